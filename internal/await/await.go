@@ -1,0 +1,66 @@
+// Package await is how a goroutine waits for a change of somebody else's state.
+//
+// Who changes the state rings; who waits checks, on its own goroutine. So a ring
+// is safe under any lock, and a timeout or a shutdown arrives as an error.
+package await
+
+import (
+	"context"
+	"sync"
+)
+
+// Signal wakes the goroutines that wait for a change of what it belongs to:
+// a partition's offsets, a group's state. The zero value is ready.
+type Signal struct {
+	mu struct {
+		sync.Mutex // leaf: nothing is called with it held
+		waiters    map[chan struct{}]struct{}
+	}
+}
+
+// Notify wakes every waiter. It neither blocks nor runs their code.
+func (s *Signal) Notify() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.mu.waiters {
+		select {
+		case w <- struct{}{}:
+		default: // a wake-up is already pending
+		}
+	}
+}
+
+func (s *Signal) add(w chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.waiters == nil {
+		s.mu.waiters = make(map[chan struct{}]struct{})
+	}
+	s.mu.waiters[w] = struct{}{}
+}
+
+func (s *Signal) remove(w chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.waiters, w)
+}
+
+// Until returns when check reports true or an error, or with ctx's cause.
+// It registers with every signal before the first check, so no change is missed in between.
+func Until(ctx context.Context, check func() (bool, error), on ...*Signal) error {
+	wake := make(chan struct{}, 1)
+	for _, s := range on {
+		s.add(wake)
+		defer s.remove(wake)
+	}
+	for {
+		if ok, err := check(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

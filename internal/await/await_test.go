@@ -1,0 +1,54 @@
+package await
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestUntil(t *testing.T) {
+	timedOut, failed := errors.New("timed out"), errors.New("failed")
+	tests := []struct {
+		name  string
+		check func(calls int) (bool, error)
+		rings int
+		want  error
+	}{
+		{"true at once", func(int) (bool, error) { return true, nil }, 0, nil},
+		{"true after two rings", func(calls int) (bool, error) { return calls == 3, nil }, 2, nil},
+		{"error of the check", func(calls int) (bool, error) { return false, failed }, 0, failed},
+		{"error after a ring", func(calls int) (bool, error) {
+			if calls == 2 {
+				return false, failed
+			}
+			return false, nil
+		}, 1, failed},
+		{"deadline", func(int) (bool, error) { return false, nil }, 1, timedOut},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, timedOut)
+				defer cancel()
+				var s, other Signal
+				calls := 0
+				done := make(chan error)
+				go func() {
+					done <- Until(ctx, func() (bool, error) { calls++; return test.check(calls) }, &other, &s)
+				}()
+				for range test.rings {
+					synctest.Wait()
+					s.Notify()
+				}
+				if err := <-done; !errors.Is(err, test.want) {
+					t.Fatalf("got %v, want %v", err, test.want)
+				}
+				if len(s.mu.waiters)+len(other.mu.waiters) != 0 {
+					t.Fatal("a waiter was left behind")
+				}
+			})
+		})
+	}
+}
