@@ -1,0 +1,48 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Error says what is wrong with a setting.
+type Error struct {
+	Key    string
+	Value  string // as given; [hidden] for passwords; empty when the value is not the point
+	Reason string
+	Code   *kerr.Error // what a request is answered with; nil when a file was read
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("config: ")
+	b.WriteString(e.Key)
+	if e.Value != "" {
+		b.WriteString("=" + e.Value)
+	}
+	if e.Key != "" {
+		b.WriteString(": ")
+	}
+	b.WriteString(e.Reason)
+	return b.String()
+}
+
+// Unwrap returns the protocol code.
+func (e *Error) Unwrap() error {
+	if e.Code == nil {
+		return nil
+	}
+	return e.Code
+}
+
+// with gives err a protocol code, replacing none that is there.
+func with(code *kerr.Error, err error) error {
+	e, ok := err.(*Error)
+	if !ok || e.Code != nil {
+		return err
+	}
+	coded := *e
+	coded.Code = code
+	return &coded
+}

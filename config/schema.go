@@ -1,0 +1,165 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Type is a setting's type; the numbers are those of DescribeConfigs (KIP-569).
+type Type int8
+
+// The types. Unknown is what DescribeConfigs says of a key that has no schema.
+const (
+	Unknown Type = iota
+	Boolean
+	String
+	Int
+	Short
+	Long
+	Double
+	List
+	Class
+	Password
+)
+
+// Importance says how much a setting matters to its readers.
+type Importance uint8
+
+// The grades of importance, as in Apache Kafka's documentation.
+const (
+	High Importance = iota
+	Medium
+	Low
+)
+
+// Update says whether and where a setting may change while the broker runs (KIP-226).
+type Update uint8
+
+// ReadOnly needs a restart, PerBroker can be changed for one broker, ClusterWide for one or
+// for all, TopicLevel is a topic's own.
+const (
+	ReadOnly Update = iota
+	PerBroker
+	ClusterWide
+	TopicLevel
+)
+
+// null is the default of a setting that has none.
+const null = "\x00"
+
+// Key describes one setting.
+type Key struct {
+	Name       string
+	Type       Type
+	def        string // as written in a file, or null
+	check      check  // nil accepts every value of the type
+	Importance Importance
+	Update     Update
+	Doc        string
+}
+
+// Default returns the default as it is written in a file, and false when there is none.
+func (k *Key) Default() (string, bool) {
+	return k.def, k.def != null
+}
+
+// Sensitive reports whether the value must not be shown.
+func (k *Key) Sensitive() bool { return k.Type == Password }
+
+// parse reads a value as it is written in a file.
+func (k *Key) parse(text string) (any, error) {
+	value, reason := parseValue(k.Type, text)
+	if reason == "" && k.check != nil {
+		reason = k.check(value)
+	}
+	if reason != "" {
+		return nil, &Error{Key: k.Name, Value: k.show(text), Reason: reason}
+	}
+	return value, nil
+}
+
+// show hides what is secret from messages.
+func (k *Key) show(text string) string {
+	if k.Sensitive() {
+		return "[hidden]"
+	}
+	return text
+}
+
+// origin says which family a broker key belongs to, beyond being one.
+type origin uint8
+
+const (
+	public  origin = iota
+	hidden         // Apache Kafka's internal keys: described only when set
+	dynamic        // has no place in server.properties
+	own            // not of Apache Kafka 3.9: ours, or of older releases
+)
+
+type schema struct {
+	keys    []*Key // sorted by name
+	byName  map[string]*Key
+	origins map[string]origin
+}
+
+func newSchema() *schema {
+	return &schema{byName: map[string]*Key{}, origins: map[string]origin{}}
+}
+
+func (s *schema) add(o origin, keys []Key) {
+	for i := range keys {
+		k := &keys[i]
+		if s.byName[k.Name] != nil {
+			panic(fmt.Sprintf("config: %s is in the schema twice", k.Name))
+		}
+		s.byName[k.Name], s.origins[k.Name] = k, o
+		s.keys = append(s.keys, k)
+	}
+	slices.SortFunc(s.keys, func(a, b *Key) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// The two schemas are built once and never change.
+var (
+	brokerSchema = buildBrokerSchema()
+	topicSchema  = buildTopicSchema()
+)
+
+func buildBrokerSchema() *schema {
+	s := newSchema()
+	for _, keys := range [][]Key{generalKeys, networkKeys, logKeys, replicationKeys, groupKeys,
+		transactionKeys, securityKeys, zookeeperKeys, tieredKeys, kraftKeys} {
+		s.add(public, keys)
+	}
+	s.add(hidden, internalKeys)
+	s.add(dynamic, dynamicOnlyKeys)
+	s.add(own, ownKeys)
+	return s
+}
+
+func buildTopicSchema() *schema {
+	s := newSchema()
+	s.add(public, topicKeys)
+	return s
+}
+
+// BrokerKey returns the description of a broker key, or nil. A key with a listener's prefix
+// (listener.name.external.ssl.keystore.location) is described by its base key.
+func BrokerKey(name string) *Key {
+	if k := brokerSchema.byName[name]; k != nil {
+		return k
+	}
+	if base, ok := listenerBase(name); ok {
+		return brokerSchema.byName[base]
+	}
+	return nil
+}
+
+// TopicKey returns the description of a topic key, or nil.
+func TopicKey(name string) *Key { return topicSchema.byName[name] }
+
+// BrokerKeys returns all broker keys, sorted by name. The caller must not change them.
+func BrokerKeys() []*Key { return brokerSchema.keys }
+
+// TopicKeys returns all topic keys, sorted by name. The caller must not change them.
+func TopicKeys() []*Key { return topicSchema.keys }

@@ -1,0 +1,20 @@
+package config
+
+// ownKeys: not keys of Apache Kafka 3.9. The first three are ours; the others are of releases
+// before 3.0, still read so that an old file works.
+var ownKeys = []Key{
+	{"metrics.listener", String, null, nil, Low, ReadOnly,
+		"The host:port on which metrics are served over HTTP; unset serves none."},
+	{"zookeeper.embedded", Boolean, "false", nil, Low, ReadOnly,
+		"Serves the ZooKeeper protocol from within the broker, at the first address of zookeeper.connect; for development."},
+	{"zookeeper.embedded.dir", String, null, nil, Low, ReadOnly,
+		"The folder of the embedded ZooKeeper; unset is the folder zookeeper beside the first log folder."},
+	{"advertised.host.name", String, null, nil, Low, ReadOnly,
+		"The advertised host where advertised.listeners is not given."},
+	{"advertised.port", Int, null, nil, Low, ReadOnly,
+		"The advertised port where advertised.listeners is not given."},
+	{"host.name", String, null, nil, Low, ReadOnly,
+		"The host to listen on where listeners is not given."},
+	{"port", Int, null, nil, Low, ReadOnly,
+		"The port to listen on where listeners is not given."},
+}
