@@ -1,0 +1,116 @@
+package zkcoord
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// The nodes of /admin by which old tools ask the controller for something.
+
+type reassignPartitionJSON struct {
+	Topic     string  `json:"topic"`
+	Partition int32   `json:"partition"`
+	Replicas  []int32 `json:"replicas"`
+}
+
+type reassignJSON struct {
+	Version    int                     `json:"version"`
+	Partitions []reassignPartitionJSON `json:"partitions"`
+}
+
+func encodeReassignments(targets map[TopicPartition][]int32) []byte {
+	out := reassignJSON{Version: 1, Partitions: []reassignPartitionJSON{}}
+	for _, tp := range slices.SortedFunc(maps.Keys(targets), TopicPartition.Compare) {
+		out.Partitions = append(out.Partitions, reassignPartitionJSON{tp.Topic, tp.Partition, targets[tp]})
+	}
+	return marshal(out)
+}
+
+func decodeReassignments(data []byte) (map[TopicPartition][]int32, error) {
+	var in reassignJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return nil, fmt.Errorf("%s: %w", reassignPath, err)
+	}
+	targets := make(map[TopicPartition][]int32, len(in.Partitions))
+	for _, p := range in.Partitions {
+		targets[TopicPartition{p.Topic, p.Partition}] = p.Replicas
+	}
+	return targets, nil
+}
+
+// WatchReassignments reads and watches the legacy node of asked reassignments. present is
+// false when there is none; one that cannot be read is logged and gives no targets.
+func (c *Client) WatchReassignments(ctx context.Context) (targets map[TopicPartition][]int32, present bool, err error) {
+	n, present, err := c.watch(ctx, reassignPath)
+	if err != nil || !present {
+		return nil, false, err
+	}
+	targets, err = decodeReassignments(n.data)
+	if err != nil {
+		c.log.WithError(err).Error("reassignments ignored")
+	}
+	return targets, true, nil
+}
+
+// SetReassignments writes what is left of the asked reassignments, as the controller of the
+// term; nothing left removes the node.
+func (c *Client) SetReassignments(ctx context.Context, term Term, left map[TopicPartition][]int32) error {
+	if len(left) == 0 {
+		_, _, err := c.guarded(ctx, term, c.opDelete(reassignPath))
+		return ignoreNoNode(err)
+	}
+	_, _, err := c.guarded(ctx, term, c.opSet(reassignPath, encodeReassignments(left), anyVersion))
+	return ignoreNoNode(err) // removed by hand: there is nothing to write any more
+}
+
+// WatchPreferredElection reads and watches the legacy node of asked preferred leader
+// elections. present is false when there is none; one that cannot be read is logged and
+// gives no partitions.
+func (c *Client) WatchPreferredElection(ctx context.Context) (partitions []TopicPartition, present bool, err error) {
+	n, present, err := c.watch(ctx, preferredElectionPath)
+	if err != nil || !present {
+		return nil, false, err
+	}
+	partitions, err = decodePartitionList(n.data)
+	if err != nil {
+		c.log.WithError(err).Error("preferred leader elections ignored")
+	}
+	return partitions, true, nil
+}
+
+// RemovePreferredElection removes that node as the controller of the term.
+func (c *Client) RemovePreferredElection(ctx context.Context, term Term) error {
+	_, _, err := c.guarded(ctx, term, c.opDelete(preferredElectionPath))
+	return ignoreNoNode(err)
+}
+
+// RequestReassignments asks the controller for reassignments through the legacy node.
+// created is false when there is one already.
+func (c *Client) RequestReassignments(ctx context.Context, targets map[TopicPartition][]int32) (created bool, err error) {
+	return c.createDeep(ctx, reassignPath, encodeReassignments(targets))
+}
+
+// RequestPreferredElection asks the controller for preferred leader elections through the
+// legacy node. created is false when there is one already.
+func (c *Client) RequestPreferredElection(ctx context.Context, partitions []TopicPartition) (created bool, err error) {
+	return c.createDeep(ctx, preferredElectionPath, encodePartitionList(partitions))
+}
+
+// SetTopicID gives a topic that has none its id, as the controller of the term. The topic's
+// other fields are as they were read, with its version; a lost race is ErrConflict.
+func (c *Client) SetTopicID(ctx context.Context, term Term, t TopicInfo, version int32) error {
+	data := encodeTopic(t)
+	_, lost, err := c.guarded(ctx, term, c.opSet(topicPath(t.Name), data, version))
+	if isBadVersion(err) && lost {
+		if _, ok, err := c.written(ctx, topicPath(t.Name), data, version); err != nil || ok {
+			return err
+		}
+	}
+	if isRefusal(err) {
+		return ErrConflict
+	}
+	return err
+}

@@ -1,0 +1,362 @@
+package zkcoord
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"barnabas/internal/logx"
+)
+
+// Endpoint is an address that a broker advertises on one of its listeners.
+type Endpoint struct {
+	Name     string // of the listener
+	Protocol string // PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
+	Host     string
+	Port     int32
+}
+
+func (e Endpoint) text() string {
+	return e.Name + "://" + net.JoinHostPort(e.Host, itoa(e.Port))
+}
+
+// BrokerInfo is a broker's registration.
+type BrokerInfo struct {
+	ID        int32
+	Endpoints []Endpoint
+	Rack      *string // broker.rack
+	JMXPort   int32   // -1: none
+	Features  map[string]FeatureRange
+	Format    int   // of the JSON: 5, or 4 with inter.broker.protocol.version before 2.7; 0 means 5
+	Epoch     int64 // the registration's czxid, as read; RegisterBroker does not look at it
+}
+
+// FeatureRange is the range of a feature's levels that a broker supports.
+type FeatureRange struct {
+	Min int16 `json:"min_version"`
+	Max int16 `json:"max_version"`
+}
+
+// Endpoint gives the address on the named listener.
+func (b BrokerInfo) Endpoint(listener string) (Endpoint, bool) {
+	i := slices.IndexFunc(b.Endpoints, func(e Endpoint) bool { return e.Name == listener })
+	if i < 0 {
+		return Endpoint{}, false
+	}
+	return b.Endpoints[i], true
+}
+
+func (b BrokerInfo) endpointsText() string {
+	texts := make([]string, len(b.Endpoints))
+	for i, e := range b.Endpoints {
+		texts[i] = e.text()
+	}
+	return strings.Join(texts, ",")
+}
+
+// endpointProtocols is a JSON object of security protocols by listener name, in the order
+// of the listeners.
+type endpointProtocols []Endpoint
+
+// MarshalJSON implements json.Marshaler.
+func (p endpointProtocols) MarshalJSON() ([]byte, error) {
+	buf := []byte{'{'}
+	seen := map[string]bool{}
+	for _, e := range p {
+		if seen[e.Name] {
+			continue
+		}
+		if len(seen) > 0 {
+			buf = append(buf, ',')
+		}
+		seen[e.Name] = true
+		buf = append(buf, marshal(e.Name)...)
+		buf = append(buf, ':')
+		buf = append(buf, marshal(e.Protocol)...)
+	}
+	return append(buf, '}'), nil
+}
+
+// The field order of brokerOut is that of Apache Kafka's nodes.
+type brokerOut struct {
+	Features  *map[string]FeatureRange `json:"features,omitempty"`
+	Protocols endpointProtocols        `json:"listener_security_protocol_map"`
+	Endpoints []string                 `json:"endpoints"`
+	Rack      *string                  `json:"rack,omitempty"`
+	JMXPort   int32                    `json:"jmx_port"`
+	Port      int32                    `json:"port"`
+	Host      *string                  `json:"host"`
+	Version   int                      `json:"version"`
+	Timestamp numberText               `json:"timestamp"`
+}
+
+type brokerIn struct {
+	Version   int                     `json:"version"`
+	Host      *string                 `json:"host"`
+	Port      int32                   `json:"port"`
+	JMXPort   *int32                  `json:"jmx_port"`
+	Endpoints []string                `json:"endpoints"`
+	Protocols map[string]string       `json:"listener_security_protocol_map"`
+	Rack      *string                 `json:"rack"`
+	Features  map[string]FeatureRange `json:"features"`
+}
+
+const (
+	brokerFormat           = 5
+	brokerFormatNoFeatures = 4
+)
+
+func encodeBroker(b BrokerInfo, nowMs int64) []byte {
+	out := brokerOut{
+		Protocols: b.Endpoints,
+		Endpoints: make([]string, len(b.Endpoints)),
+		Rack:      b.Rack,
+		JMXPort:   b.JMXPort,
+		Port:      -1,
+		Version:   brokerFormat,
+		Timestamp: numberText(nowMs),
+	}
+	if b.Format != 0 {
+		out.Version = b.Format
+	}
+	if out.Version > brokerFormatNoFeatures {
+		features := b.Features
+		if features == nil {
+			features = map[string]FeatureRange{}
+		}
+		out.Features = &features
+	}
+	for i, e := range b.Endpoints {
+		out.Endpoints[i] = e.text()
+		if out.Host == nil && e.Protocol == "PLAINTEXT" {
+			out.Host, out.Port = &e.Host, e.Port
+		}
+	}
+	return marshal(out)
+}
+
+// decodeBroker reads the versions 1 to 5 of a registration; later ones as 5.
+func decodeBroker(id int32, data []byte) (BrokerInfo, error) {
+	var in brokerIn
+	if err := json.Unmarshal(data, &in); err != nil {
+		return BrokerInfo{}, fmt.Errorf("registration of broker %d: %w", id, err)
+	}
+	b := BrokerInfo{ID: id, Rack: in.Rack, JMXPort: -1, Features: in.Features, Format: in.Version}
+	if in.JMXPort != nil {
+		b.JMXPort = *in.JMXPort
+	}
+	switch {
+	case in.Version < 1:
+		return BrokerInfo{}, fmt.Errorf("registration of broker %d: version %d", id, in.Version)
+	case in.Version == 1:
+		if in.Host == nil {
+			return BrokerInfo{}, fmt.Errorf("registration of broker %d: no host", id)
+		}
+		b.Endpoints = []Endpoint{{"PLAINTEXT", "PLAINTEXT", *in.Host, in.Port}}
+		return b, nil
+	}
+	for _, text := range in.Endpoints {
+		e, err := parseEndpoint(text, in.Protocols)
+		if err != nil {
+			return BrokerInfo{}, fmt.Errorf("registration of broker %d: %w", id, err)
+		}
+		b.Endpoints = append(b.Endpoints, e)
+	}
+	return b, nil
+}
+
+// parseEndpoint reads NAME://host:port. Without an entry of its own a name is a protocol.
+func parseEndpoint(text string, protocols map[string]string) (Endpoint, error) {
+	name, address, ok := strings.Cut(text, "://")
+	if !ok {
+		return Endpoint{}, fmt.Errorf("endpoint %q has no listener name", text)
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("endpoint %q: %w", text, err)
+	}
+	n, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("endpoint %q: %w", text, err)
+	}
+	protocol, ok := protocols[name]
+	if !ok {
+		protocol = name
+	}
+	return Endpoint{Name: name, Protocol: protocol, Host: host, Port: int32(n)}, nil
+}
+
+// RegisterBroker registers a broker for as long as the session lasts and gives the broker
+// epoch. A node that an earlier process of the same broker left behind (kill -9, restart at
+// once) is waited out, where Apache Kafka exits. A node of another living broker is
+// *ErrBrokerIDInUse.
+func (c *Client) RegisterBroker(ctx context.Context, b BrokerInfo) (epoch int64, err error) {
+	var wait leftover
+	for {
+		epoch, err := c.tryRegister(ctx, b)
+		if !isNodeExists(err) {
+			if err == nil {
+				c.log.WithField(logx.Broker, b.ID).Info("broker registered")
+			}
+			return epoch, err
+		}
+		n, err := c.get(ctx, brokerPath(b.ID))
+		switch {
+		case isNoNode(err):
+			continue
+		case err != nil:
+			return 0, err
+		}
+		switch c.session.owns(n.stat.EphemeralOwner) {
+		case ownerCurrent: // the answer to our own attempt was lost
+			_, err := c.set(ctx, brokerPath(b.ID), encodeBroker(b, time.Now().UnixMilli()))
+			return n.stat.Czxid, err
+		case ownerEarlier:
+			if err := c.delete(ctx, brokerPath(b.ID)); err != nil {
+				return 0, err
+			}
+		case ownerOther:
+			if err := wait.next(ctx, c, b, n); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+func (c *Client) tryRegister(ctx context.Context, b BrokerInfo) (epoch int64, err error) {
+	path := brokerPath(b.ID)
+	results, _, err := c.multi(ctx,
+		c.opCreate(path, nil, zk.FlagEphemeral),
+		c.opSet(path, encodeBroker(b, time.Now().UnixMilli()), 0))
+	if isNoNode(err) {
+		return 0, errors.Join(err, c.ensurePath(ctx, brokerIDsPath))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return results[1].Stat.Czxid, nil
+}
+
+// leftover waits for a registration of an earlier session of the same broker to vanish.
+type leftover struct {
+	owner    int64
+	deadline time.Time
+}
+
+// leftoverPoll is how often the node is looked at.
+const leftoverPoll = 100 * time.Millisecond
+
+// next waits a little, or tells why there is no point in waiting.
+func (w *leftover) next(ctx context.Context, c *Client, b BrokerInfo, n node) error {
+	other, err := decodeBroker(b.ID, n.data)
+	if err != nil {
+		return err
+	}
+	log := c.log.WithField(logx.Broker, b.ID)
+	switch {
+	case w.owner == 0:
+		if !sameEndpoints(b, other) && answers(ctx, other) {
+			return &ErrBrokerIDInUse{b.ID, other, "it answers there"}
+		}
+		w.owner = n.stat.EphemeralOwner
+		w.deadline = time.Now().Add(c.cfg.SessionTimeout * 3 / 2) // and what the server rounds up
+		log.WithField(logx.Session, fmt.Sprintf("%#x", w.owner)).
+			Warnf("the broker's registration from before its restart is still there: waiting up to %v for its session to expire",
+				c.cfg.SessionTimeout)
+	case w.owner != n.stat.EphemeralOwner:
+		return &ErrBrokerIDInUse{b.ID, other, "it has registered again just now"}
+	case time.Now().After(w.deadline):
+		return &ErrBrokerIDInUse{b.ID, other, fmt.Sprintf("its registration outlives the session timeout of %v", c.cfg.SessionTimeout)}
+	}
+	select {
+	case <-time.After(leftoverPoll):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func sameEndpoints(a, b BrokerInfo) bool {
+	return slices.EqualFunc(a.Endpoints, b.Endpoints, func(x, y Endpoint) bool {
+		return x.Name == y.Name && x.Host == y.Host && x.Port == y.Port
+	})
+}
+
+// answers tells whether somebody accepts connections at one of the broker's addresses.
+func answers(ctx context.Context, b BrokerInfo) bool {
+	dialer := net.Dialer{Timeout: time.Second}
+	for _, e := range b.Endpoints {
+		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(e.Host, itoa(e.Port)))
+		if err == nil {
+			conn.Close()
+			return true
+		}
+	}
+	return false
+}
+
+// UpdateBroker rewrites the registration of this session's broker, for instance when its
+// listeners have changed.
+func (c *Client) UpdateBroker(ctx context.Context, b BrokerInfo) error {
+	_, err := c.set(ctx, brokerPath(b.ID), encodeBroker(b, time.Now().UnixMilli()))
+	return err
+}
+
+// Brokers reads all registrations, by id. One that cannot be read is left out and logged.
+func (c *Client) Brokers(ctx context.Context) ([]BrokerInfo, error) {
+	names, err := c.children(ctx, brokerIDsPath)
+	if err != nil {
+		return nil, ignoreNoNode(err)
+	}
+	return c.brokers(ctx, names, c.get)
+}
+
+// WatchBrokers is Brokers, and watches who comes and goes and whose registration changes.
+func (c *Client) WatchBrokers(ctx context.Context) ([]BrokerInfo, error) {
+	names, err := c.watchChildren(ctx, brokerIDsPath)
+	if err != nil {
+		return nil, err
+	}
+	return c.brokers(ctx, names, c.watchData)
+}
+
+func (c *Client) brokers(ctx context.Context, names []string, read func(context.Context, string) (node, error)) ([]BrokerInfo, error) {
+	found := make([]*BrokerInfo, len(names))
+	err := c.parallel(ctx, len(names), func(ctx context.Context, i int) error {
+		id, err := strconv.ParseInt(names[i], 10, 32)
+		if err != nil {
+			return nil // not a broker's
+		}
+		n, err := read(ctx, brokerPath(int32(id)))
+		if err != nil {
+			return ignoreNoNode(err)
+		}
+		b, err := decodeBroker(int32(id), n.data)
+		if err != nil {
+			c.log.WithError(err).WithField(logx.Znode, brokerPath(int32(id))).Error("unreadable node left out")
+			return nil
+		}
+		b.Epoch = n.stat.Czxid
+		found[i] = &b
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var brokers []BrokerInfo
+	for _, b := range found {
+		if b != nil {
+			brokers = append(brokers, *b)
+		}
+	}
+	slices.SortFunc(brokers, func(a, b BrokerInfo) int { return int(a.ID) - int(b.ID) })
+	return brokers, nil
+}

@@ -1,0 +1,151 @@
+package zkcoord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/sirupsen/logrus"
+
+	"barnabas/internal/logx"
+)
+
+const (
+	defaultTimeout  = 18 * time.Second // zookeeper.session.timeout.ms
+	defaultInFlight = 10               // zookeeper.max.in.flight.requests
+	requestLimit    = 4 << 20          // bytes of one request to the server
+)
+
+// Config says where the cluster's state is and how to keep a session there.
+type Config struct {
+	Connect           string        // zookeeper.connect: host[:port],...[/chroot]
+	SessionTimeout    time.Duration // asked for; the server may clip it. 0: 18 s
+	ConnectionTimeout time.Duration // how long Connect may take. 0: as SessionTimeout
+	MaxInFlight       int           // requests under way at once in bulk reads and writes. 0: 10
+	NoTopicIDs        bool          // inter.broker.protocol.version before 2.8: CreateTopic gives none
+	Logger            *logrus.Entry
+}
+
+// Client is one session in ZooKeeper, or the next one after it expired.
+// All methods are safe for concurrent use. A method that needs the server waits for it
+// as long as its context lasts.
+type Client struct {
+	cfg     Config
+	log     *logrus.Entry
+	chroot  string
+	conn    *zk.Conn
+	hosts   *hostList
+	events  *dispatcher
+	watches watchSet
+	session session
+	closed  chan struct{}
+	closing sync.Once
+}
+
+// Connect opens a session and returns when there is one. A chroot that is missing is
+// created first, by a session of its own as Apache Kafka does it.
+func Connect(ctx context.Context, cfg Config) (*Client, error) {
+	if cfg.SessionTimeout <= 0 {
+		cfg.SessionTimeout = defaultTimeout
+	}
+	if cfg.ConnectionTimeout <= 0 {
+		cfg.ConnectionTimeout = cfg.SessionTimeout
+	}
+	if cfg.MaxInFlight <= 0 {
+		cfg.MaxInFlight = defaultInFlight
+	}
+	if cfg.Logger == nil {
+		return nil, errors.New("zkcoord: no logger")
+	}
+	servers, chroot, err := splitConnect(cfg.Connect)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.ConnectionTimeout,
+		fmt.Errorf("no session with ZooKeeper at %s within %v", strings.Join(servers, ","), cfg.ConnectionTimeout))
+	defer cancel()
+	if chroot != "" {
+		if err := createChroot(ctx, cfg, servers, chroot); err != nil {
+			return nil, err
+		}
+	}
+	return open(ctx, cfg, servers, chroot)
+}
+
+func createChroot(ctx context.Context, cfg Config, servers []string, chroot string) error {
+	c, err := open(ctx, cfg, servers, "")
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	found, err := c.exists(ctx, chroot)
+	if err == nil && !found {
+		err = c.ensurePath(ctx, chroot)
+	}
+	if err != nil {
+		return fmt.Errorf("create chroot %s: %w", chroot, err)
+	}
+	return nil
+}
+
+func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Client, error) {
+	c := &Client{
+		cfg:    cfg,
+		log:    cfg.Logger,
+		chroot: chroot,
+		hosts:  new(hostList),
+		events: newDispatcher(),
+		closed: make(chan struct{}),
+	}
+	c.session.init()
+	attached := make(chan struct{}) // the library reports events before Connect has returned
+	conn, _, err := zk.Connect(servers, cfg.SessionTimeout,
+		zk.WithHostProvider(c.hosts),
+		zk.WithLogger(libraryLog{cfg.Logger}),
+		zk.WithLogInfo(false),
+		zk.WithMaxConnBufferSize(requestLimit),
+		zk.WithEventCallback(func(e zk.Event) {
+			<-attached
+			c.onLibraryEvent(e)
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("zookeeper.connect %q: %w", cfg.Connect, err)
+	}
+	c.conn = conn
+	close(attached)
+	select {
+	case <-c.session.first:
+		return c, nil
+	case <-ctx.Done():
+		c.Close()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Close ends the session, which removes what it registered, and waits for the event
+// goroutine. Calls under way return ErrClosed.
+func (c *Client) Close() {
+	c.closing.Do(func() {
+		close(c.closed)
+		c.conn.Close()
+		c.events.stop()
+	})
+}
+
+// SessionTimeout is the session timeout that was asked for.
+func (c *Client) SessionTimeout() time.Duration { return c.cfg.SessionTimeout }
+
+// libraryLog passes the ZooKeeper library's lines on, as debug: what matters of them the
+// client reports itself.
+type libraryLog struct{ entry *logrus.Entry }
+
+// Printf implements the library's logger.
+func (l libraryLog) Printf(format string, args ...any) {
+	if l.entry.Logger.IsLevelEnabled(logrus.DebugLevel) {
+		l.entry.WithField(logx.Value, fmt.Sprintf(format, args...)).Debug("zookeeper client")
+	}
+}

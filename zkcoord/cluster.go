@@ -1,0 +1,239 @@
+package zkcoord
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// EnsureTopNodes makes the nodes that every other one hangs below.
+func (c *Client) EnsureTopNodes(ctx context.Context) error {
+	return c.parallel(ctx, len(topNodes), func(ctx context.Context, i int) error {
+		return c.ensurePath(ctx, topNodes[i])
+	})
+}
+
+// clusterIDJSON is /cluster/id.
+type clusterIDJSON struct {
+	Version string `json:"version"`
+	ID      string `json:"id"`
+}
+
+// ClusterID gives the cluster's id, which the first caller makes up.
+func (c *Client) ClusterID(ctx context.Context) (string, error) {
+	n, err := c.get(ctx, clusterIDPath)
+	if isNoNode(err) {
+		id := idText(NewID())
+		created, err := c.createDeep(ctx, clusterIDPath, encodeClusterID(id))
+		if err != nil || created {
+			return id, err
+		}
+		n, err = c.get(ctx, clusterIDPath)
+		if err != nil {
+			return "", err
+		}
+		return decodeClusterID(n.data)
+	}
+	if err != nil {
+		return "", err
+	}
+	return decodeClusterID(n.data)
+}
+
+func encodeClusterID(id string) []byte { return marshal(clusterIDJSON{Version: "1", ID: id}) }
+
+func decodeClusterID(data []byte) (string, error) {
+	var id clusterIDJSON
+	if err := json.Unmarshal(data, &id); err != nil {
+		return "", fmt.Errorf("%s: %w", clusterIDPath, err)
+	}
+	if id.ID == "" {
+		return "", fmt.Errorf("%s: no id in it", clusterIDPath)
+	}
+	return id.ID, nil
+}
+
+// NewID makes a random UUID (version 4). Its text never begins with a dash, so that it can
+// be an argument of a command (Uuid.randomUuid, 3.9).
+func NewID() ID {
+	for {
+		var id ID
+		rand.Read(id[:]) // never fails
+		id[6] = id[6]&0x0f | 0x40
+		id[8] = id[8]&0x3f | 0x80
+		if idText(id)[0] != '-' {
+			return id
+		}
+	}
+}
+
+// GenerateBrokerID gives the next unused broker id above reservedMax
+// (reserved.broker.max.id).
+func (c *Client) GenerateBrokerID(ctx context.Context, reservedMax int32) (int32, error) {
+	stat, err := c.set(ctx, brokerSeqPath, []byte{})
+	if isNoNode(err) {
+		if err := c.ensurePath(ctx, brokerSeqPath); err != nil {
+			return 0, err
+		}
+		stat, err = c.set(ctx, brokerSeqPath, []byte{})
+	}
+	if err != nil {
+		return 0, err
+	}
+	return reservedMax + stat.Version, nil
+}
+
+// Features is /feature: which feature levels the cluster has agreed on (KIP-584).
+type Features struct {
+	Format  int              // 2, or 1 with inter.broker.protocol.version before 3.3
+	Enabled bool             // inter.broker.protocol.version is 2.7 or later
+	Levels  map[string]int16 // finalized level by feature
+	Epoch   int32            // the node's version, which ApiVersions reports
+}
+
+type featureLevelJSON struct {
+	Min *int16 `json:"min_version_level,omitempty"`
+	Max int16  `json:"max_version_level"`
+}
+
+type featuresJSON struct {
+	Features map[string]featureLevelJSON `json:"features"`
+	Version  int                         `json:"version"`
+	Status   *int                        `json:"status"`
+}
+
+func encodeFeatures(f Features) []byte {
+	status := 0
+	if f.Enabled {
+		status = 1
+	}
+	out := featuresJSON{Features: map[string]featureLevelJSON{}, Version: f.Format, Status: &status}
+	for name, level := range f.Levels {
+		entry := featureLevelJSON{Max: level}
+		if f.Format == 1 {
+			entry.Min = &level
+		}
+		out.Features[name] = entry
+	}
+	return marshal(out)
+}
+
+func decodeFeatures(data []byte, version int32) (Features, error) {
+	var in featuresJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return Features{}, fmt.Errorf("%s: %w", featurePath, err)
+	}
+	if in.Version < 1 || in.Version > 2 {
+		return Features{}, fmt.Errorf("%s: unknown version %d", featurePath, in.Version)
+	}
+	if in.Status == nil || *in.Status < 0 || *in.Status > 1 {
+		return Features{}, fmt.Errorf("%s: no valid status", featurePath)
+	}
+	f := Features{Format: in.Version, Enabled: *in.Status == 1, Levels: map[string]int16{}, Epoch: version}
+	for name, level := range in.Features {
+		f.Levels[name] = level.Max
+	}
+	return f, nil
+}
+
+// WatchFeatures reads and watches the finalized features; found is false when there are none yet.
+func (c *Client) WatchFeatures(ctx context.Context) (f Features, found bool, err error) {
+	n, found, err := c.watch(ctx, featurePath)
+	if err != nil || !found {
+		return Features{}, false, err
+	}
+	f, err = decodeFeatures(n.data, n.stat.Version)
+	return f, err == nil, err
+}
+
+// Features reads the finalized features; found is false when there are none yet.
+func (c *Client) Features(ctx context.Context) (f Features, found bool, err error) {
+	n, err := c.get(ctx, featurePath)
+	if err != nil {
+		return Features{}, false, ignoreNoNode(err)
+	}
+	f, err = decodeFeatures(n.data, n.stat.Version)
+	return f, err == nil, err
+}
+
+// SetFeatures writes the finalized features, or creates them, as the controller of the term.
+// It gives the new epoch.
+func (c *Client) SetFeatures(ctx context.Context, term Term, f Features) (epoch int32, err error) {
+	data := encodeFeatures(f)
+	results, _, err := c.guarded(ctx, term, c.opSet(featurePath, data, anyVersion))
+	if err == nil {
+		return results[0].Stat.Version, nil
+	}
+	if !isNoNode(err) {
+		return 0, err
+	}
+	_, lost, err := c.guarded(ctx, term, c.opCreate(featurePath, data, zk.FlagPersistent))
+	if isNodeExists(err) && lost {
+		err = nil
+	}
+	return 0, err
+}
+
+// ProducerIDBlock is a range of producer ids that one broker may give out.
+type ProducerIDBlock struct {
+	Broker int32
+	Start  int64 // the first id
+	End    int64 // the last id, inclusive
+}
+
+// producerIDBlockSize is how many ids a broker gets at once.
+const producerIDBlockSize = 1000
+
+type producerIDBlockJSON struct {
+	Version int        `json:"version"`
+	Broker  int32      `json:"broker"`
+	Start   numberText `json:"block_start"`
+	End     numberText `json:"block_end"`
+}
+
+func encodeProducerIDBlock(b ProducerIDBlock) []byte {
+	return marshal(producerIDBlockJSON{Version: 1, Broker: b.Broker, Start: numberText(b.Start), End: numberText(b.End)})
+}
+
+func decodeProducerIDBlock(data []byte) (ProducerIDBlock, error) {
+	var in producerIDBlockJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return ProducerIDBlock{}, fmt.Errorf("%s: %w", producerIDPath, err)
+	}
+	b := ProducerIDBlock{Broker: in.Broker, Start: int64(in.Start), End: int64(in.End)}
+	if b.Start < 0 || b.End < b.Start {
+		return ProducerIDBlock{}, fmt.Errorf("%s: ids from %d to %d", producerIDPath, b.Start, b.End)
+	}
+	return b, nil
+}
+
+var errProducerIDsExhausted = errors.New("zkcoord: all producer ids are given out")
+
+// NextProducerIDs takes the next block of 1,000 producer ids for a broker.
+func (c *Client) NextProducerIDs(ctx context.Context, broker int32) (ProducerIDBlock, error) {
+	for {
+		n, err := c.get(ctx, producerIDPath)
+		if err != nil {
+			return ProducerIDBlock{}, err
+		}
+		block := ProducerIDBlock{Broker: broker, End: producerIDBlockSize - 1}
+		if len(n.data) > 0 {
+			last, err := decodeProducerIDBlock(n.data)
+			if err != nil {
+				return ProducerIDBlock{}, err
+			}
+			block.Start, block.End = last.End+1, last.End+producerIDBlockSize
+			if block.End < last.End {
+				return ProducerIDBlock{}, errProducerIDsExhausted
+			}
+		}
+		_, ok, err := c.setIf(ctx, producerIDPath, encodeProducerIDBlock(block), n.stat.Version)
+		if err != nil || ok {
+			return block, err
+		}
+	}
+}

@@ -1,0 +1,426 @@
+package zkcoord
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"barnabas/internal/logx"
+)
+
+// EntityKind is what has a configuration of its own.
+type EntityKind string
+
+// The kinds of entities.
+const (
+	Topics  EntityKind = "topics"
+	Brokers EntityKind = "brokers"
+	Users   EntityKind = "users"
+	Clients EntityKind = "clients"
+	IPs     EntityKind = "ips"
+)
+
+// entityKinds is in the order in which Apache Kafka reads them at its start.
+var entityKinds = []EntityKind{Topics, Clients, Users, IPs, Brokers}
+
+// DefaultEntity is the name of the entity whose configuration holds for those without one.
+const DefaultEntity = "<default>"
+
+// Entity names what a configuration belongs to. Names of users and client ids are encoded
+// (SanitizeName); that of a client of a user is made by UserClient.
+type Entity struct {
+	Kind EntityKind
+	Name string
+}
+
+const userClientsLevel = "/clients/"
+
+// UserClient is the entity of a user's client id; both encoded, or DefaultEntity.
+func UserClient(user, client string) Entity { return Entity{Users, user + userClientsLevel + client} }
+
+// UserAndClient takes a name of a UserClient apart; ok is false for another one.
+func (e Entity) UserAndClient() (user, client string, ok bool) {
+	if e.Kind != Users {
+		return "", "", false
+	}
+	return strings.Cut(e.Name, userClientsLevel)
+}
+
+// quota tells whether the entity's node goes when nothing is left in it.
+func (e Entity) quota() bool { return e.Kind == Users || e.Kind == Clients || e.Kind == IPs }
+
+func (e Entity) path() string { return entityPath(string(e.Kind), e.Name) }
+
+// SanitizeName encodes a user's name or a client id for an Entity: URL encoding, with
+// blanks, stars and tildes encoded too (Sanitizer, 3.9).
+func SanitizeName(name string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '-', c == '_':
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(hex[c>>4])
+			b.WriteByte(hex[c&15])
+		}
+	}
+	return b.String()
+}
+
+// DesanitizeName decodes what SanitizeName has made. What is no encoding stays as it is.
+func DesanitizeName(name string) string {
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		if name[i] == '%' && i+2 < len(name) {
+			hi, lo := unhex(name[i+1]), unhex(name[i+2])
+			if hi >= 0 && lo >= 0 {
+				b.WriteByte(byte(hi<<4 | lo))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(name[i])
+	}
+	return b.String()
+}
+
+func unhex(c byte) int { return strings.IndexByte("0123456789ABCDEF", upper(c)) }
+
+func upper(c byte) byte {
+	if 'a' <= c && c <= 'f' {
+		return c - 'a' + 'A'
+	}
+	return c
+}
+
+type configJSON struct {
+	Version int               `json:"version"`
+	Config  map[string]string `json:"config"`
+}
+
+func encodeConfig(config map[string]string) []byte {
+	if config == nil {
+		config = map[string]string{}
+	}
+	return marshal(configJSON{Version: 1, Config: config})
+}
+
+// decodeConfig reads an entity's configuration; an empty node is an empty one.
+func decodeConfig(data []byte) (map[string]string, error) {
+	if len(data) == 0 {
+		return map[string]string{}, nil
+	}
+	var in struct {
+		Config map[string]any `json:"config"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	config := make(map[string]string, len(in.Config))
+	for key, value := range in.Config {
+		text, ok := value.(string)
+		if !ok {
+			return nil, fmt.Errorf("configuration: value of %q is not a string", key)
+		}
+		config[key] = text
+	}
+	return config, nil
+}
+
+// EntityConfig reads an entity's configuration; one without a node has an empty one.
+func (c *Client) EntityConfig(ctx context.Context, e Entity) (map[string]string, error) {
+	n, err := c.get(ctx, e.path())
+	if isNoNode(err) {
+		return map[string]string{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	config, err := decodeConfig(n.data)
+	return config, wrapPath("read", e.path(), err)
+}
+
+// AllEntityConfigs reads the configurations of all entities of a kind, by name; with Users
+// also those of their clients. One that cannot be read is left out and logged.
+func (c *Client) AllEntityConfigs(ctx context.Context, kind EntityKind) (map[string]map[string]string, error) {
+	names, err := c.children(ctx, configPath+"/"+string(kind))
+	if err != nil {
+		return nil, ignoreNoNode(err)
+	}
+	if kind == Users {
+		clients, err := c.userClients(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, clients...)
+	}
+	return c.entityConfigs(ctx, kind, names)
+}
+
+// EntityConfigs reads the configurations of the named entities of a kind. One that cannot be
+// read is left out and logged.
+func (c *Client) EntityConfigs(ctx context.Context, kind EntityKind, names []string) (map[string]map[string]string, error) {
+	return c.entityConfigs(ctx, kind, names)
+}
+
+func (c *Client) entityConfigs(ctx context.Context, kind EntityKind, names []string) (map[string]map[string]string, error) {
+	found := make([]map[string]string, len(names))
+	err := c.parallel(ctx, len(names), func(ctx context.Context, i int) error {
+		path := entityPath(string(kind), names[i])
+		n, err := c.get(ctx, path)
+		if err != nil {
+			return ignoreNoNode(err)
+		}
+		found[i], err = decodeConfig(n.data)
+		if err != nil {
+			c.log.WithError(err).WithField(logx.Znode, path).Error("unreadable node left out")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	configs := make(map[string]map[string]string, len(names))
+	for i, config := range found {
+		if config != nil {
+			configs[names[i]] = config
+		}
+	}
+	return configs, nil
+}
+
+func (c *Client) userClients(ctx context.Context, users []string) ([]string, error) {
+	clients := make([][]string, len(users))
+	err := c.parallel(ctx, len(users), func(ctx context.Context, i int) error {
+		names, err := c.children(ctx, entityPath(string(Users), users[i])+"/clients")
+		for _, name := range names {
+			clients[i] = append(clients[i], UserClient(users[i], name).Name)
+		}
+		return ignoreNoNode(err)
+	})
+	return slices.Concat(clients...), err
+}
+
+// errNoController tells that a configuration cannot be written because nobody, or a KRaft
+// controller, is in office.
+var errNoController = errors.New("zkcoord: no controller to write a configuration under")
+
+// SetEntityConfig writes an entity's whole configuration and tells all brokers. The node of
+// a quota entity is removed when nothing is left in it.
+func (c *Client) SetEntityConfig(ctx context.Context, e Entity, config map[string]string) error {
+	removed := false
+	var err error
+	if len(config) == 0 && e.quota() {
+		removed, err = c.removeQuota(ctx, e)
+	}
+	if err == nil && !removed {
+		err = c.writeEntityConfig(ctx, e, config)
+	}
+	if err != nil {
+		return err
+	}
+	return c.createSequential(ctx, configChangesPath+"/"+configChangePrefix, encodeConfigChange(e))
+}
+
+// configAttempts is how often a write of a configuration meets a controller's change before
+// it gives up.
+const configAttempts = 5
+
+// writeEntityConfig writes under a check that the controller stays who it is: with a KRaft
+// controller in office the node would not be ours to write (KIP-866).
+func (c *Client) writeEntityConfig(ctx context.Context, e Entity, config map[string]string) error {
+	data := encodeConfig(config)
+	for range configAttempts {
+		n, err := c.get(ctx, controllerPath)
+		if isNoNode(err) {
+			return errNoController
+		}
+		if err != nil {
+			return err
+		}
+		controller, err := decodeController(n.data)
+		if err != nil {
+			return err
+		}
+		if controller.KRaftEpoch != nil && *controller.KRaftEpoch > 0 {
+			return errNoController
+		}
+		_, _, err = c.multi(ctx, c.opCheck(controllerPath, n.stat.Version), c.opSet(e.path(), data, anyVersion))
+		var refused *multiError
+		switch {
+		case errors.As(err, &refused) && refused.op == 0: // another controller: look again
+			continue
+		case !isNoNode(err):
+			return err
+		}
+		created, err := c.createDeep(ctx, e.path(), data)
+		if err != nil || created {
+			return err
+		}
+	}
+	return errNoController
+}
+
+// removeQuota removes the node of an entity without children, and the levels above a user's
+// client that would be left empty (AdminZkClient.tryCleanQuotaNodes, 3.9).
+func (c *Client) removeQuota(ctx context.Context, e Entity) (removed bool, err error) {
+	names, err := c.children(ctx, e.path())
+	if err != nil || len(names) > 0 {
+		return isNoNode(err), ignoreNoNode(err)
+	}
+	remove := e.path()
+	if user, client, ok := e.UserAndClient(); ok {
+		remove, err = c.emptiedBy(ctx, user, client)
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, c.deleteTree(ctx, remove)
+}
+
+// emptiedBy gives the highest node that holds nothing but a user's client.
+func (c *Client) emptiedBy(ctx context.Context, user, client string) (path string, err error) {
+	userPath := entityPath(string(Users), user)
+	clients, err := c.children(ctx, userPath+"/clients")
+	if err != nil || !slices.Equal(clients, []string{client}) {
+		return UserClient(user, client).path(), ignoreNoNode(err)
+	}
+	config, err := c.EntityConfig(ctx, Entity{Users, user})
+	if err != nil {
+		return "", err
+	}
+	below, err := c.children(ctx, userPath)
+	if err != nil || len(config) > 0 || len(below) > 1 {
+		return userPath + "/clients", ignoreNoNode(err)
+	}
+	return userPath, nil
+}
+
+type configChangeJSON struct {
+	Version    int    `json:"version"`
+	EntityPath string `json:"entity_path,omitempty"`
+	EntityType string `json:"entity_type,omitempty"` // version 1
+	EntityName string `json:"entity_name,omitempty"` // version 1
+}
+
+func encodeConfigChange(e Entity) []byte {
+	return marshal(configChangeJSON{Version: 2, EntityPath: string(e.Kind) + "/" + e.Name})
+}
+
+func decodeConfigChange(data []byte) (Entity, error) {
+	var in configChangeJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return Entity{}, fmt.Errorf("configuration change: %w", err)
+	}
+	kind, name := in.EntityType, in.EntityName
+	switch in.Version {
+	case 1:
+	case 2:
+		kind, name, _ = strings.Cut(in.EntityPath, "/")
+	default:
+		return Entity{}, fmt.Errorf("configuration change: version %d", in.Version)
+	}
+	e := Entity{EntityKind(kind), name}
+	if !slices.Contains(entityKinds, e.Kind) || name == "" {
+		return Entity{}, fmt.Errorf("configuration change: of %q %q", kind, name)
+	}
+	return e, nil
+}
+
+// changeExpiry is how long a notification stays for brokers that come back.
+const changeExpiry = 15 * time.Minute
+
+// WatchConfigChanges calls changed for every entity whose configuration was written, until
+// ctx is done; the reader then reads it. First it reports all notifications that are there,
+// and after a new session those that were missed. ready, if not nil, is called when the
+// watch is in place: what is read after that is kept up to date.
+func (c *Client) WatchConfigChanges(ctx context.Context, ready func(), changed func(Entity)) error {
+	wake := make(chan struct{}, 1)
+	ring := func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+	defer c.OnChange(func(change Change) {
+		if change.Kind == ConfigNotificationsAdded {
+			ring()
+		}
+	})()
+	defer c.OnSession(func(e SessionEvent) {
+		if e == SessionReestablished {
+			ring()
+		}
+	})()
+	last := int64(-1)
+	for {
+		names, err := c.watchChildren(ctx, configChangesPath)
+		if err == nil {
+			last, err = c.configChanges(ctx, names, last, changed)
+		}
+		if err != nil {
+			return err
+		}
+		if ready != nil {
+			ready()
+			ready = nil
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// configChanges handles the notifications after the last one handled, and removes old ones.
+func (c *Client) configChanges(ctx context.Context, names []string, last int64, changed func(Entity)) (int64, error) {
+	numbers := sequences(names, configChangePrefix)
+	nodes := make([]*node, len(numbers))
+	err := c.parallel(ctx, len(numbers), func(ctx context.Context, i int) error {
+		n, err := c.get(ctx, configChangesPath+"/"+sequenceName(configChangePrefix, numbers[i]))
+		if err == nil {
+			nodes[i] = &n
+		}
+		return ignoreNoNode(err)
+	})
+	if err != nil {
+		return last, err
+	}
+	reported := make(map[Entity]struct{})
+	for i, n := range nodes {
+		if n == nil || numbers[i] <= last {
+			continue
+		}
+		last = numbers[i]
+		e, err := decodeConfigChange(n.data)
+		if err != nil {
+			c.log.WithError(err).WithField(logx.Znode, sequenceName(configChangePrefix, last)).Error("notification ignored")
+			continue
+		}
+		if _, again := reported[e]; !again {
+			reported[e] = struct{}{}
+			changed(e)
+		}
+	}
+	return last, c.purge(ctx, configChangesPath+"/"+configChangePrefix, numbers, nodes)
+}
+
+// purge removes notifications that are older than changeExpiry.
+func (c *Client) purge(ctx context.Context, prefix string, numbers []int64, nodes []*node) error {
+	oldest := time.Now().Add(-changeExpiry).UnixMilli()
+	for i, n := range nodes {
+		if n != nil && n.stat.Ctime < oldest {
+			if err := c.delete(ctx, sequenceName(prefix, numbers[i])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package zkcoord
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// NoController is the id of nobody.
+const NoController = -1
+
+// Term is one controller's time in office. Its writes name Version, so that they fail once
+// another one is elected.
+type Term struct {
+	Epoch   int32 // the controller epoch, which requests to brokers carry
+	Version int32 // of /controller_epoch since the election
+}
+
+type controllerJSON struct {
+	Version    int        `json:"version"`
+	Broker     int32      `json:"brokerid"`
+	Timestamp  numberText `json:"timestamp"`
+	KRaftEpoch *int32     `json:"kraftControllerEpoch,omitempty"`
+}
+
+func encodeController(broker int32, nowMs int64) []byte {
+	noKRaft := int32(-1)
+	return marshal(controllerJSON{Version: 2, Broker: broker, Timestamp: numberText(nowMs), KRaftEpoch: &noKRaft})
+}
+
+func decodeController(data []byte) (controllerJSON, error) {
+	in := controllerJSON{Broker: NoController}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return in, fmt.Errorf("%s: %w", controllerPath, err)
+	}
+	return in, nil
+}
+
+func decodeEpoch(data []byte) (int32, error) {
+	epoch, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", controllerEpochPath, err)
+	}
+	return int32(epoch), nil
+}
+
+// ControllerID is the controller's broker id, or NoController.
+func (c *Client) ControllerID(ctx context.Context) (int32, error) {
+	n, err := c.get(ctx, controllerPath)
+	if err != nil {
+		return NoController, ignoreNoNode(err)
+	}
+	in, err := decodeController(n.data)
+	return in.Broker, err
+}
+
+// WatchController is ControllerID, and watches for the next one.
+func (c *Client) WatchController(ctx context.Context) (int32, error) {
+	n, found, err := c.watch(ctx, controllerPath)
+	if err != nil || !found {
+		return NoController, err
+	}
+	in, err := decodeController(n.data)
+	return in.Broker, err
+}
+
+// ControllerEpoch is the last elected controller's epoch; found is false before the first election.
+func (c *Client) ControllerEpoch(ctx context.Context) (term Term, found bool, err error) {
+	n, err := c.get(ctx, controllerEpochPath)
+	if err != nil {
+		return Term{}, false, ignoreNoNode(err)
+	}
+	epoch, err := decodeEpoch(n.data)
+	return Term{Epoch: epoch, Version: n.stat.Version}, err == nil, err
+}
+
+// Elect tries to become the controller. won is false when another one was faster or is in
+// office. When the answer to the winning write got lost, it is recognised as won.
+func (c *Client) Elect(ctx context.Context, broker int32) (term Term, won bool, err error) {
+	last, found, err := c.ControllerEpoch(ctx)
+	if err != nil {
+		return Term{}, false, err
+	}
+	if !found {
+		if _, err := c.create(ctx, controllerEpochPath, []byte("0")); err != nil {
+			return Term{}, false, err
+		}
+		if last, _, err = c.ControllerEpoch(ctx); err != nil {
+			return Term{}, false, err
+		}
+	}
+	epoch := last.Epoch + 1
+	results, _, err := c.multi(ctx,
+		c.opCreate(controllerPath, encodeController(broker, time.Now().UnixMilli()), zk.FlagEphemeral),
+		c.opSet(controllerEpochPath, []byte(itoa(epoch)), last.Version))
+	switch {
+	case err == nil:
+		return Term{Epoch: epoch, Version: results[1].Stat.Version}, true, nil
+	case isNodeExists(err), isBadVersion(err):
+		return c.electedAnyhow(ctx, epoch)
+	}
+	return Term{}, false, fmt.Errorf("elect: %w", err)
+}
+
+// electedAnyhow looks, after the election was refused, whether an earlier attempt of this
+// very election had won it: the node is this session's and the epoch is the one we meant.
+func (c *Client) electedAnyhow(ctx context.Context, epoch int32) (Term, bool, error) {
+	n, err := c.get(ctx, controllerPath)
+	if err != nil {
+		return Term{}, false, ignoreNoNode(err)
+	}
+	switch c.session.owns(n.stat.EphemeralOwner) {
+	case ownerEarlier: // outlived its session (ZOOKEEPER-2985): nobody acts for it
+		return Term{}, false, c.delete(ctx, controllerPath)
+	case ownerOther:
+		return Term{}, false, nil
+	}
+	term, found, err := c.ControllerEpoch(ctx)
+	if err != nil || !found || term.Epoch != epoch {
+		return Term{}, false, err
+	}
+	return term, true, nil
+}
+
+// Resign gives up the office, so that the others race for it.
+func (c *Client) Resign(ctx context.Context, term Term) error {
+	_, _, err := c.guarded(ctx, term, c.opDelete(controllerPath))
+	return ignoreNoNode(err)
+}
+
+// guarded does the operations if the term still lasts; results are those of ops. Otherwise
+// it gives ErrDeposed.
+func (c *Client) guarded(ctx context.Context, term Term, ops ...any) (results []zk.MultiResponse, lost bool, err error) {
+	all := make([]any, 0, len(ops)+1)
+	all = append(append(all, c.opCheck(controllerEpochPath, term.Version)), ops...)
+	results, lost, err = c.multi(ctx, all...)
+	if err == nil {
+		return results[1:], lost, nil
+	}
+	if refused, ok := err.(*multiError); ok {
+		if refused.op == 0 && isBadVersion(err) {
+			return nil, lost, ErrDeposed
+		}
+		return nil, lost, &multiError{refused.op - 1, refused.err}
+	}
+	return nil, lost, err
+}

@@ -1,0 +1,84 @@
+package zkcoord
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+)
+
+const defaultPort = "2181"
+
+// splitConnect takes a zookeeper.connect string apart: host[:port],...[/chroot].
+// The chroot comes back without a slash at its end, and is empty for the root.
+func splitConnect(connect string) (servers []string, chroot string, err error) {
+	hosts, rest, found := strings.Cut(strings.TrimSpace(connect), "/")
+	if found {
+		chroot = "/" + strings.Trim(rest, "/")
+	}
+	if chroot == "/" {
+		chroot = ""
+	}
+	if strings.Contains(chroot, "//") {
+		return nil, "", fmt.Errorf("zookeeper.connect %q: the chroot has an empty level", connect)
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		host = strings.TrimSpace(host)
+		if host == "" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
+		}
+		servers = append(servers, host)
+	}
+	if len(servers) == 0 {
+		return nil, "", errors.New("zookeeper.connect names no host")
+	}
+	return servers, chroot, nil
+}
+
+// hostList gives the servers in turn. Unlike the library's own list it leaves the look-up
+// of names to the dialer, so that a server that moved is found, and it asks for a pause
+// only after all of them failed, not before each reconnection to the only one.
+type hostList struct {
+	mu struct {
+		sync.Mutex
+		servers []string
+		next    int
+		failed  int // tries since the last success
+	}
+}
+
+// Init takes the servers, as the library calls it first.
+func (h *hostList) Init(servers []string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.servers = servers
+	return nil
+}
+
+// Len is the number of servers.
+func (h *hostList) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.mu.servers)
+}
+
+// Next gives the server to try, and whether all were tried in vain.
+func (h *hostList) Next() (server string, retryStart bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	server = h.mu.servers[h.mu.next%len(h.mu.servers)]
+	h.mu.next++
+	h.mu.failed++
+	return server, h.mu.failed > len(h.mu.servers)
+}
+
+// Connected ends a round of tries.
+func (h *hostList) Connected() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.failed = 0
+}

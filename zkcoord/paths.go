@@ -1,0 +1,55 @@
+package zkcoord
+
+import "strconv"
+
+// The nodes, below the chroot.
+const (
+	adminPath             = "/admin"
+	deleteTopicsPath      = adminPath + "/delete_topics"
+	reassignPath          = adminPath + "/reassign_partitions"
+	preferredElectionPath = adminPath + "/preferred_replica_election"
+	brokersPath           = "/brokers"
+	brokerIDsPath         = brokersPath + "/ids"
+	topicsPath            = brokersPath + "/topics"
+	brokerSeqPath         = brokersPath + "/seqid"
+	clusterIDPath         = "/cluster/id"
+	configPath            = "/config"
+	configChangesPath     = configPath + "/changes"
+	consumersPath         = "/consumers"
+	controllerPath        = "/controller"
+	controllerEpochPath   = "/controller_epoch"
+	featurePath           = "/feature"
+	isrChangePath         = "/isr_change_notification"
+	logDirEventPath       = "/log_dir_event_notification"
+	producerIDPath        = "/latest_producer_id_block"
+)
+
+// The prefixes of sequential nodes.
+const (
+	configChangePrefix = "config_change_"
+	isrChangePrefix    = "isr_change_"
+	logDirEventPrefix  = "log_dir_event_"
+)
+
+// topNodes are made at every start, in Apache Kafka's order.
+var topNodes = []string{
+	consumersPath, brokerIDsPath, topicsPath, configChangesPath, deleteTopicsPath, brokerSeqPath,
+	isrChangePath, producerIDPath, logDirEventPath,
+	configPath + "/topics", configPath + "/clients", configPath + "/users", configPath + "/brokers", configPath + "/ips",
+}
+
+func brokerPath(id int32) string     { return brokerIDsPath + "/" + itoa(id) }
+func topicPath(topic string) string  { return topicsPath + "/" + topic }
+func deletePath(topic string) string { return deleteTopicsPath + "/" + topic }
+
+func partitionsPath(topic string) string { return topicPath(topic) + "/partitions" }
+
+func partitionPath(tp TopicPartition) string {
+	return partitionsPath(tp.Topic) + "/" + itoa(tp.Partition)
+}
+
+func statePath(tp TopicPartition) string { return partitionPath(tp) + "/state" }
+
+func entityPath(kind, name string) string { return configPath + "/" + kind + "/" + name }
+
+func itoa(n int32) string { return strconv.Itoa(int(n)) }

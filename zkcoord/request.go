@@ -1,0 +1,383 @@
+package zkcoord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// anyVersion makes a write unconditional.
+const anyVersion = -1
+
+func openACL() []zk.ACL { return zk.WorldACL(zk.PermAll) }
+
+// request repeats f until the server has answered it, and gives that answer. lost tells
+// that an earlier attempt's answer never came, so that the attempt may have succeeded.
+// A cancelled context abandons the attempt under way.
+func request[T any](ctx context.Context, c *Client, f func(*zk.Conn) (T, error)) (value T, lost bool, err error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return value, lost, err
+		}
+		answered := make(chan answer, 1)
+		go func() {
+			value, err := f(c.conn)
+			answered <- answer{value, err}
+		}()
+		var a answer
+		select {
+		case a = <-answered:
+		case <-ctx.Done():
+			return value, true, context.Cause(ctx)
+		case <-c.closed:
+			return value, true, ErrClosed
+		}
+		if !isLost(a.err) {
+			return a.value, lost, a.err
+		}
+		lost = true
+		if err := c.session.awaitConnected(ctx, c.closed); err != nil {
+			return value, true, err
+		}
+	}
+}
+
+type node struct {
+	data []byte
+	stat zk.Stat
+}
+
+// get reads a node. A missing one is zk.ErrNoNode.
+func (c *Client) get(ctx context.Context, path string) (node, error) {
+	n, _, err := request(ctx, c, func(conn *zk.Conn) (node, error) {
+		data, stat, err := conn.Get(c.chroot + path)
+		if err != nil {
+			return node{}, err
+		}
+		return node{data, *stat}, nil
+	})
+	return n, wrapPath("read", path, err)
+}
+
+// watch reads a node and watches it, also when it is missing (found is false then).
+func (c *Client) watch(ctx context.Context, path string) (n node, found bool, err error) {
+	if found, err = c.watchExists(ctx, path); err != nil || !found {
+		return node{}, false, err
+	}
+	n, err = c.get(ctx, path)
+	if isNoNode(err) { // gone in between; the watch tells
+		return node{}, false, nil
+	}
+	return n, err == nil, err
+}
+
+func (c *Client) watchExists(ctx context.Context, path string) (bool, error) {
+	key := watchKey{path, false}
+	if !c.watches.arm(key) {
+		return c.exists(ctx, path)
+	}
+	found, _, err := request(ctx, c, func(conn *zk.Conn) (bool, error) {
+		found, _, _, err := conn.ExistsW(c.chroot + path)
+		return found, err
+	})
+	if err != nil {
+		c.watches.disarm(key)
+	}
+	return found, wrapPath("watch", path, err)
+}
+
+func (c *Client) exists(ctx context.Context, path string) (bool, error) {
+	found, _, err := request(ctx, c, func(conn *zk.Conn) (bool, error) {
+		found, _, err := conn.Exists(c.chroot + path)
+		return found, err
+	})
+	return found, wrapPath("look up", path, err)
+}
+
+// children lists a node's children. A missing node is zk.ErrNoNode.
+func (c *Client) children(ctx context.Context, path string) ([]string, error) {
+	names, _, err := request(ctx, c, func(conn *zk.Conn) ([]string, error) {
+		names, _, err := conn.Children(c.chroot + path)
+		return names, err
+	})
+	return names, wrapPath("list", path, err)
+}
+
+// watchChildren lists and watches a node's children. A missing node has none, and no watch.
+func (c *Client) watchChildren(ctx context.Context, path string) ([]string, error) {
+	key := watchKey{path, true}
+	if !c.watches.arm(key) {
+		names, err := c.children(ctx, path)
+		return names, ignoreNoNode(err)
+	}
+	names, _, err := request(ctx, c, func(conn *zk.Conn) ([]string, error) {
+		names, _, _, err := conn.ChildrenW(c.chroot + path)
+		return names, err
+	})
+	if err != nil {
+		c.watches.disarm(key)
+	}
+	return names, ignoreNoNode(wrapPath("watch", path, err))
+}
+
+// create makes a persistent node. created is false when it was there before.
+func (c *Client) create(ctx context.Context, path string, data []byte) (created bool, err error) {
+	_, lost, err := request(ctx, c, func(conn *zk.Conn) (string, error) {
+		return conn.Create(c.chroot+path, data, zk.FlagPersistent, openACL())
+	})
+	if !isNodeExists(err) {
+		return err == nil, wrapPath("create", path, err)
+	}
+	if !lost {
+		return false, nil
+	}
+	n, err := c.get(ctx, path) // it may be our own first attempt
+	if err != nil {
+		return false, ignoreNoNode(err)
+	}
+	return string(n.data) == string(data), nil
+}
+
+// createDeep is create that makes missing parents too.
+func (c *Client) createDeep(ctx context.Context, path string, data []byte) (created bool, err error) {
+	created, err = c.create(ctx, path, data)
+	if !isNoNode(err) {
+		return created, err
+	}
+	if err := c.ensurePath(ctx, path[:strings.LastIndexByte(path, '/')]); err != nil {
+		return false, err
+	}
+	return c.create(ctx, path, data)
+}
+
+// ensurePath makes a node without data, and its parents, unless they are there.
+func (c *Client) ensurePath(ctx context.Context, path string) error {
+	_, err := c.create(ctx, path, nil)
+	if i := strings.LastIndexByte(path, '/'); isNoNode(err) && i > 0 {
+		if err := c.ensurePath(ctx, path[:i]); err != nil {
+			return err
+		}
+		_, err = c.create(ctx, path, nil)
+	}
+	return err
+}
+
+// createSequential makes a persistent sequential node and its missing parents. When an
+// answer got lost there may be two, which no reader of ours or of Apache Kafka's minds.
+func (c *Client) createSequential(ctx context.Context, prefix string, data []byte) error {
+	attempt := func() error {
+		_, _, err := request(ctx, c, func(conn *zk.Conn) (string, error) {
+			return conn.Create(c.chroot+prefix, data, zk.FlagSequence, openACL())
+		})
+		return wrapPath("create", prefix, err)
+	}
+	err := attempt()
+	if isNoNode(err) {
+		if err := c.ensurePath(ctx, prefix[:strings.LastIndexByte(prefix, '/')]); err != nil {
+			return err
+		}
+		err = attempt()
+	}
+	return err
+}
+
+// set writes a node whatever its version and gives the new stat.
+func (c *Client) set(ctx context.Context, path string, data []byte) (zk.Stat, error) {
+	stat, _, err := request(ctx, c, func(conn *zk.Conn) (zk.Stat, error) {
+		stat, err := conn.Set(c.chroot+path, data, anyVersion)
+		if err != nil {
+			return zk.Stat{}, err
+		}
+		return *stat, nil
+	})
+	return stat, wrapPath("write", path, err)
+}
+
+// setIf writes a node if it has the version. ok is false when it has another one.
+func (c *Client) setIf(ctx context.Context, path string, data []byte, version int32) (newVersion int32, ok bool, err error) {
+	stat, lost, err := request(ctx, c, func(conn *zk.Conn) (zk.Stat, error) {
+		stat, err := conn.Set(c.chroot+path, data, version)
+		if err != nil {
+			return zk.Stat{}, err
+		}
+		return *stat, nil
+	})
+	switch {
+	case isBadVersion(err) && lost:
+		return c.written(ctx, path, data, version)
+	case isBadVersion(err):
+		return 0, false, nil
+	}
+	return stat.Version, err == nil, wrapPath("write", path, err)
+}
+
+// written tells, after a lost answer, whether the node holds what we wrote on that version.
+func (c *Client) written(ctx context.Context, path string, data []byte, on int32) (version int32, ok bool, err error) {
+	n, err := c.get(ctx, path)
+	if err != nil {
+		return 0, false, ignoreNoNode(err)
+	}
+	ok = n.stat.Version == on+1 && string(n.data) == string(data)
+	return n.stat.Version, ok, nil
+}
+
+// setOrCreate writes a node, which it makes when it is missing.
+func (c *Client) setOrCreate(ctx context.Context, path string, data []byte) error {
+	_, err := c.set(ctx, path, data)
+	if !isNoNode(err) {
+		return err
+	}
+	created, err := c.createDeep(ctx, path, data)
+	if err != nil || created {
+		return err
+	}
+	_, err = c.set(ctx, path, data)
+	return err
+}
+
+// delete removes a node whatever its version; a missing one is fine.
+func (c *Client) delete(ctx context.Context, path string) error {
+	_, _, err := request(ctx, c, func(conn *zk.Conn) (struct{}, error) {
+		return struct{}{}, conn.Delete(c.chroot+path, anyVersion)
+	})
+	return ignoreNoNode(wrapPath("delete", path, err))
+}
+
+// deleteTree removes a node and all below it.
+func (c *Client) deleteTree(ctx context.Context, path string) error {
+	names, err := c.children(ctx, path)
+	if err != nil {
+		return ignoreNoNode(err)
+	}
+	for _, name := range names {
+		if err := c.deleteTree(ctx, path+"/"+name); err != nil {
+			return err
+		}
+	}
+	return c.delete(ctx, path)
+}
+
+// The operations of a multi, with paths below the chroot.
+func (c *Client) opCreate(path string, data []byte, flags int32) *zk.CreateRequest {
+	return &zk.CreateRequest{Path: c.chroot + path, Data: data, Acl: openACL(), Flags: flags}
+}
+
+func (c *Client) opSet(path string, data []byte, version int32) *zk.SetDataRequest {
+	return &zk.SetDataRequest{Path: c.chroot + path, Data: data, Version: version}
+}
+
+func (c *Client) opDelete(path string) *zk.DeleteRequest {
+	return &zk.DeleteRequest{Path: c.chroot + path, Version: anyVersion}
+}
+
+func (c *Client) opCheck(path string, version int32) *zk.CheckVersionRequest {
+	return &zk.CheckVersionRequest{Path: c.chroot + path, Version: version}
+}
+
+// multiError is the first operation of a multi that the server refused; none of them was done.
+type multiError struct {
+	op  int
+	err error
+}
+
+// Error tells which operation failed and why.
+func (e *multiError) Error() string { return fmt.Sprintf("operation %d: %v", e.op, e.err) }
+
+// Unwrap gives the operation's error.
+func (e *multiError) Unwrap() error { return e.err }
+
+// multi does all operations or none. A refusal is a *multiError.
+func (c *Client) multi(ctx context.Context, ops ...any) (results []zk.MultiResponse, lost bool, err error) {
+	results, lost, err = request(ctx, c, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
+		return conn.Multi(ops...)
+	})
+	if err == nil {
+		if len(results) != len(ops) {
+			return nil, lost, fmt.Errorf("multi: %d results for %d operations", len(results), len(ops))
+		}
+		return results, lost, nil
+	}
+	for i, r := range results {
+		if r.Error != nil {
+			return nil, lost, &multiError{i, r.Error}
+		}
+	}
+	return nil, lost, err
+}
+
+// parallel calls f for 0..n-1, as many at once as the configuration allows, so that the
+// requests are pipelined on the connection. It returns the first error.
+func (c *Client) parallel(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	if n == 1 {
+		return f(ctx, 0)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var workers sync.WaitGroup
+	next := make(chan int)
+	for range min(n, c.cfg.MaxInFlight) {
+		workers.Go(func() {
+			for i := range next {
+				if err := f(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+feed:
+	for i := range n {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(next)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+func wrapPath(verb, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", verb, path, err)
+}
+
+func ignoreNoNode(err error) error {
+	if isNoNode(err) {
+		return nil
+	}
+	return err
+}
+
+// watchData reads and watches a node that should be there. A missing one is zk.ErrNoNode
+// and not watched.
+func (c *Client) watchData(ctx context.Context, path string) (node, error) {
+	key := watchKey{path, false}
+	if !c.watches.arm(key) {
+		return c.get(ctx, path)
+	}
+	n, _, err := request(ctx, c, func(conn *zk.Conn) (node, error) {
+		data, stat, _, err := conn.GetW(c.chroot + path)
+		if err != nil {
+			return node{}, err
+		}
+		return node{data, *stat}, nil
+	})
+	if err != nil {
+		c.watches.disarm(key)
+	}
+	return n, wrapPath("watch", path, err)
+}

@@ -1,0 +1,286 @@
+package zkcoord
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"barnabas/internal/logx"
+)
+
+// SessionEvent is a change of the session with ZooKeeper.
+type SessionEvent int
+
+const (
+	// SessionConnected: the connection is back and the session goes on; nothing was lost.
+	SessionConnected SessionEvent = iota + 1
+	// SessionSuspended: the connection broke. The session may live on at the server.
+	SessionSuspended
+	// SessionExpired: the session and the nodes that it held are gone, and all watches.
+	SessionExpired
+	// SessionReestablished: there is a new session after one expired. Register again,
+	// read again, watch again.
+	SessionReestablished
+)
+
+// String names the event.
+func (e SessionEvent) String() string {
+	switch e {
+	case SessionConnected:
+		return "connected"
+	case SessionSuspended:
+		return "suspended"
+	case SessionExpired:
+		return "expired"
+	case SessionReestablished:
+		return "reestablished"
+	}
+	return fmt.Sprintf("SessionEvent(%d)", int(e))
+}
+
+// OnSession subscribes to the session's events, from now on. Changes and session events
+// come on one goroutine, in order; f must not block. cancel ends the subscription.
+func (c *Client) OnSession(f func(SessionEvent)) (cancel func()) {
+	return c.events.subscribe(func(e any) {
+		if e, ok := e.(SessionEvent); ok {
+			f(e)
+		}
+	})
+}
+
+// OnChange subscribes to what watches bring, from now on. Changes and session events come
+// on one goroutine, in order; f must not block. cancel ends the subscription.
+func (c *Client) OnChange(f func(Change)) (cancel func()) {
+	return c.events.subscribe(func(e any) {
+		if e, ok := e.(Change); ok {
+			f(e)
+		}
+	})
+}
+
+// session is what the client knows of its sessions.
+type session struct {
+	first chan struct{} // closed when there is one
+	mu    struct {
+		sync.Mutex
+		id      int64              // 0 between two sessions
+		earlier map[int64]struct{} // sessions of this client that expired
+		up      chan struct{}      // closed while connected with a session
+	}
+}
+
+func (s *session) init() {
+	s.first = make(chan struct{})
+	s.mu.up = make(chan struct{})
+	s.mu.earlier = make(map[int64]struct{})
+}
+
+// awaitConnected returns when there is a connected session.
+func (s *session) awaitConnected(ctx context.Context, closed <-chan struct{}) error {
+	s.mu.Lock()
+	up := s.mu.up
+	s.mu.Unlock()
+	select {
+	case <-up:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-closed:
+		return ErrClosed
+	}
+}
+
+// connected notes that the server has given or confirmed a session.
+func (s *session) connected(id int64) SessionEvent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.mu.up:
+	default:
+		close(s.mu.up)
+	}
+	before := s.mu.id
+	s.mu.id = id
+	if before == 0 && len(s.mu.earlier) > 0 {
+		return SessionReestablished
+	}
+	if before == 0 {
+		close(s.first)
+	}
+	return SessionConnected
+}
+
+// disconnected tells whether the connection was up until now.
+func (s *session) disconnected() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.downLocked()
+}
+
+func (s *session) downLocked() bool {
+	select {
+	case <-s.mu.up:
+		s.mu.up = make(chan struct{})
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *session) expired() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.downLocked()
+	if s.mu.id != 0 {
+		s.mu.earlier[s.mu.id] = struct{}{}
+		s.mu.id = 0
+	}
+}
+
+// owner tells whose a node is by its ephemeral owner.
+type owner int
+
+const (
+	ownerOther   owner = iota
+	ownerCurrent       // this client's session
+	ownerEarlier       // a session of this client that expired (ZOOKEEPER-2985: its nodes may outlive it)
+)
+
+func (s *session) owns(ephemeralOwner int64) owner {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ephemeralOwner == s.mu.id && s.mu.id != 0 {
+		return ownerCurrent
+	}
+	if _, ok := s.mu.earlier[ephemeralOwner]; ok {
+		return ownerEarlier
+	}
+	return ownerOther
+}
+
+// onLibraryEvent takes what the library reports, on the library's goroutines, and queues it.
+func (c *Client) onLibraryEvent(e zk.Event) {
+	if e.Type == zk.EventSession {
+		c.onState(e.State)
+		return
+	}
+	path := e.Path[min(len(c.chroot), len(e.Path)):]
+	c.watches.fired(path, e.Type)
+	if e.Type == zk.EventNotWatching {
+		return
+	}
+	if change, ok := changeOf(path, e.Type); ok {
+		c.events.post(change)
+	}
+}
+
+func (c *Client) onState(state zk.State) {
+	switch state {
+	case zk.StateHasSession:
+		id := c.conn.SessionID()
+		event := c.session.connected(id)
+		c.log.WithField(logx.Session, fmt.Sprintf("%#x", id)).Infof("zookeeper session %v", event)
+		c.events.post(event)
+	case zk.StateDisconnected:
+		if c.session.disconnected() {
+			c.log.Warn("zookeeper connection lost")
+			c.events.post(SessionSuspended)
+		}
+	case zk.StateExpired:
+		c.session.expired()
+		c.hosts.Connected() // the server answers: reconnect without a pause
+		c.log.Warn("zookeeper session expired")
+		c.events.post(SessionExpired)
+	}
+}
+
+// dispatcher hands events to subscribers, in order, from an unbounded queue.
+type dispatcher struct {
+	wake chan struct{}
+	quit chan struct{}
+	done chan struct{}
+	mu   struct {
+		sync.Mutex
+		queue       []any
+		subscribers map[int]func(any)
+		order       []int
+		nextID      int
+	}
+}
+
+func newDispatcher() *dispatcher {
+	d := &dispatcher{wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	d.mu.subscribers = make(map[int]func(any))
+	go d.run()
+	return d
+}
+
+func (d *dispatcher) subscribe(f func(any)) (cancel func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id := d.mu.nextID
+	d.mu.nextID++
+	d.mu.subscribers[id] = f
+	d.mu.order = append(d.mu.order, id)
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.mu.subscribers, id)
+	}
+}
+
+func (d *dispatcher) post(event any) {
+	d.mu.Lock()
+	d.mu.queue = append(d.mu.queue, event)
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (d *dispatcher) run() {
+	defer close(d.done)
+	for {
+		select {
+		case <-d.wake:
+		case <-d.quit:
+			return
+		}
+		for _, event := range d.take() {
+			for _, f := range d.listeners() {
+				f(event)
+			}
+		}
+	}
+}
+
+func (d *dispatcher) take() []any {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	events := d.mu.queue
+	d.mu.queue = nil
+	return events
+}
+
+// listeners gives the subscribers in the order of their subscription.
+func (d *dispatcher) listeners() []func(any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var live []int
+	var fs []func(any)
+	for _, id := range d.mu.order {
+		if f, ok := d.mu.subscribers[id]; ok {
+			live, fs = append(live, id), append(fs, f)
+		}
+	}
+	d.mu.order = live
+	return fs
+}
+
+func (d *dispatcher) stop() {
+	close(d.quit)
+	<-d.done
+}

@@ -1,0 +1,251 @@
+package zkcoord
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"barnabas/internal/logx"
+)
+
+// NoLeader is the leader of a partition without one.
+const NoLeader = -1
+
+// PartitionState is who leads a partition and which replicas are in sync.
+type PartitionState struct {
+	Leader          int32 // broker id, or NoLeader
+	LeaderEpoch     int32
+	ISR             []int32 // in the order of history
+	ControllerEpoch int32   // of the controller that wrote it last
+	Recovering      bool    // the leader was elected uncleanly and has not recovered yet (KIP-704)
+	PartitionEpoch  int32   // the node's version: not in the JSON, set when read or written
+}
+
+// The field order is that of Apache Kafka's nodes.
+type stateJSON struct {
+	ControllerEpoch *int32  `json:"controller_epoch"`
+	Leader          *int32  `json:"leader"`
+	Version         int     `json:"version"`
+	LeaderEpoch     *int32  `json:"leader_epoch"`
+	ISR             []int32 `json:"isr"`
+	Recovery        int8    `json:"leader_recovery_state,omitempty"`
+}
+
+func encodeState(s PartitionState) []byte {
+	out := stateJSON{
+		ControllerEpoch: &s.ControllerEpoch,
+		Leader:          &s.Leader,
+		Version:         1,
+		LeaderEpoch:     &s.LeaderEpoch,
+		ISR:             s.ISR,
+	}
+	if out.ISR == nil {
+		out.ISR = []int32{}
+	}
+	if s.Recovering {
+		out.Recovery = 1
+	}
+	return marshal(out)
+}
+
+func decodeState(data []byte, version int32) (PartitionState, error) {
+	var in stateJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return PartitionState{}, fmt.Errorf("partition state: %w", err)
+	}
+	if in.ControllerEpoch == nil || in.Leader == nil || in.LeaderEpoch == nil || in.ISR == nil {
+		return PartitionState{}, errors.New("partition state: a field is missing")
+	}
+	return PartitionState{
+		Leader:          *in.Leader,
+		LeaderEpoch:     *in.LeaderEpoch,
+		ISR:             in.ISR,
+		ControllerEpoch: *in.ControllerEpoch,
+		Recovering:      in.Recovery != 0,
+		PartitionEpoch:  version,
+	}, nil
+}
+
+// PartitionStates reads the states of partitions. One that is missing or cannot be read is
+// left out, the latter logged.
+func (c *Client) PartitionStates(ctx context.Context, partitions []TopicPartition) (map[TopicPartition]PartitionState, error) {
+	found := make([]*PartitionState, len(partitions))
+	err := c.parallel(ctx, len(partitions), func(ctx context.Context, i int) error {
+		n, err := c.get(ctx, statePath(partitions[i]))
+		if err != nil {
+			return ignoreNoNode(err)
+		}
+		s, err := decodeState(n.data, n.stat.Version)
+		if err != nil {
+			c.log.WithError(err).WithField(logx.Znode, statePath(partitions[i])).Error("unreadable node left out")
+			return nil
+		}
+		found[i] = &s
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	states := make(map[TopicPartition]PartitionState, len(partitions))
+	for i, s := range found {
+		if s != nil {
+			states[partitions[i]] = *s
+		}
+	}
+	return states, nil
+}
+
+// StateWrite is a partition's state to be written over the one whose PartitionEpoch it carries.
+type StateWrite struct {
+	Partition TopicPartition
+	State     PartitionState
+}
+
+// WriteResult is what became of a StateWrite: the state with its new PartitionEpoch, or
+// ErrConflict when somebody else wrote in between, or another error.
+type WriteResult struct {
+	State PartitionState
+	Err   error
+}
+
+// stateBatch is how many partitions are created or written in one request.
+const stateBatch = 128
+
+// WriteStates writes states as the controller of the term; the results are in the order of
+// the writes. The error is ErrDeposed, or that ZooKeeper could not be reached.
+func (c *Client) WriteStates(ctx context.Context, term Term, writes []StateWrite) ([]WriteResult, error) {
+	return c.inBatches(ctx, writes, stateWriter{
+		ops: func(w StateWrite) []any {
+			return []any{c.opSet(statePath(w.Partition), encodeState(w.State), w.State.PartitionEpoch)}
+		},
+		guard:   func(ops []any) error { _, _, err := c.guarded(ctx, term, ops...); return err },
+		version: func(w StateWrite) int32 { return w.State.PartitionEpoch + 1 },
+	})
+}
+
+// CreateStates makes partitions with their first state as the controller of the term. A
+// state that is there already is ErrConflict.
+func (c *Client) CreateStates(ctx context.Context, term Term, creates []StateWrite) ([]WriteResult, error) {
+	guard := func(ops []any) error { _, _, err := c.guarded(ctx, term, ops...); return err }
+	if err := c.createParents(ctx, creates, guard); err != nil {
+		return nil, err
+	}
+	state := func(w StateWrite) any {
+		return c.opCreate(statePath(w.Partition), encodeState(w.State), zk.FlagPersistent)
+	}
+	return c.inBatches(ctx, creates, stateWriter{
+		ops: func(w StateWrite) []any {
+			return []any{c.opCreate(partitionPath(w.Partition), nil, zk.FlagPersistent), state(w)}
+		},
+		// A controller that died half-way leaves partitions without a state.
+		single: func(w StateWrite) error {
+			err := guard([]any{c.opCreate(partitionPath(w.Partition), nil, zk.FlagPersistent)})
+			if err != nil && !isNodeExists(err) {
+				return err
+			}
+			return guard([]any{state(w)})
+		},
+		guard:   guard,
+		version: func(StateWrite) int32 { return 0 },
+	})
+}
+
+// createParents makes the node below which a topic's partitions are, for each topic. That of
+// a topic with partitions is there; and where a topic was deleted meanwhile, the results for
+// its partitions tell.
+func (c *Client) createParents(ctx context.Context, creates []StateWrite, guard func([]any) error) error {
+	var topics []string
+	seen := make(map[string]struct{})
+	for _, w := range creates {
+		if _, ok := seen[w.Partition.Topic]; !ok {
+			seen[w.Partition.Topic] = struct{}{}
+			topics = append(topics, w.Partition.Topic)
+		}
+	}
+	return c.parallel(ctx, len(topics), func(_ context.Context, i int) error {
+		err := guard([]any{c.opCreate(partitionsPath(topics[i]), nil, zk.FlagPersistent)})
+		if isNodeExists(err) || isNoNode(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// stateWriter is how partition states are written.
+type stateWriter struct {
+	ops     func(StateWrite) []any       // what one of a batch takes
+	single  func(StateWrite) error       // one by itself; nil: its ops under guard
+	guard   func(ops []any) error        // does them, or none of them
+	version func(StateWrite) (new int32) // the node's version after the write
+}
+
+// inBatches writes many in few requests; where one of a batch is refused, each of that batch
+// by itself.
+func (c *Client) inBatches(ctx context.Context, writes []StateWrite, how stateWriter) ([]WriteResult, error) {
+	results := make([]WriteResult, len(writes))
+	batches := slices.Collect(slices.Chunk(writes, stateBatch))
+	err := c.parallel(ctx, len(batches), func(ctx context.Context, i int) error {
+		return c.writeBatch(ctx, batches[i], results[i*stateBatch:][:len(batches[i])], how)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+func (c *Client) writeBatch(ctx context.Context, writes []StateWrite, results []WriteResult, how stateWriter) error {
+	var ops []any
+	for i, w := range writes {
+		ops = append(ops, how.ops(w)...)
+		results[i].State = w.State
+		results[i].State.PartitionEpoch = how.version(w)
+	}
+	err := how.guard(ops)
+	if !isRefusal(err) {
+		return err
+	}
+	single := how.single
+	if single == nil {
+		single = func(w StateWrite) error { return how.guard(how.ops(w)) }
+	}
+	return c.parallel(ctx, len(writes), func(ctx context.Context, i int) error {
+		err := single(writes[i])
+		if isRefusal(err) {
+			err = c.refusedState(ctx, writes[i], results[i].State.PartitionEpoch)
+			if errors.Is(err, ErrConflict) {
+				results[i].Err, err = err, nil
+			}
+		}
+		return err
+	})
+}
+
+// refusedState looks whether a refused write has met its own effect: the first attempt may
+// have been done though its answer was lost.
+func (c *Client) refusedState(ctx context.Context, w StateWrite, version int32) error {
+	n, err := c.get(ctx, statePath(w.Partition))
+	if err != nil && !isNoNode(err) {
+		return err
+	}
+	if err == nil && n.stat.Version == version && string(n.data) == string(encodeState(w.State)) {
+		return nil
+	}
+	return fmt.Errorf("state of %v: %w", w.Partition, ErrConflict)
+}
+
+// isRefusal tells whether the server has refused a conditional write because of what is there.
+func isRefusal(err error) bool { return isBadVersion(err) || isNodeExists(err) || isNoNode(err) }
+
+// WriteISR writes a state as the partition's leader, which it does itself with
+// inter.broker.protocol.version before 2.7. A lost race is ErrConflict.
+func (c *Client) WriteISR(ctx context.Context, tp TopicPartition, s PartitionState) (partitionEpoch int32, err error) {
+	version, ok, err := c.setIf(ctx, statePath(tp), encodeState(s), s.PartitionEpoch)
+	if err == nil && !ok {
+		err = fmt.Errorf("state of %v: %w", tp, ErrConflict)
+	}
+	return version, err
+}

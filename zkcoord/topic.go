@@ -1,0 +1,281 @@
+package zkcoord
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/internal/logx"
+)
+
+// TopicInfo is a topic's node: its id and where its partitions' replicas are to be.
+type TopicInfo struct {
+	Name       string
+	ID         ID                // zero: none (made before inter.broker.protocol.version 2.8)
+	Partitions map[int32][]int32 // brokers by partition, the preferred leader first
+	Adding     map[int32][]int32 // brokers that a reassignment adds, where there is one
+	Removing   map[int32][]int32 // brokers that a reassignment removes
+}
+
+type topicOut struct {
+	Partitions byPartition `json:"partitions"`
+	ID         string      `json:"topic_id,omitempty"`
+	Adding     byPartition `json:"adding_replicas"`
+	Removing   byPartition `json:"removing_replicas"`
+	Version    int         `json:"version"`
+}
+
+type topicIn struct {
+	Partitions map[string][]int32 `json:"partitions"`
+	ID         string             `json:"topic_id"`
+	Adding     map[string][]int32 `json:"adding_replicas"`
+	Removing   map[string][]int32 `json:"removing_replicas"`
+}
+
+func encodeTopic(t TopicInfo) []byte {
+	out := topicOut{Partitions: t.Partitions, Adding: t.Adding, Removing: t.Removing, Version: 3}
+	if t.ID != (ID{}) {
+		out.ID = idText(t.ID)
+	}
+	return marshal(out)
+}
+
+func decodeTopic(name string, data []byte) (TopicInfo, error) {
+	var in topicIn
+	if err := json.Unmarshal(data, &in); err != nil {
+		return TopicInfo{}, fmt.Errorf("topic %s: %w", name, err)
+	}
+	t := TopicInfo{Name: name}
+	var err error
+	if in.ID != "" {
+		if t.ID, err = parseID(in.ID); err != nil {
+			return TopicInfo{}, fmt.Errorf("topic %s: %w", name, err)
+		}
+	}
+	for _, part := range []struct {
+		to   *map[int32][]int32
+		from map[string][]int32
+	}{{&t.Partitions, in.Partitions}, {&t.Adding, in.Adding}, {&t.Removing, in.Removing}} {
+		if *part.to, err = numberKeys(part.from); err != nil {
+			return TopicInfo{}, fmt.Errorf("topic %s: %w", name, err)
+		}
+	}
+	return t, nil
+}
+
+func numberKeys(in map[string][]int32) (map[int32][]int32, error) {
+	out := make(map[int32][]int32, len(in))
+	for key, brokers := range in {
+		p, err := strconv.ParseInt(key, 10, 32)
+		if err != nil || p < 0 {
+			return nil, fmt.Errorf("not a partition: %q", key)
+		}
+		out[int32(p)] = brokers
+	}
+	return out, nil
+}
+
+// Topics lists the topics' names, in no order.
+func (c *Client) Topics(ctx context.Context) ([]string, error) {
+	names, err := c.children(ctx, topicsPath)
+	return names, ignoreNoNode(err)
+}
+
+// WatchTopics is Topics, and watches for new and deleted ones.
+func (c *Client) WatchTopics(ctx context.Context) ([]string, error) {
+	return c.watchChildren(ctx, topicsPath)
+}
+
+// Topic reads one topic and its node's version. A missing one is ErrNoTopic.
+func (c *Client) Topic(ctx context.Context, name string) (TopicInfo, int32, error) {
+	n, err := c.get(ctx, topicPath(name))
+	if isNoNode(err) {
+		return TopicInfo{}, 0, ErrNoTopic
+	}
+	if err != nil {
+		return TopicInfo{}, 0, err
+	}
+	t, err := decodeTopic(name, n.data)
+	return t, n.stat.Version, err
+}
+
+// WatchTopicInfos reads topics and watches their assignments. Topics that are missing or
+// cannot be read are left out, the latter logged.
+func (c *Client) WatchTopicInfos(ctx context.Context, names []string) ([]TopicInfo, error) {
+	found := make([]*TopicInfo, len(names))
+	err := c.parallel(ctx, len(names), func(ctx context.Context, i int) error {
+		n, err := c.watchData(ctx, topicPath(names[i]))
+		if err != nil {
+			return ignoreNoNode(err)
+		}
+		t, err := decodeTopic(names[i], n.data)
+		if err != nil {
+			c.log.WithError(err).WithField(logx.Topic, names[i]).Error("unreadable node left out")
+			return nil
+		}
+		found[i] = &t
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	topics := make([]TopicInfo, 0, len(found))
+	for _, t := range found {
+		if t != nil {
+			topics = append(topics, *t)
+		}
+	}
+	return topics, nil
+}
+
+// CreateTopic makes a topic with its configuration; the controller, who watches, makes the
+// partitions. It gives the topic's new id (zero with Config.NoTopicIDs). A topic that is
+// there, be it only to be deleted, is TOPIC_ALREADY_EXISTS.
+func (c *Client) CreateTopic(ctx context.Context, name string, assignment map[int32][]int32, configs map[string]string) (ID, error) {
+	for _, path := range []string{deletePath(name), topicPath(name)} {
+		found, err := c.exists(ctx, path)
+		if err != nil {
+			return ID{}, err
+		}
+		if found {
+			return ID{}, fmt.Errorf("topic '%s' already exists: %w", name, kerr.TopicAlreadyExists)
+		}
+	}
+	if err := c.writeEntityConfig(ctx, Entity{Topics, name}, configs); err != nil {
+		return ID{}, err
+	}
+	t := TopicInfo{Name: name, Partitions: assignment}
+	if !c.cfg.NoTopicIDs {
+		t.ID = NewID()
+	}
+	created, err := c.createDeep(ctx, topicPath(name), encodeTopic(t))
+	if err == nil && !created {
+		err = fmt.Errorf("topic '%s' already exists: %w", name, kerr.TopicAlreadyExists)
+	}
+	return t.ID, err
+}
+
+// AddPartitions adds partitions to a topic. REASSIGNMENT_IN_PROGRESS while its replicas are
+// being moved; INVALID_PARTITIONS when one is there already.
+func (c *Client) AddPartitions(ctx context.Context, name string, added map[int32][]int32) error {
+	for {
+		t, version, err := c.Topic(ctx, name)
+		if err != nil {
+			return err
+		}
+		if len(t.Adding)+len(t.Removing) > 0 {
+			return fmt.Errorf("topic %s: %w", name, kerr.ReassignmentInProgress)
+		}
+		for p := range added {
+			if _, ok := t.Partitions[p]; ok {
+				return fmt.Errorf("topic %s has a partition %d: %w", name, p, kerr.InvalidPartitions)
+			}
+		}
+		maps.Copy(t.Partitions, added)
+		_, ok, err := c.setIf(ctx, topicPath(name), encodeTopic(t), version)
+		if err != nil || ok {
+			return err
+		}
+	}
+}
+
+// SetTopic writes a topic's assignment as the controller of the term. A missing topic is ErrNoTopic.
+func (c *Client) SetTopic(ctx context.Context, term Term, t TopicInfo) error {
+	_, _, err := c.guarded(ctx, term, c.opSet(topicPath(t.Name), encodeTopic(t), anyVersion))
+	if isNoNode(err) {
+		return ErrNoTopic
+	}
+	return err
+}
+
+// RequestTopicDeletion asks the controller to delete a topic; asking twice is fine.
+func (c *Client) RequestTopicDeletion(ctx context.Context, name string) error {
+	_, err := c.createDeep(ctx, deletePath(name), nil)
+	return err
+}
+
+// WatchTopicDeletions lists and watches the topics that are to be deleted.
+func (c *Client) WatchTopicDeletions(ctx context.Context) ([]string, error) {
+	return c.watchChildren(ctx, deleteTopicsPath)
+}
+
+// WithdrawTopicDeletion drops the request to delete a topic.
+func (c *Client) WithdrawTopicDeletion(ctx context.Context, term Term, name string) error {
+	_, _, err := c.guarded(ctx, term, c.opDelete(deletePath(name)))
+	return ignoreNoNode(err)
+}
+
+// DeleteTopic removes all that there is of a topic, children first, its configuration and
+// at last the request to delete it.
+func (c *Client) DeleteTopic(ctx context.Context, term Term, name string) error {
+	if err := c.deleteTreeAs(ctx, term, topicPath(name)); err != nil {
+		return err
+	}
+	for _, path := range []string{entityPath(string(Topics), name), deletePath(name)} {
+		if _, _, err := c.guarded(ctx, term, c.opDelete(path)); ignoreNoNode(err) != nil {
+			return fmt.Errorf("delete %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// deleteBatch is how many nodes one multi removes or makes.
+const deleteBatch = 200
+
+// deleteTreeAs removes a tree, children first, in few requests: all or nothing in each.
+func (c *Client) deleteTreeAs(ctx context.Context, term Term, path string) error {
+	paths, err := c.tree(ctx, path)
+	if err != nil {
+		return err
+	}
+	for len(paths) > 0 {
+		n := min(deleteBatch, len(paths))
+		ops := make([]any, n)
+		for i, p := range paths[:n] {
+			ops[i] = c.opDelete(p)
+		}
+		if _, _, err := c.guarded(ctx, term, ops...); err != nil {
+			if isNoNode(err) || isNotEmpty(err) { // somebody else was at it, or we were and lost the answer
+				return c.deleteTreeAs(ctx, term, path)
+			}
+			return fmt.Errorf("delete %s: %w", path, err)
+		}
+		paths = paths[n:]
+	}
+	return nil
+}
+
+// tree lists a node and all below it, children before their parents.
+func (c *Client) tree(ctx context.Context, path string) ([]string, error) {
+	var paths []string
+	for level := []string{path}; len(level) > 0; {
+		names := make([][]string, len(level))
+		err := c.parallel(ctx, len(level), func(ctx context.Context, i int) error {
+			children, err := c.children(ctx, level[i])
+			for _, name := range children {
+				names[i] = append(names[i], level[i]+"/"+name)
+			}
+			if isNoNode(err) {
+				level[i] = ""
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range level {
+			if p != "" {
+				paths = append(paths, p)
+			}
+		}
+		level = slices.Concat(names...)
+	}
+	slices.Reverse(paths)
+	return paths, nil
+}

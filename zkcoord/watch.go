@@ -1,0 +1,109 @@
+package zkcoord
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// ChangeKind says what a watch saw changing.
+type ChangeKind int
+
+// What can change. The method that leaves the watch behind is in brackets.
+const (
+	ControllerChanged        ChangeKind = iota + 1 // somebody became controller or ceased to be (WatchController)
+	BrokersChanged                                 // a broker came or went (WatchBrokers)
+	BrokerChanged                                  // Change.Broker's registration (WatchBrokers)
+	TopicsChanged                                  // a topic came or went (WatchTopics)
+	TopicChanged                                   // Change.Topic's assignment (WatchTopic, WatchTopicInfos)
+	TopicDeletionsChanged                          // a topic is to be deleted (WatchTopicDeletions)
+	ReassignmentsChanged                           // the legacy node of asked reassignments (WatchReassignments)
+	PreferredElectionChanged                       // the legacy node of asked elections (WatchPreferredElection)
+	ISRNotificationsChanged                        // leaders changed ISRs by themselves (WatchISRNotifications)
+	LogDirEventsChanged                            // a broker lost a log directory (WatchLogDirEvents)
+	FeaturesChanged                                // the finalized features (WatchFeatures)
+	ConfigNotificationsAdded                       // a configuration changed (WatchConfigChanges)
+)
+
+// Change is what a watch brings: read again.
+type Change struct {
+	Kind   ChangeKind
+	Topic  string // of a TopicChanged
+	Broker int32  // of a BrokerChanged
+}
+
+var changeKinds = map[string]ChangeKind{
+	controllerPath:        ControllerChanged,
+	brokerIDsPath:         BrokersChanged,
+	topicsPath:            TopicsChanged,
+	deleteTopicsPath:      TopicDeletionsChanged,
+	reassignPath:          ReassignmentsChanged,
+	preferredElectionPath: PreferredElectionChanged,
+	isrChangePath:         ISRNotificationsChanged,
+	logDirEventPath:       LogDirEventsChanged,
+	featurePath:           FeaturesChanged,
+	configChangesPath:     ConfigNotificationsAdded,
+}
+
+// changeOf translates a watch event. Events of nodes that nobody watches on purpose are dropped.
+func changeOf(path string, _ zk.EventType) (Change, bool) {
+	if kind, ok := changeKinds[path]; ok {
+		return Change{Kind: kind}, true
+	}
+	if name, ok := strings.CutPrefix(path, brokerIDsPath+"/"); ok {
+		id, err := strconv.ParseInt(name, 10, 32)
+		return Change{Kind: BrokerChanged, Broker: int32(id)}, err == nil
+	}
+	if name, ok := strings.CutPrefix(path, topicsPath+"/"); ok && !strings.Contains(name, "/") {
+		return Change{Kind: TopicChanged, Topic: name}, true
+	}
+	return Change{}, false
+}
+
+type watchKey struct {
+	path     string
+	children bool // else data and existence
+}
+
+// watchSet knows which watches are at the server, so that reading twice before a change
+// does not leave two behind. A path is watched by one goroutine at a time.
+type watchSet struct {
+	mu struct {
+		sync.Mutex
+		armed map[watchKey]struct{}
+	}
+}
+
+// arm notes a watch and tells whether it is a new one.
+func (s *watchSet) arm(key watchKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.armed == nil {
+		s.mu.armed = make(map[watchKey]struct{})
+	}
+	if _, ok := s.mu.armed[key]; ok {
+		return false
+	}
+	s.mu.armed[key] = struct{}{}
+	return true
+}
+
+func (s *watchSet) disarm(key watchKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.armed, key)
+}
+
+// fired forgets the watches that an event has used up.
+func (s *watchSet) fired(path string, event zk.EventType) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if event != zk.EventNodeChildrenChanged {
+		delete(s.mu.armed, watchKey{path, false})
+	}
+	if event == zk.EventNodeChildrenChanged || event == zk.EventNodeDeleted || event == zk.EventNotWatching {
+		delete(s.mu.armed, watchKey{path, true})
+	}
+}
