@@ -1,7 +1,9 @@
 package config
 
 import (
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -17,15 +19,23 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("config: ")
-	b.WriteString(e.Key)
+	b.WriteString(oneLine(e.Key))
 	if e.Value != "" {
-		b.WriteString("=" + e.Value)
+		b.WriteString("=" + oneLine(e.Value))
 	}
 	if e.Key != "" {
 		b.WriteString(": ")
 	}
 	b.WriteString(e.Reason)
 	return b.String()
+}
+
+// oneLine quotes what would not stay on one line.
+func oneLine(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // Unwrap returns the protocol code.

@@ -707,10 +707,10 @@ var internalKeys = []Key{
 
 // dynamicOnlyKeys: keys that exist only below /config/brokers, never in server.properties.
 var dynamicOnlyKeys = []Key{
-	{"leader.replication.throttled.rate", Long, "9223372036854775807", atLeast(0), Medium, PerBroker,
+	{"leader.replication.throttled.rate", Long, "9223372036854775807", atLeast(0), Medium, ClusterWide,
 		""},
-	{"follower.replication.throttled.rate", Long, "9223372036854775807", atLeast(0), Medium, PerBroker,
+	{"follower.replication.throttled.rate", Long, "9223372036854775807", atLeast(0), Medium, ClusterWide,
 		""},
-	{"replica.alter.log.dirs.io.max.bytes.per.second", Long, "9223372036854775807", atLeast(0), Medium, PerBroker,
+	{"replica.alter.log.dirs.io.max.bytes.per.second", Long, "9223372036854775807", atLeast(0), Medium, ClusterWide,
 		""},
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -92,6 +93,12 @@ func (b *Broker) topicDefaults() map[string]any {
 	values["retention.ms"] = b.retentionNumber()
 	values["flush.ms"] = b.firstNumber(b.LogFlushInterval, "log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 	values["message.format.version"] = b.MessageFormatVersion.String()
+	difference := b.values["log.message.timestamp.difference.max.ms"]
+	for _, name := range []string{"message.timestamp.before.max.ms", "message.timestamp.after.max.ms"} {
+		if values[name] == int64(math.MaxInt64) {
+			values[name] = difference
+		}
+	}
 	return values
 }
 

@@ -1,0 +1,217 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// OpKind is what IncrementalAlterConfigs does with a setting (KIP-339); the numbers are the
+// protocol's.
+type OpKind int8
+
+// The kinds. Append and Subtract edit lists.
+const (
+	OpSet OpKind = iota
+	OpDelete
+	OpAppend
+	OpSubtract
+)
+
+// Op changes one setting.
+type Op struct {
+	Key   string
+	Kind  OpKind
+	Value *string // not looked at by OpDelete
+}
+
+// AlterTopic applies the operations to a topic's settings and returns what the topic is to
+// have. AlterConfigs, which replaces everything, is a list of OpSet over no settings. The
+// errors carry the protocol's code and name the key.
+func (b *Broker) AlterTopic(current map[string]string, ops []Op) (map[string]string, error) {
+	if err := checkOps(ops); err != nil {
+		return nil, err
+	}
+	next, err := applyOps(current, ops, TopicKey)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.validateTopic(next); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+// AlterBroker is AlterTopic for the settings of this broker in ZooKeeper.
+func (d *Dynamic) AlterBroker(current map[string]string, ops []Op) (map[string]string, error) {
+	return d.alter(current, ops, brokerLevel)
+}
+
+// AlterCluster is AlterTopic for the settings of all brokers in ZooKeeper.
+func (d *Dynamic) AlterCluster(current map[string]string, ops []Op) (map[string]string, error) {
+	return d.alter(current, ops, clusterLevel)
+}
+
+func (d *Dynamic) alter(current map[string]string, ops []Op, at level) (map[string]string, error) {
+	if err := checkOps(ops); err != nil {
+		return nil, err
+	}
+	next, err := applyOps(d.usable(current, at), ops, brokerOnlyKey)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.validate(next, at); err != nil {
+		return nil, with(kerr.InvalidRequest, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(next)) {
+		if isPassword(name) {
+			return nil, &Error{Key: name, Reason: "passwords cannot be stored: this broker encrypts none", Code: kerr.InvalidConfig}
+		}
+	}
+	return next, nil
+}
+
+func brokerOnlyKey(name string) *Key { return brokerSchema.byName[name] }
+
+// checkOps refuses what no resource allows: a key twice, a null to set.
+func checkOps(ops []Op) error {
+	seen := make(map[string]bool, len(ops))
+	for _, op := range ops {
+		if seen[op.Key] {
+			return &Error{Key: op.Key, Reason: "is in the request twice", Code: kerr.InvalidRequest}
+		}
+		seen[op.Key] = true
+	}
+	for _, op := range ops {
+		if op.Kind != OpDelete && op.Value == nil {
+			return &Error{Key: op.Key, Reason: "null is not a value", Code: kerr.InvalidRequest}
+		}
+	}
+	return nil
+}
+
+// applyOps returns the settings after the operations; nothing but lists is checked yet.
+func applyOps(current map[string]string, ops []Op, key func(string) *Key) (map[string]string, error) {
+	next := maps.Clone(current)
+	if next == nil {
+		next = map[string]string{}
+	}
+	for _, op := range ops {
+		switch op.Kind {
+		case OpSet:
+			next[op.Key] = *op.Value
+		case OpDelete:
+			delete(next, op.Key)
+		case OpAppend, OpSubtract:
+			k := key(op.Key)
+			if k == nil || k.Type != List {
+				return nil, &Error{Key: op.Key, Reason: "is not a list", Code: kerr.InvalidConfig}
+			}
+			next[op.Key] = editList(k, next, op)
+		default: // Apache Kafka 3.9 fails on it, and so answers this code
+			return nil, &Error{Key: op.Key, Reason: fmt.Sprintf("unknown operation %d", op.Kind), Code: kerr.UnknownServerError}
+		}
+	}
+	return next, nil
+}
+
+// editList adds the values that are missing, or removes one of each. A list that is not set
+// begins as its default.
+func editList(k *Key, current map[string]string, op Op) string {
+	text, ok := current[op.Key]
+	if !ok {
+		text, _ = k.Default()
+		text = strings.TrimSuffix(text, null)
+	}
+	var items []string
+	if text != "" {
+		items = strings.Split(text, ",")
+	}
+	for value := range strings.SplitSeq(*op.Value, ",") {
+		i := slices.Index(items, value)
+		switch {
+		case op.Kind == OpAppend && i < 0:
+			items = append(items, value)
+		case op.Kind == OpSubtract && i >= 0:
+			items = slices.Delete(items, i, i+1)
+		}
+	}
+	return strings.Join(items, ",")
+}
+
+// validate checks the dynamic settings of one level, alone and as a part of the whole.
+func (d *Dynamic) validate(settings map[string]string, at level) error {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if err := checkDynamic(name, settings[name], at); err != nil {
+			return err
+		}
+	}
+	now := d.state.Load()
+	cluster, broker := settings, now.broker
+	if at == brokerLevel {
+		cluster, broker = now.cluster, settings
+	}
+	next, err := parse(merge(now.file, cluster, broker), now.file)
+	if err != nil {
+		return err
+	}
+	return checkStep(now.merged, next)
+}
+
+// steppedPools may at most double or halve in one step (DynamicThreadPool, 3.9).
+var steppedPools = []string{"background.threads", "log.cleaner.threads", "num.io.threads", "num.network.threads",
+	"num.recovery.threads.per.data.dir", "num.replica.fetchers"}
+
+// checkStep holds a change against what counts now.
+func checkStep(now, next *Broker) error {
+	for _, name := range steppedPools {
+		was, is := now.Int(name), next.Int(name)
+		if is == was {
+			continue
+		}
+		if is < 1 || is < was/2 || is > 2*was {
+			return &Error{Key: name, Value: strconv.Itoa(is), Reason: fmt.Sprintf("must be at least 1 and from half to double of %d in one step", was)}
+		}
+	}
+	for _, l := range next.Listeners {
+		for _, old := range now.Listeners {
+			if old.Name == l.Name && old.Protocol != l.Protocol {
+				return &Error{Key: "listener.security.protocol.map", Reason: l.Name + " exists, so its protocol cannot change while the broker runs"}
+			}
+		}
+	}
+	return checkLocalRetention(next)
+}
+
+// checkLocalRetention is checked for dynamic changes only (DynamicLogConfig, 3.9).
+func checkLocalRetention(b *Broker) error {
+	total := b.LogRetention.Milliseconds()
+	if local := int64(b.Int("log.local.retention.ms")); total != -1 && local != -2 && (local == -1 || local > total) {
+		return b.refuse("log.local.retention.ms", "must not exceed log.retention.ms=%d", total)
+	}
+	total = b.LogRetentionBytes
+	if local := int64(b.Int("log.local.retention.bytes")); total > -1 && local != -2 && (local == -1 || local > total) {
+		return b.refuse("log.local.retention.bytes", "must not exceed log.retention.bytes=%d", total)
+	}
+	return nil
+}
+
+// BrokerResource reads the name of a broker resource: empty for all brokers, else the id,
+// which must be this broker's.
+func (b *Broker) BrokerResource(name string) (all bool, err error) {
+	if name == "" {
+		return true, nil
+	}
+	id, err := strconv.ParseInt(name, 10, 32)
+	if err != nil {
+		return false, &Error{Reason: fmt.Sprintf("broker %q: not a number", name), Code: kerr.InvalidRequest}
+	}
+	if int(id) != b.BrokerID {
+		return false, &Error{Reason: fmt.Sprintf("broker %d: this is broker %d", id, b.BrokerID), Code: kerr.InvalidRequest}
+	}
+	return false, nil
+}

@@ -1,0 +1,183 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"barnabas/internal/logx"
+
+	"github.com/sirupsen/logrus"
+)
+
+// Dynamic is a broker's configuration while it runs: the file, over it the values for all
+// brokers, over these the values for this one (KIP-226). Each change makes a new Broker, which
+// is published at once.
+//
+// SetCluster and SetBroker belong to one goroutine, the one that hears of changes. Everything
+// else is safe for concurrent use.
+type Dynamic struct {
+	log     *logrus.Entry
+	changed []func(old, new *Broker)
+	state   atomic.Pointer[layers]
+}
+
+// layers is one immutable state of the configuration.
+type layers struct {
+	file    map[string]string
+	cluster map[string]string // what /config/brokers/<default> has, without what is not valid there
+	broker  map[string]string // the same of /config/brokers/ID
+	merged  *Broker
+}
+
+// NewDynamic starts with the configuration of the file. The functions are called after each
+// change, in order, by the goroutine that brought it.
+func NewDynamic(static *Broker, log *logrus.Entry, changed ...func(old, new *Broker)) *Dynamic {
+	d := &Dynamic{log: log, changed: changed}
+	d.state.Store(&layers{file: static.static, merged: static})
+	return d
+}
+
+// Current returns the configuration that counts now.
+func (d *Dynamic) Current() *Broker { return d.state.Load().merged }
+
+// SetCluster takes the values that ZooKeeper has for all brokers. What is not valid there is
+// logged and ignored.
+func (d *Dynamic) SetCluster(stored map[string]string) {
+	next := *d.state.Load()
+	next.cluster = d.usable(stored, clusterLevel)
+	d.publish(&next)
+}
+
+// SetBroker takes the values that ZooKeeper has for this broker, like SetCluster.
+func (d *Dynamic) SetBroker(stored map[string]string) {
+	next := *d.state.Load()
+	next.broker = d.usable(stored, brokerLevel)
+	d.publish(&next)
+}
+
+func (d *Dynamic) publish(next *layers) {
+	old := next.merged
+	merged, err := parse(merge(next.file, next.cluster, next.broker), next.file)
+	if err != nil {
+		d.log.WithError(err).Error("dynamic settings do not fit together, the ones before stay")
+		d.state.Store(next)
+		return
+	}
+	if maps.Equal(merged.given, old.given) {
+		d.state.Store(next)
+		return
+	}
+	next.merged = merged
+	d.state.Store(next)
+	for _, tell := range d.changed {
+		tell(old, merged)
+	}
+}
+
+// merge lays the later layers over the earlier ones. A setting that can be given in several
+// units replaces its other forms (DynamicBrokerConfig.overrideProps, 3.9).
+func merge(base map[string]string, over ...map[string]string) map[string]string {
+	merged := maps.Clone(base)
+	for _, layer := range over {
+		for name := range layer {
+			for _, synonym := range unitSynonyms(name) {
+				delete(merged, synonym)
+			}
+		}
+		maps.Copy(merged, layer)
+	}
+	return merged
+}
+
+// unitSynonyms are the forms of one setting, the strongest first.
+func unitSynonyms(name string) []string {
+	switch name {
+	case "log.roll.ms", "log.roll.hours":
+		return []string{"log.roll.ms", "log.roll.hours"}
+	case "log.roll.jitter.ms", "log.roll.jitter.hours":
+		return []string{"log.roll.jitter.ms", "log.roll.jitter.hours"}
+	case "log.retention.ms", "log.retention.minutes", "log.retention.hours":
+		return []string{"log.retention.ms", "log.retention.minutes", "log.retention.hours"}
+	case "log.flush.interval.ms":
+		return []string{"log.flush.interval.ms", "log.flush.scheduler.interval.ms"}
+	}
+	return []string{name}
+}
+
+// level says for whom dynamic values are: for all brokers or for one.
+type level uint8
+
+const (
+	clusterLevel level = iota
+	brokerLevel
+)
+
+// usable drops what must not stand in ZooKeeper at this level, with a line in the log.
+func (d *Dynamic) usable(stored map[string]string, at level) map[string]string {
+	kept := make(map[string]string, len(stored))
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		err := checkDynamic(name, stored[name], at)
+		if err == nil && isPassword(name) {
+			err = &Error{Key: name, Reason: "stored passwords cannot be read"}
+		}
+		if err != nil {
+			d.log.WithError(err).WithField(logx.Setting, name).Warn("dynamic setting ignored")
+			continue
+		}
+		kept[name] = stored[name]
+	}
+	return kept
+}
+
+// checkDynamic refuses a value that cannot be set while a broker runs
+// (DynamicBrokerConfig.validateConfigs, 3.9). Keys without a schema are let through.
+func checkDynamic(name, value string, at level) error {
+	base, prefixed := listenerBase(name)
+	if !prefixed {
+		base = name
+	}
+	k := brokerSchema.byName[base]
+	switch {
+	case k == nil:
+		return nil
+	case !prefixed && k.Update == ReadOnly:
+		return &Error{Key: name, Reason: "cannot be changed while the broker runs"}
+	case !prefixed && needsListenerPrefix[name]:
+		return &Error{Key: name, Reason: "can be changed only for one listener, with listener.name.NAME. before it"}
+	case at == clusterLevel && (k.Update == PerBroker || prefixed && !clusterWideOfListener[base]):
+		return &Error{Key: name, Reason: "can be changed only for one broker, not for all"}
+	}
+	if k.Update == ReadOnly { // a listener's own form of a fixed setting: its type is not looked at
+		return nil
+	}
+	_, err := k.parse(value)
+	return err
+}
+
+// needsListenerPrefix are the keys of TLS stores: changing them for all listeners at once is
+// not possible (KIP-226).
+var needsListenerPrefix = map[string]bool{
+	"ssl.key.password":               true,
+	"ssl.keystore.certificate.chain": true,
+	"ssl.keystore.key":               true,
+	"ssl.keystore.location":          true,
+	"ssl.keystore.password":          true,
+	"ssl.keystore.type":              true,
+	"ssl.truststore.certificates":    true,
+	"ssl.truststore.location":        true,
+	"ssl.truststore.password":        true,
+	"ssl.truststore.type":            true,
+}
+
+// clusterWideOfListener are the keys that may carry a listener's prefix at the level of all brokers.
+var clusterWideOfListener = map[string]bool{
+	"max.connections":              true,
+	"max.connection.creation.rate": true,
+	"num.network.threads":          true,
+}
+
+func isPassword(name string) bool {
+	k := BrokerKey(name)
+	return k != nil && k.Type == Password
+}

@@ -1,0 +1,241 @@
+package config
+
+import (
+	"errors"
+	"io"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+func dynamicOver(t *testing.T, pairs ...string) *Dynamic {
+	t.Helper()
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return NewDynamic(mustParse(t, pairs...), logrus.NewEntry(log))
+}
+
+func TestDynamicOrder(t *testing.T) {
+	type change struct{ from, to int }
+	var told []change
+	d := NewDynamic(mustParse(t, "num.io.threads=4"), logrus.NewEntry(logrus.New()),
+		func(old, new *Broker) { told = append(told, change{old.NumIOThreads, new.NumIOThreads}) })
+	d.SetCluster(map[string]string{"num.io.threads": "5"})
+	d.SetBroker(map[string]string{"num.io.threads": "6"})
+	d.SetCluster(map[string]string{"num.io.threads": "7"}) // covered by the broker's own: nothing changes
+	d.SetBroker(nil)
+	d.SetCluster(nil)
+	d.SetCluster(nil)
+	if diff := cmp.Diff([]change{{4, 5}, {5, 6}, {6, 7}, {7, 4}}, told, cmp.AllowUnexported(change{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDynamicUnits(t *testing.T) {
+	d := dynamicOver(t, "log.retention.minutes=3", "log.roll.ms=5000")
+	d.SetCluster(map[string]string{"log.retention.ms": "7"})
+	if got := d.Current().LogRetention; got != 7*time.Millisecond {
+		t.Errorf("retention %v", got)
+	}
+	d.SetCluster(nil)
+	if got := d.Current().LogRetention; got != 3*time.Minute {
+		t.Errorf("retention %v after removal", got)
+	}
+}
+
+func TestDynamicIgnoresWhatIsNotValid(t *testing.T) {
+	log, lines := test.NewNullLogger()
+	d := NewDynamic(mustParse(t), logrus.NewEntry(log))
+	d.SetCluster(map[string]string{
+		"num.partitions":                        "9",              // not dynamic
+		"listeners":                             "PLAINTEXT://:1", // one broker's
+		"ssl.keystore.type":                     "PEM",            // one listener's
+		"log.retention.ms":                      "x",              // no number
+		"num.io.threads":                        "9",              // good
+		"plugin.setting":                        "kept",           // unknown
+		"listener.name.a.ssl.key":               "",               // unknown, of one listener
+		"listener.name.a.num.io":                "",               // unknown, of one listener
+		"max.connections.per.ip":                "10",             // good
+		"listener.name.a.ssl.keystore.password": "s",              // one broker's
+	})
+	if got := d.Current(); got.NumPartitions != 1 || got.NumIOThreads != 9 || got.MaxConnectionsPerIP != 10 || got.String("plugin.setting") != "kept" {
+		t.Error("what is valid must count, and nothing else")
+	}
+	if got := len(lines.AllEntries()); got != 5 {
+		t.Errorf("%d lines, want one for each of the 5 that are not valid", got)
+	}
+}
+
+func TestDynamicKeepsAWholeThatHolds(t *testing.T) {
+	log, lines := test.NewNullLogger()
+	d := NewDynamic(mustParse(t), logrus.NewEntry(log))
+	d.SetBroker(map[string]string{"log.cleaner.dedupe.buffer.size": "5", "num.io.threads": "9"})
+	if d.Current().NumIOThreads != 8 || len(lines.AllEntries()) != 1 {
+		t.Error("settings that do not fit together must change nothing")
+	}
+}
+
+func op(key string, kind OpKind, value string) Op { return Op{Key: key, Kind: kind, Value: &value} }
+
+func code(err error) *kerr.Error {
+	var k *kerr.Error
+	errors.As(err, &k)
+	return k
+}
+
+func TestAlterBroker(t *testing.T) {
+	const rate = "leader.replication.throttled.rate"
+	for _, c := range []struct {
+		name    string
+		all     bool
+		current map[string]string
+		ops     []Op
+		want    map[string]string
+		code    *kerr.Error
+	}{
+		{name: "read-only", ops: []Op{op("num.partitions", OpSet, "3")}, code: kerr.InvalidRequest},
+		{name: "one broker's for all", all: true, ops: []Op{op("listeners", OpSet, "PLAINTEXT://127.0.0.1:1")}, code: kerr.InvalidRequest},
+		{name: "one listener's for all", all: true, ops: []Op{op("listener.name.plaintext.ssl.keystore.type", OpSet, "PEM")}, code: kerr.InvalidRequest},
+		{name: "bad value", ops: []Op{op("log.retention.ms", OpSet, "x")}, code: kerr.InvalidRequest},
+		{name: "more than double", ops: []Op{op("num.io.threads", OpSet, "17")}, code: kerr.InvalidRequest},
+		{name: "double", ops: []Op{op("num.io.threads", OpSet, "16")}, want: map[string]string{"num.io.threads": "16"}},
+		{name: "less than half", ops: []Op{op("num.io.threads", OpSet, "3")}, code: kerr.InvalidRequest},
+		{name: "half", ops: []Op{op("num.io.threads", OpSet, "4")}, want: map[string]string{"num.io.threads": "4"}},
+		{name: "password", ops: []Op{op("listener.name.plaintext.ssl.keystore.password", OpSet, "x")}, code: kerr.InvalidConfig},
+		{name: "password without its listener", ops: []Op{op("ssl.keystore.password", OpSet, "x")}, code: kerr.InvalidRequest},
+		{name: "dynamic only, all", all: true, ops: []Op{op(rate, OpSet, "1000")}, want: map[string]string{rate: "1000"}},
+		{name: "dynamic only, removed", current: map[string]string{rate: "1"}, ops: []Op{{Key: rate, Kind: OpDelete}}, want: map[string]string{}},
+		{name: "unknown", ops: []Op{op("foo", OpSet, "1")}, want: map[string]string{"foo": "1"}},
+		{name: "the rest stays", current: map[string]string{"foo": "1", "num.partitions": "9"}, ops: []Op{op("bar", OpSet, "2")},
+			want: map[string]string{"foo": "1", "bar": "2"}},
+		{name: "twice", ops: []Op{op("foo", OpSet, "1"), op("foo", OpSet, "2")}, code: kerr.InvalidRequest},
+		{name: "null", ops: []Op{{Key: "log.retention.ms"}}, code: kerr.InvalidRequest},
+		{name: "does not fit the rest", ops: []Op{op("log.cleaner.dedupe.buffer.size", OpSet, "5")}, code: kerr.InvalidRequest},
+		{name: "local retention over retention", ops: []Op{op("log.local.retention.ms", OpSet, "604800001")}, code: kerr.InvalidRequest},
+		{name: "protocol of a listener", ops: []Op{op("listener.security.protocol.map", OpSet, "PLAINTEXT:SSL")}, code: kerr.InvalidRequest},
+		{name: "list", ops: []Op{op("log.cleanup.policy", OpAppend, "compact")}, want: map[string]string{"log.cleanup.policy": "delete,compact"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			alter := dynamicOver(t).AlterBroker
+			if c.all {
+				alter = dynamicOver(t).AlterCluster
+			}
+			got, err := alter(c.current, c.ops)
+			if code(err) != c.code || (err == nil) != (c.code == nil) {
+				t.Fatalf("got %v, want %v", err, c.code)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAlterTopic(t *testing.T) {
+	current := map[string]string{"cleanup.policy": "compact", "retention.ms": "3333333"}
+	with := func(key, value string) map[string]string {
+		next := map[string]string{"cleanup.policy": "compact", "retention.ms": "3333333"}
+		next[key] = value
+		return next
+	}
+	for _, c := range []struct {
+		name string
+		ops  []Op
+		want map[string]string
+		code *kerr.Error
+	}{
+		{name: "nothing", want: current},
+		{name: "unknown key", ops: []Op{op("foo", OpSet, "1")}, code: kerr.InvalidConfig},
+		{name: "bad value", ops: []Op{op("retention.ms", OpSet, "x")}, code: kerr.InvalidConfig},
+		{name: "illegal literal", ops: []Op{op("compression.type", OpSet, "foo")}, code: kerr.InvalidConfig},
+		{name: "null", ops: []Op{{Key: "retention.ms"}}, code: kerr.InvalidRequest},
+		{name: "delete what is not set", ops: []Op{{Key: "segment.ms", Kind: OpDelete}}, want: current},
+		{name: "delete", ops: []Op{{Key: "retention.ms", Kind: OpDelete}}, want: map[string]string{"cleanup.policy": "compact"}},
+		{name: "append", ops: []Op{op("cleanup.policy", OpAppend, "delete")}, want: with("cleanup.policy", "compact,delete")},
+		{name: "append what is there", ops: []Op{op("cleanup.policy", OpAppend, "compact")}, want: current},
+		{name: "append a bad value", ops: []Op{op("cleanup.policy", OpAppend, "nope")}, code: kerr.InvalidConfig},
+		{name: "append to a number", ops: []Op{op("retention.ms", OpAppend, "5")}, code: kerr.InvalidConfig},
+		{name: "append to an unknown key", ops: []Op{op("foo", OpAppend, "5")}, code: kerr.InvalidConfig},
+		{name: "subtract what is not there", ops: []Op{op("cleanup.policy", OpSubtract, "delete")}, want: current},
+		{name: "subtract from the default", ops: []Op{op("leader.replication.throttled.replicas", OpAppend, "0:1")},
+			want: with("leader.replication.throttled.replicas", "0:1")},
+		{name: "operation 9", ops: []Op{op("retention.ms", 9, "5")}, code: kerr.UnknownServerError},
+		{name: "same key twice", ops: []Op{op("retention.ms", OpSet, "5"), op("retention.ms", OpSet, "6")}, code: kerr.InvalidRequest},
+		{name: "lags cross", ops: []Op{op("min.compaction.lag.ms", OpSet, "5"), op("max.compaction.lag.ms", OpSet, "4")}, code: kerr.InvalidConfig},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := mustParse(t).AlterTopic(current, c.ops)
+			if code(err) != c.code || (err == nil) != (c.code == nil) {
+				t.Fatalf("got %v, want %v", err, c.code)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestValidateTopicOverrides(t *testing.T) {
+	text := func(s string) *string { return &s }
+	for _, c := range []struct {
+		name      string
+		overrides map[string]*string
+		ok        bool
+	}{
+		{"nothing", nil, true},
+		{"good", map[string]*string{"retention.ms": text("5"), "cleanup.policy": text("compact,delete")}, true},
+		{"unknown", map[string]*string{"foo": text("1")}, false},
+		{"null", map[string]*string{"retention.ms": nil}, false},
+		{"range", map[string]*string{"segment.bytes": text("1")}, false},
+		{"lag against the default", map[string]*string{"max.compaction.lag.ms": text("1"), "min.compaction.lag.ms": text("2")}, false},
+		{"tiered", map[string]*string{"remote.storage.enable": text("true")}, false},
+		{"not in ZooKeeper mode", map[string]*string{"remote.log.copy.disable": text("true")}, false},
+		{"version", map[string]*string{"message.format.version": text("2.8")}, true},
+		{"no version", map[string]*string{"message.format.version": text("9.9")}, false},
+		{"throttled", map[string]*string{"leader.replication.throttled.replicas": text("0:1,1:2")}, true},
+		{"throttled all", map[string]*string{"leader.replication.throttled.replicas": text("*")}, true},
+		{"throttled wrongly", map[string]*string{"leader.replication.throttled.replicas": text("0-1")}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := mustParse(t).ValidateTopicOverrides(c.overrides)
+			if (err == nil) != c.ok || !c.ok && code(err) != kerr.InvalidConfig {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestTopicFallBack(t *testing.T) {
+	d := dynamicOver(t, "log.retention.hours=1", "log.message.timestamp.difference.max.ms=5", "min.insync.replicas=2")
+	d.SetCluster(map[string]string{"message.max.bytes": "77"})
+	topic, err := d.Current().Topic(map[string]string{"segment.ms": "9", "key.of.another.release": "x", "cleanup.policy": "compact", "max.compaction.lag.ms": "4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []any{topic.Retention, topic.MaxMessageBytes, topic.MinInsyncReplicas, topic.SegmentAge, topic.MaxSegmentAge(), topic.TimestampBeforeMax,
+		topic.FlushInterval, topic.CleanupCompact, topic.CleanupDelete, topic.LocalRetention}
+	want := []any{time.Hour, 77, 2, 9 * time.Millisecond, 4 * time.Millisecond, 5 * time.Millisecond,
+		time.Duration(math.MaxInt64), true, false, time.Hour}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBrokerResource(t *testing.T) {
+	b := mustParse(t)
+	for _, c := range []struct {
+		name string
+		all  bool
+		code *kerr.Error
+	}{{"", true, nil}, {"1", false, nil}, {"2", false, kerr.InvalidRequest}, {"x", false, kerr.InvalidRequest}} {
+		all, err := b.BrokerResource(c.name)
+		if all != c.all || code(err) != c.code {
+			t.Errorf("%q: %v %v", c.name, all, err)
+		}
+	}
+}
