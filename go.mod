@@ -1,6 +1,6 @@
 module barnabas
 
-go 1.26
+go 1.26.0
 
 require (
 	dario.cat/mergo v1.0.2 // indirect
@@ -78,6 +78,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sync v0.25.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
 )

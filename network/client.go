@@ -1,0 +1,91 @@
+package network
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// maxAnswerBytes bounds what a Client reads: a broken peer must not make it allocate at will.
+const maxAnswerBytes = 1 << 30
+
+// Client is a connection to another broker. It sends one request at a time and is used by one goroutine at a time.
+type Client struct {
+	conn        net.Conn
+	format      *kmsg.RequestFormatter
+	correlation int32
+	buf         []byte
+}
+
+// Dial connects to a broker.
+func Dial(ctx context.Context, addr, clientID string) (*Client, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{conn: conn, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID))}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() { _ = c.conn.Close() }
+
+// Do sends a request and returns its answer, whose byte slices are valid until the next call.
+// After an error the connection is of no use any more.
+func (c *Client) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	resp, err := c.do(req)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return resp, err
+}
+
+func (c *Client) do(req kmsg.Request) (kmsg.Response, error) {
+	c.correlation++
+	c.buf = c.format.AppendRequest(c.buf[:0], req, c.correlation)
+	if _, err := c.conn.Write(c.buf); err != nil {
+		return nil, err
+	}
+	answer, err := c.readFrame()
+	if err != nil {
+		return nil, err
+	}
+	resp := req.ResponseKind()
+	if len(answer) < 4 || int32(binary.BigEndian.Uint32(answer)) != c.correlation {
+		return nil, fmt.Errorf("%s: the answer's correlation id is not %d", kmsg.NameForKey(req.Key()), c.correlation)
+	}
+	answer = answer[4:]
+	if resp.IsFlexible() && req.Key() != int16(kmsg.ApiVersions) {
+		if answer, err = skipTags(answer); err != nil {
+			return nil, err
+		}
+	}
+	if err := resp.ReadFrom(answer); err != nil {
+		return nil, fmt.Errorf("%s: the answer cannot be read: %w", kmsg.NameForKey(req.Key()), err)
+	}
+	return resp, nil
+}
+
+func (c *Client) readFrame() ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(c.conn, head[:]); err != nil {
+		return nil, err
+	}
+	size := int(int32(binary.BigEndian.Uint32(head[:])))
+	if size < 0 || size > maxAnswerBytes {
+		return nil, fmt.Errorf("an answer of %d bytes was announced", size)
+	}
+	if cap(c.buf) < size {
+		c.buf = make([]byte, size)
+	}
+	c.buf = c.buf[:size]
+	_, err := io.ReadFull(c.conn, c.buf)
+	return c.buf, err
+}

@@ -1,0 +1,314 @@
+package network
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"barnabas/internal/logx"
+
+	"github.com/sirupsen/logrus"
+)
+
+const (
+	maxInFlight  = 64       // answers that may wait on one connection
+	flushAt      = 64 << 10 // bytes of answers after which they are written though more requests are buffered
+	keepOutBytes = 64 << 10 // an answer buffer that grew larger than this is not kept
+)
+
+var outs = sync.Pool{New: func() any { return new(Out) }}
+
+// Conn is one client's connection. Its reader goroutine owns all fields but those said to be shared.
+type Conn struct {
+	Listener  string // the listener's name
+	Principal string // who the peer is: "User:ANONYMOUS" until it has authenticated
+	Software  string // name and version that the client gave in ApiVersions (KIP-511)
+
+	id     string
+	tcp    *net.TCPConn
+	raw    syscall.RawConn
+	server *Server
+	in     *input
+	out    *Out
+	req    Request
+	log    *logrus.Entry
+
+	ctx    context.Context // shared; ends when the connection closes
+	cancel context.CancelCauseFunc
+
+	active  atomic.Int64 // shared; unix nanoseconds of the last request or answer
+	pending atomic.Int32 // shared; answers that the writer has not sent yet
+	idle    sync.WaitGroup
+	queue   chan waiting // to the writer; nil until there is one
+	writer  sync.WaitGroup
+}
+
+// waiting is an Answer whose turn has not come.
+type waiting struct {
+	answer      Answer
+	correlation int32
+	flexible    bool
+}
+
+// RemoteIP is the peer's address without the port.
+func (c *Conn) RemoteIP() net.IP {
+	if a, ok := c.tcp.RemoteAddr().(*net.TCPAddr); ok {
+		return a.IP
+	}
+	return nil
+}
+
+// ID names the connection as Apache Kafka does: local address, remote address, a number.
+func (c *Conn) ID() string { return c.id }
+
+func newConn(s *Server, l *Listener, tcp *net.TCPConn, number uint64) (*Conn, error) {
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{
+		Listener:  l.Name,
+		Principal: "User:ANONYMOUS",
+		id:        tcp.LocalAddr().String() + "-" + tcp.RemoteAddr().String() + "-" + strconv.FormatUint(number, 10),
+		tcp:       tcp,
+		raw:       raw,
+		server:    s,
+		in:        newInput(raw),
+		log:       s.log,
+	}
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	c.touch(time.Now())
+	return c, nil
+}
+
+func (c *Conn) touch(now time.Time) { c.active.Store(now.UnixNano()) }
+
+var (
+	errIdle   = errors.New("idle for connections.max.idle.ms")
+	errHungUp = errors.New("closed to tell of an error in a request without an answer")
+)
+
+// close ends the connection from any goroutine; the reader then returns.
+func (c *Conn) close(why error) {
+	c.cancel(why)
+	_ = c.tcp.Close()
+}
+
+// serve is the reader goroutine. It returns when the connection is over and all that it started has ended.
+func (c *Conn) serve() {
+	err := c.readRequests()
+	c.close(err)
+	if c.queue != nil {
+		close(c.queue)
+		c.writer.Wait()
+	}
+	c.in.release()
+	if c.out != nil {
+		c.releaseOut()
+	}
+	c.logEnd(err)
+}
+
+// logEnd writes the one line that a refused connection gets; an ordinary end is not worth one.
+func (c *Conn) logEnd(err error) {
+	level := logrus.InfoLevel
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE) || c.server.ctx.Err() != nil {
+		level = logrus.DebugLevel
+	}
+	if !c.log.Logger.IsLevelEnabled(level) {
+		return
+	}
+	c.log.WithError(err).WithFields(logrus.Fields{
+		logx.Conn: c.id, logx.Listener: c.Listener, logx.API: c.req.Key, logx.Version: c.req.Version,
+	}).Log(level, "connection closed")
+}
+
+func (c *Conn) readRequests() error {
+	for {
+		frame, err := c.nextFrame()
+		if err != nil {
+			return err
+		}
+		if err := c.handle(frame); err != nil {
+			return err
+		}
+	}
+}
+
+// nextFrame returns the next whole request. Before it waits for more bytes, it sends the answers collected so far.
+func (c *Conn) nextFrame() ([]byte, error) {
+	taken := false
+	for {
+		unread := c.in.unread()
+		size := int32(-1)
+		if len(unread) >= 4 {
+			size = int32(binary.BigEndian.Uint32(unread))
+			if size < 0 || size > c.server.cfg.RequestMaxBytes {
+				return nil, sizeError{size, c.server.cfg.RequestMaxBytes}
+			}
+			if !taken {
+				if err := c.takeBudget(int(size)); err != nil {
+					return nil, err
+				}
+				taken = true
+			}
+			if len(unread) >= 4+int(size) {
+				return unread[4 : 4+size], nil
+			}
+			c.in.reserve(min(4+int(size), 2*len(unread)+bufferSize)) // grows with what comes, not with what was announced
+		}
+		err := c.flush()
+		if err == nil {
+			err = c.in.fill()
+		}
+		if err != nil {
+			if taken {
+				c.server.budget.release(int(size))
+			}
+			return nil, err
+		}
+	}
+}
+
+func (c *Conn) takeBudget(size int) error {
+	if c.server.budget.tryTake(size) {
+		return nil
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	return c.server.budget.take(c.ctx, size)
+}
+
+// handle runs the first half of one request and sends its answer, or leaves it to the writer.
+func (c *Conn) handle(frame []byte) error {
+	route, answer, err := c.firstHalf(frame)
+	c.server.budget.release(len(frame))
+	if err != nil {
+		return err
+	}
+	c.in.consume(4 + len(frame))
+	if answer.hang {
+		return errHungUp
+	}
+	w := waiting{answer, c.req.Correlation, route.FlexibleResponse}
+	if c.pending.Load() != 0 || (answer.waits() && route.Overlap) {
+		return c.enqueue(w)
+	}
+	return c.answerNow(w)
+}
+
+func (c *Conn) firstHalf(frame []byte) (Route, Answer, error) {
+	r := &c.req
+	r.Conn, r.Arrived = c, time.Now()
+	c.touch(r.Arrived)
+	route, err := r.parseHeader(frame, c.route)
+	if err != nil {
+		return route, Answer{}, err
+	}
+	if !route.Overlap && c.pending.Load() != 0 {
+		c.idle.Wait()
+	}
+	answer, err := c.server.dispatcher.Handle(c.ctx, r)
+	return route, answer, err
+}
+
+func (c *Conn) route(key, version int16) (Route, error) {
+	return c.server.dispatcher.Route(c, key, version)
+}
+
+// answerNow answers on the reader's own goroutine: nothing before it is under way.
+func (c *Conn) answerNow(w waiting) error {
+	if w.answer.waits() {
+		if err := c.flush(); err != nil {
+			return err
+		}
+		if len(c.in.unread()) == 0 {
+			c.in.release() // a thousand waiting consumers need not hold a thousand buffers
+		}
+	}
+	resp := w.answer.Wait(c.ctx)
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	if resp == nil {
+		return nil
+	}
+	if c.out == nil {
+		c.out = outs.Get().(*Out)
+	}
+	c.out.appendAnswer(w.correlation, w.flexible, resp)
+	if len(c.out.Buf) >= flushAt {
+		return c.flush()
+	}
+	return nil
+}
+
+func (c *Conn) flush() error {
+	if c.out == nil {
+		return nil
+	}
+	err := writeOut(c.tcp, c.raw, c.out)
+	c.releaseOut()
+	return err
+}
+
+func (c *Conn) releaseOut() {
+	putOut(c.out)
+	c.out = nil
+}
+
+func putOut(o *Out) {
+	o.reset()
+	if cap(o.Buf) <= keepOutBytes {
+		outs.Put(o)
+	}
+}
+
+// enqueue hands an Answer to the writer, starting it with the first one.
+func (c *Conn) enqueue(w waiting) error {
+	if err := c.flush(); err != nil { // what was answered before must go out before
+		return err
+	}
+	if c.queue == nil {
+		c.queue = make(chan waiting, maxInFlight)
+		c.writer.Go(c.write)
+	}
+	c.pending.Add(1)
+	c.idle.Add(1)
+	select {
+	case c.queue <- w:
+		return nil
+	case <-c.ctx.Done():
+		c.pending.Add(-1)
+		c.idle.Done()
+		return context.Cause(c.ctx)
+	}
+}
+
+// write is the writer goroutine: it answers in order until the queue is closed.
+func (c *Conn) write() {
+	out := outs.Get().(*Out)
+	defer putOut(out)
+	for w := range c.queue {
+		resp := w.answer.Wait(c.ctx)
+		if resp != nil && c.ctx.Err() == nil {
+			out.appendAnswer(w.correlation, w.flexible, resp)
+			if err := writeOut(c.tcp, c.raw, out); err != nil {
+				c.close(err)
+			}
+			c.touch(time.Now())
+		}
+		out.reset()
+		c.pending.Add(-1)
+		c.idle.Done()
+	}
+}

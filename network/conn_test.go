@@ -1,0 +1,309 @@
+package network
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+// The keys of the test's own APIs; a request's body is echoed.
+const (
+	echoNow   = 100
+	echoLater = 101 // answers when its gate opens, other requests may overlap
+	echoAlone = 102 // answers when its gate opens, alone
+	echoFile  = 103
+	silent    = 104
+	hangUp    = 105
+)
+
+type echo struct {
+	gates chan chan struct{}
+	file  *os.File
+	seen  chan int32 // correlation ids as they are handled
+}
+
+type text string
+
+func (t text) AppendTo(b []byte) []byte { return append(b, t...) }
+
+type fileText struct {
+	text
+	file *os.File
+}
+
+func (f fileText) AppendParts(o *Out) {
+	o.Buf = append(o.Buf, "<"...)
+	o.File(wholeFile{f.file})
+	o.Buf = append(o.Buf, ">"...)
+}
+
+type wholeFile struct{ f *os.File }
+
+func (w wholeFile) Fd() uintptr { return w.f.Fd() }
+func (w wholeFile) Range() (int64, int64) {
+	st, _ := w.f.Stat()
+	return 1, st.Size() - 1
+}
+func (w wholeFile) Close() {}
+
+func (e *echo) Route(_ *Conn, key, version int16) (Route, error) {
+	if key < echoNow || key > hangUp {
+		return Route{}, fmt.Errorf("unknown API key %d", key)
+	}
+	return Route{FlexibleRequest: version > 0, FlexibleResponse: version > 0, Overlap: key == echoLater}, nil
+}
+
+func (e *echo) Handle(_ context.Context, r *Request) (Answer, error) {
+	if e.seen != nil {
+		e.seen <- r.Correlation
+	}
+	body := text(r.Body)
+	switch r.Key {
+	case echoLater, echoAlone:
+		gate := make(chan struct{})
+		e.gates <- gate
+		return Later(func(ctx context.Context) Response {
+			select {
+			case <-gate:
+				return body
+			case <-ctx.Done():
+				return nil
+			}
+		}), nil
+	case echoFile:
+		return Ready(fileText{body, e.file}), nil
+	case silent:
+		return Answer{}, nil
+	case hangUp:
+		return HangUp(), nil
+	}
+	return Ready(body), nil
+}
+
+func start(t *testing.T, e *echo, cfg Config) *net.TCPAddr {
+	t.Helper()
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	if cfg.RequestMaxBytes == 0 {
+		cfg.RequestMaxBytes = 1 << 20
+	}
+	s := NewServer(cfg, e, logrus.NewEntry(log))
+	addr, err := s.Bind(Listener{Name: "PLAINTEXT", Addr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve()
+	t.Cleanup(s.Close)
+	return addr
+}
+
+func dial(t *testing.T, addr *net.TCPAddr) *net.TCPConn {
+	t.Helper()
+	c, err := net.DialTCP("tcp", nil, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c
+}
+
+// frame is a request with header version 1 (version 0) or 2 (version 1).
+func frame(key, version int16, correlation int32, body string) []byte {
+	b := binary.BigEndian.AppendUint16(nil, uint16(key))
+	b = binary.BigEndian.AppendUint16(b, uint16(version))
+	b = binary.BigEndian.AppendUint32(b, uint32(correlation))
+	b = append(b, 0, 2, 'm', 'e')
+	if version > 0 {
+		b = append(b, 1, 99, 3, 'a', 'b', 'c') // an unknown tagged field
+	}
+	b = append(b, body...)
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+}
+
+func readAnswer(t *testing.T, c io.Reader) (int32, string) {
+	t.Helper()
+	var head [8]byte
+	if _, err := io.ReadFull(c, head[:]); err != nil {
+		t.Fatal(err)
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[:])-4)
+	if _, err := io.ReadFull(c, body); err != nil {
+		t.Fatal(err)
+	}
+	return int32(binary.BigEndian.Uint32(head[4:])), string(body)
+}
+
+func expect(t *testing.T, c io.Reader, correlation int32, body string) {
+	t.Helper()
+	if id, got := readAnswer(t, c); id != correlation || got != body {
+		t.Fatalf("got answer %d %.50q, want %d %.50q", id, got, correlation, body)
+	}
+}
+
+func TestAnswersInOrder(t *testing.T) {
+	e := &echo{gates: make(chan chan struct{}, 10)}
+	c := dial(t, start(t, e, Config{}))
+	var all []byte
+	for i, key := range []int16{echoNow, echoLater, echoLater, echoNow, silent, echoAlone, echoNow} {
+		all = append(all, frame(key, int16(i%2), []int32{7, -1, 1<<31 - 1, 4, 5, 6, 0}[i], fmt.Sprint("body", i))...)
+	}
+	if _, err := c.Write(all); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, c, 7, "body0")
+	first, second := <-e.gates, <-e.gates // both are under way
+	close(second)
+	close(first)
+	expect(t, c, -1, "\x00body1")
+	expect(t, c, 1<<31-1, "body2")
+	expect(t, c, 4, "\x00body3")
+	close(<-e.gates)
+	expect(t, c, 6, "\x00body5")
+	expect(t, c, 0, "body6")
+}
+
+func TestAloneWaitsForThoseBefore(t *testing.T) {
+	e := &echo{gates: make(chan chan struct{}, 10), seen: make(chan int32, 10)}
+	c := dial(t, start(t, e, Config{}))
+	if _, err := c.Write(append(frame(echoLater, 0, 1, "a"), frame(echoAlone, 0, 2, "b")...)); err != nil {
+		t.Fatal(err)
+	}
+	if <-e.seen != 1 {
+		t.Fatal("wrong order")
+	}
+	gate := <-e.gates
+	select {
+	case id := <-e.seen:
+		t.Fatalf("request %d was handled before the one before it was answered", id)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(gate)
+	expect(t, c, 1, "a")
+	close(<-e.gates)
+	expect(t, c, 2, "b")
+}
+
+func TestSizesOfRequests(t *testing.T) {
+	e := &echo{gates: make(chan chan struct{}, 10)}
+	c := dial(t, start(t, e, Config{QueuedMaxBytes: 100 << 10}))
+	var all []byte
+	sizes := []int{0, 1, 100, bufferSize - 20, bufferSize, bufferSize + 1, 1000000, 5, 300000}
+	for i, size := range sizes {
+		all = append(all, frame(echoNow, 0, int32(i), strings.Repeat(string(rune('a'+i)), size))...)
+	}
+	go func() { // in odd pieces
+		for len(all) > 0 {
+			n, _ := c.Write(all[:min(len(all), 7777)])
+			all = all[n:]
+		}
+	}()
+	for i, size := range sizes {
+		expect(t, c, int32(i), strings.Repeat(string(rune('a'+i)), size))
+	}
+}
+
+func TestFileRangesBetweenBytes(t *testing.T) {
+	content := strings.Repeat("0123456789", 100000)
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	c := dial(t, start(t, &echo{file: f}, Config{}))
+	_, _ = c.Write(append(append(frame(echoNow, 0, 1, "before"), frame(echoFile, 0, 2, "")...), frame(echoNow, 0, 3, "after")...))
+	expect(t, c, 1, "before")
+	expect(t, c, 2, "<"+content[1:]+">")
+	expect(t, c, 3, "after")
+}
+
+func TestBadFramesCloseTheConnection(t *testing.T) {
+	addr := start(t, &echo{}, Config{RequestMaxBytes: 1000})
+	header := func(b ...byte) []byte { return append([]byte{0, 0, 0, byte(len(b))}, b...) }
+	tests := []struct {
+		name string
+		sent []byte
+	}{
+		{"size above the maximum", []byte{0, 0, 0x3, 0xe9}},
+		{"huge size", []byte{0x7f, 0xff, 0xff, 0xff}},
+		{"negative size", []byte{0xff, 0xff, 0xff, 0xff}},
+		{"size 0", header()},
+		{"size 3", header(0, 100, 0)},
+		{"no correlation id", header(0, 100, 0, 0)},
+		{"no client id", header(0, 100, 0, 0, 0, 0, 0, 1)},
+		{"client id longer than the frame", header(0, 100, 0, 0, 0, 0, 0, 1, 0, 9, 'x')},
+		{"client id of negative size", header(0, 100, 0, 0, 0, 0, 0, 1, 0xff, 0xfe)},
+		{"no tag count", header(0, 100, 0, 1, 0, 0, 0, 1, 0xff, 0xff)},
+		{"tag count of five bytes", header(0, 100, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f)},
+		{"tag longer than the frame", header(0, 100, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 1, 1, 200, 1)},
+		{"unknown key", header(9, 9, 0, 0, 0, 0, 0, 1, 0xff, 0xff)},
+		{"an answer that hangs up", frame(hangUp, 0, 1, "")},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := dial(t, addr)
+			_, _ = c.Write(test.sent)
+			if n, err := c.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("got %d bytes, %v, want the connection closed", n, err)
+			}
+			ok := dial(t, addr)
+			_, _ = ok.Write(frame(echoNow, 0, 1, "alive"))
+			expect(t, ok, 1, "alive")
+		})
+	}
+}
+
+func TestNullAndEmptyClientID(t *testing.T) {
+	c := dial(t, start(t, &echo{}, Config{}))
+	for _, id := range [][]byte{{0xff, 0xff}, {0, 0}} {
+		b := append([]byte{0, echoNow, 0, 1, 0, 0, 0, 1}, id...)
+		b = append(b, 0, 'x') // no tagged fields, then the body
+		_, _ = c.Write(append([]byte{0, 0, 0, byte(len(b))}, b...))
+		expect(t, c, 1, "\x00x")
+	}
+}
+
+func TestConnectionLimits(t *testing.T) {
+	e := &echo{gates: make(chan chan struct{}, 1)}
+	addr := start(t, e, Config{MaxIdle: 200 * time.Millisecond, Limits: Limits{MaxPerIP: 2}})
+	a, b := dial(t, addr), dial(t, addr)
+	_, _ = a.Write(frame(echoNow, 0, 1, ""))
+	expect(t, a, 1, "")
+	_, _ = b.Write(frame(echoNow, 0, 2, ""))
+	expect(t, b, 2, "")
+	if n, err := dial(t, addr).Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a third connection from the address got %d bytes, %v", n, err)
+	}
+	_, _ = a.Write(frame(echoAlone, 0, 3, "")) // its answer never comes: the idle limit ends it
+	for _, c := range []net.Conn{a, b} {
+		if n, err := c.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("an idle connection got %d bytes, %v", n, err)
+		}
+	}
+}
+
+func FuzzHeader(f *testing.F) {
+	f.Add(frame(echoNow, 0, 1, "x")[4:])
+	f.Add(frame(echoNow, 1, 1, "x")[4:])
+	e := &echo{}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r Request
+		if _, err := r.parseHeader(b, func(key, version int16) (Route, error) { return e.Route(nil, key, version) }); err == nil && len(r.Body) > len(b)-8 {
+			t.Fatal("the body is longer than the frame")
+		}
+	})
+}

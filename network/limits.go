@@ -1,0 +1,128 @@
+package network
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// budget bounds the bytes of requests that are being read and handled (queued.max.request.bytes).
+// A nil budget has no bound.
+type budget struct {
+	sem *semaphore.Weighted
+	max int64
+}
+
+func newBudget(maxBytes int64) *budget {
+	if maxBytes <= 0 {
+		return nil
+	}
+	return &budget{semaphore.NewWeighted(maxBytes), maxBytes}
+}
+
+// weight lets one request larger than the whole budget pass alone, as Apache Kafka's memory pool does.
+func (b *budget) weight(size int) int64 { return min(int64(size), b.max) }
+
+func (b *budget) tryTake(size int) bool { return b == nil || b.sem.TryAcquire(b.weight(size)) }
+
+func (b *budget) take(ctx context.Context, size int) error {
+	return b.sem.Acquire(ctx, b.weight(size))
+}
+
+func (b *budget) release(size int) {
+	if b != nil {
+		b.sem.Release(b.weight(size))
+	}
+}
+
+// Limits bound the number of connections. They may change while the server runs.
+type Limits struct {
+	Max          int            // max.connections, over all listeners
+	MaxListener  map[string]int // listener.name.NAME.max.connections
+	MaxPerIP     int            // max.connections.per.ip
+	MaxPerIPOver map[string]int // max.connections.per.ip.overrides, by address
+}
+
+// admission counts connections against Limits.
+type admission struct {
+	mu struct {
+		sync.Mutex
+		limits    Limits
+		total     int
+		listeners map[string]int
+		ips       map[string]int
+	}
+	changed sync.Cond // with mu: a connection has ended or the limits have changed
+}
+
+func newAdmission(l Limits) *admission {
+	a := &admission{}
+	a.changed.L = &a.mu.Mutex
+	a.mu.limits = l
+	a.mu.listeners, a.mu.ips = make(map[string]int), make(map[string]int)
+	return a
+}
+
+func (a *admission) setLimits(l Limits) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.limits = l
+	a.changed.Broadcast()
+}
+
+// waitForRoom blocks until a connection to the listener fits, as Apache Kafka's acceptor does, or closed reports true.
+func (a *admission) waitForRoom(listener string, closed func() bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for !closed() && !a.roomLocked(listener) {
+		a.changed.Wait()
+	}
+}
+
+func (a *admission) roomLocked(listener string) bool {
+	l := a.mu.limits
+	if l.Max > 0 && a.mu.total >= l.Max {
+		return false
+	}
+	most, bounded := l.MaxListener[listener]
+	return !bounded || a.mu.listeners[listener] < most
+}
+
+// enter counts a connection; false means that its address has too many already.
+func (a *admission) enter(listener string, ip net.IP) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key, l := ip.String(), a.mu.limits
+	most, own := l.MaxPerIPOver[key]
+	if !own {
+		most = l.MaxPerIP
+	}
+	if (own || most > 0) && a.mu.ips[key] >= most {
+		return false
+	}
+	a.mu.total++
+	a.mu.listeners[listener]++
+	a.mu.ips[key]++
+	return true
+}
+
+func (a *admission) leave(listener string, ip net.IP) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := ip.String()
+	a.mu.total--
+	a.mu.listeners[listener]--
+	if a.mu.ips[key]--; a.mu.ips[key] == 0 {
+		delete(a.mu.ips, key)
+	}
+	a.changed.Broadcast()
+}
+
+// wake makes waitForRoom look again at closed.
+func (a *admission) wake() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.changed.Broadcast()
+}

@@ -1,0 +1,219 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"barnabas/internal/logx"
+
+	"github.com/sirupsen/logrus"
+)
+
+// Listener is an address to accept connections on.
+type Listener struct {
+	Name string // as in listeners and listener.security.protocol.map
+	Addr string // host:port; an empty host means every interface
+}
+
+// Config holds the settings of a Server.
+type Config struct {
+	RequestMaxBytes int32         // socket.request.max.bytes
+	QueuedMaxBytes  int64         // queued.max.request.bytes; not positive: no bound
+	SendBuffer      int           // socket.send.buffer.bytes; 0: the system's choice
+	ReceiveBuffer   int           // socket.receive.buffer.bytes; 0: the system's choice
+	Backlog         int           // socket.listen.backlog.size; 0: the system's choice
+	MaxIdle         time.Duration // connections.max.idle.ms; not positive: no limit
+	Limits          Limits
+}
+
+// Server accepts connections and serves their requests. Bind opens the sockets, Serve begins to accept, Close ends it.
+type Server struct {
+	cfg        Config
+	dispatcher Dispatcher
+	log        *logrus.Entry
+	budget     *budget
+	admission  *admission
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup // acceptors, connections, the sweeper
+	number atomic.Uint64  // of the next connection
+
+	mu struct {
+		sync.Mutex
+		listeners []bound
+		conns     map[*Conn]struct{}
+		closed    bool
+	}
+}
+
+// bound is a Listener with its socket.
+type bound struct {
+	Listener
+	socket net.Listener
+}
+
+// NewServer returns a Server that has no sockets yet.
+func NewServer(cfg Config, d Dispatcher, log *logrus.Entry) *Server {
+	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), admission: newAdmission(cfg.Limits)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.mu.conns = make(map[*Conn]struct{})
+	return s
+}
+
+// SetLimits changes the connection limits for connections to come.
+func (s *Server) SetLimits(l Limits) { s.admission.setLimits(l) }
+
+// Bind opens a listening socket and returns its address. Connections queue up until Serve is called.
+func (s *Server) Bind(l Listener) (*net.TCPAddr, error) {
+	lc := net.ListenConfig{Control: s.prepare}
+	ln, err := lc.Listen(s.ctx, "tcp", l.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listeners: cannot listen on %s://%s: %w", l.Name, l.Addr, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.listeners = append(s.mu.listeners, bound{l, ln})
+	return ln.Addr().(*net.TCPAddr), nil
+}
+
+// prepare sets the receive buffer before listen(2), since it decides the window that a connection starts with.
+func (s *Server) prepare(_, _ string, raw syscall.RawConn) error {
+	if s.cfg.ReceiveBuffer <= 0 {
+		return nil
+	}
+	var failed error
+	err := raw.Control(func(fd uintptr) {
+		failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, s.cfg.ReceiveBuffer)
+	})
+	return errors.Join(err, failed)
+}
+
+// Serve begins to accept on every bound listener. It returns at once; Close ends what it started.
+func (s *Server) Serve() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.mu.listeners {
+		s.tasks.Go(func() { s.accept(b) })
+	}
+	if s.cfg.MaxIdle > 0 {
+		s.tasks.Go(s.sweep)
+	}
+}
+
+func (s *Server) stopped() bool { return s.ctx.Err() != nil }
+
+func (s *Server) accept(b bound) {
+	for {
+		s.admission.waitForRoom(b.Name, s.stopped)
+		nc, err := b.socket.Accept()
+		if s.stopped() {
+			if err == nil {
+				_ = nc.Close()
+			}
+			return
+		}
+		if err != nil { // out of file descriptors, or the peer has gone: others may still come
+			s.log.WithError(err).WithField(logx.Listener, b.Name).Error("cannot accept a connection")
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-s.ctx.Done():
+			}
+			continue
+		}
+		s.open(&b.Listener, nc.(*net.TCPConn))
+	}
+}
+
+func (s *Server) open(l *Listener, tcp *net.TCPConn) {
+	ip := tcp.RemoteAddr().(*net.TCPAddr).IP
+	if !s.admission.enter(l.Name, ip) {
+		s.log.WithFields(logrus.Fields{logx.Listener: l.Name, logx.Client: ip.String(), logx.Setting: "max.connections.per.ip"}).
+			Info("connection refused: too many from this address")
+		_ = tcp.Close()
+		return
+	}
+	if s.cfg.SendBuffer > 0 {
+		_ = tcp.SetWriteBuffer(s.cfg.SendBuffer)
+	}
+	c, err := newConn(s, l, tcp, s.number.Add(1))
+	if err != nil || !s.add(c) {
+		_ = tcp.Close()
+		s.admission.leave(l.Name, ip)
+		return
+	}
+	s.tasks.Go(func() {
+		c.serve()
+		s.remove(c)
+		s.admission.leave(l.Name, ip)
+	})
+}
+
+func (s *Server) add(c *Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return false
+	}
+	s.mu.conns[c] = struct{}{}
+	return true
+}
+
+func (s *Server) remove(c *Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.conns, c)
+}
+
+// sweep closes connections without a request for MaxIdle, one with a waiting answer included, as Apache Kafka does.
+func (s *Server) sweep() {
+	tick := time.NewTicker(min(max(s.cfg.MaxIdle/20, 10*time.Millisecond), 10*time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case now := <-tick.C:
+			s.closeIdle(now.Add(-s.cfg.MaxIdle).UnixNano())
+		}
+	}
+}
+
+func (s *Server) closeIdle(since int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.mu.conns {
+		if c.active.Load() < since {
+			c.close(errIdle)
+		}
+	}
+}
+
+// StopAccepting closes the listening sockets; connections go on.
+func (s *Server) StopAccepting() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.mu.listeners {
+		_ = b.socket.Close()
+	}
+}
+
+// Close ends every connection and returns when all goroutines have ended.
+func (s *Server) Close() {
+	s.cancel()
+	s.StopAccepting()
+	s.admission.wake()
+	s.mu.Lock()
+	s.mu.closed = true
+	for c := range s.mu.conns {
+		c.close(net.ErrClosed)
+	}
+	s.mu.Unlock()
+	s.tasks.Wait()
+}
