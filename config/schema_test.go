@@ -118,3 +118,13 @@ func below(number string) string {
 	}
 	return format(n - 1)
 }
+
+func TestDocumentation(t *testing.T) {
+	for _, keys := range [][]*Key{BrokerKeys(), TopicKeys()} {
+		for _, k := range keys {
+			if !strings.HasSuffix(k.Doc, ".") || strings.Contains(k.Doc, "\n") {
+				t.Errorf("%s: documentation must be a sentence: %q", k.Name, k.Doc)
+			}
+		}
+	}
+}
