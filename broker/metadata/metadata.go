@@ -1,0 +1,212 @@
+// Package metadata is a broker's picture of the cluster: which brokers live, which topics
+// there are, who leads their partitions.
+//
+// A Picture is immutable. The controller's UpdateMetadata requests make the next one from
+// the last one, and a Cache swaps it whole, so that a handler sees one consistent picture
+// and takes no lock. The package knows nothing of logs, znodes or sockets.
+package metadata
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"barnabas/internal/await"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The states of a leader field that are no broker ids (LeaderAndIsr, 3.9).
+const (
+	NoLeader           = -1
+	LeaderDuringDelete = -2
+)
+
+// Picture is the cluster as one UpdateMetadata left it. Nobody changes it.
+type Picture struct {
+	Controller int32 // -1: not known
+	Brokers    map[int32]*Broker
+	Topics     map[string]*Topic
+
+	names map[[16]byte]string
+}
+
+// Broker is a living broker.
+type Broker struct {
+	ID        int32
+	Rack      *string
+	Endpoints map[string]Endpoint // by listener name
+}
+
+// Endpoint is where a listener of a broker is reached.
+type Endpoint struct {
+	Host     string
+	Port     int32
+	Protocol int16 // SecurityProtocol's id
+}
+
+// Topic is a topic with its partitions, by number without gaps unless the controller left one.
+type Topic struct {
+	Name       string
+	ID         [16]byte // zero: none
+	Partitions []Partition
+}
+
+// Partition is what the controller told of a partition.
+type Partition struct {
+	Number          int32
+	Leader          int32 // NoLeader or LeaderDuringDelete when there is none
+	LeaderEpoch     int32
+	ControllerEpoch int32
+	PartitionEpoch  int32
+	Replicas        []int32
+	ISR             []int32
+	Offline         []int32 // replicas in an offline log directory
+}
+
+// Partition gives one partition of the topic.
+func (t *Topic) Partition(number int32) (*Partition, bool) {
+	if t == nil {
+		return nil, false
+	}
+	i, ok := slices.BinarySearchFunc(t.Partitions, number, func(p Partition, n int32) int { return int(p.Number - n) })
+	if !ok {
+		return nil, false
+	}
+	return &t.Partitions[i], true
+}
+
+// Partition gives one partition of a topic.
+func (p *Picture) Partition(topic string, number int32) (*Partition, bool) {
+	return p.Topics[topic].Partition(number)
+}
+
+// TopicName gives the name of the topic with an id.
+func (p *Picture) TopicName(id [16]byte) (string, bool) {
+	name, ok := p.names[id]
+	return name, ok
+}
+
+// Cache holds the newest Picture.
+type Cache struct {
+	// Changed rings when there is a new picture.
+	Changed await.Signal
+
+	current atomic.Pointer[Picture]
+	update  sync.Mutex // one update at a time
+}
+
+// NewCache returns a Cache with an empty picture.
+func NewCache() *Cache {
+	c := &Cache{}
+	c.current.Store(&Picture{Controller: -1})
+	return c
+}
+
+// Current gives the newest picture.
+func (c *Cache) Current() *Picture { return c.current.Load() }
+
+// Update makes the next picture from an UpdateMetadata request of version 5 or newer, or of an older
+// one: living brokers and the controller are replaced, topics are merged, partitions with
+// LeaderDuringDelete are dropped.
+func (c *Cache) Update(req *kmsg.UpdateMetadataRequest) {
+	c.update.Lock()
+	defer c.update.Unlock()
+	old := c.current.Load()
+	next := &Picture{Controller: req.ControllerID, Brokers: brokers(req), Topics: old.Topics, names: old.names}
+	if topics := topicStates(req); len(topics) != 0 {
+		next.Topics, next.names = maps.Clone(old.Topics), maps.Clone(old.names)
+		if next.Topics == nil {
+			next.Topics, next.names = make(map[string]*Topic), make(map[[16]byte]string)
+		}
+		for i := range topics {
+			next.merge(&topics[i])
+		}
+	}
+	c.current.Store(next)
+	c.Changed.Notify()
+}
+
+func brokers(req *kmsg.UpdateMetadataRequest) map[int32]*Broker {
+	living := make(map[int32]*Broker, len(req.LiveBrokers))
+	for i := range req.LiveBrokers {
+		b := &req.LiveBrokers[i]
+		broker := &Broker{ID: b.ID, Rack: b.Rack, Endpoints: make(map[string]Endpoint, len(b.Endpoints))}
+		for _, e := range b.Endpoints {
+			name := e.ListenerName
+			if name == "" { // before v3 a listener is named after its protocol
+				name = protocolNames[e.SecurityProtocol]
+			}
+			broker.Endpoints[name] = Endpoint{e.Host, e.Port, e.SecurityProtocol}
+		}
+		if len(b.Endpoints) == 0 { // v0
+			broker.Endpoints["PLAINTEXT"] = Endpoint{Host: b.Host, Port: b.Port}
+		}
+		living[b.ID] = broker
+	}
+	return living
+}
+
+var protocolNames = map[int16]string{0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+
+// topicStates gives the request's topics in the form of version 5.
+func topicStates(req *kmsg.UpdateMetadataRequest) []kmsg.UpdateMetadataRequestTopicState {
+	if len(req.PartitionStates) == 0 {
+		return req.TopicStates
+	}
+	var topics []kmsg.UpdateMetadataRequestTopicState
+	index := make(map[string]int)
+	for _, p := range req.PartitionStates {
+		i, ok := index[p.Topic]
+		if !ok {
+			i = len(topics)
+			index[p.Topic] = i
+			topics = append(topics, kmsg.UpdateMetadataRequestTopicState{Topic: p.Topic})
+		}
+		topics[i].PartitionStates = append(topics[i].PartitionStates, p)
+	}
+	return topics
+}
+
+func (p *Picture) merge(state *kmsg.UpdateMetadataRequestTopicState) {
+	old := p.Topics[state.Topic]
+	next := &Topic{Name: state.Topic, ID: state.TopicID}
+	if old != nil {
+		if next.ID == ([16]byte{}) {
+			next.ID = old.ID
+		}
+		next.Partitions = slices.Clone(old.Partitions)
+		delete(p.names, old.ID)
+	}
+	for i := range state.PartitionStates {
+		next.set(&state.PartitionStates[i])
+	}
+	if len(next.Partitions) == 0 {
+		delete(p.Topics, state.Topic)
+		return
+	}
+	p.Topics[state.Topic] = next
+	if next.ID != ([16]byte{}) {
+		p.names[next.ID] = next.Name
+	}
+}
+
+func (t *Topic) set(s *kmsg.UpdateMetadataRequestTopicPartition) {
+	i, found := slices.BinarySearchFunc(t.Partitions, s.Partition, func(p Partition, n int32) int { return int(p.Number - n) })
+	if s.Leader == LeaderDuringDelete {
+		if found {
+			t.Partitions = slices.Delete(t.Partitions, i, i+1)
+		}
+		return
+	}
+	p := Partition{
+		Number: s.Partition, Leader: s.Leader, LeaderEpoch: s.LeaderEpoch, ControllerEpoch: s.ControllerEpoch,
+		PartitionEpoch: s.ZKVersion, Replicas: s.Replicas, ISR: s.ISR, Offline: s.OfflineReplicas,
+	}
+	if found {
+		t.Partitions[i] = p
+	} else {
+		t.Partitions = slices.Insert(t.Partitions, i, p)
+	}
+}

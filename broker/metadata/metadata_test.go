@@ -1,0 +1,71 @@
+package metadata
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func partition(number, leader, epoch int32) kmsg.UpdateMetadataRequestTopicPartition {
+	return kmsg.UpdateMetadataRequestTopicPartition{Partition: number, Leader: leader, LeaderEpoch: epoch}
+}
+
+func TestUpdate(t *testing.T) {
+	c, id, id2 := NewCache(), [16]byte{1}, [16]byte{2}
+	send := func(topic string, id [16]byte, partitions ...kmsg.UpdateMetadataRequestTopicPartition) {
+		c.Update(&kmsg.UpdateMetadataRequest{Version: 8, ControllerID: 3, TopicStates: []kmsg.UpdateMetadataRequestTopicState{
+			{Topic: topic, TopicID: id, PartitionStates: partitions}}})
+	}
+	send("t", id, partition(2, 1, 0), partition(0, 1, 0), partition(1, 2, 0))
+	first := c.Current()
+	send("t", id, partition(1, 3, 5))
+	second := c.Current()
+
+	if p, ok := first.Partition("t", 1); !ok || p.Leader != 2 {
+		t.Errorf("a picture changed after it was made: %+v", p)
+	}
+	if p, ok := second.Partition("t", 1); !ok || p.Leader != 3 || p.LeaderEpoch != 5 {
+		t.Errorf("partition 1 is %+v, want leader 3 at epoch 5", p)
+	}
+	if p, ok := second.Partition("t", 2); !ok || p.Leader != 1 {
+		t.Errorf("partition 2 is %+v, want it kept", p)
+	}
+	if _, ok := second.Partition("t", 7); ok {
+		t.Error("there is a partition 7")
+	}
+	if _, ok := second.Partition("other", 0); ok {
+		t.Error("there is a topic that nobody told of")
+	}
+	if name, ok := second.TopicName(id); !ok || name != "t" {
+		t.Errorf("topic id gives %q, %v", name, ok)
+	}
+
+	send("t", id2, partition(0, 1, 9)) // made anew with another id
+	if _, ok := c.Current().TopicName(id); ok {
+		t.Error("the old id still names the topic")
+	}
+	send("t", id2, partition(0, LeaderDuringDelete, 0), partition(1, LeaderDuringDelete, 0), partition(2, LeaderDuringDelete, 0))
+	if len(c.Current().Topics) != 0 {
+		t.Error("a deleted topic is still there")
+	}
+	if _, ok := c.Current().TopicName(id2); ok {
+		t.Error("a deleted topic's id is still there")
+	}
+}
+
+func TestBrokersAreReplacedWhole(t *testing.T) {
+	c := NewCache()
+	broker := func(id int32) kmsg.UpdateMetadataRequestLiveBroker {
+		return kmsg.UpdateMetadataRequestLiveBroker{ID: id, Endpoints: []kmsg.UpdateMetadataRequestLiveBrokerEndpoint{
+			{Host: "h", Port: 9092, ListenerName: "EXT"}, {Host: "h", Port: 9093, SecurityProtocol: 1}}}
+	}
+	c.Update(&kmsg.UpdateMetadataRequest{ControllerID: 1, LiveBrokers: []kmsg.UpdateMetadataRequestLiveBroker{broker(1), broker(2)}})
+	c.Update(&kmsg.UpdateMetadataRequest{ControllerID: 2, LiveBrokers: []kmsg.UpdateMetadataRequestLiveBroker{broker(2)}})
+	p := c.Current()
+	if len(p.Brokers) != 1 || p.Controller != 2 {
+		t.Fatalf("brokers %v, controller %d", p.Brokers, p.Controller)
+	}
+	if e := p.Brokers[2].Endpoints; e["EXT"].Port != 9092 || e["SSL"].Port != 9093 {
+		t.Errorf("endpoints %v", e)
+	}
+}
