@@ -17,6 +17,9 @@ func TestSampleFiles(t *testing.T) {
 		if unknown := b.Unknown(); len(unknown) > 0 {
 			t.Errorf("%s: unknown keys %v", name, unknown)
 		}
+		if without := b.NotHonoured(); len(without) > 0 {
+			t.Errorf("%s: starts with a warning about %v", name, without)
+		}
 		if other, taken := ports[b.Listeners[0].Port]; taken {
 			t.Errorf("%s has the port of %s", name, other)
 		}
