@@ -1,0 +1,279 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/internal/logx"
+	"barnabas/logstore/record"
+)
+
+// LeaderAppend says how a leader appends.
+type LeaderAppend struct {
+	LeaderEpoch int32
+	Origin      Origin
+	// ProduceVersion is the version of the Produce request that a client's records came with.
+	ProduceVersion int16
+}
+
+// AppendInfo is the outcome of an append.
+type AppendInfo struct {
+	FirstOffset   int64 // -1 when nothing was appended
+	LastOffset    int64
+	LogAppendTime int64 // ms; -1 with CreateTime
+	// LogStartOffset is what the answer to a client says: with some errors -1.
+	LogStartOffset int64
+	// Duplicate: the batch was appended before, and the offsets are those that it got then.
+	Duplicate bool
+	// Records is how many were appended.
+	Records int
+	// RecordErrors and Message are for a client when single records were rejected.
+	RecordErrors []RecordError
+	Message      string
+}
+
+func rejected(logStart int64) AppendInfo {
+	return AppendInfo{FirstOffset: -1, LastOffset: -1, LogAppendTime: record.NoTimestamp, LogStartOffset: logStart}
+}
+
+// AppendLeader appends a batch as the leader: checks it, gives it the next offset and the epoch, and writes it with one
+// write. data may be modified and must not be used by others meanwhile; it can be reused after the return.
+//
+// Errors wrap the code that a client gets; a nil code in the chain means UNKNOWN_SERVER_ERROR. info.LogStartOffset,
+// RecordErrors and Message are right in both cases.
+func (l *Log) AppendLeader(data []byte, o LeaderAppend) (AppendInfo, error) {
+	if o.Origin == Client {
+		if err := record.CheckProduce(data, o.ProduceVersion); err != nil {
+			return rejected(-1), err
+		}
+	}
+	cfg := l.config.Load()
+	v := validator{cfg: cfg, tp: l.tp, origin: o.Origin, now: l.env.now()}
+	ready, err := v.run(data)
+	if err != nil {
+		info := rejected(l.startFor(err))
+		info.RecordErrors, info.Message = v.errors, v.message()
+		return info, fmt.Errorf("append to %v: %w", l.tp, err)
+	}
+	info, err := l.appendLeader(cfg, ready, v.recordCount, o)
+	if err == nil {
+		err = l.flushIfDue(cfg)
+	}
+	if err != nil {
+		return rejected(l.startFor(err)), fmt.Errorf("append to %v: %w", l.tp, err)
+	}
+	return info, nil
+}
+
+// flushIfDue flushes when flush.messages are waiting for it.
+func (l *Log) flushIfDue(cfg *Config) error {
+	if l.unflushed.Load() < cfg.FlushMessages {
+		return nil
+	}
+	return l.Flush()
+}
+
+// startFor is the log start offset that goes with an error: the real one, but -1 with those errors that Apache Kafka
+// expects in normal operation (ReplicaManager.appendToLocalLog, 3.9).
+func (l *Log) startFor(err error) int64 {
+	for _, code := range []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.CorruptMessage, kerr.KafkaStorageError} {
+		if errors.Is(err, code) {
+			return -1
+		}
+	}
+	return l.start.Load()
+}
+
+func (l *Log) appendLeader(cfg *Config, v validated, count int, o LeaderAppend) (AppendInfo, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return AppendInfo{}, err
+	}
+	b := v.batch
+	first := l.end.offset.Load()
+	last := first + int64(count) - 1
+	appendTime := record.NoTimestamp
+	if cfg.TimestampType == record.LogAppendTime {
+		appendTime = l.env.now().UnixMilli()
+		b.SetMaxTimestamp(record.LogAppendTime, appendTime)
+		v.maxTime = appendTime
+	}
+	b.SetLastOffset(last)
+	b.SetLeaderEpoch(o.LeaderEpoch)
+	if err := l.epochs.assign(o.LeaderEpoch, first); err != nil {
+		return AppendInfo{}, l.disk.fail("write leader epochs", err)
+	}
+	a := appended{data: b, first: b.BaseOffset(), last: last, stamp: stamp{v.maxTime, last}}
+	if err := l.makeRoomLocked(cfg, &a); err != nil {
+		return AppendInfo{}, err
+	}
+	if b.HasProducerID() {
+		if dup := l.duplicateLocked(b, o.Origin); dup != nil {
+			return AppendInfo{FirstOffset: dup.firstOffset(), LastOffset: dup.lastOffset, LogAppendTime: dup.timestamp,
+				LogStartOffset: l.start.Load(), Duplicate: true}, nil
+		}
+		if err := l.mu.producers.check(b, o.Origin == Client); err != nil {
+			return AppendInfo{}, err
+		}
+	}
+	if err := l.writeLocked(cfg, &a); err != nil {
+		return AppendInfo{}, err
+	}
+	return AppendInfo{FirstOffset: first, LastOffset: last, LogAppendTime: appendTime,
+		LogStartOffset: l.start.Load(), Records: count}, nil
+}
+
+func (l *Log) duplicateLocked(b record.Batch, origin Origin) *producerBatch {
+	if origin != Client {
+		return nil
+	}
+	if p := l.mu.producers.byID[b.ProducerID()]; p != nil {
+		return p.duplicate(b)
+	}
+	return nil
+}
+
+// makeRoomLocked rolls the log if a doesn't fit into the active segment any more.
+func (l *Log) makeRoomLocked(cfg *Config, a *appended) error {
+	if len(a.data) > int(cfg.SegmentBytes) {
+		return fmt.Errorf("record batch of %d bytes exceeds the segment size of %d: %w", len(a.data), cfg.SegmentBytes, kerr.RecordListTooLarge)
+	}
+	due, err := l.active().rollDue(a, cfg, l.env.now())
+	if err == nil && due {
+		err = l.rollLocked(a.first)
+	}
+	return l.disk.fail("roll segment", err)
+}
+
+// writeLocked writes what was checked, publishes it and takes it into the producer state.
+func (l *Log) writeLocked(cfg *Config, a *appended) error {
+	s := l.active()
+	if s.size.Load() == 0 {
+		if err := s.prepareIndexes(); err != nil {
+			return l.disk.fail("create indexes", err)
+		}
+	}
+	if err := s.append(a, cfg.IndexIntervalBytes); err != nil {
+		return l.disk.fail("append", err)
+	}
+	l.publishEndLocked(a.last + 1)
+	l.unflushed.Add(a.last - a.first + 1)
+	return l.trackProducersLocked(s, a.data)
+}
+
+// trackProducersLocked takes the batches in data, now in segment s, into the producer state.
+func (l *Log) trackProducersLocked(s *segment, data []byte) error {
+	transactions := false
+	walk := record.Split(data)
+	for walk.Next() {
+		b := walk.Batch()
+		aborted, ok, err := l.mu.producers.apply(b)
+		if err != nil {
+			l.logger.WithError(err).WithField(logx.Offset, b.BaseOffset()).Warn("cannot read a control batch")
+		}
+		if ok {
+			if err := s.txns.add(aborted); err != nil {
+				return l.disk.fail("append to transaction index", err)
+			}
+		}
+		transactions = transactions || b.Transactional()
+	}
+	if transactions {
+		l.refreshUnstableLocked()
+	}
+	return nil
+}
+
+// UnexpectedOffsetError is the error of AppendFollower for records that begin below the end of the log.
+type UnexpectedOffsetError struct {
+	First, Last int64 // of what was to be appended
+	LogEnd      int64
+}
+
+func (e *UnexpectedOffsetError) Error() string {
+	return fmt.Sprintf("records %d to %d do not follow the log end %d", e.First, e.Last, e.LogEnd)
+}
+
+// AppendFollower appends batches that a leader has stored, as they are. Their offsets must rise and not begin below the
+// log's end (*UnexpectedOffsetError). What isn't whole at the end is left out. data is not modified.
+func (l *Log) AppendFollower(data []byte) (AppendInfo, error) {
+	a, err := examine(data)
+	if err != nil {
+		return rejected(-1), fmt.Errorf("append to %v: %w", l.tp, err)
+	}
+	if len(a.data) == 0 {
+		return rejected(l.start.Load()), nil
+	}
+	cfg := l.config.Load()
+	err = l.appendFollower(cfg, &a)
+	if err == nil {
+		err = l.flushIfDue(cfg)
+	}
+	if err != nil {
+		return rejected(-1), fmt.Errorf("append to %v: %w", l.tp, err)
+	}
+	return AppendInfo{FirstOffset: a.first, LastOffset: a.last, LogAppendTime: record.NoTimestamp,
+		LogStartOffset: l.start.Load(), Records: int(a.last - a.first + 1)}, nil
+}
+
+// examine checks batches that come from a leader: checksums and rising offsets.
+func examine(data []byte) (appended, error) {
+	a := appended{first: -1, last: -1, stamp: stamp{record.NoTimestamp, -1}}
+	walk := record.Split(data)
+	for walk.Next() {
+		b := walk.Batch()
+		switch {
+		case !b.Valid():
+			return appended{}, fmt.Errorf("record batch at offset %d has a wrong checksum: %w", b.BaseOffset(), kerr.CorruptMessage)
+		case b.LastOffset() <= a.last:
+			return appended{}, fmt.Errorf("offset %d follows %d: %w", b.LastOffset(), a.last, kerr.CorruptMessage)
+		}
+		if a.first < 0 {
+			a.first = b.BaseOffset()
+		}
+		a.last = b.LastOffset()
+		if t := b.MaxTimestamp(); t > a.stamp.timestamp {
+			a.stamp = stamp{t, a.last}
+		}
+		a.data = data[:walk.Position()]
+	}
+	return a, walk.Err()
+}
+
+func (l *Log) appendFollower(cfg *Config, a *appended) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	if end := l.end.offset.Load(); a.first < end {
+		return &UnexpectedOffsetError{a.first, a.last, end}
+	}
+	if err := l.assignEpochs(a.data); err != nil {
+		return err
+	}
+	if err := l.makeRoomLocked(cfg, a); err != nil {
+		return err
+	}
+	return l.writeLocked(cfg, a)
+}
+
+func (l *Log) assignEpochs(data []byte) error {
+	walk := record.Split(data)
+	for walk.Next() {
+		b := walk.Batch()
+		var err error
+		if b.Magic() >= 2 {
+			err = l.epochs.assign(b.LeaderEpoch(), b.BaseOffset())
+		} else {
+			err = l.epochs.clear() // old messages have none: truncation by epoch would go wrong
+		}
+		if err != nil {
+			return l.disk.fail("write leader epochs", err)
+		}
+	}
+	return nil
+}

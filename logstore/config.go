@@ -1,0 +1,83 @@
+package logstore
+
+import (
+	"math"
+	"time"
+
+	"barnabas/logstore/record"
+)
+
+// Unlimited stands for no limit where a Config field allows that, as does any negative value.
+const Unlimited = -1
+
+// Config is how one log behaves. Sizes are in bytes. A negative size or duration is no limit where that makes sense.
+// The name of the topic property is beside each field.
+type Config struct {
+	SegmentBytes       int32         // segment.bytes
+	SegmentAge         time.Duration // segment.ms
+	SegmentJitter      time.Duration // segment.jitter.ms, the most that a segment rolls early
+	IndexIntervalBytes int32         // index.interval.bytes
+	IndexSizeMax       int32         // segment.index.bytes
+	Preallocate        bool          // preallocate
+
+	Delete          bool          // cleanup.policy has delete
+	Compact         bool          // cleanup.policy has compact: records must have keys
+	RetentionTime   time.Duration // retention.ms
+	RetentionBytes  int64         // retention.bytes
+	FileDeleteDelay time.Duration // file.delete.delay.ms
+
+	FlushMessages int64         // flush.messages
+	FlushInterval time.Duration // flush.ms
+
+	MaxMessageBytes    int32                // max.message.bytes, of a batch as it is stored
+	Compression        string               // compression.type: producer, uncompressed, gzip, snappy, lz4, zstd
+	GzipLevel          int                  // compression.gzip.level
+	Lz4Level           int                  // compression.lz4.level
+	ZstdLevel          int                  // compression.zstd.level
+	TimestampType      record.TimestampType // message.timestamp.type
+	TimestampBeforeMax time.Duration        // message.timestamp.before.max.ms
+	TimestampAfterMax  time.Duration        // message.timestamp.after.max.ms
+}
+
+// DefaultConfig has the defaults of Apache Kafka 3.9.
+func DefaultConfig() Config {
+	return Config{
+		SegmentBytes:       1 << 30,
+		SegmentAge:         7 * 24 * time.Hour,
+		IndexIntervalBytes: 4096,
+		IndexSizeMax:       10 << 20,
+		Delete:             true,
+		RetentionTime:      7 * 24 * time.Hour,
+		RetentionBytes:     Unlimited,
+		FileDeleteDelay:    time.Minute,
+		FlushMessages:      math.MaxInt64,
+		FlushInterval:      Unlimited,
+		MaxMessageBytes:    1<<20 + record.Overhead,
+		Compression:        "producer",
+		GzipLevel:          record.DefaultLevel,
+		Lz4Level:           record.DefaultLevel,
+		ZstdLevel:          record.DefaultLevel,
+		TimestampType:      record.CreateTime,
+		TimestampBeforeMax: Unlimited,
+		TimestampAfterMax:  Unlimited,
+	}
+}
+
+// codec is the codec that a batch which came with source is stored with, and its level.
+func (c *Config) codec(source record.Codec) (record.Codec, int) {
+	codec := source
+	if c.Compression != "producer" && c.Compression != "" {
+		if named, err := record.ParseCodec(c.Compression); err == nil { // the broker has checked the name
+			codec = named
+		}
+	}
+	switch codec {
+	case record.Gzip:
+		return codec, c.GzipLevel
+	case record.Lz4:
+		return codec, c.Lz4Level
+	case record.Zstd:
+		return codec, c.ZstdLevel
+	}
+	return codec, record.DefaultLevel
+}

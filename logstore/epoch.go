@@ -1,0 +1,200 @@
+package logstore
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"sort"
+	"sync"
+
+	"barnabas/internal/vfs"
+)
+
+const epochFile = "leader-epoch-checkpoint"
+
+// epochEntry is a leader epoch and the offset of its first record.
+type epochEntry struct {
+	epoch int32
+	start int64
+}
+
+// epochCache knows at which offset each leader epoch began (KIP-101). Epochs and offsets rise strictly.
+// What changes it writes the file, so that truncation after a crash finds what it needs.
+type epochCache struct {
+	fs vfs.FS
+
+	mu struct {
+		sync.RWMutex // leaf
+		path         string
+		entries      []epochEntry
+	}
+}
+
+func loadEpochs(fsys vfs.FS, dir string) (*epochCache, error) {
+	c := &epochCache{fs: fsys}
+	c.mu.path = filepath.Join(dir, epochFile)
+	lines, err := readCheckpointLines(fsys, c.mu.path)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range lines {
+		var e epochEntry
+		if _, err := fmt.Sscanf(line, "%d %d", &e.epoch, &e.start); err != nil {
+			return nil, fmt.Errorf("%s: malformed line %q", c.mu.path, line)
+		}
+		c.mu.entries = appendEpoch(c.mu.entries, e)
+	}
+	return c, nil
+}
+
+// appendEpoch adds e behind the entries that it doesn't contradict; later epochs and starts give way.
+func appendEpoch(entries []epochEntry, e epochEntry) []epochEntry {
+	n := len(entries)
+	for n > 0 && (entries[n-1].epoch >= e.epoch || entries[n-1].start >= e.start) {
+		n--
+	}
+	return append(entries[:n:n], e)
+}
+
+// relocate follows a rename of the directory.
+func (c *epochCache) relocate(dir string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.path = filepath.Join(dir, epochFile)
+}
+
+// assign notes that epoch begins at start, unless it is the latest and began no later.
+func (c *epochCache) assign(epoch int32, start int64) error {
+	if epoch < 0 || start < 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.mu.entries); n > 0 && c.mu.entries[n-1].epoch == epoch && start >= c.mu.entries[n-1].start {
+		return nil
+	}
+	return c.setLocked(appendEpoch(c.mu.entries, epochEntry{epoch, start}))
+}
+
+// remember is assign without writing the file, for the many calls of a recovery; flush follows.
+func (c *epochCache) remember(epoch int32, start int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.mu.entries); epoch >= 0 && (n == 0 || c.mu.entries[n-1].epoch < epoch) {
+		c.mu.entries = appendEpoch(c.mu.entries, epochEntry{epoch, start})
+	}
+}
+
+func (c *epochCache) flush() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.setLocked(c.mu.entries)
+}
+
+// truncateEnd forgets epochs that begin at end or later.
+func (c *epochCache) truncateEnd(end int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.mu.entries)
+	for n > 0 && c.mu.entries[n-1].start >= end {
+		n--
+	}
+	if n == len(c.mu.entries) {
+		return nil
+	}
+	return c.setLocked(c.mu.entries[:n:n])
+}
+
+// truncateStart forgets epochs that end at start or earlier; the one that start is in begins there now.
+func (c *epochCache) truncateStart(start int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for n < len(c.mu.entries) && c.mu.entries[n].start <= start {
+		n++
+	}
+	if n == 0 || n == 1 && c.mu.entries[0].start == start {
+		return nil
+	}
+	kept := append([]epochEntry{{c.mu.entries[n-1].epoch, start}}, c.mu.entries[n:]...)
+	return c.setLocked(kept)
+}
+
+func (c *epochCache) clear() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.mu.entries) == 0 {
+		return nil
+	}
+	return c.setLocked(nil)
+}
+
+func (c *epochCache) empty() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.mu.entries) == 0
+}
+
+// setLocked writes the entries and then makes them the current ones.
+func (c *epochCache) setLocked(entries []epochEntry) error {
+	lines := make([]string, len(entries))
+	for i, e := range entries {
+		lines[i] = fmt.Sprintf("%d %d", e.epoch, e.start)
+	}
+	if err := writeCheckpointLines(c.fs, c.mu.path, lines); err != nil {
+		return err
+	}
+	c.mu.entries = entries
+	return nil
+}
+
+func (c *epochCache) latest() (int32, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if n := len(c.mu.entries); n > 0 {
+		return c.mu.entries[n-1].epoch, true
+	}
+	return 0, false
+}
+
+// at is the epoch of the record at offset, or -1 when that isn't known.
+func (c *epochCache) at(offset int64) int32 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	i := sort.Search(len(c.mu.entries), func(i int) bool { return c.mu.entries[i].start > offset })
+	if i == 0 {
+		return -1
+	}
+	return c.mu.entries[i-1].epoch
+}
+
+// endOf is the largest epoch not above the asked one, and the offset behind its last record, where end is the log's.
+// Both are -1 for an epoch above the latest and when none is known. An epoch below the first ends where the first begins
+// (LeaderEpochFileCache.endOffsetFor, 3.9).
+func (c *epochCache) endOf(epoch int32, end int64) (int32, int64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	entries := c.mu.entries
+	i := sort.Search(len(entries), func(i int) bool { return entries[i].epoch > epoch })
+	switch {
+	case epoch < 0 || len(entries) == 0:
+		return -1, -1
+	case i == len(entries) && entries[i-1].epoch == epoch:
+		return epoch, end
+	case i == len(entries):
+		return -1, -1
+	case i == 0:
+		return epoch, entries[0].start
+	}
+	return entries[i-1].epoch, entries[i].start
+}
+
+// first is the entry of the oldest epoch known.
+func (c *epochCache) first() (epochEntry, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if len(c.mu.entries) == 0 {
+		return epochEntry{-1, math.MaxInt64}, false
+	}
+	return c.mu.entries[0], true
+}

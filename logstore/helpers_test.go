@@ -1,0 +1,5 @@
+package logstore
+
+import "barnabas/internal/vfs"
+
+var vfsOS = vfs.OS{}

@@ -1,0 +1,351 @@
+package logstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"barnabas/internal/vfs"
+)
+
+const pageSize = 4096
+
+// entryFile is a file of fixed-size entries, mapped into memory: what the offset index and the time index have in common.
+//
+// Files are opened when they are first needed. The last segment's are extended to their full size before the first entry
+// is written and cut to what is used when the segment is closed, as Apache Kafka does it.
+// One appender, any number of readers: entries are written first and counted then, and readers look at counted ones.
+type entryFile struct {
+	fs        vfs.FS
+	entrySize int
+	maxSize   int // bytes, a multiple of entrySize
+
+	count atomic.Int32 // entries, once loaded
+
+	mu struct {
+		sync.RWMutex // readers hold it while they look at the mapping
+		path         string
+		loaded       bool // count is right
+		full         bool // the file has its full size, and mapping all of it
+		mapping      vfs.Mapping
+	}
+}
+
+func newEntryFile(fsys vfs.FS, path string, entrySize int, maxSize int32) *entryFile {
+	f := &entryFile{fs: fsys, entrySize: entrySize, maxSize: int(maxSize) / entrySize * entrySize}
+	f.mu.path = path
+	return f
+}
+
+// preallocate makes the file, empty, with its full size.
+func (f *entryFile) preallocate() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count.Store(0)
+	f.mu.loaded = true
+	return f.resizeLocked(int64(f.maxSize))
+}
+
+func (f *entryFile) resizeLocked(size int64) error {
+	file, err := f.fs.OpenFile(f.mu.path, vfs.ReadWrite|vfs.Create)
+	if err != nil {
+		return err
+	}
+	if err := file.Truncate(size); err != nil {
+		_ = file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+// load finds out how many entries there are. A missing file has none.
+func (f *entryFile) load() error {
+	f.mu.RLock()
+	loaded := f.mu.loaded
+	f.mu.RUnlock()
+	if loaded {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.loadLocked()
+}
+
+func (f *entryFile) loadLocked() error {
+	if f.mu.loaded {
+		return nil
+	}
+	st, err := f.fs.Stat(f.mu.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		f.count.Store(int32(min(st.Size(), int64(f.maxSize)) / int64(f.entrySize)))
+	}
+	f.mu.loaded = true
+	return nil
+}
+
+// mapLocked maps the file: all of its full size for an appender, what is used for readers.
+func (f *entryFile) mapLocked(full bool) error {
+	if f.mu.mapping != nil && (f.mu.full || !full) {
+		return nil
+	}
+	if err := f.unmapLocked(); err != nil {
+		return err
+	}
+	size := int(f.count.Load()) * f.entrySize
+	if full {
+		size = f.maxSize
+	}
+	if size == 0 {
+		return nil
+	}
+	file, err := f.fs.OpenFile(f.mu.path, vfs.ReadWrite|vfs.Create)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if full {
+		if err := file.Truncate(int64(size)); err != nil {
+			return err
+		}
+	}
+	m, err := file.Map(size)
+	if err != nil {
+		return err
+	}
+	f.mu.mapping, f.mu.full = m, full
+	return nil
+}
+
+func (f *entryFile) unmapLocked() error {
+	m := f.mu.mapping
+	f.mu.mapping, f.mu.full = nil, false
+	if m == nil {
+		return nil
+	}
+	return m.Unmap()
+}
+
+// isFull tells whether there is no room for another entry.
+func (f *entryFile) isFull() bool { return int(f.count.Load())*f.entrySize >= f.maxSize }
+
+// append adds an entry. One appender at a time.
+func (f *entryFile) append(entry []byte) error {
+	if err := f.load(); err != nil {
+		return err
+	}
+	if f.isFull() {
+		return fmt.Errorf("%s: index is full", f.path())
+	}
+	f.mu.RLock()
+	ready := f.mu.full
+	f.mu.RUnlock()
+	if !ready {
+		f.mu.Lock()
+		err := f.mapLocked(true)
+		f.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	at := int(f.count.Load()) * f.entrySize
+	if err := f.write(at, entry); err != nil {
+		return err
+	}
+	f.count.Add(1)
+	return nil
+}
+
+// write stores an entry through the mapping. The first one of a page goes through the file instead: if the disk is full
+// that is an error, where the store would be a fault that ends the process.
+func (f *entryFile) write(at int, entry []byte) error {
+	if last := at + len(entry) - 1; at == 0 || last/pageSize != (at-1)/pageSize {
+		file, err := f.fs.OpenFile(f.path(), vfs.ReadWrite)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		_, err = file.WriteAt(entry, int64(at))
+		return err
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	copy(f.mu.mapping.Bytes()[at:], entry)
+	return nil
+}
+
+func (f *entryFile) path() string {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.mu.path
+}
+
+// view calls fn with the entries. They are good until fn returns.
+func (f *entryFile) view(fn func(entries []byte, n int)) error {
+	f.mu.RLock()
+	if !f.mu.loaded || f.mu.mapping == nil && f.count.Load() > 0 {
+		f.mu.RUnlock()
+		if err := f.prepareView(); err != nil {
+			return err
+		}
+		f.mu.RLock()
+	}
+	defer f.mu.RUnlock()
+	n := int(f.count.Load())
+	if n == 0 || f.mu.mapping == nil { // the latter: closed in between
+		fn(nil, 0)
+		return nil
+	}
+	fn(f.mu.mapping.Bytes(), n)
+	return nil
+}
+
+func (f *entryFile) prepareView() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.loadLocked(); err != nil {
+		return err
+	}
+	return f.mapLocked(false)
+}
+
+// truncate keeps the first n entries.
+func (f *entryFile) truncate(n int) error {
+	if err := f.load(); err != nil {
+		return err
+	}
+	f.mu.Lock() // no reader looks at what will be overwritten
+	defer f.mu.Unlock()
+	if n < int(f.count.Load()) {
+		f.count.Store(int32(n))
+	}
+	return nil
+}
+
+// reset makes the index empty, whatever is in the file.
+func (f *entryFile) reset() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count.Store(0)
+	f.mu.loaded = true
+	if err := f.unmapLocked(); err != nil {
+		return err
+	}
+	return f.resizeLocked(0)
+}
+
+// trim ends appending: unmaps and cuts the file to what is used. A file that was never touched is left alone.
+func (f *entryFile) trim() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.mu.loaded {
+		return nil
+	}
+	if err := f.unmapLocked(); err != nil {
+		return err
+	}
+	used := int64(f.count.Load()) * int64(f.entrySize)
+	st, err := f.fs.Stat(f.mu.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f.resizeLocked(used)
+	}
+	if err != nil || st.Size() == used {
+		return err
+	}
+	return f.resizeLocked(used)
+}
+
+// sync makes the entries durable.
+func (f *entryFile) sync() error {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if !f.mu.loaded {
+		return nil // nothing written since the start
+	}
+	file, err := f.fs.OpenFile(f.mu.path, vfs.ReadWrite)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return file.Sync() // covers the mapping
+}
+
+// close unmaps without cutting. Readers find it empty or map it again.
+func (f *entryFile) close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unmapLocked()
+}
+
+func (f *entryFile) relocate(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.path = path
+}
+
+// offsetIndex maps offsets to positions: int32 offset-base, int32 position.
+type offsetIndex struct {
+	*entryFile
+	base int64
+}
+
+const offsetEntrySize = 8
+
+func newOffsetIndex(fsys vfs.FS, path string, base int64, maxSize int32) offsetIndex {
+	return offsetIndex{newEntryFile(fsys, path, offsetEntrySize, maxSize), base}
+}
+
+// add notes that the append which ends with offset begins at position.
+func (x offsetIndex) add(offset int64, position int64) error {
+	var e [offsetEntrySize]byte
+	binary.BigEndian.PutUint32(e[:], uint32(offset-x.base))
+	binary.BigEndian.PutUint32(e[4:], uint32(position))
+	return x.append(e[:])
+}
+
+// lookup is the position of the largest entry whose offset is at most the given one, or 0.
+func (x offsetIndex) lookup(offset int64) (position int64, err error) {
+	err = x.view(func(b []byte, n int) {
+		i := sort.Search(n, func(i int) bool {
+			return x.base+int64(binary.BigEndian.Uint32(b[i*offsetEntrySize:])) > offset
+		})
+		if i > 0 {
+			position = int64(binary.BigEndian.Uint32(b[(i-1)*offsetEntrySize+4:]))
+		}
+	})
+	return position, err
+}
+
+// lastPosition is the position in the last entry, or 0.
+func (x offsetIndex) lastPosition() (position int64, err error) {
+	err = x.view(func(b []byte, n int) {
+		if n > 0 {
+			position = int64(binary.BigEndian.Uint32(b[(n-1)*offsetEntrySize+4:]))
+		}
+	})
+	return position, err
+}
+
+// truncateFrom drops the entries of offset and above.
+func (x offsetIndex) truncateFrom(offset int64) error {
+	keep := 0
+	err := x.view(func(b []byte, n int) {
+		keep = sort.Search(n, func(i int) bool {
+			return x.base+int64(binary.BigEndian.Uint32(b[i*offsetEntrySize:])) >= offset
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return x.truncate(keep)
+}

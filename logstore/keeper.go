@@ -1,0 +1,218 @@
+package logstore
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"barnabas/internal/logx"
+)
+
+// keeper runs what a Manager does in the background: periodic work, flushing of closed segments, removal of what was
+// dropped a while ago.
+type keeper struct {
+	m  *Manager
+	wg sync.WaitGroup
+
+	mu struct {
+		sync.Mutex // leaf
+		cancel     context.CancelFunc
+		stopped    bool
+		chores     []chore // by due time
+		flush      map[*Log]bool
+	}
+	choreAdded chan struct{} // capacity 1
+	flushAdded chan struct{} // capacity 1
+}
+
+// chore is something to be done later.
+type chore struct {
+	due time.Time
+	do  func()
+}
+
+func newKeeper(m *Manager) *keeper {
+	k := &keeper{m: m, choreAdded: make(chan struct{}, 1), flushAdded: make(chan struct{}, 1)}
+	k.mu.flush = make(map[*Log]bool)
+	return k
+}
+
+func (k *keeper) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.mu.stopped || k.mu.cancel != nil {
+		cancel()
+		return
+	}
+	k.mu.cancel = cancel
+	cfg := &k.m.cfg
+	k.wg.Go(func() { k.runChores(ctx) })
+	k.wg.Go(func() { k.runFlushes(ctx) })
+	k.every(ctx, cfg.RetentionCheckInterval, k.retain)
+	k.every(ctx, cfg.FlushCheckInterval, k.flushDue)
+	k.every(ctx, cfg.ProducerExpiryInterval, k.expireProducers)
+	k.every(ctx, cfg.RecoveryPointInterval, func() { k.checkpoint((*Manager).checkpointRecoveryPoints) })
+	k.every(ctx, cfg.LogStartInterval, func() { k.checkpoint((*Manager).checkpointStarts) })
+	k.every(ctx, cfg.HighWatermarkInterval, func() { k.checkpoint((*Manager).checkpointHighWatermarks) })
+}
+
+// stop ends it. Chores that are not due stay undone: the next start finds by the names what is to be removed.
+func (k *keeper) stop() {
+	k.mu.Lock()
+	k.mu.stopped = true
+	cancel := k.mu.cancel
+	k.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	k.wg.Wait()
+}
+
+// every calls fn once in each interval, on a goroutine of its own.
+func (k *keeper) every(ctx context.Context, interval time.Duration, fn func()) {
+	if interval <= 0 {
+		return
+	}
+	k.wg.Go(func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				fn()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func (k *keeper) retain() {
+	for _, l := range k.m.Logs() {
+		if _, err := l.Retain(); err != nil {
+			l.logger.WithError(err).Error("cannot drop old segments")
+		}
+	}
+}
+
+func (k *keeper) flushDue() {
+	now := k.m.cfg.Now()
+	for _, l := range k.m.Logs() {
+		if l.flushDue(now) {
+			k.flushLog(l)
+		}
+	}
+}
+
+func (k *keeper) flushLog(l *Log) {
+	if err := l.Flush(); err != nil {
+		l.logger.WithError(err).Error("cannot flush log")
+	}
+}
+
+func (k *keeper) expireProducers() {
+	now := k.m.cfg.Now()
+	for _, l := range k.m.Logs() {
+		l.expireProducers(now)
+	}
+}
+
+func (k *keeper) checkpoint(write func(*Manager, *volume) error) {
+	for _, v := range k.m.disks {
+		_ = v.fail("write checkpoint", write(k.m, v)) // fail reports it
+	}
+}
+
+// later has fn called after the delay, unless the keeper is stopped before. Safe under any lock.
+func (k *keeper) later(delay time.Duration, fn func()) {
+	due := time.Now().Add(max(delay, 0))
+	k.mu.Lock()
+	i, _ := slices.BinarySearchFunc(k.mu.chores, due, func(c chore, due time.Time) int { return c.due.Compare(due) })
+	k.mu.chores = slices.Insert(k.mu.chores, i, chore{due, fn})
+	k.mu.Unlock()
+	ring(k.choreAdded)
+}
+
+// ring wakes whoever waits on a channel of capacity 1.
+func ring(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // is being woken already
+	}
+}
+
+func (k *keeper) runChores(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		wait := time.Hour
+		do, next := k.dueChore(time.Now())
+		if do != nil {
+			do()
+			wait = 0
+		} else if !next.IsZero() {
+			wait = time.Until(next)
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-k.choreAdded:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dueChore takes a chore that is due, or tells when the next one will be.
+func (k *keeper) dueChore(now time.Time) (do func(), next time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.mu.chores) == 0 {
+		return nil, time.Time{}
+	}
+	if first := k.mu.chores[0]; first.due.After(now) {
+		return nil, first.due
+	}
+	do = k.mu.chores[0].do
+	k.mu.chores = slices.Delete(k.mu.chores, 0, 1)
+	return do, time.Time{}
+}
+
+// flushSoon has the closed segments of a log flushed. Safe under any lock.
+func (k *keeper) flushSoon(l *Log) {
+	k.mu.Lock()
+	k.mu.flush[l] = true
+	k.mu.Unlock()
+	ring(k.flushAdded)
+}
+
+func (k *keeper) runFlushes(ctx context.Context) {
+	for {
+		select {
+		case <-k.flushAdded:
+		case <-ctx.Done():
+			return
+		}
+		for _, l := range k.takeFlushes() {
+			if ctx.Err() != nil {
+				return
+			}
+			if err := l.flush(l.active().base, false); err != nil {
+				l.logger.WithError(err).WithField(logx.Offset, l.active().base).Error("cannot flush closed segments")
+			}
+		}
+	}
+}
+
+func (k *keeper) takeFlushes() []*Log {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	logs := make([]*Log, 0, len(k.mu.flush))
+	for l := range k.mu.flush {
+		logs = append(logs, l)
+	}
+	clear(k.mu.flush)
+	return logs
+}

@@ -1,0 +1,413 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/internal/logx"
+	"barnabas/internal/vfs"
+)
+
+// env is what logs need from their owner.
+type env struct {
+	fs             vfs.FS
+	now            func() time.Time
+	logger         *logrus.Entry
+	producerExpiry time.Duration
+	// later runs fn after the delay, unless the owner is closed before.
+	later func(delay time.Duration, fn func())
+	// rolled hears that a log has a closed segment to flush. It must not block.
+	rolled func(*Log)
+}
+
+// Log is the log of one partition. All methods are safe for concurrent use.
+//
+// A log whose directory has failed answers every call with an error that wraps kerr.KafkaStorageError.
+type Log struct {
+	tp     TopicPartition
+	env    *env
+	disk   *disk
+	logger *logrus.Entry
+	epochs *epochCache
+
+	config   atomic.Pointer[Config]
+	segments atomic.Pointer[[]*segment] // by base, never empty, never changed in place
+	end      endMark
+	start    atomic.Int64
+	hw       atomic.Int64
+	unstable atomic.Int64 // first unstable offset, -1 none
+	recovery atomic.Int64 // what is below is flushed
+	// unflushed counts the records appended since the last flush.
+	unflushed atomic.Int64
+	flushedAt atomic.Int64 // ms
+
+	mu struct {
+		sync.Mutex
+		dir       string
+		topicID   [16]byte
+		producers *producerTable
+		snaps     snapshots
+		closed    bool
+	}
+	// flushing is held during a flush, which does not hold mu, so that one flush can't end before an earlier one.
+	flushing sync.Mutex
+	// waiting is set while some ended transaction waits for the high watermark.
+	waiting atomic.Bool
+}
+
+// errClosed is for calls on a log after its manager was closed or its partition deleted.
+var errClosed = fmt.Errorf("log is closed: %w", kerr.KafkaStorageError)
+
+// endMark publishes the end of the log: the offset behind its last record, and where in which segment that is. One writer,
+// readers without a lock.
+type endMark struct {
+	seq      atomic.Uint64 // odd while it changes
+	offset   atomic.Int64
+	base     atomic.Int64 // of the active segment
+	position atomic.Int64
+}
+
+func (e *endMark) store(offset, base, position int64) {
+	e.seq.Add(1)
+	e.offset.Store(offset)
+	e.base.Store(base)
+	e.position.Store(position)
+	e.seq.Add(1)
+}
+
+func (e *endMark) load() (offset, base, position int64) {
+	for {
+		before := e.seq.Load()
+		offset, base, position = e.offset.Load(), e.base.Load(), e.position.Load()
+		if before&1 == 0 && e.seq.Load() == before {
+			return offset, base, position
+		}
+	}
+}
+
+// TopicPartition is whose log it is.
+func (l *Log) TopicPartition() TopicPartition { return l.tp }
+
+// Dir is the log directory, one of log.dirs, that the log is in.
+func (l *Log) Dir() string { return l.disk.path }
+
+// LogStartOffset is the first offset that can be read.
+func (l *Log) LogStartOffset() int64 { return l.start.Load() }
+
+// LogEndOffset is the offset that the next record gets.
+func (l *Log) LogEndOffset() int64 { return l.end.offset.Load() }
+
+// HighWatermark is the offset below which records are on all in-sync replicas, as far as SetHighWatermark was told.
+func (l *Log) HighWatermark() int64 { return l.hw.Load() }
+
+// SetHighWatermark moves the high watermark, kept within the log, and returns where it is now.
+func (l *Log) SetHighWatermark(offset int64) int64 {
+	offset = min(max(offset, l.start.Load()), l.end.offset.Load())
+	if l.hw.Swap(offset) != offset && l.waiting.Load() {
+		l.mu.Lock()
+		l.mu.producers.replicated(offset)
+		l.refreshUnstableLocked()
+		l.mu.Unlock()
+	}
+	return offset
+}
+
+// LastStableOffset is the offset below which no transaction is open; at most the high watermark.
+func (l *Log) LastStableOffset() int64 {
+	hw := l.hw.Load()
+	if first := l.unstable.Load(); first >= 0 {
+		return min(max(first, l.start.Load()), hw)
+	}
+	return hw
+}
+
+func (l *Log) refreshUnstableLocked() {
+	l.unstable.Store(l.mu.producers.firstUnstable())
+	l.waiting.Store(len(l.mu.producers.done) > 0)
+}
+
+// Size is the size of all segments in bytes.
+func (l *Log) Size() int64 {
+	var size int64
+	for _, s := range *l.segments.Load() {
+		size += s.size.Load()
+	}
+	return size
+}
+
+// RecoveryPoint is the offset below which everything is known to be on disk.
+func (l *Log) RecoveryPoint() int64 { return l.recovery.Load() }
+
+// Config is the configuration in force.
+func (l *Log) Config() Config { return *l.config.Load() }
+
+// UpdateConfig puts another configuration in force.
+func (l *Log) UpdateConfig(cfg Config) { l.config.Store(&cfg) }
+
+// TopicID is the id of the topic, zero when it isn't known.
+func (l *Log) TopicID() [16]byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.topicID
+}
+
+// SetTopicID stores the topic's id. Another id than the stored one is refused: kerr.InconsistentTopicID.
+func (l *Log) SetTopicID(id [16]byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	switch l.mu.topicID {
+	case id:
+		return nil
+	case [16]byte{}:
+	default:
+		return fmt.Errorf("%v has topic id %s, not %s: %w", l.tp, formatID(l.mu.topicID), formatID(id), kerr.InconsistentTopicID)
+	}
+	if err := writePartitionMetadata(l.env.fs, l.mu.dir, id); err != nil {
+		return l.disk.fail("write partition metadata", err)
+	}
+	l.mu.topicID = id
+	return nil
+}
+
+// usableLocked tells whether the log can still be changed.
+func (l *Log) usableLocked() error {
+	if err := l.disk.usable(); err != nil {
+		return err
+	}
+	if l.mu.closed {
+		return errClosed
+	}
+	return nil
+}
+
+// active is the segment that is appended to.
+func (l *Log) active() *segment {
+	segments := *l.segments.Load()
+	return segments[len(segments)-1]
+}
+
+// publishEndLocked makes what the active segment holds up to offset visible to readers.
+func (l *Log) publishEndLocked(offset int64) {
+	s := l.active()
+	l.end.store(offset, s.base, s.size.Load())
+}
+
+// rollLocked closes the active segment and begins another at base, or at the log's end if that is higher.
+func (l *Log) rollLocked(base int64) error {
+	cfg := l.config.Load()
+	old := l.active()
+	base = max(base, l.end.offset.Load())
+	if old.base == base && old.size.Load() == 0 {
+		return nil // it is what is wanted
+	}
+	if err := old.finish(cfg.Preallocate); err != nil {
+		return err
+	}
+	now := l.env.now()
+	s, err := createSegment(l.env.fs, l.mu.dir, base, cfg, now)
+	if err != nil {
+		return err
+	}
+	s.jitter = rollJitter(cfg)
+	l.mu.producers.end = base
+	if err := l.mu.snaps.take(l.mu.producers, now, false); err != nil {
+		s.release()
+		return err
+	}
+	l.setSegmentsLocked(append(l.segmentsLocked(), s))
+	l.publishEndLocked(base)
+	l.env.rolled(l)
+	return nil
+}
+
+// segmentsLocked is a copy of the list with room for one more.
+func (l *Log) segmentsLocked() []*segment {
+	old := *l.segments.Load()
+	return append(make([]*segment, 0, len(old)+1), old...)
+}
+
+func (l *Log) setSegmentsLocked(segments []*segment) { l.segments.Store(&segments) }
+
+// rollJitter spreads the rolls of logs that were created together.
+func rollJitter(cfg *Config) time.Duration {
+	limit := min(cfg.SegmentJitter, cfg.SegmentAge)
+	if limit <= 0 {
+		return 0
+	}
+	return rand.N(limit)
+}
+
+// Roll closes the active segment, unless it is empty, and begins another.
+func (l *Log) Roll() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	return l.disk.fail("roll segment", l.rollLocked(l.end.offset.Load()))
+}
+
+// Flush makes everything appended so far durable and moves the recovery point.
+func (l *Log) Flush() error { return l.flush(l.end.offset.Load(), false) }
+
+// flush makes what is below offset durable; an empty active segment as well when all is set.
+func (l *Log) flush(offset int64, all bool) error {
+	l.flushing.Lock()
+	defer l.flushing.Unlock()
+	from := l.recovery.Load()
+	if offset <= from && !all {
+		return nil
+	}
+	err := l.syncSegments(from, offset, all)
+	if err == nil {
+		err = syncFile(l.env.fs, l.snapshotPath(offset))
+	}
+	if err != nil {
+		return l.disk.fail("flush", err)
+	}
+	l.recovery.Store(max(offset, from))
+	l.unflushed.Store(l.end.offset.Load() - offset)
+	l.flushedAt.Store(l.env.now().UnixMilli())
+	return nil
+}
+
+func (l *Log) snapshotPath(offset int64) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.snaps.path(offset)
+}
+
+// syncSegments syncs the segments with offsets in [from, to), and the directory if there is more than one of
+// them, since then files were made.
+func (l *Log) syncSegments(from, to int64, all bool) error {
+	segments := *l.segments.Load()
+	synced := 0
+	for i, s := range segments {
+		last := i == len(segments)-1
+		if !last && segments[i+1].base <= from || s.base >= to && !all {
+			continue
+		}
+		if !s.acquire() {
+			continue // dropped in between
+		}
+		err := s.sync()
+		s.release()
+		if err != nil {
+			return err
+		}
+		synced++
+	}
+	if synced > 1 || from == 0 {
+		return l.env.fs.SyncDir(l.path())
+	}
+	return nil
+}
+
+// path is the directory of the partition.
+func (l *Log) path() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.dir
+}
+
+// flushDue tells whether flush.ms has passed with something to flush.
+func (l *Log) flushDue(now time.Time) bool {
+	cfg := l.config.Load()
+	return cfg.FlushInterval >= 0 && l.unflushed.Load() > 0 &&
+		saturatedMillis(now.UnixMilli()-l.flushedAt.Load()) >= cfg.FlushInterval
+}
+
+// close ends a clean stop: producer snapshot, indexes cut, everything synced, files closed.
+func (l *Log) close() error {
+	if err := l.finish(); err != nil {
+		return err
+	}
+	if err := l.flush(l.end.offset.Load(), true); err != nil {
+		return err
+	}
+	l.releaseAll()
+	return nil
+}
+
+// finish refuses further changes and writes what a clean stop leaves.
+func (l *Log) finish() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	l.mu.closed = true
+	if l.mu.producers.end > 0 {
+		if err := l.mu.snaps.take(l.mu.producers, l.env.now(), true); err != nil {
+			return l.disk.fail("write producer snapshot", err)
+		}
+	}
+	if err := l.active().finish(l.config.Load().Preallocate); err != nil {
+		return l.disk.fail("close segment", err)
+	}
+	return nil
+}
+
+// releaseAll gives up the files. Readers keep what they have.
+func (l *Log) releaseAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.closed = true
+	for _, s := range *l.segments.Load() {
+		_ = s.closeIndexes() // unmapping fails only for what isn't mapped
+		s.release()
+	}
+}
+
+// relocate follows a rename of the directory.
+func (l *Log) relocateLocked(dir string) {
+	l.mu.dir = dir
+	l.mu.snaps.dir = dir
+	l.epochs.relocate(dir)
+	for _, s := range *l.segments.Load() {
+		s.relocate(dir)
+	}
+}
+
+// disk is one of log.dirs.
+type disk struct {
+	path   string
+	failed atomic.Bool
+	// report hears of the first failure. It must not block.
+	report func(*disk, error)
+}
+
+// usable is an error once the disk has failed.
+func (d *disk) usable() error {
+	if d.failed.Load() {
+		return fmt.Errorf("log directory %s is offline: %w", d.path, kerr.KafkaStorageError)
+	}
+	return nil
+}
+
+// fail takes the disk offline because of err, and returns err with the code for clients. No error, no failure.
+func (d *disk) fail(what string, err error) error {
+	if err == nil || errors.Is(err, kerr.KafkaStorageError) {
+		return err
+	}
+	err = fmt.Errorf("%s in %s: %w: %w", what, d.path, kerr.KafkaStorageError, err)
+	if !d.failed.Swap(true) {
+		d.report(d, err)
+	}
+	return err
+}
+
+func logFields(tp TopicPartition, dir string) logrus.Fields {
+	return logrus.Fields{logx.Topic: tp.Topic, logx.Partition: tp.Partition, logx.Dir: filepath.Clean(dir)}
+}

@@ -1,0 +1,461 @@
+package logstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/internal/logx"
+	"barnabas/internal/vfs"
+)
+
+// ManagerConfig is how a Manager behaves. Intervals of zero or less are never. The name of the broker property is
+// beside each field.
+type ManagerConfig struct {
+	Dirs                  []string                  // log.dirs
+	Default               Config                    // of topics that Topic doesn't know
+	Topic                 func(topic string) Config // configuration of a topic at load; nil: Default
+	BrokerID              int32
+	ClusterID             string
+	RecoveryThreadsPerDir int // num.recovery.threads.per.data.dir
+
+	RetentionCheckInterval time.Duration // log.retention.check.interval.ms
+	FlushCheckInterval     time.Duration // log.flush.scheduler.interval.ms
+	RecoveryPointInterval  time.Duration // log.flush.offset.checkpoint.interval.ms
+	LogStartInterval       time.Duration // log.flush.start.offset.checkpoint.interval.ms
+	HighWatermarkInterval  time.Duration // replica.high.watermark.checkpoint.interval.ms
+	SegmentDeleteDelay     time.Duration // log.segment.delete.delay.ms, of directories of deleted partitions
+	ProducerExpiry         time.Duration // producer.id.expiration.ms
+	ProducerExpiryInterval time.Duration // producer.id.expiration.check.interval.ms
+
+	FS     vfs.FS           // nil: the operating system's
+	Now    func() time.Time // nil: time.Now
+	Logger *logrus.Entry
+	// OnDirFailure hears once of each directory that fails after Open. It is called on a goroutine of its own.
+	OnDirFailure func(dir string, err error)
+}
+
+// DefaultManagerConfig has the defaults of Apache Kafka 3.9. Dirs, BrokerID, ClusterID and Logger are missing.
+func DefaultManagerConfig() ManagerConfig {
+	return ManagerConfig{
+		Default:                DefaultConfig(),
+		RecoveryThreadsPerDir:  1,
+		RetentionCheckInterval: 5 * time.Minute,
+		RecoveryPointInterval:  time.Minute,
+		LogStartInterval:       time.Minute,
+		HighWatermarkInterval:  5 * time.Second,
+		SegmentDeleteDelay:     time.Minute,
+		ProducerExpiry:         24 * time.Hour,
+		ProducerExpiryInterval: 10 * time.Minute,
+	}
+}
+
+// Manager owns the log directories of a broker and the logs in them. All methods are safe for concurrent use.
+type Manager struct {
+	cfg   ManagerConfig
+	env   *env
+	disks []*volume
+	keep  *keeper
+
+	table struct {
+		sync.RWMutex // leaf
+		logs         map[TopicPartition]*Log
+	}
+	mu struct {
+		sync.Mutex // one creation or deletion at a time; a Log's lock may be taken below it
+		closed     bool
+	}
+	failures sync.WaitGroup // running OnDirFailure calls
+}
+
+// volume is a directory of log.dirs with what the manager keeps about it.
+type volume struct {
+	disk
+	lock io.Closer
+	// wasClean: the last stop was clean, or there was none.
+	wasClean    bool
+	checkpoints checkpoints
+}
+
+// ErrNoDirs is the error of Open when no directory is usable.
+var ErrNoDirs = errors.New("no log directory is usable")
+
+// Open locks the directories, checks that they are ours, and loads and recovers the logs in them. Nothing runs in the
+// background before Start. A directory that can't be used is offline; one that is in use (vfs.ErrLocked), belongs elsewhere
+// (ErrWrongMeta) or holds what can't be there is an error, since starting would do harm.
+func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
+	if cfg.FS == nil {
+		cfg.FS = vfs.OS{}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Topic == nil {
+		cfg.Topic = func(string) Config { return cfg.Default }
+	}
+	m := &Manager{cfg: cfg}
+	m.keep = newKeeper(m)
+	m.env = &env{fs: cfg.FS, now: cfg.Now, logger: cfg.Logger, producerExpiry: cfg.ProducerExpiry,
+		later: m.keep.later, rolled: m.keep.flushSoon}
+	m.table.logs = make(map[TopicPartition]*Log)
+	if err := m.open(ctx); err != nil {
+		m.unlock()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Manager) open(ctx context.Context) error {
+	for _, dir := range m.cfg.Dirs {
+		v := &volume{}
+		v.path, v.report = filepath.Clean(dir), m.dirFailed
+		m.disks = append(m.disks, v)
+		if err := m.prepare(v); err != nil {
+			return err
+		}
+	}
+	if err := m.load(ctx); err != nil {
+		return err
+	}
+	if m.liveDisks() == 0 {
+		return fmt.Errorf("%w: log.dirs is %v", ErrNoDirs, m.cfg.Dirs)
+	}
+	return nil
+}
+
+func (m *Manager) liveDisks() int {
+	n := 0
+	for _, v := range m.disks {
+		if !v.failed.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// prepare locks a directory and makes it ours. Disk faults take it offline and are no error.
+func (m *Manager) prepare(v *volume) error {
+	err := m.cfg.FS.MkdirAll(v.path)
+	if err == nil {
+		v.lock, err = m.cfg.FS.Lock(filepath.Join(v.path, lockFile))
+	}
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("log directory %s is in use by another broker: %w", v.path, err)
+	}
+	if err == nil {
+		err = checkMeta(m.cfg.FS, v.path, Meta{m.cfg.BrokerID, m.cfg.ClusterID}, m.cfg.Now())
+	}
+	if errors.Is(err, ErrWrongMeta) {
+		return err
+	}
+	if err == nil {
+		err = v.begin(m.cfg.FS)
+	}
+	_ = v.fail("open log directory", err)
+	return nil
+}
+
+// begin takes the mark of a clean stop away and reads the checkpoints.
+func (v *volume) begin(fsys vfs.FS) error {
+	mark := filepath.Join(v.path, cleanFile)
+	_, err := fsys.Stat(mark)
+	v.wasClean = err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if v.wasClean {
+		if err := fsys.Remove(mark); err != nil {
+			return err
+		}
+	}
+	return v.checkpoints.load(fsys, v.path)
+}
+
+// dirFailed is told once of each directory that fails.
+func (m *Manager) dirFailed(d *disk, err error) {
+	m.cfg.Logger.WithError(err).WithField(logx.Dir, d.path).Error("log directory failed and is offline")
+	if m.cfg.OnDirFailure == nil {
+		return
+	}
+	m.failures.Go(func() { m.cfg.OnDirFailure(d.path, err) })
+}
+
+// Start begins what runs in the background: retention, flushing, checkpoints, removal of what was deleted.
+func (m *Manager) Start() { m.keep.start() }
+
+// Log is the log of a partition, also when its directory is offline.
+func (m *Manager) Log(tp TopicPartition) (*Log, bool) {
+	m.table.RLock()
+	defer m.table.RUnlock()
+	l, ok := m.table.logs[tp]
+	return l, ok
+}
+
+// Logs are the logs in directories that are online, in no order.
+func (m *Manager) Logs() []*Log {
+	return m.logsIf(func(l *Log) bool { return !l.disk.failed.Load() })
+}
+
+func (m *Manager) logsOn(v *volume) []*Log {
+	return m.logsIf(func(l *Log) bool { return l.disk == &v.disk })
+}
+
+func (m *Manager) logsIf(want func(*Log) bool) []*Log {
+	m.table.RLock()
+	defer m.table.RUnlock()
+	var logs []*Log
+	for _, l := range m.table.logs {
+		if want(l) {
+			logs = append(logs, l)
+		}
+	}
+	return logs
+}
+
+// setLog puts a log into the table, or takes it out when it is nil.
+func (m *Manager) setLog(tp TopicPartition, l *Log) {
+	m.table.Lock()
+	defer m.table.Unlock()
+	if l == nil {
+		delete(m.table.logs, tp)
+		return
+	}
+	m.table.logs[tp] = l
+}
+
+// GetOrCreate is the log of a partition, which is made in the directory with the fewest logs when there is none. A log that is
+// not new might be in a directory that is offline: then none is made, and the error wraps kerr.KafkaStorageError. A zero
+// topicID is one that isn't known; another than the stored one is kerr.InconsistentTopicID.
+func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, isNew bool) (*Log, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l, ok := m.Log(tp); ok {
+		if err := l.disk.usable(); err != nil {
+			return nil, err
+		}
+		if topicID == ([16]byte{}) {
+			return l, nil
+		}
+		return l, l.SetTopicID(topicID)
+	}
+	if m.mu.closed {
+		return nil, errClosed
+	}
+	if !isNew && m.liveDisks() < len(m.disks) {
+		return nil, fmt.Errorf("%v may be in a log directory that is offline: %w", tp, kerr.KafkaStorageError)
+	}
+	for _, v := range m.emptiest() {
+		l, err := createLog(m.env, &v.disk, loading{tp: tp, dir: filepath.Join(v.path, tp.String()), cfg: cfg, clean: true}, topicID)
+		if err != nil {
+			_ = v.fail("create log", err)
+			continue
+		}
+		m.setLog(tp, l)
+		return l, nil
+	}
+	return nil, fmt.Errorf("no log directory for %v: %w", tp, kerr.KafkaStorageError)
+}
+
+// emptiest is the usable directories, those with the fewest logs first.
+func (m *Manager) emptiest() []*volume {
+	counts := make(map[*disk]int)
+	for _, l := range m.Logs() {
+		counts[l.disk]++
+	}
+	live := slices.DeleteFunc(slices.Clone(m.disks), func(v *volume) bool { return v.failed.Load() })
+	slices.SortStableFunc(live, func(a, b *volume) int { return counts[&a.disk] - counts[&b.disk] })
+	return live
+}
+
+// Delete takes a partition's log away: its directory is renamed now and removed after log.segment.delete.delay.ms. A
+// partition without a log is no error.
+func (m *Manager) Delete(tp TopicPartition) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l, ok := m.Log(tp)
+	if !ok {
+		return nil
+	}
+	if err := l.disk.usable(); err != nil {
+		return err
+	}
+	dir, err := l.retire()
+	if err != nil {
+		return err
+	}
+	m.setLog(tp, nil)
+	m.removeDirLater(dir)
+	v := m.volumeOf(l)
+	err = m.checkpointOffsets(v)
+	return v.fail("write checkpoint", err)
+}
+
+func (m *Manager) volumeOf(l *Log) *volume {
+	i := slices.IndexFunc(m.disks, func(v *volume) bool { return &v.disk == l.disk })
+	return m.disks[i]
+}
+
+func (m *Manager) removeDirLater(dir string) {
+	m.keep.later(m.cfg.SegmentDeleteDelay, func() {
+		if err := m.cfg.FS.RemoveAll(dir); err != nil {
+			m.cfg.Logger.WithError(err).WithField(logx.Dir, dir).Warn("cannot remove a deleted partition")
+		}
+	})
+}
+
+// retire closes the log of a deleted partition and renames its directory.
+func (l *Log) retire() (string, error) {
+	l.mu.Lock()
+	dir := filepath.Join(l.disk.path, deletedDirName(l.tp))
+	err := l.env.fs.Rename(l.mu.dir, dir)
+	if err == nil {
+		l.mu.closed = true
+		l.relocateLocked(dir)
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return "", l.disk.fail("rename directory of deleted partition", err)
+	}
+	l.releaseAll()
+	return dir, nil
+}
+
+// SetConfig puts a configuration in force for all partitions of a topic.
+func (m *Manager) SetConfig(topic string, cfg Config) {
+	for _, l := range m.logsIf(func(l *Log) bool { return l.tp.Topic == topic }) {
+		l.UpdateConfig(cfg)
+	}
+}
+
+// DirInfo describes one of log.dirs.
+type DirInfo struct {
+	Path   string
+	Online bool
+	// Total and Usable are the size of the volume and what is free on it, in bytes; -1 when offline.
+	Total, Usable int64
+	Logs          []LogInfo
+}
+
+// LogInfo describes a log in a directory.
+type LogInfo struct {
+	TopicPartition
+	Size int64 // bytes
+	// OffsetLag is how far the log end is behind the high watermark.
+	OffsetLag int64
+}
+
+// Dirs describes all of log.dirs, in their order.
+func (m *Manager) Dirs() []DirInfo {
+	infos := make([]DirInfo, 0, len(m.disks))
+	for _, v := range m.disks {
+		info := DirInfo{Path: v.path, Total: -1, Usable: -1}
+		if !v.failed.Load() {
+			total, usable, err := m.cfg.FS.Usage(v.path)
+			if err = v.fail("ask for free space", err); err == nil {
+				info.Online, info.Total, info.Usable = true, total, usable
+				info.Logs = describe(m.logsOn(v))
+			}
+		}
+		infos = append(infos, info)
+	}
+	return infos
+}
+
+func describe(logs []*Log) []LogInfo {
+	infos := make([]LogInfo, 0, len(logs))
+	for _, l := range logs {
+		infos = append(infos, LogInfo{l.tp, l.Size(), max(0, l.HighWatermark()-l.LogEndOffset())})
+	}
+	return infos
+}
+
+// OfflineDirs are the directories that have failed.
+func (m *Manager) OfflineDirs() []string {
+	var dirs []string
+	for _, v := range m.disks {
+		if v.failed.Load() {
+			dirs = append(dirs, v.path)
+		}
+	}
+	return dirs
+}
+
+// Close ends what runs in the background and stops cleanly: every log is closed and flushed, checkpoints and the mark of
+// a clean stop are written, and the directories unlocked. Calls on the logs fail from then on, reads of what is open excepted.
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	closed := m.mu.closed
+	m.mu.closed = true
+	m.mu.Unlock()
+	if closed {
+		return nil
+	}
+	m.keep.stop()
+	var errs []error
+	for _, v := range m.disks {
+		errs = append(errs, v.fail("write checkpoint", m.checkpointHighWatermarks(v)))
+	}
+	for _, v := range m.disks {
+		errs = append(errs, m.closeVolume(v))
+	}
+	m.unlock()
+	m.failures.Wait()
+	return errors.Join(errs...)
+}
+
+// closeVolume closes the logs of a directory and leaves the mark of a clean stop, unless the directory has failed.
+func (m *Manager) closeVolume(v *volume) error {
+	logs := m.logsOn(v)
+	err := parallel(logs, max(m.cfg.RecoveryThreadsPerDir, 1), func(l *Log) error { return l.close() })
+	if v.failed.Load() {
+		for _, l := range logs {
+			l.releaseAll()
+		}
+		return nil // was reported
+	}
+	if err != nil {
+		return err
+	}
+	if err := v.fail("write checkpoint", m.checkpointOffsets(v)); err != nil {
+		return err
+	}
+	return v.fail("write the mark of a clean stop", vfs.WriteFile(m.cfg.FS, filepath.Join(v.path, cleanFile), []byte(cleanContent)))
+}
+
+// unlock lets go of the directories.
+func (m *Manager) unlock() {
+	for _, v := range m.disks {
+		if v.lock == nil {
+			continue
+		}
+		_ = m.cfg.FS.Remove(filepath.Join(v.path, lockFile)) // an empty file that is left does no harm
+		_ = v.lock.Close()
+		v.lock = nil
+	}
+}
+
+// parallel calls fn for each item on n goroutines and returns the errors joined. Items are taken in order.
+func parallel[T any](items []T, n int, fn func(T) error) error {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, len(items))
+	for range min(n, len(items)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(items)); i = next.Add(1) - 1 {
+				errs[i] = fn(items[i])
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,147 @@
+package logstore
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/magiconair/properties"
+
+	"barnabas/internal/vfs"
+)
+
+const (
+	partitionMetadataFile = "partition.metadata"
+	metaFile              = "meta.properties"
+	cleanFile             = ".kafka_cleanshutdown"
+	cleanContent          = `{"version":0,"brokerEpoch":-1}`
+	lockFile              = ".lock"
+)
+
+// formatID is a topic id as Apache Kafka writes it.
+func formatID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+
+func parseID(s string) (id [16]byte, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(b) != len(id) {
+		return id, fmt.Errorf("malformed id %q", s)
+	}
+	return [16]byte(b), nil
+}
+
+// readPartitionMetadata is the topic id stored in a partition's directory; zero without the file.
+func readPartitionMetadata(fsys vfs.FS, dir string) (id [16]byte, err error) {
+	name := filepath.Join(dir, partitionMetadataFile)
+	data, err := fsys.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return id, nil
+	}
+	if err != nil {
+		return id, err
+	}
+	version, rest, _ := strings.Cut(string(data), "\n")
+	topicID, ok := strings.CutPrefix(strings.TrimSpace(rest), "topic_id: ")
+	if version != "version: 0" || !ok {
+		return id, fmt.Errorf("%s: malformed", name)
+	}
+	if id, err = parseID(topicID); err != nil {
+		return id, fmt.Errorf("%s: %w", name, err)
+	}
+	return id, nil
+}
+
+func writePartitionMetadata(fsys vfs.FS, dir string, id [16]byte) error {
+	return vfs.WriteFile(fsys, filepath.Join(dir, partitionMetadataFile),
+		[]byte("version: 0\ntopic_id: "+formatID(id)))
+}
+
+// Meta is what meta.properties says about a log directory.
+type Meta struct {
+	BrokerID  int32 // -1 when the file doesn't say
+	ClusterID string
+}
+
+// ReadMeta reads meta.properties of a log directory. ok is false when there is no such file.
+func ReadMeta(fsys vfs.FS, dir string) (m Meta, ok bool, err error) {
+	name := filepath.Join(dir, metaFile)
+	data, err := fsys.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Meta{}, false, nil
+	}
+	if err != nil {
+		return Meta{}, false, err
+	}
+	p, err := properties.Load(data, properties.UTF8)
+	if err != nil {
+		return Meta{}, false, fmt.Errorf("%s: %w", name, err)
+	}
+	if version := p.GetString("version", ""); version != "0" {
+		return Meta{}, false, fmt.Errorf("%s: version is %q, and only version 0 is of a broker in ZooKeeper mode", name, version)
+	}
+	m = Meta{BrokerID: -1, ClusterID: p.GetString("cluster.id", "")}
+	if id, ok := p.Get("broker.id"); ok {
+		n, err := strconv.ParseInt(strings.TrimSpace(id), 10, 32)
+		if err != nil {
+			return Meta{}, false, fmt.Errorf("%s: malformed broker.id %q", name, id)
+		}
+		m.BrokerID = int32(n)
+	}
+	return m, true, nil
+}
+
+// WriteMeta writes meta.properties into a log directory.
+func WriteMeta(fsys vfs.FS, dir string, m Meta, now time.Time) error {
+	text := fmt.Sprintf("#\n#%s\nbroker.id=%d\nversion=0\ncluster.id=%s\n",
+		now.Format("Mon Jan 02 15:04:05 MST 2006"), m.BrokerID, m.ClusterID)
+	return vfs.WriteFile(fsys, filepath.Join(dir, metaFile), []byte(text))
+}
+
+// StoredBrokerID is the broker id that the directories were written with, or -1 when none says. Directories that disagree
+// are an error. Missing directories are passed over.
+func StoredBrokerID(fsys vfs.FS, dirs []string) (int32, error) {
+	id, from := int32(-1), ""
+	for _, dir := range dirs {
+		m, ok, err := ReadMeta(fsys, dir)
+		if err != nil {
+			return -1, err
+		}
+		if !ok || m.BrokerID < 0 {
+			continue
+		}
+		if id >= 0 && m.BrokerID != id {
+			return -1, fmt.Errorf("log directories disagree: %s is of broker %d and %s of broker %d; "+
+				"take the one that doesn't belong here out of log.dirs", from, id, dir, m.BrokerID)
+		}
+		id, from = m.BrokerID, dir
+	}
+	return id, nil
+}
+
+// checkMeta compares what a directory says with what we are. A directory that says nothing is given our mark; one
+// that says something else is refused and stays as it is.
+func checkMeta(fsys vfs.FS, dir string, want Meta, now time.Time) error {
+	have, ok, err := ReadMeta(fsys, dir)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(dir, metaFile)
+	switch {
+	case ok && have.ClusterID != "" && have.ClusterID != want.ClusterID:
+		return fmt.Errorf("%w: %s has cluster.id %s, but ZooKeeper's /cluster/id is %s; set zookeeper.connect to the cluster "+
+			"that this data belongs to, or use an empty folder for log.dirs", ErrWrongMeta, name, have.ClusterID, want.ClusterID)
+	case ok && have.BrokerID >= 0 && have.BrokerID != want.BrokerID:
+		return fmt.Errorf("%w: %s has broker.id %d, but the configured broker.id is %d; set broker.id to %d, "+
+			"or use an empty folder for log.dirs", ErrWrongMeta, name, have.BrokerID, want.BrokerID, have.BrokerID)
+	case ok && have == want:
+		return nil
+	}
+	return WriteMeta(fsys, dir, want, now)
+}
+
+// ErrWrongMeta is for a log directory that belongs to another broker or cluster.
+var ErrWrongMeta = errors.New("log directory belongs elsewhere")

@@ -1,0 +1,248 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"barnabas/logstore/record"
+)
+
+// LatestEpoch is the leader epoch of the last record, or of the leadership that began after it.
+func (l *Log) LatestEpoch() (int32, bool) { return l.epochs.latest() }
+
+// EpochForOffset is the leader epoch of the record at offset, or -1 when it isn't known.
+func (l *Log) EpochForOffset(offset int64) int32 { return l.epochs.at(offset) }
+
+// EarliestEpoch is the leader epoch at the log's start, or -1 when it isn't known.
+func (l *Log) EarliestEpoch() int32 {
+	if first, ok := l.epochs.first(); ok && first.start <= l.start.Load() {
+		return first.epoch
+	}
+	return -1
+}
+
+// AssignEpochStart notes that a leader epoch begins at offset: what a new leader does before it appends.
+func (l *Log) AssignEpochStart(epoch int32, offset int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	return l.disk.fail("write leader epochs", l.epochs.assign(epoch, offset))
+}
+
+// EndOffsetForEpoch is the largest leader epoch not above the asked one, and the offset behind its last record (KIP-101,
+// KIP-279). Both are -1 when there is no answer.
+func (l *Log) EndOffsetForEpoch(epoch int32) (foundEpoch int32, endOffset int64) {
+	return l.epochs.endOf(epoch, l.end.offset.Load())
+}
+
+// OffsetForTime is the first record whose timestamp (ms) is at least ts, with its own timestamp and leader epoch.
+// found is false when all are older.
+func (l *Log) OffsetForTime(ts int64) (offset, timestamp int64, epoch int32, found bool, err error) {
+	return l.lookUp(func() (hit, error) { return l.firstSince(ts) })
+}
+
+// OffsetOfMaxTimestamp is the first record that has the largest timestamp of the log (KIP-734).
+func (l *Log) OffsetOfMaxTimestamp() (offset, timestamp int64, epoch int32, found bool, err error) {
+	return l.lookUp(l.maxTimestamp)
+}
+
+// hit is a record that a look-up has found.
+type hit struct {
+	offset, timestamp int64
+	epoch             int32
+	found             bool
+}
+
+func (l *Log) lookUp(find func() (hit, error)) (offset, timestamp int64, epoch int32, found bool, err error) {
+	if err := l.disk.usable(); err != nil {
+		return -1, record.NoTimestamp, -1, false, err
+	}
+	for {
+		h, err := find()
+		if errors.Is(err, errSegmentGone) {
+			continue
+		}
+		if err != nil || !h.found {
+			return -1, record.NoTimestamp, -1, false, l.readFailure(-1, err)
+		}
+		return h.offset, h.timestamp, h.epoch, true, nil
+	}
+}
+
+func (l *Log) firstSince(ts int64) (hit, error) {
+	stamps, segments, err := l.stamps()
+	if err != nil {
+		return hit{}, err
+	}
+	i := slices.IndexFunc(stamps, func(s stamp) bool { return s.timestamp >= ts })
+	if i < 0 {
+		return hit{}, nil
+	}
+	s := segments[i]
+	start := l.start.Load()
+	entry, err := s.times.lookup(ts)
+	if err != nil {
+		return hit{}, err
+	}
+	return s.search(max(entry.offset, start), func(b record.Batch) bool { return b.MaxTimestamp() >= ts },
+		func(r *record.Record) bool { return r.Timestamp >= ts && r.Offset >= start })
+}
+
+func (l *Log) maxTimestamp() (hit, error) {
+	stamps, segments, err := l.stamps()
+	if err != nil {
+		return hit{}, err
+	}
+	best := 0
+	for i := range stamps {
+		if stamps[i].timestamp > stamps[best].timestamp {
+			best = i
+		}
+	}
+	top := stamps[best]
+	if top.timestamp < 0 {
+		return hit{}, nil
+	}
+	return segments[best].search(top.offset, func(b record.Batch) bool { return b.MaxTimestamp() == top.timestamp },
+		func(r *record.Record) bool { return r.Timestamp == top.timestamp })
+}
+
+// stamps is the largest timestamp of each segment.
+func (l *Log) stamps() ([]stamp, []*segment, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	segments := *l.segments.Load()
+	stamps := make([]stamp, len(segments))
+	for i, s := range segments {
+		largest, err := s.largest()
+		if err != nil {
+			return nil, nil, err
+		}
+		stamps[i] = largest
+	}
+	return stamps, segments, nil
+}
+
+// search looks for the first record that fits, from the batch that holds offset on. Only batches that may have one
+// are read.
+func (s *segment) search(offset int64, may func(record.Batch) bool, fits func(*record.Record) bool) (hit, error) {
+	if !s.acquire() {
+		return hit{}, errSegmentGone
+	}
+	defer s.release()
+	position, found, err := s.find(offset)
+	if err != nil || !found {
+		return hit{}, err
+	}
+	f, err := s.open()
+	if err != nil {
+		return hit{}, err
+	}
+	var best hit
+	var buf []byte
+	err = s.scan(position, func(h header) (bool, error) {
+		if h.batch.Magic() > 0 && !may(h.batch) { // magic 0 has no timestamp to judge by
+			return true, nil
+		}
+		b, grown, err := readBatch(f, h, buf)
+		buf = grown
+		if err != nil {
+			return false, err
+		}
+		best, err = firstFit(b, fits)
+		return !best.found, err
+	})
+	return best, err
+}
+
+var errFound = errors.New("found")
+
+func firstFit(b record.Batch, fits func(*record.Record) bool) (h hit, err error) {
+	err = b.Records(func(r *record.Record) error {
+		if !fits(r) {
+			return nil
+		}
+		h = hit{r.Offset, r.Timestamp, b.LeaderEpoch(), true}
+		return errFound
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return h, err
+}
+
+// The special timestamps of LegacyOffsetsBefore.
+const (
+	Latest   int64 = -1
+	Earliest int64 = -2
+)
+
+// LegacyOffsetsBefore is what ListOffsets v0 answers: up to limit bases of segments last written at ts (ms) or before, and
+// the log's end if it is, newest first. ts may be Latest or Earliest.
+func (l *Log) LegacyOffsetsBefore(ts int64, limit int) ([]int64, error) {
+	if err := l.disk.usable(); err != nil {
+		return nil, err
+	}
+	type point struct{ offset, time int64 }
+	var points []point
+	segments := *l.segments.Load()
+	for _, s := range segments {
+		at, err := s.modified()
+		if err != nil {
+			return nil, l.disk.fail(fmt.Sprintf("stat segment of %v", l.tp), err)
+		}
+		points = append(points, point{max(s.base, l.start.Load()), at})
+	}
+	if segments[len(segments)-1].size.Load() > 0 {
+		points = append(points, point{l.end.offset.Load(), l.env.now().UnixMilli()})
+	}
+	i := len(points) - 1
+	switch ts {
+	case Latest:
+	case Earliest:
+		i = 0
+	default:
+		for i >= 0 && points[i].time > ts {
+			i--
+		}
+	}
+	var offsets []int64
+	for ; i >= 0 && len(offsets) < limit; i-- {
+		offsets = append(offsets, points[i].offset)
+	}
+	return offsets, nil
+}
+
+// ActiveProducers is the state of the producers that have written here, by id.
+func (l *Log) ActiveProducers() []ProducerState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.producers.states()
+}
+
+// AbortedTransactions are those with records in [from, upTo), by the offset of their marker.
+func (l *Log) AbortedTransactions(from, upTo int64) ([]AbortedTxn, error) {
+	if err := l.disk.usable(); err != nil {
+		return nil, err
+	}
+	var aborted []AbortedTxn
+	segments := *l.segments.Load()
+	for i := max(floor(segments, from), 0); i < len(segments); i++ {
+		entries, err := segments[i].txns.all()
+		if err != nil {
+			return nil, l.disk.fail("read transaction index", err)
+		}
+		for _, e := range entries {
+			if e.LastOffset >= from && e.FirstOffset < upTo {
+				aborted = append(aborted, e)
+			}
+			if e.LastStable >= upTo {
+				return aborted, nil // what ends later began later
+			}
+		}
+	}
+	return aborted, nil
+}

@@ -1,0 +1,172 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/internal/vfs"
+)
+
+// Records is a stretch of a segment that holds records, for sending from the file or reading. Close it when done;
+// until then the bytes stay, also when the segment is deleted meanwhile. The zero value is no records.
+type Records struct {
+	seg  *segment
+	file vfs.File
+	// Position is where the records begin in the file, and Size how many bytes they are.
+	Position, Size int64
+}
+
+// OS is the file, for sendfile; nil when the file system has none.
+func (r *Records) OS() *os.File {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.OS()
+}
+
+// ReadAt reads from the records; offset 0 is their beginning.
+func (r *Records) ReadAt(p []byte, offset int64) (int, error) {
+	if offset < 0 || offset >= r.Size {
+		return 0, io.EOF
+	}
+	cut := p
+	if left := r.Size - offset; int64(len(p)) > left {
+		cut = p[:left]
+	}
+	n, err := r.file.ReadAt(cut, r.Position+offset)
+	if err == nil && len(cut) < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Append appends the records' bytes to dst.
+func (r *Records) Append(dst []byte) ([]byte, error) {
+	if r.Size == 0 {
+		return dst, nil
+	}
+	at := len(dst)
+	dst = append(dst, make([]byte, r.Size)...)
+	if n, err := r.file.ReadAt(dst[at:], r.Position); int64(n) < r.Size {
+		return dst[:at], damaged(r.file, r.Position+int64(n), noEOF(err))
+	}
+	return dst, nil
+}
+
+// Close gives the segment back. It can be called more than once.
+func (r *Records) Close() {
+	if r.seg != nil {
+		r.seg.release()
+		*r = Records{}
+	}
+}
+
+// Read finds records for a fetch: from the batch that holds offset on, up to maxBytes, which may cut the last batch, and
+// never a record at upTo or above (a high watermark, a last stable offset or the log end). With minOneBatch the first batch
+// is whole even if it is larger than maxBytes. It reads from one segment only, so there may be more.
+// At the end of the log, or of what upTo allows, there are no records and no error; outside of the log the error
+// wraps kerr.OffsetOutOfRange. It takes no lock.
+func (l *Log) Read(offset int64, maxBytes int32, upTo int64, minOneBatch bool) (Records, error) {
+	if err := l.disk.usable(); err != nil {
+		return Records{}, err
+	}
+	for {
+		r, err := l.read(offset, int64(maxBytes), upTo, minOneBatch)
+		if errors.Is(err, errSegmentGone) {
+			continue // deleted or truncated in between: another look tells
+		}
+		return r, l.readFailure(offset, err)
+	}
+}
+
+// readFailure takes the disk offline when a read failed for a reason that is not in the data.
+func (l *Log) readFailure(offset int64, err error) error {
+	var code *kerr.Error
+	if err == nil || errors.As(err, &code) {
+		return err
+	}
+	return l.disk.fail(fmt.Sprintf("read %v at offset %d", l.tp, offset), err)
+}
+
+func (l *Log) read(offset, maxBytes, upTo int64, minOneBatch bool) (Records, error) {
+	end, endBase, endPosition := l.end.load()
+	if start := l.start.Load(); offset < start || offset > end {
+		return Records{}, fmt.Errorf("offset %d of %v is not within %d and %d: %w", offset, l.tp, start, end, kerr.OffsetOutOfRange)
+	}
+	if upTo = min(upTo, end); offset >= upTo {
+		return Records{}, nil
+	}
+	segments := *l.segments.Load()
+	i := floor(segments, offset)
+	for ; i >= 0 && i < len(segments); i++ { // on to the next when compaction has left nothing above offset in one
+		s := segments[i]
+		limit := endPosition
+		if s.base != endBase || upTo < end {
+			limit = -1
+		}
+		if i+1 < len(segments) && segments[i+1].base <= upTo {
+			limit = s.size.Load()
+		}
+		r, err := s.read(offset, maxBytes, upTo, limit, minOneBatch)
+		if err != nil || r.Size > 0 || r.seg != nil {
+			return r, err
+		}
+	}
+	return Records{}, nil
+}
+
+// floor is the index of the last segment whose base is at most offset, or -1.
+func floor(segments []*segment, offset int64) int {
+	return sort.Search(len(segments), func(i int) bool { return segments[i].base > offset }) - 1
+}
+
+// read finds records in one segment. limit is the position that upTo is at, or -1 when that must be looked up.
+func (s *segment) read(offset, maxBytes, upTo, limit int64, minOneBatch bool) (Records, error) {
+	if !s.acquire() {
+		return Records{}, errSegmentGone
+	}
+	position, size, err := s.span(offset, maxBytes, upTo, limit, minOneBatch)
+	if err != nil || size < 0 {
+		s.release()
+		return Records{}, err
+	}
+	f, err := s.open()
+	if err != nil {
+		s.release()
+		return Records{}, err
+	}
+	return Records{seg: s, file: f, Position: position, Size: size}, nil
+}
+
+// span is where the records for a read are; size -1 when there are none at offset or above.
+func (s *segment) span(offset, maxBytes, upTo, limit int64, minOneBatch bool) (position, size int64, err error) {
+	position, found, err := s.find(offset)
+	if err != nil || !found {
+		return 0, -1, err
+	}
+	if limit < 0 {
+		if limit, found, err = s.find(upTo); err != nil {
+			return 0, 0, err
+		}
+		if !found {
+			limit = s.size.Load()
+		}
+	}
+	size = min(max(maxBytes, 0), limit-position)
+	if size < 0 {
+		return position, 0, nil // the batch of offset holds upTo as well: not yet to be seen
+	}
+	if minOneBatch {
+		first, err := s.firstSize(position)
+		if err != nil {
+			return 0, 0, err
+		}
+		size = min(max(size, first), limit-position)
+	}
+	return position, size, nil
+}

@@ -1,0 +1,37 @@
+package record
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// CheckProduce checks what a Produce request of the given version may carry for a partition, before anything is looked at in
+// the log (ProduceRequest.validateRecords, 3.9): from version 3 on exactly one batch, of magic 2, without zstd
+// below version 7. Older versions may carry anything. Bytes behind the batch that can't be another one are passed over.
+// No bytes at all are refused in every version.
+func CheckProduce(data []byte, version int16) error {
+	walk := Split(data)
+	if !walk.Next() {
+		if err := walk.Err(); err != nil {
+			return err
+		}
+		if version < 3 && len(data) > 0 {
+			return nil
+		}
+		return invalid("a produce request needs a record batch for each partition")
+	}
+	if version < 3 {
+		return nil
+	}
+	b := walk.Batch()
+	switch {
+	case b.Magic() != 2:
+		return invalid(fmt.Sprintf("produce requests of version %d carry record batches of magic 2 only", version))
+	case version < 7 && b.Codec() == Zstd:
+		return fmt.Errorf("produce requests of version %d cannot carry zstd: %w", version, kerr.UnsupportedCompressionType)
+	case walk.Next():
+		return invalid(fmt.Sprintf("produce requests of version %d carry one record batch for each partition", version))
+	}
+	return walk.Err()
+}

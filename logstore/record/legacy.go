@@ -1,0 +1,186 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// messages calls fn with the record of a magic 0 or 1 message, or with those inside when it is a wrapper.
+func (b Batch) messages(fn func(*Record) error) error {
+	key, value, err := b.keyValue()
+	if err != nil {
+		return err
+	}
+	if b.Codec() == None {
+		return fn(&Record{Offset: b.BaseOffset(), Timestamp: b.BaseTimestamp(), Key: key, Value: value})
+	}
+	return b.unwrap(value, fn)
+}
+
+// keyValue finds key and value of a message; they must fill it.
+func (b Batch) keyValue() (key, value []byte, err error) {
+	rest := b[18:]
+	if b.Magic() == 1 {
+		rest = b[26:]
+	}
+	if key, rest, err = int32Bytes(rest); err != nil {
+		return nil, nil, err
+	}
+	if value, rest, err = int32Bytes(rest); err != nil {
+		return nil, nil, err
+	}
+	if len(rest) > 0 {
+		return nil, nil, fmt.Errorf("bytes are left behind the value: %w", kerr.CorruptMessage)
+	}
+	return key, value, nil
+}
+
+func int32Bytes(b []byte) (v, rest []byte, err error) {
+	if len(b) < 4 {
+		return nil, nil, fmt.Errorf("message is cut short: %w", kerr.CorruptMessage)
+	}
+	n := int32(binary.BigEndian.Uint32(b))
+	b = b[4:]
+	if n < 0 {
+		return nil, b, nil
+	}
+	if int(n) > len(b) {
+		return nil, nil, fmt.Errorf("message is cut short: %w", kerr.CorruptMessage)
+	}
+	return b[:n:n], b[n:], nil
+}
+
+// unwrap calls fn with the records inside a wrapper message. In magic 1 the inner offsets count from 0 and the
+// wrapper's is that of the last; some old clients set them all to 0, then they are counted here (KIP-31).
+func (b Batch) unwrap(value []byte, fn func(*Record) error) error {
+	if value == nil {
+		return fmt.Errorf("compressed message without a value: %w", kerr.InvalidRecord)
+	}
+	inner, err := b.inner(value)
+	if err != nil {
+		return err
+	}
+	for i, m := range inner {
+		key, value, err := m.keyValue()
+		if err != nil {
+			return err
+		}
+		r := Record{Offset: m.BaseOffset(), Timestamp: m.BaseTimestamp(), Key: key, Value: value}
+		if b.Magic() == 1 {
+			r.Offset = b.BaseOffset() - int64(len(inner)-1-i)
+			if last := inner[len(inner)-1].BaseOffset(); last > 0 {
+				r.Offset = b.BaseOffset() - last + m.BaseOffset()
+			}
+			if b.TimestampType() == LogAppendTime {
+				r.Timestamp = b.BaseTimestamp()
+			}
+		}
+		if err := fn(&r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inner decompresses a wrapper's value into its messages and checks them.
+func (b Batch) inner(value []byte) ([]Batch, error) {
+	if b.Codec() == Lz4 {
+		value = mendLz4Header(value)
+	}
+	set, err := Decompress(nil, b.Codec(), value)
+	if err != nil {
+		return nil, err
+	}
+	var inner []Batch
+	walk := Split(set)
+	for walk.Next() {
+		m := walk.Batch()
+		switch {
+		case m.Magic() != b.Magic():
+			return nil, invalid("inner message of another magic")
+		case m.Codec() != None:
+			return nil, invalid("compressed message inside a compressed one")
+		case !m.Valid():
+			return nil, fmt.Errorf("inner message has a wrong checksum: %w", kerr.CorruptMessage)
+		}
+		inner = append(inner, m)
+	}
+	if err := walk.Err(); err != nil {
+		return nil, err
+	}
+	if len(inner) == 0 || walk.Position() != len(set) {
+		return nil, invalid("compressed message is empty or cut short")
+	}
+	return inner, nil
+}
+
+// AppendMessage appends a message of magic 0 or 1 that isn't compressed. Magic 0 has no place for the timestamp.
+func AppendMessage(dst []byte, magic int8, offset, timestamp int64, key, value []byte) []byte {
+	return appendMessage(dst, magic, None, offset, timestamp, key, value)
+}
+
+func appendMessage(dst []byte, magic int8, codec Codec, offset, timestamp int64, key, value []byte) []byte {
+	at := len(dst)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(offset))
+	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0, byte(magic), byte(codec))
+	if magic == 1 {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(timestamp))
+	}
+	dst = appendInt32Bytes(dst, key)
+	dst = appendInt32Bytes(dst, value)
+	m := dst[at:]
+	binary.BigEndian.PutUint32(m[8:], uint32(len(m)-Overhead))
+	binary.BigEndian.PutUint32(m[12:], crc32.ChecksumIEEE(m[16:]))
+	return dst
+}
+
+func appendInt32Bytes(dst, b []byte) []byte {
+	if b == nil {
+		return binary.BigEndian.AppendUint32(dst, 1<<32-1)
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(b)))
+	return append(dst, b...)
+}
+
+// mendLz4Header returns an lz4 frame with the header checksum that the format asks for. Old clients computed it over the
+// magic number as well (KAFKA-3160), and no decoder but Kafka's takes that. src is not changed.
+func mendLz4Header(src []byte) []byte {
+	const magic, flagContentSize = 4, 0x08
+	if len(src) < magic+3 {
+		return src
+	}
+	end := magic + 2
+	if src[magic]&flagContentSize != 0 {
+		end += 8
+	}
+	if len(src) <= end {
+		return src
+	}
+	if sum := byte(xxh32(src[magic:end]) >> 8); src[end] != sum {
+		src = append([]byte(nil), src...)
+		src[end] = sum
+	}
+	return src
+}
+
+// xxh32 is the 32-bit xxHash, seed 0, of fewer than 16 bytes: all that a frame header needs.
+func xxh32(b []byte) uint32 {
+	const p1, p2, p3, p4, p5 uint32 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+	h := p5 + uint32(len(b))
+	for ; len(b) >= 4; b = b[4:] {
+		h += binary.LittleEndian.Uint32(b) * p3
+		h = (h<<17 | h>>15) * p4
+	}
+	for _, c := range b {
+		h += uint32(c) * p5
+		h = (h<<11 | h>>21) * p1
+	}
+	h ^= h >> 15
+	h *= p2
+	h ^= h >> 13
+	h *= p3
+	return h ^ h>>16
+}

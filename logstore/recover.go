@@ -1,0 +1,586 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"barnabas/internal/logx"
+	"barnabas/internal/vfs"
+	"barnabas/logstore/record"
+)
+
+// loading is what is known about a log before its directory is looked at.
+type loading struct {
+	tp            TopicPartition
+	dir           string
+	cfg           Config
+	clean         bool // the last stop was clean
+	recoveryPoint int64
+	logStart      int64
+	highWatermark int64
+}
+
+// ErrDamaged is for data that was flushed once and cannot be read now. It is never cut off.
+var ErrDamaged = errors.New("damaged below the recovery point")
+
+// load opens the log in a partition's directory and recovers it where needed (LogLoader.load, 3.9).
+func load(e *env, d *disk, o loading) (*Log, error) {
+	ld := loader{loading: o, env: e}
+	if err := ld.tidy(); err != nil {
+		return nil, err
+	}
+	l, err := ld.newLog(d)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := ld.loadSegments(l); err != nil {
+		l.abandonLocked()
+		return nil, err
+	}
+	return l, nil
+}
+
+// abandonLocked closes what a failed load has opened.
+func (l *Log) abandonLocked() {
+	l.mu.closed = true
+	if segments := l.segments.Load(); segments != nil {
+		for _, s := range *segments {
+			_ = s.closeIndexes()
+			s.release()
+		}
+	}
+}
+
+type loader struct {
+	loading
+	env       *env
+	names     map[string]bool // of the files that are left after tidying
+	bases     []int64         // of the segments, rising
+	snapshots []int64
+}
+
+// newLog makes the log without segments.
+func (ld *loader) newLog(d *disk) (*Log, error) {
+	l := &Log{tp: ld.tp, env: ld.env, disk: d, logger: ld.env.logger.WithFields(logFields(ld.tp, d.path))}
+	l.config.Store(&ld.cfg)
+	l.unstable.Store(-1)
+	l.flushedAt.Store(ld.env.now().UnixMilli())
+	l.mu.dir = ld.dir
+	l.mu.producers = newProducerTable(ld.env.producerExpiry)
+	l.mu.snaps = snapshots{fs: ld.env.fs, dir: ld.dir, offsets: ld.snapshots}
+	var err error
+	if l.epochs, err = loadEpochs(ld.env.fs, ld.dir); err != nil {
+		return nil, err
+	}
+	l.mu.topicID, err = readPartitionMetadata(ld.env.fs, ld.dir)
+	return l, err
+}
+
+// tidy finishes or undoes what a crash has interrupted, and notes which files there are.
+func (ld *loader) tidy() error {
+	entries, err := ld.env.fs.ReadDir(ld.dir)
+	if err != nil {
+		return err
+	}
+	ld.names = make(map[string]bool, len(entries))
+	for _, e := range entries {
+		ld.names[e.Name()] = true
+	}
+	if err := ld.removeLeftovers(); err != nil {
+		return err
+	}
+	if err := ld.completeSwaps(); err != nil {
+		return err
+	}
+	return ld.collect()
+}
+
+// removeLeftovers removes deleted files and unfinished output of the cleaner. When that was the split of a segment,
+// swap files at or above the smallest cleaned one belong to it and go as well.
+func (ld *loader) removeLeftovers() error {
+	unfinished := int64(math.MaxInt64)
+	for name := range ld.names {
+		if plain, ok := strings.CutSuffix(name, cleanedSuffix); ok {
+			if base, ok := baseOf(plain); ok {
+				unfinished = min(unfinished, base)
+			}
+		}
+	}
+	for name := range ld.names {
+		stale := strings.HasSuffix(name, deletedSuffix) || strings.HasSuffix(name, cleanedSuffix)
+		if plain, ok := strings.CutSuffix(name, swapSuffix); ok {
+			base, ok := baseOf(plain)
+			stale = ok && base >= unfinished
+		}
+		if stale {
+			if err := ld.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (ld *loader) remove(name string) error {
+	delete(ld.names, name)
+	err := ld.env.fs.Remove(filepath.Join(ld.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (ld *loader) rename(from, to string) error {
+	delete(ld.names, from)
+	ld.names[to] = true
+	return ld.env.fs.Rename(filepath.Join(ld.dir, from), filepath.Join(ld.dir, to))
+}
+
+// baseOf is the base of any of a segment's files.
+func baseOf(name string) (int64, bool) {
+	for _, suffix := range segmentSuffixes {
+		if base, ok := parseFileName(name, suffix); ok {
+			return base, true
+		}
+	}
+	return 0, false
+}
+
+// completeSwaps puts what the cleaner had ready in the place of what it was made from: segments within the range of a
+// swap file are replaced by it.
+func (ld *loader) completeSwaps() error {
+	var swaps []string
+	for name := range ld.names {
+		if strings.HasSuffix(name, swapSuffix) {
+			swaps = append(swaps, name)
+		}
+	}
+	slices.Sort(swaps)
+	for _, name := range swaps {
+		base, ok := parseFileName(name, logSuffix+swapSuffix)
+		if !ok {
+			continue
+		}
+		end, err := ld.swapEnd(name, base)
+		if err != nil {
+			return err
+		}
+		for other := range ld.names {
+			if b, ok := baseOf(other); ok && b >= base && b < end && !ld.names[other+swapSuffix] {
+				if err := ld.remove(other); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, name := range swaps {
+		if err := ld.rename(name, strings.TrimSuffix(name, swapSuffix)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// swapEnd is the offset behind the last record of a swap file.
+func (ld *loader) swapEnd(name string, base int64) (int64, error) {
+	f, err := ld.env.fs.OpenFile(filepath.Join(ld.dir, name), vfs.ReadOnly)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return 0, err
+	}
+	end := base
+	w := batchWalk{file: f, size: size}
+	for w.next() {
+		end = w.batch.LastOffset() + 1
+	}
+	return end, w.err
+}
+
+// collect notes segments and snapshots and removes indexes that no record file goes with.
+func (ld *loader) collect() error {
+	for name := range ld.names {
+		if base, ok := parseFileName(name, logSuffix); ok {
+			ld.bases = append(ld.bases, base)
+		}
+		if offset, ok := parseFileName(name, snapshotSuffix); ok {
+			ld.snapshots = append(ld.snapshots, offset)
+		}
+	}
+	slices.Sort(ld.bases)
+	slices.Sort(ld.snapshots)
+	for name := range ld.names {
+		if base, ok := baseOf(name); ok && !ld.names[fileName(base, logSuffix)] {
+			if err := ld.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// loadSegments fills l from the files.
+func (ld *loader) loadSegments(l *Log) error {
+	if err := ld.openSegments(l); err != nil {
+		return err
+	}
+	segments := *l.segments.Load()
+	end, err := ld.recover(l, segments)
+	if err != nil {
+		return err
+	}
+	segments = *l.segments.Load()
+	l.start.Store(max(ld.logStart, segments[0].base))
+	if end < ld.logStart {
+		l.logger.WithField(logx.Offset, ld.logStart).Warn("log ends below its start, beginning again there")
+		l.end.store(end, segments[0].base, 0)
+		return l.restartLocked(ld.logStart)
+	}
+	l.publishEndLocked(end)
+	l.hw.Store(min(max(ld.highWatermark, l.start.Load()), end))
+	l.recovery.Store(end)
+	if !ld.clean {
+		l.recovery.Store(min(ld.recoveryPoint, end))
+	}
+	if err := l.epochs.truncateEnd(end); err != nil {
+		return err
+	}
+	if err := l.epochs.truncateStart(l.start.Load()); err != nil {
+		return err
+	}
+	return ld.loadProducers(l, end)
+}
+
+func (ld *loader) openSegments(l *Log) error {
+	now := ld.env.now()
+	var segments []*segment
+	for _, base := range ld.bases {
+		st, err := ld.env.fs.Stat(filepath.Join(ld.dir, fileName(base, logSuffix)))
+		if err != nil {
+			return err
+		}
+		s := newSegment(ld.env.fs, ld.dir, base, st.Size(), &ld.cfg, now)
+		if st.Size() == 0 {
+			s.maxStamp, s.maxKnown = noStamp(base), true
+		}
+		s.jitter = rollJitter(&ld.cfg)
+		segments = append(segments, s)
+	}
+	if len(segments) == 0 {
+		s, err := createSegment(ld.env.fs, ld.dir, ld.logStart, &ld.cfg, now)
+		if err != nil {
+			return err
+		}
+		s.jitter = rollJitter(&ld.cfg)
+		if err := s.prepareIndexes(); err != nil {
+			return err
+		}
+		segments = append(segments, s)
+	}
+	l.setSegmentsLocked(segments)
+	return nil
+}
+
+// recover checks the segments that an unclean stop may have left broken, or whose indexes are not to be trusted, and
+// returns the log's end. When something was cut, what came behind is dropped.
+func (ld *loader) recover(l *Log, segments []*segment) (end int64, err error) {
+	for i, s := range segments {
+		last := i == len(segments)-1
+		due := !ld.clean && (last || segments[i+1].base > ld.recoveryPoint)
+		if !due && !ld.suspect(s) {
+			continue
+		}
+		cut, err := ld.recoverSegment(l, s, segments[:i])
+		if err != nil {
+			return 0, err
+		}
+		if cut && !last {
+			if err := ld.dropBehind(l, segments, i); err != nil {
+				return 0, err
+			}
+			break
+		}
+	}
+	segments = *l.segments.Load()
+	active := segments[len(segments)-1]
+	end, err = active.end()
+	var pathErr *fs.PathError
+	if err != nil && !errors.As(err, &pathErr) { // not whole, although the stop was clean
+		if _, err = ld.recoverSegment(l, active, segments[:len(segments)-1]); err == nil {
+			end, err = active.end()
+		}
+	}
+	return end, err
+}
+
+// suspect tells whether a segment's indexes must be made again: the offset index is missing, or the transaction index
+// is not of this segment. An empty segment needs none.
+func (ld *loader) suspect(s *segment) bool {
+	if s.size.Load() == 0 {
+		return false
+	}
+	if !ld.names[fileName(s.base, indexSuffix)] {
+		return true
+	}
+	return ld.names[fileName(s.base, txnIndexSuffix)] && s.txns.check(s.base) != nil
+}
+
+func (ld *loader) dropBehind(l *Log, segments []*segment, i int) error {
+	l.setSegmentsLocked(segments[: i+1 : i+1])
+	for _, s := range segments[i+1:] {
+		l.logger.WithField(logx.Segment, s.base).Warn("dropping segment behind a broken one")
+		s.release()
+		if err := s.remove(); err != nil {
+			return err
+		}
+		if err := l.mu.snaps.remove(s.base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recoverSegment reads every batch of a segment, makes its indexes again and cuts it at the first batch that is not
+// whole and right.
+func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut bool, err error) {
+	began := ld.env.now()
+	if err := l.replayUpTo(s.base, before); err != nil {
+		return false, err
+	}
+	if err := errors.Join(s.index.reset(), s.times.reset(), s.txns.reset()); err != nil {
+		return false, err
+	}
+	f, err := s.open()
+	if err != nil {
+		return false, err
+	}
+	size := s.size.Load()
+	valid, bad, err := ld.rebuild(l, s, f, size)
+	if err != nil {
+		return false, err
+	}
+	if valid < size {
+		if err := ld.cut(l, s, f, valid, bad); err != nil {
+			return false, err
+		}
+	}
+	if err := s.finish(false); err != nil {
+		return false, err
+	}
+	if err := l.epochs.flush(); err != nil {
+		return false, err
+	}
+	l.logger.WithFields(map[string]any{logx.Segment: s.base, logx.SizeBytes: valid,
+		logx.TookMs: ld.env.now().Sub(began).Milliseconds()}).Info("recovered segment")
+	return valid < size, l.mu.snaps.take(l.mu.producers, ld.env.now(), false)
+}
+
+// rebuild goes over the batches of a segment up to the first bad one and returns where that is and why.
+func (ld *loader) rebuild(l *Log, s *segment, f vfs.File, size int64) (valid int64, bad, err error) {
+	w := batchWalk{file: f, size: size}
+	s.maxStamp, s.maxKnown = noStamp(s.base), true
+	indexed := int64(0)
+	for w.next() {
+		b := w.batch
+		if !b.Valid() || b.LastOffset() < s.base {
+			return w.position, errors.New("batch has a wrong checksum or offset"), nil
+		}
+		if t := b.MaxTimestamp(); t > s.maxStamp.timestamp {
+			s.maxStamp = stamp{t, b.LastOffset()}
+		}
+		if w.position-indexed > int64(ld.cfg.IndexIntervalBytes) {
+			if err := errors.Join(s.index.add(b.LastOffset(), w.position), s.times.add(s.maxStamp)); err != nil {
+				return 0, nil, err
+			}
+			indexed = w.position
+		}
+		if b.Magic() >= 2 {
+			l.epochs.remember(b.LeaderEpoch(), b.BaseOffset())
+		}
+		if err := l.trackProducersLocked(s, b); err != nil {
+			return 0, nil, err
+		}
+	}
+	return w.end, w.bad, w.err
+}
+
+// cut drops the broken tail of a segment, unless it was flushed before: then it is damage, and stays.
+func (ld *loader) cut(l *Log, s *segment, f vfs.File, valid int64, bad error) error {
+	end := max(l.mu.producers.end, s.base)
+	if end < ld.recoveryPoint {
+		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), but all below offset %d was flushed",
+			ErrDamaged, f.Name(), valid, end, bad, ld.recoveryPoint)
+	}
+	l.logger.WithFields(map[string]any{logx.Segment: s.base, logx.Offset: end, logx.SizeBytes: s.size.Load() - valid}).
+		WithError(bad).Warn("cutting a broken tail")
+	if err := f.Truncate(valid); err != nil {
+		return err
+	}
+	s.size.Store(valid)
+	return nil
+}
+
+// replayUpTo brings the producer state to that before offset, from the newest snapshot and the batches behind it.
+func (l *Log) replayUpTo(offset int64, segments []*segment) error {
+	t := l.mu.producers
+	if t.end == offset && offset > 0 {
+		return nil
+	}
+	start := int64(0)
+	if len(segments) > 0 {
+		start = segments[0].base
+	}
+	if err := l.mu.snaps.restore(t, min(max(l.start.Load(), start), offset), offset, l.env.now()); err != nil {
+		return err
+	}
+	for _, s := range segments[max(floor(segments, t.end), 0):] {
+		if err := l.replay(s, offset); err != nil {
+			return err
+		}
+	}
+	t.end = offset
+	l.refreshUnstableLocked()
+	return nil
+}
+
+// replay takes the batches of a segment between the state's offset and the given one into the producer state.
+func (l *Log) replay(s *segment, offset int64) error {
+	t := l.mu.producers
+	if t.end >= offset {
+		return nil
+	}
+	position, found, err := s.find(t.end)
+	if err != nil || !found {
+		return err
+	}
+	f, err := s.open()
+	if err != nil {
+		return err
+	}
+	w := batchWalk{file: f, size: s.size.Load(), end: position}
+	for w.next() && w.batch.BaseOffset() < offset {
+		if _, _, err := t.apply(w.batch); err != nil {
+			l.logger.WithError(err).WithField(logx.Offset, w.batch.BaseOffset()).Warn("cannot read a control batch")
+		}
+	}
+	return w.err
+}
+
+// rebuildProducersLocked makes the producer state that of a log which ends at end, after a truncation.
+func (l *Log) rebuildProducersLocked(end int64) error {
+	if err := l.mu.snaps.removeIf(func(o int64) bool { return o > end }); err != nil {
+		return err
+	}
+	l.mu.producers.reset(-1)
+	if err := l.replayUpTo(end, *l.segments.Load()); err != nil {
+		return err
+	}
+	l.mu.producers.replicated(l.hw.Load())
+	l.refreshUnstableLocked()
+	return l.mu.snaps.take(l.mu.producers, l.env.now(), false)
+}
+
+// loadProducers sets the producer state and removes the snapshots that nothing will need: all but those at the base of a
+// segment and the newest.
+func (ld *loader) loadProducers(l *Log, end int64) error {
+	latest := l.mu.snaps.latest()
+	err := l.mu.snaps.removeIf(func(o int64) bool {
+		_, atBase := slices.BinarySearchFunc(*l.segments.Load(), o, func(s *segment, o int64) int {
+			return int(min(1, max(-1, s.base-o)))
+		})
+		return o != latest && !atBase
+	})
+	if err != nil {
+		return err
+	}
+	return l.rebuildProducersLocked(end)
+}
+
+// batchWalk reads the batches of a record file in order, each whole, in large pieces.
+type batchWalk struct {
+	file vfs.File
+	size int64 // of the file
+
+	batch    record.Batch // good until the next step
+	position int64        // where it begins
+	end      int64        // where it ends: where the next step begins
+	bad      error        // why what begins at end is no batch
+	err      error        // of reading
+
+	buf        []byte
+	from, have int64 // buf holds the file from from on, have bytes
+}
+
+const walkBuffer = 128 << 10
+
+// next steps to the next batch. It checks that it is whole, but not its checksum.
+func (w *batchWalk) next() bool {
+	if w.bad != nil || w.err != nil || w.end >= w.size {
+		return false
+	}
+	head := w.bytes(min(record.HeaderSize, w.size-w.end))
+	if w.err != nil {
+		return false
+	}
+	n, err := record.SizeOf(head)
+	if err == nil && (n == 0 || int64(n) > w.size-w.end) {
+		err = errors.New("batch is cut short")
+	}
+	if err != nil {
+		w.bad = err
+		return false
+	}
+	b := w.bytes(int64(n))
+	if w.err != nil {
+		return false
+	}
+	w.batch, w.position = record.Batch(b), w.end
+	w.end += int64(n)
+	return true
+}
+
+// bytes is the n bytes at end.
+func (w *batchWalk) bytes(n int64) []byte {
+	if w.end < w.from || w.end+n > w.from+w.have {
+		if int64(len(w.buf)) < n {
+			w.buf = make([]byte, max(n, min(walkBuffer, w.size-w.end)))
+		}
+		got, err := w.file.ReadAt(w.buf[:min(int64(len(w.buf)), w.size-w.end)], w.end)
+		if w.from, w.have = w.end, int64(got); w.have < n {
+			w.err = damaged(w.file, w.end, noEOF(err))
+			return nil
+		}
+	}
+	at := w.end - w.from
+	return w.buf[at : at+n]
+}
+
+// createLog makes the directory and the first segment of a new log.
+func createLog(e *env, d *disk, o loading, topicID [16]byte) (*Log, error) {
+	if err := e.fs.MkdirAll(o.dir); err != nil {
+		return nil, err
+	}
+	f, err := e.fs.OpenFile(filepath.Join(o.dir, epochFile), vfs.ReadWrite|vfs.Create)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	if topicID != ([16]byte{}) {
+		if err := writePartitionMetadata(e.fs, o.dir, topicID); err != nil {
+			return nil, err
+		}
+	}
+	return load(e, d, o)
+}

@@ -1,0 +1,128 @@
+package logstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/internal/logx"
+)
+
+// AdvanceLogStart moves the log's start forward, so that records below offset can't be read any more (KIP-107). Their
+// segments go with the next round of retention. Above the high watermark it is refused: kerr.OffsetOutOfRange.
+func (l *Log) AdvanceLogStart(offset int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	if hw := l.hw.Load(); offset > hw {
+		return fmt.Errorf("log start of %v cannot move to %d, above the high watermark %d: %w", l.tp, offset, hw, kerr.OffsetOutOfRange)
+	}
+	return l.disk.fail("advance log start", l.advanceStartLocked(offset))
+}
+
+func (l *Log) advanceStartLocked(offset int64) error {
+	if offset <= l.start.Load() {
+		return nil
+	}
+	l.start.Store(offset)
+	l.mu.producers.end = max(l.mu.producers.end, offset)
+	return l.epochs.truncateStart(offset)
+}
+
+// Retain drops the oldest segments that nobody may need any more: below the log start, above retention.bytes, older than
+// retention.ms. It returns how many. Only segments that lie below the high watermark go, the active one after it was
+// followed by a new one.
+func (l *Log) Retain() (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return 0, nil // nothing to retain in
+	}
+	n, err := l.retainLocked(l.config.Load(), l.env.now())
+	return n, l.disk.fail("drop segments", err)
+}
+
+func (l *Log) retainLocked(cfg *Config, now time.Time) (int, error) {
+	dropped, err := l.dropWhileLocked("log start", func(_ *segment, next *segment) (bool, error) {
+		return next != nil && next.base <= l.start.Load(), nil
+	})
+	if err != nil || !cfg.Delete {
+		return dropped, err
+	}
+	n, err := l.retainBytesLocked(cfg.RetentionBytes)
+	dropped += n
+	if err != nil || cfg.RetentionTime < 0 {
+		return dropped, err
+	}
+	n, err = l.dropWhileLocked("retention time", func(s, _ *segment) (bool, error) {
+		newest, err := s.largestTime()
+		return saturatedMillis(now.UnixMilli()-newest) > cfg.RetentionTime, err
+	})
+	return dropped + n, err
+}
+
+func (l *Log) retainBytesLocked(limit int64) (int, error) {
+	excess := l.Size() - limit
+	if limit < 0 || excess < 0 {
+		return 0, nil
+	}
+	return l.dropWhileLocked("retention size", func(s, _ *segment) (bool, error) {
+		excess -= s.size.Load()
+		return excess >= 0, nil
+	})
+}
+
+// dropWhileLocked drops segments from the oldest on while due says so. next is nil for the active segment.
+func (l *Log) dropWhileLocked(reason string, due func(s, next *segment) (bool, error)) (int, error) {
+	segments := *l.segments.Load()
+	n := 0
+	for n < len(segments) {
+		s, upper := segments[n], l.end.offset.Load()
+		var next *segment
+		if n+1 < len(segments) {
+			next = segments[n+1]
+			upper = next.base
+		}
+		if l.hw.Load() < upper || next == nil && s.size.Load() == 0 {
+			break
+		}
+		ok, err := due(s, next)
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			break
+		}
+		n++
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	l.logger.WithField(logx.Count, n).WithField(logx.Value, reason).Info("dropping old segments")
+	return n, l.dropOldestLocked(n)
+}
+
+func (l *Log) dropOldestLocked(n int) error {
+	if n == len(*l.segments.Load()) {
+		if err := l.rollLocked(l.end.offset.Load()); err != nil {
+			return err
+		}
+	}
+	segments := l.segmentsLocked()
+	old, kept := segments[:n], segments[n:]
+	if err := l.advanceStartLocked(kept[0].base); err != nil {
+		return err
+	}
+	l.setSegmentsLocked(kept)
+	return l.dropLocked(old)
+}
+
+// expireProducers forgets producers that were idle for too long.
+func (l *Log) expireProducers(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.producers.expire(now)
+}

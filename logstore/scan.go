@@ -1,0 +1,135 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"barnabas/internal/vfs"
+	"barnabas/logstore/record"
+)
+
+// scanChunk is how much of a segment is read at a time while looking at batch headers: about what lies between
+// two index entries.
+const scanChunk = 8 << 10
+
+// chunks saves the buffers of scans; nothing in them outlives a scan.
+var chunks = sync.Pool{New: func() any { return new([scanChunk]byte) }}
+
+// header is a batch in a segment of which only the first bytes were read.
+type header struct {
+	batch    record.Batch // record.HeaderSize bytes of it, fewer for a smaller message
+	position int64
+	size     int64
+}
+
+// end is the position behind the batch.
+func (h *header) end() int64 { return h.position + h.size }
+
+// scan calls fn with the header of each whole batch from position on, until it returns false. The batch is good until fn
+// returns. position must be the beginning of a batch. What is below size was checked when it was written or recovered,
+// so that anything wrong there is damage.
+func (s *segment) scan(position int64, fn func(header) (bool, error)) error {
+	f, err := s.open()
+	if err != nil {
+		return err
+	}
+	buf := chunks.Get().(*[scanChunk]byte)
+	defer chunks.Put(buf)
+	return scanFile(f, buf[:], position, s.size.Load(), fn)
+}
+
+func scanFile(f vfs.File, buf []byte, position, size int64, fn func(header) (bool, error)) error {
+	var from, have int64 // buf holds [from, from+have)
+	for position+record.Overhead < size {
+		want := min(record.HeaderSize, size-position)
+		if position < from || position+want > from+have {
+			n, err := f.ReadAt(buf[:min(int64(len(buf)), size-position)], position)
+			if int64(n) < want {
+				return damaged(f, position, noEOF(err))
+			}
+			from, have = position, int64(n)
+		}
+		at := position - from
+		head := buf[at : at+want]
+		n, err := record.SizeOf(head)
+		if err == nil && (n == 0 || position+int64(n) > size) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return damaged(f, position, err)
+		}
+		h := header{record.Batch(head[:min(len(head), n)]), position, int64(n)}
+		if more, err := fn(h); !more || err != nil {
+			return err
+		}
+		position += int64(n)
+	}
+	return nil
+}
+
+func noEOF(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func damaged(f vfs.File, position int64, err error) error {
+	return fmt.Errorf("%s: at position %d: %w", f.Name(), position, err)
+}
+
+// find is the position of the batch that holds offset, or of the first one above it.
+func (s *segment) find(offset int64) (position int64, found bool, err error) {
+	if offset <= s.base {
+		return 0, s.size.Load() > 0, nil
+	}
+	from, err := s.index.lookup(offset)
+	if err != nil {
+		return 0, false, err
+	}
+	err = s.scan(from, func(h header) (bool, error) {
+		if h.batch.LastOffset() < offset {
+			return true, nil
+		}
+		position, found = h.position, true
+		return false, nil
+	})
+	return position, found, err
+}
+
+// firstSize is the size of the batch at position, or 0 at the end.
+func (s *segment) firstSize(position int64) (size int64, err error) {
+	err = s.scan(position, func(h header) (bool, error) {
+		size = h.size
+		return false, nil
+	})
+	return size, err
+}
+
+// end is the offset behind the last record, found through the index.
+func (s *segment) end() (int64, error) {
+	from, err := s.index.lastPosition()
+	if err != nil {
+		return 0, err
+	}
+	end := s.base
+	err = s.scan(from, func(h header) (bool, error) {
+		end = h.batch.LastOffset() + 1
+		return true, nil
+	})
+	return end, err
+}
+
+// readBatch reads the whole batch of a header into buf, which is grown as needed.
+func readBatch(f vfs.File, h header, buf []byte) (record.Batch, []byte, error) {
+	if int64(cap(buf)) < h.size {
+		buf = make([]byte, h.size)
+	}
+	buf = buf[:h.size]
+	if n, err := f.ReadAt(buf, h.position); int64(n) < h.size {
+		return nil, buf, damaged(f, h.position, noEOF(err))
+	}
+	return record.Batch(buf), buf, nil
+}

@@ -1,0 +1,438 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"barnabas/internal/vfs"
+	"barnabas/logstore/record"
+)
+
+// Suffixes of the files in a partition's directory.
+const (
+	logSuffix       = ".log"
+	indexSuffix     = ".index"
+	timeIndexSuffix = ".timeindex"
+	txnIndexSuffix  = ".txnindex"
+	snapshotSuffix  = ".snapshot"
+	deletedSuffix   = ".deleted"
+	cleanedSuffix   = ".cleaned"
+	swapSuffix      = ".swap"
+)
+
+// fileName is the name of a file that belongs to an offset: 20 digits and the suffix.
+func fileName(offset int64, suffix string) string { return fmt.Sprintf("%020d%s", offset, suffix) }
+
+// parseFileName is the offset of such a name.
+func parseFileName(name, suffix string) (int64, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok || len(digits) != 20 {
+		return 0, false
+	}
+	offset, err := strconv.ParseInt(digits, 10, 64)
+	return offset, err == nil && offset >= 0
+}
+
+// segment is one stretch of a log: the record file and its indexes.
+//
+// The Log's lock covers appending and truncating. Reading needs a reference instead: acquire, release. The owner holds
+// one, too, and gives it back when the segment leaves the log; with the last one the file is closed.
+type segment struct {
+	fs    vfs.FS
+	base  int64
+	index offsetIndex
+	times timeIndex
+	txns  *txnIndex
+
+	size atomic.Int64 // bytes of whole batches in the file
+	refs atomic.Int32
+	file atomic.Pointer[openFile]
+
+	mu struct {
+		sync.Mutex // leaf but for the indexes' own; taken to open, close and rename
+		dir        string
+		suffix     string // deletedSuffix once it is dropped
+		closed     bool
+	}
+
+	// Under the Log's lock.
+	sinceIndex int64 // bytes since the last index entry
+	maxStamp   stamp // when maxKnown
+	maxKnown   bool
+	rollTime   int64 // timestamp that rolling by time counts from, when rollKnown
+	rollKnown  bool
+	created    time.Time // wall clock, for segments without timestamps
+	jitter     time.Duration
+}
+
+type openFile struct{ vfs.File }
+
+// errSegmentGone is for a reader that comes when the segment was dropped. Look for the offset again.
+var errSegmentGone = errors.New("segment is gone")
+
+func newSegment(fsys vfs.FS, dir string, base, size int64, cfg *Config, now time.Time) *segment {
+	s := &segment{fs: fsys, base: base, created: now}
+	s.mu.dir = dir
+	s.index = newOffsetIndex(fsys, s.pathLocked(indexSuffix), base, cfg.IndexSizeMax)
+	s.times = newTimeIndex(fsys, s.pathLocked(timeIndexSuffix), base, cfg.IndexSizeMax)
+	s.txns = newTxnIndex(fsys, s.pathLocked(txnIndexSuffix))
+	s.size.Store(size)
+	s.refs.Store(1)
+	return s
+}
+
+// createSegment makes the record file of a new, empty segment.
+func createSegment(fsys vfs.FS, dir string, base int64, cfg *Config, now time.Time) (*segment, error) {
+	s := newSegment(fsys, dir, base, 0, cfg, now)
+	s.maxStamp, s.maxKnown = noStamp(base), true
+	f, err := fsys.OpenFile(s.path(logSuffix), vfs.ReadWrite|vfs.Create|vfs.Truncate)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Preallocate {
+		if err := f.Truncate(int64(cfg.SegmentBytes)); err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+	}
+	s.file.Store(&openFile{f})
+	return s, nil
+}
+
+func (s *segment) pathLocked(suffix string) string {
+	return filepath.Join(s.mu.dir, fileName(s.base, suffix)+s.mu.suffix)
+}
+
+func (s *segment) path(suffix string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pathLocked(suffix)
+}
+
+// acquire takes a reference, unless the segment is gone.
+func (s *segment) acquire() bool {
+	for {
+		n := s.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if s.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// release gives a reference back. With the last one the file is closed.
+func (s *segment) release() {
+	if s.refs.Add(-1) == 0 {
+		s.closeFile()
+	}
+}
+
+func (s *segment) closeFile() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.closed = true
+	if f := s.file.Swap(nil); f != nil {
+		_ = f.Close() // was synced when that mattered
+	}
+}
+
+// open is the record file. It is opened when it is first needed and stays open. The caller holds a reference.
+func (s *segment) open() (vfs.File, error) {
+	if f := s.file.Load(); f != nil {
+		return f.File, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.file.Load(); f != nil {
+		return f.File, nil
+	}
+	if s.mu.closed {
+		return nil, errSegmentGone
+	}
+	f, err := s.fs.OpenFile(s.pathLocked(logSuffix), vfs.ReadWrite)
+	if err != nil {
+		return nil, err
+	}
+	s.file.Store(&openFile{f})
+	return f, nil
+}
+
+// appended is a stretch of whole batches that go into a segment with one write.
+type appended struct {
+	data  []byte
+	last  int64 // offset of the last record
+	stamp stamp // the largest timestamp in it
+	first int64 // offset of the first record
+}
+
+// append writes a, and an index entry when it is due.
+func (s *segment) append(a *appended, indexInterval int32) error {
+	position := s.size.Load()
+	if position == 0 {
+		s.rollTime, s.rollKnown = a.stamp.timestamp, true
+	}
+	f, err := s.open()
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(a.data, position); err != nil {
+		_ = f.Truncate(position) // if that fails too, recovery cuts it
+		return err
+	}
+	s.size.Store(position + int64(len(a.data)))
+	return s.indexAppend(a, position, indexInterval)
+}
+
+func (s *segment) indexAppend(a *appended, position int64, indexInterval int32) error {
+	largest, err := s.largest()
+	if err != nil {
+		return err
+	}
+	if a.stamp.timestamp > largest.timestamp {
+		s.maxStamp = a.stamp
+	}
+	if s.sinceIndex > int64(indexInterval) {
+		if err := s.index.add(a.last, position); err != nil {
+			return err
+		}
+		if err := s.times.add(s.maxStamp); err != nil {
+			return err
+		}
+		s.sinceIndex = 0
+	}
+	s.sinceIndex += int64(len(a.data))
+	return nil
+}
+
+// prepareIndexes makes the index files of a segment that gets its first append.
+func (s *segment) prepareIndexes() error {
+	if err := s.index.preallocate(); err != nil {
+		return err
+	}
+	return s.times.preallocate()
+}
+
+// largest is the stamp of the largest timestamp in the segment.
+func (s *segment) largest() (stamp, error) {
+	if !s.maxKnown {
+		last, err := s.times.last()
+		if err != nil {
+			return stamp{}, err
+		}
+		s.maxStamp, s.maxKnown = last, true
+	}
+	return s.maxStamp, nil
+}
+
+// largestTime is the largest timestamp in the segment, in ms; the file's time when the records have none.
+func (s *segment) largestTime() (int64, error) {
+	largest, err := s.largest()
+	if err != nil || largest.timestamp >= 0 {
+		return largest.timestamp, err
+	}
+	return s.modified()
+}
+
+// modified is when the record file was last written, in ms.
+func (s *segment) modified() (int64, error) {
+	st, err := s.fs.Stat(s.path(logSuffix))
+	if err != nil {
+		return 0, err
+	}
+	return st.ModTime().UnixMilli(), nil
+}
+
+// fits tells whether an offset can be stored relative to the base.
+func (s *segment) fits(offset int64) bool {
+	return offset >= s.base && offset-s.base <= math.MaxInt32
+}
+
+// rollDue tells whether the segment must be followed by another before a is appended (LogSegment.shouldRoll, 3.9).
+func (s *segment) rollDue(a *appended, cfg *Config, now time.Time) (bool, error) {
+	size := s.size.Load()
+	if size > int64(cfg.SegmentBytes)-int64(len(a.data)) || s.index.isFull() || s.times.isFull() || !s.fits(a.last) {
+		return true, nil
+	}
+	if size == 0 || cfg.SegmentAge < 0 {
+		return false, nil
+	}
+	waited, err := s.waited(a.stamp.timestamp, now)
+	return waited > cfg.SegmentAge-s.jitter, err
+}
+
+// waited is the time that counts for rolling: from the first batch's timestamp to that of what is appended, or by the
+// clock when the records have none.
+func (s *segment) waited(appended int64, now time.Time) (time.Duration, error) {
+	if !s.rollKnown {
+		first, err := s.firstTimestamp()
+		if err != nil {
+			return 0, err
+		}
+		s.rollTime, s.rollKnown = first, true
+	}
+	if s.rollTime >= 0 {
+		return saturatedMillis(appended - s.rollTime), nil
+	}
+	return now.Sub(s.created), nil
+}
+
+// saturatedMillis is ms as a duration, the longest one if it doesn't fit.
+func saturatedMillis(ms int64) time.Duration {
+	if ms > int64(math.MaxInt64/time.Millisecond) {
+		return math.MaxInt64
+	}
+	if ms < int64(math.MinInt64/time.Millisecond) {
+		return math.MinInt64
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func (s *segment) firstTimestamp() (int64, error) {
+	first := record.NoTimestamp
+	err := s.scan(0, func(h header) (bool, error) {
+		first = h.batch.MaxTimestamp()
+		return false, nil
+	})
+	return first, err
+}
+
+// finish ends appending: the last time index entry, indexes cut to their used size, a pre-allocated file to its.
+func (s *segment) finish(preallocated bool) error {
+	largest, err := s.largest()
+	if err != nil {
+		return err
+	}
+	if largest.timestamp >= 0 && !s.times.isFull() {
+		if err := s.times.add(largest); err != nil {
+			return err
+		}
+	}
+	if err := s.index.trim(); err != nil {
+		return err
+	}
+	if err := s.times.trim(); err != nil {
+		return err
+	}
+	if !preallocated {
+		return nil
+	}
+	f, err := s.open()
+	if err != nil {
+		return err
+	}
+	return f.Truncate(s.size.Load())
+}
+
+// sync makes all of the segment durable.
+func (s *segment) sync() error {
+	if f := s.file.Load(); f != nil { // a file that isn't open has not been written
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := s.index.sync(); err != nil {
+		return err
+	}
+	if err := s.times.sync(); err != nil {
+		return err
+	}
+	return s.txns.sync()
+}
+
+// truncate drops everything from offset on and returns the bytes dropped.
+func (s *segment) truncate(offset int64, now time.Time) (int64, error) {
+	position, found, err := s.find(offset)
+	if err != nil {
+		return 0, err
+	}
+	if !found {
+		position = s.size.Load()
+	}
+	if err := s.index.truncateFrom(offset); err != nil {
+		return 0, err
+	}
+	if err := s.times.truncateFrom(offset); err != nil {
+		return 0, err
+	}
+	if err := s.txns.truncateFrom(offset); err != nil {
+		return 0, err
+	}
+	f, err := s.open()
+	if err != nil {
+		return 0, err
+	}
+	dropped := s.size.Load() - position
+	if err := f.Truncate(position); err != nil {
+		return 0, err
+	}
+	s.size.Store(position)
+	s.sinceIndex = 0
+	s.maxKnown, s.rollKnown = false, false
+	if position == 0 {
+		s.maxStamp, s.maxKnown = noStamp(s.base), true
+		s.created = now
+	}
+	return dropped, nil
+}
+
+// suffixes of a segment's files, in the order in which they are renamed and removed: when the record file is
+// gone, what is left is recognised as stray.
+var segmentSuffixes = []string{logSuffix, indexSuffix, timeIndexSuffix, txnIndexSuffix}
+
+// drop renames the files so that a load won't find the segment. remove follows.
+func (s *segment) drop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, suffix := range segmentSuffixes {
+		from := filepath.Join(s.mu.dir, fileName(s.base, suffix))
+		if err := s.fs.Rename(from, from+deletedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	s.mu.suffix = deletedSuffix
+	s.relocateIndexesLocked()
+	return nil
+}
+
+// remove removes the files of a dropped segment.
+func (s *segment) remove() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.closeIndexes(); err != nil {
+		return err
+	}
+	for _, suffix := range segmentSuffixes {
+		if err := s.fs.Remove(s.pathLocked(suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *segment) closeIndexes() error {
+	return errors.Join(s.index.close(), s.times.close())
+}
+
+// relocate follows a rename of the directory.
+func (s *segment) relocate(dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.dir = dir
+	s.relocateIndexesLocked()
+}
+
+func (s *segment) relocateIndexesLocked() {
+	s.index.relocate(s.pathLocked(indexSuffix))
+	s.times.relocate(s.pathLocked(timeIndexSuffix))
+	s.txns.relocate(s.pathLocked(txnIndexSuffix))
+}

@@ -1,0 +1,142 @@
+package logstore
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/internal/logx"
+)
+
+// TruncateTo drops all records from offset on. Within a batch, the whole batch goes. Above the log's end only leader
+// epochs that begin there are forgotten.
+func (l *Log) TruncateTo(offset int64) error {
+	if offset < 0 {
+		return fmt.Errorf("truncate %v to %d: %w", l.tp, offset, kerr.OffsetOutOfRange)
+	}
+	l.flushing.Lock() // a flush under way must not move the recovery point past what is cut
+	defer l.flushing.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	if end := l.end.offset.Load(); offset >= end {
+		return l.disk.fail("write leader epochs", l.epochs.truncateEnd(end))
+	}
+	l.logger.WithField(logx.Offset, offset).Info("truncating log")
+	if (*l.segments.Load())[0].base > offset {
+		return l.disk.fail("truncate", l.restartLocked(offset))
+	}
+	return l.disk.fail("truncate", l.truncateLocked(offset))
+}
+
+// truncateLocked cuts at an offset that some segment holds.
+func (l *Log) truncateLocked(offset int64) error {
+	segments := l.segmentsLocked()
+	i := floor(segments, offset)
+	kept, dropped := segments[:i+1], segments[i+1:]
+	l.setSegmentsLocked(kept)
+	l.start.Store(min(l.start.Load(), offset))
+	l.endAtLocked(offset, kept[i])
+	if err := l.dropLocked(dropped); err != nil {
+		return err
+	}
+	if _, err := kept[i].truncate(offset, l.env.now()); err != nil {
+		return err
+	}
+	end, err := kept[i].end()
+	if err != nil {
+		return err
+	}
+	end = max(end, kept[i].base)
+	l.endAtLocked(end, kept[i])
+	l.recovery.Store(min(l.recovery.Load(), end))
+	if err := l.epochs.truncateEnd(end); err != nil {
+		return err
+	}
+	return l.rebuildProducersLocked(end)
+}
+
+// endAtLocked publishes a lower end before the bytes behind it go, so that no new reader finds them.
+func (l *Log) endAtLocked(offset int64, active *segment) {
+	position := active.size.Load()
+	l.hw.Store(min(l.hw.Load(), offset))
+	l.end.store(offset, active.base, position)
+}
+
+// TruncateFullyAndStartAt drops everything and begins again, empty, at offset.
+func (l *Log) TruncateFullyAndStartAt(offset int64) error {
+	l.flushing.Lock()
+	defer l.flushing.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	l.logger.WithField(logx.Offset, offset).Info("dropping the whole log")
+	return l.disk.fail("truncate", l.restartLocked(offset))
+}
+
+// restartLocked replaces all segments by an empty one at offset.
+func (l *Log) restartLocked(offset int64) error {
+	cfg := l.config.Load()
+	old := *l.segments.Load()
+	if err := l.dropLocked(old); err != nil { // first: the new segment may have the name of an old one
+		return err
+	}
+	s, err := createSegment(l.env.fs, l.mu.dir, offset, cfg, l.env.now())
+	if err != nil {
+		return err
+	}
+	s.jitter = rollJitter(cfg)
+	l.start.Store(offset)
+	l.setSegmentsLocked([]*segment{s})
+	l.end.store(offset, offset, 0)
+	l.hw.Store(offset)
+	l.recovery.Store(offset)
+	if err := l.epochs.clear(); err != nil {
+		return err
+	}
+	if err := l.mu.snaps.removeIf(func(int64) bool { return true }); err != nil {
+		return err
+	}
+	l.mu.producers.reset(offset)
+	l.mu.snaps.taken = offset
+	l.refreshUnstableLocked()
+	return nil
+}
+
+// dropLocked takes segments out of the directory, at once by name and after a delay in fact. Their snapshots go
+// with them. The list of segments must not have them any more, or be about to be replaced.
+func (l *Log) dropLocked(segments []*segment) error {
+	for _, s := range segments {
+		if err := s.drop(); err != nil {
+			return err
+		}
+		snapshot, err := l.mu.snaps.retire(s.base)
+		if err != nil {
+			return err
+		}
+		l.removeLater(s, snapshot)
+	}
+	return nil
+}
+
+// removeLater gives the segment up and removes its files, and the retired snapshot, after file.delete.delay.ms.
+func (l *Log) removeLater(s *segment, snapshot string) {
+	logger := l.logger.WithField(logx.Segment, s.base)
+	fsys := l.env.fs
+	s.release()
+	l.env.later(l.config.Load().FileDeleteDelay, func() {
+		if err := s.remove(); err != nil {
+			logger.WithError(err).Warn("cannot remove a dropped segment")
+		}
+		if snapshot == "" {
+			return
+		}
+		if err := fsys.Remove(snapshot); err != nil {
+			logger.WithError(err).Warn("cannot remove a dropped producer snapshot")
+		}
+	})
+}

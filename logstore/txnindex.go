@@ -1,0 +1,165 @@
+package logstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"barnabas/internal/vfs"
+)
+
+// AbortedTxn is an aborted transaction, as a consumer must know it to leave its records out.
+type AbortedTxn struct {
+	ProducerID  int64
+	FirstOffset int64
+	LastOffset  int64 // of the marker
+	// LastStable is the last stable offset right after the marker.
+	LastStable int64
+}
+
+const txnEntrySize = 34
+
+// txnIndex is the file of the aborted transactions whose marker is in a segment: int16 version 0, int64 producer id,
+// int64 first offset, int64 last offset, int64 last stable offset. It exists when there are some.
+type txnIndex struct {
+	fs vfs.FS
+
+	mu struct {
+		sync.Mutex // leaf
+		path       string
+		loaded     bool
+		entries    []AbortedTxn
+	}
+}
+
+func newTxnIndex(fsys vfs.FS, path string) *txnIndex {
+	x := &txnIndex{fs: fsys}
+	x.mu.path = path
+	return x
+}
+
+func (x *txnIndex) loadLocked() error {
+	if x.mu.loaded {
+		return nil
+	}
+	data, err := x.fs.ReadFile(x.mu.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for ; len(data) >= txnEntrySize; data = data[txnEntrySize:] {
+		if v := binary.BigEndian.Uint16(data); v != 0 {
+			return fmt.Errorf("%s: unknown version %d", x.mu.path, v)
+		}
+		at := func(i int) int64 { return int64(binary.BigEndian.Uint64(data[2+8*i:])) }
+		x.mu.entries = append(x.mu.entries, AbortedTxn{at(0), at(1), at(2), at(3)})
+	}
+	x.mu.loaded = true
+	return nil
+}
+
+func (x *txnIndex) add(a AbortedTxn) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.loadLocked(); err != nil {
+		return err
+	}
+	e := make([]byte, 2, txnEntrySize)
+	for _, v := range []int64{a.ProducerID, a.FirstOffset, a.LastOffset, a.LastStable} {
+		e = binary.BigEndian.AppendUint64(e, uint64(v))
+	}
+	f, err := x.fs.OpenFile(x.mu.path, vfs.ReadWrite|vfs.Create)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(e, int64(len(x.mu.entries))*txnEntrySize); err != nil {
+		_ = f.Close()
+		return err
+	}
+	x.mu.entries = append(x.mu.entries, a)
+	return f.Close()
+}
+
+// all is the entries, oldest first. They don't change.
+func (x *txnIndex) all() ([]AbortedTxn, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.loadLocked()
+	return x.mu.entries[:len(x.mu.entries):len(x.mu.entries)], err
+}
+
+// check reports an entry that can't belong to a segment with the base.
+func (x *txnIndex) check(base int64) error {
+	entries, err := x.all()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.LastOffset < base {
+			return fmt.Errorf("aborted transaction ends at %d, below the segment's base %d", e.LastOffset, base)
+		}
+	}
+	return nil
+}
+
+// truncateFrom drops the transactions whose marker is at offset or above.
+func (x *txnIndex) truncateFrom(offset int64) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.loadLocked(); err != nil {
+		return err
+	}
+	n := 0
+	for n < len(x.mu.entries) && x.mu.entries[n].LastOffset < offset {
+		n++
+	}
+	if n == len(x.mu.entries) {
+		return nil
+	}
+	x.mu.entries = x.mu.entries[:n:n]
+	return x.cutLocked()
+}
+
+// reset drops everything, whatever is in the file.
+func (x *txnIndex) reset() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.mu.entries, x.mu.loaded = nil, true
+	return x.cutLocked()
+}
+
+func (x *txnIndex) cutLocked() error {
+	f, err := x.fs.OpenFile(x.mu.path, vfs.ReadWrite)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(int64(len(x.mu.entries)) * txnEntrySize); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+func (x *txnIndex) sync() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.mu.loaded || len(x.mu.entries) == 0 {
+		return nil
+	}
+	f, err := x.fs.OpenFile(x.mu.path, vfs.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+func (x *txnIndex) relocate(path string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.mu.path = path
+}

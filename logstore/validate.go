@@ -1,0 +1,265 @@
+package logstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/logstore/record"
+)
+
+// Origin says who appends as leader; it decides what is checked.
+type Origin int8
+
+// The origins.
+const (
+	// Client is a Produce request: everything is checked.
+	Client Origin = iota
+	// Coordinator is a group or transaction coordinator of this broker: control batches and batches without
+	// sequence numbers are fine.
+	Coordinator
+)
+
+// RecordError says what is wrong with one record of a rejected batch.
+type RecordError struct {
+	Index   int32 // in the batch, from 0
+	Message string
+}
+
+// validator checks what a leader is about to append and brings it into the form that is stored: one batch of magic 2.
+// Offsets, the leader epoch and append times are not its business, so that it needs no lock
+// (LogValidator, 3.9).
+type validator struct {
+	cfg    *Config
+	tp     TopicPartition
+	origin Origin
+	now    time.Time
+
+	errors      []RecordError
+	badTime     bool // among them
+	maxTime     int64
+	codec       record.Codec // of what came
+	recordCount int
+}
+
+// validated is a batch that may be appended once it has its offset.
+type validated struct {
+	batch   record.Batch
+	maxTime int64 // of the records, as their producer set it
+}
+
+// run validates data, which is modified where the batch is kept as it is.
+func (v *validator) run(data []byte) (validated, error) {
+	first, err := v.envelope(data)
+	if err != nil {
+		return validated{}, err
+	}
+	v.maxTime = record.NoTimestamp
+	target, level := v.cfg.codec(v.codec)
+	if first.Control() && v.codec == record.None {
+		target = record.None // control records stay as they are
+	}
+	if first.Magic() < 2 || target != v.codec {
+		return v.rebuild(data, first, target, level)
+	}
+	keep, err := v.inPlace(first)
+	if err != nil {
+		return validated{}, err
+	}
+	if !keep {
+		return v.rebuild(data, first, target, level)
+	}
+	if v.cfg.TimestampType == record.CreateTime {
+		first.SetMaxTimestamp(record.CreateTime, v.maxTime)
+	}
+	return validated{first, v.maxTime}, nil
+}
+
+// envelope checks each batch from outside: sizes, checksums, and that they can be stored as one batch.
+func (v *validator) envelope(data []byte) (first record.Batch, err error) {
+	walk := record.Split(data)
+	for walk.Next() {
+		b := walk.Batch()
+		if err := v.batchBytes(b); err != nil {
+			return nil, err
+		}
+		if codec := b.Codec(); codec != record.None {
+			v.codec = codec
+		}
+		switch {
+		case first == nil:
+			first = b
+		case first.Magic() >= 2 || v.codec != record.None:
+			return nil, fmt.Errorf("more than one record batch: %w", kerr.InvalidRecord)
+		case b.Magic() != first.Magic():
+			return nil, fmt.Errorf("magic %d behind magic %d: %w", b.Magic(), first.Magic(), kerr.InvalidRecord)
+		}
+	}
+	if err := walk.Err(); err != nil {
+		return nil, err
+	}
+	if first == nil {
+		return nil, fmt.Errorf("no record batch: %w", kerr.InvalidRecord)
+	}
+	if v.codec > record.Zstd {
+		return nil, fmt.Errorf("unknown %v: %w", v.codec, kerr.UnknownServerError)
+	}
+	return first, v.batchHeader(first)
+}
+
+// batchBytes checks size and checksum (UnifiedLog.analyzeAndValidateRecords, 3.9).
+func (v *validator) batchBytes(b record.Batch) error {
+	if b.Magic() >= 2 && v.origin == Client && b.BaseOffset() != 0 {
+		return fmt.Errorf("base offset of a produced batch is %d, not 0: %w", b.BaseOffset(), kerr.InvalidRecord)
+	}
+	if len(b) > int(v.cfg.MaxMessageBytes) {
+		return v.tooLarge(b)
+	}
+	if !b.Valid() {
+		return fmt.Errorf("record batch has a wrong checksum (stored %d): %w", b.CRC(), kerr.CorruptMessage)
+	}
+	return nil
+}
+
+func (v *validator) tooLarge(b record.Batch) error {
+	return fmt.Errorf("record batch of %d bytes exceeds the limit of %d: %w", len(b), v.cfg.MaxMessageBytes, kerr.MessageTooLarge)
+}
+
+// batchHeader checks that a client's header agrees with itself (LogValidator.validateBatch, 3.9).
+func (v *validator) batchHeader(b record.Batch) error {
+	if v.origin != Client || b.Magic() < 2 {
+		return nil
+	}
+	switch count := int64(b.Count()); {
+	case count <= 0 || count != int64(b.LastOffsetDelta())+1:
+		return fmt.Errorf("batch counts %d records and has a last offset delta of %d: %w", count, b.LastOffsetDelta(), kerr.InvalidRecord)
+	case b.Control():
+		return fmt.Errorf("clients cannot write control records: %w", kerr.InvalidRecord)
+	case b.HasProducerID() && b.BaseSequence() < 0:
+		return fmt.Errorf("producer %d sends sequence %d: %w", b.ProducerID(), b.BaseSequence(), kerr.InvalidRecord)
+	}
+	return nil
+}
+
+// inPlace checks the records of a magic 2 batch. keep is false when their offsets are not in order, which a compressed
+// batch is rewritten for.
+func (v *validator) inPlace(b record.Batch) (keep bool, err error) {
+	if v.codec != record.None {
+		return v.compressed(b)
+	}
+	var r record.Record
+	it := b.Iter(b.Body())
+	for it.Next(&r) {
+		v.record(b, r.Offset, r.Timestamp, r.Key != nil)
+	}
+	if it.Err() != nil {
+		return false, it.Err()
+	}
+	return true, v.verdict()
+}
+
+func (v *validator) compressed(b record.Batch) (keep bool, err error) {
+	skim, err := b.Skim()
+	if err != nil {
+		return false, err
+	}
+	defer skim.Close()
+	keep = true
+	base := b.BaseOffset()
+	for i := int64(0); skim.Next(); i++ {
+		v.record(b, skim.Offset, skim.Timestamp, skim.HasKey)
+		keep = keep && skim.Offset == base+i
+	}
+	if skim.Err() != nil {
+		return false, skim.Err()
+	}
+	return keep, v.verdict()
+}
+
+// record checks one record and counts it.
+func (v *validator) record(b record.Batch, offset, timestamp int64, hasKey bool) {
+	index := int32(v.recordCount)
+	v.recordCount++
+	switch {
+	case v.cfg.Compact && !hasKey:
+		v.errors = append(v.errors, RecordError{index,
+			fmt.Sprintf("Compacted topic cannot accept message without key in topic partition %v.", v.tp)})
+	case !v.timeFits(b, timestamp):
+		v.badTime = true
+		v.errors = append(v.errors, RecordError{index, v.timeMessage(offset, timestamp)})
+	default:
+		v.maxTime = max(v.maxTime, timestamp)
+	}
+}
+
+// timeFits tells whether a record's timestamp may be stored. Append times are the broker's to set.
+func (v *validator) timeFits(b record.Batch, timestamp int64) bool {
+	if v.cfg.TimestampType == record.CreateTime && timestamp != record.NoTimestamp {
+		age := saturatedMillis(v.now.UnixMilli() - timestamp)
+		return (v.cfg.TimestampBeforeMax < 0 || age <= v.cfg.TimestampBeforeMax) &&
+			(v.cfg.TimestampAfterMax < 0 || -age <= v.cfg.TimestampAfterMax)
+	}
+	return b.TimestampType() != record.LogAppendTime
+}
+
+func (v *validator) timeMessage(offset, timestamp int64) string {
+	return fmt.Sprintf("Timestamp %d of message with offset %d is out of range or of a type that a producer cannot set.",
+		timestamp, offset)
+}
+
+// verdict is the error for all the records' errors.
+func (v *validator) verdict() error {
+	switch {
+	case len(v.errors) == 0:
+		return nil
+	case v.badTime:
+		return fmt.Errorf("%d records have an invalid timestamp: %w", len(v.errors), kerr.InvalidTimestamp)
+	}
+	return fmt.Errorf("%d records are invalid: %w", len(v.errors), kerr.InvalidRecord)
+}
+
+// message is what a client is told about rejected records; empty for other errors.
+func (v *validator) message() string {
+	switch {
+	case len(v.errors) == 0:
+		return ""
+	case v.badTime:
+		return "One or more records have been rejected due to invalid timestamp"
+	}
+	return fmt.Sprintf("One or more records have been rejected due to %d record errors, the first: %s",
+		len(v.errors), v.errors[0].Message)
+}
+
+// rebuild makes one magic 2 batch of what came, in the codec of the topic.
+func (v *validator) rebuild(data []byte, first record.Batch, codec record.Codec, level int) (validated, error) {
+	v.recordCount, v.maxTime, v.errors = 0, record.NoTimestamp, nil
+	w := record.NewBuilder()
+	w.Codec, w.Level = codec, level
+	w.ProducerID, w.ProducerEpoch, w.BaseSequence = first.ProducerID(), first.ProducerEpoch(), first.BaseSequence()
+	w.Transactional, w.Control = first.Transactional(), first.Control()
+	walk := record.Split(data)
+	for walk.Next() {
+		b := walk.Batch()
+		err := b.Records(func(r *record.Record) error {
+			v.record(b, r.Offset, r.Timestamp, r.Key != nil)
+			r.Offset = int64(v.recordCount - 1)
+			w.AddRecord(r)
+			return nil
+		})
+		if err != nil {
+			return validated{}, err
+		}
+	}
+	if err := v.verdict(); err != nil {
+		return validated{}, err
+	}
+	b, err := w.Build()
+	if err != nil {
+		return validated{}, err
+	}
+	if len(b) > int(v.cfg.MaxMessageBytes) {
+		return validated{}, v.tooLarge(b)
+	}
+	return validated{b, v.maxTime}, nil
+}
