@@ -102,27 +102,36 @@ func (c *Client) Elect(ctx context.Context, broker int32) (term Term, won bool, 
 	case err == nil:
 		return Term{Epoch: epoch, Version: results[1].Stat.Version}, true, nil
 	case isNodeExists(err), isBadVersion(err):
-		return c.electedAnyhow(ctx, epoch)
+		return c.electedAnyhow(ctx)
 	}
 	return Term{}, false, fmt.Errorf("elect: %w", err)
 }
 
-// electedAnyhow looks, after the election was refused, whether an earlier attempt of this
-// very election had won it: the node is this session's and the epoch is the one we meant.
-func (c *Client) electedAnyhow(ctx context.Context, epoch int32) (Term, bool, error) {
-	n, err := c.get(ctx, controllerPath)
+// electedAnyhow looks, after an election was refused, whether this very session is in
+// office: then an earlier attempt had won, and its answer was lost. As long as our node
+// stands nobody else can move the epoch, so the epoch read between two looks at the same
+// node is that of our election.
+func (c *Client) electedAnyhow(ctx context.Context) (Term, bool, error) {
+	before, err := c.get(ctx, controllerPath)
 	if err != nil {
 		return Term{}, false, ignoreNoNode(err)
 	}
-	switch c.session.owns(n.stat.EphemeralOwner) {
+	switch c.session.owns(before.stat.EphemeralOwner) {
 	case ownerEarlier: // outlived its session (ZOOKEEPER-2985): nobody acts for it
 		return Term{}, false, c.delete(ctx, controllerPath)
 	case ownerOther:
 		return Term{}, false, nil
 	}
 	term, found, err := c.ControllerEpoch(ctx)
-	if err != nil || !found || term.Epoch != epoch {
+	if err != nil || !found {
 		return Term{}, false, err
+	}
+	after, err := c.get(ctx, controllerPath)
+	if err != nil {
+		return Term{}, false, ignoreNoNode(err)
+	}
+	if after.stat.Czxid != before.stat.Czxid {
+		return Term{}, false, nil
 	}
 	return term, true, nil
 }

@@ -1,0 +1,152 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Broker is a broker as replicas are assigned to it.
+type Broker struct {
+	ID   int32
+	Rack string // empty: none
+}
+
+// ErrMixedRacks tells that some brokers have a rack and some have none, so that replicas
+// cannot be spread over racks.
+var ErrMixedRacks = errors.New("not all brokers have a rack: racks cannot be taken into account")
+
+// Placement says where to begin. The zero value is a place of its own; take RandomPlacement
+// for a new topic.
+type Placement struct {
+	Start          int // index of the first partition's first broker
+	Shift          int // between the first and the second replica
+	FirstPartition int // number of the first partition: those before it are there already
+}
+
+// RandomPlacement is what a new topic begins with, so that topics don't gather on the first brokers.
+func RandomPlacement(brokers int) Placement {
+	if brokers == 0 {
+		return Placement{}
+	}
+	return Placement{Start: rand.IntN(brokers), Shift: rand.IntN(brokers)}
+}
+
+// Assign spreads partitions over brokers, a first replica per broker in turn and the others
+// of a partition over the rest; with racks each replica on another rack as far as there are
+// enough (AdminUtils.assignReplicasToBrokers, 3.9). The result is by partition number.
+//
+// Errors: INVALID_PARTITIONS and INVALID_REPLICATION_FACTOR, or ErrMixedRacks.
+func Assign(brokers []Broker, partitions, replicationFactor int, at Placement) (map[int32][]int32, error) {
+	if partitions <= 0 {
+		return nil, fmt.Errorf("%d partitions, at least 1 needed: %w", partitions, kerr.InvalidPartitions)
+	}
+	if replicationFactor <= 0 {
+		return nil, fmt.Errorf("replication factor %d, at least 1 needed: %w", replicationFactor, kerr.InvalidReplicationFactor)
+	}
+	if replicationFactor > len(brokers) {
+		return nil, fmt.Errorf("replication factor %d with %d brokers: %w", replicationFactor, len(brokers), kerr.InvalidReplicationFactor)
+	}
+	s, err := newSpread(brokers)
+	if err != nil {
+		return nil, err
+	}
+	shift := max(at.Shift, 0)
+	assignment := make(map[int32][]int32, partitions)
+	for i := range partitions {
+		p := max(at.FirstPartition, 0) + i
+		if p > 0 && p%len(s.order) == 0 {
+			shift++
+		}
+		assignment[int32(p)] = s.replicas((p+at.Start)%len(s.order), shift, replicationFactor)
+	}
+	return assignment, nil
+}
+
+// PlacementFrom is where the partitions after the first ones of a topic go: counted from the
+// broker of partition 0's first replica, or the next one when that is gone.
+func PlacementFrom(brokers []Broker, firstReplica int32, partitions int) Placement {
+	ids := make([]int32, len(brokers))
+	for i, b := range brokers {
+		ids[i] = b.ID
+	}
+	slices.Sort(ids)
+	start := max(0, slices.IndexFunc(ids, func(id int32) bool { return id >= firstReplica }))
+	return Placement{Start: start, Shift: start, FirstPartition: partitions}
+}
+
+// spread is the order in which brokers get replicas.
+type spread struct {
+	order []Broker
+	racks int // 0: not taken into account
+}
+
+func newSpread(brokers []Broker) (spread, error) {
+	order := slices.Clone(brokers)
+	slices.SortFunc(order, func(a, b Broker) int { return int(a.ID) - int(b.ID) })
+	byRack := make(map[string][]Broker)
+	for _, b := range order {
+		byRack[b.Rack] = append(byRack[b.Rack], b)
+	}
+	_, some := byRack[""]
+	switch {
+	case some && len(byRack) == 1:
+		return spread{order: order}, nil
+	case some:
+		return spread{}, ErrMixedRacks
+	}
+	return spread{order: interleave(byRack, len(order)), racks: len(byRack)}, nil
+}
+
+// interleave takes a broker of each rack in turn, racks by name.
+func interleave(byRack map[string][]Broker, n int) []Broker {
+	racks := make([]string, 0, len(byRack))
+	for rack := range byRack {
+		racks = append(racks, rack)
+	}
+	slices.Sort(racks)
+	order := make([]Broker, 0, n)
+	for i := 0; len(order) < n; i++ {
+		for _, rack := range racks {
+			if i < len(byRack[rack]) {
+				order = append(order, byRack[rack][i])
+			}
+		}
+	}
+	return order
+}
+
+// replicas gives one partition's brokers: the one at first, then others at rising distances,
+// leaving out those whose rack, or which itself, has a replica while another has none.
+func (s spread) replicas(first, shift, n int) []int32 {
+	chosen := []int32{s.order[first].ID}
+	used := map[string]bool{s.order[first].Rack: true}
+	for k := 0; len(chosen) < n; k++ {
+		b := s.order[s.index(first, shift, k)]
+		rackTaken := s.racks > 0 && used[b.Rack] && len(used) < s.racks
+		brokerTaken := slices.Contains(chosen, b.ID)
+		if rackTaken || brokerTaken {
+			continue
+		}
+		chosen = append(chosen, b.ID)
+		used[b.Rack] = true
+	}
+	return chosen
+}
+
+// index is where the k-th candidate after the first replica is. Without racks the shift
+// moves all of them; with racks it counts in rounds over the racks, so that the rack of a
+// candidate does not depend on it.
+func (s spread) index(first, shift, k int) int {
+	n := len(s.order)
+	if n == 1 {
+		return first
+	}
+	if s.racks > 0 {
+		shift *= s.racks
+	}
+	return (first + 1 + (shift+k)%(n-1)) % n
+}

@@ -1,0 +1,101 @@
+package controller
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+func unracked(n int) []Broker {
+	brokers := make([]Broker, n)
+	for i := range brokers {
+		brokers[i].ID = int32(i)
+	}
+	return brokers
+}
+
+var racked = []Broker{{0, "r1"}, {1, "r3"}, {2, "r3"}, {3, "r2"}, {4, "r2"}, {5, "r1"}}
+
+// The expected tables were computed by Apache Kafka 3.9.2's AdminUtils with a fixed start.
+func TestAssign(t *testing.T) {
+	tests := []struct {
+		name       string
+		brokers    []Broker
+		partitions int
+		factor     int
+		want       map[int32][]int32 // only these are compared
+	}{
+		{"no racks", unracked(5), 10, 3, map[int32][]int32{
+			0: {0, 1, 2}, 1: {1, 2, 3}, 2: {2, 3, 4}, 3: {3, 4, 0}, 4: {4, 0, 1},
+			5: {0, 2, 3}, 6: {1, 3, 4}, 7: {2, 4, 0}, 8: {3, 0, 1}, 9: {4, 1, 2}}},
+		{"racks, three replicas", racked, 7, 3, map[int32][]int32{
+			0: {0, 3, 1}, 1: {3, 1, 5}, 2: {1, 5, 4}, 3: {5, 4, 2}, 4: {4, 2, 0}, 5: {2, 0, 3}, 6: {0, 4, 2}}},
+		{"racks, two replicas", racked, 13, 2, map[int32][]int32{
+			6: {0, 4}, 7: {3, 2}, 8: {1, 0}, 9: {5, 3}, 10: {4, 1}, 11: {2, 5}, 12: {0, 1}}},
+		{"more replicas than racks", racked, 1, 4, map[int32][]int32{0: {0, 3, 1, 5}}},
+		{"one broker", unracked(1), 2, 1, map[int32][]int32{0: {0}, 1: {0}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := Assign(test.brokers, test.partitions, test.factor, Placement{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != test.partitions {
+				t.Fatalf("%d partitions", len(got))
+			}
+			for p, want := range test.want {
+				if diff := cmp.Diff(want, got[p]); diff != "" {
+					t.Errorf("partition %d: %s", p, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestAssignRefuses(t *testing.T) {
+	tests := []struct {
+		name               string
+		brokers            []Broker
+		partitions, factor int
+		want               error
+	}{
+		{"no partitions", unracked(1), 0, 1, kerr.InvalidPartitions},
+		{"no replicas", unracked(1), 1, 0, kerr.InvalidReplicationFactor},
+		{"too many replicas", unracked(2), 1, 3, kerr.InvalidReplicationFactor},
+		{"racks on some brokers only", []Broker{{0, "a"}, {1, ""}}, 1, 1, ErrMixedRacks},
+	}
+	for _, test := range tests {
+		if _, err := Assign(test.brokers, test.partitions, test.factor, Placement{}); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+func TestProtocolFor(t *testing.T) {
+	tests := []struct {
+		version string
+		want    Protocol
+	}{
+		{"", Protocol{7, 8, 4, true, true, true, 2, true}},
+		{"3.9-IV0", Protocol{7, 8, 4, true, true, true, 2, true}},
+		{"2.6", Protocol{4, 6, 3, false, false, false, 1, false}},
+		{"2.7-IV1", Protocol{4, 6, 3, false, false, true, 1, false}},
+		{"2.4-IV0", Protocol{3, 5, 1, false, false, false, 1, false}},
+		{"2.8-IV0", Protocol{4, 6, 3, true, true, true, 1, false}},
+		{"2.8", Protocol{5, 7, 3, true, true, true, 1, false}},
+		{"0.10.0-IV0", Protocol{0, 1, 0, false, false, false, 1, false}},
+		{"0.10.2", Protocol{0, 3, 0, false, false, false, 1, false}},
+	}
+	for _, test := range tests {
+		got, err := ProtocolFor(test.version)
+		if err != nil {
+			t.Errorf("%s: %v", test.version, err)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: %s", test.version, diff)
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"barnabas/internal/logx"
+	"barnabas/zkcoord"
+)
+
+// Config is what a controller needs to know of its broker.
+type Config struct {
+	BrokerID int32
+	// Listener is the one on which brokers speak to each other, and where LeaderAndIsr
+	// requests say the leaders are (inter.broker.listener.name).
+	Listener string
+	Protocol Protocol
+	// UncleanDefault gives unclean.leader.election.enable of the broker, which topics may
+	// override. It may be called from the controller's goroutine at any time. nil: false.
+	UncleanDefault     func() bool
+	DeleteTopicEnable  bool          // delete.topic.enable
+	AutoRebalance      bool          // auto.leader.rebalance.enable
+	RebalanceInterval  time.Duration // leader.imbalance.check.interval.seconds. 0: 300 s
+	RebalanceThreshold int           // leader.imbalance.per.broker.percentage
+	// Reregister registers the broker again. It is called after a ZooKeeper session expired,
+	// with the new one, and before the broker races for the controller's office again.
+	Reregister func(ctx context.Context) error
+}
+
+const (
+	defaultRebalanceInterval = 300 * time.Second
+	firstRebalance           = 5 * time.Second // after the election
+	retryBackoff             = time.Second     // after an unexpected failure
+)
+
+// Controller takes part in the race for the controller's office, and holds it while it is
+// the winner. Methods other than Run are safe for concurrent use.
+type Controller struct {
+	cfg    Config
+	store  Store
+	sender Sender
+	log    *logrus.Entry
+	queue  eventQueue
+	ended  chan struct{} // closed when Run has ended
+
+	controller atomic.Int32 // broker id, or zkcoord.NoController
+	active     atomic.Bool
+
+	office *office // the loop's; nil when another broker is the controller
+}
+
+// New makes a controller; Run makes it work.
+func New(cfg Config, store Store, sender Sender, log *logrus.Entry) *Controller {
+	if cfg.UncleanDefault == nil {
+		cfg.UncleanDefault = func() bool { return false }
+	}
+	if cfg.RebalanceInterval <= 0 {
+		cfg.RebalanceInterval = defaultRebalanceInterval
+	}
+	c := &Controller{
+		cfg:    cfg,
+		store:  store,
+		sender: sender,
+		log:    log.WithField(logx.Broker, cfg.BrokerID),
+		ended:  make(chan struct{}),
+	}
+	c.queue.wake = make(chan struct{}, 1)
+	c.controller.Store(zkcoord.NoController)
+	return c
+}
+
+// Active tells whether this broker is the controller and has taken over.
+func (c *Controller) Active() bool { return c.active.Load() }
+
+// ControllerID gives the controller's broker id as far as this broker knows, or
+// zkcoord.NoController.
+func (c *Controller) ControllerID() int32 { return c.controller.Load() }
+
+// Run races for the office, and works in it, until ctx is done. It is called once, and with
+// a broker that is registered. The office ends with the ZooKeeper session, not with Run:
+// who closes the session gives up registration and office at once.
+func (c *Controller) Run(ctx context.Context) error {
+	defer close(c.ended)
+	defer c.leave()
+	defer c.store.OnChange(c.onChange)()
+	defer c.store.OnSession(c.onSession)()
+	c.post("start", c.race)
+	for {
+		e, err := c.queue.next(ctx)
+		if err != nil {
+			return err
+		}
+		c.handle(ctx, e)
+	}
+}
+
+// event is something for the loop to do.
+type event struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// eventQueue is the loop's: unbounded, first in, first out.
+type eventQueue struct {
+	wake chan struct{}
+	mu   struct {
+		sync.Mutex
+		events []event
+	}
+}
+
+func (q *eventQueue) put(e event) {
+	q.mu.Lock()
+	q.mu.events = append(q.mu.events, e)
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *eventQueue) take() (event, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.mu.events) == 0 {
+		return event{}, false
+	}
+	e := q.mu.events[0]
+	q.mu.events[0] = event{}
+	q.mu.events = q.mu.events[1:]
+	return e, true
+}
+
+func (q *eventQueue) next(ctx context.Context) (event, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return event{}, context.Cause(ctx)
+		}
+		if e, ok := q.take(); ok {
+			return e, nil
+		}
+		select {
+		case <-q.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (c *Controller) post(name string, run func(ctx context.Context) error) {
+	c.queue.put(event{name, run})
+}
+
+// inOffice posts something to do if o is still in office when its turn comes.
+func (c *Controller) inOffice(o *office, name string, run func(ctx context.Context) error) {
+	c.post(name, func(ctx context.Context) error {
+		if c.office != o {
+			return nil
+		}
+		return run(ctx)
+	})
+}
+
+// handle runs an event. What fails leaves an office that may not know the cluster any more:
+// it is given up, and the next one, of whoever, reads everything anew.
+func (c *Controller) handle(ctx context.Context, e event) {
+	err := e.run(ctx)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	o := c.office
+	c.leave()
+	log := c.log.WithError(err).WithField(logx.Value, e.name)
+	if errors.Is(err, zkcoord.ErrDeposed) {
+		log.Info("another controller was elected")
+		c.post("elect", c.race)
+		return
+	}
+	log.Error("controller event failed")
+	if o != nil && c.store.Resign(ctx, o.term) == nil {
+		c.post("elect", c.race)
+		return
+	}
+	time.AfterFunc(retryBackoff, func() { c.post("elect", c.race) })
+}
+
+// leave ends the office, without a word to ZooKeeper.
+func (c *Controller) leave() {
+	c.active.Store(false)
+	if c.office != nil {
+		c.office.close()
+		c.office = nil
+		c.log.Info("no longer the controller")
+	}
+}
+
+func (c *Controller) onSession(e zkcoord.SessionEvent) {
+	switch e {
+	case zkcoord.SessionExpired:
+		c.post("session expired", func(context.Context) error {
+			c.leave()
+			c.controller.Store(zkcoord.NoController)
+			return nil
+		})
+	case zkcoord.SessionReestablished:
+		c.post("new session", c.comeBack)
+	}
+}
+
+// comeBack registers the broker with a new session and races.
+func (c *Controller) comeBack(ctx context.Context) error {
+	c.leave()
+	if c.cfg.Reregister != nil {
+		if err := c.cfg.Reregister(ctx); err != nil {
+			c.log.WithError(err).Error("broker could not be registered again")
+			time.AfterFunc(retryBackoff, func() { c.post("new session", c.comeBack) })
+			return nil
+		}
+	}
+	return c.race(ctx)
+}
+
+// race looks who the controller is, and becomes it when there is none.
+func (c *Controller) race(ctx context.Context) error {
+	id, err := c.store.WatchController(ctx)
+	if err != nil {
+		return err
+	}
+	c.controller.Store(id)
+	if c.office != nil && id == c.cfg.BrokerID {
+		return nil
+	}
+	c.leave()
+	if id != zkcoord.NoController && id != c.cfg.BrokerID {
+		return nil
+	}
+	// The node may name us though we are not in office: the election was won, and its
+	// answer lost. Elect finds that out.
+	term, won, err := c.store.Elect(ctx, c.cfg.BrokerID)
+	if err != nil {
+		return err
+	}
+	if !won {
+		if id, err = c.store.WatchController(ctx); err != nil {
+			return err
+		}
+		c.controller.Store(id)
+		if id == zkcoord.NoController { // gone again: its watch may have fired before it was set
+			c.post("elect", c.race)
+		}
+		return nil
+	}
+	if _, err := c.store.WatchController(ctx); err != nil {
+		return err
+	}
+	c.controller.Store(c.cfg.BrokerID)
+	c.log.WithField(logx.ControllerEpoch, term.Epoch).Info("elected as controller")
+	c.office = newOffice(c, term)
+	if err := c.office.takeOver(ctx); err != nil {
+		return err
+	}
+	c.active.Store(true)
+	return nil
+}
+
+// onChange translates what a watch brings into an event of the office.
+func (c *Controller) onChange(change zkcoord.Change) {
+	if change.Kind == zkcoord.ControllerChanged {
+		c.post("controller changed", c.race)
+		return
+	}
+	var name string
+	var run func(o *office, ctx context.Context) error
+	switch change.Kind {
+	case zkcoord.BrokersChanged, zkcoord.BrokerChanged:
+		name, run = "brokers changed", (*office).brokersChanged
+	case zkcoord.TopicsChanged:
+		name, run = "topics changed", (*office).topicsChanged
+	case zkcoord.TopicChanged:
+		name, run = "topic changed", func(o *office, ctx context.Context) error { return o.topicChanged(ctx, change.Topic) }
+	case zkcoord.TopicDeletionsChanged:
+		name, run = "topic deletions changed", (*office).deletionsAsked
+	case zkcoord.ReassignmentsChanged:
+		name, run = "reassignments asked", (*office).reassignmentsAsked
+	case zkcoord.PreferredElectionChanged:
+		name, run = "preferred elections asked", (*office).preferredElectionAsked
+	case zkcoord.ISRNotificationsChanged:
+		name, run = "ISRs changed", (*office).isrsNotified
+	case zkcoord.LogDirEventsChanged:
+		name, run = "log directory failed", (*office).logDirEvents
+	default:
+		return
+	}
+	c.post(name, func(ctx context.Context) error {
+		if c.office == nil {
+			return nil
+		}
+		return run(c.office, ctx)
+	})
+}

@@ -1,0 +1,282 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"barnabas/internal/logx"
+	"barnabas/zkcoord"
+)
+
+// deletion is how far the deletion of a topic is.
+type deletion struct {
+	begun    bool
+	held     bool // until a broker comes back or a reassignment ends
+	replicas map[replica]replicaDeletion
+}
+
+type replica struct {
+	partition int32
+	broker    int32
+}
+
+// replicaDeletion is how far the deletion of a replica is; the zero value is: not asked.
+type replicaDeletion int
+
+const (
+	deletionAsked  replicaDeletion = iota + 1 // StopReplica is under way
+	deletionDone                              // the broker said so
+	deletionFailed                            // its broker is down or could not
+)
+
+func (d *deletion) any(s replicaDeletion) bool {
+	for _, is := range d.replicas {
+		if is == s {
+			return true
+		}
+	}
+	return false
+}
+
+// deletionStep is what a topic's deletion needs next.
+type deletionStep int
+
+const (
+	waitDeletion deletionStep = iota
+	askReplicas               // tell the brokers to delete (again)
+	finishDeletion
+)
+
+// nextStep decides what to do about a topic that is to be deleted. moving tells whether one
+// of its partitions is being reassigned.
+func (t *topic) nextStep() deletionStep {
+	d := t.deletion
+	switch {
+	case d.begun && t.allDeleted():
+		return finishDeletion
+	case d.held || d.any(deletionAsked):
+		return waitDeletion
+	case !d.begun || !t.allAsked():
+		return askReplicas
+	}
+	return waitDeletion
+}
+
+func (t *topic) allDeleted() bool {
+	for n, p := range t.partitions {
+		for _, id := range p.replicas {
+			if t.deletion.replicas[replica{n, id}] != deletionDone {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// allAsked tells whether no replica is left to be asked.
+func (t *topic) allAsked() bool {
+	for n, p := range t.partitions {
+		for _, id := range p.replicas {
+			if s := t.deletion.replicas[replica{n, id}]; s != deletionAsked && s != deletionDone {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// readDeletions reads which topics are to be deleted, and watches for more. With
+// delete.topic.enable=false the requests are dropped.
+func (o *office) readDeletions(ctx context.Context) error {
+	names, err := o.store.WatchTopicDeletions(ctx)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		t := o.m.topics[name]
+		if t == nil || !o.c.cfg.DeleteTopicEnable {
+			if err := o.store.WithdrawTopicDeletion(ctx, o.term, name); err != nil {
+				return err
+			}
+			continue
+		}
+		if t.deletion == nil {
+			o.log.WithField(logx.Topic, name).Info("topic is to be deleted")
+			t.deletion = &deletion{replicas: make(map[replica]replicaDeletion), held: o.moving(t)}
+		}
+	}
+	return nil
+}
+
+// moving tells whether a partition of the topic is being reassigned.
+func (o *office) moving(t *topic) bool {
+	for n := range t.partitions {
+		if _, ok := o.m.reassigning[topicPartition{Topic: t.name, Partition: n}]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *office) deletionsAsked(ctx context.Context) error {
+	if err := o.readDeletions(ctx); err != nil {
+		return err
+	}
+	return o.resumeDeletions(ctx)
+}
+
+// releaseDeletions lets held deletions go on.
+func (o *office) releaseDeletions(which func(*topic) bool) {
+	for _, t := range o.m.topics {
+		if t.deletion != nil && which(t) {
+			t.deletion.held = o.moving(t)
+		}
+	}
+}
+
+// resumeDeletions does what there is to do for topics that are to be deleted.
+func (o *office) resumeDeletions(ctx context.Context) error {
+	var ask []*topic
+	for _, t := range o.deletedTopics() {
+		switch t.nextStep() {
+		case askReplicas:
+			ask = append(ask, t)
+		case finishDeletion:
+			if err := o.finishDeletion(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+	if len(ask) == 0 {
+		return nil
+	}
+	return o.askToDelete(ctx, ask)
+}
+
+func (o *office) deletedTopics() []*topic {
+	var topics []*topic
+	for _, t := range o.m.topics {
+		if t.deletion != nil {
+			topics = append(topics, t)
+		}
+	}
+	slices.SortFunc(topics, byTopic)
+	return topics
+}
+
+// askToDelete tells everybody that the topics are on their way out, takes their replicas out
+// of service and tells the brokers to delete them. Replicas on brokers that are down hold
+// the deletion.
+func (o *office) askToDelete(ctx context.Context, topics []*topic) error {
+	alive := make(map[int32][]topicPartition)
+	for _, t := range topics {
+		t.deletion.begun = true
+		for n, p := range t.partitions {
+			tp := topicPartition{Topic: t.name, Partition: n}
+			o.b.update(o.m.brokerIDs(), tp)
+			for _, id := range p.replicas {
+				key := replica{n, id}
+				switch {
+				case t.deletion.replicas[key] == deletionDone:
+				case !o.m.serving(id, tp):
+					t.deletion.replicas[key] = deletionFailed
+					t.deletion.held = true
+				default:
+					alive[id] = append(alive[id], tp)
+				}
+			}
+		}
+	}
+	o.flush()
+	for _, id := range sortedKeys(alive) {
+		slices.SortFunc(alive[id], topicPartition.Compare)
+		for _, tp := range alive[id] {
+			o.b.stopReplica(id, tp, false)
+		}
+		withState := slices.DeleteFunc(slices.Clone(alive[id]), func(tp topicPartition) bool { return o.m.partition(tp).state == nil })
+		if _, err := o.elect(ctx, withState, dropReplica(id)); err != nil {
+			return err
+		}
+	}
+	o.flush()
+	for id, partitions := range alive {
+		for _, tp := range partitions {
+			o.m.topics[tp.Topic].deletion.replicas[replica{tp.Partition, id}] = deletionAsked
+			o.b.stopReplica(id, tp, true)
+		}
+	}
+	o.flush()
+	return nil
+}
+
+// stopAnswered notes which replicas a broker has deleted.
+func (o *office) stopAnswered(ctx context.Context, b *broker, req *kmsg.StopReplicaRequest, resp *kmsg.StopReplicaResponse) error {
+	asked := make(map[topicPartition]struct{})
+	for _, t := range req.Topics {
+		if req.Version < 3 && req.DeletePartitions {
+			for _, p := range t.Partitions {
+				asked[topicPartition{Topic: t.Topic, Partition: p}] = struct{}{}
+			}
+		}
+		for _, p := range t.PartitionStates {
+			if p.Delete {
+				asked[topicPartition{Topic: t.Topic, Partition: p.Partition}] = struct{}{}
+			}
+		}
+	}
+	answered := make(map[topicPartition]int16)
+	for _, p := range resp.Partitions {
+		answered[topicPartition{Topic: p.Topic, Partition: p.Partition}] = p.ErrorCode
+	}
+	concerned := false
+	for tp := range asked {
+		t := o.m.topics[tp.Topic]
+		key := replica{tp.Partition, b.info.ID}
+		if t == nil || t.deletion == nil || t.deletion.replicas[key] != deletionAsked {
+			continue
+		}
+		concerned = true
+		code, ok := answered[tp]
+		if resp.ErrorCode != 0 || !ok || code != 0 {
+			o.log.WithError(errors.Join(kerr.ErrorForCode(resp.ErrorCode), kerr.ErrorForCode(code))).
+				WithField(logx.Broker, b.info.ID).WithField(logx.Topic, tp.Topic).Warn("broker could not delete a replica")
+			o.failDeletion(tp, b.info.ID)
+			continue
+		}
+		t.deletion.replicas[key] = deletionDone
+	}
+	if !concerned {
+		return nil
+	}
+	return o.resumeDeletions(ctx)
+}
+
+// failDeletion notes that a replica cannot be deleted now.
+func (o *office) failDeletion(tp topicPartition, broker int32) {
+	d := o.m.topics[tp.Topic].deletion
+	if d.replicas[replica{tp.Partition, broker}] == deletionAsked {
+		d.replicas[replica{tp.Partition, broker}] = deletionFailed
+		d.held = true
+	}
+}
+
+func (o *office) finishDeletion(ctx context.Context, t *topic) error {
+	if err := o.store.DeleteTopic(ctx, o.term, t.name); err != nil {
+		return err
+	}
+	o.m.removeTopic(t.name)
+	o.log.WithField(logx.Topic, t.name).Info("topic deleted")
+	return nil
+}
+
+func ignoreNoTopic(err error) error {
+	if errors.Is(err, zkcoord.ErrNoTopic) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,134 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"barnabas/zkcoord"
+)
+
+// The election types of ElectLeaders.
+const (
+	preferredElection = 0
+	uncleanElection   = 1
+)
+
+// ElectLeaders elects leaders as a tool asks, for all partitions or for the asked ones, and
+// answers when the elections are written. That the brokers know, the metadata tells.
+// For all partitions it leaves those out that need no election.
+func (c *Controller) ElectLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
+	resp, ok := ask(ctx, c, "elect leaders", func(ctx context.Context, o *office) (*kmsg.ElectLeadersResponse, error) {
+		return o.electLeaders(ctx, req)
+	})
+	if ok {
+		return resp
+	}
+	resp = req.ResponseKind().(*kmsg.ElectLeadersResponse)
+	for _, t := range req.Topics {
+		out := kmsg.NewElectLeadersResponseTopic()
+		out.Topic = t.Topic
+		for _, p := range t.Partitions {
+			out.Partitions = append(out.Partitions, electionAnswer(p, kerr.NotController))
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp
+}
+
+func electionAnswer(partition int32, err error) kmsg.ElectLeadersResponseTopicPartition {
+	out := kmsg.NewElectLeadersResponseTopicPartition()
+	out.Partition = partition
+	explain(err, &out.ErrorCode, &out.ErrorMessage)
+	return out
+}
+
+func (o *office) electLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest) (*kmsg.ElectLeadersResponse, error) {
+	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
+	unclean := req.Version >= 1 && req.ElectionType == uncleanElection
+	if req.Version >= 1 && req.ElectionType != preferredElection && !unclean {
+		resp.ErrorCode = kerr.InvalidRequest.Code
+		return resp, nil
+	}
+	asked, all := o.electionsAsked(req)
+	verdicts := make(map[topicPartition]error, len(asked))
+	var due []topicPartition
+	for _, tp := range asked {
+		if err := o.m.electionDue(tp, unclean); err != nil {
+			verdicts[tp] = err
+			continue
+		}
+		due = append(due, tp)
+	}
+	failed, err := o.electNow(ctx, due, unclean)
+	if err != nil {
+		return nil, err
+	}
+	o.flush()
+	for _, tp := range due {
+		verdicts[tp] = nil
+		if err := failed[tp]; err != nil && unclean {
+			verdicts[tp] = fmt.Errorf("%w: %w", err, kerr.EligibleLeadersNotAvailable)
+		} else if err != nil {
+			verdicts[tp] = fmt.Errorf("%w: %w", err, kerr.PreferredLeaderNotAvailable)
+		}
+	}
+	for _, tp := range asked {
+		if all && coded(verdicts[tp]) == kerr.ElectionNotNeeded {
+			continue
+		}
+		if n := len(resp.Topics); n == 0 || resp.Topics[n-1].Topic != tp.Topic {
+			t := kmsg.NewElectLeadersResponseTopic()
+			t.Topic = tp.Topic
+			resp.Topics = append(resp.Topics, t)
+		}
+		t := &resp.Topics[len(resp.Topics)-1]
+		t.Partitions = append(t.Partitions, electionAnswer(tp.Partition, verdicts[tp]))
+	}
+	return resp, nil
+}
+
+func (o *office) electNow(ctx context.Context, partitions []topicPartition, unclean bool) (map[topicPartition]error, error) {
+	if unclean {
+		return o.electOffline(ctx, partitions, true)
+	}
+	return o.elect(ctx, partitions, electPreferred)
+}
+
+func (o *office) electionsAsked(req *kmsg.ElectLeadersRequest) (asked []topicPartition, all bool) {
+	if req.Topics == nil {
+		return o.m.partitions(func(topicPartition, *partition) bool { return true }), true
+	}
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			asked = append(asked, topicPartition{Topic: t.Topic, Partition: p})
+		}
+	}
+	return asked, false
+}
+
+// electionDue tells why there is nothing to elect.
+func (m *model) electionDue(tp topicPartition, unclean bool) error {
+	p := m.partition(tp)
+	switch {
+	case p == nil:
+		return errPartitionUnknown
+	case m.deleting(tp):
+		return fmt.Errorf("the topic is being deleted: %w", kerr.InvalidTopicException)
+	case p.state == nil:
+		return nil // and the election will say why not
+	}
+	if unclean {
+		_, live := m.liveEpoch(p.state.Leader)
+		if p.state.Leader != zkcoord.NoLeader && live {
+			return kerr.ElectionNotNeeded
+		}
+		return nil
+	}
+	if preferred, err := firstReplica(tp, p); err == nil && preferred == p.state.Leader {
+		return kerr.ElectionNotNeeded
+	}
+	return nil
+}

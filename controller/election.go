@@ -1,0 +1,137 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"barnabas/zkcoord"
+)
+
+// outcome is what an election decides.
+type outcome struct {
+	leader     int32
+	isr        []int32
+	recovering bool    // the new leader was out of sync
+	tell       []int32 // who gets a LeaderAndIsr request
+}
+
+var (
+	// errNobody tells that no replica may lead.
+	errNobody = errors.New("no eligible leader")
+	// errUnchanged tells that nothing needs to be written.
+	errUnchanged = errors.New("nothing to change")
+)
+
+// rule decides about a partition that has a state. It is pure: model and partition in, decision out.
+type rule func(m *model, tp topicPartition, p *partition) (outcome, error)
+
+// electOffline finds a leader for a partition whose leader is gone: the first assigned
+// replica that is online and in sync, or with unclean any that is online. The ISR loses
+// those that are offline (Election.leaderForOffline, 3.9).
+func electOffline(unclean func(topic string) bool, markRecovery bool) rule {
+	return func(m *model, tp topicPartition, p *partition) (outcome, error) {
+		live := m.onlineReplicas(tp, p)
+		for _, id := range live {
+			if slices.Contains(p.state.ISR, id) {
+				isr := filter(p.state.ISR, func(id int32) bool { return m.online(id, tp) })
+				return outcome{leader: id, isr: isr, recovering: p.state.Recovering, tell: live}, nil
+			}
+		}
+		if len(live) == 0 || !unclean(tp.Topic) {
+			return outcome{}, fmt.Errorf("%w for %v: in sync are %v, online %v of %v", errNobody, tp, p.state.ISR, live, p.replicas)
+		}
+		return outcome{leader: live[0], isr: live[:1:1], recovering: markRecovery || p.state.Recovering, tell: live}, nil
+	}
+}
+
+// electPreferred makes the first assigned replica the leader if it is online and in sync.
+func electPreferred(m *model, tp topicPartition, p *partition) (outcome, error) {
+	preferred, err := firstReplica(tp, p)
+	if err != nil {
+		return outcome{}, err
+	}
+	if !m.online(preferred, tp) || !slices.Contains(p.state.ISR, preferred) {
+		return outcome{}, fmt.Errorf("%w for %v: the preferred replica %d is not in sync %v or offline", errNobody, tp, preferred, p.state.ISR)
+	}
+	return outcome{leader: preferred, isr: p.state.ISR, recovering: p.state.Recovering, tell: p.replicas}, nil
+}
+
+// firstReplica is the preferred leader. Apache Kafka accepts a partition without replicas
+// and stumbles over it later; we don't stumble.
+func firstReplica(tp topicPartition, p *partition) (int32, error) {
+	if len(p.replicas) == 0 {
+		return zkcoord.NoLeader, fmt.Errorf("%w for %v: it has no replicas", errNobody, tp)
+	}
+	return p.replicas[0], nil
+}
+
+// electReassigned makes the first of a reassignment's target replicas that is online and in
+// sync the leader.
+func electReassigned(m *model, tp topicPartition, p *partition) (outcome, error) {
+	target := p.target()
+	for _, id := range target {
+		if m.online(id, tp) && slices.Contains(p.state.ISR, id) {
+			return outcome{leader: id, isr: p.state.ISR, recovering: p.state.Recovering, tell: target}, nil
+		}
+	}
+	return outcome{}, fmt.Errorf("%w for %v: none of the target %v is in sync %v and online", errNobody, tp, target, p.state.ISR)
+}
+
+// electForShutdown moves the leadership off brokers that shut down, and takes them out of the ISR.
+func electForShutdown(m *model, tp topicPartition, p *partition) (outcome, error) {
+	tell := filter(p.replicas, func(id int32) bool { return m.serving(id, tp) })
+	for _, id := range tell {
+		if slices.Contains(p.state.ISR, id) && m.online(id, tp) {
+			isr := filter(p.state.ISR, func(id int32) bool { b := m.brokers[id]; return b == nil || !b.shuttingDown })
+			return outcome{leader: id, isr: isr, recovering: p.state.Recovering, tell: tell}, nil
+		}
+	}
+	return outcome{}, fmt.Errorf("%w for %v: no other replica of %v is in sync %v and online", errNobody, tp, p.replicas, p.state.ISR)
+}
+
+// dropReplica takes a replica out of the ISR and of the lead. The last in-sync replica stays
+// in the ISR: only it has all records (ReplicaStateMachine.doRemoveReplicasFromIsr, 3.9).
+func dropReplica(id int32) rule {
+	return func(_ *model, _ topicPartition, p *partition) (outcome, error) {
+		if !slices.Contains(p.state.ISR, id) && p.state.Leader != id {
+			return outcome{}, errUnchanged
+		}
+		o := outcome{leader: p.state.Leader, isr: p.state.ISR, recovering: p.state.Recovering, tell: without(p.replicas, []int32{id})}
+		if o.leader == id {
+			o.leader = zkcoord.NoLeader
+		}
+		if len(o.isr) > 1 {
+			o.isr = without(o.isr, []int32{id})
+		}
+		return o, nil
+	}
+}
+
+// keepLeader writes nothing new but the next leader epoch, and tells the given replicas.
+func keepLeader(tell []int32) rule {
+	return func(_ *model, _ topicPartition, p *partition) (outcome, error) {
+		return outcome{leader: p.state.Leader, isr: p.state.ISR, recovering: p.state.Recovering, tell: tell}, nil
+	}
+}
+
+// firstState is a new partition's state: all online replicas are in sync, the first leads.
+func firstState(m *model, tp topicPartition, p *partition) (outcome, error) {
+	live := m.onlineReplicas(tp, p)
+	if len(live) == 0 {
+		return outcome{}, fmt.Errorf("%w for %v: none of its replicas %v is online", errNobody, tp, p.replicas)
+	}
+	return outcome{leader: live[0], isr: live, tell: live}, nil
+}
+
+// next is the state that an outcome leads to; written over the present one.
+func (o outcome) next(present zkcoord.PartitionState, controllerEpoch int32) zkcoord.PartitionState {
+	return zkcoord.PartitionState{
+		Leader:          o.leader,
+		LeaderEpoch:     present.LeaderEpoch + 1,
+		ISR:             o.isr,
+		ControllerEpoch: controllerEpoch,
+		Recovering:      o.recovering,
+		PartitionEpoch:  present.PartitionEpoch,
+	}
+}

@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"barnabas/internal/logx"
+	"barnabas/zkcoord"
+)
+
+// sendBackoff is the pause before a request that failed is sent again.
+const sendBackoff = 100 * time.Millisecond
+
+// link sends requests to one broker, one after the other in their order, each until it is
+// answered. It ends when the broker is gone.
+type link struct {
+	sender Sender
+	log    *logrus.Entry
+	answer func(req kmsg.Request, resp kmsg.Response) // called on the link's goroutine
+	wake   chan struct{}
+	cancel context.CancelFunc
+	done   chan struct{}
+	mu     struct {
+		sync.Mutex
+		to    zkcoord.BrokerInfo
+		queue []kmsg.Request
+	}
+}
+
+func newLink(ctx context.Context, sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) *link {
+	ctx, cancel := context.WithCancel(ctx)
+	l := &link{
+		sender: sender,
+		log:    log.WithField(logx.Broker, to.ID),
+		answer: answer,
+		wake:   make(chan struct{}, 1),
+		cancel: cancel,
+		done:   make(chan struct{}),
+	}
+	l.mu.to = to
+	go l.run(ctx)
+	return l
+}
+
+// send queues a request.
+func (l *link) send(req kmsg.Request) {
+	l.mu.Lock()
+	l.mu.queue = append(l.mu.queue, req)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// move tells the link the broker's new addresses.
+func (l *link) move(to zkcoord.BrokerInfo) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.to = to
+}
+
+// close drops what is queued and waits for the goroutine.
+func (l *link) close() {
+	l.cancel()
+	<-l.done
+}
+
+func (l *link) run(ctx context.Context) {
+	defer close(l.done)
+	for {
+		req := l.next()
+		if req == nil {
+			select {
+			case <-l.wake:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		resp, err := l.deliver(ctx, req)
+		if err != nil {
+			return
+		}
+		l.answer(req, resp)
+	}
+}
+
+func (l *link) next() kmsg.Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.mu.queue) == 0 {
+		return nil
+	}
+	req := l.mu.queue[0]
+	l.mu.queue[0] = nil
+	l.mu.queue = l.mu.queue[1:]
+	return req
+}
+
+func (l *link) address() zkcoord.BrokerInfo {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.to
+}
+
+// deliver sends until there is an answer; the error is the context's.
+func (l *link) deliver(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	warned := false
+	for {
+		resp, err := l.sender.Send(ctx, l.address(), req)
+		if err == nil || ctx.Err() != nil {
+			return resp, ctx.Err()
+		}
+		if !warned { // once: the broker may be away for as long as its session lasts
+			warned = true
+			l.log.WithError(err).WithField(logx.API, kmsg.NameForKey(req.Key())).Warn("request to broker failed, trying again")
+		}
+		select {
+		case <-time.After(sendBackoff):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package controller
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"barnabas/zkcoord"
+)
+
+type topicPartition = zkcoord.TopicPartition
+
+// model is the controller's picture of the cluster: what ZooKeeper says, and how far its
+// own undertakings are. Only the loop touches it.
+type model struct {
+	brokers     map[int32]*broker // registered ones
+	topics      map[string]*topic
+	names       map[zkcoord.ID]string
+	reassigning map[topicPartition]struct{}
+}
+
+// broker is a registered broker.
+type broker struct {
+	info         zkcoord.BrokerInfo
+	shuttingDown bool
+	offline      map[topicPartition]struct{} // replicas in its failed log directories
+}
+
+type topic struct {
+	name       string
+	id         zkcoord.ID
+	partitions map[int32]*partition
+	deletion   *deletion // nil: it stays
+}
+
+type partition struct {
+	assignment
+	state *zkcoord.PartitionState // nil: it has not come to life yet
+}
+
+// assignment is where a partition's replicas are, and in a reassignment what changes.
+type assignment struct {
+	replicas []int32 // the preferred leader first; the target's, then those to be removed
+	adding   []int32
+	removing []int32
+}
+
+func newModel() *model {
+	return &model{
+		brokers:     make(map[int32]*broker),
+		topics:      make(map[string]*topic),
+		names:       make(map[zkcoord.ID]string),
+		reassigning: make(map[topicPartition]struct{}),
+	}
+}
+
+// addTopic enters a topic, or what is new in it, and gives its new partitions in order.
+func (m *model) addTopic(info zkcoord.TopicInfo) (added []topicPartition) {
+	t := m.topics[info.Name]
+	if t == nil {
+		t = &topic{name: info.Name, partitions: make(map[int32]*partition, len(info.Partitions))}
+		m.topics[info.Name] = t
+	}
+	if info.ID != (zkcoord.ID{}) {
+		t.id = info.ID
+		m.names[info.ID] = info.Name
+	}
+	for _, p := range slices.Sorted(maps.Keys(info.Partitions)) {
+		if _, known := t.partitions[p]; known {
+			continue
+		}
+		tp := topicPartition{Topic: info.Name, Partition: p}
+		a := assignment{info.Partitions[p], info.Adding[p], info.Removing[p]}
+		t.partitions[p] = &partition{assignment: a}
+		if a.moving() {
+			m.reassigning[tp] = struct{}{}
+		}
+		added = append(added, tp)
+	}
+	return added
+}
+
+func (m *model) removeTopic(name string) {
+	t := m.topics[name]
+	if t == nil {
+		return
+	}
+	for p := range t.partitions {
+		tp := topicPartition{Topic: name, Partition: p}
+		delete(m.reassigning, tp)
+		for _, b := range m.brokers {
+			delete(b.offline, tp)
+		}
+	}
+	if m.names[t.id] == name {
+		delete(m.names, t.id)
+	}
+	delete(m.topics, name)
+}
+
+// topicInfo is a topic as it is written.
+func (t *topic) topicInfo() zkcoord.TopicInfo {
+	info := zkcoord.TopicInfo{
+		Name:       t.name,
+		ID:         t.id,
+		Partitions: make(map[int32][]int32, len(t.partitions)),
+		Adding:     map[int32][]int32{},
+		Removing:   map[int32][]int32{},
+	}
+	for n, p := range t.partitions {
+		info.Partitions[n] = p.replicas
+		if len(p.adding) > 0 {
+			info.Adding[n] = p.adding
+		}
+		if len(p.removing) > 0 {
+			info.Removing[n] = p.removing
+		}
+	}
+	return info
+}
+
+// partition gives a partition, or nil.
+func (m *model) partition(tp topicPartition) *partition {
+	if t := m.topics[tp.Topic]; t != nil {
+		return t.partitions[tp.Partition]
+	}
+	return nil
+}
+
+// deleting tells whether the partition's topic is to be deleted.
+func (m *model) deleting(tp topicPartition) bool {
+	t := m.topics[tp.Topic]
+	return t != nil && t.deletion != nil
+}
+
+// online tells whether a replica can serve, and will go on to.
+func (m *model) online(id int32, tp topicPartition) bool {
+	b := m.brokers[id]
+	return b != nil && !b.shuttingDown && b.has(tp)
+}
+
+// serving is online, with brokers that are shutting down counted in.
+func (m *model) serving(id int32, tp topicPartition) bool {
+	b := m.brokers[id]
+	return b != nil && b.has(tp)
+}
+
+func (b *broker) has(tp topicPartition) bool {
+	_, offline := b.offline[tp]
+	return !offline
+}
+
+func (m *model) onlineReplicas(tp topicPartition, p *partition) []int32 {
+	return filter(p.replicas, func(id int32) bool { return m.online(id, tp) })
+}
+
+// leaderless tells whether a partition has no leader that can serve.
+func (m *model) leaderless(tp topicPartition, p *partition) bool {
+	return p.state == nil || !m.online(p.state.Leader, tp)
+}
+
+// partitions lists the partitions that satisfy the condition, in order.
+func (m *model) partitions(want func(topicPartition, *partition) bool) []topicPartition {
+	var found []topicPartition
+	for name, t := range m.topics {
+		for n, p := range t.partitions {
+			if tp := (topicPartition{Topic: name, Partition: n}); want(tp, p) {
+				found = append(found, tp)
+			}
+		}
+	}
+	slices.SortFunc(found, topicPartition.Compare)
+	return found
+}
+
+// hosted lists the partitions with a replica on a broker, in order.
+func (m *model) hosted(id int32) []topicPartition {
+	return m.partitions(func(_ topicPartition, p *partition) bool { return slices.Contains(p.replicas, id) })
+}
+
+// brokerIDs lists the registered brokers, those that shut down among them, in order.
+func (m *model) brokerIDs() []int32 { return slices.Sorted(maps.Keys(m.brokers)) }
+
+// epoch gives a live broker's epoch; shutting down it is not live.
+func (m *model) liveEpoch(id int32) (epoch int64, live bool) {
+	b := m.brokers[id]
+	if b == nil || b.shuttingDown {
+		return 0, false
+	}
+	return b.info.Epoch, true
+}
+
+func filter(ids []int32, keep func(int32) bool) []int32 {
+	kept := make([]int32, 0, len(ids))
+	for _, id := range ids {
+		if keep(id) {
+			kept = append(kept, id)
+		}
+	}
+	return kept
+}
+
+func without(ids, drop []int32) []int32 {
+	return filter(ids, func(id int32) bool { return !slices.Contains(drop, id) })
+}
+
+func byTopic(a, b *topic) int { return cmp.Compare(a.name, b.name) }

@@ -1,0 +1,275 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/internal/logx"
+	"barnabas/zkcoord"
+)
+
+// moving tells whether the partition is being reassigned.
+func (a assignment) moving() bool { return len(a.adding)+len(a.removing) > 0 }
+
+// target is where the replicas are to be, origin where they were.
+func (a assignment) target() []int32 { return without(a.replicas, a.removing) }
+func (a assignment) origin() []int32 { return without(a.replicas, a.adding) }
+
+// to is the assignment that leads to a target: the target's replicas first, then those that
+// it gives up, which were there before.
+func (a assignment) to(target []int32) assignment {
+	origin := a.origin()
+	all := append(slices.Clone(target), without(origin, target)...)
+	return assignment{replicas: all, adding: without(all, origin), removing: without(all, target)}
+}
+
+func (a assignment) equal(b assignment) bool {
+	return slices.Equal(a.replicas, b.replicas) && slices.Equal(a.adding, b.adding) && slices.Equal(a.removing, b.removing)
+}
+
+// complete tells whether all of a reassignment's target is in sync.
+func (p *partition) complete() bool {
+	if !p.moving() {
+		return true
+	}
+	return p.state != nil && len(without(p.target(), p.state.ISR)) == 0
+}
+
+// checkTarget tells what is wrong with a reassignment's target.
+func (m *model) checkTarget(tp topicPartition, target []int32) error {
+	seen := make(map[int32]struct{}, len(target))
+	for _, id := range target {
+		if id < 0 {
+			return fmt.Errorf("replica list %v has an invalid broker id: %w", target, kerr.InvalidReplicaAssignment)
+		}
+		if _, twice := seen[id]; twice {
+			return fmt.Errorf("replica list %v names a broker twice: %w", target, kerr.InvalidReplicaAssignment)
+		}
+		seen[id] = struct{}{}
+	}
+	if len(target) == 0 {
+		return fmt.Errorf("replica list is empty: %w", kerr.InvalidReplicaAssignment)
+	}
+	var now assignment
+	if p := m.partition(tp); p != nil {
+		now = p.assignment
+	}
+	for _, id := range now.to(target).adding {
+		if _, live := m.liveEpoch(id); !live {
+			return fmt.Errorf("replica list %v has broker %d, which is not alive: %w", target, id, kerr.InvalidReplicaAssignment)
+		}
+	}
+	return nil
+}
+
+// reassign moves a partition to a target, or with none back to where it was. Its errors
+// carry a code unless ZooKeeper or the office is lost.
+func (o *office) reassign(ctx context.Context, tp topicPartition, target []int32) error {
+	p := o.m.partition(tp)
+	if p == nil || o.m.deleting(tp) {
+		return errPartitionUnknown
+	}
+	if target == nil {
+		if !p.moving() {
+			return kerr.NoReassignmentInProgress
+		}
+		target = p.origin()
+	}
+	return o.move(ctx, tp, p.to(target))
+}
+
+var errPartitionUnknown = fmt.Errorf("the partition does not exist: %w", kerr.UnknownTopicOrPartition)
+
+// move starts, changes, goes on with or completes a reassignment
+// (KafkaController.onPartitionReassignment, 3.9).
+func (o *office) move(ctx context.Context, tp topicPartition, next assignment) error {
+	p := o.m.partition(tp)
+	if t := o.m.topics[tp.Topic]; t.deletion != nil {
+		t.deletion.held = true
+	}
+	if !p.equal(next) {
+		dropped := without(p.replicas, next.replicas)
+		if err := o.assign(ctx, tp, next); err != nil {
+			return err
+		}
+		if err := o.stopReplicas(ctx, tp, dropped); err != nil {
+			return err
+		}
+	}
+	o.m.reassigning[tp] = struct{}{}
+	if p.complete() {
+		return o.finishMove(ctx, tp, p)
+	}
+	o.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition).Info("reassignment under way")
+	if _, err := o.elect(ctx, []topicPartition{tp}, keepLeader(p.replicas)); err != nil {
+		return err
+	}
+	// The replicas that are new get to know it in the same request, as new ones.
+	for _, id := range p.adding {
+		o.b.lead(o.m, []int32{id}, tp, true)
+	}
+	o.flush()
+	return nil
+}
+
+// finishMove makes a reassignment's target the assignment.
+func (o *office) finishMove(ctx context.Context, tp topicPartition, p *partition) error {
+	removed := p.removing
+	p.assignment = assignment{replicas: p.target()}
+	if err := o.keepLeaderIn(ctx, tp, p); err != nil {
+		return err
+	}
+	o.flush()
+	if err := o.stopReplicas(ctx, tp, removed); err != nil {
+		return err
+	}
+	if err := o.assign(ctx, tp, p.assignment); err != nil {
+		return err
+	}
+	delete(o.m.reassigning, tp)
+	if err := o.trimAsked(ctx, func(asked topicPartition, target []int32) bool {
+		return asked == tp && slices.Equal(target, p.replicas)
+	}); err != nil {
+		return err
+	}
+	o.b.update(o.m.brokerIDs(), tp)
+	o.flush()
+	o.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition).Info("reassignment complete")
+	o.releaseDeletions(func(t *topic) bool { return t.name == tp.Topic })
+	return o.resumeDeletions(ctx)
+}
+
+// keepLeaderIn sees that the leader is one of the replicas that stay, and tells them.
+func (o *office) keepLeaderIn(ctx context.Context, tp topicPartition, p *partition) error {
+	if p.state == nil {
+		return nil
+	}
+	decide := rule(electReassigned)
+	if slices.Contains(p.replicas, p.state.Leader) && o.m.online(p.state.Leader, tp) {
+		decide = keepLeader(p.replicas)
+	}
+	_, err := o.elect(ctx, []topicPartition{tp}, decide)
+	return err
+}
+
+// stopReplicas takes replicas out of the ISR and deletes them.
+func (o *office) stopReplicas(ctx context.Context, tp topicPartition, brokers []int32) error {
+	for _, id := range brokers {
+		o.b.stopReplica(id, tp, false)
+		if _, err := o.elect(ctx, []topicPartition{tp}, dropReplica(id)); err != nil {
+			return err
+		}
+		o.flush()
+		o.b.stopReplica(id, tp, true)
+	}
+	o.flush()
+	return nil
+}
+
+// assign writes a partition's assignment and enters it.
+func (o *office) assign(ctx context.Context, tp topicPartition, a assignment) error {
+	t := o.m.topics[tp.Topic]
+	before := t.partitions[tp.Partition].assignment
+	t.partitions[tp.Partition].assignment = a
+	err := o.store.SetTopic(ctx, o.term, t.topicInfo())
+	if err != nil {
+		t.partitions[tp.Partition].assignment = before
+	}
+	if errors.Is(err, zkcoord.ErrNoTopic) {
+		return errPartitionUnknown
+	}
+	return err
+}
+
+// completeReassignments finishes those among the partitions whose target is in sync.
+func (o *office) completeReassignments(ctx context.Context, partitions []topicPartition) error {
+	for _, tp := range partitions {
+		p := o.m.partition(tp)
+		if _, moving := o.m.reassigning[tp]; !moving || p == nil || !p.complete() {
+			continue
+		}
+		if err := o.move(ctx, tp, p.assignment); err != nil && coded(err) == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resumeReassignments goes on with what an earlier controller has begun.
+func (o *office) resumeReassignments(ctx context.Context) error {
+	return o.resume(ctx, func(*partition) bool { return true })
+}
+
+// resumeReassignmentsOn goes on with reassignments to brokers that have joined.
+func (o *office) resumeReassignmentsOn(ctx context.Context, brokers []int32) error {
+	return o.resume(ctx, func(p *partition) bool {
+		return slices.ContainsFunc(p.target(), func(id int32) bool { return slices.Contains(brokers, id) })
+	})
+}
+
+func (o *office) resume(ctx context.Context, which func(*partition) bool) error {
+	for _, tp := range sorted(o.m.reassigning) {
+		p := o.m.partition(tp)
+		if p == nil || o.m.deleting(tp) || !which(p) {
+			continue
+		}
+		if err := o.move(ctx, tp, p.assignment); err != nil && coded(err) == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reassignmentsAsked starts what the legacy node asks for, and drops from it what is
+// invalid or done.
+func (o *office) reassignmentsAsked(ctx context.Context) error {
+	targets, present, err := o.store.WatchReassignments(ctx)
+	if err != nil || !present {
+		return err
+	}
+	settled := make(map[topicPartition]struct{})
+	for _, tp := range sorted(targets) {
+		target := targets[tp]
+		log := o.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition)
+		p := o.m.partition(tp)
+		if p != nil && p.moving() && slices.Equal(p.target(), target) {
+			continue // under way
+		}
+		err := o.m.checkTarget(tp, target)
+		if err == nil {
+			err = o.reassign(ctx, tp, target)
+		}
+		switch {
+		case err == nil && o.m.partition(tp).moving():
+			continue
+		case err != nil && coded(err) == nil:
+			return err
+		case err != nil:
+			log.WithError(err).Warn("asked reassignment dropped")
+		}
+		settled[tp] = struct{}{}
+	}
+	return o.trimAsked(ctx, func(tp topicPartition, _ []int32) bool { _, ok := settled[tp]; return ok })
+}
+
+// trimAsked drops entries from the legacy node of asked reassignments.
+func (o *office) trimAsked(ctx context.Context, drop func(tp topicPartition, target []int32) bool) error {
+	targets, present, err := o.store.WatchReassignments(ctx)
+	if err != nil || !present {
+		return err
+	}
+	n := len(targets)
+	for tp, target := range targets {
+		if drop(tp, target) {
+			delete(targets, tp)
+		}
+	}
+	if len(targets) == n && n > 0 {
+		return nil
+	}
+	return o.store.SetReassignments(ctx, o.term, targets)
+}
