@@ -171,7 +171,7 @@ func (c *Client) onLibraryEvent(e zk.Event) {
 	if e.Type == zk.EventNotWatching {
 		return
 	}
-	if change, ok := changeOf(path, e.Type); ok {
+	if change, ok := changeOf(path); ok {
 		c.events.post(change)
 	}
 }

@@ -48,7 +48,7 @@ var changeKinds = map[string]ChangeKind{
 }
 
 // changeOf translates a watch event. Events of nodes that nobody watches on purpose are dropped.
-func changeOf(path string, _ zk.EventType) (Change, bool) {
+func changeOf(path string) (Change, bool) {
 	if kind, ok := changeKinds[path]; ok {
 		return Change{Kind: kind}, true
 	}
