@@ -1,5 +1,87 @@
 package logstore
 
-import "barnabas/internal/vfs"
+import (
+	"testing"
+	"time"
+
+	"barnabas/internal/vfs"
+	"barnabas/logstore/record"
+)
 
 var vfsOS = vfs.OS{}
+
+// clock is a time that tests move.
+type clock struct{ now time.Time }
+
+func newClock() *clock { return &clock{time.UnixMilli(1_790_000_000_000)} }
+
+func (c *clock) Now() time.Time { return c.now }
+
+// memConfig is a manager on a file system in memory, with small files.
+func memConfig(fsys vfs.FS, c *clock) ManagerConfig {
+	cfg := DefaultManagerConfig()
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{"/data"}, 1, "test", quiet()
+	cfg.FS, cfg.Now = fsys, c.Now
+	cfg.Default.IndexSizeMax = 2400
+	return cfg
+}
+
+func mustOpen(t testing.TB, cfg ManagerConfig) *Manager {
+	t.Helper()
+	m, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+var testTP = TopicPartition{"t", 0}
+
+// newTestLog is an empty log on a file system in memory.
+func newTestLog(t testing.TB, change func(*Config)) (*Log, *clock) {
+	t.Helper()
+	c := newClock()
+	cfg := memConfig(vfs.NewMem(c.Now), c)
+	if change != nil {
+		change(&cfg.Default)
+	}
+	m := mustOpen(t, cfg)
+	t.Cleanup(func() { _ = m.Close() })
+	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, c
+}
+
+// batchOf is a batch with the values as records, one ms apart, the first at ts.
+func batchOf(ts int64, values ...string) *record.Builder {
+	w := record.NewBuilder()
+	for i, v := range values {
+		w.Add(ts+int64(i), []byte("k"), []byte(v))
+	}
+	return w
+}
+
+// sequenced is a batch of n records of an idempotent producer.
+func sequenced(pid int64, epoch int16, seq int32, n int) *record.Builder {
+	w := record.NewBuilder()
+	w.ProducerID, w.ProducerEpoch, w.BaseSequence = pid, epoch, seq
+	for i := range n {
+		w.Add(1_790_000_000_000, []byte("k"), []byte{byte(i)})
+	}
+	return w
+}
+
+func produce(l *Log, b []byte) (AppendInfo, error) {
+	return l.AppendLeader(b, LeaderAppend{ProduceVersion: 9})
+}
+
+func mustProduce(t testing.TB, l *Log, w *record.Builder) AppendInfo {
+	t.Helper()
+	info, err := produce(l, w.MustBuild())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}

@@ -24,7 +24,8 @@ type entryFile struct {
 	entrySize int
 	maxSize   int // bytes, a multiple of entrySize
 
-	count atomic.Int32 // entries, once loaded
+	count   atomic.Int32 // entries, once loaded
+	scratch [16]byte     // the appender's, for an entry on its way into the file
 
 	mu struct {
 		sync.RWMutex // readers hold it while they look at the mapping
@@ -307,10 +308,10 @@ func newOffsetIndex(fsys vfs.FS, path string, base int64, maxSize int32) offsetI
 
 // add notes that the append which ends with offset begins at position.
 func (x offsetIndex) add(offset int64, position int64) error {
-	var e [offsetEntrySize]byte
-	binary.BigEndian.PutUint32(e[:], uint32(offset-x.base))
+	e := x.scratch[:offsetEntrySize]
+	binary.BigEndian.PutUint32(e, uint32(offset-x.base))
 	binary.BigEndian.PutUint32(e[4:], uint32(position))
-	return x.append(e[:])
+	return x.append(e)
 }
 
 // lookup is the position of the largest entry whose offset is at most the given one, or 0.

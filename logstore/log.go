@@ -55,8 +55,11 @@ type Log struct {
 		topicID   [16]byte
 		producers *producerTable
 		snaps     snapshots
-		closed    bool
 	}
+	// closed is set once, with mu held: the log was closed or its partition deleted.
+	closed atomic.Bool
+	// cuts counts truncations and drops, before and after each: a reader that saw something odd looks again if it changed.
+	cuts atomic.Int64
 	// flushing is held during a flush, which does not hold mu, so that one flush can't end before an earlier one.
 	flushing sync.Mutex
 	// waiting is set while some ended transaction waits for the high watermark.
@@ -181,15 +184,7 @@ func (l *Log) SetTopicID(id [16]byte) error {
 }
 
 // usableLocked tells whether the log can still be changed.
-func (l *Log) usableLocked() error {
-	if err := l.disk.usable(); err != nil {
-		return err
-	}
-	if l.mu.closed {
-		return errClosed
-	}
-	return nil
-}
+func (l *Log) usableLocked() error { return l.readable() }
 
 // active is the segment that is appended to.
 func (l *Log) active() *segment {
@@ -347,7 +342,7 @@ func (l *Log) finish() error {
 	if err := l.usableLocked(); err != nil {
 		return err
 	}
-	l.mu.closed = true
+	l.closed.Store(true)
 	if l.mu.producers.end > 0 {
 		if err := l.mu.snaps.take(l.mu.producers, l.env.now(), true); err != nil {
 			return l.disk.fail("write producer snapshot", err)
@@ -363,7 +358,7 @@ func (l *Log) finish() error {
 func (l *Log) releaseAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.closed = true
+	l.closed.Store(true)
 	for _, s := range *l.segments.Load() {
 		_ = s.closeIndexes() // unmapping fails only for what isn't mapped
 		s.release()

@@ -319,7 +319,7 @@ func (l *Log) retire() (string, error) {
 	dir := filepath.Join(l.disk.path, deletedDirName(l.tp))
 	err := l.env.fs.Rename(l.mu.dir, dir)
 	if err == nil {
-		l.mu.closed = true
+		l.closed.Store(true)
 		l.relocateLocked(dir)
 	}
 	l.mu.Unlock()

@@ -57,18 +57,26 @@ type hit struct {
 }
 
 func (l *Log) lookUp(find func() (hit, error)) (offset, timestamp int64, epoch int32, found bool, err error) {
-	if err := l.disk.usable(); err != nil {
+	h, err := l.retrying(find)
+	if err != nil || !h.found {
 		return -1, record.NoTimestamp, -1, false, err
 	}
+	return h.offset, h.timestamp, h.epoch, true, nil
+}
+
+func (l *Log) retrying(find func() (hit, error)) (hit, error) {
 	for {
+		if err := l.readable(); err != nil {
+			return hit{}, err
+		}
+		cuts := l.cuts.Load()
 		h, err := find()
-		if errors.Is(err, errSegmentGone) {
-			continue
+		if err == nil {
+			return h, nil
 		}
-		if err != nil || !h.found {
-			return -1, record.NoTimestamp, -1, false, l.readFailure(-1, err)
+		if !l.cutSince(cuts) {
+			return hit{}, l.readFailure(-1, err)
 		}
-		return h.offset, h.timestamp, h.epoch, true, nil
 	}
 }
 
@@ -133,8 +141,8 @@ func (s *segment) search(offset int64, may func(record.Batch) bool, fits func(*r
 		return hit{}, errSegmentGone
 	}
 	defer s.release()
-	position, found, err := s.find(offset)
-	if err != nil || !found {
+	position, size, err := s.find(offset)
+	if err != nil || size == 0 {
 		return hit{}, err
 	}
 	f, err := s.open()

@@ -72,22 +72,46 @@ func (r *Records) Close() {
 // At the end of the log, or of what upTo allows, there are no records and no error; outside of the log the error
 // wraps kerr.OffsetOutOfRange. It takes no lock.
 func (l *Log) Read(offset int64, maxBytes int32, upTo int64, minOneBatch bool) (Records, error) {
-	if err := l.disk.usable(); err != nil {
-		return Records{}, err
-	}
 	for {
-		r, err := l.read(offset, int64(maxBytes), upTo, minOneBatch)
-		if errors.Is(err, errSegmentGone) {
-			continue // deleted or truncated in between: another look tells
+		if err := l.readable(); err != nil {
+			return Records{}, err
 		}
-		return r, l.readFailure(offset, err)
+		cuts := l.cuts.Load()
+		r, err := l.read(offset, int64(maxBytes), upTo, minOneBatch)
+		if err == nil {
+			return r, nil
+		}
+		if !l.cutSince(cuts) {
+			return r, l.readFailure(offset, err)
+		}
 	}
+}
+
+// cutSince tells whether the log was cut since the counter had the given value. It waits for a cut that is under way.
+func (l *Log) cutSince(cuts int64) bool {
+	if cuts%2 == 0 && l.cuts.Load() == cuts {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cuts.Load() != cuts
+}
+
+// readable tells whether the log can still be read.
+func (l *Log) readable() error {
+	if err := l.disk.usable(); err != nil {
+		return err
+	}
+	if l.closed.Load() {
+		return errClosed
+	}
+	return nil
 }
 
 // readFailure takes the disk offline when a read failed for a reason that is not in the data.
 func (l *Log) readFailure(offset int64, err error) error {
 	var code *kerr.Error
-	if err == nil || errors.As(err, &code) {
+	if errors.As(err, &code) {
 		return err
 	}
 	return l.disk.fail(fmt.Sprintf("read %v at offset %d", l.tp, offset), err)
@@ -145,28 +169,23 @@ func (s *segment) read(offset, maxBytes, upTo, limit int64, minOneBatch bool) (R
 
 // span is where the records for a read are; size -1 when there are none at offset or above.
 func (s *segment) span(offset, maxBytes, upTo, limit int64, minOneBatch bool) (position, size int64, err error) {
-	position, found, err := s.find(offset)
-	if err != nil || !found {
+	position, first, err := s.find(offset)
+	if err != nil || first == 0 {
 		return 0, -1, err
 	}
 	if limit < 0 {
-		if limit, found, err = s.find(upTo); err != nil {
+		var beyond int64
+		if limit, beyond, err = s.find(upTo); err != nil {
 			return 0, 0, err
 		}
-		if !found {
+		if beyond == 0 {
 			limit = s.size.Load()
 		}
 	}
-	size = min(max(maxBytes, 0), limit-position)
-	if size < 0 {
-		return position, 0, nil // the batch of offset holds upTo as well: not yet to be seen
-	}
+	size = max(maxBytes, 0)
 	if minOneBatch {
-		first, err := s.firstSize(position)
-		if err != nil {
-			return 0, 0, err
-		}
-		size = min(max(size, first), limit-position)
+		size = max(size, first)
 	}
-	return position, size, nil
+	// The batch of offset may hold upTo as well: then it is not to be seen yet.
+	return position, max(min(size, limit-position), 0), nil
 }

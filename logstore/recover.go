@@ -49,7 +49,7 @@ func load(e *env, d *disk, o loading) (*Log, error) {
 
 // abandonLocked closes what a failed load has opened.
 func (l *Log) abandonLocked() {
-	l.mu.closed = true
+	l.closed.Store(true)
 	if segments := l.segments.Load(); segments != nil {
 		for _, s := range *segments {
 			_ = s.closeIndexes()
@@ -459,8 +459,8 @@ func (l *Log) replay(s *segment, offset int64) error {
 	if t.end >= offset {
 		return nil
 	}
-	position, found, err := s.find(t.end)
-	if err != nil || !found {
+	position, size, err := s.find(t.end)
+	if err != nil || size == 0 {
 		return err
 	}
 	f, err := s.open()

@@ -106,6 +106,8 @@ func (l *Log) dropWhileLocked(reason string, due func(s, next *segment) (bool, e
 }
 
 func (l *Log) dropOldestLocked(n int) error {
+	l.cuts.Add(1)
+	defer l.cuts.Add(1)
 	if n == len(*l.segments.Load()) {
 		if err := l.rollLocked(l.end.offset.Load()); err != nil {
 			return err

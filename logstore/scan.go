@@ -6,13 +6,18 @@ import (
 	"io"
 	"sync"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
 )
 
-// scanChunk is how much of a segment is read at a time while looking at batch headers: about what lies between
-// two index entries.
-const scanChunk = 8 << 10
+// While looking at batch headers a segment is read in chunks: the first is small, since the wanted batch is often there at
+// once, and while batches are small they grow to about what lies between two index entries.
+const (
+	firstChunk = 256
+	scanChunk  = 4 << 10
+)
 
 // chunks saves the buffers of scans; nothing in them outlives a scan.
 var chunks = sync.Pool{New: func() any { return new([scanChunk]byte) }}
@@ -42,10 +47,15 @@ func (s *segment) scan(position int64, fn func(header) (bool, error)) error {
 
 func scanFile(f vfs.File, buf []byte, position, size int64, fn func(header) (bool, error)) error {
 	var from, have int64 // buf holds [from, from+have)
+	chunk := int64(firstChunk)
 	for position+record.Overhead < size {
 		want := min(record.HeaderSize, size-position)
 		if position < from || position+want > from+have {
-			n, err := f.ReadAt(buf[:min(int64(len(buf)), size-position)], position)
+			if position > from+have {
+				chunk = record.HeaderSize // large batches: only their headers
+			}
+			n, err := f.ReadAt(buf[:min(chunk, size-position)], position)
+			chunk = min(4*chunk, int64(len(buf)))
 			if int64(n) < want {
 				return damaged(f, position, noEOF(err))
 			}
@@ -76,36 +86,30 @@ func noEOF(err error) error {
 	return err
 }
 
+// damaged says where something is wrong. A file that ends too early is damage to the data, not a fault of the disk.
 func damaged(f vfs.File, position int64, err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", kerr.CorruptMessage, err)
+	}
 	return fmt.Errorf("%s: at position %d: %w", f.Name(), position, err)
 }
 
-// find is the position of the batch that holds offset, or of the first one above it.
-func (s *segment) find(offset int64) (position int64, found bool, err error) {
-	if offset <= s.base {
-		return 0, s.size.Load() > 0, nil
-	}
-	from, err := s.index.lookup(offset)
-	if err != nil {
-		return 0, false, err
+// find is where the batch that holds offset is, or the first one above it. size is 0 when there is none.
+func (s *segment) find(offset int64) (position, size int64, err error) {
+	from := int64(0)
+	if offset > s.base {
+		if from, err = s.index.lookup(offset); err != nil {
+			return 0, 0, err
+		}
 	}
 	err = s.scan(from, func(h header) (bool, error) {
 		if h.batch.LastOffset() < offset {
 			return true, nil
 		}
-		position, found = h.position, true
+		position, size = h.position, h.size
 		return false, nil
 	})
-	return position, found, err
-}
-
-// firstSize is the size of the batch at position, or 0 at the end.
-func (s *segment) firstSize(position int64) (size int64, err error) {
-	err = s.scan(position, func(h header) (bool, error) {
-		size = h.size
-		return false, nil
-	})
-	return size, err
+	return position, size, err
 }
 
 // end is the offset behind the last record, found through the index.

@@ -351,11 +351,11 @@ func (s *segment) sync() error {
 
 // truncate drops everything from offset on and returns the bytes dropped.
 func (s *segment) truncate(offset int64, now time.Time) (int64, error) {
-	position, found, err := s.find(offset)
+	position, size, err := s.find(offset)
 	if err != nil {
 		return 0, err
 	}
-	if !found {
+	if size == 0 {
 		position = s.size.Load()
 	}
 	if err := s.index.truncateFrom(offset); err != nil {

@@ -52,10 +52,10 @@ func (x timeIndex) add(s stamp) error {
 	if err != nil || s.timestamp <= last.timestamp {
 		return err
 	}
-	var e [timeEntrySize]byte
-	binary.BigEndian.PutUint64(e[:], uint64(s.timestamp))
+	e := x.scratch[:timeEntrySize]
+	binary.BigEndian.PutUint64(e, uint64(s.timestamp))
 	binary.BigEndian.PutUint32(e[8:], uint32(s.offset-x.base))
-	return x.append(e[:])
+	return x.append(e)
 }
 
 // lookup is the largest entry whose timestamp is at most the given one, or the base: no record below its offset

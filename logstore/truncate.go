@@ -25,6 +25,8 @@ func (l *Log) TruncateTo(offset int64) error {
 		return l.disk.fail("write leader epochs", l.epochs.truncateEnd(end))
 	}
 	l.logger.WithField(logx.Offset, offset).Info("truncating log")
+	l.cuts.Add(1)
+	defer l.cuts.Add(1)
 	if (*l.segments.Load())[0].base > offset {
 		return l.disk.fail("truncate", l.restartLocked(offset))
 	}
@@ -75,6 +77,8 @@ func (l *Log) TruncateFullyAndStartAt(offset int64) error {
 		return err
 	}
 	l.logger.WithField(logx.Offset, offset).Info("dropping the whole log")
+	l.cuts.Add(1)
+	defer l.cuts.Add(1)
 	return l.disk.fail("truncate", l.restartLocked(offset))
 }
 

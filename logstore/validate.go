@@ -148,10 +148,10 @@ func (v *validator) inPlace(b record.Batch) (keep bool, err error) {
 	if v.codec != record.None {
 		return v.compressed(b)
 	}
-	var r record.Record
+	var p record.Probe
 	it := b.Iter(b.Body())
-	for it.Next(&r) {
-		v.record(b, r.Offset, r.Timestamp, r.Key != nil)
+	for it.Probe(&p) {
+		v.record(b, p.Offset, p.Timestamp, p.HasKey)
 	}
 	if it.Err() != nil {
 		return false, it.Err()
@@ -196,6 +196,9 @@ func (v *validator) record(b record.Batch, offset, timestamp int64, hasKey bool)
 // timeFits tells whether a record's timestamp may be stored. Append times are the broker's to set.
 func (v *validator) timeFits(b record.Batch, timestamp int64) bool {
 	if v.cfg.TimestampType == record.CreateTime && timestamp != record.NoTimestamp {
+		if v.cfg.TimestampBeforeMax < 0 && v.cfg.TimestampAfterMax < 0 {
+			return true
+		}
 		age := saturatedMillis(v.now.UnixMilli() - timestamp)
 		return (v.cfg.TimestampBeforeMax < 0 || age <= v.cfg.TimestampBeforeMax) &&
 			(v.cfg.TimestampAfterMax < 0 || -age <= v.cfg.TimestampAfterMax)

@@ -48,6 +48,7 @@ type Iter struct {
 	baseTime   int64
 	appendTime int64
 	stamped    bool // with the append time
+	at         int  // where the record begins in rest, behind its length
 	err        error
 }
 
@@ -62,86 +63,145 @@ func (b Batch) Body() []byte { return b[HeaderSize:] }
 
 // Next reads the next record into r and tells whether there was one.
 func (it *Iter) Next(r *Record) bool {
-	if it.left <= 0 || it.err != nil {
-		if it.left < 0 && it.err == nil {
-			it.err = invalid("negative record count")
-		}
+	end, ok := it.begin()
+	if !ok {
 		return false
 	}
-	n, err := it.read(r)
-	if err != nil {
-		it.err = err
+	var f fields
+	if it.err = f.decode(it.rest[:end], it.at); it.err != nil {
 		return false
 	}
-	it.rest = it.rest[n:]
-	it.left--
-	if it.left == 0 && len(it.rest) > 0 {
-		it.err = invalid("bytes are left behind the last record")
+	r.Offset, r.Timestamp = it.base+f.offsetDelta, it.timestamp(&f)
+	r.Key, r.Value = it.slice(f.key, f.keySize), it.slice(f.value, f.valueSize)
+	r.headerCount, r.headers = int32(f.headerCount), it.rest[f.headers:end:end]
+	return it.step(end)
+}
+
+// Probe is what a leader checks of a record.
+type Probe struct {
+	Offset    int64
+	Timestamp int64 // ms
+	HasKey    bool
+}
+
+// Probe is Next without key, value and headers, though they are checked as well.
+func (it *Iter) Probe(p *Probe) bool {
+	end, ok := it.begin()
+	if !ok {
 		return false
 	}
-	return true
+	var f fields
+	if it.err = f.decode(it.rest[:end], it.at); it.err != nil {
+		return false
+	}
+	p.Offset, p.Timestamp, p.HasKey = it.base+f.offsetDelta, it.timestamp(&f), f.keySize >= 0
+	return it.step(end)
 }
 
 // Err is why the walk ended early. It wraps kerr.InvalidRecord.
 func (it *Iter) Err() error { return it.err }
 
-func (it *Iter) read(r *Record) (int, error) {
-	size, n := binary.Varint(it.rest)
-	if n <= 0 {
-		return 0, invalid("premature end of the batch")
+// begin reads the next record's length, sets at behind it and returns where the record ends.
+func (it *Iter) begin() (end int, ok bool) {
+	if it.left <= 0 || it.err != nil {
+		if it.left < 0 && it.err == nil {
+			it.err = errCount
+		}
+		return 0, false
 	}
-	if size < 0 || size > int64(len(it.rest)-n) {
-		return 0, invalid("record size exceeds the batch")
+	size, at := varint(it.rest, 0)
+	switch {
+	case at <= 0:
+		it.err = errEnd
+	case size < 0 || size > int64(len(it.rest)-at):
+		it.err = errSize
 	}
-	end := n + int(size)
-	if err := r.decode(it.rest[n:end], it); err != nil {
-		return 0, err
-	}
-	return end, nil
+	it.at = at
+	return at + int(size), it.err == nil
 }
 
-// decode reads a record's content, which must fill b.
-func (r *Record) decode(b []byte, it *Iter) error {
-	if len(b) < 1 {
-		return errStructure
+// step goes behind a record that ends at end, and checks that nothing follows the last one.
+func (it *Iter) step(end int) bool {
+	it.rest = it.rest[end:]
+	if it.left--; it.left == 0 && len(it.rest) > 0 {
+		it.err = errSurplus
+		return false
 	}
-	p := 1 // attributes, none are defined
-	timestamp, n := binary.Varint(b[p:])
-	if n <= 0 {
-		return errStructure
-	}
-	p += n
-	offset, n := binary.Varint(b[p:])
-	if n <= 0 || int64(int32(offset)) != offset {
-		return errStructure
-	}
-	p += n
-	key, n, ok := readBytes(b[p:])
-	if !ok {
-		return errStructure
-	}
-	p += n
-	value, n, ok := readBytes(b[p:])
-	if !ok {
-		return errStructure
-	}
-	p += n
-	count, n := binary.Varint(b[p:])
-	if n <= 0 || count < 0 || count > int64(len(b)-p-n) {
-		return errHeaders
-	}
-	p += n
-	headers := b[p:]
-	if size, ok := headersSize(headers, int32(count)); !ok || size != len(headers) {
-		return errHeaders
-	}
-	r.Offset = it.base + offset
-	r.Timestamp = it.baseTime + timestamp
+	return true
+}
+
+func (it *Iter) timestamp(f *fields) int64 {
 	if it.stamped {
-		r.Timestamp = it.appendTime
+		return it.appendTime
 	}
-	r.Key, r.Value, r.headerCount, r.headers = key, value, int32(count), headers
+	return it.baseTime + f.timestampDelta
+}
+
+func (it *Iter) slice(at int, size int64) []byte {
+	if size < 0 {
+		return nil
+	}
+	end := at + int(size)
+	return it.rest[at:end:end]
+}
+
+// fields is where the parts of an encoded record are.
+type fields struct {
+	timestampDelta, offsetDelta int64
+	key, value, headers         int
+	keySize, valueSize          int64 // negative: null
+	headerCount                 int64
+}
+
+// decode finds the parts of the record that begins at p in b and must end with it.
+func (f *fields) decode(b []byte, p int) error {
+	p++ // attributes, none are defined
+	if f.timestampDelta, p = varint(b, p); p <= 0 {
+		return errStructure
+	}
+	if f.offsetDelta, p = varint(b, p); p <= 0 || int64(int32(f.offsetDelta)) != f.offsetDelta {
+		return errStructure
+	}
+	if f.keySize, f.key = varint(b, p); f.key <= 0 || f.keySize > int64(len(b)-f.key) {
+		return errStructure
+	}
+	p = f.key + int(max(f.keySize, 0))
+	if f.valueSize, f.value = varint(b, p); f.value <= 0 || f.valueSize > int64(len(b)-f.value) {
+		return errStructure
+	}
+	p = f.value + int(max(f.valueSize, 0))
+	if f.headerCount, f.headers = varint(b, p); f.headers <= 0 || f.headerCount < 0 || f.headerCount > int64(len(b)-f.headers) {
+		return errHeaders
+	}
+	if f.headerCount == 0 {
+		if f.headers != len(b) {
+			return errSize
+		}
+		return nil
+	}
+	if size, ok := headersSize(b[f.headers:], int32(f.headerCount)); !ok || size != len(b)-f.headers {
+		return errHeaders
+	}
 	return nil
+}
+
+// varint reads a zig-zag varint at p and returns it and where it ends, or 0 when it doesn't end.
+func varint(b []byte, p int) (int64, int) {
+	if p < len(b) && b[p] < 0x80 { // most are one byte
+		return int64(b[p]>>1) ^ -int64(b[p]&1), p + 1
+	}
+	return longVarint(b, p)
+}
+
+func longVarint(b []byte, p int) (int64, int) {
+	if p >= len(b) {
+		return 0, 0
+	}
+	v, n := binary.Varint(b[p:])
+	if n <= 0 {
+		return 0, 0
+	}
+	return v, p + n
 }
 
 // headersSize is the size of count encoded headers.
@@ -196,10 +256,14 @@ func (b Batch) Records(fn func(*Record) error) error {
 	return it.Err()
 }
 
-// errStructure and errHeaders are made once: a hostile batch should not cost allocations either.
+// Made once: a hostile batch should not cost allocations either.
 var (
 	errStructure = invalid("invalid record structure")
 	errHeaders   = invalid("invalid record headers")
+	errCount     = invalid("negative record count")
+	errSize      = invalid("record size does not agree with its content or its batch")
+	errSurplus   = invalid("bytes are left behind the last record")
+	errEnd       = invalid("premature end of the batch")
 )
 
 func invalid(what string) error { return fmt.Errorf("%s: %w", what, kerr.InvalidRecord) }

@@ -29,9 +29,6 @@ const skimBuffer = 16 << 10
 // skims saves the buffers; nothing in them outlives a batch.
 var skims = sync.Pool{New: func() any { return &Skim{buf: make([]byte, skimBuffer)} }}
 
-// errEnd is the end of the decompressed stream where a record goes on.
-var errEnd = invalid("premature end of the batch")
-
 // Skim starts a walk. It fails when the block can't be decompressed at all.
 func (b Batch) Skim() (*Skim, error) {
 	in, err := newReader(b.Codec(), b.Body())
@@ -57,7 +54,7 @@ func (s *Skim) Next() bool {
 	}
 	if s.it.left <= 0 {
 		if s.it.left < 0 {
-			s.broken = invalid("negative record count")
+			s.broken = errCount
 		}
 		return false
 	}
@@ -80,7 +77,7 @@ func (s *Skim) finished() bool {
 	_, err := s.byte()
 	switch {
 	case err == nil:
-		s.broken = invalid("bytes are left behind the last record")
+		s.broken = errSurplus
 	case errors.Is(err, errEnd):
 		return true
 	default:

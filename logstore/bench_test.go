@@ -1,0 +1,93 @@
+package logstore
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"barnabas/logstore/record"
+)
+
+// payload is a batch of records of 100 bytes that is about size bytes, uncompressed.
+func payload(t testing.TB, size int, codec record.Codec) []byte {
+	t.Helper()
+	w := record.NewBuilder()
+	w.Codec = codec
+	value := bytes.Repeat([]byte("barnabas "), 11)[:90]
+	for i := 0; w.Count() == 0 || w.Size()+100 < size; i++ {
+		w.Add(1790000000000+int64(i), nil, value)
+	}
+	b, err := w.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func benchLog(b *testing.B) *Log {
+	b.Helper()
+	cfg := DefaultManagerConfig()
+	cfg.Dirs, cfg.ClusterID, cfg.Logger = []string{b.TempDir()}, "bench", quiet()
+	cfg.Now = time.Now
+	m, err := Open(b.Context(), cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = m.Close() })
+	l, err := m.GetOrCreate(TopicPartition{"bench", 0}, [16]byte{1}, cfg.Default, true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return l
+}
+
+// BenchmarkAppend appends as a leader does, without fsync.
+func BenchmarkAppend(b *testing.B) {
+	for _, size := range []int{100, 16 << 10} {
+		for _, codec := range []record.Codec{record.None, record.Lz4, record.Zstd} {
+			b.Run(fmt.Sprintf("batch=%d/codec=%v", size, codec), func(b *testing.B) {
+				l := benchLog(b)
+				batch := payload(b, size, codec)
+				data := make([]byte, len(batch))
+				b.SetBytes(int64(len(batch)))
+				b.ReportAllocs()
+				for b.Loop() {
+					copy(data, batch)
+					if _, err := l.AppendLeader(data, LeaderAppend{ProduceVersion: 9}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkRead finds the records for one fetch of 1 MiB, walking through the log as a consumer does. The bytes
+// themselves are left to sendfile.
+func BenchmarkRead(b *testing.B) {
+	l := benchLog(b)
+	batch := payload(b, 16<<10, record.None)
+	data := make([]byte, len(batch))
+	count := int64(record.Batch(batch).Count())
+	for range 4096 {
+		copy(data, batch)
+		if _, err := l.AppendLeader(data, LeaderAppend{ProduceVersion: 9}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	end := l.LogEndOffset()
+	step := (1 << 20) / int64(len(batch)) * count
+	offset := int64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := l.Read(offset, 1<<20, end, true)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Close()
+		if offset += step; offset >= end {
+			offset = 0
+		}
+	}
+}
