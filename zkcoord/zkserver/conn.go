@@ -1,0 +1,201 @@
+package zkserver
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"barnabas/internal/logx"
+)
+
+// maxUnsentBytes is how much may wait for a client that does not read before it is cut off.
+const maxUnsentBytes = 64 << 20
+
+// handshakeTimeout is how long a connection may take to say what it wants.
+const handshakeTimeout = 30 * time.Second
+
+// event is what the loop hears of.
+type event struct {
+	conn    *conn
+	kind    eventKind
+	request request
+	connect connectRequest
+	command string // of command events
+}
+
+type eventKind uint8
+
+const (
+	frameEvent eventKind = iota
+	connectEvent
+	commandEvent
+	goneEvent
+)
+
+// conn is one connection. Its reader decodes what comes and passes it to the loop, its writer
+// sends what the loop gives.
+type conn struct {
+	server  *Server
+	nc      net.Conn
+	since   time.Time
+	address ID // the identity that every connection has
+
+	// Of the loop.
+	session *session
+	ids     []ID
+	pending []byte // answers and events of the batch under way
+	closing bool   // ends after pending is sent
+
+	mu struct {
+		sync.Mutex // leaf
+		out        []byte
+		end        bool // nothing comes after out
+	}
+	wake chan struct{}
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{server: s, nc: nc, since: time.Now(), wake: make(chan struct{}, 1)}
+	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		c.address = ID{"ip", tcp.AddrPort().Addr().Unmap().WithZone("").String()}
+	} else {
+		c.address = ID{"ip", nc.RemoteAddr().String()}
+	}
+	c.ids = []ID{c.address}
+	return c
+}
+
+// read passes frames to the loop until the connection ends.
+func (c *conn) read() {
+	defer c.server.conns.Done()
+	defer func() {
+		c.server.release(c)
+		c.send(nil, true)
+		c.post(event{kind: goneEvent})
+	}()
+	in := bufio.NewReaderSize(c.nc, 32<<10)
+	c.nc.SetReadDeadline(time.Now().Add(handshakeTimeout))
+	var head [4]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return
+	}
+	if fourLetterWords[string(head[:])] {
+		c.post(event{kind: commandEvent, command: string(head[:])})
+		io.Copy(io.Discard, in) // until the answer is sent and the connection closed
+		return
+	}
+	first, err := c.readBody(in, head)
+	if err != nil {
+		c.refuse(err)
+		return
+	}
+	hello, err := decodeConnect(first)
+	if err != nil {
+		c.refuse(err)
+		return
+	}
+	c.post(event{kind: connectEvent, connect: hello})
+	c.nc.SetReadDeadline(time.Time{})
+	for {
+		if _, err := io.ReadFull(in, head[:]); err != nil {
+			return
+		}
+		frame, err := c.readBody(in, head)
+		if err != nil {
+			c.refuse(err)
+			return
+		}
+		q, err := decodeRequest(frame)
+		if err != nil {
+			c.refuse(err)
+			return
+		}
+		if !c.post(event{kind: frameEvent, request: q}) {
+			return
+		}
+	}
+}
+
+// readBody reads the rest of a frame. Memory is taken as the bytes come, not as they are said
+// to come.
+func (c *conn) readBody(in *bufio.Reader, head [4]byte) ([]byte, error) {
+	size := int32(binary.BigEndian.Uint32(head[:]))
+	if size < 0 || int(size) > c.server.cfg.MaxFrameBytes {
+		return nil, fmt.Errorf("zkserver: a frame of %d bytes", size)
+	}
+	const step = 64 << 10
+	frame := make([]byte, 0, min(int(size), step))
+	for len(frame) < int(size) {
+		start := len(frame)
+		next := min(int(size), start+step)
+		frame = append(frame, make([]byte, next-start)...)
+		if _, err := io.ReadFull(in, frame[start:]); err != nil {
+			return nil, err
+		}
+	}
+	return frame, nil
+}
+
+// refuse logs why a connection is ended.
+func (c *conn) refuse(err error) {
+	if err == io.EOF || err == io.ErrUnexpectedEOF || c.server.isClosed() {
+		return
+	}
+	c.server.cfg.Logger.WithError(err).WithField(logx.Client, c.nc.RemoteAddr().String()).Warn("zookeeper connection ended: cannot be understood")
+}
+
+// post gives an event to the loop; it fails when there is no loop any more.
+func (c *conn) post(e event) bool {
+	e.conn = c
+	select {
+	case c.server.events <- e:
+		return true
+	case <-c.server.quit:
+		return false
+	}
+}
+
+// send hands bytes to the writer; with end the connection is closed after them. A client that
+// reads nothing for too long is cut off.
+func (c *conn) send(data []byte, end bool) {
+	c.mu.Lock()
+	c.mu.out = append(c.mu.out, data...)
+	c.mu.end = c.mu.end || end
+	tooMuch := len(c.mu.out) > maxUnsentBytes
+	c.mu.Unlock()
+	if tooMuch {
+		c.nc.Close()
+	}
+	select {
+	case c.wake <- struct{}{}:
+	default: // a wake-up is already pending
+	}
+}
+
+// write sends what the loop gives until the connection ends.
+func (c *conn) write() {
+	defer c.server.conns.Done()
+	defer c.nc.Close() // ends the reader too
+	var spare []byte
+	for {
+		select {
+		case <-c.wake:
+		case <-c.server.quit:
+			return
+		}
+		c.mu.Lock()
+		out, end := c.mu.out, c.mu.end
+		c.mu.out = spare[:0]
+		c.mu.Unlock()
+		if _, err := c.nc.Write(out); err != nil || end {
+			return
+		}
+		if spare = out; cap(spare) > 1<<20 {
+			spare = nil
+		}
+	}
+}
