@@ -15,6 +15,9 @@ import (
 // sendBackoff is the pause before a request that failed is sent again.
 const sendBackoff = 100 * time.Millisecond
 
+// warnAttempt is the failed attempt that is reported.
+const warnAttempt = 20
+
 // link sends requests to one broker, one after the other in their order, each until it is
 // answered. It ends when the broker is gone.
 type link struct {
@@ -110,15 +113,15 @@ func (l *link) address() zkcoord.BrokerInfo {
 
 // deliver sends until there is an answer; the error is the context's.
 func (l *link) deliver(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
-	warned := false
-	for {
+	for attempt := 1; ; attempt++ {
 		resp, err := l.sender.Send(ctx, l.address(), req)
 		if err == nil || ctx.Err() != nil {
 			return resp, ctx.Err()
 		}
-		if !warned { // once: the broker may be away for as long as its session lasts
-			warned = true
-			l.log.WithError(err).WithField(logx.API, kmsg.NameForKey(req.Key())).Warn("request to broker failed, trying again")
+		// A broker registers before it listens, and stays registered for a while when it
+		// has died: only what lasts is worth a line, and one is enough.
+		if attempt == warnAttempt {
+			l.log.WithError(err).WithField(logx.API, kmsg.NameForKey(req.Key())).Warn("broker cannot be reached, still trying")
 		}
 		select {
 		case <-time.After(sendBackoff):

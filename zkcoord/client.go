@@ -105,6 +105,7 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Cl
 	attached := make(chan struct{}) // the library reports events before Connect has returned
 	conn, _, err := zk.Connect(servers, cfg.SessionTimeout,
 		zk.WithHostProvider(c.hosts),
+		zk.WithDialer(dial),
 		zk.WithLogger(libraryLog{cfg.Logger}),
 		zk.WithLogInfo(false),
 		zk.WithMaxConnBufferSize(requestLimit),

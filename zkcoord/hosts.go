@@ -1,11 +1,13 @@
 package zkcoord
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
+	"time"
 )
 
 const defaultPort = "2181"
@@ -81,4 +83,24 @@ func (h *hostList) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.failed = 0
+}
+
+// readBuffer takes the answers of a full pipeline in one go, in bytes.
+const readBuffer = 32 << 10
+
+// bufferedConn saves the library's two reads for each answer.
+type bufferedConn struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// Read implements net.Conn.
+func (c bufferedConn) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+func dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := net.DialTimeout(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return bufferedConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
 }

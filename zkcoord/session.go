@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/sirupsen/logrus"
 
 	"barnabas/internal/logx"
 )
@@ -177,11 +178,19 @@ func (c *Client) onLibraryEvent(e zk.Event) {
 }
 
 func (c *Client) onState(state zk.State) {
+	select {
+	case <-c.closed: // we end the session ourselves: not an event
+		return
+	default:
+	}
 	switch state {
 	case zk.StateHasSession:
-		id := c.conn.SessionID()
-		event := c.session.connected(id)
-		c.log.WithField(logx.Session, fmt.Sprintf("%#x", id)).Infof("zookeeper session %v", event)
+		event := c.session.connected(c.conn.SessionID())
+		if event == SessionReestablished {
+			c.logSession().Warn("zookeeper session reestablished")
+		} else {
+			c.logSession().Debug("zookeeper session connected")
+		}
 		c.events.post(event)
 	case zk.StateDisconnected:
 		if c.session.disconnected() {
@@ -194,6 +203,10 @@ func (c *Client) onState(state zk.State) {
 		c.log.Warn("zookeeper session expired")
 		c.events.post(SessionExpired)
 	}
+}
+
+func (c *Client) logSession() *logrus.Entry {
+	return c.log.WithField(logx.Session, fmt.Sprintf("%#x", c.conn.SessionID()))
 }
 
 // dispatcher hands events to subscribers, in order, from an unbounded queue.

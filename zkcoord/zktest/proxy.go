@@ -1,0 +1,157 @@
+package zktest
+
+import (
+	"bytes"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Proxy stands between a client and ZooKeeper, and breaks connections on demand.
+type Proxy struct {
+	// Connect is the connect string through the proxy.
+	Connect string
+
+	target   string
+	listener net.Listener
+	workers  sync.WaitGroup
+	mu       struct {
+		sync.Mutex
+		cut   bool   // refuse and break all connections
+		lose  []byte // break the connection when the answer to a request with these bytes comes
+		conns map[net.Conn]struct{}
+	}
+}
+
+// NewProxy starts a proxy for a connect string that Connect gave; it ends with the test.
+func NewProxy(t testing.TB, connect string) *Proxy {
+	t.Helper()
+	target, chroot, _ := strings.Cut(connect, "/")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Connect: listener.Addr().String() + "/" + chroot, target: target, listener: listener}
+	p.mu.conns = make(map[net.Conn]struct{})
+	p.workers.Go(p.accept)
+	t.Cleanup(func() {
+		listener.Close()
+		p.Cut()
+		p.workers.Wait()
+	})
+	return p
+}
+
+// Cut breaks all connections and refuses new ones.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.cut = true
+	for c := range p.mu.conns {
+		c.Close()
+	}
+}
+
+// Heal lets connections through again.
+func (p *Proxy) Heal() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.cut = false
+}
+
+// LoseAnswer makes the next request that holds text reach the server, and its answer, with
+// the connection, get lost.
+func (p *Proxy) LoseAnswer(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.lose = []byte(text)
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil || !p.keep(client, server) {
+			client.Close()
+			if server != nil {
+				server.Close()
+			}
+			continue
+		}
+		lose := make(chan struct{}, 1)
+		p.workers.Go(func() { p.requests(server, client, lose) })
+		p.workers.Go(func() { p.answers(client, server, lose) })
+	}
+}
+
+func (p *Proxy) keep(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.cut {
+		return false
+	}
+	for _, c := range conns {
+		p.mu.conns[c] = struct{}{}
+	}
+	return true
+}
+
+func (p *Proxy) drop(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+		delete(p.mu.conns, c)
+	}
+}
+
+// doomed tells whether the answer to a request is to get lost.
+func (p *Proxy) doomed(request []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.lose == nil || !bytes.Contains(request, p.mu.lose) {
+		return false
+	}
+	p.mu.lose = nil
+	return true
+}
+
+func (p *Proxy) requests(server, client net.Conn, lose chan<- struct{}) {
+	defer p.drop(server, client)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			return
+		}
+		if p.doomed(buf[:n]) {
+			lose <- struct{}{}
+		}
+		if _, err := server.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (p *Proxy) answers(client, server net.Conn, lose <-chan struct{}) {
+	defer p.drop(server, client)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := server.Read(buf)
+		if err != nil {
+			return
+		}
+		select {
+		case <-lose:
+			return
+		default:
+		}
+		if _, err := client.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
