@@ -1,0 +1,119 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"barnabas/config"
+	"barnabas/zkcoord"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// resource names what settings belong to.
+type resource struct {
+	kind kmsg.ConfigResourceType
+	name string
+}
+
+// alterConfigs replaces all settings of topics and brokers (KIP-133).
+func (h *Handlers) alterConfigs(ctx context.Context, _ *Call, req *kmsg.AlterConfigsRequest) kmsg.Response {
+	resp := kmsg.NewPtrAlterConfigsResponse()
+	for _, r := range req.Resources {
+		ops := make([]config.Op, 0, len(r.Configs))
+		for _, c := range r.Configs {
+			ops = append(ops, config.Op{Key: c.Name, Kind: config.OpSet, Value: c.Value})
+		}
+		err := h.replaceResource(ctx, resource{r.ResourceType, r.ResourceName}, ops, req.ValidateOnly)
+		out := kmsg.NewAlterConfigsResponseResource()
+		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
+		out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
+		resp.Resources = append(resp.Resources, out)
+	}
+	return resp
+}
+
+func (h *Handlers) replaceResource(ctx context.Context, r resource, ops []config.Op, validateOnly bool) error {
+	if r.kind == kmsg.ConfigResourceTypeBrokerLogger {
+		return fmt.Errorf("log levels are changed one by one, with IncrementalAlterConfigs: %w", kerr.InvalidRequest)
+	}
+	return h.alterResource(ctx, r, ops, validateOnly, true)
+}
+
+// incrementalAlterConfigs changes single settings (KIP-339).
+func (h *Handlers) incrementalAlterConfigs(ctx context.Context, _ *Call, req *kmsg.IncrementalAlterConfigsRequest) kmsg.Response {
+	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+	seen := make(map[resource]int)
+	for _, r := range req.Resources {
+		seen[resource{r.ResourceType, r.ResourceName}]++
+	}
+	for _, r := range req.Resources {
+		key := resource{r.ResourceType, r.ResourceName}
+		ops := make([]config.Op, 0, len(r.Configs))
+		for _, c := range r.Configs {
+			ops = append(ops, config.Op{Key: c.Name, Kind: config.OpKind(c.Op), Value: c.Value})
+		}
+		var err error
+		if seen[key] > 1 {
+			err = fmt.Errorf("resource %q twice in one request: %w", r.ResourceName, kerr.InvalidRequest)
+		} else {
+			err = h.alterResource(ctx, key, ops, req.ValidateOnly, false)
+		}
+		out := kmsg.NewIncrementalAlterConfigsResponseResource()
+		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
+		out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
+		resp.Resources = append(resp.Resources, out)
+	}
+	return resp
+}
+
+// alterResource applies operations to what is set, or to nothing when all is to be replaced.
+func (h *Handlers) alterResource(ctx context.Context, r resource, ops []config.Op, validateOnly, replace bool) error {
+	switch r.kind {
+	case kmsg.ConfigResourceTypeTopic:
+		current, err := h.topicOverrides(ctx, r.name)
+		if err != nil {
+			return err
+		}
+		entity := zkcoord.Entity{Kind: zkcoord.Topics, Name: r.name}
+		return h.store(ctx, entity, current, ops, validateOnly, replace, h.Config.Current().AlterTopic)
+	case kmsg.ConfigResourceTypeBroker:
+		return h.alterBroker(ctx, r.name, ops, validateOnly, replace)
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		if err := h.loggerResource(r.name); err != nil {
+			return err
+		}
+		return h.Loggers.Alter(ops, validateOnly)
+	}
+	return fmt.Errorf("resource type %d cannot be altered here: %w", r.kind, kerr.InvalidRequest)
+}
+
+func (h *Handlers) alterBroker(ctx context.Context, name string, ops []config.Op, validateOnly, replace bool) error {
+	all, err := h.Config.Current().BrokerResource(name)
+	if err != nil {
+		return err
+	}
+	entity, alter := zkcoord.Entity{Kind: zkcoord.Brokers, Name: strconv.Itoa(int(h.BrokerID))}, h.Config.AlterBroker
+	if all {
+		entity.Name, alter = zkcoord.DefaultEntity, h.Config.AlterCluster
+	}
+	current, err := h.ZK.EntityConfig(ctx, entity)
+	if err != nil {
+		return err
+	}
+	return h.store(ctx, entity, current, ops, validateOnly, replace, alter)
+}
+
+func (h *Handlers) store(ctx context.Context, entity zkcoord.Entity, current map[string]string, ops []config.Op, validateOnly, replace bool,
+	alter func(map[string]string, []config.Op) (map[string]string, error)) error {
+	if replace {
+		current = nil
+	}
+	next, err := alter(current, ops)
+	if err != nil || validateOnly {
+		return err
+	}
+	return h.ZK.SetEntityConfig(ctx, entity, next)
+}

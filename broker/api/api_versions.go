@@ -1,0 +1,63 @@
+package api
+
+import (
+	"context"
+	"regexp"
+	"slices"
+
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// softwareName is what a client may call itself and its version (KIP-511).
+var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
+
+// apiVersions tells what is offered. A version that is not offered is answered too, in the form of version 0
+// and with the one line that lets a client try again.
+func (h *Handlers) apiVersions(_ context.Context, c *Call) (network.Answer, error) {
+	resp := kmsg.NewPtrApiVersionsResponse()
+	r := h.rows[int16(kmsg.ApiVersions)]
+	if c.Version < r.min || c.Version > r.max {
+		resp.ErrorCode = kerr.UnsupportedVersion.Code
+		resp.ApiKeys = []kmsg.ApiVersionsResponseApiKey{r.offered()}
+		return network.Ready(resp), nil
+	}
+	req := kmsg.NewPtrApiVersionsRequest()
+	if err := decode(req, c); err != nil {
+		return network.Answer{}, err
+	}
+	if c.Version >= 3 && (!softwareName.MatchString(req.ClientSoftwareName) || !softwareName.MatchString(req.ClientSoftwareVersion)) {
+		resp.ErrorCode = kerr.InvalidRequest.Code
+		return ready(c, resp), nil
+	}
+	if c.Version >= 3 {
+		c.Conn.Software = req.ClientSoftwareName + " " + req.ClientSoftwareVersion
+	}
+	resp.ApiKeys = h.offered()
+	features := h.Features()
+	resp.FinalizedFeaturesEpoch = int64(features.Epoch)
+	for name, level := range features.Levels {
+		f := kmsg.NewApiVersionsResponseFinalizedFeature()
+		f.Name, f.MaxVersionLevel, f.MinVersionLevel = name, level, level
+		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
+	}
+	return ready(c, resp), nil
+}
+
+func (r *row) offered() kmsg.ApiVersionsResponseApiKey {
+	k := kmsg.NewApiVersionsResponseApiKey()
+	k.ApiKey, k.MinVersion, k.MaxVersion = r.key.Int16(), r.min, r.max
+	return k
+}
+
+// offered lists every row by key.
+func (h *Handlers) offered() []kmsg.ApiVersionsResponseApiKey {
+	keys := make([]kmsg.ApiVersionsResponseApiKey, 0, len(h.rows))
+	for _, r := range h.rows {
+		keys = append(keys, r.offered())
+	}
+	slices.SortFunc(keys, func(a, b kmsg.ApiVersionsResponseApiKey) int { return int(a.ApiKey - b.ApiKey) })
+	return keys
+}

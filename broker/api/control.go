@@ -1,0 +1,35 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Control answers a request that this broker sends to itself: the controller's to its own broker, or a
+// broker's to its own controller. It goes the way of any other request, without the bytes.
+func (h *Handlers) Control(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	c := &Call{&network.Request{Key: req.Key(), Version: req.GetVersion()}}
+	var resp kmsg.Response
+	switch r := req.(type) {
+	case *kmsg.LeaderAndISRRequest:
+		resp = h.leaderAndISR(ctx, c, r)
+	case *kmsg.UpdateMetadataRequest:
+		resp = h.updateMetadata(ctx, c, r)
+	case *kmsg.StopReplicaRequest:
+		resp = h.stopReplica(ctx, c, r)
+	case *kmsg.AlterPartitionRequest:
+		resp = h.alterPartition(ctx, c, r)
+	case *kmsg.AllocateProducerIDsRequest:
+		resp = h.allocateProducerIDs(ctx, c, r)
+	case *kmsg.ControlledShutdownRequest:
+		resp = h.controlledShutdown(ctx, c, r)
+	default:
+		return nil, fmt.Errorf("%s is no request between a broker and its controller", kmsg.NameForKey(req.Key()))
+	}
+	resp.SetVersion(c.Version)
+	return resp, nil
+}

@@ -1,0 +1,49 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The requests of this file are the controller's to answer; the handlers pass them on.
+
+func (h *Handlers) controlledShutdown(ctx context.Context, _ *Call, req *kmsg.ControlledShutdownRequest) kmsg.Response {
+	return h.Controller.ControlledShutdown(ctx, req)
+}
+
+func (h *Handlers) alterPartition(ctx context.Context, _ *Call, req *kmsg.AlterPartitionRequest) kmsg.Response {
+	return h.Controller.AlterPartition(ctx, req)
+}
+
+func (h *Handlers) allocateProducerIDs(ctx context.Context, _ *Call, req *kmsg.AllocateProducerIDsRequest) kmsg.Response {
+	return h.Controller.AllocateProducerIDs(ctx, req)
+}
+
+func (h *Handlers) alterPartitionReassignments(ctx context.Context, _ *Call, req *kmsg.AlterPartitionAssignmentsRequest) kmsg.Response {
+	return h.Controller.AlterPartitionReassignments(ctx, req)
+}
+
+func (h *Handlers) listPartitionReassignments(ctx context.Context, _ *Call, req *kmsg.ListPartitionReassignmentsRequest) kmsg.Response {
+	return h.Controller.ListPartitionReassignments(ctx, req)
+}
+
+func (h *Handlers) updateFeatures(ctx context.Context, _ *Call, req *kmsg.UpdateFeaturesRequest) kmsg.Response {
+	return h.Controller.UpdateFeatures(ctx, req)
+}
+
+// electLeaders asks for elections and waits until this broker's own picture has the new leaders, or the time is up.
+func (h *Handlers) electLeaders(ctx context.Context, c *Call, req *kmsg.ElectLeadersRequest) network.Answer {
+	resp := h.Controller.ElectLeaders(ctx, req)
+	resp.SetVersion(c.Version)
+	return network.Ready(resp)
+}
+
+// wait runs until check holds, with REQUEST_TIMED_OUT as the cause when a request's time is up.
+func (c *Call) waiting(ctx context.Context, timeoutMillis int32) (context.Context, context.CancelFunc) {
+	return context.WithDeadlineCause(ctx, c.Arrived.Add(time.Duration(timeoutMillis)*time.Millisecond), kerr.RequestTimedOut)
+}

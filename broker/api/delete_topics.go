@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"barnabas/broker/metadata"
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// deleteTopics asks for topics' deletion and answers when they are gone from this broker's picture, or the time is up.
+//
+// v5: messages. v6: by id (KIP-516).
+func (h *Handlers) deleteTopics(ctx context.Context, c *Call, req *kmsg.DeleteTopicsRequest) network.Answer {
+	resp := kmsg.NewPtrDeleteTopicsResponse()
+	resp.Version = c.Version
+	if c.Version < 6 {
+		for _, name := range req.TopicNames {
+			t := kmsg.NewDeleteTopicsRequestTopic()
+			t.Topic = &name
+			req.Topics = append(req.Topics, t)
+		}
+	}
+	resp.Topics = make([]kmsg.DeleteTopicsResponseTopic, len(req.Topics))
+	var waits []*kmsg.DeleteTopicsResponseTopic
+	for i, t := range req.Topics {
+		out := &resp.Topics[i]
+		out.Topic, out.TopicID = t.Topic, t.TopicID
+		if err := h.deleteTopic(ctx, c, out); err != nil {
+			out.ErrorCode = h.codeOf(err)
+			continue
+		}
+		waits = append(waits, out)
+	}
+	return network.Later(func(ctx context.Context) network.Response {
+		ctx, cancel := c.waiting(ctx, req.TimeoutMillis)
+		defer cancel()
+		for _, out := range waits { // one deadline: waiting in turn is waiting for all
+			if err := h.awaitDeleted(ctx, req.TimeoutMillis, *out.Topic); err != nil {
+				out.ErrorCode = kerr.RequestTimedOut.Code
+			}
+		}
+		return resp
+	})
+}
+
+func (h *Handlers) deleteTopic(ctx context.Context, c *Call, out *kmsg.DeleteTopicsResponseTopic) error {
+	switch {
+	case !h.Controller.Active():
+		return kerr.NotController
+	case !h.Config.Current().DeleteTopicEnable && c.Version < 3:
+		return fmt.Errorf("delete.topic.enable=false: %w", kerr.InvalidRequest)
+	case !h.Config.Current().DeleteTopicEnable:
+		return fmt.Errorf("delete.topic.enable=false: %w", kerr.TopicDeletionDisabled)
+	}
+	picture := h.Metadata.Current()
+	switch {
+	case out.Topic != nil && out.TopicID != noTopicID:
+		return fmt.Errorf("a topic by name and by id: %w", kerr.InvalidRequest)
+	case out.Topic == nil && out.TopicID == noTopicID:
+		return fmt.Errorf("a topic without name and id: %w", kerr.TopicAuthorizationFailed)
+	case out.Topic == nil:
+		name, ok := picture.TopicName(out.TopicID)
+		if !ok {
+			return kerr.UnknownTopicID
+		}
+		out.Topic = &name
+	}
+	if picture.Topics[*out.Topic] == nil {
+		return fmt.Errorf("topic %q: %w", *out.Topic, kerr.UnknownTopicOrPartition)
+	}
+	return h.ZK.RequestTopicDeletion(ctx, *out.Topic)
+}
+
+func (h *Handlers) awaitDeleted(ctx context.Context, timeoutMillis int32, name string) error {
+	if timeoutMillis <= 0 {
+		return kerr.RequestTimedOut
+	}
+	return h.awaitPicture(ctx, func(p *metadata.Picture) bool { return p.Topics[name] == nil })
+}

@@ -1,0 +1,41 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The endpoint types of DescribeCluster v1 (KIP-919).
+const (
+	brokerEndpoints     = 1
+	controllerEndpoints = 2
+)
+
+// describeCluster tells the cluster's id, its controller and its brokers (KIP-700).
+func (h *Handlers) describeCluster(_ context.Context, c *Call, req *kmsg.DescribeClusterRequest) kmsg.Response {
+	resp := kmsg.NewPtrDescribeClusterResponse()
+	resp.ClusterAuthorizedOperations = unasked
+	if c.Version >= 1 && req.EndpointType != brokerEndpoints {
+		err := fmt.Errorf("endpoint type %d: %w", req.EndpointType, kerr.UnsupportedEndpointType)
+		if req.EndpointType == controllerEndpoints {
+			err = fmt.Errorf("a broker has no controller endpoints: %w", kerr.MismatchedEndpointType)
+		}
+		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+		return resp
+	}
+	picture := h.Metadata.Current()
+	resp.ClusterID, resp.ControllerID = h.ClusterID, controllerOf(picture)
+	resp.EndpointType = brokerEndpoints
+	if req.IncludeClusterAuthorizedOperations {
+		resp.ClusterAuthorizedOperations = allClusterOperations
+	}
+	for _, b := range brokersOn(picture, c.Conn.Listener) {
+		out := kmsg.NewDescribeClusterResponseBroker()
+		out.NodeID, out.Host, out.Port, out.Rack = b.NodeID, b.Host, b.Port, b.Rack
+		resp.Brokers = append(resp.Brokers, out)
+	}
+	return resp
+}

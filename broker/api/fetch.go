@@ -1,0 +1,288 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"barnabas/broker/replica"
+	"barnabas/internal/await"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// firstFetchWith names the versions in which Fetch learned something.
+const (
+	fetchMaxBytesVersion  = 3  // a limit for the whole answer; the first batch may exceed limits
+	fetchNearestVersion   = 11 // KIP-392: reading from followers
+	fetchTopicIDVersion   = 13 // KIP-516
+	fetchReplicaVersion   = 15 // KIP-903: the follower's broker epoch
+	fetchEndpointsVersion = 16 // KIP-951
+)
+
+// asked is one partition of a fetch, and what came of it.
+type asked struct {
+	topic  string
+	id     [16]byte
+	number int32
+	at     replica.Position
+
+	part    *replica.Partition
+	missing error // why there is no such partition for this client; it does not shorten the wait
+	failed  error // why it could not be read; it ends the wait
+	view    replica.View
+	nearest int32 // a better replica to read from, -1 none
+	aborted []logstore.AbortedTxn
+	bytes   []byte // converted records, in place of the view's
+}
+
+// fetching is a Fetch request at work.
+type fetching struct {
+	h       *Handlers
+	c       *Call
+	reader  replica.Reader
+	rack    string
+	maxWait time.Duration
+	min     int64
+	max     int64
+	oneMore bool // the first batch may exceed the limits
+	parts   []asked
+	session *fetchContext
+}
+
+// fetch reads records for a consumer or a follower, waiting until there are MinBytes of them.
+//
+// v3: MaxBytes. v4: isolation level. v7: sessions (KIP-227). v11: followers (KIP-392).
+// v12: diverging epochs (KIP-595). v13: topic ids (KIP-516). v16: node endpoints (KIP-951).
+func (h *Handlers) fetch(_ context.Context, c *Call, req *kmsg.FetchRequest) network.Answer {
+	if req.IsolationLevel < 0 || req.IsolationLevel > 1 {
+		return network.Ready(h.badIsolation(c, req))
+	}
+	context, err := h.sessions.begin(req, c.Arrived)
+	if err != nil {
+		return network.Ready(&fetchResponse{version: c.Version, code: code(err)})
+	}
+	f := h.newFetching(c, req, context)
+	return network.Later(f.run)
+}
+
+func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchContext) *fetching {
+	limit := int64(h.Config.Current().FetchMaxBytes)
+	f := &fetching{
+		h: h, c: c, rack: req.Rack, maxWait: time.Duration(req.MaxWaitMillis) * time.Millisecond,
+		oneMore: c.Version >= fetchMaxBytesVersion, parts: context.asked, session: context,
+	}
+	f.max = math.MaxInt32
+	if c.Version >= fetchMaxBytesVersion {
+		f.max = int64(req.MaxBytes)
+	}
+	f.max = min(f.max, limit)
+	f.min = min(int64(req.MinBytes), f.max)
+	f.reader = replica.Reader{
+		Replica: req.ReplicaID, BrokerEpoch: -1, Isolation: replica.Isolation(req.IsolationLevel),
+		LeaderOnly: c.Version < fetchNearestVersion,
+	}
+	if c.Version >= fetchReplicaVersion {
+		f.reader.Replica, f.reader.BrokerEpoch = req.ReplicaState.ID, req.ReplicaState.Epoch
+	}
+	if f.reader.FromFollower() {
+		f.reader.Isolation, f.reader.LeaderOnly = replica.ReadToEnd, true
+	}
+	f.resolve()
+	return f
+}
+
+// resolve finds the hosted partitions, by id from v13 on.
+func (f *fetching) resolve() {
+	picture := f.h.Metadata.Current()
+	for i := range f.parts {
+		a := &f.parts[i]
+		if f.c.Version >= fetchTopicIDVersion {
+			name, ok := picture.TopicName(a.id)
+			if !ok {
+				a.missing = kerr.UnknownTopicID
+				continue
+			}
+			a.topic = name
+		}
+		if _, ok := picture.Partition(a.topic, a.number); !ok {
+			a.missing = fmt.Errorf("%s-%d: %w", a.topic, a.number, kerr.UnknownTopicOrPartition)
+			continue
+		}
+		a.part, a.failed = f.h.partition(a.topic, a.number)
+	}
+}
+
+// run answers: at once when there is enough, an error or nothing to wait for, else when there is, or when the time is up.
+func (f *fetching) run(ctx context.Context) network.Response {
+	f.read()
+	if !f.done() && f.maxWait > 0 {
+		f.wait(ctx)
+	}
+	return f.respond()
+}
+
+func (f *fetching) wait(ctx context.Context) {
+	ctx, cancel := context.WithDeadline(ctx, f.c.Arrived.Add(f.maxWait))
+	defer cancel()
+	signals := make([]*await.Signal, 0, len(f.parts))
+	for i := range f.parts {
+		if p := f.parts[i].part; p != nil {
+			signals = append(signals, &p.Changed)
+		}
+	}
+	_ = await.Until(ctx, func() (bool, error) {
+		f.read()
+		return f.done(), nil
+	}, signals...)
+}
+
+// done tells whether the fetch need not wait (any longer).
+func (f *fetching) done() bool {
+	var size int64
+	interesting := false
+	for i := range f.parts {
+		a := &f.parts[i]
+		if a.missing != nil {
+			continue
+		}
+		interesting = true
+		if a.failed != nil || a.view.Diverging != nil || a.nearest >= 0 {
+			return true
+		}
+		size += a.view.Records.Size
+	}
+	return !interesting || size >= f.min || f.session.news(f.parts, f.reader)
+}
+
+// read reads every partition, in order, until the limits are reached.
+func (f *fetching) read() {
+	left, oneMore := f.max, f.oneMore
+	for i := range f.parts {
+		a := &f.parts[i]
+		a.view.Records.Close()
+		a.view, a.nearest = replica.View{}, -1
+		if a.part == nil {
+			continue
+		}
+		a.failed = f.readOne(a, left, oneMore)
+		if n := a.view.Records.Size; n > 0 {
+			left, oneMore = max(0, left-n), false
+		}
+	}
+}
+
+func (f *fetching) readOne(a *asked, left int64, oneMore bool) error {
+	if a.at.MaxBytes < 0 {
+		return fmt.Errorf("partition max bytes %d: %w", a.at.MaxBytes, kerr.UnknownServerError)
+	}
+	at := a.at
+	at.MaxBytes, at.AtLeastOne = int32(min(int64(at.MaxBytes), left)), oneMore
+	if a.nearest = f.nearest(a); a.nearest >= 0 {
+		at.MaxBytes, at.AtLeastOne = 0, false
+	}
+	var err error
+	if a.view, err = a.part.Read(f.reader, at); err != nil {
+		a.view = replica.View{}
+		return err
+	}
+	if f.reader.Isolation == replica.ReadCommitted && a.view.Records.Size > 0 {
+		a.aborted, err = a.part.Log().AbortedTransactions(a.at.Offset, a.view.Limit)
+	}
+	return err
+}
+
+// nearest is the replica that a consumer had better read from, -1 when it is right here.
+func (f *fetching) nearest(a *asked) int32 {
+	if f.rack == "" || f.reader.FromFollower() || f.c.Version < fetchNearestVersion || !f.h.rackAware() {
+		return -1
+	}
+	picture := f.h.Metadata.Current()
+	return a.part.Nearest(a.at.Offset, func(broker int32) bool {
+		b := picture.Brokers[broker]
+		if b == nil || b.Rack == nil || *b.Rack != f.rack {
+			return false
+		}
+		_, reachable := b.Endpoints[f.c.Conn.Listener]
+		return reachable
+	})
+}
+
+const rackAwareSelector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+func (h *Handlers) rackAware() bool {
+	return h.Config.Current().ReplicaSelectorClass == rackAwareSelector
+}
+
+// respond makes the answer of what was read last.
+func (f *fetching) respond() network.Response {
+	for i := range f.parts {
+		a := &f.parts[i]
+		if a.failed == nil && a.missing == nil {
+			a.failed = f.convert(a)
+		}
+	}
+	resp := &fetchResponse{version: f.c.Version, session: f.session.id, committed: f.reader.Isolation == replica.ReadCommitted}
+	resp.parts = f.session.end(f.parts)
+	if f.c.Version >= fetchEndpointsVersion {
+		resp.addHints(f)
+	}
+	return resp
+}
+
+// convert turns records into the message format that an old version of Fetch knows (KIP-98: v4 for magic 2,
+// KIP-32: v2 for magic 1).
+func (f *fetching) convert(a *asked) error {
+	topic := f.h.TopicConfig(a.topic)
+	if topic.CompressionType == "zstd" && f.c.Version < 10 {
+		a.view.Records.Close()
+		a.view = replica.View{HighWatermark: -1}
+		return fmt.Errorf("topic %s compresses with zstd: %w", a.topic, kerr.UnsupportedCompressionType)
+	}
+	if f.c.Version >= 4 || a.view.Records.Size == 0 {
+		return nil
+	}
+	magic := int8(1)
+	if f.c.Version < 2 {
+		magic = 0
+	}
+	data, err := a.view.Records.Append(nil)
+	a.view.Records.Close()
+	if err != nil {
+		return err
+	}
+	if record.NeedsDownConvert(data, magic) {
+		if !topic.Downconversion {
+			return fmt.Errorf("message.downconversion.enable=false for topic %s: %w", a.topic, kerr.UnsupportedVersion)
+		}
+		if data, err = record.DownConvert(data, magic, a.at.Offset); err != nil {
+			return err
+		}
+	}
+	a.bytes = data
+	return nil
+}
+
+// badIsolation answers a request with an isolation level that doesn't exist: Apache Kafka fails it whole.
+func (h *Handlers) badIsolation(c *Call, req *kmsg.FetchRequest) network.Response {
+	resp := &fetchResponse{version: c.Version, code: kerr.UnknownServerError.Code}
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			resp.parts = append(resp.parts, asked{topic: t.Topic, id: t.TopicID, number: p.Partition,
+				failed: kerr.UnknownServerError, nearest: -1})
+		}
+	}
+	return resp
+}
+
+// fetchCode is the error code of a partition. A consumer knows few codes in Fetch and takes others for fatal.
+func fetchCode(a *asked) int16 {
+	err := errors.Join(a.missing, a.failed)
+	return code(err)
+}

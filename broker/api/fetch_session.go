@@ -1,0 +1,341 @@
+package api
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"barnabas/broker/replica"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// sessionEviction is how long a session is safe from larger ones, and after how long unused it is anybody's
+// (FetchSession's evictionMs, 3.9).
+const sessionEviction = 2 * time.Minute
+
+// The epochs that begin and end a session (KIP-227).
+const (
+	firstSessionEpoch = 0
+	finalSessionEpoch = -1
+)
+
+// fetchSessions keeps the incremental fetch sessions of a broker (KIP-227), up to
+// max.incremental.fetch.session.cache.slots.
+type fetchSessions struct {
+	slots int
+	mu    struct {
+		sync.Mutex
+		byID map[int32]*fetchSession
+	}
+}
+
+// fetchSession is what one client has asked for so far. Guarded by fetchSessions.mu.
+type fetchSession struct {
+	id         int32
+	epoch      int32 // of the next request
+	topicIDs   bool
+	privileged bool // a follower's
+	created    time.Time
+	used       time.Time
+	parts      []*sessionPart // in the order in which they are served
+	index      map[partKey]*sessionPart
+}
+
+// partKey names a partition by the topic's name or, from v13 on, its id.
+type partKey struct {
+	topic  string
+	id     [16]byte
+	number int32
+}
+
+// sessionPart is a partition in a session: what to read, and what the client was told of it last.
+type sessionPart struct {
+	partKey
+	at          replica.Position
+	mark, start int64
+	gone        bool // forgotten, to be dropped from the order
+	justServed  bool // goes to the end of the order
+}
+
+// fetchContext is one request's part in a session. With a nil session it stands alone.
+type fetchContext struct {
+	id          int32 // for the answer
+	asked       []asked
+	sessions    *fetchSessions
+	session     *fetchSession
+	incremental bool
+	create      func(parts []asked) int32
+}
+
+func newFetchSessions(slots int) *fetchSessions {
+	s := &fetchSessions{slots: slots}
+	s.mu.byID = make(map[int32]*fetchSession)
+	return s
+}
+
+func positionOf(p *kmsg.FetchRequestTopicPartition) replica.Position {
+	return replica.Position{
+		LeaderEpoch: p.CurrentLeaderEpoch, LastFetchedEpoch: p.LastFetchedEpoch, Offset: p.FetchOffset,
+		LogStart: p.LogStartOffset, MaxBytes: p.PartitionMaxBytes,
+	}
+}
+
+func (k partKey) asked(at replica.Position) asked {
+	return asked{topic: k.topic, id: k.id, number: k.number, at: at, nearest: -1}
+}
+
+// listed gives the partitions of a request, each once, in order.
+func listed(req *kmsg.FetchRequest) []asked {
+	var parts []asked
+	seen := make(map[partKey]int)
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			key := partKey{t.Topic, t.TopicID, p.Partition}
+			if at, again := seen[key]; again {
+				parts[at].at = positionOf(p)
+				continue
+			}
+			seen[key] = len(parts)
+			parts = append(parts, key.asked(positionOf(p)))
+		}
+	}
+	return parts
+}
+
+// begin finds or begins the session of a request. Errors: FETCH_SESSION_ID_NOT_FOUND,
+// INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+func (s *fetchSessions) begin(req *kmsg.FetchRequest, now time.Time) (*fetchContext, error) {
+	if req.SessionEpoch != firstSessionEpoch && req.SessionEpoch != finalSessionEpoch {
+		return s.resume(req, now)
+	}
+	if req.SessionID != 0 {
+		s.remove(req.SessionID)
+	}
+	c := &fetchContext{asked: listed(req), sessions: s}
+	if req.SessionEpoch == firstSessionEpoch && req.Version >= 7 {
+		follower := req.ReplicaID >= 0 || req.ReplicaState.ID >= 0
+		c.create = func(parts []asked) int32 { return s.open(parts, req.Version >= fetchTopicIDVersion, follower, now) }
+	}
+	return c, nil
+}
+
+func (s *fetchSessions) remove(id int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.byID, id)
+}
+
+func (s *fetchSessions) resume(req *kmsg.FetchRequest, now time.Time) (*fetchContext, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session := s.mu.byID[req.SessionID]
+	switch {
+	case session == nil:
+		return nil, fmt.Errorf("fetch session %d: %w", req.SessionID, kerr.FetchSessionIDNotFound)
+	case session.epoch != req.SessionEpoch:
+		return nil, fmt.Errorf("fetch session %d: epoch %d, want %d: %w", req.SessionID, req.SessionEpoch, session.epoch, kerr.InvalidFetchSessionEpoch)
+	case session.topicIDs != (req.Version >= fetchTopicIDVersion):
+		return nil, fmt.Errorf("fetch session %d: %w", req.SessionID, kerr.FetchSessionTopicIDError)
+	}
+	session.update(req)
+	if len(session.index) == 0 {
+		delete(s.mu.byID, session.id)
+		return &fetchContext{sessions: s}, nil
+	}
+	if session.epoch++; session.epoch <= 0 {
+		session.epoch = 1
+	}
+	session.used = now
+	c := &fetchContext{id: session.id, sessions: s, session: session, incremental: true}
+	c.asked = make([]asked, 0, len(session.parts))
+	for _, p := range session.parts {
+		c.asked = append(c.asked, p.partKey.asked(p.at))
+	}
+	return c, nil
+}
+
+// update takes over what a request changes.
+func (f *fetchSession) update(req *kmsg.FetchRequest) {
+	for _, a := range listed(req) {
+		f.add(a)
+	}
+	dropped := false
+	for _, t := range req.ForgottenTopics {
+		for _, n := range t.Partitions {
+			key := partKey{t.Topic, t.TopicID, n}
+			if p := f.index[key]; p != nil {
+				p.gone, dropped = true, true
+				delete(f.index, key)
+			}
+		}
+	}
+	if dropped {
+		f.reorder()
+	}
+}
+
+func (f *fetchSession) add(a asked) *sessionPart {
+	key := partKey{a.topic, a.id, a.number}
+	p := f.index[key]
+	if p == nil {
+		p = &sessionPart{partKey: key, mark: -1, start: -1}
+		f.index[key] = p
+		f.parts = append(f.parts, p)
+	}
+	p.at = a.at
+	return p
+}
+
+// reorder drops what is gone and moves what was just served behind the rest, so that one busy partition
+// does not starve the others.
+func (f *fetchSession) reorder() {
+	kept := make([]*sessionPart, 0, len(f.parts))
+	var served []*sessionPart
+	for _, p := range f.parts {
+		switch {
+		case p.gone:
+		case p.justServed:
+			p.justServed = false
+			served = append(served, p)
+		default:
+			kept = append(kept, p)
+		}
+	}
+	f.parts = append(kept, served...)
+}
+
+// open begins a session of the partitions that were answered whole; 0 when there is no room.
+func (s *fetchSessions) open(parts []asked, topicIDs, follower bool, now time.Time) int32 {
+	f := &fetchSession{
+		epoch: 1, topicIDs: topicIDs, privileged: follower, created: now, used: now,
+		index: make(map[partKey]*sessionPart, len(parts)),
+	}
+	for i := range parts {
+		a := &parts[i]
+		key := *a
+		if topicIDs {
+			key.topic = ""
+		}
+		p := f.add(key)
+		p.told(a)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.mu.byID) >= s.slots && !s.evictLocked(f, now) {
+		return 0
+	}
+	for f.id == 0 || s.mu.byID[f.id] != nil {
+		f.id = rand.Int32N(1<<31-1) + 1
+	}
+	s.mu.byID[f.id] = f
+	return f.id
+}
+
+// evictLocked makes room for a session: one that was not used for sessionEviction goes, or one of a consumer for
+// a follower, or a smaller one (FetchSessionCache.tryEvict, 3.9).
+func (s *fetchSessions) evictLocked(f *fetchSession, now time.Time) bool {
+	var stale, victim *fetchSession
+	for _, o := range s.mu.byID {
+		if stale == nil || o.used.Before(stale.used) {
+			stale = o
+		}
+		evictable := now.Sub(o.created) > sessionEviction || (f.privileged && !o.privileged)
+		if evictable && (victim == nil || o.less(victim)) {
+			victim = o
+		}
+	}
+	if stale != nil && now.Sub(stale.used) > sessionEviction {
+		delete(s.mu.byID, stale.id)
+		return true
+	}
+	if victim == nil || !victim.less(f) {
+		return false
+	}
+	delete(s.mu.byID, victim.id)
+	return true
+}
+
+// less orders sessions by worth: followers', then larger ones, then more recently used ones are worth more.
+func (f *fetchSession) less(o *fetchSession) bool {
+	switch {
+	case f.privileged != o.privileged:
+		return o.privileged
+	case len(f.parts) != len(o.parts):
+		return len(f.parts) < len(o.parts)
+	}
+	return f.used.Before(o.used)
+}
+
+// told notes what an answer says of the partition; it gives whether that is news.
+func (p *sessionPart) told(a *asked) bool {
+	if fetchCode(a) != 0 {
+		p.mark = -1 // errors are told every time
+		return true
+	}
+	news := a.size() > 0 || a.view.Diverging != nil || a.nearest >= 0 ||
+		p.mark != a.view.HighWatermark || p.start != a.view.LogStart
+	p.mark, p.start = a.view.HighWatermark, a.view.LogStart
+	p.justServed = a.size() > 0
+	return news
+}
+
+func (a *asked) size() int64 {
+	if a.bytes != nil {
+		return int64(len(a.bytes))
+	}
+	return a.view.Records.Size
+}
+
+// news tells whether a follower must hear at once of a high watermark that it was not told yet, so that a
+// consumer at its side does not wait for replica.fetch.wait.max.ms.
+func (c *fetchContext) news(parts []asked, r replica.Reader) bool {
+	if c.session == nil || !r.FromFollower() {
+		return false
+	}
+	c.sessions.mu.Lock()
+	defer c.sessions.mu.Unlock()
+	for i := range parts {
+		a := &parts[i]
+		if p := c.find(a); p != nil && a.view.HighWatermark > p.mark && a.missing == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *fetchContext) find(a *asked) *sessionPart {
+	key := partKey{a.topic, a.id, a.number}
+	if c.session.topicIDs {
+		key.topic = ""
+	}
+	return c.session.index[key]
+}
+
+// end gives the partitions that the answer is to have: all of them, or in a session those with news.
+func (c *fetchContext) end(parts []asked) []asked {
+	if c.create != nil {
+		c.id = c.create(parts)
+	}
+	if !c.incremental {
+		return parts
+	}
+	c.sessions.mu.Lock()
+	defer c.sessions.mu.Unlock()
+	kept := parts[:0]
+	for i := range parts {
+		a := &parts[i]
+		p := c.find(a)
+		if p == nil || p.told(a) {
+			kept = append(kept, *a)
+		} else {
+			a.view.Records.Close()
+		}
+	}
+	c.session.reorder()
+	return kept
+}

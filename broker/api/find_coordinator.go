@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unicode/utf16"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The kinds of coordinators.
+const (
+	groupCoordinator       = 0
+	transactionCoordinator = 1
+	shareCoordinator       = 2 // v6; KRaft's
+)
+
+// findCoordinator tells which broker coordinates a group or a transactional id, creating the internal topic with the
+// first question. v4: several keys (KIP-699).
+func (h *Handlers) findCoordinator(ctx context.Context, c *Call, req *kmsg.FindCoordinatorRequest) kmsg.Response {
+	resp := kmsg.NewPtrFindCoordinatorResponse()
+	if c.Version >= 4 {
+		for _, key := range req.CoordinatorKeys {
+			resp.Coordinators = append(resp.Coordinators, h.coordinator(ctx, c, req.CoordinatorType, key))
+		}
+		return resp
+	}
+	found := h.coordinator(ctx, c, req.CoordinatorType, req.CoordinatorKey)
+	resp.ErrorCode, resp.ErrorMessage = found.ErrorCode, found.ErrorMessage
+	resp.NodeID, resp.Host, resp.Port = found.NodeID, found.Host, found.Port
+	if found.ErrorCode == 0 {
+		none := "NONE" // Apache Kafka puts the error's name there, also when there is none
+		resp.ErrorMessage = &none
+	}
+	return resp
+}
+
+func (h *Handlers) coordinator(ctx context.Context, c *Call, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
+	out := kmsg.NewFindCoordinatorResponseCoordinator()
+	out.Key, out.ErrorMessage = key, new(string)
+	hint, err := h.locate(ctx, c, kind, key)
+	if err != nil {
+		out.ErrorCode, out.NodeID, out.Port = h.codeOf(err), -1, -1
+		if kind != shareCoordinator && errors.Is(err, kerr.InvalidRequest) {
+			out.ErrorMessage = message(err)
+		}
+		return out
+	}
+	out.NodeID, out.Host, out.Port = hint.leader, hint.node.Host, hint.node.Port
+	return out
+}
+
+func (h *Handlers) locate(ctx context.Context, c *Call, kind int8, key string) (leaderHint, error) {
+	topic := ""
+	switch {
+	case kind == groupCoordinator:
+		topic = offsetsTopic
+	case kind == transactionCoordinator && c.Version >= 1:
+		topic = transactionsTopic
+	case kind == shareCoordinator && c.Version >= 6:
+		return leaderHint{}, fmt.Errorf("share groups need KRaft: %w", kerr.CoordinatorNotAvailable)
+	default:
+		return leaderHint{}, fmt.Errorf("coordinator type %d: %w", kind, kerr.InvalidRequest)
+	}
+	t := h.Metadata.Current().Topics[topic]
+	if t == nil {
+		if err := h.autoCreate(ctx, topic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+			h.Logger.WithError(err).Warnf("cannot create %s", topic)
+		}
+		return leaderHint{}, fmt.Errorf("%s is not there yet: %w", topic, kerr.CoordinatorNotAvailable)
+	}
+	hint, ok := h.leaderHint(c.Conn.Listener, topic, partitionFor(key, len(t.Partitions)))
+	if !ok || hint.node == nil {
+		return leaderHint{}, fmt.Errorf("the partition of %q has no leader: %w", key, kerr.CoordinatorNotAvailable)
+	}
+	return hint, nil
+}
+
+// partitionFor is the partition of an internal topic that keeps a key: Java's String.hashCode over UTF-16 units, made
+// non-negative as Utils.abs does, modulo the count of partitions.
+func partitionFor(key string, partitions int) int32 {
+	var hash int32
+	for _, unit := range utf16.Encode([]rune(key)) {
+		hash = 31*hash + int32(unit)
+	}
+	switch {
+	case hash == -1<<31:
+		hash = 0
+	case hash < 0:
+		hash = -hash
+	}
+	return hash % int32(partitions)
+}

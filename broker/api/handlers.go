@@ -1,0 +1,208 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"barnabas/broker/metadata"
+	"barnabas/broker/replica"
+	"barnabas/broker/txn"
+	"barnabas/config"
+	"barnabas/logstore"
+	"barnabas/network"
+	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Controller is what handlers ask of this broker's controller. Each method answers NOT_CONTROLLER
+// when another broker holds the office.
+type Controller interface {
+	Active() bool
+	AlterPartition(context.Context, *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse
+	ControlledShutdown(context.Context, *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse
+	ElectLeaders(context.Context, *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse
+	AlterPartitionReassignments(context.Context, *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse
+	ListPartitionReassignments(context.Context, *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse
+	AllocateProducerIDs(context.Context, *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse
+	UpdateFeatures(context.Context, *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse
+}
+
+// Deps is what the handlers work on.
+type Deps struct {
+	BrokerID    int32
+	ClusterID   string
+	BrokerEpoch func() int64
+	Config      *config.Dynamic
+	Loggers     *config.Loggers
+	TopicConfig func(topic string) *config.Topic // as it is now; never nil
+	Metadata    *metadata.Cache
+	Features    func() zkcoord.Features // the finalized ones
+	Replicas    *replica.Manager
+	Logs        *logstore.Manager
+	ZK          *zkcoord.Client
+	Controller  Controller
+	ProducerIDs *txn.ProducerIDs
+	Logger      *logrus.Entry
+}
+
+// Handlers answer the requests of all connections. It is a network.Dispatcher.
+type Handlers struct {
+	Deps
+	rows     map[int16]*row
+	sessions *fetchSessions
+}
+
+// New returns the handlers of a broker.
+func New(d Deps) *Handlers {
+	h := &Handlers{Deps: d, sessions: newFetchSessions(d.Config.Current().FetchSessionCacheSlots)}
+	h.rows = h.table()
+	return h
+}
+
+// Call is the request that a handler serves, as far as it is not in the body.
+type Call struct {
+	*network.Request
+}
+
+// row is an API: the versions that are offered and who answers.
+type row struct {
+	key      kmsg.Key
+	min, max int16
+	overlap  bool
+	handle   handler
+}
+
+type handler func(ctx context.Context, c *Call) (network.Answer, error)
+
+// on makes a handler of a function that takes the decoded request.
+func on[T any, P interface {
+	*T
+	kmsg.Request
+}](f func(context.Context, *Call, P) network.Answer) handler {
+	return func(ctx context.Context, c *Call) (network.Answer, error) {
+		req := P(new(T))
+		if err := decode(req, c); err != nil {
+			return network.Answer{}, err
+		}
+		return f(ctx, c, req), nil
+	}
+}
+
+// now makes a handler of a function that answers without waiting for anything but its own work.
+func now[T any, P interface {
+	*T
+	kmsg.Request
+}](f func(context.Context, *Call, P) kmsg.Response) handler {
+	return on(func(ctx context.Context, c *Call, req P) network.Answer { return ready(c, f(ctx, c, req)) })
+}
+
+// ready is an answer in the version of the request.
+func ready(c *Call, resp kmsg.Response) network.Answer {
+	resp.SetVersion(c.Version)
+	return network.Ready(resp)
+}
+
+// decode reads a body. It is the one place that recovers from a panic: a decoder that trips over bytes
+// from outside must cost a connection and not the broker.
+func decode(req kmsg.Request, c *Call) (err error) {
+	defer func() {
+		if trouble := recover(); trouble != nil {
+			err = fmt.Errorf("%s v%d cannot be read: %v", kmsg.NameForKey(c.Key), c.Version, trouble)
+		}
+	}()
+	req.SetVersion(c.Version)
+	if err := req.ReadFrom(c.Body); err != nil {
+		return fmt.Errorf("%s v%d cannot be read: %w", kmsg.NameForKey(c.Key), c.Version, err)
+	}
+	return nil
+}
+
+// flexibleFrom gives the first version with tagged fields; the wire library knows.
+func flexible(key, version int16) bool {
+	req := kmsg.RequestForKey(key)
+	req.SetVersion(version)
+	return req.IsFlexible()
+}
+
+var (
+	errUnknownAPI = errors.New("this API is not offered")
+	errNotOffered = errors.New("this version is not offered")
+)
+
+// Route says how to read a request. Only ApiVersions is answered in a version that is not offered (KIP-511).
+func (h *Handlers) Route(_ *network.Conn, key, version int16) (network.Route, error) {
+	r := h.rows[key]
+	if r == nil {
+		return network.Route{}, errUnknownAPI
+	}
+	if key == int16(kmsg.ApiVersions) {
+		return network.Route{FlexibleRequest: version >= 3}, nil // its response header is never flexible
+	}
+	if version < r.min || version > r.max {
+		return network.Route{}, errNotOffered
+	}
+	f := flexible(key, version)
+	return network.Route{
+		FlexibleRequest: f, FlexibleResponse: f, Overlap: r.overlap,
+		NoClientID: key == int16(kmsg.ControlledShutdown) && version == 0,
+	}, nil
+}
+
+// Handle does the first half of a request's work.
+func (h *Handlers) Handle(ctx context.Context, r *network.Request) (network.Answer, error) {
+	return h.rows[r.Key].handle(ctx, &Call{r})
+}
+
+// code gives the protocol's error code of an error: the first in its chain.
+func code(err error) int16 {
+	if err == nil {
+		return 0
+	}
+	var k *kerr.Error
+	if errors.As(err, &k) {
+		return k.Code
+	}
+	return kerr.UnknownServerError.Code
+}
+
+// codeOf is code, and logs an error without one: nobody else will see what it was.
+func (h *Handlers) codeOf(err error) int16 {
+	c := code(err)
+	if c == kerr.UnknownServerError.Code && !errors.Is(err, kerr.UnknownServerError) {
+		h.Logger.WithError(err).Error("a request failed unexpectedly")
+	}
+	return c
+}
+
+// message is an error's text for a response that has room for it.
+func message(err error) *string {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	return &text
+}
+
+func (c *Call) deadline(timeoutMillis int32) time.Time {
+	return c.Arrived.Add(time.Duration(timeoutMillis) * time.Millisecond)
+}
+
+// noTopicID is the id of a topic that has none.
+var noTopicID [16]byte
+
+// partition finds a hosted partition, or says why there is none: UNKNOWN_TOPIC_OR_PARTITION when the cluster
+// has no such partition, NOT_LEADER_OR_FOLLOWER when it is elsewhere, KAFKA_STORAGE_ERROR when its directory failed.
+func (h *Handlers) partition(topic string, number int32) (*replica.Partition, error) {
+	if p, ok := h.Replicas.Partition(logstore.TopicPartition{Topic: topic, Partition: number}); ok {
+		return p, nil
+	}
+	if _, ok := h.Metadata.Current().Partition(topic, number); ok {
+		return nil, fmt.Errorf("%s-%d is not hosted here: %w", topic, number, kerr.NotLeaderForPartition)
+	}
+	return nil, fmt.Errorf("%s-%d: %w", topic, number, kerr.UnknownTopicOrPartition)
+}

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	"barnabas/broker/replica"
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// checkBrokerEpoch refuses a control request that was meant for an earlier registration of this broker (KIP-380).
+// One that knows of a newer registration than we do is right: our own answer from ZooKeeper is still on its way.
+func (h *Handlers) checkBrokerEpoch(epoch int64) error {
+	if current := h.BrokerEpoch(); epoch != -1 && epoch < current {
+		return fmt.Errorf("broker epoch %d, current %d: %w", epoch, current, kerr.StaleBrokerEpoch)
+	}
+	return nil
+}
+
+// leaderAndISR makes this broker leader or follower of partitions. v2: by topic. v5: topic ids in the answer.
+func (h *Handlers) leaderAndISR(_ context.Context, c *Call, req *kmsg.LeaderAndISRRequest) kmsg.Response {
+	resp := kmsg.NewPtrLeaderAndISRResponse()
+	if err := h.checkBrokerEpoch(req.BrokerEpoch); err != nil {
+		resp.ErrorCode = code(err)
+		return resp
+	}
+	assignments := assignmentsOf(req)
+	errs, err := h.Replicas.ApplyLeaderAndISR(req.ControllerEpoch, assignments, leadersOf(req))
+	if err != nil {
+		resp.ErrorCode = h.codeOf(err)
+		return resp
+	}
+	for i, a := range assignments {
+		out := kmsg.NewLeaderAndISRResponseTopicPartition()
+		out.Topic, out.Partition, out.ErrorCode = a.TP.Topic, a.TP.Partition, h.codeOf(errs[i])
+		if c.Version < 5 {
+			resp.Partitions = append(resp.Partitions, out)
+			continue
+		}
+		if n := len(resp.Topics); n == 0 || resp.Topics[n-1].TopicID != a.Topic {
+			t := kmsg.NewLeaderAndISRResponseTopic()
+			t.TopicID = a.Topic
+			resp.Topics = append(resp.Topics, t)
+		}
+		t := &resp.Topics[len(resp.Topics)-1]
+		t.Partitions = append(t.Partitions, out)
+	}
+	return resp
+}
+
+// assignmentsOf lists a request's partitions, whatever its version.
+func assignmentsOf(req *kmsg.LeaderAndISRRequest) []replica.Assignment {
+	var list []replica.Assignment
+	for i := range req.PartitionStates { // v0, v1
+		s := &req.PartitionStates[i]
+		list = append(list, replica.Assignment{TP: logstore.TopicPartition{Topic: s.Topic, Partition: s.Partition}, State: s})
+	}
+	for i := range req.TopicStates {
+		t := &req.TopicStates[i]
+		for j := range t.PartitionStates {
+			s := &t.PartitionStates[j]
+			list = append(list, replica.Assignment{TP: logstore.TopicPartition{Topic: t.Topic, Partition: s.Partition}, Topic: t.TopicID, State: s})
+		}
+	}
+	return list
+}
+
+func leadersOf(req *kmsg.LeaderAndISRRequest) []replica.BrokerAddress {
+	leaders := make([]replica.BrokerAddress, 0, len(req.LiveLeaders))
+	for _, l := range req.LiveLeaders {
+		leaders = append(leaders, replica.BrokerAddress{ID: l.BrokerID, Addr: net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port)))})
+	}
+	return leaders
+}

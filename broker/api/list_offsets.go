@@ -1,0 +1,178 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"barnabas/broker/replica"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The timestamps that name a place in the log.
+const (
+	latestOffset   = -1
+	earliestOffset = -2
+	maxTimestamp   = -3 // v7 (KIP-734)
+	earliestLocal  = -4 // v8 (KIP-405)
+	latestTiered   = -5 // v9 (KIP-1005)
+)
+
+// debuggingReplica is who may ask any replica.
+const debuggingReplica = -2
+
+// found is an answer about offsets; nothing found is offset, timestamp and epoch -1.
+type found struct {
+	offset, timestamp int64
+	epoch             int32
+}
+
+var nothingFound = found{-1, -1, -1}
+
+// listOffsets finds offsets by time, or the ends of the log. v0: a list of segment starts.
+func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsetsRequest) kmsg.Response {
+	resp := kmsg.NewPtrListOffsetsResponse()
+	resp.Topics = make([]kmsg.ListOffsetsResponseTopic, len(req.Topics))
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		topic := &resp.Topics[i]
+		topic.Topic = t.Topic
+		topic.Partitions = make([]kmsg.ListOffsetsResponseTopicPartition, len(t.Partitions))
+		twice := repeated(t.Partitions)
+		for j := range t.Partitions {
+			p, out := &t.Partitions[j], &topic.Partitions[j]
+			out.Default()
+			out.Partition = p.Partition
+			var err error
+			switch {
+			case c.Version == 0:
+				out.OldStyleOffsets, err = h.oldStyleOffsets(req, t.Topic, p)
+			case twice[p.Partition]:
+				err = fmt.Errorf("partition %d twice in one request: %w", p.Partition, kerr.InvalidRequest)
+			default:
+				var f found
+				f, err = h.findOffset(c, req, t.Topic, p)
+				out.Offset, out.Timestamp, out.LeaderEpoch = f.offset, f.timestamp, f.epoch
+			}
+			if err != nil {
+				out.ErrorCode, out.Offset, out.Timestamp, out.LeaderEpoch = h.codeOf(err), -1, -1, -1
+			}
+		}
+	}
+	return resp
+}
+
+// repeated gives the partitions that are listed more than once.
+func repeated(parts []kmsg.ListOffsetsRequestTopicPartition) map[int32]bool {
+	if len(parts) < 2 {
+		return nil
+	}
+	seen, twice := make(map[int32]bool, len(parts)), make(map[int32]bool)
+	for _, p := range parts {
+		if seen[p.Partition] {
+			twice[p.Partition] = true
+		}
+		seen[p.Partition] = true
+	}
+	return twice
+}
+
+// sinceVersion says from which version on a special timestamp is known.
+func knownSince(timestamp int64) int16 {
+	switch timestamp {
+	case latestOffset, earliestOffset:
+		return 1
+	case maxTimestamp:
+		return 7
+	case earliestLocal:
+		return 8
+	case latestTiered:
+		return 9
+	}
+	if timestamp < 0 {
+		return 1<<15 - 1
+	}
+	return 1
+}
+
+func (h *Handlers) findOffset(c *Call, req *kmsg.ListOffsetsRequest, topic string, p *kmsg.ListOffsetsRequestTopicPartition) (found, error) {
+	part, err := h.partition(topic, p.Partition)
+	if err != nil {
+		return nothingFound, err
+	}
+	if c.Version < knownSince(p.Timestamp) {
+		return nothingFound, fmt.Errorf("timestamp %d in ListOffsets v%d: %w", p.Timestamp, c.Version, kerr.UnsupportedVersion)
+	}
+	if err := part.Check(p.CurrentLeaderEpoch, req.ReplicaID != debuggingReplica); err != nil {
+		return nothingFound, err
+	}
+	log := part.Log()
+	limit := visibleEnd(part, req)
+	switch p.Timestamp {
+	case latestOffset:
+		return found{limit, -1, part.State().LeaderEpoch}, nil
+	case earliestOffset, earliestLocal:
+		start := log.LogStartOffset()
+		return found{start, -1, epochAt(part, start)}, nil
+	case latestTiered:
+		return nothingFound, nil // nothing is tiered
+	case maxTimestamp:
+		offset, ts, epoch, ok, err := log.OffsetOfMaxTimestamp()
+		return visible(offset, ts, epoch, ok, limit), err
+	}
+	offset, ts, epoch, ok, err := log.OffsetForTime(p.Timestamp)
+	return visible(offset, ts, epoch, ok, limit), err
+}
+
+// visibleEnd is where the asker's view ends: the log end for replicas, else by isolation.
+func visibleEnd(part *replica.Partition, req *kmsg.ListOffsetsRequest) int64 {
+	log := part.Log()
+	switch {
+	case req.ReplicaID >= 0:
+		return log.LogEndOffset()
+	case req.IsolationLevel == 1:
+		return log.LastStableOffset()
+	}
+	return log.HighWatermark()
+}
+
+func visible(offset, ts int64, epoch int32, ok bool, limit int64) found {
+	if !ok || offset >= limit {
+		return nothingFound
+	}
+	return found{offset, ts, epoch}
+}
+
+// epochAt is the leader epoch of the record at the log's start, or the current one while there is none.
+func epochAt(part *replica.Partition, offset int64) int32 {
+	if part.Log().LogEndOffset() > offset {
+		if epoch := part.Log().EpochForOffset(offset); epoch >= 0 {
+			return epoch
+		}
+	}
+	return part.State().LeaderEpoch
+}
+
+func (h *Handlers) oldStyleOffsets(req *kmsg.ListOffsetsRequest, topic string, p *kmsg.ListOffsetsRequestTopicPartition) ([]int64, error) {
+	part, err := h.partition(topic, p.Partition)
+	if err != nil {
+		return nil, err
+	}
+	if err := part.Check(-1, req.ReplicaID != debuggingReplica); err != nil {
+		return nil, err
+	}
+	offsets, err := part.Log().LegacyOffsetsBefore(p.Timestamp, int(p.MaxNumOffsets))
+	if err != nil || req.ReplicaID >= 0 {
+		return offsets, err
+	}
+	// A consumer must not see beyond the high watermark.
+	hw := part.Log().HighWatermark()
+	for len(offsets) > 0 && offsets[0] > hw {
+		offsets = offsets[1:]
+		if len(offsets) == 0 || offsets[0] < hw {
+			offsets = append([]int64{hw}, offsets...)
+		}
+	}
+	return offsets, nil
+}

@@ -1,0 +1,205 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"barnabas/broker/metadata"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// unasked stands for authorized operations that the client did not ask for.
+const unasked = -1 << 31
+
+// What everybody may do while there is no authorizer: the operations of a cluster and of a topic, as bits of
+// AclOperation's codes (KIP-430).
+const (
+	allClusterOperations = 8096
+	allTopicOperations   = 3576
+)
+
+// metadata tells of brokers and topics, creating topics where that is wanted.
+//
+// v0: an empty list is all topics; v1+: null is. v4: the client says whether topics may be created.
+// v8: authorized operations (KIP-430). v10: topic ids, v12: lookup by id (KIP-516).
+func (h *Handlers) metadata(ctx context.Context, c *Call, req *kmsg.MetadataRequest) kmsg.Response {
+	picture := h.Metadata.Current()
+	resp := kmsg.NewPtrMetadataResponse()
+	resp.ClusterID = &h.ClusterID
+	resp.ControllerID = controllerOf(picture)
+	resp.AuthorizedOperations = unasked
+	if req.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = allClusterOperations
+	}
+	resp.Brokers = brokersOn(picture, c.Conn.Listener)
+	if err := checkMetadataIDs(c, req); err != nil {
+		resp.Topics = failAll(req, err)
+		return resp
+	}
+	if req.Topics == nil || (c.Version == 0 && len(req.Topics) == 0) {
+		for name := range picture.Topics {
+			resp.Topics = append(resp.Topics, h.describeTopic(c, req, picture, name))
+		}
+		return resp
+	}
+	resp.Topics = h.namedTopics(ctx, c, req, picture)
+	return resp
+}
+
+// controllerOf is the controller if it lives.
+func controllerOf(p *metadata.Picture) int32 {
+	if p.Brokers[p.Controller] == nil {
+		return -1
+	}
+	return p.Controller
+}
+
+func brokersOn(p *metadata.Picture, listener string) []kmsg.MetadataResponseBroker {
+	var list []kmsg.MetadataResponseBroker
+	for id, b := range p.Brokers {
+		if e, ok := b.Endpoints[listener]; ok {
+			broker := kmsg.NewMetadataResponseBroker()
+			broker.NodeID, broker.Host, broker.Port, broker.Rack = id, e.Host, e.Port, b.Rack
+			list = append(list, broker)
+		}
+	}
+	return list
+}
+
+// checkMetadataIDs refuses topic ids before v12, where they are in the request but cannot be used.
+func checkMetadataIDs(c *Call, req *kmsg.MetadataRequest) error {
+	for _, t := range req.Topics {
+		if c.Version < 12 && (t.Topic == nil || t.TopicID != noTopicID) {
+			return fmt.Errorf("topic ids in Metadata v%d: %w", c.Version, kerr.InvalidRequest)
+		}
+		if t.Topic == nil && t.TopicID == noTopicID {
+			return fmt.Errorf("a topic without name and id: %w", kerr.UnknownServerError)
+		}
+	}
+	return nil
+}
+
+func failAll(req *kmsg.MetadataRequest, err error) []kmsg.MetadataResponseTopic {
+	var topics []kmsg.MetadataResponseTopic
+	for _, t := range req.Topics {
+		out := kmsg.NewMetadataResponseTopic()
+		out.ErrorCode, out.TopicID, out.Topic = code(err), t.TopicID, t.Topic
+		if out.Topic == nil {
+			out.Topic = new(string)
+		}
+		topics = append(topics, out)
+	}
+	return topics
+}
+
+func (h *Handlers) namedTopics(ctx context.Context, c *Call, req *kmsg.MetadataRequest, picture *metadata.Picture) []kmsg.MetadataResponseTopic {
+	var topics []kmsg.MetadataResponseTopic
+	seen := make(map[string]bool)
+	for _, t := range req.Topics {
+		name := ""
+		if t.TopicID != noTopicID {
+			known, ok := picture.TopicName(t.TopicID)
+			if !ok {
+				out := kmsg.NewMetadataResponseTopic()
+				out.ErrorCode, out.TopicID, out.AuthorizedOperations = kerr.UnknownTopicID.Code, t.TopicID, unasked
+				topics = append(topics, out)
+				continue
+			}
+			name = known
+		} else {
+			name = *t.Topic
+		}
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		if picture.Topics[name] != nil {
+			topics = append(topics, h.describeTopic(c, req, picture, name))
+			continue
+		}
+		mayCreate := c.Version < 4 || req.AllowAutoTopicCreation
+		topics = append(topics, h.unknownTopic(ctx, name, mayCreate && h.Config.Current().AutoCreateTopics))
+	}
+	return topics
+}
+
+// unknownTopic answers for a topic that is not there. One that is being created is LEADER_NOT_AVAILABLE until it has
+// leaders: the client asks again.
+func (h *Handlers) unknownTopic(ctx context.Context, name string, create bool) kmsg.MetadataResponseTopic {
+	out := kmsg.NewMetadataResponseTopic()
+	out.Topic, out.IsInternal, out.AuthorizedOperations = &name, isInternal(name), unasked
+	err := checkTopicName(name)
+	switch {
+	case err != nil:
+	case !create:
+		err = kerr.UnknownTopicOrPartition
+	default:
+		err = h.autoCreate(ctx, name)
+		if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
+			err = kerr.LeaderNotAvailable
+		}
+	}
+	out.ErrorCode = h.codeOf(err)
+	return out
+}
+
+func (h *Handlers) describeTopic(c *Call, req *kmsg.MetadataRequest, picture *metadata.Picture, name string) kmsg.MetadataResponseTopic {
+	t := picture.Topics[name]
+	out := kmsg.NewMetadataResponseTopic()
+	out.Topic, out.TopicID, out.IsInternal, out.AuthorizedOperations = &name, t.ID, isInternal(name), unasked
+	if req.IncludeTopicAuthorizedOperations {
+		out.AuthorizedOperations = allTopicOperations
+	}
+	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
+	for i := range t.Partitions {
+		describePartition(c, picture, &t.Partitions[i], &out.Partitions[i])
+	}
+	return out
+}
+
+// describePartition tells of one partition as the client's listener sees it (ZkMetadataCache.getPartitionMetadata, 3.9).
+func describePartition(c *Call, picture *metadata.Picture, p *metadata.Partition, out *kmsg.MetadataResponseTopicPartition) {
+	reachable := func(id int32) bool {
+		b := picture.Brokers[id]
+		if b == nil {
+			return false
+		}
+		_, ok := b.Endpoints[c.Conn.Listener]
+		return ok
+	}
+	out.Default()
+	out.Partition, out.Leader, out.LeaderEpoch = p.Number, p.Leader, p.LeaderEpoch
+	out.Replicas, out.ISR = p.Replicas, p.ISR
+	for _, id := range p.Replicas {
+		if !reachable(id) || slices.Contains(p.Offline, id) {
+			out.OfflineReplicas = append(out.OfflineReplicas, id)
+		}
+	}
+	onlyReachable := c.Version == 0 // v0 has no offline replicas: it leaves them out and says so
+	if onlyReachable {
+		out.Replicas, out.ISR = filter(p.Replicas, reachable), filter(p.ISR, reachable)
+	}
+	switch {
+	case !reachable(p.Leader):
+		out.Leader, out.ErrorCode = -1, kerr.LeaderNotAvailable.Code
+		if picture.Brokers[p.Leader] != nil && c.Version >= 6 {
+			out.ErrorCode = kerr.ListenerNotFound.Code
+		}
+	case len(out.Replicas) < len(p.Replicas), len(out.ISR) < len(p.ISR):
+		out.ErrorCode = kerr.ReplicaNotAvailable.Code
+	}
+}
+
+func filter(ids []int32, keep func(int32) bool) []int32 {
+	var kept []int32
+	for _, id := range ids {
+		if keep(id) {
+			kept = append(kept, id)
+		}
+	}
+	return kept
+}

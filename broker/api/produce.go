@@ -1,0 +1,152 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"barnabas/broker/replica"
+	"barnabas/logstore"
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// produced is a partition whose records are appended and not yet on all in-sync replicas.
+type produced struct {
+	partition *replica.Partition
+	end       int64 // offset after the last record
+	out       *kmsg.ProduceResponseTopicPartition
+}
+
+// produce appends batches. With acks=-1 it answers when all in-sync replicas have them; with acks=0 it
+// answers nothing, and an error closes the connection so that the client notices.
+//
+// v10: where the leader is now, with NOT_LEADER_OR_FOLLOWER (KIP-951).
+func (h *Handlers) produce(_ context.Context, c *Call, req *kmsg.ProduceRequest) network.Answer {
+	resp := kmsg.NewPtrProduceResponse()
+	resp.Version = c.Version
+	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
+	var waits []produced
+	failed := false
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		topic := &resp.Topics[i]
+		topic.Topic = t.Topic
+		topic.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(t.Partitions))
+		for j := range t.Partitions {
+			out := &topic.Partitions[j]
+			out.Default()
+			out.Partition = t.Partitions[j].Partition
+			part, info, err := h.append(req, t.Topic, &t.Partitions[j])
+			if err != nil {
+				h.produceFailed(c, resp, t.Topic, out, info, err)
+				failed = true
+				continue
+			}
+			out.BaseOffset, out.LogAppendTime, out.LogStartOffset = info.FirstOffset, info.LogAppendTime, info.LogStartOffset
+			if req.Acks == -1 {
+				waits = append(waits, produced{part, info.LastOffset + 1, out})
+			}
+		}
+	}
+	switch {
+	case req.Acks == 0 && failed:
+		return network.HangUp()
+	case req.Acks == 0:
+		return network.Answer{}
+	}
+	if waits = h.settled(waits); len(waits) == 0 {
+		return network.Ready(resp)
+	}
+	return network.Later(func(ctx context.Context) network.Response {
+		return h.awaitReplicas(ctx, c, req.TimeoutMillis, waits, resp)
+	})
+}
+
+// settled drops what is on all in-sync replicas already: with one replica, everything.
+func (h *Handlers) settled(waits []produced) []produced {
+	left := waits[:0]
+	for _, w := range waits {
+		done, err := w.partition.Replicated(w.end)
+		switch {
+		case err != nil:
+			w.fail(err)
+		case !done:
+			left = append(left, w)
+		}
+	}
+	return left
+}
+
+func (w *produced) fail(err error) {
+	w.out.ErrorCode, w.out.BaseOffset, w.out.LogAppendTime, w.out.LogStartOffset = code(err), -1, -1, -1
+}
+
+func (h *Handlers) awaitReplicas(ctx context.Context, c *Call, timeout int32, waits []produced, resp *kmsg.ProduceResponse) network.Response {
+	ctx, cancel := context.WithDeadlineCause(ctx, c.deadline(timeout), kerr.RequestTimedOut)
+	defer cancel()
+	for _, w := range waits { // one deadline, and marks only rise: waiting in turn is waiting for all
+		if err := w.partition.AwaitReplicated(ctx, w.end); err != nil {
+			w.fail(err)
+		}
+	}
+	return resp
+}
+
+// append writes one partition's records. The returned info has the log start offset also with many errors.
+func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.ProduceRequestTopicPartition) (*replica.Partition, logstore.AppendInfo, error) {
+	none := logstore.AppendInfo{LogStartOffset: -1}
+	if req.Acks < -1 || req.Acks > 1 {
+		return nil, none, fmt.Errorf("acks %d: %w", req.Acks, kerr.InvalidRequiredAcks)
+	}
+	if isInternal(topic) {
+		return nil, none, fmt.Errorf("topic %s is internal: %w", topic, kerr.InvalidTopicException)
+	}
+	part, err := h.partition(topic, in.Partition)
+	if err != nil {
+		return nil, none, err
+	}
+	info, err := part.Append(in.Records, req.Acks == -1, logstore.LeaderAppend{Origin: logstore.Client, ProduceVersion: req.Version})
+	return part, info, err
+}
+
+// produceFailed fills a partition's answer with what went wrong.
+func (h *Handlers) produceFailed(c *Call, resp *kmsg.ProduceResponse, topic string, out *kmsg.ProduceResponseTopicPartition, info logstore.AppendInfo, err error) {
+	out.ErrorCode, out.BaseOffset, out.LogAppendTime, out.LogStartOffset = h.codeOf(err), -1, -1, info.LogStartOffset
+	for _, r := range info.RecordErrors {
+		e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+		e.RelativeOffset = r.Index
+		if r.Message != "" {
+			e.ErrorMessage = &r.Message
+		}
+		out.ErrorRecords = append(out.ErrorRecords, e)
+	}
+	if len(info.RecordErrors) > 0 {
+		out.ErrorMessage = message(err)
+	}
+	if resp.Version >= 10 && errors.Is(err, kerr.NotLeaderForPartition) {
+		h.produceHint(c, resp, topic, out)
+	}
+}
+
+// produceHint tells who leads now.
+func (h *Handlers) produceHint(c *Call, resp *kmsg.ProduceResponse, topic string, out *kmsg.ProduceResponseTopicPartition) {
+	hint, ok := h.leaderHint(c.Conn.Listener, topic, out.Partition)
+	if !ok {
+		return
+	}
+	out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = hint.leader, hint.epoch
+	if hint.node == nil {
+		return
+	}
+	for _, b := range resp.Brokers {
+		if b.NodeID == hint.leader {
+			return
+		}
+	}
+	b := kmsg.NewProduceResponseBroker()
+	b.NodeID, b.Host, b.Port, b.Rack = hint.leader, hint.node.Host, hint.node.Port, hint.rack
+	resp.Brokers = append(resp.Brokers, b)
+}

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"context"
+
+	"barnabas/broker/replica"
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// stopReplica ends the service of partitions and deletes some. v0: one partition an entry; v1: by topic; v3: with leader epochs.
+func (h *Handlers) stopReplica(_ context.Context, _ *Call, req *kmsg.StopReplicaRequest) kmsg.Response {
+	resp := kmsg.NewPtrStopReplicaResponse()
+	if err := h.checkBrokerEpoch(req.BrokerEpoch); err != nil {
+		resp.ErrorCode = code(err)
+		return resp
+	}
+	stops := stopsOf(req)
+	errs, err := h.Replicas.StopReplicas(req.ControllerEpoch, stops)
+	if err != nil {
+		resp.ErrorCode = h.codeOf(err)
+		return resp
+	}
+	for i, s := range stops {
+		out := kmsg.NewStopReplicaResponsePartition()
+		out.Topic, out.Partition, out.ErrorCode = s.TP.Topic, s.TP.Partition, h.codeOf(errs[i])
+		resp.Partitions = append(resp.Partitions, out)
+	}
+	return resp
+}
+
+// noLeaderEpoch is what versions without leader epochs stand for.
+const noLeaderEpoch = -1
+
+func stopsOf(req *kmsg.StopReplicaRequest) []replica.Stop {
+	var stops []replica.Stop
+	for _, t := range req.Topics {
+		add := func(partition, epoch int32, del bool) {
+			stops = append(stops, replica.Stop{TP: logstore.TopicPartition{Topic: t.Topic, Partition: partition}, LeaderEpoch: epoch, Delete: del})
+		}
+		switch {
+		case req.Version == 0:
+			add(t.Partition, noLeaderEpoch, req.DeletePartitions)
+		case req.Version < 3:
+			for _, p := range t.Partitions {
+				add(p, noLeaderEpoch, req.DeletePartitions)
+			}
+		default:
+			for _, p := range t.PartitionStates {
+				add(p.Partition, p.LeaderEpoch, p.Delete)
+			}
+		}
+	}
+	return stops
+}

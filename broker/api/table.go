@@ -1,0 +1,77 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// table lists the APIs of a ZooKeeper-mode broker with the versions of Apache Kafka 3.9. What the wire library
+// could encode beyond that is not offered.
+func (h *Handlers) table() map[int16]*row {
+	rows := []row{
+		{kmsg.Produce, 0, 11, true, on(h.produce)},
+		{kmsg.Fetch, 0, 17, false, on(h.fetch)},
+		{kmsg.ListOffsets, 0, 9, false, now(h.listOffsets)},
+		{kmsg.Metadata, 0, 12, false, now(h.metadata)},
+		{kmsg.LeaderAndISR, 0, 7, false, now(h.leaderAndISR)},
+		{kmsg.StopReplica, 0, 4, false, now(h.stopReplica)},
+		{kmsg.UpdateMetadata, 0, 8, false, now(h.updateMetadata)},
+		{kmsg.ControlledShutdown, 0, 3, false, now(h.controlledShutdown)},
+		{kmsg.OffsetCommit, 0, 9, false, notYet},
+		{kmsg.OffsetFetch, 0, 9, false, notYet},
+		{kmsg.FindCoordinator, 0, 6, false, now(h.findCoordinator)},
+		{kmsg.JoinGroup, 0, 9, false, notYet},
+		{kmsg.Heartbeat, 0, 4, false, notYet},
+		{kmsg.LeaveGroup, 0, 5, false, notYet},
+		{kmsg.SyncGroup, 0, 5, false, notYet},
+		{kmsg.DescribeGroups, 0, 5, false, notYet},
+		{kmsg.ListGroups, 0, 5, false, notYet},
+		{kmsg.SASLHandshake, 0, 1, false, now(h.saslHandshake)},
+		{kmsg.ApiVersions, 0, 4, false, h.apiVersions},
+		{kmsg.CreateTopics, 0, 7, false, on(h.createTopics)},
+		{kmsg.DeleteTopics, 0, 6, false, on(h.deleteTopics)},
+		{kmsg.DeleteRecords, 0, 2, false, on(h.deleteRecords)},
+		{kmsg.InitProducerID, 0, 5, false, now(h.initProducerID)},
+		{kmsg.OffsetForLeaderEpoch, 0, 4, false, now(h.offsetForLeaderEpoch)},
+		{kmsg.AddPartitionsToTxn, 0, 5, false, notYet},
+		{kmsg.AddOffsetsToTxn, 0, 4, false, notYet},
+		{kmsg.EndTxn, 0, 4, false, notYet},
+		{kmsg.WriteTxnMarkers, 0, 1, false, notYet},
+		{kmsg.TxnOffsetCommit, 0, 4, false, notYet},
+		{kmsg.DescribeACLs, 0, 3, false, notYet},
+		{kmsg.CreateACLs, 0, 3, false, notYet},
+		{kmsg.DeleteACLs, 0, 3, false, notYet},
+		{kmsg.DescribeConfigs, 0, 4, false, now(h.describeConfigs)},
+		{kmsg.AlterConfigs, 0, 2, false, now(h.alterConfigs)},
+		{kmsg.AlterReplicaLogDirs, 0, 2, false, notYet},
+		{kmsg.DescribeLogDirs, 0, 4, false, now(h.describeLogDirs)},
+		{kmsg.SASLAuthenticate, 0, 2, false, now(h.saslAuthenticate)},
+		{kmsg.CreatePartitions, 0, 3, false, on(h.createPartitions)},
+		{kmsg.CreateDelegationToken, 0, 3, false, notYet},
+		{kmsg.RenewDelegationToken, 0, 2, false, notYet},
+		{kmsg.ExpireDelegationToken, 0, 2, false, notYet},
+		{kmsg.DescribeDelegationToken, 0, 3, false, notYet},
+		{kmsg.DeleteGroups, 0, 2, false, notYet},
+		{kmsg.ElectLeaders, 0, 2, false, on(h.electLeaders)},
+		{kmsg.IncrementalAlterConfigs, 0, 1, false, now(h.incrementalAlterConfigs)},
+		{kmsg.AlterPartitionAssignments, 0, 0, false, now(h.alterPartitionReassignments)},
+		{kmsg.ListPartitionReassignments, 0, 0, false, now(h.listPartitionReassignments)},
+		{kmsg.OffsetDelete, 0, 0, false, notYet},
+		{kmsg.DescribeClientQuotas, 0, 1, false, notYet},
+		{kmsg.AlterClientQuotas, 0, 1, false, notYet},
+		{kmsg.DescribeUserSCRAMCredentials, 0, 0, false, notYet},
+		{kmsg.AlterUserSCRAMCredentials, 0, 0, false, notYet},
+		{kmsg.AlterPartition, 0, 3, false, now(h.alterPartition)},
+		{kmsg.UpdateFeatures, 0, 1, false, now(h.updateFeatures)},
+		{kmsg.Envelope, 0, 0, false, closes}, // as Apache Kafka: forwarding is KRaft's
+		{kmsg.DescribeCluster, 0, 1, false, now(h.describeCluster)},
+		{kmsg.DescribeProducers, 0, 0, false, now(h.describeProducers)},
+		{kmsg.DescribeTransactions, 0, 0, false, notYet},
+		{kmsg.ListTransactions, 0, 1, false, notYet},
+		{kmsg.AllocateProducerIDs, 0, 0, false, now(h.allocateProducerIDs)},
+		{kmsg.ConsumerGroupHeartbeat, 0, 0, false, now(h.consumerGroupHeartbeat)},
+		{kmsg.ConsumerGroupDescribe, 0, 0, false, now(h.consumerGroupDescribe)},
+	}
+	byKey := make(map[int16]*row, len(rows))
+	for i := range rows {
+		byKey[rows[i].key.Int16()] = &rows[i]
+	}
+	return byKey
+}

@@ -1,0 +1,57 @@
+package api
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"barnabas/broker/metadata"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// The internal topics.
+const (
+	offsetsTopic      = "__consumer_offsets"
+	transactionsTopic = "__transaction_state"
+	clusterTopic      = "__cluster_metadata" // KRaft's; nobody may create it
+)
+
+func isInternal(topic string) bool { return topic == offsetsTopic || topic == transactionsTopic }
+
+// maxTopicName leaves room for the suffixes of a partition's directory in a file name.
+const maxTopicName = 249
+
+var topicNameChars = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
+
+// checkTopicName tells why a name can't be a topic's: INVALID_TOPIC_EXCEPTION.
+func checkTopicName(name string) error {
+	reason := ""
+	switch {
+	case name == "":
+		reason = "is empty"
+	case name == "." || name == "..":
+		reason = "is a directory's"
+	case len(name) > maxTopicName:
+		reason = fmt.Sprintf("has %d characters, at most %d may be", len(name), maxTopicName)
+	case !topicNameChars.MatchString(name):
+		reason = "has other characters than letters, digits, '.', '_' and '-'"
+	default:
+		return nil
+	}
+	return fmt.Errorf("topic name %q %s: %w", name, reason, kerr.InvalidTopicException)
+}
+
+// checkCollision refuses a name that differs from an existing one only in dots and underscores: metrics know no difference.
+func checkCollision(p *metadata.Picture, name string) error {
+	if !strings.ContainsAny(name, "._") {
+		return nil
+	}
+	flat := strings.ReplaceAll(name, ".", "_")
+	for other := range p.Topics {
+		if other != name && strings.ReplaceAll(other, ".", "_") == flat {
+			return fmt.Errorf("topic name %q collides with %q: %w", name, other, kerr.InvalidTopicException)
+		}
+	}
+	return nil
+}

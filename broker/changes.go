@@ -1,0 +1,86 @@
+package broker
+
+import (
+	"context"
+	"strconv"
+
+	"barnabas/config"
+	"barnabas/internal/logx"
+	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+)
+
+// zookeeperChanged hears of changes on the session's goroutine: it only starts work elsewhere.
+func (s *Server) zookeeperChanged(c zkcoord.Change) {
+	if c.Kind == zkcoord.FeaturesChanged {
+		s.background(func() {
+			if err := s.loadFeatures(s.ctx); err != nil && s.ctx.Err() == nil {
+				s.log.WithError(err).Warn("the finalized features could not be read")
+			}
+		})
+	}
+}
+
+// background runs f unless the broker stops.
+func (s *Server) background(f func()) {
+	if s.ctx.Err() == nil {
+		s.tasks.Go(f)
+	}
+}
+
+func (s *Server) loadFeatures(ctx context.Context) error {
+	f, _, err := s.zk.WatchFeatures(ctx)
+	if err == nil {
+		s.features.Store(&f)
+	}
+	return err
+}
+
+// entityChanged takes over the settings of a topic or broker that were written.
+func (s *Server) entityChanged(e zkcoord.Entity) {
+	var err error
+	switch e.Kind {
+	case zkcoord.Topics:
+		err = s.topicChanged(e.Name)
+	case zkcoord.Brokers:
+		if e.Name == zkcoord.DefaultEntity || e.Name == strconv.Itoa(int(s.id)) {
+			err = s.loadBrokerConfig(s.ctx, e.Name)
+		}
+	}
+	if err != nil && s.ctx.Err() == nil {
+		s.log.WithError(err).WithFields(logrus.Fields{"kind": e.Kind, "name": e.Name}).Error("changed settings could not be read")
+	}
+}
+
+func (s *Server) topicChanged(topic string) error {
+	before := s.topics.get(topic).UncleanLeaderElection
+	if err := s.topics.reload(s.ctx, topic); err != nil {
+		return err
+	}
+	now := s.topics.get(topic)
+	s.logs.SetConfig(topic, logConfig(now))
+	if now.UncleanLeaderElection && !before {
+		s.controller.UncleanElectionAllowed(topic)
+	}
+	s.log.WithFields(logrus.Fields{logx.Topic: topic, "settings": now.Overrides()}).Info("settings of a topic changed")
+	return nil
+}
+
+// configChanged passes on a broker's new settings to those who keep a copy.
+func (s *Server) configChanged(old, now *config.Broker) {
+	if s.topics != nil {
+		s.topics.rebuild()
+		if s.logs != nil {
+			for _, topic := range s.topics.known() {
+				s.logs.SetConfig(topic, logConfig(s.topics.get(topic)))
+			}
+		}
+	}
+	if s.network != nil {
+		s.network.SetLimits(connectionLimits(now))
+	}
+	if s.controller != nil && now.UncleanLeaderElection && !old.UncleanLeaderElection {
+		s.controller.UncleanElectionAllowed("")
+	}
+}

@@ -1,0 +1,39 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"barnabas/zkcoord/zkserver"
+)
+
+// startEmbedded serves ZooKeeper from this process, for development (zookeeper.embedded).
+func (s *Server) startEmbedded(context.Context) error {
+	if !s.static.ZookeeperEmbedded {
+		return nil
+	}
+	dir := s.static.ZookeeperEmbeddedDir
+	if dir == "" {
+		dir = filepath.Join(filepath.Dir(s.static.LogDirs[0]), "zookeeper")
+	}
+	address, _, _ := strings.Cut(s.static.ZookeeperConnect, "/")
+	if strings.Contains(address, ",") {
+		return fmt.Errorf("zookeeper.embedded=true serves one address, zookeeper.connect=%s names several", s.static.ZookeeperConnect)
+	}
+	zk, err := zkserver.Open(zkserver.Config{Dir: dir, Logger: s.loggers.Entry("org.apache.zookeeper")})
+	if err != nil {
+		return fmt.Errorf("zookeeper.embedded.dir=%s: %w", dir, err)
+	}
+	s.onStop(func() {
+		if err := zk.Close(); err != nil {
+			s.log.WithError(err).Warn("the embedded ZooKeeper did not stop cleanly")
+		}
+	})
+	if err := zk.Listen(address); err != nil {
+		return fmt.Errorf("zookeeper.embedded=true cannot serve zookeeper.connect=%s: %w", address, err)
+	}
+	s.log.Infof("serving an embedded ZooKeeper at %s, for development only", address)
+	return nil
+}

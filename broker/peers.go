@@ -1,0 +1,184 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"barnabas/broker/replica"
+	"barnabas/broker/txn"
+	"barnabas/network"
+	"barnabas/zkcoord"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// peers speaks to other brokers for the controller, for followers and for who needs the controller. What is meant for
+// this broker itself is delivered in the process, through the same handlers.
+type peers struct {
+	server *Server
+
+	mu struct {
+		sync.Mutex
+		links  map[int32]*link // the controller's, by broker
+		closed bool
+	}
+	toController link
+}
+
+// link is a connection that is opened when needed. One request at a time.
+type link struct {
+	mu     sync.Mutex // held during a request: a link serves one goroutine at a time
+	addr   string
+	client *network.Client
+}
+
+func newPeers(s *Server) *peers {
+	p := &peers{server: s}
+	p.mu.links = make(map[int32]*link)
+	return p
+}
+
+func (p *peers) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.closed = true
+	for _, l := range p.mu.links {
+		l.drop()
+	}
+	p.toController.drop()
+}
+
+func (l *link) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.client != nil {
+		l.client.Close()
+		l.client = nil
+	}
+}
+
+// do sends a request, over a new connection when there is none to that address.
+func (l *link) do(ctx context.Context, addr, clientID string, req kmsg.Request) (kmsg.Response, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.client != nil && l.addr != addr {
+		l.client.Close()
+		l.client = nil
+	}
+	if l.client == nil {
+		client, err := network.Dial(ctx, addr, clientID)
+		if err != nil {
+			return nil, err
+		}
+		l.client, l.addr = client, addr
+	}
+	resp, err := l.client.Do(ctx, req)
+	if err != nil {
+		l.client.Close()
+		l.client = nil
+	}
+	return resp, err
+}
+
+func (p *peers) clientID() string { return "broker-" + strconv.Itoa(int(p.server.id)) }
+
+// Send delivers a request of this broker's controller.
+func (p *peers) Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Request) (kmsg.Response, error) {
+	if to.ID == p.server.id {
+		return p.server.handlers.Control(ctx, req)
+	}
+	e, ok := to.Endpoint(p.server.static.InterBrokerListener)
+	if !ok {
+		return nil, fmt.Errorf("broker %d has no listener %s", to.ID, p.server.static.InterBrokerListener)
+	}
+	p.mu.Lock()
+	l := p.mu.links[to.ID]
+	if l == nil {
+		l = &link{}
+		p.mu.links[to.ID] = l
+	}
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, p.server.static.ControllerSocketTimeout)
+	defer cancel()
+	return l.do(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), p.clientID(), req)
+}
+
+// ToController sends a request to the controller, be it this broker's own.
+func (p *peers) ToController(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	s := p.server
+	if s.controller.Active() {
+		return s.handlers.Control(ctx, req)
+	}
+	picture := s.metadata.Current()
+	b := picture.Brokers[picture.Controller]
+	if b == nil {
+		return nil, fmt.Errorf("nobody is known to be the controller: %w", kerr.NotController)
+	}
+	e, ok := b.Endpoints[s.static.InterBrokerListener]
+	if !ok {
+		return nil, fmt.Errorf("the controller, broker %d, has no listener %s", b.ID, s.static.InterBrokerListener)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
+	defer cancel()
+	return p.toController.do(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), p.clientID(), req)
+}
+
+func (p *peers) dialReplica(ctx context.Context, to replica.BrokerAddress) (replica.Requester, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.server.static.ReplicaSocketTimeout)
+	defer cancel()
+	return network.Dial(ctx, to.Addr, fmt.Sprintf("broker-%d-fetcher-0", p.server.id))
+}
+
+// allocateProducerIDs takes a block of producer ids for this broker (KIP-730).
+func (s *Server) allocateProducerIDs(ctx context.Context) (txn.Block, error) {
+	if !s.since("3.0") { // the controller of such a cluster need not know the request
+		block, err := s.zk.NextProducerIDs(ctx, s.id)
+		return txn.Block{First: block.Start, Count: int32(block.End - block.Start + 1)}, err
+	}
+	req := kmsg.NewPtrAllocateProducerIDsRequest()
+	req.BrokerID, req.BrokerEpoch = s.id, s.epoch.Load()
+	answer, err := s.peers.ToController(ctx, req)
+	if err != nil {
+		return txn.Block{}, err
+	}
+	resp := answer.(*kmsg.AllocateProducerIDsResponse)
+	return txn.Block{First: resp.ProducerIDStart, Count: resp.ProducerIDLen}, kerr.ErrorForCode(resp.ErrorCode)
+}
+
+// handOver asks the controller to move this broker's leaderships elsewhere, before it stops (KIP-143's retries and pause).
+func (s *Server) handOver() {
+	if !s.static.ControlledShutdown {
+		return
+	}
+	for range max(s.static.ControlledShutdownMaxRetries, 1) {
+		left, err := s.askToShutDown()
+		if err == nil && left == 0 {
+			return
+		}
+		s.log.WithError(err).WithField("partitions_left", left).Info("the controller has not moved all leaderships yet")
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(min(s.static.ControlledShutdownRetryBackoff, s.static.ControllerSocketTimeout)):
+		}
+	}
+	s.log.Warn("stopping though not all leaderships were moved")
+}
+
+func (s *Server) askToShutDown() (left int, err error) {
+	req := kmsg.NewPtrControlledShutdownRequest()
+	req.Version, req.BrokerID, req.BrokerEpoch = 3, s.id, s.epoch.Load()
+	ctx, cancel := context.WithTimeout(s.ctx, s.static.ControllerSocketTimeout)
+	defer cancel()
+	answer, err := s.peers.ToController(ctx, req)
+	if err != nil {
+		return -1, err
+	}
+	resp := answer.(*kmsg.ControlledShutdownResponse)
+	return len(resp.PartitionsRemaining), kerr.ErrorForCode(resp.ErrorCode)
+}

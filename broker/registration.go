@@ -1,0 +1,117 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+
+	"barnabas/config"
+	"barnabas/internal/logx"
+	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+)
+
+// advertise settles what clients and brokers are told to connect to: advertised.listeners, with this machine's name
+// for an empty host and the bound port for port 0.
+func (s *Server) advertise(ports map[string]int) error {
+	for _, l := range s.static.AdvertisedListeners {
+		host, port := l.Host, l.Port
+		if host == "" {
+			name, err := os.Hostname()
+			if err != nil {
+				return fmt.Errorf("advertised.listeners: %s has no host, and this machine's name is not known: %w", l, err)
+			}
+			host = name
+		}
+		if port == 0 {
+			port = ports[l.Name]
+		}
+		s.advertised = append(s.advertised, zkcoord.Endpoint{Name: l.Name, Protocol: l.Protocol.String(), Host: host, Port: int32(port)})
+		s.warnOfUnreachable(l, host)
+	}
+	return nil
+}
+
+// warnOfUnreachable tells of the usual mistakes: a name that nobody can resolve, or loopback for clients that may be elsewhere.
+func (s *Server) warnOfUnreachable(l config.Listener, host string) {
+	ips, err := net.LookupIP(host)
+	entry := s.log.WithFields(logrus.Fields{logx.Listener: l.Name, logx.Setting: "advertised.listeners", logx.Value: host})
+	if err != nil {
+		entry.Warn("the advertised host does not resolve here: clients that are told of it may not get through")
+		return
+	}
+	for _, ip := range ips {
+		if !ip.IsLoopback() {
+			return
+		}
+	}
+	if bound := s.boundHost(l.Name); bound == "" || !isLoopback(bound) {
+		entry.Warn("the advertised host is loopback but the listener is not: clients on other machines will not get through")
+	}
+}
+
+func (s *Server) boundHost(listener string) string {
+	for _, l := range s.static.Listeners {
+		if l.Name == listener {
+			return l.Host
+		}
+	}
+	return ""
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// register makes this broker known; from now on it is in the cluster.
+func (s *Server) register(ctx context.Context) error {
+	if err := s.checkEndpoints(ctx); err != nil {
+		return err
+	}
+	info := zkcoord.BrokerInfo{ID: s.id, Endpoints: s.advertised, JMXPort: -1}
+	if !s.since("2.7") {
+		info.Format = 4
+	}
+	if s.static.Rack != "" {
+		info.Rack = &s.static.Rack
+	}
+	epoch, err := s.zk.RegisterBroker(ctx, info)
+	if err != nil {
+		return err
+	}
+	s.epoch.Store(epoch)
+	return nil
+}
+
+// registerAgain is register after the session expired.
+func (s *Server) registerAgain(ctx context.Context) error {
+	s.log.Info("the ZooKeeper session expired, registering again")
+	return s.register(ctx)
+}
+
+// checkEndpoints refuses an address that another living broker advertises already.
+func (s *Server) checkEndpoints(ctx context.Context) error {
+	brokers, err := s.zk.Brokers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range brokers {
+		if b.ID == s.id {
+			continue
+		}
+		for _, theirs := range b.Endpoints {
+			for _, ours := range s.advertised {
+				if ours.Host == theirs.Host && ours.Port == theirs.Port {
+					return fmt.Errorf("advertised.listeners: %s:%d is advertised by broker %d already", ours.Host, ours.Port, b.ID)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,319 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"barnabas/internal/logx"
+	"barnabas/logstore"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// fetcher copies partitions from one leader's broker. Its goroutine is run; it ends with its context.
+// One fetcher stays, idle, when it has no partition left: the next one comes soon after a bounce.
+type fetcher struct {
+	set     *fetchers
+	source  BrokerAddress
+	log     *logrus.Entry
+	wake    chan struct{}
+	session fetchSession // run's own
+
+	mu struct { // held while fetched records are appended, so that remove is a barrier
+		sync.Mutex
+		partitions map[logstore.TopicPartition]*fetched
+	}
+}
+
+// fetched is a partition that is being fetched.
+type fetched struct {
+	partition   *Partition
+	leaderEpoch int32
+	offset      int64     // the next to fetch
+	notBefore   time.Time // after an error
+}
+
+func newFetcher(set *fetchers, key fetcherKey) *fetcher {
+	t := &fetcher{set: set, source: key.source, wake: make(chan struct{}, 1)}
+	t.log = set.log.WithField("source", key.source.ID)
+	t.mu.partitions = make(map[logstore.TopicPartition]*fetched)
+	return t
+}
+
+func (t *fetcher) add(w following) {
+	t.mu.Lock()
+	t.mu.partitions[w.partition.TP] = &fetched{partition: w.partition, leaderEpoch: w.leaderEpoch, offset: w.partition.log.LogEndOffset()}
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *fetcher) remove(tp logstore.TopicPartition) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.mu.partitions, tp)
+}
+
+func (t *fetcher) run(ctx context.Context) {
+	var conn Requester
+	defer func() {
+		if conn != nil {
+			conn.Close()
+		}
+	}()
+	for ctx.Err() == nil {
+		wanted := t.wanted(t.set.cfg.now())
+		if wanted == nil {
+			t.pause(ctx, t.set.cfg.Backoff)
+			continue
+		}
+		var err error
+		if conn == nil {
+			conn, err = t.set.cfg.Dial(ctx, t.source)
+			t.session = fetchSession{}
+		}
+		if err == nil {
+			err = t.fetchOnce(ctx, conn, wanted)
+		}
+		if err != nil && ctx.Err() == nil {
+			t.log.WithError(err).Debug("cannot fetch from the leader's broker")
+			if conn != nil {
+				conn.Close()
+				conn = nil
+			}
+			t.pause(ctx, t.set.cfg.Backoff)
+		}
+	}
+}
+
+func (c FetchConfig) now() time.Time { return time.Now() }
+
+// pause waits for a while, or for a new partition.
+func (t *fetcher) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.wake:
+	case <-timer.C:
+	}
+}
+
+// wanted lists where to fetch next in each partition that is not held back; nil when there is nothing to fetch.
+func (t *fetcher) wanted(now time.Time) map[logstore.TopicPartition]fetchFrom {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.mu.partitions) == 0 {
+		return nil
+	}
+	wanted := make(map[logstore.TopicPartition]fetchFrom, len(t.mu.partitions))
+	for tp, f := range t.mu.partitions {
+		if now.Before(f.notBefore) {
+			continue
+		}
+		epoch, ok := f.partition.log.LatestEpoch()
+		if !ok {
+			epoch = noEpoch
+		}
+		wanted[tp] = fetchFrom{
+			topicID: t.set.cfg.TopicID(tp.Topic), leaderEpoch: f.leaderEpoch, lastEpoch: epoch,
+			offset: f.offset, logStart: f.partition.log.LogStartOffset(),
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	return wanted
+}
+
+func (t *fetcher) fetchOnce(ctx context.Context, conn Requester, wanted map[logstore.TopicPartition]fetchFrom) error {
+	ctx, cancel := context.WithTimeout(ctx, t.set.cfg.Timeout)
+	defer cancel()
+	req := t.session.request(wanted, t.set.cfg)
+	req.ReplicaID = t.set.brokerID
+	req.ReplicaState.ID, req.ReplicaState.Epoch = t.set.brokerID, t.set.brokerEpoch()
+	answer, err := conn.Do(ctx, req)
+	if err != nil {
+		return err
+	}
+	resp := answer.(*kmsg.FetchResponse)
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		t.session = fetchSession{} // the leader has forgotten it, or us: begin anew
+		if errors.Is(err, kerr.FetchSessionIDNotFound) || errors.Is(err, kerr.InvalidFetchSessionEpoch) || errors.Is(err, kerr.FetchSessionTopicIDError) {
+			return nil
+		}
+		return err
+	}
+	t.session.answered(resp.SessionID)
+	for _, tp := range t.takeAll(resp, wanted) { // only now: another request reuses the answer's memory
+		t.outOfRange(ctx, conn, tp, wanted[tp])
+	}
+	return nil
+}
+
+// takeAll handles every partition of an answer and returns those whose offset was out of range.
+func (t *fetcher) takeAll(resp *kmsg.FetchResponse, wanted map[logstore.TopicPartition]fetchFrom) []logstore.TopicPartition {
+	var outOfRange []logstore.TopicPartition
+	for i := range resp.Topics {
+		topic := &resp.Topics[i]
+		name := topic.Topic
+		if resp.Version >= 13 {
+			name = t.set.cfg.TopicName(topic.TopicID)
+		}
+		for j := range topic.Partitions {
+			r := &topic.Partitions[j]
+			tp := logstore.TopicPartition{Topic: name, Partition: r.Partition}
+			if r.ErrorCode == kerr.OffsetOutOfRange.Code {
+				outOfRange = append(outOfRange, tp)
+			} else {
+				t.take(tp, wanted[tp], r)
+			}
+		}
+	}
+	return outOfRange
+}
+
+// take handles one partition of an answer.
+func (t *fetcher) take(tp logstore.TopicPartition, at fetchFrom, r *kmsg.FetchResponseTopicPartition) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.mu.partitions[tp]
+	if f == nil || f.offset != at.offset || f.leaderEpoch != at.leaderEpoch {
+		return // removed or changed meanwhile
+	}
+	err := kerr.ErrorForCode(r.ErrorCode)
+	if err == nil {
+		err = f.apply(r)
+	}
+	if err != nil {
+		t.holdBackLocked(f, err)
+	}
+}
+
+func (t *fetcher) holdBackLocked(f *fetched, err error) {
+	f.notBefore = t.set.cfg.now().Add(t.set.cfg.Backoff)
+	level := logrus.WarnLevel
+	for _, passing := range []error{kerr.UnknownLeaderEpoch, kerr.FencedLeaderEpoch, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID} {
+		if errors.Is(err, passing) { // leadership moves; the controller tells us soon
+			level = logrus.DebugLevel
+		}
+	}
+	t.log.WithError(err).WithFields(logrus.Fields{logx.Topic: f.partition.TP.Topic, logx.Partition: f.partition.TP.Partition,
+		logx.Offset: f.offset}).Log(level, "cannot follow the leader for now")
+}
+
+// apply appends what was fetched, or truncates where the leader's log departs from ours.
+func (f *fetched) apply(r *kmsg.FetchResponseTopicPartition) error {
+	log := f.partition.log
+	if r.DivergingEpoch.EndOffset >= 0 {
+		return f.truncate(r.DivergingEpoch.Epoch, r.DivergingEpoch.EndOffset)
+	}
+	if len(r.RecordBatches) > 0 {
+		info, err := log.AppendFollower(r.RecordBatches)
+		if err != nil {
+			return err
+		}
+		f.offset = info.LastOffset + 1
+	}
+	moved := false
+	if hw := min(r.HighWatermark, log.LogEndOffset()); hw != log.HighWatermark() && hw >= log.LogStartOffset() {
+		log.SetHighWatermark(hw)
+		moved = true
+	}
+	if start := r.LogStartOffset; start > log.LogStartOffset() && start <= log.HighWatermark() {
+		if err := log.AdvanceLogStart(start); err != nil {
+			return err
+		}
+		moved = true
+	}
+	if moved || len(r.RecordBatches) > 0 {
+		f.partition.Changed.Notify()
+	}
+	return nil
+}
+
+// truncate cuts our log to where the leader's epoch ends, or to where ours does
+// (AbstractFetcherThread.getOffsetTruncationState, 3.9; KIP-279).
+func (f *fetched) truncate(epoch int32, end int64) error {
+	log := f.partition.log
+	to := min(end, log.LogEndOffset())
+	if ours, ourEnd := log.EndOffsetForEpoch(epoch); ours != -1 && ourEnd != -1 {
+		to = min(to, ourEnd)
+	} else if ours == -1 {
+		to = min(to, log.LogStartOffset())
+	}
+	if to < log.HighWatermark() {
+		log.SetHighWatermark(max(to, log.LogStartOffset()))
+	}
+	if err := log.TruncateTo(to); err != nil {
+		return err
+	}
+	f.offset = log.LogEndOffset()
+	return nil
+}
+
+// outOfRange mends a follower whose next offset the leader doesn't have: it lost what the leader has deleted
+// since, or holds more than a leader that was elected uncleanly.
+func (t *fetcher) outOfRange(ctx context.Context, conn Requester, tp logstore.TopicPartition, at fetchFrom) {
+	end, err := t.leaderOffset(ctx, conn, tp, at.leaderEpoch, -1)
+	start := int64(-1)
+	if err == nil && end >= at.offset {
+		start, err = t.leaderOffset(ctx, conn, tp, at.leaderEpoch, -2)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.mu.partitions[tp]
+	if f == nil || f.offset != at.offset || f.leaderEpoch != at.leaderEpoch {
+		return
+	}
+	if err == nil {
+		err = f.moveInto(start, end)
+	}
+	if err != nil {
+		t.holdBackLocked(f, err)
+	}
+}
+
+func (f *fetched) moveInto(start, end int64) error {
+	log := f.partition.log
+	switch {
+	case end < log.LogEndOffset():
+		if err := log.TruncateTo(end); err != nil {
+			return err
+		}
+	case start > log.LogEndOffset():
+		if err := log.TruncateFullyAndStartAt(start); err != nil {
+			return err
+		}
+	}
+	f.offset = log.LogEndOffset()
+	f.partition.Changed.Notify()
+	return nil
+}
+
+// leaderOffset asks the leader for its log end (-1) or log start (-2).
+func (t *fetcher) leaderOffset(ctx context.Context, conn Requester, tp logstore.TopicPartition, epoch int32, which int64) (int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.Version, req.ReplicaID = 7, t.set.brokerID
+	topic, p := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.CurrentLeaderEpoch, p.Timestamp = tp.Partition, epoch, which
+	topic.Topic, topic.Partitions = tp.Topic, append(topic.Partitions, p)
+	req.Topics = append(req.Topics, topic)
+	answer, err := conn.Do(ctx, req)
+	if err != nil {
+		return 0, err
+	}
+	resp := answer.(*kmsg.ListOffsetsResponse)
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, fmt.Errorf("%v: the leader's answer to ListOffsets lacks the partition", tp)
+	}
+	got := resp.Topics[0].Partitions[0]
+	return got.Offset, kerr.ErrorForCode(got.ErrorCode)
+}

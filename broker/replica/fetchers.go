@@ -1,0 +1,111 @@
+package replica
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"barnabas/logstore"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// FetchConfig is how followers fetch.
+type FetchConfig struct {
+	Dial             func(ctx context.Context, to BrokerAddress) (Requester, error)
+	PerBroker        int                   // num.replica.fetchers
+	Version          int16                 // of Fetch
+	MaxWait          time.Duration         // replica.fetch.wait.max.ms
+	MinBytes         int32                 // replica.fetch.min.bytes
+	MaxBytes         int32                 // replica.fetch.max.bytes, of a partition
+	ResponseMaxBytes int32                 // replica.fetch.response.max.bytes
+	Backoff          time.Duration         // replica.fetch.backoff.ms
+	Timeout          time.Duration         // replica.socket.timeout.ms
+	TopicID          func(string) [16]byte // zero: not known
+	TopicName        func([16]byte) string
+}
+
+// Requester is a connection to another broker.
+type Requester interface {
+	Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error)
+	Close()
+}
+
+// following is a partition to be fetched from a leader at an epoch.
+type following struct {
+	partition   *Partition
+	leaderEpoch int32
+	source      BrokerAddress
+}
+
+// fetchers spreads the followed partitions over a few goroutines for each source broker.
+type fetchers struct {
+	brokerID    int32
+	brokerEpoch func() int64
+	cfg         FetchConfig
+	log         *logrus.Entry
+	ctx         context.Context
+	tasks       sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		byKey map[fetcherKey]*fetcher
+		of    map[logstore.TopicPartition]*fetcher
+	}
+}
+
+type fetcherKey struct {
+	source BrokerAddress
+	number int
+}
+
+func newFetchers(brokerID int32, brokerEpoch func() int64, cfg FetchConfig, log *logrus.Entry) *fetchers {
+	f := &fetchers{brokerID: brokerID, brokerEpoch: brokerEpoch, cfg: cfg, log: log}
+	f.mu.byKey = make(map[fetcherKey]*fetcher)
+	f.mu.of = make(map[logstore.TopicPartition]*fetcher)
+	return f
+}
+
+func (f *fetchers) start(ctx context.Context) { f.ctx = ctx }
+
+// close waits for the fetchers, whose context has ended.
+func (f *fetchers) close() { f.tasks.Wait() }
+
+// follow begins to fetch partitions, each from its leader; one that was fetched from elsewhere is moved.
+func (f *fetchers) follow(list []following) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, w := range list {
+		if old := f.mu.of[w.partition.TP]; old != nil {
+			old.remove(w.partition.TP)
+		}
+		key := fetcherKey{w.source, fetcherNumber(w.partition.TP, f.cfg.PerBroker)}
+		t := f.mu.byKey[key]
+		if t == nil {
+			t = newFetcher(f, key)
+			f.mu.byKey[key] = t
+			f.tasks.Go(func() { t.run(f.ctx) })
+		}
+		t.add(w)
+		f.mu.of[w.partition.TP] = t
+	}
+}
+
+func fetcherNumber(tp logstore.TopicPartition, count int) int {
+	h := uint32(tp.Partition)
+	for _, c := range []byte(tp.Topic) {
+		h = h*31 + uint32(c)
+	}
+	return int(h % uint32(max(count, 1)))
+}
+
+// remove stops fetching a partition. When it returns, no fetched record is appended to it any more.
+func (f *fetchers) remove(tp logstore.TopicPartition) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t := f.mu.of[tp]; t != nil {
+		t.remove(tp)
+		delete(f.mu.of, tp)
+	}
+}

@@ -1,0 +1,208 @@
+package replica
+
+import (
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// isrState is a partition's in-sync replicas and the change of them that is under way, if any (KIP-497).
+type isrState struct {
+	committed []int32
+	proposed  []int32 // sent to the controller, nil: none
+}
+
+// maximal has every replica that may be in sync, whether the change under way succeeds or not.
+// The high watermark waits for all of them.
+func (s *isrState) maximalHas(id int32) bool {
+	return slices.Contains(s.committed, id) || slices.Contains(s.proposed, id)
+}
+
+// progress is how far a follower has come, as its fetches tell.
+type progress struct {
+	end         int64 // log end offset; -1 not known
+	logStart    int64 // -1 not known
+	lastFetch   time.Time
+	lastEnd     int64     // our log end at its last fetch
+	caughtUp    time.Time // when it last had all that we had
+	brokerEpoch int64     // -1: not told
+}
+
+// caughtUpWithin tells whether the follower had all records at some time within lag before now (Replica.isCaughtUp, 3.9).
+func (f *progress) caughtUpWithin(lag time.Duration, leaderEnd int64, now time.Time) bool {
+	return f.end == leaderEnd || now.Sub(f.caughtUp) <= lag
+}
+
+// fetched records a follower's fetch at an offset. It has everything up to that offset.
+func (f *progress) fetched(offset, logStart, leaderEnd, brokerEpoch int64, now time.Time) {
+	if offset >= leaderEnd {
+		f.caughtUp = now
+	} else if offset >= f.lastEnd {
+		f.caughtUp = f.lastFetch
+	}
+	f.end, f.logStart, f.brokerEpoch = offset, logStart, brokerEpoch
+	f.lastEnd, f.lastFetch = leaderEnd, now
+}
+
+// followerFetched takes note of a follower's position, which may move the high watermark and bring it into the ISR.
+func (p *Partition) followerFetched(id int32, offset, logStart, brokerEpoch int64) {
+	p.mu.RLock()
+	if p.mu.role != Leader || !slices.Contains(p.mu.replicas, id) {
+		p.mu.RUnlock()
+		return
+	}
+	p.progress.Lock()
+	f := p.progress.of[id]
+	if f == nil {
+		f = &progress{end: -1, logStart: -1}
+		p.progress.of[id] = f
+	}
+	low := f.logStart
+	f.fetched(offset, logStart, p.log.LogEndOffset(), brokerEpoch, p.env.now())
+	p.progress.Unlock()
+	moved := p.advanceLocked()
+	mayJoin := p.mayJoinLocked(id, offset)
+	p.mu.RUnlock()
+	if moved || low != logStart {
+		p.Changed.Notify()
+	}
+	if mayJoin {
+		p.expandISR(id)
+	}
+}
+
+// mayJoinLocked tells whether a follower out of sync has reached the high watermark and this leader's
+// first offset (Partition.isFollowerInSync, 3.9).
+func (p *Partition) mayJoinLocked(id int32, end int64) bool {
+	return p.mu.role == Leader && p.mu.isr.proposed == nil && !slices.Contains(p.mu.isr.committed, id) &&
+		end >= p.log.HighWatermark() && end >= p.mu.epochStart && p.env.living(id)
+}
+
+// advanceLocked raises the high watermark to what all in-sync replicas have, and those that are about
+// to be (Partition.maybeIncrementLeaderHW, 3.9). It tells whether it moved.
+func (p *Partition) advanceLocked() bool {
+	p.progress.Lock()
+	defer p.progress.Unlock()
+	mark := p.log.LogEndOffset()
+	if len(p.mu.replicas) > 1 || len(p.progress.of) > 0 {
+		if len(p.mu.isr.committed) < p.minInSyncLocked() {
+			return false
+		}
+		mark = p.replicatedToLocked(mark)
+	}
+	if mark <= p.log.HighWatermark() {
+		return false
+	}
+	p.log.SetHighWatermark(mark)
+	return true
+}
+
+func (p *Partition) replicatedToLocked(end int64) int64 {
+	now, lag, mark := p.env.now(), p.env.lagMax(), end
+	for _, id := range p.mu.replicas {
+		if id == p.env.brokerID {
+			continue
+		}
+		f := p.progress.of[id]
+		inSync := p.mu.isr.maximalHas(id)
+		if f == nil {
+			if inSync {
+				return -1 // it has told nothing yet
+			}
+			continue
+		}
+		if (inSync || f.caughtUpWithin(lag, end, now)) && f.end < mark {
+			mark = f.end
+		}
+	}
+	return mark
+}
+
+// expandISR proposes to add a follower that has caught up.
+func (p *Partition) expandISR(id int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.progress.Lock()
+	f := p.progress.of[id]
+	ok := f != nil && p.mayJoinLocked(id, f.end)
+	p.progress.Unlock()
+	if ok {
+		p.proposeLocked(append(slices.Clone(p.mu.isr.committed), id))
+	}
+}
+
+// shrinkISR proposes to drop the followers that have not caught up for replica.lag.time.max.ms.
+func (p *Partition) shrinkISR(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.role != Leader || p.mu.isr.proposed != nil {
+		return
+	}
+	if kept := p.inSyncLocked(now); len(kept) < len(p.mu.isr.committed) {
+		p.proposeLocked(kept)
+	}
+}
+
+func (p *Partition) inSyncLocked(now time.Time) []int32 {
+	p.progress.Lock()
+	defer p.progress.Unlock()
+	end, lag := p.log.LogEndOffset(), p.env.lagMax()
+	var kept []int32
+	for _, id := range p.mu.isr.committed {
+		f := p.progress.of[id]
+		if id == p.env.brokerID || (f != nil && f.caughtUpWithin(lag, end, now)) {
+			kept = append(kept, id)
+		}
+	}
+	return kept
+}
+
+func (p *Partition) proposeLocked(isr []int32) {
+	p.mu.isr.proposed = isr
+	p.env.isrChanges.submit(isrChange{
+		partition: p, topicID: p.mu.topicID, leaderEpoch: p.mu.leaderEpoch, partitionEpoch: p.mu.partitionEpoch,
+		isr: isr, epochs: p.brokerEpochs(isr),
+	})
+}
+
+func (p *Partition) brokerEpochs(isr []int32) []int64 {
+	p.progress.Lock()
+	defer p.progress.Unlock()
+	epochs := make([]int64, len(isr))
+	for i, id := range isr {
+		epochs[i] = -1
+		if f := p.progress.of[id]; f != nil {
+			epochs[i] = f.brokerEpoch
+		}
+	}
+	return epochs
+}
+
+// settleISR ends the change under way with the controller's answer. It tells whether to try again.
+func (p *Partition) settleISR(c isrChange, a isrAnswer) (retry bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.leaderEpoch != c.leaderEpoch || p.mu.role != Leader || p.mu.isr.proposed == nil {
+		return false // a newer LeaderAndIsr has decided
+	}
+	switch a.err {
+	case nil:
+		if a.partitionEpoch >= p.mu.partitionEpoch && a.leaderEpoch == p.mu.leaderEpoch {
+			p.mu.isr = isrState{committed: a.isr}
+			p.mu.partitionEpoch = a.partitionEpoch
+			p.advanceLocked()
+			p.Changed.Notify()
+		}
+		p.mu.isr.proposed = nil
+	case kerr.OperationNotAttempted, kerr.IneligibleReplica:
+		p.mu.isr.proposed = nil // refused for good: what was committed holds
+	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion, kerr.InvalidRequest,
+		kerr.NewLeaderElected:
+		// The controller knows better: a LeaderAndIsr with the truth is on its way. Until it
+		// comes the proposal stays, so that the high watermark does not move too early.
+	default:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,197 @@
+package replica
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"barnabas/internal/logx"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// ControllerClient sends a request to the controller, whoever that is now.
+type ControllerClient interface {
+	ToController(ctx context.Context, req kmsg.Request) (kmsg.Response, error)
+}
+
+// isrChange is a proposed ISR of a partition that this broker leads.
+type isrChange struct {
+	partition      *Partition
+	topicID        [16]byte
+	leaderEpoch    int32
+	partitionEpoch int32
+	isr            []int32
+	epochs         []int64 // broker epochs of isr, -1 not known
+}
+
+// isrAnswer is what the controller made of an isrChange.
+type isrAnswer struct {
+	err            error // a *kerr.Error
+	isr            []int32
+	leaderEpoch    int32
+	partitionEpoch int32
+}
+
+// isrSender sends ISR changes to the controller, all that are due in one AlterPartition request
+// at a time (KIP-497). Its goroutine is run.
+type isrSender struct {
+	brokerID    int32
+	brokerEpoch func() int64
+	version     int16 // of AlterPartition: 3 with IBP 3.5+, 2 with topic ids (2.8+), else 0
+	controller  ControllerClient
+	log         *logrus.Entry
+	wake        chan struct{}
+
+	mu struct {
+		sync.Mutex // leaf
+		pending    map[*Partition]isrChange
+	}
+}
+
+func newISRSender(brokerID int32, brokerEpoch func() int64, version int16, c ControllerClient, log *logrus.Entry) *isrSender {
+	s := &isrSender{brokerID: brokerID, brokerEpoch: brokerEpoch, version: version, controller: c, log: log, wake: make(chan struct{}, 1)}
+	s.mu.pending = make(map[*Partition]isrChange)
+	return s
+}
+
+func (s *isrSender) submit(c isrChange) {
+	s.mu.Lock()
+	s.mu.pending[c.partition] = c
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *isrSender) take() []isrChange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changes := make([]isrChange, 0, len(s.mu.pending))
+	for p, c := range s.mu.pending {
+		changes = append(changes, c)
+		delete(s.mu.pending, p)
+	}
+	return changes
+}
+
+// isrRetryDelay is the pause after a request that the controller did not take.
+const isrRetryDelay = 50 * time.Millisecond
+
+func (s *isrSender) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		}
+		changes := s.take()
+		if len(changes) == 0 {
+			continue
+		}
+		again := s.send(ctx, changes)
+		if len(again) == 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(isrRetryDelay):
+		}
+		for _, c := range again {
+			s.submit(c)
+		}
+	}
+}
+
+// send returns the changes that are to be sent again.
+func (s *isrSender) send(ctx context.Context, changes []isrChange) []isrChange {
+	resp, err := s.controller.ToController(ctx, s.request(changes))
+	if err != nil {
+		s.log.WithError(err).Debug("cannot reach the controller with ISR changes")
+		return changes
+	}
+	answer := resp.(*kmsg.AlterPartitionResponse)
+	if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
+		s.log.WithError(err).Info("the controller did not take ISR changes, trying again")
+		return changes
+	}
+	var again []isrChange
+	answers := s.answers(answer)
+	for _, c := range changes {
+		a, ok := answers[s.keyOf(c)]
+		if !ok {
+			a.err = kerr.UnknownServerError
+		}
+		s.logSettled(c, a)
+		if c.partition.settleISR(c, a) {
+			again = append(again, c)
+		}
+	}
+	return again
+}
+
+func (s *isrSender) logSettled(c isrChange, a isrAnswer) {
+	l := s.log.WithFields(logrus.Fields{
+		logx.Topic: c.partition.TP.Topic, logx.Partition: c.partition.TP.Partition, logx.LeaderEpoch: c.leaderEpoch, "isr": c.isr})
+	if a.err != nil {
+		l.WithError(a.err).Info("the controller refused an ISR change")
+		return
+	}
+	l.Info("ISR changed")
+}
+
+// isrKey names a partition as AlterPartition's version does.
+type isrKey struct {
+	topic     string
+	id        [16]byte
+	partition int32
+}
+
+func (s *isrSender) keyOf(c isrChange) isrKey {
+	if s.version >= 2 {
+		return isrKey{id: c.topicID, partition: c.partition.TP.Partition}
+	}
+	return isrKey{topic: c.partition.TP.Topic, partition: c.partition.TP.Partition}
+}
+
+func (s *isrSender) answers(resp *kmsg.AlterPartitionResponse) map[isrKey]isrAnswer {
+	m := make(map[isrKey]isrAnswer)
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			m[isrKey{t.Topic, t.TopidID, p.Partition}] = isrAnswer{kerr.ErrorForCode(p.ErrorCode), p.ISR, p.LeaderEpoch, p.PartitionEpoch}
+		}
+	}
+	return m
+}
+
+func (s *isrSender) request(changes []isrChange) *kmsg.AlterPartitionRequest {
+	req := kmsg.NewPtrAlterPartitionRequest()
+	req.Version, req.BrokerID, req.BrokerEpoch = s.version, s.brokerID, s.brokerEpoch()
+	index := make(map[isrKey]int)
+	for _, c := range changes {
+		key := s.keyOf(c)
+		key.partition = 0
+		i, ok := index[key]
+		if !ok {
+			i = len(req.Topics)
+			index[key] = i
+			t := kmsg.NewAlterPartitionRequestTopic()
+			t.Topic, t.TopicID = key.topic, key.id
+			req.Topics = append(req.Topics, t)
+		}
+		p := kmsg.NewAlterPartitionRequestTopicPartition()
+		p.Partition, p.LeaderEpoch, p.PartitionEpoch = c.partition.TP.Partition, c.leaderEpoch, c.partitionEpoch
+		p.NewISR = c.isr
+		for j, id := range c.isr {
+			e := kmsg.NewAlterPartitionRequestTopicPartitionNewEpochISR()
+			e.BrokerID, e.BrokerEpoch = id, c.epochs[j]
+			p.NewEpochISR = append(p.NewEpochISR, e)
+		}
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, p)
+	}
+	return req
+}

@@ -1,0 +1,190 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"barnabas/internal/logx"
+	"barnabas/logstore"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// BrokerAddress is where fetchers reach another broker's leader.
+type BrokerAddress struct {
+	ID   int32
+	Addr string // host:port
+}
+
+// Assignment is one partition of a LeaderAndIsr request, in the form of its newest version.
+type Assignment struct {
+	TP    logstore.TopicPartition
+	Topic [16]byte // id, zero: none
+	State *kmsg.LeaderAndISRRequestTopicPartition
+}
+
+// ApplyLeaderAndISR makes this broker leader or follower of partitions, as the controller of an epoch wants.
+// It gives an error for each assignment, nil where it was followed, or one error for the whole request.
+// (ReplicaManager.becomeLeaderOrFollower, 3.9)
+func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignment, leaders []BrokerAddress) ([]error, error) {
+	m.control.Lock()
+	defer m.control.Unlock()
+	if err := m.checkControllerLocked(controllerEpoch); err != nil {
+		return nil, err
+	}
+	errs := make([]error, len(assignments))
+	led, followed := 0, make([]following, 0, len(assignments))
+	for i, a := range assignments {
+		p, err := m.apply(a)
+		if err != nil {
+			errs[i] = err
+			if !errors.Is(err, errSameEpoch) {
+				m.logRefused(a, err)
+			}
+			continue
+		}
+		if a.State.Leader == m.cfg.BrokerID {
+			m.fetchers.remove(a.TP)
+			led++
+		} else if source, ok := addressOf(leaders, a.State.Leader); ok {
+			followed = append(followed, following{p, a.State.LeaderEpoch, source})
+		} else {
+			m.fetchers.remove(a.TP)
+		}
+	}
+	m.fetchers.follow(followed)
+	m.log.WithFields(logrus.Fields{logx.ControllerEpoch: controllerEpoch, "leading": led, "following": len(followed)}).
+		Debug("followed the controller's LeaderAndIsr")
+	return errs, nil
+}
+
+func addressOf(brokers []BrokerAddress, id int32) (BrokerAddress, bool) {
+	for _, b := range brokers {
+		if b.ID == id {
+			return b, true
+		}
+	}
+	return BrokerAddress{}, false
+}
+
+func (m *Manager) logRefused(a Assignment, err error) {
+	m.log.WithError(err).WithFields(logrus.Fields{logx.Topic: a.TP.Topic, logx.Partition: a.TP.Partition,
+		logx.LeaderEpoch: a.State.LeaderEpoch}).Warn("a partition's LeaderAndIsr was not followed")
+}
+
+// errSameEpoch answers a request that brings nothing new; the controller does not mind.
+var errSameEpoch = fmt.Errorf("leader epoch already applied: %w", kerr.StaleControllerEpoch)
+
+func (m *Manager) apply(a Assignment) (*Partition, error) {
+	if !slices.Contains(a.State.Replicas, m.cfg.BrokerID) {
+		return nil, fmt.Errorf("%v: replicas %v do not name this broker: %w", a.TP, a.State.Replicas, kerr.UnknownTopicOrPartition)
+	}
+	p, err := m.obtain(a.TP, a.Topic, a.State.IsNew)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.become(a, a.State.Leader == m.cfg.BrokerID)
+}
+
+// become takes on a role, if the assignment is newer than what the partition knows.
+func (p *Partition) become(a Assignment, leader bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	assigned, err := p.assignTopicIDLocked(a.Topic)
+	if err != nil {
+		return err
+	}
+	s := a.State
+	switch {
+	case s.LeaderEpoch < p.mu.leaderEpoch:
+		return fmt.Errorf("%v: leader epoch %d, current %d: %w", p.TP, s.LeaderEpoch, p.mu.leaderEpoch, kerr.StaleControllerEpoch)
+	case s.LeaderEpoch == p.mu.leaderEpoch && assigned:
+		return nil
+	case s.LeaderEpoch == p.mu.leaderEpoch:
+		return errSameEpoch
+	}
+	if leader {
+		err = p.leadLocked(s)
+	} else {
+		p.followLocked(s)
+	}
+	p.Changed.Notify()
+	return err
+}
+
+// assignTopicIDLocked notes a topic id that was not known; another than the known one is INCONSISTENT_TOPIC_ID (KIP-516).
+func (p *Partition) assignTopicIDLocked(id [16]byte) (assigned bool, err error) {
+	none := [16]byte{}
+	switch {
+	case id == none || id == p.mu.topicID:
+		return false, nil
+	case p.mu.topicID != none:
+		return false, fmt.Errorf("%v: topic id %x, the log has %x: %w", p.TP, id, p.mu.topicID, kerr.InconsistentTopicID)
+	}
+	if err := p.log.SetTopicID(id); err != nil {
+		return false, err
+	}
+	p.mu.topicID = id
+	return true, nil
+}
+
+func (p *Partition) stateLocked(s *kmsg.LeaderAndISRRequestTopicPartition, role Role) {
+	p.mu.role, p.mu.leader = role, s.Leader
+	p.mu.leaderEpoch, p.mu.partitionEpoch = s.LeaderEpoch, s.ZKVersion
+	p.mu.replicas = union(s.Replicas, s.AddingReplicas)
+	p.mu.isr = isrState{committed: s.ISR}
+}
+
+func union(a, b []int32) []int32 {
+	for _, id := range b {
+		if !slices.Contains(a, id) {
+			a = append(slices.Clip(a), id)
+		}
+	}
+	return a
+}
+
+func (p *Partition) leadLocked(s *kmsg.LeaderAndISRRequestTopicPartition) error {
+	again := p.mu.role == Leader
+	p.stateLocked(s, Leader)
+	end := p.log.LogEndOffset()
+	if err := p.log.AssignEpochStart(s.LeaderEpoch, end); err != nil {
+		p.mu.role = Offline
+		return err
+	}
+	p.progress.Lock()
+	if !again {
+		p.mu.epochStart = end
+		p.progress.of = make(map[int32]*progress)
+	}
+	for id := range p.progress.of {
+		if !slices.Contains(p.mu.replicas, id) {
+			delete(p.progress.of, id)
+		}
+	}
+	now := p.env.now()
+	for _, id := range p.mu.replicas {
+		if id != p.env.brokerID && p.progress.of[id] == nil {
+			// In sync until replica.lag.time.max.ms has passed without a fetch.
+			f := &progress{end: -1, logStart: -1, brokerEpoch: -1}
+			if slices.Contains(s.ISR, id) {
+				f.caughtUp = now
+			}
+			p.progress.of[id] = f
+		}
+	}
+	p.progress.Unlock()
+	p.advanceLocked()
+	return nil
+}
+
+func (p *Partition) followLocked(s *kmsg.LeaderAndISRRequestTopicPartition) {
+	p.stateLocked(s, Follower)
+	p.mu.isr = isrState{committed: s.ISR}
+	p.progress.Lock()
+	p.progress.of = nil
+	p.progress.Unlock()
+}

@@ -1,0 +1,167 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"barnabas/logstore"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Config is what a Manager needs to know of the broker and its settings. The functions are asked
+// each time, so that settings may change while it runs.
+type Config struct {
+	BrokerID     int32
+	BrokerEpoch  func() int64
+	Logs         *logstore.Manager
+	LogConfig    func(ctx context.Context, topic string) logstore.Config // of a log that is about to be created
+	Forget       func(topic string)                                      // a partition of the topic was deleted
+	MinInSync    func(topic string) int                                  // min.insync.replicas
+	LagMax       func() time.Duration                                    // replica.lag.time.max.ms
+	Living       func(broker int32) bool
+	Controller   ControllerClient
+	AlterVersion int16 // of AlterPartition
+	Fetch        FetchConfig
+	Logger       *logrus.Entry
+	Now          func() time.Time
+}
+
+// Manager owns the partitions that this broker hosts. Start and Close bound its goroutines:
+// the ISR sender, the ISR expiry and the fetchers.
+type Manager struct {
+	cfg      Config
+	log      *logrus.Entry
+	env      *environment
+	fetchers *fetchers
+
+	ctx    context.Context // of the background work
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+
+	control         sync.Mutex // one LeaderAndIsr or StopReplica at a time
+	controllerEpoch int32      // guarded by control: the newest seen
+
+	mu struct {
+		sync.RWMutex
+		partitions map[logstore.TopicPartition]*Partition
+	}
+}
+
+// NewManager returns a Manager without partitions: the controller tells which there are.
+func NewManager(cfg Config) *Manager {
+	m := &Manager{cfg: cfg, log: cfg.Logger}
+	m.env = &environment{
+		brokerID: cfg.BrokerID, lagMax: cfg.LagMax, minInSync: cfg.MinInSync, now: cfg.Now, living: cfg.Living,
+		isrChanges: newISRSender(cfg.BrokerID, cfg.BrokerEpoch, cfg.AlterVersion, cfg.Controller, cfg.Logger),
+	}
+	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.Logger)
+	m.mu.partitions = make(map[logstore.TopicPartition]*Partition)
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	return m
+}
+
+// Start begins the background work, until Close.
+func (m *Manager) Start() {
+	m.fetchers.start(m.ctx)
+	m.tasks.Go(func() { m.env.isrChanges.run(m.ctx) })
+	m.tasks.Go(func() { m.expireISR(m.ctx) })
+}
+
+// Close stops the fetchers and the background work. Partitions keep their state; nothing is written any more by them.
+func (m *Manager) Close() {
+	m.cancel()
+	m.fetchers.close()
+	m.tasks.Wait()
+}
+
+// expireISR looks for followers that lag, twice in replica.lag.time.max.ms as Apache Kafka does.
+func (m *Manager) expireISR(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(m.cfg.LagMax()/2, time.Millisecond)):
+		}
+		now := m.cfg.Now()
+		for _, p := range m.Partitions() {
+			p.shrinkISR(now)
+		}
+	}
+}
+
+// Partition gives a hosted partition.
+func (m *Manager) Partition(tp logstore.TopicPartition) (*Partition, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, ok := m.mu.partitions[tp]
+	return p, ok
+}
+
+// Partitions lists the hosted partitions, in no order.
+func (m *Manager) Partitions() []*Partition {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	all := make([]*Partition, 0, len(m.mu.partitions))
+	for _, p := range m.mu.partitions {
+		all = append(all, p)
+	}
+	return all
+}
+
+// ControllerEpoch is the newest controller epoch seen in a request.
+func (m *Manager) ControllerEpoch() int32 {
+	m.control.Lock()
+	defer m.control.Unlock()
+	return m.controllerEpoch
+}
+
+// CheckControllerEpoch takes note of a request's controller epoch: STALE_CONTROLLER_EPOCH when a newer one was seen.
+func (m *Manager) CheckControllerEpoch(epoch int32) error {
+	m.control.Lock()
+	defer m.control.Unlock()
+	return m.checkControllerLocked(epoch)
+}
+
+func (m *Manager) checkControllerLocked(epoch int32) error {
+	if epoch < m.controllerEpoch {
+		return fmt.Errorf("controller epoch %d, newest seen %d: %w", epoch, m.controllerEpoch, kerr.StaleControllerEpoch)
+	}
+	m.controllerEpoch = epoch
+	return nil
+}
+
+// obtain gives the partition, creating its log when there is none yet.
+func (m *Manager) obtain(tp logstore.TopicPartition, topicID [16]byte, isNew bool) (*Partition, error) {
+	if p, ok := m.Partition(tp); ok {
+		return p, nil
+	}
+	log, err := m.cfg.Logs.GetOrCreate(tp, topicID, m.cfg.LogConfig(m.ctx, tp.Topic), isNew)
+	if err != nil {
+		return nil, err
+	}
+	p := &Partition{TP: tp, env: m.env, log: log}
+	p.mu.leader, p.mu.leaderEpoch, p.mu.partitionEpoch = -1, -1, -1
+	p.mu.topicID = log.TopicID()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.partitions[tp] = p
+	return p, nil
+}
+
+func (m *Manager) drop(tp logstore.TopicPartition) {
+	m.mu.Lock()
+	p := m.mu.partitions[tp]
+	delete(m.mu.partitions, tp)
+	m.mu.Unlock()
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	p.mu.removed, p.mu.role = true, Offline
+	p.mu.Unlock()
+	p.Changed.Notify()
+}

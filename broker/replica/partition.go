@@ -1,0 +1,200 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"barnabas/internal/await"
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Role is what this broker is to a partition.
+type Role int8
+
+// The roles.
+const (
+	Offline Role = iota // hosted, but not serving: its log directory failed, or no leader was named yet
+	Leader
+	Follower
+)
+
+// noEpoch is the leader epoch of a request that names none.
+const noEpoch = -1
+
+// Partition is a replica that this broker hosts.
+type Partition struct {
+	TP logstore.TopicPartition
+	// Changed rings when records can newly be read, the log start moves, a follower's start
+	// moves, or the role changes.
+	Changed await.Signal
+
+	env *environment
+	log *logstore.Log
+
+	mu struct { // held for reading during an append
+		sync.RWMutex
+		role           Role
+		leader         int32 // broker id, -1 none
+		leaderEpoch    int32
+		partitionEpoch int32
+		epochStart     int64 // log end when this broker became leader
+		topicID        [16]byte
+		replicas       []int32
+		isr            isrState
+		removed        bool
+	}
+	progress struct { // of the followers, on the leader; also serialises the high watermark
+		sync.Mutex
+		of map[int32]*progress
+	}
+}
+
+// environment is what partitions need of the broker around them.
+type environment struct {
+	brokerID   int32
+	lagMax     func() time.Duration
+	minInSync  func(topic string) int
+	now        func() time.Time
+	isrChanges *isrSender
+	living     func(broker int32) bool
+}
+
+// Log is the partition's log. It is never nil.
+func (p *Partition) Log() *logstore.Log { return p.log }
+
+// State is what a Partition is at a moment.
+type State struct {
+	Role        Role
+	Leader      int32
+	LeaderEpoch int32
+	Replicas    []int32
+	ISR         []int32
+	TopicID     [16]byte
+}
+
+// State gives the partition's role and who replicates it.
+func (p *Partition) State() State {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return State{p.mu.role, p.mu.leader, p.mu.leaderEpoch, p.mu.replicas, p.mu.isr.committed, p.mu.topicID}
+}
+
+// checkLocked tells whether a request that names a leader epoch may be served in the current role:
+// FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER (KIP-320).
+func (p *Partition) checkLocked(epoch int32, leaderOnly bool) error {
+	switch {
+	case p.mu.removed:
+		return p.fault(kerr.NotLeaderForPartition)
+	case epoch != noEpoch && epoch < p.mu.leaderEpoch:
+		return p.fault(kerr.FencedLeaderEpoch)
+	case epoch != noEpoch && epoch > p.mu.leaderEpoch:
+		return p.fault(kerr.UnknownLeaderEpoch)
+	case p.mu.role == Offline, leaderOnly && p.mu.role != Leader:
+		return p.fault(kerr.NotLeaderForPartition)
+	}
+	return nil
+}
+
+// Check is checkLocked for who is about to read the log: with leaderOnly only the leader will do.
+func (p *Partition) Check(epoch int32, leaderOnly bool) error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.checkLocked(epoch, leaderOnly)
+}
+
+func (p *Partition) fault(code *kerr.Error) error { return fmt.Errorf("%v: %w", p.TP, code) }
+
+// Append writes a client's batches as the leader. With all in-sync replicas to acknowledge, there
+// must be min.insync.replicas of them before: NOT_ENOUGH_REPLICAS. data is modified in place.
+func (p *Partition) Append(data []byte, allAcks bool, o logstore.LeaderAppend) (logstore.AppendInfo, error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if err := p.checkLocked(noEpoch, true); err != nil {
+		return logstore.AppendInfo{LogStartOffset: -1}, err
+	}
+	if allAcks && len(p.mu.isr.committed) < p.minInSyncLocked() {
+		return logstore.AppendInfo{LogStartOffset: -1}, p.fault(kerr.NotEnoughReplicas)
+	}
+	o.LeaderEpoch = p.mu.leaderEpoch
+	info, err := p.log.AppendLeader(data, o)
+	if err != nil {
+		return info, err
+	}
+	p.advanceLocked()
+	p.Changed.Notify()
+	return info, nil
+}
+
+// minInSyncLocked is min.insync.replicas, no more than there are replicas.
+func (p *Partition) minInSyncLocked() int {
+	return min(p.env.minInSync(p.TP.Topic), len(p.mu.replicas))
+}
+
+// AwaitReplicated waits until all in-sync replicas have everything up to an offset (exclusive).
+// Errors: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS_AFTER_APPEND, or ctx's cause.
+func (p *Partition) AwaitReplicated(ctx context.Context, end int64) error {
+	return await.Until(ctx, func() (bool, error) { return p.Replicated(end) }, &p.Changed)
+}
+
+// Replicated tells whether everything up to an offset (exclusive) is on all in-sync replicas, which must be enough.
+func (p *Partition) Replicated(end int64) (bool, error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if err := p.checkLocked(noEpoch, true); err != nil {
+		return false, err
+	}
+	if p.log.HighWatermark() < end {
+		return false, nil
+	}
+	if len(p.mu.isr.committed) < p.minInSyncLocked() {
+		return false, p.fault(kerr.NotEnoughReplicasAfterAppend)
+	}
+	return true, nil
+}
+
+// DeleteRecordsBefore moves the log start forward as the leader (KIP-107); -1 stands for the high watermark.
+// It gives the offset that every replica's start must reach.
+func (p *Partition) DeleteRecordsBefore(offset int64) (int64, error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if err := p.checkLocked(noEpoch, true); err != nil {
+		return 0, err
+	}
+	hw := p.log.HighWatermark()
+	if offset == -1 {
+		offset = hw
+	}
+	if offset < 0 || offset > hw {
+		return 0, fmt.Errorf("offset %d, high watermark %d: %w", offset, hw, p.fault(kerr.OffsetOutOfRange))
+	}
+	if offset > p.log.LogStartOffset() {
+		if err := p.log.AdvanceLogStart(offset); err != nil {
+			return 0, err
+		}
+		p.Changed.Notify()
+	}
+	return offset, nil
+}
+
+// LowWatermark is the least log start offset of the living replicas, or an error when this broker does not lead.
+func (p *Partition) LowWatermark() (int64, error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if err := p.checkLocked(noEpoch, true); err != nil {
+		return -1, err
+	}
+	p.progress.Lock()
+	defer p.progress.Unlock()
+	low := p.log.LogStartOffset()
+	for id, f := range p.progress.of {
+		if slices.Contains(p.mu.replicas, id) && p.env.living(id) {
+			low = min(low, f.logStart)
+		}
+	}
+	return low, nil
+}

@@ -1,0 +1,154 @@
+package replica
+
+import (
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"slices"
+)
+
+// Isolation says up to where a reader sees.
+type Isolation int8
+
+// The isolations.
+const (
+	ReadUncommitted Isolation = iota // up to the high watermark
+	ReadCommitted                    // up to the last stable offset
+	ReadToEnd                        // a follower: up to the log end
+)
+
+// Reader says who reads: a consumer (Replica -1), a debugging consumer (-2, at any replica) or a follower.
+type Reader struct {
+	Replica     int32
+	BrokerEpoch int64 // of a follower, -1 not told
+	Isolation   Isolation
+	LeaderOnly  bool // consumers before Fetch v11 read from leaders only
+}
+
+// FromFollower tells whether the reader is another broker.
+func (r Reader) FromFollower() bool { return r.Replica >= 0 }
+
+// Position is where and how much to read in a partition.
+type Position struct {
+	LeaderEpoch      int32 // that the reader believes in, -1 none
+	LastFetchedEpoch int32 // epoch of the record before Offset, -1 none (KIP-595)
+	Offset           int64
+	LogStart         int64 // the follower's own, -1 from consumers
+	MaxBytes         int32
+	AtLeastOne       bool // the first batch comes whole though it is larger than MaxBytes
+}
+
+// View is what a reader was given of a partition. Records must be closed.
+type View struct {
+	Records       logstore.Records
+	HighWatermark int64
+	LastStable    int64
+	LogStart      int64
+	Limit         int64 // the reader sees nothing from here on
+	Diverging     *EpochEnd
+}
+
+// EpochEnd is where a leader epoch ends in the leader's log.
+type EpochEnd struct {
+	Epoch  int32
+	Offset int64
+}
+
+// Read reads for a consumer or a follower, whose progress it takes note of.
+func (p *Partition) Read(r Reader, at Position) (View, error) {
+	v, err := p.read(r, at)
+	if err == nil && v.Diverging == nil && r.FromFollower() {
+		p.followerFetched(r.Replica, at.Offset, at.LogStart, r.BrokerEpoch)
+		v.HighWatermark = p.log.HighWatermark()
+	}
+	return v, err
+}
+
+func (p *Partition) read(r Reader, at Position) (View, error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if err := p.checkLocked(at.LeaderEpoch, r.LeaderOnly); err != nil {
+		return View{}, err
+	}
+	if r.FromFollower() && !slices.Contains(p.mu.replicas, r.Replica) {
+		return View{}, p.fault(notAReplica(at.LeaderEpoch))
+	}
+	v := View{HighWatermark: p.log.HighWatermark(), LastStable: p.log.LastStableOffset(), LogStart: p.log.LogStartOffset()}
+	v.Limit = p.limit(r, v)
+	if at.LastFetchedEpoch != noEpoch {
+		diverging, err := p.diverging(at)
+		if diverging != nil || err != nil {
+			v.Diverging = diverging
+			return v, err
+		}
+	}
+	var err error
+	v.Records, err = p.log.Read(at.Offset, at.MaxBytes, v.Limit, at.AtLeastOne)
+	return v, err
+}
+
+// notAReplica is what a broker hears that fetches a partition it does not replicate: with an epoch it is
+// asked to wait for newer metadata (known to be needed right after a reassignment).
+func notAReplica(epoch int32) *kerr.Error {
+	if epoch != noEpoch {
+		return kerr.UnknownLeaderEpoch
+	}
+	return kerr.NotLeaderForPartition
+}
+
+func (p *Partition) limit(r Reader, v View) int64 {
+	switch r.Isolation {
+	case ReadCommitted:
+		return v.LastStable
+	case ReadToEnd:
+		return p.log.LogEndOffset()
+	}
+	return v.HighWatermark
+}
+
+// diverging tells where the reader's log departs from this one, if it does (KIP-595, Partition.readRecords, 3.9).
+func (p *Partition) diverging(at Position) (*EpochEnd, error) {
+	epoch, end := p.log.EndOffsetForEpoch(at.LastFetchedEpoch)
+	if epoch == -1 || end == -1 {
+		return nil, p.fault(kerr.OffsetOutOfRange)
+	}
+	if at.Offset < p.log.LogStartOffset() {
+		return nil, p.fault(kerr.OffsetOutOfRange)
+	}
+	if epoch < at.LastFetchedEpoch || end < at.Offset {
+		return &EpochEnd{epoch, end}, nil
+	}
+	return nil, nil
+}
+
+// EndOfEpoch gives the largest epoch up to the asked one and where it ends, -1 and -1 when there is none (KIP-101, 279).
+func (p *Partition) EndOfEpoch(current, asked int32, leaderOnly bool) (EpochEnd, error) {
+	if err := p.Check(current, leaderOnly); err != nil {
+		return EpochEnd{-1, -1}, err
+	}
+	epoch, end := p.log.EndOffsetForEpoch(asked)
+	return EpochEnd{epoch, end}, nil
+}
+
+// Nearest is the replica that a consumer at an offset had better read from: of those that preferred accepts, the one
+// with the most records (RackAwareReplicaSelector, 3.9; KIP-392). -1: this one, or none.
+func (p *Partition) Nearest(offset int64, preferred func(broker int32) bool) int32 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.mu.role != Leader || preferred(p.env.brokerID) {
+		return -1
+	}
+	p.progress.Lock()
+	defer p.progress.Unlock()
+	best, most := int32(-1), int64(-1)
+	for _, id := range p.mu.replicas {
+		f := p.progress.of[id]
+		if f == nil || f.end < offset || f.logStart > offset || f.logStart < 0 || !preferred(id) {
+			continue
+		}
+		if f.end > most {
+			best, most = id, f.end
+		}
+	}
+	return best
+}

@@ -1,0 +1,408 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"barnabas/broker/api"
+	"barnabas/broker/metadata"
+	"barnabas/broker/replica"
+	"barnabas/broker/txn"
+	"barnabas/config"
+	"barnabas/controller"
+	"barnabas/internal/logx"
+	"barnabas/logstore"
+	"barnabas/network"
+	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+)
+
+// Server is one broker. Start and Close may each be called once, by one goroutine.
+type Server struct {
+	static  *config.Broker
+	config  *config.Dynamic
+	loggers *config.Loggers
+	log     *logrus.Entry
+
+	id          int32
+	epoch       atomic.Int64 // of the registration: its czxid
+	clusterID   string
+	advertised  []zkcoord.Endpoint
+	zk          *zkcoord.Client
+	logs        *logstore.Manager
+	topics      *topicConfigs
+	metadata    *metadata.Cache
+	features    atomic.Pointer[zkcoord.Features]
+	replicas    *replica.Manager
+	controller  *controller.Controller
+	peers       *peers
+	producerIDs *txn.ProducerIDs
+	handlers    *api.Handlers
+	network     *network.Server
+
+	ctx      context.Context // of the background tasks
+	cancel   context.CancelFunc
+	tasks    sync.WaitGroup
+	failed   chan error // what ends the broker from within
+	undo     []func()   // how to stop what was started, last first
+	orderly  bool       // it was serving: leaders are moved away before it stops
+	stopping atomic.Bool
+}
+
+// New returns a broker that has not been started. Nothing is shared between two of them in one process.
+func New(cfg *config.Broker, root *logrus.Logger) *Server {
+	s := &Server{static: cfg, loggers: config.NewLoggers(root), metadata: metadata.NewCache(), failed: make(chan error, 1)}
+	s.log = s.loggers.Entry("kafka.server")
+	s.features.Store(&zkcoord.Features{})
+	s.config = config.NewDynamic(cfg, s.log, s.configChanged)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Start brings the broker up and returns when it serves requests. After an error nothing of it is left running.
+func (s *Server) Start(ctx context.Context) error {
+	began := time.Now()
+	for _, step := range []func(context.Context) error{
+		s.startEmbedded, s.connect, s.identify, s.loadConfigs, s.openLogs, s.build, s.bind, s.register, s.runController, s.serve,
+	} {
+		if err := step(ctx); err != nil {
+			s.Close()
+			return err
+		}
+	}
+	s.orderly = true
+	s.log.WithField(logx.TookMs, time.Since(began).Milliseconds()).Infof("[KafkaServer id=%d] started", s.id)
+	return nil
+}
+
+// Failed gives an error when the broker can't go on, for example when its last log directory failed.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// ID is the broker's id, which may have been generated.
+func (s *Server) ID() int32 { return s.id }
+
+// Addr is the address that a listener advertises, host:port; empty when there is no such listener.
+func (s *Server) Addr(listener string) string {
+	for _, e := range s.advertised {
+		if e.Name == listener {
+			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+		}
+	}
+	return ""
+}
+
+// Close stops the broker: it hands its leaderships over, stops serving, writes everything down and leaves the cluster.
+func (s *Server) Close() {
+	if !s.stopping.CompareAndSwap(false, true) {
+		return
+	}
+	if s.orderly {
+		s.log.Info("shutting down")
+		s.handOver()
+	}
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		s.undo[i]()
+	}
+	if s.orderly {
+		s.log.Infof("[KafkaServer id=%d] shut down completed", s.id)
+	}
+}
+
+func (s *Server) onStop(f func()) { s.undo = append(s.undo, f) }
+
+func (s *Server) connect(ctx context.Context) error {
+	s.onStop(s.cancel)
+	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
+		Connect: s.static.ZookeeperConnect, SessionTimeout: s.static.ZookeeperSessionTimeout,
+		ConnectionTimeout: s.static.ZookeeperConnectionTimeout, MaxInFlight: s.static.ZookeeperMaxInFlight,
+		NoTopicIDs: !s.since("2.8"), Logger: s.loggers.Entry("kafka.zookeeper"),
+	})
+	if err != nil {
+		return fmt.Errorf("zookeeper.connect=%s: %w", s.static.ZookeeperConnect, err)
+	}
+	s.zk = zk
+	s.onStop(zk.Close)
+	return zk.EnsureTopNodes(ctx)
+}
+
+// since tells whether inter.broker.protocol.version is a version or a newer one.
+func (s *Server) since(version string) bool {
+	v, ok := config.ParseProtocolVersion(version)
+	return ok && s.static.InterBrokerProtocolVersion >= v
+}
+
+// identify learns the cluster's id, and the broker's from the configuration, its log directories or ZooKeeper.
+func (s *Server) identify(ctx context.Context) error {
+	var err error
+	if s.clusterID, err = s.zk.ClusterID(ctx); err != nil {
+		return err
+	}
+	if s.static.BrokerID >= 0 {
+		s.id = int32(s.static.BrokerID)
+		return nil
+	}
+	for _, dir := range s.static.LogDirs {
+		meta, found, err := logstore.ReadMeta(nil, dir)
+		if err != nil {
+			return err
+		}
+		if found {
+			s.id = meta.BrokerID
+			return nil
+		}
+	}
+	if !s.static.BrokerIDGeneration {
+		return fmt.Errorf("broker.id=-1 with broker.id.generation.enable=false: the broker has no id")
+	}
+	s.id, err = s.zk.GenerateBrokerID(ctx, int32(s.static.ReservedBrokerMaxID))
+	return err
+}
+
+// loadConfigs reads what ZooKeeper has of this broker's and the topics' settings.
+func (s *Server) loadConfigs(ctx context.Context) error {
+	for _, e := range []string{zkcoord.DefaultEntity, strconv.Itoa(int(s.id))} {
+		if err := s.loadBrokerConfig(ctx, e); err != nil {
+			return err
+		}
+	}
+	s.topics = newTopicConfigs(s.config, s.zk, s.log)
+	return s.topics.loadAll(ctx)
+}
+
+func (s *Server) loadBrokerConfig(ctx context.Context, name string) error {
+	stored, err := s.zk.EntityConfig(ctx, zkcoord.Entity{Kind: zkcoord.Brokers, Name: name})
+	if err != nil {
+		return err
+	}
+	if name == zkcoord.DefaultEntity {
+		s.config.SetCluster(stored)
+	} else {
+		s.config.SetBroker(stored)
+	}
+	return nil
+}
+
+func (s *Server) openLogs(ctx context.Context) error {
+	c := s.config.Current()
+	logs, err := logstore.Open(ctx, logstore.ManagerConfig{
+		Dirs: c.LogDirs, Default: logConfig(s.topics.defaults()), Topic: s.topics.logConfig,
+		BrokerID: s.id, ClusterID: s.clusterID, RecoveryThreadsPerDir: c.NumRecoveryThreadsPerDataDir,
+		RetentionCheckInterval: c.LogRetentionCheckInterval, FlushCheckInterval: c.LogFlushSchedulerInterval,
+		RecoveryPointInterval: c.LogFlushOffsetCheckpoint, LogStartInterval: c.LogFlushStartOffsetCheckpoint,
+		HighWatermarkInterval: c.ReplicaHighWatermarkCheckpoint, SegmentDeleteDelay: c.LogDeleteDelay,
+		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
+		Logger: s.loggers.Entry("kafka.log"), OnDirFailure: s.directoryFailed,
+	})
+	if err != nil {
+		return err
+	}
+	s.logs = logs
+	s.onStop(func() {
+		if err := logs.Close(); err != nil {
+			s.log.WithError(err).Error("a log directory could not be closed cleanly")
+		}
+	})
+	return nil
+}
+
+// directoryFailed takes partitions out of service whose directory failed, and tells the controller.
+func (s *Server) directoryFailed(dir string, err error) {
+	s.log.WithError(err).WithField(logx.Dir, dir).Error("a log directory failed, its partitions are offline")
+	if s.replicas != nil {
+		s.replicas.DirectoryFailed(dir)
+	}
+	if len(s.logs.OfflineDirs()) == len(s.static.LogDirs) {
+		s.fail(fmt.Errorf("log.dirs: every directory has failed, the last one %s: %w", dir, err))
+		return
+	}
+	if err := s.zk.NotifyLogDirFailure(s.ctx, s.id); err != nil && s.ctx.Err() == nil {
+		s.log.WithError(err).Error("the controller could not be told of a failed log directory")
+	}
+}
+
+func (s *Server) fail(err error) {
+	select {
+	case s.failed <- err:
+	default: // it is failing already
+	}
+}
+
+// build makes the parts that need no network yet.
+func (s *Server) build(context.Context) error {
+	protocol, err := controller.ProtocolFor(s.static.InterBrokerProtocolVersion.String())
+	if err != nil {
+		return err
+	}
+	s.peers = newPeers(s)
+	s.onStop(s.peers.close)
+	s.controller = controller.New(s.controllerConfig(protocol), s.zk, s.peers, s.loggers.Entry("kafka.controller"))
+	s.replicas = replica.NewManager(s.replicaConfig())
+	s.producerIDs = txn.NewProducerIDs(s.allocateProducerIDs, s.log)
+	s.handlers = api.New(api.Deps{
+		BrokerID: s.id, ClusterID: s.clusterID, BrokerEpoch: s.epoch.Load, Config: s.config, Loggers: s.loggers,
+		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
+		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs,
+		Logger: s.loggers.Entry("kafka.server.KafkaApis"),
+	})
+	return nil
+}
+
+func (s *Server) controllerConfig(protocol controller.Protocol) controller.Config {
+	c := s.static
+	return controller.Config{
+		BrokerID: s.id, Listener: c.InterBrokerListener, Protocol: protocol,
+		UncleanDefault:    func() bool { return s.config.Current().UncleanLeaderElection },
+		DeleteTopicEnable: c.DeleteTopicEnable, AutoRebalance: c.AutoLeaderRebalance,
+		RebalanceInterval: c.LeaderImbalanceCheckInterval, RebalanceThreshold: c.LeaderImbalancePerBrokerPercent,
+		Reregister: s.registerAgain,
+	}
+}
+
+func (s *Server) replicaConfig() replica.Config {
+	c := s.static
+	return replica.Config{
+		BrokerID: s.id, BrokerEpoch: s.epoch.Load, Logs: s.logs, LogConfig: s.topics.logConfigOfNew, Forget: s.topics.forget,
+		MinInSync:  func(topic string) int { return s.topics.get(topic).MinInsyncReplicas },
+		LagMax:     func() time.Duration { return s.config.Current().ReplicaLagTimeMax },
+		Living:     func(id int32) bool { return s.metadata.Current().Brokers[id] != nil },
+		Controller: s.peers, AlterVersion: s.alterPartitionVersion(), Logger: s.loggers.Entry("kafka.server.ReplicaManager"), Now: time.Now,
+		Fetch: replica.FetchConfig{
+			Dial: s.peers.dialReplica, PerBroker: c.NumReplicaFetchers, Version: s.fetchVersion(),
+			MaxWait: c.ReplicaFetchWaitMax, MinBytes: int32(c.ReplicaFetchMinBytes), MaxBytes: int32(c.ReplicaFetchMaxBytes),
+			ResponseMaxBytes: int32(c.ReplicaFetchResponseMaxBytes), Backoff: c.ReplicaFetchBackoff, Timeout: c.ReplicaSocketTimeout,
+			TopicID: s.topicID, TopicName: s.topicName,
+		},
+	}
+}
+
+func (s *Server) topicID(name string) [16]byte {
+	if t := s.metadata.Current().Topics[name]; t != nil {
+		return t.ID
+	}
+	return [16]byte{}
+}
+
+func (s *Server) topicName(id [16]byte) string {
+	name, _ := s.metadata.Current().TopicName(id)
+	return name
+}
+
+// alterPartitionVersion is the version in which brokers of this protocol version ask for ISR changes (MetadataVersion, 3.9).
+func (s *Server) alterPartitionVersion() int16 {
+	switch {
+	case s.since("3.5"):
+		return 3
+	case s.since("3.2"):
+		return 2
+	}
+	return 0
+}
+
+// fetchVersion is the version in which followers fetch (MetadataVersion, 3.9). Below 2.7 they would truncate by
+// OffsetForLeaderEpoch; a leader of any version answers version 12.
+func (s *Server) fetchVersion() int16 {
+	switch {
+	case s.since("3.9"):
+		return 17
+	case s.since("3.7"):
+		return 16
+	case s.since("3.5"):
+		return 15
+	case s.since("3.1"):
+		return 13
+	}
+	return 12
+}
+
+// bind opens the listening sockets, so that ports that the system chose can be registered.
+func (s *Server) bind(context.Context) error {
+	c := s.config.Current()
+	s.network = network.NewServer(s.networkConfig(c), s.handlers, s.loggers.Entry("kafka.network"))
+	s.onStop(s.network.Close)
+	ports := make(map[string]int)
+	for _, l := range s.static.Listeners {
+		if l.Protocol != config.Plaintext {
+			return fmt.Errorf("listeners: %s: security protocol %s is not supported yet", l, l.Protocol)
+		}
+		addr, err := s.network.Bind(network.Listener{Name: l.Name, Addr: net.JoinHostPort(l.Host, strconv.Itoa(l.Port))})
+		if err != nil {
+			return err
+		}
+		ports[l.Name] = addr.Port
+		s.log.WithField(logx.Listener, l.Name).Infof("listening on %s", addr)
+	}
+	return s.advertise(ports)
+}
+
+func (s *Server) networkConfig(c *config.Broker) network.Config {
+	n := network.Config{
+		RequestMaxBytes: int32(c.SocketRequestMaxBytes), QueuedMaxBytes: c.QueuedMaxRequestBytes,
+		Backlog: c.SocketListenBacklog, MaxIdle: c.ConnectionsMaxIdle, Limits: connectionLimits(c),
+	}
+	// The defaults of these two are from a time before kernels tuned buffers: only who sets them gets them.
+	if c.Set("socket.send.buffer.bytes") {
+		n.SendBuffer = max(c.SocketSendBufferBytes, 0)
+	}
+	if c.Set("socket.receive.buffer.bytes") {
+		n.ReceiveBuffer = max(c.SocketReceiveBufferBytes, 0)
+	}
+	return n
+}
+
+func connectionLimits(c *config.Broker) network.Limits {
+	return network.Limits{Max: c.MaxConnections, MaxPerIP: c.MaxConnectionsPerIP, MaxPerIPOver: c.MaxConnectionsPerIPOverride}
+}
+
+// runController begins the race for the controller's office and follows what concerns every broker.
+func (s *Server) runController(ctx context.Context) error {
+	s.replicas.Start()
+	s.onStop(s.replicas.Close)
+	s.logs.Start()
+	s.onStop(s.producerIDs.Close)
+	cancel := s.zk.OnChange(s.zookeeperChanged)
+	s.onStop(cancel)
+	if err := s.loadFeatures(ctx); err != nil {
+		return err
+	}
+	controllerCtx, stop := context.WithCancel(s.ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.controller.Run(controllerCtx); err != nil && controllerCtx.Err() == nil {
+			s.fail(fmt.Errorf("the controller cannot go on: %w", err))
+		}
+	})
+	s.onStop(func() { stop(); running.Wait() })
+	return s.watchConfigs(ctx)
+}
+
+// watchConfigs follows changes of settings. It returns when none can be missed any more.
+func (s *Server) watchConfigs(ctx context.Context) error {
+	ready := make(chan struct{})
+	watching, stop := context.WithCancel(s.ctx)
+	var running sync.WaitGroup
+	ended := make(chan error, 1)
+	running.Go(func() {
+		ended <- s.zk.WatchConfigChanges(watching, sync.OnceFunc(func() { close(ready) }), s.entityChanged)
+	})
+	s.onStop(func() { stop(); running.Wait() })
+	select {
+	case <-ready:
+		return nil
+	case err := <-ended:
+		return fmt.Errorf("changes of settings cannot be watched: %w", errors.Join(err, ctx.Err()))
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Server) serve(context.Context) error {
+	s.network.Serve()
+	return nil
+}

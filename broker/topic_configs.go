@@ -1,0 +1,152 @@
+package broker
+
+import (
+	"context"
+	"sync"
+
+	"barnabas/config"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+)
+
+// topicConfigs are the settings of topics: their own ones from ZooKeeper over the broker's.
+type topicConfigs struct {
+	broker *config.Dynamic
+	zk     *zkcoord.Client
+	log    *logrus.Entry
+
+	mu struct {
+		sync.RWMutex
+		overrides map[string]map[string]string
+		resolved  map[string]*config.Topic
+		defaults  *config.Topic
+	}
+}
+
+func newTopicConfigs(broker *config.Dynamic, zk *zkcoord.Client, log *logrus.Entry) *topicConfigs {
+	t := &topicConfigs{broker: broker, zk: zk, log: log}
+	t.mu.overrides = make(map[string]map[string]string)
+	t.rebuild()
+	return t
+}
+
+// loadAll reads the settings of every topic, before the logs are loaded.
+func (t *topicConfigs) loadAll(ctx context.Context) error {
+	all, err := t.zk.AllEntityConfigs(ctx, zkcoord.Topics)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.mu.overrides = all
+	t.mu.Unlock()
+	t.rebuild()
+	return nil
+}
+
+// rebuild resolves everything again, after the broker's own settings have changed.
+func (t *topicConfigs) rebuild() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.resolved = make(map[string]*config.Topic, len(t.mu.overrides))
+	t.mu.defaults = t.resolve("", nil)
+	for topic, overrides := range t.mu.overrides {
+		t.mu.resolved[topic] = t.resolve(topic, overrides)
+	}
+}
+
+// resolve falls back to the broker's settings when a topic's cannot be used, as they were written around the checks.
+func (t *topicConfigs) resolve(topic string, overrides map[string]string) *config.Topic {
+	resolved, err := t.broker.Current().Topic(overrides)
+	if err == nil {
+		return resolved
+	}
+	t.log.WithError(err).WithField("topic", topic).Error("a topic's settings in ZooKeeper cannot be used, the broker's hold")
+	resolved, err = t.broker.Current().Topic(nil)
+	if err != nil { // cannot be: the broker's settings were checked when they were taken over
+		panic(err)
+	}
+	return resolved
+}
+
+// get gives a topic's settings, or the defaults of one that is not known.
+func (t *topicConfigs) get(topic string) *config.Topic {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if c := t.mu.resolved[topic]; c != nil {
+		return c
+	}
+	return t.mu.defaults
+}
+
+func (t *topicConfigs) defaults() *config.Topic {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.mu.defaults
+}
+
+func (t *topicConfigs) known() []string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	topics := make([]string, 0, len(t.mu.resolved))
+	for topic := range t.mu.resolved {
+		topics = append(topics, topic)
+	}
+	return topics
+}
+
+// reload reads a topic's settings anew.
+func (t *topicConfigs) reload(ctx context.Context, topic string) error {
+	overrides, err := t.zk.EntityConfig(ctx, zkcoord.Entity{Kind: zkcoord.Topics, Name: topic})
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.overrides[topic] = overrides
+	t.mu.resolved[topic] = t.resolve(topic, overrides)
+	return nil
+}
+
+// forget drops a deleted topic's settings: one of the same name may come with others.
+func (t *topicConfigs) forget(topic string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.mu.overrides, topic)
+	delete(t.mu.resolved, topic)
+}
+
+func (t *topicConfigs) logConfig(topic string) logstore.Config { return logConfig(t.get(topic)) }
+
+// logConfigOfNew is logConfig for a log to be created. A new topic is not announced by a notification: its settings
+// are read with its first partition.
+func (t *topicConfigs) logConfigOfNew(ctx context.Context, topic string) logstore.Config {
+	t.mu.RLock()
+	_, known := t.mu.resolved[topic]
+	t.mu.RUnlock()
+	if !known {
+		if err := t.reload(ctx, topic); err != nil {
+			t.log.WithError(err).WithField("topic", topic).Error("a new topic's settings could not be read, the broker's hold for now")
+		}
+	}
+	return t.logConfig(topic)
+}
+
+// logConfig translates a topic's settings for its logs.
+func logConfig(t *config.Topic) logstore.Config {
+	c := logstore.DefaultConfig()
+	c.SegmentBytes, c.SegmentAge, c.SegmentJitter = int32(t.SegmentBytes), t.SegmentAge, t.SegmentJitter
+	c.IndexIntervalBytes, c.IndexSizeMax, c.Preallocate = int32(t.IndexIntervalBytes), int32(t.SegmentIndexBytes), t.Preallocate
+	c.Delete, c.Compact = t.CleanupDelete, t.CleanupCompact
+	c.RetentionTime, c.RetentionBytes, c.FileDeleteDelay = t.Retention, t.RetentionBytes, t.FileDeleteDelay
+	c.FlushMessages, c.FlushInterval = t.FlushMessages, t.FlushInterval
+	c.MaxMessageBytes = int32(t.MaxMessageBytes)
+	c.Compression, c.GzipLevel, c.Lz4Level, c.ZstdLevel = t.CompressionType, t.CompressionGzipLevel, t.CompressionLZ4Level, t.CompressionZstdLevel
+	c.TimestampBeforeMax, c.TimestampAfterMax = t.TimestampBeforeMax, t.TimestampAfterMax
+	if t.LogAppendTime {
+		c.TimestampType = record.LogAppendTime
+	}
+	return c
+}

@@ -1,0 +1,53 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+func TestProducerIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := logrus.New()
+		log.SetOutput(io.Discard)
+		calls := 0
+		ids := NewProducerIDs(func(context.Context) (Block, error) {
+			calls++
+			if calls == 1 {
+				return Block{}, kerr.NotController
+			}
+			return Block{First: int64(calls) * 1000, Count: 200}, nil
+		}, logrus.NewEntry(log))
+		defer ids.Close()
+
+		if id, err := ids.Next(); id != -1 || !errors.Is(err, kerr.CoordinatorLoadInProgress) {
+			t.Fatalf("before the first block: %d, %v", id, err)
+		}
+		time.Sleep(time.Second) // on the bubble's clock: past the retry
+		var got []int64
+		for range 450 {
+			synctest.Wait()
+			id, err := ids.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, id)
+		}
+		seen := make(map[int64]bool)
+		for _, id := range got {
+			if seen[id] {
+				t.Fatalf("id %d twice", id)
+			}
+			seen[id] = true
+		}
+		if got[0] != 2000 || got[200] != 3000 || got[400] != 4000 {
+			t.Errorf("blocks begin at %d, %d, %d", got[0], got[200], got[400])
+		}
+	})
+}

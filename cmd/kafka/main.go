@@ -1,0 +1,57 @@
+// Command kafka is the one binary behind the launchers in bin: its first argument says what to be.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// command is what the binary can be.
+type command struct {
+	name    string
+	summary string
+	run     func(args []string) int
+}
+
+func commands() []command {
+	return []command{
+		{"server-start", "run a broker", serverStart},
+		{"zookeeper-server-start", "run the ZooKeeper server for development", zookeeperServerStart},
+	}
+}
+
+func main() { os.Exit(run(os.Args)) }
+
+// run finds the command in the first argument, or in the name under which the binary was called (kafka-topics).
+func run(args []string) int {
+	name := strings.TrimPrefix(filepath.Base(args[0]), "kafka-")
+	rest := args[1:]
+	if !slices.ContainsFunc(commands(), func(c command) bool { return c.name == name }) {
+		if len(rest) == 0 {
+			usage(os.Stderr)
+			return 1
+		}
+		name, rest = strings.TrimPrefix(rest[0], "kafka-"), rest[1:]
+	}
+	for _, c := range commands() {
+		if c.name == name {
+			return c.run(rest)
+		}
+	}
+	if name == "help" || name == "--help" || name == "-h" {
+		usage(os.Stdout)
+		return 0
+	}
+	fmt.Fprintf(os.Stderr, "kafka: there is no command %q; 'kafka help' lists them\n", name)
+	return 1
+}
+
+func usage(out *os.File) {
+	fmt.Fprintln(out, "usage: kafka COMMAND [ARGUMENT ...]")
+	for _, c := range commands() {
+		fmt.Fprintf(out, "  %-24s %s\n", c.name, c.summary)
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"barnabas/broker"
+	"barnabas/config"
+	"barnabas/zkcoord/zkserver"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+)
+
+// newLogger writes to standard output, one line an event, as Apache Kafka's console appender does.
+func newLogger() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(os.Stdout)
+	log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, DisableColors: true, TimestampFormat: "2006-01-02 15:04:05,000"})
+	return log
+}
+
+// flags of a command that takes one file. Errors and --help are dealt with: ok is false then.
+func fileArgument(name, usage string, args []string, define func(*pflag.FlagSet)) (file string, code int, ok bool) {
+	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprintf(os.Stderr, "usage: %s\n%s", usage, flags.FlagUsages())
+	}
+	define(flags)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		return "", 0, false
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		return "", 1, false
+	case flags.NArg() != 1:
+		flags.Usage()
+		return "", 1, false
+	}
+	return flags.Arg(0), 0, true
+}
+
+func serverStart(args []string) int {
+	var overrides []string
+	file, code, ok := fileArgument("kafka-server-start", "kafka-server-start [-daemon] server.properties [--override property=value]*", args,
+		func(f *pflag.FlagSet) {
+			f.StringArrayVar(&overrides, "override", nil, "a setting that takes the place of the file's, property=value")
+		})
+	if !ok {
+		return code
+	}
+	if err := runBroker(file, overrides); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func runBroker(file string, overrides []string) error {
+	cfg, err := config.Load(file, overrides)
+	if err != nil {
+		return err
+	}
+	log := newLogger()
+	warnOfSettings(cfg, log)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	s := broker.New(cfg, log)
+	if err := s.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return errors.New("stopped before the start was complete")
+		}
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case err = <-s.Failed():
+	}
+	s.Close()
+	return err
+}
+
+// warnOfSettings names, once, what the file sets without effect.
+func warnOfSettings(cfg *config.Broker, log *logrus.Logger) {
+	if keys := cfg.NotHonoured(); len(keys) > 0 {
+		log.WithField("settings", keys).Warn("settings that are known and not honoured yet")
+	}
+	if keys := cfg.Unknown(); len(keys) > 0 {
+		log.WithField("settings", keys).Warn("settings that are not known")
+	}
+}
+
+func zookeeperServerStart(args []string) int {
+	file, code, ok := fileArgument("zookeeper-server-start", "zookeeper-server-start [-daemon] zookeeper.properties", args, func(*pflag.FlagSet) {})
+	if !ok {
+		return code
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	props, err := config.ReadProperties(file)
+	if err == nil {
+		err = zkserver.RunProperties(ctx, props, logrus.NewEntry(newLogger()))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
