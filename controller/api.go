@@ -44,7 +44,7 @@ func ask[T any](ctx context.Context, c *Controller, name string, answer func(ctx
 // here: it ends the office, not one partition's request.
 func coded(err error) *kerr.Error {
 	var code *kerr.Error
-	if errors.Is(err, zkcoord.ErrDeposed) || !errors.As(err, &code) {
+	if errors.Is(err, zkcoord.ErrDeposed) || errors.Is(err, zkcoord.ErrSessionLost) || !errors.As(err, &code) {
 		return nil
 	}
 	return code

@@ -175,7 +175,11 @@ func (c *Controller) handle(ctx context.Context, e event) {
 	o := c.office
 	c.leave()
 	log := c.log.WithError(err).WithField(logx.Value, e.name)
-	if errors.Is(err, zkcoord.ErrDeposed) {
+	switch {
+	case errors.Is(err, zkcoord.ErrSessionLost): // comeBack follows, or has been
+		log.Info("office lost with the session")
+		return
+	case errors.Is(err, zkcoord.ErrDeposed):
 		log.Info("another controller was elected")
 		c.post("elect", c.race)
 		return

@@ -296,10 +296,12 @@ func (o *office) uncleanTopics(ctx context.Context, partitions []topicPartition)
 // create gives partitions their first state. Those without an online replica wait.
 func (o *office) create(ctx context.Context, partitions []topicPartition) error {
 	var writes []zkcoord.StateWrite
+	waiting := make(map[topicPartition]error)
+	defer o.logFailed(waiting)
 	for _, tp := range partitions {
 		out, err := firstState(o.m, tp, o.m.partition(tp))
 		if err != nil {
-			o.log.WithError(err).WithField(logx.Topic, tp.Topic).Warn("new partition has to wait")
+			waiting[tp] = err
 			continue
 		}
 		writes = append(writes, zkcoord.StateWrite{Partition: tp, State: zkcoord.PartitionState{
@@ -365,7 +367,16 @@ func (o *office) elect(ctx context.Context, partitions []topicPartition, decide 
 			return nil, err
 		}
 	}
+	o.logFailed(failed)
 	return failed, nil
+}
+
+// logFailed says once how many partitions got no leader, with one of the reasons.
+func (o *office) logFailed(failed map[topicPartition]error) {
+	for _, tp := range sorted(failed) {
+		o.log.WithError(failed[tp]).WithField(logx.Count, len(failed)).Warn("no leader elected")
+		return
+	}
 }
 
 func (o *office) decide(partitions []topicPartition, decide rule, failed map[topicPartition]error) (writes []zkcoord.StateWrite, tell [][]int32) {
@@ -380,7 +391,6 @@ func (o *office) decide(partitions []topicPartition, decide rule, failed map[top
 		case errors.Is(err, errUnchanged):
 		case err != nil:
 			failed[tp] = err
-			o.log.WithError(err).Warn("leader could not be elected")
 		default:
 			writes = append(writes, zkcoord.StateWrite{Partition: tp, State: out.next(*p.state, o.term.Epoch)})
 			tell = append(tell, out.tell)

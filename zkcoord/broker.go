@@ -233,7 +233,7 @@ func (c *Client) RegisterBroker(ctx context.Context, b BrokerInfo) (epoch int64,
 
 func (c *Client) tryRegister(ctx context.Context, b BrokerInfo) (epoch int64, err error) {
 	path := brokerPath(b.ID)
-	results, _, err := c.multi(ctx,
+	results, err := c.multi(ctx,
 		c.opCreate(path, nil, zk.FlagEphemeral),
 		c.opSet(path, encodeBroker(b, time.Now().UnixMilli()), 0))
 	if isNoNode(err) {

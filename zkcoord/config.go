@@ -251,7 +251,7 @@ func (c *Client) writeEntityConfig(ctx context.Context, e Entity, config map[str
 		if controller.KRaftEpoch != nil && *controller.KRaftEpoch > 0 {
 			return errNoController
 		}
-		_, _, err = c.multi(ctx, c.opCheck(controllerPath, n.stat.Version), c.opSet(e.path(), data, anyVersion))
+		_, err = c.multi(ctx, c.opCheck(controllerPath, n.stat.Version), c.opSet(e.path(), data, anyVersion))
 		var refused *multiError
 		switch {
 		case errors.As(err, &refused) && refused.op == 0: // another controller: look again

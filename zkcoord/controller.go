@@ -3,6 +3,7 @@ package zkcoord
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,6 +20,8 @@ const NoController = -1
 type Term struct {
 	Epoch   int32 // the controller epoch, which requests to brokers carry
 	Version int32 // of /controller_epoch since the election
+
+	session int64 // in which it was elected
 }
 
 type controllerJSON struct {
@@ -95,12 +98,12 @@ func (c *Client) Elect(ctx context.Context, broker int32) (term Term, won bool, 
 		}
 	}
 	epoch := last.Epoch + 1
-	results, _, err := c.multi(ctx,
+	results, err := c.multi(ctx,
 		c.opCreate(controllerPath, encodeController(broker, time.Now().UnixMilli()), zk.FlagEphemeral),
 		c.opSet(controllerEpochPath, []byte(itoa(epoch)), last.Version))
 	switch {
 	case err == nil:
-		return Term{Epoch: epoch, Version: results[1].Stat.Version}, true, nil
+		return Term{Epoch: epoch, Version: results[1].Stat.Version, session: c.session.current()}, true, nil
 	case isNodeExists(err), isBadVersion(err):
 		return c.electedAnyhow(ctx)
 	}
@@ -133,6 +136,7 @@ func (c *Client) electedAnyhow(ctx context.Context) (Term, bool, error) {
 	if after.stat.Czxid != before.stat.Czxid {
 		return Term{}, false, nil
 	}
+	term.session = after.stat.EphemeralOwner
 	return term, true, nil
 }
 
@@ -143,19 +147,28 @@ func (c *Client) Resign(ctx context.Context, term Term) error {
 }
 
 // guarded does the operations if the term still lasts; results are those of ops. Otherwise
-// it gives ErrDeposed.
+// it gives ErrDeposed or ErrSessionLost.
 func (c *Client) guarded(ctx context.Context, term Term, ops ...any) (results []zk.MultiResponse, lost bool, err error) {
 	all := make([]any, 0, len(ops)+1)
 	all = append(append(all, c.opCheck(controllerEpochPath, term.Version)), ops...)
-	results, lost, err = c.multi(ctx, all...)
+	results, lost, err = request(ctx, c, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
+		// Before each attempt: with the session the office went, though nobody else may
+		// have been elected yet.
+		if term.session != c.session.current() {
+			return nil, ErrSessionLost
+		}
+		return conn.Multi(all...)
+	})
+	results, err = multiResult(len(all), results, err)
 	if err == nil {
 		return results[1:], lost, nil
 	}
-	if refused, ok := err.(*multiError); ok {
-		if refused.op == 0 && isBadVersion(err) {
-			return nil, lost, ErrDeposed
-		}
-		return nil, lost, &multiError{refused.op - 1, refused.err}
+	var refused *multiError
+	if !errors.As(err, &refused) {
+		return nil, lost, err
 	}
-	return nil, lost, err
+	if refused.op == 0 && isBadVersion(err) {
+		return nil, lost, ErrDeposed
+	}
+	return nil, lost, &multiError{refused.op - 1, refused.err}
 }

@@ -20,6 +20,10 @@ var (
 	// elected. It carries NOT_CONTROLLER.
 	ErrDeposed = fmt.Errorf("zkcoord: another controller was elected: %w", kerr.NotController)
 
+	// ErrSessionLost tells a controller that the session in which it was elected has expired,
+	// and its office with it. It carries NOT_CONTROLLER.
+	ErrSessionLost = fmt.Errorf("zkcoord: the session of the election has expired: %w", kerr.NotController)
+
 	// ErrNoTopic tells that a topic is not there. It carries UNKNOWN_TOPIC_OR_PARTITION.
 	ErrNoTopic = fmt.Errorf("zkcoord: no such topic: %w", kerr.UnknownTopicOrPartition)
 )

@@ -295,22 +295,23 @@ func (e *multiError) Error() string { return fmt.Sprintf("operation %d: %v", e.o
 func (e *multiError) Unwrap() error { return e.err }
 
 // multi does all operations or none. A refusal is a *multiError.
-func (c *Client) multi(ctx context.Context, ops ...any) (results []zk.MultiResponse, lost bool, err error) {
-	results, lost, err = request(ctx, c, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
+func (c *Client) multi(ctx context.Context, ops ...any) (results []zk.MultiResponse, err error) {
+	results, _, err = request(ctx, c, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
 		return conn.Multi(ops...)
 	})
-	if err == nil {
-		if len(results) != len(ops) {
-			return nil, lost, fmt.Errorf("multi: %d results for %d operations", len(results), len(ops))
-		}
-		return results, lost, nil
-	}
+	return multiResult(len(ops), results, err)
+}
+
+func multiResult(n int, results []zk.MultiResponse, err error) ([]zk.MultiResponse, error) {
 	for i, r := range results {
 		if r.Error != nil {
-			return nil, lost, &multiError{i, r.Error}
+			return nil, &multiError{i, r.Error}
 		}
 	}
-	return nil, lost, err
+	if err == nil && len(results) != n {
+		err = fmt.Errorf("multi: %d results for %d operations", len(results), n)
+	}
+	return results, err
 }
 
 // parallel calls f for 0..n-1, as many at once as the configuration allows, so that the

@@ -140,6 +140,13 @@ func (s *session) expired() {
 	}
 }
 
+// current is the session's id, or 0 between two.
+func (s *session) current() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.id
+}
+
 // owner tells whose a node is by its ephemeral owner.
 type owner int
 

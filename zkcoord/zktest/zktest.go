@@ -12,27 +12,62 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"barnabas/zkcoord"
+	"barnabas/zkcoord/zkserver"
 )
 
-// addressVariable names the environment variable with the address of a running ZooKeeper.
+// addressVariable names the environment variable with the address of a ZooKeeper to use
+// instead of the embedded one.
 const addressVariable = "BARNABAS_TEST_ZOOKEEPER"
 
-// Connect gives a connect string for a tree of the test's own.
+// sessionTimeout is long enough for a slow machine under the race detector.
+const sessionTimeout = 10 * time.Second
+
+// Connect gives a connect string for a tree of the test's own: on an embedded server in
+// memory, or on the running one that the environment names.
 func Connect(t testing.TB) string {
 	t.Helper()
 	address := os.Getenv(addressVariable)
 	if address == "" {
-		t.Skipf("no ZooKeeper: %s is not set", addressVariable)
+		address = embedded(t)
 	}
 	return address + "/" + rand.Text()
+}
+
+func embedded(t testing.TB) string {
+	t.Helper()
+	server, err := zkserver.Open(zkserver.Config{TickTime: 100 * time.Millisecond, MaxTimeout: time.Minute, Logger: Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := server.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	return server.Addr().String()
 }
 
 // Client gives a session on connect, with all top nodes made, that ends with the test.
 func Client(t testing.TB, connect string) *zkcoord.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	return ClientWith(t, zkcoord.Config{Connect: connect})
+}
+
+// ClientWith is Client with a configuration; what it leaves open is filled in.
+func ClientWith(t testing.TB, cfg zkcoord.Config) *zkcoord.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c, err := zkcoord.Connect(ctx, zkcoord.Config{Connect: connect, SessionTimeout: 6 * time.Second, Logger: Logger(t)})
+	if cfg.SessionTimeout == 0 {
+		cfg.SessionTimeout = sessionTimeout
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = Logger(t)
+	}
+	c, err := zkcoord.Connect(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
