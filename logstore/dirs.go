@@ -95,8 +95,13 @@ func (m *Manager) load(ctx context.Context) error {
 		return err
 	}
 	m.table.Lock()
-	defer m.table.Unlock()
 	m.table.logs = found.logs
+	m.table.Unlock()
+	for _, v := range m.disks {
+		if !v.wasClean { // a recovery may have found less than the stored points promise
+			_ = v.fail("write checkpoint", m.checkpointRecoveryPoints(v))
+		}
+	}
 	return nil
 }
 
@@ -146,7 +151,8 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume, found *logTable) er
 	if err != nil {
 		return err
 	}
-	return v.fail("create checkpoints", v.checkpoints.create(m.cfg.FS, v.path))
+	_ = v.fail("create checkpoints", v.checkpoints.create(m.cfg.FS, v.path))
+	return nil
 }
 
 // loadOne loads one log. With a disk fault there is none; a damaged one is there, but offline.

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
 )
@@ -33,6 +35,13 @@ func mustOpen(t testing.TB, cfg ManagerConfig) *Manager {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// logTo is a logger that shows its lines if the test fails.
+func logTo(t testing.TB) *logrus.Entry {
+	logger := logrus.New()
+	logger.SetOutput(t.Output())
+	return logrus.NewEntry(logger)
 }
 
 var testTP = TopicPartition{"t", 0}

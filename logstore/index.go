@@ -25,12 +25,12 @@ type entryFile struct {
 	maxSize   int // bytes, a multiple of entrySize
 
 	count   atomic.Int32 // entries, once loaded
+	loaded  atomic.Bool  // count is right; set with mu held
 	scratch [16]byte     // the appender's, for an entry on its way into the file
 
 	mu struct {
 		sync.RWMutex // readers hold it while they look at the mapping
 		path         string
-		loaded       bool // count is right
 		full         bool // the file has its full size, and mapping all of it
 		mapping      vfs.Mapping
 	}
@@ -47,7 +47,7 @@ func (f *entryFile) preallocate() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count.Store(0)
-	f.mu.loaded = true
+	f.loaded.Store(true)
 	return f.resizeLocked(int64(f.maxSize))
 }
 
@@ -65,10 +65,7 @@ func (f *entryFile) resizeLocked(size int64) error {
 
 // load finds out how many entries there are. A missing file has none.
 func (f *entryFile) load() error {
-	f.mu.RLock()
-	loaded := f.mu.loaded
-	f.mu.RUnlock()
-	if loaded {
+	if f.loaded.Load() {
 		return nil
 	}
 	f.mu.Lock()
@@ -77,7 +74,7 @@ func (f *entryFile) load() error {
 }
 
 func (f *entryFile) loadLocked() error {
-	if f.mu.loaded {
+	if f.loaded.Load() {
 		return nil
 	}
 	st, err := f.fs.Stat(f.mu.path)
@@ -88,7 +85,7 @@ func (f *entryFile) loadLocked() error {
 	default:
 		f.count.Store(int32(min(st.Size(), int64(f.maxSize)) / int64(f.entrySize)))
 	}
-	f.mu.loaded = true
+	f.loaded.Store(true)
 	return nil
 }
 
@@ -191,7 +188,7 @@ func (f *entryFile) path() string {
 // view calls fn with the entries. They are good until fn returns.
 func (f *entryFile) view(fn func(entries []byte, n int)) error {
 	f.mu.RLock()
-	if !f.mu.loaded || f.mu.mapping == nil && f.count.Load() > 0 {
+	if !f.loaded.Load() || f.mu.mapping == nil && f.count.Load() > 0 {
 		f.mu.RUnlock()
 		if err := f.prepareView(); err != nil {
 			return err
@@ -235,7 +232,7 @@ func (f *entryFile) reset() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count.Store(0)
-	f.mu.loaded = true
+	f.loaded.Store(true)
 	if err := f.unmapLocked(); err != nil {
 		return err
 	}
@@ -246,7 +243,7 @@ func (f *entryFile) reset() error {
 func (f *entryFile) trim() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.mu.loaded {
+	if !f.loaded.Load() {
 		return nil
 	}
 	if err := f.unmapLocked(); err != nil {
@@ -267,7 +264,7 @@ func (f *entryFile) trim() error {
 func (f *entryFile) sync() error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	if !f.mu.loaded {
+	if !f.loaded.Load() {
 		return nil // nothing written since the start
 	}
 	file, err := f.fs.OpenFile(f.mu.path, vfs.ReadWrite)

@@ -26,6 +26,8 @@ type env struct {
 	later func(delay time.Duration, fn func())
 	// rolled hears that a log has a closed segment to flush. It must not block.
 	rolled func(*Log)
+	// saveOffsets stores the recovery point and the start of a log, which a truncation has lowered.
+	saveOffsets func(*Log) error
 }
 
 // Log is the log of one partition. All methods are safe for concurrent use.
@@ -58,6 +60,8 @@ type Log struct {
 	}
 	// closed is set once, with mu held: the log was closed or its partition deleted.
 	closed atomic.Bool
+	// placed: the name of the directory is durable.
+	placed atomic.Bool
 	// cuts counts truncations and drops, before and after each: a reader that saw something odd looks again if it changed.
 	cuts atomic.Int64
 	// flushing is held during a flush, which does not hold mu, so that one flush can't end before an earlier one.
@@ -209,6 +213,11 @@ func (l *Log) rollLocked(base int64) error {
 	if err := old.finish(cfg.Preallocate); err != nil {
 		return err
 	}
+	if l.recovery.Load() >= l.end.offset.Load() { // no flush will come by it again, but finish has added to its index
+		if err := old.sync(); err != nil {
+			return err
+		}
+	}
 	now := l.env.now()
 	s, err := createSegment(l.env.fs, l.mu.dir, base, cfg, now)
 	if err != nil {
@@ -216,7 +225,7 @@ func (l *Log) rollLocked(base int64) error {
 	}
 	s.jitter = rollJitter(cfg)
 	l.mu.producers.end = base
-	if err := l.mu.snaps.take(l.mu.producers, now, false); err != nil {
+	if err := l.mu.snaps.take(l.mu.producers, false); err != nil {
 		s.release()
 		return err
 	}
@@ -283,11 +292,10 @@ func (l *Log) snapshotPath(offset int64) string {
 	return l.mu.snaps.path(offset)
 }
 
-// syncSegments syncs the segments with offsets in [from, to), and the directory if there is more than one of
-// them, since then files were made.
+// syncSegments syncs the segments with offsets in [from, to), and their names.
 func (l *Log) syncSegments(from, to int64, all bool) error {
 	segments := *l.segments.Load()
-	synced := 0
+	var fresh []*segment
 	for i, s := range segments {
 		last := i == len(segments)-1
 		if !last && segments[i+1].base <= from || s.base >= to && !all {
@@ -301,11 +309,34 @@ func (l *Log) syncSegments(from, to int64, all bool) error {
 		if err != nil {
 			return err
 		}
-		synced++
+		if !s.named.Load() {
+			fresh = append(fresh, s)
+		}
 	}
-	if synced > 1 || from == 0 {
-		return l.env.fs.SyncDir(l.path())
+	if len(fresh) == 0 {
+		return nil
 	}
+	if err := l.syncNames(); err != nil {
+		return err
+	}
+	for _, s := range fresh {
+		s.named.Store(true)
+	}
+	return nil
+}
+
+// syncNames makes the names of the log's files durable, the first time that of its directory as well.
+func (l *Log) syncNames() error {
+	if err := l.env.fs.SyncDir(l.path()); err != nil {
+		return err
+	}
+	if l.placed.Load() {
+		return nil
+	}
+	if err := l.env.fs.SyncDir(l.disk.path); err != nil {
+		return err
+	}
+	l.placed.Store(true)
 	return nil
 }
 
@@ -344,7 +375,7 @@ func (l *Log) finish() error {
 	}
 	l.closed.Store(true)
 	if l.mu.producers.end > 0 {
-		if err := l.mu.snaps.take(l.mu.producers, l.env.now(), true); err != nil {
+		if err := l.mu.snaps.take(l.mu.producers, true); err != nil {
 			return l.disk.fail("write producer snapshot", err)
 		}
 	}

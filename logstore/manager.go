@@ -106,7 +106,8 @@ func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	m := &Manager{cfg: cfg}
 	m.keep = newKeeper(m)
 	m.env = &env{fs: cfg.FS, now: cfg.Now, logger: cfg.Logger, producerExpiry: cfg.ProducerExpiry,
-		later: m.keep.later, rolled: m.keep.flushSoon}
+		later: m.keep.later, rolled: m.keep.flushSoon,
+		saveOffsets: func(l *Log) error { return m.checkpointOffsets(m.volumeOf(l)) }}
 	m.table.logs = make(map[TopicPartition]*Log)
 	if err := m.open(ctx); err != nil {
 		m.unlock()
@@ -175,6 +176,9 @@ func (v *volume) begin(fsys vfs.FS) error {
 	}
 	if v.wasClean {
 		if err := fsys.Remove(mark); err != nil {
+			return err
+		}
+		if err := fsys.SyncDir(v.path); err != nil { // back after a crash, it would hide what must be recovered
 			return err
 		}
 	}

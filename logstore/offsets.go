@@ -3,7 +3,6 @@ package logstore
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"barnabas/logstore/record"
 )
@@ -85,18 +84,22 @@ func (l *Log) firstSince(ts int64) (hit, error) {
 	if err != nil {
 		return hit{}, err
 	}
-	i := slices.IndexFunc(stamps, func(s stamp) bool { return s.timestamp >= ts })
-	if i < 0 {
-		return hit{}, nil
-	}
-	s := segments[i]
 	start := l.start.Load()
-	entry, err := s.times.lookup(ts)
-	if err != nil {
-		return hit{}, err
+	for i, s := range segments {
+		if stamps[i].timestamp < ts {
+			continue
+		}
+		entry, err := s.times.lookup(ts)
+		if err != nil {
+			return hit{}, err
+		}
+		h, err := s.search(max(entry.offset, start), func(b record.Batch) bool { return b.MaxTimestamp() >= ts },
+			func(r *record.Record) bool { return r.Timestamp >= ts && r.Offset >= start })
+		if h.found || err != nil { // all that fit in this segment may lie below the log start
+			return h, err
+		}
 	}
-	return s.search(max(entry.offset, start), func(b record.Batch) bool { return b.MaxTimestamp() >= ts },
-		func(r *record.Record) bool { return r.Timestamp >= ts && r.Offset >= start })
+	return hit{}, nil
 }
 
 func (l *Log) maxTimestamp() (hit, error) {

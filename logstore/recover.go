@@ -274,6 +274,7 @@ func (ld *loader) openSegments(l *Log) error {
 			s.maxStamp, s.maxKnown = noStamp(base), true
 		}
 		s.jitter = rollJitter(&ld.cfg)
+		s.named.Store(true)
 		segments = append(segments, s)
 	}
 	if len(segments) == 0 {
@@ -304,7 +305,7 @@ func (ld *loader) recover(l *Log, segments []*segment) (end int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if cut && !last {
+		if !last && (cut || ld.lostTail(l, segments[i+1])) {
 			if err := ld.dropBehind(l, segments, i); err != nil {
 				return 0, err
 			}
@@ -321,6 +322,12 @@ func (ld *loader) recover(l *Log, segments []*segment) (end int64, err error) {
 		}
 	}
 	return end, err
+}
+
+// lostTail tells whether the segment before next, just recovered, has lost its tail without a trace, as a power cut can do when
+// it falls together with the end of a batch. In a log that isn't compacted a segment ends where the next begins.
+func (ld *loader) lostTail(l *Log, next *segment) bool {
+	return !ld.cfg.Compact && next.base > ld.recoveryPoint && l.mu.producers.end < next.base
 }
 
 // suspect tells whether a segment's indexes must be made again: the offset index is missing, or the transaction index
@@ -347,7 +354,7 @@ func (ld *loader) dropBehind(l *Log, segments []*segment, i int) error {
 			return err
 		}
 	}
-	return nil
+	return ld.env.fs.SyncDir(ld.dir) // for good: they must not come back behind what is appended from now on
 }
 
 // recoverSegment reads every batch of a segment, makes its indexes again and cuts it at the first batch that is not
@@ -382,7 +389,7 @@ func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut boo
 	}
 	l.logger.WithFields(map[string]any{logx.Segment: s.base, logx.SizeBytes: valid,
 		logx.TookMs: ld.env.now().Sub(began).Milliseconds()}).Info("recovered segment")
-	return valid < size, l.mu.snaps.take(l.mu.producers, ld.env.now(), false)
+	return valid < size, l.mu.snaps.take(l.mu.producers, false)
 }
 
 // rebuild goes over the batches of a segment up to the first bad one and returns where that is and why.
@@ -398,7 +405,7 @@ func (ld *loader) rebuild(l *Log, s *segment, f vfs.File, size int64) (valid int
 		if t := b.MaxTimestamp(); t > s.maxStamp.timestamp {
 			s.maxStamp = stamp{t, b.LastOffset()}
 		}
-		if w.position-indexed > int64(ld.cfg.IndexIntervalBytes) {
+		if w.position-indexed > int64(ld.cfg.IndexIntervalBytes) && !s.index.isFull() && !s.times.isFull() {
 			if err := errors.Join(s.index.add(b.LastOffset(), w.position), s.times.add(s.maxStamp)); err != nil {
 				return 0, nil, err
 			}
@@ -427,7 +434,7 @@ func (ld *loader) cut(l *Log, s *segment, f vfs.File, valid int64, bad error) er
 		return err
 	}
 	s.size.Store(valid)
-	return nil
+	return f.Sync() // the next crash must not find the tail again, behind what is appended from now on
 }
 
 // replayUpTo brings the producer state to that before offset, from the newest snapshot and the batches behind it.
@@ -487,7 +494,7 @@ func (l *Log) rebuildProducersLocked(end int64) error {
 	}
 	l.mu.producers.replicated(l.hw.Load())
 	l.refreshUnstableLocked()
-	return l.mu.snaps.take(l.mu.producers, l.env.now(), false)
+	return l.mu.snaps.take(l.mu.producers, false)
 }
 
 // loadProducers sets the producer state and removes the snapshots that nothing will need: all but those at the base of a

@@ -36,13 +36,20 @@ func (l *Log) advanceStartLocked(offset int64) error {
 // retention.ms. It returns how many. Only segments that lie below the high watermark go, the active one after it was
 // followed by a new one.
 func (l *Log) Retain() (int, error) {
+	n, err := l.retain()
+	if err == nil && n > 0 {
+		err = l.syncNames() // else a crash may bring some back, with gaps between them
+	}
+	return n, l.disk.fail("drop segments", err)
+}
+
+func (l *Log) retain() (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usableLocked(); err != nil {
 		return 0, nil // nothing to retain in
 	}
-	n, err := l.retainLocked(l.config.Load(), l.env.now())
-	return n, l.disk.fail("drop segments", err)
+	return l.retainLocked(l.config.Load(), l.env.now())
 }
 
 func (l *Log) retainLocked(cfg *Config, now time.Time) (int, error) {

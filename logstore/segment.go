@@ -52,9 +52,10 @@ type segment struct {
 	times timeIndex
 	txns  *txnIndex
 
-	size atomic.Int64 // bytes of whole batches in the file
-	refs atomic.Int32
-	file atomic.Pointer[openFile]
+	size  atomic.Int64 // bytes of whole batches in the file
+	named atomic.Bool  // the file's name is durable
+	refs  atomic.Int32
+	file  atomic.Pointer[openFile]
 
 	mu struct {
 		sync.Mutex // leaf but for the indexes' own; taken to open, close and rename
@@ -259,6 +260,9 @@ func (s *segment) fits(offset int64) bool {
 
 // rollDue tells whether the segment must be followed by another before a is appended (LogSegment.shouldRoll, 3.9).
 func (s *segment) rollDue(a *appended, cfg *Config, now time.Time) (bool, error) {
+	if err := errors.Join(s.index.load(), s.times.load()); err != nil {
+		return false, err
+	}
 	size := s.size.Load()
 	if size > int64(cfg.SegmentBytes)-int64(len(a.data)) || s.index.isFull() || s.times.isFull() || !s.fits(a.last) {
 		return true, nil
@@ -312,7 +316,7 @@ func (s *segment) finish(preallocated bool) error {
 	if err != nil {
 		return err
 	}
-	if largest.timestamp >= 0 && !s.times.isFull() {
+	if largest.timestamp >= 0 {
 		if err := s.times.add(largest); err != nil {
 			return err
 		}
@@ -377,12 +381,31 @@ func (s *segment) truncate(offset int64, now time.Time) (int64, error) {
 	}
 	s.size.Store(position)
 	s.sinceIndex = 0
-	s.maxKnown, s.rollKnown = false, false
+	s.rollKnown = false
 	if position == 0 {
-		s.maxStamp, s.maxKnown = noStamp(s.base), true
 		s.created = now
 	}
-	return dropped, nil
+	return dropped, s.findLargest()
+}
+
+// findLargest finds the largest timestamp of a segment whose last ones are not in the time index.
+func (s *segment) findLargest() error {
+	largest, err := s.times.last()
+	if err != nil {
+		return err
+	}
+	from, err := s.index.lookup(largest.offset)
+	if err != nil {
+		return err
+	}
+	err = s.scan(from, func(h header) (bool, error) {
+		if t := h.batch.MaxTimestamp(); t > largest.timestamp {
+			largest = stamp{t, h.batch.LastOffset()}
+		}
+		return true, nil
+	})
+	s.maxStamp, s.maxKnown = largest, err == nil
+	return err
 }
 
 // suffixes of a segment's files, in the order in which they are renamed and removed: when the record file is

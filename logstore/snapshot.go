@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -26,15 +27,9 @@ var errBadSnapshot = errors.New("malformed producer snapshot")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode is the snapshot of the producers that are not expired.
-func (t *producerTable) encode(now time.Time) []byte {
-	ids := make([]int64, 0, len(t.byID))
-	for id, p := range t.byID {
-		if p.txnFirst >= 0 || !t.expired(p, now) {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
+// encode is the snapshot.
+func (t *producerTable) encode() []byte {
+	ids := slices.Sorted(maps.Keys(t.byID))
 	be := binary.BigEndian
 	b := make([]byte, snapshotHeader, snapshotHeader+len(ids)*snapshotEntrySize)
 	be.PutUint16(b, snapshotVersion)
@@ -119,7 +114,7 @@ func (s *snapshots) latest() int64 {
 }
 
 // take writes a snapshot of t, unless there is one of the same offset. It is synced when sync is set.
-func (s *snapshots) take(t *producerTable, now time.Time, sync bool) error {
+func (s *snapshots) take(t *producerTable, sync bool) error {
 	if t.end <= s.taken {
 		return nil
 	}
@@ -128,7 +123,7 @@ func (s *snapshots) take(t *producerTable, now time.Time, sync bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.WriteAt(t.encode(now), 0); err != nil {
+	if _, err := f.WriteAt(t.encode(), 0); err != nil {
 		_ = f.Close()
 		return err
 	}

@@ -30,6 +30,9 @@ func newTimeIndex(fsys vfs.FS, path string, base int64, maxSize int32) timeIndex
 	return timeIndex{newEntryFile(fsys, path, timeEntrySize, maxSize), base}
 }
 
+// isFull tells whether only the entry that closes the segment has room.
+func (x timeIndex) isFull() bool { return (int(x.count.Load())+1)*timeEntrySize >= x.maxSize }
+
 func (x timeIndex) entry(b []byte, i int) stamp {
 	b = b[i*timeEntrySize:]
 	return stamp{int64(binary.BigEndian.Uint64(b)), x.base + int64(binary.BigEndian.Uint32(b[8:]))}

@@ -14,23 +14,53 @@ func (l *Log) TruncateTo(offset int64) error {
 	if offset < 0 {
 		return fmt.Errorf("truncate %v to %d: %w", l.tp, offset, kerr.OffsetOutOfRange)
 	}
+	return l.cut(func() error {
+		if end := l.end.offset.Load(); offset >= end {
+			return l.epochs.truncateEnd(end)
+		}
+		l.logger.WithField(logx.Offset, offset).Info("truncating log")
+		if (*l.segments.Load())[0].base > offset {
+			return l.restartLocked(offset)
+		}
+		return l.truncateLocked(offset)
+	})
+}
+
+// TruncateFullyAndStartAt drops everything and begins again, empty, at offset.
+func (l *Log) TruncateFullyAndStartAt(offset int64) error {
+	return l.cut(func() error {
+		l.logger.WithField(logx.Offset, offset).Info("dropping the whole log")
+		return l.restartLocked(offset)
+	})
+}
+
+// cut runs fn, which takes away from the end of the log, with the locks held. What fn has done is durable before cut returns:
+// else a crash could bring back what was dropped, behind what was appended since, and the stored recovery point
+// would vouch for it.
+func (l *Log) cut(fn func() error) error {
 	l.flushing.Lock() // a flush under way must not move the recovery point past what is cut
 	defer l.flushing.Unlock()
+	lower, err := l.cutLocking(fn)
+	if err == nil && lower {
+		err = l.syncNames()
+	}
+	if err == nil && lower {
+		err = l.env.saveOffsets(l)
+	}
+	return l.disk.fail("truncate", err)
+}
+
+func (l *Log) cutLocking(fn func() error) (lower bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usableLocked(); err != nil {
-		return err
+		return false, err
 	}
-	if end := l.end.offset.Load(); offset >= end {
-		return l.disk.fail("write leader epochs", l.epochs.truncateEnd(end))
-	}
-	l.logger.WithField(logx.Offset, offset).Info("truncating log")
 	l.cuts.Add(1)
 	defer l.cuts.Add(1)
-	if (*l.segments.Load())[0].base > offset {
-		return l.disk.fail("truncate", l.restartLocked(offset))
-	}
-	return l.disk.fail("truncate", l.truncateLocked(offset))
+	end := l.end.offset.Load()
+	err = fn()
+	return l.end.offset.Load() != end, err
 }
 
 // truncateLocked cuts at an offset that some segment holds.
@@ -53,6 +83,7 @@ func (l *Log) truncateLocked(offset int64) error {
 	}
 	end = max(end, kept[i].base)
 	l.endAtLocked(end, kept[i])
+	l.start.Store(min(l.start.Load(), end))
 	l.recovery.Store(min(l.recovery.Load(), end))
 	if err := l.epochs.truncateEnd(end); err != nil {
 		return err
@@ -65,21 +96,6 @@ func (l *Log) endAtLocked(offset int64, active *segment) {
 	position := active.size.Load()
 	l.hw.Store(min(l.hw.Load(), offset))
 	l.end.store(offset, active.base, position)
-}
-
-// TruncateFullyAndStartAt drops everything and begins again, empty, at offset.
-func (l *Log) TruncateFullyAndStartAt(offset int64) error {
-	l.flushing.Lock()
-	defer l.flushing.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usableLocked(); err != nil {
-		return err
-	}
-	l.logger.WithField(logx.Offset, offset).Info("dropping the whole log")
-	l.cuts.Add(1)
-	defer l.cuts.Add(1)
-	return l.disk.fail("truncate", l.restartLocked(offset))
 }
 
 // restartLocked replaces all segments by an empty one at offset.
