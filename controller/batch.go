@@ -80,7 +80,9 @@ type sender struct {
 func (b *batch) messages(m *model, from sender) []message {
 	var out []message
 	for _, id := range m.brokerIDs() {
-		if partitions := b.leaderAndISR[id]; len(partitions) > 0 {
+		partitions := maps.Clone(b.leaderAndISR[id])
+		maps.DeleteFunc(partitions, func(tp topicPartition, _ bool) bool { p := m.partition(tp); return p == nil || p.state == nil })
+		if len(partitions) > 0 {
 			out = append(out, message{id, leaderAndISR(m, from, id, partitions)})
 		}
 	}
@@ -106,6 +108,7 @@ func sorted[V any](partitions map[topicPartition]V) []topicPartition {
 	return slices.SortedFunc(maps.Keys(partitions), topicPartition.Compare)
 }
 
+// leaderAndISR tells a broker of partitions, all of which have a state.
 func leaderAndISR(m *model, from sender, to int32, partitions map[topicPartition]bool) *kmsg.LeaderAndISRRequest {
 	req := kmsg.NewPtrLeaderAndISRRequest()
 	req.Version = from.protocol.LeaderAndISR
@@ -114,9 +117,6 @@ func leaderAndISR(m *model, from sender, to int32, partitions map[topicPartition
 	leaders := make(map[int32]struct{})
 	for _, tp := range sorted(partitions) {
 		p := m.partition(tp)
-		if p == nil || p.state == nil {
-			continue
-		}
 		s := kmsg.NewLeaderAndISRRequestTopicPartition()
 		s.Topic, s.Partition = tp.Topic, tp.Partition
 		s.ControllerEpoch = p.state.ControllerEpoch

@@ -146,11 +146,19 @@ func startCluster(t *testing.T, ids ...int32) *cluster {
 		k.join(id)
 	}
 	k.c = k.run(ids[0])
+	k.awaitActive(k.c)
+	return k
+}
+
+func (k *cluster) awaitActive(c *controller.Controller) {
+	k.t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
-	for !k.c.Active() && time.Now().Before(deadline) {
+	for !c.Active() {
+		if time.Now().After(deadline) {
+			k.t.Fatal("not the controller")
+		}
 		time.Sleep(time.Millisecond)
 	}
-	return k
 }
 
 func (k *cluster) join(id int32) {
@@ -338,7 +346,8 @@ func TestAnotherTakesOver(t *testing.T) {
 	second := k.run(1)
 	k.leave(0)
 	k.awaitLeader(1, tp, 1, 2, 1)
-	if !second.Active() || second.ControllerID() != 1 {
+	k.awaitActive(second)
+	if second.ControllerID() != 1 {
 		t.Fatal("the other broker is not the controller")
 	}
 }

@@ -59,6 +59,7 @@ func (o *office) brokersChanged(ctx context.Context) error {
 	}
 	if len(d.changed) > 0 {
 		o.b.update(o.m.brokerIDs())
+		o.flush()
 	}
 	if err := o.brokersJoined(ctx, d.joined); err != nil {
 		return err
