@@ -160,6 +160,7 @@ func TestRecoveryMakesTheSameFiles(t *testing.T) {
 			cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{dir}, 1, sampleMeta.ClusterID, quiet()
 			cfg.Now = func() time.Time { return sampleTime }
 			cfg.Default.IndexIntervalBytes = 400
+			cfg.Default.Compact = name == "compacted-0"
 			m := mustOpen(t, cfg)
 			if err := m.Close(); err != nil {
 				t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 type ManagerConfig struct {
 	Dirs                  []string                  // log.dirs
 	Default               Config                    // of topics that Topic doesn't know
-	Topic                 func(topic string) Config // configuration of a topic at load; nil: Default
+	Topic                 func(topic string) Config // configuration of a topic at load, Compact counts; nil: Default
 	BrokerID              int32
 	ClusterID             string
 	RecoveryThreadsPerDir int // num.recovery.threads.per.data.dir
