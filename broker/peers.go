@@ -131,7 +131,11 @@ func (p *peers) ToController(ctx context.Context, req kmsg.Request) (kmsg.Respon
 func (p *peers) dialReplica(ctx context.Context, to replica.BrokerAddress) (replica.Requester, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.server.static.ReplicaSocketTimeout)
 	defer cancel()
-	return network.Dial(ctx, to.Addr, fmt.Sprintf("broker-%d-fetcher-0", p.server.id))
+	client, err := network.Dial(ctx, to.Addr, fmt.Sprintf("broker-%d-fetcher-0", p.server.id))
+	if err != nil {
+		return nil, err // and not a nil client in the interface
+	}
+	return client, nil
 }
 
 // allocateProducerIDs takes a block of producer ids for this broker (KIP-730).

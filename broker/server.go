@@ -16,6 +16,7 @@ import (
 	"barnabas/broker/txn"
 	"barnabas/config"
 	"barnabas/controller"
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 	"barnabas/logstore"
 	"barnabas/network"
@@ -402,7 +403,17 @@ func (s *Server) watchConfigs(ctx context.Context) error {
 	}
 }
 
-func (s *Server) serve(context.Context) error {
+// serve begins to answer, and waits a while for the controller's first picture of the cluster: without it a client
+// would be told of a cluster without brokers. A controller that is late does not keep the broker from serving.
+func (s *Server) serve(ctx context.Context) error {
 	s.network.Serve()
-	return nil
+	known, cancel := context.WithTimeout(ctx, firstPictureTimeout)
+	defer cancel()
+	err := await.Until(known, func() (bool, error) { return s.metadata.Current().Brokers[s.id] != nil, nil }, &s.metadata.Changed)
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("the controller has not told of the cluster yet, serving without")
+	}
+	return ctx.Err()
 }
+
+const firstPictureTimeout = 5 * time.Second

@@ -31,7 +31,9 @@ func (c *Controller) ElectLeaders(ctx context.Context, req *kmsg.ElectLeadersReq
 		out := kmsg.NewElectLeadersResponseTopic()
 		out.Topic = t.Topic
 		for _, p := range t.Partitions {
-			out.Partitions = append(out.Partitions, electionAnswer(p, kerr.NotController))
+			answer := kmsg.NewElectLeadersResponseTopicPartition()
+			answer.Partition, answer.ErrorCode = p, kerr.NotController.Code
+			out.Partitions = append(out.Partitions, answer)
 		}
 		resp.Topics = append(resp.Topics, out)
 	}

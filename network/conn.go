@@ -236,11 +236,8 @@ func (c *Conn) answerNow(w waiting) error {
 		}
 	}
 	resp := w.answer.Wait(c.ctx)
-	if c.ctx.Err() != nil {
-		return context.Cause(c.ctx)
-	}
 	if resp == nil {
-		return nil
+		return context.Cause(c.ctx)
 	}
 	if c.out == nil {
 		c.out = outs.Get().(*Out)
@@ -300,8 +297,8 @@ func (c *Conn) write() {
 	defer putOut(out)
 	for w := range c.queue {
 		resp := w.answer.Wait(c.ctx)
-		if resp != nil && c.ctx.Err() == nil {
-			out.appendAnswer(w.correlation, w.flexible, resp)
+		if resp != nil {
+			out.appendAnswer(w.correlation, w.flexible, resp) // also when the connection is over: it closes the files
 			if err := writeOut(c.tcp, c.raw, out); err != nil {
 				c.close(err)
 			}

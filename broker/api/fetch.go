@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -228,8 +229,8 @@ func (f *fetching) respond() network.Response {
 			a.failed = f.convert(a)
 		}
 	}
-	resp := &fetchResponse{version: f.c.Version, session: f.session.id, committed: f.reader.Isolation == replica.ReadCommitted}
-	resp.parts = f.session.end(f.parts)
+	resp := &fetchResponse{version: f.c.Version, committed: f.reader.Isolation == replica.ReadCommitted}
+	resp.parts, resp.session = f.session.end(f.parts)
 	if f.c.Version >= fetchEndpointsVersion {
 		resp.addHints(f)
 	}
@@ -257,21 +258,35 @@ func (f *fetching) convert(a *asked) error {
 	if err != nil {
 		return err
 	}
-	if record.NeedsDownConvert(data, magic) {
-		if !topic.Downconversion {
-			return fmt.Errorf("message.downconversion.enable=false for topic %s: %w", a.topic, kerr.UnsupportedVersion)
-		}
-		if data, err = record.DownConvert(data, magic, a.at.Offset); err != nil {
-			return err
-		}
-	}
 	a.bytes = data
-	return nil
+	if !record.NeedsDownConvert(data, magic) {
+		return nil
+	}
+	if !topic.Downconversion {
+		return fmt.Errorf("message.downconversion.enable=false for topic %s: %w", a.topic, kerr.UnsupportedVersion)
+	}
+	converted, err := record.DownConvert(data, magic, a.at.Offset)
+	a.bytes = padConverted(converted, len(data))
+	return err
+}
+
+// padConverted fills what conversion saved with the beginning of a message that is longer than any answer: consumers
+// take it for one that was cut off. So the size of the answer does not depend on the conversion, as in Apache Kafka
+// (LazyDownConversionRecordsSend, 3.9).
+func padConverted(converted []byte, size int) []byte {
+	if len(converted) == 0 || len(converted) >= size {
+		return converted
+	}
+	head := binary.BigEndian.AppendUint64(nil, math.MaxUint64) // offset -1
+	head = binary.BigEndian.AppendUint32(head, math.MaxInt32)
+	missing := size - len(converted)
+	converted = append(converted, head[:min(missing, len(head))]...)
+	return append(converted, make([]byte, max(missing-len(head), 0))...)
 }
 
 // badIsolation answers a request with an isolation level that doesn't exist: Apache Kafka fails it whole.
 func (h *Handlers) badIsolation(c *Call, req *kmsg.FetchRequest) network.Response {
-	resp := &fetchResponse{version: c.Version, code: kerr.UnknownServerError.Code}
+	resp := &fetchResponse{version: c.Version, code: kerr.UnknownServerError.Code, nullRecords: true}
 	for _, t := range req.Topics {
 		for _, p := range t.Partitions {
 			resp.parts = append(resp.parts, asked{topic: t.Topic, id: t.TopicID, number: p.Partition,

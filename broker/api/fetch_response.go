@@ -25,6 +25,8 @@ type fetchResponse struct {
 	committed bool // the reader asked for aborted transactions
 	parts     []asked
 	hints     map[int]leaderHint // by index in parts
+	// nullRecords: the failure of the whole request leaves no records, not even none.
+	nullRecords bool
 }
 
 func (r *fetchResponse) flexible() bool { return r.version >= 12 }
@@ -155,8 +157,11 @@ func (r *fetchResponse) appendRecords(out *network.Out, a *asked) {
 	if a.bytes != nil {
 		size = int64(len(a.bytes))
 	}
+	if r.nullRecords {
+		size = -1
+	}
 	if r.flexible() {
-		out.Buf = kbin.AppendUvarint(out.Buf, uint32(size)+1)
+		out.Buf = kbin.AppendUvarint(out.Buf, uint32(size+1))
 	} else {
 		out.Buf = kbin.AppendInt32(out.Buf, int32(size))
 	}

@@ -62,7 +62,6 @@ type sessionPart struct {
 
 // fetchContext is one request's part in a session. With a nil session it stands alone.
 type fetchContext struct {
-	id          int32 // for the answer
 	asked       []asked
 	sessions    *fetchSessions
 	session     *fetchSession
@@ -151,7 +150,7 @@ func (s *fetchSessions) resume(req *kmsg.FetchRequest, now time.Time) (*fetchCon
 		session.epoch = 1
 	}
 	session.used = now
-	c := &fetchContext{id: session.id, sessions: s, session: session, incremental: true}
+	c := &fetchContext{sessions: s, session: session, incremental: true}
 	c.asked = make([]asked, 0, len(session.parts))
 	for _, p := range session.parts {
 		c.asked = append(c.asked, p.partKey.asked(p.at))
@@ -316,13 +315,14 @@ func (c *fetchContext) find(a *asked) *sessionPart {
 	return c.session.index[key]
 }
 
-// end gives the partitions that the answer is to have: all of them, or in a session those with news.
-func (c *fetchContext) end(parts []asked) []asked {
+// end gives the partitions that the answer is to have, all of them or in a session those with news, and the session's
+// id, 0 for none.
+func (c *fetchContext) end(parts []asked) ([]asked, int32) {
 	if c.create != nil {
-		c.id = c.create(parts)
+		return parts, c.create(parts)
 	}
 	if !c.incremental {
-		return parts
+		return parts, 0
 	}
 	c.sessions.mu.Lock()
 	defer c.sessions.mu.Unlock()
@@ -337,5 +337,5 @@ func (c *fetchContext) end(parts []asked) []asked {
 		}
 	}
 	c.session.reorder()
-	return kept
+	return kept, c.session.id
 }

@@ -179,9 +179,9 @@ func (h *Handlers) codeOf(err error) int16 {
 	return c
 }
 
-// message is an error's text for a response that has room for it.
+// message is an error's text for a response that has room for it. A bare code says no more than its number: nil.
 func message(err error) *string {
-	if err == nil {
+	if _, bare := err.(*kerr.Error); bare || err == nil {
 		return nil
 	}
 	text := err.Error()

@@ -48,6 +48,8 @@ func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsets
 			switch {
 			case c.Version == 0:
 				out.OldStyleOffsets, err = h.oldStyleOffsets(req, t.Topic, p)
+			case req.IsolationLevel < 0 || req.IsolationLevel > 1:
+				err = fmt.Errorf("isolation level %d: %w", req.IsolationLevel, kerr.UnknownServerError)
 			case twice[p.Partition]:
 				err = fmt.Errorf("partition %d twice in one request: %w", p.Partition, kerr.InvalidRequest)
 			default:

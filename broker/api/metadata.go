@@ -137,6 +137,8 @@ func (h *Handlers) unknownTopic(ctx context.Context, name string, create bool) k
 	case err != nil:
 	case !create:
 		err = kerr.UnknownTopicOrPartition
+	case len(h.Metadata.Current().Brokers) == 0: // just started: nobody could hold it yet
+		err = kerr.LeaderNotAvailable
 	default:
 		err = h.autoCreate(ctx, name)
 		if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {

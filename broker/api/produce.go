@@ -9,6 +9,7 @@ import (
 	"barnabas/logstore"
 	"barnabas/network"
 
+	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -18,6 +19,14 @@ type produced struct {
 	partition *replica.Partition
 	end       int64 // offset after the last record
 	out       *kmsg.ProduceResponseTopicPartition
+}
+
+// decodeProduce reads a Produce request and serves it.
+func (h *Handlers) decodeProduce(ctx context.Context, c *Call) (network.Answer, error) {
+	if err := checkProduce(c.Body, c.Version); err != nil {
+		return network.Answer{}, err
+	}
+	return on(h.produce)(ctx, c)
 }
 
 // produce appends batches. With acks=-1 it answers when all in-sync replicas have them; with acks=0 it
@@ -95,6 +104,30 @@ func (h *Handlers) awaitReplicas(ctx context.Context, c *Call, timeout int32, wa
 	return resp
 }
 
+// checkProduce refuses what the wire library reads as an empty list of topics though it is none: null.
+func checkProduce(body []byte, version int16) error {
+	r := kbin.Reader{Src: body}
+	if version >= 9 {
+		r.CompactNullableString()
+	} else if version >= 3 {
+		r.NullableString()
+	}
+	r.Int16() // acks
+	r.Int32() // timeout
+	count := int32(0)
+	if version >= 9 {
+		count = r.CompactArrayLen()
+	} else {
+		count = r.ArrayLen()
+	}
+	if !r.Ok() || count < 0 {
+		return errNullTopics
+	}
+	return nil
+}
+
+var errNullTopics = errors.New("the list of topics is null")
+
 // append writes one partition's records. The returned info has the log start offset also with many errors.
 func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.ProduceRequestTopicPartition) (*replica.Partition, logstore.AppendInfo, error) {
 	none := logstore.AppendInfo{LogStartOffset: -1}
@@ -123,8 +156,8 @@ func (h *Handlers) produceFailed(c *Call, resp *kmsg.ProduceResponse, topic stri
 		}
 		out.ErrorRecords = append(out.ErrorRecords, e)
 	}
-	if len(info.RecordErrors) > 0 {
-		out.ErrorMessage = message(err)
+	if info.Message != "" {
+		out.ErrorMessage = &info.Message
 	}
 	if resp.Version >= 10 && errors.Is(err, kerr.NotLeaderForPartition) {
 		h.produceHint(c, resp, topic, out)

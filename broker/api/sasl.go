@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,6 +18,7 @@ func (h *Handlers) saslHandshake(context.Context, *Call, *kmsg.SASLHandshakeRequ
 // saslAuthenticate refuses, as saslHandshake.
 func (h *Handlers) saslAuthenticate(context.Context, *Call, *kmsg.SASLAuthenticateRequest) kmsg.Response {
 	resp := kmsg.NewPtrSASLAuthenticateResponse()
-	resp.ErrorCode, resp.ErrorMessage = kerr.IllegalSaslState.Code, message(kerr.IllegalSaslState)
+	err := fmt.Errorf("this listener does not authenticate: %w", kerr.IllegalSaslState)
+	resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
 	return resp
 }

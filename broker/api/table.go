@@ -6,7 +6,7 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // could encode beyond that is not offered.
 func (h *Handlers) table() map[int16]*row {
 	rows := []row{
-		{kmsg.Produce, 0, 11, true, on(h.produce)},
+		{kmsg.Produce, 0, 11, true, h.decodeProduce},
 		{kmsg.Fetch, 0, 17, false, on(h.fetch)},
 		{kmsg.ListOffsets, 0, 9, false, now(h.listOffsets)},
 		{kmsg.Metadata, 0, 12, false, now(h.metadata)},

@@ -1,0 +1,177 @@
+// Package kafkatest runs real brokers in a Go test's own process: on free ports, with data in temporary folders and a
+// ZooKeeper of their own, up in some tens of milliseconds and gone with the test.
+//
+//	cluster := kafkatest.Run(t)
+//	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...))
+//
+// Several clusters may run at once in one process. All sockets are on 127.0.0.1.
+package kafkatest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"barnabas/broker"
+	"barnabas/config"
+	"barnabas/zkcoord/zkserver"
+
+	"github.com/sirupsen/logrus"
+)
+
+// startTimeout bounds a broker's start.
+const startTimeout = 30 * time.Second
+
+// Option says how a cluster is to be.
+type Option func(*options)
+
+type options struct {
+	brokers   int
+	settings  map[string]string
+	perBroker func(id int) map[string]string
+	logs      bool
+}
+
+// Brokers sets how many brokers there are, 1 unless told; their ids count from 0.
+func Brokers(n int) Option { return func(o *options) { o.brokers = n } }
+
+// Setting sets a key of server.properties on every broker.
+func Setting(key, value string) Option { return func(o *options) { o.settings[key] = value } }
+
+// PerBroker sets keys by broker id, over those of Setting.
+func PerBroker(settings func(id int) map[string]string) Option {
+	return func(o *options) { o.perBroker = settings }
+}
+
+// Logs shows the brokers' logs in the test's output.
+func Logs() Option { return func(o *options) { o.logs = true } }
+
+// Cluster is a running cluster.
+type Cluster struct {
+	t       testing.TB
+	zk      *zkserver.Server
+	options options
+	brokers []*Broker
+}
+
+// Broker is one broker of a Cluster. Its methods are for one goroutine at a time.
+type Broker struct {
+	cluster *Cluster
+	id      int
+	dir     string
+	port    int // kept over restarts
+	server  *broker.Server
+}
+
+// Run starts a cluster and stops it when the test ends. What keeps it from starting fails the test.
+func Run(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, options: options{brokers: 1, settings: make(map[string]string)}}
+	for _, o := range opts {
+		o(&c.options)
+	}
+	zk, err := zkserver.Open(zkserver.Config{TickTime: 500 * time.Millisecond})
+	if err == nil {
+		err = zk.Listen("127.0.0.1:0")
+	}
+	if err != nil {
+		t.Fatalf("kafkatest: ZooKeeper: %v", err)
+	}
+	c.zk = zk
+	t.Cleanup(func() { _ = zk.Close() })
+	dir := t.TempDir()
+	for id := range c.options.brokers {
+		b := &Broker{cluster: c, id: id, dir: filepath.Join(dir, strconv.Itoa(id))}
+		c.brokers = append(c.brokers, b)
+		t.Cleanup(b.Stop)
+		if err := b.Start(); err != nil {
+			t.Fatalf("kafkatest: broker %d: %v", id, err)
+		}
+	}
+	return c
+}
+
+// Broker gives the broker of an id.
+func (c *Cluster) Broker(id int) *Broker { return c.brokers[id] }
+
+// Addrs lists the brokers' addresses, host:port.
+func (c *Cluster) Addrs() []string {
+	addrs := make([]string, len(c.brokers))
+	for i, b := range c.brokers {
+		addrs[i] = b.Addr()
+	}
+	return addrs
+}
+
+// ZooKeeper is the ZooKeeper's address, host:port.
+func (c *Cluster) ZooKeeper() string { return c.zk.Addr().String() }
+
+// ID is the broker's id.
+func (b *Broker) ID() int { return b.id }
+
+// Addr is the broker's address, host:port. It stays the same over Stop and Start.
+func (b *Broker) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port)) }
+
+// LogDir is the broker's log directory.
+func (b *Broker) LogDir() string { return filepath.Join(b.dir, "logs") }
+
+// Start starts the broker again after Stop.
+func (b *Broker) Start() error {
+	cfg, err := config.Parse(b.properties())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	server := broker.New(cfg, b.logger())
+	if err := server.Start(ctx); err != nil {
+		return err
+	}
+	b.server = server
+	_, port, err := net.SplitHostPort(server.Addr("PLAINTEXT"))
+	if err != nil {
+		return err
+	}
+	b.port, err = strconv.Atoi(port)
+	return err
+}
+
+// Stop stops the broker in an orderly way; its data stay.
+func (b *Broker) Stop() {
+	if b.server != nil {
+		b.server.Close()
+		b.server = nil
+	}
+}
+
+func (b *Broker) properties() map[string]string {
+	props := map[string]string{
+		"broker.id": strconv.Itoa(b.id), "listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", b.port),
+		"log.dirs": b.LogDir(), "zookeeper.connect": b.cluster.ZooKeeper(), "zookeeper.session.timeout.ms": "6000",
+		"group.initial.rebalance.delay.ms": "0", "controlled.shutdown.retry.backoff.ms": "50",
+	}
+	replicas := strconv.Itoa(min(b.cluster.options.brokers, 3))
+	for _, key := range []string{"offsets.topic.replication.factor", "transaction.state.log.replication.factor", "transaction.state.log.min.isr"} {
+		props[key] = replicas
+	}
+	maps.Copy(props, b.cluster.options.settings)
+	if b.cluster.options.perBroker != nil {
+		maps.Copy(props, b.cluster.options.perBroker(b.id))
+	}
+	return props
+}
+
+func (b *Broker) logger() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	if b.cluster.options.logs {
+		log.SetOutput(b.cluster.t.Output())
+	}
+	return log
+}

@@ -1,0 +1,88 @@
+package kafkatest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"barnabas/kafkatest"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+func client(t *testing.T, c *kafkatest.Cluster, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.Addrs()...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+func produce(t *testing.T, cl *kgo.Client, topic string, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: fmt.Appendf(nil, "value %d", i)}).FirstErr(); err != nil {
+			t.Fatalf("record %d: %v", i, err)
+		}
+	}
+}
+
+func consume(t *testing.T, c *kafkatest.Cluster, topic string, want int) {
+	t.Helper()
+	cl := client(t, c, kgo.ConsumeTopics(topic))
+	for got := 0; got < want; {
+		fetches := cl.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if value := fmt.Sprintf("value %d", got); string(r.Value) != value || r.Offset != int64(got) {
+				t.Fatalf("record %d is %q at offset %d", got, r.Value, r.Offset)
+			}
+			got++
+		})
+	}
+}
+
+func TestOneBrokerKeepsItsDataOverARestart(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t)
+	produce(t, client(t, c, kgo.AllowAutoTopicCreation()), "t", 0, 50)
+	consume(t, c, "t", 50)
+	c.Broker(0).Stop()
+	if err := c.Broker(0).Start(); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, client(t, c), "t", 50, 60)
+	consume(t, c, "t", 60)
+}
+
+func TestThreeBrokersReplicateAndFailOver(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.Setting("min.insync.replicas", "2"))
+	cl := client(t, c)
+	adm := kadm.NewClient(cl)
+	if _, err := adm.CreateTopic(t.Context(), 1, 3, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, cl, "t", 0, 100)
+	leader := leaderOf(t, adm, "t")
+	c.Broker(int(leader)).Stop()
+	produce(t, cl, "t", 100, 200)
+	if now := leaderOf(t, adm, "t"); now == leader {
+		t.Fatalf("broker %d still leads after it was stopped", leader)
+	}
+	consume(t, c, "t", 200)
+}
+
+func leaderOf(t *testing.T, adm *kadm.Client, topic string) int32 {
+	t.Helper()
+	topics, err := adm.ListTopics(context.Background(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topics[topic].Partitions[0].Leader
+}
