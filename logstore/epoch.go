@@ -129,12 +129,6 @@ func (c *epochCache) clear() error {
 	return c.setLocked(nil)
 }
 
-func (c *epochCache) empty() bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return len(c.mu.entries) == 0
-}
-
 // setLocked writes the entries and then makes them the current ones.
 func (c *epochCache) setLocked(entries []epochEntry) error {
 	lines := make([]string, len(entries))

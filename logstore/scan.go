@@ -29,9 +29,6 @@ type header struct {
 	size     int64
 }
 
-// end is the position behind the batch.
-func (h *header) end() int64 { return h.position + h.size }
-
 // scan calls fn with the header of each whole batch from position on, until it returns false. The batch is good until fn
 // returns. position must be the beginning of a batch. What is below size was checked when it was written or recovered,
 // so that anything wrong there is damage.
