@@ -1,0 +1,42 @@
+# The usual targets. `make test` is the test command; it installs what it needs where it may.
+GO      ?= go
+BINARY  := build/kafka
+FUZZTIME ?= 10s
+BENCH   ?= ../shared/bench
+
+.PHONY: build test unit lint fuzz bench image integration compat clean help
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+build: ## the binary, as the launchers build it
+	CGO_ENABLED=0 $(GO) build -ldflags='-s -w' -o $(BINARY) ./cmd/kafka
+
+test: ## everything: lint, unit tests with the race detector, integration tests
+	integration/run-tests
+
+unit: ## unit tests with the race detector
+	$(GO) test -race -timeout 10m $$($(GO) list ./... | grep -v /integration)
+
+lint: ## gofmt, go vet, staticcheck, the import map
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'lint: these files are not formatted by gofmt'; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) test ./internal/archtest
+
+integration: build ## black-box tests against the built binary
+	$(GO) test -count=1 -timeout 20m ./integration/...
+
+fuzz: ## each fuzz target for FUZZTIME
+	@$(GO) list ./... | while read -r p; do \
+	  $(GO) test -list '^Fuzz' $$p | grep '^Fuzz' | while read -r f; do \
+	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done || exit 1; done
+
+bench: build ## side by side with Apache Kafka; needs the bench harness in BENCH
+	cd $(BENCH) && $(GO) run . $(BENCH_ARGS)
+
+image: ## the container image barnabas:latest
+	docker build -t barnabas:latest .
+
+clean: ## what was built
+	rm -rf build

@@ -1,0 +1,108 @@
+// Package archtest holds the map of who may import whom, and fails where the code departs from it.
+package archtest
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// mayImport lists for each package of the module which others it may import. A package that is not listed fails the
+// test: adding one is a decision. What is in internal may be imported by all, and imports nothing but internal.
+var mayImport = map[string][]string{
+	"internal":         {},
+	"config":           {},
+	"network":          {},
+	"logstore/record":  {},
+	"logstore":         {"logstore/record"},
+	"zkcoord/zkserver": {},
+	"zkcoord/zktest":   {"zkcoord", "zkcoord/zkserver"},        // for tests
+	"zkcoord":          {"zkcoord/zktest", "zkcoord/zkserver"}, // in its tests
+	"controller":       {"zkcoord", "zkcoord/zktest", "zkcoord/zkserver"},
+	"broker/metadata":  {},
+	"broker/replica":   {"logstore", "logstore/record"},
+	"broker/group":     {"logstore", "logstore/record"},
+	"broker/txn":       {"logstore", "logstore/record"},
+	"broker/acl":       {"zkcoord"},
+	"broker/quota":     {},
+	"broker/api":       {"config", "network", "controller", "zkcoord", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota"},
+	"broker":           {"config", "network", "controller", "zkcoord", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/api"},
+	"kafkatest":        {"broker", "config", "zkcoord/zkserver"},
+	"tools":            {"logstore", "logstore/record", "kafkatest"},
+	"cmd/kafka":        {"broker", "config", "tools", "zkcoord/zkserver"},
+	"integration":      {"kafkatest", "logstore", "logstore/record"},
+}
+
+// place reduces a folder to the entry of the map that holds it.
+func place(dir string) (string, bool) {
+	for p := dir; p != "."; p = filepath.ToSlash(filepath.Dir(p)) {
+		if _, ok := mayImport[p]; ok {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+func TestImportsFollowTheMap(t *testing.T) {
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "testdata" || d.Name() == "build") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) == ".go" {
+			check(t, root, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func check(t *testing.T, root, path string) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	rel, err := filepath.Rel(root, filepath.Dir(path))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	from, ok := place(filepath.ToSlash(rel))
+	if !ok {
+		t.Errorf("%s is in no package of the map", path)
+		return
+	}
+	for _, spec := range file.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value)
+		inModule, ok := strings.CutPrefix(imported, "barnabas/")
+		if !ok {
+			continue
+		}
+		to, _ := place(inModule)
+		if to == from || to == "internal" {
+			continue
+		}
+		if !allowed(from, to) {
+			t.Errorf("%s: %s may not import %s: the map of this test says who may import whom", path, from, inModule)
+		}
+	}
+}
+
+func allowed(from, to string) bool {
+	for _, p := range mayImport[from] {
+		if p == to {
+			return true
+		}
+	}
+	return false
+}
