@@ -148,9 +148,6 @@ func checkDynamic(name, value string, at level) error {
 	case at == clusterLevel && (k.Update == PerBroker || prefixed && !clusterWideOfListener[base]):
 		return &Error{Key: name, Reason: "can be changed only for one broker, not for all"}
 	}
-	if k.Update == ReadOnly { // a listener's own form of a fixed setting: its type is not looked at
-		return nil
-	}
 	_, err := k.parse(value)
 	return err
 }
