@@ -33,7 +33,7 @@ func TestRollBack(t *testing.T) {
 	}
 	tree, single := NewTree(), NewTree()
 	failed, worked := 0, 0
-	for i := range 3000 {
+	for i := range 1000 {
 		ops := make([]Op, 1+rnd.IntN(4))
 		for j := range ops {
 			ops[j] = random()
