@@ -98,7 +98,7 @@ func (m *Manager) load(ctx context.Context) error {
 	m.table.logs = found.logs
 	m.table.Unlock()
 	for _, v := range m.disks {
-		if !v.wasClean { // a recovery may have found less than the stored points promise
+		if !v.wasClean && len(m.logsOn(v)) > 0 { // a recovery may have found less than the stored points promise
 			_ = v.fail("write checkpoint", m.checkpointRecoveryPoints(v))
 		}
 	}
