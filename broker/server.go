@@ -18,6 +18,7 @@ import (
 	"barnabas/controller"
 	"barnabas/internal/await"
 	"barnabas/internal/logx"
+	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/network"
 	"barnabas/zkcoord"
@@ -71,7 +72,7 @@ func New(cfg *config.Broker, root *logrus.Logger) *Server {
 func (s *Server) Start(ctx context.Context) error {
 	began := time.Now()
 	for _, step := range []func(context.Context) error{
-		s.startEmbedded, s.connect, s.identify, s.loadConfigs, s.openLogs, s.build, s.bind, s.register, s.runController, s.serve,
+		s.refuse, s.startEmbedded, s.connect, s.identify, s.loadConfigs, s.openLogs, s.build, s.bind, s.register, s.runController, s.serve,
 	} {
 		if err := step(ctx); err != nil {
 			s.Close()
@@ -118,6 +119,22 @@ func (s *Server) Close() {
 
 func (s *Server) onStop(f func()) { s.undo = append(s.undo, f) }
 
+// refuse stops a start whose settings ask for protection that is not there: to run open instead would be worse.
+func (s *Server) refuse(context.Context) error {
+	if s.static.AuthorizerClass != "" {
+		return fmt.Errorf("authorizer.class.name=%s: authorization is not supported yet, and without it every client could do everything", s.static.AuthorizerClass)
+	}
+	if s.static.ZookeeperSetACL {
+		return errors.New("zookeeper.set.acl=true: protecting znodes is not supported yet, and without it they would be open")
+	}
+	for _, l := range s.static.Listeners {
+		if l.Protocol != config.Plaintext {
+			return fmt.Errorf("listeners: %s: security protocol %s is not supported yet", l, l.Protocol)
+		}
+	}
+	return nil
+}
+
 func (s *Server) connect(ctx context.Context) error {
 	s.onStop(s.cancel)
 	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
@@ -150,7 +167,7 @@ func (s *Server) identify(ctx context.Context) error {
 		return nil
 	}
 	for _, dir := range s.static.LogDirs {
-		meta, found, err := logstore.ReadMeta(nil, dir)
+		meta, found, err := logstore.ReadMeta(vfs.OS{}, dir)
 		if err != nil {
 			return err
 		}
@@ -158,9 +175,6 @@ func (s *Server) identify(ctx context.Context) error {
 			s.id = meta.BrokerID
 			return nil
 		}
-	}
-	if !s.static.BrokerIDGeneration {
-		return fmt.Errorf("broker.id=-1 with broker.id.generation.enable=false: the broker has no id")
 	}
 	s.id, err = s.zk.GenerateBrokerID(ctx, int32(s.static.ReservedBrokerMaxID))
 	return err
@@ -329,9 +343,6 @@ func (s *Server) bind(context.Context) error {
 	s.onStop(s.network.Close)
 	ports := make(map[string]int)
 	for _, l := range s.static.Listeners {
-		if l.Protocol != config.Plaintext {
-			return fmt.Errorf("listeners: %s: security protocol %s is not supported yet", l, l.Protocol)
-		}
 		addr, err := s.network.Bind(network.Listener{Name: l.Name, Addr: net.JoinHostPort(l.Host, strconv.Itoa(l.Port))})
 		if err != nil {
 			return err

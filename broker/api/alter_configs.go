@@ -51,14 +51,11 @@ func (h *Handlers) incrementalAlterConfigs(ctx context.Context, _ *Call, req *km
 	}
 	for _, r := range req.Resources {
 		key := resource{r.ResourceType, r.ResourceName}
-		ops := make([]config.Op, 0, len(r.Configs))
-		for _, c := range r.Configs {
-			ops = append(ops, config.Op{Key: c.Name, Kind: config.OpKind(c.Op), Value: c.Value})
-		}
-		var err error
-		if seen[key] > 1 {
+		ops, err := opsOf(&r)
+		switch {
+		case seen[key] > 1:
 			err = fmt.Errorf("resource %q twice in one request: %w", r.ResourceName, kerr.InvalidRequest)
-		} else {
+		case err == nil:
 			err = h.alterResource(ctx, key, ops, req.ValidateOnly, false)
 		}
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
@@ -69,10 +66,25 @@ func (h *Handlers) incrementalAlterConfigs(ctx context.Context, _ *Call, req *km
 	return resp
 }
 
+// opsOf reads a resource's operations. One that the protocol does not have fails in Apache Kafka without a code.
+func opsOf(r *kmsg.IncrementalAlterConfigsRequestResource) ([]config.Op, error) {
+	ops := make([]config.Op, 0, len(r.Configs))
+	for _, c := range r.Configs {
+		if c.Op < 0 || c.Op > kmsg.IncrementalAlterConfigOpSubtract {
+			return nil, kerr.UnknownServerError
+		}
+		ops = append(ops, config.Op{Key: c.Name, Kind: config.OpKind(c.Op), Value: c.Value})
+	}
+	return ops, nil
+}
+
 // alterResource applies operations to what is set, or to nothing when all is to be replaced.
 func (h *Handlers) alterResource(ctx context.Context, r resource, ops []config.Op, validateOnly, replace bool) error {
 	switch r.kind {
 	case kmsg.ConfigResourceTypeTopic:
+		if h.Metadata.Current().Topics[r.name] == nil {
+			return fmt.Errorf("topic %q: %w", r.name, kerr.UnknownTopicOrPartition)
+		}
 		current, err := h.topicOverrides(ctx, r.name)
 		if err != nil {
 			return err

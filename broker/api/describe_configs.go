@@ -34,6 +34,12 @@ func (h *Handlers) describeConfigs(ctx context.Context, _ *Call, req *kmsg.Descr
 func (h *Handlers) describeResource(ctx context.Context, r *kmsg.DescribeConfigsRequestResource) ([]config.Entry, error) {
 	switch r.ResourceType {
 	case kmsg.ConfigResourceTypeTopic:
+		if err := checkTopicName(r.ResourceName); err != nil {
+			return nil, err
+		}
+		if h.Metadata.Current().Topics[r.ResourceName] == nil {
+			return nil, kerr.UnknownTopicOrPartition
+		}
 		overrides, err := h.topicOverrides(ctx, r.ResourceName)
 		if err != nil {
 			return nil, err
@@ -59,12 +65,6 @@ func (h *Handlers) describeResource(ctx context.Context, r *kmsg.DescribeConfigs
 
 // topicOverrides reads a topic's own settings.
 func (h *Handlers) topicOverrides(ctx context.Context, topic string) (map[string]string, error) {
-	if err := checkTopicName(topic); err != nil {
-		return nil, err
-	}
-	if h.Metadata.Current().Topics[topic] == nil {
-		return nil, fmt.Errorf("topic %q: %w", topic, kerr.UnknownTopicOrPartition)
-	}
 	return h.ZK.EntityConfig(ctx, zkcoord.Entity{Kind: zkcoord.Topics, Name: topic})
 }
 

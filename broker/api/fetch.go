@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"barnabas/broker/replica"
@@ -229,12 +230,26 @@ func (f *fetching) respond() network.Response {
 			a.failed = f.convert(a)
 		}
 	}
+	missingLast(f.parts)
 	resp := &fetchResponse{version: f.c.Version, committed: f.reader.Isolation == replica.ReadCommitted}
 	resp.parts, resp.session = f.session.end(f.parts)
 	if f.c.Version >= fetchEndpointsVersion {
 		resp.addHints(f)
 	}
 	return resp
+}
+
+// missingLast moves the partitions that are not there behind the others, as Apache Kafka answers.
+func missingLast(parts []asked) {
+	slices.SortStableFunc(parts, func(a, b asked) int {
+		switch {
+		case a.missing == nil && b.missing != nil:
+			return -1
+		case a.missing != nil && b.missing == nil:
+			return 1
+		}
+		return 0
+	})
 }
 
 // convert turns records into the message format that an old version of Fetch knows (KIP-98: v4 for magic 2,
@@ -259,6 +274,10 @@ func (f *fetching) convert(a *asked) error {
 		return err
 	}
 	a.bytes = data
+	if size, err := record.SizeOf(data); err != nil || size > len(data) {
+		a.bytes = []byte{} // not even one batch within the limit, which versions before v3 never exceed
+		return nil
+	}
 	if !record.NeedsDownConvert(data, magic) {
 		return nil
 	}

@@ -1,0 +1,148 @@
+package broker
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"barnabas/config"
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zkserver"
+
+	"github.com/sirupsen/logrus"
+)
+
+func zookeeper(t *testing.T) string {
+	t.Helper()
+	zk, err := zkserver.Open(zkserver.Config{TickTime: 200 * time.Millisecond})
+	if err == nil {
+		err = zk.Listen("127.0.0.1:0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = zk.Close() })
+	return zk.Addr().String()
+}
+
+func newServer(t *testing.T, zk string, settings map[string]string) *Server {
+	t.Helper()
+	props := map[string]string{"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": t.TempDir(), "zookeeper.connect": zk,
+		"zookeeper.session.timeout.ms": "2000"}
+	maps.Copy(props, settings)
+	cfg, err := config.Parse(props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	s := New(cfg, log)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestStartIsRefusedWithOneClearLine(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = busy.Close() }()
+	tests := []struct {
+		name     string
+		settings map[string]string
+		want     []string // the setting and its value
+	}{
+		{"authorizer", map[string]string{"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
+			[]string{"authorizer.class.name=kafka.security.authorizer.AclAuthorizer"}},
+		{"znode protection", map[string]string{"zookeeper.set.acl": "true"}, []string{"zookeeper.set.acl=true"}},
+		{"SASL listener", map[string]string{"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "security.inter.broker.protocol": "SASL_PLAINTEXT"},
+			[]string{"SASL_PLAINTEXT://127.0.0.1:0"}},
+		{"port in use", map[string]string{"listeners": "PLAINTEXT://" + busy.Addr().String()}, []string{"listeners", busy.Addr().String()}},
+	}
+	zk := zookeeper(t)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			err := newServer(t, zk, test.settings).Start(t.Context())
+			if err == nil {
+				t.Fatal("it started")
+			}
+			for _, part := range test.want {
+				if text := err.Error(); !strings.Contains(text, part) || strings.Contains(text, "\n") {
+					t.Errorf("%q does not name %s in one line", text, part)
+				}
+			}
+		})
+	}
+}
+
+func TestSecondBrokerWithTheSameID(t *testing.T) {
+	zk := zookeeper(t)
+	first := newServer(t, zk, nil)
+	if err := first.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := newServer(t, zk, nil)
+	err := second.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "1") {
+		t.Fatalf("a second broker 1: %v", err)
+	}
+}
+
+func TestGeneratedBrokerIDIsKept(t *testing.T) {
+	zk, dir := zookeeper(t), t.TempDir()
+	settings := map[string]string{"broker.id": "-1", "log.dirs": dir}
+	for range 2 {
+		s := newServer(t, zk, settings)
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s.ID() != 1001 {
+			t.Fatalf("the id is %d", s.ID())
+		}
+		s.Close()
+	}
+}
+
+func TestSettingsFromZooKeeperTakeEffectWithoutRestart(t *testing.T) {
+	s := newServer(t, zookeeper(t), nil)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the topic's retention", func() bool { return s.topics.get("t").Retention == 7*24*time.Hour })
+	set(t, s, "brokers", "<default>", map[string]string{"log.retention.ms": "1000"})
+	eventually(t, "a default for all brokers", func() bool { return s.topics.get("t").Retention == time.Second })
+	set(t, s, "brokers", "1", map[string]string{"log.retention.ms": "2000"})
+	eventually(t, "this broker's own", func() bool { return s.topics.get("t").Retention == 2*time.Second })
+	set(t, s, "topics", "t", map[string]string{"retention.ms": "3000"})
+	eventually(t, "the topic's own", func() bool { return s.topics.get("t").Retention == 3*time.Second })
+	set(t, s, "brokers", "1", map[string]string{"max.connections": "77"})
+	eventually(t, "a limit", func() bool { return s.config.Current().MaxConnections == 77 })
+}
+
+func set(t *testing.T, s *Server, kind, name string, values map[string]string) {
+	t.Helper()
+	if err := s.zk.SetEntityConfig(t.Context(), entity(kind, name), values); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for !check() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s has not come", what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func entity(kind, name string) zkcoord.Entity {
+	return zkcoord.Entity{Kind: zkcoord.EntityKind(kind), Name: name}
+}
