@@ -2,8 +2,11 @@ package zkserver
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -495,6 +498,96 @@ func TestExpiry(t *testing.T) {
 		c.ended()
 		if again := dial(t, address, connectRequest{timeoutMs: 1000, session: c.session, password: c.password}); again.session != 0 {
 			t.Error("an expired session was taken up again")
+		}
+	})
+}
+
+// cutter is a proxy whose connections can be cut.
+type cutter struct {
+	ln net.Listener
+	mu struct {
+		sync.Mutex
+		open []net.Conn
+	}
+}
+
+func newCutter(t *testing.T, address string) *cutter {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &cutter{ln: ln}
+	t.Cleanup(func() { ln.Close(); p.cut() })
+	go func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", address)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.mu.open = append(p.mu.open, in, out)
+			p.mu.Unlock()
+			go func() { io.Copy(in, out); in.Close() }()
+			go func() { io.Copy(out, in); out.Close() }()
+		}
+	}()
+	return p
+}
+
+func (p *cutter) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.mu.open {
+		c.Close()
+	}
+	p.mu.open = nil
+}
+
+// TestReconnect cuts a client's connection: its session, ephemerals and watches go on.
+func TestReconnect(t *testing.T) {
+	onBoth(t, func(t *testing.T, address string) {
+		proxy := newCutter(t, address)
+		conn, events := client(t, proxy.ln.Addr().String())
+		other, _ := client(t, address)
+		base := root(t, other)
+		acl := zk.WorldACL(zk.PermAll)
+		if _, err := conn.Create(base+"/mine", nil, zk.FlagEphemeral, acl); err != nil {
+			t.Fatal(err)
+		}
+		_, _, kids, err := conn.ChildrenW(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, data, err := conn.GetW(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		session := conn.SessionID()
+		proxy.cut()
+		waitFor(t, events, zk.StateDisconnected)
+		if _, err := other.Set(base, []byte("while away"), -1); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, events, zk.StateHasSession)
+		if conn.SessionID() != session {
+			t.Error("another session")
+		}
+		if e := <-data; e.Type != zk.EventNodeDataChanged {
+			t.Errorf("of the change while away: %v", e)
+		}
+		if _, err := other.Create(base+"/new", nil, 0, acl); err != nil {
+			t.Fatal(err)
+		}
+		if e := <-kids; e.Type != zk.EventNodeChildrenChanged {
+			t.Errorf("of the change after: %v", e)
+		}
+		if ok, s, err := other.Exists(base + "/mine"); !ok || err != nil || s.EphemeralOwner != session {
+			t.Error("the ephemeral is gone")
 		}
 	})
 }

@@ -71,7 +71,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 
 // read passes frames to the loop until the connection ends.
 func (c *conn) read() {
-	defer c.server.conns.Done()
+	defer c.server.goroutines.Done()
 	defer func() {
 		c.server.release(c)
 		c.send(nil, true)
@@ -178,7 +178,7 @@ func (c *conn) send(data []byte, end bool) {
 
 // write sends what the loop gives until the connection ends.
 func (c *conn) write() {
-	defer c.server.conns.Done()
+	defer c.server.goroutines.Done()
 	defer c.nc.Close() // ends the reader too
 	var spare []byte
 	for {

@@ -49,10 +49,12 @@ var ErrClosed = errors.New("zkserver: server closed")
 // Server is a running server. Its methods are safe for concurrent use.
 type Server struct {
 	cfg    Config
+	loop   *loop
 	events chan event
-	quit   chan struct{}  // closed by Close
-	done   chan struct{}  // closed when the loop has ended
-	conns  sync.WaitGroup // the goroutines of connections
+	quit   chan struct{} // closed by Close
+	done   chan struct{} // closed when the loop has ended
+
+	goroutines sync.WaitGroup // of listeners and connections
 
 	mu struct {
 		sync.Mutex // leaf
@@ -72,10 +74,10 @@ func Open(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, events: make(chan event, 1024), quit: make(chan struct{}), done: make(chan struct{})}
+	s := &Server{cfg: cfg, events: make(chan event, 256), quit: make(chan struct{}), done: make(chan struct{})}
 	s.mu.listeners, s.mu.open = map[net.Listener]struct{}{}, map[*conn]struct{}{}
-	l := newLoop(s, store, was, time.Now())
-	go l.run()
+	s.loop = newLoop(s, store, was, time.Now())
+	go s.loop.run()
 	return s, nil
 }
 
@@ -89,16 +91,12 @@ func (s *Server) Listen(address string) error {
 		ln.Close()
 		return err
 	}
-	s.conns.Add(1)
-	go func() {
-		defer s.conns.Done()
-		s.accept(ln) // ends with ErrClosed, or with the listener; both are said elsewhere
-	}()
+	go s.accept(ln) // ends with ErrClosed, or with the listener: there is nobody to tell
 	return nil
 }
 
-// Serve takes connections until the listener fails or the server is closed, which gives
-// ErrClosed. It closes the listener. Several may run at a time.
+// Serve takes connections until the listener is closed, or the server, which gives ErrClosed. It
+// closes the listener. Several may run at a time.
 func (s *Server) Serve(ln net.Listener) error {
 	if err := s.register(ln); err != nil {
 		ln.Close()
@@ -113,6 +111,7 @@ func (s *Server) register(ln net.Listener) error {
 	if s.mu.closed {
 		return ErrClosed
 	}
+	s.goroutines.Add(1)
 	s.mu.listeners[ln] = struct{}{}
 	if s.mu.addr == nil {
 		s.mu.addr = ln.Addr()
@@ -120,15 +119,22 @@ func (s *Server) register(ln net.Listener) error {
 	return nil
 }
 
+// accept takes connections of a registered listener.
 func (s *Server) accept(ln net.Listener) error {
+	defer s.goroutines.Done()
 	defer ln.Close()
 	for {
 		nc, err := ln.Accept()
-		if err != nil {
-			if s.isClosed() {
-				return ErrClosed
-			}
+		switch {
+		case err == nil:
+		case s.isClosed():
+			return ErrClosed
+		case errors.Is(err, net.ErrClosed):
 			return err
+		default: // too many open files, say: it may pass
+			s.cfg.Logger.WithError(err).Warn("zookeeper connection could not be taken")
+			s.pause(acceptPause)
+			continue
 		}
 		c := newConn(s, nc)
 		if !s.admit(c) {
@@ -140,6 +146,17 @@ func (s *Server) accept(ln net.Listener) error {
 	}
 }
 
+// acceptPause is how long to wait after a connection that could not be taken.
+const acceptPause = 100 * time.Millisecond
+
+// pause waits, but not longer than the server lives.
+func (s *Server) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-s.quit:
+	}
+}
+
 // admit counts a connection in, unless the server is closed.
 func (s *Server) admit(c *conn) bool {
 	s.mu.Lock()
@@ -148,7 +165,7 @@ func (s *Server) admit(c *conn) bool {
 		return false
 	}
 	s.mu.open[c] = struct{}{}
-	s.conns.Add(2)
+	s.goroutines.Add(2)
 	return true
 }
 
@@ -179,7 +196,7 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 func (s *Server) Close() error {
 	s.shut(nil)
 	<-s.done
-	s.conns.Wait()
+	s.goroutines.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.err

@@ -194,13 +194,6 @@ type rawClient struct {
 	password []byte
 	timeout  int32
 	events   []string // in the order in which they came
-	answers  map[int32]rawAnswer
-}
-
-type rawAnswer struct {
-	zxid int64
-	code Code
-	body *reader
 }
 
 // dial connects; with a session it takes that one up again.
@@ -211,7 +204,7 @@ func dial(t *testing.T, address string, hello connectRequest) *rawClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	c := &rawClient{t: t, nc: nc, answers: map[int32]rawAnswer{}}
+	c := &rawClient{t: t, nc: nc}
 	hello.hasFlag = true
 	c.send(appendConnectRequest(nil, hello))
 	r := reader{b: c.frame()}
