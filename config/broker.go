@@ -197,6 +197,14 @@ func parse(given, static map[string]string) (*Broker, error) {
 	return b, nil
 }
 
+// WithBrokerID returns the same configuration for a broker whose number was generated, or found
+// in meta.properties. The setting broker.id stays as it was given, as in Apache Kafka.
+func (b *Broker) WithBrokerID(id int) *Broker {
+	numbered := *b
+	numbered.BrokerID = id
+	return &numbered
+}
+
 // withNodeID copies props; broker.id and node.id stand for each other.
 func withNodeID(props map[string]string) map[string]string {
 	props = maps.Clone(props)

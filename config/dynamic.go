@@ -68,6 +68,7 @@ func (d *Dynamic) publish(next *layers) {
 		d.state.Store(next)
 		return
 	}
+	merged = merged.WithBrokerID(old.BrokerID)
 	next.merged = merged
 	d.state.Store(next)
 	for _, tell := range d.changed {

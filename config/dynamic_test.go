@@ -235,6 +235,14 @@ func TestTopicFallBack(t *testing.T) {
 	}
 }
 
+func TestGeneratedID(t *testing.T) {
+	d := NewDynamic(mustParse(t, "-broker.id=").WithBrokerID(1001), logrus.NewEntry(logrus.New()))
+	d.SetBroker(map[string]string{"num.io.threads": "9"})
+	if b := d.Current(); b.BrokerID != 1001 || b.Int("broker.id") != -1 || b.NumIOThreads != 9 {
+		t.Errorf("broker %d, broker.id=%d", b.BrokerID, b.Int("broker.id"))
+	}
+}
+
 func TestBrokerResource(t *testing.T) {
 	b := mustParse(t)
 	for _, c := range []struct {
