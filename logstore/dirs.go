@@ -133,7 +133,11 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume, found *logTable) er
 	}
 	began := m.cfg.Now()
 	var loaded atomic.Int64
-	err = parallel(todo, max(m.cfg.RecoveryThreadsPerDir, 1), func(o loading) error {
+	threads := max(m.cfg.RecoveryThreadsPerDir, 1)
+	if v.wasClean {
+		threads = max(threads, minThreads)
+	}
+	err = parallel(todo, threads, func(o loading) error {
 		if ctx.Err() != nil || v.failed.Load() {
 			return context.Cause(ctx)
 		}

@@ -76,13 +76,16 @@ func (c *epochCache) assign(epoch int32, start int64) error {
 	return c.setLocked(appendEpoch(c.mu.entries, epochEntry{epoch, start}))
 }
 
-// remember is assign without writing the file, for the many calls of a recovery; flush follows.
-func (c *epochCache) remember(epoch int32, start int64) {
+// remember is assign without writing the file, for the many calls of a recovery, and only for an epoch above all that
+// are known. It tells whether it was: then flush must follow.
+func (c *epochCache) remember(epoch int32, start int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := len(c.mu.entries); epoch >= 0 && (n == 0 || c.mu.entries[n-1].epoch < epoch) {
-		c.mu.entries = appendEpoch(c.mu.entries, epochEntry{epoch, start})
+	if n := len(c.mu.entries); epoch < 0 || n > 0 && c.mu.entries[n-1].epoch >= epoch {
+		return false
 	}
+	c.mu.entries = appendEpoch(c.mu.entries, epochEntry{epoch, start})
+	return true
 }
 
 func (c *epochCache) flush() error {

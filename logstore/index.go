@@ -26,6 +26,7 @@ type entryFile struct {
 
 	count   atomic.Int32 // entries, once loaded
 	loaded  atomic.Bool  // count is right; set with mu held
+	dirty   atomic.Bool  // changed since the last sync
 	scratch [16]byte     // the appender's, for an entry on its way into the file
 
 	mu struct {
@@ -52,6 +53,7 @@ func (f *entryFile) preallocate() error {
 }
 
 func (f *entryFile) resizeLocked(size int64) error {
+	f.dirty.Store(true)
 	file, err := f.fs.OpenFile(f.mu.path, vfs.ReadWrite|vfs.Create)
 	if err != nil {
 		return err
@@ -158,6 +160,7 @@ func (f *entryFile) append(entry []byte) error {
 		return err
 	}
 	f.count.Add(1)
+	f.dirty.Store(true)
 	return nil
 }
 
@@ -223,6 +226,7 @@ func (f *entryFile) truncate(n int) error {
 	defer f.mu.Unlock()
 	if n < int(f.count.Load()) {
 		f.count.Store(int32(n))
+		f.dirty.Store(true)
 	}
 	return nil
 }
@@ -264,18 +268,14 @@ func (f *entryFile) trim() error {
 func (f *entryFile) sync() error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	if !f.loaded.Load() {
-		return nil // nothing written since the start
-	}
-	file, err := f.fs.OpenFile(f.mu.path, vfs.ReadWrite)
-	if errors.Is(err, fs.ErrNotExist) {
+	if !f.dirty.Swap(false) {
 		return nil
 	}
+	err := syncFile(f.fs, f.mu.path) // covers the mapping
 	if err != nil {
-		return err
+		f.dirty.Store(true)
 	}
-	defer file.Close()
-	return file.Sync() // covers the mapping
+	return err
 }
 
 // close unmaps without cutting. Readers find it empty or map it again.

@@ -417,10 +417,14 @@ func (m *Manager) Close() error {
 	return errors.Join(errs...)
 }
 
+// minThreads is how many logs of a directory are opened or closed at a time at least: that is mostly waiting for the
+// disk, while recovery, which num.recovery.threads.per.data.dir was made for, also reads a lot.
+const minThreads = 8
+
 // closeVolume closes the logs of a directory and leaves the mark of a clean stop, unless the directory has failed.
 func (m *Manager) closeVolume(v *volume) error {
 	logs := m.logsOn(v)
-	err := parallel(logs, max(m.cfg.RecoveryThreadsPerDir, 1), func(l *Log) error { return l.close() })
+	err := parallel(logs, max(m.cfg.RecoveryThreadsPerDir, minThreads), func(l *Log) error { return l.close() })
 	if v.failed.Load() {
 		for _, l := range logs {
 			l.releaseAll()

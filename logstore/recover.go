@@ -40,7 +40,11 @@ func load(e *env, d *disk, o loading) (*Log, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := ld.loadSegments(l); err != nil {
+	err = ld.loadSegments(l)
+	for _, s := range *l.segments.Load() {
+		err = errors.Join(err, s.rest())
+	}
+	if err != nil {
 		l.abandonLocked()
 		return nil, err
 	}
@@ -50,11 +54,9 @@ func load(e *env, d *disk, o loading) (*Log, error) {
 // abandonLocked closes what a failed load has opened.
 func (l *Log) abandonLocked() {
 	l.closed.Store(true)
-	if segments := l.segments.Load(); segments != nil {
-		for _, s := range *segments {
-			_ = s.closeIndexes()
-			s.release()
-		}
+	for _, s := range *l.segments.Load() {
+		_ = s.closeIndexes() // unmapping fails only for what isn't mapped
+		s.release()
 	}
 }
 
@@ -64,6 +66,7 @@ type loader struct {
 	names     map[string]bool // of the files that are left after tidying
 	bases     []int64         // of the segments, rising
 	snapshots []int64
+	newEpochs bool // found in the records and not in the file yet
 }
 
 // newLog makes the log without segments.
@@ -71,6 +74,7 @@ func (ld *loader) newLog(d *disk) (*Log, error) {
 	l := &Log{tp: ld.tp, env: ld.env, disk: d, logger: ld.env.logger.WithFields(logFields(ld.tp, d.path))}
 	l.config.Store(&ld.cfg)
 	l.unstable.Store(-1)
+	l.setSegmentsLocked(nil)
 	l.flushedAt.Store(ld.env.now().UnixMilli())
 	l.mu.dir = ld.dir
 	l.mu.producers = newProducerTable(ld.env.producerExpiry)
@@ -274,7 +278,7 @@ func (ld *loader) openSegments(l *Log) error {
 			s.maxStamp, s.maxKnown = noStamp(base), true
 		}
 		s.jitter = rollJitter(&ld.cfg)
-		s.named.Store(true)
+		s.named.Store(ld.clean) // else it may have been made just before the process was killed
 		segments = append(segments, s)
 	}
 	if len(segments) == 0 {
@@ -361,6 +365,8 @@ func (ld *loader) dropBehind(l *Log, segments []*segment, i int) error {
 // whole and right.
 func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut bool, err error) {
 	began := ld.env.now()
+	s.touched = true
+	s.dirty.Store(true)
 	if err := l.replayUpTo(s.base, before); err != nil {
 		return false, err
 	}
@@ -384,8 +390,11 @@ func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut boo
 	if err := s.finish(false); err != nil {
 		return false, err
 	}
-	if err := l.epochs.flush(); err != nil {
-		return false, err
+	if ld.newEpochs {
+		if err := l.epochs.flush(); err != nil {
+			return false, err
+		}
+		ld.newEpochs = false
 	}
 	l.logger.WithFields(map[string]any{logx.Segment: s.base, logx.SizeBytes: valid,
 		logx.TookMs: ld.env.now().Sub(began).Milliseconds()}).Info("recovered segment")
@@ -411,8 +420,8 @@ func (ld *loader) rebuild(l *Log, s *segment, f vfs.File, size int64) (valid int
 			}
 			indexed = w.position
 		}
-		if b.Magic() >= 2 {
-			l.epochs.remember(b.LeaderEpoch(), b.BaseOffset())
+		if b.Magic() >= 2 && l.epochs.remember(b.LeaderEpoch(), b.BaseOffset()) {
+			ld.newEpochs = true
 		}
 		if err := l.trackProducersLocked(s, b); err != nil {
 			return 0, nil, err
@@ -509,6 +518,13 @@ func (ld *loader) loadProducers(l *Log, end int64) error {
 	})
 	if err != nil {
 		return err
+	}
+	if t := l.mu.producers; t.end == end && end > 0 {
+		// Recovery has just read the batches. Its state knows each producer's last five, a snapshot only the last: what
+		// was under way at the crash is sent again and must be recognised.
+		t.replicated(l.hw.Load())
+		l.refreshUnstableLocked()
+		return l.mu.snaps.take(t, false)
 	}
 	return l.rebuildProducersLocked(end)
 }

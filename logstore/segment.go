@@ -54,6 +54,7 @@ type segment struct {
 
 	size  atomic.Int64 // bytes of whole batches in the file
 	named atomic.Bool  // the file's name is durable
+	dirty atomic.Bool  // the file has changed since the last sync, or may have before an unclean stop
 	refs  atomic.Int32
 	file  atomic.Pointer[openFile]
 
@@ -65,6 +66,7 @@ type segment struct {
 	}
 
 	// Under the Log's lock.
+	touched    bool  // since it was loaded: finish has something to do
 	sinceIndex int64 // bytes since the last index entry
 	maxStamp   stamp // when maxKnown
 	maxKnown   bool
@@ -94,6 +96,8 @@ func newSegment(fsys vfs.FS, dir string, base, size int64, cfg *Config, now time
 func createSegment(fsys vfs.FS, dir string, base int64, cfg *Config, now time.Time) (*segment, error) {
 	s := newSegment(fsys, dir, base, 0, cfg, now)
 	s.maxStamp, s.maxKnown = noStamp(base), true
+	s.touched = true
+	s.dirty.Store(true)
 	f, err := fsys.OpenFile(s.path(logSuffix), vfs.ReadWrite|vfs.Create|vfs.Truncate)
 	if err != nil {
 		return nil, err
@@ -191,6 +195,8 @@ func (s *segment) append(a *appended, indexInterval int32) error {
 		return err
 	}
 	s.size.Store(position + int64(len(a.data)))
+	s.touched = true
+	s.dirty.Store(true)
 	return s.indexAppend(a, position, indexInterval)
 }
 
@@ -312,6 +318,9 @@ func (s *segment) firstTimestamp() (int64, error) {
 
 // finish ends appending: the last time index entry, indexes cut to their used size, a pre-allocated file to its.
 func (s *segment) finish(preallocated bool) error {
+	if !s.touched {
+		return nil
+	}
 	largest, err := s.largest()
 	if err != nil {
 		return err
@@ -339,10 +348,8 @@ func (s *segment) finish(preallocated bool) error {
 
 // sync makes all of the segment durable.
 func (s *segment) sync() error {
-	if f := s.file.Load(); f != nil { // a file that isn't open has not been written
-		if err := f.Sync(); err != nil {
-			return err
-		}
+	if err := s.syncFile(); err != nil {
+		return err
 	}
 	if err := s.index.sync(); err != nil {
 		return err
@@ -351,6 +358,29 @@ func (s *segment) sync() error {
 		return err
 	}
 	return s.txns.sync()
+}
+
+func (s *segment) syncFile() error {
+	if !s.dirty.Swap(false) {
+		return nil
+	}
+	f, err := s.open()
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		s.dirty.Store(true)
+	}
+	return err
+}
+
+// rest closes the file of a segment that nobody reads yet. It is opened again when it is needed: a broker may have more
+// partitions than a process may have files.
+func (s *segment) rest() error {
+	if f := s.file.Swap(nil); f != nil {
+		return f.Close()
+	}
+	return nil
 }
 
 // truncate drops everything from offset on and returns the bytes dropped.
@@ -380,6 +410,8 @@ func (s *segment) truncate(offset int64, now time.Time) (int64, error) {
 		return 0, err
 	}
 	s.size.Store(position)
+	s.touched = true
+	s.dirty.Store(true)
 	s.sinceIndex = 0
 	s.rollKnown = false
 	if position == 0 {

@@ -31,6 +31,7 @@ type txnIndex struct {
 		path       string
 		loaded     bool
 		entries    []AbortedTxn
+		dirty      bool // changed since the last sync
 	}
 }
 
@@ -78,6 +79,7 @@ func (x *txnIndex) add(a AbortedTxn) error {
 		return err
 	}
 	x.mu.entries = append(x.mu.entries, a)
+	x.mu.dirty = true
 	return f.Close()
 }
 
@@ -130,6 +132,7 @@ func (x *txnIndex) reset() error {
 }
 
 func (x *txnIndex) cutLocked() error {
+	x.mu.dirty = true
 	f, err := x.fs.OpenFile(x.mu.path, vfs.ReadWrite)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -147,15 +150,12 @@ func (x *txnIndex) cutLocked() error {
 func (x *txnIndex) sync() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.mu.loaded || len(x.mu.entries) == 0 {
+	if !x.mu.dirty {
 		return nil
 	}
-	f, err := x.fs.OpenFile(x.mu.path, vfs.ReadWrite)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
+	err := syncFile(x.fs, x.mu.path)
+	x.mu.dirty = err != nil
+	return err
 }
 
 func (x *txnIndex) relocate(path string) {
