@@ -1,0 +1,138 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// TestAcknowledgedRecordsSurviveAKill kills the broker with signal 9 in the middle of producing, several times, and starts it
+// again at once. Every record that was acknowledged must be there, once and in order.
+func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		acks kgo.Acks
+	}{{"acks=1", kgo.LeaderAck()}, {"acks=all", kgo.AllISRAcks()}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProcess(t, 0, zookeeper(t), "log.segment.bytes=1000000")
+			p.start()
+			opts := []kgo.Opt{kgo.SeedBrokers(p.addr()), kgo.RequiredAcks(test.acks), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+				kgo.ProducerBatchMaxBytes(20000), kgo.RecordRetries(1 << 30), kgo.MetadataMinAge(50 * time.Millisecond)}
+			if test.name == "acks=1" {
+				opts = append(opts, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1))
+			}
+			cl, err := kgo.NewClient(opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cl.Close()
+			if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 1, nil, "t"); err != nil {
+				t.Fatal(err)
+			}
+			acked := produceThroughKills(t, cl, p)
+			checkSurvivors(t, p, acked, test.name == "acks=all")
+		})
+	}
+}
+
+// produceThroughKills produces numbered records to two partitions while the broker is killed, and gives those that were
+// acknowledged, by partition.
+func produceThroughKills(t *testing.T, cl *kgo.Client, p *process) [2]map[string]bool {
+	t.Helper()
+	var mu sync.Mutex
+	acked := [2]map[string]bool{{}, {}}
+	ctx, stop := context.WithCancel(t.Context())
+	var producing sync.WaitGroup
+	producing.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			partition := int32(i % 2)
+			value := fmt.Sprintf("%09d%s", i, strings.Repeat("x", 100))
+			cl.Produce(context.Background(), &kgo.Record{Topic: "t", Partition: partition, Value: []byte(value)}, func(r *kgo.Record, err error) {
+				if err == nil {
+					mu.Lock()
+					acked[r.Partition][string(r.Value[:9])] = true
+					mu.Unlock()
+				}
+			})
+			if i%500 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
+	for range 3 {
+		time.Sleep(300 * time.Millisecond)
+		p.kill()
+		p.start()
+	}
+	time.Sleep(300 * time.Millisecond)
+	stop()
+	producing.Wait()
+	if err := cl.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return acked
+}
+
+func checkSurvivors(t *testing.T, p *process, acked [2]map[string]bool, exactlyOnce bool) {
+	t.Helper()
+	for partition, want := range acked {
+		if len(want) == 0 {
+			t.Fatal("nothing was acknowledged")
+		}
+		seen, last := make(map[string]bool), ""
+		for _, value := range readAll(t, p.addr(), "t", int32(partition)) {
+			key := value[:9]
+			if exactlyOnce && (seen[key] || key < last) {
+				t.Fatalf("partition %d: record %s after %s", partition, key, last)
+			}
+			seen[key], last = true, key
+		}
+		for key := range want {
+			if !seen[key] {
+				t.Fatalf("partition %d: acknowledged record %s is gone", partition, key)
+			}
+		}
+		t.Logf("partition %d: %d records acknowledged, %d there", partition, len(want), len(seen))
+	}
+}
+
+// readAll reads a partition from its start to its end.
+func readAll(t *testing.T, addr, topic string, partition int32) []string {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
+		topic: {partition: kgo.NewOffset().AtStart()}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ends, err := kadm.NewClient(cl).ListEndOffsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, ok := ends.Lookup(topic, partition)
+	if !ok || end.Err != nil {
+		t.Fatalf("end of %s-%d: %v", topic, partition, end.Err)
+	}
+	var values []string
+	for next := int64(0); next < end.Offset; {
+		fetches := cl.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if r.Offset != next {
+				t.Fatalf("offset %d after %d", r.Offset, next-1)
+			}
+			next++
+			values = append(values, string(r.Value))
+		})
+	}
+	return values
+}

@@ -1,0 +1,189 @@
+// Package integration tests whole brokers from outside: the built binary, real clients, a real ZooKeeper, Apache Kafka itself.
+//
+// It needs build/kafka (make integration builds it). PEER names a launcher of Apache Kafka, with the verbs
+// `broker DIR ID PORT ZK [key=value ...]`, `stop DIR [SIGNAL]` and `tool CLASS ARG ...`; without it the tests that compare
+// with Apache Kafka are left out, unless CI=true.
+package integration
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"barnabas/zkcoord/zkserver"
+)
+
+// brokerBinary is the built broker.
+func brokerBinary(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../build/kafka")
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Fatalf("%v: run `make build` first", err)
+	}
+	return path
+}
+
+// need leaves a test out that needs a program which is not there; with CI=true that is a failure.
+func need(t *testing.T, what string, there bool) {
+	t.Helper()
+	if there {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is missing", what)
+	}
+	t.Skipf("%s is missing", what)
+}
+
+func hasProgram(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}
+
+// freePort gives a port that nobody listens on now.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// zookeeper runs the embedded ZooKeeper in the test's process and gives its address.
+func zookeeper(t *testing.T) string {
+	t.Helper()
+	zk, err := zkserver.Open(zkserver.Config{TickTime: 500 * time.Millisecond})
+	if err == nil {
+		err = zk.Listen("127.0.0.1:0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = zk.Close() })
+	return zk.Addr().String()
+}
+
+// process is a broker that runs as a process of its own.
+type process struct {
+	t       *testing.T
+	dir     string
+	port    int
+	cmd     *exec.Cmd
+	started chan struct{} // closed when it says so
+	ended   chan struct{}
+	mu      sync.Mutex // guards lines
+	lines   []string
+}
+
+// newProcess prepares a broker; start starts it, and again after kill or stop.
+func newProcess(t *testing.T, id int, zk string, settings ...string) *process {
+	t.Helper()
+	p := &process{t: t, dir: t.TempDir(), port: freePort(t)}
+	lines := append([]string{
+		fmt.Sprintf("broker.id=%d", id), fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d", p.port), "log.dirs=" + p.logDir(),
+		"zookeeper.connect=" + zk, "zookeeper.session.timeout.ms=2000", "offsets.topic.replication.factor=1",
+		"transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1", "group.initial.rebalance.delay.ms=0",
+	}, settings...)
+	if err := os.WriteFile(filepath.Join(p.dir, "server.properties"), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.signal(syscall.SIGKILL) })
+	return p
+}
+
+func (p *process) addr() string   { return "127.0.0.1:" + strconv.Itoa(p.port) }
+func (p *process) logDir() string { return filepath.Join(p.dir, "logs") }
+
+func (p *process) start() {
+	p.t.Helper()
+	p.cmd = exec.Command(brokerBinary(p.t), "server-start", filepath.Join(p.dir, "server.properties"))
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.cmd.Stderr = p.cmd.Stdout
+	p.started, p.ended = make(chan struct{}), make(chan struct{})
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	go p.follow(out)
+	select {
+	case <-p.started:
+	case <-p.ended:
+		p.t.Fatalf("the broker ended: %s", p.log())
+	case <-time.After(60 * time.Second):
+		p.t.Fatalf("the broker has not started: %s", p.log())
+	}
+}
+
+// follow reads the broker's output until it ends.
+func (p *process) follow(out io.Reader) {
+	once := sync.OnceFunc(func() { close(p.started) })
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		p.mu.Lock()
+		p.lines = append(p.lines, lines.Text())
+		p.mu.Unlock()
+		if strings.Contains(lines.Text(), "] started") {
+			once()
+		}
+	}
+	_ = p.cmd.Wait()
+	close(p.ended)
+}
+
+// log is what the broker has written so far, over all its runs.
+func (p *process) log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
+}
+
+// signal sends a signal and waits until the process is gone.
+func (p *process) signal(s syscall.Signal) {
+	if p.cmd == nil || p.cmd.Process == nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(s)
+	select {
+	case <-p.ended:
+	case <-time.After(60 * time.Second):
+		p.t.Errorf("the broker does not end after signal %v", s)
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	}
+	p.cmd = nil
+}
+
+func (p *process) kill() { p.signal(syscall.SIGKILL) }
+func (p *process) stop() { p.signal(syscall.SIGTERM) }
+
+// residentBytes is the process's memory, of /proc.
+func (p *process) residentBytes() int64 {
+	p.t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	fields := strings.Fields(string(data))
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
