@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"sort"
 	"sync"
@@ -106,22 +107,39 @@ func (f *entryFile) mapLocked(full bool) error {
 	if size == 0 {
 		return nil
 	}
-	file, err := f.fs.OpenFile(f.mu.path, vfs.ReadWrite|vfs.Create)
+	file, err := f.openLocked(full, int64(size))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if full {
-		if err := file.Truncate(int64(size)); err != nil {
-			return err
-		}
-	}
 	m, err := file.Map(size)
 	if err != nil {
 		return err
 	}
 	f.mu.mapping, f.mu.full = m, full
 	return nil
+}
+
+// openLocked opens the file for mapping size bytes, all of which must be there: touching others ends the process.
+func (f *entryFile) openLocked(full bool, size int64) (vfs.File, error) {
+	flag := vfs.ReadWrite
+	if full {
+		flag |= vfs.Create
+	}
+	file, err := f.fs.OpenFile(f.mu.path, flag)
+	if err != nil {
+		return nil, err
+	}
+	if full {
+		err = file.Truncate(size)
+	} else if have, sizeErr := file.Size(); sizeErr != nil || have < size {
+		err = fmt.Errorf("%s: %d bytes, expected %d: %w", f.mu.path, have, size, errors.Join(sizeErr, io.ErrUnexpectedEOF))
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
 func (f *entryFile) unmapLocked() error {
