@@ -1,0 +1,109 @@
+package api
+
+import (
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"barnabas/config"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func newHandlers(t *testing.T) *Handlers {
+	t.Helper()
+	cfg, err := config.Parse(map[string]string{"zookeeper.connect": "localhost:2181"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	return New(Deps{Config: config.NewDynamic(cfg, logrus.NewEntry(log)), Logger: logrus.NewEntry(log)})
+}
+
+// TestVersionsAreThoseOfApacheKafka compares the table with what Apache Kafka 3.9.2 offers.
+func TestVersionsAreThoseOfApacheKafka(t *testing.T) {
+	data, err := os.ReadFile("testdata/api_versions.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make(map[string]bool)
+	for line := range strings.Lines(string(data)) {
+		if !strings.HasPrefix(line, "#") {
+			want[strings.TrimSpace(line)] = true
+		}
+	}
+	got := make(map[string]bool)
+	for key, r := range newHandlers(t).rows {
+		line := strings.Join([]string{itoa(key), itoa(r.min), itoa(r.max)}, "\t")
+		got[line] = true
+		if !want[line] {
+			t.Errorf("%s: versions %d to %d are not those of Apache Kafka", kmsg.NameForKey(key), r.min, r.max)
+		}
+	}
+	for line := range want {
+		if !got[line] {
+			t.Errorf("key, lowest and highest version %q are missing", line)
+		}
+	}
+}
+
+func itoa(n int16) string { return strconv.Itoa(int(n)) }
+
+// TestNotYetServed lists the APIs that are offered and not served, so that the list can only shrink knowingly.
+func TestNotYetServed(t *testing.T) {
+	var names []string
+	for key, r := range newHandlers(t).rows {
+		if reflect.ValueOf(r.handle).Pointer() == reflect.ValueOf(handler(notYet)).Pointer() {
+			names = append(names, kmsg.NameForKey(key))
+		}
+	}
+	slices.Sort(names)
+	want, err := os.ReadFile("testdata/not_yet.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(names, "\n") + "\n"; got != string(want) {
+		t.Errorf("not served are now\n%s", got)
+	}
+}
+
+// FuzzDecode feeds bytes to the decoder of every API and version.
+func FuzzDecode(f *testing.F) {
+	for key := range int16(70) {
+		if req := kmsg.RequestForKey(key); req != nil {
+			for v := range req.MaxVersion() + 1 {
+				req.SetVersion(v)
+				f.Add(key, v, req.AppendTo(nil))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, key, version int16, body []byte) {
+		req := kmsg.RequestForKey(key)
+		if req == nil || version < 0 || version > req.MaxVersion() {
+			return
+		}
+		req.SetVersion(version)
+		if err := req.ReadFrom(body); err != nil {
+			return
+		}
+		again := kmsg.RequestForKey(key)
+		again.SetVersion(version)
+		if err := again.ReadFrom(req.AppendTo(nil)); err != nil {
+			t.Fatalf("%s v%d does not read what it has written: %v", kmsg.NameForKey(key), version, err)
+		}
+	})
+}
+
+func TestPartitionFor(t *testing.T) {
+	// Hashes of Java's String.hashCode; the partitions are those that Apache Kafka uses with 50.
+	for key, want := range map[string]int32{"grp": 29, "": 0, "polygenelubricants": 0} {
+		if got := partitionFor(key, 50); got != want {
+			t.Errorf("partition of %q is %d, want %d", key, got, want)
+		}
+	}
+}
