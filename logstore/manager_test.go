@@ -590,7 +590,7 @@ func TestManyLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg.FS = cfg.FS.(*vfs.Mem).Kill()
-		m = mustOpen(t, cfg)
+		mustOpen(t, cfg) // and is killed at once
 		cfg.FS = cfg.FS.(*vfs.Mem).Kill()
 		m = mustOpen(t, cfg)
 	}
