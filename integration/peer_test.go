@@ -1,0 +1,251 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// peer is the launcher of Apache Kafka, or the test is left out.
+func peer(t *testing.T) string {
+	t.Helper()
+	launcher := os.Getenv("PEER")
+	need(t, "PEER, a launcher of Apache Kafka,", launcher != "")
+	return launcher
+}
+
+// startPeer runs an Apache Kafka broker and gives its address, its log folder and how to stop it cleanly.
+func startPeer(t *testing.T, id int, zookeeper string, settings ...string) (addr, logs string, stop func()) {
+	t.Helper()
+	launcher, dir, port := peer(t), t.TempDir(), freePort(t)
+	args := append([]string{"broker", dir, strconv.Itoa(id), strconv.Itoa(port), zookeeper}, settings...)
+	cmd := exec.Command(launcher, args...)
+	cmd.Env = append(os.Environ(), "PEER_HEAP=400m")
+	// Not CombinedOutput: the broker keeps the launcher's pipes open.
+	log, err := os.Create(filepath.Join(dir, "launcher.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd.Stdout, cmd.Stderr = log, log
+	stop = func() { _ = exec.Command(launcher, "stop", dir).Run() }
+	t.Cleanup(func() { _ = exec.Command(launcher, "stop", dir, "KILL").Run() })
+	if err := cmd.Run(); err != nil {
+		text, _ := os.ReadFile(log.Name())
+		t.Fatalf("Apache Kafka does not start: %v %s", err, text)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", port), filepath.Join(dir, "data"), stop
+}
+
+// peerTool runs one of Apache Kafka's own command-line tools with an input and gives its output.
+func peerTool(t *testing.T, stdin string, class string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(peer(t), append([]string{"tool", class}, args...)...)
+	if stdin != "" {
+		in, err := os.Open(stdin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = in.Close() }()
+		cmd.Stdin = in
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s%s", class, err, stdout.String(), stderr.String())
+	}
+	return stdout.String()
+}
+
+// populate does the same to any broker: topics with and without settings, more partitions, records with fixed times, a
+// deleted topic, settings that were set and removed.
+func populate(t *testing.T, addr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableIdempotentWrite(),
+		kgo.MaxProduceRequestsInflightPerBroker(1), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	value := func(v string) *string { return &v }
+	_, err = adm.CreateTopic(ctx, 3, 1, nil, "plain")
+	must(err)
+	_, err = adm.CreateTopic(ctx, 1, 1, map[string]*string{"cleanup.policy": value("compact"), "segment.bytes": value("2000"),
+		"index.interval.bytes": value("100")}, "with.settings")
+	must(err)
+	_, err = adm.CreateTopic(ctx, 1, 1, nil, "to-be-deleted")
+	must(err)
+	_, err = adm.DeleteTopic(ctx, "to-be-deleted")
+	must(err)
+	_, err = adm.UpdatePartitions(ctx, 4, "plain")
+	must(err)
+	_, err = adm.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: value("-1")}}, "plain")
+	must(err)
+	start := time.UnixMilli(1_790_000_000_000)
+	for i := range 60 {
+		for _, topic := range []string{"plain", "with.settings"} {
+			r := &kgo.Record{Topic: topic, Key: fmt.Appendf(nil, "key %d", i), Value: bytes.Repeat([]byte{'v'}, 100), Timestamp: start.Add(time.Duration(i) * time.Second)}
+			must(cl.ProduceSync(ctx, r).FirstErr())
+		}
+	}
+	_, err = adm.DeleteRecords(ctx, kadm.Offsets{"plain": {0: {Topic: "plain", Partition: 0, At: 10}}})
+	must(err)
+}
+
+// TestZnodesAndFilesAreThoseOfApacheKafka does the same to one broker of each kind and compares what they leave: the znode
+// trees while they run, the log folders after a clean stop. Only ids and times may differ.
+func TestZnodesAndFilesAreThoseOfApacheKafka(t *testing.T) {
+	peer(t)
+	zookeeper := zookeeper(t)
+	ours := newProcess(t, 0, zookeeper+"/ours")
+	ours.start()
+	theirs, theirLogs, stopTheirs := startPeer(t, 0, zookeeper+"/theirs")
+	populate(t, ours.addr())
+	populate(t, theirs)
+
+	ourTree, theirTree := settledTree(t, zookeeper, "/ours"), settledTree(t, zookeeper, "/theirs")
+	if diff := cmp.Diff(theirTree, ourTree); diff != "" {
+		t.Errorf("znodes: Apache Kafka's (-) and ours (+)\n%s", diff)
+	}
+	ours.stop()
+	stopTheirs()
+	if diff := cmp.Diff(logFolder(t, theirLogs), logFolder(t, ours.logDir())); diff != "" {
+		t.Errorf("log folders: Apache Kafka's (-) and ours (+)\n%s", diff)
+	}
+}
+
+// settledTree reads a tree when the deleted topic has left it.
+func settledTree(t *testing.T, server, root string) map[string]string {
+	t.Helper()
+	conn, _, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for range 200 {
+		left, _, err := conn.Children(root + "/admin/delete_topics")
+		if err == nil && len(left) == 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	tree := make(map[string]string)
+	readTree(t, conn, root, "", tree)
+	return tree
+}
+
+func readTree(t *testing.T, conn *zk.Conn, root, path string, tree map[string]string) {
+	t.Helper()
+	data, stat, err := conn.Get(root + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := "persistent"
+	if stat.EphemeralOwner != 0 {
+		kind = "ephemeral"
+	}
+	tree[path] = kind + " " + maskNode(data)
+	children, _, err := conn.Children(root + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range children {
+		readTree(t, conn, root, path+"/"+child, tree)
+	}
+}
+
+// maskNode gives a node's data with sorted keys and without what differs from run to run.
+func maskNode(data []byte) string {
+	if data == nil {
+		return "null"
+	}
+	var object map[string]any
+	if json.Unmarshal(data, &object) != nil {
+		return string(data)
+	}
+	for _, key := range []string{"timestamp", "topic_id", "id", "port", "endpoints"} {
+		if _, there := object[key]; there {
+			object[key] = "masked"
+		}
+	}
+	masked, _ := json.Marshal(object)
+	return string(masked)
+}
+
+var (
+	topicIDs  = regexp.MustCompile(`topic_id: [A-Za-z0-9_-]{22}`)
+	deletions = regexp.MustCompile(`\.[0-9a-f]{32}-delete`)
+)
+
+// logFolder gives every file of a log folder with its content, ids and times masked.
+func logFolder(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name = deletions.ReplaceAllString(name, ".ID-delete")
+		files[name] = maskFile(filepath.Base(path), data)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func maskFile(name string, data []byte) string {
+	text := string(data)
+	switch {
+	case name == "meta.properties":
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "#") })
+		for i, l := range lines {
+			if strings.HasPrefix(l, "cluster.id=") {
+				lines[i] = "cluster.id=masked"
+			}
+		}
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	case name == "partition.metadata":
+		return topicIDs.ReplaceAllString(text, "topic_id: masked")
+	case strings.HasSuffix(name, "-checkpoint"): // the order of lines is arbitrary
+		lines := strings.Split(text, "\n")
+		if len(lines) > 2 {
+			slices.Sort(lines[2:])
+		}
+		return strings.Join(lines, "\n")
+	}
+	return fmt.Sprintf("%d bytes %x", len(data), data)
+}
