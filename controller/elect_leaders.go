@@ -51,7 +51,7 @@ func (o *office) electLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest
 	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
 	unclean := req.Version >= 1 && req.ElectionType == uncleanElection
 	if req.Version >= 1 && req.ElectionType != preferredElection && !unclean {
-		resp.ErrorCode = kerr.InvalidRequest.Code
+		resp.ErrorCode = kerr.UnknownServerError.Code // as Apache Kafka, which trips over the number
 		return resp, nil
 	}
 	asked, all := o.electionsAsked(req)

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-func client(t *testing.T, c *kafkatest.Cluster, opts ...kgo.Opt) *kgo.Client {
+func client(t testing.TB, c *kafkatest.Cluster, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.Addrs()...))...)
 	if err != nil {

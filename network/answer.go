@@ -73,8 +73,6 @@ func (o *Out) File(r FileRange) {
 	o.files = append(o.files, filePart{len(o.Buf), r, size})
 }
 
-func (o *Out) empty() bool { return len(o.Buf) == 0 }
-
 // reset drops what is left, closing the ranges.
 func (o *Out) reset() {
 	for i := range o.files {

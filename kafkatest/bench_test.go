@@ -1,0 +1,78 @@
+package kafkatest_test
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+
+	"barnabas/kafkatest"
+	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// produceFrame is one Produce request with one batch, as a client encodes it.
+func produceFrame(b *testing.B, topic string, records, valueBytes int) []byte {
+	b.Helper()
+	w := record.NewBuilder()
+	for range records {
+		w.Add(1_790_000_000_000, nil, make([]byte, valueBytes))
+	}
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis = 8, 1, 30000
+	t, p := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
+	p.Records = w.MustBuild()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return kmsg.NewRequestFormatter(kmsg.FormatterClientID("bench")).AppendRequest(nil, req, 1)
+}
+
+// BenchmarkProduce sends the same request again and again, some in flight, over one connection. The client's own part is
+// a write(2) and a read(2) for several requests.
+func BenchmarkProduce(b *testing.B) {
+	for _, bench := range []struct {
+		name                string
+		records, valueBytes int
+		inFlight            int
+	}{{"batch=16KiB", 140, 100, 5}, {"batch=100B", 1, 100, 1}} {
+		b.Run(bench.name, func(b *testing.B) {
+			c := kafkatest.Run(b)
+			if _, err := kadm.NewClient(client(b, c)).CreateTopic(b.Context(), 1, 1, nil, "t"); err != nil {
+				b.Fatal(err)
+			}
+			conn, err := net.Dial("tcp", c.Broker(0).Addr())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			frame := produceFrame(b, "t", bench.records, bench.valueBytes)
+			b.SetBytes(int64(bench.records * bench.valueBytes))
+			b.ReportAllocs()
+			b.ResetTimer()
+			answers := make([]byte, 64<<10)
+			for sent := 0; sent < b.N; {
+				n := min(bench.inFlight, b.N-sent)
+				for range n {
+					if _, err := conn.Write(frame); err != nil {
+						b.Fatal(err)
+					}
+				}
+				for range n {
+					readFrame(b, conn, answers)
+				}
+				sent += n
+			}
+		})
+	}
+}
+
+func readFrame(b *testing.B, r io.Reader, buf []byte) {
+	if _, err := io.ReadFull(r, buf[:4]); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := io.ReadFull(r, buf[:binary.BigEndian.Uint32(buf)]); err != nil {
+		b.Fatal(err)
+	}
+}
