@@ -46,6 +46,7 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 			}
 			continue
 		}
+		m.cfg.LeadershipChanged(a.TP, a.State.LeaderEpoch, a.State.Leader == m.cfg.BrokerID)
 		if a.State.Leader == m.cfg.BrokerID {
 			m.fetchers.remove(a.TP)
 			led++

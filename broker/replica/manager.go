@@ -28,6 +28,10 @@ type Config struct {
 	Fetch        FetchConfig
 	Logger       *logrus.Entry
 	Now          func() time.Time
+
+	// LeadershipChanged tells that this broker leads a partition from a leader epoch on, or no longer does. It is called
+	// without a lock of the partition, in the order of the controller's requests, and must not block. May be nil.
+	LeadershipChanged func(tp logstore.TopicPartition, leaderEpoch int32, leads bool)
 }
 
 // Manager owns the partitions that this broker hosts. Start and Close bound its goroutines:
@@ -53,6 +57,9 @@ type Manager struct {
 
 // NewManager returns a Manager without partitions: the controller tells which there are.
 func NewManager(cfg Config) *Manager {
+	if cfg.LeadershipChanged == nil {
+		cfg.LeadershipChanged = func(logstore.TopicPartition, int32, bool) {}
+	}
 	m := &Manager{cfg: cfg, log: cfg.Logger}
 	m.env = &environment{
 		brokerID: cfg.BrokerID, lagMax: cfg.LagMax, minInSync: cfg.MinInSync, now: cfg.Now, living: cfg.Living,

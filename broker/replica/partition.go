@@ -112,9 +112,15 @@ func (p *Partition) fault(code *kerr.Error) error { return fmt.Errorf("%v: %w", 
 // Append writes a client's batches as the leader. With all in-sync replicas to acknowledge, there
 // must be min.insync.replicas of them before: NOT_ENOUGH_REPLICAS. data is modified in place.
 func (p *Partition) Append(data []byte, allAcks bool, o logstore.LeaderAppend) (logstore.AppendInfo, error) {
+	return p.AppendInEpoch(noEpoch, data, allAcks, o)
+}
+
+// AppendInEpoch is Append for who knows the log as it is in a leader epoch, as coordinators do: in another one it fails,
+// with FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
+func (p *Partition) AppendInEpoch(epoch int32, data []byte, allAcks bool, o logstore.LeaderAppend) (logstore.AppendInfo, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	if err := p.checkLocked(noEpoch, true); err != nil {
+	if err := p.checkLocked(epoch, true); err != nil {
 		return logstore.AppendInfo{LogStartOffset: -1}, err
 	}
 	if allAcks && len(p.mu.isr.committed) < p.minInSyncLocked() {

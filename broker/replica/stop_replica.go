@@ -42,9 +42,11 @@ func (m *Manager) stop(s Stop) error {
 		if p, ok := m.Partition(s.TP); ok {
 			p.goOffline()
 		}
+		m.cfg.LeadershipChanged(s.TP, s.LeaderEpoch, false)
 		return nil
 	}
 	m.drop(s.TP)
+	m.cfg.LeadershipChanged(s.TP, s.LeaderEpoch, false)
 	err := m.cfg.Logs.Delete(s.TP)
 	m.cfg.Forget(s.TP.Topic)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
@@ -68,6 +70,7 @@ func (m *Manager) DirectoryFailed(dir string) []logstore.TopicPartition {
 		if p.log.Dir() == dir {
 			m.fetchers.remove(p.TP)
 			p.goOffline()
+			m.cfg.LeadershipChanged(p.TP, p.State().LeaderEpoch, false)
 			lost = append(lost, p.TP)
 		}
 	}
