@@ -292,3 +292,14 @@ func (m *Manager) checkpoint(v *volume, name string, last *map[TopicPartition]in
 	*last = offsets
 	return nil
 }
+
+// forgetCleaned takes a partition that leaves the directory out of the cleaner's checkpoint.
+func (v *volume) forgetCleaned(fsys vfs.FS, tp TopicPartition) error {
+	path := filepath.Join(v.path, cleanerFile)
+	offsets, err := readCheckpoint(fsys, path)
+	if err != nil {
+		return err
+	}
+	delete(offsets, tp)
+	return writeCheckpoint(fsys, path, offsets)
+}

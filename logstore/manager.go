@@ -300,7 +300,7 @@ func (m *Manager) Delete(tp TopicPartition) error {
 	m.setLog(tp, nil)
 	m.removeDirLater(dir)
 	v := m.volumeOf(l)
-	err = m.checkpointOffsets(v)
+	err = errors.Join(m.checkpointOffsets(v), v.forgetCleaned(m.cfg.FS, tp))
 	return v.fail("write checkpoint", err)
 }
 

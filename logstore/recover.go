@@ -526,7 +526,10 @@ func (ld *loader) loadProducers(l *Log, end int64) error {
 		l.refreshUnstableLocked()
 		return l.mu.snaps.take(t, false)
 	}
-	return l.rebuildProducersLocked(end)
+	if err := l.rebuildProducersLocked(end); err != nil {
+		return err
+	}
+	return l.recallLocked()
 }
 
 // batchWalk reads the batches of a record file in order, each whole, in large pieces.

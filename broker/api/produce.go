@@ -7,6 +7,7 @@ import (
 
 	"barnabas/broker/replica"
 	"barnabas/logstore"
+	"barnabas/logstore/record"
 	"barnabas/network"
 
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -138,6 +139,12 @@ func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.Produ
 		return nil, none, fmt.Errorf("topic %s is internal: %w", topic, kerr.InvalidTopicException)
 	}
 	part, err := h.partition(topic, in.Partition)
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return nil, none, err
+	}
+	if checked := record.CheckProduce(in.Records, req.Version); checked != nil {
+		return nil, none, checked // before it matters who leads, as Apache Kafka has it
+	}
 	if err != nil {
 		return nil, none, err
 	}
@@ -156,8 +163,11 @@ func (h *Handlers) produceFailed(c *Call, resp *kmsg.ProduceResponse, topic stri
 		}
 		out.ErrorRecords = append(out.ErrorRecords, e)
 	}
-	if info.Message != "" {
+	switch {
+	case info.Message != "":
 		out.ErrorMessage = &info.Message
+	case errors.Is(err, record.ErrMagic):
+		out.ErrorMessage = message(err)
 	}
 	if resp.Version >= 10 && errors.Is(err, kerr.NotLeaderForPartition) {
 		h.produceHint(c, resp, topic, out)

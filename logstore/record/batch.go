@@ -285,6 +285,9 @@ func (s *Batches) Position() int { return s.pos }
 // Err is why the walk ended, if not by the end of the bytes. It wraps kerr.CorruptMessage.
 func (s *Batches) Err() error { return s.err }
 
+// ErrMagic tells of a message format that does not exist. It carries CORRUPT_MESSAGE.
+var ErrMagic = fmt.Errorf("unknown message format: %w", kerr.CorruptMessage)
+
 // SizeOf is the size of the batch that head begins, of which the first 17 bytes are enough; 0 when head is shorter.
 // The error wraps kerr.CorruptMessage: these bytes don't begin a batch.
 func SizeOf(head []byte) (int, error) {
@@ -300,7 +303,7 @@ func SizeOf(head []byte) (int, error) {
 	}
 	switch magic := int8(head[16]); {
 	case magic < 0 || magic > 2:
-		return 0, fmt.Errorf("invalid magic %d: %w", magic, kerr.CorruptMessage)
+		return 0, fmt.Errorf("magic %d: %w", magic, ErrMagic)
 	case magic == 2 && length < HeaderSize-Overhead, magic == 1 && length < minLegacySize1:
 		return 0, fmt.Errorf("record size %d is too small for magic %d: %w", length, magic, kerr.CorruptMessage)
 	}
