@@ -71,7 +71,7 @@ func (it *Iter) Next(r *Record) bool {
 	if it.err = f.decode(it.rest[:end], it.at); it.err != nil {
 		return false
 	}
-	r.Offset, r.Timestamp = it.base+f.offsetDelta, it.timestamp(&f)
+	r.Offset, r.Timestamp = it.base+f.offsetDelta, it.timestamp(f.timestampDelta)
 	r.Key, r.Value = it.slice(f.key, f.keySize), it.slice(f.value, f.valueSize)
 	r.headerCount, r.headers = int32(f.headerCount), it.rest[f.headers:end:end]
 	return it.step(end)
@@ -84,18 +84,49 @@ type Probe struct {
 	HasKey    bool
 }
 
-// Probe is Next without key, value and headers, though they are checked as well.
+// Probe is Next without key, value and headers, though they are checked as well. It is what every record that is
+// produced goes through: plain records take the short way, and anything else, also what is wrong, the one of Next.
 func (it *Iter) Probe(p *Probe) bool {
 	end, ok := it.begin()
 	if !ok {
 		return false
 	}
+	if it.probePlain(end, p) {
+		return it.step(end)
+	}
 	var f fields
 	if it.err = f.decode(it.rest[:end], it.at); it.err != nil {
 		return false
 	}
-	p.Offset, p.Timestamp, p.HasKey = it.base+f.offsetDelta, it.timestamp(&f), f.keySize >= 0
+	p.Offset, p.Timestamp, p.HasKey = it.base+f.offsetDelta, it.timestamp(f.timestampDelta), f.keySize >= 0
 	return it.step(end)
+}
+
+// probePlain reads a record that is right and has no headers; it is false for any other.
+func (it *Iter) probePlain(end int, p *Probe) bool {
+	b := it.rest[:end]
+	timestamp, at := varint(b, it.at+1)
+	if at <= 0 {
+		return false
+	}
+	offset, at := varint(b, at)
+	if at <= 0 || int64(int32(offset)) != offset {
+		return false
+	}
+	key, at := varint(b, at)
+	if at <= 0 || key > int64(end-at) {
+		return false
+	}
+	value, at := varint(b, at+int(max(key, 0)))
+	if at <= 0 || value > int64(end-at) {
+		return false
+	}
+	at += int(max(value, 0))
+	if at != end-1 || b[at] != 0 {
+		return false
+	}
+	p.Offset, p.Timestamp, p.HasKey = it.base+offset, it.timestamp(timestamp), key >= 0
+	return true
 }
 
 // Err is why the walk ended early. It wraps kerr.InvalidRecord.
@@ -130,11 +161,11 @@ func (it *Iter) step(end int) bool {
 	return true
 }
 
-func (it *Iter) timestamp(f *fields) int64 {
+func (it *Iter) timestamp(delta int64) int64 {
 	if it.stamped {
 		return it.appendTime
 	}
-	return it.baseTime + f.timestampDelta
+	return it.baseTime + delta
 }
 
 func (it *Iter) slice(at int, size int64) []byte {
@@ -193,7 +224,18 @@ func varint(b []byte, p int) (int64, int) {
 	return longVarint(b, p)
 }
 
+// longVarint is varint for more than one byte; sizes mostly have two, offsets and times in a batch two or three.
 func longVarint(b []byte, p int) (int64, int) {
+	if p+2 < len(b) {
+		u := uint32(b[p]&0x7f) | uint32(b[p+1]&0x7f)<<7
+		if b[p+1] < 0x80 {
+			return int64(u>>1) ^ -int64(u&1), p + 2
+		}
+		if b[p+2] < 0x80 {
+			u |= uint32(b[p+2]) << 14
+			return int64(u>>1) ^ -int64(u&1), p + 3
+		}
+	}
 	if p >= len(b) {
 		return 0, 0
 	}

@@ -1,0 +1,23 @@
+package record
+
+import "testing"
+
+// BenchmarkProbe goes over the records of a batch as a leader does before it appends them.
+func BenchmarkProbe(b *testing.B) {
+	w := NewBuilder()
+	for i := range 140 {
+		w.Add(1_790_000_000_000+int64(i), nil, make([]byte, 100))
+	}
+	batch := Batch(w.MustBuild())
+	b.SetBytes(int64(len(batch)))
+	b.ReportAllocs()
+	var p Probe
+	for b.Loop() {
+		it := batch.Iter(batch.Body())
+		for it.Probe(&p) {
+		}
+		if it.Err() != nil {
+			b.Fatal(it.Err())
+		}
+	}
+}
