@@ -163,7 +163,7 @@ func (c *Conn) nextFrame() ([]byte, error) {
 			if len(unread) >= 4+int(size) {
 				return unread[4 : 4+size], nil
 			}
-			c.in.reserve(min(4+int(size), 2*len(unread)+bufferSize)) // grows with what comes, not with what was announced
+			c.in.reserve(min(4+int(size), 4*max(len(unread), bufferSize))) // grows with what comes, not with what was announced
 		}
 		err := c.flush()
 		if err == nil {

@@ -9,21 +9,54 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bufferSize is that of the pooled read buffers: a few requests of the usual producer, whose batches have 16 KiB.
+// bufferSize is that of the smallest read buffers: a few requests of the usual producer, whose batches have 16 KiB.
 const bufferSize = 64 << 10
 
-var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+// bufferSizes are those that are pooled, for requests larger than the smallest buffer. Larger ones still are allocated.
+var bufferSizes = [...]int{bufferSize, 4 * bufferSize, 16 * bufferSize, 64 * bufferSize}
 
-// input is the read side of a plaintext socket: a window [start, end) of unread bytes in buf.
-// buf is nil while nothing is buffered, so that an idle connection costs no buffer.
+// bufferPools hold read buffers by size. They are caches: nothing is kept in them.
+var bufferPools [len(bufferSizes)]sync.Pool
+
+// buffer is a read buffer and the pool that it goes back to; class -1: none.
+type buffer struct {
+	bytes []byte
+	class int
+}
+
+// takeBuffer gives a buffer of at least size bytes.
+func takeBuffer(size int) *buffer {
+	for class, n := range bufferSizes {
+		if size > n {
+			continue
+		}
+		if b, ok := bufferPools[class].Get().(*buffer); ok {
+			return b
+		}
+		return &buffer{make([]byte, n), class}
+	}
+	return &buffer{make([]byte, size), -1}
+}
+
+func (b *buffer) giveBack() {
+	if b.class >= 0 {
+		bufferPools[b.class].Put(b)
+	}
+}
+
+// input is the read side of a plaintext socket: a window [start, end) of unread bytes in a buffer, which is nil while
+// nothing is buffered, so that an idle connection costs no buffer.
 type input struct {
 	raw        syscall.RawConn
-	buf        []byte
-	pooled     *[bufferSize]byte
+	buf        *buffer
 	start, end int
+	usual      int // size of buffer that the last requests needed
 	err        error
 	readable   func(fd uintptr) bool // in.onReadable, made once
 }
+
+// maxUsual bounds the buffer that a connection gets for its next request only because the last ones were large.
+const maxUsual = 16 * bufferSize
 
 func newInput(raw syscall.RawConn) *input {
 	in := &input{raw: raw}
@@ -31,15 +64,20 @@ func newInput(raw syscall.RawConn) *input {
 	return in
 }
 
-func (in *input) unread() []byte { return in.buf[in.start:in.end] }
+func (in *input) unread() []byte {
+	if in.buf == nil {
+		return nil
+	}
+	return in.buf.bytes[in.start:in.end]
+}
 
 // fill waits for bytes and reads what there is, at least one byte.
 func (in *input) fill() error {
 	if in.start > 0 {
 		if in.start == in.end {
 			in.start, in.end = 0, 0
-		} else if in.end == len(in.buf) {
-			in.end = copy(in.buf, in.unread())
+		} else if in.end == len(in.buf.bytes) {
+			in.end = copy(in.buf.bytes, in.unread())
 			in.start = 0
 		}
 	}
@@ -53,11 +91,11 @@ func (in *input) fill() error {
 // onReadable reads once. The runtime calls it again when the socket is readable, if it returns false.
 func (in *input) onReadable(fd uintptr) bool {
 	if in.buf == nil {
-		in.pooled = buffers.Get().(*[bufferSize]byte)
-		in.buf = in.pooled[:]
+		in.buf = takeBuffer(max(in.usual, bufferSize))
+		in.usual = bufferSize
 	}
 	for {
-		n, err := unix.Read(int(fd), in.buf[in.end:])
+		n, err := unix.Read(int(fd), in.buf.bytes[in.end:])
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -82,33 +120,29 @@ func (in *input) onReadable(fd uintptr) bool {
 
 // reserve makes room for size bytes from start on.
 func (in *input) reserve(size int) {
-	if in.start+size <= len(in.buf) {
+	in.usual = max(in.usual, min(size, maxUsual))
+	if in.start+size <= len(in.buf.bytes) {
 		return
 	}
-	if size <= len(in.buf) {
-		in.end = copy(in.buf, in.unread())
+	if size <= len(in.buf.bytes) {
+		in.end = copy(in.buf.bytes, in.unread())
 		in.start = 0
 		return
 	}
-	grown := make([]byte, size)
-	n := copy(grown, in.unread())
-	in.release()
+	grown := takeBuffer(size)
+	n := copy(grown.bytes, in.unread())
+	in.buf.giveBack()
 	in.buf, in.start, in.end = grown, 0, n
 }
 
-// consume drops n bytes; a buffer that was grown for one large request goes with it.
-func (in *input) consume(n int) {
-	in.start += n
-	if in.start == in.end && in.pooled == nil {
-		in.release()
-	}
-}
+// consume drops n bytes.
+func (in *input) consume(n int) { in.start += n }
 
 func (in *input) release() {
-	if in.pooled != nil {
-		buffers.Put(in.pooled)
+	if in.buf != nil {
+		in.buf.giveBack()
 	}
-	in.buf, in.pooled, in.start, in.end = nil, nil, 0, 0
+	in.buf, in.start, in.end = nil, 0, 0
 }
 
 // writeOut sends everything that out holds and empties it.
