@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -72,8 +73,12 @@ type Manager struct {
 		logs         map[TopicPartition]*Log
 	}
 	mu struct {
-		sync.Mutex // one creation or deletion at a time; a Log's lock may be taken below it
-		closed     bool
+		sync.RWMutex // held for reading by creations, for writing by deletions and the end; a Log's lock may be taken below it
+		closed       bool
+	}
+	placing struct { // which directories the logs being created go to
+		sync.Mutex // leaf but for table
+		count      map[*disk]int
 	}
 	failures sync.WaitGroup // running OnDirFailure calls
 }
@@ -109,6 +114,7 @@ func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 		later: m.keep.later, rolled: m.keep.flushSoon,
 		saveOffsets: func(l *Log) error { return m.checkpointOffsets(m.volumeOf(l)) }}
 	m.table.logs = make(map[TopicPartition]*Log)
+	m.placing.count = make(map[*disk]int)
 	if err := m.open(ctx); err != nil {
 		m.unlock()
 		return nil, err
@@ -241,8 +247,8 @@ func (m *Manager) setLog(tp TopicPartition, l *Log) {
 // not new might be in a directory that is offline: then none is made, and the error wraps kerr.KafkaStorageError. A zero
 // topicID is one that isn't known; another than the stored one is kerr.InconsistentTopicID.
 func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, isNew bool) (*Log, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	if l, ok := m.Log(tp); ok {
 		if err := l.disk.usable(); err != nil {
 			return nil, err
@@ -258,27 +264,54 @@ func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, i
 	if !isNew && m.liveDisks() < len(m.disks) {
 		return nil, fmt.Errorf("%v may be in a log directory that is offline: %w", tp, kerr.KafkaStorageError)
 	}
-	for _, v := range m.emptiest() {
+	for tried := 0; tried < len(m.disks); tried++ {
+		v := m.place()
+		if v == nil {
+			break
+		}
 		l, err := createLog(m.env, &v.disk, loading{tp: tp, dir: filepath.Join(v.path, tp.String()), cfg: cfg, clean: true}, topicID)
 		if err != nil {
-			_ = v.fail("create log", err)
+			_ = v.fail("create log", err) // it is not tried again
+			m.placed(v)
 			continue
 		}
 		m.setLog(tp, l)
+		m.placed(v)
 		return l, nil
 	}
 	return nil, fmt.Errorf("no log directory for %v: %w", tp, kerr.KafkaStorageError)
 }
 
-// emptiest is the usable directories, those with the fewest logs first.
+// place chooses the directory with the fewest logs for one more; nil when none is left. placed must follow.
+func (m *Manager) place() *volume {
+	m.placing.Lock()
+	defer m.placing.Unlock()
+	live := m.disks
+	if len(m.disks) > 1 || m.disks[0].failed.Load() {
+		live = m.emptiest()
+	}
+	if len(live) == 0 {
+		return nil
+	}
+	m.placing.count[&live[0].disk]++
+	return live[0]
+}
+
+// emptiest is the usable directories, those with the fewest logs first, counting those being created.
 func (m *Manager) emptiest() []*volume {
-	counts := make(map[*disk]int)
+	counts := maps.Clone(m.placing.count)
 	for _, l := range m.Logs() {
 		counts[l.disk]++
 	}
 	live := slices.DeleteFunc(slices.Clone(m.disks), func(v *volume) bool { return v.failed.Load() })
 	slices.SortStableFunc(live, func(a, b *volume) int { return counts[&a.disk] - counts[&b.disk] })
 	return live
+}
+
+func (m *Manager) placed(v *volume) {
+	m.placing.Lock()
+	defer m.placing.Unlock()
+	m.placing.count[&v.disk]--
 }
 
 // Delete takes a partition's log away: its directory is renamed now and removed after log.segment.delete.delay.ms. A

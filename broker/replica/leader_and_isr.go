@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"barnabas/internal/logx"
 	"barnabas/logstore"
@@ -60,6 +62,41 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 	m.log.WithFields(logrus.Fields{logx.ControllerEpoch: controllerEpoch, "leading": led, "following": len(followed)}).
 		Debug("followed the controller's LeaderAndIsr")
 	return errs, nil
+}
+
+// applyWorkers is how many assignments are followed at once: each may write files and wait for the disk, which takes
+// several in one go.
+const applyWorkers = 16
+
+// applyAll follows assignments, of different partitions, side by side.
+func (m *Manager) applyAll(assignments []Assignment) ([]*Partition, []error) {
+	partitions, errs := make([]*Partition, len(assignments)), make([]error, len(assignments))
+	var next atomic.Int32
+	var workers sync.WaitGroup
+	count := min(applyWorkers, len(assignments))
+	if anyTwice(assignments) {
+		count = 1 // of one partition, the last assignment is to be the one that stays
+	}
+	for range count {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(assignments); i = int(next.Add(1)) - 1 {
+				partitions[i], errs[i] = m.apply(assignments[i])
+			}
+		})
+	}
+	workers.Wait()
+	return partitions, errs
+}
+
+func anyTwice(assignments []Assignment) bool {
+	seen := make(map[logstore.TopicPartition]bool, len(assignments))
+	for _, a := range assignments {
+		if seen[a.TP] {
+			return true
+		}
+		seen[a.TP] = true
+	}
+	return false
 }
 
 func addressOf(brokers []BrokerAddress, id int32) (BrokerAddress, bool) {
