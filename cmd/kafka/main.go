@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"barnabas/tools"
 )
 
 // command is what the binary can be.
@@ -16,11 +18,16 @@ type command struct {
 	run     func(args []string) int
 }
 
+// commands are the servers, then the tools. The prefix kafka- of their names is left out.
 func commands() []command {
-	return []command{
+	list := []command{
 		{"server-start", "run a broker", serverStart},
 		{"zookeeper-server-start", "run the ZooKeeper server for development", zookeeperServerStart},
 	}
+	for _, t := range tools.All() {
+		list = append(list, command{strings.TrimPrefix(t.Name, "kafka-"), t.Summary, func(args []string) int { return runTool(t, args) }})
+	}
+	return list
 }
 
 func main() { os.Exit(run(os.Args)) }
@@ -52,6 +59,6 @@ func run(args []string) int {
 func usage(out *os.File) {
 	fmt.Fprintln(out, "usage: kafka COMMAND [ARGUMENT ...]")
 	for _, c := range commands() {
-		fmt.Fprintf(out, "  %-24s %s\n", c.name, c.summary)
+		fmt.Fprintf(out, "  %-26s %s\n", c.name, c.summary)
 	}
 }

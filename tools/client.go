@@ -1,0 +1,358 @@
+package tools
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"barnabas/config"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// defaultAPITimeout bounds what an administrative tool waits for the brokers (default.api.timeout.ms).
+const defaultAPITimeout = time.Minute
+
+// properties are the settings of a client under their names in Apache Kafka's Java clients.
+type properties map[string]string
+
+// readProperties reads a file of properties; no name means none.
+func readProperties(file string) (properties, error) {
+	if file == "" {
+		return properties{}, nil
+	}
+	m, err := config.ReadProperties(file)
+	return properties(m), err
+}
+
+// with lays settings over p.
+func (p properties) with(over map[string]string) properties {
+	all := maps.Clone(p)
+	maps.Copy(all, over)
+	return all
+}
+
+// millis is the value of a setting in ms.
+func (p properties) millis(name string, missing time.Duration) (time.Duration, error) {
+	v, ok := p[name]
+	if !ok {
+		return missing, nil
+	}
+	ms, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		return 0, invalidValue(v, name, "it must be a number of ms")
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+func invalidValue(value, name, why string) error {
+	return fmt.Errorf("invalid value %s for configuration %s: %s", value, name, why)
+}
+
+// A setter turns a setting's value into options of the client.
+type setter func(value string) ([]kgo.Opt, error)
+
+// clientOptions translates p with the setters of the kind of client and those that all clients have.
+// A setting that nothing honours is named in a warning.
+func clientOptions(env *Env, p properties, kind map[string]setter) ([]kgo.Opt, error) {
+	seeds, err := bootstrapServers(p["bootstrap.servers"])
+	if err != nil {
+		return nil, err
+	}
+	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.WithLogger(&clientLog{out: env.Stderr}), kgo.DisableClientMetrics()}
+	security, err := securityOptions(p)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, security...)
+	var unknown []string
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		set := kind[name]
+		if set == nil {
+			set = commonSettings[name]
+		}
+		switch {
+		case set != nil:
+			more, err := set(p[name])
+			if err != nil {
+				return nil, invalidValue(p[name], name, err.Error())
+			}
+			opts = append(opts, more...)
+		case !handledElsewhere(name):
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		env.errorf("WARN settings without effect: %s", strings.Join(unknown, ", "))
+	}
+	return opts, nil
+}
+
+// handledElsewhere tells whether a setting is read by something else than a setter, or has no meaning here.
+func handledElsewhere(name string) bool {
+	switch name {
+	case "bootstrap.servers", "security.protocol", "default.api.timeout.ms", "max.request.size", "max.block.ms", "batch.size":
+		return true
+	}
+	return strings.HasPrefix(name, "ssl.") || strings.HasPrefix(name, "sasl.") ||
+		strings.HasSuffix(name, ".serializer") || strings.HasSuffix(name, ".deserializer")
+}
+
+func bootstrapServers(list string) ([]string, error) {
+	var seeds []string
+	for addr := range strings.SplitSeq(list, ",") {
+		addr = strings.TrimSpace(addr)
+		if _, addr, _ = cutScheme(addr); addr == "" {
+			continue
+		}
+		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+			return nil, fmt.Errorf("invalid url in bootstrap.servers: %s", addr)
+		}
+		seeds = append(seeds, addr)
+	}
+	if len(seeds) == 0 {
+		return nil, usagef("missing required argument %q", "bootstrap-server")
+	}
+	return seeds, nil
+}
+
+// cutScheme drops PROTOCOL:// from an address.
+func cutScheme(addr string) (scheme, rest string, found bool) {
+	if scheme, rest, found = strings.Cut(addr, "://"); found {
+		return scheme, rest, true
+	}
+	return "", addr, false
+}
+
+func millisSetting(opt func(time.Duration) kgo.Opt) setter {
+	return func(v string) ([]kgo.Opt, error) {
+		ms, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || ms < 0 {
+			return nil, errors.New("it must be a number of ms")
+		}
+		return []kgo.Opt{opt(time.Duration(ms) * time.Millisecond)}, nil
+	}
+}
+
+func numberSetting[T int | int32](opt func(T) kgo.Opt) setter {
+	return func(v string) ([]kgo.Opt, error) {
+		n, err := strconv.ParseInt(v, 10, 32)
+		if err != nil {
+			return nil, errors.New("it must be a number")
+		}
+		return []kgo.Opt{opt(T(n))}, nil
+	}
+}
+
+func textSetting(opt func(string) kgo.Opt) setter {
+	return func(v string) ([]kgo.Opt, error) { return []kgo.Opt{opt(v)}, nil }
+}
+
+// noEffect is for settings of buffers and the like that change nothing a user could see.
+func noEffect(string) ([]kgo.Opt, error) { return nil, nil }
+
+var commonSettings = map[string]setter{
+	"client.id":                          textSetting(func(id string) kgo.Opt { return kgo.ClientID(id) }),
+	"connections.max.idle.ms":            millisSetting(func(d time.Duration) kgo.Opt { return kgo.ConnIdleTimeout(d) }),
+	"metadata.max.age.ms":                millisSetting(func(d time.Duration) kgo.Opt { return kgo.MetadataMaxAge(max(d, time.Second)) }),
+	"retry.backoff.ms":                   millisSetting(func(d time.Duration) kgo.Opt { return kgo.RetryBackoffFn(func(int) time.Duration { return d }) }),
+	"socket.connection.setup.timeout.ms": millisSetting(func(d time.Duration) kgo.Opt { return kgo.DialTimeout(d) }),
+	"send.buffer.bytes":                  noEffect,
+	"receive.buffer.bytes":               noEffect,
+	"reconnect.backoff.ms":               noEffect,
+	"reconnect.backoff.max.ms":           noEffect,
+	"retry.backoff.max.ms":               noEffect,
+	"request.timeout.ms":                 noEffect,
+	"client.dns.lookup":                  noEffect,
+}
+
+// securityOptions translates security.protocol, ssl.* and sasl.*.
+func securityOptions(p properties) ([]kgo.Opt, error) {
+	protocol := strings.ToUpper(p["security.protocol"])
+	var opts []kgo.Opt
+	switch protocol {
+	case "", "PLAINTEXT", "SASL_PLAINTEXT":
+	case "SSL", "SASL_SSL":
+		c, err := tlsConfig(p)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, kgo.DialTLSConfig(c))
+	default:
+		return nil, invalidValue(p["security.protocol"], "security.protocol", "it must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL")
+	}
+	if strings.HasPrefix(protocol, "SASL_") {
+		o, err := saslOption(p)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, o)
+	}
+	return opts, nil
+}
+
+// tlsConfig reads PEM stores, either files or values of their own (KIP-651). Java's binary stores cannot be read.
+func tlsConfig(p properties) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	trusted, err := pem(p, "truststore", "certificates")
+	if err != nil {
+		return nil, err
+	}
+	if trusted != nil {
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(trusted) {
+			return nil, errors.New("ssl.truststore holds no certificate")
+		}
+	}
+	chain, err := pem(p, "keystore", "certificate.chain")
+	if err != nil {
+		return nil, err
+	}
+	if chain != nil {
+		key := chain
+		if k := p["ssl.keystore.key"]; k != "" {
+			key = []byte(k)
+		}
+		pair, err := tls.X509KeyPair(chain, key)
+		if err != nil {
+			return nil, fmt.Errorf("ssl.keystore: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	if algorithm, ok := p["ssl.endpoint.identification.algorithm"]; ok && algorithm == "" {
+		verifyChainOnly(c)
+	}
+	return c, nil
+}
+
+// verifyChainOnly checks the server's certificate without comparing its name.
+func verifyChainOnly(c *tls.Config) {
+	c.InsecureSkipVerify = true
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		between := x509.NewCertPool()
+		for _, cert := range s.PeerCertificates[1:] {
+			between.AddCert(cert)
+		}
+		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: c.RootCAs, Intermediates: between})
+		return err
+	}
+}
+
+func pem(p properties, store, inline string) ([]byte, error) {
+	if v := p["ssl."+store+"."+inline]; v != "" {
+		return []byte(v), nil
+	}
+	file := p["ssl."+store+".location"]
+	if file == "" {
+		return nil, nil
+	}
+	if t := p["ssl."+store+".type"]; !strings.EqualFold(t, "PEM") {
+		return nil, fmt.Errorf("ssl.%s.type must be PEM: stores of Java's own formats cannot be read", store)
+	}
+	return os.ReadFile(file)
+}
+
+func saslOption(p properties) (kgo.Opt, error) {
+	jaas := p["sasl.jaas.config"]
+	user, pass := jaasValue(jaas, "username"), jaasValue(jaas, "password")
+	switch mechanism := strings.ToUpper(p["sasl.mechanism"]); mechanism {
+	case "PLAIN":
+		return kgo.SASL(plain.Auth{User: user, Pass: pass}.AsMechanism()), nil
+	case "SCRAM-SHA-256":
+		return kgo.SASL(scram.Auth{User: user, Pass: pass}.AsSha256Mechanism()), nil
+	case "SCRAM-SHA-512":
+		return kgo.SASL(scram.Auth{User: user, Pass: pass}.AsSha512Mechanism()), nil
+	default:
+		return nil, invalidValue(mechanism, "sasl.mechanism", "it must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512")
+	}
+}
+
+// jaasValue finds name="value" in a JAAS configuration.
+func jaasValue(jaas, name string) string {
+	for rest := jaas; ; {
+		_, after, ok := strings.Cut(rest, name)
+		if !ok {
+			return ""
+		}
+		rest = after
+		value, ok := strings.CutPrefix(strings.TrimLeft(after, " "), "=")
+		if !ok {
+			continue
+		}
+		value = strings.TrimLeft(value, " ")
+		if quoted, ok := strings.CutPrefix(value, `"`); ok {
+			value, _, _ = strings.Cut(quoted, `"`)
+			return value
+		}
+		if i := strings.IndexAny(value, " ;\t\n"); i >= 0 {
+			value = value[:i]
+		}
+		return value
+	}
+}
+
+// admin is the client of an administrative tool, and the context that bounds its work.
+func admin(ctx context.Context, env *Env, bootstrap, file string) (*kgo.Client, context.Context, context.CancelFunc, error) {
+	p, err := readProperties(file)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if bootstrap != "" {
+		p["bootstrap.servers"] = bootstrap
+	}
+	opts, err := clientOptions(env, p, nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	limit, err := p.millis("default.api.timeout.ms", defaultAPITimeout)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.RetryTimeout(limit))...)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	return cl, ctx, func() { cancel(); cl.Close() }, nil
+}
+
+// clientLog shows the client's warnings. What repeats within a second is shown once.
+type clientLog struct {
+	out io.Writer
+	mu  struct {
+		sync.Mutex
+		last string
+		at   time.Time
+	}
+}
+
+// Level implements kgo.Logger.
+func (l *clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
+
+// Log implements kgo.Logger.
+func (l *clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", level, msg)
+	for i := 0; i+1 < len(keyvals); i += 2 {
+		fmt.Fprintf(&b, " %v=%v", keyvals[i], keyvals[i+1])
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); msg != l.mu.last || now.Sub(l.mu.at) >= time.Second {
+		l.mu.last, l.mu.at = msg, now
+		fmt.Fprintln(l.out, b.String())
+	}
+}

@@ -1,0 +1,64 @@
+package tools
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func cluster(ctx context.Context, env *Env) error {
+	o := newOptions("kafka-cluster", "cluster-id prints the cluster's id; unregister --id N is for clusters without ZooKeeper.")
+	bootstrap := o.StringP("bootstrap-server", "b", "", "brokers to connect to, `host:port,...` (required)")
+	config := o.StringP("config", "c", "", "`file` of client properties")
+	id := o.Int32P("id", "i", -1, "with unregister: the broker's `id`")
+	o.BoolP("h", "h", false, "as --help")
+	if err := o.parse(env); err != nil {
+		return err
+	}
+	if o.has("h") {
+		o.usage(env)
+		return exitCode(0)
+	}
+	if len(o.args) != 1 || o.args[0] != "cluster-id" && o.args[0] != "unregister" {
+		return usagef("the command must be cluster-id or unregister")
+	}
+	if err := o.require("bootstrap-server"); err != nil {
+		return err
+	}
+	cl, ctx, done, err := admin(ctx, env, *bootstrap, *config)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if o.args[0] == "cluster-id" {
+		meta, err := fetchMetadata(ctx, cl)
+		switch {
+		case err != nil:
+			return err
+		case meta.ClusterID == nil:
+			env.println("No cluster ID found. The Kafka version is probably too old.")
+			return nil
+		}
+		env.printf("Cluster ID: %s\n", *meta.ClusterID)
+		return nil
+	}
+	if err := o.require("id"); err != nil {
+		return err
+	}
+	req := kmsg.NewPtrUnregisterBrokerRequest()
+	req.BrokerID = *id
+	resp, err := req.RequestWith(ctx, cl)
+	if err == nil {
+		err = answered(resp.ErrorCode, resp.ErrorMessage)
+	}
+	if errors.Is(err, kerr.UnsupportedVersion) {
+		env.println("The target cluster does not support the broker unregistration API.")
+		return nil
+	}
+	if err == nil {
+		env.printf("Broker %d is no longer registered.\n", *id)
+	}
+	return err
+}

@@ -1,0 +1,413 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"barnabas/config"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// entity is whose configs are meant: a type, and a name, the default of the type (empty name) or all of the type (nil).
+type entity struct {
+	kind string // topics, brokers, broker-loggers, users, clients, ips
+	name *string
+}
+
+// shortOptions are the options that name type and entity at once, with the option for the type's default.
+var shortOptions = []struct{ option, defaults, kind string }{
+	{"topic", "", "topics"}, {"client", "client-defaults", "clients"}, {"user", "user-defaults", "users"},
+	{"broker", "broker-defaults", "brokers"}, {"broker-logger", "", "broker-loggers"}, {"ip", "ip-defaults", "ips"},
+}
+
+// singular are the words for an entity of a type.
+var singular = map[string]string{
+	"topics": "topic", "brokers": "broker", "broker-loggers": "broker-logger", "users": "user", "clients": "client", "ips": "ip",
+}
+
+// configsOptions is the command line of kafka-configs.
+type configsOptions struct {
+	*options
+	bootstrap, config  *string
+	kinds, names, dels *[]string
+	add, addFile       *string
+	short              map[string]*string
+	entities           []entity
+}
+
+func newConfigsOptions() *configsOptions {
+	o := &configsOptions{options: newOptions("kafka-configs", "describe and alter configs of topics, brokers, clients, users and ips."), short: map[string]*string{}}
+	o.bootstrap, o.config = o.client("command-config")
+	o.String("bootstrap-controller", "", "not supported: clusters with ZooKeeper have no such `address`")
+	o.String("zookeeper", "", "not supported: brokers are asked, see --bootstrap-server; `address`")
+	o.String("zk-tls-config-file", "", "not supported, as --zookeeper; `file`")
+	o.Bool("describe", false, "print configs")
+	o.Bool("alter", false, "change configs")
+	o.kinds = o.StringArray("entity-type", nil, "topics, clients, users, brokers, broker-loggers or ips: a `type`; users and clients go together")
+	o.names = o.StringArray("entity-name", nil, "the `name` of an entity of the type before or behind it")
+	o.Bool("entity-default", false, "the default of clients, users, brokers or ips")
+	for _, s := range shortOptions {
+		o.short[s.kind] = o.String(s.option, "", "the `name` of one of "+s.kind)
+		if s.defaults != "" {
+			o.Bool(s.defaults, false, "the default of "+s.kind)
+		}
+	}
+	o.add = o.String("add-config", "", "settings to add, `k1=v1,k2=[v1,v2],...`; for users also SCRAM-SHA-256=[iterations=8192,password=p]")
+	o.addFile = o.String("add-config-file", "", "`file` of settings to add")
+	o.dels = o.StringArray("delete-config", nil, "settings to remove, `k1,k2,...`")
+	o.Bool("all", false, "with --describe: also defaults and what the server's file sets")
+	o.Bool("force", false, "accepted; nothing is asked")
+	return o
+}
+
+// parse reads the command line. It walks over it once more for the pairs of types and names, whose order tells which
+// belong together.
+func (o *configsOptions) read(env *Env) error {
+	if err := o.parse(env); err != nil {
+		return err
+	}
+	if _, err := o.exactlyOne("describe", "alter"); err != nil {
+		return err
+	}
+	if err := o.collectEntities(env.Args); err != nil {
+		return err
+	}
+	if o.has("zookeeper") {
+		return usagef("option %q is not supported: give --bootstrap-server", "zookeeper")
+	}
+	if err := o.require("bootstrap-server"); err != nil {
+		return err
+	}
+	if o.has("describe") {
+		for _, other := range []string{"add-config", "add-config-file", "delete-config"} {
+			if err := o.exclude("describe", other); err != nil {
+				return err
+			}
+		}
+		return o.checkEntities()
+	}
+	switch {
+	case !o.has("add-config") && !o.has("add-config-file") && !o.has("delete-config"):
+		return usagef("at least one of --add-config, --add-config-file, or --delete-config must be specified with --alter")
+	case o.has("add-config") && o.has("add-config-file"):
+		return usagef("only one of --add-config or --add-config-file must be specified")
+	}
+	for _, e := range o.entities {
+		if e.name == nil || *e.name == "" && (e.kind == "topics" || e.kind == "broker-loggers") {
+			return usagef("an entity name must be specified with --alter of %s", e.kind)
+		}
+	}
+	return o.checkEntities()
+}
+
+func (o *configsOptions) collectEntities(args []string) error {
+	for _, s := range shortOptions {
+		if o.has(s.option) {
+			o.entities = append(o.entities, entity{s.kind, o.short[s.kind]})
+		}
+		if s.defaults != "" && o.has(s.defaults) {
+			o.entities = append(o.entities, entity{s.kind, kmsg.StringPtr("")})
+		}
+	}
+	if len(*o.kinds) > 0 && len(o.entities) > 0 && len(*o.names)+o.given["entity-default"] > 0 {
+		return usagef("--entity-{type,name,default} should not be used together with --topic, --user and the like")
+	}
+	names := entityNames(args)
+	for i, kind := range *o.kinds {
+		if _, ok := singular[kind]; !ok {
+			return usagef("invalid entity type %s: it must be one of topics, clients, users, brokers, broker-loggers, ips", kind)
+		}
+		e := entity{kind: kind}
+		if i < len(names) {
+			e.name = kmsg.StringPtr(names[i])
+		}
+		o.entities = append(o.entities, e)
+	}
+	if len(o.entities) == 0 {
+		return usagef("at least one entity type must be specified")
+	}
+	return nil
+}
+
+// entityNames are the values of --entity-name in order, "" for each --entity-default.
+func entityNames(args []string) []string {
+	var names []string
+	for i := 0; i < len(args); i++ {
+		name, value, ok := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		switch {
+		case !strings.HasPrefix(args[i], "-"):
+		case name == "entity-default":
+			names = append(names, "")
+		case name == "entity-name" && ok:
+			names = append(names, value)
+		case name == "entity-name" && i+1 < len(args):
+			i++
+			names = append(names, args[i])
+		}
+	}
+	return names
+}
+
+func (o *configsOptions) checkEntities() error {
+	if len(o.entities) > 1 {
+		for _, e := range o.entities {
+			if e.kind != "users" && e.kind != "clients" {
+				return usagef("only 'users' and 'clients' entity types may be specified together")
+			}
+		}
+	}
+	for _, e := range o.entities {
+		if e.name != nil && *e.name != "" && (e.kind == "brokers" || e.kind == "broker-loggers") {
+			if _, err := strconv.ParseInt(*e.name, 10, 32); err != nil {
+				return usagef("the entity name for %s must be a valid integer broker id, but it is: %s", e.kind, *e.name)
+			}
+		}
+	}
+	return nil
+}
+
+// additions are the settings to add, in the order given.
+func (o *configsOptions) additions() ([]setting, error) {
+	if o.has("add-config-file") {
+		props, err := config.ReadProperties(*o.addFile)
+		if err != nil {
+			return nil, err
+		}
+		var all []setting
+		for name, value := range props {
+			all = append(all, setting{name, value})
+		}
+		slices.SortFunc(all, func(a, b setting) int { return strings.Compare(a.name, b.name) })
+		return all, nil
+	}
+	return parseSettings(*o.add)
+}
+
+func (o *configsOptions) deletions() []string {
+	var all []string
+	for _, list := range *o.dels {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+type setting struct{ name, value string }
+
+// parseSettings reads k1=v1,k2=[v1,v2]: brackets hold commas together.
+func parseSettings(text string) ([]setting, error) {
+	var all []setting
+	for rest := text; rest != ""; {
+		name, after, ok := strings.Cut(rest, "=")
+		if name = strings.TrimSpace(name); !ok || name == "" || strings.Contains(name, ",") {
+			return nil, usagef("invalid entity config: all configs to be added must be in the format \"key=val\"")
+		}
+		var value string
+		if list, isList := strings.CutPrefix(strings.TrimLeft(after, " "), "["); isList {
+			if value, rest, ok = strings.Cut(list, "]"); !ok {
+				return nil, usagef("the list of %s has no end", name)
+			}
+			if rest = strings.TrimLeft(rest, " "); rest != "" && rest[0] != ',' {
+				return nil, usagef("the list of %s is followed by %q", name, rest)
+			}
+			rest = strings.TrimPrefix(rest, ",")
+		} else {
+			value, rest, _ = strings.Cut(after, ",")
+		}
+		all = append(all, setting{name, strings.TrimSpace(value)})
+	}
+	return all, nil
+}
+
+func configs(ctx context.Context, env *Env) error {
+	o := newConfigsOptions()
+	if err := o.read(env); err != nil {
+		return err
+	}
+	cl, ctx, done, err := admin(ctx, env, *o.bootstrap, *o.config)
+	if err != nil {
+		return err
+	}
+	defer done()
+	c := &configsTool{o: o, env: env, cl: cl}
+	switch kind := o.entities[0].kind; {
+	case kind != "topics" && kind != "brokers" && kind != "broker-loggers":
+		q := &quotaTool{configsTool: c}
+		if o.has("alter") {
+			return q.alter(ctx)
+		}
+		return q.describe(ctx)
+	case o.has("alter"):
+		return c.alter(ctx)
+	}
+	return c.describe(ctx)
+}
+
+// configsTool describes and alters the configs of topics, brokers and loggers.
+type configsTool struct {
+	o   *configsOptions
+	env *Env
+	cl  *kgo.Client
+}
+
+var resourceTypes = map[string]kmsg.ConfigResourceType{
+	"topics": kmsg.ConfigResourceTypeTopic, "brokers": kmsg.ConfigResourceTypeBroker, "broker-loggers": kmsg.ConfigResourceTypeBrokerLogger,
+}
+
+func (c *configsTool) alter(ctx context.Context) error {
+	e := c.o.entities[0]
+	add, err := c.o.additions()
+	if err != nil {
+		return err
+	}
+	if err := c.refuseMissing(ctx, e); err != nil {
+		return err
+	}
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = resourceTypes[e.kind], *e.name
+	for _, s := range add {
+		rc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		rc.Name, rc.Value = s.name, kmsg.StringPtr(s.value)
+		r.Configs = append(r.Configs, rc)
+	}
+	for _, name := range c.o.deletions() {
+		rc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		rc.Name, rc.Op = name, kmsg.IncrementalAlterConfigOpDelete
+		r.Configs = append(r.Configs, rc)
+	}
+	req.Resources = append(req.Resources, r)
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err != nil {
+		return err
+	}
+	for _, a := range resp.Resources {
+		if err := answered(a.ErrorCode, a.ErrorMessage); err != nil {
+			return err
+		}
+	}
+	if *e.name == "" {
+		c.env.printf("Completed updating default config for %s in the cluster.\n", e.kind)
+	} else {
+		c.env.printf("Completed updating config for %s %s.\n", singular[e.kind], *e.name)
+	}
+	return nil
+}
+
+// refuseMissing refuses to delete settings that the entity doesn't have: that is a slip of the pen.
+func (c *configsTool) refuseMissing(ctx context.Context, e entity) error {
+	deletions := c.o.deletions()
+	if len(deletions) == 0 {
+		return nil
+	}
+	found, err := describeConfigs(ctx, c.cl, resourceTypes[e.kind], true, *e.name)
+	if err != nil {
+		return err
+	}
+	present := make(map[string]bool)
+	for _, entry := range found[*e.name].Configs {
+		if e.kind == "broker-loggers" || isOwn(e, entry) || entry.IsSensitive {
+			present[entry.Name] = true
+		}
+	}
+	missing := slices.DeleteFunc(deletions, func(name string) bool { return present[name] })
+	if len(missing) > 0 {
+		return fmt.Errorf("invalid config(s): %s", strings.Join(missing, ","))
+	}
+	return nil
+}
+
+// isOwn tells whether a config was set for the entity itself.
+func isOwn(e entity, c kmsg.DescribeConfigsResponseResourceConfig) bool {
+	own := kmsg.ConfigSourceDynamicTopicConfig
+	switch {
+	case e.kind == "broker-loggers":
+		return true
+	case e.kind == "brokers" && *e.name == "":
+		own = kmsg.ConfigSourceDynamicDefaultBrokerConfig
+	case e.kind == "brokers":
+		own = kmsg.ConfigSourceDynamicBrokerConfig
+	}
+	return c.Source == own
+}
+
+func (c *configsTool) describe(ctx context.Context) error {
+	e := c.o.entities[0]
+	targets := []entity{e}
+	if e.name == nil {
+		var err error
+		if targets, err = c.allOf(ctx, e.kind); err != nil {
+			return err
+		}
+	}
+	for _, t := range targets {
+		if err := c.describeOne(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allOf are the entities of a type, and its default where there is one.
+func (c *configsTool) allOf(ctx context.Context, kind string) ([]entity, error) {
+	meta, err := fetchMetadata(ctx, c.cl)
+	if err != nil {
+		return nil, err
+	}
+	var all []entity
+	if kind == "topics" {
+		for _, t := range meta.Topics {
+			all = append(all, entity{kind, t.Topic})
+		}
+		return all, nil
+	}
+	for _, b := range meta.Brokers {
+		all = append(all, entity{kind, kmsg.StringPtr(strconv.Itoa(int(b.NodeID)))})
+	}
+	if kind == "brokers" {
+		all = append(all, entity{kind, kmsg.StringPtr("")})
+	}
+	return all, nil
+}
+
+func (c *configsTool) describeOne(ctx context.Context, e entity) error {
+	all := c.o.has("all")
+	switch {
+	case *e.name == "":
+		c.env.printf("Default configs for %s in the cluster are:\n", e.kind)
+	case all:
+		c.env.printf("All configs for %s %s are:\n", singular[e.kind], *e.name)
+	default:
+		c.env.printf("Dynamic configs for %s %s are:\n", singular[e.kind], *e.name)
+	}
+	found, err := describeConfigs(ctx, c.cl, resourceTypes[e.kind], true, *e.name)
+	if err != nil {
+		return err
+	}
+	for _, entry := range found[*e.name].Configs {
+		if !all && !isOwn(e, entry) {
+			continue
+		}
+		synonyms := make([]string, len(entry.ConfigSynonyms))
+		for i, s := range entry.ConfigSynonyms {
+			synonyms[i] = fmt.Sprintf("%s:%s=%s", s.Source, s.Name, textOrNull(s.Value))
+		}
+		c.env.printf("  %s=%s sensitive=%t synonyms={%s}\n", entry.Name, textOrNull(entry.Value), entry.IsSensitive, strings.Join(synonyms, ", "))
+	}
+	return nil
+}
+
+func textOrNull(s *string) string {
+	if s == nil {
+		return "null"
+	}
+	return *s
+}

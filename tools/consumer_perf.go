@@ -1,0 +1,242 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// consumerPerfOptions is the command line of kafka-consumer-perf-test.
+type consumerPerfOptions struct {
+	*options
+	topic, group, config, dateFormat *string
+	messages, timeoutMs, intervalMs  *int64
+	fetchSize                        *int32
+}
+
+func newConsumerPerfOptions() *consumerPerfOptions {
+	o := &consumerPerfOptions{options: newOptions("kafka-consumer-perf-test", "measure how fast a topic can be read.")}
+	o.String("bootstrap-server", "", "brokers to connect to, `host:port,...` (required)")
+	o.String("broker-list", "", "deprecated name of --bootstrap-server, `host:port,...`")
+	o.topic = o.String("topic", "", "the `topic` to read (required)")
+	o.messages = o.Int64("messages", 0, "`number` of records to read (required)")
+	o.group = o.String("group", "", "read as a member of this consumer group; its `id`")
+	o.fetchSize = o.Int32("fetch-size", 1<<20, "`bytes` to ask for in one request, of each partition")
+	o.Bool("from-latest", false, "start at the end where the group has no offset")
+	o.config = o.String("consumer.config", "", "`file` of consumer settings")
+	o.timeoutMs = o.Int64("timeout", 10_000, "give up when nothing has come for so many `ms`")
+	o.intervalMs = o.Int64("reporting-interval", 5000, "`ms` between two lines of --show-detailed-stats")
+	o.Bool("show-detailed-stats", false, "print a line each interval, rather than one at the end")
+	o.Bool("hide-header", false, "leave the line with the names of the columns out")
+	o.dateFormat = o.String("date-format", "yyyy-MM-dd HH:mm:ss:SSS", "how times are printed; a `format` of java.text.SimpleDateFormat")
+	o.Bool("print-metrics", false, "accepted; this consumer keeps no metrics to print")
+	o.Int32("socket-buffer-size", 2<<20, "accepted; the system sizes the buffers. `bytes`")
+	o.Int32("threads", 10, "accepted, without effect; a `number`")
+	o.Int32("num-fetch-threads", 1, "accepted, without effect; a `number`")
+	return o
+}
+
+func (o *consumerPerfOptions) client(env *Env) (*kgo.Client, *rebalanceClock, error) {
+	p, err := readProperties(*o.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p["bootstrap.servers"], err = bootstrapOf(o.options); err != nil {
+		return nil, nil, err
+	}
+	group := *o.group
+	if group == "" {
+		group = p["group.id"]
+	}
+	p["auto.offset.reset"] = "earliest"
+	if o.has("from-latest") {
+		p["auto.offset.reset"] = "latest"
+	}
+	opts, err := clientOptions(env, p, consumerSettings)
+	if err != nil {
+		return nil, nil, err
+	}
+	opts = append(opts, kgo.ConsumeTopics(*o.topic), kgo.FetchMaxPartitionBytes(*o.fetchSize))
+	clock := &rebalanceClock{}
+	// As in kafka-console-consumer: who names no group wants none, and the original's random one is never looked at.
+	if group != "" {
+		clock.lost(time.Now())
+		opts = append(opts, kgo.ConsumerGroup(group),
+			kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { clock.assigned(time.Now()) }),
+			kgo.OnPartitionsRevoked(func(context.Context, *kgo.Client, map[string][]int32) { clock.lost(time.Now()) }))
+	}
+	cl, err := kgo.NewClient(opts...)
+	return cl, clock, err
+}
+
+// rebalanceClock sums up the time without an assignment. Safe for concurrent use.
+type rebalanceClock struct {
+	since atomic.Int64 // ms; 0: assigned
+	total atomic.Int64 // ms
+}
+
+func (c *rebalanceClock) lost(now time.Time) { c.since.CompareAndSwap(0, now.UnixMilli()) }
+
+func (c *rebalanceClock) assigned(now time.Time) {
+	if since := c.since.Swap(0); since != 0 {
+		c.total.Add(now.UnixMilli() - since)
+	}
+}
+
+func consumerPerf(ctx context.Context, env *Env) error {
+	o := newConsumerPerfOptions()
+	if err := o.parse(env); err != nil {
+		return err
+	}
+	if err := o.require("topic", "messages"); err != nil {
+		return err
+	}
+	layout, err := javaTimeLayout(*o.dateFormat)
+	if err != nil {
+		return err
+	}
+	cl, clock, err := o.client(env)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	r := &consumerPerfRun{env: env, cl: cl, clock: clock, layout: layout, detailed: o.has("show-detailed-stats"), wanted: *o.messages,
+		idle: time.Duration(*o.timeoutMs) * time.Millisecond, interval: time.Duration(*o.intervalMs) * time.Millisecond}
+	if !o.has("hide-header") {
+		r.printHeader()
+	}
+	return r.run(ctx)
+}
+
+type consumerPerfRun struct {
+	env            *Env
+	cl             *kgo.Client
+	clock          *rebalanceClock
+	layout         string
+	detailed       bool
+	wanted         int64
+	idle, interval time.Duration
+
+	start  time.Time
+	total  readCount
+	marked readMark // of the last report
+}
+
+// readCount is what was read.
+type readCount struct{ records, bytes int64 }
+
+// readMark is how far it was at a time.
+type readMark struct {
+	readCount
+	at          time.Time
+	rebalanceMs int64
+}
+
+func (r *consumerPerfRun) printHeader() {
+	first := "start.time, end.time"
+	if r.detailed {
+		first = "time, threadId"
+	}
+	r.env.println(first + ", data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec")
+	_ = r.env.flush()
+}
+
+func (r *consumerPerfRun) run(ctx context.Context) error {
+	r.start = time.Now()
+	r.marked.at = r.start
+	for r.total.records < r.wanted {
+		poll, cancel := context.WithTimeout(ctx, r.idle)
+		fetches := r.cl.PollFetches(poll)
+		cancel()
+		if fetches.NumRecords() == 0 {
+			err := fetches.Err()
+			if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) && err != nil {
+				return err
+			}
+			if ctx.Err() == nil && err != nil {
+				r.env.printf("WARNING: Exiting before consuming the expected number of messages: timeout (%d ms) exceeded. "+
+					"You can use the --timeout option to increase the timeout.\n", r.idle.Milliseconds())
+			}
+			if err != nil {
+				break
+			}
+		}
+		fetches.EachRecord(func(rec *kgo.Record) {
+			r.total.records++
+			r.total.bytes += int64(len(rec.Key) + len(rec.Value))
+		})
+		if now := time.Now(); r.detailed && now.Sub(r.marked.at) >= r.interval {
+			r.report(now)
+		}
+	}
+	if !r.detailed {
+		r.summary(time.Now())
+	}
+	return nil
+}
+
+// rates prints the columns that both kinds of lines have, for what was read in a time of which some went into rebalances.
+func (r *consumerPerfRun) rates(total, part readCount, took time.Duration, rebalanceMs int64) string {
+	mb := func(n int64) float64 { return float64(n) / (1 << 20) }
+	seconds := max(took.Seconds(), 1e-3)
+	fetchMs := max(took.Milliseconds()-rebalanceMs, 0)
+	fetchSeconds := max(float64(fetchMs)/1000, 1e-3)
+	return fmt.Sprintf("%.4f, %.4f, %d, %.4f, %d, %d, %.4f, %.4f", mb(total.bytes), mb(part.bytes)/seconds, total.records,
+		float64(part.records)/seconds, rebalanceMs, fetchMs, mb(part.bytes)/fetchSeconds, float64(part.records)/fetchSeconds)
+}
+
+func (r *consumerPerfRun) report(now time.Time) {
+	rebalanced := r.clock.total.Load()
+	part := readCount{r.total.records - r.marked.records, r.total.bytes - r.marked.bytes}
+	r.env.printf("%s, 0, %s\n", javaTime(now, r.layout), r.rates(r.total, part, now.Sub(r.marked.at), rebalanced-r.marked.rebalanceMs))
+	_ = r.env.flush()
+	r.marked = readMark{r.total, now, rebalanced}
+}
+
+func (r *consumerPerfRun) summary(now time.Time) {
+	r.env.printf("%s, %s, %s\n", javaTime(r.start, r.layout), javaTime(now, r.layout), r.rates(r.total, r.total, now.Sub(r.start), r.clock.total.Load()))
+}
+
+// javaLetters are the runs of letters of java.text.SimpleDateFormat that we know, longest first, with Go's layout for each.
+var javaLetters = []struct{ java, layout string }{
+	{"yyyy", "2006"}, {"yy", "06"}, {"MMMM", "January"}, {"MMM", "Jan"}, {"MM", "01"}, {"M", "1"}, {"dd", "02"}, {"d", "2"},
+	{"HH", "15"}, {"hh", "03"}, {"h", "3"}, {"mm", "04"}, {"m", "4"}, {"ss", "05"}, {"s", "5"}, {"SSS", ".000"}, {"a", "PM"},
+	{"EEEE", "Monday"}, {"EEE", "Mon"}, {"z", "MST"}, {"Z", "-0700"}, {"XXX", "Z07:00"},
+}
+
+// millisMark stands in a layout where Go's own mark for ms would swallow the separator in front of it.
+const millisMark = "\x00"
+
+// javaTimeLayout translates a format of java.text.SimpleDateFormat.
+func javaTimeLayout(format string) (string, error) {
+	var b strings.Builder
+next:
+	for format != "" {
+		for _, l := range javaLetters {
+			if rest, ok := strings.CutPrefix(format, l.java); ok {
+				if l.java == "SSS" {
+					b.WriteString(millisMark)
+				} else {
+					b.WriteString(l.layout)
+				}
+				format = rest
+				continue next
+			}
+		}
+		if c := format[0]; c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			return "", usagef("unknown letter %q in --date-format", c)
+		}
+		b.WriteByte(format[0])
+		format = format[1:]
+	}
+	return b.String(), nil
+}
+
+func javaTime(t time.Time, layout string) string {
+	return strings.ReplaceAll(t.Format(layout), millisMark, fmt.Sprintf("%03d", t.UnixMilli()%1000))
+}

@@ -1,0 +1,121 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// deleteRequest is the file of kafka-delete-records.
+type deleteRequest struct {
+	Version    *int `json:"version"`
+	Partitions []struct {
+		Topic     string `json:"topic"`
+		Partition int32  `json:"partition"`
+		Offset    int64  `json:"offset"` // -1: the high watermark
+	} `json:"partitions"`
+}
+
+func deleteRecords(ctx context.Context, env *Env) error {
+	o := newOptions("kafka-delete-records", "delete the records of partitions below given offsets.")
+	bootstrap, config := o.client("command-config")
+	file := o.String("offset-json-file", "", "`file` of the offsets (required), like\n"+
+		`{"partitions": [{"topic": "t", "partition": 1, "offset": 1}], "version": 1}; offset -1 is the high watermark`)
+	if err := o.parse(env); err != nil {
+		return err
+	}
+	if err := o.require("bootstrap-server", "offset-json-file"); err != nil {
+		return err
+	}
+	offsets, err := readDeleteRequest(*file)
+	if err != nil {
+		return err
+	}
+	cl, ctx, done, err := admin(ctx, env, *bootstrap, *config)
+	if err != nil {
+		return err
+	}
+	defer done()
+	env.println("Executing records delete operation")
+	if err := env.flush(); err != nil {
+		return err
+	}
+	return printDeleted(ctx, env, cl, offsets)
+}
+
+func readDeleteRequest(file string) (*deleteRequest, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var r deleteRequest
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("the input string is not a valid JSON: %w", err)
+	}
+	switch {
+	case r.Version != nil && *r.Version != 1:
+		return nil, fmt.Errorf("not supported version field value %d", *r.Version)
+	case r.Partitions == nil:
+		return nil, errors.New("missing partitions field")
+	}
+	seen := make(map[string]bool)
+	for _, p := range r.Partitions {
+		name := fmt.Sprintf("%s-%d", p.Topic, p.Partition)
+		if seen[name] {
+			return nil, fmt.Errorf("offset json file contains duplicate topic partitions: %s", name)
+		}
+		seen[name] = true
+	}
+	return &r, nil
+}
+
+func printDeleted(ctx context.Context, env *Env, cl *kgo.Client, offsets *deleteRequest) error {
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = requestTimeoutMs
+	index := make(map[string]int)
+	for _, p := range offsets.Partitions {
+		i, ok := index[p.Topic]
+		if !ok {
+			i = len(req.Topics)
+			index[p.Topic] = i
+			t := kmsg.NewDeleteRecordsRequestTopic()
+			t.Topic = p.Topic
+			req.Topics = append(req.Topics, t)
+		}
+		rp := kmsg.NewDeleteRecordsRequestTopicPartition()
+		rp.Partition, rp.Offset = p.Partition, p.Offset
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, rp)
+	}
+	shards := cl.RequestSharded(ctx, req)
+	env.println("Records delete operation completed:")
+	for _, shard := range shards {
+		if shard.Err != nil {
+			printUndeleted(env, shard)
+			continue
+		}
+		for _, t := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
+			for _, p := range t.Partitions {
+				if err := answered(p.ErrorCode, nil); err != nil {
+					env.printf("partition: %s-%d\terror: %s\n", t.Topic, p.Partition, describe(err))
+					continue
+				}
+				env.printf("partition: %s-%d\tlow_watermark: %d\n", t.Topic, p.Partition, p.LowWatermark)
+			}
+		}
+	}
+	return nil
+}
+
+// printUndeleted names the partitions of a request that no broker answered.
+func printUndeleted(env *Env, shard kgo.ResponseShard) {
+	for _, t := range shard.Req.(*kmsg.DeleteRecordsRequest).Topics {
+		for _, p := range t.Partitions {
+			env.printf("partition: %s-%d\terror: %s\n", t.Topic, p.Partition, describe(shard.Err))
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+const commonErrors = "org.apache.kafka.common.errors."
+
+// irregular are the exceptions that aren't called like the code of their error.
+var irregular = map[string]string{
+	"UNKNOWN_SERVER_ERROR":                  "UnknownServerException",
+	"CORRUPT_MESSAGE":                       "CorruptRecordException",
+	"INVALID_FETCH_SIZE":                    "InvalidFetchSizeException",
+	"NOT_LEADER_FOR_PARTITION":              "NotLeaderOrFollowerException",
+	"NOT_LEADER_OR_FOLLOWER":                "NotLeaderOrFollowerException",
+	"REQUEST_TIMED_OUT":                     "TimeoutException",
+	"MESSAGE_TOO_LARGE":                     "RecordTooLargeException",
+	"NETWORK_EXCEPTION":                     "NetworkException",
+	"INVALID_TOPIC_EXCEPTION":               "InvalidTopicException",
+	"RECORD_LIST_TOO_LARGE":                 "RecordBatchTooLargeException",
+	"ILLEGAL_GENERATION":                    "IllegalGenerationException",
+	"TOPIC_ALREADY_EXISTS":                  "TopicExistsException",
+	"INVALID_CONFIG":                        "InvalidConfigurationException",
+	"INVALID_PARTITIONS":                    "InvalidPartitionsException",
+	"KAFKA_STORAGE_ERROR":                   "KafkaStorageException",
+	"DELEGATION_TOKEN_AUTH_DISABLED":        "DelegationTokenDisabledException",
+	"DELEGATION_TOKEN_REQUEST_NOT_ALLOWED":  "UnsupportedByAuthenticationException",
+	"NON_EMPTY_GROUP":                       "GroupNotEmptyException",
+	"NOT_ENOUGH_REPLICAS_AFTER_APPEND":      "NotEnoughReplicasAfterAppendException",
+	"COORDINATOR_LOAD_IN_PROGRESS":          "CoordinatorLoadInProgressException",
+	"INVALID_REPLICA_ASSIGNMENT":            "InvalidReplicaAssignmentException",
+	"UNSUPPORTED_COMPRESSION_TYPE":          "UnsupportedCompressionTypeException",
+	"SASL_AUTHENTICATION_FAILED":            "SaslAuthenticationException",
+	"TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "TransactionalIdAuthorizationException",
+	"TOPIC_AUTHORIZATION_FAILED":            "TopicAuthorizationException",
+	"GROUP_AUTHORIZATION_FAILED":            "GroupAuthorizationException",
+	"CLUSTER_AUTHORIZATION_FAILED":          "ClusterAuthorizationException",
+	"DELEGATION_TOKEN_AUTHORIZATION_FAILED": "DelegationTokenAuthorizationException",
+	"INVALID_UPDATE_VERSION":                "InvalidUpdateVersionException",
+	"FEATURE_UPDATE_FAILED":                 "FeatureUpdateFailedException",
+}
+
+// exceptionName is the name under which clients in Java know a protocol error; scripts look for it in what tools print.
+func exceptionName(e *kerr.Error) string {
+	if name, ok := irregular[e.Message]; ok {
+		return commonErrors + name
+	}
+	var b strings.Builder
+	b.WriteString(commonErrors)
+	for word := range strings.SplitSeq(e.Message, "_") {
+		b.WriteString(word[:1] + strings.ToLower(word[1:]))
+	}
+	b.WriteString("Exception")
+	return b.String()
+}
+
+// brokerError is an error that a broker answered, with the text that came along, if one did.
+type brokerError struct {
+	code *kerr.Error
+	text string
+}
+
+func (e *brokerError) Error() string { return e.text }
+func (e *brokerError) Unwrap() error { return e.code }
+
+// answered is the error of a code in a response, nil for none.
+func answered(code int16, text *string) error {
+	err := kerr.TypedErrorForCode(code)
+	if err == nil {
+		return nil
+	}
+	e := &brokerError{code: err, text: err.Description}
+	if text != nil && *text != "" {
+		e.text = *text
+	}
+	return e
+}
+
+// describe is an error in one line, named as Apache Kafka's tools name it when it is one of the protocol.
+func describe(err error) string {
+	text := strings.ReplaceAll(message(err), "\n", " ")
+	var code *kerr.Error
+	switch {
+	case errors.As(err, &code):
+		return exceptionName(code) + ": " + text
+	case errors.Is(err, context.DeadlineExceeded):
+		return commonErrors + "TimeoutException: " + text
+	}
+	return text
+}
+
+// message is an error's text without its name.
+func message(err error) string {
+	var code *kerr.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timed out waiting for the brokers: " + err.Error()
+	case errors.As(err, &code):
+		return strings.ReplaceAll(err.Error(), code.Error(), code.Description)
+	}
+	return err.Error()
+}

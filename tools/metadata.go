@@ -1,0 +1,93 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// requestTimeoutMs is the time that brokers get for changes.
+const requestTimeoutMs = 30_000
+
+// fetchMetadata asks for topics, or for all of them when there are none. Topics and partitions come sorted. It creates
+// no topic.
+func fetchMetadata(ctx context.Context, cl *kgo.Client, names ...string) (*kmsg.MetadataResponse, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	for _, name := range names {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(name)
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(resp.Topics, func(a, b kmsg.MetadataResponseTopic) int { return cmp.Compare(*a.Topic, *b.Topic) })
+	for _, t := range resp.Topics {
+		slices.SortFunc(t.Partitions, func(a, b kmsg.MetadataResponseTopicPartition) int {
+			return cmp.Compare(a.Partition, b.Partition)
+		})
+	}
+	slices.SortFunc(resp.Brokers, func(a, b kmsg.MetadataResponseBroker) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	return resp, nil
+}
+
+// topicFilter is an option's expression for topic names, as those tools take it that read a list of names: a comma is an
+// alternative, blanks don't count, nor do quotes around it. It must match the whole name.
+func topicFilter(expr string) (*regexp.Regexp, error) {
+	expr = strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(expr), ",", "|"), " ", "")
+	expr = strings.Trim(expr, `"'`)
+	re, err := regexp.Compile("^(?:" + expr + ")$")
+	if err != nil {
+		return nil, fmt.Errorf("%s is an invalid regex: %w", expr, err)
+	}
+	return re, nil
+}
+
+// internalTopic tells whether a topic is one that brokers keep for themselves.
+func internalTopic(name string) bool {
+	return name == "__consumer_offsets" || name == "__transaction_state"
+}
+
+// joinInts lists numbers with a separator.
+func joinInts(list []int32, sep string) string {
+	var b strings.Builder
+	for i, n := range list {
+		if i > 0 {
+			b.WriteString(sep)
+		}
+		fmt.Fprint(&b, n)
+	}
+	return b.String()
+}
+
+// describeConfigs asks for the configs of resources of one type, by resource name.
+func describeConfigs(ctx context.Context, cl *kgo.Client, kind kmsg.ConfigResourceType, synonyms bool, names ...string) (map[string]kmsg.DescribeConfigsResponseResource, error) {
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.IncludeSynonyms = synonyms
+	for _, name := range names {
+		r := kmsg.NewDescribeConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kind, name
+		req.Resources = append(req.Resources, r)
+	}
+	found := make(map[string]kmsg.DescribeConfigsResponseResource, len(names))
+	for _, shard := range cl.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			return nil, shard.Err
+		}
+		for _, r := range shard.Resp.(*kmsg.DescribeConfigsResponse).Resources {
+			if err := answered(r.ErrorCode, r.ErrorMessage); err != nil {
+				return nil, err
+			}
+			slices.SortFunc(r.Configs, func(a, b kmsg.DescribeConfigsResponseResourceConfig) int { return cmp.Compare(a.Name, b.Name) })
+			found[r.ResourceName] = r
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,181 @@
+package tools
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// version is the release whose tools these stand in for; scripts read it from --version.
+const version = "3.9.2"
+
+// options are a tool's command line. Values are typed by pflag; the syntax is that of Apache Kafka's tools (joptsimple):
+// --name value, --name=value, also with one dash, and options between and behind arguments.
+type options struct {
+	*pflag.FlagSet
+	name     string
+	about    string
+	optional map[string]bool // their value may be missing
+	variadic map[string]bool // several values may follow
+	args     []string        // what is no option
+	given    map[string]int
+}
+
+func newOptions(name, about string) *options {
+	o := &options{FlagSet: pflag.NewFlagSet(name, pflag.ContinueOnError), name: name, about: about,
+		optional: make(map[string]bool), variadic: make(map[string]bool), given: make(map[string]int)}
+	o.Bool("help", false, "print this text")
+	o.Bool("version", false, "print the version")
+	return o
+}
+
+// client defines the two options that every tool has which connects to brokers. config is the name of the one for a
+// properties file.
+func (o *options) client(config string) (bootstrap, file *string) {
+	return o.String("bootstrap-server", "", "brokers to connect to, `host:port,...` (required)"),
+		o.String(config, "", "`file` of client properties")
+}
+
+// valueOptional lets an option come without its value, which is then the one given here.
+func (o *options) valueOptional(name, missing string) {
+	o.optional[name] = true
+	o.Lookup(name).Usage += fmt.Sprintf(" (%s when the value is left out)", missing)
+	o.Lookup(name).NoOptDefVal = missing
+}
+
+// has tells whether an option was given.
+func (o *options) has(name string) bool { return o.given[name] > 0 }
+
+// parse reads the command line. Help and version are dealt with, as are empty ones: the error is an exitCode then.
+func (o *options) parse(env *Env) error {
+	if len(env.Args) == 0 {
+		o.usage(env)
+		return exitCode(1)
+	}
+	if err := o.read(env.Args); err != nil {
+		return err
+	}
+	switch {
+	case o.has("help"):
+		o.usage(env)
+		return exitCode(1) // so the originals
+	case o.has("version"):
+		env.println(version)
+		return exitCode(0)
+	}
+	return nil
+}
+
+func (o *options) read(args []string) error {
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		if arg == "--" {
+			o.args = append(o.args, args...)
+			return nil
+		}
+		name, isOption := strings.CutPrefix(arg, "-")
+		if !isOption || name == "" {
+			o.args = append(o.args, arg)
+			continue
+		}
+		var err error
+		if args, err = o.option(strings.TrimPrefix(name, "-"), args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// option takes one option, and from args its value if it is there.
+func (o *options) option(name string, args []string) (rest []string, err error) {
+	name, value, hasValue := strings.Cut(name, "=")
+	f := o.Lookup(name)
+	if f == nil && len(name) == 1 {
+		f = o.ShorthandLookup(name)
+	}
+	if f == nil {
+		return nil, usagef("%s is not a recognized option", name)
+	}
+	o.given[f.Name]++
+	switch {
+	case f.Value.Type() == "bool":
+		if !hasValue {
+			value = "true"
+		}
+	case hasValue:
+	case o.optional[f.Name] && (len(args) == 0 || strings.HasPrefix(args[0], "-")):
+		value = f.NoOptDefVal
+	case len(args) == 0:
+		return nil, usagef("option %s requires an argument", name)
+	default:
+		value, args = args[0], args[1:]
+	}
+	if o.given[f.Name] > 1 && f.Value.Type() != "stringArray" && f.Value.Type() != "bool" {
+		return nil, usagef("found multiple arguments for option %s, but it takes only one", name)
+	}
+	for {
+		if err := o.Set(f.Name, value); err != nil {
+			return nil, usagef("cannot parse argument '%s' of option %s", value, name)
+		}
+		if !o.variadic[f.Name] || len(args) == 0 || strings.HasPrefix(args[0], "-") {
+			return args, nil
+		}
+		value, args = args[0], args[1:]
+	}
+}
+
+// usage goes to standard error and ends the tool with code 1, as in the originals.
+func (o *options) usage(env *Env) {
+	fmt.Fprintf(env.Stderr, "%s: %s\nOptions:\n%s", o.name, o.about, o.FlagUsagesWrapped(110))
+}
+
+// require reports the first of the options that is missing.
+func (o *options) require(names ...string) error {
+	for _, name := range names {
+		if !o.has(name) {
+			return usagef("missing required argument %q", name)
+		}
+	}
+	return nil
+}
+
+// exclude reports the first of others that was given, though option was.
+func (o *options) exclude(option string, others ...string) error {
+	for _, other := range others {
+		if other != option && o.has(option) && o.has(other) {
+			return usagef("option %q can't be used with option %q", option, other)
+		}
+	}
+	return nil
+}
+
+// exactlyOne is the option of several that was given.
+func (o *options) exactlyOne(names ...string) (string, error) {
+	given := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !o.has(n) })
+	if len(given) != 1 {
+		return "", usagef("command must include exactly one action: --%s", strings.Join(names, ", --"))
+	}
+	return given[0], nil
+}
+
+// keyValues reads a list of key=value; a key without "=" is an error.
+func keyValues(list []string) (map[string]string, error) {
+	m := make(map[string]string, len(list))
+	for _, kv := range list {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, usagef("invalid property %q: it must be key=value", kv)
+		}
+		m[strings.TrimSpace(k)] = strings.TrimSpace(v)
+	}
+	return m, nil
+}
+
+// cutProperty splits name=value, whose value may be anything.
+func cutProperty(kv string) (name, value string, ok bool) {
+	name, value, ok = strings.Cut(kv, "=")
+	return name, value, ok && name != ""
+}

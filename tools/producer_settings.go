@@ -1,0 +1,191 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Defaults of Apache Kafka's producer, where the client library has others.
+const (
+	defaultMaxRequestSize  = 1 << 20
+	defaultBufferMemory    = 32 << 20
+	defaultDeliveryTimeout = 2 * time.Minute
+	defaultMaxBlock        = time.Minute
+	maxBufferedRecords     = 1 << 20 // memory is what bounds, see buffer.memory
+	batchOverhead          = 128     // room for a batch's and a record's own fields
+)
+
+var compressors = map[string]func() kgo.CompressionCodec{
+	"none": kgo.NoCompression, "gzip": kgo.GzipCompression, "snappy": kgo.SnappyCompression,
+	"lz4": kgo.Lz4Compression, "zstd": kgo.ZstdCompression,
+}
+
+var producerSettings = map[string]setter{
+	"acks": func(v string) ([]kgo.Opt, error) {
+		switch v {
+		case "all", "-1":
+			return nil, nil
+		case "1":
+			return []kgo.Opt{kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite()}, nil
+		case "0":
+			return []kgo.Opt{kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite()}, nil
+		}
+		return nil, errors.New("it must be one of all, -1, 0, 1")
+	},
+	"enable.idempotence": func(v string) ([]kgo.Opt, error) {
+		on, err := strconv.ParseBool(v)
+		if err != nil || on {
+			return nil, err
+		}
+		return []kgo.Opt{kgo.DisableIdempotentWrite()}, nil
+	},
+	"compression.type": func(v string) ([]kgo.Opt, error) {
+		codec := compressors[v]
+		if codec == nil {
+			return nil, errors.New("it must be one of none, gzip, snappy, lz4, zstd")
+		}
+		return []kgo.Opt{kgo.ProducerBatchCompression(codec())}, nil
+	},
+	"linger.ms":           millisSetting(func(d time.Duration) kgo.Opt { return kgo.ProducerLinger(d) }),
+	"delivery.timeout.ms": millisSetting(func(d time.Duration) kgo.Opt { return kgo.RecordDeliveryTimeout(max(d, time.Second)) }),
+	"request.timeout.ms":  millisSetting(func(d time.Duration) kgo.Opt { return kgo.ProduceRequestTimeout(max(d, 100*time.Millisecond)) }),
+	"retries": func(v string) ([]kgo.Opt, error) {
+		n, err := strconv.ParseInt(v, 10, 32)
+		if err != nil || n < 0 {
+			return nil, errors.New("it must be a number from 0")
+		}
+		return []kgo.Opt{kgo.RecordRetries(int(n))}, nil
+	},
+	"buffer.memory": func(v string) ([]kgo.Opt, error) {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < 1 {
+			return nil, errors.New("it must be a number of bytes")
+		}
+		return []kgo.Opt{kgo.MaxBufferedBytes(int(n))}, nil
+	},
+	"max.in.flight.requests.per.connection": func(v string) ([]kgo.Opt, error) {
+		n, err := strconv.ParseInt(v, 10, 32)
+		if err != nil || n < 1 {
+			return nil, errors.New("it must be a number from 1")
+		}
+		// More than one only counts without idempotence: the library always has five in flight with it.
+		return []kgo.Opt{kgo.MaxProduceRequestsInflightPerBroker(int(n))}, nil
+	},
+	"transactional.id":       textSetting(func(id string) kgo.Opt { return kgo.TransactionalID(id) }),
+	"transaction.timeout.ms": millisSetting(func(d time.Duration) kgo.Opt { return kgo.TransactionTimeout(d) }),
+}
+
+// newProducer makes the client that writes to one topic. It waits for the topic to have a leader, so that a topic or a
+// cluster that isn't there is found out before the first record. largest is the size of the largest record in bytes, if it
+// is known: then batch.size can be kept.
+func newProducer(ctx context.Context, env *Env, topic string, p properties, largest int) (*kgo.Client, error) {
+	block, err := p.millis("max.block.ms", defaultMaxBlock)
+	if err != nil {
+		return nil, err
+	}
+	ask, err := clientOptions(env, p, producerSettings)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := batchLimit(ctx, ask, topic, p, largest, block)
+	if err != nil {
+		return nil, err
+	}
+	opts := append([]kgo.Opt{
+		kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerLinger(0), kgo.MaxBufferedBytes(defaultBufferMemory), kgo.MaxBufferedRecords(maxBufferedRecords),
+		kgo.RecordDeliveryTimeout(defaultDeliveryTimeout),
+		kgo.ProducerBatchMaxBytes(limit), kgo.BrokerMaxWriteBytes(max(100<<20, 2*limit)),
+	}, ask...)
+	if p["transactional.id"] == "" {
+		opts = append(opts, kgo.AllowIdempotentProduceCancellation()) // else a broker that stays away is waited for without end
+	}
+	return kgo.NewClient(opts...)
+}
+
+// batchLimit is the largest batch that may go to the topic: what a request may hold (max.request.size), and what the
+// topic takes (max.message.bytes) as far as we may know it. A smaller batch.size counts if no record is larger.
+func batchLimit(ctx context.Context, opts []kgo.Opt, topic string, p properties, largest int, block time.Duration) (int32, error) {
+	limit := int64(defaultMaxRequestSize)
+	if v, ok := p["max.request.size"]; ok {
+		n, err := strconv.ParseInt(v, 10, 32)
+		if err != nil || n < 1 {
+			return 0, invalidValue(v, "max.request.size", "it must be a number of bytes")
+		}
+		limit = n
+	}
+	if v, ok := p["batch.size"]; ok && largest > 0 {
+		n, err := strconv.ParseInt(v, 10, 32)
+		if err != nil || n < 0 {
+			return 0, invalidValue(v, "batch.size", "it must be a number of bytes")
+		}
+		limit = min(limit, max(n, int64(largest)+batchOverhead))
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.RetryTimeout(block))...)
+	if err != nil {
+		return 0, err
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, block)
+	defer cancel()
+	if err := awaitTopic(ctx, cl, topic); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("topic %s not present in metadata after %d ms: %w", topic, block.Milliseconds(), err)
+		}
+		return 0, err
+	}
+	found, err := describeConfigs(ctx, cl, kmsg.ConfigResourceTypeTopic, false, topic)
+	if err != nil {
+		return int32(limit), nil // not allowed, perhaps: then the broker's answers to the records will tell
+	}
+	for _, c := range found[topic].Configs {
+		if c.Name == "max.message.bytes" && c.Value != nil {
+			if n, err := strconv.ParseInt(*c.Value, 10, 32); err == nil && n > 0 {
+				limit = min(limit, n)
+			}
+		}
+	}
+	return int32(limit), nil
+}
+
+// awaitTopic asks for a topic, which creates it where that is allowed, until it has a leader.
+func awaitTopic(ctx context.Context, cl *kgo.Client, topic string) error {
+	const between = 50 * time.Millisecond
+	for {
+		req := kmsg.NewPtrMetadataRequest()
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(topic)
+		req.Topics, req.AllowAutoTopicCreation = append(req.Topics, t), true
+		resp, err := req.RequestWith(ctx, cl)
+		if err != nil {
+			return err
+		}
+		last := answered(resp.Topics[0].ErrorCode, nil)
+		if last == nil {
+			for _, p := range resp.Topics[0].Partitions {
+				if p.Leader >= 0 {
+					return nil
+				}
+			}
+			last = errors.New("no partition has a leader")
+		} else if !kerr.IsRetriable(last) {
+			return last
+		}
+		select {
+		case <-time.After(between):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), last)
+		}
+	}
+}
+
+// isTrue reads a property that is on or off.
+func isTrue(v string) bool { return strings.EqualFold(strings.TrimSpace(v), "true") }

@@ -1,0 +1,280 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/sha512"
+	"errors"
+	"fmt"
+	"hash"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// quotaTool describes and alters the quotas of users, clients and ips, and users' SCRAM credentials.
+type quotaTool struct{ *configsTool }
+
+// quotaTypes are the types' names in requests.
+var quotaTypes = map[string]string{"users": "user", "clients": "client-id", "ips": "ip"}
+
+// quotaOrder sorts the parts of an entity as they are printed.
+var quotaOrder = []string{"user", "client-id", "ip"}
+
+// scramMechanism is one of the two ways to store a password.
+type scramMechanism struct {
+	id   int8
+	name string
+	hash func() hash.Hash
+	size int
+}
+
+var scramMechanisms = []scramMechanism{{1, "SCRAM-SHA-256", sha256.New, sha256.Size}, {2, "SCRAM-SHA-512", sha512.New, sha512.Size}}
+
+func mechanismNamed(name string) (scramMechanism, bool) {
+	i := slices.IndexFunc(scramMechanisms, func(m scramMechanism) bool { return m.name == name })
+	if i < 0 {
+		return scramMechanism{}, false
+	}
+	return scramMechanisms[i], true
+}
+
+// alter changes credentials and quotas. The two don't go into one call, as in the original.
+func (q *quotaTool) alter(ctx context.Context) error {
+	add, err := q.o.additions()
+	if err != nil {
+		return err
+	}
+	var quotas []kmsg.AlterClientQuotasRequestEntryOp
+	scram := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
+	user := q.scramUser()
+	for _, s := range add {
+		if m, ok := mechanismNamed(s.name); ok && user != "" {
+			u, err := upsertion(user, m, s.value)
+			if err != nil {
+				return err
+			}
+			scram.Upsertions = append(scram.Upsertions, u)
+			continue
+		}
+		op := kmsg.NewAlterClientQuotasRequestEntryOp()
+		op.Key = s.name
+		if op.Value, err = strconv.ParseFloat(s.value, 64); err != nil {
+			return usagef("cannot parse quota configuration value for %s: %s", s.name, s.value)
+		}
+		quotas = append(quotas, op)
+	}
+	for _, name := range q.o.deletions() {
+		if m, ok := mechanismNamed(name); ok && user != "" {
+			d := kmsg.NewAlterUserSCRAMCredentialsRequestDeletion()
+			d.Name, d.Mechanism = user, m.id
+			scram.Deletions = append(scram.Deletions, d)
+			continue
+		}
+		op := kmsg.NewAlterClientQuotasRequestEntryOp()
+		op.Key, op.Remove = name, true
+		quotas = append(quotas, op)
+	}
+	credentials := len(scram.Upsertions)+len(scram.Deletions) > 0
+	switch {
+	case credentials && len(quotas) > 0:
+		return usagef("quotas and SCRAM credentials of a user cannot be altered in one call")
+	case credentials:
+		err = q.alterSCRAM(ctx, scram)
+	default:
+		err = q.alterQuotas(ctx, quotas)
+	}
+	if err != nil {
+		return err
+	}
+	last := q.o.entities[len(q.o.entities)-1]
+	if *last.name == "" {
+		q.env.printf("Completed updating default config for %s in the cluster.\n", last.kind)
+	} else {
+		q.env.printf("Completed updating config for %s %s.\n", singular[last.kind], *last.name)
+	}
+	return nil
+}
+
+// scramUser is the user whose credentials can be meant, "" for none.
+func (q *quotaTool) scramUser() string {
+	if e := q.o.entities[0]; len(q.o.entities) == 1 && e.kind == "users" && e.name != nil {
+		return *e.name
+	}
+	return ""
+}
+
+// upsertion salts a password, given as iterations=N,password=P.
+func upsertion(user string, m scramMechanism, text string) (u kmsg.AlterUserSCRAMCredentialsRequestUpsertion, err error) {
+	const leastIterations, mostIterations = 4096, 16384
+	props, err := keyValues(strings.Split(text, ","))
+	if err != nil {
+		return u, err
+	}
+	password, ok := props["password"]
+	if !ok {
+		return u, usagef("the password of %s is missing", m.name)
+	}
+	iterations := leastIterations
+	if v, ok := props["iterations"]; ok {
+		if iterations, err = strconv.Atoi(v); err != nil || iterations < leastIterations || iterations > mostIterations {
+			return u, usagef("the iterations of %s must be a number from %d to %d, not %s", m.name, leastIterations, mostIterations, v)
+		}
+	}
+	salt := make([]byte, 16)
+	rand.Read(salt)
+	salted, err := pbkdf2.Key(m.hash, password, salt, iterations, m.size)
+	u = kmsg.NewAlterUserSCRAMCredentialsRequestUpsertion()
+	u.Name, u.Mechanism, u.Iterations, u.Salt, u.SaltedPassword = user, m.id, int32(iterations), salt, salted
+	return u, err
+}
+
+func (q *quotaTool) alterSCRAM(ctx context.Context, req *kmsg.AlterUserSCRAMCredentialsRequest) error {
+	resp, err := req.RequestWith(ctx, q.cl)
+	if err != nil {
+		return err
+	}
+	for _, r := range resp.Results {
+		if err := answered(r.ErrorCode, r.ErrorMessage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *quotaTool) alterQuotas(ctx context.Context, ops []kmsg.AlterClientQuotasRequestEntryOp) error {
+	entry := kmsg.NewAlterClientQuotasRequestEntry()
+	entry.Ops = ops
+	for _, e := range q.o.entities {
+		part := kmsg.NewAlterClientQuotasRequestEntryEntity()
+		part.Type = quotaTypes[e.kind]
+		if *e.name != "" {
+			part.Name = e.name
+		}
+		entry.Entity = append(entry.Entity, part)
+	}
+	req := kmsg.NewPtrAlterClientQuotasRequest()
+	req.Entries = append(req.Entries, entry)
+	resp, err := req.RequestWith(ctx, q.cl)
+	if err != nil {
+		return err
+	}
+	for _, e := range resp.Entries {
+		if err := answered(e.ErrorCode, e.ErrorMessage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *quotaTool) describe(ctx context.Context) error {
+	if err := q.describeQuotas(ctx); err != nil {
+		return err
+	}
+	if e := q.o.entities[0]; len(q.o.entities) == 1 && e.kind == "users" && (e.name == nil || *e.name != "") {
+		return q.describeSCRAM(ctx, e.name)
+	}
+	return nil
+}
+
+func (q *quotaTool) describeQuotas(ctx context.Context) error {
+	const exact, byDefault, any = 0, 1, 2
+	req := kmsg.NewPtrDescribeClientQuotasRequest()
+	req.Strict = true
+	for _, e := range q.o.entities {
+		c := kmsg.NewDescribeClientQuotasRequestComponent()
+		c.EntityType = quotaTypes[e.kind]
+		switch {
+		case e.name == nil:
+			c.MatchType = any
+		case *e.name == "":
+			c.MatchType = byDefault
+		default:
+			c.MatchType, c.Match = exact, e.name
+		}
+		req.Components = append(req.Components, c)
+	}
+	resp, err := req.RequestWith(ctx, q.cl)
+	if err == nil {
+		err = answered(resp.ErrorCode, resp.ErrorMessage)
+	}
+	if err != nil {
+		return err
+	}
+	lines := make([]string, len(resp.Entries))
+	for i, e := range resp.Entries {
+		lines[i] = quotaLine(e)
+	}
+	slices.Sort(lines)
+	for _, line := range lines {
+		q.env.println(line)
+	}
+	return nil
+}
+
+func quotaLine(e kmsg.DescribeClientQuotasResponseEntry) string {
+	words := map[string]string{"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+	slices.SortFunc(e.Entity, func(a, b kmsg.DescribeClientQuotasResponseEntryEntity) int {
+		return cmp.Compare(slices.Index(quotaOrder, a.Type), slices.Index(quotaOrder, b.Type))
+	})
+	parts := make([]string, len(e.Entity))
+	for i, p := range e.Entity {
+		if p.Name == nil {
+			parts[i] = "the default " + words[p.Type]
+		} else {
+			parts[i] = fmt.Sprintf("%s '%s'", words[p.Type], *p.Name)
+		}
+	}
+	values := make([]string, len(e.Values))
+	for i, v := range e.Values {
+		values[i] = v.Key + "=" + string(appendFloat(nil, v.Value, 64))
+	}
+	slices.Sort(values)
+	return fmt.Sprintf("Quota configs for %s are %s", strings.Join(parts, ", "), strings.Join(values, ", "))
+}
+
+func (q *quotaTool) describeSCRAM(ctx context.Context, user *string) error {
+	req := kmsg.NewPtrDescribeUserSCRAMCredentialsRequest()
+	if user != nil {
+		u := kmsg.NewDescribeUserSCRAMCredentialsRequestUser()
+		u.Name = *user
+		req.Users = append(req.Users, u)
+	}
+	resp, err := req.RequestWith(ctx, q.cl)
+	if err == nil {
+		err = answered(resp.ErrorCode, resp.ErrorMessage)
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range resp.Results {
+		err := answered(r.ErrorCode, r.ErrorMessage)
+		if errors.Is(err, kerr.ResourceNotFound) {
+			continue // a user without credentials
+		}
+		if err != nil {
+			return err
+		}
+		infos := make([]string, len(r.CredentialInfos))
+		for i, c := range r.CredentialInfos {
+			infos[i] = fmt.Sprintf("%s=iterations=%d", mechanismName(c.Mechanism), c.Iterations)
+		}
+		q.env.printf("SCRAM credential configs for user-principal '%s' are %s\n", r.User, strings.Join(infos, ", "))
+	}
+	return nil
+}
+
+func mechanismName(id int8) string {
+	for _, m := range scramMechanisms {
+		if m.id == id {
+			return m.name
+		}
+	}
+	return "UNKNOWN"
+}

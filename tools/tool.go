@@ -1,0 +1,92 @@
+package tools
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Env is what a tool sees of the process that it runs in.
+type Env struct {
+	Args   []string // without the tool's name
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	// Terminal tells whether a person watches Stderr while Stdout goes elsewhere; then long work shows its progress there.
+	Terminal bool
+	// Interactive tells whether a person types Stdin; then tools prompt.
+	Interactive bool
+}
+
+// Tool is one command-line tool.
+type Tool struct {
+	Name    string // kafka-topics
+	Summary string
+	run     func(ctx context.Context, env *Env) error
+}
+
+// All lists the tools in the order of their names.
+func All() []Tool {
+	return []Tool{
+		{"kafka-broker-api-versions", "print which APIs and versions the brokers answer", brokerAPIVersions},
+		{"kafka-cluster", "print the cluster's id", cluster},
+		{"kafka-configs", "describe and alter configs of topics, brokers, clients, users and ips", configs},
+		{"kafka-console-consumer", "print the records of topics", consoleConsumer},
+		{"kafka-console-producer", "write lines of standard input to a topic", consoleProducer},
+		{"kafka-consumer-perf-test", "measure how fast a topic can be read", consumerPerf},
+		{"kafka-delete-records", "delete the records below given offsets", deleteRecords},
+		{"kafka-dump-log", "print the content of log files", dumpLog},
+		{"kafka-get-offsets", "print offsets of partitions", getOffsets},
+		{"kafka-leader-election", "elect leaders", leaderElection},
+		{"kafka-log-dirs", "describe the brokers' log directories", logDirs},
+		{"kafka-producer-perf-test", "measure how fast a topic can be written", producerPerf},
+		{"kafka-topics", "create, list, describe, alter and delete topics", topics},
+		{"zookeeper-shell", "look at and change znodes", zookeeperShell},
+	}
+}
+
+// Run runs the tool and returns the exit code of its process. A canceled context ends it early.
+func (t Tool) Run(ctx context.Context, env *Env) int {
+	out := bufio.NewWriterSize(env.Stdout, 64<<10)
+	own := *env
+	own.Stdout = out
+	err := t.run(ctx, &own)
+	if flushed := out.Flush(); err == nil {
+		err = flushed
+	}
+	var code exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	}
+	fmt.Fprintf(env.Stderr, "%s: %s\n", t.Name, describe(err))
+	return 1
+}
+
+// exitCode is the error of a tool that has said what there is to say.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// usageError is a wrong use of a tool's options.
+type usageError string
+
+func (e usageError) Error() string { return string(e) + " (--help lists the options)" }
+
+func usagef(format string, args ...any) error { return usageError(fmt.Sprintf(format, args...)) }
+
+// flush makes visible what was printed so far.
+func (e *Env) flush() error {
+	if b, ok := e.Stdout.(*bufio.Writer); ok {
+		return b.Flush()
+	}
+	return nil
+}
+
+func (e *Env) printf(format string, args ...any) { fmt.Fprintf(e.Stdout, format, args...) }
+func (e *Env) println(args ...any)               { fmt.Fprintln(e.Stdout, args...) }
+func (e *Env) errorf(format string, args ...any) { fmt.Fprintf(e.Stderr, format+"\n", args...) }

@@ -1,0 +1,467 @@
+package tools
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// zkTimeout is the session's timeout, and how long the first connection may take.
+const zkTimeout = 30 * time.Second
+
+func zookeeperShell(ctx context.Context, env *Env) error {
+	args := env.Args
+	if len(args) > 0 && args[0] == "-server" {
+		args = args[1:]
+	}
+	if len(args) == 0 || args[0] == "--help" {
+		env.println("usage: zookeeper-shell HOST:PORT[/CHROOT] [COMMAND [ARGUMENT ...]]")
+		env.println("Without a command, commands are read from standard input; help lists them.")
+		return exitCode(1)
+	}
+	if args[0] == "--version" {
+		env.println(version)
+		return nil
+	}
+	server, command := args[0], args[1:]
+	if len(command) > 0 && command[0] == "-zk-tls-config-file" {
+		return usagef("option -zk-tls-config-file is not supported: connections to ZooKeeper are not encrypted")
+	}
+	s, err := dialZooKeeper(ctx, env, server)
+	if err != nil {
+		return err
+	}
+	defer s.conn.Close()
+	if len(command) > 0 {
+		return s.run(command)
+	}
+	return s.interact(env.Stdin)
+}
+
+// zkShell runs commands in one session.
+type zkShell struct {
+	env    *Env
+	conn   *zk.Conn
+	chroot string
+}
+
+type silentLogger struct{}
+
+// Printf implements zk.Logger.
+func (silentLogger) Printf(string, ...any) {}
+
+func dialZooKeeper(ctx context.Context, env *Env, server string) (*zkShell, error) {
+	hosts, chroot, _ := strings.Cut(server, "/")
+	env.printf("Connecting to %s\n", server)
+	conn, events, err := zk.Connect(strings.Split(hosts, ","), zkTimeout, zk.WithLogger(silentLogger{}))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, zkTimeout)
+	defer cancel()
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				env.printf("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null\n")
+				s := &zkShell{env: env, conn: conn}
+				if chroot != "" {
+					s.chroot = "/" + strings.TrimSuffix(chroot, "/")
+				}
+				return s, nil
+			}
+		case <-ctx.Done():
+			conn.Close()
+			return nil, fmt.Errorf("no connection to ZooKeeper at %s: %w", hosts, context.Cause(ctx))
+		}
+	}
+}
+
+// interact runs the commands of a stream, one a line. An error ends it, unless someone types.
+func (s *zkShell) interact(in io.Reader) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 4<<20)
+	for {
+		if err := s.env.flush(); err != nil {
+			return err
+		}
+		if s.env.Interactive {
+			fmt.Fprint(s.env.Stderr, "> ")
+		}
+		if !lines.Scan() {
+			return lines.Err()
+		}
+		words, err := shellWords(lines.Text())
+		if err == nil && len(words) > 0 {
+			if words[0] == "quit" || words[0] == "close" {
+				return nil
+			}
+			err = s.run(words)
+		}
+		switch {
+		case err != nil && !s.env.Interactive:
+			return err
+		case err != nil:
+			s.env.errorf("%s", describeZK(err))
+		}
+	}
+}
+
+// shellWords splits a line at blanks, except within quotes.
+func shellWords(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	var quote rune
+	inWord := false
+	for _, c := range line {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(c)
+		case c == '\'' || c == '"':
+			quote, inWord = c, true
+		case c == ' ' || c == '\t':
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+				inWord = false
+			}
+		default:
+			word.WriteRune(c)
+			inWord = true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("a quote %c is not closed", quote)
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+// zkCommand is a command of the shell. Its letters are the options without a value that it takes, values those with one.
+type zkCommand struct {
+	name, usage     string
+	letters, values string
+	least, most     int // arguments
+	run             func(s *zkShell, a zkArgs) error
+}
+
+// zkArgs are a command's options and arguments.
+type zkArgs struct {
+	options map[byte]string
+	args    []string
+}
+
+func (a zkArgs) has(letter byte) bool { _, ok := a.options[letter]; return ok }
+
+// version is the value of -v, -1 for any version.
+func (a zkArgs) version() (int32, error) {
+	v, ok := a.options['v']
+	if !ok {
+		return -1, nil
+	}
+	n, err := strconv.ParseInt(v, 10, 32)
+	if err != nil {
+		return 0, usagef("%s is not a version", v)
+	}
+	return int32(n), nil
+}
+
+func zkCommands() []zkCommand {
+	return []zkCommand{
+		{"ls", "ls [-s] [-R] path", "sRw", "", 1, 1, (*zkShell).list},
+		{"get", "get [-s] path", "sw", "", 1, 1, (*zkShell).get},
+		{"stat", "stat path", "w", "", 1, 1, (*zkShell).stat},
+		{"create", "create [-s] [-e] [-c] path [data]", "sec", "", 1, 3, (*zkShell).create},
+		{"set", "set [-s] [-v version] path data", "s", "v", 2, 2, (*zkShell).set},
+		{"delete", "delete [-v version] path", "", "v", 1, 1, (*zkShell).delete},
+		{"deleteall", "deleteall path", "", "", 1, 1, (*zkShell).deleteAll},
+		{"getAcl", "getAcl [-s] path", "s", "", 1, 1, (*zkShell).getACL},
+		{"addauth", "addauth scheme auth", "", "", 2, 2, (*zkShell).addAuth},
+		{"help", "help", "", "", 0, 0, (*zkShell).help},
+	}
+}
+
+// run runs one command. An error names the command's use if it was used wrongly.
+func (s *zkShell) run(words []string) error {
+	for _, c := range zkCommands() {
+		if c.name != words[0] {
+			continue
+		}
+		a, ok := c.parse(words[1:])
+		if !ok {
+			return usageError("usage: " + c.usage)
+		}
+		if err := c.run(s, a); err != nil {
+			return s.name(err, a)
+		}
+		return nil
+	}
+	s.env.errorf("unknown command %s", words[0])
+	for _, c := range zkCommands() {
+		s.env.errorf("\t%s", c.usage)
+	}
+	return exitCode(127)
+}
+
+func (c *zkCommand) parse(words []string) (zkArgs, bool) {
+	a := zkArgs{options: make(map[byte]string)}
+	for len(words) > 0 {
+		word := words[0]
+		words = words[1:]
+		switch {
+		case len(word) != 2 || word[0] != '-' || len(a.args) > 0 && c.values == "" && c.letters == "":
+			a.args = append(a.args, word)
+		case strings.IndexByte(c.letters, word[1]) >= 0:
+			a.options[word[1]] = ""
+		case strings.IndexByte(c.values, word[1]) >= 0 && len(words) > 0:
+			a.options[word[1]] = words[0]
+			words = words[1:]
+		default:
+			return a, false
+		}
+	}
+	return a, len(a.args) >= c.least && len(a.args) <= c.most
+}
+
+// path is where an argument lies on the server.
+func (s *zkShell) path(arg string) string {
+	if s.chroot != "" && arg == "/" {
+		return s.chroot
+	}
+	return s.chroot + arg
+}
+
+// zkTexts say what went wrong with a node.
+var zkTexts = []struct {
+	err  error
+	text string
+}{
+	{zk.ErrNoNode, "Node does not exist: "}, {zk.ErrNodeExists, "Node already exists: "}, {zk.ErrNotEmpty, "Node not empty: "},
+	{zk.ErrBadVersion, "the version is not that of the node: "}, {zk.ErrNoAuth, "Insufficient permission: "},
+	{zk.ErrNoChildrenForEphemerals, "Ephemerals cannot have children: "}, {zk.ErrInvalidPath, "the path is not valid: "},
+}
+
+// name adds to an error which node it is about.
+func (s *zkShell) name(err error, a zkArgs) error {
+	for _, t := range zkTexts {
+		if errors.Is(err, t.err) && len(a.args) > 0 {
+			return fmt.Errorf("%s%s", t.text, a.args[0])
+		}
+	}
+	return err
+}
+
+func describeZK(err error) string {
+	var code exitCode
+	if errors.As(err, &code) {
+		return ""
+	}
+	return err.Error()
+}
+
+func (s *zkShell) list(a zkArgs) error {
+	if a.has('R') {
+		return s.tree(a.args[0])
+	}
+	children, stat, err := s.conn.Children(s.path(a.args[0]))
+	if err != nil {
+		return err
+	}
+	slices.Sort(children)
+	s.env.printf("[%s]\n", strings.Join(children, ", "))
+	if a.has('s') {
+		s.printStat(stat)
+	}
+	return nil
+}
+
+// tree prints a node and those below it. Nodes that vanish meanwhile are left out.
+func (s *zkShell) tree(path string) error {
+	children, _, err := s.conn.Children(s.path(path))
+	if err != nil {
+		return err
+	}
+	s.env.println(path)
+	slices.Sort(children)
+	for _, child := range children {
+		if err := s.tree(strings.TrimSuffix(path, "/") + "/" + child); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *zkShell) get(a zkArgs) error {
+	data, stat, err := s.conn.Get(s.path(a.args[0]))
+	if err != nil {
+		return err
+	}
+	if data == nil {
+		s.env.println("null")
+	} else {
+		s.env.printf("%s\n", data)
+	}
+	if a.has('s') {
+		s.printStat(stat)
+	}
+	return nil
+}
+
+func (s *zkShell) stat(a zkArgs) error {
+	found, stat, err := s.conn.Exists(s.path(a.args[0]))
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return zk.ErrNoNode
+	}
+	s.printStat(stat)
+	return nil
+}
+
+func (s *zkShell) create(a zkArgs) error {
+	var data []byte
+	if len(a.args) > 1 {
+		data = []byte(a.args[1])
+	}
+	acl := zk.WorldACL(zk.PermAll)
+	if len(a.args) > 2 {
+		var err error
+		if acl, err = parseACL(a.args[2]); err != nil {
+			return err
+		}
+	}
+	create := s.conn.Create
+	var flags int32
+	if a.has('e') {
+		flags |= zk.FlagEphemeral
+	}
+	if a.has('s') {
+		flags |= zk.FlagSequence
+	}
+	if a.has('c') {
+		create, flags = s.conn.CreateContainer, zk.FlagContainer
+	}
+	path, err := create(s.path(a.args[0]), data, flags, acl)
+	if err != nil {
+		return err
+	}
+	s.env.errorf("Created %s", strings.TrimPrefix(path, s.chroot))
+	return nil
+}
+
+// parseACL reads scheme:id:perms,...; the id may hold colons.
+func parseACL(text string) ([]zk.ACL, error) {
+	var all []zk.ACL
+	for entry := range strings.SplitSeq(text, ",") {
+		scheme, rest, ok := strings.Cut(entry, ":")
+		at := strings.LastIndexByte(rest, ':')
+		if !ok || at < 0 {
+			return nil, usagef("%s is not of the form scheme:id:perms", entry)
+		}
+		acl := zk.ACL{Scheme: scheme, ID: rest[:at]}
+		for _, c := range rest[at+1:] {
+			i := strings.IndexRune(permLetters, c)
+			if i < 0 {
+				return nil, usagef("unknown permission %c in %s", c, entry)
+			}
+			acl.Perms |= permBits[i]
+		}
+		all = append(all, acl)
+	}
+	return all, nil
+}
+
+// permLetters are the permissions in the order in which they are printed.
+const permLetters = "cdrwa"
+
+var permBits = []int32{zk.PermCreate, zk.PermDelete, zk.PermRead, zk.PermWrite, zk.PermAdmin}
+
+func (s *zkShell) set(a zkArgs) error {
+	version, err := a.version()
+	if err != nil {
+		return err
+	}
+	stat, err := s.conn.Set(s.path(a.args[0]), []byte(a.args[1]), version)
+	if err == nil && a.has('s') {
+		s.printStat(stat)
+	}
+	return err
+}
+
+func (s *zkShell) delete(a zkArgs) error {
+	version, err := a.version()
+	if err != nil {
+		return err
+	}
+	return s.conn.Delete(s.path(a.args[0]), version)
+}
+
+func (s *zkShell) deleteAll(a zkArgs) error {
+	if a.args[0] == "/" {
+		return usagef("the root cannot be deleted")
+	}
+	return s.deleteTree(s.path(a.args[0]))
+}
+
+func (s *zkShell) deleteTree(path string) error {
+	children, _, err := s.conn.Children(path)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if err := s.deleteTree(path + "/" + child); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return s.conn.Delete(path, -1)
+}
+
+func (s *zkShell) getACL(a zkArgs) error {
+	acls, stat, err := s.conn.GetACL(s.path(a.args[0]))
+	if err != nil {
+		return err
+	}
+	for _, acl := range acls {
+		perms := ""
+		for i, c := range permLetters {
+			if acl.Perms&permBits[i] != 0 {
+				perms += string(c)
+			}
+		}
+		s.env.printf("'%s,'%s\n: %s\n", acl.Scheme, acl.ID, perms)
+	}
+	if a.has('s') {
+		s.printStat(stat)
+	}
+	return nil
+}
+
+func (s *zkShell) addAuth(a zkArgs) error { return s.conn.AddAuth(a.args[0], []byte(a.args[1])) }
+
+func (s *zkShell) help(zkArgs) error {
+	for _, c := range zkCommands() {
+		s.env.println(c.usage)
+	}
+	s.env.println("quit")
+	return nil
+}
+
+func (s *zkShell) printStat(t *zk.Stat) {
+	at := func(ms int64) string { return time.UnixMilli(ms).Format("Mon Jan 02 15:04:05 MST 2006") }
+	s.env.printf("cZxid = 0x%x\nctime = %s\nmZxid = 0x%x\nmtime = %s\npZxid = 0x%x\ncversion = %d\ndataVersion = %d\naclVersion = %d\n"+
+		"ephemeralOwner = 0x%x\ndataLength = %d\nnumChildren = %d\n", t.Czxid, at(t.Ctime), t.Mzxid, at(t.Mtime), t.Pzxid, t.Cversion,
+		t.Version, t.Aversion, t.EphemeralOwner, t.DataLength, t.NumChildren)
+}
