@@ -16,6 +16,9 @@ type LeaderAppend struct {
 	Origin      Origin
 	// ProduceVersion is the version of the Produce request that a client's records came with.
 	ProduceVersion int16
+	// Verify: the first records of a transaction need a Guard that StartVerification has given.
+	Verify bool
+	Guard  Guard
 }
 
 // AppendInfo is the outcome of an append.
@@ -115,7 +118,7 @@ func (l *Log) appendLeader(cfg *Config, v validated, count int, o LeaderAppend) 
 			return AppendInfo{FirstOffset: dup.firstOffset(), LastOffset: dup.lastOffset, LogAppendTime: dup.timestamp,
 				LogStartOffset: l.start.Load(), Duplicate: true}, nil
 		}
-		if err := l.mu.producers.check(b, o.Origin == Client); err != nil {
+		if err := l.mu.producers.check(b, o); err != nil {
 			return AppendInfo{}, err
 		}
 	}

@@ -114,23 +114,34 @@ type producerTable struct {
 	open []openTxn     // by first offset
 	done []doneTxn     // by last offset; still hold back the last stable offset
 	keep time.Duration // idle producers are forgotten after it
+
+	verifying map[int64]*verification // by producer id; not stored
+	lastGuard Guard
 }
 
 func newProducerTable(keep time.Duration) *producerTable {
-	return &producerTable{byID: make(map[int64]*producer), keep: keep}
+	return &producerTable{byID: make(map[int64]*producer), verifying: make(map[int64]*verification), keep: keep}
 }
 
 // reset forgets everything; the state is that before end.
 func (t *producerTable) reset(end int64) {
 	clear(t.byID)
+	clear(t.verifying)
 	t.end, t.open, t.done = end, nil, nil
 }
 
 // check tells whether b may follow what its producer has appended. Only a client's sequence numbers are looked at
 // (ProducerAppendInfo, 3.9); batches of the coordinators have none.
-func (t *producerTable) check(b record.Batch, client bool) error {
+func (t *producerTable) check(b record.Batch, o LeaderAppend) error {
+	if err := t.checkVerified(b, o); err != nil {
+		return err
+	}
+	client := o.Origin == Client
 	p, known := t.byID[b.ProducerID()]
 	if !known {
+		if client {
+			return t.checkLowest(b)
+		}
 		return nil
 	}
 	epoch := b.ProducerEpoch()
@@ -141,6 +152,9 @@ func (t *producerTable) check(b record.Batch, client bool) error {
 		return p.checkMarker(b)
 	}
 	if client {
+		if err := t.checkLowest(b); err != nil {
+			return err
+		}
 		if err := p.checkSequence(epoch, b.BaseSequence()); err != nil {
 			return err
 		}
@@ -181,6 +195,9 @@ func (t *producerTable) apply(b record.Batch) (aborted AbortedTxn, ok bool, err 
 	defer func() { t.end = b.LastOffset() + 1 }()
 	if !b.HasProducerID() {
 		return AbortedTxn{}, false, nil
+	}
+	if b.Transactional() { // the first records are there, or the end: an answer that comes later is about another transaction
+		delete(t.verifying, b.ProducerID())
 	}
 	if b.Control() {
 		return t.applyMarker(b)
@@ -254,6 +271,11 @@ func (t *producerTable) expire(now time.Time) {
 	for id, p := range t.byID {
 		if p.txnFirst < 0 && t.expired(p, now) {
 			delete(t.byID, id)
+		}
+	}
+	for id, v := range t.verifying {
+		if t.keep > 0 && now.Sub(v.since) >= t.keep {
+			delete(t.verifying, id)
 		}
 	}
 }

@@ -1,0 +1,120 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Topic is the internal topic that keeps the transactions.
+const Topic = "__transaction_state"
+
+// Ask asks the coordinator of an id, which may be another broker, whether partitions are in a producer's open transaction
+// (KIP-890). It gives the error of each that isn't, or one for all. Errors are those of Verify, COORDINATOR_NOT_AVAILABLE,
+// and NETWORK_EXCEPTION when there was no answer.
+func (c *Coordinator) Ask(ctx context.Context, id string, by Identity, asked []logstore.TopicPartition) (map[logstore.TopicPartition]error, error) {
+	leader, exists := c.cfg.Leader(logstore.TopicPartition{Topic: Topic, Partition: c.cfg.PartitionOf(id)})
+	switch {
+	case !exists || leader < 0:
+		return nil, fault(kerr.CoordinatorNotAvailable, "the coordinator of transactional id %q is not known", id)
+	case leader == c.cfg.BrokerID:
+		return c.Verify(id, by, asked)
+	case c.cfg.VerifyVersion < 0:
+		return nil, nil // brokers of that age cannot tell
+	}
+	answer := make(chan verdict, 1)
+	q := question{id, by, asked, answer}
+	c.questions.to(leader).add(q, c.background, func(all []question) []question { return c.askAt(leader, all) })
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-c.ctx.Done():
+		return nil, fault(kerr.CoordinatorNotAvailable, "the broker is shutting down")
+	case v := <-answer:
+		return v.missing, v.err
+	}
+}
+
+// question is one Ask that goes to another broker.
+type question struct {
+	id     string
+	by     Identity
+	asked  []logstore.TopicPartition
+	answer chan<- verdict // has room
+}
+
+type verdict struct {
+	missing map[logstore.TopicPartition]error
+	err     error
+}
+
+// askAt sends questions in one request. A transactional id comes once in a request: others about it are left for the next.
+func (c *Coordinator) askAt(broker int32, all []question) (again []question) {
+	byID := make(map[string]question, len(all))
+	req := kmsg.NewPtrAddPartitionsToTxnRequest()
+	req.Version = c.cfg.VerifyVersion
+	for _, q := range all {
+		if _, twice := byID[q.id]; twice {
+			again = append(again, q)
+			continue
+		}
+		byID[q.id] = q
+		req.Transactions = append(req.Transactions, q.request())
+	}
+	verdicts, err := c.verdicts(broker, req)
+	for id, q := range byID {
+		v, ok := verdicts[id]
+		if !ok && err == nil {
+			err = fault(kerr.NetworkException, "broker %d says nothing of transactional id %q", broker, id)
+		}
+		if !ok {
+			v.err = err
+		}
+		q.answer <- v
+	}
+	return again
+}
+
+func (q question) request() kmsg.AddPartitionsToTxnRequestTransaction {
+	t := kmsg.NewAddPartitionsToTxnRequestTransaction()
+	t.TransactionalID, t.ProducerID, t.ProducerEpoch, t.VerifyOnly = q.id, q.by.ID, q.by.Epoch, true
+	index := make(map[string]int)
+	for _, tp := range q.asked {
+		i, ok := index[tp.Topic]
+		if !ok {
+			i = len(t.Topics)
+			index[tp.Topic] = i
+			t.Topics = append(t.Topics, kmsg.AddPartitionsToTxnRequestTransactionTopic{Topic: tp.Topic})
+		}
+		t.Topics[i].Partitions = append(t.Topics[i].Partitions, tp.Partition)
+	}
+	return t
+}
+
+func (c *Coordinator) verdicts(broker int32, req *kmsg.AddPartitionsToTxnRequest) (map[string]verdict, error) {
+	answer, err := c.cfg.Send(c.ctx, broker, req)
+	if err != nil {
+		return nil, fault(kerr.NetworkException, "broker %d cannot be asked: %v", broker, err)
+	}
+	resp := answer.(*kmsg.AddPartitionsToTxnResponse)
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return nil, fmt.Errorf("broker %d: %w", broker, err)
+	}
+	verdicts := make(map[string]verdict, len(resp.Transactions))
+	for _, t := range resp.Transactions {
+		missing := make(map[logstore.TopicPartition]error)
+		for _, topic := range t.Topics {
+			for _, p := range topic.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					missing[logstore.TopicPartition{Topic: topic.Topic, Partition: p.Partition}] = err
+				}
+			}
+		}
+		verdicts[t.TransactionalID] = verdict{missing: missing}
+	}
+	return verdicts, nil
+}

@@ -1,0 +1,335 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"barnabas/internal/await"
+	"barnabas/internal/logx"
+	"barnabas/logstore"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Config is what a Coordinator needs to know of the broker around it. Its functions must be safe for concurrent use.
+type Config struct {
+	BrokerID int32
+	// PartitionOf is the partition of __transaction_state that keeps an id.
+	PartitionOf func(id string) int32
+	// Log gives a partition of __transaction_state that this broker leads.
+	Log func(partition int32) (Log, bool)
+	// Leader is the broker that leads a partition, -1 while nobody does; exists is false when the cluster has no such partition.
+	Leader func(tp logstore.TopicPartition) (broker int32, exists bool)
+	// TopicID is a topic's id, zero when it isn't known.
+	TopicID func(topic string) [16]byte
+	// MetadataChanged rings when Leader may have other answers.
+	MetadataChanged *await.Signal
+	// Send delivers a request to a broker, also to this one.
+	Send func(ctx context.Context, broker int32, req kmsg.Request) (kmsg.Response, error)
+	// ProducerIDs gives out ids for new transactional ids.
+	ProducerIDs func() (int64, error)
+
+	MarkersVersion int16         // of WriteTxnMarkers
+	VerifyVersion  int16         // of AddPartitionsToTxn between brokers; negative: they cannot be asked
+	MaxTimeout     time.Duration // transaction.max.timeout.ms
+	AbortInterval  time.Duration // transaction.abort.timed.out.transaction.cleanup.interval.ms
+	ExpireInterval time.Duration // transaction.remove.expired.transaction.cleanup.interval.ms
+	Expiration     time.Duration // transactional.id.expiration.ms
+	Now            func() time.Time
+	Logger         *logrus.Entry
+}
+
+// Coordinator is the transaction coordinator of a broker. Its methods are safe for concurrent use. Errors wrap the code that
+// a client gets.
+type Coordinator struct {
+	cfg       Config
+	log       *logrus.Entry
+	markers   couriers[markerOrder]
+	questions couriers[question]
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		shards map[int32]*shard
+		closed bool
+	}
+}
+
+// NewCoordinator returns a coordinator of nothing yet: LeadershipChanged tells what it is to look after.
+func NewCoordinator(cfg Config) *Coordinator {
+	c := &Coordinator{cfg: cfg, log: cfg.Logger}
+	c.mu.shards = make(map[int32]*shard)
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// Start begins to look for transactions that take too long, and for ids that nobody uses any more.
+func (c *Coordinator) Start() {
+	c.every(c.cfg.AbortInterval, c.abortTimedOut)
+	c.every(c.cfg.ExpireInterval, c.expireIdle)
+}
+
+func (c *Coordinator) every(interval time.Duration, do func()) {
+	c.tasks.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-c.ctx.Done():
+				return
+			case <-ticker.C:
+				do()
+			}
+		}
+	})
+}
+
+// background runs f in a goroutine that Close waits for.
+func (c *Coordinator) background(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.closed {
+		c.tasks.Go(f)
+	}
+}
+
+// Close ends all work. What is under way is taken up by the next coordinator.
+func (c *Coordinator) Close() {
+	c.mu.Lock()
+	c.mu.closed = true
+	c.mu.Unlock()
+	c.cancel()
+	c.tasks.Wait()
+}
+
+// LeadershipChanged tells that this broker leads a partition of __transaction_state from a leader epoch on, or no longer
+// does. Loading goes on after the return.
+func (c *Coordinator) LeadershipChanged(partition, epoch int32, leads bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.mu.shards[partition]
+	switch {
+	case c.mu.closed:
+	case leads && s != nil:
+		s.setEpoch(epoch) // nobody else has led in between, so what is known holds
+	case leads:
+		log, ok := c.cfg.Log(partition)
+		if !ok {
+			return // it was lost again meanwhile
+		}
+		s = newShard(c.ctx, partition, epoch, log)
+		c.mu.shards[partition] = s
+		c.tasks.Go(func() { c.load(s) }) // not closed, as c.mu is held
+	case s != nil:
+		s.stop()
+		delete(c.mu.shards, partition)
+		s.changed.Notify()
+		c.log.WithFields(logrus.Fields{logx.Partition: partition, logx.LeaderEpoch: epoch}).Info("transactions given up")
+	}
+}
+
+// loadRetryDelay is the pause before a log is read again that could not be read.
+const loadRetryDelay = time.Second
+
+// load fills a new shard and takes up the transactions that were being ended.
+func (c *Coordinator) load(s *shard) {
+	log, began := c.log.WithField(logx.Partition, s.partition), time.Now()
+	for s.ctx.Err() == nil {
+		ending, err := s.load(func(offset int64, err error) {
+			log.WithError(err).WithField(logx.Offset, offset).Warn("a record in the transaction log was left out")
+		})
+		if err == nil {
+			log.WithFields(logrus.Fields{logx.LeaderEpoch: s.epoch(), logx.Count: s.count(), logx.TookMs: time.Since(began).Milliseconds()}).
+				Info("transactions loaded")
+			for _, id := range ending {
+				c.background(func() { c.finish(s, id, 0) })
+			}
+			return
+		}
+		if s.ctx.Err() != nil {
+			return
+		}
+		log.WithError(err).Error("the transaction log could not be loaded, trying again")
+		pause(s.ctx, loadRetryDelay)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// shardOf finds the shard of an id: NOT_COORDINATOR when another broker leads its partition.
+func (c *Coordinator) shardOf(id string) (*shard, error) {
+	if id == "" {
+		return nil, fault(kerr.InvalidRequest, "the transactional id is empty")
+	}
+	partition := c.cfg.PartitionOf(id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.mu.shards[partition]
+	switch {
+	case c.mu.closed:
+		return nil, fault(kerr.CoordinatorNotAvailable, "the coordinator is shutting down")
+	case s == nil:
+		return nil, fault(kerr.NotCoordinator, "partition %d of the transaction log is not led here", partition)
+	}
+	return s, nil
+}
+
+func (c *Coordinator) shards() ([]*shard, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.closed {
+		return nil, fault(kerr.CoordinatorNotAvailable, "the coordinator is shutting down")
+	}
+	all := make([]*shard, 0, len(c.mu.shards))
+	for _, s := range c.mu.shards {
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func (c *Coordinator) now() int64 { return c.cfg.Now().UnixMilli() }
+
+// InitProducerID gives a producer its id and epoch, which end every earlier incarnation of it. have is what the producer
+// believes to be, nil when it has just begun (KIP-360). A transaction that an earlier incarnation left open is aborted
+// first. Errors: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
+// COORDINATOR_NOT_AVAILABLE, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
+func (c *Coordinator) InitProducerID(ctx context.Context, id string, timeout time.Duration, have *Identity) (Identity, error) {
+	none := Identity{noProducerID, noProducerEpoch}
+	if id == "" {
+		return none, fault(kerr.InvalidRequest, "the transactional id is empty")
+	}
+	if timeout <= 0 || timeout > c.cfg.MaxTimeout {
+		return none, fault(kerr.InvalidTransactionTimeout, "a transaction timeout of %v", timeout)
+	}
+	for {
+		done, err := c.change(ctx, id, c.initialising(timeout, have))
+		if err != nil {
+			return none, err
+		}
+		if !done.ending() {
+			return done.Identity, nil
+		}
+		// That step has aborted what was open: the request's own comes after it.
+	}
+}
+
+func (c *Coordinator) initialising(timeout time.Duration, have *Identity) decision {
+	return func(known *transaction) (transaction, bool, error) {
+		if known == nil {
+			id, err := c.cfg.ProducerIDs()
+			if err != nil {
+				return transaction{}, false, err
+			}
+			fresh := newTransaction(id)
+			known = &fresh
+		}
+		next, err := known.initialise(c.now(), timeout, have, c.cfg.ProducerIDs)
+		return next, err == nil, err
+	}
+}
+
+// AddPartitions brings partitions into a producer's transaction, beginning one when none is open. Errors as InitProducerID,
+// and INVALID_PRODUCER_ID_MAPPING.
+func (c *Coordinator) AddPartitions(ctx context.Context, id string, by Identity, added []logstore.TopicPartition) error {
+	set := make(partitions, len(added))
+	for _, tp := range added {
+		set[tp] = c.cfg.TopicID(tp.Topic)
+	}
+	_, err := c.change(ctx, id, func(known *transaction) (transaction, bool, error) {
+		if known == nil {
+			return transaction{}, false, unknown(id)
+		}
+		return known.add(c.now(), by, set)
+	})
+	return err
+}
+
+// EndTxn commits or aborts a producer's transaction. It is decided when this returns; the markers are on their way.
+// Errors as AddPartitions, and INVALID_TXN_STATE.
+func (c *Coordinator) EndTxn(ctx context.Context, id string, by Identity, commit bool) error {
+	_, err := c.change(ctx, id, func(known *transaction) (transaction, bool, error) {
+		if known == nil {
+			return transaction{}, false, unknown(id)
+		}
+		return known.end(c.now(), by, commit)
+	})
+	return err
+}
+
+func unknown(id string) error {
+	return fault(kerr.InvalidProducerIDMapping, "transactional id %q is not known", id)
+}
+
+// patience is how long a request waits for an id that is busy. Most often its last transaction's markers are just being
+// written, and the client would come back later than they take.
+const patience = 50 * time.Millisecond
+
+// change takes a step with an id and waits until it holds. A step that ends a transaction has its markers written.
+func (c *Coordinator) change(ctx context.Context, id string, decide decision) (outcome, error) {
+	s, err := c.shardOf(id)
+	if err != nil {
+		return outcome{}, err
+	}
+	done, err := c.stepWhenFree(ctx, s, id, decide)
+	if err != nil || done.end == 0 {
+		return done, err
+	}
+	if done.ending() {
+		c.background(func() { c.finish(s, id, done.end) })
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, done.timeout, kerr.RequestTimedOut)
+	defer cancel()
+	if err := s.log.AwaitReplicated(ctx, done.end); err != nil {
+		return done, logFault(err)
+	}
+	s.changed.Notify()
+	return done, nil
+}
+
+// stepWhenFree takes a step, waiting a moment for an id that is busy.
+func (c *Coordinator) stepWhenFree(ctx context.Context, s *shard, id string, decide decision) (outcome, error) {
+	done, err := s.step(id, c.now(), decide)
+	if !errors.Is(err, kerr.ConcurrentTransactions) {
+		return done, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, err)
+	defer cancel()
+	err = await.Until(ctx, func() (bool, error) {
+		var err error
+		done, err = s.step(id, c.now(), decide)
+		if errors.Is(err, kerr.ConcurrentTransactions) {
+			return false, nil
+		}
+		return true, err
+	}, &s.changed)
+	return done, err
+}
+
+// Verify tells as the coordinator whether partitions are in a producer's open transaction (KIP-890): the error of each that
+// isn't, or one for all.
+func (c *Coordinator) Verify(id string, by Identity, asked []logstore.TopicPartition) (map[logstore.TopicPartition]error, error) {
+	s, err := c.shardOf(id)
+	if err != nil {
+		return nil, err
+	}
+	t, found, err := s.view(id)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, unknown(id)
+	}
+	return t.verify(by, asked)
+}

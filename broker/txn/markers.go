@@ -1,0 +1,227 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"barnabas/internal/await"
+	"barnabas/internal/logx"
+	"barnabas/logstore"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// markersRetryDelay is the pause before markers are tried again that could not be written, unless there is news of leaders.
+const markersRetryDelay = 100 * time.Millisecond
+
+// finish brings the markers of a transaction that was decided up to offset end to all its partitions, and writes down that
+// it is complete. It ends early only when this broker leads the shard's partition no longer: then the next leader goes on.
+func (c *Coordinator) finish(s *shard, id string, end int64) {
+	if s.awaitHeld(end) != nil {
+		return
+	}
+	t, found, err := s.view(id)
+	if err != nil || !found || !t.ending() {
+		return
+	}
+	log := c.log.WithFields(logrus.Fields{logx.TxnID: id, logx.ProducerID: t.ID, logx.ProducerEpoch: t.Epoch})
+	if err := c.writeMarkers(s, id, t, log); err != nil {
+		if s.ctx.Err() == nil {
+			log.WithError(err).Warn("a newer coordinator ends the transaction")
+		}
+		return
+	}
+	for s.ctx.Err() == nil {
+		done, err := s.complete(id, c.now())
+		if err == nil {
+			if s.awaitHeld(done.end) == nil {
+				s.changed.Notify()
+			}
+			return
+		}
+		log.WithError(err).Info("the end of a transaction could not be written down, trying again")
+		pause(s.ctx, markersRetryDelay)
+	}
+}
+
+// writeMarkers returns when every partition has its marker, or is gone. An error says to give up.
+func (c *Coordinator) writeMarkers(s *shard, id string, t transaction, log *logrus.Entry) error {
+	left := maps.Clone(t.partitions)
+	for {
+		done, err := c.tryMarkers(s, t, left, log)
+		if err != nil {
+			return err
+		}
+		s.written(id, done)
+		for _, tp := range done {
+			delete(left, tp)
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if err := c.awaitLeaders(s.ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitLeaders waits for news of leaders, but not for long.
+func (c *Coordinator) awaitLeaders(ctx context.Context) error {
+	short, cancel := context.WithTimeout(ctx, markersRetryDelay)
+	defer cancel()
+	news := false
+	_ = await.Until(short, func() (bool, error) {
+		was := news
+		news = true
+		return was, nil
+	}, c.cfg.MetadataChanged)
+	return ctx.Err()
+}
+
+// tryMarkers sends markers to the leaders of partitions once, and returns the partitions that need no more.
+func (c *Coordinator) tryMarkers(s *shard, t transaction, left partitions, log *logrus.Entry) (done []logstore.TopicPartition, err error) {
+	byLeader := make(map[int32][]logstore.TopicPartition)
+	for tp, topic := range left {
+		leader, exists := c.cfg.Leader(tp)
+		switch now := c.cfg.TopicID(tp.Topic); {
+		case !exists, topic != [16]byte{} && now != [16]byte{} && now != topic:
+			log.WithFields(logrus.Fields{logx.Topic: tp.Topic, logx.Partition: tp.Partition}).
+				Info("a partition of a transaction is deleted and needs no marker")
+			done = append(done, tp)
+		case leader >= 0:
+			byLeader[leader] = append(byLeader[leader], tp)
+		}
+	}
+	answers := make(chan markerAnswer, len(byLeader))
+	for leader, tps := range byLeader {
+		c.sendMarker(leader, markerOrder{markerFor(t, s.epoch(), tps), answers})
+	}
+	for range byLeader {
+		select {
+		case <-s.ctx.Done():
+			return done, s.ctx.Err()
+		case a := <-answers:
+			written, err := a.written(log)
+			if err != nil {
+				return done, err
+			}
+			done = append(done, written...)
+		}
+	}
+	return done, nil
+}
+
+func markerFor(t transaction, epoch int32, tps []logstore.TopicPartition) kmsg.WriteTxnMarkersRequestMarker {
+	m := kmsg.NewWriteTxnMarkersRequestMarker()
+	m.ProducerID, m.ProducerEpoch, m.Committed, m.CoordinatorEpoch = t.ID, t.Epoch, t.state == PrepareCommit, epoch
+	index := make(map[string]int)
+	for _, tp := range tps {
+		i, ok := index[tp.Topic]
+		if !ok {
+			i = len(m.Topics)
+			index[tp.Topic] = i
+			m.Topics = append(m.Topics, kmsg.WriteTxnMarkersRequestMarkerTopic{Topic: tp.Topic})
+		}
+		m.Topics[i].Partitions = append(m.Topics[i].Partitions, tp.Partition)
+	}
+	return m
+}
+
+// markerOrder is a marker for some partitions of one broker, and where its answer is awaited.
+type markerOrder struct {
+	marker kmsg.WriteTxnMarkersRequestMarker
+	answer chan<- markerAnswer // has room
+}
+
+// markerAnswer is what a broker made of a marker: a code for each partition, or no answer at all.
+type markerAnswer struct {
+	codes map[logstore.TopicPartition]int16
+	err   error
+}
+
+// written lists the partitions that are done with. An error says that another coordinator has taken over
+// (TransactionMarkerRequestCompletionHandler, 3.9).
+func (a markerAnswer) written(log *logrus.Entry) (done []logstore.TopicPartition, err error) {
+	if a.err != nil {
+		log.WithError(a.err).Debug("markers could not be sent, trying again")
+		return nil, nil
+	}
+	for tp, code := range a.codes {
+		log := log.WithFields(logrus.Fields{logx.Topic: tp.Topic, logx.Partition: tp.Partition})
+		switch err := kerr.ErrorForCode(code); {
+		case err == nil:
+			done = append(done, tp)
+		case errors.Is(err, kerr.TransactionCoordinatorFenced):
+			return nil, err
+		case isOne(err, kerr.InvalidProducerEpoch, kerr.UnsupportedForMessageFormat, kerr.UnsupportedVersion):
+			// A newer epoch of the producer writes there already, or nothing of this transaction can be there.
+			log.WithError(err).Warn("a partition takes no marker")
+			done = append(done, tp)
+		case isOne(err, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas,
+			kerr.NotEnoughReplicasAfterAppend, kerr.KafkaStorageError):
+			log.WithError(err).Debug("a marker could not be written, trying again")
+		default:
+			log.WithError(err).Error("a marker could not be written, trying again")
+		}
+	}
+	return done, nil
+}
+
+// sendMarker brings a marker to a broker: to this one directly, to another one with a request at a time that carries the
+// markers of all transactions that wait.
+func (c *Coordinator) sendMarker(broker int32, o markerOrder) {
+	deliver := func(orders []markerOrder) []markerOrder {
+		c.deliverMarkers(broker, orders)
+		return nil
+	}
+	if broker == c.cfg.BrokerID {
+		c.background(func() { deliver([]markerOrder{o}) })
+		return
+	}
+	c.markers.to(broker).add(o, c.background, deliver)
+}
+
+func (c *Coordinator) deliverMarkers(broker int32, orders []markerOrder) {
+	req := kmsg.NewPtrWriteTxnMarkersRequest()
+	req.Version = c.cfg.MarkersVersion
+	for _, o := range orders {
+		req.Markers = append(req.Markers, o.marker)
+	}
+	answer, err := c.cfg.Send(c.ctx, broker, req)
+	if err != nil {
+		for _, o := range orders {
+			o.answer <- markerAnswer{err: err}
+		}
+		return
+	}
+	codes := markerCodes(answer.(*kmsg.WriteTxnMarkersResponse))
+	for _, o := range orders {
+		if of, ok := codes[o.marker.ProducerID]; ok {
+			o.answer <- markerAnswer{codes: of}
+		} else {
+			o.answer <- markerAnswer{err: fmt.Errorf("broker %d says nothing of producer %d", broker, o.marker.ProducerID)}
+		}
+	}
+}
+
+func markerCodes(resp *kmsg.WriteTxnMarkersResponse) map[int64]map[logstore.TopicPartition]int16 {
+	all := make(map[int64]map[logstore.TopicPartition]int16, len(resp.Markers))
+	for _, m := range resp.Markers {
+		codes := all[m.ProducerID]
+		if codes == nil {
+			codes = make(map[logstore.TopicPartition]int16)
+			all[m.ProducerID] = codes
+		}
+		for _, t := range m.Topics {
+			for _, p := range t.Partitions {
+				codes[logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition}] = p.ErrorCode
+			}
+		}
+	}
+	return all
+}

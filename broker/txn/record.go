@@ -1,0 +1,115 @@
+package txn
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The versions of keys and values that are written. Values of version 1, which is flexible, are only read.
+const (
+	keyVersion   = 0
+	valueVersion = 0
+)
+
+func encodeKey(id string) []byte {
+	key := kmsg.TxnMetadataKey{Version: keyVersion, TransactionalID: id}
+	return key.AppendTo(nil)
+}
+
+// encodeValue is a transaction as __transaction_state keeps it: partitions by topic, null when the id is Empty.
+func encodeValue(t *transaction) []byte {
+	value := kmsg.NewTxnMetadataValue()
+	value.Version = valueVersion
+	value.ProducerID, value.ProducerEpoch = t.ID, t.Epoch
+	value.TimeoutMillis, value.State = int32(t.timeout.Milliseconds()), t.state
+	value.LastUpdateTimestamp, value.StartTimestamp = t.updated, t.started
+	if t.state != Empty {
+		value.Topics = make([]kmsg.TxnMetadataValueTopic, 0, len(t.partitions))
+	}
+	for _, tp := range t.partitions.sorted() {
+		if n := len(value.Topics); n == 0 || value.Topics[n-1].Topic != tp.Topic {
+			value.Topics = append(value.Topics, kmsg.TxnMetadataValueTopic{Topic: tp.Topic})
+		}
+		topic := &value.Topics[len(value.Topics)-1]
+		topic.Partitions = append(topic.Partitions, tp.Partition)
+	}
+	return value.AppendTo(nil)
+}
+
+func (p partitions) sorted() []logstore.TopicPartition {
+	list := make([]logstore.TopicPartition, 0, len(p))
+	for tp := range p {
+		list = append(list, tp)
+	}
+	slices.SortFunc(list, func(a, b logstore.TopicPartition) int {
+		if a.Topic != b.Topic {
+			return strings.Compare(a.Topic, b.Topic)
+		}
+		return int(a.Partition - b.Partition)
+	})
+	return list
+}
+
+func decodeValue(data []byte) (transaction, error) {
+	value := kmsg.NewTxnMetadataValue()
+	if len(data) < 2 {
+		return transaction{}, fmt.Errorf("a transaction of %d bytes", len(data))
+	}
+	if v := int16(binary.BigEndian.Uint16(data)); v < 0 || v > 1 {
+		return transaction{}, fmt.Errorf("a transaction of version %d", v)
+	}
+	if err := value.ReadFrom(data); err != nil {
+		return transaction{}, fmt.Errorf("a transaction that cannot be read: %w", err)
+	}
+	if value.State < Empty || value.State > CompleteAbort {
+		return transaction{}, fmt.Errorf("a transaction in state %d", value.State)
+	}
+	t := newTransaction(value.ProducerID)
+	t.Epoch, t.state = value.ProducerEpoch, value.State
+	t.timeout = time.Duration(value.TimeoutMillis) * time.Millisecond
+	t.updated, t.started = value.LastUpdateTimestamp, value.StartTimestamp
+	t.partitions = make(partitions)
+	for _, topic := range value.Topics {
+		for _, p := range topic.Partitions {
+			t.partitions[logstore.TopicPartition{Topic: topic.Topic, Partition: p}] = [16]byte{}
+		}
+	}
+	return t, nil
+}
+
+// replay takes the records of a batch over into byID. Records with keys of other kinds are none of ours and left out.
+func replay(b record.Batch, byID map[string]transaction, odd func(offset int64, err error)) error {
+	if b.Control() {
+		return nil
+	}
+	return b.Records(func(r *record.Record) error {
+		if len(r.Key) < 2 || binary.BigEndian.Uint16(r.Key) != keyVersion {
+			odd(r.Offset, fmt.Errorf("a key of another kind: %x", r.Key))
+			return nil
+		}
+		var key kmsg.TxnMetadataKey
+		if err := key.ReadFrom(r.Key); err != nil {
+			odd(r.Offset, err)
+			return nil
+		}
+		if r.Value == nil {
+			delete(byID, key.TransactionalID)
+			return nil
+		}
+		t, err := decodeValue(r.Value)
+		if err != nil {
+			odd(r.Offset, err)
+			return nil
+		}
+		byID[key.TransactionalID] = t
+		return nil
+	})
+}

@@ -1,0 +1,226 @@
+package txn
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// State is how far a transaction has come. The numbers are those of the log.
+type State = kmsg.TransactionState
+
+// The states. Apache Kafka has a PrepareEpochFence (7) beside these, which it never stores.
+const (
+	Empty          State = 0
+	Ongoing        State = 1
+	PrepareCommit  State = 2
+	PrepareAbort   State = 3
+	CompleteCommit State = 4
+	CompleteAbort  State = 5
+	Dead           State = 6 // about to be forgotten
+)
+
+const (
+	noProducerID    = -1
+	noProducerEpoch = -1
+	noTime          = -1
+)
+
+// Identity is a producer id with its epoch.
+type Identity struct {
+	ID    int64
+	Epoch int16
+}
+
+// partitions is a set of partitions, each with the id of its topic when it joined: a topic that was deleted and made
+// anew is another one. The id is zero when it isn't known, as after a failover. A set is never changed in place.
+type partitions map[logstore.TopicPartition][16]byte
+
+// transaction is what is known about a transactional id. It is a value: steps return the next one.
+type transaction struct {
+	Identity
+	last       Identity // before the latest InitProducerId; not stored, so a retry over a failover is not recognised
+	timeout    time.Duration
+	state      State
+	partitions partitions
+	started    int64 // ms, -1: not
+	updated    int64 // ms
+}
+
+// ending tells whether markers are being written.
+func (t *transaction) ending() bool { return t.state == PrepareCommit || t.state == PrepareAbort }
+
+// exhausted tells whether an epoch is the last that a client may have: one more is kept for fencing it.
+func exhausted(epoch int16) bool { return epoch >= math.MaxInt16-1 }
+
+// newTransaction is an id that nobody has used yet. Its first epoch comes with the first step.
+func newTransaction(producerID int64) transaction {
+	none := Identity{noProducerID, noProducerEpoch}
+	return transaction{Identity: Identity{producerID, noProducerEpoch}, last: none, state: Empty, started: noTime}
+}
+
+// A fault is an error with a protocol code.
+func fault(code *kerr.Error, format string, args ...any) error {
+	return fmt.Errorf(format+": %w", append(args, code)...)
+}
+
+// initialise is the step of InitProducerId: the next epoch, or the next producer id when the epochs are used up. have is
+// what the producer believes to be, nil when it is a new incarnation (KIP-360). fresh gives a new producer id.
+// (TransactionCoordinator.prepareInitProducerIdTransit, 3.9)
+func (t transaction) initialise(now int64, timeout time.Duration, have *Identity, fresh func() (int64, error)) (transaction, error) {
+	if have != nil && !t.mayBe(*have) {
+		return t, fault(kerr.ProducerFenced, "producer %d is not that of the transactional id", have.ID)
+	}
+	if t.state == Ongoing {
+		if have != nil && have.ID == t.ID && have.Epoch < t.Epoch { // a zombie must not abort its successor's transaction
+			return t, fault(kerr.ProducerFenced, "epoch %d of the producer is over, it is %d", have.Epoch, t.Epoch)
+		}
+		return t.fence(now), nil
+	}
+	next := t
+	next.last = Identity{t.ID, noProducerEpoch}
+	switch {
+	case exhausted(t.Epoch) && (have == nil || have.Epoch == t.Epoch):
+		id, err := fresh()
+		if err != nil {
+			return t, err
+		}
+		next.Identity = Identity{id, 0}
+		if have != nil {
+			next.last.Epoch = t.Epoch
+		}
+	case have == nil:
+		next.Epoch++
+	case t.Epoch == noProducerEpoch || have.Epoch == t.Epoch:
+		next.last.Epoch = t.Epoch
+		next.Epoch++
+	case have.Epoch == t.last.Epoch:
+		next.last.Epoch = t.last.Epoch // a retry whose first answer was lost: the same answer again
+	default:
+		return t, fault(kerr.ProducerFenced, "epoch %d of the producer is over, it is %d", have.Epoch, t.Epoch)
+	}
+	next.state, next.timeout, next.partitions, next.started, next.updated = Empty, timeout, nil, noTime, now
+	return next, nil
+}
+
+// mayBe tells whether a producer that calls itself have can be the one of this id: it has the producer id, or it had the
+// one before until its epochs were used up and has not heard of the new one.
+func (t *transaction) mayBe(have Identity) bool {
+	return t.Epoch == noProducerEpoch || have.ID == t.ID || have.ID == t.last.ID && exhausted(have.Epoch)
+}
+
+// fence aborts the open transaction on behalf of the coordinator, with an epoch that the producer does not have.
+func (t transaction) fence(now int64) transaction {
+	t.Epoch++
+	t.last = Identity{t.ID, noProducerEpoch}
+	t.state, t.updated = PrepareAbort, now
+	return t
+}
+
+// owned checks that a request comes from the current incarnation of the producer.
+func (t *transaction) owned(by Identity) error {
+	switch {
+	case by.ID != t.ID:
+		return fault(kerr.InvalidProducerIDMapping, "producer %d does not have the transactional id", by.ID)
+	case by.Epoch != t.Epoch:
+		return fault(kerr.ProducerFenced, "producer %d has epoch %d, not %d", t.ID, t.Epoch, by.Epoch)
+	}
+	return nil
+}
+
+// add is the step of AddPartitionsToTxn and AddOffsetsToTxn: it begins a transaction when none is open. changed is false
+// when there is nothing to write.
+func (t transaction) add(now int64, by Identity, added partitions) (next transaction, changed bool, err error) {
+	if err := t.owned(by); err != nil {
+		return t, false, err
+	}
+	all := maps.Clone(t.partitions)
+	if all == nil || t.state != Ongoing {
+		all = make(partitions, len(added))
+	}
+	for tp, topic := range added {
+		if _, has := all[tp]; !has {
+			all[tp], changed = topic, true
+		}
+	}
+	if t.state == Ongoing && !changed {
+		return t, false, nil
+	}
+	if t.state != Ongoing {
+		t.started = now
+	}
+	t.state, t.partitions, t.updated = Ongoing, all, now
+	return t, true, nil
+}
+
+// end is the step of EndTxn. changed is false for a request that is repeated after its transaction has ended.
+func (t transaction) end(now int64, by Identity, commit bool) (next transaction, changed bool, err error) {
+	if err := t.owned(by); err != nil {
+		return t, false, err
+	}
+	prepare, complete := PrepareAbort, CompleteAbort
+	if commit {
+		prepare, complete = PrepareCommit, CompleteCommit
+	}
+	switch t.state {
+	case Ongoing:
+		t.state, t.updated = prepare, now
+		return t, true, nil
+	case complete:
+		return t, false, nil
+	}
+	return t, false, fault(kerr.InvalidTxnState, "a transaction in state %v cannot be ended so", t.state)
+}
+
+// complete is the step after the last marker.
+func (t transaction) complete(now int64) transaction {
+	if t.state == PrepareCommit {
+		t.state = CompleteCommit
+	} else {
+		t.state = CompleteAbort
+	}
+	t.partitions, t.updated = nil, now
+	return t
+}
+
+// without is the transaction when some of its markers are written. That is not stored: a marker may be written twice.
+func (t transaction) without(written []logstore.TopicPartition) transaction {
+	t.partitions = maps.Clone(t.partitions)
+	for _, tp := range written {
+		delete(t.partitions, tp)
+	}
+	return t
+}
+
+// timedOut tells whether the transaction has been open for too long.
+func (t *transaction) timedOut(now int64) bool {
+	return t.state == Ongoing && t.started+t.timeout.Milliseconds() < now
+}
+
+// idle tells whether the id was not used for so long that it may be forgotten (KIP-98's transactional.id.expiration.ms).
+func (t *transaction) idle(now int64, keep time.Duration) bool {
+	return (t.state == Empty || t.state == CompleteCommit || t.state == CompleteAbort) && t.updated <= now-keep.Milliseconds()
+}
+
+// verify tells for each partition whether it belongs to the open transaction (KIP-890): TRANSACTION_ABORTABLE if not.
+func (t *transaction) verify(by Identity, asked []logstore.TopicPartition) (map[logstore.TopicPartition]error, error) {
+	if err := t.owned(by); err != nil {
+		return nil, err
+	}
+	if t.ending() {
+		return nil, fault(kerr.ConcurrentTransactions, "the transaction is being ended")
+	}
+	missing := make(map[logstore.TopicPartition]error)
+	for _, tp := range asked {
+		if _, has := t.partitions[tp]; !has {
+			missing[tp] = fault(kerr.TransactionAbortable, "%v is not in the transaction", tp)
+		}
+	}
+	return missing, nil
+}

@@ -1,0 +1,75 @@
+package logstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/logstore/record"
+)
+
+// Guard stands for a question to a transaction coordinator: does this partition belong to the producer's transaction?
+// It is given out before the coordinator is asked, and the append that follows its answer must bring it back. An end
+// marker that comes in between makes it void, so that an old answer cannot open a transaction that nobody will end
+// (KIP-890, part 1). The zero Guard is none.
+type Guard uint64
+
+// verification is what a log remembers of a producer whose transaction is being verified.
+type verification struct {
+	guard  Guard
+	since  time.Time
+	epoch  int16
+	lowest int32 // sequence: a later one must not be appended before it (VerificationStateEntry, 3.9)
+}
+
+// StartVerification gives a guard for a producer that is about to append the first records of a transaction, and false
+// when its transaction is open here already: then nobody need be asked.
+func (l *Log) StartVerification(producerID int64, epoch int16, sequence int32) (Guard, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.producers.inTransaction(producerID) {
+		return 0, false
+	}
+	return l.mu.producers.startVerification(producerID, epoch, sequence, l.env.now()), true
+}
+
+func (t *producerTable) startVerification(producerID int64, epoch int16, sequence int32, now time.Time) Guard {
+	v := t.verifying[producerID]
+	switch {
+	case v == nil:
+		t.lastGuard++
+		v = &verification{guard: t.lastGuard, since: now, epoch: epoch, lowest: sequence}
+		t.verifying[producerID] = v
+	case epoch > v.epoch:
+		v.epoch, v.lowest = epoch, sequence
+	case epoch == v.epoch:
+		v.lowest = min(v.lowest, sequence)
+	}
+	return v.guard
+}
+
+func (t *producerTable) inTransaction(producerID int64) bool {
+	p := t.byID[producerID]
+	return p != nil && p.txnFirst >= 0
+}
+
+// checkVerified refuses to open a transaction that its coordinator has not been asked about.
+func (t *producerTable) checkVerified(b record.Batch, o LeaderAppend) error {
+	if !o.Verify || !b.Transactional() || b.Control() || t.inTransaction(b.ProducerID()) {
+		return nil
+	}
+	if v := t.verifying[b.ProducerID()]; v == nil || v.guard != o.Guard {
+		return fmt.Errorf("producer %d: the partition is not known to be in its transaction: %w", b.ProducerID(), kerr.InvalidTxnState)
+	}
+	return nil
+}
+
+// checkLowest refuses a sequence while a lower one of the same producer has yet to be verified.
+func (t *producerTable) checkLowest(b record.Batch) error {
+	if v := t.verifying[b.ProducerID()]; v != nil && b.BaseSequence() > v.lowest {
+		return fmt.Errorf("producer %d sends sequence %d while %d is not appended yet: %w", b.ProducerID(), b.BaseSequence(), v.lowest,
+			kerr.OutOfOrderSequenceNumber)
+	}
+	return nil
+}
