@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"barnabas/broker/api"
+	"barnabas/broker/group"
 	"barnabas/broker/metadata"
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
@@ -43,6 +44,7 @@ type Server struct {
 	metadata    *metadata.Cache
 	features    atomic.Pointer[zkcoord.Features]
 	replicas    *replica.Manager
+	groups      *group.Coordinator
 	controller  *controller.Controller
 	peers       *peers
 	producerIDs *txn.ProducerIDs
@@ -259,11 +261,12 @@ func (s *Server) build(context.Context) error {
 	s.onStop(s.peers.close)
 	s.controller = controller.New(s.controllerConfig(protocol), s.zk, s.peers, s.loggers.Entry("kafka.controller"))
 	s.replicas = replica.NewManager(s.replicaConfig())
+	s.groups = group.New(s.groupConfig())
 	s.producerIDs = txn.NewProducerIDs(s.allocateProducerIDs, s.log)
 	s.handlers = api.New(api.Deps{
 		BrokerID: s.id, ClusterID: s.clusterID, BrokerEpoch: s.epoch.Load, Config: s.config, Loggers: s.loggers,
 		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
-		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs,
+		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups,
 		Logger: s.loggers.Entry("kafka.server.KafkaApis"),
 	})
 	return nil
@@ -288,6 +291,7 @@ func (s *Server) replicaConfig() replica.Config {
 		LagMax:     func() time.Duration { return s.config.Current().ReplicaLagTimeMax },
 		Living:     func(id int32) bool { return s.metadata.Current().Brokers[id] != nil },
 		Controller: s.peers, AlterVersion: s.alterPartitionVersion(), Logger: s.loggers.Entry("kafka.server.ReplicaManager"), Now: time.Now,
+		LeadershipChanged: s.leadershipChanged,
 		Fetch: replica.FetchConfig{
 			Dial: s.peers.dialReplica, PerBroker: c.NumReplicaFetchers, Version: s.fetchVersion(),
 			MaxWait: c.ReplicaFetchWaitMax, MinBytes: int32(c.ReplicaFetchMinBytes), MaxBytes: int32(c.ReplicaFetchMaxBytes),
@@ -376,6 +380,8 @@ func connectionLimits(c *config.Broker) network.Limits {
 func (s *Server) runController(ctx context.Context) error {
 	s.replicas.Start()
 	s.onStop(s.replicas.Close)
+	s.groups.Start()
+	s.onStop(s.groups.Close)
 	s.logs.Start()
 	s.onStop(s.producerIDs.Close)
 	cancel := s.zk.OnChange(s.zookeeperChanged)

@@ -104,23 +104,6 @@ var notYet = []string{
 	"control.plane.listener.name",
 	"replica.selector.class",
 
-	// Groups.
-	"group.coordinator.rebalance.protocols",
-	"group.initial.rebalance.delay.ms",
-	"group.max.session.timeout.ms",
-	"group.max.size",
-	"group.min.session.timeout.ms",
-	"offset.metadata.max.bytes",
-	"offsets.commit.required.acks",
-	"offsets.commit.timeout.ms",
-	"offsets.load.buffer.size",
-	"offsets.retention.check.interval.ms",
-	"offsets.retention.minutes",
-	"offsets.topic.compression.codec",
-	"offsets.topic.num.partitions",
-	"offsets.topic.replication.factor",
-	"offsets.topic.segment.bytes",
-
 	// Transactions.
 	"transaction.abort.timed.out.transaction.cleanup.interval.ms",
 	"transaction.max.timeout.ms",

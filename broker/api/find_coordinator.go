@@ -71,16 +71,16 @@ func (h *Handlers) locate(ctx context.Context, c *Call, kind int8, key string) (
 		}
 		return leaderHint{}, fmt.Errorf("%s is not there yet: %w", topic, kerr.CoordinatorNotAvailable)
 	}
-	hint, ok := h.leaderHint(c.Conn.Listener, topic, partitionFor(key, len(t.Partitions)))
+	hint, ok := h.leaderHint(c.Conn.Listener, topic, PartitionFor(key, len(t.Partitions)))
 	if !ok || hint.node == nil {
 		return leaderHint{}, fmt.Errorf("the partition of %q has no leader: %w", key, kerr.CoordinatorNotAvailable)
 	}
 	return hint, nil
 }
 
-// partitionFor is the partition of an internal topic that keeps a key: Java's String.hashCode over UTF-16 units, made
+// PartitionFor is the partition of an internal topic that keeps a key: Java's String.hashCode over UTF-16 units, made
 // non-negative as Utils.abs does, modulo the count of partitions.
-func partitionFor(key string, partitions int) int32 {
+func PartitionFor(key string, partitions int) int32 {
 	var hash int32
 	for _, unit := range utf16.Encode([]rune(key)) {
 		hash = 31*hash + int32(unit)

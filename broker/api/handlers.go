@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"barnabas/broker/group"
 	"barnabas/broker/metadata"
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
@@ -47,6 +48,7 @@ type Deps struct {
 	ZK          *zkcoord.Client
 	Controller  Controller
 	ProducerIDs *txn.ProducerIDs
+	Groups      *group.Coordinator
 	Logger      *logrus.Entry
 }
 

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"barnabas/broker/group"
 	"barnabas/broker/metadata"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -12,7 +13,7 @@ import (
 
 // The internal topics.
 const (
-	offsetsTopic      = "__consumer_offsets"
+	offsetsTopic      = group.Topic
 	transactionsTopic = "__transaction_state"
 	clusterTopic      = "__cluster_metadata" // KRaft's; nobody may create it
 )

@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/metadata"
+	"barnabas/logstore"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -18,5 +21,27 @@ func (h *Handlers) updateMetadata(_ context.Context, _ *Call, req *kmsg.UpdateMe
 		return resp
 	}
 	h.Metadata.Update(req)
+	if deleted := deletedPartitions(req); len(deleted) > 0 {
+		h.Groups.TopicsDeleted(deleted)
+	}
 	return resp
+}
+
+// deletedPartitions lists the partitions that the request says are being deleted: groups forget their offsets.
+func deletedPartitions(req *kmsg.UpdateMetadataRequest) []logstore.TopicPartition {
+	var deleted []logstore.TopicPartition
+	note := func(topic string, partitions []kmsg.UpdateMetadataRequestTopicPartition) {
+		for _, p := range partitions {
+			if p.Leader == metadata.LeaderDuringDelete {
+				deleted = append(deleted, logstore.TopicPartition{Topic: topic, Partition: p.Partition})
+			}
+		}
+	}
+	for _, t := range req.TopicStates {
+		note(t.Topic, t.PartitionStates)
+	}
+	for i, p := range req.PartitionStates { // before v5
+		note(p.Topic, req.PartitionStates[i:i+1])
+	}
+	return deleted
 }

@@ -1,0 +1,18 @@
+package api
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// heartbeat keeps a member's session alive; REBALANCE_IN_PROGRESS tells it to join again.
+func (h *Handlers) heartbeat(_ context.Context, _ *Call, req *kmsg.HeartbeatRequest) kmsg.Response {
+	resp := kmsg.NewPtrHeartbeatResponse()
+	err := h.checkInstance(req.InstanceID)
+	if err == nil {
+		err = h.Groups.Heartbeat(req)
+	}
+	resp.ErrorCode = h.codeOf(err)
+	return resp
+}

@@ -1,0 +1,74 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"barnabas/broker/group"
+	"barnabas/config"
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// joinGroup makes a member part of its group's next generation.
+//
+// v1: a rebalance timeout (KIP-62). v4: a member id is required (KIP-394). v5: static members (KIP-345). v8: a reason
+// (KIP-800). v9: a restarted leader need not assign (KIP-814).
+func (h *Handlers) joinGroup(_ context.Context, c *Call, req *kmsg.JoinGroupRequest) network.Answer {
+	if err := h.checkInstance(req.InstanceID); err != nil {
+		resp := kmsg.NewPtrJoinGroupResponse()
+		resp.ErrorCode, resp.Generation = code(err), -1
+		return ready(c, resp)
+	}
+	return later(c, h.Groups.Join(req, c.client()))
+}
+
+// checkInstance refuses static members while there may be brokers that would forget what they are: UNSUPPORTED_VERSION.
+func (h *Handlers) checkInstance(instance *string) error {
+	if v := h.Config.Current().InterBrokerProtocolVersion; instance != nil && v < config.IBP23IV0 {
+		return fmt.Errorf("static members need inter.broker.protocol.version 2.3, it is %s: %w", v, kerr.UnsupportedVersion)
+	}
+	return nil
+}
+
+// later is a coordinator's answer in the version of the request.
+func later[T kmsg.Response](c *Call, a group.Answer[T]) network.Answer {
+	if resp, ok := a.Now(); ok {
+		return ready(c, resp)
+	}
+	version := c.Version
+	return network.Later(func(ctx context.Context) network.Response {
+		resp, err := a.Wait(ctx)
+		if err != nil {
+			return nil // the connection has ended
+		}
+		resp.SetVersion(version)
+		return resp
+	})
+}
+
+// client is who sends the request, as groups remember it.
+func (c *Call) client() group.Client {
+	id := ""
+	if c.ClientID != nil {
+		id = *c.ClientID
+	}
+	return group.Client{ID: id, Host: "/" + javaAddress(c.Conn.RemoteIP())}
+}
+
+// javaAddress writes an address as Java does: the groups of an IPv6 address without leading zeros, none left out.
+func javaAddress(ip net.IP) string {
+	if v4 := ip.To4(); v4 != nil || len(ip) != net.IPv6len {
+		return ip.String()
+	}
+	parts := make([]string, 0, net.IPv6len/2)
+	for i := 0; i < net.IPv6len; i += 2 {
+		parts = append(parts, strconv.FormatUint(uint64(ip[i])<<8|uint64(ip[i+1]), 16))
+	}
+	return strings.Join(parts, ":")
+}

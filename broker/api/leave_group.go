@@ -1,0 +1,35 @@
+package api
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// leaveGroup takes members out of a group.
+//
+// v3: several members, by instance as well (KIP-345). v5: reasons (KIP-800).
+func (h *Handlers) leaveGroup(_ context.Context, c *Call, req *kmsg.LeaveGroupRequest) kmsg.Response {
+	resp := kmsg.NewPtrLeaveGroupResponse()
+	members := req.Members
+	if c.Version < 3 {
+		only := kmsg.NewLeaveGroupRequestMember()
+		only.MemberID = req.MemberID
+		members = []kmsg.LeaveGroupRequestMember{only}
+	}
+	errs, err := h.Groups.Leave(req.Group, members)
+	switch {
+	case err != nil:
+		resp.ErrorCode = h.codeOf(err)
+		return resp
+	case c.Version < 3:
+		resp.ErrorCode = h.codeOf(errs[0])
+		return resp
+	}
+	resp.Members = make([]kmsg.LeaveGroupResponseMember, len(members))
+	for i, m := range members {
+		resp.Members[i].MemberID, resp.Members[i].InstanceID = m.MemberID, m.InstanceID
+		resp.Members[i].ErrorCode = h.codeOf(errs[i])
+	}
+	return resp
+}

@@ -1,0 +1,41 @@
+package api
+
+import (
+	"context"
+
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// offsetDelete removes offsets of a group whose members do not consume the topics (KIP-496).
+func (h *Handlers) offsetDelete(_ context.Context, _ *Call, req *kmsg.OffsetDeleteRequest) kmsg.Response {
+	resp := kmsg.NewPtrOffsetDeleteResponse()
+	topics := make([]kmsg.OffsetDeleteResponseTopic, len(req.Topics))
+	var partitions []logstore.TopicPartition
+	var codes []*int16
+	for i, t := range req.Topics {
+		topics[i].Topic = t.Topic
+		topics[i].Partitions = make([]kmsg.OffsetDeleteResponseTopicPartition, len(t.Partitions))
+		for j, p := range t.Partitions {
+			out := &topics[i].Partitions[j]
+			out.Partition = p.Partition
+			if err := h.exists(t.Topic, p.Partition); err != nil {
+				out.ErrorCode = code(err)
+				continue
+			}
+			partitions = append(partitions, logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition})
+			codes = append(codes, &out.ErrorCode)
+		}
+	}
+	errs, err := h.Groups.DeleteOffsets(req.Group, partitions)
+	if err != nil {
+		resp.ErrorCode = h.codeOf(err)
+		return resp
+	}
+	for i, err := range errs {
+		*codes[i] = h.codeOf(err)
+	}
+	resp.Topics = topics
+	return resp
+}

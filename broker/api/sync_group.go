@@ -1,0 +1,26 @@
+package api
+
+import (
+	"context"
+
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// syncGroup gives a member its assignment, and takes everybody's from the leader.
+//
+// v5: the protocol's type and name, which must be given (KIP-559).
+func (h *Handlers) syncGroup(_ context.Context, c *Call, req *kmsg.SyncGroupRequest) network.Answer {
+	err := h.checkInstance(req.InstanceID)
+	if err == nil && c.Version >= 5 && (req.ProtocolType == nil || req.Protocol == nil) {
+		err = kerr.InconsistentGroupProtocol
+	}
+	if err != nil {
+		resp := kmsg.NewPtrSyncGroupResponse()
+		resp.ErrorCode, resp.MemberAssignment = code(err), []byte{}
+		return ready(c, resp)
+	}
+	return later(c, h.Groups.Sync(req))
+}

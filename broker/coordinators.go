@@ -1,0 +1,63 @@
+package broker
+
+import (
+	"time"
+
+	"barnabas/broker/api"
+	"barnabas/broker/group"
+	"barnabas/config"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+)
+
+// leadershipChanged makes this broker the coordinator of what is kept in partitions of internal topics that it leads.
+func (s *Server) leadershipChanged(tp logstore.TopicPartition, leaderEpoch int32, leads bool) {
+	if tp.Topic == group.Topic {
+		s.groups.LeadershipChanged(tp.Partition, leaderEpoch, leads)
+	}
+}
+
+func (s *Server) groupConfig() group.Config {
+	c := s.static
+	return group.Config{
+		MinSessionTimeout: c.GroupMinSessionTimeout, MaxSessionTimeout: c.GroupMaxSessionTimeout,
+		InitialRebalanceDelay: c.GroupInitialRebalanceDelay, MaxSize: c.GroupMaxSize,
+		MetadataMaxBytes: c.OffsetMetadataMaxBytes, Retention: c.OffsetsRetention, RetentionCheck: c.OffsetsRetentionCheckInterval,
+		CommitTimeout: c.OffsetsCommitTimeout, CommitAcks: int16(c.Int("offsets.commit.required.acks")),
+		LoadBufferBytes: int32(c.OffsetsLoadBufferBytes), Codec: record.Codec(c.OffsetsTopicCompressionCodec),
+		ValueVersions: groupValueVersions(c.InterBrokerProtocolVersion),
+		Partition: func(number int32) (group.Partition, bool) {
+			return s.replicas.Partition(logstore.TopicPartition{Topic: group.Topic, Partition: number})
+		},
+		PartitionFor: s.groupPartition, Logger: s.loggers.Entry("kafka.coordinator.group.GroupCoordinator"), Now: time.Now,
+	}
+}
+
+// groupPartition is the partition of __consumer_offsets that keeps a group.
+func (s *Server) groupPartition(groupID string) int32 {
+	count := s.static.OffsetsTopicPartitions
+	if t := s.metadata.Current().Topics[group.Topic]; t != nil {
+		count = len(t.Partitions)
+	}
+	return api.PartitionFor(groupID, count)
+}
+
+// groupValueVersions are those that all brokers of a protocol version can read (GroupMetadataManager, 3.9).
+func groupValueVersions(v config.ProtocolVersion) group.ValueVersions {
+	versions := group.NewestVersions
+	switch {
+	case v < config.IBP21IV0:
+		versions.Offset = 1
+	case v < config.IBP21IV1:
+		versions.Offset = 2
+	}
+	switch {
+	case v < config.IBP0101IV0:
+		versions.Group = 0
+	case v < config.IBP21IV0:
+		versions.Group = 1
+	case v < config.IBP23IV0:
+		versions.Group = 2
+	}
+	return versions
+}

@@ -1,0 +1,52 @@
+package group
+
+import "context"
+
+// Answer is an answer to a request that may have to be waited for.
+type Answer[T any] struct {
+	ready T
+	wait  func(context.Context) (T, error)
+}
+
+func ready[T any](v T) Answer[T] { return Answer[T]{ready: v} }
+
+// Now gives the answer when it is there already.
+func (a Answer[T]) Now() (T, bool) { return a.ready, a.wait == nil }
+
+// Wait gives the answer when it is there. The error is ctx's.
+func (a Answer[T]) Wait(ctx context.Context) (T, error) {
+	if a.wait == nil {
+		return a.ready, nil
+	}
+	return a.wait(ctx)
+}
+
+// promise is an answer that the state machine owes to a member. It is kept once.
+type promise[T any] chan T
+
+func newPromise[T any]() promise[T] { return make(promise[T], 1) }
+
+// keep gives the answer. It never blocks, so that it may be called with a shard's lock held.
+func (p promise[T]) keep(v T) {
+	select {
+	case p <- v:
+	default: // kept already
+	}
+}
+
+// answer is the promise as an Answer; it is complete when the promise has been kept already.
+func (p promise[T]) answer() Answer[T] {
+	select {
+	case v := <-p:
+		return ready(v)
+	default:
+	}
+	return Answer[T]{wait: func(ctx context.Context) (v T, err error) {
+		select {
+		case v = <-p:
+			return v, nil
+		case <-ctx.Done():
+			return v, context.Cause(ctx)
+		}
+	}}
+}

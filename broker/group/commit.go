@@ -1,0 +1,240 @@
+package group
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"unicode/utf16"
+
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Committer is who commits offsets: a member, or with generation -1 and no member a consumer that only stores its
+// offsets, or an operator.
+type Committer struct {
+	Group      string
+	MemberID   string
+	InstanceID *string
+	Generation int32
+	Txn        *Txn // the offsets count when the transaction does; nil: none
+}
+
+// Txn is the transaction of a producer that commits offsets with it.
+type Txn struct {
+	ProducerID int64
+	Epoch      int16
+}
+
+// Offset is an offset that is committed.
+type Offset struct {
+	Partition   logstore.TopicPartition
+	Offset      int64
+	LeaderEpoch int32 // of the record before it, -1 not known
+	Metadata    *string
+	CommittedMs int64 // -1: now
+	RetentionMs int64 // -1: offsets.retention.minutes
+	// Err is set by Commit when this one cannot be stored: OFFSET_METADATA_TOO_LARGE.
+	Err error
+}
+
+// Commit stores offsets. When there is no error, they are stored once wait has returned nil; a nil wait means now.
+func (c *Coordinator) Commit(by Committer, offsets []Offset) (wait func(context.Context) error, err error) {
+	s, err := c.shardOf(by.Group, true)
+	if err != nil {
+		return nil, err
+	}
+	missing := error(nil)
+	if by.Txn == nil && by.Generation >= 0 {
+		missing = kerr.IllegalGeneration
+	}
+	var end int64
+	var result error
+	err = s.step(by.Group, missing, func(g *group, st *step) { end, result = s.commitLocked(g, st, &by, offsets) })
+	switch {
+	case err != nil:
+		return nil, err
+	case result != nil || end == 0 || !s.allAcks():
+		return nil, result
+	}
+	return s.replication(end)
+}
+
+// replication waits until everything up to an offset is on all in-sync replicas; nil when it is already.
+func (s *shard) replication(end int64) (wait func(context.Context) error, err error) {
+	if done, err := s.partition.Replicated(end); done || err != nil {
+		return nil, orNil(err, commitError)
+	}
+	deadline := s.coordinator.cfg.Now().Add(s.coordinator.cfg.CommitTimeout)
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithDeadlineCause(ctx, deadline, kerr.RequestTimedOut)
+		defer cancel()
+		return orNil(s.partition.AwaitReplicated(ctx, end), commitError)
+	}, nil
+}
+
+func orNil(err error, translate func(error) error) error {
+	if err == nil {
+		return nil
+	}
+	return translate(err)
+}
+
+// commitLocked appends the offsets' records and takes them over. end is 0 when there were none.
+func (s *shard) commitLocked(g *group, st *step, by *Committer, offsets []Offset) (end int64, err error) {
+	if err := g.checkCommit(by); err != nil {
+		return 0, err
+	}
+	if m := g.members[by.MemberID]; m != nil && by.Txn == nil {
+		g.alive(st, m)
+	}
+	b := s.batch()
+	if by.Txn != nil {
+		b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Transactional = by.Txn.ProducerID, by.Txn.Epoch, 0, true
+	}
+	commits := s.records(b, g, st, offsets)
+	if b.Count() == 0 {
+		return 0, nil
+	}
+	if end, err = s.appendLocked(b, s.allAcks()); err != nil {
+		return 0, commitError(err)
+	}
+	highWatermark := s.partition.Log().HighWatermark()
+	for i, c := range commits {
+		if offsets[i].Err != nil {
+			continue
+		}
+		c.end = end
+		if by.Txn != nil {
+			g.commitOpen(by.Txn.ProducerID, offsets[i].Partition, c)
+			continue
+		}
+		g.commit(offsets[i].Partition, c)
+		g.offsets[offsets[i].Partition].settle(highWatermark)
+	}
+	return end, nil
+}
+
+// records adds a record for each offset whose metadata is not too long.
+func (s *shard) records(b *record.Builder, g *group, st *step, offsets []Offset) []commit {
+	commits := make([]commit, len(offsets))
+	for i := range offsets {
+		o := &offsets[i]
+		c := &commits[i]
+		*c = commit{offset: o.Offset, leaderEpoch: o.LeaderEpoch, committedMs: o.CommittedMs, expiresMs: none}
+		if o.Metadata != nil {
+			c.metadata = *o.Metadata
+		}
+		if c.committedMs == none {
+			c.committedMs = st.now.UnixMilli()
+		}
+		if o.RetentionMs != none {
+			c.expiresMs = st.now.UnixMilli() + o.RetentionMs
+		}
+		if javaLength(c.metadata) > s.coordinator.cfg.MetadataMaxBytes {
+			o.Err = kerr.OffsetMetadataTooLarge
+			continue
+		}
+		b.Add(st.now.UnixMilli(), offsetKey(g.id, o.Partition), g.limits.valueVersions.offsetValue(*c))
+	}
+	return commits
+}
+
+// javaLength counts as Java's String.length does, in UTF-16 units.
+func javaLength(s string) int {
+	n := 0
+	for _, r := range s {
+		n += max(utf16.RuneLen(r), 1)
+	}
+	return n
+}
+
+// TxnMarker makes the offsets of a transaction count, or drops them, after its marker was appended to a partition of the
+// internal topic and is on all in-sync replicas.
+func (c *Coordinator) TxnMarker(number int32, producerID int64, committed bool) {
+	c.mu.RLock()
+	s := c.mu.shards[number]
+	c.mu.RUnlock()
+	if s == nil {
+		return // coordinated elsewhere by now; who loads the partition reads the marker
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.phase == loading {
+		s.mu.ended = append(s.mu.ended, endedTxn{producerID, committed})
+		return
+	}
+	s.endTxnLocked(endedTxn{producerID, committed})
+}
+
+func (s *shard) endTxnLocked(t endedTxn) {
+	for _, g := range s.mu.groups {
+		if g.open[t.producerID] != nil {
+			g.endTxn(t.producerID, t.committed)
+		}
+	}
+}
+
+// FetchOffsets gives a group's committed offsets for partitions of topics, or for all it has when topics is nil. An offset
+// of -1 means that there is none. With stable, partitions with a commit under way have UNSTABLE_OFFSET_COMMIT (KIP-447).
+func (c *Coordinator) FetchOffsets(groupID string, topics []kmsg.OffsetFetchRequestGroupTopic, stable bool) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
+	s, err := c.shardOf(groupID, true)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.servingLocked(); err != nil {
+		return nil, err
+	}
+	g := s.mu.groups[groupID]
+	if g == nil {
+		g = newGroup(groupID, c.limits, c.cfg.Now())
+	}
+	highWatermark := s.partition.Log().HighWatermark()
+	if topics == nil {
+		topics = g.committedTopics(highWatermark)
+	}
+	out := make([]kmsg.OffsetFetchResponseGroupTopic, len(topics))
+	for i, t := range topics {
+		out[i].Topic = t.Topic
+		out[i].Partitions = make([]kmsg.OffsetFetchResponseGroupTopicPartition, len(t.Partitions))
+		for j, number := range t.Partitions {
+			g.fill(&out[i].Partitions[j], logstore.TopicPartition{Topic: t.Topic, Partition: number}, highWatermark, stable)
+		}
+	}
+	return out, nil
+}
+
+// committedTopics lists the partitions that the group has an offset for.
+func (g *group) committedTopics(highWatermark int64) []kmsg.OffsetFetchRequestGroupTopic {
+	byTopic := make(map[string][]int32)
+	for tp, of := range g.offsets {
+		if of.settle(highWatermark); of.known {
+			byTopic[tp.Topic] = append(byTopic[tp.Topic], tp.Partition)
+		}
+	}
+	list := make([]kmsg.OffsetFetchRequestGroupTopic, 0, len(byTopic))
+	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
+		t := kmsg.NewOffsetFetchRequestGroupTopic()
+		t.Topic, t.Partitions = topic, byTopic[topic]
+		slices.Sort(t.Partitions)
+		list = append(list, t)
+	}
+	return list
+}
+
+func (g *group) fill(out *kmsg.OffsetFetchResponseGroupTopicPartition, tp logstore.TopicPartition, highWatermark int64, stable bool) {
+	empty := ""
+	out.Partition, out.Offset, out.LeaderEpoch, out.Metadata = tp.Partition, -1, none, &empty
+	c, ok, unstable := g.offset(tp, highWatermark)
+	switch {
+	case stable && unstable:
+		out.ErrorCode = kerr.UnstableOffsetCommit.Code
+	case ok:
+		out.Offset, out.LeaderEpoch, out.Metadata = c.offset, c.leaderEpoch, &c.metadata
+	}
+}

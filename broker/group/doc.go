@@ -1,0 +1,29 @@
+// Package group coordinates consumer groups with the classic protocol (KIP-62, 134, 345, 394, 814) and keeps their
+// committed offsets.
+//
+// A group belongs to a partition of __consumer_offsets; the broker that leads the partition coordinates it. Its shard
+// holds the groups of one partition under one lock. A shard is loaded from the partition when this broker begins to lead
+// it, and dropped when it no longer does: nothing in it is worth more than the log.
+//
+//	request or timer -> shard's lock: state machine decides -> record appended -> applied -> lock released
+//	-> high watermark awaited -> answered
+//
+// The state machine (group and its methods in state.go, join.go, rebalance.go, sync.go, member.go, offsets.go) does no
+// I/O, takes no lock, clock or logger. It is given a step with the time, and leaves in it what is to be written.
+//
+//	Empty -> PreparingRebalance -> CompletingRebalance -> Stable
+//	  ^------------+  ^----------------+------------------+
+//
+// PreparingRebalance waits for members to join, CompletingRebalance for the leader's assignment.
+//
+// # Records
+//
+// Keys and values begin with an int16 version; all of it is fixed by the format of Apache Kafka.
+//
+//	key 0, 1  group, topic, partition -> a committed offset; null value: removed
+//	key 2     group                   -> the group's members and their assignments; null value: removed
+//
+// Keys of other versions belong to coordinators of other kinds and are passed over.
+//
+// The package does not know sockets, topics' metadata or znodes.
+package group

@@ -1,0 +1,52 @@
+package group
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// code is the protocol's code of an error: the first in its chain.
+func code(err error) int16 {
+	if err == nil {
+		return 0
+	}
+	var k *kerr.Error
+	if errors.As(err, &k) {
+		return k.Code
+	}
+	return kerr.UnknownServerError.Code
+}
+
+// translate gives a failed write the code that a client of the coordinator expects: it knows no partition of the
+// internal topic. tooLarge is what it hears of a record that does not fit (GroupMetadataManager, 3.9).
+func translate(err error, tooLarge *kerr.Error) error {
+	for _, t := range []struct{ from, to *kerr.Error }{
+		{kerr.UnknownTopicOrPartition, kerr.CoordinatorNotAvailable},
+		{kerr.NotEnoughReplicas, kerr.CoordinatorNotAvailable},
+		{kerr.NotEnoughReplicasAfterAppend, kerr.CoordinatorNotAvailable},
+		{kerr.NotLeaderForPartition, kerr.NotCoordinator},
+		{kerr.KafkaStorageError, kerr.NotCoordinator},
+		{kerr.FencedLeaderEpoch, kerr.NotCoordinator},
+		{kerr.UnknownLeaderEpoch, kerr.NotCoordinator},
+		{kerr.MessageTooLarge, tooLarge},
+		{kerr.RecordListTooLarge, tooLarge},
+		{kerr.InvalidFetchSize, tooLarge},
+	} {
+		if errors.Is(err, t.from) {
+			return t.to
+		}
+	}
+	return err
+}
+
+// groupWriteError is translate for a group's record.
+func groupWriteError(err error) error {
+	if errors.Is(err, kerr.RequestTimedOut) {
+		return kerr.RebalanceInProgress
+	}
+	return translate(err, kerr.UnknownServerError)
+}
+
+// commitError is translate for offsets.
+func commitError(err error) error { return translate(err, kerr.InvalidCommitOffsetSize) }

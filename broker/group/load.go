@@ -1,0 +1,243 @@
+package group
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"barnabas/internal/logx"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// load reads the partition from its start to its end and begins to serve its groups.
+func (s *shard) load() {
+	select {
+	case s.coordinator.loaders <- struct{}{}:
+		defer func() { <-s.coordinator.loaders }()
+	case <-s.ctx.Done():
+		return
+	}
+	began := time.Now()
+	l := newLoaded()
+	err := l.read(s.ctx, s.partition.Log(), s.coordinator.cfg.LoadBufferBytes)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.mu.phase == closed:
+		return
+	case err != nil:
+		s.mu.phase = failed
+		s.log.WithError(err).Error("groups of a partition cannot be loaded")
+		return
+	}
+	if l.skipped > 0 {
+		s.log.WithField(logx.Count, l.skipped).Warn("records that are of no known kind were passed over")
+	}
+	s.installLocked(l)
+	s.log.WithFields(logrus.Fields{logx.Count: len(s.mu.groups), logx.TookMs: time.Since(began).Milliseconds()}).
+		Info("groups of a partition are loaded")
+}
+
+// installLocked begins to serve what was loaded. Members have a whole session to show up.
+func (s *shard) installLocked(l *loaded) {
+	s.mu.phase = serving
+	now := s.coordinator.cfg.Now()
+	for id, found := range l.groups {
+		g := found.group(id, s.coordinator.limits, now)
+		if g == nil {
+			continue
+		}
+		s.mu.groups[id] = g
+		s.stepLocked(g, now, func(_ *group, st *step) {
+			for _, m := range g.order {
+				g.alive(st, m)
+			}
+			if len(g.members) > g.limits.maxSize {
+				g.prepare(st, "it has more members than group.max.size")
+			}
+		})
+	}
+	for _, t := range s.mu.ended {
+		s.endTxnLocked(t)
+	}
+	s.mu.ended = nil
+}
+
+// loaded is what the records of a partition amount to, those read last winning.
+type loaded struct {
+	groups  map[string]*loadedGroup
+	skipped int // records of other kinds
+}
+
+type loadedGroup struct {
+	value   *kmsg.GroupMetadataValue // nil: none, or removed
+	offsets map[logstore.TopicPartition]commit
+	open    map[int64]map[logstore.TopicPartition]commit
+}
+
+func newLoaded() *loaded { return &loaded{groups: make(map[string]*loadedGroup)} }
+
+// read takes in the whole log. There may be gaps where it was compacted.
+func (l *loaded) read(ctx context.Context, log *logstore.Log, bufferBytes int32) error {
+	var buffer []byte
+	for offset := log.LogStartOffset(); ; {
+		end := log.LogEndOffset()
+		if offset >= end {
+			return nil
+		}
+		records, err := log.Read(offset, bufferBytes, end, true)
+		if err != nil {
+			return err
+		}
+		buffer, err = records.Append(buffer[:0])
+		records.Close()
+		if err != nil {
+			return err
+		}
+		next, err := l.batches(buffer, offset)
+		switch {
+		case err != nil:
+			return err
+		case next == offset:
+			return nil // compaction has left nothing up to the end
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		offset = next
+	}
+}
+
+// batches takes in a stretch of the log and gives the offset behind it.
+func (l *loaded) batches(data []byte, offset int64) (int64, error) {
+	walk := record.Split(data)
+	for walk.Next() {
+		b := walk.Batch()
+		if err := l.batch(b); err != nil {
+			return offset, fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
+		}
+		offset = b.LastOffset() + 1
+	}
+	return offset, walk.Err()
+}
+
+func (l *loaded) batch(b record.Batch) error {
+	return b.Records(func(r *record.Record) error {
+		if b.Control() {
+			l.endTxn(b.ProducerID(), commitMarker(r.Key))
+			return nil
+		}
+		e, err := decodeEntry(r.Key, r.Value)
+		switch {
+		case errors.Is(err, errOtherKind):
+			l.skipped++
+			return nil
+		case err != nil:
+			return err
+		case e.partition == nil:
+			l.of(e.groupID).value = e.group
+		default:
+			l.of(e.groupID).take(b, e)
+		}
+		return nil
+	})
+}
+
+// commitMarker tells whether a control record commits its transaction. Layout: int16 version, int16 type.
+func commitMarker(key []byte) bool { return len(key) >= 4 && binary.BigEndian.Uint16(key[2:]) == 1 }
+
+func (l *loaded) of(groupID string) *loadedGroup {
+	g := l.groups[groupID]
+	if g == nil {
+		g = &loadedGroup{
+			offsets: make(map[logstore.TopicPartition]commit),
+			open:    make(map[int64]map[logstore.TopicPartition]commit),
+		}
+		l.groups[groupID] = g
+	}
+	return g
+}
+
+// take takes over an offset, which counts at once unless it belongs to a transaction.
+func (g *loadedGroup) take(b record.Batch, e entry) {
+	into := g.offsets
+	if b.Transactional() {
+		if into = g.open[b.ProducerID()]; into == nil {
+			into = make(map[logstore.TopicPartition]commit)
+			g.open[b.ProducerID()] = into
+		}
+	}
+	if e.offset == nil {
+		delete(into, *e.partition)
+		return
+	}
+	e.offset.end = b.LastOffset() + 1
+	into[*e.partition] = *e.offset
+}
+
+func (l *loaded) endTxn(producerID int64, committed bool) {
+	for _, g := range l.groups {
+		for tp, c := range g.open[producerID] {
+			if old, ok := g.offsets[tp]; committed && (!ok || old.end < c.end) {
+				g.offsets[tp] = c
+			}
+		}
+		delete(g.open, producerID)
+	}
+}
+
+// group makes the group of what was loaded, nil when there is nothing.
+func (l *loadedGroup) group(id string, limits *limits, now time.Time) *group {
+	if l.value == nil && len(l.offsets) == 0 && len(l.open) == 0 {
+		return nil
+	}
+	g := newGroup(id, limits, now)
+	for tp, c := range l.offsets {
+		g.commit(tp, c)
+		g.offsets[tp].settle(c.end)
+	}
+	for producerID, offsets := range l.open {
+		for tp, c := range offsets {
+			g.commitOpen(producerID, tp, c)
+		}
+	}
+	if l.value != nil {
+		g.restore(l.value)
+	}
+	return g
+}
+
+// restore takes over a group's record.
+func (g *group) restore(v *kmsg.GroupMetadataValue) {
+	g.generation, g.protocolType, g.since = v.Generation, v.ProtocolType, time.Time{}
+	if v.CurrentStateTimestamp >= 0 {
+		g.since = time.UnixMilli(v.CurrentStateTimestamp)
+	}
+	if v.Protocol != nil {
+		g.protocol = *v.Protocol
+	}
+	for i := range v.Members {
+		in := &v.Members[i]
+		m := &member{
+			id: in.MemberID, instance: in.InstanceID, clientID: in.ClientID, clientHost: in.ClientHost,
+			rebalanceTimeout: milliseconds(in.RebalanceTimeoutMillis), sessionTimeout: milliseconds(in.SessionTimeoutMillis),
+			protocols: []protocol{{g.protocol, in.Subscription}}, assignment: in.Assignment,
+		}
+		if v.Version == oneTimeoutForValue {
+			m.rebalanceTimeout = m.sessionTimeout
+		}
+		if g.members[m.id] == nil && (m.instance == nil || g.static[*m.instance] == nil) {
+			g.insert(m, v.ProtocolType)
+			g.state = Stable
+		}
+	}
+	if v.Leader != nil && g.members[*v.Leader] != nil {
+		g.leader = *v.Leader
+	}
+	g.subscribed = g.subscriptions()
+}

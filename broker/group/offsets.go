@@ -1,0 +1,179 @@
+package group
+
+import (
+	"time"
+
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// none stands for a leader epoch or a time that was not given.
+const none = -1
+
+// commit is a committed offset as its record has it.
+type commit struct {
+	offset      int64
+	leaderEpoch int32 // none: not told
+	metadata    string
+	committedMs int64
+	expiresMs   int64 // none: by offsets.retention.minutes
+	end         int64 // of the log, behind the record's batch
+}
+
+// committed is what a group has committed for a partition: the last commit that is on all in-sync replicas, and those
+// behind it that are not yet.
+type committed struct {
+	known   bool // there is a stable one
+	stable  commit
+	pending []commit
+}
+
+// settle takes over pending commits below the high watermark.
+func (c *committed) settle(highWatermark int64) {
+	n := 0
+	for n < len(c.pending) && c.pending[n].end <= highWatermark {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	if last := c.pending[n-1]; !c.known || c.stable.end < last.end {
+		c.known, c.stable = true, last
+	}
+	if c.pending = c.pending[n:]; len(c.pending) == 0 {
+		c.pending = nil
+	}
+}
+
+// checkCommit tells whether a group's offsets may be committed by somebody. Without member and generation anybody may as
+// long as the group has no members; transactional producers before KIP-447 always.
+func (g *group) checkCommit(by *Committer) error {
+	switch {
+	case by.Generation < 0 && g.state == Empty:
+		return nil
+	case by.Generation >= 0 || by.MemberID != "" || by.InstanceID != nil:
+		if err := g.check(by.MemberID, by.InstanceID); err != nil {
+			return err
+		}
+		if by.Generation != g.generation {
+			return kerr.IllegalGeneration
+		}
+	case by.Txn == nil && g.state != Empty:
+		return kerr.UnknownMemberID
+	}
+	if by.Txn == nil && g.state == CompletingRebalance {
+		return kerr.RebalanceInProgress // its member will know the generation, but not its part yet
+	}
+	return nil
+}
+
+// commit takes over offsets whose record was appended.
+func (g *group) commit(tp logstore.TopicPartition, c commit) {
+	if g.offsets == nil {
+		g.offsets = make(map[logstore.TopicPartition]*committed)
+	}
+	of := g.offsets[tp]
+	if of == nil {
+		of = &committed{}
+		g.offsets[tp] = of
+	}
+	of.pending = append(of.pending, c)
+}
+
+// commitOpen takes over an offset that counts when its transaction is committed.
+func (g *group) commitOpen(producerID int64, tp logstore.TopicPartition, c commit) {
+	if g.open == nil {
+		g.open = make(map[int64]map[logstore.TopicPartition]commit)
+	}
+	if g.open[producerID] == nil {
+		g.open[producerID] = make(map[logstore.TopicPartition]commit)
+	}
+	g.open[producerID][tp] = c
+}
+
+// endTxn makes a transaction's offsets count, or drops them.
+func (g *group) endTxn(producerID int64, committed bool) {
+	offsets := g.open[producerID]
+	delete(g.open, producerID)
+	if !committed {
+		return
+	}
+	for tp, c := range offsets {
+		if of := g.offsets[tp]; of != nil && of.newest() > c.end {
+			continue // a plain commit came after
+		}
+		g.commit(tp, c)
+	}
+}
+
+// newest is the log's end behind the last commit.
+func (c *committed) newest() int64 {
+	if n := len(c.pending); n > 0 {
+		return c.pending[n-1].end
+	}
+	return c.stable.end
+}
+
+// offset is the group's offset for a partition; ok is false when there is none. unstable tells that a commit is under way.
+func (g *group) offset(tp logstore.TopicPartition, highWatermark int64) (c commit, ok, unstable bool) {
+	if of := g.offsets[tp]; of != nil {
+		of.settle(highWatermark)
+		c, ok, unstable = of.stable, of.known, of.pending != nil
+	}
+	for _, offsets := range g.open {
+		if _, found := offsets[tp]; found {
+			return c, ok, true
+		}
+	}
+	return c, ok, unstable
+}
+
+// forget drops a partition's offset and what is pending for it, and tells whether there was one.
+func (g *group) forget(tp logstore.TopicPartition) bool {
+	for _, offsets := range g.open {
+		delete(offsets, tp)
+	}
+	_, found := g.offsets[tp]
+	delete(g.offsets, tp)
+	return found
+}
+
+// hasOffsets tells whether the group keeps or is about to keep an offset.
+func (g *group) hasOffsets() bool { return len(g.offsets) > 0 || len(g.open) > 0 }
+
+// expired lists the partitions whose offsets are kept long enough (KIP-211): counted from when the group became empty,
+// or, without members at all, from the commit. While members consume a topic its offsets stay.
+func (g *group) expired(now time.Time, retention time.Duration, highWatermark int64) []logstore.TopicPartition {
+	from := func(c commit) int64 { return c.committedMs }
+	subscribed := topics(nil)
+	switch {
+	case g.protocolType == "":
+	case g.state == Empty:
+		if !g.since.IsZero() {
+			from = func(commit) int64 { return g.since.UnixMilli() }
+		}
+	case g.state == Stable && g.protocolType == consumerProtocol && g.subscribed != nil:
+		subscribed = g.subscribed
+	default:
+		return nil
+	}
+	var due []logstore.TopicPartition
+	for tp, of := range g.offsets {
+		of.settle(highWatermark)
+		if _, in := subscribed[tp.Topic]; in || !of.known || of.pending != nil {
+			continue
+		}
+		expires := of.stable.expiresMs
+		if expires == none {
+			expires = from(of.stable) + retention.Milliseconds()
+		}
+		if now.UnixMilli() >= expires {
+			due = append(due, tp)
+		}
+	}
+	return due
+}
+
+// abandoned tells whether nothing is left of the group that would be worth keeping.
+func (g *group) abandoned() bool { return g.state == Empty && !g.hasOffsets() }

@@ -1,0 +1,256 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"barnabas/internal/logx"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// errNoGroup tells that a group does not exist. It never leaves the package.
+var errNoGroup = errors.New("there is no such group")
+
+// phase is where a shard is in its life.
+type phase int8
+
+const (
+	loading phase = iota
+	serving
+	failed // its partition could not be read
+	closed
+)
+
+// shard holds the groups of one partition of the internal topic while this broker leads it.
+type shard struct {
+	coordinator *Coordinator
+	number      int32
+	partition   Partition
+	log         *logrus.Entry
+
+	ctx    context.Context // ends when the shard is dropped
+	cancel context.CancelFunc
+
+	mu struct {
+		sync.Mutex
+		phase  phase
+		epoch  int32 // leader epoch that the log is known in
+		groups map[string]*group
+		ended  []endedTxn // while loading
+	}
+}
+
+// endedTxn is a transaction whose marker was appended to the partition.
+type endedTxn struct {
+	producerID int64
+	committed  bool
+}
+
+func newShard(c *Coordinator, number, epoch int32, p Partition) *shard {
+	s := &shard{coordinator: c, number: number, partition: p}
+	s.log = c.log.WithFields(logrus.Fields{logx.Partition: number, logx.LeaderEpoch: epoch})
+	s.ctx, s.cancel = context.WithCancel(c.ctx)
+	s.mu.epoch = epoch
+	s.mu.groups = make(map[string]*group)
+	return s
+}
+
+func (s *shard) setEpoch(epoch int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.epoch = max(s.mu.epoch, epoch)
+}
+
+// close drops the groups: this broker does not lead the partition any more.
+func (s *shard) close() {
+	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.phase = closed
+	for _, g := range s.mu.groups {
+		g.unload()
+		if g.timer != nil {
+			g.timer.Stop()
+		}
+	}
+	s.mu.groups = nil
+	s.log.Info("groups of a partition are unloaded")
+}
+
+func (s *shard) serving() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.servingLocked()
+}
+
+func (s *shard) servingLocked() error {
+	switch s.mu.phase {
+	case loading:
+		return kerr.CoordinatorLoadInProgress
+	case failed:
+		return kerr.CoordinatorNotAvailable
+	case closed:
+		return kerr.NotCoordinator
+	}
+	return nil
+}
+
+// each calls f with every group.
+func (s *shard) each(f func(*group)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.servingLocked(); err != nil {
+		return err
+	}
+	for _, g := range s.mu.groups {
+		f(g)
+	}
+	return nil
+}
+
+// step takes a group through one event. missing is what it means when it does not exist; nil: it is made.
+func (s *shard) step(groupID string, missing error, event func(*group, *step)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.servingLocked(); err != nil {
+		return err
+	}
+	now := s.coordinator.cfg.Now()
+	g := s.mu.groups[groupID]
+	if g == nil {
+		if missing != nil {
+			return missing
+		}
+		g = newGroup(groupID, s.coordinator.limits, now)
+		s.mu.groups[groupID] = g
+	}
+	s.stepLocked(g, now, event)
+	return nil
+}
+
+func (s *shard) stepLocked(g *group, now time.Time, event func(*group, *step)) {
+	state, generation := g.state, g.generation
+	st := &step{now: now}
+	event(g, st)
+	s.writeLocked(g, st)
+	if g.state != state || g.generation != generation {
+		s.logChange(g, st)
+	}
+	s.armLocked(g, now)
+}
+
+// writeLocked appends what a step wants written, and goes on where that is replicated at once.
+func (s *shard) writeLocked(g *group, st *step) {
+	for len(st.writes) > 0 {
+		w := st.writes[0]
+		st.writes = st.writes[1:]
+		b := s.batch()
+		b.Add(st.now.UnixMilli(), groupIDKey(g.id), w.value)
+		end, err := s.appendLocked(b, s.allAcks())
+		done := err != nil || !s.allAcks()
+		if !done && w.done != nil {
+			done, err = s.partition.Replicated(end)
+		}
+		switch {
+		case err != nil:
+			s.coordinator.logger(g.id).WithError(err).Warn("a group's record could not be written")
+			fallthrough
+		case done:
+			w.finish(st, err)
+		case w.done != nil:
+			s.coordinator.tasks.Go(func() { s.awaitWrite(g, w, end) })
+		}
+	}
+}
+
+func (w *write) finish(st *step, err error) {
+	if w.done == nil {
+		return
+	}
+	if err != nil {
+		err = groupWriteError(err)
+	}
+	w.done(st, err)
+}
+
+// awaitWrite brings the group the event that its record is on all in-sync replicas, or will not be in time.
+func (s *shard) awaitWrite(g *group, w write, end int64) {
+	ctx, cancel := context.WithTimeoutCause(s.ctx, s.coordinator.cfg.CommitTimeout, kerr.RequestTimedOut)
+	defer cancel()
+	err := s.partition.AwaitReplicated(ctx, end)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.groups[g.id] == g {
+		s.stepLocked(g, s.coordinator.cfg.Now(), func(_ *group, st *step) { w.finish(st, err) })
+	}
+}
+
+func (s *shard) allAcks() bool { return s.coordinator.cfg.CommitAcks == -1 }
+
+func (s *shard) batch() *record.Builder {
+	b := record.NewBuilder()
+	b.Codec = s.coordinator.cfg.Codec
+	return b
+}
+
+// appendLocked appends a batch and gives the log's end behind it.
+func (s *shard) appendLocked(b *record.Builder, allAcks bool) (end int64, err error) {
+	data, err := b.Build()
+	if err != nil {
+		return 0, err
+	}
+	info, err := s.partition.AppendInEpoch(s.mu.epoch, data, allAcks, logstore.LeaderAppend{Origin: logstore.Coordinator})
+	return info.LastOffset + 1, err
+}
+
+// armLocked sets the group's timer, if something is due before it would go off. It is not set back for what is due later.
+func (s *shard) armLocked(g *group, now time.Time) {
+	if g.due.IsZero() || !g.armed.IsZero() && !g.due.Before(g.armed) {
+		return
+	}
+	g.armed = g.due
+	wait := max(g.due.Sub(now), 0)
+	if g.timer == nil {
+		g.timer = time.AfterFunc(wait, func() { s.timeUp(g) })
+	} else {
+		g.timer.Reset(wait)
+	}
+}
+
+func (s *shard) timeUp(g *group) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.groups[g.id] != g {
+		return
+	}
+	g.armed = time.Time{}
+	s.stepLocked(g, s.coordinator.cfg.Now(), (*group).expire)
+}
+
+// dropLocked forgets a group.
+func (s *shard) dropLocked(g *group) {
+	delete(s.mu.groups, g.id)
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+}
+
+func (s *shard) logChange(g *group, st *step) {
+	log := s.coordinator.logger(g.id).WithFields(logrus.Fields{logx.Generation: g.generation, logx.Partition: s.number})
+	switch g.state {
+	case Empty:
+		log.Info("group is empty")
+	case PreparingRebalance:
+		log.Infof("group rebalances: %s", st.reason)
+	case CompletingRebalance:
+		log.WithFields(logrus.Fields{logx.Member: g.leader, logx.Count: len(g.order)}).Info("group has a new generation")
+	case Stable:
+		log.WithField(logx.Count, len(g.order)).Info("group is stable")
+	}
+}
