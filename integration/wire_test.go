@@ -1,0 +1,182 @@
+package integration
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"barnabas/kafkatest"
+	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// wire is a connection that speaks the protocol request by request, in the versions that a test wants.
+type wire struct {
+	t        *testing.T
+	conn     net.Conn
+	next     int32
+	clientID *string // nil: null
+}
+
+func dialWire(t *testing.T, addr string) *wire {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	id := "test"
+	return &wire{t: t, conn: conn, clientID: &id}
+}
+
+// send writes a request.
+func (w *wire) send(req kmsg.Request) {
+	w.t.Helper()
+	w.next++
+	var opts []kmsg.RequestFormatterOpt
+	if w.clientID != nil {
+		opts = append(opts, kmsg.FormatterClientID(*w.clientID))
+	}
+	if _, err := w.conn.Write(kmsg.NewRequestFormatter(opts...).AppendRequest(nil, req, w.next)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// frame reads one answer without its size: correlation id and body.
+func (w *wire) frame() ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(w.conn, size[:]); err != nil {
+		return nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(size[:]))
+	_, err := io.ReadFull(w.conn, body)
+	return body, err
+}
+
+// call sends a request and decodes its answer.
+func (w *wire) call(req kmsg.Request) kmsg.Response {
+	w.t.Helper()
+	w.send(req)
+	body, err := w.frame()
+	if err != nil {
+		w.t.Fatalf("%s v%d: %v", kmsg.NameForKey(req.Key()), req.GetVersion(), err)
+	}
+	if got := int32(binary.BigEndian.Uint32(body)); got != w.next {
+		w.t.Fatalf("answer %d to request %d", got, w.next)
+	}
+	body = body[4:]
+	resp := req.ResponseKind()
+	if resp.IsFlexible() && req.Key() != int16(kmsg.ApiVersions) {
+		if body[0] != 0 {
+			w.t.Fatal("the response header has tagged fields")
+		}
+		body = body[1:]
+	}
+	if err := resp.ReadFrom(body); err != nil {
+		w.t.Fatalf("%s v%d: the answer cannot be read: %v", kmsg.NameForKey(req.Key()), req.GetVersion(), err)
+	}
+	if again := resp.AppendTo(nil); len(again) != len(body) {
+		w.t.Fatalf("%s v%d: the answer has %d bytes, of which %d are meant", kmsg.NameForKey(req.Key()), req.GetVersion(), len(body), len(again))
+	}
+	return resp
+}
+
+// closed wants the broker to end the connection without an answer.
+func (w *wire) closed() {
+	w.t.Helper()
+	n, err := w.conn.Read(make([]byte, 1))
+	if n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		w.t.Fatalf("the connection is not closed: %d bytes, %v", n, err)
+	}
+}
+
+// admin is a client of a cluster for what a test needs to prepare.
+func admin(t *testing.T, c *kafkatest.Cluster) *kadm.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return kadm.NewClient(cl)
+}
+
+// newTopic creates a topic and gives its id.
+func newTopic(t *testing.T, c *kafkatest.Cluster, name string, partitions int32, replicas int16, settings ...string) [16]byte {
+	t.Helper()
+	configs := make(map[string]*string)
+	for i := 0; i+1 < len(settings); i += 2 {
+		configs[settings[i]] = &settings[i+1]
+	}
+	resp, err := admin(t, c).CreateTopic(t.Context(), partitions, replicas, configs, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.ID
+}
+
+// batch is a record batch of values, one record each.
+func batch(values ...string) *record.Builder {
+	w := record.NewBuilder()
+	for _, v := range values {
+		w.Add(1_790_000_000_000, []byte("k"), []byte(v))
+	}
+	return w
+}
+
+// producing is a Produce request with one batch for partition 0 of a topic.
+func producing(version int16, topic string, data []byte) *kmsg.ProduceRequest {
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis = version, -1, 30000
+	t, p := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
+	p.Records = data
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+// produce sends one batch and gives partition 0's answer.
+func (w *wire) produce(version int16, topic string, data []byte) kmsg.ProduceResponseTopicPartition {
+	w.t.Helper()
+	resp := w.call(producing(version, topic, data)).(*kmsg.ProduceResponse)
+	return resp.Topics[0].Partitions[0]
+}
+
+// fetching is a Fetch request for partition 0 of a topic from an offset.
+func fetching(version int16, topic string, offset int64) *kmsg.FetchRequest {
+	req := kmsg.NewPtrFetchRequest()
+	req.Version, req.MaxBytes, req.MinBytes = version, 1<<20, 1
+	req.SessionEpoch = -1
+	t, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
+	p.FetchOffset, p.PartitionMaxBytes = offset, 1<<20
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+// fetch asks and gives partition 0's answer.
+func (w *wire) fetch(req *kmsg.FetchRequest) kmsg.FetchResponseTopicPartition {
+	w.t.Helper()
+	resp := w.call(req).(*kmsg.FetchResponse)
+	if len(resp.Topics) == 0 {
+		w.t.Fatalf("Fetch v%d: error %d, no topics", req.Version, resp.ErrorCode)
+	}
+	return resp.Topics[0].Partitions[0]
+}
+
+// offsets are the base offsets of the batches in an answer.
+func offsets(data []byte) []int64 {
+	var bases []int64
+	for walk := record.Split(data); walk.Next(); {
+		bases = append(bases, walk.Batch().BaseOffset())
+	}
+	return bases
+}
