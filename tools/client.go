@@ -326,7 +326,31 @@ func admin(ctx context.Context, env *Env, bootstrap, file string) (*kgo.Client, 
 		return nil, nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
-	return cl, ctx, func() { cancel(); cl.Close() }, nil
+	done := func() { cancel(); cl.Close() }
+	if err := awaitBroker(ctx, cl); err != nil {
+		done()
+		return nil, nil, nil, err
+	}
+	return cl, ctx, done, nil
+}
+
+// awaitBroker returns when a broker answers. One that can't be reached yet may be starting: scripts start a broker and
+// call a tool at once.
+func awaitBroker(ctx context.Context, cl *kgo.Client) error {
+	const between = 100 * time.Millisecond
+	for {
+		err := cl.Ping(ctx)
+		var dial *net.OpError
+		var dns *net.DNSError
+		if err == nil || !errors.As(err, &dial) || errors.As(err, &dns) && dns.IsNotFound {
+			return err
+		}
+		select {
+		case <-time.After(between):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
 }
 
 // clientLog shows the client's warnings. What repeats within a second is shown once.

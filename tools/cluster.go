@@ -2,9 +2,9 @@ package tools
 
 import (
 	"context"
-	"errors"
+	"slices"
 
-	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -44,21 +44,30 @@ func cluster(ctx context.Context, env *Env) error {
 		env.printf("Cluster ID: %s\n", *meta.ClusterID)
 		return nil
 	}
-	if err := o.require("id"); err != nil {
-		return err
+	return unregister(ctx, env, cl, *id)
+}
+
+// unregister takes a broker out of a cluster without ZooKeeper, if this is one.
+func unregister(ctx context.Context, env *Env, cl *kgo.Client, id int32) error {
+	if id < 0 {
+		return usagef("missing required argument %q", "id")
 	}
 	req := kmsg.NewPtrUnregisterBrokerRequest()
-	req.BrokerID = *id
+	versions, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(versions.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == req.Key() }) {
+		env.println("The target cluster does not support the broker unregistration API.")
+		return nil
+	}
+	req.BrokerID = id
 	resp, err := req.RequestWith(ctx, cl)
 	if err == nil {
 		err = answered(resp.ErrorCode, resp.ErrorMessage)
 	}
-	if errors.Is(err, kerr.UnsupportedVersion) {
-		env.println("The target cluster does not support the broker unregistration API.")
-		return nil
-	}
 	if err == nil {
-		env.printf("Broker %d is no longer registered.\n", *id)
+		env.printf("Broker %d is no longer registered.\n", id)
 	}
 	return err
 }

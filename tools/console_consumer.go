@@ -310,7 +310,7 @@ func (c *printer) poll(ctx context.Context) (kgo.Fetches, error) {
 				return
 			}
 			failed = err
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && topic != "" {
 				failed = fmt.Errorf("%s-%d: %w", topic, partition, err)
 			}
 		})

@@ -1,12 +1,9 @@
 package tools
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"sort"
@@ -46,16 +43,20 @@ func (p *dumpProblems) print(env *Env) {
 	for _, kind := range []struct {
 		title string
 		files []problemFile
-	}{{"Mismatches in :", p.offsets}, {"Found timestamp mismatch in :", p.timestamps},
-		{"Found out of order timestamp in :", p.order}, {"Non-consecutive offsets in ", p.gaps}} {
-		for _, f := range kind.files {
-			env.errorf("%s%s", kind.title, f.file)
-			env.errorf("%s", strings.Join(f.lines, "\n"))
-		}
+	}{{"Mismatches in :", p.offsets}, {"Found timestamp mismatch in :", p.timestamps}, {"Found out of order timestamp in :", p.order}} {
+		printProblems(env, kind.title, kind.files)
 	}
 	if len(p.missing) > 0 {
 		env.errorf("The following indexed offsets are not found in the log.")
 		env.errorf("%s", strings.Join(p.missing, "\n"))
+	}
+	printProblems(env, "Non-consecutive offsets in ", p.gaps)
+}
+
+func printProblems(env *Env, title string, files []problemFile) {
+	for _, f := range files {
+		env.errorf("%s%s", title, f.file)
+		env.errorf("%s", strings.Join(f.lines, "\n"))
 	}
 }
 
@@ -120,7 +121,7 @@ func dumpOffsetIndex(env *Env, d *dumpOptions, file string, problems *dumpProble
 	if err != nil {
 		return err
 	}
-	log, err := os.Open(strings.TrimSuffix(file, ".index") + ".log")
+	log, err := openSegment(strings.TrimSuffix(file, ".index") + ".log")
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func dumpOffsetIndex(env *Env, d *dumpOptions, file string, problems *dumpProble
 		return nil
 	}
 	for _, e := range entries {
-		b, err := batchAt(log, e.position)
+		b, err := log.batchAt(e.position)
 		if err != nil {
 			return fmt.Errorf("position %d of the log: %w", e.position, err)
 		}
@@ -158,10 +159,28 @@ func dumpOffsetIndex(env *Env, d *dumpOptions, file string, problems *dumpProble
 	return nil
 }
 
+// segmentFile is a segment's log, to look batches up in.
+type segmentFile struct {
+	*os.File
+	size int64
+}
+
+func openSegment(name string) (segmentFile, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return segmentFile{}, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return segmentFile{}, err
+	}
+	return segmentFile{f, info.Size()}, nil
+}
+
 // batchAt reads the batch at a position.
-func batchAt(log io.ReaderAt, position int64) (record.Batch, error) {
-	in := batchReader{in: bufio.NewReader(io.NewSectionReader(log, position, math.MaxInt64-position))}
-	b, err := in.next()
+func (s segmentFile) batchAt(position int64) (record.Batch, error) {
+	b, err := newBatchReader(s, position, s.size-position).next()
 	if err == nil && b == nil {
 		err = errors.New("there is no batch")
 	}
@@ -174,7 +193,7 @@ func dumpTimeIndex(env *Env, d *dumpOptions, file string, problems *dumpProblems
 		return err
 	}
 	stem := strings.TrimSuffix(file, ".timeindex")
-	log, err := os.Open(stem + ".log")
+	log, err := openSegment(stem + ".log")
 	if err != nil {
 		return err
 	}
@@ -222,8 +241,8 @@ func checkTimeIndex(file string, base int64, entries []timeEntry) error {
 }
 
 // verifyTimeEntry looks the entry's batch up, and compares.
-func verifyTimeEntry(log io.ReaderAt, index []offsetEntry, e timeEntry, previous int64, file string, problems *dumpProblems) error {
-	b, err := batchWith(log, index, e.offset)
+func verifyTimeEntry(log segmentFile, index []offsetEntry, e timeEntry, previous int64, file string, problems *dumpProblems) error {
+	b, err := log.batchWith(index, e.offset)
 	if err != nil {
 		return err
 	}
@@ -253,12 +272,12 @@ func verifyTimeEntry(log io.ReaderAt, index []offsetEntry, e timeEntry, previous
 }
 
 // batchWith finds the first batch that ends at offset or behind it, nil when there is none.
-func batchWith(log io.ReaderAt, index []offsetEntry, offset int64) (record.Batch, error) {
+func (s segmentFile) batchWith(index []offsetEntry, offset int64) (record.Batch, error) {
 	from := int64(0)
 	if i := sort.Search(len(index), func(i int) bool { return index[i].offset > offset }); i > 0 {
 		from = index[i-1].position
 	}
-	in := batchReader{in: bufio.NewReaderSize(io.NewSectionReader(log, from, math.MaxInt64-from), 1<<20)}
+	in := newBatchReader(s, from, s.size-from)
 	for {
 		b, err := in.next()
 		if err != nil || b == nil || b.LastOffset() >= offset {

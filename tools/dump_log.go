@@ -95,6 +95,9 @@ func dumpFile(ctx context.Context, env *Env, d *dumpOptions, file string, proble
 	case ".txnindex":
 		return dumpTxnIndex(env, file)
 	}
+	if _, err := os.Stat(file); err != nil {
+		return pathless(err)
+	}
 	env.errorf("Ignoring unknown file %s", file)
 	return nil
 }
@@ -125,7 +128,7 @@ func dumpSegment(ctx context.Context, env *Env, d *dumpOptions, file string, pro
 		return pathless(err)
 	}
 	env.printf("Log starting offset: %d\n", base)
-	in := batchReader{in: bufio.NewReaderSize(io.LimitReader(f, d.maxBytes), 1<<20)}
+	in := newBatchReader(f, 0, min(info.Size(), d.maxBytes))
 	last := int64(-1)
 	for ctx.Err() == nil {
 		position := in.position
@@ -162,43 +165,43 @@ func pathless(err error) error {
 // batchReader reads one batch after the other.
 type batchReader struct {
 	in       *bufio.Reader
+	limit    int64 // bytes that there are
 	position int64 // behind the last whole batch
 	buf      []byte
 }
 
-// next is the next batch, valid until the next call, or nil when there is no whole one.
+// newBatchReader reads the limit bytes of a log from a position on.
+func newBatchReader(log io.ReaderAt, position, limit int64) *batchReader {
+	return &batchReader{in: bufio.NewReaderSize(io.NewSectionReader(log, position, limit), 1<<20), limit: limit}
+}
+
+// next is the next batch, valid until the next call, or nil when there is no whole one: what follows may be anything then,
+// so it is looked at only if it has the length that it claims.
 func (r *batchReader) next() (record.Batch, error) {
-	const head = 17
-	peeked, _ := r.in.Peek(head)
-	size, err := record.SizeOf(peeked)
-	if err != nil || size == 0 {
+	const upToMagic = record.Overhead + 5
+	head, err := r.in.Peek(upToMagic)
+	if len(head) < upToMagic {
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	if claimed := record.Overhead + int64(int32(binary.BigEndian.Uint32(head[8:]))); claimed > r.limit-r.position {
+		return nil, nil
+	}
+	size, err := record.SizeOf(head)
+	if err != nil {
 		return nil, err
 	}
 	if cap(r.buf) < size {
-		if !r.holds(size) {
-			return nil, nil
-		}
 		r.buf = make([]byte, size)
 	}
 	r.buf = r.buf[:size]
-	switch _, err := io.ReadFull(r.in, r.buf); {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, nil
-	case err != nil:
+	if _, err := io.ReadFull(r.in, r.buf); err != nil {
 		return nil, err
 	}
 	r.position += int64(size)
 	return record.Batch(r.buf), nil
-}
-
-// holds tells whether size bytes may follow: a broken length must not ask for memory. What fits the reader's buffer
-// is looked at, what doesn't is taken on trust up to the largest batch that brokers accept.
-func (r *batchReader) holds(size int) bool {
-	if size > r.in.Size() {
-		return size <= record.MaxDecompressed
-	}
-	b, _ := r.in.Peek(size)
-	return len(b) == size
 }
 
 func timestampName(b record.Batch) string {

@@ -136,7 +136,11 @@ func batchLimit(ctx context.Context, opts []kgo.Opt, topic string, p properties,
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(ctx, block)
 	defer cancel()
-	if err := awaitTopic(ctx, cl, topic); err != nil {
+	err = awaitBroker(ctx, cl)
+	if err == nil {
+		err = awaitTopic(ctx, cl, topic)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("topic %s not present in metadata after %d ms: %w", topic, block.Milliseconds(), err)
 		}
