@@ -5,6 +5,7 @@ import (
 
 	"barnabas/broker/api"
 	"barnabas/broker/group"
+	"barnabas/broker/txn"
 	"barnabas/config"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -12,8 +13,11 @@ import (
 
 // leadershipChanged makes this broker the coordinator of what is kept in partitions of internal topics that it leads.
 func (s *Server) leadershipChanged(tp logstore.TopicPartition, leaderEpoch int32, leads bool) {
-	if tp.Topic == group.Topic {
+	switch tp.Topic {
+	case group.Topic:
 		s.groups.LeadershipChanged(tp.Partition, leaderEpoch, leads)
+	case txn.Topic:
+		s.transactions.LeadershipChanged(tp.Partition, leaderEpoch, leads)
 	}
 }
 

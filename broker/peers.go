@@ -24,11 +24,19 @@ type peers struct {
 
 	mu struct {
 		sync.Mutex
-		links  map[int32]*link // the controller's, by broker
+		links  map[linkKey]*link
 		closed bool
 	}
 	toController link
 }
+
+// linkKey says what a link is for: what one kind of request waits for must not hold back the others.
+type linkKey struct {
+	broker int32
+	api    int16 // controllersLink for all that the controller sends
+}
+
+const controllersLink = -1
 
 // link is a connection that is opened when needed. One request at a time.
 type link struct {
@@ -39,7 +47,7 @@ type link struct {
 
 func newPeers(s *Server) *peers {
 	p := &peers{server: s}
-	p.mu.links = make(map[int32]*link)
+	p.mu.links = make(map[linkKey]*link)
 	return p
 }
 
@@ -96,16 +104,40 @@ func (p *peers) Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Reques
 	if !ok {
 		return nil, fmt.Errorf("broker %d has no listener %s", to.ID, p.server.static.InterBrokerListener)
 	}
-	p.mu.Lock()
-	l := p.mu.links[to.ID]
-	if l == nil {
-		l = &link{}
-		p.mu.links[to.ID] = l
-	}
-	p.mu.Unlock()
+	l := p.link(linkKey{to.ID, controllersLink})
 	ctx, cancel := context.WithTimeout(ctx, p.server.static.ControllerSocketTimeout)
 	defer cancel()
 	return l.do(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), p.clientID(), req)
+}
+
+func (p *peers) link(key linkKey) *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.mu.links[key]
+	if l == nil {
+		l = &link{}
+		p.mu.links[key] = l
+	}
+	return l
+}
+
+// SendTo delivers a request of one of this broker's coordinators to a broker, be it this one.
+func (p *peers) SendTo(ctx context.Context, broker int32, req kmsg.Request) (kmsg.Response, error) {
+	s := p.server
+	if broker == s.id {
+		return s.handlers.Control(ctx, req)
+	}
+	b := s.metadata.Current().Brokers[broker]
+	if b == nil {
+		return nil, fmt.Errorf("broker %d is not there: %w", broker, kerr.BrokerNotAvailable)
+	}
+	e, ok := b.Endpoints[s.static.InterBrokerListener]
+	if !ok {
+		return nil, fmt.Errorf("broker %d has no listener %s", broker, s.static.InterBrokerListener)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
+	defer cancel()
+	return p.link(linkKey{broker, req.Key()}).do(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), p.clientID(), req)
 }
 
 // ToController sends a request to the controller, be it this broker's own.

@@ -34,22 +34,23 @@ type Server struct {
 	loggers *config.Loggers
 	log     *logrus.Entry
 
-	id          int32
-	epoch       atomic.Int64 // of the registration: its czxid
-	clusterID   string
-	advertised  []zkcoord.Endpoint
-	zk          *zkcoord.Client
-	logs        *logstore.Manager
-	topics      *topicConfigs
-	metadata    *metadata.Cache
-	features    atomic.Pointer[zkcoord.Features]
-	replicas    *replica.Manager
-	groups      *group.Coordinator
-	controller  *controller.Controller
-	peers       *peers
-	producerIDs *txn.ProducerIDs
-	handlers    *api.Handlers
-	network     *network.Server
+	id           int32
+	epoch        atomic.Int64 // of the registration: its czxid
+	clusterID    string
+	advertised   []zkcoord.Endpoint
+	zk           *zkcoord.Client
+	logs         *logstore.Manager
+	topics       *topicConfigs
+	metadata     *metadata.Cache
+	features     atomic.Pointer[zkcoord.Features]
+	replicas     *replica.Manager
+	groups       *group.Coordinator
+	controller   *controller.Controller
+	peers        *peers
+	producerIDs  *txn.ProducerIDs
+	transactions *txn.Coordinator
+	handlers     *api.Handlers
+	network      *network.Server
 
 	ctx      context.Context // of the background tasks
 	cancel   context.CancelFunc
@@ -263,11 +264,12 @@ func (s *Server) build(context.Context) error {
 	s.replicas = replica.NewManager(s.replicaConfig())
 	s.groups = group.New(s.groupConfig())
 	s.producerIDs = txn.NewProducerIDs(s.allocateProducerIDs, s.log)
+	s.transactions = txn.NewCoordinator(s.transactionsConfig())
 	s.handlers = api.New(api.Deps{
 		BrokerID: s.id, ClusterID: s.clusterID, BrokerEpoch: s.epoch.Load, Config: s.config, Loggers: s.loggers,
 		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
 		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups,
-		Logger: s.loggers.Entry("kafka.server.KafkaApis"),
+		Transactions: s.transactions, Logger: s.loggers.Entry("kafka.server.KafkaApis"),
 	})
 	return nil
 }
@@ -384,6 +386,8 @@ func (s *Server) runController(ctx context.Context) error {
 	s.onStop(s.groups.Close)
 	s.logs.Start()
 	s.onStop(s.producerIDs.Close)
+	s.transactions.Start()
+	s.onStop(s.transactions.Close)
 	cancel := s.zk.OnChange(s.zookeeperChanged)
 	s.onStop(cancel)
 	if err := s.loadFeatures(ctx); err != nil {

@@ -104,18 +104,6 @@ var notYet = []string{
 	"control.plane.listener.name",
 	"replica.selector.class",
 
-	// Transactions.
-	"transaction.abort.timed.out.transaction.cleanup.interval.ms",
-	"transaction.max.timeout.ms",
-	"transaction.partition.verification.enable",
-	"transaction.remove.expired.transaction.cleanup.interval.ms",
-	"transaction.state.log.load.buffer.size",
-	"transaction.state.log.min.isr",
-	"transaction.state.log.num.partitions",
-	"transaction.state.log.replication.factor",
-	"transaction.state.log.segment.bytes",
-	"transactional.id.expiration.ms",
-
 	// Security.
 	"authorizer.class.name",
 	"connection.failed.authentication.delay.ms",

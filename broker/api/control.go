@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Control answers a request that this broker sends to itself: the controller's to its own broker, or a
-// broker's to its own controller. It goes the way of any other request, without the bytes.
+// Control answers a request that this broker sends to itself: the controller's to its own broker, a broker's to its own
+// controller, or a transaction coordinator's to a leader. It goes the way of any other request, without the bytes.
 func (h *Handlers) Control(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	c := &Call{&network.Request{Key: req.Key(), Version: req.GetVersion()}}
 	var resp kmsg.Response
@@ -27,8 +27,10 @@ func (h *Handlers) Control(ctx context.Context, req kmsg.Request) (kmsg.Response
 		resp = h.allocateProducerIDs(ctx, c, r)
 	case *kmsg.ControlledShutdownRequest:
 		resp = h.controlledShutdown(ctx, c, r)
+	case *kmsg.WriteTxnMarkersRequest:
+		resp = h.writeTxnMarkers(ctx, c, r).Wait(ctx).(kmsg.Response)
 	default:
-		return nil, fmt.Errorf("%s is no request between a broker and its controller", kmsg.NameForKey(req.Key()))
+		return nil, fmt.Errorf("%s is no request that a broker sends to itself", kmsg.NameForKey(req.Key()))
 	}
 	resp.SetVersion(c.Version)
 	return resp, nil

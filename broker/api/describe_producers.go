@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -35,6 +36,9 @@ func (h *Handlers) producersOf(topic string, number int32) kmsg.DescribeProducer
 
 func (h *Handlers) fillProducers(topic string, number int32, out *kmsg.DescribeProducersResponseTopicPartition) error {
 	part, err := h.partition(topic, number)
+	if errors.Is(err, kerr.NotLeaderForPartition) {
+		return kerr.NotLeaderForPartition // Apache Kafka has no text for it here
+	}
 	if err != nil {
 		return err
 	}

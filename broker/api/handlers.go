@@ -35,21 +35,22 @@ type Controller interface {
 
 // Deps is what the handlers work on.
 type Deps struct {
-	BrokerID    int32
-	ClusterID   string
-	BrokerEpoch func() int64
-	Config      *config.Dynamic
-	Loggers     *config.Loggers
-	TopicConfig func(topic string) *config.Topic // as it is now; never nil
-	Metadata    *metadata.Cache
-	Features    func() zkcoord.Features // the finalized ones
-	Replicas    *replica.Manager
-	Logs        *logstore.Manager
-	ZK          *zkcoord.Client
-	Controller  Controller
-	ProducerIDs *txn.ProducerIDs
-	Groups      *group.Coordinator
-	Logger      *logrus.Entry
+	BrokerID     int32
+	ClusterID    string
+	BrokerEpoch  func() int64
+	Config       *config.Dynamic
+	Loggers      *config.Loggers
+	TopicConfig  func(topic string) *config.Topic // as it is now; never nil
+	Metadata     *metadata.Cache
+	Features     func() zkcoord.Features // the finalized ones
+	Replicas     *replica.Manager
+	Logs         *logstore.Manager
+	ZK           *zkcoord.Client
+	Controller   Controller
+	ProducerIDs  *txn.ProducerIDs
+	Transactions *txn.Coordinator
+	Groups       *group.Coordinator
+	Logger       *logrus.Entry
 }
 
 // Handlers answer the requests of all connections. It is a network.Dispatcher.

@@ -3,31 +3,44 @@ package api
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"barnabas/broker/txn"
+	"barnabas/network"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// initProducerID gives out a producer id. v3: the producer's current id and epoch (KIP-360).
-func (h *Handlers) initProducerID(_ context.Context, _ *Call, req *kmsg.InitProducerIDRequest) kmsg.Response {
-	resp := kmsg.NewPtrInitProducerIDResponse()
-	id, err := h.newProducerID(req)
-	if err != nil {
-		resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = h.codeOf(err), -1, -1
+// initProducerID gives out a producer id, or the next epoch of a transactional producer (KIP-98).
+//
+// v3: the producer's current id and epoch (KIP-360). v4: PRODUCER_FENCED (KIP-588).
+func (h *Handlers) initProducerID(_ context.Context, c *Call, req *kmsg.InitProducerIDRequest) network.Answer {
+	return network.Later(func(ctx context.Context) network.Response {
+		resp := kmsg.NewPtrInitProducerIDResponse()
+		resp.Version = c.Version
+		given, err := h.newProducerID(ctx, req)
+		if err != nil {
+			resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = h.fencedCode(err, c.Version, 4), -1, -1
+			return resp
+		}
+		resp.ProducerID, resp.ProducerEpoch = given.ID, given.Epoch
 		return resp
-	}
-	resp.ProducerID, resp.ProducerEpoch = id, 0
-	return resp
+	})
 }
 
-func (h *Handlers) newProducerID(req *kmsg.InitProducerIDRequest) (int64, error) {
-	switch {
-	case req.TransactionalID != nil && *req.TransactionalID == "":
-		return -1, fmt.Errorf("the transactional id is empty: %w", kerr.InvalidRequest)
-	case (req.ProducerID == -1) != (req.ProducerEpoch == -1):
-		return -1, fmt.Errorf("producer id %d with epoch %d: %w", req.ProducerID, req.ProducerEpoch, kerr.InvalidRequest)
-	case req.TransactionalID != nil:
-		return -1, fmt.Errorf("transactional id %q: %w", *req.TransactionalID, kerr.NotCoordinator)
+func (h *Handlers) newProducerID(ctx context.Context, req *kmsg.InitProducerIDRequest) (txn.Identity, error) {
+	if (req.ProducerID == -1) != (req.ProducerEpoch == -1) {
+		return txn.Identity{}, fmt.Errorf("producer id %d with epoch %d: %w", req.ProducerID, req.ProducerEpoch, kerr.InvalidRequest)
 	}
-	return h.ProducerIDs.Next()
+	if req.TransactionalID == nil {
+		id, err := h.ProducerIDs.Next()
+		return txn.Identity{ID: id}, err
+	}
+	var have *txn.Identity
+	if req.ProducerID != -1 {
+		have = &txn.Identity{ID: req.ProducerID, Epoch: req.ProducerEpoch}
+	}
+	timeout := time.Duration(req.TransactionTimeoutMillis) * time.Millisecond
+	return h.Transactions.InitProducerID(ctx, *req.TransactionalID, timeout, have)
 }

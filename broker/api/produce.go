@@ -34,9 +34,12 @@ func (h *Handlers) decodeProduce(ctx context.Context, c *Call) (network.Answer, 
 // answers nothing, and an error closes the connection so that the client notices.
 //
 // v10: where the leader is now, with NOT_LEADER_OR_FOLLOWER (KIP-951).
-func (h *Handlers) produce(_ context.Context, c *Call, req *kmsg.ProduceRequest) network.Answer {
+// Before a transaction's first records in a partition its coordinator is asked, which may be another broker: so long the
+// connection is not read, for appends to keep their order.
+func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) network.Answer {
 	resp := kmsg.NewPtrProduceResponse()
 	resp.Version = c.Version
+	verdicts := h.verifyProduce(ctx, req)
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	var waits []produced
 	failed := false
@@ -49,7 +52,7 @@ func (h *Handlers) produce(_ context.Context, c *Call, req *kmsg.ProduceRequest)
 			out := &topic.Partitions[j]
 			out.Default()
 			out.Partition = t.Partitions[j].Partition
-			part, info, err := h.append(req, t.Topic, &t.Partitions[j])
+			part, info, err := h.append(req, t.Topic, &t.Partitions[j], &verdicts)
 			if err != nil {
 				h.produceFailed(c, resp, t.Topic, out, info, err)
 				failed = true
@@ -130,8 +133,16 @@ func checkProduce(body []byte, version int16) error {
 var errNullTopics = errors.New("the list of topics is null")
 
 // append writes one partition's records. The returned info has the log start offset also with many errors.
-func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.ProduceRequestTopicPartition) (*replica.Partition, logstore.AppendInfo, error) {
+func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.ProduceRequestTopicPartition, v *verdicts) (*replica.Partition, logstore.AppendInfo, error) {
 	none := logstore.AppendInfo{LogStartOffset: -1}
+	tp := logstore.TopicPartition{Topic: topic, Partition: in.Partition}
+	if v.all != nil {
+		return nil, none, v.all
+	}
+	if err := v.errs[tp]; err != nil {
+		err, none.Message = unverified(err, req.Version)
+		return nil, none, err
+	}
 	if req.Acks < -1 || req.Acks > 1 {
 		return nil, none, fmt.Errorf("acks %d: %w", req.Acks, kerr.InvalidRequiredAcks)
 	}
@@ -148,7 +159,8 @@ func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.Produ
 	if err != nil {
 		return nil, none, err
 	}
-	info, err := part.Append(in.Records, req.Acks == -1, logstore.LeaderAppend{Origin: logstore.Client, ProduceVersion: req.Version})
+	info, err := part.Append(in.Records, req.Acks == -1, logstore.LeaderAppend{
+		Origin: logstore.Client, ProduceVersion: req.Version, Verify: v.verify, Guard: v.guards[tp]})
 	return part, info, err
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"barnabas/broker/group"
 	"barnabas/broker/metadata"
+	"barnabas/broker/txn"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -14,7 +15,7 @@ import (
 // The internal topics.
 const (
 	offsetsTopic      = group.Topic
-	transactionsTopic = "__transaction_state"
+	transactionsTopic = txn.Topic
 	clusterTopic      = "__cluster_metadata" // KRaft's; nobody may create it
 )
 

@@ -1,0 +1,36 @@
+package api
+
+import (
+	"context"
+
+	"barnabas/broker/txn"
+	"barnabas/logstore"
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// addOffsetsToTxn brings the offsets of a group into a producer's transaction: the partition of the internal topic that
+// keeps them (KIP-98).
+//
+// v2: PRODUCER_FENCED (KIP-588).
+func (h *Handlers) addOffsetsToTxn(_ context.Context, c *Call, req *kmsg.AddOffsetsToTxnRequest) network.Answer {
+	return network.Later(func(ctx context.Context) network.Response {
+		resp := kmsg.NewPtrAddOffsetsToTxnResponse()
+		resp.Version = c.Version
+		by := txn.Identity{ID: req.ProducerID, Epoch: req.ProducerEpoch}
+		offsets := logstore.TopicPartition{Topic: offsetsTopic, Partition: h.offsetsPartition(req.Group)}
+		err := h.Transactions.AddPartitions(ctx, req.TransactionalID, by, []logstore.TopicPartition{offsets})
+		resp.ErrorCode = h.fencedCode(err, c.Version, 2)
+		return resp
+	})
+}
+
+// offsetsPartition is the partition of the internal topic that keeps a group.
+func (h *Handlers) offsetsPartition(group string) int32 {
+	count := h.Config.Current().OffsetsTopicPartitions
+	if t := h.Metadata.Current().Topics[offsetsTopic]; t != nil {
+		count = len(t.Partitions)
+	}
+	return PartitionFor(group, count)
+}

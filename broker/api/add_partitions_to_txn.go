@@ -1,0 +1,114 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"barnabas/broker/txn"
+	"barnabas/logstore"
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// fencedCode is the code of an error for a client that may be older than PRODUCER_FENCED: versions before since know
+// INVALID_PRODUCER_EPOCH only (KIP-588).
+func (h *Handlers) fencedCode(err error, version, since int16) int16 {
+	if version < since && errors.Is(err, kerr.ProducerFenced) {
+		return kerr.InvalidProducerEpoch.Code
+	}
+	return h.codeOf(err)
+}
+
+// addPartitionsToTxn brings partitions into a producer's transaction (KIP-98). All of them, or none: when one is refused, the
+// others are OPERATION_NOT_ATTEMPTED.
+//
+// v2: PRODUCER_FENCED (KIP-588). v4: from brokers only, several transactions, and verifying without adding (KIP-890).
+func (h *Handlers) addPartitionsToTxn(_ context.Context, c *Call, req *kmsg.AddPartitionsToTxnRequest) network.Answer {
+	return network.Later(func(ctx context.Context) network.Response {
+		resp := kmsg.NewPtrAddPartitionsToTxnResponse()
+		resp.Version = c.Version
+		if c.Version < 4 {
+			resp.Topics = h.addPartitions(ctx, c, clientsTransaction(req))
+			return resp
+		}
+		for _, t := range req.Transactions {
+			out := kmsg.NewAddPartitionsToTxnResponseTransaction()
+			out.TransactionalID = t.TransactionalID
+			for _, topic := range h.addPartitions(ctx, c, t) {
+				out.Topics = append(out.Topics, brokersTopic(topic))
+			}
+			resp.Transactions = append(resp.Transactions, out)
+		}
+		return resp
+	})
+}
+
+// clientsTransaction is the only transaction of a request before v4.
+func clientsTransaction(req *kmsg.AddPartitionsToTxnRequest) kmsg.AddPartitionsToTxnRequestTransaction {
+	t := kmsg.NewAddPartitionsToTxnRequestTransaction()
+	t.TransactionalID, t.ProducerID, t.ProducerEpoch = req.TransactionalID, req.ProducerID, req.ProducerEpoch
+	for _, topic := range req.Topics {
+		t.Topics = append(t.Topics, kmsg.AddPartitionsToTxnRequestTransactionTopic{Topic: topic.Topic, Partitions: topic.Partitions})
+	}
+	return t
+}
+
+func brokersTopic(t kmsg.AddPartitionsToTxnResponseTopic) kmsg.AddPartitionsToTxnResponseTransactionTopic {
+	out := kmsg.NewAddPartitionsToTxnResponseTransactionTopic()
+	out.Topic = t.Topic
+	for _, p := range t.Partitions {
+		answer := kmsg.NewAddPartitionsToTxnResponseTransactionTopicPartition()
+		answer.Partition, answer.ErrorCode = p.Partition, p.ErrorCode
+		out.Partitions = append(out.Partitions, answer)
+	}
+	return out
+}
+
+// addPartitions serves one transaction of a request.
+func (h *Handlers) addPartitions(ctx context.Context, c *Call, t kmsg.AddPartitionsToTxnRequestTransaction) []kmsg.AddPartitionsToTxnResponseTopic {
+	var asked []logstore.TopicPartition
+	for _, topic := range t.Topics {
+		for _, n := range topic.Partitions {
+			asked = append(asked, logstore.TopicPartition{Topic: topic.Topic, Partition: n})
+		}
+	}
+	errs, all := h.missing(asked), error(nil)
+	by := txn.Identity{ID: t.ProducerID, Epoch: t.ProducerEpoch}
+	switch {
+	case len(errs) > 0:
+		all = fmt.Errorf("another partition is refused: %w", kerr.OperationNotAttempted)
+	case t.VerifyOnly:
+		errs, all = h.Transactions.Verify(t.TransactionalID, by, asked)
+	default:
+		all = h.Transactions.AddPartitions(ctx, t.TransactionalID, by, asked)
+	}
+	answer := make([]kmsg.AddPartitionsToTxnResponseTopic, len(t.Topics))
+	for i, topic := range t.Topics {
+		answer[i].Topic = topic.Topic
+		for _, n := range topic.Partitions {
+			err := errs[logstore.TopicPartition{Topic: topic.Topic, Partition: n}]
+			if err == nil {
+				err = all
+			}
+			out := kmsg.NewAddPartitionsToTxnResponseTopicPartition()
+			out.Partition, out.ErrorCode = n, h.fencedCode(err, c.Version, 2)
+			answer[i].Partitions = append(answer[i].Partitions, out)
+		}
+	}
+	return answer
+}
+
+// missing gives an error for each partition that the cluster does not have.
+func (h *Handlers) missing(asked []logstore.TopicPartition) map[logstore.TopicPartition]error {
+	errs := make(map[logstore.TopicPartition]error)
+	picture := h.Metadata.Current()
+	for _, tp := range asked {
+		if _, ok := picture.Partition(tp.Topic, tp.Partition); !ok {
+			errs[tp] = fmt.Errorf("%v: %w", tp, kerr.UnknownTopicOrPartition)
+		}
+	}
+	return errs
+}

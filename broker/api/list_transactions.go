@@ -1,0 +1,47 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"barnabas/broker/txn"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// listTransactions lists the transactional ids that this broker coordinates (KIP-664). v1: by how long they are open (KIP-994).
+func (h *Handlers) listTransactions(_ context.Context, _ *Call, req *kmsg.ListTransactionsRequest) kmsg.Response {
+	resp := kmsg.NewPtrListTransactionsResponse()
+	filter := txn.Filter{OpenFor: time.Duration(req.DurationFilterMillis) * time.Millisecond}
+	if len(req.ProducerIDFilters) > 0 {
+		filter.Producers = req.ProducerIDFilters
+	}
+	if len(req.StateFilters) > 0 {
+		filter.States, resp.UnknownStateFilters = parseStates(req.StateFilters)
+	}
+	list, err := h.Transactions.List(filter)
+	if err != nil {
+		resp.ErrorCode, resp.UnknownStateFilters = h.codeOf(err), nil
+		return resp
+	}
+	for _, l := range list {
+		t := kmsg.NewListTransactionsResponseTransactionState()
+		t.TransactionalID, t.ProducerID, t.TransactionState = l.ID, l.Producer, l.State.String()
+		resp.TransactionStates = append(resp.TransactionStates, t)
+	}
+	return resp
+}
+
+// parseStates reads names of states, which must be written exactly so. states is never nil.
+func parseStates(names []string) (states []txn.State, unknown []string) {
+	states = make([]txn.State, 0, len(names))
+	for _, name := range names {
+		if i := slices.Index(kmsg.TransactionStateStrings(), name); i >= 0 {
+			states = append(states, txn.State(i))
+		} else if !slices.Contains(unknown, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	return states, unknown
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"barnabas/broker/txn"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// verdicts is what is known of a request's transaction before its records are appended. The zero value is that of a
+// request without one.
+type verdicts struct {
+	all    error // of every partition
+	verify bool  // first records of a transaction need their guard
+	guards map[logstore.TopicPartition]logstore.Guard
+	errs   map[logstore.TopicPartition]error
+}
+
+// transactionalBatch gives the batch of a produced partition, if that is part of a transaction.
+func transactionalBatch(data []byte) (record.Batch, bool) {
+	if len(data) < record.HeaderSize {
+		return nil, false
+	}
+	b := record.Batch(data)
+	return b, b.Transactional()
+}
+
+// verifyProduce checks the transaction of a Produce request: its records must belong to the request's transactional id, and
+// partitions must have been added to the transaction before they are written to (KIP-890, part 1). The coordinator is asked
+// once for a transaction and partition; later appends find the transaction open in the log.
+func (h *Handlers) verifyProduce(ctx context.Context, req *kmsg.ProduceRequest) verdicts {
+	var by *txn.Identity
+	var first map[logstore.TopicPartition]int32
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			p := &req.Topics[i].Partitions[j]
+			b, ok := transactionalBatch(p.Records)
+			if !ok {
+				continue
+			}
+			if req.TransactionID == nil {
+				return verdicts{all: fmt.Errorf("records of a transaction without its id: %w", kerr.TransactionalIDAuthorizationFailed)}
+			}
+			id := txn.Identity{ID: b.ProducerID(), Epoch: b.ProducerEpoch()}
+			if by != nil && *by != id {
+				return verdicts{all: fmt.Errorf("records of producers %d and %d in one transaction: %w", by.ID, id.ID, kerr.InvalidProducerIDMapping)}
+			}
+			if by == nil {
+				by, first = &id, make(map[logstore.TopicPartition]int32)
+			}
+			first[logstore.TopicPartition{Topic: req.Topics[i].Topic, Partition: p.Partition}] = b.BaseSequence()
+		}
+	}
+	if by == nil || !h.Config.Current().TransactionPartitionVerify {
+		return verdicts{}
+	}
+	return h.verifyTransaction(ctx, *req.TransactionID, *by, first)
+}
+
+// verifyTransaction asks the coordinator about those partitions, given with their next sequence, where the producer's
+// transaction is not open yet.
+func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Identity, first map[logstore.TopicPartition]int32) verdicts {
+	v := verdicts{verify: true, guards: make(map[logstore.TopicPartition]logstore.Guard)}
+	var asked []logstore.TopicPartition
+	for tp, sequence := range first {
+		part, ok := h.Replicas.Partition(tp)
+		if !ok {
+			continue // the append will say so
+		}
+		if guard, needed := part.Log().StartVerification(by.ID, by.Epoch, sequence); needed {
+			v.guards[tp] = guard
+			asked = append(asked, tp)
+		}
+	}
+	if len(asked) == 0 {
+		return v
+	}
+	errs, err := h.Transactions.Ask(ctx, id, by, asked)
+	if err != nil {
+		errs = make(map[logstore.TopicPartition]error, len(asked))
+		for _, tp := range asked {
+			errs[tp] = err
+		}
+	}
+	v.errs = errs
+	return v
+}
+
+// unverified is what a producer is told when its partition could not be verified, in codes that it knows, with the text
+// that goes with some. What may be better in a moment is NOT_ENOUGH_REPLICAS, which every client retries
+// (ReplicaManager.handleProduceAppend, 3.9).
+func unverified(err error, version int16) (error, string) {
+	const added, retry = "the partition was not added to the transaction", "the transaction cannot be verified at the moment: "
+	switch {
+	case errors.Is(err, kerr.ProducerFenced):
+		return fmt.Errorf("%v: %w", err, kerr.InvalidProducerEpoch), ""
+	case errors.Is(err, kerr.TransactionAbortable) && version >= 11:
+		return err, ""
+	case errors.Is(err, kerr.TransactionAbortable), errors.Is(err, kerr.InvalidTxnState), errors.Is(err, kerr.ClusterAuthorizationFailed):
+		return fmt.Errorf("%v: %w", err, kerr.InvalidTxnState), added
+	}
+	for _, passing := range []error{kerr.ConcurrentTransactions, kerr.NetworkException, kerr.CoordinatorLoadInProgress,
+		kerr.CoordinatorNotAvailable, kerr.NotCoordinator} {
+		if errors.Is(err, passing) {
+			return fmt.Errorf("%v: %w", err, kerr.NotEnoughReplicas), retry + err.Error()
+		}
+	}
+	return err, ""
+}

@@ -1,0 +1,96 @@
+package api
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"barnabas/broker/replica"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// markerWritten is a marker that is appended and not yet known to be on all in-sync replicas.
+type markerWritten struct {
+	partition *replica.Partition
+	end       int64
+	marker    *kmsg.WriteTxnMarkersRequestMarker
+	out       *kmsg.WriteTxnMarkersResponseMarkerTopicPartition
+}
+
+// writeTxnMarkers ends transactions in partitions that this broker leads, as their coordinators ask (KIP-98). It answers
+// when all in-sync replicas have the markers. Offsets that a group committed in such a transaction count from then on.
+func (h *Handlers) writeTxnMarkers(_ context.Context, c *Call, req *kmsg.WriteTxnMarkersRequest) network.Answer {
+	resp := kmsg.NewPtrWriteTxnMarkersResponse()
+	resp.Version = c.Version
+	resp.Markers = make([]kmsg.WriteTxnMarkersResponseMarker, len(req.Markers))
+	var waits []markerWritten
+	for i := range req.Markers {
+		m, marker := &req.Markers[i], &resp.Markers[i]
+		marker.ProducerID = m.ProducerID
+		marker.Topics = make([]kmsg.WriteTxnMarkersResponseMarkerTopic, len(m.Topics))
+		for j, t := range m.Topics {
+			topic := &marker.Topics[j]
+			topic.Topic = t.Topic
+			topic.Partitions = make([]kmsg.WriteTxnMarkersResponseMarkerTopicPartition, len(t.Partitions))
+			for k, n := range t.Partitions {
+				out := &topic.Partitions[k]
+				out.Partition = n
+				part, end, err := h.writeMarker(m, t.Topic, n)
+				if err != nil {
+					out.ErrorCode = h.codeOf(err)
+					continue
+				}
+				waits = append(waits, markerWritten{part, end, m, out})
+			}
+		}
+	}
+	return network.Later(func(ctx context.Context) network.Response {
+		h.awaitMarkers(ctx, waits)
+		return resp
+	})
+}
+
+func (h *Handlers) writeMarker(m *kmsg.WriteTxnMarkersRequestMarker, topic string, number int32) (*replica.Partition, int64, error) {
+	part, ok := h.Replicas.Partition(logstore.TopicPartition{Topic: topic, Partition: number})
+	if !ok {
+		return nil, 0, fmt.Errorf("%s-%d is not hosted here: %w", topic, number, kerr.UnknownTopicOrPartition)
+	}
+	info, err := part.Append(markerBatch(m, time.Now()), true, logstore.LeaderAppend{Origin: logstore.Coordinator})
+	return part, info.LastOffset + 1, err
+}
+
+// markerBatch is the control batch that ends a transaction. Its record: key int16 version 0, int16 type (0 abort, 1
+// commit); value int16 version 0, int32 coordinator epoch.
+func markerBatch(m *kmsg.WriteTxnMarkersRequestMarker, now time.Time) record.Batch {
+	kind := uint16(0)
+	if m.Committed {
+		kind = 1
+	}
+	key := binary.BigEndian.AppendUint16([]byte{0, 0}, kind)
+	value := binary.BigEndian.AppendUint32([]byte{0, 0}, uint32(m.CoordinatorEpoch))
+	b := record.NewBuilder()
+	b.ProducerID, b.ProducerEpoch = m.ProducerID, m.ProducerEpoch
+	b.Transactional, b.Control = true, true
+	b.Add(now.UnixMilli(), key, value)
+	return b.MustBuild()
+}
+
+func (h *Handlers) awaitMarkers(ctx context.Context, waits []markerWritten) {
+	ctx, cancel := context.WithTimeoutCause(ctx, h.Config.Current().RequestTimeout, kerr.RequestTimedOut)
+	defer cancel()
+	for _, w := range waits {
+		if err := w.partition.AwaitReplicated(ctx, w.end); err != nil {
+			w.out.ErrorCode = code(err)
+			continue
+		}
+		if w.partition.TP.Topic == offsetsTopic {
+			h.Groups.TxnMarker(w.partition.TP.Partition, w.marker.ProducerID, w.marker.Committed)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"barnabas/broker/api"
+	"barnabas/broker/replica"
+	"barnabas/broker/txn"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+)
+
+func (s *Server) transactionsConfig() txn.Config {
+	c := s.static
+	return txn.Config{
+		BrokerID: s.id, PartitionOf: s.transactionPartition, Log: s.transactionLog, Leader: s.leaderOf,
+		TopicID: s.topicID, MetadataChanged: &s.metadata.Changed, Send: s.peers.SendTo, ProducerIDs: s.producerIDs.Next,
+		MarkersVersion: s.markersVersion(), VerifyVersion: s.verifyVersion(),
+		MaxTimeout: c.TransactionMaxTimeout, Expiration: c.TransactionalIDExpiration,
+		AbortInterval: c.TransactionAbortTimedOutInterval, ExpireInterval: c.TransactionRemoveExpiredInterval,
+		Now: time.Now, Logger: s.loggers.Entry("kafka.coordinator.transaction.TransactionCoordinator"),
+	}
+}
+
+// markersVersion is the version in which markers are sent to other brokers (MetadataVersion, 3.9).
+func (s *Server) markersVersion() int16 {
+	if s.since("2.8") {
+		return 1
+	}
+	return 0
+}
+
+// verifyVersion is the version in which other brokers are asked about partitions of transactions. Before 3.6 not every
+// broker of a cluster can be asked (KIP-890).
+func (s *Server) verifyVersion() int16 {
+	switch {
+	case s.since("3.8"):
+		return 5
+	case s.since("3.6"):
+		return 4
+	}
+	return -1
+}
+
+// transactionPartition is the partition of __transaction_state that keeps a transactional id.
+func (s *Server) transactionPartition(id string) int32 {
+	count := s.static.TransactionStateLogPartitions
+	if t := s.metadata.Current().Topics[txn.Topic]; t != nil {
+		count = len(t.Partitions)
+	}
+	return api.PartitionFor(id, count)
+}
+
+// leaderOf finds a partition's leader in the picture of the cluster. While there is no picture yet every partition may exist.
+func (s *Server) leaderOf(tp logstore.TopicPartition) (broker int32, exists bool) {
+	picture := s.metadata.Current()
+	p, ok := picture.Partition(tp.Topic, tp.Partition)
+	switch {
+	case !ok:
+		return -1, len(picture.Topics) == 0
+	case picture.Brokers[p.Leader] == nil:
+		return -1, true
+	}
+	return p.Leader, true
+}
+
+func (s *Server) transactionLog(partition int32) (txn.Log, bool) {
+	p, ok := s.replicas.Partition(logstore.TopicPartition{Topic: txn.Topic, Partition: partition})
+	if !ok {
+		return nil, false
+	}
+	return transactionLog{p, int32(s.static.TransactionStateLogLoadBuffer)}, true
+}
+
+// transactionLog is a partition of __transaction_state as its coordinator uses it.
+type transactionLog struct {
+	*replica.Partition
+	bufferBytes int32 // transaction.state.log.load.buffer.size
+}
+
+// Append writes a batch that all in-sync replicas are to have.
+func (l transactionLog) Append(epoch int32, batch record.Batch) (end int64, err error) {
+	info, err := l.AppendInEpoch(epoch, batch, true, logstore.LeaderAppend{Origin: logstore.Coordinator})
+	return info.LastOffset + 1, err
+}
+
+// HighWatermark is the log's.
+func (l transactionLog) HighWatermark() int64 { return l.Log().HighWatermark() }
+
+// MaxBatchBytes is max.message.bytes of the topic.
+func (l transactionLog) MaxBatchBytes() int { return int(l.Log().Config().MaxMessageBytes) }
+
+// Load reads all batches. Offsets may be missing where the log was compacted, also at its end.
+func (l transactionLog) Load(ctx context.Context, fn func(record.Batch) error) (int64, error) {
+	log := l.Log()
+	end := log.LogEndOffset()
+	var buffer []byte
+	for offset := log.LogStartOffset(); offset < end && ctx.Err() == nil; {
+		r, err := log.Read(offset, l.bufferBytes, end, true)
+		if err != nil {
+			return 0, err
+		}
+		buffer, err = r.Append(buffer[:0])
+		r.Close()
+		if err != nil {
+			return 0, err
+		}
+		next, err := eachBatch(buffer, offset, fn)
+		if err != nil {
+			return 0, err
+		}
+		if next == offset {
+			break // nothing is left above it
+		}
+		offset = next
+	}
+	return end, context.Cause(ctx)
+}
+
+// eachBatch calls fn with the whole batches in data that reach offset or beyond, and gives the offset after them.
+func eachBatch(data []byte, offset int64, fn func(record.Batch) error) (int64, error) {
+	walk := record.Split(data)
+	for walk.Next() {
+		b := walk.Batch()
+		if b.LastOffset() < offset {
+			continue
+		}
+		if err := fn(b); err != nil {
+			return offset, err
+		}
+		offset = b.LastOffset() + 1
+	}
+	return offset, walk.Err()
+}
