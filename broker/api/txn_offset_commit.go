@@ -2,18 +2,25 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"barnabas/broker/group"
+	"barnabas/broker/txn"
 	"barnabas/logstore"
+	"barnabas/logstore/record"
 	"barnabas/network"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // txnOffsetCommit stores offsets that count when the producer's transaction is committed (KIP-98).
 //
 // v2: with a leader epoch (KIP-320). v3: by a member of the group, which fences those of older generations (KIP-447).
-func (h *Handlers) txnOffsetCommit(_ context.Context, c *Call, req *kmsg.TxnOffsetCommitRequest) network.Answer {
+//
+// Before a transaction's first offsets in a partition its coordinator is asked, as for Produce (KIP-890, part 1).
+func (h *Handlers) txnOffsetCommit(ctx context.Context, c *Call, req *kmsg.TxnOffsetCommitRequest) network.Answer {
 	resp := kmsg.NewPtrTxnOffsetCommitResponse()
 	resp.Topics = make([]kmsg.TxnOffsetCommitResponseTopic, len(req.Topics))
 	var cs commits
@@ -38,5 +45,31 @@ func (h *Handlers) txnOffsetCommit(_ context.Context, c *Call, req *kmsg.TxnOffs
 		Group: req.Group, MemberID: req.MemberID, InstanceID: req.InstanceID, Generation: req.Generation,
 		Txn: &group.Txn{ProducerID: req.ProducerID, Epoch: req.ProducerEpoch},
 	}
+	if err := h.verifyOffsets(ctx, req, by.Txn); err != nil {
+		cs.fill(h, err)
+		return ready(c, resp)
+	}
 	return h.storeOffsets(c, by, &cs, resp)
+}
+
+// verifyOffsets asks whether the group's offsets belong to the transaction that they are committed in. Its errors are in
+// codes that every client knows (GroupCoordinator.handleTxnCommitOffsets, 3.9).
+func (h *Handlers) verifyOffsets(ctx context.Context, req *kmsg.TxnOffsetCommitRequest, t *group.Txn) error {
+	if !h.Config.Current().TransactionPartitionVerify {
+		return nil
+	}
+	tp := logstore.TopicPartition{Topic: offsetsTopic, Partition: h.offsetsPartition(req.Group)}
+	by := txn.Identity{ID: req.ProducerID, Epoch: req.ProducerEpoch}
+	v := h.verifyTransaction(ctx, req.TransactionalID, by, map[logstore.TopicPartition]int32{tp: record.NoSequence})
+	t.Verify, t.Guard = v.verify, v.guards[tp]
+	switch err := v.errs[tp]; {
+	case errors.Is(err, kerr.ProducerFenced):
+		return fmt.Errorf("%v: %w", err, kerr.InvalidProducerEpoch)
+	case errors.Is(err, kerr.NetworkException):
+		return fmt.Errorf("%v: %w", err, kerr.CoordinatorLoadInProgress)
+	case errors.Is(err, kerr.TransactionAbortable) && req.Version < 4, errors.Is(err, kerr.ClusterAuthorizationFailed):
+		return fmt.Errorf("%v: %w", err, kerr.InvalidTxnState)
+	default:
+		return err
+	}
 }

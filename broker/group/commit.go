@@ -27,6 +27,8 @@ type Committer struct {
 type Txn struct {
 	ProducerID int64
 	Epoch      int16
+	Verify     bool           // its first offsets in a partition need the guard
+	Guard      logstore.Guard // of asking the transaction's coordinator
 }
 
 // Offset is an offset that is committed.
@@ -99,7 +101,7 @@ func (s *shard) commitLocked(g *group, st *step, by *Committer, offsets []Offset
 	if b.Count() == 0 {
 		return 0, nil
 	}
-	if end, err = s.appendLocked(b, s.allAcks()); err != nil {
+	if end, err = s.appendTxnLocked(b, s.allAcks(), by.Txn); err != nil {
 		return 0, commitError(err)
 	}
 	highWatermark := s.partition.Log().HighWatermark()

@@ -201,11 +201,20 @@ func (s *shard) batch() *record.Builder {
 
 // appendLocked appends a batch and gives the log's end behind it.
 func (s *shard) appendLocked(b *record.Builder, allAcks bool) (end int64, err error) {
+	return s.appendTxnLocked(b, allAcks, nil)
+}
+
+// appendTxnLocked is appendLocked for a batch that may belong to a transaction, nil: it doesn't.
+func (s *shard) appendTxnLocked(b *record.Builder, allAcks bool, txn *Txn) (end int64, err error) {
 	data, err := b.Build()
 	if err != nil {
 		return 0, err
 	}
-	info, err := s.partition.AppendInEpoch(s.mu.epoch, data, allAcks, logstore.LeaderAppend{Origin: logstore.Coordinator})
+	o := logstore.LeaderAppend{Origin: logstore.Coordinator}
+	if txn != nil {
+		o.Verify, o.Guard = txn.Verify, txn.Guard
+	}
+	info, err := s.partition.AppendInEpoch(s.mu.epoch, data, allAcks, o)
 	return info.LastOffset + 1, err
 }
 

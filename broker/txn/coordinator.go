@@ -51,9 +51,10 @@ type Coordinator struct {
 	markers   couriers[markerOrder]
 	questions couriers[question]
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
+	ctx     context.Context
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup
+	loaders chan struct{} // bounds how many logs are read at once, and with them the buffers
 
 	mu struct {
 		sync.Mutex
@@ -64,7 +65,7 @@ type Coordinator struct {
 
 // NewCoordinator returns a coordinator of nothing yet: LeadershipChanged tells what it is to look after.
 func NewCoordinator(cfg Config) *Coordinator {
-	c := &Coordinator{cfg: cfg, log: cfg.Logger}
+	c := &Coordinator{cfg: cfg, log: cfg.Logger, loaders: make(chan struct{}, parallelLoads)}
 	c.mu.shards = make(map[int32]*shard)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -135,6 +136,9 @@ func (c *Coordinator) LeadershipChanged(partition, epoch int32, leads bool) {
 	}
 }
 
+// parallelLoads is how many partitions are loaded at once.
+const parallelLoads = 4
+
 // loadRetryDelay is the pause before a log is read again that could not be read.
 const loadRetryDelay = time.Second
 
@@ -142,7 +146,7 @@ const loadRetryDelay = time.Second
 func (c *Coordinator) load(s *shard) {
 	log, began := c.log.WithField(logx.Partition, s.partition), time.Now()
 	for s.ctx.Err() == nil {
-		ending, err := s.load(func(offset int64, err error) {
+		ending, err := s.load(c.loaders, func(offset int64, err error) {
 			log.WithError(err).WithField(logx.Offset, offset).Warn("a record in the transaction log was left out")
 		})
 		if err == nil {

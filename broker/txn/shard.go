@@ -247,9 +247,15 @@ func (s *shard) count() int {
 
 // load reads the log. The ids can be asked for when all in-sync replicas have what was read: a record that only this
 // broker has could yet be lost.
-func (s *shard) load(odd func(offset int64, err error)) (ending []string, err error) {
+func (s *shard) load(slots chan struct{}, odd func(offset int64, err error)) (ending []string, err error) {
+	select {
+	case slots <- struct{}{}:
+	case <-s.ctx.Done():
+		return nil, context.Cause(s.ctx)
+	}
 	byID := make(map[string]transaction)
 	end, err := s.log.Load(s.ctx, func(b record.Batch) error { return replay(b, byID, odd) })
+	<-slots
 	if err != nil {
 		return nil, err
 	}
