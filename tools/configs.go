@@ -271,28 +271,8 @@ func (c *configsTool) alter(ctx context.Context) error {
 	if err := c.refuseMissing(ctx, e); err != nil {
 		return err
 	}
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	r := kmsg.NewIncrementalAlterConfigsRequestResource()
-	r.ResourceType, r.ResourceName = resourceTypes[e.kind], *e.name
-	for _, s := range add {
-		rc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		rc.Name, rc.Value = s.name, kmsg.StringPtr(s.value)
-		r.Configs = append(r.Configs, rc)
-	}
-	for _, name := range c.o.deletions() {
-		rc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		rc.Name, rc.Op = name, kmsg.IncrementalAlterConfigOpDelete
-		r.Configs = append(r.Configs, rc)
-	}
-	req.Resources = append(req.Resources, r)
-	resp, err := req.RequestWith(ctx, c.cl)
-	if err != nil {
+	if err := alterConfigs(ctx, c.cl, configChange{resourceTypes[e.kind], *e.name, add, c.o.deletions()}); err != nil {
 		return err
-	}
-	for _, a := range resp.Resources {
-		if err := answered(a.ErrorCode, a.ErrorMessage); err != nil {
-			return err
-		}
 	}
 	if *e.name == "" {
 		c.env.printf("Completed updating default config for %s in the cluster.\n", e.kind)

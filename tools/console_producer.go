@@ -225,12 +225,12 @@ func (s *sender) sendAll(ctx context.Context, lines *lineScanner, format *lineFo
 	return ctx.Err()
 }
 
-// keep copies a line to where it may stay.
+// keep copies a line to where it may stay. An empty line gives an empty slice, not a nil one: that would be null.
 func (s *sender) keep(line []byte) []byte {
 	if len(line) > arenaSize/4 {
 		return append(make([]byte, 0, len(line)), line...)
 	}
-	if cap(s.arena)-len(s.arena) < len(line) {
+	if s.arena == nil || cap(s.arena)-len(s.arena) < len(line) {
 		s.arena = make([]byte, 0, arenaSize)
 	}
 	n := len(s.arena)

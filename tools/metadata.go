@@ -91,3 +91,42 @@ func describeConfigs(ctx context.Context, cl *kgo.Client, kind kmsg.ConfigResour
 	}
 	return found, nil
 }
+
+// configChange sets and deletes settings of one resource.
+type configChange struct {
+	kind kmsg.ConfigResourceType
+	name string
+	set  []setting
+	del  []string
+}
+
+// alterConfigs changes settings, those that are not named stay. Brokers change only their own: such changes go alone.
+func alterConfigs(ctx context.Context, cl *kgo.Client, changes ...configChange) error {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	for _, c := range changes {
+		r := kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = c.kind, c.name
+		for _, s := range c.set {
+			rc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+			rc.Name, rc.Value = s.name, kmsg.StringPtr(s.value)
+			r.Configs = append(r.Configs, rc)
+		}
+		for _, name := range c.del {
+			rc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+			rc.Name, rc.Op = name, kmsg.IncrementalAlterConfigOpDelete
+			r.Configs = append(r.Configs, rc)
+		}
+		req.Resources = append(req.Resources, r)
+	}
+	for _, shard := range cl.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			return shard.Err
+		}
+		for _, a := range shard.Resp.(*kmsg.IncrementalAlterConfigsResponse).Resources {
+			if err := answered(a.ErrorCode, a.ErrorMessage); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -42,6 +42,7 @@ func All() []Tool {
 		{"kafka-leader-election", "elect leaders", leaderElection},
 		{"kafka-log-dirs", "describe the brokers' log directories", logDirs},
 		{"kafka-producer-perf-test", "measure how fast a topic can be written", producerPerf},
+		{"kafka-reassign-partitions", "move partitions between brokers", reassignPartitions},
 		{"kafka-topics", "create, list, describe, alter and delete topics", topics},
 		{"zookeeper-shell", "look at and change znodes", zookeeperShell},
 	}

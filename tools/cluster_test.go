@@ -1,0 +1,160 @@
+package tools
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"barnabas/kafkatest"
+)
+
+// masks hide what differs from one cluster to the next, and the wording of errors, which is our own.
+var masks = []struct{ pattern, with string }{
+	{`TopicId: \S+`, "TopicId: ID"},
+	{`Cluster ID: \S+`, "Cluster ID: ID"},
+	{`CreateTime:\d+`, "CreateTime:TIME"},
+	{`^(Error while executing topic command) : .*`, "$1"},
+	{`^WARNING: .* metric.*`, "WARNING: names of metrics"},
+	{`"logDir":"[^"]*"`, `"logDir":"DIR"`},
+	{`"size":\d+`, `"size":SIZE`},
+	{`^127\.0\.0\.1:\d+`, "ADDRESS"},
+	{`^(Error completing leader election .*Exception): .*`, "$1"},
+	{`^(10 records sent), .*`, "$1"},
+	{`^\d{4}-\d\d-\d\d .*, 10, .*`, "TIMES"},
+}
+
+func masked(text string) string {
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		for _, m := range masks {
+			line = regexp.MustCompile(m.pattern).ReplaceAllString(line, m.with)
+		}
+		lines[i] = line
+	}
+	return strings.Join(lines, "\n")
+}
+
+// processed keeps of standard error what scripts look for.
+func processed(stderr string) string {
+	var b strings.Builder
+	for line := range strings.Lines(stderr) {
+		if strings.HasPrefix(line, "Processed") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// TestToolsPrintWhatTheOriginalsPrint runs the recorded commands one after the other, as they were recorded: each finds what
+// those before it left.
+func TestToolsPrintWhatTheOriginalsPrint(t *testing.T) {
+	t.Parallel()
+	addr := kafkatest.Run(t).Broker(0).Addr()
+	for _, run := range readGolden(t, "testdata/cluster.txt") {
+		command, stdin, _ := strings.Cut(run.line, " <<< ")
+		if stdin != "" {
+			var err error
+			if stdin, err = strconv.Unquote(stdin); err != nil {
+				t.Fatalf("%s: %v", run.line, err)
+			}
+		}
+		command = strings.ReplaceAll(strings.ReplaceAll(command, "BROKER", "--bootstrap-server ADDRESS"), "ADDRESS", addr)
+		words, err := shellWords(command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := runTool(t, t.Context(), stdin, words[0], words[1:]...)
+		diff(t, run.line+": standard output", masked(run.stdout), masked(out.stdout))
+		diff(t, run.line+": standard error", run.stderr, processed(out.stderr))
+		if code := strconv.Itoa(out.code); code != run.code {
+			t.Errorf("%s: exit code %s, recorded %s; it says %q", run.line, code, run.code, out.stderr)
+		}
+		if n := strings.Count(strings.TrimSuffix(out.stderr, "\n"), "\n"); out.code != 0 && n > 0 {
+			t.Errorf("%s: its error has more than one line: %q", run.line, out.stderr)
+		}
+	}
+}
+
+func TestConsoleToolsPassAnyBytes(t *testing.T) {
+	t.Parallel()
+	broker := []string{"--bootstrap-server", kafkatest.Run(t).Broker(0).Addr()}
+	tool := func(stdin, name string, args ...string) output {
+		t.Helper()
+		out := runTool(t, t.Context(), stdin, name, append(args, broker...)...)
+		if out.code != 0 {
+			t.Fatalf("%s %v: exit code %d: %s", name, args, out.code, out.stderr)
+		}
+		return out
+	}
+	tool("", "kafka-topics", "--create", "--topic", "bytes")
+	// Lines shorter and longer than every buffer, empty ones, bytes that are no text.
+	var lines []string
+	for i := range 3000 {
+		lines = append(lines, strings.Repeat("\x00\xffx", i%97))
+	}
+	lines = append(lines, strings.Repeat("l", 900_000), "", "last")
+	input := strings.Join(lines, "\n") + "\n"
+	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
+		topic := "bytes-" + codec
+		tool("", "kafka-topics", "--create", "--topic", topic)
+		tool(input, "kafka-console-producer", "--topic", topic, "--compression-codec", codec)
+		out := tool("", "kafka-console-consumer", "--topic", topic, "--from-beginning", "--max-messages", strconv.Itoa(len(lines)))
+		if out.stdout != input {
+			t.Errorf("%s: what is read differs from what was written (%d and %d bytes)", codec, len(out.stdout), len(input))
+		}
+	}
+}
+
+func TestProducerCountsWhatItCannotDeliver(t *testing.T) {
+	t.Parallel()
+	addr := kafkatest.Run(t, kafkatest.Setting("message.max.bytes", "1000")).Broker(0).Addr()
+	out := runTool(t, t.Context(), "short\n"+strings.Repeat("x", 5000)+"\nshort\n", "kafka-console-producer", "--topic", "t", "--bootstrap-server", addr)
+	if out.code != 1 || !strings.Contains(out.stderr, "1 of 3 records could not be delivered") || !strings.Contains(out.stderr, "RecordTooLargeException") {
+		t.Errorf("exit code %d, standard error %q", out.code, out.stderr)
+	}
+}
+
+func TestZooKeeperShell(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.Run(t)
+	shell := func(stdin string, args ...string) output {
+		return runTool(t, t.Context(), stdin, "zookeeper-shell", append([]string{cluster.ZooKeeper()}, args...)...)
+	}
+	body := func(out output) string {
+		_, after, _ := strings.Cut(out.stdout, "path:null\n")
+		return after
+	}
+	for _, step := range []struct {
+		args   string
+		want   string
+		stderr string
+		code   int
+	}{
+		{"create /x data", "", "Created /x\n", 0},
+		{"create /x data", "", "zookeeper-shell: Node already exists: /x\n", 1},
+		{"create -s /x/s d", "", "Created /x/s0000000000\n", 0},
+		{"get /x", "data\n", "", 0},
+		{"set -v 7 /x new", "", "zookeeper-shell: the version is not that of the node: /x\n", 1},
+		{"set /x new", "", "", 0},
+		{"ls /x", "[s0000000000]\n", "", 0},
+		{"ls -R /x", "/x\n/x/s0000000000\n", "", 0},
+		{"delete /x", "", "zookeeper-shell: Node not empty: /x\n", 1},
+		{"deleteall /x", "", "", 0},
+		{"get /x", "", "zookeeper-shell: Node does not exist: /x\n", 1},
+		{"getAcl /brokers", "'world,'anyone\n: cdrwa\n", "", 0},
+		{"ls", "", "zookeeper-shell: usage: ls [-s] [-R] path (--help lists the options)\n", 1},
+	} {
+		out := shell("", strings.Fields(step.args)...)
+		if body(out) != step.want || out.stderr != step.stderr || out.code != step.code {
+			t.Errorf("%s: printed %q and %q with exit code %d, want %q, %q and %d", step.args, body(out), out.stderr, out.code, step.want, step.stderr, step.code)
+		}
+	}
+	out := shell("create /q 'with blank'\nget -s /q\nquit\nls /\n")
+	if got := body(out); !strings.HasPrefix(got, "with blank\ncZxid = 0x") || !strings.HasSuffix(got, "dataLength = 10\nnumChildren = 0\n") {
+		t.Errorf("commands of standard input printed %q", got)
+	}
+}

@@ -1,0 +1,279 @@
+package tools
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+func TestParseSettings(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want []setting
+		bad  bool
+	}{
+		{"", nil, false},
+		{"a=1", []setting{{"a", "1"}}, false},
+		{"a=1, b = 2 ,c=", []setting{{"a", "1"}, {"b", "2"}, {"c", ""}}, false},
+		{"a=[1,2],b=3", []setting{{"a", "1,2"}, {"b", "3"}}, false},
+		{"a=[1]", []setting{{"a", "1"}}, false},
+		{"a=b=c", []setting{{"a", "b=c"}}, false},
+		{"a", nil, true},
+		{"a=1,b", nil, true},
+		{"a=[1", nil, true},
+		{"a=[1]x", nil, true},
+		{"=1", nil, true},
+	} {
+		got, err := parseSettings(test.text)
+		if (err != nil) != test.bad {
+			t.Errorf("%q: error %v", test.text, err)
+		} else if !test.bad && !slices.Equal(got, test.want) {
+			t.Errorf("%q is %v, want %v", test.text, got, test.want)
+		}
+	}
+}
+
+func FuzzParseSettings(f *testing.F) {
+	f.Add("a=[1,2],b=3")
+	f.Fuzz(func(t *testing.T, text string) {
+		settings, err := parseSettings(text)
+		if err == nil && strings.TrimSpace(text) != "" && len(settings) == 0 {
+			t.Errorf("%q has no settings", text)
+		}
+	})
+}
+
+func TestPartitionFilter(t *testing.T) {
+	all := []string{"t-0", "t-1", "t-5", "u-0", "u-3"}
+	for _, test := range []struct {
+		filter func() (partitionFilter, error)
+		want   string
+	}{
+		{func() (partitionFilter, error) { return newPartitionFilter("", "") }, "t-0 t-1 t-5 u-0 u-3"},
+		{func() (partitionFilter, error) { return newPartitionFilter("t", "") }, "t-0 t-1 t-5"},
+		{func() (partitionFilter, error) { return newPartitionFilter("t|u", "0") }, "t-0 u-0"},
+		{func() (partitionFilter, error) { return newPartitionFilter("t,u", "3,5") }, "t-5 u-3"},
+		{func() (partitionFilter, error) { return parsePatterns("t:1-") }, "t-1 t-5"},
+		{func() (partitionFilter, error) { return parsePatterns("t:0-5,u") }, "t-0 t-1 u-0 u-3"},
+		{func() (partitionFilter, error) { return parsePatterns(":-1") }, "t-0 u-0"},
+		{func() (partitionFilter, error) { return parsePatterns("u:3") }, "u-3"},
+	} {
+		f, err := test.filter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, name := range all {
+			topic, partition, _ := strings.Cut(name, "-")
+			if f.match(topic, int32(partition[0]-'0')) {
+				got = append(got, name)
+			}
+		}
+		if s := strings.Join(got, " "); s != test.want {
+			t.Errorf("matched %s, want %s", s, test.want)
+		}
+	}
+	for _, bad := range []string{"t:x", "t:1-x", "(:1"} {
+		if _, err := parsePatterns(bad); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+func TestExceptionNames(t *testing.T) {
+	for err, want := range map[*kerr.Error]string{
+		kerr.InvalidReplicationFactor: "InvalidReplicationFactorException", kerr.TopicAlreadyExists: "TopicExistsException",
+		kerr.UnknownTopicOrPartition: "UnknownTopicOrPartitionException", kerr.InvalidTopicException: "InvalidTopicException",
+		kerr.InvalidConfig: "InvalidConfigurationException", kerr.PolicyViolation: "PolicyViolationException",
+		kerr.NotController: "NotControllerException", kerr.RequestTimedOut: "TimeoutException",
+	} {
+		if got := exceptionName(err); got != commonErrors+want {
+			t.Errorf("%s is %s, want %s", err.Message, got, want)
+		}
+	}
+	text := "the reason"
+	if got := describe(answered(kerr.InvalidPartitions.Code, &text)); got != commonErrors+"InvalidPartitionsException: the reason" {
+		t.Errorf("an answered error reads %q", got)
+	}
+}
+
+func TestJavaTimeLayout(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.UTC)
+	for format, want := range map[string]string{
+		"yyyy-MM-dd HH:mm:ss:SSS": "2026-03-04 05:06:07:089", "HH.mm.ss,SSS": "05.06.07,089", "d/M/yy": "4/3/26", "SSS": "089",
+	} {
+		layout, err := javaTimeLayout(format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := javaTime(at, layout); got != want {
+			t.Errorf("%s prints %s, want %s", format, got, want)
+		}
+	}
+	if _, err := javaTimeLayout("yyyy Q"); err == nil {
+		t.Error("an unknown letter is accepted")
+	}
+}
+
+func TestJAASValue(t *testing.T) {
+	const jaas = `org.apache.kafka.common.security.plain.PlainLoginModule required username="al=ice" password = "s e;c" other=plain;`
+	for name, want := range map[string]string{"username": "al=ice", "password": "s e;c", "other": "plain", "none": ""} {
+		if got := jaasValue(jaas, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestShellWords(t *testing.T) {
+	for line, want := range map[string][]string{
+		"":                       nil,
+		" get  /x ":              {"get", "/x"},
+		`create /x "a b" ''`:     {"create", "/x", "a b", ""},
+		`set /x {"a":1}`:         {"set", "/x", "{a:1}"},
+		`set /x '{"a": "b c"}' `: {"set", "/x", `{"a": "b c"}`},
+	} {
+		got, err := shellWords(line)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v; want %q", line, got, err, want)
+		}
+	}
+	if _, err := shellWords("get 'x"); err == nil {
+		t.Error("an open quote is accepted")
+	}
+}
+
+func TestSpreadReplicas(t *testing.T) {
+	racks := func(names string) []rackedBroker {
+		var all []rackedBroker
+		for i, r := range names {
+			all = append(all, rackedBroker{int32(i), strings.TrimSpace(string(r))})
+		}
+		return all
+	}
+	for _, test := range []struct {
+		name               string
+		brokers            []rackedBroker
+		partitions, factor int
+		distinctRacks      int // of each partition's replicas
+	}{
+		{"one broker", racks(" "), 4, 1, 1},
+		{"no racks", racks("     "), 20, 3, 1},
+		{"two racks", racks("aabb"), 16, 2, 2},
+		{"uneven racks", racks("aaab"), 16, 2, 2},
+		{"more replicas than racks", racks("aabb"), 8, 3, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			leaders := make(map[int32]int)
+			for p, replicas := range spreadReplicas(test.brokers, test.partitions, test.factor, 1) {
+				seen := make(map[string]bool)
+				for _, id := range replicas {
+					seen[test.brokers[id].rack] = true
+				}
+				if len(replicas) != test.factor || len(slices.Compact(slices.Sorted(slices.Values(replicas)))) != test.factor {
+					t.Errorf("partition %d has the replicas %v", p, replicas)
+				}
+				if len(seen) < test.distinctRacks {
+					t.Errorf("partition %d is on %d racks only: %v", p, len(seen), replicas)
+				}
+				leaders[replicas[0]]++
+			}
+			for id, n := range leaders {
+				if want := test.partitions / len(test.brokers); n != want {
+					t.Errorf("broker %d leads %d partitions, want %d", id, n, want)
+				}
+			}
+		})
+	}
+}
+
+func TestPlan(t *testing.T) {
+	p := plan{Version: 1, Partitions: []move{{Topic: "t", Partition: 1, Replicas: []int32{1, 2}}, {Topic: "a", Replicas: []int32{1}, LogDirs: []string{"/d"}}}}
+	if err := p.check(); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1],"log_dirs":["/d"]},{"topic":"t","partition":1,"replicas":[1,2],"log_dirs":["any","any"]}]}`
+	if got := p.text(); got != want {
+		t.Errorf("text %s", got)
+	}
+	for _, bad := range []plan{
+		{Version: 2, Partitions: p.Partitions},
+		{Version: 1},
+		{Version: 1, Partitions: []move{{Topic: "t"}}},
+		{Version: 1, Partitions: []move{{Topic: "t", Replicas: []int32{0, 0}}}},
+		{Version: 1, Partitions: []move{{Topic: "t", Replicas: []int32{0}}, {Topic: "t", Replicas: []int32{0}}}},
+		{Version: 1, Partitions: []move{{Topic: "t", Replicas: []int32{0, 1}, LogDirs: []string{"any"}}}},
+	} {
+		if err := bad.check(); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
+
+func TestPerfStats(t *testing.T) {
+	s := newPerfStats(&Env{})
+	for ms := range int64(1000) {
+		s.mu.histogram[ms]++
+		s.mu.total.add(ms, 10)
+	}
+	if d := cmp.Diff([]int64{500, 950, 990, 999}, s.percentilesLocked(0.5, 0.95, 0.99, 0.999)); d != "" {
+		t.Error(d)
+	}
+	perSecond, mb, average := s.mu.total.rates(s.start.Add(2 * time.Second))
+	if perSecond != 500 || mb != 10000.0/2/(1<<20) || average != 499.5 {
+		t.Errorf("rates %v, %v, %v", perSecond, mb, average)
+	}
+}
+
+func TestFormatterDecodes(t *testing.T) {
+	for class, test := range map[string]struct {
+		in   []byte
+		want string
+	}{
+		"ShortDeserializer":   {[]byte{0xff, 0xfe}, "-2"},
+		"IntegerDeserializer": {[]byte{0, 0, 1, 0}, "256"},
+		"LongDeserializer":    {binary.BigEndian.AppendUint64(nil, 1<<40), "1099511627776"},
+		"DoubleDeserializer":  {[]byte{0x40, 0, 0, 0, 0, 0, 0, 0}, "2.0"},
+		"BooleanDeserializer": {[]byte{1}, "true"},
+		"StringDeserializer":  {[]byte("text"), "text"},
+	} {
+		f, err := newFormatter(defaultFormatter, map[string]string{"value.deserializer": "org.apache.kafka.common.serialization." + class})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.format(nil, &kgo.Record{Value: test.in})
+		if err != nil || string(got) != test.want+"\n" {
+			t.Errorf("%s prints %q, %v; want %q", class, got, err, test.want)
+		}
+		if _, err := f.format(nil, &kgo.Record{Value: []byte("odd size")[:3]}); err == nil && class != "StringDeserializer" {
+			t.Errorf("%s takes three bytes", class)
+		}
+	}
+	if _, err := newFormatter(defaultFormatter, map[string]string{"key.deserializer": "com.example.Own"}); err == nil {
+		t.Error("an unknown deserializer is accepted")
+	}
+}
+
+func TestClientOptionsRefuseWrongValues(t *testing.T) {
+	base := properties{"bootstrap.servers": "h:1"}
+	for name, value := range map[string]string{
+		"acks": "2", "compression.type": "x", "linger.ms": "x", "security.protocol": "x", "retries": "-1",
+		"bootstrap.servers": "h", "buffer.memory": "0", "max.in.flight.requests.per.connection": "0",
+	} {
+		if _, err := clientOptions(&Env{Stderr: &strings.Builder{}}, base.with(map[string]string{name: value}), producerSettings); err == nil {
+			t.Errorf("%s=%s is accepted", name, value)
+		}
+	}
+	var warnings strings.Builder
+	if _, err := clientOptions(&Env{Stderr: &warnings}, base.with(map[string]string{"no.such": "x", "key.serializer": "c"}), producerSettings); err != nil {
+		t.Fatal(err)
+	}
+	if got := warnings.String(); got != "WARN settings without effect: no.such\n" {
+		t.Errorf("warning %q", got)
+	}
+}

@@ -1,0 +1,338 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// ongoing are the moves that are under way, by partition; all of them or those of the plan.
+func (r *reassigner) ongoing(ctx context.Context, all bool) (map[string]kmsg.ListPartitionReassignmentsResponseTopicPartition, error) {
+	req := kmsg.NewPtrListPartitionReassignmentsRequest()
+	req.TimeoutMillis = requestTimeoutMs
+	if !all {
+		for _, m := range r.plan.Partitions {
+			t := kmsg.NewListPartitionReassignmentsRequestTopic()
+			t.Topic, t.Partitions = m.Topic, []int32{m.Partition}
+			req.Topics = append(req.Topics, t)
+		}
+	}
+	resp, err := req.RequestWith(ctx, r.cl)
+	if err == nil {
+		err = answered(resp.ErrorCode, resp.ErrorMessage)
+	}
+	if err != nil {
+		return nil, err
+	}
+	moves := make(map[string]kmsg.ListPartitionReassignmentsResponseTopicPartition)
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			moves[fmt.Sprintf("%s-%d", t.Topic, p.Partition)] = p
+		}
+	}
+	return moves, nil
+}
+
+func (r *reassigner) list(ctx context.Context) error {
+	moves, err := r.ongoing(ctx, true)
+	if err != nil {
+		return err
+	}
+	if len(moves) == 0 {
+		r.env.println("No partition reassignments found.")
+		return nil
+	}
+	r.env.println("Current partition reassignments:")
+	for _, name := range sortedPartitions(moves) {
+		m := moves[name]
+		r.env.printf("%s: replicas: %s.", name, joinInts(m.Replicas, ","))
+		if len(m.AddingReplicas) > 0 {
+			r.env.printf(" adding: %s.", joinInts(m.AddingReplicas, ","))
+		}
+		if len(m.RemovingReplicas) > 0 {
+			r.env.printf(" removing: %s.", joinInts(m.RemovingReplicas, ","))
+		}
+		r.env.println()
+	}
+	return nil
+}
+
+// sortedPartitions are the keys topic-partition, by topic and number.
+func sortedPartitions[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	split := func(name string) (string, int) {
+		i := strings.LastIndexByte(name, '-')
+		n, _ := strconv.Atoi(name[i+1:])
+		return name[:i], n
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		at, an := split(a)
+		bt, bn := split(b)
+		return cmp.Or(cmp.Compare(at, bt), cmp.Compare(an, bn))
+	})
+	return names
+}
+
+func (r *reassigner) execute(ctx context.Context) error {
+	now, err := r.current()
+	if err != nil {
+		return err
+	}
+	for _, m := range r.plan.Partitions {
+		for _, id := range m.Replicas {
+			if !slices.ContainsFunc(r.meta.Brokers, func(b kmsg.MetadataResponseBroker) bool { return b.NodeID == id }) {
+				return fmt.Errorf("unknown broker id %d", id)
+			}
+		}
+	}
+	before, err := r.ongoing(ctx, true)
+	if err != nil {
+		return err
+	}
+	if len(before) > 0 && !r.o.has("additional") {
+		return errors.New("there is a reassignment under way: cancel it, or add --additional")
+	}
+	r.env.printf("Current partition replica assignment\n\n%s\n\nSave this to use as the --reassignment-json-file option during rollback\n", now.text())
+	if err := r.setThrottles(ctx, before); err != nil {
+		return err
+	}
+	if err := r.submit(ctx, func(m move) []int32 { return m.Replicas }); err != nil {
+		return err
+	}
+	plural := ""
+	if len(r.plan.Partitions) > 1 {
+		plural = "s"
+	}
+	r.env.printf("Successfully started partition reassignment%s for %s\n", plural, r.plan.names())
+	return r.moveDirs(ctx)
+}
+
+// submit asks for a reassignment of the plan's partitions to target, or for a cancellation where that is nil.
+func (r *reassigner) submit(ctx context.Context, target func(move) []int32) error {
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	req.TimeoutMillis = requestTimeoutMs
+	for _, m := range r.plan.Partitions {
+		p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		p.Partition, p.Replicas = m.Partition, target(m)
+		if n := len(req.Topics); n > 0 && req.Topics[n-1].Topic == m.Topic {
+			req.Topics[n-1].Partitions = append(req.Topics[n-1].Partitions, p)
+			continue
+		}
+		t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+		t.Topic = m.Topic
+		t.Partitions = append(t.Partitions, p)
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := req.RequestWith(ctx, r.cl)
+	if err == nil {
+		err = answered(resp.ErrorCode, resp.ErrorMessage)
+	}
+	if err != nil {
+		return err
+	}
+	var failed []string
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := answered(p.ErrorCode, p.ErrorMessage); err != nil {
+				failed = append(failed, fmt.Sprintf("%s-%d: %s", t.Topic, p.Partition, describe(err)))
+			}
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("error reassigning partition(s): %s", strings.Join(failed, "; "))
+	}
+	return nil
+}
+
+// dirReplica is a replica that the plan puts into a directory.
+type dirReplica struct {
+	name      string
+	topic     string
+	partition int32
+	broker    int32
+	dir       string
+}
+
+// dirMoves are the replicas for which the plan names a directory.
+func (p *plan) dirMoves() []dirReplica {
+	var all []dirReplica
+	for _, m := range p.Partitions {
+		for i, dir := range m.LogDirs {
+			if dir != anyDir {
+				all = append(all, dirReplica{m.name(), m.Topic, m.Partition, m.Replicas[i], dir})
+			}
+		}
+	}
+	return all
+}
+
+// moveDirs asks the brokers to put replicas into directories. A replica that isn't there yet is asked for again until the
+// time of --timeout is up.
+func (r *reassigner) moveDirs(ctx context.Context) error {
+	const between = 100 * time.Millisecond
+	left := r.plan.dirMoves()
+	if len(left) == 0 {
+		return nil
+	}
+	timeout, err := r.o.GetInt64("timeout")
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(time.Duration(timeout) * time.Millisecond)
+	for {
+		var later []dirReplica
+		for _, m := range left {
+			err := r.moveDir(ctx, m)
+			switch {
+			case errors.Is(err, kerr.ReplicaNotAvailable):
+				later = append(later, m)
+			case err != nil:
+				return fmt.Errorf("move %s on broker %d to %s: %w", m.name, m.broker, m.dir, err)
+			default:
+				r.env.printf("Successfully started moving log directory to %s for replica %s with broker %d\n", m.dir, m.name, m.broker)
+			}
+		}
+		if left = later; len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s on broker %d was not there in time to be moved to %s: run --execute again later", left[0].name, left[0].broker, left[0].dir)
+		}
+		select {
+		case <-time.After(between):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (r *reassigner) moveDir(ctx context.Context, m dirReplica) error {
+	req := kmsg.NewPtrAlterReplicaLogDirsRequest()
+	d := kmsg.NewAlterReplicaLogDirsRequestDir()
+	d.Dir = m.dir
+	t := kmsg.NewAlterReplicaLogDirsRequestDirTopic()
+	t.Topic, t.Partitions = m.topic, []int32{m.partition}
+	d.Topics = append(d.Topics, t)
+	req.Dirs = append(req.Dirs, d)
+	resp, err := r.cl.Broker(int(m.broker)).RetriableRequest(ctx, req)
+	if err != nil {
+		return err
+	}
+	for _, t := range resp.(*kmsg.AlterReplicaLogDirsResponse).Topics {
+		for _, p := range t.Partitions {
+			if err := answered(p.ErrorCode, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reassigner) verify(ctx context.Context) error {
+	moves, err := r.ongoing(ctx, true)
+	if err != nil {
+		return err
+	}
+	r.env.println("Status of partition reassignment:")
+	for _, m := range r.plan.Partitions {
+		replicas := r.replicas(m.Topic, m.Partition)
+		_, active := moves[m.name()]
+		switch {
+		case active:
+			r.env.printf("Reassignment of partition %s is still in progress.\n", m.name())
+		case slices.Equal(replicas, m.Replicas):
+			r.env.printf("Reassignment of partition %s is completed.\n", m.name())
+		default:
+			r.env.printf("There is no active reassignment of partition %s, but replica set is %s rather than %s.\n", m.name(),
+				joinInts(replicas, ","), joinInts(m.Replicas, ","))
+		}
+	}
+	dirsActive, err := r.verifyDirs(ctx)
+	if err != nil {
+		return err
+	}
+	r.env.println()
+	if len(moves) > 0 || dirsActive || r.o.has("preserve-throttles") {
+		return nil
+	}
+	return r.clearThrottles(ctx)
+}
+
+// verifyDirs tells how far the moves between directories are, and whether one is under way.
+func (r *reassigner) verifyDirs(ctx context.Context) (active bool, err error) {
+	for _, m := range r.plan.dirMoves() {
+		current, future, err := r.dirsOf(ctx, m)
+		if err != nil {
+			return active, err
+		}
+		switch {
+		case future == m.dir:
+			active = true
+			r.env.printf("Reassignment of replica %s on broker %d is still in progress.\n", m.name, m.broker)
+		case future != "":
+			active = true
+			r.env.printf("Partition %s on broker %d is being moved to log dir %s instead of %s.\n", m.name, m.broker, future, m.dir)
+		case current == m.dir:
+			r.env.printf("Reassignment of replica %s on broker %d completed successfully.\n", m.name, m.broker)
+		case current == "":
+			r.env.printf("Partition %s cannot be found in any live log directory on broker %d.\n", m.name, m.broker)
+		default:
+			r.env.printf("Partition %s on broker %d is not being moved from log dir %s to %s.\n", m.name, m.broker, current, m.dir)
+		}
+	}
+	return active, nil
+}
+
+// dirsOf are the directories of a replica and of the copy that is to take its place, "" for none.
+func (r *reassigner) dirsOf(ctx context.Context, m dirReplica) (current, future string, err error) {
+	resp, err := r.cl.Broker(int(m.broker)).RetriableRequest(ctx, kmsg.NewPtrDescribeLogDirsRequest())
+	if err != nil {
+		return "", "", err
+	}
+	for _, d := range resp.(*kmsg.DescribeLogDirsResponse).Dirs {
+		for _, t := range d.Topics {
+			for _, p := range t.Partitions {
+				switch {
+				case t.Topic != m.topic || p.Partition != m.partition:
+				case p.IsFuture:
+					future = d.Dir
+				default:
+					current = d.Dir
+				}
+			}
+		}
+	}
+	return current, future, nil
+}
+
+func (r *reassigner) cancel(ctx context.Context) error {
+	moves, err := r.ongoing(ctx, false)
+	if err != nil {
+		return err
+	}
+	names := sortedPartitions(moves)
+	if len(names) == 0 {
+		r.env.println("None of the specified partition reassignments are active.")
+	} else {
+		r.plan.Partitions = slices.DeleteFunc(r.plan.Partitions, func(m move) bool { _, active := moves[m.name()]; return !active })
+		if err := r.submit(ctx, func(move) []int32 { return nil }); err != nil {
+			return err
+		}
+		r.env.printf("Successfully cancelled the following reassignments: %s\n", strings.Join(names, ","))
+	}
+	if r.o.has("preserve-throttles") {
+		return nil
+	}
+	return r.clearThrottles(ctx)
+}

@@ -1,0 +1,382 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// reassignOptions is the command line of kafka-reassign-partitions.
+type reassignOptions struct {
+	*options
+	bootstrap, config, plan, topics, brokers *string
+	throttle, dirsThrottle                   *int64
+}
+
+func newReassignOptions() *reassignOptions {
+	o := &reassignOptions{options: newOptions("kafka-reassign-partitions", "move partitions between brokers and between their log directories.")}
+	o.bootstrap, o.config = o.client("command-config")
+	o.Bool("generate", false, "propose a plan, change nothing")
+	o.Bool("execute", false, "start what a plan says")
+	o.Bool("verify", false, "tell how far a plan is; take throttles away when it is completed")
+	o.Bool("cancel", false, "cancel what is under way of a plan")
+	o.Bool("list", false, "list what is under way")
+	o.plan = o.String("reassignment-json-file", "", "`file` with the plan, like\n"+
+		`{"version": 1, "partitions": [{"topic": "t", "partition": 1, "replicas": [1,2,3], "log_dirs": ["dir1","dir2","any"]}]}`)
+	o.topics = o.String("topics-to-move-json-file", "", "with --generate: `file` of topics, like\n"+`{"version": 1, "topics": [{"topic": "foo"}]}`)
+	o.brokers = o.String("broker-list", "", "with --generate: the `brokers` to use, 0,1,2")
+	o.Bool("disable-rack-aware", false, "with --generate: do not spread replicas over racks")
+	o.throttle = o.Int64("throttle", -1, "`bytes` a second at most between brokers")
+	o.dirsThrottle = o.Int64("replica-alter-log-dirs-throttle", -1, "`bytes` a second at most between directories of a broker")
+	o.Bool("additional", false, "with --execute: also when other moves are under way")
+	o.Bool("preserve-throttles", false, "with --verify, --cancel: leave throttles as they are")
+	o.Int64("timeout", 10_000, "with --execute and log directories: `ms` to wait for the replicas to be there")
+	return o
+}
+
+func (o *reassignOptions) check(env *Env) error {
+	if err := o.parse(env); err != nil {
+		return err
+	}
+	action, err := o.exactlyOne("generate", "execute", "verify", "cancel", "list")
+	if err != nil {
+		return err
+	}
+	needed := []string{"bootstrap-server"}
+	switch action {
+	case "generate":
+		needed = append(needed, "topics-to-move-json-file", "broker-list")
+	case "execute", "verify", "cancel":
+		needed = append(needed, "reassignment-json-file")
+	}
+	if err := o.require(needed...); err != nil {
+		return err
+	}
+	allowed := map[string]string{"topics-to-move-json-file": "generate", "broker-list": "generate", "disable-rack-aware": "generate",
+		"reassignment-json-file": "execute verify cancel", "throttle": "execute", "replica-alter-log-dirs-throttle": "execute",
+		"additional": "execute", "preserve-throttles": "verify cancel", "timeout": "execute cancel"}
+	for option, actions := range allowed {
+		if o.has(option) && !slices.Contains(strings.Fields(actions), action) {
+			return usagef("option %q can't be used with action %q", option, action)
+		}
+	}
+	return nil
+}
+
+// anyDir stands for a log directory that the broker may choose.
+const anyDir = "any"
+
+// move is one partition of a plan.
+type move struct {
+	Topic     string   `json:"topic"`
+	Partition int32    `json:"partition"`
+	Replicas  []int32  `json:"replicas"`
+	LogDirs   []string `json:"log_dirs,omitempty"`
+}
+
+func (m *move) name() string { return fmt.Sprintf("%s-%d", m.Topic, m.Partition) }
+
+// plan is what a reassignment wants, the content of --reassignment-json-file.
+type plan struct {
+	Version    int    `json:"version"`
+	Partitions []move `json:"partitions"`
+}
+
+func readPlan(file string) (*plan, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	p := plan{Version: 1}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return nil, fmt.Errorf("%s is not a plan: %w", file, err)
+	}
+	return &p, p.check()
+}
+
+func (p *plan) check() error {
+	if p.Version != 1 {
+		return fmt.Errorf("not supported version field value %d", p.Version)
+	}
+	if len(p.Partitions) == 0 {
+		return errors.New("partition reassignment list cannot be empty")
+	}
+	seen := make(map[string]bool)
+	for _, m := range p.Partitions {
+		switch {
+		case seen[m.name()]:
+			return fmt.Errorf("partition reassignment contains duplicate topic partitions: %s", m.name())
+		case len(m.Replicas) == 0:
+			return fmt.Errorf("partition replica list cannot be empty: %s", m.name())
+		case len(m.LogDirs) > 0 && len(m.LogDirs) != len(m.Replicas):
+			return fmt.Errorf("%s has %d log dirs for %d replicas", m.name(), len(m.LogDirs), len(m.Replicas))
+		}
+		seen[m.name()] = true
+		for i, id := range m.Replicas {
+			if slices.Contains(m.Replicas[:i], id) {
+				return fmt.Errorf("partition replica lists may not contain duplicate entries: %s contains multiple entries for %d", m.name(), id)
+			}
+		}
+	}
+	slices.SortFunc(p.Partitions, func(a, b move) int {
+		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
+			return c
+		}
+		return int(a.Partition - b.Partition)
+	})
+	return nil
+}
+
+// names lists the partitions.
+func (p *plan) names() string {
+	list := make([]string, len(p.Partitions))
+	for i := range p.Partitions {
+		list[i] = p.Partitions[i].name()
+	}
+	return strings.Join(list, ",")
+}
+
+// topicNames are the topics, each once.
+func (p *plan) topicNames() []string {
+	var list []string
+	for _, m := range p.Partitions {
+		list = append(list, m.Topic)
+	}
+	return slices.Compact(list)
+}
+
+// text is the plan as JSON, with the directories spelled out.
+func (p *plan) text() string {
+	full := plan{Version: 1, Partitions: make([]move, len(p.Partitions))}
+	for i, m := range p.Partitions {
+		for len(m.LogDirs) < len(m.Replicas) {
+			m.LogDirs = append(m.LogDirs, anyDir)
+		}
+		full.Partitions[i] = m
+	}
+	b, _ := marshal(full) // strings and numbers: it cannot fail
+	return string(b)
+}
+
+func reassignPartitions(ctx context.Context, env *Env) error {
+	o := newReassignOptions()
+	if err := o.check(env); err != nil {
+		return err
+	}
+	var wanted *plan
+	if *o.plan != "" {
+		var err error
+		if wanted, err = readPlan(*o.plan); err != nil {
+			return err
+		}
+	}
+	cl, ctx, done, err := admin(ctx, env, *o.bootstrap, *o.config)
+	if err != nil {
+		return err
+	}
+	defer done()
+	r := &reassigner{o: o, env: env, cl: cl, plan: wanted}
+	if r.meta, err = fetchMetadata(ctx, cl); err != nil {
+		return err
+	}
+	switch {
+	case o.has("generate"):
+		return r.generate()
+	case o.has("execute"):
+		return r.execute(ctx)
+	case o.has("verify"):
+		return r.verify(ctx)
+	case o.has("cancel"):
+		return r.cancel(ctx)
+	}
+	return r.list(ctx)
+}
+
+// reassigner carries a plan out.
+type reassigner struct {
+	o    *reassignOptions
+	env  *Env
+	cl   *kgo.Client
+	plan *plan
+	meta *kmsg.MetadataResponse
+}
+
+// replicas are a partition's at present, nil when there is no such partition.
+func (r *reassigner) replicas(topic string, partition int32) []int32 {
+	for _, t := range r.meta.Topics {
+		if *t.Topic != topic {
+			continue
+		}
+		for _, p := range t.Partitions {
+			if p.Partition == partition {
+				return p.Replicas
+			}
+		}
+	}
+	return nil
+}
+
+// current is the present state of the plan's partitions. All of them must exist.
+func (r *reassigner) current() (*plan, error) {
+	now := &plan{Version: 1}
+	for _, m := range r.plan.Partitions {
+		replicas := r.replicas(m.Topic, m.Partition)
+		if replicas == nil {
+			return nil, &brokerError{kerr.UnknownTopicOrPartition, "there is no partition " + m.name()}
+		}
+		now.Partitions = append(now.Partitions, move{Topic: m.Topic, Partition: m.Partition, Replicas: replicas})
+	}
+	return now, nil
+}
+
+func (r *reassigner) generate() error {
+	brokers, err := parseIDs(*r.o.brokers)
+	if err != nil {
+		return err
+	}
+	names, err := readTopicsToMove(*r.o.topics)
+	if err != nil {
+		return err
+	}
+	racks, err := r.racksOf(brokers)
+	if err != nil {
+		return err
+	}
+	before, after := &plan{Version: 1}, &plan{Version: 1}
+	for _, name := range names {
+		i := slices.IndexFunc(r.meta.Topics, func(t kmsg.MetadataResponseTopic) bool { return *t.Topic == name })
+		if i < 0 || len(r.meta.Topics[i].Partitions) == 0 {
+			return &brokerError{kerr.UnknownTopicOrPartition, fmt.Sprintf("topic %s not found", name)}
+		}
+		partitions := r.meta.Topics[i].Partitions
+		factor := len(partitions[0].Replicas)
+		if factor > len(racks) {
+			return &brokerError{kerr.InvalidReplicationFactor, fmt.Sprintf("replication factor: %d larger than available brokers: %d", factor, len(racks))}
+		}
+		spread := spreadReplicas(racks, len(partitions), factor, rand.IntN(len(racks)))
+		for j, p := range partitions {
+			before.Partitions = append(before.Partitions, move{Topic: name, Partition: p.Partition, Replicas: p.Replicas})
+			after.Partitions = append(after.Partitions, move{Topic: name, Partition: p.Partition, Replicas: spread[j]})
+		}
+	}
+	r.env.printf("Current partition replica assignment\n%s\n\nProposed partition reassignment configuration\n%s\n", before.text(), after.text())
+	return nil
+}
+
+func readTopicsToMove(file string) ([]string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	list := struct {
+		Version int `json:"version"`
+		Topics  []struct {
+			Topic string `json:"topic"`
+		} `json:"topics"`
+	}{Version: 1}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("%s is not a list of topics: %w", file, err)
+	}
+	if list.Version != 1 {
+		return nil, fmt.Errorf("not supported version field value %d", list.Version)
+	}
+	var names []string
+	for _, t := range list.Topics {
+		if slices.Contains(names, t.Topic) {
+			return nil, fmt.Errorf("list of topics to reassign contains duplicate entries: %s", t.Topic)
+		}
+		names = append(names, t.Topic)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// rackedBroker is a broker that replicas may go to.
+type rackedBroker struct {
+	id   int32
+	rack string
+}
+
+// racksOf are those of the brokers that are alive, with their racks, unless they are to be ignored.
+func (r *reassigner) racksOf(brokers []int32) ([]rackedBroker, error) {
+	var found []rackedBroker
+	without := 0
+	for _, b := range r.meta.Brokers {
+		if !slices.Contains(brokers, b.NodeID) {
+			continue
+		}
+		rb := rackedBroker{id: b.NodeID}
+		switch {
+		case r.o.has("disable-rack-aware"):
+		case b.Rack == nil:
+			without++
+		default:
+			rb.rack = *b.Rack
+		}
+		found = append(found, rb)
+	}
+	if without > 0 && without < len(found) {
+		return nil, errors.New("not all brokers have rack information: add --disable-rack-aware to ignore racks")
+	}
+	if len(found) == 0 {
+		return nil, errors.New("none of the brokers is alive")
+	}
+	return found, nil
+}
+
+// spreadReplicas gives each partition factor replicas: the first ones go round the brokers, beginning with start, and the
+// others to the brokers that follow, on other racks while there are some.
+func spreadReplicas(brokers []rackedBroker, partitions, factor, start int) [][]int32 {
+	order := alternateRacks(brokers)
+	all := make([][]int32, partitions)
+	for p := range all {
+		first := (start + p) % len(order)
+		// Each time round, the followers stand one further from the leader, so that its load is shared when it dies.
+		skip := p / len(order) % max(len(order)-1, 1)
+		chosen := []rackedBroker{order[first]}
+		for distinct := true; len(chosen) < factor; distinct = false {
+			for i := range len(order) - 1 {
+				b := order[(first+1+(skip+i)%(len(order)-1))%len(order)]
+				sameRack := slices.ContainsFunc(chosen, func(c rackedBroker) bool { return c.rack == b.rack })
+				if len(chosen) < factor && !slices.Contains(chosen, b) && (!distinct || !sameRack) {
+					chosen = append(chosen, b)
+				}
+			}
+		}
+		for _, b := range chosen {
+			all[p] = append(all[p], b.id)
+		}
+	}
+	return all
+}
+
+// alternateRacks sorts brokers so that neighbours are on different racks where that can be.
+func alternateRacks(brokers []rackedBroker) []rackedBroker {
+	byRack := make(map[string][]rackedBroker)
+	var racks []string
+	for _, b := range brokers {
+		if byRack[b.rack] == nil {
+			racks = append(racks, b.rack)
+		}
+		byRack[b.rack] = append(byRack[b.rack], b)
+	}
+	slices.Sort(racks)
+	var order []rackedBroker
+	for len(order) < len(brokers) {
+		for _, rack := range racks {
+			if left := byRack[rack]; len(left) > 0 {
+				order, byRack[rack] = append(order, left[0]), left[1:]
+			}
+		}
+	}
+	return order
+}
