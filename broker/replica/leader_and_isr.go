@@ -37,14 +37,13 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 	if err := m.checkControllerLocked(controllerEpoch); err != nil {
 		return nil, err
 	}
-	errs := make([]error, len(assignments))
+	partitions, errs := m.applyAll(assignments)
 	led, followed := 0, make([]following, 0, len(assignments))
 	for i, a := range assignments {
-		p, err := m.apply(a)
-		if err != nil {
-			errs[i] = err
-			if !errors.Is(err, errSameEpoch) {
-				m.logRefused(a, err)
+		p := partitions[i]
+		if errs[i] != nil {
+			if !errors.Is(errs[i], errSameEpoch) {
+				m.logRefused(a, errs[i])
 			}
 			continue
 		}
