@@ -1,0 +1,614 @@
+package group
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func TestWhoCoordinates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := New(testConfig(t, h))
+		c.Start()
+		elsewhere := strings.Repeat("x", 200)
+		check := func(when, groupID, want string) {
+			t.Helper()
+			if got := fetched(t, c, groupID, false); got != want {
+				t.Errorf("%s: %s, want %s", when, got, want)
+			}
+		}
+		check("no partition is led", "g", "NOT_COORDINATOR")
+		c.loaders <- struct{}{} // others are being loaded
+		c.loaders <- struct{}{}
+		c.loaders <- struct{}{}
+		c.loaders <- struct{}{}
+		c.LeadershipChanged(0, 0, true)
+		check("while it is loaded", "g", "COORDINATOR_LOAD_IN_PROGRESS")
+		if err := c.Heartbeat(&kmsg.HeartbeatRequest{Group: "g"}); err != nil {
+			t.Errorf("heartbeat while it is loaded: %v", err)
+		}
+		if resp, _ := c.Sync(&kmsg.SyncGroupRequest{Group: "g"}).Now(); resp.ErrorCode != kerr.RebalanceInProgress.Code {
+			t.Errorf("sync while it is loaded: code %d", resp.ErrorCode)
+		}
+		if _, err := c.List(nil, nil); err != kerr.CoordinatorLoadInProgress {
+			t.Errorf("list while it is loaded: %v", err)
+		}
+		<-c.loaders
+		synctest.Wait()
+		check("loaded", "g", `-1 epoch -1 ""`)
+		check("of another partition", elsewhere, "NOT_COORDINATOR")
+		if err := c.Heartbeat(&kmsg.HeartbeatRequest{}); err != kerr.InvalidGroupID {
+			t.Errorf("heartbeat without a group: %v", err)
+		}
+		c.LeadershipChanged(0, 1, false)
+		check("no longer led", "g", "NOT_COORDINATOR")
+		c.Close()
+		check("closed", "g", "COORDINATOR_NOT_AVAILABLE")
+		c.LeadershipChanged(0, 2, true)
+		check("led after it was closed", "g", "COORDINATOR_NOT_AVAILABLE")
+	})
+}
+
+func TestCommitCountsWhenReplicated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := start(t, testConfig(t, h))
+		commitSimple(t, c, "g", 1)
+		h.set(func() { h.mu.lags = true })
+		second, err := c.Commit(Committer{Group: "g", Generation: -1}, offsetAt(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		third, err := c.Commit(Committer{Group: "g", Generation: -1}, offsetAt(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect := func(plain, stable string) {
+			t.Helper()
+			if got := fetched(t, c, "g", false); got != plain {
+				t.Errorf("offset %s, want %s", got, plain)
+			}
+			if got := fetched(t, c, "g", true); got != stable {
+				t.Errorf("stable offset %s, want %s", got, stable)
+			}
+		}
+		expect(`1 epoch 4 ""`, "UNSTABLE_OFFSET_COMMIT")
+		h.log.SetHighWatermark(2)
+		h.changed.Notify()
+		if err := second(t.Context()); err != nil {
+			t.Errorf("second: %v", err)
+		}
+		expect(`2 epoch 4 ""`, "UNSTABLE_OFFSET_COMMIT")
+		if err := third(t.Context()); err != kerr.RequestTimedOut {
+			t.Errorf("third: %v", err)
+		}
+		h.catchUp()
+		expect(`3 epoch 4 ""`, `3 epoch 4 ""`)
+	})
+}
+
+func TestFailedWrites(t *testing.T) {
+	tests := []struct {
+		name   string
+		err    error
+		commit error
+		group  error
+	}{
+		{"too few replicas", kerr.NotEnoughReplicas, kerr.CoordinatorNotAvailable, kerr.CoordinatorNotAvailable},
+		{"not the leader", kerr.NotLeaderForPartition, kerr.NotCoordinator, kerr.NotCoordinator},
+		{"leader of another epoch", kerr.FencedLeaderEpoch, kerr.NotCoordinator, kerr.NotCoordinator},
+		{"disk", kerr.KafkaStorageError, kerr.NotCoordinator, kerr.NotCoordinator},
+		{"too large", kerr.MessageTooLarge, kerr.InvalidCommitOffsetSize, kerr.UnknownServerError},
+		{"timeout", kerr.RequestTimedOut, kerr.RequestTimedOut, kerr.RebalanceInProgress},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHosted(t)
+				c := start(t, testConfig(t, h))
+				commitSimple(t, c, "g", 1)
+				first, _ := c.Join(joinRequestOf("g", ""), Client{}).Now()
+				joined, err := c.Join(joinRequestOf("g", first.MemberID), Client{}).Wait(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.set(func() { h.mu.refuse = test.err })
+				if _, err := c.Commit(Committer{Group: "simple", Generation: -1}, offsetAt(2)); err != test.commit {
+					t.Errorf("commit: %v, want %v", err, test.commit)
+				}
+				if got := fetched(t, c, "simple", true); got != `-1 epoch -1 ""` {
+					t.Errorf("offset after a failed commit: %s", got)
+				}
+				synced, err := c.Sync(syncRequestOf("g", joined)).Wait(t.Context())
+				if err != nil || synced.ErrorCode != code(test.group) {
+					t.Errorf("sync: %v, code %d, want %v", err, synced.ErrorCode, test.group)
+				}
+				h.set(func() { h.mu.refuse = nil })
+				if err := c.Heartbeat(heartbeatOf("g", joined)); err != kerr.RebalanceInProgress {
+					t.Errorf("heartbeat after a failed assignment: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAssignmentWaitsForReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := start(t, testConfig(t, h))
+		first, _ := c.Join(joinRequestOf("g", ""), Client{}).Now()
+		joined, err := c.Join(joinRequestOf("g", first.MemberID), Client{}).Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.set(func() { h.mu.lags = true })
+		answer := c.Sync(syncRequestOf("g", joined))
+		if _, there := answer.Now(); there || c.Describe("g").State != "CompletingRebalance" {
+			t.Fatal("the assignment counts before it is replicated")
+		}
+		h.catchUp()
+		synced, err := answer.Wait(t.Context())
+		if err != nil || synced.ErrorCode != 0 || string(synced.MemberAssignment) != "all" {
+			t.Fatalf("sync: %v, code %d, %q", err, synced.ErrorCode, synced.MemberAssignment)
+		}
+		if state := c.Describe("g").State; state != "Stable" {
+			t.Fatalf("the group is %s", state)
+		}
+		// Nobody catches up: the members are to join again.
+		joined, err = c.Join(joinRequestOf("g", joined.MemberID), Client{}).Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		synced, err = c.Sync(syncRequestOf("g", joined)).Wait(t.Context())
+		if err != nil || synced.ErrorCode != kerr.RebalanceInProgress.Code {
+			t.Fatalf("sync that is not replicated: %v, code %d", err, synced.ErrorCode)
+		}
+	})
+}
+
+// TestFailover drops a partition while members wait and loads it again: the group goes on where its records say.
+func TestFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := start(t, testConfig(t, h))
+		joined := enter(t, c, "g")
+		commitSimple(t, c, "simple", 7)
+		second, _ := c.Join(joinRequestOf("g", ""), Client{}).Now()
+		waiting := c.Join(joinRequestOf("g", second.MemberID), Client{})
+		c.LeadershipChanged(0, 1, false)
+		if resp, err := waiting.Wait(t.Context()); err != nil || resp.ErrorCode != kerr.NotCoordinator.Code {
+			t.Errorf("join while the partition is given up: %v, code %d", err, resp.ErrorCode)
+		}
+		h.set(func() { h.mu.epoch = 2 })
+		c.LeadershipChanged(0, 2, true)
+		awaitLoaded(t, c)
+		if err := c.Heartbeat(heartbeatOf("g", joined)); err != nil {
+			t.Errorf("heartbeat of the member: %v", err)
+		}
+		synced, err := c.Sync(syncRequestOf("g", joined)).Wait(t.Context())
+		if err != nil || string(synced.MemberAssignment) != "all" {
+			t.Errorf("sync of the member: %v, %q", err, synced.MemberAssignment)
+		}
+		if got := fetched(t, c, "simple", false); got != `7 epoch 4 ""` {
+			t.Errorf("offset: %s", got)
+		}
+		// It is elected again without having lost the partition: the members stay.
+		h.set(func() { h.mu.epoch = 3 })
+		c.LeadershipChanged(0, 3, true)
+		commitSimple(t, c, "simple", 8)
+		// The member's session ends, counted from when it was loaded.
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if state := c.Describe("g").State; state != "Empty" {
+			t.Errorf("the group is %s", state)
+		}
+	})
+}
+
+func TestLoadedGroupIsTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		cfg := testConfig(t, h)
+		cfg.InitialRebalanceDelay = time.Second
+		c := start(t, cfg)
+		var ids []string
+		for range 3 {
+			first, _ := c.Join(joinRequestOf("g", ""), Client{}).Now()
+			ids = append(ids, first.MemberID)
+		}
+		var answers []Answer[*kmsg.JoinGroupResponse]
+		for _, id := range ids {
+			answers = append(answers, c.Join(joinRequestOf("g", id), Client{}))
+		}
+		for _, a := range answers {
+			joined, err := a.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Sync(syncRequestOf("g", joined))
+		}
+		c.Close()
+		cfg.MaxSize = 2
+		c = start(t, cfg)
+		if state := c.Describe("g").State; state != "PreparingRebalance" {
+			t.Errorf("the group is %s", state)
+		}
+		for i, id := range ids {
+			answers[i] = c.Join(joinRequestOf("g", id), Client{})
+		}
+		for i, want := range []int16{0, 0, kerr.GroupMaxSizeReached.Code} {
+			if resp, err := answers[i].Wait(t.Context()); err != nil || resp.ErrorCode != want {
+				t.Errorf("member %d: %v, code %d, want %d", i, err, resp.ErrorCode, want)
+			}
+		}
+	})
+}
+
+func TestListAndDescribe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, testConfig(t, newHosted(t)))
+		joined := enter(t, c, "stable")
+		commitSimple(t, c, "empty", 1)
+		for _, test := range []struct {
+			states, types []string
+			want          string
+		}{
+			{nil, nil, "empty/ stable/consumer"},
+			{[]string{"STABLE"}, nil, "stable/consumer"},
+			{[]string{"Empty", "Bogus"}, []string{"Classic"}, "empty/"},
+			{nil, []string{"consumer"}, ""},
+			{[]string{"Dead"}, nil, ""},
+		} {
+			groups, err := c.List(test.states, test.types)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := make(map[string]string)
+			for _, g := range groups {
+				found[g.Group+"/"+g.ProtocolType] = g.GroupState
+			}
+			if got := strings.Join(sortedKeys(found), " "); got != test.want {
+				t.Errorf("states %v, types %v: %q, want %q", test.states, test.types, got, test.want)
+			}
+		}
+		g := c.Describe("stable")
+		if g.State != "Stable" || g.Protocol != "range" || len(g.Members) != 1 || g.Members[0].MemberID != joined.MemberID ||
+			string(g.Members[0].MemberAssignment) != "all" || g.Members[0].ClientHost != "/127.0.0.1" {
+			t.Errorf("described as %+v", g)
+		}
+		if g := c.Describe("nobody"); g.State != "Dead" || g.ErrorCode != 0 {
+			t.Errorf("an unknown group is described as %+v", g)
+		}
+	})
+}
+
+func TestDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := start(t, testConfig(t, h))
+		joined := enter(t, c, "g")
+		other := logstore.TopicPartition{Topic: "other"}
+		for _, p := range []logstore.TopicPartition{tp, other} {
+			if _, err := c.Commit(Committer{Group: "g", MemberID: joined.MemberID, Generation: joined.Generation},
+				[]Offset{{Partition: p, Offset: 1, CommittedMs: -1, RetentionMs: -1}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Delete("g"); err != kerr.NonEmptyGroup {
+			t.Errorf("delete with a member: %v", err)
+		}
+		errs, err := c.DeleteOffsets("g", []logstore.TopicPartition{tp, other})
+		if err != nil || errs[0] != kerr.GroupSubscribedToTopic || errs[1] != nil {
+			t.Errorf("offsets with a member: %v, %v", errs, err)
+		}
+		if _, err := c.Leave("g", []kmsg.LeaveGroupRequestMember{{MemberID: joined.MemberID}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Delete("g"); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+		if err := c.Delete("g"); err != kerr.GroupIDNotFound {
+			t.Errorf("delete again: %v", err)
+		}
+		if _, err := c.DeleteOffsets("g", []logstore.TopicPartition{tp}); err != kerr.GroupIDNotFound {
+			t.Errorf("offsets of a group that is gone: %v", err)
+		}
+		commitSimple(t, c, "simple", 1)
+		if _, err := c.DeleteOffsets("simple", []logstore.TopicPartition{tp}); err != nil {
+			t.Errorf("the only offset: %v", err)
+		}
+		if state := c.Describe("simple").State; state != "Dead" {
+			t.Errorf("a group without anything is %s", state)
+		}
+		c.Close()
+		c = start(t, testConfig(t, h))
+		if groups, _ := c.List(nil, nil); len(groups) != 0 {
+			t.Errorf("after loading there are %v", groups)
+		}
+	})
+}
+
+func TestDeletedTopicsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, testConfig(t, newHosted(t)))
+		commitSimple(t, c, "g", 1)
+		joined := enter(t, c, "with members")
+		if _, err := c.Commit(Committer{Group: "with members", MemberID: joined.MemberID, Generation: joined.Generation}, offsetAt(2)); err != nil {
+			t.Fatal(err)
+		}
+		c.TopicsDeleted([]logstore.TopicPartition{tp})
+		if got := fetched(t, c, "with members", false); got != `-1 epoch -1 ""` {
+			t.Errorf("offset of a deleted topic: %s", got)
+		}
+		if state := c.Describe("g").State; state != "Dead" {
+			t.Errorf("the group is %s", state)
+		}
+		if state := c.Describe("with members").State; state != "Stable" {
+			t.Errorf("the group with members is %s", state)
+		}
+	})
+}
+
+// TestExpiry lets time pass: offsets expire (KIP-211) and not before.
+func TestExpiry(t *testing.T) {
+	const period = 5 * time.Second // of the check
+	at := func(when time.Duration, want string) func(*testing.T, *Coordinator) {
+		return func(t *testing.T, c *Coordinator) {
+			time.Sleep(when)
+			synctest.Wait()
+			if got := fetched(t, c, "g", false); got != want {
+				t.Errorf("after %s: %s, want %s", when, got, want)
+			}
+		}
+	}
+	const one, gone = `1 epoch 4 ""`, `-1 epoch -1 ""`
+	member := func(t *testing.T, c *Coordinator) Committer {
+		joined := enter(t, c, "g")
+		return Committer{Group: "g", MemberID: joined.MemberID, Generation: joined.Generation}
+	}
+	alive := func(c *Coordinator, by Committer, d time.Duration) {
+		for range d / period {
+			time.Sleep(period)
+			_ = c.Heartbeat(&kmsg.HeartbeatRequest{Group: "g", MemberID: by.MemberID, Generation: by.Generation})
+		}
+	}
+	tests := []struct {
+		name string
+		run  func(t *testing.T, c *Coordinator)
+	}{
+		{"simple consumer", func(t *testing.T, c *Coordinator) {
+			commitSimple(t, c, "g", 1)
+			at(time.Minute-time.Second, one)(t, c)
+			at(period+time.Second, gone)(t, c)
+			if state := c.Describe("g").State; state != "Dead" {
+				t.Errorf("the group is %s", state)
+			}
+		}},
+		{"time of its own", func(t *testing.T, c *Coordinator) {
+			o := offsetAt(1)
+			o[0].RetentionMs = 8000
+			if _, err := c.Commit(Committer{Group: "g", Generation: -1}, o); err != nil {
+				t.Fatal(err)
+			}
+			at(7*time.Second, one)(t, c)
+			at(period, gone)(t, c)
+		}},
+		{"time of commit of its own", func(t *testing.T, c *Coordinator) {
+			o := offsetAt(1)
+			o[0].CommittedMs = time.Now().Add(-50 * time.Second).UnixMilli()
+			if _, err := c.Commit(Committer{Group: "g", Generation: -1}, o); err != nil {
+				t.Fatal(err)
+			}
+			at(9*time.Second, one)(t, c)
+			at(period+2*time.Second, gone)(t, c)
+		}},
+		{"subscribed", func(t *testing.T, c *Coordinator) {
+			by := member(t, c)
+			if _, err := c.Commit(by, offsetAt(1)); err != nil {
+				t.Fatal(err)
+			}
+			alive(c, by, 2*time.Minute)
+			at(0, one)(t, c)
+		}},
+		{"not subscribed", func(t *testing.T, c *Coordinator) {
+			by := member(t, c)
+			if _, err := c.Commit(by, []Offset{{Partition: logstore.TopicPartition{Topic: "other"}, CommittedMs: -1, RetentionMs: -1}}); err != nil {
+				t.Fatal(err)
+			}
+			alive(c, by, time.Minute+2*period)
+			if topics, err := c.FetchOffsets("g", nil, false); err != nil || len(topics) != 0 {
+				t.Errorf("offsets %v, %v", topics, err)
+			}
+		}},
+		{"rebalancing", func(t *testing.T, c *Coordinator) {
+			by := member(t, c)
+			if _, err := c.Commit(by, offsetAt(1)); err != nil {
+				t.Fatal(err)
+			}
+			req := joinRequestOf("g", "")
+			req.Version, req.RebalanceTimeoutMillis = 3, 600000
+			c.Join(req, Client{})
+			alive(c, by, 2*time.Minute)
+			at(0, one)(t, c)
+		}},
+		{"counted from when the group became empty", func(t *testing.T, c *Coordinator) {
+			by := member(t, c)
+			if _, err := c.Commit(by, offsetAt(1)); err != nil {
+				t.Fatal(err)
+			}
+			alive(c, by, 40*time.Second)
+			if _, err := c.Leave("g", []kmsg.LeaveGroupRequestMember{{MemberID: by.MemberID}}); err != nil {
+				t.Fatal(err)
+			}
+			at(59*time.Second, one)(t, c)
+			at(period+time.Second, gone)(t, c)
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHosted(t)
+				c := start(t, testConfig(t, h))
+				test.run(t, c)
+				want := fetched(t, c, "g", false)
+				c.Close()
+				c = start(t, testConfig(t, h)) // the tombstones say the same
+				if got := fetched(t, c, "g", false); got != want {
+					t.Errorf("after loading: %s, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestCommitChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, testConfig(t, newHosted(t)))
+		joined := enter(t, c, "g")
+		commitSimple(t, c, "empty", 1)
+		instance := "i"
+		for _, test := range []struct {
+			name string
+			by   Committer
+			want error
+		}{
+			{"simple, unknown group", Committer{Group: "new", Generation: -1}, nil},
+			{"simple, empty group", Committer{Group: "empty", Generation: -1}, nil},
+			{"simple, empty group id", Committer{Generation: -1}, nil},
+			{"simple with an instance, empty group", Committer{Group: "empty", Generation: -1, InstanceID: &instance}, nil},
+			{"simple, group with members", Committer{Group: "g", Generation: -1}, kerr.UnknownMemberID},
+			{"simple with an instance, group with members", Committer{Group: "g", Generation: -1, InstanceID: &instance}, kerr.UnknownMemberID},
+			{"generation, unknown group", Committer{Group: "new2", Generation: 0, MemberID: "m"}, kerr.IllegalGeneration},
+			{"generation, empty group", Committer{Group: "empty", Generation: 1, MemberID: "m"}, kerr.UnknownMemberID},
+			{"member", Committer{Group: "g", Generation: joined.Generation, MemberID: joined.MemberID}, nil},
+			{"unknown member", Committer{Group: "g", Generation: joined.Generation, MemberID: "m"}, kerr.UnknownMemberID},
+			{"old generation", Committer{Group: "g", Generation: joined.Generation - 1, MemberID: joined.MemberID}, kerr.IllegalGeneration},
+			{"no generation", Committer{Group: "g", Generation: -1, MemberID: joined.MemberID}, kerr.IllegalGeneration},
+			{"transaction of an old producer", Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 1}}, nil},
+			{"transaction of a member", Committer{Group: "g", Generation: joined.Generation, MemberID: joined.MemberID, Txn: &Txn{ProducerID: 1}}, nil},
+			{"transaction of an old member", Committer{Group: "g", Generation: joined.Generation - 1, MemberID: joined.MemberID, Txn: &Txn{ProducerID: 1}}, kerr.IllegalGeneration},
+			{"transaction, unknown group", Committer{Group: "new3", Generation: 5, MemberID: "m", Txn: &Txn{ProducerID: 1}}, kerr.UnknownMemberID},
+		} {
+			if _, err := c.Commit(test.by, offsetAt(1)); err != test.want {
+				t.Errorf("%s: %v, want %v", test.name, err, test.want)
+			}
+		}
+	})
+}
+
+func TestMetadataTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, testConfig(t, newHosted(t)))
+		fits, tooLong := strings.Repeat("ä", 8)+"😀", strings.Repeat("ä", 9)+"😀" // 10 and 11 UTF-16 units
+		offsets := append(offsetAt(1), offsetAt(2)...)
+		offsets[0].Metadata, offsets[1].Metadata = &fits, &tooLong
+		offsets[1].Partition.Partition = 1
+		if _, err := c.Commit(Committer{Group: "g", Generation: -1}, offsets); err != nil {
+			t.Fatal(err)
+		}
+		if offsets[0].Err != nil || offsets[1].Err != kerr.OffsetMetadataTooLarge {
+			t.Errorf("errors %v and %v", offsets[0].Err, offsets[1].Err)
+		}
+		if wait, err := c.Commit(Committer{Group: "other", Generation: -1}, offsets[1:]); wait != nil || err != nil {
+			t.Errorf("only too long ones: %v", err)
+		}
+		if topics, _ := c.FetchOffsets("g", nil, false); len(topics) != 1 || len(topics[0].Partitions) != 1 {
+			t.Errorf("stored are %v", topics)
+		}
+	})
+}
+
+func TestTransactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := start(t, testConfig(t, h))
+		commitSimple(t, c, "g", 1)
+		begin := func(producerID, offset int64) {
+			t.Helper()
+			if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: producerID}}, offsetAt(offset)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := func(producerID int64, committed bool) {
+			t.Helper()
+			h.write(t, marker(producerID, committed))
+			c.TxnMarker(0, producerID, committed)
+		}
+		expect := func(plain, stable string) {
+			t.Helper()
+			if got := fetched(t, c, "g", false); got != plain {
+				t.Errorf("offset %s, want %s", got, plain)
+			}
+			if got := fetched(t, c, "g", true); got != stable {
+				t.Errorf("stable offset %s, want %s", got, stable)
+			}
+		}
+		begin(7, 5)
+		expect(`1 epoch 4 ""`, "UNSTABLE_OFFSET_COMMIT")
+		end(7, false)
+		expect(`1 epoch 4 ""`, `1 epoch 4 ""`)
+		begin(7, 6)
+		begin(8, 9)
+		end(7, true)
+		expect(`6 epoch 4 ""`, "UNSTABLE_OFFSET_COMMIT")
+		commitSimple(t, c, "g", 10) // newer than what the transaction brings
+		end(8, true)
+		expect(`10 epoch 4 ""`, `10 epoch 4 ""`)
+		// One that is under way while the partition moves.
+		begin(7, 11)
+		c.LeadershipChanged(0, 1, false)
+		h.set(func() { h.mu.epoch = 2 })
+		c.LeadershipChanged(0, 2, true)
+		awaitLoaded(t, c)
+		expect(`10 epoch 4 ""`, "UNSTABLE_OFFSET_COMMIT")
+		if err := c.Delete("g"); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+		expect(`-1 epoch -1 ""`, `-1 epoch -1 ""`)
+		end(7, true)
+		expect(`-1 epoch -1 ""`, `-1 epoch -1 ""`)
+	})
+}
+
+// TestMarkerWhileLoading appends a marker where the loader may have passed already.
+func TestMarkerWhileLoading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := start(t, testConfig(t, h))
+		if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
+			t.Fatal(err)
+		}
+		c.LeadershipChanged(0, 1, false)
+		for range parallelLoads {
+			c.loaders <- struct{}{}
+		}
+		h.set(func() { h.mu.epoch = 2 })
+		c.LeadershipChanged(0, 2, true)
+		c.TxnMarker(0, 7, true)
+		<-c.loaders
+		awaitLoaded(t, c)
+		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
+			t.Errorf("offset: %s", got)
+		}
+		c.TxnMarker(99, 7, true) // of a partition that is elsewhere
+	})
+}
+
+func marker(producerID int64, committed bool) *record.Builder {
+	b := record.NewBuilder()
+	b.ProducerID, b.ProducerEpoch, b.Transactional, b.Control = producerID, 0, true, true
+	key := []byte{0, 0, 0, 0}
+	if committed {
+		key[3] = 1
+	}
+	b.Add(time.Now().UnixMilli(), key, []byte{0, 0, 0, 0, 0, 0})
+	return b
+}
