@@ -1,0 +1,149 @@
+package replica
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"barnabas/logstore"
+)
+
+func pair(t *testing.T) (*network, *broker, *broker) {
+	n := &network{brokers: make(map[int32]*broker)}
+	return n, newBroker(t, 1, n), newBroker(t, 2, n)
+}
+
+var both = []int32{1, 2}
+
+func sameLogs(t *testing.T, a, b *Partition) {
+	t.Helper()
+	eventually(t, "the follower at the leader's end", func() bool { return a.Log().LogEndOffset() == b.Log().LogEndOffset() })
+	if x, y := content(t, a.Log()), content(t, b.Log()); !slices.Equal(x, y) {
+		t.Fatalf("the logs differ: %v and %v", x, y)
+	}
+}
+
+func TestFollowerCopiesTheLeader(t *testing.T) {
+	_, one, two := pair(t)
+	leader := one.must(t, 1, 0, both, both)
+	appendTo(t, leader, "a", "b")
+	follower := two.must(t, 1, 0, both, both)
+	appendTo(t, leader, "c")
+	sameLogs(t, leader, follower)
+	eventually(t, "the leader's high watermark", func() bool { return leader.Log().HighWatermark() == 3 })
+	eventually(t, "the follower's high watermark", func() bool { return follower.Log().HighWatermark() == 3 })
+	if _, err := leader.DeleteRecordsBefore(2); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the follower's log start", func() bool { return follower.Log().LogStartOffset() == 2 })
+}
+
+// TestFollowerTruncatesWhatTheLeaderDoesNotHave: records of an earlier leader that were never replicated.
+func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
+	_, one, two := pair(t)
+	first := one.must(t, 1, 0, both, both)
+	appendTo(t, first, "a")
+	second := two.must(t, 1, 0, both, both)
+	sameLogs(t, first, second)
+
+	two.must(t, 2, 1, both, []int32{2}) // two leads, while one does not know and takes more
+	appendTo(t, first, "lost", "lost too")
+	appendTo(t, second, "kept")
+	one.must(t, 2, 1, both, []int32{2})
+	sameLogs(t, second, first)
+	if got := content(t, first.Log()); !slices.Equal(got, []string{"0=a", "1=kept"}) {
+		t.Errorf("one has %v", got)
+	}
+}
+
+// TestFollowerBehindTheLeadersStart begins anew where the leader begins.
+func TestFollowerBehindTheLeadersStart(t *testing.T) {
+	_, one, two := pair(t)
+	leader := one.must(t, 1, 0, both, []int32{1})
+	for i := range 10 {
+		appendTo(t, leader, fmt.Sprint(i))
+	}
+	if _, err := leader.DeleteRecordsBefore(7); err != nil {
+		t.Fatal(err)
+	}
+	follower := two.must(t, 1, 0, both, []int32{1})
+	sameLogs(t, leader, follower)
+	eventually(t, "both in the ISR", func() bool { return len(leader.State().ISR) == 2 })
+}
+
+// TestLeadershipMovesAtRandom: whatever order leaders change in, an acknowledged record stays and both logs agree in the end.
+func TestLeadershipMovesAtRandom(t *testing.T) {
+	for seed := range uint64(10) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			_, one, two := pair(t)
+			brokers := map[int32]*broker{1: one, 2: two}
+			leader, epoch, isr := int32(1), int32(0), both
+			var acked []string
+			assignBoth := func() {
+				for _, id := range random.Perm(2) {
+					brokers[int32(id)+1].must(t, leader, epoch, both, isr)
+				}
+			}
+			assignBoth()
+			for step := range 25 {
+				p, _ := brokers[leader].Partition(tp0)
+				value := fmt.Sprint("v", step)
+				info, err := p.Append(batchOf(value), false, logstore.LeaderAppend{ProduceVersion: 9})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if random.IntN(2) == 0 { // acks=all
+					if err := p.AwaitReplicated(t.Context(), info.LastOffset+1); err != nil {
+						t.Fatal(err)
+					}
+					acked = append(acked, fmt.Sprintf("%d=%s", info.FirstOffset, value))
+				}
+				if random.IntN(3) == 0 {
+					isr = p.State().ISR
+					if leader, epoch = 3-leader, epoch+1; !slices.Contains(isr, leader) {
+						leader = 3 - leader // only an in-sync replica may lead
+					}
+					assignBoth()
+				}
+			}
+			p, _ := brokers[leader].Partition(tp0)
+			q, _ := brokers[3-leader].Partition(tp0)
+			sameLogs(t, p, q)
+			have := content(t, p.Log())
+			for _, want := range acked {
+				if !slices.Contains(have, want) {
+					t.Fatalf("acknowledged record %s is gone: %v", want, have)
+				}
+			}
+		})
+	}
+}
+
+func TestFetchSessionSendsWhatChanged(t *testing.T) {
+	var s fetchSession
+	cfg := FetchConfig{Version: 12, MaxBytes: 1000}
+	a, b := logstore.TopicPartition{Topic: "a"}, logstore.TopicPartition{Topic: "b", Partition: 3}
+	wanted := map[logstore.TopicPartition]fetchFrom{a: {offset: 1}, b: {offset: 5}}
+	req := s.request(wanted, cfg)
+	if req.SessionID != 0 || req.SessionEpoch != 0 || len(req.Topics) != 2 {
+		t.Fatalf("the first request is %+v", req)
+	}
+	s.answered(77)
+	wanted[a] = fetchFrom{offset: 2}
+	req = s.request(wanted, cfg)
+	if req.SessionID != 77 || req.SessionEpoch != 1 || len(req.Topics) != 1 || req.Topics[0].Topic != "a" || len(req.ForgottenTopics) != 0 {
+		t.Errorf("the second request is %+v", req)
+	}
+	s.answered(77)
+	delete(wanted, b)
+	req = s.request(wanted, cfg)
+	if req.SessionEpoch != 2 || len(req.Topics) != 0 || len(req.ForgottenTopics) != 1 || req.ForgottenTopics[0].Topic != "b" {
+		t.Errorf("the third request is %+v", req)
+	}
+	s.answered(0) // the leader has no room for a session
+	if req = s.request(wanted, cfg); req.SessionID != 0 || len(req.Topics) != 1 {
+		t.Errorf("without a session: %+v", req)
+	}
+}

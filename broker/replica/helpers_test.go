@@ -1,0 +1,268 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"barnabas/internal/vfs"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var tp0 = logstore.TopicPartition{Topic: "t", Partition: 0}
+
+// broker is a Manager over files in memory, with a controller that a test answers for.
+type broker struct {
+	*Manager
+	id         int32
+	minInSync  int
+	lag        atomic.Int64 // time.Duration
+	controller *controller
+	network    *network
+}
+
+// network connects brokers in one process: fetches go from one Manager straight to another.
+type network struct {
+	mu      sync.Mutex // guards brokers
+	brokers map[int32]*broker
+}
+
+// controller answers AlterPartition; nil answers make it unreachable.
+type controller struct {
+	mu     sync.Mutex
+	answer func(*kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse
+	asked  []*kmsg.AlterPartitionRequest
+}
+
+func (c *controller) ToController(_ context.Context, req kmsg.Request) (kmsg.Response, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	asked := req.(*kmsg.AlterPartitionRequest)
+	c.asked = append(c.asked, asked)
+	if c.answer == nil {
+		return nil, kerr.NotController
+	}
+	return c.answer(asked), nil
+}
+
+// accept takes every ISR change.
+func accept(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+	resp := kmsg.NewPtrAlterPartitionResponse()
+	for _, t := range req.Topics {
+		topic := kmsg.NewAlterPartitionResponseTopic()
+		topic.TopidID = t.TopicID
+		for _, p := range t.Partitions {
+			out := kmsg.NewAlterPartitionResponseTopicPartition()
+			out.Partition, out.LeaderID, out.LeaderEpoch, out.PartitionEpoch = p.Partition, req.BrokerID, p.LeaderEpoch, p.PartitionEpoch+1
+			for _, r := range p.NewEpochISR {
+				out.ISR = append(out.ISR, r.BrokerID)
+			}
+			topic.Partitions = append(topic.Partitions, out)
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	return resp
+}
+
+func newBroker(t *testing.T, id int32, n *network) *broker {
+	t.Helper()
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	entry := logrus.NewEntry(log)
+	cfg := logstore.DefaultManagerConfig()
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = []string{"/data"}, id, "test", entry, vfs.NewMem(time.Now)
+	cfg.Default.IndexSizeMax = 2400
+	logs, err := logstore.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &broker{id: id, minInSync: 1, controller: &controller{answer: accept}, network: n}
+	b.lag.Store(int64(time.Hour))
+	b.Manager = NewManager(Config{
+		BrokerID: id, BrokerEpoch: func() int64 { return 100 + int64(id) }, Logs: logs,
+		LogConfig: func(context.Context, string) logstore.Config { return cfg.Default }, Forget: func(string) {},
+		LeadershipChanged: func(logstore.TopicPartition, int32, bool) {},
+		MinInSync:         func(string) int { return b.minInSync }, LagMax: func() time.Duration { return time.Duration(b.lag.Load()) },
+		Living: func(int32) bool { return true }, Controller: b.controller, AlterVersion: 3, Logger: entry, Now: time.Now,
+		Fetch: FetchConfig{Dial: n.dial, PerBroker: 1, Version: 12, MaxWait: 20 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20,
+			ResponseMaxBytes: 1 << 20, Backoff: 5 * time.Millisecond, Timeout: time.Second,
+			TopicID: func(string) [16]byte { return [16]byte{} }, TopicName: func([16]byte) string { return "" }},
+	})
+	if n != nil {
+		n.mu.Lock()
+		n.brokers[id] = b
+		n.mu.Unlock()
+	}
+	b.Start()
+	t.Cleanup(func() {
+		b.Close()
+		_ = logs.Close()
+	})
+	return b
+}
+
+func (n *network) dial(_ context.Context, to BrokerAddress) (Requester, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.brokers[to.ID]
+	if b == nil {
+		return nil, fmt.Errorf("broker %d is down", to.ID)
+	}
+	return wire{b}, nil
+}
+
+// wire answers a follower's requests at the leader's Manager, without sessions.
+type wire struct{ leader *broker }
+
+func (wire) Close() {}
+
+func (w wire) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	switch r := req.(type) {
+	case *kmsg.FetchRequest:
+		return w.fetch(ctx, r), nil
+	case *kmsg.ListOffsetsRequest:
+		return w.listOffsets(r), nil
+	}
+	return nil, fmt.Errorf("unexpected request %T", req)
+}
+
+func (w wire) fetch(ctx context.Context, req *kmsg.FetchRequest) *kmsg.FetchResponse {
+	resp := kmsg.NewPtrFetchResponse()
+	resp.Version = req.Version
+	empty := true
+	for _, t := range req.Topics {
+		topic := kmsg.NewFetchResponseTopic()
+		topic.Topic = t.Topic
+		for _, p := range t.Partitions {
+			out := kmsg.NewFetchResponseTopicPartition()
+			out.Partition = p.Partition
+			part, ok := w.leader.Partition(logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition})
+			if !ok {
+				out.ErrorCode = kerr.UnknownTopicOrPartition.Code
+				topic.Partitions = append(topic.Partitions, out)
+				continue
+			}
+			v, err := part.Read(Reader{Replica: req.ReplicaID, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true},
+				Position{p.CurrentLeaderEpoch, p.LastFetchedEpoch, p.FetchOffset, p.LogStartOffset, p.PartitionMaxBytes, true})
+			if err != nil {
+				out.ErrorCode = codeOf(err)
+			} else {
+				out.HighWatermark, out.LogStartOffset = v.HighWatermark, v.LogStart
+				if v.Diverging != nil {
+					out.DivergingEpoch.Epoch, out.DivergingEpoch.EndOffset = v.Diverging.Epoch, v.Diverging.Offset
+				}
+				out.RecordBatches, _ = v.Records.Append(nil)
+				v.Records.Close()
+			}
+			empty = empty && len(out.RecordBatches) == 0
+			topic.Partitions = append(topic.Partitions, out)
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	if empty {
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	return resp
+}
+
+func (w wire) listOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
+	resp := kmsg.NewPtrListOffsetsResponse()
+	topic, out := kmsg.NewListOffsetsResponseTopic(), kmsg.NewListOffsetsResponseTopicPartition()
+	part, _ := w.leader.Partition(logstore.TopicPartition{Topic: req.Topics[0].Topic, Partition: req.Topics[0].Partitions[0].Partition})
+	out.Offset = part.Log().LogStartOffset()
+	if req.Topics[0].Partitions[0].Timestamp == -1 {
+		out.Offset = part.Log().LogEndOffset()
+	}
+	topic.Partitions = append(topic.Partitions, out)
+	resp.Topics = append(resp.Topics, topic)
+	return resp
+}
+
+// assign sends a LeaderAndIsr for tp0.
+func (b *broker) assign(t *testing.T, leader, epoch int32, replicas, isr []int32) error {
+	t.Helper()
+	state := kmsg.NewLeaderAndISRRequestTopicPartition()
+	state.Leader, state.LeaderEpoch, state.Replicas, state.ISR, state.IsNew, state.ZKVersion = leader, epoch, replicas, isr, true, 0
+	var leaders []BrokerAddress
+	for _, id := range replicas {
+		leaders = append(leaders, BrokerAddress{ID: id})
+	}
+	errs, err := b.ApplyLeaderAndISR(1, []Assignment{{TP: tp0, Topic: [16]byte{7}, State: &state}}, leaders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return errs[0]
+}
+
+func (b *broker) must(t *testing.T, leader, epoch int32, replicas, isr []int32) *Partition {
+	t.Helper()
+	if err := b.assign(t, leader, epoch, replicas, isr); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := b.Partition(tp0)
+	return p
+}
+
+func batchOf(values ...string) []byte {
+	w := record.NewBuilder()
+	for _, v := range values {
+		w.Add(1_790_000_000_000, nil, []byte(v))
+	}
+	return w.MustBuild()
+}
+
+func appendTo(t *testing.T, p *Partition, values ...string) {
+	t.Helper()
+	if _, err := p.Append(batchOf(values...), false, logstore.LeaderAppend{ProduceVersion: 9}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// content is every value of a log, with its offset.
+func content(t *testing.T, l *logstore.Log) []string {
+	t.Helper()
+	var values []string
+	for at := l.LogStartOffset(); at < l.LogEndOffset(); {
+		r, err := l.Read(at, 1<<20, l.LogEndOffset(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := r.Append(nil)
+		r.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for walk := record.Split(data); walk.Next(); {
+			b := walk.Batch()
+			_ = b.Records(func(rec *record.Record) error {
+				values = append(values, fmt.Sprintf("%d=%s", rec.Offset, rec.Value))
+				return nil
+			})
+			at = b.LastOffset() + 1
+		}
+	}
+	return values
+}
+
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	for range 4000 {
+		if check() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("%s has not come", what)
+}

@@ -1,0 +1,247 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func codeOf(err error) int16 {
+	var k *kerr.Error
+	if errors.As(err, &k) {
+		return k.Code
+	}
+	return -1
+}
+
+func TestAssignments(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	b.must(t, 1, 5, []int32{1}, []int32{1})
+	for _, test := range []struct {
+		name  string
+		epoch int32
+		want  error
+	}{{"older epoch", 4, kerr.StaleControllerEpoch}, {"same epoch", 5, kerr.StaleControllerEpoch}, {"newer epoch", 6, nil}} {
+		if err := b.assign(t, 1, test.epoch, []int32{1}, []int32{1}); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+	if err := b.assign(t, 1, 9, []int32{2, 3}, []int32{2}); !errors.Is(err, kerr.UnknownTopicOrPartition) {
+		t.Errorf("not among the replicas: %v", err)
+	}
+	state := kmsg.NewLeaderAndISRRequestTopicPartition()
+	state.Leader, state.LeaderEpoch, state.Replicas, state.ISR = 1, 10, []int32{1}, []int32{1}
+	errs, err := b.ApplyLeaderAndISR(1, []Assignment{{TP: tp0, Topic: [16]byte{8}, State: &state}}, nil)
+	if err != nil || !errors.Is(errs[0], kerr.InconsistentTopicID) {
+		t.Errorf("another topic id: %v, %v", errs, err)
+	}
+	if _, err := b.ApplyLeaderAndISR(0, nil, nil); !errors.Is(err, kerr.StaleControllerEpoch) {
+		t.Errorf("an older controller: %v", err)
+	}
+}
+
+func TestEpochsOfRequests(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 5, []int32{1, 2}, []int32{1, 2})
+	for epoch, want := range map[int32]error{-1: nil, 5: nil, 4: kerr.FencedLeaderEpoch, 6: kerr.UnknownLeaderEpoch} {
+		if err := p.Check(epoch, true); !errors.Is(err, want) {
+			t.Errorf("epoch %d at the leader: %v, want %v", epoch, err, want)
+		}
+	}
+	b.must(t, 2, 6, []int32{1, 2}, []int32{1, 2})
+	if err := p.Check(-1, true); !errors.Is(err, kerr.NotLeaderForPartition) {
+		t.Errorf("a follower as leader: %v", err)
+	}
+	if err := p.Check(6, false); err != nil {
+		t.Errorf("a follower as any replica: %v", err)
+	}
+}
+
+// TestHighWatermarkWaitsForTheInSyncReplicas, and the acknowledgement with it.
+func TestHighWatermarkWaitsForTheInSyncReplicas(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 0, []int32{1, 2, 3}, []int32{1, 2, 3})
+	appendTo(t, p, "a", "b", "c")
+	fetch := func(replica int32, offset int64) {
+		t.Helper()
+		v, err := p.Read(Reader{Replica: replica, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Records.Close()
+	}
+	mark := func(want int64) {
+		t.Helper()
+		if got := p.Log().HighWatermark(); got != want {
+			t.Errorf("high watermark %d, want %d", got, want)
+		}
+	}
+	mark(0)
+	fetch(2, 3)
+	mark(0) // replica 3 has told nothing yet
+	fetch(3, 2)
+	mark(2)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, kerr.RequestTimedOut)
+	defer cancel()
+	if err := p.AwaitReplicated(ctx, 3); !errors.Is(err, kerr.RequestTimedOut) {
+		t.Errorf("acknowledged too early: %v", err)
+	}
+	done := make(chan error)
+	go func() { done <- p.AwaitReplicated(t.Context(), 3) }()
+	fetch(3, 3)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	mark(3)
+	if _, err := p.Read(Reader{Replica: 9}, Position{-1, -1, 0, 0, 1000, true}); !errors.Is(err, kerr.NotLeaderForPartition) {
+		t.Errorf("a stranger's fetch: %v", err)
+	}
+}
+
+func TestLeadershipLostWhileWaiting(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
+	appendTo(t, p, "a")
+	done := make(chan error)
+	go func() { done <- p.AwaitReplicated(t.Context(), 1) }()
+	b.must(t, 2, 1, []int32{1, 2}, []int32{1, 2})
+	if err := <-done; !errors.Is(err, kerr.NotLeaderForPartition) {
+		t.Errorf("the producer hears %v", err)
+	}
+}
+
+func TestMinInSync(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	b.minInSync = 2
+	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1})
+	_, err := p.Append(batchOf("a"), true, logstore.LeaderAppend{ProduceVersion: 9})
+	if !errors.Is(err, kerr.NotEnoughReplicas) {
+		t.Errorf("acks=all with one in-sync replica: %v", err)
+	}
+	appendTo(t, p, "acks=1 is taken")
+	if p.Log().HighWatermark() != 0 {
+		t.Error("the high watermark moved below min.insync.replicas")
+	}
+	alone := b.must(t, 1, 1, []int32{1}, []int32{1})
+	if _, err := alone.Append(batchOf("a"), true, logstore.LeaderAppend{ProduceVersion: 9}); err != nil {
+		t.Errorf("with one replica there can be no more: %v", err)
+	}
+}
+
+// TestISRGrowsAndShrinks through the controller; until it has answered, the larger set counts.
+func TestISRGrowsAndShrinks(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1})
+	appendTo(t, p, "a", "b")
+	b.controller.mu.Lock()
+	b.controller.answer = nil
+	b.controller.mu.Unlock()
+	read := func(offset int64) {
+		v, err := p.Read(Reader{Replica: 2, BrokerEpoch: 77, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Records.Close()
+	}
+	read(1)
+	if got := p.State().ISR; !slices.Equal(got, []int32{1}) {
+		t.Fatalf("ISR %v before the follower has caught up", got)
+	}
+	read(2) // proposes, and nobody answers
+	appendTo(t, p, "c")
+	if got := p.Log().HighWatermark(); got != 2 {
+		t.Errorf("high watermark %d while replica 2 may be in sync, want 2", got)
+	}
+	b.controller.mu.Lock()
+	b.controller.answer = accept
+	b.controller.mu.Unlock()
+	eventually(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1, 2}) })
+	b.controller.mu.Lock()
+	last := b.controller.asked[len(b.controller.asked)-1]
+	b.controller.mu.Unlock()
+	if e := last.Topics[0].Partitions[0].NewEpochISR[1]; e.BrokerID != 2 || e.BrokerEpoch != 77 {
+		t.Errorf("proposed %+v, want broker 2 with the epoch of its fetch", e)
+	}
+	b.lag.Store(0) // or the high watermark would wait for who may well come back in
+	p.shrinkISR(time.Now().Add(2 * time.Hour))
+	eventually(t, "replica 2 out of the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1}) })
+	eventually(t, "the high watermark at the end", func() bool { return p.Log().HighWatermark() == 3 })
+}
+
+func TestRefusedISRChange(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.IneligibleReplica, kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion} {
+		t.Run(code.Message, func(t *testing.T) {
+			b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+			b.controller.mu.Lock()
+			b.controller.answer = func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+				resp := accept(req)
+				resp.Topics[0].Partitions[0].ErrorCode = code.Code
+				return resp
+			}
+			b.controller.mu.Unlock()
+			p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
+			appendTo(t, p, "a")
+			p.shrinkISR(time.Now().Add(2 * time.Hour))
+			eventually(t, "the proposal", func() bool {
+				b.controller.mu.Lock()
+				defer b.controller.mu.Unlock()
+				return len(b.controller.asked) > 0
+			})
+			if got := p.State().ISR; !slices.Equal(got, []int32{1, 2}) || p.Log().HighWatermark() != 0 {
+				t.Errorf("ISR %v, high watermark %d after a refusal", got, p.Log().HighWatermark())
+			}
+		})
+	}
+}
+
+func TestDeleteRecords(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 0, []int32{1}, []int32{1})
+	appendTo(t, p, "a", "b", "c")
+	for _, test := range []struct {
+		offset, want int64
+		err          error
+	}{{2, 2, nil}, {1, 1, nil}, {4, 0, kerr.OffsetOutOfRange}, {-2, 0, kerr.OffsetOutOfRange}, {-1, 3, nil}} {
+		got, err := p.DeleteRecordsBefore(test.offset)
+		if got != test.want || !errors.Is(err, test.err) {
+			t.Errorf("to %d: %d, %v", test.offset, got, err)
+		}
+	}
+	if low, err := p.LowWatermark(); low != 3 || err != nil {
+		t.Errorf("low watermark %d, %v", low, err)
+	}
+}
+
+func TestStopReplica(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 5, []int32{1}, []int32{1})
+	stop := func(epoch int32, del bool) error {
+		errs, err := b.StopReplicas(1, []Stop{{tp0, epoch, del}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return errs[0]
+	}
+	if err := stop(4, true); !errors.Is(err, kerr.FencedLeaderEpoch) {
+		t.Errorf("an older epoch: %v", err)
+	}
+	if err := stop(5, false); err != nil || p.State().Role != Offline {
+		t.Errorf("stop without delete: %v, role %v", err, p.State().Role)
+	}
+	if err := stop(-2, true); err != nil {
+		t.Errorf("delete with the topic: %v", err)
+	}
+	if _, ok := b.Partition(tp0); ok {
+		t.Error("it is still there")
+	}
+	if err := p.Check(-1, false); !errors.Is(err, kerr.NotLeaderForPartition) {
+		t.Errorf("who still holds it hears %v", err)
+	}
+}
