@@ -19,6 +19,8 @@ var masks = []struct{ pattern, with string }{
 	{`"logDir":"[^"]*"`, `"logDir":"DIR"`},
 	{`"size":\d+`, `"size":SIZE`},
 	{`^127\.0\.0\.1:\d+`, "ADDRESS"},
+	{`127\.0\.0\.1:\w+  \(0\)`, "COORDINATOR"},
+	{`(due to:).*?(org\.apache\S*Exception): .*`, "$1 $2"},
 	{`^(Error completing leader election .*Exception): .*`, "$1"},
 	{`^(10 records sent), .*`, "$1"},
 	{`^\d{4}-\d\d-\d\d .*, 10, .*`, "TIMES"},
@@ -52,9 +54,16 @@ func processed(stderr string) string {
 // TestToolsPrintWhatTheOriginalsPrint runs the recorded commands one after the other, as they were recorded: each finds what
 // those before it left.
 func TestToolsPrintWhatTheOriginalsPrint(t *testing.T) {
-	t.Parallel()
-	addr := kafkatest.Run(t).Broker(0).Addr()
-	for _, run := range readGolden(t, "testdata/cluster.txt") {
+	for _, file := range []string{"cluster.txt", "groups.txt"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			replay(t, "testdata/"+file, kafkatest.Run(t).Broker(0).Addr())
+		})
+	}
+}
+
+func replay(t *testing.T, file, addr string) {
+	for _, run := range readGolden(t, file) {
 		command, stdin, _ := strings.Cut(run.line, " <<< ")
 		if stdin != "" {
 			var err error

@@ -65,6 +65,7 @@ func (o *consumerPerfOptions) client(env *Env) (*kgo.Client, *rebalanceClock, er
 	clock := &rebalanceClock{}
 	// As in kafka-console-consumer: who names no group wants none, and the original's random one is never looked at.
 	if group != "" {
+		clock.group = true
 		clock.lost(time.Now())
 		opts = append(opts, kgo.ConsumerGroup(group),
 			kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { clock.assigned(time.Now()) }),
@@ -74,8 +75,9 @@ func (o *consumerPerfOptions) client(env *Env) (*kgo.Client, *rebalanceClock, er
 	return cl, clock, err
 }
 
-// rebalanceClock sums up the time without an assignment. Safe for concurrent use.
+// rebalanceClock sums up the time that a member of a group spends without an assignment. Safe for concurrent use.
 type rebalanceClock struct {
+	group bool
 	since atomic.Int64 // ms; 0: assigned
 	total atomic.Int64 // ms
 }
@@ -110,7 +112,11 @@ func consumerPerf(ctx context.Context, env *Env) error {
 	if !o.has("hide-header") {
 		r.printHeader()
 	}
-	return r.run(ctx)
+	err = r.run(ctx)
+	if clock.group {
+		err = errors.Join(err, cl.CommitUncommittedOffsets(ctx))
+	}
+	return err
 }
 
 type consumerPerfRun struct {

@@ -277,3 +277,31 @@ func TestClientOptionsRefuseWrongValues(t *testing.T) {
 		t.Errorf("warning %q", got)
 	}
 }
+
+func TestParseDuration(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"PT1H": time.Hour, "P2D": 48 * time.Hour, "P1DT2H3M4.5S": 26*time.Hour + 3*time.Minute + 4500*time.Millisecond, "pt0s": 0,
+	} {
+		if got, err := parseDuration(text); err != nil || got != want {
+			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, bad := range []string{"", "P", "PT", "1H", "P1H", "PT1D", "PT1.S"} {
+		if got, err := parseDuration(bad); err == nil {
+			t.Errorf("%q is %v", bad, got)
+		}
+	}
+}
+
+func TestParseDatetime(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1970-01-01T00:00:01.500": 1500, "1970-01-01T01:00:00.000+01:00": 0, "1970-01-01T00:00:00Z": 0, "1970-01-01T01:00:00.000+0100": 0,
+	} {
+		if got, err := parseDatetime(text); err != nil || got.UnixMilli() != want {
+			t.Errorf("%s is %v, %v", text, got, err)
+		}
+	}
+	if _, err := parseDatetime("yesterday"); err == nil {
+		t.Error("any text is accepted")
+	}
+}

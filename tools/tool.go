@@ -35,6 +35,7 @@ func All() []Tool {
 		{"kafka-configs", "describe and alter configs of topics, brokers, clients, users and ips", configs},
 		{"kafka-console-consumer", "print the records of topics", consoleConsumer},
 		{"kafka-console-producer", "write lines of standard input to a topic", consoleProducer},
+		{"kafka-consumer-groups", "list, describe, reset and delete consumer groups", consumerGroups},
 		{"kafka-consumer-perf-test", "measure how fast a topic can be read", consumerPerf},
 		{"kafka-delete-records", "delete the records below given offsets", deleteRecords},
 		{"kafka-dump-log", "print the content of log files", dumpLog},
