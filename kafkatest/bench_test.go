@@ -76,3 +76,41 @@ func readFrame(b *testing.B, r io.Reader, buf []byte) {
 		b.Fatal(err)
 	}
 }
+
+// BenchmarkFetch reads a log of 64 MiB again and again, 1 MiB a request, and drops what it reads.
+func BenchmarkFetch(b *testing.B) {
+	c := kafkatest.Run(b)
+	if _, err := kadm.NewClient(client(b, c)).CreateTopic(b.Context(), 1, 1, nil, "t"); err != nil {
+		b.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", c.Broker(0).Addr())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	const records, valueBytes, batches = 140, 100, 4096
+	frame, answer := produceFrame(b, "t", records, valueBytes), make([]byte, 2<<20)
+	for range batches {
+		if _, err := conn.Write(frame); err != nil {
+			b.Fatal(err)
+		}
+		readFrame(b, conn, answer)
+	}
+	req := kmsg.NewPtrFetchRequest()
+	req.Version, req.MaxBytes, req.MinBytes, req.MaxWaitMillis, req.SessionEpoch = 11, 50<<20, 1, 500, -1
+	t, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
+	p.PartitionMaxBytes = 1 << 20
+	t.Topic, t.Partitions = "t", append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	format := kmsg.NewRequestFormatter(kmsg.FormatterClientID("bench"))
+	b.SetBytes(1 << 20)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		req.Topics[0].Partitions[0].FetchOffset = int64(i*65%(batches-100)) * records
+		if _, err := conn.Write(format.AppendRequest(nil, req, 1)); err != nil {
+			b.Fatal(err)
+		}
+		readFrame(b, conn, answer)
+	}
+}

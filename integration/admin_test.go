@@ -1,0 +1,242 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"barnabas/kafkatest"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func (w *wire) incrementalAlter(kind kmsg.ConfigResourceType, name string, ops ...kmsg.IncrementalAlterConfigsRequestResourceConfig) kmsg.IncrementalAlterConfigsResponseResource {
+	w.t.Helper()
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Version = 1
+	req.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{ResourceType: kind, ResourceName: name, Configs: ops}}
+	return w.call(req).(*kmsg.IncrementalAlterConfigsResponse).Resources[0]
+}
+
+func op(name string, kind kmsg.IncrementalAlterConfigOp, value *string) kmsg.IncrementalAlterConfigsRequestResourceConfig {
+	return kmsg.IncrementalAlterConfigsRequestResourceConfig{Name: name, Op: kind, Value: value}
+}
+
+// TestBadSettings are refused with a code and, for people, the key.
+func TestBadSettings(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t)
+	newTopic(t, c, "t", 1, 1)
+	w := dialWire(t, c.Broker(0).Addr())
+	text := func(s string) *string { return &s }
+	const topic, set, del, add, sub = kmsg.ConfigResourceTypeTopic, kmsg.IncrementalAlterConfigOpSet, kmsg.IncrementalAlterConfigOpDelete,
+		kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract
+	for _, test := range []struct {
+		name string
+		kind kmsg.ConfigResourceType
+		ops  []kmsg.IncrementalAlterConfigsRequestResourceConfig
+		code int16
+		key  string
+	}{
+		{"null value", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", set, nil)}, 42, "retention.ms"},
+		{"null value to delete", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", del, nil)}, 0, ""},
+		{"a key twice", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", set, text("1")), op("retention.ms", set, text("2"))}, 42, "retention.ms"},
+		{"unknown resource type", 99, nil, 42, ""},
+		{"not a codec", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("compression.type", set, text("foo"))}, 40, "compression.type"},
+		{"not a number", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", set, text("abc"))}, 40, "retention.ms"},
+		{"unknown key", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("no.such.key", set, text("1"))}, 40, "no.such.key"},
+		{"append to a list", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("cleanup.policy", add, text("compact"))}, 0, ""},
+		{"subtract from a list", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("cleanup.policy", sub, text("compact"))}, 0, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := w.incrementalAlter(test.kind, "t", test.ops...)
+			message := ""
+			if got.ErrorMessage != nil {
+				message = *got.ErrorMessage
+			}
+			if got.ErrorCode != test.code || !strings.Contains(message, test.key) {
+				t.Errorf("error %d, %q; want %d naming %q", got.ErrorCode, message, test.code, test.key)
+			}
+		})
+	}
+}
+
+// TestDescribedKeys: clients look for these, and an empty list of names stands for no names in Apache Kafka's way.
+func TestDescribedKeys(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t)
+	newTopic(t, c, "t", 1, 1)
+	w := dialWire(t, c.Broker(0).Addr())
+	ask := func(kind kmsg.ConfigResourceType, name string, names []string) []string {
+		req := kmsg.NewPtrDescribeConfigsRequest()
+		req.Version = 4
+		req.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: kind, ResourceName: name, ConfigNames: names}}
+		r := w.call(req).(*kmsg.DescribeConfigsResponse).Resources[0]
+		if r.ErrorCode != 0 {
+			t.Fatalf("error %d", r.ErrorCode)
+		}
+		var keys []string
+		for _, c := range r.Configs {
+			keys = append(keys, c.Name)
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	broker := ask(kmsg.ConfigResourceTypeBroker, "0", nil)
+	for _, key := range []string{"num.partitions", "auto.create.topics.enable", "default.replication.factor", "log.cleanup.policy"} {
+		if !slices.Contains(broker, key) {
+			t.Errorf("the broker's settings lack %s", key)
+		}
+	}
+	if topic := ask(kmsg.ConfigResourceTypeTopic, "t", nil); !slices.Contains(topic, "cleanup.policy") || len(topic) != 36 {
+		t.Errorf("the topic's settings: %v", topic)
+	}
+	if two := ask(kmsg.ConfigResourceTypeTopic, "t", []string{"retention.ms", "cleanup.policy"}); !slices.Equal(two, []string{"cleanup.policy", "retention.ms"}) {
+		t.Errorf("two keys: %v", two)
+	}
+}
+
+// TestMorePartitions numbers them on; a count that is not more is refused.
+func TestMorePartitions(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t)
+	newTopic(t, c, "t", 1, 1)
+	w := dialWire(t, c.Broker(0).Addr())
+	grow := func(count int32) int16 {
+		req := kmsg.NewPtrCreatePartitionsRequest()
+		req.Version, req.TimeoutMillis = 3, 30000
+		req.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "t", Count: count}}
+		return w.call(req).(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode
+	}
+	for _, test := range []struct {
+		count int32
+		code  int16
+	}{{4, 0}, {4, 37}, {3, 37}, {0, 37}} {
+		if got := grow(test.count); got != test.code {
+			t.Errorf("to %d: error %d, want %d", test.count, got, test.code)
+		}
+	}
+	topics, err := admin(t, c).ListTopics(t.Context(), "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := topics["t"].Partitions.Numbers(); !slices.Equal(got, []int32{0, 1, 2, 3}) {
+		t.Errorf("partitions %v", got)
+	}
+}
+
+// TestDeleteRecordsKeepsTheLogUsable, into the active segment and to its end; a compacted topic refuses.
+func TestDeleteRecordsKeepsTheLogUsable(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t)
+	newTopic(t, c, "t", 1, 1, "segment.bytes", "2000")
+	newTopic(t, c, "compacted", 1, 1, "cleanup.policy", "compact")
+	w := dialWire(t, c.Broker(0).Addr())
+	for range 30 {
+		w.produce(9, "t", batch(strings.Repeat("x", 200)).MustBuild())
+	}
+	del := func(topic string, offset int64) (int16, int64) {
+		req := kmsg.NewPtrDeleteRecordsRequest()
+		req.Version, req.TimeoutMillis = 2, 30000
+		req.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: topic, Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: offset}}}}
+		p := w.call(req).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0]
+		return p.ErrorCode, p.LowWatermark
+	}
+	for _, test := range []struct {
+		topic  string
+		offset int64
+		code   int16
+		low    int64
+	}{{"t", 12, 0, 12}, {"t", 29, 0, 29}, {"t", 31, 1, -1}, {"t", -1, 0, 30}, {"compacted", 0, 44, -1}} {
+		if code, low := del(test.topic, test.offset); code != test.code || low != test.low {
+			t.Errorf("%s to %d: error %d, low watermark %d; want %d, %d", test.topic, test.offset, code, low, test.code, test.low)
+		}
+	}
+	if p := w.produce(9, "t", batch("next").MustBuild()); p.ErrorCode != 0 || p.BaseOffset != 30 {
+		t.Errorf("the next record is at %d, error %d", p.BaseOffset, p.ErrorCode)
+	}
+}
+
+// TestNoRecordTwiceOverRestarts: an idempotent producer goes on while the broker stops and starts in an orderly way.
+func TestNoRecordTwiceOverRestarts(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, kafkatest.Setting("log.segment.delete.delay.ms", "0"))
+	newTopic(t, c, "t", 1, 1)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.ProducerBatchMaxBytes(2000), kgo.MetadataMinAge(20*time.Millisecond), kgo.RecordRetries(1<<30),
+		kgo.ProducerLinger(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	sent := make(chan int)
+	go func() {
+		i := 0
+		for ; ctx.Err() == nil; i++ {
+			cl.Produce(context.Background(), &kgo.Record{Topic: "t", Value: fmt.Appendf(nil, "%d", i)}, func(_ *kgo.Record, err error) {
+				if err != nil {
+					t.Errorf("record: %v", err)
+				}
+			})
+			if i%50 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		sent <- i
+	}()
+	for range 5 {
+		time.Sleep(60 * time.Millisecond)
+		c.Broker(0).Stop()
+		if err := c.Broker(0).Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	count := <-sent
+	if err := cl.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	values := readAll(t, c.Broker(0).Addr(), "t", 0)
+	if len(values) != count {
+		t.Errorf("%d records were sent, %d are there", count, len(values))
+	}
+	for i, v := range values {
+		if v != fmt.Sprint(i) {
+			t.Fatalf("record %d is %s", i, v)
+		}
+	}
+}
+
+// TestNothingIsDeletedWithoutRetention.
+func TestNothingIsDeletedWithoutRetention(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, kafkatest.Setting("log.retention.check.interval.ms", "20"))
+	newTopic(t, c, "kept", 1, 1, "retention.ms", "-1", "retention.bytes", "-1", "segment.bytes", "1000")
+	newTopic(t, c, "dropped", 1, 1, "retention.bytes", "1000", "segment.bytes", "1000")
+	w := dialWire(t, c.Broker(0).Addr())
+	for range 20 {
+		for _, topic := range []string{"kept", "dropped"} {
+			w.produce(9, topic, batch(strings.Repeat("x", 300)).MustBuild())
+		}
+	}
+	adm := admin(t, c)
+	for {
+		starts, err := adm.ListStartOffsets(t.Context(), "dropped", "kept")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dropped, _ := starts.Lookup("dropped", 0)
+		kept, _ := starts.Lookup("kept", 0)
+		if kept.Offset != 0 {
+			t.Fatalf("the log without limits starts at %d", kept.Offset)
+		}
+		if dropped.Offset > 10 {
+			return // retention ran, and left the other alone
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,434 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"barnabas/kafkatest"
+
+	"github.com/Shopify/sarama"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	groupTopic      = "t"
+	groupPartitions = 12
+	groupSession    = 2 * time.Second
+	groupPatience   = 60 * time.Second
+)
+
+// lifeline dials a client's connections, until it is cut: then the client is as good as killed.
+type lifeline struct {
+	mu    sync.Mutex
+	conns []net.Conn
+	gone  bool
+}
+
+func (w *lifeline) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gone {
+		_ = conn.Close()
+		return nil, errors.New("the client was killed")
+	}
+	w.conns = append(w.conns, conn)
+	return conn, nil
+}
+
+// Dial makes it a proxy.Dialer, which is what Sarama wants.
+func (w *lifeline) Dial(network, addr string) (net.Conn, error) {
+	return w.dial(context.Background(), network, addr)
+}
+
+func (w *lifeline) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone = true
+	for _, c := range w.conns {
+		_ = c.Close()
+	}
+}
+
+// ledger is what the members of a group have seen.
+type ledger struct {
+	mu      sync.Mutex
+	seen    map[string]bool
+	holding map[*member]map[int32]bool
+	lost    map[*member]int // partitions that were taken from a member that lives
+}
+
+func newLedger() *ledger {
+	return &ledger{seen: make(map[string]bool), holding: make(map[*member]map[int32]bool), lost: make(map[*member]int)}
+}
+
+func (l *ledger) got(value []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen[string(value)] = true
+}
+
+func (l *ledger) gain(m *member, partitions []int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holding[m] == nil {
+		l.holding[m] = make(map[int32]bool)
+	}
+	for _, p := range partitions {
+		l.holding[m][p] = true
+	}
+}
+
+func (l *ledger) lose(m *member, partitions []int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost[m] += len(partitions)
+	for _, p := range partitions {
+		delete(l.holding[m], p)
+	}
+}
+
+func (l *ledger) losses(m *member) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost[m]
+}
+
+// shares tells how many partitions each member holds, and whether all partitions are held once.
+func (l *ledger) shares(members []*member) ([]int, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := make(map[int32]bool)
+	var counts []int
+	total := 0
+	for _, m := range members {
+		counts = append(counts, len(l.holding[m]))
+		total += len(l.holding[m])
+		maps.Copy(held, l.holding[m])
+	}
+	slices.Sort(counts)
+	return counts, len(held) == groupPartitions && total == groupPartitions
+}
+
+func (l *ledger) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.seen)
+}
+
+// member is a consumer in a group.
+type member struct {
+	line  *lifeline
+	close func() // leaves, unless it was killed
+}
+
+func (m *member) kill() {
+	m.line.cut()
+	go m.close()
+}
+
+// joiner starts a member; a client library has one for each way to assign. instance is empty for dynamic members.
+type joiner func(t *testing.T, l *ledger, addrs []string, group, instance string) *member
+
+// saramaJoiner makes members with Sarama's ConsumerGroup.
+func saramaJoiner(strategy sarama.BalanceStrategy) joiner {
+	return func(t *testing.T, l *ledger, addrs []string, group, instance string) *member {
+		t.Helper()
+		m := &member{line: &lifeline{}}
+		cfg := saramaConfig()
+		cfg.Net.Proxy.Enable, cfg.Net.Proxy.Dialer = true, m.line
+		cfg.Net.DialTimeout, cfg.Net.ReadTimeout = 5*time.Second, 10*time.Second
+		cfg.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategy}
+		cfg.Consumer.Group.Rebalance.Timeout = 10 * time.Second
+		cfg.Consumer.Group.Session.Timeout, cfg.Consumer.Group.Heartbeat.Interval = groupSession, groupSession/4
+		cfg.Consumer.Group.InstanceId = instance
+		cfg.Consumer.Offsets.Initial = sarama.OffsetOldest
+		cfg.Consumer.Offsets.AutoCommit.Interval = 100 * time.Millisecond
+		cfg.Metadata.RefreshFrequency, cfg.Metadata.Retry.Backoff = time.Second, 100*time.Millisecond
+		g, err := sarama.NewConsumerGroup(addrs, group, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		var consuming sync.WaitGroup
+		consuming.Go(func() {
+			for ctx.Err() == nil {
+				if err := g.Consume(ctx, []string{groupTopic}, &saramaMember{m, l}); err != nil {
+					select {
+					case <-ctx.Done():
+					case <-time.After(100 * time.Millisecond):
+					}
+				}
+			}
+		})
+		m.close = sync.OnceFunc(func() {
+			stop()
+			consuming.Wait()
+			_ = g.Close()
+		})
+		t.Cleanup(m.close)
+		return m
+	}
+}
+
+type saramaMember struct {
+	m *member
+	l *ledger
+}
+
+func (s *saramaMember) Setup(session sarama.ConsumerGroupSession) error {
+	s.l.gain(s.m, session.Claims()[groupTopic])
+	return nil
+}
+
+func (s *saramaMember) Cleanup(session sarama.ConsumerGroupSession) error {
+	s.l.lose(s.m, session.Claims()[groupTopic])
+	return nil
+}
+
+func (s *saramaMember) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for {
+		select {
+		case record, ok := <-claim.Messages():
+			if !ok {
+				return nil
+			}
+			s.l.got(record.Value)
+			session.MarkMessage(record, "")
+		case <-session.Context().Done():
+			return nil
+		}
+	}
+}
+
+// franzJoiner makes members with franz-go.
+func franzJoiner(balancer kgo.GroupBalancer) joiner {
+	return func(t *testing.T, l *ledger, addrs []string, group, instance string) *member {
+		t.Helper()
+		m := &member{line: &lifeline{}}
+		lost := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+			l.lose(m, partitions[groupTopic])
+		}
+		opts := []kgo.Opt{
+			kgo.SeedBrokers(addrs...), kgo.Dialer(m.line.dial), kgo.ConsumerGroup(group), kgo.ConsumeTopics(groupTopic),
+			kgo.Balancers(balancer), kgo.SessionTimeout(groupSession), kgo.HeartbeatInterval(groupSession / 4),
+			kgo.RebalanceTimeout(10 * time.Second), kgo.AutoCommitInterval(100 * time.Millisecond),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(100 * time.Millisecond),
+			kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+				l.gain(m, partitions[groupTopic])
+			}),
+			kgo.OnPartitionsRevoked(lost), kgo.OnPartitionsLost(lost),
+		}
+		if instance != "" {
+			opts = append(opts, kgo.InstanceID(instance))
+		}
+		cl, err := kgo.NewClient(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		var polling sync.WaitGroup
+		polling.Go(func() {
+			for ctx.Err() == nil {
+				cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { l.got(r.Value) })
+			}
+		})
+		m.close = sync.OnceFunc(func() {
+			stop()
+			polling.Wait()
+			cl.Close()
+		})
+		t.Cleanup(m.close)
+		return m
+	}
+}
+
+var joiners = map[string]joiner{
+	"sarama range":                saramaJoiner(sarama.BalanceStrategyRange),
+	"sarama round robin":          saramaJoiner(sarama.BalanceStrategyRoundRobin),
+	"sarama sticky":               saramaJoiner(sarama.BalanceStrategySticky),
+	"franz-go cooperative sticky": franzJoiner(kgo.CooperativeStickyBalancer()),
+	"franz-go range":              franzJoiner(kgo.RangeBalancer()),
+}
+
+// groupWorld is a cluster with a topic that a group consumes.
+type groupWorld struct {
+	t        *testing.T
+	cluster  *kafkatest.Cluster
+	admin    *kadm.Client
+	producer *kgo.Client
+	ledger   *ledger
+	produced int
+}
+
+func newGroupWorld(t *testing.T, brokers int) *groupWorld {
+	t.Helper()
+	w := &groupWorld{t: t, ledger: newLedger()}
+	w.cluster = kafkatest.Run(t, kafkatest.Brokers(brokers), kafkatest.Setting("group.min.session.timeout.ms", "1000"),
+		kafkatest.Setting("offsets.topic.num.partitions", "3"))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.MetadataMinAge(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	w.producer, w.admin = cl, kadm.NewClient(cl)
+	if _, err := w.admin.CreateTopic(t.Context(), groupPartitions, int16(brokers), nil, groupTopic); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// produce adds records to every partition.
+func (w *groupWorld) produce() {
+	w.t.Helper()
+	var records []*kgo.Record
+	for range 100 {
+		for p := range int32(groupPartitions) {
+			records = append(records, &kgo.Record{Topic: groupTopic, Partition: p, Value: fmt.Append(nil, w.produced)})
+			w.produced++
+		}
+	}
+	if err := w.producer.ProduceSync(w.t.Context(), records...).FirstErr(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// await waits until something is true of the group.
+func (w *groupWorld) await(what string, check func() (string, bool)) {
+	w.t.Helper()
+	deadline := time.Now().Add(groupPatience)
+	for {
+		state, ok := check()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%s: still %s", what, state)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// awaitShares waits until the members have all partitions among them, in equal parts.
+func (w *groupWorld) awaitShares(what string, members ...*member) {
+	w.t.Helper()
+	w.await(what, func() (string, bool) {
+		counts, all := w.ledger.shares(members)
+		return fmt.Sprint(counts), all && counts[0] == counts[len(counts)-1]
+	})
+}
+
+// awaitConsumed waits until the group has seen all records and committed that.
+func (w *groupWorld) awaitConsumed(what, group string) {
+	w.t.Helper()
+	w.await(what, func() (string, bool) {
+		seen := w.ledger.count()
+		return fmt.Sprintf("%d of %d records are seen", seen, w.produced), seen == w.produced
+	})
+	w.await(what, func() (string, bool) {
+		offsets, err := w.admin.FetchOffsets(w.t.Context(), group)
+		sum := int64(0)
+		offsets.Each(func(o kadm.OffsetResponse) { sum += o.At })
+		return fmt.Sprintf("%d of %d records are committed, %v", sum, w.produced, err), sum == int64(w.produced)
+	})
+}
+
+// TestGroups takes a group through its life with each client: three members, one killed, one added, the coordinator stopped.
+func TestGroups(t *testing.T) {
+	for name, join := range joiners {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newGroupWorld(t, 1)
+			w.changeMembers("g", join)
+		})
+	}
+}
+
+// changeMembers runs a group of three, kills one and adds another. It gives those that are left.
+func (w *groupWorld) changeMembers(group string, join joiner) []*member {
+	w.t.Helper()
+	w.produce()
+	var members []*member
+	for range 3 {
+		members = append(members, join(w.t, w.ledger, w.cluster.Addrs(), group, ""))
+	}
+	w.awaitShares("three members", members...)
+	w.awaitConsumed("three members", group)
+	members[1].kill()
+	members = slices.Delete(members, 1, 2)
+	w.awaitShares("one was killed", members...)
+	w.produce()
+	members = append(members, join(w.t, w.ledger, w.cluster.Addrs(), group, ""))
+	w.awaitShares("one was added", members...)
+	w.produce()
+	w.awaitConsumed("one was added", group)
+	return members
+}
+
+// TestGroupsOutliveTheirCoordinator stops the broker that coordinates the group, and starts it again.
+func TestGroupsOutliveTheirCoordinator(t *testing.T) {
+	for _, name := range []string{"sarama sticky", "franz-go cooperative sticky"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newGroupWorld(t, 3)
+			members := w.changeMembers("g", joiners[name])
+			for range 2 {
+				found := w.admin.FindGroupCoordinators(t.Context(), "g")["g"]
+				if found.Err != nil {
+					t.Fatal(found.Err)
+				}
+				coordinator := w.cluster.Broker(int(found.NodeID))
+				coordinator.Stop()
+				w.produce()
+				w.awaitConsumed("the coordinator is stopped", "g")
+				w.awaitShares("the coordinator is stopped", members...)
+				if err := coordinator.Start(); err != nil {
+					t.Fatal(err)
+				}
+				w.produce()
+				w.awaitConsumed("the broker is back", "g")
+			}
+		})
+	}
+}
+
+// TestStaticMembersRestart restarts a static member within its session: nobody else notices, and it has its partitions again.
+func TestStaticMembersRestart(t *testing.T) {
+	for _, name := range []string{"sarama range", "franz-go cooperative sticky"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newGroupWorld(t, 1)
+			join := joiners[name]
+			w.produce()
+			var members []*member
+			for i := range 3 {
+				members = append(members, join(t, w.ledger, w.cluster.Addrs(), "g", fmt.Sprint("i", i)))
+			}
+			w.awaitShares("three members", members...)
+			w.awaitConsumed("three members", "g")
+			for i := range 3 {
+				before := w.ledger.losses(members[(i+1)%3]) + w.ledger.losses(members[(i+2)%3])
+				members[i].kill()
+				members[i] = join(t, w.ledger, w.cluster.Addrs(), "g", fmt.Sprint("i", i))
+				w.awaitShares("one was restarted", members...)
+				w.produce()
+				w.awaitConsumed("one was restarted", "g")
+				if after := w.ledger.losses(members[(i+1)%3]) + w.ledger.losses(members[(i+2)%3]); after != before {
+					t.Errorf("the others lost %d partitions over the restart of member %d", after-before, i)
+				}
+			}
+		})
+	}
+}
