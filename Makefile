@@ -35,7 +35,9 @@ fuzz: ## each fuzz target for FUZZTIME
 bench: build ## side by side with Apache Kafka; needs the bench harness in BENCH
 	cd $(BENCH) && $(GO) run . $(BENCH_ARGS)
 
-image: ## the container image barnabas:latest
+image: build ## the container image barnabas:latest
+	rm -rf build/image && mkdir -p build/image/config build/image/data build/image/tmp
+	cp $(BINARY) build/image/kafka && cp config/*.properties build/image/config/ && chmod 0777 build/image/data build/image/tmp
 	docker build -t barnabas:latest .
 
 clean: ## what was built

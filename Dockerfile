@@ -1,0 +1,10 @@
+# The broker as an image: one static binary and its sample settings on an empty file system, not root.
+# `make image` builds the binary first, so that the build needs no other image and no network.
+FROM scratch
+COPY build/image/ /
+USER 1000:1000
+VOLUME /data
+EXPOSE 9092
+HEALTHCHECK --interval=5s --timeout=3s --start-period=10s CMD ["/kafka", "broker-api-versions", "--bootstrap-server", "localhost:9092"]
+ENTRYPOINT ["/kafka", "server-start", "/config/server.properties"]
+CMD ["--override", "log.dirs=/data/kafka-logs"]
