@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"barnabas/broker/replica"
 	"barnabas/logstore"
@@ -73,8 +74,9 @@ func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceReques
 	if waits = h.settled(waits); len(waits) == 0 {
 		return network.Ready(resp)
 	}
+	deadline := c.deadline(req.TimeoutMillis) // the next request may be read while this one's answer waits
 	return network.Later(func(ctx context.Context) network.Response {
-		return h.awaitReplicas(ctx, c, req.TimeoutMillis, waits, resp)
+		return h.awaitReplicas(ctx, deadline, waits, resp)
 	})
 }
 
@@ -97,8 +99,8 @@ func (w *produced) fail(err error) {
 	w.out.ErrorCode, w.out.BaseOffset, w.out.LogAppendTime, w.out.LogStartOffset = code(err), -1, -1, -1
 }
 
-func (h *Handlers) awaitReplicas(ctx context.Context, c *Call, timeout int32, waits []produced, resp *kmsg.ProduceResponse) network.Response {
-	ctx, cancel := context.WithDeadlineCause(ctx, c.deadline(timeout), kerr.RequestTimedOut)
+func (h *Handlers) awaitReplicas(ctx context.Context, deadline time.Time, waits []produced, resp *kmsg.ProduceResponse) network.Response {
+	ctx, cancel := context.WithDeadlineCause(ctx, deadline, kerr.RequestTimedOut)
 	defer cancel()
 	for _, w := range waits { // one deadline, and marks only rise: waiting in turn is waiting for all
 		if err := w.partition.AwaitReplicated(ctx, w.end); err != nil {

@@ -35,7 +35,6 @@ type limits struct {
 	minSession, maxSession time.Duration
 	initialDelay           time.Duration
 	maxSize                int
-	maxMetadata            int // characters
 	valueVersions          ValueVersions
 }
 
