@@ -15,7 +15,7 @@ func (s *Server) transactionsConfig() txn.Config {
 	c := s.static
 	return txn.Config{
 		BrokerID: s.id, PartitionOf: s.transactionPartition, Log: s.transactionLog, Leader: s.leaderOf,
-		TopicID: s.topicID, MetadataChanged: &s.metadata.Changed, Send: s.peers.SendTo, ProducerIDs: s.producerIDs.Next,
+		TopicID: s.topicID, Verified: func() bool { return s.config.Current().TransactionPartitionVerify }, MetadataChanged: &s.metadata.Changed, Send: s.peers.SendTo, ProducerIDs: s.producerIDs.Next,
 		MarkersVersion: s.markersVersion(), VerifyVersion: s.verifyVersion(),
 		MaxTimeout: c.TransactionMaxTimeout, Expiration: c.TransactionalIDExpiration,
 		AbortInterval: c.TransactionAbortTimedOutInterval, ExpireInterval: c.TransactionRemoveExpiredInterval,
@@ -84,6 +84,9 @@ func (l transactionLog) Append(epoch int32, batch record.Batch) (end int64, err 
 	info, err := l.AppendInEpoch(epoch, batch, true, logstore.LeaderAppend{Origin: logstore.Coordinator})
 	return info.LastOffset + 1, err
 }
+
+// End is the log's.
+func (l transactionLog) End() int64 { return l.Log().LogEndOffset() }
 
 // HighWatermark is the log's.
 func (l transactionLog) HighWatermark() int64 { return l.Log().HighWatermark() }

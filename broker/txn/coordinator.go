@@ -26,6 +26,8 @@ type Config struct {
 	Leader func(tp logstore.TopicPartition) (broker int32, exists bool)
 	// TopicID is a topic's id, zero when it isn't known.
 	TopicID func(topic string) [16]byte
+	// Verified tells whether leaders append a transaction's first records only after asking its coordinator.
+	Verified func() bool
 	// MetadataChanged rings when Leader may have other answers.
 	MetadataChanged *await.Signal
 	// Send delivers a request to a broker, also to this one.
@@ -116,23 +118,22 @@ func (c *Coordinator) LeadershipChanged(partition, epoch int32, leads bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.mu.shards[partition]
-	switch {
-	case c.mu.closed:
-	case leads && s != nil:
-		s.setEpoch(epoch) // nobody else has led in between, so what is known holds
-	case leads:
-		log, ok := c.cfg.Log(partition)
-		if !ok {
-			return // it was lost again meanwhile
-		}
-		s = newShard(c.ctx, partition, epoch, log)
-		c.mu.shards[partition] = s
-		c.tasks.Go(func() { c.load(s) }) // not closed, as c.mu is held
-	case s != nil:
+	if c.mu.closed || leads && s != nil && s.lead(epoch) {
+		return
+	}
+	if s != nil {
 		s.stop()
 		delete(c.mu.shards, partition)
 		s.changed.Notify()
 		c.log.WithFields(logrus.Fields{logx.Partition: partition, logx.LeaderEpoch: epoch}).Info("transactions given up")
+	}
+	if !leads {
+		return
+	}
+	if log, ok := c.cfg.Log(partition); ok {
+		s = newShard(c.ctx, partition, epoch, log)
+		c.mu.shards[partition] = s
+		c.tasks.Go(func() { c.load(s) }) // not closed, as c.mu is held
 	}
 }
 
@@ -247,10 +248,7 @@ func (c *Coordinator) initialising(timeout time.Duration, have *Identity) decisi
 // AddPartitions brings partitions into a producer's transaction, beginning one when none is open. Errors as InitProducerID,
 // and INVALID_PRODUCER_ID_MAPPING.
 func (c *Coordinator) AddPartitions(ctx context.Context, id string, by Identity, added []logstore.TopicPartition) error {
-	set := make(partitions, len(added))
-	for _, tp := range added {
-		set[tp] = c.cfg.TopicID(tp.Topic)
-	}
+	set := c.withTopics(added)
 	_, err := c.change(ctx, id, func(known *transaction) (transaction, bool, error) {
 		if known == nil {
 			return transaction{}, false, unknown(id)
@@ -258,6 +256,14 @@ func (c *Coordinator) AddPartitions(ctx context.Context, id string, by Identity,
 		return known.add(c.now(), by, set)
 	})
 	return err
+}
+
+func (c *Coordinator) withTopics(tps []logstore.TopicPartition) partitions {
+	set := make(partitions, len(tps))
+	for _, tp := range tps {
+		set[tp] = c.cfg.TopicID(tp.Topic)
+	}
+	return set
 }
 
 // EndTxn commits or aborts a producer's transaction. It is decided when this returns; the markers are on their way.
@@ -335,5 +341,5 @@ func (c *Coordinator) Verify(id string, by Identity, asked []logstore.TopicParti
 	if !found {
 		return nil, unknown(id)
 	}
-	return t.verify(by, asked)
+	return t.verify(by, c.withTopics(asked))
 }

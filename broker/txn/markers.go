@@ -2,7 +2,6 @@ package txn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -20,7 +19,7 @@ import (
 const markersRetryDelay = 100 * time.Millisecond
 
 // finish brings the markers of a transaction that was decided up to offset end to all its partitions, and writes down that
-// it is complete. It ends early only when this broker leads the shard's partition no longer: then the next leader goes on.
+// it is complete. It ends early only when the shard is given up: then the next leader goes on.
 func (c *Coordinator) finish(s *shard, id string, end int64) {
 	if s.awaitHeld(end) != nil {
 		return
@@ -30,12 +29,7 @@ func (c *Coordinator) finish(s *shard, id string, end int64) {
 		return
 	}
 	log := c.log.WithFields(logrus.Fields{logx.TxnID: id, logx.ProducerID: t.ID, logx.ProducerEpoch: t.Epoch})
-	if err := c.writeMarkers(s, id, t, log); err != nil {
-		if s.ctx.Err() == nil {
-			log.WithError(err).Warn("a newer coordinator ends the transaction")
-		}
-		return
-	}
+	c.writeMarkers(s, id, t, log)
 	for s.ctx.Err() == nil {
 		done, err := s.complete(id, c.now())
 		if err == nil {
@@ -49,47 +43,41 @@ func (c *Coordinator) finish(s *shard, id string, end int64) {
 	}
 }
 
-// writeMarkers returns when every partition has its marker, or is gone. An error says to give up.
-func (c *Coordinator) writeMarkers(s *shard, id string, t transaction, log *logrus.Entry) error {
+// writeMarkers returns when every partition has its marker or is gone, or the shard is given up.
+func (c *Coordinator) writeMarkers(s *shard, id string, t transaction, log *logrus.Entry) {
 	left := maps.Clone(t.partitions)
-	for {
-		done, err := c.tryMarkers(s, t, left, log)
-		if err != nil {
-			return err
-		}
+	for s.ctx.Err() == nil {
+		done := c.tryMarkers(s, t, left, log)
 		s.written(id, done)
 		for _, tp := range done {
 			delete(left, tp)
 		}
 		if len(left) == 0 {
-			return nil
+			return
 		}
-		if err := c.awaitLeaders(s.ctx); err != nil {
-			return err
-		}
+		c.awaitLeaders(s.ctx)
 	}
 }
 
 // awaitLeaders waits for news of leaders, but not for long.
-func (c *Coordinator) awaitLeaders(ctx context.Context) error {
-	short, cancel := context.WithTimeout(ctx, markersRetryDelay)
+func (c *Coordinator) awaitLeaders(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, markersRetryDelay)
 	defer cancel()
 	news := false
-	_ = await.Until(short, func() (bool, error) {
+	_ = await.Until(ctx, func() (bool, error) {
 		was := news
 		news = true
 		return was, nil
 	}, c.cfg.MetadataChanged)
-	return ctx.Err()
 }
 
 // tryMarkers sends markers to the leaders of partitions once, and returns the partitions that need no more.
-func (c *Coordinator) tryMarkers(s *shard, t transaction, left partitions, log *logrus.Entry) (done []logstore.TopicPartition, err error) {
+func (c *Coordinator) tryMarkers(s *shard, t transaction, left partitions, log *logrus.Entry) (done []logstore.TopicPartition) {
 	byLeader := make(map[int32][]logstore.TopicPartition)
 	for tp, topic := range left {
 		leader, exists := c.cfg.Leader(tp)
-		switch now := c.cfg.TopicID(tp.Topic); {
-		case !exists, topic != [16]byte{} && now != [16]byte{} && now != topic:
+		switch {
+		case !exists, c.replaced(tp, topic):
 			log.WithFields(logrus.Fields{logx.Topic: tp.Topic, logx.Partition: tp.Partition}).
 				Info("a partition of a transaction is deleted and needs no marker")
 			done = append(done, tp)
@@ -104,16 +92,18 @@ func (c *Coordinator) tryMarkers(s *shard, t transaction, left partitions, log *
 	for range byLeader {
 		select {
 		case <-s.ctx.Done():
-			return done, s.ctx.Err()
+			return done
 		case a := <-answers:
-			written, err := a.written(log)
-			if err != nil {
-				return done, err
-			}
-			done = append(done, written...)
+			done = append(done, a.written(log)...)
 		}
 	}
-	return done, nil
+	return done
+}
+
+// replaced tells whether a partition is not the one of the transaction any more, but one of another topic of that name. Nothing
+// of the transaction can be there when its leader has asked before; where leaders don't ask, it gets its marker.
+func (c *Coordinator) replaced(tp logstore.TopicPartition, joined topicID) bool {
+	return c.cfg.Verified() && joined.replacedBy(c.cfg.TopicID(tp.Topic))
 }
 
 func markerFor(t transaction, epoch int32, tps []logstore.TopicPartition) kmsg.WriteTxnMarkersRequestMarker {
@@ -144,32 +134,30 @@ type markerAnswer struct {
 	err   error
 }
 
-// written lists the partitions that are done with. An error says that another coordinator has taken over
-// (TransactionMarkerRequestCompletionHandler, 3.9).
-func (a markerAnswer) written(log *logrus.Entry) (done []logstore.TopicPartition, err error) {
+// written lists the partitions that are done with. All other codes are tried again, also that of a newer coordinator: when
+// there is one, this one is about to hear of it (TransactionMarkerRequestCompletionHandler, 3.9).
+func (a markerAnswer) written(log *logrus.Entry) (done []logstore.TopicPartition) {
 	if a.err != nil {
 		log.WithError(a.err).Debug("markers could not be sent, trying again")
-		return nil, nil
+		return nil
 	}
 	for tp, code := range a.codes {
 		log := log.WithFields(logrus.Fields{logx.Topic: tp.Topic, logx.Partition: tp.Partition})
 		switch err := kerr.ErrorForCode(code); {
 		case err == nil:
 			done = append(done, tp)
-		case errors.Is(err, kerr.TransactionCoordinatorFenced):
-			return nil, err
 		case isOne(err, kerr.InvalidProducerEpoch, kerr.UnsupportedForMessageFormat, kerr.UnsupportedVersion):
 			// A newer epoch of the producer writes there already, or nothing of this transaction can be there.
 			log.WithError(err).Warn("a partition takes no marker")
 			done = append(done, tp)
 		case isOne(err, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas,
-			kerr.NotEnoughReplicasAfterAppend, kerr.KafkaStorageError):
+			kerr.NotEnoughReplicasAfterAppend, kerr.KafkaStorageError, kerr.TransactionCoordinatorFenced):
 			log.WithError(err).Debug("a marker could not be written, trying again")
 		default:
 			log.WithError(err).Error("a marker could not be written, trying again")
 		}
 	}
-	return done, nil
+	return done
 }
 
 // sendMarker brings a marker to a broker: to this one directly, to another one with a request at a time that carries the

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -53,7 +54,7 @@ func (p partitions) sorted() []logstore.TopicPartition {
 		if a.Topic != b.Topic {
 			return strings.Compare(a.Topic, b.Topic)
 		}
-		return int(a.Partition - b.Partition)
+		return cmp.Compare(a.Partition, b.Partition)
 	})
 	return list
 }
@@ -79,7 +80,7 @@ func decodeValue(data []byte) (transaction, error) {
 	t.partitions = make(partitions)
 	for _, topic := range value.Topics {
 		for _, p := range topic.Partitions {
-			t.partitions[logstore.TopicPartition{Topic: topic.Topic, Partition: p}] = [16]byte{}
+			t.partitions[logstore.TopicPartition{Topic: topic.Topic, Partition: p}] = topicID{}
 		}
 	}
 	return t, nil

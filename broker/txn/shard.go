@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"barnabas/internal/await"
 	"barnabas/logstore"
@@ -19,6 +20,8 @@ type Log interface {
 	Append(epoch int32, batch record.Batch) (end int64, err error)
 	// AwaitReplicated waits until all in-sync replicas have everything up to an offset (exclusive).
 	AwaitReplicated(ctx context.Context, end int64) error
+	// End is the offset that the next batch gets.
+	End() int64
 	// HighWatermark is the offset below which all in-sync replicas have everything.
 	HighWatermark() int64
 	// Load calls fn with every batch and returns the offset after the last one.
@@ -49,6 +52,7 @@ type shard struct {
 		sync.Mutex
 		epoch  int32 // of the leadership, and of the coordinator in its markers
 		loaded bool
+		end    int64 // of the log, as far as it was read or written here
 		byID   map[string]*entry
 	}
 }
@@ -66,10 +70,16 @@ func (s *shard) epoch() int32 {
 	return s.mu.epoch
 }
 
-func (s *shard) setEpoch(epoch int32) {
+// lead goes on in a newer epoch of the leadership. It is false when somebody else has written in between: then the shard knows
+// too little. That happens when this broker was not told that it had followed.
+func (s *shard) lead(epoch int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.mu.loaded && s.mu.end != s.log.End() {
+		return false
+	}
 	s.mu.epoch = epoch
+	return s.mu.loaded
 }
 
 func (s *shard) usableLocked() error {
@@ -183,7 +193,7 @@ func (s *shard) writeLocked(id string, now int64, e *entry, next transaction) (o
 	if err != nil {
 		return outcome{}, logFault(err)
 	}
-	e.next, e.end = &next, end
+	e.next, e.end, s.mu.end = &next, end, end
 	s.mu.byID[id] = e
 	s.settleLocked(id, e)
 	return outcome{next, end}, nil
@@ -227,6 +237,7 @@ func (s *shard) expire(now int64, idle func(*transaction) bool) (count int, more
 	if err != nil {
 		return 0, false, logFault(err)
 	}
+	s.mu.end = end
 	for _, e := range expired {
 		dead := *e.now
 		dead.state, dead.partitions = Dead, nil
@@ -271,19 +282,26 @@ func (s *shard) load(slots chan struct{}, odd func(offset int64, err error)) (en
 			ending = append(ending, id)
 		}
 	}
-	s.mu.loaded = true
+	s.mu.loaded, s.mu.end = true, end
 	return ending, nil
 }
 
 // awaitHeld waits until all in-sync replicas have what was written up to end, however long that takes. An error means
-// that this broker leads the partition no longer, or stops.
+// that the shard is given up.
 func (s *shard) awaitHeld(end int64) error {
-	err := s.log.AwaitReplicated(s.ctx, end)
-	if errors.Is(err, kerr.NotEnoughReplicasAfterAppend) {
-		return nil // there are few in-sync replicas now, but they have it
+	for {
+		err := s.log.AwaitReplicated(s.ctx, end)
+		switch {
+		case err == nil, errors.Is(err, kerr.NotEnoughReplicasAfterAppend): // there are few of them now, but they have it
+			return nil
+		case s.ctx.Err() != nil:
+			return context.Cause(s.ctx)
+		}
+		pause(s.ctx, holdRetryDelay) // the leadership is lost, and the shard about to be told
 	}
-	return err
 }
+
+const holdRetryDelay = 100 * time.Millisecond
 
 // logFault is what a client is told when the log could not be written: where to look for the coordinator, or to wait
 // for it (TransactionStateManager.appendTransactionToLog, 3.9).

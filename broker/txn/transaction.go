@@ -38,9 +38,17 @@ type Identity struct {
 	Epoch int16
 }
 
+// topicID is a topic's id, zero when it isn't known.
+type topicID [16]byte
+
+// replacedBy tells whether the topic was deleted and another one of its name has the id now.
+func (id topicID) replacedBy(now topicID) bool {
+	return id != topicID{} && now != topicID{} && id != now
+}
+
 // partitions is a set of partitions, each with the id of its topic when it joined: a topic that was deleted and made
-// anew is another one. The id is zero when it isn't known, as after a failover. A set is never changed in place.
-type partitions map[logstore.TopicPartition][16]byte
+// anew is another one. Ids are not stored, so after a failover they aren't known. A set is never changed in place.
+type partitions map[logstore.TopicPartition]topicID
 
 // transaction is what is known about a transactional id. It is a value: steps return the next one.
 type transaction struct {
@@ -145,7 +153,7 @@ func (t transaction) add(now int64, by Identity, added partitions) (next transac
 		all = make(partitions, len(added))
 	}
 	for tp, topic := range added {
-		if _, has := all[tp]; !has {
+		if old, has := all[tp]; !has || old.replacedBy(topic) {
 			all[tp], changed = topic, true
 		}
 	}
@@ -209,7 +217,7 @@ func (t *transaction) idle(now int64, keep time.Duration) bool {
 }
 
 // verify tells for each partition whether it belongs to the open transaction (KIP-890): TRANSACTION_ABORTABLE if not.
-func (t *transaction) verify(by Identity, asked []logstore.TopicPartition) (map[logstore.TopicPartition]error, error) {
+func (t *transaction) verify(by Identity, asked partitions) (map[logstore.TopicPartition]error, error) {
 	if err := t.owned(by); err != nil {
 		return nil, err
 	}
@@ -217,8 +225,8 @@ func (t *transaction) verify(by Identity, asked []logstore.TopicPartition) (map[
 		return nil, fault(kerr.ConcurrentTransactions, "the transaction is being ended")
 	}
 	missing := make(map[logstore.TopicPartition]error)
-	for _, tp := range asked {
-		if _, has := t.partitions[tp]; !has {
+	for tp, topic := range asked {
+		if joined, has := t.partitions[tp]; !has || joined.replacedBy(topic) {
 			missing[tp] = fault(kerr.TransactionAbortable, "%v is not in the transaction", tp)
 		}
 	}
