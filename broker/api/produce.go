@@ -142,7 +142,7 @@ func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.Produ
 		return nil, none, v.all
 	}
 	if err := v.errs[tp]; err != nil {
-		err, none.Message = unverified(err, req.Version)
+		none.Message, err = unverified(err, req.Version)
 		return nil, none, err
 	}
 	if req.Acks < -1 || req.Acks > 1 {

@@ -95,21 +95,21 @@ func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Iden
 // unverified is what a producer is told when its partition could not be verified, in codes that it knows, with the text
 // that goes with some. What may be better in a moment is NOT_ENOUGH_REPLICAS, which every client retries
 // (ReplicaManager.handleProduceAppend, 3.9).
-func unverified(err error, version int16) (error, string) {
+func unverified(err error, version int16) (text string, _ error) {
 	const added, retry = "the partition was not added to the transaction", "the transaction cannot be verified at the moment: "
 	switch {
 	case errors.Is(err, kerr.ProducerFenced):
-		return fmt.Errorf("%v: %w", err, kerr.InvalidProducerEpoch), ""
+		return "", fmt.Errorf("%v: %w", err, kerr.InvalidProducerEpoch)
 	case errors.Is(err, kerr.TransactionAbortable) && version >= 11:
-		return err, ""
+		return "", err
 	case errors.Is(err, kerr.TransactionAbortable), errors.Is(err, kerr.InvalidTxnState), errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return fmt.Errorf("%v: %w", err, kerr.InvalidTxnState), added
+		return added, fmt.Errorf("%v: %w", err, kerr.InvalidTxnState)
 	}
 	for _, passing := range []error{kerr.ConcurrentTransactions, kerr.NetworkException, kerr.CoordinatorLoadInProgress,
 		kerr.CoordinatorNotAvailable, kerr.NotCoordinator} {
 		if errors.Is(err, passing) {
-			return fmt.Errorf("%v: %w", err, kerr.NotEnoughReplicas), retry + err.Error()
+			return retry + err.Error(), fmt.Errorf("%v: %w", err, kerr.NotEnoughReplicas)
 		}
 	}
-	return err, ""
+	return "", err
 }
