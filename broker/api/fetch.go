@@ -274,7 +274,7 @@ func (f *fetching) convert(a *asked) error {
 		return err
 	}
 	a.bytes = data
-	if size, err := record.SizeOf(data); err != nil || size > len(data) {
+	if size, err := record.SizeOf(data); err != nil || size == 0 || size > len(data) {
 		a.bytes = []byte{} // not even one batch within the limit, which versions before v3 never exceed
 		return nil
 	}
