@@ -26,6 +26,7 @@ type broker struct {
 	id         int32
 	minInSync  int
 	lag        atomic.Int64 // time.Duration
+	gone       atomic.Int32 // a broker that does not live
 	controller *controller
 	network    *network
 }
@@ -92,7 +93,7 @@ func newBroker(t *testing.T, id int32, n *network) *broker {
 		LogConfig: func(context.Context, string) logstore.Config { return cfg.Default }, Forget: func(string) {},
 		LeadershipChanged: func(logstore.TopicPartition, int32, bool) {},
 		MinInSync:         func(string) int { return b.minInSync }, LagMax: func() time.Duration { return time.Duration(b.lag.Load()) },
-		Living: func(int32) bool { return true }, Controller: b.controller, AlterVersion: 3, Logger: entry, Now: time.Now,
+		Living: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, Logger: entry, Now: time.Now,
 		Fetch: FetchConfig{Dial: n.dial, PerBroker: 1, Version: 12, MaxWait: 20 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20,
 			ResponseMaxBytes: 1 << 20, Backoff: 5 * time.Millisecond, Timeout: time.Second,
 			TopicID: func(string) [16]byte { return [16]byte{} }, TopicName: func([16]byte) string { return "" }},

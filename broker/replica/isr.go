@@ -112,7 +112,9 @@ func (p *Partition) replicatedToLocked(end int64) int64 {
 			}
 			continue
 		}
-		if (inSync || f.caughtUpWithin(lag, end, now)) && f.end < mark {
+		// Who has just caught up is about to join, unless its broker is gone.
+		joins := p.env.living(id) && f.caughtUpWithin(lag, end, now)
+		if (inSync || joins) && f.end < mark {
 			mark = f.end
 		}
 	}

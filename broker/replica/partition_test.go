@@ -105,6 +105,34 @@ func TestHighWatermarkWaitsForTheInSyncReplicas(t *testing.T) {
 	}
 }
 
+// TestHighWatermarkDoesNotWaitForTheDead takes a broker out of the ISR that had everything until it stopped.
+func TestHighWatermarkDoesNotWaitForTheDead(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 0, []int32{1, 2, 3}, []int32{1, 2, 3})
+	fetch := func(replica int32, offset int64) {
+		t.Helper()
+		v, err := p.Read(Reader{Replica: replica, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Records.Close()
+	}
+	appendTo(t, p, "a")
+	fetch(2, 1)
+	fetch(3, 1)
+	b.must(t, 1, 1, []int32{1, 2, 3}, []int32{1, 2})
+	appendTo(t, p, "b")
+	fetch(2, 2)
+	if got := p.Log().HighWatermark(); got != 1 {
+		t.Errorf("high watermark %d: it does not wait for a replica that is about to join", got)
+	}
+	b.gone.Store(3)
+	fetch(2, 2)
+	if got := p.Log().HighWatermark(); got != 2 {
+		t.Errorf("high watermark %d: it waits for a dead broker", got)
+	}
+}
+
 func TestLeadershipLostWhileWaiting(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
