@@ -31,10 +31,10 @@ var mayImport = map[string][]string{
 	"broker/quota":     {},
 	"broker/api":       {"config", "network", "controller", "zkcoord", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota"},
 	"broker":           {"config", "network", "controller", "zkcoord", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/api"},
-	"kafkatest":        {"broker", "config", "zkcoord/zkserver"},
-	"tools":            {"logstore", "logstore/record", "kafkatest"},
+	"kafkatest":        {"broker", "config", "zkcoord/zkserver", "logstore/record"},
+	"tools":            {"config", "logstore", "logstore/record", "kafkatest"},
 	"cmd/kafka":        {"broker", "config", "tools", "zkcoord/zkserver"},
-	"integration":      {"kafkatest", "logstore", "logstore/record"},
+	"integration":      {"kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
 }
 
 // place reduces a folder to the entry of the map that holds it.
