@@ -50,7 +50,7 @@ func brokerAPIVersions(ctx context.Context, env *Env) error {
 // versionLines describes each API: those of the broker, then those that only this client knows.
 func versionLines(ctx context.Context, cl *kgo.Client, broker int) ([]string, error) {
 	req := kmsg.NewPtrApiVersionsRequest()
-	req.ClientSoftwareName, req.ClientSoftwareVersion = "barnabas", version
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "barnabas", Version
 	resp, err := cl.Broker(broker).RetriableRequest(ctx, req)
 	if err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// version is the release whose tools these stand in for; scripts read it from --version.
-const version = "3.9.2"
+// Version is the release whose tools these stand in for; scripts read it from --version.
+const Version = "3.9.2"
 
 // options are a tool's command line. Values are typed by pflag; the syntax is that of Apache Kafka's tools (joptsimple):
 // --name value, --name=value, also with one dash, and options between and behind arguments.
@@ -62,7 +62,7 @@ func (o *options) parse(env *Env) error {
 		o.usage(env)
 		return exitCode(1) // so the originals
 	case o.has("version"):
-		env.println(version)
+		env.println(Version)
 		return exitCode(0)
 	}
 	return nil

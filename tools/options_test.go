@@ -75,7 +75,7 @@ func TestHelpVersionAndNothing(t *testing.T) {
 			args   []string
 			code   int
 			stdout string
-		}{{nil, 1, ""}, {[]string{"--help"}, 1, ""}, {[]string{"--version"}, 0, version + "\n"}} {
+		}{{nil, 1, ""}, {[]string{"--help"}, 1, ""}, {[]string{"--version"}, 0, Version + "\n"}} {
 			var stdout, stderr bytes.Buffer
 			want := test.code
 			if tool.Name == "kafka-producer-perf-test" && test.args == nil {

@@ -28,7 +28,7 @@ func zookeeperShell(ctx context.Context, env *Env) error {
 		return exitCode(1)
 	}
 	if args[0] == "--version" {
-		env.println(version)
+		env.println(Version)
 		return nil
 	}
 	server, command := args[0], args[1:]

@@ -10,6 +10,7 @@ import (
 
 	"barnabas/broker"
 	"barnabas/config"
+	"barnabas/tools"
 	"barnabas/zkcoord/zkserver"
 
 	"github.com/sirupsen/logrus"
@@ -30,13 +31,17 @@ func fileArgument(name, usage string, args []string, define func(*pflag.FlagSet)
 	flags.Usage = func() {
 		fmt.Fprintf(os.Stderr, "usage: %s\n%s", usage, flags.FlagUsages())
 	}
+	version := flags.Bool("version", false, "print the version")
 	define(flags)
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
-		return "", 0, false
+		return "", 1, false // so Apache Kafka's launchers
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		return "", 1, false
+	case *version:
+		fmt.Println(tools.Version)
+		return "", 0, false
 	case flags.NArg() != 1:
 		flags.Usage()
 		return "", 1, false

@@ -4,21 +4,35 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"barnabas/tools"
 )
 
-// runTool gives a tool the streams of the process. The first signal ends it in an orderly way, a second one at once.
+// runTool gives a tool the streams of the process. The first signal ends it in an orderly way, a second one at once. The
+// exit code after a signal is the one that shells know.
 func runTool(t tools.Tool, args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
-	return t.Run(ctx, &tools.Env{
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	var got atomic.Int32
+	go func() {
+		s, _ := (<-signals).(syscall.Signal)
+		signal.Stop(signals)
+		got.Store(int32(s))
+		cancel()
+	}()
+	code := t.Run(ctx, &tools.Env{
 		Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal:    isTerminal(os.Stderr) && !isTerminal(os.Stdout),
 		Interactive: isTerminal(os.Stdin),
 	})
+	if s := got.Load(); s != 0 {
+		return 128 + int(s)
+	}
+	return code
 }
 
 // isTerminal tells whether a person is at the other end of a file.
