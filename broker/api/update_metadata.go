@@ -20,7 +20,11 @@ func (h *Handlers) updateMetadata(_ context.Context, _ *Call, req *kmsg.UpdateMe
 		resp.ErrorCode = code(err)
 		return resp
 	}
+	before := h.Metadata.Current().Brokers
 	h.Metadata.Update(req)
+	if len(h.Metadata.Current().Brokers) < len(before) {
+		h.Replicas.LivingChanged()
+	}
 	if deleted := deletedPartitions(req); len(deleted) > 0 {
 		h.Groups.TopicsDeleted(deleted)
 	}

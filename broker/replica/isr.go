@@ -98,6 +98,18 @@ func (p *Partition) advanceLocked() bool {
 	return true
 }
 
+// LivingChanged lets the high watermarks go on that waited for a broker which is gone.
+func (m *Manager) LivingChanged() {
+	for _, p := range m.Partitions() {
+		p.mu.RLock()
+		moved := p.mu.role == Leader && p.advanceLocked()
+		p.mu.RUnlock()
+		if moved {
+			p.Changed.Notify()
+		}
+	}
+}
+
 func (p *Partition) replicatedToLocked(end int64) int64 {
 	now, lag, mark := p.env.now(), p.env.lagMax(), end
 	for _, id := range p.mu.replicas {

@@ -273,3 +273,27 @@ func TestStopReplica(t *testing.T) {
 		t.Errorf("who still holds it hears %v", err)
 	}
 }
+
+// TestHighWatermarkGoesOnWithoutADeadBroker that is not in sync but was a moment ago.
+func TestHighWatermarkGoesOnWithoutADeadBroker(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
+	appendTo(t, p, "a")
+	v, err := p.Read(Reader{Replica: 2, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, 1, 0, 1000, true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Records.Close()
+	b.must(t, 1, 1, []int32{1, 2}, []int32{1})
+	appendTo(t, p, "b")
+	if got := p.Log().HighWatermark(); got != 1 {
+		t.Fatalf("high watermark %d while the follower is about to join", got)
+	}
+	done := make(chan error)
+	go func() { done <- p.AwaitReplicated(t.Context(), 2) }()
+	b.gone.Store(2)
+	b.LivingChanged()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
