@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -430,5 +431,66 @@ func TestStaticMembersRestart(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGroupsOutliveASwapOfBrokers has a group consume from ours, from Apache Kafka on the same log folder, and from ours
+// again: each goes on where the one before left off.
+func TestGroupsOutliveASwapOfBrokers(t *testing.T) {
+	peer(t)
+	zk := zookeeper(t)
+	ours := newProcess(t, 0, zk, "offsets.topic.num.partitions=3")
+	ours.start()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(ours.addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, nil, groupTopic); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: groupTopic, Value: fmt.Append(nil, i)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cl.Close()
+	consumeSome(t, ours.addr(), 0, 10)
+	ours.stop()
+	theirs, _, stopTheirs := startPeer(t, 0, zk, "log.dirs="+ours.logDir(), "offsets.topic.num.partitions=3", "offsets.topic.replication.factor=1")
+	consumeSome(t, theirs, 10, 10)
+	stopTheirs()
+	ours.start()
+	consumeSome(t, ours.addr(), 20, 10)
+	if state := peerTool(t, "", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", ours.addr(),
+		"--describe", "--group", "g", "--state"); !strings.Contains(state, "Empty") {
+		t.Errorf("the group is %s", state)
+	}
+}
+
+// consumeSome consumes records as the one member of a group, which must begin at first, and commits what it consumed.
+func consumeSome(t *testing.T, addr string, first, count int) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(groupTopic), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), groupPatience)
+	defer cancel()
+	for next := first; next < first+count; {
+		fetches := cl.PollRecords(ctx, first+count-next)
+		if ctx.Err() != nil {
+			t.Fatalf("record %d does not come: %v", next, fetches.Errors())
+		}
+		for _, r := range fetches.Records() {
+			if string(r.Value) != fmt.Sprint(next) {
+				t.Fatalf("record %s, want %d", r.Value, next)
+			}
+			next++
+			if err := cl.CommitRecords(ctx, r); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

@@ -25,5 +25,17 @@
 //
 // Keys of other versions belong to coordinators of other kinds and are passed over.
 //
+// # Goroutines
+//
+// One looks for expired offsets in intervals; one loads each partition, a few of them at a time; one awaits each group's
+// record that is not replicated at once. Close ends them all. A group has one timer, while something in it may become due:
+// it brings the shard the event. Groups without members have none, and cost memory only.
+//
+// # What differs from Apache Kafka
+//
+// A SyncGroup or JoinGroup of a member that is removed or asks again meanwhile is answered, where Apache Kafka forgets it.
+// A partition of which a record cannot be read is not served at all (COORDINATOR_NOT_AVAILABLE), where Apache Kafka serves
+// it as if it were empty. A commit that timed out counts when its record is replicated after all.
+//
 // The package does not know sockets, topics' metadata or znodes.
 package group
