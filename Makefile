@@ -2,9 +2,10 @@
 GO      ?= go
 BINARY  := build/kafka
 FUZZTIME ?= 10s
+CHAOS_SECONDS ?= 600
 BENCH   ?= ../shared/bench
 
-.PHONY: build test unit lint fuzz bench image integration compat clean help
+.PHONY: build test unit lint fuzz bench image integration chaos clean help
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -26,6 +27,9 @@ lint: ## gofmt, go vet, staticcheck, the import map
 
 integration: build ## black-box tests against the built binary
 	$(GO) test -count=1 -timeout 20m ./integration/...
+
+chaos: build ## kills, pauses and restarts among three brokers for CHAOS_SECONDS
+	CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -v -timeout 0 -run TestChaos ./integration
 
 fuzz: ## each fuzz target for FUZZTIME
 	@$(GO) list ./... | while read -r p; do \
