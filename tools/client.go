@@ -353,30 +353,37 @@ func awaitBroker(ctx context.Context, cl *kgo.Client) error {
 	}
 }
 
-// clientLog shows the client's warnings. What repeats within a second is shown once.
+// clientLog shows the client's warnings, each kind of them once in a while.
 type clientLog struct {
 	out io.Writer
 	mu  struct {
 		sync.Mutex
-		last string
-		at   time.Time
+		shown map[string]time.Time // by message; these are constants of the library
 	}
 }
+
+// repeatAfter is how long a warning of a kind that was shown is held back.
+const repeatAfter = 5 * time.Second
 
 // Level implements kgo.Logger.
 func (l *clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
 
 // Log implements kgo.Logger.
 func (l *clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if last, ok := l.mu.shown[msg]; ok && now.Sub(last) < repeatAfter {
+		return
+	}
+	if l.mu.shown == nil {
+		l.mu.shown = make(map[string]time.Time)
+	}
+	l.mu.shown[msg] = now
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", level, msg)
 	for i := 0; i+1 < len(keyvals); i += 2 {
 		fmt.Fprintf(&b, " %v=%v", keyvals[i], keyvals[i+1])
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); msg != l.mu.last || now.Sub(l.mu.at) >= time.Second {
-		l.mu.last, l.mu.at = msg, now
-		fmt.Fprintln(l.out, b.String())
-	}
+	fmt.Fprintln(l.out, b.String())
 }

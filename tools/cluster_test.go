@@ -167,3 +167,18 @@ func TestZooKeeperShell(t *testing.T) {
 		t.Errorf("commands of standard input printed %q", got)
 	}
 }
+
+func TestProducerPerfInTransactions(t *testing.T) {
+	t.Parallel()
+	addr := kafkatest.Run(t).Broker(0).Addr()
+	out := runTool(t, t.Context(), "", "kafka-producer-perf-test", "--topic", "t", "--num-records", "500", "--record-size", "100", "--throughput", "5000",
+		"--transaction-duration-ms", "10", "--producer-props", "bootstrap.servers="+addr)
+	if out.code != 0 || !strings.HasPrefix(out.stdout, "500 records sent, ") {
+		t.Fatalf("exit code %d, printed %q and %q", out.code, out.stdout, out.stderr)
+	}
+	out = runTool(t, t.Context(), "", "kafka-console-consumer", "--topic", "t", "--from-beginning", "--isolation-level", "read_committed",
+		"--max-messages", "500", "--bootstrap-server", addr)
+	if out.code != 0 || strings.Count(out.stdout, "\n") != 500 {
+		t.Errorf("exit code %d, read %d records of 500", out.code, strings.Count(out.stdout, "\n"))
+	}
+}

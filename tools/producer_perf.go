@@ -3,7 +3,6 @@ package tools
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -203,13 +202,20 @@ func (r *perfRun) run(ctx context.Context) error {
 		r.cl.Produce(ctx, &kgo.Record{Value: r.values.next(n), Timestamp: time.Now()}, r.stats.done)
 	}
 	if r.txn > 0 {
-		return errors.Join(r.cl.EndTransaction(ctx, kgo.TryCommit), ctx.Err())
+		return r.commit(ctx)
 	}
-	return errors.Join(r.cl.Flush(ctx), ctx.Err())
+	return r.cl.Flush(ctx)
+}
+
+func (r *perfRun) commit(ctx context.Context) error {
+	if err := r.cl.Flush(ctx); err != nil {
+		return err
+	}
+	return r.cl.EndTransaction(ctx, kgo.TryCommit)
 }
 
 func (r *perfRun) nextTransaction(ctx context.Context) error {
-	if err := r.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	if err := r.commit(ctx); err != nil {
 		return err
 	}
 	return r.cl.BeginTransaction()
