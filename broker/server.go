@@ -362,9 +362,12 @@ func (s *Server) bind(context.Context) error {
 func (s *Server) networkConfig(c *config.Broker) network.Config {
 	n := network.Config{
 		RequestMaxBytes: int32(c.SocketRequestMaxBytes), QueuedMaxBytes: c.QueuedMaxRequestBytes,
-		Backlog: c.SocketListenBacklog, MaxIdle: c.ConnectionsMaxIdle, Limits: connectionLimits(c),
+		MaxIdle: c.ConnectionsMaxIdle, Limits: connectionLimits(c),
 	}
-	// The defaults of these two are from a time before kernels tuned buffers: only who sets them gets them.
+	// The defaults of these are from a time before kernels tuned buffers: only who sets them gets them.
+	if c.Set("socket.listen.backlog.size") {
+		n.Backlog = c.SocketListenBacklog
+	}
 	if c.Set("socket.send.buffer.bytes") {
 		n.SendBuffer = max(c.SocketSendBufferBytes, 0)
 	}
@@ -375,7 +378,16 @@ func (s *Server) networkConfig(c *config.Broker) network.Config {
 }
 
 func connectionLimits(c *config.Broker) network.Limits {
-	return network.Limits{Max: c.MaxConnections, MaxPerIP: c.MaxConnectionsPerIP, MaxPerIPOver: c.MaxConnectionsPerIPOverride}
+	l := network.Limits{
+		Max: c.MaxConnections, MaxPerIP: c.MaxConnectionsPerIP, MaxPerIPOver: c.MaxConnectionsPerIPOverride,
+		MaxListener: make(map[string]int), CreationRate: c.MaxConnectionCreationRate,
+	}
+	for _, listener := range c.Listeners {
+		if n, err := strconv.Atoi(c.String(listener.ConfigPrefix() + "max.connections")); err == nil {
+			l.MaxListener[listener.Name] = n
+		}
+	}
+	return l
 }
 
 // runController begins the race for the controller's office and follows what concerns every broker.

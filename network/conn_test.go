@@ -296,6 +296,22 @@ func TestConnectionLimits(t *testing.T) {
 	}
 }
 
+func TestListenerLimitMakesOthersWait(t *testing.T) {
+	addr := start(t, &echo{}, Config{Backlog: 10, Limits: Limits{MaxListener: map[string]int{"PLAINTEXT": 1}, CreationRate: 1000}})
+	first := dial(t, addr)
+	_, _ = first.Write(frame(echoNow, 0, 1, "first"))
+	expect(t, first, 1, "first")
+	second := dial(t, addr) // in the backlog
+	_, _ = second.Write(frame(echoNow, 0, 2, "second"))
+	_ = second.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if _, err := second.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a second connection was served: %v", err)
+	}
+	_ = first.Close()
+	_ = second.SetReadDeadline(time.Now().Add(20 * time.Second))
+	expect(t, second, 2, "second")
+}
+
 func FuzzHeader(f *testing.F) {
 	f.Add(frame(echoNow, 0, 1, "x")[4:])
 	f.Add(frame(echoNow, 1, 1, "x")[4:])

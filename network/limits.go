@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 )
 
 // budget bounds the bytes of requests that are being read and handled (queued.max.request.bytes).
@@ -43,6 +44,7 @@ type Limits struct {
 	MaxListener  map[string]int // listener.name.NAME.max.connections
 	MaxPerIP     int            // max.connections.per.ip
 	MaxPerIPOver map[string]int // max.connections.per.ip.overrides, by address
+	CreationRate int            // max.connection.creation.rate, a second; not positive: no limit
 }
 
 // admission counts connections against Limits.
@@ -54,13 +56,14 @@ type admission struct {
 		listeners map[string]int
 		ips       map[string]int
 	}
-	changed sync.Cond // with mu: a connection has ended or the limits have changed
+	creation *rate.Limiter // of new connections
+	changed  sync.Cond     // with mu: a connection has ended or the limits have changed
 }
 
 func newAdmission(l Limits) *admission {
-	a := &admission{}
+	a := &admission{creation: rate.NewLimiter(rate.Inf, 1)}
 	a.changed.L = &a.mu.Mutex
-	a.mu.limits = l
+	a.setLimits(l)
 	a.mu.listeners, a.mu.ips = make(map[string]int), make(map[string]int)
 	return a
 }
@@ -69,6 +72,11 @@ func (a *admission) setLimits(l Limits) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.limits = l
+	a.creation.SetLimit(rate.Inf)
+	if l.CreationRate > 0 {
+		a.creation.SetLimit(rate.Limit(l.CreationRate))
+		a.creation.SetBurst(l.CreationRate)
+	}
 	a.changed.Broadcast()
 }
 

@@ -77,6 +77,10 @@ func (s *Server) Bind(l Listener) (*net.TCPAddr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listeners: cannot listen on %s://%s: %w", l.Name, l.Addr, err)
 	}
+	if err := s.setBacklog(ln.(*net.TCPListener)); err != nil {
+		_ = ln.Close()
+		return nil, fmt.Errorf("socket.listen.backlog.size=%d: %w", s.cfg.Backlog, err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.listeners = append(s.mu.listeners, bound{l, ln})
@@ -92,6 +96,20 @@ func (s *Server) prepare(_, _ string, raw syscall.RawConn) error {
 	err := raw.Control(func(fd uintptr) {
 		failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, s.cfg.ReceiveBuffer)
 	})
+	return errors.Join(err, failed)
+}
+
+// setBacklog calls listen(2) once more: the runtime has done it with the system's largest backlog.
+func (s *Server) setBacklog(ln *net.TCPListener) error {
+	if s.cfg.Backlog <= 0 {
+		return nil
+	}
+	raw, err := ln.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = syscall.Listen(int(fd), s.cfg.Backlog) })
 	return errors.Join(err, failed)
 }
 
@@ -127,6 +145,7 @@ func (s *Server) accept(b bound) {
 			}
 			continue
 		}
+		_ = s.admission.creation.Wait(s.ctx) // ends early only when the server does
 		s.open(&b.Listener, nc.(*net.TCPConn))
 	}
 }
