@@ -5,6 +5,6 @@ COPY build/image/ /
 USER 1000:1000
 VOLUME /data
 EXPOSE 9092
-HEALTHCHECK --interval=5s --timeout=3s --start-period=10s CMD ["/kafka", "broker-api-versions", "--bootstrap-server", "localhost:9092"]
-ENTRYPOINT ["/kafka", "server-start", "/config/server.properties"]
-CMD ["--override", "log.dirs=/data/kafka-logs"]
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s CMD ["/kafka", "healthcheck", "localhost:9092"]
+ENTRYPOINT ["/kafka", "server-start", "--env"]
+CMD ["/config/container.properties"]

@@ -23,6 +23,7 @@ func commands() []command {
 	list := []command{
 		{"server-start", "run a broker", serverStart},
 		{"zookeeper-server-start", "run the ZooKeeper server for development", zookeeperServerStart},
+		{"healthcheck", "ask one broker whether it answers, for a container", healthcheck},
 	}
 	for _, t := range tools.All() {
 		list = append(list, command{strings.TrimPrefix(t.Name, "kafka-"), t.Summary, func(args []string) int { return runTool(t, args) }})

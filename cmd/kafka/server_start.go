@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"barnabas/broker"
@@ -51,26 +52,36 @@ func fileArgument(name, usage string, args []string, define func(*pflag.FlagSet)
 
 func serverStart(args []string) int {
 	var overrides []string
+	var fromEnvironment bool
 	file, code, ok := fileArgument("kafka-server-start", "kafka-server-start [-daemon] server.properties [--override property=value]*", args,
 		func(f *pflag.FlagSet) {
 			f.StringArrayVar(&overrides, "override", nil, "a setting that takes the place of the file's, property=value")
+			f.BoolVar(&fromEnvironment, "env", false, "take settings from variables KAFKA_* too, KAFKA_BROKER_ID for broker.id, below those of --override")
 		})
 	if !ok {
 		return code
 	}
-	if err := runBroker(file, overrides); err != nil {
+	var environment []string
+	if fromEnvironment {
+		environment = environmentSettings(os.Environ())
+	}
+	if err := runBroker(file, environment, overrides); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-func runBroker(file string, overrides []string) error {
-	cfg, err := config.Load(file, overrides)
+// runBroker runs a broker with the settings of a file, over which those of the environment and then the overrides lie.
+func runBroker(file string, environment, overrides []string) error {
+	cfg, err := config.Load(file, slices.Concat(environment, overrides))
 	if err != nil {
 		return err
 	}
 	log := newLogger()
+	if len(environment) > 0 {
+		log.WithField("settings", keysOf(environment)).Info("settings of the environment")
+	}
 	warnOfSettings(cfg, log)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
