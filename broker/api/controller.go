@@ -36,14 +36,14 @@ func (h *Handlers) updateFeatures(ctx context.Context, _ *Call, req *kmsg.Update
 	return h.Controller.UpdateFeatures(ctx, req)
 }
 
-// electLeaders asks for elections and waits until this broker's own picture has the new leaders, or the time is up.
+// electLeaders answers when the elections are written; the brokers hear of the new leaders a moment later.
 func (h *Handlers) electLeaders(ctx context.Context, c *Call, req *kmsg.ElectLeadersRequest) network.Answer {
 	resp := h.Controller.ElectLeaders(ctx, req)
 	resp.SetVersion(c.Version)
 	return network.Ready(resp)
 }
 
-// wait runs until check holds, with REQUEST_TIMED_OUT as the cause when a request's time is up.
+// waiting gives a context that ends, with REQUEST_TIMED_OUT as its cause, when the request's time is up.
 func (c *Call) waiting(ctx context.Context, timeoutMillis int32) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(ctx, c.Arrived.Add(time.Duration(timeoutMillis)*time.Millisecond), kerr.RequestTimedOut)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// firstFetchWith names the versions in which Fetch learned something.
+// The versions in which Fetch learned something.
 const (
 	fetchMaxBytesVersion  = 3  // a limit for the whole answer; the first batch may exceed limits
 	fetchNearestVersion   = 11 // KIP-392: reading from followers

@@ -125,7 +125,7 @@ func decode(req kmsg.Request, c *Call) (err error) {
 	return nil
 }
 
-// flexibleFrom gives the first version with tagged fields; the wire library knows.
+// flexible tells whether a version of an API has tagged fields (KIP-482); the wire library knows.
 func flexible(key, version int16) bool {
 	req := kmsg.RequestForKey(key)
 	req.SetVersion(version)

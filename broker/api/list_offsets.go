@@ -80,7 +80,7 @@ func repeated(parts []kmsg.ListOffsetsRequestTopicPartition) map[int32]bool {
 	return twice
 }
 
-// sinceVersion says from which version on a special timestamp is known.
+// knownSince says from which version on a special timestamp is known.
 func knownSince(timestamp int64) int16 {
 	switch timestamp {
 	case latestOffset, earliestOffset:
