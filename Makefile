@@ -44,5 +44,8 @@ image: build ## the container image barnabas:latest
 	cp $(BINARY) build/image/kafka && cp config/*.properties build/image/config/ && chmod 0777 build/image/data build/image/tmp
 	docker build -t barnabas:latest .
 
+compose: image ## the cluster of docker-compose.yml, in the background
+	if docker compose version > /dev/null 2>&1; then docker compose up -d; else docker-compose up -d; fi
+
 clean: ## what was built
 	rm -rf build
