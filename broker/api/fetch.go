@@ -41,6 +41,8 @@ type asked struct {
 	view    replica.View
 	nearest int32 // a better replica to read from, -1 none
 	aborted []logstore.AbortedTxn
+	seen    logOffsets // when it was read last
+	read    bool
 	bytes   []byte // converted records, in place of the view's
 }
 
@@ -168,16 +170,32 @@ func (f *fetching) read() {
 	left, oneMore := f.max, f.oneMore
 	for i := range f.parts {
 		a := &f.parts[i]
-		a.view.Records.Close()
-		a.view, a.nearest = replica.View{}, -1
-		if a.part == nil {
+		if a.part == nil || a.still(f.reader) {
 			continue
 		}
+		a.view.Records.Close()
+		a.view, a.nearest = replica.View{}, -1
+		a.seen, a.read = offsetsOf(a.part), true
 		a.failed = f.readOne(a, left, oneMore)
 		if n := a.view.Records.Size; n > 0 {
 			left, oneMore = max(0, left-n), false
 		}
 	}
+}
+
+// logOffsets are what a reader's view depends on.
+type logOffsets struct{ start, mark, stable, end int64 }
+
+func offsetsOf(p *replica.Partition) logOffsets {
+	log := p.Log()
+	return logOffsets{log.LogStartOffset(), log.HighWatermark(), log.LastStableOffset(), log.LogEndOffset()}
+}
+
+// still tells whether there was nothing to read and reading again would give nothing else. Of the thousands of partitions
+// of a follower's fetch, one that changes must not have all the others read again.
+func (a *asked) still(r replica.Reader) bool {
+	return a.read && a.failed == nil && a.view.Records.Size == 0 && a.view.Diverging == nil && a.nearest < 0 &&
+		a.seen == offsetsOf(a.part) && a.part.Check(a.at.LeaderEpoch, r.LeaderOnly) == nil
 }
 
 func (f *fetching) readOne(a *asked, left int64, oneMore bool) error {
