@@ -74,6 +74,23 @@ func (l *link) drop() {
 func (l *link) do(ctx context.Context, addr, clientID string, req kmsg.Request) (kmsg.Response, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.doLocked(ctx, addr, clientID, req)
+}
+
+// repeat is do for a request that may be sent twice: when it fails over a connection from before, which may be that of a
+// broker that was restarted since, it goes over a new one.
+func (l *link) repeat(ctx context.Context, addr, clientID string, req kmsg.Request) (kmsg.Response, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.client
+	resp, err := l.doLocked(ctx, addr, clientID, req)
+	if err == nil || old == nil || ctx.Err() != nil {
+		return resp, err
+	}
+	return l.doLocked(ctx, addr, clientID, req)
+}
+
+func (l *link) doLocked(ctx context.Context, addr, clientID string, req kmsg.Request) (kmsg.Response, error) {
 	if l.client != nil && l.addr != addr {
 		l.client.Close()
 		l.client = nil
@@ -121,7 +138,7 @@ func (p *peers) link(key linkKey) *link {
 	return l
 }
 
-// SendTo delivers a request of one of this broker's coordinators to a broker, be it this one.
+// SendTo delivers a request of one of this broker's coordinators to a broker, be it this one. It may arrive twice.
 func (p *peers) SendTo(ctx context.Context, broker int32, req kmsg.Request) (kmsg.Response, error) {
 	s := p.server
 	if broker == s.id {
@@ -137,7 +154,7 @@ func (p *peers) SendTo(ctx context.Context, broker int32, req kmsg.Request) (kms
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()
-	return p.link(linkKey{broker, req.Key()}).do(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), p.clientID(), req)
+	return p.link(linkKey{broker, req.Key()}).repeat(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), p.clientID(), req)
 }
 
 // ToController sends a request to the controller, be it this broker's own.

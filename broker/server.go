@@ -103,6 +103,11 @@ func (s *Server) Addr(listener string) string {
 	return ""
 }
 
+// AwaitBrokers waits until this broker knows of count living ones, itself among them: then clients that ask it see them all.
+func (s *Server) AwaitBrokers(ctx context.Context, count int) error {
+	return await.Until(ctx, func() (bool, error) { return len(s.metadata.Current().Brokers) >= count, nil }, &s.metadata.Changed)
+}
+
 // Close stops the broker: it hands its leaderships over, stops serving, writes everything down and leaves the cluster.
 func (s *Server) Close() {
 	if !s.stopping.CompareAndSwap(false, true) {

@@ -15,7 +15,7 @@ func (s *Server) transactionsConfig() txn.Config {
 	c := s.static
 	return txn.Config{
 		BrokerID: s.id, PartitionOf: s.transactionPartition, Log: s.transactionLog, Leader: s.leaderOf,
-		TopicID: s.topicID, Verified: func() bool { return s.config.Current().TransactionPartitionVerify }, MetadataChanged: &s.metadata.Changed, Send: s.peers.SendTo, ProducerIDs: s.producerIDs.Next,
+		TopicID: s.topicID, Verified: func() bool { return s.config.Current().TransactionPartitionVerify }, MetadataChanged: &s.metadata.Changed, Send: s.peers.SendTo, ProducerIDs: s.producerIDs,
 		MarkersVersion: s.markersVersion(), VerifyVersion: s.verifyVersion(),
 		MaxTimeout: c.TransactionMaxTimeout, Expiration: c.TransactionalIDExpiration,
 		AbortInterval: c.TransactionAbortTimedOutInterval, ExpireInterval: c.TransactionRemoveExpiredInterval,

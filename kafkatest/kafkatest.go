@@ -94,6 +94,13 @@ func Run(t testing.TB, opts ...Option) *Cluster {
 			t.Fatalf("kafkatest: broker %d: %v", id, err)
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	for _, b := range c.brokers {
+		if err := b.server.AwaitBrokers(ctx, len(c.brokers)); err != nil {
+			t.Fatalf("kafkatest: broker %d does not see all others: %v", b.id, err)
+		}
+	}
 	return c
 }
 
@@ -157,9 +164,10 @@ func (b *Broker) properties() map[string]string {
 		"group.initial.rebalance.delay.ms": "0", "controlled.shutdown.retry.backoff.ms": "50",
 	}
 	replicas := strconv.Itoa(min(b.cluster.options.brokers, 3))
-	for _, key := range []string{"offsets.topic.replication.factor", "transaction.state.log.replication.factor", "transaction.state.log.min.isr"} {
+	for _, key := range []string{"offsets.topic.replication.factor", "transaction.state.log.replication.factor"} {
 		props[key] = replicas
 	}
+	props["transaction.state.log.min.isr"] = strconv.Itoa(min(b.cluster.options.brokers, 2)) // one of three may be stopped
 	maps.Copy(props, b.cluster.options.settings)
 	if b.cluster.options.perBroker != nil {
 		maps.Copy(props, b.cluster.options.perBroker(b.id))

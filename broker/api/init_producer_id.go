@@ -34,7 +34,7 @@ func (h *Handlers) newProducerID(ctx context.Context, req *kmsg.InitProducerIDRe
 		return txn.Identity{}, fmt.Errorf("producer id %d with epoch %d: %w", req.ProducerID, req.ProducerEpoch, kerr.InvalidRequest)
 	}
 	if req.TransactionalID == nil {
-		id, err := h.ProducerIDs.Next()
+		id, err := h.ProducerIDs.Wait(ctx)
 		return txn.Identity{ID: id}, err
 	}
 	var have *txn.Identity

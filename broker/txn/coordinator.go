@@ -33,7 +33,7 @@ type Config struct {
 	// Send delivers a request to a broker, also to this one.
 	Send func(ctx context.Context, broker int32, req kmsg.Request) (kmsg.Response, error)
 	// ProducerIDs gives out ids for new transactional ids.
-	ProducerIDs func() (int64, error)
+	ProducerIDs *ProducerIDs
 
 	MarkersVersion int16         // of WriteTxnMarkers
 	VerifyVersion  int16         // of AddPartitionsToTxn between brokers; negative: they cannot be asked
@@ -218,8 +218,17 @@ func (c *Coordinator) InitProducerID(ctx context.Context, id string, timeout tim
 	if timeout <= 0 || timeout > c.cfg.MaxTimeout {
 		return none, fault(kerr.InvalidTransactionTimeout, "a transaction timeout of %v", timeout)
 	}
+	spare := c.cfg.ProducerIDs.Next
 	for {
-		done, err := c.change(ctx, id, c.initialising(timeout, have))
+		done, err := c.change(ctx, id, c.initialising(timeout, have, spare))
+		if errors.Is(err, errNoBlock) {
+			taken, err := c.cfg.ProducerIDs.Wait(ctx)
+			if err != nil {
+				return none, err
+			}
+			spare = func() (int64, error) { return taken, nil }
+			continue
+		}
 		if err != nil {
 			return none, err
 		}
@@ -230,17 +239,17 @@ func (c *Coordinator) InitProducerID(ctx context.Context, id string, timeout tim
 	}
 }
 
-func (c *Coordinator) initialising(timeout time.Duration, have *Identity) decision {
+func (c *Coordinator) initialising(timeout time.Duration, have *Identity, fresh func() (int64, error)) decision {
 	return func(known *transaction) (transaction, bool, error) {
 		if known == nil {
-			id, err := c.cfg.ProducerIDs()
+			id, err := fresh()
 			if err != nil {
 				return transaction{}, false, err
 			}
-			fresh := newTransaction(id)
-			known = &fresh
+			t := newTransaction(id)
+			known = &t
 		}
-		next, err := known.initialise(c.now(), timeout, have, c.cfg.ProducerIDs)
+		next, err := known.initialise(c.now(), timeout, have, fresh)
 		return next, err == nil, err
 	}
 }

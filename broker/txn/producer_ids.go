@@ -1,4 +1,3 @@
-// Package txn gives out producer ids; the transaction coordinator is to live here too.
 package txn
 
 import (
@@ -6,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"barnabas/internal/await"
 
 	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -25,6 +26,7 @@ type ProducerIDs struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
+	arrived  await.Signal // rings when there is a new block
 
 	mu struct {
 		sync.Mutex
@@ -38,7 +40,12 @@ const (
 	prefetchBelow   = 100 // ids left when the next block is fetched: a tenth of the controller's 1,000
 	allocateTimeout = 30 * time.Second
 	allocateBackoff = 50 * time.Millisecond
+	// allocatePatience is how long a request waits for a block. Not every client comes back when it hears that there is none.
+	allocatePatience = time.Second
 )
+
+// errNoBlock is COORDINATOR_LOAD_IN_PROGRESS.
+var errNoBlock = fmt.Errorf("the next block of producer ids is on its way: %w", kerr.CoordinatorLoadInProgress)
 
 // NewProducerIDs returns a source of ids without any yet. Close ends its background work.
 func NewProducerIDs(allocate func(context.Context) (Block, error), log *logrus.Entry) *ProducerIDs {
@@ -51,6 +58,21 @@ func NewProducerIDs(allocate func(context.Context) (Block, error), log *logrus.E
 func (p *ProducerIDs) Close() {
 	p.cancel()
 	p.tasks.Wait()
+}
+
+// Wait is Next that waits a moment for a block.
+func (p *ProducerIDs) Wait(ctx context.Context) (id int64, err error) {
+	if id, err = p.Next(); err == nil {
+		return id, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, allocatePatience, err)
+	defer cancel()
+	err = await.Until(ctx, func() (bool, error) {
+		var err error
+		id, err = p.Next()
+		return err == nil, nil
+	}, &p.arrived)
+	return id, err
 }
 
 // Next gives an id that nobody else has. While the first block is on its way it is
@@ -66,7 +88,7 @@ func (p *ProducerIDs) Next() (int64, error) {
 		p.tasks.Go(p.fetch)
 	}
 	if p.mu.current.Count == 0 {
-		return -1, fmt.Errorf("the first block of producer ids is on its way: %w", kerr.CoordinatorLoadInProgress)
+		return -1, errNoBlock
 	}
 	id := p.mu.current.First
 	p.mu.current.First++
@@ -84,6 +106,7 @@ func (p *ProducerIDs) fetch() {
 			p.mu.Lock()
 			p.mu.next, p.mu.fetching = &block, false
 			p.mu.Unlock()
+			p.arrived.Notify()
 			return
 		}
 		p.log.WithError(err).Info("the controller gave no producer ids, trying again")

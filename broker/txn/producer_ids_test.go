@@ -51,3 +51,21 @@ func TestProducerIDs(t *testing.T) {
 		}
 	})
 }
+
+func TestWaitForProducerIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		takes := allocatePatience / 2 // the first block; the others take longer than anybody waits
+		ids := NewProducerIDs(func(ctx context.Context) (Block, error) {
+			time.Sleep(takes)
+			takes = 2 * allocatePatience
+			return Block{First: 7, Count: 1}, ctx.Err()
+		}, quiet())
+		defer ids.Close()
+		if id, err := ids.Wait(t.Context()); id != 7 || err != nil {
+			t.Errorf("id %d, %v", id, err)
+		}
+		if id, err := ids.Wait(t.Context()); id != -1 || !errors.Is(err, kerr.CoordinatorLoadInProgress) {
+			t.Errorf("id %d, %v", id, err)
+		}
+	})
+}

@@ -119,7 +119,7 @@ type world struct {
 		trouble float64 // how many of the requests between brokers are lost, or their answers
 		leaders map[logstore.TopicPartition]int32
 		topics  map[string]topicID
-		next    int64 // producer id
+		next    int64 // block of producer ids
 	}
 }
 
@@ -136,7 +136,6 @@ func newWorld(t testing.TB, seed uint64, partitions int) *world {
 	w.mu.rng = rand.New(rand.NewPCG(seed, 1))
 	w.mu.leaders = make(map[logstore.TopicPartition]int32)
 	w.mu.topics = map[string]topicID{"t": {1}}
-	w.mu.next = 100
 	store := newStore(t)
 	for i := range partitions {
 		tp := logstore.TopicPartition{Topic: "t", Partition: int32(i)}
@@ -197,21 +196,24 @@ func (w *world) config(id int32) Config {
 		Send: func(ctx context.Context, to int32, req kmsg.Request) (kmsg.Response, error) {
 			return w.send(ctx, to, req)
 		},
-		ProducerIDs: func() (int64, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.mu.next++
-			return w.mu.next, nil
-		},
+		ProducerIDs:    NewProducerIDs(w.allocate, quiet()),
 		MarkersVersion: 1, VerifyVersion: 5, MaxTimeout: 15 * time.Minute,
 		AbortInterval: worldAbort, ExpireInterval: worldExpire, Expiration: worldKeep,
 		Now: time.Now, Logger: quiet(),
 	}
 }
 
+func (w *world) allocate(context.Context) (Block, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.next += 1000
+	return Block{First: w.mu.next, Count: 1000}, nil
+}
+
 func (w *world) close() {
 	for _, c := range w.brokers {
 		c.Close()
+		c.cfg.ProducerIDs.Close()
 	}
 }
 
