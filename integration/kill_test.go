@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +22,7 @@ func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 	}{{"acks=1", kgo.LeaderAck()}, {"acks=all", kgo.AllISRAcks()}} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p := newProcess(t, 0, zookeeper(t), "log.segment.bytes=1000000")
+			p := newProcess(t, 0, zookeeper(t), "log.segment.bytes=100000")
 			p.start()
 			opts := []kgo.Opt{kgo.SeedBrokers(p.addr()), kgo.RequiredAcks(test.acks), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 				kgo.ProducerBatchMaxBytes(20000), kgo.RecordRetries(1 << 30), kgo.MetadataMinAge(50 * time.Millisecond)}
@@ -38,6 +39,7 @@ func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 			}
 			acked := produceThroughKills(t, cl, p)
 			checkSurvivors(t, p, acked, test.name == "acks=all")
+			checkRecovery(t, p)
 		})
 	}
 }
@@ -100,6 +102,20 @@ func checkSurvivors(t *testing.T, p *process, acked [2]map[string]bool, exactlyO
 			}
 		}
 		t.Logf("partition %d: %d records acknowledged, %d there", partition, len(want), len(seen))
+	}
+}
+
+// checkRecovery wants the restarts to have read only what was not known to be on disk: the last segments, not all.
+func checkRecovery(t *testing.T, p *process) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(p.logDir(), "t-*", "*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recovered := strings.Count(p.log(), "recovered segment")
+	t.Logf("%d segments, %d of them were read over three restarts with two partitions", len(segments), recovered)
+	if len(segments) >= 10 && recovered > 3*2*3 {
+		t.Errorf("%d segments were read after three kills: that is nearly all", recovered)
 	}
 }
 
