@@ -21,6 +21,7 @@ type keeper struct {
 		stopped    bool
 		chores     []chore // by due time
 		flush      map[*Log]bool
+		writing    bool // the recovery points are to be written down in a moment
 	}
 	choreAdded chan struct{} // capacity 1
 	flushAdded chan struct{} // capacity 1
@@ -127,11 +128,15 @@ func (k *keeper) checkpoint(write func(*Manager, *volume) error) {
 
 // later has fn called after the delay, unless the keeper is stopped before. Safe under any lock.
 func (k *keeper) later(delay time.Duration, fn func()) {
-	due := time.Now().Add(max(delay, 0))
 	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.laterLocked(delay, fn)
+}
+
+func (k *keeper) laterLocked(delay time.Duration, fn func()) {
+	due := time.Now().Add(max(delay, 0))
 	i, _ := slices.BinarySearchFunc(k.mu.chores, due, func(c chore, due time.Time) int { return c.due.Compare(due) })
 	k.mu.chores = slices.Insert(k.mu.chores, i, chore{due, fn})
-	k.mu.Unlock()
 	ring(k.choreAdded)
 }
 
@@ -203,7 +208,28 @@ func (k *keeper) runFlushes(ctx context.Context) {
 				l.logger.WithError(err).WithField(logx.Offset, l.active().base).Error("cannot flush closed segments")
 			}
 		}
+		k.checkpointSoon()
 	}
+}
+
+// checkpointDelay gathers the segments that were flushed within it for one write of the recovery points.
+const checkpointDelay = 100 * time.Millisecond
+
+// checkpointSoon writes the recovery points down after segments were flushed, so that a start after a crash does not read
+// them again. Apache Kafka waits for log.flush.offset.checkpoint.interval.ms.
+func (k *keeper) checkpointSoon() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.mu.writing {
+		return
+	}
+	k.mu.writing = true
+	k.laterLocked(checkpointDelay, func() {
+		k.mu.Lock()
+		k.mu.writing = false
+		k.mu.Unlock()
+		k.checkpoint((*Manager).checkpointRecoveryPoints)
+	})
 }
 
 func (k *keeper) takeFlushes() []*Log {
