@@ -345,7 +345,7 @@ func TestExactlyOnce(t *testing.T) {
 // copyExactlyOnce copies until ctx ends.
 func copyExactlyOnce(ctx context.Context, addrs []string, line *lifeline) error {
 	s, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(addrs...), kgo.Dialer(line.dial), kgo.TransactionalID("copier"),
-		kgo.ConsumerGroup("copiers"), kgo.ConsumeTopics("in"), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
+		kgo.ConsumerGroup("copiers"), kgo.ConsumeTopics("in"), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DefaultProduceTopic("out"), kgo.SessionTimeout(2*time.Second),
 		kgo.HeartbeatInterval(200*time.Millisecond), kgo.TransactionTimeout(3*time.Second), kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.MetadataMinAge(50*time.Millisecond))

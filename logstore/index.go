@@ -342,6 +342,17 @@ func (x offsetIndex) lookup(offset int64) (position int64, err error) {
 	return position, err
 }
 
+// beyond is the offset in the first entry whose position is at least the given one; ok is false when there is none.
+func (x offsetIndex) beyond(position int64) (offset int64, ok bool, err error) {
+	err = x.view(func(b []byte, n int) {
+		i := sort.Search(n, func(i int) bool { return int64(binary.BigEndian.Uint32(b[i*offsetEntrySize+4:])) >= position })
+		if ok = i < n; ok {
+			offset = x.base + int64(binary.BigEndian.Uint32(b[i*offsetEntrySize:]))
+		}
+	})
+	return offset, ok, err
+}
+
 // lastPosition is the position in the last entry, or 0.
 func (x offsetIndex) lastPosition() (position int64, err error) {
 	err = x.view(func(b []byte, n int) {

@@ -16,6 +16,7 @@ import (
 // until then the bytes stay, also when the segment is deleted meanwhile. The zero value is no records.
 type Records struct {
 	seg  *segment
+	next int64 // base of the segment behind, 0 when there is none
 	file vfs.File
 	// Position is where the records begin in the file, and Size how many bytes they are.
 	Position, Size int64
@@ -56,6 +57,21 @@ func (r *Records) Append(dst []byte) ([]byte, error) {
 		return dst[:at], damaged(r.file, r.Position+int64(n), noEOF(err))
 	}
 	return dst, nil
+}
+
+// Bound is an offset above all of the records, at most limit, which must be one: as close as the offset index tells.
+func (r *Records) Bound(limit int64) (int64, error) {
+	if r.seg == nil {
+		return limit, nil
+	}
+	if r.next > 0 {
+		limit = min(limit, r.next)
+	}
+	offset, ok, err := r.seg.index.beyond(r.Position + r.Size)
+	if err != nil || !ok {
+		return limit, err
+	}
+	return min(offset, limit), nil
 }
 
 // Close gives the segment back. It can be called more than once.
@@ -137,6 +153,9 @@ func (l *Log) read(offset, maxBytes, upTo int64, minOneBatch bool) (Records, err
 			limit = s.size.Load()
 		}
 		r, err := s.read(offset, maxBytes, upTo, limit, minOneBatch)
+		if i+1 < len(segments) {
+			r.next = segments[i+1].base
+		}
 		if err != nil || r.Size > 0 || r.seg != nil {
 			return r, err
 		}

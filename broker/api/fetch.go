@@ -213,9 +213,19 @@ func (f *fetching) readOne(a *asked, left int64, oneMore bool) error {
 		return err
 	}
 	if f.reader.Isolation == replica.ReadCommitted && a.view.Records.Size > 0 {
-		a.aborted, err = a.part.Log().AbortedTransactions(a.at.Offset, a.view.Limit)
+		a.aborted, err = abortedIn(a)
 	}
 	return err
+}
+
+// abortedIn lists the aborted transactions that a consumer must know to read the records: not all of a long log, which would
+// come again with every fetch.
+func abortedIn(a *asked) ([]logstore.AbortedTxn, error) {
+	end, err := a.view.Records.Bound(a.view.Limit)
+	if err != nil {
+		return nil, err
+	}
+	return a.part.Log().AbortedTransactions(a.at.Offset, end)
 }
 
 // nearest is the replica that a consumer had better read from, -1 when it is right here.

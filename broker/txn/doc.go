@@ -16,5 +16,12 @@
 // From PrepareCommit and PrepareAbort on a goroutine for each transaction brings the markers to the partitions' leaders,
 // for as long as that takes: leaders may move meanwhile, and partitions that were deleted are left out.
 //
+// Goroutines: two timers for all shards (timeouts, unused ids); a loader for each shard until it is loaded; one for each
+// transaction that is being ended; one for each other broker and kind of request, while there is something to send. All of
+// them end with Coordinator.Close, and those of a shard when its leadership is lost.
+//
+// A shard's mu guards its ids. It is held over an append, so that records are in the order of the steps, and never while
+// waiting for replicas or other brokers.
+//
 // The package knows nothing of requests from clients, metadata or replication: those are functions in its Config.
 package txn
