@@ -3,6 +3,7 @@ GO      ?= go
 BINARY  := build/kafka
 FUZZTIME ?= 10s
 CHAOS_SECONDS ?= 600
+IMAGE   ?= barnabas:latest
 BENCH   ?= ../shared/bench
 
 .PHONY: build test unit lint fuzz bench image integration chaos clean help
@@ -39,10 +40,10 @@ fuzz: ## each fuzz target for FUZZTIME
 bench: build ## side by side with Apache Kafka; needs the bench harness in BENCH
 	cd $(BENCH) && $(GO) run . $(BENCH_ARGS)
 
-image: build ## the container image barnabas:latest
+image: build ## the container image
 	rm -rf build/image && mkdir -p build/image/config build/image/data build/image/tmp
 	cp $(BINARY) build/image/kafka && cp config/*.properties build/image/config/ && chmod 0777 build/image/data build/image/tmp
-	docker build -t barnabas:latest .
+	docker build -t $(IMAGE) .
 
 compose: image ## the cluster of docker-compose.yml, in the background
 	if docker compose version > /dev/null 2>&1; then docker compose up -d; else docker-compose up -d; fi
