@@ -46,7 +46,7 @@ image: build ## the container image
 	docker build -t $(IMAGE) .
 
 compose: image ## the cluster of docker-compose.yml, in the background
-	if docker compose version > /dev/null 2>&1; then docker compose up -d; else docker-compose up -d; fi
+	if docker compose version > /dev/null 2>&1; then c='docker compose'; else c=docker-compose; fi; BROKER_IMAGE=$(IMAGE) $$c up -d
 
 clean: ## what was built
 	rm -rf build

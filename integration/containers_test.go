@@ -34,6 +34,7 @@ func TestContainers(t *testing.T) {
 		t.Skipf("left out, for want of a docker engine that answers: %v %s", err, out)
 	}
 	zk := buildImages(t)
+	t.Run("process 1", testProcessOne)
 	t.Run("cluster", func(t *testing.T) { testContainerCluster(t, zk) })
 	t.Run("compose", func(t *testing.T) { testCompose(t, zk) })
 }
@@ -75,6 +76,23 @@ func buildImages(t *testing.T) string {
 	need(t, "ZooKeeper (Debian's zookeeper, default-jre-headless, unzip)", len(jars) > 0 && hasProgram("java") && hasProgram("unzip"))
 	build(zookeeperImage, "integration/zookeeper-image", zookeeperImage)
 	return zookeeperImage
+}
+
+// testProcessOne shows that a container ends as its broker does: with its code, and on a signal in an orderly way.
+func testProcessOne(t *testing.T) {
+	var exit *exec.ExitError
+	out, err := command(t, "docker", "run", "--rm", brokerImage).CombinedOutput()
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "zookeeper.connect") {
+		t.Errorf("without settings: %v, want exit code 1 and the name of a setting: %s", err, out)
+	}
+	id := docker(t, "run", "--detach", brokerImage, "/config/server.properties") // with a ZooKeeper in it
+	t.Cleanup(func() { docker(t, "rm", "--force", "--volumes", id) })
+	awaitSoon(t, func() bool { return docker(t, "inspect", "--format", "{{.State.Health.Status}}", id) == "healthy" },
+		func() string { return "not healthy:\n" + docker(t, "logs", id) })
+	docker(t, "stop", "--time", "60", id)
+	if code := docker(t, "inspect", "--format", "{{.State.ExitCode}}", id); code != "0" || !strings.Contains(docker(t, "logs", id), "shut down completed") {
+		t.Errorf("after a stop: exit code %s: %s", code, docker(t, "logs", id))
+	}
 }
 
 // containerCluster is three brokers, number i+1 at index i. They reach each other and ZooKeeper on one network, and clients on
@@ -319,7 +337,9 @@ func (p *steadyProducer) awaitMore(t *testing.T, partitions int) {
 			}
 		}
 		return more >= partitions
-	}, func() string { return fmt.Sprintf("no progress: %v records were acknowledged, %v now", before, p.counts()) })
+	}, func() string {
+		return fmt.Sprintf("no progress: %v records were acknowledged, %v now", before, p.counts())
+	})
 }
 
 // stop ends producing and gives the acknowledged records, by partition. It may be called again.
