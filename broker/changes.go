@@ -6,6 +6,7 @@ import (
 
 	"barnabas/config"
 	"barnabas/internal/logx"
+	"barnabas/logstore"
 	"barnabas/zkcoord"
 
 	"github.com/sirupsen/logrus"
@@ -53,7 +54,19 @@ func (s *Server) entityChanged(e zkcoord.Entity) {
 	}
 }
 
+// topicsDeleted has everybody forget what they know of deleted topics: others may come with their names.
+func (s *Server) topicsDeleted(partitions []logstore.TopicPartition) {
+	s.groups.TopicsDeleted(partitions)
+	for _, tp := range partitions {
+		s.topics.forget(tp.Topic)
+	}
+}
+
 func (s *Server) topicChanged(topic string) error {
+	if s.metadata.Current().Topics[topic] == nil {
+		s.topics.forget(topic) // deleted, or so new that its settings are read with its first partition
+		return nil
+	}
 	before := s.topics.get(topic).UncleanLeaderElection
 	if err := s.topics.reload(s.ctx, topic); err != nil {
 		return err

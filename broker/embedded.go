@@ -22,7 +22,7 @@ func (s *Server) startEmbedded(context.Context) error {
 	if strings.Contains(address, ",") {
 		return fmt.Errorf("zookeeper.embedded=true serves one address, zookeeper.connect=%s names several", s.static.ZookeeperConnect)
 	}
-	zk, err := zkserver.Open(zkserver.Config{Dir: dir, Logger: s.loggers.Entry("org.apache.zookeeper")})
+	zk, err := zkserver.Open(zkserver.Config{Dir: dir, ForgetSessions: true, Logger: s.loggers.Entry("org.apache.zookeeper")})
 	if err != nil {
 		return fmt.Errorf("zookeeper.embedded.dir=%s: %w", dir, err)
 	}

@@ -3,7 +3,9 @@ package broker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -24,8 +26,7 @@ type peers struct {
 
 	mu struct {
 		sync.Mutex
-		links  map[linkKey]*link
-		closed bool
+		links map[linkKey]*link
 	}
 	toController link
 }
@@ -43,6 +44,7 @@ type link struct {
 	mu     sync.Mutex // held during a request: a link serves one goroutine at a time
 	addr   string
 	client *network.Client
+	closed bool
 }
 
 func newPeers(s *Server) *peers {
@@ -53,17 +55,18 @@ func newPeers(s *Server) *peers {
 
 func (p *peers) close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.closed = true
-	for _, l := range p.mu.links {
-		l.drop()
+	links := append(slices.Collect(maps.Values(p.mu.links)), &p.toController)
+	p.mu.Unlock()
+	for _, l := range links {
+		l.close()
 	}
-	p.toController.drop()
 }
 
-func (l *link) drop() {
+// close ends the link for good, after the request under way.
+func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
 	if l.client != nil {
 		l.client.Close()
 		l.client = nil
@@ -91,6 +94,9 @@ func (l *link) repeat(ctx context.Context, addr, clientID string, req kmsg.Reque
 }
 
 func (l *link) doLocked(ctx context.Context, addr, clientID string, req kmsg.Request) (kmsg.Response, error) {
+	if l.closed {
+		return nil, net.ErrClosed
+	}
 	if l.client != nil && l.addr != addr {
 		l.client.Close()
 		l.client = nil

@@ -30,6 +30,7 @@ import (
 // Server is one broker. Start and Close may each be called once, by one goroutine.
 type Server struct {
 	static  *config.Broker
+	built   chan struct{} // closed when all parts are there
 	config  *config.Dynamic
 	loggers *config.Loggers
 	log     *logrus.Entry
@@ -40,6 +41,7 @@ type Server struct {
 	advertised   []zkcoord.Endpoint
 	zk           *zkcoord.Client
 	logs         *logstore.Manager
+	loaded       []*logstore.Log // at the start, of topics that there are
 	topics       *topicConfigs
 	metadata     *metadata.Cache
 	features     atomic.Pointer[zkcoord.Features]
@@ -63,7 +65,7 @@ type Server struct {
 
 // New returns a broker that has not been started. Nothing is shared between two of them in one process.
 func New(cfg *config.Broker, root *logrus.Logger) *Server {
-	s := &Server{static: cfg, loggers: config.NewLoggers(root), metadata: metadata.NewCache(), failed: make(chan error, 1)}
+	s := &Server{static: cfg, loggers: config.NewLoggers(root), metadata: metadata.NewCache(), failed: make(chan error, 1), built: make(chan struct{})}
 	s.log = s.loggers.Entry("kafka.server")
 	s.features.Store(&zkcoord.Features{})
 	s.config = config.NewDynamic(cfg, s.log, s.configChanged)
@@ -155,6 +157,10 @@ func (s *Server) connect(ctx context.Context) error {
 	}
 	s.zk = zk
 	s.onStop(zk.Close)
+	s.onStop(func() { // what runs in the background uses the session
+		s.cancel()
+		s.tasks.Wait()
+	})
 	return zk.EnsureTopNodes(ctx)
 }
 
@@ -227,6 +233,11 @@ func (s *Server) openLogs(ctx context.Context) error {
 		return err
 	}
 	s.logs = logs
+	for _, l := range logs.Logs() {
+		if s.topics.has(l.TopicPartition().Topic) {
+			s.loaded = append(s.loaded, l)
+		}
+	}
 	s.onStop(func() {
 		if err := logs.Close(); err != nil {
 			s.log.WithError(err).Error("a log directory could not be closed cleanly")
@@ -235,12 +246,16 @@ func (s *Server) openLogs(ctx context.Context) error {
 	return nil
 }
 
-// directoryFailed takes partitions out of service whose directory failed, and tells the controller.
+// directoryFailed takes partitions out of service whose directory failed, and tells the controller. A directory that
+// fails while the logs are loaded is dealt with when the broker is built; when none is left the start ends with that error.
 func (s *Server) directoryFailed(dir string, err error) {
-	s.log.WithError(err).WithField(logx.Dir, dir).Error("a log directory failed, its partitions are offline")
-	if s.replicas != nil {
-		s.replicas.DirectoryFailed(dir)
+	select {
+	case <-s.built:
+	case <-s.ctx.Done():
+		return
 	}
+	s.log.WithError(err).WithField(logx.Dir, dir).Error("a log directory failed, its partitions are offline")
+	s.replicas.DirectoryFailed(dir)
 	if len(s.logs.OfflineDirs()) == len(s.static.LogDirs) {
 		s.fail(fmt.Errorf("log.dirs: every directory has failed, the last one %s: %w", dir, err))
 		return
@@ -274,8 +289,9 @@ func (s *Server) build(context.Context) error {
 		BrokerID: s.id, ClusterID: s.clusterID, BrokerEpoch: s.epoch.Load, Config: s.config, Loggers: s.loggers,
 		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
 		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups,
-		Transactions: s.transactions, Logger: s.loggers.Entry("kafka.server.KafkaApis"),
+		Transactions: s.transactions, TopicsDeleted: s.topicsDeleted, Logger: s.loggers.Entry("kafka.server.KafkaApis"),
 	})
+	close(s.built)
 	return nil
 }
 
@@ -447,11 +463,27 @@ func (s *Server) serve(ctx context.Context) error {
 	s.network.Serve()
 	known, cancel := context.WithTimeout(ctx, firstPictureTimeout)
 	defer cancel()
-	err := await.Until(known, func() (bool, error) { return s.metadata.Current().Brokers[s.id] != nil, nil }, &s.metadata.Changed)
+	err := await.Until(known, func() (bool, error) { return s.knowsItsPart(), nil }, &s.metadata.Changed)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("the controller has not told of the cluster yet, serving without")
 	}
 	return ctx.Err()
+}
+
+// knowsItsPart tells whether the picture has this broker and the partitions whose logs it has loaded, those of topics that
+// are still there.
+func (s *Server) knowsItsPart() bool {
+	picture := s.metadata.Current()
+	if picture.Brokers[s.id] == nil {
+		return false
+	}
+	for _, l := range s.loaded {
+		tp := l.TopicPartition()
+		if _, ok := picture.Partition(tp.Topic, tp.Partition); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 const firstPictureTimeout = 5 * time.Second

@@ -112,6 +112,10 @@ func TestSettingsFromZooKeeperTakeEffectWithoutRestart(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.zk.CreateTopic(t.Context(), "t", map[int32][]int32{0: {1}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the topic", func() bool { return s.metadata.Current().Topics["t"] != nil })
 	eventually(t, "the topic's retention", func() bool { return s.topics.get("t").Retention == 7*24*time.Hour })
 	set(t, s, "brokers", "<default>", map[string]string{"log.retention.ms": "1000"})
 	eventually(t, "a default for all brokers", func() bool { return s.topics.get("t").Retention == time.Second })

@@ -81,6 +81,13 @@ func (t *topicConfigs) get(topic string) *config.Topic {
 	return t.mu.defaults
 }
 
+// has tells whether a topic's settings are known; every topic has a node of them.
+func (t *topicConfigs) has(topic string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.mu.resolved[topic] != nil
+}
+
 func (t *topicConfigs) defaults() *config.Topic {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -43,7 +43,8 @@ type Conn struct {
 	ctx    context.Context // shared; ends when the connection closes
 	cancel context.CancelCauseFunc
 
-	active  atomic.Int64 // shared; unix nanoseconds of the last request or answer
+	alive   func()       // touch, made once
+	active  atomic.Int64 // shared; unix nanoseconds of the last bytes that went either way
 	pending atomic.Int32 // shared; answers that the writer has not sent yet
 	idle    sync.WaitGroup
 	queue   chan waiting // to the writer; nil until there is one
@@ -80,11 +81,12 @@ func newConn(s *Server, l *Listener, tcp *net.TCPConn, number uint64) (*Conn, er
 		tcp:       tcp,
 		raw:       raw,
 		server:    s,
-		in:        newInput(raw),
 		log:       s.log,
 	}
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
-	c.touch(time.Now())
+	c.alive = func() { c.touch(time.Now()) }
+	c.alive()
+	c.in = newInput(raw, c.alive)
 	return c, nil
 }
 
@@ -104,6 +106,7 @@ func (c *Conn) close(why error) {
 // serve is the reader goroutine. It returns when the connection is over and all that it started has ended.
 func (c *Conn) serve() {
 	err := c.readRequests()
+	c.settle()
 	c.close(err)
 	if c.queue != nil {
 		close(c.queue)
@@ -114,6 +117,16 @@ func (c *Conn) serve() {
 		c.releaseOut()
 	}
 	c.logEnd(err)
+}
+
+// settle answers what was asked before the frame that ends the connection.
+func (c *Conn) settle() {
+	if c.ctx.Err() != nil {
+		return
+	}
+	if c.flush() == nil && c.pending.Load() != 0 {
+		c.idle.Wait()
+	}
 }
 
 // logEnd writes the one line that a refused connection gets; an ordinary end is not worth one.
@@ -253,7 +266,7 @@ func (c *Conn) flush() error {
 	if c.out == nil {
 		return nil
 	}
-	err := writeOut(c.tcp, c.raw, c.out)
+	err := writeOut(c.raw, c.out, c.alive)
 	c.releaseOut()
 	return err
 }
@@ -299,7 +312,7 @@ func (c *Conn) write() {
 		resp := w.answer.Wait(c.ctx)
 		if resp != nil {
 			out.appendAnswer(w.correlation, w.flexible, resp) // also when the connection is over: it closes the files
-			if err := writeOut(c.tcp, c.raw, out); err != nil {
+			if err := writeOut(c.raw, out, c.alive); err != nil {
 				c.close(err)
 			}
 			c.touch(time.Now())

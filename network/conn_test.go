@@ -223,7 +223,7 @@ func TestFileRangesBetweenBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }()
+	t.Cleanup(func() { _ = f.Close() }) // after the server, which is cleaned up first
 	c := dial(t, start(t, &echo{file: f}, Config{}))
 	_, _ = c.Write(append(append(frame(echoNow, 0, 1, "before"), frame(echoFile, 0, 2, "")...), frame(echoNow, 0, 3, "after")...))
 	expect(t, c, 1, "before")
@@ -310,6 +310,35 @@ func TestListenerLimitMakesOthersWait(t *testing.T) {
 	_ = first.Close()
 	_ = second.SetReadDeadline(time.Now().Add(20 * time.Second))
 	expect(t, second, 2, "second")
+}
+
+// TestEarlierAnswersBeforeABadFrame: what was asked before is answered, then the connection ends.
+func TestEarlierAnswersBeforeABadFrame(t *testing.T) {
+	e := &echo{gates: make(chan chan struct{}, 10)}
+	c := dial(t, start(t, e, Config{}))
+	all := append(frame(echoNow, 0, 1, "first"), frame(echoLater, 0, 2, "second")...)
+	_, _ = c.Write(append(all, 0xff, 0xff, 0xff, 0xfb))
+	expect(t, c, 1, "first")
+	close(<-e.gates)
+	expect(t, c, 2, "second")
+	if n, err := c.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("got %d bytes, %v", n, err)
+	}
+}
+
+// TestIdleLimitSparesSlowTransfers of a request that comes in pieces.
+func TestIdleLimitSparesSlowTransfers(t *testing.T) {
+	c := dial(t, start(t, &echo{}, Config{MaxIdle: 150 * time.Millisecond}))
+	whole := frame(echoNow, 0, 1, strings.Repeat("x", 2000))
+	for len(whole) > 0 { // half a second, a piece each 10 ms
+		n := min(len(whole), 40)
+		if _, err := c.Write(whole[:n]); err != nil {
+			t.Fatal(err)
+		}
+		whole = whole[n:]
+		time.Sleep(10 * time.Millisecond)
+	}
+	expect(t, c, 1, strings.Repeat("x", 2000))
 }
 
 func FuzzHeader(f *testing.F) {

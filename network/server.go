@@ -190,7 +190,7 @@ func (s *Server) remove(c *Conn) {
 	delete(s.mu.conns, c)
 }
 
-// sweep closes connections without a request for MaxIdle, one with a waiting answer included, as Apache Kafka does.
+// sweep closes connections that nothing has gone over for MaxIdle, one with a waiting answer included, as Apache Kafka does.
 func (s *Server) sweep() {
 	tick := time.NewTicker(min(max(s.cfg.MaxIdle/20, 10*time.Millisecond), 10*time.Second))
 	defer tick.Stop()

@@ -2,7 +2,6 @@ package network
 
 import (
 	"io"
-	"net"
 	"sync"
 	"syscall"
 
@@ -53,13 +52,14 @@ type input struct {
 	usual      int // size of buffer that the last requests needed
 	err        error
 	readable   func(fd uintptr) bool // in.onReadable, made once
+	alive      func()                // told of every read that brought something
 }
 
 // maxUsual bounds the buffer that a connection gets for its next request only because the last ones were large.
 const maxUsual = 16 * bufferSize
 
-func newInput(raw syscall.RawConn) *input {
-	in := &input{raw: raw}
+func newInput(raw syscall.RawConn, alive func()) *input {
+	in := &input{raw: raw, alive: alive}
 	in.readable = in.onReadable
 	return in
 }
@@ -113,6 +113,7 @@ func (in *input) onReadable(fd uintptr) bool {
 			}
 		default:
 			in.end += n
+			in.alive()
 		}
 		return true
 	}
@@ -145,36 +146,35 @@ func (in *input) release() {
 	in.buf, in.start, in.end = nil, 0, 0
 }
 
-// writeOut sends everything that out holds and empties it.
-func writeOut(c *net.TCPConn, raw syscall.RawConn, out *Out) error {
+// writeOut sends everything that out holds and empties it. alive is told of every part that went out.
+func writeOut(raw syscall.RawConn, out *Out, alive func()) error {
 	defer out.reset()
 	sent := 0
 	for i := range out.files {
 		f := &out.files[i]
-		if err := sendMore(raw, out.Buf[sent:f.at]); err != nil {
+		if err := send(raw, out.Buf[sent:f.at], unix.MSG_MORE, alive); err != nil {
 			return err
 		}
 		sent = f.at
 		position, size := f.after.Range()
-		if err := sendFile(raw, f.after.Fd(), position, size); err != nil {
+		if err := sendFile(raw, f.after.Fd(), position, size, alive); err != nil {
 			return err
 		}
 		f.after.Close()
 		f.after = nil
 	}
-	if sent == len(out.Buf) {
-		return nil
-	}
-	_, err := c.Write(out.Buf[sent:])
-	return err
+	return send(raw, out.Buf[sent:], 0, alive)
 }
 
-// sendMore writes b and tells the kernel that more follows, so that it doesn't send a short packet.
-func sendMore(raw syscall.RawConn, b []byte) error {
+// send writes b. MSG_MORE tells the kernel that more follows, so that it doesn't send a short packet.
+func send(raw syscall.RawConn, b []byte, flags int, alive func()) error {
+	if len(b) == 0 {
+		return nil
+	}
 	var failed error
 	err := raw.Write(func(fd uintptr) bool {
 		for len(b) > 0 {
-			n, err := unix.SendmsgN(int(fd), b, nil, nil, unix.MSG_MORE)
+			n, err := unix.SendmsgN(int(fd), b, nil, nil, flags|unix.MSG_NOSIGNAL)
 			switch {
 			case err == unix.EINTR:
 			case err == unix.EAGAIN:
@@ -184,6 +184,7 @@ func sendMore(raw syscall.RawConn, b []byte) error {
 				return true
 			default:
 				b = b[n:]
+				alive()
 			}
 		}
 		return true
@@ -198,7 +199,7 @@ func sendMore(raw syscall.RawConn, b []byte) error {
 const maxSendfile = 16 << 20
 
 // sendFile sends size bytes of a file from a position on, without taking them through this process.
-func sendFile(raw syscall.RawConn, file uintptr, position, size int64) error {
+func sendFile(raw syscall.RawConn, file uintptr, position, size int64, alive func()) error {
 	var failed error
 	err := raw.Write(func(fd uintptr) bool {
 		for size > 0 {
@@ -215,6 +216,7 @@ func sendFile(raw syscall.RawConn, file uintptr, position, size int64) error {
 				return true
 			default:
 				size -= int64(n)
+				alive()
 			}
 		}
 		return true

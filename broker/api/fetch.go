@@ -28,6 +28,9 @@ const (
 	fetchEndpointsVersion = 16 // KIP-951
 )
 
+// maxConverted bounds an answer whose records may have to be converted in memory, for versions before v4.
+const maxConverted = 2 << 20
+
 // asked is one partition of a fetch, and what came of it.
 type asked struct {
 	topic  string
@@ -87,6 +90,9 @@ func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchCo
 		f.max = int64(req.MaxBytes)
 	}
 	f.max = min(f.max, limit)
+	if c.Version < 4 {
+		f.max = min(f.max, maxConverted)
+	}
 	f.min = min(int64(req.MinBytes), f.max)
 	f.reader = replica.Reader{
 		Replica: req.ReplicaID, BrokerEpoch: -1, Isolation: replica.Isolation(req.IsolationLevel),

@@ -50,7 +50,9 @@ type Deps struct {
 	ProducerIDs  *txn.ProducerIDs
 	Transactions *txn.Coordinator
 	Groups       *group.Coordinator
-	Logger       *logrus.Entry
+	// TopicsDeleted hears of the partitions of topics that are being deleted.
+	TopicsDeleted func([]logstore.TopicPartition)
+	Logger        *logrus.Entry
 }
 
 // Handlers answer the requests of all connections. It is a network.Dispatcher.

@@ -26,7 +26,7 @@ func (h *Handlers) updateMetadata(_ context.Context, _ *Call, req *kmsg.UpdateMe
 		h.Replicas.LivingChanged()
 	}
 	if deleted := deletedPartitions(req); len(deleted) > 0 {
-		h.Groups.TopicsDeleted(deleted)
+		h.TopicsDeleted(deleted)
 	}
 	return resp
 }

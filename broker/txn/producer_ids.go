@@ -57,6 +57,9 @@ func NewProducerIDs(allocate func(context.Context) (Block, error), log *logrus.E
 // Close ends a fetch under way.
 func (p *ProducerIDs) Close() {
 	p.cancel()
+	p.mu.Lock()
+	p.mu.fetching = true // no other one begins
+	p.mu.Unlock()
 	p.tasks.Wait()
 }
 

@@ -49,6 +49,9 @@ func newLoop(s *Server, store *store, was *saved, now time.Time) *loop {
 	l := &loop{server: s, store: store, tree: was.tree, secret: was.secret, sessions: map[int64]*session{},
 		touched: map[*conn]struct{}{}, committed: was.tree.zxid, lastID: firstSessionID(now)}
 	for id, timeout := range was.sessions {
+		if s.cfg.ForgetSessions {
+			timeout = 0
+		}
 		l.sessions[id] = &session{id: id, timeout: timeout, expires: now.Add(timeout)}
 		l.lastID = max(l.lastID, id)
 	}

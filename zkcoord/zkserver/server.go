@@ -15,6 +15,10 @@ type Config struct {
 	Dir    string // the folder of the data; empty keeps everything in memory
 	NoSync bool   // does not wait for the disk: safe against a kill, not against a loss of power
 
+	// ForgetSessions ends, at the start, the sessions that an earlier run left. Who runs the server inside the only process
+	// that uses it knows that nobody holds them any more.
+	ForgetSessions bool
+
 	TickTime   time.Duration // 0: two seconds
 	MinTimeout time.Duration // of sessions; 0: two ticks
 	MaxTimeout time.Duration // of sessions; 0: twenty ticks
