@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -136,6 +137,11 @@ func (s *Server) refuse(context.Context) error {
 	}
 	if s.static.ZookeeperSetACL {
 		return errors.New("zookeeper.set.acl=true: protecting znodes is not supported yet, and without it they would be open")
+	}
+	for i, dir := range s.static.LogDirs {
+		if slices.Contains(s.static.LogDirs[:i], dir) {
+			return fmt.Errorf("log.dirs names %s twice", dir)
+		}
 	}
 	for _, l := range s.static.Listeners {
 		if l.Protocol != config.Plaintext {

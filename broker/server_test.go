@@ -61,6 +61,7 @@ func TestStartIsRefusedWithOneClearLine(t *testing.T) {
 		{"znode protection", map[string]string{"zookeeper.set.acl": "true"}, []string{"zookeeper.set.acl=true"}},
 		{"SASL listener", map[string]string{"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "security.inter.broker.protocol": "SASL_PLAINTEXT"},
 			[]string{"SASL_PLAINTEXT://127.0.0.1:0"}},
+		{"a log directory twice", map[string]string{"log.dirs": "/nowhere/a,/nowhere/a"}, []string{"log.dirs", "/nowhere/a"}},
 		{"port in use", map[string]string{"listeners": "PLAINTEXT://" + busy.Addr().String()}, []string{"listeners", busy.Addr().String()}},
 	}
 	zk := zookeeper(t)

@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 )
 
 // The file zookeeper.db has three buckets:
@@ -51,6 +53,9 @@ func openStore(dir string, noSync bool) (*store, *saved, error) {
 	path := filepath.Join(dir, fileName)
 	db, err := bbolt.Open(path, 0o644, &bbolt.Options{Timeout: time.Second, NoSync: noSync, NoFreelistSync: true,
 		FreelistType: bbolt.FreelistMapType})
+	if errors.Is(err, berrors.ErrTimeout) {
+		return nil, nil, fmt.Errorf("zkserver: %s is in use by another process", path)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("zkserver: %s: %w", path, err)
 	}
