@@ -339,7 +339,13 @@ func (w *groupWorld) awaitConsumed(what, group string) {
 		return fmt.Sprintf("%d of %d records are seen", seen, w.produced), seen == w.produced
 	})
 	w.await(what, func() (string, bool) {
-		offsets, err := w.admin.FetchOffsets(w.t.Context(), group)
+		// A new client each time: one that has once found the coordinator keeps trying a broker that was stopped.
+		cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.Addrs()...))
+		if err != nil {
+			return err.Error(), false
+		}
+		defer cl.Close()
+		offsets, err := kadm.NewClient(cl).FetchOffsets(w.t.Context(), group)
 		sum := int64(0)
 		offsets.Each(func(o kadm.OffsetResponse) { sum += o.At })
 		return fmt.Sprintf("%d of %d records are committed, %v", sum, w.produced, err), sum == int64(w.produced)
