@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,6 +29,11 @@ type TopicPartition struct {
 
 // String is topic-partition, as the directory is called.
 func (tp TopicPartition) String() string { return tp.Topic + "-" + strconv.Itoa(int(tp.Partition)) }
+
+// Compare orders by topic, then by partition.
+func (tp TopicPartition) Compare(other TopicPartition) int {
+	return cmp.Or(cmp.Compare(tp.Topic, other.Topic), cmp.Compare(tp.Partition, other.Partition))
+}
 
 // readCheckpoint reads a file of offsets by partition: "0", the number of lines, then "topic partition offset" lines.
 // A missing file and an empty one are no offsets.

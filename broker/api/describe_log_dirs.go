@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -22,7 +21,7 @@ func (h *Handlers) describeLogDirs(_ context.Context, _ *Call, req *kmsg.Describ
 			dir.ErrorCode = kerr.KafkaStorageError.Code
 		}
 		logs := slices.DeleteFunc(slices.Clone(d.Logs), func(l logstore.LogInfo) bool { return !wanted(l.TopicPartition) })
-		slices.SortFunc(logs, func(a, b logstore.LogInfo) int { return comparePartitions(a.TopicPartition, b.TopicPartition) })
+		slices.SortFunc(logs, func(a, b logstore.LogInfo) int { return a.TopicPartition.Compare(b.TopicPartition) })
 		for _, l := range logs {
 			addLog(&dir, l)
 		}
@@ -55,8 +54,4 @@ func addLog(dir *kmsg.DescribeLogDirsResponseDir, l logstore.LogInfo) {
 	p.Partition, p.Size, p.OffsetLag = l.Partition, l.Size, l.OffsetLag
 	t := &dir.Topics[len(dir.Topics)-1]
 	t.Partitions = append(t.Partitions, p)
-}
-
-func comparePartitions(a, b logstore.TopicPartition) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }

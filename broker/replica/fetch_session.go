@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -39,7 +38,7 @@ func (s *fetchSession) request(wanted map[logstore.TopicPartition]fetchFrom, cfg
 			changed = append(changed, tp)
 		}
 	}
-	slices.SortFunc(changed, comparePartitions)
+	slices.SortFunc(changed, logstore.TopicPartition.Compare)
 	for _, tp := range changed {
 		addFetchPartition(req, tp, wanted[tp], cfg.MaxBytes)
 	}
@@ -50,10 +49,6 @@ func (s *fetchSession) request(wanted map[logstore.TopicPartition]fetchFrom, cfg
 	}
 	s.known = maps.Clone(wanted)
 	return req
-}
-
-func comparePartitions(a, b logstore.TopicPartition) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
 // answered takes note of the leader's answer: the session goes on, or there is none.

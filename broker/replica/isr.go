@@ -13,7 +13,7 @@ type isrState struct {
 	proposed  []int32 // sent to the controller, nil: none
 }
 
-// maximal has every replica that may be in sync, whether the change under way succeeds or not.
+// maximalHas tells whether a replica may be in sync, whether the change under way succeeds or not.
 // The high watermark waits for all of them.
 func (s *isrState) maximalHas(id int32) bool {
 	return slices.Contains(s.committed, id) || slices.Contains(s.proposed, id)
