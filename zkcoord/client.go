@@ -37,13 +37,15 @@ type Client struct {
 	cfg     Config
 	log     *logrus.Entry
 	chroot  string
-	conn    *zk.Conn
+	conn    Conn
 	hosts   *hostList
 	events  *dispatcher
 	watches watchSet
 	session session
 	closed  chan struct{}
 	closing sync.Once
+
+	simulated bool // no goroutines: calls run where they are made
 }
 
 // Connect opens a session and returns when there is one. A chroot that is missing is

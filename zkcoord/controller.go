@@ -151,7 +151,7 @@ func (c *Client) Resign(ctx context.Context, term Term) error {
 func (c *Client) guarded(ctx context.Context, term Term, ops ...any) (results []zk.MultiResponse, lost bool, err error) {
 	all := make([]any, 0, len(ops)+1)
 	all = append(append(all, c.opCheck(controllerEpochPath, term.Version)), ops...)
-	results, lost, err = request(ctx, c, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
+	results, lost, err = request(ctx, c, func(conn Conn) ([]zk.MultiResponse, error) {
 		// Before each attempt: with the session the office went, though nobody else may
 		// have been elected yet.
 		if term.session != c.session.current() {

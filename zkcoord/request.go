@@ -18,35 +18,47 @@ func openACL() []zk.ACL { return zk.WorldACL(zk.PermAll) }
 // request repeats f until the server has answered it, and gives that answer. lost tells
 // that an earlier attempt's answer never came, so that the attempt may have succeeded.
 // A cancelled context abandons the attempt under way.
-func request[T any](ctx context.Context, c *Client, f func(*zk.Conn) (T, error)) (value T, lost bool, err error) {
-	type answer struct {
-		value T
-		err   error
-	}
+func request[T any](ctx context.Context, c *Client, f func(Conn) (T, error)) (value T, lost bool, err error) {
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return value, lost, err
 		}
-		answered := make(chan answer, 1)
-		go func() {
-			value, err := f(c.conn)
-			answered <- answer{value, err}
-		}()
-		var a answer
-		select {
-		case a = <-answered:
-		case <-ctx.Done():
-			return value, true, context.Cause(ctx)
-		case <-c.closed:
-			return value, true, ErrClosed
+		value, abandoned, err := attempt(ctx, c, f)
+		if abandoned {
+			return value, true, err
 		}
-		if !isLost(a.err) {
-			return a.value, lost, a.err
+		if !isLost(err) {
+			return value, lost, err
 		}
 		lost = true
 		if err := c.session.awaitConnected(ctx, c.closed); err != nil {
 			return value, true, err
 		}
+	}
+}
+
+// attempt is one attempt of a request. It is abandoned when the context or the client ends.
+func attempt[T any](ctx context.Context, c *Client, f func(Conn) (T, error)) (value T, abandoned bool, err error) {
+	if c.simulated {
+		value, err = f(c.conn)
+		return value, false, err
+	}
+	type answer struct {
+		value T
+		err   error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		value, err := f(c.conn)
+		answered <- answer{value, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.value, false, a.err
+	case <-ctx.Done():
+		return value, true, context.Cause(ctx)
+	case <-c.closed:
+		return value, true, ErrClosed
 	}
 }
 
@@ -57,7 +69,7 @@ type node struct {
 
 // get reads a node. A missing one is zk.ErrNoNode.
 func (c *Client) get(ctx context.Context, path string) (node, error) {
-	n, _, err := request(ctx, c, func(conn *zk.Conn) (node, error) {
+	n, _, err := request(ctx, c, func(conn Conn) (node, error) {
 		data, stat, err := conn.Get(c.chroot + path)
 		if err != nil {
 			return node{}, err
@@ -84,7 +96,7 @@ func (c *Client) watchExists(ctx context.Context, path string) (bool, error) {
 	if !c.watches.arm(key) {
 		return c.exists(ctx, path)
 	}
-	found, _, err := request(ctx, c, func(conn *zk.Conn) (bool, error) {
+	found, _, err := request(ctx, c, func(conn Conn) (bool, error) {
 		found, _, _, err := conn.ExistsW(c.chroot + path)
 		return found, err
 	})
@@ -95,7 +107,7 @@ func (c *Client) watchExists(ctx context.Context, path string) (bool, error) {
 }
 
 func (c *Client) exists(ctx context.Context, path string) (bool, error) {
-	found, _, err := request(ctx, c, func(conn *zk.Conn) (bool, error) {
+	found, _, err := request(ctx, c, func(conn Conn) (bool, error) {
 		found, _, err := conn.Exists(c.chroot + path)
 		return found, err
 	})
@@ -104,7 +116,7 @@ func (c *Client) exists(ctx context.Context, path string) (bool, error) {
 
 // children lists a node's children. A missing node is zk.ErrNoNode.
 func (c *Client) children(ctx context.Context, path string) ([]string, error) {
-	names, _, err := request(ctx, c, func(conn *zk.Conn) ([]string, error) {
+	names, _, err := request(ctx, c, func(conn Conn) ([]string, error) {
 		names, _, err := conn.Children(c.chroot + path)
 		return names, err
 	})
@@ -118,7 +130,7 @@ func (c *Client) watchChildren(ctx context.Context, path string) ([]string, erro
 		names, err := c.children(ctx, path)
 		return names, ignoreNoNode(err)
 	}
-	names, _, err := request(ctx, c, func(conn *zk.Conn) ([]string, error) {
+	names, _, err := request(ctx, c, func(conn Conn) ([]string, error) {
 		names, _, _, err := conn.ChildrenW(c.chroot + path)
 		return names, err
 	})
@@ -130,7 +142,7 @@ func (c *Client) watchChildren(ctx context.Context, path string) ([]string, erro
 
 // create makes a persistent node. created is false when it was there before.
 func (c *Client) create(ctx context.Context, path string, data []byte) (created bool, err error) {
-	_, lost, err := request(ctx, c, func(conn *zk.Conn) (string, error) {
+	_, lost, err := request(ctx, c, func(conn Conn) (string, error) {
 		return conn.Create(c.chroot+path, data, zk.FlagPersistent, openACL())
 	})
 	if !isNodeExists(err) {
@@ -174,7 +186,7 @@ func (c *Client) ensurePath(ctx context.Context, path string) error {
 // answer got lost there may be two, which no reader of ours or of Apache Kafka's minds.
 func (c *Client) createSequential(ctx context.Context, prefix string, data []byte) error {
 	attempt := func() error {
-		_, _, err := request(ctx, c, func(conn *zk.Conn) (string, error) {
+		_, _, err := request(ctx, c, func(conn Conn) (string, error) {
 			return conn.Create(c.chroot+prefix, data, zk.FlagSequence, openACL())
 		})
 		return wrapPath("create", prefix, err)
@@ -191,7 +203,7 @@ func (c *Client) createSequential(ctx context.Context, prefix string, data []byt
 
 // set writes a node whatever its version and gives the new stat.
 func (c *Client) set(ctx context.Context, path string, data []byte) (zk.Stat, error) {
-	stat, _, err := request(ctx, c, func(conn *zk.Conn) (zk.Stat, error) {
+	stat, _, err := request(ctx, c, func(conn Conn) (zk.Stat, error) {
 		stat, err := conn.Set(c.chroot+path, data, anyVersion)
 		if err != nil {
 			return zk.Stat{}, err
@@ -203,7 +215,7 @@ func (c *Client) set(ctx context.Context, path string, data []byte) (zk.Stat, er
 
 // setIf writes a node if it has the version. ok is false when it has another one.
 func (c *Client) setIf(ctx context.Context, path string, data []byte, version int32) (newVersion int32, ok bool, err error) {
-	stat, lost, err := request(ctx, c, func(conn *zk.Conn) (zk.Stat, error) {
+	stat, lost, err := request(ctx, c, func(conn Conn) (zk.Stat, error) {
 		stat, err := conn.Set(c.chroot+path, data, version)
 		if err != nil {
 			return zk.Stat{}, err
@@ -245,7 +257,7 @@ func (c *Client) setOrCreate(ctx context.Context, path string, data []byte) erro
 
 // delete removes a node whatever its version; a missing one is fine.
 func (c *Client) delete(ctx context.Context, path string) error {
-	_, _, err := request(ctx, c, func(conn *zk.Conn) (struct{}, error) {
+	_, _, err := request(ctx, c, func(conn Conn) (struct{}, error) {
 		return struct{}{}, conn.Delete(c.chroot+path, anyVersion)
 	})
 	return ignoreNoNode(wrapPath("delete", path, err))
@@ -296,7 +308,7 @@ func (e *multiError) Unwrap() error { return e.err }
 
 // multi does all operations or none. A refusal is a *multiError.
 func (c *Client) multi(ctx context.Context, ops ...any) (results []zk.MultiResponse, err error) {
-	results, _, err = request(ctx, c, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
+	results, _, err = request(ctx, c, func(conn Conn) ([]zk.MultiResponse, error) {
 		return conn.Multi(ops...)
 	})
 	return multiResult(len(ops), results, err)
@@ -319,6 +331,14 @@ func multiResult(n int, results []zk.MultiResponse, err error) ([]zk.MultiRespon
 func (c *Client) parallel(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	if n == 1 {
 		return f(ctx, 0)
+	}
+	if c.simulated {
+		for i := range n {
+			if err := f(ctx, i); err != nil {
+				return err
+			}
+		}
+		return context.Cause(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -370,7 +390,7 @@ func (c *Client) watchData(ctx context.Context, path string) (node, error) {
 	if !c.watches.arm(key) {
 		return c.get(ctx, path)
 	}
-	n, _, err := request(ctx, c, func(conn *zk.Conn) (node, error) {
+	n, _, err := request(ctx, c, func(conn Conn) (node, error) {
 		data, stat, _, err := conn.GetW(c.chroot + path)
 		if err != nil {
 			return node{}, err

@@ -221,6 +221,7 @@ type dispatcher struct {
 	wake chan struct{}
 	quit chan struct{}
 	done chan struct{}
+	sync bool // call the subscribers at once, instead of on a goroutine
 	mu   struct {
 		sync.Mutex
 		queue       []any
@@ -234,6 +235,14 @@ func newDispatcher() *dispatcher {
 	d := &dispatcher{wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	d.mu.subscribers = make(map[int]func(any))
 	go d.run()
+	return d
+}
+
+// syncDispatcher is a dispatcher without a goroutine.
+func syncDispatcher() *dispatcher {
+	d := &dispatcher{quit: make(chan struct{}), done: make(chan struct{}), sync: true}
+	d.mu.subscribers = make(map[int]func(any))
+	close(d.done)
 	return d
 }
 
@@ -252,6 +261,10 @@ func (d *dispatcher) subscribe(f func(any)) (cancel func()) {
 }
 
 func (d *dispatcher) post(event any) {
+	if d.sync {
+		d.deliver(event)
+		return
+	}
 	d.mu.Lock()
 	d.mu.queue = append(d.mu.queue, event)
 	d.mu.Unlock()
@@ -270,10 +283,14 @@ func (d *dispatcher) run() {
 			return
 		}
 		for _, event := range d.take() {
-			for _, f := range d.listeners() {
-				f(event)
-			}
+			d.deliver(event)
 		}
+	}
+}
+
+func (d *dispatcher) deliver(event any) {
+	for _, f := range d.listeners() {
+		f(event)
 	}
 }
 
