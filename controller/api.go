@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -11,33 +12,67 @@ import (
 	"barnabas/zkcoord"
 )
 
-// ask lets the loop answer a request. ok is false when it was not answered because this
-// broker is not the controller, or ceased to be meanwhile, or ctx is done.
-func ask[T any](ctx context.Context, c *Controller, name string, answer func(ctx context.Context, o *office) (T, error)) (value T, ok bool) {
+// api is a request that the controller answers.
+type api[Q kmsg.Request, R kmsg.Response] struct {
+	name   string
+	answer func(o *office, ctx context.Context, req Q) (R, error)
+	refuse func(req Q) R // the answer of a broker that is not the controller, or ceases to be
+}
+
+// submit hands the request to the loop; done gets the answer, on the loop or here.
+func (a api[Q, R]) submit(c *Controller, req Q, done func(R)) {
 	if !c.Active() {
-		return value, false
+		done(a.refuse(req))
+		return
 	}
-	type reply struct {
-		value T
-		ok    bool
-	}
-	replies := make(chan reply, 1)
-	c.post(name, func(ctx context.Context) error {
+	c.post(a.name, func(ctx context.Context) error {
 		if c.office == nil {
-			replies <- reply{}
+			done(a.refuse(req))
 			return nil
 		}
-		v, err := answer(ctx, c.office)
-		replies <- reply{v, err == nil}
+		resp, err := a.answer(c.office, ctx, req)
+		if err != nil {
+			resp = a.refuse(req)
+		}
+		done(resp)
 		return err
 	})
+}
+
+// ask submits the request and waits for the answer.
+func (a api[Q, R]) ask(ctx context.Context, c *Controller, req Q) R {
+	replies := make(chan R, 1)
+	a.submit(c, req, func(resp R) { replies <- resp })
 	select {
-	case r := <-replies:
-		return r.value, r.ok
+	case resp := <-replies:
+		return resp
 	case <-ctx.Done():
 	case <-c.ended:
 	}
-	return value, false
+	return a.refuse(req)
+}
+
+// Submit hands a request to the controller and returns at once; done gets the answer, on the
+// controller's goroutine, or on the caller's when this broker is not the controller.
+func (c *Controller) Submit(req kmsg.Request, done func(kmsg.Response)) {
+	switch req := req.(type) {
+	case *kmsg.ControlledShutdownRequest:
+		controlledShutdown.submit(c, req, func(r *kmsg.ControlledShutdownResponse) { done(r) })
+	case *kmsg.AllocateProducerIDsRequest:
+		allocateProducerIDs.submit(c, req, func(r *kmsg.AllocateProducerIDsResponse) { done(r) })
+	case *kmsg.AlterPartitionRequest:
+		alterPartition.submit(c, req, func(r *kmsg.AlterPartitionResponse) { done(r) })
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		alterReassignments.submit(c, req, func(r *kmsg.AlterPartitionAssignmentsResponse) { done(r) })
+	case *kmsg.ListPartitionReassignmentsRequest:
+		listReassignments.submit(c, req, func(r *kmsg.ListPartitionReassignmentsResponse) { done(r) })
+	case *kmsg.UpdateFeaturesRequest:
+		updateFeatures.submit(c, req, func(r *kmsg.UpdateFeaturesResponse) { done(r) })
+	case *kmsg.ElectLeadersRequest:
+		electLeaders.submit(c, req, func(r *kmsg.ElectLeadersResponse) { done(r) })
+	default:
+		panic(fmt.Sprintf("controller: %s is not the controller's to answer", kmsg.NameForKey(req.Key())))
+	}
 }
 
 // coded gives an error's protocol code, or nil when it has none. Losing the office has none
@@ -63,15 +98,14 @@ func explain(err error, code *int16, message **string) {
 // ControlledShutdown moves the leadership off a broker that is about to stop, and answers
 // with the partitions that it still leads.
 func (c *Controller) ControlledShutdown(ctx context.Context, req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
-	resp, ok := ask(ctx, c, "controlled shutdown", func(ctx context.Context, o *office) (*kmsg.ControlledShutdownResponse, error) {
-		return o.controlledShutdown(ctx, req)
-	})
-	if !ok {
-		resp = req.ResponseKind().(*kmsg.ControlledShutdownResponse)
-		resp.ErrorCode = kerr.StaleControllerEpoch.Code // what ControllerMovedException is on the wire
-	}
-	return resp
+	return controlledShutdown.ask(ctx, c, req)
 }
+
+var controlledShutdown = api[*kmsg.ControlledShutdownRequest, *kmsg.ControlledShutdownResponse]{"controlled shutdown", (*office).controlledShutdown, func(req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
+	resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)
+	resp.ErrorCode = kerr.StaleControllerEpoch.Code // what ControllerMovedException is on the wire
+	return resp
+}}
 
 func (o *office) controlledShutdown(ctx context.Context, req *kmsg.ControlledShutdownRequest) (*kmsg.ControlledShutdownResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)
@@ -116,15 +150,14 @@ func (o *office) controlledShutdown(ctx context.Context, req *kmsg.ControlledShu
 
 // AllocateProducerIDs gives a broker a block of producer ids.
 func (c *Controller) AllocateProducerIDs(ctx context.Context, req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
-	resp, ok := ask(ctx, c, "allocate producer ids", func(ctx context.Context, o *office) (*kmsg.AllocateProducerIDsResponse, error) {
-		return o.allocateProducerIDs(ctx, req)
-	})
-	if !ok {
-		resp = req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
-		resp.ErrorCode = kerr.NotController.Code
-	}
-	return resp
+	return allocateProducerIDs.ask(ctx, c, req)
 }
+
+var allocateProducerIDs = api[*kmsg.AllocateProducerIDsRequest, *kmsg.AllocateProducerIDsResponse]{"allocate producer ids", (*office).allocateProducerIDs, func(req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
+	resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
+	resp.ErrorCode = kerr.NotController.Code
+	return resp
+}}
 
 func (o *office) allocateProducerIDs(ctx context.Context, req *kmsg.AllocateProducerIDsRequest) (*kmsg.AllocateProducerIDsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
@@ -146,15 +179,14 @@ func (o *office) allocateProducerIDs(ctx context.Context, req *kmsg.AllocateProd
 
 // AlterPartition changes the ISRs of partitions as their leader asks.
 func (c *Controller) AlterPartition(ctx context.Context, req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
-	resp, ok := ask(ctx, c, "alter partition", func(ctx context.Context, o *office) (*kmsg.AlterPartitionResponse, error) {
-		return o.alterPartition(ctx, req)
-	})
-	if !ok {
-		resp = req.ResponseKind().(*kmsg.AlterPartitionResponse)
-		resp.ErrorCode = kerr.NotController.Code
-	}
-	return resp
+	return alterPartition.ask(ctx, c, req)
 }
+
+var alterPartition = api[*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionResponse]{"alter partition", (*office).alterPartition, func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+	resp := req.ResponseKind().(*kmsg.AlterPartitionResponse)
+	resp.ErrorCode = kerr.NotController.Code
+	return resp
+}}
 
 // isrChange is what a leader asks for one partition.
 type isrChange struct {
@@ -304,15 +336,14 @@ func (o *office) fillAltered(req *kmsg.AlterPartitionRequest, resp *kmsg.AlterPa
 
 // AlterPartitionReassignments starts, changes or cancels reassignments.
 func (c *Controller) AlterPartitionReassignments(ctx context.Context, req *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse {
-	resp, ok := ask(ctx, c, "alter reassignments", func(ctx context.Context, o *office) (*kmsg.AlterPartitionAssignmentsResponse, error) {
-		return o.alterReassignments(ctx, req)
-	})
-	if !ok {
-		resp = req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
-		explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
-	}
-	return resp
+	return alterReassignments.ask(ctx, c, req)
 }
+
+var alterReassignments = api[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse]{"alter reassignments", (*office).alterReassignments, func(req *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse {
+	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
+	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
+	return resp
+}}
 
 func (o *office) alterReassignments(ctx context.Context, req *kmsg.AlterPartitionAssignmentsRequest) (*kmsg.AlterPartitionAssignmentsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
@@ -361,17 +392,16 @@ func (o *office) alterReassignments(ctx context.Context, req *kmsg.AlterPartitio
 // ListPartitionReassignments lists the reassignments under way, of all partitions or of the
 // asked ones.
 func (c *Controller) ListPartitionReassignments(ctx context.Context, req *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
-	resp, ok := ask(ctx, c, "list reassignments", func(_ context.Context, o *office) (*kmsg.ListPartitionReassignmentsResponse, error) {
-		return o.listReassignments(req), nil
-	})
-	if !ok {
-		resp = req.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)
-		explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
-	}
-	return resp
+	return listReassignments.ask(ctx, c, req)
 }
 
-func (o *office) listReassignments(req *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
+var listReassignments = api[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse]{"list reassignments", (*office).listReassignments, func(req *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
+	resp := req.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)
+	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
+	return resp
+}}
+
+func (o *office) listReassignments(_ context.Context, req *kmsg.ListPartitionReassignmentsRequest) (*kmsg.ListPartitionReassignmentsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)
 	list := o.m.reassigning
 	if req.Topics != nil {
@@ -397,25 +427,28 @@ func (o *office) listReassignments(req *kmsg.ListPartitionReassignmentsRequest) 
 		t := &resp.Topics[len(resp.Topics)-1]
 		t.Partitions = append(t.Partitions, out)
 	}
-	return resp
+	return resp, nil
 }
 
 // UpdateFeatures answers for each feature that it is unknown: there is none in ZooKeeper mode.
 func (c *Controller) UpdateFeatures(ctx context.Context, req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
-	resp, ok := ask(ctx, c, "update features", func(context.Context, *office) (*kmsg.UpdateFeaturesResponse, error) {
-		resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
-		for _, f := range req.FeatureUpdates {
-			result := kmsg.NewUpdateFeaturesResponseResult()
-			result.Feature, result.ErrorCode = f.Feature, kerr.InvalidRequest.Code
-			text := "Could not apply finalized feature update because the provided feature is not supported."
-			result.ErrorMessage = &text
-			resp.Results = append(resp.Results, result)
-		}
-		return resp, nil
-	})
-	if !ok {
-		resp = req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
-		explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
-	}
+	return updateFeatures.ask(ctx, c, req)
+}
+
+var updateFeatures = api[*kmsg.UpdateFeaturesRequest, *kmsg.UpdateFeaturesResponse]{"update features", (*office).updateFeatures, func(req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
+	resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
+	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
 	return resp
+}}
+
+func (o *office) updateFeatures(_ context.Context, req *kmsg.UpdateFeaturesRequest) (*kmsg.UpdateFeaturesResponse, error) {
+	resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
+	for _, f := range req.FeatureUpdates {
+		result := kmsg.NewUpdateFeaturesResponseResult()
+		result.Feature, result.ErrorCode = f.Feature, kerr.InvalidRequest.Code
+		text := "Could not apply finalized feature update because the provided feature is not supported."
+		result.ErrorMessage = &text
+		resp.Results = append(resp.Results, result)
+	}
+	return resp, nil
 }

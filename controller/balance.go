@@ -38,7 +38,7 @@ func (o *office) electPreferred(ctx context.Context, partitions []topicPartition
 
 // rebalanceAfter looks at the balance of leaders after a while.
 func (o *office) rebalanceAfter(d time.Duration) {
-	o.timer = time.AfterFunc(d, func() {
+	o.stopTimer = o.c.world.After(d, func() {
 		o.c.inOffice(o, "rebalance leaders", func(ctx context.Context) error {
 			err := o.electPreferred(ctx, o.m.unbalanced(o.c.cfg.RebalanceThreshold))
 			o.rebalanceAfter(o.c.cfg.RebalanceInterval)

@@ -41,12 +41,11 @@ const (
 // Controller takes part in the race for the controller's office, and holds it while it is
 // the winner. Methods other than Run are safe for concurrent use.
 type Controller struct {
-	cfg    Config
-	store  Store
-	sender Sender
-	log    *logrus.Entry
-	queue  eventQueue
-	ended  chan struct{} // closed when Run has ended
+	cfg   Config
+	world World
+	log   *logrus.Entry
+	queue eventQueue
+	ended chan struct{} // closed when Run has ended
 
 	controller atomic.Int32 // broker id, or zkcoord.NoController
 	active     atomic.Bool
@@ -56,6 +55,11 @@ type Controller struct {
 
 // New makes a controller; Run makes it work.
 func New(cfg Config, store Store, sender Sender, log *logrus.Entry) *Controller {
+	return NewIn(RealWorld(store, sender), cfg, log)
+}
+
+// NewIn makes a controller in a world of its own.
+func NewIn(world World, cfg Config, log *logrus.Entry) *Controller {
 	if cfg.UncleanDefault == nil {
 		cfg.UncleanDefault = func() bool { return false }
 	}
@@ -63,11 +67,10 @@ func New(cfg Config, store Store, sender Sender, log *logrus.Entry) *Controller 
 		cfg.RebalanceInterval = defaultRebalanceInterval
 	}
 	c := &Controller{
-		cfg:    cfg,
-		store:  store,
-		sender: sender,
-		log:    log.WithField(logx.Broker, cfg.BrokerID),
-		ended:  make(chan struct{}),
+		cfg:   cfg,
+		world: world,
+		log:   log.WithField(logx.Broker, cfg.BrokerID),
+		ended: make(chan struct{}),
 	}
 	c.queue.wake = make(chan struct{}, 1)
 	c.controller.Store(zkcoord.NoController)
@@ -85,11 +88,7 @@ func (c *Controller) ControllerID() int32 { return c.controller.Load() }
 // a broker that is registered. The office ends with the ZooKeeper session, not with Run:
 // who closes the session gives up registration and office at once.
 func (c *Controller) Run(ctx context.Context) error {
-	defer close(c.ended)
-	defer c.leave()
-	defer c.store.OnChange(c.onChange)()
-	defer c.store.OnSession(c.onSession)()
-	c.post("start", c.race)
+	defer c.Start()()
 	for {
 		e, err := c.queue.next(ctx)
 		if err != nil {
@@ -97,6 +96,30 @@ func (c *Controller) Run(ctx context.Context) error {
 		}
 		c.handle(ctx, e)
 	}
+}
+
+// Start makes the controller listen to ZooKeeper and sends it into the race, for Step to run.
+// stop ends both, and the office. Who calls Run needs neither.
+func (c *Controller) Start() (stop func()) {
+	ignoreChanges := c.world.Store.OnChange(c.onChange)
+	ignoreSession := c.world.Store.OnSession(c.onSession)
+	c.post("start", c.race)
+	return func() {
+		ignoreSession()
+		ignoreChanges()
+		c.leave()
+		close(c.ended)
+	}
+}
+
+// Step handles the next event that is due, in one thread with all else that calls the
+// controller. It tells whether there was one.
+func (c *Controller) Step(ctx context.Context) bool {
+	e, ok := c.queue.take()
+	if ok {
+		c.handle(ctx, e)
+	}
+	return ok
 }
 
 // event is something for the loop to do.
@@ -185,11 +208,11 @@ func (c *Controller) handle(ctx context.Context, e event) {
 		return
 	}
 	log.Error("controller event failed")
-	if o != nil && c.store.Resign(ctx, o.term) == nil {
+	if o != nil && c.world.Store.Resign(ctx, o.term) == nil {
 		c.post("elect", c.race)
 		return
 	}
-	time.AfterFunc(retryBackoff, func() { c.post("elect", c.race) })
+	c.world.After(retryBackoff, func() { c.post("elect", c.race) })
 }
 
 // leave ends the office, without a word to ZooKeeper.
@@ -221,7 +244,7 @@ func (c *Controller) comeBack(ctx context.Context) error {
 	if c.cfg.Reregister != nil {
 		if err := c.cfg.Reregister(ctx); err != nil {
 			c.log.WithError(err).Error("broker could not be registered again")
-			time.AfterFunc(retryBackoff, func() { c.post("new session", c.comeBack) })
+			c.world.After(retryBackoff, func() { c.post("new session", c.comeBack) })
 			return nil
 		}
 	}
@@ -230,7 +253,7 @@ func (c *Controller) comeBack(ctx context.Context) error {
 
 // race looks who the controller is, and becomes it when there is none.
 func (c *Controller) race(ctx context.Context) error {
-	id, err := c.store.WatchController(ctx)
+	id, err := c.world.Store.WatchController(ctx)
 	if err != nil {
 		return err
 	}
@@ -244,12 +267,12 @@ func (c *Controller) race(ctx context.Context) error {
 	}
 	// The node may name us though we are not in office: the election was won, and its
 	// answer lost. Elect finds that out.
-	term, won, err := c.store.Elect(ctx, c.cfg.BrokerID)
+	term, won, err := c.world.Store.Elect(ctx, c.cfg.BrokerID)
 	if err != nil {
 		return err
 	}
 	if !won {
-		if id, err = c.store.WatchController(ctx); err != nil {
+		if id, err = c.world.Store.WatchController(ctx); err != nil {
 			return err
 		}
 		c.controller.Store(id)
@@ -258,7 +281,7 @@ func (c *Controller) race(ctx context.Context) error {
 		}
 		return nil
 	}
-	if _, err := c.store.WatchController(ctx); err != nil {
+	if _, err := c.world.Store.WatchController(ctx); err != nil {
 		return err
 	}
 	c.controller.Store(c.cfg.BrokerID)

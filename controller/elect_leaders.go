@@ -20,13 +20,13 @@ const (
 // answers when the elections are written. That the brokers know, the metadata tells.
 // For all partitions it leaves those out that need no election.
 func (c *Controller) ElectLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
-	resp, ok := ask(ctx, c, "elect leaders", func(ctx context.Context, o *office) (*kmsg.ElectLeadersResponse, error) {
-		return o.electLeaders(ctx, req)
-	})
-	if ok {
-		return resp
-	}
-	resp = req.ResponseKind().(*kmsg.ElectLeadersResponse)
+	return electLeaders.ask(ctx, c, req)
+}
+
+var electLeaders = api[*kmsg.ElectLeadersRequest, *kmsg.ElectLeadersResponse]{"elect leaders", (*office).electLeaders, refuseElections}
+
+func refuseElections(req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
+	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
 	for _, t := range req.Topics {
 		out := kmsg.NewElectLeadersResponseTopic()
 		out.Topic = t.Topic

@@ -34,8 +34,8 @@ type link struct {
 	}
 }
 
-func newLink(ctx context.Context, sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) *link {
-	ctx, cancel := context.WithCancel(ctx)
+func newLink(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) *link {
+	ctx, cancel := context.WithCancel(context.Background()) // it ends with its broker or the office: Close
 	l := &link{
 		sender: sender,
 		log:    log.WithField(logx.Broker, to.ID),
@@ -49,8 +49,8 @@ func newLink(ctx context.Context, sender Sender, to zkcoord.BrokerInfo, log *log
 	return l
 }
 
-// send queues a request.
-func (l *link) send(req kmsg.Request) {
+// Send queues a request.
+func (l *link) Send(req kmsg.Request) {
 	l.mu.Lock()
 	l.mu.queue = append(l.mu.queue, req)
 	l.mu.Unlock()
@@ -60,15 +60,15 @@ func (l *link) send(req kmsg.Request) {
 	}
 }
 
-// move tells the link the broker's new addresses.
-func (l *link) move(to zkcoord.BrokerInfo) {
+// Move tells the link the broker's new addresses.
+func (l *link) Move(to zkcoord.BrokerInfo) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.to = to
 }
 
-// close drops what is queued and waits for the goroutine.
-func (l *link) close() {
+// Close drops what is queued and waits for the goroutine.
+func (l *link) Close() {
 	l.cancel()
 	<-l.done
 }

@@ -54,7 +54,7 @@ func (o *office) brokersChanged(ctx context.Context) error {
 	}
 	for _, info := range d.changed {
 		o.m.brokers[info.ID].info = info
-		o.links[info.ID].move(info)
+		o.links[info.ID].Move(info)
 		o.log.WithField(logx.Broker, info.ID).Info("broker has changed its registration")
 	}
 	if len(d.changed) > 0 {

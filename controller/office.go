@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,31 +20,29 @@ type office struct {
 	log   *logrus.Entry
 	m     *model
 	b     *batch
-	links map[int32]*link
-	timer *time.Timer // for the next look at the balance of leaders
+	links map[int32]Link
+
+	stopTimer func() // of the next look at the balance of leaders
 }
 
 func newOffice(c *Controller, term zkcoord.Term) *office {
 	return &office{
 		c:     c,
 		term:  term,
-		store: c.store,
+		store: c.world.Store,
 		log:   c.log.WithField(logx.ControllerEpoch, term.Epoch),
 		m:     newModel(),
 		b:     newBatch(),
-		links: make(map[int32]*link),
+		links: make(map[int32]Link),
 	}
 }
 
 func (o *office) close() {
-	if o.timer != nil {
-		o.timer.Stop()
+	if o.stopTimer != nil {
+		o.stopTimer()
 	}
-	for _, l := range o.links {
-		l.cancel()
-	}
-	for _, l := range o.links {
-		l.close()
+	for _, id := range sortedKeys(o.links) {
+		o.links[id].Close()
 	}
 }
 
@@ -53,7 +50,7 @@ func (o *office) close() {
 func (o *office) flush() {
 	from := sender{id: o.c.cfg.BrokerID, epoch: o.term.Epoch, listener: o.c.cfg.Listener, protocol: o.c.cfg.Protocol}
 	for _, msg := range o.b.messages(o.m, from) {
-		o.links[msg.to].send(msg.req)
+		o.links[msg.to].Send(msg.req)
 	}
 	o.b = newBatch()
 }
@@ -132,15 +129,14 @@ func (o *office) readBrokers(ctx context.Context) error {
 
 func (o *office) addBroker(info zkcoord.BrokerInfo) {
 	o.m.brokers[info.ID] = &broker{info: info, offline: make(map[topicPartition]struct{})}
-	ctx := context.Background() // the link ends with its broker or with the office: close
-	o.links[info.ID] = newLink(ctx, o.c.sender, info, o.log, func(req kmsg.Request, resp kmsg.Response) {
+	o.links[info.ID] = o.c.world.Link(info, o.log, func(req kmsg.Request, resp kmsg.Response) {
 		o.c.inOffice(o, "broker answered", func(ctx context.Context) error { return o.answered(ctx, info, req, resp) })
 	})
 }
 
 func (o *office) removeBroker(id int32) {
 	delete(o.m.brokers, id)
-	o.links[id].close()
+	o.links[id].Close()
 	delete(o.links, id)
 }
 

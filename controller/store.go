@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"time"
 
+	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"barnabas/zkcoord"
@@ -13,6 +15,38 @@ import (
 // the controller runs in implements it, and delivers what is for itself without a socket.
 type Sender interface {
 	Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Request) (kmsg.Response, error)
+}
+
+// Link takes requests to one broker and sees to it that each is answered, in their order. Its
+// methods don't block, but Close waits for what it started.
+type Link interface {
+	Send(req kmsg.Request)
+	Move(to zkcoord.BrokerInfo) // the broker's new addresses
+	Close()                     // what is queued is dropped
+}
+
+// World is what a controller acts upon, so that it can be a simulated one.
+type World struct {
+	Store Store
+	// Link opens a link. It calls answer for each request that was answered, in order, from
+	// whatever goroutine it likes.
+	Link func(to zkcoord.BrokerInfo, log *logrus.Entry, answer func(req kmsg.Request, resp kmsg.Response)) Link
+	// After calls f once d has passed, from whatever goroutine it likes, unless cancelled.
+	After func(d time.Duration, f func()) (cancel func())
+}
+
+// RealWorld keeps time, and sends over s from a goroutine for each broker.
+func RealWorld(store Store, s Sender) World {
+	return World{
+		Store: store,
+		Link: func(to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) Link {
+			return newLink(s, to, log, answer)
+		},
+		After: func(d time.Duration, f func()) func() {
+			timer := time.AfterFunc(d, f)
+			return func() { timer.Stop() }
+		},
+	}
 }
 
 // Store is where the cluster's state is: *zkcoord.Client, or a simulated one.

@@ -21,8 +21,10 @@ var mayImport = map[string][]string{
 	"logstore":         {"logstore/record"},
 	"zkcoord/zkserver": {},
 	"zkcoord/zktest":   {"zkcoord", "zkcoord/zkserver"},        // for tests
+	"zkcoord/zksim":    {"zkcoord", "zkcoord/zkserver"},        // for simulations
 	"zkcoord":          {"zkcoord/zktest", "zkcoord/zkserver"}, // in its tests
 	"controller":       {"zkcoord", "zkcoord/zktest", "zkcoord/zkserver"},
+	"controller/sim":   {"controller", "zkcoord", "zkcoord/zksim", "broker/metadata"},
 	"broker/metadata":  {},
 	"broker/replica":   {"logstore", "logstore/record"},
 	"broker/group":     {"logstore", "logstore/record"},

@@ -1,0 +1,54 @@
+package zksim
+
+import (
+	"github.com/go-zookeeper/zk"
+
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zkserver"
+)
+
+// Ensemble is the servers' side: one tree and its watches.
+type Ensemble struct {
+	tree     *zkserver.Tree
+	watches  zkserver.Watches[*Conn]
+	sessions int64
+}
+
+// New makes an ensemble with an empty tree.
+func New() *Ensemble { return &Ensemble{tree: zkserver.NewTree()} }
+
+// Zxid is the number of the last write, be it one that was refused.
+func (e *Ensemble) Zxid() int64 { return e.tree.Zxid() }
+
+// Connect opens a session and makes a client of it.
+func (e *Ensemble) Connect(cfg zkcoord.Config) (*zkcoord.Client, *Conn) {
+	c := &Conn{e: e}
+	client, handle := zkcoord.Simulated(cfg, c)
+	c.handle = handle
+	c.open()
+	return client, c
+}
+
+func (e *Ensemble) newSession() int64 {
+	e.sessions++
+	return e.sessions
+}
+
+// write applies the operations as one, and lets the watches fire.
+func (e *Ensemble) write(session int64, ops ...zkserver.Op) (results []zkserver.Result, failed int, code zkserver.Code) {
+	results, changes, failed, code := e.tree.Write(0, caller(session), ops...)
+	e.fire(changes)
+	return results, failed, code
+}
+
+func (e *Ensemble) closeSession(session int64) { e.fire(e.tree.CloseSession(session)) }
+
+func (e *Ensemble) fire(changes []zkserver.Change) {
+	for _, change := range changes {
+		for _, f := range e.watches.Fire(change) {
+			f.Client.due = append(f.Client.due, zk.Event{Type: zk.EventType(f.Kind), Path: f.Path, State: zk.StateHasSession})
+		}
+	}
+}
+
+func caller(session int64) zkserver.Caller { return zkserver.Caller{Session: session} }
