@@ -1,0 +1,272 @@
+package sim
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"barnabas/broker/metadata"
+	"barnabas/controller"
+	"barnabas/internal/logx"
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zksim"
+)
+
+// nobody is the context of calls that are never given up.
+var nobody = context.Background()
+
+// broker is a machine: its disk outlives its processes.
+type broker struct {
+	w        *world
+	id       int32
+	protocol controller.Protocol
+	disk     map[topicPartition]*replica
+	proc     *process    // nil: it is down
+	left     *zksim.Conn // of the process before, whose session may be left
+}
+
+// process is one run of a broker.
+type process struct {
+	w      *world
+	b      *broker
+	id     int32
+	conn   *zksim.Conn
+	zk     *zkcoord.Client
+	c      *controller.Controller
+	ctx    context.Context
+	cancel context.CancelFunc
+	resume func() (struct{}, bool)
+	end    func()
+	idle   bool // the controller has handled all events that it knows of
+
+	paused          bool
+	stopping        bool
+	registered      bool
+	epoch           int64 // of the registration, as the broker knows it
+	controllerEpoch int32
+	metadata        *metadata.Cache
+	links           []*link
+	timers          []*timer
+	asked           []*question
+}
+
+type timer struct {
+	after time.Duration
+	f     func()
+}
+
+// start starts the broker's process. The session of the one before must be over.
+func (b *broker) start() {
+	w := b.w
+	if b.left != nil {
+		b.left.Expire()
+		b.left = nil
+	}
+	p := &process{w: w, b: b, id: b.id, metadata: metadata.NewCache()}
+	b.proc = p
+	p.ctx, p.cancel = context.WithCancel(nobody)
+	log := w.log.WithField(logx.Broker, b.id)
+	p.zk, p.conn = w.zk.Connect(zkcoord.Config{Logger: log})
+	p.conn.Fate = func() zksim.Fate {
+		switch {
+		case w.chance(150):
+			w.say("broker %d: request to zookeeper lost", b.id)
+			return zksim.RequestLost
+		case w.chance(150):
+			w.say("broker %d: answer of zookeeper lost", b.id)
+			return zksim.AnswerLost
+		}
+		return zksim.Answered
+	}
+	for _, r := range b.disk {
+		r.start()
+	}
+	p.c = controller.NewIn(controller.World{Store: p.zk, Link: p.link, After: p.after}, controller.Config{
+		BrokerID: b.id, Listener: "PLAINTEXT", Protocol: b.protocol, DeleteTopicEnable: true, AutoRebalance: true,
+		Reregister: p.register,
+	}, log)
+	p.resume, p.end = iter.Pull(p.run)
+}
+
+// run is the process's coroutine.
+func (p *process) run(yield func(struct{}) bool) {
+	p.conn.Wait = func() {
+		if !yield(struct{}{}) {
+			p.conn.Kill()
+		}
+	}
+	if err := p.register(p.ctx); err != nil {
+		if p.ctx.Err() == nil {
+			p.w.fail("broker %d cannot register: %v", p.id, err)
+		}
+		return
+	}
+	p.c.Start()
+	for {
+		for p.c.Step(p.ctx) {
+		}
+		p.idle = true
+		if !yield(struct{}{}) {
+			return
+		}
+	}
+}
+
+// turn lets the coroutine go on to its next request.
+func (p *process) turn() {
+	p.idle = false
+	p.resume()
+}
+
+func (p *process) register(ctx context.Context) error {
+	p.dropStrays()
+	epoch, err := p.zk.RegisterBroker(ctx, zkcoord.BrokerInfo{ID: p.id, JMXPort: -1,
+		Endpoints: []zkcoord.Endpoint{{Name: "PLAINTEXT", Protocol: "PLAINTEXT", Host: "h", Port: 9000 + p.id}}})
+	if err == nil {
+		p.w.say("broker %d registered with epoch %d", p.id, epoch)
+		p.epoch, p.registered = epoch, true
+	}
+	return err
+}
+
+// kill ends the process at once. Its session is left behind.
+func (b *broker) kill() {
+	p := b.proc
+	if p == nil {
+		return
+	}
+	b.proc, b.left = nil, p.conn
+	p.conn.Kill()
+	p.cancel()
+	for _, l := range p.links {
+		l.Close()
+	}
+	p.end()
+	for _, q := range p.asked {
+		q.settle(nil)
+	}
+}
+
+func (p *process) after(d time.Duration, f func()) func() {
+	t := &timer{d, f}
+	p.timers = append(p.timers, t)
+	return func() { t.f = nil }
+}
+
+// due takes a timer out; nil when there is none.
+func (p *process) due(i int) func() {
+	f := p.timers[i].f
+	p.timers = append(p.timers[:i:i], p.timers[i+1:]...)
+	return f
+}
+
+// link is the controller's way to one broker.
+type link struct {
+	p      *process
+	to     int32
+	queue  []kmsg.Request
+	resp   kmsg.Response // of the first one, on its way back
+	answer func(kmsg.Request, kmsg.Response)
+	closed bool
+}
+
+func (p *process) link(to zkcoord.BrokerInfo, _ *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) controller.Link {
+	l := &link{p: p, to: to.ID, answer: answer}
+	p.links = append(p.links, l)
+	return l
+}
+
+// Send implements controller.Link.
+func (l *link) Send(req kmsg.Request) { l.queue = append(l.queue, req) }
+
+// Move implements controller.Link.
+func (l *link) Move(zkcoord.BrokerInfo) {}
+
+// Close implements controller.Link. A request that was sent may still arrive.
+func (l *link) Close() {
+	if l.closed {
+		return
+	}
+	l.closed = true
+	for i, other := range l.p.links {
+		if other == l {
+			l.p.links = append(l.p.links[:i:i], l.p.links[i+1:]...)
+			break
+		}
+	}
+	if len(l.queue) > 0 && l.p.w.chance(2) {
+		req := l.queue[0]
+		l.p.w.send(&packet{name: "late " + kmsg.NameForKey(req.Key()), deliver: func() {
+			if to := l.p.w.process(l.to); to != nil {
+				to.receive(req)
+			}
+		}})
+	}
+}
+
+// step sends the first request, or lets its answer arrive. It tells whether anything happened.
+func (l *link) step() bool {
+	if len(l.queue) == 0 {
+		return false
+	}
+	req := l.queue[0]
+	if l.resp == nil {
+		to := l.p.w.process(l.to)
+		if to == nil {
+			return false
+		}
+		l.resp = to.receive(req)
+		if l.p.w.chance(40) {
+			l.p.w.say("answer of broker %d to %s lost", l.to, kmsg.NameForKey(req.Key()))
+			l.resp = nil // and it is sent again
+		}
+		return true
+	}
+	resp := l.resp
+	l.queue, l.resp = l.queue[1:], nil
+	l.answer(req, resp)
+	return true
+}
+
+// packet is something under way that may arrive in any order, or not at all.
+type packet struct {
+	name    string
+	deliver func()
+	lost    func() // nil: nobody cares
+}
+
+func (w *world) send(p *packet) { w.packets = append(w.packets, p) }
+
+// question is a request that a controller has not answered yet.
+type question struct {
+	settled bool
+	done    func(kmsg.Response)
+}
+
+func (q *question) settle(resp kmsg.Response) {
+	if !q.settled {
+		q.settled = true
+		q.done(resp)
+	}
+}
+
+// ask sends a request to a broker's controller. done gets nil when request or answer is lost.
+func (w *world) ask(broker int32, req kmsg.Request, done func(kmsg.Response)) {
+	name := kmsg.NameForKey(req.Key())
+	q := &question{done: done}
+	lost := func() { q.settle(nil) }
+	w.send(&packet{name: name, lost: lost, deliver: func() {
+		to := w.process(broker)
+		if to == nil {
+			lost()
+			return
+		}
+		to.asked = append(to.asked, q)
+		to.c.Submit(req, func(resp kmsg.Response) {
+			w.send(&packet{name: "answer to " + name, lost: lost, deliver: func() { q.settle(resp) }})
+		})
+	}})
+}

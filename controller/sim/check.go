@@ -1,0 +1,382 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"barnabas/zkcoord"
+)
+
+// retrySoon is longer than the controller's pause before it tries again, and shorter than
+// that before it looks at the balance of leaders.
+const retrySoon = 2 * time.Second
+
+// leadership is one leader epoch of a partition.
+type leadership struct {
+	tp    topicPartition
+	topic zkcoord.ID
+	epoch int32
+}
+
+// checks is what was seen so far.
+type checks struct {
+	zxid            int64
+	controllerEpoch int32
+	states          map[topicPartition]seenState
+	leaders         map[leadership]int32 // by what brokers took on
+	unclean         map[string]bool      // topics that may have lost records
+	acked           map[leadership][]int // numbers, in order; the epoch is left 0
+}
+
+type seenState struct {
+	topic zkcoord.ID
+	zkcoord.PartitionState
+}
+
+func newChecks() checks {
+	return checks{
+		states:  make(map[topicPartition]seenState),
+		leaders: make(map[leadership]int32),
+		unclean: make(map[string]bool),
+		acked:   make(map[leadership][]int),
+	}
+}
+
+// forget is called when a topic was made: nothing of an earlier one with its name counts.
+func (c *checks) forget(w *world, topic string, unclean bool) {
+	c.unclean[topic] = unclean
+	for tp := range w.wishes {
+		if tp.Topic == topic {
+			delete(w.wishes, tp)
+		}
+	}
+}
+
+func (c *checks) allowUnclean(topic string) { c.unclean[topic] = true }
+
+// mayMove notes where a partition may be in the end; to nil: where it was.
+func (c *checks) mayMove(w *world, tp topicPartition, target []int32) {
+	t, _, err := w.admin.Topic(nobody, tp.Topic)
+	if err != nil {
+		return
+	}
+	wish := w.wishes[tp]
+	if wish == nil || wish.topic != t.ID {
+		wish = newWish(t, tp.Partition)
+		w.wishes[tp] = wish
+	}
+	if target != nil {
+		wish.may = append(wish.may, target)
+	}
+}
+
+func newWish(t zkcoord.TopicInfo, partition int32) *wish {
+	origin := slices.DeleteFunc(slices.Clone(t.Partitions[partition]), func(id int32) bool { return slices.Contains(t.Adding[partition], id) })
+	return &wish{topic: t.ID, may: [][]int32{origin}}
+}
+
+// leads notes that a broker has taken on a leadership.
+func (c *checks) leads(w *world, tp topicPartition, topic zkcoord.ID, epoch, broker int32) {
+	key := leadership{tp, topic, epoch}
+	if before, ok := c.leaders[key]; ok && before != broker {
+		w.fail("%v has two leaders, %d and %d, in epoch %d", tp, before, broker, epoch)
+	}
+	c.leaders[key] = broker
+}
+
+func (c *checks) acknowledged(tp topicPartition, topic zkcoord.ID, number int) {
+	key := leadership{tp, topic, 0}
+	c.acked[key] = append(c.acked[key], number)
+}
+
+// checkStep looks at what the last step has written.
+func (w *world) checkStep() {
+	c := &w.check
+	if w.zk.Zxid() == c.zxid {
+		return
+	}
+	c.zxid = w.zk.Zxid()
+	term, _, err := w.admin.ControllerEpoch(nobody)
+	w.must(err)
+	if term.Epoch < c.controllerEpoch {
+		w.fail("the controller epoch fell from %d to %d", c.controllerEpoch, term.Epoch)
+	}
+	c.controllerEpoch = term.Epoch
+	for _, t := range w.topics() {
+		for tp, state := range w.states(t) {
+			w.checkState(tp, t, state)
+		}
+	}
+}
+
+func (w *world) states(t zkcoord.TopicInfo) map[topicPartition]zkcoord.PartitionState {
+	var partitions []topicPartition
+	for p := range t.Partitions {
+		partitions = append(partitions, topicPartition{Topic: t.Name, Partition: p})
+	}
+	states, err := w.admin.PartitionStates(nobody, partitions)
+	w.must(err)
+	return states
+}
+
+func (w *world) checkState(tp topicPartition, t zkcoord.TopicInfo, now zkcoord.PartitionState) {
+	c := &w.check
+	before, known := c.states[tp]
+	if known && before.topic == t.ID && before.PartitionEpoch == now.PartitionEpoch {
+		return
+	}
+	w.say("%v: %+v", tp, now)
+	c.states[tp] = seenState{t.ID, now}
+	if now.ControllerEpoch != c.controllerEpoch {
+		w.fail("%v was written by the controller of epoch %d, in epoch %d", tp, now.ControllerEpoch, c.controllerEpoch)
+	}
+	if now.Leader != zkcoord.NoLeader && !slices.Contains(now.ISR, now.Leader) {
+		w.fail("%v: leader %d is not in the ISR %v", tp, now.Leader, now.ISR)
+	}
+	if len(now.ISR) == 0 {
+		w.fail("%v has no replica in sync", tp)
+	}
+	if !known || before.topic != t.ID {
+		return
+	}
+	switch {
+	case now.LeaderEpoch < before.LeaderEpoch:
+		w.fail("%v: the leader epoch fell from %d to %d", tp, before.LeaderEpoch, now.LeaderEpoch)
+	case now.LeaderEpoch == before.LeaderEpoch && now.Leader != before.Leader:
+		w.fail("%v: leader %d and then %d in epoch %d", tp, before.Leader, now.Leader, now.LeaderEpoch)
+	case now.Leader != before.Leader && now.Leader != zkcoord.NoLeader && !slices.Contains(before.ISR, now.Leader) && !c.unclean[tp.Topic]:
+		w.fail("%v: new leader %d was not in the ISR %v", tp, now.Leader, before.ISR)
+	}
+}
+
+// checkSettled looks at the cluster at rest.
+func (w *world) checkSettled() {
+	w.checkController()
+	w.checkNodes()
+	topics := w.topics()
+	for _, t := range topics {
+		states := w.states(t)
+		for p := range t.Partitions {
+			w.checkPartition(t, topicPartition{Topic: t.Name, Partition: p}, states)
+		}
+	}
+	for _, p := range w.running() {
+		w.checkPicture(p, topics)
+		w.checkDisk(p, topics)
+	}
+}
+
+func (w *world) checkController() {
+	id, err := w.admin.ControllerID(nobody)
+	w.must(err)
+	for _, p := range w.running() {
+		if p.c.Active() != (p.id == id) {
+			w.fail("controller is %d, but broker %d active: %v", id, p.id, p.c.Active())
+		}
+		if p.c.ControllerID() != id {
+			w.fail("controller is %d, but broker %d takes it for %d", id, p.id, p.c.ControllerID())
+		}
+	}
+	if w.process(id) == nil {
+		w.fail("controller is %d, which is down", id)
+	}
+}
+
+// checkNodes looks for what controllers should have taken away.
+func (w *world) checkNodes() {
+	deletions, err := w.admin.WatchTopicDeletions(nobody)
+	w.must(err)
+	for _, name := range deletions {
+		if !w.mustWait(name) {
+			w.fail("topic %s is not deleted", name)
+		}
+	}
+	if targets, present, err := w.admin.WatchReassignments(nobody); err != nil || present {
+		for tp := range targets {
+			if t, _, err := w.admin.Topic(nobody, tp.Topic); err != nil || w.allServing(t, tp) {
+				w.fail("asked reassignments are left: %v", targets)
+			}
+		}
+	}
+	if _, present, err := w.admin.WatchPreferredElection(nobody); err != nil || present {
+		w.fail("asked preferred elections are left")
+	}
+	if _, numbers, err := w.admin.WatchLogDirEvents(nobody); err != nil || len(numbers) > 0 {
+		w.fail("events of log directories are left")
+	}
+	if _, numbers, err := w.admin.WatchISRNotifications(nobody); err != nil || len(numbers) > 0 {
+		w.fail("notifications of ISRs are left")
+	}
+}
+
+// serving tells whether a replica can serve.
+func (w *world) serving(id int32, tp topicPartition) bool {
+	p := w.process(id)
+	if p == nil {
+		return false
+	}
+	r := p.b.disk[tp]
+	return r == nil || !r.failed
+}
+
+func (w *world) allServing(t zkcoord.TopicInfo, tp topicPartition) bool {
+	return !slices.ContainsFunc(t.Partitions[tp.Partition], func(id int32) bool { return !w.serving(id, tp) })
+}
+
+// mustWait tells whether a topic's deletion has to wait for a broker or a directory.
+func (w *world) mustWait(name string) bool {
+	t, _, err := w.admin.Topic(nobody, name)
+	if err != nil {
+		return false
+	}
+	for p := range t.Partitions {
+		if !w.allServing(t, topicPartition{Topic: name, Partition: p}) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) checkPartition(t zkcoord.TopicInfo, tp topicPartition, states map[topicPartition]zkcoord.PartitionState) {
+	if w.deleting(t.Name) {
+		return
+	}
+	replicas := t.Partitions[tp.Partition]
+	live := slices.DeleteFunc(slices.Clone(replicas), func(id int32) bool { return !w.serving(id, tp) })
+	state, ok := states[tp]
+	if !ok {
+		if len(live) > 0 {
+			w.fail("%v of %v has no state", tp, replicas)
+		}
+		return
+	}
+	for _, id := range state.ISR {
+		if !slices.Contains(replicas, id) {
+			w.fail("%v: in sync are %v, its replicas %v", tp, state.ISR, replicas)
+		}
+	}
+	canLead := slices.ContainsFunc(state.ISR, func(id int32) bool { return slices.Contains(live, id) })
+	switch {
+	case state.Leader == zkcoord.NoLeader && canLead:
+		w.fail("%v has no leader though one of the ISR %v serves", tp, state.ISR)
+	case state.Leader != zkcoord.NoLeader && !w.serving(state.Leader, tp):
+		w.fail("%v is led by %d, which does not serve", tp, state.Leader)
+	}
+	w.checkMove(t, tp, live)
+	w.checkRecords(t, tp, state)
+}
+
+func (w *world) deleting(topic string) bool {
+	deletions, err := w.admin.WatchTopicDeletions(nobody)
+	w.must(err)
+	return slices.Contains(deletions, topic)
+}
+
+// checkMove looks whether reassignments have come to their end.
+func (w *world) checkMove(t zkcoord.TopicInfo, tp topicPartition, live []int32) {
+	replicas := t.Partitions[tp.Partition]
+	if len(t.Adding[tp.Partition])+len(t.Removing[tp.Partition]) > 0 {
+		if len(live) == len(replicas) {
+			w.fail("%v still moves: %v, adding %v, removing %v", tp, replicas, t.Adding[tp.Partition], t.Removing[tp.Partition])
+		}
+		return
+	}
+	wish := w.wishes[tp]
+	if wish == nil || wish.topic != t.ID {
+		return
+	}
+	for _, may := range wish.may {
+		if slices.Equal(may, replicas) {
+			return
+		}
+	}
+	w.fail("%v has moved to %v, where nobody wanted it: %v", tp, replicas, wish.may)
+}
+
+// checkRecords looks for all that was acknowledged in the leader's log.
+func (w *world) checkRecords(t zkcoord.TopicInfo, tp topicPartition, state zkcoord.PartitionState) {
+	p := w.process(state.Leader)
+	if p == nil || w.check.unclean[tp.Topic] {
+		return
+	}
+	r := p.b.disk[tp]
+	if r == nil || r.topic != t.ID {
+		w.fail("%v: its leader %d has no replica", tp, p.id)
+		return
+	}
+	there := make(map[int]bool, len(r.log))
+	for _, rec := range r.log {
+		there[rec.number] = true
+	}
+	for _, number := range w.check.acked[leadership{tp, t.ID, 0}] {
+		if !there[number] {
+			w.fail("%v: acknowledged record %d is lost at its leader %d", tp, number, p.id)
+			return
+		}
+	}
+}
+
+// checkPicture compares a broker's picture with ZooKeeper.
+func (w *world) checkPicture(p *process, topics []zkcoord.TopicInfo) {
+	picture := p.metadata.Current()
+	for _, b := range w.brokers {
+		if (picture.Brokers[b.id] != nil) != (b.proc != nil) {
+			w.fail("broker %d takes broker %d for alive: %v", p.id, b.id, picture.Brokers[b.id] != nil)
+		}
+	}
+	present := make(map[string]bool)
+	for _, t := range topics {
+		present[t.Name] = true
+		if w.deleting(t.Name) {
+			continue
+		}
+		for tp, state := range w.states(t) {
+			known, ok := picture.Partition(tp.Topic, tp.Partition)
+			if !ok {
+				w.fail("broker %d does not know %v", p.id, tp)
+				continue
+			}
+			if known.Leader != state.Leader || known.LeaderEpoch != state.LeaderEpoch || known.PartitionEpoch != state.PartitionEpoch ||
+				!slices.Equal(known.ISR, state.ISR) || !slices.Equal(known.Replicas, t.Partitions[tp.Partition]) {
+				w.fail("broker %d believes of %v %+v, but it is %+v of %v", p.id, tp, *known, state, t.Partitions[tp.Partition])
+			}
+			if id := picture.Topics[tp.Topic].ID; id != t.ID {
+				w.fail("broker %d has another id of %v", p.id, tp)
+			}
+		}
+	}
+	for name := range picture.Topics {
+		if !present[name] {
+			w.fail("broker %d still knows topic %s, which was deleted", p.id, name)
+		}
+	}
+}
+
+// checkDisk looks for replicas that should not be there, or do not know their part.
+func (w *world) checkDisk(p *process, topics []zkcoord.TopicInfo) {
+	byName := make(map[string]zkcoord.TopicInfo)
+	for _, t := range topics {
+		byName[t.Name] = t
+	}
+	for _, tp := range p.b.replicas() {
+		r := p.b.disk[tp]
+		t, ok := byName[tp.Topic]
+		if !ok || t.ID != r.topic || !slices.Contains(t.Partitions[tp.Partition], p.id) {
+			if !r.failed {
+				w.fail("broker %d still has a replica of %v", p.id, tp)
+			}
+			continue
+		}
+		state, ok := w.states(t)[tp]
+		if !ok || r.failed || w.deleting(t.Name) {
+			continue
+		}
+		if r.leaderEpoch != state.LeaderEpoch || (r.role == leader) != (state.Leader == p.id) {
+			w.fail("broker %d: %v has role %d in epoch %d, but it is led by %d in epoch %d",
+				p.id, tp, r.role, r.leaderEpoch, state.Leader, state.LeaderEpoch)
+		}
+		if r.role == leader && (r.partitionEpoch != state.PartitionEpoch || !slices.Equal(r.isr, state.ISR)) {
+			w.fail("broker %d leads %v with ISR %v at %d, but it is %v at %d", p.id, tp, r.isr, r.partitionEpoch, state.ISR, state.PartitionEpoch)
+		}
+	}
+}
