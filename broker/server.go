@@ -78,7 +78,7 @@ func New(cfg *config.Broker, root *logrus.Logger) *Server {
 func (s *Server) Start(ctx context.Context) error {
 	began := time.Now()
 	for _, step := range []func(context.Context) error{
-		s.refuse, s.startEmbedded, s.connect, s.identify, s.loadConfigs, s.openLogs, s.build, s.bind, s.register, s.runController, s.serve,
+		s.refuse, s.startEmbedded, s.connect, s.identify, s.loadConfigs, s.openLogs, s.build, s.awaitVacancy, s.bind, s.register, s.runController, s.serve,
 	} {
 		if err := step(ctx); err != nil {
 			s.Close()
@@ -369,6 +369,9 @@ func (s *Server) fetchVersion() int16 {
 	return 12
 }
 
+// awaitVacancy waits for what an earlier process of this broker left in ZooKeeper, while clients still find the port closed.
+func (s *Server) awaitVacancy(ctx context.Context) error { return s.zk.AwaitVacancy(ctx, s.id) }
+
 // bind opens the listening sockets, so that ports that the system chose can be registered.
 func (s *Server) bind(context.Context) error {
 	c := s.config.Current()
@@ -408,6 +411,9 @@ func connectionLimits(c *config.Broker) network.Limits {
 	l := network.Limits{
 		Max: c.MaxConnections, MaxPerIP: c.MaxConnectionsPerIP, MaxPerIPOver: c.MaxConnectionsPerIPOverride,
 		MaxListener: make(map[string]int), CreationRate: c.MaxConnectionCreationRate,
+	}
+	if len(c.Listeners) > 1 {
+		l.Protected = c.InterBrokerListener
 	}
 	for _, listener := range c.Listeners {
 		if n, err := strconv.Atoi(c.String(listener.ConfigPrefix() + "max.connections")); err == nil {

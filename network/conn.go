@@ -93,8 +93,9 @@ func newConn(s *Server, l *Listener, tcp *net.TCPConn, number uint64) (*Conn, er
 func (c *Conn) touch(now time.Time) { c.active.Store(now.UnixNano()) }
 
 var (
-	errIdle   = errors.New("idle for connections.max.idle.ms")
-	errHungUp = errors.New("closed to tell of an error in a request without an answer")
+	errIdle    = errors.New("idle for connections.max.idle.ms")
+	errCrowded = errors.New("closed for a connection of another broker: there are max.connections")
+	errHungUp  = errors.New("closed to tell of an error in a request without an answer")
 )
 
 // close ends the connection from any goroutine; the reader then returns.

@@ -92,12 +92,10 @@ func (e *echo) Handle(_ context.Context, r *Request) (Answer, error) {
 
 func start(t *testing.T, e *echo, cfg Config) *net.TCPAddr {
 	t.Helper()
-	log := logrus.New()
-	log.SetOutput(io.Discard)
 	if cfg.RequestMaxBytes == 0 {
 		cfg.RequestMaxBytes = 1 << 20
 	}
-	s := NewServer(cfg, e, logrus.NewEntry(log))
+	s := NewServer(cfg, e, quiet())
 	addr, err := s.Bind(Listener{Name: "PLAINTEXT", Addr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +103,12 @@ func start(t *testing.T, e *echo, cfg Config) *net.TCPAddr {
 	s.Serve()
 	t.Cleanup(s.Close)
 	return addr
+}
+
+func quiet() *logrus.Entry {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return logrus.NewEntry(log)
 }
 
 func dial(t *testing.T, addr *net.TCPAddr) *net.TCPConn {
@@ -310,6 +314,36 @@ func TestListenerLimitMakesOthersWait(t *testing.T) {
 	_ = first.Close()
 	_ = second.SetReadDeadline(time.Now().Add(20 * time.Second))
 	expect(t, second, 2, "second")
+}
+
+// TestBrokersGetInThoughItIsFull: max.connections keeps clients waiting, but another broker takes the place of the idlest client.
+func TestBrokersGetInThoughItIsFull(t *testing.T) {
+	s := NewServer(Config{RequestMaxBytes: 1 << 20, Limits: Limits{Max: 2, Protected: "INSIDE"}}, &echo{}, quiet())
+	t.Cleanup(s.Close)
+	addrs := make(map[string]*net.TCPAddr)
+	for _, name := range []string{"INSIDE", "OUTSIDE"} {
+		a, err := s.Bind(Listener{Name: name, Addr: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		addrs[name] = a
+	}
+	s.Serve()
+	var clients []net.Conn
+	for i := range int32(2) {
+		c := dial(t, addrs["OUTSIDE"])
+		_, _ = c.Write(frame(echoNow, 0, i, ""))
+		expect(t, c, i, "")
+		clients = append(clients, c)
+	}
+	broker := dial(t, addrs["INSIDE"])
+	_, _ = broker.Write(frame(echoNow, 0, 7, "replica"))
+	expect(t, broker, 7, "replica")
+	if n, err := clients[0].Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the idlest client got %d bytes, %v", n, err)
+	}
+	_, _ = clients[1].Write(frame(echoNow, 0, 8, "stays"))
+	expect(t, clients[1], 8, "stays")
 }
 
 // TestEarlierAnswersBeforeABadFrame: what was asked before is answered, then the connection ends.

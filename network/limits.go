@@ -41,6 +41,7 @@ func (b *budget) release(size int) {
 // Limits bound the number of connections. They may change while the server runs.
 type Limits struct {
 	Max          int            // max.connections, over all listeners
+	Protected    string         // the listener that Max does not keep out: another's connection makes room (KIP-402)
 	MaxListener  map[string]int // listener.name.NAME.max.connections
 	MaxPerIP     int            // max.connections.per.ip
 	MaxPerIPOver map[string]int // max.connections.per.ip.overrides, by address
@@ -91,7 +92,7 @@ func (a *admission) waitForRoom(listener string, closed func() bool) {
 
 func (a *admission) roomLocked(listener string) bool {
 	l := a.mu.limits
-	if l.Max > 0 && a.mu.total >= l.Max {
+	if l.Max > 0 && a.mu.total >= l.Max && listener != l.Protected {
 		return false
 	}
 	most, bounded := l.MaxListener[listener]
@@ -114,6 +115,20 @@ func (a *admission) enter(listener string, ip net.IP) bool {
 	a.mu.listeners[listener]++
 	a.mu.ips[key]++
 	return true
+}
+
+// crowded tells whether there are more connections than max.connections, as the protected listener's may cause.
+func (a *admission) crowded() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.mu.limits.Max > 0 && a.mu.total > a.mu.limits.Max
+}
+
+// protected tells whether a listener's connections come in though there are max.connections.
+func (a *admission) protected(listener string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.mu.limits.Protected == listener
 }
 
 func (a *admission) leave(listener string, ip net.IP) {

@@ -158,6 +158,9 @@ func (s *Server) open(l *Listener, tcp *net.TCPConn) {
 		_ = tcp.Close()
 		return
 	}
+	if s.admission.crowded() {
+		s.makeRoom()
+	}
 	if s.cfg.SendBuffer > 0 {
 		_ = tcp.SetWriteBuffer(s.cfg.SendBuffer)
 	}
@@ -172,6 +175,21 @@ func (s *Server) open(l *Listener, tcp *net.TCPConn) {
 		s.remove(c)
 		s.admission.leave(l.Name, ip)
 	})
+}
+
+// makeRoom closes the connection that has been idle for longest of those that are not protected.
+func (s *Server) makeRoom() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var idlest *Conn
+	for c := range s.mu.conns {
+		if !s.admission.protected(c.Listener) && c.ctx.Err() == nil && (idlest == nil || c.active.Load() < idlest.active.Load()) {
+			idlest = c
+		}
+	}
+	if idlest != nil {
+		idlest.close(errCrowded)
+	}
 }
 
 func (s *Server) add(c *Conn) bool {

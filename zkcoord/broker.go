@@ -231,6 +231,24 @@ func (c *Client) RegisterBroker(ctx context.Context, b BrokerInfo) (epoch int64,
 	}
 }
 
+// AwaitVacancy waits until the registration is gone that an earlier process of a broker left behind. A broker that calls it
+// before it listens keeps its clients from connecting to a port that nobody serves yet. Errors are RegisterBroker's.
+func (c *Client) AwaitVacancy(ctx context.Context, id int32) error {
+	var wait leftover
+	for {
+		n, err := c.get(ctx, brokerPath(id))
+		if err != nil {
+			return ignoreNoNode(err)
+		}
+		if c.session.owns(n.stat.EphemeralOwner) != ownerOther {
+			return nil
+		}
+		if err := wait.next(ctx, c, BrokerInfo{ID: id}, n); err != nil {
+			return err
+		}
+	}
+}
+
 func (c *Client) tryRegister(ctx context.Context, b BrokerInfo) (epoch int64, err error) {
 	path := brokerPath(b.ID)
 	results, err := c.multi(ctx,

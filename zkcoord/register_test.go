@@ -37,6 +37,30 @@ func TestBrokerIDInUse(t *testing.T) {
 	}
 }
 
+func TestAwaitVacancy(t *testing.T) {
+	ctx := t.Context()
+	connect := zktest.Connect(t)
+	second := zktest.ClientWith(t, zkcoord.Config{Connect: connect, SessionTimeout: 10 * time.Second})
+	ok(t, second.AwaitVacancy(ctx, 1))
+	first := zktest.Client(t, connect)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	must[int64](t)(first.RegisterBroker(ctx, plaintext(1, int32(listener.Addr().(*net.TCPAddr).Port))))
+	ok(t, first.AwaitVacancy(ctx, 1)) // its own
+
+	var inUse *zkcoord.ErrBrokerIDInUse
+	if err := second.AwaitVacancy(ctx, 1); !errors.As(err, &inUse) {
+		t.Fatalf("a broker that answers: %v", err)
+	}
+	listener.Close()
+	waited := make(chan error, 1)
+	go func() { waited <- second.AwaitVacancy(ctx, 1) }()
+	first.Close()
+	ok(t, <-waited)
+}
+
 func TestUpdateBroker(t *testing.T) {
 	ctx := t.Context()
 	connect := zktest.Connect(t)
