@@ -85,6 +85,7 @@ func (s *Server) configChanged(old, now *config.Broker) {
 	if s.topics != nil {
 		s.topics.rebuild()
 		if s.logs != nil {
+			s.logs.SetCleaner(cleanerConfig(now))
 			for _, topic := range s.topics.known() {
 				s.logs.SetConfig(topic, logConfig(s.topics.get(topic)))
 			}

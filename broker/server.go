@@ -232,6 +232,7 @@ func (s *Server) openLogs(ctx context.Context) error {
 		RetentionCheckInterval: c.LogRetentionCheckInterval, FlushCheckInterval: c.LogFlushSchedulerInterval,
 		RecoveryPointInterval: c.LogFlushOffsetCheckpoint, LogStartInterval: c.LogFlushStartOffsetCheckpoint,
 		HighWatermarkInterval: c.ReplicaHighWatermarkCheckpoint, SegmentDeleteDelay: c.LogDeleteDelay,
+		Cleaner:        cleanerConfig(c),
 		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
 		Logger: s.loggers.Entry("kafka.log"), OnDirFailure: s.directoryFailed,
 	})
@@ -250,6 +251,13 @@ func (s *Server) openLogs(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+// cleanerConfig translates the settings of compaction.
+func cleanerConfig(c *config.Broker) logstore.CleanerConfig {
+	return logstore.CleanerConfig{Enable: c.LogCleanerEnable, Threads: c.LogCleanerThreads, DedupeBytes: c.LogCleanerDedupeBufferBytes,
+		LoadFactor: c.LogCleanerIOBufferLoadFactor, BufferBytes: c.LogCleanerIOBufferBytes,
+		MaxBytesPerSec: c.LogCleanerIOMaxBytesPerSecond, Backoff: c.LogCleanerBackoff}
 }
 
 // directoryFailed takes partitions out of service whose directory failed, and tells the controller. A directory that

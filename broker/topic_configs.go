@@ -144,10 +144,12 @@ func (t *topicConfigs) logConfigOfNew(ctx context.Context, topic string) logstor
 // logConfig translates a topic's settings for its logs.
 func logConfig(t *config.Topic) logstore.Config {
 	c := logstore.DefaultConfig()
-	c.SegmentBytes, c.SegmentAge, c.SegmentJitter = int32(t.SegmentBytes), t.SegmentAge, t.SegmentJitter
+	c.SegmentBytes, c.SegmentAge, c.SegmentJitter = int32(t.SegmentBytes), t.MaxSegmentAge(), t.SegmentJitter
 	c.IndexIntervalBytes, c.IndexSizeMax, c.Preallocate = int32(t.IndexIntervalBytes), int32(t.SegmentIndexBytes), t.Preallocate
 	c.Delete, c.Compact = t.CleanupDelete, t.CleanupCompact
 	c.RetentionTime, c.RetentionBytes, c.FileDeleteDelay = t.Retention, t.RetentionBytes, t.FileDeleteDelay
+	c.MinCleanableRatio, c.DeleteRetention = t.MinCleanableDirtyRatio, t.DeleteRetention
+	c.MinCompactionLag, c.MaxCompactionLag = t.MinCompactionLag, t.MaxCompactionLag
 	c.FlushMessages, c.FlushInterval = t.FlushMessages, t.FlushInterval
 	c.MaxMessageBytes = int32(t.MaxMessageBytes)
 	c.Compression, c.GzipLevel, c.Lz4Level, c.ZstdLevel = t.CompressionType, t.CompressionGzipLevel, t.CompressionLZ4Level, t.CompressionZstdLevel

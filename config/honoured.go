@@ -84,18 +84,7 @@ var notYet = []string{
 	"replication.quota.window.num",
 	"replication.quota.window.size.seconds",
 
-	// Logs: compaction, older formats, moving between folders.
-	"log.cleaner.backoff.ms",
-	"log.cleaner.dedupe.buffer.size",
-	"log.cleaner.delete.retention.ms",
-	"log.cleaner.enable",
-	"log.cleaner.io.buffer.load.factor",
-	"log.cleaner.io.buffer.size",
-	"log.cleaner.io.max.bytes.per.second",
-	"log.cleaner.max.compaction.lag.ms",
-	"log.cleaner.min.cleanable.ratio",
-	"log.cleaner.min.compaction.lag.ms",
-	"log.cleaner.threads",
+	// Logs: older formats, moving between folders.
 	"log.message.downconversion.enable",
 	"log.message.format.version",
 	"num.replica.alter.log.dirs.threads",

@@ -35,6 +35,9 @@ func (tp TopicPartition) Compare(other TopicPartition) int {
 	return cmp.Or(cmp.Compare(tp.Topic, other.Topic), cmp.Compare(tp.Partition, other.Partition))
 }
 
+// errMalformed is for a checkpoint file that can't be understood.
+var errMalformed = errors.New("malformed checkpoint")
+
 // readCheckpoint reads a file of offsets by partition: "0", the number of lines, then "topic partition offset" lines.
 // A missing file and an empty one are no offsets.
 func readCheckpoint(fsys vfs.FS, name string) (map[TopicPartition]int64, error) {
@@ -46,7 +49,7 @@ func readCheckpoint(fsys vfs.FS, name string) (map[TopicPartition]int64, error) 
 	for _, line := range lines {
 		tp, offset, ok := parseOffsetLine(line)
 		if !ok {
-			return nil, fmt.Errorf("%s: malformed line %q", name, line)
+			return nil, fmt.Errorf("%s: %w: line %q", name, errMalformed, line)
 		}
 		offsets[tp] = offset
 	}
@@ -89,11 +92,11 @@ func readCheckpointLines(fsys vfs.FS, name string) ([]string, error) {
 	}
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	if len(lines) < 2 || lines[0] != "0" {
-		return nil, fmt.Errorf("%s: not a checkpoint of version 0", name)
+		return nil, fmt.Errorf("%s: %w: version 0 is expected", name, errMalformed)
 	}
 	n, err := strconv.Atoi(lines[1])
 	if err != nil || n != len(lines)-2 {
-		return nil, fmt.Errorf("%s: says %q lines but has %d", name, lines[1], len(lines)-2)
+		return nil, fmt.Errorf("%s: %w: says %q lines but has %d", name, errMalformed, lines[1], len(lines)-2)
 	}
 	return lines[2:], nil
 }

@@ -26,6 +26,11 @@ type Config struct {
 	RetentionBytes  int64         // retention.bytes
 	FileDeleteDelay time.Duration // file.delete.delay.ms
 
+	MinCleanableRatio float64       // min.cleanable.dirty.ratio
+	MinCompactionLag  time.Duration // min.compaction.lag.ms
+	MaxCompactionLag  time.Duration // max.compaction.lag.ms
+	DeleteRetention   time.Duration // delete.retention.ms, how long compaction keeps tombstones
+
 	FlushMessages int64         // flush.messages
 	FlushInterval time.Duration // flush.ms
 
@@ -50,6 +55,9 @@ func DefaultConfig() Config {
 		RetentionTime:      7 * 24 * time.Hour,
 		RetentionBytes:     Unlimited,
 		FileDeleteDelay:    time.Minute,
+		MinCleanableRatio:  0.5,
+		MaxCompactionLag:   math.MaxInt64,
+		DeleteRetention:    24 * time.Hour,
 		FlushMessages:      math.MaxInt64,
 		FlushInterval:      Unlimited,
 		MaxMessageBytes:    1<<20 + record.Overhead,

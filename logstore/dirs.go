@@ -220,6 +220,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 type checkpoints struct {
 	mu                  sync.Mutex // leaf; held while a file is written
 	recovery, start, hw map[TopicPartition]int64
+	cleaned             map[TopicPartition]int64 // up to where compacted logs are clean
 }
 
 func (c *checkpoints) load(fsys vfs.FS, dir string) (err error) {
@@ -291,15 +292,4 @@ func (m *Manager) checkpoint(v *volume, name string, last *map[TopicPartition]in
 	}
 	*last = offsets
 	return nil
-}
-
-// forgetCleaned takes a partition that leaves the directory out of the cleaner's checkpoint.
-func (v *volume) forgetCleaned(fsys vfs.FS, tp TopicPartition) error {
-	path := filepath.Join(v.path, cleanerFile)
-	offsets, err := readCheckpoint(fsys, path)
-	if err != nil {
-		return err
-	}
-	delete(offsets, tp)
-	return writeCheckpoint(fsys, path, offsets)
 }

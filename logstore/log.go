@@ -24,10 +24,12 @@ type env struct {
 	producerExpiry time.Duration
 	// later runs fn after the delay, unless the owner is closed before.
 	later func(delay time.Duration, fn func())
-	// rolled hears that a log has a closed segment to flush. It must not block.
+	// rolled hears that a log has a closed segment, to flush and perhaps to compact. It must not block.
 	rolled func(*Log)
-	// saveOffsets stores the recovery point and the start of a log, which a truncation has lowered.
+	// saveOffsets stores the recovery point and the start of a log.
 	saveOffsets func(*Log) error
+	// truncated stores the same after a truncation has lowered them, and up to where the log is compacted.
+	truncated func(*Log) error
 }
 
 // Log is the log of one partition. All methods are safe for concurrent use.
@@ -64,6 +66,8 @@ type Log struct {
 	placed atomic.Bool
 	// cuts counts truncations and drops, before and after each: a reader that saw something odd looks again if it changed.
 	cuts atomic.Int64
+	// cleaning keeps compaction away from what takes segments away.
+	cleaning cleanGuard
 	// flushing is held during a flush, which does not hold mu, so that one flush can't end before an earlier one.
 	flushing sync.Mutex
 	// waiting is set while some ended transaction waits for the high watermark.

@@ -35,6 +35,7 @@ type ManagerConfig struct {
 	RecoveryPointInterval  time.Duration // log.flush.offset.checkpoint.interval.ms
 	LogStartInterval       time.Duration // log.flush.start.offset.checkpoint.interval.ms
 	HighWatermarkInterval  time.Duration // replica.high.watermark.checkpoint.interval.ms
+	Cleaner                CleanerConfig
 	SegmentDeleteDelay     time.Duration // log.segment.delete.delay.ms, of directories of deleted partitions
 	ProducerExpiry         time.Duration // producer.id.expiration.ms
 	ProducerExpiryInterval time.Duration // producer.id.expiration.check.interval.ms
@@ -55,6 +56,7 @@ func DefaultManagerConfig() ManagerConfig {
 		RecoveryPointInterval:  time.Minute,
 		LogStartInterval:       time.Minute,
 		HighWatermarkInterval:  5 * time.Second,
+		Cleaner:                DefaultCleanerConfig(),
 		SegmentDeleteDelay:     time.Minute,
 		ProducerExpiry:         24 * time.Hour,
 		ProducerExpiryInterval: 10 * time.Minute,
@@ -67,6 +69,7 @@ type Manager struct {
 	env   *env
 	disks []*volume
 	keep  *keeper
+	clean *cleaner
 
 	table struct {
 		sync.RWMutex // leaf
@@ -109,9 +112,9 @@ func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 		cfg.Topic = func(string) Config { return cfg.Default }
 	}
 	m := &Manager{cfg: cfg}
-	m.keep = newKeeper(m)
+	m.keep, m.clean = newKeeper(m), newCleaner(m)
 	m.env = &env{fs: cfg.FS, now: cfg.Now, logger: cfg.Logger, producerExpiry: cfg.ProducerExpiry,
-		later: m.keep.later, rolled: m.keep.flushSoon,
+		later: m.keep.later, rolled: m.rolled, truncated: m.saveTruncated,
 		saveOffsets: func(l *Log) error { return m.checkpointOffsets(m.volumeOf(l)) }}
 	m.table.logs = make(map[TopicPartition]*Log)
 	m.placing.count = make(map[*disk]int)
@@ -168,6 +171,9 @@ func (m *Manager) prepare(v *volume) error {
 	if err == nil {
 		err = v.begin(m.cfg.FS)
 	}
+	if err == nil {
+		err = m.loadCleaned(v)
+	}
 	_ = v.fail("open log directory", err)
 	return nil
 }
@@ -200,8 +206,17 @@ func (m *Manager) dirFailed(d *disk, err error) {
 	m.failures.Go(func() { m.cfg.OnDirFailure(d.path, err) })
 }
 
-// Start begins what runs in the background: retention, flushing, checkpoints, removal of what was deleted.
-func (m *Manager) Start() { m.keep.start() }
+// Start begins what runs in the background: retention, flushing, checkpoints, removal of what was deleted, compaction.
+func (m *Manager) Start() {
+	m.keep.start()
+	m.clean.start()
+}
+
+// rolled hears of each log that has closed a segment.
+func (m *Manager) rolled(l *Log) {
+	m.keep.flushSoon(l)
+	m.clean.consider(l)
+}
 
 // Log is the log of a partition, also when its directory is offline.
 func (m *Manager) Log(tp TopicPartition) (*Log, bool) {
@@ -326,6 +341,7 @@ func (m *Manager) Delete(tp TopicPartition) error {
 	if err := l.disk.usable(); err != nil {
 		return err
 	}
+	defer l.cleaning.hold()()
 	dir, err := l.retire()
 	if err != nil {
 		return err
@@ -333,7 +349,7 @@ func (m *Manager) Delete(tp TopicPartition) error {
 	m.setLog(tp, nil)
 	m.removeDirLater(dir)
 	v := m.volumeOf(l)
-	err = errors.Join(m.checkpointOffsets(v), v.forgetCleaned(m.cfg.FS, tp))
+	err = errors.Join(m.checkpointOffsets(v), m.forgetCleaned(v, tp))
 	return v.fail("write checkpoint", err)
 }
 
@@ -371,8 +387,13 @@ func (l *Log) retire() (string, error) {
 func (m *Manager) SetConfig(topic string, cfg Config) {
 	for _, l := range m.logsIf(func(l *Log) bool { return l.tp.Topic == topic }) {
 		l.UpdateConfig(cfg)
+		m.clean.consider(l)
 	}
 }
+
+// SetCleaner puts another configuration of the cleaner in force. Compactions under way end as they began. Enable does not
+// change.
+func (m *Manager) SetCleaner(cfg CleanerConfig) { m.clean.configure(cfg) }
 
 // DirInfo describes one of log.dirs.
 type DirInfo struct {
@@ -437,6 +458,7 @@ func (m *Manager) Close() error {
 	if closed {
 		return nil
 	}
+	m.clean.stop()
 	m.keep.stop()
 	var errs []error
 	for _, v := range m.disks {

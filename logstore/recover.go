@@ -166,6 +166,9 @@ func (ld *loader) completeSwaps() error {
 			swaps = append(swaps, name)
 		}
 	}
+	if len(swaps) == 0 {
+		return nil
+	}
 	slices.Sort(swaps)
 	for _, name := range swaps {
 		base, ok := parseFileName(name, logSuffix+swapSuffix)
@@ -177,19 +180,22 @@ func (ld *loader) completeSwaps() error {
 			return err
 		}
 		for other := range ld.names {
-			if b, ok := baseOf(other); ok && b >= base && b < end && !ld.names[other+swapSuffix] {
+			if b, ok := baseOf(other); ok && (b == base || b > base && b < end) && !ld.names[other+swapSuffix] {
 				if err := ld.remove(other); err != nil {
 					return err
 				}
 			}
 		}
 	}
+	if err := ld.env.fs.SyncDir(ld.dir); err != nil { // else a power cut may bring a removed segment back beside the new one
+		return err
+	}
 	for _, name := range swaps {
 		if err := ld.rename(name, strings.TrimSuffix(name, swapSuffix)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return ld.env.fs.SyncDir(ld.dir)
 }
 
 // swapEnd is the offset behind the last record of a swap file.

@@ -34,8 +34,13 @@ func (l *Log) advanceStartLocked(offset int64) error {
 
 // Retain drops the oldest segments that nobody may need any more: below the log start, above retention.bytes, older than
 // retention.ms. It returns how many. Only segments that lie below the high watermark go, the active one after it was
-// followed by a new one.
+// followed by a new one. A log that is being compacted just now keeps them until the next time.
 func (l *Log) Retain() (int, error) {
+	release, ok := l.cleaning.tryHold()
+	if !ok {
+		return 0, nil
+	}
+	defer release()
 	n, err := l.retain()
 	if err == nil && n > 0 {
 		err = l.syncNames() // else a crash may bring some back, with gaps between them

@@ -61,7 +61,7 @@ type segment struct {
 	mu struct {
 		sync.Mutex // leaf but for the indexes' own; taken to open, close and rename
 		dir        string
-		suffix     string // deletedSuffix once it is dropped
+		suffix     string // cleanedSuffix, then swapSuffix while compaction makes it; deletedSuffix once it is dropped
 		closed     bool
 	}
 
@@ -110,6 +110,22 @@ func createSegment(fsys vfs.FS, dir string, base int64, cfg *Config, now time.Ti
 	}
 	s.file.Store(&openFile{f})
 	return s, nil
+}
+
+// createCleaned makes the files that a compaction writes, under names that a load takes away.
+func createCleaned(fsys vfs.FS, dir string, base int64, cfg *Config, now time.Time) (*segment, error) {
+	s := newSegment(fsys, dir, base, 0, cfg, now)
+	s.mu.suffix = cleanedSuffix
+	s.relocateIndexesLocked()
+	s.maxStamp, s.maxKnown = noStamp(base), true
+	s.touched = true
+	s.dirty.Store(true)
+	f, err := fsys.OpenFile(s.path(logSuffix), vfs.ReadWrite|vfs.Create|vfs.Truncate)
+	if err != nil {
+		return nil, err
+	}
+	s.file.Store(&openFile{f})
+	return s, errors.Join(s.txns.reset(), s.prepareIndexes())
 }
 
 func (s *segment) pathLocked(suffix string) string {
@@ -208,7 +224,7 @@ func (s *segment) indexAppend(a *appended, position int64, indexInterval int32) 
 	if a.stamp.timestamp > largest.timestamp {
 		s.maxStamp = a.stamp
 	}
-	if s.sinceIndex > int64(indexInterval) {
+	if s.sinceIndex > int64(indexInterval) && !s.index.isFull() && !s.times.isFull() {
 		if err := s.index.add(a.last, position); err != nil {
 			return err
 		}
@@ -283,6 +299,18 @@ func (s *segment) rollDue(a *appended, cfg *Config, now time.Time) (bool, error)
 // waited is the time that counts for rolling: from the first batch's timestamp to that of what is appended, or by the
 // clock when the records have none.
 func (s *segment) waited(appended int64, now time.Time) (time.Duration, error) {
+	first, err := s.rollStart()
+	if err != nil {
+		return 0, err
+	}
+	if first >= 0 {
+		return saturatedMillis(appended - first), nil
+	}
+	return now.Sub(s.created), nil
+}
+
+// rollStart is the timestamp of the first batch.
+func (s *segment) rollStart() (int64, error) {
 	if !s.rollKnown {
 		first, err := s.firstTimestamp()
 		if err != nil {
@@ -290,10 +318,7 @@ func (s *segment) waited(appended int64, now time.Time) (time.Duration, error) {
 		}
 		s.rollTime, s.rollKnown = first, true
 	}
-	if s.rollTime >= 0 {
-		return saturatedMillis(appended - s.rollTime), nil
-	}
-	return now.Sub(s.created), nil
+	return s.rollTime, nil
 }
 
 // saturatedMillis is ms as a duration, the longest one if it doesn't fit.
@@ -445,16 +470,19 @@ func (s *segment) findLargest() error {
 var segmentSuffixes = []string{logSuffix, indexSuffix, timeIndexSuffix, txnIndexSuffix}
 
 // drop renames the files so that a load won't find the segment. remove follows.
-func (s *segment) drop() error {
+func (s *segment) drop() error { return s.rename(deletedSuffix) }
+
+// rename gives the files another suffix behind their names. Half done it is an error, and the old names count.
+func (s *segment) rename(suffix string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, suffix := range segmentSuffixes {
-		from := filepath.Join(s.mu.dir, fileName(s.base, suffix))
-		if err := s.fs.Rename(from, from+deletedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, kind := range segmentSuffixes {
+		plain := filepath.Join(s.mu.dir, fileName(s.base, kind))
+		if err := s.fs.Rename(plain+s.mu.suffix, plain+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	s.mu.suffix = deletedSuffix
+	s.mu.suffix = suffix
 	s.relocateIndexesLocked()
 	return nil
 }

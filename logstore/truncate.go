@@ -38,6 +38,7 @@ func (l *Log) TruncateFullyAndStartAt(offset int64) error {
 // else a crash could bring back what was dropped, behind what was appended since, and the stored recovery point
 // would vouch for it.
 func (l *Log) cut(fn func() error) error {
+	defer l.cleaning.hold()()
 	l.flushing.Lock() // a flush under way must not move the recovery point past what is cut
 	defer l.flushing.Unlock()
 	lower, err := l.cutLocking(fn)
@@ -45,7 +46,7 @@ func (l *Log) cut(fn func() error) error {
 		err = l.syncNames()
 	}
 	if err == nil && lower {
-		err = l.env.saveOffsets(l)
+		err = l.env.truncated(l)
 	}
 	return l.disk.fail("truncate", err)
 }
@@ -81,7 +82,7 @@ func (l *Log) truncateLocked(offset int64) error {
 	if err != nil {
 		return err
 	}
-	end = max(end, kept[i].base)
+	end = max(end, kept[i].base, l.start.Load()) // compaction may have left nothing between the last two
 	l.endAtLocked(end, kept[i])
 	l.start.Store(min(l.start.Load(), end))
 	l.recovery.Store(min(l.recovery.Load(), end))

@@ -343,6 +343,22 @@ func (l memLock) Close() error {
 	return l.File.Close()
 }
 
+// SetModTime implements FS.
+func (m *Mem) SetModTime(name string, t time.Time) error {
+	name = filepath.Clean(name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.beginLocked("setmodtime", name); err != nil {
+		return err
+	}
+	n := m.mu.live[name]
+	if n == nil {
+		return pathError("chtimes", name, fs.ErrNotExist)
+	}
+	n.changed = t
+	return nil
+}
+
 // Usage implements FS.
 func (m *Mem) Usage(string) (total, usable int64, err error) { return 1 << 40, 1 << 40, nil }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,6 +76,9 @@ func (OS) Lock(name string) (io.Closer, error) {
 	}
 	return f, nil
 }
+
+// SetModTime implements FS.
+func (OS) SetModTime(name string, t time.Time) error { return os.Chtimes(name, time.Time{}, t) }
 
 // Usage implements FS.
 func (OS) Usage(name string) (total, usable int64, err error) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 )
 
 // Flags of OpenFile. They are those of package os.
@@ -44,6 +45,8 @@ type FS interface {
 	// Lock creates the named file and holds it exclusively, against this process and others, until the closer is closed.
 	// A file held by somebody else is ErrLocked.
 	Lock(name string) (io.Closer, error)
+	// SetModTime changes when the named file was last written.
+	SetModTime(name string, t time.Time) error
 	// Usage tells the size of the volume that holds name and what is free on it for us, in bytes.
 	Usage(name string) (total, usable int64, err error)
 }

@@ -1,0 +1,123 @@
+package logstore
+
+import (
+	"math"
+	"time"
+
+	"barnabas/internal/logx"
+)
+
+// dirtyPart is the part of a log that compaction has not been at yet, as far as it may.
+type dirtyPart struct {
+	from, upTo int64 // offsets; upTo is the base of a segment
+	reset      bool  // from is not what was stored, which can't be right
+	ratio      float64
+	bytes      int64 // of the dirty segments
+	overdue    bool  // max.compaction.lag.ms has passed
+	more       bool  // there are closed segments that were not compacted: time or a moving high watermark makes them due
+}
+
+// due tells whether compaction pays, or must be.
+func (d *dirtyPart) due(cfg *Config) bool {
+	return d.bytes > 0 && (d.overdue || d.ratio > cfg.MinCleanableRatio)
+}
+
+// dirtyPart finds out what of the log is to be compacted. cleaned is the offset up to which it was; known is false when it
+// never was (LogCleanerManager.cleanableOffsets, 3.9).
+func (l *Log) dirtyPart(cleaned int64, known bool, now time.Time) (dirtyPart, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cfg := l.config.Load()
+	segments := *l.segments.Load()
+	closed := segments[:len(segments)-1]
+	d := dirtyPart{from: l.firstDirty(cfg, cleaned, known)}
+	d.reset = known && d.from != cleaned
+	d.upTo = segments[len(segments)-1].base
+	d.more = d.from < d.upTo
+	if i := floor(segments, l.LastStableOffset()); i >= 0 {
+		d.upTo = min(d.upTo, segments[i].base)
+	}
+	if err := d.leaveYoung(cfg, closed, now); err != nil {
+		return d, err
+	}
+	d.upTo = max(d.upTo, segments[0].base)
+	if d.from >= d.upTo {
+		return d, nil
+	}
+	d.measure(closed)
+	return d, d.checkOverdue(cfg, closed, now)
+}
+
+// firstDirty is where the dirty part begins. What was stored may be wrong after a truncation that the checkpoint has missed.
+func (l *Log) firstDirty(cfg *Config, cleaned int64, known bool) int64 {
+	start, end := l.start.Load(), l.end.offset.Load()
+	switch {
+	case !known:
+		return start
+	case cleaned < start:
+		if !cfg.Delete { // else that is how it goes
+			l.logger.WithField(logx.Offset, cleaned).Warn("the cleaner's checkpoint lies before the log start, compacting from there")
+		}
+		return start
+	case cleaned > end:
+		l.logger.WithField(logx.Offset, cleaned).Warn("the cleaner's checkpoint lies behind the log end, compacting from the log start")
+		return start
+	}
+	return cleaned
+}
+
+// leaveYoung ends the part before the first segment with records that must stay for min.compaction.lag.ms.
+func (d *dirtyPart) leaveYoung(cfg *Config, closed []*segment, now time.Time) error {
+	if cfg.MinCompactionLag <= 0 {
+		return nil
+	}
+	for _, s := range closed[max(floor(closed, d.from), 0):] {
+		if s.base >= d.upTo {
+			break
+		}
+		newest, err := s.largestTime()
+		if err != nil {
+			return err
+		}
+		if saturatedMillis(now.UnixMilli()-newest) < cfg.MinCompactionLag {
+			d.upTo = s.base
+			break
+		}
+	}
+	return nil
+}
+
+// measure sets what of all bytes up to upTo is dirty.
+func (d *dirtyPart) measure(closed []*segment) {
+	clean := int64(0)
+	for i, s := range closed {
+		switch {
+		case s.base >= d.upTo:
+		case s.base >= d.from || i+1 == len(closed) || closed[i+1].base > d.from:
+			d.bytes += s.size.Load()
+		default:
+			clean += s.size.Load()
+		}
+	}
+	if total := clean + d.bytes; total > 0 {
+		d.ratio = float64(d.bytes) / float64(total)
+	}
+}
+
+// checkOverdue tells whether the oldest dirty segment has waited for max.compaction.lag.ms.
+func (d *dirtyPart) checkOverdue(cfg *Config, closed []*segment, now time.Time) error {
+	if cfg.MaxCompactionLag < 0 || cfg.MaxCompactionLag == math.MaxInt64 {
+		return nil
+	}
+	for _, s := range closed[max(floor(closed, d.from), 0):] {
+		first, err := s.rollStart()
+		if err != nil {
+			return err
+		}
+		if first > 0 && saturatedMillis(now.UnixMilli()-first) > cfg.MaxCompactionLag {
+			d.overdue = true
+			return nil
+		}
+	}
+	return nil
+}

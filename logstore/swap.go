@@ -1,0 +1,103 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+)
+
+// swapIn puts out, which is complete and synced, in the place of the segments that it was made from. The order is such that a
+// load after a crash finds the old segments or the new one, never parts of both (LocalLog.replaceSegments, 3.9):
+//
+//  1. out's files get the suffix .swap, durably: from here on a load finishes the work,
+//  2. the log reads from out, and the old files get the suffix .deleted, durably: before that is so, out's plain
+//     names beside them would show records twice,
+//  3. out's files get their plain names.
+//
+// The caller keeps truncation and retention off. An error before step 2 leaves the log as it was, a later one takes the
+// directory offline.
+func (l *Log) swapIn(out *segment, old []*segment) error {
+	err := out.rename(swapSuffix)
+	if err == nil {
+		err = l.syncNames()
+	}
+	if err == nil {
+		err = l.replace(out, old)
+	}
+	if err == nil {
+		err = l.syncNames()
+	}
+	if err == nil {
+		err = out.rename("")
+	}
+	if err == nil {
+		err = l.syncNames()
+	}
+	return err
+}
+
+// errChanged is for a compaction whose segments are not the log's any more.
+var errChanged = errors.New("segments have changed")
+
+// replace has the log read from out instead of old, whose files are dropped.
+func (l *Log) replace(out *segment, old []*segment) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	segments := *l.segments.Load()
+	i := slices.Index(segments, old[0])
+	if i < 0 || i+len(old) >= len(segments) || !slices.Equal(segments[i:i+len(old)], old) {
+		return fmt.Errorf("replace %d segments of %v from %d on: %w", len(old), l.tp, out.base, errChanged)
+	}
+	l.cuts.Add(1)
+	defer l.cuts.Add(1)
+	next := make([]*segment, 0, len(segments)-len(old)+1)
+	next = append(append(append(next, segments[:i]...), out), segments[i+len(old):]...)
+	l.setSegmentsLocked(next)
+	for _, s := range old {
+		if err := l.supersedeLocked(s, out.base); err != nil {
+			return l.disk.fail("swap in a compacted segment", err)
+		}
+	}
+	return nil
+}
+
+// supersedeLocked drops a segment that another with the given base stands for now.
+func (l *Log) supersedeLocked(s *segment, base int64) error {
+	if err := s.index.view(func([]byte, int) {}); err != nil { // readers that have it still may: the name will be another's
+		return err
+	}
+	if err := s.drop(); err != nil {
+		return err
+	}
+	snapshot := ""
+	if s.base != base {
+		var err error
+		if snapshot, err = l.mu.snaps.retire(s.base); err != nil {
+			return err
+		}
+	}
+	l.removeLater(s, snapshot)
+	return nil
+}
+
+// discard removes the files of an unfinished compaction, whatever they are called.
+func (s *segment) discard() error {
+	s.release()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.closeIndexes()
+	for _, kind := range segmentSuffixes {
+		for _, suffix := range []string{swapSuffix, cleanedSuffix} {
+			name := filepath.Join(s.mu.dir, fileName(s.base, kind)+suffix)
+			if e := s.fs.Remove(name); e != nil && !errors.Is(e, fs.ErrNotExist) {
+				err = errors.Join(err, e)
+			}
+		}
+	}
+	return err
+}
