@@ -15,31 +15,42 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// fetcher copies partitions from one leader's broker. Its goroutine is run; it ends with its context.
-// One fetcher stays, idle, when it has no partition left: the next one comes soon after a bounce.
+// fetcher copies partitions from one leader's broker. Its goroutine is run, which ends with its context: the fetchers
+// cancel it when it has no partition left.
 type fetcher struct {
 	set     *fetchers
 	source  BrokerAddress
 	log     *logrus.Entry
+	cancel  context.CancelFunc // ends run
 	wake    chan struct{}
 	session fetchSession // run's own
 
-	mu struct { // held while fetched records are appended, so that remove is a barrier
+	mu struct {
 		sync.Mutex
 		partitions map[logstore.TopicPartition]*fetched
 	}
 }
 
-// fetched is a partition that is being fetched.
+// fetched is a partition that is being fetched. But for what writing guards it is the fetcher's goroutine's own.
 type fetched struct {
 	partition   *Partition
 	leaderEpoch int32
 	offset      int64     // the next to fetch
 	notBefore   time.Time // after an error
+
+	writing sync.Mutex // held while the log is written to, so that end is a barrier
+	ended   bool       // guarded by writing
 }
 
-func newFetcher(set *fetchers, key fetcherKey) *fetcher {
-	t := &fetcher{set: set, source: key.source, wake: make(chan struct{}, 1)}
+// end returns when nothing more is written to the partition's log.
+func (f *fetched) end() {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.ended = true
+}
+
+func newFetcher(set *fetchers, key fetcherKey, cancel context.CancelFunc) *fetcher {
+	t := &fetcher{set: set, source: key.source, cancel: cancel, wake: make(chan struct{}, 1)}
 	t.log = set.log.WithField("source", key.source.ID)
 	t.mu.partitions = make(map[logstore.TopicPartition]*fetched)
 	return t
@@ -55,10 +66,44 @@ func (t *fetcher) add(w following) {
 	}
 }
 
+// remove takes a partition out. When it returns, nothing that was fetched is written to its log any more.
 func (t *fetcher) remove(tp logstore.TopicPartition) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	f := t.mu.partitions[tp]
 	delete(t.mu.partitions, tp)
+	t.mu.Unlock()
+	if f != nil {
+		f.end()
+	}
+}
+
+func (t *fetcher) idle() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.mu.partitions) == 0
+}
+
+// at gives the partition, if it is still to be fetched from where it was asked for.
+func (t *fetcher) at(tp logstore.TopicPartition, asked fetchFrom) *fetched {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.mu.partitions[tp]
+	if f == nil || f.offset != asked.offset || f.leaderEpoch != asked.leaderEpoch {
+		return nil
+	}
+	return f
+}
+
+// write changes the partition's log, unless that is no longer this fetcher's to do.
+func (t *fetcher) write(f *fetched, change func() error) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	if f.ended {
+		return
+	}
+	if err := change(); err != nil {
+		t.holdBack(f, err)
+	}
 }
 
 func (t *fetcher) run(ctx context.Context) {
@@ -182,22 +227,19 @@ func (t *fetcher) takeAll(resp *kmsg.FetchResponse, wanted map[logstore.TopicPar
 
 // take handles one partition of an answer.
 func (t *fetcher) take(tp logstore.TopicPartition, at fetchFrom, r *kmsg.FetchResponseTopicPartition) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f := t.mu.partitions[tp]
-	if f == nil || f.offset != at.offset || f.leaderEpoch != at.leaderEpoch {
+	f := t.at(tp, at)
+	if f == nil {
 		return // removed or changed meanwhile
 	}
-	err := kerr.ErrorForCode(r.ErrorCode)
-	if err == nil {
-		err = f.apply(r)
-	}
-	if err != nil {
-		t.holdBackLocked(f, err)
-	}
+	t.write(f, func() error {
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			return err
+		}
+		return f.apply(r)
+	})
 }
 
-func (t *fetcher) holdBackLocked(f *fetched, err error) {
+func (t *fetcher) holdBack(f *fetched, err error) {
 	f.notBefore = t.set.cfg.now().Add(t.set.cfg.Backoff)
 	level := logrus.WarnLevel
 	for _, passing := range []error{kerr.UnknownLeaderEpoch, kerr.FencedLeaderEpoch, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID} {
@@ -267,18 +309,16 @@ func (t *fetcher) outOfRange(ctx context.Context, conn Requester, tp logstore.To
 	if err == nil && end >= at.offset {
 		start, err = t.leaderOffset(ctx, conn, tp, at.leaderEpoch, -2)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f := t.mu.partitions[tp]
-	if f == nil || f.offset != at.offset || f.leaderEpoch != at.leaderEpoch {
+	f := t.at(tp, at)
+	if f == nil {
 		return
 	}
-	if err == nil {
-		err = f.moveInto(start, end)
-	}
-	if err != nil {
-		t.holdBackLocked(f, err)
-	}
+	t.write(f, func() error {
+		if err != nil {
+			return err
+		}
+		return f.moveInto(start, end)
+	})
 }
 
 func (f *fetched) moveInto(start, end int64) error {

@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func pair(t *testing.T) (*network, *broker, *broker) {
@@ -54,6 +58,61 @@ func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
 	sameLogs(t, second, first)
 	if got := content(t, first.Log()); !slices.Equal(got, []string{"0=a", "1=kept"}) {
 		t.Errorf("one has %v", got)
+	}
+}
+
+// TestNothingFetchedComesAfterLeading: an answer that is late, when its follower has become the leader, is dropped.
+func TestNothingFetchedComesAfterLeading(t *testing.T) {
+	n, one, two := pair(t)
+	underWay, release := make(chan struct{}), make(chan struct{})
+	var late sync.Once
+	n.answered = func(resp *kmsg.FetchResponse) {
+		if len(resp.Topics) == 1 && len(resp.Topics[0].Partitions[0].RecordBatches) > 0 {
+			late.Do(func() { close(underWay); <-release })
+		}
+	}
+	first := one.must(t, 1, 0, both, both)
+	second := two.must(t, 1, 0, both, both)
+	appendTo(t, first, "late")
+	<-underWay
+	two.changed = func() { // it leads, and the answer arrives
+		close(release)
+		for n := 0; n < 20 && second.Log().LogEndOffset() == 0; n++ {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	two.must(t, 2, 1, both, []int32{2})
+	appendTo(t, second, "led")
+	if got := content(t, second.Log()); !slices.Equal(got, []string{"0=led"}) {
+		t.Fatalf("the new leader has %v", got)
+	}
+}
+
+// idle tells whether no fetcher of the broker runs.
+func idle(b *broker) bool {
+	b.fetchers.mu.Lock()
+	defer b.fetchers.mu.Unlock()
+	return len(b.fetchers.mu.byKey) == 0
+}
+
+// TestIdleFetchersEnd when the last partition that they fetched is led here, moved or deleted.
+func TestIdleFetchersEnd(t *testing.T) {
+	_, one, two := pair(t)
+	one.must(t, 1, 0, both, both)
+	two.must(t, 1, 0, both, both)
+	if idle(two) {
+		t.Fatal("a follower does not fetch")
+	}
+	two.must(t, 2, 1, both, both)
+	if !idle(two) {
+		t.Error("a leader fetches")
+	}
+	two.must(t, 1, 2, both, both)
+	if _, err := two.StopReplicas(1, []Stop{{TP: tp0, LeaderEpoch: -2, Delete: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if !idle(two) {
+		t.Error("a deleted partition is fetched")
 	}
 }
 

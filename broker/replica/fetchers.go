@@ -74,21 +74,38 @@ func (f *fetchers) close() { f.tasks.Wait() }
 
 // follow begins to fetch partitions, each from its leader; one that was fetched from elsewhere is moved.
 func (f *fetchers) follow(list []following) {
+	for _, w := range list {
+		f.remove(w.partition.TP)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, w := range list {
-		if old := f.mu.of[w.partition.TP]; old != nil {
-			old.remove(w.partition.TP)
-		}
-		key := fetcherKey{w.source, fetcherNumber(w.partition.TP, f.cfg.PerBroker)}
-		t := f.mu.byKey[key]
-		if t == nil {
-			t = newFetcher(f, key)
-			f.mu.byKey[key] = t
-			f.tasks.Go(func() { t.run(f.ctx) })
-		}
+		t := f.fetcherLocked(fetcherKey{w.source, fetcherNumber(w.partition.TP, f.cfg.PerBroker)})
 		t.add(w)
 		f.mu.of[w.partition.TP] = t
+	}
+}
+
+func (f *fetchers) fetcherLocked(key fetcherKey) *fetcher {
+	if t := f.mu.byKey[key]; t != nil {
+		return t
+	}
+	ctx, cancel := context.WithCancel(f.ctx)
+	t := newFetcher(f, key, cancel)
+	f.mu.byKey[key] = t
+	f.tasks.Go(func() { t.run(ctx) })
+	return t
+}
+
+// endIdle ends the fetchers that have nothing to fetch, for example from where a broker was before it moved.
+func (f *fetchers) endIdle() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, t := range f.mu.byKey {
+		if t.idle() {
+			t.cancel()
+			delete(f.mu.byKey, key)
+		}
 	}
 }
 
@@ -103,9 +120,10 @@ func fetcherNumber(tp logstore.TopicPartition, count int) int {
 // remove stops fetching a partition. When it returns, no fetched record is appended to it any more.
 func (f *fetchers) remove(tp logstore.TopicPartition) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if t := f.mu.of[tp]; t != nil {
+	t := f.mu.of[tp]
+	delete(f.mu.of, tp)
+	f.mu.Unlock()
+	if t != nil {
 		t.remove(tp)
-		delete(f.mu.of, tp)
 	}
 }

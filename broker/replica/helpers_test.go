@@ -29,12 +29,14 @@ type broker struct {
 	gone       atomic.Int32 // a broker that does not live
 	controller *controller
 	network    *network
+	changed    func() // when leadership has changed; nil: nothing
 }
 
 // network connects brokers in one process: fetches go from one Manager straight to another.
 type network struct {
-	mu      sync.Mutex // guards brokers
-	brokers map[int32]*broker
+	mu       sync.Mutex // guards brokers
+	brokers  map[int32]*broker
+	answered func(*kmsg.FetchResponse) // before the follower gets an answer; nil: nothing
 }
 
 // controller answers AlterPartition; nil answers make it unreachable.
@@ -91,8 +93,12 @@ func newBroker(t *testing.T, id int32, n *network) *broker {
 	b.Manager = NewManager(Config{
 		BrokerID: id, BrokerEpoch: func() int64 { return 100 + int64(id) }, Logs: logs,
 		LogConfig: func(context.Context, string) logstore.Config { return cfg.Default }, Forget: func(string) {},
-		LeadershipChanged: func(logstore.TopicPartition, int32, bool) {},
-		MinInSync:         func(string) int { return b.minInSync }, LagMax: func() time.Duration { return time.Duration(b.lag.Load()) },
+		LeadershipChanged: func(logstore.TopicPartition, int32, bool) {
+			if b.changed != nil {
+				b.changed()
+			}
+		},
+		MinInSync: func(string) int { return b.minInSync }, LagMax: func() time.Duration { return time.Duration(b.lag.Load()) },
 		Living: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, Logger: entry, Now: time.Now,
 		Fetch: FetchConfig{Dial: n.dial, PerBroker: 1, Version: 12, MaxWait: 20 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20,
 			ResponseMaxBytes: 1 << 20, Backoff: 5 * time.Millisecond, Timeout: time.Second,
@@ -129,7 +135,11 @@ func (wire) Close() {}
 func (w wire) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	switch r := req.(type) {
 	case *kmsg.FetchRequest:
-		return w.fetch(ctx, r), nil
+		resp := w.fetch(ctx, r)
+		if w.leader.network.answered != nil {
+			w.leader.network.answered(resp)
+		}
+		return resp, nil
 	case *kmsg.ListOffsetsRequest:
 		return w.listOffsets(r), nil
 	}

@@ -49,15 +49,13 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 		}
 		m.cfg.LeadershipChanged(a.TP, a.State.LeaderEpoch, a.State.Leader == m.cfg.BrokerID)
 		if a.State.Leader == m.cfg.BrokerID {
-			m.fetchers.remove(a.TP)
 			led++
 		} else if source, ok := addressOf(leaders, a.State.Leader); ok {
 			followed = append(followed, following{p, a.State.LeaderEpoch, source})
-		} else {
-			m.fetchers.remove(a.TP)
 		}
 	}
 	m.fetchers.follow(followed)
+	m.fetchers.endIdle()
 	m.log.WithFields(logrus.Fields{logx.ControllerEpoch: controllerEpoch, "leading": led, "following": len(followed)}).
 		Debug("followed the controller's LeaderAndIsr")
 	return errs, nil
@@ -123,26 +121,38 @@ func (m *Manager) apply(a Assignment) (*Partition, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, p.become(a, a.State.Leader == m.cfg.BrokerID)
+	isNewer, err := p.admit(a)
+	if err != nil || !isNewer {
+		return p, err
+	}
+	m.fetchers.remove(a.TP) // before it leads: what an earlier leader sent must not come between
+	return p, p.become(a.State, a.State.Leader == m.cfg.BrokerID)
 }
 
-// become takes on a role, if the assignment is newer than what the partition knows.
-func (p *Partition) become(a Assignment, leader bool) error {
+// admit tells whether an assignment is newer than what the partition knows. The caller holds Manager.control, so that it
+// stays so until the assignment is followed.
+func (p *Partition) admit(a Assignment) (isNewer bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	assigned, err := p.assignTopicIDLocked(a.Topic)
 	if err != nil {
-		return err
+		return false, err
 	}
-	s := a.State
-	switch {
+	switch s := a.State; {
 	case s.LeaderEpoch < p.mu.leaderEpoch:
-		return fmt.Errorf("%v: leader epoch %d, current %d: %w", p.TP, s.LeaderEpoch, p.mu.leaderEpoch, kerr.StaleControllerEpoch)
+		return false, fmt.Errorf("%v: leader epoch %d, current %d: %w", p.TP, s.LeaderEpoch, p.mu.leaderEpoch, kerr.StaleControllerEpoch)
 	case s.LeaderEpoch == p.mu.leaderEpoch && assigned:
-		return nil
+		return false, nil
 	case s.LeaderEpoch == p.mu.leaderEpoch:
-		return errSameEpoch
+		return false, errSameEpoch
 	}
+	return true, nil
+}
+
+// become takes on a role.
+func (p *Partition) become(s *kmsg.LeaderAndISRRequestTopicPartition, leader bool) (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if leader {
 		err = p.leadLocked(s)
 	} else {

@@ -28,6 +28,7 @@ func (m *Manager) StopReplicas(controllerEpoch int32, stops []Stop) ([]error, er
 	for i, s := range stops {
 		errs[i] = m.stop(s)
 	}
+	m.fetchers.endIdle()
 	return errs, nil
 }
 
