@@ -15,7 +15,7 @@ import (
 // deletion is how far the deletion of a topic is.
 type deletion struct {
 	begun    bool
-	held     bool // until a broker comes back or a reassignment ends
+	held     bool // until a broker comes back
 	replicas map[replica]replicaDeletion
 }
 
@@ -51,8 +51,7 @@ const (
 	finishDeletion
 )
 
-// nextStep decides what to do about a topic that is to be deleted. moving tells whether one
-// of its partitions is being reassigned.
+// nextStep decides what to do about a topic that is to be deleted.
 func (t *topic) nextStep() deletionStep {
 	d := t.deletion
 	switch {
@@ -97,6 +96,7 @@ func (o *office) readDeletions(ctx context.Context) error {
 		return err
 	}
 	slices.Sort(names)
+	var fresh []*topic
 	for _, name := range names {
 		t := o.m.topics[name]
 		if t == nil || !o.c.cfg.DeleteTopicEnable {
@@ -106,21 +106,26 @@ func (o *office) readDeletions(ctx context.Context) error {
 			continue
 		}
 		if t.deletion == nil {
-			o.log.WithField(logx.Topic, name).Info("topic is to be deleted")
-			t.deletion = &deletion{replicas: make(map[replica]replicaDeletion), held: o.moving(t)}
+			fresh = append(fresh, t)
 		}
 	}
-	return nil
+	return o.markDeleted(ctx, fresh)
 }
 
-// moving tells whether a partition of the topic is being reassigned.
-func (o *office) moving(t *topic) bool {
-	for n := range t.partitions {
-		if _, ok := o.m.reassigning[topicPartition{Topic: t.name, Partition: n}]; ok {
-			return true
+// markDeleted notes that topics are to be deleted. A reassignment of theirs ends with that:
+// Apache Kafka waits for it, and so waits for ever when its target cannot come in sync.
+func (o *office) markDeleted(ctx context.Context, topics []*topic) error {
+	if len(topics) == 0 {
+		return nil
+	}
+	for _, t := range topics {
+		o.log.WithField(logx.Topic, t.name).Info("topic is to be deleted")
+		t.deletion = &deletion{replicas: make(map[replica]replicaDeletion)}
+		for n := range t.partitions {
+			delete(o.m.reassigning, topicPartition{Topic: t.name, Partition: n})
 		}
 	}
-	return false
+	return o.trimAsked(ctx, func(tp topicPartition, _ []int32) bool { return o.m.deleting(tp) })
 }
 
 func (o *office) deletionsAsked(ctx context.Context) error {
@@ -134,7 +139,7 @@ func (o *office) deletionsAsked(ctx context.Context) error {
 func (o *office) releaseDeletions(which func(*topic) bool) {
 	for _, t := range o.m.topics {
 		if t.deletion != nil && which(t) {
-			t.deletion.held = o.moving(t)
+			t.deletion.held = false
 		}
 	}
 }

@@ -69,6 +69,9 @@ func (o *office) electLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest
 		return nil, err
 	}
 	o.flush()
+	if err := o.completeReassignments(ctx, due); err != nil {
+		return nil, err
+	}
 	for _, tp := range due {
 		verdicts[tp] = nil
 		if err := failed[tp]; err != nil && unclean {

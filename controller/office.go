@@ -240,7 +240,8 @@ func (o *office) dropOffline(ctx context.Context, offline map[int32][]topicParti
 }
 
 // bringOnline gives new partitions their first state, and those without a leader a new one
-// where that is possible.
+// where that is possible. The replicas that are in sync then may be all that a reassignment
+// waits for.
 func (o *office) bringOnline(ctx context.Context) error {
 	fresh := o.m.partitions(func(tp topicPartition, p *partition) bool { return p.state == nil && !o.m.deleting(tp) })
 	if err := o.create(ctx, fresh); err != nil {
@@ -249,8 +250,10 @@ func (o *office) bringOnline(ctx context.Context) error {
 	leaderless := o.m.partitions(func(tp topicPartition, p *partition) bool {
 		return p.state != nil && o.m.leaderless(tp, p) && !o.m.deleting(tp)
 	})
-	_, err := o.electOffline(ctx, leaderless, false)
-	return err
+	if _, err := o.electOffline(ctx, leaderless, false); err != nil {
+		return err
+	}
+	return o.completeReassignments(ctx, sorted(o.m.reassigning))
 }
 
 // electOffline finds leaders for partitions without one. force allows leaders that are out

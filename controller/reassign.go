@@ -79,7 +79,22 @@ func (o *office) reassign(ctx context.Context, tp topicPartition, target []int32
 		}
 		target = p.origin()
 	}
-	return o.move(ctx, tp, p.to(target))
+	next := p.to(target)
+	if err := keepsRecords(p, next); err != nil {
+		return err
+	}
+	return o.move(ctx, tp, next)
+}
+
+// keepsRecords tells whether one of the replicas of an assignment is in sync. Otherwise all
+// records would go with those that are dropped: another target, or none, is asked for while
+// only replicas of the last one are in sync. Apache Kafka loses them in ZooKeeper mode, and
+// refuses in KRaft mode.
+func keepsRecords(p *partition, next assignment) error {
+	if p.state == nil || slices.ContainsFunc(p.state.ISR, func(id int32) bool { return slices.Contains(next.replicas, id) }) {
+		return nil
+	}
+	return fmt.Errorf("of the replicas %v none is in sync, only %v are: %w", next.replicas, p.state.ISR, kerr.InvalidReplicaAssignment)
 }
 
 var errPartitionUnknown = fmt.Errorf("the partition does not exist: %w", kerr.UnknownTopicOrPartition)
@@ -88,9 +103,6 @@ var errPartitionUnknown = fmt.Errorf("the partition does not exist: %w", kerr.Un
 // (KafkaController.onPartitionReassignment, 3.9).
 func (o *office) move(ctx context.Context, tp topicPartition, next assignment) error {
 	p := o.m.partition(tp)
-	if t := o.m.topics[tp.Topic]; t.deletion != nil {
-		t.deletion.held = true
-	}
 	if !p.equal(next) {
 		dropped := without(p.replicas, next.replicas)
 		if err := o.assign(ctx, tp, next); err != nil {
@@ -101,6 +113,11 @@ func (o *office) move(ctx context.Context, tp topicPartition, next assignment) e
 		}
 	}
 	o.m.reassigning[tp] = struct{}{}
+	if p.state == nil { // none of its replicas was online so far: the new ones may be
+		if err := o.create(ctx, []topicPartition{tp}); err != nil {
+			return err
+		}
+	}
 	if p.complete() {
 		return o.finishMove(ctx, tp, p)
 	}
@@ -139,8 +156,7 @@ func (o *office) finishMove(ctx context.Context, tp topicPartition, p *partition
 	o.b.update(o.m.brokerIDs(), tp)
 	o.flush()
 	o.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition).Info("reassignment complete")
-	o.releaseDeletions(func(t *topic) bool { return t.name == tp.Topic })
-	return o.resumeDeletions(ctx)
+	return nil
 }
 
 // keepLeaderIn sees that the leader is one of the replicas that stay, and tells them.
@@ -214,7 +230,7 @@ func (o *office) resumeReassignmentsOn(ctx context.Context, brokers []int32) err
 func (o *office) resume(ctx context.Context, which func(*partition) bool) error {
 	for _, tp := range sorted(o.m.reassigning) {
 		p := o.m.partition(tp)
-		if p == nil || o.m.deleting(tp) || !which(p) {
+		if p == nil || !which(p) {
 			continue
 		}
 		if err := o.move(ctx, tp, p.assignment); err != nil && coded(err) == nil {
@@ -236,7 +252,7 @@ func (o *office) reassignmentsAsked(ctx context.Context) error {
 		target := targets[tp]
 		log := o.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition)
 		p := o.m.partition(tp)
-		if p != nil && p.moving() && slices.Equal(p.target(), target) {
+		if p != nil && !o.m.deleting(tp) && p.moving() && slices.Equal(p.target(), target) {
 			continue // under way
 		}
 		err := o.m.checkTarget(tp, target)

@@ -218,6 +218,9 @@ func (c *Client) RegisterBroker(ctx context.Context, b BrokerInfo) (epoch int64,
 		switch c.session.owns(n.stat.EphemeralOwner) {
 		case ownerCurrent: // the answer to our own attempt was lost
 			_, err := c.set(ctx, brokerPath(b.ID), encodeBroker(b, time.Now().UnixMilli()))
+			if isNoNode(err) {
+				continue // the session has expired since
+			}
 			return n.stat.Czxid, err
 		case ownerEarlier:
 			if err := c.delete(ctx, brokerPath(b.ID)); err != nil {

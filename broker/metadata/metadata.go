@@ -128,6 +128,23 @@ func (c *Cache) Update(req *kmsg.UpdateMetadataRequest) {
 	c.Changed.Notify()
 }
 
+// Forget drops a topic, as a picture had it, that was deleted without this broker being told.
+// It does nothing when the topic was updated since.
+func (c *Cache) Forget(topic *Topic) {
+	c.update.Lock()
+	defer c.update.Unlock()
+	old := c.current.Load()
+	if old.Topics[topic.Name] != topic {
+		return
+	}
+	next := *old
+	next.Topics, next.names = maps.Clone(old.Topics), maps.Clone(old.names)
+	delete(next.Topics, topic.Name)
+	delete(next.names, topic.ID)
+	c.current.Store(&next)
+	c.Changed.Notify()
+}
+
 func brokers(req *kmsg.UpdateMetadataRequest) map[int32]*Broker {
 	living := make(map[int32]*Broker, len(req.LiveBrokers))
 	for i := range req.LiveBrokers {

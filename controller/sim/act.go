@@ -137,7 +137,12 @@ func (w *world) deliverPacket() {
 }
 
 func (w *world) losePacket() {
-	if p := w.takePacket(); p != nil {
+	p := w.takePacket()
+	switch {
+	case p == nil:
+	case p.sure:
+		w.send(p)
+	default:
 		w.say("%s is lost", p.name)
 		if p.lost != nil {
 			p.lost()
@@ -347,8 +352,9 @@ func (w *world) somePartition() (tp topicPartition, replicas []int32, ok bool) {
 
 // wish is where a partition's replicas may be in the end, as far as those who asked for it know.
 type wish struct {
-	topic zkcoord.ID
-	may   [][]int32
+	topic     zkcoord.ID
+	may       [][]int32
+	cancelled bool // it may also be back where it was
 }
 
 func (w *world) reassign() {
@@ -435,7 +441,7 @@ func (w *world) allowUnclean() {
 	w.say("topic %s: unclean elections are allowed", t.Name)
 	w.check.allowUnclean(t.Name)
 	for _, b := range w.brokers {
-		w.send(&packet{name: "change of a setting", deliver: func() {
+		w.send(&packet{name: "change of a setting", sure: true, deliver: func() {
 			if b.proc != nil {
 				b.proc.c.UncleanElectionAllowed(t.Name)
 			}

@@ -47,6 +47,7 @@ type process struct {
 	registered      bool
 	epoch           int64 // of the registration, as the broker knows it
 	controllerEpoch int32
+	known           acquaintance
 	metadata        *metadata.Cache
 	links           []*link
 	timers          []*timer
@@ -122,7 +123,6 @@ func (p *process) turn() {
 }
 
 func (p *process) register(ctx context.Context) error {
-	p.dropStrays()
 	epoch, err := p.zk.RegisterBroker(ctx, zkcoord.BrokerInfo{ID: p.id, JMXPort: -1,
 		Endpoints: []zkcoord.Endpoint{{Name: "PLAINTEXT", Protocol: "PLAINTEXT", Host: "h", Port: 9000 + p.id}}})
 	if err == nil {
@@ -236,6 +236,7 @@ type packet struct {
 	name    string
 	deliver func()
 	lost    func() // nil: nobody cares
+	sure    bool   // it cannot be lost
 }
 
 func (w *world) send(p *packet) { w.packets = append(w.packets, p) }

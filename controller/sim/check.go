@@ -65,9 +65,11 @@ func (c *checks) mayMove(w *world, tp topicPartition, target []int32) {
 		wish = newWish(t, tp.Partition)
 		w.wishes[tp] = wish
 	}
-	if target != nil {
-		wish.may = append(wish.may, target)
+	if target == nil {
+		wish.cancelled = true
+		return
 	}
+	wish.may = append(wish.may, target)
 }
 
 func newWish(t zkcoord.TopicInfo, partition int32) *wish {
@@ -287,6 +289,10 @@ func (w *world) checkMove(t zkcoord.TopicInfo, tp topicPartition, live []int32) 
 	}
 	for _, may := range wish.may {
 		if slices.Equal(may, replicas) {
+			return
+		}
+		// Who cancels gets the replicas back, in the order that the target had given them.
+		if wish.cancelled && slices.Equal(slices.Sorted(slices.Values(may)), slices.Sorted(slices.Values(replicas))) {
 			return
 		}
 	}

@@ -78,12 +78,26 @@ func (p *process) receive(req kmsg.Request) kmsg.Response {
 	panic("sim: no request of a controller")
 }
 
+// acquaintance is which registration of a broker which controller knows of.
+type acquaintance struct {
+	brokerEpoch     int64
+	controllerEpoch int32
+}
+
 func (p *process) stale(brokerEpoch int64, controllerEpoch int32) int16 {
 	switch {
 	case brokerEpoch < p.epoch:
 		return kerr.StaleBrokerEpoch.Code
 	case controllerEpoch < p.controllerEpoch:
 		return kerr.StaleControllerEpoch.Code
+	}
+	if note := (acquaintance{brokerEpoch, controllerEpoch}); p.known != note {
+		p.known = note
+		p.w.send(&packet{name: "look for strays", sure: true, deliver: func() {
+			if p.b.proc == p {
+				p.tidy()
+			}
+		}})
 	}
 	p.controllerEpoch = controllerEpoch
 	return 0
@@ -162,17 +176,25 @@ func (p *process) stopReplica(req *kmsg.StopReplicaRequest, resp *kmsg.StopRepli
 	}
 }
 
-// dropStrays removes what was moved off this broker, or deleted, while it was away.
-func (p *process) dropStrays() {
+// tidy removes what was moved off this broker, or deleted, without it being told. A broker
+// looks for that when a controller, or a new one, has taken note of its registration: from
+// then on it is told.
+func (p *process) tidy() {
 	topics := make(map[string]zkcoord.TopicInfo)
 	for _, t := range p.w.topics() {
 		topics[t.Name] = t
 	}
 	for _, tp := range p.b.replicas() {
 		t := topics[tp.Topic]
-		if t.ID != p.b.disk[tp].topic || !slices.Contains(t.Partitions[tp.Partition], p.id) {
+		if r := p.b.disk[tp]; !r.failed && (t.ID != r.topic || !slices.Contains(t.Partitions[tp.Partition], p.id)) {
 			p.w.say("broker %d: %v is a stray", p.id, tp)
 			delete(p.b.disk, tp)
+		}
+	}
+	picture := p.metadata.Current()
+	for name, known := range picture.Topics {
+		if topics[name].ID != known.ID {
+			p.metadata.Forget(known)
 		}
 	}
 }
