@@ -39,6 +39,7 @@ type Conn struct {
 	out    *Out
 	req    Request
 	log    *logrus.Entry
+	muted  time.Time // until then nothing more is read
 
 	ctx    context.Context // shared; ends when the connection closes
 	cancel context.CancelCauseFunc
@@ -154,6 +155,35 @@ func (c *Conn) readRequests() error {
 		if err := c.handle(frame); err != nil {
 			return err
 		}
+		if err := c.waitMuted(); err != nil {
+			return err
+		}
+	}
+}
+
+// Mute makes the connection wait before its next request is read, for a client that is above its quota (KIP-219: it
+// has been answered, and told for how long). It is for handlers whose answers do not overlap, and for the first half of others.
+func (c *Conn) Mute(d time.Duration) {
+	if until := time.Now().Add(d); d > 0 && until.After(c.muted) {
+		c.muted = until
+	}
+}
+
+func (c *Conn) waitMuted() error {
+	if c.muted.IsZero() {
+		return nil
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	timer := time.NewTimer(time.Until(c.muted))
+	defer timer.Stop()
+	c.muted = time.Time{}
+	select {
+	case <-timer.C:
+		return nil
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
 	}
 }
 

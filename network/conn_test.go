@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,6 +67,9 @@ func (e *echo) Route(_ *Conn, key, version int16) (Route, error) {
 func (e *echo) Handle(_ context.Context, r *Request) (Answer, error) {
 	if e.seen != nil {
 		e.seen <- r.Correlation
+	}
+	if string(r.Body) == "mute" {
+		r.Conn.Mute(time.Hour)
 	}
 	body := text(r.Body)
 	switch r.Key {
@@ -344,6 +348,40 @@ func TestBrokersGetInThoughItIsFull(t *testing.T) {
 	}
 	_, _ = clients[1].Write(frame(echoNow, 0, 8, "stays"))
 	expect(t, clients[1], 8, "stays")
+}
+
+// TestMutedConnection: the client is answered, what it sends next waits; the server can be closed meanwhile.
+func TestMutedConnection(t *testing.T) {
+	e := &echo{seen: make(chan int32, 10)}
+	c := dial(t, start(t, e, Config{}))
+	_, _ = c.Write(append(frame(echoNow, 0, 1, "mute"), frame(echoNow, 0, 2, "later")...))
+	expect(t, c, 1, "mute")
+	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a muted connection was served: %v", err)
+	}
+	if len(e.seen) != 1 {
+		t.Fatalf("%d requests were handled", len(e.seen))
+	}
+}
+
+// TestConnectionsHeldBack are closed after the wait, unanswered.
+func TestConnectionsHeldBack(t *testing.T) {
+	var first atomic.Bool
+	c := start(t, &echo{}, Config{HoldBack: func(net.IP) time.Duration {
+		if first.CompareAndSwap(false, true) {
+			return 10 * time.Millisecond
+		}
+		return 0
+	}})
+	early := dial(t, c)
+	_, _ = early.Write(frame(echoNow, 0, 1, "early"))
+	if n, err := early.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a connection that came too early got %d bytes, %v", n, err)
+	}
+	second := dial(t, c)
+	_, _ = second.Write(frame(echoNow, 0, 2, "second"))
+	expect(t, second, 2, "second")
 }
 
 // TestEarlierAnswersBeforeABadFrame: what was asked before is answered, then the connection ends.

@@ -30,6 +30,9 @@ type Config struct {
 	Backlog         int           // socket.listen.backlog.size; 0: the system's choice
 	MaxIdle         time.Duration // connections.max.idle.ms; not positive: no limit
 	Limits          Limits
+	// HoldBack tells how long to keep a new connection waiting, unanswered, before it is closed, because its address
+	// opens too many (KIP-612); 0: it is welcome. May be nil.
+	HoldBack func(ip net.IP) time.Duration
 }
 
 // Server accepts connections and serves their requests. Bind opens the sockets, Serve begins to accept, Close ends it.
@@ -158,6 +161,12 @@ func (s *Server) open(l *Listener, tcp *net.TCPConn) {
 		_ = tcp.Close()
 		return
 	}
+	if s.cfg.HoldBack != nil {
+		if wait := s.cfg.HoldBack(ip); wait > 0 {
+			s.tasks.Go(func() { s.closeLater(l, tcp, ip, wait) })
+			return
+		}
+	}
 	if s.admission.crowded() {
 		s.makeRoom()
 	}
@@ -175,6 +184,16 @@ func (s *Server) open(l *Listener, tcp *net.TCPConn) {
 		s.remove(c)
 		s.admission.leave(l.Name, ip)
 	})
+}
+
+// closeLater keeps a connection from being opened again at once. It counts until it is closed.
+func (s *Server) closeLater(l *Listener, tcp *net.TCPConn, ip net.IP, wait time.Duration) {
+	select {
+	case <-time.After(wait):
+	case <-s.ctx.Done():
+	}
+	_ = tcp.Close()
+	s.admission.leave(l.Name, ip)
 }
 
 // makeRoom closes the connection that has been idle for longest of those that are not protected.

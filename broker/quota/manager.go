@@ -1,0 +1,189 @@
+package quota
+
+import (
+	"maps"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config is what rates are measured over.
+type Config struct {
+	Clients    Windows // quota.window.num, quota.window.size.seconds
+	Controller Windows // controller.quota.window.num, controller.quota.window.size.seconds
+	Now        func() time.Time
+}
+
+// Manager knows the limits and how fast everyone goes. While no limit of a kind is set, asking about it costs one load
+// from memory.
+type Manager struct {
+	cfg    Config
+	limits atomic.Pointer[limits]
+
+	mu struct { // guards what follows and serialises changes of limits
+		sync.Mutex
+		rates   map[counter]*Rate
+		buckets map[Entity]*bucket
+		ips     map[string]*Rate
+		sweepAt int // entries at which those that are quiet are dropped
+	}
+}
+
+// counter is what a rate is counted for.
+type counter struct {
+	kind Kind
+	who  Entity
+}
+
+// NewManager returns a Manager without limits.
+func NewManager(cfg Config) *Manager {
+	m := &Manager{cfg: cfg}
+	m.limits.Store(&limits{of: make(map[Entity]map[Kind]float64), ips: make(map[Name]float64)})
+	m.mu.rates, m.mu.buckets, m.mu.ips = make(map[counter]*Rate), make(map[Entity]*bucket), make(map[string]*Rate)
+	m.mu.sweepAt = minSweep
+	return m
+}
+
+const minSweep = 1000
+
+// Set replaces the limits of an entity; none are left when set is empty.
+func (m *Manager) Set(e Entity, set map[Kind]float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := m.limits.Load().clone()
+	if len(set) == 0 {
+		delete(next.of, e)
+	} else {
+		next.of[e] = maps.Clone(set)
+	}
+	m.limits.Store(next.settle())
+}
+
+// SetIP limits how many connections a second an address may open; a negative rate is no limit.
+func (m *Manager) SetIP(ip Name, rate float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := m.limits.Load().clone()
+	if rate < 0 {
+		delete(next.ips, ip)
+	} else {
+		next.ips[ip] = rate
+	}
+	m.limits.Store(next.settle())
+}
+
+// Any tells whether there is a limit of a kind.
+func (m *Manager) Any(kind Kind) bool { return m.limits.Load().any[kind] }
+
+// Charge counts what a client has used and tells how long it must wait. Request time is charged as the percentage of a
+// second, and makes nobody wait longer than one window (ClientRequestQuotaManager, 3.9).
+func (m *Manager) Charge(kind Kind, user, client string, amount float64) time.Duration {
+	l := m.limits.Load()
+	if !l.any[kind] {
+		return 0
+	}
+	bound, who, found := l.find(kind, user, client)
+	if !found {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.cfg.Now()
+	r := m.rateLocked(counter{kind, who}, now)
+	r.Add(amount, now)
+	wait := r.Excess(bound, now)
+	if kind == Request {
+		wait = min(wait, m.cfg.Clients.Size)
+	}
+	return wait
+}
+
+func (m *Manager) rateLocked(c counter, now time.Time) *Rate {
+	r := m.mu.rates[c]
+	if r == nil {
+		m.sweepLocked(now)
+		r = &Rate{Windows: m.cfg.Clients}
+		m.mu.rates[c] = r
+	}
+	return r
+}
+
+// sweepLocked drops the rates of those who have gone, each time that the number has doubled.
+func (m *Manager) sweepLocked(now time.Time) {
+	if m.countedLocked() < m.mu.sweepAt {
+		return
+	}
+	maps.DeleteFunc(m.mu.rates, func(_ counter, r *Rate) bool { return r.Quiet(now) })
+	full := time.Duration(m.cfg.Controller.Count) * m.cfg.Controller.Size
+	maps.DeleteFunc(m.mu.buckets, func(_ Entity, b *bucket) bool { return now.Sub(b.last) > 2*full })
+	maps.DeleteFunc(m.mu.ips, func(_ string, r *Rate) bool { return r.Quiet(now) })
+	m.mu.sweepAt = max(minSweep, 2*m.countedLocked())
+}
+
+func (m *Manager) countedLocked() int { return len(m.mu.rates) + len(m.mu.ips) + len(m.mu.buckets) }
+
+// Largest is the most that a client could use within its limit before it must wait.
+func (m *Manager) Largest(kind Kind, user, client string) int64 {
+	l := m.limits.Load()
+	if !l.any[kind] {
+		return math.MaxInt64
+	}
+	bound, _, found := l.find(kind, user, client)
+	if largest := bound * m.cfg.Clients.full().Seconds(); found && largest < math.MaxInt64 {
+		return int64(largest)
+	}
+	return math.MaxInt64
+}
+
+// Mutate counts partitions that a client wants to create or delete. ok is false when a client that understands
+// THROTTLING_QUOTA_EXCEEDED (strict) must come again after the wait; others are only made to wait (KIP-599).
+func (m *Manager) Mutate(user, client string, partitions int, strict bool) (wait time.Duration, ok bool) {
+	l := m.limits.Load()
+	if !l.any[Mutation] {
+		return 0, true
+	}
+	bound, who, found := l.find(Mutation, user, client)
+	if !found {
+		return 0, true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.cfg.Now()
+	b := m.mu.buckets[who]
+	if b == nil {
+		m.sweepLocked(now)
+		b = newBucket(bound, m.cfg.Controller, now)
+		m.mu.buckets[who] = b
+	}
+	b.fill(bound, m.cfg.Controller, now)
+	if strict && b.tokens < 0 {
+		return b.wait(bound), false
+	}
+	b.tokens -= float64(partitions)
+	return b.wait(bound), true
+}
+
+// Connected counts a new connection of an address. One that comes too early is not counted; it is to be closed after
+// the wait (KIP-612).
+func (m *Manager) Connected(ip string) (wait time.Duration) {
+	bound, found := m.limits.Load().ofIP(ip)
+	if !found {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.cfg.Now()
+	r := m.mu.ips[ip]
+	if r == nil {
+		m.sweepLocked(now)
+		r = &Rate{Windows: m.cfg.Clients}
+		m.mu.ips[ip] = r
+	}
+	r.Add(1, now)
+	if wait = r.Excess(bound, now); wait > 0 {
+		r.Add(-1, now)
+		wait = min(wait, m.cfg.Clients.Size)
+	}
+	return wait
+}

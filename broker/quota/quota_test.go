@@ -1,0 +1,160 @@
+package quota
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+)
+
+// clock is a time that a test moves.
+type clock struct{ now time.Time }
+
+func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
+
+func newTest() (*Manager, *clock) {
+	c := &clock{time.Unix(1_790_000_000, 0)}
+	w := Windows{Count: 11, Size: time.Second}
+	return NewManager(Config{Clients: w, Controller: w, Now: func() time.Time { return c.now }}), c
+}
+
+// TestThrottleTimes are those that Apache Kafka 3.9.2 gave: batches of 20 kB under a limit of 1,000 bytes a second.
+func TestThrottleTimes(t *testing.T) {
+	m, c := newTest()
+	m.Set(Entity{User: Named("u")}, map[Kind]float64{Produce: 1000})
+	for i, step := range []struct{ after, want time.Duration }{
+		{0, 10 * time.Second},
+		{10300 * time.Millisecond, 29700 * time.Millisecond},
+		{30 * time.Second, 10 * time.Second},
+	} {
+		c.pass(step.after)
+		if got := m.Charge(Produce, "u", "c", 20_000); got != step.want {
+			t.Errorf("produce %d is held back for %v, want %v", i+1, got, step.want)
+		}
+	}
+	if m.Charge(Fetch, "u", "c", 1e9) != 0 || m.Charge(Produce, "v", "c", 1e9) != 0 {
+		t.Error("held back without a limit")
+	}
+}
+
+func TestSteadyClientSettlesAtItsLimit(t *testing.T) {
+	m, c := newTest()
+	const limit = 1_000_000
+	m.Set(Entity{Client: DefaultName}, map[Kind]float64{Produce: limit})
+	began, sent := c.now, 0.0
+	for c.now.Sub(began) < time.Minute {
+		sent += 64 << 10
+		c.pass(time.Millisecond + m.Charge(Produce, "u", "c", 64<<10))
+	}
+	if rate := sent / c.now.Sub(began).Seconds(); math.Abs(rate-limit) > limit/10 {
+		t.Errorf("%.0f bytes a second, the limit is %d", rate, limit)
+	}
+}
+
+func TestClosestLimitHolds(t *testing.T) {
+	u, c := Named("u"), Named("c")
+	levels := []Entity{ // the closest first
+		{u, c}, {u, DefaultName}, {u, Name{}}, {DefaultName, c}, {DefaultName, DefaultName}, {DefaultName, Name{}},
+		{Name{}, c}, {Name{}, DefaultName},
+	}
+	m, _ := newTest()
+	for i := len(levels) - 1; i >= 0; i-- {
+		m.Set(levels[i], map[Kind]float64{Fetch: float64(i + 1)})
+		if got := m.Largest(Fetch, "u", "c"); got != int64(10*(i+1)) {
+			t.Errorf("with %+v: %d bytes in all windows, want %d", levels[i], got, 10*(i+1))
+		}
+	}
+	for i, e := range levels {
+		m.Set(e, nil)
+		want := int64(10 * (i + 2))
+		if i == len(levels)-1 {
+			want = math.MaxInt64
+		}
+		if got := m.Largest(Fetch, "u", "c"); got != want {
+			t.Errorf("without %+v: %d bytes in all windows, want %d", e, got, want)
+		}
+	}
+}
+
+// TestWhoSharesALimit: a user's clients share the user's, and clients of one id share the id's, whoever they are.
+func TestWhoSharesALimit(t *testing.T) {
+	for _, tc := range []struct {
+		limit        Entity
+		user, client string // besides u, c
+		shared       bool
+	}{
+		{Entity{User: Named("u")}, "u", "other", true},
+		{Entity{User: DefaultName}, "other", "c", false},
+		{Entity{Client: Named("c")}, "other", "c", true},
+		{Entity{Client: DefaultName}, "u", "other", false},
+		{Entity{Named("u"), Named("c")}, "u", "other", false},
+		{Entity{Named("u"), DefaultName}, "u", "other", false},
+	} {
+		t.Run(fmt.Sprintf("%+v", tc), func(t *testing.T) {
+			m, _ := newTest()
+			m.Set(tc.limit, map[Kind]float64{Produce: 10})
+			m.Charge(Produce, "u", "c", 1000)
+			if shared := m.Charge(Produce, tc.user, tc.client, 0) > 0; shared != tc.shared {
+				t.Errorf("shared %v, want %v", shared, tc.shared)
+			}
+		})
+	}
+}
+
+func TestRequestTimeWaitsAtMostAWindow(t *testing.T) {
+	m, _ := newTest()
+	m.Set(Entity{User: Named("u")}, map[Kind]float64{Request: 1})
+	if got := m.Charge(Request, "u", "c", 1000); got != time.Second {
+		t.Errorf("held back for %v", got)
+	}
+}
+
+func TestMutations(t *testing.T) {
+	m, c := newTest()
+	m.Set(Entity{User: Named("u")}, map[Kind]float64{Mutation: 1})
+	if wait, ok := m.Mutate("u", "c", 15, true); !ok || wait != 4*time.Second { // 11 were saved up
+		t.Fatalf("overdrawing: %v, %v", wait, ok)
+	}
+	if wait, ok := m.Mutate("u", "c", 1, true); ok || wait != 4*time.Second {
+		t.Errorf("a client that understands: %v, %v", wait, ok)
+	}
+	if wait, ok := m.Mutate("u", "c", 1, false); !ok || wait != 5*time.Second {
+		t.Errorf("a client that does not: %v, %v", wait, ok)
+	}
+	c.pass(5 * time.Second)
+	if wait, ok := m.Mutate("u", "c", 1, true); !ok || wait != time.Second {
+		t.Errorf("later: %v, %v", wait, ok)
+	}
+}
+
+func TestConnections(t *testing.T) {
+	m, c := newTest()
+	m.SetIP(DefaultName, 1)
+	m.SetIP(Named("10.0.0.1"), 100)
+	for range 10 {
+		if m.Connected("10.0.0.2") != 0 || m.Connected("10.0.0.1") != 0 {
+			t.Fatal("held back within the limit")
+		}
+	}
+	if m.Connected("10.0.0.2") == 0 || m.Connected("10.0.0.1") != 0 {
+		t.Error("the limit of the address, or the default's, does not hold")
+	}
+	m.SetIP(DefaultName, -1)
+	if m.Connected("10.0.0.2") != 0 {
+		t.Error("a limit that was removed holds")
+	}
+	c.pass(time.Minute)
+}
+
+func TestThoseWhoHaveGoneAreForgotten(t *testing.T) {
+	m, c := newTest()
+	m.Set(Entity{Client: DefaultName}, map[Kind]float64{Produce: 1, Mutation: 1})
+	for i := range 10 * minSweep {
+		m.Charge(Produce, "u", fmt.Sprint(i), 1)
+		m.Mutate("u", fmt.Sprint(i), 1, true)
+		c.pass(100 * time.Millisecond)
+	}
+	if n := m.countedLocked(); n > 2*minSweep {
+		t.Errorf("%d are remembered", n)
+	}
+}

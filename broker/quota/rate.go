@@ -1,0 +1,93 @@
+package quota
+
+import (
+	"math"
+	"time"
+)
+
+// Windows are the stretches of time that a rate is measured over (quota.window.num, quota.window.size.seconds).
+type Windows struct {
+	Count int
+	Size  time.Duration
+}
+
+func (w Windows) full() time.Duration { return time.Duration(w.Count-1) * w.Size }
+
+// Rate is an amount a second, over the last windows (Rate and SampledStat, 3.9). It is not safe for use by several
+// goroutines at once. The zero value with Windows set is ready.
+type Rate struct {
+	Windows Windows
+	windows []window // oldest first, at most one more than Windows.Count
+}
+
+type window struct {
+	start, last time.Time
+	amount      float64
+}
+
+// Add takes an amount into account; a negative one takes back.
+func (r *Rate) Add(amount float64, now time.Time) {
+	r.forget(now)
+	n := len(r.windows)
+	if n == 0 || now.Sub(r.windows[n-1].start) >= r.Windows.Size {
+		r.windows = append(r.windows, window{start: now})
+		n++
+	}
+	w := &r.windows[n-1]
+	w.amount += amount
+	w.last = now
+}
+
+// forget drops the windows in which nothing has happened for longer than is measured.
+func (r *Rate) forget(now time.Time) {
+	old := 0
+	for old < len(r.windows) && now.Sub(r.windows[old].last) >= time.Duration(r.Windows.Count)*r.Windows.Size {
+		old++
+	}
+	if old > 0 {
+		r.windows = append(r.windows[:0], r.windows[old:]...)
+	}
+}
+
+// measure gives the rate and the time that it was measured over: at least all windows but the one that is filling.
+func (r *Rate) measure(now time.Time) (rate float64, over time.Duration) {
+	r.forget(now)
+	var sum float64
+	for _, w := range r.windows {
+		sum += w.amount
+	}
+	if len(r.windows) > 0 {
+		over = now.Sub(r.windows[0].start)
+	}
+	if missing := r.Windows.full() - over.Truncate(r.Windows.Size); missing > 0 {
+		over += missing
+	}
+	if over <= 0 {
+		return 0, r.Windows.Size
+	}
+	return sum / over.Seconds(), over
+}
+
+// Exceeds tells whether the rate is above a bound.
+func (r *Rate) Exceeds(bound float64, now time.Time) bool {
+	rate, _ := r.measure(now)
+	return rate > bound
+}
+
+// Excess is how long nothing may be added for the rate to fall to a bound.
+func (r *Rate) Excess(bound float64, now time.Time) time.Duration {
+	rate, over := r.measure(now)
+	if rate <= bound {
+		return 0
+	}
+	if bound <= 0 {
+		return over
+	}
+	return time.Duration(math.Round((rate-bound)/bound*float64(over.Milliseconds()))) * time.Millisecond
+}
+
+// Quiet tells whether nothing was added within the windows.
+func (r *Rate) Quiet(now time.Time) bool {
+	r.forget(now)
+	return len(r.windows) == 0
+}
