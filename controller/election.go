@@ -66,16 +66,17 @@ func firstReplica(tp topicPartition, p *partition) (int32, error) {
 	return p.replicas[0], nil
 }
 
-// electReassigned makes the first of a reassignment's target replicas that is online and in
-// sync the leader.
-func electReassigned(m *model, tp topicPartition, p *partition) (outcome, error) {
-	target := p.target()
-	for _, id := range target {
-		if m.online(id, tp) && slices.Contains(p.state.ISR, id) {
-			return outcome{leader: id, isr: p.state.ISR, recovering: p.state.Recovering, tell: target}, nil
+// electAmong makes the first of the candidates, which stay after a reassignment, that is
+// online and in sync the leader, and tells them.
+func electAmong(candidates []int32) rule {
+	return func(m *model, tp topicPartition, p *partition) (outcome, error) {
+		for _, id := range candidates {
+			if m.online(id, tp) && slices.Contains(p.state.ISR, id) {
+				return outcome{leader: id, isr: p.state.ISR, recovering: p.state.Recovering, tell: candidates}, nil
+			}
 		}
+		return outcome{}, fmt.Errorf("%w for %v: of %v none is in sync %v and online", errNobody, tp, candidates, p.state.ISR)
 	}
-	return outcome{}, fmt.Errorf("%w for %v: none of the target %v is in sync %v and online", errNobody, tp, target, p.state.ISR)
 }
 
 // electForShutdown moves the leadership off brokers that shut down, and takes them out of the ISR.

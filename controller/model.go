@@ -29,6 +29,7 @@ type broker struct {
 type topic struct {
 	name       string
 	id         zkcoord.ID
+	version    int32 // of its node
 	partitions map[int32]*partition
 	deletion   *deletion // nil: it stays
 }
@@ -57,10 +58,15 @@ func newModel() *model {
 // addTopic enters a topic, or what is new in it, and gives its new partitions in order.
 func (m *model) addTopic(info zkcoord.TopicInfo) (added []topicPartition) {
 	t := m.topics[info.Name]
+	if t != nil && t.id != info.ID && t.id != (zkcoord.ID{}) { // removed by hand, and made again
+		m.removeTopic(info.Name)
+		t = nil
+	}
 	if t == nil {
 		t = &topic{name: info.Name, partitions: make(map[int32]*partition, len(info.Partitions))}
 		m.topics[info.Name] = t
 	}
+	t.version = info.Version
 	if info.ID != (zkcoord.ID{}) {
 		t.id = info.ID
 		m.names[info.ID] = info.Name
@@ -103,6 +109,7 @@ func (t *topic) topicInfo() zkcoord.TopicInfo {
 	info := zkcoord.TopicInfo{
 		Name:       t.name,
 		ID:         t.id,
+		Version:    t.version,
 		Partitions: make(map[int32][]int32, len(t.partitions)),
 		Adding:     map[int32][]int32{},
 		Removing:   map[int32][]int32{},

@@ -182,6 +182,7 @@ func (o *office) giveID(ctx context.Context, name string) (zkcoord.TopicInfo, er
 		}
 		t.ID = zkcoord.NewID()
 		if err := o.store.SetTopicID(ctx, o.term, t, version); !errors.Is(err, zkcoord.ErrConflict) {
+			t.Version++
 			return t, err
 		}
 	}

@@ -104,11 +104,10 @@ var errPartitionUnknown = fmt.Errorf("the partition does not exist: %w", kerr.Un
 func (o *office) move(ctx context.Context, tp topicPartition, next assignment) error {
 	p := o.m.partition(tp)
 	if !p.equal(next) {
-		dropped := without(p.replicas, next.replicas)
-		if err := o.assign(ctx, tp, next); err != nil {
+		if err := o.dropFromTarget(ctx, tp, next); err != nil {
 			return err
 		}
-		if err := o.stopReplicas(ctx, tp, dropped); err != nil {
+		if err := o.assign(ctx, tp, next); err != nil {
 			return err
 		}
 	}
@@ -131,6 +130,24 @@ func (o *office) move(ctx context.Context, tp topicPartition, next assignment) e
 	}
 	o.flush()
 	return nil
+}
+
+// dropFromTarget takes the replicas out of service that another target has no place for, and
+// the lead from them. That is written before the assignment is: a controller that dies in
+// between must not leave a partition whose replicas in sync are none of its replicas.
+func (o *office) dropFromTarget(ctx context.Context, tp topicPartition, next assignment) error {
+	p := o.m.partition(tp)
+	dropped := without(p.replicas, next.replicas)
+	if len(dropped) == 0 {
+		return nil
+	}
+	if p.state != nil && slices.Contains(dropped, p.state.Leader) {
+		if _, err := o.elect(ctx, []topicPartition{tp}, electAmong(next.replicas)); err != nil {
+			return err
+		}
+		o.flush()
+	}
+	return o.stopReplicas(ctx, tp, dropped)
 }
 
 // finishMove makes a reassignment's target the assignment.
@@ -164,7 +181,7 @@ func (o *office) keepLeaderIn(ctx context.Context, tp topicPartition, p *partiti
 	if p.state == nil {
 		return nil
 	}
-	decide := rule(electReassigned)
+	decide := electAmong(p.replicas)
 	if slices.Contains(p.replicas, p.state.Leader) && o.m.online(p.state.Leader, tp) {
 		decide = keepLeader(p.replicas)
 	}
@@ -191,7 +208,7 @@ func (o *office) assign(ctx context.Context, tp topicPartition, a assignment) er
 	t := o.m.topics[tp.Topic]
 	before := t.partitions[tp.Partition].assignment
 	t.partitions[tp.Partition].assignment = a
-	err := o.store.SetTopic(ctx, o.term, t.topicInfo())
+	err := o.setTopic(ctx, t)
 	if err != nil {
 		t.partitions[tp.Partition].assignment = before
 	}
@@ -199,6 +216,30 @@ func (o *office) assign(ctx context.Context, tp topicPartition, a assignment) er
 		return errPartitionUnknown
 	}
 	return err
+}
+
+// setTopic writes a topic as the model has it. Partitions that somebody has added meanwhile
+// are entered first, and brought to life.
+func (o *office) setTopic(ctx context.Context, t *topic) error {
+	var added []topicPartition
+	for {
+		version, err := o.store.SetTopic(ctx, o.term, t.topicInfo())
+		if err == nil {
+			t.version = version
+			return o.partitionsAdded(ctx, added)
+		}
+		if !errors.Is(err, zkcoord.ErrConflict) {
+			return err
+		}
+		infos, err := o.store.WatchTopicInfos(ctx, []string{t.name})
+		if err != nil {
+			return err
+		}
+		if len(infos) == 0 || infos[0].ID != t.id {
+			return zkcoord.ErrNoTopic
+		}
+		added = append(added, o.m.addTopic(infos[0])...)
+	}
 }
 
 // completeReassignments finishes those among the partitions whose target is in sync.

@@ -66,7 +66,7 @@ type Store interface {
 	WatchTopics(ctx context.Context) ([]string, error)
 	WatchTopicInfos(ctx context.Context, names []string) ([]zkcoord.TopicInfo, error)
 	Topic(ctx context.Context, name string) (t zkcoord.TopicInfo, version int32, err error)
-	SetTopic(ctx context.Context, term zkcoord.Term, t zkcoord.TopicInfo) error
+	SetTopic(ctx context.Context, term zkcoord.Term, t zkcoord.TopicInfo) (version int32, err error)
 	SetTopicID(ctx context.Context, term zkcoord.Term, t zkcoord.TopicInfo, version int32) error
 	EntityConfigs(ctx context.Context, kind zkcoord.EntityKind, names []string) (map[string]map[string]string, error)
 

@@ -2,9 +2,11 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"barnabas/internal/logx"
+	"barnabas/zkcoord"
 )
 
 // topicsChanged brings new topics to life and forgets those that are gone.
@@ -57,7 +59,15 @@ func (o *office) refusePartitions(ctx context.Context, t *topic) error {
 		return err
 	}
 	o.log.WithField(logx.Topic, t.name).Warn("partitions added to a topic that is being deleted are dropped")
-	return ignoreNoTopic(o.store.SetTopic(ctx, o.term, t.topicInfo()))
+	t.version = infos[0].Version
+	version, err := o.store.SetTopic(ctx, o.term, t.topicInfo())
+	switch {
+	case errors.Is(err, zkcoord.ErrConflict): // more were added: the watch tells
+		return nil
+	case err == nil:
+		t.version = version
+	}
+	return ignoreNoTopic(err)
 }
 
 func (o *office) partitionsAdded(ctx context.Context, added []topicPartition) error {

@@ -179,10 +179,10 @@ func TestElection(t *testing.T) {
 	if err != nil || !won || second.Epoch != 2 {
 		t.Fatal(second, won, err)
 	}
-	if err := a.SetTopic(ctx, first, zkcoord.TopicInfo{Name: "t"}); !errors.Is(err, zkcoord.ErrDeposed) || !errors.Is(err, kerr.NotController) {
+	if _, err := a.SetTopic(ctx, first, zkcoord.TopicInfo{Name: "t"}); !errors.Is(err, zkcoord.ErrDeposed) || !errors.Is(err, kerr.NotController) {
 		t.Fatalf("write of a deposed controller: %v", err)
 	}
-	if err := b.SetTopic(ctx, second, zkcoord.TopicInfo{Name: "t"}); !errors.Is(err, zkcoord.ErrNoTopic) {
+	if _, err := b.SetTopic(ctx, second, zkcoord.TopicInfo{Name: "t"}); !errors.Is(err, zkcoord.ErrNoTopic) {
 		t.Fatalf("write of a missing topic: %v", err)
 	}
 }

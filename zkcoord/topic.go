@@ -20,6 +20,7 @@ type TopicInfo struct {
 	Partitions map[int32][]int32 // brokers by partition, the preferred leader first
 	Adding     map[int32][]int32 // brokers that a reassignment adds, where there is one
 	Removing   map[int32][]int32 // brokers that a reassignment removes
+	Version    int32             // the node's: not in the JSON, set when read
 }
 
 type topicOut struct {
@@ -101,6 +102,7 @@ func (c *Client) Topic(ctx context.Context, name string) (TopicInfo, int32, erro
 		return TopicInfo{}, 0, err
 	}
 	t, err := decodeTopic(name, n.data)
+	t.Version = n.stat.Version
 	return t, n.stat.Version, err
 }
 
@@ -118,6 +120,7 @@ func (c *Client) WatchTopicInfos(ctx context.Context, names []string) ([]TopicIn
 			c.log.WithError(err).WithField(logx.Topic, names[i]).Error("unreadable node left out")
 			return nil
 		}
+		t.Version = n.stat.Version
 		found[i] = &t
 		return nil
 	})
@@ -184,13 +187,27 @@ func (c *Client) AddPartitions(ctx context.Context, name string, added map[int32
 	}
 }
 
-// SetTopic writes a topic's assignment as the controller of the term. A missing topic is ErrNoTopic.
-func (c *Client) SetTopic(ctx context.Context, term Term, t TopicInfo) error {
-	_, _, err := c.guarded(ctx, term, c.opSet(topicPath(t.Name), encodeTopic(t), anyVersion))
-	if isNoNode(err) {
-		return ErrNoTopic
+// SetTopic writes a topic's assignment as the controller of the term over the one whose
+// version it carries, and gives the new version. A lost race is ErrConflict, a missing topic
+// ErrNoTopic. Apache Kafka writes over whatever is there, and so over partitions that
+// somebody has added since it looked.
+func (c *Client) SetTopic(ctx context.Context, term Term, t TopicInfo) (version int32, err error) {
+	data := encodeTopic(t)
+	results, lost, err := c.guarded(ctx, term, c.opSet(topicPath(t.Name), data, t.Version))
+	switch {
+	case err == nil:
+		return results[0].Stat.Version, nil
+	case isNoNode(err):
+		return 0, ErrNoTopic
+	case !isBadVersion(err):
+		return 0, err
 	}
-	return err
+	if lost {
+		if version, ok, err := c.written(ctx, topicPath(t.Name), data, t.Version); err != nil || ok {
+			return version, err
+		}
+	}
+	return 0, fmt.Errorf("topic %s: %w", t.Name, ErrConflict)
 }
 
 // RequestTopicDeletion asks the controller to delete a topic; asking twice is fine.

@@ -298,6 +298,9 @@ func (w *world) shutDown() {
 			w.say("broker %d stops", p.id)
 			p.b.kill()
 			p.conn.Expire()
+			if w.calm {
+				p.b.start()
+			}
 		}
 	})
 }
@@ -318,7 +321,7 @@ func (w *world) createTopic() {
 	}
 	if _, err := w.admin.CreateTopic(nobody, name, assignment, configs); err == nil {
 		w.say("topic %s created: %v %v", name, assignment, configs)
-		w.check.forget(w, name, configs[uncleanKey] == "true")
+		w.check.created(name, configs[uncleanKey] == "true")
 		w.created++
 	}
 }
@@ -337,6 +340,7 @@ func (w *world) addPartitions() {
 		more := map[int32][]int32{int32(len(t.Partitions)): w.someReplicas()}
 		if w.admin.AddPartitions(nobody, t.Name, more) == nil {
 			w.say("topic %s gets %v", t.Name, more)
+			w.check.grown(t.ID, len(t.Partitions)+1)
 		}
 	}
 }

@@ -26,6 +26,7 @@ type checks struct {
 	leaders         map[leadership]int32 // by what brokers took on
 	unclean         map[string]bool      // topics that may have lost records
 	acked           map[leadership][]int // numbers, in order; the epoch is left 0
+	partitions      map[zkcoord.ID]int   // how many a topic has
 }
 
 type seenState struct {
@@ -39,18 +40,18 @@ func newChecks() checks {
 		leaders: make(map[leadership]int32),
 		unclean: make(map[string]bool),
 		acked:   make(map[leadership][]int),
+
+		partitions: make(map[zkcoord.ID]int),
 	}
 }
 
-// forget is called when a topic was made: nothing of an earlier one with its name counts.
-func (c *checks) forget(w *world, topic string, unclean bool) {
+// created notes that a topic was made: nothing of an earlier one with its name counts.
+func (c *checks) created(topic string, unclean bool) {
 	c.unclean[topic] = unclean
-	for tp := range w.wishes {
-		if tp.Topic == topic {
-			delete(w.wishes, tp)
-		}
-	}
 }
+
+// grown notes that a topic has so many partitions now, none of which may be lost.
+func (c *checks) grown(id zkcoord.ID, partitions int) { c.partitions[id] = partitions }
 
 func (c *checks) allowUnclean(topic string) { c.unclean[topic] = true }
 
@@ -62,7 +63,11 @@ func (c *checks) mayMove(w *world, tp topicPartition, target []int32) {
 	}
 	wish := w.wishes[tp]
 	if wish == nil || wish.topic != t.ID {
-		wish = newWish(t, tp.Partition)
+		next := newWish(t, tp.Partition)
+		if wish != nil { // what was asked for an earlier topic of this name may still be on its way
+			next.may, next.cancelled = append(next.may, wish.may...), wish.cancelled
+		}
+		wish = next
 		w.wishes[tp] = wish
 	}
 	if target == nil {
@@ -158,6 +163,9 @@ func (w *world) checkSettled() {
 	topics := w.topics()
 	for _, t := range topics {
 		states := w.states(t)
+		if want := w.check.partitions[t.ID]; len(t.Partitions) < want && !w.deleting(t.Name) {
+			w.fail("topic %s has %d of its %d partitions", t.Name, len(t.Partitions), want)
+		}
 		for p := range t.Partitions {
 			w.checkPartition(t, topicPartition{Topic: t.Name, Partition: p}, states)
 		}

@@ -124,7 +124,7 @@ func (p *process) become(tp topicPartition, topic zkcoord.ID, s *kmsg.LeaderAndI
 	}
 	r := p.b.disk[tp]
 	switch {
-	case r == nil:
+	case r == nil, r.failed && r.topic != topic: // in another directory
 		r = &replica{topic: topic}
 		r.start()
 		p.b.disk[tp] = r
