@@ -91,10 +91,14 @@ func (c *compaction) release() {
 	}
 }
 
-// vouch has what will be compacted flushed and the recovery point stored: a load reads gaps in a segment that may have lost
-// its tail as loss.
+// vouch makes durable what the compaction relies on, so that a crash can't take it away and leave the gaps: the records that
+// supersede others, the markers that have decided transactions (they may be anywhere below the high watermark), and the state of the
+// producers whose batches go. The recovery point is stored as well: behind it a load takes gaps for loss.
 func (c *compaction) vouch() error {
-	if err := c.l.flush(c.part.upTo, false); err != nil {
+	if err := syncFile(c.l.env.fs, c.l.snapshotPath(c.part.upTo)); err != nil {
+		return err
+	}
+	if err := c.l.flush(c.l.HighWatermark(), false); err != nil {
 		return err
 	}
 	return c.l.env.saveOffsets(c.l)

@@ -37,6 +37,9 @@ func (l *Log) dirtyPart(cleaned int64, known bool, now time.Time) (dirtyPart, er
 	if i := floor(segments, l.LastStableOffset()); i >= 0 {
 		d.upTo = min(d.upTo, segments[i].base)
 	}
+	if l.hw.Load() < l.mu.loaded { // then the last stable offset is not to be relied on
+		d.upTo = d.from
+	}
 	if err := d.leaveYoung(cfg, closed, now); err != nil {
 		return d, err
 	}

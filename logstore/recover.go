@@ -257,6 +257,7 @@ func (ld *loader) loadSegments(l *Log) error {
 		return l.restartLocked(ld.logStart)
 	}
 	l.publishEndLocked(end)
+	l.mu.loaded = end
 	l.hw.Store(min(max(ld.highWatermark, l.start.Load()), end))
 	l.recovery.Store(end)
 	if !ld.clean {
