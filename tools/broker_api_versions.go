@@ -14,19 +14,14 @@ import (
 )
 
 func brokerAPIVersions(ctx context.Context, env *Env) error {
-	o := newOptions("kafka-broker-api-versions", "print which APIs and versions the brokers answer, and which of them this client uses.")
-	bootstrap, config := o.client("command-config")
-	if err := o.parse(env); err != nil {
+	o := newAdminOptions("kafka-broker-api-versions", "print which APIs and versions the brokers answer, and which of them this client uses.", "command-config")
+	if err := o.open(env); err != nil {
 		return err
 	}
-	if err := o.require("bootstrap-server"); err != nil {
-		return err
-	}
-	cl, ctx, done, err := admin(ctx, env, *bootstrap, *config)
-	if err != nil {
-		return err
-	}
-	defer done()
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error { return printVersions(ctx, env, cl) })
+}
+
+func printVersions(ctx context.Context, env *Env, cl *kgo.Client) error {
 	meta, err := fetchMetadata(ctx, cl)
 	if err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 )
 
 func cluster(ctx context.Context, env *Env) error {
-	o := newOptions("kafka-cluster", "cluster-id prints the cluster's id; unregister --id N is for clusters without ZooKeeper.")
-	bootstrap := o.StringP("bootstrap-server", "b", "", "brokers to connect to, `host:port,...` (required)")
-	config := o.StringP("config", "c", "", "`file` of client properties")
+	o := &adminOptions{options: newOptions("kafka-cluster", "cluster-id prints the cluster's id; unregister --id N is for clusters without ZooKeeper.")}
+	o.bootstrap = o.StringP("bootstrap-server", "b", "", "brokers to connect to, `host:port,...` (required)")
+	o.config = o.StringP("config", "c", "", "`file` of client properties")
 	id := o.Int32P("id", "i", -1, "with unregister: the broker's `id`")
 	o.BoolP("h", "h", false, "as --help")
 	if err := o.parse(env); err != nil {
@@ -27,24 +27,25 @@ func cluster(ctx context.Context, env *Env) error {
 	if err := o.require("bootstrap-server"); err != nil {
 		return err
 	}
-	cl, ctx, done, err := admin(ctx, env, *bootstrap, *config)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if o.args[0] == "cluster-id" {
-		meta, err := fetchMetadata(ctx, cl)
-		switch {
-		case err != nil:
-			return err
-		case meta.ClusterID == nil:
-			env.println("No cluster ID found. The Kafka version is probably too old.")
-			return nil
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+		if o.args[0] == "cluster-id" {
+			return printClusterID(ctx, env, cl)
 		}
-		env.printf("Cluster ID: %s\n", *meta.ClusterID)
+		return unregister(ctx, env, cl, *id)
+	})
+}
+
+func printClusterID(ctx context.Context, env *Env, cl *kgo.Client) error {
+	meta, err := fetchMetadata(ctx, cl)
+	switch {
+	case err != nil:
+		return err
+	case meta.ClusterID == nil:
+		env.println("No cluster ID found. The Kafka version is probably too old.")
 		return nil
 	}
-	return unregister(ctx, env, cl, *id)
+	env.printf("Cluster ID: %s\n", *meta.ClusterID)
+	return nil
 }
 
 // unregister takes a broker out of a cluster without ZooKeeper, if this is one.

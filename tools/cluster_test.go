@@ -24,6 +24,9 @@ var masks = []struct{ pattern, with string }{
 	{`^(Error completing leader election .*Exception): .*`, "$1"},
 	{`^(10 records sent), .*`, "$1"},
 	{`^\d{4}-\d\d-\d\d .*, 10, .*`, "TIMES"},
+	{`\b1\d{12}\b`, "TIME"},
+	{`\tTIME +\t\d+ +\t`, "\tTIME\tDURATION\t"},
+	{`"avg_throughput":[\d.]+`, `"avg_throughput":RATE`},
 }
 
 func masked(text string) string {
@@ -54,7 +57,7 @@ func processed(stderr string) string {
 // TestToolsPrintWhatTheOriginalsPrint runs the recorded commands one after the other, as they were recorded: each finds what
 // those before it left.
 func TestToolsPrintWhatTheOriginalsPrint(t *testing.T) {
-	for _, file := range []string{"cluster.txt", "groups.txt"} {
+	for _, file := range []string{"cluster.txt", "groups.txt", "transactions.txt", "users.txt", "verifiable.txt"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			replay(t, "testdata/"+file, kafkatest.Run(t).Broker(0).Addr())

@@ -32,8 +32,7 @@ var singular = map[string]string{
 
 // configsOptions is the command line of kafka-configs.
 type configsOptions struct {
-	*options
-	bootstrap, config  *string
+	*adminOptions
 	kinds, names, dels *[]string
 	add, addFile       *string
 	short              map[string]*string
@@ -41,8 +40,8 @@ type configsOptions struct {
 }
 
 func newConfigsOptions() *configsOptions {
-	o := &configsOptions{options: newOptions("kafka-configs", "describe and alter configs of topics, brokers, clients, users and ips."), short: map[string]*string{}}
-	o.bootstrap, o.config = o.client("command-config")
+	o := &configsOptions{short: map[string]*string{}}
+	o.adminOptions = newAdminOptions("kafka-configs", "describe and alter configs of topics, brokers, clients, users and ips.", "command-config")
 	o.String("bootstrap-controller", "", "not supported: clusters with ZooKeeper have no such `address`")
 	o.String("zookeeper", "", "not supported: brokers are asked, see --bootstrap-server; `address`")
 	o.String("zk-tls-config-file", "", "not supported, as --zookeeper; `file`")
@@ -232,23 +231,10 @@ func configs(ctx context.Context, env *Env) error {
 	if err := o.read(env); err != nil {
 		return err
 	}
-	cl, ctx, done, err := admin(ctx, env, *o.bootstrap, *o.config)
-	if err != nil {
-		return err
-	}
-	defer done()
-	c := &configsTool{o: o, env: env, cl: cl}
-	switch kind := o.entities[0].kind; {
-	case kind != "topics" && kind != "brokers" && kind != "broker-loggers":
-		q := &quotaTool{configsTool: c}
-		if o.has("alter") {
-			return q.alter(ctx)
-		}
-		return q.describe(ctx)
-	case o.has("alter"):
-		return c.alter(ctx)
-	}
-	return c.describe(ctx)
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+		c := &configsTool{o: o, env: env, cl: cl}
+		return c.run(ctx)
+	})
 }
 
 // configsTool describes and alters the configs of topics, brokers and loggers.
@@ -256,6 +242,20 @@ type configsTool struct {
 	o   *configsOptions
 	env *Env
 	cl  *kgo.Client
+}
+
+func (c *configsTool) run(ctx context.Context) error {
+	switch kind := c.o.entities[0].kind; {
+	case kind != "topics" && kind != "brokers" && kind != "broker-loggers":
+		q := &quotaTool{configsTool: c}
+		if c.o.has("alter") {
+			return q.alter(ctx)
+		}
+		return q.describe(ctx)
+	case c.o.has("alter"):
+		return c.alter(ctx)
+	}
+	return c.describe(ctx)
 }
 
 var resourceTypes = map[string]kmsg.ConfigResourceType{

@@ -216,6 +216,11 @@ func consoleConsumer(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
+	if group != "" {
+		if err := awaitCoordinator(ctx, env, opts, p["bootstrap.servers"], group); err != nil {
+			return err
+		}
+	}
 	// Stopping a fetch waits at most this long, so that --timeout-ms is kept.
 	opts = append([]kgo.Opt{kgo.AllowAutoTopicCreation(), kgo.FetchMaxWait(500 * time.Millisecond)}, append(opts, what...)...)
 	cl, err := kgo.NewClient(opts...)

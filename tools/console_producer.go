@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -33,7 +34,7 @@ var producerNumbers = []struct{ option, setting, usage string }{
 	{"max-block-ms", "max.block.ms", "`ms` to wait for the topic's metadata (default 60000)"},
 	{"metadata-expiry-ms", "metadata.max.age.ms", "`ms` after which metadata are asked for again"},
 	{"socket-buffer-size", "send.buffer.bytes", "accepted; the system sizes the buffers. `bytes`"},
-	{"batch-size", "batch.size", "accepted; batches grow up to max.request.size while records wait. `bytes`"},
+	{"batch-size", "batch.size", "batches grow up to so many `bytes`, and a larger record goes alone; when not given, up to max.request.size"},
 	{"max-partition-memory-bytes", "batch.size", "as --batch-size; `bytes`"},
 }
 
@@ -142,12 +143,12 @@ func consoleProducer(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	cl, err := newProducer(ctx, env, *o.topic, settings, 0)
+	s, err := newSender(ctx, env, *o.topic, settings)
 	if err != nil {
 		return err
 	}
-	defer cl.Close()
-	s := &sender{env: env, cl: cl, topic: *o.topic, sync: o.has("sync")}
+	defer s.close()
+	s.sync = o.has("sync")
 	p := startProgress(sendProgressEnv(env), func(elapsed time.Duration) string {
 		return rateLine("sent", s.delivered.Load(), s.bytes.Load(), elapsed)
 	})
@@ -166,7 +167,10 @@ func sendProgressEnv(env *Env) *Env {
 // sender sends lines as records and counts what becomes of them.
 type sender struct {
 	env   *Env
+	plan  *producerPlan
 	cl    *kgo.Client
+	batch int         // bytes of the largest record that cl takes
+	large *kgo.Client // takes larger ones; nil until there is one
 	topic string
 	sync  bool
 
@@ -176,6 +180,29 @@ type sender struct {
 	failed    atomic.Int64
 	bytes     atomic.Int64
 	report    sync.Mutex // guards env.Stderr among promises
+}
+
+// newSender makes the producer. With a batch.size its batches are no larger than that.
+func newSender(ctx context.Context, env *Env, topic string, p properties) (*sender, error) {
+	plan, err := planProducer(ctx, env, topic, p)
+	if err != nil {
+		return nil, err
+	}
+	s := &sender{env: env, plan: plan, topic: topic, batch: math.MaxInt}
+	limit := plan.largest
+	if plan.batch > 0 && plan.batch < limit {
+		limit = max(plan.batch, 2*batchOverhead)
+		s.batch = int(limit) - batchOverhead
+	}
+	s.cl, err = plan.client(limit)
+	return s, err
+}
+
+func (s *sender) close() {
+	s.cl.Close()
+	if s.large != nil {
+		s.large.Close()
+	}
 }
 
 const (
@@ -216,13 +243,37 @@ func (s *sender) sendAll(ctx context.Context, lines *lineScanner, format *lineFo
 		if err := format.record(s.keep(line), number, r); err != nil {
 			return err
 		}
-		if s.sync {
-			s.promise(r, s.cl.ProduceSync(ctx, r).FirstErr())
-			continue
+		if err := s.send(ctx, r); err != nil {
+			return err
 		}
-		s.cl.Produce(ctx, r, s.promise)
 	}
 	return ctx.Err()
+}
+
+func (s *sender) send(ctx context.Context, r *kgo.Record) error {
+	switch {
+	case len(r.Key)+len(r.Value) > s.batch:
+		return s.sendAlone(ctx, r)
+	case s.sync:
+		s.promise(r, s.cl.ProduceSync(ctx, r).FirstErr())
+	default:
+		s.cl.Produce(ctx, r, s.promise)
+	}
+	return nil
+}
+
+// sendAlone sends a record that is larger than batch.size, behind all that came before it and before all that comes after it.
+func (s *sender) sendAlone(ctx context.Context, r *kgo.Record) (err error) {
+	if s.large == nil {
+		if s.large, err = s.plan.client(s.plan.largest); err != nil {
+			return err
+		}
+	}
+	if err := s.cl.Flush(ctx); err != nil {
+		return err
+	}
+	s.promise(r, s.large.ProduceSync(ctx, r).FirstErr())
+	return nil
 }
 
 // keep copies a line to where it may stay. An empty line gives an empty slice, not a nil one: that would be null.

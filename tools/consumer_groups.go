@@ -12,12 +12,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // groupsOptions is the command line of kafka-consumer-groups.
 type groupsOptions struct {
-	*options
-	bootstrap, config      *string
+	*adminOptions
 	groups, topics         *[]string
 	state, kind            *string
 	toDatetime, byDuration *string
@@ -29,8 +29,7 @@ type groupsOptions struct {
 var resetScenarios = []string{"to-offset", "to-current", "to-datetime", "from-file", "by-duration", "to-earliest", "to-latest", "shift-by"}
 
 func newGroupsOptions() *groupsOptions {
-	o := &groupsOptions{options: newOptions("kafka-consumer-groups", "list, describe, reset and delete consumer groups.")}
-	o.bootstrap, o.config = o.client("command-config")
+	o := &groupsOptions{adminOptions: newAdminOptions("kafka-consumer-groups", "list, describe, reset and delete consumer groups.", "command-config")}
 	o.Bool("list", false, "list groups")
 	o.Bool("describe", false, "describe groups")
 	o.Bool("delete", false, "delete groups without members")
@@ -118,29 +117,30 @@ func consumerGroups(ctx context.Context, env *Env) error {
 	if err := o.check(env); err != nil {
 		return err
 	}
-	cl, ctx, done, err := admin(ctx, env, *o.bootstrap, *o.config)
-	if err != nil {
-		return err
-	}
-	defer done()
-	g := &groupsTool{o: o, env: env, adm: kadm.NewClient(cl)}
-	switch {
-	case o.has("list"):
-		return g.list(ctx)
-	case o.has("describe"):
-		return g.describe(ctx)
-	case o.has("delete"):
-		return g.delete(ctx)
-	case o.has("delete-offsets"):
-		return g.deleteOffsets(ctx)
-	}
-	return g.reset(ctx)
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+		g := &groupsTool{o: o, env: env, adm: kadm.NewClient(cl)}
+		return g.run(ctx)
+	})
 }
 
 type groupsTool struct {
 	o   *groupsOptions
 	env *Env
 	adm *kadm.Client
+}
+
+func (g *groupsTool) run(ctx context.Context) error {
+	switch {
+	case g.o.has("list"):
+		return g.list(ctx)
+	case g.o.has("describe"):
+		return g.describe(ctx)
+	case g.o.has("delete"):
+		return g.delete(ctx)
+	case g.o.has("delete-offsets"):
+		return g.deleteOffsets(ctx)
+	}
+	return g.reset(ctx)
 }
 
 // names are the groups that the options ask for.

@@ -22,30 +22,23 @@ type deleteRequest struct {
 }
 
 func deleteRecords(ctx context.Context, env *Env) error {
-	o := newOptions("kafka-delete-records", "delete the records of partitions below given offsets.")
-	bootstrap, config := o.client("command-config")
+	o := newAdminOptions("kafka-delete-records", "delete the records of partitions below given offsets.", "command-config")
 	file := o.String("offset-json-file", "", "`file` of the offsets (required), like\n"+
 		`{"partitions": [{"topic": "t", "partition": 1, "offset": 1}], "version": 1}; offset -1 is the high watermark`)
-	if err := o.parse(env); err != nil {
-		return err
-	}
-	if err := o.require("bootstrap-server", "offset-json-file"); err != nil {
+	if err := o.open(env, "offset-json-file"); err != nil {
 		return err
 	}
 	offsets, err := readDeleteRequest(*file)
 	if err != nil {
 		return err
 	}
-	cl, ctx, done, err := admin(ctx, env, *bootstrap, *config)
-	if err != nil {
-		return err
-	}
-	defer done()
-	env.println("Executing records delete operation")
-	if err := env.flush(); err != nil {
-		return err
-	}
-	return printDeleted(ctx, env, cl, offsets)
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+		env.println("Executing records delete operation")
+		if err := env.flush(); err != nil {
+			return err
+		}
+		return printDeleted(ctx, env, cl, offsets)
+	})
 }
 
 func readDeleteRequest(file string) (*deleteRequest, error) {

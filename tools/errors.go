@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 const commonErrors = "org.apache.kafka.common.errors."
@@ -93,14 +94,20 @@ func describe(err error) string {
 	return text
 }
 
+// closedAtOnce says what the library can only guess: a broker closes the connection on a request that it doesn't serve too.
+const closedAtOnce = "the broker closed the connection at once: it doesn't serve the request, or one side wants TLS or SASL and the other doesn't"
+
 // message is an error's text without its name.
 func message(err error) string {
 	var code *kerr.Error
+	var closed *kgo.ErrFirstReadEOF
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timed out waiting for the brokers: " + err.Error()
 	case errors.As(err, &code):
 		return strings.ReplaceAll(err.Error(), code.Error(), code.Description)
+	case errors.As(err, &closed):
+		return strings.ReplaceAll(err.Error(), closed.Error(), closedAtOnce)
 	}
 	return err.Error()
 }

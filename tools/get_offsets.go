@@ -21,8 +21,7 @@ var specialTimes = map[string]int64{
 }
 
 func getOffsets(ctx context.Context, env *Env) error {
-	o := newOptions("kafka-get-offsets", "print offsets of partitions as topic:partition:offset.")
-	_, config := o.client("command-config")
+	o := newAdminOptions("kafka-get-offsets", "print offsets of partitions as topic:partition:offset.", "command-config")
 	o.String("broker-list", "", "deprecated name of --bootstrap-server, `host:port,...`")
 	topic := o.String("topic", "", "a regular expression for whole names of `topics`; all when not given")
 	partitions := o.String("partitions", "", "partition `ids`, separated by commas; all when not given")
@@ -34,8 +33,8 @@ func getOffsets(ctx context.Context, env *Env) error {
 	if err := o.parse(env); err != nil {
 		return err
 	}
-	bootstrap, err := bootstrapOf(o)
-	if err != nil {
+	var err error
+	if *o.bootstrap, err = bootstrapOf(o.options); err != nil {
 		return err
 	}
 	if o.has("topic-partitions") && (o.has("topic") || o.has("partitions")) {
@@ -54,12 +53,9 @@ func getOffsets(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	cl, ctx, done, err := admin(ctx, env, bootstrap, *config)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return printOffsets(ctx, env, cl, filter, timestamp, o.has("exclude-internal-topics"))
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+		return printOffsets(ctx, env, cl, filter, timestamp, o.has("exclude-internal-topics"))
+	})
 }
 
 func parseTime(text string) (int64, error) {

@@ -23,17 +23,13 @@ type electionFile struct {
 }
 
 func leaderElection(ctx context.Context, env *Env) error {
-	o := newOptions("kafka-leader-election", "elect leaders of partitions: preferred replicas, or replicas that are not in sync.")
-	bootstrap, config := o.client("admin.config")
+	o := newAdminOptions("kafka-leader-election", "elect leaders of partitions: preferred replicas, or replicas that are not in sync.", "admin.config")
 	kind := o.String("election-type", "", "preferred or unclean: the `type` (required)")
 	topic := o.String("topic", "", "the `topic`, together with --partition")
 	partition := o.Int32("partition", 0, "the `partition`, together with --topic")
 	file := o.String("path-to-json-file", "", "`file` of partitions, like\n"+`{"partitions": [{"topic": "t", "partition": 1}]}`)
 	o.Bool("all-topic-partitions", false, "all partitions that the election can change")
-	if err := o.parse(env); err != nil {
-		return err
-	}
-	if err := o.require("bootstrap-server", "election-type"); err != nil {
+	if err := o.open(env, "election-type"); err != nil {
 		return err
 	}
 	req := kmsg.NewPtrElectLeadersRequest()
@@ -45,7 +41,7 @@ func leaderElection(ctx context.Context, env *Env) error {
 	default:
 		return usagef("the election type must be preferred or unclean, not %s", *kind)
 	}
-	if err := checkElectionScope(o); err != nil {
+	if err := checkElectionScope(o.options); err != nil {
 		return err
 	}
 	switch {
@@ -56,12 +52,9 @@ func leaderElection(ctx context.Context, env *Env) error {
 			return err
 		}
 	}
-	cl, ctx, done, err := admin(ctx, env, *bootstrap, *config)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return elect(ctx, env, cl, req, strings.ToLower(*kind))
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+		return elect(ctx, env, cl, req, strings.ToLower(*kind))
+	})
 }
 
 func checkElectionScope(o *options) error {

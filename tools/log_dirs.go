@@ -14,26 +14,28 @@ import (
 )
 
 func logDirs(ctx context.Context, env *Env) error {
-	o := newOptions("kafka-log-dirs", "describe the brokers' log directories, as JSON.")
-	bootstrap, config := o.client("command-config")
+	o := newAdminOptions("kafka-log-dirs", "describe the brokers' log directories, as JSON.", "command-config")
 	o.Bool("describe", false, "describe the directories (required)")
 	topicList := o.String("topic-list", "", "only these `topics`, separated by commas")
 	brokerList := o.String("broker-list", "", "only these `brokers`, separated by commas")
-	if err := o.parse(env); err != nil {
-		return err
-	}
-	if err := o.require("bootstrap-server", "describe"); err != nil {
+	if err := o.open(env, "describe"); err != nil {
 		return err
 	}
 	wanted, err := parseIDs(*brokerList)
 	if err != nil {
 		return err
 	}
-	cl, ctx, done, err := admin(ctx, env, *bootstrap, *config)
-	if err != nil {
-		return err
+	var named []string
+	if *topicList != "" {
+		named = strings.Split(*topicList, ",")
 	}
-	defer done()
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+		return printLogDirs(ctx, env, cl, wanted, named)
+	})
+}
+
+// printLogDirs asks the wanted brokers, or all of them, about all topics or those that are named.
+func printLogDirs(ctx context.Context, env *Env, cl *kgo.Client, wanted []int32, named []string) error {
 	meta, err := fetchMetadata(ctx, cl)
 	if err != nil {
 		return err
@@ -41,10 +43,6 @@ func logDirs(ctx context.Context, env *Env) error {
 	brokers, err := pickBrokers(meta, wanted)
 	if err != nil {
 		return err
-	}
-	var named []string
-	if *topicList != "" {
-		named = strings.Split(*topicList, ",")
 	}
 	env.println("Querying brokers for log directories information")
 	described := make([]object, len(brokers))

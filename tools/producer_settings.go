@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -15,12 +16,13 @@ import (
 
 // Defaults of Apache Kafka's producer, where the client library has others.
 const (
-	defaultMaxRequestSize  = 1 << 20
-	defaultBufferMemory    = 32 << 20
-	defaultDeliveryTimeout = 2 * time.Minute
-	defaultMaxBlock        = time.Minute
-	maxBufferedRecords     = 1 << 20 // memory is what bounds, see buffer.memory
-	batchOverhead          = 128     // room for a batch's and a record's own fields
+	defaultMaxRequestSize     = 1 << 20
+	defaultBufferMemory       = 32 << 20
+	defaultDeliveryTimeout    = 2 * time.Minute
+	defaultTransactionTimeout = time.Minute
+	defaultMaxBlock           = time.Minute
+	maxBufferedRecords        = 1 << 20 // memory is what bounds, see buffer.memory
+	batchOverhead             = 128     // room for a batch's and a record's own fields
 )
 
 var compressors = map[string]func() kgo.CompressionCodec{
@@ -83,52 +85,83 @@ var producerSettings = map[string]setter{
 	"transaction.timeout.ms": millisSetting(func(d time.Duration) kgo.Opt { return kgo.TransactionTimeout(d) }),
 }
 
-// newProducer makes the client that writes to one topic. It waits for the topic to have a leader, so that a topic or a
-// cluster that isn't there is found out before the first record. largest is the size of the largest record in bytes, if it
-// is known: then batch.size can be kept.
-func newProducer(ctx context.Context, env *Env, topic string, p properties, largest int) (*kgo.Client, error) {
+// producerPlan is what is known about a topic before the first record: the options of its producers, and how large their
+// batches may be.
+type producerPlan struct {
+	topic         string
+	opts          []kgo.Opt
+	transactional bool
+	largest       int32 // bytes of a batch that the topic takes
+	batch         int32 // bytes of batch.size, 0 when it isn't set
+}
+
+// planProducer waits for the topic to have a leader, so that a topic or a cluster that isn't there is found out before the
+// first record.
+func planProducer(ctx context.Context, env *Env, topic string, p properties) (*producerPlan, error) {
 	block, err := p.millis("max.block.ms", defaultMaxBlock)
 	if err != nil {
 		return nil, err
 	}
-	ask, err := clientOptions(env, p, producerSettings)
+	opts, err := clientOptions(env, p, producerSettings)
 	if err != nil {
 		return nil, err
 	}
-	limit, err := batchLimit(ctx, ask, topic, p, largest, block)
+	plan := &producerPlan{topic: topic, opts: opts, transactional: p["transactional.id"] != ""}
+	if plan.largest, err = p.size("max.request.size", defaultMaxRequestSize); err != nil {
+		return nil, err
+	}
+	if plan.batch, err = p.size("batch.size", 0); err != nil {
+		return nil, err
+	}
+	limit, err := topicBatchLimit(ctx, env, opts, topic, p["bootstrap.servers"], block)
+	plan.largest = min(plan.largest, limit)
+	return plan, err
+}
+
+// newProducer makes the client that writes to one topic. largest is the size of the largest record in bytes, if it is known:
+// then batch.size can be kept.
+func newProducer(ctx context.Context, env *Env, topic string, p properties, largest int) (*kgo.Client, error) {
+	plan, err := planProducer(ctx, env, topic, p)
 	if err != nil {
 		return nil, err
 	}
+	limit := plan.largest
+	if plan.batch > 0 && largest > 0 {
+		limit = min(limit, max(plan.batch, int32(largest)+batchOverhead))
+	}
+	return plan.client(limit)
+}
+
+// client is a producer whose batches have limit bytes at most, uncompressed. The library takes no record that is larger.
+func (p *producerPlan) client(limit int32) (*kgo.Client, error) {
 	opts := append([]kgo.Opt{
-		kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.DefaultProduceTopic(p.topic), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(0), kgo.MaxBufferedBytes(defaultBufferMemory), kgo.MaxBufferedRecords(maxBufferedRecords),
-		kgo.RecordDeliveryTimeout(defaultDeliveryTimeout),
+		kgo.RecordDeliveryTimeout(defaultDeliveryTimeout), kgo.TransactionTimeout(defaultTransactionTimeout),
 		kgo.ProducerBatchMaxBytes(limit), kgo.BrokerMaxWriteBytes(max(100<<20, 2*limit)),
-	}, ask...)
-	if p["transactional.id"] == "" {
+	}, p.opts...)
+	if !p.transactional {
 		opts = append(opts, kgo.AllowIdempotentProduceCancellation()) // else a broker that stays away is waited for without end
 	}
 	return kgo.NewClient(opts...)
 }
 
-// batchLimit is the largest batch that may go to the topic: what a request may hold (max.request.size), and what the
-// topic takes (max.message.bytes) as far as we may know it. A smaller batch.size counts if no record is larger.
-func batchLimit(ctx context.Context, opts []kgo.Opt, topic string, p properties, largest int, block time.Duration) (int32, error) {
-	limit := int64(defaultMaxRequestSize)
-	if v, ok := p["max.request.size"]; ok {
-		n, err := strconv.ParseInt(v, 10, 32)
-		if err != nil || n < 1 {
-			return 0, invalidValue(v, "max.request.size", "it must be a number of bytes")
-		}
-		limit = n
+// size is a setting in bytes.
+func (p properties) size(name string, missing int32) (int32, error) {
+	v, ok := p[name]
+	if !ok {
+		return missing, nil
 	}
-	if v, ok := p["batch.size"]; ok && largest > 0 {
-		n, err := strconv.ParseInt(v, 10, 32)
-		if err != nil || n < 0 {
-			return 0, invalidValue(v, "batch.size", "it must be a number of bytes")
-		}
-		limit = min(limit, max(n, int64(largest)+batchOverhead))
+	n, err := strconv.ParseInt(v, 10, 32)
+	if err != nil || n < 0 {
+		return 0, invalidValue(v, name, "it must be a number of bytes")
 	}
+	return max(int32(n), 1), nil
+}
+
+// topicBatchLimit is the largest batch that the topic takes, by its max.message.bytes and its segment.bytes as far as we may
+// know them.
+func topicBatchLimit(ctx context.Context, env *Env, opts []kgo.Opt, topic, bootstrap string, block time.Duration) (int32, error) {
 	cl, err := kgo.NewClient(append(opts, kgo.RetryTimeout(block))...)
 	if err != nil {
 		return 0, err
@@ -136,7 +169,7 @@ func batchLimit(ctx context.Context, opts []kgo.Opt, topic string, p properties,
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(ctx, block)
 	defer cancel()
-	err = awaitBroker(ctx, cl)
+	err = awaitBroker(ctx, env, cl, bootstrap)
 	if err == nil {
 		err = awaitTopic(ctx, cl, topic)
 	}
@@ -146,12 +179,13 @@ func batchLimit(ctx context.Context, opts []kgo.Opt, topic string, p properties,
 		}
 		return 0, err
 	}
+	limit := int64(math.MaxInt32)
 	found, err := describeConfigs(ctx, cl, kmsg.ConfigResourceTypeTopic, false, topic)
 	if err != nil {
 		return int32(limit), nil // not allowed, perhaps: then the broker's answers to the records will tell
 	}
 	for _, c := range found[topic].Configs {
-		if c.Name == "max.message.bytes" && c.Value != nil {
+		if (c.Name == "max.message.bytes" || c.Name == "segment.bytes") && c.Value != nil {
 			if n, err := strconv.ParseInt(*c.Value, 10, 32); err == nil && n > 0 {
 				limit = min(limit, n)
 			}

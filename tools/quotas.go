@@ -51,6 +51,9 @@ func (q *quotaTool) alter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := q.checkNames(add, q.o.deletions()); err != nil {
+		return err
+	}
 	var quotas []kmsg.AlterClientQuotasRequestEntryOp
 	scram := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
 	user := q.scramUser()
@@ -102,6 +105,50 @@ func (q *quotaTool) alter(ctx context.Context) error {
 	return nil
 }
 
+// quotaNames are the settings that each type has beside credentials.
+var quotaNames = map[string][]string{
+	"users":   {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"},
+	"clients": {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"},
+	"ips":     {"connection_creation_rate"},
+}
+
+// checkNames refuses settings that the entity can't have, before a broker is asked: its answer would name one of them only.
+func (q *quotaTool) checkNames(add []setting, remove []string) error {
+	kind, what := q.o.entities[0].kind, "quota"
+	switch {
+	case kind == "ips":
+		what = "connection quota"
+	case len(q.o.entities) > 1:
+		kind = "clients"
+	case kind == "users":
+		what = "quota and SCRAM credential"
+	}
+	credentials := false
+	unknown := func(name string) bool {
+		if _, ok := mechanismNamed(name); ok && kind == "users" {
+			credentials = true
+			return false
+		}
+		return !slices.Contains(quotaNames[kind], name)
+	}
+	var adds []string
+	for _, s := range add {
+		adds = append(adds, s.name)
+	}
+	for _, change := range []struct {
+		done  string
+		names []string
+	}{{"added", adds}, {"deleted", remove}} {
+		if bad := slices.DeleteFunc(slices.Clone(change.names), func(n string) bool { return !unknown(n) }); len(bad) > 0 {
+			return usagef("only %s configs can be %s for '%s' using --bootstrap-server; unexpected config names: %s", what, change.done, kind, strings.Join(bad, ", "))
+		}
+	}
+	if e := q.o.entities[0]; credentials && *e.name == "" {
+		return usagef("--entity-default and --user-defaults do not go together with the SCRAM credentials of a user")
+	}
+	return nil
+}
+
 // scramUser is the user whose credentials can be meant, "" for none.
 func (q *quotaTool) scramUser() string {
 	if e := q.o.entities[0]; len(q.o.entities) == 1 && e.kind == "users" && e.name != nil {
@@ -138,7 +185,7 @@ func upsertion(user string, m scramMechanism, text string) (u kmsg.AlterUserSCRA
 func (q *quotaTool) alterSCRAM(ctx context.Context, req *kmsg.AlterUserSCRAMCredentialsRequest) error {
 	resp, err := req.RequestWith(ctx, q.cl)
 	if err != nil {
-		return err
+		return fmt.Errorf("alter SCRAM credentials: %w", err)
 	}
 	for _, r := range resp.Results {
 		if err := answered(r.ErrorCode, r.ErrorMessage); err != nil {
@@ -163,7 +210,7 @@ func (q *quotaTool) alterQuotas(ctx context.Context, ops []kmsg.AlterClientQuota
 	req.Entries = append(req.Entries, entry)
 	resp, err := req.RequestWith(ctx, q.cl)
 	if err != nil {
-		return err
+		return fmt.Errorf("alter client quotas: %w", err)
 	}
 	for _, e := range resp.Entries {
 		if err := answered(e.ErrorCode, e.ErrorMessage); err != nil {
@@ -205,7 +252,7 @@ func (q *quotaTool) describeQuotas(ctx context.Context) error {
 		err = answered(resp.ErrorCode, resp.ErrorMessage)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("describe client quotas: %w", err)
 	}
 	lines := make([]string, len(resp.Entries))
 	for i, e := range resp.Entries {
@@ -251,7 +298,7 @@ func (q *quotaTool) describeSCRAM(ctx context.Context, user *string) error {
 		err = answered(resp.ErrorCode, resp.ErrorMessage)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("describe SCRAM credentials: %w", err)
 	}
 	for _, r := range resp.Results {
 		err := answered(r.ErrorCode, r.ErrorMessage)

@@ -17,14 +17,14 @@ import (
 
 // reassignOptions is the command line of kafka-reassign-partitions.
 type reassignOptions struct {
-	*options
-	bootstrap, config, plan, topics, brokers *string
-	throttle, dirsThrottle                   *int64
+	*adminOptions
+	plan, topics, brokers  *string
+	throttle, dirsThrottle *int64
 }
 
 func newReassignOptions() *reassignOptions {
-	o := &reassignOptions{options: newOptions("kafka-reassign-partitions", "move partitions between brokers and between their log directories.")}
-	o.bootstrap, o.config = o.client("command-config")
+	o := &reassignOptions{adminOptions: newAdminOptions("kafka-reassign-partitions",
+		"move partitions between brokers and between their log directories.", "command-config")}
 	o.Bool("generate", false, "propose a plan, change nothing")
 	o.Bool("execute", false, "start what a plan says")
 	o.Bool("verify", false, "tell how far a plan is; take throttles away when it is completed")
@@ -179,26 +179,14 @@ func reassignPartitions(ctx context.Context, env *Env) error {
 			return err
 		}
 	}
-	cl, ctx, done, err := admin(ctx, env, *o.bootstrap, *o.config)
-	if err != nil {
-		return err
-	}
-	defer done()
-	r := &reassigner{o: o, env: env, cl: cl, plan: wanted}
-	if r.meta, err = fetchMetadata(ctx, cl); err != nil {
-		return err
-	}
-	switch {
-	case o.has("generate"):
-		return r.generate()
-	case o.has("execute"):
-		return r.execute(ctx)
-	case o.has("verify"):
-		return r.verify(ctx)
-	case o.has("cancel"):
-		return r.cancel(ctx)
-	}
-	return r.list(ctx)
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+		r := &reassigner{o: o, env: env, cl: cl, plan: wanted}
+		var err error
+		if r.meta, err = fetchMetadata(ctx, cl); err != nil {
+			return err
+		}
+		return r.run(ctx)
+	})
 }
 
 // reassigner carries a plan out.
@@ -208,6 +196,20 @@ type reassigner struct {
 	cl   *kgo.Client
 	plan *plan
 	meta *kmsg.MetadataResponse
+}
+
+func (r *reassigner) run(ctx context.Context) error {
+	switch {
+	case r.o.has("generate"):
+		return r.generate()
+	case r.o.has("execute"):
+		return r.execute(ctx)
+	case r.o.has("verify"):
+		return r.verify(ctx)
+	case r.o.has("cancel"):
+		return r.cancel(ctx)
+	}
+	return r.list(ctx)
 }
 
 // replicas are a partition's at present, nil when there is no such partition.

@@ -45,6 +45,9 @@ func All() []Tool {
 		{"kafka-producer-perf-test", "measure how fast a topic can be written", producerPerf},
 		{"kafka-reassign-partitions", "move partitions between brokers", reassignPartitions},
 		{"kafka-topics", "create, list, describe, alter and delete topics", topics},
+		{"kafka-transactions", "list, describe and abort transactions, find those that hang", transactions},
+		{"kafka-verifiable-consumer", "read a topic as a member of a group and print what happens as JSON", verifiableConsumer},
+		{"kafka-verifiable-producer", "write numbers to a topic and print what happens as JSON", verifiableProducer},
 		{"zookeeper-shell", "look at and change znodes", zookeeperShell},
 	}
 }

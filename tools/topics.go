@@ -17,8 +17,7 @@ import (
 
 // topicsOptions is the command line of kafka-topics.
 type topicsOptions struct {
-	*options
-	bootstrap, config                        *string
+	*adminOptions
 	topic, topicID, assignment               *string
 	partitions, replicationFactor, pageLimit *int32
 	configs, deleteConfigs                   *[]string
@@ -35,8 +34,7 @@ const (
 var topicReports = []string{underReplicated, unavailable, underMinISR, atMinISR}
 
 func newTopicsOptions() *topicsOptions {
-	o := &topicsOptions{options: newOptions("kafka-topics", "create, list, describe, alter and delete topics.")}
-	o.bootstrap, o.config = o.client("command-config")
+	o := &topicsOptions{adminOptions: newAdminOptions("kafka-topics", "create, list, describe, alter and delete topics.", "command-config")}
 	o.Bool("create", false, "create a topic")
 	o.Bool("list", false, "list topics")
 	o.Bool("describe", false, "describe topics and their partitions")
@@ -131,18 +129,15 @@ func topics(ctx context.Context, env *Env) error {
 	if err := o.check(env); err != nil {
 		return err
 	}
-	cl, ctx, done, err := admin(ctx, env, *o.bootstrap, *o.config)
-	if err != nil {
-		return err
-	}
-	defer done()
-	t := &topicsTool{o: o, env: env, cl: cl}
-	if err := t.run(ctx); err != nil {
-		env.printf("Error while executing topic command : %s\n", message(err))
-		env.errorf("ERROR %s", describe(err))
-		return exitCode(1)
-	}
-	return nil
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+		t := &topicsTool{o: o, env: env, cl: cl}
+		if err := t.run(ctx); err != nil {
+			env.printf("Error while executing topic command : %s\n", message(err))
+			env.errorf("ERROR %s", describe(err))
+			return exitCode(1)
+		}
+		return nil
+	})
 }
 
 type topicsTool struct {

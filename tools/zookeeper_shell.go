@@ -67,8 +67,11 @@ func dialZooKeeper(ctx context.Context, env *Env, server string) (*zkShell, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, zkTimeout)
 	defer cancel()
+	late := time.After(time.Second)
 	for {
 		select {
+		case <-late:
+			env.errorf("waiting%s for ZooKeeper to answer at %s", upTo(ctx), hosts)
 		case e := <-events:
 			if e.State == zk.StateHasSession {
 				env.printf("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null\n")

@@ -1,0 +1,94 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// defaultAPITimeout bounds what an administrative tool waits for the brokers (default.api.timeout.ms).
+const defaultAPITimeout = time.Minute
+
+// adminOptions are the command line of a tool that asks something of the brokers and is done.
+type adminOptions struct {
+	*options
+	bootstrap, config *string
+}
+
+// newAdminOptions has the two options that each such tool has. config is the name of the one for a properties file.
+func newAdminOptions(name, about, config string) *adminOptions {
+	o := &adminOptions{options: newOptions(name, about)}
+	o.bootstrap, o.config = o.client(config)
+	return o
+}
+
+// open reads the command line. It must name the brokers, and give the options that are required.
+func (o *adminOptions) open(env *Env, required ...string) error {
+	if err := o.parse(env); err != nil {
+		return err
+	}
+	return o.require(append([]string{"bootstrap-server"}, required...)...)
+}
+
+// connect gives work a client of the brokers. Its context ends with the tool's or after default.api.timeout.ms.
+func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx context.Context, cl *kgo.Client) error) error {
+	p, err := readProperties(*o.config)
+	if err != nil {
+		return err
+	}
+	p["bootstrap.servers"] = *o.bootstrap
+	opts, err := clientOptions(env, p, nil)
+	if err != nil {
+		return err
+	}
+	limit, err := p.millis("default.api.timeout.ms", defaultAPITimeout)
+	if err != nil {
+		return err
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.RetryTimeout(limit))...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := awaitBroker(ctx, env, cl, p["bootstrap.servers"]); err != nil {
+		return err
+	}
+	return work(ctx, cl)
+}
+
+// awaitBroker returns when a broker answers. One that can't be reached yet may be starting: scripts start a broker and
+// call a tool at once. Whoever watches is told what is waited for.
+func awaitBroker(ctx context.Context, env *Env, cl *kgo.Client, addresses string) error {
+	const between = 100 * time.Millisecond
+	for told := false; ; told = true {
+		err := cl.Ping(ctx)
+		var dial *net.OpError
+		var dns *net.DNSError
+		if err == nil || !errors.As(err, &dial) || errors.As(err, &dns) && dns.IsNotFound {
+			return err
+		}
+		if !told {
+			env.errorf("waiting%s for a broker to answer at %s", upTo(ctx), addresses)
+		}
+		select {
+		case <-time.After(between):
+		case <-ctx.Done():
+			return fmt.Errorf("no broker answers at %s: %w: %w", addresses, context.Cause(ctx), err)
+		}
+	}
+}
+
+// upTo is how long a context lasts from now on, in words, if it has an end.
+func upTo(ctx context.Context) string {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf(" up to %v", time.Until(end).Round(time.Second))
+}

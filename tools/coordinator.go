@@ -1,0 +1,61 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// coordinatorPatience is how long a group's coordinator may be missing before a tool gives up. A first group waits for its
+// topic to be made, and a coordinator that was lost for the next one to load it; where there are too few brokers for the
+// topic's replicas it stays missing.
+const coordinatorPatience = 8 * time.Second
+
+// awaitCoordinator returns when a broker coordinates the group, or says that none does.
+func awaitCoordinator(ctx context.Context, env *Env, opts []kgo.Opt, bootstrap, group string) error {
+	const between = 100 * time.Millisecond
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	if err := awaitBroker(ctx, env, cl, bootstrap); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, coordinatorPatience)
+	defer cancel()
+	for {
+		err := findCoordinator(ctx, cl, group)
+		if err == nil || !errors.Is(err, kerr.CoordinatorNotAvailable) {
+			return err
+		}
+		select {
+		case <-time.After(between):
+		case <-ctx.Done():
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return ctx.Err()
+			}
+			return fmt.Errorf("group %s has no coordinator after %v; are there brokers enough for the replicas of __consumer_offsets? %w",
+				group, coordinatorPatience, err)
+		}
+	}
+}
+
+func findCoordinator(ctx context.Context, cl *kgo.Client, group string) error {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey, req.CoordinatorKeys = group, []string{group}
+	resp, err := cl.SeedBrokers()[0].RetriableRequest(ctx, req)
+	if err != nil {
+		return err
+	}
+	found := resp.(*kmsg.FindCoordinatorResponse)
+	for _, c := range found.Coordinators { // from version 4 on
+		return answered(c.ErrorCode, c.ErrorMessage)
+	}
+	return answered(found.ErrorCode, found.ErrorMessage)
+}
