@@ -82,7 +82,7 @@ func (w *world) turnController() {
 	if p, ok := pick(w, ready); ok {
 		for range 1 + w.rng.IntN(8) {
 			p.turn()
-			w.checkStep()
+			w.checkStep() // it has seen every write
 		}
 	}
 }

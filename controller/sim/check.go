@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -110,8 +111,9 @@ func (w *world) checkStep() {
 	}
 	c.controllerEpoch = term.Epoch
 	for _, t := range w.topics() {
-		for tp, state := range w.states(t) {
-			w.checkState(tp, t, state)
+		states := w.states(t)
+		for _, tp := range slices.SortedFunc(maps.Keys(states), topicPartition.Compare) {
+			w.checkState(tp, t, states[tp])
 		}
 	}
 }

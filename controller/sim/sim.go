@@ -42,6 +42,11 @@ type world struct {
 	calm    bool // no more faults
 	check   checks
 	failure error
+
+	read struct { // topics as they were after a write
+		zxid   int64
+		topics []zkcoord.TopicInfo
+	}
 }
 
 const brokerCount = 4
@@ -165,6 +170,9 @@ func (w *world) someReplicas() []int32 {
 
 // topics lists the topics in order.
 func (w *world) topics() []zkcoord.TopicInfo {
+	if w.read.zxid == w.zk.Zxid() {
+		return w.read.topics
+	}
 	names, err := w.admin.Topics(nobody)
 	w.must(err)
 	slices.Sort(names)
@@ -174,5 +182,6 @@ func (w *world) topics() []zkcoord.TopicInfo {
 		w.must(err)
 		topics = append(topics, t)
 	}
+	w.read.zxid, w.read.topics = w.zk.Zxid(), topics
 	return topics
 }
