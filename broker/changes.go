@@ -48,6 +48,8 @@ func (s *Server) entityChanged(e zkcoord.Entity) {
 		if e.Name == zkcoord.DefaultEntity || e.Name == strconv.Itoa(int(s.id)) {
 			err = s.loadBrokerConfig(s.ctx, e.Name)
 		}
+	case zkcoord.Users, zkcoord.Clients, zkcoord.IPs:
+		err = s.quotaChanged(e)
 	}
 	if err != nil && s.ctx.Err() == nil {
 		s.log.WithError(err).WithFields(logrus.Fields{"kind": e.Kind, "name": e.Name}).Error("changed settings could not be read")

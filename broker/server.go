@@ -14,6 +14,7 @@ import (
 	"barnabas/broker/api"
 	"barnabas/broker/group"
 	"barnabas/broker/metadata"
+	"barnabas/broker/quota"
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
 	"barnabas/config"
@@ -44,6 +45,7 @@ type Server struct {
 	logs         *logstore.Manager
 	loaded       []*logstore.Log // at the start, of topics that there are
 	topics       *topicConfigs
+	quotas       *quota.Manager
 	metadata     *metadata.Cache
 	features     atomic.Pointer[zkcoord.Features]
 	replicas     *replica.Manager
@@ -138,6 +140,9 @@ func (s *Server) refuse(context.Context) error {
 	if s.static.ZookeeperSetACL {
 		return errors.New("zookeeper.set.acl=true: protecting znodes is not supported yet, and without it they would be open")
 	}
+	if class := s.static.ReplicaSelectorClass; class != "" && class != api.RackAwareSelector {
+		return fmt.Errorf("replica.selector.class=%s: no class can be loaded here, there is only %s", class, api.RackAwareSelector)
+	}
 	for i, dir := range s.static.LogDirs {
 		if slices.Contains(s.static.LogDirs[:i], dir) {
 			return fmt.Errorf("log.dirs names %s twice", dir)
@@ -208,7 +213,11 @@ func (s *Server) loadConfigs(ctx context.Context) error {
 		}
 	}
 	s.topics = newTopicConfigs(s.config, s.zk, s.log)
-	return s.topics.loadAll(ctx)
+	if err := s.topics.loadAll(ctx); err != nil {
+		return err
+	}
+	s.quotas = newQuotas(s.static)
+	return s.loadQuotas(ctx)
 }
 
 func (s *Server) loadBrokerConfig(ctx context.Context, name string) error {
@@ -302,7 +311,7 @@ func (s *Server) build(context.Context) error {
 	s.handlers = api.New(api.Deps{
 		BrokerID: s.id, ClusterID: s.clusterID, BrokerEpoch: s.epoch.Load, Config: s.config, Loggers: s.loggers,
 		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
-		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups,
+		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups, Quotas: s.quotas,
 		Transactions: s.transactions, TopicsDeleted: s.topicsDeleted, Logger: s.loggers.Entry("kafka.server.KafkaApis"),
 	})
 	close(s.built)
@@ -329,6 +338,7 @@ func (s *Server) replicaConfig() replica.Config {
 		Living:     func(id int32) bool { return s.metadata.Current().Brokers[id] != nil },
 		Controller: s.peers, AlterVersion: s.alterPartitionVersion(), Logger: s.loggers.Entry("kafka.server.ReplicaManager"), Now: time.Now,
 		LeadershipChanged: s.leadershipChanged,
+		LeaderThrottle:    s.leaderThrottle(), FollowerThrottle: s.followerThrottle(),
 		Fetch: replica.FetchConfig{
 			Dial: s.peers.dialReplica, PerBroker: c.NumReplicaFetchers, Version: s.fetchVersion(),
 			MaxWait: c.ReplicaFetchWaitMax, MinBytes: int32(c.ReplicaFetchMinBytes), MaxBytes: int32(c.ReplicaFetchMaxBytes),
@@ -400,7 +410,7 @@ func (s *Server) bind(context.Context) error {
 func (s *Server) networkConfig(c *config.Broker) network.Config {
 	n := network.Config{
 		RequestMaxBytes: int32(c.SocketRequestMaxBytes), QueuedMaxBytes: c.QueuedMaxRequestBytes,
-		MaxIdle: c.ConnectionsMaxIdle, Limits: connectionLimits(c),
+		MaxIdle: c.ConnectionsMaxIdle, Limits: connectionLimits(c), HoldBack: s.holdBack,
 	}
 	// The defaults of these are from a time before kernels tuned buffers: only who sets them gets them.
 	if c.Set("socket.listen.backlog.size") {

@@ -128,6 +128,12 @@ type Broker struct {
 	FetchSessionCacheSlots           int
 	LeaderReplicationThrottledRate   int64 // bytes a second; math.MaxInt64: no limit
 	FollowerReplicationThrottledRate int64 // bytes a second; math.MaxInt64: no limit
+	QuotaWindowNum                   int
+	QuotaWindowSize                  time.Duration
+	ControllerQuotaWindowNum         int
+	ControllerQuotaWindowSize        time.Duration
+	ReplicationQuotaWindowNum        int
+	ReplicationQuotaWindowSize       time.Duration
 
 	// Groups and their topic.
 	GroupMinSessionTimeout           time.Duration
@@ -315,6 +321,8 @@ func lookup[T any](b *Broker, name string) (zero T) {
 func (b *Broker) null(name string) bool { return b.values[name] == nil }
 
 func (b *Broker) millis(name string) time.Duration { return millis(int64(b.Int(name))) }
+
+func (b *Broker) seconds(name string) time.Duration { return scaled(int64(b.Int(name)), time.Second) }
 
 func (b *Broker) fillIdentity() {
 	b.BrokerID = b.Int("broker.id")
@@ -553,7 +561,7 @@ func (b *Broker) fillReplication() {
 	b.UncleanLeaderElection = b.Bool("unclean.leader.election.enable")
 	b.AutoLeaderRebalance = b.Bool("auto.leader.rebalance.enable")
 	b.LeaderImbalancePerBrokerPercent = b.Int("leader.imbalance.per.broker.percentage")
-	b.LeaderImbalanceCheckInterval = scaled(int64(b.Int("leader.imbalance.check.interval.seconds")), time.Second)
+	b.LeaderImbalanceCheckInterval = b.seconds("leader.imbalance.check.interval.seconds")
 	b.ControlledShutdown = b.Bool("controlled.shutdown.enable")
 	b.ControlledShutdownMaxRetries = b.Int("controlled.shutdown.max.retries")
 	b.ControlledShutdownRetryBackoff = b.millis("controlled.shutdown.retry.backoff.ms")
@@ -562,6 +570,12 @@ func (b *Broker) fillReplication() {
 	b.FetchSessionCacheSlots = b.Int("max.incremental.fetch.session.cache.slots")
 	b.LeaderReplicationThrottledRate = int64(b.Int("leader.replication.throttled.rate"))
 	b.FollowerReplicationThrottledRate = int64(b.Int("follower.replication.throttled.rate"))
+	b.QuotaWindowNum = b.Int("quota.window.num")
+	b.QuotaWindowSize = b.seconds("quota.window.size.seconds")
+	b.ControllerQuotaWindowNum = b.Int("controller.quota.window.num")
+	b.ControllerQuotaWindowSize = b.seconds("controller.quota.window.size.seconds")
+	b.ReplicationQuotaWindowNum = b.Int("replication.quota.window.num")
+	b.ReplicationQuotaWindowSize = b.seconds("replication.quota.window.size.seconds")
 }
 
 func (b *Broker) fillCoordinators() {

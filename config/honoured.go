@@ -74,24 +74,14 @@ var notYet = []string{
 	// Quotas.
 	"alter.log.dirs.replication.quota.window.num",
 	"alter.log.dirs.replication.quota.window.size.seconds",
-	"controller.quota.window.num",
-	"controller.quota.window.size.seconds",
-	"follower.replication.throttled.rate",
-	"leader.replication.throttled.rate",
-	"quota.window.num",
-	"quota.window.size.seconds",
 	"replica.alter.log.dirs.io.max.bytes.per.second",
-	"replication.quota.window.num",
-	"replication.quota.window.size.seconds",
 
 	// Logs: older formats, moving between folders.
-	"log.message.downconversion.enable",
 	"log.message.format.version",
 	"num.replica.alter.log.dirs.threads",
 
 	// Replication.
 	"control.plane.listener.name",
-	"replica.selector.class",
 
 	// Security.
 	"authorizer.class.name",

@@ -16,40 +16,40 @@ type Topic struct {
 	overrides map[string]string
 	values    map[string]any // by topic key
 
-	CleanupDelete            bool
-	CleanupCompact           bool
-	CompressionType          string // producer, uncompressed, gzip, snappy, lz4 or zstd
-	CompressionGzipLevel     int    // -1: the codec's default
-	CompressionLZ4Level      int
-	CompressionZstdLevel     int
-	DeleteRetention          time.Duration
-	FileDeleteDelay          time.Duration
-	FlushMessages            int64
-	FlushInterval            time.Duration
-	IndexIntervalBytes       int
-	LocalRetention           time.Duration // resolved: as Retention when it is not set
-	LocalRetentionBytes      int64         // resolved: as RetentionBytes when it is not set
-	MaxCompactionLag         time.Duration
-	MinCompactionLag         time.Duration
-	MaxMessageBytes          int
-	Downconversion           bool
-	MessageFormatVersion     ProtocolVersion
-	TimestampAfterMax        time.Duration
-	TimestampBeforeMax       time.Duration
-	LogAppendTime            bool
-	MinCleanableDirtyRatio   float64
-	MinInsyncReplicas        int
-	Preallocate              bool
-	RemoteStorage            bool
-	Retention                time.Duration // negative: no limit
-	RetentionBytes           int64         // negative: no limit
-	SegmentBytes             int
-	SegmentIndexBytes        int
-	SegmentJitter            time.Duration
-	SegmentAge               time.Duration // segment.ms
-	UncleanLeaderElection    bool
-	LeaderThrottledReplicas  []string // partition:broker, or *
-	FollowerThrottledReplica []string // partition:broker, or *
+	CleanupDelete             bool
+	CleanupCompact            bool
+	CompressionType           string // producer, uncompressed, gzip, snappy, lz4 or zstd
+	CompressionGzipLevel      int    // -1: the codec's default
+	CompressionLZ4Level       int
+	CompressionZstdLevel      int
+	DeleteRetention           time.Duration
+	FileDeleteDelay           time.Duration
+	FlushMessages             int64
+	FlushInterval             time.Duration
+	IndexIntervalBytes        int
+	LocalRetention            time.Duration // resolved: as Retention when it is not set
+	LocalRetentionBytes       int64         // resolved: as RetentionBytes when it is not set
+	MaxCompactionLag          time.Duration
+	MinCompactionLag          time.Duration
+	MaxMessageBytes           int
+	Downconversion            bool
+	MessageFormatVersion      ProtocolVersion
+	TimestampAfterMax         time.Duration
+	TimestampBeforeMax        time.Duration
+	LogAppendTime             bool
+	MinCleanableDirtyRatio    float64
+	MinInsyncReplicas         int
+	Preallocate               bool
+	RemoteStorage             bool
+	Retention                 time.Duration // negative: no limit
+	RetentionBytes            int64         // negative: no limit
+	SegmentBytes              int
+	SegmentIndexBytes         int
+	SegmentJitter             time.Duration
+	SegmentAge                time.Duration // segment.ms
+	UncleanLeaderElection     bool
+	LeaderThrottledReplicas   ThrottledReplicas
+	FollowerThrottledReplicas ThrottledReplicas
 }
 
 // Topic lays a topic's overrides, as ZooKeeper has them, over b. Keys that no topic has are
@@ -183,8 +183,8 @@ func (t *Topic) fill(b *Broker) {
 	t.SegmentJitter = t.millis("segment.jitter.ms")
 	t.SegmentAge = t.millis("segment.ms")
 	t.UncleanLeaderElection = t.bool("unclean.leader.election.enable")
-	t.LeaderThrottledReplicas = t.list("leader.replication.throttled.replicas")
-	t.FollowerThrottledReplica = t.list("follower.replication.throttled.replicas")
+	t.LeaderThrottledReplicas = newThrottledReplicas(t.list("leader.replication.throttled.replicas"))
+	t.FollowerThrottledReplicas = newThrottledReplicas(t.list("follower.replication.throttled.replicas"))
 
 	difference := t.int("message.timestamp.difference.max.ms")
 	t.TimestampAfterMax = timestampLimit(t.int("message.timestamp.after.max.ms"), difference)

@@ -36,6 +36,23 @@ func Later(f func(context.Context) Response) Answer { return Answer{later: f} }
 // HangUp is an Answer that closes the connection: what a client of Produce with acks=0 gets for an error.
 func HangUp() Answer { return Answer{hang: true} }
 
+// Then is the Answer with f called on its response before that is sent. f is not called where nothing is sent.
+func (a Answer) Then(f func(Response)) Answer {
+	if a.ready != nil {
+		f(a.ready)
+	}
+	if later := a.later; later != nil {
+		a.later = func(ctx context.Context) Response {
+			resp := later(ctx)
+			if resp != nil {
+				f(resp)
+			}
+			return resp
+		}
+	}
+	return a
+}
+
 func (a Answer) waits() bool { return a.later != nil }
 
 // Wait returns the response, waiting for it where it must.

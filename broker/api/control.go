@@ -12,7 +12,7 @@ import (
 // Control answers a request that this broker sends to itself: the controller's to its own broker, a broker's to its own
 // controller, or a transaction coordinator's to a leader. It goes the way of any other request, without the bytes.
 func (h *Handlers) Control(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
-	c := &Call{&network.Request{Key: req.Key(), Version: req.GetVersion()}}
+	c := &Call{Request: &network.Request{Key: req.Key(), Version: req.GetVersion()}}
 	var resp kmsg.Response
 	switch r := req.(type) {
 	case *kmsg.LeaderAndISRRequest:

@@ -19,6 +19,8 @@ type grown struct {
 }
 
 // createPartitions adds partitions to topics and answers when they have leaders, or the time is up (KIP-195).
+//
+// v3: too many mutations are refused (KIP-599).
 func (h *Handlers) createPartitions(ctx context.Context, c *Call, req *kmsg.CreatePartitionsRequest) network.Answer {
 	resp := kmsg.NewPtrCreatePartitionsResponse()
 	resp.Version = c.Version
@@ -37,7 +39,7 @@ func (h *Handlers) createPartitions(ctx context.Context, c *Call, req *kmsg.Crea
 		answered[t.Topic] = true
 		resp.Topics = append(resp.Topics, kmsg.CreatePartitionsResponseTopic{Topic: t.Topic})
 		out := &resp.Topics[len(resp.Topics)-1]
-		if err := h.growTopic(ctx, req, t, names[t.Topic] > 1); err != nil {
+		if err := h.growTopic(ctx, c, req, t, names[t.Topic] > 1); err != nil {
 			out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
 		} else if !req.ValidateOnly {
 			waits = append(waits, grown{int(t.Count), out})
@@ -56,7 +58,7 @@ func (h *Handlers) createPartitions(ctx context.Context, c *Call, req *kmsg.Crea
 	})
 }
 
-func (h *Handlers) growTopic(ctx context.Context, req *kmsg.CreatePartitionsRequest, t *kmsg.CreatePartitionsRequestTopic, twice bool) error {
+func (h *Handlers) growTopic(ctx context.Context, c *Call, req *kmsg.CreatePartitionsRequest, t *kmsg.CreatePartitionsRequestTopic, twice bool) error {
 	switch {
 	case !h.Controller.Active():
 		return kerr.NotController
@@ -75,6 +77,9 @@ func (h *Handlers) growTopic(ctx context.Context, req *kmsg.CreatePartitionsRequ
 	}
 	added, err := h.placePartitions(info.Partitions, t)
 	if err != nil || req.ValidateOnly {
+		return err
+	}
+	if err := h.mutate(c, len(added), 3); err != nil {
 		return err
 	}
 	return h.ZK.AddPartitions(ctx, t.Topic, added)

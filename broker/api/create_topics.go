@@ -19,7 +19,8 @@ type created struct {
 
 // createTopics makes topics and answers when all their partitions have leaders, or the time is up.
 //
-// v1: validate only, messages. v4: defaults for counts. v5: what was created (KIP-525). v7: topic ids.
+// v1: validate only, messages. v4: defaults for counts. v5: what was created (KIP-525). v6: too many mutations are
+// refused (KIP-599). v7: topic ids.
 func (h *Handlers) createTopics(ctx context.Context, c *Call, req *kmsg.CreateTopicsRequest) network.Answer {
 	resp := kmsg.NewPtrCreateTopicsResponse()
 	resp.Version = c.Version
@@ -33,7 +34,7 @@ func (h *Handlers) createTopics(ctx context.Context, c *Call, req *kmsg.CreateTo
 		t, out := &req.Topics[i], &resp.Topics[i]
 		out.Default()
 		out.Topic = t.Topic
-		plan, err := h.createTopic(ctx, req, t, names[t.Topic] > 1, out)
+		plan, err := h.createTopic(ctx, c, req, t, names[t.Topic] > 1, out)
 		switch {
 		case err != nil:
 			failTopic(out, h.codeOf(err), message(err))
@@ -58,7 +59,7 @@ func failTopic(out *kmsg.CreateTopicsResponseTopic, code int16, message *string)
 	out.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 }
 
-func (h *Handlers) createTopic(ctx context.Context, req *kmsg.CreateTopicsRequest, t *kmsg.CreateTopicsRequestTopic, twice bool, out *kmsg.CreateTopicsResponseTopic) (*newTopic, error) {
+func (h *Handlers) createTopic(ctx context.Context, c *Call, req *kmsg.CreateTopicsRequest, t *kmsg.CreateTopicsRequestTopic, twice bool, out *kmsg.CreateTopicsResponseTopic) (*newTopic, error) {
 	switch {
 	case !h.Controller.Active():
 		return nil, kerr.NotController
@@ -72,6 +73,9 @@ func (h *Handlers) createTopic(ctx context.Context, req *kmsg.CreateTopicsReques
 		return nil, err
 	}
 	if !req.ValidateOnly {
+		if err := h.mutate(c, len(plan.assignment), 6); err != nil {
+			return nil, err
+		}
 		if out.TopicID, err = h.ZK.CreateTopic(ctx, t.Topic, plan.assignment, plan.configs); err != nil {
 			return nil, err
 		}

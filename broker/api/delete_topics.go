@@ -13,7 +13,7 @@ import (
 
 // deleteTopics asks for topics' deletion and answers when they are gone from this broker's picture, or the time is up.
 //
-// v5: messages. v6: by id (KIP-516).
+// v5: messages, and too many mutations are refused (KIP-599). v6: by id (KIP-516).
 func (h *Handlers) deleteTopics(ctx context.Context, c *Call, req *kmsg.DeleteTopicsRequest) network.Answer {
 	resp := kmsg.NewPtrDeleteTopicsResponse()
 	resp.Version = c.Version
@@ -69,8 +69,12 @@ func (h *Handlers) deleteTopic(ctx context.Context, c *Call, out *kmsg.DeleteTop
 		}
 		out.Topic = &name
 	}
-	if picture.Topics[*out.Topic] == nil {
+	topic := picture.Topics[*out.Topic]
+	if topic == nil {
 		return fmt.Errorf("topic %q: %w", *out.Topic, kerr.UnknownTopicOrPartition)
+	}
+	if err := h.mutate(c, len(topic.Partitions), 5); err != nil {
+		return err
 	}
 	return h.ZK.RequestTopicDeletion(ctx, *out.Topic)
 }

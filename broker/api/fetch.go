@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"barnabas/broker/quota"
 	"barnabas/broker/replica"
 	"barnabas/internal/await"
 	"barnabas/logstore"
@@ -92,6 +93,9 @@ func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchCo
 	f.max = min(f.max, limit)
 	if c.Version < 4 {
 		f.max = min(f.max, maxConverted)
+	}
+	if req.ReplicaID < 0 && h.Quotas.Any(quota.Fetch) {
+		f.max = min(f.max, h.Quotas.Largest(quota.Fetch, c.user(), c.clientID()))
 	}
 	f.min = min(int64(req.MinBytes), f.max)
 	f.reader = replica.Reader{
@@ -250,10 +254,11 @@ func (f *fetching) nearest(a *asked) int32 {
 	})
 }
 
-const rackAwareSelector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+// RackAwareSelector is the replica.selector.class that sends consumers to a replica in their rack.
+const RackAwareSelector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 func (h *Handlers) rackAware() bool {
-	return h.Config.Current().ReplicaSelectorClass == rackAwareSelector
+	return h.Config.Current().ReplicaSelectorClass == RackAwareSelector
 }
 
 // respond makes the answer of what was read last.
@@ -264,12 +269,57 @@ func (f *fetching) respond() network.Response {
 			a.failed = f.convert(a)
 		}
 	}
+	if wait := f.overQuota(); wait > 0 {
+		return f.throttled(wait)
+	}
+	f.countSent()
 	missingLast(f.parts)
 	resp := &fetchResponse{version: f.c.Version, committed: f.reader.Isolation == replica.ReadCommitted}
 	resp.parts, resp.session = f.session.end(f.parts)
 	if f.c.Version >= fetchEndpointsVersion {
 		resp.addHints(f)
 	}
+	return resp
+}
+
+// countSent has the partitions count what a follower gets, for their throttle.
+func (f *fetching) countSent() {
+	if !f.reader.FromFollower() {
+		return
+	}
+	for i := range f.parts {
+		if a := &f.parts[i]; a.part != nil {
+			a.part.Sent(a.size())
+		}
+	}
+}
+
+// overQuota charges a consumer for what it is about to get, and tells how long it must wait instead: then it gets
+// nothing and is charged nothing.
+func (f *fetching) overQuota() time.Duration {
+	quotas := f.h.Quotas
+	if f.reader.FromFollower() || !quotas.Any(quota.Fetch) {
+		return 0
+	}
+	var size int64
+	for i := range f.parts {
+		size += f.parts[i].size()
+	}
+	wait := quotas.Charge(quota.Fetch, f.c.user(), f.c.clientID(), float64(size))
+	if wait > 0 {
+		quotas.Charge(quota.Fetch, f.c.user(), f.c.clientID(), -float64(size))
+	}
+	return wait
+}
+
+// throttled is the answer of a consumer that must wait: no partitions, and its session as it was.
+func (f *fetching) throttled(wait time.Duration) network.Response {
+	for i := range f.parts {
+		f.parts[i].view.Records.Close()
+	}
+	f.c.Conn.Mute(wait)
+	resp := &fetchResponse{version: f.c.Version, session: f.session.id()}
+	tellThrottle(resp, wait)
 	return resp
 }
 

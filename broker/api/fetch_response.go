@@ -21,6 +21,7 @@ import (
 type fetchResponse struct {
 	version   int16
 	code      int16
+	throttle  int32 // milliseconds
 	session   int32
 	committed bool // the reader asked for aborted transactions
 	parts     []asked
@@ -30,6 +31,9 @@ type fetchResponse struct {
 }
 
 func (r *fetchResponse) flexible() bool { return r.version >= 12 }
+
+// SetThrottle is kmsg.SetThrottleResponse: how long a client must wait, in milliseconds.
+func (r *fetchResponse) SetThrottle(millis int32) { r.throttle = max(r.throttle, millis) }
 
 // AppendTo is there for network.Response; a fetchResponse is always sent in parts.
 func (r *fetchResponse) AppendTo(dst []byte) []byte {
@@ -41,7 +45,7 @@ func (r *fetchResponse) AppendTo(dst []byte) []byte {
 // AppendParts adds the response to out, which takes over the file ranges.
 func (r *fetchResponse) AppendParts(out *network.Out) {
 	if r.version >= 1 {
-		out.Buf = kbin.AppendInt32(out.Buf, 0)
+		out.Buf = kbin.AppendInt32(out.Buf, r.throttle)
 	}
 	if r.version >= 7 {
 		out.Buf = kbin.AppendInt16(out.Buf, r.code)

@@ -315,6 +315,14 @@ func (c *fetchContext) find(a *asked) *sessionPart {
 	return c.session.index[key]
 }
 
+// id is the session's while it goes on, 0 for none.
+func (c *fetchContext) id() int32 {
+	if !c.incremental {
+		return 0
+	}
+	return c.session.id
+}
+
 // end gives the partitions that the answer is to have, all of them or in a session those with news, and the session's
 // id, 0 for none.
 func (c *fetchContext) end(parts []asked) ([]asked, int32) {

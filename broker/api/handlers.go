@@ -8,6 +8,7 @@ import (
 
 	"barnabas/broker/group"
 	"barnabas/broker/metadata"
+	"barnabas/broker/quota"
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
 	"barnabas/config"
@@ -50,6 +51,7 @@ type Deps struct {
 	ProducerIDs  *txn.ProducerIDs
 	Transactions *txn.Coordinator
 	Groups       *group.Coordinator
+	Quotas       *quota.Manager
 	// TopicsDeleted hears of the partitions of topics that are being deleted.
 	TopicsDeleted func([]logstore.TopicPartition)
 	Logger        *logrus.Entry
@@ -72,6 +74,7 @@ func New(d Deps) *Handlers {
 // Call is the request that a handler serves, as far as it is not in the body.
 type Call struct {
 	*network.Request
+	wait time.Duration // that quotas demand before the next request
 }
 
 // row is an API: the versions that are offered and who answers.
@@ -160,7 +163,10 @@ func (h *Handlers) Route(_ *network.Conn, key, version int16) (network.Route, er
 
 // Handle does the first half of a request's work.
 func (h *Handlers) Handle(ctx context.Context, r *network.Request) (network.Answer, error) {
-	return h.rows[r.Key].handle(ctx, &Call{r})
+	c := &Call{Request: r}
+	answer, err := h.rows[r.Key].handle(ctx, c)
+	h.chargeTime(c, r.Arrived)
+	return c.throttled(answer), err
 }
 
 // code gives the protocol's error code of an error: the first in its chain.

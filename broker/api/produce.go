@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"barnabas/broker/quota"
 	"barnabas/broker/replica"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -65,6 +66,7 @@ func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceReques
 			}
 		}
 	}
+	h.charge(c, quota.Produce, float64(len(c.Body)))
 	switch {
 	case req.Acks == 0 && failed:
 		return network.HangUp()

@@ -37,6 +37,7 @@ type fetched struct {
 	leaderEpoch int32
 	offset      int64     // the next to fetch
 	notBefore   time.Time // after an error
+	inSync      bool      // it had all that the leader's high watermark covers, at the last answer
 
 	writing sync.Mutex // held while the log is written to, so that end is a barrier
 	ended   bool       // guarded by writing
@@ -160,7 +161,7 @@ func (t *fetcher) wanted(now time.Time) map[logstore.TopicPartition]fetchFrom {
 	}
 	wanted := make(map[logstore.TopicPartition]fetchFrom, len(t.mu.partitions))
 	for tp, f := range t.mu.partitions {
-		if now.Before(f.notBefore) {
+		if now.Before(f.notBefore) || !f.inSync && t.set.throttle.holdsBack(tp) {
 			continue
 		}
 		epoch, ok := f.partition.log.LatestEpoch()
@@ -235,6 +236,7 @@ func (t *fetcher) take(tp logstore.TopicPartition, at fetchFrom, r *kmsg.FetchRe
 		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
 			return err
 		}
+		t.set.throttle.record(tp, int64(len(r.RecordBatches)))
 		return f.apply(r)
 	})
 }
@@ -264,6 +266,7 @@ func (f *fetched) apply(r *kmsg.FetchResponseTopicPartition) error {
 		}
 		f.offset = info.LastOffset + 1
 	}
+	f.inSync = f.offset >= r.HighWatermark
 	moved := false
 	if hw := min(r.HighWatermark, log.LogEndOffset()); hw != log.HighWatermark() && hw >= log.LogStartOffset() {
 		log.SetHighWatermark(hw)

@@ -44,6 +44,7 @@ type fetchers struct {
 	brokerID    int32
 	brokerEpoch func() int64
 	cfg         FetchConfig
+	throttle    Throttle // of what is fetched
 	log         *logrus.Entry
 	ctx         context.Context
 	tasks       sync.WaitGroup
@@ -60,8 +61,8 @@ type fetcherKey struct {
 	number int
 }
 
-func newFetchers(brokerID int32, brokerEpoch func() int64, cfg FetchConfig, log *logrus.Entry) *fetchers {
-	f := &fetchers{brokerID: brokerID, brokerEpoch: brokerEpoch, cfg: cfg, log: log}
+func newFetchers(brokerID int32, brokerEpoch func() int64, cfg FetchConfig, throttle Throttle, log *logrus.Entry) *fetchers {
+	f := &fetchers{brokerID: brokerID, brokerEpoch: brokerEpoch, cfg: cfg, throttle: throttle, log: log}
 	f.mu.byKey = make(map[fetcherKey]*fetcher)
 	f.mu.of = make(map[logstore.TopicPartition]*fetcher)
 	return f

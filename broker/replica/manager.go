@@ -15,19 +15,20 @@ import (
 // Config is what a Manager needs to know of the broker and its settings. The functions are asked
 // each time, so that settings may change while it runs.
 type Config struct {
-	BrokerID     int32
-	BrokerEpoch  func() int64
-	Logs         *logstore.Manager
-	LogConfig    func(ctx context.Context, topic string) logstore.Config // of a log that is about to be created
-	Forget       func(topic string)                                      // a partition of the topic was deleted
-	MinInSync    func(topic string) int                                  // min.insync.replicas
-	LagMax       func() time.Duration                                    // replica.lag.time.max.ms
-	Living       func(broker int32) bool
-	Controller   ControllerClient
-	AlterVersion int16 // of AlterPartition
-	Fetch        FetchConfig
-	Logger       *logrus.Entry
-	Now          func() time.Time
+	BrokerID                         int32
+	BrokerEpoch                      func() int64
+	Logs                             *logstore.Manager
+	LogConfig                        func(ctx context.Context, topic string) logstore.Config // of a log that is about to be created
+	Forget                           func(topic string)                                      // a partition of the topic was deleted
+	MinInSync                        func(topic string) int                                  // min.insync.replicas
+	LagMax                           func() time.Duration                                    // replica.lag.time.max.ms
+	Living                           func(broker int32) bool
+	Controller                       ControllerClient
+	AlterVersion                     int16 // of AlterPartition
+	Fetch                            FetchConfig
+	LeaderThrottle, FollowerThrottle Throttle
+	Logger                           *logrus.Entry
+	Now                              func() time.Time
 
 	// LeadershipChanged tells that this broker leads a partition from a leader epoch on, or no longer does. It is called
 	// without a lock of the partition, in the order of the controller's requests, and must not block. May be nil.
@@ -62,10 +63,10 @@ func NewManager(cfg Config) *Manager {
 	}
 	m := &Manager{cfg: cfg, log: cfg.Logger}
 	m.env = &environment{
-		brokerID: cfg.BrokerID, lagMax: cfg.LagMax, minInSync: cfg.MinInSync, now: cfg.Now, living: cfg.Living,
+		brokerID: cfg.BrokerID, lagMax: cfg.LagMax, minInSync: cfg.MinInSync, now: cfg.Now, living: cfg.Living, throttle: cfg.LeaderThrottle,
 		isrChanges: newISRSender(cfg.BrokerID, cfg.BrokerEpoch, cfg.AlterVersion, cfg.Controller, cfg.Logger),
 	}
-	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.Logger)
+	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.FollowerThrottle, cfg.Logger)
 	m.mu.partitions = make(map[logstore.TopicPartition]*Partition)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m

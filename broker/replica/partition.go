@@ -62,6 +62,7 @@ type environment struct {
 	now        func() time.Time
 	isrChanges *isrSender
 	living     func(broker int32) bool
+	throttle   Throttle // of what is sent
 }
 
 // Log is the partition's log. It is never nil.

@@ -82,6 +82,9 @@ func (p *Partition) read(r Reader, at Position) (View, error) {
 			return v, err
 		}
 	}
+	if r.FromFollower() && p.heldBackLocked(r.Replica) {
+		at.MaxBytes, at.AtLeastOne = 0, false
+	}
 	var err error
 	v.Records, err = p.log.Read(at.Offset, at.MaxBytes, v.Limit, at.AtLeastOne)
 	return v, err

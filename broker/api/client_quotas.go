@@ -1,0 +1,319 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+
+	"barnabas/broker/quota"
+	"barnabas/zkcoord"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The types of what a quota can be set for.
+const (
+	userType     = "user"
+	clientIDType = "client-id"
+	ipType       = "ip"
+)
+
+// quotaEntity is what quotas are set for; a part that is not given is the zero Name.
+type quotaEntity struct{ user, client, ip quota.Name }
+
+func (e *quotaEntity) part(kind string) *quota.Name {
+	switch kind {
+	case userType:
+		return &e.user
+	case clientIDType:
+		return &e.client
+	case ipType:
+		return &e.ip
+	}
+	return nil
+}
+
+func sanitized(n quota.Name) string {
+	if n.Default {
+		return zkcoord.DefaultEntity
+	}
+	return zkcoord.SanitizeName(n.Value)
+}
+
+func desanitized(name string) quota.Name {
+	if name == zkcoord.DefaultEntity {
+		return quota.DefaultName
+	}
+	return quota.Named(zkcoord.DesanitizeName(name))
+}
+
+// QuotaEntityOf tells whom a configuration node of users, client ids or addresses is for.
+func QuotaEntityOf(e zkcoord.Entity) (of quota.Entity, ip quota.Name) {
+	switch user, client, both := e.UserAndClient(); {
+	case both:
+		of = quota.Entity{User: desanitized(user), Client: desanitized(client)}
+	case e.Kind == zkcoord.Users:
+		of.User = desanitized(e.Name)
+	case e.Kind == zkcoord.Clients:
+		of.Client = desanitized(e.Name)
+	case e.Kind == zkcoord.IPs:
+		ip = desanitized(e.Name)
+	}
+	return of, ip
+}
+
+// alterClientQuotas sets quotas of users, client ids and addresses (KIP-546, 612). Every broker may serve it.
+func (h *Handlers) alterClientQuotas(ctx context.Context, _ *Call, req *kmsg.AlterClientQuotasRequest) kmsg.Response {
+	resp := kmsg.NewPtrAlterClientQuotasResponse()
+	for _, entry := range req.Entries {
+		out := kmsg.NewAlterClientQuotasResponseEntry()
+		for _, part := range entry.Entity {
+			p := kmsg.NewAlterClientQuotasResponseEntryEntity()
+			p.Type, p.Name = part.Type, part.Name
+			out.Entity = append(out.Entity, p)
+		}
+		if err := h.alterQuotas(ctx, entry, req.ValidateOnly); err != nil {
+			out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
+		}
+		resp.Entries = append(resp.Entries, out)
+	}
+	return resp
+}
+
+func (h *Handlers) alterQuotas(ctx context.Context, entry kmsg.AlterClientQuotasRequestEntry, validateOnly bool) error {
+	e, err := quotaEntityOf(entry.Entity)
+	if err != nil {
+		return err
+	}
+	node, err := e.node()
+	if err != nil {
+		return err
+	}
+	config, err := h.ZK.EntityConfig(ctx, node)
+	if err != nil {
+		return err
+	}
+	for _, op := range entry.Ops {
+		if op.Remove {
+			delete(config, op.Key)
+			continue
+		}
+		if config[op.Key], err = quotaValue(op.Key, op.Value, e.ip.Given); err != nil {
+			return err
+		}
+	}
+	if validateOnly {
+		return nil
+	}
+	return h.ZK.SetEntityConfig(ctx, node, config)
+}
+
+func quotaEntityOf(parts []kmsg.AlterClientQuotasRequestEntryEntity) (quotaEntity, error) {
+	var e quotaEntity
+	for _, p := range parts {
+		part := e.part(p.Type)
+		switch {
+		case part == nil:
+			return e, fmt.Errorf("quota entity type %q: %w", p.Type, kerr.InvalidRequest)
+		case p.Name == nil:
+			*part = quota.DefaultName
+		case *p.Name == "":
+			return e, fmt.Errorf("quota entity of type %s with an empty name: %w", p.Type, kerr.InvalidRequest)
+		default:
+			*part = quota.Named(*p.Name)
+		}
+	}
+	return e, nil
+}
+
+// node is where the entity's quotas are kept.
+func (e quotaEntity) node() (zkcoord.Entity, error) {
+	switch {
+	case e.ip.Given && (e.user.Given || e.client.Given):
+		return zkcoord.Entity{}, fmt.Errorf("an ip together with a user or client-id: %w", kerr.InvalidRequest)
+	case e.ip.Given:
+		if !e.ip.Default && !resolves(e.ip.Value) {
+			return zkcoord.Entity{}, fmt.Errorf("ip %q is no address and does not resolve: %w", e.ip.Value, kerr.InvalidRequest)
+		}
+		if e.ip.Default {
+			return zkcoord.Entity{Kind: zkcoord.IPs, Name: zkcoord.DefaultEntity}, nil
+		}
+		return zkcoord.Entity{Kind: zkcoord.IPs, Name: e.ip.Value}, nil
+	case e.user.Given && e.client.Given:
+		return zkcoord.UserClient(sanitized(e.user), sanitized(e.client)), nil
+	case e.user.Given:
+		return zkcoord.Entity{Kind: zkcoord.Users, Name: sanitized(e.user)}, nil
+	case e.client.Given:
+		return zkcoord.Entity{Kind: zkcoord.Clients, Name: sanitized(e.client)}, nil
+	}
+	return zkcoord.Entity{}, fmt.Errorf("quotas without an entity: %w", kerr.InvalidRequest)
+}
+
+func resolves(host string) bool {
+	_, err := net.LookupIP(host)
+	return err == nil
+}
+
+// quotaValue is a value as it is stored: rates of bytes and connections are whole, the others decimal (facts of 3.9).
+func quotaValue(key string, value float64, ip bool) (string, error) {
+	kind, known := quota.KindOf(key)
+	if known == ip || (ip && key != quota.ConnectionRateKey) {
+		return "", fmt.Errorf("quota key %q: %w", key, kerr.InvalidRequest)
+	}
+	if value < 0 || math.IsNaN(value) || math.IsInf(value, 0) {
+		return "", fmt.Errorf("%s=%v must not be negative: %w", key, value, kerr.InvalidRequest)
+	}
+	if known && (kind == quota.Request || kind == quota.Mutation) {
+		if value == math.Trunc(value) && value < 1e7 {
+			return strconv.FormatFloat(value, 'f', 1, 64), nil
+		}
+		return strconv.FormatFloat(value, 'f', -1, 64), nil
+	}
+	if math.Abs(value-math.Round(value)) > 1e-6 {
+		return "", fmt.Errorf("%s=%v must be a whole number: %w", key, value, kerr.InvalidRequest)
+	}
+	return strconv.FormatFloat(math.Round(value), 'f', 0, 64), nil
+}
+
+// The ways in which a component of DescribeClientQuotas matches a name.
+const (
+	matchExact = iota
+	matchDefault
+	matchAny
+)
+
+// describeClientQuotas lists quotas that match all of the components (KIP-546). With strict, what has parts that no
+// component is about does not match.
+func (h *Handlers) describeClientQuotas(ctx context.Context, _ *Call, req *kmsg.DescribeClientQuotasRequest) kmsg.Response {
+	resp := kmsg.NewPtrDescribeClientQuotasResponse()
+	entries, err := h.describeQuotas(ctx, req)
+	if err != nil {
+		resp.ErrorCode, resp.ErrorMessage = h.codeOf(err), message(err)
+		return resp
+	}
+	resp.Entries = entries
+	return resp
+}
+
+func (h *Handlers) describeQuotas(ctx context.Context, req *kmsg.DescribeClientQuotasRequest) ([]kmsg.DescribeClientQuotasResponseEntry, error) {
+	matches, err := quotaFilter(req)
+	if err != nil {
+		return nil, err
+	}
+	entries := []kmsg.DescribeClientQuotasResponseEntry{}
+	for _, kind := range []zkcoord.EntityKind{zkcoord.Users, zkcoord.Clients, zkcoord.IPs} {
+		all, err := h.ZK.AllEntityConfigs(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		for name, config := range all {
+			of, ip := QuotaEntityOf(zkcoord.Entity{Kind: kind, Name: name})
+			e := quotaEntity{of.User, of.Client, ip}
+			if entry := e.entry(config); matches(e) && len(entry.Values) > 0 {
+				entries = append(entries, entry)
+			}
+		}
+	}
+	slices.SortFunc(entries, func(a, b kmsg.DescribeClientQuotasResponseEntry) int {
+		return slices.CompareFunc(a.Entity, b.Entity, func(x, y kmsg.DescribeClientQuotasResponseEntryEntity) int {
+			return cmp.Or(cmp.Compare(x.Type, y.Type), cmp.Compare(deref(x.Name), deref(y.Name)))
+		})
+	})
+	return entries, nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// entry is an entity with its quotas, for the response.
+func (e quotaEntity) entry(config map[string]string) kmsg.DescribeClientQuotasResponseEntry {
+	out := kmsg.NewDescribeClientQuotasResponseEntry()
+	for _, kind := range []string{userType, clientIDType, ipType} {
+		if n := e.part(kind); n.Given {
+			p := kmsg.NewDescribeClientQuotasResponseEntryEntity()
+			if p.Type = kind; !n.Default {
+				p.Name = &n.Value
+			}
+			out.Entity = append(out.Entity, p)
+		}
+	}
+	for key, text := range config {
+		if _, known := quota.KindOf(key); !known && key != quota.ConnectionRateKey {
+			continue // a user's node has SCRAM credentials too
+		}
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			continue
+		}
+		v := kmsg.NewDescribeClientQuotasResponseEntryValue()
+		v.Key, v.Value = key, value
+		out.Values = append(out.Values, v)
+	}
+	slices.SortFunc(out.Values, func(a, b kmsg.DescribeClientQuotasResponseEntryValue) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+func quotaFilter(req *kmsg.DescribeClientQuotasRequest) (func(quotaEntity) bool, error) {
+	conditions := make(map[string]func(quota.Name) bool)
+	for _, c := range req.Components {
+		condition, err := quotaCondition(c)
+		if err != nil {
+			return nil, err
+		}
+		if conditions[c.EntityType] != nil {
+			return nil, fmt.Errorf("two components for entity type %s: %w", c.EntityType, kerr.InvalidRequest)
+		}
+		conditions[c.EntityType] = condition
+	}
+	if conditions[ipType] != nil && len(conditions) > 1 {
+		return nil, fmt.Errorf("a component for ip together with others: %w", kerr.InvalidRequest)
+	}
+	clients := conditions[userType] != nil || conditions[clientIDType] != nil
+	return func(e quotaEntity) bool {
+		if e.ip.Given && clients || !e.ip.Given && conditions[ipType] != nil {
+			return false
+		}
+		for _, kind := range []string{userType, clientIDType, ipType} {
+			n := *e.part(kind)
+			condition := conditions[kind]
+			if condition != nil && !condition(n) || condition == nil && n.Given && req.Strict {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+func quotaCondition(c kmsg.DescribeClientQuotasRequestComponent) (func(quota.Name) bool, error) {
+	switch {
+	case c.EntityType == "":
+		return nil, fmt.Errorf("a component without an entity type: %w", kerr.InvalidRequest)
+	case new(quotaEntity).part(c.EntityType) == nil:
+		return nil, fmt.Errorf("entity type %q: %w", c.EntityType, kerr.UnsupportedVersion)
+	}
+	switch c.MatchType {
+	case matchExact:
+		if c.Match == nil {
+			return nil, fmt.Errorf("an exact match for %s without a name: %w", c.EntityType, kerr.UnknownServerError)
+		}
+		want := quota.Named(*c.Match)
+		return func(n quota.Name) bool { return n == want }, nil
+	case matchDefault:
+		if c.Match != nil {
+			return nil, fmt.Errorf("a match of the default %s with a name: %w", c.EntityType, kerr.InvalidRequest)
+		}
+		return func(n quota.Name) bool { return n == quota.DefaultName }, nil
+	case matchAny:
+		return func(n quota.Name) bool { return n.Given }, nil
+	}
+	return nil, fmt.Errorf("match type %d: %w", c.MatchType, kerr.UnknownServerError)
+}

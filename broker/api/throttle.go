@@ -1,0 +1,76 @@
+package api
+
+import (
+	"strings"
+	"time"
+
+	"barnabas/broker/quota"
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// user is the principal's name without its type, as quotas know it.
+func (c *Call) user() string {
+	_, name, _ := strings.Cut(c.Conn.Principal, ":")
+	return name
+}
+
+func (c *Call) clientID() string { return deref(c.ClientID) }
+
+// holdBack has the client wait before its next request is read. Of several quotas the longest wait counts.
+func (c *Call) holdBack(d time.Duration) { c.wait = max(c.wait, d) }
+
+// charge counts what the client has used of a quota.
+func (h *Handlers) charge(c *Call, kind quota.Kind, amount float64) {
+	if h.Quotas.Any(kind) {
+		c.holdBack(h.Quotas.Charge(kind, c.user(), c.clientID(), amount))
+	}
+}
+
+// chargeTime counts the time that was spent on a request since a moment, in percent of a second (KIP-124).
+func (h *Handlers) chargeTime(c *Call, since time.Time) {
+	if h.Quotas.Any(quota.Request) && !betweenBrokers(c.Key) {
+		h.charge(c, quota.Request, 100*time.Since(since).Seconds())
+	}
+}
+
+// betweenBrokers tells whether an API is for brokers and exempt from quotas.
+func betweenBrokers(key int16) bool {
+	switch kmsg.Key(key) {
+	case kmsg.LeaderAndISR, kmsg.StopReplica, kmsg.UpdateMetadata, kmsg.ControlledShutdown, kmsg.AlterPartition,
+		kmsg.AllocateProducerIDs, kmsg.WriteTxnMarkers, kmsg.OffsetForLeaderEpoch:
+		return true
+	}
+	return false
+}
+
+// throttled has a client above its quota wait: the answer tells it, and the connection is not read from.
+func (c *Call) throttled(answer network.Answer) network.Answer {
+	if c.wait <= 0 {
+		return answer
+	}
+	wait := c.wait
+	c.Conn.Mute(wait)
+	return answer.Then(func(resp network.Response) { tellThrottle(resp, wait) })
+}
+
+func tellThrottle(resp network.Response, wait time.Duration) {
+	if r, ok := resp.(kmsg.SetThrottleResponse); ok {
+		r.SetThrottle(int32(min(wait, maxThrottle).Milliseconds()))
+	}
+}
+
+const maxThrottle = 24 * time.Hour // the field holds 32 bits of milliseconds
+
+// mutate counts partitions that are about to be created or deleted: THROTTLING_QUOTA_EXCEEDED for clients from a
+// version on that understand it (KIP-599).
+func (h *Handlers) mutate(c *Call, partitions int, strictFrom int16) error {
+	wait, ok := h.Quotas.Mutate(c.user(), c.clientID(), partitions, c.Version >= strictFrom)
+	c.holdBack(wait)
+	if !ok {
+		return kerr.ThrottlingQuotaExceeded
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package replica
+
+import (
+	"slices"
+
+	"barnabas/logstore"
+)
+
+// Throttle slows the replication of some partitions down while a replica that is out of sync catches up, so that
+// clients are not crowded out (KIP-73). The zero value slows nothing down.
+type Throttle struct {
+	Covers   func(logstore.TopicPartition) bool // this broker's replica is to be slowed down
+	Exceeded func() bool                        // it is too fast at the moment
+	Record   func(bytes int64)
+}
+
+func (t Throttle) covers(tp logstore.TopicPartition) bool { return t.Covers != nil && t.Covers(tp) }
+
+func (t Throttle) holdsBack(tp logstore.TopicPartition) bool { return t.covers(tp) && t.Exceeded() }
+
+func (t Throttle) record(tp logstore.TopicPartition, bytes int64) {
+	if bytes > 0 && t.covers(tp) {
+		t.Record(bytes)
+	}
+}
+
+// Sent counts records that a follower was sent.
+func (p *Partition) Sent(bytes int64) { p.env.throttle.record(p.TP, bytes) }
+
+// heldBackLocked tells whether a follower must wait for records: one that is out of sync, of a partition that is
+// throttled (ReplicaManager.shouldLeaderThrottle, 3.9).
+func (p *Partition) heldBackLocked(follower int32) bool {
+	return !slices.Contains(p.mu.isr.committed, follower) && p.env.throttle.holdsBack(p.TP)
+}

@@ -1,0 +1,64 @@
+package broker
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"barnabas/broker/quota"
+	"barnabas/broker/replica"
+	"barnabas/config"
+	"barnabas/logstore"
+)
+
+// replicationRate is how fast throttled replicas are sent or fetched, and how fast they may be.
+type replicationRate struct {
+	bound func() int64 // bytes a second, math.MaxInt64: any
+
+	mu   sync.Mutex // guards rate
+	rate quota.Rate
+}
+
+func (r *replicationRate) exceeded() bool {
+	bound := r.bound()
+	if bound == math.MaxInt64 {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rate.Exceeds(float64(bound), time.Now())
+}
+
+func (r *replicationRate) record(bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rate.Add(float64(bytes), time.Now())
+}
+
+// throttle makes the throttle of one direction: bound is the broker's limit, replicas what a topic says whom it is for.
+func (s *Server) throttle(bound func(*config.Broker) int64, replicas func(*config.Topic) config.ThrottledReplicas) replica.Throttle {
+	c := s.static
+	rate := &replicationRate{
+		bound: func() int64 { return bound(s.config.Current()) },
+		rate:  quota.Rate{Windows: quota.Windows{Count: c.ReplicationQuotaWindowNum, Size: c.ReplicationQuotaWindowSize}},
+	}
+	return replica.Throttle{
+		Covers: func(tp logstore.TopicPartition) bool {
+			return replicas(s.topics.get(tp.Topic)).Has(tp.Partition, s.id)
+		},
+		Exceeded: rate.exceeded,
+		Record:   rate.record,
+	}
+}
+
+func (s *Server) leaderThrottle() replica.Throttle {
+	return s.throttle(
+		func(c *config.Broker) int64 { return c.LeaderReplicationThrottledRate },
+		func(t *config.Topic) config.ThrottledReplicas { return t.LeaderThrottledReplicas })
+}
+
+func (s *Server) followerThrottle() replica.Throttle {
+	return s.throttle(
+		func(c *config.Broker) int64 { return c.FollowerReplicationThrottledRate },
+		func(t *config.Topic) config.ThrottledReplicas { return t.FollowerThrottledReplicas })
+}
