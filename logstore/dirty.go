@@ -37,7 +37,7 @@ func (l *Log) dirtyPart(cleaned int64, known bool, now time.Time) (dirtyPart, er
 	if i := floor(segments, l.LastStableOffset()); i >= 0 {
 		d.upTo = min(d.upTo, segments[i].base)
 	}
-	if l.hw.Load() < l.mu.loaded { // then the last stable offset is not to be relied on
+	if l.hw.Load() < l.mu.restored { // then the last stable offset is not to be relied on
 		d.upTo = d.from
 	}
 	if err := d.leaveYoung(cfg, closed, now); err != nil {

@@ -59,9 +59,9 @@ type Log struct {
 		topicID   [16]byte
 		producers *producerTable
 		snaps     snapshots
-		// loaded is the end that the log was loaded with. Until the high watermark has passed it, it is not known which
-		// transactions have markers above that: snapshots don't tell.
-		loaded int64
+		// restored is the end that the log had when the producer state was last restored. Until the high watermark has come
+		// up to it, it is not known which transactions have markers above that: snapshots don't tell.
+		restored int64
 	}
 	// closed is set once, with mu held: the log was closed or its partition deleted.
 	closed atomic.Bool

@@ -257,7 +257,7 @@ func (ld *loader) loadSegments(l *Log) error {
 		return l.restartLocked(ld.logStart)
 	}
 	l.publishEndLocked(end)
-	l.mu.loaded = end
+	l.mu.restored = end
 	l.hw.Store(min(max(ld.highWatermark, l.start.Load()), end))
 	l.recovery.Store(end)
 	if !ld.clean {
@@ -505,6 +505,7 @@ func (l *Log) rebuildProducersLocked(end int64) error {
 		return err
 	}
 	l.mu.producers.reset(-1)
+	l.mu.restored = end
 	if err := l.replayUpTo(end, *l.segments.Load()); err != nil {
 		return err
 	}

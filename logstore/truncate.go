@@ -95,7 +95,6 @@ func (l *Log) truncateLocked(offset int64) error {
 // endAtLocked publishes a lower end before the bytes behind it go, so that no new reader finds them.
 func (l *Log) endAtLocked(offset int64, active *segment) {
 	position := active.size.Load()
-	l.mu.loaded = min(l.mu.loaded, offset)
 	l.hw.Store(min(l.hw.Load(), offset))
 	l.end.store(offset, active.base, position)
 }
@@ -116,7 +115,7 @@ func (l *Log) restartLocked(offset int64) error {
 	l.setSegmentsLocked([]*segment{s})
 	l.end.store(offset, offset, 0)
 	l.hw.Store(offset)
-	l.mu.loaded = offset
+	l.mu.restored = offset
 	l.recovery.Store(offset)
 	if err := l.epochs.clear(); err != nil {
 		return err

@@ -1,0 +1,295 @@
+package integration
+
+import (
+	"context"
+	"crypto/sha512"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// eagerCleaner makes a broker compact whatever it may, at once.
+var eagerCleaner = []string{"log.cleaner.backoff.ms=200", "log.cleaner.min.cleanable.ratio=0.001", "log.cleaner.dedupe.buffer.size=4000000",
+	"log.segment.delete.delay.ms=500", "offsets.topic.num.partitions=1", "offsets.topic.segment.bytes=20000",
+	"transaction.state.log.num.partitions=1", "transaction.state.log.segment.bytes=20000", "auto.create.topics.enable=false"}
+
+// keyedTopic writes to a compacted topic and knows what must be in it.
+type keyedTopic struct {
+	t       *testing.T
+	addr    string
+	round   int
+	written map[int64]string  // key=value by offset, of committed records
+	live    map[string]string // the last value of each key; deleted ones have none
+	end     int64
+	group   int64 // the last offset that was committed
+}
+
+const (
+	compactedTopic = "ledger"
+	ledgerGroup    = "readers"
+)
+
+func (l *keyedTopic) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	l.t.Cleanup(cancel)
+	return ctx
+}
+
+func (l *keyedTopic) client(opts ...kgo.Opt) *kgo.Client {
+	l.t.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(l.addr), kgo.ConsiderMissingTopicDeletedAfter(time.Hour)}, opts...)...)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(cl.Close)
+	return cl
+}
+
+func (l *keyedTopic) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *keyedTopic) create() {
+	value := func(v string) *string { return &v }
+	_, err := kadm.NewClient(l.client()).CreateTopic(l.ctx(), 1, 1, map[string]*string{"cleanup.policy": value("compact"),
+		"segment.bytes": value("16384"), "index.interval.bytes": value("1000"), "delete.retention.ms": value("1000"),
+		"file.delete.delay.ms": value("500")}, compactedTopic)
+	l.must(err)
+}
+
+// play writes a round of records, some of them in transactions that are aborted, and commits offsets of a group.
+func (l *keyedTopic) play() {
+	l.t.Helper()
+	l.round++
+	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
+	plain := l.client(kgo.ProducerBatchCompression(codecs[l.round%len(codecs)]), kgo.ProducerLinger(5*time.Millisecond))
+	txn := l.client(kgo.TransactionalID("ledger"), kgo.ProducerBatchCompression(codecs[(l.round+2)%len(codecs)]))
+	adm := kadm.NewClient(plain)
+	for burst := range 12 {
+		l.write(plain, burst, 40, true)
+		l.must(txn.BeginTransaction())
+		commit := burst%3 != 0
+		l.write(txn, burst+100, 10, commit)
+		l.must(txn.EndTransaction(l.ctx(), kgo.TransactionEndTry(commit)))
+		for i := range 20 {
+			l.group = int64(l.round*10000 + burst*100 + i)
+			var offsets kadm.Offsets
+			offsets.AddOffset(compactedTopic, 0, l.group, -1)
+			l.must(adm.CommitAllOffsets(l.ctx(), ledgerGroup, offsets))
+		}
+	}
+	plain.Close()
+	txn.Close()
+}
+
+// write sends n records with keys that come again, every seventh a tombstone.
+func (l *keyedTopic) write(cl *kgo.Client, burst, n int, counts bool) {
+	l.t.Helper()
+	var records []*kgo.Record
+	for i := range n {
+		r := &kgo.Record{Topic: compactedTopic, Key: fmt.Appendf(nil, "key %d", (burst*7+i*3+l.round)%90),
+			Value:   fmt.Appendf(nil, "round %d burst %d record %d %x", l.round, burst, i, sha512.Sum512(fmt.Append(nil, l.round, burst, i))),
+			Headers: []kgo.RecordHeader{{Key: "round", Value: []byte{byte(l.round)}}}}
+		if i%7 == 3 {
+			r.Value = nil
+		}
+		records = append(records, r)
+	}
+	for _, res := range cl.ProduceSync(l.ctx(), records...) {
+		l.must(res.Err)
+		r := res.Record
+		l.end = max(l.end, r.Offset+1)
+		if !counts {
+			continue
+		}
+		l.written[r.Offset] = string(r.Key) + "=" + string(r.Value)
+		l.live[string(r.Key)] = string(r.Value)
+		if r.Value == nil {
+			delete(l.live, string(r.Key))
+		}
+	}
+}
+
+// check reads everything as a read_committed consumer does, and compares.
+func (l *keyedTopic) check(when string) (records int) {
+	l.t.Helper()
+	cl := l.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{compactedTopic: {0: kgo.NewOffset().AtStart()}}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(200*time.Millisecond))
+	defer cl.Close()
+	live := make(map[string]string)
+	last := int64(-1)
+	for ctx := l.ctx(); last < l.end-1; {
+		fetches := cl.PollFetches(ctx)
+		l.must(fetches.Err())
+		fetches.EachRecord(func(r *kgo.Record) {
+			if r.Offset <= last {
+				l.t.Fatalf("%s: offset %d comes after %d", when, r.Offset, last)
+			}
+			last = r.Offset
+			if r.Attrs.IsControl() {
+				return
+			}
+			records++
+			if want, ok := l.written[r.Offset]; !ok || want != string(r.Key)+"="+string(r.Value) {
+				l.t.Errorf("%s: record %d is %s=%s, want %q", when, r.Offset, r.Key, r.Value, want)
+			}
+			live[string(r.Key)] = string(r.Value)
+			if r.Value == nil {
+				delete(live, string(r.Key))
+			}
+		})
+	}
+	if diff := cmp.Diff(l.live, live); diff != "" {
+		l.t.Errorf("%s: last values (-want +got):\n%s", when, diff)
+	}
+	if l.round == 0 {
+		return records
+	}
+	committed, err := kadm.NewClient(cl).FetchOffsets(l.ctx(), ledgerGroup)
+	l.must(err)
+	if at, _ := committed.Lookup(compactedTopic, 0); at.At != l.group {
+		l.t.Errorf("%s: the group is at %d, want %d", when, at.At, l.group)
+	}
+	return records
+}
+
+// awaitCompaction waits until a folder's topics are compacted up to the offsets.
+func awaitCompaction(t *testing.T, logDir string, want map[string]int64) {
+	t.Helper()
+	var text []byte
+	for range 300 {
+		text, _ = os.ReadFile(filepath.Join(logDir, "cleaner-offset-checkpoint"))
+		cleaned := make(map[string]int64)
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) == 3 {
+				cleaned[f[0]], _ = strconv.ParseInt(f[2], 10, 64)
+			}
+		}
+		done := true
+		for topic, offset := range want {
+			done = done && cleaned[topic] >= offset
+		}
+		if done {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatalf("not compacted up to %v after 30 s:\n%s", want, text)
+}
+
+// TestCompaction has a broker compact a topic with transactions, and its own topics, while it serves them, through kills.
+func TestCompaction(t *testing.T) {
+	p := newProcess(t, 0, zookeeper(t), eagerCleaner...)
+	p.start()
+	l := &keyedTopic{t: t, addr: p.addr(), written: make(map[int64]string), live: make(map[string]string)}
+	l.create()
+	for round := range 3 {
+		from := l.end
+		l.play()
+		if round == 1 {
+			p.kill()
+			p.start()
+		}
+		awaitCompaction(t, p.logDir(), map[string]int64{compactedTopic: from + 1, "__consumer_offsets": 1})
+		if n := l.check(fmt.Sprint("round ", round)); round > 0 && n > len(l.written)*3/4 {
+			t.Errorf("%d of %d records are left", n, len(l.written))
+		}
+	}
+	if !strings.Contains(p.log(), "compacted log") {
+		t.Error("the log does not tell of it")
+	}
+	p.stop()
+	p.start()
+	l.check("after a restart")
+}
+
+// TestCompactionWithApacheKafka has brokers of both kinds take turns on a log folder with compacted topics: each opens what the
+// other has written and compacted, without a complaint, and goes on.
+func TestCompactionWithApacheKafka(t *testing.T) {
+	peer(t)
+	zk := zookeeper(t)
+	ours := newProcess(t, 0, zk, eagerCleaner...)
+	ours.start()
+	l := &keyedTopic{t: t, addr: ours.addr(), written: make(map[int64]string), live: make(map[string]string)}
+	l.create()
+	for turn := range 2 {
+		when := fmt.Sprint("turn ", turn, ", ours")
+		from := l.end
+		l.check(when + ", first")
+		l.play()
+		awaitCompaction(t, ours.logDir(), map[string]int64{compactedTopic: from + 1, "__consumer_offsets": 1})
+		l.check(when)
+		ours.stop()
+		dumpWithApacheKafka(t, ours.logDir())
+
+		when = fmt.Sprint("turn ", turn, ", theirs")
+		from = l.end
+		settings := append(slices.Clone(eagerCleaner), "log.dirs="+ours.logDir(), "offsets.topic.replication.factor=1",
+			"transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1", "group.initial.rebalance.delay.ms=0")
+		addr, data, stop := startPeer(t, 0, zk, settings...)
+		l.addr = addr
+		l.check(when + ", first")
+		l.play()
+		awaitCompaction(t, ours.logDir(), map[string]int64{compactedTopic: from + 1, "__consumer_offsets": 1})
+		l.check(when)
+		stop()
+		complaints(t, filepath.Join(filepath.Dir(data), "server.log"))
+		ours.start()
+		l.addr = ours.addr()
+	}
+	l.check("at the end")
+}
+
+// dumpWithApacheKafka has Apache Kafka's own tool read every segment and index of a folder.
+func dumpWithApacheKafka(t *testing.T, logDir string) {
+	t.Helper()
+	files := make(map[string]bool)
+	for _, pattern := range []string{"*.log", "*.index", "*.timeindex", "*.txnindex", "*.snapshot"} {
+		found, err := filepath.Glob(filepath.Join(logDir, "*-0", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			files[f] = true
+		}
+	}
+	out := peerTool(t, "", "kafka.tools.DumpLogSegments", "--deep-iteration", "--files", strings.Join(slices.Sorted(maps.Keys(files)), ","))
+	if !strings.Contains(out, "baseOffset") {
+		t.Errorf("kafka-dump-log shows no batch:\n%s", out)
+	}
+	for line := range strings.Lines(out) {
+		for _, bad := range []string{"ismatch", "invalid", "isvalid: false", "rror", "orrupt", "Found timestamp", "larger than"} {
+			if strings.Contains(line, bad) {
+				t.Errorf("kafka-dump-log: %s", line)
+			}
+		}
+	}
+}
+
+// complaints fails for lines of Apache Kafka's log that complain about files.
+func complaints(t *testing.T, name string) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		about := strings.Contains(line, "log.Log") || strings.Contains(line, "kafka.log") || strings.Contains(line, "storage.internals")
+		if about && (strings.Contains(line, " WARN ") || strings.Contains(line, " ERROR ") || strings.Contains(line, "orrupt")) {
+			t.Errorf("Apache Kafka complains: %s", line)
+		}
+	}
+}
