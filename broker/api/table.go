@@ -56,8 +56,8 @@ func (h *Handlers) table() map[int16]*row {
 		{kmsg.OffsetDelete, 0, 0, false, now(h.offsetDelete)},
 		{kmsg.DescribeClientQuotas, 0, 1, false, now(h.describeClientQuotas)},
 		{kmsg.AlterClientQuotas, 0, 1, false, now(h.alterClientQuotas)},
-		{kmsg.DescribeUserSCRAMCredentials, 0, 0, false, notYet},
-		{kmsg.AlterUserSCRAMCredentials, 0, 0, false, notYet},
+		{kmsg.DescribeUserSCRAMCredentials, 0, 0, false, now(h.describeUserSCRAMCredentials)},
+		{kmsg.AlterUserSCRAMCredentials, 0, 0, false, now(h.alterUserSCRAMCredentials)},
 		{kmsg.AlterPartition, 0, 3, false, now(h.alterPartition)},
 		{kmsg.UpdateFeatures, 0, 1, false, now(h.updateFeatures)},
 		{kmsg.Envelope, 0, 0, false, closes}, // as Apache Kafka: forwarding is KRaft's
