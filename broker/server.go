@@ -51,6 +51,7 @@ type Server struct {
 	replicas     *replica.Manager
 	groups       *group.Coordinator
 	controller   *controller.Controller
+	strays       *strays
 	peers        *peers
 	producerIDs  *txn.ProducerIDs
 	transactions *txn.Coordinator
@@ -308,11 +309,13 @@ func (s *Server) build(context.Context) error {
 	s.groups = group.New(s.groupConfig())
 	s.producerIDs = txn.NewProducerIDs(s.allocateProducerIDs, s.log)
 	s.transactions = txn.NewCoordinator(s.transactionsConfig())
+	s.strays = &strays{s: s}
 	s.handlers = api.New(api.Deps{
 		BrokerID: s.id, ClusterID: s.clusterID, BrokerEpoch: s.epoch.Load, Config: s.config, Loggers: s.loggers,
 		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
 		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups, Quotas: s.quotas,
-		Transactions: s.transactions, TopicsDeleted: s.topicsDeleted, Logger: s.loggers.Entry("kafka.server.KafkaApis"),
+		Transactions: s.transactions, TopicsDeleted: s.topicsDeleted, ControllerSpoke: s.strays.controllerSpoke,
+		Logger: s.loggers.Entry("kafka.server.KafkaApis"),
 	})
 	close(s.built)
 	return nil

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -9,9 +10,13 @@ import (
 
 // Delegation tokens (KIP-48) are for who has authenticated, which nobody has on a PLAINTEXT listener; there are no others.
 
-func (h *Handlers) createDelegationToken(context.Context, *Call, *kmsg.CreateDelegationTokenRequest) kmsg.Response {
+func (h *Handlers) createDelegationToken(_ context.Context, c *Call, _ *kmsg.CreateDelegationTokenRequest) kmsg.Response {
 	resp := kmsg.NewPtrCreateDelegationTokenResponse()
 	resp.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
+	kind, name, _ := strings.Cut(c.Conn.Principal, ":")
+	resp.PrincipalType, resp.PrincipalName = kind, name
+	resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = kind, name
+	resp.IssueTimestamp, resp.ExpiryTimestamp, resp.MaxTimestamp = -1, -1, -1
 	return resp
 }
 

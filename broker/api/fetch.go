@@ -62,6 +62,7 @@ type fetching struct {
 	oneMore bool // the first batch may exceed the limits
 	parts   []asked
 	session *fetchContext
+	late    time.Duration // that the client must wait after its answer
 }
 
 // fetch reads records for a consumer or a follower, waiting until there are MinBytes of them.
@@ -275,6 +276,7 @@ func (f *fetching) respond() network.Response {
 	f.countSent()
 	missingLast(f.parts)
 	resp := &fetchResponse{version: f.c.Version, committed: f.reader.Isolation == replica.ReadCommitted}
+	tellThrottle(resp, f.late)
 	resp.parts, resp.session = f.session.end(f.parts)
 	if f.c.Version >= fetchEndpointsVersion {
 		resp.addHints(f)
@@ -295,7 +297,8 @@ func (f *fetching) countSent() {
 }
 
 // overQuota charges a consumer for what it is about to get, and tells how long it must wait instead: then it gets
-// nothing and is charged nothing.
+// nothing and is charged nothing. One that has had nothing for all windows gets its batch and waits afterwards: one
+// batch larger than the quota of all windows would keep it waiting for ever, as it does with Apache Kafka.
 func (f *fetching) overQuota() time.Duration {
 	quotas := f.h.Quotas
 	if f.reader.FromFollower() || !quotas.Any(quota.Fetch) {
@@ -305,7 +308,13 @@ func (f *fetching) overQuota() time.Duration {
 	for i := range f.parts {
 		size += f.parts[i].size()
 	}
+	fresh := quotas.Fresh(quota.Fetch, f.c.user(), f.c.clientID())
 	wait := quotas.Charge(quota.Fetch, f.c.user(), f.c.clientID(), float64(size))
+	if fresh {
+		f.c.Conn.Mute(wait)
+		f.late = wait
+		return 0
+	}
 	if wait > 0 {
 		quotas.Charge(quota.Fetch, f.c.user(), f.c.clientID(), -float64(size))
 	}

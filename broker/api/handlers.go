@@ -54,7 +54,9 @@ type Deps struct {
 	Quotas       *quota.Manager
 	// TopicsDeleted hears of the partitions of topics that are being deleted.
 	TopicsDeleted func([]logstore.TopicPartition)
-	Logger        *logrus.Entry
+	// ControllerSpoke hears of the controller epoch of each UpdateMetadata that was obeyed.
+	ControllerSpoke func(epoch int32)
+	Logger          *logrus.Entry
 }
 
 // Handlers answer the requests of all connections. It is a network.Dispatcher.

@@ -25,6 +25,7 @@ func (h *Handlers) updateMetadata(_ context.Context, _ *Call, req *kmsg.UpdateMe
 	if len(h.Metadata.Current().Brokers) < len(before) {
 		h.Replicas.LivingChanged()
 	}
+	h.ControllerSpoke(req.ControllerEpoch)
 	if deleted := deletedPartitions(req); len(deleted) > 0 {
 		h.TopicsDeleted(deleted)
 	}

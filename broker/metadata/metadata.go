@@ -193,7 +193,9 @@ func (p *Picture) merge(state *kmsg.UpdateMetadataRequestTopicState) {
 		if next.ID == ([16]byte{}) {
 			next.ID = old.ID
 		}
-		next.Partitions = slices.Clone(old.Partitions)
+		if next.ID == old.ID || old.ID == ([16]byte{}) { // else another topic has come in its place
+			next.Partitions = slices.Clone(old.Partitions)
+		}
 		delete(p.names, old.ID)
 	}
 	for i := range state.PartitionStates {

@@ -44,6 +44,9 @@ func TestUpdate(t *testing.T) {
 	if _, ok := c.Current().TopicName(id); ok {
 		t.Error("the old id still names the topic")
 	}
+	if got := len(c.Current().Topics["t"].Partitions); got != 1 {
+		t.Errorf("%d partitions, those of the topic before it among them", got)
+	}
 	send("t", id2, partition(0, LeaderDuringDelete, 0), partition(1, LeaderDuringDelete, 0), partition(2, LeaderDuringDelete, 0))
 	if len(c.Current().Topics) != 0 {
 		t.Error("a deleted topic is still there")
@@ -67,5 +70,25 @@ func TestBrokersAreReplacedWhole(t *testing.T) {
 	}
 	if e := p.Brokers[2].Endpoints; e["EXT"].Port != 9092 || e["SSL"].Port != 9093 {
 		t.Errorf("endpoints %v", e)
+	}
+}
+
+func TestForget(t *testing.T) {
+	c := NewCache()
+	send := func(topic string, id byte) *Topic {
+		c.Update(&kmsg.UpdateMetadataRequest{TopicStates: []kmsg.UpdateMetadataRequestTopicState{
+			{Topic: topic, TopicID: [16]byte{id}, PartitionStates: []kmsg.UpdateMetadataRequestTopicPartition{partition(0, 1, 0)}}}})
+		return c.Current().Topics[topic]
+	}
+	gone := send("gone", 1)
+	send("stays", 2)
+	c.Forget(gone)
+	if _, named := c.Current().TopicName(gone.ID); named || c.Current().Topics["gone"] != nil || c.Current().Topics["stays"] == nil {
+		t.Fatalf("%+v", c.Current().Topics)
+	}
+	again := send("gone", 3)
+	c.Forget(gone)
+	if c.Current().Topics["gone"] != again {
+		t.Error("a topic was forgotten that came after the one that was meant")
 	}
 }

@@ -99,6 +99,18 @@ func (m *Manager) Charge(kind Kind, user, client string, amount float64) time.Du
 	return wait
 }
 
+// Fresh tells whether a client has used nothing of a quota within the windows.
+func (m *Manager) Fresh(kind Kind, user, client string) bool {
+	_, who, found := m.limits.Load().find(kind, user, client)
+	if !found {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.mu.rates[counter{kind, who}]
+	return r == nil || r.sum(m.cfg.Now()) == 0
+}
+
 func (m *Manager) rateLocked(c counter, now time.Time) *Rate {
 	r := m.mu.rates[c]
 	if r == nil {

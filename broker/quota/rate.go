@@ -51,11 +51,7 @@ func (r *Rate) forget(now time.Time) {
 
 // measure gives the rate and the time that it was measured over: at least all windows but the one that is filling.
 func (r *Rate) measure(now time.Time) (rate float64, over time.Duration) {
-	r.forget(now)
-	var sum float64
-	for _, w := range r.windows {
-		sum += w.amount
-	}
+	sum := r.sum(now)
 	if len(r.windows) > 0 {
 		over = now.Sub(r.windows[0].start)
 	}
@@ -66,6 +62,16 @@ func (r *Rate) measure(now time.Time) (rate float64, over time.Duration) {
 		return 0, r.Windows.Size
 	}
 	return sum / over.Seconds(), over
+}
+
+// sum is what was added within the windows.
+func (r *Rate) sum(now time.Time) float64 {
+	r.forget(now)
+	var sum float64
+	for _, w := range r.windows {
+		sum += w.amount
+	}
+	return sum
 }
 
 // Exceeds tells whether the rate is above a bound.

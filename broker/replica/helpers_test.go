@@ -30,6 +30,22 @@ type broker struct {
 	controller *controller
 	network    *network
 	changed    func() // when leadership has changed; nil: nothing
+
+	leading, following direction // of throttled replication
+}
+
+// direction is one side's throttle, of every partition.
+type direction struct {
+	exceeded atomic.Bool
+	bytes    atomic.Int64
+}
+
+func (d *direction) throttle() Throttle {
+	return Throttle{
+		Covers:   func(logstore.TopicPartition) bool { return true },
+		Exceeded: d.exceeded.Load,
+		Record:   func(n int64) { d.bytes.Add(n) },
+	}
 }
 
 // network connects brokers in one process: fetches go from one Manager straight to another.
@@ -100,6 +116,7 @@ func newBroker(t *testing.T, id int32, n *network) *broker {
 		},
 		MinInSync: func(string) int { return b.minInSync }, LagMax: func() time.Duration { return time.Duration(b.lag.Load()) },
 		Living: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, Logger: entry, Now: time.Now,
+		LeaderThrottle: b.leading.throttle(), FollowerThrottle: b.following.throttle(),
 		Fetch: FetchConfig{Dial: n.dial, PerBroker: 1, Version: 12, MaxWait: 20 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20,
 			ResponseMaxBytes: 1 << 20, Backoff: 5 * time.Millisecond, Timeout: time.Second,
 			TopicID: func(string) [16]byte { return [16]byte{} }, TopicName: func([16]byte) string { return "" }},
@@ -172,6 +189,7 @@ func (w wire) fetch(ctx context.Context, req *kmsg.FetchRequest) *kmsg.FetchResp
 					out.DivergingEpoch.Epoch, out.DivergingEpoch.EndOffset = v.Diverging.Epoch, v.Diverging.Offset
 				}
 				out.RecordBatches, _ = v.Records.Append(nil)
+				part.Sent(int64(len(out.RecordBatches)))
 				v.Records.Close()
 			}
 			empty = empty && len(out.RecordBatches) == 0

@@ -56,6 +56,28 @@ func (m *Manager) stop(s Stop) error {
 	return err
 }
 
+// NotHosted is the leader epoch of a partition of which the controller has not spoken yet.
+const NotHosted = -1
+
+// HostedEpoch is the leader epoch of a hosted partition, or NotHosted.
+func (m *Manager) HostedEpoch(tp logstore.TopicPartition) int32 {
+	if p, ok := m.Partition(tp); ok {
+		return p.State().LeaderEpoch
+	}
+	return NotHosted
+}
+
+// DropStray deletes a replica that is none of its partition's any more, unless the controller
+// has spoken of it since it had the leader epoch, or was NotHosted.
+func (m *Manager) DropStray(tp logstore.TopicPartition, seen int32) (dropped bool, err error) {
+	m.control.Lock()
+	defer m.control.Unlock()
+	if m.HostedEpoch(tp) != seen {
+		return false, nil
+	}
+	return true, m.stop(Stop{TP: tp, LeaderEpoch: NotHosted, Delete: true})
+}
+
 // goOffline ends the service of the partition until the next LeaderAndIsr.
 func (p *Partition) goOffline() {
 	p.mu.Lock()

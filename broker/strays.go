@@ -1,0 +1,157 @@
+package broker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"barnabas/broker/metadata"
+	"barnabas/internal/logx"
+	"barnabas/logstore"
+	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+)
+
+// strays are what is left at this broker of partitions that were moved off it, and of topics
+// that were deleted, while it was away or while the controller that should have told it lost
+// its office. Apache Kafka keeps them. This broker looks for them in ZooKeeper when a
+// controller that is new, or that has taken note of this broker's new registration, speaks to
+// it: what happens from then on it is told.
+type strays struct {
+	s  *Server
+	mu struct {
+		sync.Mutex // leaf
+		known      acquaintance
+		due        bool
+	}
+}
+
+// acquaintance is which controller knows of which registration of this broker.
+type acquaintance struct {
+	controllerEpoch int32
+	brokerEpoch     int64
+}
+
+// strayDelay leaves the first moment after a failover to what clients wait for.
+const strayDelay = time.Second
+
+func (t *strays) controllerSpoke(epoch int32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := acquaintance{epoch, t.s.epoch.Load()}
+	if now == t.mu.known {
+		return
+	}
+	t.mu.known = now
+	if !t.mu.due {
+		t.mu.due = true
+		t.s.background(t.look)
+	}
+}
+
+func (t *strays) look() {
+	select {
+	case <-time.After(strayDelay):
+	case <-t.s.ctx.Done():
+		return
+	}
+	t.mu.Lock()
+	t.mu.due = false // who comes now is looked after by the next round
+	t.mu.Unlock()
+	if err := t.drop(t.s.ctx); err != nil && t.s.ctx.Err() == nil {
+		t.s.log.WithError(err).Warn("could not look for replicas of partitions that have moved away")
+	}
+}
+
+// localReplica is a replica in the log directories.
+type localReplica struct {
+	tp    logstore.TopicPartition
+	topic [16]byte // its id, zero: not known
+	epoch int32    // its leader epoch as hosted, or replica.NotHosted
+}
+
+func (t *strays) drop(ctx context.Context) error {
+	local, picture := t.local(), t.s.metadata.Current() // before ZooKeeper: what is newer is no stray
+	ours := make(map[string]bool)
+	for _, r := range local {
+		ours[r.tp.Topic] = true
+	}
+	names, infos, err := t.s.zk.NewestTopics(ctx, func(name string) bool { return ours[name] })
+	if err != nil {
+		return err
+	}
+	for _, topic := range goneTopics(picture, names) {
+		t.s.metadata.Forget(topic)
+		t.s.log.WithField(logx.Topic, topic.Name).Info("a topic of which this broker knew was deleted meanwhile")
+	}
+	found := strayReplicas(t.s.id, local, names, infos)
+	if len(found) > 0 && len(names) == 0 {
+		t.s.log.WithField(logx.Count, len(found)).Warn("ZooKeeper knows no topic at all: the replicas in log.dirs are kept")
+		return nil
+	}
+	for _, r := range found {
+		t.dropReplica(r)
+	}
+	return nil
+}
+
+func (t *strays) dropReplica(r localReplica) {
+	dropped, err := t.s.replicas.DropStray(r.tp, r.epoch)
+	log := t.s.log.WithFields(logrus.Fields{logx.Topic: r.tp.Topic, logx.Partition: r.tp.Partition})
+	switch {
+	case err != nil:
+		log.WithError(err).Error("the replica of a partition that has moved away could not be deleted")
+	case dropped:
+		log.Warn("deleted a replica: its partition has moved away, or its topic was deleted, without this broker being told")
+	}
+}
+
+func (t *strays) local() []localReplica {
+	logs := t.s.logs.Logs()
+	local := make([]localReplica, len(logs))
+	for i, l := range logs {
+		tp := l.TopicPartition()
+		local[i] = localReplica{tp, l.TopicID(), t.s.replicas.HostedEpoch(tp)}
+	}
+	return local
+}
+
+// goneTopics lists the topics of a picture that are not among the names.
+func goneTopics(picture *metadata.Picture, names []string) []*metadata.Topic {
+	present := make(map[string]bool, len(names))
+	for _, name := range names {
+		present[name] = true
+	}
+	var gone []*metadata.Topic
+	for name, topic := range picture.Topics {
+		if !present[name] {
+			gone = append(gone, topic)
+		}
+	}
+	return gone
+}
+
+// strayReplicas lists the replicas of a broker that are of none of the named topics, or of an
+// earlier one with the name, or of a partition that is elsewhere. Of a topic that is named but
+// could not be read nothing is a stray.
+func strayReplicas(broker int32, local []localReplica, names []string, topics []zkcoord.TopicInfo) []localReplica {
+	byName := make(map[string]zkcoord.TopicInfo, len(topics))
+	for _, t := range topics {
+		byName[t.Name] = t
+	}
+	none := [16]byte{}
+	var found []localReplica
+	for _, r := range local {
+		t, known := byName[r.tp.Topic]
+		if !known && slices.Contains(names, r.tp.Topic) {
+			continue
+		}
+		another := r.topic != none && t.ID != (zkcoord.ID{}) && [16]byte(t.ID) != r.topic
+		if another || !slices.Contains(t.Partitions[r.tp.Partition], broker) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
