@@ -15,6 +15,7 @@ type Conn interface {
 	Set(path string, data []byte, version int32) (*zk.Stat, error)
 	Delete(path string, version int32) error
 	Multi(ops ...any) ([]zk.MultiResponse, error)
+	Sync(path string) (string, error)
 	SessionID() int64
 	Close()
 }

@@ -114,6 +114,13 @@ func (c *Client) exists(ctx context.Context, path string) (bool, error) {
 	return found, wrapPath("look up", path, err)
 }
 
+// sync has the server that this client is connected to catch up with the ensemble, so that
+// what is read next is as new as what anybody has read before.
+func (c *Client) sync(ctx context.Context, path string) error {
+	_, _, err := request(ctx, c, func(conn Conn) (string, error) { return conn.Sync(c.chroot + path) })
+	return wrapPath("sync", path, err)
+}
+
 // children lists a node's children. A missing node is zk.ErrNoNode.
 func (c *Client) children(ctx context.Context, path string) ([]string, error) {
 	names, _, err := request(ctx, c, func(conn Conn) ([]string, error) {

@@ -109,9 +109,32 @@ func (c *Client) Topic(ctx context.Context, name string) (TopicInfo, int32, erro
 // WatchTopicInfos reads topics and watches their assignments. Topics that are missing or
 // cannot be read are left out, the latter logged.
 func (c *Client) WatchTopicInfos(ctx context.Context, names []string) ([]TopicInfo, error) {
+	return c.topicInfos(ctx, names, c.watchData)
+}
+
+// NewestTopics lists the topics and reads those of them that are wanted, all as they are now
+// and not as a server that lags behind the others knows them.
+func (c *Client) NewestTopics(ctx context.Context, want func(name string) bool) (names []string, infos []TopicInfo, err error) {
+	if err := c.sync(ctx, topicsPath); err != nil {
+		return nil, nil, err
+	}
+	if names, err = c.Topics(ctx); err != nil {
+		return nil, nil, err
+	}
+	var wanted []string
+	for _, name := range names {
+		if want(name) {
+			wanted = append(wanted, name)
+		}
+	}
+	infos, err = c.topicInfos(ctx, wanted, c.get)
+	return names, infos, err
+}
+
+func (c *Client) topicInfos(ctx context.Context, names []string, read func(ctx context.Context, path string) (node, error)) ([]TopicInfo, error) {
 	found := make([]*TopicInfo, len(names))
 	err := c.parallel(ctx, len(names), func(ctx context.Context, i int) error {
-		n, err := c.watchData(ctx, topicPath(names[i]))
+		n, err := read(ctx, topicPath(names[i]))
 		if err != nil {
 			return ignoreNoNode(err)
 		}

@@ -287,6 +287,9 @@ func (c *Conn) Delete(path string, version int32) error {
 	})
 }
 
+// Sync implements zkcoord.Conn. One tree is never behind.
+func (c *Conn) Sync(path string) (string, error) { return path, c.do(func() error { return nil }) }
+
 // Multi implements zkcoord.Conn.
 func (c *Conn) Multi(requests ...any) (answers []zk.MultiResponse, err error) {
 	ops := make([]zkserver.Op, len(requests))
