@@ -153,7 +153,7 @@ func (c *compaction) mapSegment(s *segment) (full bool, err error) {
 
 // mapBatch puts the keys of a batch into the map. Where that is full, the records up to there are mapped.
 func (c *compaction) mapBatch(b record.Batch) (full bool, err error) {
-	err = b.Records(func(r *record.Record) error {
+	err = c.rewriter.Each(b, func(r *record.Record) error {
 		if full || r.Offset < c.part.from {
 			return nil
 		}

@@ -315,34 +315,76 @@ func Compress(dst []byte, codec Codec, level int, src []byte) ([]byte, error) {
 		if level == DefaultLevel {
 			level = gzip.DefaultCompression
 		}
-		out := bytes.NewBuffer(dst)
-		w, err := gzip.NewWriterLevel(out, level)
-		if err != nil {
-			return dst, fmt.Errorf("compress: %w", err)
-		}
-		return finish(out, w, src)
+		return compressGzip(dst, level, src)
 	case Snappy:
 		return compressSnappy(dst, src), nil
 	case Lz4:
-		out := bytes.NewBuffer(dst)
-		w := lz4.NewWriter(out)
-		if err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false),
-			lz4.ConcurrencyOption(1), lz4.CompressionLevelOption(lz4Level(level))); err != nil {
-			return dst, fmt.Errorf("compress: %w", err)
-		}
-		return finish(out, w, src)
+		return compressLz4(dst, level, src)
 	case Zstd:
 		if level == DefaultLevel {
 			level = 3
 		}
-		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false),
-			zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)))
-		if err != nil {
-			return dst, fmt.Errorf("compress: %w", err)
-		}
-		return w.EncodeAll(src, dst), nil
+		return compressZstd(dst, zstd.EncoderLevelFromZstd(level), src)
 	}
 	return dst, fmt.Errorf("compress: unknown %v", codec)
+}
+
+// Compressors that are not in use, by level: making one costs more than compressing a batch.
+var (
+	gzipWriters [gzip.BestCompression - gzip.StatelessCompression + 1]sync.Pool
+	lz4Writers  [lz4Levels]sync.Pool
+	zstdWriters [zstd.SpeedBestCompression + 1]sync.Pool
+)
+
+func compressGzip(dst []byte, level int, src []byte) ([]byte, error) {
+	if level < gzip.StatelessCompression || level > gzip.BestCompression {
+		return dst, fmt.Errorf("compress: gzip has no level %d", level)
+	}
+	out := bytes.NewBuffer(dst)
+	pool := &gzipWriters[level-gzip.StatelessCompression]
+	w, _ := pool.Get().(*gzip.Writer)
+	if w == nil {
+		var err error
+		if w, err = gzip.NewWriterLevel(out, level); err != nil {
+			return dst, fmt.Errorf("compress: %w", err)
+		}
+	}
+	w.Reset(out)
+	dst, err := finish(out, w, src)
+	w.Reset(io.Discard) // so that it keeps no buffer of others
+	pool.Put(w)
+	return dst, err
+}
+
+func compressLz4(dst []byte, level int, src []byte) ([]byte, error) {
+	out := bytes.NewBuffer(dst)
+	pool := &lz4Writers[lz4Index(level)]
+	w, _ := pool.Get().(*lz4.Writer)
+	if w == nil {
+		w = lz4.NewWriter(out)
+		if err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false),
+			lz4.ConcurrencyOption(1), lz4.CompressionLevelOption(lz4Level(level))); err != nil {
+			return dst, fmt.Errorf("compress: %w", err)
+		}
+	}
+	w.Reset(out)
+	dst, err := finish(out, w, src)
+	w.Reset(io.Discard) // so that it keeps no buffer of others
+	pool.Put(w)
+	return dst, err
+}
+
+func compressZstd(dst []byte, level zstd.EncoderLevel, src []byte) ([]byte, error) {
+	pool := &zstdWriters[level]
+	w, _ := pool.Get().(*zstd.Encoder)
+	if w == nil {
+		var err error
+		if w, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithEncoderLevel(level)); err != nil {
+			return dst, fmt.Errorf("compress: %w", err)
+		}
+	}
+	defer pool.Put(w)
+	return w.EncodeAll(src, dst), nil
 }
 
 func finish(out *bytes.Buffer, w io.WriteCloser, src []byte) ([]byte, error) {
@@ -358,14 +400,20 @@ func finish(out *bytes.Buffer, w io.WriteCloser, src []byte) ([]byte, error) {
 // lz4Level maps the levels 1-17 of the reference library, whose default 9 is the fast one in Kafka's use,
 // to those of ours.
 func lz4Level(level int) lz4.CompressionLevel {
+	return [lz4Levels]lz4.CompressionLevel{lz4.Fast, lz4.Level1, lz4.Level2, lz4.Level3, lz4.Level4, lz4.Level5, lz4.Level6,
+		lz4.Level7, lz4.Level8, lz4.Level9}[lz4Index(level)]
+}
+
+const lz4Levels = 10
+
+func lz4Index(level int) int {
 	switch {
 	case level == DefaultLevel || level <= 2:
-		return lz4.Fast
-	case level >= 12:
-		return lz4.Level9
+		return 0
+	case level >= 11:
+		return 9
 	}
-	return [...]lz4.CompressionLevel{lz4.Level1, lz4.Level2, lz4.Level3, lz4.Level4, lz4.Level5, lz4.Level6,
-		lz4.Level7, lz4.Level8, lz4.Level9}[level-3]
+	return level - 2
 }
 
 func compressSnappy(dst, src []byte) []byte {

@@ -56,6 +56,35 @@ func (w *Rewriter) Append(dst []byte, b Batch, how Rewrite) ([]byte, Rewritten, 
 	return dst, left.Rewritten, err
 }
 
+// Each calls fn with each record of b, as Batch.Records does, but the bytes are good only until it is called again.
+func (w *Rewriter) Each(b Batch, fn func(*Record) error) error {
+	if b.Magic() < 2 {
+		return b.messages(fn)
+	}
+	body, err := w.plain(b)
+	if err != nil {
+		return err
+	}
+	it := b.Iter(body)
+	var r Record
+	for it.Next(&r) {
+		if err := fn(&r); err != nil {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+// plain is the records of a batch, decompressed.
+func (w *Rewriter) plain(b Batch) ([]byte, error) {
+	if b.Codec() == None || b.Count() == 0 {
+		return b.Body(), nil
+	}
+	var err error
+	w.body, err = Decompress(w.body[:0], b.Codec(), b.Body())
+	return w.body, err
+}
+
 // sieved is what was found of the records in Rewriter.kept.
 type sieved struct {
 	Rewritten
@@ -65,13 +94,9 @@ type sieved struct {
 
 // sieve collects the records that stay.
 func (w *Rewriter) sieve(b Batch, keep func(*Record) bool) (sieved, error) {
-	body := b.Body()
-	if b.Codec() != None && b.Count() > 0 {
-		var err error
-		if w.body, err = Decompress(w.body[:0], b.Codec(), body); err != nil {
-			return sieved{}, err
-		}
-		body = w.body
+	body, err := w.plain(b)
+	if err != nil {
+		return sieved{}, err
 	}
 	s := sieved{maxTimestamp: NoTimestamp}
 	w.kept = w.kept[:0]

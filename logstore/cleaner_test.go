@@ -1,0 +1,291 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"barnabas/internal/vfs"
+)
+
+// cleanerRig is a running Manager with some compacted logs.
+type cleanerRig struct {
+	t    *testing.T
+	fs   *vfs.Mem
+	m    *Manager
+	logs []*Log
+}
+
+// newCleanerRig must be called in a synctest bubble.
+func newCleanerRig(t *testing.T, logs int, change func(*ManagerConfig)) *cleanerRig {
+	t.Helper()
+	r := &cleanerRig{t: t, fs: vfs.NewMem(time.Now)}
+	cfg := memConfig(r.fs, nil)
+	cfg.Now = time.Now
+	cfg.Default.Compact, cfg.Default.Delete, cfg.Default.FileDeleteDelay = true, false, 0
+	if change != nil {
+		change(&cfg)
+	}
+	r.m = mustOpen(t, cfg)
+	for i := range logs {
+		l, err := r.m.GetOrCreate(TopicPartition{"t", int32(i)}, [16]byte{7}, cfg.Default, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.logs = append(r.logs, l)
+	}
+	r.m.Start()
+	synctest.Wait() // the cleaner has looked once
+	return r
+}
+
+// fill gives a log a closed segment with n records of the same key.
+func (r *cleanerRig) fill(l *Log, n int) {
+	r.t.Helper()
+	for i := range n {
+		if _, err := produce(l, batchOf(time.Now().UnixMilli(), fmt.Sprint("value ", i)).MustBuild()); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	l.SetHighWatermark(l.LogEndOffset())
+	if err := l.Roll(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// compacted tells whether only the last record of a log is left.
+func (r *cleanerRig) compacted(l *Log) bool {
+	r.t.Helper()
+	synctest.Wait()
+	return len(readAll(r.t, l, l.LogEndOffset())) == 1
+}
+
+func (r *cleanerRig) close() {
+	r.t.Helper()
+	if err := r.m.Close(); err != nil {
+		r.t.Error(err)
+	}
+	for _, l := range r.logs {
+		entries, _ := r.fs.ReadDir("/data/" + l.tp.String())
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name(), cleanedSuffix) || strings.HasSuffix(e.Name(), swapSuffix) {
+				r.t.Errorf("%v: %s was left behind", l.tp, e.Name())
+			}
+		}
+	}
+}
+
+func TestCleanerCompactsAfterTheBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCleanerRig(t, 20, nil)
+		defer r.close()
+		time.Sleep(time.Minute)
+		if r.m.clean.waiting() {
+			t.Error("the cleaner goes on looking at logs that have nothing closed")
+		}
+		for _, l := range r.logs {
+			r.fill(l, 3)
+		}
+		time.Sleep(14 * time.Second)
+		if r.compacted(r.logs[0]) {
+			t.Error("compacted before the backoff was over")
+		}
+		time.Sleep(2 * time.Second)
+		for _, l := range r.logs {
+			if !r.compacted(l) {
+				t.Errorf("%v is not compacted", l.tp)
+			}
+		}
+		time.Sleep(time.Minute)
+		if r.m.clean.waiting() {
+			t.Error("the cleaner goes on looking at clean logs")
+		}
+		text, err := r.fs.ReadFile("/data/" + cleanerFile)
+		if err != nil || !strings.HasPrefix(string(text), "0\n20\nt 0 3\nt 1 3\n") {
+			t.Errorf("checkpoint %q, %v", text, err)
+		}
+	})
+}
+
+func TestCleanerIsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCleanerRig(t, 1, func(c *ManagerConfig) { c.Cleaner.Enable = false })
+		defer r.close()
+		r.fill(r.logs[0], 3)
+		time.Sleep(time.Hour)
+		if r.compacted(r.logs[0]) {
+			t.Error("compacted although log.cleaner.enable is false")
+		}
+	})
+}
+
+func TestCleanerHearsOfATopicThatIsCompactedNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCleanerRig(t, 1, func(c *ManagerConfig) { c.Default.Compact = false })
+		defer r.close()
+		r.fill(r.logs[0], 3)
+		time.Sleep(time.Minute)
+		cfg := r.logs[0].Config()
+		cfg.Compact = true
+		r.m.SetConfig("t", cfg)
+		time.Sleep(16 * time.Second)
+		if !r.compacted(r.logs[0]) {
+			t.Error("not compacted")
+		}
+	})
+}
+
+// TestCleanerGoesOnWithoutABrokenLog: a record that has gone bad is found before it is written anew, the log is served as it is,
+// others are compacted. When the bad part is gone the log is compacted as well.
+func TestCleanerGoesOnWithoutABrokenLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCleanerRig(t, 2, func(c *ManagerConfig) { c.Default.SegmentBytes = 200 })
+		defer r.close()
+		broken := r.logs[0]
+		for _, l := range r.logs {
+			r.fill(l, 6)
+		}
+		f, err := r.fs.OpenFile("/data/t-0/"+fileName(0, logSuffix), vfs.ReadWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte{0xff}, 70); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(16 * time.Second)
+		if !r.compacted(r.logs[1]) {
+			t.Error("the other log is not compacted")
+		}
+		if n := len(readAll(t, broken, 6)); n != 6 {
+			t.Errorf("the broken log has %d batches, want all 6", n)
+		}
+		if len(r.m.OfflineDirs()) > 0 {
+			t.Error("the directory is offline")
+		}
+		if err := broken.AdvanceLogStart(4); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := broken.Retain(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(16 * time.Second)
+		if !r.compacted(broken) {
+			t.Error("not compacted after the bad part was deleted")
+		}
+	})
+}
+
+func TestCleanerOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCleanerRig(t, 1, nil)
+		defer r.close()
+		r.fs.SetFault(func(op, name string) error {
+			if op == "write" && strings.HasSuffix(name, cleanedSuffix) {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		r.fill(r.logs[0], 3)
+		time.Sleep(16 * time.Second)
+		if r.compacted(r.logs[0]) || len(r.m.OfflineDirs()) > 0 {
+			t.Fatal("want the log as it was, and its directory online")
+		}
+		r.fs.SetFault(nil)
+		time.Sleep(2 * time.Minute)
+		if !r.compacted(r.logs[0]) {
+			t.Error("not compacted when there is room again")
+		}
+	})
+}
+
+func TestCleanerOnABrokenDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCleanerRig(t, 1, nil)
+		defer r.m.Close()
+		r.fs.SetFault(func(op, name string) error {
+			if op == "sync" && strings.HasSuffix(name, cleanedSuffix) {
+				return errors.New("input/output error")
+			}
+			return nil
+		})
+		r.fill(r.logs[0], 3)
+		time.Sleep(16 * time.Second)
+		synctest.Wait()
+		if len(r.m.OfflineDirs()) != 1 {
+			t.Error("the directory is not offline")
+		}
+	})
+}
+
+// TestCompactionIsEnded: truncation and deletion don't wait for a compaction, they end it.
+func TestCompactionIsEnded(t *testing.T) {
+	for name, end := range map[string]func(r *cleanerRig) error{
+		"truncation": func(r *cleanerRig) error { return r.logs[0].TruncateTo(5) },
+		"deletion":   func(r *cleanerRig) error { return r.m.Delete(r.logs[0].tp) },
+		"stop":       func(r *cleanerRig) error { return r.m.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newCleanerRig(t, 1, func(c *ManagerConfig) { c.Cleaner.MaxBytesPerSec = 1 })
+				defer r.close()
+				r.fill(r.logs[0], 100)
+				time.Sleep(20 * time.Second)
+				synctest.Wait()
+				if len(r.m.clean.mu.running) != 1 {
+					t.Fatal("no compaction is under way")
+				}
+				began := time.Now()
+				if err := end(r); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took > 0 {
+					t.Errorf("took %v", took)
+				}
+			})
+		})
+	}
+}
+
+func TestRetentionLeavesALogAloneThatIsBeingCompacted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCleanerRig(t, 1, func(c *ManagerConfig) { c.Cleaner.MaxBytesPerSec = 1 })
+		defer r.close()
+		l := r.logs[0]
+		r.fill(l, 100)
+		time.Sleep(20 * time.Second)
+		if err := l.AdvanceLogStart(100); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := l.Retain(); n != 0 || err != nil {
+			t.Errorf("dropped %d segments, %v", n, err)
+		}
+		r.m.SetCleaner(DefaultCleanerConfig())
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n, err := l.Retain(); n != 1 || err != nil {
+			t.Errorf("dropped %d segments, %v; want one", n, err)
+		}
+	})
+}
+
+// TestCleanerThrottle: what is read and written stays within log.cleaner.io.max.bytes.per.second.
+func TestCleanerThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCleanerRig(t, 1, func(c *ManagerConfig) { c.Cleaner.MaxBytesPerSec = 1000 })
+		defer r.close()
+		r.fill(r.logs[0], 1000)
+		size := r.logs[0].Size()
+		time.Sleep(15*time.Second + time.Duration(2*size-2000)*time.Millisecond)
+		if r.compacted(r.logs[0]) {
+			t.Errorf("%d bytes were read twice too early", size)
+		}
+		time.Sleep(5 * time.Second)
+		if !r.compacted(r.logs[0]) {
+			t.Error("not compacted")
+		}
+	})
+}
