@@ -340,6 +340,7 @@ func (s *Server) replicaConfig() replica.Config {
 		LagMax:     func() time.Duration { return s.config.Current().ReplicaLagTimeMax },
 		Living:     func(id int32) bool { return s.metadata.Current().Brokers[id] != nil },
 		Controller: s.peers, AlterVersion: s.alterPartitionVersion(), Logger: s.loggers.Entry("kafka.server.ReplicaManager"), Now: time.Now,
+		ISRs:              s.isrStore(),
 		LeadershipChanged: s.leadershipChanged,
 		LeaderThrottle:    s.leaderThrottle(), FollowerThrottle: s.followerThrottle(),
 		Fetch: replica.FetchConfig{

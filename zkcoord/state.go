@@ -241,10 +241,13 @@ func (c *Client) refusedState(ctx context.Context, w StateWrite, version int32) 
 func isRefusal(err error) bool { return isBadVersion(err) || isNodeExists(err) || isNoNode(err) }
 
 // WriteISR writes a state as the partition's leader, which it does itself with
-// inter.broker.protocol.version before 2.7. A lost race is ErrConflict.
+// inter.broker.protocol.version before 2.7. A lost race is ErrConflict, a missing one ErrNoTopic.
 func (c *Client) WriteISR(ctx context.Context, tp TopicPartition, s PartitionState) (partitionEpoch int32, err error) {
 	version, ok, err := c.setIf(ctx, statePath(tp), encodeState(s), s.PartitionEpoch)
-	if err == nil && !ok {
+	switch {
+	case isNoNode(err):
+		err = fmt.Errorf("state of %v: %w", tp, ErrNoTopic)
+	case err == nil && !ok:
 		err = fmt.Errorf("state of %v: %w", tp, ErrConflict)
 	}
 	return version, err

@@ -175,8 +175,8 @@ func (p *Partition) inSyncLocked(now time.Time) []int32 {
 func (p *Partition) proposeLocked(isr []int32) {
 	p.mu.isr.proposed = isr
 	p.env.isrChanges.submit(isrChange{
-		partition: p, topicID: p.mu.topicID, leaderEpoch: p.mu.leaderEpoch, partitionEpoch: p.mu.partitionEpoch,
-		isr: isr, epochs: p.brokerEpochs(isr),
+		partition: p, topicID: p.mu.topicID, controllerEpoch: p.mu.controllerEpoch, leaderEpoch: p.mu.leaderEpoch,
+		partitionEpoch: p.mu.partitionEpoch, isr: isr, epochs: p.brokerEpochs(isr),
 	})
 }
 

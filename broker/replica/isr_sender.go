@@ -19,12 +19,13 @@ type ControllerClient interface {
 
 // isrChange is a proposed ISR of a partition that this broker leads.
 type isrChange struct {
-	partition      *Partition
-	topicID        [16]byte
-	leaderEpoch    int32
-	partitionEpoch int32
-	isr            []int32
-	epochs         []int64 // broker epochs of isr, -1 not known
+	partition       *Partition
+	topicID         [16]byte
+	controllerEpoch int32 // of the controller that made this broker the leader
+	leaderEpoch     int32
+	partitionEpoch  int32
+	isr             []int32
+	epochs          []int64 // broker epochs of isr, -1 not known
 }
 
 // isrAnswer is what the controller made of an isrChange.
@@ -35,47 +36,63 @@ type isrAnswer struct {
 	partitionEpoch int32
 }
 
-// isrSender sends ISR changes to the controller, all that are due in one AlterPartition request
-// at a time (KIP-497). Its goroutine is run.
-type isrSender struct {
-	brokerID    int32
-	brokerEpoch func() int64
-	version     int16 // of AlterPartition: 3 with IBP 3.5+, 2 with topic ids (2.8+), else 0
-	controller  ControllerClient
-	log         *logrus.Entry
-	wake        chan struct{}
+// isrRoute makes ISR changes known: through the controller (isrSender) or by itself (isrWriter).
+// Its goroutine is run.
+type isrRoute interface {
+	submit(isrChange)
+	run(context.Context)
+}
 
-	mu struct {
+// isrQueue holds the changes that are due, the last one of each partition.
+type isrQueue struct {
+	wake chan struct{}
+	mu   struct {
 		sync.Mutex // leaf
 		pending    map[*Partition]isrChange
 	}
 }
 
-func newISRSender(brokerID int32, brokerEpoch func() int64, version int16, c ControllerClient, log *logrus.Entry) *isrSender {
-	s := &isrSender{brokerID: brokerID, brokerEpoch: brokerEpoch, version: version, controller: c, log: log, wake: make(chan struct{}, 1)}
-	s.mu.pending = make(map[*Partition]isrChange)
-	return s
+func (q *isrQueue) init() {
+	q.wake = make(chan struct{}, 1)
+	q.mu.pending = make(map[*Partition]isrChange)
 }
 
-func (s *isrSender) submit(c isrChange) {
-	s.mu.Lock()
-	s.mu.pending[c.partition] = c
-	s.mu.Unlock()
+func (q *isrQueue) submit(c isrChange) {
+	q.mu.Lock()
+	q.mu.pending[c.partition] = c
+	q.mu.Unlock()
 	select {
-	case s.wake <- struct{}{}:
+	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (s *isrSender) take() []isrChange {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	changes := make([]isrChange, 0, len(s.mu.pending))
-	for p, c := range s.mu.pending {
+func (q *isrQueue) take() []isrChange {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	changes := make([]isrChange, 0, len(q.mu.pending))
+	for p, c := range q.mu.pending {
 		changes = append(changes, c)
-		delete(s.mu.pending, p)
+		delete(q.mu.pending, p)
 	}
 	return changes
+}
+
+// isrSender sends ISR changes to the controller, all that are due in one AlterPartition request
+// at a time (KIP-497).
+type isrSender struct {
+	isrQueue
+	brokerID    int32
+	brokerEpoch func() int64
+	version     int16 // of AlterPartition: 3 with IBP 3.5+, 2 with topic ids (2.8+), else 0
+	controller  ControllerClient
+	log         *logrus.Entry
+}
+
+func newISRSender(brokerID int32, brokerEpoch func() int64, version int16, c ControllerClient, log *logrus.Entry) *isrSender {
+	s := &isrSender{brokerID: brokerID, brokerEpoch: brokerEpoch, version: version, controller: c, log: log}
+	s.init()
+	return s
 }
 
 // isrRetryDelay is the pause after a request that the controller did not take.
@@ -126,7 +143,7 @@ func (s *isrSender) send(ctx context.Context, changes []isrChange) []isrChange {
 		if !ok {
 			a.err = kerr.UnknownServerError
 		}
-		s.logSettled(c, a)
+		logSettled(s.log, c, a)
 		if c.partition.settleISR(c, a) {
 			again = append(again, c)
 		}
@@ -134,11 +151,11 @@ func (s *isrSender) send(ctx context.Context, changes []isrChange) []isrChange {
 	return again
 }
 
-func (s *isrSender) logSettled(c isrChange, a isrAnswer) {
-	l := s.log.WithFields(logrus.Fields{
+func logSettled(log *logrus.Entry, c isrChange, a isrAnswer) {
+	l := log.WithFields(logrus.Fields{
 		logx.Topic: c.partition.TP.Topic, logx.Partition: c.partition.TP.Partition, logx.LeaderEpoch: c.leaderEpoch, "isr": c.isr})
 	if a.err != nil {
-		l.WithError(a.err).Info("the controller refused an ISR change")
+		l.WithError(a.err).Info("an ISR change was refused")
 		return
 	}
 	l.Info("ISR changed")

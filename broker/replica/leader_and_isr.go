@@ -180,7 +180,7 @@ func (p *Partition) assignTopicIDLocked(id [16]byte) (assigned bool, err error) 
 
 func (p *Partition) stateLocked(s *kmsg.LeaderAndISRRequestTopicPartition, role Role) {
 	p.mu.role, p.mu.leader = role, s.Leader
-	p.mu.leaderEpoch, p.mu.partitionEpoch = s.LeaderEpoch, s.ZKVersion
+	p.mu.leaderEpoch, p.mu.partitionEpoch, p.mu.controllerEpoch = s.LeaderEpoch, s.ZKVersion, s.ControllerEpoch
 	p.mu.replicas = union(s.Replicas, s.AddingReplicas)
 	p.mu.isr = isrState{committed: s.ISR}
 }

@@ -24,7 +24,8 @@ type Config struct {
 	LagMax                           func() time.Duration                                    // replica.lag.time.max.ms
 	Living                           func(broker int32) bool
 	Controller                       ControllerClient
-	AlterVersion                     int16 // of AlterPartition
+	AlterVersion                     int16    // of AlterPartition
+	ISRs                             ISRStore // where the ISR is written, instead of through the controller; nil: it isn't
 	Fetch                            FetchConfig
 	LeaderThrottle, FollowerThrottle Throttle
 	Logger                           *logrus.Entry
@@ -65,6 +66,9 @@ func NewManager(cfg Config) *Manager {
 	m.env = &environment{
 		brokerID: cfg.BrokerID, lagMax: cfg.LagMax, minInSync: cfg.MinInSync, now: cfg.Now, living: cfg.Living, throttle: cfg.LeaderThrottle,
 		isrChanges: newISRSender(cfg.BrokerID, cfg.BrokerEpoch, cfg.AlterVersion, cfg.Controller, cfg.Logger),
+	}
+	if cfg.ISRs != nil {
+		m.env.isrChanges = newISRWriter(cfg.BrokerID, cfg.ISRs, cfg.Now, cfg.Logger)
 	}
 	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.FollowerThrottle, cfg.Logger)
 	m.mu.partitions = make(map[logstore.TopicPartition]*Partition)

@@ -47,6 +47,8 @@ type Partition struct {
 		replicas       []int32
 		isr            isrState
 		removed        bool
+
+		controllerEpoch int32 // of the controller that decided on the leader
 	}
 	progress struct { // of the followers, on the leader; also serialises the high watermark
 		sync.Mutex
@@ -60,7 +62,7 @@ type environment struct {
 	lagMax     func() time.Duration
 	minInSync  func(topic string) int
 	now        func() time.Time
-	isrChanges *isrSender
+	isrChanges isrRoute
 	living     func(broker int32) bool
 	throttle   Throttle // of what is sent
 }

@@ -1,0 +1,44 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"barnabas/broker/replica"
+	"barnabas/logstore"
+	"barnabas/zkcoord"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// isrStore gives where this broker writes ISRs by itself, or nil: with
+// inter.broker.protocol.version 2.7 and later the controller does.
+func (s *Server) isrStore() replica.ISRStore {
+	if s.since("2.7-IV2") {
+		return nil
+	}
+	return isrStore{s.zk}
+}
+
+// isrStore writes ISRs to ZooKeeper.
+type isrStore struct{ zk *zkcoord.Client }
+
+// WriteISR implements replica.ISRStore.
+func (i isrStore) WriteISR(ctx context.Context, w replica.ISRWrite) (partitionEpoch int32, err error) {
+	epoch, err := i.zk.WriteISR(ctx, zkcoord.TopicPartition(w.TP), zkcoord.PartitionState{Leader: w.Leader, LeaderEpoch: w.LeaderEpoch,
+		ISR: w.ISR, ControllerEpoch: w.ControllerEpoch, PartitionEpoch: w.PartitionEpoch})
+	if errors.Is(err, zkcoord.ErrConflict) {
+		err = fmt.Errorf("%w: %w", err, kerr.InvalidUpdateVersion)
+	}
+	return epoch, err
+}
+
+// NotifyISRChange implements replica.ISRStore.
+func (i isrStore) NotifyISRChange(ctx context.Context, changed []logstore.TopicPartition) error {
+	partitions := make([]zkcoord.TopicPartition, len(changed))
+	for n, tp := range changed {
+		partitions[n] = zkcoord.TopicPartition(tp)
+	}
+	return i.zk.NotifyISRChange(ctx, partitions)
+}

@@ -1,0 +1,100 @@
+package replica
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"barnabas/logstore"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// isrTable is an ISRStore: states by version only.
+type isrTable struct {
+	mu       sync.Mutex
+	writes   []ISRWrite
+	reported [][]logstore.TopicPartition
+	conflict bool
+}
+
+func (s *isrTable) WriteISR(_ context.Context, w ISRWrite) (int32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes = append(s.writes, w)
+	if s.conflict {
+		return 0, kerr.InvalidUpdateVersion
+	}
+	return w.PartitionEpoch + 1, nil
+}
+
+func (s *isrTable) NotifyISRChange(_ context.Context, changed []logstore.TopicPartition) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reported = append(s.reported, changed)
+	return nil
+}
+
+// proposing is a leader of t-0 with a change of its ISR under way.
+func proposing(isr ...int32) (*Partition, isrChange) {
+	p := &Partition{TP: tp0, env: &environment{brokerID: 1}}
+	p.mu.role, p.mu.leaderEpoch, p.mu.partitionEpoch = Leader, 4, 7
+	p.mu.isr = isrState{committed: []int32{1}, proposed: isr}
+	p.mu.replicas = []int32{1, 2, 3}
+	return p, isrChange{partition: p, controllerEpoch: 2, leaderEpoch: 4, partitionEpoch: 7, isr: isr}
+}
+
+func TestISRWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &isrTable{conflict: true}
+		w := newISRWriter(1, table, time.Now, logrus.NewEntry(logrus.New()))
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() { w.run(ctx) })
+
+		p, c := proposing(1, 2)
+		w.submit(c)
+		synctest.Wait()
+		if p.mu.isr.proposed == nil || len(table.reported) != 0 {
+			t.Errorf("lost race: ISR %+v, reports %v; want it to wait for the controller", p.mu.isr, table.reported)
+		}
+		want := []ISRWrite{{TP: tp0, Leader: 1, LeaderEpoch: 4, ISR: []int32{1, 2}, ControllerEpoch: 2, PartitionEpoch: 7}}
+		if diff := cmp.Diff(want, table.writes); diff != "" {
+			t.Error(diff)
+		}
+		cancel()
+		ended.Wait()
+	})
+}
+
+func TestISRReports(t *testing.T) {
+	start := time.Unix(1000, 0)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	r := isrReports{changed: make(map[logstore.TopicPartition]struct{}), lastReport: start}
+	if _, ok := r.due(); ok {
+		t.Error("due without a change")
+	}
+	r.note(tp0, at(10))
+	if due, ok := r.due(); !ok || !due.Equal(at(15)) {
+		t.Errorf("after a change: due at %v", due)
+	}
+	r.note(logstore.TopicPartition{Topic: "s"}, at(13))
+	if due, _ := r.due(); !due.Equal(at(18)) {
+		t.Errorf("after another one: due at %v", due)
+	}
+	r.note(tp0, at(58))
+	if due, _ := r.due(); !due.Equal(at(60)) {
+		t.Errorf("changes for a minute: due at %v", due)
+	}
+	if got := r.take(at(60)); !slices.Equal(got, []logstore.TopicPartition{{Topic: "s"}, tp0}) {
+		t.Errorf("reported %v", got)
+	}
+	if _, ok := r.due(); ok {
+		t.Error("due after the report")
+	}
+}
