@@ -62,9 +62,9 @@ func (l *keyedTopic) must(err error) {
 	}
 }
 
-func (l *keyedTopic) create() {
+func (l *keyedTopic) create(replicas int16) {
 	value := func(v string) *string { return &v }
-	_, err := kadm.NewClient(l.client()).CreateTopic(l.ctx(), 1, 1, map[string]*string{"cleanup.policy": value("compact"),
+	_, err := kadm.NewClient(l.client()).CreateTopic(l.ctx(), 1, replicas, map[string]*string{"cleanup.policy": value("compact"),
 		"segment.bytes": value("16384"), "index.interval.bytes": value("1000"), "delete.retention.ms": value("1000"),
 		"file.delete.delay.ms": value("500")}, compactedTopic)
 	l.must(err)
@@ -195,7 +195,7 @@ func TestCompaction(t *testing.T) {
 	p := newProcess(t, 0, zookeeper(t), eagerCleaner...)
 	p.start()
 	l := &keyedTopic{t: t, addr: p.addr(), written: make(map[int64]string), live: make(map[string]string)}
-	l.create()
+	l.create(1)
 	for round := range 3 {
 		from := l.end
 		l.play()
@@ -216,6 +216,54 @@ func TestCompaction(t *testing.T) {
 	l.check("after a restart")
 }
 
+// TestCompactedReplica has a follower catch up from a leader that has compacted what it has missed, and then lead.
+func TestCompactedReplica(t *testing.T) {
+	zk := zookeeper(t)
+	settings := append(slices.Clone(eagerCleaner), "offsets.topic.replication.factor=2", "transaction.state.log.replication.factor=2",
+		"controlled.shutdown.enable=true")
+	leader, follower := newProcess(t, 0, zk, settings...), newProcess(t, 1, zk, settings...)
+	leader.start()
+	follower.start()
+	l := &keyedTopic{t: t, addr: leader.addr(), written: make(map[int64]string), live: make(map[string]string)}
+	l.create(2)
+	l.play()
+	follower.stop()
+	from := l.end
+	l.play()
+	awaitCompaction(t, leader.logDir(), map[string]int64{compactedTopic: from + 1})
+	l.check("with one broker")
+	follower.start()
+	l.awaitReplicas(2)
+	leader.stop()
+	l.addr = follower.addr()
+	l.check("from the follower")
+	from = l.end
+	l.play()
+	awaitCompaction(t, follower.logDir(), map[string]int64{compactedTopic: from + 1})
+	l.check("compacted by the follower")
+}
+
+// awaitReplicas waits until every partition has n replicas in sync.
+func (l *keyedTopic) awaitReplicas(n int) {
+	l.t.Helper()
+	adm := kadm.NewClient(l.client())
+	for range 300 {
+		topics, err := adm.ListTopicsWithInternal(l.ctx())
+		l.must(err)
+		behind := 0
+		topics.EachPartition(func(p kadm.PartitionDetail) {
+			if len(p.ISR) < n {
+				behind++
+			}
+		})
+		if behind == 0 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	l.t.Fatal("the replicas do not catch up")
+}
+
 // TestCompactionWithApacheKafka has brokers of both kinds take turns on a log folder with compacted topics: each opens what the
 // other has written and compacted, without a complaint, and goes on.
 func TestCompactionWithApacheKafka(t *testing.T) {
@@ -224,7 +272,7 @@ func TestCompactionWithApacheKafka(t *testing.T) {
 	ours := newProcess(t, 0, zk, eagerCleaner...)
 	ours.start()
 	l := &keyedTopic{t: t, addr: ours.addr(), written: make(map[int64]string), live: make(map[string]string)}
-	l.create()
+	l.create(1)
 	for turn := range 2 {
 		when := fmt.Sprint("turn ", turn, ", ours")
 		from := l.end
