@@ -3,10 +3,12 @@ GO      ?= go
 BINARY  := build/kafka
 FUZZTIME ?= 10s
 CHAOS_SECONDS ?= 600
+COMPAT  ?= $(HOME)/.cache/barnabas-compat
+COMPAT_TESTS ?= TestGroups$$|TestStaticMembers|TestCommits|TestOffsetReset|TestPattern|TestKafkaStreams
 IMAGE   ?= barnabas:latest
 BENCH   ?= ../shared/bench
 
-.PHONY: build test unit lint fuzz bench image integration chaos clean help
+.PHONY: build test unit lint fuzz bench image integration compat chaos clean help
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -28,6 +30,10 @@ lint: ## gofmt, go vet, staticcheck, the import map
 
 integration: build ## black-box tests against the built binary
 	$(GO) test -count=1 -timeout 20m ./integration/...
+
+compat: build ## groups and transactions with the clients that compat/install can install into COMPAT, Kafka Streams among them
+	integration/compat/install $(COMPAT)
+	COMPAT=$(abspath $(COMPAT)) $(GO) test -count=1 -timeout 60m -tags compat -run '$(COMPAT_TESTS)' ./integration
 
 chaos: build ## kills, pauses and restarts among three brokers for CHAOS_SECONDS
 	CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -v -timeout 0 -run TestChaos ./integration

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -122,6 +123,31 @@ func (l *ledger) shares(members []*member) ([]int, bool) {
 	return counts, len(held) == groupPartitions && total == groupPartitions
 }
 
+// hasSeen tells whether all the values from (inclusive) to (exclusive) were seen.
+func (l *ledger) hasSeen(from, to int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for n := from; n < to; n++ {
+		if !l.seen[fmt.Sprint(n)] {
+			return false
+		}
+	}
+	return true
+}
+
+// partitionsSeen counts the partitions of which a value from first on was seen.
+func (l *ledger) partitionsSeen(first int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	partitions := make(map[int]bool)
+	for value := range l.seen {
+		if n, err := strconv.Atoi(value); err == nil && n >= first {
+			partitions[n%groupPartitions] = true
+		}
+	}
+	return len(partitions)
+}
+
 func (l *ledger) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,34 +156,68 @@ func (l *ledger) count() int {
 
 // member is a consumer in a group.
 type member struct {
-	line  *lifeline
+	kill  func() // without a word to the brokers
 	close func() // leaves, unless it was killed
 }
 
-func (m *member) kill() {
-	m.line.cut()
-	go m.close()
+// How a member commits what it has seen.
+const (
+	commitAuto     = "auto"     // from time to time
+	commitSync     = "sync"     // all that it has polled, and waits
+	commitAsync    = "async"    // all that it has polled, and goes on
+	commitSpecific = "specific" // offsets that it names
+)
+
+// membership is what a member asks for.
+type membership struct {
+	addrs    []string
+	group    string
+	topic    string // or a pattern, when it begins with ^
+	instance string // empty for a dynamic member
+	latest   bool   // where it begins without an offset of the group; else at the earliest
+	commit   string
 }
 
-// joiner starts a member; a client library has one for each way to assign. instance is empty for dynamic members.
-type joiner func(t *testing.T, l *ledger, addrs []string, group, instance string) *member
+func (m membership) reset() string {
+	if m.latest {
+		return "latest"
+	}
+	return "earliest"
+}
+
+// joiner starts a member.
+type joiner func(t *testing.T, l *ledger, as membership) *member
+
+// groupClient is a client library with one of its ways to assign partitions.
+type groupClient struct {
+	join     joiner
+	static   bool     // it knows static members
+	patterns bool     // it knows subscriptions by pattern
+	commits  []string // the ways to commit that it has
+}
+
+var allCommits = []string{commitAuto, commitSync, commitAsync, commitSpecific}
 
 // saramaJoiner makes members with Sarama's ConsumerGroup.
 func saramaJoiner(strategy sarama.BalanceStrategy) joiner {
-	return func(t *testing.T, l *ledger, addrs []string, group, instance string) *member {
+	return func(t *testing.T, l *ledger, as membership) *member {
 		t.Helper()
-		m := &member{line: &lifeline{}}
+		m, line := &member{}, &lifeline{}
 		cfg := saramaConfig()
-		cfg.Net.Proxy.Enable, cfg.Net.Proxy.Dialer = true, m.line
+		cfg.Net.Proxy.Enable, cfg.Net.Proxy.Dialer = true, line
 		cfg.Net.DialTimeout, cfg.Net.ReadTimeout = 5*time.Second, 10*time.Second
 		cfg.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategy}
 		cfg.Consumer.Group.Rebalance.Timeout = 10 * time.Second
 		cfg.Consumer.Group.Session.Timeout, cfg.Consumer.Group.Heartbeat.Interval = groupSession, groupSession/4
-		cfg.Consumer.Group.InstanceId = instance
+		cfg.Consumer.Group.InstanceId = as.instance
 		cfg.Consumer.Offsets.Initial = sarama.OffsetOldest
+		if as.latest {
+			cfg.Consumer.Offsets.Initial = sarama.OffsetNewest
+		}
+		cfg.Consumer.Offsets.AutoCommit.Enable = as.commit == commitAuto
 		cfg.Consumer.Offsets.AutoCommit.Interval = 100 * time.Millisecond
 		cfg.Metadata.RefreshFrequency, cfg.Metadata.Retry.Backoff = time.Second, 100*time.Millisecond
-		g, err := sarama.NewConsumerGroup(addrs, group, cfg)
+		g, err := sarama.NewConsumerGroup(as.addrs, as.group, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +225,7 @@ func saramaJoiner(strategy sarama.BalanceStrategy) joiner {
 		var consuming sync.WaitGroup
 		consuming.Go(func() {
 			for ctx.Err() == nil {
-				if err := g.Consume(ctx, []string{groupTopic}, &saramaMember{m, l}); err != nil {
+				if err := g.Consume(ctx, []string{as.topic}, &saramaMember{m, l, as}); err != nil {
 					select {
 					case <-ctx.Done():
 					case <-time.After(100 * time.Millisecond):
@@ -178,14 +238,24 @@ func saramaJoiner(strategy sarama.BalanceStrategy) joiner {
 			consuming.Wait()
 			_ = g.Close()
 		})
+		m.kill = killer(line, m)
 		t.Cleanup(m.close)
 		return m
 	}
 }
 
+// killer cuts a member's line; what is left of it ends by itself.
+func killer(line *lifeline, m *member) func() {
+	return func() {
+		line.cut()
+		go m.close()
+	}
+}
+
 type saramaMember struct {
-	m *member
-	l *ledger
+	m  *member
+	l  *ledger
+	as membership
 }
 
 func (s *saramaMember) Setup(session sarama.ConsumerGroupSession) error {
@@ -206,7 +276,14 @@ func (s *saramaMember) ConsumeClaim(session sarama.ConsumerGroupSession, claim s
 				return nil
 			}
 			s.l.got(record.Value)
-			session.MarkMessage(record, "")
+			if s.as.commit == commitSpecific {
+				session.MarkOffset(record.Topic, record.Partition, record.Offset+1, "named")
+			} else {
+				session.MarkMessage(record, "")
+			}
+			if s.as.commit != commitAuto && len(claim.Messages()) == 0 {
+				session.Commit()
+			}
 		case <-session.Context().Done():
 			return nil
 		}
@@ -215,24 +292,36 @@ func (s *saramaMember) ConsumeClaim(session sarama.ConsumerGroupSession, claim s
 
 // franzJoiner makes members with franz-go.
 func franzJoiner(balancer kgo.GroupBalancer) joiner {
-	return func(t *testing.T, l *ledger, addrs []string, group, instance string) *member {
+	return func(t *testing.T, l *ledger, as membership) *member {
 		t.Helper()
-		m := &member{line: &lifeline{}}
+		m, line := &member{}, &lifeline{}
 		lost := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 			l.lose(m, partitions[groupTopic])
 		}
 		opts := []kgo.Opt{
-			kgo.SeedBrokers(addrs...), kgo.Dialer(m.line.dial), kgo.ConsumerGroup(group), kgo.ConsumeTopics(groupTopic),
+			kgo.SeedBrokers(as.addrs...), kgo.Dialer(line.dial), kgo.ConsumerGroup(as.group), kgo.ConsumeTopics(as.topic),
 			kgo.Balancers(balancer), kgo.SessionTimeout(groupSession), kgo.HeartbeatInterval(groupSession / 4),
-			kgo.RebalanceTimeout(10 * time.Second), kgo.AutoCommitInterval(100 * time.Millisecond),
-			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(100 * time.Millisecond),
+			kgo.RebalanceTimeout(10 * time.Second), kgo.MetadataMaxAge(time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
 			kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 				l.gain(m, partitions[groupTopic])
 			}),
 			kgo.OnPartitionsRevoked(lost), kgo.OnPartitionsLost(lost),
 		}
-		if instance != "" {
-			opts = append(opts, kgo.InstanceID(instance))
+		if as.instance != "" {
+			opts = append(opts, kgo.InstanceID(as.instance))
+		}
+		if strings.HasPrefix(as.topic, "^") {
+			opts = append(opts, kgo.ConsumeRegex())
+		}
+		if as.latest {
+			opts = append(opts, kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()), kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()))
+		} else {
+			opts = append(opts, kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		}
+		if as.commit == commitAuto {
+			opts = append(opts, kgo.AutoCommitInterval(100*time.Millisecond))
+		} else {
+			opts = append(opts, kgo.DisableAutoCommit())
 		}
 		cl, err := kgo.NewClient(opts...)
 		if err != nil {
@@ -242,7 +331,9 @@ func franzJoiner(balancer kgo.GroupBalancer) joiner {
 		var polling sync.WaitGroup
 		polling.Go(func() {
 			for ctx.Err() == nil {
-				cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { l.got(r.Value) })
+				fetches := cl.PollFetches(ctx)
+				fetches.EachRecord(func(r *kgo.Record) { l.got(r.Value) })
+				franzCommit(ctx, cl, as.commit, fetches.Records())
 			}
 		})
 		m.close = sync.OnceFunc(func() {
@@ -250,17 +341,25 @@ func franzJoiner(balancer kgo.GroupBalancer) joiner {
 			polling.Wait()
 			cl.Close()
 		})
+		m.kill = killer(line, m)
 		t.Cleanup(m.close)
 		return m
 	}
 }
 
-var joiners = map[string]joiner{
-	"sarama range":                saramaJoiner(sarama.BalanceStrategyRange),
-	"sarama round robin":          saramaJoiner(sarama.BalanceStrategyRoundRobin),
-	"sarama sticky":               saramaJoiner(sarama.BalanceStrategySticky),
-	"franz-go cooperative sticky": franzJoiner(kgo.CooperativeStickyBalancer()),
-	"franz-go range":              franzJoiner(kgo.RangeBalancer()),
+// franzCommit commits what was polled. Errors are those of a rebalance in between: then the records come again.
+func franzCommit(ctx context.Context, cl *kgo.Client, how string, polled []*kgo.Record) {
+	if len(polled) == 0 {
+		return
+	}
+	switch how {
+	case commitSync:
+		_ = cl.CommitUncommittedOffsets(ctx)
+	case commitAsync:
+		cl.CommitOffsets(ctx, cl.UncommittedOffsets(), nil)
+	case commitSpecific:
+		_ = cl.CommitRecords(ctx, polled...)
+	}
 }
 
 // groupWorld is a cluster with a topic that a group consumes.
@@ -279,6 +378,7 @@ func newGroupWorld(t *testing.T, brokers int) *groupWorld {
 	w.cluster = kafkatest.Run(t, kafkatest.Brokers(brokers), kafkatest.Setting("group.min.session.timeout.ms", "1000"),
 		kafkatest.Setting("offsets.topic.num.partitions", "3"))
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), // not every client has a codec
 		kgo.MetadataMinAge(100*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
@@ -304,6 +404,31 @@ func (w *groupWorld) produce() {
 	if err := w.producer.ProduceSync(w.t.Context(), records...).FirstErr(); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// produceTo makes a topic with one record.
+func (w *groupWorld) produceTo(topic, value string) {
+	w.t.Helper()
+	_, err := w.admin.CreateTopic(w.t.Context(), 1, 1, nil, topic)
+	if err == nil {
+		err = w.producer.ProduceSync(w.t.Context(), &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// awaitPositions produces until the ledger has seen something of each partition: then a member that begins at the end has
+// found the ends.
+func (w *groupWorld) awaitPositions(l *ledger) {
+	w.t.Helper()
+	first := w.produced
+	w.await("positions at the ends", func() (string, bool) {
+		w.produce()
+		time.Sleep(200 * time.Millisecond)
+		seen := l.partitionsSeen(first)
+		return fmt.Sprintf("%d partitions", seen), seen == groupPartitions
+	})
 }
 
 // await waits until something is true of the group.
@@ -338,6 +463,12 @@ func (w *groupWorld) awaitConsumed(what, group string) {
 		seen := w.ledger.count()
 		return fmt.Sprintf("%d of %d records are seen", seen, w.produced), seen == w.produced
 	})
+	w.awaitCommitted(what, group)
+}
+
+// awaitCommitted waits until the group's offsets are the ends of the partitions.
+func (w *groupWorld) awaitCommitted(what, group string) {
+	w.t.Helper()
 	w.await(what, func() (string, bool) {
 		// A new client each time: one that has once found the coordinator keeps trying a broker that was stopped.
 		cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.Addrs()...))
@@ -354,33 +485,38 @@ func (w *groupWorld) awaitConsumed(what, group string) {
 
 // TestGroups takes a group through its life with each client: three members, one killed, one added, the coordinator stopped.
 func TestGroups(t *testing.T) {
-	for name, join := range joiners {
+	for name, client := range clientsOfThisRun {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newGroupWorld(t, 1)
-			w.changeMembers("g", join)
+			w.changeMembers(client)
 		})
 	}
 }
 
+// as is the membership of the tests in their group, with the first way to commit that the client has.
+func (w *groupWorld) as(c groupClient, instance string) membership {
+	return membership{addrs: w.cluster.Addrs(), group: "g", topic: groupTopic, instance: instance, commit: c.commits[0]}
+}
+
 // changeMembers runs a group of three, kills one and adds another. It gives those that are left.
-func (w *groupWorld) changeMembers(group string, join joiner) []*member {
+func (w *groupWorld) changeMembers(client groupClient) []*member {
 	w.t.Helper()
 	w.produce()
 	var members []*member
 	for range 3 {
-		members = append(members, join(w.t, w.ledger, w.cluster.Addrs(), group, ""))
+		members = append(members, client.join(w.t, w.ledger, w.as(client, "")))
 	}
 	w.awaitShares("three members", members...)
-	w.awaitConsumed("three members", group)
+	w.awaitConsumed("three members", "g")
 	members[1].kill()
 	members = slices.Delete(members, 1, 2)
 	w.awaitShares("one was killed", members...)
 	w.produce()
-	members = append(members, join(w.t, w.ledger, w.cluster.Addrs(), group, ""))
+	members = append(members, client.join(w.t, w.ledger, w.as(client, "")))
 	w.awaitShares("one was added", members...)
 	w.produce()
-	w.awaitConsumed("one was added", group)
+	w.awaitConsumed("one was added", "g")
 	return members
 }
 
@@ -390,7 +526,7 @@ func TestGroupsOutliveTheirCoordinator(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newGroupWorld(t, 3)
-			members := w.changeMembers("g", joiners[name])
+			members := w.changeMembers(usualClients[name])
 			for range 2 {
 				found := w.admin.FindGroupCoordinators(t.Context(), "g")["g"]
 				if found.Err != nil {
@@ -413,22 +549,24 @@ func TestGroupsOutliveTheirCoordinator(t *testing.T) {
 
 // TestStaticMembersRestart restarts a static member within its session: nobody else notices, and it has its partitions again.
 func TestStaticMembersRestart(t *testing.T) {
-	for _, name := range []string{"sarama range", "franz-go cooperative sticky"} {
+	for name, client := range clientsOfThisRun {
+		if !client.static {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newGroupWorld(t, 1)
-			join := joiners[name]
 			w.produce()
 			var members []*member
 			for i := range 3 {
-				members = append(members, join(t, w.ledger, w.cluster.Addrs(), "g", fmt.Sprint("i", i)))
+				members = append(members, client.join(t, w.ledger, w.as(client, fmt.Sprint("i", i))))
 			}
 			w.awaitShares("three members", members...)
 			w.awaitConsumed("three members", "g")
 			for i := range 3 {
 				before := w.ledger.losses(members[(i+1)%3]) + w.ledger.losses(members[(i+2)%3])
 				members[i].kill()
-				members[i] = join(t, w.ledger, w.cluster.Addrs(), "g", fmt.Sprint("i", i))
+				members[i] = client.join(t, w.ledger, w.as(client, fmt.Sprint("i", i)))
 				w.awaitShares("one was restarted", members...)
 				w.produce()
 				w.awaitConsumed("one was restarted", "g")
@@ -436,6 +574,91 @@ func TestStaticMembersRestart(t *testing.T) {
 					t.Errorf("the others lost %d partitions over the restart of member %d", after-before, i)
 				}
 			}
+		})
+	}
+}
+
+// TestCommits: what a member commits, in each way that its client has, is where the group's next member goes on.
+func TestCommits(t *testing.T) {
+	for name, client := range clientsOfThisRun {
+		for _, how := range client.commits {
+			t.Run(name+" "+how, func(t *testing.T) {
+				t.Parallel()
+				w := newGroupWorld(t, 1)
+				as := w.as(client, "")
+				as.commit = how
+				w.produce()
+				m := client.join(t, w.ledger, as)
+				w.awaitConsumed("the first member", "g")
+				m.close()
+				before := w.produced
+				w.ledger = newLedger() // of the second member
+				w.produce()
+				m = client.join(t, w.ledger, as)
+				w.await("the second member", func() (string, bool) {
+					n := w.ledger.count()
+					return fmt.Sprintf("%d of %d records are seen", n, w.produced-before), n >= w.produced-before
+				})
+				w.awaitCommitted("the second member", "g")
+				m.close()
+				if n := w.ledger.count(); n != w.produced-before {
+					t.Errorf("the second member sees %d records, want %d", n, w.produced-before)
+				}
+			})
+		}
+	}
+}
+
+// TestOffsetReset: a group without offsets begins where its members say.
+func TestOffsetReset(t *testing.T) {
+	for name, client := range clientsOfThisRun {
+		for _, latest := range []bool{false, true} {
+			as := membership{latest: latest}
+			t.Run(name+" "+as.reset(), func(t *testing.T) {
+				t.Parallel()
+				w := newGroupWorld(t, 1)
+				as := w.as(client, "")
+				as.latest = latest
+				w.produce()
+				skipped := 0
+				m := client.join(t, w.ledger, as)
+				w.awaitShares("the member", m)
+				if latest {
+					skipped = w.produced
+					w.awaitPositions(w.ledger)
+				}
+				w.produce()
+				w.await("the member", func() (string, bool) {
+					last := w.ledger.hasSeen(w.produced-groupPartitions, w.produced)
+					return fmt.Sprintf("%d records are seen", w.ledger.count()), last
+				})
+				m.close()
+				if latest && w.ledger.hasSeen(0, 1) || !latest && w.ledger.count() != w.produced-skipped {
+					t.Errorf("%d of %d records are seen, the first one: %t", w.ledger.count(), w.produced, w.ledger.hasSeen(0, 1))
+				}
+			})
+		}
+	}
+}
+
+// TestPatternSubscription: a member of a pattern reads the topics that match, one that is made later too, and no other.
+func TestPatternSubscription(t *testing.T) {
+	for name, client := range clientsOfThisRun {
+		if !client.patterns {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newGroupWorld(t, 1)
+			as := w.as(client, "")
+			as.topic = "^match-.*"
+			w.produce() // to the topic that doesn't match
+			w.produceTo("match-1", "a")
+			m := client.join(t, w.ledger, as)
+			w.await("the first topic", func() (string, bool) { return fmt.Sprint(w.ledger.count()), w.ledger.count() == 1 })
+			w.produceTo("match-2", "b")
+			w.await("the topic made later", func() (string, bool) { return fmt.Sprint(w.ledger.count()), w.ledger.count() == 2 })
+			m.close()
 		})
 	}
 }

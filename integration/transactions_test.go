@@ -56,6 +56,16 @@ func writeTxn(t *testing.T, cl *kgo.Client, topic string, n int, value string, e
 // readTopic reads a topic to its end, and gives the values by partition.
 func readTopic(t *testing.T, addrs []string, topic string, level kgo.IsolationLevel) map[int32][]string {
 	t.Helper()
+	values := make(map[int32][]string)
+	for _, r := range readRecords(t, addrs, topic, level) {
+		values[r.Partition] = append(values[r.Partition], string(r.Value))
+	}
+	return values
+}
+
+// readRecords reads a topic, each of whose partitions ends with a marker, to its end.
+func readRecords(t *testing.T, addrs []string, topic string, level kgo.IsolationLevel) []*kgo.Record {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), txnPatience)
 	defer cancel()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(level),
@@ -77,7 +87,7 @@ func readTopic(t *testing.T, addrs []string, topic string, level kgo.IsolationLe
 			left[o.Partition] = o.Offset
 		}
 	})
-	values := make(map[int32][]string)
+	var records []*kgo.Record
 	for len(left) > 0 {
 		fetches := cl.PollFetches(ctx)
 		if ctx.Err() != nil {
@@ -85,14 +95,14 @@ func readTopic(t *testing.T, addrs []string, topic string, level kgo.IsolationLe
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			if !r.Attrs.IsControl() {
-				values[r.Partition] = append(values[r.Partition], string(r.Value))
+				records = append(records, r)
 			}
 			if r.Offset+1 >= left[r.Partition] { // the last record of every partition is a marker
 				delete(left, r.Partition)
 			}
 		})
 	}
-	return values
+	return records
 }
 
 // awaitStable waits until no transaction is open in a topic: the last stable offsets are the ends.

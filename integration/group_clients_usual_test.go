@@ -1,0 +1,5 @@
+//go:build !compat
+
+package integration
+
+var clientsOfThisRun = usualClients
