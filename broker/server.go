@@ -347,21 +347,8 @@ func (s *Server) replicaConfig() replica.Config {
 			Dial: s.peers.dialReplica, PerBroker: c.NumReplicaFetchers, Version: s.fetchVersion(),
 			MaxWait: c.ReplicaFetchWaitMax, MinBytes: int32(c.ReplicaFetchMinBytes), MaxBytes: int32(c.ReplicaFetchMaxBytes),
 			ResponseMaxBytes: int32(c.ReplicaFetchResponseMaxBytes), Backoff: c.ReplicaFetchBackoff, Timeout: c.ReplicaSocketTimeout,
-			TopicID: s.topicID, TopicName: s.topicName,
 		},
 	}
-}
-
-func (s *Server) topicID(name string) [16]byte {
-	if t := s.metadata.Current().Topics[name]; t != nil {
-		return t.ID
-	}
-	return [16]byte{}
-}
-
-func (s *Server) topicName(id [16]byte) string {
-	name, _ := s.metadata.Current().TopicName(id)
-	return name
 }
 
 // alterPartitionVersion is the version in which brokers of this protocol version ask for ISR changes (MetadataVersion, 3.9).

@@ -136,3 +136,10 @@ func eachBatch(data []byte, offset int64, fn func(record.Batch) error) (int64, e
 	}
 	return offset, walk.Err()
 }
+
+func (s *Server) topicID(name string) [16]byte {
+	if t := s.metadata.Current().Topics[name]; t != nil {
+		return t.ID
+	}
+	return [16]byte{}
+}

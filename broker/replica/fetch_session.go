@@ -23,12 +23,20 @@ type fetchFrom struct {
 type fetchSession struct {
 	id    int32
 	epoch int32
+	byID  bool // topics are named by their ids
 	known map[logstore.TopicPartition]fetchFrom
 }
 
 func (s *fetchSession) request(wanted map[logstore.TopicPartition]fetchFrom, cfg FetchConfig) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.Version = cfg.Version
+	byID := cfg.Version >= fetchByID && allHaveIDs(wanted)
+	if !byID {
+		req.Version = min(req.Version, fetchByID-1)
+	}
+	if byID != s.byID { // the leader knows the topics by something else: another session in this one's place
+		s.epoch, s.known, s.byID = 0, nil, byID
+	}
 	req.MaxWaitMillis = int32(cfg.MaxWait.Milliseconds())
 	req.MinBytes, req.MaxBytes = cfg.MinBytes, cfg.ResponseMaxBytes
 	req.SessionID, req.SessionEpoch = s.id, s.epoch
@@ -49,6 +57,19 @@ func (s *fetchSession) request(wanted map[logstore.TopicPartition]fetchFrom, cfg
 	}
 	s.known = maps.Clone(wanted)
 	return req
+}
+
+// fetchByID is the first version of Fetch that names topics by their ids (KIP-516). Topics that were made with an
+// inter.broker.protocol.version below 2.8 have none.
+const fetchByID = 13
+
+func allHaveIDs(wanted map[logstore.TopicPartition]fetchFrom) bool {
+	for _, at := range wanted {
+		if at.topicID == ([16]byte{}) {
+			return false
+		}
+	}
+	return true
 }
 
 // answered takes note of the leader's answer: the session goes on, or there is none.

@@ -169,7 +169,7 @@ func (t *fetcher) wanted(now time.Time) map[logstore.TopicPartition]fetchFrom {
 			epoch = noEpoch
 		}
 		wanted[tp] = fetchFrom{
-			topicID: t.set.cfg.TopicID(tp.Topic), leaderEpoch: f.leaderEpoch, lastEpoch: epoch,
+			topicID: f.partition.TopicID(), leaderEpoch: f.leaderEpoch, lastEpoch: epoch,
 			offset: f.offset, logStart: f.partition.log.LogStartOffset(),
 		}
 	}
@@ -207,11 +207,12 @@ func (t *fetcher) fetchOnce(ctx context.Context, conn Requester, wanted map[logs
 // takeAll handles every partition of an answer and returns those whose offset was out of range.
 func (t *fetcher) takeAll(resp *kmsg.FetchResponse, wanted map[logstore.TopicPartition]fetchFrom) []logstore.TopicPartition {
 	var outOfRange []logstore.TopicPartition
+	names := namesOf(wanted)
 	for i := range resp.Topics {
 		topic := &resp.Topics[i]
 		name := topic.Topic
-		if resp.Version >= 13 {
-			name = t.set.cfg.TopicName(topic.TopicID)
+		if resp.Version >= fetchByID {
+			name = names[topic.TopicID]
 		}
 		for j := range topic.Partitions {
 			r := &topic.Partitions[j]
@@ -224,6 +225,15 @@ func (t *fetcher) takeAll(resp *kmsg.FetchResponse, wanted map[logstore.TopicPar
 		}
 	}
 	return outOfRange
+}
+
+// namesOf gives the names of the topics that were asked for by id: the cluster's picture may not have them yet.
+func namesOf(wanted map[logstore.TopicPartition]fetchFrom) map[[16]byte]string {
+	names := make(map[[16]byte]string)
+	for tp, at := range wanted {
+		names[at.topicID] = tp.Topic
+	}
+	return names
 }
 
 // take handles one partition of an answer.

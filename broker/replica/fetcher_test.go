@@ -206,3 +206,24 @@ func TestFetchSessionSendsWhatChanged(t *testing.T) {
 		t.Errorf("without a session: %+v", req)
 	}
 }
+
+// TestTopicsWithoutIDs are fetched by name, in a session of their own kind.
+func TestTopicsWithoutIDs(t *testing.T) {
+	var s fetchSession
+	cfg := FetchConfig{Version: 17, MaxBytes: 1000}
+	a, b := logstore.TopicPartition{Topic: "a"}, logstore.TopicPartition{Topic: "b"}
+	wanted := map[logstore.TopicPartition]fetchFrom{a: {topicID: [16]byte{1}}}
+	if req := s.request(wanted, cfg); req.Version != 17 || req.Topics[0].TopicID != [16]byte{1} {
+		t.Errorf("with an id: %+v", req)
+	}
+	s.answered(77)
+	wanted[b] = fetchFrom{}
+	if req := s.request(wanted, cfg); req.Version != 12 || req.SessionID != 77 || req.SessionEpoch != 0 || len(req.Topics) != 2 {
+		t.Errorf("with a topic that has none: %+v", req)
+	}
+	s.answered(78)
+	delete(wanted, b)
+	if req := s.request(wanted, cfg); req.Version != 17 || req.SessionID != 78 || req.SessionEpoch != 0 || len(req.Topics) != 1 || len(req.ForgottenTopics) != 0 {
+		t.Errorf("without it: %+v", req)
+	}
+}

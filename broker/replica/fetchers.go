@@ -14,16 +14,14 @@ import (
 // FetchConfig is how followers fetch.
 type FetchConfig struct {
 	Dial             func(ctx context.Context, to BrokerAddress) (Requester, error)
-	PerBroker        int                   // num.replica.fetchers
-	Version          int16                 // of Fetch
-	MaxWait          time.Duration         // replica.fetch.wait.max.ms
-	MinBytes         int32                 // replica.fetch.min.bytes
-	MaxBytes         int32                 // replica.fetch.max.bytes, of a partition
-	ResponseMaxBytes int32                 // replica.fetch.response.max.bytes
-	Backoff          time.Duration         // replica.fetch.backoff.ms
-	Timeout          time.Duration         // replica.socket.timeout.ms
-	TopicID          func(string) [16]byte // zero: not known
-	TopicName        func([16]byte) string
+	PerBroker        int           // num.replica.fetchers
+	Version          int16         // of Fetch, the newest that leaders understand
+	MaxWait          time.Duration // replica.fetch.wait.max.ms
+	MinBytes         int32         // replica.fetch.min.bytes
+	MaxBytes         int32         // replica.fetch.max.bytes, of a partition
+	ResponseMaxBytes int32         // replica.fetch.response.max.bytes
+	Backoff          time.Duration // replica.fetch.backoff.ms
+	Timeout          time.Duration // replica.socket.timeout.ms
 }
 
 // Requester is a connection to another broker.

@@ -70,6 +70,13 @@ type environment struct {
 // Log is the partition's log. It is never nil.
 func (p *Partition) Log() *logstore.Log { return p.log }
 
+// TopicID is the id of the partition's topic, zero when it has none.
+func (p *Partition) TopicID() [16]byte {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.mu.topicID
+}
+
 // State is what a Partition is at a moment.
 type State struct {
 	Role        Role
