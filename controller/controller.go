@@ -49,8 +49,10 @@ type Controller struct {
 
 	controller atomic.Int32 // broker id, or zkcoord.NoController
 	active     atomic.Bool
+	expired    atomic.Bool // the session, and the broker is not registered with the next one yet
 
 	office *office // the loop's; nil when another broker is the controller
+	last   int32   // epoch of the last office
 }
 
 // New makes a controller; Run makes it work.
@@ -228,6 +230,7 @@ func (c *Controller) leave() {
 func (c *Controller) onSession(e zkcoord.SessionEvent) {
 	switch e {
 	case zkcoord.SessionExpired:
+		c.expired.Store(true)
 		c.post("session expired", func(context.Context) error {
 			c.leave()
 			c.controller.Store(zkcoord.NoController)
@@ -248,11 +251,15 @@ func (c *Controller) comeBack(ctx context.Context) error {
 			return nil
 		}
 	}
+	c.expired.Store(false)
 	return c.race(ctx)
 }
 
 // race looks who the controller is, and becomes it when there is none.
 func (c *Controller) race(ctx context.Context) error {
+	if c.expired.Load() {
+		return nil // comeBack races: a controller must be one of the registered brokers
+	}
 	id, err := c.world.Store.WatchController(ctx)
 	if err != nil {
 		return err
@@ -281,6 +288,13 @@ func (c *Controller) race(ctx context.Context) error {
 		}
 		return nil
 	}
+	if term.Epoch == c.last {
+		// This office was given up, and its node is still there. What it has sent may arrive
+		// yet, so that brokers could not tell it from what another office of its epoch sends.
+		c.post("elect", c.race)
+		return c.world.Store.Resign(ctx, term)
+	}
+	c.last = term.Epoch
 	if _, err := c.world.Store.WatchController(ctx); err != nil {
 		return err
 	}

@@ -109,10 +109,16 @@ func dropReplica(id int32) rule {
 	}
 }
 
-// keepLeader writes nothing new but the next leader epoch, and tells the given replicas.
-func keepLeader(tell []int32) rule {
+// keepLeader writes the next leader epoch and tells the given replicas. It takes those out of
+// the ISR that are not among the members: a leader that writes the ISR by itself may have let
+// them in before it heard that they are no replicas any more.
+func keepLeader(members, tell []int32) rule {
 	return func(_ *model, _ topicPartition, p *partition) (outcome, error) {
-		return outcome{leader: p.state.Leader, isr: p.state.ISR, recovering: p.state.Recovering, tell: tell}, nil
+		o := outcome{leader: p.state.Leader, isr: p.state.ISR, recovering: p.state.Recovering, tell: tell}
+		if isr := filter(o.isr, func(id int32) bool { return slices.Contains(members, id) }); len(isr) > 0 {
+			o.isr = isr
+		}
+		return o, nil
 	}
 }
 

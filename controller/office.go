@@ -345,6 +345,11 @@ func (o *office) create(ctx context.Context, partitions []topicPartition) error 
 // rule says that they need nothing are not among them.
 func (o *office) elect(ctx context.Context, partitions []topicPartition, decide rule) (map[topicPartition]error, error) {
 	failed := make(map[topicPartition]error)
+	if !o.c.cfg.Protocol.AlterPartition { // leaders write the ISR: what we know may be old
+		if err := o.refresh(ctx, partitions); err != nil {
+			return nil, err
+		}
+	}
 	for len(partitions) > 0 {
 		writes, tell := o.decide(partitions, decide, failed)
 		if len(writes) == 0 {

@@ -118,10 +118,12 @@ func (o *office) move(ctx context.Context, tp topicPartition, next assignment) e
 		}
 	}
 	if p.complete() {
-		return o.finishMove(ctx, tp, p)
+		if done, err := o.finishMove(ctx, tp, p); done || err != nil {
+			return err
+		}
 	}
 	o.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition).Info("reassignment under way")
-	if _, err := o.elect(ctx, []topicPartition{tp}, keepLeader(p.replicas)); err != nil {
+	if _, err := o.elect(ctx, []topicPartition{tp}, keepLeader(p.replicas, p.replicas)); err != nil {
 		return err
 	}
 	// The replicas that are new get to know it in the same request, as new ones.
@@ -150,43 +152,50 @@ func (o *office) dropFromTarget(ctx context.Context, tp topicPartition, next ass
 	return o.stopReplicas(ctx, tp, dropped)
 }
 
-// finishMove makes a reassignment's target the assignment.
-func (o *office) finishMove(ctx context.Context, tp topicPartition, p *partition) error {
-	removed := p.removing
+// finishMove makes a reassignment's target the assignment. It is not done when none of the
+// target can lead.
+func (o *office) finishMove(ctx context.Context, tp topicPartition, p *partition) (done bool, err error) {
+	before, removed := p.assignment, p.removing
 	p.assignment = assignment{replicas: p.target()}
-	if err := o.keepLeaderIn(ctx, tp, p); err != nil {
-		return err
+	led, err := o.keepLeaderIn(ctx, tp, p, removed)
+	if err != nil {
+		return false, err
+	}
+	if !led { // those of the target that were in sync are offline now, or out of sync again
+		p.assignment = before
+		return false, nil
 	}
 	o.flush()
 	if err := o.stopReplicas(ctx, tp, removed); err != nil {
-		return err
+		return false, err
 	}
 	if err := o.assign(ctx, tp, p.assignment); err != nil {
-		return err
+		return false, err
 	}
 	delete(o.m.reassigning, tp)
 	if err := o.trimAsked(ctx, func(asked topicPartition, target []int32) bool {
 		return asked == tp && slices.Equal(target, p.replicas)
 	}); err != nil {
-		return err
+		return false, err
 	}
 	o.b.update(o.m.brokerIDs(), tp)
 	o.flush()
 	o.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition).Info("reassignment complete")
-	return nil
+	return true, nil
 }
 
-// keepLeaderIn sees that the leader is one of the replicas that stay, and tells them.
-func (o *office) keepLeaderIn(ctx context.Context, tp topicPartition, p *partition) error {
+// keepLeaderIn sees that the leader is one of the replicas that stay, and tells them. Those
+// that are to be removed leave the ISR later. led is false when none that stays can lead.
+func (o *office) keepLeaderIn(ctx context.Context, tp topicPartition, p *partition, removed []int32) (led bool, err error) {
 	if p.state == nil {
-		return nil
+		return true, nil
 	}
 	decide := electAmong(p.replicas)
 	if slices.Contains(p.replicas, p.state.Leader) && o.m.online(p.state.Leader, tp) {
-		decide = keepLeader(p.replicas)
+		decide = keepLeader(slices.Concat(p.replicas, removed), p.replicas)
 	}
-	_, err := o.elect(ctx, []topicPartition{tp}, decide)
-	return err
+	failed, err := o.elect(ctx, []topicPartition{tp}, decide)
+	return failed[tp] == nil, err
 }
 
 // stopReplicas takes replicas out of the ISR and deletes them.

@@ -73,10 +73,10 @@ func (b *broker) start() {
 	p.zk, p.conn = w.zk.Connect(zkcoord.Config{Logger: log})
 	p.conn.Fate = func() zksim.Fate {
 		switch {
-		case w.chance(150):
+		case w.chance(w.losses):
 			w.say("broker %d: request to zookeeper lost", b.id)
 			return zksim.RequestLost
-		case w.chance(150):
+		case w.chance(w.losses):
 			w.say("broker %d: answer of zookeeper lost", b.id)
 			return zksim.AnswerLost
 		}
@@ -219,7 +219,7 @@ func (l *link) step() bool {
 			return false
 		}
 		l.resp = to.receive(req)
-		if l.p.w.chance(40) {
+		if l.p.w.chance(l.p.w.losses) {
 			l.p.w.say("answer of broker %d to %s lost", l.to, kmsg.NameForKey(req.Key()))
 			l.resp = nil // and it is sent again
 		}

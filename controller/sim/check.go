@@ -136,7 +136,7 @@ func (w *world) checkState(tp topicPartition, t zkcoord.TopicInfo, now zkcoord.P
 	}
 	w.say("%v: %+v", tp, now)
 	c.states[tp] = seenState{t.ID, now}
-	if now.ControllerEpoch != c.controllerEpoch {
+	if now.ControllerEpoch != c.controllerEpoch && !(w.old && known && now.LeaderEpoch == before.LeaderEpoch) {
 		w.fail("%v was written by the controller of epoch %d, in epoch %d", tp, now.ControllerEpoch, c.controllerEpoch)
 	}
 	if now.Leader != zkcoord.NoLeader && !slices.Contains(now.ISR, now.Leader) {
@@ -271,11 +271,19 @@ func (w *world) checkPartition(t zkcoord.TopicInfo, tp topicPartition, states ma
 	switch {
 	case state.Leader == zkcoord.NoLeader && canLead:
 		w.fail("%v has no leader though one of the ISR %v serves", tp, state.ISR)
+	case state.Leader == zkcoord.NoLeader && len(live) > 0 && w.allowsUnclean(t.Name):
+		w.fail("%v has no leader though %v serve and may be out of sync", tp, live)
 	case state.Leader != zkcoord.NoLeader && !w.serving(state.Leader, tp):
 		w.fail("%v is led by %d, which does not serve", tp, state.Leader)
 	}
 	w.checkMove(t, tp, live)
 	w.checkRecords(t, tp, state)
+}
+
+func (w *world) allowsUnclean(topic string) bool {
+	settings, err := w.admin.EntityConfig(nobody, zkcoord.Entity{Kind: zkcoord.Topics, Name: topic})
+	w.must(err)
+	return settings[uncleanKey] == "true"
 }
 
 func (w *world) deleting(topic string) bool {

@@ -31,16 +31,17 @@ type replica struct {
 	hw     int
 	failed bool // in a log directory that has failed
 
-	role           role
-	leader         int32
-	leaderEpoch    int32
-	partitionEpoch int32
-	replicas       []int32
-	isr            []int32
-	proposed       []int32 // nil: no change of the ISR is under way
-	asking         bool    // and the controller has not answered
-	ends           map[int32]int
-	epochStart     int // log end when it began to lead
+	role            role
+	leader          int32
+	leaderEpoch     int32
+	partitionEpoch  int32
+	replicas        []int32
+	isr             []int32
+	proposed        []int32 // nil: no change of the ISR is under way
+	asking          bool    // and the controller has not answered
+	controllerEpoch int32
+	ends            map[int32]int
+	epochStart      int // log end when it began to lead
 }
 
 // start is what a new process knows of a replica on its disk. The directory was mended.
@@ -139,7 +140,7 @@ func (p *process) become(tp topicPartition, topic zkcoord.ID, s *kmsg.LeaderAndI
 	}
 	p.w.say("broker %d: %v led by %d in epoch %d, isr %v", p.id, tp, s.Leader, s.LeaderEpoch, s.ISR)
 	wasLeader := r.role == leader
-	r.leader, r.leaderEpoch, r.partitionEpoch = s.Leader, s.LeaderEpoch, s.ZKVersion
+	r.leader, r.leaderEpoch, r.partitionEpoch, r.controllerEpoch = s.Leader, s.LeaderEpoch, s.ZKVersion, s.ControllerEpoch
 	r.replicas, r.isr, r.proposed, r.asking = s.Replicas, s.ISR, nil, false
 	r.role = follower
 	if s.Leader == p.id {
@@ -280,12 +281,37 @@ func (p *process) propose(tp topicPartition, r *replica) {
 	req.Topics = append(req.Topics, t)
 	r.asking = true
 	epoch := r.leaderEpoch
+	if p.w.old {
+		p.write(tp, r)
+		return
+	}
 	p.w.ask(p.controllerID(), req, func(resp kmsg.Response) {
 		if p.b.proc == p && p.b.disk[tp] == r && r.leaderEpoch == epoch && r.role == leader && r.proposed != nil {
 			r.asking = false
 			p.settleISR(r, resp)
 		}
 	})
+}
+
+// write writes the ISR to ZooKeeper, from a session that has no trouble of its own: what is
+// written is conditional on what the leader knows. The controller hears of it later.
+func (p *process) write(tp topicPartition, r *replica) {
+	state := zkcoord.PartitionState{Leader: p.id, LeaderEpoch: r.leaderEpoch, ISR: r.proposed, ControllerEpoch: r.controllerEpoch,
+		PartitionEpoch: r.partitionEpoch}
+	p.w.send(&packet{name: "ISR", sure: true, deliver: func() {
+		if p.b.proc != p || p.b.disk[tp] != r || r.leaderEpoch != state.LeaderEpoch || r.role != leader || r.proposed == nil {
+			return
+		}
+		epoch, err := p.w.admin.WriteISR(nobody, tp, state)
+		if err != nil {
+			return // a LeaderAndIsr with the truth is on its way
+		}
+		p.w.say("broker %d writes %v: ISR %v", p.id, tp, state.ISR)
+		r.isr, r.partitionEpoch, r.proposed, r.asking = state.ISR, epoch, nil, false
+		p.w.send(&packet{name: "ISR notification", sure: true, deliver: func() {
+			p.w.must(p.w.admin.NotifyISRChange(nobody, []topicPartition{tp}))
+		}})
+	}})
 }
 
 // controllerID is whom the broker takes for the controller.

@@ -39,6 +39,8 @@ type world struct {
 	created int
 	records int
 	unrest  int  // how rare events are
+	losses  int  // how rare losses on the way are
+	old     bool // leaders write the ISR by themselves (inter.broker.protocol.version before 2.7)
 	calm    bool // no more faults
 	check   checks
 	failure error
@@ -90,14 +92,16 @@ func newWorld(h History) *world {
 		wishes: make(map[topicPartition]*wish),
 		check:  newChecks(),
 	}
+	w.old = w.rng.IntN(4) == 0
 	w.admin, w.raw = w.zk.Connect(zkcoord.Config{Logger: w.log})
 	w.must(w.admin.EnsureTopNodes(nobody))
 	protocol, err := controller.ProtocolFor("")
 	w.must(err)
+	protocol.AlterPartition = !w.old
 	for id := range int32(brokerCount) {
 		w.brokers = append(w.brokers, &broker{w: w, id: id, protocol: protocol, disk: make(map[topicPartition]*replica)})
 	}
-	w.unrest = 6 + w.rng.IntN(40)
+	w.unrest, w.losses = 6+w.rng.IntN(40), 20+w.rng.IntN(200)
 	for _, b := range w.brokers {
 		b.start()
 	}
