@@ -49,6 +49,7 @@ type Controller struct {
 
 	controller atomic.Int32 // broker id, or zkcoord.NoController
 	active     atomic.Bool
+	unclean    atomic.Int64
 	expired    atomic.Bool // the session, and the broker is not registered with the next one yet
 
 	office *office // the loop's; nil when another broker is the controller
@@ -85,6 +86,10 @@ func (c *Controller) Active() bool { return c.active.Load() }
 // ControllerID gives the controller's broker id as far as this broker knows, or
 // zkcoord.NoController.
 func (c *Controller) ControllerID() int32 { return c.controller.Load() }
+
+// UncleanElections counts the leaders that this controller made of replicas out of sync, which
+// may have lost acknowledged records.
+func (c *Controller) UncleanElections() int64 { return c.unclean.Load() }
 
 // Run races for the office, and works in it, until ctx is done. It is called once, and with
 // a broker that is registered. The office ends with the ZooKeeper session, not with Run:

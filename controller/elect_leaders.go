@@ -17,8 +17,7 @@ const (
 )
 
 // ElectLeaders elects leaders as a tool asks, for all partitions or for the asked ones, and
-// answers when the elections are written. That the brokers know, the metadata tells.
-// For all partitions it leaves those out that need no election.
+// answers when the elections are written. That the brokers know, the metadata tells. For all partitions it leaves those out that need no election.
 func (c *Controller) ElectLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
 	return electLeaders.ask(ctx, c, req)
 }

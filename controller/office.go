@@ -406,7 +406,14 @@ func (o *office) decide(partitions []topicPartition, decide rule, failed map[top
 
 // enter notes a written state and who is to know.
 func (o *office) enter(tp topicPartition, state zkcoord.PartitionState, tell []int32) {
+	before := o.m.partition(tp).state
 	o.m.partition(tp).state = &state
+	if state.Leader != zkcoord.NoLeader && !slices.Contains(before.ISR, state.Leader) {
+		o.c.unclean.Add(1)
+		o.log.WithFields(logrus.Fields{
+			logx.Topic: tp.Topic, logx.Partition: tp.Partition, logx.LeaderEpoch: state.LeaderEpoch, "leader": state.Leader, "isr": before.ISR,
+		}).Warn("a replica that was out of sync leads now: acknowledged records may be lost")
+	}
 	o.log.WithFields(logrus.Fields{
 		logx.Topic: tp.Topic, logx.Partition: tp.Partition, logx.LeaderEpoch: state.LeaderEpoch, logx.Value: state.Leader,
 	}).Debug("partition state written")

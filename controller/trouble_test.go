@@ -121,6 +121,9 @@ func TestUncleanElection(t *testing.T) {
 	k.awaitLeader(0, tp, -1, 2, 1)
 	k.join(2)
 	k.awaitLeader(0, tp, 2, 3, 2)
+	if n := k.c.UncleanElections(); n != 1 {
+		t.Errorf("%d unclean elections counted", n)
+	}
 }
 
 func TestNotInOffice(t *testing.T) {

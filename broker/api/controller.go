@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"barnabas/network"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -34,13 +32,6 @@ func (h *Handlers) listPartitionReassignments(ctx context.Context, _ *Call, req 
 
 func (h *Handlers) updateFeatures(ctx context.Context, _ *Call, req *kmsg.UpdateFeaturesRequest) kmsg.Response {
 	return h.Controller.UpdateFeatures(ctx, req)
-}
-
-// electLeaders answers when the elections are written; the brokers hear of the new leaders a moment later.
-func (h *Handlers) electLeaders(ctx context.Context, c *Call, req *kmsg.ElectLeadersRequest) network.Answer {
-	resp := h.Controller.ElectLeaders(ctx, req)
-	resp.SetVersion(c.Version)
-	return network.Ready(resp)
 }
 
 // waiting gives a context that ends, with REQUEST_TIMED_OUT as its cause, when the request's time is up.

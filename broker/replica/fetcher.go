@@ -304,10 +304,7 @@ func (f *fetched) truncate(epoch int32, end int64) error {
 	} else if ours == -1 {
 		to = min(to, log.LogStartOffset())
 	}
-	if to < log.HighWatermark() {
-		log.SetHighWatermark(max(to, log.LogStartOffset()))
-	}
-	if err := log.TruncateTo(to); err != nil {
+	if err := f.partition.cut(to); err != nil {
 		return err
 	}
 	f.offset = log.LogEndOffset()
@@ -338,7 +335,7 @@ func (f *fetched) moveInto(start, end int64) error {
 	log := f.partition.log
 	switch {
 	case end < log.LogEndOffset():
-		if err := log.TruncateTo(end); err != nil {
+		if err := f.partition.cut(end); err != nil {
 			return err
 		}
 	case start > log.LogEndOffset():

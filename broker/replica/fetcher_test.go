@@ -59,6 +59,26 @@ func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
 	if got := content(t, first.Log()); !slices.Equal(got, []string{"0=a", "1=kept"}) {
 		t.Errorf("one has %v", got)
 	}
+	if n := one.RecordsLost(); n != 0 {
+		t.Errorf("%d acknowledged records lost, none was", n)
+	}
+}
+
+// Records that were acknowledged are counted when a leader that was out of sync has not got them.
+func TestLostRecordsAreCounted(t *testing.T) {
+	_, one, two := pair(t)
+	first := one.must(t, 1, 0, both, []int32{1})
+	appendTo(t, first, "a", "b", "c")
+	if first.Log().HighWatermark() != 3 {
+		t.Fatalf("high watermark %d", first.Log().HighWatermark())
+	}
+	second := two.must(t, 2, 1, both, []int32{2})
+	appendTo(t, second, "x")
+	one.must(t, 2, 1, both, []int32{2})
+	sameLogs(t, second, first)
+	if n := one.RecordsLost(); n != 3 {
+		t.Errorf("%d lost records counted, want 3", n)
+	}
 }
 
 // TestNothingFetchedComesAfterLeading: an answer that is late, when its follower has become the leader, is dropped.

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"barnabas/internal/await"
+	"barnabas/internal/logx"
 	"barnabas/logstore"
 
+	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -65,6 +68,20 @@ type environment struct {
 	isrChanges isrRoute
 	living     func(broker int32) bool
 	throttle   Throttle // of what is sent
+	lost       *atomic.Int64
+	log        *logrus.Entry
+}
+
+// cut truncates the log. Records below the high watermark are lost for good: the leader was
+// elected without being in sync. That is logged and counted.
+func (p *Partition) cut(to int64) error {
+	if lost := p.log.HighWatermark() - max(to, p.log.LogStartOffset()); lost > 0 {
+		p.env.lost.Add(lost)
+		p.env.log.WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition, logx.Offset: to, logx.Count: lost}).
+			Warn("acknowledged records are lost: the leader does not have them")
+		p.log.SetHighWatermark(max(to, p.log.LogStartOffset()))
+	}
+	return p.log.TruncateTo(to)
 }
 
 // Log is the partition's log. It is never nil.
