@@ -3,12 +3,13 @@ GO      ?= go
 BINARY  := build/kafka
 FUZZTIME ?= 10s
 CHAOS_SECONDS ?= 600
+SIM_COUNT ?= 50000
 COMPAT  ?= $(HOME)/.cache/barnabas-compat
 COMPAT_TESTS ?= TestGroups$$|TestStaticMembers|TestCommits|TestOffsetReset|TestPattern|TestKafkaStreams
 IMAGE   ?= barnabas:latest
 BENCH   ?= ../shared/bench
 
-.PHONY: build test unit lint fuzz bench image integration compat chaos clean help
+.PHONY: build test unit lint fuzz bench image integration compat chaos sim clean help
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -34,6 +35,10 @@ integration: build ## black-box tests against the built binary
 compat: build ## groups and transactions with the clients that compat/install can install into COMPAT, Kafka Streams among them
 	integration/compat/install $(COMPAT)
 	COMPAT=$(abspath $(COMPAT)) $(GO) test -count=1 -timeout 60m -tags compat -run '$(COMPAT_TESTS)' ./integration
+
+sim: ## one simulated history of a cluster, SEED, and what happens in it; without SEED many of them
+	$(if $(SEED),SIM_SEED=$(SEED) $(GO) test -count=1 -v -run TestSeed ./controller/sim,\
+	  SIM_COUNT=$(SIM_COUNT) $(GO) test -count=1 -timeout 0 -run TestHistories ./controller/sim)
 
 chaos: build ## kills, pauses and restarts among three brokers for CHAOS_SECONDS
 	CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -v -timeout 0 -run TestChaos ./integration
