@@ -24,6 +24,7 @@ const (
 	groupTopic      = "t"
 	groupPartitions = 12
 	groupSession    = 2 * time.Second
+	staticSession   = 15 * time.Second // a Java machine takes its time to start again
 	groupPatience   = 60 * time.Second
 )
 
@@ -176,6 +177,7 @@ type membership struct {
 	instance string // empty for a dynamic member
 	latest   bool   // where it begins without an offset of the group; else at the earliest
 	commit   string
+	session  time.Duration
 }
 
 func (m membership) reset() string {
@@ -208,7 +210,7 @@ func saramaJoiner(strategy sarama.BalanceStrategy) joiner {
 		cfg.Net.DialTimeout, cfg.Net.ReadTimeout = 5*time.Second, 10*time.Second
 		cfg.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategy}
 		cfg.Consumer.Group.Rebalance.Timeout = 10 * time.Second
-		cfg.Consumer.Group.Session.Timeout, cfg.Consumer.Group.Heartbeat.Interval = groupSession, groupSession/4
+		cfg.Consumer.Group.Session.Timeout, cfg.Consumer.Group.Heartbeat.Interval = as.session, as.session/4
 		cfg.Consumer.Group.InstanceId = as.instance
 		cfg.Consumer.Offsets.Initial = sarama.OffsetOldest
 		if as.latest {
@@ -300,7 +302,7 @@ func franzJoiner(balancer kgo.GroupBalancer) joiner {
 		}
 		opts := []kgo.Opt{
 			kgo.SeedBrokers(as.addrs...), kgo.Dialer(line.dial), kgo.ConsumerGroup(as.group), kgo.ConsumeTopics(as.topic),
-			kgo.Balancers(balancer), kgo.SessionTimeout(groupSession), kgo.HeartbeatInterval(groupSession / 4),
+			kgo.Balancers(balancer), kgo.SessionTimeout(as.session), kgo.HeartbeatInterval(as.session / 4),
 			kgo.RebalanceTimeout(10 * time.Second), kgo.MetadataMaxAge(time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
 			kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 				l.gain(m, partitions[groupTopic])
@@ -496,7 +498,7 @@ func TestGroups(t *testing.T) {
 
 // as is the membership of the tests in their group, with the first way to commit that the client has.
 func (w *groupWorld) as(c groupClient, instance string) membership {
-	return membership{addrs: w.cluster.Addrs(), group: "g", topic: groupTopic, instance: instance, commit: c.commits[0]}
+	return membership{addrs: w.cluster.Addrs(), group: "g", topic: groupTopic, instance: instance, commit: c.commits[0], session: groupSession}
 }
 
 // changeMembers runs a group of three, kills one and adds another. It gives those that are left.
@@ -556,17 +558,22 @@ func TestStaticMembersRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newGroupWorld(t, 1)
+			join := func(i int) *member {
+				as := w.as(client, fmt.Sprint("i", i))
+				as.session = staticSession
+				return client.join(t, w.ledger, as)
+			}
 			w.produce()
 			var members []*member
 			for i := range 3 {
-				members = append(members, client.join(t, w.ledger, w.as(client, fmt.Sprint("i", i))))
+				members = append(members, join(i))
 			}
 			w.awaitShares("three members", members...)
 			w.awaitConsumed("three members", "g")
 			for i := range 3 {
 				before := w.ledger.losses(members[(i+1)%3]) + w.ledger.losses(members[(i+2)%3])
 				members[i].kill()
-				members[i] = client.join(t, w.ledger, w.as(client, fmt.Sprint("i", i)))
+				members[i] = join(i)
 				w.awaitShares("one was restarted", members...)
 				w.produce()
 				w.awaitConsumed("one was restarted", "g")

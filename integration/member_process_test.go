@@ -18,7 +18,7 @@ import (
 // arguments are a membership for the programs in compat, each of which is a member written with one client library.
 func (m membership) arguments() []string {
 	return []string{"bootstrap=" + strings.Join(m.addrs, ","), "group=" + m.group, "topic=" + m.topic, "instance=" + m.instance,
-		"reset=" + m.reset(), "commit=" + m.commit, "session_ms=" + strconv.FormatInt(groupSession.Milliseconds(), 10)}
+		"reset=" + m.reset(), "commit=" + m.commit, "session_ms=" + strconv.FormatInt(m.session.Milliseconds(), 10)}
 }
 
 // pythonJoiner makes members with a Python interpreter and one of its libraries.
@@ -149,7 +149,7 @@ func joinWithKcat(t *testing.T, l *ledger, as membership) *member {
 	t.Helper()
 	need(t, "kcat", hasProgram("kcat"))
 	settings := []string{"auto.offset.reset=" + as.reset(), "auto.commit.interval.ms=100", "topic.metadata.refresh.interval.ms=1000",
-		fmt.Sprintf("session.timeout.ms=%d", groupSession.Milliseconds()), fmt.Sprintf("heartbeat.interval.ms=%d", groupSession.Milliseconds()/4)}
+		fmt.Sprintf("session.timeout.ms=%d", as.session.Milliseconds()), fmt.Sprintf("heartbeat.interval.ms=%d", as.session.Milliseconds()/4)}
 	if as.instance != "" {
 		settings = append(settings, "group.instance.id="+as.instance)
 	}
