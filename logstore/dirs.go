@@ -12,6 +12,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"barnabas/internal/logx"
 	"barnabas/internal/vfs"
@@ -133,11 +136,8 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume, found *logTable) er
 	}
 	began := m.cfg.Now()
 	var loaded atomic.Int64
-	threads := max(m.cfg.RecoveryThreadsPerDir, 1)
-	if v.wasClean {
-		threads = max(threads, minThreads)
-	}
-	err = parallel(todo, threads, func(o loading) error {
+	progress := rate.Sometimes{Interval: time.Second}
+	err = parallel(todo, max(m.cfg.RecoveryThreadsPerDir, minThreads), func(o loading) error {
 		if ctx.Err() != nil || v.failed.Load() {
 			return context.Cause(ctx)
 		}
@@ -146,9 +146,7 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume, found *logTable) er
 			return err
 		}
 		n := loaded.Add(1)
-		if !v.wasClean || n%1000 == 0 {
-			l.logger.WithField(logx.Count, fmt.Sprintf("%d/%d", n, len(todo))).Info("loaded log")
-		}
+		progress.Do(func() { l.logger.WithField(logx.Count, fmt.Sprintf("%d/%d", n, len(todo))).Info("loaded log") })
 		return found.add(l)
 	})
 	logger.WithField(logx.Count, loaded.Load()).WithField(logx.TookMs, m.cfg.Now().Sub(began).Milliseconds()).Info("loaded logs")
@@ -195,6 +193,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 		return nil, nil
 	}
 	var todo []loading
+	recovering := make(chan struct{}, max(m.cfg.RecoveryThreadsPerDir, 1))
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
@@ -210,7 +209,8 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 			m.removeDirLater(dir)
 		case replicaDir:
 			todo = append(todo, loading{tp: tp, dir: dir, cfg: m.cfg.Topic(tp.Topic), clean: v.wasClean,
-				recoveryPoint: v.checkpoints.recovery[tp], logStart: v.checkpoints.start[tp], highWatermark: v.checkpoints.hw[tp]})
+				recoveryPoint: v.checkpoints.recovery[tp], logStart: v.checkpoints.start[tp], highWatermark: v.checkpoints.hw[tp],
+				recovering: recovering})
 		}
 	}
 	return todo, nil

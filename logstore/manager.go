@@ -473,7 +473,7 @@ func (m *Manager) Close() error {
 }
 
 // minThreads is how many logs of a directory are opened or closed at a time at least: that is mostly waiting for the
-// disk, while recovery, which num.recovery.threads.per.data.dir was made for, also reads a lot.
+// disk. What reads a lot is limited to num.recovery.threads.per.data.dir.
 const minThreads = 8
 
 // closeVolume closes the logs of a directory and leaves the mark of a clean stop, unless the directory has failed.

@@ -23,7 +23,13 @@ type loading struct {
 	recoveryPoint int64
 	logStart      int64
 	highWatermark int64
+	// recovering holds a token for each log that reads much at a time; nil: no limit.
+	recovering chan struct{}
 }
+
+// muchToRead is the size of a segment, in bytes, from which on its recovery counts for num.recovery.threads.per.data.dir: below
+// it the disk is waited for more than read from.
+const muchToRead = 1 << 20
 
 // ErrDamaged is for data that was flushed once and cannot be read now. It is never cut off.
 var ErrDamaged = errors.New("damaged below the recovery point")
@@ -372,6 +378,10 @@ func (ld *loader) dropBehind(l *Log, segments []*segment, i int) error {
 // whole and right.
 func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut bool, err error) {
 	began := ld.env.now()
+	if ld.recovering != nil && s.size.Load() >= muchToRead {
+		ld.recovering <- struct{}{}
+		defer func() { <-ld.recovering }()
+	}
 	s.touched = true
 	s.dirty.Store(true)
 	if err := l.replayUpTo(s.base, before); err != nil {
@@ -403,8 +413,13 @@ func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut boo
 		}
 		ld.newEpochs = false
 	}
-	l.logger.WithFields(map[string]any{logx.Segment: s.base, logx.SizeBytes: valid,
-		logx.TookMs: ld.env.now().Sub(began).Milliseconds()}).Info("recovered segment")
+	if size > 0 {
+		l.logger.WithFields(map[string]any{logx.Segment: s.base, logx.SizeBytes: valid,
+			logx.TookMs: ld.env.now().Sub(began).Milliseconds()}).Info("recovered segment")
+	}
+	if s == l.active() {
+		return valid < size, nil // loadProducers takes one of the log's end
+	}
 	return valid < size, l.mu.snaps.take(l.mu.producers, false)
 }
 
@@ -532,6 +547,9 @@ func (ld *loader) loadProducers(l *Log, end int64) error {
 		// was under way at the crash is sent again and must be recognised.
 		t.replicated(l.hw.Load())
 		l.refreshUnstableLocked()
+		if len(t.byID) == 0 {
+			return nil // another crash would have the segment read again anyhow
+		}
 		return l.mu.snaps.take(t, false)
 	}
 	if err := l.rebuildProducersLocked(end); err != nil {
