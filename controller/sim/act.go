@@ -507,6 +507,7 @@ func (w *world) calmRound() (busy bool) {
 		before := w.zk.Zxid()
 		p.idle = false
 		for n := 0; !p.idle && w.failure == nil; n++ {
+			p.conn.Restore()
 			p.turn()
 			w.checkStep()
 			busy = busy || n > 0

@@ -86,7 +86,7 @@ func (b *broker) start() {
 		r.start()
 	}
 	p.c = controller.NewIn(controller.World{Store: p.zk, Link: p.link, After: p.after}, controller.Config{
-		BrokerID: b.id, Listener: "PLAINTEXT", Protocol: b.protocol, DeleteTopicEnable: true, AutoRebalance: true,
+		BrokerID: b.id, Listener: "PLAINTEXT", Protocol: b.protocol, DeleteTopicEnable: !w.keep, AutoRebalance: true,
 		Reregister: p.register,
 	}, log)
 	p.resume, p.end = iter.Pull(p.run)

@@ -40,6 +40,7 @@ type world struct {
 	records int
 	unrest  int  // how rare events are
 	losses  int  // how rare losses on the way are
+	keep    bool // delete.topic.enable is false
 	old     bool // leaders write the ISR by themselves (inter.broker.protocol.version before 2.7)
 	calm    bool // no more faults
 	check   checks

@@ -1,0 +1,349 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zksim"
+)
+
+// stage is a world in which only what a test does happens.
+type stage struct {
+	*world
+	t *testing.T
+}
+
+func newStage(t *testing.T) stage {
+	t.Helper()
+	w := newWorld(History{Seed: 1})
+	w.calm, w.old = true, false
+	t.Cleanup(w.close)
+	s := stage{w, t}
+	s.rest()
+	return s
+}
+
+// rest lets everybody do what there is to do.
+func (s stage) rest() {
+	s.t.Helper()
+	for range 1000 {
+		busy := s.calmRound()
+		s.checkStep()
+		if s.failure != nil {
+			s.t.Fatal(s.failure)
+		}
+		if !busy {
+			return
+		}
+	}
+	s.t.Fatal(errUnsettled)
+}
+
+func (s stage) create(topic string, replicas ...int32) topicPartition {
+	s.t.Helper()
+	if _, err := s.admin.CreateTopic(nobody, topic, map[int32][]int32{0: replicas}, nil); err != nil {
+		s.t.Fatal(err)
+	}
+	s.rest()
+	return topicPartition{Topic: topic}
+}
+
+// down kills a broker and ends its session.
+func (s stage) down(id int32) {
+	s.t.Helper()
+	s.brokers[id].kill()
+	s.brokers[id].left.Expire()
+	s.rest()
+}
+
+func (s stage) up(id int32) {
+	s.t.Helper()
+	s.brokers[id].start()
+	s.rest()
+}
+
+// controller is the process that holds the office.
+func (s stage) controller() *process {
+	s.t.Helper()
+	for _, p := range s.running() {
+		if p.c.Active() {
+			return p
+		}
+	}
+	s.t.Fatal("nobody is the controller")
+	return nil
+}
+
+// ask lets the controller answer a request, and then everybody rest.
+func ask[R kmsg.Response](s stage, req kmsg.Request) R {
+	s.t.Helper()
+	var answer kmsg.Response
+	s.controller().c.Submit(req, func(resp kmsg.Response) { answer = resp })
+	s.rest()
+	return answer.(R)
+}
+
+// reassign asks for a target, nil to cancel, and gives the partition's error code.
+func (s stage) reassign(tp topicPartition, target []int32) int16 {
+	s.t.Helper()
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	t.Topic = tp.Topic
+	p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+	p.Partition, p.Replicas = tp.Partition, target
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return ask[*kmsg.AlterPartitionAssignmentsResponse](s, req).Topics[0].Partitions[0].ErrorCode
+}
+
+// want compares a partition's replicas, leader and ISR.
+func (s stage) want(tp topicPartition, replicas []int32, leader int32, isr ...int32) {
+	s.t.Helper()
+	t, _, err := s.admin.Topic(nobody, tp.Topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	state := s.states(t)[tp]
+	if !slices.Equal(t.Partitions[tp.Partition], replicas) || state.Leader != leader || !slices.Equal(state.ISR, isr) {
+		s.t.Errorf("%v: replicas %v, leader %d, ISR %v; want %v, %d, %v", tp, t.Partitions[tp.Partition], state.Leader, state.ISR, replicas, leader, isr)
+	}
+}
+
+func (s stage) gone(topic string) bool {
+	topics, err := s.admin.Topics(nobody)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return !slices.Contains(topics, topic)
+}
+
+func ids(ids ...int32) []int32 { return ids }
+
+// Unclean election off: the partition waits for its records. Switched on while it runs, the
+// partition becomes writable, and that is counted.
+func TestUncleanElectionIsSwitchedOn(t *testing.T) {
+	s := newStage(t)
+	tp := s.create("t", 1, 2)
+	s.down(2)
+	s.down(1)
+	s.up(2)
+	s.want(tp, ids(1, 2), zkcoord.NoLeader, 1)
+	err := s.admin.SetEntityConfig(nobody, zkcoord.Entity{Kind: zkcoord.Topics, Name: "t"}, map[string]string{uncleanKey: "true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.check.allowUnclean("t")
+	s.controller().c.UncleanElectionAllowed("t")
+	s.rest()
+	s.want(tp, ids(1, 2), 2, 2)
+	if n := s.controller().c.UncleanElections(); n != 1 {
+		t.Errorf("%d unclean elections counted", n)
+	}
+}
+
+// The partition stays offline and comes back complete.
+func TestWithoutUncleanElectionNothingIsLost(t *testing.T) {
+	s := newStage(t)
+	tp := s.create("t", 1, 2)
+	s.down(2)
+	s.process(1).produce(tp)
+	s.down(1)
+	s.up(2)
+	s.want(tp, ids(1, 2), zkcoord.NoLeader, 1)
+	s.up(1)
+	s.want(tp, ids(1, 2), 1, 1, 2)
+	if log := s.brokers[2].disk[tp].log; len(log) != 1 {
+		t.Errorf("broker 2 has the records %v", log)
+	}
+}
+
+// Another target, or none, must not leave the partition without a replica that is in sync.
+func TestReassignmentKeepsTheRecords(t *testing.T) {
+	s := newStage(t)
+	tp := s.create("t", 0)
+	if code := s.reassign(tp, ids(1, 2)); code != 0 {
+		t.Fatal(kerr.ErrorForCode(code))
+	}
+	s.want(tp, ids(1, 2), 1, 1, 2)
+
+	tp = s.create("u", 3)
+	s.brokers[2].kill() // and its session lives on: the target is alive, but not in sync
+	if code := s.reassign(tp, ids(1, 2)); code != 0 {
+		t.Fatal(kerr.ErrorForCode(code))
+	}
+	s.want(tp, ids(1, 2, 3), 3, 3, 1)
+	s.down(3)
+	s.want(tp, ids(1, 2, 3), 1, 1)
+	for _, target := range [][]int32{ids(0), nil} {
+		if code := s.reassign(tp, target); code != kerr.InvalidReplicaAssignment.Code {
+			t.Errorf("target %v: %v", target, kerr.ErrorForCode(code))
+		}
+	}
+	s.want(tp, ids(1, 2, 3), 1, 1)
+	s.brokers[2].left.Expire()
+	s.up(2)
+	s.want(tp, ids(1, 2), 1, 1, 2)
+}
+
+// A partition none of whose replicas was ever there gets a leader by a reassignment.
+func TestReassignmentOfAPartitionWithoutAState(t *testing.T) {
+	s := newStage(t)
+	s.down(2)
+	tp := s.create("t", 2)
+	if code := s.reassign(tp, ids(3)); code != 0 {
+		t.Fatal(kerr.ErrorForCode(code))
+	}
+	s.want(tp, ids(3), 3, 3)
+}
+
+// A first state may have all of a reassignment's target in sync.
+func TestFirstStateCompletesAReassignment(t *testing.T) {
+	s := newStage(t)
+	s.down(2)
+	s.down(3)
+	tp := s.create("t", 2)
+	s.up(3)
+	s.brokers[3].kill()
+	if code := s.reassign(tp, ids(3)); code != 0 { // it still counts as alive
+		t.Fatal(kerr.ErrorForCode(code))
+	}
+	s.brokers[3].left.Expire()
+	s.up(2)
+	s.up(3)
+	s.want(tp, ids(3), 3, 3)
+}
+
+// A topic goes although its reassignment could not end.
+func TestDeletionEndsReassignments(t *testing.T) {
+	s := newStage(t)
+	tp := s.create("t", 0)
+	s.brokers[2].kill()
+	if code := s.reassign(tp, ids(2)); code != 0 {
+		t.Fatal(kerr.ErrorForCode(code))
+	}
+	if _, err := s.admin.RequestReassignments(nobody, map[topicPartition][]int32{tp: {2}}); err != nil {
+		t.Fatal(err)
+	}
+	s.rest()
+	if err := s.admin.RequestTopicDeletion(nobody, "t"); err != nil {
+		t.Fatal(err)
+	}
+	s.rest()
+	s.brokers[2].left.Expire()
+	s.rest()
+	if s.gone("t") {
+		t.Error("the topic is gone, though the broker of one of its replicas is down")
+	}
+	s.up(2)
+	if !s.gone("t") {
+		t.Error("the topic is still there")
+	}
+	s.checkNodes()
+	if s.failure != nil {
+		t.Error(s.failure)
+	}
+}
+
+// Partitions that a tool adds while the controller writes a reassignment stay.
+func TestReassignmentKeepsAddedPartitions(t *testing.T) {
+	s := newStage(t)
+	tp := s.create("t", 0)
+	if err := s.admin.AddPartitions(nobody, "t", map[int32][]int32{1: {1}}); err != nil {
+		t.Fatal(err)
+	}
+	c := s.controller() // who has not heard of it
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	topic := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	topic.Topic = "t"
+	p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+	p.Replicas = ids(2)
+	topic.Partitions = append(topic.Partitions, p)
+	req.Topics = append(req.Topics, topic)
+	c.c.Submit(req, func(kmsg.Response) {})
+	for c.idle = false; !c.idle; {
+		c.turn()
+	}
+	s.rest()
+	s.want(tp, ids(2), 2, 2)
+	s.want(topicPartition{Topic: "t", Partition: 1}, ids(1), 1, 1)
+}
+
+// A follower that still fetches while its broker shuts down is not let into the ISR again (F-168).
+func TestStoppingBrokerStaysOutOfTheISR(t *testing.T) {
+	s := newStage(t)
+	tp := s.create("t", 0, 1)
+	req := kmsg.NewPtrControlledShutdownRequest()
+	req.Version, req.BrokerID, req.BrokerEpoch = 3, 1, s.process(1).epoch
+	if resp := ask[*kmsg.ControlledShutdownResponse](s, req); resp.ErrorCode != 0 {
+		t.Fatal(kerr.ErrorForCode(resp.ErrorCode))
+	}
+	s.want(tp, ids(0, 1), 0, 0)
+	leads := s.process(0)
+	r := leads.b.disk[tp]
+	r.proposed = ids(0, 1)
+	leads.propose(tp, r)
+	s.rest()
+	s.want(tp, ids(0, 1), 0, 0)
+	if r.proposed != nil {
+		t.Error("the leader was not told that it cannot have it")
+	}
+}
+
+// With delete.topic.enable=false a request to delete is dropped, and the topic stays usable (F-176).
+func TestDeletionIsNotEnabled(t *testing.T) {
+	s := newStage(t)
+	s.keep = true
+	for id := range int32(brokerCount) {
+		s.down(id)
+		s.up(id)
+	}
+	tp := s.create("t", 0)
+	if err := s.admin.RequestTopicDeletion(nobody, "t"); err != nil {
+		t.Fatal(err)
+	}
+	s.rest()
+	if left, err := s.admin.WatchTopicDeletions(nobody); err != nil || len(left) > 0 {
+		t.Errorf("to be deleted: %v, %v", left, err)
+	}
+	s.want(tp, ids(0), 0, 0)
+	if s.process(0).metadata.Current().Topics["t"] == nil {
+		t.Error("the topic is not in the metadata")
+	}
+}
+
+// Whichever answer of ZooKeeper is lost, the election's among them (F-164): the broker is the
+// controller in the end and has taken over.
+func TestEveryAnswerIsLostOnce(t *testing.T) {
+	for lost := range 80 {
+		t.Run(fmt.Sprint(lost), func(t *testing.T) {
+			s := newStage(t)
+			tp := s.create("t", 1, 2)
+			for id := range int32(brokerCount) {
+				s.brokers[id].kill()
+			}
+			s.brokers[1].start()
+			n := 0
+			s.process(1).conn.Fate = func() zksim.Fate {
+				if n++; n == lost+1 {
+					return zksim.AnswerLost
+				}
+				return zksim.Answered
+			}
+			for _, b := range s.brokers {
+				if b.left != nil {
+					b.left.Expire()
+				}
+			}
+			s.rest()
+			if c := s.controller(); c.id != 1 {
+				t.Errorf("broker %d is the controller", c.id)
+			}
+			s.want(tp, ids(1, 2), 1, 1)
+		})
+	}
+}
