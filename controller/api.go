@@ -195,6 +195,7 @@ type isrChange struct {
 	isr            []int32
 	recovering     bool
 	partitionEpoch int32
+	epochs         []int64 // broker epochs of isr as its members fetched; nil or -1: not told
 }
 
 // checkISRChange tells why a change cannot be made. errUnchanged: it is made already.
@@ -216,8 +217,11 @@ func (m *model) checkISRChange(tp topicPartition, ask isrChange, version int16) 
 	case ask.recovering && (len(ask.isr) > 1 || !now.Recovering):
 		return kerr.InvalidRequest
 	}
-	for _, id := range ask.isr {
-		if _, live := m.liveEpoch(id); !live {
+	for i, id := range ask.isr {
+		// One that has started anew since it fetched may have lost what it had (KIP-903).
+		epoch, live := m.liveEpoch(id)
+		anew := i < len(ask.epochs) && ask.epochs[i] >= 0 && ask.epochs[i] != epoch
+		if !live || anew {
 			if version > 1 {
 				return kerr.IneligibleReplica
 			}
@@ -287,11 +291,12 @@ func (o *office) eachAsked(req *kmsg.AlterPartitionRequest, f func(topicPartitio
 			continue
 		}
 		for _, p := range t.Partitions {
-			ask := isrChange{req.BrokerID, p.LeaderEpoch, p.NewISR, p.LeaderRecoveryState == 1, p.PartitionEpoch}
+			ask := isrChange{req.BrokerID, p.LeaderEpoch, p.NewISR, p.LeaderRecoveryState == 1, p.PartitionEpoch, nil}
 			if req.Version >= 3 {
 				ask.isr = make([]int32, len(p.NewEpochISR))
+				ask.epochs = make([]int64, len(p.NewEpochISR))
 				for i, member := range p.NewEpochISR {
-					ask.isr[i] = member.BrokerID
+					ask.isr[i], ask.epochs[i] = member.BrokerID, member.BrokerEpoch
 				}
 			}
 			f(topicPartition{Topic: name, Partition: p.Partition}, ask)

@@ -125,19 +125,22 @@ func TestCheckISRChange(t *testing.T) {
 		version int16
 		want    error
 	}{
-		{"expand", three, isrChange{1, 5, ids(1, 2), false, 8}, 3, nil},
-		{"newer leader epoch", three, isrChange{1, 6, ids(1, 2), false, 8}, 3, kerr.NotController},
-		{"newer partition epoch", three, isrChange{1, 5, ids(1, 2), false, 9}, 3, kerr.NotController},
-		{"older leader epoch", three, isrChange{1, 4, ids(1, 2), false, 8}, 3, kerr.FencedLeaderEpoch},
-		{"older partition epoch", three, isrChange{1, 5, ids(1, 2), false, 7}, 3, kerr.InvalidUpdateVersion},
-		{"done already", three, isrChange{1, 5, ids(1), false, 7}, 3, errUnchanged},
-		{"shutting down", three, isrChange{1, 5, ids(1, 3), false, 8}, 3, kerr.IneligibleReplica},
-		{"shutting down, version 1", three, isrChange{1, 5, ids(1, 3), false, 8}, 1, kerr.OperationNotAttempted},
-		{"unknown replica", three, isrChange{1, 5, ids(1, 9), false, 8}, 2, kerr.IneligibleReplica},
-		{"recovered cannot become recovering", three, isrChange{1, 5, ids(1), true, 8}, 3, kerr.InvalidRequest},
-		{"recovering alone only", recovering, isrChange{1, 5, ids(1, 2), true, 8}, 3, kerr.InvalidRequest},
-		{"recovered now", recovering, isrChange{1, 5, ids(1), false, 8}, 3, nil},
-		{"no state", world{replicas: ids(1)}, isrChange{1, 0, ids(1), false, 0}, 3, kerr.UnknownTopicOrPartition},
+		{"expand", three, isrChange{1, 5, ids(1, 2), false, 8, nil}, 3, nil},
+		{"newer leader epoch", three, isrChange{1, 6, ids(1, 2), false, 8, nil}, 3, kerr.NotController},
+		{"newer partition epoch", three, isrChange{1, 5, ids(1, 2), false, 9, nil}, 3, kerr.NotController},
+		{"older leader epoch", three, isrChange{1, 4, ids(1, 2), false, 8, nil}, 3, kerr.FencedLeaderEpoch},
+		{"older partition epoch", three, isrChange{1, 5, ids(1, 2), false, 7, nil}, 3, kerr.InvalidUpdateVersion},
+		{"done already", three, isrChange{1, 5, ids(1), false, 7, nil}, 3, errUnchanged},
+		{"shutting down", three, isrChange{1, 5, ids(1, 3), false, 8, nil}, 3, kerr.IneligibleReplica},
+		{"shutting down, version 1", three, isrChange{1, 5, ids(1, 3), false, 8, nil}, 1, kerr.OperationNotAttempted},
+		{"as they are registered", three, isrChange{1, 5, ids(1, 2), false, 8, []int64{101, 102}}, 3, nil},
+		{"epoch not told", three, isrChange{1, 5, ids(1, 2), false, 8, []int64{101, -1}}, 3, nil},
+		{"started anew since it fetched", three, isrChange{1, 5, ids(1, 2), false, 8, []int64{101, 99}}, 3, kerr.IneligibleReplica},
+		{"unknown replica", three, isrChange{1, 5, ids(1, 9), false, 8, nil}, 2, kerr.IneligibleReplica},
+		{"recovered cannot become recovering", three, isrChange{1, 5, ids(1), true, 8, nil}, 3, kerr.InvalidRequest},
+		{"recovering alone only", recovering, isrChange{1, 5, ids(1, 2), true, 8, nil}, 3, kerr.InvalidRequest},
+		{"recovered now", recovering, isrChange{1, 5, ids(1), false, 8, nil}, 3, nil},
+		{"no state", world{replicas: ids(1)}, isrChange{1, 0, ids(1), false, 0, nil}, 3, kerr.UnknownTopicOrPartition},
 	}
 	for _, test := range tests {
 		if err := test.world.model().checkISRChange(tp0, test.ask, test.version); !errors.Is(err, test.want) {

@@ -41,7 +41,8 @@ type replica struct {
 	asking          bool    // and the controller has not answered
 	controllerEpoch int32
 	ends            map[int32]int
-	epochStart      int // log end when it began to lead
+	epochs          map[int32]int64 // of the brokers that fetched
+	epochStart      int             // log end when it began to lead
 }
 
 // start is what a new process knows of a replica on its disk. The directory was mended.
@@ -148,7 +149,7 @@ func (p *process) become(tp topicPartition, topic zkcoord.ID, s *kmsg.LeaderAndI
 		p.w.check.leads(p.w, tp, r.topic, r.leaderEpoch, p.id)
 	}
 	if r.role != leader || !wasLeader {
-		r.ends, r.epochStart = make(map[int32]int), len(r.log)
+		r.ends, r.epochs, r.epochStart = make(map[int32]int), make(map[int32]int64), len(r.log)
 	}
 	return 0
 }
@@ -226,7 +227,7 @@ func (p *process) fetch(tp topicPartition, r *replica, most int) bool {
 	end := min(len(source.log), common+most)
 	r.log = append(r.log[:common:common], source.log[common:end]...)
 	changed = changed || source.ends[p.id] != end
-	source.ends[p.id] = end
+	source.ends[p.id], source.epochs[p.id] = end, p.epoch
 	from.advance(tp, source)
 	r.hw = min(source.hw, len(r.log))
 	return from.expand(tp, source, p.id) || changed
@@ -275,6 +276,9 @@ func (p *process) propose(tp topicPartition, r *replica) {
 	for _, id := range r.proposed {
 		member := kmsg.NewAlterPartitionRequestTopicPartitionNewEpochISR()
 		member.BrokerID, member.BrokerEpoch = id, -1
+		if epoch, told := r.epochs[id]; told {
+			member.BrokerEpoch = epoch
+		}
 		part.NewEpochISR = append(part.NewEpochISR, member)
 	}
 	t.Partitions = append(t.Partitions, part)
