@@ -51,6 +51,9 @@ func (l *Log) AppendLeader(data []byte, o LeaderAppend) (AppendInfo, error) {
 		if err := record.CheckProduce(data, o.ProduceVersion); err != nil {
 			return rejected(-1), err
 		}
+		if err := l.disk.admit(l.env.fs); err != nil {
+			return rejected(-1), fmt.Errorf("append to %v: %w", l.tp, err)
+		}
 	}
 	cfg := l.config.Load()
 	v := validator{cfg: cfg, tp: l.tp, origin: o.Origin, now: l.env.now()}
@@ -164,6 +167,7 @@ func (l *Log) writeLocked(cfg *Config, a *appended) error {
 	}
 	l.publishEndLocked(a.last + 1)
 	l.unflushed.Add(a.last - a.first + 1)
+	l.disk.wrote(l.env.fs, len(a.data))
 	return l.trackProducersLocked(s, a.data)
 }
 
@@ -179,7 +183,7 @@ func (l *Log) trackProducersLocked(s *segment, data []byte) error {
 		}
 		if ok {
 			if err := s.txns.add(aborted); err != nil {
-				return l.disk.fail("append to transaction index", err)
+				return l.disk.condemn("append to transaction index", err)
 			}
 		}
 		transactions = transactions || b.Transactional()

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -318,10 +317,10 @@ func (c *cleaner) judge(ctx context.Context, l *Log, err error) error {
 	switch {
 	case gone, ctx.Err() != nil, errors.Is(err, errChanged):
 		return nil
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), !errors.As(err, &inFile):
+	case noSpace(err), !errors.As(err, &inFile):
 		return err
 	}
-	return l.disk.fail("compact "+l.tp.String(), err)
+	return l.disk.condemn("compact "+l.tp.String(), err)
 }
 
 // failed keeps a log from being tried at once again. No error, no failure.

@@ -316,7 +316,7 @@ func (c *compaction) rewriteGroup(group []*segment, legacyHorizon int64) error {
 	c.stats.newSize += out.seg.size.Load()
 	if err := c.l.swapIn(out.seg, group); err != nil {
 		if c.l.uses(out.seg) {
-			return c.l.disk.fail("swap in a compacted segment", err)
+			return c.l.disk.condemn("swap in a compacted segment", err)
 		}
 		return c.giveUp(out, err)
 	}
@@ -326,7 +326,7 @@ func (c *compaction) rewriteGroup(group []*segment, legacyHorizon int64) error {
 // giveUp removes what was written. If that fails, a load might take it for whole later: then the directory goes offline.
 func (c *compaction) giveUp(out *cleanedWriter, err error) error {
 	if e := out.seg.discard(); e != nil && c.l.readable() == nil {
-		return c.l.disk.fail("remove an unfinished compaction", e)
+		return c.l.disk.condemn("remove an unfinished compaction", e)
 	}
 	return err
 }

@@ -165,7 +165,7 @@ func (m *Manager) loadOne(v *volume, o loading) (*Log, error) {
 		return m.damaged(v, o)
 	}
 	if err != nil {
-		_ = v.fail(fmt.Sprintf("load %v", o.tp), err)
+		_ = v.condemn(fmt.Sprintf("load %v", o.tp), err)
 		return nil, nil
 	}
 	return l, nil
@@ -173,12 +173,12 @@ func (m *Manager) loadOne(v *volume, o loading) (*Log, error) {
 
 // damaged stands in for a log that can't be loaded: it answers as if its directory were offline.
 func (m *Manager) damaged(v *volume, o loading) (*Log, error) {
-	d := &disk{path: v.path, report: func(*disk, error) {}}
+	d := &disk{path: v.path, report: func(*disk, error) {}, now: m.cfg.Now}
 	d.failed.Store(true)
 	ld := loader{loading: o, env: m.env}
 	l, err := ld.newLog(d)
 	if err != nil {
-		_ = v.fail(fmt.Sprintf("load %v", o.tp), err)
+		_ = v.condemn(fmt.Sprintf("load %v", o.tp), err)
 		return nil, nil
 	}
 	l.setSegmentsLocked([]*segment{newSegment(m.cfg.FS, o.dir, 0, 0, &o.cfg, m.cfg.Now())})

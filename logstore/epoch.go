@@ -120,7 +120,11 @@ func (c *epochCache) truncateStart(start int64) error {
 		return nil
 	}
 	kept := append([]epochEntry{{c.mu.entries[n-1].epoch, start}}, c.mu.entries[n:]...)
-	return c.setLocked(kept)
+	err := c.setLocked(kept)
+	if noSpace(err) { // what makes room must not need any: the next load finds the same
+		c.mu.entries, err = kept, nil
+	}
+	return err
 }
 
 func (c *epochCache) clear() error {

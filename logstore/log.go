@@ -157,6 +157,9 @@ func (l *Log) Size() int64 {
 	return size
 }
 
+// SegmentCount is how many segments the log has.
+func (l *Log) SegmentCount() int { return len(*l.segments.Load()) }
+
 // RecoveryPoint is the offset below which everything is known to be on disk.
 func (l *Log) RecoveryPoint() int64 { return l.recovery.Load() }
 
@@ -232,7 +235,7 @@ func (l *Log) rollLocked(base int64) error {
 	}
 	s.jitter = rollJitter(cfg)
 	l.mu.producers.end = base
-	if err := l.mu.snaps.take(l.mu.producers, false); err != nil {
+	if err := l.snapshotIfRoomLocked(); err != nil {
 		s.release()
 		return err
 	}
@@ -285,7 +288,7 @@ func (l *Log) flush(offset int64, all bool) error {
 		err = syncFile(l.env.fs, l.snapshotPath(offset))
 	}
 	if err != nil {
-		return l.disk.fail("flush", err)
+		return l.disk.condemn("flush", err)
 	}
 	l.recovery.Store(max(offset, from))
 	l.unflushed.Store(l.end.offset.Load() - offset)
@@ -419,6 +422,10 @@ type disk struct {
 	failed atomic.Bool
 	// report hears of the first failure. It must not block.
 	report func(*disk, error)
+	// reportRoom hears when the directory begins or ends to refuse records. It must not block.
+	reportRoom func(d *disk, low bool, usable int64)
+	now        func() time.Time
+	room       room
 }
 
 // usable is an error once the disk has failed.
@@ -429,8 +436,18 @@ func (d *disk) usable() error {
 	return nil
 }
 
-// fail takes the disk offline because of err, and returns err with the code for clients. No error, no failure.
+// fail takes the disk offline because of err, unless that is that it is full: then nothing is wrong with what is on it, and what
+// was to be done is as if not begun. It returns err with the code for clients. No error, no failure.
 func (d *disk) fail(what string, err error) error {
+	if noSpace(err) && !errors.Is(err, kerr.KafkaStorageError) {
+		d.filled()
+		return fmt.Errorf("%s in %s: %w: %w", what, d.path, errNoRoom, err)
+	}
+	return d.condemn(what, err)
+}
+
+// condemn is fail for what must not be left half done, even when the disk is full.
+func (d *disk) condemn(what string, err error) error {
 	if err == nil || errors.Is(err, kerr.KafkaStorageError) {
 		return err
 	}

@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type ManagerConfig struct {
 	LogStartInterval       time.Duration // log.flush.start.offset.checkpoint.interval.ms
 	HighWatermarkInterval  time.Duration // replica.high.watermark.checkpoint.interval.ms
 	Cleaner                CleanerConfig
+	MinFreeBytes           int64         // log.dir.min.free.bytes: with no more room in a directory clients' records are refused
 	SegmentDeleteDelay     time.Duration // log.segment.delete.delay.ms, of directories of deleted partitions
 	ProducerExpiry         time.Duration // producer.id.expiration.ms
 	ProducerExpiryInterval time.Duration // producer.id.expiration.check.interval.ms
@@ -128,7 +130,8 @@ func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 func (m *Manager) open(ctx context.Context) error {
 	for _, dir := range m.cfg.Dirs {
 		v := &volume{}
-		v.path, v.report = filepath.Clean(dir), m.dirFailed
+		v.path, v.report, v.reportRoom, v.now = filepath.Clean(dir), m.dirFailed, m.roomChanged, m.cfg.Now
+		v.room.min = m.cfg.MinFreeBytes
 		m.disks = append(m.disks, v)
 		if err := m.prepare(v); err != nil {
 			return err
@@ -174,7 +177,7 @@ func (m *Manager) prepare(v *volume) error {
 	if err == nil {
 		err = m.loadCleaned(v)
 	}
-	_ = v.fail("open log directory", err)
+	_ = v.condemn("open log directory", err)
 	return nil
 }
 
@@ -204,6 +207,16 @@ func (m *Manager) dirFailed(d *disk, err error) {
 		return
 	}
 	m.failures.Go(func() { m.cfg.OnDirFailure(d.path, err) })
+}
+
+// roomChanged is told when a directory begins or ends to refuse clients' records.
+func (m *Manager) roomChanged(d *disk, low bool, usable int64) {
+	logger := m.cfg.Logger.WithFields(map[string]any{logx.Dir: d.path, logx.SizeBytes: usable})
+	if low {
+		logger.Error("log directory has no room left, refusing records until there is some")
+		return
+	}
+	logger.Info("log directory has room again")
 }
 
 // Start begins what runs in the background: retention, flushing, checkpoints, removal of what was deleted, compaction.
@@ -312,14 +325,22 @@ func (m *Manager) place() *volume {
 	return live[0]
 }
 
-// emptiest is the usable directories, those with the fewest logs first, counting those being created.
+// emptiest is the usable directories, those with room and the fewest logs first, counting those being created.
 func (m *Manager) emptiest() []*volume {
 	counts := maps.Clone(m.placing.count)
 	for _, l := range m.Logs() {
 		counts[l.disk]++
 	}
 	live := slices.DeleteFunc(slices.Clone(m.disks), func(v *volume) bool { return v.failed.Load() })
-	slices.SortStableFunc(live, func(a, b *volume) int { return counts[&a.disk] - counts[&b.disk] })
+	without := func(v *volume) int {
+		if v.room.low.Load() {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(live, func(a, b *volume) int {
+		return cmp.Or(without(a)-without(b), counts[&a.disk]-counts[&b.disk])
+	})
 	return live
 }
 

@@ -404,11 +404,11 @@ func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut boo
 			return false, err
 		}
 	}
-	if err := s.finish(false); err != nil {
+	if err := s.finish(false); err != nil && !noSpace(err) {
 		return false, err
 	}
 	if ld.newEpochs {
-		if err := l.epochs.flush(); err != nil {
+		if err := l.epochs.flush(); err != nil && !noSpace(err) { // a full disk must not keep a log from being loaded and cut
 			return false, err
 		}
 		ld.newEpochs = false
@@ -420,7 +420,7 @@ func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut boo
 	if s == l.active() {
 		return valid < size, nil // loadProducers takes one of the log's end
 	}
-	return valid < size, l.mu.snaps.take(l.mu.producers, false)
+	return valid < size, l.snapshotIfRoomLocked()
 }
 
 // rebuild goes over the batches of a segment up to the first bad one and returns where that is and why.
@@ -437,7 +437,7 @@ func (ld *loader) rebuild(l *Log, s *segment, f vfs.File, size int64) (valid int
 			s.maxStamp = stamp{t, b.LastOffset()}
 		}
 		if w.position-indexed > int64(ld.cfg.IndexIntervalBytes) && !s.index.isFull() && !s.times.isFull() {
-			if err := errors.Join(s.index.add(b.LastOffset(), w.position), s.times.add(s.maxStamp)); err != nil {
+			if err := errors.Join(s.index.add(b.LastOffset(), w.position), s.times.add(s.maxStamp)); err != nil && !noSpace(err) {
 				return 0, nil, err
 			}
 			indexed = w.position
@@ -526,7 +526,18 @@ func (l *Log) rebuildProducersLocked(end int64) error {
 	}
 	l.mu.producers.replicated(l.hw.Load())
 	l.refreshUnstableLocked()
-	return l.mu.snaps.take(l.mu.producers, false)
+	return l.snapshotIfRoomLocked()
+}
+
+// snapshotIfRoomLocked takes a snapshot of the producer state. On a full disk there is none: the state can be read from the
+// records.
+func (l *Log) snapshotIfRoomLocked() error {
+	err := l.mu.snaps.take(l.mu.producers, false)
+	if noSpace(err) {
+		l.logger.WithError(err).Warn("no room for a producer snapshot")
+		return nil
+	}
+	return err
 }
 
 // loadProducers sets the producer state and removes the snapshots that nothing will need: all but those at the base of a
@@ -550,7 +561,7 @@ func (ld *loader) loadProducers(l *Log, end int64) error {
 		if len(t.byID) == 0 {
 			return nil // another crash would have the segment read again anyhow
 		}
-		return l.mu.snaps.take(t, false)
+		return l.snapshotIfRoomLocked()
 	}
 	if err := l.rebuildProducersLocked(end); err != nil {
 		return err

@@ -213,7 +213,11 @@ func (s *segment) append(a *appended, indexInterval int32) error {
 	s.size.Store(position + int64(len(a.data)))
 	s.touched = true
 	s.dirty.Store(true)
-	return s.indexAppend(a, position, indexInterval)
+	err = s.indexAppend(a, position, indexInterval)
+	if noSpace(err) { // the batch is there; it is found without the entry, and the next append tries again
+		err = nil
+	}
+	return err
 }
 
 func (s *segment) indexAppend(a *appended, position int64, indexInterval int32) error {

@@ -118,7 +118,6 @@ func (s *snapshots) take(t *producerTable, sync bool) error {
 	if t.end <= s.taken {
 		return nil
 	}
-	s.taken = t.end
 	f, err := s.fs.OpenFile(s.path(t.end), vfs.ReadWrite|vfs.Create|vfs.Truncate)
 	if err != nil {
 		return err
@@ -127,6 +126,7 @@ func (s *snapshots) take(t *producerTable, sync bool) error {
 		_ = f.Close()
 		return err
 	}
+	s.taken = t.end
 	s.offsets = append(s.offsets, t.end)
 	if sync {
 		if err := f.Sync(); err != nil {

@@ -23,6 +23,7 @@ type Mem struct {
 		live, durable map[string]*memNode // by clean path
 		locked        map[string]bool
 		fault         func(op, name string) error
+		usable        int64
 	}
 	now func() time.Time
 }
@@ -41,6 +42,7 @@ type memNode struct {
 func NewMem(now func() time.Time) *Mem {
 	m := &Mem{now: now}
 	m.mu.live, m.mu.durable, m.mu.locked = map[string]*memNode{}, map[string]*memNode{}, map[string]bool{}
+	m.mu.usable = memSize
 	return m
 }
 
@@ -359,8 +361,21 @@ func (m *Mem) SetModTime(name string, t time.Time) error {
 	return nil
 }
 
-// Usage implements FS.
-func (m *Mem) Usage(string) (total, usable int64, err error) { return 1 << 40, 1 << 40, nil }
+// Usage implements FS. All is free, unless SetUsable has said otherwise.
+func (m *Mem) Usage(string) (total, usable int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return memSize, m.mu.usable, nil
+}
+
+const memSize = 1 << 40
+
+// SetUsable changes what Usage says. Nothing else depends on it.
+func (m *Mem) SetUsable(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.usable = bytes
+}
 
 type memInfo struct {
 	name    string
