@@ -242,7 +242,7 @@ func (s *Server) openLogs(ctx context.Context) error {
 		RetentionCheckInterval: c.LogRetentionCheckInterval, FlushCheckInterval: c.LogFlushSchedulerInterval,
 		RecoveryPointInterval: c.LogFlushOffsetCheckpoint, LogStartInterval: c.LogFlushStartOffsetCheckpoint,
 		HighWatermarkInterval: c.ReplicaHighWatermarkCheckpoint, SegmentDeleteDelay: c.LogDeleteDelay,
-		Cleaner:        cleanerConfig(c),
+		Cleaner: cleanerConfig(c), MinFreeBytes: c.LogDirMinFreeBytes,
 		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
 		Logger: s.loggers.Entry("kafka.log"), OnDirFailure: s.directoryFailed,
 	})

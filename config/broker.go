@@ -88,6 +88,7 @@ type Broker struct {
 	LogFlushStartOffsetCheckpoint  time.Duration
 	LogInitialTaskDelay            time.Duration
 	LogDeleteDelay                 time.Duration
+	LogDirMinFreeBytes             int64
 	LogCleanerEnable               bool
 	LogCleanerThreads              int
 	LogCleanerDedupeBufferBytes    int64
@@ -486,6 +487,7 @@ func (b *Broker) fillLogs() {
 	b.LogDeleteDelay = b.millis("log.segment.delete.delay.ms")
 	b.DeleteRecordsPurgatoryInterval = b.Int("delete.records.purgatory.purge.interval.requests")
 
+	b.LogDirMinFreeBytes = int64(b.Int("log.dir.min.free.bytes"))
 	b.LogCleanerEnable = b.Bool("log.cleaner.enable")
 	b.LogCleanerThreads = b.Int("log.cleaner.threads")
 	b.LogCleanerDedupeBufferBytes = int64(b.Int("log.cleaner.dedupe.buffer.size"))
