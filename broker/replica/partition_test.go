@@ -203,6 +203,20 @@ func TestISRGrowsAndShrinks(t *testing.T) {
 	eventually(t, "the high watermark at the end", func() bool { return p.Log().HighWatermark() == 3 })
 }
 
+// A leader whose log directory has failed leaves the ISR alone (F-172).
+func TestOfflineLeaderDoesNotShrinkTheISR(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
+	appendTo(t, p, "a")
+	if lost := b.DirectoryFailed(p.Log().Dir()); len(lost) != 1 {
+		t.Fatalf("lost %v", lost)
+	}
+	p.shrinkISR(time.Now().Add(2 * time.Hour))
+	if p.mu.isr.proposed != nil {
+		t.Errorf("proposes the ISR %v", p.mu.isr.proposed)
+	}
+}
+
 func TestRefusedISRChange(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.IneligibleReplica, kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion} {
 		t.Run(code.Message, func(t *testing.T) {
