@@ -69,13 +69,12 @@ func (s *Server) topicChanged(topic string) error {
 		s.topics.forget(topic) // deleted, or so new that its settings are read with its first partition
 		return nil
 	}
-	before := s.topics.get(topic).UncleanLeaderElection
 	if err := s.topics.reload(s.ctx, topic); err != nil {
 		return err
 	}
 	now := s.topics.get(topic)
 	s.logs.SetConfig(topic, logConfig(now))
-	if now.UncleanLeaderElection && !before {
+	if now.UncleanLeaderElection { // whatever it was: who has led since may have read it before we were told
 		s.controller.UncleanElectionAllowed(topic)
 	}
 	s.log.WithFields(logrus.Fields{logx.Topic: topic, "settings": now.Overrides()}).Info("settings of a topic changed")
