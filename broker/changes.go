@@ -61,6 +61,7 @@ func (s *Server) topicsDeleted(partitions []logstore.TopicPartition) {
 	s.groups.TopicsDeleted(partitions)
 	for _, tp := range partitions {
 		s.topics.forget(tp.Topic)
+		s.metrics.Forget(tp.Topic)
 	}
 }
 

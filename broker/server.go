@@ -14,6 +14,7 @@ import (
 	"barnabas/broker/api"
 	"barnabas/broker/group"
 	"barnabas/broker/metadata"
+	"barnabas/broker/metrics"
 	"barnabas/broker/quota"
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
@@ -46,6 +47,8 @@ type Server struct {
 	loaded       []*logstore.Log // at the start, of topics that there are
 	topics       *topicConfigs
 	quotas       *quota.Manager
+	metrics      *metrics.Metrics // nil: not wanted
+	measures     *measures        // with metrics
 	metadata     *metadata.Cache
 	features     atomic.Pointer[zkcoord.Features]
 	replicas     *replica.Manager
@@ -81,7 +84,7 @@ func New(cfg *config.Broker, root *logrus.Logger) *Server {
 func (s *Server) Start(ctx context.Context) error {
 	began := time.Now()
 	for _, step := range []func(context.Context) error{
-		s.refuse, s.startEmbedded, s.connect, s.identify, s.loadConfigs, s.openLogs, s.build, s.awaitVacancy, s.bind, s.register, s.runController, s.serve,
+		s.refuse, s.startEmbedded, s.connect, s.identify, s.loadConfigs, s.serveMetrics, s.openLogs, s.build, s.awaitVacancy, s.bind, s.register, s.runController, s.serve,
 	} {
 		if err := step(ctx); err != nil {
 			s.Close()
@@ -89,6 +92,7 @@ func (s *Server) Start(ctx context.Context) error {
 		}
 	}
 	s.orderly = true
+	s.measures.running()
 	s.log.WithField(logx.TookMs, time.Since(began).Milliseconds()).Infof("[KafkaServer id=%d] started", s.id)
 	return nil
 }
@@ -119,6 +123,7 @@ func (s *Server) Close() {
 	if !s.stopping.CompareAndSwap(false, true) {
 		return
 	}
+	s.measures.stopping()
 	if s.orderly {
 		s.log.Info("shutting down")
 		s.handOver()
@@ -313,7 +318,7 @@ func (s *Server) build(context.Context) error {
 	s.handlers = api.New(api.Deps{
 		BrokerID: s.id, ClusterID: s.clusterID, BrokerEpoch: s.epoch.Load, Config: s.config, Loggers: s.loggers,
 		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
-		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups, Quotas: s.quotas,
+		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups, Quotas: s.quotas, Metrics: s.metrics,
 		Transactions: s.transactions, TopicsDeleted: s.topicsDeleted, ControllerSpoke: s.strays.controllerSpoke,
 		Logger: s.loggers.Entry("kafka.server.KafkaApis"),
 	})
@@ -394,6 +399,9 @@ func (s *Server) bind(context.Context) error {
 		}
 		ports[l.Name] = addr.Port
 		s.log.WithField(logx.Listener, l.Name).Infof("listening on %s", addr)
+	}
+	if s.measures != nil {
+		s.measures.complete.Store(true)
 	}
 	return s.advertise(ports)
 }

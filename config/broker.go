@@ -34,6 +34,7 @@ type Broker struct {
 	ZookeeperEmbedded          bool
 	ZookeeperEmbeddedDir       string // empty: the default place
 	MetricsListener            string // host:port; empty: none
+	MetricsProfile             bool
 
 	// Listeners.
 	Listeners                   []Listener
@@ -342,6 +343,7 @@ func (b *Broker) fillIdentity() {
 	b.ZookeeperEmbedded = b.Bool("zookeeper.embedded")
 	b.ZookeeperEmbeddedDir = b.String("zookeeper.embedded.dir")
 	b.MetricsListener = b.String("metrics.listener")
+	b.MetricsProfile = b.Bool("metrics.pprof")
 
 	b.AuthorizerClass = b.String("authorizer.class.name")
 	for user := range strings.SplitSeq(b.String("super.users"), ";") {

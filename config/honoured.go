@@ -68,9 +68,6 @@ var noCounterpart = []string{
 
 // notYet are to work one day.
 var notYet = []string{
-	// Metrics.
-	"metrics.listener",
-
 	// Quotas.
 	"alter.log.dirs.replication.quota.window.num",
 	"alter.log.dirs.replication.quota.window.size.seconds",

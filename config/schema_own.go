@@ -1,10 +1,12 @@
 package config
 
-// ownKeys: not keys of Apache Kafka 3.9. The first four are ours; the others are of releases
+// ownKeys: not keys of Apache Kafka 3.9. The first five are ours; the others are of releases
 // before 3.0, still read so that an old file works.
 var ownKeys = []Key{
 	{"metrics.listener", String, null, nil, Low, ReadOnly,
 		"The host:port on which metrics are served over HTTP; unset serves none."},
+	{"metrics.pprof", Boolean, "false", nil, Low, ReadOnly,
+		"Serves profiles of the running broker too, under /debug/pprof/ of metrics.listener."},
 	{"log.dir.min.free.bytes", Long, "10485760", atLeast(0), Low, ReadOnly,
 		"The free space of a log folder below which clients' records are refused; 0 is not to look."},
 	{"zookeeper.embedded", Boolean, "false", nil, Low, ReadOnly,

@@ -7,6 +7,9 @@ import (
 	"barnabas/logstore/record"
 )
 
+// SegmentCount is how many segments the log has.
+func (l *Log) SegmentCount() int { return len(*l.segments.Load()) }
+
 // LatestEpoch is the leader epoch of the last record, or of the leadership that began after it.
 func (l *Log) LatestEpoch() (int32, bool) { return l.epochs.latest() }
 

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"maps"
 	"net"
 	"sync"
 
@@ -115,6 +116,13 @@ func (a *admission) enter(listener string, ip net.IP) bool {
 	a.mu.listeners[listener]++
 	a.mu.ips[key]++
 	return true
+}
+
+// count gives how many connections each listener has.
+func (a *admission) count() map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.mu.listeners)
 }
 
 // crowded tells whether there are more connections than max.connections, as the protected listener's may cause.

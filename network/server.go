@@ -73,6 +73,9 @@ func NewServer(cfg Config, d Dispatcher, log *logrus.Entry) *Server {
 // SetLimits changes the connection limits for connections to come.
 func (s *Server) SetLimits(l Limits) { s.admission.setLimits(l) }
 
+// Connections gives how many connections each listener has, by its name.
+func (s *Server) Connections() map[string]int { return s.admission.count() }
+
 // Bind opens a listening socket and returns its address. Connections queue up until Serve is called.
 func (s *Server) Bind(l Listener) (*net.TCPAddr, error) {
 	lc := net.ListenConfig{Control: s.prepare}

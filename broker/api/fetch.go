@@ -106,7 +106,7 @@ func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchCo
 	if c.Version >= fetchReplicaVersion {
 		f.reader.Replica, f.reader.BrokerEpoch = req.ReplicaState.ID, req.ReplicaState.Epoch
 	}
-	if f.reader.FromFollower() {
+	if c.follower = f.reader.FromFollower(); c.follower {
 		f.reader.Isolation, f.reader.LeaderOnly = replica.ReadToEnd, true
 	}
 	f.resolve()
@@ -144,6 +144,7 @@ func (f *fetching) run(ctx context.Context) network.Response {
 }
 
 func (f *fetching) wait(ctx context.Context) {
+	defer f.h.Metrics.Waiting("Fetch")()
 	ctx, cancel := context.WithDeadline(ctx, f.c.Arrived.Add(f.maxWait))
 	defer cancel()
 	signals := make([]*await.Signal, 0, len(f.parts))
@@ -284,13 +285,12 @@ func (f *fetching) respond() network.Response {
 	return resp
 }
 
-// countSent has the partitions count what a follower gets, for their throttle.
+// countSent counts what is sent, and has the partitions count what a follower gets, for their throttle.
 func (f *fetching) countSent() {
-	if !f.reader.FromFollower() {
-		return
-	}
 	for i := range f.parts {
-		if a := &f.parts[i]; a.part != nil {
+		a := &f.parts[i]
+		f.countFetched(a)
+		if a.part != nil && f.reader.FromFollower() {
 			a.part.Sent(a.size())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"barnabas/broker/group"
 	"barnabas/broker/metadata"
+	"barnabas/broker/metrics"
 	"barnabas/broker/quota"
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
@@ -52,6 +53,7 @@ type Deps struct {
 	Transactions *txn.Coordinator
 	Groups       *group.Coordinator
 	Quotas       *quota.Manager
+	Metrics      *metrics.Metrics // nil: nothing is measured
 	// TopicsDeleted hears of the partitions of topics that are being deleted.
 	TopicsDeleted func([]logstore.TopicPartition)
 	// ControllerSpoke hears of the controller epoch of each UpdateMetadata that was obeyed.
@@ -76,7 +78,8 @@ func New(d Deps) *Handlers {
 // Call is the request that a handler serves, as far as it is not in the body.
 type Call struct {
 	*network.Request
-	wait time.Duration // that quotas demand before the next request
+	wait     time.Duration // that quotas demand before the next request
+	follower bool          // a Fetch of another broker
 }
 
 // row is an API: the versions that are offered and who answers.
@@ -168,7 +171,7 @@ func (h *Handlers) Handle(ctx context.Context, r *network.Request) (network.Answ
 	c := &Call{Request: r}
 	answer, err := h.rows[r.Key].handle(ctx, c)
 	h.chargeTime(c, r.Arrived)
-	return c.throttled(answer), err
+	return h.measured(c, c.throttled(answer)), err
 }
 
 // code gives the protocol's error code of an error: the first in its chain.

@@ -55,6 +55,7 @@ func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceReques
 			out.Default()
 			out.Partition = t.Partitions[j].Partition
 			part, info, err := h.append(req, t.Topic, &t.Partitions[j], &verdicts)
+			h.countProduced(t.Topic, len(t.Partitions[j].Records), info, err)
 			if err != nil {
 				h.produceFailed(c, resp, t.Topic, out, info, err)
 				failed = true
@@ -104,6 +105,7 @@ func (w *produced) fail(err error) {
 func (h *Handlers) awaitReplicas(ctx context.Context, deadline time.Time, waits []produced, resp *kmsg.ProduceResponse) network.Response {
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, kerr.RequestTimedOut)
 	defer cancel()
+	defer h.Metrics.Waiting("Produce")()
 	for _, w := range waits { // one deadline, and marks only rise: waiting in turn is waiting for all
 		if err := w.partition.AwaitReplicated(ctx, w.end); err != nil {
 			w.fail(err)

@@ -1,6 +1,19 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"barnabas/broker/metrics"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// APIs lists what is offered, for metrics.
+func APIs() []metrics.API {
+	var all []metrics.API
+	for _, r := range new(Handlers).table() {
+		all = append(all, metrics.API{Key: r.key.Int16(), MaxVersion: r.max})
+	}
+	return all
+}
 
 // table lists the APIs of a ZooKeeper-mode broker with the versions of Apache Kafka 3.9. What the wire library
 // could encode beyond that is not offered.

@@ -16,7 +16,9 @@ func newBucket(bound float64, w Windows, now time.Time) *bucket {
 	return &bucket{tokens: burst(bound, w), last: now}
 }
 
-func burst(bound float64, w Windows) float64 { return bound * (time.Duration(w.Count) * w.Size).Seconds() }
+func burst(bound float64, w Windows) float64 {
+	return bound * (time.Duration(w.Count) * w.Size).Seconds()
+}
 
 func (b *bucket) fill(bound float64, w Windows, now time.Time) {
 	b.tokens = min(b.tokens+bound*now.Sub(b.last).Seconds(), burst(bound, w))

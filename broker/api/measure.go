@@ -1,0 +1,85 @@
+package api
+
+import (
+	"reflect"
+	"sync"
+	"time"
+
+	"barnabas/broker/metrics"
+	"barnabas/network"
+)
+
+// measured counts a request, and when it is answered its times and error codes.
+func (h *Handlers) measured(c *Call, answer network.Answer) network.Answer {
+	if h.Metrics == nil {
+		return answer
+	}
+	r := metrics.Request{Key: c.Key, Version: c.Version, FromFollower: c.follower, Local: time.Since(c.Arrived), Throttle: c.wait}
+	h.Metrics.Received(r)
+	arrived := c.Arrived // the next request takes c's place while this one's answer waits
+	return answer.Then(func(resp network.Response) {
+		r.Total = time.Since(arrived)
+		r.Remote = r.Total - r.Local
+		h.Metrics.Answered(r)
+		for code, times := range codesOf(resp) {
+			h.Metrics.Failed(r.Key, code, times)
+		}
+	})
+}
+
+// codesOf counts the error codes in a response, those of single topics, partitions and so on included.
+func codesOf(resp network.Response) map[int16]int {
+	found := make(map[int16]int)
+	if f, ok := resp.(*fetchResponse); ok {
+		found[f.code]++
+		for i := range f.parts {
+			found[fetchCode(&f.parts[i])]++
+		}
+		return found
+	}
+	if v := reflect.ValueOf(resp); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
+		layoutOf(v.Elem().Type()).count(v.Elem(), found)
+	}
+	return found
+}
+
+// layout is where a response's struct has error codes: its own field, and lists of structs that have some.
+type layout struct {
+	code  int // index of the field ErrorCode, -1 none
+	lists []int
+}
+
+var layouts sync.Map // reflect.Type to *layout; what was learned of types, which never changes
+
+func layoutOf(t reflect.Type) *layout {
+	if known, ok := layouts.Load(t); ok {
+		return known.(*layout)
+	}
+	l := &layout{code: -1}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch {
+		case f.Name == "ErrorCode" && f.Type.Kind() == reflect.Int16:
+			l.code = i
+		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct && f.Type.Elem().NumField() > 0:
+			if inner := layoutOf(f.Type.Elem()); inner.code >= 0 || len(inner.lists) > 0 {
+				l.lists = append(l.lists, i)
+			}
+		}
+	}
+	layouts.Store(t, l)
+	return l
+}
+
+func (l *layout) count(v reflect.Value, found map[int16]int) {
+	if l.code >= 0 {
+		found[int16(v.Field(l.code).Int())]++
+	}
+	for _, i := range l.lists {
+		list := v.Field(i)
+		for j := range list.Len() {
+			element := list.Index(j)
+			layoutOf(element.Type()).count(element, found)
+		}
+	}
+}

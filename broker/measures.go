@@ -1,0 +1,256 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"barnabas/broker/api"
+	"barnabas/broker/metadata"
+	"barnabas/broker/metrics"
+	"barnabas/broker/replica"
+	"barnabas/zkcoord"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The states of a broker, as Apache Kafka numbers them (BrokerState, 3.9).
+const (
+	stateStarting     = 1
+	stateRunning      = 3
+	stateShuttingDown = 6
+)
+
+// measures is what is counted for metrics and nobody else, and what is read from the other parts when metrics are.
+type measures struct {
+	s        *Server
+	state    atomic.Int32
+	complete atomic.Bool // all parts are there to be asked
+	idle     idleness
+
+	expired, disconnected, connected atomic.Int64 // sessions with ZooKeeper
+}
+
+// serveMetrics begins to serve metrics, if they are wanted.
+func (s *Server) serveMetrics(context.Context) error {
+	if s.static.MetricsListener == "" {
+		return nil
+	}
+	s.metrics = metrics.New(api.APIs())
+	m := &measures{s: s}
+	m.state.Store(stateStarting)
+	s.measures = m
+	s.onStop(s.zk.OnSession(m.sessionChanged))
+	s.metrics.Collect(m.collect)
+	server, err := s.metrics.Serve(metrics.Config{Addr: s.static.MetricsListener, Ready: m.ready, Profile: s.static.MetricsProfile})
+	if err != nil {
+		return err
+	}
+	s.onStop(server.Close)
+	s.log.Infof("metrics are served on http://%s/metrics", server.Addr())
+	return nil
+}
+
+func (m *measures) running() {
+	if m != nil {
+		m.state.Store(stateRunning)
+	}
+}
+
+func (m *measures) stopping() {
+	if m != nil {
+		m.state.Store(stateShuttingDown)
+	}
+}
+
+var errNotReady = errors.New("the broker does not serve requests")
+
+func (m *measures) ready() error {
+	if m.state.Load() != stateRunning {
+		return errNotReady
+	}
+	return nil
+}
+
+func (m *measures) sessionChanged(e zkcoord.SessionEvent) {
+	switch e {
+	case zkcoord.SessionExpired:
+		m.expired.Add(1)
+	case zkcoord.SessionSuspended:
+		m.disconnected.Add(1)
+	default:
+		m.connected.Add(1)
+	}
+}
+
+// collect gives everything that is read and not counted.
+func (m *measures) collect(add func(prometheus.Metric)) {
+	add(metrics.Gauge("kafka_server_kafkaserver_brokerstate", float64(m.state.Load())))
+	add(metrics.Counter("kafka_server_sessionexpirelistener_zookeeperexpires_total", float64(m.expired.Load())))
+	add(metrics.Counter("kafka_server_sessionexpirelistener_zookeeperdisconnects_total", float64(m.disconnected.Load())))
+	add(metrics.Counter("kafka_server_sessionexpirelistener_zookeepersyncconnects_total", float64(m.connected.Load())))
+	if !m.complete.Load() {
+		return
+	}
+	m.network(add)
+	m.replicas(add)
+	m.logs(add)
+	m.controller(add)
+	m.groups(add)
+}
+
+func (m *measures) network(add func(prometheus.Metric)) {
+	for listener, n := range m.s.network.Connections() {
+		add(metrics.Gauge("kafka_server_socket_server_metrics_connection_count", float64(n), "listener", listener, "networkProcessor", "0"))
+	}
+	// No threads are set aside for the network or for requests: what is idle of them is what is idle of the processors.
+	idle := m.idle.measure(time.Now())
+	add(metrics.Gauge("kafka_network_socketserver_networkprocessoravgidle_percent", idle))
+	add(metrics.Gauge("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", idle))
+	add(metrics.Gauge("kafka_network_requestchannel_requestqueuesize", 0))
+	add(metrics.Gauge("kafka_network_requestchannel_responsequeuesize", 0))
+}
+
+// partitionCounts sums up the partitions that this broker hosts.
+type partitionCounts struct{ leaders, all, offline, under, underMin, atMin int }
+
+func (m *measures) replicas(add func(prometheus.Metric)) {
+	var sum partitionCounts
+	for _, p := range m.s.replicas.Partitions() {
+		m.partition(p, &sum, add)
+	}
+	for name, n := range map[string]int{
+		"leadercount": sum.leaders, "partitioncount": sum.all, "offlinereplicacount": sum.offline,
+		"underreplicatedpartitions": sum.under, "underminisrpartitioncount": sum.underMin, "atminisrpartitioncount": sum.atMin,
+	} {
+		add(metrics.Gauge("kafka_server_replicamanager_"+name, float64(n)))
+	}
+}
+
+func (m *measures) partition(p *replica.Partition, sum *partitionCounts, add func(prometheus.Metric)) {
+	state := p.State()
+	labels := []string{"topic", p.TP.Topic, "partition", strconv.Itoa(int(p.TP.Partition))}
+	gauge := func(name string, v int) {
+		add(metrics.Gauge("kafka_cluster_partition_"+name, float64(v), labels...))
+	}
+	sum.all++
+	if state.Role == replica.Offline {
+		sum.offline++
+	}
+	if state.Role != replica.Leader {
+		return
+	}
+	least := min(m.s.topics.get(p.TP.Topic).MinInsyncReplicas, len(state.Replicas))
+	under, underMin, atMin := one(len(state.ISR) < len(state.Replicas)), one(len(state.ISR) < least), one(len(state.ISR) == least)
+	sum.leaders++
+	sum.under += under
+	sum.underMin += underMin
+	sum.atMin += atMin
+	gauge("replicascount", len(state.Replicas))
+	gauge("insyncreplicascount", len(state.ISR))
+	gauge("underreplicated", under)
+	gauge("underminisr", underMin)
+	gauge("atminisr", atMin)
+	gauge("laststableoffsetlag", int(p.Log().HighWatermark()-p.Log().LastStableOffset()))
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (m *measures) logs(add func(prometheus.Metric)) {
+	for _, l := range m.s.logs.Logs() {
+		tp := l.TopicPartition()
+		labels := []string{"topic", tp.Topic, "partition", strconv.Itoa(int(tp.Partition))}
+		add(metrics.Gauge("kafka_log_log_size", float64(l.Size()), labels...))
+		add(metrics.Gauge("kafka_log_log_logstartoffset", float64(l.LogStartOffset()), labels...))
+		add(metrics.Gauge("kafka_log_log_logendoffset", float64(l.LogEndOffset()), labels...))
+		add(metrics.Gauge("kafka_log_log_numlogsegments", float64(l.SegmentCount()), labels...))
+	}
+	offline := m.s.logs.OfflineDirs()
+	add(metrics.Gauge("kafka_log_logmanager_offlinelogdirectorycount", float64(len(offline))))
+	for _, dir := range m.s.static.LogDirs {
+		add(metrics.Gauge("kafka_log_logmanager_logdirectoryoffline", float64(one(slices.Contains(offline, dir))), "logDirectory", dir))
+	}
+}
+
+// controller gives what the controller's broker tells of the whole cluster, and zeros on the others.
+func (m *measures) controller(add func(prometheus.Metric)) {
+	gauge := func(name string, v int) {
+		add(metrics.Gauge("kafka_controller_kafkacontroller_"+name, float64(v)))
+	}
+	active := m.s.controller.Active()
+	gauge("activecontrollercount", one(active))
+	picture := &metadata.Picture{}
+	if active {
+		picture = m.s.metadata.Current()
+	}
+	partitions, leaderless, unpreferred := 0, 0, 0
+	for _, t := range picture.Topics {
+		for _, p := range t.Partitions {
+			partitions++
+			leaderless += one(p.Leader < 0)
+			unpreferred += one(len(p.Replicas) > 0 && p.Leader != p.Replicas[0])
+		}
+	}
+	gauge("globaltopiccount", len(picture.Topics))
+	gauge("globalpartitioncount", partitions)
+	gauge("offlinepartitionscount", leaderless)
+	gauge("preferredreplicaimbalancecount", unpreferred)
+	gauge("activebrokercount", len(picture.Brokers))
+	gauge("fencedbrokercount", 0)
+}
+
+func (m *measures) groups(add func(prometheus.Metric)) {
+	groups, _ := m.s.groups.List(nil, nil) // those of partitions that are being loaded are left out
+	states := map[string]int{"Stable": 0, "PreparingRebalance": 0, "CompletingRebalance": 0, "Empty": 0, "Dead": 0}
+	for _, g := range groups {
+		states[g.GroupState]++
+	}
+	const prefix = "kafka_coordinator_group_groupmetadatamanager_numgroups"
+	add(metrics.Gauge(prefix, float64(len(groups))))
+	for state, suffix := range map[string]string{"Stable": "stable", "PreparingRebalance": "preparingrebalance",
+		"CompletingRebalance": "completingrebalance", "Empty": "empty", "Dead": "dead"} {
+		add(metrics.Gauge(prefix+suffix, float64(states[state])))
+	}
+}
+
+// idleness measures the share of the processors' time that this process leaves.
+type idleness struct {
+	mu   sync.Mutex // guards what follows
+	at   time.Time
+	used time.Duration
+	last float64
+}
+
+// idlenessWindow is the shortest time that a share is measured over.
+const idlenessWindow = time.Second
+
+func (i *idleness) measure(now time.Time) float64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
+		return 1
+	}
+	used := time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	switch elapsed := now.Sub(i.at); {
+	case i.at.IsZero():
+		i.last = 1
+	case elapsed < idlenessWindow:
+		return i.last
+	default:
+		i.last = max(0, 1-(used-i.used).Seconds()/(elapsed.Seconds()*float64(runtime.GOMAXPROCS(0))))
+	}
+	i.at, i.used = now, used
+	return i.last
+}

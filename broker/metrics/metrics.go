@@ -1,0 +1,139 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// API is one that requests are counted of.
+type API struct{ Key, MaxVersion int16 }
+
+// Metrics are one broker's. All methods may be called on nil.
+type Metrics struct {
+	registry *prometheus.Registry
+	requests *requestMetrics
+	byKey    map[int16]*requests
+	follower *requests // Fetch of followers
+	topics   topics
+	waiting  *prometheus.GaugeVec
+}
+
+// New returns the metrics of a broker that serves some APIs.
+func New(apis []API) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), byKey: make(map[int16]*requests)}
+	m.requests = newRequestMetrics(m.registry)
+	for _, a := range apis {
+		name := RequestName(a.Key)
+		if a.Key == int16(kmsg.Fetch) {
+			name = fetchConsumer
+			m.follower = m.requests.of(fetchFollower, a.MaxVersion)
+		}
+		m.byKey[a.Key] = m.requests.of(name, a.MaxVersion)
+	}
+	m.topics.of = make(map[string]*TopicTraffic)
+	m.waiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kafka_server_delayedoperationpurgatory_purgatorysize", Help: "Answers that wait."}, []string{"delayedOperation"})
+	for _, operation := range []string{"Produce", "Fetch"} {
+		m.waiting.WithLabelValues(operation) // shown from the beginning
+	}
+	m.registry.MustRegister(&m.topics, m.waiting, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Collect adds metrics that are asked for when they are read.
+func (m *Metrics) Collect(f func(add func(prometheus.Metric))) {
+	if m != nil {
+		m.registry.MustRegister(reader(f))
+	}
+}
+
+// reader is a collector whose metrics are not known before.
+type reader func(add func(prometheus.Metric))
+
+// Describe is prometheus.Collector.
+func (reader) Describe(chan<- *prometheus.Desc) {}
+
+// Collect is prometheus.Collector.
+func (r reader) Collect(out chan<- prometheus.Metric) { r(func(m prometheus.Metric) { out <- m }) }
+
+// Gauge is a value at the moment. labels are names and values in turn.
+func Gauge(name string, value float64, labels ...string) prometheus.Metric {
+	return constant(prometheus.GaugeValue, name, value, labels)
+}
+
+// Counter is a value that only grows. labels are names and values in turn.
+func Counter(name string, value float64, labels ...string) prometheus.Metric {
+	return constant(prometheus.CounterValue, name, value, labels)
+}
+
+func constant(kind prometheus.ValueType, name string, value float64, labels []string) prometheus.Metric {
+	var names, values []string
+	for i := 0; i+1 < len(labels); i += 2 {
+		names, values = append(names, labels[i]), append(values, labels[i+1])
+	}
+	return prometheus.MustNewConstMetric(prometheus.NewDesc(name, "As Apache Kafka's metric of that name.", names, nil), kind, value, values...)
+}
+
+// Received counts a request.
+func (m *Metrics) Received(r Request) {
+	if q := m.of(r); q != nil && int(r.Version) < len(q.versions) {
+		q.versions[r.Version].Inc()
+	}
+}
+
+// Answered measures a request's times.
+func (m *Metrics) Answered(r Request) {
+	if q := m.of(r); q != nil {
+		q.observe(r)
+	}
+}
+
+func (m *Metrics) of(r Request) *requests {
+	switch {
+	case m == nil:
+		return nil
+	case r.FromFollower:
+		return m.follower
+	}
+	return m.byKey[r.Key]
+}
+
+// Failed counts error codes of one API's answers.
+func (m *Metrics) Failed(key, code int16, times int) {
+	if m == nil || times == 0 {
+		return
+	}
+	name := "NONE"
+	if err := kerr.ErrorForCode(code); err != nil {
+		name = err.(*kerr.Error).Message
+	}
+	m.requests.errors.WithLabelValues(RequestName(key), name).Add(float64(times))
+}
+
+// Topic applies a count to a topic and to all topics.
+func (m *Metrics) Topic(name string, count func(*TopicTraffic)) {
+	if m == nil {
+		return
+	}
+	count(&m.topics.all)
+	count(m.topics.get(name))
+}
+
+// Forget drops the counts of a deleted topic.
+func (m *Metrics) Forget(topic string) {
+	if m != nil {
+		m.topics.forget(topic)
+	}
+}
+
+// Waiting counts an answer of some kind that waits, until done is called.
+func (m *Metrics) Waiting(operation string) (done func()) {
+	if m == nil {
+		return func() {}
+	}
+	g := m.waiting.WithLabelValues(operation)
+	g.Inc()
+	return g.Dec
+}

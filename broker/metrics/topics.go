@@ -1,0 +1,75 @@
+package metrics
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// TopicTraffic counts what goes in and out of a topic, or of all.
+type TopicTraffic struct {
+	MessagesIn, BytesIn, BytesOut, BytesRejected atomic.Int64
+	ProduceRequests, FetchRequests               atomic.Int64
+	FailedProduce, FailedFetch                   atomic.Int64
+	ProduceConversions, FetchConversions         atomic.Int64
+	ReplicationBytesIn, ReplicationBytesOut      atomic.Int64
+}
+
+// each gives the counters with the names that they are served under.
+func (t *TopicTraffic) each(f func(name string, value int64)) {
+	for _, c := range [...]struct {
+		name  string
+		value *atomic.Int64
+	}{
+		{"messagesin", &t.MessagesIn}, {"bytesin", &t.BytesIn}, {"bytesout", &t.BytesOut}, {"bytesrejected", &t.BytesRejected},
+		{"totalproducerequests", &t.ProduceRequests}, {"totalfetchrequests", &t.FetchRequests},
+		{"failedproducerequests", &t.FailedProduce}, {"failedfetchrequests", &t.FailedFetch},
+		{"producemessageconversions", &t.ProduceConversions}, {"fetchmessageconversions", &t.FetchConversions},
+		{"replicationbytesin", &t.ReplicationBytesIn}, {"replicationbytesout", &t.ReplicationBytesOut},
+	} {
+		f("kafka_server_brokertopicmetrics_"+c.name+"_total", c.value.Load())
+	}
+}
+
+// topics holds the traffic of every topic and of all together.
+type topics struct {
+	all TopicTraffic
+
+	mu sync.RWMutex // guards of
+	of map[string]*TopicTraffic
+}
+
+func (t *topics) get(name string) *TopicTraffic {
+	t.mu.RLock()
+	traffic := t.of[name]
+	t.mu.RUnlock()
+	if traffic != nil {
+		return traffic
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of[name] == nil {
+		t.of[name] = new(TopicTraffic)
+	}
+	return t.of[name]
+}
+
+func (t *topics) forget(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.of, name)
+}
+
+// Describe says nothing: the same names come with a topic and, of all topics, without.
+func (t *topics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect is prometheus.Collector.
+func (t *topics) Collect(out chan<- prometheus.Metric) {
+	t.all.each(func(name string, v int64) { out <- Counter(name, float64(v)) })
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for topic, traffic := range t.of {
+		traffic.each(func(name string, v int64) { out <- Counter(name, float64(v), "topic", topic) })
+	}
+}

@@ -1,0 +1,103 @@
+package integration
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"barnabas/kafkatest"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// scrape reads a page of the metrics listener.
+func scrape(t *testing.T, addr, path string) (status int, body string) {
+	t.Helper()
+	resp, err := http.Get("http://" + addr + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// dashboard has the names that public Kafka dashboards ask for.
+var dashboard = []string{
+	"kafka_server_brokertopicmetrics_messagesin_total", "kafka_server_brokertopicmetrics_bytesin_total",
+	"kafka_server_brokertopicmetrics_bytesout_total", "kafka_server_brokertopicmetrics_failedproducerequests_total",
+	"kafka_server_brokertopicmetrics_failedfetchrequests_total", "kafka_server_brokertopicmetrics_totalproducerequests_total",
+	"kafka_server_brokertopicmetrics_totalfetchrequests_total", "kafka_server_brokertopicmetrics_replicationbytesin_total",
+	"kafka_server_replicamanager_leadercount", "kafka_server_replicamanager_partitioncount",
+	"kafka_server_replicamanager_underreplicatedpartitions", "kafka_server_replicamanager_underminisrpartitioncount",
+	"kafka_server_replicamanager_offlinereplicacount", "kafka_server_kafkaserver_brokerstate",
+	"kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+	"kafka_server_delayedoperationpurgatory_purgatorysize", "kafka_server_sessionexpirelistener_zookeeperexpires_total",
+	"kafka_server_socket_server_metrics_connection_count",
+	"kafka_controller_kafkacontroller_activecontrollercount", "kafka_controller_kafkacontroller_offlinepartitionscount",
+	"kafka_controller_kafkacontroller_globaltopiccount", "kafka_controller_kafkacontroller_globalpartitioncount",
+	"kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+	"kafka_network_requestmetrics_requests_total", "kafka_network_requestmetrics_errors_total",
+	"kafka_network_requestmetrics_totaltimems", "kafka_network_requestmetrics_localtimems",
+	"kafka_network_requestmetrics_remotetimems", "kafka_network_requestmetrics_requestqueuetimems",
+	"kafka_network_requestmetrics_responsequeuetimems", "kafka_network_requestmetrics_responsesendtimems",
+	"kafka_network_socketserver_networkprocessoravgidle_percent", "kafka_network_requestchannel_requestqueuesize",
+	"kafka_log_log_size", "kafka_log_log_logendoffset", "kafka_log_log_logstartoffset", "kafka_log_log_numlogsegments",
+	"kafka_log_logmanager_offlinelogdirectorycount", "kafka_cluster_partition_insyncreplicascount",
+	"kafka_coordinator_group_groupmetadatamanager_numgroups", "process_resident_memory_bytes", "go_goroutines",
+}
+
+// TestMetrics of one broker after some traffic: every name that dashboards use is there, and what was done is counted.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr))
+	newTopic(t, c, "t", 2, 1)
+	w := dialWire(t, c.Broker(0).Addr())
+	w.produce(9, "t", batch("a", "b", "c").MustBuild())
+	w.fetch(fetching(12, "t", 0))
+	w.fetch(fetching(12, "t", 99)) // OFFSET_OUT_OF_RANGE
+	req := kmsg.NewPtrMetadataRequest()
+	req.Version = 9
+	w.call(req)
+
+	_, page := scrape(t, addr, "/metrics")
+	lines := strings.Split(page, "\n")
+	for _, name := range dashboard {
+		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, name+" ") || strings.HasPrefix(l, name+"{") }) {
+			t.Errorf("%s is not served", name)
+		}
+	}
+	for _, want := range []string{
+		`kafka_server_brokertopicmetrics_messagesin_total{topic="t"} 3`,
+		`kafka_server_brokertopicmetrics_messagesin_total 3`,
+		`kafka_network_requestmetrics_requests_total{request="Produce",version="9"} 1`,
+		`kafka_network_requestmetrics_requests_total{request="FetchConsumer",version="12"} 2`,
+		`kafka_network_requestmetrics_errors_total{error="OFFSET_OUT_OF_RANGE",request="Fetch"} 1`,
+		`kafka_network_requestmetrics_totaltimems_count{request="FetchConsumer"} 2`,
+		`kafka_server_kafkaserver_brokerstate 3`,
+		`kafka_controller_kafkacontroller_activecontrollercount 1`,
+		`kafka_controller_kafkacontroller_globalpartitioncount 2`,
+		`kafka_server_replicamanager_leadercount 2`,
+		`kafka_log_log_logendoffset{partition="0",topic="t"} 3`,
+		`kafka_cluster_partition_insyncreplicascount{partition="1",topic="t"} 1`,
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("not served: %s", want)
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if status, body := scrape(t, addr, path); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if status, _ := scrape(t, addr, "/debug/pprof/"); status != http.StatusNotFound {
+		t.Errorf("profiles are served without having been asked for: %d", status)
+	}
+}
