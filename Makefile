@@ -26,6 +26,7 @@ unit: ## unit tests with the race detector
 lint: ## gofmt, go vet, staticcheck, the import map
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'lint: these files are not formatted by gofmt'; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags compat ./integration
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/archtest
 

@@ -24,7 +24,7 @@ import (
 var clientsOfThisRun = map[string]groupClient{
 	"kafka-python":         {join: installedPython("kafka-python"), static: true, patterns: true, commits: allCommits},
 	"confluent-kafka":      {join: installedPython("confluent-kafka"), static: true, patterns: true, commits: allCommits},
-	"kafkajs":              {join: joinWithKafkaJS, patterns: true, commits: []string{commitAuto, commitSync, commitSpecific}},
+	"kafkajs":              {join: joinWithKafkaJS, patterns: true, once: true, commits: []string{commitAuto, commitSync, commitSpecific}},
 	"kafka-go":             {join: joinWithKafkaGo, commits: []string{commitSpecific}},
 	"Java 3.9":             {join: javaJoiner("3.9.2", "Range"), static: true, patterns: true, commits: allCommits},
 	"Java 3.9 cooperative": {join: javaJoiner("3.9.2", "CooperativeSticky"), static: true, patterns: true, commits: []string{commitAuto}},

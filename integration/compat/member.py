@@ -49,7 +49,8 @@ def run_kafka_python(opts):
         return OffsetAndMetadata(*([record.offset + 1, "named", -1][:len(fields)]))
 
     while running:
-        polled = consumer.poll(timeout_ms=200)
+        # Long enough for a whole rebalance: 3.0.12 can lose its assignment when poll gives up in the middle of one.
+        polled = consumer.poll(timeout_ms=3000)
         for records in polled.values():
             for record in records:
                 say("record", record.value.decode())
