@@ -444,6 +444,29 @@ func TestProduceAfterTheEnd(t *testing.T) {
 	awaitStable(t, admin(t, c), "t")
 }
 
+// TestLateEndOfTransaction shows what the protocol can't prevent before transactions version 2 (KIP-890): an EndTxn that comes
+// again when its producer's next transaction is open ends that one.
+func TestLateEndOfTransaction(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t)
+	newTopic(t, c, "t", 1, 1)
+	w := newTxnWire(t, c, "late", 60000)
+	for _, value := range []string{"first", "second"} {
+		w.add("t", 0)
+		w.write("t", value)
+		if got := w.end(false); got != 0 { // of the second transaction: the first one's, which was delayed
+			t.Fatalf("the abort gives %d", got)
+		}
+		w.awaitState("CompleteAbort")
+	}
+	if got := w.end(true); got != kerr.InvalidTxnState.Code {
+		t.Errorf("the commit of the second transaction gives %d", got)
+	}
+	if got := readTopic(t, c.Addrs(), "t", kgo.ReadCommitted())[0]; len(got) != 0 {
+		t.Errorf("read committed gives %v", got)
+	}
+}
+
 // TestPlainRecordInTransaction: a producer whose transaction is open cannot write a plain record.
 func TestPlainRecordInTransaction(t *testing.T) {
 	t.Parallel()
