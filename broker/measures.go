@@ -15,6 +15,7 @@ import (
 	"barnabas/broker/metadata"
 	"barnabas/broker/metrics"
 	"barnabas/broker/replica"
+	"barnabas/logstore"
 	"barnabas/zkcoord"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -131,6 +132,29 @@ func (m *measures) replicas(add func(prometheus.Metric)) {
 	} {
 		add(metrics.Gauge("kafka_server_replicamanager_"+name, float64(n)))
 	}
+	c := m.s.replicas.Counts()
+	add(metrics.Counter("kafka_server_replicamanager_isrshrinks_total", float64(c.ISRShrinks)))
+	add(metrics.Counter("kafka_server_replicamanager_isrexpands_total", float64(c.ISRExpands)))
+	add(metrics.Counter("kafka_server_replicamanager_failedisrupdates_total", float64(c.ISRRefused)))
+	add(metrics.Counter("barnabas_records_lost_total", float64(c.RecordsLost))) // there is no such count in Apache Kafka
+	m.followers(add)
+}
+
+// replicated counts records that came from another broker.
+func (s *Server) replicated(topic string, bytes int) {
+	if s.metrics != nil && bytes > 0 {
+		s.metrics.Topic(topic, func(t *metrics.TopicTraffic) { t.ReplicationBytesIn.Add(int64(bytes)) })
+	}
+}
+
+func (m *measures) followers(add func(prometheus.Metric)) {
+	var most int64
+	m.s.replicas.Lags(func(tp logstore.TopicPartition, lag int64) {
+		most = max(most, lag)
+		add(metrics.Gauge("kafka_server_fetcherlagmetrics_consumerlag", float64(lag), "clientId", "ReplicaFetcher", "topic", tp.Topic,
+			"partition", strconv.Itoa(int(tp.Partition))))
+	})
+	add(metrics.Gauge("kafka_server_replicafetchermanager_maxlag", float64(most), "clientId", "Replica"))
 }
 
 func (m *measures) partition(p *replica.Partition, sum *partitionCounts, add func(prometheus.Metric)) {
@@ -190,6 +214,7 @@ func (m *measures) controller(add func(prometheus.Metric)) {
 	}
 	active := m.s.controller.Active()
 	gauge("activecontrollercount", one(active))
+	add(metrics.Counter("kafka_controller_controllerstats_uncleanleaderelections_total", float64(m.s.controller.UncleanElections())))
 	picture := &metadata.Picture{}
 	if active {
 		picture = m.s.metadata.Current()

@@ -36,6 +36,8 @@ var dashboard = []string{
 	"kafka_server_brokertopicmetrics_totalfetchrequests_total", "kafka_server_brokertopicmetrics_replicationbytesin_total",
 	"kafka_server_replicamanager_leadercount", "kafka_server_replicamanager_partitioncount",
 	"kafka_server_replicamanager_underreplicatedpartitions", "kafka_server_replicamanager_underminisrpartitioncount",
+	"kafka_server_replicamanager_isrshrinks_total", "kafka_server_replicamanager_isrexpands_total",
+	"kafka_server_replicafetchermanager_maxlag", "kafka_controller_controllerstats_uncleanleaderelections_total",
 	"kafka_server_replicamanager_offlinereplicacount", "kafka_server_kafkaserver_brokerstate",
 	"kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
 	"kafka_server_delayedoperationpurgatory_purgatorysize", "kafka_server_sessionexpirelistener_zookeeperexpires_total",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"barnabas/internal/logx"
@@ -35,9 +36,10 @@ type fetcher struct {
 type fetched struct {
 	partition   *Partition
 	leaderEpoch int32
-	offset      int64     // the next to fetch
-	notBefore   time.Time // after an error
-	inSync      bool      // it had all that the leader's high watermark covers, at the last answer
+	offset      int64        // the next to fetch
+	notBefore   time.Time    // after an error
+	inSync      bool         // it had all that the leader's high watermark covers, at the last answer
+	lag         atomic.Int64 // what it did not have of that
 
 	writing sync.Mutex // held while the log is written to, so that end is a barrier
 	ended   bool       // guarded by writing
@@ -247,6 +249,7 @@ func (t *fetcher) take(tp logstore.TopicPartition, at fetchFrom, r *kmsg.FetchRe
 			return err
 		}
 		t.set.throttle.record(tp, int64(len(r.RecordBatches)))
+		t.set.cfg.Received(tp.Topic, len(r.RecordBatches))
 		return f.apply(r)
 	})
 }
@@ -277,6 +280,7 @@ func (f *fetched) apply(r *kmsg.FetchResponseTopicPartition) error {
 		f.offset = info.LastOffset + 1
 	}
 	f.inSync = f.offset >= r.HighWatermark
+	f.lag.Store(max(0, r.HighWatermark-f.offset))
 	moved := false
 	if hw := min(r.HighWatermark, log.LogEndOffset()); hw != log.HighWatermark() && hw >= log.LogStartOffset() {
 		log.SetHighWatermark(hw)

@@ -59,7 +59,7 @@ func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
 	if got := content(t, first.Log()); !slices.Equal(got, []string{"0=a", "1=kept"}) {
 		t.Errorf("one has %v", got)
 	}
-	if n := one.RecordsLost(); n != 0 {
+	if n := one.Counts().RecordsLost; n != 0 {
 		t.Errorf("%d acknowledged records lost, none was", n)
 	}
 }
@@ -76,7 +76,7 @@ func TestLostRecordsAreCounted(t *testing.T) {
 	appendTo(t, second, "x")
 	one.must(t, 2, 1, both, []int32{2})
 	sameLogs(t, second, first)
-	if n := one.RecordsLost(); n != 3 {
+	if n := one.Counts().RecordsLost; n != 3 {
 		t.Errorf("%d lost records counted, want 3", n)
 	}
 }

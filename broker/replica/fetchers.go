@@ -22,6 +22,8 @@ type FetchConfig struct {
 	ResponseMaxBytes int32         // replica.fetch.response.max.bytes
 	Backoff          time.Duration // replica.fetch.backoff.ms
 	Timeout          time.Duration // replica.socket.timeout.ms
+	// Received hears of the bytes of records that came of a topic. It must not block.
+	Received func(topic string, bytes int)
 }
 
 // Requester is a connection to another broker.

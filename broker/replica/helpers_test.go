@@ -118,7 +118,7 @@ func newBroker(t *testing.T, id int32, n *network) *broker {
 		Living: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, Logger: entry, Now: time.Now,
 		LeaderThrottle: b.leading.throttle(), FollowerThrottle: b.following.throttle(),
 		Fetch: FetchConfig{Dial: n.dial, PerBroker: 1, Version: 12, MaxWait: 20 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20,
-			ResponseMaxBytes: 1 << 20, Backoff: 5 * time.Millisecond, Timeout: time.Second},
+			ResponseMaxBytes: 1 << 20, Backoff: 5 * time.Millisecond, Timeout: time.Second, Received: func(string, int) {}},
 	})
 	if n != nil {
 		n.mu.Lock()

@@ -203,6 +203,7 @@ func (p *Partition) settleISR(c isrChange, a isrAnswer) (retry bool) {
 	switch a.err {
 	case nil:
 		if a.partitionEpoch >= p.mu.partitionEpoch && a.leaderEpoch == p.mu.leaderEpoch {
+			p.env.counts.isrChanged(len(p.mu.isr.committed), len(a.isr))
 			p.mu.isr = isrState{committed: a.isr}
 			p.mu.partitionEpoch = a.partitionEpoch
 			p.advanceLocked()
@@ -210,9 +211,11 @@ func (p *Partition) settleISR(c isrChange, a isrAnswer) (retry bool) {
 		}
 		p.mu.isr.proposed = nil
 	case kerr.OperationNotAttempted, kerr.IneligibleReplica:
+		p.env.counts.refused.Add(1)
 		p.mu.isr.proposed = nil // refused for good: what was committed holds
 	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion, kerr.InvalidRequest,
 		kerr.NewLeaderElected:
+		p.env.counts.refused.Add(1)
 		// The controller knows better: a LeaderAndIsr with the truth is on its way. Until it
 		// comes the proposal stays, so that the high watermark does not move too early.
 	default:

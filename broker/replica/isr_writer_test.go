@@ -42,7 +42,7 @@ func (s *isrTable) NotifyISRChange(_ context.Context, changed []logstore.TopicPa
 
 // proposing is a leader of t-0 with a change of its ISR under way.
 func proposing(isr ...int32) (*Partition, isrChange) {
-	p := &Partition{TP: tp0, env: &environment{brokerID: 1}}
+	p := &Partition{TP: tp0, env: &environment{counts: new(counts), brokerID: 1}}
 	p.mu.role, p.mu.leaderEpoch, p.mu.partitionEpoch = Leader, 4, 7
 	p.mu.isr = isrState{committed: []int32{1}, proposed: isr}
 	p.mu.replicas = []int32{1, 2, 3}

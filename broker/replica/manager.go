@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"barnabas/logstore"
@@ -49,7 +48,7 @@ type Manager struct {
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
-	lost atomic.Int64 // records
+	counts counts
 
 	control         sync.Mutex // one LeaderAndIsr or StopReplica at a time
 	controllerEpoch int32      // guarded by control: the newest seen
@@ -70,7 +69,7 @@ func NewManager(cfg Config) *Manager {
 		brokerID: cfg.BrokerID, lagMax: cfg.LagMax, minInSync: cfg.MinInSync, now: cfg.Now, living: cfg.Living, throttle: cfg.LeaderThrottle,
 		isrChanges: newISRSender(cfg.BrokerID, cfg.BrokerEpoch, cfg.AlterVersion, cfg.Controller, cfg.Logger),
 	}
-	m.env.lost, m.env.log = &m.lost, cfg.Logger
+	m.env.counts, m.env.log = &m.counts, cfg.Logger
 	if cfg.ISRs != nil {
 		m.env.isrChanges = newISRWriter(cfg.BrokerID, cfg.ISRs, cfg.Now, cfg.Logger)
 	}
@@ -79,10 +78,6 @@ func NewManager(cfg Config) *Manager {
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m
 }
-
-// RecordsLost counts the acknowledged records that followers had to cut off, since the leader,
-// elected without being in sync, does not have them.
-func (m *Manager) RecordsLost() int64 { return m.lost.Load() }
 
 // Start begins the background work, until Close.
 func (m *Manager) Start() {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"barnabas/internal/await"
@@ -68,7 +67,7 @@ type environment struct {
 	isrChanges isrRoute
 	living     func(broker int32) bool
 	throttle   Throttle // of what is sent
-	lost       *atomic.Int64
+	counts     *counts
 	log        *logrus.Entry
 }
 
@@ -76,7 +75,7 @@ type environment struct {
 // elected without being in sync. That is logged and counted.
 func (p *Partition) cut(to int64) error {
 	if lost := p.log.HighWatermark() - max(to, p.log.LogStartOffset()); lost > 0 {
-		p.env.lost.Add(lost)
+		p.env.counts.lost.Add(lost)
 		p.env.log.WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition, logx.Offset: to, logx.Count: lost}).
 			Warn("acknowledged records are lost: the leader does not have them")
 		p.log.SetHighWatermark(max(to, p.log.LogStartOffset()))
