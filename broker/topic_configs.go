@@ -18,6 +18,8 @@ type topicConfigs struct {
 	zk     *zkcoord.Client
 	log    *logrus.Entry
 
+	loading sync.Mutex // held from reading a topic's settings until they are stored: what was read first is not stored last
+
 	mu struct {
 		sync.RWMutex
 		overrides map[string]map[string]string
@@ -106,6 +108,8 @@ func (t *topicConfigs) known() []string {
 
 // reload reads a topic's settings anew.
 func (t *topicConfigs) reload(ctx context.Context, topic string) error {
+	t.loading.Lock()
+	defer t.loading.Unlock()
 	overrides, err := t.zk.EntityConfig(ctx, zkcoord.Entity{Kind: zkcoord.Topics, Name: topic})
 	if err != nil {
 		return err

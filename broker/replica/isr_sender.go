@@ -125,8 +125,32 @@ func (s *isrSender) run(ctx context.Context) {
 }
 
 // send returns the changes that are to be sent again.
-func (s *isrSender) send(ctx context.Context, changes []isrChange) []isrChange {
-	resp, err := s.controller.ToController(ctx, s.request(changes))
+func (s *isrSender) send(ctx context.Context, changes []isrChange) (again []isrChange) {
+	byVersion := make(map[int16][]isrChange)
+	for _, c := range changes {
+		v := s.versionFor(c)
+		byVersion[v] = append(byVersion[v], c)
+	}
+	for version, some := range byVersion {
+		again = append(again, s.sendIn(ctx, version, some)...)
+	}
+	return again
+}
+
+// alterByID is the first version of AlterPartition that names topics by their ids.
+const alterByID = 2
+
+// versionFor is an older version for topics that were made without an id, before inter.broker.protocol.version 2.8.
+func (s *isrSender) versionFor(c isrChange) int16 {
+	if c.topicID == ([16]byte{}) {
+		return min(s.version, alterByID-1)
+	}
+	return s.version
+}
+
+// sendIn sends changes in one version of AlterPartition.
+func (s *isrSender) sendIn(ctx context.Context, version int16, changes []isrChange) []isrChange {
+	resp, err := s.controller.ToController(ctx, s.request(version, changes))
 	if err != nil {
 		s.log.WithError(err).Debug("cannot reach the controller with ISR changes")
 		return changes
@@ -139,7 +163,7 @@ func (s *isrSender) send(ctx context.Context, changes []isrChange) []isrChange {
 	var again []isrChange
 	answers := s.answers(answer)
 	for _, c := range changes {
-		a, ok := answers[s.keyOf(c)]
+		a, ok := answers[keyOf(version, c)]
 		if !ok {
 			a.err = kerr.UnknownServerError
 		}
@@ -168,8 +192,8 @@ type isrKey struct {
 	partition int32
 }
 
-func (s *isrSender) keyOf(c isrChange) isrKey {
-	if s.version >= 2 {
+func keyOf(version int16, c isrChange) isrKey {
+	if version >= alterByID {
 		return isrKey{id: c.topicID, partition: c.partition.TP.Partition}
 	}
 	return isrKey{topic: c.partition.TP.Topic, partition: c.partition.TP.Partition}
@@ -185,12 +209,12 @@ func (s *isrSender) answers(resp *kmsg.AlterPartitionResponse) map[isrKey]isrAns
 	return m
 }
 
-func (s *isrSender) request(changes []isrChange) *kmsg.AlterPartitionRequest {
+func (s *isrSender) request(version int16, changes []isrChange) *kmsg.AlterPartitionRequest {
 	req := kmsg.NewPtrAlterPartitionRequest()
-	req.Version, req.BrokerID, req.BrokerEpoch = s.version, s.brokerID, s.brokerEpoch()
+	req.Version, req.BrokerID, req.BrokerEpoch = version, s.brokerID, s.brokerEpoch()
 	index := make(map[isrKey]int)
 	for _, c := range changes {
-		key := s.keyOf(c)
+		key := keyOf(version, c)
 		key.partition = 0
 		i, ok := index[key]
 		if !ok {

@@ -311,3 +311,25 @@ func TestHighWatermarkGoesOnWithoutADeadBroker(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestISRChangesOfTopicsWithoutIDs are sent by name, in a request of their own.
+func TestISRChangesOfTopicsWithoutIDs(t *testing.T) {
+	c := &controller{answer: accept}
+	s := newISRSender(1, func() int64 { return 1 }, 3, c, newBroker(t, 1, nil).log)
+	env := &environment{counts: new(counts)}
+	named := &Partition{TP: logstore.TopicPartition{Topic: "named"}, env: env}
+	numbered := &Partition{TP: logstore.TopicPartition{Topic: "numbered"}, env: env}
+	s.send(t.Context(), []isrChange{
+		{partition: named, isr: []int32{1}, epochs: []int64{1}},
+		{partition: numbered, topicID: [16]byte{7}, isr: []int32{1}, epochs: []int64{1}},
+	})
+	if len(c.asked) != 2 {
+		t.Fatalf("%d requests", len(c.asked))
+	}
+	for _, req := range c.asked {
+		topic := req.Topics[0]
+		if byID := topic.TopicID != [16]byte{}; byID != (req.Version == 3) || !byID && (topic.Topic != "named" || req.Version != 1) {
+			t.Errorf("v%d: %+v", req.Version, topic)
+		}
+	}
+}
