@@ -47,6 +47,29 @@ func TestAssignments(t *testing.T) {
 	}
 }
 
+// A topic id that was not known is taken over, at the same leader epoch too; another one is refused (F-170).
+func TestTopicIDIsTakenOver(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	apply := func(id [16]byte) error {
+		state := kmsg.NewLeaderAndISRRequestTopicPartition()
+		state.Leader, state.LeaderEpoch, state.Replicas, state.ISR, state.IsNew = 1, 3, []int32{1}, []int32{1}, true
+		errs, err := b.ApplyLeaderAndISR(1, []Assignment{{TP: tp0, Topic: id, State: &state}}, nil)
+		return errors.Join(err, errs[0])
+	}
+	if err := apply([16]byte{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := apply([16]byte{7}); err != nil {
+		t.Fatal(err)
+	}
+	if p, _ := b.Partition(tp0); p.Log().TopicID() != [16]byte{7} || p.State().TopicID != [16]byte{7} {
+		t.Errorf("the log has the topic id %x, the partition %x", p.Log().TopicID(), p.State().TopicID)
+	}
+	if err := apply([16]byte{8}); !errors.Is(err, kerr.InconsistentTopicID) {
+		t.Errorf("another topic id: %v", err)
+	}
+}
+
 func TestEpochsOfRequests(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 5, []int32{1, 2}, []int32{1, 2})
