@@ -157,9 +157,6 @@ func (l *Log) Size() int64 {
 	return size
 }
 
-// SegmentCount is how many segments the log has.
-func (l *Log) SegmentCount() int { return len(*l.segments.Load()) }
-
 // RecoveryPoint is the offset below which everything is known to be on disk.
 func (l *Log) RecoveryPoint() int64 { return l.recovery.Load() }
 
