@@ -41,7 +41,12 @@ func electOffline(unclean func(topic string) bool, markRecovery bool) rule {
 		if len(live) == 0 || !unclean(tp.Topic) {
 			return outcome{}, fmt.Errorf("%w for %v: in sync are %v, online %v of %v", errNobody, tp, p.state.ISR, live, p.replicas)
 		}
-		return outcome{leader: live[0], isr: live[:1:1], recovering: markRecovery || p.state.Recovering, tell: live}, nil
+		leader := live[0]
+		// A replica that a reassignment has only just added may have nothing at all.
+		if older := without(live, p.adding); len(older) > 0 {
+			leader = older[0]
+		}
+		return outcome{leader: leader, isr: []int32{leader}, recovering: markRecovery || p.state.Recovering, tell: live}, nil
 	}
 }
 

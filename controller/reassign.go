@@ -198,7 +198,8 @@ func (o *office) keepLeaderIn(ctx context.Context, tp topicPartition, p *partiti
 	return failed[tp] == nil, err
 }
 
-// stopReplicas takes replicas out of the ISR and deletes them.
+// stopReplicas takes replicas out of the ISR, and deletes them once all are out: who is told
+// of the next one to go must not have deleted its own yet.
 func (o *office) stopReplicas(ctx context.Context, tp topicPartition, brokers []int32) error {
 	for _, id := range brokers {
 		o.b.stopReplica(id, tp, false)
@@ -206,6 +207,8 @@ func (o *office) stopReplicas(ctx context.Context, tp topicPartition, brokers []
 			return err
 		}
 		o.flush()
+	}
+	for _, id := range brokers {
 		o.b.stopReplica(id, tp, true)
 	}
 	o.flush()

@@ -271,7 +271,8 @@ func (w *world) checkPartition(t zkcoord.TopicInfo, tp topicPartition, states ma
 	switch {
 	case state.Leader == zkcoord.NoLeader && canLead:
 		w.fail("%v has no leader though one of the ISR %v serves", tp, state.ISR)
-	case state.Leader == zkcoord.NoLeader && len(live) > 0 && w.allowsUnclean(t.Name):
+	case state.Leader == zkcoord.NoLeader && w.allowsUnclean(t.Name) &&
+		slices.ContainsFunc(live, func(id int32) bool { return !slices.Contains(t.Adding[tp.Partition], id) }):
 		w.fail("%v has no leader though %v serve and may be out of sync", tp, live)
 	case state.Leader != zkcoord.NoLeader && !w.serving(state.Leader, tp):
 		w.fail("%v is led by %d, which does not serve", tp, state.Leader)

@@ -347,3 +347,18 @@ func TestEveryAnswerIsLostOnce(t *testing.T) {
 		})
 	}
 }
+
+// Several replicas leave at once, and none of them comes back by what it is told of the others.
+func TestSeveralReplicasLeave(t *testing.T) {
+	s := newStage(t)
+	tp := s.create("t", 0, 1, 2, 3)
+	if code := s.reassign(tp, ids(0)); code != 0 {
+		t.Fatal(kerr.ErrorForCode(code))
+	}
+	s.want(tp, ids(0), 0, 0)
+	for _, id := range ids(1, 2, 3) {
+		if r := s.brokers[id].disk[tp]; r != nil {
+			t.Errorf("broker %d still has its replica", id)
+		}
+	}
+}
