@@ -351,12 +351,17 @@ func TestEveryAnswerIsLostOnce(t *testing.T) {
 // Several replicas leave at once, and none of them comes back by what it is told of the others.
 func TestSeveralReplicasLeave(t *testing.T) {
 	s := newStage(t)
-	tp := s.create("t", 0, 1, 2, 3)
-	if code := s.reassign(tp, ids(0)); code != 0 {
+	tp := s.create("t", 0)
+	s.brokers[1].kill() // and counts as alive
+	if code := s.reassign(tp, ids(2, 3, 1)); code != 0 {
+		t.Fatal(kerr.ErrorForCode(code))
+	}
+	s.want(tp, ids(2, 3, 1, 0), 0, 0, 2, 3)
+	if code := s.reassign(tp, nil); code != 0 {
 		t.Fatal(kerr.ErrorForCode(code))
 	}
 	s.want(tp, ids(0), 0, 0)
-	for _, id := range ids(1, 2, 3) {
+	for _, id := range ids(2, 3) {
 		if r := s.brokers[id].disk[tp]; r != nil {
 			t.Errorf("broker %d still has its replica", id)
 		}
