@@ -313,3 +313,66 @@ func checkNoLeftovers(t testing.TB, fsys vfs.FS) {
 		}
 	}
 }
+
+// TestCompactOldMessages: messages of the formats before batches have no delete horizon. Their tombstones go when the last
+// segment that is clean was written delete.retention.ms after theirs.
+func TestCompactOldMessages(t *testing.T) {
+	for magic := range int8(2) {
+		t.Run(fmt.Sprintf("magic=%d", magic), func(t *testing.T) {
+			s := newScript(t)
+			s.cfg.Default.SegmentBytes, s.cfg.Default.DeleteRetention = 190, time.Hour
+			s.open()
+			add := func(key, value string) {
+				t.Helper()
+				v := []byte(value)
+				if value == "" {
+					v = nil
+				}
+				end := s.l.LogEndOffset()
+				m := record.AppendMessage(nil, magic, end, s.c.now.UnixMilli(), []byte(key), v)
+				if _, err := s.l.AppendFollower(m); err != nil {
+					t.Fatal(err)
+				}
+				s.l.SetHighWatermark(s.l.LogEndOffset())
+			}
+			compact := func() string {
+				t.Helper()
+				if err := s.l.Roll(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := compactLog(t, s.m, s.l); err != nil {
+					t.Fatal(err)
+				}
+				var left []string
+				for _, b := range readAll(t, s.l, s.l.LogEndOffset()) {
+					if err := b.Records(func(r *record.Record) error {
+						left = append(left, fmt.Sprintf("%d:%s=%s", r.Offset, r.Key, r.Value))
+						return nil
+					}); err != nil || !b.Valid() {
+						t.Fatal(err)
+					}
+				}
+				return strings.Join(left, " ")
+			}
+			add("a", "1")
+			add("b", "1")
+			add("b", "")
+			add("a", "2")
+			if got := compact(); got != "2:b= 3:a=2" {
+				t.Errorf("first: %s", got)
+			}
+			s.c.now = s.c.now.Add(2 * time.Hour)
+			add("c", "1 with a value that fills a segment and so is not joined with the others before it, nor with those that come behind it")
+			if got := compact(); !strings.HasPrefix(got, "2:b= 3:a=2 4:c=1") {
+				t.Errorf("second: %s", got)
+			}
+			add("d", "1")
+			if got := compact(); !strings.HasPrefix(got, "3:a=2 4:c=1") {
+				t.Errorf("third: %s", got)
+			}
+			if err := s.m.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
