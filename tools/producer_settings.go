@@ -174,7 +174,7 @@ func topicBatchLimit(ctx context.Context, env *Env, opts []kgo.Opt, topic, boots
 		err = awaitTopic(ctx, cl, topic)
 	}
 	if err != nil {
-		if ctx.Err() != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("topic %s not present in metadata after %d ms: %w", topic, block.Milliseconds(), err)
 		}
 		return 0, err

@@ -244,6 +244,9 @@ func (r *reassigner) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.meta, err = fetchMetadata(ctx, r.cl); err != nil { // what is not ongoing may have ended since they were fetched first
+		return err
+	}
 	r.env.println("Status of partition reassignment:")
 	for _, m := range r.plan.Partitions {
 		replicas := r.replicas(m.Topic, m.Partition)
