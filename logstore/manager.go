@@ -353,6 +353,9 @@ func (m *Manager) placed(v *volume) {
 // Delete takes a partition's log away: its directory is renamed now and removed after log.segment.delete.delay.ms. A
 // partition without a log is no error.
 func (m *Manager) Delete(tp TopicPartition) error {
+	if l, ok := m.Log(tp); ok { // before other creations and deletions are kept waiting
+		defer l.cleaning.hold()()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l, ok := m.Log(tp)
