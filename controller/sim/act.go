@@ -408,20 +408,21 @@ func (w *world) reassignByNode() {
 	}
 }
 
-func (w *world) elections(kind int8) {
+func (w *world) elections(kind int8, done func()) {
 	req := kmsg.NewPtrElectLeadersRequest()
 	req.Version, req.ElectionType = 2, kind
-	w.ask(w.someController(), req, func(kmsg.Response) {})
+	w.ask(w.someController(), req, func(kmsg.Response) { done() })
 }
 
-func (w *world) electPreferred() { w.elections(0) }
+func (w *world) electPreferred() { w.elections(0, func() {}) }
 
 func (w *world) electUnclean() {
 	w.say("unclean elections asked")
 	for _, t := range w.topics() {
 		w.check.allowUnclean(t.Name)
 	}
-	w.elections(1)
+	w.check.uncleanAsked++ // and is asked for topics too that are made before it arrives
+	w.elections(1, func() { w.check.uncleanAsked-- })
 }
 
 func (w *world) electPreferredByNode() {

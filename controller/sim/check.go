@@ -26,6 +26,7 @@ type checks struct {
 	states          map[topicPartition]seenState
 	leaders         map[leadership]int32 // by what brokers took on
 	unclean         map[string]bool      // topics that may have lost records
+	uncleanAsked    int                  // unclean elections of all topics that are under way
 	acked           map[leadership][]int // numbers, in order; the epoch is left 0
 	partitions      map[zkcoord.ID]int   // how many a topic has
 }
@@ -48,7 +49,7 @@ func newChecks() checks {
 
 // created notes that a topic was made: nothing of an earlier one with its name counts.
 func (c *checks) created(topic string, unclean bool) {
-	c.unclean[topic] = unclean
+	c.unclean[topic] = unclean || c.uncleanAsked > 0
 }
 
 // grown notes that a topic has so many partitions now, none of which may be lost.
