@@ -67,7 +67,10 @@ func (o *office) takeOver(ctx context.Context) error {
 			if err := o.dropOffline(ctx, o.offlineReplicas()); err != nil {
 				return err
 			}
-			return o.bringOnline(ctx)
+			if err := o.bringOnline(ctx); err != nil {
+				return err
+			}
+			return o.dropStrangers(ctx)
 		},
 		o.reassignmentsAsked, o.resumeReassignments, o.resumeDeletions, o.preferredElectionAsked,
 	}
@@ -234,6 +237,21 @@ func (o *office) dropOffline(ctx context.Context, offline map[int32][]topicParti
 			o.b.update(o.m.brokerIDs(), tp)
 		}
 		if _, err := o.elect(ctx, offline[id], dropReplica(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropStrangers takes brokers out of ISRs whose partitions they are no replicas of: a leader
+// that writes the ISR by itself may have let one in just before its controller died, who had
+// moved the partition off it.
+func (o *office) dropStrangers(ctx context.Context) error {
+	for _, tp := range o.m.partitions(func(tp topicPartition, p *partition) bool {
+		return p.state != nil && !o.m.deleting(tp) && len(without(p.state.ISR, p.replicas)) > 0
+	}) {
+		p := o.m.partition(tp)
+		if _, err := o.elect(ctx, []topicPartition{tp}, keepLeader(p.replicas, p.replicas)); err != nil {
 			return err
 		}
 	}
