@@ -135,6 +135,8 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume, found *logTable) er
 		logger.WithField(logx.Count, len(todo)).Info("last stop was not clean, recovering logs")
 	}
 	began := m.cfg.Now()
+	counted, ended := m.cfg.Loading.begin(v.path, len(todo), !v.wasClean)
+	defer ended()
 	var loaded atomic.Int64
 	progress := rate.Sometimes{Interval: time.Second}
 	err = parallel(todo, max(m.cfg.RecoveryThreadsPerDir, minThreads), func(o loading) error {
@@ -146,6 +148,7 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume, found *logTable) er
 			return err
 		}
 		n := loaded.Add(1)
+		counted()
 		progress.Do(func() { l.logger.WithField(logx.Count, fmt.Sprintf("%d/%d", n, len(todo))).Info("loaded log") })
 		return found.add(l)
 	})
@@ -220,7 +223,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 type checkpoints struct {
 	mu                  sync.Mutex // leaf; held while a file is written
 	recovery, start, hw map[TopicPartition]int64
-	cleaned             map[TopicPartition]int64 // up to where compacted logs are clean
+	cleaned             map[TopicPartition]int64 // up to where compacted logs are clean; nil until the file has been written
 }
 
 func (c *checkpoints) load(fsys vfs.FS, dir string) (err error) {

@@ -45,6 +45,8 @@ type ManagerConfig struct {
 	FS     vfs.FS           // nil: the operating system's
 	Now    func() time.Time // nil: time.Now
 	Logger *logrus.Entry
+	// Loading can be asked how far Open is. May be nil.
+	Loading *Loading
 	// OnDirFailure hears once of each directory that fails after Open. It is called on a goroutine of its own.
 	OnDirFailure func(dir string, err error)
 }

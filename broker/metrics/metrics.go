@@ -137,3 +137,16 @@ func (m *Metrics) Waiting(operation string) (done func()) {
 	g.Inc()
 	return g.Dec
 }
+
+// Traffic gives each topic's counts, and with an empty name those of all topics together.
+func (m *Metrics) Traffic(each func(topic string, t *TopicTraffic)) {
+	if m == nil {
+		return
+	}
+	each("", &m.topics.all)
+	m.topics.mu.RLock()
+	defer m.topics.mu.RUnlock()
+	for name, t := range m.topics.of {
+		each(name, t)
+	}
+}
