@@ -38,12 +38,13 @@ func (m *Manager) lowerCleaned(l *Log) error {
 	})
 }
 
-// forgetCleaned takes a partition out that leaves the directory.
+// forgetCleaned takes a partition out that leaves the directory. As in Apache Kafka the first one to leave gives the file its
+// header, whether the cleaner has been at work or not (LogManager.asyncDelete, 3.9).
 func (m *Manager) forgetCleaned(v *volume, tp TopicPartition) error {
 	return m.changeCleaned(v, func(cleaned map[TopicPartition]int64) bool {
 		_, ok := cleaned[tp]
 		delete(cleaned, tp)
-		return ok
+		return ok || v.checkpoints.cleaned == nil
 	})
 }
 
@@ -78,7 +79,9 @@ func (m *Manager) loadCleaned(v *volume) error {
 		m.cfg.Logger.WithError(err).WithField(logx.Dir, v.path).Warn("the cleaner's checkpoint is ignored, logs will be compacted from their start")
 		err = nil
 	}
-	v.checkpoints.cleaned = cleaned
+	if len(cleaned) > 0 {
+		v.checkpoints.cleaned = cleaned
+	}
 	return err
 }
 

@@ -598,3 +598,23 @@ func TestManyLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestDeletionWritesTheCleanersCheckpoint deletes a partition where nothing was ever compacted: the file gets its header, as
+// Apache Kafka leaves it, and keeps it.
+func TestDeletionWritesTheCleanersCheckpoint(t *testing.T) {
+	clock := newClock()
+	fsys := vfs.NewMem(clock.Now)
+	cfg := memConfig(fsys, clock)
+	m := mustOpen(t, cfg)
+	if _, err := m.GetOrCreate(testTP, [16]byte{}, DefaultConfig(), true); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"", "0\n0\n"} {
+		if got, err := fsys.ReadFile("/data/" + cleanerFile); err != nil || string(got) != want {
+			t.Errorf("the cleaner's checkpoint is %q, %v; want %q", got, err, want)
+		}
+		if err := m.Delete(testTP); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
