@@ -71,14 +71,19 @@ type environment struct {
 	log        *logrus.Entry
 }
 
-// cut truncates the log. Records below the high watermark are lost for good: the leader was
-// elected without being in sync. That is logged and counted.
+// cut truncates the log to what the leader has. Records below the high watermark are lost for good: the leader was
+// elected without being in sync. That is logged and counted. Those above it were acknowledged by this broker alone, or by
+// nobody: after a kill the high watermark is some seconds old, so there may be acknowledged ones among them.
 func (p *Partition) cut(to int64) error {
-	if lost := p.log.HighWatermark() - max(to, p.log.LogStartOffset()); lost > 0 {
+	kept := max(to, p.log.LogStartOffset())
+	log := p.env.log.WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition, logx.Offset: to})
+	if gone := p.log.LogEndOffset() - kept; gone > 0 {
+		log.WithField(logx.Count, gone).Info("records are cut off that the leader does not have")
+	}
+	if lost := p.log.HighWatermark() - kept; lost > 0 {
 		p.env.counts.lost.Add(lost)
-		p.env.log.WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition, logx.Offset: to, logx.Count: lost}).
-			Warn("acknowledged records are lost: the leader does not have them")
-		p.log.SetHighWatermark(max(to, p.log.LogStartOffset()))
+		log.WithField(logx.Count, lost).Warn("acknowledged records are lost: the leader does not have them")
+		p.log.SetHighWatermark(kept)
 	}
 	return p.log.TruncateTo(to)
 }
