@@ -33,6 +33,7 @@ type measures struct {
 	s        *Server
 	state    atomic.Int32
 	complete atomic.Bool // all parts are there to be asked
+	loading  logstore.Loading
 	idle     idleness
 
 	expired, disconnected, connected atomic.Int64 // sessions with ZooKeeper
@@ -53,8 +54,9 @@ func (s *Server) serveMetrics(context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.serveStatus(server)
 	s.onStop(server.Close)
-	s.log.Infof("metrics are served on http://%s/metrics", server.Addr())
+	s.log.Infof("status page and metrics are served on http://%s/ and http://%[1]s/metrics", server.Addr())
 	return nil
 }
 

@@ -249,7 +249,7 @@ func (s *Server) openLogs(ctx context.Context) error {
 		HighWatermarkInterval: c.ReplicaHighWatermarkCheckpoint, SegmentDeleteDelay: c.LogDeleteDelay,
 		Cleaner: cleanerConfig(c), MinFreeBytes: c.LogDirMinFreeBytes,
 		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
-		Logger: s.loggers.Entry("kafka.log"), OnDirFailure: s.directoryFailed,
+		Logger: s.loggers.Entry("kafka.log"), OnDirFailure: s.directoryFailed, Loading: s.measures.loadingLogs(),
 	})
 	if err != nil {
 		return err

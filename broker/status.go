@@ -1,0 +1,257 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"barnabas/broker/metadata"
+	"barnabas/broker/metrics"
+	"barnabas/broker/replica"
+	"barnabas/broker/status"
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	statusTimeout = 3 * time.Second // of asking other brokers for the status page
+	worstShown    = 50              // partitions in trouble
+)
+
+// serveStatus shows the status page at the root of the metrics listener.
+func (m *measures) serveStatus(server *metrics.Server) {
+	board := status.NewBoard(m.reading, time.Now)
+	server.Handle("GET /{$}", status.Page())
+	server.Handle("GET /status.json", board)
+	ctx, cancel := context.WithCancel(m.s.ctx)
+	m.s.tasks.Go(func() { board.Run(ctx) })
+	m.s.onStop(cancel)
+}
+
+// loadingLogs is where the log directories' loading is watched, nil when nobody does.
+func (m *measures) loadingLogs() *logstore.Loading {
+	if m == nil {
+		return nil
+	}
+	return &m.loading
+}
+
+// reading is everything that the status page shows. It ends by itself though who asks has gone: others get the same.
+func (m *measures) reading(ctx context.Context) status.Reading {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTimeout)
+	defer cancel()
+	stop := context.AfterFunc(m.s.ctx, cancel)
+	defer stop()
+	r := status.Reading{Broker: status.Broker{ID: m.s.id, Cluster: m.s.clusterID, State: stateName(m.state.Load())}}
+	for _, d := range m.loading.Dirs() {
+		r.Loading = append(r.Loading, status.Loading(d))
+	}
+	if !m.complete.Load() {
+		return r
+	}
+	picture := m.s.metadata.Current()
+	r.Cluster = clusterStatus(picture)
+	r.Dirs = dirStatus(m.s.logs.Dirs())
+	m.topicStatus(picture, &r)
+	m.groupStatus(ctx, picture, &r)
+	m.reassignmentStatus(ctx, picture, &r)
+	return r
+}
+
+func stateName(state int32) string {
+	switch state {
+	case stateRunning:
+		return "running"
+	case stateShuttingDown:
+		return "stopping"
+	}
+	return "starting"
+}
+
+// clusterStatus counts what the controller has told.
+func clusterStatus(picture *metadata.Picture) *status.Cluster {
+	c := &status.Cluster{Controller: picture.Controller, Topics: len(picture.Topics)}
+	members := make(map[int32]*status.Member)
+	member := func(id int32) *status.Member {
+		if members[id] == nil {
+			members[id] = &status.Member{ID: id}
+		}
+		return members[id]
+	}
+	for id, b := range picture.Brokers {
+		m := member(id)
+		m.Alive, m.Address = true, addressOf(b)
+		if b.Rack != nil {
+			m.Rack = *b.Rack
+		}
+	}
+	for name, t := range picture.Topics {
+		for _, p := range t.Partitions {
+			c.Partitions++
+			for _, id := range p.Replicas {
+				member(id).Replicas++
+			}
+			for _, id := range p.ISR {
+				member(id).InSync++
+			}
+			if p.Leader >= 0 {
+				member(p.Leader).Leads++
+			}
+			if count(c, &p) {
+				c.Worst = append(c.Worst, status.Partition{Topic: name, Partition: p.Number, Leader: p.Leader, Replicas: p.Replicas, ISR: p.ISR})
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		c.Brokers = append(c.Brokers, *members[id])
+	}
+	slices.SortFunc(c.Worst, func(a, b status.Partition) int {
+		return cmp.Or(cmp.Compare(min(a.Leader, 0), min(b.Leader, 0)), cmp.Compare(len(a.ISR)-len(a.Replicas), len(b.ISR)-len(b.Replicas)),
+			strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	c.Worst = c.Worst[:min(len(c.Worst), worstShown)]
+	return c
+}
+
+// count tells whether a partition is not as it should be, and counts it then.
+func count(c *status.Cluster, p *metadata.Partition) bool {
+	switch {
+	case p.Leader < 0:
+		c.Leaderless++
+	case len(p.ISR) < len(p.Replicas):
+		c.UnderReplicated++
+	default:
+		return false
+	}
+	return true
+}
+
+// addressOf is where clients reach a broker, on the first of its listeners by name.
+func addressOf(b *metadata.Broker) string {
+	for _, name := range slices.Sorted(maps.Keys(b.Endpoints)) {
+		e := b.Endpoints[name]
+		return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+	}
+	return ""
+}
+
+func dirStatus(infos []logstore.DirInfo) []status.Dir {
+	dirs := make([]status.Dir, len(infos))
+	for i, info := range infos {
+		dirs[i] = status.Dir{Path: info.Path, Online: info.Online, Total: info.Total, Usable: info.Usable, Logs: len(info.Logs)}
+		for _, l := range info.Logs {
+			dirs[i].Size += l.Size
+		}
+	}
+	return dirs
+}
+
+func (m *measures) topicStatus(picture *metadata.Picture, r *status.Reading) {
+	sizes := make(map[string]int64)
+	for _, l := range m.s.logs.Logs() {
+		sizes[l.TopicPartition().Topic] += l.Size()
+	}
+	traffic := make(map[string]status.Traffic)
+	m.s.metrics.Traffic(func(topic string, t *metrics.TopicTraffic) {
+		traffic[topic] = status.Traffic{BytesIn: t.BytesIn.Load(), BytesOut: t.BytesOut.Load(), MessagesIn: t.MessagesIn.Load()}
+	})
+	r.Traffic = traffic[""]
+	for name, t := range picture.Topics {
+		counts := status.TopicCounts{Name: name, Partitions: len(t.Partitions), SizeBytes: sizes[name], Traffic: traffic[name]}
+		for _, p := range t.Partitions {
+			counts.Leaderless += one(p.Leader < 0)
+			counts.UnderReplicated += one(p.Leader >= 0 && len(p.ISR) < len(p.Replicas))
+		}
+		r.Topics = append(r.Topics, counts)
+	}
+}
+
+// reassignmentStatus asks the controller which replicas are being moved.
+func (m *measures) reassignmentStatus(ctx context.Context, picture *metadata.Picture, r *status.Reading) {
+	resp, err := m.reassignments(ctx, picture)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		r.Trouble = append(r.Trouble, "The controller could not be asked for reassignments: "+err.Error()+".")
+		return
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			move := status.Reassignment{Topic: t.Topic, Partition: p.Partition, Replicas: p.Replicas, Adding: p.AddingReplicas, Removing: p.RemovingReplicas}
+			m.progress(picture, &move)
+			r.Reassignments = append(r.Reassignments, move)
+		}
+	}
+	slices.SortFunc(r.Reassignments, func(a, b status.Reassignment) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+}
+
+func (m *measures) reassignments(ctx context.Context, picture *metadata.Picture) (*kmsg.ListPartitionReassignmentsResponse, error) {
+	req := kmsg.NewPtrListPartitionReassignmentsRequest()
+	req.TimeoutMillis = int32(statusTimeout.Milliseconds())
+	if m.s.controller.Active() {
+		return m.s.controller.ListPartitionReassignments(ctx, req), nil
+	}
+	if picture.Controller < 0 || picture.Controller == m.s.id { // it is being elected
+		return kmsg.NewPtrListPartitionReassignmentsResponse(), nil
+	}
+	resp, err := m.s.peers.SendTo(ctx, picture.Controller, req)
+	if err != nil {
+		return nil, err
+	}
+	return resp.(*kmsg.ListPartitionReassignmentsResponse), nil
+}
+
+// progress is how much of a partition its slowest new replica has, as the leader knows it.
+func (m *measures) progress(picture *metadata.Picture, move *status.Reassignment) {
+	p, _ := picture.Partition(move.Topic, move.Partition)
+	for _, id := range move.Adding {
+		move.InSync += one(p != nil && slices.Contains(p.ISR, id))
+	}
+	if move.InSync == len(move.Adding) {
+		move.Progress = 1
+		return
+	}
+	move.Progress = -1
+	hosted, ok := m.s.replicas.Partition(logstore.TopicPartition{Topic: move.Topic, Partition: move.Partition})
+	if !ok {
+		return
+	}
+	ends := hosted.FollowerEnds()
+	if ends == nil {
+		return
+	}
+	start, end := hosted.Log().LogStartOffset(), hosted.Log().LogEndOffset()
+	move.Progress = 1
+	for _, id := range move.Adding {
+		if id != m.s.id {
+			move.Progress = min(move.Progress, share(ends[id]-start, end-start))
+		}
+	}
+}
+
+// share is how much of all there is.
+func share(have, all int64) float64 {
+	if all <= 0 {
+		return 1
+	}
+	return min(1, float64(max(0, have))/float64(all))
+}
+
+// hostedEnd is the high watermark of a partition that this broker hosts.
+func (m *measures) hostedEnd(tp logstore.TopicPartition) (int64, bool) {
+	p, ok := m.s.replicas.Partition(tp)
+	if !ok || p.State().Role == replica.Offline {
+		return 0, false
+	}
+	return p.Log().HighWatermark(), true
+}

@@ -1,0 +1,143 @@
+package broker
+
+import (
+	"context"
+	"sync"
+
+	"barnabas/broker/metadata"
+	"barnabas/broker/status"
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// What is read for the groups of the status page at most.
+const (
+	groupsRead  = 500   // groups
+	offsetsRead = 50000 // committed offsets over all groups
+	endsAsked   = 5000  // partitions whose end is asked of other brokers
+)
+
+// groupStatus adds the groups that this broker coordinates, with their lag.
+func (m *measures) groupStatus(ctx context.Context, picture *metadata.Picture, r *status.Reading) {
+	list, _ := m.s.groups.List(nil, nil) // those of partitions that are being loaded are left out
+	var committed [][]groupOffset
+	offsets := 0
+	for i, g := range list {
+		if i == groupsRead || offsets >= offsetsRead {
+			r.GroupsUnread = len(list) - i
+			break
+		}
+		of := m.committed(picture, g.Group)
+		offsets += len(of)
+		committed = append(committed, of)
+		r.Groups = append(r.Groups, status.GroupLag{Name: g.Group, State: g.GroupState})
+	}
+	ends := m.ends(ctx, picture, committed)
+	for i := range r.Groups {
+		r.Groups[i].Partitions = len(committed[i])
+		for _, o := range committed[i] {
+			end, ok := ends[o.tp]
+			r.Groups[i].Unknown += one(!ok)
+			if ok {
+				r.Groups[i].Lag += max(0, end-o.offset)
+			}
+		}
+	}
+}
+
+// groupOffset is what a group has committed for a partition.
+type groupOffset struct {
+	tp     logstore.TopicPartition
+	offset int64
+}
+
+// committed gives a group's offsets for partitions that exist.
+func (m *measures) committed(picture *metadata.Picture, group string) []groupOffset {
+	topics, err := m.s.groups.FetchOffsets(group, nil, false)
+	if err != nil { // it moved to another coordinator just now
+		return nil
+	}
+	var offsets []groupOffset
+	for _, t := range topics {
+		for _, p := range t.Partitions {
+			if _, ok := picture.Partition(t.Topic, p.Partition); ok && p.Offset >= 0 && p.ErrorCode == 0 {
+				offsets = append(offsets, groupOffset{logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition}, p.Offset})
+			}
+		}
+	}
+	return offsets
+}
+
+// ends gives the ends of partitions. Those that this broker does not host their leaders are asked for.
+func (m *measures) ends(ctx context.Context, picture *metadata.Picture, committed [][]groupOffset) map[logstore.TopicPartition]int64 {
+	ends := make(map[logstore.TopicPartition]int64)
+	elsewhere := make(map[int32]map[logstore.TopicPartition]bool)
+	asked := 0
+	for _, offsets := range committed {
+		for _, o := range offsets {
+			if _, ok := ends[o.tp]; ok {
+				continue
+			}
+			if end, ok := m.hostedEnd(o.tp); ok {
+				ends[o.tp] = end
+				continue
+			}
+			p, _ := picture.Partition(o.tp.Topic, o.tp.Partition)
+			if p.Leader < 0 || p.Leader == m.s.id || asked == endsAsked || elsewhere[p.Leader][o.tp] {
+				continue
+			}
+			if elsewhere[p.Leader] == nil {
+				elsewhere[p.Leader] = make(map[logstore.TopicPartition]bool)
+			}
+			elsewhere[p.Leader][o.tp] = true
+			asked++
+		}
+	}
+	var mu sync.Mutex // guards ends
+	var wg sync.WaitGroup
+	for leader, partitions := range elsewhere {
+		wg.Go(func() {
+			m.askEnds(ctx, leader, partitions, func(tp logstore.TopicPartition, end int64) {
+				mu.Lock()
+				defer mu.Unlock()
+				ends[tp] = end
+			})
+		})
+	}
+	wg.Wait()
+	return ends
+}
+
+// askEnds asks a leader. What it does not tell stays unknown.
+func (m *measures) askEnds(ctx context.Context, leader int32, partitions map[logstore.TopicPartition]bool, found func(logstore.TopicPartition, int64)) {
+	const latest = -1
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.Version, req.ReplicaID = 4, -1 // as brokers since 2.1 know it
+	topics := make(map[string]int)
+	for tp := range partitions {
+		at, ok := topics[tp.Topic]
+		if !ok {
+			at = len(req.Topics)
+			topics[tp.Topic] = at
+			t := kmsg.NewListOffsetsRequestTopic()
+			t.Topic = tp.Topic
+			req.Topics = append(req.Topics, t)
+		}
+		p := kmsg.NewListOffsetsRequestTopicPartition()
+		p.Partition, p.Timestamp = tp.Partition, latest
+		req.Topics[at].Partitions = append(req.Topics[at].Partitions, p)
+	}
+	answer, err := m.s.peers.SendTo(ctx, leader, req)
+	if err != nil {
+		return
+	}
+	for _, t := range answer.(*kmsg.ListOffsetsResponse).Topics {
+		for _, p := range t.Partitions {
+			if kerr.ErrorForCode(p.ErrorCode) == nil {
+				found(logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition}, p.Offset)
+			}
+		}
+	}
+}
