@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,8 +23,8 @@ import (
 const chaosPartitions = 4
 
 // TestChaos produces with acks=all, min.insync.replicas=2 and an idempotent producer while brokers are killed, paused past
-// their session, restarted in turn and all at once. In the end every acknowledged record is there, once and in order, and the
-// replicas are the same bytes. CHAOS_SECONDS makes it longer, CHAOS_SEED repeats a run's choices.
+// their session, cut from ZooKeeper, restarted in turn and all at once. In the end every acknowledged record is there, once
+// and in order, no consumer ever saw another record at an offset, and the replicas are the same bytes. CHAOS_SECONDS makes it longer, CHAOS_SEED repeats a run's choices.
 func TestChaos(t *testing.T) {
 	seconds, seed := 25, uint64(time.Now().UnixNano())
 	if s, err := strconv.Atoi(os.Getenv("CHAOS_SECONDS")); err == nil {
@@ -35,9 +36,12 @@ func TestChaos(t *testing.T) {
 	t.Logf("seed %d", seed)
 	zk := zookeeper(t)
 	var brokers []*process
+	var lines []*proxy
 	var addrs []string
 	for id := range 3 {
-		p := newProcess(t, id, zk, "min.insync.replicas=2", "replica.lag.time.max.ms=3000", "log.segment.bytes=1000000",
+		line := newProxy(t, zk)
+		lines = append(lines, line)
+		p := newProcess(t, id, line.addr(), "min.insync.replicas=2", "replica.lag.time.max.ms=3000", "log.segment.bytes=1000000",
 			"controlled.shutdown.retry.backoff.ms=100", "offsets.topic.replication.factor=3")
 		p.start()
 		brokers, addrs = append(brokers, p), append(addrs, p.addr())
@@ -51,10 +55,19 @@ func TestChaos(t *testing.T) {
 	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), chaosPartitions, 3, nil, "t"); err != nil {
 		t.Fatal(err)
 	}
-	acked := produceDuring(t, cl, func() { disturb(t, brokers, rand.New(rand.NewPCG(seed, 0)), time.Duration(seconds)*time.Second) })
+	reading, stop := context.WithCancel(t.Context())
+	defer stop()
+	var seen [chaosPartitions]map[int64]string
+	var reader sync.WaitGroup
+	reader.Go(func() { seen = readDuring(t, reading, addrs) })
+	acked := produceDuring(t, cl, func() {
+		disturb(t, brokers, lines, rand.New(rand.NewPCG(seed, 0)), time.Duration(seconds)*time.Second)
+	})
+	stop()
+	reader.Wait()
 	total := 0
 	for partition, want := range acked {
-		checkPartition(t, addrs, int32(partition), want)
+		checkPartition(t, addrs, int32(partition), want, seen[partition])
 		total += len(want)
 	}
 	awaitInSync(t, cl)
@@ -103,12 +116,44 @@ func produceDuring(t *testing.T, cl *kgo.Client, f func()) [chaosPartitions][]in
 	return acked
 }
 
+// readDuring reads on until ctx ends, and gives what it saw at each offset, by partition.
+func readDuring(t *testing.T, ctx context.Context, addrs []string) (seen [chaosPartitions]map[int64]string) {
+	t.Helper()
+	for p := range seen {
+		seen[p] = make(map[int64]string)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.MetadataMinAge(50*time.Millisecond))
+	if err != nil {
+		t.Error(err)
+		return seen
+	}
+	defer cl.Close()
+	for ctx.Err() == nil {
+		fetches := cl.PollFetches(ctx)
+		fetches.EachError(func(topic string, partition int32, err error) {
+			var lost *kgo.ErrDataLoss
+			if errors.As(err, &lost) {
+				t.Errorf("a consumer of %s-%d: %v", topic, partition, err)
+			}
+		})
+		fetches.EachRecord(func(r *kgo.Record) {
+			if other, again := seen[r.Partition][r.Offset]; again && other != string(r.Value) {
+				t.Errorf("partition %d, offset %d: record %s, and before %s", r.Partition, r.Offset, r.Value, other)
+			}
+			seen[r.Partition][r.Offset] = string(r.Value)
+		})
+	}
+	return seen
+}
+
 // disturb does one harm after the other, and heals each.
-func disturb(t *testing.T, brokers []*process, random *rand.Rand, during time.Duration) {
+func disturb(t *testing.T, brokers []*process, lines []*proxy, random *rand.Rand, during time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(during); time.Now().Before(end); {
-		b := brokers[random.IntN(len(brokers))]
-		switch harm := random.IntN(10); {
+		at := random.IntN(len(brokers))
+		b := brokers[at]
+		switch harm := random.IntN(12); {
 		case harm < 4:
 			t.Logf("kill %d", b.port)
 			b.kill()
@@ -119,7 +164,12 @@ func disturb(t *testing.T, brokers []*process, random *rand.Rand, during time.Du
 			_ = b.cmd.Process.Signal(syscall.SIGSTOP)
 			time.Sleep(time.Duration(500+random.IntN(4000)) * time.Millisecond) // the session timeout is 2 s
 			_ = b.cmd.Process.Signal(syscall.SIGCONT)
-		case harm < 9:
+		case harm < 8:
+			t.Logf("cut %d from ZooKeeper", b.port)
+			lines[at].sever(true)
+			time.Sleep(time.Duration(500+random.IntN(4000)) * time.Millisecond)
+			lines[at].sever(false)
+		case harm < 11:
 			t.Logf("restart %d", b.port)
 			b.stop()
 			b.start()
@@ -136,11 +186,17 @@ func disturb(t *testing.T, brokers []*process, random *rand.Rand, during time.Du
 	}
 }
 
-// checkPartition wants every acknowledged record once and in order.
-func checkPartition(t *testing.T, addrs []string, partition int32, acked []int) {
+// checkPartition wants every acknowledged record once and in order, and what was seen at an offset still there.
+func checkPartition(t *testing.T, addrs []string, partition int32, acked []int, seen map[int64]string) {
 	t.Helper()
 	var got []int
-	for _, value := range readAll(t, addrs[0], "t", partition) {
+	all := readAll(t, addrs[0], "t", partition)
+	for offset, value := range seen {
+		if offset >= int64(len(all)) || all[offset] != value {
+			t.Fatalf("partition %d, offset %d: a consumer saw record %s, which is not there", partition, offset, value)
+		}
+	}
+	for _, value := range all {
 		n, err := strconv.Atoi(value)
 		if err != nil {
 			t.Fatal(err)

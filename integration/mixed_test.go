@@ -45,7 +45,7 @@ func TestApacheKafkaJoinsOurCluster(t *testing.T) {
 	acked := produceDuring(t, cl, m.visit)
 	total := 0
 	for partition, want := range acked {
-		checkPartition(t, m.addrs, int32(partition), want)
+		checkPartition(t, m.addrs, int32(partition), want, nil)
 		total += len(want)
 	}
 	awaitInSync(t, cl)
