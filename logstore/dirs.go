@@ -2,12 +2,11 @@ package logstore
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,14 +33,11 @@ var foreignDirs = map[string]bool{"remote-log-index-cache": true, "__cluster_met
 // deletedDirName is what the directory of a deleted partition is renamed to: topic-partition.<32 hex digits>-delete, the topic
 // cut so that the name is not too long.
 func deletedDirName(tp TopicPartition) string {
-	var unique [16]byte
-	_, _ = rand.Read(unique[:]) // never fails
-	suffix := "-" + strconv.Itoa(int(tp.Partition)) + "." + hex.EncodeToString(unique[:]) + deletedDir
-	topic := tp.Topic
-	if len(topic)+len(suffix) > maxDirName {
-		topic = topic[:maxDirName-len(suffix)]
+	name := renamedDir(tp, deletedDir)
+	if over := len(name) - maxDirName; over > 0 {
+		name = tp.Topic[:len(tp.Topic)-over] + name[len(tp.Topic):]
 	}
-	return topic + suffix
+	return name
 }
 
 // dirKind is what a directory in a log directory is.
@@ -50,8 +46,9 @@ type dirKind int8
 const (
 	unknownDir dirKind = iota
 	replicaDir
-	goneDir  // of a deleted partition, to be removed
-	otherDir // neither ours to load nor to remove
+	goneDir   // of a deleted partition, to be removed
+	futureOne // of the copy of a partition
+	otherDir  // neither ours to load nor to remove
 )
 
 // parseDir tells from its name what a directory is.
@@ -60,7 +57,7 @@ func parseDir(name string) (TopicPartition, dirKind) {
 		return TopicPartition{}, otherDir
 	}
 	kind := replicaDir
-	for suffix, k := range map[string]dirKind{deletedDir: goneDir, futureDir: otherDir, strayDir: otherDir} {
+	for suffix, k := range map[string]dirKind{deletedDir: goneDir, futureDir: futureOne, strayDir: otherDir} {
 		if plain, ok := strings.CutSuffix(name, suffix); ok {
 			dot := strings.LastIndexByte(plain, '.')
 			if dot < 0 || len(plain)-dot-1 != 32 {
@@ -82,7 +79,7 @@ func parseDir(name string) (TopicPartition, dirKind) {
 
 // load loads all logs, several at a time in each directory, all directories at once.
 func (m *Manager) load(ctx context.Context) error {
-	found := logTable{logs: make(map[TopicPartition]*Log)}
+	found := foundLogs{logs: make(map[TopicPartition]*Log)}
 	var wg sync.WaitGroup
 	errs := make([]error, len(m.disks))
 	for i, v := range m.disks {
@@ -91,15 +88,14 @@ func (m *Manager) load(ctx context.Context) error {
 		}
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		for _, l := range found.logs {
-			l.releaseAll()
-		}
+	err := errors.Join(errs...)
+	if err == nil {
+		err = m.take(&found)
+	}
+	if err != nil {
+		found.release()
 		return err
 	}
-	m.table.Lock()
-	m.table.logs = found.logs
-	m.table.Unlock()
 	for _, v := range m.disks {
 		if !v.wasClean && len(m.logsOn(v)) > 0 { // a recovery may have found less than the stored points promise
 			_ = v.fail("write checkpoint", m.checkpointRecoveryPoints(v))
@@ -108,24 +104,50 @@ func (m *Manager) load(ctx context.Context) error {
 	return nil
 }
 
-// logTable collects logs from the goroutines that load them.
-type logTable struct {
-	mu   sync.Mutex
-	logs map[TopicPartition]*Log
+// foundLogs collects logs from the goroutines that load them.
+type foundLogs struct {
+	mu      sync.Mutex
+	logs    map[TopicPartition]*Log
+	twins   []*Log // of these logs
+	futures []*Log
 }
 
-func (t *logTable) add(l *Log) error {
+func (t *foundLogs) add(l *Log, future bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if other, ok := t.logs[l.tp]; ok {
-		return fmt.Errorf("%v is in %s and in %s: remove one of the two directories", l.tp, other.disk.path, l.disk.path)
+	switch {
+	case future:
+		t.futures = append(t.futures, l)
+	case t.logs[l.tp] != nil:
+		t.twins = append(t.twins, l)
+	default:
+		t.logs[l.tp] = l
 	}
-	t.logs[l.tp] = l
-	return nil
+}
+
+func (t *foundLogs) release() {
+	for _, l := range append(append(slices.Collect(maps.Values(t.logs)), t.twins...), t.futures...) {
+		if !l.closed.Load() {
+			l.releaseAll()
+		}
+	}
+}
+
+// take makes the logs that were found the manager's, and finishes the moves that were under way.
+func (m *Manager) take(found *foundLogs) error {
+	m.table.Lock()
+	m.table.logs = found.logs
+	m.table.Unlock()
+	for _, l := range found.twins {
+		if err := m.settleTwin(l); err != nil {
+			return err
+		}
+	}
+	return m.resumeMoves(found.futures)
 }
 
 // loadVolume loads the logs of one directory. Disk faults take it offline and are no error.
-func (m *Manager) loadVolume(ctx context.Context, v *volume, found *logTable) error {
+func (m *Manager) loadVolume(ctx context.Context, v *volume, found *foundLogs) error {
 	logger := m.cfg.Logger.WithField(logx.Dir, v.path)
 	todo, err := m.partitionsIn(v)
 	if err != nil || v.failed.Load() {
@@ -150,7 +172,8 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume, found *logTable) er
 		n := loaded.Add(1)
 		counted()
 		progress.Do(func() { l.logger.WithField(logx.Count, fmt.Sprintf("%d/%d", n, len(todo))).Info("loaded log") })
-		return found.add(l)
+		found.add(l, o.future)
+		return nil
 	})
 	logger.WithField(logx.Count, loaded.Load()).WithField(logx.TookMs, m.cfg.Now().Sub(began).Milliseconds()).Info("loaded logs")
 	if err != nil {
@@ -163,6 +186,11 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume, found *logTable) er
 // loadOne loads one log. With a disk fault there is none; a damaged one is there, but offline.
 func (m *Manager) loadOne(v *volume, o loading) (*Log, error) {
 	l, err := load(m.env, &v.disk, o)
+	if errors.Is(err, ErrDamaged) && o.future {
+		m.cfg.Logger.WithError(err).WithFields(logFields(o.tp, v.path)).Warn("the copy of a log is damaged and is removed")
+		m.removeDirLater(o.dir)
+		return nil, nil
+	}
 	if errors.Is(err, ErrDamaged) {
 		m.cfg.Logger.WithError(err).WithFields(logFields(o.tp, v.path)).Error("log is damaged and stays offline")
 		return m.damaged(v, o)
@@ -210,8 +238,8 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 			m.cfg.Logger.WithField(logx.Dir, dir).Warn("leaving a directory alone")
 		case goneDir:
 			m.removeDirLater(dir)
-		case replicaDir:
-			todo = append(todo, loading{tp: tp, dir: dir, cfg: m.cfg.Topic(tp.Topic), clean: v.wasClean,
+		case replicaDir, futureOne:
+			todo = append(todo, loading{tp: tp, dir: dir, future: kind == futureOne, cfg: m.cfg.Topic(tp.Topic), clean: v.wasClean,
 				recoveryPoint: v.checkpoints.recovery[tp], logStart: v.checkpoints.start[tp], highWatermark: v.checkpoints.hw[tp],
 				recovering: recovering})
 		}

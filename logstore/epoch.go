@@ -158,6 +158,18 @@ func (c *epochCache) latest() (int32, bool) {
 	return 0, false
 }
 
+// start is where an epoch begins that is known.
+func (c *epochCache) start(epoch int32) int64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, e := range c.mu.entries {
+		if e.epoch == epoch {
+			return e.start
+		}
+	}
+	return -1
+}
+
 // at is the epoch of the record at offset, or -1 when that isn't known.
 func (c *epochCache) at(offset int64) int32 {
 	c.mu.RLock()

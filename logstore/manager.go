@@ -78,6 +78,7 @@ type Manager struct {
 	table struct {
 		sync.RWMutex // leaf
 		logs         map[TopicPartition]*Log
+		moves        map[TopicPartition]move // of these logs, to other directories
 	}
 	mu struct {
 		sync.RWMutex // held for reading by creations, for writing by deletions and the end; a Log's lock may be taken below it
@@ -86,6 +87,7 @@ type Manager struct {
 	placing struct { // which directories the logs being created go to
 		sync.Mutex // leaf but for table
 		count      map[*disk]int
+		wishes     map[TopicPartition]*volume // where logs that are not there yet were told to be
 	}
 	failures sync.WaitGroup // running OnDirFailure calls
 }
@@ -120,8 +122,8 @@ func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	m.env = &env{fs: cfg.FS, now: cfg.Now, logger: cfg.Logger, producerExpiry: cfg.ProducerExpiry,
 		later: m.keep.later, rolled: m.rolled, truncated: m.saveTruncated,
 		saveOffsets: func(l *Log) error { return m.checkpointOffsets(m.volumeOf(l)) }}
-	m.table.logs = make(map[TopicPartition]*Log)
-	m.placing.count = make(map[*disk]int)
+	m.table.logs, m.table.moves = make(map[TopicPartition]*Log), make(map[TopicPartition]move)
+	m.placing.count, m.placing.wishes = make(map[*disk]int), make(map[TopicPartition]*volume)
 	if err := m.open(ctx); err != nil {
 		m.unlock()
 		return nil, err
@@ -246,8 +248,21 @@ func (m *Manager) Logs() []*Log {
 	return m.logsIf(func(l *Log) bool { return !l.disk.failed.Load() })
 }
 
+// logsOn are the logs and the copies of logs in a directory.
 func (m *Manager) logsOn(v *volume) []*Log {
-	return m.logsIf(func(l *Log) bool { return l.disk == &v.disk })
+	return append(m.logsIf(func(l *Log) bool { return l.disk == &v.disk }), m.futuresOn(v)...)
+}
+
+func (m *Manager) futuresOn(v *volume) []*Log {
+	m.table.RLock()
+	defer m.table.RUnlock()
+	var logs []*Log
+	for _, mv := range m.table.moves {
+		if mv.future.disk == &v.disk {
+			logs = append(logs, mv.future)
+		}
+	}
+	return logs
 }
 
 func (m *Manager) logsIf(want func(*Log) bool) []*Log {
@@ -294,8 +309,10 @@ func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, i
 	if !isNew && m.liveDisks() < len(m.disks) {
 		return nil, fmt.Errorf("%v may be in a log directory that is offline: %w", tp, kerr.KafkaStorageError)
 	}
-	for tried := 0; tried < len(m.disks); tried++ {
-		v := m.place()
+	wish := m.wished(tp)
+	for tried := 0; tried <= len(m.disks); tried++ {
+		v := m.place(wish)
+		wish = nil
 		if v == nil {
 			break
 		}
@@ -312,12 +329,15 @@ func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, i
 	return nil, fmt.Errorf("no log directory for %v: %w", tp, kerr.KafkaStorageError)
 }
 
-// place chooses the directory with the fewest logs for one more; nil when none is left. placed must follow.
-func (m *Manager) place() *volume {
+// place chooses a directory for one more log, the wished one or that with the fewest logs; nil when none is left. placed must
+// follow.
+func (m *Manager) place(wish *volume) *volume {
 	m.placing.Lock()
 	defer m.placing.Unlock()
 	live := m.disks
-	if len(m.disks) > 1 || m.disks[0].failed.Load() {
+	if wish != nil && !wish.failed.Load() {
+		live = []*volume{wish}
+	} else if len(m.disks) > 1 || m.disks[0].failed.Load() {
 		live = m.emptiest()
 	}
 	if len(live) == 0 {
@@ -330,8 +350,8 @@ func (m *Manager) place() *volume {
 // emptiest is the usable directories, those with room and the fewest logs first, counting those being created.
 func (m *Manager) emptiest() []*volume {
 	counts := maps.Clone(m.placing.count)
-	for _, l := range m.Logs() {
-		counts[l.disk]++
+	for _, v := range m.disks {
+		counts[&v.disk] += len(m.logsOn(v))
 	}
 	live := slices.DeleteFunc(slices.Clone(m.disks), func(v *volume) bool { return v.failed.Load() })
 	without := func(v *volume) int {
@@ -352,8 +372,8 @@ func (m *Manager) placed(v *volume) {
 	m.placing.count[&v.disk]--
 }
 
-// Delete takes a partition's log away: its directory is renamed now and removed after log.segment.delete.delay.ms. A
-// partition without a log is no error.
+// Delete takes a partition's log away, and the copy if it is being moved: the directory is renamed now and removed after
+// log.segment.delete.delay.ms. A partition without a log is no error.
 func (m *Manager) Delete(tp TopicPartition) error {
 	if l, ok := m.Log(tp); ok { // before other creations and deletions are kept waiting
 		defer l.cleaning.hold()()
@@ -368,14 +388,15 @@ func (m *Manager) Delete(tp TopicPartition) error {
 		return err
 	}
 	defer l.cleaning.hold()()
-	dir, err := l.retire()
-	if err != nil {
+	if err := m.dropFutureLocked(tp); err != nil { // first: a copy that is left alone would be removed at the next start
+		return err
+	}
+	if err := m.discard(l); err != nil {
 		return err
 	}
 	m.setLog(tp, nil)
-	m.removeDirLater(dir)
 	v := m.volumeOf(l)
-	err = errors.Join(m.checkpointOffsets(v), m.forgetCleaned(v, tp))
+	err := errors.Join(m.checkpointOffsets(v), m.forgetCleaned(v, tp))
 	return v.fail("write checkpoint", err)
 }
 
@@ -414,6 +435,9 @@ func (m *Manager) SetConfig(topic string, cfg Config) {
 	for _, l := range m.logsIf(func(l *Log) bool { return l.tp.Topic == topic }) {
 		l.UpdateConfig(cfg)
 		m.clean.consider(l)
+		if f, ok := m.Future(l.tp); ok {
+			f.UpdateConfig(cfg)
+		}
 	}
 }
 
@@ -434,8 +458,10 @@ type DirInfo struct {
 type LogInfo struct {
 	TopicPartition
 	Size int64 // bytes
-	// OffsetLag is how far the log end is behind the high watermark.
+	// OffsetLag is how far the log end is behind the high watermark, that of a copy behind the end of the log.
 	OffsetLag int64
+	// Future: this is the copy of a log that is being moved here.
+	Future bool
 }
 
 // Dirs describes all of log.dirs, in their order.
@@ -447,7 +473,7 @@ func (m *Manager) Dirs() []DirInfo {
 			total, usable, err := m.cfg.FS.Usage(v.path)
 			if err = v.fail("ask for free space", err); err == nil {
 				info.Online, info.Total, info.Usable = true, total, usable
-				info.Logs = describe(m.logsOn(v))
+				info.Logs = m.describe(v)
 			}
 		}
 		infos = append(infos, info)
@@ -455,10 +481,16 @@ func (m *Manager) Dirs() []DirInfo {
 	return infos
 }
 
-func describe(logs []*Log) []LogInfo {
+func (m *Manager) describe(v *volume) []LogInfo {
+	logs := m.logsIf(func(l *Log) bool { return l.disk == &v.disk })
 	infos := make([]LogInfo, 0, len(logs))
 	for _, l := range logs {
-		infos = append(infos, LogInfo{l.tp, l.Size(), max(0, l.HighWatermark()-l.LogEndOffset())})
+		infos = append(infos, LogInfo{l.tp, l.Size(), max(0, l.HighWatermark()-l.LogEndOffset()), false})
+	}
+	for _, f := range m.futuresOn(v) {
+		if l, ok := m.Log(f.tp); ok {
+			infos = append(infos, LogInfo{f.tp, f.Size(), max(0, l.LogEndOffset()-f.LogEndOffset()), true})
+		}
 	}
 	return infos
 }

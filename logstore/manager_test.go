@@ -29,7 +29,7 @@ func TestParseDir(t *testing.T) {
 		"a-b.c_d-17":                    {TopicPartition{"a-b.c_d", 17}, replicaDir},
 		"t-0." + id + "-delete":         {TopicPartition{"t", 0}, goneDir},
 		"a.b-3." + id + "-delete":       {TopicPartition{"a.b", 3}, goneDir},
-		"t-0." + id + "-future":         {TopicPartition{"t", 0}, otherDir},
+		"t-0." + id + "-future":         {TopicPartition{"t", 0}, futureOne},
 		"t-0." + id + "-stray":          {TopicPartition{"t", 0}, otherDir},
 		"__cluster_metadata-0":          {TopicPartition{}, otherDir},
 		"remote-log-index-cache":        {TopicPartition{}, otherDir},
@@ -222,12 +222,17 @@ func TestForeignDirectoryStopsTheStart(t *testing.T) {
 func TestSamePartitionTwice(t *testing.T) {
 	c := newClock()
 	fsys := vfs.NewMem(c.Now)
-	for _, dir := range []string{"/a/t-0", "/b/t-0"} {
-		if err := fsys.MkdirAll(dir); err != nil {
+	cfg := memConfig(fsys, c)
+	for _, dir := range []string{"/a", "/b"} {
+		cfg.Dirs = []string{dir}
+		m := mustOpen(t, cfg)
+		if _, err := m.GetOrCreate(testTP, [16]byte{dir[1]}, cfg.Default, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cfg := memConfig(fsys, c)
 	cfg.Dirs = []string{"/a", "/b"}
 	if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "/a") || !strings.Contains(err.Error(), "/b") {
 		t.Errorf("%v", err)

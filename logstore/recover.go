@@ -18,6 +18,7 @@ import (
 type loading struct {
 	tp            TopicPartition
 	dir           string
+	future        bool // it is the copy of a log
 	cfg           Config
 	clean         bool // the last stop was clean
 	recoveryPoint int64

@@ -1,0 +1,389 @@
+package logstore
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/internal/logx"
+)
+
+// A future log is a copy of a partition's log in another directory, made to take the log's place once it has caught up
+// (KIP-113). Its directory is called topic-partition.<32 hex digits>-future until then. While there is one, neither of the two
+// is compacted: the copy would not be one.
+
+// move is a log on its way to another directory.
+type move struct {
+	future  *Log
+	release func() // lets both be compacted again
+}
+
+// renamedDir is a name for a directory of a partition that does not serve: topic-partition.<32 hex digits> and a suffix.
+func renamedDir(tp TopicPartition, suffix string) string {
+	var unique [16]byte
+	_, _ = rand.Read(unique[:]) // never fails
+	return tp.Topic + "-" + strconv.Itoa(int(tp.Partition)) + "." + hex.EncodeToString(unique[:]) + suffix
+}
+
+// Future is the copy of a partition's log that is being made in another directory.
+func (m *Manager) Future(tp TopicPartition) (*Log, bool) {
+	m.table.RLock()
+	defer m.table.RUnlock()
+	mv, ok := m.table.moves[tp]
+	return mv.future, ok
+}
+
+// MoveTo is told that a partition's log is to be in dir, one of log.dirs. It gives the copy that has to be filled for that, nil
+// when the log is there already. A copy in a third directory is given up. Nobody may be writing to the copy meanwhile.
+//
+// Errors: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION when the name is too long for a copy, and
+// REPLICA_NOT_AVAILABLE when there is no log: then it is made in dir when its time comes. (ReplicaManager.alterReplicaLogDirs, 3.9)
+func (m *Manager) MoveTo(tp TopicPartition, dir string) (*Log, error) {
+	name := renamedDir(tp, futureDir)
+	if len(name) > maxDirName {
+		return nil, fmt.Errorf("topic name %s is too long for its partitions to be moved: %w", tp.Topic, kerr.InvalidTopicException)
+	}
+	v, err := m.volumeAt(dir)
+	if err != nil {
+		return nil, err
+	}
+	release := func() {}
+	if l, ok := m.Log(tp); ok { // before other creations and deletions are kept waiting
+		release = l.cleaning.hold()
+	}
+	future, taken, err := m.moveTo(tp, v, name, release)
+	if !taken {
+		release()
+	}
+	return future, err
+}
+
+func (m *Manager) moveTo(tp TopicPartition, v *volume, name string, release func()) (future *Log, taken bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.closed {
+		return nil, false, errClosed
+	}
+	l, ok := m.Log(tp)
+	if !ok {
+		m.wish(tp, v)
+		return nil, false, fmt.Errorf("%v is not here yet: %w", tp, kerr.ReplicaNotAvailable)
+	}
+	if err := l.disk.usable(); err != nil {
+		return nil, false, err
+	}
+	if f, ok := m.Future(tp); ok && f.disk == &v.disk {
+		return f, false, nil
+	}
+	if err := m.dropFutureLocked(tp); err != nil {
+		return nil, false, err
+	}
+	if l.disk == &v.disk {
+		return nil, false, nil
+	}
+	f, err := createLog(m.env, &v.disk, loading{tp: tp, dir: filepath.Join(v.path, name), cfg: l.Config(), clean: true}, l.TopicID())
+	if err != nil {
+		return nil, false, v.fail("create future log", err)
+	}
+	m.setMove(tp, &move{f, both(release, f.cleaning.hold())})
+	l.logger.WithField(logx.Value, v.path).Info("moving log to another directory")
+	return f, true, nil
+}
+
+func both(a, b func()) func() {
+	return func() {
+		a()
+		b()
+	}
+}
+
+// volumeAt is the directory with a path, which must be written as DirInfo has it.
+func (m *Manager) volumeAt(dir string) (*volume, error) {
+	for _, v := range m.disks {
+		if v.path == dir {
+			return v, v.usable()
+		}
+	}
+	return nil, fmt.Errorf("%s is none of log.dirs: %w", dir, kerr.LogDirNotFound)
+}
+
+// setMove notes a move, or with nil that there is none.
+func (m *Manager) setMove(tp TopicPartition, mv *move) {
+	m.table.Lock()
+	defer m.table.Unlock()
+	if mv == nil {
+		delete(m.table.moves, tp)
+		return
+	}
+	m.table.moves[tp] = *mv
+}
+
+// wish takes note of where a log is to be made.
+func (m *Manager) wish(tp TopicPartition, v *volume) {
+	m.placing.Lock()
+	defer m.placing.Unlock()
+	m.placing.wishes[tp] = v
+}
+
+// wished is where a log is to be made if that was said, and forgets it.
+func (m *Manager) wished(tp TopicPartition) *volume {
+	m.placing.Lock()
+	defer m.placing.Unlock()
+	v := m.placing.wishes[tp]
+	delete(m.placing.wishes, tp)
+	return v
+}
+
+// DropFuture gives a move up. A partition that isn't being moved is no error.
+func (m *Manager) DropFuture(tp TopicPartition) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dropFutureLocked(tp)
+}
+
+func (m *Manager) dropFutureLocked(tp TopicPartition) error {
+	m.table.RLock()
+	mv, ok := m.table.moves[tp]
+	m.table.RUnlock()
+	if !ok {
+		return nil
+	}
+	f := mv.future
+	defer mv.release()
+	if f.disk.failed.Load() { // a later start finds it
+		m.setMove(tp, nil)
+		f.releaseAll()
+		return nil
+	}
+	if err := m.discard(f); err != nil {
+		return err
+	}
+	m.setMove(tp, nil)
+	v := m.volumeOf(f)
+	return v.fail("write checkpoint", m.checkpointOffsets(v))
+}
+
+// discard has the directory of a log removed after log.segment.delete.delay.ms.
+func (m *Manager) discard(l *Log) error {
+	dir, err := l.retire()
+	if err == nil {
+		m.removeDirLater(dir)
+	}
+	return err
+}
+
+// Replace puts the copy of a partition's log in the log's place and returns it. The two must have the same end, and nobody may be
+// writing to either. The old log is closed, and its directory removed after log.segment.delete.delay.ms.
+//
+// A kill in between leaves two directories that are called alike: the next start keeps the one with more in it.
+func (m *Manager) Replace(tp TopicPartition) (*Log, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.table.RLock()
+	mv, moving := m.table.moves[tp]
+	old := m.table.logs[tp]
+	m.table.RUnlock()
+	if !moving || old == nil {
+		return nil, fmt.Errorf("%v is not being moved: %w", tp, kerr.ReplicaNotAvailable)
+	}
+	if err := mv.future.settle(old); err != nil {
+		return nil, err
+	}
+	m.table.Lock()
+	m.table.logs[tp] = mv.future
+	delete(m.table.moves, tp)
+	m.table.Unlock()
+	mv.release()
+	m.handOver(old, mv.future)
+	return mv.future, nil
+}
+
+// settle makes a future log the one that serves: it learns what the copied records don't tell, and its directory gets the
+// partition's name.
+func (l *Log) settle(old *Log) error {
+	if end, want := l.LogEndOffset(), old.LogEndOffset(); end != want {
+		return fmt.Errorf("the copy of %v in %s ends at %d, not at %d", l.tp, l.disk.path, end, want)
+	}
+	if epoch, ok := old.LatestEpoch(); ok { // there may be no record of it yet
+		if err := l.AssignEpochStart(epoch, old.epochs.start(epoch)); err != nil {
+			return err
+		}
+	}
+	if err := l.Flush(); err != nil {
+		return err
+	}
+	l.SetHighWatermark(old.HighWatermark())
+	l.mu.Lock()
+	dir := filepath.Join(l.disk.path, l.tp.String())
+	err := l.env.fs.Rename(l.mu.dir, dir)
+	if err == nil {
+		l.relocateLocked(dir)
+	}
+	l.mu.Unlock()
+	if err == nil {
+		err = l.env.fs.SyncDir(l.disk.path)
+	}
+	return l.disk.fail("rename directory of moved partition", err)
+}
+
+// handOver ends the old log and takes what the manager knows of it over to the new one. Its faults are those of either disk: the
+// new log is in place.
+func (m *Manager) handOver(old, moved *Log) {
+	from, to := m.volumeOf(old), m.volumeOf(moved)
+	cleaned, compacted := m.cleanedTo(old)
+	if compacted {
+		_ = to.fail("write checkpoint", m.setCleanedTo(moved, cleaned))
+	}
+	_ = to.fail("write checkpoint", errors.Join(m.checkpointOffsets(to), m.checkpointHighWatermarks(to)))
+	if err := m.discard(old); err != nil {
+		old.releaseAll()
+		return // was reported
+	}
+	_ = from.fail("write checkpoint", errors.Join(m.checkpointOffsets(from), m.forgetCleaned(from, old.tp)))
+	m.clean.consider(moved)
+	moved.logger.WithField(logx.Value, from.path).Info("moved log from another directory")
+}
+
+// resumeMoves pairs the future logs that were found at a start with the logs that they are copies of. One without is of no use,
+// unless its log is in a directory that is offline.
+func (m *Manager) resumeMoves(futures []*Log) error {
+	for _, f := range futures {
+		l, ok := m.Log(f.tp)
+		_, twice := m.Future(f.tp)
+		switch {
+		case ok && !twice && l.disk != f.disk:
+			m.setMove(f.tp, &move{f, both(l.cleaning.hold(), f.cleaning.hold())})
+			f.logger.Info("the move of a log to this directory goes on")
+		case !ok && m.liveDisks() < len(m.disks):
+			f.logger.Warn("leaving the copy of a log alone, which may be in a directory that is offline")
+			f.releaseAll()
+		default:
+			f.logger.Warn("removing the copy of a log that is not being moved")
+			if err := m.discard(f); err != nil && !errors.Is(err, kerr.KafkaStorageError) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// settleTwin keeps one of two logs that a kill has left of a partition whose copy was about to take its log's place. Of what may
+// have come into being in another way nothing is removed: then it is an error.
+func (m *Manager) settleTwin(l *Log) error {
+	keep, _ := m.Log(l.tp)
+	drop := l
+	if drop.LogEndOffset() > keep.LogEndOffset() {
+		keep, drop = drop, keep
+	}
+	if !keep.contains(drop) {
+		l.releaseAll()
+		return fmt.Errorf("%v is in %s and in %s: remove one of the two directories", keep.tp, keep.disk.path, drop.disk.path)
+	}
+	keep.logger.WithField(logx.Value, drop.disk.path).Warn("finishing the move of a log to this directory, which was interrupted")
+	m.setLog(keep.tp, keep)
+	if err := m.discard(drop); err != nil && !errors.Is(err, kerr.KafkaStorageError) {
+		return err
+	}
+	return nil
+}
+
+// contains tells whether all that another log of the same partition has is in this one too, going by their leader epochs.
+func (l *Log) contains(other *Log) bool {
+	if l.readable() != nil || other.readable() != nil || l.TopicID() != other.TopicID() {
+		return false
+	}
+	epoch, ok := other.LatestEpoch()
+	if !ok {
+		_, any := l.LatestEpoch()
+		return !any || other.LogEndOffset() == 0
+	}
+	found, end := l.EndOffsetForEpoch(epoch)
+	return found == epoch && end >= other.LogEndOffset()
+}
+
+// CatchUp copies records of the log that this one is the copy of, up to a buffer full of them but at least one batch, and returns
+// how many bytes; none when it has all of them. What the log has lost at either end since the last time, the copy loses too.
+// Nobody else may be writing to the copy, nor cutting the log. The buffer may come back larger.
+func (l *Log) CatchUp(of *Log, buf []byte) (copied int, grown []byte, err error) {
+	if err := l.align(of); err != nil {
+		return 0, buf, err
+	}
+	end := of.LogEndOffset()
+	r, err := of.Read(l.LogEndOffset(), int32(cap(buf)), end, true)
+	if err != nil {
+		return 0, buf, err
+	}
+	data, err := r.Append(buf[:0])
+	r.Close()
+	if err != nil {
+		return 0, buf, of.readFailure(l.LogEndOffset(), err)
+	}
+	if len(data) == 0 {
+		err = l.skipTo(end)
+	} else if _, err = l.AppendFollower(data); err == nil {
+		copied = len(data)
+	}
+	if err == nil {
+		err = l.follow(of)
+	}
+	return copied, data, err
+}
+
+// align cuts what the log has not, as far as its leader epochs tell, and begins at its start if the copy is still below.
+func (l *Log) align(of *Log) error {
+	if start := of.LogStartOffset(); l.LogEndOffset() < start {
+		return l.TruncateFullyAndStartAt(start)
+	}
+	if end := l.commonEnd(of); end < l.LogEndOffset() {
+		return l.TruncateTo(end)
+	}
+	return nil
+}
+
+// commonEnd is up to where a copy agrees with the log (KIP-279).
+func (l *Log) commonEnd(of *Log) int64 {
+	end := min(l.LogEndOffset(), of.LogEndOffset())
+	for epoch, ok := l.LatestEpoch(); ok; {
+		theirs, theirEnd := of.EndOffsetForEpoch(epoch)
+		if theirs < 0 {
+			return min(end, max(of.HighWatermark(), l.LogStartOffset()))
+		}
+		end = min(end, theirEnd)
+		if theirs == epoch {
+			break
+		}
+		ours, ourEnd := l.EndOffsetForEpoch(theirs)
+		if end = min(end, max(ourEnd, l.LogStartOffset())); ours >= epoch {
+			break
+		}
+		epoch, ok = ours, ours >= 0
+	}
+	return end
+}
+
+// follow moves high watermark and log start to where the log's are.
+func (l *Log) follow(of *Log) error {
+	hw := l.SetHighWatermark(of.HighWatermark())
+	if start := of.LogStartOffset(); start > l.LogStartOffset() && start <= hw {
+		return l.AdvanceLogStart(start)
+	}
+	return nil
+}
+
+// skipTo moves the end up to offset. Between there is nothing, as compaction may have left it in the log.
+func (l *Log) skipTo(offset int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	if offset <= l.end.offset.Load() {
+		return nil
+	}
+	return l.disk.fail("roll segment", l.rollLocked(offset))
+}

@@ -1,0 +1,313 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"barnabas/internal/vfs"
+	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// moveRig is a manager with two directories and a log in the first.
+type moveRig struct {
+	*testing.T
+	fs  *vfs.Mem
+	cfg ManagerConfig
+	m   *Manager
+	l   *Log
+	n   int // records appended
+}
+
+func newMoveRig(t *testing.T) *moveRig {
+	clock := newClock()
+	x := &moveRig{T: t, fs: vfs.NewMem(clock.Now)}
+	x.cfg = memConfig(x.fs, clock)
+	x.cfg.Dirs = []string{"/a", "/b"}
+	x.cfg.Default.SegmentBytes = 1000
+	x.m = mustOpen(t, x.cfg)
+	var err error
+	x.l, err = x.m.GetOrCreate(testTP, [16]byte{7}, x.cfg.Default, true)
+	x.must(err)
+	if x.l.Dir() != "/a" {
+		t.Fatalf("the log is in %s", x.l.Dir())
+	}
+	return x
+}
+
+func (x *moveRig) must(err error) {
+	x.Helper()
+	if err != nil {
+		x.Fatal(err)
+	}
+}
+
+// append appends records in a leader epoch, all replicated.
+func (x *moveRig) append(count int, epoch int32) {
+	x.Helper()
+	for range count {
+		b := batchOf(1_790_000_000_000+int64(x.n), fmt.Sprintf("value %d %s", x.n, strings.Repeat("x", 100))).MustBuild()
+		_, err := x.l.AppendLeader(b, LeaderAppend{LeaderEpoch: epoch, ProduceVersion: 9})
+		x.must(err)
+		x.l.SetHighWatermark(x.l.LogEndOffset())
+		x.n++
+	}
+}
+
+// dirs are the directories of partitions.
+func (x *moveRig) dirs() []string {
+	x.Helper()
+	var dirs []string
+	for _, dir := range x.cfg.Dirs {
+		entries, err := x.fs.ReadDir(dir)
+		x.must(err)
+		for _, e := range entries {
+			if e.IsDir() {
+				dirs = append(dirs, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return dirs
+}
+
+// fill copies until nothing is left.
+func fill(f, of *Log) error {
+	buf := make([]byte, 0, 700)
+	for {
+		n, grown, err := f.CatchUp(of, buf)
+		if n == 0 || err != nil {
+			return err
+		}
+		buf = grown
+	}
+}
+
+// values reads all records of a log.
+func values(t testing.TB, l *Log) []string {
+	t.Helper()
+	var got []string
+	for _, b := range readAll(t, l, l.LogEndOffset()) {
+		err := b.Records(func(r *record.Record) error {
+			got = append(got, fmt.Sprintf("%d %s", r.Offset, r.Value))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got
+}
+
+// move does all of it.
+func (x *moveRig) move(dir string) error {
+	f, err := x.m.MoveTo(testTP, dir)
+	if err != nil || f == nil {
+		return err
+	}
+	if err := fill(f, x.l); err != nil {
+		return err
+	}
+	l, err := x.m.Replace(testTP)
+	if err == nil {
+		x.l = l
+	}
+	return err
+}
+
+func TestMoveToAnotherDirectory(t *testing.T) {
+	x := newMoveRig(t)
+	x.append(30, 3)
+	x.must(x.l.AdvanceLogStart(5))
+	f, err := x.m.MoveTo(testTP, "/b")
+	x.must(err)
+	x.must(fill(f, x.l))
+	x.append(10, 4)
+	x.must(x.l.TruncateTo(37)) // what the copy has not seen yet, and of what it has
+	x.must(fill(f, x.l))
+	x.must(x.l.TruncateTo(35))
+	x.append(3, 6)
+	x.must(x.l.AdvanceLogStart(12))
+	x.must(x.l.AssignEpochStart(8, x.l.LogEndOffset()))
+	if again, err := x.m.MoveTo(testTP, "/b"); again != f || err != nil {
+		t.Errorf("asked again, the copy is %p, %v; want %p", again, err, f)
+	}
+	dirs := x.m.Dirs()
+	if b := dirs[1].Logs; len(b) != 1 || !b[0].Future || b[0].OffsetLag != 1 {
+		t.Errorf("the other directory has %+v", b)
+	}
+	x.must(fill(f, x.l))
+	want := values(t, x.l)
+	old := x.l
+	x.l, err = x.m.Replace(testTP)
+	x.must(err)
+	if got, _ := x.m.Log(testTP); got != x.l || x.l != f || x.l.Dir() != "/b" {
+		t.Error("the copy has not taken the log's place")
+	}
+	if _, err := produce(old, batchOf(1, "v").MustBuild()); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("the old log takes records: %v", err)
+	}
+	if epoch, _ := x.l.LatestEpoch(); epoch != 8 || x.l.TopicID() != [16]byte{7} {
+		t.Errorf("latest epoch %d, topic id %x", epoch, x.l.TopicID())
+	}
+	for range 2 { // and after a restart
+		if got := values(t, x.l); !slices.Equal(got, want) || x.l.LogStartOffset() != 12 || x.l.HighWatermark() != 38 {
+			t.Errorf("start %d, high watermark %d, records %q; want %q", x.l.LogStartOffset(), x.l.HighWatermark(), got, want)
+		}
+		x.must(x.m.Close())
+		x.m = mustOpen(t, x.cfg)
+		x.l, _ = x.m.Log(testTP)
+	}
+	if dirs := x.dirs(); slices.Contains(dirs, "/a/t-0") || !slices.Contains(dirs, "/b/t-0") {
+		t.Errorf("directories %v", dirs)
+	}
+}
+
+func TestMoveRefused(t *testing.T) {
+	x := newMoveRig(t)
+	long := TopicPartition{strings.Repeat("x", 220), 0}
+	for _, c := range []struct {
+		tp   TopicPartition
+		dir  string
+		want error
+	}{
+		{testTP, "/nowhere", kerr.LogDirNotFound},
+		{testTP, "b", kerr.LogDirNotFound},
+		{TopicPartition{"u", 0}, "/b", kerr.ReplicaNotAvailable},
+		{long, "/b", kerr.InvalidTopicException},
+		{testTP, "/a", nil},
+	} {
+		if f, err := x.m.MoveTo(c.tp, c.dir); f != nil || !errors.Is(err, c.want) {
+			t.Errorf("%v to %s: %v, want %v", c.tp, c.dir, err, c.want)
+		}
+	}
+	l, err := x.m.GetOrCreate(TopicPartition{"u", 0}, [16]byte{8}, x.cfg.Default, true)
+	x.must(err)
+	if l.Dir() != "/b" {
+		t.Errorf("the log is in %s, but was wished in /b", l.Dir())
+	}
+	failUnder(x.fs, "/b")
+	x.m.Dirs()
+	if _, err := x.m.MoveTo(testTP, "/b"); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("to a directory that has failed: %v", err)
+	}
+}
+
+// TestMoveGivenUp asks for the directory that the log is in, and deletes partitions that are being moved.
+func TestMoveGivenUp(t *testing.T) {
+	x := newMoveRig(t)
+	x.append(30, 3)
+	_, err := x.m.MoveTo(testTP, "/b")
+	x.must(err)
+	if f, err := x.m.MoveTo(testTP, "/a"); f != nil || err != nil {
+		t.Errorf("back to where it is: %v, %v", f, err)
+	}
+	if _, ok := x.m.Future(testTP); ok {
+		t.Error("there still is a copy")
+	}
+	f, err := x.m.MoveTo(testTP, "/b")
+	x.must(err)
+	x.must(fill(f, x.l))
+	x.must(x.m.Delete(testTP))
+	if _, ok := x.m.Future(testTP); ok {
+		t.Error("the copy of a deleted partition is there")
+	}
+	for _, dir := range x.dirs() {
+		if strings.Contains(dir, "t-0") && !strings.HasSuffix(dir, deletedDir) {
+			t.Errorf("%s is left", dir)
+		}
+	}
+	x.must(x.m.Close())
+}
+
+// TestMoveGoesOnAfterAStart finds a copy at a start, complete or behind a log that has lost its tail.
+func TestMoveGoesOnAfterAStart(t *testing.T) {
+	for name, stop := range map[string]func(*moveRig){
+		"clean stop": func(x *moveRig) { x.must(x.m.Close()) },
+		"kill":       func(x *moveRig) { x.fs = x.fs.Kill() },
+		"power cut":  func(x *moveRig) { x.fs = x.fs.Crash(nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newMoveRig(t)
+			x.append(30, 3)
+			x.must(x.l.Flush())
+			f, err := x.m.MoveTo(testTP, "/b")
+			x.must(err)
+			x.append(5, 4)
+			x.must(fill(f, x.l))
+			x.must(f.Flush())
+			stop(x)
+			x.cfg.FS = x.fs
+			x.m = mustOpen(t, x.cfg)
+			x.l, _ = x.m.Log(testTP)
+			f, ok := x.m.Future(testTP)
+			if !ok || x.l.Dir() != "/a" || f.Dir() != "/b" || x.l.LogEndOffset() < 30 {
+				t.Fatalf("log %v, copy %v", x.l, f)
+			}
+			x.must(fill(f, x.l))
+			want := values(t, x.l)
+			x.l, err = x.m.Replace(testTP)
+			x.must(err)
+			if got := values(t, x.l); !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+			x.must(x.m.Close())
+		})
+	}
+}
+
+// TestMoveCrashAtEachStep lets the disk die at each call of a move in turn. Whatever of that a power cut or a kill leaves, a
+// start finds the log, with all that was flushed, and the move can be done again.
+func TestMoveCrashAtEachStep(t *testing.T) {
+	errDied := errors.New("disk died")
+	for n := 1; ; n++ {
+		x := newMoveRig(t)
+		x.append(12, 3)
+		x.must(x.l.Flush())
+		want := values(t, x.l)
+		calls := 0
+		x.fs.SetFault(func(op, _ string) error {
+			if op == "read" || op == "readfile" {
+				return nil
+			}
+			if calls++; calls >= n {
+				return errDied
+			}
+			return nil
+		})
+		err := x.move("/b")
+		done := calls < n
+		if done && err != nil {
+			t.Fatal(err)
+		}
+		if n%2 == 0 {
+			x.fs = x.fs.Kill()
+		} else {
+			x.fs = x.fs.Crash(nil)
+		}
+		x.cfg.FS = x.fs
+		x.m = mustOpen(t, x.cfg)
+		var ok bool
+		if x.l, ok = x.m.Log(testTP); !ok {
+			t.Fatalf("call %d: the log is gone: %v", n, x.dirs())
+		}
+		if got := values(t, x.l); !slices.Equal(got, want) {
+			t.Fatalf("call %d: %q, want %q", n, got, want)
+		}
+		x.append(3, 4)
+		want = values(t, x.l)
+		x.must(x.move("/b"))
+		if got := values(t, x.l); !slices.Equal(got, want) || x.l.Dir() != "/b" {
+			t.Fatalf("call %d, moved again: %q in %s, want %q", n, got, x.l.Dir(), want)
+		}
+		x.must(x.m.Close())
+		if done {
+			t.Logf("%d calls", n-1)
+			return
+		}
+	}
+}
