@@ -348,6 +348,7 @@ func (s *Server) replicaConfig() replica.Config {
 		ISRs:              s.isrStore(),
 		LeadershipChanged: s.leadershipChanged,
 		LeaderThrottle:    s.leaderThrottle(), FollowerThrottle: s.followerThrottle(),
+		Move: replica.MoveConfig{Threads: c.NumReplicaAlterLogDirsThreads, MaxBytes: int32(c.ReplicaFetchMaxBytes), Throttle: s.moveThrottle()},
 		Fetch: replica.FetchConfig{
 			Dial: s.peers.dialReplica, PerBroker: c.NumReplicaFetchers, Version: s.fetchVersion(),
 			MaxWait: c.ReplicaFetchWaitMax, MinBytes: int32(c.ReplicaFetchMinBytes), MaxBytes: int32(c.ReplicaFetchMaxBytes),

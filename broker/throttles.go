@@ -38,17 +38,21 @@ func (r *replicationRate) record(bytes int64) {
 // throttle makes the throttle of one direction: bound is the broker's limit, replicas what a topic says whom it is for.
 func (s *Server) throttle(bound func(*config.Broker) int64, replicas func(*config.Topic) config.ThrottledReplicas) replica.Throttle {
 	c := s.static
-	rate := &replicationRate{
-		bound: func() int64 { return bound(s.config.Current()) },
-		rate:  quota.Rate{Windows: quota.Windows{Count: c.ReplicationQuotaWindowNum, Size: c.ReplicationQuotaWindowSize}},
-	}
-	return replica.Throttle{
-		Covers: func(tp logstore.TopicPartition) bool {
-			return replicas(s.topics.get(tp.Topic)).Has(tp.Partition, s.id)
-		},
-		Exceeded: rate.exceeded,
-		Record:   rate.record,
-	}
+	covers := func(tp logstore.TopicPartition) bool { return replicas(s.topics.get(tp.Topic)).Has(tp.Partition, s.id) }
+	return s.throttleOf(bound, quota.Windows{Count: c.ReplicationQuotaWindowNum, Size: c.ReplicationQuotaWindowSize}, covers)
+}
+
+func (s *Server) throttleOf(bound func(*config.Broker) int64, windows quota.Windows, covers func(logstore.TopicPartition) bool) replica.Throttle {
+	rate := &replicationRate{bound: func() int64 { return bound(s.config.Current()) }, rate: quota.Rate{Windows: windows}}
+	return replica.Throttle{Covers: covers, Exceeded: rate.exceeded, Record: rate.record}
+}
+
+// moveThrottle is for what is copied from one log directory to another.
+func (s *Server) moveThrottle() replica.Throttle {
+	c := s.static
+	return s.throttleOf(func(c *config.Broker) int64 { return c.AlterLogDirsMaxBytesPerSecond },
+		quota.Windows{Count: c.AlterLogDirsQuotaWindowNum, Size: c.AlterLogDirsQuotaWindowSize},
+		func(logstore.TopicPartition) bool { return true })
 }
 
 func (s *Server) leaderThrottle() replica.Throttle {

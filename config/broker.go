@@ -136,6 +136,9 @@ type Broker struct {
 	ControllerQuotaWindowSize        time.Duration
 	ReplicationQuotaWindowNum        int
 	ReplicationQuotaWindowSize       time.Duration
+	AlterLogDirsMaxBytesPerSecond    int64 // math.MaxInt64: no limit
+	AlterLogDirsQuotaWindowNum       int
+	AlterLogDirsQuotaWindowSize      time.Duration
 
 	// Groups and their topic.
 	GroupMinSessionTimeout           time.Duration
@@ -580,6 +583,9 @@ func (b *Broker) fillReplication() {
 	b.ControllerQuotaWindowSize = b.seconds("controller.quota.window.size.seconds")
 	b.ReplicationQuotaWindowNum = b.Int("replication.quota.window.num")
 	b.ReplicationQuotaWindowSize = b.seconds("replication.quota.window.size.seconds")
+	b.AlterLogDirsMaxBytesPerSecond = int64(b.Int("replica.alter.log.dirs.io.max.bytes.per.second"))
+	b.AlterLogDirsQuotaWindowNum = b.Int("alter.log.dirs.replication.quota.window.num")
+	b.AlterLogDirsQuotaWindowSize = b.seconds("alter.log.dirs.replication.quota.window.size.seconds")
 }
 
 func (b *Broker) fillCoordinators() {

@@ -68,14 +68,8 @@ var noCounterpart = []string{
 
 // notYet are to work one day.
 var notYet = []string{
-	// Quotas.
-	"alter.log.dirs.replication.quota.window.num",
-	"alter.log.dirs.replication.quota.window.size.seconds",
-	"replica.alter.log.dirs.io.max.bytes.per.second",
-
-	// Logs: older formats, moving between folders.
+	// Logs: older formats.
 	"log.message.format.version",
-	"num.replica.alter.log.dirs.threads",
 
 	// Replication.
 	"control.plane.listener.name",

@@ -51,7 +51,7 @@ func addLog(dir *kmsg.DescribeLogDirsResponseDir, l logstore.LogInfo) {
 		dir.Topics = append(dir.Topics, t)
 	}
 	p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-	p.Partition, p.Size, p.OffsetLag = l.Partition, l.Size, l.OffsetLag
+	p.Partition, p.Size, p.OffsetLag, p.IsFuture = l.Partition, l.Size, l.OffsetLag, l.Future
 	t := &dir.Topics[len(dir.Topics)-1]
 	t.Partitions = append(t.Partitions, p)
 }

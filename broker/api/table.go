@@ -53,7 +53,7 @@ func (h *Handlers) table() map[int16]*row {
 		{kmsg.DeleteACLs, 0, 3, false, now(h.deleteACLs)},
 		{kmsg.DescribeConfigs, 0, 4, false, now(h.describeConfigs)},
 		{kmsg.AlterConfigs, 0, 2, false, now(h.alterConfigs)},
-		{kmsg.AlterReplicaLogDirs, 0, 2, false, notYet},
+		{kmsg.AlterReplicaLogDirs, 0, 2, false, now(h.alterReplicaLogDirs)},
 		{kmsg.DescribeLogDirs, 0, 4, false, now(h.describeLogDirs)},
 		{kmsg.SASLAuthenticate, 0, 2, false, now(h.saslAuthenticate)},
 		{kmsg.CreatePartitions, 0, 3, false, on(h.createPartitions)},

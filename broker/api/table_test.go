@@ -2,8 +2,6 @@ package api
 
 import (
 	"os"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,24 +51,6 @@ func TestVersionsAreThoseOfApacheKafka(t *testing.T) {
 }
 
 func itoa(n int16) string { return strconv.Itoa(int(n)) }
-
-// TestNotYetServed lists the APIs that are offered and not served, so that the list can only shrink knowingly.
-func TestNotYetServed(t *testing.T) {
-	var names []string
-	for key, r := range newHandlers(t).rows {
-		if reflect.ValueOf(r.handle).Pointer() == reflect.ValueOf(handler(notYet)).Pointer() {
-			names = append(names, kmsg.NameForKey(key))
-		}
-	}
-	slices.Sort(names)
-	want, err := os.ReadFile("testdata/not_yet.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(names, "\n") + "\n"; got != string(want) {
-		t.Errorf("not served are now\n%s", got)
-	}
-}
 
 // FuzzDecode feeds bytes to the decoder of every API and version.
 func FuzzDecode(f *testing.F) {

@@ -61,7 +61,7 @@ func newFetcher(set *fetchers, key fetcherKey, cancel context.CancelFunc) *fetch
 
 func (t *fetcher) add(w following) {
 	t.mu.Lock()
-	t.mu.partitions[w.partition.TP] = &fetched{partition: w.partition, leaderEpoch: w.leaderEpoch, offset: w.partition.log.LogEndOffset()}
+	t.mu.partitions[w.partition.TP] = &fetched{partition: w.partition, leaderEpoch: w.leaderEpoch, offset: w.partition.Log().LogEndOffset()}
 	t.mu.Unlock()
 	select {
 	case t.wake <- struct{}{}:
@@ -104,6 +104,8 @@ func (t *fetcher) write(f *fetched, change func() error) {
 	if f.ended {
 		return
 	}
+	f.partition.mu.RLock() // the log stays in its place
+	defer f.partition.mu.RUnlock()
 	if err := change(); err != nil {
 		t.holdBack(f, err)
 	}
@@ -166,13 +168,13 @@ func (t *fetcher) wanted(now time.Time) map[logstore.TopicPartition]fetchFrom {
 		if now.Before(f.notBefore) || !f.inSync && t.set.throttle.holdsBack(tp) {
 			continue
 		}
-		epoch, ok := f.partition.log.LatestEpoch()
+		epoch, ok := f.partition.Log().LatestEpoch()
 		if !ok {
 			epoch = noEpoch
 		}
 		wanted[tp] = fetchFrom{
 			topicID: f.partition.TopicID(), leaderEpoch: f.leaderEpoch, lastEpoch: epoch,
-			offset: f.offset, logStart: f.partition.log.LogStartOffset(),
+			offset: f.offset, logStart: f.partition.Log().LogStartOffset(),
 		}
 	}
 	if len(wanted) == 0 {
@@ -268,7 +270,7 @@ func (t *fetcher) holdBack(f *fetched, err error) {
 
 // apply appends what was fetched, or truncates where the leader's log departs from ours.
 func (f *fetched) apply(r *kmsg.FetchResponseTopicPartition) error {
-	log := f.partition.log
+	log := f.partition.Log()
 	if r.DivergingEpoch.EndOffset >= 0 {
 		return f.truncate(r.DivergingEpoch.Epoch, r.DivergingEpoch.EndOffset)
 	}
@@ -301,7 +303,7 @@ func (f *fetched) apply(r *kmsg.FetchResponseTopicPartition) error {
 // truncate cuts our log to where the leader's epoch ends, or to where ours does
 // (AbstractFetcherThread.getOffsetTruncationState, 3.9; KIP-279).
 func (f *fetched) truncate(epoch int32, end int64) error {
-	log := f.partition.log
+	log := f.partition.Log()
 	to := min(end, log.LogEndOffset())
 	if ours, ourEnd := log.EndOffsetForEpoch(epoch); ours != -1 && ourEnd != -1 {
 		to = min(to, ourEnd)
@@ -336,14 +338,14 @@ func (t *fetcher) outOfRange(ctx context.Context, conn Requester, tp logstore.To
 }
 
 func (f *fetched) moveInto(start, end int64) error {
-	log := f.partition.log
+	log := f.partition.Log()
 	switch {
 	case end < log.LogEndOffset():
 		if err := f.partition.cut(end); err != nil {
 			return err
 		}
 	case start > log.LogEndOffset():
-		if err := log.TruncateFullyAndStartAt(start); err != nil {
+		if err := f.partition.change(func(log *logstore.Log) error { return log.TruncateFullyAndStartAt(start) }); err != nil {
 			return err
 		}
 	}

@@ -32,6 +32,7 @@ type broker struct {
 	changed    func() // when leadership has changed; nil: nothing
 
 	leading, following direction // of throttled replication
+	moving             direction // from one log directory to another
 }
 
 // direction is one side's throttle, of every partition.
@@ -94,11 +95,17 @@ func accept(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
 
 func newBroker(t *testing.T, id int32, n *network) *broker {
 	t.Helper()
+	return newBrokerIn(t, id, n, "/data")
+}
+
+// newBrokerIn is newBroker with these log directories.
+func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
+	t.Helper()
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	entry := logrus.NewEntry(log)
 	cfg := logstore.DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = []string{"/data"}, id, "test", entry, vfs.NewMem(time.Now)
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = dirs, id, "test", entry, vfs.NewMem(time.Now)
 	cfg.Default.IndexSizeMax = 2400
 	logs, err := logstore.Open(t.Context(), cfg)
 	if err != nil {
@@ -117,6 +124,7 @@ func newBroker(t *testing.T, id int32, n *network) *broker {
 		MinInSync: func(string) int { return b.minInSync }, LagMax: func() time.Duration { return time.Duration(b.lag.Load()) },
 		Living: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, Logger: entry, Now: time.Now,
 		LeaderThrottle: b.leading.throttle(), FollowerThrottle: b.following.throttle(),
+		Move: MoveConfig{Threads: 1, MaxBytes: 1000, Throttle: b.moving.throttle()},
 		Fetch: FetchConfig{Dial: n.dial, PerBroker: 1, Version: 12, MaxWait: 20 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20,
 			ResponseMaxBytes: 1 << 20, Backoff: 5 * time.Millisecond, Timeout: time.Second, Received: func(string, int) {}},
 	})

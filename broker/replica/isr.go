@@ -59,7 +59,7 @@ func (p *Partition) followerFetched(id int32, offset, logStart, brokerEpoch int6
 		p.progress.of[id] = f
 	}
 	low := f.logStart
-	f.fetched(offset, logStart, p.log.LogEndOffset(), brokerEpoch, p.env.now())
+	f.fetched(offset, logStart, p.Log().LogEndOffset(), brokerEpoch, p.env.now())
 	p.progress.Unlock()
 	moved := p.advanceLocked()
 	mayJoin := p.mayJoinLocked(id, offset)
@@ -76,7 +76,7 @@ func (p *Partition) followerFetched(id int32, offset, logStart, brokerEpoch int6
 // first offset (Partition.isFollowerInSync, 3.9).
 func (p *Partition) mayJoinLocked(id int32, end int64) bool {
 	return p.mu.role == Leader && p.mu.isr.proposed == nil && !slices.Contains(p.mu.isr.committed, id) &&
-		end >= p.log.HighWatermark() && end >= p.mu.epochStart && p.env.living(id)
+		end >= p.Log().HighWatermark() && end >= p.mu.epochStart && p.env.living(id)
 }
 
 // advanceLocked raises the high watermark to what all in-sync replicas have, and those that are about
@@ -84,17 +84,17 @@ func (p *Partition) mayJoinLocked(id int32, end int64) bool {
 func (p *Partition) advanceLocked() bool {
 	p.progress.Lock()
 	defer p.progress.Unlock()
-	mark := p.log.LogEndOffset()
+	mark := p.Log().LogEndOffset()
 	if len(p.mu.replicas) > 1 || len(p.progress.of) > 0 {
 		if len(p.mu.isr.committed) < p.minInSyncLocked() {
 			return false
 		}
 		mark = p.replicatedToLocked(mark)
 	}
-	if mark <= p.log.HighWatermark() {
+	if mark <= p.Log().HighWatermark() {
 		return false
 	}
-	p.log.SetHighWatermark(mark)
+	p.Log().SetHighWatermark(mark)
 	return true
 }
 
@@ -161,7 +161,7 @@ func (p *Partition) shrinkISR(now time.Time) {
 func (p *Partition) inSyncLocked(now time.Time) []int32 {
 	p.progress.Lock()
 	defer p.progress.Unlock()
-	end, lag := p.log.LogEndOffset(), p.env.lagMax()
+	end, lag := p.Log().LogEndOffset(), p.env.lagMax()
 	var kept []int32
 	for _, id := range p.mu.isr.committed {
 		f := p.progress.of[id]

@@ -126,7 +126,9 @@ func (m *Manager) apply(a Assignment) (*Partition, error) {
 		return p, err
 	}
 	m.fetchers.remove(a.TP) // before it leads: what an earlier leader sent must not come between
-	return p, p.become(a.State, a.State.Leader == m.cfg.BrokerID)
+	err = p.become(a.State, a.State.Leader == m.cfg.BrokerID)
+	m.mover.add(p)
+	return p, err
 }
 
 // admit tells whether an assignment is newer than what the partition knows. The caller holds Manager.control, so that it
@@ -171,7 +173,7 @@ func (p *Partition) assignTopicIDLocked(id [16]byte) (assigned bool, err error) 
 	case p.mu.topicID != none:
 		return false, fmt.Errorf("%v: topic id %x, the log has %x: %w", p.TP, id, p.mu.topicID, kerr.InconsistentTopicID)
 	}
-	if err := p.log.SetTopicID(id); err != nil {
+	if err := p.Log().SetTopicID(id); err != nil {
 		return false, err
 	}
 	p.mu.topicID = id
@@ -197,8 +199,8 @@ func union(a, b []int32) []int32 {
 func (p *Partition) leadLocked(s *kmsg.LeaderAndISRRequestTopicPartition) error {
 	again := p.mu.role == Leader
 	p.stateLocked(s, Leader)
-	end := p.log.LogEndOffset()
-	if err := p.log.AssignEpochStart(s.LeaderEpoch, end); err != nil {
+	end := p.Log().LogEndOffset()
+	if err := p.Log().AssignEpochStart(s.LeaderEpoch, end); err != nil {
 		p.mu.role = Offline
 		return err
 	}

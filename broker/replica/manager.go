@@ -27,6 +27,7 @@ type Config struct {
 	AlterVersion                     int16    // of AlterPartition
 	ISRs                             ISRStore // where the ISR is written, instead of through the controller; nil: it isn't
 	Fetch                            FetchConfig
+	Move                             MoveConfig
 	LeaderThrottle, FollowerThrottle Throttle
 	Logger                           *logrus.Entry
 	Now                              func() time.Time
@@ -37,12 +38,13 @@ type Config struct {
 }
 
 // Manager owns the partitions that this broker hosts. Start and Close bound its goroutines:
-// the ISR sender, the ISR expiry and the fetchers.
+// the ISR sender, the ISR expiry, the fetchers and the mover's.
 type Manager struct {
 	cfg      Config
 	log      *logrus.Entry
 	env      *environment
 	fetchers *fetchers
+	mover    *mover
 
 	ctx    context.Context // of the background work
 	cancel context.CancelFunc
@@ -73,6 +75,7 @@ func NewManager(cfg Config) *Manager {
 	if cfg.ISRs != nil {
 		m.env.isrChanges = newISRWriter(cfg.BrokerID, cfg.ISRs, cfg.Now, cfg.Logger)
 	}
+	m.mover = newMover(cfg.Move, cfg.Logs, cfg.Logger)
 	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.FollowerThrottle, cfg.Logger)
 	m.mu.partitions = make(map[logstore.TopicPartition]*Partition)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -84,6 +87,9 @@ func (m *Manager) Start() {
 	m.fetchers.start(m.ctx)
 	m.tasks.Go(func() { m.env.isrChanges.run(m.ctx) })
 	m.tasks.Go(func() { m.expireISR(m.ctx) })
+	for range max(m.cfg.Move.Threads, 1) {
+		m.tasks.Go(func() { m.mover.run(m.ctx) })
+	}
 }
 
 // Close stops the fetchers and the background work. Partitions keep their state; nothing is written any more by them.
@@ -158,7 +164,9 @@ func (m *Manager) obtain(tp logstore.TopicPartition, topicID [16]byte, isNew boo
 	if err != nil {
 		return nil, err
 	}
-	p := &Partition{TP: tp, env: m.env, log: log}
+	p := &Partition{TP: tp, env: m.env}
+	p.log.Store(log)
+	p.moved.log, _ = m.cfg.Logs.Future(tp)
 	p.mu.leader, p.mu.leaderEpoch, p.mu.partitionEpoch = -1, -1, -1
 	p.mu.topicID = log.TopicID()
 	m.mu.Lock()
@@ -178,5 +186,6 @@ func (m *Manager) drop(tp logstore.TopicPartition) {
 	p.mu.Lock()
 	p.mu.removed, p.mu.role = true, Offline
 	p.mu.Unlock()
+	m.dropMove(p)
 	p.Changed.Notify()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"barnabas/internal/await"
@@ -35,8 +36,9 @@ type Partition struct {
 	// moves, or the role changes.
 	Changed await.Signal
 
-	env *environment
-	log *logstore.Log
+	env   *environment
+	log   atomic.Pointer[logstore.Log] // changed with mu held, when the replica has been moved to another directory
+	moved movedCopy
 
 	mu struct { // held for reading during an append
 		sync.RWMutex
@@ -75,21 +77,29 @@ type environment struct {
 // elected without being in sync. That is logged and counted. Those above it were acknowledged by this broker alone, or by
 // nobody: after a kill the high watermark is some seconds old, so there may be acknowledged ones among them.
 func (p *Partition) cut(to int64) error {
-	kept := max(to, p.log.LogStartOffset())
+	kept := max(to, p.Log().LogStartOffset())
 	log := p.env.log.WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition, logx.Offset: to})
-	if gone := p.log.LogEndOffset() - kept; gone > 0 {
+	if gone := p.Log().LogEndOffset() - kept; gone > 0 {
 		log.WithField(logx.Count, gone).Info("records are cut off that the leader does not have")
 	}
-	if lost := p.log.HighWatermark() - kept; lost > 0 {
+	if lost := p.Log().HighWatermark() - kept; lost > 0 {
 		p.env.counts.lost.Add(lost)
 		log.WithField(logx.Count, lost).Warn("acknowledged records are lost: the leader does not have them")
-		p.log.SetHighWatermark(kept)
+		p.Log().SetHighWatermark(kept)
 	}
-	return p.log.TruncateTo(to)
+	return p.change(func(log *logstore.Log) error { return log.TruncateTo(to) })
 }
 
-// Log is the partition's log. It is never nil.
-func (p *Partition) Log() *logstore.Log { return p.log }
+// change cuts the log, while nothing is copied from it that may be on its way out.
+func (p *Partition) change(fn func(*logstore.Log) error) error {
+	p.moved.Lock()
+	defer p.moved.Unlock()
+	return fn(p.Log())
+}
+
+// Log is the partition's log. It is never nil. When the replica has been moved to another directory it is another one, and the
+// one before fails with KAFKA_STORAGE_ERROR.
+func (p *Partition) Log() *logstore.Log { return p.log.Load() }
 
 // TopicID is the id of the partition's topic, zero when it has none.
 func (p *Partition) TopicID() [16]byte {
@@ -158,7 +168,7 @@ func (p *Partition) AppendInEpoch(epoch int32, data []byte, allAcks bool, o logs
 		return logstore.AppendInfo{LogStartOffset: -1}, p.fault(kerr.NotEnoughReplicas)
 	}
 	o.LeaderEpoch = p.mu.leaderEpoch
-	info, err := p.log.AppendLeader(data, o)
+	info, err := p.Log().AppendLeader(data, o)
 	if err != nil {
 		return info, err
 	}
@@ -185,7 +195,7 @@ func (p *Partition) Replicated(end int64) (bool, error) {
 	if err := p.checkLocked(noEpoch, true); err != nil {
 		return false, err
 	}
-	if p.log.HighWatermark() < end {
+	if p.Log().HighWatermark() < end {
 		return false, nil
 	}
 	if len(p.mu.isr.committed) < p.minInSyncLocked() {
@@ -202,15 +212,15 @@ func (p *Partition) DeleteRecordsBefore(offset int64) (int64, error) {
 	if err := p.checkLocked(noEpoch, true); err != nil {
 		return 0, err
 	}
-	hw := p.log.HighWatermark()
+	hw := p.Log().HighWatermark()
 	if offset == -1 {
 		offset = hw
 	}
 	if offset < 0 || offset > hw {
 		return 0, fmt.Errorf("offset %d, high watermark %d: %w", offset, hw, p.fault(kerr.OffsetOutOfRange))
 	}
-	if offset > p.log.LogStartOffset() {
-		if err := p.log.AdvanceLogStart(offset); err != nil {
+	if offset > p.Log().LogStartOffset() {
+		if err := p.Log().AdvanceLogStart(offset); err != nil {
 			return 0, err
 		}
 		p.Changed.Notify()
@@ -227,7 +237,7 @@ func (p *Partition) LowWatermark() (int64, error) {
 	}
 	p.progress.Lock()
 	defer p.progress.Unlock()
-	low := p.log.LogStartOffset()
+	low := p.Log().LogStartOffset()
 	for id, f := range p.progress.of {
 		if slices.Contains(p.mu.replicas, id) && p.env.living(id) {
 			low = min(low, f.logStart)

@@ -59,7 +59,7 @@ func (p *Partition) Read(r Reader, at Position) (View, error) {
 	v, err := p.read(r, at)
 	if err == nil && v.Diverging == nil && r.FromFollower() {
 		p.followerFetched(r.Replica, at.Offset, at.LogStart, r.BrokerEpoch)
-		v.HighWatermark = p.log.HighWatermark()
+		v.HighWatermark = p.Log().HighWatermark()
 	}
 	return v, err
 }
@@ -73,7 +73,7 @@ func (p *Partition) read(r Reader, at Position) (View, error) {
 	if r.FromFollower() && !slices.Contains(p.mu.replicas, r.Replica) {
 		return View{}, p.fault(notAReplica(at.LeaderEpoch))
 	}
-	v := View{HighWatermark: p.log.HighWatermark(), LastStable: p.log.LastStableOffset(), LogStart: p.log.LogStartOffset()}
+	v := View{HighWatermark: p.Log().HighWatermark(), LastStable: p.Log().LastStableOffset(), LogStart: p.Log().LogStartOffset()}
 	v.Limit = p.limit(r, v)
 	if at.LastFetchedEpoch != noEpoch {
 		diverging, err := p.diverging(at)
@@ -86,7 +86,7 @@ func (p *Partition) read(r Reader, at Position) (View, error) {
 		at.MaxBytes, at.AtLeastOne = 0, false
 	}
 	var err error
-	v.Records, err = p.log.Read(at.Offset, at.MaxBytes, v.Limit, at.AtLeastOne)
+	v.Records, err = p.Log().Read(at.Offset, at.MaxBytes, v.Limit, at.AtLeastOne)
 	return v, err
 }
 
@@ -104,18 +104,18 @@ func (p *Partition) limit(r Reader, v View) int64 {
 	case ReadCommitted:
 		return v.LastStable
 	case ReadToEnd:
-		return p.log.LogEndOffset()
+		return p.Log().LogEndOffset()
 	}
 	return v.HighWatermark
 }
 
 // diverging tells where the reader's log departs from this one, if it does (KIP-595, Partition.readRecords, 3.9).
 func (p *Partition) diverging(at Position) (*EpochEnd, error) {
-	epoch, end := p.log.EndOffsetForEpoch(at.LastFetchedEpoch)
+	epoch, end := p.Log().EndOffsetForEpoch(at.LastFetchedEpoch)
 	if epoch == -1 || end == -1 {
 		return nil, p.fault(kerr.OffsetOutOfRange)
 	}
-	if at.Offset < p.log.LogStartOffset() {
+	if at.Offset < p.Log().LogStartOffset() {
 		return nil, p.fault(kerr.OffsetOutOfRange)
 	}
 	if epoch < at.LastFetchedEpoch || end < at.Offset {
@@ -129,7 +129,7 @@ func (p *Partition) EndOfEpoch(current, asked int32, leaderOnly bool) (EpochEnd,
 	if err := p.Check(current, leaderOnly); err != nil {
 		return EpochEnd{-1, -1}, err
 	}
-	epoch, end := p.log.EndOffsetForEpoch(asked)
+	epoch, end := p.Log().EndOffsetForEpoch(asked)
 	return EpochEnd{epoch, end}, nil
 }
 

@@ -90,7 +90,10 @@ func (p *Partition) goOffline() {
 func (m *Manager) DirectoryFailed(dir string) []logstore.TopicPartition {
 	var lost []logstore.TopicPartition
 	for _, p := range m.Partitions() {
-		if p.log.Dir() == dir {
+		if copied, ok := m.cfg.Logs.Future(p.TP); ok && copied.Dir() == dir {
+			m.dropMove(p)
+		}
+		if p.Log().Dir() == dir {
 			m.fetchers.remove(p.TP)
 			p.goOffline()
 			m.cfg.LeadershipChanged(p.TP, p.State().LeaderEpoch, false)

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// alterReplicaLogDirs has this broker's replicas moved to other log directories (KIP-113). It answers when the moves have begun;
+// DescribeLogDirs tells how far they are. Of a replica that is not there yet the directory is remembered, and the answer is
+// REPLICA_NOT_AVAILABLE. Directories count as they are written in log.dirs.
+func (h *Handlers) alterReplicaLogDirs(_ context.Context, _ *Call, req *kmsg.AlterReplicaLogDirsRequest) kmsg.Response {
+	resp := kmsg.NewPtrAlterReplicaLogDirsResponse()
+	topics := make(map[string]int)
+	for _, d := range req.Dirs {
+		for _, t := range d.Topics {
+			i, ok := topics[t.Topic]
+			if !ok {
+				i = len(resp.Topics)
+				topics[t.Topic] = i
+				topic := kmsg.NewAlterReplicaLogDirsResponseTopic()
+				topic.Topic = t.Topic
+				resp.Topics = append(resp.Topics, topic)
+			}
+			out := &resp.Topics[i]
+			for _, partition := range t.Partitions {
+				p := kmsg.NewAlterReplicaLogDirsResponseTopicPartition()
+				p.Partition = partition
+				p.ErrorCode = h.codeOf(h.moveReplica(logstore.TopicPartition{Topic: t.Topic, Partition: partition}, d.Dir))
+				out.Partitions = append(out.Partitions, p)
+			}
+		}
+	}
+	return resp
+}
+
+// moveReplica begins one move. A partition that the cluster doesn't have is UNKNOWN_TOPIC_OR_PARTITION.
+func (h *Handlers) moveReplica(tp logstore.TopicPartition, dir string) error {
+	err := h.Replicas.MoveTo(tp, dir)
+	if errors.Is(err, kerr.ReplicaNotAvailable) {
+		if _, unknown := h.partition(tp.Topic, tp.Partition); errors.Is(unknown, kerr.UnknownTopicOrPartition) {
+			return unknown
+		}
+	}
+	return err
+}

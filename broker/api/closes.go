@@ -1,0 +1,13 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"barnabas/network"
+)
+
+var errClosed = errors.New("this API has no meaning in ZooKeeper mode")
+
+// closes is the handler of an API whose requests end the connection in ZooKeeper mode.
+func closes(context.Context, *Call) (network.Answer, error) { return network.Answer{}, errClosed }

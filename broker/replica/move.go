@@ -1,0 +1,261 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"barnabas/internal/logx"
+	"barnabas/logstore"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// MoveConfig is how replicas are moved to other log directories.
+type MoveConfig struct {
+	Threads  int      // num.replica.alter.log.dirs.threads
+	MaxBytes int32    // replica.fetch.max.bytes, copied at a time
+	Throttle Throttle // replica.alter.log.dirs.io.max.bytes.per.second
+}
+
+// movedCopy is a partition's log in another directory, on its way to take the log's place.
+type movedCopy struct {
+	sync.Mutex // below Partition.mu; held while the copy is written to, or the log is cut
+	log        *logstore.Log
+}
+
+// MoveTo is told that a replica is to be in one of log.dirs (KIP-113), and begins to move it there. Asked for the directory
+// that the replica is in, it ends a move. Errors: see logstore.Manager.MoveTo.
+func (m *Manager) MoveTo(tp logstore.TopicPartition, dir string) error {
+	m.control.Lock()
+	defer m.control.Unlock()
+	p, ok := m.Partition(tp)
+	if _, there := m.cfg.Logs.Log(tp); !ok && there {
+		return fmt.Errorf("%v waits for the controller: %w", tp, kerr.ReplicaNotAvailable)
+	}
+	if !ok {
+		_, err := m.cfg.Logs.MoveTo(tp, dir) // it takes note of it
+		return err
+	}
+	if err := p.moveTo(m.cfg.Logs, dir); err != nil {
+		return err
+	}
+	m.mover.add(p)
+	return nil
+}
+
+func (p *Partition) moveTo(logs *logstore.Manager, dir string) error {
+	p.moved.Lock()
+	defer p.moved.Unlock()
+	copied, err := logs.MoveTo(p.TP, dir)
+	if err == nil {
+		p.moved.log = copied
+	}
+	return err
+}
+
+// dropMove gives the move of a partition up, if there is one.
+func (m *Manager) dropMove(p *Partition) {
+	p.moved.Lock()
+	defer p.moved.Unlock()
+	if p.moved.log == nil {
+		return
+	}
+	p.moved.log = nil
+	if err := m.cfg.Logs.DropFuture(p.TP); err != nil {
+		m.log.WithError(err).WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition}).
+			Error("the copy of a log that was being moved cannot be removed")
+	}
+}
+
+// mover copies the logs that are to be moved, on a few goroutines, each one partition at a time.
+type mover struct {
+	cfg  MoveConfig
+	logs *logstore.Manager
+	log  *logrus.Entry
+	wake chan struct{} // capacity 1
+
+	mu struct {
+		sync.Mutex // leaf
+		waiting    []*Partition
+	}
+}
+
+func newMover(cfg MoveConfig, logs *logstore.Manager, log *logrus.Entry) *mover {
+	return &mover{cfg: cfg, logs: logs, log: log, wake: make(chan struct{}, 1)}
+}
+
+// add has a partition moved, if it is to be. Safe under any lock but the partition's.
+func (v *mover) add(p *Partition) {
+	p.moved.Lock()
+	moves := p.moved.log != nil
+	p.moved.Unlock()
+	if !moves {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !slices.Contains(v.mu.waiting, p) {
+		v.mu.waiting = append(v.mu.waiting, p)
+	}
+	v.ring()
+}
+
+func (v *mover) ring() {
+	select {
+	case v.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next waits for a partition to move; nil when ctx has ended.
+func (v *mover) next(ctx context.Context) *Partition {
+	for {
+		v.mu.Lock()
+		if len(v.mu.waiting) > 0 {
+			p := v.mu.waiting[0]
+			v.mu.waiting = v.mu.waiting[1:]
+			if len(v.mu.waiting) > 0 {
+				v.ring() // for another goroutine
+			}
+			v.mu.Unlock()
+			return p
+		}
+		v.mu.Unlock()
+		select {
+		case <-v.wake:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+const (
+	// moveRetry is how long a move waits after a fault that may pass, such as a full disk.
+	moveRetry = time.Second
+	// moveThrottled is how long it waits when it was too fast.
+	moveThrottled = 50 * time.Millisecond
+)
+
+func (v *mover) run(ctx context.Context) {
+	buf := make([]byte, 0, max(v.cfg.MaxBytes, 1))
+	for p := v.next(ctx); p != nil; p = v.next(ctx) {
+		var err error
+		if buf, err = v.move(ctx, p, buf); err == nil || ctx.Err() != nil {
+			continue
+		}
+		log := v.log.WithError(err).WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition})
+		if errors.Is(err, kerr.KafkaStorageError) {
+			log.Error("a replica cannot be moved to another directory")
+			continue
+		}
+		log.Warn("a replica cannot be moved to another directory now, trying again")
+		pause(ctx, moveRetry)
+		v.add(p)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// move copies until the copy has taken the log's place, or is given up.
+func (v *mover) move(ctx context.Context, p *Partition, buf []byte) ([]byte, error) {
+	for ctx.Err() == nil {
+		if v.cfg.Throttle.holdsBack(p.TP) {
+			pause(ctx, moveThrottled)
+			continue
+		}
+		n, state, grown, err := p.copySome(buf)
+		buf = grown
+		if err != nil {
+			return buf, err
+		}
+		v.cfg.Throttle.record(p.TP, int64(n))
+		switch state {
+		case moveOver:
+			return buf, nil
+		case moveNear:
+			return buf, p.endMove(v.logs, buf)
+		}
+	}
+	return buf, nil
+}
+
+// moveState is how far a move is.
+type moveState int8
+
+const (
+	moveFar  moveState = iota // there is more to copy
+	moveNear                  // little is left
+	moveOver                  // there is none, or the partition does not serve: it goes on with its next LeaderAndIsr
+)
+
+// copySome copies what fits into the buffer. When that has all, it is also made durable.
+func (p *Partition) copySome(buf []byte) (n int, state moveState, grown []byte, err error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	p.moved.Lock()
+	defer p.moved.Unlock()
+	if p.moved.log == nil || p.mu.role == Offline {
+		return 0, moveOver, buf, nil
+	}
+	n, grown, err = p.moved.log.CatchUp(p.Log(), buf)
+	if n > 0 && p.moved.log.LogEndOffset() < p.Log().LogEndOffset() {
+		return n, moveFar, grown, err
+	}
+	return n, moveNear, grown, err
+}
+
+// endMove copies what is left with appends kept off, and puts the copy in the log's place
+// (Partition.maybeReplaceCurrentWithFutureReplica, 3.9).
+func (p *Partition) endMove(logs *logstore.Manager, buf []byte) error {
+	if err := p.flushCopy(); err != nil { // most of it while appends go on
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.moved.Lock()
+	defer p.moved.Unlock()
+	if p.moved.log == nil || p.mu.role == Offline {
+		return nil
+	}
+	for {
+		n, grown, err := p.moved.log.CatchUp(p.Log(), buf)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		buf = grown
+	}
+	log, err := logs.Replace(p.TP)
+	if err != nil {
+		return err
+	}
+	p.log.Store(log)
+	p.moved.log = nil
+	p.Changed.Notify()
+	return nil
+}
+
+func (p *Partition) flushCopy() error {
+	p.moved.Lock()
+	copied := p.moved.log
+	p.moved.Unlock()
+	if copied == nil {
+		return nil
+	}
+	if err := copied.Flush(); err != nil && !errors.Is(err, kerr.KafkaStorageError) {
+		return err
+	}
+	return nil // a disk that has failed, or a copy that was given up meanwhile, shows in the next step
+}

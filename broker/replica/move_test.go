@@ -1,0 +1,137 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// TestMoveUnderLoad moves the leader's and the follower's replica there and back while records are appended and read, records
+// below are deleted and leadership changes.
+func TestMoveUnderLoad(t *testing.T) {
+	n := &network{brokers: make(map[int32]*broker)}
+	one, two := newBrokerIn(t, 1, n, "/a", "/b"), newBrokerIn(t, 2, n, "/a", "/b")
+	leader, follower := one.must(t, 1, 0, both, both), two.must(t, 1, 0, both, both)
+	var want []string
+	appendSome := func(count int) {
+		for range count {
+			v := fmt.Sprintf("value %d %s", len(want), strings.Repeat("x", 200))
+			appendTo(t, leader, v)
+			want = append(want, fmt.Sprintf("%d=%s", len(want), v))
+		}
+	}
+	appendSome(100)
+	dirs := []string{"/b", "/a"}
+	for round := range 6 {
+		dir := dirs[round%2]
+		for _, b := range []*broker{one, two} {
+			if err := b.MoveTo(tp0, dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if round == 3 {
+			one.must(t, 1, 1, both, both)
+			two.must(t, 1, 1, both, both)
+		}
+		appendSome(50)
+		for name, p := range map[string]*Partition{"leader": leader, "follower": follower} {
+			eventually(t, "the "+name+" in "+dir, func() bool { return p.Log().Dir() == dir })
+		}
+		if round == 4 {
+			if _, err := leader.DeleteRecordsBefore(120); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sameLogs(t, leader, follower)
+	if got := content(t, leader.Log()); !slices.Equal(got, want[120:]) {
+		t.Errorf("%d records, want %d", len(got), len(want)-120)
+	}
+	eventually(t, "the high watermark", func() bool { return leader.Log().HighWatermark() == int64(len(want)) })
+	if one.moving.bytes.Load() == 0 {
+		t.Error("what was moved does not count for the throttle")
+	}
+}
+
+// TestMoveFollowsTruncation cuts a follower whose replica is being moved, held back by the throttle meanwhile.
+func TestMoveFollowsTruncation(t *testing.T) {
+	n := &network{brokers: make(map[int32]*broker)}
+	one, two := newBrokerIn(t, 1, n, "/a", "/b"), newBrokerIn(t, 2, n, "/a", "/b")
+	first, second := one.must(t, 1, 0, both, both), two.must(t, 1, 0, both, both)
+	appendTo(t, first, "a")
+	sameLogs(t, first, second)
+	two.must(t, 2, 1, both, []int32{2}) // two leads, while one does not know and takes more
+	appendTo(t, first, "lost", "lost too")
+	if err := one.MoveTo(tp0, "/b"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the move", func() bool { return first.Log().Dir() == "/b" })
+	one.moving.exceeded.Store(true)
+	if err := one.MoveTo(tp0, "/a"); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, second, "kept")
+	one.must(t, 2, 1, both, []int32{2})
+	sameLogs(t, second, first)
+	if first.Log().Dir() != "/b" {
+		t.Error("the throttle does not hold the move back")
+	}
+	one.moving.exceeded.Store(false)
+	eventually(t, "the move back", func() bool { return first.Log().Dir() == "/a" })
+	sameLogs(t, second, first)
+	if got := content(t, first.Log()); !slices.Equal(got, []string{"0=a", "1=kept"}) {
+		t.Errorf("one has %v", got)
+	}
+}
+
+// TestMoveOfWhatIsNotThere: the directory is remembered, a move that is given up leaves nothing, and so does a deletion.
+func TestMoveOfWhatIsNotThere(t *testing.T) {
+	one := newBrokerIn(t, 1, nil, "/a", "/b")
+	if err := one.MoveTo(tp0, "/b"); !errors.Is(err, kerr.ReplicaNotAvailable) {
+		t.Errorf("%v", err)
+	}
+	if err := one.MoveTo(tp0, "/c"); !errors.Is(err, kerr.LogDirNotFound) {
+		t.Errorf("%v", err)
+	}
+	p := one.must(t, 1, 0, []int32{1}, []int32{1})
+	if p.Log().Dir() != "/b" {
+		t.Errorf("the replica is in %s", p.Log().Dir())
+	}
+	one.moving.exceeded.Store(true)
+	futures := func() (n int) {
+		for _, d := range one.cfg.Logs.Dirs() {
+			for _, l := range d.Logs {
+				if l.Future {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	move := func(dir string, want int) {
+		t.Helper()
+		if err := one.MoveTo(tp0, dir); err != nil {
+			t.Fatal(err)
+		}
+		if n := futures(); n != want {
+			t.Errorf("%d copies, want %d", n, want)
+		}
+	}
+	move("/a", 1)
+	move("/b", 0)
+	move("/a", 1)
+	errs, err := one.StopReplicas(1, []Stop{{TP: tp0, LeaderEpoch: -2, Delete: true}})
+	if err != nil || errs[0] != nil {
+		t.Fatal(err, errs)
+	}
+	if n := futures(); n != 0 {
+		t.Errorf("%d copies of a deleted partition", n)
+	}
+	if _, ok := one.cfg.Logs.Log(tp0); ok {
+		t.Error("the partition is there")
+	}
+}
