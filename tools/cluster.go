@@ -54,11 +54,11 @@ func unregister(ctx context.Context, env *Env, cl *kgo.Client, id int32) error {
 		return usagef("missing required argument %q", "id")
 	}
 	req := kmsg.NewPtrUnregisterBrokerRequest()
-	versions, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, cl)
+	ok, err := serves(ctx, cl, req.Key())
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(versions.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == req.Key() }) {
+	if !ok {
 		env.println("The target cluster does not support the broker unregistration API.")
 		return nil
 	}
@@ -71,4 +71,13 @@ func unregister(ctx context.Context, env *Env, cl *kgo.Client, id int32) error {
 		env.printf("Broker %d is no longer registered.\n", id)
 	}
 	return err
+}
+
+// serves tells whether the brokers offer an API.
+func serves(ctx context.Context, cl *kgo.Client, key int16) (bool, error) {
+	versions, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, cl)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(versions.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == key }), nil
 }

@@ -2,9 +2,11 @@ package tools
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"barnabas/kafkatest"
 )
@@ -26,6 +28,12 @@ var masks = []struct{ pattern, with string }{
 	{`^\d{4}-\d\d-\d\d .*, 10, .*`, "TIMES"},
 	{`\b1\d{12}\b`, "TIME"},
 	{`\tTIME +\t\d+ +\t`, "\tTIME\tDURATION\t"},
+	{`^(Error while executing ACL command: \S+Exception): .*`, "$1"},
+	{`^(Error while executing client metrics command) : .*`, "$1"},
+	{`^((?:Could|Can) not (?:upgrade|downgrade|disable) [^.]*(?:\.version[^.]*)?\.) .*`, "$1"},
+	{`^(Avg latency): .*`, "$1"},
+	{`^(Percentiles): .*`, "$1"},
+	{`^0\t[\d.]+$`, "0\tDURATION"},
 	{`"avg_throughput":[\d.]+`, `"avg_throughput":RATE`},
 }
 
@@ -40,7 +48,29 @@ func masked(text string) string {
 		}
 		lines[i] = line
 	}
+	sortRuns(lines)
 	return strings.Join(lines, "\n")
+}
+
+// sortRuns brings lines of ACLs and of quotas that follow each other into one order, and the quotas in a line: the originals
+// print them in that of a hash set.
+func sortRuns(lines []string) {
+	unordered := func(i int) bool {
+		return i < len(lines) && (strings.Contains(lines[i], "\t(principal=") || strings.HasPrefix(lines[i], "Quota configs for "))
+	}
+	for from := 0; from < len(lines); from++ {
+		to := from
+		for ; unordered(to); to++ {
+			who, quotas, _ := strings.Cut(strings.TrimSpace(lines[to]), " are ")
+			list := strings.Split(quotas, ", ")
+			slices.Sort(list)
+			lines[to] = who + " " + strings.Join(list, ", ")
+		}
+		if to > from {
+			slices.Sort(lines[from:to])
+			from = to
+		}
+	}
 }
 
 // processed keeps of standard error what scripts look for.
@@ -57,7 +87,7 @@ func processed(stderr string) string {
 // TestToolsPrintWhatTheOriginalsPrint runs the recorded commands one after the other, as they were recorded: each finds what
 // those before it left.
 func TestToolsPrintWhatTheOriginalsPrint(t *testing.T) {
-	for _, file := range []string{"cluster.txt", "groups.txt", "transactions.txt", "users.txt", "verifiable.txt"} {
+	for _, file := range []string{"admin.txt", "cluster.txt", "groups.txt", "transactions.txt", "users.txt", "verifiable.txt"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			replay(t, "testdata/"+file, kafkatest.Run(t).Broker(0).Addr())
@@ -80,12 +110,17 @@ func replay(t *testing.T, file, addr string) {
 			t.Fatal(err)
 		}
 		out := runTool(t, t.Context(), stdin, words[0], words[1:]...)
+		// A broker hears of its own settings by way of ZooKeeper, which the start of the originals' JVM leaves time for.
+		for deadline := time.Now().Add(5 * time.Second); slices.Contains(words, "--describe") && masked(out.stdout) != masked(run.stdout) && time.Now().Before(deadline); {
+			out = runTool(t, t.Context(), stdin, words[0], words[1:]...)
+		}
 		diff(t, run.line+": standard output", masked(run.stdout), masked(out.stdout))
 		diff(t, run.line+": standard error", run.stderr, processed(out.stderr))
 		if code := strconv.Itoa(out.code); code != run.code {
 			t.Errorf("%s: exit code %s, recorded %s; it says %q", run.line, code, run.code, out.stderr)
 		}
-		if n := strings.Count(strings.TrimSuffix(out.stderr, "\n"), "\n"); out.code != 0 && n > 0 {
+		asked := len(words) == 1 || slices.Contains(words, "--help")
+		if n := strings.Count(strings.TrimSuffix(out.stderr, "\n"), "\n"); out.code != 0 && n > 0 && !asked {
 			t.Errorf("%s: its error has more than one line: %q", run.line, out.stderr)
 		}
 	}

@@ -18,7 +18,6 @@ const coordinatorPatience = 8 * time.Second
 
 // awaitCoordinator returns when a broker coordinates the group, or says that none does.
 func awaitCoordinator(ctx context.Context, env *Env, opts []kgo.Opt, bootstrap, group string) error {
-	const between = 100 * time.Millisecond
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		return err
@@ -27,6 +26,12 @@ func awaitCoordinator(ctx context.Context, env *Env, opts []kgo.Opt, bootstrap, 
 	if err := awaitBroker(ctx, env, cl, bootstrap); err != nil {
 		return err
 	}
+	return awaitCoordinatorOf(ctx, cl, group)
+}
+
+// awaitCoordinatorOf is awaitCoordinator with a client whose brokers answer.
+func awaitCoordinatorOf(ctx context.Context, cl *kgo.Client, group string) error {
+	const between = 100 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, coordinatorPatience)
 	defer cancel()
 	for {

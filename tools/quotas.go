@@ -96,11 +96,11 @@ func (q *quotaTool) alter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	last := q.o.entities[len(q.o.entities)-1]
-	if *last.name == "" {
-		q.env.printf("Completed updating default config for %s in the cluster.\n", last.kind)
+	first := q.o.entities[0]
+	if *first.name == "" {
+		q.env.printf("Completed updating default config for %s in the cluster.\n", first.kind)
 	} else {
-		q.env.printf("Completed updating config for %s %s.\n", singular[last.kind], *last.name)
+		q.env.printf("Completed updating config for %s %s.\n", singular[first.kind], *first.name)
 	}
 	return nil
 }

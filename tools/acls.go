@@ -1,0 +1,258 @@
+package tools
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// aclsOptions is the command line of kafka-acls.
+type aclsOptions struct {
+	*adminOptions
+	pattern                                   *string
+	topics, groups, txnIDs, tokens, users     *[]string
+	operations, allow, deny, principals       *[]string
+	allowHosts, denyHosts                     *[]string
+	authorizer, authorizerProperties, zkTLSOf *string
+}
+
+func newACLsOptions() *aclsOptions {
+	o := &aclsOptions{adminOptions: newAdminOptions("kafka-acls", "list, add and remove ACLs.", "command-config")}
+	o.Bool("list", false, "print the ACLs of the resources given, or all")
+	o.Bool("add", false, "add ACLs")
+	o.Bool("remove", false, "remove ACLs")
+	o.Bool("force", false, "ask nothing")
+	o.topics = o.StringArray("topic", nil, "the `topic`; '*' for all")
+	o.groups = o.StringArray("group", nil, "the consumer `group`; '*' for all")
+	o.Bool("cluster", false, "the cluster")
+	o.txnIDs = o.StringArray("transactional-id", nil, "the transactional `id`; '*' for all")
+	o.tokens = o.StringArray("delegation-token", nil, "the delegation `token`; '*' for all")
+	o.users = o.StringArray("user-principal", nil, "the user as a resource, for CreateTokens and DescribeTokens: a `principal`")
+	o.pattern = o.String("resource-pattern-type", "LITERAL", "literal or prefixed, and with --list and --remove also any and match: the `type`")
+	o.operations = o.StringArray("operation", nil, "the `operation`, All when not given: Read, Write, Create, Delete, Alter, Describe, ClusterAction,\n"+
+		"DescribeConfigs, AlterConfigs, IdempotentWrite, CreateTokens, DescribeTokens, All")
+	o.allow = o.StringArray("allow-principal", nil, "who is allowed, as User:name: a `principal`; User:* for everybody")
+	o.deny = o.StringArray("deny-principal", nil, "who is denied, as User:name: a `principal`; stronger than what is allowed")
+	o.allowHosts = o.StringArray("allow-host", nil, "the `host` that --allow-principal may come from, '*' when not given")
+	o.denyHosts = o.StringArray("deny-host", nil, "the `host` that --deny-principal comes from, '*' when not given")
+	o.principals = o.StringArray("principal", nil, "with --list: only ACLs of this `principal`")
+	o.Bool("producer", false, "what a producer needs: Write, Describe and Create of --topic, Write and Describe of --transactional-id")
+	o.Bool("consumer", false, "what a consumer needs: Read and Describe of --topic, Read of --group")
+	o.Bool("idempotent", false, "with --producer: also IdempotentWrite of the cluster")
+	o.authorizer = o.String("authorizer", "", "not supported: brokers are asked, see --bootstrap-server; `class`")
+	o.authorizerProperties = o.String("authorizer-properties", "", "not supported, as --authorizer; `key=value`")
+	o.zkTLSOf = o.String("zk-tls-config-file", "", "not supported, as --authorizer; `file`")
+	return o
+}
+
+// check finds options that don't go together (AclCommandOptions.checkArgs, 3.9).
+func (o *aclsOptions) check() error {
+	for _, name := range []string{"authorizer", "authorizer-properties", "zk-tls-config-file"} {
+		if o.has(name) {
+			return usagef("option %q is not supported: give --bootstrap-server", name)
+		}
+	}
+	if err := o.require("bootstrap-server"); err != nil {
+		return err
+	}
+	if _, err := o.exactlyOne("list", "add", "remove"); err != nil {
+		return err
+	}
+	if err := o.exclude("list", "producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal"); err != nil {
+		return err
+	}
+	for _, role := range []string{"producer", "consumer"} {
+		if err := o.exclude(role, "operation", "deny-principal", "deny-host"); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.has("principal") && !o.has("list"):
+		return usagef("the --principal option is only available if --list is set")
+	case o.has("producer") && !o.has("topic"):
+		return usagef("with --producer you must specify a --topic")
+	case o.has("idempotent") && !o.has("producer"):
+		return usagef("the --idempotent option is only available if --producer is set")
+	case o.has("consumer") && (!o.has("topic") || !o.has("group") || !o.has("producer") && (o.has("cluster") || o.has("transactional-id"))):
+		return usagef("with --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option should be specified")
+	}
+	return nil
+}
+
+func acls(ctx context.Context, env *Env) error {
+	o := newACLsOptions()
+	if err := o.parse(env); err != nil {
+		return err
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	t := &aclsTool{env: env}
+	work, err := t.plan(o)
+	if err == nil {
+		err = o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+			t.cl = cl
+			return work(ctx)
+		})
+	}
+	if _, usage := err.(usageError); err == nil || usage {
+		return err
+	}
+	env.printf("Error while executing ACL command: %s\n", describe(err)) // on standard output, so the original
+	return exitCode(1)
+}
+
+// aclsTool is kafka-acls at work.
+type aclsTool struct {
+	env *Env
+	cl  *kgo.Client
+}
+
+// plan reads what is to be done, so that a wrong use needs no broker.
+func (t *aclsTool) plan(o *aclsOptions) (func(context.Context) error, error) {
+	if o.has("list") {
+		resources, err := o.resources()
+		if err != nil {
+			return nil, err
+		}
+		principals, err := parsePrincipals(*o.principals)
+		return func(ctx context.Context) error { return t.list(ctx, resources, principals) }, err
+	}
+	rules, err := o.rules()
+	if err != nil {
+		return nil, err
+	}
+	if o.has("remove") {
+		return func(ctx context.Context) error { return t.remove(ctx, rules, o.has("force")) }, nil
+	}
+	if slices.ContainsFunc(rules, func(r aclRules) bool { return len(r.entries) == 0 }) {
+		return nil, usagef("you must specify one of: --allow-principal, --deny-principal when trying to add ACLs")
+	}
+	return func(ctx context.Context) error { return t.add(ctx, rules) }, nil
+}
+
+func (t *aclsTool) list(ctx context.Context, resources []aclResource, principals []string) error {
+	if len(resources) == 0 {
+		resources = []aclResource{anyACLResource}
+	}
+	var found []aclRules
+	for _, r := range resources {
+		more, err := t.describe(ctx, r)
+		if err != nil {
+			return err
+		}
+		found = mergeRules(found, more)
+	}
+	if len(principals) == 0 {
+		t.printRules(found, "")
+		return nil
+	}
+	for _, p := range principals {
+		t.env.printf("ACLs for principal `%s`\n", p)
+		t.printRules(found, p)
+	}
+	return nil
+}
+
+// printRules prints the entries of each resource, those of one principal if one is given.
+func (t *aclsTool) printRules(found []aclRules, principal string) {
+	for _, r := range found {
+		if principal != "" {
+			r.entries = slices.DeleteFunc(slices.Clone(r.entries), func(e aclEntry) bool { return e.principal != principal })
+		}
+		if len(r.entries) > 0 {
+			t.env.printf("Current ACLs for resource `%s`: \n %s \n\n", r.resource, entryLines(r.entries))
+		}
+	}
+}
+
+func (t *aclsTool) describe(ctx context.Context, r aclResource) ([]aclRules, error) {
+	req := kmsg.NewPtrDescribeACLsRequest()
+	req.ResourceType, req.ResourceName, req.ResourcePatternType = r.kind, r.name, r.pattern
+	req.Operation, req.PermissionType = kmsg.ACLOperationAny, kmsg.ACLPermissionTypeAny
+	resp, err := req.RequestWith(ctx, t.cl)
+	if err == nil {
+		err = answered(resp.ErrorCode, resp.ErrorMessage)
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := make([]aclRules, len(resp.Resources))
+	for i, r := range resp.Resources {
+		found[i].resource = aclResource{r.ResourceType, &resp.Resources[i].ResourceName, r.ResourcePatternType}
+		for _, a := range r.ACLs {
+			found[i].entries = append(found[i].entries, aclEntry{a.Principal, a.Host, a.Operation, a.PermissionType})
+		}
+	}
+	return found, nil
+}
+
+func (t *aclsTool) add(ctx context.Context, rules []aclRules) error {
+	for _, r := range rules {
+		t.env.printf("Adding ACLs for resource `%s`: \n %s \n\n", r.resource, entryLines(r.entries))
+		req := kmsg.NewPtrCreateACLsRequest()
+		for _, e := range r.entries {
+			c := kmsg.NewCreateACLsRequestCreation()
+			c.ResourceType, c.ResourceName, c.ResourcePatternType = r.resource.kind, *r.resource.name, r.resource.pattern
+			c.Principal, c.Host, c.Operation, c.PermissionType = e.principal, e.host, e.operation, e.permission
+			req.Creations = append(req.Creations, c)
+		}
+		resp, err := req.RequestWith(ctx, t.cl)
+		if err != nil {
+			return err
+		}
+		for _, out := range resp.Results {
+			if err := answered(out.ErrorCode, out.ErrorMessage); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *aclsTool) remove(ctx context.Context, rules []aclRules, force bool) error {
+	lines := newLineScanner(t.env.Stdin)
+	for _, r := range rules {
+		if !force && !t.confirmed(lines, r) {
+			continue
+		}
+		req := kmsg.NewPtrDeleteACLsRequest()
+		if len(r.entries) == 0 {
+			f := r.resource.filter()
+			f.Operation, f.PermissionType = kmsg.ACLOperationAny, kmsg.ACLPermissionTypeAny
+			req.Filters = append(req.Filters, f)
+		}
+		for _, e := range r.entries {
+			f := r.resource.filter()
+			f.Principal, f.Host, f.Operation, f.PermissionType = &e.principal, &e.host, e.operation, e.permission
+			req.Filters = append(req.Filters, f)
+		}
+		resp, err := req.RequestWith(ctx, t.cl)
+		if err != nil {
+			return err
+		}
+		for _, out := range resp.Results {
+			if err := answered(out.ErrorCode, out.ErrorMessage); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// confirmed asks whether the rules are to be removed.
+func (t *aclsTool) confirmed(lines *lineScanner, r aclRules) bool {
+	if len(r.entries) == 0 {
+		t.env.printf("Are you sure you want to delete all ACLs for resource filter `%s`? (y/n)\n", r.resource)
+	} else {
+		t.env.printf("Are you sure you want to remove ACLs: \n %s \n from resource filter `%s`? (y/n)\n", entryLines(r.entries), r.resource)
+	}
+	if t.env.flush() != nil {
+		return false
+	}
+	line, err := lines.next()
+	return err == nil && strings.EqualFold(strings.TrimSpace(string(line)), "y")
+}
