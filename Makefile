@@ -9,7 +9,7 @@ COMPAT_TESTS ?= TestGroups$$|TestStaticMembers|TestCommits|TestOffsetReset|TestP
 IMAGE   ?= barnabas:latest
 BENCH   ?= ../shared/bench
 
-.PHONY: build test unit lint fuzz bench image integration compat chaos sim clean help
+.PHONY: build test unit lint fuzz bench image integration compat chaos screenshot sim clean help
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ compat: build ## groups and transactions with the clients that compat/install ca
 sim: ## one simulated history of a cluster, SEED, and what happens in it; without SEED many of them
 	$(if $(SEED),SIM_SEED=$(SEED) $(GO) test -count=1 -v -run TestSeed ./controller/sim,\
 	  SIM_COUNT=$(SIM_COUNT) $(GO) test -count=1 -timeout 0 -run TestHistories ./controller/sim)
+
+screenshot: ## docs/status-page.png anew, with Debian's chromium
+	STATUS_PAGE_PNG=$(abspath docs/status-page.png) $(GO) test -count=1 -timeout 5m -run TestStatusPage ./integration
 
 chaos: build ## kills, pauses and restarts among three brokers for CHAOS_SECONDS
 	CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -v -timeout 0 -run TestChaos ./integration

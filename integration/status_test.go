@@ -1,0 +1,242 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"barnabas/kafkatest"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// statusCluster is three brokers of which one leads a partition that is being moved slowly, with a group that lags.
+type statusCluster struct {
+	*kafkatest.Cluster
+	pages  []string // host:port of the brokers' pages
+	client *kgo.Client
+	admin  *kadm.Client
+}
+
+// evil is a group that would be markup, if the page let it.
+const evil = `<img src=x onerror="document.title='broken'">`
+
+func startStatusCluster(t *testing.T) *statusCluster {
+	t.Helper()
+	c := &statusCluster{pages: make([]string, 3)}
+	for i := range c.pages {
+		c.pages[i] = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	}
+	c.Cluster = kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.PerBroker(func(id int) map[string]string {
+		return map[string]string{"metrics.listener": c.pages[id], "broker.rack": fmt.Sprintf("rack-%d", id), "offsets.topic.num.partitions": "1",
+			"replica.fetch.max.bytes": "150000", "replica.fetch.response.max.bytes": "150000"} // one answer must not be all
+	}))
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	c.client, c.admin = client, kadm.NewClient(client)
+	return c
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fill makes a topic whose one partition has some MB, and commits half of it for two groups.
+func (c *statusCluster) fill(t *testing.T, ctx context.Context) {
+	t.Helper()
+	_, err := c.admin.CreateTopic(ctx, 1, 1, map[string]*string{"leader.replication.throttled.replicas": kadm.StringPtr("*"),
+		"follower.replication.throttled.replicas": kadm.StringPtr("*")}, "orders")
+	must(t, err)
+	for range 40 {
+		must(t, c.client.ProduceSync(ctx, &kgo.Record{Topic: "orders", Value: make([]byte, 100_000)}).FirstErr())
+	}
+	for _, group := range []string{"billing", evil} {
+		offsets := make(kadm.Offsets)
+		offsets.AddOffset("orders", 0, 15, -1)
+		must(t, c.admin.CommitAllOffsets(ctx, group, offsets))
+	}
+}
+
+// move begins to move the partition, which takes its throttle minutes, to the two brokers that don't have it.
+func (c *statusCluster) move(t *testing.T, ctx context.Context) (leader int) {
+	t.Helper()
+	topics, err := c.admin.ListTopics(ctx, "orders")
+	must(t, err)
+	leader = int(topics["orders"].Partitions[0].Leader)
+	altered, err := c.admin.AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Name: "leader.replication.throttled.rate", Value: kadm.StringPtr("100000")}}, int32(leader))
+	must(t, err)
+	must(t, altered[0].Err)
+
+	var req kadm.AlterPartitionAssignmentsReq
+	req.Assign("orders", 0, []int32{int32(leader+1) % 3, int32(leader+2) % 3})
+	answers, err := c.admin.AlterPartitionAssignments(ctx, req)
+	must(t, err)
+	must(t, answers.Error())
+	return leader
+}
+
+// statusSnapshot is some of what /status.json tells.
+type statusSnapshot struct {
+	Cluster *struct {
+		Controller      int32
+		Brokers         []struct{ ID int32 }
+		UnderReplicated int
+	}
+	Loading []struct{ Done bool }
+	Groups  []struct {
+		Name                     string
+		Lag, Partitions, Unknown int
+	}
+	Moves []struct {
+		Topic    string
+		Adding   []int32
+		Progress float64
+	} `json:"reassignments"`
+}
+
+func (c *statusCluster) snapshot(t *testing.T, broker int) statusSnapshot {
+	t.Helper()
+	code, body := scrape(t, c.pages[broker], "/status.json")
+	var s statusSnapshot
+	if err := json.Unmarshal([]byte(body), &s); code != http.StatusOK || err != nil {
+		t.Fatalf("%d %s: %v", code, body, err)
+	}
+	return s
+}
+
+// TestStatusPage asks every broker while a reassignment runs and a group lags, and shows the page of the partition's
+// leader in a browser. With STATUS_PAGE_PNG a picture of it is written there.
+func TestStatusPage(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	c := startStatusCluster(t)
+	c.fill(t, ctx)
+	leader := c.move(t, ctx)
+	awaitSoon(t, func() bool {
+		moves := c.snapshot(t, leader).Moves
+		return len(moves) == 1 && moves[0].Progress > 0
+	}, func() string { return fmt.Sprintf("nothing was copied: %+v", c.snapshot(t, leader)) })
+	for id := range c.pages { // a picture may be a second old
+		awaitSoon(t, func() bool { return c.complaint(t, id) == "" }, func() string { return fmt.Sprintf("broker %d: %s", id, c.complaint(t, id)) })
+	}
+	t.Run("in a browser", func(t *testing.T) {
+		need(t, "Debian's chromium", hasProgram("chromium"))
+		c.browse(t, ctx, leader)
+	})
+}
+
+// complaint is what is wrong with what a broker tells. The group's coordinator need not have the partition: it asks the
+// leader then.
+func (c *statusCluster) complaint(t *testing.T, broker int) string {
+	s := c.snapshot(t, broker)
+	switch {
+	case len(s.Moves) != 1 || len(s.Moves[0].Adding) != 2 || s.Moves[0].Topic != "orders":
+		return fmt.Sprintf("reassignments %+v", s.Moves)
+	case s.Cluster == nil || len(s.Cluster.Brokers) != 3 || s.Cluster.Controller < 0 || s.Cluster.UnderReplicated == 0:
+		return fmt.Sprintf("cluster %+v", s.Cluster)
+	case len(s.Loading) != 1 || !s.Loading[0].Done:
+		return fmt.Sprintf("loading %+v", s.Loading)
+	}
+	for _, g := range s.Groups {
+		if g.Lag != 25 || g.Unknown != 0 {
+			return fmt.Sprintf("groups %+v", s.Groups)
+		}
+	}
+	return ""
+}
+
+// browse lets a browser show the page.
+func (c *statusCluster) browse(t *testing.T, ctx context.Context, broker int) {
+	t.Helper()
+	url := "http://" + c.pages[broker] + "/"
+	dom := chromium(t, ctx, "--virtual-time-budget=8000", "--dump-dom", url)
+	for _, want := range []string{"Broker " + fmt.Sprint(broker), "Reassignments", "orders-0", "<progress", "Partitions in trouble", "Log folders", "rack-1"} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	coordinators := 0
+	for id := range c.pages {
+		dom := chromium(t, ctx, "--virtual-time-budget=8000", "--dump-dom", "http://"+c.pages[id]+"/")
+		if strings.Contains(dom, "<title>broken") || strings.Contains(dom, "<img") {
+			t.Error("the name of a group became markup")
+		}
+		if len(c.snapshot(t, id).Groups) == 0 {
+			continue
+		}
+		coordinators++
+		if !strings.Contains(dom, ">billing<") || !strings.Contains(dom, "<polyline") {
+			t.Error("the page lacks the group with its chart")
+		}
+	}
+	if coordinators != 1 {
+		t.Errorf("%d brokers coordinate the groups", coordinators)
+	}
+	if file := os.Getenv("STATUS_PAGE_PNG"); file != "" {
+		c.picture(t, ctx, file)
+	}
+}
+
+// picture writes what the page of the groups' coordinator looks like, after some traffic.
+func (c *statusCluster) picture(t *testing.T, ctx context.Context, file string) {
+	t.Helper()
+	_, err := c.admin.DeleteGroup(ctx, evil)
+	must(t, err)
+	_, err = c.admin.CreateTopic(ctx, 6, 3, nil, "clicks")
+	must(t, err)
+	for i := range 60 {
+		for range 1 + 30*(i%12)/11 {
+			must(t, c.client.ProduceSync(ctx, &kgo.Record{Topic: "clicks", Partition: int32(i % 6), Value: make([]byte, 20_000)}).FirstErr())
+		}
+		offsets := make(kadm.Offsets)
+		offsets.AddOffset("clicks", int32(i%6), int64(i), -1)
+		must(t, c.admin.CommitAllOffsets(ctx, "recommendations", offsets))
+		time.Sleep(time.Second)
+	}
+	for id := range c.pages {
+		if len(c.snapshot(t, id).Groups) == 0 {
+			continue
+		}
+		shot := filepath.Join(t.TempDir(), "page.png")
+		chromium(t, ctx, "--virtual-time-budget=8000", "--hide-scrollbars", "--window-size=1150,1240", "--screenshot="+shot, "http://"+c.pages[id]+"/")
+		data, err := os.ReadFile(shot)
+		must(t, err)
+		if _, err := png.Decode(bytes.NewReader(data)); err != nil || len(data) > 200<<10 {
+			t.Fatalf("%d bytes: %v", len(data), err)
+		}
+		must(t, os.WriteFile(file, data, 0o644))
+	}
+}
+
+// chromium runs the browser without a screen and gives what it prints.
+func chromium(t *testing.T, ctx context.Context, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "chromium", append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--no-first-run", "--user-data-dir=" + t.TempDir()}, args...)...)
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("chromium: %v: %s", err, stderr.String())
+	}
+	return string(out)
+}
