@@ -127,11 +127,6 @@ func (o *options) option(name string, args []string) (rest []string, err error) 
 	}
 }
 
-// usage goes to standard error and ends the tool with code 1, as in the originals.
-func (o *options) usage(env *Env) {
-	fmt.Fprintf(env.Stderr, "%s: %s\nOptions:\n%s", o.name, o.about, o.FlagUsagesWrapped(110))
-}
-
 // require reports the first of the options that is missing.
 func (o *options) require(names ...string) error {
 	for _, name := range names {

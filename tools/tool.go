@@ -18,6 +18,8 @@ type Env struct {
 	Terminal bool
 	// Interactive tells whether a person types Stdin; then tools prompt.
 	Interactive bool
+
+	inspect func(*options) // takes the place of printing help, see Tool.Options
 }
 
 // Tool is one command-line tool.
@@ -45,6 +47,7 @@ func All() []Tool {
 		{"kafka-e2e-latency", "measure how long records take from producer to consumer", e2eLatency},
 		{"kafka-features", "describe and change the features of the cluster", features},
 		{"kafka-get-offsets", "print offsets of partitions", getOffsets},
+		{"kafka-jmx", "not here: says where the metrics are", notHere("kafka-jmx", whyNoJMX)},
 		{"kafka-leader-election", "elect leaders", leaderElection},
 		{"kafka-log-dirs", "describe the brokers' log directories", logDirs},
 		{"kafka-producer-perf-test", "measure how fast a topic can be written", producerPerf},
@@ -54,6 +57,7 @@ func All() []Tool {
 		{"kafka-transactions", "list, describe and abort transactions, find those that hang", transactions},
 		{"kafka-verifiable-consumer", "read a topic as a member of a group and print what happens as JSON", verifiableConsumer},
 		{"kafka-verifiable-producer", "write numbers to a topic and print what happens as JSON", verifiableProducer},
+		{"zookeeper-security-migration", "not here: says what does it", notHere("zookeeper-security-migration", whyNoMigration)},
 		{"zookeeper-shell", "look at and change znodes", zookeeperShell},
 	}
 }

@@ -23,6 +23,7 @@ func commands() []command {
 	list := []command{
 		{"server-start", "run a broker", serverStart},
 		{"zookeeper-server-start", "run the ZooKeeper server for development", zookeeperServerStart},
+		{"completion", "print a script with which bash or zsh completes options", completion},
 		{"healthcheck", "ask one broker whether it answers, for a container", healthcheck},
 	}
 	for _, t := range tools.All() {

@@ -1,0 +1,1 @@
+zookeeper-security-migration

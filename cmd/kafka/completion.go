@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"barnabas/tools"
+)
+
+// completion prints what makes a shell complete the names of the tools' options. Both shells read the same script: zsh has
+// a mode for it.
+func completion(args []string) int {
+	if len(args) != 1 || args[0] != "bash" && args[0] != "zsh" {
+		fmt.Fprintln(os.Stderr, "usage: kafka completion bash|zsh")
+		return 1
+	}
+	if args[0] == "zsh" {
+		fmt.Println("autoload -U +X bashcompinit && bashcompinit")
+	}
+	writeCompletion(os.Stdout)
+	return 0
+}
+
+// serverOptions are those of the commands that are no tools.
+var serverOptions = []struct{ name, options string }{
+	{"kafka-server-start", "-daemon --override --env --version --help"},
+	{"zookeeper-server-start", "-daemon --version --help"},
+}
+
+// writeCompletion writes a function that knows each tool's options, and its uses. Where no option begins, a file name may.
+func writeCompletion(w io.Writer) {
+	io.WriteString(w, "_barnabas() {\n  local word=\"${COMP_WORDS[COMP_CWORD]}\" name=\"${COMP_WORDS[0]##*/}\" options=\n"+
+		"  COMPREPLY=()\n  case \"${name%.sh}\" in\n")
+	var names []string
+	add := func(name, options string) {
+		fmt.Fprintf(w, "  %s) options=\"%s\" ;;\n", name, options)
+		names = append(names, name, name+".sh")
+	}
+	for _, s := range serverOptions {
+		add(s.name, s.options)
+	}
+	for _, t := range tools.All() {
+		var options []string
+		for _, o := range t.Options() {
+			if len(o.Name) > 1 {
+				options = append(options, "--"+o.Name)
+			}
+		}
+		add(t.Name, strings.Join(options, " "))
+	}
+	io.WriteString(w, "  esac\n  if [ \"${word#-}\" != \"$word\" ]; then COMPREPLY=($(compgen -W \"$options\" -- \"$word\")); fi\n}\n")
+	fmt.Fprintf(w, "complete -o default -F _barnabas %s\n", strings.Join(names, " "))
+}

@@ -1,0 +1,31 @@
+package tools
+
+import (
+	"context"
+	"errors"
+)
+
+// notHere is a tool of Apache Kafka that has nothing to work on here: it says what takes its place, and fails.
+func notHere(name, why string) func(context.Context, *Env) error {
+	return func(_ context.Context, env *Env) error {
+		o := newOptions(name, why)
+		for _, arg := range env.Args {
+			switch arg {
+			case "--help", "-help", "-h":
+				o.usage(env)
+				return exitCode(1)
+			case "--version", "-version":
+				env.println(Version)
+				return nil
+			}
+		}
+		return errors.New(why)
+	}
+}
+
+const (
+	whyNoJMX = "there is no Java machine to ask: set metrics.listener and read http://HOST:PORT/metrics, which has the same metrics " +
+		"under the names that the JMX exporter gives them"
+	whyNoMigration = "the ACLs of znodes are not changed: this broker writes none (zookeeper.set.acl); on an ensemble with SASL run the " +
+		"zookeeper-security-migration of an Apache Kafka 3.9 distribution"
+)
