@@ -146,6 +146,10 @@ func (s *Server) refuse(context.Context) error {
 	if s.static.ZookeeperSetACL {
 		return errors.New("zookeeper.set.acl=true: protecting znodes is not supported yet, and without it they would be open")
 	}
+	if !s.since("0.11.0") {
+		return fmt.Errorf("inter.broker.protocol.version=%s: there is none below 0.11.0 here, whose message format is the oldest that brokers exchange",
+			s.static.InterBrokerProtocolVersion)
+	}
 	if class := s.static.ReplicaSelectorClass; class != "" && class != api.RackAwareSelector {
 		return fmt.Errorf("replica.selector.class=%s: no class can be loaded here, there is only %s", class, api.RackAwareSelector)
 	}
@@ -179,12 +183,6 @@ func (s *Server) connect(ctx context.Context) error {
 		s.tasks.Wait()
 	})
 	return zk.EnsureTopNodes(ctx)
-}
-
-// since tells whether inter.broker.protocol.version is a version or a newer one.
-func (s *Server) since(version string) bool {
-	v, ok := config.ParseProtocolVersion(version)
-	return ok && s.static.InterBrokerProtocolVersion >= v
 }
 
 // identify learns the cluster's id, and the broker's from the configuration, its log directories or ZooKeeper.
@@ -351,38 +349,12 @@ func (s *Server) replicaConfig() replica.Config {
 		Move: replica.MoveConfig{Threads: c.NumReplicaAlterLogDirsThreads, MaxBytes: int32(c.ReplicaFetchMaxBytes), Throttle: s.moveThrottle()},
 		Fetch: replica.FetchConfig{
 			Dial: s.peers.dialReplica, PerBroker: c.NumReplicaFetchers, Version: s.fetchVersion(),
+			EpochVersion: s.offsetForLeaderEpochVersion(), ListVersion: s.listOffsetsVersion(),
 			MaxWait: c.ReplicaFetchWaitMax, MinBytes: int32(c.ReplicaFetchMinBytes), MaxBytes: int32(c.ReplicaFetchMaxBytes),
 			ResponseMaxBytes: int32(c.ReplicaFetchResponseMaxBytes), Backoff: c.ReplicaFetchBackoff, Timeout: c.ReplicaSocketTimeout,
 			Received: s.replicated,
 		},
 	}
-}
-
-// alterPartitionVersion is the version in which brokers of this protocol version ask for ISR changes (MetadataVersion, 3.9).
-func (s *Server) alterPartitionVersion() int16 {
-	switch {
-	case s.since("3.5"):
-		return 3
-	case s.since("3.2"):
-		return 2
-	}
-	return 0
-}
-
-// fetchVersion is the version in which followers fetch (MetadataVersion, 3.9). Below 2.7 they would truncate by
-// OffsetForLeaderEpoch; a leader of any version answers version 12.
-func (s *Server) fetchVersion() int16 {
-	switch {
-	case s.since("3.9"):
-		return 17
-	case s.since("3.7"):
-		return 16
-	case s.since("3.5"):
-		return 15
-	case s.since("3.1"):
-		return 13
-	}
-	return 12
 }
 
 // awaitVacancy waits for what an earlier process of this broker left in ZooKeeper, while clients still find the port closed.

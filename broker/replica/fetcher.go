@@ -38,6 +38,7 @@ type fetched struct {
 	leaderEpoch int32
 	offset      int64        // the next to fetch
 	notBefore   time.Time    // after an error
+	settled     bool         // its log was truncated to what the leader has, where Fetch does not tell
 	inSync      bool         // it had all that the leader's high watermark covers, at the last answer
 	lag         atomic.Int64 // what it did not have of that
 
@@ -186,6 +187,10 @@ func (t *fetcher) wanted(now time.Time) map[logstore.TopicPartition]fetchFrom {
 func (t *fetcher) fetchOnce(ctx context.Context, conn Requester, wanted map[logstore.TopicPartition]fetchFrom) error {
 	ctx, cancel := context.WithTimeout(ctx, t.set.cfg.Timeout)
 	defer cancel()
+	wanted, err := t.settle(ctx, conn, wanted)
+	if err != nil || len(wanted) == 0 {
+		return err
+	}
 	req := t.session.request(wanted, t.set.cfg)
 	req.ReplicaID = t.set.brokerID
 	req.ReplicaState.ID, req.ReplicaState.Epoch = t.set.brokerID, t.set.brokerEpoch()
@@ -357,7 +362,7 @@ func (f *fetched) moveInto(start, end int64) error {
 // leaderOffset asks the leader for its log end (-1) or log start (-2).
 func (t *fetcher) leaderOffset(ctx context.Context, conn Requester, tp logstore.TopicPartition, epoch int32, which int64) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
-	req.Version, req.ReplicaID = 7, t.set.brokerID
+	req.Version, req.ReplicaID = t.set.cfg.ListVersion, t.set.brokerID
 	topic, p := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
 	p.Partition, p.CurrentLeaderEpoch, p.Timestamp = tp.Partition, epoch, which
 	topic.Topic, topic.Partitions = tp.Topic, append(topic.Partitions, p)

@@ -45,22 +45,27 @@ func TestFollowerCopiesTheLeader(t *testing.T) {
 
 // TestFollowerTruncatesWhatTheLeaderDoesNotHave: records of an earlier leader that were never replicated.
 func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
-	_, one, two := pair(t)
-	first := one.must(t, 1, 0, both, both)
-	appendTo(t, first, "a")
-	second := two.must(t, 1, 0, both, both)
-	sameLogs(t, first, second)
+	for _, version := range []int16{divergingVersion, 11, 5} {
+		t.Run(fmt.Sprint("Fetch v", version), func(t *testing.T) {
+			n := &network{brokers: make(map[int32]*broker), version: version}
+			one, two := newBroker(t, 1, n), newBroker(t, 2, n)
+			first := one.must(t, 1, 0, both, both)
+			appendTo(t, first, "a")
+			second := two.must(t, 1, 0, both, both)
+			sameLogs(t, first, second)
 
-	two.must(t, 2, 1, both, []int32{2}) // two leads, while one does not know and takes more
-	appendTo(t, first, "lost", "lost too")
-	appendTo(t, second, "kept")
-	one.must(t, 2, 1, both, []int32{2})
-	sameLogs(t, second, first)
-	if got := content(t, first.Log()); !slices.Equal(got, []string{"0=a", "1=kept"}) {
-		t.Errorf("one has %v", got)
-	}
-	if n := one.Counts().RecordsLost; n != 0 {
-		t.Errorf("%d acknowledged records lost, none was", n)
+			two.must(t, 2, 1, both, []int32{2}) // two leads, while one does not know and takes more
+			appendTo(t, first, "lost", "lost too")
+			appendTo(t, second, "kept")
+			one.must(t, 2, 1, both, []int32{2})
+			sameLogs(t, second, first)
+			if got := content(t, first.Log()); !slices.Equal(got, []string{"0=a", "1=kept"}) {
+				t.Errorf("one has %v", got)
+			}
+			if n := one.Counts().RecordsLost; n != 0 {
+				t.Errorf("%d acknowledged records lost, none was", n)
+			}
+		})
 	}
 }
 
@@ -153,10 +158,14 @@ func TestFollowerBehindTheLeadersStart(t *testing.T) {
 
 // TestLeadershipMovesAtRandom: whatever order leaders change in, an acknowledged record stays and both logs agree in the end.
 func TestLeadershipMovesAtRandom(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			_, one, two := pair(t)
+			n := &network{brokers: make(map[int32]*broker)}
+			if seed%2 == 1 {
+				n.version = 11 // without diverging epochs
+			}
+			one, two := newBroker(t, 1, n), newBroker(t, 2, n)
 			brokers := map[int32]*broker{1: one, 2: two}
 			leader, epoch, isr := int32(1), int32(0), both
 			var acked []string

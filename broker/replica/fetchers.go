@@ -16,6 +16,8 @@ type FetchConfig struct {
 	Dial             func(ctx context.Context, to BrokerAddress) (Requester, error)
 	PerBroker        int           // num.replica.fetchers
 	Version          int16         // of Fetch, the newest that leaders understand
+	EpochVersion     int16         // of OffsetForLeaderEpoch, the same
+	ListVersion      int16         // of ListOffsets, the same; 1 at least
 	MaxWait          time.Duration // replica.fetch.wait.max.ms
 	MinBytes         int32         // replica.fetch.min.bytes
 	MaxBytes         int32         // replica.fetch.max.bytes, of a partition

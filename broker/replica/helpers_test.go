@@ -54,6 +54,7 @@ type network struct {
 	mu       sync.Mutex // guards brokers
 	brokers  map[int32]*broker
 	answered func(*kmsg.FetchResponse) // before the follower gets an answer; nil: nothing
+	version  int16                     // of Fetch, 0: the first that tells of diverging epochs
 }
 
 // controller answers AlterPartition; nil answers make it unreachable.
@@ -111,6 +112,10 @@ func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
+	version := int16(divergingVersion)
+	if n != nil && n.version != 0 {
+		version = n.version
+	}
 	b := &broker{id: id, minInSync: 1, controller: &controller{answer: accept}, network: n}
 	b.lag.Store(int64(time.Hour))
 	b.Manager = NewManager(Config{
@@ -125,7 +130,7 @@ func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
 		Living: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, Logger: entry, Now: time.Now,
 		LeaderThrottle: b.leading.throttle(), FollowerThrottle: b.following.throttle(),
 		Move: MoveConfig{Threads: 1, MaxBytes: 1000, Throttle: b.moving.throttle()},
-		Fetch: FetchConfig{Dial: n.dial, PerBroker: 1, Version: 12, MaxWait: 20 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20,
+		Fetch: FetchConfig{Dial: n.dial, PerBroker: 1, Version: version, EpochVersion: 3, ListVersion: 5, MaxWait: 20 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20,
 			ResponseMaxBytes: 1 << 20, Backoff: 5 * time.Millisecond, Timeout: time.Second, Received: func(string, int) {}},
 	})
 	if n != nil {
@@ -164,6 +169,8 @@ func (w wire) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 			w.leader.network.answered(resp)
 		}
 		return resp, nil
+	case *kmsg.OffsetForLeaderEpochRequest:
+		return w.epochEnds(r), nil
 	case *kmsg.ListOffsetsRequest:
 		return w.listOffsets(r), nil
 	}
@@ -192,7 +199,7 @@ func (w wire) fetch(ctx context.Context, req *kmsg.FetchRequest) *kmsg.FetchResp
 				out.ErrorCode = codeOf(err)
 			} else {
 				out.HighWatermark, out.LogStartOffset = v.HighWatermark, v.LogStart
-				if v.Diverging != nil {
+				if req.Version >= divergingVersion && v.Diverging != nil {
 					out.DivergingEpoch.Epoch, out.DivergingEpoch.EndOffset = v.Diverging.Epoch, v.Diverging.Offset
 				}
 				out.RecordBatches, _ = v.Records.Append(nil)
@@ -209,6 +216,26 @@ func (w wire) fetch(ctx context.Context, req *kmsg.FetchRequest) *kmsg.FetchResp
 		case <-ctx.Done():
 		case <-time.After(2 * time.Millisecond):
 		}
+	}
+	return resp
+}
+
+func (w wire) epochEnds(req *kmsg.OffsetForLeaderEpochRequest) *kmsg.OffsetForLeaderEpochResponse {
+	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
+	for _, t := range req.Topics {
+		topic := kmsg.NewOffsetForLeaderEpochResponseTopic()
+		topic.Topic = t.Topic
+		for _, p := range t.Partitions {
+			out := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+			out.Partition = p.Partition
+			part, _ := w.leader.Partition(logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition})
+			end, err := part.EndOfEpoch(p.CurrentLeaderEpoch, p.LeaderEpoch, true)
+			if out.LeaderEpoch, out.EndOffset = end.Epoch, end.Offset; err != nil {
+				out.ErrorCode = codeOf(err)
+			}
+			topic.Partitions = append(topic.Partitions, out)
+		}
+		resp.Topics = append(resp.Topics, topic)
 	}
 	return resp
 }
