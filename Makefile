@@ -6,10 +6,11 @@ CHAOS_SECONDS ?= 600
 SIM_COUNT ?= 50000
 COMPAT  ?= $(HOME)/.cache/barnabas-compat
 COMPAT_TESTS ?= TestGroups$$|TestStaticMembers|TestCommits|TestOffsetReset|TestPattern|TestKafkaStreams
+DIST    ?= build/barnabas-3.9.2.tgz
 IMAGE   ?= barnabas:latest
 BENCH   ?= ../shared/bench
 
-.PHONY: build test unit lint fuzz bench image integration compat chaos screenshot sim clean help
+.PHONY: build test unit lint fuzz bench dist image integration compat chaos screenshot sim clean help
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -54,6 +55,9 @@ fuzz: ## each fuzz target for FUZZTIME
 
 bench: build ## side by side with Apache Kafka; needs the bench harness in BENCH
 	cd $(BENCH) && $(GO) run . $(BENCH_ARGS)
+
+dist: build ## a tarball laid out as those of Apache Kafka, DIST; it needs no Go where it is unpacked
+	packaging/dist $(BINARY) $(DIST)
 
 image: build ## the container image
 	rm -rf build/image && mkdir -p build/image/config build/image/data build/image/tmp
