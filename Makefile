@@ -46,7 +46,7 @@ screenshot: ## docs/status-page.png anew, with Debian's chromium
 	STATUS_PAGE_PNG=$(abspath docs/status-page.png) $(GO) test -count=1 -timeout 5m -run TestStatusPage ./integration
 
 chaos: build ## kills, pauses and restarts among three brokers for CHAOS_SECONDS
-	CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -v -timeout 0 -run TestChaos ./integration
+	CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -v -timeout 0 -run "TestChaos|TestApacheKafkaJoinsOurCluster" ./integration
 
 fuzz: ## each fuzz target for FUZZTIME
 	@$(GO) list ./... | while read -r p; do \

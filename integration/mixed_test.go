@@ -21,13 +21,24 @@ const guest = 3 // the id of Apache Kafka's broker among ours
 
 // TestApacheKafkaJoinsOurCluster as a fourth broker: it gets replicas by reassignment, follows, leads, becomes the
 // controller, sees one of ours killed and others leave and return, and leaves. Meanwhile an idempotent producer goes on with
-// acks=all: in the end every acknowledged record is there, once and in order.
+// acks=all: in the end every acknowledged record is there, once and in order. The long run (CHAOS_SECONDS) does it also with
+// the protocol of a release in which leaders wrote the ISR themselves and followers asked for epochs before they fetched.
 func TestApacheKafkaJoinsOurCluster(t *testing.T) {
 	peer(t)
+	protocols := []string{"3.9"}
+	if os.Getenv("CHAOS_SECONDS") != "" {
+		protocols = append(protocols, "2.6")
+	}
+	for _, protocol := range protocols {
+		t.Run("protocol "+protocol, func(t *testing.T) { joinOurCluster(t, "inter.broker.protocol.version="+protocol) })
+	}
+}
+
+func joinOurCluster(t *testing.T, protocol string) {
 	server := zookeeper(t)
-	m := &mixed{t: t, zk: server}
+	m := &mixed{t: t, zk: server, protocol: protocol}
 	for id := range 3 {
-		p := newProcess(t, id, server, "min.insync.replicas=2", "controlled.shutdown.retry.backoff.ms=100", "offsets.topic.replication.factor=3")
+		p := newProcess(t, id, server, protocol, "min.insync.replicas=2", "controlled.shutdown.retry.backoff.ms=100", "offsets.topic.replication.factor=3")
 		p.start()
 		m.ours = append(m.ours, p)
 		m.addrs = append(m.addrs, p.addr())
@@ -60,17 +71,18 @@ func TestApacheKafkaJoinsOurCluster(t *testing.T) {
 
 // mixed is a cluster of ours with a guest.
 type mixed struct {
-	t     *testing.T
-	zk    string
-	ours  []*process
-	addrs []string
-	admin *kadm.Client
+	t        *testing.T
+	zk       string
+	protocol string // the setting
+	ours     []*process
+	addrs    []string
+	admin    *kadm.Client
 }
 
 // visit is the guest's stay.
 func (m *mixed) visit() {
 	t := m.t
-	addr, logs, leave := startPeer(t, guest, m.zk, "min.insync.replicas=2", "offsets.topic.replication.factor=3")
+	addr, logs, leave := startPeer(t, guest, m.zk, m.protocol, "min.insync.replicas=2", "offsets.topic.replication.factor=3")
 	m.until("our brokers know the guest", func(ctx context.Context) bool {
 		brokers, err := m.admin.ListBrokers(ctx)
 		return err == nil && len(brokers) == 4
