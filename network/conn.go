@@ -95,6 +95,7 @@ func (c *Conn) touch(now time.Time) { c.active.Store(now.UnixNano()) }
 
 var (
 	errIdle    = errors.New("idle for connections.max.idle.ms")
+	errUnbound = errors.New("closed with its listener")
 	errCrowded = errors.New("closed for a connection of another broker: there are max.connections")
 	errHungUp  = errors.New("closed to tell of an error in a request without an answer")
 )

@@ -320,6 +320,41 @@ func TestListenerLimitMakesOthersWait(t *testing.T) {
 	expect(t, second, 2, "second")
 }
 
+func TestListenersComeAndGo(t *testing.T) {
+	s := NewServer(Config{RequestMaxBytes: 1 << 20}, &echo{}, quiet())
+	t.Cleanup(s.Close)
+	bind := func(name, addr string) *net.TCPAddr {
+		t.Helper()
+		a, err := s.Bind(Listener{Name: name, Addr: addr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	ask := func(c net.Conn, id int32) {
+		t.Helper()
+		_, _ = c.Write(frame(echoNow, 0, id, ""))
+		expect(t, c, id, "")
+	}
+	stays := bind("STAYS", "127.0.0.1:0")
+	s.Serve()
+	kept := dial(t, stays)
+	ask(kept, 1)
+	goes := bind("GOES", "127.0.0.1:0") // while it serves
+	lost := dial(t, goes)
+	ask(lost, 2)
+	s.Unbind("GOES")
+	if n, err := lost.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection of the listener that went got %d bytes, %v", n, err)
+	}
+	if c, err := net.DialTCP("tcp", nil, goes); err == nil {
+		_ = c.Close()
+		t.Error("the listener that went still accepts")
+	}
+	ask(kept, 3)
+	ask(dial(t, bind("AGAIN", goes.String())), 4) // its address is free
+}
+
 // TestBrokersGetInThoughItIsFull: max.connections keeps clients waiting, but another broker takes the place of the idlest client.
 func TestBrokersGetInThoughItIsFull(t *testing.T) {
 	s := NewServer(Config{RequestMaxBytes: 1 << 20, Limits: Limits{Max: 2, Protected: "INSIDE"}}, &echo{}, quiet())

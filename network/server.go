@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -50,8 +51,9 @@ type Server struct {
 
 	mu struct {
 		sync.Mutex
-		listeners []bound
+		listeners []*bound
 		conns     map[*Conn]struct{}
+		serving   bool
 		closed    bool
 	}
 }
@@ -60,6 +62,7 @@ type Server struct {
 type bound struct {
 	Listener
 	socket net.Listener
+	gone   atomic.Bool // Unbind was called
 }
 
 // NewServer returns a Server that has no sockets yet.
@@ -76,7 +79,7 @@ func (s *Server) SetLimits(l Limits) { s.admission.setLimits(l) }
 // Connections gives how many connections each listener has, by its name.
 func (s *Server) Connections() map[string]int { return s.admission.count() }
 
-// Bind opens a listening socket and returns its address. Connections queue up until Serve is called.
+// Bind opens a listening socket and returns its address. Connections queue up until Serve is called; after that it accepts at once.
 func (s *Server) Bind(l Listener) (*net.TCPAddr, error) {
 	lc := net.ListenConfig{Control: s.prepare}
 	ln, err := lc.Listen(s.ctx, "tcp", l.Addr)
@@ -89,8 +92,38 @@ func (s *Server) Bind(l Listener) (*net.TCPAddr, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.listeners = append(s.mu.listeners, bound{l, ln})
+	if s.mu.closed {
+		_ = ln.Close()
+		return nil, net.ErrClosed
+	}
+	b := &bound{Listener: l, socket: ln}
+	s.mu.listeners = append(s.mu.listeners, b)
+	if s.mu.serving {
+		s.tasks.Go(func() { s.accept(b) })
+	}
 	return ln.Addr().(*net.TCPAddr), nil
+}
+
+// Unbind closes a listener's socket and its connections. Its address can be bound anew when it returns.
+func (s *Server) Unbind(name string) {
+	s.mu.Lock()
+	s.mu.listeners = slices.DeleteFunc(s.mu.listeners, func(b *bound) bool {
+		if b.Name != name {
+			return false
+		}
+		b.gone.Store(true)
+		_ = b.socket.Close()
+		return true
+	})
+	s.mu.Unlock()
+	s.admission.wake()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.mu.conns {
+		if c.Listener == name {
+			c.close(errUnbound)
+		}
+	}
 }
 
 // prepare sets the receive buffer before listen(2), since it decides the window that a connection starts with.
@@ -123,6 +156,7 @@ func (s *Server) setBacklog(ln *net.TCPListener) error {
 func (s *Server) Serve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.mu.serving = true
 	for _, b := range s.mu.listeners {
 		s.tasks.Go(func() { s.accept(b) })
 	}
@@ -133,11 +167,12 @@ func (s *Server) Serve() {
 
 func (s *Server) stopped() bool { return s.ctx.Err() != nil }
 
-func (s *Server) accept(b bound) {
+func (s *Server) accept(b *bound) {
+	ended := func() bool { return s.stopped() || b.gone.Load() }
 	for {
-		s.admission.waitForRoom(b.Name, s.stopped)
+		s.admission.waitForRoom(b.Name, ended)
 		nc, err := b.socket.Accept()
-		if s.stopped() {
+		if ended() {
 			if err == nil {
 				_ = nc.Close()
 			}
@@ -217,7 +252,7 @@ func (s *Server) makeRoom() {
 func (s *Server) add(c *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.closed {
+	if s.mu.closed || !slices.ContainsFunc(s.mu.listeners, func(b *bound) bool { return b.Name == c.Listener }) {
 		return false
 	}
 	s.mu.conns[c] = struct{}{}
