@@ -113,6 +113,9 @@ func (l *Log) TopicPartition() TopicPartition { return l.tp }
 // Dir is the log directory, one of log.dirs, that the log is in.
 func (l *Log) Dir() string { return l.disk.path }
 
+// Usable is an error that wraps kerr.KafkaStorageError once the log's directory has failed.
+func (l *Log) Usable() error { return l.disk.usable() }
+
 // LogStartOffset is the first offset that can be read.
 func (l *Log) LogStartOffset() int64 { return l.start.Load() }
 

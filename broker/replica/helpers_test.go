@@ -29,6 +29,7 @@ type broker struct {
 	gone       atomic.Int32 // a broker that does not live
 	controller *controller
 	network    *network
+	fs         *vfs.Mem
 	changed    func() // when leadership has changed; nil: nothing
 
 	leading, following direction // of throttled replication
@@ -105,8 +106,8 @@ func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	entry := logrus.NewEntry(log)
-	cfg := logstore.DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = dirs, id, "test", entry, vfs.NewMem(time.Now)
+	cfg, fsys := logstore.DefaultManagerConfig(), vfs.NewMem(time.Now)
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = dirs, id, "test", entry, fsys
 	cfg.Default.IndexSizeMax = 2400
 	logs, err := logstore.Open(t.Context(), cfg)
 	if err != nil {
@@ -116,7 +117,7 @@ func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
 	if n != nil && n.version != 0 {
 		version = n.version
 	}
-	b := &broker{id: id, minInSync: 1, controller: &controller{answer: accept}, network: n}
+	b := &broker{id: id, minInSync: 1, controller: &controller{answer: accept}, network: n, fs: fsys}
 	b.lag.Store(int64(time.Hour))
 	b.Manager = NewManager(Config{
 		BrokerID: id, BrokerEpoch: func() int64 { return 100 + int64(id) }, Logs: logs,

@@ -121,6 +121,9 @@ func (m *Manager) apply(a Assignment) (*Partition, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.Log().Usable(); err != nil { // so the controller learns what was in a directory that has failed
+		return p, fmt.Errorf("%v: %w", a.TP, err)
+	}
 	isNewer, err := p.admit(a)
 	if err != nil || !isNewer {
 		return p, err

@@ -126,11 +126,13 @@ func (p *Partition) State() State {
 }
 
 // checkLocked tells whether a request that names a leader epoch may be served in the current role:
-// FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER (KIP-320).
+// FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER (KIP-320), KAFKA_STORAGE_ERROR when its directory failed.
 func (p *Partition) checkLocked(epoch int32, leaderOnly bool) error {
 	switch {
 	case p.mu.removed:
 		return p.fault(kerr.NotLeaderForPartition)
+	case p.Log().Usable() != nil:
+		return p.fault(kerr.KafkaStorageError)
 	case epoch != noEpoch && epoch < p.mu.leaderEpoch:
 		return p.fault(kerr.FencedLeaderEpoch)
 	case epoch != noEpoch && epoch > p.mu.leaderEpoch:
