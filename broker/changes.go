@@ -94,6 +94,7 @@ func (s *Server) configChanged(old, now *config.Broker) {
 		}
 	}
 	if s.network != nil {
+		s.listenersChanged(s.ctx, old, now)
 		s.network.SetLimits(connectionLimits(now))
 	}
 	if s.controller != nil && now.UncleanLeaderElection && !old.UncleanLeaderElection {

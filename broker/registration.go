@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 
 	"barnabas/config"
 	"barnabas/internal/logx"
@@ -12,27 +11,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 )
-
-// advertise settles what clients and brokers are told to connect to: advertised.listeners, with this machine's name
-// for an empty host and the bound port for port 0.
-func (s *Server) advertise(ports map[string]int) error {
-	for _, l := range s.static.AdvertisedListeners {
-		host, port := l.Host, l.Port
-		if host == "" {
-			name, err := os.Hostname()
-			if err != nil {
-				return fmt.Errorf("advertised.listeners: %s has no host, and this machine's name is not known: %w", l, err)
-			}
-			host = name
-		}
-		if port == 0 {
-			port = ports[l.Name]
-		}
-		s.advertised = append(s.advertised, zkcoord.Endpoint{Name: l.Name, Protocol: l.Protocol.String(), Host: host, Port: int32(port)})
-		s.warnOfUnreachable(l, host)
-	}
-	return nil
-}
 
 // warnOfUnreachable tells of the usual mistakes: a name that nobody can resolve, or loopback for clients that may be elsewhere.
 func (s *Server) warnOfUnreachable(l config.Listener, host string) {
@@ -52,14 +30,7 @@ func (s *Server) warnOfUnreachable(l config.Listener, host string) {
 	}
 }
 
-func (s *Server) boundHost(listener string) string {
-	for _, l := range s.static.Listeners {
-		if l.Name == listener {
-			return l.Host
-		}
-	}
-	return ""
-}
+func (s *Server) boundHost(listener string) string { return s.listening.bound[listener].Host }
 
 func isLoopback(host string) bool {
 	if host == "localhost" {
@@ -71,22 +42,28 @@ func isLoopback(host string) bool {
 
 // register makes this broker known; from now on it is in the cluster.
 func (s *Server) register(ctx context.Context) error {
-	if err := s.checkEndpoints(ctx); err != nil {
+	endpoints := s.listening.endpoints()
+	if err := s.checkEndpoints(ctx, endpoints); err != nil {
 		return err
 	}
-	info := zkcoord.BrokerInfo{ID: s.id, Endpoints: s.advertised, JMXPort: -1}
+	epoch, err := s.zk.RegisterBroker(ctx, s.registration(endpoints))
+	if err != nil {
+		return err
+	}
+	s.epoch.Store(epoch)
+	return nil
+}
+
+// registration is what ZooKeeper is to have of this broker.
+func (s *Server) registration(endpoints []zkcoord.Endpoint) zkcoord.BrokerInfo {
+	info := zkcoord.BrokerInfo{ID: s.id, Endpoints: endpoints, JMXPort: -1}
 	if !s.since("2.7") {
 		info.Format = 4
 	}
 	if s.static.Rack != "" {
 		info.Rack = &s.static.Rack
 	}
-	epoch, err := s.zk.RegisterBroker(ctx, info)
-	if err != nil {
-		return err
-	}
-	s.epoch.Store(epoch)
-	return nil
+	return info
 }
 
 // registerAgain is register after the session expired.
@@ -96,7 +73,7 @@ func (s *Server) registerAgain(ctx context.Context) error {
 }
 
 // checkEndpoints refuses an address that another living broker advertises already.
-func (s *Server) checkEndpoints(ctx context.Context) error {
+func (s *Server) checkEndpoints(ctx context.Context, endpoints []zkcoord.Endpoint) error {
 	brokers, err := s.zk.Brokers(ctx)
 	if err != nil {
 		return err
@@ -106,7 +83,7 @@ func (s *Server) checkEndpoints(ctx context.Context) error {
 			continue
 		}
 		for _, theirs := range b.Endpoints {
-			for _, ours := range s.advertised {
+			for _, ours := range endpoints {
 				if ours.Host == theirs.Host && ours.Port == theirs.Port {
 					return fmt.Errorf("advertised.listeners: %s:%d is advertised by broker %d already", ours.Host, ours.Port, b.ID)
 				}

@@ -41,7 +41,7 @@ type Server struct {
 	id           int32
 	epoch        atomic.Int64 // of the registration: its czxid
 	clusterID    string
-	advertised   []zkcoord.Endpoint
+	listening    listening
 	zk           *zkcoord.Client
 	logs         *logstore.Manager
 	loaded       []*logstore.Log // at the start, of topics that there are
@@ -105,7 +105,7 @@ func (s *Server) ID() int32 { return s.id }
 
 // Addr is the address that a listener advertises, host:port; empty when there is no such listener.
 func (s *Server) Addr(listener string) string {
-	for _, e := range s.advertised {
+	for _, e := range s.listening.endpoints() {
 		if e.Name == listener {
 			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
 		}
@@ -158,12 +158,7 @@ func (s *Server) refuse(context.Context) error {
 			return fmt.Errorf("log.dirs names %s twice", dir)
 		}
 	}
-	for _, l := range s.static.Listeners {
-		if l.Protocol != config.Plaintext {
-			return fmt.Errorf("listeners: %s: security protocol %s is not supported yet", l, l.Protocol)
-		}
-	}
-	return nil
+	return s.static.CheckProtocols()
 }
 
 func (s *Server) connect(ctx context.Context) error {
@@ -365,19 +360,17 @@ func (s *Server) bind(context.Context) error {
 	c := s.config.Current()
 	s.network = network.NewServer(s.networkConfig(c), s.handlers, s.loggers.Entry("kafka.network"))
 	s.onStop(s.network.Close)
-	ports := make(map[string]int)
-	for _, l := range s.static.Listeners {
-		addr, err := s.network.Bind(network.Listener{Name: l.Name, Addr: net.JoinHostPort(l.Host, strconv.Itoa(l.Port))})
-		if err != nil {
+	for _, l := range c.Listeners {
+		if err := s.listen(l); err != nil {
 			return err
 		}
-		ports[l.Name] = addr.Port
-		s.log.WithField(logx.Listener, l.Name).Infof("listening on %s", addr)
 	}
 	if s.measures != nil {
 		s.measures.complete.Store(true)
 	}
-	return s.advertise(ports)
+	endpoints, err := s.advertise(c)
+	s.listening.advertised.Store(&endpoints)
+	return err
 }
 
 func (s *Server) networkConfig(c *config.Broker) network.Config {

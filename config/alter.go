@@ -159,7 +159,10 @@ func (d *Dynamic) validate(settings map[string]string, at level) error {
 	if err != nil {
 		return err
 	}
-	return checkStep(now.merged, next)
+	if err := checkStep(now.merged, next); err != nil {
+		return err
+	}
+	return next.CheckProtocols()
 }
 
 // steppedPools may at most double or halve in one step (DynamicThreadPool, 3.9).

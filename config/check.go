@@ -27,6 +27,16 @@ func (b *Broker) refuse(key, reason string, args ...any) error {
 	return &Error{Key: key, Value: value, Reason: fmt.Sprintf(reason, args...)}
 }
 
+// CheckProtocols refuses listeners that can't be served: their clients would think that they are protected.
+func (b *Broker) CheckProtocols() error {
+	for _, l := range b.Listeners {
+		if l.Protocol != Plaintext {
+			return &Error{Key: "listeners", Value: l.String(), Reason: fmt.Sprintf("security protocol %s is not supported yet", l.Protocol)}
+		}
+	}
+	return nil
+}
+
 // checkMode refuses KRaft: there is no such mode here.
 func (b *Broker) checkMode() error {
 	switch {

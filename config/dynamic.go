@@ -140,6 +140,8 @@ func checkDynamic(name, value string, at level) error {
 	}
 	k := brokerSchema.byName[base]
 	switch {
+	case k == nil && prefixed && at == clusterLevel:
+		return &Error{Key: name, Reason: "can be changed only for one broker, not for all"}
 	case k == nil:
 		return nil
 	case !prefixed && k.Update == ReadOnly:
@@ -149,8 +151,22 @@ func checkDynamic(name, value string, at level) error {
 	case at == clusterLevel && (k.Update == PerBroker || prefixed && !clusterWideOfListener[base]):
 		return &Error{Key: name, Reason: "can be changed only for one broker, not for all"}
 	}
-	_, err := k.parse(value)
-	return err
+	if _, err := k.parse(value); err != nil {
+		return err
+	}
+	return checkWhileRunning(k, name, value)
+}
+
+// checkWhileRunning refuses values that a file may have, but that can't be changed to.
+func checkWhileRunning(k *Key, name, value string) error {
+	missing, _ := k.Default()
+	switch {
+	case k.Type == Class && value != missing, name == "metric.reporters" && value != "":
+		return &Error{Key: name, Value: value, Reason: "no class can be loaded here"}
+	case (name == "max.connections" || name == "max.connection.creation.rate") && value == "0":
+		return &Error{Key: name, Value: value, Reason: "must be at least 1 while the broker runs"}
+	}
+	return nil
 }
 
 // needsListenerPrefix are the keys of TLS stores: changing them for all listeners at once is

@@ -1,0 +1,119 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+
+	"barnabas/config"
+	"barnabas/internal/logx"
+	"barnabas/network"
+	"barnabas/zkcoord"
+)
+
+// listening is what this broker listens on and what it tells others to connect to.
+type listening struct {
+	bound      map[string]boundListener // by name; of the start, then of the goroutine that hears of settings
+	advertised atomic.Pointer[[]zkcoord.Endpoint]
+}
+
+// boundListener is a listener with the port that it got.
+type boundListener struct {
+	config.Listener
+	port int
+}
+
+// endpoints are what is advertised.
+func (l *listening) endpoints() []zkcoord.Endpoint {
+	if e := l.advertised.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// listen opens a listener's socket.
+func (s *Server) listen(l config.Listener) error {
+	addr, err := s.network.Bind(network.Listener{Name: l.Name, Addr: net.JoinHostPort(l.Host, strconv.Itoa(l.Port))})
+	if err != nil {
+		return err
+	}
+	if s.listening.bound == nil {
+		s.listening.bound = make(map[string]boundListener)
+	}
+	s.listening.bound[l.Name] = boundListener{l, addr.Port}
+	s.log.WithField(logx.Listener, l.Name).Infof("listening on %s", addr)
+	return nil
+}
+
+// advertise settles what clients and brokers are told to connect to: advertised.listeners, with this machine's name
+// for an empty host and the bound port for port 0. A listener that could not be bound is not told of.
+func (s *Server) advertise(c *config.Broker) ([]zkcoord.Endpoint, error) {
+	var endpoints []zkcoord.Endpoint
+	for _, l := range c.AdvertisedListeners {
+		bound, ok := s.listening.bound[l.Name]
+		if !ok {
+			continue
+		}
+		host, port := l.Host, l.Port
+		if host == "" {
+			name, err := os.Hostname()
+			if err != nil {
+				return nil, fmt.Errorf("advertised.listeners: %s has no host, and this machine's name is not known: %w", l, err)
+			}
+			host = name
+		}
+		if port == 0 {
+			port = bound.port
+		}
+		endpoints = append(endpoints, zkcoord.Endpoint{Name: l.Name, Protocol: l.Protocol.String(), Host: host, Port: int32(port)})
+		s.warnOfUnreachable(l, host)
+	}
+	return endpoints, nil
+}
+
+// listenersChanged opens and closes listeners as the settings say now, and registers what is advertised
+// (DynamicListenerConfig.reconfigure, 3.9). A listener that can't be opened is left out, with a line in the log; the next
+// change of listeners tries it again.
+func (s *Server) listenersChanged(ctx context.Context, old, now *config.Broker) {
+	if slices.Equal(old.Listeners, now.Listeners) && slices.Equal(old.AdvertisedListeners, now.AdvertisedListeners) {
+		return
+	}
+	for name, b := range s.listening.bound {
+		if !slices.Contains(now.Listeners, b.Listener) {
+			s.network.Unbind(name)
+			delete(s.listening.bound, name)
+			s.log.WithField(logx.Listener, name).Info("the listener is closed, with its connections")
+		}
+	}
+	for _, l := range now.Listeners {
+		if _, ok := s.listening.bound[l.Name]; ok {
+			continue
+		}
+		if err := s.listen(l); err != nil {
+			s.log.WithError(err).WithField(logx.Listener, l.Name).Error("a new listener cannot be opened")
+		}
+	}
+	if err := s.advertiseAgain(ctx, now); err != nil && ctx.Err() == nil {
+		s.log.WithError(err).Error("the new listeners could not be registered")
+	}
+}
+
+// advertiseAgain changes this broker's registration, which the controller and so all brokers hear of.
+func (s *Server) advertiseAgain(ctx context.Context, c *config.Broker) error {
+	endpoints, err := s.advertise(c)
+	if err != nil || slices.Equal(endpoints, s.listening.endpoints()) {
+		return err
+	}
+	if err := s.checkEndpoints(ctx, endpoints); err != nil {
+		return err
+	}
+	s.listening.advertised.Store(&endpoints) // also for a registration after the session expires
+	if s.epoch.Load() == 0 {
+		return nil // not registered yet
+	}
+	return s.zk.UpdateBroker(ctx, s.registration(endpoints))
+}
