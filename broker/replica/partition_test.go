@@ -226,6 +226,25 @@ func TestISRGrowsAndShrinks(t *testing.T) {
 	eventually(t, "the high watermark at the end", func() bool { return p.Log().HighWatermark() == 3 })
 }
 
+// TestFailedDirectory: clients and the controller hear of it, whatever the leader epoch.
+func TestFailedDirectory(t *testing.T) {
+	b := newBroker(t, 1, nil)
+	p := b.must(t, 1, 5, both, both)
+	b.fs.SetFault(func(string, string) error { return errors.New("disk died") })
+	if _, err := p.Append(batchOf("v"), false, logstore.LeaderAppend{ProduceVersion: 9}); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("append: %v", err)
+	}
+	b.DirectoryFailed(p.Log().Dir())
+	if err := p.Check(5, true); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("check: %v", err)
+	}
+	for _, epoch := range []int32{4, 5, 6} {
+		if err := b.assign(t, 1, epoch, both, both); !errors.Is(err, kerr.KafkaStorageError) {
+			t.Errorf("assigned in leader epoch %d: %v", epoch, err)
+		}
+	}
+}
+
 // A leader whose log directory has failed leaves the ISR alone (F-172).
 func TestOfflineLeaderDoesNotShrinkTheISR(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
