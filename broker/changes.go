@@ -88,10 +88,15 @@ func (s *Server) configChanged(old, now *config.Broker) {
 		s.topics.rebuild()
 		if s.logs != nil {
 			s.logs.SetCleaner(cleanerConfig(now))
+			s.logs.SetProducerExpiry(now.ProducerIDExpiration)
+			s.logs.SetSegmentDeleteDelay(now.LogDeleteDelay)
 			for _, topic := range s.topics.known() {
 				s.logs.SetConfig(topic, logConfig(s.topics.get(topic)))
 			}
 		}
+	}
+	if s.replicas != nil {
+		s.replicas.SetFetchers(now.NumReplicaFetchers)
 	}
 	if s.network != nil {
 		s.listenersChanged(s.ctx, old, now)

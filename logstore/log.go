@@ -21,7 +21,7 @@ type env struct {
 	fs             vfs.FS
 	now            func() time.Time
 	logger         *logrus.Entry
-	producerExpiry time.Duration
+	producerExpiry atomic.Int64 // ns; of logs to come
 	// later runs fn after the delay, unless the owner is closed before.
 	later func(delay time.Duration, fn func())
 	// rolled hears that a log has a closed segment, to flush and perhaps to compact. It must not block.

@@ -75,6 +75,8 @@ type Manager struct {
 	keep  *keeper
 	clean *cleaner
 
+	segmentDeleteDelay atomic.Int64 // ns
+
 	table struct {
 		sync.RWMutex // leaf
 		logs         map[TopicPartition]*Log
@@ -119,9 +121,11 @@ func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	}
 	m := &Manager{cfg: cfg}
 	m.keep, m.clean = newKeeper(m), newCleaner(m)
-	m.env = &env{fs: cfg.FS, now: cfg.Now, logger: cfg.Logger, producerExpiry: cfg.ProducerExpiry,
+	m.env = &env{fs: cfg.FS, now: cfg.Now, logger: cfg.Logger,
 		later: m.keep.later, rolled: m.rolled, truncated: m.saveTruncated,
 		saveOffsets: func(l *Log) error { return m.checkpointOffsets(m.volumeOf(l)) }}
+	m.env.producerExpiry.Store(int64(cfg.ProducerExpiry))
+	m.segmentDeleteDelay.Store(int64(cfg.SegmentDeleteDelay))
 	m.table.logs, m.table.moves = make(map[TopicPartition]*Log), make(map[TopicPartition]move)
 	m.placing.count, m.placing.wishes = make(map[*disk]int), make(map[TopicPartition]*volume)
 	if err := m.open(ctx); err != nil {
@@ -406,7 +410,7 @@ func (m *Manager) volumeOf(l *Log) *volume {
 }
 
 func (m *Manager) removeDirLater(dir string) {
-	m.keep.later(m.cfg.SegmentDeleteDelay, func() {
+	m.keep.later(time.Duration(m.segmentDeleteDelay.Load()), func() {
 		if err := m.cfg.FS.RemoveAll(dir); err != nil {
 			m.cfg.Logger.WithError(err).WithField(logx.Dir, dir).Warn("cannot remove a deleted partition")
 		}
@@ -444,6 +448,22 @@ func (m *Manager) SetConfig(topic string, cfg Config) {
 // SetCleaner puts another configuration of the cleaner in force. Compactions under way end as they began. Enable does not
 // change.
 func (m *Manager) SetCleaner(cfg CleanerConfig) { m.clean.configure(cfg) }
+
+// SetProducerExpiry changes after what time idle producers are forgotten (producer.id.expiration.ms).
+func (m *Manager) SetProducerExpiry(after time.Duration) {
+	m.env.producerExpiry.Store(int64(after))
+	for _, l := range m.Logs() {
+		l.mu.Lock()
+		l.mu.producers.keep = after
+		l.mu.Unlock()
+	}
+}
+
+// SetSegmentDeleteDelay changes how long the directory of a partition that is deleted from now on stays
+// (log.segment.delete.delay.ms).
+func (m *Manager) SetSegmentDeleteDelay(delay time.Duration) {
+	m.segmentDeleteDelay.Store(int64(delay))
+}
 
 // DirInfo describes one of log.dirs.
 type DirInfo struct {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"barnabas/internal/logx"
 	"barnabas/internal/vfs"
@@ -84,7 +85,7 @@ func (ld *loader) newLog(d *disk) (*Log, error) {
 	l.setSegmentsLocked(nil)
 	l.flushedAt.Store(ld.env.now().UnixMilli())
 	l.mu.dir = ld.dir
-	l.mu.producers = newProducerTable(ld.env.producerExpiry)
+	l.mu.producers = newProducerTable(time.Duration(ld.env.producerExpiry.Load()))
 	l.mu.snaps = snapshots{fs: ld.env.fs, dir: ld.dir, offsets: ld.snapshots}
 	var err error
 	if l.epochs, err = loadEpochs(ld.env.fs, ld.dir); err != nil {

@@ -70,6 +70,17 @@ func (t *fetcher) add(w following) {
 	}
 }
 
+// followings are what it fetches.
+func (t *fetcher) followings() []following {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]following, 0, len(t.mu.partitions))
+	for _, p := range t.mu.partitions {
+		all = append(all, following{p.partition, p.leaderEpoch, t.source})
+	}
+	return all
+}
+
 // remove takes a partition out. When it returns, nothing that was fetched is written to its log any more.
 func (t *fetcher) remove(tp logstore.TopicPartition) {
 	t.mu.Lock()

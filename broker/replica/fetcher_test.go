@@ -142,6 +142,23 @@ func TestIdleFetchersEnd(t *testing.T) {
 }
 
 // TestFollowerBehindTheLeadersStart begins anew where the leader begins.
+// TestFetchersChangeWhileTheyCopy: another number of fetchers takes the partitions over, and nothing is lost or twice.
+func TestFetchersChangeWhileTheyCopy(t *testing.T) {
+	_, one, two := pair(t)
+	leader := one.must(t, 1, 0, both, both)
+	follower := two.must(t, 1, 0, both, both)
+	for i := range 40 {
+		appendTo(t, leader, fmt.Sprint(i))
+		two.SetFetchers(1 + i%3)
+	}
+	sameLogs(t, leader, follower)
+	two.fetchers.mu.Lock()
+	defer two.fetchers.mu.Unlock()
+	if running := len(two.fetchers.mu.byKey); running != 1 {
+		t.Errorf("%d fetchers run for one partition", running)
+	}
+}
+
 func TestFollowerBehindTheLeadersStart(t *testing.T) {
 	_, one, two := pair(t)
 	leader := one.must(t, 1, 0, both, []int32{1})

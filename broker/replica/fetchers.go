@@ -14,7 +14,7 @@ import (
 // FetchConfig is how followers fetch.
 type FetchConfig struct {
 	Dial             func(ctx context.Context, to BrokerAddress) (Requester, error)
-	PerBroker        int           // num.replica.fetchers
+	PerBroker        int           // num.replica.fetchers at the start
 	Version          int16         // of Fetch, the newest that leaders understand
 	EpochVersion     int16         // of OffsetForLeaderEpoch, the same
 	ListVersion      int16         // of ListOffsets, the same; 1 at least
@@ -53,8 +53,9 @@ type fetchers struct {
 
 	mu struct {
 		sync.Mutex
-		byKey map[fetcherKey]*fetcher
-		of    map[logstore.TopicPartition]*fetcher
+		perBroker int // the fetchers for each source
+		byKey     map[fetcherKey]*fetcher
+		of        map[logstore.TopicPartition]*fetcher
 	}
 }
 
@@ -65,6 +66,7 @@ type fetcherKey struct {
 
 func newFetchers(brokerID int32, brokerEpoch func() int64, cfg FetchConfig, throttle Throttle, log *logrus.Entry) *fetchers {
 	f := &fetchers{brokerID: brokerID, brokerEpoch: brokerEpoch, cfg: cfg, throttle: throttle, log: log}
+	f.mu.perBroker = cfg.PerBroker
 	f.mu.byKey = make(map[fetcherKey]*fetcher)
 	f.mu.of = make(map[logstore.TopicPartition]*fetcher)
 	return f
@@ -83,7 +85,7 @@ func (f *fetchers) follow(list []following) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, w := range list {
-		t := f.fetcherLocked(fetcherKey{w.source, fetcherNumber(w.partition.TP, f.cfg.PerBroker)})
+		t := f.fetcherLocked(fetcherKey{w.source, fetcherNumber(w.partition.TP, f.mu.perBroker)})
 		t.add(w)
 		f.mu.of[w.partition.TP] = t
 	}
@@ -98,6 +100,23 @@ func (f *fetchers) fetcherLocked(key fetcherKey) *fetcher {
 	f.mu.byKey[key] = t
 	f.tasks.Go(func() { t.run(ctx) })
 	return t
+}
+
+// setPerBroker spreads the partitions over another number of fetchers.
+func (f *fetchers) setPerBroker(count int) {
+	f.mu.Lock()
+	if count == f.mu.perBroker {
+		f.mu.Unlock()
+		return
+	}
+	f.mu.perBroker = count
+	var all []following
+	for _, t := range f.mu.byKey {
+		all = append(all, t.followings()...)
+	}
+	f.mu.Unlock()
+	f.follow(all)
+	f.endIdle()
 }
 
 // endIdle ends the fetchers that have nothing to fetch, for example from where a broker was before it moved.

@@ -82,6 +82,13 @@ func NewManager(cfg Config) *Manager {
 	return m
 }
 
+// SetFetchers has followers fetch with so many goroutines for each leading broker (num.replica.fetchers).
+func (m *Manager) SetFetchers(perBroker int) {
+	m.control.Lock() // roles stay as they are meanwhile
+	defer m.control.Unlock()
+	m.fetchers.setPerBroker(perBroker)
+}
+
 // Start begins the background work, until Close.
 func (m *Manager) Start() {
 	m.fetchers.start(m.ctx)
