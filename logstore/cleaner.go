@@ -60,6 +60,7 @@ type cleaner struct {
 		suspects   map[*Log]bool // may have, or come to have, something to compact
 		running    map[*Log]bool
 		failed     map[*Log]cleanFailure
+		counts     CleanerCounts // but for what failed and running tell
 	}
 }
 
@@ -225,8 +226,11 @@ func (c *cleaner) startDue(ctx context.Context) {
 func (c *cleaner) dirtiest(ctx context.Context, n int) []dirtyLog {
 	now := c.m.cfg.Now()
 	var due []dirtyLog
+	dirtiest := 0.0
+	defer func() { c.looked(now, dirtiest) }()
 	for _, l := range c.candidates(now) {
 		part, keep := c.look(ctx, l, now)
+		dirtiest = max(dirtiest, part.ratio)
 		if !keep {
 			c.acquit(l)
 		} else if part.due(l.config.Load()) {
@@ -292,10 +296,9 @@ func (c *cleaner) clean(ctx context.Context, d dirtyLog, use resources) {
 		c.failed(d.Log, c.judge(ctx, d.Log, err))
 		return
 	}
-	c.mu.Lock()
-	delete(c.mu.failed, d.Log)
-	c.mu.Unlock()
-	d.report(end, &stats, time.Since(began))
+	took := time.Since(began)
+	c.cleaned(d.Log, &stats, took)
+	d.report(end, &stats, took)
 }
 
 func (l *Log) report(end int64, stats *compactionStats, took time.Duration) {

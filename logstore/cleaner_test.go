@@ -166,6 +166,13 @@ func TestCleanerGoesOnWithoutABrokenLog(t *testing.T) {
 		if len(r.m.OfflineDirs()) > 0 {
 			t.Error("the directory is offline")
 		}
+		counts := r.m.CleanerCounts()
+		if u := counts.Uncleanable["/data"]; u.Count != 1 || u.Bytes != broken.Size() {
+			t.Errorf("uncleanable is %+v", u)
+		}
+		if counts.Compactions != 1 || counts.BytesRead <= counts.BytesWritten || counts.Last.BytesRead != counts.BytesRead || counts.LastRun.IsZero() {
+			t.Errorf("counted is %+v", counts)
+		}
 		if err := broken.AdvanceLogStart(4); err != nil {
 			t.Fatal(err)
 		}
@@ -175,6 +182,9 @@ func TestCleanerGoesOnWithoutABrokenLog(t *testing.T) {
 		time.Sleep(16 * time.Second)
 		if !r.compacted(broken) {
 			t.Error("not compacted after the bad part was deleted")
+		}
+		if u := r.m.CleanerCounts().Uncleanable["/data"]; u.Count != 0 {
+			t.Errorf("uncleanable is still %+v", u)
 		}
 	})
 }
