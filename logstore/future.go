@@ -180,7 +180,7 @@ func (m *Manager) discard(l *Log) error {
 // Replace puts the copy of a partition's log in the log's place and returns it. The two must have the same end, and nobody may be
 // writing to either. The old log is closed, and its directory removed after log.segment.delete.delay.ms.
 //
-// A kill in between leaves two directories that are called alike: the next start keeps the one with more in it.
+// A kill in between leaves two directories that are called alike: the next start finishes the move.
 func (m *Manager) Replace(tp TopicPartition) (*Log, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -277,7 +277,7 @@ func (m *Manager) resumeMoves(futures []*Log) error {
 func (m *Manager) settleTwin(l *Log) error {
 	keep, _ := m.Log(l.tp)
 	drop := l
-	if drop.LogEndOffset() > keep.LogEndOffset() {
+	if drop.succeeds(keep) {
 		keep, drop = drop, keep
 	}
 	if !keep.contains(drop) {
@@ -290,6 +290,17 @@ func (m *Manager) settleTwin(l *Log) error {
 		return err
 	}
 	return nil
+}
+
+// succeeds tells which of two logs of a partition is the copy of the other, once nothing is missing in it: of two that end alike
+// the one that was written to later.
+func (l *Log) succeeds(other *Log) bool {
+	if end, theirs := l.LogEndOffset(), other.LogEndOffset(); end != theirs {
+		return end > theirs
+	}
+	written, err := l.active().modified()
+	theirs, theirErr := other.active().modified()
+	return err == nil && theirErr == nil && written > theirs
 }
 
 // contains tells whether all that another log of the same partition has is in this one too, going by their leader epochs.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
@@ -18,6 +19,7 @@ import (
 type moveRig struct {
 	*testing.T
 	fs  *vfs.Mem
+	now *clock
 	cfg ManagerConfig
 	m   *Manager
 	l   *Log
@@ -26,7 +28,7 @@ type moveRig struct {
 
 func newMoveRig(t *testing.T) *moveRig {
 	clock := newClock()
-	x := &moveRig{T: t, fs: vfs.NewMem(clock.Now)}
+	x := &moveRig{T: t, fs: vfs.NewMem(clock.Now), now: clock}
 	x.cfg = memConfig(x.fs, clock)
 	x.cfg.Dirs = []string{"/a", "/b"}
 	x.cfg.Default.SegmentBytes = 1000
@@ -257,6 +259,35 @@ func TestMoveGoesOnAfterAStart(t *testing.T) {
 			}
 			x.must(x.m.Close())
 		})
+	}
+}
+
+// TestMoveKilledBetweenTheRenames finds two directories of one name, and finishes the move.
+func TestMoveKilledBetweenTheRenames(t *testing.T) {
+	x := newMoveRig(t)
+	x.append(12, 3)
+	want := values(t, x.l)
+	x.now.now = x.now.now.Add(time.Second)
+	x.fs.SetFault(func(op, name string) error {
+		if op == "rename" && name == "/a/t-0" {
+			return errors.New("killed")
+		}
+		return nil
+	})
+	x.must(x.move("/b"))
+	x.fs = x.fs.Kill()
+	x.cfg.FS = x.fs
+	if dirs := x.dirs(); !slices.Equal(dirs, []string{"/a/t-0", "/b/t-0"}) {
+		t.Fatalf("the kill leaves %v", dirs)
+	}
+	x.m = mustOpen(t, x.cfg)
+	x.l, _ = x.m.Log(testTP)
+	if got := values(t, x.l); !slices.Equal(got, want) || x.l.Dir() != "/b" {
+		t.Errorf("in %s is %q, want %q", x.l.Dir(), got, want)
+	}
+	x.must(x.m.Close())
+	if dirs := x.dirs(); slices.Contains(dirs, "/a/t-0") {
+		t.Errorf("left are %v", dirs)
 	}
 }
 
