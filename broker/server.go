@@ -34,6 +34,7 @@ import (
 type Server struct {
 	static  *config.Broker
 	built   chan struct{} // closed when all parts are there
+	ready   chan struct{} // closed when clients are answered
 	config  *config.Dynamic
 	loggers *config.Loggers
 	log     *logrus.Entry
@@ -72,7 +73,7 @@ type Server struct {
 
 // New returns a broker that has not been started. Nothing is shared between two of them in one process.
 func New(cfg *config.Broker, root *logrus.Logger) *Server {
-	s := &Server{static: cfg, loggers: config.NewLoggers(root), metadata: metadata.NewCache(), failed: make(chan error, 1), built: make(chan struct{})}
+	s := &Server{static: cfg, loggers: config.NewLoggers(root), metadata: metadata.NewCache(), failed: make(chan error, 1), built: make(chan struct{}), ready: make(chan struct{})}
 	s.log = s.loggers.Entry("kafka.server")
 	s.features.Store(&zkcoord.Features{})
 	s.config = config.NewDynamic(cfg, s.log, s.configChanged)
@@ -312,7 +313,7 @@ func (s *Server) build(context.Context) error {
 		BrokerID: s.id, ClusterID: s.clusterID, BrokerEpoch: s.epoch.Load, Config: s.config, Loggers: s.loggers,
 		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
 		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups, Quotas: s.quotas, Metrics: s.metrics,
-		Transactions: s.transactions, TopicsDeleted: s.topicsDeleted, ControllerSpoke: s.strays.controllerSpoke,
+		Transactions: s.transactions, Ready: s.ready, TopicsDeleted: s.topicsDeleted, ControllerSpoke: s.strays.controllerSpoke,
 		Logger: s.loggers.Entry("kafka.server.KafkaApis"),
 	})
 	close(s.built)
@@ -453,10 +454,11 @@ func (s *Server) watchConfigs(ctx context.Context) error {
 	}
 }
 
-// serve begins to answer, and waits a while for the controller's first picture of the cluster: without it a client
-// would be told of a cluster without brokers. A controller that is late does not keep the broker from serving.
+// serve begins to answer: brokers at once, clients when the controller's first picture of the cluster has come, or after a
+// while without. A controller that is late does not keep the broker from serving.
 func (s *Server) serve(ctx context.Context) error {
 	s.network.Serve()
+	defer close(s.ready)
 	known, cancel := context.WithTimeout(ctx, firstPictureTimeout)
 	defer cancel()
 	err := await.Until(known, func() (bool, error) { return s.knowsItsPart(), nil }, &s.metadata.Changed)

@@ -80,7 +80,7 @@ func NewIn(world World, cfg Config, log *logrus.Entry) *Controller {
 	return c
 }
 
-// Active tells whether this broker is the controller and has taken over.
+// Active tells whether this broker is the controller. While it is taking over, what it is asked waits.
 func (c *Controller) Active() bool { return c.active.Load() }
 
 // ControllerID gives the controller's broker id as far as this broker knows, or
@@ -306,10 +306,10 @@ func (c *Controller) race(ctx context.Context) error {
 	c.controller.Store(c.cfg.BrokerID)
 	c.log.WithField(logx.ControllerEpoch, term.Epoch).Info("elected as controller")
 	c.office = newOffice(c, term)
+	c.active.Store(true) // requests wait their turn, behind this event; brokers hear of the office before it ends
 	if err := c.office.takeOver(ctx); err != nil {
 		return err
 	}
-	c.active.Store(true)
 	return nil
 }
 

@@ -54,6 +54,9 @@ type Deps struct {
 	Groups       *group.Coordinator
 	Quotas       *quota.Manager
 	Metrics      *metrics.Metrics // nil: nothing is measured
+	// Ready is closed when clients are to be answered. Until then they wait: a broker that does not know the cluster yet
+	// would tell them of one without brokers and topics, and that nobody is the controller.
+	Ready <-chan struct{}
 	// TopicsDeleted hears of the partitions of topics that are being deleted.
 	TopicsDeleted func([]logstore.TopicPartition)
 	// ControllerSpoke hears of the controller epoch of each UpdateMetadata that was obeyed.
@@ -168,10 +171,31 @@ func (h *Handlers) Route(_ *network.Conn, key, version int16) (network.Route, er
 
 // Handle does the first half of a request's work.
 func (h *Handlers) Handle(ctx context.Context, r *network.Request) (network.Answer, error) {
+	if err := h.awaitReady(ctx, r.Key); err != nil {
+		return network.Answer{}, err
+	}
 	c := &Call{Request: r}
 	answer, err := h.rows[r.Key].handle(ctx, c)
 	h.chargeTime(c, r.Arrived)
 	return h.measured(c, c.throttled(answer)), err
+}
+
+// awaitReady waits until clients are answered. Brokers are answered at once, for it is they who make this one ready.
+func (h *Handlers) awaitReady(ctx context.Context, key int16) error {
+	select {
+	case <-h.Ready:
+		return nil
+	default:
+	}
+	if betweenBrokers(key) || key == int16(kmsg.ApiVersions) {
+		return nil
+	}
+	select {
+	case <-h.Ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // code gives the protocol's error code of an error: the first in its chain.
