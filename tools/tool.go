@@ -43,6 +43,7 @@ func All() []Tool {
 		{"kafka-consumer-perf-test", "measure how fast a topic can be read", consumerPerf},
 		{"kafka-delegation-tokens", "create, renew, expire and describe delegation tokens", delegationTokens},
 		{"kafka-delete-records", "delete the records below given offsets", deleteRecords},
+		{"kafka-doctor", "say what is wrong with listeners, topics, groups, transactions, reassignments, ZooKeeper", runDoctor},
 		{"kafka-dump-log", "print the content of log files", dumpLog},
 		{"kafka-e2e-latency", "measure how long records take from producer to consumer", e2eLatency},
 		{"kafka-features", "describe and change the features of the cluster", features},

@@ -1,0 +1,235 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const aboutDoctor = `answers from the cluster's own state, and changes nothing:
+  listeners         what is a client at this address told, and can it reach it?
+  retention TOPIC   when will old records go, and why not sooner?
+  cleaner TOPIC     why is it not compacted?
+  deletion TOPIC    what keeps its deletion from being done?
+  reassignment      what keeps reassignments from being done, and what is left over from earlier ones?
+  transactions      who keeps readers of committed records waiting, since when?
+  group NAME        how far behind is it, and who caused its last rebalances?
+  zookeeper         is what ZooKeeper holds sound, and fit for a migration?
+Segments are looked at where the brokers' log folders can be read: on a broker's host.
+Exit codes: 0 nothing is wrong, 1 there is trouble, 2 the question could not be answered.`
+
+// doctor is one run of kafka-doctor.
+type doctor struct {
+	o         *adminOptions
+	env       *Env
+	zookeeper *string // empty: what the brokers use
+	cl        *kgo.Client
+	adm       *kadm.Client
+	now       time.Time
+
+	diagnosis diagnosis
+}
+
+// diagnosis is what is printed.
+type diagnosis struct {
+	Question string    `json:"question"`
+	Trouble  bool      `json:"trouble"`
+	Findings []finding `json:"findings"`
+}
+
+// finding is one sentence about one thing.
+type finding struct {
+	Subject string `json:"subject"`
+	Trouble bool   `json:"trouble"`
+	Says    string `json:"says"`
+	Do      string `json:"do,omitempty"` // what to do about it
+}
+
+// note adds what is as it should be.
+func (d *doctor) note(subject, format string, args ...any) {
+	d.diagnosis.Findings = append(d.diagnosis.Findings, finding{Subject: subject, Says: fmt.Sprintf(format, args...)})
+}
+
+// trouble adds what is not, with what to do.
+func (d *doctor) trouble(subject, do, format string, args ...any) {
+	d.diagnosis.Trouble = true
+	d.diagnosis.Findings = append(d.diagnosis.Findings, finding{subject, true, fmt.Sprintf(format, args...), do})
+}
+
+// question is one that the doctor answers.
+type question struct {
+	argument string // what it is about; empty: the cluster
+	ask      func(d *doctor, ctx context.Context, about string) error
+}
+
+func questions() map[string]question {
+	cluster := func(ask func(*doctor, context.Context) error) question {
+		return question{"", func(d *doctor, ctx context.Context, _ string) error { return ask(d, ctx) }}
+	}
+	return map[string]question{
+		"listeners":    cluster((*doctor).listeners),
+		"retention":    {"TOPIC", (*doctor).retention},
+		"cleaner":      {"TOPIC", (*doctor).cleaner},
+		"deletion":     {"TOPIC", (*doctor).deletion},
+		"reassignment": cluster((*doctor).reassignment),
+		"transactions": cluster((*doctor).transactions),
+		"group":        {"NAME", (*doctor).group},
+		"zookeeper":    cluster((*doctor).tree),
+	}
+}
+
+// exitUnasked is the exit code when a question could not be answered.
+const exitUnasked = exitCode(2)
+
+func runDoctor(ctx context.Context, env *Env) error {
+	d := &doctor{env: env, o: newAdminOptions("kafka-doctor", aboutDoctor, "command-config"), now: time.Now()}
+	asJSON := d.o.Bool("json", false, "print one JSON object instead of sentences")
+	d.zookeeper = d.o.String("zookeeper", "", "ZooKeeper to look into, `host:port[/chroot]`, in place of the one that the brokers use")
+	err := d.answer(ctx)
+	var code exitCode
+	switch {
+	case err == nil:
+		return d.print(*asJSON)
+	case d.o.has("help") || d.o.has("version"):
+		return exitCode(0)
+	case errors.As(err, &code):
+		return exitUnasked
+	}
+	env.errorf("kafka-doctor: %s", describe(err))
+	return exitUnasked
+}
+
+// answer asks the question of the command line.
+func (d *doctor) answer(ctx context.Context) error {
+	if err := d.o.parse(d.env); err != nil {
+		return err
+	}
+	if len(d.o.args) == 0 {
+		return usagef("which question? One of %s", strings.Join(slices.Sorted(maps.Keys(questions())), ", "))
+	}
+	q, ok := questions()[d.o.args[0]]
+	switch {
+	case !ok:
+		return usagef("%s is no question; one of %s", d.o.args[0], strings.Join(slices.Sorted(maps.Keys(questions())), ", "))
+	case q.argument == "" && len(d.o.args) != 1 || q.argument != "" && len(d.o.args) != 2:
+		return usagef("%s", strings.TrimSpace("ask: "+d.o.args[0]+" "+q.argument))
+	}
+	d.diagnosis = diagnosis{Question: strings.Join(d.o.args, " "), Findings: []finding{}}
+	about := d.o.args[len(d.o.args)-1]
+	if d.o.args[0] == "zookeeper" && d.o.has("zookeeper") { // needs no broker
+		return q.ask(d, ctx, about)
+	}
+	if err := d.o.require("bootstrap-server"); err != nil {
+		return err
+	}
+	return d.o.connect(ctx, d.env, func(ctx context.Context, cl *kgo.Client) error {
+		d.cl, d.adm = cl, kadm.NewClient(cl)
+		return q.ask(d, ctx, about)
+	})
+}
+
+// print says what was found, and gives the exit code.
+func (d *doctor) print(asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(d.env.Stdout)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(d.diagnosis); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range d.diagnosis.Findings {
+			mark := "ok     "
+			if f.Trouble {
+				mark = "TROUBLE"
+			}
+			d.env.printf("%s %s: %s\n", mark, f.Subject, f.Says)
+			if f.Do != "" {
+				d.env.printf("        -> %s\n", f.Do)
+			}
+		}
+	}
+	if d.diagnosis.Trouble {
+		return exitCode(1)
+	}
+	return nil
+}
+
+// settings are the values of a resource's settings, by name.
+type settings map[string]string
+
+func (s settings) number(name string) int64 {
+	n, err := strconv.ParseInt(s[name], 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// settingsOf asks for the settings of one topic or broker.
+func (d *doctor) settingsOf(ctx context.Context, kind kmsg.ConfigResourceType, name string) (settings, error) {
+	found, err := describeConfigs(ctx, d.cl, kind, false, name)
+	if err != nil {
+		return nil, err
+	}
+	s := make(settings)
+	for _, c := range found[name].Configs {
+		if c.Value != nil {
+			s[c.Name] = *c.Value
+		}
+	}
+	return s, nil
+}
+
+func (d *doctor) topicSettings(ctx context.Context, topic string) (settings, error) {
+	return d.settingsOf(ctx, kmsg.ConfigResourceTypeTopic, topic)
+}
+
+func (d *doctor) brokerSettings(ctx context.Context, id int32) (settings, error) {
+	return d.settingsOf(ctx, kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(id)))
+}
+
+// oneTopic gives a topic's metadata; a missing one is an error.
+func (d *doctor) oneTopic(ctx context.Context, name string) (*kmsg.MetadataResponse, *kmsg.MetadataResponseTopic, error) {
+	meta, err := fetchMetadata(ctx, d.cl, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := answered(meta.Topics[0].ErrorCode, nil); err != nil {
+		return nil, nil, fmt.Errorf("topic %s: %w", name, err)
+	}
+	return meta, &meta.Topics[0], nil
+}
+
+func partitionName(topic string, partition int32) string {
+	return fmt.Sprintf("%s-%d", topic, partition)
+}
+
+func alive(meta *kmsg.MetadataResponse, id int32) bool {
+	return slices.ContainsFunc(meta.Brokers, func(b kmsg.MetadataResponseBroker) bool { return b.NodeID == id })
+}
+
+// lasting is a duration for a person.
+func lasting(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%.1f days", d.Hours()/24)
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%.1f hours", d.Hours())
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%.0f minutes", d.Minutes())
+	}
+	return d.Round(time.Second).String()
+}
+
+// at is a moment for a person.
+func at(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -1,0 +1,148 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// compacting are the settings that say when a partition is compacted.
+type compacting struct {
+	ratio   float64       // min.cleanable.dirty.ratio
+	minLag  time.Duration // min.compaction.lag.ms
+	cleaned int64         // up to which offset it was; -1 never
+}
+
+// uncompacted says why a partition is not compacted, or that it will be. The last segment is the one that is written to.
+func uncompacted(segments []segmentSeen, c compacting, now time.Time) string {
+	closed := segments[:max(0, len(segments)-1)]
+	var clean, dirty int64
+	young := -1
+	for i, s := range closed {
+		if next := segments[i+1].base; next <= c.cleaned {
+			clean += s.size
+			continue
+		}
+		if now.Sub(time.UnixMilli(s.largest)) < c.minLag {
+			young = i
+			break
+		}
+		dirty += s.size
+	}
+	switch {
+	case len(closed) == 0:
+		return "has one segment, which is written to; that one is never compacted. It is closed at segment.bytes or after segment.ms."
+	case dirty == 0 && young >= 0:
+		return fmt.Sprintf("the segment at %d and those after it have records younger than min.compaction.lag.ms=%d.", closed[young].base, c.minLag.Milliseconds())
+	case dirty == 0:
+		return "everything but the segment that is written to has been compacted."
+	}
+	ratio := float64(dirty) / float64(clean+dirty)
+	if ratio <= c.ratio {
+		return fmt.Sprintf("%.0f%% of its closed segments are new since the last time, not more than min.cleanable.dirty.ratio=%g: it waits for more.", ratio*100, c.ratio)
+	}
+	return fmt.Sprintf("%.0f%% of its closed segments are new since the last time: it is due, and compacted when a cleaner thread comes to it.", ratio*100)
+}
+
+func (d *doctor) cleaner(ctx context.Context, topic string) error {
+	meta, t, err := d.oneTopic(ctx, topic)
+	if err != nil {
+		return err
+	}
+	s, err := d.topicSettings(ctx, topic)
+	if err != nil {
+		return err
+	}
+	d.note(topic, "cleanup.policy=%s, min.cleanable.dirty.ratio=%s, min.compaction.lag.ms=%s, max.compaction.lag.ms=%s, segment.ms=%s, segment.bytes=%s.",
+		s["cleanup.policy"], s["min.cleanable.dirty.ratio"], s["min.compaction.lag.ms"], s["max.compaction.lag.ms"], s["segment.ms"], s["segment.bytes"])
+	if !strings.Contains(s["cleanup.policy"], "compact") {
+		d.trouble(topic, "kafka-configs.sh --alter --entity-type topics --entity-name "+topic+" --add-config cleanup.policy=compact", "it is not compacted, for cleanup.policy=%s.", s["cleanup.policy"])
+		return nil
+	}
+	var partitions, hosts []int32
+	for _, p := range t.Partitions {
+		partitions, hosts = append(partitions, p.Partition), append(hosts, p.Replicas...)
+	}
+	slices.Sort(hosts)
+	for _, id := range slices.Compact(hosts) {
+		if !alive(meta, id) {
+			d.trouble("broker "+number(id), "start it", "is not there; its replicas are not compacted.")
+			continue
+		}
+		b, err := d.brokerSettings(ctx, id)
+		if err != nil {
+			return err
+		}
+		if b["log.cleaner.enable"] == "false" {
+			d.trouble("broker "+number(id), "take log.cleaner.enable=false out of its file and start it again", "compacts nothing, for log.cleaner.enable=false.")
+		}
+	}
+	dirs, err := d.replicaDirs(ctx, topic, partitions)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := d.cleanerIn(ctx, dir, topic, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *doctor) cleanerIn(ctx context.Context, dir replicaDir, topic string, s settings) error {
+	subject := fmt.Sprintf("%s on broker %d", partitionName(topic, dir.partition), dir.broker)
+	segments, err := readSegments(dir.path)
+	if err != nil {
+		return err
+	}
+	if len(segments) == 0 {
+		d.note(subject, "has %d bytes; run the doctor on its host to see why it is not compacted.", dir.size)
+		return nil
+	}
+	ratio, err := strconv.ParseFloat(s["min.cleanable.dirty.ratio"], 64)
+	if err != nil {
+		return fmt.Errorf("topic %s: min.cleanable.dirty.ratio: %w", topic, err)
+	}
+	c := compacting{ratio: ratio, minLag: time.Duration(max(0, s.number("min.compaction.lag.ms"))) * time.Millisecond,
+		cleaned: checkpointed(filepath.Join(filepath.Dir(dir.path), "cleaner-offset-checkpoint"), topic, dir.partition)}
+	d.note(subject, "%s", uncompacted(segments, c, d.now))
+	return d.oldestTransaction(ctx, topic, dir.partition, subject)
+}
+
+// oldestTransaction says whether a transaction keeps compaction from going on: nothing from its begin on is compacted.
+func (d *doctor) oldestTransaction(ctx context.Context, topic string, partition int32, subject string) error {
+	open, err := d.openTransactions(ctx, map[string][]int32{topic: {partition}})
+	if err != nil {
+		return err
+	}
+	for _, p := range open {
+		if age := d.now.Sub(time.UnixMilli(p.LastTimestamp)); age > time.Hour {
+			d.trouble(subject, "ask the doctor for transactions", "nothing from offset %d on is compacted: a transaction of producer %d is open since then, without a record for %s.",
+				p.CurrentTxnStartOffset, p.ProducerID, lasting(age))
+		}
+	}
+	return nil
+}
+
+// checkpointed reads a partition's offset in a checkpoint file of a log folder; -1 when there is none.
+func checkpointed(file, topic string, partition int32) int64 {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) != 3 || words[0] != topic || words[1] != number(partition) {
+			continue
+		}
+		if offset, err := strconv.ParseInt(words[2], 10, 64); err == nil {
+			return offset
+		}
+	}
+	return -1
+}

@@ -1,0 +1,186 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// segmentsTold is how many segments of a partition are told of one by one.
+const segmentsTold = 20
+
+// keeping is how long a topic keeps its records.
+type keeping struct {
+	ms    int64         // retention.ms, -1 for ever
+	bytes int64         // retention.bytes of a partition, -1 any
+	check time.Duration // how often brokers look
+}
+
+// fate is what becomes of a segment.
+type fate struct {
+	says    string
+	do      string
+	trouble bool
+}
+
+const futureDo = "set message.timestamp.after.max.ms for the topic, so that such records are refused, or message.timestamp.type=LogAppendTime; " +
+	"what is there goes now with kafka-delete-records.sh, or with retention.bytes"
+
+// fates tells of each segment of a partition, oldest first, when it goes. Only the oldest ones go: one that stays keeps all
+// that follow.
+func fates(segments []segmentSeen, k keeping, now time.Time) []fate {
+	var total int64
+	for _, s := range segments {
+		total += s.size
+	}
+	list := make([]fate, len(segments))
+	stays := int64(-1) // base offset of a segment that keeps those after it
+	for i, s := range segments {
+		due, text := k.due(s)
+		total -= s.size
+		tooMuch := k.bytes >= 0 && total >= k.bytes
+		over := now.UnixMilli() - due
+		switch {
+		case s.size == 0:
+			list[i] = fate{says: "is empty."}
+			continue
+		case stays >= 0 && (tooMuch || due >= 0 && over > 0):
+			list[i] = fate{says: fmt.Sprintf("is due and stays, for the segment at %d before it is not.", stays)}
+			continue
+		case tooMuch:
+			list[i] = fate{says: fmt.Sprintf("goes with the next look (every %s), for the partition has more than retention.bytes=%d without it.", lasting(k.check), k.bytes)}
+			continue
+		case s.largest > now.UnixMilli() && due >= 0:
+			list[i] = fate{trouble: true, do: futureDo, says: fmt.Sprintf("holds a record of the future, %s: it stays until %s, and so do all segments after it.", at(s.largest), at(due))}
+		case due < 0:
+			list[i] = fate{says: "stays: " + text}
+		case over <= 0:
+			list[i] = fate{says: fmt.Sprintf("goes after %s, in %s: %s", at(due), lasting(time.Duration(-over)*time.Millisecond), text)}
+		case time.Duration(over)*time.Millisecond > 2*k.check+time.Minute:
+			list[i] = fate{trouble: true, says: fmt.Sprintf("should have gone at %s: %s", at(due), text),
+				do: "is a follower so far behind that the high watermark lies below the segment's end (kafka-topics.sh --describe), or has its log folder failed (kafka-log-dirs.sh)? The broker's log says so"}
+			continue
+		default:
+			list[i] = fate{says: fmt.Sprintf("goes with the next look (every %s): %s", lasting(k.check), text)}
+			continue
+		}
+		if stays < 0 {
+			stays = s.base
+		}
+	}
+	return list
+}
+
+// due is when a segment's newest record is old enough, in ms, and why; -1: never.
+func (k keeping) due(s segmentSeen) (int64, string) {
+	if k.ms < 0 {
+		return -1, "retention.ms=-1 keeps records of any age."
+	}
+	return s.largest + k.ms, fmt.Sprintf("its newest record is of %s, retention.ms=%d.", at(s.largest), k.ms)
+}
+
+func (d *doctor) retention(ctx context.Context, topic string) error {
+	meta, t, err := d.oneTopic(ctx, topic)
+	if err != nil {
+		return err
+	}
+	s, err := d.topicSettings(ctx, topic)
+	if err != nil {
+		return err
+	}
+	d.note(topic, "cleanup.policy=%s, retention.ms=%s, retention.bytes=%s, segment.ms=%s, segment.bytes=%s, message.timestamp.type=%s.",
+		s["cleanup.policy"], s["retention.ms"], s["retention.bytes"], s["segment.ms"], s["segment.bytes"], s["message.timestamp.type"])
+	if !strings.Contains(s["cleanup.policy"], "delete") {
+		d.note(topic, "records do not go by age or size, for cleanup.policy has no delete; ask the doctor for cleaner %s.", topic)
+		return nil
+	}
+	k := keeping{ms: s.number("retention.ms"), bytes: s.number("retention.bytes"), check: 5 * time.Minute}
+	var partitions []int32
+	leaders := make(map[int32]int32)
+	for _, p := range t.Partitions {
+		if p.Leader < 0 || !alive(meta, p.Leader) {
+			d.trouble(partitionName(topic, p.Partition), "bring one of its replicas back", "has no leader, and nothing of it goes until it has one.")
+			continue
+		}
+		partitions = append(partitions, p.Partition)
+		leaders[p.Partition] = p.Leader
+	}
+	dirs, err := d.replicaDirs(ctx, topic, partitions)
+	if err != nil {
+		return err
+	}
+	checks := make(map[int32]time.Duration)
+	var elsewhere []int32
+	for _, dir := range dirs {
+		if dir.broker != leaders[dir.partition] {
+			continue
+		}
+		if _, ok := checks[dir.broker]; !ok {
+			b, err := d.brokerSettings(ctx, dir.broker)
+			if err != nil {
+				return err
+			}
+			checks[dir.broker] = time.Duration(max(1, b.number("log.retention.check.interval.ms"))) * time.Millisecond
+		}
+		k.check = checks[dir.broker]
+		segments, err := readSegments(dir.path)
+		if err != nil {
+			return err
+		}
+		if len(segments) == 0 {
+			elsewhere = append(elsewhere, dir.partition)
+			continue
+		}
+		d.tellFates(partitionName(topic, dir.partition), segments, k)
+	}
+	return d.retentionElsewhere(ctx, topic, elsewhere, k)
+}
+
+func (d *doctor) tellFates(partition string, segments []segmentSeen, k keeping) {
+	list := fates(segments, k, d.now)
+	told := 0
+	for i, f := range list {
+		if told == segmentsTold && !f.trouble {
+			continue
+		}
+		subject := fmt.Sprintf("%s segment %d (%d bytes)", partition, segments[i].base, segments[i].size)
+		if i+1 == len(list) {
+			subject += ", which is written to"
+		}
+		if f.trouble {
+			d.trouble(subject, f.do, "%s", f.says)
+			continue
+		}
+		d.note(subject, "%s", f.says)
+		told++
+	}
+	if more := len(list) - segmentsTold; more > 0 {
+		d.note(partition, "%d segments in all, of which the oldest are told of.", len(list))
+	}
+}
+
+// retentionElsewhere looks at partitions whose files are on other hosts. Segments are not to be seen over the network; the
+// newest time stamp is.
+func (d *doctor) retentionElsewhere(ctx context.Context, topic string, partitions []int32, k keeping) error {
+	if len(partitions) == 0 {
+		return nil
+	}
+	newest, err := d.adm.ListMaxTimestampOffsets(ctx, topic)
+	if err != nil {
+		return err
+	}
+	for _, p := range partitions {
+		subject := partitionName(topic, p)
+		o, ok := newest.Lookup(topic, p)
+		switch {
+		case !ok || o.Err != nil || o.Timestamp < 0:
+			d.note(subject, "no record with a time stamp is to be seen from here; run the doctor on the leader's host to see each segment.")
+		case o.Timestamp > d.now.UnixMilli() && k.ms >= 0:
+			d.trouble(subject, futureDo, "the record at offset %d is of the future, %s: its segment stays until %s, and so do all after it.", o.Offset, at(o.Timestamp), at(o.Timestamp+k.ms))
+		default:
+			d.note(subject, "the newest record is of %s; run the doctor on the leader's host to see each segment.", at(o.Timestamp))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,381 @@
+package tools
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"barnabas/kafkatest"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// doctored is a cluster with a client, and a doctor to ask about it.
+type doctored struct {
+	*kafkatest.Cluster
+	t   *testing.T
+	cl  *kgo.Client
+	adm *kadm.Client
+}
+
+func doctorFor(t *testing.T, opts ...kafkatest.Option) *doctored {
+	t.Helper()
+	c := kafkatest.Run(t, opts...)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return &doctored{c, t, cl, kadm.NewClient(cl)}
+}
+
+func (d *doctored) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// topic makes one with settings name, value, ...
+func (d *doctored) topic(name string, partitions int32, replicas int16, settings ...string) {
+	d.t.Helper()
+	configs := make(map[string]*string)
+	for i := 0; i+1 < len(settings); i += 2 {
+		configs[settings[i]] = &settings[i+1]
+	}
+	_, err := d.adm.CreateTopic(d.t.Context(), partitions, replicas, configs, name)
+	d.must(err)
+}
+
+// placed makes a topic of one partition on some brokers.
+func (d *doctored) placed(name string, replicas []int32, settings ...string) {
+	d.t.Helper()
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, -1, -1
+	topic.ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Replicas: replicas}}
+	for i := 0; i+1 < len(settings); i += 2 {
+		topic.Configs = append(topic.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: settings[i], Value: &settings[i+1]})
+	}
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Topics, req.TimeoutMillis = append(req.Topics, topic), 10_000
+	resp, err := req.RequestWith(d.t.Context(), d.cl)
+	d.must(err)
+	d.must(answered(resp.Topics[0].ErrorCode, resp.Topics[0].ErrorMessage))
+}
+
+func (d *doctored) produce(r *kgo.Record) {
+	d.t.Helper()
+	d.must(d.cl.ProduceSync(d.t.Context(), r).FirstErr())
+}
+
+// ask wants an exit code and all of some words from the doctor, and the same verdict as JSON.
+func (d *doctored) ask(question string, code int, words ...string) {
+	d.t.Helper()
+	args := append(strings.Fields(question), "--bootstrap-server", d.Broker(0).Addr())
+	out := runTool(d.t, d.t.Context(), "", "kafka-doctor", args...)
+	if out.code != code {
+		d.t.Errorf("%s: exit code %d, want %d:\n%s%s", question, out.code, code, out.stdout, out.stderr)
+	}
+	for _, w := range words {
+		if !strings.Contains(out.stdout, w) {
+			d.t.Errorf("%s: no %q in\n%s%s", question, w, out.stdout, out.stderr)
+		}
+	}
+	var said diagnosis
+	out = runTool(d.t, d.t.Context(), "", "kafka-doctor", append(args, "--json")...)
+	if err := json.Unmarshal([]byte(out.stdout), &said); err != nil || said.Trouble != (code == 1) || said.Question != question || len(said.Findings) == 0 {
+		d.t.Errorf("%s: %v: %s", question, err, out.stdout)
+	}
+}
+
+// TestDoctorOnTopics asks about topics whose records don't go, and about those that do.
+func TestDoctorOnTopics(t *testing.T) {
+	t.Parallel()
+	d := doctorFor(t, kafkatest.Setting("log.cleaner.backoff.ms", "3600000"))
+	d.topic("fine", 1, 1, "retention.ms", "3600000")
+	d.produce(&kgo.Record{Topic: "fine", Value: []byte("x")})
+	d.ask("retention fine", 0, "which is written to", "retention.ms=3600000", "goes after")
+
+	d.topic("future", 1, 1, "segment.bytes", "1048576", "retention.ms", "1000", "message.timestamp.after.max.ms", "9223372036854775807")
+	d.produce(&kgo.Record{Topic: "future", Value: make([]byte, 900_000), Timestamp: time.Now().Add(1000 * time.Hour)})
+	d.produce(&kgo.Record{Topic: "future", Value: make([]byte, 900_000), Timestamp: time.Now().Add(-time.Hour)})
+	d.ask("retention future", 1, "a record of the future", "message.timestamp.after.max.ms", "is due and stays, for the segment at 0")
+
+	d.topic("ever", 1, 1, "retention.ms", "-1")
+	d.produce(&kgo.Record{Topic: "ever", Value: []byte("x")})
+	d.ask("retention ever", 0, "keeps records of any age")
+
+	d.ask("cleaner fine", 1, "cleanup.policy=delete", "--add-config cleanup.policy=compact")
+	d.topic("keyed", 1, 1, "cleanup.policy", "compact", "segment.bytes", "1048576")
+	d.produce(&kgo.Record{Topic: "keyed", Key: []byte("k"), Value: make([]byte, 900_000)})
+	d.ask("cleaner keyed", 0, "has one segment")
+	d.produce(&kgo.Record{Topic: "keyed", Key: []byte("k"), Value: make([]byte, 900_000)})
+	d.ask("cleaner keyed", 0, "100% of its closed segments are new")
+}
+
+func TestDoctorOnTransactions(t *testing.T) {
+	t.Parallel()
+	d := doctorFor(t, kafkatest.Setting("transaction.partition.verification.enable", "false"))
+	d.topic("known", 1, 1)
+	d.topic("hangs", 1, 1)
+	d.ask("transactions", 0, "none is open")
+	openTransaction(t, d.Broker(0).Addr(), "known", true)
+	d.ask("transactions", 0, "known-0", "transactional.id open-known", "at the latest")
+	openTransaction(t, d.Broker(0).Addr(), "hangs", false)
+	d.ask("transactions", 1, "no coordinator has this transaction", "kafka-transactions.sh abort --topic hangs --partition 0 --start-offset 0")
+}
+
+func TestDoctorOnGroups(t *testing.T) {
+	t.Parallel()
+	d := doctorFor(t, kafkatest.Setting("offsets.topic.num.partitions", "3"))
+	d.topic("t", 1, 1)
+	d.ask("group nobody", 1, "there is no such group")
+	consumer := func(id string) *kgo.Client {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(d.Addrs()...), kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.ClientID(id), kgo.Balancers(kgo.RangeBalancer()))
+		d.must(err)
+		t.Cleanup(cl.Close)
+		return cl
+	}
+	members := func(n int) {
+		for range 200 {
+			if g, err := d.adm.DescribeGroups(t.Context(), "g"); err == nil && g["g"].State == "Stable" && len(g["g"].Members) == n {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Fatalf("the group never has %d members", n)
+	}
+	consumer("first")
+	members(1)
+	d.ask("group g", 0, "is Stable with 1 members")
+	second := consumer("second")
+	members(2)
+	d.ask("group g", 1, "1 of 2 members have no partition", "second at 127.0.0.1 joined")
+	second.Close()
+	members(1)
+	d.ask("group g", 0, "second at 127.0.0.1 left or was removed")
+}
+
+// TestDoctorOnBrokers has brokers that are missing: a reassignment that crawls, then waits for one, and a deletion that does.
+func TestDoctorOnBrokers(t *testing.T) {
+	t.Parallel()
+	d := doctorFor(t, kafkatest.Brokers(2), kafkatest.Setting("replica.fetch.max.bytes", "100000"), kafkatest.Setting("replica.fetch.response.max.bytes", "100000"))
+	ctx := t.Context()
+	d.ask("listeners", 0, "broker 0", "broker 1", "can be reached")
+	d.ask("reassignment", 0, "none is under way")
+	d.ask("zookeeper", 0, "are sound")
+
+	d.placed("slow", []int32{0}, "leader.replication.throttled.replicas", "*")
+	for range 20 {
+		d.produce(&kgo.Record{Topic: "slow", Value: make([]byte, 90_000)})
+	}
+	for _, id := range []int32{0, 1} {
+		_, err := d.adm.AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Name: "leader.replication.throttled.rate", Value: kadm.StringPtr("1")}}, id)
+		d.must(err)
+	}
+	d.ask("reassignment", 1, "leader.replication.throttled.rate=1 is left over")
+	var move kadm.AlterPartitionAssignmentsReq
+	move.Assign("slow", 0, []int32{0, 1})
+	moved, err := d.adm.AlterPartitionAssignments(ctx, move)
+	d.must(errors.Join(err, moved.Error()))
+	d.ask("reassignment", 1, "slow-0 on broker 1", "leader.replication.throttled.rate=1 lets the rest take")
+	d.ask("zookeeper", 1, "a reassignment of partition 0 is under way")
+
+	d.topic("going", 2, 2)
+	d.ask("deletion going", 0, "nobody has asked for its deletion")
+	d.Broker(1).Stop()
+	if _, err := d.adm.DeleteTopic(ctx, "going"); err != nil {
+		t.Logf("delete: %v", err)
+	}
+	d.ask("deletion going", 1, "broker 1 has replicas of going-0, going-1 and is not there")
+	d.ask("zookeeper", 1, "/admin/delete_topics/going", "broker 1: has replicas of")
+	d.ask("reassignment", 1, "broker 1, which is to get a replica, is not there")
+}
+
+func TestDoctorFindsStrays(t *testing.T) {
+	t.Parallel()
+	d := doctorFor(t)
+	d.topic("t", 1, 1)
+	shell := func(command ...string) {
+		if out := runTool(t, t.Context(), "", "zookeeper-shell", append([]string{d.ZooKeeper()}, command...)...); out.code != 0 {
+			t.Fatal(out)
+		}
+	}
+	d.ask("zookeeper", 0, "broker 0 is controller", "are sound")
+	shell("create", "/config/topics/ghost", `{"version":1,"config":{}}`)
+	d.ask("zookeeper", 1, "/config/topics/ghost: holds settings of a topic that does not exist")
+	d.ask("deletion ghost", 1, "its settings are still in ZooKeeper")
+	out := runTool(t, t.Context(), "", "kafka-doctor", "zookeeper", "--zookeeper", d.ZooKeeper())
+	if out.code != 1 {
+		t.Errorf("without a broker: %+v", out)
+	}
+	if out = runTool(t, t.Context(), "", "kafka-doctor", "zookeeper", "--zookeeper", d.ZooKeeper()+"/nowhere"); out.code != 2 || !strings.Contains(out.stderr, "holds no cluster") {
+		t.Errorf("a wrong chroot: %+v", out)
+	}
+}
+
+// TestDoctorOnListeners tries addresses that brokers may give to clients.
+func TestDoctorOnListeners(t *testing.T) {
+	t.Parallel()
+	open, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = open.Close() })
+	port := func(l net.Listener) int32 { return int32(l.Addr().(*net.TCPAddr).Port) }
+	_ = closed.Close()
+	for _, test := range []struct {
+		name    string
+		host    string
+		port    int32
+		local   bool
+		trouble bool
+		says    string
+	}{
+		{"reached", "127.0.0.1", port(open), true, false, "can be reached"},
+		{"nobody there", "127.0.0.1", port(closed), true, true, "connection refused"},
+		{"no such name", "broker.invalid", 9092, true, true, "cannot be resolved"},
+		{"the client's own machine", "localhost", port(open), false, true, "the client's own machine"},
+	} {
+		d := &doctor{}
+		d.listener(t.Context(), kmsg.MetadataResponseBroker{NodeID: 1, Host: test.host, Port: test.port}, test.local)
+		if f := d.diagnosis.Findings[0]; f.Trouble != test.trouble || !strings.Contains(f.Says, test.says) || f.Trouble != (f.Do != "") {
+			t.Errorf("%s: %+v", test.name, f)
+		}
+	}
+	if allLoopback([]string{"localhost:1", "10.0.0.1:2"}) || !allLoopback([]string{"localhost:1", "[::1]:2"}) {
+		t.Error("which addresses are this machine's")
+	}
+}
+
+func TestFates(t *testing.T) {
+	now := time.UnixMilli(1_790_000_000_000)
+	old, young := now.Add(-2*time.Hour).UnixMilli(), now.Add(-time.Minute).UnixMilli()
+	k := keeping{ms: time.Hour.Milliseconds(), bytes: -1, check: 5 * time.Minute}
+	expired := now.Add(-time.Hour - time.Minute).UnixMilli()
+	for _, test := range []struct {
+		name     string
+		segments []segmentSeen
+		keep     keeping
+		want     []string // the words of each segment, with a ! for trouble
+	}{
+		{"young", []segmentSeen{{0, 10, young, young}}, k, []string{"goes after"}},
+		{"due", []segmentSeen{{0, 10, expired, expired}, {5, 0, 0, 0}}, k, []string{"goes with the next look", "is empty"}},
+		{"overdue", []segmentSeen{{0, 10, old, old}}, k, []string{"!should have gone"}},
+		{"behind a young one", []segmentSeen{{0, 10, young, young}, {5, 10, old, old}}, k, []string{"goes after", "is due and stays, for the segment at 0"}},
+		{"the future", []segmentSeen{{0, 10, now.UnixMilli() + 1, 0}, {5, 10, old, old}}, k, []string{"!a record of the future", "is due and stays"}},
+		{"any age", []segmentSeen{{0, 10, old, old}}, keeping{ms: -1, bytes: -1}, []string{"stays: retention.ms=-1"}},
+		{"too much", []segmentSeen{{0, 10, young, young}, {5, 10, young, young}}, keeping{ms: -1, bytes: 10}, []string{"more than retention.bytes=10", "stays"}},
+	} {
+		for i, f := range fates(test.segments, test.keep, now) {
+			words, trouble := strings.CutPrefix(test.want[i], "!")
+			if !strings.Contains(f.says, words) || f.trouble != trouble || f.trouble != (f.do != "") {
+				t.Errorf("%s, segment %d: %+v", test.name, i, f)
+			}
+		}
+	}
+}
+
+func TestUncompacted(t *testing.T) {
+	now := time.UnixMilli(1_790_000_000_000)
+	segments := []segmentSeen{{0, 100, now.UnixMilli() - 5000, 0}, {10, 100, now.UnixMilli() - 1000, 0}, {20, 100, now.UnixMilli(), 0}}
+	for _, test := range []struct {
+		name     string
+		segments []segmentSeen
+		c        compacting
+		want     string
+	}{
+		{"one segment", segments[2:], compacting{0.5, 0, -1}, "has one segment"},
+		{"never", segments, compacting{0.5, 0, -1}, "it is due"},
+		{"half", segments, compacting{0.5, 0, 10}, "waits for more"},
+		{"all", segments, compacting{0.5, 0, 20}, "has been compacted"},
+		{"young", segments, compacting{0.5, time.Minute, -1}, "the segment at 0 and those after it have records younger than min.compaction.lag.ms=60000"},
+		{"in part young", segments, compacting{0.5, 2 * time.Second, -1}, "it is due"},
+	} {
+		if got := uncompacted(test.segments, test.c, now); !strings.Contains(got, test.want) {
+			t.Errorf("%s: %s", test.name, got)
+		}
+	}
+}
+
+// TestTrees judges trees that have one fault each.
+func TestTrees(t *testing.T) {
+	sound := map[string]string{
+		"/brokers": "", "/brokers/ids/1": `{"version":5,"endpoints":["PLAINTEXT://a:1"]}`, "/controller": `{"brokerid":1,"kraftControllerEpoch":-1}`,
+		"/controller_epoch": "3", "/brokers/topics/t": `{"topic_id":"x","partitions":{"0":[1]},"version":3}`, "/config/topics/t": `{"version":1,"config":{}}`,
+		"/brokers/topics/t/partitions/0/state": `{"controller_epoch":3,"leader":1,"leader_epoch":0,"isr":[1]}`,
+	}
+	const state = "/brokers/topics/t/partitions/0/state"
+	for _, test := range []struct{ name, path, data, want string }{
+		{"sound", "/brokers", "", "are sound"},
+		{"no controller", "/controller", "-", "there is no controller"},
+		{"a controller that is gone", "/controller", `{"brokerid":7}`, "broker 7 is controller and is not registered"},
+		{"a KRaft controller", "/controller", `{"brokerid":3000,"kraftControllerEpoch":4}`, "a migration is under way"},
+		{"no epoch", "/controller_epoch", "x", "is no number"},
+		{"an epoch set back", "/controller_epoch", "2", "above /controller_epoch 2"},
+		{"a broken topic", "/brokers/topics/t", "{", "cannot be read"},
+		{"a topic without id", "/brokers/topics/t", `{"partitions":{"0":[1]}}`, "have no topic_id"},
+		{"a broker that is not there", "/brokers/topics/t", `{"topic_id":"x","partitions":{"0":[1,9]}}`, "has replicas of 1 topics and is not registered"},
+		{"a move", "/brokers/topics/t", `{"topic_id":"x","partitions":{"0":[1]},"adding_replicas":{"0":[1]}}`, "a reassignment of partition 0"},
+		{"no state", state, "-", "is missing"},
+		{"a broken state", state, "[", "cannot be read"},
+		{"no leader", state, `{"controller_epoch":3,"leader":-1,"isr":[1]}`, "has no leader"},
+		{"a leader that is gone", state, `{"controller_epoch":3,"leader":8,"isr":[1]}`, "its leader 8 is not registered"},
+		{"a leader out of sync", state, `{"controller_epoch":3,"leader":1,"isr":[]}`, "is not in the ISR"},
+		{"a stranger in sync", state, `{"controller_epoch":3,"leader":1,"isr":[1,5]}`, "has 5 in the ISR"},
+		{"settings of no topic", "/config/topics/u", "{}", "a topic that does not exist"},
+		{"a deletion", "/admin/delete_topics/t", "", "is to be deleted, and is still there"},
+		{"a deletion of nothing", "/admin/delete_topics/u", "", "there is no such topic"},
+		{"an old request", "/admin/reassign_partitions", `{"version":1}`, "asks in the old way"},
+		{"a notification", "/isr_change_notification/isr_change_0000000001", "", "was left unhandled"},
+		{"an old registration", "/brokers/ids/1", `{"version":4,"endpoints":["PLAINTEXT://a:1"]}`, "is registered in format 4"},
+		{"a migration", "/migration", "{}", "a migration was begun"},
+	} {
+		z := make(znodes)
+		for path, data := range sound {
+			z[path] = znode{data: []byte(data), stat: &zk.Stat{}}
+		}
+		z[test.path] = znode{data: []byte(test.data), stat: &zk.Stat{}}
+		if test.data == "-" {
+			delete(z, test.path)
+		}
+		d := &doctor{now: time.UnixMilli(1_790_000_000_000)}
+		d.judge(z)
+		said := fmt.Sprint(d.diagnosis.Findings)
+		if d.diagnosis.Trouble != (test.name != "sound") || !strings.Contains(said, test.want) {
+			t.Errorf("%s: %s", test.name, said)
+		}
+	}
+}
+
+func TestDoctorThatCannotAsk(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "client.properties")
+	if err := os.WriteFile(file, []byte("default.api.timeout.ms=300\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args string
+		code int
+	}{
+		{"", 2}, {"--help", 0}, {"--version", 0}, {"health", 2}, {"retention", 2}, {"listeners", 2}, {"group a b", 2},
+		{"listeners --bootstrap-server 127.0.0.1:1 --command-config " + file, 2},
+	} {
+		if out := runTool(t, t.Context(), "", "kafka-doctor", strings.Fields(test.args)...); out.code != test.code {
+			t.Errorf("%q: %+v", test.args, out)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+)
+
+// znodes is what ZooKeeper holds of a cluster, by path without the chroot. The doctor reads it raw, and not with the types
+// that brokers read it with: what these would not understand is what it is asked for.
+type znodes map[string]znode
+
+type znode struct {
+	data []byte
+	stat *zk.Stat
+}
+
+// treeRoots are what the doctor reads, whole. What else is there is none of its business.
+var treeRoots = []string{"/brokers", "/admin", "/config/topics", "/controller", "/controller_epoch", "/migration",
+	"/isr_change_notification", "/log_dir_event_notification"}
+
+// readsAtOnce is how many requests to ZooKeeper are under way.
+const readsAtOnce = 32
+
+// readTree reads the cluster's nodes.
+func (d *doctor) readTree(ctx context.Context) (znodes, error) {
+	connect, err := d.zookeeperOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := dialZooKeeper(ctx, &Env{Stdout: io.Discard, Stderr: d.env.Stderr}, connect)
+	if err != nil {
+		return nil, err
+	}
+	defer s.conn.Close()
+	w := walker{conn: s.conn, chroot: s.chroot, found: make(znodes)}
+	for _, root := range treeRoots {
+		if err := w.walk(root); err != nil {
+			return nil, fmt.Errorf("ZooKeeper at %s: %w", connect, err)
+		}
+	}
+	if _, ok := w.found["/brokers"]; !ok {
+		return nil, fmt.Errorf("ZooKeeper at %s holds no cluster: there is no %s/brokers", connect, s.chroot)
+	}
+	return w.found, nil
+}
+
+// zookeeperOf is the address that was given, or the one that the brokers use.
+func (d *doctor) zookeeperOf(ctx context.Context) (string, error) {
+	if *d.zookeeper != "" {
+		return *d.zookeeper, nil
+	}
+	meta, err := fetchMetadata(ctx, d.cl)
+	if err != nil {
+		return "", err
+	}
+	for _, b := range meta.Brokers {
+		s, err := d.brokerSettings(ctx, b.NodeID)
+		if err == nil && s["zookeeper.connect"] != "" {
+			return s["zookeeper.connect"], nil
+		}
+	}
+	return "", errors.New("the brokers do not tell their zookeeper.connect; name it with --zookeeper")
+}
+
+// walker reads nodes and what is below them.
+type walker struct {
+	conn   *zk.Conn
+	chroot string
+
+	mu    sync.Mutex // guards found
+	found znodes
+}
+
+// walk reads a node, then all of its children at once, then theirs.
+func (w *walker) walk(path string) error {
+	for level := []string{path}; len(level) > 0; {
+		below := make([][]string, len(level))
+		var group errgroup.Group
+		group.SetLimit(readsAtOnce)
+		for i, p := range level {
+			group.Go(func() (err error) {
+				below[i], err = w.read(p)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		level = slices.Concat(below...)
+	}
+	return nil
+}
+
+// read takes in a node and gives the paths of its children. One that has gone is no error.
+func (w *walker) read(path string) ([]string, error) {
+	data, stat, err := w.conn.Get(w.chroot + path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	w.mu.Lock()
+	w.found[path] = znode{data, stat}
+	w.mu.Unlock()
+	if stat.NumChildren == 0 {
+		return nil, nil
+	}
+	names, _, err := w.conn.Children(w.chroot + path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for i := range names {
+		names[i] = path + "/" + names[i]
+	}
+	return names, nil
+}
+
+// children are the names below a node, sorted.
+func (z znodes) children(path string) []string {
+	var names []string
+	for p := range z {
+		if name, ok := strings.CutPrefix(p, path+"/"); ok && !strings.Contains(name, "/") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (z znodes) has(path string) bool { _, ok := z[path]; return ok }
+
+// into reads a node's JSON.
+func (z znodes) into(path string, v any) error {
+	if err := json.Unmarshal(z[path].data, v); err != nil {
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	return nil
+}
+
+// brokerIDs are the registered brokers.
+func (z znodes) brokerIDs() map[int32]bool {
+	ids := make(map[int32]bool)
+	for _, name := range z.children("/brokers/ids") {
+		if id, err := strconv.ParseInt(name, 10, 32); err == nil {
+			ids[int32(id)] = true
+		}
+	}
+	return ids
+}
+
+// topicNode is what a topic's node says.
+type topicNode struct {
+	ID         string             `json:"topic_id"`
+	Partitions map[string][]int32 `json:"partitions"`
+	Adding     map[string][]int32 `json:"adding_replicas"`
+	Removing   map[string][]int32 `json:"removing_replicas"`
+}
+
+// moving are the partitions that a reassignment has hold of.
+func (t topicNode) moving() []string {
+	var all []string
+	for _, m := range []map[string][]int32{t.Adding, t.Removing} {
+		for p, replicas := range m {
+			if len(replicas) > 0 && !slices.Contains(all, p) {
+				all = append(all, p)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// absent are the brokers that a topic's replicas are assigned to and that are not registered.
+func (t topicNode) absent(registered map[int32]bool) []int32 {
+	missing := make(map[int32]bool)
+	for _, replicas := range t.Partitions {
+		for _, id := range replicas {
+			if !registered[id] {
+				missing[id] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(missing))
+}
+
+func topicPath(name string) string { return "/brokers/topics/" + name }

@@ -1,0 +1,179 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tree judges what ZooKeeper holds.
+func (d *doctor) tree(ctx context.Context) error {
+	z, err := d.readTree(ctx)
+	if err != nil {
+		return err
+	}
+	d.judge(z)
+	return nil
+}
+
+// judge looks at the tree alone: it asks nobody.
+func (d *doctor) judge(z znodes) {
+	registered := z.brokerIDs()
+	epoch := d.controllerNodes(z, registered)
+	missing := make(map[int32]int)
+	partitions := 0
+	withoutID := 0
+	for _, topic := range z.children("/brokers/topics") {
+		var t topicNode
+		if err := z.into(topicPath(topic), &t); err != nil {
+			d.trouble(topicPath(topic), "mend the node with zookeeper-shell.sh: brokers leave the topic out", "%v.", err)
+			continue
+		}
+		if t.ID == "" {
+			withoutID++
+		}
+		for _, id := range t.absent(registered) {
+			missing[id]++
+		}
+		for name, replicas := range t.Partitions {
+			partitions++
+			d.partitionState(z, topic, name, replicas, registered, epoch)
+		}
+		if moving := t.moving(); len(moving) > 0 {
+			d.trouble(topicPath(topic), "let it end, or cancel it; ask the doctor for reassignment", "a reassignment of partition %s is under way; a migration must wait for it.", strings.Join(moving, ", "))
+		}
+	}
+	for id, topics := range missing {
+		d.trouble(fmt.Sprintf("broker %d", id), "start it, or move its replicas elsewhere", "has replicas of %d topics and is not registered.", topics)
+	}
+	d.leftNodes(z)
+	d.migration(z, withoutID)
+	slices.SortStableFunc(d.diagnosis.Findings, func(a, b finding) int { return strings.Compare(a.Subject, b.Subject) })
+	if !d.diagnosis.Trouble {
+		d.note("tree", "%d brokers, %d topics and %d partitions are sound.", len(registered), len(z.children("/brokers/topics")), partitions)
+	}
+}
+
+// controllerNodes looks at who is controller, and gives the epoch that no other may exceed.
+func (d *doctor) controllerNodes(z znodes, registered map[int32]bool) int32 {
+	var c struct {
+		Broker int32 `json:"brokerid"`
+		KRaft  int32 `json:"kraftControllerEpoch"`
+	}
+	c.KRaft = -1
+	switch err := z.into("/controller", &c); {
+	case !z.has("/controller"):
+		d.trouble("/controller", "is any broker up? They race for it", "there is no controller: no leader is elected and no topic is made.")
+	case err != nil:
+		d.trouble("/controller", "delete it: the brokers elect anew", "%v.", err)
+	case c.KRaft < 0 && !registered[c.Broker]:
+		d.trouble("/controller", "if broker "+strconv.Itoa(int(c.Broker))+" is gone, its session ends by itself within zookeeper.session.timeout.ms", "broker %d is controller and is not registered.", c.Broker)
+	case c.KRaft >= 0:
+		d.trouble("/controller", "finish the migration, or roll it back as its documentation says", "a KRaft controller (epoch %d) has the office: a migration is under way.", c.KRaft)
+	default:
+		d.note("/controller", "broker %d is controller.", c.Broker)
+	}
+	epoch, err := strconv.ParseInt(string(z["/controller_epoch"].data), 10, 32)
+	if err != nil {
+		d.trouble("/controller_epoch", "mend it with zookeeper-shell.sh: a number above every controller_epoch in the states", "holds %q, which is no number.", z["/controller_epoch"].data)
+		return 1<<31 - 1
+	}
+	return int32(epoch)
+}
+
+// stateNode is a partition's state.
+type stateNode struct {
+	Leader          int32   `json:"leader"`
+	LeaderEpoch     int32   `json:"leader_epoch"`
+	ISR             []int32 `json:"isr"`
+	ControllerEpoch int32   `json:"controller_epoch"`
+}
+
+func (d *doctor) partitionState(z znodes, topic, partition string, replicas []int32, registered map[int32]bool, epoch int32) {
+	path := topicPath(topic) + "/partitions/" + partition + "/state"
+	var s stateNode
+	if !z.has(path) {
+		if !z.has("/admin/delete_topics/" + topic) {
+			d.trouble(path, "is there a controller? It makes the states of new partitions", "is missing: the partition has no leader.")
+		}
+		return
+	}
+	if err := z.into(path, &s); err != nil {
+		d.trouble(path, "mend the node with zookeeper-shell.sh: brokers leave the partition out", "%v.", err)
+		return
+	}
+	stray := slices.DeleteFunc(slices.Clone(s.ISR), func(id int32) bool { return slices.Contains(replicas, id) })
+	switch {
+	case s.ControllerEpoch > epoch:
+		d.trouble(path, "/controller_epoch was set back or belongs to another cluster: set it above", "was written in controller epoch %d, above /controller_epoch %d: brokers refuse this controller.", s.ControllerEpoch, epoch)
+	case len(stray) > 0:
+		d.trouble(path, "restart the controller's broker: it looks at the states when it takes over", "has %s in the ISR, which no replica of the partition is on.", joinInts(stray, ","))
+	case s.Leader < 0:
+		d.trouble(path, "start one of the brokers of the ISR; another replica would lose records", "has no leader; in sync was %s.", joinInts(s.ISR, ","))
+	case !registered[s.Leader]:
+		d.trouble(path, "is there a controller? It elects another", "its leader %d is not registered.", s.Leader)
+	case !slices.Contains(s.ISR, s.Leader):
+		d.trouble(path, "restart the controller's broker: it elects anew when it takes over", "its leader %d is not in the ISR %s.", s.Leader, joinInts(s.ISR, ","))
+	}
+}
+
+// staleAfter is how long a notification may stay.
+const staleAfter = 5 * time.Minute
+
+// leftNodes finds what somebody should have taken away.
+func (d *doctor) leftNodes(z znodes) {
+	for _, topic := range z.children("/config/topics") {
+		if !z.has(topicPath(topic)) {
+			d.trouble("/config/topics/"+topic, "delete it with zookeeper-shell.sh, or its settings come back with the next topic of that name", "holds settings of a topic that does not exist.")
+		}
+	}
+	for _, topic := range z.children("/admin/delete_topics") {
+		subject := "/admin/delete_topics/" + topic
+		if z.has(topicPath(topic)) {
+			d.trouble(subject, "ask the doctor for deletion "+topic, "the topic is to be deleted, and is still there.")
+			continue
+		}
+		d.trouble(subject, "delete it with zookeeper-shell.sh if it stays", "is left over: there is no such topic.")
+	}
+	for path, what := range map[string]string{"/admin/reassign_partitions": "reassignment", "/admin/preferred_replica_election": "election of preferred leaders"} {
+		if z.has(path) {
+			d.trouble(path, "the controller takes it away when it is done; one that stays without a controller at work is a stray: delete it", "asks in the old way for a %s: %.200s", what, z[path].data)
+		}
+	}
+	for _, parent := range []string{"/isr_change_notification", "/log_dir_event_notification"} {
+		for _, name := range z.children(parent) {
+			node := z[parent+"/"+name]
+			if node.stat != nil && d.now.Sub(time.UnixMilli(node.stat.Ctime)) > staleAfter {
+				d.trouble(parent+"/"+name, "is there a controller? It handles and removes them", "was left unhandled since %s.", at(node.stat.Ctime))
+			}
+		}
+	}
+}
+
+// migration tells whether the cluster could be migrated, as far as the tree shows.
+func (d *doctor) migration(z znodes, withoutID int) {
+	if withoutID > 0 {
+		d.trouble("migration", "raise inter.broker.protocol.version to 2.8 or newer: the controller then gives ids", "%d topics have no topic_id: the tree is not fit for a migration.", withoutID)
+	}
+	if z.has("/migration") {
+		d.trouble("/migration", "finish the migration, or roll it back as its documentation says", "a migration was begun: %.200s", z["/migration"].data)
+	}
+	for _, id := range z.children("/brokers/ids") {
+		var b struct {
+			Version   int      `json:"version"`
+			Endpoints []string `json:"endpoints"`
+		}
+		subject := "/brokers/ids/" + id
+		switch err := z.into(subject, &b); {
+		case err != nil:
+			d.trouble(subject, "restart that broker: it registers anew", "%v.", err)
+		case b.Version < 5:
+			d.trouble(subject, "raise inter.broker.protocol.version on that broker", "is registered in format %d, before 2.7: the cluster is not fit for a migration.", b.Version)
+		case len(b.Endpoints) == 0:
+			d.trouble(subject, "set listeners and advertised.listeners", "advertises no endpoint.")
+		}
+	}
+}
