@@ -191,6 +191,7 @@ const (
 // component is about does not match.
 func (h *Handlers) describeClientQuotas(ctx context.Context, _ *Call, req *kmsg.DescribeClientQuotasRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeClientQuotasResponse()
+	resp.ErrorMessage = noMessage()
 	entries, err := h.describeQuotas(ctx, req)
 	if err != nil {
 		resp.ErrorCode, resp.ErrorMessage = h.codeOf(err), message(err)

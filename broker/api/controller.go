@@ -23,11 +23,19 @@ func (h *Handlers) allocateProducerIDs(ctx context.Context, _ *Call, req *kmsg.A
 }
 
 func (h *Handlers) alterPartitionReassignments(ctx context.Context, _ *Call, req *kmsg.AlterPartitionAssignmentsRequest) kmsg.Response {
-	return h.Controller.AlterPartitionReassignments(ctx, req)
+	resp := h.Controller.AlterPartitionReassignments(ctx, req)
+	if resp.ErrorCode == 0 {
+		resp.ErrorMessage = noMessage()
+	}
+	return resp
 }
 
 func (h *Handlers) listPartitionReassignments(ctx context.Context, _ *Call, req *kmsg.ListPartitionReassignmentsRequest) kmsg.Response {
-	return h.Controller.ListPartitionReassignments(ctx, req)
+	resp := h.Controller.ListPartitionReassignments(ctx, req)
+	if resp.ErrorCode == 0 {
+		resp.ErrorMessage = noMessage()
+	}
+	return resp
 }
 
 func (h *Handlers) updateFeatures(ctx context.Context, _ *Call, req *kmsg.UpdateFeaturesRequest) kmsg.Response {

@@ -18,7 +18,7 @@ func (h *Handlers) describeConfigs(ctx context.Context, _ *Call, req *kmsg.Descr
 	resp.Resources = make([]kmsg.DescribeConfigsResponseResource, len(req.Resources))
 	for i := range req.Resources {
 		r, out := &req.Resources[i], &resp.Resources[i]
-		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
+		out.ResourceType, out.ResourceName, out.ErrorMessage = r.ResourceType, r.ResourceName, noMessage()
 		entries, err := h.describeResource(ctx, r)
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)

@@ -228,6 +228,9 @@ func message(err error) *string {
 	return &text
 }
 
+// noMessage is the text of a response in which Apache Kafka leaves the field as it is when there is no error: empty, not null.
+func noMessage() *string { return new(string) }
+
 func (c *Call) deadline(timeoutMillis int32) time.Time {
 	return c.Arrived.Add(time.Duration(timeoutMillis) * time.Millisecond)
 }

@@ -85,7 +85,7 @@ func (h *Handlers) alterUserSCRAMCredentials(ctx context.Context, _ *Call, req *
 	resp := kmsg.NewPtrAlterUserSCRAMCredentialsResponse()
 	for _, user := range slices.Sorted(maps.Keys(changes)) {
 		out := kmsg.NewAlterUserSCRAMCredentialsResponseResult()
-		out.User = user
+		out.User, out.ErrorMessage = user, noMessage()
 		err := h.alterSCRAM(ctx, user, changes[user])
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
@@ -170,6 +170,7 @@ func (h *Handlers) alterSCRAM(ctx context.Context, user string, change *scramCha
 // describeUserSCRAMCredentials tells which users can log in how, and nothing that could be used to (KIP-554).
 func (h *Handlers) describeUserSCRAMCredentials(ctx context.Context, _ *Call, req *kmsg.DescribeUserSCRAMCredentialsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
+	resp.ErrorMessage = noMessage()
 	all, err := h.ZK.AllEntityConfigs(ctx, zkcoord.Users)
 	if err != nil {
 		resp.ErrorCode, resp.ErrorMessage = h.codeOf(err), message(err)
@@ -193,6 +194,7 @@ func (h *Handlers) describeUserSCRAMCredentials(ctx context.Context, _ *Call, re
 	resp.Results = []kmsg.DescribeUserSCRAMCredentialsResponseResult{}
 	for _, user := range users {
 		out := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
+		out.ErrorMessage = noMessage()
 		out.User, out.CredentialInfos = user, []kmsg.DescribeUserSCRAMCredentialsResponseResultCredentialInfo{}
 		err := describeSCRAM(&out, byUser[user], asked[user] > 1)
 		if errors.Is(err, kerr.ResourceNotFound) && everyone {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -51,6 +52,17 @@ func TestVersionsAreThoseOfApacheKafka(t *testing.T) {
 }
 
 func itoa(n int16) string { return strconv.Itoa(int(n)) }
+
+// TestEveryAPIIsServed: what is offered has a handler, and only Envelope, which Apache Kafka's brokers offer without serving it with
+// ZooKeeper, closes the connection.
+func TestEveryAPIIsServed(t *testing.T) {
+	for key, r := range newHandlers(t).rows {
+		closing := r.handle != nil && reflect.ValueOf(r.handle).Pointer() == reflect.ValueOf(handler(closes)).Pointer()
+		if r.handle == nil || closing != (kmsg.Key(key) == kmsg.Envelope) {
+			t.Errorf("%s is offered and not served", kmsg.NameForKey(key))
+		}
+	}
+}
 
 // FuzzDecode feeds bytes to the decoder of every API and version.
 func FuzzDecode(f *testing.F) {
