@@ -241,7 +241,7 @@ func (s *Server) openLogs(ctx context.Context) error {
 		RetentionCheckInterval: c.LogRetentionCheckInterval, FlushCheckInterval: c.LogFlushSchedulerInterval,
 		RecoveryPointInterval: c.LogFlushOffsetCheckpoint, LogStartInterval: c.LogFlushStartOffsetCheckpoint,
 		HighWatermarkInterval: c.ReplicaHighWatermarkCheckpoint, SegmentDeleteDelay: c.LogDeleteDelay,
-		Cleaner: cleanerConfig(c), MinFreeBytes: c.LogDirMinFreeBytes,
+		Cleaner: cleanerConfig(c), MinFreeBytes: c.LogDirMinFreeBytes, MaxOpenFiles: maxOpenFiles(),
 		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
 		Logger: s.loggers.Entry("kafka.log"), OnDirFailure: s.directoryFailed, Loading: s.measures.loadingLogs(),
 	})

@@ -212,7 +212,7 @@ func (m *Manager) damaged(v *volume, o loading) (*Log, error) {
 		_ = v.condemn(fmt.Sprintf("load %v", o.tp), err)
 		return nil, nil
 	}
-	l.setSegmentsLocked([]*segment{newSegment(m.cfg.FS, o.dir, 0, 0, &o.cfg, m.cfg.Now())})
+	l.setSegmentsLocked([]*segment{newSegment(m.env.fs, o.dir, 0, 0, &o.cfg, m.cfg.Now())})
 	return l, nil
 }
 

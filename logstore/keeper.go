@@ -51,6 +51,9 @@ func (k *keeper) start() {
 	cfg := &k.m.cfg
 	k.wg.Go(func() { k.runChores(ctx) })
 	k.wg.Go(func() { k.runFlushes(ctx) })
+	if cfg.MaxOpenFiles > 0 {
+		k.wg.Go(func() { k.runCloser(ctx) })
+	}
 	k.every(ctx, cfg.RetentionCheckInterval, k.retain)
 	k.every(ctx, cfg.FlushCheckInterval, k.flushDue)
 	k.every(ctx, cfg.ProducerExpiryInterval, k.expireProducers)

@@ -13,12 +13,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"barnabas/internal/logx"
-	"barnabas/internal/vfs"
 )
 
 // env is what logs need from their owner.
 type env struct {
-	fs             vfs.FS
+	fs             *openFiles
 	now            func() time.Time
 	logger         *logrus.Entry
 	producerExpiry atomic.Int64 // ns; of logs to come

@@ -42,6 +42,9 @@ type ManagerConfig struct {
 	ProducerExpiry         time.Duration // producer.id.expiration.ms
 	ProducerExpiryInterval time.Duration // producer.id.expiration.check.interval.ms
 
+	// MaxOpenFiles is how many record files stay open; others are opened again when they are needed. 0: no limit.
+	MaxOpenFiles int
+
 	FS     vfs.FS           // nil: the operating system's
 	Now    func() time.Time // nil: time.Now
 	Logger *logrus.Entry
@@ -121,7 +124,7 @@ func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	}
 	m := &Manager{cfg: cfg}
 	m.keep, m.clean = newKeeper(m), newCleaner(m)
-	m.env = &env{fs: cfg.FS, now: cfg.Now, logger: cfg.Logger,
+	m.env = &env{fs: newOpenFiles(cfg.FS, cfg.MaxOpenFiles), now: cfg.Now, logger: cfg.Logger,
 		later: m.keep.later, rolled: m.rolled, truncated: m.saveTruncated,
 		saveOffsets: func(l *Log) error { return m.checkpointOffsets(m.volumeOf(l)) }}
 	m.env.producerExpiry.Store(int64(cfg.ProducerExpiry))

@@ -46,7 +46,7 @@ func parseFileName(name, suffix string) (int64, bool) {
 // The Log's lock covers appending and truncating. Reading needs a reference instead: acquire, release. The owner holds
 // one, too, and gives it back when the segment leaves the log; with the last one the file is closed.
 type segment struct {
-	fs    vfs.FS
+	fs    *openFiles
 	base  int64
 	index offsetIndex
 	times timeIndex
@@ -57,6 +57,7 @@ type segment struct {
 	dirty atomic.Bool  // the file has changed since the last sync, or may have before an unclean stop
 	refs  atomic.Int32
 	file  atomic.Pointer[openFile]
+	used  atomic.Int64 // openFiles.round when the file was used last
 
 	mu struct {
 		sync.Mutex // leaf but for the indexes' own; taken to open, close and rename
@@ -81,7 +82,7 @@ type openFile struct{ vfs.File }
 // errSegmentGone is for a reader that comes when the segment was dropped. Look for the offset again.
 var errSegmentGone = errors.New("segment is gone")
 
-func newSegment(fsys vfs.FS, dir string, base, size int64, cfg *Config, now time.Time) *segment {
+func newSegment(fsys *openFiles, dir string, base, size int64, cfg *Config, now time.Time) *segment {
 	s := &segment{fs: fsys, base: base, created: now}
 	s.mu.dir = dir
 	s.index = newOffsetIndex(fsys, s.pathLocked(indexSuffix), base, cfg.IndexSizeMax)
@@ -93,7 +94,7 @@ func newSegment(fsys vfs.FS, dir string, base, size int64, cfg *Config, now time
 }
 
 // createSegment makes the record file of a new, empty segment.
-func createSegment(fsys vfs.FS, dir string, base int64, cfg *Config, now time.Time) (*segment, error) {
+func createSegment(fsys *openFiles, dir string, base int64, cfg *Config, now time.Time) (*segment, error) {
 	s := newSegment(fsys, dir, base, 0, cfg, now)
 	s.maxStamp, s.maxKnown = noStamp(base), true
 	s.touched = true
@@ -108,12 +109,12 @@ func createSegment(fsys vfs.FS, dir string, base int64, cfg *Config, now time.Ti
 			return nil, err
 		}
 	}
-	s.file.Store(&openFile{f})
+	s.keepLocked(f)
 	return s, nil
 }
 
 // createCleaned makes the files that a compaction writes, under names that a load takes away.
-func createCleaned(fsys vfs.FS, dir string, base int64, cfg *Config, now time.Time) (*segment, error) {
+func createCleaned(fsys *openFiles, dir string, base int64, cfg *Config, now time.Time) (*segment, error) {
 	s := newSegment(fsys, dir, base, 0, cfg, now)
 	s.mu.suffix = cleanedSuffix
 	s.relocateIndexesLocked()
@@ -124,7 +125,7 @@ func createCleaned(fsys vfs.FS, dir string, base int64, cfg *Config, now time.Ti
 	if err != nil {
 		return nil, err
 	}
-	s.file.Store(&openFile{f})
+	s.keepLocked(f)
 	return s, errors.Join(s.txns.reset(), s.prepareIndexes())
 }
 
@@ -164,11 +165,23 @@ func (s *segment) closeFile() {
 	s.mu.closed = true
 	if f := s.file.Swap(nil); f != nil {
 		_ = f.Close() // was synced when that mattered
+		s.fs.closed()
 	}
 }
 
-// open is the record file. It is opened when it is first needed and stays open. The caller holds a reference.
+// keepLocked makes f the record file.
+func (s *segment) keepLocked(f vfs.File) {
+	s.used.Store(s.fs.round.Load())
+	s.file.Store(&openFile{f})
+	s.fs.opened()
+}
+
+// open is the record file. It is opened when it is first needed and stays open until it is unused and there are too many. The
+// caller holds a reference, or the log's lock.
 func (s *segment) open() (vfs.File, error) {
+	if round := s.fs.round.Load(); s.used.Load() != round {
+		s.used.Store(round)
+	}
 	if f := s.file.Load(); f != nil {
 		return f.File, nil
 	}
@@ -184,7 +197,7 @@ func (s *segment) open() (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.file.Store(&openFile{f})
+	s.keepLocked(f)
 	return f, nil
 }
 
@@ -407,6 +420,7 @@ func (s *segment) syncFile() error {
 // partitions than a process may have files.
 func (s *segment) rest() error {
 	if f := s.file.Swap(nil); f != nil {
+		s.fs.closed()
 		return f.Close()
 	}
 	return nil

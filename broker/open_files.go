@@ -1,0 +1,14 @@
+package broker
+
+import "golang.org/x/sys/unix"
+
+// maxOpenFiles is how many record files may stay open: half of what the process may have, for connections need some as well.
+// Apache Kafka keeps all of them open.
+func maxOpenFiles() int {
+	const least, most = 100, 1 << 20
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return least
+	}
+	return int(max(min(limit.Cur/2, most), least))
+}

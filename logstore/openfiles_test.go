@@ -1,0 +1,110 @@
+package logstore
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"barnabas/internal/vfs"
+)
+
+// TestOpenFilesAreBounded writes to and reads from more segments than may be open.
+func TestOpenFilesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := memConfig(vfs.NewMem(time.Now), nil)
+		cfg.Now, cfg.MaxOpenFiles = time.Now, 10
+		cfg.Default.SegmentBytes, cfg.Default.IndexIntervalBytes = 300, 100
+		m := mustOpen(t, cfg)
+		m.Start()
+		var logs []*Log
+		for i := range 15 {
+			l, err := m.GetOrCreate(TopicPartition{"t", int32(i)}, [16]byte{7}, cfg.Default, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j := range 10 {
+				mustProduce(t, l, batchOf(time.Now().UnixMilli(), fmt.Sprint("value ", j)))
+			}
+			l.SetHighWatermark(l.LogEndOffset())
+			logs = append(logs, l)
+			synctest.Wait()
+			if n := m.env.fs.count.Load(); n > 10 {
+				t.Fatalf("%d files are open", n)
+			}
+		}
+		held, err := logs[0].Read(0, 1000, 10, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			for _, l := range logs {
+				if n := len(readAll(t, l, 10)); n != 10 {
+					t.Errorf("%d batches", n)
+				}
+				synctest.Wait()
+				if n := m.env.fs.count.Load(); n > 10 {
+					t.Fatalf("%d files are open", n)
+				}
+			}
+		}
+		if data, err := held.Append(nil); err != nil || len(data) == 0 || held.seg.file.Load() == nil {
+			t.Errorf("the file of who reads it is closed: %v", err)
+		}
+		held.Close()
+		for _, l := range logs { // and they go on
+			mustProduce(t, l, batchOf(time.Now().UnixMilli(), "more"))
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := m.env.fs.count.Load(); n != 0 {
+			t.Errorf("%d files are open after the end", n)
+		}
+	})
+}
+
+// TestOpenFilesUnderLoad appends and reads, with real files, while they are being closed all the time.
+func TestOpenFilesUnderLoad(t *testing.T) {
+	cfg := memConfig(vfs.OS{}, nil)
+	cfg.Dirs, cfg.Now, cfg.MaxOpenFiles = []string{t.TempDir()}, time.Now, 2
+	cfg.Default.SegmentBytes, cfg.Default.IndexIntervalBytes = 2000, 100
+	m := mustOpen(t, cfg)
+	m.Start()
+	var work sync.WaitGroup
+	for i := range 4 {
+		l, err := m.GetOrCreate(TopicPartition{"t", int32(i)}, [16]byte{7}, cfg.Default, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		work.Go(func() {
+			for j := range int64(300) {
+				if _, err := produce(l, batchOf(time.Now().UnixMilli(), fmt.Sprintf("value %100d", j)).MustBuild()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		work.Go(func() {
+			for at := int64(0); at < 300; {
+				r, err := l.Read(at, 1000, l.LogEndOffset(), true)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if data, err := r.Append(nil); err != nil {
+					t.Error(err)
+					return
+				} else if len(data) > 0 {
+					at++
+				}
+				r.Close()
+			}
+		})
+	}
+	work.Wait()
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
