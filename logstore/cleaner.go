@@ -320,7 +320,7 @@ func (c *cleaner) judge(ctx context.Context, l *Log, err error) error {
 	switch {
 	case gone, ctx.Err() != nil, errors.Is(err, errChanged):
 		return nil
-	case noSpace(err), !errors.As(err, &inFile):
+	case noSpace(err), tooManyFiles(err), !errors.As(err, &inFile):
 		return err
 	}
 	return l.disk.condemn("compact "+l.tp.String(), err)

@@ -435,9 +435,13 @@ func (d *disk) usable() error {
 	return nil
 }
 
-// fail takes the disk offline because of err, unless that is that it is full: then nothing is wrong with what is on it, and what
-// was to be done is as if not begun. It returns err with the code for clients. No error, no failure.
+// fail takes the disk offline because of err, unless that is that it is full, or that the process has too many files open: then
+// nothing is wrong with what is on it, and what was to be done is as if not begun. It returns err with the code for clients. No
+// error, no failure.
 func (d *disk) fail(what string, err error) error {
+	if tooManyFiles(err) && !errors.Is(err, kerr.KafkaStorageError) {
+		return fmt.Errorf("%s in %s: %w: %w", what, d.path, kerr.KafkaStorageError, err)
+	}
 	if noSpace(err) && !errors.Is(err, kerr.KafkaStorageError) {
 		d.filled()
 		return fmt.Errorf("%s in %s: %w: %w", what, d.path, errNoRoom, err)

@@ -3,8 +3,10 @@ package logstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
+	"syscall"
 
 	"barnabas/internal/vfs"
 )
@@ -31,6 +33,11 @@ func (o *openFiles) opened() {
 }
 
 func (o *openFiles) closed() { o.count.Add(-1) }
+
+// tooManyFiles tells whether an error is that no file can be opened for a while.
+func tooManyFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
 
 // runCloser closes files when there are too many, those first that were not used for the longest time.
 func (k *keeper) runCloser(ctx context.Context) {

@@ -1,13 +1,18 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"barnabas/internal/vfs"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // TestOpenFilesAreBounded writes to and reads from more segments than may be open.
@@ -107,4 +112,30 @@ func TestOpenFilesUnderLoad(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestTooManyOpenFiles: that the process can't open another file is no fault of the disk.
+func TestTooManyOpenFiles(t *testing.T) {
+	l, _ := newTestLog(t, func(c *Config) { c.SegmentBytes = 200 })
+	for range 4 {
+		mustProduce(t, l, batchOf(1, "value"))
+	}
+	fsys := l.env.fs.FS.(*vfs.Mem)
+	fsys.SetFault(func(op, _ string) error {
+		if op == "open" {
+			return &fs.PathError{Op: op, Path: "x", Err: syscall.EMFILE}
+		}
+		return nil
+	})
+	var err error
+	for range 4 {
+		if _, err = produce(l, batchOf(1, "value").MustBuild()); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("%v", err)
+	}
+	fsys.SetFault(nil)
+	mustProduce(t, l, batchOf(1, "value"))
 }

@@ -227,7 +227,7 @@ func (s *segment) append(a *appended, indexInterval int32) error {
 	s.touched = true
 	s.dirty.Store(true)
 	err = s.indexAppend(a, position, indexInterval)
-	if noSpace(err) { // the batch is there; it is found without the entry, and the next append tries again
+	if noSpace(err) || tooManyFiles(err) { // the batch is there; it is found without the entry, and the next append tries again
 		err = nil
 	}
 	return err
