@@ -94,6 +94,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.orderly = true
 	s.measures.running()
+	s.announce()
 	s.log.WithField(logx.TookMs, time.Since(began).Milliseconds()).Infof("[KafkaServer id=%d] started", s.id)
 	return nil
 }

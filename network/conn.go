@@ -132,7 +132,7 @@ func (c *Conn) settle() {
 	}
 }
 
-// logEnd writes the one line that a refused connection gets; an ordinary end is not worth one.
+// logEnd writes the line that a refused connection gets, one of many when there are many; an ordinary end is not worth one.
 func (c *Conn) logEnd(err error) {
 	level := logrus.InfoLevel
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) ||
@@ -142,7 +142,14 @@ func (c *Conn) logEnd(err error) {
 	if !c.log.Logger.IsLevelEnabled(level) {
 		return
 	}
-	c.log.WithError(err).WithFields(logrus.Fields{
+	line := c.log
+	if level == logrus.InfoLevel {
+		var ok bool
+		if line, ok = c.server.refused.Line("connection closed", line); !ok {
+			return
+		}
+	}
+	line.WithError(err).WithFields(logrus.Fields{
 		logx.Conn: c.id, logx.Listener: c.Listener, logx.API: c.req.Key, logx.Version: c.req.Version,
 	}).Log(level, "connection closed")
 }

@@ -43,6 +43,7 @@ type Server struct {
 	log        *logrus.Entry
 	budget     *budget
 	admission  *admission
+	refused    logx.Sampler // lines about connections that were refused
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -65,9 +66,13 @@ type bound struct {
 	gone   atomic.Bool // Unbind was called
 }
 
+// refusedLine is how often a line tells of refused connections of a kind.
+const refusedLine = time.Second
+
 // NewServer returns a Server that has no sockets yet.
 func NewServer(cfg Config, d Dispatcher, log *logrus.Entry) *Server {
-	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), admission: newAdmission(cfg.Limits)}
+	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), admission: newAdmission(cfg.Limits),
+		refused: logx.Sampler{Interval: refusedLine}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.conns = make(map[*Conn]struct{})
 	return s
@@ -194,8 +199,10 @@ func (s *Server) accept(b *bound) {
 func (s *Server) open(l *Listener, tcp *net.TCPConn) {
 	ip := tcp.RemoteAddr().(*net.TCPAddr).IP
 	if !s.admission.enter(l.Name, ip) {
-		s.log.WithFields(logrus.Fields{logx.Listener: l.Name, logx.Client: ip.String(), logx.Setting: "max.connections.per.ip"}).
-			Info("connection refused: too many from this address")
+		if line, ok := s.refused.Line("too many", s.log); ok {
+			line.WithFields(logrus.Fields{logx.Listener: l.Name, logx.Client: ip.String(), logx.Setting: "max.connections.per.ip"}).
+				Info("connection refused: too many from this address")
+		}
 		_ = tcp.Close()
 		return
 	}

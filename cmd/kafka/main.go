@@ -47,6 +47,9 @@ func run(args []string) int {
 	}
 	for _, c := range commands() {
 		if c.name == name {
+			if h := hint(os.Environ()); h != "" && name != "healthcheck" {
+				fmt.Fprintln(os.Stderr, h)
+			}
 			return c.run(rest)
 		}
 	}

@@ -82,7 +82,7 @@ func runBroker(file string, environment, overrides []string) error {
 	if len(environment) > 0 {
 		log.WithField("settings", keysOf(environment)).Info("settings of the environment")
 	}
-	warnOfSettings(cfg, log)
+	tellSettings(cfg, log)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	s := broker.New(cfg, log)
@@ -100,8 +100,9 @@ func runBroker(file string, environment, overrides []string) error {
 	return err
 }
 
-// warnOfSettings names, once, what the file sets without effect.
-func warnOfSettings(cfg *config.Broker, log *logrus.Logger) {
+// tellSettings names, once, what was set: first what differs from its default, then what is without effect.
+func tellSettings(cfg *config.Broker, log *logrus.Logger) {
+	log.WithField("settings", cfg.NotDefault()).Info("settings that differ from their defaults")
 	if keys := cfg.NotHonoured(); len(keys) > 0 {
 		log.WithField("settings", keys).Warn("settings that are known and not honoured yet")
 	}

@@ -33,4 +33,5 @@ const (
 	Setting         = "setting"
 	Value           = "value"
 	Count           = "count"
+	HeldBack        = "held_back" // lines like this one since the last, see Sampler
 )

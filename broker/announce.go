@@ -1,0 +1,22 @@
+package broker
+
+import (
+	"fmt"
+	"strings"
+
+	"barnabas/internal/logx"
+
+	"github.com/sirupsen/logrus"
+)
+
+// announce says, in one line, what is served from now on: where, which cluster's, and how many partitions out of which folders.
+func (s *Server) announce() {
+	endpoints := s.listening.endpoints()
+	listeners := make([]string, len(endpoints))
+	for i, e := range endpoints {
+		listeners[i] = fmt.Sprintf("%s://%s:%d", e.Name, e.Host, e.Port)
+	}
+	s.log.WithFields(logrus.Fields{
+		logx.Broker: s.id, logx.Listener: strings.Join(listeners, ","), logx.Dir: strings.Join(s.static.LogDirs, ","), logx.Count: len(s.logs.Logs()),
+	}).Infof("serving partitions of cluster %s", s.clusterID)
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// replaced are variables that speak to the launchers of Apache Kafka and to the JVM, with what takes their place.
+var replaced = []struct {
+	names   []string
+	instead string
+}{
+	{[]string{"KAFKA_HEAP_OPTS"}, "memory is taken as needed; GOMEMLIMIT bounds it"},
+	{[]string{"KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_GC_LOG_OPTS"}, "GOGC and GOMAXPROCS tune the runtime"},
+	{[]string{"KAFKA_LOG4J_OPTS", "KAFKA_LOG4J_LOGGERS", "KAFKA_LOG4J_ROOT_LOGLEVEL", "KAFKA_LOG4J_CMD_OPTS", "KAFKA_TOOLS_LOG4J_LOGLEVEL"},
+		"lines go to standard output; kafka-configs.sh --entity-type broker-loggers changes levels"},
+	{[]string{"KAFKA_OPTS"}, "settings belong in the properties file, JAAS in sasl.jaas.config"},
+	{[]string{"JMX_PORT", "KAFKA_JMX_OPTS", "KAFKA_JMX_PORT"}, "metrics.listener serves the metrics"},
+}
+
+// hint names, in one line, the variables of the environment (as of os.Environ) that change nothing here, and what does;
+// empty when there are none.
+func hint(environment []string) string {
+	var parts []string
+	for _, r := range replaced {
+		var set []string
+		for _, name := range r.names {
+			if slices.ContainsFunc(environment, func(v string) bool { return strings.HasPrefix(v, name+"=") && v != name+"=" }) {
+				set = append(set, name)
+			}
+		}
+		if len(set) > 0 {
+			parts = append(parts, strings.Join(set, ", ")+" ("+r.instead+")")
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "kafka: there is no Java machine here, so these have no effect: " + strings.Join(parts, "; ")
+}
