@@ -1,6 +1,7 @@
 package network
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -274,6 +276,41 @@ func TestBadFramesCloseTheConnection(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedConnectionsDoNotFillTheLog: a client that sends nonsense again and again gets one line, and the next tells how
+// often it was.
+func TestRefusedConnectionsDoNotFillTheLog(t *testing.T) {
+	var mu sync.Mutex // guards out
+	var out bytes.Buffer
+	log := logrus.New()
+	log.SetOutput(writerFunc(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return out.Write(b)
+	}))
+	s := NewServer(Config{RequestMaxBytes: 1 << 20}, &echo{}, logrus.NewEntry(log))
+	s.refused.Interval = time.Hour
+	addr, err := s.Bind(Listener{Name: "PLAINTEXT", Addr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve()
+	t.Cleanup(s.Close)
+	for range 20 {
+		c := dial(t, addr)
+		_, _ = c.Write([]byte{0x7f, 0xff, 0xff, 0xff})
+		_, _ = c.Read(make([]byte, 1)) // until it is closed
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if lines := strings.Count(out.String(), "connection closed"); lines != 1 {
+		t.Errorf("%d lines: %s", lines, &out)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 func TestNullAndEmptyClientID(t *testing.T) {
 	c := dial(t, start(t, &echo{}, Config{}))

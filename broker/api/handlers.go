@@ -13,6 +13,7 @@ import (
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
 	"barnabas/config"
+	"barnabas/internal/logx"
 	"barnabas/logstore"
 	"barnabas/network"
 	"barnabas/zkcoord"
@@ -69,11 +70,12 @@ type Handlers struct {
 	Deps
 	rows     map[int16]*row
 	sessions *fetchSessions
+	lines    logx.Sampler // of lines that requests cause
 }
 
 // New returns the handlers of a broker.
 func New(d Deps) *Handlers {
-	h := &Handlers{Deps: d, sessions: newFetchSessions(d.Config.Current().FetchSessionCacheSlots)}
+	h := &Handlers{Deps: d, sessions: newFetchSessions(d.Config.Current().FetchSessionCacheSlots), lines: logx.Sampler{Interval: sampleInterval}}
 	h.rows = h.table()
 	return h
 }
@@ -175,7 +177,9 @@ func (h *Handlers) Handle(ctx context.Context, r *network.Request) (network.Answ
 		return network.Answer{}, err
 	}
 	c := &Call{Request: r}
+	began := time.Now()
 	answer, err := h.rows[r.Key].handle(ctx, c)
+	h.tellSlow(c, time.Since(began))
 	h.chargeTime(c, r.Arrived)
 	return h.measured(c, c.throttled(answer)), err
 }
@@ -214,7 +218,9 @@ func code(err error) int16 {
 func (h *Handlers) codeOf(err error) int16 {
 	c := code(err)
 	if c == kerr.UnknownServerError.Code && !errors.Is(err, kerr.UnknownServerError) {
-		h.Logger.WithError(err).Error("a request failed unexpectedly")
+		if line, ok := h.lines.Line("failed", h.Logger); ok {
+			line.WithError(err).Error("a request failed unexpectedly")
+		}
 	}
 	return c
 }
