@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"sort"
 	"sync"
 
@@ -27,6 +28,7 @@ type epochCache struct {
 		sync.RWMutex // leaf
 		path         string
 		entries      []epochEntry
+		stored       []epochEntry // what is in the file
 	}
 }
 
@@ -44,6 +46,7 @@ func loadEpochs(fsys vfs.FS, dir string) (*epochCache, error) {
 		}
 		c.mu.entries = appendEpoch(c.mu.entries, e)
 	}
+	c.mu.stored = c.mu.entries
 	return c, nil
 }
 
@@ -98,14 +101,29 @@ func (c *epochCache) flush() error {
 func (c *epochCache) truncateEnd(end int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := len(c.mu.entries)
-	for n > 0 && c.mu.entries[n-1].start >= end {
-		n--
-	}
+	n := c.endLocked(end)
 	if n == len(c.mu.entries) {
 		return nil
 	}
 	return c.setLocked(c.mu.entries[:n:n])
+}
+
+// forgetEnd is truncateEnd without writing the file: the next load will forget the same. Mostly the epoch comes back at once, with the
+// leadership.
+func (c *epochCache) forgetEnd(end int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.endLocked(end)
+	c.mu.entries = c.mu.entries[:n:n]
+}
+
+// endLocked is how many epochs begin below an offset.
+func (c *epochCache) endLocked(end int64) int {
+	n := len(c.mu.entries)
+	for n > 0 && c.mu.entries[n-1].start >= end {
+		n--
+	}
+	return n
 }
 
 // truncateStart forgets epochs that end at start or earlier; the one that start is in begins there now.
@@ -136,8 +154,12 @@ func (c *epochCache) clear() error {
 	return c.setLocked(nil)
 }
 
-// setLocked writes the entries and then makes them the current ones.
+// setLocked writes the entries, unless the file has them, and then makes them the current ones.
 func (c *epochCache) setLocked(entries []epochEntry) error {
+	if slices.Equal(entries, c.mu.stored) {
+		c.mu.entries = entries
+		return nil
+	}
 	lines := make([]string, len(entries))
 	for i, e := range entries {
 		lines[i] = fmt.Sprintf("%d %d", e.epoch, e.start)
@@ -145,7 +167,7 @@ func (c *epochCache) setLocked(entries []epochEntry) error {
 	if err := writeCheckpointLines(c.fs, c.mu.path, lines); err != nil {
 		return err
 	}
-	c.mu.entries = entries
+	c.mu.entries, c.mu.stored = entries, entries
 	return nil
 }
 

@@ -383,6 +383,9 @@ func (l *Log) finish() error {
 		return err
 	}
 	l.closed.Store(true)
+	if err := l.epochs.flush(); err != nil {
+		return l.disk.fail("write leader epochs", err)
+	}
 	if l.mu.producers.end > 0 {
 		if err := l.mu.snaps.take(l.mu.producers, true); err != nil {
 			return l.disk.fail("write producer snapshot", err)

@@ -271,9 +271,7 @@ func (ld *loader) loadSegments(l *Log) error {
 	if !ld.clean {
 		l.recovery.Store(min(ld.recoveryPoint, end))
 	}
-	if err := l.epochs.truncateEnd(end); err != nil {
-		return err
-	}
+	l.epochs.forgetEnd(end)
 	if err := l.epochs.truncateStart(l.start.Load()); err != nil {
 		return err
 	}

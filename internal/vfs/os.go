@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,8 +30,37 @@ func (OS) OpenFile(name string, flag int) (File, error) {
 	return osFile{f}, nil
 }
 
-// ReadFile implements FS.
-func (OS) ReadFile(name string) ([]byte, error) { return os.ReadFile(name) }
+// ReadFile implements FS. It is os.ReadFile without what a file costs there that could be waited for: a start reads many small ones.
+func (OS) ReadFile(name string) ([]byte, error) {
+	fd, err := retrying(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	const more = 512
+	data := make([]byte, 0, more)
+	for {
+		n, err := retrying(func() (int, error) { return unix.Read(fd, data[len(data):cap(data)]) })
+		if err != nil {
+			return data, &fs.PathError{Op: "read", Path: name, Err: err}
+		}
+		if n == 0 {
+			return data, nil
+		}
+		if data = data[:len(data)+n]; len(data) == cap(data) {
+			data = slices.Grow(data, len(data))
+		}
+	}
+}
+
+// retrying calls again what a signal has interrupted.
+func retrying(call func() (int, error)) (n int, err error) {
+	for {
+		if n, err = call(); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
 
 // Rename implements FS.
 func (OS) Rename(from, to string) error { return os.Rename(from, to) }
