@@ -207,6 +207,25 @@ func (m *measures) logs(add func(prometheus.Metric)) {
 	for _, dir := range m.s.static.LogDirs {
 		add(metrics.Gauge("kafka_log_logmanager_logdirectoryoffline", float64(one(slices.Contains(offline, dir))), "logDirectory", dir))
 	}
+	m.cleaner(add)
+}
+
+// cleaner tells how compaction goes. There is one cleaner here, where Apache Kafka tells the most of its threads.
+func (m *measures) cleaner(add func(prometheus.Metric)) {
+	c := m.s.logs.CleanerCounts()
+	for dir, logs := range c.Uncleanable {
+		add(metrics.Gauge("kafka_log_logcleanermanager_uncleanable_partitions_count", float64(logs.Count), "logDirectory", dir))
+		add(metrics.Gauge("kafka_log_logcleanermanager_uncleanable_bytes", float64(logs.Bytes), "logDirectory", dir))
+	}
+	add(metrics.Gauge("kafka_log_logcleanermanager_max_dirty_percent", 100*c.MaxDirtyRatio))
+	if !c.LastRun.IsZero() {
+		add(metrics.Gauge("kafka_log_logcleanermanager_time_since_last_run_ms", float64(time.Since(c.LastRun).Milliseconds())))
+	}
+	add(metrics.Gauge("kafka_log_logcleaner_max_clean_time_secs", c.MaxTime.Seconds()))
+	if c.BytesRead > 0 {
+		add(metrics.Gauge("kafka_log_logcleaner_cleaner_recopy_percent", 100*float64(c.BytesWritten)/float64(c.BytesRead)))
+	}
+	add(metrics.Gauge("kafka_log_logcleaner_deadthreadcount", 0))
 }
 
 // controller gives what the controller's broker tells of the whole cluster, and zeros on the others.

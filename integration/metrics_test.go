@@ -51,6 +51,8 @@ var dashboard = []string{
 	"kafka_network_requestmetrics_responsequeuetimems", "kafka_network_requestmetrics_responsesendtimems",
 	"kafka_network_socketserver_networkprocessoravgidle_percent", "kafka_network_requestchannel_requestqueuesize",
 	"kafka_log_log_size", "kafka_log_log_logendoffset", "kafka_log_log_logstartoffset", "kafka_log_log_numlogsegments",
+	"kafka_log_logcleanermanager_uncleanable_partitions_count", "kafka_log_logcleanermanager_max_dirty_percent",
+	"kafka_log_logcleaner_max_clean_time_secs", "kafka_log_logcleaner_deadthreadcount",
 	"kafka_log_logmanager_offlinelogdirectorycount", "kafka_cluster_partition_insyncreplicascount",
 	"kafka_coordinator_group_groupmetadatamanager_numgroups", "process_resident_memory_bytes", "go_goroutines",
 }
