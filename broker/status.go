@@ -106,18 +106,26 @@ func clusterStatus(picture *metadata.Picture) *status.Cluster {
 			}
 			if count(c, &p) {
 				c.Worst = append(c.Worst, status.Partition{Topic: name, Partition: p.Number, Leader: p.Leader, Replicas: p.Replicas, ISR: p.ISR})
+				if len(c.Worst) == 10*worstShown { // all may be in trouble, of which few are shown
+					c.Worst = worst(c.Worst)
+				}
 			}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(members)) {
 		c.Brokers = append(c.Brokers, *members[id])
 	}
-	slices.SortFunc(c.Worst, func(a, b status.Partition) int {
+	c.Worst = worst(c.Worst)
+	return c
+}
+
+// worst are the first of some partitions: without a leader, then with the fewest replicas in sync.
+func worst(list []status.Partition) []status.Partition {
+	slices.SortFunc(list, func(a, b status.Partition) int {
 		return cmp.Or(cmp.Compare(min(a.Leader, 0), min(b.Leader, 0)), cmp.Compare(len(a.ISR)-len(a.Replicas), len(b.ISR)-len(b.Replicas)),
 			strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
-	c.Worst = c.Worst[:min(len(c.Worst), worstShown)]
-	return c
+	return list[:min(len(list), worstShown)]
 }
 
 // count tells whether a partition is not as it should be, and counts it then.
