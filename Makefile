@@ -5,7 +5,7 @@ FUZZTIME ?= 10s
 CHAOS_SECONDS ?= 600
 SIM_COUNT ?= 50000
 COMPAT  ?= $(HOME)/.cache/barnabas-compat
-COMPAT_TESTS ?= TestGroups$$|TestStaticMembers|TestCommits|TestOffsetReset|TestPattern|TestKafkaStreams
+COMPAT_TESTS ?= TestGroups$$|TestStaticMembers|TestCommits|TestOffsetReset|TestPattern|TestKafkaStreams|TestAdminClientsOfOtherLanguages
 DIST    ?= build/barnabas-3.9.2.tgz
 IMAGE   ?= barnabas:latest
 BENCH   ?= ../shared/bench
@@ -34,7 +34,7 @@ lint: ## gofmt, go vet, staticcheck, the import map
 integration: build ## black-box tests against the built binary
 	$(GO) test -count=1 -timeout 20m ./integration/...
 
-compat: build ## groups and transactions with the clients that compat/install can install into COMPAT, Kafka Streams among them
+compat: build ## groups, transactions and administration with the clients that compat/install can install into COMPAT, Kafka Streams among them
 	integration/compat/install $(COMPAT)
 	COMPAT=$(abspath $(COMPAT)) $(GO) test -count=1 -timeout 60m -tags compat -run '$(COMPAT_TESTS)' ./integration
 
