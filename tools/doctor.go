@@ -16,17 +16,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const aboutDoctor = `answers from the cluster's own state, and changes nothing:
-  listeners         what is a client at this address told, and can it reach it?
-  retention TOPIC   when will old records go, and why not sooner?
-  cleaner TOPIC     why is it not compacted?
-  deletion TOPIC    what keeps its deletion from being done?
-  reassignment      what keeps reassignments from being done, and what is left over from earlier ones?
-  transactions      who keeps readers of committed records waiting, since when?
-  group NAME        how far behind is it, and who caused its last rebalances?
-  zookeeper         is what ZooKeeper holds sound, and fit for a migration?
-Segments are looked at where the brokers' log folders can be read: on a broker's host.
-Exit codes: 0 nothing is wrong, 1 there is trouble, 2 the question could not be answered.`
+const aboutDoctor = `answers a question from the cluster's own state, and changes nothing. The questions:
+listeners: what is a client at this address told, and can it reach it?
+retention TOPIC: when will old records go, and why not sooner?
+cleaner TOPIC: why is it not compacted?
+deletion TOPIC: what keeps its deletion from being done?
+reassignment: what keeps reassignments from being done, and what is left over from earlier ones?
+transactions: who keeps readers of committed records waiting, since when?
+group NAME: how far behind is it, and who caused its last rebalances?
+zookeeper: is what ZooKeeper holds sound, and fit for a migration?
+Segments are looked at where the brokers' log folders can be read: on a broker's host.`
 
 // doctor is one run of kafka-doctor.
 type doctor struct {
@@ -92,7 +91,8 @@ func questions() map[string]question {
 const exitUnasked = exitCode(2)
 
 func runDoctor(ctx context.Context, env *Env) error {
-	d := &doctor{env: env, o: newAdminOptions("kafka-doctor", aboutDoctor, "command-config"), now: time.Now()}
+	d := &doctor{env: env, now: time.Now(), o: newAdminOptions("kafka-doctor", aboutDoctor, "command-config")}
+	d.o.exits = "0 nothing is wrong, 1 there is trouble, 2 the question could not be answered."
 	asJSON := d.o.Bool("json", false, "print one JSON object instead of sentences")
 	d.zookeeper = d.o.String("zookeeper", "", "ZooKeeper to look into, `host:port[/chroot]`, in place of the one that the brokers use")
 	err := d.answer(ctx)

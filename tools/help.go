@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -74,7 +75,7 @@ func (o *options) usage(env *Env) {
 		}
 		fmt.Fprintf(w, "    %s\n%s", name, indented("        ", opt.Usage))
 	}
-	fmt.Fprintf(w, "\nEXIT STATUS\n%s", indented("    ", "0 when all was done, 1 when something failed or the options are wrong."))
+	fmt.Fprintf(w, "\nEXIT STATUS\n%s", indented("    ", cmp.Or(o.exits, "0 when all was done, 1 when something failed or the options are wrong.")))
 }
 
 // indented wraps a text so that no line is longer than helpWidth, and puts the indent before each line.

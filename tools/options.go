@@ -17,6 +17,7 @@ type options struct {
 	*pflag.FlagSet
 	name     string
 	about    string
+	exits    string          // what the exit codes mean; empty: as usual
 	optional map[string]bool // their value may be missing
 	variadic map[string]bool // several values may follow
 	args     []string        // what is no option
