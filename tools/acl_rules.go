@@ -103,7 +103,7 @@ var aclOperations = map[kmsg.ACLResourceType][]kmsg.ACLOperation{
 func (o *aclsOptions) patternType() (kmsg.ACLResourcePatternType, error) {
 	p, err := kmsg.ParseACLResourcePatternType(*o.pattern)
 	if err != nil || p == kmsg.ACLResourcePatternTypeUnknown {
-		return 0, fmt.Errorf("Cannot parse argument '%s' of option resource-pattern-type", *o.pattern)
+		return 0, fmt.Errorf("cannot parse argument '%s' of option resource-pattern-type", *o.pattern)
 	}
 	if o.has("add") && p != kmsg.ACLResourcePatternTypeLiteral && p != kmsg.ACLResourcePatternTypePrefixed {
 		return 0, usagef("a '--resource-pattern-type' value of '%v' is not valid when adding acls", p)

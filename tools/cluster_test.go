@@ -29,6 +29,7 @@ var masks = []struct{ pattern, with string }{
 	{`\b1\d{12}\b`, "TIME"},
 	{`\tTIME +\t\d+ +\t`, "\tTIME\tDURATION\t"},
 	{`^(Error while executing ACL command: \S+Exception): .*`, "$1"},
+	{`^(Error while executing ACL command): [Cc]annot parse .*`, "$1"},
 	{`^(Error while executing client metrics command) : .*`, "$1"},
 	{`^((?:Could|Can) not (?:upgrade|downgrade|disable) [^.]*(?:\.version[^.]*)?\.) .*`, "$1"},
 	{`^(Avg latency): .*`, "$1"},
