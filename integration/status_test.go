@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,13 @@ func (c *statusCluster) move(t *testing.T, ctx context.Context) (leader int) {
 	altered, err := c.admin.AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Name: "leader.replication.throttled.rate", Value: kadm.StringPtr("100000")}}, int32(leader))
 	must(t, err)
 	must(t, altered[0].Err)
+	awaitSoon(t, func() bool { // else all is copied before the leader has heard of the throttle
+		found, err := c.admin.DescribeBrokerConfigs(ctx, int32(leader))
+		must(t, err)
+		return slices.ContainsFunc(found[0].Configs, func(s kadm.Config) bool {
+			return s.Key == "leader.replication.throttled.rate" && s.MaybeValue() == "100000"
+		})
+	}, func() string { return "the leader does not hear of the throttle" })
 
 	var req kadm.AlterPartitionAssignmentsReq
 	req.Assign("orders", 0, []int32{int32(leader+1) % 3, int32(leader+2) % 3})
