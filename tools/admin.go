@@ -34,8 +34,9 @@ func (o *adminOptions) open(env *Env, required ...string) error {
 	return o.require(append([]string{"bootstrap-server"}, required...)...)
 }
 
-// connect gives work a client of the brokers. Its context ends with the tool's or after default.api.timeout.ms.
-func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx context.Context, cl *kgo.Client) error) error {
+// connect gives work a client of the brokers, made with more options if there are any. Its context ends with the tool's or
+// after default.api.timeout.ms.
+func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx context.Context, cl *kgo.Client) error, more ...kgo.Opt) error {
 	p, err := readProperties(*o.config)
 	if err != nil {
 		return err
@@ -49,7 +50,7 @@ func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx cont
 	if err != nil {
 		return err
 	}
-	cl, err := kgo.NewClient(append(opts, kgo.RetryTimeout(limit))...)
+	cl, err := kgo.NewClient(append(append(opts, kgo.RetryTimeout(limit)), more...)...)
 	if err != nil {
 		return err
 	}

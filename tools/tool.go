@@ -53,6 +53,7 @@ func All() []Tool {
 		{"kafka-log-dirs", "describe the brokers' log directories", logDirs},
 		{"kafka-producer-perf-test", "measure how fast a topic can be written", producerPerf},
 		{"kafka-reassign-partitions", "move partitions between brokers", reassignPartitions},
+		{"kafka-replica-verification", "compare the replicas of partitions", replicaVerification},
 		{"kafka-streams-application-reset", "let an application of Kafka Streams begin anew", streamsReset},
 		{"kafka-topics", "create, list, describe, alter and delete topics", topics},
 		{"kafka-transactions", "list, describe and abort transactions, find those that hang", transactions},
