@@ -258,7 +258,11 @@ func share(have, all int64) float64 {
 // hostedEnd is the high watermark of a partition that this broker hosts.
 func (m *measures) hostedEnd(tp logstore.TopicPartition) (int64, bool) {
 	p, ok := m.s.replicas.Partition(tp)
-	if !ok || p.State().Role == replica.Offline {
+	if !ok {
+		return 0, false
+	}
+	state := p.State()
+	if state.Role == replica.Offline || !slices.Contains(state.ISR, m.s.id) { // a replica that catches up knows only its own end
 		return 0, false
 	}
 	return p.Log().HighWatermark(), true
