@@ -43,7 +43,7 @@ func (s *Server) throttle(bound func(*config.Broker) int64, replicas func(*confi
 }
 
 func (s *Server) throttleOf(bound func(*config.Broker) int64, windows quota.Windows, covers func(logstore.TopicPartition) bool) replica.Throttle {
-	rate := &replicationRate{bound: func() int64 { return bound(s.config.Current()) }, rate: quota.Rate{Windows: windows}}
+	rate := &replicationRate{bound: func() int64 { return bound(s.config.Current()) }, rate: quota.Rate{Windows: windows, AtOnce: true}}
 	return replica.Throttle{Covers: covers, Exceeded: rate.exceeded, Record: rate.record}
 }
 

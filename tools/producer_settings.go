@@ -159,6 +159,9 @@ func (p properties) size(name string, missing int32) (int32, error) {
 	return max(int32(n), 1), nil
 }
 
+// limitPatience is how long the topic's limits are waited for: they only make batches fit that the broker would refuse.
+const limitPatience = 2 * time.Second
+
 // topicBatchLimit is the largest batch that the topic takes, by its max.message.bytes and its segment.bytes as far as we may
 // know them.
 func topicBatchLimit(ctx context.Context, env *Env, opts []kgo.Opt, topic, bootstrap string, block time.Duration) (int32, error) {
@@ -180,7 +183,9 @@ func topicBatchLimit(ctx context.Context, env *Env, opts []kgo.Opt, topic, boots
 		return 0, err
 	}
 	limit := int64(math.MaxInt32)
-	found, err := describeConfigs(ctx, cl, kmsg.ConfigResourceTypeTopic, false, topic)
+	asking, stop := context.WithTimeout(ctx, limitPatience) // brokers read the settings in ZooKeeper, which may be away
+	defer stop()
+	found, err := describeConfigs(asking, cl, kmsg.ConfigResourceTypeTopic, false, topic)
 	if err != nil {
 		return int32(limit), nil // not allowed, perhaps: then the broker's answers to the records will tell
 	}

@@ -164,9 +164,9 @@ func upsertion(user string, m scramMechanism, text string) (u kmsg.AlterUserSCRA
 	if err != nil {
 		return u, err
 	}
-	password, ok := props["password"]
-	if !ok {
-		return u, usagef("the password of %s is missing", m.name)
+	password := props["password"]
+	if password == "" {
+		return u, usagef("the password of %s is missing or empty", m.name)
 	}
 	iterations := leastIterations
 	if v, ok := props["iterations"]; ok {

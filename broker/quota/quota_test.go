@@ -158,3 +158,20 @@ func TestThoseWhoHaveGoneAreForgotten(t *testing.T) {
 		t.Errorf("%d are remembered", n)
 	}
 }
+
+// TestReplicationSavesNothingUp: what is above a second's worth is too fast from the first second on.
+func TestReplicationSavesNothingUp(t *testing.T) {
+	r := Rate{Windows: Windows{Count: 11, Size: time.Second}, AtOnce: true}
+	now := time.Unix(1_790_000_000, 0)
+	r.Add(900, now)
+	if r.Exceeds(1000, now) {
+		t.Error("held back below the limit")
+	}
+	r.Add(200, now)
+	if !r.Exceeds(1000, now) {
+		t.Error("1,100 bytes at once are within 1,000 bytes a second")
+	}
+	if now = now.Add(2 * time.Second); r.Exceeds(1000, now) {
+		t.Error("held back two seconds later")
+	}
+}

@@ -17,6 +17,9 @@ func (w Windows) full() time.Duration { return time.Duration(w.Count-1) * w.Size
 // goroutines at once. The zero value with Windows set is ready.
 type Rate struct {
 	Windows Windows
+	// AtOnce measures over the time that has passed, a window at least, instead of over all windows but one from the
+	// beginning: nothing may be saved up (SimpleRate, 3.9, of replication).
+	AtOnce  bool
 	windows []window // oldest first, at most one more than Windows.Count
 }
 
@@ -55,7 +58,9 @@ func (r *Rate) measure(now time.Time) (rate float64, over time.Duration) {
 	if len(r.windows) > 0 {
 		over = now.Sub(r.windows[0].start)
 	}
-	if missing := r.Windows.full() - over.Truncate(r.Windows.Size); missing > 0 {
+	if r.AtOnce {
+		over = max(over, r.Windows.Size)
+	} else if missing := r.Windows.full() - over.Truncate(r.Windows.Size); missing > 0 {
 		over += missing
 	}
 	if over <= 0 {
