@@ -214,16 +214,18 @@ func (s *Server) handOver() {
 	if !s.static.ControlledShutdown {
 		return
 	}
-	for range max(s.static.ControlledShutdownMaxRetries, 1) {
+	tries, pause := max(s.static.ControlledShutdownMaxRetries, 1), min(s.static.ControlledShutdownRetryBackoff, s.static.ControllerSocketTimeout)
+	for try := range tries {
 		left, err := s.askToShutDown()
 		if err == nil && left == 0 {
 			return
 		}
-		s.log.WithError(err).WithField("partitions_left", left).Info("the controller has not moved all leaderships yet")
+		s.log.WithError(err).WithField("partitions_left", left).
+			Infof("the controller has not moved all leaderships yet, try %d of %d, %v until the next", try+1, tries, pause)
 		select {
 		case <-s.ctx.Done():
 			return
-		case <-time.After(min(s.static.ControlledShutdownRetryBackoff, s.static.ControllerSocketTimeout)):
+		case <-time.After(pause):
 		}
 	}
 	s.log.Warn("stopping though not all leaderships were moved")

@@ -165,6 +165,7 @@ func (s *Server) refuse(context.Context) error {
 
 func (s *Server) connect(ctx context.Context) error {
 	s.onStop(s.cancel)
+	s.log.Infof("connecting to ZooKeeper at %s, for %v at most", s.static.ZookeeperConnect, s.static.ZookeeperConnectionTimeout)
 	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
 		Connect: s.static.ZookeeperConnect, SessionTimeout: s.static.ZookeeperSessionTimeout,
 		ConnectionTimeout: s.static.ZookeeperConnectionTimeout, MaxInFlight: s.static.ZookeeperMaxInFlight,
