@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -205,6 +206,29 @@ type described struct {
 
 // describeIDs asks for transactions; an error is that of the whole request.
 func (t *transactionsTool) describeIDs(ctx context.Context, ids ...string) ([]described, error) {
+	const between = 200 * time.Millisecond
+	for end := time.Now().Add(coordinatorPatience); ; {
+		all, err := t.describeOnce(ctx, ids)
+		if !coordinatorComes(all, err) || time.Now().After(end) {
+			return all, err
+		}
+		select {
+		case <-time.After(between):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// coordinatorComes tells whether a coordinator is being made or loads, so that it answers soon.
+func coordinatorComes(all []described, err error) bool {
+	passing := func(err error) bool {
+		return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress)
+	}
+	return passing(err) || slices.ContainsFunc(all, func(d described) bool { return passing(kerr.ErrorForCode(d.ErrorCode)) })
+}
+
+func (t *transactionsTool) describeOnce(ctx context.Context, ids []string) ([]described, error) {
 	req := kmsg.NewPtrDescribeTransactionsRequest()
 	req.TransactionalIDs = ids
 	var all []described
