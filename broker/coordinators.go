@@ -3,10 +3,10 @@ package broker
 import (
 	"time"
 
-	"barnabas/broker/api"
 	"barnabas/broker/group"
 	"barnabas/broker/txn"
 	"barnabas/config"
+	"barnabas/internal/javahash"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 )
@@ -43,7 +43,7 @@ func (s *Server) groupPartition(groupID string) int32 {
 	if t := s.metadata.Current().Topics[group.Topic]; t != nil {
 		count = len(t.Partitions)
 	}
-	return api.PartitionFor(groupID, count)
+	return javahash.PartitionFor(groupID, count)
 }
 
 // groupValueVersions are those that all brokers of a protocol version can read (GroupMetadataManager, 3.9).

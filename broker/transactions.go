@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"barnabas/broker/api"
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
+	"barnabas/internal/javahash"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 )
@@ -49,7 +49,7 @@ func (s *Server) transactionPartition(id string) int32 {
 	if t := s.metadata.Current().Topics[txn.Topic]; t != nil {
 		count = len(t.Partitions)
 	}
-	return api.PartitionFor(id, count)
+	return javahash.PartitionFor(id, count)
 }
 
 // leaderOf finds a partition's leader in the picture of the cluster. While there is no picture yet every partition may exist.

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf16"
+
+	"barnabas/internal/javahash"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -148,7 +149,7 @@ func (d *doctor) generations(ctx context.Context, name string) ([]generation, er
 	if err != nil || meta.Topics[0].ErrorCode != 0 || len(meta.Topics[0].Partitions) == 0 {
 		return nil, err
 	}
-	partition := keptIn(name, int32(len(meta.Topics[0].Partitions)))
+	partition := javahash.PartitionFor(name, len(meta.Topics[0].Partitions))
 	offsets, err := d.adm.ListEndOffsets(ctx, "__consumer_offsets")
 	if err != nil {
 		return nil, err
@@ -217,19 +218,4 @@ func generationOf(group string, r *kgo.Record) (generation, bool) {
 		return generation{}, false
 	}
 	return generation{v.Generation, r.Timestamp, v.Members}, true
-}
-
-// keptIn is the partition of an internal topic that keeps a key: Java's hash of it, made non-negative as Utils.abs does it.
-func keptIn(key string, partitions int32) int32 {
-	var hash int32
-	for _, unit := range utf16.Encode([]rune(key)) {
-		hash = 31*hash + int32(unit)
-	}
-	switch {
-	case hash == -1<<31:
-		hash = 0
-	case hash < 0:
-		hash = -hash
-	}
-	return hash % partitions
 }

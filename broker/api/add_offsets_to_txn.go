@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"barnabas/broker/txn"
+	"barnabas/internal/javahash"
 	"barnabas/logstore"
 	"barnabas/network"
 
@@ -32,5 +33,5 @@ func (h *Handlers) offsetsPartition(group string) int32 {
 	if t := h.Metadata.Current().Topics[offsetsTopic]; t != nil {
 		count = len(t.Partitions)
 	}
-	return PartitionFor(group, count)
+	return javahash.PartitionFor(group, count)
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unicode/utf16"
+
+	"barnabas/internal/javahash"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -71,25 +72,9 @@ func (h *Handlers) locate(ctx context.Context, c *Call, kind int8, key string) (
 		}
 		return leaderHint{}, fmt.Errorf("%s is not there yet: %w", topic, kerr.CoordinatorNotAvailable)
 	}
-	hint, ok := h.leaderHint(c.Conn.Listener, topic, PartitionFor(key, len(t.Partitions)))
+	hint, ok := h.leaderHint(c.Conn.Listener, topic, javahash.PartitionFor(key, len(t.Partitions)))
 	if !ok || hint.node == nil {
 		return leaderHint{}, fmt.Errorf("the partition of %q has no leader: %w", key, kerr.CoordinatorNotAvailable)
 	}
 	return hint, nil
-}
-
-// PartitionFor is the partition of an internal topic that keeps a key: Java's String.hashCode over UTF-16 units, made
-// non-negative as Utils.abs does, modulo the count of partitions.
-func PartitionFor(key string, partitions int) int32 {
-	var hash int32
-	for _, unit := range utf16.Encode([]rune(key)) {
-		hash = 31*hash + int32(unit)
-	}
-	switch {
-	case hash == -1<<31:
-		hash = 0
-	case hash < 0:
-		hash = -hash
-	}
-	return hash % int32(partitions)
 }
