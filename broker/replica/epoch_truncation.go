@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"fmt"
 
 	"barnabas/logstore"
 
@@ -51,6 +52,7 @@ type leaderEpochEnd struct {
 func (t *fetcher) leaderEpochs(ctx context.Context, conn Requester, of map[logstore.TopicPartition]fetchFrom) (map[logstore.TopicPartition]leaderEpochEnd, error) {
 	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
 	req.Version, req.ReplicaID = t.set.cfg.EpochVersion, t.set.brokerID
+	ends := make(map[logstore.TopicPartition]leaderEpochEnd)
 	for tp, at := range of {
 		if at.lastEpoch == noEpoch {
 			continue
@@ -60,8 +62,8 @@ func (t *fetcher) leaderEpochs(ctx context.Context, conn Requester, of map[logst
 		topic := kmsg.NewOffsetForLeaderEpochRequestTopic()
 		topic.Topic, topic.Partitions = tp.Topic, append(topic.Partitions, p)
 		req.Topics = append(req.Topics, topic)
+		ends[tp] = leaderEpochEnd{err: fmt.Errorf("%v: the leader's answer to OffsetForLeaderEpoch lacks the partition", tp)}
 	}
-	ends := make(map[logstore.TopicPartition]leaderEpochEnd)
 	if len(req.Topics) == 0 {
 		return ends, nil
 	}

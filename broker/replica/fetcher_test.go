@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -271,5 +272,29 @@ func TestTopicsWithoutIDs(t *testing.T) {
 	delete(wanted, b)
 	if req := s.request(wanted, cfg); req.Version != 17 || req.SessionID != 78 || req.SessionEpoch != 0 || len(req.Topics) != 1 || len(req.ForgottenTopics) != 0 {
 		t.Errorf("without it: %+v", req)
+	}
+}
+
+// mute is a leader whose answer to OffsetForLeaderEpoch is empty.
+type mute struct{}
+
+func (mute) Close() {}
+
+func (mute) Do(context.Context, kmsg.Request) (kmsg.Response, error) {
+	return kmsg.NewPtrOffsetForLeaderEpochResponse(), nil
+}
+
+// TestNothingIsCutUnlessTheLeaderSaysWhere: a partition that the leader leaves out of its answer stays as it is.
+func TestNothingIsCutUnlessTheLeaderSaysWhere(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: make(map[int32]*broker), version: 11})
+	p := b.must(t, 1, 0, []int32{1}, []int32{1})
+	appendTo(t, p, "kept")
+	f := newFetcher(b.fetchers, fetcherKey{}, func() {})
+	f.add(following{partition: p})
+	if left, err := f.settle(t.Context(), mute{}, f.wanted(time.Now())); err != nil || len(left) != 0 {
+		t.Fatalf("%v, %v", left, err)
+	}
+	if got := content(t, p.Log()); !slices.Equal(got, []string{"0=kept"}) {
+		t.Errorf("it has %v", got)
 	}
 }
