@@ -244,7 +244,7 @@ func (m *measures) controller(add func(prometheus.Metric)) {
 	for _, t := range picture.Topics {
 		for _, p := range t.Partitions {
 			partitions++
-			leaderless += one(p.Leader < 0)
+			leaderless += one(p.Leaderless())
 			unpreferred += one(len(p.Replicas) > 0 && p.Leader != p.Replicas[0])
 		}
 	}

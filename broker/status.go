@@ -130,15 +130,9 @@ func worst(list []status.Partition) []status.Partition {
 
 // count tells whether a partition is not as it should be, and counts it then.
 func count(c *status.Cluster, p *metadata.Partition) bool {
-	switch {
-	case p.Leader < 0:
-		c.Leaderless++
-	case len(p.ISR) < len(p.Replicas):
-		c.UnderReplicated++
-	default:
-		return false
-	}
-	return true
+	c.Leaderless += one(p.Leaderless())
+	c.UnderReplicated += one(p.UnderReplicated())
+	return p.Leaderless() || p.UnderReplicated()
 }
 
 // addressOf is where clients reach a broker, on the first of its listeners by name.
@@ -174,8 +168,8 @@ func (m *measures) topicStatus(picture *metadata.Picture, r *status.Reading) {
 	for name, t := range picture.Topics {
 		counts := status.TopicCounts{Name: name, Partitions: len(t.Partitions), SizeBytes: sizes[name], Traffic: traffic[name]}
 		for _, p := range t.Partitions {
-			counts.Leaderless += one(p.Leader < 0)
-			counts.UnderReplicated += one(p.Leader >= 0 && len(p.ISR) < len(p.Replicas))
+			counts.Leaderless += one(p.Leaderless())
+			counts.UnderReplicated += one(p.UnderReplicated())
 		}
 		r.Topics = append(r.Topics, counts)
 	}

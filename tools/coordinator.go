@@ -31,22 +31,31 @@ func awaitCoordinator(ctx context.Context, env *Env, opts []kgo.Opt, bootstrap, 
 
 // awaitCoordinatorOf is awaitCoordinator with a client whose brokers answer.
 func awaitCoordinatorOf(ctx context.Context, cl *kgo.Client, group string) error {
+	err := whileCoordinatorComes(ctx, func(ctx context.Context) error { return findCoordinator(ctx, cl, group) })
+	if errors.Is(err, kerr.CoordinatorNotAvailable) {
+		return fmt.Errorf("group %s has no coordinator after %v; are there brokers enough for the replicas of __consumer_offsets? %w",
+			group, coordinatorPatience, err)
+	}
+	return err
+}
+
+// whileCoordinatorComes asks again while a coordinator is being made or loads, for as long as coordinatorPatience allows,
+// and gives what it heard last.
+func whileCoordinatorComes(ctx context.Context, ask func(context.Context) error) error {
 	const between = 100 * time.Millisecond
-	ctx, cancel := context.WithTimeout(ctx, coordinatorPatience)
+	patient, cancel := context.WithTimeout(ctx, coordinatorPatience)
 	defer cancel()
 	for {
-		err := findCoordinator(ctx, cl, group)
-		if err == nil || !errors.Is(err, kerr.CoordinatorNotAvailable) {
+		err := ask(patient)
+		if !errors.Is(err, kerr.CoordinatorNotAvailable) && !errors.Is(err, kerr.CoordinatorLoadInProgress) {
 			return err
 		}
 		select {
 		case <-time.After(between):
 		case <-ctx.Done():
-			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return ctx.Err()
-			}
-			return fmt.Errorf("group %s has no coordinator after %v; are there brokers enough for the replicas of __consumer_offsets? %w",
-				group, coordinatorPatience, err)
+			return ctx.Err()
+		case <-patient.Done():
+			return err
 		}
 	}
 }

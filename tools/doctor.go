@@ -198,6 +198,16 @@ func (d *doctor) brokerSettings(ctx context.Context, id int32) (settings, error)
 	return d.settingsOf(ctx, kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(id)))
 }
 
+// topicAndSettings is oneTopic with the topic's settings.
+func (d *doctor) topicAndSettings(ctx context.Context, name string) (*kmsg.MetadataResponse, *kmsg.MetadataResponseTopic, settings, error) {
+	meta, t, err := d.oneTopic(ctx, name)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	s, err := d.topicSettings(ctx, name)
+	return meta, t, s, err
+}
+
 // oneTopic gives a topic's metadata; a missing one is an error.
 func (d *doctor) oneTopic(ctx context.Context, name string) (*kmsg.MetadataResponse, *kmsg.MetadataResponseTopic, error) {
 	meta, err := fetchMetadata(ctx, d.cl, name)

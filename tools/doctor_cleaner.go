@@ -50,11 +50,7 @@ func uncompacted(segments []segmentSeen, c compacting, now time.Time) string {
 }
 
 func (d *doctor) cleaner(ctx context.Context, topic string) error {
-	meta, t, err := d.oneTopic(ctx, topic)
-	if err != nil {
-		return err
-	}
-	s, err := d.topicSettings(ctx, topic)
+	meta, t, s, err := d.topicAndSettings(ctx, topic)
 	if err != nil {
 		return err
 	}

@@ -81,11 +81,7 @@ func (k keeping) due(s segmentSeen) (int64, string) {
 }
 
 func (d *doctor) retention(ctx context.Context, topic string) error {
-	meta, t, err := d.oneTopic(ctx, topic)
-	if err != nil {
-		return err
-	}
-	s, err := d.topicSettings(ctx, topic)
+	meta, t, s, err := d.topicAndSettings(ctx, topic)
 	if err != nil {
 		return err
 	}

@@ -205,27 +205,22 @@ type described struct {
 }
 
 // describeIDs asks for transactions; an error is that of the whole request.
-func (t *transactionsTool) describeIDs(ctx context.Context, ids ...string) ([]described, error) {
-	const between = 200 * time.Millisecond
-	for end := time.Now().Add(coordinatorPatience); ; {
-		all, err := t.describeOnce(ctx, ids)
-		if !coordinatorComes(all, err) || time.Now().After(end) {
-			return all, err
+func (t *transactionsTool) describeIDs(ctx context.Context, ids ...string) (all []described, err error) {
+	comes := whileCoordinatorComes(ctx, func(ctx context.Context) error {
+		if all, err = t.describeOnce(ctx, ids); err != nil {
+			return err
 		}
-		select {
-		case <-time.After(between):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		for _, d := range all {
+			if err := kerr.ErrorForCode(d.ErrorCode); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return nil, comes
 	}
-}
-
-// coordinatorComes tells whether a coordinator is being made or loads, so that it answers soon.
-func coordinatorComes(all []described, err error) bool {
-	passing := func(err error) bool {
-		return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress)
-	}
-	return passing(err) || slices.ContainsFunc(all, func(d described) bool { return passing(kerr.ErrorForCode(d.ErrorCode)) })
+	return all, err
 }
 
 func (t *transactionsTool) describeOnce(ctx context.Context, ids []string) ([]described, error) {

@@ -65,6 +65,12 @@ type Partition struct {
 	Offline         []int32 // replicas in an offline log directory
 }
 
+// Leaderless tells whether the partition has no leader.
+func (p *Partition) Leaderless() bool { return p.Leader < 0 }
+
+// UnderReplicated tells whether the partition is led and replicas of it are not in sync.
+func (p *Partition) UnderReplicated() bool { return p.Leader >= 0 && len(p.ISR) < len(p.Replicas) }
+
 // Partition gives one partition of the topic.
 func (t *Topic) Partition(number int32) (*Partition, bool) {
 	if t == nil {
