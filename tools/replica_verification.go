@@ -293,7 +293,10 @@ func fetchFrom(ctx context.Context, cl *kgo.Client, broker int32, req *kmsg.Fetc
 
 // take keeps a broker's answer for the comparison.
 func (v *verification) take(a fetchAnswer) {
-	v.say(fmt.Sprintf("broker %d", a.broker), a.err)
+	who := fmt.Sprintf("broker %d", a.broker)
+	if v.trouble[who] == "" || a.err == nil { // away is away: first it cannot be reached, then nobody knows it
+		v.say(who, a.err)
+	}
 	if a.err != nil {
 		v.cl.ForceMetadataRefresh() // it may have been away when the tool began, or have moved
 		return
