@@ -209,6 +209,9 @@ func (s *Server) identify(ctx context.Context) error {
 
 // loadConfigs reads what ZooKeeper has of this broker's and the topics' settings.
 func (s *Server) loadConfigs(ctx context.Context) error {
+	if err := s.reencodePasswords(ctx); err != nil {
+		return err
+	}
 	for _, e := range []string{zkcoord.DefaultEntity, strconv.Itoa(int(s.id))} {
 		if err := s.loadBrokerConfig(ctx, e); err != nil {
 			return err
@@ -220,6 +223,21 @@ func (s *Server) loadConfigs(ctx context.Context) error {
 	}
 	s.quotas = newQuotas(s.static)
 	return s.loadQuotas(ctx)
+}
+
+// reencodePasswords writes this broker's stored passwords anew after password.encoder.secret was changed.
+func (s *Server) reencodePasswords(ctx context.Context) error {
+	e := zkcoord.Entity{Kind: zkcoord.Brokers, Name: strconv.Itoa(int(s.id))}
+	stored, err := s.zk.EntityConfig(ctx, e)
+	if err != nil {
+		return err
+	}
+	next, changed, err := s.config.Reencode(stored)
+	if err != nil || !changed {
+		return err
+	}
+	s.log.WithField(logx.Setting, "password.encoder.old.secret").Info("stored passwords are encrypted anew with password.encoder.secret")
+	return s.zk.SetEntityConfigEarly(ctx, e, next)
 }
 
 func (s *Server) loadBrokerConfig(ctx context.Context, name string) error {

@@ -46,12 +46,13 @@ func (b *Broker) AlterTopic(current map[string]string, ops []Op) (map[string]str
 	return next, nil
 }
 
-// AlterBroker is AlterTopic for the settings of this broker in ZooKeeper.
+// AlterBroker is AlterTopic for the settings of this broker in ZooKeeper. It takes them as they are stored and returns
+// them to be given to EncodeBroker.
 func (d *Dynamic) AlterBroker(current map[string]string, ops []Op) (map[string]string, error) {
 	return d.alter(current, ops, brokerLevel)
 }
 
-// AlterCluster is AlterTopic for the settings of all brokers in ZooKeeper.
+// AlterCluster is AlterBroker for the settings of all brokers in ZooKeeper, which are for EncodeCluster.
 func (d *Dynamic) AlterCluster(current map[string]string, ops []Op) (map[string]string, error) {
 	return d.alter(current, ops, clusterLevel)
 }
@@ -66,11 +67,6 @@ func (d *Dynamic) alter(current map[string]string, ops []Op, at level) (map[stri
 	}
 	if err := d.validate(next, at); err != nil {
 		return nil, with(kerr.InvalidRequest, err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(next)) {
-		if isPassword(name) {
-			return nil, &Error{Key: name, Reason: "passwords cannot be stored: this broker encrypts none", Code: kerr.InvalidConfig}
-		}
 	}
 	return next, nil
 }

@@ -114,19 +114,20 @@ const (
 	brokerLevel
 )
 
-// usable drops what must not stand in ZooKeeper at this level, with a line in the log.
+// usable drops what must not stand in ZooKeeper at this level, with a line in the log, and decodes passwords
+// (DynamicBrokerConfig.fromPersistentProps, 3.9).
 func (d *Dynamic) usable(stored map[string]string, at level) map[string]string {
 	kept := make(map[string]string, len(stored))
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
-		err := checkDynamic(name, stored[name], at)
-		if err == nil && isPassword(name) {
-			err = &Error{Key: name, Reason: "stored passwords cannot be read"}
+		value, err := stored[name], checkDynamic(name, stored[name], at)
+		if err == nil && IsDynamicPassword(name) {
+			value, err = d.Current().decode(name, value)
 		}
 		if err != nil {
 			d.log.WithError(err).WithField(logx.Setting, name).Warn("dynamic setting ignored")
 			continue
 		}
-		kept[name] = stored[name]
+		kept[name] = value
 	}
 	return kept
 }
@@ -189,9 +190,4 @@ var clusterWideOfListener = map[string]bool{
 	"max.connections":              true,
 	"max.connection.creation.rate": true,
 	"num.network.threads":          true,
-}
-
-func isPassword(name string) bool {
-	k := BrokerKey(name)
-	return k != nil && k.Type == Password
 }

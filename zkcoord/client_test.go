@@ -225,6 +225,30 @@ func TestConfigChanges(t *testing.T) {
 	}
 }
 
+// TestConfigBeforeThereIsAController is what a tool does before the first broker starts.
+func TestConfigBeforeThereIsAController(t *testing.T) {
+	ctx := t.Context()
+	c := zktest.Client(t, zktest.Connect(t))
+	broker := zkcoord.Entity{Kind: zkcoord.Brokers, Name: "1"}
+	if err := c.SetEntityConfig(ctx, broker, map[string]string{"a": "b"}); err == nil {
+		t.Fatal("written without a controller")
+	}
+	for _, want := range []map[string]string{{"a": "b"}, {"a": "c"}} { // made, then changed
+		ok(t, c.SetEntityConfigEarly(ctx, broker, want))
+		if diff := cmp.Diff(want, must[map[string]string](t)(c.EntityConfig(ctx, broker))); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	if _, won, err := c.Elect(ctx, 1); err != nil || !won {
+		t.Fatal(won, err)
+	}
+	want := map[string]string{"a": "d"}
+	ok(t, c.SetEntityConfigEarly(ctx, broker, want))
+	if diff := cmp.Diff(want, must[map[string]string](t)(c.EntityConfig(ctx, broker))); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
 func TestNotifications(t *testing.T) {
 	ctx := t.Context()
 	c := zktest.Client(t, zktest.Connect(t))

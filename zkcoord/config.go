@@ -220,11 +220,24 @@ func (c *Client) SetEntityConfig(ctx context.Context, e Entity, config map[strin
 		removed, err = c.removeQuota(ctx, e)
 	}
 	if err == nil && !removed {
-		err = c.writeEntityConfig(ctx, e, config)
+		err = c.writeEntityConfig(ctx, e, config, true)
 	}
 	if err != nil {
 		return err
 	}
+	return c.announceConfig(ctx, e)
+}
+
+// SetEntityConfigEarly is SetEntityConfig for one who writes when there may be no controller yet: a broker that starts, or
+// a tool before the first one does.
+func (c *Client) SetEntityConfigEarly(ctx context.Context, e Entity, config map[string]string) error {
+	if err := c.writeEntityConfig(ctx, e, config, false); err != nil {
+		return err
+	}
+	return c.announceConfig(ctx, e)
+}
+
+func (c *Client) announceConfig(ctx context.Context, e Entity) error {
 	return c.createSequential(ctx, configChangesPath+"/"+configChangePrefix, encodeConfigChange(e))
 }
 
@@ -233,28 +246,33 @@ func (c *Client) SetEntityConfig(ctx context.Context, e Entity, config map[strin
 const configAttempts = 5
 
 // writeEntityConfig writes under a check that the controller stays who it is: with a KRaft
-// controller in office the node would not be ours to write (KIP-866).
-func (c *Client) writeEntityConfig(ctx context.Context, e Entity, config map[string]string) error {
+// controller in office the node would not be ours to write (KIP-866). Unless one is wanted there
+// may also be none.
+func (c *Client) writeEntityConfig(ctx context.Context, e Entity, config map[string]string, wanted bool) error {
 	data := encodeConfig(config)
 	for range configAttempts {
 		n, err := c.get(ctx, controllerPath)
-		if isNoNode(err) {
+		if isNoNode(err) && wanted {
 			return errNoController
 		}
-		if err != nil {
+		if ignoreNoNode(err) != nil {
 			return err
 		}
-		controller, err := decodeController(n.data)
-		if err != nil {
-			return err
+		var ops []any
+		if err == nil {
+			controller, err := decodeController(n.data)
+			if err != nil {
+				return err
+			}
+			if controller.KRaftEpoch != nil && *controller.KRaftEpoch > 0 {
+				return errNoController
+			}
+			ops = append(ops, c.opCheck(controllerPath, n.stat.Version))
 		}
-		if controller.KRaftEpoch != nil && *controller.KRaftEpoch > 0 {
-			return errNoController
-		}
-		_, err = c.multi(ctx, c.opCheck(controllerPath, n.stat.Version), c.opSet(e.path(), data, anyVersion))
+		_, err = c.multi(ctx, append(ops, c.opSet(e.path(), data, anyVersion))...)
 		var refused *multiError
 		switch {
-		case errors.As(err, &refused) && refused.op == 0: // another controller: look again
+		case errors.As(err, &refused) && refused.op < len(ops): // another controller: look again
 			continue
 		case !isNoNode(err):
 			return err

@@ -172,7 +172,7 @@ func (c *Client) CreateTopic(ctx context.Context, name string, assignment map[in
 			return ID{}, fmt.Errorf("topic '%s' already exists: %w", name, kerr.TopicAlreadyExists)
 		}
 	}
-	if err := c.writeEntityConfig(ctx, Entity{Topics, name}, configs); err != nil {
+	if err := c.writeEntityConfig(ctx, Entity{Topics, name}, configs, true); err != nil {
 		return ID{}, err
 	}
 	t := TopicInfo{Name: name, Partitions: assignment}

@@ -90,7 +90,7 @@ func (h *Handlers) alterResource(ctx context.Context, r resource, ops []config.O
 			return err
 		}
 		entity := zkcoord.Entity{Kind: zkcoord.Topics, Name: r.name}
-		return h.store(ctx, entity, current, ops, validateOnly, replace, h.Config.Current().AlterTopic)
+		return h.store(ctx, entity, current, ops, validateOnly, replace, alteration{alter: h.Config.Current().AlterTopic})
 	case kmsg.ConfigResourceTypeBroker:
 		return h.alterBroker(ctx, r.name, ops, validateOnly, replace)
 	case kmsg.ConfigResourceTypeBrokerLogger:
@@ -107,25 +107,37 @@ func (h *Handlers) alterBroker(ctx context.Context, name string, ops []config.Op
 	if err != nil {
 		return err
 	}
-	entity, alter := zkcoord.Entity{Kind: zkcoord.Brokers, Name: strconv.Itoa(int(h.BrokerID))}, h.Config.AlterBroker
+	entity := zkcoord.Entity{Kind: zkcoord.Brokers, Name: strconv.Itoa(int(h.BrokerID))}
+	change := alteration{alter: h.Config.AlterBroker, encode: h.Config.EncodeBroker}
 	if all {
-		entity.Name, alter = zkcoord.DefaultEntity, h.Config.AlterCluster
+		entity.Name, change = zkcoord.DefaultEntity, alteration{alter: h.Config.AlterCluster, encode: h.Config.EncodeCluster}
 	}
 	current, err := h.ZK.EntityConfig(ctx, entity)
 	if err != nil {
 		return err
 	}
-	return h.store(ctx, entity, current, ops, validateOnly, replace, alter)
+	return h.store(ctx, entity, current, ops, validateOnly, replace, change)
+}
+
+// alteration is how a kind of resource is altered.
+type alteration struct {
+	alter  func(current map[string]string, ops []config.Op) (map[string]string, error)
+	encode func(map[string]string) (map[string]string, error) // for ZooKeeper; nil when nothing is to be encoded
 }
 
 func (h *Handlers) store(ctx context.Context, entity zkcoord.Entity, current map[string]string, ops []config.Op, validateOnly, replace bool,
-	alter func(map[string]string, []config.Op) (map[string]string, error)) error {
+	change alteration) error {
 	if replace {
 		current = nil
 	}
-	next, err := alter(current, ops)
+	next, err := change.alter(current, ops)
 	if err != nil || validateOnly {
 		return err
+	}
+	if change.encode != nil {
+		if next, err = change.encode(next); err != nil {
+			return err
+		}
 	}
 	return h.ZK.SetEntityConfig(ctx, entity, next)
 }
