@@ -3,16 +3,14 @@ package tools
 import (
 	"cmp"
 	"context"
-	"crypto/pbkdf2"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/sha512"
 	"errors"
 	"fmt"
-	"hash"
 	"slices"
 	"strconv"
 	"strings"
+
+	"barnabas/internal/scram"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -27,24 +25,6 @@ var quotaTypes = map[string]string{"users": "user", "clients": "client-id", "ips
 // quotaOrder sorts the parts of an entity as they are printed.
 var quotaOrder = []string{"user", "client-id", "ip"}
 
-// scramMechanism is one of the two ways to store a password.
-type scramMechanism struct {
-	id   int8
-	name string
-	hash func() hash.Hash
-	size int
-}
-
-var scramMechanisms = []scramMechanism{{1, "SCRAM-SHA-256", sha256.New, sha256.Size}, {2, "SCRAM-SHA-512", sha512.New, sha512.Size}}
-
-func mechanismNamed(name string) (scramMechanism, bool) {
-	i := slices.IndexFunc(scramMechanisms, func(m scramMechanism) bool { return m.name == name })
-	if i < 0 {
-		return scramMechanism{}, false
-	}
-	return scramMechanisms[i], true
-}
-
 // alter changes credentials and quotas. The two don't go into one call, as in the original.
 func (q *quotaTool) alter(ctx context.Context) error {
 	add, err := q.o.additions()
@@ -55,15 +35,15 @@ func (q *quotaTool) alter(ctx context.Context) error {
 		return err
 	}
 	var quotas []kmsg.AlterClientQuotasRequestEntryOp
-	scram := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
+	users := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
 	user := q.scramUser()
 	for _, s := range add {
-		if m, ok := mechanismNamed(s.name); ok && user != "" {
+		if m, ok := scram.Named(s.name); ok && user != "" {
 			u, err := upsertion(user, m, s.value)
 			if err != nil {
 				return err
 			}
-			scram.Upsertions = append(scram.Upsertions, u)
+			users.Upsertions = append(users.Upsertions, u)
 			continue
 		}
 		op := kmsg.NewAlterClientQuotasRequestEntryOp()
@@ -74,22 +54,22 @@ func (q *quotaTool) alter(ctx context.Context) error {
 		quotas = append(quotas, op)
 	}
 	for _, name := range q.o.deletions() {
-		if m, ok := mechanismNamed(name); ok && user != "" {
+		if m, ok := scram.Named(name); ok && user != "" {
 			d := kmsg.NewAlterUserSCRAMCredentialsRequestDeletion()
-			d.Name, d.Mechanism = user, m.id
-			scram.Deletions = append(scram.Deletions, d)
+			d.Name, d.Mechanism = user, m.Number
+			users.Deletions = append(users.Deletions, d)
 			continue
 		}
 		op := kmsg.NewAlterClientQuotasRequestEntryOp()
 		op.Key, op.Remove = name, true
 		quotas = append(quotas, op)
 	}
-	credentials := len(scram.Upsertions)+len(scram.Deletions) > 0
+	credentials := len(users.Upsertions)+len(users.Deletions) > 0
 	switch {
 	case credentials && len(quotas) > 0:
 		return usagef("quotas and SCRAM credentials of a user cannot be altered in one call")
 	case credentials:
-		err = q.alterSCRAM(ctx, scram)
+		err = q.alterSCRAM(ctx, users)
 	default:
 		err = q.alterQuotas(ctx, quotas)
 	}
@@ -125,7 +105,7 @@ func (q *quotaTool) checkNames(add []setting, remove []string) error {
 	}
 	credentials := false
 	unknown := func(name string) bool {
-		if _, ok := mechanismNamed(name); ok && kind == "users" {
+		if _, ok := scram.Named(name); ok && kind == "users" {
 			credentials = true
 			return false
 		}
@@ -157,29 +137,40 @@ func (q *quotaTool) scramUser() string {
 	return ""
 }
 
-// upsertion salts a password, given as iterations=N,password=P.
-func upsertion(user string, m scramMechanism, text string) (u kmsg.AlterUserSCRAMCredentialsRequestUpsertion, err error) {
-	const leastIterations, mostIterations = 4096, 16384
+// upsertion is the request to store a password.
+func upsertion(user string, m scram.Mechanism, text string) (u kmsg.AlterUserSCRAMCredentialsRequestUpsertion, err error) {
+	p, err := salt(m, text)
+	u = kmsg.NewAlterUserSCRAMCredentialsRequestUpsertion()
+	u.Name, u.Mechanism, u.Iterations, u.Salt, u.SaltedPassword = user, m.Number, int32(p.iterations), p.salt, p.salted
+	return u, err
+}
+
+// saltedPassword is a password with salt of its own.
+type saltedPassword struct {
+	salt, salted []byte
+	iterations   int
+}
+
+// salt salts a password, given as iterations=N,password=P.
+func salt(m scram.Mechanism, text string) (p saltedPassword, err error) {
 	props, err := keyValues(strings.Split(text, ","))
 	if err != nil {
-		return u, err
+		return p, err
 	}
 	password := props["password"]
 	if password == "" {
-		return u, usagef("the password of %s is missing or empty", m.name)
+		return p, usagef("the password of %s is missing or empty", m.Name)
 	}
-	iterations := leastIterations
+	p.iterations = scram.MinIterations
 	if v, ok := props["iterations"]; ok {
-		if iterations, err = strconv.Atoi(v); err != nil || iterations < leastIterations || iterations > mostIterations {
-			return u, usagef("the iterations of %s must be a number from %d to %d, not %s", m.name, leastIterations, mostIterations, v)
+		if p.iterations, err = strconv.Atoi(v); err != nil || p.iterations < scram.MinIterations || p.iterations > scram.MaxIterations {
+			return p, usagef("the iterations of %s must be a number from %d to %d, not %s", m.Name, scram.MinIterations, scram.MaxIterations, v)
 		}
 	}
-	salt := make([]byte, 16)
-	rand.Read(salt)
-	salted, err := pbkdf2.Key(m.hash, password, salt, iterations, m.size)
-	u = kmsg.NewAlterUserSCRAMCredentialsRequestUpsertion()
-	u.Name, u.Mechanism, u.Iterations, u.Salt, u.SaltedPassword = user, m.id, int32(iterations), salt, salted
-	return u, err
+	p.salt = make([]byte, 16)
+	rand.Read(p.salt)
+	p.salted, err = m.Salt(password, p.salt, p.iterations)
+	return p, err
 }
 
 func (q *quotaTool) alterSCRAM(ctx context.Context, req *kmsg.AlterUserSCRAMCredentialsRequest) error {
@@ -317,11 +308,9 @@ func (q *quotaTool) describeSCRAM(ctx context.Context, user *string) error {
 	return nil
 }
 
-func mechanismName(id int8) string {
-	for _, m := range scramMechanisms {
-		if m.id == id {
-			return m.name
-		}
+func mechanismName(number int8) string {
+	if m, ok := scram.Numbered(number); ok {
+		return m.Name
 	}
 	return "UNKNOWN"
 }

@@ -2,74 +2,24 @@ package api
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"crypto/sha512"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"hash"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
+	"barnabas/internal/scram"
 	"barnabas/zkcoord"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// maxSCRAMIterations bounds what a login costs the broker.
-const maxSCRAMIterations = 16384
-
-// scramMechanism is a way to keep passwords (RFC 5802, 7677), under its number in the protocol.
-type scramMechanism struct {
-	number        int8
-	name          string // also the key in the user's configuration
-	hash          func() hash.Hash
-	minIterations int32
-}
-
-var scramMechanisms = []scramMechanism{
-	{1, "SCRAM-SHA-256", sha256.New, 4096},
-	{2, "SCRAM-SHA-512", sha512.New, 4096},
-}
-
-func scramMechanismOf(number int8) (scramMechanism, error) {
-	for _, m := range scramMechanisms {
-		if m.number == number {
-			return m, nil
-		}
+func scramMechanism(number int8) (scram.Mechanism, error) {
+	m, ok := scram.Numbered(number)
+	if !ok {
+		return m, fmt.Errorf("SCRAM mechanism %d: %w", number, kerr.UnsupportedSaslMechanism)
 	}
-	return scramMechanism{}, fmt.Errorf("SCRAM mechanism %d: %w", number, kerr.UnsupportedSaslMechanism)
-}
-
-// credential is what is stored of a salted password: enough to check a login, not to log in (RFC 5802, section 3).
-// Layout: salt=BASE64,stored_key=BASE64,server_key=BASE64,iterations=N
-func (m scramMechanism) credential(salt, saltedPassword []byte, iterations int32) string {
-	sum := m.hash()
-	sum.Write(m.mac(saltedPassword, "Client Key"))
-	encode := base64.StdEncoding.EncodeToString
-	return fmt.Sprintf("salt=%s,stored_key=%s,server_key=%s,iterations=%d",
-		encode(salt), encode(sum.Sum(nil)), encode(m.mac(saltedPassword, "Server Key")), iterations)
-}
-
-func (m scramMechanism) mac(key []byte, text string) []byte {
-	mac := hmac.New(m.hash, key)
-	mac.Write([]byte(text))
-	return mac.Sum(nil)
-}
-
-// iterationsOf reads a stored credential's iterations.
-func iterationsOf(credential string) (int32, error) {
-	for _, field := range strings.Split(credential, ",") {
-		if text, ok := strings.CutPrefix(field, "iterations="); ok {
-			n, err := strconv.ParseInt(text, 10, 32)
-			return int32(n), err
-		}
-	}
-	return 0, errors.New("a stored SCRAM credential has no iterations")
+	return m, nil
 }
 
 // scramChange is what a request wants of one user: credentials by mechanism, empty for one to be deleted.
@@ -105,20 +55,20 @@ func scramChanges(req *kmsg.AlterUserSCRAMCredentialsRequest) map[string]*scramC
 		return changes[user]
 	}
 	for _, d := range req.Deletions {
-		of(d.Name).add(d.Name, d.Mechanism, func(scramMechanism) (string, error) { return "", nil })
+		of(d.Name).add(d.Name, d.Mechanism, func(scram.Mechanism) (string, error) { return "", nil })
 	}
 	for _, u := range req.Upsertions {
-		of(u.Name).add(u.Name, u.Mechanism, func(m scramMechanism) (string, error) {
-			if u.Iterations < m.minIterations || u.Iterations > maxSCRAMIterations {
-				return "", fmt.Errorf("%d iterations, %d to %d are allowed: %w", u.Iterations, m.minIterations, maxSCRAMIterations, kerr.UnacceptableCredential)
+		of(u.Name).add(u.Name, u.Mechanism, func(m scram.Mechanism) (string, error) {
+			if u.Iterations < scram.MinIterations || u.Iterations > scram.MaxIterations {
+				return "", fmt.Errorf("%d iterations, %d to %d are allowed: %w", u.Iterations, scram.MinIterations, scram.MaxIterations, kerr.UnacceptableCredential)
 			}
-			return m.credential(u.Salt, u.SaltedPassword, u.Iterations), nil
+			return m.Credential(u.Salt, u.SaltedPassword, int(u.Iterations)), nil
 		})
 	}
 	return changes
 }
 
-func (c *scramChange) add(user string, mechanism int8, credential func(scramMechanism) (string, error)) {
+func (c *scramChange) add(user string, mechanism int8, credential func(scram.Mechanism) (string, error)) {
 	if c.err != nil && !errors.Is(c.err, kerr.DuplicateResource) {
 		return
 	}
@@ -126,7 +76,7 @@ func (c *scramChange) add(user string, mechanism int8, credential func(scramMech
 		c.err = fmt.Errorf("the user's name is empty: %w", kerr.UnacceptableCredential)
 		return
 	}
-	m, err := scramMechanismOf(mechanism)
+	m, err := scramMechanism(mechanism)
 	if err != nil {
 		c.err = err
 		return
@@ -136,10 +86,10 @@ func (c *scramChange) add(user string, mechanism int8, credential func(scramMech
 		c.err = err
 		return
 	}
-	if _, twice := c.mechanisms[m.name]; twice {
-		c.err = fmt.Errorf("%s of user %q twice in one request: %w", m.name, user, kerr.DuplicateResource)
+	if _, twice := c.mechanisms[m.Name]; twice {
+		c.err = fmt.Errorf("%s of user %q twice in one request: %w", m.Name, user, kerr.DuplicateResource)
 	}
-	c.mechanisms[m.name] = text
+	c.mechanisms[m.Name] = text
 }
 
 func (h *Handlers) alterSCRAM(ctx context.Context, user string, change *scramChange) error {
@@ -215,17 +165,17 @@ func describeSCRAM(out *kmsg.DescribeUserSCRAMCredentialsResponseResult, config 
 	case twice:
 		return fmt.Errorf("user %q twice in one request: %w", out.User, kerr.DuplicateResource)
 	}
-	for _, m := range scramMechanisms {
-		stored, ok := config[m.name]
+	for _, m := range scram.Mechanisms() {
+		stored, ok := config[m.Name]
 		if !ok {
 			continue
 		}
-		iterations, err := iterationsOf(stored)
+		iterations, err := scram.Iterations(stored)
 		if err != nil {
-			return fmt.Errorf("user %q, %s: %w", out.User, m.name, err)
+			return fmt.Errorf("user %q, %s: %w", out.User, m.Name, err)
 		}
 		info := kmsg.NewDescribeUserSCRAMCredentialsResponseResultCredentialInfo()
-		info.Mechanism, info.Iterations = m.number, iterations
+		info.Mechanism, info.Iterations = m.Number, iterations
 		out.CredentialInfos = append(out.CredentialInfos, info)
 	}
 	if len(out.CredentialInfos) == 0 {

@@ -1,0 +1,90 @@
+// Package scram makes what is stored of a password that users log in with (RFC 5802, RFC 7677): enough to check a login,
+// not to log in.
+package scram
+
+import (
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"hash"
+	"strconv"
+	"strings"
+)
+
+// The iterations that a password may be salted with: fewer are too weak, more cost the broker too much at each login.
+const (
+	MinIterations = 4096
+	MaxIterations = 16384
+)
+
+// Mechanism is a way to keep passwords.
+type Mechanism struct {
+	Number int8   // in the protocol (KIP-554)
+	Name   string // also the key in the user's configuration
+	hash   func() hash.Hash
+	size   int // of the hash, bytes
+}
+
+var mechanisms = [...]Mechanism{
+	{1, "SCRAM-SHA-256", sha256.New, sha256.Size},
+	{2, "SCRAM-SHA-512", sha512.New, sha512.Size},
+}
+
+// Mechanisms are all there are, by their number.
+func Mechanisms() []Mechanism { return append([]Mechanism(nil), mechanisms[:]...) }
+
+// Numbered gives the mechanism of that number.
+func Numbered(number int8) (Mechanism, bool) {
+	for _, m := range mechanisms {
+		if m.Number == number {
+			return m, true
+		}
+	}
+	return Mechanism{}, false
+}
+
+// Named gives the mechanism of that name.
+func Named(name string) (Mechanism, bool) {
+	for _, m := range mechanisms {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return Mechanism{}, false
+}
+
+// Salt salts a password, as often as iterations says.
+func (m Mechanism) Salt(password string, salt []byte, iterations int) ([]byte, error) {
+	return pbkdf2.Key(m.hash, password, salt, iterations, m.size)
+}
+
+// Credential is what is stored of a salted password (ScramCredentialUtils, 3.9).
+// Layout: salt=BASE64,stored_key=BASE64,server_key=BASE64,iterations=N
+func (m Mechanism) Credential(salt, salted []byte, iterations int) string {
+	sum := m.hash()
+	sum.Write(m.mac(salted, "Client Key"))
+	encode := base64.StdEncoding.EncodeToString
+	return fmt.Sprintf("salt=%s,stored_key=%s,server_key=%s,iterations=%d",
+		encode(salt), encode(sum.Sum(nil)), encode(m.mac(salted, "Server Key")), iterations)
+}
+
+func (m Mechanism) mac(key []byte, text string) []byte {
+	mac := hmac.New(m.hash, key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}
+
+// Iterations reads a stored credential's iterations.
+func Iterations(credential string) (int32, error) {
+	for field := range strings.SplitSeq(credential, ",") {
+		if text, ok := strings.CutPrefix(field, "iterations="); ok {
+			n, err := strconv.ParseInt(text, 10, 32)
+			return int32(n), err
+		}
+	}
+	return 0, errors.New("a stored SCRAM credential has no iterations")
+}
