@@ -132,6 +132,21 @@ func (d *Dynamic) usable(stored map[string]string, at level) map[string]string {
 	return kept
 }
 
+// CheckDynamic refuses settings that can't be set while brokers run: for one broker, or for all of them. They are looked at
+// one by one; only a broker can tell whether they go together with its others.
+func CheckDynamic(settings map[string]string, all bool) error {
+	at := brokerLevel
+	if all {
+		at = clusterLevel
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if err := checkDynamic(name, settings[name], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkDynamic refuses a value that cannot be set while a broker runs
 // (DynamicBrokerConfig.validateConfigs, 3.9). Keys without a schema are let through.
 func checkDynamic(name, value string, at level) error {

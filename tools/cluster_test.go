@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	passwordcodec "barnabas/config/password"
 	"barnabas/kafkatest"
 )
 
@@ -36,6 +37,7 @@ var masks = []struct{ pattern, with string }{
 	{`^(Percentiles): .*`, "$1"},
 	{`^0\t[\d.]+$`, "0\tDURATION"},
 	{`"avg_throughput":[\d.]+`, `"avg_throughput":RATE`},
+	{`(salt|stored_key|server_key)=[^,]+`, "$1=BYTES"},
 }
 
 func masked(text string) string {
@@ -96,6 +98,39 @@ func TestToolsPrintWhatTheOriginalsPrint(t *testing.T) {
 	}
 }
 
+// TestConfigsBeforeBrokersRun runs the recorded commands on a tree of its own.
+func TestConfigsBeforeBrokersRun(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.Run(t)
+	tree := cluster.ZooKeeper() + "/without-brokers"
+	out := runTool(t, t.Context(), "", "kafka-configs", "--zookeeper", tree, "--describe", "--entity-type", "users")
+	if out.code != 1 || !strings.Contains(out.stderr, "there is no chroot /without-brokers") {
+		t.Errorf("of a tree that is not there: exit code %d, %q", out.code, out.stderr)
+	}
+	runTool(t, t.Context(), "", "zookeeper-shell", cluster.ZooKeeper(), "create", "/without-brokers")
+	replay(t, "testdata/stored-configs.txt", tree)
+
+	password := []string{"--zookeeper", tree, "--alter", "--entity-type", "brokers", "--entity-name", "7",
+		"--add-config", "listener.name.internal.ssl.key.password=k,password.encoder.secret=s"}
+	if out := runTool(t, t.Context(), "", "kafka-configs", password...); out.code != 0 {
+		t.Fatalf("exit code %d, %q", out.code, out.stderr)
+	}
+	out = runTool(t, t.Context(), "", "kafka-configs", "--zookeeper", tree, "--describe", "--entity-type", "brokers", "--entity-name", "7")
+	if !strings.Contains(out.stdout, "encryptedPassword:") || strings.Contains(out.stdout, "encoder.secret") {
+		t.Errorf("stored: %q", out.stdout)
+	}
+	_, encoded, _ := strings.Cut(strings.TrimSpace(out.stdout), "password=")
+	if got, err := (passwordcodec.Encoder{Secret: "s"}).Decode(encoded); err != nil || got != "k" {
+		t.Errorf("it decodes to %q, %v", got, err)
+	}
+	for _, entity := range [][]string{{"--entity-name", "0"}, {"--entity-default"}} {
+		out := runTool(t, t.Context(), "", "kafka-configs", append([]string{"--zookeeper", cluster.ZooKeeper(), "--describe", "--entity-type", "brokers"}, entity...)...)
+		if out.code != 1 || !strings.Contains(out.stderr, "broker 0 is running") {
+			t.Errorf("%v: exit code %d, %q", entity, out.code, out.stderr)
+		}
+	}
+}
+
 func replay(t *testing.T, file, addr string) {
 	for _, run := range readGolden(t, file) {
 		command, stdin, _ := strings.Cut(run.line, " <<< ")
@@ -105,7 +140,7 @@ func replay(t *testing.T, file, addr string) {
 				t.Fatalf("%s: %v", run.line, err)
 			}
 		}
-		command = strings.ReplaceAll(strings.ReplaceAll(command, "BROKER", "--bootstrap-server ADDRESS"), "ADDRESS", addr)
+		command = strings.NewReplacer("BROKER", "--bootstrap-server "+addr, "ZOOKEEPER", "--zookeeper "+addr, "ADDRESS", addr).Replace(command)
 		words, err := shellWords(command)
 		if err != nil {
 			t.Fatal(err)

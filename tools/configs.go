@@ -35,6 +35,7 @@ type configsOptions struct {
 	*adminOptions
 	kinds, names, dels *[]string
 	add, addFile       *string
+	zookeeper          *string
 	short              map[string]*string
 	entities           []entity
 }
@@ -43,8 +44,8 @@ func newConfigsOptions() *configsOptions {
 	o := &configsOptions{short: map[string]*string{}}
 	o.adminOptions = newAdminOptions("kafka-configs", "describe and alter configs of topics, brokers, clients, users and ips.", "command-config")
 	o.String("bootstrap-controller", "", "not supported: clusters with ZooKeeper have no such `address`")
-	o.String("zookeeper", "", "not supported: brokers are asked, see --bootstrap-server; `address`")
-	o.String("zk-tls-config-file", "", "not supported, as --zookeeper; `file`")
+	o.zookeeper = o.String("zookeeper", "", "ZooKeeper, `host:port[/chroot]`, in place of --bootstrap-server: for SCRAM credentials of users, and for brokers that do not run")
+	o.String("zk-tls-config-file", "", "not supported: connections to ZooKeeper are not encrypted; `file`")
 	o.Bool("describe", false, "print configs")
 	o.Bool("alter", false, "change configs")
 	o.kinds = o.StringArray("entity-type", nil, "topics, clients, users, brokers, broker-loggers or ips: a `type`; users and clients go together")
@@ -77,9 +78,10 @@ func (o *configsOptions) read(env *Env) error {
 		return err
 	}
 	if o.has("zookeeper") {
-		return usagef("option %q is not supported: give --bootstrap-server", "zookeeper")
-	}
-	if err := o.require("bootstrap-server"); err != nil {
+		if err := o.checkStored(); err != nil {
+			return err
+		}
+	} else if err := o.require("bootstrap-server"); err != nil {
 		return err
 	}
 	if o.has("describe") {
@@ -230,6 +232,9 @@ func configs(ctx context.Context, env *Env) error {
 	o := newConfigsOptions()
 	if err := o.read(env); err != nil {
 		return err
+	}
+	if o.has("zookeeper") {
+		return o.runStored(ctx, env)
 	}
 	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
 		c := &configsTool{o: o, env: env, cl: cl}

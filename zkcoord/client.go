@@ -26,6 +26,7 @@ type Config struct {
 	SessionTimeout    time.Duration // asked for; the server may clip it. 0: 18 s
 	ConnectionTimeout time.Duration // how long Connect may take. 0: as SessionTimeout
 	MaxInFlight       int           // requests under way at once in bulk reads and writes. 0: 10
+	KeepChroot        bool          // a chroot that is missing is an error, not created
 	NoTopicIDs        bool          // inter.broker.protocol.version before 2.8: CreateTopic gives none
 	Logger            *logrus.Entry
 }
@@ -85,7 +86,10 @@ func createChroot(ctx context.Context, cfg Config, servers []string, chroot stri
 	}
 	defer c.Close()
 	found, err := c.exists(ctx, chroot)
-	if err == nil && !found {
+	switch {
+	case err == nil && !found && cfg.KeepChroot:
+		return fmt.Errorf("there is no chroot %s", chroot)
+	case err == nil && !found:
 		err = c.ensurePath(ctx, chroot)
 	}
 	if err != nil {

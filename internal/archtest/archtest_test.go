@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"broker/api":       {"config", "network", "controller", "zkcoord", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/metrics"},
 	"broker":           {"config", "network", "controller", "zkcoord", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/metrics", "broker/status", "broker/api"},
 	"kafkatest":        {"broker", "config", "zkcoord/zkserver", "logstore/record"},
-	"tools":            {"config", "logstore", "logstore/record", "kafkatest"},
+	"tools":            {"config", "zkcoord", "logstore", "logstore/record", "kafkatest"},
 	"cmd/kafka":        {"broker", "config", "tools", "zkcoord/zkserver"},
 	"integration":      {"kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
 }

@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// TestPasswordsOfApacheKafka sets passwords with Apache Kafka's tool before a broker runs, with ours while it runs, has
+// Apache Kafka take the broker's place under another secret, and ours after it: each reads what the other has encrypted.
+func TestPasswordsOfApacheKafka(t *testing.T) {
+	peer(t)
+	const first, second = "listener.name.plaintext.ssl.keystore.password", "listener.name.plaintext.ssl.key.password"
+	zk := zookeeper(t)
+	ours := newProcess(t, 3, zk, "password.encoder.secret=one")
+	ours.start() // makes the tree
+	ours.stop()
+	peerTool(t, "", "kafka.admin.ConfigCommand", "--zookeeper", zk, "--alter", "--entity-type", "brokers", "--entity-name", "3",
+		"--add-config", first+"=hidden,password.encoder.secret=one,password.encoder.cipher.algorithm=AES/GCM/NoPadding")
+	ours.start()
+	checkPasswords(t, ours.addr(), first)
+	setPassword(t, ours.addr(), second)
+	checkPasswords(t, ours.addr(), first, second)
+	ours.stop()
+
+	theirs, _, stop := startPeer(t, 3, zk, "password.encoder.secret=two", "password.encoder.old.secret=one", "password.encoder.keyfactory.algorithm=PBKDF2WithHmacSHA256")
+	checkPasswords(t, theirs, first, second)
+	stop()
+
+	again := newProcess(t, 3, zk, "password.encoder.secret=two")
+	again.start()
+	checkPasswords(t, again.addr(), first, second)
+	if strings.Contains(again.log()+ours.log(), "dynamic setting ignored") {
+		t.Error("a password was not understood")
+	}
+}
+
+func setPassword(t *testing.T, addr, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	value := "also hidden"
+	responses, err := adminOf(t, addr).AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, 3)
+	if err == nil {
+		err = responses[0].Err
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkPasswords waits until a broker knows exactly these passwords, and shows none of them.
+func checkPasswords(t *testing.T, addr string, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	adm := adminOf(t, addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		described, err := adm.DescribeBrokerConfigs(ctx, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range described[0].Configs {
+			if !strings.HasPrefix(c.Key, "listener.name.") {
+				continue
+			}
+			got = append(got, c.Key)
+			if !c.Sensitive || c.Value != nil {
+				t.Errorf("%s is shown", c.Key)
+			}
+		}
+		slices.Sort(got)
+		if slices.Equal(got, want) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("passwords %v, want %v", got, want)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func adminOf(t *testing.T, addr string) *kadm.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return kadm.NewClient(cl)
+}

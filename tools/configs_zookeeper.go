@@ -1,0 +1,250 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"barnabas/config"
+	"barnabas/config/password"
+	"barnabas/internal/scram"
+	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+)
+
+// storedConfigs describes and alters configs in ZooKeeper itself, for what must be there before brokers run: their
+// passwords, encrypted, and the credentials of the users that they log in as (ConfigCommand with --zookeeper, 3.9).
+type storedConfigs struct {
+	o   *configsOptions
+	env *Env
+	zk  *zkcoord.Client
+}
+
+// checkStored looks at the command line for --zookeeper.
+func (o *configsOptions) checkStored() error {
+	for _, e := range o.entities {
+		if e.kind != "users" && e.kind != "brokers" {
+			return usagef("invalid entity type %s, the entity type must be one of users, brokers with a --zookeeper argument", e.kind)
+		}
+	}
+	switch {
+	case o.has("bootstrap-server"):
+		return usagef("only one of --bootstrap-server and --zookeeper can be specified")
+	case o.has("zk-tls-config-file"):
+		return usagef("option %q is not supported: connections to ZooKeeper are not encrypted", "zk-tls-config-file")
+	case o.has("all"):
+		return usagef("--bootstrap-server must be specified for --all")
+	case len(o.entities) > 1:
+		return usagef("only one entity may be specified with --zookeeper")
+	}
+	return nil
+}
+
+func (o *configsOptions) runStored(ctx context.Context, env *Env) error {
+	env.println("Warning: --zookeeper is deprecated and will be removed in a future version of Kafka.")
+	env.println("Use --bootstrap-server instead to specify a broker to connect to.")
+	if err := env.flush(); err != nil {
+		return err
+	}
+	e := o.entities[0]
+	if e.kind == "brokers" && e.name == nil {
+		return usagef("--entity-name or --entity-default must be specified for brokers with --zookeeper")
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	zk, err := zkcoord.Connect(ctx, zkcoord.Config{Connect: *o.zookeeper, ConnectionTimeout: zkTimeout, KeepChroot: o.has("describe"), Logger: logrus.NewEntry(log)})
+	if err != nil {
+		return fmt.Errorf("--zookeeper %s: %w", *o.zookeeper, err)
+	}
+	defer zk.Close()
+	s := &storedConfigs{o: o, env: env, zk: zk}
+	if err := s.refuseRunning(ctx, e); err != nil {
+		return err
+	}
+	if o.has("alter") {
+		return s.alter(ctx, e)
+	}
+	return s.describe(ctx, e)
+}
+
+// refuseRunning refuses brokers that run: they would have to be asked, to check what is set.
+func (s *storedConfigs) refuseRunning(ctx context.Context, e entity) error {
+	if e.kind != "brokers" {
+		return nil
+	}
+	brokers, err := s.zk.Brokers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range brokers {
+		if *e.name == "" || *e.name == strconv.Itoa(int(b.ID)) {
+			return fmt.Errorf("--bootstrap-server must be specified for brokers, since broker %d is running", b.ID)
+		}
+	}
+	return nil
+}
+
+// stored is where ZooKeeper has an entity's configs.
+func stored(e entity) zkcoord.Entity {
+	switch {
+	case *e.name == "":
+		return zkcoord.Entity{Kind: zkcoord.EntityKind(e.kind), Name: zkcoord.DefaultEntity}
+	case e.kind == "users":
+		return zkcoord.Entity{Kind: zkcoord.Users, Name: zkcoord.SanitizeName(*e.name)}
+	}
+	return zkcoord.Entity{Kind: zkcoord.Brokers, Name: *e.name}
+}
+
+// storedName is an entity as it is printed.
+func storedName(e entity) string {
+	kind := e.kind
+	if kind == "users" {
+		kind = "user-principal"
+	}
+	if *e.name == "" {
+		return "default " + kind
+	}
+	return fmt.Sprintf("%s '%s'", kind, *e.name)
+}
+
+func (s *storedConfigs) alter(ctx context.Context, e entity) error {
+	add, err := s.o.additions()
+	if err != nil {
+		return err
+	}
+	remove := s.o.deletions()
+	settings := make(map[string]string, len(add))
+	for _, a := range add {
+		settings[a.name] = a.value
+	}
+	if e.kind == "users" {
+		err = storedCredentials(settings, remove)
+	} else {
+		err = storedSettings(settings, *e.name == "")
+	}
+	if err != nil {
+		return err
+	}
+	configs, err := s.zk.EntityConfig(ctx, stored(e))
+	if err != nil {
+		return err
+	}
+	missing := slices.DeleteFunc(slices.Clone(remove), func(name string) bool { _, there := configs[name]; return there })
+	if len(missing) > 0 {
+		return fmt.Errorf("invalid config(s): %s", strings.Join(missing, ","))
+	}
+	maps.Copy(configs, settings)
+	for _, name := range remove {
+		delete(configs, name)
+	}
+	if err := s.zk.SetEntityConfigEarly(ctx, stored(e), configs); err != nil {
+		return err
+	}
+	s.env.printf("Completed updating config for entity: %s.\n", storedName(e))
+	return nil
+}
+
+// storedCredentials salts the passwords of a user's SCRAM credentials, in place. Nothing else of a user can be set
+// without a broker.
+func storedCredentials(settings map[string]string, remove []string) error {
+	for _, name := range append(slices.Sorted(maps.Keys(settings)), remove...) {
+		if _, ok := scram.Named(name); !ok {
+			return usagef("--bootstrap-server must be specified for %s: with --zookeeper only SCRAM credentials of users can be changed", name)
+		}
+	}
+	for name, text := range settings {
+		m, _ := scram.Named(name)
+		p, err := salt(m, text)
+		if err != nil {
+			return err
+		}
+		settings[name] = m.Credential(p.salt, p.salted, p.iterations)
+	}
+	return nil
+}
+
+// storedSettings checks a broker's settings and encrypts the passwords among them, in place, as the settings
+// password.encoder.* say, which are not stored.
+func storedSettings(settings map[string]string, all bool) error {
+	encoder := password.Encoder{Cipher: password.DefaultCipher, KeyBits: password.DefaultKeyBits, Iterations: password.DefaultIterations}
+	secret := false
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		value := settings[name]
+		var err error
+		switch name {
+		case "password.encoder.secret":
+			encoder.Secret, secret = value, true
+		case "password.encoder.cipher.algorithm":
+			encoder.Cipher = value
+		case "password.encoder.keyfactory.algorithm":
+			encoder.KeyFactory = value
+		case "password.encoder.key.length":
+			encoder.KeyBits, err = strconv.Atoi(value)
+		case "password.encoder.iterations":
+			encoder.Iterations, err = strconv.Atoi(value)
+		case "password.encoder.old.secret":
+		default:
+			continue
+		}
+		if err != nil {
+			return usagef("%s=%s is not a number", name, value)
+		}
+		delete(settings, name)
+	}
+	if err := config.CheckDynamic(settings, all); err != nil {
+		return err
+	}
+	for name, value := range settings {
+		if !config.IsDynamicPassword(name) {
+			continue
+		}
+		if !secret {
+			return usagef("password.encoder.secret must be specified to update %s; it encrypts the password and is not stored", name)
+		}
+		encoded, err := encoder.Encode(value)
+		if err != nil {
+			return err
+		}
+		settings[name] = encoded
+	}
+	return nil
+}
+
+func (s *storedConfigs) describe(ctx context.Context, e entity) error {
+	if e.name != nil {
+		configs, err := s.zk.EntityConfig(ctx, stored(e))
+		if err != nil {
+			return err
+		}
+		s.print(storedName(e), configs)
+		return nil
+	}
+	all, err := s.zk.AllEntityConfigs(ctx, zkcoord.Users)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if _, _, isClient := (zkcoord.Entity{Kind: zkcoord.Users, Name: name}).UserAndClient(); isClient || len(all[name]) == 0 {
+			continue
+		}
+		user := zkcoord.DesanitizeName(name)
+		if name == zkcoord.DefaultEntity {
+			user = ""
+		}
+		s.print(storedName(entity{"users", &user}), all[name])
+	}
+	return nil
+}
+
+func (s *storedConfigs) print(name string, configs map[string]string) {
+	pairs := make([]string, 0, len(configs))
+	for _, key := range slices.Sorted(maps.Keys(configs)) {
+		pairs = append(pairs, key+"="+configs[key])
+	}
+	s.env.printf("Configs for %s are %s\n", name, strings.Join(pairs, ","))
+}
