@@ -63,7 +63,12 @@ func (l *Log) AppendLeader(data []byte, o LeaderAppend) (AppendInfo, error) {
 		info.RecordErrors, info.Message = v.errors, v.message()
 		return info, fmt.Errorf("append to %v: %w", l.tp, err)
 	}
-	info, err := l.appendLeader(cfg, ready, v.recordCount, o)
+	var info AppendInfo
+	if cfg.Magic < record.NewestMagic {
+		info, err = l.appendOld(cfg, ready)
+	} else {
+		info, err = l.appendLeader(cfg, ready, v.recordCount, o)
+	}
 	if err == nil {
 		err = l.flushIfDue(cfg)
 	}
@@ -149,7 +154,11 @@ func (l *Log) makeRoomLocked(cfg *Config, a *appended) error {
 	}
 	due, err := l.active().rollDue(a, cfg, l.env.now())
 	if err == nil && due {
-		err = l.rollLocked(a.first)
+		base := a.first
+		if record.Batch(a.data).Magic() < 2 {
+			base = 0 // a wrapper does not tell its first offset: the log's end it is
+		}
+		err = l.rollLocked(base)
 	}
 	return l.disk.fail("roll segment", err)
 }

@@ -34,6 +34,9 @@ type Config struct {
 	FlushMessages int64         // flush.messages
 	FlushInterval time.Duration // flush.ms
 
+	// Magic is the format that a leader stores what it appends in, 0 to 2: message.format.version, which counts only
+	// with protocols between brokers below 3.0 (KIP-724).
+	Magic              int8
 	MaxMessageBytes    int32                // max.message.bytes, of a batch as it is stored
 	Compression        string               // compression.type: producer, uncompressed, gzip, snappy, lz4, zstd
 	GzipLevel          int                  // compression.gzip.level
@@ -60,6 +63,7 @@ func DefaultConfig() Config {
 		DeleteRetention:    24 * time.Hour,
 		FlushMessages:      math.MaxInt64,
 		FlushInterval:      Unlimited,
+		Magic:              record.NewestMagic,
 		MaxMessageBytes:    1<<20 + record.Overhead,
 		Compression:        "producer",
 		GzipLevel:          record.DefaultLevel,

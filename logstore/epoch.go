@@ -1,7 +1,9 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -21,11 +23,14 @@ type epochEntry struct {
 
 // epochCache knows at which offset each leader epoch began (KIP-101). Epochs and offsets rise strictly.
 // What changes it writes the file, so that truncation after a crash finds what it needs.
+//
+// In a log whose format is older than leader epochs it is off: there is no file, and no epoch is known.
 type epochCache struct {
 	fs vfs.FS
 
 	mu struct {
 		sync.RWMutex // leaf
+		off          bool
 		path         string
 		entries      []epochEntry
 		stored       []epochEntry // what is in the file
@@ -59,6 +64,22 @@ func appendEpoch(entries []epochEntry, e epochEntry) []epochEntry {
 	return append(entries[:n:n], e)
 }
 
+// heed follows the format of the log: with one that is older than epochs what is known of them is forgotten, the file with it
+// (UnifiedLog.maybeCreateLeaderEpochCache, 3.9).
+func (c *epochCache) heed(magic int8) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.off = magic < 2
+	if !c.mu.off {
+		return nil
+	}
+	c.mu.entries, c.mu.stored = nil, nil
+	if err := c.fs.Remove(c.mu.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // relocate follows a rename of the directory.
 func (c *epochCache) relocate(dir string) {
 	c.mu.Lock()
@@ -73,6 +94,9 @@ func (c *epochCache) assign(epoch int32, start int64) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.mu.off {
+		return nil
+	}
 	if n := len(c.mu.entries); n > 0 && c.mu.entries[n-1].epoch == epoch && start >= c.mu.entries[n-1].start {
 		return nil
 	}
@@ -84,7 +108,7 @@ func (c *epochCache) assign(epoch int32, start int64) error {
 func (c *epochCache) remember(epoch int32, start int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := len(c.mu.entries); epoch < 0 || n > 0 && c.mu.entries[n-1].epoch >= epoch {
+	if n := len(c.mu.entries); c.mu.off || epoch < 0 || n > 0 && c.mu.entries[n-1].epoch >= epoch {
 		return false
 	}
 	c.mu.entries = appendEpoch(c.mu.entries, epochEntry{epoch, start})

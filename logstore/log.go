@@ -166,7 +166,21 @@ func (l *Log) RecoveryPoint() int64 { return l.recovery.Load() }
 func (l *Log) Config() Config { return *l.config.Load() }
 
 // UpdateConfig puts another configuration in force.
-func (l *Log) UpdateConfig(cfg Config) { l.config.Store(&cfg) }
+func (l *Log) UpdateConfig(cfg Config) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.config.Swap(&cfg)
+	if old.Magic == cfg.Magic || l.usableLocked() != nil {
+		return
+	}
+	log := l.logger.WithFields(map[string]any{"format": cfg.Magic, "before": old.Magic})
+	if cfg.Magic < old.Magic {
+		log.Warn("the message format of a log was lowered: it may hold newer messages, which old clients are told as they are")
+	}
+	if err := l.disk.fail("drop leader epochs", l.epochs.heed(cfg.Magic)); err != nil {
+		log.WithError(err).Error("the leader epochs of a log could not be dropped")
+	}
+}
 
 // TopicID is the id of the topic, zero when it isn't known.
 func (l *Log) TopicID() [16]byte {

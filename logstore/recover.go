@@ -91,6 +91,9 @@ func (ld *loader) newLog(d *disk) (*Log, error) {
 	if l.epochs, err = loadEpochs(ld.env.fs, ld.dir); err != nil {
 		return nil, err
 	}
+	if err := l.epochs.heed(ld.cfg.Magic); err != nil {
+		return nil, err
+	}
 	l.mu.topicID, err = readPartitionMetadata(ld.env.fs, ld.dir)
 	return l, err
 }

@@ -43,10 +43,11 @@ type validator struct {
 	recordCount int
 }
 
-// validated is a batch that may be appended once it has its offset.
+// validated is what may be appended once it has its offsets: a batch, or of a log with an old format what becomes messages.
 type validated struct {
 	batch   record.Batch
 	maxTime int64 // of the records, as their producer set it
+	old     oldFormat
 }
 
 // run validates data, which is modified where the batch is kept as it is.
@@ -57,6 +58,9 @@ func (v *validator) run(data []byte) (validated, error) {
 	}
 	v.maxTime = record.NoTimestamp
 	target, level := v.cfg.codec(v.codec)
+	if v.cfg.Magic < record.NewestMagic {
+		return v.collect(data, first, target, level)
+	}
 	if first.Control() && v.codec == record.None {
 		target = record.None // control records stay as they are
 	}
@@ -73,7 +77,7 @@ func (v *validator) run(data []byte) (validated, error) {
 	if v.cfg.TimestampType == record.CreateTime {
 		first.SetMaxTimestamp(record.CreateTime, v.maxTime)
 	}
-	return validated{first, v.maxTime}, nil
+	return validated{batch: first, maxTime: v.maxTime}, nil
 }
 
 // envelope checks each batch from outside: sizes, checksums, and that they can be stored as one batch.
@@ -264,5 +268,5 @@ func (v *validator) rebuild(data []byte, first record.Batch, codec record.Codec,
 	if len(b) > int(v.cfg.MaxMessageBytes) {
 		return validated{}, v.tooLarge(b)
 	}
-	return validated{b, v.maxTime}, nil
+	return validated{batch: b, maxTime: v.maxTime}, nil
 }

@@ -34,6 +34,8 @@ const (
 const (
 	// Overhead is the size of offset and length, which all magics begin with.
 	Overhead = 12
+	// NewestMagic is the magic of today's batches.
+	NewestMagic int8 = 2
 	// HeaderSize is the size of a magic 2 batch without its records.
 	HeaderSize = 61
 

@@ -119,13 +119,13 @@ func (b Batch) inner(value []byte) ([]Batch, error) {
 
 // AppendMessage appends a message of magic 0 or 1 that isn't compressed. Magic 0 has no place for the timestamp.
 func AppendMessage(dst []byte, magic int8, offset, timestamp int64, key, value []byte) []byte {
-	return appendMessage(dst, magic, None, offset, timestamp, key, value)
+	return appendMessage(dst, magic, 0, offset, timestamp, key, value)
 }
 
-func appendMessage(dst []byte, magic int8, codec Codec, offset, timestamp int64, key, value []byte) []byte {
+func appendMessage(dst []byte, magic int8, attrs byte, offset, timestamp int64, key, value []byte) []byte {
 	at := len(dst)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(offset))
-	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0, byte(magic), byte(codec))
+	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0, byte(magic), attrs)
 	if magic == 1 {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(timestamp))
 	}

@@ -330,6 +330,10 @@ func TestDownConvert(t *testing.T) {
 					if !errors.Is(err, kerr.UnsupportedCompressionType) {
 						t.Errorf("zstd: %v", err)
 					}
+					before := AppendMessage(nil, 0, 6, -1, nil, []byte("before"))
+					if out, err := DownConvert(append(before, b...), magic, 6); err != nil || len(out) != len(before) {
+						t.Errorf("what comes before zstd: %d bytes, %v", len(out), err)
+					}
 					return
 				}
 				if err != nil {
@@ -366,7 +370,7 @@ func TestOldLz4Checksum(t *testing.T) {
 		t.Fatal(err)
 	}
 	value[6] = byte(xxh32(value[:6]) >> 8)
-	m := Batch(appendMessage(nil, 0, Lz4, 0, -1, nil, value))
+	m := Batch(appendMessage(nil, 0, byte(Lz4), 0, -1, nil, value))
 	if got := recordsOf(t, m); len(got) != 1 || string(got[0].Value) != "v" {
 		t.Errorf("%+v", got)
 	}
@@ -378,7 +382,7 @@ func TestWrongMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return appendMessage(nil, magic, codec, 5, 1000, nil, value)
+		return appendMessage(nil, magic, byte(codec), 5, 1000, nil, value)
 	}
 	message := AppendMessage(nil, 1, 0, 1000, []byte("k"), []byte("v"))
 	broken := append([]byte(nil), message...)
@@ -391,7 +395,7 @@ func TestWrongMessages(t *testing.T) {
 		"nested":                wrap(1, Gzip, wrap(1, Gzip, message)),
 		"empty wrapper":         wrap(1, Gzip, nil),
 		"cut inner message":     wrap(1, Gzip, short),
-		"wrapper with no value": appendMessage(nil, 1, Gzip, 5, 1000, nil, nil),
+		"wrapper with no value": appendMessage(nil, 1, byte(Gzip), 5, 1000, nil, nil),
 		"key length": func() Batch {
 			b := append([]byte(nil), message...)
 			binary.BigEndian.PutUint32(b[26:], 1000)

@@ -1,9 +1,6 @@
 package record
 
-import (
-	"encoding/binary"
-	"hash/crc32"
-)
+import "encoding/binary"
 
 // Rewrite says what becomes of a batch when its log is compacted.
 type Rewrite struct {
@@ -189,14 +186,10 @@ func appendMessages(dst []byte, b Batch, how Rewrite) ([]byte, Rewritten, error)
 	case n.Kept == n.Records:
 		return append(dst, b...), n, nil
 	}
-	at := len(dst)
-	if dst, err = appendWrapper(dst, b.Magic(), b.Codec(), kept); err != nil {
+	left := Messages{Magic: b.Magic(), Codec: b.Codec(), Level: DefaultLevel, TimestampType: b.TimestampType(), AppendTime: b.BaseTimestamp()}
+	out, err := left.Append(dst, kept)
+	if err != nil {
 		return dst, n, err
 	}
-	if b.TimestampType() == LogAppendTime {
-		m := dst[at:]
-		m[17] |= attrAppendTime
-		binary.BigEndian.PutUint32(m[12:], crc32.ChecksumIEEE(m[16:]))
-	}
-	return dst, n, nil
+	return out, n, nil
 }

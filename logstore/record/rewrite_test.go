@@ -157,7 +157,7 @@ func TestRewriteMessages(t *testing.T) {
 		for _, codec := range []Codec{Gzip, Snappy, Lz4} {
 			records := []Record{{Offset: 20, Timestamp: 7, Key: []byte("a"), Value: []byte("1")}, {Offset: 21, Timestamp: 9, Key: []byte("b")},
 				{Offset: 25, Timestamp: 8, Key: []byte("c"), Value: []byte("3")}}
-			wrapper, err := appendWrapper(nil, magic, codec, records)
+			wrapper, err := Messages{Magic: magic, Codec: codec, Level: DefaultLevel}.Append(nil, records)
 			if err != nil {
 				t.Fatal(err)
 			}

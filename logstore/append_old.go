@@ -1,0 +1,90 @@
+package logstore
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/logstore/record"
+)
+
+// oldFormat is what was produced to a log whose format is older than batches, ready to become messages.
+type oldFormat struct {
+	records []record.Record
+	how     record.Messages
+}
+
+// collect takes the records out of what came. Producers with an id, and so transactions, need batches
+// (LogValidator.validateBatch, 3.9).
+func (v *validator) collect(data []byte, first record.Batch, codec record.Codec, level int) (validated, error) {
+	if first.HasProducerID() || first.Transactional() {
+		return validated{}, fmt.Errorf("a batch of producer %d, transactional %v, has no form in message format %d: %w",
+			first.ProducerID(), first.Transactional(), v.cfg.Magic, kerr.UnsupportedForMessageFormat)
+	}
+	old := oldFormat{how: record.Messages{Magic: v.cfg.Magic, Codec: codec, Level: level, TimestampType: v.cfg.TimestampType}}
+	walk := record.Split(data)
+	for walk.Next() {
+		b := walk.Batch()
+		err := b.Records(func(r *record.Record) error {
+			v.record(b, r.Offset, r.Timestamp, r.Key != nil)
+			old.records = append(old.records, *r)
+			return nil
+		})
+		if err != nil {
+			return validated{}, err
+		}
+	}
+	if err := v.verdict(); err != nil {
+		return validated{}, err
+	}
+	return validated{old: old}, old.how.Check(old.records)
+}
+
+// appendOld is appendLeader for a log whose format is older than batches. Here the offsets are inside of what is compressed,
+// so that it is built when they are known. There are no leader epochs in it.
+func (l *Log) appendOld(cfg *Config, v validated) (AppendInfo, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return AppendInfo{}, err
+	}
+	first := l.end.offset.Load()
+	how, records := v.old.how, v.old.records
+	for i := range records {
+		records[i].Offset = first + int64(i)
+	}
+	appendTime := record.NoTimestamp
+	if cfg.TimestampType == record.LogAppendTime {
+		appendTime = l.env.now().UnixMilli()
+		how.AppendTime = appendTime
+	}
+	data, err := how.Append(nil, records)
+	if err != nil {
+		return AppendInfo{}, err
+	}
+	a, err := examine(data)
+	if err == nil {
+		err = fitsMessages(cfg, data)
+	}
+	if err == nil {
+		err = l.makeRoomLocked(cfg, &a)
+	}
+	if err == nil {
+		err = l.writeLocked(cfg, &a)
+	}
+	if err != nil {
+		return AppendInfo{}, err
+	}
+	return AppendInfo{FirstOffset: first, LastOffset: a.last, LogAppendTime: appendTime,
+		LogStartOffset: l.start.Load(), Records: len(records)}, nil
+}
+
+// fitsMessages checks the sizes of messages that were built here.
+func fitsMessages(cfg *Config, data []byte) error {
+	for walk := record.Split(data); walk.Next(); {
+		if size := len(walk.Batch()); size > int(cfg.MaxMessageBytes) {
+			return fmt.Errorf("message of %d bytes exceeds the limit of %d: %w", size, cfg.MaxMessageBytes, kerr.MessageTooLarge)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package logstore
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"barnabas/internal/vfs"
+	"barnabas/logstore/record"
+)
+
+// told is what a log's messages say, one line each.
+func told(t *testing.T, l *Log) (lines []string) {
+	t.Helper()
+	for _, b := range readAll(t, l, l.LogEndOffset()) {
+		if !b.Valid() {
+			t.Errorf("the message at %d has a wrong checksum", b.LastOffset())
+		}
+		err := b.Records(func(r *record.Record) error {
+			lines = append(lines, fmt.Sprintf("magic %d %v, at %d %s=%s time %d", b.Magic(), b.Codec(), r.Offset, r.Key, r.Value, r.Timestamp))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return lines
+}
+
+// TestOldFormats: whatever comes becomes messages of the log's format, over several segments; another broker's log that
+// follows has the same files, and a restart without a clean stop finds them.
+func TestOldFormats(t *testing.T) {
+	batches := func() [][]byte {
+		packed := batchOf(1000, "a", "b")
+		packed.Codec = record.Lz4
+		set := record.AppendMessage(nil, 0, 0, 0, []byte("k"), []byte("zero"))
+		return [][]byte{batchOf(2000, "c", "d", "e").MustBuild(), packed.MustBuild(), set, record.AppendMessage(nil, 1, 7, 3000, []byte("k"), []byte("one"))}
+	}
+	values := []string{"c", "d", "e", "a", "b", "zero", "one"}
+	times := []int64{2000, 2001, 2002, 1000, 1001, -1, 3000}
+	for _, magic := range []int8{0, 1} {
+		for compression, codecs := range map[string][]record.Codec{
+			"producer": {record.None, record.None, record.None, record.Lz4, record.Lz4, record.None, record.None},
+			"gzip":     slices.Repeat([]record.Codec{record.Gzip}, 7),
+		} {
+			t.Run(fmt.Sprintf("magic %d, %s", magic, compression), func(t *testing.T) {
+				c := newClock()
+				fsys := vfs.NewMem(c.Now)
+				cfg := memConfig(fsys, c)
+				cfg.Default.Magic, cfg.Default.Compression, cfg.Default.SegmentBytes = magic, compression, 300
+				m := mustOpen(t, cfg)
+				l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := l.AssignEpochStart(5, 0); err != nil {
+					t.Fatal(err)
+				}
+				var want []string
+				for round := range int64(3) {
+					for _, b := range batches() {
+						if _, err := l.AppendLeader(b, LeaderAppend{ProduceVersion: int16(2), LeaderEpoch: 5}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					for i := range int64(7) {
+						time := times[i]
+						if magic == 0 {
+							time = -1
+						}
+						want = append(want, fmt.Sprintf("magic %d %v, at %d k=%s time %d", magic, codecs[i], round*7+i, values[i], time))
+					}
+				}
+				if diff := cmp.Diff(want, told(t, l)); diff != "" {
+					t.Errorf("(-want +got)\n%s", diff)
+				}
+				if epoch, known := l.LatestEpoch(); known || l.SegmentCount() < 3 {
+					t.Errorf("epoch %d is known, %d segments", epoch, l.SegmentCount())
+				}
+				follower, _ := newTestLog(t, func(c *Config) { *c = cfg.Default })
+				for _, b := range readAll(t, l, l.LogEndOffset()) {
+					if _, err := follower.AppendFollower(b); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if diff := cmp.Diff(bases(l), bases(follower)); diff != "" && compression == "gzip" { // one message an append, as at the leader
+					t.Errorf("segments of leader (-) and follower (+)\n%s", diff)
+				}
+				cfg.FS = fsys.Kill()
+				again := mustOpen(t, cfg)
+				l, _ = again.Log(testTP)
+				if diff := cmp.Diff(want, told(t, l)); diff != "" {
+					t.Errorf("after a restart (-want +got)\n%s", diff)
+				}
+				if _, err := cfg.FS.Stat("/data/t-0/leader-epoch-checkpoint"); err == nil {
+					t.Error("there is a file of leader epochs")
+				}
+			})
+		}
+	}
+}
+
+func bases(l *Log) (bases []int64) {
+	for _, s := range *l.segments.Load() {
+		bases = append(bases, s.base)
+	}
+	return bases
+}
+
+// TestNoOldForm: what old messages can't hold is refused, and nothing is appended.
+func TestNoOldForm(t *testing.T) {
+	headed := record.NewBuilder()
+	headed.Add(1000, []byte("k"), []byte("v"), record.Header{Key: "h"})
+	zstd := batchOf(1000, "v")
+	zstd.Codec = record.Zstd
+	for _, test := range []struct {
+		name   string
+		batch  *record.Builder
+		origin Origin
+		code   int16
+	}{
+		{"headers", headed, Client, -1},
+		{"zstd", zstd, Client, -1},
+		{"idempotent", sequenced(9, 0, 0, 1), Client, 43},
+		{"transactional", transactional(9, 0, 1), Client, 43},
+		{"marker", mark(9, 0, 0, 1), Coordinator, 43},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l, _ := newTestLog(t, func(c *Config) { c.Magic = 1 })
+			info, err := l.AppendLeader(test.batch.MustBuild(), LeaderAppend{ProduceVersion: 9, Origin: test.origin})
+			if err == nil || codeOf(err) != test.code || info.FirstOffset != -1 || l.LogEndOffset() != 0 {
+				t.Errorf("%+v, %v, code %d, log end %d", info, err, codeOf(err), l.LogEndOffset())
+			}
+		})
+	}
+}
+
+// TestFormatChanges while a log is there: with an older one its leader epochs are gone, with the new one they begin again.
+func TestFormatChanges(t *testing.T) {
+	l, _ := newTestLog(t, nil)
+	mustProduce(t, l, batchOf(1000, "a"))
+	if epoch, known := l.LatestEpoch(); !known || epoch != 0 {
+		t.Fatalf("epoch %d, known %v", epoch, known)
+	}
+	cfg := l.Config()
+	cfg.Magic = 1
+	l.UpdateConfig(cfg)
+	mustProduce(t, l, batchOf(1000, "b"))
+	if epoch, known := l.LatestEpoch(); known {
+		t.Errorf("epoch %d is known", epoch)
+	}
+	cfg.Magic = 2
+	l.UpdateConfig(cfg)
+	mustProduce(t, l, batchOf(1000, "c"))
+	if got := l.EpochForOffset(1); got != -1 {
+		t.Errorf("the old message has epoch %d", got)
+	}
+	if got := l.EpochForOffset(2); got != 0 {
+		t.Errorf("the new batch has epoch %d", got)
+	}
+	want := []string{"magic 2 none, at 0 k=a time 1000", "magic 1 none, at 1 k=b time 1000", "magic 2 none, at 2 k=c time 1000"}
+	if diff := cmp.Diff(want, told(t, l)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
