@@ -17,11 +17,11 @@ const divergingVersion = 12
 // settle truncates the partitions that are new to this fetcher to where the leader's log agrees with theirs. It gives those
 // of the wanted ones that can be fetched now.
 func (t *fetcher) settle(ctx context.Context, conn Requester, wanted map[logstore.TopicPartition]fetchFrom) (map[logstore.TopicPartition]fetchFrom, error) {
-	if t.set.cfg.Version >= divergingVersion {
-		return wanted, nil
-	}
 	unsettled := make(map[logstore.TopicPartition]fetchFrom)
 	for tp, at := range wanted {
+		if at.lastEpoch != noEpoch && t.set.cfg.Version >= divergingVersion {
+			continue // Fetch tells
+		}
 		if f := t.at(tp, at); f == nil || !f.settled {
 			unsettled[tp] = at
 		}

@@ -46,14 +46,18 @@ func TestFollowerCopiesTheLeader(t *testing.T) {
 
 // TestFollowerTruncatesWhatTheLeaderDoesNotHave: records of an earlier leader that were never replicated.
 func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
-	for _, version := range []int16{divergingVersion, 11, 5} {
-		t.Run(fmt.Sprint("Fetch v", version), func(t *testing.T) {
-			n := &network{brokers: make(map[int32]*broker), version: version}
+	for _, test := range []struct {
+		version   int16
+		oldFormat bool
+	}{{divergingVersion, false}, {11, false}, {5, false}, {divergingVersion, true}, {11, true}} {
+		t.Run(fmt.Sprintf("Fetch v%d, old format %v", test.version, test.oldFormat), func(t *testing.T) {
+			n := &network{brokers: make(map[int32]*broker), version: test.version, oldFormat: test.oldFormat}
 			one, two := newBroker(t, 1, n), newBroker(t, 2, n)
 			first := one.must(t, 1, 0, both, both)
 			appendTo(t, first, "a")
 			second := two.must(t, 1, 0, both, both)
 			sameLogs(t, first, second)
+			eventually(t, "both know that they have it", func() bool { return first.Log().HighWatermark() == 1 && second.Log().HighWatermark() == 1 })
 
 			two.must(t, 2, 1, both, []int32{2}) // two leads, while one does not know and takes more
 			appendTo(t, first, "lost", "lost too")

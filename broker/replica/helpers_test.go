@@ -52,10 +52,11 @@ func (d *direction) throttle() Throttle {
 
 // network connects brokers in one process: fetches go from one Manager straight to another.
 type network struct {
-	mu       sync.Mutex // guards brokers
-	brokers  map[int32]*broker
-	answered func(*kmsg.FetchResponse) // before the follower gets an answer; nil: nothing
-	version  int16                     // of Fetch, 0: the first that tells of diverging epochs
+	mu        sync.Mutex // guards brokers
+	brokers   map[int32]*broker
+	answered  func(*kmsg.FetchResponse) // before the follower gets an answer; nil: nothing
+	version   int16                     // of Fetch, 0: the first that tells of diverging epochs
+	oldFormat bool                      // logs hold messages, which have no leader epochs
 }
 
 // controller answers AlterPartition; nil answers make it unreachable.
@@ -109,6 +110,9 @@ func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
 	cfg, fsys := logstore.DefaultManagerConfig(), vfs.NewMem(time.Now)
 	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = dirs, id, "test", entry, fsys
 	cfg.Default.IndexSizeMax = 2400
+	if n != nil && n.oldFormat {
+		cfg.Default.Magic = 1
+	}
 	logs, err := logstore.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
