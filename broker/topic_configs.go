@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"barnabas/config"
+	"barnabas/internal/logx"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 	"barnabas/zkcoord"
@@ -63,6 +64,11 @@ func (t *topicConfigs) rebuild() {
 func (t *topicConfigs) resolve(topic string, overrides map[string]string) *config.Topic {
 	resolved, err := t.broker.Current().Topic(overrides)
 	if err == nil {
+		if resolved.FormatIgnored() {
+			t.log.WithFields(logrus.Fields{logx.Topic: topic, logx.Setting: "message.format.version", "value": overrides["message.format.version"],
+				"inter.broker.protocol.version": t.broker.Current().InterBrokerProtocolVersion.String()}).
+				Warn("a topic's setting is ignored: this protocol between brokers has another message format")
+		}
 		return resolved
 	}
 	t.log.WithError(err).WithField("topic", topic).Error("a topic's settings in ZooKeeper cannot be used, the broker's hold")
@@ -155,7 +161,7 @@ func logConfig(t *config.Topic) logstore.Config {
 	c.MinCleanableRatio, c.DeleteRetention = t.MinCleanableDirtyRatio, t.DeleteRetention
 	c.MinCompactionLag, c.MaxCompactionLag = t.MinCompactionLag, t.MaxCompactionLag
 	c.FlushMessages, c.FlushInterval = t.FlushMessages, t.FlushInterval
-	c.MaxMessageBytes = int32(t.MaxMessageBytes)
+	c.Magic, c.MaxMessageBytes = t.MessageFormatVersion.RecordVersion(), int32(t.MaxMessageBytes)
 	c.Compression, c.GzipLevel, c.Lz4Level, c.ZstdLevel = t.CompressionType, t.CompressionGzipLevel, t.CompressionLZ4Level, t.CompressionZstdLevel
 	c.TimestampBeforeMax, c.TimestampAfterMax = t.TimestampBeforeMax, t.TimestampAfterMax
 	if t.LogAppendTime {

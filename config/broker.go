@@ -527,6 +527,13 @@ func (b *Broker) fillVersions() {
 	}
 }
 
+// FormatIgnored tells whether log.message.format.version asks for a format that is not written because of
+// inter.broker.protocol.version.
+func (b *Broker) FormatIgnored() bool {
+	asked, _ := ParseProtocolVersion(b.String("log.message.format.version")) // the schema checked it
+	return asked.RecordVersion() < b.MessageFormatVersion.RecordVersion()
+}
+
 // setTime is a key that gives a time in a unit.
 type setTime struct {
 	key  string

@@ -148,14 +148,14 @@ func names(listeners []Listener) string {
 
 func (b *Broker) checkVersions() error {
 	protocol := b.InterBrokerProtocolVersion
-	if b.MessageFormatVersion.recordVersion() > protocol.recordVersion() {
+	if b.MessageFormatVersion.RecordVersion() > protocol.RecordVersion() {
 		return b.refuse("log.message.format.version", "%s needs a newer inter.broker.protocol.version than %s",
 			b.MessageFormatVersion, protocol)
 	}
 	switch codec := b.OffsetsTopicCompressionCodec; {
 	case codec < 0 || codec > 4:
 		return b.refuse("offsets.topic.compression.codec", "must be 0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)")
-	case codec == 4 && protocol.recordVersion() < 2:
+	case codec == 4 && protocol.RecordVersion() < 2:
 		return b.refuse("offsets.topic.compression.codec", "zstd needs a newer inter.broker.protocol.version than %s", protocol)
 	}
 	return nil

@@ -68,9 +68,6 @@ var noCounterpart = []string{
 
 // notYet are to work one day.
 var notYet = []string{
-	// Logs: older formats.
-	"log.message.format.version",
-
 	// Replication.
 	"control.plane.listener.name",
 

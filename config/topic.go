@@ -13,8 +13,9 @@ import (
 
 // Topic is a topic's configuration: its own settings over the broker's. It never changes.
 type Topic struct {
-	overrides map[string]string
-	values    map[string]any // by topic key
+	overrides     map[string]string
+	values        map[string]any // by topic key
+	formatIgnored bool
 
 	CleanupDelete             bool
 	CleanupCompact            bool
@@ -206,13 +207,20 @@ func (t *Topic) fillRetention() {
 }
 
 // fillFormat resolves the format: from inter.broker.protocol.version 3.0 on a topic's own
-// choice does not count (KIP-724).
+// choice does not count (KIP-724), and never one that is newer than the protocol
+// (TopicConfigHandler.excludedConfigs, 3.9).
 func (t *Topic) fillFormat(b *Broker) {
-	t.MessageFormatVersion, _ = ParseProtocolVersion(t.values["message.format.version"].(string)) // the schema checked it
-	if b.InterBrokerProtocolVersion >= IBP30IV1 {
-		t.MessageFormatVersion = IBP30IV1
+	own, _ := ParseProtocolVersion(t.values["message.format.version"].(string)) // the schema checked it
+	t.MessageFormatVersion = own
+	if b.InterBrokerProtocolVersion >= IBP30IV1 || own > b.InterBrokerProtocolVersion {
+		t.MessageFormatVersion = b.MessageFormatVersion
 	}
+	t.formatIgnored = t.Set("message.format.version") && own.RecordVersion() != t.MessageFormatVersion.RecordVersion()
 }
+
+// FormatIgnored tells whether the topic asks for a message format that it does not get because of
+// inter.broker.protocol.version.
+func (t *Topic) FormatIgnored() bool { return t.formatIgnored }
 
 // MaxSegmentAge is when a segment must be rolled: a compacted topic's no later than its
 // records must be compacted (LogConfig.maxSegmentMs, 3.9).

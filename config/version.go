@@ -96,8 +96,8 @@ func ParseProtocolVersion(text string) (ProtocolVersion, bool) {
 	return 0, false
 }
 
-// recordVersion is the magic of the newest batches that brokers of v exchange.
-func (v ProtocolVersion) recordVersion() int {
+// RecordVersion is the magic of the newest record batches that brokers of v know.
+func (v ProtocolVersion) RecordVersion() int8 {
 	switch {
 	case v < IBP0100IV0:
 		return 0

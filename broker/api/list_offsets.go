@@ -114,9 +114,15 @@ func (h *Handlers) findOffset(c *Call, req *kmsg.ListOffsetsRequest, topic strin
 	switch p.Timestamp {
 	case latestOffset:
 		return found{limit, -1, part.State().LeaderEpoch}, nil
-	case earliestOffset, earliestLocal:
-		start := log.LogStartOffset()
-		return found{start, -1, epochAt(part, start)}, nil
+	case earliestOffset:
+		return found{log.LogStartOffset(), -1, log.EarliestEpoch()}, nil
+	}
+	if magic := log.Config().Magic; magic < 1 {
+		return nothingFound, fmt.Errorf("%s-%d has message format %d, which has no timestamps: %w", topic, p.Partition, magic, kerr.UnsupportedForMessageFormat)
+	}
+	switch p.Timestamp {
+	case earliestLocal:
+		return found{log.LogStartOffset(), -1, log.EarliestEpoch()}, nil
 	case latestTiered:
 		return nothingFound, nil // nothing is tiered
 	case maxTimestamp:
@@ -144,16 +150,6 @@ func visible(offset, ts int64, epoch int32, ok bool, limit int64) found {
 		return nothingFound
 	}
 	return found{offset, ts, epoch}
-}
-
-// epochAt is the leader epoch of the record at the log's start, or the current one while there is none.
-func epochAt(part *replica.Partition, offset int64) int32 {
-	if part.Log().LogEndOffset() > offset {
-		if epoch := part.Log().EpochForOffset(offset); epoch >= 0 {
-			return epoch
-		}
-	}
-	return part.State().LeaderEpoch
 }
 
 func (h *Handlers) oldStyleOffsets(req *kmsg.ListOffsetsRequest, topic string, p *kmsg.ListOffsetsRequestTopicPartition) ([]int64, error) {

@@ -11,6 +11,7 @@ import (
 
 	"barnabas/broker"
 	"barnabas/config"
+	"barnabas/internal/logx"
 	"barnabas/tools"
 	"barnabas/zkcoord/zkserver"
 
@@ -105,6 +106,10 @@ func tellSettings(cfg *config.Broker, log *logrus.Logger) {
 	log.WithField("settings", cfg.NotDefault()).Info("settings that differ from their defaults")
 	if keys := cfg.NotHonoured(); len(keys) > 0 {
 		log.WithField("settings", keys).Warn("settings that are known and not honoured yet")
+	}
+	if cfg.FormatIgnored() {
+		log.WithFields(logrus.Fields{logx.Setting: "log.message.format.version", "inter.broker.protocol.version": cfg.InterBrokerProtocolVersion.String()}).
+			Warn("setting ignored: from protocol 3.0 on brokers write the newest message format")
 	}
 	if keys := cfg.Unknown(); len(keys) > 0 {
 		log.WithField("settings", keys).Warn("settings that are not known")
