@@ -17,6 +17,8 @@ func TestPasswordsOfApacheKafka(t *testing.T) {
 	peer(t)
 	const first, second = "listener.name.plaintext.ssl.keystore.password", "listener.name.plaintext.ssl.key.password"
 	zk := zookeeper(t)
+	controller := newProcess(t, 9, zk) // Apache Kafka does not encrypt anew without one
+	controller.start()
 	ours := newProcess(t, 3, zk, "password.encoder.secret=one")
 	ours.start() // makes the tree
 	ours.stop()
