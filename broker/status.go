@@ -50,9 +50,7 @@ func (m *measures) reading(ctx context.Context) status.Reading {
 	stop := context.AfterFunc(m.s.ctx, cancel)
 	defer stop()
 	r := status.Reading{Broker: status.Broker{ID: m.s.id, Cluster: m.s.clusterID, State: stateName(m.state.Load())}}
-	for _, d := range m.loading.Dirs() {
-		r.Loading = append(r.Loading, status.Loading(d))
-	}
+	r.Loading = loadingStatus(m.loading.Dirs())
 	if !m.complete.Load() {
 		return r
 	}
@@ -142,6 +140,15 @@ func addressOf(b *metadata.Broker) string {
 		return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
 	}
 	return ""
+}
+
+func loadingStatus(dirs []logstore.DirLoading) []status.Loading {
+	list := make([]status.Loading, len(dirs))
+	for i, d := range dirs {
+		list[i] = status.Loading{Dir: d.Dir, Loaded: d.Loaded, Total: d.Total, Read: d.Read, ToRead: d.ToRead, Recovering: d.Recovering,
+			Done: d.Done, RemainingMs: d.Remaining.Milliseconds()}
+	}
+	return list
 }
 
 func dirStatus(infos []logstore.DirInfo) []status.Dir {

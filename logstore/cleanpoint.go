@@ -61,10 +61,7 @@ func (m *Manager) changeCleaned(v *volume, change func(map[TopicPartition]int64)
 	if !change(cleaned) {
 		return nil
 	}
-	maps.DeleteFunc(cleaned, func(tp TopicPartition, _ int64) bool {
-		l, ok := m.Log(tp)
-		return !ok || l.disk != &v.disk
-	})
+	maps.DeleteFunc(cleaned, func(tp TopicPartition, _ int64) bool { return !m.holds(v, tp) })
 	if err := writeCheckpoint(m.cfg.FS, filepath.Join(v.path, cleanerFile), cleaned); err != nil {
 		return err
 	}

@@ -1,19 +1,13 @@
 package logstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
-
-	"golang.org/x/time/rate"
 
 	"barnabas/internal/logx"
 	"barnabas/internal/vfs"
@@ -77,140 +71,14 @@ func parseDir(name string) (TopicPartition, dirKind) {
 	return TopicPartition{name[:dash], int32(partition)}, kind
 }
 
-// load loads all logs, several at a time in each directory, all directories at once.
-func (m *Manager) load(ctx context.Context) error {
-	found := foundLogs{logs: make(map[TopicPartition]*Log)}
-	var wg sync.WaitGroup
-	errs := make([]error, len(m.disks))
-	for i, v := range m.disks {
-		if !v.failed.Load() {
-			wg.Go(func() { errs[i] = m.loadVolume(ctx, v, &found) })
-		}
-	}
-	wg.Wait()
-	err := errors.Join(errs...)
-	if err == nil {
-		err = m.take(&found)
-	}
-	if err != nil {
-		found.release()
-		return err
-	}
-	for _, v := range m.disks {
-		if !v.wasClean && len(m.logsOn(v)) > 0 { // a recovery may have found less than the stored points promise
-			_ = v.fail("write checkpoint", m.checkpointRecoveryPoints(v))
-		}
-	}
-	return nil
-}
-
-// foundLogs collects logs from the goroutines that load them.
-type foundLogs struct {
-	mu      sync.Mutex
-	logs    map[TopicPartition]*Log
-	twins   []*Log // of these logs
-	futures []*Log
-}
-
-func (t *foundLogs) add(l *Log, future bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case future:
-		t.futures = append(t.futures, l)
-	case t.logs[l.tp] != nil:
-		t.twins = append(t.twins, l)
-	default:
-		t.logs[l.tp] = l
-	}
-}
-
-func (t *foundLogs) release() {
-	for _, l := range append(append(slices.Collect(maps.Values(t.logs)), t.twins...), t.futures...) {
-		if !l.closed.Load() {
-			l.releaseAll()
-		}
-	}
-}
-
-// take makes the logs that were found the manager's, and finishes the moves that were under way.
-func (m *Manager) take(found *foundLogs) error {
-	m.table.Lock()
-	m.table.logs = found.logs
-	m.table.Unlock()
-	for _, l := range found.twins {
-		if err := m.settleTwin(l); err != nil {
-			return err
-		}
-	}
-	return m.resumeMoves(found.futures)
-}
-
-// loadVolume loads the logs of one directory. Disk faults take it offline and are no error.
-func (m *Manager) loadVolume(ctx context.Context, v *volume, found *foundLogs) error {
-	logger := m.cfg.Logger.WithField(logx.Dir, v.path)
-	todo, err := m.partitionsIn(v)
-	if err != nil || v.failed.Load() {
-		return err
-	}
-	if !v.wasClean && len(todo) > 0 {
-		logger.WithField(logx.Count, len(todo)).Info("last stop was not clean, recovering logs")
-	}
-	began := m.cfg.Now()
-	counted, ended := m.cfg.Loading.begin(v.path, len(todo), !v.wasClean)
-	defer ended()
-	var loaded atomic.Int64
-	progress := rate.Sometimes{Interval: time.Second}
-	err = parallel(todo, max(m.cfg.RecoveryThreadsPerDir, minThreads), func(o loading) error {
-		if ctx.Err() != nil || v.failed.Load() {
-			return context.Cause(ctx)
-		}
-		l, err := m.loadOne(v, o)
-		if l == nil || err != nil {
-			return err
-		}
-		n := loaded.Add(1)
-		counted()
-		progress.Do(func() { l.logger.WithField(logx.Count, fmt.Sprintf("%d/%d", n, len(todo))).Info("loaded log") })
-		found.add(l, o.future)
-		return nil
-	})
-	logger.WithField(logx.Count, loaded.Load()).WithField(logx.TookMs, m.cfg.Now().Sub(began).Milliseconds()).Info("loaded logs")
-	if err != nil {
-		return err
-	}
-	_ = v.fail("create checkpoints", v.checkpoints.create(m.cfg.FS, v.path))
-	return nil
-}
-
-// loadOne loads one log. With a disk fault there is none; a damaged one is there, but offline.
-func (m *Manager) loadOne(v *volume, o loading) (*Log, error) {
-	l, err := load(m.env, &v.disk, o)
-	if errors.Is(err, ErrDamaged) && o.future {
-		m.cfg.Logger.WithError(err).WithFields(logFields(o.tp, v.path)).Warn("the copy of a log is damaged and is removed")
-		m.removeDirLater(o.dir)
-		return nil, nil
-	}
-	if errors.Is(err, ErrDamaged) {
-		m.cfg.Logger.WithError(err).WithFields(logFields(o.tp, v.path)).Error("log is damaged and stays offline")
-		return m.damaged(v, o)
-	}
-	if err != nil {
-		_ = v.condemn(fmt.Sprintf("load %v", o.tp), err)
-		return nil, nil
-	}
-	return l, nil
-}
-
 // damaged stands in for a log that can't be loaded: it answers as if its directory were offline.
-func (m *Manager) damaged(v *volume, o loading) (*Log, error) {
-	d := &disk{path: v.path, report: func(*disk, error) {}, now: m.cfg.Now}
+func (m *Manager) damaged(o loading, path string) (*Log, error) {
+	d := &disk{path: path, report: func(*disk, error) {}, now: m.cfg.Now}
 	d.failed.Store(true)
 	ld := loader{loading: o, env: m.env}
 	l, err := ld.newLog(d)
 	if err != nil {
-		_ = v.condemn(fmt.Sprintf("load %v", o.tp), err)
-		return nil, nil
+		return nil, err
 	}
 	l.setSegmentsLocked([]*segment{newSegment(m.env.fs, o.dir, 0, 0, &o.cfg, m.cfg.Now())})
 	return l, nil
@@ -244,7 +112,45 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 				recovering: recovering})
 		}
 	}
+	if !v.wasClean {
+		m.survey(todo)
+	}
+	v.progress = newProgress(v.path, todo, !v.wasClean, m.cfg.Now, m.cfg.Logger)
+	m.cfg.Loading.add(v.progress)
 	return todo, nil
+}
+
+// survey learns how much there is to read. What can't be looked at shows when it is loaded.
+func (m *Manager) survey(todo []loading) {
+	numbers := make([]int, len(todo))
+	for i := range numbers {
+		numbers[i] = i
+	}
+	_ = parallel(numbers, minThreads, func(i int) error {
+		todo[i].measure(m.cfg.FS)
+		return nil
+	})
+}
+
+// measure learns the size of the segments, and that of those which reach behind the recovery point.
+func (o *loading) measure(fsys vfs.FS) {
+	entries, err := fsys.ReadDir(o.dir) // sorted by name, so segments by base
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		base, ok := parseFileName(e.Name(), logSuffix)
+		if !ok {
+			continue
+		}
+		if base <= o.recoveryPoint { // what is below it need not be read
+			o.toRead = 0
+		}
+		if info, err := e.Info(); err == nil {
+			o.size += info.Size()
+			o.toRead += info.Size()
+		}
+	}
 }
 
 // checkpoints are the offsets by partition that a directory's files hold, as they were read or last written.
@@ -309,7 +215,13 @@ func (m *Manager) checkpoint(v *volume, name string, last *map[TopicPartition]in
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	offsets := make(map[TopicPartition]int64)
-	for _, l := range m.logsOn(v) {
+	logs, unloaded := m.holdings(v)
+	for _, tp := range unloaded { // nothing is known of them but what is stored
+		if o, ok := (*last)[tp]; ok {
+			offsets[tp] = o
+		}
+	}
+	for _, l := range logs {
 		if o, ok := offset(l); ok {
 			offsets[l.tp] = o
 		}
@@ -322,5 +234,23 @@ func (m *Manager) checkpoint(v *volume, name string, last *map[TopicPartition]in
 		return err
 	}
 	*last = offsets
+	return nil
+}
+
+// lowerRecoveryPoint stores a lower recovery point of a log that is not in the table yet.
+func (m *Manager) lowerRecoveryPoint(v *volume, tp TopicPartition, point int64) error {
+	c := &v.checkpoints
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stored, ok := c.recovery[tp]
+	if !ok || stored <= point || v.failed.Load() {
+		return nil
+	}
+	lowered := maps.Clone(c.recovery)
+	lowered[tp] = point
+	if err := writeCheckpoint(m.cfg.FS, filepath.Join(v.path, recoveryPointFile), lowered); err != nil {
+		return err
+	}
+	c.recovery = lowered
 	return nil
 }

@@ -69,6 +69,9 @@ func (m *Manager) moveTo(tp TopicPartition, v *volume, name string, release func
 	if m.mu.closed {
 		return nil, false, errClosed
 	}
+	if m.Arriving(tp) {
+		return nil, false, fmt.Errorf("%v is still being loaded: %w", tp, kerr.ReplicaNotAvailable)
+	}
 	l, ok := m.Log(tp)
 	if !ok {
 		m.wish(tp, v)
@@ -249,47 +252,51 @@ func (m *Manager) handOver(old, moved *Log) {
 	moved.logger.WithField(logx.Value, from.path).Info("moved log from another directory")
 }
 
-// resumeMoves pairs the future logs that were found at a start with the logs that they are copies of. One without is of no use,
-// unless its log is in a directory that is offline.
-func (m *Manager) resumeMoves(futures []*Log) error {
-	for _, f := range futures {
-		l, ok := m.Log(f.tp)
-		_, twice := m.Future(f.tp)
+// copy is the copy that a move makes; nil without a move.
+func (mv *move) copy() *Log {
+	if mv == nil {
+		return nil
+	}
+	return mv.future
+}
+
+// resumeMove is the move of a log, if a copy of it was found at a start. A copy without its log is of no use, unless the log is in a
+// directory that is offline.
+func (m *Manager) resumeMove(l *Log, copies []*part) (mv *move, err error) {
+	for _, p := range copies {
+		f := p.log
 		switch {
-		case ok && !twice && l.disk != f.disk:
-			m.setMove(f.tp, &move{f, both(l.cleaning.hold(), f.cleaning.hold())})
+		case l != nil && mv == nil && l.disk != f.disk:
+			mv = &move{f, both(l.cleaning.hold(), f.cleaning.hold())}
 			f.logger.Info("the move of a log to this directory goes on")
-		case !ok && m.liveDisks() < len(m.disks):
+		case l == nil && m.liveDisks() < len(m.disks):
 			f.logger.Warn("leaving the copy of a log alone, which may be in a directory that is offline")
 			f.releaseAll()
+			p.left = true
 		default:
 			f.logger.Warn("removing the copy of a log that is not being moved")
 			if err := m.discard(f); err != nil && !errors.Is(err, kerr.KafkaStorageError) {
-				return err
+				return mv, err
 			}
 		}
 	}
-	return nil
+	return mv, nil
 }
 
 // settleTwin keeps one of two logs that a kill has left of a partition whose copy was about to take its log's place. Of what may
 // have come into being in another way nothing is removed: then it is an error.
-func (m *Manager) settleTwin(l *Log) error {
-	keep, _ := m.Log(l.tp)
-	drop := l
+func (m *Manager) settleTwin(keep, drop *Log) (kept *Log, err error) {
 	if drop.succeeds(keep) {
 		keep, drop = drop, keep
 	}
 	if !keep.contains(drop) {
-		l.releaseAll()
-		return fmt.Errorf("%v is in %s and in %s: remove one of the two directories", keep.tp, keep.disk.path, drop.disk.path)
+		return nil, fmt.Errorf("%v is in %s and in %s: remove one of the two directories", keep.tp, keep.disk.path, drop.disk.path)
 	}
 	keep.logger.WithField(logx.Value, drop.disk.path).Warn("finishing the move of a log to this directory, which was interrupted")
-	m.setLog(keep.tp, keep)
 	if err := m.discard(drop); err != nil && !errors.Is(err, kerr.KafkaStorageError) {
-		return err
+		return nil, err
 	}
-	return nil
+	return keep, nil
 }
 
 // succeeds tells which of two logs of a partition is the copy of the other, once nothing is missing in it: of two that end alike

@@ -48,8 +48,11 @@ type ManagerConfig struct {
 	FS     vfs.FS           // nil: the operating system's
 	Now    func() time.Time // nil: time.Now
 	Logger *logrus.Entry
-	// Loading can be asked how far Open is. May be nil.
+	// Loading can be asked how far the loading of the logs is. May be nil.
 	Loading *Loading
+	// OnLoaded hears of each partition once its log is there, or is known to be lost with its directory. It is called on a goroutine of
+	// the loading and must not block. May be nil.
+	OnLoaded func(TopicPartition)
 	// OnDirFailure hears once of each directory that fails after Open. It is called on a goroutine of its own.
 	OnDirFailure func(dir string, err error)
 }
@@ -78,12 +81,15 @@ type Manager struct {
 	keep  *keeper
 	clean *cleaner
 
+	intake *intake
+
 	segmentDeleteDelay atomic.Int64 // ns
 
 	table struct {
 		sync.RWMutex // leaf
 		logs         map[TopicPartition]*Log
 		moves        map[TopicPartition]move // of these logs, to other directories
+		arrivals     map[TopicPartition]*arrival
 	}
 	mu struct {
 		sync.RWMutex // held for reading by creations, for writing by deletions and the end; a Log's lock may be taken below it
@@ -104,15 +110,35 @@ type volume struct {
 	// wasClean: the last stop was clean, or there was none.
 	wasClean    bool
 	checkpoints checkpoints
+	progress    *dirProgress // set once it is known what is to be loaded
+
+	// Guarded by Manager.table.
+	queue []*part // to be loaded, next first
+	// unloaded are the partitions that have a directory here and no log of it in the table: it is not loaded yet, or it can't be.
+	unloaded map[TopicPartition]bool
 }
 
 // ErrNoDirs is the error of Open when no directory is usable.
 var ErrNoDirs = errors.New("no log directory is usable")
 
-// Open locks the directories, checks that they are ours, and loads and recovers the logs in them. Nothing runs in the
+// Open is Begin, and waits for all logs.
+func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
+	m, err := Begin(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.AwaitLoaded(ctx); err != nil {
+		m.giveUp()
+		return nil, err
+	}
+	return m, nil
+}
+
+// Begin locks the directories, checks that they are ours, and begins to load and recover the logs in them. It returns when the
+// logs of the directories whose last stop was clean are there; AwaitLoaded waits for the others. Nothing else runs in the
 // background before Start. A directory that can't be used is offline; one that is in use (vfs.ErrLocked), belongs elsewhere
 // (ErrWrongMeta) or holds what can't be there is an error, since starting would do harm.
-func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
+func Begin(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	if cfg.FS == nil {
 		cfg.FS = vfs.OS{}
 	}
@@ -122,7 +148,7 @@ func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	if cfg.Topic == nil {
 		cfg.Topic = func(string) Config { return cfg.Default }
 	}
-	m := &Manager{cfg: cfg}
+	m := &Manager{cfg: cfg, intake: newIntake()}
 	m.keep, m.clean = newKeeper(m), newCleaner(m)
 	m.env = &env{fs: newOpenFiles(cfg.FS, cfg.MaxOpenFiles), now: cfg.Now, logger: cfg.Logger,
 		later: m.keep.later, rolled: m.rolled, truncated: m.saveTruncated,
@@ -130,17 +156,29 @@ func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	m.env.producerExpiry.Store(int64(cfg.ProducerExpiry))
 	m.segmentDeleteDelay.Store(int64(cfg.SegmentDeleteDelay))
 	m.table.logs, m.table.moves = make(map[TopicPartition]*Log), make(map[TopicPartition]move)
+	m.table.arrivals = make(map[TopicPartition]*arrival)
 	m.placing.count, m.placing.wishes = make(map[*disk]int), make(map[TopicPartition]*volume)
-	if err := m.open(ctx); err != nil {
+	if err := m.prepareAll(); err != nil {
 		m.unlock()
+		return nil, err
+	}
+	err := m.startIntake()
+	if err == nil {
+		err = m.awaitUrgent(ctx)
+	}
+	if err == nil {
+		err = m.anyLive()
+	}
+	if err != nil {
+		m.giveUp()
 		return nil, err
 	}
 	return m, nil
 }
 
-func (m *Manager) open(ctx context.Context) error {
+func (m *Manager) prepareAll() error {
 	for _, dir := range m.cfg.Dirs {
-		v := &volume{}
+		v := &volume{unloaded: make(map[TopicPartition]bool)}
 		v.path, v.report, v.reportRoom, v.now = filepath.Clean(dir), m.dirFailed, m.roomChanged, m.cfg.Now
 		v.room.min = m.cfg.MinFreeBytes
 		m.disks = append(m.disks, v)
@@ -148,9 +186,22 @@ func (m *Manager) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := m.load(ctx); err != nil {
-		return err
+	return nil
+}
+
+// giveUp undoes what was begun: nothing is written any more, as if the process were killed.
+func (m *Manager) giveUp() {
+	m.endIntake()
+	for _, v := range m.disks {
+		for _, l := range m.logsOn(v) {
+			l.releaseAll()
+		}
 	}
+	m.unlock()
+}
+
+// anyLive is an error when no directory is left.
+func (m *Manager) anyLive() error {
 	if m.liveDisks() == 0 {
 		return fmt.Errorf("%w: log.dirs is %v", ErrNoDirs, m.cfg.Dirs)
 	}
@@ -257,12 +308,37 @@ func (m *Manager) Logs() []*Log {
 
 // logsOn are the logs and the copies of logs in a directory.
 func (m *Manager) logsOn(v *volume) []*Log {
-	return append(m.logsIf(func(l *Log) bool { return l.disk == &v.disk }), m.futuresOn(v)...)
+	logs, _ := m.holdings(v)
+	return logs
+}
+
+// holdings are the logs and the copies of logs in a directory, and the partitions whose log in it is not loaded.
+func (m *Manager) holdings(v *volume) (logs []*Log, unloaded []TopicPartition) {
+	m.table.RLock()
+	defer m.table.RUnlock()
+	for _, l := range m.table.logs {
+		if l.disk == &v.disk {
+			logs = append(logs, l)
+		}
+	}
+	return append(logs, m.futuresLocked(v)...), slices.Collect(maps.Keys(v.unloaded))
+}
+
+// holds tells whether the log of a partition is in a directory, loaded or not.
+func (m *Manager) holds(v *volume, tp TopicPartition) bool {
+	m.table.RLock()
+	defer m.table.RUnlock()
+	l, ok := m.table.logs[tp]
+	return ok && l.disk == &v.disk || v.unloaded[tp]
 }
 
 func (m *Manager) futuresOn(v *volume) []*Log {
 	m.table.RLock()
 	defer m.table.RUnlock()
+	return m.futuresLocked(v)
+}
+
+func (m *Manager) futuresLocked(v *volume) []*Log {
 	var logs []*Log
 	for _, mv := range m.table.moves {
 		if mv.future.disk == &v.disk {
@@ -296,11 +372,15 @@ func (m *Manager) setLog(tp TopicPartition, l *Log) {
 }
 
 // GetOrCreate is the log of a partition, which is made in the directory with the fewest logs when there is none. A log that is
-// not new might be in a directory that is offline: then none is made, and the error wraps kerr.KafkaStorageError. A zero
-// topicID is one that isn't known; another than the stored one is kerr.InconsistentTopicID.
+// not new might be in a directory that is offline: then none is made, and the error wraps kerr.KafkaStorageError. One that is still
+// being loaded is ErrLoading; OnLoaded tells when to come again. A zero topicID is one that isn't known; another than the stored
+// one is kerr.InconsistentTopicID.
 func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, isNew bool) (*Log, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	if m.Arriving(tp) {
+		return nil, fmt.Errorf("%v: %w", tp, ErrLoading)
+	}
 	if l, ok := m.Log(tp); ok {
 		if err := l.disk.usable(); err != nil {
 			return nil, err
@@ -358,7 +438,8 @@ func (m *Manager) place(wish *volume) *volume {
 func (m *Manager) emptiest() []*volume {
 	counts := maps.Clone(m.placing.count)
 	for _, v := range m.disks {
-		counts[&v.disk] += len(m.logsOn(v))
+		logs, unloaded := m.holdings(v)
+		counts[&v.disk] += len(logs) + len(unloaded)
 	}
 	live := slices.DeleteFunc(slices.Clone(m.disks), func(v *volume) bool { return v.failed.Load() })
 	without := func(v *volume) int {
@@ -380,8 +461,11 @@ func (m *Manager) placed(v *volume) {
 }
 
 // Delete takes a partition's log away, and the copy if it is being moved: the directory is renamed now and removed after
-// log.segment.delete.delay.ms. A partition without a log is no error.
+// log.segment.delete.delay.ms. A partition without a log is no error; one whose log is still being loaded is not waited for.
 func (m *Manager) Delete(tp TopicPartition) error {
+	if err := m.abandon(tp); err != nil {
+		return err
+	}
 	if l, ok := m.Log(tp); ok { // before other creations and deletions are kept waiting
 		defer l.cleaning.hold()()
 	}
@@ -439,6 +523,13 @@ func (l *Log) retire() (string, error) {
 
 // SetConfig puts a configuration in force for all partitions of a topic.
 func (m *Manager) SetConfig(topic string, cfg Config) {
+	m.table.Lock()
+	for tp, a := range m.table.arrivals {
+		if tp.Topic == topic {
+			a.config = &cfg
+		}
+	}
+	m.table.Unlock()
 	for _, l := range m.logsIf(func(l *Log) bool { return l.tp.Topic == topic }) {
 		l.UpdateConfig(cfg)
 		m.clean.consider(l)
@@ -455,9 +546,19 @@ func (m *Manager) SetCleaner(cfg CleanerConfig) { m.clean.configure(cfg) }
 // SetProducerExpiry changes after what time idle producers are forgotten (producer.id.expiration.ms).
 func (m *Manager) SetProducerExpiry(after time.Duration) {
 	m.env.producerExpiry.Store(int64(after))
-	for _, l := range m.Logs() {
+	for _, v := range m.disks {
+		m.setProducerExpiry(m.logsOn(v)...)
+	}
+}
+
+// setProducerExpiry has logs go by the time that is in force; nil ones are passed over.
+func (m *Manager) setProducerExpiry(logs ...*Log) {
+	for _, l := range logs {
+		if l == nil {
+			continue
+		}
 		l.mu.Lock()
-		l.mu.producers.keep = after
+		l.mu.producers.keep = time.Duration(m.env.producerExpiry.Load())
 		l.mu.Unlock()
 	}
 }
@@ -515,7 +616,7 @@ func (m *Manager) describe(v *volume) []LogInfo {
 			infos = append(infos, LogInfo{f.tp, f.Size(), max(0, l.LogEndOffset()-f.LogEndOffset()), true})
 		}
 	}
-	return infos
+	return append(infos, m.unloadedIn(v)...)
 }
 
 // OfflineDirs are the directories that have failed.
@@ -531,6 +632,7 @@ func (m *Manager) OfflineDirs() []string {
 
 // Close ends what runs in the background and stops cleanly: every log is closed and flushed, checkpoints and the mark of
 // a clean stop are written, and the directories unlocked. Calls on the logs fail from then on, reads of what is open excepted.
+// A directory with a log that is not loaded gets no mark: it has to be looked at once more.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	closed := m.mu.closed
@@ -539,6 +641,7 @@ func (m *Manager) Close() error {
 	if closed {
 		return nil
 	}
+	m.endIntake()
 	m.clean.stop()
 	m.keep.stop()
 	var errs []error
@@ -559,7 +662,7 @@ const minThreads = 8
 
 // closeVolume closes the logs of a directory and leaves the mark of a clean stop, unless the directory has failed.
 func (m *Manager) closeVolume(v *volume) error {
-	logs := m.logsOn(v)
+	logs, unloaded := m.holdings(v)
 	err := parallel(logs, max(m.cfg.RecoveryThreadsPerDir, minThreads), func(l *Log) error { return l.close() })
 	if v.failed.Load() {
 		for _, l := range logs {
@@ -572,6 +675,10 @@ func (m *Manager) closeVolume(v *volume) error {
 	}
 	if err := v.fail("write checkpoint", m.checkpointOffsets(v)); err != nil {
 		return err
+	}
+	if len(unloaded) > 0 {
+		m.cfg.Logger.WithFields(logrus.Fields{logx.Dir: v.path, logx.Count: len(unloaded)}).Warn("logs were not loaded, the next start recovers the directory")
+		return nil
 	}
 	return v.fail("write the mark of a clean stop", vfs.WriteFile(m.cfg.FS, filepath.Join(v.path, cleanFile), []byte(cleanContent)))
 }

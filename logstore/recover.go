@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +26,9 @@ type loading struct {
 	recoveryPoint int64
 	logStart      int64
 	highWatermark int64
+	size, toRead  int64 // bytes of the segments, and of those that must be read; 0: not known
+	// count hears of bytes that were read of what must be; nil: nobody counts.
+	count func(bytes int64)
 	// recovering holds a token for each log that reads much at a time; nil: no limit.
 	recovering chan struct{}
 }
@@ -36,9 +40,10 @@ const muchToRead = 1 << 20
 // ErrDamaged is for data that was flushed once and cannot be read now. It is never cut off.
 var ErrDamaged = errors.New("damaged below the recovery point")
 
-// load opens the log in a partition's directory and recovers it where needed (LogLoader.load, 3.9).
-func load(e *env, d *disk, o loading) (*Log, error) {
-	ld := loader{loading: o, env: e}
+// load opens the log in a partition's directory and recovers it where needed (LogLoader.load, 3.9). When ctx ends before, the error is
+// its cause; the next load begins anew.
+func load(ctx context.Context, e *env, d *disk, o loading) (*Log, error) {
+	ld := loader{loading: o, ctx: ctx, env: e}
 	if err := ld.tidy(); err != nil {
 		return nil, err
 	}
@@ -70,6 +75,7 @@ func (l *Log) abandonLocked() {
 
 type loader struct {
 	loading
+	ctx       context.Context // of the load
 	env       *env
 	names     map[string]bool // of the files that are left after tidying
 	bases     []int64         // of the segments, rising
@@ -381,10 +387,11 @@ func (ld *loader) dropBehind(l *Log, segments []*segment, i int) error {
 // whole and right.
 func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut bool, err error) {
 	began := ld.env.now()
-	if ld.recovering != nil && s.size.Load() >= muchToRead {
-		ld.recovering <- struct{}{}
-		defer func() { <-ld.recovering }()
+	done, err := ld.begin(s)
+	if err != nil {
+		return false, err
 	}
+	defer done()
 	s.touched = true
 	s.dirty.Store(true)
 	if err := l.replayUpTo(s.base, before); err != nil {
@@ -426,13 +433,34 @@ func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut boo
 	return valid < size, l.snapshotIfRoomLocked()
 }
 
+// begin waits until a segment may be read. What it returns must be called when it was.
+func (ld *loader) begin(s *segment) (done func(), err error) {
+	if ld.recovering == nil || s.size.Load() < muchToRead {
+		return func() {}, context.Cause(ld.ctx)
+	}
+	select {
+	case ld.recovering <- struct{}{}:
+		return func() { <-ld.recovering }, nil
+	case <-ld.ctx.Done():
+		return nil, context.Cause(ld.ctx)
+	}
+}
+
 // rebuild goes over the batches of a segment up to the first bad one and returns where that is and why.
 func (ld *loader) rebuild(l *Log, s *segment, f vfs.File, size int64) (valid int64, bad, err error) {
 	w := batchWalk{file: f, size: size}
 	s.maxStamp, s.maxKnown = noStamp(s.base), true
-	indexed := int64(0)
+	indexed, counted := int64(0), int64(0)
+	defer func() { ld.counted(w.end - counted) }()
 	for w.next() {
 		b := w.batch
+		if w.end-counted >= countBytes {
+			ld.counted(w.end - counted)
+			counted = w.end
+			if err := context.Cause(ld.ctx); err != nil {
+				return 0, nil, err
+			}
+		}
 		if !b.Valid() || b.LastOffset() < s.base {
 			return w.position, errors.New("batch has a wrong checksum or offset"), nil
 		}
@@ -453,6 +481,15 @@ func (ld *loader) rebuild(l *Log, s *segment, f vfs.File, size int64) (valid int
 		}
 	}
 	return w.end, w.bad, w.err
+}
+
+// countBytes is how much is read between two looks at whether the load is to end.
+const countBytes = 1 << 20
+
+func (ld *loader) counted(bytes int64) {
+	if ld.count != nil {
+		ld.count(bytes)
+	}
 }
 
 // cut drops the broken tail of a segment, unless it was flushed before: then it is damage, and stays.
@@ -648,5 +685,5 @@ func createLog(e *env, d *disk, o loading, topicID [16]byte) (*Log, error) {
 			return nil, err
 		}
 	}
-	return load(e, d, o)
+	return load(context.Background(), e, d, o) // nothing to recover, nothing to wait for
 }

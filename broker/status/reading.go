@@ -28,8 +28,12 @@ type Loading struct {
 	Dir        string `json:"dir"`
 	Loaded     int    `json:"loaded"`
 	Total      int    `json:"total"`
+	Read       int64  `json:"read"`   // bytes of records
+	ToRead     int64  `json:"toRead"` // bytes that have to be read at all
 	Recovering bool   `json:"recovering"`
 	Done       bool   `json:"done"`
+	// RemainingMs is an estimate of how long the rest takes; 0: there is none.
+	RemainingMs int64 `json:"remaining"`
 }
 
 // Cluster is what the controller has told of all brokers.

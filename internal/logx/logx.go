@@ -26,6 +26,7 @@ const (
 	Znode           = "znode"
 	Session         = "session"
 	TookMs          = "took_ms"
+	LeftMs          = "left_ms" // an estimate
 	SizeBytes       = "size_bytes"
 	OldSizeBytes    = "old_size_bytes"
 	Records         = "records"

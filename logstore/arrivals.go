@@ -1,0 +1,508 @@
+package logstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Logs are loaded in the background while those that are loaded already serve. A partition is an arrival until its log is in the
+// Manager's table. What it has in the directories gets there in one step, so that nobody sees a log without the copy that is
+// being made of it, nor one of the two that a kill has left of a move. Until then there is no Log of it, and GetOrCreate makes
+// none, since that would be a second one.
+
+// ErrLoading is for a partition whose log is there but is not loaded yet. For clients it is as if this broker did not lead the
+// partition: they ask again.
+var ErrLoading = fmt.Errorf("log is still being loaded: %w", kerr.NotLeaderForPartition)
+
+// errAbandoned ends the loading of a log that is not wanted any more.
+var errAbandoned = errors.New("loading was given up")
+
+// arrival is a partition on its way into the table.
+type arrival struct {
+	tp   TopicPartition
+	done chan struct{} // closed when it is no arrival any more
+
+	// ctx is that of the intake, and ends with errAbandoned when the partition is deleted.
+	ctx     context.Context
+	abandon context.CancelCauseFunc
+
+	// Guarded by Manager.table. Once unread is 0 they are left to who has read the last part, config excepted.
+	parts  []*part
+	unread int
+	config *Config // put in force meanwhile; nil: none was
+}
+
+// urgent is for what a start waits for: what was stopped cleanly is there at once. With two directories of a log it may have to be refused.
+func (a *arrival) urgent() bool {
+	plain := 0
+	for _, p := range a.parts {
+		if !p.future {
+			plain++
+		}
+	}
+	return plain > 1 || !slices.ContainsFunc(a.parts, func(p *part) bool { return !p.clean })
+}
+
+// toRead is the bytes of records that must be read.
+func (a *arrival) toRead() int64 {
+	var n int64
+	for _, p := range a.parts {
+		n += p.toRead
+	}
+	return n
+}
+
+// part is one directory of an arrival: mostly the only one, that of the log.
+type part struct {
+	loading
+	of   *arrival
+	v    *volume
+	done atomic.Int64 // bytes of toRead that were read
+	log  *Log         // once read; nil: there is none
+	// left: the directory stays as it is, though there is no log in it that serves.
+	left bool
+}
+
+// intake is the loading that is under way.
+type intake struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when nothing is being loaded any more
+	mu     struct {
+		sync.Mutex // leaf
+		err        error
+	}
+}
+
+func newIntake() *intake {
+	in := &intake{ended: make(chan struct{})}
+	in.ctx, in.cancel = context.WithCancel(context.Background()) // until the Manager is closed
+	return in
+}
+
+// fail ends the loading: to go on would do harm.
+func (in *intake) fail(err error) {
+	in.mu.Lock()
+	in.mu.err = errors.Join(in.mu.err, err)
+	in.mu.Unlock()
+	in.cancel()
+}
+
+func (in *intake) err() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.mu.err
+}
+
+// startIntake begins to load what is in the directories, several logs at a time in each of them.
+func (m *Manager) startIntake() error {
+	for _, v := range m.disks {
+		if v.failed.Load() {
+			continue
+		}
+		found, err := m.partitionsIn(v)
+		if err != nil {
+			close(m.intake.ended)
+			return err
+		}
+		m.expect(v, found)
+	}
+	m.queueParts()
+	var volumes sync.WaitGroup
+	for _, v := range m.disks {
+		if !v.failed.Load() {
+			volumes.Go(func() { m.loadVolume(m.intake.ctx, v) })
+		}
+	}
+	go func() { // ends with the loading
+		volumes.Wait()
+		close(m.intake.ended)
+	}()
+	return nil
+}
+
+// expect takes note of the directories of partitions that were found in one of log.dirs.
+func (m *Manager) expect(v *volume, found []loading) {
+	m.table.Lock()
+	defer m.table.Unlock()
+	for _, o := range found {
+		a := m.table.arrivals[o.tp]
+		if a == nil {
+			a = &arrival{tp: o.tp, done: make(chan struct{})}
+			a.ctx, a.abandon = context.WithCancelCause(m.intake.ctx)
+			m.table.arrivals[o.tp] = a
+		}
+		p := &part{loading: o, of: a, v: v}
+		p.count = func(bytes int64) {
+			p.done.Add(bytes)
+			v.progress.read(bytes)
+		}
+		a.parts = append(a.parts, p)
+		a.unread++
+		v.unloaded[o.tp] = true
+	}
+}
+
+// queueParts puts the parts of each directory in the order in which they are loaded: what a start waits for, then what is soon
+// done, so that as many partitions as can be are there early.
+func (m *Manager) queueParts() {
+	m.table.Lock()
+	defer m.table.Unlock()
+	for _, a := range m.table.arrivals {
+		for _, p := range a.parts {
+			p.v.queue = append(p.v.queue, p)
+		}
+	}
+	rank := func(p *part) int64 {
+		if p.of.urgent() {
+			return -1
+		}
+		return p.of.toRead()
+	}
+	for _, v := range m.disks {
+		slices.SortFunc(v.queue, func(a, b *part) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), a.tp.Compare(b.tp)) })
+	}
+}
+
+// awaitUrgent waits for what Begin promises to be there. The loading that has ended is as good: it may have failed.
+func (m *Manager) awaitUrgent(ctx context.Context) error {
+	m.table.RLock()
+	var urgent []*arrival
+	for _, a := range m.table.arrivals {
+		if a.urgent() {
+			urgent = append(urgent, a)
+		}
+	}
+	m.table.RUnlock()
+	for _, a := range urgent {
+		select {
+		case <-a.done:
+		case <-m.intake.ended:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return m.intake.err()
+}
+
+// AwaitLoaded waits until all logs are loaded. An error says that the broker must not go on: that a partition is in two
+// directories, or that no directory is left.
+func (m *Manager) AwaitLoaded(ctx context.Context) error {
+	select {
+	case <-m.intake.ended:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := m.intake.err(); err != nil {
+		return err
+	}
+	return m.anyLive()
+}
+
+// Arriving tells whether a partition's log is still being loaded.
+func (m *Manager) Arriving(tp TopicPartition) bool {
+	m.table.RLock()
+	defer m.table.RUnlock()
+	return m.table.arrivals[tp] != nil
+}
+
+// Partitions are those that have a log in a directory that is online, loaded or not, in no order.
+func (m *Manager) Partitions() []TopicPartition {
+	m.table.RLock()
+	defer m.table.RUnlock()
+	all := make([]TopicPartition, 0, len(m.table.logs)+len(m.table.arrivals))
+	for tp, l := range m.table.logs {
+		if !l.disk.failed.Load() {
+			all = append(all, tp)
+		}
+	}
+	for tp := range m.table.arrivals {
+		all = append(all, tp)
+	}
+	return all
+}
+
+// Hasten has a partition's log loaded before others whose turn has not come yet: somebody waits for it.
+func (m *Manager) Hasten(tp TopicPartition) {
+	m.table.Lock()
+	defer m.table.Unlock()
+	a := m.table.arrivals[tp]
+	if a == nil {
+		return
+	}
+	for _, p := range a.parts {
+		if i := slices.Index(p.v.queue, p); i > 0 {
+			copy(p.v.queue[1:i+1], p.v.queue[:i])
+			p.v.queue[0] = p
+		}
+	}
+}
+
+// next takes a part off a directory's queue; nil when there is none, or the loading was ended.
+func (v *volume) next(ctx context.Context, table *sync.RWMutex) *part {
+	table.Lock()
+	defer table.Unlock()
+	if len(v.queue) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	p := v.queue[0]
+	v.queue = v.queue[1:]
+	return p
+}
+
+// loadVolume loads the logs of one directory. Disk faults take it offline and are no error.
+func (m *Manager) loadVolume(ctx context.Context, v *volume) {
+	m.table.RLock()
+	count := len(v.queue)
+	m.table.RUnlock()
+	var workers sync.WaitGroup
+	for range min(max(m.cfg.RecoveryThreadsPerDir, minThreads), count) {
+		workers.Go(func() {
+			for p := v.next(ctx, &m.table.RWMutex); p != nil; p = v.next(ctx, &m.table.RWMutex) {
+				m.loadPart(p)
+			}
+		})
+	}
+	workers.Wait()
+	if ctx.Err() != nil {
+		return
+	}
+	v.progress.end()
+	err := v.checkpoints.create(m.cfg.FS, v.path)
+	if err == nil && !v.wasClean && count > 0 { // a recovery may have found less than the stored points promise
+		err = m.checkpointRecoveryPoints(v)
+	}
+	_ = v.fail("write checkpoints", err)
+}
+
+// loadPart loads a directory, and brings the partition into the table when it is the last one of it.
+func (m *Manager) loadPart(p *part) {
+	if err := m.read(p); err != nil {
+		if !errors.Is(err, errAbandoned) && m.intake.ctx.Err() == nil {
+			m.intake.fail(err)
+		}
+	}
+	m.table.Lock()
+	p.of.unread--
+	last := p.of.unread == 0
+	m.table.Unlock()
+	if p.log != nil {
+		p.v.progress.loadedOne()
+	}
+	if !last || m.intake.ctx.Err() != nil {
+		return
+	}
+	if err := m.settle(p.of); err != nil {
+		m.intake.fail(err)
+		return
+	}
+	if m.cfg.OnLoaded != nil {
+		m.cfg.OnLoaded(p.tp)
+	}
+}
+
+// read loads one directory. With a disk fault there is no log; a damaged one is there, but offline.
+func (m *Manager) read(p *part) (err error) {
+	if p.v.failed.Load() {
+		return nil
+	}
+	defer func() { p.v.progress.read(p.toRead - p.done.Load()) }() // what it did not come to
+	if err := context.Cause(p.of.ctx); err != nil {
+		return err
+	}
+	p.log, err = load(p.of.ctx, m.env, &p.v.disk, p.loading)
+	fields := logFields(p.tp, p.v.path)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errAbandoned), m.intake.ctx.Err() != nil:
+		return err
+	case errors.Is(err, ErrDamaged) && p.future:
+		m.cfg.Logger.WithError(err).WithFields(fields).Warn("the copy of a log is damaged and is removed")
+		return m.setAside(p)
+	case errors.Is(err, ErrDamaged):
+		m.cfg.Logger.WithError(err).WithFields(fields).Error("log is damaged and stays offline")
+		p.left = true
+		p.log, err = m.damaged(p.loading, p.v.path)
+	}
+	if err != nil {
+		p.log = nil
+		_ = p.v.condemn(fmt.Sprintf("load %v", p.tp), err)
+	}
+	return nil
+}
+
+// settle brings a partition into the table, all of whose directories were read.
+func (m *Manager) settle(a *arrival) error {
+	var log *Log
+	var copies []*part
+	for _, p := range a.parts {
+		switch {
+		case p.log == nil:
+		case p.future:
+			copies = append(copies, p)
+		case log == nil:
+			log = p.log
+		default:
+			var err error
+			if log, err = m.settleTwin(log, p.log); err != nil {
+				return err
+			}
+		}
+	}
+	mv, err := m.resumeMove(log, copies)
+	if err != nil {
+		return err
+	}
+	deleted := context.Cause(a.ctx) == errAbandoned
+	if deleted {
+		m.dropUnread(a)
+	}
+	for _, l := range []*Log{log, mv.copy()} {
+		if l != nil && l.readable() == nil {
+			m.keepPromise(l)
+		}
+	}
+	m.admit(a, log, mv)
+	if deleted {
+		m.forgetUnread(a)
+	}
+	m.setProducerExpiry(log, mv.copy())
+	if log != nil && log.readable() == nil {
+		m.clean.consider(log)
+	}
+	return nil
+}
+
+// admit is the step with which a partition's log is there.
+func (m *Manager) admit(a *arrival, log *Log, mv *move) {
+	m.table.Lock()
+	defer m.table.Unlock()
+	for _, l := range []*Log{log, mv.copy()} {
+		if l != nil && a.config != nil {
+			l.UpdateConfig(*a.config)
+		}
+	}
+	if log != nil {
+		m.table.logs[a.tp] = log
+	}
+	if mv != nil {
+		m.table.moves[a.tp] = *mv
+	}
+	for _, p := range a.parts {
+		if !p.left {
+			delete(p.v.unloaded, a.tp)
+		}
+	}
+	delete(m.table.arrivals, a.tp)
+	a.abandon(nil) // lets go of the context
+	close(a.done)
+}
+
+// keepPromise stores the recovery point of a log of which a recovery has found less than the stored one says: what is appended
+// from now on in the place of what was lost is not flushed.
+func (m *Manager) keepPromise(l *Log) {
+	v := m.volumeOf(l)
+	_ = v.fail("write checkpoint", m.lowerRecoveryPoint(v, l.tp, l.recovery.Load()))
+}
+
+// dropUnread takes the directories of a deleted partition away that nobody has read.
+func (m *Manager) dropUnread(a *arrival) {
+	for _, p := range a.parts {
+		if p.log == nil && !p.v.failed.Load() {
+			_ = p.v.fail("rename directory of deleted partition", m.setAside(p))
+		}
+	}
+}
+
+// forgetUnread takes what is stored about them out of the checkpoints: another partition may get the name.
+func (m *Manager) forgetUnread(a *arrival) {
+	for _, p := range a.parts {
+		if p.log == nil {
+			_ = p.v.fail("write checkpoint", errors.Join(m.checkpointOffsets(p.v), m.forgetCleaned(p.v, a.tp)))
+		}
+	}
+}
+
+// setAside renames a directory that nobody has open, and has it removed after log.segment.delete.delay.ms.
+func (m *Manager) setAside(p *part) error {
+	dir := filepath.Join(p.v.path, deletedDirName(p.tp))
+	err := m.cfg.FS.Rename(p.dir, dir)
+	if errors.Is(err, fs.ErrNotExist) { // it was set aside already
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m.removeDirLater(dir)
+	return nil
+}
+
+// abandon ends the loading of a partition that is to be deleted, and returns when there is an end of it: either its log is in
+// the table, or there is none any more.
+func (m *Manager) abandon(tp TopicPartition) error {
+	m.table.Lock()
+	a := m.table.arrivals[tp]
+	var idle []*part
+	if a != nil {
+		a.abandon(errAbandoned)
+		for _, p := range a.parts { // nobody has begun with these: no need to wait for their turn
+			if i := slices.Index(p.v.queue, p); i >= 0 {
+				p.v.queue = slices.Delete(p.v.queue, i, i+1)
+				idle = append(idle, p)
+			}
+		}
+	}
+	m.table.Unlock()
+	if a == nil {
+		return nil
+	}
+	for _, p := range idle {
+		m.loadPart(p)
+	}
+	select {
+	case <-a.done:
+		return nil
+	case <-m.intake.ended:
+		return errClosed
+	}
+}
+
+// endIntake ends the loading. What is not loaded stays as it is, for another start.
+func (m *Manager) endIntake() {
+	m.intake.cancel()
+	<-m.intake.ended
+	m.table.Lock()
+	defer m.table.Unlock()
+	for _, a := range m.table.arrivals {
+		for _, p := range a.parts {
+			if p.log != nil && !p.log.closed.Load() {
+				p.log.releaseAll()
+			}
+		}
+	}
+}
+
+// unloadedIn describes what is in a directory and not loaded yet.
+func (m *Manager) unloadedIn(v *volume) []LogInfo {
+	m.table.RLock()
+	defer m.table.RUnlock()
+	var infos []LogInfo
+	for _, a := range m.table.arrivals {
+		for _, p := range a.parts {
+			if p.v == v {
+				infos = append(infos, LogInfo{TopicPartition: a.tp, Size: p.size, Future: p.future})
+			}
+		}
+	}
+	return infos
+}
