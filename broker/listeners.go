@@ -75,6 +75,26 @@ func (s *Server) advertise(c *config.Broker) ([]zkcoord.Endpoint, error) {
 	return endpoints, nil
 }
 
+// refuseListeners refuses listeners that could not be opened. Their ports are opened and closed again, but for those that
+// this broker has open itself until then.
+func (s *Server) refuseListeners(now, next *config.Broker) error {
+	ours := make(map[int]bool, len(now.Listeners))
+	for _, l := range now.Listeners {
+		ours[l.Port] = true
+	}
+	for _, l := range next.Listeners {
+		if slices.Contains(now.Listeners, l) || ours[l.Port] {
+			continue
+		}
+		socket, err := net.Listen("tcp", net.JoinHostPort(l.Host, strconv.Itoa(l.Port)))
+		if err != nil {
+			return &config.Error{Key: "listeners", Value: l.String(), Reason: fmt.Sprintf("cannot be opened: %v", err)}
+		}
+		_ = socket.Close()
+	}
+	return nil
+}
+
 // listenersChanged opens and closes listeners as the settings say now, and registers what is advertised
 // (DynamicListenerConfig.reconfigure, 3.9). A listener that can't be opened is left out, with a line in the log; the next
 // change of listeners tries it again.

@@ -1,10 +1,16 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"testing"
+
+	"barnabas/config"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 func TestListenersChangeWithoutRestart(t *testing.T) {
@@ -41,6 +47,60 @@ func TestListenersChangeWithoutRestart(t *testing.T) {
 	eventually(t, "the end of the listener", func() bool { return !reachable(moved) && known("EXTRA") == "" })
 	if now := s.epoch.Load(); now != epoch || !reachable(plain) {
 		t.Errorf("the broker's epoch was %d and is %d", epoch, now)
+	}
+}
+
+// TestListenerOnAPortInUse is refused, and one that is stored all the same ends the next start with a line that says where.
+func TestListenerOnAPortInUse(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = busy.Close() }()
+	zk, dir := zookeeper(t), t.TempDir()
+	settings := map[string]string{"log.dirs": dir, "listeners": "PLAINTEXT://" + freeAddr(t), "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT"}
+	s := newServer(t, zk, settings)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	alter := func(listeners string) error {
+		_, err := s.config.AlterBroker(nil, []config.Op{{Key: "listeners", Value: &listeners}})
+		return err
+	}
+	wanted := settings["listeners"] + ",EXTRA://" + busy.Addr().String()
+	err = alter(wanted)
+	if !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), "listeners=EXTRA://"+busy.Addr().String()) {
+		t.Errorf("a port in use: %v", err)
+	}
+	host, port, _ := net.SplitHostPort(s.Addr("PLAINTEXT"))
+	for _, listeners := range []string{settings["listeners"] + ",EXTRA://" + freeAddr(t), "PLAINTEXT://:" + port + ",EXTRA://" + host + ":0"} {
+		if err := alter(listeners); err != nil {
+			t.Errorf("%s: %v", listeners, err)
+		}
+	}
+	set(t, s, "brokers", "1", map[string]string{"listeners": wanted}) // past the checks, or from before the port was taken
+	eventually(t, "the setting", func() bool { return len(s.config.Current().Listeners) == 2 })
+	s.Close()
+
+	err = newServer(t, zk, settings).Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "EXTRA://"+busy.Addr().String()) || !strings.Contains(err.Error(), "listeners in /config/brokers/1") {
+		t.Errorf("the next start: %v", err)
+	}
+}
+
+// TestStoredListenerWithTLS ends the start: its clients would be served in the clear.
+func TestStoredListenerWithTLS(t *testing.T) {
+	zk, dir := zookeeper(t), t.TempDir()
+	s := newServer(t, zk, map[string]string{"log.dirs": dir})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "brokers", "1", map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0", "max.connections": "77"})
+	set(t, s, "brokers", "<default>", map[string]string{"max.connections.per.ip": "78"})
+	s.Close()
+	err := newServer(t, zk, map[string]string{"log.dirs": dir}).Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "/config/brokers/1") || !strings.Contains(err.Error(), "SSL") {
+		t.Errorf("the next start: %v", err)
 	}
 }
 

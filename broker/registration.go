@@ -44,7 +44,7 @@ func isLoopback(host string) bool {
 func (s *Server) register(ctx context.Context) error {
 	endpoints := s.listening.endpoints()
 	if err := s.checkEndpoints(ctx, endpoints); err != nil {
-		return err
+		return s.withOrigin(err, "advertised.listeners", "listeners")
 	}
 	epoch, err := s.zk.RegisterBroker(ctx, s.registration(endpoints))
 	if err != nil {

@@ -241,16 +241,15 @@ func (s *Server) reencodePasswords(ctx context.Context) error {
 }
 
 func (s *Server) loadBrokerConfig(ctx context.Context, name string) error {
-	stored, err := s.zk.EntityConfig(ctx, zkcoord.Entity{Kind: zkcoord.Brokers, Name: name})
+	e := zkcoord.Entity{Kind: zkcoord.Brokers, Name: name}
+	stored, err := s.zk.EntityConfig(ctx, e)
 	if err != nil {
 		return err
 	}
 	if name == zkcoord.DefaultEntity {
-		s.config.SetCluster(stored)
-	} else {
-		s.config.SetBroker(stored)
+		return s.config.SetCluster(stored, e.Path())
 	}
-	return nil
+	return s.config.SetBroker(stored, e.Path())
 }
 
 func (s *Server) openLogs(ctx context.Context) error {
@@ -383,14 +382,29 @@ func (s *Server) bind(context.Context) error {
 	s.onStop(s.network.Close)
 	for _, l := range c.Listeners {
 		if err := s.listen(l); err != nil {
-			return err
+			return s.withOrigin(err, "listeners")
 		}
 	}
+	s.config.RefuseWhen(s.refuseListeners)
 	if s.measures != nil {
 		s.measures.complete.Store(true)
 	}
 	endpoints, err := s.advertise(c)
 	s.listening.advertised.Store(&endpoints)
+	return s.withOrigin(err, "advertised.listeners", "listeners")
+}
+
+// withOrigin adds to an error about settings that one of them was set while the broker ran: who reads its file would not
+// find it.
+func (s *Server) withOrigin(err error, settings ...string) error {
+	if err == nil {
+		return nil
+	}
+	for _, name := range settings {
+		if znode := s.config.Origin(name); znode != "" {
+			return fmt.Errorf("%w (ZooKeeper has %s in %s)", err, name, znode)
+		}
+	}
 	return err
 }
 

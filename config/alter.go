@@ -61,7 +61,7 @@ func (d *Dynamic) alter(current map[string]string, ops []Op, at level) (map[stri
 	if err := checkOps(ops); err != nil {
 		return nil, err
 	}
-	next, err := applyOps(d.usable(current, at), ops, brokerOnlyKey)
+	next, err := applyOps(d.usable(current, at, d.node(at)), ops, brokerOnlyKey)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +69,14 @@ func (d *Dynamic) alter(current map[string]string, ops []Op, at level) (map[stri
 		return nil, with(kerr.InvalidRequest, err)
 	}
 	return next, nil
+}
+
+// node is where the settings of a level were read.
+func (d *Dynamic) node(at level) string {
+	if at == clusterLevel {
+		return d.state.Load().clusterNode
+	}
+	return d.state.Load().brokerNode
 }
 
 func brokerOnlyKey(name string) *Key { return brokerSchema.byName[name] }
@@ -158,7 +166,10 @@ func (d *Dynamic) validate(settings map[string]string, at level) error {
 	if err := checkStep(now.merged, next); err != nil {
 		return err
 	}
-	return next.CheckProtocols()
+	if err := next.CheckProtocols(); err != nil || d.refuse == nil {
+		return err
+	}
+	return d.refuse(now.merged, next)
 }
 
 // steppedPools may at most double or halve in one step (DynamicThreadPool, 3.9).

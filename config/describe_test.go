@@ -76,10 +76,10 @@ func TestDescribeLayers(t *testing.T) {
 		return line(entries[0])
 	}
 	d := described(t, "listener.name.plaintext.ssl.keystore.type=PEM", "listener.name.plaintext.ssl.key.password=s3cret", "super.users=User:a")
-	d.SetCluster(map[string]string{"log.retention.ms": "1111111"})
+	setCluster(t, d, map[string]string{"log.retention.ms": "1111111"})
 	both := described(t)
-	both.SetCluster(map[string]string{"log.retention.ms": "1111111"})
-	both.SetBroker(map[string]string{"log.retention.ms": "2222222", "leader.replication.throttled.rate": "1000000", "foo": "1"})
+	setCluster(t, both, map[string]string{"log.retention.ms": "1111111"})
+	setBroker(t, both, map[string]string{"log.retention.ms": "2222222", "leader.replication.throttled.rate": "1000000", "foo": "1"})
 	topic := func(d *Dynamic, overrides map[string]string, name string) string {
 		entries, err := d.DescribeTopic(overrides, []string{name, "nosuch"})
 		if err != nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -19,15 +20,18 @@ import (
 type Dynamic struct {
 	log     *logrus.Entry
 	changed []func(old, new *Broker)
+	refuse  func(now, next *Broker) error // nil: nothing more is checked
 	state   atomic.Pointer[layers]
 }
 
 // layers is one immutable state of the configuration.
 type layers struct {
 	file    map[string]string
-	cluster map[string]string // what /config/brokers/<default> has, without what is not valid there
-	broker  map[string]string // the same of /config/brokers/ID
+	cluster map[string]string // what ZooKeeper has for all brokers, without what is not valid there
+	broker  map[string]string // the same for this broker
 	merged  *Broker
+
+	clusterNode, brokerNode string // where they were read
 }
 
 // NewDynamic starts with the configuration of the file. The functions are called after each
@@ -38,35 +42,54 @@ func NewDynamic(static *Broker, log *logrus.Entry, changed ...func(old, new *Bro
 	return d
 }
 
+// RefuseWhen has requests to alter settings refused for what only the running broker knows. It is to be called before
+// there are any.
+func (d *Dynamic) RefuseWhen(refuse func(now, next *Broker) error) { d.refuse = refuse }
+
 // Current returns the configuration that counts now.
 func (d *Dynamic) Current() *Broker { return d.state.Load().merged }
 
-// SetCluster takes the values that ZooKeeper has for all brokers. What is not valid there is
-// logged and ignored.
-func (d *Dynamic) SetCluster(stored map[string]string) {
+// SetCluster takes the values that ZooKeeper has for all brokers, and where it has them. What is not valid there is
+// logged and ignored. When the whole then asks for protection that there is none of, nothing changes, and the error says so.
+func (d *Dynamic) SetCluster(stored map[string]string, znode string) error {
 	next := *d.state.Load()
-	next.cluster = d.usable(stored, clusterLevel)
-	d.publish(&next)
+	next.cluster, next.clusterNode = d.usable(stored, clusterLevel, znode), znode
+	return d.publish(&next, znode)
 }
 
 // SetBroker takes the values that ZooKeeper has for this broker, like SetCluster.
-func (d *Dynamic) SetBroker(stored map[string]string) {
+func (d *Dynamic) SetBroker(stored map[string]string, znode string) error {
 	next := *d.state.Load()
-	next.broker = d.usable(stored, brokerLevel)
-	d.publish(&next)
+	next.broker, next.brokerNode = d.usable(stored, brokerLevel, znode), znode
+	return d.publish(&next, znode)
 }
 
-func (d *Dynamic) publish(next *layers) {
+// Origin is the node in ZooKeeper that a setting comes from, empty when it is the file's or not set.
+func (d *Dynamic) Origin(name string) (znode string) {
+	now := d.state.Load()
+	if _, ok := now.broker[name]; ok {
+		return now.brokerNode
+	}
+	if _, ok := now.cluster[name]; ok {
+		return now.clusterNode
+	}
+	return ""
+}
+
+func (d *Dynamic) publish(next *layers, znode string) error {
 	old := next.merged
 	merged, err := parse(merge(next.file, next.cluster, next.broker), next.file)
 	if err != nil {
-		d.log.WithError(err).Error("dynamic settings do not fit together, the ones before stay")
+		d.log.WithError(err).WithField(logx.Znode, znode).Error("dynamic settings do not fit together, the ones before stay")
 		d.state.Store(next)
-		return
+		return nil
+	}
+	if err := merged.CheckProtocols(); err != nil {
+		return fmt.Errorf("settings of %s: %w", znode, err)
 	}
 	if maps.Equal(merged.given, old.given) {
 		d.state.Store(next)
-		return
+		return nil
 	}
 	merged = merged.WithBrokerID(old.BrokerID)
 	next.merged = merged
@@ -74,6 +97,7 @@ func (d *Dynamic) publish(next *layers) {
 	for _, tell := range d.changed {
 		tell(old, merged)
 	}
+	return nil
 }
 
 // merge lays the later layers over the earlier ones. A setting that can be given in several
@@ -116,7 +140,7 @@ const (
 
 // usable drops what must not stand in ZooKeeper at this level, with a line in the log, and decodes passwords
 // (DynamicBrokerConfig.fromPersistentProps, 3.9).
-func (d *Dynamic) usable(stored map[string]string, at level) map[string]string {
+func (d *Dynamic) usable(stored map[string]string, at level, znode string) map[string]string {
 	kept := make(map[string]string, len(stored))
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		value, err := stored[name], checkDynamic(name, stored[name], at)
@@ -124,7 +148,7 @@ func (d *Dynamic) usable(stored map[string]string, at level) map[string]string {
 			value, err = d.Current().decode(name, value)
 		}
 		if err != nil {
-			d.log.WithError(err).WithField(logx.Setting, name).Warn("dynamic setting ignored")
+			d.log.WithError(err).WithFields(logrus.Fields{logx.Setting: name, logx.Znode: znode}).Warn("dynamic setting ignored")
 			continue
 		}
 		kept[name] = value

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,17 +21,31 @@ func dynamicOver(t *testing.T, pairs ...string) *Dynamic {
 	return NewDynamic(mustParse(t, pairs...), logrus.NewEntry(log))
 }
 
+func setCluster(t *testing.T, d *Dynamic, stored map[string]string) {
+	t.Helper()
+	if err := d.SetCluster(stored, "/config/brokers/<default>"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func setBroker(t *testing.T, d *Dynamic, stored map[string]string) {
+	t.Helper()
+	if err := d.SetBroker(stored, "/config/brokers/1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDynamicOrder(t *testing.T) {
 	type change struct{ from, to int }
 	var told []change
 	d := NewDynamic(mustParse(t, "num.io.threads=4"), logrus.NewEntry(logrus.New()),
 		func(old, new *Broker) { told = append(told, change{old.NumIOThreads, new.NumIOThreads}) })
-	d.SetCluster(map[string]string{"num.io.threads": "5"})
-	d.SetBroker(map[string]string{"num.io.threads": "6"})
-	d.SetCluster(map[string]string{"num.io.threads": "7"}) // covered by the broker's own: nothing changes
-	d.SetBroker(nil)
-	d.SetCluster(nil)
-	d.SetCluster(nil)
+	setCluster(t, d, map[string]string{"num.io.threads": "5"})
+	setBroker(t, d, map[string]string{"num.io.threads": "6"})
+	setCluster(t, d, map[string]string{"num.io.threads": "7"}) // covered by the broker's own: nothing changes
+	setBroker(t, d, nil)
+	setCluster(t, d, nil)
+	setCluster(t, d, nil)
 	if diff := cmp.Diff([]change{{4, 5}, {5, 6}, {6, 7}, {7, 4}}, told, cmp.AllowUnexported(change{})); diff != "" {
 		t.Error(diff)
 	}
@@ -38,11 +53,11 @@ func TestDynamicOrder(t *testing.T) {
 
 func TestDynamicUnits(t *testing.T) {
 	d := dynamicOver(t, "log.retention.minutes=3", "log.roll.ms=5000")
-	d.SetCluster(map[string]string{"log.retention.ms": "7"})
+	setCluster(t, d, map[string]string{"log.retention.ms": "7"})
 	if got := d.Current().LogRetention; got != 7*time.Millisecond {
 		t.Errorf("retention %v", got)
 	}
-	d.SetCluster(nil)
+	setCluster(t, d, nil)
 	if got := d.Current().LogRetention; got != 3*time.Minute {
 		t.Errorf("retention %v after removal", got)
 	}
@@ -51,7 +66,7 @@ func TestDynamicUnits(t *testing.T) {
 func TestDynamicIgnoresWhatIsNotValid(t *testing.T) {
 	log, lines := test.NewNullLogger()
 	d := NewDynamic(mustParse(t), logrus.NewEntry(log))
-	d.SetCluster(map[string]string{
+	setCluster(t, d, map[string]string{
 		"num.partitions":                        "9",              // not dynamic
 		"listeners":                             "PLAINTEXT://:1", // one broker's
 		"ssl.keystore.type":                     "PEM",            // one listener's
@@ -71,10 +86,54 @@ func TestDynamicIgnoresWhatIsNotValid(t *testing.T) {
 	}
 }
 
+func TestDynamicSettingsNameTheirNode(t *testing.T) {
+	log, lines := test.NewNullLogger()
+	d := NewDynamic(mustParse(t, "num.io.threads=4"), logrus.NewEntry(log))
+	setCluster(t, d, map[string]string{"num.io.threads": "5", "log.retention.ms": "7", "num.partitions": "3"})
+	setBroker(t, d, map[string]string{"num.io.threads": "6"})
+	for name, want := range map[string]string{"num.io.threads": "/config/brokers/1", "log.retention.ms": "/config/brokers/<default>", "listeners": "", "broker.id": ""} {
+		if got := d.Origin(name); got != want {
+			t.Errorf("%s comes from %q, want %q", name, got, want)
+		}
+	}
+	if got := lines.LastEntry().Data["znode"]; got != "/config/brokers/<default>" {
+		t.Errorf("the ignored setting is said to come from %v", got)
+	}
+}
+
+// TestDynamicListenersWithoutTheirProtection keeps clients from being served in the clear where TLS was asked for.
+func TestDynamicListenersWithoutTheirProtection(t *testing.T) {
+	d := dynamicOver(t)
+	err := d.SetBroker(map[string]string{"listeners": "PLAINTEXT://127.0.0.1:9092,SSL://127.0.0.1:9093"}, "/config/brokers/1")
+	if err == nil || !strings.Contains(err.Error(), "/config/brokers/1") || len(d.Current().Listeners) != 1 {
+		t.Errorf("got %v, listeners %v", err, d.Current().Listeners)
+	}
+	setCluster(t, d, map[string]string{"num.io.threads": "9"})
+	if d.Current().NumIOThreads != 9 {
+		t.Error("other settings must go on to count")
+	}
+}
+
+func TestRefuseWhen(t *testing.T) {
+	d := dynamicOver(t)
+	d.RefuseWhen(func(now, next *Broker) error {
+		if next.NumIOThreads != now.NumIOThreads {
+			return &Error{Key: "num.io.threads", Reason: "not now"}
+		}
+		return nil
+	})
+	if _, err := d.AlterBroker(nil, []Op{op("num.io.threads", OpSet, "9")}); code(err) != kerr.InvalidRequest {
+		t.Errorf("got %v", err)
+	}
+	if _, err := d.AlterBroker(nil, []Op{op("log.retention.ms", OpSet, "9")}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDynamicKeepsAWholeThatHolds(t *testing.T) {
 	log, lines := test.NewNullLogger()
 	d := NewDynamic(mustParse(t), logrus.NewEntry(log))
-	d.SetBroker(map[string]string{"log.cleaner.dedupe.buffer.size": "5", "num.io.threads": "9"})
+	setBroker(t, d, map[string]string{"log.cleaner.dedupe.buffer.size": "5", "num.io.threads": "9"})
 	if d.Current().NumIOThreads != 8 || len(lines.AllEntries()) != 1 {
 		t.Error("settings that do not fit together must change nothing")
 	}
@@ -222,7 +281,7 @@ func TestValidateTopicOverrides(t *testing.T) {
 
 func TestTopicFallBack(t *testing.T) {
 	d := dynamicOver(t, "log.retention.hours=1", "log.message.timestamp.difference.max.ms=5", "min.insync.replicas=2")
-	d.SetCluster(map[string]string{"message.max.bytes": "77"})
+	setCluster(t, d, map[string]string{"message.max.bytes": "77"})
 	topic, err := d.Current().Topic(map[string]string{"segment.ms": "9", "key.of.another.release": "x", "cleanup.policy": "compact", "max.compaction.lag.ms": "4"})
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +297,7 @@ func TestTopicFallBack(t *testing.T) {
 
 func TestGeneratedID(t *testing.T) {
 	d := NewDynamic(mustParse(t, "-broker.id=").WithBrokerID(1001), logrus.NewEntry(logrus.New()))
-	d.SetBroker(map[string]string{"num.io.threads": "9"})
+	setBroker(t, d, map[string]string{"num.io.threads": "9"})
 	if b := d.Current(); b.BrokerID != 1001 || b.Int("broker.id") != -1 || b.NumIOThreads != 9 {
 		t.Errorf("broker %d, broker.id=%d", b.BrokerID, b.Int("broker.id"))
 	}

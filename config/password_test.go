@@ -37,7 +37,7 @@ func TestPasswordsAreStoredEncoded(t *testing.T) {
 	if text := stored[storePassword]; stored["num.io.threads"] != "9" || strings.Contains(text, "hidden") || !strings.Contains(text, "encryptedPassword:") {
 		t.Errorf("stored %v", stored)
 	}
-	d.SetBroker(stored)
+	setBroker(t, d, stored)
 	if got := d.Current().String(storePassword); got != "hidden" {
 		t.Errorf("decoded as %q", got)
 	}
@@ -92,7 +92,7 @@ func TestStoredPasswordThatCannotBeRead(t *testing.T) {
 	for _, pairs := range [][]string{nil, {"password.encoder.secret=another"}} {
 		log, lines := test.NewNullLogger()
 		d := NewDynamic(mustParse(t, pairs...), logrus.NewEntry(log))
-		d.SetBroker(stored)
+		setBroker(t, d, stored)
 		if d.Current().Set(storePassword) || d.Current().NumIOThreads != 9 {
 			t.Errorf("%v: the rest must count, and the password not", pairs)
 		}
@@ -112,7 +112,7 @@ func TestReencode(t *testing.T) {
 	if err != nil || !changed {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
-	d.SetBroker(next)
+	setBroker(t, d, next)
 	if d.Current().String(storePassword) != "x" || d.Current().NumIOThreads != 9 {
 		t.Error("what was encoded anew must count")
 	}

@@ -53,6 +53,9 @@ func (e Entity) UserAndClient() (user, client string, ok bool) {
 // quota tells whether the entity's node goes when nothing is left in it.
 func (e Entity) quota() bool { return e.Kind == Users || e.Kind == Clients || e.Kind == IPs }
 
+// Path is the node that has the entity's configuration, below the chroot.
+func (e Entity) Path() string { return e.path() }
+
 func (e Entity) path() string { return entityPath(string(e.Kind), e.Name) }
 
 // SanitizeName encodes a user's name or a client id for an Entity: URL encoding, with
