@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"barnabas/config"
 	"barnabas/zkcoord/zkserver"
 )
 
@@ -22,7 +23,7 @@ func (s *Server) startEmbedded(context.Context) error {
 	if strings.Contains(address, ",") {
 		return fmt.Errorf("zookeeper.embedded=true serves one address, zookeeper.connect=%s names several", s.static.ZookeeperConnect)
 	}
-	zk, err := zkserver.Open(zkserver.Config{Dir: dir, ForgetSessions: true, Logger: s.loggers.Entry("org.apache.zookeeper")})
+	zk, err := zkserver.Open(zkserver.Config{Dir: dir, ForgetSessions: true, Logger: s.loggers.Entry(config.EmbeddedLogger)})
 	if err != nil {
 		return fmt.Errorf("zookeeper.embedded.dir=%s: %w", dir, err)
 	}

@@ -74,7 +74,7 @@ type Server struct {
 // New returns a broker that has not been started. Nothing is shared between two of them in one process.
 func New(cfg *config.Broker, root *logrus.Logger) *Server {
 	s := &Server{static: cfg, loggers: config.NewLoggers(root), metadata: metadata.NewCache(), failed: make(chan error, 1), built: make(chan struct{}), ready: make(chan struct{})}
-	s.log = s.loggers.Entry("kafka.server")
+	s.log = s.loggers.Entry(config.ServerLogger)
 	s.features.Store(&zkcoord.Features{})
 	s.config = config.NewDynamic(cfg, s.log, s.configChanged)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -169,7 +169,7 @@ func (s *Server) connect(ctx context.Context) error {
 	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
 		Connect: s.static.ZookeeperConnect, SessionTimeout: s.static.ZookeeperSessionTimeout,
 		ConnectionTimeout: s.static.ZookeeperConnectionTimeout, MaxInFlight: s.static.ZookeeperMaxInFlight,
-		NoTopicIDs: !s.since("2.8"), Logger: s.loggers.Entry("kafka.zookeeper"),
+		NoTopicIDs: !s.since("2.8"), Logger: s.loggers.Entry(config.ZooKeeperLogger),
 	})
 	if err != nil {
 		return fmt.Errorf("zookeeper.connect=%s: %w", s.static.ZookeeperConnect, err)
@@ -262,7 +262,7 @@ func (s *Server) openLogs(ctx context.Context) error {
 		HighWatermarkInterval: c.ReplicaHighWatermarkCheckpoint, SegmentDeleteDelay: c.LogDeleteDelay,
 		Cleaner: cleanerConfig(c), MinFreeBytes: c.LogDirMinFreeBytes, MaxOpenFiles: maxOpenFiles(),
 		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
-		Logger: s.loggers.Entry("kafka.log"), OnDirFailure: s.directoryFailed, Loading: s.measures.loadingLogs(),
+		Logger: s.loggers.Entry(config.LogLogger), OnDirFailure: s.directoryFailed, Loading: s.measures.loadingLogs(),
 	})
 	if err != nil {
 		return err
@@ -322,7 +322,7 @@ func (s *Server) build(context.Context) error {
 	}
 	s.peers = newPeers(s)
 	s.onStop(s.peers.close)
-	s.controller = controller.New(s.controllerConfig(protocol), s.zk, s.peers, s.loggers.Entry("kafka.controller"))
+	s.controller = controller.New(s.controllerConfig(protocol), s.zk, s.peers, s.loggers.Entry(config.ControllerLogger))
 	s.replicas = replica.NewManager(s.replicaConfig())
 	s.groups = group.New(s.groupConfig())
 	s.producerIDs = txn.NewProducerIDs(s.allocateProducerIDs, s.log)
@@ -333,7 +333,7 @@ func (s *Server) build(context.Context) error {
 		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
 		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups, Quotas: s.quotas, Metrics: s.metrics,
 		Transactions: s.transactions, Ready: s.ready, TopicsDeleted: s.topicsDeleted, ControllerSpoke: s.strays.controllerSpoke,
-		Logger: s.loggers.Entry("kafka.server.KafkaApis"),
+		Logger: s.loggers.Entry(config.APILogger), RequestLogger: s.loggers.Entry(config.RequestLogger),
 	})
 	close(s.built)
 	return nil
@@ -357,7 +357,7 @@ func (s *Server) replicaConfig() replica.Config {
 		MinInSync:  func(topic string) int { return s.topics.get(topic).MinInsyncReplicas },
 		LagMax:     func() time.Duration { return s.config.Current().ReplicaLagTimeMax },
 		Living:     func(id int32) bool { return s.metadata.Current().Brokers[id] != nil },
-		Controller: s.peers, AlterVersion: s.alterPartitionVersion(), Logger: s.loggers.Entry("kafka.server.ReplicaManager"), Now: time.Now,
+		Controller: s.peers, AlterVersion: s.alterPartitionVersion(), Logger: s.loggers.Entry(config.ReplicaLogger), Now: time.Now,
 		ISRs:              s.isrStore(),
 		LeadershipChanged: s.leadershipChanged,
 		LeaderThrottle:    s.leaderThrottle(), FollowerThrottle: s.followerThrottle(),
@@ -367,7 +367,7 @@ func (s *Server) replicaConfig() replica.Config {
 			EpochVersion: s.offsetForLeaderEpochVersion(), ListVersion: s.listOffsetsVersion(),
 			MaxWait: c.ReplicaFetchWaitMax, MinBytes: int32(c.ReplicaFetchMinBytes), MaxBytes: int32(c.ReplicaFetchMaxBytes),
 			ResponseMaxBytes: int32(c.ReplicaFetchResponseMaxBytes), Backoff: c.ReplicaFetchBackoff, Timeout: c.ReplicaSocketTimeout,
-			Received: s.replicated,
+			Received: s.replicated, Logger: s.loggers.Entry(config.FetcherLogger),
 		},
 	}
 }
@@ -378,7 +378,7 @@ func (s *Server) awaitVacancy(ctx context.Context) error { return s.zk.AwaitVaca
 // bind opens the listening sockets, so that ports that the system chose can be registered.
 func (s *Server) bind(context.Context) error {
 	c := s.config.Current()
-	s.network = network.NewServer(s.networkConfig(c), s.handlers, s.loggers.Entry("kafka.network"))
+	s.network = network.NewServer(s.networkConfig(c), s.handlers, s.loggers.Entry(config.NetworkLogger))
 	s.onStop(s.network.Close)
 	for _, l := range c.Listeners {
 		if err := s.listen(l); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
+	"barnabas/config"
 	"barnabas/internal/javahash"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -19,7 +20,7 @@ func (s *Server) transactionsConfig() txn.Config {
 		MarkersVersion: s.markersVersion(), VerifyVersion: s.verifyVersion(),
 		MaxTimeout: c.TransactionMaxTimeout, Expiration: c.TransactionalIDExpiration,
 		AbortInterval: c.TransactionAbortTimedOutInterval, ExpireInterval: c.TransactionRemoveExpiredInterval,
-		Now: time.Now, Logger: s.loggers.Entry("kafka.coordinator.transaction.TransactionCoordinator"),
+		Now: time.Now, Logger: s.loggers.Entry(config.TransactionLogger),
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	_ "embed" // the list of loggers
 	"fmt"
 	"io"
 	"slices"
@@ -14,31 +15,79 @@ import (
 // RootLogger is the name of the logger that all others take their level from.
 const RootLogger = "root"
 
-// loggerNames are the loggers whose levels can be changed, by the names that operators of
-// Apache Kafka know.
-var loggerNames = []string{
-	"kafka",
-	"kafka.authorizer.logger",
-	"kafka.controller",
-	"kafka.coordinator.group",
-	"kafka.coordinator.transaction",
-	"kafka.log",
-	"kafka.log.LogCleaner",
-	"kafka.network",
-	"kafka.request.logger",
-	"kafka.server",
-	"kafka.server.KafkaApis",
-	"kafka.server.ReplicaManager",
-	"kafka.zookeeper",
-	"org.apache.kafka",
-	"org.apache.zookeeper",
-	"state.change.logger",
+//go:embed loggers.txt
+var loggerList string
+
+// loggerNames are the loggers whose levels can be changed, by the names that operators of Apache Kafka know.
+var loggerNames = slices.DeleteFunc(strings.Split(strings.TrimSpace(loggerList), "\n"), func(line string) bool { return strings.HasPrefix(line, "#") })
+
+// The loggers that this broker's lines are written under. Each stands for several of Apache Kafka's, see loggerFamilies.
+const (
+	ServerLogger      = "kafka.server.KafkaServer"
+	APILogger         = "kafka.server.KafkaApis"
+	RequestLogger     = "kafka.request.logger" // at DEBUG a line for each request
+	ReplicaLogger     = "kafka.server.ReplicaManager"
+	FetcherLogger     = "kafka.server.ReplicaFetcherThread"
+	GroupLogger       = "kafka.coordinator.group.GroupCoordinator"
+	TransactionLogger = "kafka.coordinator.transaction.TransactionCoordinator"
+	ControllerLogger  = "kafka.controller.KafkaController"
+	LogLogger         = "kafka.log.LogManager"
+	NetworkLogger     = "kafka.network.SocketServer"
+	ZooKeeperLogger   = "kafka.zookeeper.ZooKeeperClient"
+	EmbeddedLogger    = "org.apache.zookeeper.server.ZooKeeperThread"
+)
+
+// loggerFamilies says by the beginnings of names, the first that fits, which logger writes the lines that another has in
+// Apache Kafka. What fits none has no lines here.
+var loggerFamilies = []struct{ prefix, own string }{
+	{"org.apache.kafka.coordinator.group.", GroupLogger},
+	{"kafka.coordinator.group.", GroupLogger},
+	{"kafka.coordinator.transaction.", TransactionLogger},
+	{"kafka.server.AddPartitionsToTxnManager", TransactionLogger},
+	{"kafka.controller.", ControllerLogger},
+	{"org.apache.kafka.controller", ControllerLogger},
+	{"state.change.logger", ControllerLogger},
+	{"kafka.log.", LogLogger},
+	{"org.apache.kafka.storage.", LogLogger},
+	{"kafka.network.RequestChannel$", RequestLogger},
+	{"kafka.request.logger", RequestLogger},
+	{"kafka.network.", NetworkLogger},
+	{"org.apache.kafka.common.network.", NetworkLogger},
+	{"kafka.server.ReplicaFetcher", FetcherLogger},
+	{"kafka.server.RemoteLeaderEndPoint", FetcherLogger},
+	{"kafka.server.TierStateMachine", FetcherLogger},
+	{"kafka.server.Replica", ReplicaLogger},
+	{"kafka.server.LocalLeaderEndPoint", ReplicaLogger},
+	{"kafka.cluster.", ReplicaLogger},
+	{"kafka.server.KafkaApis", APILogger},
+	{"kafka.server.ZkAdminManager", APILogger},
+	{"kafka.server.ConfigAdminManager", APILogger},
+	{"kafka.server.Delayed", APILogger},
+	{"kafka.server.Fetch", APILogger},
+	{"kafka.server.FullFetch", APILogger},
+	{"kafka.server.IncrementalFetch", APILogger},
+	{"kafka.server.SessionlessFetch", APILogger},
+	{"kafka.server.", ServerLogger},
+	{"kafka.zk.", ZooKeeperLogger},
+	{"kafka.zookeeper.", ZooKeeperLogger},
+	{"org.apache.zookeeper.server.", EmbeddedLogger},
+	{"org.apache.zookeeper.", ZooKeeperLogger},
+}
+
+// ownLogger is the logger that writes the lines of a name, "" when there are none.
+func ownLogger(name string) string {
+	for _, f := range loggerFamilies {
+		if strings.HasPrefix(name, f.prefix) {
+			return f.own
+		}
+	}
+	return ""
 }
 
 // Loggers are a broker's loggers, whose levels can be changed while it runs (KIP-412). A level
 // holds until the broker stops. All write to one place. Safe for concurrent use.
 type Loggers struct {
-	loggers map[string]*logrus.Logger
+	own map[string]*logrus.Logger // the root one, and those that lines are written under
 
 	mu struct {
 		sync.Mutex // leaf
@@ -49,12 +98,18 @@ type Loggers struct {
 // NewLoggers derives the named loggers from root, whose output, format, hooks and level they
 // take over. Root itself is left alone.
 func NewLoggers(root *logrus.Logger) *Loggers {
-	l := &Loggers{loggers: map[string]*logrus.Logger{}}
+	l := &Loggers{own: map[string]*logrus.Logger{}}
 	l.mu.set = map[string]logrus.Level{RootLogger: root.GetLevel()}
 	out := &sharedWriter{out: root.Out}
-	for _, name := range append([]string{RootLogger}, loggerNames...) {
-		l.loggers[name] = &logrus.Logger{Out: out, Formatter: root.Formatter, Hooks: root.Hooks, Level: root.GetLevel(),
-			ExitFunc: root.ExitFunc, ReportCaller: root.ReportCaller}
+	add := func(name string) {
+		if l.own[name] == nil {
+			l.own[name] = &logrus.Logger{Out: out, Formatter: root.Formatter, Hooks: root.Hooks, Level: root.GetLevel(),
+				ExitFunc: root.ExitFunc, ReportCaller: root.ReportCaller}
+		}
+	}
+	add(RootLogger)
+	for _, f := range loggerFamilies {
+		add(f.own)
 	}
 	return l
 }
@@ -71,20 +126,22 @@ func (w *sharedWriter) Write(line []byte) (int, error) {
 	return w.out.Write(line)
 }
 
-// Entry returns the logger of that name, or the root one when there is none.
+// Entry returns one of the loggers that lines are written under, or the root one when there is none of that name.
 func (l *Loggers) Entry(name string) *logrus.Entry {
-	if logger := l.loggers[name]; logger != nil {
+	if logger := l.own[name]; logger != nil {
 		return logrus.NewEntry(logger)
 	}
-	return logrus.NewEntry(l.loggers[RootLogger])
+	return logrus.NewEntry(l.own[RootLogger])
 }
 
 // Describe shows the loggers and their levels, those named or, without names, all.
 func (l *Loggers) Describe(names []string) []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var entries []Entry
 	for _, name := range append([]string{RootLogger}, loggerNames...) {
 		if wanted(name, names) {
-			level := levelName(l.loggers[name].GetLevel())
+			level := levelName(l.nearestLocked(name))
 			entries = append(entries, Entry{Name: name, Value: &level, Source: SourceLogger})
 		}
 	}
@@ -114,7 +171,7 @@ func (l *Loggers) Alter(ops []Op, validateOnly bool) error {
 		}
 		l.mu.set[op.Key], _ = parseLevel(*op.Value) // checked above
 	}
-	for name, logger := range l.loggers {
+	for name, logger := range l.own {
 		logger.SetLevel(l.levelLocked(name))
 	}
 	return nil
@@ -127,7 +184,7 @@ func (l *Loggers) check(op Op) error {
 	switch {
 	case op.Kind != OpSet && op.Kind != OpDelete:
 		return refuse(kerr.InvalidRequest, "a level can only be set and deleted")
-	case l.loggers[op.Key] == nil:
+	case op.Key != RootLogger && !slices.Contains(loggerNames, op.Key):
 		return refuse(kerr.InvalidConfig, "no logger has this name")
 	case op.Kind == OpDelete && op.Key == RootLogger:
 		return refuse(kerr.InvalidRequest, "the root logger must keep a level")
@@ -139,8 +196,20 @@ func (l *Loggers) check(op Op) error {
 	return nil
 }
 
-// levelLocked is the level set for the name, or for the nearest name above it.
-func (l *Loggers) levelLocked(name string) logrus.Level {
+// levelLocked is what one of our loggers writes: its own level, or more when more is wanted of one of those that it stands
+// for. Less wanted of one of these does not silence the others.
+func (l *Loggers) levelLocked(own string) logrus.Level {
+	level := l.nearestLocked(own)
+	for name := range l.mu.set {
+		if name != RootLogger && ownLogger(name) == own {
+			level = max(level, l.mu.set[name])
+		}
+	}
+	return level
+}
+
+// nearestLocked is the level set for the name, or for the nearest name above it.
+func (l *Loggers) nearestLocked(name string) logrus.Level {
 	for {
 		if level, ok := l.mu.set[name]; ok {
 			return level
@@ -158,7 +227,7 @@ func (l *Loggers) levelLocked(name string) logrus.Level {
 var levelNames = []string{"FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"}
 
 func parseLevel(text string) (logrus.Level, bool) {
-	i := slices.Index(levelNames, strings.ToUpper(text))
+	i := slices.Index(levelNames, text)
 	return logrus.FatalLevel + logrus.Level(max(i, 0)), i >= 0
 }
 

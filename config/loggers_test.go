@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sirupsen/logrus"
@@ -17,7 +18,8 @@ func TestLoggerErrors(t *testing.T) {
 		code *kerr.Error
 	}{
 		{"set", op("kafka.server.KafkaApis", OpSet, "INFO"), nil},
-		{"set, lower case", op("kafka.server.KafkaApis", OpSet, "debug"), nil},
+		{"set, lower case", op("kafka.server.KafkaApis", OpSet, "debug"), kerr.InvalidConfig},
+		{"a class of Apache Kafka without lines here", op("kafka.utils.CoreUtils$", OpSet, "DEBUG"), nil},
 		{"remove", Op{Key: "kafka.server.KafkaApis", Kind: OpDelete}, nil},
 		{"unknown logger", op("nope.Nope", OpSet, "DEBUG"), kerr.InvalidConfig},
 		{"bad level", op("kafka.server.KafkaApis", OpSet, "LOUD"), kerr.InvalidConfig},
@@ -31,10 +33,41 @@ func TestLoggerErrors(t *testing.T) {
 	}
 }
 
+// TestLoggersAreListed: each that writes lines can be set, and those that the names of families speak of are there.
+func TestLoggersAreListed(t *testing.T) {
+	l := NewLoggers(logrus.New())
+	described := make(map[string]bool)
+	for _, e := range l.Describe(nil) {
+		if described[e.Name] {
+			t.Errorf("%s is there twice", e.Name)
+		}
+		described[e.Name] = true
+	}
+	for name := range l.own {
+		if !described[name] {
+			t.Errorf("%s cannot be set", name)
+		}
+	}
+	used := make(map[string]bool)
+	for _, name := range loggerNames {
+		for _, f := range loggerFamilies {
+			if strings.HasPrefix(name, f.prefix) {
+				used[f.prefix] = true
+				break
+			}
+		}
+	}
+	for _, f := range loggerFamilies {
+		if !used[f.prefix] {
+			t.Errorf("nothing begins with %s", f.prefix)
+		}
+	}
+}
+
 func TestLoggerLevels(t *testing.T) {
 	root, lines := test.NewNullLogger()
 	l := NewLoggers(root)
-	apis, controller := l.Entry("kafka.server.KafkaApis"), l.Entry("kafka.controller")
+	apis, controller := l.Entry(APILogger), l.Entry(ControllerLogger)
 	alter := func(o Op) {
 		t.Helper()
 		if err := l.Alter([]Op{o}, false); err != nil {
@@ -61,6 +94,19 @@ func TestLoggerLevels(t *testing.T) {
 	if !logged(apis) {
 		t.Error("without a level of its own a logger takes the one above")
 	}
+	alter(op("kafka.controller.TopicDeletionManager", OpSet, "DEBUG"))
+	if !logged(controller) {
+		t.Error("a logger's level counts for the one that writes its lines")
+	}
+	alter(op("kafka.controller.TopicDeletionManager", OpSet, "ERROR"))
+	if logged(controller) || !controller.Logger.IsLevelEnabled(logrus.InfoLevel) {
+		t.Error("a logger that writes less does not silence others")
+	}
+	alter(op("kafka.controller.KafkaController", OpSet, "ERROR"))
+	if controller.Logger.IsLevelEnabled(logrus.InfoLevel) {
+		t.Error("a logger's own level silences it")
+	}
+	alter(Op{Key: "kafka.controller.KafkaController", Kind: OpDelete})
 	alter(op(RootLogger, OpSet, "TRACE"))
 	if !logged(controller) {
 		t.Error("the root's level counts for all")

@@ -63,6 +63,7 @@ type Deps struct {
 	// ControllerSpoke hears of the controller epoch of each UpdateMetadata that was obeyed.
 	ControllerSpoke func(epoch int32)
 	Logger          *logrus.Entry
+	RequestLogger   *logrus.Entry // at DEBUG a line for each request; nil: none
 }
 
 // Handlers answer the requests of all connections. It is a network.Dispatcher.
@@ -181,7 +182,7 @@ func (h *Handlers) Handle(ctx context.Context, r *network.Request) (network.Answ
 	answer, err := h.rows[r.Key].handle(ctx, c)
 	h.tellSlow(c, time.Since(began))
 	h.chargeTime(c, r.Arrived)
-	return h.measured(c, c.throttled(answer)), err
+	return h.logged(c, h.measured(c, c.throttled(answer))), err
 }
 
 // awaitReady waits until clients are answered. Brokers are answered at once, for it is they who make this one ready.

@@ -5,8 +5,6 @@ import (
 
 	"barnabas/broker/metrics"
 	"barnabas/internal/logx"
-
-	"github.com/sirupsen/logrus"
 )
 
 const (
@@ -27,12 +25,5 @@ func (h *Handlers) tellSlow(c *Call, took time.Duration) {
 	if !ok {
 		return
 	}
-	fields := logrus.Fields{logx.API: name, logx.Version: c.Version, logx.TookMs: took.Milliseconds(), logx.SizeBytes: len(c.Body)}
-	if c.Conn != nil {
-		fields[logx.Conn], fields[logx.Listener] = c.Conn.ID(), c.Conn.Listener
-	}
-	if c.ClientID != nil {
-		fields[logx.Client] = *c.ClientID
-	}
-	line.WithFields(fields).Warn("slow request")
+	line.WithFields(requestFields(c)).WithField(logx.TookMs, took.Milliseconds()).Warn("slow request")
 }

@@ -26,6 +26,7 @@ type FetchConfig struct {
 	Timeout          time.Duration // replica.socket.timeout.ms
 	// Received hears of the bytes of records that came of a topic. It must not block.
 	Received func(topic string, bytes int)
+	Logger   *logrus.Entry // nil: that of the manager
 }
 
 // Requester is a connection to another broker.
@@ -64,8 +65,8 @@ type fetcherKey struct {
 	number int
 }
 
-func newFetchers(brokerID int32, brokerEpoch func() int64, cfg FetchConfig, throttle Throttle, log *logrus.Entry) *fetchers {
-	f := &fetchers{brokerID: brokerID, brokerEpoch: brokerEpoch, cfg: cfg, throttle: throttle, log: log}
+func newFetchers(brokerID int32, brokerEpoch func() int64, cfg FetchConfig, throttle Throttle) *fetchers {
+	f := &fetchers{brokerID: brokerID, brokerEpoch: brokerEpoch, cfg: cfg, throttle: throttle, log: cfg.Logger}
 	f.mu.perBroker = cfg.PerBroker
 	f.mu.byKey = make(map[fetcherKey]*fetcher)
 	f.mu.of = make(map[logstore.TopicPartition]*fetcher)

@@ -75,8 +75,11 @@ func NewManager(cfg Config) *Manager {
 	if cfg.ISRs != nil {
 		m.env.isrChanges = newISRWriter(cfg.BrokerID, cfg.ISRs, cfg.Now, cfg.Logger)
 	}
+	if cfg.Fetch.Logger == nil {
+		cfg.Fetch.Logger = cfg.Logger
+	}
 	m.mover = newMover(cfg.Move, cfg.Logs, cfg.Logger)
-	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.FollowerThrottle, cfg.Logger)
+	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.FollowerThrottle)
 	m.mu.partitions = make(map[logstore.TopicPartition]*Partition)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m
