@@ -23,7 +23,7 @@ import (
 )
 
 // peer is the launcher of Apache Kafka, or the test is left out.
-func peer(t *testing.T) string {
+func peer(t testing.TB) string {
 	t.Helper()
 	launcher := os.Getenv("PEER")
 	need(t, "PEER, a launcher of Apache Kafka,", launcher != "")
@@ -31,7 +31,7 @@ func peer(t *testing.T) string {
 }
 
 // startPeer runs an Apache Kafka broker and gives its address, its log folder and how to stop it cleanly.
-func startPeer(t *testing.T, id int, zookeeper string, settings ...string) (addr, logs string, stop func()) {
+func startPeer(t testing.TB, id int, zookeeper string, settings ...string) (addr, logs string, stop func()) {
 	t.Helper()
 	launcher, dir, port := peer(t), t.TempDir(), freePort(t)
 	args := append([]string{"broker", dir, strconv.Itoa(id), strconv.Itoa(port), zookeeper}, settings...)

@@ -24,7 +24,7 @@ import (
 )
 
 // brokerBinary is the built broker.
-func brokerBinary(t *testing.T) string {
+func brokerBinary(t testing.TB) string {
 	t.Helper()
 	path, err := filepath.Abs("../build/kafka")
 	if err == nil {
@@ -37,7 +37,7 @@ func brokerBinary(t *testing.T) string {
 }
 
 // need leaves a test out that needs a program which is not there; with CI=true that is a failure.
-func need(t *testing.T, what string, there bool) {
+func need(t testing.TB, what string, there bool) {
 	t.Helper()
 	if there {
 		return
@@ -54,7 +54,7 @@ func hasProgram(name string) bool {
 }
 
 // freePort gives a port that nobody listens on now.
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,7 +65,7 @@ func freePort(t *testing.T) int {
 }
 
 // zookeeper runs the embedded ZooKeeper in the test's process and gives its address.
-func zookeeper(t *testing.T) string {
+func zookeeper(t testing.TB) string {
 	t.Helper()
 	zk, err := zkserver.Open(zkserver.Config{TickTime: 500 * time.Millisecond})
 	if err == nil {
@@ -80,7 +80,7 @@ func zookeeper(t *testing.T) string {
 
 // process is a broker that runs as a process of its own.
 type process struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	port    int
 	cmd     *exec.Cmd
@@ -91,7 +91,7 @@ type process struct {
 }
 
 // newProcess prepares a broker; start starts it, and again after kill or stop.
-func newProcess(t *testing.T, id int, zk string, settings ...string) *process {
+func newProcess(t testing.TB, id int, zk string, settings ...string) *process {
 	t.Helper()
 	p := &process{t: t, dir: t.TempDir(), port: freePort(t)}
 	lines := append([]string{

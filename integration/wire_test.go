@@ -19,13 +19,13 @@ import (
 
 // wire is a connection that speaks the protocol request by request, in the versions that a test wants.
 type wire struct {
-	t        *testing.T
+	t        testing.TB
 	conn     net.Conn
 	next     int32
 	clientID *string // nil: null
 }
 
-func dialWire(t *testing.T, addr string) *wire {
+func dialWire(t testing.TB, addr string) *wire {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
