@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,14 +23,14 @@ func (d *doctor) tree(ctx context.Context) error {
 // judge looks at the tree alone: it asks nobody.
 func (d *doctor) judge(z znodes) {
 	registered := z.brokerIDs()
-	epoch := d.controllerNodes(z, registered)
+	bad := d.unreadable(z)
+	epoch := d.controllerNodes(z, registered, bad)
 	missing := make(map[int32]int)
 	partitions := 0
 	withoutID := 0
 	for _, topic := range z.children("/brokers/topics") {
 		var t topicNode
-		if err := z.into(topicPath(topic), &t); err != nil {
-			d.trouble(topicPath(topic), "mend the node with zookeeper-shell.sh: brokers leave the topic out", "%v.", err)
+		if bad[topicPath(topic)] || z.into(topicPath(topic), &t) != nil {
 			continue
 		}
 		if t.ID == "" {
@@ -40,7 +41,12 @@ func (d *doctor) judge(z znodes) {
 		}
 		for name, replicas := range t.Partitions {
 			partitions++
-			d.partitionState(z, topic, name, replicas, registered, epoch)
+			d.partitionState(z, topic, name, replicas, registered, bad, epoch)
+		}
+		for _, name := range z.children(topicPath(topic) + "/partitions") {
+			if _, assigned := t.Partitions[name]; !assigned && !bad[topicPath(topic)+"/partitions/"+name] {
+				d.trouble(topicPath(topic)+"/partitions/"+name, "delete it with zookeeper-shell.sh, or the topic's next partition of that number begins with its state", "is no partition of the topic.")
+			}
 		}
 		if moving := t.moving(); len(moving) > 0 {
 			d.trouble(topicPath(topic), "let it end, or cancel it; ask the doctor for reassignment", "a reassignment of partition %s is under way; a migration must wait for it.", strings.Join(moving, ", "))
@@ -58,7 +64,7 @@ func (d *doctor) judge(z znodes) {
 }
 
 // controllerNodes looks at who is controller, and gives the epoch that no other may exceed.
-func (d *doctor) controllerNodes(z znodes, registered map[int32]bool) int32 {
+func (d *doctor) controllerNodes(z znodes, registered map[int32]bool, bad map[string]bool) int32 {
 	var c struct {
 		Broker int32 `json:"brokerid"`
 		KRaft  int32 `json:"kraftControllerEpoch"`
@@ -67,8 +73,7 @@ func (d *doctor) controllerNodes(z znodes, registered map[int32]bool) int32 {
 	switch err := z.into("/controller", &c); {
 	case !z.has("/controller"):
 		d.trouble("/controller", "is any broker up? They race for it", "there is no controller: no leader is elected and no topic is made.")
-	case err != nil:
-		d.trouble("/controller", "delete it: the brokers elect anew", "%v.", err)
+	case err != nil || bad["/controller"]:
 	case c.KRaft < 0 && !registered[c.Broker]:
 		d.trouble("/controller", "if broker "+strconv.Itoa(int(c.Broker))+" is gone, its session ends by itself within zookeeper.session.timeout.ms", "broker %d is controller and is not registered.", c.Broker)
 	case c.KRaft >= 0:
@@ -76,10 +81,12 @@ func (d *doctor) controllerNodes(z znodes, registered map[int32]bool) int32 {
 	default:
 		d.note("/controller", "broker %d is controller.", c.Broker)
 	}
+	if !z.has("/controller_epoch") {
+		d.trouble("/controller_epoch", "make it with zookeeper-shell.sh: a number above every controller_epoch in the states", "is missing.")
+	}
 	epoch, err := strconv.ParseInt(string(z["/controller_epoch"].data), 10, 32)
 	if err != nil {
-		d.trouble("/controller_epoch", "mend it with zookeeper-shell.sh: a number above every controller_epoch in the states", "holds %q, which is no number.", z["/controller_epoch"].data)
-		return 1<<31 - 1
+		return math.MaxInt32
 	}
 	return int32(epoch)
 }
@@ -92,7 +99,7 @@ type stateNode struct {
 	ControllerEpoch int32   `json:"controller_epoch"`
 }
 
-func (d *doctor) partitionState(z znodes, topic, partition string, replicas []int32, registered map[int32]bool, epoch int32) {
+func (d *doctor) partitionState(z znodes, topic, partition string, replicas []int32, registered map[int32]bool, bad map[string]bool, epoch int32) {
 	path := topicPath(topic) + "/partitions/" + partition + "/state"
 	var s stateNode
 	if !z.has(path) {
@@ -101,8 +108,7 @@ func (d *doctor) partitionState(z znodes, topic, partition string, replicas []in
 		}
 		return
 	}
-	if err := z.into(path, &s); err != nil {
-		d.trouble(path, "mend the node with zookeeper-shell.sh: brokers leave the partition out", "%v.", err)
+	if bad[path] || z.into(path, &s) != nil {
 		return
 	}
 	stray := slices.DeleteFunc(slices.Clone(s.ISR), func(id int32) bool { return slices.Contains(replicas, id) })
@@ -168,8 +174,7 @@ func (d *doctor) migration(z znodes, withoutID int) {
 		}
 		subject := "/brokers/ids/" + id
 		switch err := z.into(subject, &b); {
-		case err != nil:
-			d.trouble(subject, "restart that broker: it registers anew", "%v.", err)
+		case err != nil: // said already
 		case b.Version < 5:
 			d.trouble(subject, "raise inter.broker.protocol.version on that broker", "is registered in format %d, before 2.7: the cluster is not fit for a migration.", b.Version)
 		case len(b.Endpoints) == 0:

@@ -1,0 +1,235 @@
+package tools
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"barnabas/config"
+)
+
+// nodeKind is what nodes of a kind hold.
+type nodeKind struct {
+	pattern string // of the path, as path.Match has it
+	read    func(name string, data []byte) error
+	mend    string
+}
+
+// nodeKinds are all nodes that hold something which brokers read. What a broker can't read it leaves out, with a line in
+// its log at best.
+var nodeKinds = []nodeKind{
+	{"/cluster/id", jsonObject("id"), "write the cluster.id of the brokers' meta.properties into it: {\"version\":\"1\",\"id\":\"...\"}"},
+	{"/controller", jsonObject("brokerid"), "delete it: the brokers elect anew"},
+	{"/controller_epoch", isNumber, "mend it with zookeeper-shell.sh: a number above every controller_epoch in the states"},
+	{"/feature", jsonObject("version"), "delete it: the controller makes it again when it takes over"},
+	{"/latest_producer_id_block", optional(producerIDs), "mend it with zookeeper-shell.sh: a block_end below ids that are in use would have them given out twice"},
+	{"/brokers/ids/*", numbered(registration), "restart that broker: it registers anew"},
+	{"/brokers/topics/*", topicReplicas, "mend the node with zookeeper-shell.sh: brokers leave the topic out"},
+	{"/brokers/topics/*/partitions/*", numbered(nil), "delete it with zookeeper-shell.sh: no partition can have this name"},
+	{"/brokers/topics/*/partitions/*/state", partitionStates, "mend the node with zookeeper-shell.sh: brokers leave the partition out"},
+	{"/config/topics/*", settingsOf(nil), "write the topic's settings into it, or {\"version\":1,\"config\":{}}: until then it has none"},
+	{"/config/brokers/*", brokerSettings, "write the brokers' settings into it, or {\"version\":1,\"config\":{}}: until then they have none of them"},
+	{"/config/users/*", settingsOf(nil), "write the user's quotas and credentials into it, or {\"version\":1,\"config\":{}}: until then there are none"},
+	{"/config/users/*/clients/*", settingsOf(nil), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
+	{"/config/clients/*", settingsOf(nil), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
+	{"/config/ips/*", settingsOf(nil), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
+	{"/config/changes/*", sequence("config_change_", settingsChange), "delete it with zookeeper-shell.sh, and write the changed settings once more: brokers have not heard of them"},
+	{"/isr_change_notification/*", sequence("isr_change_", jsonObject("partitions")), "delete it with zookeeper-shell.sh"},
+	{"/log_dir_event_notification/*", sequence("log_dir_event_", jsonObject("broker")), "delete it with zookeeper-shell.sh, and restart the broker that has lost a folder"},
+	{"/admin/reassign_partitions", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller can't do what it asks"},
+	{"/admin/preferred_replica_election", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller can't do what it asks"},
+}
+
+// unreadable names every node that can't be read as what it should be, and gives their paths.
+func (d *doctor) unreadable(z znodes) map[string]bool {
+	bad := make(map[string]bool)
+	for _, p := range slices.Sorted(maps.Keys(z)) {
+		for _, kind := range nodeKinds {
+			if matches, _ := path.Match(kind.pattern, p); !matches {
+				continue
+			}
+			if err := kind.read(path.Base(p), z[p].data); err != nil {
+				bad[p] = true
+				d.trouble(p, kind.mend, "cannot be read: %v.", err)
+			}
+		}
+	}
+	return bad
+}
+
+// jsonObject wants JSON with fields that may not be missing.
+func jsonObject(fields ...string) func(string, []byte) error {
+	return func(_ string, data []byte) error { return decodeNode(data, &struct{}{}, fields...) }
+}
+
+// decodeNode reads JSON into v, and wants some fields to be there.
+func decodeNode(data []byte, v any, fields ...string) error {
+	if len(data) == 0 {
+		return errors.New("it is empty")
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return err
+	}
+	for _, f := range fields {
+		if value, ok := all[f]; !ok || string(value) == "null" {
+			return fmt.Errorf("%s is missing", f)
+		}
+	}
+	return json.Unmarshal(data, v)
+}
+
+func optional(read func(string, []byte) error) func(string, []byte) error {
+	return func(name string, data []byte) error {
+		if len(data) == 0 {
+			return nil
+		}
+		return read(name, data)
+	}
+}
+
+func isNumber(_ string, data []byte) error {
+	if _, err := strconv.ParseInt(string(data), 10, 32); err != nil {
+		return fmt.Errorf("%.100q is no number", data)
+	}
+	return nil
+}
+
+// numbered wants a node whose name is a number. read, if not nil, reads what it holds.
+func numbered(read func(string, []byte) error) func(string, []byte) error {
+	return func(name string, data []byte) error {
+		if err := isNumber("", []byte(name)); err != nil || read == nil {
+			return err
+		}
+		return read(name, data)
+	}
+}
+
+// sequence wants a node whose name is the prefix and a number.
+func sequence(prefix string, read func(string, []byte) error) func(string, []byte) error {
+	return func(name string, data []byte) error {
+		digits, ok := strings.CutPrefix(name, prefix)
+		if _, err := strconv.ParseInt(digits, 10, 64); !ok || err != nil {
+			return fmt.Errorf("its name is not %s and a number", prefix)
+		}
+		return read(name, data)
+	}
+}
+
+func producerIDs(_ string, data []byte) error {
+	var block struct {
+		Start string `json:"block_start"`
+		End   string `json:"block_end"`
+	}
+	if err := decodeNode(data, &block, "block_start", "block_end"); err != nil {
+		return err
+	}
+	for _, text := range []string{block.Start, block.End} {
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return fmt.Errorf("%q is no producer id", text)
+		}
+	}
+	return nil
+}
+
+func registration(_ string, data []byte) error {
+	var b struct {
+		Version   int
+		Endpoints []string
+		Protocols map[string]string `json:"listener_security_protocol_map"`
+	}
+	if err := decodeNode(data, &b, "version"); err != nil {
+		return err
+	}
+	for _, e := range b.Endpoints {
+		_, address, ok := strings.Cut(e, "://")
+		i := strings.LastIndexByte(address, ':')
+		if !ok || i < 0 || isNumber("", []byte(address[i+1:])) != nil {
+			return fmt.Errorf("endpoint %q is not NAME://host:port", e)
+		}
+	}
+	return nil
+}
+
+func topicReplicas(_ string, data []byte) error {
+	var t topicNode
+	if err := decodeNode(data, &t, "partitions"); err != nil {
+		return err
+	}
+	for _, partitions := range []map[string][]int32{t.Partitions, t.Adding, t.Removing} {
+		for name := range partitions {
+			if err := isNumber("", []byte(name)); err != nil {
+				return fmt.Errorf("partition %w", err)
+			}
+		}
+	}
+	for name, replicas := range t.Partitions {
+		if len(replicas) == 0 {
+			return fmt.Errorf("partition %s has no replica", name)
+		}
+	}
+	return nil
+}
+
+func partitionStates(_ string, data []byte) error {
+	return decodeNode(data, &stateNode{}, "leader", "leader_epoch", "isr", "controller_epoch")
+}
+
+// settingsOf wants settings, and what check finds nothing wrong with. An empty node is one without settings.
+func settingsOf(check func(name string, settings map[string]string) error) func(string, []byte) error {
+	return optional(func(name string, data []byte) error {
+		var node struct {
+			Config map[string]string `json:"config"`
+		}
+		if err := decodeNode(data, &node); err != nil || check == nil {
+			return err
+		}
+		return check(name, node.Config)
+	})
+}
+
+// brokerSettings wants settings of one broker, or of all.
+func brokerSettings(name string, data []byte) error {
+	all := name == "<default>"
+	if !all {
+		if err := isNumber("", []byte(name)); err != nil {
+			return fmt.Errorf("its name: %w", err)
+		}
+	}
+	return settingsOf(func(_ string, settings map[string]string) error {
+		if err := config.CheckDynamic(settings, all); err != nil {
+			return fmt.Errorf("brokers ignore a setting: %w", err)
+		}
+		return nil
+	})(name, data)
+}
+
+// settingsChange wants the path of what was changed, below /config, or its type and name as releases before 0.9 have written them.
+func settingsChange(_ string, data []byte) error {
+	var c struct {
+		Version int
+		Path    string `json:"entity_path"`
+		Type    string `json:"entity_type"`
+		Name    string `json:"entity_name"`
+	}
+	if err := decodeNode(data, &c, "version"); err != nil {
+		return err
+	}
+	kind, name := c.Type, c.Name
+	switch c.Version {
+	case 1:
+	case 2:
+		kind, name, _ = strings.Cut(c.Path, "/")
+	default:
+		return fmt.Errorf("version %d is not known", c.Version)
+	}
+	if !slices.Contains([]string{"topics", "brokers", "users", "clients", "ips"}, kind) || name == "" {
+		return fmt.Errorf("it names no settings: %q", kind+"/"+name)
+	}
+	return nil
+}
