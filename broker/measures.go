@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"barnabas/broker/metadata"
 	"barnabas/broker/metrics"
 	"barnabas/broker/replica"
+	"barnabas/broker/status"
 	"barnabas/logstore"
 	"barnabas/zkcoord"
 
@@ -35,11 +37,13 @@ type measures struct {
 	complete atomic.Bool // all parts are there to be asked
 	loading  logstore.Loading
 	idle     idleness
+	identity atomic.Pointer[status.Broker] // once it is known
 
 	expired, disconnected, connected atomic.Int64 // sessions with ZooKeeper
 }
 
-// serveMetrics begins to serve metrics, if they are wanted.
+// serveMetrics begins to serve metrics, if they are wanted: before anything that may take long, so that who looks after the
+// broker sees what it waits for.
 func (s *Server) serveMetrics(context.Context) error {
 	if s.static.MetricsListener == "" {
 		return nil
@@ -47,8 +51,8 @@ func (s *Server) serveMetrics(context.Context) error {
 	s.metrics = metrics.New(api.APIs())
 	m := &measures{s: s}
 	m.state.Store(stateStarting)
+	m.identity.Store(&status.Broker{ID: int32(s.static.BrokerID)})
 	s.measures = m
-	s.onStop(s.zk.OnSession(m.sessionChanged))
 	s.metrics.Collect(m.collect)
 	server, err := s.metrics.Serve(metrics.Config{Addr: s.static.MetricsListener, Ready: m.ready, Profile: s.static.MetricsProfile})
 	if err != nil {
@@ -72,13 +76,22 @@ func (m *measures) stopping() {
 	}
 }
 
-var errNotReady = errors.New("the broker does not serve requests")
-
-func (m *measures) ready() error {
-	if m.state.Load() != stateRunning {
-		return errNotReady
+// identified tells who the broker is.
+func (m *measures) identified(id int32, cluster string) {
+	if m != nil {
+		m.identity.Store(&status.Broker{ID: id, Cluster: cluster})
 	}
-	return nil
+}
+
+// ready tells why requests are not served.
+func (m *measures) ready() error {
+	switch m.state.Load() {
+	case stateRunning:
+		return nil
+	case stateShuttingDown:
+		return errors.New("the broker does not serve requests: it is stopping")
+	}
+	return fmt.Errorf("the broker does not serve requests: it is %s", *m.s.doing.Load())
 }
 
 func (m *measures) sessionChanged(e zkcoord.SessionEvent) {

@@ -61,6 +61,7 @@ type Server struct {
 	transactions *txn.Coordinator
 	handlers     *api.Handlers
 	network      *network.Server
+	doing        atomic.Pointer[string] // while it starts
 
 	ctx      context.Context // of the background tasks
 	cancel   context.CancelFunc
@@ -84,10 +85,9 @@ func New(cfg *config.Broker, root *logrus.Logger) *Server {
 // Start brings the broker up and returns when it serves requests. After an error nothing of it is left running.
 func (s *Server) Start(ctx context.Context) error {
 	began := time.Now()
-	for _, step := range []func(context.Context) error{
-		s.refuse, s.startEmbedded, s.connect, s.identify, s.loadConfigs, s.serveMetrics, s.openLogs, s.build, s.awaitVacancy, s.bind, s.register, s.runController, s.serve,
-	} {
-		if err := step(ctx); err != nil {
+	for _, step := range s.steps() {
+		s.doing.Store(&step.doing)
+		if err := step.run(ctx); err != nil {
 			s.Close()
 			return err
 		}
@@ -97,6 +97,30 @@ func (s *Server) Start(ctx context.Context) error {
 	s.announce()
 	s.log.WithField(logx.TookMs, time.Since(began).Milliseconds()).Infof("[KafkaServer id=%d] started", s.id)
 	return nil
+}
+
+// startStep is one part of the start.
+type startStep struct {
+	doing string // for who asks why the broker is not ready
+	run   func(context.Context) error
+}
+
+func (s *Server) steps() []startStep {
+	return []startStep{
+		{"checking its settings", s.refuse},
+		{"opening metrics.listener", s.serveMetrics},
+		{"starting its ZooKeeper", s.startEmbedded},
+		{"waiting for a session with ZooKeeper at " + s.static.ZookeeperConnect, s.connect},
+		{"learning its id and that of the cluster", s.identify},
+		{"reading the settings that ZooKeeper has", s.loadConfigs},
+		{"loading its logs", s.openLogs},
+		{"putting its parts together", s.build},
+		{"waiting for the end of its earlier registration", s.awaitVacancy},
+		{"opening its listeners", s.bind},
+		{"registering in ZooKeeper", s.register},
+		{"starting to replicate", s.runController},
+		{"waiting for the controller to tell of the cluster", s.serve},
+	}
 }
 
 // Failed gives an error when the broker can't go on, for example when its last log directory failed.
@@ -176,6 +200,9 @@ func (s *Server) connect(ctx context.Context) error {
 	}
 	s.zk = zk
 	s.onStop(zk.Close)
+	if s.measures != nil {
+		s.onStop(zk.OnSession(s.measures.sessionChanged))
+	}
 	s.onStop(func() { // what runs in the background uses the session
 		s.cancel()
 		s.tasks.Wait()
@@ -189,22 +216,24 @@ func (s *Server) identify(ctx context.Context) error {
 	if s.clusterID, err = s.zk.ClusterID(ctx); err != nil {
 		return err
 	}
+	if s.id, err = s.ownID(ctx); err != nil {
+		return err
+	}
+	s.measures.identified(s.id, s.clusterID)
+	return nil
+}
+
+func (s *Server) ownID(ctx context.Context) (int32, error) {
 	if s.static.BrokerID >= 0 {
-		s.id = int32(s.static.BrokerID)
-		return nil
+		return int32(s.static.BrokerID), nil
 	}
 	for _, dir := range s.static.LogDirs {
 		meta, found, err := logstore.ReadMeta(vfs.OS{}, dir)
-		if err != nil {
-			return err
-		}
-		if found {
-			s.id = meta.BrokerID
-			return nil
+		if err != nil || found {
+			return meta.BrokerID, err
 		}
 	}
-	s.id, err = s.zk.GenerateBrokerID(ctx, int32(s.static.ReservedBrokerMaxID))
-	return err
+	return s.zk.GenerateBrokerID(ctx, int32(s.static.ReservedBrokerMaxID))
 }
 
 // loadConfigs reads what ZooKeeper has of this broker's and the topics' settings.

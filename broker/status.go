@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"barnabas/broker/metadata"
@@ -31,8 +32,9 @@ func (m *measures) serveStatus(server *metrics.Server) {
 	server.Handle("GET /{$}", status.Page())
 	server.Handle("GET /status.json", board)
 	ctx, cancel := context.WithCancel(m.s.ctx)
-	m.s.tasks.Go(func() { board.Run(ctx) })
-	m.s.onStop(cancel)
+	var running sync.WaitGroup
+	running.Go(func() { board.Run(ctx) })
+	m.s.onStop(func() { cancel(); running.Wait() })
 }
 
 // loadingLogs is where the log directories' loading is watched, nil when nobody does.
@@ -49,7 +51,11 @@ func (m *measures) reading(ctx context.Context) status.Reading {
 	defer cancel()
 	stop := context.AfterFunc(m.s.ctx, cancel)
 	defer stop()
-	r := status.Reading{Broker: status.Broker{ID: m.s.id, Cluster: m.s.clusterID, State: stateName(m.state.Load())}}
+	r := status.Reading{Broker: *m.identity.Load()}
+	r.Broker.State = stateName(m.state.Load())
+	if r.Broker.State == "starting" {
+		r.Broker.Doing = *m.s.doing.Load()
+	}
 	r.Loading = loadingStatus(m.loading.Dirs())
 	if !m.complete.Load() {
 		return r

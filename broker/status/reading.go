@@ -21,6 +21,7 @@ type Broker struct {
 	ID      int32  `json:"id"`
 	Cluster string `json:"cluster"`
 	State   string `json:"state"` // starting, running, stopping
+	Doing   string `json:"doing"` // while it starts
 }
 
 // Loading is how far one log directory is read.
