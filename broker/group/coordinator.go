@@ -67,6 +67,7 @@ type Coordinator struct {
 	ctx     context.Context // of the background work
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup
+	loading logx.Tally
 	loaders chan struct{} // bounds how many partitions are loaded at once, and with them the buffers
 
 	mu struct {
@@ -137,7 +138,8 @@ func (c *Coordinator) LeadershipChanged(number, leaderEpoch int32, leads bool) {
 		if p, ok := c.cfg.Partition(number); ok {
 			s = newShard(c, number, leaderEpoch, p)
 			c.mu.shards[number] = s
-			c.tasks.Go(s.load)
+			c.loading.Begin(time.Now())
+			c.tasks.Go(s.loadAndTell)
 		}
 	}
 	c.mu.Unlock()

@@ -15,13 +15,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// load reads the partition from its start to its end and begins to serve its groups.
-func (s *shard) load() {
+// loadAndTell is load, with a line in the log when it was the last of several.
+func (s *shard) loadAndTell() {
+	groups, ok := s.load()
+	if sum, done := s.coordinator.loading.End(time.Now(), ok, groups); done {
+		s.coordinator.log.WithFields(logrus.Fields{logx.Count: sum.Count, logx.TookMs: sum.Took.Milliseconds()}).
+			Infof("the groups of %d partitions are loaded", sum.Times)
+	}
+}
+
+// load reads the partition from its start to its end and begins to serve its groups, which it counts.
+func (s *shard) load() (groups int, ok bool) {
 	select {
 	case s.coordinator.loaders <- struct{}{}:
 		defer func() { <-s.coordinator.loaders }()
 	case <-s.ctx.Done():
-		return
+		return 0, false
 	}
 	began := time.Now()
 	l := newLoaded()
@@ -30,18 +39,19 @@ func (s *shard) load() {
 	defer s.mu.Unlock()
 	switch {
 	case s.mu.phase == closed:
-		return
+		return 0, false
 	case err != nil:
 		s.mu.phase = failed
 		s.log.WithError(err).Error("groups of a partition cannot be loaded")
-		return
+		return 0, false
 	}
 	if l.skipped > 0 {
 		s.log.WithField(logx.Count, l.skipped).Warn("records that are of no known kind were passed over")
 	}
 	s.installLocked(l)
 	s.log.WithFields(logrus.Fields{logx.Count: len(s.mu.groups), logx.TookMs: time.Since(began).Milliseconds()}).
-		Info("groups of a partition are loaded")
+		Debug("groups of a partition are loaded")
+	return len(s.mu.groups), true
 }
 
 // installLocked begins to serve what was loaded. Members have a whole session to show up.

@@ -80,7 +80,7 @@ func (s *shard) close() {
 		}
 	}
 	s.mu.groups = nil
-	s.log.Info("groups of a partition are unloaded")
+	s.log.Debug("groups of a partition are unloaded")
 }
 
 func (s *shard) serving() error {

@@ -56,6 +56,7 @@ type Coordinator struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup
+	loading logx.Tally
 	loaders chan struct{} // bounds how many logs are read at once, and with them the buffers
 
 	mu struct {
@@ -125,7 +126,7 @@ func (c *Coordinator) LeadershipChanged(partition, epoch int32, leads bool) {
 		s.stop()
 		delete(c.mu.shards, partition)
 		s.changed.Notify()
-		c.log.WithFields(logrus.Fields{logx.Partition: partition, logx.LeaderEpoch: epoch}).Info("transactions given up")
+		c.log.WithFields(logrus.Fields{logx.Partition: partition, logx.LeaderEpoch: epoch}).Debug("transactions given up")
 	}
 	if !leads {
 		return
@@ -133,7 +134,8 @@ func (c *Coordinator) LeadershipChanged(partition, epoch int32, leads bool) {
 	if log, ok := c.cfg.Log(partition); ok {
 		s = newShard(c.ctx, partition, epoch, log)
 		c.mu.shards[partition] = s
-		c.tasks.Go(func() { c.load(s) }) // not closed, as c.mu is held
+		c.loading.Begin(time.Now())
+		c.tasks.Go(func() { c.loadAndTell(s) }) // not closed, as c.mu is held
 	}
 }
 
@@ -143,8 +145,17 @@ const parallelLoads = 4
 // loadRetryDelay is the pause before a log is read again that could not be read.
 const loadRetryDelay = time.Second
 
-// load fills a new shard and takes up the transactions that were being ended.
-func (c *Coordinator) load(s *shard) {
+// loadAndTell is load, with a line in the log when it was the last of several.
+func (c *Coordinator) loadAndTell(s *shard) {
+	ok := c.load(s)
+	if sum, done := c.loading.End(time.Now(), ok, s.count()); done {
+		c.log.WithFields(logrus.Fields{logx.Count: sum.Count, logx.TookMs: sum.Took.Milliseconds()}).
+			Infof("the transactions of %d partitions are loaded", sum.Times)
+	}
+}
+
+// load fills a new shard and takes up the transactions that were being ended. It gives up when the shard does.
+func (c *Coordinator) load(s *shard) (ok bool) {
 	log, began := c.log.WithField(logx.Partition, s.partition), time.Now()
 	for s.ctx.Err() == nil {
 		ending, err := s.load(c.loaders, func(offset int64, err error) {
@@ -152,18 +163,19 @@ func (c *Coordinator) load(s *shard) {
 		})
 		if err == nil {
 			log.WithFields(logrus.Fields{logx.LeaderEpoch: s.epoch(), logx.Count: s.count(), logx.TookMs: time.Since(began).Milliseconds()}).
-				Info("transactions loaded")
+				Debug("transactions loaded")
 			for _, id := range ending {
 				c.background(func() { c.finish(s, id, 0) })
 			}
-			return
+			return true
 		}
 		if s.ctx.Err() != nil {
-			return
+			return false
 		}
 		log.WithError(err).Error("the transaction log could not be loaded, trying again")
 		pause(s.ctx, loadRetryDelay)
 	}
+	return false
 }
 
 func pause(ctx context.Context, d time.Duration) {
