@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"net"
-	"strconv"
 	"time"
 
 	"barnabas/broker/api"
@@ -22,51 +21,28 @@ func newQuotas(c *config.Broker) *quota.Manager {
 
 // loadQuotas reads the limits of all users, client ids and addresses.
 func (s *Server) loadQuotas(ctx context.Context) error {
-	for _, kind := range []zkcoord.EntityKind{zkcoord.Users, zkcoord.Clients, zkcoord.IPs} {
-		all, err := s.zk.AllEntityConfigs(ctx, kind)
-		if err != nil {
-			return err
-		}
-		for name, stored := range all {
-			s.setQuotas(zkcoord.Entity{Kind: kind, Name: name}, stored)
-		}
+	all, err := api.StoredQuotas(ctx, s.zk)
+	for e, stored := range all {
+		s.setQuotas(e, stored)
 	}
-	return nil
+	return err
 }
 
 // quotaChanged reads the limits of one entity anew.
 func (s *Server) quotaChanged(e zkcoord.Entity) error {
 	stored, err := s.zk.EntityConfig(s.ctx, e)
 	if err == nil {
-		s.setQuotas(e, stored)
+		s.setQuotas(api.QuotaEntity(e), stored)
 	}
 	return err
 }
 
-// setQuotas takes over what is stored for an entity. A user's node has more than limits; what is no number is told of.
-func (s *Server) setQuotas(e zkcoord.Entity, stored map[string]string) {
-	of, ip := api.QuotaEntityOf(e)
-	limits, connections := make(map[quota.Kind]float64), -1.0
-	for key, text := range stored {
-		kind, known := quota.KindOf(key)
-		if !known && key != quota.ConnectionRateKey {
-			continue
-		}
-		value, err := strconv.ParseFloat(text, 64)
-		switch {
-		case err != nil || value < 0:
-			s.log.WithError(err).WithField("entity", e).Errorf("the quota %s=%q cannot be used", key, text)
-		case known:
-			limits[kind] = value
-		default:
-			connections = value
-		}
+func (s *Server) setQuotas(e quota.Entity, stored map[string]string) {
+	limits, err := quota.ParseLimits(stored)
+	if err != nil {
+		s.log.WithError(err).WithField("entity", e).Error("a quota cannot be used")
 	}
-	if ip.Given {
-		s.quotas.SetIP(ip, connections)
-	} else {
-		s.quotas.Set(of, limits)
-	}
+	s.quotas.Set(e, limits)
 }
 
 func (s *Server) holdBack(ip net.IP) time.Duration { return s.quotas.Connected(ip.String()) }

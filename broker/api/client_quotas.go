@@ -5,67 +5,14 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net"
 	"slices"
 	"strconv"
 
 	"barnabas/broker/quota"
-	"barnabas/zkcoord"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
-
-// The types of what a quota can be set for.
-const (
-	userType     = "user"
-	clientIDType = "client-id"
-	ipType       = "ip"
-)
-
-// quotaEntity is what quotas are set for; a part that is not given is the zero Name.
-type quotaEntity struct{ user, client, ip quota.Name }
-
-func (e *quotaEntity) part(kind string) *quota.Name {
-	switch kind {
-	case userType:
-		return &e.user
-	case clientIDType:
-		return &e.client
-	case ipType:
-		return &e.ip
-	}
-	return nil
-}
-
-func sanitized(n quota.Name) string {
-	if n.Default {
-		return zkcoord.DefaultEntity
-	}
-	return zkcoord.SanitizeName(n.Value)
-}
-
-func desanitized(name string) quota.Name {
-	if name == zkcoord.DefaultEntity {
-		return quota.DefaultName
-	}
-	return quota.Named(zkcoord.DesanitizeName(name))
-}
-
-// QuotaEntityOf tells whom a configuration node of users, client ids or addresses is for.
-func QuotaEntityOf(e zkcoord.Entity) (of quota.Entity, ip quota.Name) {
-	switch user, client, both := e.UserAndClient(); {
-	case both:
-		of = quota.Entity{User: desanitized(user), Client: desanitized(client)}
-	case e.Kind == zkcoord.Users:
-		of.User = desanitized(e.Name)
-	case e.Kind == zkcoord.Clients:
-		of.Client = desanitized(e.Name)
-	case e.Kind == zkcoord.IPs:
-		ip = desanitized(e.Name)
-	}
-	return of, ip
-}
 
 // alterClientQuotas sets quotas of users, client ids and addresses (KIP-546, 612). Every broker may serve it.
 func (h *Handlers) alterClientQuotas(ctx context.Context, _ *Call, req *kmsg.AlterClientQuotasRequest) kmsg.Response {
@@ -86,11 +33,11 @@ func (h *Handlers) alterClientQuotas(ctx context.Context, _ *Call, req *kmsg.Alt
 }
 
 func (h *Handlers) alterQuotas(ctx context.Context, entry kmsg.AlterClientQuotasRequestEntry, validateOnly bool) error {
-	e, err := quotaEntityOf(entry.Entity)
+	e, err := namedEntity(entry.Entity)
 	if err != nil {
 		return err
 	}
-	node, err := e.node()
+	node, err := quotaNode(e)
 	if err != nil {
 		return err
 	}
@@ -103,7 +50,7 @@ func (h *Handlers) alterQuotas(ctx context.Context, entry kmsg.AlterClientQuotas
 			delete(config, op.Key)
 			continue
 		}
-		if config[op.Key], err = quotaValue(op.Key, op.Value, e.ip.Given); err != nil {
+		if config[op.Key], err = quotaValue(op.Key, op.Value, e.IP.Given); err != nil {
 			return err
 		}
 	}
@@ -113,62 +60,16 @@ func (h *Handlers) alterQuotas(ctx context.Context, entry kmsg.AlterClientQuotas
 	return h.ZK.SetEntityConfig(ctx, node, config)
 }
 
-func quotaEntityOf(parts []kmsg.AlterClientQuotasRequestEntryEntity) (quotaEntity, error) {
-	var e quotaEntity
-	for _, p := range parts {
-		part := e.part(p.Type)
-		switch {
-		case part == nil:
-			return e, fmt.Errorf("quota entity type %q: %w", p.Type, kerr.InvalidRequest)
-		case p.Name == nil:
-			*part = quota.DefaultName
-		case *p.Name == "":
-			return e, fmt.Errorf("quota entity of type %s with an empty name: %w", p.Type, kerr.InvalidRequest)
-		default:
-			*part = quota.Named(*p.Name)
-		}
-	}
-	return e, nil
-}
-
-// node is where the entity's quotas are kept.
-func (e quotaEntity) node() (zkcoord.Entity, error) {
-	switch {
-	case e.ip.Given && (e.user.Given || e.client.Given):
-		return zkcoord.Entity{}, fmt.Errorf("an ip together with a user or client-id: %w", kerr.InvalidRequest)
-	case e.ip.Given:
-		if !e.ip.Default && !resolves(e.ip.Value) {
-			return zkcoord.Entity{}, fmt.Errorf("ip %q is no address and does not resolve: %w", e.ip.Value, kerr.InvalidRequest)
-		}
-		if e.ip.Default {
-			return zkcoord.Entity{Kind: zkcoord.IPs, Name: zkcoord.DefaultEntity}, nil
-		}
-		return zkcoord.Entity{Kind: zkcoord.IPs, Name: e.ip.Value}, nil
-	case e.user.Given && e.client.Given:
-		return zkcoord.UserClient(sanitized(e.user), sanitized(e.client)), nil
-	case e.user.Given:
-		return zkcoord.Entity{Kind: zkcoord.Users, Name: sanitized(e.user)}, nil
-	case e.client.Given:
-		return zkcoord.Entity{Kind: zkcoord.Clients, Name: sanitized(e.client)}, nil
-	}
-	return zkcoord.Entity{}, fmt.Errorf("quotas without an entity: %w", kerr.InvalidRequest)
-}
-
-func resolves(host string) bool {
-	_, err := net.LookupIP(host)
-	return err == nil
-}
-
 // quotaValue is a value as it is stored: rates of bytes and connections are whole, the others decimal (facts of 3.9).
-func quotaValue(key string, value float64, ip bool) (string, error) {
+func quotaValue(key string, value float64, address bool) (string, error) {
 	kind, known := quota.KindOf(key)
-	if known == ip || (ip && key != quota.ConnectionRateKey) {
+	if !known || kind.OfAddress() != address {
 		return "", fmt.Errorf("quota key %q: %w", key, kerr.InvalidRequest)
 	}
 	if value < 0 || math.IsNaN(value) || math.IsInf(value, 0) {
 		return "", fmt.Errorf("%s=%v must not be negative: %w", key, value, kerr.InvalidRequest)
 	}
-	if known && (kind == quota.Request || kind == quota.Mutation) {
+	if kind == quota.Request || kind == quota.Mutation {
 		if value == math.Trunc(value) && value < 1e7 {
 			return strconv.FormatFloat(value, 'f', 1, 64), nil
 		}
@@ -207,17 +108,13 @@ func (h *Handlers) describeQuotas(ctx context.Context, req *kmsg.DescribeClientQ
 		return nil, err
 	}
 	entries := []kmsg.DescribeClientQuotasResponseEntry{}
-	for _, kind := range []zkcoord.EntityKind{zkcoord.Users, zkcoord.Clients, zkcoord.IPs} {
-		all, err := h.ZK.AllEntityConfigs(ctx, kind)
-		if err != nil {
-			return nil, err
-		}
-		for name, config := range all {
-			of, ip := QuotaEntityOf(zkcoord.Entity{Kind: kind, Name: name})
-			e := quotaEntity{of.User, of.Client, ip}
-			if entry := e.entry(config); matches(e) && len(entry.Values) > 0 {
-				entries = append(entries, entry)
-			}
+	all, err := StoredQuotas(ctx, h.ZK)
+	if err != nil {
+		return nil, err
+	}
+	for e, stored := range all {
+		if entry := quotaEntry(e, stored); matches(e) && len(entry.Values) > 0 {
+			entries = append(entries, entry)
 		}
 	}
 	slices.SortFunc(entries, func(a, b kmsg.DescribeClientQuotasResponseEntry) int {
@@ -235,11 +132,11 @@ func deref(s *string) string {
 	return *s
 }
 
-// entry is an entity with its quotas, for the response.
-func (e quotaEntity) entry(config map[string]string) kmsg.DescribeClientQuotasResponseEntry {
+// quotaEntry is an entity with its quotas, for the response.
+func quotaEntry(e quota.Entity, stored map[string]string) kmsg.DescribeClientQuotasResponseEntry {
 	out := kmsg.NewDescribeClientQuotasResponseEntry()
 	for _, kind := range []string{userType, clientIDType, ipType} {
-		if n := e.part(kind); n.Given {
+		if n := entityPart(&e, kind); n.Given {
 			p := kmsg.NewDescribeClientQuotasResponseEntryEntity()
 			if p.Type = kind; !n.Default {
 				p.Name = &n.Value
@@ -247,8 +144,8 @@ func (e quotaEntity) entry(config map[string]string) kmsg.DescribeClientQuotasRe
 			out.Entity = append(out.Entity, p)
 		}
 	}
-	for key, text := range config {
-		if _, known := quota.KindOf(key); !known && key != quota.ConnectionRateKey {
+	for key, text := range stored {
+		if _, known := quota.KindOf(key); !known {
 			continue // a user's node has SCRAM credentials too
 		}
 		value, err := strconv.ParseFloat(text, 64)
@@ -263,7 +160,7 @@ func (e quotaEntity) entry(config map[string]string) kmsg.DescribeClientQuotasRe
 	return out
 }
 
-func quotaFilter(req *kmsg.DescribeClientQuotasRequest) (func(quotaEntity) bool, error) {
+func quotaFilter(req *kmsg.DescribeClientQuotasRequest) (func(quota.Entity) bool, error) {
 	conditions := make(map[string]func(quota.Name) bool)
 	for _, c := range req.Components {
 		condition, err := quotaCondition(c)
@@ -279,12 +176,12 @@ func quotaFilter(req *kmsg.DescribeClientQuotasRequest) (func(quotaEntity) bool,
 		return nil, fmt.Errorf("a component for ip together with others: %w", kerr.InvalidRequest)
 	}
 	clients := conditions[userType] != nil || conditions[clientIDType] != nil
-	return func(e quotaEntity) bool {
-		if e.ip.Given && clients || !e.ip.Given && conditions[ipType] != nil {
+	return func(e quota.Entity) bool {
+		if e.IP.Given && clients || !e.IP.Given && conditions[ipType] != nil {
 			return false
 		}
 		for _, kind := range []string{userType, clientIDType, ipType} {
-			n := *e.part(kind)
+			n := *entityPart(&e, kind)
 			condition := conditions[kind]
 			if condition != nil && !condition(n) || condition == nil && n.Given && req.Strict {
 				return false
@@ -298,7 +195,7 @@ func quotaCondition(c kmsg.DescribeClientQuotasRequestComponent) (func(quota.Nam
 	switch {
 	case c.EntityType == "":
 		return nil, fmt.Errorf("a component without an entity type: %w", kerr.InvalidRequest)
-	case new(quotaEntity).part(c.EntityType) == nil:
+	case entityPart(new(quota.Entity), c.EntityType) == nil:
 		return nil, fmt.Errorf("entity type %q: %w", c.EntityType, kerr.UnsupportedVersion)
 	}
 	switch c.MatchType {

@@ -62,6 +62,7 @@ type fetching struct {
 	oneMore bool // the first batch may exceed the limits
 	parts   []asked
 	session *fetchContext
+	worked  time.Duration // spent on reading and converting, while there is a quota of time
 	late    time.Duration // that the client must wait after its answer
 }
 
@@ -136,7 +137,7 @@ func (f *fetching) resolve() {
 
 // run answers: at once when there is enough, an error or nothing to wait for, else when there is, or when the time is up.
 func (f *fetching) run(ctx context.Context) network.Response {
-	f.read()
+	f.work(f.read)
 	if !f.done() && f.maxWait > 0 {
 		f.wait(ctx)
 	}
@@ -154,9 +155,20 @@ func (f *fetching) wait(ctx context.Context) {
 		}
 	}
 	_ = await.Until(ctx, func() (bool, error) {
-		f.read()
+		f.work(f.read)
 		return f.done(), nil
 	}, signals...)
+}
+
+// work does a part of the fetch that counts as time spent on the request; waiting doesn't.
+func (f *fetching) work(part func()) {
+	if !f.h.Quotas.Any(quota.Request) {
+		part()
+		return
+	}
+	began := time.Now()
+	part()
+	f.worked += time.Since(began)
 }
 
 // done tells whether the fetch need not wait (any longer).
@@ -265,12 +277,7 @@ func (h *Handlers) rackAware() bool {
 
 // respond makes the answer of what was read last.
 func (f *fetching) respond() network.Response {
-	for i := range f.parts {
-		a := &f.parts[i]
-		if a.failed == nil && a.missing == nil {
-			a.failed = f.convert(a)
-		}
-	}
+	f.work(f.convertAll)
 	if wait := f.overQuota(); wait > 0 {
 		return f.throttled(wait)
 	}
@@ -285,6 +292,15 @@ func (f *fetching) respond() network.Response {
 	return resp
 }
 
+func (f *fetching) convertAll() {
+	for i := range f.parts {
+		a := &f.parts[i]
+		if a.failed == nil && a.missing == nil {
+			a.failed = f.convert(a)
+		}
+	}
+}
+
 // countSent counts what is sent, and has the partitions count what a follower gets, for their throttle.
 func (f *fetching) countSent() {
 	for i := range f.parts {
@@ -296,12 +312,18 @@ func (f *fetching) countSent() {
 	}
 }
 
-// overQuota charges a consumer for what it is about to get, and tells how long it must wait instead: then it gets
-// nothing and is charged nothing. One that has had nothing for all windows gets its batch and waits afterwards: one
+// overQuota charges a consumer for the time that it took and for what it is about to get, and tells how long it must
+// wait instead: then it gets nothing and is charged for no bytes. One that has had nothing for all windows gets its batch and waits afterwards: one
 // batch larger than the quota of all windows would keep it waiting for ever, as it does with Apache Kafka.
 func (f *fetching) overQuota() time.Duration {
 	quotas := f.h.Quotas
-	if f.reader.FromFollower() || !quotas.Any(quota.Fetch) {
+	if f.reader.FromFollower() {
+		return 0
+	}
+	if wait := quotas.Charge(quota.Request, f.c.user(), f.c.clientID(), 100*f.worked.Seconds()); wait > 0 {
+		return wait
+	}
+	if !quotas.Any(quota.Fetch) {
 		return 0
 	}
 	var size int64

@@ -25,7 +25,6 @@ type Manager struct {
 		sync.Mutex
 		rates   map[counter]*Rate
 		buckets map[Entity]*bucket
-		ips     map[string]*Rate
 		sweepAt int // entries at which those that are quiet are dropped
 	}
 }
@@ -39,8 +38,8 @@ type counter struct {
 // NewManager returns a Manager without limits.
 func NewManager(cfg Config) *Manager {
 	m := &Manager{cfg: cfg}
-	m.limits.Store(&limits{of: make(map[Entity]map[Kind]float64), ips: make(map[Name]float64)})
-	m.mu.rates, m.mu.buckets, m.mu.ips = make(map[counter]*Rate), make(map[Entity]*bucket), make(map[string]*Rate)
+	m.limits.Store(&limits{of: make(map[Entity]Limits)})
+	m.mu.rates, m.mu.buckets = make(map[counter]*Rate), make(map[Entity]*bucket)
 	m.mu.sweepAt = minSweep
 	return m
 }
@@ -48,29 +47,10 @@ func NewManager(cfg Config) *Manager {
 const minSweep = 1000
 
 // Set replaces the limits of an entity; none are left when set is empty.
-func (m *Manager) Set(e Entity, set map[Kind]float64) {
+func (m *Manager) Set(e Entity, set Limits) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	next := m.limits.Load().clone()
-	if len(set) == 0 {
-		delete(next.of, e)
-	} else {
-		next.of[e] = maps.Clone(set)
-	}
-	m.limits.Store(next.settle())
-}
-
-// SetIP limits how many connections a second an address may open; a negative rate is no limit.
-func (m *Manager) SetIP(ip Name, rate float64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	next := m.limits.Load().clone()
-	if rate < 0 {
-		delete(next.ips, ip)
-	} else {
-		next.ips[ip] = rate
-	}
-	m.limits.Store(next.settle())
+	m.limits.Store(m.limits.Load().with(e, set))
 }
 
 // Any tells whether there is a limit of a kind.
@@ -129,11 +109,10 @@ func (m *Manager) sweepLocked(now time.Time) {
 	maps.DeleteFunc(m.mu.rates, func(_ counter, r *Rate) bool { return r.Quiet(now) })
 	full := time.Duration(m.cfg.Controller.Count) * m.cfg.Controller.Size
 	maps.DeleteFunc(m.mu.buckets, func(_ Entity, b *bucket) bool { return now.Sub(b.last) > 2*full })
-	maps.DeleteFunc(m.mu.ips, func(_ string, r *Rate) bool { return r.Quiet(now) })
 	m.mu.sweepAt = max(minSweep, 2*m.countedLocked())
 }
 
-func (m *Manager) countedLocked() int { return len(m.mu.rates) + len(m.mu.ips) + len(m.mu.buckets) }
+func (m *Manager) countedLocked() int { return len(m.mu.rates) + len(m.mu.buckets) }
 
 // Largest is the most that a client could use within its limit before it must wait.
 func (m *Manager) Largest(kind Kind, user, client string) int64 {
@@ -179,19 +158,14 @@ func (m *Manager) Mutate(user, client string, partitions int, strict bool) (wait
 // Connected counts a new connection of an address. One that comes too early is not counted; it is to be closed after
 // the wait (KIP-612).
 func (m *Manager) Connected(ip string) (wait time.Duration) {
-	bound, found := m.limits.Load().ofIP(ip)
+	bound, who, found := m.limits.Load().findIP(Connection, ip)
 	if !found {
 		return 0
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.cfg.Now()
-	r := m.mu.ips[ip]
-	if r == nil {
-		m.sweepLocked(now)
-		r = &Rate{Windows: m.cfg.Clients}
-		m.mu.ips[ip] = r
-	}
+	r := m.rateLocked(counter{Connection, who}, now)
 	r.Add(1, now)
 	if wait = r.Excess(bound, now); wait > 0 {
 		r.Add(-1, now)

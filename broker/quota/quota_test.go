@@ -2,7 +2,9 @@ package quota
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -21,7 +23,7 @@ func newTest() (*Manager, *clock) {
 // TestThrottleTimes are those that Apache Kafka 3.9.2 gave: batches of 20 kB under a limit of 1,000 bytes a second.
 func TestThrottleTimes(t *testing.T) {
 	m, c := newTest()
-	m.Set(Entity{User: Named("u")}, map[Kind]float64{Produce: 1000})
+	m.Set(Entity{User: Named("u")}, Limits{Produce: 1000})
 	for i, step := range []struct{ after, want time.Duration }{
 		{0, 10 * time.Second},
 		{10300 * time.Millisecond, 29700 * time.Millisecond},
@@ -40,7 +42,7 @@ func TestThrottleTimes(t *testing.T) {
 func TestSteadyClientSettlesAtItsLimit(t *testing.T) {
 	m, c := newTest()
 	const limit = 1_000_000
-	m.Set(Entity{Client: DefaultName}, map[Kind]float64{Produce: limit})
+	m.Set(Entity{Client: DefaultName}, Limits{Produce: limit})
 	began, sent := c.now, 0.0
 	for c.now.Sub(began) < time.Minute {
 		sent += 64 << 10
@@ -54,12 +56,13 @@ func TestSteadyClientSettlesAtItsLimit(t *testing.T) {
 func TestClosestLimitHolds(t *testing.T) {
 	u, c := Named("u"), Named("c")
 	levels := []Entity{ // the closest first
-		{u, c}, {u, DefaultName}, {u, Name{}}, {DefaultName, c}, {DefaultName, DefaultName}, {DefaultName, Name{}},
-		{Name{}, c}, {Name{}, DefaultName},
+		{User: u, Client: c}, {User: u, Client: DefaultName}, {User: u},
+		{User: DefaultName, Client: c}, {User: DefaultName, Client: DefaultName}, {User: DefaultName},
+		{Client: c}, {Client: DefaultName},
 	}
 	m, _ := newTest()
 	for i := len(levels) - 1; i >= 0; i-- {
-		m.Set(levels[i], map[Kind]float64{Fetch: float64(i + 1)})
+		m.Set(levels[i], Limits{Fetch: float64(i + 1)})
 		if got := m.Largest(Fetch, "u", "c"); got != int64(10*(i+1)) {
 			t.Errorf("with %+v: %d bytes in all windows, want %d", levels[i], got, 10*(i+1))
 		}
@@ -87,12 +90,12 @@ func TestWhoSharesALimit(t *testing.T) {
 		{Entity{User: DefaultName}, "other", "c", false},
 		{Entity{Client: Named("c")}, "other", "c", true},
 		{Entity{Client: DefaultName}, "u", "other", false},
-		{Entity{Named("u"), Named("c")}, "u", "other", false},
-		{Entity{Named("u"), DefaultName}, "u", "other", false},
+		{Entity{User: Named("u"), Client: Named("c")}, "u", "other", false},
+		{Entity{User: Named("u"), Client: DefaultName}, "u", "other", false},
 	} {
 		t.Run(fmt.Sprintf("%+v", tc), func(t *testing.T) {
 			m, _ := newTest()
-			m.Set(tc.limit, map[Kind]float64{Produce: 10})
+			m.Set(tc.limit, Limits{Produce: 10})
 			m.Charge(Produce, "u", "c", 1000)
 			if shared := m.Charge(Produce, tc.user, tc.client, 0) > 0; shared != tc.shared {
 				t.Errorf("shared %v, want %v", shared, tc.shared)
@@ -103,7 +106,7 @@ func TestWhoSharesALimit(t *testing.T) {
 
 func TestRequestTimeWaitsAtMostAWindow(t *testing.T) {
 	m, _ := newTest()
-	m.Set(Entity{User: Named("u")}, map[Kind]float64{Request: 1})
+	m.Set(Entity{User: Named("u")}, Limits{Request: 1})
 	if got := m.Charge(Request, "u", "c", 1000); got != time.Second {
 		t.Errorf("held back for %v", got)
 	}
@@ -111,7 +114,7 @@ func TestRequestTimeWaitsAtMostAWindow(t *testing.T) {
 
 func TestMutations(t *testing.T) {
 	m, c := newTest()
-	m.Set(Entity{User: Named("u")}, map[Kind]float64{Mutation: 1})
+	m.Set(Entity{User: Named("u")}, Limits{Mutation: 1})
 	if wait, ok := m.Mutate("u", "c", 15, true); !ok || wait != 4*time.Second { // 11 were saved up
 		t.Fatalf("overdrawing: %v, %v", wait, ok)
 	}
@@ -129,8 +132,8 @@ func TestMutations(t *testing.T) {
 
 func TestConnections(t *testing.T) {
 	m, c := newTest()
-	m.SetIP(DefaultName, 1)
-	m.SetIP(Named("10.0.0.1"), 100)
+	m.Set(Entity{IP: DefaultName}, Limits{Connection: 1})
+	m.Set(Entity{IP: Named("10.0.0.1")}, Limits{Connection: 100})
 	for range 10 {
 		if m.Connected("10.0.0.2") != 0 || m.Connected("10.0.0.1") != 0 {
 			t.Fatal("held back within the limit")
@@ -139,7 +142,7 @@ func TestConnections(t *testing.T) {
 	if m.Connected("10.0.0.2") == 0 || m.Connected("10.0.0.1") != 0 {
 		t.Error("the limit of the address, or the default's, does not hold")
 	}
-	m.SetIP(DefaultName, -1)
+	m.Set(Entity{IP: DefaultName}, nil)
 	if m.Connected("10.0.0.2") != 0 {
 		t.Error("a limit that was removed holds")
 	}
@@ -148,7 +151,7 @@ func TestConnections(t *testing.T) {
 
 func TestThoseWhoHaveGoneAreForgotten(t *testing.T) {
 	m, c := newTest()
-	m.Set(Entity{Client: DefaultName}, map[Kind]float64{Produce: 1, Mutation: 1})
+	m.Set(Entity{Client: DefaultName}, Limits{Produce: 1, Mutation: 1})
 	for i := range 10 * minSweep {
 		m.Charge(Produce, "u", fmt.Sprint(i), 1)
 		m.Mutate("u", fmt.Sprint(i), 1, true)
@@ -173,5 +176,20 @@ func TestReplicationSavesNothingUp(t *testing.T) {
 	}
 	if now = now.Add(2 * time.Second); r.Exceeds(1000, now) {
 		t.Error("held back two seconds later")
+	}
+}
+
+func TestParseLimits(t *testing.T) {
+	limits, err := ParseLimits(map[string]string{
+		"producer_byte_rate": "1024", "connection_creation_rate": "2.5", "consumer_byte_rate": "lots", "request_percentage": "-1",
+		"controller_mutation_rate": "NaN", "SCRAM-SHA-256": "salt=...",
+	})
+	if want := (Limits{Produce: 1024, Connection: 2.5}); !maps.Equal(limits, want) {
+		t.Errorf("%v, want %v", limits, want)
+	}
+	for _, key := range []string{"consumer_byte_rate", "request_percentage", "controller_mutation_rate"} {
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("nothing is said of %s: %v", key, err)
+		}
 	}
 }
