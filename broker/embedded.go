@@ -15,9 +15,10 @@ func (s *Server) startEmbedded(context.Context) error {
 	if !s.static.ZookeeperEmbedded {
 		return nil
 	}
-	dir := s.static.ZookeeperEmbeddedDir
+	dir, from := s.static.ZookeeperEmbeddedDir, "zookeeper.embedded.dir="+s.static.ZookeeperEmbeddedDir
 	if dir == "" {
 		dir = filepath.Join(filepath.Dir(s.static.LogDirs[0]), "zookeeper")
+		from = fmt.Sprintf("log.dirs=%s: the embedded ZooKeeper keeps its data beside it, in %s, unless zookeeper.embedded.dir says another place", s.static.LogDirs[0], dir)
 	}
 	address, _, _ := strings.Cut(s.static.ZookeeperConnect, "/")
 	if strings.Contains(address, ",") {
@@ -25,7 +26,7 @@ func (s *Server) startEmbedded(context.Context) error {
 	}
 	zk, err := zkserver.Open(zkserver.Config{Dir: dir, ForgetSessions: true, Logger: s.loggers.Entry(config.EmbeddedLogger)})
 	if err != nil {
-		return fmt.Errorf("zookeeper.embedded.dir=%s: %w", dir, err)
+		return fmt.Errorf("%s: %w", from, err)
 	}
 	s.onStop(func() {
 		if err := zk.Close(); err != nil {

@@ -62,6 +62,9 @@ func TestStartIsRefusedWithOneClearLine(t *testing.T) {
 		{"SASL listener", map[string]string{"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "security.inter.broker.protocol": "SASL_PLAINTEXT"},
 			[]string{"SASL_PLAINTEXT://127.0.0.1:0"}},
 		{"a log directory twice", map[string]string{"log.dirs": "/nowhere/a,/nowhere/a"}, []string{"log.dirs", "/nowhere/a"}},
+		{"no ZooKeeper", map[string]string{"zookeeper.connect": ""}, []string{"zookeeper.connect=: no host is named"}},
+		{"no place for an embedded ZooKeeper", map[string]string{"log.dirs": "/proc/x", "zookeeper.embedded": "true", "zookeeper.connect": "127.0.0.1:0"},
+			[]string{"log.dirs=/proc/x", "/proc/zookeeper"}},
 		{"port in use", map[string]string{"listeners": "PLAINTEXT://" + busy.Addr().String()}, []string{"listeners", busy.Addr().String()}},
 	}
 	zk := zookeeper(t)

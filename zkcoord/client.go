@@ -120,7 +120,7 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Cl
 			c.onLibraryEvent(e)
 		}))
 	if err != nil {
-		return nil, fmt.Errorf("zookeeper.connect %q: %w", cfg.Connect, err)
+		return nil, err
 	}
 	c.conn = conn
 	close(attached)

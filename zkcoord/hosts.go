@@ -23,7 +23,7 @@ func splitConnect(connect string) (servers []string, chroot string, err error) {
 		chroot = ""
 	}
 	if strings.Contains(chroot, "//") {
-		return nil, "", fmt.Errorf("zookeeper.connect %q: the chroot has an empty level", connect)
+		return nil, "", fmt.Errorf("the chroot %s has an empty level", chroot)
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
 		host = strings.TrimSpace(host)
@@ -36,7 +36,7 @@ func splitConnect(connect string) (servers []string, chroot string, err error) {
 		servers = append(servers, host)
 	}
 	if len(servers) == 0 {
-		return nil, "", errors.New("zookeeper.connect names no host")
+		return nil, "", errors.New("no host is named")
 	}
 	return servers, chroot, nil
 }

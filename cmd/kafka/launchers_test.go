@@ -2,8 +2,11 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"barnabas/tools"
 )
@@ -21,6 +24,60 @@ func TestEveryToolHasItsLaunchers(t *testing.T) {
 			} else if info.Mode()&0o111 == 0 {
 				t.Errorf("bin/%s cannot be run", file)
 			}
+		}
+	}
+}
+
+// TestDaemonsWriteWhereApacheKafkaDoes, and several beside each other into files of their own.
+func TestDaemonsWriteWhereApacheKafkaDoes(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash")
+	}
+	launcher, err := os.ReadFile("../../bin/kafka-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, command, file, variable, want string }{
+		{"one broker", "server-start", "config/server.properties", "", "logs/kafkaServer.out"},
+		{"one of several", "server-start", "config/server-2.properties", "", "logs/kafkaServer-server-2.out"},
+		{"a folder of its own", "server-start", "config/server-2.properties", "LOG_DIR=own", "own/kafkaServer.out"},
+		{"a name of its own", "server-start", "config/server.properties", "EXTRA_ARGS=-loggc -name second", "logs/second.out"},
+		{"ZooKeeper", "zookeeper-server-start", "config/zookeeper.properties", "", "logs/zookeeper.out"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			root := t.TempDir()
+			binary := filepath.Join(root, "binary")
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(os.Mkdir(filepath.Join(root, "bin"), 0o755))
+			must(os.WriteFile(filepath.Join(root, "bin", "kafka-run"), launcher, 0o755))
+			must(os.WriteFile(binary, []byte("#!/bin/sh\necho \"$@\"\n"), 0o755))
+			cmd := exec.Command(filepath.Join(root, "bin", "kafka-run"), test.command, "-daemon", test.file)
+			cmd.Dir, cmd.Env = root, append(os.Environ(), "KAFKA_BINARY="+binary, test.variable)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			want := test.command + " " + test.file + "\n"
+			var got []byte
+			for deadline := time.Now().Add(10 * time.Second); string(got) != want && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+				got, _ = os.ReadFile(filepath.Join(root, test.want))
+			}
+			if string(got) != want {
+				found, _ := filepath.Glob(filepath.Join(root, "*", "*.out"))
+				t.Errorf("%s holds %q; there are %s", test.want, got, strings.Join(found, ", "))
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, args := range [][]string{{"kafka", "--version"}, {"kafka", "version"}, {"kafka", "help"}} {
+		if code := run(args); code != 0 {
+			t.Errorf("%v: exit code %d", args, code)
 		}
 	}
 }

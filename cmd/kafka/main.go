@@ -53,8 +53,12 @@ func run(args []string) int {
 			return c.run(rest)
 		}
 	}
-	if name == "help" || name == "--help" || name == "-h" {
+	switch name {
+	case "help", "--help", "-h":
 		usage(os.Stdout)
+		return 0
+	case "version", "--version":
+		fmt.Println(tools.Version)
 		return 0
 	}
 	fmt.Fprintf(os.Stderr, "kafka: there is no command %q; 'kafka help' lists them\n", name)
