@@ -1,6 +1,6 @@
 // Package broker puts a broker together: what starts in which order, and stops in reverse.
 //
-//	zookeeper session -> cluster id, broker id -> logs loaded -> listeners bound -> registered
+//	zookeeper session -> cluster id, broker id -> logs loaded (after a crash: being recovered) -> listeners bound -> registered
 //	-> race for the controller's office -> requests served
 //
 // The parts are in the packages below: api answers requests, replica holds the partitions,

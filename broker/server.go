@@ -34,6 +34,7 @@ import (
 type Server struct {
 	static  *config.Broker
 	built   chan struct{} // closed when all parts are there
+	loaded  chan struct{} // closed when all logs are loaded
 	ready   chan struct{} // closed when clients are answered
 	config  *config.Dynamic
 	loggers *config.Loggers
@@ -45,7 +46,7 @@ type Server struct {
 	listening    listening
 	zk           *zkcoord.Client
 	logs         *logstore.Manager
-	loaded       []*logstore.Log // at the start, of topics that there are
+	found        []logstore.TopicPartition // in the log directories at the start, of topics that there are
 	topics       *topicConfigs
 	quotas       *quota.Manager
 	metrics      *metrics.Metrics // nil: not wanted
@@ -74,7 +75,7 @@ type Server struct {
 
 // New returns a broker that has not been started. Nothing is shared between two of them in one process.
 func New(cfg *config.Broker, root *logrus.Logger) *Server {
-	s := &Server{static: cfg, loggers: config.NewLoggers(root), metadata: metadata.NewCache(), failed: make(chan error, 1), built: make(chan struct{}), ready: make(chan struct{})}
+	s := &Server{static: cfg, loggers: config.NewLoggers(root), metadata: metadata.NewCache(), failed: make(chan error, 1), built: make(chan struct{}), loaded: make(chan struct{}), ready: make(chan struct{})}
 	s.log = s.loggers.Entry(config.ServerLogger)
 	s.features.Store(&zkcoord.Features{})
 	s.config = config.NewDynamic(cfg, s.log, s.configChanged)
@@ -116,6 +117,7 @@ func (s *Server) steps() []startStep {
 		{"loading its logs", s.openLogs},
 		{"putting its parts together", s.build},
 		{"waiting for the end of its earlier registration", s.awaitVacancy},
+		{"waiting for the cluster to notice that it was away", s.awaitSuccessors},
 		{"opening its listeners", s.bind},
 		{"registering in ZooKeeper", s.register},
 		{"starting to replicate", s.runController},
@@ -281,9 +283,10 @@ func (s *Server) loadBrokerConfig(ctx context.Context, name string) error {
 	return s.config.SetBroker(stored, e.Path())
 }
 
+// openLogs begins to load the logs. What was not stopped cleanly is recovered while the start goes on.
 func (s *Server) openLogs(ctx context.Context) error {
 	c := s.config.Current()
-	logs, err := logstore.Open(ctx, logstore.ManagerConfig{
+	logs, err := logstore.Begin(ctx, logstore.ManagerConfig{
 		Dirs: c.LogDirs, Default: logConfig(s.topics.defaults()), Topic: s.topics.logConfig,
 		BrokerID: s.id, ClusterID: s.clusterID, RecoveryThreadsPerDir: c.NumRecoveryThreadsPerDataDir,
 		RetentionCheckInterval: c.LogRetentionCheckInterval, FlushCheckInterval: c.LogFlushSchedulerInterval,
@@ -291,17 +294,14 @@ func (s *Server) openLogs(ctx context.Context) error {
 		HighWatermarkInterval: c.ReplicaHighWatermarkCheckpoint, SegmentDeleteDelay: c.LogDeleteDelay,
 		Cleaner: cleanerConfig(c), MinFreeBytes: c.LogDirMinFreeBytes, MaxOpenFiles: maxOpenFiles(),
 		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
-		Logger: s.loggers.Entry(config.LogLogger), OnDirFailure: s.directoryFailed, Loading: s.measures.loadingLogs(),
+		Logger: s.loggers.Entry(config.LogLogger), OnDirFailure: s.directoryFailed, OnLoaded: s.logLoaded,
+		Loading: s.measures.loadingLogs(),
 	})
 	if err != nil {
 		return err
 	}
 	s.logs = logs
-	for _, l := range logs.Logs() {
-		if s.topics.has(l.TopicPartition().Topic) {
-			s.loaded = append(s.loaded, l)
-		}
-	}
+	s.found = slices.DeleteFunc(logs.Partitions(), func(tp logstore.TopicPartition) bool { return !s.topics.has(tp.Topic) })
 	s.onStop(func() {
 		if err := logs.Close(); err != nil {
 			s.log.WithError(err).Error("a log directory could not be closed cleanly")
@@ -331,6 +331,11 @@ func (s *Server) directoryFailed(dir string, err error) {
 		s.fail(fmt.Errorf("log.dirs: every directory has failed, the last one %s: %w", dir, err))
 		return
 	}
+	s.tellOfLostLogs()
+}
+
+// tellOfLostLogs has the controller ask which partitions are lost.
+func (s *Server) tellOfLostLogs() {
 	if err := s.zk.NotifyLogDirFailure(s.ctx, s.id); err != nil && s.ctx.Err() == nil {
 		s.log.WithError(err).Error("the controller could not be told of a failed log directory")
 	}
@@ -365,6 +370,7 @@ func (s *Server) build(context.Context) error {
 		Logger: s.loggers.Entry(config.APILogger), RequestLogger: s.loggers.Entry(config.RequestLogger),
 	})
 	close(s.built)
+	s.background(s.awaitLoaded)
 	return nil
 }
 
@@ -388,8 +394,8 @@ func (s *Server) replicaConfig() replica.Config {
 		Living:     func(id int32) bool { return s.metadata.Current().Brokers[id] != nil },
 		Controller: s.peers, AlterVersion: s.alterPartitionVersion(), Logger: s.loggers.Entry(config.ReplicaLogger), Now: time.Now,
 		ISRs:              s.isrStore(),
-		LeadershipChanged: s.leadershipChanged,
-		LeaderThrottle:    s.leaderThrottle(), FollowerThrottle: s.followerThrottle(),
+		LeadershipChanged: s.leadershipChanged, StorageFailed: func() { s.background(s.tellOfLostLogs) },
+		LeaderThrottle: s.leaderThrottle(), FollowerThrottle: s.followerThrottle(),
 		Move: replica.MoveConfig{Threads: c.NumReplicaAlterLogDirsThreads, MaxBytes: int32(c.ReplicaFetchMaxBytes), Throttle: s.moveThrottle()},
 		Fetch: replica.FetchConfig{
 			Dial: s.peers.dialReplica, PerBroker: c.NumReplicaFetchers, Version: s.fetchVersion(),
@@ -531,15 +537,14 @@ func (s *Server) serve(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// knowsItsPart tells whether the picture has this broker and the partitions whose logs it has loaded, those of topics that
+// knowsItsPart tells whether the picture has this broker and the partitions whose logs it has found, those of topics that
 // are still there.
 func (s *Server) knowsItsPart() bool {
 	picture := s.metadata.Current()
 	if picture.Brokers[s.id] == nil {
 		return false
 	}
-	for _, l := range s.loaded {
-		tp := l.TopicPartition()
+	for _, tp := range s.found {
 		if _, ok := picture.Partition(tp.Topic, tp.Partition); !ok {
 			return false
 		}

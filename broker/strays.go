@@ -37,6 +37,16 @@ type acquaintance struct {
 // strayDelay leaves the first moment after a failover to what clients wait for.
 const strayDelay = time.Second
 
+// logsLoaded looks among those that were not loaded the last time. Before a controller has spoken there was none.
+func (t *strays) logsLoaded() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.known != (acquaintance{}) && !t.mu.due {
+		t.mu.due = true
+		t.s.background(t.look)
+	}
+}
+
 func (t *strays) controllerSpoke(epoch int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -119,8 +120,13 @@ func (m *Manager) startIntake() error {
 	m.queueParts()
 	var volumes sync.WaitGroup
 	for _, v := range m.disks {
-		if !v.failed.Load() {
-			volumes.Go(func() { m.loadVolume(m.intake.ctx, v) })
+		if v.failed.Load() {
+			continue
+		}
+		if count := len(v.queue); count > 0 {
+			volumes.Go(func() { m.loadVolume(m.intake.ctx, v, count) })
+		} else {
+			m.endVolume(v)
 		}
 	}
 	go func() { // ends with the loading
@@ -208,8 +214,15 @@ func (m *Manager) AwaitLoaded(ctx context.Context) error {
 	return m.anyLive()
 }
 
-// Arriving tells whether a partition's log is still being loaded.
-func (m *Manager) Arriving(tp TopicPartition) bool {
+// Arriving are the partitions whose logs are still being loaded, in no order.
+func (m *Manager) Arriving() []TopicPartition {
+	m.table.RLock()
+	defer m.table.RUnlock()
+	return slices.Collect(maps.Keys(m.table.arrivals))
+}
+
+// arriving tells whether a partition's log is still being loaded.
+func (m *Manager) arriving(tp TopicPartition) bool {
 	m.table.RLock()
 	defer m.table.RUnlock()
 	return m.table.arrivals[tp] != nil
@@ -259,11 +272,8 @@ func (v *volume) next(ctx context.Context, table *sync.RWMutex) *part {
 	return p
 }
 
-// loadVolume loads the logs of one directory. Disk faults take it offline and are no error.
-func (m *Manager) loadVolume(ctx context.Context, v *volume) {
-	m.table.RLock()
-	count := len(v.queue)
-	m.table.RUnlock()
+// loadVolume loads the logs of one directory, so many. Disk faults take it offline and are no error.
+func (m *Manager) loadVolume(ctx context.Context, v *volume, count int) {
 	var workers sync.WaitGroup
 	for range min(max(m.cfg.RecoveryThreadsPerDir, minThreads), count) {
 		workers.Go(func() {
@@ -276,12 +286,15 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume) {
 	if ctx.Err() != nil {
 		return
 	}
-	v.progress.end()
-	err := v.checkpoints.create(m.cfg.FS, v.path)
-	if err == nil && !v.wasClean && count > 0 { // a recovery may have found less than the stored points promise
-		err = m.checkpointRecoveryPoints(v)
+	m.endVolume(v)
+	if !v.wasClean { // a recovery may have found less than the stored points promise
+		_ = v.fail("write checkpoint", m.checkpointRecoveryPoints(v))
 	}
-	_ = v.fail("write checkpoints", err)
+}
+
+func (m *Manager) endVolume(v *volume) {
+	v.progress.end()
+	_ = v.fail("create checkpoints", v.checkpoints.create(m.cfg.FS, v.path))
 }
 
 // loadPart loads a directory, and brings the partition into the table when it is the last one of it.
@@ -471,10 +484,12 @@ func (m *Manager) abandon(tp TopicPartition) error {
 	}
 	select {
 	case <-a.done:
-		return nil
 	case <-m.intake.ended:
-		return errClosed
+		if m.arriving(tp) { // it was ended before its turn came
+			return errClosed
+		}
 	}
+	return nil
 }
 
 // endIntake ends the loading. What is not loaded stays as it is, for another start.

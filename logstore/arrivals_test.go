@@ -3,7 +3,6 @@ package logstore
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,46 +17,11 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// gates holds who opens a file below a directory that is shut.
-type gates struct {
-	vfs.FS
-	mu   sync.Mutex // guards shut
-	shut map[string]chan struct{}
-}
-
-func (g *gates) close(dirs ...string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut == nil {
-		g.shut = make(map[string]chan struct{})
-	}
-	for _, dir := range dirs {
-		g.shut[dir] = make(chan struct{})
-	}
-}
-
-func (g *gates) open(dir string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.shut[dir])
-	delete(g.shut, dir)
-}
-
-func (g *gates) OpenFile(name string, flag int) (vfs.File, error) {
-	g.mu.Lock()
-	gate := g.shut[filepath.Dir(name)]
-	g.mu.Unlock()
-	if gate != nil {
-		<-gate
-	}
-	return g.FS.OpenFile(name, flag)
-}
-
 // arrivalRig is a broker's log directories that were left by a kill.
 type arrivalRig struct {
 	*testing.T
 	mem   *vfs.Mem
-	gates *gates
+	gates *vfs.Gates
 	cfg   ManagerConfig
 	m     *Manager
 
@@ -115,9 +79,9 @@ func dirOf(partition int) string { return "/data/" + tpOf(partition).String() }
 // begin begins to load, with some partitions' directories shut, and returns when all are loaded that can be.
 func (r *arrivalRig) begin(shut ...int) {
 	r.Helper()
-	r.gates = &gates{FS: r.mem}
+	r.gates = vfs.NewGates(r.mem)
 	for _, p := range shut {
-		r.gates.close(dirOf(p))
+		r.gates.Shut(dirOf(p))
 	}
 	r.cfg.FS = r.gates
 	r.cfg.OnLoaded = func(tp TopicPartition) {
@@ -133,7 +97,7 @@ func (r *arrivalRig) begin(shut ...int) {
 
 // open opens a partition's directory and returns when nothing goes on any more.
 func (r *arrivalRig) open(partition int) {
-	r.gates.open(dirOf(partition))
+	r.gates.Open(dirOf(partition))
 	synctest.Wait()
 }
 
@@ -180,7 +144,7 @@ func TestALogServesWhileAnotherIsLoaded(t *testing.T) {
 		r := newArrivalRig(t, 2, nil)
 		r.begin(1)
 		mustProduce(t, r.log(0), batchOf(1000, "more"))
-		if _, ok := r.m.Log(tpOf(1)); ok || !r.m.Arriving(tpOf(1)) || r.m.Arriving(tpOf(0)) {
+		if _, ok := r.m.Log(tpOf(1)); ok || !r.m.arriving(tpOf(1)) || r.m.arriving(tpOf(0)) {
 			t.Error("not the second log is being loaded")
 		}
 		for _, isNew := range []bool{true, false} {
@@ -226,7 +190,7 @@ func TestCheckpointsKeepWhatIsNotLoaded(t *testing.T) {
 				t.Errorf("%s: %v %s", file, err, diff)
 			}
 		}
-		r.gates.open(dirOf(1))
+		r.gates.Open(dirOf(1))
 		r.restart()
 		if got := offsets(r.log(1)); got != [4]int64{1, 2, 2, 3} {
 			t.Errorf("after another kill: %v", got)
@@ -243,7 +207,7 @@ func TestCloseWhileLoading(t *testing.T) {
 		go func() { closed <- r.m.Close() }()
 		synctest.Wait()
 		for p := 4; p < 12; p++ {
-			r.gates.open(dirOf(p))
+			r.gates.Open(dirOf(p))
 		}
 		r.must(<-closed)
 		if _, err := r.mem.Stat("/data/" + cleanFile); err == nil {
@@ -275,14 +239,14 @@ func TestDeleteWhileLoading(t *testing.T) {
 		deleted := make(chan error)
 		go func() { deleted <- r.m.Delete(tpOf(0)) }()
 		synctest.Wait()
-		r.gates.open(dirOf(0)) // as much as it is in the middle of is ended
+		r.gates.Open(dirOf(0)) // as much as it is in the middle of is ended
 		r.must(<-deleted)
 		for _, p := range []int{0, 9} {
 			l := r.create(r.m, p)
 			mustProduce(t, l, batchOf(1000, "new"))
 		}
 		for p := 1; p < 8; p++ {
-			r.gates.open(dirOf(p))
+			r.gates.Open(dirOf(p))
 		}
 		r.must(r.m.AwaitLoaded(t.Context()))
 		if got := r.hasLoaded(); len(got) != 10 {
@@ -412,8 +376,8 @@ func TestMoveGoesOnWhileOthersAreLoaded(t *testing.T) {
 				copied = "/other/" + e.Name()
 			}
 		}
-		r.gates = &gates{FS: r.mem}
-		r.gates.close(copied)
+		r.gates = vfs.NewGates(r.mem)
+		r.gates.Shut(copied)
 		r.cfg.FS = r.gates
 		r.m, err = Begin(t.Context(), r.cfg)
 		r.must(err)
@@ -421,7 +385,7 @@ func TestMoveGoesOnWhileOthersAreLoaded(t *testing.T) {
 		if _, ok := r.m.Log(tpOf(0)); ok {
 			t.Error("the log is there without its copy")
 		}
-		r.gates.open(copied)
+		r.gates.Open(copied)
 		r.must(r.m.AwaitLoaded(t.Context()))
 		if f, ok := r.m.Future(tpOf(0)); !ok || f.Dir() != "/other" || r.log(0).Dir() != "/data" {
 			t.Errorf("copy %v", ok)
@@ -435,8 +399,9 @@ func TestCleanDirectoriesAreThereAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newArrivalRig(t, 4, func(cfg *ManagerConfig) { cfg.Dirs = []string{"/data", "/other"} })
 		r.must(vfs.WriteFile(r.mem, "/other/"+cleanFile, []byte(cleanContent)))
-		r.gates = &gates{FS: r.mem}
-		r.gates.close(dirOf(0), dirOf(2))
+		r.gates = vfs.NewGates(r.mem)
+		r.gates.Shut(dirOf(0))
+		r.gates.Shut(dirOf(2))
 		r.cfg.FS = r.gates
 		var err error
 		r.m, err = Begin(t.Context(), r.cfg)
@@ -446,8 +411,8 @@ func TestCleanDirectoriesAreThereAtOnce(t *testing.T) {
 				t.Errorf("%v is there: %v", tpOf(p), ok)
 			}
 		}
-		r.gates.open(dirOf(0))
-		r.gates.open(dirOf(2))
+		r.gates.Open(dirOf(0))
+		r.gates.Open(dirOf(2))
 		r.must(r.m.AwaitLoaded(t.Context()), r.m.Close())
 	})
 }
@@ -471,7 +436,7 @@ func TestLoadingOrder(t *testing.T) {
 			t.Errorf("loaded %v, want %v", r.hasLoaded(), want)
 		}
 		for p := 5; p < 12; p++ {
-			r.gates.open(dirOf(p))
+			r.gates.Open(dirOf(p))
 		}
 		r.must(r.m.AwaitLoaded(t.Context()), r.m.Close())
 	})

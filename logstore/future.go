@@ -69,7 +69,7 @@ func (m *Manager) moveTo(tp TopicPartition, v *volume, name string, release func
 	if m.mu.closed {
 		return nil, false, errClosed
 	}
-	if m.Arriving(tp) {
+	if m.arriving(tp) {
 		return nil, false, fmt.Errorf("%v is still being loaded: %w", tp, kerr.ReplicaNotAvailable)
 	}
 	l, ok := m.Log(tp)

@@ -378,7 +378,7 @@ func (m *Manager) setLog(tp TopicPartition, l *Log) {
 func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, isNew bool) (*Log, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if m.Arriving(tp) {
+	if m.arriving(tp) {
 		return nil, fmt.Errorf("%v: %w", tp, ErrLoading)
 	}
 	if l, ok := m.Log(tp); ok {

@@ -99,6 +99,16 @@ func (c *Client) PartitionStates(ctx context.Context, partitions []TopicPartitio
 	return states, nil
 }
 
+// WatchPartitionState reads the state of a partition and watches it; found is false when it has none.
+func (c *Client) WatchPartitionState(ctx context.Context, tp TopicPartition) (s PartitionState, found bool, err error) {
+	n, found, err := c.watch(ctx, statePath(tp))
+	if err != nil || !found {
+		return PartitionState{}, false, err
+	}
+	s, err = decodeState(n.data, n.stat.Version)
+	return s, err == nil, err
+}
+
 // StateWrite is a partition's state to be written over the one whose PartitionEpoch it carries.
 type StateWrite struct {
 	Partition TopicPartition

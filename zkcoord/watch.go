@@ -25,13 +25,15 @@ const (
 	LogDirEventsChanged                            // a broker lost a log directory (WatchLogDirEvents)
 	FeaturesChanged                                // the finalized features (WatchFeatures)
 	ConfigNotificationsAdded                       // a configuration changed (WatchConfigChanges)
+	PartitionStateChanged                          // Change.Topic's partition Change.Partition has another leader or ISR (WatchPartitionState)
 )
 
 // Change is what a watch brings: read again.
 type Change struct {
-	Kind   ChangeKind
-	Topic  string // of a TopicChanged
-	Broker int32  // of a BrokerChanged
+	Kind      ChangeKind
+	Topic     string // of a TopicChanged or PartitionStateChanged
+	Partition int32  // of a PartitionStateChanged
+	Broker    int32  // of a BrokerChanged
 }
 
 var changeKinds = map[string]ChangeKind{
@@ -56,8 +58,20 @@ func changeOf(path string) (Change, bool) {
 		id, err := strconv.ParseInt(name, 10, 32)
 		return Change{Kind: BrokerChanged, Broker: int32(id)}, err == nil
 	}
-	if name, ok := strings.CutPrefix(path, topicsPath+"/"); ok && !strings.Contains(name, "/") {
-		return Change{Kind: TopicChanged, Topic: name}, true
+	if name, ok := strings.CutPrefix(path, topicsPath+"/"); ok {
+		return changeOfTopic(strings.Split(name, "/"))
+	}
+	return Change{}, false
+}
+
+// changeOfTopic takes the path below that of the topics: NAME, or NAME/partitions/NUMBER/state.
+func changeOfTopic(path []string) (Change, bool) {
+	switch {
+	case len(path) == 1:
+		return Change{Kind: TopicChanged, Topic: path[0]}, true
+	case len(path) == 4 && path[3] == "state":
+		n, err := strconv.ParseInt(path[2], 10, 32)
+		return Change{Kind: PartitionStateChanged, Topic: path[0], Partition: int32(n)}, err == nil
 	}
 	return Change{}, false
 }

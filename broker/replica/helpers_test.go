@@ -30,7 +30,8 @@ type broker struct {
 	controller *controller
 	network    *network
 	fs         *vfs.Mem
-	changed    func() // when leadership has changed; nil: nothing
+	changed    func()       // when leadership has changed; nil: nothing
+	asked      atomic.Int32 // the controller, to ask for lost logs
 
 	leading, following direction // of throttled replication
 	moving             direction // from one log directory to another
@@ -104,12 +105,8 @@ func newBroker(t *testing.T, id int32, n *network) *broker {
 // newBrokerIn is newBroker with these log directories.
 func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
 	t.Helper()
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	entry := logrus.NewEntry(log)
-	cfg, fsys := logstore.DefaultManagerConfig(), vfs.NewMem(time.Now)
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = dirs, id, "test", entry, fsys
-	cfg.Default.IndexSizeMax = 2400
+	fsys := vfs.NewMem(time.Now)
+	cfg := logsConfig(id, fsys, dirs...)
 	if n != nil && n.oldFormat {
 		cfg.Default.Magic = 1
 	}
@@ -117,11 +114,29 @@ func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b := newBrokerOver(t, id, n, logs, cfg)
+	b.fs = fsys
+	return b
+}
+
+// logsConfig is that of a broker's logs in memory.
+func logsConfig(id int32, fsys vfs.FS, dirs ...string) logstore.ManagerConfig {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	cfg := logstore.DefaultManagerConfig()
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = dirs, id, "test", logrus.NewEntry(log), fsys
+	cfg.Default.IndexSizeMax = 2400
+	return cfg
+}
+
+// newBrokerOver is newBroker with these logs.
+func newBrokerOver(t *testing.T, id int32, n *network, logs *logstore.Manager, cfg logstore.ManagerConfig) *broker {
+	t.Helper()
 	version := int16(divergingVersion)
 	if n != nil && n.version != 0 {
 		version = n.version
 	}
-	b := &broker{id: id, minInSync: 1, controller: &controller{answer: accept}, network: n, fs: fsys}
+	b := &broker{id: id, minInSync: 1, controller: &controller{answer: accept}, network: n}
 	b.lag.Store(int64(time.Hour))
 	b.Manager = NewManager(Config{
 		BrokerID: id, BrokerEpoch: func() int64 { return 100 + int64(id) }, Logs: logs,
@@ -132,7 +147,8 @@ func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
 			}
 		},
 		MinInSync: func(string) int { return b.minInSync }, LagMax: func() time.Duration { return time.Duration(b.lag.Load()) },
-		Living: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, Logger: entry, Now: time.Now,
+		Living: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, Logger: cfg.Logger, Now: time.Now,
+		StorageFailed:  func() { b.asked.Add(1) },
 		LeaderThrottle: b.leading.throttle(), FollowerThrottle: b.following.throttle(),
 		Move: MoveConfig{Threads: 1, MaxBytes: 1000, Throttle: b.moving.throttle()},
 		Fetch: FetchConfig{Dial: n.dial, PerBroker: 1, Version: version, EpochVersion: 3, ListVersion: 5, MaxWait: 20 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20,

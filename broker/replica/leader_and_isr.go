@@ -28,37 +28,57 @@ type Assignment struct {
 	State *kmsg.LeaderAndISRRequestTopicPartition
 }
 
-// ApplyLeaderAndISR makes this broker leader or follower of partitions, as the controller of an epoch wants.
-// It gives an error for each assignment, nil where it was followed, or one error for the whole request.
-// (ReplicaManager.becomeLeaderOrFollower, 3.9)
+// role is an assignment with what a follower needs to know of the leader.
+type role struct {
+	Assignment
+	source BrokerAddress
+	known  bool // the source is
+}
+
+func (r *role) leads(broker int32) bool { return r.State.Leader == broker }
+
+// ApplyLeaderAndISR makes this broker leader or follower of partitions, as the controller of an epoch wants. Where a log is still
+// being loaded the role is taken on when it is there (see awaited). It gives an error for each assignment, nil where it was followed,
+// or one error for the whole request. (ReplicaManager.becomeLeaderOrFollower, 3.9)
 func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignment, leaders []BrokerAddress) ([]error, error) {
 	m.control.Lock()
 	defer m.control.Unlock()
 	if err := m.checkControllerLocked(controllerEpoch); err != nil {
 		return nil, err
 	}
-	partitions, errs := m.applyAll(assignments)
-	led, followed := 0, make([]following, 0, len(assignments))
+	roles := make([]role, len(assignments))
 	for i, a := range assignments {
-		p := partitions[i]
+		source, known := addressOf(leaders, a.State.Leader)
+		roles[i] = role{a, source, known}
+	}
+	errs := m.takeOn(roles)
+	m.log.WithFields(logrus.Fields{logx.ControllerEpoch: controllerEpoch, logx.Count: len(roles)}).Debug("followed the controller's LeaderAndIsr")
+	return errs, nil
+}
+
+// takeOn gives an error for each role that was not taken on. The caller holds Manager.control.
+func (m *Manager) takeOn(roles []role) []error {
+	partitions, errs := m.applyAll(roles)
+	followed := make([]following, 0, len(roles))
+	for i := range roles {
+		r, p := &roles[i], partitions[i]
 		if errs[i] != nil {
 			if !errors.Is(errs[i], errSameEpoch) {
-				m.logRefused(a, errs[i])
+				m.logRefused(r.Assignment, errs[i])
 			}
 			continue
 		}
-		m.cfg.LeadershipChanged(a.TP, a.State.LeaderEpoch, a.State.Leader == m.cfg.BrokerID)
-		if a.State.Leader == m.cfg.BrokerID {
-			led++
-		} else if source, ok := addressOf(leaders, a.State.Leader); ok {
-			followed = append(followed, following{p, a.State.LeaderEpoch, source})
+		if p == nil {
+			continue // later
+		}
+		m.cfg.LeadershipChanged(r.TP, r.State.LeaderEpoch, r.leads(m.cfg.BrokerID))
+		if !r.leads(m.cfg.BrokerID) && r.known {
+			followed = append(followed, following{p, r.State.LeaderEpoch, r.source})
 		}
 	}
 	m.fetchers.follow(followed)
 	m.fetchers.endIdle()
-	m.log.WithFields(logrus.Fields{logx.ControllerEpoch: controllerEpoch, "leading": led, "following": len(followed)}).
-		Debug("followed the controller's LeaderAndIsr")
-	return errs, nil
+	return errs
 }
 
 // applyWorkers is how many assignments are followed at once: each may write files and wait for the disk, which takes
@@ -66,18 +86,18 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 const applyWorkers = 16
 
 // applyAll follows assignments, of different partitions, side by side.
-func (m *Manager) applyAll(assignments []Assignment) ([]*Partition, []error) {
-	partitions, errs := make([]*Partition, len(assignments)), make([]error, len(assignments))
+func (m *Manager) applyAll(roles []role) ([]*Partition, []error) {
+	partitions, errs := make([]*Partition, len(roles)), make([]error, len(roles))
 	var next atomic.Int32
 	var workers sync.WaitGroup
-	count := min(applyWorkers, len(assignments))
-	if anyTwice(assignments) {
+	count := min(applyWorkers, len(roles))
+	if anyTwice(roles) {
 		count = 1 // of one partition, the last assignment is to be the one that stays
 	}
 	for range count {
 		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(assignments); i = int(next.Add(1)) - 1 {
-				partitions[i], errs[i] = m.apply(assignments[i])
+			for i := int(next.Add(1)) - 1; i < len(roles); i = int(next.Add(1)) - 1 {
+				partitions[i], errs[i] = m.apply(&roles[i])
 			}
 		})
 	}
@@ -85,13 +105,13 @@ func (m *Manager) applyAll(assignments []Assignment) ([]*Partition, []error) {
 	return partitions, errs
 }
 
-func anyTwice(assignments []Assignment) bool {
-	seen := make(map[logstore.TopicPartition]bool, len(assignments))
-	for _, a := range assignments {
-		if seen[a.TP] {
+func anyTwice(roles []role) bool {
+	seen := make(map[logstore.TopicPartition]bool, len(roles))
+	for _, r := range roles {
+		if seen[r.TP] {
 			return true
 		}
-		seen[a.TP] = true
+		seen[r.TP] = true
 	}
 	return false
 }
@@ -113,11 +133,17 @@ func (m *Manager) logRefused(a Assignment, err error) {
 // errSameEpoch answers a request that brings nothing new; the controller does not mind.
 var errSameEpoch = fmt.Errorf("leader epoch already applied: %w", kerr.StaleControllerEpoch)
 
-func (m *Manager) apply(a Assignment) (*Partition, error) {
+// apply has a partition take on its role. Without an error there is no partition when that is for later.
+func (m *Manager) apply(r *role) (*Partition, error) {
+	a := r.Assignment
 	if !slices.Contains(a.State.Replicas, m.cfg.BrokerID) {
 		return nil, fmt.Errorf("%v: replicas %v do not name this broker: %w", a.TP, a.State.Replicas, kerr.UnknownTopicOrPartition)
 	}
 	p, err := m.obtain(a.TP, a.Topic, a.State.IsNew)
+	if errors.Is(err, logstore.ErrLoading) {
+		return nil, m.await(r)
+	}
+	m.awaited.supersede(r) // the log has come since
 	if err != nil {
 		return nil, err
 	}

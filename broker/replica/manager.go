@@ -35,10 +35,13 @@ type Config struct {
 	// LeadershipChanged tells that this broker leads a partition from a leader epoch on, or no longer does. It is called
 	// without a lock of the partition, in the order of the controller's requests, and must not block. May be nil.
 	LeadershipChanged func(tp logstore.TopicPartition, leaderEpoch int32, leads bool)
+	// StorageFailed tells that a log is lost of which the controller was told that all is well: it should ask again. It must not block.
+	// May be nil.
+	StorageFailed func()
 }
 
 // Manager owns the partitions that this broker hosts. Start and Close bound its goroutines:
-// the ISR sender, the ISR expiry, the fetchers and the mover's.
+// the ISR sender, the ISR expiry, the fetchers, the mover's, and the one that gives late logs their roles.
 type Manager struct {
 	cfg      Config
 	log      *logrus.Entry
@@ -59,12 +62,16 @@ type Manager struct {
 		sync.RWMutex
 		partitions map[logstore.TopicPartition]*Partition
 	}
+	awaited awaited
 }
 
 // NewManager returns a Manager without partitions: the controller tells which there are.
 func NewManager(cfg Config) *Manager {
 	if cfg.LeadershipChanged == nil {
 		cfg.LeadershipChanged = func(logstore.TopicPartition, int32, bool) {}
+	}
+	if cfg.StorageFailed == nil {
+		cfg.StorageFailed = func() {}
 	}
 	m := &Manager{cfg: cfg, log: cfg.Logger}
 	m.env = &environment{
@@ -81,6 +88,7 @@ func NewManager(cfg Config) *Manager {
 	m.mover = newMover(cfg.Move, cfg.Logs, cfg.Logger)
 	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.FollowerThrottle)
 	m.mu.partitions = make(map[logstore.TopicPartition]*Partition)
+	m.awaited.init()
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m
 }
@@ -97,6 +105,7 @@ func (m *Manager) Start() {
 	m.fetchers.start(m.ctx)
 	m.tasks.Go(func() { m.env.isrChanges.run(m.ctx) })
 	m.tasks.Go(func() { m.expireISR(m.ctx) })
+	m.tasks.Go(func() { m.runAwaited(m.ctx) })
 	for range max(m.cfg.Move.Threads, 1) {
 		m.tasks.Go(func() { m.mover.run(m.ctx) })
 	}
@@ -186,6 +195,7 @@ func (m *Manager) obtain(tp logstore.TopicPartition, topicID [16]byte, isNew boo
 }
 
 func (m *Manager) drop(tp logstore.TopicPartition) {
+	m.awaited.forget(tp)
 	m.mu.Lock()
 	p := m.mu.partitions[tp]
 	delete(m.mu.partitions, tp)

@@ -33,13 +33,12 @@ func (m *Manager) StopReplicas(controllerEpoch int32, stops []Stop) ([]error, er
 }
 
 func (m *Manager) stop(s Stop) error {
-	if p, ok := m.Partition(s.TP); ok && s.LeaderEpoch >= 0 {
-		if current := p.State().LeaderEpoch; s.LeaderEpoch < current {
-			return fmt.Errorf("%v: leader epoch %d, current %d: %w", s.TP, s.LeaderEpoch, current, kerr.FencedLeaderEpoch)
-		}
+	if current := m.HostedEpoch(s.TP); s.LeaderEpoch >= 0 && s.LeaderEpoch < current {
+		return fmt.Errorf("%v: leader epoch %d, current %d: %w", s.TP, s.LeaderEpoch, current, kerr.FencedLeaderEpoch)
 	}
 	m.fetchers.remove(s.TP)
 	if !s.Delete {
+		m.awaited.forget(s.TP)
 		if p, ok := m.Partition(s.TP); ok {
 			p.goOffline()
 		}
@@ -59,8 +58,11 @@ func (m *Manager) stop(s Stop) error {
 // NotHosted is the leader epoch of a partition of which the controller has not spoken yet.
 const NotHosted = -1
 
-// HostedEpoch is the leader epoch of a hosted partition, or NotHosted.
+// HostedEpoch is the leader epoch of a partition that is hosted, or will be once its log is loaded; or NotHosted.
 func (m *Manager) HostedEpoch(tp logstore.TopicPartition) int32 {
+	if r, ok := m.awaited.role(tp); ok {
+		return r.State.LeaderEpoch
+	}
 	if p, ok := m.Partition(tp); ok {
 		return p.State().LeaderEpoch
 	}

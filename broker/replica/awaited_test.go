@@ -1,0 +1,223 @@
+package replica
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"barnabas/internal/vfs"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// lateBroker is a broker whose log of tp0 has records, which are being loaded until it is let go.
+type lateBroker struct {
+	*broker
+	gates   *vfs.Gates
+	mem     *vfs.Mem
+	changes atomic.Int32 // of leadership that were told
+}
+
+func newLateBroker(t *testing.T, id int32, n *network, values ...string) *lateBroker {
+	t.Helper()
+	mem := vfs.NewMem(time.Now)
+	cfg := logsConfig(id, mem, "/data")
+	logs, err := logstore.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := logs.GetOrCreate(tp0, [16]byte{7}, cfg.Default, true)
+	for _, v := range values {
+		if err == nil {
+			_, err = log.AppendLeader(batchOf(v), logstore.LeaderAppend{ProduceVersion: 9, LeaderEpoch: 1})
+		}
+	}
+	// Without the mark of a clean stop it is as if the broker had been killed.
+	if err := errors.Join(err, logs.Close(), mem.Remove("/data/.kafka_cleanshutdown")); err != nil {
+		t.Fatal(err)
+	}
+	b := &lateBroker{gates: vfs.NewGates(mem), mem: mem}
+	b.gates.Shut("/data/" + tp0.String())
+	t.Cleanup(b.letGo)
+	cfg.FS = b.gates
+	cfg.OnLoaded = func(tp logstore.TopicPartition) { b.Loaded(tp) }
+	if logs, err = logstore.Begin(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	b.broker = newBrokerOver(t, id, n, logs, cfg)
+	b.changed = func() { b.changes.Add(1) }
+	return b
+}
+
+func (b *lateBroker) letGo() { b.gates.Open("/data/" + tp0.String()) }
+
+func (b *lateBroker) hosts() bool {
+	_, ok := b.Partition(tp0)
+	return ok
+}
+
+// TestRoleWaitsForTheLog has the controller speak of a partition whose log is still being loaded: it is answered at once, the last of
+// what it says counts, and nothing is hosted until the log is there.
+func TestRoleWaitsForTheLog(t *testing.T) {
+	b := newLateBroker(t, 1, &network{brokers: map[int32]*broker{}}, "a", "b")
+	for _, step := range []struct {
+		epoch int32
+		want  error
+	}{{5, nil}, {5, errSameEpoch}, {4, kerr.StaleControllerEpoch}, {6, nil}} {
+		if err := b.assign(t, 1, step.epoch, []int32{1}, []int32{1}); !errors.Is(err, step.want) {
+			t.Errorf("leader epoch %d: %v, want %v", step.epoch, err, step.want)
+		}
+	}
+	if b.hosts() || b.changes.Load() != 0 || b.HostedEpoch(tp0) != 6 {
+		t.Errorf("hosted %v, %d changes, epoch %d", b.hosts(), b.changes.Load(), b.HostedEpoch(tp0))
+	}
+	if dropped, err := b.DropStray(tp0, NotHosted); dropped || err != nil {
+		t.Errorf("taken for a stray: %v %v", dropped, err)
+	}
+	if err := b.MoveTo(tp0, "/data"); !errors.Is(err, kerr.ReplicaNotAvailable) {
+		t.Errorf("move: %v", err)
+	}
+	b.letGo()
+	eventually(t, "it leads", b.hosts)
+	p, _ := b.Partition(tp0)
+	if s := p.State(); s.Role != Leader || s.LeaderEpoch != 6 || !slices.Equal(content(t, p.Log()), []string{"0=a", "1=b"}) || b.changes.Load() != 1 {
+		t.Errorf("%+v, %v, %d changes", s, content(t, p.Log()), b.changes.Load())
+	}
+	appendTo(t, p, "c")
+	if epoch, ok := p.Log().LatestEpoch(); !ok || epoch != 6 || p.Log().HighWatermark() != 3 {
+		t.Errorf("epoch %d, high watermark %d", epoch, p.Log().HighWatermark())
+	}
+}
+
+// TestNothingIsCutWhileTheLeaderLoads has a follower fetch from a leader whose log is not there yet. It keeps what it has, and goes on
+// when the log is there.
+func TestNothingIsCutWhileTheLeaderLoads(t *testing.T) {
+	asked := make(chan struct{}, 100)
+	n := &network{brokers: map[int32]*broker{}, answered: func(*kmsg.FetchResponse) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+	}}
+	leader := newLateBroker(t, 1, n, "a", "b")
+	follower := newBroker(t, 2, n)
+	replicas := []int32{1, 2}
+	f := follower.must(t, 1, 1, replicas, replicas)
+	batch := record.Batch(batchOf("a"))
+	batch.SetLeaderEpoch(1)
+	if _, err := f.Log().AppendFollower(batch); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []*broker{leader.broker, follower} {
+		if err := b.assign(t, 1, 2, replicas, replicas); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		<-asked
+	}
+	if got := content(t, f.Log()); !slices.Equal(got, []string{"0=a"}) {
+		t.Errorf("while the leader loads the follower has %v", got)
+	}
+	leader.letGo()
+	eventually(t, "the follower has everything", func() bool { return f.Log().LogEndOffset() == 2 })
+	p, _ := leader.Partition(tp0)
+	eventually(t, "the high watermark covers it", func() bool { return p.Log().HighWatermark() == 2 })
+	if got := content(t, f.Log()); !slices.Equal(got, []string{"0=a", "1=b"}) {
+		t.Errorf("the follower has %v", got)
+	}
+}
+
+// TestFollowerIsNotInSyncWhileItLoads goes on without it, and takes it back when it has caught up.
+func TestFollowerIsNotInSyncWhileItLoads(t *testing.T) {
+	n := &network{brokers: map[int32]*broker{}}
+	late := newLateBroker(t, 2, n, "a")
+	leader := newBroker(t, 1, n)
+	replicas := []int32{1, 2}
+	p := leader.must(t, 1, 1, replicas, []int32{1})
+	appendTo(t, p, "a")
+	appendTo(t, p, "b")
+	if err := late.assign(t, 1, 1, replicas, []int32{1}); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, p, "c")
+	if s := p.State(); !slices.Equal(s.ISR, []int32{1}) || p.Log().HighWatermark() != 3 || p.FollowerEnds()[2] != -1 {
+		t.Errorf("in sync %v, high watermark %d, follower at %v", s.ISR, p.Log().HighWatermark(), p.FollowerEnds())
+	}
+	late.letGo()
+	eventually(t, "both are in sync", func() bool { return len(p.State().ISR) == 2 })
+	f, _ := late.Partition(tp0)
+	if got := content(t, f.Log()); !slices.Equal(got, []string{"0=a", "1=b", "2=c"}) {
+		t.Errorf("the follower has %v", got)
+	}
+}
+
+func TestStopWhileTheLogIsLoaded(t *testing.T) {
+	b := newLateBroker(t, 1, &network{brokers: map[int32]*broker{}}, "a")
+	stop := func(epoch int32, remove bool) error {
+		errs, err := b.StopReplicas(1, []Stop{{tp0, epoch, remove}})
+		return errors.Join(err, errors.Join(errs...))
+	}
+	if err := errors.Join(b.assign(t, 1, 5, []int32{1}, []int32{1}), stop(6, false)); err != nil {
+		t.Fatal(err)
+	}
+	b.letGo()
+	eventually(t, "the log is there", func() bool { _, ok := b.cfg.Logs.Log(tp0); return ok })
+	if b.hosts() {
+		t.Error("it serves, though it was stopped")
+	}
+	if p := b.must(t, 1, 7, []int32{1}, []int32{1}); !slices.Equal(content(t, p.Log()), []string{"0=a"}) {
+		t.Errorf("served again with %v", content(t, p.Log()))
+	}
+}
+
+func TestDeleteWhileTheLogIsLoaded(t *testing.T) {
+	b := newLateBroker(t, 1, &network{brokers: map[int32]*broker{}}, "a")
+	if err := b.assign(t, 1, 5, []int32{1}, []int32{1}); err != nil {
+		t.Fatal(err)
+	}
+	if errs, err := b.StopReplicas(1, []Stop{{tp0, 4, true}}); err != nil || !errors.Is(errs[0], kerr.FencedLeaderEpoch) {
+		t.Errorf("of an older leader epoch: %v %v", errs, err)
+	}
+	done := make(chan error)
+	go func() {
+		errs, err := b.StopReplicas(1, []Stop{{tp0, -2, true}})
+		done <- errors.Join(err, errors.Join(errs...))
+	}()
+	b.letGo()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if p := b.must(t, 1, 0, []int32{1}, []int32{1}); len(content(t, p.Log())) != 0 {
+		t.Errorf("the next one of the name has %v", content(t, p.Log()))
+	}
+}
+
+// TestLogIsLostWhileLoading has the disk fail after the controller was told that all is well.
+func TestLogIsLostWhileLoading(t *testing.T) {
+	b := newLateBroker(t, 1, &network{brokers: map[int32]*broker{}}, "a")
+	if err := b.assign(t, 1, 5, []int32{1}, []int32{1}); err != nil {
+		t.Fatal(err)
+	}
+	b.mem.SetFault(func(_, name string) error {
+		if strings.HasPrefix(name, "/data/"+tp0.String()) {
+			return syscall.EIO
+		}
+		return nil
+	})
+	b.letGo()
+	eventually(t, "the controller is to ask", func() bool { return b.asked.Load() == 1 })
+	state := kmsg.NewLeaderAndISRRequestTopicPartition()
+	state.Leader, state.LeaderEpoch, state.Replicas, state.ISR = 1, 5, []int32{1}, []int32{1}
+	errs, err := b.ApplyLeaderAndISR(1, []Assignment{{TP: tp0, Topic: [16]byte{7}, State: &state}}, nil)
+	if err != nil || !errors.Is(errs[0], kerr.KafkaStorageError) || b.hosts() {
+		t.Errorf("when it asks: %v %v", errs, err)
+	}
+}

@@ -1,0 +1,189 @@
+package kafkatest_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"barnabas/kafkatest"
+	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// holdRecovery leaves a stopped broker as a kill would, and has the loading of one partition wait until it is let go: whoever opens
+// a named pipe waits for who writes to it.
+func holdRecovery(t *testing.T, b *kafkatest.Broker, partition string) (letGo func()) {
+	t.Helper()
+	name := filepath.Join(b.LogDir(), partition, "leader-epoch-checkpoint")
+	content, err := os.ReadFile(name)
+	err = errors.Join(err, os.Remove(name), syscall.Mkfifo(name, 0o644), os.Remove(filepath.Join(b.LogDir(), ".kafka_cleanshutdown")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	letGo = func() {
+		f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return // nobody waits
+		}
+		_, _ = f.Write(content)
+		_ = f.Close()
+	}
+	t.Cleanup(letGo)
+	return letGo
+}
+
+// errorOf asks a broker for something of a partition and gives the error code that it answers for it.
+func errorOf(t *testing.T, cl *kgo.Client, broker int, topic string, ask func(topic string) kmsg.Request) error {
+	t.Helper()
+	answer, err := cl.Broker(broker).RetriableRequest(t.Context(), ask(topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch r := answer.(type) {
+	case *kmsg.ProduceResponse:
+		return kerr.ErrorForCode(r.Topics[0].Partitions[0].ErrorCode)
+	case *kmsg.ListOffsetsResponse:
+		return kerr.ErrorForCode(r.Topics[0].Partitions[0].ErrorCode)
+	case *kmsg.DeleteRecordsResponse:
+		return kerr.ErrorForCode(r.Topics[0].Partitions[0].ErrorCode)
+	}
+	t.Fatalf("%T", answer)
+	return nil
+}
+
+func askProduce(topic string) kmsg.Request {
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = -1, 1000
+	rt, rp := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
+	batch := record.NewBuilder()
+	batch.Add(1_790_000_000_000, nil, []byte("v"))
+	rp.Records = batch.MustBuild()
+	rt.Topic, rt.Partitions = topic, append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	return req
+}
+
+func askListOffsets(topic string) kmsg.Request {
+	req := kmsg.NewPtrListOffsetsRequest()
+	rt, rp := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+	rp.Timestamp = -1
+	rt.Topic, rt.Partitions = topic, append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	return req
+}
+
+func askDeleteRecords(topic string) kmsg.Request {
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = 1000
+	rt, rp := kmsg.NewDeleteRecordsRequestTopic(), kmsg.NewDeleteRecordsRequestTopicPartition()
+	rt.Topic, rt.Partitions = topic, append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	return req
+}
+
+// After a crash a partition is served while another one's log is still being recovered, and that one as soon as it is there.
+func TestPartitionsServeWhileOthersRecover(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t)
+	cl := client(t, c)
+	for _, topic := range []string{"ready", "late"} {
+		createOn(t, cl, topic, 0)
+		produce(t, cl, topic, 0, 5)
+	}
+	c.Broker(0).Stop()
+	letGo := holdRecovery(t, c.Broker(0), "late-0")
+	if err := c.Broker(0).Start(); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, cl, "ready", 5, 10)
+	consume(t, c, "ready", 10)
+	for name, ask := range map[string]func(string) kmsg.Request{"Produce": askProduce, "ListOffsets": askListOffsets, "DeleteRecords": askDeleteRecords} {
+		if err := errorOf(t, cl, 0, "late", ask); !errors.Is(err, kerr.NotLeaderForPartition) {
+			t.Errorf("%s of what is being recovered: %v", name, err)
+		}
+	}
+	dirs, err := kadm.NewClient(cl).DescribeAllLogDirs(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, ok := dirs[0].Lookup(c.Broker(0).LogDir(), "late", 0); !ok || d.Size == 0 {
+		t.Errorf("its folder is said to have %+v of it", d)
+	}
+	waiting := make(chan error)
+	go func() { // a client waits by itself
+		waiting <- cl.ProduceSync(t.Context(), &kgo.Record{Topic: "late", Value: []byte("value 5")}).FirstErr()
+	}()
+	letGo()
+	if err := <-waiting; err != nil {
+		t.Error(err)
+	}
+	consume(t, c, "late", 6)
+}
+
+// A replica that is being recovered is missed by nobody: the others serve without it, and it is in sync again when it has caught up.
+func TestReplicaRecoversBesideTheOthers(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.Setting("min.insync.replicas", "2"))
+	cl := client(t, c, kgo.MetadataMinAge(50*time.Millisecond))
+	createOn(t, cl, "t", 2, 0, 1)
+	produce(t, cl, "t", 0, 5)
+	c.Broker(2).Stop()
+	produce(t, cl, "t", 5, 10)
+	letGo := holdRecovery(t, c.Broker(2), "t-0")
+	if err := c.Broker(2).Start(); err != nil {
+		t.Fatal(err)
+	}
+	if isr := inSync(t, cl, "t"); slices.Contains(isr, 2) {
+		t.Errorf("in sync are %v", isr)
+	}
+	produce(t, cl, "t", 10, 15)
+	letGo()
+	eventually(t, "all in sync", func() bool { return len(inSync(t, cl, "t")) == 3 })
+	consume(t, c, "t", 15)
+}
+
+func inSync(t *testing.T, cl *kgo.Client, topic string) []int32 {
+	t.Helper()
+	topics, err := kadm.NewClient(cl).ListTopics(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topics[topic].Partitions[0].ISR
+}
+
+// A topic may be deleted, and made again, while the log of its partition is being recovered.
+func TestTopicIsDeletedWhileItRecovers(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t)
+	cl := client(t, c)
+	createOn(t, cl, "t", 0)
+	produce(t, cl, "t", 0, 5)
+	c.Broker(0).Stop()
+	letGo := holdRecovery(t, c.Broker(0), "t-0")
+	if err := c.Broker(0).Start(); err != nil {
+		t.Fatal(err)
+	}
+	adm := kadm.NewClient(cl)
+	if deleted, err := adm.DeleteTopics(t.Context(), "t"); err != nil || deleted.Error() != nil {
+		t.Fatal(deleted, err)
+	}
+	letGo()
+	eventually(t, "the deletion", func() bool {
+		created, err := adm.CreateTopics(t.Context(), 1, 1, nil, "t")
+		return err == nil && created.Error() == nil
+	})
+	produce(t, cl, "t", 0, 3)
+	consume(t, c, "t", 3)
+	ends, err := adm.ListEndOffsets(t.Context(), "t")
+	if o, _ := ends.Lookup("t", 0); err != nil || o.Offset != 3 {
+		t.Errorf("it ends at %d, %v", o.Offset, err)
+	}
+}
