@@ -62,7 +62,8 @@ func (m *measures) reading(ctx context.Context) status.Reading {
 	}
 	picture := m.s.metadata.Current()
 	r.Cluster = clusterStatus(picture)
-	r.Dirs = dirStatus(m.s.logs.Dirs())
+	dirs := m.s.logs.Dirs()
+	r.Dirs, r.FolderMoves = dirStatus(dirs), m.folderMoves(dirs)
 	m.topicStatus(picture, &r)
 	m.groupStatus(ctx, picture, &r)
 	m.reassignmentStatus(ctx, picture, &r)
@@ -166,6 +167,34 @@ func dirStatus(infos []logstore.DirInfo) []status.Dir {
 		}
 	}
 	return dirs
+}
+
+// folderMoves are the logs that are on their way to another folder.
+func (m *measures) folderMoves(infos []logstore.DirInfo) []status.FolderMove {
+	at := make(map[logstore.TopicPartition]string)
+	for _, info := range infos {
+		for _, l := range info.Logs {
+			if !l.Future {
+				at[l.TopicPartition] = info.Path
+			}
+		}
+	}
+	var moves []status.FolderMove
+	for _, info := range infos {
+		for _, l := range info.Logs {
+			log, ok := m.s.logs.Log(l.TopicPartition)
+			if !l.Future || !ok {
+				continue
+			}
+			all := log.LogEndOffset() - log.LogStartOffset()
+			moves = append(moves, status.FolderMove{Topic: l.Topic, Partition: l.Partition, From: at[l.TopicPartition], To: info.Path,
+				Left: l.OffsetLag, Size: l.Size, Progress: share(all-l.OffsetLag, all)})
+		}
+	}
+	slices.SortFunc(moves, func(a, b status.FolderMove) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return moves
 }
 
 func (m *measures) topicStatus(picture *metadata.Picture, r *status.Reading) {

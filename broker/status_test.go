@@ -11,9 +11,11 @@ import (
 
 	"barnabas/broker/metadata"
 	"barnabas/broker/status"
+	"barnabas/logstore"
 	"barnabas/zkcoord/zkserver"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -136,6 +138,39 @@ func TestStatusPageWhileTheBrokerStarts(t *testing.T) {
 	s.Close()
 	if answers("http://" + addr + "/healthz") {
 		t.Error("the page is there after the broker's end")
+	}
+}
+
+func TestMovesBetweenFoldersAreShown(t *testing.T) {
+	one, two := t.TempDir(), t.TempDir()
+	s := newServer(t, zookeeper(t), map[string]string{"metrics.listener": freeAddr(t), "log.dirs": one + "," + two})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(s.Addr("PLAINTEXT")), kgo.AllowAutoTopicCreation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for range 5 {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tp := logstore.TopicPartition{Topic: "t"}
+	from, to := one, two
+	if l, ok := s.logs.Log(tp); ok && l.Dir() == two {
+		from, to = two, one
+	}
+	if moves := s.measures.folderMoves(s.logs.Dirs()); len(moves) != 0 {
+		t.Errorf("before: %+v", moves)
+	}
+	if _, err := s.logs.MoveTo(tp, to); err != nil { // nobody fills the copy
+		t.Fatal(err)
+	}
+	want := []status.FolderMove{{Topic: "t", From: from, To: to, Left: 5}}
+	if diff := cmp.Diff(want, s.measures.folderMoves(s.logs.Dirs())); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"image/color"
 	"image/png"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -146,7 +148,46 @@ func TestStatusPage(t *testing.T) {
 	t.Run("in a browser", func(t *testing.T) {
 		need(t, "Debian's chromium", hasProgram("chromium"))
 		c.browse(t, ctx, leader)
+		c.accessible(t, ctx, leader)
+		for scheme, paper := range map[string]color.NRGBA{"1": {0xf7, 0xf7, 0xf5, 0xff}, "0": {0x16, 0x18, 0x1b, 0xff}} { // light and dark, as Blink numbers them
+			shot := filepath.Join(t.TempDir(), "page.png")
+			chromium(t, ctx, "--blink-settings=preferredColorScheme="+scheme, "--virtual-time-budget=5000", "--window-size=600,400", "--screenshot="+shot, "http://"+c.pages[leader]+"/")
+			data, err := os.ReadFile(shot)
+			must(t, err)
+			picture, err := png.Decode(bytes.NewReader(data))
+			must(t, err)
+			if got := color.NRGBAModel.Convert(picture.At(1, 1)); got != paper {
+				t.Errorf("in the scheme %s the page's ground is %v, want %v", scheme, got, paper)
+			}
+		}
 	})
+}
+
+// accessible looks at what the page tells those who do not see it.
+func (c *statusCluster) accessible(t *testing.T, ctx context.Context, broker int) {
+	t.Helper()
+	dom := chromium(t, ctx, "--virtual-time-budget=8000", "--window-size=400,800", "--dump-dom", "http://"+c.pages[broker]+"/")
+	_, body, _ := strings.Cut(dom, "<body>")
+	body, _, _ = strings.Cut(body, "<script>")
+	for _, rule := range []struct{ tag, must string }{
+		{"<th", "scope="}, {"<table", "aria-labelledby="}, {"<section", "aria-labelledby="}, {"<progress", "aria-label="}, {"<svg", "aria-label="},
+	} {
+		tags := regexp.MustCompile(rule.tag+`[ >][^>]*`).FindAllString(body, -1)
+		if len(tags) == 0 {
+			t.Errorf("the page has no %s", rule.tag)
+		}
+		for _, tag := range tags {
+			if !strings.Contains(tag, rule.must) {
+				t.Errorf("%s lacks %s", tag, rule.must)
+			}
+		}
+	}
+	if !strings.Contains(body, `tabindex="0"`) {
+		t.Error("on a narrow screen, tables that are wider than it can't be reached with the keyboard")
+	}
+	if strings.Count(dom, "<h1") != 1 || !strings.Contains(dom, `<html lang="en"`) || !strings.Contains(body, `role="status"`) {
+		t.Error("the page lacks its heading, language or status")
+	}
 }
 
 // complaint is what is wrong with what a broker tells. The group's coordinator need not have the partition: it asks the

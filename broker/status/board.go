@@ -92,6 +92,8 @@ type Snapshot struct {
 	Dirs            []Dir          `json:"dirs"`
 	Moves           []Reassignment `json:"reassignments"`
 	MovesLeft       int            `json:"reassignmentsLeft"`
+	FolderMoves     []FolderMove   `json:"folderMoves"`
+	FolderMovesLeft int            `json:"folderMovesLeft"`
 	CouldNotBeAsked []string       `json:"trouble"`
 }
 
@@ -155,6 +157,7 @@ func (b *Board) snapshotLocked(r Reading, now time.Time) Snapshot {
 	s.Groups, s.GroupsLeft = b.groupsLocked(r.Groups, due)
 	s.GroupsLeft += r.GroupsUnread
 	s.Moves, s.MovesLeft = first(r.Reassignments, reassignmentsShown)
+	s.FolderMoves, s.FolderMovesLeft = first(r.FolderMoves, reassignmentsShown)
 	return s
 }
 

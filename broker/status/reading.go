@@ -12,6 +12,7 @@ type Reading struct {
 	GroupsUnread  int // groups that were not read, for there are too many
 	Dirs          []Dir
 	Reassignments []Reassignment
+	FolderMoves   []FolderMove
 	// Trouble says what could not be read, for a person.
 	Trouble []string
 }
@@ -109,4 +110,15 @@ type Reassignment struct {
 	Removing  []int32 `json:"removing"`
 	InSync    int     `json:"inSync"`   // of those that are added
 	Progress  float64 `json:"progress"` // 0 to 1; negative: not known on this broker
+}
+
+// FolderMove is a log of this broker on its way from one of log.dirs to another.
+type FolderMove struct {
+	Topic     string  `json:"topic"`
+	Partition int32   `json:"partition"`
+	From      string  `json:"from"`
+	To        string  `json:"to"`
+	Left      int64   `json:"left"`     // records that are not copied yet
+	Size      int64   `json:"size"`     // bytes that are copied
+	Progress  float64 `json:"progress"` // 0 to 1
 }
