@@ -9,17 +9,18 @@ import (
 	"barnabas/tools"
 )
 
-// completion prints what makes a shell complete the names of the tools' options. Both shells read the same script: zsh has
-// a mode for it.
+// zshPrelude has zsh read what is written for bash. That needs its own completion, which not every .zshrc has begun.
+const zshPrelude = `(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i -D; }
+autoload -Uz bashcompinit && bashcompinit
+`
+
+// completion prints what makes a shell complete the names of the tools' options.
 func completion(args []string) int {
 	if len(args) != 1 || args[0] != "bash" && args[0] != "zsh" {
 		fmt.Fprintln(os.Stderr, "usage: kafka completion bash|zsh")
 		return 1
 	}
-	if args[0] == "zsh" {
-		fmt.Println("autoload -U +X bashcompinit && bashcompinit")
-	}
-	writeCompletion(os.Stdout)
+	writeCompletion(os.Stdout, args[0])
 	return 0
 }
 
@@ -30,7 +31,10 @@ var serverOptions = []struct{ name, options string }{
 }
 
 // writeCompletion writes a function that knows each tool's options, and its uses. Where no option begins, a file name may.
-func writeCompletion(w io.Writer) {
+func writeCompletion(w io.Writer, shell string) {
+	if shell == "zsh" {
+		io.WriteString(w, zshPrelude)
+	}
 	io.WriteString(w, "_barnabas() {\n  local word=\"${COMP_WORDS[COMP_CWORD]}\" name=\"${COMP_WORDS[0]##*/}\" options=\n"+
 		"  COMPREPLY=()\n  case \"${name%.sh}\" in\n")
 	var names []string
