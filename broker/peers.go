@@ -123,14 +123,19 @@ func (p *peers) Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Reques
 	if to.ID == p.server.id {
 		return p.server.handlers.Control(ctx, req)
 	}
-	e, ok := to.Endpoint(p.server.static.InterBrokerListener)
-	if !ok {
-		return nil, fmt.Errorf("broker %d has no listener %s", to.ID, p.server.static.InterBrokerListener)
+	addr, err := p.controlAddress(to.ID, func(listener string) string {
+		if e, ok := to.Endpoint(listener); ok {
+			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+		}
+		return ""
+	})
+	if err != nil {
+		return nil, err
 	}
 	l := p.link(linkKey{to.ID, controllersLink})
 	ctx, cancel := context.WithTimeout(ctx, p.server.static.ControllerSocketTimeout)
 	defer cancel()
-	return l.do(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), p.clientID(), req)
+	return l.do(ctx, addr, p.clientID(), req)
 }
 
 func (p *peers) link(key linkKey) *link {
@@ -154,13 +159,27 @@ func (p *peers) SendTo(ctx context.Context, broker int32, req kmsg.Request) (kms
 	if b == nil {
 		return nil, fmt.Errorf("broker %d is not there: %w", broker, kerr.BrokerNotAvailable)
 	}
-	e, ok := b.Endpoints[s.static.InterBrokerListener]
-	if !ok {
+	addr := b.Address(s.static.InterBrokerListener)
+	if addr == "" {
 		return nil, fmt.Errorf("broker %d has no listener %s", broker, s.static.InterBrokerListener)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()
-	return p.link(linkKey{broker, req.Key()}).repeat(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), p.clientID(), req)
+	return p.link(linkKey{broker, req.Key()}).repeat(ctx, addr, p.clientID(), req)
+}
+
+// controlAddress is where requests between a controller and a broker go: control.plane.listener.name, if there is such a
+// setting, so that they do not wait behind data (KIP-291). A broker that does not have that listener yet, while the setting
+// is brought to one after the other, is spoken to where all brokers are. address is empty for a listener that there is not.
+func (p *peers) controlAddress(id int32, address func(listener string) string) (string, error) {
+	control, all := p.server.static.ControlPlaneListener, p.server.static.InterBrokerListener
+	if addr := address(control); addr != "" {
+		return addr, nil
+	}
+	if addr := address(all); addr != "" {
+		return addr, nil
+	}
+	return "", fmt.Errorf("broker %d has no listener %s", id, all)
 }
 
 // ToController sends a request to the controller, be it this broker's own.
@@ -174,13 +193,13 @@ func (p *peers) ToController(ctx context.Context, req kmsg.Request) (kmsg.Respon
 	if b == nil {
 		return nil, fmt.Errorf("nobody is known to be the controller: %w", kerr.NotController)
 	}
-	e, ok := b.Endpoints[s.static.InterBrokerListener]
-	if !ok {
-		return nil, fmt.Errorf("the controller, broker %d, has no listener %s", b.ID, s.static.InterBrokerListener)
+	addr, err := p.controlAddress(b.ID, b.Address)
+	if err != nil {
+		return nil, fmt.Errorf("the controller: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()
-	return p.toController.do(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), p.clientID(), req)
+	return p.toController.do(ctx, addr, p.clientID(), req)
 }
 
 func (p *peers) dialReplica(ctx context.Context, to replica.BrokerAddress) (replica.Requester, error) {

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -143,8 +141,7 @@ func count(c *status.Cluster, p *metadata.Partition) bool {
 // addressOf is where clients reach a broker, on the first of its listeners by name.
 func addressOf(b *metadata.Broker) string {
 	for _, name := range slices.Sorted(maps.Keys(b.Endpoints)) {
-		e := b.Endpoints[name]
-		return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+		return b.Address(name)
 	}
 	return ""
 }

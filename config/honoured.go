@@ -68,9 +68,6 @@ var noCounterpart = []string{
 
 // notYet are to work one day.
 var notYet = []string{
-	// Replication.
-	"control.plane.listener.name",
-
 	// Security.
 	"authorizer.class.name",
 	"connection.failed.authentication.delay.ms",
@@ -132,7 +129,6 @@ var notYet = []string{
 	"ssl.truststore.type",
 
 	// ZooKeeper.
-	"zookeeper.max.in.flight.requests",
 	"zookeeper.set.acl",
 	"zookeeper.ssl.cipher.suites",
 	"zookeeper.ssl.client.enable",

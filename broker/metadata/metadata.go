@@ -8,7 +8,9 @@ package metadata
 
 import (
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -37,6 +39,15 @@ type Broker struct {
 	ID        int32
 	Rack      *string
 	Endpoints map[string]Endpoint // by listener name
+}
+
+// Address is where one of its listeners is, host:port, empty when there is none of that name.
+func (b *Broker) Address(listener string) string {
+	e, ok := b.Endpoints[listener]
+	if !ok {
+		return ""
+	}
+	return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
 }
 
 // Endpoint is where a listener of a broker is reached.
