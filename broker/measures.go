@@ -54,7 +54,7 @@ func (s *Server) serveMetrics(context.Context) error {
 	m.identity.Store(&status.Broker{ID: int32(s.static.BrokerID)})
 	s.measures = m
 	s.metrics.Collect(m.collect)
-	server, err := s.metrics.Serve(metrics.Config{Addr: s.static.MetricsListener, Ready: m.ready, Profile: s.static.MetricsProfile})
+	server, err := s.metrics.Serve(metrics.Config{Addr: s.static.MetricsListener, Ready: m.ready, Notes: m.notes, Profile: s.static.MetricsProfile})
 	if err != nil {
 		return err
 	}
@@ -81,6 +81,18 @@ func (m *measures) identified(id int32, cluster string) {
 	if m != nil {
 		m.identity.Store(&status.Broker{ID: id, Cluster: cluster})
 	}
+}
+
+// notes are what who asks for readiness should know of a broker that serves requests.
+func (m *measures) notes() []string {
+	var notes []string
+	for _, dir := range m.s.logs.FullDirs() {
+		notes = append(notes, fmt.Sprintf("log directory %s is full: clients' records are refused there until there is room (log.dir.min.free.bytes)", dir))
+	}
+	if left := len(m.s.logs.Arriving()); left > 0 {
+		notes = append(notes, fmt.Sprintf("%d logs are still being recovered: their partitions are not served yet", left))
+	}
+	return notes
 }
 
 // ready tells why requests are not served.
@@ -111,6 +123,7 @@ func (m *measures) collect(add func(prometheus.Metric)) {
 	add(metrics.Counter("kafka_server_sessionexpirelistener_zookeeperexpires_total", float64(m.expired.Load())))
 	add(metrics.Counter("kafka_server_sessionexpirelistener_zookeeperdisconnects_total", float64(m.disconnected.Load())))
 	add(metrics.Counter("kafka_server_sessionexpirelistener_zookeepersyncconnects_total", float64(m.connected.Load())))
+	m.recovery(add)
 	if !m.complete.Load() {
 		return
 	}
@@ -215,12 +228,25 @@ func (m *measures) logs(add func(prometheus.Metric)) {
 		add(metrics.Gauge("kafka_log_log_logendoffset", float64(l.LogEndOffset()), labels...))
 		add(metrics.Gauge("kafka_log_log_numlogsegments", float64(l.SegmentCount()), labels...))
 	}
-	offline := m.s.logs.OfflineDirs()
+	offline, full := m.s.logs.OfflineDirs(), m.s.logs.FullDirs()
 	add(metrics.Gauge("kafka_log_logmanager_offlinelogdirectorycount", float64(len(offline))))
 	for _, dir := range m.s.static.LogDirs {
 		add(metrics.Gauge("kafka_log_logmanager_logdirectoryoffline", float64(one(slices.Contains(offline, dir))), "logDirectory", dir))
+		add(metrics.Gauge("barnabas_log_directory_full", float64(one(slices.Contains(full, dir))), "logDirectory", dir)) // none in Apache Kafka
 	}
 	m.cleaner(add)
+}
+
+// recovery tells how far the loading of logs is, as long as it goes on. Bytes and time are not told by Apache Kafka.
+func (m *measures) recovery(add func(prometheus.Metric)) {
+	for _, d := range m.loading.Dirs() {
+		if d.Done {
+			continue
+		}
+		add(metrics.Gauge("kafka_log_logmanager_remaininglogstorecover", float64(d.Total-d.Loaded), "dir", d.Dir))
+		add(metrics.Gauge("barnabas_recovery_remaining_bytes", float64(d.ToRead-d.Read), "dir", d.Dir))
+		add(metrics.Gauge("barnabas_recovery_remaining_seconds", d.Remaining.Seconds(), "dir", d.Dir))
+	}
 }
 
 // cleaner tells how compaction goes. There is one cleaner here, where Apache Kafka tells the most of its threads.

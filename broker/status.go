@@ -158,7 +158,7 @@ func loadingStatus(dirs []logstore.DirLoading) []status.Loading {
 func dirStatus(infos []logstore.DirInfo) []status.Dir {
 	dirs := make([]status.Dir, len(infos))
 	for i, info := range infos {
-		dirs[i] = status.Dir{Path: info.Path, Online: info.Online, Total: info.Total, Usable: info.Usable, Logs: len(info.Logs)}
+		dirs[i] = status.Dir{Path: info.Path, Online: info.Online, Total: info.Total, Usable: info.Usable, Refuses: info.Refuses, Logs: len(info.Logs)}
 		for _, l := range info.Logs {
 			dirs[i].Size += l.Size
 		}

@@ -97,16 +97,18 @@ func (l transactionLog) MaxBatchBytes() int { return int(l.Log().Config().MaxMes
 
 // Load reads all batches. Offsets may be missing where the log was compacted, also at its end.
 func (l transactionLog) Load(ctx context.Context, fn func(record.Batch) error) (int64, error) {
-	log := l.Log()
-	end := log.LogEndOffset()
+	end := l.Log().LogEndOffset()
 	var buffer []byte
-	for offset := log.LogStartOffset(); offset < end && ctx.Err() == nil; {
-		r, err := log.Read(offset, l.bufferBytes, end, true)
-		if err != nil {
-			return 0, err
-		}
-		buffer, err = r.Append(buffer[:0])
-		r.Close()
+	for offset := l.Log().LogStartOffset(); offset < end && ctx.Err() == nil; {
+		err := l.ReadLog(func(log *logstore.Log) error {
+			r, err := log.Read(offset, l.bufferBytes, end, true)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			buffer, err = r.Append(buffer[:0])
+			return err
+		})
 		if err != nil {
 			return 0, err
 		}

@@ -115,7 +115,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 	if !v.wasClean {
 		m.survey(todo)
 	}
-	v.progress = newProgress(v.path, todo, !v.wasClean, m.cfg.Now, m.cfg.Logger)
+	v.progress = newProgress(v.path, todo, !v.wasClean && len(todo) > 0, m.cfg.Now, m.cfg.Logger)
 	m.cfg.Loading.add(v.progress)
 	return todo, nil
 }

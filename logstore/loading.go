@@ -78,7 +78,7 @@ func newProgress(dir string, parts []loading, recovering bool, now func() time.T
 	for _, o := range parts {
 		d.toRead += o.toRead
 	}
-	if recovering && len(parts) > 0 {
+	if recovering {
 		d.logger.WithFields(logrus.Fields{logx.Count: len(parts), logx.SizeBytes: d.toRead}).Info("last stop was not clean, recovering logs")
 	}
 	d.lines.Do(func() {}) // the first line comes after an interval

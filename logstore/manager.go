@@ -575,7 +575,9 @@ type DirInfo struct {
 	Online bool
 	// Total and Usable are the size of the volume and what is free on it, in bytes; -1 when offline.
 	Total, Usable int64
-	Logs          []LogInfo
+	// Refuses: clients' records are refused, for there is too little room (log.dir.min.free.bytes).
+	Refuses bool
+	Logs    []LogInfo
 }
 
 // LogInfo describes a log in a directory.
@@ -596,7 +598,7 @@ func (m *Manager) Dirs() []DirInfo {
 		if !v.failed.Load() {
 			total, usable, err := m.cfg.FS.Usage(v.path)
 			if err = v.fail("ask for free space", err); err == nil {
-				info.Online, info.Total, info.Usable = true, total, usable
+				info.Online, info.Total, info.Usable, info.Refuses = true, total, usable, v.room.low.Load()
 				info.Logs = m.describe(v)
 			}
 		}
@@ -624,6 +626,17 @@ func (m *Manager) OfflineDirs() []string {
 	var dirs []string
 	for _, v := range m.disks {
 		if v.failed.Load() {
+			dirs = append(dirs, v.path)
+		}
+	}
+	return dirs
+}
+
+// FullDirs are the directories that are online and refuse clients' records, for there is too little room.
+func (m *Manager) FullDirs() []string {
+	var dirs []string
+	for _, v := range m.disks {
+		if !v.failed.Load() && v.room.low.Load() {
 			dirs = append(dirs, v.path)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"barnabas/broker/replica"
+	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -109,18 +109,27 @@ func (h *Handlers) findOffset(c *Call, req *kmsg.ListOffsetsRequest, topic strin
 	if err := part.Check(p.CurrentLeaderEpoch, req.ReplicaID != debuggingReplica); err != nil {
 		return nothingFound, err
 	}
-	log := part.Log()
-	limit := visibleEnd(part, req)
-	switch p.Timestamp {
+	epoch := part.State().LeaderEpoch
+	var f found
+	err = part.ReadLog(func(log *logstore.Log) error {
+		f, err = findInLog(log, epoch, req, p.Timestamp)
+		return err
+	})
+	return f, err
+}
+
+func findInLog(log *logstore.Log, leaderEpoch int32, req *kmsg.ListOffsetsRequest, timestamp int64) (found, error) {
+	limit := visibleEnd(log, req)
+	switch timestamp {
 	case latestOffset:
-		return found{limit, -1, part.State().LeaderEpoch}, nil
+		return found{limit, -1, leaderEpoch}, nil
 	case earliestOffset:
 		return found{log.LogStartOffset(), -1, log.EarliestEpoch()}, nil
 	}
 	if magic := log.Config().Magic; magic < 1 {
-		return nothingFound, fmt.Errorf("%s-%d has message format %d, which has no timestamps: %w", topic, p.Partition, magic, kerr.UnsupportedForMessageFormat)
+		return nothingFound, fmt.Errorf("%v has message format %d, which has no timestamps: %w", log.TopicPartition(), magic, kerr.UnsupportedForMessageFormat)
 	}
-	switch p.Timestamp {
+	switch timestamp {
 	case earliestLocal:
 		return found{log.LogStartOffset(), -1, log.EarliestEpoch()}, nil
 	case latestTiered:
@@ -129,13 +138,12 @@ func (h *Handlers) findOffset(c *Call, req *kmsg.ListOffsetsRequest, topic strin
 		offset, ts, epoch, ok, err := log.OffsetOfMaxTimestamp()
 		return visible(offset, ts, epoch, ok, limit), err
 	}
-	offset, ts, epoch, ok, err := log.OffsetForTime(p.Timestamp)
+	offset, ts, epoch, ok, err := log.OffsetForTime(timestamp)
 	return visible(offset, ts, epoch, ok, limit), err
 }
 
 // visibleEnd is where the asker's view ends: the log end for replicas, else by isolation.
-func visibleEnd(part *replica.Partition, req *kmsg.ListOffsetsRequest) int64 {
-	log := part.Log()
+func visibleEnd(log *logstore.Log, req *kmsg.ListOffsetsRequest) int64 {
 	switch {
 	case req.ReplicaID >= 0:
 		return log.LogEndOffset()
@@ -160,7 +168,11 @@ func (h *Handlers) oldStyleOffsets(req *kmsg.ListOffsetsRequest, topic string, p
 	if err := part.Check(-1, req.ReplicaID != debuggingReplica); err != nil {
 		return nil, err
 	}
-	offsets, err := part.Log().LegacyOffsetsBefore(p.Timestamp, int(p.MaxNumOffsets))
+	var offsets []int64
+	err = part.ReadLog(func(log *logstore.Log) error {
+		offsets, err = log.LegacyOffsetsBefore(p.Timestamp, int(p.MaxNumOffsets))
+		return err
+	})
 	if err != nil || req.ReplicaID >= 0 {
 		return offsets, err
 	}

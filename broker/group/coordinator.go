@@ -29,6 +29,7 @@ type Partition interface {
 	// AwaitReplicated waits for it.
 	AwaitReplicated(ctx context.Context, end int64) error
 	Log() *logstore.Log
+	logReader
 }
 
 // Config is what a Coordinator needs to know of the broker and its settings.

@@ -56,6 +56,8 @@ func quiet(t testing.TB) *logrus.Entry {
 
 func (h *hosted) Log() *logstore.Log { return h.log }
 
+func (h *hosted) ReadLog(fn func(*logstore.Log) error) error { return fn(h.log) }
+
 func (h *hosted) AppendInEpoch(epoch int32, data []byte, _ bool, o logstore.LeaderAppend) (logstore.AppendInfo, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

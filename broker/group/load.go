@@ -34,7 +34,7 @@ func (s *shard) load() (groups int, ok bool) {
 	}
 	began := time.Now()
 	l := newLoaded()
-	err := l.read(s.ctx, s.partition.Log(), s.coordinator.cfg.LoadBufferBytes)
+	err := l.read(s.ctx, s.partition, s.coordinator.cfg.LoadBufferBytes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -93,21 +93,30 @@ type loadedGroup struct {
 
 func newLoaded() *loaded { return &loaded{groups: make(map[string]*loadedGroup)} }
 
+// logReader gives access to a log that may be moved to another directory meanwhile.
+type logReader interface {
+	ReadLog(fn func(*logstore.Log) error) error
+}
+
 // read takes in the whole log. There may be gaps where it was compacted.
-func (l *loaded) read(ctx context.Context, log *logstore.Log, bufferBytes int32) error {
+func (l *loaded) read(ctx context.Context, from logReader, bufferBytes int32) error {
 	var buffer []byte
-	for offset := log.LogStartOffset(); ; {
-		end := log.LogEndOffset()
-		if offset >= end {
-			return nil
-		}
-		records, err := log.Read(offset, bufferBytes, end, true)
-		if err != nil {
+	for offset := int64(0); ; {
+		end := int64(0)
+		err := from.ReadLog(func(log *logstore.Log) error {
+			offset, end = max(offset, log.LogStartOffset()), log.LogEndOffset()
+			if offset >= end {
+				return nil
+			}
+			records, err := log.Read(offset, bufferBytes, end, true)
+			if err != nil {
+				return err
+			}
+			defer records.Close()
+			buffer, err = records.Append(buffer[:0])
 			return err
-		}
-		buffer, err = records.Append(buffer[:0])
-		records.Close()
-		if err != nil {
+		})
+		if err != nil || offset >= end {
 			return err
 		}
 		next, err := l.batches(buffer, offset)

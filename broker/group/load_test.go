@@ -38,7 +38,7 @@ func TestSampleIsLoaded(t *testing.T) {
 	}
 	for _, bufferBytes := range []int32{1, 300, 1 << 20} {
 		l := newLoaded()
-		if err := l.read(t.Context(), h.log, bufferBytes); err != nil {
+		if err := l.read(t.Context(), h, bufferBytes); err != nil {
 			t.Fatal(err)
 		}
 		got := make(map[string]string)
@@ -200,7 +200,7 @@ func TestLoadPassesGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLoaded()
-	if err := l.read(t.Context(), h.log, 100); err != nil { // smaller than the records
+	if err := l.read(t.Context(), h, 100); err != nil { // smaller than the records
 		t.Fatal(err)
 	}
 	if l.skipped != 1 || len(l.groups["g"].offsets) != 1 || l.groups["removed"].group("removed", testLimits(), epoch) != nil {
@@ -208,7 +208,7 @@ func TestLoadPassesGaps(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := newLoaded().read(ctx, h.log, 1); !errors.Is(err, context.Canceled) {
+	if err := newLoaded().read(ctx, h, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("loading goes on: %v", err)
 	}
 }

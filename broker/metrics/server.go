@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -14,16 +15,17 @@ import (
 
 // Config is what is served beside the metrics.
 type Config struct {
-	Addr    string       // host:port
-	Ready   func() error // nil: requests are served
-	Profile bool         // pprof under /debug/pprof/
+	Addr    string          // host:port
+	Ready   func() error    // nil: requests are served
+	Notes   func() []string // asked when they are: what is not as it should be
+	Profile bool            // pprof under /debug/pprof/
 }
 
 // Server serves metrics and the broker's health over HTTP:
 //
 //	/metrics  for Prometheus
 //	/healthz  200 while the process answers
-//	/readyz   200 when requests are served, else 503 and why
+//	/readyz   200 when requests are served, and what is not as it should be; else 503 and why
 type Server struct {
 	http http.Server
 	mux  *http.ServeMux
@@ -39,8 +41,8 @@ func (m *Metrics) Serve(cfg Config) (*Server, error) {
 	}
 	s := &Server{ln: ln, mux: http.NewServeMux(), done: make(chan struct{})}
 	s.mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) })
-	s.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, cfg.Ready()) })
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, nil, nil) })
+	s.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, cfg.Ready(), cfg.Notes) })
 	if cfg.Profile {
 		s.mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		s.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -71,10 +73,16 @@ func (s *Server) Close() {
 	<-s.done
 }
 
-func answer(w http.ResponseWriter, trouble error) {
+func answer(w http.ResponseWriter, trouble error, notes func() []string) {
 	if trouble != nil {
 		http.Error(w, trouble.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	_, _ = w.Write([]byte("ok\n"))
+	_, _ = io.WriteString(w, "ok\n")
+	if notes == nil {
+		return
+	}
+	for _, note := range notes() {
+		_, _ = io.WriteString(w, note+"\n")
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"barnabas/logstore"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -55,6 +57,29 @@ func TestMoveUnderLoad(t *testing.T) {
 	if one.moving.bytes.Load() == 0 {
 		t.Error("what was moved does not count for the throttle")
 	}
+}
+
+// TestMoveWaitsForReaders has a reader in the log while a move is near its end.
+func TestMoveWaitsForReaders(t *testing.T) {
+	b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a", "/b")
+	p := b.must(t, 1, 0, []int32{1}, []int32{1})
+	appendTo(t, p, "v")
+	err := p.ReadLog(func(log *logstore.Log) error {
+		if err := b.MoveTo(tp0, "/b"); err != nil {
+			return err
+		}
+		eventually(t, "the copy", func() bool {
+			copied, ok := b.cfg.Logs.Future(tp0)
+			return ok && copied.LogEndOffset() == 1 && copied.RecoveryPoint() == 1
+		})
+		r, err := log.Read(0, 1000, 1, true)
+		r.Close()
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the replica in the other directory", func() bool { return p.Log().Dir() == "/b" })
 }
 
 // TestMoveFollowsTruncation cuts a follower whose replica is being moved, held back by the throttle meanwhile.

@@ -101,6 +101,14 @@ func (p *Partition) change(fn func(*logstore.Log) error) error {
 // one before fails with KAFKA_STORAGE_ERROR.
 func (p *Partition) Log() *logstore.Log { return p.log.Load() }
 
+// ReadLog calls fn with the log, which stays in its place meanwhile: who only takes Log may find it closed, when the replica has just
+// been moved to another directory. Appends go on; a change of the role waits.
+func (p *Partition) ReadLog(fn func(*logstore.Log) error) error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return fn(p.Log())
+}
+
 // TopicID is the id of the partition's topic, zero when it has none.
 func (p *Partition) TopicID() [16]byte {
 	p.mu.RLock()

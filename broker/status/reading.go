@@ -97,8 +97,10 @@ type Dir struct {
 	Online bool   `json:"online"`
 	Total  int64  `json:"total"`  // bytes of the volume
 	Usable int64  `json:"usable"` // bytes that are free on it
-	Size   int64  `json:"size"`   // bytes of the logs
-	Logs   int    `json:"logs"`
+	// Refuses: records of clients are refused, for there is too little room.
+	Refuses bool  `json:"refuses"`
+	Size    int64 `json:"size"` // bytes of the logs
+	Logs    int   `json:"logs"`
 }
 
 // Reassignment is a partition whose replicas are being moved.

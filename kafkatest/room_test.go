@@ -1,0 +1,53 @@
+package kafkatest_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"barnabas/kafkatest"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A folder that refuses records for want of room shows in the metrics, on the status page and for who asks for readiness.
+func TestFullFolderIsTold(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	_ = ln.Close()
+	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr), kafkatest.Setting("log.dir.min.free.bytes", "9000000000000000000"))
+	cl := client(t, c, kgo.ProducerBatchCompression(kgo.NoCompression()))
+	createOn(t, cl, "t", 0)
+	told := map[string]string{"/metrics": `barnabas_log_directory_full{logDirectory="` + c.Broker(0).LogDir() + `"} `, "/status.json": `"refuses":`, "/readyz": "ok\n"}
+	check := func(full bool) {
+		t.Helper()
+		values := map[bool]map[string]string{
+			false: {"/metrics": "0\n", "/status.json": "false", "/readyz": ""},
+			true:  {"/metrics": "1\n", "/status.json": "true", "/readyz": "log directory " + c.Broker(0).LogDir() + " is full"},
+		}[full]
+		for path, prefix := range told {
+			eventually(t, path, func() bool { // the page is made anew every second
+				resp, err := http.Get("http://" + addr + path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = resp.Body.Close() }()
+				text, err := io.ReadAll(resp.Body)
+				return err == nil && resp.StatusCode == http.StatusOK && strings.Contains(string(text), prefix+values[path])
+			})
+		}
+	}
+	check(false)
+	for range 5 { // the free space is looked at every 4 MiB
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: make([]byte, 900_000)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(true)
+}
