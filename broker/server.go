@@ -166,13 +166,24 @@ func (s *Server) Close() {
 
 func (s *Server) onStop(f func()) { s.undo = append(s.undo, f) }
 
-// refuse stops a start whose settings ask for protection that is not there: to run open instead would be worse.
+// unsupported are settings that ask for what is not there and must not be missed in silence: protection, limits, or data that
+// only another broker could read. They end the start.
+var unsupported = []struct{ name, why string }{
+	{"authorizer.class.name", "authorization is not supported yet, and without it every client could do everything"},
+	{"zookeeper.set.acl", "protecting znodes is not supported yet, and without it they would be open"},
+	{"zookeeper.ssl.client.enable", "connections to ZooKeeper cannot be encrypted yet"},
+	{"create.topic.policy.class.name", "no class can be loaded here, and without it topics would be made that it forbids"},
+	{"alter.config.policy.class.name", "no class can be loaded here, and without it settings would be changed that it guards"},
+	{"client.quota.callback.class", "no class can be loaded here, and without it clients would have other quotas"},
+	{"remote.log.storage.system.enable", "there is no tiered storage here, and records that are in one could not be read"},
+}
+
+// refuse stops a start whose settings ask for what is not there: to run without it would be worse.
 func (s *Server) refuse(context.Context) error {
-	if s.static.AuthorizerClass != "" {
-		return fmt.Errorf("authorizer.class.name=%s: authorization is not supported yet, and without it every client could do everything", s.static.AuthorizerClass)
-	}
-	if s.static.ZookeeperSetACL {
-		return errors.New("zookeeper.set.acl=true: protecting znodes is not supported yet, and without it they would be open")
+	for _, u := range unsupported {
+		if value := s.static.Text(u.name); value != "" && value != "false" {
+			return fmt.Errorf("%s=%s: %s", u.name, value, u.why)
+		}
 	}
 	if !s.since("0.11.0") {
 		return fmt.Errorf("inter.broker.protocol.version=%s: there is none below 0.11.0 here, whose message format is the oldest that brokers exchange",

@@ -136,6 +136,14 @@ func (l *layers) brokerEntry(name string) Entry {
 	return e
 }
 
+// Text is a setting's value as it is described, empty when it is null.
+func (b *Broker) Text(name string) string {
+	if text := b.shown(name); text != nil {
+		return *text
+	}
+	return ""
+}
+
 // shown is a setting's value as it is described.
 func (b *Broker) shown(name string) *string {
 	text, given := b.given[name]

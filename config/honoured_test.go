@@ -2,7 +2,11 @@ package config
 
 import (
 	"maps"
+	"os"
+	"path"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,6 +25,42 @@ func TestNotHonoured(t *testing.T) {
 	for name := range notHonoured {
 		if brokerSchema.byName[name] == nil {
 			t.Errorf("%s is not a key", name)
+		}
+	}
+}
+
+// TestNotHonouredIsExplained wants a reason for each in docs/compat.md, and none for what works.
+func TestNotHonouredIsExplained(t *testing.T) {
+	data, err := os.ReadFile("../docs/compat.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(data), "| keys without effect | |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	if !ok {
+		t.Fatal("docs/compat.md has no table of keys without effect")
+	}
+	explained := make(map[string]bool) // pattern to used
+	for line := range strings.Lines(table) {
+		keys, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(keys, -1) {
+			explained[m[1]] = false
+		}
+	}
+	for name := range notHonoured {
+		found := false
+		for pattern := range explained {
+			if matches, _ := path.Match(pattern, name); matches {
+				explained[pattern], found = true, true
+			}
+		}
+		if !found {
+			t.Errorf("%s: docs/compat.md does not say why it is without effect", name)
+		}
+	}
+	for pattern, used := range explained {
+		if !used {
+			t.Errorf("docs/compat.md says that %s is without effect", pattern)
 		}
 	}
 }
