@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"barnabas/zkcoord"
 )
 
@@ -24,11 +26,19 @@ type checks struct {
 	zxid            int64
 	controllerEpoch int32
 	states          map[topicPartition]seenState
+	written         map[version]zkcoord.PartitionState
 	leaders         map[leadership]int32 // by what brokers took on
 	unclean         map[string]bool      // topics that may have lost records
 	uncleanAsked    int                  // unclean elections of all topics that are under way
 	acked           map[leadership][]int // numbers, in order; the epoch is left 0
 	partitions      map[zkcoord.ID]int   // how many a topic has
+}
+
+// version is one that a partition's state has, or had, in ZooKeeper.
+type version struct {
+	tp    topicPartition
+	topic zkcoord.ID
+	epoch int32 // of the partition
 }
 
 type seenState struct {
@@ -39,6 +49,7 @@ type seenState struct {
 func newChecks() checks {
 	return checks{
 		states:  make(map[topicPartition]seenState),
+		written: make(map[version]zkcoord.PartitionState),
 		leaders: make(map[leadership]int32),
 		unclean: make(map[string]bool),
 		acked:   make(map[leadership][]int),
@@ -93,6 +104,23 @@ func (c *checks) leads(w *world, tp topicPartition, topic zkcoord.ID, epoch, bro
 	c.leaders[key] = broker
 }
 
+// told wants a broker to be told of nothing that was not written. A leader that writes the ISR itself would else make true what
+// its controller only believes.
+func (c *checks) told(w *world, tp topicPartition, topic zkcoord.ID, s *kmsg.LeaderAndISRRequestTopicPartition) {
+	is, known := c.written[version{tp, topic, s.ZKVersion}]
+	if t, _, err := w.admin.Topic(nobody, tp.Topic); !known && err == nil && t.ID == topic {
+		now := w.states(t)[tp]
+		if now.PartitionEpoch > s.ZKVersion {
+			return // a version that was not seen
+		}
+		is, known = now, true
+	}
+	if known && (is.PartitionEpoch != s.ZKVersion || is.LeaderEpoch != s.LeaderEpoch || is.Leader != s.Leader || !slices.Equal(is.ISR, s.ISR)) {
+		w.fail("brokers are told that %v is led by %d in epoch %d, ISR %v, version %d; ZooKeeper has %+v",
+			tp, s.Leader, s.LeaderEpoch, s.ISR, s.ZKVersion, is)
+	}
+}
+
 func (c *checks) acknowledged(tp topicPartition, topic zkcoord.ID, number int) {
 	key := leadership{tp, topic, 0}
 	c.acked[key] = append(c.acked[key], number)
@@ -137,6 +165,7 @@ func (w *world) checkState(tp topicPartition, t zkcoord.TopicInfo, now zkcoord.P
 	}
 	w.say("%v: %+v", tp, now)
 	c.states[tp] = seenState{t.ID, now}
+	c.written[version{tp, t.ID, now.PartitionEpoch}] = now
 	if now.ControllerEpoch != c.controllerEpoch && !(w.old && known && now.LeaderEpoch == before.LeaderEpoch) {
 		w.fail("%v was written by the controller of epoch %d, in epoch %d", tp, now.ControllerEpoch, c.controllerEpoch)
 	}

@@ -124,6 +124,7 @@ func (p *process) become(tp topicPartition, topic zkcoord.ID, s *kmsg.LeaderAndI
 	if !slices.Contains(s.Replicas, p.id) {
 		return kerr.UnknownTopicOrPartition.Code
 	}
+	p.w.check.told(p.w, tp, topic, s)
 	r := p.b.disk[tp]
 	switch {
 	case r == nil, r.failed && r.topic != topic: // in another directory

@@ -28,6 +28,22 @@ func newStage(t *testing.T) stage {
 	return s
 }
 
+// newOldStage is one in which leaders write the ISR themselves.
+func newOldStage(t *testing.T) stage {
+	t.Helper()
+	for seed := uint64(1); ; seed++ {
+		w := newWorld(History{Seed: seed})
+		t.Cleanup(w.close)
+		if !w.old {
+			continue
+		}
+		w.calm = true
+		s := stage{w, t}
+		s.rest()
+		return s
+	}
+}
+
 // rest lets everybody do what there is to do.
 func (s stage) rest() {
 	s.t.Helper()
@@ -365,5 +381,35 @@ func TestSeveralReplicasLeave(t *testing.T) {
 		if r := s.brokers[id].disk[tp]; r != nil {
 			t.Errorf("broker %d still has its replica", id)
 		}
+	}
+}
+
+// A leader writes the ISR while its controller is about to, whichever request of the controller it comes before: the controller's
+// write meets a version that it does not know, and it decides anew. What it had in mind is told to nobody.
+func TestControllerMeetsTheLeadersWrite(t *testing.T) {
+	for before := range 12 {
+		t.Run(fmt.Sprint(before), func(t *testing.T) {
+			s := newOldStage(t)
+			tp := s.create("t", 0, 1, 2)
+			s.brokers[2].kill() // its session lives on
+			leads, requests, written := s.process(0), 0, false
+			s.controller().conn.Fate = func() zksim.Fate {
+				if requests++; requests == before+1 {
+					leads.shrink(tp, leads.b.disk[tp], 2)
+					s.packets[len(s.packets)-1].deliver()
+					written = leads.b.disk[tp].proposed == nil
+				}
+				return zksim.Answered
+			}
+			s.down(1)
+			if requests <= before {
+				t.Skip("the controller has no more requests")
+			}
+			isr := ids(0, 2) // for the leader comes too late
+			if written {
+				isr = ids(0)
+			}
+			s.want(tp, ids(0, 1, 2), 0, isr...)
+		})
 	}
 }
