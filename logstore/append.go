@@ -186,14 +186,8 @@ func (l *Log) trackProducersLocked(s *segment, data []byte) error {
 	walk := record.Split(data)
 	for walk.Next() {
 		b := walk.Batch()
-		aborted, ok, err := l.mu.producers.apply(b)
-		if err != nil {
-			l.logger.WithError(err).WithField(logx.Offset, b.BaseOffset()).Warn("cannot read a control batch")
-		}
-		if ok {
-			if err := s.txns.add(aborted); err != nil {
-				return l.disk.condemn("append to transaction index", err)
-			}
+		if err := l.trackBatchLocked(s, b); err != nil {
+			return err
 		}
 		transactions = transactions || b.Transactional()
 	}
@@ -201,6 +195,18 @@ func (l *Log) trackProducersLocked(s *segment, data []byte) error {
 		l.refreshUnstableLocked()
 	}
 	return nil
+}
+
+// trackBatchLocked takes one batch in. What is not a control batch need not be there but for its header.
+func (l *Log) trackBatchLocked(s *segment, b record.Batch) error {
+	aborted, ok, err := l.mu.producers.apply(b)
+	if err != nil {
+		l.logger.WithError(err).WithField(logx.Offset, b.BaseOffset()).Warn("cannot read a control batch")
+	}
+	if !ok {
+		return nil
+	}
+	return l.disk.condemn("append to transaction index", s.txns.add(aborted))
 }
 
 // UnexpectedOffsetError is the error of AppendFollower for records that begin below the end of the log.

@@ -321,33 +321,52 @@ func (ld *loader) openSegments(l *Log) error {
 // recover checks the segments that an unclean stop may have left broken, or whose indexes are not to be trusted, and
 // returns the log's end. When something was cut, what came behind is dropped.
 func (ld *loader) recover(l *Log, segments []*segment) (end int64, err error) {
-	for i, s := range segments {
-		last := i == len(segments)-1
-		due := !ld.clean && (last || segments[i+1].base > ld.recoveryPoint)
-		if !due && !ld.suspect(s) {
-			continue
-		}
-		cut, err := ld.recoverSegment(l, s, segments[:i])
-		if err != nil {
-			return 0, err
-		}
-		if !last && (cut || ld.lostTail(l, segments[i+1])) {
-			if err := ld.dropBehind(l, segments, i); err != nil {
-				return 0, err
-			}
-			break
-		}
+	if err := ld.recoverDue(l, segments); err != nil {
+		return 0, err
 	}
 	segments = *l.segments.Load()
 	active := segments[len(segments)-1]
 	end, err = active.end()
 	var pathErr *fs.PathError
-	if err != nil && !errors.As(err, &pathErr) { // not whole, although the stop was clean
-		if _, err = ld.recoverSegment(l, active, segments[:len(segments)-1]); err == nil {
-			end, err = active.end()
+	if err == nil || errors.As(err, &pathErr) {
+		return end, err
+	}
+	rescans := ld.startRescans([]*segment{active}) // not whole, although the stop was clean
+	defer rescans.end()
+	if _, err = ld.recoverSegment(l, rescans.bySegment[active], segments[:len(segments)-1]); err != nil {
+		return 0, err
+	}
+	return active.end()
+}
+
+// recoverDue recovers what must be, up to the first segment that had to be cut.
+func (ld *loader) recoverDue(l *Log, segments []*segment) error {
+	var due []*segment
+	for i, s := range segments {
+		if !ld.clean && (i == len(segments)-1 || segments[i+1].base > ld.recoveryPoint) || ld.suspect(s) {
+			due = append(due, s)
 		}
 	}
-	return end, err
+	if len(due) == 0 {
+		return nil
+	}
+	rescans := ld.startRescans(due)
+	defer rescans.end()
+	for i, s := range segments {
+		r := rescans.bySegment[s]
+		if r == nil {
+			continue
+		}
+		cut, err := ld.recoverSegment(l, r, segments[:i])
+		if err != nil {
+			return err
+		}
+		if i < len(segments)-1 && (cut || ld.lostTail(l, segments[i+1])) {
+			rescans.end() // before the files go
+			return ld.dropBehind(l, segments, i)
+		}
+	}
+	return nil
 }
 
 // lostTail tells whether the segment before next, just recovered, has lost its tail without a trace, as a power cut can do when
@@ -383,34 +402,17 @@ func (ld *loader) dropBehind(l *Log, segments []*segment, i int) error {
 	return ld.env.fs.SyncDir(ld.dir) // for good: they must not come back behind what is appended from now on
 }
 
-// recoverSegment reads every batch of a segment, makes its indexes again and cuts it at the first batch that is not
-// whole and right.
-func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut bool, err error) {
-	began := ld.env.now()
-	done, err := ld.begin(s)
-	if err != nil {
-		return false, err
-	}
-	defer done()
-	s.touched = true
-	s.dirty.Store(true)
+// recoverSegment takes in what the rescan of a segment has found, and cuts the segment at the first batch that is not whole and right.
+func (ld *loader) recoverSegment(l *Log, r *rescan, before []*segment) (cut bool, err error) {
+	s := r.s
 	if err := l.replayUpTo(s.base, before); err != nil {
 		return false, err
 	}
-	if err := errors.Join(s.index.reset(), s.times.reset(), s.txns.reset()); err != nil {
+	if err := ld.fold(l, r); err != nil {
 		return false, err
 	}
-	f, err := s.open()
-	if err != nil {
-		return false, err
-	}
-	size := s.size.Load()
-	valid, bad, err := ld.rebuild(l, s, f, size)
-	if err != nil {
-		return false, err
-	}
-	if valid < size {
-		if err := ld.cut(l, s, f, valid, bad); err != nil {
+	if r.valid < r.size {
+		if err := ld.cut(l, r); err != nil {
 			return false, err
 		}
 	}
@@ -423,64 +425,32 @@ func (ld *loader) recoverSegment(l *Log, s *segment, before []*segment) (cut boo
 		}
 		ld.newEpochs = false
 	}
-	if size > 0 {
-		l.logger.WithFields(map[string]any{logx.Segment: s.base, logx.SizeBytes: valid,
-			logx.TookMs: ld.env.now().Sub(began).Milliseconds()}).Info("recovered segment")
+	if r.size > 0 {
+		l.logger.WithFields(map[string]any{logx.Segment: s.base, logx.SizeBytes: r.valid, logx.TookMs: r.took.Milliseconds()}).
+			Info("recovered segment")
 	}
 	if s == l.active() {
-		return valid < size, nil // loadProducers takes one of the log's end
+		return r.valid < r.size, nil // loadProducers takes one of the log's end
 	}
-	return valid < size, l.snapshotIfRoomLocked()
+	return r.valid < r.size, l.snapshotIfRoomLocked()
 }
 
-// begin waits until a segment may be read. What it returns must be called when it was.
-func (ld *loader) begin(s *segment) (done func(), err error) {
-	if ld.recovering == nil || s.size.Load() < muchToRead {
-		return func() {}, context.Cause(ld.ctx)
-	}
-	select {
-	case ld.recovering <- struct{}{}:
-		return func() { <-ld.recovering }, nil
-	case <-ld.ctx.Done():
-		return nil, context.Cause(ld.ctx)
-	}
-}
-
-// rebuild goes over the batches of a segment up to the first bad one and returns where that is and why.
-func (ld *loader) rebuild(l *Log, s *segment, f vfs.File, size int64) (valid int64, bad, err error) {
-	w := batchWalk{file: f, size: size}
-	s.maxStamp, s.maxKnown = noStamp(s.base), true
-	indexed, counted := int64(0), int64(0)
-	defer func() { ld.counted(w.end - counted) }()
-	for w.next() {
-		b := w.batch
-		if w.end-counted >= countBytes {
-			ld.counted(w.end - counted)
-			counted = w.end
-			if err := context.Cause(ld.ctx); err != nil {
-				return 0, nil, err
-			}
-		}
-		if !b.Valid() || b.LastOffset() < s.base {
-			return w.position, errors.New("batch has a wrong checksum or offset"), nil
-		}
-		if t := b.MaxTimestamp(); t > s.maxStamp.timestamp {
-			s.maxStamp = stamp{t, b.LastOffset()}
-		}
-		if w.position-indexed > int64(ld.cfg.IndexIntervalBytes) && !s.index.isFull() && !s.times.isFull() {
-			if err := errors.Join(s.index.add(b.LastOffset(), w.position), s.times.add(s.maxStamp)); err != nil && !noSpace(err) {
-				return 0, nil, err
-			}
-			indexed = w.position
-		}
+// fold takes the notes of a rescan into the producer state and the leader epochs, which are those before the segment.
+func (ld *loader) fold(l *Log, r *rescan) error {
+	err := r.each(func(b record.Batch) error {
 		if b.Magic() >= 2 && l.epochs.remember(b.LeaderEpoch(), b.BaseOffset()) {
 			ld.newEpochs = true
 		}
-		if err := l.trackProducersLocked(s, b); err != nil {
-			return 0, nil, err
-		}
+		return l.trackBatchLocked(r.s, b)
+	})
+	if err != nil {
+		return err
 	}
-	return w.end, w.bad, w.err
+	if r.valid > 0 {
+		l.mu.producers.end = r.end
+	}
+	l.refreshUnstableLocked()
+	return nil
 }
 
 // countBytes is how much is read between two looks at whether the load is to end.
@@ -493,18 +463,21 @@ func (ld *loader) counted(bytes int64) {
 }
 
 // cut drops the broken tail of a segment, unless it was flushed before: then it is damage, and stays.
-func (ld *loader) cut(l *Log, s *segment, f vfs.File, valid int64, bad error) error {
-	end := max(l.mu.producers.end, s.base)
-	if end < ld.recoveryPoint {
-		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), but all below offset %d was flushed",
-			ErrDamaged, f.Name(), valid, end, bad, ld.recoveryPoint)
-	}
-	l.logger.WithFields(map[string]any{logx.Segment: s.base, logx.Offset: end, logx.SizeBytes: s.size.Load() - valid}).
-		WithError(bad).Warn("cutting a broken tail")
-	if err := f.Truncate(valid); err != nil {
+func (ld *loader) cut(l *Log, r *rescan) error {
+	f, err := r.s.open()
+	if err != nil {
 		return err
 	}
-	s.size.Store(valid)
+	if r.end < ld.recoveryPoint {
+		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), but all below offset %d was flushed",
+			ErrDamaged, f.Name(), r.valid, r.end, r.bad, ld.recoveryPoint)
+	}
+	l.logger.WithFields(map[string]any{logx.Segment: r.s.base, logx.Offset: r.end, logx.SizeBytes: r.size - r.valid}).
+		WithError(r.bad).Warn("cutting a broken tail")
+	if err := f.Truncate(r.valid); err != nil {
+		return err
+	}
+	r.s.size.Store(r.valid)
 	return f.Sync() // the next crash must not find the tail again, behind what is appended from now on
 }
 
