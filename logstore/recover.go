@@ -92,7 +92,7 @@ func (ld *loader) newLog(d *disk) (*Log, error) {
 	l.flushedAt.Store(ld.env.now().UnixMilli())
 	l.mu.dir = ld.dir
 	l.mu.producers = newProducerTable(time.Duration(ld.env.producerExpiry.Load()))
-	l.mu.snaps = snapshots{fs: ld.env.fs, dir: ld.dir, offsets: ld.snapshots}
+	l.mu.snaps = snapshots{fs: ld.env.fs, dir: ld.dir, logger: l.logger, offsets: ld.snapshots}
 	var err error
 	if l.epochs, err = loadEpochs(ld.env.fs, ld.dir); err != nil {
 		return nil, err
@@ -343,7 +343,10 @@ func (ld *loader) recover(l *Log, segments []*segment) (end int64, err error) {
 func (ld *loader) recoverDue(l *Log, segments []*segment) error {
 	var due []*segment
 	for i, s := range segments {
-		if !ld.clean && (i == len(segments)-1 || segments[i+1].base > ld.recoveryPoint) || ld.suspect(s) {
+		if !ld.clean && (i == len(segments)-1 || segments[i+1].base > ld.recoveryPoint) {
+			due = append(due, s)
+		} else if why := ld.suspect(s); why != nil {
+			l.logger.WithError(why).WithField(logx.Segment, s.base).Warn("making the indexes of a segment anew")
 			due = append(due, s)
 		}
 	}
@@ -375,16 +378,18 @@ func (ld *loader) lostTail(l *Log, next *segment) bool {
 	return !ld.cfg.Compact && next.base > ld.recoveryPoint && l.mu.producers.end < next.base
 }
 
-// suspect tells whether a segment's indexes must be made again: the offset index is missing, or the transaction index
+// suspect tells why a segment's indexes must be made again: the offset index is missing, or the transaction index
 // is not of this segment. An empty segment needs none.
-func (ld *loader) suspect(s *segment) bool {
-	if s.size.Load() == 0 {
-		return false
+func (ld *loader) suspect(s *segment) error {
+	switch {
+	case s.size.Load() == 0:
+		return nil
+	case !ld.names[fileName(s.base, indexSuffix)]:
+		return errors.New("the offset index is missing")
+	case !ld.names[fileName(s.base, txnIndexSuffix)]:
+		return nil
 	}
-	if !ld.names[fileName(s.base, indexSuffix)] {
-		return true
-	}
-	return ld.names[fileName(s.base, txnIndexSuffix)] && s.txns.check(s.base) != nil
+	return s.txns.check(s.base)
 }
 
 func (ld *loader) dropBehind(l *Log, segments []*segment, i int) error {

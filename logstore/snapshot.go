@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"barnabas/internal/vfs"
 )
 
@@ -97,6 +99,7 @@ func (t *producerTable) load(p *producer, now time.Time) {
 type snapshots struct {
 	fs      vfs.FS
 	dir     string
+	logger  *logrus.Entry
 	offsets []int64 // rising
 	taken   int64   // state up to here needs no snapshot
 }
@@ -156,6 +159,7 @@ func (s *snapshots) restore(t *producerTable, start, end int64, now time.Time) e
 		if !errors.Is(err, errBadSnapshot) && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		s.logger.WithError(err).WithField("file", s.path(offset)).Warn("removing a producer snapshot that cannot be used, its state is in the records")
 		if err := s.remove(offset); err != nil {
 			return err
 		}

@@ -1,0 +1,266 @@
+package logstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+
+	"barnabas/internal/vfs"
+	"barnabas/logstore/record"
+)
+
+// faultRig is a log directory after its broker has gone, to be damaged. Its log has closed segments below and above the
+// recovery point, an aborted transaction in each part, and an idempotent producer throughout.
+type faultRig struct {
+	*testing.T
+	fs       *vfs.Mem
+	cfg      ManagerConfig
+	batches  []record.Batch
+	segments []int64 // bases
+	out      bytes.Buffer
+}
+
+const faultDir = "/data/t-0/"
+
+func newFaultRig(t *testing.T, clean bool) *faultRig {
+	t.Helper()
+	c := newClock()
+	r := &faultRig{T: t, fs: vfs.NewMem(c.Now)}
+	r.cfg = memConfig(r.fs, c)
+	r.cfg.Default.SegmentBytes, r.cfg.Default.IndexIntervalBytes = 500, 100
+	m := mustOpen(t, r.cfg)
+	l, err := m.GetOrCreate(testTP, [16]byte{7}, r.cfg.Default, true)
+	r.must(err)
+	seq := int32(0)
+	for half := range 2 {
+		_, err := l.AppendLeader(transactional(5, int32(half*2), 2).MustBuild(), LeaderAppend{ProduceVersion: 9})
+		r.must(err)
+		for range 8 {
+			mustProduce(t, l, sequenced(9, 0, seq, 2))
+			seq += 2
+		}
+		_, err = l.AppendLeader(mark(5, 0, 0, 0).MustBuild(), LeaderAppend{Origin: Coordinator})
+		r.must(err)
+		l.SetHighWatermark(l.LogEndOffset())
+		if half == 0 {
+			r.must(l.Flush(), m.checkpointOffsets(m.disks[0]))
+		}
+	}
+	r.batches, r.segments = readAll(t, l, l.LogEndOffset()), bases(l)
+	if clean {
+		r.must(m.Close())
+	} else {
+		m.giveUp()
+	}
+	r.fs = r.fs.Kill()
+	r.cfg.FS = r.fs
+	return r
+}
+
+func (r *faultRig) must(errs ...error) {
+	r.Helper()
+	if err := errors.Join(errs...); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// file is one of a segment, counted from the last when n is negative.
+func (r *faultRig) file(n int, suffix string) string {
+	if n < 0 {
+		n += len(r.segments)
+	}
+	return faultDir + fileName(r.segments[n], suffix)
+}
+
+// snapshot is the newest or, counted from there, an older one.
+func (r *faultRig) snapshot(back int) string {
+	entries, err := r.fs.ReadDir(faultDir)
+	r.must(err)
+	var names []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), snapshotSuffix) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return faultDir + names[len(names)-1-back]
+}
+
+// edit changes a file's bytes.
+func (r *faultRig) edit(name string, change func([]byte) []byte) {
+	r.Helper()
+	data, err := r.fs.ReadFile(name)
+	r.must(err, vfs.WriteFile(r.fs, name, change(data)))
+}
+
+func (r *faultRig) remove(name string) {
+	r.Helper()
+	r.must(r.fs.Remove(name))
+}
+
+// open loads the directory and wants the first n batches, and the state that goes with them.
+func (r *faultRig) open(n int) (*Manager, *Log) {
+	r.Helper()
+	logger := logrus.New()
+	r.out.Reset()
+	logger.SetOutput(&r.out)
+	logger.SetFormatter(&logrus.TextFormatter{DisableTimestamp: true, DisableColors: true})
+	r.cfg.Logger = logrus.NewEntry(logger)
+	m := mustOpen(r, r.cfg)
+	l, ok := m.Log(testTP)
+	if !ok {
+		r.Fatalf("the log is not there:\n%s", r.out.String())
+	}
+	var want, got []string
+	for _, b := range r.batches[:n] {
+		want = append(want, fmt.Sprintf("%x", []byte(b)))
+	}
+	for _, b := range readAll(r, l, l.LogEndOffset()) {
+		got = append(got, fmt.Sprintf("%x", []byte(b)))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.Errorf("batches (-want +got)\n%s", diff)
+	}
+	return m, l
+}
+
+// state wants as many aborted transactions as there are markers among the first n batches, and the producer's last batch
+// to be known.
+func (r *faultRig) state(l *Log, n int) {
+	r.Helper()
+	markers := 0
+	last := int32(-1)
+	for _, b := range r.batches[:n] {
+		if b.Control() {
+			markers++
+		}
+		if b.ProducerID() == 9 {
+			last = b.LastSequence()
+		}
+	}
+	aborted, err := l.AbortedTransactions(0, l.LogEndOffset())
+	if err != nil || len(aborted) != markers {
+		r.Errorf("%d aborted transactions, want %d: %v", len(aborted), markers, err)
+	}
+	for _, p := range l.ActiveProducers() {
+		if p.ProducerID == 9 && p.LastSequence != last {
+			r.Errorf("the producer's last sequence is %d, want %d", p.LastSequence, last)
+		}
+	}
+	again := sequenced(9, 0, last-1, 2)
+	if info, err := produce(l, again.MustBuild()); err != nil || !info.Duplicate {
+		r.Errorf("the producer's last batch is not recognised: %+v, %v", info, err)
+	}
+}
+
+// TestFaults damages what a broker left behind, cleanly stopped or killed, and starts it again. Nothing that was flushed is lost, the
+// log says what was done and to what, it goes on, and the next start has nothing to complain of. (What was flushed and is broken
+// is not cut: TestDamageIsNotCut.)
+func TestFaults(t *testing.T) {
+	garbage := bytes.Repeat([]byte{0xa5, 0x13, 0x77}, 13)
+	cut := func(n int) func([]byte) []byte { return func(b []byte) []byte { return b[:len(b)-n] } }
+	grow := func(tail []byte) func([]byte) []byte { return func(b []byte) []byte { return append(b, tail...) } }
+	spoil := func(b []byte) []byte {
+		for i := range b {
+			b[i] ^= 0x5a
+		}
+		return b
+	}
+	for _, test := range []struct {
+		name   string
+		clean  bool
+		damage func(*faultRig)
+		lost   int      // batches
+		lines  []string // parts of lines of the log, all of which must be in one
+	}{
+		{"nothing, after a kill", false, func(*faultRig) {}, 0, []string{"recovered segment", "segment="}},
+		{"nothing, after a stop", true, func(*faultRig) {}, 0, nil},
+		{"torn tail", false, func(r *faultRig) { r.edit(r.file(-1, logSuffix), cut(10)) }, 1,
+			[]string{"level=warning", "cutting a broken tail", "topic=t", "partition=0", "dir=/data", "segment=", "offset="}},
+		{"garbage tail", false, func(r *faultRig) { r.edit(r.file(-1, logSuffix), grow(garbage)) }, 0,
+			[]string{"level=warning", "cutting a broken tail", "size_bytes=39"}},
+		{"zeroed tail", false, func(r *faultRig) { r.edit(r.file(-1, logSuffix), grow(make([]byte, 4096))) }, 0,
+			[]string{"level=warning", "cutting a broken tail", "size_bytes=4096"}},
+		{"last batch zeroed", false, func(r *faultRig) {
+			last := len(r.batches[len(r.batches)-1])
+			r.edit(r.file(-1, logSuffix), func(b []byte) []byte { return append(b[:len(b)-last], make([]byte, last)...) })
+		}, 1, []string{"level=warning", "cutting a broken tail"}},
+		{"garbage tail after a clean stop", true, func(r *faultRig) { r.edit(r.file(-1, logSuffix), grow(garbage)) }, 0,
+			[]string{"level=warning", "cutting a broken tail"}},
+		{"no offset index", false, func(r *faultRig) { r.remove(r.file(-1, indexSuffix)) }, 0, []string{"recovered segment"}},
+		{"offset index spoilt", false, func(r *faultRig) { r.edit(r.file(-1, indexSuffix), spoil) }, 0, []string{"recovered segment"}},
+		{"no time index", false, func(r *faultRig) { r.remove(r.file(-1, timeIndexSuffix)) }, 0, []string{"recovered segment"}},
+		{"time index spoilt", false, func(r *faultRig) { r.edit(r.file(-1, timeIndexSuffix), spoil) }, 0, []string{"recovered segment"}},
+		{"no transaction index", false, func(r *faultRig) { r.remove(r.file(-1, txnIndexSuffix)) }, 0, []string{"recovered segment"}},
+		{"transaction index spoilt", false, func(r *faultRig) { r.edit(r.file(-1, txnIndexSuffix), spoil) }, 0, []string{"recovered segment"}},
+		{"no offset index of a closed segment after a stop", true, func(r *faultRig) { r.remove(r.file(1, indexSuffix)) }, 0,
+			[]string{"level=warning", "making the indexes of a segment anew", "offset index is missing", "topic=t", "segment="}},
+		{"transaction index of a closed segment spoilt after a stop", true, func(r *faultRig) {
+			at := slices.IndexFunc(r.segments, func(base int64) bool {
+				_, err := r.fs.Stat(faultDir + fileName(base, txnIndexSuffix))
+				return err == nil
+			})
+			r.edit(r.file(at, txnIndexSuffix), spoil)
+		}, 0, []string{"level=warning", "making the indexes of a segment anew", ".txnindex", "segment="}},
+		{"newest snapshot spoilt after a stop", true, func(r *faultRig) { r.edit(r.snapshot(0), spoil) }, 0,
+			[]string{"level=warning", "producer snapshot", "file=/data/t-0/", "topic=t"}},
+		{"two snapshots spoilt after a stop", true, func(r *faultRig) { r.edit(r.snapshot(0), spoil); r.edit(r.snapshot(1), cut(3)) }, 0,
+			[]string{"level=warning", "producer snapshot"}},
+		{"all snapshots empty", false, func(r *faultRig) {
+			names, err := r.fs.ReadDir(faultDir)
+			r.must(err)
+			for _, e := range names {
+				if strings.HasSuffix(e.Name(), snapshotSuffix) {
+					r.edit(faultDir+e.Name(), func([]byte) []byte { return nil })
+				}
+			}
+		}, 0, []string{"level=warning", "producer snapshot"}},
+		{"no recovery checkpoint", false, func(r *faultRig) { r.remove("/data/" + recoveryPointFile) }, 0, []string{"recovered segment", "segment=0 "}},
+		{"recovery checkpoint of long ago", false, func(r *faultRig) {
+			r.must(writeCheckpoint(r.fs, "/data/"+recoveryPointFile, map[TopicPartition]int64{testTP: 1}))
+		}, 0, []string{"recovered segment", "segment=0 "}},
+		{"recovery checkpoint beyond the end", false, func(r *faultRig) {
+			r.must(writeCheckpoint(r.fs, "/data/"+recoveryPointFile, map[TopicPartition]int64{testTP: 1000}))
+		}, 0, nil},
+		{"no leader epochs", false, func(r *faultRig) { r.remove(filepath.Join(faultDir, epochFile)) }, 0, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newFaultRig(t, test.clean)
+			test.damage(r)
+			left := len(r.batches) - test.lost
+			m, l := r.open(left)
+			if !hasLine(r.out.String(), test.lines) {
+				t.Errorf("no line has %q:\n%s", test.lines, r.out.String())
+			}
+			r.state(l, left)
+			next := mustProduce(t, l, batchOf(1000, "goes on"))
+			if next.FirstOffset != r.batches[left-1].LastOffset()+1 {
+				t.Errorf("it goes on at %d", next.FirstOffset)
+			}
+			r.batches = append(r.batches[:left:left], readAll(t, l, l.LogEndOffset())[left])
+			r.must(m.Close())
+			m, _ = r.open(left + 1)
+			if out := r.out.String(); strings.Contains(out, "level=warning") || strings.Contains(out, "level=error") {
+				t.Errorf("the next start complains:\n%s", out)
+			}
+			r.must(m.Close())
+		})
+	}
+}
+
+// hasLine tells whether a line has all parts.
+func hasLine(text string, parts []string) bool {
+	for line := range strings.Lines(text + "\n") {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			return true
+		}
+	}
+	return false
+}
