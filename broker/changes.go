@@ -49,7 +49,9 @@ func (s *Server) entityChanged(e zkcoord.Entity) {
 			err = s.loadBrokerConfig(s.ctx, e.Name)
 		}
 	case zkcoord.Users, zkcoord.Clients, zkcoord.IPs:
-		err = s.quotaChanged(e)
+		if err = s.quotaChanged(e); err == nil {
+			s.log.WithField(logx.Znode, e.Path()).Info("quotas or credentials changed")
+		}
 	}
 	if err != nil && s.ctx.Err() == nil {
 		s.log.WithError(err).WithFields(logrus.Fields{"kind": e.Kind, "name": e.Name}).Error("changed settings could not be read")

@@ -69,8 +69,11 @@ func (s *Server) advertise(c *config.Broker) ([]zkcoord.Endpoint, error) {
 		if port == 0 {
 			port = bound.port
 		}
-		endpoints = append(endpoints, zkcoord.Endpoint{Name: l.Name, Protocol: l.Protocol.String(), Host: host, Port: int32(port)})
-		s.warnOfUnreachable(l, host)
+		e := zkcoord.Endpoint{Name: l.Name, Protocol: l.Protocol.String(), Host: host, Port: int32(port)}
+		endpoints = append(endpoints, e)
+		if !slices.Contains(s.listening.endpoints(), e) {
+			s.warnOfUnreachable(l, host)
+		}
 	}
 	return endpoints, nil
 }

@@ -39,3 +39,25 @@ func (k *Key) isDefault(text string) bool {
 	defaultValue, err := k.parse(def)
 	return err == nil && reflect.DeepEqual(value, defaultValue)
 }
+
+// changes lists, key=value by key, what is set in another way than before, with - before the keys that are not set any more.
+// Secrets are [hidden].
+func changes(old, now *Broker) []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(now.given)) {
+		if before, was := old.given[name]; was && before == now.given[name] {
+			continue
+		}
+		shown := "[hidden]"
+		if k := BrokerKey(name); k != nil {
+			shown = k.show(now.given[name])
+		}
+		list = append(list, name+"="+shown)
+	}
+	for _, name := range slices.Sorted(maps.Keys(old.given)) {
+		if _, is := now.given[name]; !is {
+			list = append(list, "-"+name)
+		}
+	}
+	return list
+}

@@ -96,7 +96,7 @@ func TestStoredPasswordThatCannotBeRead(t *testing.T) {
 		if d.Current().Set(storePassword) || d.Current().NumIOThreads != 9 {
 			t.Errorf("%v: the rest must count, and the password not", pairs)
 		}
-		if entries := lines.AllEntries(); len(entries) != 1 || entries[0].Data["setting"] != storePassword {
+		if entries := warnings(lines); len(entries) != 1 || entries[0].Data["setting"] != storePassword {
 			t.Errorf("%v: %d lines", pairs, len(entries))
 		}
 	}

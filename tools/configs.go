@@ -273,6 +273,9 @@ func (c *configsTool) alter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.checkBroker(ctx, e); err != nil {
+		return err
+	}
 	if err := c.refuseMissing(ctx, e); err != nil {
 		return err
 	}
@@ -285,6 +288,25 @@ func (c *configsTool) alter(ctx context.Context) error {
 		c.env.printf("Completed updating config for %s %s.\n", singular[e.kind], *e.name)
 	}
 	return nil
+}
+
+// checkBroker wants the broker whose configs are meant to be there: only it can be asked.
+func (c *configsTool) checkBroker(ctx context.Context, e entity) error {
+	if *e.name == "" || e.kind != "brokers" && e.kind != "broker-loggers" {
+		return nil
+	}
+	meta, err := fetchMetadata(ctx, c.cl)
+	if err != nil {
+		return err
+	}
+	there := make([]int32, len(meta.Brokers))
+	for i, b := range meta.Brokers {
+		there[i] = b.NodeID
+		if strconv.Itoa(int(b.NodeID)) == *e.name {
+			return nil
+		}
+	}
+	return fmt.Errorf("broker %s is not there, brokers are %s", *e.name, joinInts(there, ", "))
 }
 
 // refuseMissing refuses to delete settings that the entity doesn't have: that is a slip of the pen.
@@ -372,6 +394,9 @@ func (c *configsTool) describeOne(ctx context.Context, e entity) error {
 		c.env.printf("All configs for %s %s are:\n", singular[e.kind], *e.name)
 	default:
 		c.env.printf("Dynamic configs for %s %s are:\n", singular[e.kind], *e.name)
+	}
+	if err := c.checkBroker(ctx, e); err != nil {
+		return err
 	}
 	found, err := describeConfigs(ctx, c.cl, resourceTypes[e.kind], true, *e.name)
 	if err != nil {
