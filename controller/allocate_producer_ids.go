@@ -1,0 +1,37 @@
+package controller
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// AllocateProducerIDs gives a broker a block of producer ids.
+func (c *Controller) AllocateProducerIDs(ctx context.Context, req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
+	return allocateProducerIDs.ask(ctx, c, req)
+}
+
+var allocateProducerIDs = api[*kmsg.AllocateProducerIDsRequest, *kmsg.AllocateProducerIDsResponse]{"allocate producer ids", (*office).allocateProducerIDs, func(req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
+	resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
+	resp.ErrorCode = kerr.NotController.Code
+	return resp
+}}
+
+func (o *office) allocateProducerIDs(ctx context.Context, req *kmsg.AllocateProducerIDsRequest) (*kmsg.AllocateProducerIDsResponse, error) {
+	resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
+	epoch, live := o.m.liveEpoch(req.BrokerID)
+	switch {
+	case !live:
+		resp.ErrorCode = kerr.BrokerIDNotRegistered.Code
+	case epoch != req.BrokerEpoch:
+		resp.ErrorCode = kerr.StaleBrokerEpoch.Code
+	default:
+		block, err := o.store.NextProducerIDs(ctx, req.BrokerID)
+		if err != nil {
+			return nil, err
+		}
+		resp.ProducerIDStart, resp.ProducerIDLen = block.Start, int32(block.End-block.Start+1)
+	}
+	return resp, nil
+}

@@ -1,0 +1,174 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"barnabas/zkcoord"
+)
+
+// AlterPartition changes the ISRs of partitions as their leader asks.
+func (c *Controller) AlterPartition(ctx context.Context, req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+	return alterPartition.ask(ctx, c, req)
+}
+
+var alterPartition = api[*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionResponse]{"alter partition", (*office).alterPartition, func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+	resp := req.ResponseKind().(*kmsg.AlterPartitionResponse)
+	resp.ErrorCode = kerr.NotController.Code
+	return resp
+}}
+
+// isrChange is what a leader asks for one partition.
+type isrChange struct {
+	leader         int32
+	leaderEpoch    int32
+	isr            []int32
+	recovering     bool
+	partitionEpoch int32
+	epochs         []int64 // broker epochs of isr as its members fetched; nil or -1: not told
+}
+
+// checkISRChange tells why a change cannot be made. errUnchanged: it is made already.
+func (m *model) checkISRChange(tp topicPartition, ask isrChange, version int16) error {
+	p := m.partition(tp)
+	if p == nil || p.state == nil {
+		return kerr.UnknownTopicOrPartition
+	}
+	now := p.state
+	switch {
+	case ask.partitionEpoch > now.PartitionEpoch || ask.leaderEpoch > now.LeaderEpoch:
+		return kerr.NotController // the leader knows more than we do
+	case ask.leaderEpoch < now.LeaderEpoch:
+		return kerr.FencedLeaderEpoch
+	case ask.leader == now.Leader && ask.recovering == now.Recovering && slices.Equal(ask.isr, now.ISR):
+		return errUnchanged
+	case ask.partitionEpoch < now.PartitionEpoch:
+		return kerr.InvalidUpdateVersion
+	case ask.recovering && (len(ask.isr) > 1 || !now.Recovering):
+		return kerr.InvalidRequest
+	}
+	for i, id := range ask.isr {
+		// One that has started anew since it fetched may have lost what it had (KIP-903).
+		epoch, live := m.liveEpoch(id)
+		anew := i < len(ask.epochs) && ask.epochs[i] >= 0 && ask.epochs[i] != epoch
+		if !live || anew {
+			if version > 1 {
+				return kerr.IneligibleReplica
+			}
+			return kerr.OperationNotAttempted
+		}
+	}
+	return nil
+}
+
+func (o *office) alterPartition(ctx context.Context, req *kmsg.AlterPartitionRequest) (*kmsg.AlterPartitionResponse, error) {
+	resp := req.ResponseKind().(*kmsg.AlterPartitionResponse)
+	if epoch, live := o.m.liveEpoch(req.BrokerID); !live || epoch != req.BrokerEpoch {
+		resp.ErrorCode = kerr.StaleBrokerEpoch.Code
+		return resp, nil
+	}
+	verdicts := make(map[topicPartition]error)
+	var writes []zkcoord.StateWrite
+	o.eachAsked(req, func(tp topicPartition, ask isrChange) {
+		err := o.m.checkISRChange(tp, ask, req.Version)
+		verdicts[tp] = err
+		if err == nil {
+			writes = append(writes, zkcoord.StateWrite{Partition: tp, State: zkcoord.PartitionState{
+				Leader: ask.leader, LeaderEpoch: ask.leaderEpoch, ISR: ask.isr, Recovering: ask.recovering,
+				ControllerEpoch: o.term.Epoch, PartitionEpoch: ask.partitionEpoch}})
+		}
+	})
+	written, err := o.writeISRs(ctx, writes, verdicts)
+	if err != nil {
+		return nil, err
+	}
+	for tp := range verdicts {
+		o.b.update(o.m.brokerIDs(), tp)
+	}
+	o.flush()
+	o.fillAltered(req, resp, verdicts)
+	return resp, o.completeReassignments(ctx, written)
+}
+
+// writeISRs writes and notes in verdicts what went wrong.
+func (o *office) writeISRs(ctx context.Context, writes []zkcoord.StateWrite, verdicts map[topicPartition]error) (written []topicPartition, err error) {
+	if len(writes) == 0 {
+		return nil, nil
+	}
+	results, err := o.store.WriteStates(ctx, o.term, writes)
+	if err != nil {
+		return nil, err
+	}
+	var lost []topicPartition
+	for i, r := range results {
+		tp := writes[i].Partition
+		if r.Err != nil {
+			verdicts[tp] = kerr.InvalidUpdateVersion
+			lost = append(lost, tp)
+			continue
+		}
+		o.m.partition(tp).state = &r.State
+		written = append(written, tp)
+	}
+	return written, o.refresh(ctx, lost)
+}
+
+// eachAsked calls f for every partition of known topics.
+func (o *office) eachAsked(req *kmsg.AlterPartitionRequest, f func(topicPartition, isrChange)) {
+	for _, t := range req.Topics {
+		name, known := o.askedTopic(req.Version, t)
+		if !known {
+			continue
+		}
+		for _, p := range t.Partitions {
+			ask := isrChange{req.BrokerID, p.LeaderEpoch, p.NewISR, p.LeaderRecoveryState == 1, p.PartitionEpoch, nil}
+			if req.Version >= 3 {
+				ask.isr = make([]int32, len(p.NewEpochISR))
+				ask.epochs = make([]int64, len(p.NewEpochISR))
+				for i, member := range p.NewEpochISR {
+					ask.isr[i], ask.epochs[i] = member.BrokerID, member.BrokerEpoch
+				}
+			}
+			f(topicPartition{Topic: name, Partition: p.Partition}, ask)
+		}
+	}
+}
+
+func (o *office) askedTopic(version int16, t kmsg.AlterPartitionRequestTopic) (name string, known bool) {
+	if version < 2 {
+		return t.Topic, true
+	}
+	name, known = o.m.names[t.TopicID]
+	return name, known
+}
+
+func (o *office) fillAltered(req *kmsg.AlterPartitionRequest, resp *kmsg.AlterPartitionResponse, verdicts map[topicPartition]error) {
+	for _, t := range req.Topics {
+		out := kmsg.NewAlterPartitionResponseTopic()
+		out.Topic, out.TopidID = t.Topic, t.TopicID
+		name, known := o.askedTopic(req.Version, t)
+		for _, p := range t.Partitions {
+			answer := kmsg.NewAlterPartitionResponseTopicPartition()
+			answer.Partition = p.Partition
+			tp := topicPartition{Topic: name, Partition: p.Partition}
+			switch err := verdicts[tp]; {
+			case !known:
+				answer.ErrorCode = kerr.UnknownTopicID.Code
+			case err != nil && !errors.Is(err, errUnchanged):
+				answer.ErrorCode = coded(err).Code
+			default:
+				s := o.m.partition(tp).state
+				answer.LeaderID, answer.LeaderEpoch, answer.ISR, answer.PartitionEpoch = s.Leader, s.LeaderEpoch, s.ISR, s.PartitionEpoch
+				if s.Recovering {
+					answer.LeaderRecoveryState = 1
+				}
+			}
+			out.Partitions = append(out.Partitions, answer)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+}

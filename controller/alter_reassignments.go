@@ -1,0 +1,63 @@
+package controller
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// AlterPartitionReassignments starts, changes or cancels reassignments.
+func (c *Controller) AlterPartitionReassignments(ctx context.Context, req *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse {
+	return alterReassignments.ask(ctx, c, req)
+}
+
+var alterReassignments = api[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse]{"alter reassignments", (*office).alterReassignments, func(req *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse {
+	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
+	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
+	return resp
+}}
+
+func (o *office) alterReassignments(ctx context.Context, req *kmsg.AlterPartitionAssignmentsRequest) (*kmsg.AlterPartitionAssignmentsResponse, error) {
+	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
+	verdicts := make(map[topicPartition]error)
+	start := make(map[topicPartition][]int32)
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			tp := topicPartition{Topic: t.Topic, Partition: p.Partition}
+			if p.Replicas != nil {
+				if err := o.m.checkTarget(tp, p.Replicas); err != nil {
+					verdicts[tp] = err
+					continue
+				}
+			} else if known := o.m.partition(tp); known == nil || !known.moving() {
+				verdicts[tp] = kerr.NoReassignmentInProgress
+				continue
+			}
+			start[tp] = p.Replicas
+		}
+	}
+	// The latest wish counts, whichever way it came.
+	if err := o.trimAsked(ctx, func(tp topicPartition, _ []int32) bool { _, ok := start[tp]; return ok }); err != nil {
+		return nil, err
+	}
+	for _, tp := range sorted(start) {
+		err := o.reassign(ctx, tp, start[tp])
+		if err != nil && coded(err) == nil {
+			return nil, err
+		}
+		verdicts[tp] = err
+	}
+	for _, t := range req.Topics {
+		out := kmsg.NewAlterPartitionAssignmentsResponseTopic()
+		out.Topic = t.Topic
+		for _, p := range t.Partitions {
+			answer := kmsg.NewAlterPartitionAssignmentsResponseTopicPartition()
+			answer.Partition = p.Partition
+			explain(verdicts[topicPartition{Topic: t.Topic, Partition: p.Partition}], &answer.ErrorCode, &answer.ErrorMessage)
+			out.Partitions = append(out.Partitions, answer)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp, nil
+}

@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// ControlledShutdown moves the leadership off a broker that is about to stop, and answers
+// with the partitions that it still leads.
+func (c *Controller) ControlledShutdown(ctx context.Context, req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
+	return controlledShutdown.ask(ctx, c, req)
+}
+
+var controlledShutdown = api[*kmsg.ControlledShutdownRequest, *kmsg.ControlledShutdownResponse]{"controlled shutdown", (*office).controlledShutdown, func(req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
+	resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)
+	resp.ErrorCode = kerr.StaleControllerEpoch.Code // what ControllerMovedException is on the wire
+	return resp
+}}
+
+func (o *office) controlledShutdown(ctx context.Context, req *kmsg.ControlledShutdownRequest) (*kmsg.ControlledShutdownResponse, error) {
+	resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)
+	b := o.m.brokers[req.BrokerID]
+	switch {
+	case b == nil:
+		resp.ErrorCode = kerr.BrokerNotAvailable.Code
+		return resp, nil
+	case req.Version >= 2 && req.BrokerEpoch >= 0 && req.BrokerEpoch < b.info.Epoch:
+		resp.ErrorCode = kerr.StaleBrokerEpoch.Code
+		return resp, nil
+	}
+	b.shuttingDown = true
+	var led, followed []topicPartition
+	for _, tp := range o.m.hosted(req.BrokerID) {
+		p := o.m.partition(tp)
+		switch {
+		case len(p.replicas) < 2 || p.state == nil || o.m.deleting(tp):
+		case p.state.Leader == req.BrokerID:
+			led = append(led, tp)
+		default:
+			followed = append(followed, tp)
+		}
+	}
+	if _, err := o.elect(ctx, led, electForShutdown); err != nil {
+		return nil, err
+	}
+	o.flush()
+	if err := o.dropOffline(ctx, map[int32][]topicPartition{req.BrokerID: followed}); err != nil {
+		return nil, err
+	}
+	o.flush()
+	for _, tp := range o.m.hosted(req.BrokerID) {
+		if p := o.m.partition(tp); p.state != nil && p.state.Leader == req.BrokerID && len(p.replicas) > 1 && !o.m.deleting(tp) {
+			left := kmsg.NewControlledShutdownResponsePartitionsRemaining()
+			left.Topic, left.Partition = tp.Topic, tp.Partition
+			resp.PartitionsRemaining = append(resp.PartitionsRemaining, left)
+		}
+	}
+	return resp, nil
+}

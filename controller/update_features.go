@@ -1,0 +1,31 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// UpdateFeatures answers for each feature that it is unknown: there is none in ZooKeeper mode.
+func (c *Controller) UpdateFeatures(ctx context.Context, req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
+	return updateFeatures.ask(ctx, c, req)
+}
+
+var updateFeatures = api[*kmsg.UpdateFeaturesRequest, *kmsg.UpdateFeaturesResponse]{"update features", (*office).updateFeatures, func(req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
+	resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
+	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
+	return resp
+}}
+
+func (o *office) updateFeatures(_ context.Context, req *kmsg.UpdateFeaturesRequest) (*kmsg.UpdateFeaturesResponse, error) {
+	resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
+	for _, f := range req.FeatureUpdates {
+		result := kmsg.NewUpdateFeaturesResponseResult()
+		result.Feature = f.Feature
+		explain(fmt.Errorf("feature %q is not supported: with ZooKeeper there is none to finalize: %w", f.Feature, kerr.InvalidRequest), &result.ErrorCode, &result.ErrorMessage)
+		resp.Results = append(resp.Results, result)
+	}
+	return resp, nil
+}
