@@ -12,7 +12,7 @@ import (
 )
 
 func TestEveryToolHasItsLaunchers(t *testing.T) {
-	names := []string{"kafka-server-start", "kafka-server-stop", "zookeeper-server-start", "zookeeper-server-stop"}
+	names := []string{"kafka-server-start", "kafka-server-stop", "zookeeper-server-start", "zookeeper-server-stop", "kafka-run-class"}
 	for _, tool := range tools.All() {
 		names = append(names, tool.Name)
 	}

@@ -24,6 +24,7 @@ func commands() []command {
 		{"server-start", "run a broker", serverStart},
 		{"zookeeper-server-start", "run the ZooKeeper server for development", zookeeperServerStart},
 		{"completion", "print a script with which bash or zsh completes options", completion},
+		{"run-class", "be the command in place of a class of Apache Kafka", runClass},
 		{"healthcheck", "ask one broker whether it answers, for a container", healthcheck},
 	}
 	for _, t := range tools.All() {
