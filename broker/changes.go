@@ -50,11 +50,21 @@ func (s *Server) entityChanged(e zkcoord.Entity) {
 		}
 	case zkcoord.Users, zkcoord.Clients, zkcoord.IPs:
 		if err = s.quotaChanged(e); err == nil {
-			s.log.WithField(logx.Znode, e.Path()).Info("quotas or credentials changed")
+			s.log.WithField(logx.Znode, e.Path()).Log(s.changeLevel(), "quotas or credentials changed")
 		}
 	}
 	if err != nil && s.ctx.Err() == nil {
 		s.log.WithError(err).WithFields(logrus.Fields{"kind": e.Kind, "name": e.Name}).Error("changed settings could not be read")
+	}
+}
+
+// changeLevel is that of lines about changes. A start goes through those of the last minutes once more, which are no news.
+func (s *Server) changeLevel() logrus.Level {
+	select {
+	case <-s.ready:
+		return logrus.InfoLevel
+	default:
+		return logrus.DebugLevel
 	}
 }
 
@@ -80,7 +90,7 @@ func (s *Server) topicChanged(topic string) error {
 	if now.UncleanLeaderElection { // whatever it was: who has led since may have read it before we were told
 		s.controller.UncleanElectionAllowed(topic)
 	}
-	s.log.WithFields(logrus.Fields{logx.Topic: topic, "settings": now.Overrides()}).Info("settings of a topic changed")
+	s.log.WithFields(logrus.Fields{logx.Topic: topic, "settings": now.Overrides()}).Log(s.changeLevel(), "settings of a topic changed")
 	return nil
 }
 
