@@ -430,8 +430,17 @@ func (h *Handlers) badIsolation(c *Call, req *kmsg.FetchRequest) network.Respons
 	return resp
 }
 
-// fetchCode is the error code of a partition. A consumer knows few codes in Fetch and takes others for fatal.
+// fetchCode is the error code of a partition. A consumer knows few codes in Fetch and ends at others
+// (FetchCollector.handleInitializeErrors, 3.9): what it does not know it is told as unknown, and asks again.
 func fetchCode(a *asked) int16 {
-	err := errors.Join(a.missing, a.failed)
-	return code(err)
+	c := code(errors.Join(a.missing, a.failed))
+	switch c {
+	case 0, kerr.OffsetOutOfRange.Code, kerr.CorruptMessage.Code, kerr.UnknownTopicOrPartition.Code, kerr.NotLeaderForPartition.Code,
+		kerr.ReplicaNotAvailable.Code, kerr.TopicAuthorizationFailed.Code, kerr.KafkaStorageError.Code, kerr.FencedLeaderEpoch.Code,
+		kerr.UnknownLeaderEpoch.Code, kerr.UnsupportedCompressionType.Code, kerr.OffsetNotAvailable.Code, kerr.UnknownTopicID.Code,
+		kerr.InconsistentTopicID.Code,
+		kerr.UnsupportedVersion.Code: // the last for those who are older than what a topic may hold
+		return c
+	}
+	return kerr.UnknownServerError.Code
 }
