@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -246,6 +248,32 @@ func TestConfigBeforeThereIsAController(t *testing.T) {
 	ok(t, c.SetEntityConfigEarly(ctx, broker, want))
 	if diff := cmp.Diff(want, must[map[string]string](t)(c.EntityConfig(ctx, broker))); diff != "" {
 		t.Fatal(diff)
+	}
+}
+
+// TestUnreadableSettingsCountAsNone as in Apache Kafka: a broken node keeps no broker from starting.
+func TestUnreadableSettingsCountAsNone(t *testing.T) {
+	ctx, connect := t.Context(), zktest.Connect(t)
+	c := zktest.Client(t, connect)
+	ok(t, c.EnsureTopNodes(ctx))
+	server, chroot, _ := strings.Cut(connect, "/")
+	if chroot != "" {
+		chroot = "/" + chroot
+	}
+	conn, _, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogInfo(false))
+	ok(t, err)
+	defer conn.Close()
+	for _, name := range []string{"1", "2"} {
+		_, err := conn.Create(chroot+"/config/brokers/"+name, []byte(`{"version":1,"config":{"a":`+name), 0, zk.WorldACL(zk.PermAll))
+		ok(t, err)
+	}
+	none := map[string]string{}
+	if diff := cmp.Diff(none, must[map[string]string](t)(c.EntityConfig(ctx, zkcoord.Entity{Kind: zkcoord.Brokers, Name: "1"}))); diff != "" {
+		t.Error(diff)
+	}
+	all := must[map[string]map[string]string](t)(c.AllEntityConfigs(ctx, zkcoord.Brokers))
+	if diff := cmp.Diff(map[string]map[string]string{"1": none, "2": none}, all); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -136,7 +136,8 @@ func decodeConfig(data []byte) (map[string]string, error) {
 	return config, nil
 }
 
-// EntityConfig reads an entity's configuration; one without a node has an empty one.
+// EntityConfig reads an entity's configuration; one without a node has an empty one, and so has one whose node cannot be
+// read, which is logged (ConfigEntityZNode.decode, 3.9).
 func (c *Client) EntityConfig(ctx context.Context, e Entity) (map[string]string, error) {
 	n, err := c.get(ctx, e.path())
 	if isNoNode(err) {
@@ -145,12 +146,20 @@ func (c *Client) EntityConfig(ctx context.Context, e Entity) (map[string]string,
 	if err != nil {
 		return nil, err
 	}
-	config, err := decodeConfig(n.data)
-	return config, wrapPath("read", e.path(), err)
+	return c.decodeOrEmpty(e.path(), n.data), nil
+}
+
+func (c *Client) decodeOrEmpty(path string, data []byte) map[string]string {
+	config, err := decodeConfig(data)
+	if err != nil {
+		c.log.WithError(err).WithField(logx.Znode, path).Error("unreadable settings count as none")
+		return map[string]string{}
+	}
+	return config
 }
 
 // AllEntityConfigs reads the configurations of all entities of a kind, by name; with Users
-// also those of their clients. One that cannot be read is left out and logged.
+// also those of their clients. One that cannot be read counts as empty and is logged.
 func (c *Client) AllEntityConfigs(ctx context.Context, kind EntityKind) (map[string]map[string]string, error) {
 	names, err := c.children(ctx, configPath+"/"+string(kind))
 	if err != nil {
@@ -167,7 +176,7 @@ func (c *Client) AllEntityConfigs(ctx context.Context, kind EntityKind) (map[str
 }
 
 // EntityConfigs reads the configurations of the named entities of a kind. One that cannot be
-// read is left out and logged.
+// read counts as empty and is logged.
 func (c *Client) EntityConfigs(ctx context.Context, kind EntityKind, names []string) (map[string]map[string]string, error) {
 	return c.entityConfigs(ctx, kind, names)
 }
@@ -180,10 +189,7 @@ func (c *Client) entityConfigs(ctx context.Context, kind EntityKind, names []str
 		if err != nil {
 			return ignoreNoNode(err)
 		}
-		found[i], err = decodeConfig(n.data)
-		if err != nil {
-			c.log.WithError(err).WithField(logx.Znode, path).Error("unreadable node left out")
-		}
+		found[i] = c.decodeOrEmpty(path, n.data)
 		return nil
 	})
 	if err != nil {
