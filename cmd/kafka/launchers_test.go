@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"barnabas/tools"
+
+	"github.com/spf13/pflag"
 )
 
 func TestEveryToolHasItsLaunchers(t *testing.T) {
@@ -71,6 +73,20 @@ func TestDaemonsWriteWhereApacheKafkaDoes(t *testing.T) {
 				t.Errorf("%s holds %q; there are %s", test.want, got, strings.Join(found, ", "))
 			}
 		})
+	}
+}
+
+func TestManualsOfServers(t *testing.T) {
+	for _, m := range []manual{serverManual, zookeeperManual} {
+		var page strings.Builder
+		flags := pflag.NewFlagSet(m.name, pflag.ContinueOnError)
+		flags.StringArray("override", nil, "a setting, `PROPERTY=VALUE`")
+		m.write(&page, flags)
+		for _, want := range []string{"NAME\n    " + m.name, "SYNOPSIS\n    " + m.name, "OPTIONS\n    -daemon", "    --override PROPERTY=VALUE\n        a setting", "FILES", "LOG_DIR"} {
+			if !strings.Contains(page.String(), want) {
+				t.Errorf("the page of %s lacks %q: %s", m.name, want, &page)
+			}
+		}
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"barnabas/broker"
@@ -27,26 +29,65 @@ func newLogger() *logrus.Logger {
 	return log
 }
 
-// flags of a command that takes one file. Errors and --help are dealt with: ok is false then.
-func fileArgument(name, usage string, args []string, define func(*pflag.FlagSet)) (file string, code int, ok bool) {
-	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
-	flags.Usage = func() {
-		fmt.Fprintf(os.Stderr, "usage: %s\n%s", usage, flags.FlagUsages())
-	}
+// manual is the page of a server's command.
+type manual struct {
+	name, about, synopsis string
+	more                  string // sections after the options
+}
+
+func (m manual) write(w io.Writer, flags *pflag.FlagSet) {
+	fmt.Fprintf(w, "NAME\n    %s - %s\n\nSYNOPSIS\n    %s\n\nOPTIONS\n    -daemon\n        go on in the background, with the output in a file\n",
+		m.name, m.about, m.synopsis)
+	flags.VisitAll(func(f *pflag.Flag) {
+		value, usage := pflag.UnquoteUsage(f)
+		if f.Value.Type() == "bool" {
+			value = ""
+		}
+		fmt.Fprintln(w, strings.TrimRight("    --"+f.Name+" "+value, " ")+"\n        "+usage)
+	})
+	fmt.Fprint(w, m.more)
+}
+
+// logDirVariable is said in the page of each server.
+const logDirVariable = `
+ENVIRONMENT
+    LOG_DIR
+        the folder for the output of -daemon, logs beside bin unless set
+`
+
+var serverManual = manual{"kafka-server-start", "run a broker", "kafka-server-start [-daemon] FILE [--override PROPERTY=VALUE]...", `
+FILES
+    FILE is a server.properties of Apache Kafka 3.9 in ZooKeeper mode. site-docs/compat.md, or docs/compat.md in a checkout, lists the
+    keys that are without effect, and the broker's own keys.
+` + logDirVariable + `
+EXIT STATUS
+    0 after SIGTERM or SIGINT, which hand the leaderships over first; 1 when it could not start or not go on, with one line that says why.
+`}
+
+var zookeeperManual = manual{"zookeeper-server-start", "run a ZooKeeper for development, one node", "zookeeper-server-start [-daemon] FILE", `
+FILES
+    FILE is a zookeeper.properties; dataDir, clientPort, clientPortAddress, tickTime, minSessionTimeout and maxSessionTimeout count.
+` + logDirVariable}
+
+// fileArgument reads the command line of a command that takes one file. Errors and --help are dealt with: ok is false then.
+func fileArgument(m manual, args []string, define func(*pflag.FlagSet)) (file string, code int, ok bool) {
+	flags := pflag.NewFlagSet(m.name, pflag.ContinueOnError)
+	flags.Usage = func() { m.write(os.Stderr, flags) }
+	flags.Bool("help", false, "print this text")
 	version := flags.Bool("version", false, "print the version")
 	define(flags)
-	switch err := flags.Parse(args); {
-	case errors.Is(err, pflag.ErrHelp):
-		return "", 1, false // so Apache Kafka's launchers
+	err := flags.Parse(args)
+	help, _ := flags.GetBool("help")
+	switch {
 	case err != nil:
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		fmt.Fprintf(os.Stderr, "%s: %v (--help lists the options)\n", m.name, err)
 		return "", 1, false
 	case *version:
 		fmt.Println(tools.Version)
 		return "", 0, false
-	case flags.NArg() != 1:
+	case help || flags.NArg() != 1:
 		flags.Usage()
-		return "", 1, false
+		return "", 1, false // so Apache Kafka's launchers
 	}
 	return flags.Arg(0), 0, true
 }
@@ -54,9 +95,9 @@ func fileArgument(name, usage string, args []string, define func(*pflag.FlagSet)
 func serverStart(args []string) int {
 	var overrides []string
 	var fromEnvironment bool
-	file, code, ok := fileArgument("kafka-server-start", "kafka-server-start [-daemon] server.properties [--override property=value]*", args,
+	file, code, ok := fileArgument(serverManual, args,
 		func(f *pflag.FlagSet) {
-			f.StringArrayVar(&overrides, "override", nil, "a setting that takes the place of the file's, property=value")
+			f.StringArrayVar(&overrides, "override", nil, "a setting that takes the place of the file's, `PROPERTY=VALUE`; may be repeated")
 			f.BoolVar(&fromEnvironment, "env", false, "take settings from variables KAFKA_* too, KAFKA_BROKER_ID for broker.id, below those of --override")
 		})
 	if !ok {
@@ -117,7 +158,7 @@ func tellSettings(cfg *config.Broker, log *logrus.Logger) {
 }
 
 func zookeeperServerStart(args []string) int {
-	file, code, ok := fileArgument("zookeeper-server-start", "zookeeper-server-start [-daemon] zookeeper.properties", args, func(*pflag.FlagSet) {})
+	file, code, ok := fileArgument(zookeeperManual, args, func(*pflag.FlagSet) {})
 	if !ok {
 		return code
 	}
