@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/sirupsen/logrus"
 
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
@@ -24,7 +23,7 @@ type faultRig struct {
 	cfg      ManagerConfig
 	batches  []record.Batch
 	segments []int64 // bases
-	out      bytes.Buffer
+	out      *logLines
 }
 
 const faultDir = "/data/t-0/"
@@ -108,15 +107,11 @@ func (r *faultRig) remove(name string) {
 // open loads the directory and wants the first n batches, and the state that goes with them.
 func (r *faultRig) open(n int) (*Manager, *Log) {
 	r.Helper()
-	logger := logrus.New()
-	r.out.Reset()
-	logger.SetOutput(&r.out)
-	logger.SetFormatter(&logrus.TextFormatter{DisableTimestamp: true, DisableColors: true})
-	r.cfg.Logger = logrus.NewEntry(logger)
+	r.cfg.Logger, r.out = newLogLines()
 	m := mustOpen(r, r.cfg)
 	l, ok := m.Log(testTP)
 	if !ok {
-		r.Fatalf("the log is not there:\n%s", r.out.String())
+		r.Fatalf("the log is not there:\n%s", r.out)
 	}
 	var want, got []string
 	for _, b := range r.batches[:n] {
@@ -236,9 +231,7 @@ func TestFaults(t *testing.T) {
 			test.damage(r)
 			left := len(r.batches) - test.lost
 			m, l := r.open(left)
-			if !hasLine(r.out.String(), test.lines) {
-				t.Errorf("no line has %q:\n%s", test.lines, r.out.String())
-			}
+			r.out.want(t, test.lines...)
 			r.state(l, left)
 			next := mustProduce(t, l, batchOf(1000, "goes on"))
 			if next.FirstOffset != r.batches[left-1].LastOffset()+1 {
@@ -253,14 +246,4 @@ func TestFaults(t *testing.T) {
 			r.must(m.Close())
 		})
 	}
-}
-
-// hasLine tells whether a line has all parts.
-func hasLine(text string, parts []string) bool {
-	for line := range strings.Lines(text + "\n") {
-		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
-			return true
-		}
-	}
-	return false
 }

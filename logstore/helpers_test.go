@@ -1,6 +1,9 @@
 package logstore
 
 import (
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,4 +96,42 @@ func mustProduce(t testing.TB, l *Log, w *record.Builder) AppendInfo {
 		t.Fatal(err)
 	}
 	return info
+}
+
+// logLines is what was logged.
+type logLines struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+// newLogLines is a logger and what it writes.
+func newLogLines() (*logrus.Entry, *logLines) {
+	lines, logger := new(logLines), logrus.New()
+	logger.SetOutput(lines)
+	logger.SetFormatter(&logrus.TextFormatter{DisableTimestamp: true, DisableColors: true})
+	return logrus.NewEntry(logger), lines
+}
+
+// Write implements io.Writer.
+func (l *logLines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// want fails unless one line has all the parts.
+func (l *logLines) want(t testing.TB, parts ...string) {
+	t.Helper()
+	for line := range strings.Lines(l.String() + "\n") {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			return
+		}
+	}
+	t.Errorf("no line of the log has %q:\n%s", parts, l)
 }

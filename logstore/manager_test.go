@@ -254,6 +254,8 @@ func TestOneDirectoryFails(t *testing.T) {
 	fsys := vfs.NewMem(c.Now)
 	cfg := memConfig(fsys, c)
 	cfg.Dirs = []string{"/a", "/b"}
+	var lines *logLines
+	cfg.Logger, lines = newLogLines()
 	var mu sync.Mutex
 	var failed []string
 	cfg.OnDirFailure = func(dir string, err error) {
@@ -311,6 +313,7 @@ func TestOneDirectoryFails(t *testing.T) {
 	if !cmp.Equal(failed, []string{"/a"}) {
 		t.Errorf("reported: %v", failed)
 	}
+	lines.want(t, "level=error", "log directory failed and is offline", "dir=/a", "append in /a", "input/output error")
 	fsys.SetFault(nil)
 	for dir, want := range map[string]bool{"/a": false, "/b": true} {
 		if _, err := fsys.Stat(dir + "/" + cleanFile); (err == nil) != want {
@@ -385,12 +388,15 @@ func TestDamageIsNotCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.FS = fsys.Kill()
+	var lines *logLines
+	cfg.Logger, lines = newLogLines()
 	m = mustOpen(t, cfg)
 	defer m.Close()
 	l, ok := m.Log(testTP)
 	if !ok {
 		t.Fatal("the log is not known")
 	}
+	lines.want(t, "level=error", "log is damaged and stays offline", "topic=t", "partition=0", "/data/t-0/00000000000000000000.log at position 70, offset 1")
 	if _, err := produce(l, batchOf(1000, "v").MustBuild()); codeOf(err) != 56 {
 		t.Errorf("append: %v", err)
 	}

@@ -66,7 +66,8 @@ func (r *roomRig) fullFrom(n int) (calls *int) {
 
 // TestLowWaterMark: with little room left clients' records are refused; everything else goes on, and so do they when there is room.
 func TestLowWaterMark(t *testing.T) {
-	r := newRoomRig(t, func(c *ManagerConfig) { c.MinFreeBytes = 10 << 20 })
+	logger, lines := newLogLines()
+	r := newRoomRig(t, func(c *ManagerConfig) { c.MinFreeBytes, c.Logger = 10<<20, logger })
 	big := payload(t, 1<<20-1000, record.None)
 	client := func() error {
 		_, err := produce(r.l, append([]byte(nil), big...))
@@ -83,6 +84,7 @@ func TestLowWaterMark(t *testing.T) {
 	if err := client(); !errors.Is(err, kerr.KafkaStorageError) {
 		t.Errorf("produce: %v, want KAFKA_STORAGE_ERROR", err)
 	}
+	lines.want(t, "level=error", "log directory has no room left, refusing records until there is some", "dir=/data", "size_bytes=")
 	if r.offline() {
 		t.Error("the directory is offline")
 	}
@@ -105,6 +107,7 @@ func TestLowWaterMark(t *testing.T) {
 	if err := client(); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
+	lines.want(t, "level=info", "log directory has room again", "dir=/data")
 	if err := r.m.Close(); err != nil {
 		t.Error(err)
 	}
