@@ -1,0 +1,91 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"barnabas/internal/vfs"
+)
+
+// TestDeletionCrashAtEachStep lets the machine die at each step of what takes segments and whole logs away. What was not to go is
+// there, what had gone stays gone, and the rest of a deletion is done by the next start or never begun.
+func TestDeletionCrashAtEachStep(t *testing.T) {
+	errDied := errors.New("disk died")
+	kept, dropped := TopicPartition{"kept", 0}, TopicPartition{"dropped", 0}
+	for n := 1; ; n++ {
+		c := newClock()
+		fsys := vfs.NewMem(c.Now)
+		cfg := memConfig(fsys, c)
+		cfg.Default.SegmentBytes, cfg.Default.FileDeleteDelay, cfg.Default.RetentionTime = 300, 0, Unlimited
+		m := mustOpen(t, cfg)
+		for _, tp := range []TopicPartition{kept, dropped} {
+			l, err := m.GetOrCreate(tp, [16]byte{7}, cfg.Default, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 20 {
+				mustProduce(t, l, batchOf(1000, fmt.Sprint(i)))
+			}
+			l.SetHighWatermark(20)
+			if err := l.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.checkpointOffsets(m.disks[0]); err != nil {
+			t.Fatal(err)
+		}
+		calls := 0
+		fsys.SetFault(func(op, _ string) error {
+			if op == "read" || op == "readfile" {
+				return nil
+			}
+			if calls++; calls >= n {
+				return errDied
+			}
+			return nil
+		})
+		moved, gone := false, false
+		l, _ := m.Log(kept)
+		if l.AdvanceLogStart(10) == nil {
+			_, err := l.Retain()
+			moved = err == nil && m.checkpointOffsets(m.disks[0]) == nil
+		}
+		gone = m.Delete(dropped) == nil
+		over := calls < n
+		m.giveUp()
+		cfg.FS = fsys.Crash(nil)
+		m = mustOpen(t, cfg)
+		l, ok := m.Log(kept)
+		if !ok || l.LogEndOffset() != 20 {
+			t.Fatalf("call %d: the log that was to stay is not whole: %v", n, ok)
+		}
+		start := l.LogStartOffset()
+		if moved && start != 10 || start < 0 || start > 10 {
+			t.Fatalf("call %d: it starts at %d, deleted to 10: %v", n, start, moved)
+		}
+		for i, b := range readAll(t, l, 20) {
+			if b.BaseOffset() != start+int64(i) {
+				t.Fatalf("call %d: batch %d is at offset %d", n, i, b.BaseOffset())
+			}
+		}
+		switch l, there := m.Log(dropped); {
+		case there && gone:
+			t.Fatalf("call %d: a deleted log is back", n)
+		case there && (l.LogEndOffset() != 20 || len(readAll(t, l, 20)) != 20):
+			t.Fatalf("call %d: half of a log is left, it ends at %d", n, l.LogEndOffset())
+		}
+		l, err := m.GetOrCreate(dropped, [16]byte{7}, cfg.Default, true)
+		if err != nil {
+			t.Fatalf("call %d: it cannot be made again: %v", n, err)
+		}
+		mustProduce(t, l, batchOf(1000, "anew"))
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if over {
+			t.Logf("%d calls", n-1)
+			return
+		}
+	}
+}
