@@ -344,13 +344,11 @@ func (m *Manager) read(p *part) (err error) {
 		return m.setAside(p)
 	case errors.Is(err, ErrDamaged):
 		m.cfg.Logger.WithError(err).WithFields(fields).Error("log is damaged and stays offline")
-		p.left = true
-		p.log, err = m.damaged(p.loading, p.v.path)
+		p.left, p.log = true, m.damaged(p.loading, p.v.path)
+		return nil
 	}
-	if err != nil {
-		p.log = nil
-		_ = p.v.condemn(fmt.Sprintf("load %v", p.tp), err)
-	}
+	p.log = nil
+	_ = p.v.condemn(fmt.Sprintf("load %v", p.tp), err)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (tp TopicPartition) Compare(other TopicPartition) int {
 	return cmp.Or(cmp.Compare(tp.Topic, other.Topic), cmp.Compare(tp.Partition, other.Partition))
 }
 
-// errMalformed is for a checkpoint file that can't be understood.
+// errMalformed is for a checkpoint file that can't be understood. None of it is believed then: what reads well may be wrong too.
 var errMalformed = errors.New("malformed checkpoint")
 
 // readCheckpoint reads a file of offsets by partition: "0", the number of lines, then "topic partition offset" lines.
@@ -46,14 +46,19 @@ func readCheckpoint(fsys vfs.FS, name string) (map[TopicPartition]int64, error) 
 		return nil, err
 	}
 	offsets := make(map[TopicPartition]int64, len(lines))
-	for _, line := range lines {
+	for i, line := range lines {
 		tp, offset, ok := parseOffsetLine(line)
 		if !ok {
-			return nil, fmt.Errorf("%s: %w: line %q", name, errMalformed, line)
+			return nil, malformedLine(name, i, line)
 		}
 		offsets[tp] = offset
 	}
 	return offsets, nil
+}
+
+// malformedLine is for one of the lines behind the first two.
+func malformedLine(name string, i int, line string) error {
+	return fmt.Errorf("%s: %w: line %d is %q", name, errMalformed, i+3, line)
 }
 
 func parseOffsetLine(line string) (TopicPartition, int64, bool) {
@@ -66,7 +71,7 @@ func parseOffsetLine(line string) (TopicPartition, int64, bool) {
 		return TopicPartition{}, 0, false
 	}
 	offset, err := strconv.ParseInt(fields[2], 10, 64)
-	return TopicPartition{fields[0], int32(partition)}, offset, err == nil
+	return TopicPartition{fields[0], int32(partition)}, offset, err == nil && partition >= 0 && offset >= 0
 }
 
 func writeCheckpoint(fsys vfs.FS, name string, offsets map[TopicPartition]int64) error {
@@ -92,11 +97,11 @@ func readCheckpointLines(fsys vfs.FS, name string) ([]string, error) {
 	}
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	if len(lines) < 2 || lines[0] != "0" {
-		return nil, fmt.Errorf("%s: %w: version 0 is expected", name, errMalformed)
+		return nil, fmt.Errorf("%s: %w: line 1 is %q, not version 0", name, errMalformed, lines[0])
 	}
 	n, err := strconv.Atoi(lines[1])
 	if err != nil || n != len(lines)-2 {
-		return nil, fmt.Errorf("%s: %w: says %q lines but has %d", name, errMalformed, lines[1], len(lines)-2)
+		return nil, fmt.Errorf("%s: %w: line 2 is %q, and %d lines follow", name, errMalformed, lines[1], len(lines)-2)
 	}
 	return lines[2:], nil
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
-
-	"barnabas/internal/logx"
 )
 
 // cleanedTo is the offset up to which a log is compacted. It is false for one that never was.
@@ -67,19 +65,6 @@ func (m *Manager) changeCleaned(v *volume, change func(map[TopicPartition]int64)
 	}
 	c.cleaned = cleaned
 	return nil
-}
-
-// loadCleaned reads the checkpoint. One that can't be understood is as none: then everything is compacted again.
-func (m *Manager) loadCleaned(v *volume) error {
-	cleaned, err := readCheckpoint(m.cfg.FS, filepath.Join(v.path, cleanerFile))
-	if errors.Is(err, errMalformed) {
-		m.cfg.Logger.WithError(err).WithField(logx.Dir, v.path).Warn("the cleaner's checkpoint is ignored, logs will be compacted from their start")
-		err = nil
-	}
-	if len(cleaned) > 0 {
-		v.checkpoints.cleaned = cleaned
-	}
-	return err
 }
 
 // saveTruncated stores what a truncation has lowered.

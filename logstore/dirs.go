@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sirupsen/logrus"
+
 	"barnabas/internal/logx"
 	"barnabas/internal/vfs"
 )
@@ -72,16 +74,13 @@ func parseDir(name string) (TopicPartition, dirKind) {
 }
 
 // damaged stands in for a log that can't be loaded: it answers as if its directory were offline.
-func (m *Manager) damaged(o loading, path string) (*Log, error) {
+func (m *Manager) damaged(o loading, path string) *Log {
 	d := &disk{path: path, report: func(*disk, error) {}, now: m.cfg.Now}
 	d.failed.Store(true)
 	ld := loader{loading: o, env: m.env}
-	l, err := ld.newLog(d)
-	if err != nil {
-		return nil, err
-	}
+	l := ld.newLog(d)
 	l.setSegmentsLocked([]*segment{newSegment(m.env.fs, o.dir, 0, 0, &o.cfg, m.cfg.Now())})
-	return l, nil
+	return l
 }
 
 // partitionsIn lists the logs to load from a directory and has those of deleted partitions removed.
@@ -108,7 +107,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 			m.removeDirLater(dir)
 		case replicaDir, futureOne:
 			todo = append(todo, loading{tp: tp, dir: dir, future: kind == futureOne, cfg: m.cfg.Topic(tp.Topic), clean: v.wasClean,
-				recoveryPoint: v.checkpoints.recovery[tp], logStart: v.checkpoints.start[tp], highWatermark: v.checkpoints.hw[tp],
+				recoveryPoint: v.checkpoints.recovery[tp], flushedUnknown: v.checkpoints.flushedUnknown, logStart: v.checkpoints.start[tp], highWatermark: v.checkpoints.hw[tp],
 				recovering: recovering})
 		}
 	}
@@ -158,17 +157,41 @@ type checkpoints struct {
 	mu                  sync.Mutex // leaf; held while a file is written
 	recovery, start, hw map[TopicPartition]int64
 	cleaned             map[TopicPartition]int64 // up to where compacted logs are clean; nil until the file has been written
+	// flushedUnknown: the recovery points could not be understood. The file stays as it is until all logs are loaded, so that
+	// a start after another kill knows it too.
+	flushedUnknown bool
 }
 
-func (c *checkpoints) load(fsys vfs.FS, dir string) (err error) {
-	if c.recovery, err = readCheckpoint(fsys, filepath.Join(dir, recoveryPointFile)); err != nil {
-		return err
+// load reads the files. One that can't be understood is as none, which costs time but no records: all is recovered, and what
+// DeleteRecords has deleted may come back; the high watermark is found again by who leads.
+func (c *checkpoints) load(fsys vfs.FS, dir string, logger *logrus.Entry) error {
+	for _, file := range []struct {
+		name, without string
+		offsets       *map[TopicPartition]int64
+		malformed     *bool
+	}{
+		{recoveryPointFile, "logs are recovered from their start, unless they were stopped cleanly", &c.recovery, &c.flushedUnknown},
+		{logStartFile, "logs start with their first segment", &c.start, nil},
+		{highWatermarkFile, "high watermarks are at the log start until the leader knows better", &c.hw, nil},
+		{cleanerFile, "logs will be compacted from their start", &c.cleaned, nil},
+	} {
+		offsets, err := readCheckpoint(fsys, filepath.Join(dir, file.name))
+		if errors.Is(err, errMalformed) {
+			logger.WithError(err).WithField(logx.Dir, dir).Warn("a checkpoint cannot be understood and is ignored: " + file.without)
+			if file.malformed != nil {
+				*file.malformed = true
+			}
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		*file.offsets = offsets
 	}
-	if c.start, err = readCheckpoint(fsys, filepath.Join(dir, logStartFile)); err != nil {
-		return err
+	if len(c.cleaned) == 0 {
+		c.cleaned = nil
 	}
-	c.hw, err = readCheckpoint(fsys, filepath.Join(dir, highWatermarkFile))
-	return err
+	return nil
 }
 
 // create makes the files that are there from the first start on, empty.
@@ -191,7 +214,18 @@ func (m *Manager) checkpointOffsets(v *volume) error {
 }
 
 func (m *Manager) checkpointRecoveryPoints(v *volume) error {
-	return m.checkpoint(v, recoveryPointFile, &v.checkpoints.recovery, func(l *Log) (int64, bool) { return l.recovery.Load(), true })
+	c := &v.checkpoints
+	c.mu.Lock()
+	if c.flushedUnknown {
+		_, unloaded := m.holdings(v)
+		c.flushedUnknown = len(unloaded) > 0
+	}
+	unknown := c.flushedUnknown
+	c.mu.Unlock()
+	if unknown {
+		return nil
+	}
+	return m.checkpoint(v, recoveryPointFile, &c.recovery, func(l *Log) (int64, bool) { return l.recovery.Load(), true })
 }
 
 // checkpointStarts writes the log starts that the names of the segments don't tell.

@@ -37,22 +37,31 @@ type epochCache struct {
 	}
 }
 
-func loadEpochs(fsys vfs.FS, dir string) (*epochCache, error) {
+// newEpochs knows of no epoch.
+func newEpochs(fsys vfs.FS, dir string) *epochCache {
 	c := &epochCache{fs: fsys}
 	c.mu.path = filepath.Join(dir, epochFile)
-	lines, err := readCheckpointLines(fsys, c.mu.path)
+	return c
+}
+
+// load reads the file. When it can't be understood, nothing is known.
+func (c *epochCache) load() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lines, err := readCheckpointLines(c.fs, c.mu.path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, line := range lines {
+	var entries []epochEntry
+	for i, line := range lines {
 		var e epochEntry
-		if _, err := fmt.Sscanf(line, "%d %d", &e.epoch, &e.start); err != nil {
-			return nil, fmt.Errorf("%s: malformed line %q", c.mu.path, line)
+		if _, err := fmt.Sscanf(line, "%d %d", &e.epoch, &e.start); err != nil || e.epoch < 0 || e.start < 0 {
+			return malformedLine(c.mu.path, i, line)
 		}
-		c.mu.entries = appendEpoch(c.mu.entries, e)
+		entries = appendEpoch(entries, e)
 	}
-	c.mu.stored = c.mu.entries
-	return c, nil
+	c.mu.entries, c.mu.stored = entries, entries
+	return nil
 }
 
 // appendEpoch adds e behind the entries that it doesn't contradict; later epochs and starts give way.
@@ -121,6 +130,13 @@ func (c *epochCache) flush() error {
 	return c.setLocked(c.mu.entries)
 }
 
+// rewrite is flush, whatever is in the file.
+func (c *epochCache) rewrite() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writeLocked(c.mu.entries)
+}
+
 // truncateEnd forgets epochs that begin at end or later.
 func (c *epochCache) truncateEnd(end int64) error {
 	c.mu.Lock()
@@ -184,6 +200,10 @@ func (c *epochCache) setLocked(entries []epochEntry) error {
 		c.mu.entries = entries
 		return nil
 	}
+	return c.writeLocked(entries)
+}
+
+func (c *epochCache) writeLocked(entries []epochEntry) error {
 	lines := make([]string, len(entries))
 	for i, e := range entries {
 		lines[i] = fmt.Sprintf("%d %d", e.epoch, e.start)

@@ -234,17 +234,14 @@ func (m *Manager) prepare(v *volume) error {
 		return err
 	}
 	if err == nil {
-		err = v.begin(m.cfg.FS)
-	}
-	if err == nil {
-		err = m.loadCleaned(v)
+		err = v.begin(m.cfg.FS, m.cfg.Logger)
 	}
 	_ = v.condemn("open log directory", err)
 	return nil
 }
 
 // begin takes the mark of a clean stop away and reads the checkpoints.
-func (v *volume) begin(fsys vfs.FS) error {
+func (v *volume) begin(fsys vfs.FS, logger *logrus.Entry) error {
 	mark := filepath.Join(v.path, cleanFile)
 	_, err := fsys.Stat(mark)
 	v.wasClean = err == nil
@@ -259,7 +256,7 @@ func (v *volume) begin(fsys vfs.FS) error {
 			return err
 		}
 	}
-	return v.checkpoints.load(fsys, v.path)
+	return v.checkpoints.load(fsys, v.path, logger)
 }
 
 // dirFailed is told once of each directory that fails.

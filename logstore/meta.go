@@ -34,7 +34,8 @@ func parseID(s string) (id [16]byte, err error) {
 	return [16]byte(b), nil
 }
 
-// readPartitionMetadata is the topic id stored in a partition's directory; zero without the file.
+// readPartitionMetadata is the topic id stored in a partition's directory; zero without the file. One that can't be understood is
+// ErrDamaged: without an id a log may be taken for that of another topic which has got its name.
 func readPartitionMetadata(fsys vfs.FS, dir string) (id [16]byte, err error) {
 	name := filepath.Join(dir, partitionMetadataFile)
 	data, err := fsys.ReadFile(name)
@@ -47,12 +48,16 @@ func readPartitionMetadata(fsys vfs.FS, dir string) (id [16]byte, err error) {
 	version, rest, _ := strings.Cut(string(data), "\n")
 	topicID, ok := strings.CutPrefix(strings.TrimSpace(rest), "topic_id: ")
 	if version != "version: 0" || !ok {
-		return id, fmt.Errorf("%s: malformed", name)
+		return id, malformedMetadata(name, errors.New("no topic id"))
 	}
 	if id, err = parseID(topicID); err != nil {
-		return id, fmt.Errorf("%s: %w", name, err)
+		return id, malformedMetadata(name, err)
 	}
 	return id, nil
+}
+
+func malformedMetadata(name string, err error) error {
+	return fmt.Errorf("%w: %s cannot be understood (%v): remove it if the log is that of the topic which has its name", ErrDamaged, name, err)
 }
 
 func writePartitionMetadata(fsys vfs.FS, dir string, id [16]byte) error {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"barnabas/internal/logx"
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
@@ -24,9 +26,11 @@ type loading struct {
 	cfg           Config
 	clean         bool // the last stop was clean
 	recoveryPoint int64
-	logStart      int64
-	highWatermark int64
-	size, toRead  int64 // bytes of the segments, and of those that must be read; 0: not known
+	// flushedUnknown: recoveryPoint is 0 since nothing is known. Then only what nothing follows is taken for the torn tail of a crash.
+	flushedUnknown bool
+	logStart       int64
+	highWatermark  int64
+	size, toRead   int64 // bytes of the segments, and of those that must be read; 0: not known
 	// count hears of bytes that were read of what must be; nil: nobody counts.
 	count func(bytes int64)
 	// recovering holds a token for each log that reads much at a time; nil: no limit.
@@ -37,23 +41,40 @@ type loading struct {
 // it the disk is waited for more than read from.
 const muchToRead = 1 << 20
 
-// ErrDamaged is for data that was flushed once and cannot be read now. It is never cut off.
-var ErrDamaged = errors.New("damaged below the recovery point")
+// ErrDamaged is for data that was flushed once and cannot be read now. It is never cut off: the log is offline.
+var ErrDamaged = errors.New("log is damaged")
 
 // load opens the log in a partition's directory and recovers it where needed (LogLoader.load, 3.9). When ctx ends before, the error is
 // its cause; the next load begins anew.
 func load(ctx context.Context, e *env, d *disk, o loading) (*Log, error) {
-	ld := loader{loading: o, ctx: ctx, env: e}
+	for {
+		ld := loader{loading: o, ctx: ctx, env: e}
+		l, err := ld.load(d)
+		var overfull *overfullError
+		if !errors.As(err, &overfull) {
+			return l, err
+		}
+		err = ld.split(overfull.base)
+		if noSpace(err) {
+			return nil, fmt.Errorf("%w: segment %d in %s must be split, and there is no room: %w", ErrDamaged, overfull.base, o.dir, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (ld *loader) load(d *disk) (*Log, error) {
 	if err := ld.tidy(); err != nil {
 		return nil, err
 	}
-	l, err := ld.newLog(d)
-	if err != nil {
+	l := ld.newLog(d)
+	if err := ld.readFiles(l); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err = ld.loadSegments(l)
+	err := ld.loadSegments(l)
 	for _, s := range *l.segments.Load() {
 		err = errors.Join(err, s.rest())
 	}
@@ -81,10 +102,11 @@ type loader struct {
 	bases     []int64         // of the segments, rising
 	snapshots []int64
 	newEpochs bool // found in the records and not in the file yet
+	noEpochs  bool // the file could not be understood
 }
 
-// newLog makes the log without segments.
-func (ld *loader) newLog(d *disk) (*Log, error) {
+// newLog makes the log, without anything from the directory.
+func (ld *loader) newLog(d *disk) *Log {
 	l := &Log{tp: ld.tp, env: ld.env, disk: d, logger: ld.env.logger.WithFields(logFields(ld.tp, d.path))}
 	l.config.Store(&ld.cfg)
 	l.unstable.Store(-1)
@@ -93,15 +115,46 @@ func (ld *loader) newLog(d *disk) (*Log, error) {
 	l.mu.dir = ld.dir
 	l.mu.producers = newProducerTable(time.Duration(ld.env.producerExpiry.Load()))
 	l.mu.snaps = snapshots{fs: ld.env.fs, dir: ld.dir, logger: l.logger, offsets: ld.snapshots}
+	l.epochs = newEpochs(ld.env.fs, ld.dir)
+	return l
+}
+
+// readFiles reads the small files.
+func (ld *loader) readFiles(l *Log) error {
 	var err error
-	if l.epochs, err = loadEpochs(ld.env.fs, ld.dir); err != nil {
-		return nil, err
+	if l.mu.topicID, err = readPartitionMetadata(ld.env.fs, ld.dir); err != nil {
+		return err
 	}
-	if err := l.epochs.heed(ld.cfg.Magic); err != nil {
-		return nil, err
+	if err = l.epochs.load(); errors.Is(err, errMalformed) {
+		l.logger.WithError(err).Warn("the leader epochs cannot be understood and are read from the records")
+		err, ld.noEpochs = nil, ld.cfg.Magic >= 2
 	}
-	l.mu.topicID, err = readPartitionMetadata(ld.env.fs, ld.dir)
-	return l, err
+	if err != nil {
+		return err
+	}
+	return l.epochs.heed(ld.cfg.Magic)
+}
+
+// findEpochs reads the leader epochs from the records of the whole log. What can't be read is left out: then more is cut off a follower
+// and fetched again than need be.
+func (ld *loader) findEpochs(l *Log) error {
+	l.epochs.forgetEnd(0) // those of the recovered segments, which are in order only with the ones before
+	for _, s := range *l.segments.Load() {
+		err := s.scan(0, func(h header) (bool, error) {
+			if h.batch.Magic() >= 2 {
+				l.epochs.remember(h.batch.LeaderEpoch(), h.batch.BaseOffset())
+			}
+			return true, context.Cause(ld.ctx)
+		})
+		if errors.Is(err, kerr.CorruptMessage) {
+			l.logger.WithError(err).Warn("leader epochs behind a broken batch are not known")
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return l.epochs.rewrite()
 }
 
 // tidy finishes or undoes what a crash has interrupted, and notes which files there are.
@@ -280,6 +333,11 @@ func (ld *loader) loadSegments(l *Log) error {
 	if !ld.clean {
 		l.recovery.Store(min(ld.recoveryPoint, end))
 	}
+	if ld.noEpochs {
+		if err := ld.findEpochs(l); err != nil {
+			return err
+		}
+	}
 	l.epochs.forgetEnd(end)
 	if err := l.epochs.truncateStart(l.start.Load()); err != nil {
 		return err
@@ -328,10 +386,13 @@ func (ld *loader) recover(l *Log, segments []*segment) (end int64, err error) {
 	active := segments[len(segments)-1]
 	end, err = active.end()
 	var pathErr *fs.PathError
+	if err == nil && end-1-active.base > math.MaxInt32 {
+		return 0, &overfullError{active.base}
+	}
 	if err == nil || errors.As(err, &pathErr) {
 		return end, err
 	}
-	rescans := ld.startRescans([]*segment{active}) // not whole, although the stop was clean
+	rescans := ld.startRescans([]*segment{active}, segments) // not whole, although the stop was clean
 	defer rescans.end()
 	if _, err = ld.recoverSegment(l, rescans.bySegment[active], segments[:len(segments)-1]); err != nil {
 		return 0, err
@@ -351,10 +412,13 @@ func (ld *loader) recoverDue(l *Log, segments []*segment) error {
 		}
 	}
 	if len(due) == 0 {
-		return nil
+		return ld.findOverfull(segments, nil)
 	}
-	rescans := ld.startRescans(due)
+	rescans := ld.startRescans(due, segments)
 	defer rescans.end()
+	if err := ld.findOverfull(segments, rescans.bySegment); err != nil {
+		return err
+	}
 	for i, s := range segments {
 		r := rescans.bySegment[s]
 		if r == nil {
@@ -365,6 +429,10 @@ func (ld *loader) recoverDue(l *Log, segments []*segment) error {
 			return err
 		}
 		if i < len(segments)-1 && (cut || ld.lostTail(l, segments[i+1])) {
+			if ld.flushedUnknown {
+				return fmt.Errorf("%w: segment %d ends at offset %d, the next one begins at %d, and it is not known what was flushed", ErrDamaged,
+					s.base, r.end, segments[i+1].base)
+			}
 			rescans.end() // before the files go
 			return ld.dropBehind(l, segments, i)
 		}
@@ -424,7 +492,7 @@ func (ld *loader) recoverSegment(l *Log, r *rescan, before []*segment) (cut bool
 	if err := s.finish(false); err != nil && !noSpace(err) {
 		return false, err
 	}
-	if ld.newEpochs {
+	if ld.newEpochs && !ld.noEpochs {
 		if err := l.epochs.flush(); err != nil && !noSpace(err) { // a full disk must not keep a log from being loaded and cut
 			return false, err
 		}
@@ -472,6 +540,10 @@ func (ld *loader) cut(l *Log, r *rescan) error {
 	f, err := r.s.open()
 	if err != nil {
 		return err
+	}
+	if ld.flushedUnknown && (r.s != l.active() || ld.clean || r.goesOn(f)) {
+		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), records follow, and it is not known what was flushed",
+			ErrDamaged, f.Name(), r.valid, r.end, r.bad)
 	}
 	if r.end < ld.recoveryPoint {
 		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), but all below offset %d was flushed",

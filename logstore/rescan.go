@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +29,7 @@ const (
 // rescan is the reading of one segment from its start up to the first batch that is not whole and right.
 type rescan struct {
 	s     *segment
+	next  int64 // base of the segment behind
 	cfg   *Config
 	count func(bytes int64)
 	now   func() time.Time
@@ -43,8 +46,8 @@ type rescan struct {
 	epoch int32 // of the last note
 }
 
-func (ld *loader) newRescan(s *segment) *rescan {
-	return &rescan{s: s, cfg: &ld.cfg, count: ld.counted, now: ld.env.now, notes: make(chan []byte, notedChunks), size: s.size.Load(), end: s.base,
+func (ld *loader) newRescan(s *segment, next int64) *rescan {
+	return &rescan{s: s, next: next, cfg: &ld.cfg, count: ld.counted, now: ld.env.now, notes: make(chan []byte, notedChunks), size: s.size.Load(), end: s.base,
 		epoch: record.NoLeaderEpoch}
 }
 
@@ -88,6 +91,9 @@ func (r *rescan) walk(ctx context.Context, f vfs.File) error {
 			r.valid, r.bad = w.position, errors.New("batch has a wrong checksum or offset")
 			return nil
 		}
+		if overfull(w.batch, r.s.base, r.next) {
+			return &overfullError{r.s.base}
+		}
 		if err := r.index(w.batch, w.position, &indexed); err != nil {
 			return err
 		}
@@ -98,6 +104,20 @@ func (r *rescan) walk(ctx context.Context, f vfs.File) error {
 	}
 	r.valid, r.bad = w.end, w.bad
 	return w.err
+}
+
+// goesOn tells whether a good batch follows the bad one: then that is not where a crash has ended the writing.
+func (r *rescan) goesOn(f vfs.File) bool {
+	head := make([]byte, min(record.HeaderSize, r.size-r.valid))
+	if _, err := f.ReadAt(head, r.valid); err != nil {
+		return false
+	}
+	n, err := record.SizeOf(head)
+	if err != nil || n == 0 {
+		return false
+	}
+	w := batchWalk{file: f, size: r.size, end: r.valid + int64(n)}
+	return w.next() && w.batch.Valid()
 }
 
 // index adds an entry to the indexes when it is due. A full disk is no error: the batches are found without it.
@@ -167,13 +187,17 @@ type rescans struct {
 	tasks     sync.WaitGroup
 }
 
-// startRescans begins to read segments, in their order, as many at a time as may be. end must follow.
-func (ld *loader) startRescans(due []*segment) *rescans {
+// startRescans begins to read segments of the log, in their order, as many at a time as may be. end must follow.
+func (ld *loader) startRescans(due, segments []*segment) *rescans {
 	ctx, cancel := context.WithCancel(ld.ctx)
 	all := &rescans{bySegment: make(map[*segment]*rescan, len(due)), cancel: cancel}
 	waiting := make([]*rescan, len(due))
 	for i, s := range due {
-		waiting[i] = ld.newRescan(s)
+		next := int64(math.MaxInt64)
+		if behind := slices.Index(segments, s) + 1; behind < len(segments) {
+			next = segments[behind].base
+		}
+		waiting[i] = ld.newRescan(s, next)
 		all.bySegment[s] = waiting[i]
 	}
 	workers := max(1, min(cap(ld.recovering), runtime.GOMAXPROCS(0)))

@@ -55,23 +55,29 @@ func (m *Mem) SetFault(fn func(op, name string) error) {
 }
 
 // Crash is the file system as it may be found after a power cut. Without rng nothing is left but what is durable; with it,
-// some of what was not synced may have reached the disk: the names of a directory, a part of what a file grew by. m must
-// not be used any more.
+// some of what was not synced may have reached the disk: the names of a directory, a part of what a file grew by. A rename has been
+// done or has not, as journals have it: a file doesn't lose both names. m must not be used any more.
 func (m *Mem) Crash(rng *rand.Rand) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	after := NewMem(m.now)
+	names := sortedKeys(m.mu.durable, m.mu.live)
+	reached := map[*memNode]bool{} // its newest name is on the disk
 	copies := map[*memNode]*memNode{}
-	for _, name := range sortedKeys(m.mu.durable, m.mu.live) {
+	for _, name := range names {
+		for _, n := range []*memNode{m.mu.durable[name], m.mu.live[name]} {
+			if n != nil && copies[n] == nil {
+				reached[n] = rng != nil && rng.IntN(2) == 0
+				copies[n] = n.crash(rng)
+			}
+		}
+	}
+	for _, name := range names {
 		n := m.mu.durable[name]
-		if rng != nil && rng.IntN(2) == 0 {
-			n = m.mu.live[name]
-		}
-		if n == nil {
+		if newest := m.mu.live[name]; newest != nil && reached[newest] {
+			n = newest
+		} else if n == nil || reached[n] {
 			continue
-		}
-		if copies[n] == nil {
-			copies[n] = n.crash(rng)
 		}
 		after.mu.live[name], after.mu.durable[name] = copies[n], copies[n]
 	}
