@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -26,7 +27,8 @@ type peers struct {
 
 	mu struct {
 		sync.Mutex
-		links map[linkKey]*link
+		links    map[linkKey]*link
+		failures map[string]int // of connecting to an address, since it last came about
 	}
 	toController link
 }
@@ -49,7 +51,7 @@ type link struct {
 
 func newPeers(s *Server) *peers {
 	p := &peers{server: s}
-	p.mu.links = make(map[linkKey]*link)
+	p.mu.links, p.mu.failures = make(map[linkKey]*link), make(map[string]int)
 	return p
 }
 
@@ -74,26 +76,26 @@ func (l *link) close() {
 }
 
 // do sends a request, over a new connection when there is none to that address.
-func (l *link) do(ctx context.Context, addr, clientID string, req kmsg.Request) (kmsg.Response, error) {
+func (l *link) do(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.doLocked(ctx, addr, clientID, req)
+	return l.doLocked(ctx, addr, dial, req)
 }
 
 // repeat is do for a request that may be sent twice: when it fails over a connection from before, which may be that of a
 // broker that was restarted since, it goes over a new one.
-func (l *link) repeat(ctx context.Context, addr, clientID string, req kmsg.Request) (kmsg.Response, error) {
+func (l *link) repeat(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.client
-	resp, err := l.doLocked(ctx, addr, clientID, req)
+	resp, err := l.doLocked(ctx, addr, dial, req)
 	if err == nil || old == nil || ctx.Err() != nil {
 		return resp, err
 	}
-	return l.doLocked(ctx, addr, clientID, req)
+	return l.doLocked(ctx, addr, dial, req)
 }
 
-func (l *link) doLocked(ctx context.Context, addr, clientID string, req kmsg.Request) (kmsg.Response, error) {
+func (l *link) doLocked(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
 	if l.closed {
 		return nil, net.ErrClosed
 	}
@@ -102,7 +104,7 @@ func (l *link) doLocked(ctx context.Context, addr, clientID string, req kmsg.Req
 		l.client = nil
 	}
 	if l.client == nil {
-		client, err := network.Dial(ctx, addr, clientID)
+		client, err := dial(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +118,42 @@ func (l *link) doLocked(ctx context.Context, addr, clientID string, req kmsg.Req
 	return resp, err
 }
 
-func (p *peers) clientID() string { return "broker-" + strconv.Itoa(int(p.server.id)) }
+// dialer opens a connection.
+type dialer func(ctx context.Context, addr string) (*network.Client, error)
+
+func (p *peers) dial(ctx context.Context, addr string) (*network.Client, error) {
+	return p.dialAs(ctx, network.Dialer{}, addr, "broker-"+strconv.Itoa(int(p.server.id)))
+}
+
+// dialAs connects, for as long as socket.connection.setup.timeout.ms says, and longer after each time that it failed.
+func (p *peers) dialAs(ctx context.Context, d network.Dialer, addr, clientID string) (*network.Client, error) {
+	c := p.server.static
+	p.mu.Lock()
+	d.Timeout = setupTimeout(c.ConnectionSetupTimeout, c.ConnectionSetupTimeoutMax, p.mu.failures[addr], rand.Float64())
+	p.mu.Unlock()
+	client, err := d.Dial(ctx, addr, clientID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		delete(p.mu.failures, addr)
+	} else {
+		p.mu.failures[addr]++
+	}
+	return client, err
+}
+
+// setupTimeout doubles with each failure up to the longest, and lies a fifth at most below or above that, as random from 0
+// to 1 says, so that not all try at once (KIP-601).
+func setupTimeout(first, longest time.Duration, failures int, random float64) time.Duration {
+	timeout := first
+	for range failures {
+		if timeout *= 2; timeout >= longest {
+			timeout = longest
+			break
+		}
+	}
+	return time.Duration(float64(timeout) * (0.8 + 0.4*random))
+}
 
 // Send delivers a request of this broker's controller.
 func (p *peers) Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Request) (kmsg.Response, error) {
@@ -135,7 +172,7 @@ func (p *peers) Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Reques
 	l := p.link(linkKey{to.ID, controllersLink})
 	ctx, cancel := context.WithTimeout(ctx, p.server.static.ControllerSocketTimeout)
 	defer cancel()
-	return l.do(ctx, addr, p.clientID(), req)
+	return l.do(ctx, addr, p.dial, req)
 }
 
 func (p *peers) link(key linkKey) *link {
@@ -165,7 +202,7 @@ func (p *peers) SendTo(ctx context.Context, broker int32, req kmsg.Request) (kms
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()
-	return p.link(linkKey{broker, req.Key()}).repeat(ctx, addr, p.clientID(), req)
+	return p.link(linkKey{broker, req.Key()}).repeat(ctx, addr, p.dial, req)
 }
 
 // controlAddress is where requests between a controller and a broker go: control.plane.listener.name, if there is such a
@@ -199,13 +236,17 @@ func (p *peers) ToController(ctx context.Context, req kmsg.Request) (kmsg.Respon
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()
-	return p.toController.do(ctx, addr, p.clientID(), req)
+	return p.toController.do(ctx, addr, p.dial, req)
 }
 
 func (p *peers) dialReplica(ctx context.Context, to replica.BrokerAddress) (replica.Requester, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.server.static.ReplicaSocketTimeout)
 	defer cancel()
-	client, err := network.Dial(ctx, to.Addr, fmt.Sprintf("broker-%d-fetcher-0", p.server.id))
+	var d network.Dialer
+	if p.server.static.Set("replica.socket.receive.buffer.bytes") { // its default is from a time before kernels tuned buffers
+		d.ReceiveBuffer = max(p.server.static.ReplicaSocketReceiveBufferBytes, 0)
+	}
+	client, err := p.dialAs(ctx, d, to.Addr, fmt.Sprintf("broker-%d-fetcher-0", p.server.id))
 	if err != nil {
 		return nil, err // and not a nil client in the interface
 	}

@@ -22,10 +22,16 @@ type Client struct {
 	buf         []byte
 }
 
+// Dialer connects to brokers. The zero value is ready.
+type Dialer struct {
+	Timeout       time.Duration // of the connecting alone; 0: as long as the context lasts
+	ReceiveBuffer int           // of the socket, bytes; 0: the system's choice
+}
+
 // Dial connects to a broker.
-func Dial(ctx context.Context, addr, clientID string) (*Client, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
+func (d Dialer) Dial(ctx context.Context, addr, clientID string) (*Client, error) {
+	dialer := net.Dialer{Timeout: d.Timeout, Control: receiveBuffer(d.ReceiveBuffer)}
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}

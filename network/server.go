@@ -86,7 +86,7 @@ func (s *Server) Connections() map[string]int { return s.admission.count() }
 
 // Bind opens a listening socket and returns its address. Connections queue up until Serve is called; after that it accepts at once.
 func (s *Server) Bind(l Listener) (*net.TCPAddr, error) {
-	lc := net.ListenConfig{Control: s.prepare}
+	lc := net.ListenConfig{Control: receiveBuffer(s.cfg.ReceiveBuffer)}
 	ln, err := lc.Listen(s.ctx, "tcp", l.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listeners: cannot listen on %s://%s: %w", l.Name, l.Addr, err)
@@ -131,16 +131,17 @@ func (s *Server) Unbind(name string) {
 	}
 }
 
-// prepare sets the receive buffer before listen(2), since it decides the window that a connection starts with.
-func (s *Server) prepare(_, _ string, raw syscall.RawConn) error {
-	if s.cfg.ReceiveBuffer <= 0 {
+// receiveBuffer sets a socket's receive buffer, unless size is 0, before listen(2) or connect(2), since it decides the window
+// that a connection starts with.
+func receiveBuffer(size int) func(network, address string, raw syscall.RawConn) error {
+	if size <= 0 {
 		return nil
 	}
-	var failed error
-	err := raw.Control(func(fd uintptr) {
-		failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, s.cfg.ReceiveBuffer)
-	})
-	return errors.Join(err, failed)
+	return func(_, _ string, raw syscall.RawConn) error {
+		var failed error
+		err := raw.Control(func(fd uintptr) { failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, size) })
+		return errors.Join(err, failed)
+	}
 }
 
 // setBacklog calls listen(2) once more: the runtime has done it with the system's largest backlog.
