@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -57,8 +56,7 @@ type Broker struct {
 	MaxConnectionsPerIP         int
 	MaxConnectionsPerIPOverride map[string]int // by host name or address
 	MaxConnectionCreationRate   int            // a second
-	QueuedMaxRequests           int
-	QueuedMaxRequestBytes       int64 // -1: no bound
+	QueuedMaxRequestBytes       int64          // -1: no bound
 	NumNetworkThreads           int
 	NumIOThreads                int
 	BackgroundThreads           int
@@ -70,41 +68,34 @@ type Broker struct {
 	AutoCreateTopics         bool
 	DeleteTopicEnable        bool
 	MinInsyncReplicas        int
-	MessageMaxBytes          int
 
 	// Logs.
-	LogDirs                        []string
-	NumRecoveryThreadsPerDataDir   int
-	NumReplicaAlterLogDirsThreads  int
-	LogSegmentBytes                int
-	LogRoll                        time.Duration
-	LogRollJitter                  time.Duration
-	LogRetention                   time.Duration // -1ms: no limit
-	LogRetentionBytes              int64         // -1: no limit
-	LogRetentionCheckInterval      time.Duration
-	LogFlushMessages               int64
-	LogFlushInterval               time.Duration
-	LogFlushSchedulerInterval      time.Duration
-	LogFlushOffsetCheckpoint       time.Duration
-	LogFlushStartOffsetCheckpoint  time.Duration
-	LogInitialTaskDelay            time.Duration
-	LogDeleteDelay                 time.Duration
-	LogDirMinFreeBytes             int64
-	LogCleanerEnable               bool
-	LogCleanerThreads              int
-	LogCleanerDedupeBufferBytes    int64
-	LogCleanerIOBufferBytes        int
-	LogCleanerIOBufferLoadFactor   float64
-	LogCleanerIOMaxBytesPerSecond  float64
-	LogCleanerBackoff              time.Duration
-	ProducerIDExpiration           time.Duration
-	ProducerIDExpirationCheck      time.Duration
-	TransactionPartitionVerify     bool
-	MessageFormatVersion           ProtocolVersion
-	InterBrokerProtocolVersion     ProtocolVersion
-	MessageTimestampBeforeMax      time.Duration
-	MessageTimestampAfterMax       time.Duration
-	DeleteRecordsPurgatoryInterval int
+	LogDirs                       []string
+	NumRecoveryThreadsPerDataDir  int
+	NumReplicaAlterLogDirsThreads int
+	LogRoll                       time.Duration
+	LogRollJitter                 time.Duration
+	LogRetention                  time.Duration // -1ms: no limit
+	LogRetentionBytes             int64         // -1: no limit
+	LogRetentionCheckInterval     time.Duration
+	LogFlushInterval              time.Duration
+	LogFlushSchedulerInterval     time.Duration
+	LogFlushOffsetCheckpoint      time.Duration
+	LogFlushStartOffsetCheckpoint time.Duration
+	LogDeleteDelay                time.Duration
+	LogDirMinFreeBytes            int64
+	LogCleanerEnable              bool
+	LogCleanerThreads             int
+	LogCleanerDedupeBufferBytes   int64
+	LogCleanerIOBufferBytes       int
+	LogCleanerIOBufferLoadFactor  float64
+	LogCleanerIOMaxBytesPerSecond float64
+	LogCleanerBackoff             time.Duration
+	ProducerIDExpiration          time.Duration
+	ProducerIDExpirationCheck     time.Duration
+	TransactionPartitionVerify    bool
+	MessageFormatVersion          ProtocolVersion
+	InterBrokerProtocolVersion    ProtocolVersion
 
 	// Replication and the controller.
 	ReplicaLagTimeMax                time.Duration
@@ -368,7 +359,6 @@ func (b *Broker) fillConnections() {
 	b.MaxConnections = b.Int("max.connections")
 	b.MaxConnectionsPerIP = b.Int("max.connections.per.ip")
 	b.MaxConnectionCreationRate = b.Int("max.connection.creation.rate")
-	b.QueuedMaxRequests = b.Int("queued.max.requests")
 	b.QueuedMaxRequestBytes = int64(b.Int("queued.max.request.bytes"))
 	b.NumNetworkThreads = b.Int("num.network.threads")
 	b.NumIOThreads = b.Int("num.io.threads")
@@ -465,7 +455,6 @@ func (b *Broker) fillLogs() {
 	b.AutoCreateTopics = b.Bool("auto.create.topics.enable")
 	b.DeleteTopicEnable = b.Bool("delete.topic.enable")
 	b.MinInsyncReplicas = b.Int("min.insync.replicas")
-	b.MessageMaxBytes = b.Int("message.max.bytes")
 
 	b.LogDirs = splitCSV(b.String("log.dir"))
 	if !b.null("log.dirs") {
@@ -476,21 +465,17 @@ func (b *Broker) fillLogs() {
 	if !b.null("num.replica.alter.log.dirs.threads") {
 		b.NumReplicaAlterLogDirsThreads = b.Int("num.replica.alter.log.dirs.threads")
 	}
-	b.LogSegmentBytes = b.Int("log.segment.bytes")
 	b.LogRoll = b.firstTime(setTime{"log.roll.ms", time.Millisecond}, setTime{"log.roll.hours", time.Hour})
 	b.LogRollJitter = b.firstTime(setTime{"log.roll.jitter.ms", time.Millisecond}, setTime{"log.roll.jitter.hours", time.Hour})
 	b.LogRetention = b.retention()
 	b.LogRetentionBytes = int64(b.Int("log.retention.bytes"))
 	b.LogRetentionCheckInterval = b.millis("log.retention.check.interval.ms")
-	b.LogFlushMessages = int64(b.Int("log.flush.interval.messages"))
 	b.LogFlushInterval = b.firstTime(setTime{"log.flush.interval.ms", time.Millisecond},
 		setTime{"log.flush.scheduler.interval.ms", time.Millisecond})
 	b.LogFlushSchedulerInterval = b.millis("log.flush.scheduler.interval.ms")
 	b.LogFlushOffsetCheckpoint = b.millis("log.flush.offset.checkpoint.interval.ms")
 	b.LogFlushStartOffsetCheckpoint = b.millis("log.flush.start.offset.checkpoint.interval.ms")
-	b.LogInitialTaskDelay = b.millis("log.initial.task.delay.ms")
 	b.LogDeleteDelay = b.millis("log.segment.delete.delay.ms")
-	b.DeleteRecordsPurgatoryInterval = b.Int("delete.records.purgatory.purge.interval.requests")
 
 	b.LogDirMinFreeBytes = int64(b.Int("log.dir.min.free.bytes"))
 	b.LogCleanerEnable = b.Bool("log.cleaner.enable")
@@ -504,18 +489,6 @@ func (b *Broker) fillLogs() {
 	b.ProducerIDExpiration = b.millis("producer.id.expiration.ms")
 	b.ProducerIDExpirationCheck = b.millis("producer.id.expiration.check.interval.ms")
 	b.TransactionPartitionVerify = b.Bool("transaction.partition.verification.enable")
-
-	difference := b.Int("log.message.timestamp.difference.max.ms")
-	b.MessageTimestampBeforeMax = timestampLimit(b.Int("log.message.timestamp.before.max.ms"), difference)
-	b.MessageTimestampAfterMax = timestampLimit(b.Int("log.message.timestamp.after.max.ms"), difference)
-}
-
-// timestampLimit is a bound of its own, or the older common one while that is not given (KIP-937).
-func timestampLimit(limit, difference int) time.Duration {
-	if limit == math.MaxInt64 {
-		limit = difference
-	}
-	return millis(int64(limit))
 }
 
 // fillVersions resolves the versions. From 3.0 on the format is always the newest (KIP-724).

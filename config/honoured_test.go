@@ -1,9 +1,12 @@
 package config
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -69,5 +72,43 @@ func TestNotHonouredOfABroker(t *testing.T) {
 	b := mustParse(t, "num.io.threads=9", "listener.name.plaintext.ssl.keystore.location=/x", "num.partitions=2", "foo=1")
 	if diff := cmp.Diff([]string{"listener.name.plaintext.ssl.keystore.location", "num.io.threads"}, b.NotHonoured()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestEveryTypedSettingIsUsed finds fields that are filled and asked by nobody: settings that would change nothing, in silence.
+func TestEveryTypedSettingIsUsed(t *testing.T) {
+	withoutEffect := map[string]bool{ // told at the start, see notHonoured
+		"AuthorizerClass": true, "ZookeeperSetACL": true, "BackgroundThreads": true, "NumIOThreads": true, "NumNetworkThreads": true,
+		"LocalRetention": true, "LocalRetentionBytes": true,
+	}
+	var all strings.Builder
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "build" || d.Name() == ".git") {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			text, err := os.ReadFile(path)
+			all.Write(text)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, settings := range []any{Broker{}, Topic{}} {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(settings)) {
+			if !field.IsExported() {
+				continue
+			}
+			asked := regexp.MustCompile(`\.` + field.Name + `\b(\s*(,[^=\n]*)?=[^=])?`)
+			used := slices.ContainsFunc(asked.FindAllStringSubmatch(all.String(), -1), func(m []string) bool { return m[1] == "" })
+			if used == withoutEffect[field.Name] {
+				t.Errorf("%s.%s: asked by anybody: %v", reflect.TypeOf(settings).Name(), field.Name, used)
+			}
+		}
 	}
 }

@@ -94,7 +94,11 @@ func effects(b *Broker, recorded string) string {
 	case "log.retention.ms":
 		return "effective log.retention.ms " + format(b.LogRetention.Milliseconds())
 	case "before.max.ms":
-		return "effective before.max.ms " + format(b.MessageTimestampBeforeMax.Milliseconds())
+		topic, err := b.Topic(nil)
+		if err != nil {
+			return err.Error()
+		}
+		return "effective before.max.ms " + format(topic.TimestampBeforeMax.Milliseconds())
 	case "zookeeper.connection.timeout.ms":
 		return "effective zookeeper.connection.timeout.ms " + format(b.ZookeeperConnectionTimeout.Milliseconds())
 	}

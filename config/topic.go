@@ -194,6 +194,14 @@ func (t *Topic) fill(b *Broker) {
 	t.fillFormat(b)
 }
 
+// timestampLimit is a bound of its own, or the older common one while that is not given (KIP-937).
+func timestampLimit(limit, difference int) time.Duration {
+	if limit == math.MaxInt64 {
+		limit = difference
+	}
+	return millis(int64(limit))
+}
+
 func (t *Topic) fillRetention() {
 	const asRemote = -2 // "as the retention of the whole log"
 	t.Retention, t.RetentionBytes = t.millis("retention.ms"), int64(t.int("retention.bytes"))
