@@ -58,14 +58,11 @@ func (s *Server) advertise(c *config.Broker) ([]zkcoord.Endpoint, error) {
 		if !ok {
 			continue
 		}
-		host, port := l.Host, l.Port
-		if host == "" {
-			name, err := os.Hostname()
-			if err != nil {
-				return nil, fmt.Errorf("advertised.listeners: %s has no host, and this machine's name is not known: %w", l, err)
-			}
-			host = name
+		host, err := advertisedHost(l)
+		if err != nil {
+			return nil, err
 		}
+		port := l.Port
 		if port == 0 {
 			port = bound.port
 		}
@@ -78,9 +75,45 @@ func (s *Server) advertise(c *config.Broker) ([]zkcoord.Endpoint, error) {
 	return endpoints, nil
 }
 
-// refuseListeners refuses listeners that could not be opened. Their ports are opened and closed again, but for those that
-// this broker has open itself until then.
+// advertisedHost is a listener's host, or this machine's name.
+func advertisedHost(l config.Listener) (string, error) {
+	if l.Host != "" {
+		return l.Host, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("advertised.listeners: %s has no host, and this machine's name is not known: %w", l, err)
+	}
+	return name, nil
+}
+
+// refuseListeners refuses, while settings are changed, what would end the next start: listeners that can't be opened, and
+// addresses that another broker advertises.
 func (s *Server) refuseListeners(now, next *config.Broker) error {
+	if err := refuseUnopenable(now, next); err != nil {
+		return err
+	}
+	for _, l := range next.AdvertisedListeners {
+		if slices.Contains(now.AdvertisedListeners, l) {
+			continue
+		}
+		host, err := advertisedHost(l)
+		if err != nil {
+			return err
+		}
+		for _, b := range s.metadata.Current().Brokers {
+			for _, e := range b.Endpoints {
+				if b.ID != s.id && e.Host == host && int(e.Port) == l.Port {
+					return &config.Error{Key: "advertised.listeners", Value: l.String(), Reason: fmt.Sprintf("is advertised by broker %d already", b.ID)}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// refuseUnopenable opens and closes new listeners' ports, but for those that this broker has open itself until then.
+func refuseUnopenable(now, next *config.Broker) error {
 	ours := make(map[int]bool, len(now.Listeners))
 	for _, l := range now.Listeners {
 		ours[l.Port] = true

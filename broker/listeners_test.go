@@ -88,6 +88,27 @@ func TestListenerOnAPortInUse(t *testing.T) {
 	}
 }
 
+// TestAdvertisedByAnotherBroker is refused: the next start would end with it.
+func TestAdvertisedByAnotherBroker(t *testing.T) {
+	zk := zookeeper(t)
+	first, second := newServer(t, zk, map[string]string{"controlled.shutdown.enable": "false"}), newServer(t, zk, map[string]string{"broker.id": "2"})
+	for _, s := range []*Server{first, second} {
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "both brokers", func() bool { return len(second.metadata.Current().Brokers) == 2 })
+	taken := "PLAINTEXT://" + first.Addr("PLAINTEXT")
+	_, err := second.config.AlterBroker(nil, []config.Op{{Key: "advertised.listeners", Value: &taken}})
+	if !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), "advertised.listeners="+taken+": is advertised by broker 1") {
+		t.Errorf("got %v", err)
+	}
+	free := "PLAINTEXT://" + freeAddr(t)
+	if _, err := second.config.AlterBroker(nil, []config.Op{{Key: "advertised.listeners", Value: &free}}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestStoredListenerWithTLS ends the start: its clients would be served in the clear.
 func TestStoredListenerWithTLS(t *testing.T) {
 	zk, dir := zookeeper(t), t.TempDir()
