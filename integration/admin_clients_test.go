@@ -281,12 +281,9 @@ func (k *kadmCalls) records() {
 func (k *kadmCalls) groups() {
 	var offsets kadm.Offsets
 	offsets.AddOffset("kt", 0, 5, -1)
-	for range 100 { // the coordinator's topic is made by the first request
-		if c := k.adm.FindGroupCoordinators(k.ctx, "kg"); c.Error() == nil {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	until(k.t, "the coordinator's topic, which the first request makes, is there", func(ctx context.Context) bool {
+		return k.adm.FindGroupCoordinators(ctx, "kg").Error() == nil
+	})
 	settled()
 	k.add("FindGroupCoordinators", k.adm.FindGroupCoordinators(k.ctx, "kg"), nil)
 	committed, err := k.adm.CommitOffsets(k.ctx, "kg", offsets)

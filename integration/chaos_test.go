@@ -215,21 +215,14 @@ func checkPartition(t *testing.T, addrs []string, partition int32, acked []int, 
 
 func awaitInSync(t *testing.T, cl *kgo.Client) {
 	t.Helper()
-	for range 600 {
-		topics, err := kadm.NewClient(cl).ListTopics(t.Context(), "t")
-		if err != nil {
-			t.Fatal(err)
-		}
-		inSync := true
+	until(t, "all replicas are back in the ISR", func(ctx context.Context) bool {
+		topics, err := kadm.NewClient(cl).ListTopics(ctx, "t")
+		inSync := err == nil
 		for _, p := range topics["t"].Partitions {
 			inSync = inSync && len(p.ISR) == 3
 		}
-		if inSync {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatal("not all replicas came back into the ISR")
+		return inSync
+	})
 }
 
 // compareReplicas wants the same batches on all brokers, wherever their segments end.

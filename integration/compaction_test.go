@@ -28,7 +28,7 @@ type keyedTopic struct {
 	t       *testing.T
 	addr    string
 	round   int
-	written map[int64]string  // key=value by offset, of committed records
+	written map[int64]string  // by offset, of committed records
 	live    map[string]string // the last value of each key; deleted ones have none
 	end     int64
 	group   int64 // the last offset that was committed
@@ -115,13 +115,16 @@ func (l *keyedTopic) write(cl *kgo.Client, burst, n int, counts bool) {
 		if !counts {
 			continue
 		}
-		l.written[r.Offset] = string(r.Key) + "=" + string(r.Value)
+		l.written[r.Offset] = whole(r)
 		l.live[string(r.Key)] = string(r.Value)
 		if r.Value == nil {
 			delete(l.live, string(r.Key))
 		}
 	}
 }
+
+// whole is a record's key, value and headers, which belong together.
+func whole(r *kgo.Record) string { return fmt.Sprintf("%s=%s %q", r.Key, r.Value, r.Headers) }
 
 // check reads everything as a read_committed consumer does, and compares.
 func (l *keyedTopic) check(when string) (records int) {
@@ -143,8 +146,8 @@ func (l *keyedTopic) check(when string) (records int) {
 				return
 			}
 			records++
-			if want, ok := l.written[r.Offset]; !ok || want != string(r.Key)+"="+string(r.Value) {
-				l.t.Errorf("%s: record %d is %s=%s, want %q", when, r.Offset, r.Key, r.Value, want)
+			if want, ok := l.written[r.Offset]; !ok || want != whole(r) {
+				l.t.Errorf("%s: record %d is %s, want %q", when, r.Offset, whole(r), want)
 			}
 			live[string(r.Key)] = string(r.Value)
 			if r.Value == nil {
@@ -169,9 +172,8 @@ func (l *keyedTopic) check(when string) (records int) {
 // awaitCompaction waits until a folder's topics are compacted up to the offsets.
 func awaitCompaction(t *testing.T, logDir string, want map[string]int64) {
 	t.Helper()
-	var text []byte
-	for range 300 {
-		text, _ = os.ReadFile(filepath.Join(logDir, "cleaner-offset-checkpoint"))
+	await(t, fmt.Sprintf("compacted up to %v", want), func(context.Context) (string, bool) {
+		text, _ := os.ReadFile(filepath.Join(logDir, "cleaner-offset-checkpoint"))
 		cleaned := make(map[string]int64)
 		for line := range strings.Lines(string(text)) {
 			if f := strings.Fields(line); len(f) == 3 {
@@ -182,12 +184,8 @@ func awaitCompaction(t *testing.T, logDir string, want map[string]int64) {
 		for topic, offset := range want {
 			done = done && cleaned[topic] >= offset
 		}
-		if done {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatalf("not compacted up to %v after 30 s:\n%s", want, text)
+		return string(text), done
+	})
 }
 
 // TestCompaction has a broker compact a topic with transactions, and its own topics, while it serves them, through kills.
@@ -247,8 +245,8 @@ func TestCompactedReplica(t *testing.T) {
 func (l *keyedTopic) awaitReplicas(n int) {
 	l.t.Helper()
 	adm := kadm.NewClient(l.client())
-	for range 300 {
-		topics, err := adm.ListTopicsWithInternal(l.ctx())
+	until(l.t, fmt.Sprintf("all partitions have %d replicas in sync", n), func(ctx context.Context) bool {
+		topics, err := adm.ListTopicsWithInternal(ctx)
 		l.must(err)
 		behind := 0
 		topics.EachPartition(func(p kadm.PartitionDetail) {
@@ -256,12 +254,8 @@ func (l *keyedTopic) awaitReplicas(n int) {
 				behind++
 			}
 		})
-		if behind == 0 {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	l.t.Fatal("the replicas do not catch up")
+		return behind == 0
+	})
 }
 
 // TestCompactionWithApacheKafka has brokers of both kinds take turns on a log folder with compacted topics: each opens what the

@@ -87,8 +87,9 @@ func testProcessOne(t *testing.T) {
 	}
 	id := docker(t, "run", "--detach", brokerImage, "/config/server.properties") // with a ZooKeeper in it
 	t.Cleanup(func() { docker(t, "rm", "--force", "--volumes", id) })
-	awaitSoon(t, func() bool { return docker(t, "inspect", "--format", "{{.State.Health.Status}}", id) == "healthy" },
-		func() string { return "not healthy:\n" + docker(t, "logs", id) })
+	await(t, "the container is healthy", func(context.Context) (string, bool) {
+		return docker(t, "logs", id), docker(t, "inspect", "--format", "{{.State.Health.Status}}", id) == "healthy"
+	})
 	docker(t, "stop", "--time", "60", id)
 	if code := docker(t, "inspect", "--format", "{{.State.ExitCode}}", id); code != "0" || !strings.Contains(docker(t, "logs", id), "shut down completed") {
 		t.Errorf("after a stop: exit code %s: %s", code, docker(t, "logs", id))
@@ -252,12 +253,11 @@ func clientConfig() *sarama.Config {
 // awaitISR waits until each partition of topic t has so many in-sync replicas, as the tool in broker i's own container sees it.
 func (c *containerCluster) awaitISR(i, size int) {
 	c.t.Helper()
-	var out []byte
-	awaitSoon(c.t, func() bool {
-		out, _ = command(c.t, "docker", "exec", c.brokers[i].GetContainerID(),
+	await(c.t, fmt.Sprintf("the ISRs have %d replicas", size), func(context.Context) (string, bool) {
+		out, _ := command(c.t, "docker", "exec", c.brokers[i].GetContainerID(),
 			"/kafka", "topics", "--bootstrap-server", "localhost:9092", "--describe", "--topic", "t").CombinedOutput()
-		return isrsHave(string(out), size)
-	}, func() string { return fmt.Sprintf("the ISRs have not got %d replicas: %s", size, out) })
+		return string(out), isrsHave(string(out), size)
+	})
 }
 
 // isrsHave reads what kafka-topics --describe prints.
@@ -269,16 +269,6 @@ func isrsHave(described string, size int) bool {
 		}
 	}
 	return found == containerPartitions
-}
-
-// awaitSoon waits until something is so, which no event tells; it has 90 seconds.
-func awaitSoon(t *testing.T, so func() bool, complaint func() string) {
-	t.Helper()
-	for end := time.Now().Add(90 * time.Second); !so(); time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(complaint())
-		}
-	}
 }
 
 // steadyProducer writes numbered records to each partition, one after the other, and keeps account of the acknowledged ones.
@@ -329,16 +319,14 @@ func (p *steadyProducer) counts() (counts [containerPartitions]int) {
 func (p *steadyProducer) awaitMore(t *testing.T, partitions int) {
 	t.Helper()
 	before := p.counts()
-	awaitSoon(t, func() bool {
+	await(t, "progress", func(context.Context) (string, bool) {
 		more := 0
 		for i, n := range p.counts() {
 			if n >= before[i]+20 {
 				more++
 			}
 		}
-		return more >= partitions
-	}, func() string {
-		return fmt.Sprintf("no progress: %v records were acknowledged, %v now", before, p.counts())
+		return fmt.Sprintf("%v records were acknowledged, %v now", before, p.counts()), more >= partitions
 	})
 }
 
@@ -510,7 +498,8 @@ func (c *compose) run(args ...string) {
 func (c *compose) awaitHealthy() {
 	c.t.Helper()
 	project := "label=com.docker.compose.project=" + c.project
-	awaitSoon(c.t, func() bool {
-		return len(strings.Fields(docker(c.t, "ps", "--quiet", "--filter", project, "--filter", "health=healthy"))) == 6
-	}, func() string { return "not all are healthy:\n" + docker(c.t, "ps", "--all", "--filter", project) })
+	await(c.t, "all are healthy", func(context.Context) (string, bool) {
+		healthy := strings.Fields(docker(c.t, "ps", "--quiet", "--filter", project, "--filter", "health=healthy"))
+		return docker(c.t, "ps", "--all", "--filter", project), len(healthy) == 6
+	})
 }

@@ -36,19 +36,6 @@ func diskClient(t *testing.T, addrs ...string) (*kgo.Client, *kadm.Client) {
 	return cl, kadm.NewClient(cl)
 }
 
-// until waits for what takes a moment.
-func until(t *testing.T, what string, check func(context.Context) bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for !check(ctx) {
-		if ctx.Err() != nil {
-			t.Fatalf("%s: not within a minute", what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
 // partitionsIn are the partitions of topic t that a broker has in a directory, and the copies that are being made there.
 func partitionsIn(t *testing.T, adm *kadm.Client, broker int32, dir string) (there, coming []int32, err error) {
 	t.Helper()

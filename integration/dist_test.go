@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"debug/elf"
 	"fmt"
 	"os"
@@ -8,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestTarball unpacks what `make dist` makes and works with it as one does with Apache Kafka's, without Go in the path.
@@ -48,15 +48,10 @@ func TestTarball(t *testing.T) {
 		t.Errorf("creating a topic prints %q", got)
 	}
 	inst.run("kafka-server-stop.sh")
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	await(t, "the server stops", func(context.Context) (string, bool) {
 		out, err := inst.command("kafka-server-stop.sh").CombinedOutput()
-		if err != nil && strings.Contains(string(out), "No kafka server to stop") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the server does not stop: %s", out)
-		}
-	}
+		return string(out), err != nil && strings.Contains(string(out), "No kafka server to stop")
+	})
 }
 
 // installation is an unpacked tarball.

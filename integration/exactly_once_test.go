@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -214,14 +215,9 @@ func copyExactlyOnce(ctx context.Context, addrs []string, line *lifeline, topics
 // awaitCopied waits until the group has committed the end of its topic.
 func awaitCopied(ctx context.Context, t *testing.T, adm *kadm.Client) {
 	t.Helper()
-	for {
+	await(t, "all is copied", func(ctx context.Context) (string, bool) {
 		lag, err := adm.Lag(ctx, "copiers")
-		if l := lag["copiers"]; err == nil && l.Error() == nil && len(l.Lag["in"]) == 4 && l.Lag.Total() == 0 {
-			return
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("not all is copied: %v, %v", lag, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		l := lag["copiers"]
+		return fmt.Sprintf("%v, %v", lag, err), err == nil && l.Error() == nil && len(l.Lag["in"]) == 4 && l.Lag.Total() == 0
+	})
 }

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -22,10 +23,9 @@ type memberWire struct {
 // newMemberWire connects to the only broker, when it coordinates the group.
 func newMemberWire(t *testing.T, c *kafkatest.Cluster, group string) *memberWire {
 	t.Helper()
-	deadline := time.Now().Add(groupPatience)
-	for admin(t, c).FindGroupCoordinators(t.Context(), group)[group].Err != nil && time.Now().Before(deadline) {
-		time.Sleep(20 * time.Millisecond)
-	}
+	until(t, "a coordinator of "+group, func(ctx context.Context) bool {
+		return admin(t, c).FindGroupCoordinators(ctx, group)[group].Err == nil
+	})
 	return &memberWire{wire: dialWire(t, c.Broker(0).Addr()), group: group}
 }
 

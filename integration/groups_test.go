@@ -437,17 +437,7 @@ func (w *groupWorld) awaitPositions(l *ledger) {
 // await waits until something is true of the group.
 func (w *groupWorld) await(what string, check func() (string, bool)) {
 	w.t.Helper()
-	deadline := time.Now().Add(groupPatience)
-	for {
-		state, ok := check()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: still %s", what, state)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	await(w.t, what, func(context.Context) (string, bool) { return check() })
 }
 
 // awaitShares waits until the members have all partitions among them, in equal parts.

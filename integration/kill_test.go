@@ -121,12 +121,14 @@ func TestRestartAfterAKillReadsTheTail(t *testing.T) {
 		}
 	}
 	checkpoint := filepath.Join(p.logDir(), "recovery-point-offset-checkpoint")
-	for known := 0; known < 35; time.Sleep(20 * time.Millisecond) { // all closed segments, written within a moment
+	await(t, "the recovery point is behind all closed segments", func(context.Context) (string, bool) {
 		data, _ := os.ReadFile(checkpoint)
+		known := 0
 		if lines := strings.Split(string(data), "\n"); len(lines) > 2 {
 			_, _ = fmt.Sscanf(lines[2], "t 0 %d", &known)
 		}
-	}
+		return string(data), known >= 35
+	})
 	p.kill()
 	p.start()
 	segments, err := filepath.Glob(filepath.Join(p.logDir(), "t-0", "*.log"))

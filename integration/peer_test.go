@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,27 +31,69 @@ func peer(t testing.TB) string {
 	return launcher
 }
 
-// startPeer runs an Apache Kafka broker and gives its address, its log folder and how to stop it cleanly.
-func startPeer(t testing.TB, id int, zookeeper string, settings ...string) (addr, logs string, stop func()) {
+// peerBroker is a broker of Apache Kafka's.
+type peerBroker struct {
+	t        testing.TB
+	launcher string
+	dir      string
+	id, port int
+	zk       string
+	settings []string
+}
+
+// newPeer prepares one; start starts it, and again after kill or stop.
+func newPeer(t testing.TB, id int, zookeeper string, settings ...string) *peerBroker {
 	t.Helper()
-	launcher, dir, port := peer(t), t.TempDir(), freePort(t)
-	args := append([]string{"broker", dir, strconv.Itoa(id), strconv.Itoa(port), zookeeper}, settings...)
-	cmd := exec.Command(launcher, args...)
+	p := &peerBroker{t: t, launcher: peer(t), dir: t.TempDir(), id: id, port: freePort(t), zk: zookeeper, settings: settings}
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *peerBroker) addr() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }
+
+func (p *peerBroker) start() {
+	p.t.Helper()
+	args := append([]string{"broker", p.dir, strconv.Itoa(p.id), strconv.Itoa(p.port), p.zk}, p.settings...)
+	cmd := exec.Command(p.launcher, args...)
 	cmd.Env = append(os.Environ(), "PEER_HEAP=400m")
 	// Not CombinedOutput: the broker keeps the launcher's pipes open.
-	log, err := os.Create(filepath.Join(dir, "launcher.log"))
+	log, err := os.Create(filepath.Join(p.dir, "launcher.log"))
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
 	cmd.Stdout, cmd.Stderr = log, log
-	stop = func() { _ = exec.Command(launcher, "stop", dir).Run() }
-	t.Cleanup(func() { _ = exec.Command(launcher, "stop", dir, "KILL").Run() })
 	if err := cmd.Run(); err != nil {
 		text, _ := os.ReadFile(log.Name())
-		t.Fatalf("Apache Kafka does not start: %v %s", err, text)
+		p.t.Fatalf("Apache Kafka does not start: %v %s", err, text)
 	}
-	return fmt.Sprintf("127.0.0.1:%d", port), filepath.Join(dir, "data"), stop
+}
+
+func (p *peerBroker) stop() { _ = exec.Command(p.launcher, "stop", p.dir).Run() }
+func (p *peerBroker) kill() { _ = exec.Command(p.launcher, "stop", p.dir, "KILL").Run() }
+
+// send sends a signal to the broker.
+func (p *peerBroker) send(s syscall.Signal) {
+	p.t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, "pid"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err == nil {
+		err = syscall.Kill(pid, s)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// startPeer runs an Apache Kafka broker and gives its address, its log folder and how to stop it cleanly.
+func startPeer(t testing.TB, id int, zookeeper string, settings ...string) (addr, logs string, stop func()) {
+	t.Helper()
+	p := newPeer(t, id, zookeeper, settings...)
+	p.start()
+	return p.addr(), filepath.Join(p.dir, "data"), p.stop
 }
 
 // peerTool runs one of Apache Kafka's own command-line tools with an input and gives its output.
@@ -147,13 +190,10 @@ func settledTree(t *testing.T, server, root string) map[string]string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for range 200 {
+	until(t, "deleted topics are gone", func(context.Context) bool {
 		left, _, err := conn.Children(root + "/admin/delete_topics")
-		if err == nil && len(left) == 0 {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return err == nil && len(left) == 0
+	})
 	tree := make(map[string]string)
 	readTree(t, conn, root, "", tree)
 	return tree

@@ -170,6 +170,14 @@ func (p *process) signal(s syscall.Signal) {
 	p.cmd = nil
 }
 
+// send sends a signal and does not wait.
+func (p *process) send(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
 func (p *process) stop() { p.signal(syscall.SIGTERM) }
 

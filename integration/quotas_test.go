@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -25,13 +27,7 @@ func setQuota(t *testing.T, c *kafkatest.Cluster, entity map[string]string, key 
 	if err != nil || len(altered) != 1 || altered[0].Err != nil {
 		t.Fatalf("%s of %v: %v, %+v", key, entity, err, altered)
 	}
-	for range 2000 {
-		if holds() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("%s of %v has no effect", key, entity)
+	until(t, fmt.Sprintf("%s of %v has an effect", key, entity), func(context.Context) bool { return holds() })
 }
 
 // silent tells whether nothing comes over a connection for a moment.
@@ -144,4 +140,23 @@ func TestConnectionsAboveTheQuota(t *testing.T) {
 		return err != nil
 	}
 	setQuota(t, c, map[string]string{"ip": "127.0.0.1"}, "connection_creation_rate", 1, refused)
+}
+
+// TestQuotaFilters: a match of the default names nothing.
+func TestQuotaFilters(t *testing.T) {
+	t.Parallel()
+	w := dialWire(t, kafkatest.Run(t).Broker(0).Addr())
+	for _, test := range []struct {
+		kind  int8
+		match *string
+		code  int16
+	}{{0, new("u"), 0}, {1, nil, 0}, {1, new("u"), 42}, {2, nil, 0}} {
+		req := kmsg.NewPtrDescribeClientQuotasRequest()
+		c := kmsg.NewDescribeClientQuotasRequestComponent()
+		c.EntityType, c.MatchType, c.Match = "user", kmsg.QuotasMatchType(test.kind), test.match
+		req.Components = append(req.Components, c)
+		if resp := w.call(req).(*kmsg.DescribeClientQuotasResponse); resp.ErrorCode != test.code {
+			t.Errorf("match %d of %v: error %d, want %d", test.kind, test.match != nil, resp.ErrorCode, test.code)
+		}
+	}
 }

@@ -85,13 +85,13 @@ func (c *statusCluster) move(t *testing.T, ctx context.Context) (leader int) {
 	altered, err := c.admin.AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Name: "leader.replication.throttled.rate", Value: kadm.StringPtr("100000")}}, int32(leader))
 	must(t, err)
 	must(t, altered[0].Err)
-	awaitSoon(t, func() bool { // else all is copied before the leader has heard of the throttle
+	until(t, "the leader hears of the throttle", func(ctx context.Context) bool { // else all is copied before
 		found, err := c.admin.DescribeBrokerConfigs(ctx, int32(leader))
 		must(t, err)
 		return slices.ContainsFunc(found[0].Configs, func(s kadm.Config) bool {
 			return s.Key == "leader.replication.throttled.rate" && s.MaybeValue() == "100000"
 		})
-	}, func() string { return "the leader does not hear of the throttle" })
+	})
 
 	var req kadm.AlterPartitionAssignmentsReq
 	req.Assign("orders", 0, []int32{int32(leader+1) % 3, int32(leader+2) % 3})
@@ -138,12 +138,15 @@ func TestStatusPage(t *testing.T) {
 	c := startStatusCluster(t)
 	c.fill(t, ctx)
 	leader := c.move(t, ctx)
-	awaitSoon(t, func() bool {
-		moves := c.snapshot(t, leader).Moves
-		return len(moves) == 1 && moves[0].Progress > 0
-	}, func() string { return fmt.Sprintf("nothing was copied: %+v", c.snapshot(t, leader)) })
+	await(t, "something was copied", func(context.Context) (string, bool) {
+		s := c.snapshot(t, leader)
+		return fmt.Sprintf("%+v", s), len(s.Moves) == 1 && s.Moves[0].Progress > 0
+	})
 	for id := range c.pages { // a picture may be a second old
-		awaitSoon(t, func() bool { return c.complaint(t, id) == "" }, func() string { return fmt.Sprintf("broker %d: %s", id, c.complaint(t, id)) })
+		await(t, fmt.Sprintf("broker %d tells what is", id), func(context.Context) (string, bool) {
+			complaint := c.complaint(t, id)
+			return complaint, complaint == ""
+		})
 	}
 	t.Run("in a browser", func(t *testing.T) {
 		need(t, "Debian's chromium", hasProgram("chromium"))

@@ -108,19 +108,12 @@ func readRecords(t *testing.T, addrs []string, topic string, level kgo.Isolation
 // awaitStable waits until no transaction is open in a topic: the last stable offsets are the ends.
 func awaitStable(t *testing.T, cl *kadm.Client, topic string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), txnPatience)
-	defer cancel()
-	for {
+	await(t, "no transaction is open in "+topic, func(ctx context.Context) (string, bool) {
 		ends, err := cl.ListEndOffsets(ctx, topic)
 		stable, err2 := cl.ListCommittedOffsets(ctx, topic)
-		if err = errors.Join(err, err2, ends.Error(), stable.Error()); err == nil && maps.Equal(offsetsIn(ends), offsetsIn(stable)) {
-			return
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("%s: a transaction hangs: ends %v, stable %v, %v", topic, offsetsIn(ends), offsetsIn(stable), err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		err = errors.Join(err, err2, ends.Error(), stable.Error())
+		return fmt.Sprintf("ends %v, stable %v, %v", offsetsIn(ends), offsetsIn(stable), err), err == nil && maps.Equal(offsetsIn(ends), offsetsIn(stable))
+	})
 }
 
 func offsetsIn(listed kadm.ListedOffsets) map[int32]int64 {
@@ -349,14 +342,7 @@ func TestTransactionTimesOut(t *testing.T) {
 	}
 	w.addOffsets("g")
 	w.commitOffset("g", "t", 7)
-	ctx, cancel := context.WithTimeout(t.Context(), txnPatience)
-	defer cancel()
-	for w.stableOffset("g", "t") == kerr.UnstableOffsetCommit.Code { // until the abort
-		if ctx.Err() != nil {
-			t.Fatal("the offset stays unstable")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	until(t, "the abort makes the offset stable", func(context.Context) bool { return w.stableOffset("g", "t") != kerr.UnstableOffsetCommit.Code })
 	awaitStable(t, admin(t, c), "t")
 	if got := readTopic(t, c.Addrs(), "t", kgo.ReadCommitted())[0]; len(got) != 0 {
 		t.Errorf("read committed gives %v", got)
@@ -409,17 +395,13 @@ func TestDeletedTopicInTransaction(t *testing.T) {
 // recreate makes a topic again as soon as the old one of that name is gone.
 func recreate(t *testing.T, adm *kadm.Client, topic string) {
 	t.Helper()
-	deadline := time.Now().Add(txnPatience)
-	for {
-		_, err := adm.CreateTopic(t.Context(), 1, 1, nil, topic)
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, kerr.TopicAlreadyExists) || time.Now().After(deadline) {
+	until(t, "the old topic is gone", func(ctx context.Context) bool {
+		_, err := adm.CreateTopic(ctx, 1, 1, nil, topic)
+		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err == nil
+	})
 }
 
 // TestProduceAfterTheEnd: records that come after their transaction's end open none that nobody would end (KIP-890).
@@ -502,6 +484,17 @@ func TestFetchInOpenTransaction(t *testing.T) {
 	if p := fetch(1); p.ErrorCode != 0 || len(p.RecordBatches) != 0 || p.HighWatermark != 1 || p.LastStableOffset != 0 {
 		t.Errorf("open, read committed: error %d, %d bytes, high watermark %d, last stable offset %d",
 			p.ErrorCode, len(p.RecordBatches), p.HighWatermark, p.LastStableOffset)
+	}
+	for isolation, want := range []int64{1, 0} {
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.Version, req.ReplicaID, req.IsolationLevel = 2, -1, int8(isolation)
+		topic, p := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+		p.Timestamp = -1
+		topic.Topic, topic.Partitions = "t", append(topic.Partitions, p)
+		req.Topics = append(req.Topics, topic)
+		if got := w.leader("t").call(req).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]; got.ErrorCode != 0 || got.Offset != want {
+			t.Errorf("open, the latest offset at isolation %d: %d, error %d; want %d", isolation, got.Offset, got.ErrorCode, want)
+		}
 	}
 	if p := fetch(0); len(p.RecordBatches) == 0 || p.AbortedTransactions != nil {
 		t.Errorf("open, read uncommitted: %d bytes, aborted %v", len(p.RecordBatches), p.AbortedTransactions)
@@ -637,18 +630,12 @@ func (w *txnWire) write(topic, value string) kmsg.ProduceResponseTopicPartition 
 // groupCoordinator is a connection to a group's coordinator.
 func (w *txnWire) groupCoordinator(group string) *wire {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), txnPatience)
-	defer cancel()
-	for {
-		found := admin(w.t, w.cluster).FindGroupCoordinators(ctx, group)[group]
-		if found.Err == nil {
-			return dialWire(w.t, w.cluster.Broker(int(found.NodeID)).Addr())
-		}
-		if ctx.Err() != nil {
-			w.t.Fatal(found.Err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	var found kadm.FindCoordinatorResponse
+	await(w.t, "a coordinator of "+group, func(ctx context.Context) (string, bool) {
+		found = admin(w.t, w.cluster).FindGroupCoordinators(ctx, group)[group]
+		return fmt.Sprint(found.Err), found.Err == nil
+	})
+	return dialWire(w.t, w.cluster.Broker(int(found.NodeID)).Addr())
 }
 
 func (w *txnWire) commitOffset(group, topic string, offset int64) {
@@ -685,17 +672,10 @@ func (w *txnWire) end(commit bool) int16 {
 
 func (w *txnWire) awaitState(want string) {
 	w.t.Helper()
-	deadline := time.Now().Add(txnPatience)
-	for {
+	await(w.t, w.txnID+" is "+want, func(context.Context) (string, bool) {
 		req := kmsg.NewPtrDescribeTransactionsRequest()
 		req.TransactionalIDs = []string{w.txnID}
 		got := w.coordinator.call(req).(*kmsg.DescribeTransactionsResponse).TransactionStates[0]
-		if got.State == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s is %+v, want %s", w.txnID, got, want)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return fmt.Sprintf("%+v", got), got.State == want
+	})
 }
