@@ -10,7 +10,7 @@ DIST    ?= build/barnabas-3.9.2.tgz
 IMAGE   ?= barnabas:latest
 BENCH   ?= ../shared/bench
 
-.PHONY: build test unit lint fuzz bench dist image integration compat chaos screenshot sim clean help
+.PHONY: build test unit lint fuzz bench dist image integration compat chaos screenshot sim znodes clean help
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ screenshot: ## docs/status-page.png anew, with Debian's chromium
 
 chaos: build ## kills, pauses and restarts among three brokers for CHAOS_SECONDS
 	CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -v -timeout 0 -run "TestChaos|TestApacheKafkaJoinsOurCluster" ./integration
+
+znodes: build ## what the znodes of three brokers of Apache Kafka do, written down anew for the test that compares ours; needs PEER
+	ZNODES=record $(GO) test -count=1 -timeout 15m -run TestZnodesOfACluster ./integration
 
 fuzz: ## each fuzz target for FUZZTIME
 	@$(GO) list ./... | while read -r p; do \
