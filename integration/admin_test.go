@@ -10,6 +10,7 @@ import (
 
 	"barnabas/kafkatest"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -127,6 +128,94 @@ func TestMorePartitions(t *testing.T) {
 	if got := topics["t"].Partitions.Numbers(); !slices.Equal(got, []int32{0, 1, 2, 3}) {
 		t.Errorf("partitions %v", got)
 	}
+}
+
+// TestMovingTopic: while a topic's replicas move it is listed as such and gets no more partitions; with an assignment it does
+// afterwards.
+func TestMovingTopic(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, kafkatest.Brokers(2), kafkatest.Setting("replica.fetch.max.bytes", "20000"))
+	w := dialWire(t, controllerAddr(t, c))
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Version, create.TimeoutMillis = 5, 30000
+	create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: "t", NumPartitions: -1, ReplicationFactor: -1,
+		ReplicaAssignment: []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Partition: 0, Replicas: []int32{0}}}}}
+	if code := w.call(create).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode; code != 0 {
+		t.Fatalf("error %d", code)
+	}
+	leads := dialWire(t, c.Broker(0).Addr())
+	until(t, "the topic takes records", func(context.Context) bool {
+		return leads.produce(9, "t", batch(strings.Repeat("x", 15000)).MustBuild()).ErrorCode == 0
+	})
+	for range 20 {
+		leads.produce(9, "t", batch(strings.Repeat("x", 15000)).MustBuild())
+	}
+	adm := admin(t, c)
+	slow, all := "1", "*"
+	if _, err := adm.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "follower.replication.throttled.replicas", Value: &all}}, "t"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.AlterBrokerConfigs(t.Context(), []kadm.AlterConfig{{Name: "follower.replication.throttled.rate", Value: &slow}}, 1); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the throttle is in force", func(ctx context.Context) bool {
+		found, err := adm.DescribeBrokerConfigs(ctx, 1)
+		return err == nil && slices.ContainsFunc(found[0].Configs, func(s kadm.Config) bool {
+			return s.Key == "follower.replication.throttled.rate" && s.MaybeValue() == slow
+		})
+	})
+	reassign := func(replicas []int32) {
+		req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+		req.TimeoutMillis = 30000
+		req.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{Topic: "t",
+			Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{{Partition: 0, Replicas: replicas}}}}
+		if code := w.call(req).(*kmsg.AlterPartitionAssignmentsResponse).Topics[0].Partitions[0].ErrorCode; code != 0 {
+			t.Fatalf("reassign to %v: error %d", replicas, code)
+		}
+	}
+	grow := func() int16 {
+		req := kmsg.NewPtrCreatePartitionsRequest()
+		req.Version, req.TimeoutMillis = 3, 30000
+		req.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "t", Count: 2, Assignment: []kmsg.CreatePartitionsRequestTopicAssignment{{Replicas: []int32{1}}}}}
+		return w.call(req).(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode
+	}
+	reassign([]int32{1})
+	for _, topics := range [][]kmsg.ListPartitionReassignmentsRequestTopic{nil, {{Topic: "t", Partitions: []int32{0}}}} {
+		req := kmsg.NewPtrListPartitionReassignmentsRequest()
+		req.TimeoutMillis, req.Topics = 30000, topics
+		resp := w.call(req).(*kmsg.ListPartitionReassignmentsResponse)
+		if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+			t.Fatalf("asked for %v: %+v", topics, resp)
+		}
+		if p := resp.Topics[0].Partitions[0]; !slices.Equal(p.Replicas, []int32{1, 0}) || !slices.Equal(p.AddingReplicas, []int32{1}) || !slices.Equal(p.RemovingReplicas, []int32{0}) {
+			t.Errorf("asked for %v: %+v", topics, p)
+		}
+	}
+	if code := grow(); code != 60 {
+		t.Errorf("more partitions while it moves: error %d, want 60", code)
+	}
+	reassign(nil)
+	if code := grow(); code != 0 {
+		t.Errorf("more partitions afterwards: error %d", code)
+	}
+	await(t, "the new partition is where it was asked for", func(ctx context.Context) (string, bool) {
+		topics, err := adm.ListTopics(ctx, "t")
+		return fmt.Sprint(topics, err), err == nil && slices.Equal(topics["t"].Partitions[1].Replicas, []int32{1})
+	})
+}
+
+// controllerAddr is where the cluster's controller listens.
+func controllerAddr(t *testing.T, c *kafkatest.Cluster) (addr string) {
+	t.Helper()
+	until(t, "there is a controller", func(ctx context.Context) bool {
+		found, err := admin(t, c).BrokerMetadata(ctx)
+		if err != nil || found.Controller < 0 {
+			return false
+		}
+		addr = c.Broker(int(found.Controller)).Addr()
+		return true
+	})
+	return addr
 }
 
 // TestDeleteRecordsKeepsTheLogUsable, into the active segment and to its end; a compacted topic refuses.
