@@ -187,3 +187,49 @@ func TestTopicIsDeletedWhileItRecovers(t *testing.T) {
 		t.Errorf("it ends at %d, %v", o.Offset, err)
 	}
 }
+
+// A group whose offsets are being recovered has no coordinator for a while, and then goes on where it was.
+func TestGroupRecoversWithItsOffsets(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, kafkatest.Setting("offsets.topic.num.partitions", "1"))
+	cl := client(t, c)
+	createOn(t, cl, "t", 0)
+	produce(t, cl, "t", 0, 5)
+	adm := kadm.NewClient(cl)
+	var offsets kadm.Offsets
+	offsets.Add(kadm.Offset{Topic: "t", At: 3, LeaderEpoch: -1})
+	if committed, err := adm.CommitOffsets(t.Context(), "g", offsets); err != nil || committed.Error() != nil {
+		t.Fatal(committed, err)
+	}
+	c.Broker(0).Stop()
+	letGo := holdRecovery(t, c.Broker(0), "__consumer_offsets-0")
+	if err := c.Broker(0).Start(); err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		offsets kadm.OffsetResponses
+		err     error
+	}
+	fetched := make(chan result, 1)
+	go func() { // it asks again as long as there is no coordinator
+		for {
+			offsets, err := adm.FetchOffsets(t.Context(), "g")
+			if err == nil || t.Context().Err() != nil {
+				fetched <- result{offsets, err}
+				return
+			}
+		}
+	}()
+	produce(t, cl, "t", 5, 10)
+	select {
+	case got := <-fetched:
+		t.Errorf("offsets that are being recovered: %v %v", got.offsets, got.err)
+		return
+	default:
+	}
+	letGo()
+	got := <-fetched
+	if o, ok := got.offsets.Lookup("t", 0); got.err != nil || !ok || o.At != 3 {
+		t.Errorf("the group is at %+v, %v", o, got.err)
+	}
+}

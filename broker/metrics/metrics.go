@@ -5,6 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"strings"
 )
 
 // API is one that requests are counted of.
@@ -73,7 +74,11 @@ func constant(kind prometheus.ValueType, name string, value float64, labels []st
 	for i := 0; i+1 < len(labels); i += 2 {
 		names, values = append(names, labels[i]), append(values, labels[i+1])
 	}
-	return prometheus.MustNewConstMetric(prometheus.NewDesc(name, "As Apache Kafka's metric of that name.", names, nil), kind, value, values...)
+	help := "As Apache Kafka's metric of that name."
+	if strings.HasPrefix(name, "barnabas_") {
+		help = "Apache Kafka has none like it: see docs/compat.md."
+	}
+	return prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value, values...)
 }
 
 // Received counts a request.
