@@ -27,7 +27,7 @@ func (s *Server) logLoaded(tp logstore.TopicPartition) {
 // awaitLoaded ends the broker when loading has shown that it must not run.
 func (s *Server) awaitLoaded() {
 	err := s.logs.AwaitLoaded(s.ctx)
-	if s.ctx.Err() != nil {
+	if s.ctx.Err() != nil || s.stopping.Load() {
 		return
 	}
 	close(s.loaded)

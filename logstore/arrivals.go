@@ -201,7 +201,7 @@ func (m *Manager) awaitUrgent(ctx context.Context) error {
 }
 
 // AwaitLoaded waits until all logs are loaded. An error says that the broker must not go on: that a partition is in two
-// directories, or that no directory is left.
+// directories, or that no directory is left; or that the Manager was closed.
 func (m *Manager) AwaitLoaded(ctx context.Context) error {
 	select {
 	case <-m.intake.ended:
@@ -210,6 +210,9 @@ func (m *Manager) AwaitLoaded(ctx context.Context) error {
 	}
 	if err := m.intake.err(); err != nil {
 		return err
+	}
+	if len(m.Arriving()) > 0 {
+		return errClosed
 	}
 	return m.anyLive()
 }
@@ -299,11 +302,7 @@ func (m *Manager) endVolume(v *volume) {
 
 // loadPart loads a directory, and brings the partition into the table when it is the last one of it.
 func (m *Manager) loadPart(p *part) {
-	if err := m.read(p); err != nil {
-		if !errors.Is(err, errAbandoned) && m.intake.ctx.Err() == nil {
-			m.intake.fail(err)
-		}
-	}
+	m.read(p)
 	m.table.Lock()
 	p.of.unread--
 	last := p.of.unread == 0
@@ -323,33 +322,27 @@ func (m *Manager) loadPart(p *part) {
 	}
 }
 
-// read loads one directory. With a disk fault there is no log; a damaged one is there, but offline.
-func (m *Manager) read(p *part) (err error) {
-	if p.v.failed.Load() {
-		return nil
+// read loads one directory. With a disk fault there is no log, nor when it is not wanted any more; a damaged one is there, but offline.
+func (m *Manager) read(p *part) {
+	if p.v.failed.Load() || p.of.ctx.Err() != nil {
+		return
 	}
-	defer func() { p.v.progress.read(p.toRead - p.done.Load()) }() // what it did not come to
-	if err := context.Cause(p.of.ctx); err != nil {
-		return err
-	}
-	p.log, err = load(p.of.ctx, m.env, &p.v.disk, p.loading)
-	fields := logFields(p.tp, p.v.path)
+	l, err := load(p.of.ctx, m.env, &p.v.disk, p.loading)
+	p.v.progress.read(p.toRead - p.done.Load()) // what it did not come to
+	logger := m.cfg.Logger.WithError(err).WithFields(logFields(p.tp, p.v.path))
 	switch {
 	case err == nil:
-		return nil
-	case errors.Is(err, errAbandoned), m.intake.ctx.Err() != nil:
-		return err
+		p.log = l
+	case p.of.ctx.Err() != nil:
 	case errors.Is(err, ErrDamaged) && p.future:
-		m.cfg.Logger.WithError(err).WithFields(fields).Warn("the copy of a log is damaged and is removed")
-		return m.setAside(p)
+		logger.Warn("the copy of a log is damaged and is removed")
+		_ = p.v.fail("rename directory of a damaged copy", m.setAside(p))
 	case errors.Is(err, ErrDamaged):
-		m.cfg.Logger.WithError(err).WithFields(fields).Error("log is damaged and stays offline")
+		logger.Error("log is damaged and stays offline")
 		p.left, p.log = true, m.damaged(p.loading, p.v.path)
-		return nil
+	default:
+		_ = p.v.condemn(fmt.Sprintf("load %v", p.tp), err)
 	}
-	p.log = nil
-	_ = p.v.condemn(fmt.Sprintf("load %v", p.tp), err)
-	return nil
 }
 
 // settle brings a partition into the table, all of whose directories were read.
