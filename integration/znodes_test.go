@@ -411,6 +411,14 @@ func (z *znodes) reassignments() {
 	}
 	z.write("pair", 0, 20)
 	throttle(new("100"))
+	for id := range int32(3) { // brokers hear of changes in order: where this one is known, the others are
+		until(z.t, fmt.Sprintf("broker %d is throttled", id), func(ctx context.Context) bool {
+			found, err := z.admin.DescribeBrokerConfigs(ctx, id)
+			return err == nil && slices.ContainsFunc(found[0].Configs, func(c kadm.Config) bool {
+				return c.Key == "follower.replication.throttled.rate" && c.MaybeValue() == "100"
+			})
+		})
+	}
 	z.look("replication is throttled")
 	z.reassign("pair", 1, 0)
 	z.look("a reassignment runs")
