@@ -146,7 +146,7 @@ func runBroker(file string, environment, overrides []string) error {
 func tellSettings(cfg *config.Broker, log *logrus.Logger) {
 	log.WithField("settings", cfg.NotDefault()).Info("settings that differ from their defaults")
 	if keys := cfg.NotHonoured(); len(keys) > 0 {
-		log.WithField("settings", keys).Warn("settings that are known and not honoured yet")
+		log.WithField("settings", keys).Warn("settings that are known and have no effect here")
 	}
 	if cfg.FormatIgnored() {
 		log.WithFields(logrus.Fields{logx.Setting: "log.message.format.version", "inter.broker.protocol.version": cfg.InterBrokerProtocolVersion.String()}).
