@@ -7,6 +7,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"barnabas/zkcoord"
 
@@ -76,8 +77,12 @@ func TestRegistersWhenItsAbsenceWasNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	letGo := func() {
-		if f, err := os.OpenFile(epochs, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
-			_ = f.Close()
+		for range 20 { // it waits at the pipe, or will in a moment
+			if f, err := os.OpenFile(epochs, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+				_ = f.Close()
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
 		}
 	}
 	one = newServer(t, zk, map[string]string{"log.dirs": dir})

@@ -2,9 +2,12 @@ package kafkatest_test
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,20 +25,28 @@ import (
 // a named pipe waits for who writes to it.
 func holdRecovery(t *testing.T, b *kafkatest.Broker, partition string) (letGo func()) {
 	t.Helper()
-	name := filepath.Join(b.LogDir(), partition, "leader-epoch-checkpoint")
-	content, err := os.ReadFile(name)
-	err = errors.Join(err, os.Remove(name), syscall.Mkfifo(name, 0o644), os.Remove(filepath.Join(b.LogDir(), ".kafka_cleanshutdown")))
+	name, held := filepath.Join(b.LogDir(), partition, "leader-epoch-checkpoint"), filepath.Join(b.LogDir(), partition+".held")
+	err := errors.Join(os.Rename(name, held+".content"), syscall.Mkfifo(name, 0o644), os.Link(name, held))
 	if err != nil {
 		t.Fatal(err)
 	}
-	letGo = func() {
-		f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			return // nobody waits
-		}
-		_, _ = f.Write(content)
-		_ = f.Close()
+	if err := os.Remove(filepath.Join(b.LogDir(), ".kafka_cleanshutdown")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
 	}
+	letGo = sync.OnceFunc(func() {
+		content, err := os.ReadFile(held + ".content")
+		if err = errors.Join(err, os.Rename(held+".content", name)); err != nil { // who comes from now on finds the file
+			t.Error(err)
+		}
+		for range 20 { // who has come before waits at the pipe, or will in a moment
+			if f, err := os.OpenFile(held, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+				_, _ = f.Write(content)
+				_ = f.Close()
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
 	t.Cleanup(letGo)
 	return letGo
 }
@@ -231,5 +242,83 @@ func TestGroupRecoversWithItsOffsets(t *testing.T) {
 	got := <-fetched
 	if o, ok := got.offsets.Lookup("t", 0); got.err != nil || !ok || o.At != 3 {
 		t.Errorf("the group is at %+v, %v", o, got.err)
+	}
+}
+
+// TestNothingIsLostWhileReplicasRecover takes all brokers down and has half of each one's replicas recover late, leaders and followers
+// alike, while a producer goes on. Each of its records is there once.
+func TestNothingIsLostWhileReplicasRecover(t *testing.T) {
+	t.Parallel()
+	const partitions, before, after = 8, 160, 160
+	c := kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.Setting("controlled.shutdown.enable", "false"))
+	cl := client(t, c, kgo.MetadataMinAge(50*time.Millisecond), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	if created, err := kadm.NewClient(cl).CreateTopics(t.Context(), partitions, 3, nil, "t"); err != nil || created.Error() != nil {
+		t.Fatal(created, err)
+	}
+	produce(t, cl, "t", 0, before)
+	for id := range 3 {
+		c.Broker(id).Stop()
+	}
+	var letGo []func()
+	for id := range 3 {
+		for p := range partitions {
+			if (p+id)%2 == 0 {
+				letGo = append(letGo, holdRecovery(t, c.Broker(id), fmt.Sprintf("t-%d", p)))
+			}
+		}
+	}
+	var starting sync.WaitGroup
+	for id := range 3 {
+		starting.Go(func() {
+			if err := c.Broker(id).Start(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	starting.Wait()
+	var acked sync.WaitGroup
+	for i := before; i < before+after; i++ {
+		acked.Add(1)
+		cl.Produce(t.Context(), &kgo.Record{Topic: "t", Value: fmt.Appendf(nil, "value %d", i)}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			acked.Done()
+		})
+		if i%10 == 0 && len(letGo) > 0 {
+			letGo[0]()
+			letGo = letGo[1:]
+		}
+	}
+	for _, f := range letGo {
+		f()
+	}
+	acked.Wait()
+	eventually(t, "all in sync", func() bool {
+		topics, err := kadm.NewClient(cl).ListTopics(t.Context(), "t")
+		if err != nil {
+			return false
+		}
+		for _, p := range topics["t"].Partitions {
+			if len(p.ISR) != 3 {
+				return false
+			}
+		}
+		return true
+	})
+	reader := client(t, c, kgo.ConsumeTopics("t"))
+	seen := make(map[string]int)
+	for n := 0; n < before+after; {
+		fetches := reader.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) { seen[string(r.Value)]++ })
+		n += fetches.NumRecords()
+	}
+	for i := range before + after {
+		if value := fmt.Sprintf("value %d", i); seen[value] != 1 {
+			t.Errorf("%s is there %d times", value, seen[value])
+		}
 	}
 }
