@@ -102,6 +102,7 @@ func wantFar(list []int64) []string {
 	return want
 }
 
+// TestOverfullSegmentIsSplit wants the segments that Apache Kafka 3.9.2 makes of the same file.
 func TestOverfullSegmentIsSplit(t *testing.T) {
 	behind := []int64{9 << 31, 9<<31 + 1}
 	for _, test := range []struct {

@@ -246,7 +246,8 @@ func (c *Call) deadline(timeoutMillis int32) time.Time {
 var noTopicID [16]byte
 
 // partition finds a hosted partition, or says why there is none: UNKNOWN_TOPIC_OR_PARTITION when the cluster
-// has no such partition, NOT_LEADER_OR_FOLLOWER when it is elsewhere, KAFKA_STORAGE_ERROR when its directory failed.
+// has no such partition, NOT_LEADER_OR_FOLLOWER when it is elsewhere or its log is still being loaded, KAFKA_STORAGE_ERROR when its
+// directory failed.
 func (h *Handlers) partition(topic string, number int32) (*replica.Partition, error) {
 	if p, ok := h.Replicas.Partition(logstore.TopicPartition{Topic: topic, Partition: number}); ok {
 		return p, nil
