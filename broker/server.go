@@ -305,8 +305,8 @@ func (s *Server) openLogs(ctx context.Context) error {
 		HighWatermarkInterval: c.ReplicaHighWatermarkCheckpoint, SegmentDeleteDelay: c.LogDeleteDelay,
 		Cleaner: cleanerConfig(c), MinFreeBytes: c.LogDirMinFreeBytes, MaxOpenFiles: maxOpenFiles(),
 		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
-		Logger: s.loggers.Entry(config.LogLogger), OnDirFailure: s.directoryFailed, OnLoaded: s.logLoaded,
-		Loading: s.measures.loadingLogs(),
+		Logger: s.loggers.Entry(config.LogLogger), CleanerLogger: s.loggers.Entry(config.CleanerLogger),
+		OnDirFailure: s.directoryFailed, OnLoaded: s.logLoaded, Loading: s.measures.loadingLogs(),
 	})
 	if err != nil {
 		return err

@@ -32,6 +32,7 @@ const (
 	TransactionLogger = "kafka.coordinator.transaction.TransactionCoordinator"
 	ControllerLogger  = "kafka.controller.KafkaController"
 	LogLogger         = "kafka.log.LogManager"
+	CleanerLogger     = "kafka.log.LogCleaner"
 	NetworkLogger     = "kafka.network.SocketServer"
 	ZooKeeperLogger   = "kafka.zookeeper.ZooKeeperClient"
 	EmbeddedLogger    = "org.apache.zookeeper.server.ZooKeeperThread"
@@ -47,6 +48,7 @@ var loggerFamilies = []struct{ prefix, own string }{
 	{"kafka.controller.", ControllerLogger},
 	{"org.apache.kafka.controller", ControllerLogger},
 	{"state.change.logger", ControllerLogger},
+	{"kafka.log.LogCleaner", CleanerLogger},
 	{"kafka.log.", LogLogger},
 	{"org.apache.kafka.storage.", LogLogger},
 	{"kafka.network.RequestChannel$", RequestLogger},

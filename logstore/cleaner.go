@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	"golang.org/x/time/rate"
 
 	"barnabas/internal/logx"
@@ -298,11 +299,16 @@ func (c *cleaner) clean(ctx context.Context, d dirtyLog, use resources) {
 	}
 	took := time.Since(began)
 	c.cleaned(d.Log, &stats, took)
-	d.report(end, &stats, took)
+	c.report(d.Log, end, &stats, took)
 }
 
-func (l *Log) report(end int64, stats *compactionStats, took time.Duration) {
-	logger := l.logger.WithFields(map[string]any{logx.Offset: end, logx.OldSizeBytes: stats.oldSize, logx.SizeBytes: stats.newSize,
+// logger is for lines about a log.
+func (c *cleaner) logger(l *Log) *logrus.Entry {
+	return c.m.cfg.CleanerLogger.WithFields(logFields(l.tp, l.disk.path))
+}
+
+func (c *cleaner) report(l *Log, end int64, stats *compactionStats, took time.Duration) {
+	logger := c.logger(l).WithFields(map[string]any{logx.Offset: end, logx.OldSizeBytes: stats.oldSize, logx.SizeBytes: stats.newSize,
 		logx.OldRecords: stats.Records, logx.Records: stats.Kept, logx.TookMs: took.Milliseconds()})
 	logger.Info("compacted log")
 	if stats.keyless > 0 {
@@ -336,5 +342,5 @@ func (c *cleaner) failed(l *Log, err error) {
 	wait := min(cleanRetry<<min(f.count, 10), cleanRetryMax)
 	c.mu.failed[l] = cleanFailure{f.count + 1, c.m.cfg.Now().Add(wait), l.config.Load(), l.start.Load()}
 	c.mu.Unlock()
-	l.logger.WithError(err).WithField(logx.Value, wait.String()).Warn("log cannot be compacted, trying again later")
+	c.logger(l).WithError(err).WithField(logx.Value, wait.String()).Warn("log cannot be compacted, trying again later")
 }

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
 	"barnabas/internal/vfs"
 )
 
@@ -77,6 +80,21 @@ func (r *cleanerRig) close() {
 			}
 		}
 	}
+}
+
+// TestCleanerHasItsOwnLogger, whose level can be changed without that of the others.
+func TestCleanerHasItsOwnLogger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own, lines := logtest.NewNullLogger()
+		r := newCleanerRig(t, 1, func(c *ManagerConfig) { c.CleanerLogger = logrus.NewEntry(own) })
+		defer r.close()
+		r.fill(r.logs[0], 3)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if last := lines.LastEntry(); last == nil || last.Message != "compacted log" || last.Data["topic"] != "t" {
+			t.Errorf("its last line is %v", last)
+		}
+	})
 }
 
 func TestCleanerCompactsAfterTheBackoff(t *testing.T) {

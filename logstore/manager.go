@@ -48,6 +48,8 @@ type ManagerConfig struct {
 	FS     vfs.FS           // nil: the operating system's
 	Now    func() time.Time // nil: time.Now
 	Logger *logrus.Entry
+	// CleanerLogger gets what compaction has to say. nil: Logger.
+	CleanerLogger *logrus.Entry
 	// Loading can be asked how far the loading of the logs is. May be nil.
 	Loading *Loading
 	// OnLoaded hears of each partition once its log is there, or is known to be lost with its directory. It is called on a goroutine of
@@ -147,6 +149,9 @@ func Begin(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	}
 	if cfg.Topic == nil {
 		cfg.Topic = func(string) Config { return cfg.Default }
+	}
+	if cfg.CleanerLogger == nil {
+		cfg.CleanerLogger = cfg.Logger
 	}
 	m := &Manager{cfg: cfg, intake: newIntake()}
 	m.keep, m.clean = newKeeper(m), newCleaner(m)
