@@ -114,7 +114,8 @@ func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchCo
 	return f
 }
 
-// resolve finds the hosted partitions, by id from v13 on.
+// resolve finds the hosted partitions, by id from v13 on. What was produced to one can be fetched, though this broker's
+// picture of the cluster may not have it yet.
 func (f *fetching) resolve() {
 	picture := f.h.Metadata.Current()
 	for i := range f.parts {
@@ -127,11 +128,12 @@ func (f *fetching) resolve() {
 			}
 			a.topic = name
 		}
-		if _, ok := picture.Partition(a.topic, a.number); !ok {
-			a.missing = fmt.Errorf("%s-%d: %w", a.topic, a.number, kerr.UnknownTopicOrPartition)
+		part, err := f.h.partition(a.topic, a.number)
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			a.missing = err
 			continue
 		}
-		a.part, a.failed = f.h.partition(a.topic, a.number)
+		a.part, a.failed = part, err
 	}
 }
 
