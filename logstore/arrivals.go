@@ -290,14 +290,14 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume, count int) {
 		return
 	}
 	m.endVolume(v)
-	if !v.wasClean { // a recovery may have found less than the stored points promise
-		_ = v.fail("write checkpoint", m.checkpointRecoveryPoints(v))
-	}
 }
 
 func (m *Manager) endVolume(v *volume) {
 	v.progress.end()
 	_ = v.fail("create checkpoints", v.checkpoints.create(m.cfg.FS, v.path))
+	if !v.wasClean { // a recovery may have found less than the stored points promise; and where there is none yet it says so
+		_ = v.fail("write checkpoint", m.checkpointRecoveryPoints(v))
+	}
 }
 
 // loadPart loads a directory, and brings the partition into the table when it is the last one of it.

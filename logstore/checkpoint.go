@@ -42,7 +42,7 @@ var errMalformed = errors.New("malformed checkpoint")
 // A missing file and an empty one are no offsets.
 func readCheckpoint(fsys vfs.FS, name string) (map[TopicPartition]int64, error) {
 	lines, err := readCheckpointLines(fsys, name)
-	if err != nil {
+	if err != nil || lines == nil {
 		return nil, err
 	}
 	offsets := make(map[TopicPartition]int64, len(lines))

@@ -106,8 +106,10 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 		case goneDir:
 			m.removeDirLater(dir)
 		case replicaDir, futureOne:
+			c := &v.checkpoints
+			_, compacted := c.cleaned[tp]
 			todo = append(todo, loading{tp: tp, dir: dir, future: kind == futureOne, cfg: m.cfg.Topic(tp.Topic), clean: v.wasClean,
-				recoveryPoint: v.checkpoints.recovery[tp], flushedUnknown: v.checkpoints.flushedUnknown, logStart: v.checkpoints.start[tp], highWatermark: v.checkpoints.hw[tp],
+				recoveryPoint: c.recovery[tp], flushedUnknown: c.flushedUnknown, gapless: !compacted && !c.flushedUnknown, logStart: c.start[tp], highWatermark: c.hw[tp],
 				recovering: recovering})
 		}
 	}
@@ -157,8 +159,8 @@ type checkpoints struct {
 	mu                  sync.Mutex // leaf; held while a file is written
 	recovery, start, hw map[TopicPartition]int64
 	cleaned             map[TopicPartition]int64 // up to where compacted logs are clean; nil until the file has been written
-	// flushedUnknown: the recovery points could not be understood. The file stays as it is until all logs are loaded, so that
-	// a start after another kill knows it too.
+	// flushedUnknown: the recovery points could not be understood, or there is none: it is not even known that nothing was flushed.
+	// The file stays as it is until all logs are loaded, so that a start after another kill knows it too.
 	flushedUnknown bool
 }
 
@@ -168,7 +170,7 @@ func (c *checkpoints) load(fsys vfs.FS, dir string, logger *logrus.Entry) error 
 	for _, file := range []struct {
 		name, without string
 		offsets       *map[TopicPartition]int64
-		malformed     *bool
+		unknown       *bool
 	}{
 		{recoveryPointFile, "logs are recovered from their start, unless they were stopped cleanly", &c.recovery, &c.flushedUnknown},
 		{logStartFile, "logs start with their first segment", &c.start, nil},
@@ -178,13 +180,13 @@ func (c *checkpoints) load(fsys vfs.FS, dir string, logger *logrus.Entry) error 
 		offsets, err := readCheckpoint(fsys, filepath.Join(dir, file.name))
 		if errors.Is(err, errMalformed) {
 			logger.WithError(err).WithField(logx.Dir, dir).Warn("a checkpoint cannot be understood and is ignored: " + file.without)
-			if file.malformed != nil {
-				*file.malformed = true
-			}
 			err = nil
 		}
 		if err != nil {
 			return err
+		}
+		if offsets == nil && file.unknown != nil {
+			*file.unknown = true
 		}
 		*file.offsets = offsets
 	}

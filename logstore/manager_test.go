@@ -169,7 +169,7 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 }
 
-// A new directory gets the files that Apache Kafka makes there.
+// A new directory gets the files that Apache Kafka makes there. That of recovery points says from the beginning that nothing was flushed.
 func TestFreshDirectory(t *testing.T) {
 	cfg := DefaultManagerConfig()
 	dir := t.TempDir()
@@ -187,7 +187,7 @@ func TestFreshDirectory(t *testing.T) {
 		delete(sizes, metaFile)
 		return sizes
 	}
-	want := map[string]int64{lockFile: 0, recoveryPointFile: 0, logStartFile: 0, cleanerFile: 0,
+	want := map[string]int64{lockFile: 0, recoveryPointFile: 4, logStartFile: 0, cleanerFile: 0,
 		"t-0/00000000000000000000.log": 0, "t-0/00000000000000000000.index": 10485760, "t-0/00000000000000000000.timeindex": 10485756,
 		"t-0/leader-epoch-checkpoint": 0, "t-0/partition.metadata": 43}
 	if diff := cmp.Diff(want, sizes()); diff != "" {

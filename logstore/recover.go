@@ -28,9 +28,12 @@ type loading struct {
 	recoveryPoint int64
 	// flushedUnknown: recoveryPoint is 0 since nothing is known. Then only what nothing follows is taken for the torn tail of a crash.
 	flushedUnknown bool
-	logStart       int64
-	highWatermark  int64
-	size, toRead   int64 // bytes of the segments, and of those that must be read; 0: not known
+	// gapless: where a segment ends before the next begins, records are missing. It is known what of the log was flushed, and it
+	// was never compacted; a log may have been though it isn't to be any more.
+	gapless       bool
+	logStart      int64
+	highWatermark int64
+	size, toRead  int64 // bytes of the segments, and of those that must be read; 0: not known
 	// count hears of bytes that were read of what must be; nil: nobody counts.
 	count func(bytes int64)
 	// recovering holds a token for each log that reads much at a time; nil: no limit.
@@ -441,9 +444,10 @@ func (ld *loader) recoverDue(l *Log, segments []*segment) error {
 }
 
 // lostTail tells whether the segment before next, just recovered, has lost its tail without a trace, as a power cut can do when
-// it falls together with the end of a batch. In a log that isn't compacted a segment ends where the next begins.
+// it falls together with the end of a batch. Where that is in doubt nothing is taken for lost: what is behind may be all that
+// there is of old records.
 func (ld *loader) lostTail(l *Log, next *segment) bool {
-	return !ld.cfg.Compact && next.base > ld.recoveryPoint && l.mu.producers.end < next.base
+	return ld.gapless && !ld.cfg.Compact && next.base > ld.recoveryPoint && l.mu.producers.end < next.base
 }
 
 // suspect tells why a segment's indexes must be made again: the offset index is missing, or the transaction index
