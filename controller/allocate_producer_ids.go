@@ -20,9 +20,9 @@ var allocateProducerIDs = api[*kmsg.AllocateProducerIDsRequest, *kmsg.AllocatePr
 
 func (o *office) allocateProducerIDs(ctx context.Context, req *kmsg.AllocateProducerIDsRequest) (*kmsg.AllocateProducerIDsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
-	epoch, live := o.m.liveEpoch(req.BrokerID)
+	epoch, registered := o.m.registeredEpoch(req.BrokerID)
 	switch {
-	case !live:
+	case !registered:
 		resp.ErrorCode = kerr.BrokerIDNotRegistered.Code
 	case epoch != req.BrokerEpoch:
 		resp.ErrorCode = kerr.StaleBrokerEpoch.Code

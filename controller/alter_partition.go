@@ -54,6 +54,9 @@ func (m *model) checkISRChange(tp topicPartition, ask isrChange, version int16) 
 	for i, id := range ask.isr {
 		// One that has started anew since it fetched may have lost what it had (KIP-903).
 		epoch, live := m.liveEpoch(id)
+		if id == now.Leader { // while it shuts down too: those who catch up meanwhile can take over from it
+			epoch, live = m.registeredEpoch(id)
+		}
 		anew := i < len(ask.epochs) && ask.epochs[i] >= 0 && ask.epochs[i] != epoch
 		if !live || anew {
 			if version > 1 {
@@ -67,7 +70,7 @@ func (m *model) checkISRChange(tp topicPartition, ask isrChange, version int16) 
 
 func (o *office) alterPartition(ctx context.Context, req *kmsg.AlterPartitionRequest) (*kmsg.AlterPartitionResponse, error) {
 	resp := req.ResponseKind().(*kmsg.AlterPartitionResponse)
-	if epoch, live := o.m.liveEpoch(req.BrokerID); !live || epoch != req.BrokerEpoch {
+	if epoch, ok := o.m.registeredEpoch(req.BrokerID); !ok || epoch != req.BrokerEpoch {
 		resp.ErrorCode = kerr.StaleBrokerEpoch.Code
 		return resp, nil
 	}

@@ -188,13 +188,21 @@ func (m *model) hosted(id int32) []topicPartition {
 // brokerIDs lists the registered brokers, those that shut down among them, in order.
 func (m *model) brokerIDs() []int32 { return slices.Sorted(maps.Keys(m.brokers)) }
 
-// epoch gives a live broker's epoch; shutting down it is not live.
-func (m *model) liveEpoch(id int32) (epoch int64, live bool) {
+// registeredEpoch gives a registered broker's epoch.
+func (m *model) registeredEpoch(id int32) (epoch int64, registered bool) {
 	b := m.brokers[id]
-	if b == nil || b.shuttingDown {
+	if b == nil {
 		return 0, false
 	}
 	return b.info.Epoch, true
+}
+
+// liveEpoch gives a live broker's epoch; shutting down it is not live.
+func (m *model) liveEpoch(id int32) (epoch int64, live bool) {
+	if b := m.brokers[id]; b != nil && b.shuttingDown {
+		return 0, false
+	}
+	return m.registeredEpoch(id)
 }
 
 func filter(ids []int32, keep func(int32) bool) []int32 {

@@ -137,6 +137,7 @@ func TestCheckISRChange(t *testing.T) {
 		{"done already", three, isrChange{1, 5, ids(1), false, 7, nil}, 3, errUnchanged},
 		{"shutting down", three, isrChange{1, 5, ids(1, 3), false, 8, nil}, 3, kerr.IneligibleReplica},
 		{"shutting down, version 1", three, isrChange{1, 5, ids(1, 3), false, 8, nil}, 1, kerr.OperationNotAttempted},
+		{"let in by a leader that shuts down", world{live: ids(2), shuttingDown: ids(1), replicas: ids(1, 2), state: led(1, 1)}, isrChange{1, 5, ids(1, 2), false, 8, nil}, 3, nil},
 		{"as they are registered", three, isrChange{1, 5, ids(1, 2), false, 8, []int64{101, 102}}, 3, nil},
 		{"epoch not told", three, isrChange{1, 5, ids(1, 2), false, 8, []int64{101, -1}}, 3, nil},
 		{"started anew since it fetched", three, isrChange{1, 5, ids(1, 2), false, 8, []int64{101, 99}}, 3, kerr.IneligibleReplica},

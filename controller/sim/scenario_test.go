@@ -310,6 +310,20 @@ func TestStoppingBrokerStaysOutOfTheISR(t *testing.T) {
 	}
 }
 
+// A follower that catches up while the only one in sync shuts down is let in, so that it can take over.
+func TestCatchingUpWithAStoppingLeader(t *testing.T) {
+	s := newStage(t)
+	tp := s.create("t", 0, 1)
+	s.down(1)
+	req := kmsg.NewPtrControlledShutdownRequest()
+	req.Version, req.BrokerID, req.BrokerEpoch = 3, 0, s.process(0).epoch
+	if resp := ask[*kmsg.ControlledShutdownResponse](s, req); resp.ErrorCode != 0 || len(resp.PartitionsRemaining) != 1 {
+		t.Fatalf("%+v", resp)
+	}
+	s.up(1)
+	s.want(tp, ids(0, 1), 0, 0, 1)
+}
+
 // With delete.topic.enable=false a request to delete is dropped, and the topic stays usable (F-176).
 func TestDeletionIsNotEnabled(t *testing.T) {
 	s := newStage(t)
