@@ -23,7 +23,9 @@ func TestReadingFromFollowers(t *testing.T) {
 	from := func(broker int, version int16, rack string) kmsg.FetchResponseTopicPartition {
 		req := fetching(version, "t", 0)
 		req.Rack, req.MaxWaitMillis = rack, 100
-		return dialWire(t, c.Broker(broker).Addr()).fetch(req)
+		w := dialWire(t, c.Broker(broker).Addr())
+		defer func() { _ = w.conn.Close() }()
+		return w.fetch(req)
 	}
 	until(t, "a consumer is sent to the replica in its rack", func(context.Context) bool {
 		p := from(leader, 11, fmt.Sprintf("r%d", near))

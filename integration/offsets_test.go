@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"net"
 	"strconv"
 	"testing"
@@ -90,20 +91,25 @@ func TestEpochsInAnswers(t *testing.T) {
 // producedAt produces a batch to topic t and gives the broker that took it.
 func producedAt(t *testing.T, c *kafkatest.Cluster, b *record.Builder) int {
 	t.Helper()
-	for range 10000 {
-		for id := range 2 {
+	leader := -1
+	until(t, "somebody takes the batch", func(context.Context) bool {
+		for id := range c.Addrs() {
 			conn, err := net.Dial("tcp", c.Broker(id).Addr())
 			if err != nil {
 				continue
 			}
 			_ = conn.Close()
-			if p := dialWire(t, c.Broker(id).Addr()).produce(9, "t", b.MustBuild()); p.ErrorCode == 0 {
-				return id
+			w := dialWire(t, c.Broker(id).Addr())
+			p := w.produce(9, "t", b.MustBuild())
+			_ = w.conn.Close()
+			if p.ErrorCode == 0 {
+				leader = id
+				return true
 			}
 		}
-	}
-	t.Fatal("nobody takes the batch")
-	return -1
+		return false
+	})
+	return leader
 }
 
 // TestMetadataDoesNotCreateTopicsUnasked and refuses topic ids where they can't be used.
