@@ -132,8 +132,12 @@ func newProducer(ctx context.Context, env *Env, topic string, p properties, larg
 	return plan.client(limit)
 }
 
+// leastBatch is the smallest limit of batches, in bytes, that the library takes.
+const leastBatch = 512
+
 // client is a producer whose batches have limit bytes at most, uncompressed. The library takes no record that is larger.
 func (p *producerPlan) client(limit int32) (*kgo.Client, error) {
+	limit = max(limit, leastBatch)
 	opts := append([]kgo.Opt{
 		kgo.DefaultProduceTopic(p.topic), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(0), kgo.MaxBufferedBytes(defaultBufferMemory), kgo.MaxBufferedRecords(maxBufferedRecords),

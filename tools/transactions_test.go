@@ -114,6 +114,7 @@ func TestBatchSizes(t *testing.T) {
 	}{
 		{"by-batch-size", "retention.ms=-1", []string{"--batch-size", "2000"}, 11_000},
 		{"by-property", "retention.ms=-1", []string{"--producer-property", "batch.size=2000"}, 11_000},
+		{"by-less-than-the-library-takes", "retention.ms=-1", []string{"--producer-property", "batch.size=0"}, 11_000},
 		{"by-segment", "segment.bytes=15000", nil, 15_000},
 	} {
 		t.Run(test.topic, func(t *testing.T) {
