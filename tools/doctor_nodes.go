@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"barnabas/config"
+	"barnabas/zkcoord"
 )
 
 // nodeKind is what nodes of a kind hold.
@@ -195,7 +196,7 @@ func settingsOf(check func(name string, settings map[string]string) error) func(
 
 // brokerSettings wants settings of one broker, or of all.
 func brokerSettings(name string, data []byte) error {
-	all := name == "<default>"
+	all := name == zkcoord.DefaultEntity
 	if !all {
 		if err := isNumber("", []byte(name)); err != nil {
 			return fmt.Errorf("its name: %w", err)
@@ -209,27 +210,7 @@ func brokerSettings(name string, data []byte) error {
 	})(name, data)
 }
 
-// settingsChange wants the path of what was changed, below /config, or its type and name as releases before 0.9 have written them.
 func settingsChange(_ string, data []byte) error {
-	var c struct {
-		Version int
-		Path    string `json:"entity_path"`
-		Type    string `json:"entity_type"`
-		Name    string `json:"entity_name"`
-	}
-	if err := decodeNode(data, &c, "version"); err != nil {
-		return err
-	}
-	kind, name := c.Type, c.Name
-	switch c.Version {
-	case 1:
-	case 2:
-		kind, name, _ = strings.Cut(c.Path, "/")
-	default:
-		return fmt.Errorf("version %d is not known", c.Version)
-	}
-	if !slices.Contains([]string{"topics", "brokers", "users", "clients", "ips"}, kind) || name == "" {
-		return fmt.Errorf("it names no settings: %q", kind+"/"+name)
-	}
-	return nil
+	_, err := zkcoord.DecodeConfigChange(data)
+	return err
 }

@@ -340,7 +340,9 @@ func encodeConfigChange(e Entity) []byte {
 	return marshal(configChangeJSON{Version: 2, EntityPath: string(e.Kind) + "/" + e.Name})
 }
 
-func decodeConfigChange(data []byte) (Entity, error) {
+// DecodeConfigChange reads whose settings a node below /config/changes tells of: a path, or a type and a name as releases before 0.9
+// have written them.
+func DecodeConfigChange(data []byte) (Entity, error) {
 	var in configChangeJSON
 	if err := json.Unmarshal(data, &in); err != nil {
 		return Entity{}, fmt.Errorf("configuration change: %w", err)
@@ -351,11 +353,11 @@ func decodeConfigChange(data []byte) (Entity, error) {
 	case 2:
 		kind, name, _ = strings.Cut(in.EntityPath, "/")
 	default:
-		return Entity{}, fmt.Errorf("configuration change: version %d", in.Version)
+		return Entity{}, fmt.Errorf("configuration change: version %d is not known", in.Version)
 	}
 	e := Entity{EntityKind(kind), name}
 	if !slices.Contains(entityKinds, e.Kind) || name == "" {
-		return Entity{}, fmt.Errorf("configuration change: of %q %q", kind, name)
+		return Entity{}, fmt.Errorf("configuration change: it names no settings: %q", kind+"/"+name)
 	}
 	return e, nil
 }
@@ -426,7 +428,7 @@ func (c *Client) configChanges(ctx context.Context, names []string, last int64, 
 			continue
 		}
 		last = numbers[i]
-		e, err := decodeConfigChange(n.data)
+		e, err := DecodeConfigChange(n.data)
 		if err != nil {
 			c.log.WithError(err).WithField(logx.Znode, sequenceName(configChangePrefix, last)).Error("notification ignored")
 			continue

@@ -117,7 +117,7 @@ func TestGoldenNodes(t *testing.T) {
 			name:   "configuration change",
 			golden: `{"version":2,"entity_path":"users/alice/clients/c1"}`,
 			encode: func() []byte { return encodeConfigChange(UserClient("alice", "c1")) },
-			decode: func(b []byte) (any, error) { return decodeConfigChange(b) },
+			decode: func(b []byte) (any, error) { return DecodeConfigChange(b) },
 			want:   Entity{Users, "alice/clients/c1"},
 		},
 		{
@@ -199,7 +199,7 @@ func TestReadOtherForms(t *testing.T) {
 			func(b []byte) (any, error) { return decodeState(b, 0) },
 			PartitionState{Leader: 1, LeaderEpoch: 3, ISR: []int32{1}, ControllerEpoch: 2, Recovering: true}},
 		{"configuration change version 1", `{"version":1,"entity_type":"topics","entity_name":"t"}`,
-			func(b []byte) (any, error) { return decodeConfigChange(b) }, Entity{Topics, "t"}},
+			func(b []byte) (any, error) { return DecodeConfigChange(b) }, Entity{Topics, "t"}},
 		{"empty configuration", ``, func(b []byte) (any, error) { return decodeConfig(b) }, map[string]string{}},
 		{"controller version 1", `{"version":1,"brokerid":4,"timestamp":"5"}`, func(b []byte) (any, error) { return decodeController(b) },
 			controllerJSON{Version: 1, Broker: 4, Timestamp: 5}},
@@ -231,7 +231,7 @@ func TestRefuseBroken(t *testing.T) {
 		{"features: no status", `{"version":2,"features":{}}`, func(b []byte) (any, error) { return decodeFeatures(b, 0) }},
 		{"features: later version", `{"version":3,"features":{},"status":1}`, func(b []byte) (any, error) { return decodeFeatures(b, 0) }},
 		{"configuration: a number", `{"version":1,"config":{"a":1}}`, func(b []byte) (any, error) { return decodeConfig(b) }},
-		{"configuration change: no kind", `{"version":2,"entity_path":"x/y"}`, func(b []byte) (any, error) { return decodeConfigChange(b) }},
+		{"configuration change: no kind", `{"version":2,"entity_path":"x/y"}`, func(b []byte) (any, error) { return DecodeConfigChange(b) }},
 		{"producer ids: end before start", `{"version":1,"broker":0,"block_start":"9","block_end":"1"}`,
 			func(b []byte) (any, error) { return decodeProducerIDBlock(b) }},
 		{"epoch", `x`, func(b []byte) (any, error) { return decodeEpoch(b) }},
@@ -333,7 +333,7 @@ func FuzzNodes(f *testing.F) {
 		decodeEpoch(data)
 		decodeFeatures(data, 0)
 		decodeClusterID(data)
-		decodeConfigChange(data)
+		DecodeConfigChange(data)
 		decodeLogDirEvent(data)
 		decodeConsumerOffset(data)
 		again(t, data, func(b []byte) (TopicInfo, error) { return decodeTopic("t", b) }, encodeTopic)
