@@ -39,7 +39,7 @@ func (tp TopicPartition) Compare(other TopicPartition) int {
 var errMalformed = errors.New("malformed checkpoint")
 
 // readCheckpoint reads a file of offsets by partition: "0", the number of lines, then "topic partition offset" lines.
-// A missing file and an empty one are no offsets.
+// A missing file and an empty one say nothing: nil.
 func readCheckpoint(fsys vfs.FS, name string) (map[TopicPartition]int64, error) {
 	lines, err := readCheckpointLines(fsys, name)
 	if err != nil || lines == nil {

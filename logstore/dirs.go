@@ -109,7 +109,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 			c := &v.checkpoints
 			_, compacted := c.cleaned[tp]
 			todo = append(todo, loading{tp: tp, dir: dir, future: kind == futureOne, cfg: m.cfg.Topic(tp.Topic), clean: v.wasClean,
-				recoveryPoint: c.recovery[tp], flushedUnknown: c.flushedUnknown, gapless: !compacted && !c.flushedUnknown, logStart: c.start[tp], highWatermark: c.hw[tp],
+				recoveryPoint: c.recovery[tp], flushedUnknown: c.flushedUnknown, compacted: compacted, logStart: c.start[tp], highWatermark: c.hw[tp],
 				recovering: recovering})
 		}
 	}

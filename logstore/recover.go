@@ -28,9 +28,8 @@ type loading struct {
 	recoveryPoint int64
 	// flushedUnknown: recoveryPoint is 0 since nothing is known. Then only what nothing follows is taken for the torn tail of a crash.
 	flushedUnknown bool
-	// gapless: where a segment ends before the next begins, records are missing. It is known what of the log was flushed, and it
-	// was never compacted; a log may have been though it isn't to be any more.
-	gapless       bool
+	// compacted: the log was compacted at some time, though it may not be any more. Its segments may end before the next begin.
+	compacted     bool
 	logStart      int64
 	highWatermark int64
 	size, toRead  int64 // bytes of the segments, and of those that must be read; 0: not known
@@ -432,10 +431,6 @@ func (ld *loader) recoverDue(l *Log, segments []*segment) error {
 			return err
 		}
 		if i < len(segments)-1 && (cut || ld.lostTail(l, segments[i+1])) {
-			if ld.flushedUnknown {
-				return fmt.Errorf("%w: segment %d ends at offset %d, the next one begins at %d, and it is not known what was flushed", ErrDamaged,
-					s.base, r.end, segments[i+1].base)
-			}
 			rescans.end() // before the files go
 			return ld.dropBehind(l, segments, i)
 		}
@@ -447,7 +442,7 @@ func (ld *loader) recoverDue(l *Log, segments []*segment) error {
 // it falls together with the end of a batch. Where that is in doubt nothing is taken for lost: what is behind may be all that
 // there is of old records.
 func (ld *loader) lostTail(l *Log, next *segment) bool {
-	return ld.gapless && !ld.cfg.Compact && next.base > ld.recoveryPoint && l.mu.producers.end < next.base
+	return !ld.flushedUnknown && !ld.compacted && !ld.cfg.Compact && next.base > ld.recoveryPoint && l.mu.producers.end < next.base
 }
 
 // suspect tells why a segment's indexes must be made again: the offset index is missing, or the transaction index

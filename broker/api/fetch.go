@@ -315,8 +315,9 @@ func (f *fetching) countSent() {
 }
 
 // overQuota charges a consumer for the time that it took and for what it is about to get, and tells how long it must
-// wait instead: then it gets nothing and is charged for no bytes. One that has had nothing for all windows gets its batch and waits afterwards: one
-// batch larger than the quota of all windows would keep it waiting for ever, as it does with Apache Kafka.
+// wait instead: then it gets nothing and is charged for no bytes. One that has had nothing for all windows gets its batch
+// and waits afterwards: one batch larger than the quota of all windows would keep it waiting for ever, as it does with
+// Apache Kafka.
 func (f *fetching) overQuota() time.Duration {
 	quotas := f.h.Quotas
 	if f.reader.FromFollower() {
