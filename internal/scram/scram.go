@@ -1,5 +1,5 @@
-// Package scram makes what is stored of a password that users log in with (RFC 5802, RFC 7677): enough to check a login,
-// not to log in.
+// Package scram is the login by password of RFC 5802 and RFC 7677: what is stored of a password, which is enough to check
+// a login and not to log in, and both sides of the exchange.
 package scram
 
 import (
@@ -65,11 +65,21 @@ func (m Mechanism) Salt(password string, salt []byte, iterations int) ([]byte, e
 // Credential is what is stored of a salted password (ScramCredentialUtils, 3.9).
 // Layout: salt=BASE64,stored_key=BASE64,server_key=BASE64,iterations=N
 func (m Mechanism) Credential(salt, salted []byte, iterations int) string {
-	sum := m.hash()
-	sum.Write(m.mac(salted, "Client Key"))
 	encode := base64.StdEncoding.EncodeToString
 	return fmt.Sprintf("salt=%s,stored_key=%s,server_key=%s,iterations=%d",
-		encode(salt), encode(sum.Sum(nil)), encode(m.mac(salted, "Server Key")), iterations)
+		encode(salt), encode(m.sum(m.mac(salted, clientKeyText))), encode(m.mac(salted, serverKeyText)), iterations)
+}
+
+// What the two keys are made with, RFC 5802 section 3.
+const (
+	clientKeyText = "Client Key"
+	serverKeyText = "Server Key"
+)
+
+func (m Mechanism) sum(b []byte) []byte {
+	sum := m.hash()
+	sum.Write(b)
+	return sum.Sum(nil)
 }
 
 func (m Mechanism) mac(key []byte, text string) []byte {

@@ -1,0 +1,65 @@
+package scram
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Credential is what a login is checked against: nothing in it lets its holder log in.
+type Credential struct {
+	Salt, StoredKey, ServerKey []byte
+	Iterations                 int
+}
+
+// Derive makes the credential of a password.
+func (m Mechanism) Derive(password string, salt []byte, iterations int) (Credential, error) {
+	salted, err := m.Salt(password, salt, iterations)
+	if err != nil {
+		return Credential{}, err
+	}
+	return Credential{
+		Salt: salt, Iterations: iterations,
+		StoredKey: m.sum(m.mac(salted, clientKeyText)), ServerKey: m.mac(salted, serverKeyText),
+	}, nil
+}
+
+// ParseCredential reads what Credential has written (ScramCredentialUtils.credentialFromString, 3.9). One whose keys are not
+// those of the mechanism, or that was salted too weakly to be used, is refused.
+func (m Mechanism) ParseCredential(text string) (Credential, error) {
+	var c Credential
+	seen := make(map[string]bool)
+	for field := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(field, "=")
+		if seen[key] {
+			return c, fmt.Errorf("a stored SCRAM credential has %q twice", key)
+		}
+		seen[key] = true
+		var err error
+		switch key {
+		case "salt":
+			c.Salt, err = base64.StdEncoding.DecodeString(value)
+		case "stored_key":
+			c.StoredKey, err = base64.StdEncoding.DecodeString(value)
+		case "server_key":
+			c.ServerKey, err = base64.StdEncoding.DecodeString(value)
+		case "iterations":
+			c.Iterations, err = strconv.Atoi(value)
+		default:
+			err = fmt.Errorf("unknown field")
+		}
+		if err != nil { // without the value: it is a secret
+			return c, fmt.Errorf("a stored SCRAM credential's field %q cannot be read", key)
+		}
+	}
+	switch {
+	case len(seen) != 4:
+		return c, fmt.Errorf("a stored SCRAM credential has %d fields and not 4", len(seen))
+	case len(c.StoredKey) != m.size || len(c.ServerKey) != m.size:
+		return c, fmt.Errorf("a stored SCRAM credential's keys are not those of %s", m.Name)
+	case c.Iterations < MinIterations:
+		return c, fmt.Errorf("a stored SCRAM credential has %d iterations, at least %d are needed", c.Iterations, MinIterations)
+	}
+	return c, nil
+}
