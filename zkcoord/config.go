@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"barnabas/internal/logx"
 )
@@ -362,75 +361,39 @@ func DecodeConfigChange(data []byte) (Entity, error) {
 	return e, nil
 }
 
-// changeExpiry is how long a notification stays for brokers that come back.
-const changeExpiry = 15 * time.Minute
-
 // WatchConfigChanges calls changed for every entity whose configuration was written, until
 // ctx is done; the reader then reads it. First it reports all notifications that are there,
 // and after a new session those that were missed. ready, if not nil, is called when the
 // watch is in place: what is read after that is kept up to date.
 func (c *Client) WatchConfigChanges(ctx context.Context, ready func(), changed func(Entity)) error {
-	wake := make(chan struct{}, 1)
-	ring := func() {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
-	defer c.OnChange(func(change Change) {
-		if change.Kind == ConfigNotificationsAdded {
-			ring()
-		}
-	})()
-	defer c.OnSession(func(e SessionEvent) {
-		if e == SessionReestablished {
-			ring()
-		}
-	})()
+	rung, _, cancel := c.onNotifications(ConfigNotificationsAdded)
+	defer cancel()
 	last := int64(-1)
 	for {
-		names, err := c.watchChildren(ctx, configChangesPath)
-		if err == nil {
-			last, err = c.configChanges(ctx, names, last, changed)
-		}
+		notes, err := c.newNotifications(ctx, notifications{configChangesPath, configChangePrefix}, &last)
 		if err != nil {
 			return err
 		}
+		c.reportConfigChanges(notes, changed)
 		if ready != nil {
 			ready()
 			ready = nil
 		}
 		select {
-		case <-wake:
+		case <-rung:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// configChanges handles the notifications after the last one handled, and removes old ones.
-func (c *Client) configChanges(ctx context.Context, names []string, last int64, changed func(Entity)) (int64, error) {
-	numbers := sequences(names, configChangePrefix)
-	nodes := make([]*node, len(numbers))
-	err := c.parallel(ctx, len(numbers), func(ctx context.Context, i int) error {
-		n, err := c.get(ctx, configChangesPath+"/"+sequenceName(configChangePrefix, numbers[i]))
-		if err == nil {
-			nodes[i] = &n
-		}
-		return ignoreNoNode(err)
-	})
-	if err != nil {
-		return last, err
-	}
+// reportConfigChanges reports each entity once.
+func (c *Client) reportConfigChanges(notes []notification, changed func(Entity)) {
 	reported := make(map[Entity]struct{})
-	for i, n := range nodes {
-		if n == nil || numbers[i] <= last {
-			continue
-		}
-		last = numbers[i]
+	for _, n := range notes {
 		e, err := DecodeConfigChange(n.data)
 		if err != nil {
-			c.log.WithError(err).WithField(logx.Znode, sequenceName(configChangePrefix, last)).Error("notification ignored")
+			c.log.WithError(err).WithField(logx.Znode, n.path).Error("notification ignored")
 			continue
 		}
 		if _, again := reported[e]; !again {
@@ -438,18 +401,4 @@ func (c *Client) configChanges(ctx context.Context, names []string, last int64, 
 			changed(e)
 		}
 	}
-	return last, c.purge(ctx, configChangesPath+"/"+configChangePrefix, numbers, nodes)
-}
-
-// purge removes notifications that are older than changeExpiry.
-func (c *Client) purge(ctx context.Context, prefix string, numbers []int64, nodes []*node) error {
-	oldest := time.Now().Add(-changeExpiry).UnixMilli()
-	for i, n := range nodes {
-		if n != nil && n.stat.Ctime < oldest {
-			if err := c.delete(ctx, sequenceName(prefix, numbers[i])); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -25,6 +25,7 @@ const (
 	LogDirEventsChanged                            // a broker lost a log directory (WatchLogDirEvents)
 	FeaturesChanged                                // the finalized features (WatchFeatures)
 	ConfigNotificationsAdded                       // a configuration changed (WatchConfigChanges)
+	ACLNotificationsAdded                          // ACLs changed (WatchACLChanges)
 	PartitionStateChanged                          // Change.Topic's partition Change.Partition has another leader or ISR (WatchPartitionState)
 )
 
@@ -37,16 +38,18 @@ type Change struct {
 }
 
 var changeKinds = map[string]ChangeKind{
-	controllerPath:        ControllerChanged,
-	brokerIDsPath:         BrokersChanged,
-	topicsPath:            TopicsChanged,
-	deleteTopicsPath:      TopicDeletionsChanged,
-	reassignPath:          ReassignmentsChanged,
-	preferredElectionPath: PreferredElectionChanged,
-	isrChangePath:         ISRNotificationsChanged,
-	logDirEventPath:       LogDirEventsChanged,
-	featurePath:           FeaturesChanged,
-	configChangesPath:     ConfigNotificationsAdded,
+	controllerPath:         ControllerChanged,
+	brokerIDsPath:          BrokersChanged,
+	topicsPath:             TopicsChanged,
+	deleteTopicsPath:       TopicDeletionsChanged,
+	reassignPath:           ReassignmentsChanged,
+	preferredElectionPath:  PreferredElectionChanged,
+	isrChangePath:          ISRNotificationsChanged,
+	logDirEventPath:        LogDirEventsChanged,
+	featurePath:            FeaturesChanged,
+	configChangesPath:      ConfigNotificationsAdded,
+	aclChangesPath:         ACLNotificationsAdded,
+	extendedACLChangesPath: ACLNotificationsAdded,
 }
 
 // changeOf translates a watch event. Events of nodes that nobody watches on purpose are dropped.

@@ -1,0 +1,171 @@
+package zkcoord_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zktest"
+)
+
+var (
+	topicT   = zkcoord.ACLResource{Type: kmsg.ACLResourceTypeTopic, Pattern: kmsg.ACLResourcePatternTypeLiteral, Name: "t"}
+	prefixP  = zkcoord.ACLResource{Type: kmsg.ACLResourceTypeGroup, Pattern: kmsg.ACLResourcePatternTypePrefixed, Name: "p-"}
+	mayRead  = zkcoord.ACLEntry{Principal: "User:alice", Host: "*", Operation: kmsg.ACLOperationRead, Permission: kmsg.ACLPermissionTypeAllow}
+	mayWrite = zkcoord.ACLEntry{Principal: "User:bob", Host: "10.0.0.1", Operation: kmsg.ACLOperationWrite, Permission: kmsg.ACLPermissionTypeDeny}
+)
+
+func add(entries ...zkcoord.ACLEntry) func([]zkcoord.ACLEntry) []zkcoord.ACLEntry {
+	return func(old []zkcoord.ACLEntry) []zkcoord.ACLEntry { return append(old, entries...) }
+}
+
+func nothing([]zkcoord.ACLEntry) []zkcoord.ACLEntry { return nil }
+
+// raw is a session of the library's own, and the chroot.
+func raw(t *testing.T, connect string) (*zk.Conn, string) {
+	t.Helper()
+	address, root, _ := strings.Cut(connect, "/")
+	conn, _, err := zk.Connect([]string{address}, 10*time.Second, zk.WithLogInfo(false))
+	ok(t, err)
+	t.Cleanup(conn.Close)
+	return conn, "/" + root
+}
+
+func TestACLNodesAreMade(t *testing.T) {
+	connect := zktest.Connect(t)
+	c := zktest.Client(t, connect)
+	ok(t, c.EnsureACLNodes(t.Context()))
+	conn, root := raw(t, connect)
+	for path, want := range map[string]int{"/kafka-acl": 6, "/kafka-acl-extended": 1, "/kafka-acl-extended/prefixed": 6, "/kafka-acl-changes": 0,
+		"/kafka-acl-extended-changes": 0} {
+		children, _, err := conn.Children(root + path)
+		ok(t, err)
+		if len(children) != want {
+			t.Errorf("%s has %v", path, children)
+		}
+	}
+}
+
+func TestACLsAreStored(t *testing.T) {
+	connect := zktest.Connect(t)
+	c := zktest.Client(t, connect)
+	ctx := t.Context()
+	ok(t, c.EnsureACLNodes(ctx))
+	ok(t, c.UpdateACLs(ctx, topicT, add(mayRead, mayWrite)))
+	ok(t, c.UpdateACLs(ctx, prefixP, add(mayRead)))
+	ok(t, c.UpdateACLs(ctx, topicT, add(mayRead))) // is there: nothing is written
+	all := must[map[zkcoord.ACLResource][]zkcoord.ACLEntry](t)(c.AllACLs(ctx))
+	want := map[zkcoord.ACLResource][]zkcoord.ACLEntry{topicT: {mayRead, mayWrite}, prefixP: {mayRead}}
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Error(diff)
+	}
+	conn, root := raw(t, connect)
+	notes, _, err := conn.Children(root + "/kafka-acl-changes")
+	ok(t, err)
+	if len(notes) != 1 {
+		t.Errorf("notes %v", notes)
+	}
+	ok(t, c.UpdateACLs(ctx, topicT, nothing))
+	ok(t, c.UpdateACLs(ctx, topicT, nothing))
+	if found, _, err := conn.Exists(root + topicT.Path()); err != nil || found {
+		t.Errorf("the node without entries is there: %v, %v", found, err)
+	}
+}
+
+// TestACLsOfTwoWriters: none of the entries that several add at once is lost.
+func TestACLsOfTwoWriters(t *testing.T) {
+	connect := zktest.Connect(t)
+	ok(t, zktest.Client(t, connect).EnsureACLNodes(t.Context()))
+	const writers, each = 3, 5
+	var running sync.WaitGroup
+	errs := make([]error, writers)
+	for w := range writers {
+		c := zktest.Client(t, connect)
+		running.Go(func() {
+			for i := range each {
+				e := mayRead
+				e.Principal = fmt.Sprintf("User:%d-%d", w, i)
+				errs[w] = errors.Join(errs[w], c.UpdateACLs(t.Context(), topicT, add(e)))
+			}
+		})
+	}
+	running.Wait()
+	ok(t, errors.Join(errs...))
+	if got := must[[]zkcoord.ACLEntry](t)(zktest.Client(t, connect).ACLs(t.Context(), topicT)); len(got) != writers*each {
+		t.Errorf("%d entries", len(got))
+	}
+}
+
+// TestUnreadableACLs: the node is named, the others are read, and nothing is written over it.
+func TestUnreadableACLs(t *testing.T) {
+	connect := zktest.Connect(t)
+	c := zktest.Client(t, connect)
+	ctx := t.Context()
+	ok(t, c.EnsureACLNodes(ctx))
+	ok(t, c.UpdateACLs(ctx, prefixP, add(mayRead)))
+	conn, root := raw(t, connect)
+	_, err := conn.Create(root+topicT.Path(), []byte(`{"version":1,`), 0, zk.WorldACL(zk.PermAll))
+	ok(t, err)
+	all, err := c.AllACLs(ctx)
+	var bad *zkcoord.ErrUnreadableACLs
+	if !errors.As(err, &bad) || bad.Resource != topicT {
+		t.Errorf("error %v", err)
+	}
+	if diff := cmp.Diff(map[zkcoord.ACLResource][]zkcoord.ACLEntry{prefixP: {mayRead}}, all); diff != "" {
+		t.Error(diff)
+	}
+	if err := c.UpdateACLs(ctx, topicT, add(mayRead)); !errors.As(err, &bad) {
+		t.Errorf("written over: %v", err)
+	}
+}
+
+func TestACLChangesAreWatched(t *testing.T) {
+	connect := zktest.Connect(t)
+	reader, writer := zktest.Client(t, connect), zktest.Client(t, connect)
+	ctx, cancel := context.WithCancel(t.Context())
+	ok(t, writer.EnsureACLNodes(ctx))
+	type change struct {
+		resource zkcoord.ACLResource
+		all      bool
+	}
+	changes := make(chan change, 16)
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- reader.WatchACLChanges(ctx, func() { close(ready) }, func(resources []zkcoord.ACLResource, all bool) {
+			if all {
+				changes <- change{all: true}
+			}
+			for _, r := range resources {
+				changes <- change{resource: r}
+			}
+		})
+	}()
+	<-ready
+	for i, r := range []zkcoord.ACLResource{topicT, prefixP, topicT} {
+		e := mayRead
+		e.Host = fmt.Sprint(i)
+		ok(t, writer.UpdateACLs(ctx, r, add(e)))
+		if got := <-changes; got != (change{resource: r}) {
+			t.Errorf("%+v was written, %+v was heard", r, got)
+		}
+	}
+	conn, root := raw(t, connect)
+	_, err := conn.Create(root+"/kafka-acl-changes/acl_changes_", []byte("nonsense"), zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	ok(t, err)
+	if got := <-changes; !got.all {
+		t.Errorf("after a note that cannot be read: %+v", got)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,339 @@
+package zkcoord
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// ACLResource names what ACLs are about: one resource of a type, or with a prefix pattern all whose names begin with Name.
+// The literal name * stands for every resource of the type.
+type ACLResource struct {
+	Type    kmsg.ACLResourceType
+	Pattern kmsg.ACLResourcePatternType // literal or prefixed
+	Name    string
+}
+
+// ACLEntry is one rule of a resource: who may do what, or may not, from where.
+type ACLEntry struct {
+	Principal  string // TYPE:NAME; User:* is everybody
+	Host       string // an address, or *
+	Operation  kmsg.ACLOperation
+	Permission kmsg.ACLPermissionType // allow or deny
+}
+
+// The types of resources, in the order in which their nodes are made, and the patterns.
+var (
+	aclTypes = []kmsg.ACLResourceType{kmsg.ACLResourceTypeTopic, kmsg.ACLResourceTypeGroup, kmsg.ACLResourceTypeCluster,
+		kmsg.ACLResourceTypeTransactionalId, kmsg.ACLResourceTypeDelegationToken, kmsg.ACLResourceTypeUser}
+	aclPatterns = []kmsg.ACLResourcePatternType{kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLResourcePatternTypePrefixed}
+)
+
+// aclRoot is where the ACLs of a pattern are.
+func aclRoot(pattern kmsg.ACLResourcePatternType) string {
+	if pattern == kmsg.ACLResourcePatternTypeLiteral {
+		return aclPath
+	}
+	return extendedACLPath + "/prefixed"
+}
+
+func aclTypePath(pattern kmsg.ACLResourcePatternType, t kmsg.ACLResourceType) string {
+	return aclRoot(pattern) + "/" + pascalCase(t.String())
+}
+
+// Path is the node that has the resource's ACLs, below the chroot.
+func (r ACLResource) Path() string { return aclTypePath(r.Pattern, r.Type) + "/" + r.Name }
+
+// pascalCase is how ACL nodes write the words of the protocol: DescribeConfigs for DESCRIBE_CONFIGS.
+func pascalCase(word string) string {
+	var b strings.Builder
+	for part := range strings.SplitSeq(word, "_") {
+		b.WriteString(part[:1])
+		b.WriteString(strings.ToLower(part[1:]))
+	}
+	return b.String()
+}
+
+// named finds the value whose word is written in pascal case, letters large or small.
+func named[T fmt.Stringer](all []T, word string) (T, bool) {
+	i := slices.IndexFunc(all, func(v T) bool { return strings.EqualFold(pascalCase(v.String()), word) })
+	if i < 0 {
+		var none T
+		return none, false
+	}
+	return all[i], true
+}
+
+// The operations and permissions that an entry may name.
+var (
+	aclOperations = []kmsg.ACLOperation{kmsg.ACLOperationAll, kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationCreate,
+		kmsg.ACLOperationDelete, kmsg.ACLOperationAlter, kmsg.ACLOperationDescribe, kmsg.ACLOperationClusterAction,
+		kmsg.ACLOperationDescribeConfigs, kmsg.ACLOperationAlterConfigs, kmsg.ACLOperationIdempotentWrite, kmsg.ACLOperationCreateTokens,
+		kmsg.ACLOperationDescribeTokens}
+	aclPermissions = []kmsg.ACLPermissionType{kmsg.ACLPermissionTypeAllow, kmsg.ACLPermissionTypeDeny}
+)
+
+// Check refuses what no node can hold or nobody could evaluate: INVALID_REQUEST.
+func (r ACLResource) Check() error {
+	refuse := func(reason string) error {
+		return fmt.Errorf("ACLs of %v %q %s: %w", r.Type, r.Name, reason, kerr.InvalidRequest)
+	}
+	switch {
+	case !slices.Contains(aclTypes, r.Type):
+		return refuse("need a type of resource")
+	case !slices.Contains(aclPatterns, r.Pattern):
+		return refuse("need a literal or a prefixed pattern")
+	case r.Name == "":
+		return refuse("need a name")
+	case r.Name == "." || r.Name == ".." || strings.ContainsFunc(r.Name, noZnodeRune):
+		return refuse("cannot be kept: no node of ZooKeeper can have this name")
+	}
+	return nil
+}
+
+// noZnodeRune tells which characters names of nodes must not have (PathUtils.validatePath of ZooKeeper).
+func noZnodeRune(c rune) bool {
+	return c == '/' || c <= 0x1f || c >= 0x7f && c <= 0x9f || c >= 0xd800 && c <= 0xf8ff || c >= 0xfff0 && c <= 0xffff
+}
+
+// Check refuses an entry that says nothing: INVALID_REQUEST.
+func (e ACLEntry) Check() error {
+	kind, _, ok := strings.Cut(e.Principal, ":")
+	switch {
+	case !ok || kind == "":
+		return fmt.Errorf("principal %q of an ACL is not TYPE:NAME: %w", e.Principal, kerr.InvalidRequest)
+	case !slices.Contains(aclOperations, e.Operation):
+		return fmt.Errorf("an ACL needs an operation that can be allowed, not %v (%d): %w", e.Operation, e.Operation, kerr.InvalidRequest)
+	case !slices.Contains(aclPermissions, e.Permission):
+		return fmt.Errorf("an ACL needs the permission ALLOW or DENY, not %v (%d): %w", e.Permission, e.Permission, kerr.InvalidRequest)
+	}
+	return nil
+}
+
+type aclEntryJSON struct {
+	Principal  string `json:"principal"`
+	Permission string `json:"permissionType"`
+	Host       string `json:"host"`
+	Operation  string `json:"operation"`
+}
+
+type aclsJSON struct {
+	Entries []aclEntryJSON `json:"acls"`
+	Version int            `json:"version"`
+}
+
+func encodeACLs(entries []ACLEntry) []byte {
+	out := aclsJSON{Version: 1, Entries: make([]aclEntryJSON, len(entries))}
+	for i, e := range entries {
+		out.Entries[i] = aclEntryJSON{e.Principal, pascalCase(e.Permission.String()), e.Host, pascalCase(e.Operation.String())}
+	}
+	return marshal(out)
+}
+
+// DecodeACLs reads the entries of a node below /kafka-acl and /kafka-acl-extended. What it can't read is an error and not left
+// out: what is missing may be what denies. An empty node has none, which is what Apache Kafka makes of it (AclEntry.fromBytes, 3.9).
+func DecodeACLs(data []byte) ([]ACLEntry, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	var in aclsJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return nil, fmt.Errorf("ACLs: %w", err)
+	}
+	if in.Version != 1 {
+		return nil, fmt.Errorf("ACLs: version %d is not known", in.Version)
+	}
+	entries := make([]ACLEntry, 0, len(in.Entries))
+	for _, a := range in.Entries {
+		operation, known := named(aclOperations, a.Operation)
+		if !known {
+			return nil, fmt.Errorf("ACLs: operation %q is not known", a.Operation)
+		}
+		permission, known := named(aclPermissions, a.Permission)
+		if !known {
+			return nil, fmt.Errorf("ACLs: permission %q is not known", a.Permission)
+		}
+		e := ACLEntry{a.Principal, a.Host, operation, permission}
+		if err := e.Check(); err != nil {
+			return nil, fmt.Errorf("ACLs: %w", err)
+		}
+		if !slices.Contains(entries, e) {
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
+// EnsureACLNodes makes the nodes that ACLs and the notes of their changes hang below.
+func (c *Client) EnsureACLNodes(ctx context.Context) error {
+	paths := []string{aclChangesPath, extendedACLChangesPath}
+	for _, pattern := range aclPatterns {
+		for _, t := range aclTypes {
+			paths = append(paths, aclTypePath(pattern, t))
+		}
+	}
+	return c.parallel(ctx, len(paths), func(ctx context.Context, i int) error { return c.ensurePath(ctx, paths[i]) })
+}
+
+// ErrUnreadableACLs tells of ACLs in a node that can't be read.
+type ErrUnreadableACLs struct {
+	Resource ACLResource
+	Why      error
+}
+
+// Error names the node.
+func (e *ErrUnreadableACLs) Error() string {
+	return fmt.Sprintf("the ACLs in %s cannot be read: %v", e.Resource.Path(), e.Why)
+}
+
+// Unwrap gives the reason.
+func (e *ErrUnreadableACLs) Unwrap() error { return e.Why }
+
+// ACLs reads the entries of a resource; one without a node has none. Errors: *ErrUnreadableACLs.
+func (c *Client) ACLs(ctx context.Context, r ACLResource) ([]ACLEntry, error) {
+	entries, _, err := c.acls(ctx, r)
+	return entries, err
+}
+
+// noNodeVersion is the version of a node that is not there.
+const noNodeVersion = -1
+
+func (c *Client) acls(ctx context.Context, r ACLResource) (entries []ACLEntry, version int32, err error) {
+	n, err := c.get(ctx, r.Path())
+	if err != nil {
+		return nil, noNodeVersion, ignoreNoNode(err)
+	}
+	if entries, err = DecodeACLs(n.data); err != nil {
+		return nil, n.stat.Version, &ErrUnreadableACLs{r, err}
+	}
+	return entries, n.stat.Version, nil
+}
+
+// AllACLs reads the entries of all resources. Those that can't be read are missing, and the error joins an *ErrUnreadableACLs
+// for each; after any other error nothing is returned.
+func (c *Client) AllACLs(ctx context.Context) (map[ACLResource][]ACLEntry, error) {
+	resources, err := c.aclResources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := make([][]ACLEntry, len(resources))
+	unreadable := make([]error, len(resources))
+	err = c.parallel(ctx, len(resources), func(ctx context.Context, i int) error {
+		var err error
+		found[i], err = c.ACLs(ctx, resources[i])
+		var bad *ErrUnreadableACLs
+		if errors.As(err, &bad) {
+			unreadable[i], err = bad, nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[ACLResource][]ACLEntry, len(resources))
+	for i, r := range resources {
+		if unreadable[i] == nil && len(found[i]) > 0 {
+			all[r] = found[i]
+		}
+	}
+	return all, errors.Join(unreadable...)
+}
+
+// aclResources lists the resources that have a node.
+func (c *Client) aclResources(ctx context.Context) ([]ACLResource, error) {
+	var resources []ACLResource
+	for _, pattern := range aclPatterns {
+		for _, t := range aclTypes {
+			names, err := c.children(ctx, aclTypePath(pattern, t))
+			if ignoreNoNode(err) != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				resources = append(resources, ACLResource{t, pattern, name})
+			}
+		}
+	}
+	return resources, nil
+}
+
+const (
+	aclAttempts = 11                    // of writing a node that others write too, as Apache Kafka
+	aclBackoff  = 25 * time.Millisecond // at most doubled by chance, between two attempts
+)
+
+// UpdateACLs writes what change makes of a resource's entries, if that is anything else, and tells all brokers. A node without
+// entries goes. change is called again with newer entries when somebody else was faster; ErrConflict after too many times.
+func (c *Client) UpdateACLs(ctx context.Context, r ACLResource, change func([]ACLEntry) []ACLEntry) error {
+	for range aclAttempts {
+		old, version, err := c.acls(ctx, r)
+		if err != nil {
+			return err
+		}
+		next := change(slices.Clone(old))
+		if sameEntries(old, next) {
+			return nil
+		}
+		done, err := c.replaceACLs(ctx, r, next, version)
+		if err != nil {
+			return err
+		}
+		if done {
+			return c.announceACLs(ctx, r)
+		}
+		if err := pause(ctx, aclBackoff+rand.N(aclBackoff)); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("ACLs in %s are written by others all the time: %w", r.Path(), ErrConflict)
+}
+
+// sameEntries compares entries as the sets that they are.
+func sameEntries(a, b []ACLEntry) bool {
+	has := func(all []ACLEntry) func(ACLEntry) bool {
+		return func(e ACLEntry) bool { return !slices.Contains(all, e) }
+	}
+	return !slices.ContainsFunc(a, has(b)) && !slices.ContainsFunc(b, has(a))
+}
+
+// pause waits, or returns the context's cause.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// replaceACLs makes, writes or removes a node if it still has the version.
+func (c *Client) replaceACLs(ctx context.Context, r ACLResource, next []ACLEntry, version int32) (done bool, err error) {
+	switch {
+	case len(next) == 0:
+		return c.deleteIf(ctx, r.Path(), version)
+	case version == noNodeVersion:
+		return c.createDeep(ctx, r.Path(), encodeACLs(next))
+	}
+	_, done, err = c.setIf(ctx, r.Path(), encodeACLs(next), version)
+	return done, ignoreNoNode(err)
+}
+
+// deleteIf removes a node if it has the version; one that is missing is fine.
+func (c *Client) deleteIf(ctx context.Context, path string, version int32) (done bool, err error) {
+	_, _, err = request(ctx, c, func(conn Conn) (struct{}, error) {
+		return struct{}{}, conn.Delete(c.chroot+path, version)
+	})
+	if errors.Is(err, zk.ErrBadVersion) {
+		return false, nil
+	}
+	err = ignoreNoNode(wrapPath("delete", path, err))
+	return err == nil, err
+}

@@ -1,0 +1,91 @@
+package zkcoord
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// notifications are sequential nodes by which brokers tell each other that something was written. Whoever reads them removes
+// those that are older than changeExpiry.
+type notifications struct {
+	path   string // their parent
+	prefix string
+}
+
+// notification is one of them.
+type notification struct {
+	path string
+	data []byte
+}
+
+// changeExpiry is how long a notification stays for brokers that come back.
+const changeExpiry = 15 * time.Minute
+
+// onNotifications rings when there may be new notifications of a kind. expired tells whether the session was lost since it was
+// asked last.
+func (c *Client) onNotifications(kind ChangeKind) (rung <-chan struct{}, expired func() bool, cancel func()) {
+	wake := make(chan struct{}, 1)
+	ring := func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+	var lost atomic.Bool
+	cancelChanges := c.OnChange(func(change Change) {
+		if change.Kind == kind {
+			ring()
+		}
+	})
+	cancelSession := c.OnSession(func(e SessionEvent) {
+		if e == SessionReestablished {
+			lost.Store(true)
+			ring()
+		}
+	})
+	return wake, func() bool { return lost.Swap(false) }, func() { cancelChanges(); cancelSession() }
+}
+
+// newNotifications watches the place and reads what came after the last one, which it moves on. Those that are there for too
+// long go.
+func (c *Client) newNotifications(ctx context.Context, at notifications, last *int64) ([]notification, error) {
+	names, err := c.watchChildren(ctx, at.path)
+	if err != nil {
+		return nil, err
+	}
+	numbers := sequences(names, at.prefix)
+	nodes := make([]*node, len(numbers))
+	err = c.parallel(ctx, len(numbers), func(ctx context.Context, i int) error {
+		n, err := c.get(ctx, at.path+"/"+sequenceName(at.prefix, numbers[i]))
+		if err == nil {
+			nodes[i] = &n
+		}
+		return ignoreNoNode(err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var added []notification
+	for i, n := range nodes {
+		if n == nil || numbers[i] <= *last {
+			continue
+		}
+		*last = numbers[i]
+		added = append(added, notification{at.path + "/" + sequenceName(at.prefix, numbers[i]), n.data})
+	}
+	return added, c.purge(ctx, at.path+"/"+at.prefix, numbers, nodes)
+}
+
+// purge removes notifications that are older than changeExpiry.
+func (c *Client) purge(ctx context.Context, prefix string, numbers []int64, nodes []*node) error {
+	oldest := time.Now().Add(-changeExpiry).UnixMilli()
+	for i, n := range nodes {
+		if n != nil && n.stat.Ctime < oldest {
+			if err := c.delete(ctx, sequenceName(prefix, numbers[i])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
