@@ -16,6 +16,8 @@ import (
 var mayImport = map[string][]string{
 	"internal":         {},
 	"config":           {},
+	"network/keystore": {},
+	"network/ssl":      {"network/keystore"},
 	"network":          {},
 	"logstore/record":  {},
 	"logstore":         {"logstore/record"},
@@ -34,9 +36,9 @@ var mayImport = map[string][]string{
 	"broker/metrics":   {},
 	"broker/status":    {},
 	"broker/api":       {"config", "network", "controller", "zkcoord", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/metrics"},
-	"broker":           {"config", "network", "controller", "zkcoord", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/metrics", "broker/status", "broker/api"},
+	"broker":           {"config", "network", "network/ssl", "controller", "zkcoord", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/metrics", "broker/status", "broker/api"},
 	"kafkatest":        {"broker", "config", "zkcoord/zkserver", "logstore/record"},
-	"tools":            {"config", "zkcoord", "logstore", "logstore/record", "kafkatest"},
+	"tools":            {"config", "network/ssl", "zkcoord", "logstore", "logstore/record", "kafkatest"},
 	"cmd/kafka":        {"broker", "config", "tools", "zkcoord/zkserver"},
 	"integration":      {"kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
 }

@@ -1,0 +1,115 @@
+package keystore
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// pemForm is a block of PEM as Apache Kafka reads it (KIP-651): line ends may be any white space, since values of
+// settings are often on one line; lines with a colon at the start of a block say nothing.
+var pemForm = regexp.MustCompile(`-+BEGIN\s+([A-Z0-9\s]*?)\s*-+\s+(?:[^\r\n:-]*:[^\r\n]*[\r\n]+)*([a-zA-Z0-9/+=\s]*)-+END[^-]*-+`)
+
+// space is what base64 of PEM is broken by.
+var space = regexp.MustCompile(`\s+`)
+
+// pemBlocks returns the blocks whose label ends in kind.
+func pemBlocks(text, kind string) (blocks [][]byte, labels []string, err error) {
+	for _, m := range pemForm.FindAllStringSubmatch(text, -1) {
+		label := space.ReplaceAllString(m[1], " ")
+		if !strings.HasSuffix(label, kind) {
+			continue
+		}
+		der, err := base64.StdEncoding.DecodeString(space.ReplaceAllString(m[2], ""))
+		if err != nil {
+			return nil, nil, fmt.Errorf("PEM of %s: %w", label, err)
+		}
+		blocks, labels = append(blocks, der), append(labels, label)
+	}
+	if len(blocks) == 0 {
+		return nil, nil, fmt.Errorf("there is no %s in PEM", kind)
+	}
+	return blocks, labels, nil
+}
+
+// PEMAlias is the alias of what PEM holds, which has none; trusted certificates have a number behind it.
+const PEMAlias = "kafka"
+
+// OpenPEM reads a private key (PKCS#8, encrypted if password is not nil) and its chain, the key's own certificate first.
+// Both texts may be the same.
+func OpenPEM(key, chain string, password *string) (*Store, error) {
+	certs, err := pemCertificates(chain)
+	if err != nil {
+		return nil, err
+	}
+	blocks, labels, err := pemBlocks(key, "PRIVATE KEY")
+	if err != nil {
+		return nil, err
+	}
+	if len(blocks) != 1 {
+		return nil, fmt.Errorf("there are %d private keys in PEM, one is expected", len(blocks))
+	}
+	private, err := pemPrivateKey(labels[0], blocks[0], password)
+	if err != nil {
+		return nil, err
+	}
+	k, err := newKey(PEMAlias, private, certs)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{Keys: []Key{k}}, nil
+}
+
+// OpenTrustedPEM reads certificates that are trusted.
+func OpenTrustedPEM(text string) (*Store, error) {
+	certs, err := pemCertificates(text)
+	if err != nil {
+		return nil, err
+	}
+	store := &Store{}
+	for i, c := range certs {
+		store.Trusted = append(store.Trusted, Trusted{fmt.Sprint(PEMAlias, i), c})
+	}
+	return store, nil
+}
+
+func pemCertificates(text string) ([]*x509.Certificate, error) {
+	blocks, _, err := pemBlocks(text, "CERTIFICATE")
+	if err != nil {
+		return nil, err
+	}
+	certs := make([]*x509.Certificate, len(blocks))
+	for i, der := range blocks {
+		if certs[i], err = x509.ParseCertificate(der); err != nil {
+			return nil, err
+		}
+	}
+	return certs, nil
+}
+
+func pemPrivateKey(label string, der []byte, password *string) (any, error) {
+	encrypted := label == "ENCRYPTED PRIVATE KEY"
+	switch {
+	case encrypted && password == nil:
+		return nil, errors.New("the private key is encrypted, and there is no password")
+	case !encrypted && password != nil:
+		return nil, errors.New("there is a password, but the private key is not encrypted")
+	case label == "RSA PRIVATE KEY":
+		return x509.ParsePKCS1PrivateKey(der)
+	case label == "EC PRIVATE KEY":
+		return x509.ParseECPrivateKey(der)
+	case encrypted:
+		var info encryptedKeyInfo
+		if err := unmarshal(der, &info); err != nil {
+			return nil, err
+		}
+		var err error
+		if der, err = decrypt(info.Algorithm, info.Data, *password); err != nil {
+			return nil, fmt.Errorf("the private key: %w", err)
+		}
+	}
+	return x509.ParsePKCS8PrivateKey(der)
+}
