@@ -1,0 +1,195 @@
+package ssl
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// Context is TLS as settings want it. It does not change and is safe for concurrent use.
+type Context struct {
+	keys, trusted *store // nil: not set
+	server        *tls.Config
+	client        *tls.Config
+	verifiesHost  bool
+	principals    principalRules
+	warnings      []string
+}
+
+// New reads settings and opens the stores that they name. Its errors name the setting.
+func New(s Settings) (*Context, error) {
+	c := &Context{}
+	lowest, highest, err := s.versions()
+	if err != nil {
+		return nil, err
+	}
+	suites, err := s.ciphers()
+	if err != nil {
+		return nil, err
+	}
+	if !suites.tls13 {
+		highest = min(highest, tls.VersionTLS12)
+	}
+	if !suites.tls12 {
+		lowest = max(lowest, tls.VersionTLS13)
+	}
+	if lowest > highest {
+		return nil, s.refuse("ssl.cipher.suites", "none of them is for one of ssl.enabled.protocols")
+	}
+	c.warnings = suites.warnings
+	auth, err := s.clientAuth()
+	if err != nil {
+		return nil, err
+	}
+	if c.verifiesHost, err = s.verifiesHost(); err != nil {
+		return nil, err
+	}
+	if c.principals, err = parsePrincipalRules(s.text(principalRulesKey)); err != nil {
+		return nil, s.refuse(principalRulesKey, "%w", err)
+	}
+	if c.keys, err = s.openKeystore(); err != nil {
+		return nil, err
+	}
+	if c.trusted, err = s.openTruststore(); err != nil {
+		return nil, err
+	}
+	base := &tls.Config{
+		MinVersion: lowest, MaxVersion: highest, CipherSuites: suites.suites, Certificates: c.keys.certificates(),
+		DynamicRecordSizingDisabled: true, // requests and answers are of use as a whole only
+	}
+	c.server, c.client = base.Clone(), base
+	c.server.ClientAuth, c.server.ClientCAs = auth, c.trusted.anchors()
+	c.client.RootCAs = c.trusted.anchors()
+	c.client.InsecureSkipVerify = true // verify does it, since names are compared as Java does
+	return c, nil
+}
+
+// certificates are what a store's keys are shown with.
+func (s *store) certificates() []tls.Certificate {
+	if s == nil {
+		return nil
+	}
+	var list []tls.Certificate
+	for _, k := range s.Keys {
+		shown := tls.Certificate{PrivateKey: k.Private, Leaf: k.Chain[0]}
+		for _, c := range k.Chain {
+			shown.Certificate = append(shown.Certificate, c.Raw)
+		}
+		list = append(list, shown)
+	}
+	return list
+}
+
+// HasKey tells whether there is a key: a server without one can serve nobody.
+func (c *Context) HasKey() bool { return c.keys != nil }
+
+// Warnings are what of the settings could not be followed to the letter.
+func (c *Context) Warnings() []string { return c.warnings }
+
+// Modified tells whether a file of a store has changed since it was opened.
+func (c *Context) Modified() bool { return c.keys.modified() || c.trusted.modified() }
+
+// Server is the configuration for connections that are accepted. Sessions are resumed under it alone, so that one that
+// was begun before stores or rules changed is not resumed after.
+func (c *Context) Server() *tls.Config { return c.server }
+
+// Client is the configuration for a connection to a host.
+func (c *Context) Client(host string) *tls.Config {
+	config := c.client.Clone()
+	config.ServerName = host
+	config.VerifyConnection = func(s tls.ConnectionState) error {
+		if err := verifyChain(s.PeerCertificates, c.client.RootCAs); err != nil {
+			return err
+		}
+		if !c.verifiesHost {
+			return nil
+		}
+		return verifyHost(s.PeerCertificates[0], host)
+	}
+	return config
+}
+
+func verifyChain(chain []*x509.Certificate, roots *x509.CertPool) error {
+	if len(chain) == 0 {
+		return errors.New("the server shows no certificate")
+	}
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between}); err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: chain, Err: err}
+	}
+	return nil
+}
+
+// verifyHost compares a certificate's names with the host. One that has no name of a host as alternative name is known by
+// its common name, which Java still holds to.
+func verifyHost(cert *x509.Certificate, host string) error {
+	if len(cert.DNSNames) == 0 && net.ParseIP(host) == nil && cert.Subject.CommonName != "" {
+		named := *cert
+		named.DNSNames = []string{cert.Subject.CommonName}
+		cert = &named
+	}
+	if err := cert.VerifyHostname(host); err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: []*x509.Certificate{cert}, Err: err}
+	}
+	return nil
+}
+
+// Hint says where to look when a handshake with an error like this has failed, on either side; empty where the error says it all.
+func Hint(err error) string {
+	var (
+		unknown x509.UnknownAuthorityError
+		host    x509.HostnameError
+		remote  *net.OpError
+	)
+	switch {
+	case errors.As(err, &host):
+		return "the certificate is for other names; ssl.endpoint.identification.algorithm says whether names are compared"
+	case errors.As(err, &unknown):
+		return "nothing in ssl.truststore.* vouches for the certificate that the other side shows"
+	case errors.As(err, &remote) && remote.Op == "remote error":
+		return "the other side refused: nothing in its ssl.truststore.* vouches for the certificate of ssl.keystore.*, or there is none, or it wants other versions or suites"
+	}
+	return ""
+}
+
+// CheckPair has a client of one context connect to a server of another, in memory, without looking at names: what
+// brokers need of each other (SslFactory's SslEngineValidator).
+func CheckPair(server, client *Context) error {
+	near, far := net.Pipe()
+	deadline := time.Now().Add(pairTimeout)
+	_, _ = near.SetDeadline(deadline), far.SetDeadline(deadline)
+	served := make(chan error, 1)
+	go func() {
+		config := server.server.Clone()
+		config.SessionTicketsDisabled = true
+		conn := tls.Server(near, config)
+		err := conn.Handshake()
+		_ = conn.Close()
+		served <- err
+	}()
+	config := client.Client("localhost")
+	verify := client.client.RootCAs
+	config.VerifyConnection = func(s tls.ConnectionState) error { return verifyChain(s.PeerCertificates, verify) }
+	conn := tls.Client(far, config)
+	err := conn.Handshake()
+	if err == nil {
+		_, _ = conn.Read(make([]byte, 1)) // until the server has looked at the client's certificate, too
+	}
+	_ = far.Close()
+	if serverErr := <-served; err == nil && serverErr != nil {
+		return fmt.Errorf("a server with these settings refuses a client with them: %w", serverErr)
+	}
+	if err != nil {
+		return fmt.Errorf("a client with these settings cannot connect to a server with them: %w", err)
+	}
+	return nil
+}
+
+// pairTimeout bounds a handshake in memory; it is computation alone.
+const pairTimeout = 30 * time.Second

@@ -1,0 +1,175 @@
+// Package ssl makes TLS of the settings ssl.*, as Apache Kafka's brokers and clients have them (DefaultSslEngineFactory,
+// SslFactory, SslPrincipalMapper, 3.9): stores, versions, cipher suites, whether certificates are asked for, what names they
+// must have, and what a client is called by its own.
+//
+// It knows no listeners and no connections: it reads settings through a function, and returns configurations of crypto/tls.
+package ssl
+
+import (
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Settings gives the settings of one listener or client.
+type Settings struct {
+	// Get returns the value of a setting, by its name in Apache Kafka (ssl.keystore.location), and what it is called where
+	// it was set, which may be with a prefix. set is false for one that has neither value nor default.
+	Get func(name string) (as, value string, set bool)
+}
+
+// text is a setting's value, empty when it is not set.
+func (s Settings) text(name string) string {
+	_, value, _ := s.Get(name)
+	return value
+}
+
+// optional is a setting's value, nil when it is not set.
+func (s Settings) optional(name string) *string {
+	if _, value, set := s.Get(name); set {
+		return &value
+	}
+	return nil
+}
+
+func (s Settings) list(name string) []string {
+	var items []string
+	for item := range strings.SplitSeq(s.text(name), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// refuse makes an error of a setting. secret values are not shown.
+func (s Settings) refuse(name, reason string, args ...any) error {
+	as, value, set := s.Get(name)
+	if set && !secret(name) {
+		as += "=" + value
+	}
+	return fmt.Errorf("%s: %w", as, fmt.Errorf(reason, args...))
+}
+
+func secret(name string) bool {
+	return strings.HasSuffix(name, ".password") || slices.Contains([]string{"ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates"}, name)
+}
+
+// javaVersions are the protocol names of Java that TLS here knows, too; those before 1.2 have been off in Java for years, and
+// are here, too, whatever the settings say.
+var javaVersions = map[string]uint16{"TLSv1.2": tls.VersionTLS12, "TLSv1.3": tls.VersionTLS13}
+
+// offVersions are those that may be named and have no effect, as in Java (jdk.tls.disabledAlgorithms).
+var offVersions = []string{"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"}
+
+// versions gives the lowest and highest version of ssl.enabled.protocols; without these ssl.protocol counts.
+func (s Settings) versions() (lowest, highest uint16, err error) {
+	const enabled, protocol = "ssl.enabled.protocols", "ssl.protocol"
+	names, from := s.list(enabled), enabled
+	context := s.text(protocol)
+	if context != "" && context != "TLS" && context != "SSL" && javaVersions[context] == 0 && !slices.Contains(offVersions, context) {
+		return 0, 0, s.refuse(protocol, "is not a version of TLS that there is: TLSv1.2, TLSv1.3, TLS")
+	}
+	if len(names) == 0 {
+		from = protocol
+		switch context {
+		case "", "TLS", "SSL", "TLSv1.3":
+			names = []string{"TLSv1.2", "TLSv1.3"}
+		default:
+			names = []string{context}
+		}
+	}
+	for _, name := range names {
+		v := javaVersions[name]
+		switch {
+		case v == 0 && slices.Contains(offVersions, name):
+			continue
+		case v == 0:
+			return 0, 0, s.refuse(from, "%s is not a version of TLS that there is: TLSv1.2, TLSv1.3", name)
+		case lowest == 0 || v < lowest:
+			lowest = v
+		}
+		highest = max(highest, v)
+	}
+	if lowest == 0 {
+		return 0, 0, s.refuse(from, "none of them is safe: there is TLSv1.2 and TLSv1.3")
+	}
+	return lowest, highest, nil
+}
+
+// ciphers is what ssl.cipher.suites come to.
+type ciphers struct {
+	suites   []uint16 // up to TLS 1.2; nil: the default
+	tls12    bool     // some of TLS 1.2 are allowed
+	tls13    bool     // some of TLS 1.3 are allowed
+	warnings []string
+}
+
+// ciphers translates the suites' names, which Java has from the same register.
+func (s Settings) ciphers() (ciphers, error) {
+	const key = "ssl.cipher.suites"
+	names := s.list(key)
+	if len(names) == 0 {
+		return ciphers{tls12: true, tls13: true}, nil
+	}
+	known := make(map[string]*tls.CipherSuite)
+	var all13 []string
+	for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+		known[suite.Name] = suite
+		if slices.Contains(suite.SupportedVersions, tls.VersionTLS13) {
+			all13 = append(all13, suite.Name)
+		}
+	}
+	var (
+		c              ciphers
+		unknown, given []string
+	)
+	for _, name := range names {
+		suite := known[strings.Replace(name, "SSL_", "TLS_", 1)]
+		switch {
+		case suite == nil:
+			unknown = append(unknown, name)
+		case slices.Contains(suite.SupportedVersions, tls.VersionTLS13):
+			c.tls13, given = true, append(given, suite.Name)
+		default:
+			c.tls12, c.suites = true, append(c.suites, suite.ID)
+		}
+	}
+	if !c.tls12 && !c.tls13 {
+		return c, s.refuse(key, "none of them is known here")
+	}
+	as, _, _ := s.Get(key)
+	if len(unknown) > 0 {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s: not known here, and left out: %s", as, strings.Join(unknown, ", ")))
+	}
+	if c.tls13 && len(given) < len(all13) {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s: those of TLSv1.3 cannot be chosen from, all of them are used: %s", as, strings.Join(all13, ", ")))
+	}
+	return c, nil
+}
+
+// clientAuth is what the server asks of its clients.
+func (s Settings) clientAuth() (tls.ClientAuthType, error) {
+	switch value := strings.ToLower(s.text("ssl.client.auth")); value {
+	case "", "none":
+		return tls.NoClientCert, nil
+	case "requested":
+		return tls.VerifyClientCertIfGiven, nil
+	case "required":
+		return tls.RequireAndVerifyClientCert, nil
+	}
+	return 0, s.refuse("ssl.client.auth", "must be none, requested or required")
+}
+
+// verifiesHost tells whether a client compares the name in the server's certificate with where it connected to.
+func (s Settings) verifiesHost() (bool, error) {
+	const key = "ssl.endpoint.identification.algorithm"
+	switch strings.ToLower(s.text(key)) {
+	case "":
+		return false, nil
+	case "https", "ldaps":
+		return true, nil
+	}
+	return false, s.refuse(key, "must be https, or empty to trust a certificate whatever its name is")
+}

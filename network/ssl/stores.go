@@ -1,0 +1,179 @@
+package ssl
+
+import (
+	"crypto/x509"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"barnabas/network/keystore"
+)
+
+// The settings of the two stores.
+const (
+	keystoreLocation   = "ssl.keystore.location"
+	keystorePassword   = "ssl.keystore.password"
+	keystoreType       = "ssl.keystore.type"
+	keystoreKey        = "ssl.keystore.key"
+	keystoreChain      = "ssl.keystore.certificate.chain"
+	keyPassword        = "ssl.key.password"
+	truststoreLocation = "ssl.truststore.location"
+	truststorePassword = "ssl.truststore.password"
+	truststoreType     = "ssl.truststore.type"
+	truststoreCerts    = "ssl.truststore.certificates"
+)
+
+// store is one of the two stores, opened.
+type store struct {
+	*keystore.Store
+	file    string // empty: it is in the settings themselves
+	changed time.Time
+	size    int64
+}
+
+// modified tells whether the file is another one than when it was opened.
+func (s *store) modified() bool {
+	if s == nil || s.file == "" {
+		return false
+	}
+	info, err := os.Stat(s.file)
+	return err == nil && (!info.ModTime().Equal(s.changed) || info.Size() != s.size)
+}
+
+// openKeystore opens the store of the own key; nil: there is none.
+func (s Settings) openKeystore() (*store, error) {
+	file, password := s.optional(keystoreLocation), s.optional(keystorePassword)
+	key, chain := s.optional(keystoreKey), s.optional(keystoreChain)
+	pem, err := s.isPEM(keystoreType)
+	switch {
+	case err != nil:
+		return nil, err
+	case key != nil:
+		return s.inlineKeystore(*key, chain, pem)
+	case chain != nil:
+		return nil, s.refuse(keystoreChain, "%s must be set, too", keystoreKey)
+	case file == nil && password != nil:
+		return nil, s.refuse(keystorePassword, "%s is not set", keystoreLocation)
+	case file == nil:
+		return nil, nil
+	case pem && password != nil:
+		return nil, s.refuse(keystorePassword, "PEM has no password of the store, only %s", keyPassword)
+	case !pem && password == nil:
+		return nil, s.refuse(keystoreLocation, "%s must be set, too", keystorePassword)
+	}
+	return s.openFile(keystoreLocation, func(data []byte) (*keystore.Store, error) {
+		if pem {
+			return keystore.OpenPEM(string(data), string(data), s.optional(keyPassword))
+		}
+		opened, err := keystore.Open(data, keystore.Passwords{Store: password, Key: s.optional(keyPassword)}, true)
+		if err == nil && len(opened.Keys) == 0 {
+			err = errors.New("there is no private key in it")
+		}
+		return opened, err
+	})
+}
+
+func (s Settings) inlineKeystore(key string, chain *string, pem bool) (*store, error) {
+	switch {
+	case !pem:
+		return nil, s.refuse(keystoreKey, "needs %s=PEM", keystoreType)
+	case chain == nil:
+		return nil, s.refuse(keystoreKey, "%s must be set, too", keystoreChain)
+	case s.optional(keystoreLocation) != nil:
+		return nil, s.refuse(keystoreLocation, "cannot be set together with %s", keystoreKey)
+	case s.optional(keystorePassword) != nil:
+		return nil, s.refuse(keystorePassword, "PEM has no password of the store, only %s", keyPassword)
+	}
+	opened, err := keystore.OpenPEM(key, *chain, s.optional(keyPassword))
+	if err != nil {
+		return nil, s.refuse(keystoreKey, "%w", err)
+	}
+	return &store{Store: opened}, nil
+}
+
+// openTruststore opens the store of those who are trusted; nil: the system's certificates are.
+func (s Settings) openTruststore() (*store, error) {
+	file, password, certs := s.optional(truststoreLocation), s.optional(truststorePassword), s.optional(truststoreCerts)
+	pem, err := s.isPEM(truststoreType)
+	switch {
+	case err != nil:
+		return nil, err
+	case certs != nil && !pem:
+		return nil, s.refuse(truststoreCerts, "needs %s=PEM", truststoreType)
+	case certs != nil && file != nil:
+		return nil, s.refuse(truststoreLocation, "cannot be set together with %s", truststoreCerts)
+	case pem && password != nil:
+		return nil, s.refuse(truststorePassword, "PEM has no password")
+	case certs != nil:
+		opened, err := keystore.OpenTrustedPEM(*certs)
+		if err != nil {
+			return nil, s.refuse(truststoreCerts, "%w", err)
+		}
+		return &store{Store: opened}, nil
+	case file == nil && password != nil:
+		return nil, s.refuse(truststorePassword, "%s is not set", truststoreLocation)
+	case file == nil:
+		return nil, nil
+	}
+	return s.openFile(truststoreLocation, func(data []byte) (*keystore.Store, error) {
+		if pem {
+			return keystore.OpenTrustedPEM(string(data))
+		}
+		opened, err := keystore.Open(data, keystore.Passwords{Store: password}, false)
+		switch {
+		case err != nil || len(opened.Keys)+len(opened.Trusted) > 0:
+		case password == nil:
+			err = errors.New("no trusted certificate can be read in it without " + truststorePassword)
+		default:
+			err = errors.New("there is no trusted certificate in it; one of PKCS12 is trusted when keytool has put it there")
+		}
+		return opened, err
+	})
+}
+
+// isPEM reads the type of a store.
+func (s Settings) isPEM(key string) (bool, error) {
+	switch strings.ToUpper(s.text(key)) {
+	case "PEM":
+		return true, nil
+	case "", "JKS", "PKCS12":
+		return false, nil
+	}
+	return false, s.refuse(key, "must be JKS, PKCS12 or PEM")
+}
+
+func (s Settings) openFile(key string, open func([]byte) (*keystore.Store, error)) (*store, error) {
+	opened := &store{file: s.text(key)}
+	info, err := os.Stat(opened.file)
+	if err != nil {
+		return nil, s.refuse(key, "%w", err)
+	}
+	opened.changed, opened.size = info.ModTime(), info.Size() // before it is read: a change meanwhile is found later
+	data, err := os.ReadFile(opened.file)
+	if err != nil {
+		return nil, s.refuse(key, "%w", err)
+	}
+	if opened.Store, err = open(data); err != nil {
+		return nil, s.refuse(key, "%w", err)
+	}
+	return opened, nil
+}
+
+// anchors are the certificates that a store makes trusted: its own entries, and of each key the certificate itself, but not
+// those of its issuers. nil: those of the system.
+func (s *store) anchors() *x509.CertPool {
+	if s == nil {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	for _, c := range s.Trusted {
+		pool.AddCert(c.Certificate)
+	}
+	for _, k := range s.Keys {
+		if len(k.Chain) > 0 {
+			pool.AddCert(k.Chain[0])
+		}
+	}
+	return pool
+}

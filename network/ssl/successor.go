@@ -1,0 +1,113 @@
+package ssl
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Changes says which changes of certificates are allowed while a broker runs.
+type Changes struct {
+	Names            bool // ssl.allow.dn.changes
+	AlternativeNames bool // ssl.allow.san.changes
+	Peers            bool // the context is for connections between brokers, which must understand each other
+}
+
+// CheckSuccessor tells whether next may take the place of c on a listener that is served (SslFactory.createNewSslEngineFactory, 3.9).
+func (c *Context) CheckSuccessor(next *Context, allowed Changes) error {
+	switch {
+	case c.keys == nil && next.keys != nil:
+		return errors.New("a keystore cannot be added to a listener that had none")
+	case c.keys != nil && next.keys == nil:
+		return errors.New("the keystore of a listener cannot be taken away")
+	case c.trusted == nil && next.trusted != nil:
+		return errors.New("a truststore cannot be added to a listener that had none")
+	}
+	if c.keys != nil {
+		if err := checkEntries(c.keys.entries(), next.keys.entries(), allowed); err != nil {
+			return err
+		}
+	}
+	if !allowed.Peers {
+		return nil
+	}
+	if err := CheckPair(c, next); err != nil {
+		return fmt.Errorf("the new settings do not go together with those before: %w", err)
+	}
+	if err := CheckPair(next, c); err != nil {
+		return fmt.Errorf("the settings before do not go together with the new ones: %w", err)
+	}
+	return nil
+}
+
+// entry is a certificate of a store with its alias.
+type entry struct {
+	alias string
+	cert  *x509.Certificate
+}
+
+func (s *store) entries() []entry {
+	var list []entry
+	for _, k := range s.Keys {
+		list = append(list, entry{k.Alias, k.Chain[0]})
+	}
+	for _, t := range s.Trusted {
+		list = append(list, entry{t.Alias, t.Certificate})
+	}
+	return list
+}
+
+func checkEntries(old, next []entry, allowed Changes) error {
+	if allowed.Names && allowed.AlternativeNames {
+		return nil
+	}
+	if len(old) != len(next) {
+		return fmt.Errorf("the keystore had %d entries and would have %d, which ssl.allow.dn.changes and ssl.allow.san.changes must both allow", len(old), len(next))
+	}
+	for i := range old {
+		was, is := old[i], next[i]
+		if !allowed.Names && !bytes.Equal(was.cert.RawSubject, is.cert.RawSubject) && !strings.EqualFold(Name(was.cert), Name(is.cert)) {
+			return fmt.Errorf("the certificate %q of %s would be one of %s, which ssl.allow.dn.changes=false forbids", was.alias, Name(was.cert), Name(is.cert))
+		}
+		if missing := alternativeNames(was.cert).without(alternativeNames(is.cert)); !allowed.AlternativeNames && missing > 0 {
+			return fmt.Errorf("the certificate %q would lack %d alternative names that it had, which ssl.allow.san.changes=false forbids", is.alias, missing)
+		}
+	}
+	return nil
+}
+
+// nameSet are alternative names, each as it is encoded.
+type nameSet map[string]bool
+
+// without counts the names that others lack.
+func (n nameSet) without(others nameSet) int {
+	count := 0
+	for name := range n {
+		if !others[name] {
+			count++
+		}
+	}
+	return count
+}
+
+var oidAlternativeNames = asn1.ObjectIdentifier{2, 5, 29, 17}
+
+func alternativeNames(cert *x509.Certificate) nameSet {
+	set := nameSet{}
+	for _, e := range cert.Extensions {
+		if !e.Id.Equal(oidAlternativeNames) {
+			continue
+		}
+		var names []asn1.RawValue
+		if _, err := asn1.Unmarshal(e.Value, &names); err != nil {
+			continue // the certificate was parsed, so it is not that broken
+		}
+		for _, name := range names {
+			set[string(name.FullBytes)] = true
+		}
+	}
+	return set
+}
