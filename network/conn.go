@@ -31,6 +31,8 @@ type Conn struct {
 	Principal string // who the peer is: "User:ANONYMOUS" until it has authenticated
 	Software  string // name and version that the client gave in ApiVersions (KIP-511)
 
+	TokenAuthenticated bool // Principal has logged in with a delegation token
+
 	id     string
 	tcp    *net.TCPConn
 	raw    syscall.RawConn
@@ -40,6 +42,10 @@ type Conn struct {
 	req    Request
 	log    *logrus.Entry
 	muted  time.Time // until then nothing more is read
+
+	auth     *authentication // nil: the listener asks for none by SASL
+	frameMax int32           // bytes of the largest request that may come now
+	budget   *budget         // that requests are taken from; nil: none, as before a login
 
 	ctx    context.Context // shared; ends when the connection closes
 	cancel context.CancelCauseFunc
@@ -70,7 +76,7 @@ func (c *Conn) RemoteIP() net.IP {
 // ID names the connection as Apache Kafka does: local address, remote address, a number.
 func (c *Conn) ID() string { return c.id }
 
-func newConn(s *Server, l *Listener, tcp *net.TCPConn, number uint64) (*Conn, error) {
+func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error) {
 	raw, err := tcp.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -83,6 +89,12 @@ func newConn(s *Server, l *Listener, tcp *net.TCPConn, number uint64) (*Conn, er
 		raw:       raw,
 		server:    s,
 		log:       s.log,
+		frameMax:  s.cfg.RequestMaxBytes,
+		budget:    s.budget,
+	}
+	if l.SASL != nil {
+		c.auth = &authentication{server: l.SASL, counts: &l.authentications}
+		c.frameMax, c.budget = min(l.SASL.MaxReceive, s.cfg.RequestMaxBytes), nil
 	}
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.alive = func() { c.touch(time.Now()) }
@@ -136,7 +148,7 @@ func (c *Conn) settle() {
 func (c *Conn) logEnd(err error) {
 	level := logrus.InfoLevel
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) ||
-		errors.Is(err, syscall.EPIPE) || c.server.ctx.Err() != nil {
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, errLoginExpired) || errors.As(err, new(loginError)) || c.server.ctx.Err() != nil {
 		level = logrus.DebugLevel
 	}
 	if !c.log.Logger.IsLevelEnabled(level) {
@@ -203,8 +215,8 @@ func (c *Conn) nextFrame() ([]byte, error) {
 		size := int32(-1)
 		if len(unread) >= 4 {
 			size = int32(binary.BigEndian.Uint32(unread))
-			if size < 0 || size > c.server.cfg.RequestMaxBytes {
-				return nil, sizeError{size, c.server.cfg.RequestMaxBytes}
+			if size < 0 || size > c.frameMax {
+				return nil, c.sizeError(size)
 			}
 			if !taken {
 				if err := c.takeBudget(int(size)); err != nil {
@@ -223,7 +235,7 @@ func (c *Conn) nextFrame() ([]byte, error) {
 		}
 		if err != nil {
 			if taken {
-				c.server.budget.release(int(size))
+				c.budget.release(int(size))
 			}
 			return nil, err
 		}
@@ -231,19 +243,26 @@ func (c *Conn) nextFrame() ([]byte, error) {
 }
 
 func (c *Conn) takeBudget(size int) error {
-	if c.server.budget.tryTake(size) {
+	if c.budget.tryTake(size) {
 		return nil
 	}
 	if err := c.flush(); err != nil {
 		return err
 	}
-	return c.server.budget.take(c.ctx, size)
+	return c.budget.take(c.ctx, size)
 }
 
 // handle runs the first half of one request and sends its answer, or leaves it to the writer.
 func (c *Conn) handle(frame []byte) error {
+	budget := c.budget // a login changes it
+	if c.auth != nil {
+		if mine, err := c.admit(frame); mine || err != nil {
+			budget.release(len(frame))
+			return err
+		}
+	}
 	route, answer, err := c.firstHalf(frame)
-	c.server.budget.release(len(frame))
+	budget.release(len(frame))
 	if err != nil {
 		return err
 	}
@@ -252,6 +271,9 @@ func (c *Conn) handle(frame []byte) error {
 		return errHungUp
 	}
 	w := waiting{answer, c.req.Correlation, route.FlexibleResponse}
+	if c.auth != nil && c.auth.failed != nil {
+		return c.answerFailed(w)
+	}
 	if c.pending.Load() != 0 || (answer.waits() && route.Overlap) {
 		return c.enqueue(w)
 	}
@@ -291,14 +313,19 @@ func (c *Conn) answerNow(w waiting) error {
 	if resp == nil {
 		return context.Cause(c.ctx)
 	}
-	if c.out == nil {
-		c.out = outs.Get().(*Out)
-	}
-	c.out.appendAnswer(w.correlation, w.flexible, resp)
+	c.takeOut().appendAnswer(w.correlation, w.flexible, resp)
 	if len(c.out.Buf) >= flushAt {
 		return c.flush()
 	}
 	return nil
+}
+
+// takeOut gives what collects the answers that the reader sends.
+func (c *Conn) takeOut() *Out {
+	if c.out == nil {
+		c.out = outs.Get().(*Out)
+	}
+	return c.out
 }
 
 func (c *Conn) flush() error {

@@ -109,11 +109,22 @@ func skipTags(b []byte) ([]byte, error) {
 }
 
 // sizeError tells of a frame size that no request can have here.
-type sizeError struct{ size, max int32 }
+type sizeError struct {
+	size, max int32
+	setting   string // that says so
+}
 
 func (e sizeError) Error() string {
 	if e.size < 0 {
 		return fmt.Sprintf("a request of negative size %d was announced", e.size)
 	}
-	return fmt.Sprintf("a request of %d bytes was announced, socket.request.max.bytes=%d", e.size, e.max)
+	return fmt.Sprintf("a request of %d bytes was announced, %s=%d", e.size, e.setting, e.max)
+}
+
+func (c *Conn) sizeError(size int32) error {
+	setting := "socket.request.max.bytes"
+	if c.frameMax != c.server.cfg.RequestMaxBytes {
+		setting = "sasl.server.max.receive.size"
+	}
+	return sizeError{size, c.frameMax, setting}
 }

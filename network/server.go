@@ -12,14 +12,16 @@ import (
 	"time"
 
 	"barnabas/internal/logx"
+	"barnabas/network/sasl"
 
 	"github.com/sirupsen/logrus"
 )
 
 // Listener is an address to accept connections on.
 type Listener struct {
-	Name string // as in listeners and listener.security.protocol.map
-	Addr string // host:port; an empty host means every interface
+	Name string       // as in listeners and listener.security.protocol.map
+	Addr string       // host:port; an empty host means every interface
+	SASL *sasl.Server // how clients authenticate; nil: not by SASL
 }
 
 // Config holds the settings of a Server.
@@ -64,6 +66,8 @@ type bound struct {
 	Listener
 	socket net.Listener
 	gone   atomic.Bool // Unbind was called
+
+	authentications AuthenticationCounts
 }
 
 // refusedLine is how often a line tells of refused connections of a kind.
@@ -83,6 +87,19 @@ func (s *Server) SetLimits(l Limits) { s.admission.setLimits(l) }
 
 // Connections gives how many connections each listener has, by its name.
 func (s *Server) Connections() map[string]int { return s.admission.count() }
+
+// Authentications gives what became of logins on the listeners that ask for them, by the listener's name.
+func (s *Server) Authentications() map[string]*AuthenticationCounts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := make(map[string]*AuthenticationCounts)
+	for _, b := range s.mu.listeners {
+		if b.SASL != nil {
+			counts[b.Name] = &b.authentications
+		}
+	}
+	return counts
+}
 
 // Bind opens a listening socket and returns its address. Connections queue up until Serve is called; after that it accepts at once.
 func (s *Server) Bind(l Listener) (*net.TCPAddr, error) {
@@ -193,11 +210,11 @@ func (s *Server) accept(b *bound) {
 			continue
 		}
 		_ = s.admission.creation.Wait(s.ctx) // ends early only when the server does
-		s.open(&b.Listener, nc.(*net.TCPConn))
+		s.open(b, nc.(*net.TCPConn))
 	}
 }
 
-func (s *Server) open(l *Listener, tcp *net.TCPConn) {
+func (s *Server) open(l *bound, tcp *net.TCPConn) {
 	ip := tcp.RemoteAddr().(*net.TCPAddr).IP
 	if !s.admission.enter(l.Name, ip) {
 		if line, ok := s.refused.Line("too many", s.log); ok {
@@ -233,7 +250,7 @@ func (s *Server) open(l *Listener, tcp *net.TCPConn) {
 }
 
 // closeLater keeps a connection from being opened again at once. It counts until it is closed.
-func (s *Server) closeLater(l *Listener, tcp *net.TCPConn, ip net.IP, wait time.Duration) {
+func (s *Server) closeLater(l *bound, tcp *net.TCPConn, ip net.IP, wait time.Duration) {
 	select {
 	case <-time.After(wait):
 	case <-s.ctx.Done():

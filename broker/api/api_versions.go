@@ -35,6 +35,7 @@ func (h *Handlers) apiVersions(_ context.Context, c *Call) (network.Answer, erro
 	if c.Version >= 3 {
 		c.Conn.Software = req.ClientSoftwareName + " " + req.ClientSoftwareVersion
 	}
+	c.Conn.VersionsTold()
 	resp.ApiKeys = h.offered()
 	features := h.Features()
 	resp.FinalizedFeaturesEpoch = int64(features.Epoch)

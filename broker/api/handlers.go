@@ -192,7 +192,7 @@ func (h *Handlers) awaitReady(ctx context.Context, key int16) error {
 		return nil
 	default:
 	}
-	if betweenBrokers(key) || key == int16(kmsg.ApiVersions) {
+	if betweenBrokers(key) || beforeLogin(key) {
 		return nil
 	}
 	select {

@@ -2,23 +2,40 @@ package api
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// saslHandshake refuses: no listener authenticates by SASL.
-func (h *Handlers) saslHandshake(context.Context, *Call, *kmsg.SASLHandshakeRequest) kmsg.Response {
+// saslHandshake chooses the mechanism of a login (KIP-43). On a listener without SASL, and when the client has logged in
+// and need not do so again, it answers ILLEGAL_SASL_STATE.
+//
+// v0: the messages that follow come without a request around them. v1: in SaslAuthenticate (KIP-152).
+func (h *Handlers) saslHandshake(_ context.Context, c *Call, req *kmsg.SASLHandshakeRequest) kmsg.Response {
 	resp := kmsg.NewPtrSASLHandshakeResponse()
-	resp.ErrorCode = kerr.IllegalSaslState.Code
+	offered, err := c.Conn.Handshake(req.Mechanism, c.Version)
+	resp.ErrorCode, resp.SupportedMechanisms = code(err), offered
 	return resp
 }
 
-// saslAuthenticate refuses, as saslHandshake.
-func (h *Handlers) saslAuthenticate(context.Context, *Call, *kmsg.SASLAuthenticateRequest) kmsg.Response {
+// saslAuthenticate carries the messages of a login (KIP-152).
+//
+// v1: tells how long the session lasts (KIP-368). v2: flexible (KIP-482).
+func (h *Handlers) saslAuthenticate(_ context.Context, c *Call, req *kmsg.SASLAuthenticateRequest) kmsg.Response {
 	resp := kmsg.NewPtrSASLAuthenticateResponse()
-	err := fmt.Errorf("this listener does not authenticate: %w", kerr.IllegalSaslState)
-	resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+	answer, lifetime, err := c.Conn.Authenticate(req.SASLAuthBytes, c.Version)
+	if err != nil {
+		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+		return resp
+	}
+	resp.SASLAuthBytes, resp.SessionLifetimeMillis = answer, lifetime.Milliseconds()
 	return resp
+}
+
+// beforeLogin tells whether an API serves clients that have not authenticated yet.
+func beforeLogin(key int16) bool {
+	switch kmsg.Key(key) {
+	case kmsg.ApiVersions, kmsg.SASLHandshake, kmsg.SASLAuthenticate:
+		return true
+	}
+	return false
 }

@@ -31,7 +31,7 @@ func (h *Handlers) charge(c *Call, kind quota.Kind, amount float64) {
 
 // chargeTime counts the time that was spent on a request since a moment, in percent of a second (KIP-124).
 func (h *Handlers) chargeTime(c *Call, since time.Time) {
-	if h.Quotas.Any(quota.Request) && !betweenBrokers(c.Key) {
+	if h.Quotas.Any(quota.Request) && !betweenBrokers(c.Key) && !c.Conn.LoggingIn() {
 		h.charge(c, quota.Request, 100*time.Since(since).Seconds())
 	}
 }

@@ -31,8 +31,14 @@ const (
 	OldSizeBytes    = "old_size_bytes"
 	Records         = "records"
 	OldRecords      = "old_records"
+	User            = "user"
+	Mechanism       = "mechanism" // of SASL
 	Setting         = "setting"
 	Value           = "value"
 	Count           = "count"
+	Principal       = "principal"
+	Host            = "host"
+	Operation       = "operation"
+	Resource        = "resource"
 	HeldBack        = "held_back" // lines like this one since the last, see Sampler
 )

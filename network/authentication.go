@@ -1,0 +1,303 @@
+package network
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"barnabas/internal/logx"
+	"barnabas/network/sasl"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// saslStage is how far a client has come (SaslServerAuthenticator, 3.9).
+type saslStage uint8
+
+const (
+	stageNew         saslStage = iota // ApiVersions or SaslHandshake comes next
+	stageVersions                     // SaslHandshake comes next
+	stageTokens                       // a mechanism is chosen: its messages come, in SaslAuthenticate or bare
+	stageNoMechanism                  // a second login chose another mechanism than the first: whatever comes next ends it
+	stageDone                         // everything may come
+)
+
+// authentication is a connection's SASL stage. The connection's reader owns it.
+type authentication struct {
+	server    *sasl.Server
+	counts    *AuthenticationCounts
+	stage     saslStage
+	bare      bool // messages come without a request around them, as after SaslHandshake v0
+	mechanism *sasl.Mechanism
+	exchange  sasl.Exchange
+
+	first   *sasl.Mechanism // of the login that the connection has; nil: none yet
+	who     sasl.Login      // of that login
+	expires time.Time       // when it ends; zero: never
+	began   time.Time       // the last login after it (KIP-368)
+	failed  error           // ends the connection, after the answer that was given
+}
+
+// AuthenticationCounts are how often clients of a listener have tried to authenticate. Safe for concurrent use.
+type AuthenticationCounts struct {
+	Succeeded        atomic.Int64 // first logins
+	SucceededUnaware atomic.Int64 // of these by clients that cannot log in again
+	Failed           atomic.Int64
+	Again            atomic.Int64 // later logins on the same connection
+	FailedAgain      atomic.Int64
+	Expired          atomic.Int64 // connections closed because nobody logged in again in time
+}
+
+// minAgain is how much time lies between two logins after the first; one that comes earlier is refused (KIP-368).
+const minAgain = time.Second
+
+var (
+	errLoginExpired = errors.New("the session is over, and the client did not log in again: connections.max.reauth.ms")
+	errNotYet       = errors.New("a request before the client has authenticated")
+	errLoginOver    = errors.New("this connection is not in the middle of a login")
+)
+
+// LoggingIn tells whether the client has still to authenticate, or is doing so anew: what it causes counts for nobody.
+func (c *Conn) LoggingIn() bool { return c.auth != nil && c.auth.stage != stageDone }
+
+// VersionsTold says that ApiVersions was answered without an error, which is once before a login.
+func (c *Conn) VersionsTold() {
+	if c.LoggingIn() {
+		c.auth.stage = stageVersions
+	}
+}
+
+// admit decides about a frame while there is SASL on the listener. mine tells that the frame is dealt with.
+func (c *Conn) admit(frame []byte) (mine bool, err error) {
+	a := c.auth
+	if a.stage == stageDone {
+		if again, err := a.next(frame, time.Now); !again {
+			return false, err
+		}
+		if c.pending.Load() != 0 {
+			c.idle.Wait()
+		}
+		a.stage = stageNew
+	}
+	if a.stage == stageTokens && a.bare {
+		return true, c.bareToken(frame)
+	}
+	if err := a.allows(frame); err != nil {
+		return true, c.holdBack(err)
+	}
+	return false, nil
+}
+
+// next looks at a request of a client that has logged in: it may begin to log in again, or it is too late.
+func (a *authentication) next(frame []byte, clock func() time.Time) (again bool, err error) {
+	if a.expires.IsZero() {
+		return false, nil
+	}
+	now := clock()
+	if keyOf(frame) == kmsg.SASLHandshake && now.Sub(a.began) >= minAgain {
+		a.began = now
+		return true, nil
+	}
+	if now.After(a.expires) {
+		a.counts.Expired.Add(1)
+		return false, errLoginExpired
+	}
+	return false, nil
+}
+
+// keyOf is a request's API, -1 of a frame without one.
+func keyOf(frame []byte) kmsg.Key {
+	if len(frame) < 2 {
+		return -1
+	}
+	return kmsg.Key(int16(binary.BigEndian.Uint16(frame)))
+}
+
+// allows refuses what must not come now. SaslHandshake and SaslAuthenticate are let through where an answer can say so.
+func (a *authentication) allows(frame []byte) error {
+	key := keyOf(frame)
+	switch a.stage {
+	case stageNew:
+		if key == kmsg.ApiVersions && a.first == nil || key == kmsg.SASLHandshake {
+			return nil
+		}
+	case stageVersions:
+		if key == kmsg.SASLHandshake {
+			return nil
+		}
+	case stageTokens:
+		if key == kmsg.SASLAuthenticate || key == kmsg.SASLHandshake {
+			return nil
+		}
+	case stageNoMechanism:
+		return fmt.Errorf("a later login must use the mechanism of the first, %s", a.first.Name)
+	}
+	return errNotYet
+}
+
+// Handshake chooses the mechanism of a login, as SaslHandshake asks. It returns those that there are. After an error the
+// connection is closed when the answer has been sent, unless it is not logging in.
+func (c *Conn) Handshake(mechanism string, version int16) (offered []string, err error) {
+	if !c.LoggingIn() {
+		return nil, fmt.Errorf("%w: %w", errLoginOver, kerr.IllegalSaslState)
+	}
+	a := c.auth
+	if a.stage == stageTokens {
+		a.failed = fmt.Errorf("a second SaslHandshake: %w", kerr.IllegalSaslState)
+		return nil, a.failed
+	}
+	found := a.server.Find(mechanism)
+	switch {
+	case found == nil:
+		a.failed = fmt.Errorf("mechanism %.32q is not one of sasl.enabled.mechanisms: %w", mechanism, kerr.UnsupportedSaslMechanism)
+	case a.first != nil && a.first.Name != found.Name:
+		a.stage = stageNoMechanism
+	default:
+		a.stage, a.mechanism, a.exchange, a.bare = stageTokens, found, found.Start(), version == 0
+	}
+	return a.server.Names(), a.failed
+}
+
+// Authenticate takes the next message of a login. lifetime is how long the session lasts when that was the last one, 0 for
+// no limit. The error can be shown to the client; after one the connection is closed when the answer has been sent, unless
+// it is not logging in.
+func (c *Conn) Authenticate(message []byte, version int16) (answer []byte, lifetime time.Duration, err error) {
+	if !c.LoggingIn() || c.auth.stage != stageTokens {
+		return nil, 0, fmt.Errorf("%w: %w", errLoginOver, kerr.IllegalSaslState)
+	}
+	a := c.auth
+	answer, err = a.exchange.Step(message)
+	if err != nil {
+		return nil, 0, c.refuse(err)
+	}
+	who, proved := a.exchange.Login()
+	if !proved {
+		return answer, 0, nil
+	}
+	if a.first != nil && who != (sasl.Login{User: a.who.User, Token: a.who.Token, Expires: who.Expires}) {
+		return nil, 0, c.refuse(sasl.Refusal{Reason: "a later login must be the user's of the first"})
+	}
+	return answer, c.loggedIn(who, version), nil
+}
+
+// refuse makes the error that a client is answered with.
+func (c *Conn) refuse(err error) error {
+	a := c.auth
+	reason, told := sasl.Reason(err)
+	if !told {
+		reason = "wrong credentials for the mechanism " + a.mechanism.Name
+	}
+	a.failed = fmt.Errorf("SASL login: %w", err)
+	return fmt.Errorf("%s: %w", reason, kerr.SaslAuthenticationFailed)
+}
+
+// loggedIn ends the stage.
+func (c *Conn) loggedIn(who sasl.Login, version int16) (lifetime time.Duration) {
+	a, now := c.auth, time.Now()
+	lifetime, a.expires = sessionEnd(now, a.mechanism.MaxLifetime, who.Expires)
+	switch {
+	case a.first != nil:
+		a.counts.Again.Add(1)
+	default:
+		a.counts.Succeeded.Add(1)
+		if version == 0 {
+			a.counts.SucceededUnaware.Add(1)
+		}
+	}
+	a.stage, a.first, a.who, a.exchange = stageDone, a.mechanism, who, nil
+	c.Principal, c.TokenAuthenticated = "User:"+who.User, who.Token
+	c.frameMax, c.budget = c.server.cfg.RequestMaxBytes, c.server.budget
+	if c.log.Logger.IsLevelEnabled(logrus.DebugLevel) {
+		c.loginLine(c.log).Debug("logged in")
+	}
+	return lifetime
+}
+
+// sessionEnd is how long a session lasts, in whole milliseconds as clients are told it, and when it ends. There may be no limit:
+// both zero.
+func sessionEnd(now time.Time, most time.Duration, credential time.Time) (time.Duration, time.Time) {
+	if most <= 0 && credential.IsZero() {
+		return 0, time.Time{}
+	}
+	lifetime := most
+	if left := credential.Sub(now); !credential.IsZero() && (most <= 0 || left < most) {
+		lifetime = left
+	}
+	lifetime = max(lifetime, 0).Truncate(time.Millisecond)
+	return lifetime, now.Add(lifetime)
+}
+
+// bareToken takes a message without a request around it, and answers in the same way. Nobody is told of an error.
+func (c *Conn) bareToken(frame []byte) error {
+	answer, _, err := c.Authenticate(frame, 0)
+	c.in.consume(4 + len(frame))
+	if err != nil {
+		return c.holdBack(c.auth.failed)
+	}
+	c.takeOut().Buf = append(binary.BigEndian.AppendUint32(c.out.Buf, uint32(len(answer))), answer...)
+	return nil
+}
+
+// answerFailed sends the answer to a login that failed, late, and ends the connection.
+func (c *Conn) answerFailed(w waiting) error {
+	why := c.holdBack(c.auth.failed)
+	if c.ctx.Err() != nil {
+		return why
+	}
+	if err := c.answerNow(w); err != nil {
+		return err
+	}
+	return why
+}
+
+// holdBack lets a failed login wait, so that guessing takes time. It returns the error that ends the connection.
+func (c *Conn) holdBack(why error) error {
+	a := c.auth
+	a.failed = why
+	counted, line := &a.counts.Failed, "login failed"
+	if a.first != nil {
+		counted, line = &a.counts.FailedAgain, "a later login failed"
+	}
+	counted.Add(1)
+	if entry, ok := c.server.refused.Line(line, c.log); ok {
+		c.loginLine(entry).WithError(why).Info(line)
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	timer := time.NewTimer(a.server.FailureDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return loginError{why}
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	}
+}
+
+// loginError ends a connection of which a line was written already.
+type loginError struct{ error }
+
+func (e loginError) Unwrap() error { return e.error }
+
+// maxUserShown bounds what a client can write into the log, bytes.
+const maxUserShown = 100
+
+func (c *Conn) loginLine(entry *logrus.Entry) *logrus.Entry {
+	a := c.auth
+	fields := logrus.Fields{logx.Conn: c.id, logx.Listener: c.Listener, logx.Client: c.RemoteIP().String()}
+	if a.mechanism != nil {
+		fields[logx.Mechanism] = a.mechanism.Name
+	}
+	who := a.who
+	if a.exchange != nil {
+		who, _ = a.exchange.Login()
+	}
+	fields[logx.User] = who.User[:min(len(who.User), maxUserShown)]
+	return entry.WithFields(fields)
+}
