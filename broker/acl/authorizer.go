@@ -1,0 +1,323 @@
+package acl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"barnabas/internal/await"
+	"barnabas/internal/logx"
+	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+)
+
+// Store is where the ACLs are kept: ZooKeeper.
+type Store interface {
+	EnsureACLNodes(context.Context) error
+	AllACLs(context.Context) (map[Resource][]Entry, error)
+	ACLs(context.Context, Resource) ([]Entry, error)
+	UpdateACLs(ctx context.Context, r Resource, change func([]Entry) []Entry) error
+	WatchACLChanges(ctx context.Context, ready func(), changed func(resources []Resource, all bool)) error
+}
+
+// Config is what an authorizer goes by.
+type Config struct {
+	SuperUsers  []string // may do everything, whatever the ACLs say: TYPE:NAME
+	AllowIfNone bool     // what no ACL is about is open to everybody
+	NoPrefixes  bool     // inter.broker.protocol.version before 2.0: other brokers would not see ACLs of prefixes
+	Store       Store
+	Failed      func(error)   // hears once when ACLs cannot be followed any more
+	Logger      *logrus.Entry // a line for each denial; at DEBUG also for what is allowed
+}
+
+// Authorizer decides who may do what. All its methods but Start and Close are safe for concurrent use.
+type Authorizer struct {
+	cfg     Config
+	super   map[string]bool
+	picture atomic.Pointer[Picture]
+	lines   logx.Sampler // of denials, which clients cause
+
+	wake    chan struct{}
+	refresh await.Signal // done has grown
+	mu      struct {
+		sync.Mutex
+		resources map[Resource]struct{} // to be read again
+		all       bool                  // everything is
+		asked     uint64                // how often somebody asked for a reading
+		done      uint64                // of these, how many have been served
+	}
+
+	cancel  context.CancelCauseFunc
+	running sync.WaitGroup
+}
+
+// denialInterval is how often a denial of a kind gets a line; the next one tells how many got none.
+const denialInterval = time.Second
+
+// New returns an authorizer that denies everything to everybody but super users until it is started.
+func New(cfg Config) *Authorizer {
+	a := &Authorizer{cfg: cfg, super: make(map[string]bool), lines: logx.Sampler{Interval: denialInterval}, wake: make(chan struct{}, 1)}
+	for _, user := range cfg.SuperUsers {
+		a.super[user] = true
+	}
+	a.mu.resources = make(map[Resource]struct{})
+	a.picture.Store(NewPicture(nil))
+	return a
+}
+
+// CheckPrincipal refuses what is not TYPE:NAME.
+func CheckPrincipal(p string) error {
+	if !strings.Contains(p, ":") {
+		return fmt.Errorf("%q is not a principal as in User:alice", p)
+	}
+	return nil
+}
+
+// Start reads all ACLs and keeps them current until Close. ACLs that cannot be read are an error: what they deny would be open.
+func (a *Authorizer) Start(ctx context.Context) error {
+	if err := a.cfg.Store.EnsureACLNodes(ctx); err != nil {
+		return err
+	}
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	a.cancel = cancel
+	watching := make(chan struct{})
+	a.running.Go(func() { a.watch(running, watching) })
+	select {
+	case <-watching: // so nothing is missed after it was read
+	case <-running.Done():
+		return context.Cause(running)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	all, err := a.cfg.Store.AllACLs(ctx)
+	if err != nil {
+		return err
+	}
+	a.picture.Store(NewPicture(all))
+	a.cfg.Logger.WithField(logx.Count, a.Count()).Info("ACLs loaded")
+	a.running.Go(func() { a.keep(running) })
+	return nil
+}
+
+// watch hears of changes until the authorizer is closed.
+func (a *Authorizer) watch(ctx context.Context, watching chan struct{}) {
+	err := a.cfg.Store.WatchACLChanges(ctx, func() { close(watching) }, func(resources []Resource, all bool) { a.ask(resources, all) })
+	if ctx.Err() != nil {
+		return
+	}
+	err = fmt.Errorf("changes of ACLs cannot be followed any more: %w", err)
+	a.cancel(err)
+	a.cfg.Failed(err)
+}
+
+// Close ends what Start has begun.
+func (a *Authorizer) Close() {
+	if a.cancel != nil {
+		a.cancel(context.Canceled)
+	}
+	a.running.Wait()
+}
+
+// Count is the number of ACLs.
+func (a *Authorizer) Count() int { return a.picture.Load().count() }
+
+// ask has resources read again and gives the number to wait for.
+func (a *Authorizer) ask(resources []Resource, all bool) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range resources {
+		a.mu.resources[r] = struct{}{}
+	}
+	a.mu.all = a.mu.all || all
+	a.mu.asked++
+	select {
+	case a.wake <- struct{}{}:
+	default: // it is awake
+	}
+	return a.mu.asked
+}
+
+// reread waits until resources have been read again.
+func (a *Authorizer) reread(ctx context.Context, resources []Resource) error {
+	number := a.ask(resources, false)
+	return await.Until(ctx, func() (bool, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.mu.done >= number, nil
+	}, &a.refresh)
+}
+
+// keep is the goroutine that owns the picture.
+func (a *Authorizer) keep(ctx context.Context) {
+	for {
+		select {
+		case <-a.wake:
+		case <-ctx.Done():
+			return
+		}
+		resources, all, asked := a.taken()
+		if all {
+			a.readAll(ctx)
+		} else {
+			a.read(ctx, resources)
+		}
+		a.served(asked)
+	}
+}
+
+func (a *Authorizer) taken() (resources []Resource, all bool, asked uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for r := range a.mu.resources {
+		resources = append(resources, r)
+	}
+	all, asked = a.mu.all, a.mu.asked
+	clear(a.mu.resources)
+	a.mu.all = false
+	return resources, all, asked
+}
+
+func (a *Authorizer) served(asked uint64) {
+	a.mu.Lock()
+	a.mu.done = asked
+	a.mu.Unlock()
+	a.refresh.Notify()
+}
+
+// read takes over what resources have now. ACLs that cannot be read stay as they were.
+func (a *Authorizer) read(ctx context.Context, resources []Resource) {
+	changes := make(map[Resource][]Entry, len(resources))
+	for _, r := range resources {
+		entries, err := a.cfg.Store.ACLs(ctx, r)
+		if err != nil {
+			a.unreadable(ctx, err)
+			continue
+		}
+		changes[r] = entries
+	}
+	if len(changes) > 0 {
+		a.picture.Store(a.picture.Load().with(changes))
+	}
+}
+
+// readAll takes over everything. ACLs that cannot be read stay as they were.
+func (a *Authorizer) readAll(ctx context.Context) {
+	all, err := a.cfg.Store.AllACLs(ctx)
+	if err != nil {
+		a.unreadable(ctx, err)
+		if all == nil {
+			return
+		}
+		for _, r := range unreadableIn(err) {
+			if last := a.picture.Load().entries(r); len(last) > 0 {
+				all[r] = last
+			}
+		}
+	}
+	a.picture.Store(NewPicture(all))
+}
+
+// unreadableIn are the resources whose ACLs an error tells of.
+func unreadableIn(err error) []Resource {
+	var one *zkcoord.ErrUnreadableACLs
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []Resource
+		for _, e := range joined.Unwrap() {
+			all = append(all, unreadableIn(e)...)
+		}
+		return all
+	}
+	if errors.As(err, &one) {
+		return []Resource{one.Resource}
+	}
+	return nil
+}
+
+func (a *Authorizer) unreadable(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		a.cfg.Logger.WithError(err).Error("ACLs stay as they were: what there is now cannot be read")
+	}
+}
+
+// Question is what somebody wants to do.
+type Question struct {
+	Who  Subject
+	Op   Operation
+	Type ResourceType
+	Name string
+	API  string // that asks, for the log
+	// Quiet questions are asked to find out what may be done, to filter a list for example. A denial is then no news.
+	Quiet bool
+}
+
+// Allowed answers a question (AclAuthorizer.authorize, 3.9).
+func (a *Authorizer) Allowed(q *Question) bool {
+	ok := a.super[q.Who.Principal]
+	if !ok {
+		switch a.picture.Load().decide(q.Who, q.Op, q.Type, q.Name) {
+		case allowed:
+			ok = true
+		case unmentioned:
+			ok = a.cfg.AllowIfNone
+		}
+	}
+	a.log(q, ok)
+	return ok
+}
+
+// AllowedSomewhere tells whether there can be a resource of the type on which the operation is allowed (KIP-679; the
+// question's name does not count). It looks at all ACLs of the type.
+func (a *Authorizer) AllowedSomewhere(q *Question) bool {
+	ok := a.super[q.Who.Principal]
+	if !ok {
+		answer := a.picture.Load().decideSomewhere(q.Who, q.Op, q.Type)
+		ok = answer == allowed || answer != denied && a.cfg.AllowIfNone
+	}
+	a.log(q, ok)
+	return ok
+}
+
+// log writes the audit line. Of denials of a kind one a second gets a line, which tells how many did not.
+func (a *Authorizer) log(q *Question, ok bool) {
+	level, message := logrus.InfoLevel, "denied"
+	if ok {
+		level, message = logrus.DebugLevel, "allowed"
+	}
+	if q.Quiet {
+		level = logrus.TraceLevel
+	}
+	if !a.cfg.Logger.Logger.IsLevelEnabled(level) {
+		return
+	}
+	line, show := a.cfg.Logger, true
+	if level == logrus.InfoLevel {
+		line, show = a.lines.Line(q.API+" "+q.Op.String()+" "+q.Type.String(), line)
+	}
+	if show {
+		line.WithFields(logrus.Fields{logx.Principal: q.Who.Principal, logx.Host: q.Who.Host, logx.Operation: q.Op.String(),
+			logx.Resource: about(q.Type, q.Name), logx.API: q.API}).Log(level, message)
+	}
+}
+
+// Bindings are all ACLs that a filter matches, sorted by resource.
+func (a *Authorizer) Bindings(f Filter) []Binding {
+	var found []Binding
+	a.picture.Load().each(func(r Resource, entries []Entry) {
+		if !f.matchesResource(r) {
+			return
+		}
+		for _, e := range entries {
+			if f.matchesEntry(e) {
+				found = append(found, Binding{r, e})
+			}
+		}
+	})
+	slices.SortFunc(found, Binding.compare)
+	return found
+}

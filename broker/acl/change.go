@@ -1,0 +1,135 @@
+package acl
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Create adds ACLs and returns when this authorizer goes by them; others hear of them. Those of one resource are written at once.
+// errs has an error for each that was not added: INVALID_REQUEST for one that makes no sense.
+func (a *Authorizer) Create(ctx context.Context, bindings []Binding) (errs []error) {
+	errs = make([]error, len(bindings))
+	byResource := make(map[Resource][]int)
+	for i, b := range bindings {
+		if errs[i] = a.check(b); errs[i] == nil {
+			byResource[b.Resource] = append(byResource[b.Resource], i)
+		}
+	}
+	for r, indexes := range byResource {
+		err := a.cfg.Store.UpdateACLs(ctx, r, func(entries []Entry) []Entry {
+			for _, i := range indexes {
+				if e := bindings[i].Entry; !slices.Contains(entries, e) {
+					entries = append(entries, e)
+				}
+			}
+			return entries
+		})
+		for _, i := range indexes {
+			errs[i] = err
+		}
+	}
+	if err := a.reread(ctx, slices.Collect(maps.Keys(byResource))); err != nil {
+		for i := range errs {
+			if errs[i] == nil {
+				errs[i] = err
+			}
+		}
+	}
+	return errs
+}
+
+// check refuses ACLs that make no sense (AclApis.handleCreateAcls and AclAuthorizer.validateAclBinding, 3.9), also those that
+// Apache Kafka keeps and never matches: of ANY and MATCH.
+func (a *Authorizer) check(b Binding) error {
+	switch {
+	case b.Type == Cluster && b.Name != ClusterName:
+		return fmt.Errorf("the cluster's only name is %s, not %q: %w", ClusterName, b.Name, kerr.InvalidRequest)
+	case a.cfg.NoPrefixes && b.Pattern == kmsg.ACLResourcePatternTypePrefixed:
+		return fmt.Errorf("ACLs of prefixes need an inter.broker.protocol.version of 2.0 or newer: %w", kerr.InvalidRequest)
+	}
+	if err := b.Resource.Check(); err != nil {
+		return err
+	}
+	return b.Entry.Check()
+}
+
+// Deletions is what came of one filter of a Delete.
+type Deletions struct {
+	Matched []Deletion
+	Err     error // ACLs that it may match could not be read
+}
+
+// Deletion is one ACL that was to be removed.
+type Deletion struct {
+	Binding
+	Err error // it is still there
+}
+
+// Delete removes the ACLs that any of the filters matches and returns when this authorizer goes without them. For each filter it
+// gives those that it was the first to match. Resources with ACLs are found in this authorizer's picture, and those that a filter
+// names in ZooKeeper.
+func (a *Authorizer) Delete(ctx context.Context, filters []Filter) []Deletions {
+	deleted := make([]Deletions, len(filters))
+	resources := a.concerned(filters)
+	for _, r := range resources {
+		a.deleteFrom(ctx, r, filters, deleted)
+	}
+	err := a.reread(ctx, resources)
+	for i := range deleted {
+		matched := deleted[i].Matched
+		slices.SortFunc(matched, func(x, y Deletion) int { return x.compare(y.Binding) })
+		for j := range matched {
+			if matched[j].Err == nil {
+				matched[j].Err = err
+			}
+		}
+	}
+	return deleted
+}
+
+// deleteFrom removes what the filters match of one resource.
+func (a *Authorizer) deleteFrom(ctx context.Context, r Resource, filters []Filter, deleted []Deletions) {
+	gone := make(map[Entry]int) // the filter that was the first
+	err := a.cfg.Store.UpdateACLs(ctx, r, func(entries []Entry) []Entry {
+		clear(gone) // somebody else may have been faster, and this is another try
+		return slices.DeleteFunc(entries, func(e Entry) bool {
+			i := slices.IndexFunc(filters, func(f Filter) bool { return f.matchesResource(r) && f.matchesEntry(e) })
+			if i >= 0 {
+				gone[e] = i
+			}
+			return i >= 0
+		})
+	})
+	for e, i := range gone {
+		deleted[i].Matched = append(deleted[i].Matched, Deletion{Binding{r, e}, err})
+	}
+	if err == nil || len(gone) > 0 {
+		return
+	}
+	for i := range filters {
+		if filters[i].matchesResource(r) {
+			deleted[i].Err = err
+		}
+	}
+}
+
+// concerned are the resources that filters may match ACLs of.
+func (a *Authorizer) concerned(filters []Filter) []Resource {
+	found := make(map[Resource]struct{})
+	for i := range filters {
+		for _, r := range filters[i].named() {
+			found[r] = struct{}{}
+		}
+	}
+	a.picture.Load().each(func(r Resource, _ []Entry) {
+		if slices.ContainsFunc(filters, func(f Filter) bool { return f.matchesResource(r) }) {
+			found[r] = struct{}{}
+		}
+	})
+	return slices.Collect(maps.Keys(found))
+}

@@ -1,0 +1,226 @@
+package acl
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Picture is all ACLs at one time. It does not change: with makes another one.
+type Picture struct {
+	types map[ResourceType]*rules
+}
+
+// rules are the ACLs of one type of resource.
+type rules struct {
+	literal  map[string][]Entry // by the resource's name; * is for all
+	prefixed map[string][]Entry // by the beginning of the name
+	lengths  []int              // of the prefixes, each once, rising: only beginnings of these lengths need be looked up
+}
+
+// NewPicture makes the picture of all ACLs given. The slices must not be changed any more.
+func NewPicture(all map[Resource][]Entry) *Picture { return new(Picture).with(all) }
+
+// with is the picture after resources got other entries; none removes a resource.
+func (p *Picture) with(changes map[Resource][]Entry) *Picture {
+	next := &Picture{types: maps.Clone(p.types)}
+	if next.types == nil {
+		next.types = make(map[ResourceType]*rules)
+	}
+	copied := make(map[ResourceType]bool)
+	for r, entries := range changes {
+		if !copied[r.Type] {
+			copied[r.Type] = true
+			next.types[r.Type] = next.types[r.Type].clone()
+		}
+		next.types[r.Type].set(r, entries)
+	}
+	for t := range copied {
+		next.types[t].measure()
+	}
+	return next
+}
+
+func (s *rules) clone() *rules {
+	if s == nil {
+		return &rules{literal: make(map[string][]Entry), prefixed: make(map[string][]Entry)}
+	}
+	return &rules{literal: maps.Clone(s.literal), prefixed: maps.Clone(s.prefixed)}
+}
+
+func (s *rules) set(r Resource, entries []Entry) {
+	of := s.literal
+	if r.Pattern == kmsg.ACLResourcePatternTypePrefixed {
+		of = s.prefixed
+	}
+	if len(entries) == 0 {
+		delete(of, r.Name)
+		return
+	}
+	of[r.Name] = entries
+}
+
+// measure finds the lengths of the prefixes.
+func (s *rules) measure() {
+	s.lengths = nil
+	for prefix := range s.prefixed {
+		s.lengths = append(s.lengths, len(prefix))
+	}
+	slices.Sort(s.lengths)
+	s.lengths = slices.Compact(s.lengths)
+}
+
+// outcome is what the ACLs say of a wish.
+type outcome int
+
+const (
+	unmentioned outcome = iota // there are no ACLs on the resource
+	refused                    // there are, and none allows it
+	allowed
+	denied // one forbids it, whatever others allow
+)
+
+// decide looks at the entries that name the resource, at those of all resources of the type and at those of prefixes of the
+// name, and at no others. A denial is stronger than any permission (AclAuthorizer.authorizeAction, 3.9).
+func (p *Picture) decide(who Subject, op Operation, t ResourceType, name string) outcome {
+	s := p.types[t]
+	if s == nil {
+		return unmentioned
+	}
+	found := consider(s.literal[wildcard], who, op, unmentioned)
+	if name != wildcard {
+		found = consider(s.literal[name], who, op, found)
+	}
+	for _, n := range s.lengths {
+		if n > len(name) || found == denied {
+			break
+		}
+		found = consider(s.prefixed[name[:n]], who, op, found)
+	}
+	return found
+}
+
+// consider adds what entries say to what is known.
+func consider(entries []Entry, who Subject, op Operation, so outcome) outcome {
+	for i := range entries {
+		so = max(so, refused)
+		e := &entries[i]
+		if !concerns(e, who) {
+			continue
+		}
+		switch e.Permission {
+		case kmsg.ACLPermissionTypeDeny:
+			if names(e.Operation, op) {
+				return denied
+			}
+		case kmsg.ACLPermissionTypeAllow:
+			if grants(e.Operation, op) {
+				so = max(so, allowed)
+			}
+		}
+	}
+	return so
+}
+
+// decideSomewhere tells whether there can be a resource of a type, whichever, on which something is allowed (KIP-679): a
+// permission counts unless a denial of the same name, or of a prefix of it, covers all that it permits. Nothing is implied here:
+// only the operation itself and All count (AclAuthorizer.authorizeByResourceType, 3.9). It goes through all entries of the type.
+func (p *Picture) decideSomewhere(who Subject, op Operation, t ResourceType) outcome {
+	s := p.types[t]
+	if s == nil {
+		return unmentioned
+	}
+	asked := mention{who, op}
+	switch {
+	case asked.in(s.literal[wildcard], kmsg.ACLPermissionTypeDeny):
+		return denied
+	case asked.in(s.literal[wildcard], kmsg.ACLPermissionTypeAllow):
+		return allowed
+	}
+	deniedNames := asked.names(s.literal, kmsg.ACLPermissionTypeDeny)
+	deniedPrefixes := asked.names(s.prefixed, kmsg.ACLPermissionTypeDeny)
+	for prefix, entries := range s.prefixed {
+		if asked.in(entries, kmsg.ACLPermissionTypeAllow) && !s.covered(prefix, deniedPrefixes) {
+			return allowed
+		}
+	}
+	for name, entries := range s.literal {
+		if asked.in(entries, kmsg.ACLPermissionTypeAllow) && !deniedNames[name] && !s.covered(name, deniedPrefixes) {
+			return allowed
+		}
+	}
+	return refused
+}
+
+// mention finds entries that are about a subject and name exactly an operation, or All.
+type mention struct {
+	who Subject
+	op  Operation
+}
+
+func (m mention) in(entries []Entry, p Permission) bool {
+	for i := range entries {
+		if e := &entries[i]; e.Permission == p && names(e.Operation, m.op) && concerns(e, m.who) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m mention) names(of map[string][]Entry, p Permission) map[string]bool {
+	var found map[string]bool
+	for name, entries := range of {
+		if m.in(entries, p) {
+			if found == nil {
+				found = make(map[string]bool)
+			}
+			found[name] = true
+		}
+	}
+	return found
+}
+
+// covered tells whether one of the prefixes begins the name.
+func (s *rules) covered(name string, prefixes map[string]bool) bool {
+	if len(prefixes) == 0 {
+		return false
+	}
+	for _, n := range s.lengths {
+		if n <= len(name) && prefixes[name[:n]] {
+			return true
+		}
+	}
+	return false
+}
+
+// each calls f for every resource, in no order.
+func (p *Picture) each(f func(Resource, []Entry)) {
+	for t, s := range p.types {
+		for name, entries := range s.literal {
+			f(Resource{Type: t, Pattern: kmsg.ACLResourcePatternTypeLiteral, Name: name}, entries)
+		}
+		for name, entries := range s.prefixed {
+			f(Resource{Type: t, Pattern: kmsg.ACLResourcePatternTypePrefixed, Name: name}, entries)
+		}
+	}
+}
+
+// entries are those of a resource.
+func (p *Picture) entries(r Resource) []Entry {
+	s := p.types[r.Type]
+	switch {
+	case s == nil:
+		return nil
+	case r.Pattern == kmsg.ACLResourcePatternTypePrefixed:
+		return s.prefixed[r.Name]
+	}
+	return s.literal[r.Name]
+}
+
+// count is the number of entries.
+func (p *Picture) count() int {
+	n := 0
+	p.each(func(_ Resource, entries []Entry) { n += len(entries) })
+	return n
+}
