@@ -28,6 +28,7 @@ var outs = sync.Pool{New: func() any { return new(Out) }}
 // Conn is one client's connection. Its reader goroutine owns all fields but those said to be shared.
 type Conn struct {
 	Listener  string // the listener's name
+	Host      string // the peer's address without the port, as Java writes it: so it stands in ACLs and in groups
 	Principal string // who the peer is: "User:ANONYMOUS" until it has authenticated
 	Software  string // name and version that the client gave in ApiVersions (KIP-511)
 
@@ -96,6 +97,7 @@ func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error
 		c.auth = &authentication{server: l.SASL, counts: &l.authentications}
 		c.frameMax, c.budget = min(l.SASL.MaxReceive, s.cfg.RequestMaxBytes), nil
 	}
+	c.Host = hostName(c.RemoteIP())
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.alive = func() { c.touch(time.Now()) }
 	c.alive()
