@@ -37,6 +37,7 @@ type Conn struct {
 	id     string
 	tcp    *net.TCPConn
 	raw    syscall.RawConn
+	secure *transport // nil: plaintext
 	server *Server
 	in     *input
 	out    *Out
@@ -101,7 +102,10 @@ func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.alive = func() { c.touch(time.Now()) }
 	c.alive()
-	c.in = newInput(raw, c.alive)
+	if l.TLS != nil {
+		c.secure = &transport{settings: l.TLS}
+	}
+	c.in = newInput(raw, c.secure, c.alive)
 	return c, nil
 }
 
@@ -117,17 +121,27 @@ var (
 // close ends the connection from any goroutine; the reader then returns.
 func (c *Conn) close(why error) {
 	c.cancel(why)
+	if c.secure != nil {
+		c.secure.interrupt(c.tcp)
+		return
+	}
 	_ = c.tcp.Close()
 }
 
 // serve is the reader goroutine. It returns when the connection is over and all that it started has ended.
 func (c *Conn) serve() {
-	err := c.readRequests()
+	err := c.handshake()
+	if err == nil {
+		err = c.readRequests()
+	}
 	c.settle()
 	c.close(err)
 	if c.queue != nil {
 		close(c.queue)
 		c.writer.Wait()
+	}
+	if c.secure != nil {
+		c.secure.close(c.tcp)
 	}
 	c.in.release()
 	if c.out != nil {
@@ -150,7 +164,8 @@ func (c *Conn) settle() {
 func (c *Conn) logEnd(err error) {
 	level := logrus.InfoLevel
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) ||
-		errors.Is(err, syscall.EPIPE) || errors.Is(err, errLoginExpired) || errors.As(err, new(loginError)) || c.server.ctx.Err() != nil {
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, errLoginExpired) || errors.As(err, new(loginError)) ||
+		errors.As(err, new(handshakeError)) || c.server.ctx.Err() != nil {
 		level = logrus.DebugLevel
 	}
 	if !c.log.Logger.IsLevelEnabled(level) {
@@ -334,9 +349,16 @@ func (c *Conn) flush() error {
 	if c.out == nil {
 		return nil
 	}
-	err := writeOut(c.raw, c.out, c.alive)
+	err := c.send(c.out)
 	c.releaseOut()
 	return err
+}
+
+func (c *Conn) send(out *Out) error {
+	if c.secure != nil {
+		return c.secure.writeOut(out)
+	}
+	return writeOut(c.raw, out, c.alive)
 }
 
 func (c *Conn) releaseOut() {
@@ -380,7 +402,7 @@ func (c *Conn) write() {
 		resp := w.answer.Wait(c.ctx)
 		if resp != nil {
 			out.appendAnswer(w.correlation, w.flexible, resp) // also when the connection is over: it closes the files
-			if err := writeOut(c.raw, out, c.alive); err != nil {
+			if err := c.send(out); err != nil {
 				c.close(err)
 			}
 			c.touch(time.Now())

@@ -13,5 +13,8 @@
 // write(2). An idle connection holds no buffer: it is taken when bytes arrive. The second
 // goroutine of a connection starts with the first Answer that waits beside later requests.
 //
+// A listener may have TLS: the reader makes the handshake first, and then both sides go through transport instead of
+// straight to the socket, where ranges of files cannot be sent by sendfile(2).
+//
 // Bytes of a request belong to the connection's buffer: they are valid until Handle returns.
 package network

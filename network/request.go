@@ -122,6 +122,9 @@ func (e sizeError) Error() string {
 }
 
 func (c *Conn) sizeError(size int32) error {
+	if c.secure == nil && tlsToPlaintext(size) {
+		return errTLSToPlaintext
+	}
 	setting := "socket.request.max.bytes"
 	if c.frameMax != c.server.cfg.RequestMaxBytes {
 		setting = "sasl.server.max.receive.size"

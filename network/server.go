@@ -22,6 +22,7 @@ type Listener struct {
 	Name string       // as in listeners and listener.security.protocol.map
 	Addr string       // host:port; an empty host means every interface
 	SASL *sasl.Server // how clients authenticate; nil: not by SASL
+	TLS  *TLS         // how it is encrypted; nil: not at all
 }
 
 // Config holds the settings of a Server.

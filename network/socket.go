@@ -43,10 +43,11 @@ func (b *buffer) giveBack() {
 	}
 }
 
-// input is the read side of a plaintext socket: a window [start, end) of unread bytes in a buffer, which is nil while
+// input is the read side of a connection: a window [start, end) of unread bytes in a buffer, which is nil while
 // nothing is buffered, so that an idle connection costs no buffer.
 type input struct {
 	raw        syscall.RawConn
+	secure     *transport // nil: plaintext
 	buf        *buffer
 	start, end int
 	usual      int // size of buffer that the last requests needed
@@ -58,8 +59,8 @@ type input struct {
 // maxUsual bounds the buffer that a connection gets for its next request only because the last ones were large.
 const maxUsual = 16 * bufferSize
 
-func newInput(raw syscall.RawConn, alive func()) *input {
-	in := &input{raw: raw, alive: alive}
+func newInput(raw syscall.RawConn, secure *transport, alive func()) *input {
+	in := &input{raw: raw, secure: secure, alive: alive}
 	in.readable = in.onReadable
 	return in
 }
@@ -81,6 +82,9 @@ func (in *input) fill() error {
 			in.start = 0
 		}
 	}
+	if in.secure != nil {
+		return in.secure.fill(in)
+	}
 	in.err = nil
 	if err := in.raw.Read(in.readable); err != nil {
 		return err
@@ -91,8 +95,7 @@ func (in *input) fill() error {
 // onReadable reads once. The runtime calls it again when the socket is readable, if it returns false.
 func (in *input) onReadable(fd uintptr) bool {
 	if in.buf == nil {
-		in.buf = takeBuffer(max(in.usual, bufferSize))
-		in.usual = bufferSize
+		in.take()
 	}
 	for {
 		n, err := unix.Read(int(fd), in.buf.bytes[in.end:])
@@ -117,6 +120,12 @@ func (in *input) onReadable(fd uintptr) bool {
 		}
 		return true
 	}
+}
+
+// take gets a buffer, of the size that the last requests needed.
+func (in *input) take() {
+	in.buf = takeBuffer(max(in.usual, bufferSize))
+	in.usual = bufferSize
 }
 
 // reserve makes room for size bytes from start on.

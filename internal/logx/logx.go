@@ -33,6 +33,7 @@ const (
 	OldRecords      = "old_records"
 	User            = "user"
 	Mechanism       = "mechanism" // of SASL
+	Hint            = "hint"      // where to look
 	Setting         = "setting"
 	Value           = "value"
 	Count           = "count"

@@ -1,0 +1,270 @@
+package network
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"barnabas/internal/logx"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+)
+
+// TLS says how a listener's connections are encrypted. Its functions are called by many connections at once.
+type TLS struct {
+	Config func() *tls.Config // for a connection that begins now
+	// Principal names who a client's certificate is of; nil: certificates say nothing, since there is SASL.
+	Principal func(*x509.Certificate) (string, error)
+	Hint      func(error) string // where to look when a handshake failed; empty: nowhere
+}
+
+// transport is TLS of one connection, over its socket. Plaintext connections have none, and go past it.
+type transport struct {
+	settings *TLS
+	conn     *tls.Conn
+	first    [4]byte // where the first bytes of a request are waited for, so that an idle connection costs no buffer
+}
+
+// wire is the socket below TLS; it tells of the bytes that go over it.
+type wire struct {
+	*net.TCPConn
+	alive func()
+}
+
+func (w wire) Read(b []byte) (int, error) {
+	n, err := w.TCPConn.Read(b)
+	if n > 0 {
+		w.alive()
+	}
+	return n, err
+}
+
+func (w wire) Write(b []byte) (int, error) {
+	n, err := w.TCPConn.Write(b)
+	if n > 0 {
+		w.alive()
+	}
+	return n, err
+}
+
+var errPlaintext = errors.New("the client does not begin with a TLS handshake: it speaks plaintext to a listener with TLS")
+
+// handshakeError ends a connection of which a line was written already.
+type handshakeError struct{ error }
+
+func (e handshakeError) Unwrap() error { return e.error }
+
+// handshake sets up TLS, if the listener has it. It takes as long as an idle connection may last at most; until the client
+// begins, nothing is held for it but what every connection needs.
+func (c *Conn) handshake() error {
+	if c.secure == nil {
+		return nil
+	}
+	err := c.beginTLS()
+	if err == nil || c.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		return err
+	}
+	if entry, ok := c.server.refused.Line("TLS handshake failed", c.log); ok {
+		entry = entry.WithError(err).WithFields(logrus.Fields{logx.Conn: c.id, logx.Listener: c.Listener, logx.Client: c.RemoteIP().String()})
+		if hint := c.secure.settings.Hint(err); hint != "" {
+			entry = entry.WithField(logx.Hint, hint)
+		}
+		entry.Info("TLS handshake failed")
+	}
+	return handshakeError{err}
+}
+
+func (c *Conn) beginTLS() error {
+	first, err := peek(c.raw)
+	if err != nil {
+		return err
+	}
+	if first != recordHandshake {
+		return errPlaintext
+	}
+	t := c.secure
+	t.conn = tls.Server(wire{c.tcp, c.alive}, t.settings.Config())
+	if limit := c.server.cfg.MaxIdle; limit > 0 {
+		_ = c.tcp.SetDeadline(time.Now().Add(limit))
+	}
+	err = t.conn.Handshake()
+	_ = c.tcp.SetDeadline(time.Time{})
+	if c.ctx.Err() != nil { // close may have set a deadline, which is gone now
+		return net.ErrClosed
+	}
+	if err != nil {
+		return err
+	}
+	if certs := t.conn.ConnectionState().PeerCertificates; len(certs) > 0 && t.settings.Principal != nil {
+		c.Principal, err = t.settings.Principal(certs[0])
+	}
+	return err
+}
+
+// recordHandshake is the first byte of a TLS handshake. No request of Kafka begins with it: its size would be too large.
+const recordHandshake = 0x16
+
+// peek waits for a first byte and leaves it where it is.
+func peek(raw syscall.RawConn) (byte, error) {
+	var (
+		first  [1]byte
+		failed error
+	)
+	err := raw.Read(func(fd uintptr) bool {
+		for {
+			n, _, err := unix.Recvfrom(int(fd), first[:], unix.MSG_PEEK)
+			switch {
+			case err == unix.EINTR:
+				continue
+			case err == unix.EAGAIN:
+				return false
+			case err != nil:
+				failed = err
+			case n == 0:
+				failed = io.EOF
+			}
+			return true
+		}
+	})
+	return first[0], closedOver(errors.Join(err, failed))
+}
+
+// closedOver says that a connection is closed where that was done by a deadline.
+func closedOver(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return net.ErrClosed
+	}
+	return err
+}
+
+// interrupt ends what the connection's goroutines wait for on the socket. The reader closes it then, saying so to the client.
+func (t *transport) interrupt(tcp *net.TCPConn) { _ = tcp.SetDeadline(time.Unix(1, 0)) }
+
+// close says goodbye, if there was a handshake, and closes the socket.
+func (t *transport) close(tcp *net.TCPConn) {
+	if t.conn == nil {
+		_ = tcp.Close()
+		return
+	}
+	_ = t.conn.Close()
+}
+
+// fill is input.fill with TLS. What has been decrypted already cannot be seen from here, so the first bytes of a request
+// are read into a place of the connection's own, and a buffer is taken when they are there.
+func (t *transport) fill(in *input) error {
+	if in.start != in.end {
+		n, err := t.conn.Read(in.buf.bytes[in.end:])
+		in.end += n
+		if n > 0 {
+			return nil
+		}
+		if errors.Is(err, io.EOF) {
+			return io.ErrUnexpectedEOF
+		}
+		return closedOver(err)
+	}
+	in.release()
+	n, err := t.conn.Read(t.first[:])
+	if n == 0 {
+		return closedOver(err)
+	}
+	in.take()
+	in.end = copy(in.buf.bytes, t.first[:n])
+	return nil
+}
+
+// writeOut sends everything that out holds and empties it. Ranges of files go through one buffer, together with the bytes
+// around them.
+func (t *transport) writeOut(out *Out) error {
+	defer out.reset()
+	if len(out.files) == 0 {
+		if len(out.Buf) == 0 {
+			return nil
+		}
+		_, err := t.conn.Write(out.Buf)
+		return closedOver(err)
+	}
+	b := takeBuffer(bufferSize)
+	defer b.giveBack()
+	g := gatherer{to: t.conn, buf: b.bytes}
+	sent := 0
+	for i := range out.files {
+		f := &out.files[i]
+		if err := g.bytes(out.Buf[sent:f.at]); err != nil {
+			return err
+		}
+		sent = f.at
+		if err := g.file(f.after); err != nil {
+			return err
+		}
+		f.after.Close()
+		f.after = nil
+	}
+	if err := g.bytes(out.Buf[sent:]); err != nil {
+		return err
+	}
+	return g.flush()
+}
+
+// gatherer collects bytes in a buffer and writes it whenever it is full.
+type gatherer struct {
+	to   *tls.Conn
+	buf  []byte
+	used int
+}
+
+func (g *gatherer) bytes(b []byte) error {
+	for len(b) > 0 {
+		n := copy(g.buf[g.used:], b)
+		b, g.used = b[n:], g.used+n
+		if g.used == len(g.buf) {
+			if err := g.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (g *gatherer) file(r FileRange) error {
+	position, size := r.Range()
+	for size > 0 {
+		n, err := unix.Pread(int(r.Fd()), g.buf[g.used:g.used+int(min(size, int64(len(g.buf)-g.used)))], position)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return err
+		case n == 0:
+			return io.ErrUnexpectedEOF // the file is shorter than the range
+		}
+		position, size, g.used = position+int64(n), size-int64(n), g.used+n
+		if g.used == len(g.buf) {
+			if err := g.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (g *gatherer) flush() error {
+	if g.used == 0 {
+		return nil
+	}
+	_, err := g.to.Write(g.buf[:g.used])
+	g.used = 0
+	return closedOver(err)
+}
+
+// tlsToPlaintext tells a size that is the beginning of a TLS handshake: its record's type and the first byte of a version.
+func tlsToPlaintext(size int32) bool { return size>>16 == recordHandshake<<8|3 }
+
+var errTLSToPlaintext = fmt.Errorf("the client begins with a TLS handshake on a listener without TLS")
