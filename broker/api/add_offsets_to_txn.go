@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/txn"
 	"barnabas/internal/javahash"
 	"barnabas/logstore"
@@ -16,12 +17,19 @@ import (
 //
 // v2: PRODUCER_FENCED (KIP-588).
 func (h *Handlers) addOffsetsToTxn(_ context.Context, c *Call, req *kmsg.AddOffsetsToTxnRequest) network.Answer {
+	denied := h.authorize.txnID(c, acl.Write, req.TransactionalID)
+	if denied == nil {
+		denied = h.authorize.group(c, acl.Read, req.Group)
+	}
 	return network.Later(func(ctx context.Context) network.Response {
 		resp := kmsg.NewPtrAddOffsetsToTxnResponse()
 		resp.Version = c.Version
 		by := txn.Identity{ID: req.ProducerID, Epoch: req.ProducerEpoch}
 		offsets := logstore.TopicPartition{Topic: offsetsTopic, Partition: h.offsetsPartition(req.Group)}
-		err := h.Transactions.AddPartitions(ctx, req.TransactionalID, by, []logstore.TopicPartition{offsets})
+		err := denied
+		if err == nil {
+			err = h.Transactions.AddPartitions(ctx, req.TransactionalID, by, []logstore.TopicPartition{offsets})
+		}
 		resp.ErrorCode = h.fencedCode(err, c.Version, 2)
 		return resp
 	})

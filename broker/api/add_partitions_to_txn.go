@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/txn"
 	"barnabas/logstore"
 	"barnabas/network"
@@ -27,23 +28,55 @@ func (h *Handlers) fencedCode(err error, version, since int16) int16 {
 //
 // v2: PRODUCER_FENCED (KIP-588). v4: from brokers only, several transactions, and verifying without adding (KIP-890).
 func (h *Handlers) addPartitionsToTxn(_ context.Context, c *Call, req *kmsg.AddPartitionsToTxnRequest) network.Answer {
+	may, err := h.mayAddPartitions(c, req)
+	if err != nil {
+		resp := kmsg.NewPtrAddPartitionsToTxnResponse()
+		resp.ErrorCode = code(err)
+		return ready(c, resp)
+	}
 	return network.Later(func(ctx context.Context) network.Response {
 		resp := kmsg.NewPtrAddPartitionsToTxnResponse()
 		resp.Version = c.Version
 		if c.Version < 4 {
-			resp.Topics = h.addPartitions(ctx, c, clientsTransaction(req))
+			resp.Topics = h.addPartitions(ctx, c, clientsTransaction(req), may)
 			return resp
 		}
 		for _, t := range req.Transactions {
 			out := kmsg.NewAddPartitionsToTxnResponseTransaction()
 			out.TransactionalID = t.TransactionalID
-			for _, topic := range h.addPartitions(ctx, c, t) {
+			for _, topic := range h.addPartitions(ctx, c, t, may) {
 				out.Topics = append(out.Topics, brokersTopic(topic))
 			}
 			resp.Transactions = append(resp.Transactions, out)
 		}
 		return resp
 	})
+}
+
+// rightsInTxn are what a client may do in a transaction. The zero value is everything.
+type rightsInTxn struct {
+	all    error // why not even begin
+	topics map[string]error
+}
+
+// mayAddPartitions asks what is allowed: brokers need a right to the cluster, without which the whole request is refused; clients
+// one to the transactional id and to each topic. The internal topics are nobody's to write to.
+func (h *Handlers) mayAddPartitions(c *Call, req *kmsg.AddPartitionsToTxnRequest) (rightsInTxn, error) {
+	if c.Version >= 4 {
+		return rightsInTxn{}, h.authorize.cluster(c, acl.ClusterAction)
+	}
+	may := rightsInTxn{all: h.authorize.txnID(c, acl.Write, req.TransactionalID), topics: make(map[string]error)}
+	if may.all != nil {
+		return may, nil
+	}
+	for _, t := range req.Topics {
+		err := h.authorize.topic(c, acl.Write, t.Topic)
+		if isInternal(t.Topic) {
+			err = kerr.TopicAuthorizationFailed
+		}
+		may.topics[t.Topic] = err
+	}
+	return may, nil
 }
 
 // clientsTransaction is the only transaction of a request before v4.
@@ -68,16 +101,18 @@ func brokersTopic(t kmsg.AddPartitionsToTxnResponseTopic) kmsg.AddPartitionsToTx
 }
 
 // addPartitions serves one transaction of a request.
-func (h *Handlers) addPartitions(ctx context.Context, c *Call, t kmsg.AddPartitionsToTxnRequestTransaction) []kmsg.AddPartitionsToTxnResponseTopic {
+func (h *Handlers) addPartitions(ctx context.Context, c *Call, t kmsg.AddPartitionsToTxnRequestTransaction, may rightsInTxn) []kmsg.AddPartitionsToTxnResponseTopic {
 	var asked []logstore.TopicPartition
 	for _, topic := range t.Topics {
 		for _, n := range topic.Partitions {
 			asked = append(asked, logstore.TopicPartition{Topic: topic.Topic, Partition: n})
 		}
 	}
-	errs, all := h.missing(asked), error(nil)
+	errs, all := h.unusable(asked, may), may.all
 	by := txn.Identity{ID: t.ProducerID, Epoch: t.ProducerEpoch}
 	switch {
+	case all != nil:
+		errs = nil
 	case len(errs) > 0:
 		all = fmt.Errorf("another partition is refused: %w", kerr.OperationNotAttempted)
 	case t.VerifyOnly:
@@ -101,11 +136,15 @@ func (h *Handlers) addPartitions(ctx context.Context, c *Call, t kmsg.AddPartiti
 	return answer
 }
 
-// missing gives an error for each partition that the cluster does not have.
-func (h *Handlers) missing(asked []logstore.TopicPartition) map[logstore.TopicPartition]error {
+// unusable gives an error for each partition that the client may not write to or the cluster does not have.
+func (h *Handlers) unusable(asked []logstore.TopicPartition, may rightsInTxn) map[logstore.TopicPartition]error {
 	errs := make(map[logstore.TopicPartition]error)
 	picture := h.Metadata.Current()
 	for _, tp := range asked {
+		if err := may.topics[tp.Topic]; err != nil {
+			errs[tp] = err
+			continue
+		}
 		if _, ok := picture.Partition(tp.Topic, tp.Partition); !ok {
 			errs[tp] = fmt.Errorf("%v: %w", tp, kerr.UnknownTopicOrPartition)
 		}

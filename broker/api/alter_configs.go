@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"barnabas/broker/acl"
 	"barnabas/config"
 	"barnabas/zkcoord"
 
@@ -18,15 +19,26 @@ type resource struct {
 	name string
 }
 
+// mayTouch asks about settings: of a topic they belong to it, all others to the cluster.
+func (h *Handlers) mayTouch(c *Call, op acl.Operation, r resource) error {
+	switch r.kind {
+	case kmsg.ConfigResourceTypeTopic:
+		return h.authorize.topic(c, op, r.name)
+	case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics:
+		return h.authorize.cluster(c, op)
+	}
+	return nil // there is no such thing, as its handler will say
+}
+
 // alterConfigs replaces all settings of topics and brokers (KIP-133).
-func (h *Handlers) alterConfigs(ctx context.Context, _ *Call, req *kmsg.AlterConfigsRequest) kmsg.Response {
+func (h *Handlers) alterConfigs(ctx context.Context, c *Call, req *kmsg.AlterConfigsRequest) kmsg.Response {
 	resp := kmsg.NewPtrAlterConfigsResponse()
 	for _, r := range req.Resources {
 		ops := make([]config.Op, 0, len(r.Configs))
-		for _, c := range r.Configs {
-			ops = append(ops, config.Op{Key: c.Name, Kind: config.OpSet, Value: c.Value})
+		for _, s := range r.Configs {
+			ops = append(ops, config.Op{Key: s.Name, Kind: config.OpSet, Value: s.Value})
 		}
-		err := h.replaceResource(ctx, resource{r.ResourceType, r.ResourceName}, ops, req.ValidateOnly)
+		err := h.replaceResource(ctx, c, resource{r.ResourceType, r.ResourceName}, ops, req.ValidateOnly)
 		out := kmsg.NewAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
 		out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
@@ -35,15 +47,18 @@ func (h *Handlers) alterConfigs(ctx context.Context, _ *Call, req *kmsg.AlterCon
 	return resp
 }
 
-func (h *Handlers) replaceResource(ctx context.Context, r resource, ops []config.Op, validateOnly bool) error {
+func (h *Handlers) replaceResource(ctx context.Context, c *Call, r resource, ops []config.Op, validateOnly bool) error {
 	if r.kind == kmsg.ConfigResourceTypeBrokerLogger {
 		return fmt.Errorf("log levels are changed one by one, with IncrementalAlterConfigs: %w", kerr.InvalidRequest)
+	}
+	if err := h.mayTouch(c, acl.AlterConfigs, r); err != nil {
+		return bare(err)
 	}
 	return h.alterResource(ctx, r, ops, validateOnly, true)
 }
 
 // incrementalAlterConfigs changes single settings (KIP-339).
-func (h *Handlers) incrementalAlterConfigs(ctx context.Context, _ *Call, req *kmsg.IncrementalAlterConfigsRequest) kmsg.Response {
+func (h *Handlers) incrementalAlterConfigs(ctx context.Context, c *Call, req *kmsg.IncrementalAlterConfigsRequest) kmsg.Response {
 	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
 	seen := make(map[resource]int)
 	for _, r := range req.Resources {
@@ -56,7 +71,9 @@ func (h *Handlers) incrementalAlterConfigs(ctx context.Context, _ *Call, req *km
 		case seen[key] > 1:
 			err = fmt.Errorf("resource %q twice in one request: %w", r.ResourceName, kerr.InvalidRequest)
 		case err == nil:
-			err = h.alterResource(ctx, key, ops, req.ValidateOnly, false)
+			if err = bare(h.mayTouch(c, acl.AlterConfigs, key)); err == nil {
+				err = h.alterResource(ctx, key, ops, req.ValidateOnly, false)
+			}
 		}
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName

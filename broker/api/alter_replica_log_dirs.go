@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"barnabas/broker/acl"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -13,8 +14,9 @@ import (
 // alterReplicaLogDirs has this broker's replicas moved to other log directories (KIP-113). It answers when the moves have begun;
 // DescribeLogDirs tells how far they are. Of a replica that is not there yet the directory is remembered, and the answer is
 // REPLICA_NOT_AVAILABLE. Directories count as they are written in log.dirs.
-func (h *Handlers) alterReplicaLogDirs(_ context.Context, _ *Call, req *kmsg.AlterReplicaLogDirsRequest) kmsg.Response {
+func (h *Handlers) alterReplicaLogDirs(_ context.Context, c *Call, req *kmsg.AlterReplicaLogDirsRequest) kmsg.Response {
 	resp := kmsg.NewPtrAlterReplicaLogDirsResponse()
+	denied := h.authorize.cluster(c, acl.Alter)
 	topics := make(map[string]int)
 	for _, d := range req.Dirs {
 		for _, t := range d.Topics {
@@ -30,7 +32,11 @@ func (h *Handlers) alterReplicaLogDirs(_ context.Context, _ *Call, req *kmsg.Alt
 			for _, partition := range t.Partitions {
 				p := kmsg.NewAlterReplicaLogDirsResponseTopicPartition()
 				p.Partition = partition
-				p.ErrorCode = h.codeOf(h.moveReplica(logstore.TopicPartition{Topic: t.Topic, Partition: partition}, d.Dir))
+				err := denied
+				if err == nil {
+					err = h.moveReplica(logstore.TopicPartition{Topic: t.Topic, Partition: partition}, d.Dir)
+				}
+				p.ErrorCode = h.codeOf(err)
 				out.Partitions = append(out.Partitions, p)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/quota"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -15,8 +16,9 @@ import (
 )
 
 // alterClientQuotas sets quotas of users, client ids and addresses (KIP-546, 612). Every broker may serve it.
-func (h *Handlers) alterClientQuotas(ctx context.Context, _ *Call, req *kmsg.AlterClientQuotasRequest) kmsg.Response {
+func (h *Handlers) alterClientQuotas(ctx context.Context, c *Call, req *kmsg.AlterClientQuotasRequest) kmsg.Response {
 	resp := kmsg.NewPtrAlterClientQuotasResponse()
+	denied := h.authorize.cluster(c, acl.AlterConfigs)
 	for _, entry := range req.Entries {
 		out := kmsg.NewAlterClientQuotasResponseEntry()
 		for _, part := range entry.Entity {
@@ -24,7 +26,11 @@ func (h *Handlers) alterClientQuotas(ctx context.Context, _ *Call, req *kmsg.Alt
 			p.Type, p.Name = part.Type, part.Name
 			out.Entity = append(out.Entity, p)
 		}
-		if err := h.alterQuotas(ctx, entry, req.ValidateOnly); err != nil {
+		err := denied
+		if err == nil {
+			err = h.alterQuotas(ctx, entry, req.ValidateOnly)
+		}
+		if err != nil {
 			out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
 		}
 		resp.Entries = append(resp.Entries, out)
@@ -90,8 +96,12 @@ const (
 
 // describeClientQuotas lists quotas that match all of the components (KIP-546). With strict, what has parts that no
 // component is about does not match.
-func (h *Handlers) describeClientQuotas(ctx context.Context, _ *Call, req *kmsg.DescribeClientQuotasRequest) kmsg.Response {
+func (h *Handlers) describeClientQuotas(ctx context.Context, c *Call, req *kmsg.DescribeClientQuotasRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeClientQuotasResponse()
+	if err := h.authorize.cluster(c, acl.DescribeConfigs); err != nil {
+		resp.ErrorCode = code(err)
+		return resp
+	}
 	resp.ErrorMessage = noMessage()
 	entries, err := h.describeQuotas(ctx, req)
 	if err != nil {

@@ -4,25 +4,45 @@ import (
 	"context"
 	"time"
 
+	"barnabas/broker/acl"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // The requests of this file are the controller's to answer; the handlers pass them on.
 
-func (h *Handlers) controlledShutdown(ctx context.Context, _ *Call, req *kmsg.ControlledShutdownRequest) kmsg.Response {
+func (h *Handlers) controlledShutdown(ctx context.Context, c *Call, req *kmsg.ControlledShutdownRequest) kmsg.Response {
+	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
+		resp := kmsg.NewPtrControlledShutdownResponse()
+		resp.ErrorCode = code(err)
+		return resp
+	}
 	return h.Controller.ControlledShutdown(ctx, req)
 }
 
-func (h *Handlers) alterPartition(ctx context.Context, _ *Call, req *kmsg.AlterPartitionRequest) kmsg.Response {
+func (h *Handlers) alterPartition(ctx context.Context, c *Call, req *kmsg.AlterPartitionRequest) kmsg.Response {
+	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
+		resp := kmsg.NewPtrAlterPartitionResponse()
+		resp.ErrorCode = code(err)
+		return resp
+	}
 	return h.Controller.AlterPartition(ctx, req)
 }
 
-func (h *Handlers) allocateProducerIDs(ctx context.Context, _ *Call, req *kmsg.AllocateProducerIDsRequest) kmsg.Response {
+func (h *Handlers) allocateProducerIDs(ctx context.Context, c *Call, req *kmsg.AllocateProducerIDsRequest) kmsg.Response {
+	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
+		resp := kmsg.NewPtrAllocateProducerIDsResponse()
+		resp.ErrorCode = code(err)
+		return resp
+	}
 	return h.Controller.AllocateProducerIDs(ctx, req)
 }
 
-func (h *Handlers) alterPartitionReassignments(ctx context.Context, _ *Call, req *kmsg.AlterPartitionAssignmentsRequest) kmsg.Response {
+func (h *Handlers) alterPartitionReassignments(ctx context.Context, c *Call, req *kmsg.AlterPartitionAssignmentsRequest) kmsg.Response {
+	if err := h.authorize.cluster(c, acl.Alter); err != nil {
+		return reassignmentsDenied(req, err)
+	}
 	resp := h.Controller.AlterPartitionReassignments(ctx, req)
 	if resp.ErrorCode == 0 {
 		resp.ErrorMessage = noMessage()
@@ -30,7 +50,29 @@ func (h *Handlers) alterPartitionReassignments(ctx context.Context, _ *Call, req
 	return resp
 }
 
-func (h *Handlers) listPartitionReassignments(ctx context.Context, _ *Call, req *kmsg.ListPartitionReassignmentsRequest) kmsg.Response {
+// reassignmentsDenied is the answer to who may not move partitions.
+func reassignmentsDenied(req *kmsg.AlterPartitionAssignmentsRequest, err error) kmsg.Response {
+	resp := kmsg.NewPtrAlterPartitionAssignmentsResponse()
+	resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+	for _, t := range req.Topics {
+		topic := kmsg.NewAlterPartitionAssignmentsResponseTopic()
+		topic.Topic = t.Topic
+		for _, p := range t.Partitions {
+			out := kmsg.NewAlterPartitionAssignmentsResponseTopicPartition()
+			out.Partition, out.ErrorCode, out.ErrorMessage = p.Partition, resp.ErrorCode, resp.ErrorMessage
+			topic.Partitions = append(topic.Partitions, out)
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	return resp
+}
+
+func (h *Handlers) listPartitionReassignments(ctx context.Context, c *Call, req *kmsg.ListPartitionReassignmentsRequest) kmsg.Response {
+	if err := h.authorize.cluster(c, acl.Describe); err != nil {
+		resp := kmsg.NewPtrListPartitionReassignmentsResponse()
+		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+		return resp
+	}
 	resp := h.Controller.ListPartitionReassignments(ctx, req)
 	if resp.ErrorCode == 0 {
 		resp.ErrorMessage = noMessage()
@@ -38,7 +80,12 @@ func (h *Handlers) listPartitionReassignments(ctx context.Context, _ *Call, req 
 	return resp
 }
 
-func (h *Handlers) updateFeatures(ctx context.Context, _ *Call, req *kmsg.UpdateFeaturesRequest) kmsg.Response {
+func (h *Handlers) updateFeatures(ctx context.Context, c *Call, req *kmsg.UpdateFeaturesRequest) kmsg.Response {
+	if err := h.authorize.cluster(c, acl.Alter); err != nil {
+		resp := kmsg.NewPtrUpdateFeaturesResponse()
+		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+		return resp
+	}
 	return h.Controller.UpdateFeatures(ctx, req)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/metadata"
 	"barnabas/controller"
 	"barnabas/network"
@@ -64,6 +65,9 @@ func (h *Handlers) growTopic(ctx context.Context, c *Call, req *kmsg.CreateParti
 		return kerr.NotController
 	case twice:
 		return fmt.Errorf("topic %q twice in one request: %w", t.Topic, kerr.InvalidRequest)
+	}
+	if err := h.authorize.topic(c, acl.Alter, t.Topic); err != nil {
+		return err
 	}
 	info, _, err := h.ZK.Topic(ctx, t.Topic)
 	if err != nil {

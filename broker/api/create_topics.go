@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/metadata"
 	"barnabas/network"
 
@@ -68,6 +69,15 @@ func (h *Handlers) createTopic(ctx context.Context, c *Call, req *kmsg.CreateTop
 	case t.Topic == clusterTopic:
 		return nil, fmt.Errorf("topic %q is KRaft's: %w", t.Topic, kerr.InvalidRequest)
 	}
+	describable := h.authorize.quietly(c, acl.DescribeConfigs, acl.Topic, t.Topic)
+	if !h.authorize.quietlyCluster(c, acl.Create) {
+		if err := h.authorize.topic(c, acl.Create, t.Topic); err != nil {
+			if !describable {
+				out.ConfigErrorCode = kerr.TopicAuthorizationFailed.Code
+			}
+			return nil, err
+		}
+	}
 	plan, err := h.planTopic(h.Metadata.Current(), t)
 	if err != nil {
 		return nil, err
@@ -80,6 +90,10 @@ func (h *Handlers) createTopic(ctx context.Context, c *Call, req *kmsg.CreateTop
 			return nil, err
 		}
 	}
+	if !describable {
+		hideCreated(out)
+		return plan, nil
+	}
 	out.NumPartitions, out.ReplicationFactor = int32(len(plan.assignment)), plan.replicationFactor()
 	entries, err := h.Config.DescribeTopic(plan.configs, nil)
 	for _, e := range entries {
@@ -88,6 +102,12 @@ func (h *Handlers) createTopic(ctx context.Context, c *Call, req *kmsg.CreateTop
 		out.Configs = append(out.Configs, cfg)
 	}
 	return plan, err
+}
+
+// hideCreated leaves out what only those may know who may describe the topic's settings.
+func hideCreated(out *kmsg.CreateTopicsResponseTopic) {
+	out.ConfigErrorCode, out.TopicID = kerr.TopicAuthorizationFailed.Code, noTopicID
+	out.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 }
 
 // awaitCreated waits for leaders; a request that allows no time is told so though the topic is being made.

@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/acl"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // deleteGroups removes groups without members, with their offsets (KIP-229).
-func (h *Handlers) deleteGroups(_ context.Context, _ *Call, req *kmsg.DeleteGroupsRequest) kmsg.Response {
+func (h *Handlers) deleteGroups(_ context.Context, c *Call, req *kmsg.DeleteGroupsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDeleteGroupsResponse()
 	answered := make(map[string]bool)
 	for _, id := range req.Groups {
@@ -15,8 +17,12 @@ func (h *Handlers) deleteGroups(_ context.Context, _ *Call, req *kmsg.DeleteGrou
 			continue
 		}
 		answered[id] = true
+		err := h.authorize.group(c, acl.Delete, id)
+		if err == nil {
+			err = h.Groups.Delete(id)
+		}
 		out := kmsg.NewDeleteGroupsResponseGroup()
-		out.Group, out.ErrorCode = id, h.codeOf(h.Groups.Delete(id))
+		out.Group, out.ErrorCode = id, h.codeOf(err)
 		resp.Groups = append(resp.Groups, out)
 	}
 	return resp

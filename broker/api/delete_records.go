@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/replica"
 	"barnabas/internal/await"
 	"barnabas/network"
@@ -25,13 +26,19 @@ func (h *Handlers) deleteRecords(_ context.Context, c *Call, req *kmsg.DeleteRec
 	resp.Version = c.Version
 	resp.Topics = make([]kmsg.DeleteRecordsResponseTopic, len(req.Topics))
 	var waits []trimmed
+	topics := h.authorize.topics(c, acl.Delete)
 	for i, t := range req.Topics {
 		resp.Topics[i].Topic = t.Topic
 		resp.Topics[i].Partitions = make([]kmsg.DeleteRecordsResponseTopicPartition, len(t.Partitions))
 		for j, p := range t.Partitions {
 			out := &resp.Topics[i].Partitions[j]
 			out.Partition, out.LowWatermark = p.Partition, -1
-			part, offset, err := h.startDelete(t.Topic, p)
+			err := topics.check(t.Topic)
+			var part *replica.Partition
+			var offset int64
+			if err == nil {
+				part, offset, err = h.startDelete(t.Topic, p)
+			}
 			if err != nil {
 				out.ErrorCode = h.codeOf(err)
 				continue

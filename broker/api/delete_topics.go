@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/metadata"
 	"barnabas/network"
 
@@ -67,7 +68,13 @@ func (h *Handlers) deleteTopic(ctx context.Context, c *Call, out *kmsg.DeleteTop
 		if !ok {
 			return kerr.UnknownTopicID
 		}
+		if err := h.authorize.topic(c, acl.Describe, name); err != nil {
+			return err // without the name, which the client may not know
+		}
 		out.Topic = &name
+	}
+	if err := h.authorize.topic(c, acl.Delete, *out.Topic); err != nil {
+		return err
 	}
 	topic := picture.Topics[*out.Topic]
 	if topic == nil {

@@ -30,7 +30,7 @@ func (h *Handlers) describeCluster(_ context.Context, c *Call, req *kmsg.Describ
 	resp.ClusterID, resp.ControllerID = h.ClusterID, controllerOf(picture)
 	resp.EndpointType = brokerEndpoints
 	if req.IncludeClusterAuthorizedOperations {
-		resp.ClusterAuthorizedOperations = allClusterOperations
+		resp.ClusterAuthorizedOperations = h.authorize.clusterOperations(c)
 	}
 	for _, b := range brokersOn(picture, c.Conn.Listener) {
 		out := kmsg.NewDescribeClusterResponseBroker()

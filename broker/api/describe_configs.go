@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"barnabas/broker/acl"
 	"barnabas/config"
 	"barnabas/zkcoord"
 
@@ -13,13 +14,17 @@ import (
 )
 
 // describeConfigs shows settings of topics, brokers and loggers. v1: sources and synonyms (KIP-226). v3: types and documentation.
-func (h *Handlers) describeConfigs(ctx context.Context, _ *Call, req *kmsg.DescribeConfigsRequest) kmsg.Response {
+func (h *Handlers) describeConfigs(ctx context.Context, c *Call, req *kmsg.DescribeConfigsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	resp.Resources = make([]kmsg.DescribeConfigsResponseResource, len(req.Resources))
 	for i := range req.Resources {
 		r, out := &req.Resources[i], &resp.Resources[i]
 		out.ResourceType, out.ResourceName, out.ErrorMessage = r.ResourceType, r.ResourceName, noMessage()
-		entries, err := h.describeResource(ctx, r)
+		var entries []config.Entry
+		err := h.mayTouch(c, acl.DescribeConfigs, resource{r.ResourceType, r.ResourceName})
+		if err == nil {
+			entries, err = h.describeResource(ctx, r)
+		}
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
 			continue

@@ -3,11 +3,10 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/acl"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
-
-// allGroupOperations are those that there are on a group, as bits: READ, DELETE and DESCRIBE.
-const allGroupOperations = 1<<3 | 1<<6 | 1<<8
 
 // describeGroups tells of groups and their members.
 //
@@ -15,9 +14,15 @@ const allGroupOperations = 1<<3 | 1<<6 | 1<<8
 func (h *Handlers) describeGroups(_ context.Context, c *Call, req *kmsg.DescribeGroupsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	for _, id := range req.Groups {
+		if err := h.authorize.group(c, acl.Describe, id); err != nil {
+			g := kmsg.NewDescribeGroupsResponseGroup()
+			g.Group, g.ErrorCode = id, code(err)
+			resp.Groups = append(resp.Groups, g)
+			continue
+		}
 		g := h.Groups.Describe(id)
 		if c.Version >= 3 && req.IncludeAuthorizedOperations && g.ErrorCode == 0 {
-			g.AuthorizedOperations = allGroupOperations
+			g.AuthorizedOperations = h.authorize.operations(c, acl.Group, id)
 		}
 		resp.Groups = append(resp.Groups, g)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"barnabas/broker/acl"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -11,8 +12,12 @@ import (
 )
 
 // describeLogDirs tells what is in each log directory (KIP-113). v4: sizes of the volumes (KIP-827).
-func (h *Handlers) describeLogDirs(_ context.Context, _ *Call, req *kmsg.DescribeLogDirsRequest) kmsg.Response {
+func (h *Handlers) describeLogDirs(_ context.Context, c *Call, req *kmsg.DescribeLogDirsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeLogDirsResponse()
+	if err := h.authorize.cluster(c, acl.Describe); err != nil {
+		resp.ErrorCode = code(err)
+		return resp
+	}
 	wanted := wantedLogs(req)
 	for _, d := range h.Logs.Dirs() {
 		dir := kmsg.NewDescribeLogDirsResponseDir()

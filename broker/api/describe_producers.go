@@ -5,28 +5,33 @@ import (
 	"errors"
 	"fmt"
 
+	"barnabas/broker/acl"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // describeProducers lists the idempotent producers that a partition's leader knows (KIP-664).
-func (h *Handlers) describeProducers(_ context.Context, _ *Call, req *kmsg.DescribeProducersRequest) kmsg.Response {
+func (h *Handlers) describeProducers(_ context.Context, c *Call, req *kmsg.DescribeProducersRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeProducersResponse()
 	for _, t := range req.Topics {
 		topic := kmsg.NewDescribeProducersResponseTopic()
 		topic.Topic = t.Topic
+		refused := checkTopicName(t.Topic)
+		if refused == nil {
+			refused = h.authorize.topic(c, acl.Read, t.Topic)
+		}
 		for _, n := range t.Partitions {
-			topic.Partitions = append(topic.Partitions, h.producersOf(t.Topic, n))
+			topic.Partitions = append(topic.Partitions, h.producersOf(t.Topic, n, refused))
 		}
 		resp.Topics = append(resp.Topics, topic)
 	}
 	return resp
 }
 
-func (h *Handlers) producersOf(topic string, number int32) kmsg.DescribeProducersResponseTopicPartition {
+func (h *Handlers) producersOf(topic string, number int32, err error) kmsg.DescribeProducersResponseTopicPartition {
 	out := kmsg.NewDescribeProducersResponseTopicPartition()
 	out.Partition = number
-	err := checkTopicName(topic)
 	if err == nil {
 		err = h.fillProducers(topic, number, &out)
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/metadata"
 	"barnabas/network"
 
@@ -17,6 +18,9 @@ const uncleanElection = 1
 //
 // v1: unclean elections (KIP-460). v2: flexible (KIP-482).
 func (h *Handlers) electLeaders(ctx context.Context, c *Call, req *kmsg.ElectLeadersRequest) network.Answer {
+	if err := h.authorize.cluster(c, acl.Alter); err != nil {
+		return ready(c, electionsDenied(req, err))
+	}
 	resp := h.Controller.ElectLeaders(ctx, req)
 	resp.SetVersion(c.Version)
 	unclean := c.Version >= 1 && req.ElectionType == uncleanElection
@@ -38,6 +42,23 @@ func (h *Handlers) electLeaders(ctx context.Context, c *Call, req *kmsg.ElectLea
 		}
 		return resp
 	})
+}
+
+// electionsDenied is the answer to who may not have leaders elected.
+func electionsDenied(req *kmsg.ElectLeadersRequest, err error) kmsg.Response {
+	resp := kmsg.NewPtrElectLeadersResponse()
+	resp.ErrorCode = code(err)
+	for _, t := range req.Topics {
+		topic := kmsg.NewElectLeadersResponseTopic()
+		topic.Topic = t.Topic
+		for _, number := range t.Partitions {
+			out := kmsg.NewElectLeadersResponseTopicPartition()
+			out.Partition, out.ErrorCode = number, resp.ErrorCode
+			topic.Partitions = append(topic.Partitions, out)
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	return resp
 }
 
 // electionShown tells whether a picture shows what an election that succeeded led to: the preferred leader, or after an

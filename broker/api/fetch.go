@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/quota"
 	"barnabas/broker/replica"
 	"barnabas/internal/await"
@@ -118,6 +119,7 @@ func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchCo
 // picture of the cluster may not have it yet.
 func (f *fetching) resolve() {
 	picture := f.h.Metadata.Current()
+	refused := f.refusal()
 	for i := range f.parts {
 		a := &f.parts[i]
 		if f.c.Version >= fetchTopicIDVersion {
@@ -128,6 +130,11 @@ func (f *fetching) resolve() {
 			}
 			a.topic = name
 		}
+		if refused != nil {
+			if a.missing = refused(a.topic); a.missing != nil {
+				continue
+			}
+		}
 		part, err := f.h.partition(a.topic, a.number)
 		if errors.Is(err, kerr.UnknownTopicOrPartition) {
 			a.missing = err
@@ -135,6 +142,21 @@ func (f *fetching) resolve() {
 		}
 		a.part, a.failed = part, err
 	}
+}
+
+// refusal gives what tells why a topic may not be fetched, nil when everything may be. A follower needs a right to the cluster,
+// and without it is refused every topic; a consumer needs one to each topic.
+func (f *fetching) refusal() func(topic string) error {
+	if f.h.authorize.trusts(f.c) {
+		return nil
+	}
+	if !f.c.follower {
+		return f.h.authorize.topics(f.c, acl.Read).check
+	}
+	if f.h.authorize.cluster(f.c, acl.ClusterAction) == nil {
+		return nil
+	}
+	return func(string) error { return kerr.TopicAuthorizationFailed }
 }
 
 // run answers: at once when there is enough, an error or nothing to wait for, else when there is, or when the time is up.

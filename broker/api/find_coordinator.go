@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"barnabas/broker/acl"
 	"barnabas/internal/javahash"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -53,7 +54,23 @@ func (h *Handlers) coordinator(ctx context.Context, c *Call, kind int8, key stri
 	return out
 }
 
+// mayFind asks whether the client may know of a group or a transactional id.
+func (h *Handlers) mayFind(c *Call, kind int8, key string) error {
+	switch {
+	case kind == groupCoordinator:
+		return h.authorize.group(c, acl.Describe, key)
+	case kind == transactionCoordinator:
+		return h.authorize.txnID(c, acl.Describe, key)
+	case kind == shareCoordinator && c.Version >= 6:
+		return h.authorize.cluster(c, acl.ClusterAction)
+	}
+	return nil
+}
+
 func (h *Handlers) locate(ctx context.Context, c *Call, kind int8, key string) (leaderHint, error) {
+	if err := h.mayFind(c, kind, key); err != nil {
+		return leaderHint{}, err
+	}
 	topic := ""
 	switch {
 	case kind == groupCoordinator:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/group"
 	"barnabas/broker/metadata"
 	"barnabas/broker/metrics"
@@ -55,6 +56,7 @@ type Deps struct {
 	Groups       *group.Coordinator
 	Quotas       *quota.Manager
 	Metrics      *metrics.Metrics // nil: nothing is measured
+	Authorizer   *acl.Authorizer  // nil: everybody may do everything
 	// Ready is closed when clients are to be answered. Until then they wait: a broker that does not know the cluster yet
 	// would tell them of one without brokers and topics, and that nobody is the controller.
 	Ready <-chan struct{}
@@ -69,14 +71,15 @@ type Deps struct {
 // Handlers answer the requests of all connections. It is a network.Dispatcher.
 type Handlers struct {
 	Deps
-	rows     map[int16]*row
-	sessions *fetchSessions
-	lines    logx.Sampler // of lines that requests cause
+	rows      map[int16]*row
+	authorize authority
+	sessions  *fetchSessions
+	lines     logx.Sampler // of lines that requests cause
 }
 
 // New returns the handlers of a broker.
 func New(d Deps) *Handlers {
-	h := &Handlers{Deps: d, sessions: newFetchSessions(d.Config.Current().FetchSessionCacheSlots), lines: logx.Sampler{Interval: sampleInterval}}
+	h := &Handlers{Deps: d, authorize: authority{d.Authorizer}, sessions: newFetchSessions(d.Config.Current().FetchSessionCacheSlots), lines: logx.Sampler{Interval: sampleInterval}}
 	h.rows = h.table()
 	return h
 }
@@ -233,6 +236,15 @@ func message(err error) *string {
 	}
 	text := err.Error()
 	return &text
+}
+
+// bare is an error's code alone, for a response in which Apache Kafka gives no text.
+func bare(err error) error {
+	var k *kerr.Error
+	if errors.As(err, &k) {
+		return k
+	}
+	return err
 }
 
 // noMessage is the text of a response in which Apache Kafka leaves the field as it is when there is no error: empty, not null.

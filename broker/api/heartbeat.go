@@ -3,13 +3,18 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/acl"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // heartbeat keeps a member's session alive; REBALANCE_IN_PROGRESS tells it to join again.
-func (h *Handlers) heartbeat(_ context.Context, _ *Call, req *kmsg.HeartbeatRequest) kmsg.Response {
+func (h *Handlers) heartbeat(_ context.Context, c *Call, req *kmsg.HeartbeatRequest) kmsg.Response {
 	resp := kmsg.NewPtrHeartbeatResponse()
 	err := h.checkInstance(req.InstanceID)
+	if err == nil {
+		err = h.authorize.group(c, acl.Read, req.Group)
+	}
 	if err == nil {
 		err = h.Groups.Heartbeat(req)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/txn"
 	"barnabas/network"
 
@@ -16,10 +17,19 @@ import (
 //
 // v3: the producer's current id and epoch (KIP-360). v4: PRODUCER_FENCED (KIP-588).
 func (h *Handlers) initProducerID(_ context.Context, c *Call, req *kmsg.InitProducerIDRequest) network.Answer {
+	var denied error
+	if req.TransactionalID != nil {
+		denied = h.authorize.txnID(c, acl.Write, *req.TransactionalID)
+	} else {
+		denied = h.authorize.idempotentWrite(c)
+	}
 	return network.Later(func(ctx context.Context) network.Response {
 		resp := kmsg.NewPtrInitProducerIDResponse()
 		resp.Version = c.Version
-		given, err := h.newProducerID(ctx, req)
+		given, err := txn.Identity{}, denied
+		if err == nil {
+			given, err = h.newProducerID(ctx, req)
+		}
 		if err != nil {
 			resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = h.fencedCode(err, c.Version, 4), -1, -1
 			return resp

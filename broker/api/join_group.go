@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/group"
 	"barnabas/config"
 	"barnabas/network"
@@ -17,7 +18,11 @@ import (
 // v1: a rebalance timeout (KIP-62). v4: a member id is required (KIP-394). v5: static members (KIP-345). v8: a reason
 // (KIP-800). v9: a restarted leader need not assign (KIP-814).
 func (h *Handlers) joinGroup(_ context.Context, c *Call, req *kmsg.JoinGroupRequest) network.Answer {
-	if err := h.checkInstance(req.InstanceID); err != nil {
+	err := h.checkInstance(req.InstanceID)
+	if err == nil {
+		err = h.authorize.group(c, acl.Read, req.Group)
+	}
+	if err != nil {
 		resp := kmsg.NewPtrJoinGroupResponse()
 		resp.ErrorCode, resp.Generation = code(err), -1
 		return ready(c, resp)

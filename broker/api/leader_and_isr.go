@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/replica"
 	"barnabas/logstore"
 
@@ -25,6 +26,10 @@ func (h *Handlers) checkBrokerEpoch(epoch int64) error {
 // leaderAndISR makes this broker leader or follower of partitions. v2: by topic. v5: topic ids in the answer.
 func (h *Handlers) leaderAndISR(_ context.Context, c *Call, req *kmsg.LeaderAndISRRequest) kmsg.Response {
 	resp := kmsg.NewPtrLeaderAndISRResponse()
+	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
+		resp.ErrorCode = code(err)
+		return resp
+	}
 	if err := h.checkBrokerEpoch(req.BrokerEpoch); err != nil {
 		resp.ErrorCode = code(err)
 		return resp

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/acl"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -11,6 +13,10 @@ import (
 // v3: several members, by instance as well (KIP-345). v5: reasons (KIP-800).
 func (h *Handlers) leaveGroup(_ context.Context, c *Call, req *kmsg.LeaveGroupRequest) kmsg.Response {
 	resp := kmsg.NewPtrLeaveGroupResponse()
+	if err := h.authorize.group(c, acl.Read, req.Group); err != nil {
+		resp.ErrorCode = code(err)
+		return resp
+	}
 	members := req.Members
 	if c.Version < 3 {
 		only := kmsg.NewLeaveGroupRequestMember()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"barnabas/broker/acl"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -34,6 +35,7 @@ var nothingFound = found{-1, -1, -1}
 func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsetsRequest) kmsg.Response {
 	resp := kmsg.NewPtrListOffsetsResponse()
 	resp.Topics = make([]kmsg.ListOffsetsResponseTopic, len(req.Topics))
+	topics := h.authorize.topics(c, acl.Describe)
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		topic := &resp.Topics[i]
@@ -44,8 +46,9 @@ func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsets
 			p, out := &t.Partitions[j], &topic.Partitions[j]
 			out.Default()
 			out.Partition = p.Partition
-			var err error
+			err := topics.check(t.Topic)
 			switch {
+			case err != nil:
 			case c.Version == 0:
 				out.OldStyleOffsets, err = h.oldStyleOffsets(req, t.Topic, p)
 			case req.IsolationLevel < 0 || req.IsolationLevel > 1:

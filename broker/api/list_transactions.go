@@ -5,13 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/txn"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // listTransactions lists the transactional ids that this broker coordinates (KIP-664). v1: by how long they are open (KIP-994).
-func (h *Handlers) listTransactions(_ context.Context, _ *Call, req *kmsg.ListTransactionsRequest) kmsg.Response {
+func (h *Handlers) listTransactions(_ context.Context, c *Call, req *kmsg.ListTransactionsRequest) kmsg.Response {
 	resp := kmsg.NewPtrListTransactionsResponse()
 	filter := txn.Filter{OpenFor: time.Duration(req.DurationFilterMillis) * time.Millisecond}
 	if len(req.ProducerIDFilters) > 0 {
@@ -26,6 +27,9 @@ func (h *Handlers) listTransactions(_ context.Context, _ *Call, req *kmsg.ListTr
 		return resp
 	}
 	for _, l := range list {
+		if h.authorize.txnID(c, acl.Describe, l.ID) != nil {
+			continue
+		}
 		t := kmsg.NewListTransactionsResponseTransactionState()
 		t.TransactionalID, t.ProducerID, t.TransactionState = l.ID, l.Producer, l.State.String()
 		resp.TransactionStates = append(resp.TransactionStates, t)

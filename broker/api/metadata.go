@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/metadata"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -14,13 +15,6 @@ import (
 
 // unasked stands for authorized operations that the client did not ask for.
 const unasked = -1 << 31
-
-// What everybody may do while there is no authorizer: the operations of a cluster and of a topic, as bits of
-// AclOperation's codes (KIP-430).
-const (
-	allClusterOperations = 8096
-	allTopicOperations   = 3576
-)
 
 // metadata tells of brokers and topics, creating topics where that is wanted.
 //
@@ -33,7 +27,7 @@ func (h *Handlers) metadata(ctx context.Context, c *Call, req *kmsg.MetadataRequ
 	resp.ControllerID = controllerOf(picture)
 	resp.AuthorizedOperations = unasked
 	if req.IncludeClusterAuthorizedOperations {
-		resp.AuthorizedOperations = allClusterOperations
+		resp.AuthorizedOperations = h.authorize.clusterOperations(c)
 	}
 	resp.Brokers = brokersOn(picture, c.Conn.Listener)
 	if err := checkMetadataIDs(c, req); err != nil {
@@ -42,6 +36,9 @@ func (h *Handlers) metadata(ctx context.Context, c *Call, req *kmsg.MetadataRequ
 	}
 	if req.Topics == nil || (c.Version == 0 && len(req.Topics) == 0) {
 		for name := range picture.Topics {
+			if !h.authorize.quietly(c, acl.Describe, acl.Topic, name) {
+				continue
+			}
 			resp.Topics = append(resp.Topics, h.describeTopic(c, req, picture, name))
 		}
 		return resp
@@ -117,22 +114,42 @@ func (h *Handlers) namedTopics(ctx context.Context, c *Call, req *kmsg.MetadataR
 			continue
 		}
 		seen[name] = true
+		if err := h.authorize.topic(c, acl.Describe, name); err != nil {
+			topics = append(topics, hiddenTopic(&t, code(err)))
+			continue
+		}
 		if picture.Topics[name] != nil {
 			topics = append(topics, h.describeTopic(c, req, picture, name))
 			continue
 		}
 		mayCreate := c.Version < 4 || req.AllowAutoTopicCreation
-		topics = append(topics, h.unknownTopic(ctx, name, mayCreate && h.Config.Current().AutoCreateTopics))
+		topics = append(topics, h.unknownTopic(ctx, c, name, mayCreate && h.Config.Current().AutoCreateTopics))
 	}
 	return topics
 }
 
+// hiddenTopic answers for a topic that the client may not even know of: with the name or the id that it has itself.
+func hiddenTopic(t *kmsg.MetadataRequestTopic, code int16) kmsg.MetadataResponseTopic {
+	out := kmsg.NewMetadataResponseTopic()
+	out.ErrorCode, out.AuthorizedOperations = code, unasked
+	if out.TopicID = t.TopicID; t.TopicID == noTopicID {
+		out.Topic = t.Topic
+	}
+	return out
+}
+
 // unknownTopic answers for a topic that is not there. One that is being created is LEADER_NOT_AVAILABLE until it has
 // leaders: the client asks again.
-func (h *Handlers) unknownTopic(ctx context.Context, name string, create bool) kmsg.MetadataResponseTopic {
+func (h *Handlers) unknownTopic(ctx context.Context, c *Call, name string, create bool) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.IsInternal, out.AuthorizedOperations = &name, isInternal(name), unasked
-	err := checkTopicName(name)
+	var err error
+	if create && !h.authorize.quietlyCluster(c, acl.Create) {
+		err = h.authorize.topic(c, acl.Create, name)
+	}
+	if err == nil {
+		err = checkTopicName(name)
+	}
 	switch {
 	case err != nil:
 	case !create:
@@ -154,7 +171,7 @@ func (h *Handlers) describeTopic(c *Call, req *kmsg.MetadataRequest, picture *me
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID, out.IsInternal, out.AuthorizedOperations = &name, t.ID, isInternal(name), unasked
 	if req.IncludeTopicAuthorizedOperations {
-		out.AuthorizedOperations = allTopicOperations
+		out.AuthorizedOperations = h.authorize.operations(c, acl.Topic, name)
 	}
 	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
 	for i := range t.Partitions {

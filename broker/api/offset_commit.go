@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/group"
 	"barnabas/logstore"
 	"barnabas/network"
@@ -59,7 +60,11 @@ func (h *Handlers) storeOffsets(c *Call, by group.Committer, cs *commits, resp k
 func (h *Handlers) offsetCommit(ctx context.Context, c *Call, req *kmsg.OffsetCommitRequest) network.Answer {
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	resp.Topics = make([]kmsg.OffsetCommitResponseTopic, len(req.Topics))
-	wrongInstance := h.checkInstance(req.InstanceID)
+	all := h.authorize.group(c, acl.Read, req.Group)
+	if all == nil {
+		all = h.checkInstance(req.InstanceID)
+	}
+	topics := h.authorize.topics(c, acl.Read)
 	var cs commits
 	for i := range req.Topics {
 		t, out := &req.Topics[i], &resp.Topics[i]
@@ -68,7 +73,10 @@ func (h *Handlers) offsetCommit(ctx context.Context, c *Call, req *kmsg.OffsetCo
 		for j := range t.Partitions {
 			p, outcome := &t.Partitions[j], &out.Partitions[j]
 			outcome.Partition = p.Partition
-			err := wrongInstance
+			err := all
+			if err == nil {
+				err = topics.check(t.Topic)
+			}
 			if err == nil {
 				err = h.exists(t.Topic, p.Partition)
 			}

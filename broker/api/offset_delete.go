@@ -3,14 +3,20 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/acl"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // offsetDelete removes offsets of a group whose members do not consume the topics (KIP-496).
-func (h *Handlers) offsetDelete(_ context.Context, _ *Call, req *kmsg.OffsetDeleteRequest) kmsg.Response {
+func (h *Handlers) offsetDelete(_ context.Context, c *Call, req *kmsg.OffsetDeleteRequest) kmsg.Response {
 	resp := kmsg.NewPtrOffsetDeleteResponse()
+	if err := h.authorize.group(c, acl.Delete, req.Group); err != nil {
+		resp.ErrorCode = code(err)
+		return resp
+	}
+	mayRead := h.authorize.topics(c, acl.Read)
 	topics := make([]kmsg.OffsetDeleteResponseTopic, len(req.Topics))
 	var partitions []logstore.TopicPartition
 	var codes []*int16
@@ -20,7 +26,11 @@ func (h *Handlers) offsetDelete(_ context.Context, _ *Call, req *kmsg.OffsetDele
 		for j, p := range t.Partitions {
 			out := &topics[i].Partitions[j]
 			out.Partition = p.Partition
-			if err := h.exists(t.Topic, p.Partition); err != nil {
+			err := mayRead.check(t.Topic)
+			if err == nil {
+				err = h.exists(t.Topic, p.Partition)
+			}
+			if err != nil {
 				out.ErrorCode = code(err)
 				continue
 			}

@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"barnabas/broker/acl"
 	"barnabas/logstore"
 	"barnabas/zkcoord"
 
@@ -19,10 +21,10 @@ func (h *Handlers) offsetFetch(ctx context.Context, c *Call, req *kmsg.OffsetFet
 	resp := kmsg.NewPtrOffsetFetchResponse()
 	switch {
 	case c.Version == 0:
-		resp.Topics = h.fetchFromZooKeeper(ctx, req)
+		resp.Topics = h.fetchFromZooKeeper(ctx, c, req)
 		return resp
 	case c.Version < 8:
-		only := h.fetchOffsets(req.Group, groupTopics(req.Topics), req.RequireStable)
+		only := h.fetchOffsets(c, req.Group, groupTopics(req.Topics), req.RequireStable)
 		if c.Version == 1 && only.ErrorCode != 0 {
 			only.Topics = failedTopics(req.Topics, only.ErrorCode)
 		}
@@ -30,15 +32,43 @@ func (h *Handlers) offsetFetch(ctx context.Context, c *Call, req *kmsg.OffsetFet
 		return resp
 	}
 	for _, g := range req.Groups {
-		resp.Groups = append(resp.Groups, h.fetchOffsets(g.Group, g.Topics, req.RequireStable))
+		resp.Groups = append(resp.Groups, h.fetchOffsets(c, g.Group, g.Topics, req.RequireStable))
 	}
 	return resp
 }
 
-func (h *Handlers) fetchOffsets(groupID string, topics []kmsg.OffsetFetchRequestGroupTopic, stable bool) kmsg.OffsetFetchResponseGroup {
+// fetchOffsets gives a group's offsets in the topics that are asked for, nil for all. Those in topics that the client may not
+// describe are left out, and refused when it has named them.
+func (h *Handlers) fetchOffsets(c *Call, groupID string, topics []kmsg.OffsetFetchRequestGroupTopic, stable bool) kmsg.OffsetFetchResponseGroup {
 	out := kmsg.NewOffsetFetchResponseGroup()
-	found, err := h.Groups.FetchOffsets(groupID, topics, stable)
-	out.Group, out.Topics, out.ErrorCode = groupID, found, h.codeOf(err)
+	out.Group = groupID
+	if err := h.authorize.group(c, acl.Describe, groupID); err != nil {
+		out.ErrorCode = code(err)
+		return out
+	}
+	describable := h.authorize.topics(c, acl.Describe)
+	var refused []kmsg.OffsetFetchResponseGroupTopic
+	asked := topics
+	if describable.errs != nil && topics != nil {
+		asked = make([]kmsg.OffsetFetchRequestGroupTopic, 0, len(topics))
+		for _, t := range topics {
+			if err := describable.check(t.Topic); err != nil {
+				refused = append(refused, failedTopic(t.Topic, t.Partitions, code(err)))
+				continue
+			}
+			asked = append(asked, t)
+		}
+	}
+	found, err := h.Groups.FetchOffsets(groupID, asked, stable)
+	if err != nil {
+		out.ErrorCode = h.codeOf(err)
+		out.Topics = found
+		return out
+	}
+	if topics == nil {
+		found = slices.DeleteFunc(found, func(t kmsg.OffsetFetchResponseGroupTopic) bool { return describable.check(t.Topic) != nil })
+	}
+	out.Topics = append(found, refused...)
 	return out
 }
 
@@ -72,21 +102,29 @@ func plainTopics(topics []kmsg.OffsetFetchResponseGroupTopic) []kmsg.OffsetFetch
 func failedTopics(topics []kmsg.OffsetFetchRequestTopic, code int16) []kmsg.OffsetFetchResponseGroupTopic {
 	out := make([]kmsg.OffsetFetchResponseGroupTopic, len(topics))
 	for i, t := range topics {
-		out[i].Topic = t.Topic
-		for _, number := range t.Partitions {
-			p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
-			p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.ErrorCode = number, -1, -1, new(string), code
-			out[i].Partitions = append(out[i].Partitions, p)
-		}
+		out[i] = failedTopic(t.Topic, t.Partitions, code)
+	}
+	return out
+}
+
+func failedTopic(topic string, partitions []int32, code int16) kmsg.OffsetFetchResponseGroupTopic {
+	out := kmsg.NewOffsetFetchResponseGroupTopic()
+	out.Topic = topic
+	for _, number := range partitions {
+		p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+		p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.ErrorCode = number, -1, -1, new(string), code
+		out.Partitions = append(out.Partitions, p)
 	}
 	return out
 }
 
 // fetchFromZooKeeper reads the offsets that clients before 0.8.2 stored. A partition that is unknown or has none gets
 // offset -1 with UNKNOWN_TOPIC_OR_PARTITION.
-func (h *Handlers) fetchFromZooKeeper(ctx context.Context, req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetchResponseTopic {
+func (h *Handlers) fetchFromZooKeeper(ctx context.Context, c *Call, req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetchResponseTopic {
 	ctx, cancel := context.WithTimeout(ctx, zooKeeperTimeout)
 	defer cancel()
+	all := h.authorize.group(c, acl.Describe, req.Group)
+	topics := h.authorize.topics(c, acl.Describe)
 	out := make([]kmsg.OffsetFetchResponseTopic, len(req.Topics))
 	for i, t := range req.Topics {
 		out[i].Topic = t.Topic
@@ -94,7 +132,13 @@ func (h *Handlers) fetchFromZooKeeper(ctx context.Context, req *kmsg.OffsetFetch
 		for j, number := range t.Partitions {
 			p := &out[i].Partitions[j]
 			p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = number, -1, -1, new(string)
-			offset, err := h.offsetInZooKeeper(ctx, req.Group, logstore.TopicPartition{Topic: t.Topic, Partition: number})
+			offset, err := int64(-1), all
+			if err == nil {
+				err = topics.check(t.Topic)
+			}
+			if err == nil {
+				offset, err = h.offsetInZooKeeper(ctx, req.Group, logstore.TopicPartition{Topic: t.Topic, Partition: number})
+			}
 			if err != nil {
 				p.ErrorCode = h.codeOf(err)
 				continue

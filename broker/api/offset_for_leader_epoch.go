@@ -3,22 +3,33 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/acl"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // offsetForLeaderEpoch tells where a leader epoch ends in the leader's log (KIP-101, 279, 320).
-func (h *Handlers) offsetForLeaderEpoch(_ context.Context, _ *Call, req *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
+func (h *Handlers) offsetForLeaderEpoch(_ context.Context, c *Call, req *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
 	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	resp.Topics = make([]kmsg.OffsetForLeaderEpochResponseTopic, len(req.Topics))
+	follower := h.authorize.quietlyCluster(c, acl.ClusterAction)
 	for i := range req.Topics {
 		t := &req.Topics[i]
+		var refused error
+		if !follower {
+			refused = h.authorize.topic(c, acl.Describe, t.Topic)
+		}
 		resp.Topics[i].Topic = t.Topic
 		resp.Topics[i].Partitions = make([]kmsg.OffsetForLeaderEpochResponseTopicPartition, len(t.Partitions))
 		for j := range t.Partitions {
 			out := &resp.Topics[i].Partitions[j]
 			out.Default()
 			out.Partition, out.LeaderEpoch, out.EndOffset = t.Partitions[j].Partition, -1, -1
-			out.ErrorCode = h.codeOf(h.endOfEpoch(t.Topic, &t.Partitions[j], out))
+			err := refused
+			if err == nil {
+				err = h.endOfEpoch(t.Topic, &t.Partitions[j], out)
+			}
+			out.ErrorCode = h.codeOf(err)
 		}
 	}
 	return resp

@@ -41,7 +41,7 @@ func (h *Handlers) decodeProduce(ctx context.Context, c *Call) (network.Answer, 
 func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) network.Answer {
 	resp := kmsg.NewPtrProduceResponse()
 	resp.Version = c.Version
-	verdicts := h.verifyProduce(ctx, req)
+	verdicts := h.verifyProduce(ctx, c, req)
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	var waits []produced
 	failed := false
@@ -144,6 +144,9 @@ func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.Produ
 	tp := logstore.TopicPartition{Topic: topic, Partition: in.Partition}
 	if v.all != nil {
 		return nil, none, v.all
+	}
+	if err := v.topics.check(topic); err != nil {
+		return nil, none, err
 	}
 	if err := v.errs[tp]; err != nil {
 		none.Message, err = unverified(err, req.Version)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"barnabas/broker/acl"
 	"barnabas/internal/scram"
 	"barnabas/zkcoord"
 
@@ -30,13 +31,17 @@ type scramChange struct {
 
 // alterUserSCRAMCredentials writes and deletes users' credentials, as the controller (KIP-554). All of a user's
 // changes are made, or none.
-func (h *Handlers) alterUserSCRAMCredentials(ctx context.Context, _ *Call, req *kmsg.AlterUserSCRAMCredentialsRequest) kmsg.Response {
+func (h *Handlers) alterUserSCRAMCredentials(ctx context.Context, c *Call, req *kmsg.AlterUserSCRAMCredentialsRequest) kmsg.Response {
 	changes := scramChanges(req)
+	var denied error
+	if h.Controller.Active() {
+		denied = bare(h.authorize.cluster(c, acl.Alter))
+	}
 	resp := kmsg.NewPtrAlterUserSCRAMCredentialsResponse()
 	for _, user := range slices.Sorted(maps.Keys(changes)) {
 		out := kmsg.NewAlterUserSCRAMCredentialsResponseResult()
 		out.User, out.ErrorMessage = user, noMessage()
-		err := h.alterSCRAM(ctx, user, changes[user])
+		err := h.alterSCRAM(ctx, user, changes[user], denied)
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
 		}
@@ -92,9 +97,12 @@ func (c *scramChange) add(user string, mechanism int8, credential func(scram.Mec
 	c.mechanisms[m.Name] = text
 }
 
-func (h *Handlers) alterSCRAM(ctx context.Context, user string, change *scramChange) error {
+func (h *Handlers) alterSCRAM(ctx context.Context, user string, change *scramChange, denied error) error {
 	if !h.Controller.Active() {
 		return kerr.NotController
+	}
+	if denied != nil {
+		return denied
 	}
 	if change.err != nil {
 		return change.err
@@ -118,9 +126,13 @@ func (h *Handlers) alterSCRAM(ctx context.Context, user string, change *scramCha
 }
 
 // describeUserSCRAMCredentials tells which users can log in how, and nothing that could be used to (KIP-554).
-func (h *Handlers) describeUserSCRAMCredentials(ctx context.Context, _ *Call, req *kmsg.DescribeUserSCRAMCredentialsRequest) kmsg.Response {
+func (h *Handlers) describeUserSCRAMCredentials(ctx context.Context, c *Call, req *kmsg.DescribeUserSCRAMCredentialsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
 	resp.ErrorMessage = noMessage()
+	if err := h.authorize.cluster(c, acl.Describe); err != nil {
+		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+		return resp
+	}
 	all, err := h.ZK.AllEntityConfigs(ctx, zkcoord.Users)
 	if err != nil {
 		resp.ErrorCode, resp.ErrorMessage = h.codeOf(err), message(err)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/replica"
 	"barnabas/logstore"
 
@@ -10,8 +11,12 @@ import (
 )
 
 // stopReplica ends the service of partitions and deletes some. v0: one partition an entry; v1: by topic; v3: with leader epochs.
-func (h *Handlers) stopReplica(_ context.Context, _ *Call, req *kmsg.StopReplicaRequest) kmsg.Response {
+func (h *Handlers) stopReplica(_ context.Context, c *Call, req *kmsg.StopReplicaRequest) kmsg.Response {
 	resp := kmsg.NewPtrStopReplicaResponse()
+	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
+		resp.ErrorCode = code(err)
+		return resp
+	}
 	if err := h.checkBrokerEpoch(req.BrokerEpoch); err != nil {
 		resp.ErrorCode = code(err)
 		return resp

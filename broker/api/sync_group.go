@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/acl"
 	"barnabas/network"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -16,6 +17,9 @@ func (h *Handlers) syncGroup(_ context.Context, c *Call, req *kmsg.SyncGroupRequ
 	err := h.checkInstance(req.InstanceID)
 	if err == nil && c.Version >= 5 && (req.ProtocolType == nil || req.Protocol == nil) {
 		err = kerr.InconsistentGroupProtocol
+	}
+	if err == nil {
+		err = h.authorize.group(c, acl.Read, req.Group)
 	}
 	if err != nil {
 		resp := kmsg.NewPtrSyncGroupResponse()

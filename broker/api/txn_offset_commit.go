@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/group"
 	"barnabas/broker/txn"
 	"barnabas/logstore"
@@ -22,6 +23,11 @@ import (
 // Before a transaction's first offsets in a partition its coordinator is asked, as for Produce (KIP-890, part 1).
 func (h *Handlers) txnOffsetCommit(ctx context.Context, c *Call, req *kmsg.TxnOffsetCommitRequest) network.Answer {
 	resp := kmsg.NewPtrTxnOffsetCommitResponse()
+	all := h.authorize.txnID(c, acl.Write, req.TransactionalID)
+	if all == nil {
+		all = h.authorize.group(c, acl.Read, req.Group)
+	}
+	topics := h.authorize.topics(c, acl.Read)
 	resp.Topics = make([]kmsg.TxnOffsetCommitResponseTopic, len(req.Topics))
 	var cs commits
 	for i := range req.Topics {
@@ -31,7 +37,14 @@ func (h *Handlers) txnOffsetCommit(ctx context.Context, c *Call, req *kmsg.TxnOf
 		for j := range t.Partitions {
 			p, outcome := &t.Partitions[j], &out.Partitions[j]
 			outcome.Partition = p.Partition
-			if err := h.exists(t.Topic, p.Partition); err != nil {
+			err := all
+			if err == nil {
+				err = topics.check(t.Topic)
+			}
+			if err == nil {
+				err = h.exists(t.Topic, p.Partition)
+			}
+			if err != nil {
 				outcome.ErrorCode = code(err)
 				continue
 			}
@@ -40,6 +53,9 @@ func (h *Handlers) txnOffsetCommit(ctx context.Context, c *Call, req *kmsg.TxnOf
 				LeaderEpoch: p.LeaderEpoch, Metadata: p.Metadata, CommittedMs: -1, RetentionMs: -1,
 			}, &outcome.ErrorCode)
 		}
+	}
+	if len(cs.offsets) == 0 {
+		return ready(c, resp)
 	}
 	by := group.Committer{
 		Group: req.Group, MemberID: req.MemberID, InstanceID: req.InstanceID, Generation: req.Generation,
@@ -60,7 +76,8 @@ func (h *Handlers) verifyOffsets(ctx context.Context, req *kmsg.TxnOffsetCommitR
 	}
 	tp := logstore.TopicPartition{Topic: offsetsTopic, Partition: h.offsetsPartition(req.Group)}
 	by := txn.Identity{ID: req.ProducerID, Epoch: req.ProducerEpoch}
-	v := h.verifyTransaction(ctx, req.TransactionalID, by, map[logstore.TopicPartition]int32{tp: record.NoSequence})
+	var v verdicts
+	h.verifyTransaction(ctx, req.TransactionalID, by, map[logstore.TopicPartition]int32{tp: record.NoSequence}, &v)
 	t.Verify, t.Guard = v.verify, v.guards[tp]
 	switch err := v.errs[tp]; {
 	case errors.Is(err, kerr.ProducerFenced):

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/metadata"
 	"barnabas/logstore"
 
@@ -10,9 +11,12 @@ import (
 )
 
 // updateMetadata takes over the controller's picture of the cluster.
-func (h *Handlers) updateMetadata(_ context.Context, _ *Call, req *kmsg.UpdateMetadataRequest) kmsg.Response {
+func (h *Handlers) updateMetadata(_ context.Context, c *Call, req *kmsg.UpdateMetadataRequest) kmsg.Response {
 	resp := kmsg.NewPtrUpdateMetadataResponse()
-	err := h.checkBrokerEpoch(req.BrokerEpoch)
+	err := h.authorize.cluster(c, acl.ClusterAction)
+	if err == nil {
+		err = h.checkBrokerEpoch(req.BrokerEpoch)
+	}
 	if err == nil {
 		err = h.Replicas.CheckControllerEpoch(req.ControllerEpoch)
 	}

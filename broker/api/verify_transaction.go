@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/txn"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -17,7 +18,8 @@ import (
 // request without one.
 type verdicts struct {
 	all    error // of every partition
-	verify bool  // first records of a transaction need their guard
+	topics topics
+	verify bool // first records of a transaction need their guard
 	guards map[logstore.TopicPartition]logstore.Guard
 	errs   map[logstore.TopicPartition]error
 }
@@ -31,10 +33,11 @@ func transactionalBatch(data []byte) (record.Batch, bool) {
 	return b, b.Transactional()
 }
 
-// verifyProduce checks the transaction of a Produce request: its records must belong to the request's transactional id, and
+// verifyProduce checks what a Produce request may do, and its transaction: its records must belong to the request's transactional id, and
 // partitions must have been added to the transaction before they are written to (KIP-890, part 1). The coordinator is asked
 // once for a transaction and partition; later appends find the transaction open in the log.
-func (h *Handlers) verifyProduce(ctx context.Context, req *kmsg.ProduceRequest) verdicts {
+func (h *Handlers) verifyProduce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) verdicts {
+	v := verdicts{topics: h.authorize.topics(c, acl.Write)}
 	var by *txn.Identity
 	var first map[logstore.TopicPartition]int32
 	for i := range req.Topics {
@@ -45,28 +48,38 @@ func (h *Handlers) verifyProduce(ctx context.Context, req *kmsg.ProduceRequest) 
 				continue
 			}
 			if req.TransactionID == nil {
-				return verdicts{all: fmt.Errorf("records of a transaction without its id: %w", kerr.TransactionalIDAuthorizationFailed)}
+				v.all = fmt.Errorf("records of a transaction without its id: %w", kerr.TransactionalIDAuthorizationFailed)
+				return v
+			}
+			if by == nil {
+				if v.all = h.authorize.txnID(c, acl.Write, *req.TransactionID); v.all != nil {
+					return v
+				}
 			}
 			id := txn.Identity{ID: b.ProducerID(), Epoch: b.ProducerEpoch()}
 			if by != nil && *by != id {
-				return verdicts{all: fmt.Errorf("records of producers %d and %d in one transaction: %w", by.ID, id.ID, kerr.InvalidProducerIDMapping)}
+				v.all = fmt.Errorf("records of producers %d and %d in one transaction: %w", by.ID, id.ID, kerr.InvalidProducerIDMapping)
+				return v
 			}
 			if by == nil {
 				by, first = &id, make(map[logstore.TopicPartition]int32)
 			}
-			first[logstore.TopicPartition{Topic: req.Topics[i].Topic, Partition: p.Partition}] = b.BaseSequence()
+			if v.topics.check(req.Topics[i].Topic) == nil {
+				first[logstore.TopicPartition{Topic: req.Topics[i].Topic, Partition: p.Partition}] = b.BaseSequence()
+			}
 		}
 	}
 	if by == nil || !h.Config.Current().TransactionPartitionVerify {
-		return verdicts{}
+		return v
 	}
-	return h.verifyTransaction(ctx, *req.TransactionID, *by, first)
+	h.verifyTransaction(ctx, *req.TransactionID, *by, first, &v)
+	return v
 }
 
 // verifyTransaction asks the coordinator about those partitions, given with their next sequence, where the producer's
-// transaction is not open yet.
-func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Identity, first map[logstore.TopicPartition]int32) verdicts {
-	v := verdicts{verify: true, guards: make(map[logstore.TopicPartition]logstore.Guard)}
+// transaction is not open yet, and puts the answers into v.
+func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Identity, first map[logstore.TopicPartition]int32, v *verdicts) {
+	v.verify, v.guards = true, make(map[logstore.TopicPartition]logstore.Guard)
 	var asked []logstore.TopicPartition
 	for tp, sequence := range first {
 		part, ok := h.Replicas.Partition(tp)
@@ -79,7 +92,7 @@ func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Iden
 		}
 	}
 	if len(asked) == 0 {
-		return v
+		return
 	}
 	errs, err := h.Transactions.Ask(ctx, id, by, asked)
 	if err != nil {
@@ -89,7 +102,6 @@ func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Iden
 		}
 	}
 	v.errs = errs
-	return v
 }
 
 // unverified is what a producer is told when its partition could not be verified, in codes that it knows, with the text

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/replica"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -30,6 +31,10 @@ func (h *Handlers) writeTxnMarkers(_ context.Context, c *Call, req *kmsg.WriteTx
 	resp.Version = c.Version
 	resp.Markers = make([]kmsg.WriteTxnMarkersResponseMarker, len(req.Markers))
 	var waits []markerWritten
+	var denied error
+	if !h.authorize.quietlyCluster(c, acl.Alter) {
+		denied = h.authorize.cluster(c, acl.ClusterAction)
+	}
 	for i := range req.Markers {
 		m, marker := &req.Markers[i], &resp.Markers[i]
 		marker.ProducerID = m.ProducerID
@@ -41,6 +46,10 @@ func (h *Handlers) writeTxnMarkers(_ context.Context, c *Call, req *kmsg.WriteTx
 			for k, n := range t.Partitions {
 				out := &topic.Partitions[k]
 				out.Partition = n
+				if denied != nil {
+					out.ErrorCode = code(denied)
+					continue
+				}
 				part, end, err := h.writeMarker(m, t.Topic, n)
 				if err != nil {
 					out.ErrorCode = h.codeOf(err)
