@@ -37,7 +37,11 @@ func (l *listening) endpoints() []zkcoord.Endpoint {
 
 // listen opens a listener's socket.
 func (s *Server) listen(l config.Listener) error {
-	addr, err := s.network.Bind(network.Listener{Name: l.Name, Addr: net.JoinHostPort(l.Host, strconv.Itoa(l.Port))})
+	authentication, err := s.saslServer(s.config.Current(), l)
+	if err != nil {
+		return err
+	}
+	addr, err := s.network.Bind(network.Listener{Name: l.Name, Addr: net.JoinHostPort(l.Host, strconv.Itoa(l.Port)), SASL: authentication})
 	if err != nil {
 		return err
 	}

@@ -121,13 +121,21 @@ func (l *link) doLocked(ctx context.Context, addr string, dial dialer, req kmsg.
 // dialer opens a connection.
 type dialer func(ctx context.Context, addr string) (*network.Client, error)
 
-func (p *peers) dial(ctx context.Context, addr string) (*network.Client, error) {
-	return p.dialAs(ctx, network.Dialer{}, addr, "broker-"+strconv.Itoa(int(p.server.id)))
+// dial opens connections to a listener of that name.
+func (p *peers) dial(listener string) dialer {
+	return func(ctx context.Context, addr string) (*network.Client, error) {
+		return p.dialAs(ctx, network.Dialer{}, listener, addr, "broker-"+strconv.Itoa(int(p.server.id)))
+	}
 }
 
-// dialAs connects, for as long as socket.connection.setup.timeout.ms says, and longer after each time that it failed.
-func (p *peers) dialAs(ctx context.Context, d network.Dialer, addr, clientID string) (*network.Client, error) {
+// dialAs connects, for as long as socket.connection.setup.timeout.ms says, and longer after each time that it failed; and logs
+// in where the listener asks for it.
+func (p *peers) dialAs(ctx context.Context, d network.Dialer, listener, addr, clientID string) (*network.Client, error) {
 	c := p.server.static
+	var err error
+	if d.SASL, err = saslClient(p.server.config.Current(), listener); err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	d.Timeout = setupTimeout(c.ConnectionSetupTimeout, c.ConnectionSetupTimeoutMax, p.mu.failures[addr], rand.Float64())
 	p.mu.Unlock()
@@ -160,7 +168,7 @@ func (p *peers) Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Reques
 	if to.ID == p.server.id {
 		return p.server.handlers.Control(ctx, req)
 	}
-	addr, err := p.controlAddress(to.ID, func(listener string) string {
+	addr, listener, err := p.controlAddress(to.ID, func(listener string) string {
 		if e, ok := to.Endpoint(listener); ok {
 			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
 		}
@@ -172,7 +180,7 @@ func (p *peers) Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Reques
 	l := p.link(linkKey{to.ID, controllersLink})
 	ctx, cancel := context.WithTimeout(ctx, p.server.static.ControllerSocketTimeout)
 	defer cancel()
-	return l.do(ctx, addr, p.dial, req)
+	return l.do(ctx, addr, p.dial(listener), req)
 }
 
 func (p *peers) link(key linkKey) *link {
@@ -202,21 +210,21 @@ func (p *peers) SendTo(ctx context.Context, broker int32, req kmsg.Request) (kms
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()
-	return p.link(linkKey{broker, req.Key()}).repeat(ctx, addr, p.dial, req)
+	return p.link(linkKey{broker, req.Key()}).repeat(ctx, addr, p.dial(s.static.InterBrokerListener), req)
 }
 
 // controlAddress is where requests between a controller and a broker go: control.plane.listener.name, if there is such a
 // setting, so that they do not wait behind data (KIP-291). A broker that does not have that listener yet, while the setting
 // is brought to one after the other, is spoken to where all brokers are. address is empty for a listener that there is not.
-func (p *peers) controlAddress(id int32, address func(listener string) string) (string, error) {
+func (p *peers) controlAddress(id int32, address func(listener string) string) (addr, listener string, err error) {
 	control, all := p.server.static.ControlPlaneListener, p.server.static.InterBrokerListener
 	if addr := address(control); addr != "" {
-		return addr, nil
+		return addr, control, nil
 	}
 	if addr := address(all); addr != "" {
-		return addr, nil
+		return addr, all, nil
 	}
-	return "", fmt.Errorf("broker %d has no listener %s", id, all)
+	return "", "", fmt.Errorf("broker %d has no listener %s", id, all)
 }
 
 // ToController sends a request to the controller, be it this broker's own.
@@ -230,13 +238,13 @@ func (p *peers) ToController(ctx context.Context, req kmsg.Request) (kmsg.Respon
 	if b == nil {
 		return nil, fmt.Errorf("nobody is known to be the controller: %w", kerr.NotController)
 	}
-	addr, err := p.controlAddress(b.ID, b.Address)
+	addr, listener, err := p.controlAddress(b.ID, b.Address)
 	if err != nil {
 		return nil, fmt.Errorf("the controller: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()
-	return p.toController.do(ctx, addr, p.dial, req)
+	return p.toController.do(ctx, addr, p.dial(listener), req)
 }
 
 func (p *peers) dialReplica(ctx context.Context, to replica.BrokerAddress) (replica.Requester, error) {
@@ -246,7 +254,7 @@ func (p *peers) dialReplica(ctx context.Context, to replica.BrokerAddress) (repl
 	if p.server.static.Set("replica.socket.receive.buffer.bytes") { // its default is from a time before kernels tuned buffers
 		d.ReceiveBuffer = max(p.server.static.ReplicaSocketReceiveBufferBytes, 0)
 	}
-	client, err := p.dialAs(ctx, d, to.Addr, fmt.Sprintf("broker-%d-fetcher-0", p.server.id))
+	client, err := p.dialAs(ctx, d, p.server.static.InterBrokerListener, to.Addr, fmt.Sprintf("broker-%d-fetcher-0", p.server.id))
 	if err != nil {
 		return nil, err // and not a nil client in the interface
 	}

@@ -28,11 +28,12 @@ func (s *Server) loadQuotas(ctx context.Context) error {
 	return err
 }
 
-// quotaChanged reads the limits of one entity anew.
+// quotaChanged reads the limits of one entity anew, and a user's credentials, which are kept with them.
 func (s *Server) quotaChanged(e zkcoord.Entity) error {
 	stored, err := s.zk.EntityConfig(s.ctx, e)
 	if err == nil {
 		s.setQuotas(api.QuotaEntity(e), stored)
+		s.setCredentials(e, stored)
 	}
 	return err
 }

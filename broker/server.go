@@ -49,6 +49,7 @@ type Server struct {
 	found        []logstore.TopicPartition // in the log directories at the start, of topics that there are
 	topics       *topicConfigs
 	quotas       *quota.Manager
+	credentials  *credentials
 	metrics      *metrics.Metrics // nil: not wanted
 	measures     *measures        // with metrics
 	metadata     *metadata.Cache
@@ -79,6 +80,7 @@ func New(cfg *config.Broker, root *logrus.Logger) *Server {
 	s.log = s.loggers.Entry(config.ServerLogger)
 	s.features.Store(&zkcoord.Features{})
 	s.config = config.NewDynamic(cfg, s.log, s.configChanged)
+	s.credentials = newCredentials(s.log)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -264,7 +266,10 @@ func (s *Server) loadConfigs(ctx context.Context) error {
 		return err
 	}
 	s.quotas = newQuotas(s.static)
-	return s.loadQuotas(ctx)
+	if err := s.loadQuotas(ctx); err != nil {
+		return err
+	}
+	return s.loadCredentials(ctx)
 }
 
 // reencodePasswords writes this broker's stored passwords anew after password.encoder.secret was changed.

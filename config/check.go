@@ -30,11 +30,11 @@ func (b *Broker) refuse(key, reason string, args ...any) error {
 // CheckProtocols refuses listeners that can't be served: their clients would think that they are protected.
 func (b *Broker) CheckProtocols() error {
 	for _, l := range b.Listeners {
-		if l.Protocol != Plaintext {
+		if l.Protocol.TLS() {
 			return &Error{Key: "listeners", Value: l.String(), Reason: fmt.Sprintf("security protocol %s is not supported yet", l.Protocol)}
 		}
 	}
-	return nil
+	return b.checkLogins()
 }
 
 // checkMode refuses KRaft: there is no such mode here.
@@ -178,17 +178,13 @@ func (b *Broker) checkSASL() error {
 	if !b.InterBrokerProtocol.SASL() {
 		return nil
 	}
-	const key = "sasl.mechanism.inter.broker.protocol"
-	mechanism := b.String(key)
+	mechanism := b.String(betweenKey)
 	if b.InterBrokerProtocolVersion < IBP0100IV1 && mechanism != "GSSAPI" {
-		return b.refuse(key, "must be GSSAPI while inter.broker.protocol.version=%s", b.InterBrokerProtocolVersion)
+		return b.refuse(betweenKey, "must be GSSAPI while inter.broker.protocol.version=%s", b.InterBrokerProtocolVersion)
 	}
-	enabled := b.List("sasl.enabled.mechanisms")
-	if text, ok := b.given[listenerPrefix(b.InterBrokerListener)+"sasl.enabled.mechanisms"]; ok {
-		enabled = parseList(text)
-	}
-	if !slices.Contains(enabled, mechanism) {
-		return b.refuse(key, "must be one of sasl.enabled.mechanisms")
+	_, enabled := b.listenerText(Listener{Name: b.InterBrokerListener}, "", mechanismsKey)
+	if !slices.Contains(parseList(enabled), mechanism) {
+		return b.refuse(betweenKey, "must be one of sasl.enabled.mechanisms")
 	}
 	return nil
 }

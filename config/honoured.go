@@ -72,24 +72,17 @@ var noCounterpart = []string{
 var notYet = []string{
 	// Security.
 	"authorizer.class.name",
-	"connection.failed.authentication.delay.ms",
-	"connections.max.reauth.ms",
 	"delegation.token.expiry.check.interval.ms",
 	"delegation.token.expiry.time.ms",
 	"delegation.token.master.key",
 	"delegation.token.max.lifetime.ms",
 	"delegation.token.secret.key",
-	"sasl.client.callback.handler.class",
-	"sasl.enabled.mechanisms",
-	"sasl.jaas.config",
 	"sasl.kerberos.kinit.cmd",
 	"sasl.kerberos.min.time.before.relogin",
 	"sasl.kerberos.principal.to.local.rules",
 	"sasl.kerberos.service.name",
 	"sasl.kerberos.ticket.renew.jitter",
 	"sasl.kerberos.ticket.renew.window.factor",
-	"sasl.login.callback.handler.class",
-	"sasl.login.class",
 	"sasl.login.connect.timeout.ms",
 	"sasl.login.read.timeout.ms",
 	"sasl.login.refresh.buffer.seconds",
@@ -98,7 +91,6 @@ var notYet = []string{
 	"sasl.login.refresh.window.jitter",
 	"sasl.login.retry.backoff.max.ms",
 	"sasl.login.retry.backoff.ms",
-	"sasl.mechanism.inter.broker.protocol",
 	"sasl.oauthbearer.clock.skew.seconds",
 	"sasl.oauthbearer.expected.audience",
 	"sasl.oauthbearer.expected.issuer",
@@ -109,8 +101,6 @@ var notYet = []string{
 	"sasl.oauthbearer.scope.claim.name",
 	"sasl.oauthbearer.sub.claim.name",
 	"sasl.oauthbearer.token.endpoint.url",
-	"sasl.server.callback.handler.class",
-	"sasl.server.max.receive.size",
 	"ssl.allow.dn.changes",
 	"ssl.allow.san.changes",
 	"ssl.cipher.suites",
@@ -148,12 +138,13 @@ var notYet = []string{
 }
 
 // NotHonoured returns the keys that were set but change nothing yet, sorted; the start names
-// them in one warning. A listener's own setting counts by its base key.
+// them in one warning. A listener's own setting counts by its base key, and a
+// login configuration without its mechanism is none.
 func (b *Broker) NotHonoured() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(b.given)) {
 		base, prefixed := listenerBase(name)
-		if notHonoured[name] || prefixed && notHonoured[base] {
+		if notHonoured[name] || prefixed && notHonoured[base] || jaasWithoutMechanism(name) {
 			names = append(names, name)
 		}
 	}

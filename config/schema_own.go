@@ -1,6 +1,6 @@
 package config
 
-// ownKeys: not keys of Apache Kafka 3.9. The first five are ours; the others are of releases
+// ownKeys: not keys of Apache Kafka 3.9. The first six are ours; the others are of releases
 // before 3.0, still read so that an old file works.
 var ownKeys = []Key{
 	{"metrics.listener", String, null, nil, Low, ReadOnly,
@@ -13,6 +13,8 @@ var ownKeys = []Key{
 		"Serves the ZooKeeper protocol from within the broker, at the first address of zookeeper.connect; for development."},
 	{"zookeeper.embedded.dir", String, null, nil, Low, ReadOnly,
 		"The folder of the embedded ZooKeeper; unset is the folder zookeeper beside the first log folder."},
+	{"java.security.auth.login.config", String, null, nil, Low, ReadOnly,
+		"A file of login configurations as Java reads it, for listeners with SASL that have none of their own in sasl.jaas.config."},
 	{"advertised.host.name", String, null, nil, Low, ReadOnly,
 		"The advertised host where advertised.listeners is not given."},
 	{"advertised.port", Int, null, nil, Low, ReadOnly,

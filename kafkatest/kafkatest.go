@@ -125,6 +125,10 @@ func (b *Broker) ID() int { return b.id }
 // Addr is the broker's address, host:port. It stays the same over Stop and Start.
 func (b *Broker) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port)) }
 
+// Listener is the address, host:port, of another listener than that for clients, PLAINTEXT, which settings may add. Its port
+// is kept only when the setting names it.
+func (b *Broker) Listener(name string) string { return b.server.Addr(name) }
+
 // LogDir is the broker's log directory.
 func (b *Broker) LogDir() string { return filepath.Join(b.dir, "logs") }
 

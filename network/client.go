@@ -2,11 +2,14 @@ package network
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"time"
+
+	"barnabas/network/sasl"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -20,37 +23,96 @@ type Client struct {
 	format      *kmsg.RequestFormatter
 	correlation int32
 	buf         []byte
+	sasl        *sasl.Client // nil: no login
+	again       time.Time    // when to log in again; zero: never
 }
 
 // Dialer connects to brokers. The zero value is ready.
 type Dialer struct {
 	Timeout       time.Duration // of the connecting alone; 0: as long as the context lasts
 	ReceiveBuffer int           // of the socket, bytes; 0: the system's choice
+
+	TLS  func(host string) *tls.Config // to reach that host; nil: plaintext
+	SASL *sasl.Client                  // how to log in; nil: not at all
 }
 
-// Dial connects to a broker.
+// Dial connects to a broker, and logs in for as long as the context lasts.
 func (d Dialer) Dial(ctx context.Context, addr, clientID string) (*Client, error) {
 	dialer := net.Dialer{Timeout: d.Timeout, Control: receiveBuffer(d.ReceiveBuffer)}
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{conn: conn, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID))}, nil
+	if d.TLS != nil {
+		if conn, err = d.secure(ctx, conn, addr); err != nil {
+			return nil, err
+		}
+	}
+	c := &Client{conn: conn, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID)), sasl: d.SASL}
+	if d.SASL == nil {
+		return c, nil
+	}
+	if err := c.within(ctx, c.logIn); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("login at %s: %w", addr, err)
+	}
+	return c, nil
 }
 
-// Close ends the connection.
-func (c *Client) Close() { _ = c.conn.Close() }
+// secure sets up TLS over a connection, which is closed when that fails. It may take the timeout once more.
+func (d Dialer) secure(ctx context.Context, conn net.Conn, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	if d.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+	}
+	secured := tls.Client(conn, d.TLS(host))
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("TLS handshake with %s: %w", addr, err)
+	}
+	return secured, nil
+}
+
+// Close ends the connection, without saying so to the other side by TLS, which might take long.
+func (c *Client) Close() {
+	if secured, ok := c.conn.(*tls.Conn); ok {
+		_ = secured.NetConn().Close()
+		return
+	}
+	_ = c.conn.Close()
+}
 
 // Do sends a request and returns its answer, whose byte slices are valid until the next call.
 // After an error the connection is of no use any more.
 func (c *Client) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	var resp kmsg.Response
+	err := c.within(ctx, func() (err error) {
+		if !c.again.IsZero() && time.Now().After(c.again) {
+			if err := c.logIn(); err != nil {
+				return fmt.Errorf("a later login: %w", err)
+			}
+		}
+		resp, err = c.do(req)
+		return err
+	})
+	return resp, err
+}
+
+// within has f end with the context.
+func (c *Client) within(ctx context.Context, f func() error) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	resp, err := c.do(req)
+	err := f()
 	if err != nil && ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	return resp, err
+	return err
 }
 
 func (c *Client) do(req kmsg.Request) (kmsg.Response, error) {

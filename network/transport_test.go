@@ -333,3 +333,34 @@ func TestTLSResumes(t *testing.T) {
 		t.Error("a session was resumed under another configuration")
 	}
 }
+
+// TestDialerTLS speaks to a server with TLS, and says what is wrong when it cannot.
+func TestDialerTLS(t *testing.T) {
+	s := startTLS(t, &echo{}, Config{}, nil)
+	d := Dialer{Timeout: 10 * time.Second, TLS: func(host string) *tls.Config {
+		return &tls.Config{RootCAs: s.ca.Pool(), ServerName: host}
+	}}
+	c, err := d.Dial(context.Background(), s.addr.String(), "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	d.TLS = func(host string) *tls.Config { return &tls.Config{ServerName: host} }
+	if _, err := d.Dial(context.Background(), s.addr.String(), "me"); !errors.As(err, new(x509.UnknownAuthorityError)) {
+		t.Errorf("a server that nobody vouches for: %v", err)
+	}
+	plain := start(t, &echo{}, Config{})
+	if _, err := d.Dial(context.Background(), plain.String(), "me"); err == nil || !strings.Contains(err.Error(), "TLS handshake with "+plain.String()) {
+		t.Errorf("a plaintext server: %v", err)
+	}
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := d.Dial(ctx, mute.Addr().String(), "me"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a server that says nothing: %v", err)
+	}
+}

@@ -1,0 +1,84 @@
+package broker
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"barnabas/internal/logx"
+	"barnabas/internal/scram"
+	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+)
+
+// credentials are what users have in ZooKeeper to log in with by SCRAM. Safe for concurrent use.
+type credentials struct {
+	log *logrus.Entry
+	mu  struct {
+		sync.RWMutex
+		of map[credentialKey]scram.Credential
+	}
+}
+
+type credentialKey struct{ mechanism, user string }
+
+func newCredentials(log *logrus.Entry) *credentials {
+	c := &credentials{log: log}
+	c.mu.of = make(map[credentialKey]scram.Credential)
+	return c
+}
+
+// User implements sasl.Credentials.
+func (c *credentials) User(mechanism, user string) (scram.Credential, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	found, ok := c.mu.of[credentialKey{mechanism, user}]
+	return found, ok
+}
+
+// Token implements sasl.Credentials: there are no delegation tokens.
+func (c *credentials) Token(string, string) (scram.Credential, string, time.Time, bool) {
+	return scram.Credential{}, "", time.Time{}, false
+}
+
+// set takes what ZooKeeper has of a user, quotas among it. What cannot be read is logged and counts as nothing.
+func (c *credentials) set(user string, stored map[string]string) {
+	found := make(map[credentialKey]scram.Credential)
+	for _, m := range scram.Mechanisms() {
+		text, ok := stored[m.Name]
+		if !ok {
+			continue
+		}
+		credential, err := m.ParseCredential(text)
+		if err != nil {
+			c.log.WithError(err).WithFields(logrus.Fields{logx.User: user, logx.Mechanism: m.Name}).Error("a user cannot log in")
+			continue
+		}
+		found[credentialKey{m.Name, user}] = credential
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range scram.Mechanisms() {
+		delete(c.mu.of, credentialKey{m.Name, user})
+	}
+	maps.Copy(c.mu.of, found)
+}
+
+// loadCredentials reads those of all users.
+func (s *Server) loadCredentials(ctx context.Context) error {
+	all, err := s.zk.AllEntityConfigs(ctx, zkcoord.Users)
+	for name, stored := range all {
+		s.setCredentials(zkcoord.Entity{Kind: zkcoord.Users, Name: name}, stored)
+	}
+	return err
+}
+
+// setCredentials takes what ZooKeeper has of an entity, if it is a user.
+func (s *Server) setCredentials(e zkcoord.Entity, stored map[string]string) {
+	if _, _, ofClient := e.UserAndClient(); e.Kind != zkcoord.Users || ofClient || e.Name == zkcoord.DefaultEntity {
+		return
+	}
+	s.credentials.set(zkcoord.DesanitizeName(e.Name), stored)
+}

@@ -1,0 +1,227 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"barnabas/internal/jaas"
+	"barnabas/internal/scram"
+)
+
+// SASL is how the clients of a listener authenticate. It holds secrets.
+type SASL struct {
+	Mechanisms      []SASLMechanism // in the order of sasl.enabled.mechanisms
+	MaxReceiveBytes int
+}
+
+// SASLMechanism is one way to authenticate at a listener.
+type SASLMechanism struct {
+	Name      string
+	MaxReauth time.Duration     // connections.max.reauth.ms; not positive: sessions have no end
+	Options   map[string]string // of the login module
+}
+
+// SASLLogin is how this broker logs in at others.
+type SASLLogin struct {
+	Mechanism, User, Password string
+	Token                     bool // the user is a delegation token's id
+}
+
+const (
+	jaasKey       = "sasl.jaas.config"
+	mechanismsKey = "sasl.enabled.mechanisms"
+	betweenKey    = "sasl.mechanism.inter.broker.protocol"
+	jaasFileKey   = "java.security.auth.login.config"
+)
+
+// loginModules are those that the mechanisms need.
+var loginModules = func() map[string]string {
+	modules := map[string]string{"PLAIN": jaas.PlainModule}
+	for _, m := range scram.Mechanisms() {
+		modules[m.Name] = jaas.ScramModule
+	}
+	return modules
+}()
+
+// classKeys are classes that would decide about logins. None can be loaded here, and without them others would get in.
+var classKeys = []string{"sasl.server.callback.handler.class", "sasl.client.callback.handler.class",
+	"sasl.login.callback.handler.class", "sasl.login.class"}
+
+// ListenerSASL is how the clients of a listener with SASL authenticate, or what is wrong with its settings.
+func (b *Broker) ListenerSASL(l Listener) (SASL, error) {
+	var s SASL
+	receive, err := b.listenerInt(l, "", "sasl.server.max.receive.size")
+	if err != nil {
+		return s, err
+	}
+	s.MaxReceiveBytes = receive
+	key, text := b.listenerText(l, "", mechanismsKey)
+	mechanisms := parseList(text)
+	if len(mechanisms) == 0 {
+		return s, &Error{Key: key, Reason: fmt.Sprintf("listener %s needs a mechanism to authenticate by", l.Name)}
+	}
+	for _, name := range mechanisms {
+		if loginModules[name] == "" {
+			return s, &Error{Key: key, Value: text, Reason: fmt.Sprintf(
+				"listener %s: there is no mechanism %s here, only PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512", l.Name, name)}
+		}
+		m, err := b.mechanism(l, name)
+		if err != nil {
+			return s, err
+		}
+		s.Mechanisms = append(s.Mechanisms, m)
+	}
+	return s, nil
+}
+
+func (b *Broker) mechanism(l Listener, name string) (SASLMechanism, error) {
+	m := SASLMechanism{Name: name}
+	for _, class := range classKeys {
+		if key, text := b.listenerText(l, name, class); text != "" {
+			return m, &Error{Key: key, Value: text, Reason: "no class can be loaded here, and without it others might log in than it lets in"}
+		}
+	}
+	reauth, err := b.listenerInt(l, name, "connections.max.reauth.ms")
+	if err != nil {
+		return m, err
+	}
+	m.MaxReauth = millis(int64(reauth))
+	login, err := b.login(l, name)
+	m.Options = login.Options
+	return m, err
+}
+
+// login finds the login module of a mechanism: in the listener's own setting, else in the file of Java's system property, in the
+// section of the listener or that of all (JaasContext.loadServerContext, 3.9).
+func (b *Broker) login(l Listener, mechanism string) (jaas.Login, error) {
+	key, wanted := mechanismPrefix(l, mechanism)+jaasKey, loginModules[mechanism]
+	if text, ok := b.given[key]; ok {
+		login, err := jaas.Parse(text)
+		switch {
+		case err != nil:
+			return login, &Error{Key: key, Value: "[hidden]", Reason: err.Error()}
+		case login.Module != wanted:
+			return login, &Error{Key: key, Value: "[hidden]", Reason: fmt.Sprintf("its login module is %s, %s needs %s", login.Module, mechanism, wanted)}
+		}
+		return login, nil
+	}
+	file := b.String(jaasFileKey)
+	if file == "" {
+		return jaas.Login{}, &Error{Key: key, Reason: fmt.Sprintf("must be set for listener %s, for example: %s required;", l.Name, wanted)}
+	}
+	refuse := func(reason string) error { return &Error{Key: jaasFileKey, Value: file, Reason: reason} }
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return jaas.Login{}, refuse(err.Error())
+	}
+	sections, err := jaas.ParseFile(string(data))
+	if err != nil {
+		return jaas.Login{}, refuse(err.Error())
+	}
+	own := strings.ToLower(l.Name) + ".KafkaServer"
+	logins, ok := sections[own]
+	if !ok {
+		logins = sections["KafkaServer"]
+	}
+	i := slices.IndexFunc(logins, func(login jaas.Login) bool { return login.Module == wanted })
+	if i < 0 {
+		return jaas.Login{}, refuse(fmt.Sprintf("neither it, in its section KafkaServer or %s, nor %s has the login module %s", own, key, wanted))
+	}
+	return logins[i], nil
+}
+
+// BrokersSASL is how this broker logs in at the listener of others that is called like one of its own.
+func (b *Broker) BrokersSASL(l Listener) (SASLLogin, error) {
+	login := SASLLogin{Mechanism: b.String(betweenKey)}
+	if loginModules[login.Mechanism] == "" {
+		return login, b.refuse(betweenKey, "there is no such mechanism here, only PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512")
+	}
+	found, err := b.login(l, login.Mechanism)
+	if err != nil {
+		return login, err
+	}
+	login.User, login.Password = found.Options["username"], found.Options["password"]
+	login.Token = strings.EqualFold(found.Options["tokenauth"], "true")
+	if login.User == "" || login.Password == "" {
+		return login, &Error{Key: mechanismPrefix(l, login.Mechanism) + jaasKey, Value: "[hidden]",
+			Reason: "brokers log in at each other with its username and password, which are not both there"}
+	}
+	return login, nil
+}
+
+// UserPasswords are those that the mechanism PLAIN is checked against: the options that begin with user_.
+func (m SASLMechanism) UserPasswords() map[string]string {
+	passwords := make(map[string]string)
+	for key, value := range m.Options {
+		if user, ok := strings.CutPrefix(key, "user_"); ok {
+			passwords[user] = value
+		}
+	}
+	return passwords
+}
+
+// checkLogins refuses listeners whose clients could not log in.
+func (b *Broker) checkLogins() error {
+	const builder = "principal.builder.class"
+	for _, l := range b.Listeners {
+		if !l.Protocol.SASL() {
+			continue
+		}
+		if given, usual := b.String(builder), BrokerKey(builder); !usual.isDefault(given) {
+			return b.refuse(builder, "no class can be loaded here, and without it the users of listener %s would have other names", l.Name)
+		}
+		if _, err := b.ListenerSASL(l); err != nil {
+			return err
+		}
+		if l.Name != b.InterBrokerListener && l.Name != b.ControlPlaneListener {
+			continue
+		}
+		if _, err := b.BrokersSASL(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// jaasWithoutMechanism tells of a login configuration that is no mechanism's, which has no effect in a broker.
+func jaasWithoutMechanism(name string) bool {
+	if rest, ok := strings.CutPrefix(name, "listener.name."); ok {
+		_, base, _ := strings.Cut(rest, ".")
+		return base == jaasKey
+	}
+	return name == jaasKey
+}
+
+func mechanismPrefix(l Listener, mechanism string) string {
+	return l.ConfigPrefix() + strings.ToLower(mechanism) + "."
+}
+
+// listenerText is a setting as it counts for a listener, and for one of its mechanisms if one is named; and the key that it was
+// set with.
+func (b *Broker) listenerText(l Listener, mechanism, key string) (name, text string) {
+	names := []string{l.ConfigPrefix() + key, key}
+	if mechanism != "" {
+		names = append([]string{mechanismPrefix(l, mechanism) + key}, names...)
+	}
+	for _, name := range names {
+		if text, ok := b.given[name]; ok {
+			return name, text
+		}
+	}
+	if k := BrokerKey(key); k != nil {
+		text, _ = k.Default()
+	}
+	return key, strings.TrimSuffix(text, null)
+}
+
+func (b *Broker) listenerInt(l Listener, mechanism, key string) (int, error) {
+	name, text := b.listenerText(l, mechanism, key)
+	value, err := BrokerKey(key).parse(text)
+	if err != nil {
+		return 0, &Error{Key: name, Value: text, Reason: err.(*Error).Reason}
+	}
+	return int(value.(int64)), nil
+}

@@ -1,0 +1,129 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"barnabas/internal/jaas"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	plainLogin = jaas.PlainModule + ` required username="admin" password="a" user_admin="a" user_alice="pw";`
+	scramLogin = jaas.ScramModule + ` required username="admin" password="b";`
+)
+
+// saslSettings are those of a broker whose one listener, EXTERNAL, has both mechanisms.
+func saslSettings(more ...string) []string {
+	return append([]string{
+		"listeners=EXTERNAL://:9093", "listener.security.protocol.map=EXTERNAL:SASL_PLAINTEXT", "inter.broker.listener.name=EXTERNAL",
+		"sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256", "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256",
+		"listener.name.external.plain.sasl.jaas.config=" + plainLogin,
+		"listener.name.external.scram-sha-256.sasl.jaas.config=" + scramLogin,
+	}, more...)
+}
+
+func TestListenerSASL(t *testing.T) {
+	b := mustParse(t, saslSettings("connections.max.reauth.ms=1000", "listener.name.external.plain.connections.max.reauth.ms=5",
+		"listener.name.external.sasl.server.max.receive.size=77")...)
+	if err := b.CheckProtocols(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.ListenerSASL(b.Listeners[0])
+	want := SASL{MaxReceiveBytes: 77, Mechanisms: []SASLMechanism{
+		{"PLAIN", 5 * time.Millisecond, map[string]string{"username": "admin", "password": "a", "user_admin": "a", "user_alice": "pw"}},
+		{"SCRAM-SHA-256", time.Second, map[string]string{"username": "admin", "password": "b"}},
+	}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	if diff := cmp.Diff(map[string]string{"admin": "a", "alice": "pw"}, got.Mechanisms[0].UserPasswords()); diff != "" {
+		t.Error(diff)
+	}
+	login, err := b.BrokersSASL(b.Listeners[0])
+	if diff := cmp.Diff(SASLLogin{"SCRAM-SHA-256", "admin", "b", false}, login); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	b = mustParse(t, saslSettings("listener.name.external.sasl.enabled.mechanisms=SCRAM-SHA-256, SCRAM-SHA-512",
+		"listener.name.external.scram-sha-512.sasl.jaas.config="+jaas.ScramModule+" required;",
+		"listener.name.external.scram-sha-256.sasl.jaas.config="+jaas.ScramModule+` required username=id password=h tokenauth=true;`)...)
+	if got, err = b.ListenerSASL(b.Listeners[0]); err != nil || len(got.Mechanisms) != 2 || got.MaxReceiveBytes != 524288 {
+		t.Error(got, err)
+	}
+	if login, err = b.BrokersSASL(b.Listeners[0]); err != nil || !login.Token {
+		t.Error(login, err)
+	}
+}
+
+// TestLoginsThatCannotWorkAreRefused with one line that names the setting and shows no secret.
+func TestLoginsThatCannotWorkAreRefused(t *testing.T) {
+	jaasOf := func(mechanism, text string) string {
+		return "listener.name.external." + mechanism + ".sasl.jaas.config=" + text
+	}
+	for _, test := range []struct {
+		name  string
+		more  []string
+		names []string
+	}{
+		{"GSSAPI", []string{"sasl.enabled.mechanisms=GSSAPI,SCRAM-SHA-256"}, []string{"sasl.enabled.mechanisms=GSSAPI,SCRAM-SHA-256", "EXTERNAL", "no mechanism GSSAPI"}},
+		{"OAUTHBEARER", []string{"listener.name.external.sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256"}, []string{"listener.name.external.sasl.enabled.mechanisms=", "OAUTHBEARER"}},
+		{"no login configuration", []string{"sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512"}, []string{"listener.name.external.scram-sha-512.sasl.jaas.config"}},
+		{"a broken one", []string{jaasOf("plain", `x required user_alice="s3cret"`)}, []string{"listener.name.external.plain.sasl.jaas.config=[hidden]", "semicolon"}},
+		{"another mechanism's", []string{jaasOf("plain", scramLogin)}, []string{"listener.name.external.plain.sasl.jaas.config=[hidden]", jaas.PlainModule}},
+		{"no user for brokers", []string{jaasOf("scram-sha-256", jaas.ScramModule+` required password="s3cret";`)}, []string{"listener.name.external.scram-sha-256.sasl.jaas.config=[hidden]", "username"}},
+		{"a class", []string{"listener.name.external.plain.sasl.server.callback.handler.class=org.x.Y"}, []string{"listener.name.external.plain.sasl.server.callback.handler.class=org.x.Y"}},
+		{"a class for names", []string{"principal.builder.class=org.x.Y"}, []string{"principal.builder.class=org.x.Y", "EXTERNAL"}},
+		{"not a number", []string{"listener.name.external.connections.max.reauth.ms=s"}, []string{"listener.name.external.connections.max.reauth.ms=s"}},
+		{"no such file", []string{"sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512", "java.security.auth.login.config=/nowhere/jaas"}, []string{"java.security.auth.login.config=/nowhere/jaas"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := mustParse(t, saslSettings(test.more...)...).CheckProtocols()
+			if err == nil {
+				t.Fatal("taken")
+			}
+			for _, part := range test.names {
+				if text := err.Error(); !strings.Contains(text, part) || strings.Contains(text, "\n") || strings.Contains(text, "s3cret") {
+					t.Errorf("%q does not name %s", text, part)
+				}
+			}
+		})
+	}
+}
+
+func TestLoginsOfAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "jaas.conf")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := mustParse(t, "listeners=EXTERNAL://:9093", "listener.security.protocol.map=EXTERNAL:SASL_PLAINTEXT", "inter.broker.listener.name=EXTERNAL",
+		"sasl.mechanism.inter.broker.protocol=PLAIN", "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256", "java.security.auth.login.config="+file,
+		"listener.name.external.scram-sha-256.sasl.jaas.config="+jaas.ScramModule+" required user=own;")
+	write("KafkaServer { " + scramLogin + "\n" + plainLogin + " };")
+	got, err := b.ListenerSASL(b.Listeners[0])
+	if err != nil || got.Mechanisms[0].UserPasswords()["alice"] != "pw" || got.Mechanisms[1].Options["user"] != "own" {
+		t.Error(got, err)
+	}
+	write("KafkaServer { " + plainLogin + " }; external.KafkaServer { " + jaas.PlainModule + " required user_bob=x; };")
+	if got, err = b.ListenerSASL(b.Listeners[0]); err != nil || got.Mechanisms[0].UserPasswords()["bob"] != "x" || len(got.Mechanisms[0].Options) != 1 {
+		t.Error(got, err)
+	}
+	for _, text := range []string{"", "KafkaServer { };", "KafkaServer { " + scramLogin + " };", "KafkaServer {"} {
+		write(text)
+		if _, err := b.ListenerSASL(b.Listeners[0]); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestLoginConfigurationWithoutMechanismHasNoEffect(t *testing.T) {
+	b := mustParse(t, "sasl.jaas.config="+plainLogin, "listener.name.plaintext.sasl.jaas.config="+plainLogin, "listener.name.plaintext.plain.sasl.jaas.config="+plainLogin)
+	if diff := cmp.Diff([]string{"listener.name.plaintext.sasl.jaas.config", "sasl.jaas.config"}, b.NotHonoured()); diff != "" {
+		t.Error(diff)
+	}
+}

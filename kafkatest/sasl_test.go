@@ -1,0 +1,179 @@
+package kafkatest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"barnabas/kafkatest"
+	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// secured has listeners with SASL, SECURE for clients and brokers, beside that of PLAINTEXT.
+func secured(more ...kafkatest.Option) []kafkatest.Option {
+	settings := map[string]string{
+		"listeners":                            "PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0",
+		"listener.security.protocol.map":       "PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT",
+		"inter.broker.listener.name":           "SECURE",
+		"sasl.mechanism.inter.broker.protocol": "PLAIN",
+		"sasl.enabled.mechanisms":              "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		"listener.name.secure.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required " +
+			`username="admin" password="between" user_admin="between" user_alice="pw";`,
+		"listener.name.secure.scram-sha-256.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.secure.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+	}
+	var options []kafkatest.Option
+	for key, value := range settings {
+		options = append(options, kafkatest.Setting(key, value))
+	}
+	return append(options, more...)
+}
+
+func clientWith(t *testing.T, b *kafkatest.Broker, m sasl.Mechanism, more ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.Listener("SECURE")), kgo.SASL(m), kgo.RetryTimeout(20 * time.Second)}, more...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+// ping is nil when the client can ask something.
+func ping(t *testing.T, cl *kgo.Client) error {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	return cl.Ping(ctx)
+}
+
+// TestBrokersLogInAtEachOther: all that goes between them, replication among it, goes over connections with a login.
+func TestBrokersLogInAtEachOther(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, secured(kafkatest.Brokers(3), kafkatest.Setting("connections.max.reauth.ms", "1500"))...)
+	cl := clientWith(t, c.Broker(0), plain.Auth{User: "alice", Pass: "pw"}.AsMechanism())
+	adm := kadm.NewClient(cl)
+	if _, err := adm.CreateTopic(t.Context(), 3, 3, map[string]*string{"min.insync.replicas": kadm.StringPtr("3")}, "t"); err != nil {
+		t.Fatal(err)
+	}
+	produceFor := func(d time.Duration) {
+		for began := time.Now(); time.Since(began) < d; {
+			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("x")}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	produceFor(2 * time.Second) // sessions end meanwhile, of brokers and of the client
+}
+
+// TestF146OneUserHasSeveralMechanisms, which are made and changed while the broker runs.
+func TestF146OneUserHasSeveralMechanisms(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, secured()...)
+	b := c.Broker(0)
+	adm := kadm.NewClient(client(t, c))
+	set := func(m kadm.ScramMechanism, user, password string) {
+		t.Helper()
+		done, err := adm.AlterUserSCRAMs(t.Context(), nil, []kadm.UpsertSCRAM{{User: user, Mechanism: m, Iterations: 4096, Password: password}})
+		if err != nil || done.Error() != nil {
+			t.Fatal(err, done)
+		}
+	}
+	const user = "a=b,c" // what the messages must escape
+	logins := map[string]func(password string) sasl.Mechanism{
+		"SCRAM-SHA-256": func(p string) sasl.Mechanism { return scram.Auth{User: user, Pass: p}.AsSha256Mechanism() },
+		"SCRAM-SHA-512": func(p string) sasl.Mechanism { return scram.Auth{User: user, Pass: p}.AsSha512Mechanism() },
+	}
+	works := func(mechanism, password string) func() bool {
+		return func() bool { return ping(t, clientWith(t, b, logins[mechanism](password))) == nil }
+	}
+	set(kadm.ScramSha256, user, "one")
+	set(kadm.ScramSha512, user, "two")
+	eventually(t, "SCRAM-SHA-256", works("SCRAM-SHA-256", "one"))
+	eventually(t, "SCRAM-SHA-512", works("SCRAM-SHA-512", "two"))
+	if err := ping(t, clientWith(t, b, logins["SCRAM-SHA-256"]("two"))); !errors.Is(err, kerr.SaslAuthenticationFailed) {
+		t.Errorf("the other mechanism's password: %v", err)
+	}
+	set(kadm.ScramSha256, user, "three")
+	eventually(t, "a changed password", works("SCRAM-SHA-256", "three"))
+	if done, err := adm.AlterUserSCRAMs(t.Context(), []kadm.DeleteSCRAM{{User: user, Mechanism: kadm.ScramSha256}}, nil); err != nil || done.Error() != nil {
+		t.Fatal(err, done)
+	}
+	eventually(t, "the end of a deleted one", func() bool { return !works("SCRAM-SHA-256", "three")() })
+	if !works("SCRAM-SHA-512", "two")() {
+		t.Error("the other mechanism went with it")
+	}
+}
+
+// TestQuotaOfAUserWhoLoggedIn throttles its producer and not others.
+func TestQuotaOfAUserWhoLoggedIn(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, secured()...)
+	adm := kadm.NewClient(client(t, c))
+	if _, err := adm.CreateTopic(t.Context(), 1, 1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{
+		Entity: kadm.ClientQuotaEntity{{Type: "user", Name: kadm.StringPtr("alice")}}, Ops: []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: 1000}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	throttle := func(user, password string) int32 {
+		cl := clientWith(t, c.Broker(0), plain.Auth{User: user, Pass: password}.AsMechanism())
+		var most int32
+		for range 5 {
+			resp, err := kmsgProduce("t", 2000).RequestWith(t.Context(), cl)
+			if err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+				t.Fatal(resp, err)
+			}
+			if most = max(most, resp.ThrottleMillis); most > 0 {
+				break
+			}
+		}
+		return most
+	}
+	eventually(t, "the quota", func() bool { return throttle("alice", "pw") > 0 })
+	if ms := throttle("admin", "between"); ms > 0 {
+		t.Errorf("another user waits for %d ms", ms)
+	}
+}
+
+func kmsgProduce(topic string, valueBytes int) *kmsg.ProduceRequest {
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = 1, 10_000
+	t, p := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
+	w := record.NewBuilder()
+	w.Add(1_790_000_000_000, nil, make([]byte, valueBytes))
+	p.Records = w.MustBuild()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+// TestClientWithoutLogin gets nothing from a listener with SASL.
+func TestClientWithoutLogin(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, secured()...)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Broker(0).Listener("SECURE")), kgo.RetryTimeout(time.Second), kgo.RequestRetries(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := ping(t, cl); err == nil {
+		t.Error("it is answered")
+	}
+	for _, wrong := range []sasl.Mechanism{plain.Auth{User: "alice", Pass: "x"}.AsMechanism(), scram.Auth{User: "alice", Pass: "pw"}.AsSha256Mechanism()} {
+		if err := ping(t, clientWith(t, c.Broker(0), wrong)); !errors.Is(err, kerr.SaslAuthenticationFailed) {
+			t.Errorf("%s: %v", wrong.Name(), fmt.Sprint(err))
+		}
+	}
+}

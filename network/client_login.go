@@ -1,0 +1,80 @@
+package network
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The versions that logins use: those in which the messages come in requests, and in which the answer tells how long the
+// session lasts (KIP-152, KIP-368; brokers since 2.2).
+const (
+	handshakeVersion    = 1
+	authenticateVersion = 1
+)
+
+// relogin is the part of a session's time after which a client logs in again: enough is left for it to fail once.
+const relogin = 0.85
+
+// logIn authenticates the connection, the first time or again.
+func (c *Client) logIn() error {
+	if err := c.chooseMechanism(); err != nil {
+		return err
+	}
+	dialog, err := c.sasl.Start()
+	if err != nil {
+		return err
+	}
+	began, lifetime := time.Now(), int64(0)
+	for message := []byte(nil); ; {
+		token, err := dialog(message)
+		if err != nil {
+			return fmt.Errorf("%s as %s: %w", c.sasl.Mechanism, c.sasl.User, err)
+		}
+		if token == nil {
+			break
+		}
+		if message, lifetime, err = c.sendToken(token); err != nil {
+			return fmt.Errorf("%s as %s: %w", c.sasl.Mechanism, c.sasl.User, err)
+		}
+	}
+	c.again = time.Time{}
+	if lifetime > 0 {
+		c.again = began.Add(time.Duration(float64(lifetime) * relogin * float64(time.Millisecond)))
+	}
+	return nil
+}
+
+func (c *Client) chooseMechanism() error {
+	req := kmsg.NewPtrSASLHandshakeRequest()
+	req.Version, req.Mechanism = handshakeVersion, c.sasl.Mechanism
+	answer, err := c.do(req)
+	if err != nil {
+		return err
+	}
+	resp := answer.(*kmsg.SASLHandshakeResponse)
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return fmt.Errorf("mechanism %s, there are %v: %w", c.sasl.Mechanism, resp.SupportedMechanisms, err)
+	}
+	return nil
+}
+
+// sendToken gives the server's answer, and how long the session lasts if that was the last one, ms.
+func (c *Client) sendToken(token []byte) (answer []byte, lifetime int64, err error) {
+	req := kmsg.NewPtrSASLAuthenticateRequest()
+	req.Version, req.SASLAuthBytes = authenticateVersion, token
+	got, err := c.do(req)
+	if err != nil {
+		return nil, 0, err
+	}
+	resp := got.(*kmsg.SASLAuthenticateResponse)
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		if resp.ErrorMessage != nil {
+			err = fmt.Errorf("%s: %w", *resp.ErrorMessage, err)
+		}
+		return nil, 0, err
+	}
+	return resp.SASLAuthBytes, resp.SessionLifetimeMillis, nil
+}
