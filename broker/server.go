@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/api"
 	"barnabas/broker/group"
 	"barnabas/broker/metadata"
@@ -49,6 +50,7 @@ type Server struct {
 	found        []logstore.TopicPartition // in the log directories at the start, of topics that there are
 	topics       *topicConfigs
 	quotas       *quota.Manager
+	acls         *acl.Authorizer // nil: everybody may do everything
 	credentials  *credentials
 	metrics      *metrics.Metrics // nil: not wanted
 	measures     *measures        // with metrics
@@ -116,6 +118,7 @@ func (s *Server) steps() []startStep {
 		{"waiting for a session with ZooKeeper at " + s.static.ZookeeperConnect, s.connect},
 		{"learning its id and that of the cluster", s.identify},
 		{"reading the settings that ZooKeeper has", s.loadConfigs},
+		{"reading the ACLs", s.startAuthorizer},
 		{"loading its logs", s.openLogs},
 		{"putting its parts together", s.build},
 		{"waiting for the end of its earlier registration", s.awaitVacancy},
@@ -171,7 +174,6 @@ func (s *Server) onStop(f func()) { s.undo = append(s.undo, f) }
 // unsupported are settings that ask for what is not there and must not be missed in silence: protection, limits, or data that
 // only another broker could read. They end the start.
 var unsupported = []struct{ name, why string }{
-	{"authorizer.class.name", "authorization is not supported yet, and without it every client could do everything"},
 	{"zookeeper.set.acl", "protecting znodes is not supported yet, and without it they would be open"},
 	{"zookeeper.ssl.client.enable", "connections to ZooKeeper cannot be encrypted yet"},
 	{"create.topic.policy.class.name", "no class can be loaded here, and without it topics would be made that it forbids"},
@@ -381,7 +383,7 @@ func (s *Server) build(context.Context) error {
 	s.handlers = api.New(api.Deps{
 		BrokerID: s.id, ClusterID: s.clusterID, BrokerEpoch: s.epoch.Load, Config: s.config, Loggers: s.loggers,
 		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
-		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups, Quotas: s.quotas, Metrics: s.metrics,
+		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups, Quotas: s.quotas, Metrics: s.metrics, Authorizer: s.acls,
 		Transactions: s.transactions, Ready: s.ready, TopicsDeleted: s.topicsDeleted, ControllerSpoke: s.strays.controllerSpoke,
 		Logger: s.loggers.Entry(config.APILogger), RequestLogger: s.loggers.Entry(config.RequestLogger),
 	})

@@ -56,8 +56,6 @@ func TestStartIsRefusedWithOneClearLine(t *testing.T) {
 		settings map[string]string
 		want     []string // the setting and its value
 	}{
-		{"authorizer", map[string]string{"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
-			[]string{"authorizer.class.name=kafka.security.authorizer.AclAuthorizer"}},
 		{"znode protection", map[string]string{"zookeeper.set.acl": "true"}, []string{"zookeeper.set.acl=true"}},
 		{"ZooKeeper over TLS", map[string]string{"zookeeper.ssl.client.enable": "true"}, []string{"zookeeper.ssl.client.enable=true"}},
 		{"policy", map[string]string{"create.topic.policy.class.name": "org.example.Policy"}, []string{"create.topic.policy.class.name=org.example.Policy"}},

@@ -156,8 +156,10 @@ type Broker struct {
 	TransactionRemoveExpiredInterval time.Duration
 
 	// Security.
-	AuthorizerClass string   // empty: no authorizer
-	SuperUsers      []string // of super.users, separated by semicolons
+	AuthorizerClass      string   // empty: no authorizer
+	SuperUsers           []string // of super.users, separated by semicolons
+	AllowEveryoneIfNoACL bool
+	AuthorizerZookeeper  *AuthorizerZookeeper // nil: the broker's own
 }
 
 // Load reads a properties file, lays the overrides (key=value) over it and checks the whole.
@@ -339,12 +341,7 @@ func (b *Broker) fillIdentity() {
 	b.MetricsListener = b.String("metrics.listener")
 	b.MetricsProfile = b.Bool("metrics.pprof")
 
-	b.AuthorizerClass = b.String("authorizer.class.name")
-	for user := range strings.SplitSeq(b.String("super.users"), ";") {
-		if user = strings.TrimSpace(user); user != "" {
-			b.SuperUsers = append(b.SuperUsers, user)
-		}
-	}
+	b.fillAuthorizer()
 }
 
 func (b *Broker) fillConnections() {

@@ -10,7 +10,7 @@ import (
 // check holds the settings against each other, as KafkaConfig.validateValues does (3.9).
 func (b *Broker) check() error {
 	for _, rule := range []func() error{b.checkMode, b.checkIdentity, b.checkLogs, b.checkFetching,
-		b.checkListeners, b.checkVersions, b.checkConnections, b.checkSASL} {
+		b.checkListeners, b.checkVersions, b.checkConnections, b.checkSASL, b.checkAuthorizer} {
 		if err := rule(); err != nil {
 			return err
 		}

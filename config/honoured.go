@@ -71,7 +71,6 @@ var noCounterpart = []string{
 // notYet are to work one day.
 var notYet = []string{
 	// Security.
-	"authorizer.class.name",
 	"delegation.token.expiry.check.interval.ms",
 	"delegation.token.expiry.time.ms",
 	"delegation.token.master.key",

@@ -25,7 +25,8 @@ var loggerNames = slices.DeleteFunc(strings.Split(strings.TrimSpace(loggerList),
 const (
 	ServerLogger      = "kafka.server.KafkaServer"
 	APILogger         = "kafka.server.KafkaApis"
-	RequestLogger     = "kafka.request.logger" // at DEBUG a line for each request
+	AuthorizerLogger  = "kafka.authorizer.logger" // a line for each denial, at DEBUG also for what is allowed
+	RequestLogger     = "kafka.request.logger"    // at DEBUG a line for each request
 	ReplicaLogger     = "kafka.server.ReplicaManager"
 	FetcherLogger     = "kafka.server.ReplicaFetcherThread"
 	GroupLogger       = "kafka.coordinator.group.GroupCoordinator"

@@ -96,6 +96,9 @@ func (a *Authorizer) Start(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	all, err := a.cfg.Store.AllACLs(ctx)
+	if bad := unreadableIn(err); len(bad) > 1 {
+		return fmt.Errorf("the ACLs in %s and %d other nodes cannot be read", bad[0].Path(), len(bad)-1)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,47 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+
+	"barnabas/broker/acl"
+	"barnabas/config"
+	"barnabas/zkcoord"
+)
+
+// startAuthorizer reads the ACLs, if there is an authorizer to go by them. ACLs that cannot be read end the start.
+func (s *Server) startAuthorizer(ctx context.Context) error {
+	if s.static.AuthorizerClass == "" {
+		return nil
+	}
+	store, err := s.aclStore(ctx)
+	if err != nil {
+		return err
+	}
+	s.acls = acl.New(acl.Config{
+		SuperUsers: s.static.SuperUsers, AllowIfNone: s.static.AllowEveryoneIfNoACL, NoPrefixes: !s.since("2.0"),
+		Store: store, Failed: s.fail, Logger: s.loggers.Entry(config.AuthorizerLogger),
+	})
+	s.onStop(s.acls.Close)
+	if err := s.acls.Start(ctx); err != nil {
+		return fmt.Errorf("authorizer.class.name=%s: %w", s.static.AuthorizerClass, err)
+	}
+	return nil
+}
+
+// aclStore is the broker's session with ZooKeeper, or with authorizer.zookeeper.* one of the authorizer's own.
+func (s *Server) aclStore(ctx context.Context) (*zkcoord.Client, error) {
+	own := s.static.AuthorizerZookeeper
+	if own == nil {
+		return s.zk, nil
+	}
+	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
+		Connect: own.Connect, SessionTimeout: own.SessionTimeout, ConnectionTimeout: own.ConnectionTimeout, MaxInFlight: own.MaxInFlight,
+		Logger: s.loggers.Entry(config.ZooKeeperLogger),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("authorizer.zookeeper.url=%s: %w", own.Connect, err)
+	}
+	s.onStop(zk.Close)
+	return zk, nil
+}
