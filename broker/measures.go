@@ -138,12 +138,30 @@ func (m *measures) network(add func(prometheus.Metric)) {
 	for listener, n := range m.s.network.Connections() {
 		add(metrics.Gauge("kafka_server_socket_server_metrics_connection_count", float64(n), "listener", listener, "networkProcessor", "0"))
 	}
+	m.authentications(add)
 	// No threads are set aside for the network or for requests: what is idle of them is what is idle of the processors.
 	idle := m.idle.measure(time.Now())
 	add(metrics.Gauge("kafka_network_socketserver_networkprocessoravgidle_percent", idle))
 	add(metrics.Gauge("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", idle))
 	add(metrics.Gauge("kafka_network_requestchannel_requestqueuesize", 0))
 	add(metrics.Gauge("kafka_network_requestchannel_responsequeuesize", 0))
+}
+
+// authentications are how often clients have tried to log in, on listeners with SASL.
+func (m *measures) authentications(add func(prometheus.Metric)) {
+	for listener, n := range m.s.network.Authentications() {
+		for name, count := range map[string]int64{
+			"successful_authentication":           n.Succeeded.Load(),
+			"successful_authentication_no_reauth": n.SucceededUnaware.Load(),
+			"failed_authentication":               n.Failed.Load(),
+			"successful_reauthentication":         n.Again.Load(),
+			"failed_reauthentication":             n.FailedAgain.Load(),
+		} {
+			add(metrics.Counter("kafka_server_socket_server_metrics_"+name+"_total", float64(count), "listener", listener, "networkProcessor", "0"))
+		}
+		add(metrics.Counter("kafka_server_socket_server_metrics_expired_connections_killed_count", float64(n.Expired.Load()),
+			"listener", listener, "networkProcessor", "0"))
+	}
 }
 
 // partitionCounts sums up the partitions that this broker hosts.

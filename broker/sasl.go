@@ -2,6 +2,7 @@ package broker
 
 import (
 	"barnabas/config"
+	"barnabas/internal/logx"
 	"barnabas/internal/scram"
 	"barnabas/network/sasl"
 )
@@ -20,6 +21,21 @@ func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, 
 		server.Mechanisms = append(server.Mechanisms, sasl.Mechanism{Name: m.Name, MaxLifetime: m.MaxReauth, Start: s.saslMechanism(m)})
 	}
 	return server, nil
+}
+
+// saslChanged has connections to come authenticate as the settings say now: Apache Kafka reads such a change, of a password
+// for example, when the listener is made anew.
+func (s *Server) saslChanged(now *config.Broker) {
+	for name, b := range s.listening.bound {
+		settings, err := s.saslServer(now, b.Listener)
+		if err != nil { // the settings were checked as a whole before
+			s.log.WithError(err).WithField(logx.Listener, name).Error("the listener's clients authenticate as before")
+			continue
+		}
+		if settings != nil {
+			s.network.SetSASL(name, settings)
+		}
+	}
 }
 
 func (s *Server) saslMechanism(m config.SASLMechanism) func() sasl.Exchange {

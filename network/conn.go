@@ -94,9 +94,9 @@ func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error
 		frameMax:  s.cfg.RequestMaxBytes,
 		budget:    s.budget,
 	}
-	if l.SASL != nil {
-		c.auth = &authentication{server: l.SASL, counts: &l.authentications}
-		c.frameMax, c.budget = min(l.SASL.MaxReceive, s.cfg.RequestMaxBytes), nil
+	if settings := l.sasl.Load(); settings != nil {
+		c.auth = &authentication{server: settings, counts: &l.authentications}
+		c.frameMax, c.budget = min(settings.MaxReceive, s.cfg.RequestMaxBytes), nil
 	}
 	c.Host = hostName(c.RemoteIP())
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)

@@ -21,7 +21,7 @@ import (
 type Listener struct {
 	Name string       // as in listeners and listener.security.protocol.map
 	Addr string       // host:port; an empty host means every interface
-	SASL *sasl.Server // how clients authenticate; nil: not by SASL
+	SASL *sasl.Server // how clients authenticate, until SetSASL says otherwise; nil: not by SASL
 	TLS  *TLS         // how it is encrypted; nil: not at all
 }
 
@@ -68,6 +68,7 @@ type bound struct {
 	socket net.Listener
 	gone   atomic.Bool // Unbind was called
 
+	sasl            atomic.Pointer[sasl.Server]
 	authentications AuthenticationCounts
 }
 
@@ -88,6 +89,17 @@ func (s *Server) SetLimits(l Limits) { s.admission.setLimits(l) }
 
 // Connections gives how many connections each listener has, by its name.
 func (s *Server) Connections() map[string]int { return s.admission.count() }
+
+// SetSASL changes how clients of a listener with SASL authenticate, for connections to come.
+func (s *Server) SetSASL(listener string, settings *sasl.Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.mu.listeners {
+		if b.Name == listener && b.SASL != nil {
+			b.sasl.Store(settings)
+		}
+	}
+}
 
 // Authentications gives what became of logins on the listeners that ask for them, by the listener's name.
 func (s *Server) Authentications() map[string]*AuthenticationCounts {
@@ -120,6 +132,7 @@ func (s *Server) Bind(l Listener) (*net.TCPAddr, error) {
 		return nil, net.ErrClosed
 	}
 	b := &bound{Listener: l, socket: ln}
+	b.sasl.Store(l.SASL)
 	s.mu.listeners = append(s.mu.listeners, b)
 	if s.mu.serving {
 		s.tasks.Go(func() { s.accept(b) })

@@ -107,6 +107,9 @@ func serverStart(args []string) int {
 	if fromEnvironment {
 		environment = environmentSettings(os.Environ())
 	}
+	if setting, ok := jaasFile(os.Environ()); ok {
+		environment = append(environment, setting)
+	}
 	if err := runBroker(file, environment, overrides); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
