@@ -41,7 +41,13 @@ func (s *Server) listen(l config.Listener) error {
 	if err != nil {
 		return err
 	}
-	addr, err := s.network.Bind(network.Listener{Name: l.Name, Addr: net.JoinHostPort(l.Host, strconv.Itoa(l.Port)), SASL: authentication})
+	encryption, err := s.secured.server(s.config.Current(), l)
+	if err != nil {
+		return err
+	}
+	addr, err := s.network.Bind(network.Listener{
+		Name: l.Name, Addr: net.JoinHostPort(l.Host, strconv.Itoa(l.Port)), SASL: authentication, TLS: encryption,
+	})
 	if err != nil {
 		return err
 	}
@@ -94,6 +100,9 @@ func advertisedHost(l config.Listener) (string, error) {
 // refuseListeners refuses, while settings are changed, what would end the next start: listeners that can't be opened, and
 // addresses that another broker advertises.
 func (s *Server) refuseListeners(now, next *config.Broker) error {
+	if err := s.secured.refuse(next); err != nil {
+		return err
+	}
 	if err := refuseUnopenable(now, next); err != nil {
 		return err
 	}
@@ -145,6 +154,7 @@ func (s *Server) listenersChanged(ctx context.Context, old, now *config.Broker) 
 	for name, b := range s.listening.bound {
 		if !slices.Contains(now.Listeners, b.Listener) {
 			s.network.Unbind(name)
+			s.secured.drop(name)
 			delete(s.listening.bound, name)
 			s.log.WithField(logx.Listener, name).Info("the listener is closed, with its connections")
 		}

@@ -14,6 +14,7 @@ import (
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
 	"barnabas/network"
+	"barnabas/network/ssl"
 	"barnabas/zkcoord"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -136,10 +137,17 @@ func (p *peers) dialAs(ctx context.Context, d network.Dialer, listener, addr, cl
 	if d.SASL, err = saslClient(p.server.config.Current(), listener); err != nil {
 		return nil, err
 	}
+	d.TLS = p.server.secured.client(listener)
+	if d.TLS == nil && c.ListenerSecurityProtocolMap[listener].TLS() { // rather not at all than in plaintext
+		return nil, fmt.Errorf("listener %s of other brokers needs TLS, whose settings are those of a listener here that is not open", listener)
+	}
 	p.mu.Lock()
 	d.Timeout = setupTimeout(c.ConnectionSetupTimeout, c.ConnectionSetupTimeoutMax, p.mu.failures[addr], rand.Float64())
 	p.mu.Unlock()
 	client, err := d.Dial(ctx, addr, clientID)
+	if hint := ssl.Hint(err); err != nil && hint != "" {
+		err = fmt.Errorf("%w (%s)", err, hint)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {

@@ -52,6 +52,7 @@ type Server struct {
 	quotas       *quota.Manager
 	acls         *acl.Authorizer // nil: everybody may do everything
 	credentials  *credentials
+	secured      *secured
 	metrics      *metrics.Metrics // nil: not wanted
 	measures     *measures        // with metrics
 	metadata     *metadata.Cache
@@ -83,6 +84,7 @@ func New(cfg *config.Broker, root *logrus.Logger) *Server {
 	s.features.Store(&zkcoord.Features{})
 	s.config = config.NewDynamic(cfg, s.log, s.configChanged)
 	s.credentials = newCredentials(s.log)
+	s.secured = newSecured(s.log)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -119,6 +121,7 @@ func (s *Server) steps() []startStep {
 		{"learning its id and that of the cluster", s.identify},
 		{"reading the settings that ZooKeeper has", s.loadConfigs},
 		{"reading the ACLs", s.startAuthorizer},
+		{"opening its keystores", s.openStores},
 		{"loading its logs", s.openLogs},
 		{"putting its parts together", s.build},
 		{"waiting for the end of its earlier registration", s.awaitVacancy},

@@ -29,12 +29,28 @@ func (b *Broker) refuse(key, reason string, args ...any) error {
 
 // CheckProtocols refuses listeners that can't be served: their clients would think that they are protected.
 func (b *Broker) CheckProtocols() error {
-	for _, l := range b.Listeners {
-		if l.Protocol.TLS() {
-			return &Error{Key: "listeners", Value: l.String(), Reason: fmt.Sprintf("security protocol %s is not supported yet", l.Protocol)}
-		}
+	if err := b.checkCertificates(); err != nil {
+		return err
 	}
 	return b.checkLogins()
+}
+
+// checkCertificates refuses classes that would decide about certificates. None can be loaded here, and without them others
+// would get in, or under other names.
+func (b *Broker) checkCertificates() error {
+	for _, l := range b.Listeners {
+		if !l.Protocol.TLS() {
+			continue
+		}
+		if as, value, _ := b.ListenerSetting(l, "ssl.engine.factory.class"); value != "" {
+			return &Error{Key: as, Value: value, Reason: "no class can be loaded here, and without it others might connect than it lets in"}
+		}
+		const builder = "principal.builder.class"
+		if given, usual := b.String(builder), BrokerKey(builder); !usual.isDefault(given) {
+			return b.refuse(builder, "no class can be loaded here, and without it the clients of listener %s would have other names", l.Name)
+		}
+	}
+	return nil
 }
 
 // checkMode refuses KRaft: there is no such mode here.

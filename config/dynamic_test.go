@@ -107,10 +107,10 @@ func TestDynamicSettingsNameTheirNode(t *testing.T) {
 	}
 }
 
-// TestDynamicListenersWithoutTheirProtection keeps clients from being served in the clear where TLS was asked for.
+// TestDynamicListenersWithoutTheirProtection keeps clients from being served who did not log in where that was asked for.
 func TestDynamicListenersWithoutTheirProtection(t *testing.T) {
 	d := dynamicOver(t)
-	err := d.SetBroker(map[string]string{"listeners": "PLAINTEXT://127.0.0.1:9092,SSL://127.0.0.1:9093"}, "/config/brokers/1")
+	err := d.SetBroker(map[string]string{"listeners": "PLAINTEXT://127.0.0.1:9092,SASL_PLAINTEXT://127.0.0.1:9093"}, "/config/brokers/1")
 	if err == nil || !strings.Contains(err.Error(), "/config/brokers/1") || len(d.Current().Listeners) != 1 {
 		t.Errorf("got %v, listeners %v", err, d.Current().Listeners)
 	}

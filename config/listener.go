@@ -64,6 +64,28 @@ func listenerPrefix(name string) string {
 	return "listener.name." + strings.ToLower(name) + "."
 }
 
+// ListenerSetting is a setting as it counts for a listener: its own, with the listener's prefix, or that of all, or the default.
+// as is the name that it was set with. set is false for one that has neither a value nor a default.
+func (b *Broker) ListenerSetting(l Listener, key string) (as, value string, set bool) {
+	for _, as := range []string{l.ConfigPrefix() + key, key} {
+		if value, set = b.given[as]; set {
+			return as, trimmed(key, value), true
+		}
+	}
+	if k := BrokerKey(key); k != nil {
+		value, set = k.Default()
+	}
+	return key, strings.TrimSuffix(value, null), set
+}
+
+// trimmed drops blanks around a value, unless they may be a part of it.
+func trimmed(key, value string) string {
+	if k := BrokerKey(key); k != nil && k.Type == Password {
+		return value
+	}
+	return strings.TrimFunc(value, isJavaBlank)
+}
+
 // listenerForm is NAME://host:port; the host may be empty or an IPv6 address in brackets.
 var listenerForm = regexp.MustCompile(`^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)$`)
 

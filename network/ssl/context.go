@@ -193,3 +193,13 @@ func CheckPair(server, client *Context) error {
 
 // pairTimeout bounds a handshake in memory; it is computation alone.
 const pairTimeout = 30 * time.Second
+
+// Expires tells whose certificate of this side's ends first, and when.
+func (c *Context) Expires() (name string, end time.Time) {
+	for _, shown := range c.server.Certificates {
+		if end.IsZero() || shown.Leaf.NotAfter.Before(end) {
+			name, end = Name(shown.Leaf), shown.Leaf.NotAfter
+		}
+	}
+	return name, end
+}

@@ -1,0 +1,252 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"barnabas/config"
+	"barnabas/internal/logx"
+	"barnabas/network"
+	"barnabas/network/ssl"
+
+	"github.com/sirupsen/logrus"
+)
+
+// secured is TLS of this broker's listeners, as their settings and stores are now.
+type secured struct {
+	log *logrus.Entry
+	mu  struct {
+		sync.Mutex // leaf
+		listeners  map[string]*securedListener
+	}
+}
+
+// securedListener is one listener's. Its context is replaced as a whole when stores change.
+type securedListener struct {
+	context atomic.Pointer[ssl.Context]
+	base    *config.Broker // settings when the listener was opened, which count for all but the stores
+	stores  []string       // values of storeKeys that the context was made of; guarded by secured.mu
+}
+
+func newSecured(log *logrus.Entry) *secured {
+	s := &secured{log: log}
+	s.mu.listeners = make(map[string]*securedListener)
+	return s
+}
+
+// storeKeys are the settings that may change for a listener that is open (SslConfigs.RECONFIGURABLE_CONFIGS, 3.9).
+var storeKeys = []string{"ssl.key.password", "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type", "ssl.keystore.key",
+	"ssl.keystore.certificate.chain", "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type", "ssl.truststore.certificates"}
+
+// tlsSettings are a listener's, its stores from one configuration and the others from another. Where SASL says who a client is,
+// certificates are asked for only if the listener's own setting says so (ChannelBuilders.serverChannelBuilder, 3.9).
+func tlsSettings(base, stores *config.Broker, l config.Listener) ssl.Settings {
+	return ssl.Settings{Get: func(name string) (as, value string, set bool) {
+		if slices.Contains(storeKeys, name) {
+			return stores.ListenerSetting(l, name)
+		}
+		as, value, set = base.ListenerSetting(l, name)
+		if name == "ssl.client.auth" && l.Protocol.SASL() && as == name {
+			return as, "none", true
+		}
+		return as, value, set
+	}}
+}
+
+func storeValues(c *config.Broker, l config.Listener) []string {
+	var values []string
+	for _, key := range storeKeys {
+		_, value, set := c.ListenerSetting(l, key)
+		values = append(values, fmt.Sprint(set)+value)
+	}
+	return values
+}
+
+// newContext makes a listener's context and checks that it can be served with.
+func newContext(base, c *config.Broker, l config.Listener) (*ssl.Context, error) {
+	made, err := ssl.New(tlsSettings(base, c, l))
+	if err != nil {
+		return nil, err
+	}
+	if !made.HasKey() {
+		return nil, &config.Error{Key: l.ConfigPrefix() + "ssl.keystore.location",
+			Reason: fmt.Sprintf("listener %s has protocol %s, so it or ssl.keystore.location must be set, or ssl.keystore.key", l.Name, l.Protocol)}
+	}
+	if l.Name == c.InterBrokerListener {
+		if err := ssl.CheckPair(made, made); err != nil {
+			return nil, &config.Error{Key: l.ConfigPrefix() + "ssl.truststore.location",
+				Reason: fmt.Sprintf("brokers speak to each other by listener %s, and would refuse each other: %v", l.Name, err)}
+		}
+	}
+	return made, nil
+}
+
+// openStores makes the contexts of all listeners before anything is opened for clients.
+func (s *Server) openStores(context.Context) error {
+	c := s.config.Current()
+	for _, l := range c.Listeners {
+		if !l.Protocol.TLS() {
+			continue
+		}
+		if err := s.secured.open(c, l); err != nil {
+			return s.withOrigin(err, "listeners")
+		}
+	}
+	return nil
+}
+
+// open makes a listener's context.
+func (s *secured) open(c *config.Broker, l config.Listener) error {
+	made, err := newContext(c, c, l)
+	if err != nil {
+		return err
+	}
+	entry := &securedListener{base: c}
+	s.put(l, entry, made, storeValues(c, l))
+	return nil
+}
+
+// put makes a context that of a listener, which may be new.
+func (s *secured) put(l config.Listener, entry *securedListener, made *ssl.Context, stores []string) {
+	log := s.log.WithField(logx.Listener, l.Name)
+	for _, warning := range made.Warnings() {
+		log.WithField(logx.Setting, warning).Warn("a TLS setting cannot be followed to the letter")
+	}
+	if name, end := made.Expires(); time.Now().After(end) {
+		log.WithField(logx.Principal, name).Warn("the certificate has expired: clients will refuse it")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.listeners[l.Name] = entry
+	entry.stores = stores
+	entry.context.Store(made)
+}
+
+// get is a listener's entry with the settings of its stores; nil: it has no TLS.
+func (s *secured) get(listener string) (*securedListener, []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry := s.mu.listeners[listener]
+	if entry == nil {
+		return nil, nil
+	}
+	return entry, entry.stores
+}
+
+func (s *secured) drop(listener string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.listeners, listener)
+}
+
+// server is what a listener's connections are encrypted by; nil: they are not.
+func (s *secured) server(c *config.Broker, l config.Listener) (*network.TLS, error) {
+	if !l.Protocol.TLS() {
+		return nil, nil
+	}
+	entry, _ := s.get(l.Name)
+	if entry == nil { // a listener that is added while the broker runs
+		if err := s.open(c, l); err != nil {
+			return nil, err
+		}
+		entry, _ = s.get(l.Name)
+	}
+	t := &network.TLS{Config: func() *tls.Config { return entry.context.Load().Server() }, Hint: ssl.Hint}
+	if !l.Protocol.SASL() {
+		t.Principal = func(cert *x509.Certificate) (string, error) { return entry.context.Load().Principal(cert) }
+	}
+	return t, nil
+}
+
+// client is how this broker speaks TLS to others' listener of a name; nil: it does not.
+func (s *secured) client(listener string) func(host string) *tls.Config {
+	entry, _ := s.get(listener)
+	if entry == nil {
+		return nil
+	}
+	return func(host string) *tls.Config { return entry.context.Load().Client(host) }
+}
+
+// successor makes the context that a listener has with other settings, if these may follow those that it has.
+func (s *secured) successor(entry *securedListener, next *config.Broker, l config.Listener) (*ssl.Context, error) {
+	made, err := newContext(entry.base, next, l)
+	if err != nil {
+		return nil, err
+	}
+	allowed := ssl.Changes{Peers: l.Name == next.InterBrokerListener}
+	_, names, _ := entry.base.ListenerSetting(l, "ssl.allow.dn.changes")
+	_, alternative, _ := entry.base.ListenerSetting(l, "ssl.allow.san.changes")
+	allowed.Names, allowed.AlternativeNames = strings.EqualFold(names, "true"), strings.EqualFold(alternative, "true")
+	if err := entry.context.Load().CheckSuccessor(made, allowed); err != nil {
+		return nil, &config.Error{Key: l.ConfigPrefix() + "ssl.*", Reason: err.Error()}
+	}
+	return made, nil
+}
+
+// refuse refuses settings that cannot be changed to (SslFactory.validateReconfiguration, 3.9).
+func (s *secured) refuse(next *config.Broker) error {
+	for _, l := range next.Listeners {
+		if !l.Protocol.TLS() {
+			continue
+		}
+		entry, stores := s.get(l.Name)
+		var err error
+		switch {
+		case entry == nil:
+			_, err = newContext(next, next, l)
+		case !slices.Equal(stores, storeValues(next, l)):
+			_, err = s.successor(entry, next, l)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changed takes over settings that have changed. What cannot be followed is left as it was, with a line in the log.
+func (s *secured) changed(now *config.Broker) {
+	for _, l := range now.Listeners {
+		entry, stores := s.get(l.Name)
+		next := storeValues(now, l)
+		if !l.Protocol.TLS() || entry == nil || slices.Equal(stores, next) {
+			continue
+		}
+		_ = s.replace(entry, now, l, next) // which has logged it
+	}
+}
+
+// reload opens the stores anew whose files have changed, of listeners whose settings stay what they are
+// (DynamicBrokerConfig.reloadUpdatedFilesWithoutConfigChange, 3.9).
+func (s *secured) reload(next *config.Broker) error {
+	for _, l := range next.Listeners {
+		entry, stores := s.get(l.Name)
+		if !l.Protocol.TLS() || entry == nil || !slices.Equal(stores, storeValues(next, l)) || !entry.context.Load().Modified() {
+			continue
+		}
+		if err := s.replace(entry, next, l, stores); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace gives a listener a new context, or says in the log why not.
+func (s *secured) replace(entry *securedListener, now *config.Broker, l config.Listener, stores []string) error {
+	log := s.log.WithField(logx.Listener, l.Name)
+	made, err := s.successor(entry, now, l)
+	if err != nil {
+		log.WithError(err).Error("new TLS settings cannot be used, those before stay")
+		return err
+	}
+	s.put(l, entry, made, stores)
+	log.Info("TLS has new settings or stores, for connections from now on")
+	return nil
+}
