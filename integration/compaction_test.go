@@ -234,11 +234,23 @@ func TestCompactedReplica(t *testing.T) {
 	l.awaitReplicas(2)
 	leader.stop()
 	l.addr = follower.addr()
+	l.awaitLeader(1)
 	l.check("from the follower")
 	from = l.end
 	l.play()
 	awaitCompaction(t, follower.logDir(), map[string]int64{compactedTopic: from + 1})
 	l.check("compacted by the follower")
+}
+
+// awaitLeader waits until the broker that is asked knows the broker with this id as the leader.
+func (l *keyedTopic) awaitLeader(id int32) {
+	l.t.Helper()
+	adm := kadm.NewClient(l.client())
+	until(l.t, fmt.Sprintf("broker %d leads", id), func(ctx context.Context) bool {
+		topics, err := adm.ListTopics(ctx, compactedTopic)
+		l.must(err)
+		return topics[compactedTopic].Partitions[0].Leader == id
+	})
 }
 
 // awaitReplicas waits until every partition has n replicas in sync.

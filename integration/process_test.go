@@ -102,7 +102,10 @@ func newProcess(t testing.TB, id int, zk string, settings ...string) *process {
 	if err := os.WriteFile(filepath.Join(p.dir, "server.properties"), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.signal(syscall.SIGKILL) })
+	t.Cleanup(func() {
+		p.signal(syscall.SIGKILL)
+		p.tell()
+	})
 	return p
 }
 
@@ -152,6 +155,16 @@ func (p *process) log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.lines, "\n")
+}
+
+// tell shows the end of the broker's log when its test has failed.
+func (p *process) tell() {
+	if !p.t.Failed() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.t.Logf("the last lines of the broker on %s:\n%s", p.addr(), strings.Join(p.lines[max(0, len(p.lines)-15):], "\n"))
 }
 
 // signal sends a signal and waits until the process is gone.
