@@ -110,8 +110,10 @@ func (s *Server) configChanged(old, now *config.Broker) {
 	if s.replicas != nil {
 		s.replicas.SetFetchers(now.NumReplicaFetchers)
 	}
+	s.secured.changed(now)
 	if s.network != nil {
 		s.listenersChanged(s.ctx, old, now)
+		s.saslChanged(now)
 		s.network.SetLimits(connectionLimits(now))
 	}
 	if s.controller != nil && now.UncleanLeaderElection && !old.UncleanLeaderElection {
