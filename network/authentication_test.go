@@ -257,7 +257,7 @@ func TestF142SessionsEnd(t *testing.T) {
 	}
 	t.Run("again", func(t *testing.T) {
 		s, c := logIn(t, both(time.Hour), "0  3600000")
-		if got := ask(t, c, handshake, 1, "PLAIN"); got != "0[PLAIN OTHER]" {
+		if got := ask(t, c, handshake, 1, "PLAIN"); got != "0[OTHER PLAIN]" {
 			t.Fatalf("the second handshake is answered with %q", got)
 		}
 		if got := ask(t, c, authenticate, 1, alice); got != "0  3600000" {
@@ -283,7 +283,7 @@ func TestF142SessionsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		close(<-e.gates)
-		for _, want := range []string{"later", "0[PLAIN OTHER]"} {
+		for _, want := range []string{"later", "0[OTHER PLAIN]"} {
 			if _, got := readAnswer(t, c); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -304,7 +304,7 @@ func TestF142SessionsEnd(t *testing.T) {
 	})
 	t.Run("with another mechanism", func(t *testing.T) {
 		_, c := logIn(t, both(time.Hour), "0  3600000")
-		if got := ask(t, c, handshake, 1, otherPlain); got != "0[PLAIN OTHER]" {
+		if got := ask(t, c, handshake, 1, otherPlain); got != "0[OTHER PLAIN]" {
 			t.Errorf("the handshake is answered with %q", got)
 		}
 		if got := ask(t, c, authenticate, 1, alice); got != "closed" {
@@ -324,7 +324,7 @@ func TestF142SessionsEnd(t *testing.T) {
 	t.Run("late", func(t *testing.T) {
 		_, c := logIn(t, both(time.Millisecond), "0  1")
 		time.Sleep(2 * time.Millisecond)
-		if got := ask(t, c, handshake, 1, "PLAIN"); got != "0[PLAIN OTHER]" {
+		if got := ask(t, c, handshake, 1, "PLAIN"); got != "0[OTHER PLAIN]" {
 			t.Errorf("the handshake is answered with %q", got)
 		}
 	})

@@ -31,12 +31,13 @@ func (s *Server) Find(name string) *Mechanism {
 	return &s.Mechanisms[i]
 }
 
-// Names are those of the mechanisms.
+// Names are those of the mechanisms, sorted.
 func (s *Server) Names() []string {
 	names := make([]string, len(s.Mechanisms))
 	for i, m := range s.Mechanisms {
 		names[i] = m.Name
 	}
+	slices.Sort(names)
 	return names
 }
 
