@@ -135,7 +135,7 @@ func (r *fetchResponse) appendPartition(out *network.Out, i int) {
 }
 
 func (r *fetchResponse) appendAborted(b []byte, a *asked) []byte {
-	if !r.committed {
+	if !r.committed && a.missing == nil { // what is missing has none of them, which Apache Kafka tells apart from not asked
 		if r.flexible() {
 			return append(b, 0)
 		}
