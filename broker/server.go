@@ -387,7 +387,7 @@ func (s *Server) build(context.Context) error {
 		BrokerID: s.id, ClusterID: s.clusterID, BrokerEpoch: s.epoch.Load, Config: s.config, Loggers: s.loggers,
 		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
 		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups, Quotas: s.quotas, Metrics: s.metrics, Authorizer: s.acls,
-		Transactions: s.transactions, Ready: s.ready, TopicsDeleted: s.topicsDeleted, ControllerSpoke: s.strays.controllerSpoke,
+		ReloadStores: s.secured.reload, Transactions: s.transactions, Ready: s.ready, TopicsDeleted: s.topicsDeleted, ControllerSpoke: s.strays.controllerSpoke,
 		Logger: s.loggers.Entry(config.APILogger), RequestLogger: s.loggers.Entry(config.RequestLogger),
 	})
 	close(s.built)

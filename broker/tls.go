@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,7 +73,9 @@ func storeValues(c *config.Broker, l config.Listener) []string {
 // newContext makes a listener's context and checks that it can be served with.
 func newContext(base, c *config.Broker, l config.Listener) (*ssl.Context, error) {
 	made, err := ssl.New(tlsSettings(base, c, l))
-	if err != nil {
+	if refused := (*ssl.Error)(nil); errors.As(err, &refused) {
+		return nil, &config.Error{Key: refused.Setting, Value: refused.Value, Reason: refused.Err.Error()}
+	} else if err != nil {
 		return nil, err
 	}
 	if !made.HasKey() {

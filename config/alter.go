@@ -57,6 +57,12 @@ func (d *Dynamic) AlterCluster(current map[string]string, ops []Op) (map[string]
 	return d.alter(current, ops, clusterLevel)
 }
 
+// WithBroker is the configuration as it would be with these settings of this broker, as AlterBroker gave them.
+func (d *Dynamic) WithBroker(settings map[string]string) (*Broker, error) {
+	now := d.state.Load()
+	return parse(merge(now.file, now.cluster, settings), now.file)
+}
+
 func (d *Dynamic) alter(current map[string]string, ops []Op, at level) (map[string]string, error) {
 	if err := checkOps(ops); err != nil {
 		return nil, err

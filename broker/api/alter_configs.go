@@ -125,7 +125,7 @@ func (h *Handlers) alterBroker(ctx context.Context, name string, ops []config.Op
 		return err
 	}
 	entity := zkcoord.Entity{Kind: zkcoord.Brokers, Name: strconv.Itoa(int(h.BrokerID))}
-	change := alteration{alter: h.Config.AlterBroker, encode: h.Config.EncodeBroker}
+	change := alteration{alter: h.Config.AlterBroker, accepted: h.reloadStores, encode: h.Config.EncodeBroker}
 	if all {
 		entity.Name, change = zkcoord.DefaultEntity, alteration{alter: h.Config.AlterCluster, encode: h.Config.EncodeCluster}
 	}
@@ -140,6 +140,21 @@ func (h *Handlers) alterBroker(ctx context.Context, name string, ops []config.Op
 type alteration struct {
 	alter  func(current map[string]string, ops []config.Op) (map[string]string, error)
 	encode func(map[string]string) (map[string]string, error) // for ZooKeeper; nil when nothing is to be encoded
+	// accepted hears of what was found valid and is about to be stored, and may still refuse it; nil: nobody wants to.
+	accepted func(map[string]string) error
+}
+
+// reloadStores lets who writes the same settings once more have changed stores taken over
+// (DynamicBrokerConfig.reloadUpdatedFilesWithoutConfigChange, 3.9).
+func (h *Handlers) reloadStores(settings map[string]string) error {
+	next, err := h.Config.WithBroker(settings)
+	if err != nil {
+		return err
+	}
+	if err := h.ReloadStores(next); err != nil {
+		return fmt.Errorf("%w: %w", err, kerr.InvalidRequest)
+	}
+	return nil
 }
 
 func (h *Handlers) store(ctx context.Context, entity zkcoord.Entity, current map[string]string, ops []config.Op, validateOnly, replace bool,
@@ -150,6 +165,11 @@ func (h *Handlers) store(ctx context.Context, entity zkcoord.Entity, current map
 	next, err := change.alter(current, ops)
 	if err != nil || validateOnly {
 		return err
+	}
+	if change.accepted != nil {
+		if err := change.accepted(next); err != nil {
+			return err
+		}
 	}
 	if change.encode != nil {
 		if next, err = change.encode(next); err != nil {

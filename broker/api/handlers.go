@@ -60,6 +60,9 @@ type Deps struct {
 	// Ready is closed when clients are to be answered. Until then they wait: a broker that does not know the cluster yet
 	// would tell them of one without brokers and topics, and that nobody is the controller.
 	Ready <-chan struct{}
+	// ReloadStores opens keystores and truststores anew whose files have changed, before settings of this broker are stored
+	// that leave their names as they are. An error keeps them from being stored.
+	ReloadStores func(next *config.Broker) error
 	// TopicsDeleted hears of the partitions of topics that are being deleted.
 	TopicsDeleted func([]logstore.TopicPartition)
 	// ControllerSpoke hears of the controller epoch of each UpdateMetadata that was obeyed.

@@ -43,13 +43,30 @@ func (s Settings) list(name string) []string {
 	return items
 }
 
-// refuse makes an error of a setting. secret values are not shown.
-func (s Settings) refuse(name, reason string, args ...any) error {
-	as, value, set := s.Get(name)
-	if set && !secret(name) {
-		as += "=" + value
+// Error tells what is wrong with a setting.
+type Error struct {
+	Setting string // as it was set
+	Value   string // empty when it has none, or a secret one
+	Err     error
+}
+
+func (e *Error) Error() string {
+	if e.Value == "" {
+		return fmt.Sprintf("%s: %v", e.Setting, e.Err)
 	}
-	return fmt.Errorf("%s: %w", as, fmt.Errorf(reason, args...))
+	return fmt.Sprintf("%s=%s: %v", e.Setting, e.Value, e.Err)
+}
+
+// Unwrap returns what happened.
+func (e *Error) Unwrap() error { return e.Err }
+
+// refuse makes an error of a setting. Secret values are not shown.
+func (s Settings) refuse(name, reason string, args ...any) error {
+	as, value, _ := s.Get(name)
+	if secret(name) {
+		value = ""
+	}
+	return &Error{as, value, fmt.Errorf(reason, args...)}
 }
 
 func secret(name string) bool {
