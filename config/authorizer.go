@@ -18,11 +18,13 @@ type AuthorizerZookeeper struct {
 	MaxInFlight       int
 }
 
-// The keys that AclAuthorizer reads for itself.
+// AuthorizerZookeeperURL is the key of where the ACLs are.
+const AuthorizerZookeeperURL = "authorizer.zookeeper.url"
+
+// The other keys that AclAuthorizer reads for itself.
 const (
 	superUsersKey     = "super.users"
 	allowEveryoneKey  = "allow.everyone.if.no.acl.found"
-	authorizerURLKey  = "authorizer.zookeeper.url"
 	authorizerConnKey = "authorizer.zookeeper.connection.timeout.ms"
 	authorizerSessKey = "authorizer.zookeeper.session.timeout.ms"
 	authorizerMaxKey  = "authorizer.zookeeper.max.in.flight.requests"
@@ -36,7 +38,7 @@ func (b *Broker) fillAuthorizer() {
 		}
 	}
 	b.AllowEveryoneIfNoACL = strings.EqualFold(strings.TrimSpace(b.String(allowEveryoneKey)), "true")
-	if b.Set(authorizerURLKey) || b.Set(authorizerConnKey) || b.Set(authorizerSessKey) || b.Set(authorizerMaxKey) {
+	if b.Set(AuthorizerZookeeperURL) || b.Set(authorizerConnKey) || b.Set(authorizerSessKey) || b.Set(authorizerMaxKey) {
 		b.AuthorizerZookeeper = b.authorizerZookeeper()
 	}
 }
@@ -45,7 +47,7 @@ func (b *Broker) fillAuthorizer() {
 func (b *Broker) authorizerZookeeper() *AuthorizerZookeeper {
 	z := &AuthorizerZookeeper{Connect: b.ZookeeperConnect, SessionTimeout: b.ZookeeperSessionTimeout,
 		ConnectionTimeout: b.ZookeeperConnectionTimeout, MaxInFlight: b.ZookeeperMaxInFlight}
-	if url := strings.TrimSpace(b.String(authorizerURLKey)); url != "" {
+	if url := strings.TrimSpace(b.String(AuthorizerZookeeperURL)); url != "" {
 		z.Connect = url
 	}
 	for key, into := range map[string]*time.Duration{authorizerConnKey: &z.ConnectionTimeout, authorizerSessKey: &z.SessionTimeout} {

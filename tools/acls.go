@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"barnabas/config"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -12,11 +14,12 @@ import (
 // aclsOptions is the command line of kafka-acls.
 type aclsOptions struct {
 	*adminOptions
-	pattern                                   *string
-	topics, groups, txnIDs, tokens, users     *[]string
-	operations, allow, deny, principals       *[]string
-	allowHosts, denyHosts                     *[]string
-	authorizer, authorizerProperties, zkTLSOf *string
+	pattern                               *string
+	topics, groups, txnIDs, tokens, users *[]string
+	operations, allow, deny, principals   *[]string
+	allowHosts, denyHosts                 *[]string
+	authorizer, zkTLSOf                   *string
+	authorizerProperties                  *[]string
 }
 
 func newACLsOptions() *aclsOptions {
@@ -42,20 +45,15 @@ func newACLsOptions() *aclsOptions {
 	o.Bool("producer", false, "what a producer needs: Write, Describe and Create of --topic, Write and Describe of --transactional-id")
 	o.Bool("consumer", false, "what a consumer needs: Read and Describe of --topic, Read of --group")
 	o.Bool("idempotent", false, "with --producer: also IdempotentWrite of the cluster")
-	o.authorizer = o.String("authorizer", "", "not supported: brokers are asked, see --bootstrap-server; `class`")
-	o.authorizerProperties = o.String("authorizer-properties", "", "not supported, as --authorizer; `key=value`")
-	o.zkTLSOf = o.String("zk-tls-config-file", "", "not supported, as --authorizer; `file`")
+	o.authorizer = o.String("authorizer", config.ACLAuthorizer, "deprecated, with --authorizer-properties: whose ACLs, a `class`")
+	o.authorizerProperties = o.StringArray("authorizer-properties", nil, "deprecated: past the brokers, to the ACLs in ZooKeeper: zookeeper.connect=localhost:2181, a `key=value`")
+	o.zkTLSOf = o.String("zk-tls-config-file", "", "not supported: connections to ZooKeeper are not encrypted; `file`")
 	return o
 }
 
 // check finds options that don't go together (AclCommandOptions.checkArgs, 3.9).
 func (o *aclsOptions) check() error {
-	for _, name := range []string{"authorizer", "authorizer-properties", "zk-tls-config-file"} {
-		if o.has(name) {
-			return usagef("option %q is not supported: give --bootstrap-server", name)
-		}
-	}
-	if err := o.require("bootstrap-server"); err != nil {
+	if err := o.checkWhere(); err != nil {
 		return err
 	}
 	if _, err := o.exactlyOne("list", "add", "remove"); err != nil {
@@ -82,6 +80,25 @@ func (o *aclsOptions) check() error {
 	return nil
 }
 
+// checkWhere looks at what says where the ACLs are: at brokers, or in ZooKeeper.
+func (o *aclsOptions) checkWhere() error {
+	switch {
+	case o.has("zk-tls-config-file"):
+		return usagef("option %q is not supported: connections to ZooKeeper are not encrypted", "zk-tls-config-file")
+	case o.has("bootstrap-server") && o.has("authorizer"):
+		return usagef("only one of --bootstrap-server or --authorizer must be specified")
+	case o.has("bootstrap-server") && o.has("authorizer-properties"):
+		return usagef("the --authorizer-properties option can only be used without --bootstrap-server")
+	case o.has("bootstrap-server"):
+		return nil
+	case o.has("command-config"):
+		return usagef("the --command-config option can only be used with --bootstrap-server option")
+	case *o.authorizer != config.ACLAuthorizer:
+		return usagef("--authorizer %s: no class can be loaded here, there is only %s", *o.authorizer, config.ACLAuthorizer)
+	}
+	return o.require("authorizer-properties")
+}
+
 func acls(ctx context.Context, env *Env) error {
 	o := newACLsOptions()
 	if err := o.parse(env); err != nil {
@@ -93,8 +110,8 @@ func acls(ctx context.Context, env *Env) error {
 	t := &aclsTool{env: env}
 	work, err := t.plan(o)
 	if err == nil {
-		err = o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
-			t.cl = cl
+		err = o.keeper(ctx, env, func(ctx context.Context, k aclKeeper) error {
+			t.keeper = k
 			return work(ctx)
 		})
 	}
@@ -105,10 +122,25 @@ func acls(ctx context.Context, env *Env) error {
 	return exitCode(1)
 }
 
+// aclKeeper is who has the ACLs.
+type aclKeeper interface {
+	describe(context.Context, aclResource) ([]aclRules, error)
+	create(context.Context, aclRules) error
+	delete(context.Context, []kmsg.DeleteACLsRequestFilter) error
+}
+
+// keeper finds who has the ACLs: brokers, or ZooKeeper itself.
+func (o *aclsOptions) keeper(ctx context.Context, env *Env, work func(context.Context, aclKeeper) error) error {
+	if !o.has("bootstrap-server") {
+		return o.storedACLs(ctx, env, work)
+	}
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error { return work(ctx, brokersACLs{cl}) })
+}
+
 // aclsTool is kafka-acls at work.
 type aclsTool struct {
-	env *Env
-	cl  *kgo.Client
+	env    *Env
+	keeper aclKeeper
 }
 
 // plan reads what is to be done, so that a wrong use needs no broker.
@@ -140,7 +172,7 @@ func (t *aclsTool) list(ctx context.Context, resources []aclResource, principals
 	}
 	var found []aclRules
 	for _, r := range resources {
-		more, err := t.describe(ctx, r)
+		more, err := t.keeper.describe(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -169,45 +201,11 @@ func (t *aclsTool) printRules(found []aclRules, principal string) {
 	}
 }
 
-func (t *aclsTool) describe(ctx context.Context, r aclResource) ([]aclRules, error) {
-	req := kmsg.NewPtrDescribeACLsRequest()
-	req.ResourceType, req.ResourceName, req.ResourcePatternType = r.kind, r.name, r.pattern
-	req.Operation, req.PermissionType = kmsg.ACLOperationAny, kmsg.ACLPermissionTypeAny
-	resp, err := req.RequestWith(ctx, t.cl)
-	if err == nil {
-		err = answered(resp.ErrorCode, resp.ErrorMessage)
-	}
-	if err != nil {
-		return nil, err
-	}
-	found := make([]aclRules, len(resp.Resources))
-	for i, r := range resp.Resources {
-		found[i].resource = aclResource{r.ResourceType, &resp.Resources[i].ResourceName, r.ResourcePatternType}
-		for _, a := range r.ACLs {
-			found[i].entries = append(found[i].entries, aclEntry{a.Principal, a.Host, a.Operation, a.PermissionType})
-		}
-	}
-	return found, nil
-}
-
 func (t *aclsTool) add(ctx context.Context, rules []aclRules) error {
 	for _, r := range rules {
 		t.env.printf("Adding ACLs for resource `%s`: \n %s \n\n", r.resource, entryLines(r.entries))
-		req := kmsg.NewPtrCreateACLsRequest()
-		for _, e := range r.entries {
-			c := kmsg.NewCreateACLsRequestCreation()
-			c.ResourceType, c.ResourceName, c.ResourcePatternType = r.resource.kind, *r.resource.name, r.resource.pattern
-			c.Principal, c.Host, c.Operation, c.PermissionType = e.principal, e.host, e.operation, e.permission
-			req.Creations = append(req.Creations, c)
-		}
-		resp, err := req.RequestWith(ctx, t.cl)
-		if err != nil {
+		if err := t.keeper.create(ctx, r); err != nil {
 			return err
-		}
-		for _, out := range resp.Results {
-			if err := answered(out.ErrorCode, out.ErrorMessage); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -219,28 +217,27 @@ func (t *aclsTool) remove(ctx context.Context, rules []aclRules, force bool) err
 		if !force && !t.confirmed(lines, r) {
 			continue
 		}
-		req := kmsg.NewPtrDeleteACLsRequest()
-		if len(r.entries) == 0 {
-			f := r.resource.filter()
-			f.Operation, f.PermissionType = kmsg.ACLOperationAny, kmsg.ACLPermissionTypeAny
-			req.Filters = append(req.Filters, f)
-		}
-		for _, e := range r.entries {
-			f := r.resource.filter()
-			f.Principal, f.Host, f.Operation, f.PermissionType = &e.principal, &e.host, e.operation, e.permission
-			req.Filters = append(req.Filters, f)
-		}
-		resp, err := req.RequestWith(ctx, t.cl)
-		if err != nil {
+		if err := t.keeper.delete(ctx, r.filters()); err != nil {
 			return err
-		}
-		for _, out := range resp.Results {
-			if err := answered(out.ErrorCode, out.ErrorMessage); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
+}
+
+// filters match the entries of the rules, or without such everything of the resource.
+func (r *aclRules) filters() []kmsg.DeleteACLsRequestFilter {
+	if len(r.entries) == 0 {
+		f := r.resource.filter()
+		f.Operation, f.PermissionType = kmsg.ACLOperationAny, kmsg.ACLPermissionTypeAny
+		return []kmsg.DeleteACLsRequestFilter{f}
+	}
+	filters := make([]kmsg.DeleteACLsRequestFilter, len(r.entries))
+	for i := range r.entries {
+		e, f := &r.entries[i], r.resource.filter()
+		f.Principal, f.Host, f.Operation, f.PermissionType = &e.principal, &e.host, e.operation, e.permission
+		filters[i] = f
+	}
+	return filters
 }
 
 // confirmed asks whether the rules are to be removed.

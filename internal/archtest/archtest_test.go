@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"broker/api":       {"config", "network", "controller", "zkcoord", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/metrics"},
 	"broker":           {"config", "network", "network/ssl", "controller", "zkcoord", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/metrics", "broker/status", "broker/api"},
 	"kafkatest":        {"broker", "config", "zkcoord/zkserver", "logstore/record"},
-	"tools":            {"config", "network/ssl", "zkcoord", "logstore", "logstore/record", "kafkatest"},
+	"tools":            {"config", "broker/acl", "network/ssl", "zkcoord", "logstore", "logstore/record", "kafkatest"},
 	"cmd/kafka":        {"broker", "config", "tools", "zkcoord/zkserver"},
 	"integration":      {"kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
 }
