@@ -1,0 +1,302 @@
+package ssl
+
+import (
+	"crypto/tls"
+	"errors"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"barnabas/internal/testcert"
+)
+
+// given is a function over settings, with what Apache Kafka's brokers have when nothing is set.
+func given(settings map[string]string) Settings {
+	all := map[string]string{"ssl.protocol": "TLSv1.3", "ssl.enabled.protocols": "TLSv1.2,TLSv1.3", "ssl.client.auth": "none",
+		"ssl.endpoint.identification.algorithm": "https", "ssl.principal.mapping.rules": "DEFAULT", "ssl.keystore.type": "JKS",
+		"ssl.truststore.type": "JKS", "ssl.cipher.suites": ""}
+	maps.Copy(all, settings)
+	return Settings{Get: func(name string) (string, string, bool) {
+		value, set := all[name]
+		return name, value, set
+	}}
+}
+
+const stores = "../keystore/testdata/"
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(stores, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestStoresOfEachKind are opened as the settings say, and serve.
+func TestStoresOfEachKind(t *testing.T) {
+	trust := map[string]string{"ssl.truststore.location": stores + "trust.jks"}
+	for name, settings := range map[string]map[string]string{
+		"JKS":                     {"ssl.keystore.location": stores + "server.jks", "ssl.keystore.password": "secret"},
+		"PKCS12, said to be":      {"ssl.keystore.location": stores + "server.p12", "ssl.keystore.password": "secret", "ssl.keystore.type": "PKCS12"},
+		"PKCS12 under type JKS":   {"ssl.keystore.location": stores + "server.p12", "ssl.keystore.password": "secret"},
+		"OpenSSL's, lower case":   {"ssl.keystore.location": stores + "openssl.p12", "ssl.keystore.password": "secret", "ssl.keystore.type": "pkcs12"},
+		"PEM in settings":         {"ssl.keystore.type": "PEM", "ssl.keystore.key": text(t, "key.pem"), "ssl.keystore.certificate.chain": text(t, "chain.pem")},
+		"PEM with a key password": {"ssl.keystore.type": "PEM", "ssl.keystore.key": text(t, "key-pbes2.pem"), "ssl.keystore.certificate.chain": text(t, "chain.pem"), "ssl.key.password": "secret"},
+	} {
+		settings := maps.Clone(settings)
+		maps.Copy(settings, trust)
+		settings["ssl.client.auth"] = "required"
+		c, err := New(given(settings))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err := CheckPair(c, c); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if who, err := c.Principal(c.Server().Certificates[0].Leaf); who != "User:CN=localhost,O=Barnabas" || err != nil {
+			t.Errorf("%s: the principal is %q, %v", name, who, err)
+		}
+	}
+}
+
+// TestKeystoreAsTruststore trusts the entries that are trusted, but not who signed the key.
+func TestKeystoreAsTruststore(t *testing.T) {
+	c, err := New(given(map[string]string{"ssl.truststore.location": stores + "openssl.p12", "ssl.truststore.password": "secret"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := New(given(map[string]string{"ssl.keystore.location": stores + "server.jks", "ssl.keystore.password": "secret"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckPair(server, c); err == nil {
+		t.Error("whoever the issuer of the own key signs for is trusted")
+	}
+	own, err := New(given(map[string]string{"ssl.keystore.location": stores + "openssl.p12", "ssl.keystore.password": "secret"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckPair(own, c); err != nil {
+		t.Errorf("the own certificate is not trusted: %v", err)
+	}
+}
+
+// TestSettingsThatAreRefused name the setting, and show no secret.
+func TestSettingsThatAreRefused(t *testing.T) {
+	pem := map[string]string{"ssl.keystore.type": "PEM", "ssl.keystore.key": text(t, "key.pem"), "ssl.keystore.certificate.chain": text(t, "chain.pem")}
+	with := func(base map[string]string, key, value string) map[string]string {
+		m := maps.Clone(base)
+		m[key] = value
+		return m
+	}
+	without := func(base map[string]string, key string) map[string]string {
+		m := maps.Clone(base)
+		delete(m, key)
+		return m
+	}
+	jks := map[string]string{"ssl.keystore.location": stores + "server.jks", "ssl.keystore.password": "secret"}
+	for _, row := range []struct {
+		settings map[string]string
+		want     string
+	}{
+		{map[string]string{"ssl.client.auth": "maybe"}, "ssl.client.auth=maybe: must be none, requested or required"},
+		{map[string]string{"ssl.endpoint.identification.algorithm": "http"}, "ssl.endpoint.identification.algorithm=http: must be https"},
+		{map[string]string{"ssl.enabled.protocols": "TLSv1.4"}, "ssl.enabled.protocols=TLSv1.4: TLSv1.4 is not a version"},
+		{map[string]string{"ssl.enabled.protocols": "TLSv1,TLSv1.1"}, "ssl.enabled.protocols=TLSv1,TLSv1.1: none of them is safe"},
+		{map[string]string{"ssl.protocol": "TLSv9"}, "ssl.protocol=TLSv9: "},
+		{map[string]string{"ssl.protocol": "TLSv1.1", "ssl.enabled.protocols": ""}, "ssl.protocol=TLSv1.1: none of them is safe"},
+		{map[string]string{"ssl.cipher.suites": "TLS_NEVER"}, "ssl.cipher.suites=TLS_NEVER: none of them is known"},
+		{map[string]string{"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256", "ssl.enabled.protocols": "TLSv1.2"}, "none of them is for one of ssl.enabled.protocols"},
+		{map[string]string{"ssl.principal.mapping.rules": "RULE:x"}, "ssl.principal.mapping.rules=RULE:x: "},
+		{map[string]string{"ssl.keystore.type": "BCFKS"}, "ssl.keystore.type=BCFKS: must be JKS, PKCS12 or PEM"},
+		{map[string]string{"ssl.truststore.type": "BCFKS"}, "ssl.truststore.type=BCFKS: "},
+		{without(jks, "ssl.keystore.password"), "ssl.keystore.password must be set, too"},
+		{without(jks, "ssl.keystore.location"), "ssl.keystore.password: ssl.keystore.location is not set"},
+		{with(jks, "ssl.keystore.password", "wrong!"), "server.jks: the password is wrong"},
+		{with(jks, "ssl.keystore.type", "PEM"), "ssl.keystore.password: PEM has no password"},
+		{with(jks, "ssl.keystore.location", "/nowhere"), "ssl.keystore.location=/nowhere: "},
+		{with(jks, "ssl.keystore.location", stores+"trust.jks"), "there is no private key in it"},
+		{with(jks, "ssl.keystore.key", "x"), "ssl.keystore.key: needs ssl.keystore.type=PEM"},
+		{without(pem, "ssl.keystore.certificate.chain"), "ssl.keystore.key: ssl.keystore.certificate.chain must be set"},
+		{without(pem, "ssl.keystore.key"), "ssl.keystore.certificate.chain: ssl.keystore.key must be set"},
+		{with(pem, "ssl.keystore.location", "/x"), "ssl.keystore.location=/x: cannot be set together"},
+		{with(pem, "ssl.keystore.password", "x"), "ssl.keystore.password: PEM has no password"},
+		{with(pem, "ssl.keystore.key", "x"), "ssl.keystore.key: there is no PRIVATE KEY in PEM"},
+		{map[string]string{"ssl.truststore.password": "x"}, "ssl.truststore.password: ssl.truststore.location is not set"},
+		{map[string]string{"ssl.truststore.certificates": "x"}, "ssl.truststore.certificates: needs ssl.truststore.type=PEM"},
+		{map[string]string{"ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"}, "there is no CERTIFICATE in PEM"},
+		{map[string]string{"ssl.truststore.location": stores + "ca.pem", "ssl.truststore.type": "PEM", "ssl.truststore.password": "x"}, "PEM has no password"},
+		{map[string]string{"ssl.truststore.location": stores + "trust.p12"}, "without ssl.truststore.password"},
+		{map[string]string{"ssl.truststore.location": stores + "openssl-certs.p12", "ssl.truststore.password": "secret"}, "there is no trusted certificate in it"},
+		{map[string]string{"ssl.truststore.location": stores + "trust.jks", "ssl.truststore.password": "wrong!"}, "trust.jks: the password is wrong"},
+	} {
+		_, err := New(given(row.settings))
+		if err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%v, want %q", err, row.want)
+			continue
+		}
+		if said := (*Error)(nil); !errors.As(err, &said) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "wrong!") {
+			t.Errorf("%v: names no setting, or a secret", err)
+		}
+	}
+	if _, err := New(given(with(jks, "ssl.keystore.location", "/nowhere"))); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestVersionsAndSuites(t *testing.T) {
+	for _, row := range []struct {
+		enabled, protocol, suites string
+		lowest, highest           uint16
+		warnings                  int
+	}{
+		{"TLSv1.2,TLSv1.3", "TLSv1.3", "", tls.VersionTLS12, tls.VersionTLS13, 0},
+		{"TLSv1.2,TLSv1.3", "TLSv1.2", "", tls.VersionTLS12, tls.VersionTLS13, 0}, // the enabled ones count
+		{"", "TLSv1.3", "", tls.VersionTLS12, tls.VersionTLS13, 0},
+		{"", "TLSv1.2", "", tls.VersionTLS12, tls.VersionTLS12, 0},
+		{"", "TLS", "", tls.VersionTLS12, tls.VersionTLS13, 0},
+		{" TLSv1.3 ", "TLS", "", tls.VersionTLS13, tls.VersionTLS13, 0},
+		{"TLSv1.1,TLSv1.2", "TLS", "", tls.VersionTLS12, tls.VersionTLS12, 0},
+		{"TLSv1.2,TLSv1.3", "TLS", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", tls.VersionTLS12, tls.VersionTLS12, 0},
+		{"TLSv1.2,TLSv1.3", "TLS", "TLS_AES_256_GCM_SHA384", tls.VersionTLS13, tls.VersionTLS13, 1},
+		{"TLSv1.2,TLSv1.3", "TLS", "TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256,TLS_CHACHA20_POLY1305_SHA256", tls.VersionTLS13, tls.VersionTLS13, 0},
+		{"TLSv1.2", "TLS", "SSL_RSA_WITH_3DES_EDE_CBC_SHA,TLS_DHE_RSA_WITH_AES_256_GCM_SHA384", tls.VersionTLS12, tls.VersionTLS12, 1},
+	} {
+		c, err := New(given(map[string]string{"ssl.enabled.protocols": row.enabled, "ssl.protocol": row.protocol, "ssl.cipher.suites": row.suites}))
+		if err != nil {
+			t.Errorf("%+v: %v", row, err)
+			continue
+		}
+		if c.server.MinVersion != row.lowest || c.server.MaxVersion != row.highest || len(c.Warnings()) != row.warnings {
+			t.Errorf("%+v: from %x to %x, warnings %q", row, c.server.MinVersion, c.server.MaxVersion, c.Warnings())
+		}
+	}
+}
+
+// handshake has a client connect to a server by a name.
+func handshake(t *testing.T, server, client *Context, host string) error {
+	t.Helper()
+	near, far := net.Pipe()
+	go func() {
+		conn := tls.Server(near, server.Server())
+		_ = conn.Handshake()
+		_ = conn.Close()
+	}()
+	defer func() { _ = far.Close() }()
+	_ = far.SetDeadline(time.Now().Add(20 * time.Second))
+	return tls.Client(far, client.Client(host)).Handshake()
+}
+
+func must(t *testing.T, settings map[string]string) *Context {
+	t.Helper()
+	c, err := New(given(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestNamesAreCompared unless the settings say otherwise; a certificate without a host among its alternative names has its
+// common name.
+func TestNamesAreCompared(t *testing.T) {
+	ca := testcert.NewAuthority(t, "ca")
+	trust := map[string]string{"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca.PEM()}
+	unnamed := maps.Clone(trust)
+	unnamed["ssl.endpoint.identification.algorithm"] = ""
+	named, careless := must(t, trust), must(t, unnamed)
+	for _, row := range []struct {
+		cert *testcert.Identity
+		host string
+		fits bool
+	}{
+		{ca.Issue("x", "kafka.example.com"), "kafka.example.com", true},
+		{ca.Issue("x", "*.example.com"), "kafka.example.com", true},
+		{ca.Issue("x", "*.example.com"), "a.b.example.com", false},
+		{ca.Issue("kafka.example.com", "other.example.com"), "kafka.example.com", false},
+		{ca.Issue("kafka.example.com"), "kafka.example.com", true},
+		{ca.Issue("kafka.example.com", "10.0.0.1"), "KAFKA.example.com", true},
+		{ca.Issue("x", "10.0.0.1"), "10.0.0.1", true},
+		{ca.Issue("10.0.0.1"), "10.0.0.1", false},
+		{ca.Issue("x", "::1"), "::1", true},
+	} {
+		server := must(t, row.cert.Files(ca))
+		err := handshake(t, server, named, row.host)
+		if (err == nil) != row.fits {
+			t.Errorf("%v for %s: %v", row.cert.Certificate().Subject, row.host, err)
+		}
+		if err != nil && !strings.Contains(Hint(err), "ssl.endpoint.identification.algorithm") {
+			t.Errorf("%v: the hint is %q", err, Hint(err))
+		}
+		if err := handshake(t, server, careless, row.host); err != nil {
+			t.Errorf("names are not to be compared: %v", err)
+		}
+	}
+	stranger := must(t, testcert.NewAuthority(t, "another").Issue("x", "h").Files(ca))
+	for _, client := range []*Context{named, careless} {
+		if err := handshake(t, stranger, client, "h"); err == nil || !strings.Contains(Hint(err), "ssl.truststore") {
+			t.Errorf("a stranger: %v, hint %q", err, Hint(err))
+		}
+	}
+}
+
+// TestSuccessors are the contexts that may follow another one on a listener (SslFactoryTest of Apache Kafka has the same cases).
+func TestSuccessors(t *testing.T) {
+	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
+	keyOnly := func(i *testcert.Identity) map[string]string {
+		m := i.Files(ca)
+		delete(m, "ssl.truststore.location")
+		return m
+	}
+	base := ca.Issue("broker", "a", "b")
+	for _, row := range []struct {
+		name      string
+		old, next map[string]string
+		allowed   Changes
+		want      string // empty: it may follow
+	}{
+		{"the same names", base.Files(ca), ca.Issue("broker", "b", "a").Files(ca), Changes{Peers: true}, ""},
+		{"more alternative names", base.Files(ca), ca.Issue("broker", "a", "b", "c").Files(ca), Changes{}, ""},
+		{"another case", base.Files(ca), ca.Issue("BROKER", "a", "b").Files(ca), Changes{}, ""},
+		{"another name", base.Files(ca), ca.Issue("other", "a", "b").Files(ca), Changes{}, "ssl.allow.dn.changes"},
+		{"another name, allowed", base.Files(ca), ca.Issue("other", "a", "b").Files(ca), Changes{Names: true}, ""},
+		{"fewer alternative names", base.Files(ca), ca.Issue("broker", "a").Files(ca), Changes{}, "ssl.allow.san.changes"},
+		{"fewer alternative names, allowed", base.Files(ca), ca.Issue("broker", "a").Files(ca), Changes{AlternativeNames: true}, ""},
+		{"no keystore", base.Files(ca), map[string]string{}, Changes{}, "cannot be taken away"},
+		{"a keystore", map[string]string{}, base.Files(ca), Changes{}, "cannot be added"},
+		{"a truststore", keyOnly(base), base.Files(ca), Changes{}, "a truststore cannot be added"},
+		{"no truststore", base.Files(ca), keyOnly(base), Changes{}, ""},
+		{"another authority", base.Files(ca), another.Issue("broker", "a", "b").Files(another), Changes{}, ""},
+		{"another authority between brokers", base.Files(ca), another.Issue("broker", "a", "b").Files(another), Changes{Peers: true}, "do not go together"},
+	} {
+		err := must(t, row.old).CheckSuccessor(must(t, row.next), row.allowed)
+		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
+			t.Errorf("%s: %v, want %q", row.name, err, row.want)
+		}
+	}
+}
+
+// TestModified sees that a file is another one, by its time or size.
+func TestModified(t *testing.T) {
+	ca := testcert.NewAuthority(t, "ca")
+	settings := ca.Issue("x", "h").Files(ca)
+	for _, key := range []string{"ssl.keystore.location", "ssl.truststore.location"} {
+		c := must(t, settings)
+		if c.Modified() {
+			t.Fatal("a store is said to have changed")
+		}
+		at := time.Now().Add(time.Hour)
+		if err := os.Chtimes(settings[key], at, at); err != nil {
+			t.Fatal(err)
+		}
+		if !c.Modified() {
+			t.Errorf("%s: a change was not seen", key)
+		}
+	}
+}
