@@ -177,3 +177,31 @@ func TestClientWithoutLogin(t *testing.T) {
 		}
 	}
 }
+
+// TestPasswordsOfPlainChangeWhileTheBrokerRuns, for connections to come.
+func TestPasswordsOfPlainChangeWhileTheBrokerRuns(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, secured(kafkatest.Setting("password.encoder.secret", "s"))...)
+	adm := kadm.NewClient(client(t, c))
+	carl := func() error {
+		return ping(t, clientWith(t, c.Broker(0), plain.Auth{User: "carl", Pass: "new"}.AsMechanism()))
+	}
+	if err := carl(); !errors.Is(err, kerr.SaslAuthenticationFailed) {
+		t.Fatal(err)
+	}
+	login := "org.apache.kafka.common.security.plain.PlainLoginModule required " + `username="admin" password="between" user_admin="between" user_carl="new";`
+	changed, err := adm.AlterBrokerConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "listener.name.secure.plain.sasl.jaas.config", Value: &login}}, 0)
+	if err != nil || changed[0].Err != nil {
+		t.Fatal(err, changed)
+	}
+	eventually(t, "the new user", func() bool { return carl() == nil })
+	if err := ping(t, clientWith(t, c.Broker(0), plain.Auth{User: "alice", Pass: "pw"}.AsMechanism())); !errors.Is(err, kerr.SaslAuthenticationFailed) {
+		t.Errorf("a user who is not there any more: %v", err)
+	}
+	for _, broken := range []string{"x", "x required;"} {
+		changed, err := adm.AlterBrokerConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "listener.name.secure.plain.sasl.jaas.config", Value: &broken}}, 0)
+		if err != nil || changed[0].Err == nil {
+			t.Errorf("%q is taken: %v", broken, err)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"barnabas/config"
+	"barnabas/internal/jaas"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -262,42 +263,23 @@ func pem(p properties, store, inline string) ([]byte, error) {
 }
 
 func saslOption(p properties) (kgo.Opt, error) {
-	jaas := p["sasl.jaas.config"]
-	user, pass := jaasValue(jaas, "username"), jaasValue(jaas, "password")
-	switch mechanism := strings.ToUpper(p["sasl.mechanism"]); mechanism {
-	case "PLAIN":
-		return kgo.SASL(plain.Auth{User: user, Pass: pass}.AsMechanism()), nil
-	case "SCRAM-SHA-256":
-		return kgo.SASL(scram.Auth{User: user, Pass: pass}.AsSha256Mechanism()), nil
-	case "SCRAM-SHA-512":
-		return kgo.SASL(scram.Auth{User: user, Pass: pass}.AsSha512Mechanism()), nil
-	default:
+	mechanism := strings.ToUpper(p["sasl.mechanism"])
+	if mechanism != "PLAIN" && mechanism != "SCRAM-SHA-256" && mechanism != "SCRAM-SHA-512" {
 		return nil, invalidValue(mechanism, "sasl.mechanism", "it must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512")
 	}
-}
-
-// jaasValue finds name="value" in a JAAS configuration.
-func jaasValue(jaas, name string) string {
-	for rest := jaas; ; {
-		_, after, ok := strings.Cut(rest, name)
-		if !ok {
-			return ""
-		}
-		rest = after
-		value, ok := strings.CutPrefix(strings.TrimLeft(after, " "), "=")
-		if !ok {
-			continue
-		}
-		value = strings.TrimLeft(value, " ")
-		if quoted, ok := strings.CutPrefix(value, `"`); ok {
-			value, _, _ = strings.Cut(quoted, `"`)
-			return value
-		}
-		if i := strings.IndexAny(value, " ;\t\n"); i >= 0 {
-			value = value[:i]
-		}
-		return value
+	login, err := jaas.Parse(p["sasl.jaas.config"])
+	if err != nil {
+		return nil, fmt.Errorf("sasl.jaas.config: %w", err)
 	}
+	user, pass := login.Options["username"], login.Options["password"]
+	token := strings.EqualFold(login.Options["tokenauth"], "true") // the user is a delegation token's id
+	switch mechanism {
+	case "SCRAM-SHA-256":
+		return kgo.SASL(scram.Auth{User: user, Pass: pass, IsToken: token}.AsSha256Mechanism()), nil
+	case "SCRAM-SHA-512":
+		return kgo.SASL(scram.Auth{User: user, Pass: pass, IsToken: token}.AsSha512Mechanism()), nil
+	}
+	return kgo.SASL(plain.Auth{User: user, Pass: pass}.AsMechanism()), nil
 }
 
 // clientLog shows the client's warnings, each kind of them once in a while.

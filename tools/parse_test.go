@@ -121,11 +121,21 @@ func TestJavaTimeLayout(t *testing.T) {
 	}
 }
 
-func TestJAASValue(t *testing.T) {
-	const jaas = `org.apache.kafka.common.security.plain.PlainLoginModule required username="al=ice" password = "s e;c" other=plain;`
-	for name, want := range map[string]string{"username": "al=ice", "password": "s e;c", "other": "plain", "none": ""} {
-		if got := jaasValue(jaas, name); got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
+func TestLoginOfAClient(t *testing.T) {
+	for _, test := range []struct {
+		mechanism, jaas string
+		want            string // in the error; empty: none
+	}{
+		{"PLAIN", `org.apache.kafka.common.security.plain.PlainLoginModule required username="al=ice" password = "s e;c";`, ""},
+		{"scram-sha-512", `org.apache.kafka.common.security.scram.ScramLoginModule required username=id password=h tokenauth=true;`, ""},
+		{"", "x required;", "sasl.mechanism"},
+		{"GSSAPI", "x required;", "sasl.mechanism"},
+		{"PLAIN", "x required username=alice", "sasl.jaas.config"},
+		{"PLAIN", "", "sasl.jaas.config"},
+	} {
+		_, err := saslOption(properties{"sasl.mechanism": test.mechanism, "sasl.jaas.config": test.jaas})
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: %v", test, err)
 		}
 	}
 }
