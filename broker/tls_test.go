@@ -1,0 +1,86 @@
+package broker
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"barnabas/config"
+	"barnabas/internal/testcert"
+
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
+)
+
+// sslBroker is a broker whose only listener has TLS.
+func sslBroker(id string, settings map[string]string) map[string]string {
+	all := map[string]string{"broker.id": id, "listeners": "SSL://127.0.0.1:0", "security.inter.broker.protocol": "SSL"}
+	maps.Copy(all, settings)
+	return all
+}
+
+// TestTLSThatCannotBeServed ends the start with a line that names the setting.
+func TestTLSThatCannotBeServed(t *testing.T) {
+	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
+	files := ca.Issue("broker", "127.0.0.1").Files(ca)
+	zk := zookeeper(t)
+	for _, row := range []struct {
+		name string
+		with map[string]string
+		want string
+	}{
+		{"no key", map[string]string{}, "listener.name.ssl.ssl.keystore.location: listener SSL has protocol SSL"},
+		{"no such file", map[string]string{"ssl.keystore.location": "/nowhere", "ssl.keystore.password": "x"}, "ssl.keystore.location=/nowhere: "},
+		{"nothing that vouches", another.Issue("broker", "127.0.0.1").Files(ca), "brokers speak to each other by listener SSL, and would refuse each other"},
+		{"a class", map[string]string{"listener.name.ssl.ssl.engine.factory.class": "org.example.Engine"}, "listener.name.ssl.ssl.engine.factory.class=org.example.Engine"},
+		{"a class for principals", map[string]string{"principal.builder.class": "org.example.Builder"}, "principal.builder.class=org.example.Builder"},
+		{"a rule", map[string]string{"ssl.principal.mapping.rules": "RULE:(?=x)/y/"}, "ssl.principal.mapping.rules=RULE:(?=x)/y/"},
+	} {
+		settings := maps.Clone(files)
+		if row.name == "no key" || row.name == "no such file" {
+			settings = map[string]string{}
+		}
+		maps.Copy(settings, row.with)
+		err := newServer(t, zk, sslBroker("1", settings)).Start(t.Context())
+		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %q", row.name, err, row.want)
+		}
+	}
+}
+
+// TestStrangerAmongBrokers: a broker with a certificate of another authority does not get in, and both sides say where to look.
+func TestStrangerAmongBrokers(t *testing.T) {
+	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
+	zk := zookeeper(t)
+	start := func(id string, settings map[string]string) *test.Hook {
+		settings["log.dirs"], settings["zookeeper.connect"] = t.TempDir(), zk
+		settings["ssl.client.auth"], settings["controlled.shutdown.enable"] = "required", "false"
+		cfg, err := config.Parse(sslBroker(id, settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		log, lines := test.NewNullLogger()
+		s := New(cfg, log)
+		t.Cleanup(s.Close)
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	ours := start("1", ca.Issue("broker-1", "127.0.0.1").Files(ca))
+	theirs := start("2", another.Issue("broker-2", "127.0.0.1").Files(another))
+	for name, lines := range map[string]*test.Hook{"the broker of the cluster": ours, "the stranger": theirs} {
+		eventually(t, name+" says where to look", func() bool {
+			return says(lines, "nothing in ssl.truststore.* vouches") || says(lines, "the other side refused")
+		})
+	}
+}
+
+func says(lines *test.Hook, text string) bool {
+	for _, e := range lines.AllEntries() {
+		if line, err := (&logrus.TextFormatter{}).Format(e); err == nil && strings.Contains(string(line), text) {
+			return true
+		}
+	}
+	return false
+}
