@@ -1,14 +1,11 @@
 package tools
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,11 +180,11 @@ func securityOptions(p properties) ([]kgo.Opt, error) {
 	switch protocol {
 	case "", "PLAINTEXT", "SASL_PLAINTEXT":
 	case "SSL", "SASL_SSL":
-		c, err := tlsConfig(p)
+		dial, err := tlsDialer(p)
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, kgo.DialTLSConfig(c))
+		opts = append(opts, kgo.Dialer(dial))
 	default:
 		return nil, invalidValue(p["security.protocol"], "security.protocol", "it must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL")
 	}
@@ -199,67 +196,6 @@ func securityOptions(p properties) ([]kgo.Opt, error) {
 		opts = append(opts, o)
 	}
 	return opts, nil
-}
-
-// tlsConfig reads PEM stores, either files or values of their own (KIP-651). Java's binary stores cannot be read.
-func tlsConfig(p properties) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	trusted, err := pem(p, "truststore", "certificates")
-	if err != nil {
-		return nil, err
-	}
-	if trusted != nil {
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(trusted) {
-			return nil, errors.New("ssl.truststore holds no certificate")
-		}
-	}
-	chain, err := pem(p, "keystore", "certificate.chain")
-	if err != nil {
-		return nil, err
-	}
-	if chain != nil {
-		key := chain
-		if k := p["ssl.keystore.key"]; k != "" {
-			key = []byte(k)
-		}
-		pair, err := tls.X509KeyPair(chain, key)
-		if err != nil {
-			return nil, fmt.Errorf("ssl.keystore: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	if algorithm, ok := p["ssl.endpoint.identification.algorithm"]; ok && algorithm == "" {
-		verifyChainOnly(c)
-	}
-	return c, nil
-}
-
-// verifyChainOnly checks the server's certificate without comparing its name.
-func verifyChainOnly(c *tls.Config) {
-	c.InsecureSkipVerify = true
-	c.VerifyConnection = func(s tls.ConnectionState) error {
-		between := x509.NewCertPool()
-		for _, cert := range s.PeerCertificates[1:] {
-			between.AddCert(cert)
-		}
-		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: c.RootCAs, Intermediates: between})
-		return err
-	}
-}
-
-func pem(p properties, store, inline string) ([]byte, error) {
-	if v := p["ssl."+store+"."+inline]; v != "" {
-		return []byte(v), nil
-	}
-	file := p["ssl."+store+".location"]
-	if file == "" {
-		return nil, nil
-	}
-	if t := p["ssl."+store+".type"]; !strings.EqualFold(t, "PEM") {
-		return nil, fmt.Errorf("ssl.%s.type must be PEM: stores of Java's own formats cannot be read", store)
-	}
-	return os.ReadFile(file)
 }
 
 func saslOption(p properties) (kgo.Opt, error) {

@@ -1,0 +1,82 @@
+package tools
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"barnabas/internal/testcert"
+	"barnabas/kafkatest"
+)
+
+// stores has been made with keytool: a key for localhost and 127.0.0.1, and who vouches for it.
+const stores = "../network/keystore/testdata/"
+
+// commandConfig writes settings of a client to a file.
+func commandConfig(t *testing.T, settings map[string]string) string {
+	t.Helper()
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		text.WriteString(key + "=" + settings[key] + "\n")
+	}
+	file := filepath.Join(t.TempDir(), "client.properties")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestToolsOverTLS read Java's stores, write and read over TLS, and say where to look when that cannot be.
+func TestToolsOverTLS(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t,
+		kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"),
+		kafkatest.Setting("ssl.keystore.location", stores+"server.jks"), kafkatest.Setting("ssl.keystore.password", "secret"),
+		kafkatest.Setting("ssl.truststore.location", stores+"trust.jks"), kafkatest.Setting("ssl.client.auth", "required"))
+	broker := []string{"--bootstrap-server", c.Broker(0).Listener("SSL")}
+	tool := func(stdin, name, option string, settings map[string]string, args ...string) output {
+		t.Helper()
+		return runTool(t, t.Context(), stdin, name, append(append(args, broker...), option, commandConfig(t, settings))...)
+	}
+	settings := map[string]string{"security.protocol": "SSL",
+		"ssl.truststore.location": stores + "trust.p12", "ssl.truststore.password": "secret",
+		"ssl.keystore.location": stores + "openssl.p12", "ssl.keystore.password": "secret", "ssl.keystore.type": "PKCS12"}
+	if out := tool("", "kafka-topics", "--command-config", settings, "--create", "--topic", "t"); out.code != 0 {
+		t.Fatal(out.stderr)
+	}
+	if out := tool("one\ntwo\n", "kafka-console-producer", "--producer.config", settings, "--topic", "t"); out.code != 0 {
+		t.Fatal(out.stderr)
+	}
+	out := tool("", "kafka-console-consumer", "--consumer.config", settings, "--topic", "t", "--from-beginning", "--max-messages", "2")
+	if out.stdout != "one\ntwo\n" {
+		t.Errorf("read %q, %s", out.stdout, out.stderr)
+	}
+
+	changed := func(key, value string) map[string]string {
+		m := maps.Clone(settings)
+		m[key] = value
+		return m
+	}
+	stranger := filepath.Join(t.TempDir(), "trust.pem")
+	testcert.Write(t, stranger, testcert.NewAuthority(t, "another").PEM())
+	strangers := changed("ssl.truststore.location", stranger)
+	strangers["ssl.truststore.type"] = "PEM"
+	delete(strangers, "ssl.truststore.password")
+	strangers["default.api.timeout.ms"], strangers["request.timeout.ms"] = "2000", "1000"
+	for _, row := range []struct {
+		settings map[string]string
+		want     string
+	}{
+		{changed("ssl.keystore.password", "wrong!"), "the password is wrong"},
+		{changed("ssl.truststore.location", "/nowhere"), "ssl.truststore.location=/nowhere"},
+		{strangers, "ssl.truststore.*"},
+	} {
+		out := tool("", "kafka-topics", "--command-config", row.settings, "--list")
+		if out.code == 0 || !strings.Contains(out.stderr+out.stdout, row.want) {
+			t.Errorf("exit code %d, want %q in\n%s%s", out.code, row.want, out.stdout, out.stderr)
+		}
+	}
+}
