@@ -1,0 +1,276 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"barnabas/internal/scram"
+
+	"github.com/Shopify/sarama"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	franzscram "github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+const (
+	plainModule = "org.apache.kafka.common.security.plain.PlainLoginModule"
+	scramModule = "org.apache.kafka.common.security.scram.ScramLoginModule"
+)
+
+// securedBy adds a listener SECURE with SASL to that of PLAINTEXT, and gives its address. Brokers use it too, as admin.
+func securedBy(t *testing.T, clients int) (addr string, settings []string) {
+	addr = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	return addr, []string{
+		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,SECURE://%s", clients, addr),
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT", "inter.broker.listener.name=SECURE",
+		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256",
+		"connections.max.reauth.ms=3000",
+		"listener.name.secure.plain.sasl.jaas.config=" + plainModule + ` required user_alice="pw";`,
+		"listener.name.secure.scram-sha-256.sasl.jaas.config=" + scramModule + ` required username="admin" password="between";`,
+		"listener.name.secure.scram-sha-512.sasl.jaas.config=" + scramModule + " required;",
+	}
+}
+
+// newSecured prepares a broker of ours with the two listeners.
+func newSecured(t *testing.T, id int, zk string, more ...string) (p *process, addr string) {
+	t.Helper()
+	p = newProcess(t, id, zk, more...)
+	addr, settings := securedBy(t, p.port)
+	file := filepath.Join(p.dir, "server.properties")
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, append(text, "\n"+strings.Join(settings, "\n")...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, addr
+}
+
+// ourTool runs a command-line tool of ours and gives its output.
+func ourTool(t *testing.T, stdin, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(brokerBinary(t), append([]string{name}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// setPasswords makes users for SCRAM, as name=password, before a broker is there to be asked.
+func setPasswords(t *testing.T, zk string, users ...string) {
+	t.Helper()
+	for _, u := range users {
+		name, password, _ := strings.Cut(u, "=")
+		ourTool(t, "", "configs", "--zookeeper", zk, "--alter", "--entity-type", "users", "--entity-name", name,
+			"--add-config", fmt.Sprintf("SCRAM-SHA-256=[password=%[1]s],SCRAM-SHA-512=[password=%[1]s]", password))
+	}
+}
+
+// propertiesFile writes settings of a client.
+func propertiesFile(t *testing.T, settings ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "client.properties")
+	if err := os.WriteFile(file, []byte(strings.Join(settings, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// clientSettings are those of a Java client and of our tools.
+func clientSettings(mechanism, user, password string) []string {
+	module := scramModule
+	if mechanism == "PLAIN" {
+		module = plainModule
+	}
+	return []string{"security.protocol=SASL_PLAINTEXT", "sasl.mechanism=" + mechanism,
+		fmt.Sprintf(`sasl.jaas.config=%s required username="%s" password="%s";`, module, user, password)}
+}
+
+// TestClientsLogIn with each mechanism: kcat, Sarama, our tools, and Apache Kafka's when it is there.
+func TestClientsLogIn(t *testing.T) {
+	zk := zookeeper(t)
+	setPasswords(t, zk, "admin=between", "bob=pw2")
+	p, addr := newSecured(t, 0, zk)
+	p.start()
+	ourTool(t, "", "topics", "--bootstrap-server", p.addr(), "--create", "--topic", "t", "--partitions", "1", "--replication-factor", "1")
+	logins := []struct{ mechanism, user, password string }{{"PLAIN", "alice", "pw"}, {"SCRAM-SHA-256", "bob", "pw2"}, {"SCRAM-SHA-512", "bob", "pw2"}}
+	for _, l := range logins {
+		t.Run("kcat "+l.mechanism, func(t *testing.T) {
+			need(t, "kcat", hasProgram("kcat"))
+			run := func(password string) (string, error) {
+				out, err := exec.Command("kcat", "-L", "-b", addr, "-m", "10", "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanisms="+l.mechanism,
+					"-X", "sasl.username="+l.user, "-X", "sasl.password="+password).CombinedOutput()
+				return string(out), err
+			}
+			if out, err := run(l.password); err != nil || !strings.Contains(out, `topic "t" with 1 partitions`) {
+				t.Errorf("%v: %s", err, out)
+			}
+			if out, err := run("wrong"); err == nil || !strings.Contains(out, "uthentication") {
+				t.Errorf("with a wrong password: %v: %s", err, out)
+			}
+		})
+		t.Run("Sarama "+l.mechanism, func(t *testing.T) {
+			if err := produceWithSarama(addr, l.mechanism, l.user, l.password); err != nil {
+				t.Error(err)
+			}
+			var refused *sarama.ConfigurationError
+			if err := produceWithSarama(addr, l.mechanism, l.user, "wrong"); err == nil || errors.As(err, &refused) {
+				t.Errorf("with a wrong password: %v", err)
+			}
+		})
+		t.Run("tools "+l.mechanism, func(t *testing.T) {
+			file := propertiesFile(t, clientSettings(l.mechanism, l.user, l.password)...)
+			topic := "ours-" + l.mechanism
+			ourTool(t, "", "topics", "--bootstrap-server", addr, "--command-config", file, "--create", "--topic", topic)
+			ourTool(t, "hello\n", "console-producer", "--bootstrap-server", addr, "--producer.config", file, "--topic", topic)
+			got := ourTool(t, "", "console-consumer", "--bootstrap-server", addr, "--consumer.config", file, "--topic", topic, "--from-beginning", "--max-messages", "1")
+			if !strings.Contains(got, "hello") {
+				t.Errorf("read %q", got)
+			}
+		})
+	}
+	t.Run("Apache Kafka's tools", func(t *testing.T) {
+		peer(t)
+		for _, l := range logins {
+			file := propertiesFile(t, clientSettings(l.mechanism, l.user, l.password)...)
+			topic, in := "theirs-"+l.mechanism, filepath.Join(t.TempDir(), "in")
+			if err := os.WriteFile(in, []byte("hello\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			peerTool(t, "", "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", addr, "--command-config", file, "--create", "--topic", topic)
+			peerTool(t, in, "kafka.tools.ConsoleProducer", "--bootstrap-server", addr, "--producer.config", file, "--topic", topic)
+			got := peerTool(t, "", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", addr, "--consumer.config", file, "--topic", topic,
+				"--from-beginning", "--max-messages", "1", "--timeout-ms", "30000")
+			if strings.TrimSpace(got) != "hello" {
+				t.Errorf("%s: read %q", l.mechanism, got)
+			}
+		}
+	})
+}
+
+// saramaLogin is the SCRAM that Sarama asks its user for.
+type saramaLogin struct {
+	mechanism string
+	step      func([]byte) ([]byte, error)
+	done      bool
+}
+
+// Begin implements sarama.SCRAMClient.
+func (l *saramaLogin) Begin(user, password, _ string) error {
+	m, ok := scram.Named(l.mechanism)
+	if !ok {
+		return errors.New("no such mechanism")
+	}
+	l.step = m.NewClient(user, password, false).Step
+	return nil
+}
+
+// Step implements sarama.SCRAMClient.
+func (l *saramaLogin) Step(challenge string) (string, error) {
+	answer, err := l.step([]byte(challenge))
+	l.done = err == nil && answer == nil
+	return string(answer), err
+}
+
+// Done implements sarama.SCRAMClient.
+func (l *saramaLogin) Done() bool { return l.done }
+
+func produceWithSarama(addr, mechanism, user, password string) error {
+	cfg := sarama.NewConfig()
+	cfg.Version, cfg.Producer.Return.Successes, cfg.Metadata.Retry.Max = sarama.V3_0_0_0, true, 0
+	cfg.Net.SASL.Enable, cfg.Net.SASL.Version, cfg.Net.SASL.Mechanism = true, sarama.SASLHandshakeV1, sarama.SASLMechanism(mechanism)
+	cfg.Net.SASL.User, cfg.Net.SASL.Password = user, password
+	cfg.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &saramaLogin{mechanism: mechanism} }
+	producer, err := sarama.NewSyncProducer([]string{addr}, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = producer.Close() }()
+	for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(50 * time.Millisecond) { // the session ends meanwhile
+		if _, _, err := producer.SendMessage(&sarama.ProducerMessage{Topic: "t", Value: sarama.StringEncoder("x")}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestApacheKafkaAndOursLogInAtEachOther: two brokers of one cluster, ours and Apache Kafka's, speak over a listener with
+// SCRAM. Each leads a partition that the other follows, and each is the controller once; sessions end all the time.
+func TestApacheKafkaAndOursLogInAtEachOther(t *testing.T) {
+	peer(t)
+	zk := zookeeper(t)
+	setPasswords(t, zk, "admin=between")
+	ours, addr := newSecured(t, 0, zk, "min.insync.replicas=2", "offsets.topic.replication.factor=2")
+	ours.start()
+	theirs := newPeer(t, 1, zk)
+	theirAddr, settings := securedBy(t, theirs.port)
+	theirs.settings = append(settings, "min.insync.replicas=2", "offsets.topic.replication.factor=2")
+	theirs.start()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr, theirAddr), kgo.SASL(franzscram.Auth{User: "admin", Pass: "between"}.AsSha256Mechanism()),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	until(t, "both brokers know each other", func(ctx context.Context) bool {
+		brokers, err := adm.ListBrokers(ctx)
+		return err == nil && len(brokers) == 2
+	})
+	if _, err := adm.CreateTopic(t.Context(), 4, 2, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	leaders := make(map[int32]bool)
+	check := func() {
+		t.Helper()
+		for began := time.Now(); time.Since(began) < 5*time.Second; {
+			for partition := range int32(4) {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				err := cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Partition: partition, Value: []byte("x")}).FirstErr()
+				cancel()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		topics, err := adm.ListTopics(t.Context(), "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range topics["t"].Partitions {
+			leaders[p.Leader] = true
+			if len(p.ISR) != 2 {
+				t.Errorf("partition %d is in sync at %v only", p.Partition, p.ISR)
+			}
+		}
+	}
+	check()
+	if len(leaders) != 2 {
+		t.Errorf("the leaders are %v", leaders)
+	}
+	ours.stop() // so that Apache Kafka's becomes the controller
+	ours.start()
+	until(t, "all are in sync under the other controller", func(ctx context.Context) bool {
+		topics, err := adm.ListTopics(ctx, "t")
+		if err != nil {
+			return false
+		}
+		for _, p := range topics["t"].Partitions {
+			if len(p.ISR) != 2 {
+				return false
+			}
+		}
+		return true
+	})
+	check()
+}
