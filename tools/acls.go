@@ -93,8 +93,6 @@ func (o *aclsOptions) checkWhere() error {
 		return nil
 	case o.has("command-config"):
 		return usagef("the --command-config option can only be used with --bootstrap-server option")
-	case *o.authorizer != config.ACLAuthorizer:
-		return usagef("--authorizer %s: no class can be loaded here, there is only %s", *o.authorizer, config.ACLAuthorizer)
 	}
 	return o.require("authorizer-properties")
 }

@@ -26,6 +26,9 @@ const authorizerDeprecated = "Warning: ACLs are changed past the brokers, which 
 // storedACLs opens the ACLs in ZooKeeper for some work.
 func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(context.Context, aclKeeper) error) error {
 	env.errorf("%s", authorizerDeprecated)
+	if *o.authorizer != config.ACLAuthorizer {
+		return fmt.Errorf("--authorizer %s: no class can be loaded here, there is only %s", *o.authorizer, config.ACLAuthorizer)
+	}
 	connect, err := o.zookeeper()
 	if err != nil {
 		return err

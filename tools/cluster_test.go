@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/config"
 	passwordcodec "barnabas/config/password"
 	"barnabas/kafkatest"
 )
@@ -30,7 +31,8 @@ var masks = []struct{ pattern, with string }{
 	{`\b1\d{12}\b`, "TIME"},
 	{`\tTIME +\t\d+ +\t`, "\tTIME\tDURATION\t"},
 	{`^(Error while executing ACL command: \S+Exception): .*`, "$1"},
-	{`^(Error while executing ACL command): [Cc]annot parse .*`, "$1"},
+	{`^(Error while executing ACL command): (?:[Cc]annot parse|Missing value|org\.example|--authorizer).*`, "$1"},
+	{`^(Error while adding ACLs): .*`, "$1"},
 	{`^(Error while executing client metrics command) : .*`, "$1"},
 	{`^((?:Could|Can) not (?:upgrade|downgrade|disable) [^.]*(?:\.version[^.]*)?\.) .*`, "$1"},
 	{`^(Avg latency): .*`, "$1"},
@@ -52,6 +54,7 @@ func masked(text string) string {
 		lines[i] = line
 	}
 	sortRuns(lines)
+	sortResources(lines)
 	return strings.Join(lines, "\n")
 }
 
@@ -76,6 +79,28 @@ func sortRuns(lines []string) {
 	}
 }
 
+// sortResources brings what is printed of the ACLs of several resources, each ended by an empty line, into one order.
+func sortResources(lines []string) {
+	for from := 0; from < len(lines); from++ {
+		var blocks []string
+		to := from
+		for to < len(lines) && strings.Contains(lines[to], " ACLs for resource `") {
+			n := slices.Index(lines[to:], "")
+			if n < 0 {
+				break
+			}
+			blocks = append(blocks, strings.Join(lines[to:to+n], "\n"))
+			to += n + 1
+		}
+		if len(blocks) == 0 {
+			continue
+		}
+		slices.Sort(blocks)
+		copy(lines[from:to], strings.Split(strings.Join(blocks, "\n\n")+"\n", "\n"))
+		from = to - 1
+	}
+}
+
 // processed keeps of standard error what scripts look for.
 func processed(stderr string) string {
 	var b strings.Builder
@@ -96,6 +121,13 @@ func TestToolsPrintWhatTheOriginalsPrint(t *testing.T) {
 			replay(t, "testdata/"+file, kafkatest.Run(t).Broker(0).Addr())
 		})
 	}
+}
+
+// TestACLsPrintWhatTheOriginalPrints runs the recorded commands on a broker with an authorizer and on its ZooKeeper.
+func TestACLsPrintWhatTheOriginalPrints(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.Run(t, kafkatest.Setting("authorizer.class.name", config.ACLAuthorizer), kafkatest.Setting("super.users", "User:ANONYMOUS"))
+	replay(t, "testdata/acls.txt", cluster.Broker(0).Addr(), "ZK", "zookeeper.connect="+cluster.ZooKeeper())
 }
 
 // TestConfigsBeforeBrokersRun runs the recorded commands on a tree of its own.
@@ -131,7 +163,8 @@ func TestConfigsBeforeBrokersRun(t *testing.T) {
 	}
 }
 
-func replay(t *testing.T, file, addr string) {
+// replay runs the commands of a file. more are words in them with what they stand for.
+func replay(t *testing.T, file, addr string, more ...string) {
 	for _, run := range readGolden(t, file) {
 		command, stdin, _ := strings.Cut(run.line, " <<< ")
 		if stdin != "" {
@@ -140,7 +173,7 @@ func replay(t *testing.T, file, addr string) {
 				t.Fatalf("%s: %v", run.line, err)
 			}
 		}
-		command = strings.NewReplacer("BROKER", "--bootstrap-server "+addr, "ZOOKEEPER", "--zookeeper "+addr, "ADDRESS", addr).Replace(command)
+		command = strings.NewReplacer(append(more, "BROKER", "--bootstrap-server "+addr, "ZOOKEEPER", "--zookeeper "+addr, "ADDRESS", addr)...).Replace(command)
 		words, err := shellWords(command)
 		if err != nil {
 			t.Fatal(err)
