@@ -42,9 +42,19 @@ var nodeKinds = []nodeKind{
 	{"/config/changes/*", sequence("config_change_", settingsChange), "delete it with zookeeper-shell.sh, and write the changed settings once more: brokers have not heard of them"},
 	{"/isr_change_notification/*", sequence("isr_change_", jsonObject("partitions")), "delete it with zookeeper-shell.sh"},
 	{"/log_dir_event_notification/*", sequence("log_dir_event_", jsonObject("broker")), "delete it with zookeeper-shell.sh, and restart the broker that has lost a folder"},
+	{"/kafka-acl/*/*", storedEntries, unreadableACLsMend},
+	{"/kafka-acl-extended/*/*/*", storedEntries, unreadableACLsMend},
+	{"/kafka-acl-changes/*", sequence("acl_changes_", changedACLs(zkcoord.DecodeACLChange)), changedACLsMend},
+	{"/kafka-acl-extended-changes/*", sequence("acl_changes_", changedACLs(zkcoord.DecodeExtendedACLChange)), changedACLsMend},
 	{"/admin/reassign_partitions", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller can't do what it asks"},
 	{"/admin/preferred_replica_election", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller can't do what it asks"},
 }
+
+// What mends nodes of ACLs.
+const (
+	unreadableACLsMend = "write the ACLs into it with zookeeper-shell.sh, or delete it: brokers that run keep to what they have read before, others do not start"
+	changedACLsMend    = "delete it with zookeeper-shell.sh: brokers of Apache Kafka have not heard of these ACLs until they are restarted"
+)
 
 // unreadable names every node that can't be read as what it should be, and gives their paths.
 func (d *doctor) unreadable(z znodes) map[string]bool {
@@ -83,6 +93,20 @@ func decodeNode(data []byte, v any, fields ...string) error {
 		}
 	}
 	return json.Unmarshal(data, v)
+}
+
+// storedEntries wants the ACLs of a resource.
+func storedEntries(_ string, data []byte) error {
+	_, err := zkcoord.DecodeACLs(data)
+	return err
+}
+
+// changedACLs wants what tells whose ACLs have changed.
+func changedACLs(decode func([]byte) (zkcoord.ACLResource, error)) func(string, []byte) error {
+	return func(_ string, data []byte) error {
+		_, err := decode(data)
+		return err
+	}
 }
 
 func optional(read func(string, []byte) error) func(string, []byte) error {

@@ -318,6 +318,9 @@ func TestTrees(t *testing.T) {
 		"/controller_epoch": "3", "/brokers/topics/t": `{"topic_id":"x","partitions":{"0":[1]},"version":3}`, "/config/topics/t": `{"version":1,"config":{}}`, "/config/brokers/1": "", "/latest_producer_id_block": "",
 		"/config/changes/config_change_0000000000": `{"version":1,"entity_type":"topics","entity_name":"t"}`, "/brokers/topics/t/partitions/0": "",
 		"/brokers/topics/t/partitions/0/state": `{"controller_epoch":3,"leader":1,"leader_epoch":0,"isr":[1]}`,
+		"/kafka-acl":                           "", "/kafka-acl/Group": "", "/kafka-acl/Group/*": `{"acls":[{"principal":"User:a","permissionType":"Allow","host":"*","operation":"Read"}],"version":1}`,
+		"/kafka-acl-changes/acl_changes_0000000000":          "GROUP:*",
+		"/kafka-acl-extended-changes/acl_changes_0000000000": `{"version":1,"resourceType":"TOPIC","name":"pre-","patternType":"PREFIXED"}`,
 	}
 	const state = "/brokers/topics/t/partitions/0/state"
 	for _, test := range []struct{ name, path, data, want string }{
@@ -370,6 +373,13 @@ func TestTrees(t *testing.T) {
 		{"a broken event", "/log_dir_event_notification/log_dir_event_0000000001", "{}", "broker is missing"},
 		{"a broken old request", "/admin/reassign_partitions", "x", "cannot be read"},
 		{"a broken old election", "/admin/preferred_replica_election", "", "it is empty"},
+		{"broken ACLs", "/kafka-acl/Topic/t", `{"version":1,`, "cannot be read"},
+		{"ACLs of an operation that there is not", "/kafka-acl/Topic/*", `{"version":1,"acls":[{"principal":"User:a","permissionType":"Deny","host":"*","operation":"Fly"}]}`,
+			`operation "Fly" is not known`},
+		{"broken ACLs of a prefix", "/kafka-acl-extended/prefixed/Topic/p", `{"version":2,"acls":[]}`, "version 2 is not known"},
+		{"a broken change of ACLs", "/kafka-acl-changes/acl_changes_0000000001", "t", "is not TYPE:NAME"},
+		{"a broken change of ACLs of a prefix", "/kafka-acl-extended-changes/acl_changes_0000000001", "TOPIC:t", "cannot be read"},
+		{"a change of ACLs of another name", "/kafka-acl-changes/x", "TOPIC:t", "its name is not acl_changes_ and a number"},
 		{"a broken cluster id", "/cluster/id", "x", "cannot be read"},
 		{"broken features", "/feature", "x", "cannot be read"},
 		{"broken producer ids", "/latest_producer_id_block", `{"block_start":"0","block_end":"x"}`, `"x" is no producer id`},

@@ -27,7 +27,8 @@ type znode struct {
 
 // treeRoots are what the doctor reads, whole. What else is there is none of its business.
 var treeRoots = []string{"/brokers", "/admin", "/cluster", "/config", "/controller", "/controller_epoch", "/feature", "/latest_producer_id_block",
-	"/migration", "/isr_change_notification", "/log_dir_event_notification"}
+	"/migration", "/isr_change_notification", "/log_dir_event_notification", "/kafka-acl", "/kafka-acl-extended", "/kafka-acl-changes",
+	"/kafka-acl-extended-changes"}
 
 // readsAtOnce is how many requests to ZooKeeper are under way.
 const readsAtOnce = 32
