@@ -296,16 +296,17 @@ func TestSequences(t *testing.T) {
 
 func TestChangeOf(t *testing.T) {
 	for path, want := range map[string]Change{
-		"/controller":                   {Kind: ControllerChanged},
-		"/brokers/ids":                  {Kind: BrokersChanged},
-		"/brokers/ids/12":               {Kind: BrokerChanged, Broker: 12},
-		"/brokers/topics":               {Kind: TopicsChanged},
-		"/brokers/topics/a.b":           {Kind: TopicChanged, Topic: "a.b"},
-		"/admin/delete_topics":          {Kind: TopicDeletionsChanged},
-		"/config/changes":               {Kind: ConfigNotificationsAdded},
-		"/brokers/topics/t/partitions":  {},
-		"/brokers/ids/x":                {Kind: BrokerChanged},
-		"/somewhere/else/of/no/concern": {},
+		"/controller":                     {Kind: ControllerChanged},
+		"/brokers/ids":                    {Kind: BrokersChanged},
+		"/brokers/ids/12":                 {Kind: BrokerChanged, Broker: 12},
+		"/brokers/topics":                 {Kind: TopicsChanged},
+		"/brokers/topics/a.b":             {Kind: TopicChanged, Topic: "a.b"},
+		"/admin/delete_topics":            {Kind: TopicDeletionsChanged},
+		"/config/changes":                 {Kind: ConfigNotificationsAdded},
+		"/delegation_token/token_changes": {Kind: TokenNotificationsAdded},
+		"/brokers/topics/t/partitions":    {},
+		"/brokers/ids/x":                  {Kind: BrokerChanged},
+		"/somewhere/else/of/no/concern":   {},
 	} {
 		got, ok := changeOf(path)
 		if got != want || ok != (want.Kind != 0 && path != "/brokers/ids/x") {

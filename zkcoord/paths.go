@@ -26,6 +26,8 @@ const (
 	isrChangePath          = "/isr_change_notification"
 	logDirEventPath        = "/log_dir_event_notification"
 	producerIDPath         = "/latest_producer_id_block"
+	tokensPath             = "/delegation_token/tokens"
+	tokenChangesPath       = "/delegation_token/token_changes"
 )
 
 // The prefixes of sequential nodes.
@@ -34,6 +36,7 @@ const (
 	configChangePrefix = "config_change_"
 	isrChangePrefix    = "isr_change_"
 	logDirEventPrefix  = "log_dir_event_"
+	tokenChangePrefix  = "token_change_"
 )
 
 // topNodes are made at every start, in Apache Kafka's order.

@@ -26,6 +26,7 @@ const (
 	FeaturesChanged                                // the finalized features (WatchFeatures)
 	ConfigNotificationsAdded                       // a configuration changed (WatchConfigChanges)
 	ACLNotificationsAdded                          // ACLs changed (WatchACLChanges)
+	TokenNotificationsAdded                        // delegation tokens changed (WatchTokenChanges)
 	PartitionStateChanged                          // Change.Topic's partition Change.Partition has another leader or ISR (WatchPartitionState)
 )
 
@@ -50,6 +51,7 @@ var changeKinds = map[string]ChangeKind{
 	configChangesPath:      ConfigNotificationsAdded,
 	aclChangesPath:         ACLNotificationsAdded,
 	extendedACLChangesPath: ACLNotificationsAdded,
+	tokenChangesPath:       TokenNotificationsAdded,
 }
 
 // changeOf translates a watch event. Events of nodes that nobody watches on purpose are dropped.

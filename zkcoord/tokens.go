@@ -1,0 +1,175 @@
+package zkcoord
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"barnabas/internal/logx"
+)
+
+// DelegationToken is what ZooKeeper has of a token (KIP-48): everything but what its holder proves that it holds it with.
+// Principals are TYPE:NAME.
+type DelegationToken struct {
+	ID        string
+	Owner     string   // whose rights it gives
+	Requester string   // who asked for it
+	Renewers  []string // who may renew it beside its owner
+	IssuedMs  int64
+	ExpiresMs int64 // moves when it is renewed
+	MaxMs     int64 // beyond which it cannot be renewed
+}
+
+// Path is the token's node, below the chroot.
+func (t DelegationToken) Path() string { return tokenPath(t.ID) }
+
+type tokenJSON struct {
+	Issued    int64    `json:"issueTimestamp"`
+	Renewers  []string `json:"renewers"`
+	Requester string   `json:"tokenRequester"`
+	ID        string   `json:"tokenId"`
+	Owner     string   `json:"owner"`
+	Expires   int64    `json:"expiryTimestamp"`
+	Max       int64    `json:"maxTimestamp"`
+	Version   int      `json:"version"`
+}
+
+// tokenVersion is the newest layout. Below 3 there is no requester: it is the owner (KIP-373).
+const tokenVersion = 3
+
+func encodeToken(t DelegationToken) []byte {
+	renewers := make([]string, len(t.Renewers))
+	for i, r := range t.Renewers {
+		renewers[i] = SanitizeName(r)
+	}
+	return marshal(tokenJSON{t.IssuedMs, renewers, SanitizeName(t.Requester), t.ID, SanitizeName(t.Owner), t.ExpiresMs, t.MaxMs, tokenVersion})
+}
+
+func decodeToken(data []byte) (DelegationToken, error) {
+	var in tokenJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return DelegationToken{}, fmt.Errorf("delegation token: %w", err)
+	}
+	if in.Version < 1 || in.Version > tokenVersion {
+		return DelegationToken{}, fmt.Errorf("delegation token: version %d is not known", in.Version)
+	}
+	t := DelegationToken{ID: in.ID, Owner: DesanitizeName(in.Owner), Requester: DesanitizeName(in.Requester),
+		IssuedMs: in.Issued, ExpiresMs: in.Expires, MaxMs: in.Max}
+	if in.Version < 3 {
+		t.Requester = t.Owner
+	}
+	for _, r := range in.Renewers {
+		t.Renewers = append(t.Renewers, DesanitizeName(r))
+	}
+	return t, nil
+}
+
+func tokenPath(id string) string { return tokensPath + "/" + id }
+
+// EnsureTokenNodes makes the nodes that tokens and notes of them are below.
+func (c *Client) EnsureTokenNodes(ctx context.Context) error {
+	for _, path := range []string{tokensPath, tokenChangesPath} {
+		if err := c.ensurePath(ctx, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DelegationTokens reads all tokens. One that cannot be read is logged and left out.
+func (c *Client) DelegationTokens(ctx context.Context) ([]DelegationToken, error) {
+	ids, err := c.children(ctx, tokensPath)
+	if err != nil {
+		return nil, ignoreNoNode(err)
+	}
+	found := make([]*DelegationToken, len(ids))
+	err = c.parallel(ctx, len(ids), func(ctx context.Context, i int) error {
+		t, ok, err := c.DelegationToken(ctx, ids[i])
+		if ok {
+			found[i] = &t
+		}
+		return err
+	})
+	var tokens []DelegationToken
+	for _, t := range found {
+		if t != nil {
+			tokens = append(tokens, *t)
+		}
+	}
+	return tokens, err
+}
+
+// DelegationToken reads a token; false when there is none, or none that can be read, which is logged.
+func (c *Client) DelegationToken(ctx context.Context, id string) (DelegationToken, bool, error) {
+	if id == "" || strings.Contains(id, "/") { // a note that says nonsense
+		return DelegationToken{}, false, nil
+	}
+	n, err := c.get(ctx, tokenPath(id))
+	if err != nil {
+		return DelegationToken{}, false, ignoreNoNode(err)
+	}
+	t, err := decodeToken(n.data)
+	if err != nil {
+		c.log.WithError(err).WithField(logx.Znode, tokenPath(id)).Error("unreadable delegation token")
+		return DelegationToken{}, false, nil
+	}
+	return t, true, nil
+}
+
+// SetDelegationToken writes a token, a new one or a renewed one, and tells all brokers.
+func (c *Client) SetDelegationToken(ctx context.Context, t DelegationToken) error {
+	data := encodeToken(t)
+	_, err := c.set(ctx, t.Path(), data)
+	if isNoNode(err) {
+		_, err = c.createDeep(ctx, t.Path(), data)
+	}
+	if err != nil {
+		return err
+	}
+	return c.announceToken(ctx, t.ID)
+}
+
+// DeleteDelegationToken removes a token, if it is there, and tells all brokers.
+func (c *Client) DeleteDelegationToken(ctx context.Context, id string) error {
+	if err := ignoreNoNode(c.delete(ctx, tokenPath(id))); err != nil {
+		return err
+	}
+	return c.announceToken(ctx, id)
+}
+
+func (c *Client) announceToken(ctx context.Context, id string) error {
+	return c.createSequential(ctx, tokenChangesPath+"/"+tokenChangePrefix, []byte(id))
+}
+
+// WatchTokenChanges calls changed for the ids of tokens that were written or deleted, until ctx is done; the reader then
+// reads them. With all, any may have changed: the session was lost. ready is called when the watch is in place: what is read
+// after that is kept up to date.
+func (c *Client) WatchTokenChanges(ctx context.Context, ready func(), changed func(ids []string, all bool)) error {
+	rung, expired, cancel := c.onNotifications(TokenNotificationsAdded)
+	defer cancel()
+	last := int64(-1)
+	for {
+		all := expired()
+		notes, err := c.newNotifications(ctx, notifications{tokenChangesPath, tokenChangePrefix}, &last)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, n := range notes {
+			ids = append(ids, string(n.data))
+		}
+		if len(ids) > 0 || all {
+			changed(ids, all)
+		}
+		if ready != nil {
+			ready()
+			ready = nil
+		}
+		select {
+		case <-rung:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
