@@ -169,3 +169,43 @@ func TestACLChangesAreWatched(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestACLsAfterExpiry: with a new session everything may have changed, and changes are heard again.
+func TestACLsAfterExpiry(t *testing.T) {
+	connect := zktest.Connect(t)
+	proxy := zktest.NewProxy(t, connect)
+	reader := zktest.ClientWith(t, zkcoord.Config{Connect: proxy.Connect, SessionTimeout: time.Second})
+	writer := zktest.Client(t, connect)
+	ok(t, writer.EnsureACLNodes(t.Context()))
+	session := events(reader)
+	heard := make(chan []zkcoord.ACLResource, 16) // nil: all
+	ready := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		_ = reader.WatchACLChanges(ctx, func() { close(ready) }, func(resources []zkcoord.ACLResource, all bool) {
+			if all {
+				resources = nil
+			}
+			heard <- resources
+		})
+	})
+	defer func() { cancel(); watching.Wait() }()
+	<-ready
+	must[int64](t)(reader.RegisterBroker(t.Context(), plaintext(1, 9092)))
+	gone := make(chan zkcoord.Change, 16)
+	writer.OnChange(func(c zkcoord.Change) { gone <- c })
+	must[[]zkcoord.BrokerInfo](t)(writer.WatchBrokers(t.Context()))
+	proxy.Cut()
+	<-gone // the server has expired the session
+	ok(t, writer.UpdateACLs(t.Context(), topicT, add(mayRead)))
+	proxy.Heal()
+	awaitEvent(t, session, zkcoord.SessionReestablished)
+	if got := <-heard; got != nil {
+		t.Errorf("after the expiry %v was heard, want all", got)
+	}
+	ok(t, writer.UpdateACLs(t.Context(), prefixP, add(mayRead)))
+	if got := <-heard; len(got) != 1 || got[0] != prefixP {
+		t.Errorf("%v was heard, want %v", got, prefixP)
+	}
+}
