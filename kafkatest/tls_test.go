@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 // encrypted has a listener with TLS beside PLAINTEXT, which the brokers use, too.
@@ -289,5 +290,40 @@ func TestListenerWithTLSIsAdded(t *testing.T) {
 	over := clientOver(t, &tls.Config{RootCAs: ca.Pool()}, b.Listener("EXTRA"))
 	if err := ping(t, over); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPasswordsOverTLS: on a listener with SASL_SSL the login says who a client is, and certificates are asked for only if the
+// listener's own setting says so; brokers replicate over it.
+func TestPasswordsOverTLS(t *testing.T) {
+	t.Parallel()
+	ca := testcert.NewAuthority(t, "ca")
+	who := map[string]string{"alice": "pw", "admin": "between"}
+	options := append(encrypted("SASL_SSL", 2, certified(ca)),
+		kafkatest.Setting("sasl.enabled.mechanisms", "PLAIN"), kafkatest.Setting("sasl.mechanism.inter.broker.protocol", "PLAIN"),
+		kafkatest.Setting("listener.name.secure.plain.sasl.jaas.config", "org.apache.kafka.common.security.plain.PlainLoginModule required "+
+			`username="admin" password="between" user_admin="between" user_alice="pw";`))
+	c := kafkatest.Run(t, options...)
+	login := func(user, password string, more ...tls.Certificate) error {
+		cl := clientOver(t, &tls.Config{RootCAs: ca.Pool(), Certificates: more}, c.Broker(0).Listener("SECURE"),
+			kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
+		return ping(t, cl)
+	}
+	for user, password := range who {
+		if err := login(user, password); err != nil {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	if err := login("alice", "wrong", ca.Issue("alice").TLS()); !errors.Is(err, kerr.SaslAuthenticationFailed) {
+		t.Errorf("a certificate stands for a password: %v", err)
+	}
+	cl := client(t, c)
+	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 2, map[string]*string{"min.insync.replicas": kadm.StringPtr("2")}, "t"); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("x")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
