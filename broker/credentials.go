@@ -3,9 +3,11 @@ package broker
 import (
 	"context"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
+	"barnabas/broker/token"
 	"barnabas/internal/logx"
 	"barnabas/internal/scram"
 	"barnabas/zkcoord"
@@ -15,8 +17,9 @@ import (
 
 // credentials are what users have in ZooKeeper to log in with by SCRAM. Safe for concurrent use.
 type credentials struct {
-	log *logrus.Entry
-	mu  struct {
+	log    *logrus.Entry
+	tokens *token.Manager // set before there are logins; nil: none
+	mu     struct {
 		sync.RWMutex
 		of map[credentialKey]scram.Credential
 	}
@@ -38,9 +41,14 @@ func (c *credentials) User(mechanism, user string) (scram.Credential, bool) {
 	return found, ok
 }
 
-// Token implements sasl.Credentials: there are no delegation tokens.
-func (c *credentials) Token(string, string) (scram.Credential, string, time.Time, bool) {
-	return scram.Credential{}, "", time.Time{}, false
+// Token implements sasl.Credentials. The owner is a user by its bare name.
+func (c *credentials) Token(mechanism, id string) (credential scram.Credential, owner string, expires time.Time, ok bool) {
+	if c.tokens == nil {
+		return scram.Credential{}, "", time.Time{}, false
+	}
+	credential, principal, expires, ok := c.tokens.Credential(mechanism, id)
+	_, owner, _ = strings.Cut(principal, ":")
+	return credential, owner, expires, ok
 }
 
 // set takes what ZooKeeper has of a user, quotas among it. What cannot be read is logged and counts as nothing.

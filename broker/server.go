@@ -18,6 +18,7 @@ import (
 	"barnabas/broker/metrics"
 	"barnabas/broker/quota"
 	"barnabas/broker/replica"
+	"barnabas/broker/token"
 	"barnabas/broker/txn"
 	"barnabas/config"
 	"barnabas/controller"
@@ -52,6 +53,7 @@ type Server struct {
 	quotas       *quota.Manager
 	acls         *acl.Authorizer // nil: everybody may do everything
 	credentials  *credentials
+	tokens       *token.Manager // nil: none are wanted
 	secured      *secured
 	metrics      *metrics.Metrics // nil: not wanted
 	measures     *measures        // with metrics
@@ -124,6 +126,7 @@ func (s *Server) steps() []startStep {
 		{"opening its keystores", s.openStores},
 		{"loading its logs", s.openLogs},
 		{"putting its parts together", s.build},
+		{"reading the delegation tokens", s.startTokens},
 		{"waiting for the end of its earlier registration", s.awaitVacancy},
 		{"waiting for the cluster to notice that it was away", s.awaitSuccessors},
 		{"opening its listeners", s.bind},
@@ -383,10 +386,11 @@ func (s *Server) build(context.Context) error {
 	s.producerIDs = txn.NewProducerIDs(s.allocateProducerIDs, s.log)
 	s.transactions = txn.NewCoordinator(s.transactionsConfig())
 	s.strays = &strays{s: s}
+	s.makeTokens()
 	s.handlers = api.New(api.Deps{
 		BrokerID: s.id, ClusterID: s.clusterID, BrokerEpoch: s.epoch.Load, Config: s.config, Loggers: s.loggers,
 		TopicConfig: s.topics.get, Metadata: s.metadata, Features: func() zkcoord.Features { return *s.features.Load() },
-		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups, Quotas: s.quotas, Metrics: s.metrics, Authorizer: s.acls,
+		Replicas: s.replicas, Logs: s.logs, ZK: s.zk, Controller: s.controller, ProducerIDs: s.producerIDs, Groups: s.groups, Quotas: s.quotas, Tokens: s.tokens, Metrics: s.metrics, Authorizer: s.acls,
 		ReloadStores: s.secured.reload, Transactions: s.transactions, Ready: s.ready, TopicsDeleted: s.topicsDeleted, ControllerSpoke: s.strays.controllerSpoke,
 		Logger: s.loggers.Entry(config.APILogger), RequestLogger: s.loggers.Entry(config.RequestLogger),
 	})

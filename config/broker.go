@@ -155,6 +155,12 @@ type Broker struct {
 	TransactionAbortTimedOutInterval time.Duration
 	TransactionRemoveExpiredInterval time.Duration
 
+	// Delegation tokens.
+	DelegationTokenSecret        string // empty: there are none
+	DelegationTokenMaxLifetime   time.Duration
+	DelegationTokenLifetime      time.Duration
+	DelegationTokenCheckInterval time.Duration
+
 	// Security.
 	AuthorizerClass      string   // empty: no authorizer
 	SuperUsers           []string // of super.users, separated by semicolons
@@ -192,6 +198,7 @@ func parse(given, static map[string]string) (*Broker, error) {
 	b.fillVersions()
 	b.fillReplication()
 	b.fillCoordinators()
+	b.fillTokens()
 	if err := b.fillListeners(); err != nil {
 		return nil, err
 	}
@@ -589,6 +596,16 @@ func (b *Broker) fillCoordinators() {
 	b.TransactionalIDExpiration = b.millis("transactional.id.expiration.ms")
 	b.TransactionAbortTimedOutInterval = b.millis("transaction.abort.timed.out.transaction.cleanup.interval.ms")
 	b.TransactionRemoveExpiredInterval = b.millis("transaction.remove.expired.transaction.cleanup.interval.ms")
+}
+
+func (b *Broker) fillTokens() {
+	b.DelegationTokenSecret = b.String("delegation.token.secret.key")
+	if b.null("delegation.token.secret.key") {
+		b.DelegationTokenSecret = b.String("delegation.token.master.key")
+	}
+	b.DelegationTokenMaxLifetime = b.millis("delegation.token.max.lifetime.ms")
+	b.DelegationTokenLifetime = b.millis("delegation.token.expiry.time.ms")
+	b.DelegationTokenCheckInterval = b.millis("delegation.token.expiry.check.interval.ms")
 }
 
 // GoString keeps passwords out of %#v and test failures.

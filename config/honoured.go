@@ -71,11 +71,6 @@ var noCounterpart = []string{
 // notYet are to work one day.
 var notYet = []string{
 	// Security.
-	"delegation.token.expiry.check.interval.ms",
-	"delegation.token.expiry.time.ms",
-	"delegation.token.master.key",
-	"delegation.token.max.lifetime.ms",
-	"delegation.token.secret.key",
 	"sasl.kerberos.kinit.cmd",
 	"sasl.kerberos.min.time.before.relogin",
 	"sasl.kerberos.principal.to.local.rules",

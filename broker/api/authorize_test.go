@@ -26,20 +26,20 @@ import (
 
 // free are the APIs that nobody needs a right for, and why.
 var free = map[kmsg.Key]string{
-	kmsg.SASLHandshake:    "it is how a client says who it is",
-	kmsg.SASLAuthenticate: "it is how a client says who it is",
-	kmsg.ApiVersions:      "clients ask it before they say who they are",
-	kmsg.Envelope:         "it closes the connection",
-	kmsg.DescribeCluster:  "everybody may know the brokers, as from Metadata; the operations are asked about",
-	kmsg.ListGroups:       "groups are left out of the list",
-	kmsg.ListTransactions: "transactions are left out of the list",
-	// What is answered without a look at who asks, since nothing can come of it.
-	kmsg.CreateDelegationToken:   "it is about who asks",
+	kmsg.SASLHandshake:           "it is how a client says who it is",
+	kmsg.SASLAuthenticate:        "it is how a client says who it is",
+	kmsg.ApiVersions:             "clients ask it before they say who they are",
+	kmsg.Envelope:                "it closes the connection",
+	kmsg.DescribeCluster:         "everybody may know the brokers, as from Metadata; the operations are asked about",
+	kmsg.ListGroups:              "groups are left out of the list",
+	kmsg.ListTransactions:        "transactions are left out of the list",
+	kmsg.CreateDelegationToken:   "a token of one's own; for another owner's the answer is tested with tokens",
 	kmsg.RenewDelegationToken:    "it is about who asks",
 	kmsg.ExpireDelegationToken:   "it is about who asks",
 	kmsg.DescribeDelegationToken: "it is about who asks",
-	kmsg.ConsumerGroupHeartbeat:  "UNSUPPORTED_VERSION to everybody",
-	kmsg.ConsumerGroupDescribe:   "UNSUPPORTED_VERSION to everybody",
+	// What is answered without a look at who asks, since nothing can come of it.
+	kmsg.ConsumerGroupHeartbeat: "UNSUPPORTED_VERSION to everybody",
+	kmsg.ConsumerGroupDescribe:  "UNSUPPORTED_VERSION to everybody",
 }
 
 // office is a controller that refuses to do anything.

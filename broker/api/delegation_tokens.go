@@ -2,38 +2,163 @@ package api
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
+
+	"barnabas/broker/acl"
+	"barnabas/broker/token"
+	"barnabas/zkcoord"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Delegation tokens (KIP-48) are for who has authenticated, which nobody has on a PLAINTEXT listener; there are no others.
+// Delegation tokens (KIP-48) are for who has authenticated in another way than with one of them. A broker answers for itself: the
+// others hear of it by ZooKeeper.
 
-func (h *Handlers) createDelegationToken(_ context.Context, c *Call, _ *kmsg.CreateDelegationTokenRequest) kmsg.Response {
+const (
+	anonymous   = "User:ANONYMOUS"
+	renewerType = "User" // the only one
+	noTimestamp = -1     // what an answer has for a time when there is an error
+)
+
+// mayAskForTokens refuses who has not said who it is, or has done so with a token.
+func mayAskForTokens(c *Call) error {
+	if c.Conn.Principal == anonymous || c.Conn.TokenAuthenticated {
+		return kerr.DelegationTokenRequestNotAllowed
+	}
+	return nil
+}
+
+// tokens gives the tokens, or says why the client cannot ask for them.
+func (h *Handlers) tokens(c *Call) (*token.Manager, error) {
+	if err := mayAskForTokens(c); err != nil {
+		return nil, err
+	}
+	if h.Tokens == nil {
+		return nil, kerr.DelegationTokenAuthDisabled
+	}
+	return h.Tokens, nil
+}
+
+// createDelegationToken makes a token for the client, or for another owner, which the client must have been allowed (KIP-373).
+func (h *Handlers) createDelegationToken(ctx context.Context, c *Call, req *kmsg.CreateDelegationTokenRequest) kmsg.Response {
+	requester, owner := c.Conn.Principal, c.Conn.Principal
+	if req.OwnerPrincipalName != nil && *req.OwnerPrincipalName != "" {
+		owner = deref(req.OwnerPrincipalType) + ":" + *req.OwnerPrincipalName
+	}
 	resp := kmsg.NewPtrCreateDelegationTokenResponse()
-	resp.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
-	kind, name, _ := strings.Cut(c.Conn.Principal, ":")
-	resp.PrincipalType, resp.PrincipalName = kind, name
-	resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = kind, name
-	resp.IssueTimestamp, resp.ExpiryTimestamp, resp.MaxTimestamp = -1, -1, -1
+	resp.PrincipalType, resp.PrincipalName, _ = strings.Cut(owner, ":")
+	resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName, _ = strings.Cut(requester, ":")
+	resp.IssueTimestamp, resp.ExpiryTimestamp, resp.MaxTimestamp = noTimestamp, noTimestamp, noTimestamp
+	t, err := h.createToken(ctx, c, owner, req)
+	if err != nil {
+		resp.ErrorCode = h.codeOf(err)
+		return resp
+	}
+	resp.IssueTimestamp, resp.ExpiryTimestamp, resp.MaxTimestamp = t.IssuedMs, t.ExpiresMs, t.MaxMs
+	resp.TokenID, resp.HMAC = t.ID, t.HMAC
 	return resp
 }
 
-func (h *Handlers) renewDelegationToken(context.Context, *Call, *kmsg.RenewDelegationTokenRequest) kmsg.Response {
+func (h *Handlers) createToken(ctx context.Context, c *Call, owner string, req *kmsg.CreateDelegationTokenRequest) (token.Token, error) {
+	if err := mayAskForTokens(c); err != nil {
+		return token.Token{}, err
+	}
+	if owner != c.Conn.Principal {
+		if err := h.authorize.check(c, acl.CreateTokens, acl.User, owner, kerr.DelegationTokenAuthorizationFailed); err != nil {
+			return token.Token{}, err
+		}
+	}
+	var renewers []string
+	for _, r := range req.Renewers {
+		if r.PrincipalType != renewerType {
+			return token.Token{}, fmt.Errorf("renewer of type %.50q: %w", r.PrincipalType, kerr.InvalidPrincipalType)
+		}
+		renewers = append(renewers, r.PrincipalType+":"+r.PrincipalName)
+	}
+	tokens, err := h.tokens(c)
+	if err != nil {
+		return token.Token{}, err
+	}
+	return tokens.Create(ctx, owner, c.Conn.Principal, renewers, req.MaxLifetimeMillis)
+}
+
+// renewDelegationToken lets a token live on.
+func (h *Handlers) renewDelegationToken(ctx context.Context, c *Call, req *kmsg.RenewDelegationTokenRequest) kmsg.Response {
 	resp := kmsg.NewPtrRenewDelegationTokenResponse()
-	resp.ErrorCode, resp.ExpiryTimestamp = kerr.DelegationTokenRequestNotAllowed.Code, -1
+	resp.ExpiryTimestamp = noTimestamp
+	tokens, err := h.tokens(c)
+	if err == nil {
+		var ends int64
+		if ends, err = tokens.Renew(ctx, c.Conn.Principal, req.HMAC, req.RenewTimeMillis); err == nil {
+			resp.ExpiryTimestamp = ends
+		}
+	}
+	resp.ErrorCode = h.codeOf(err)
 	return resp
 }
 
-func (h *Handlers) expireDelegationToken(context.Context, *Call, *kmsg.ExpireDelegationTokenRequest) kmsg.Response {
+// expireDelegationToken ends a token's life, at once or later.
+func (h *Handlers) expireDelegationToken(ctx context.Context, c *Call, req *kmsg.ExpireDelegationTokenRequest) kmsg.Response {
 	resp := kmsg.NewPtrExpireDelegationTokenResponse()
-	resp.ErrorCode, resp.ExpiryTimestamp = kerr.DelegationTokenRequestNotAllowed.Code, -1
+	resp.ExpiryTimestamp = noTimestamp
+	tokens, err := h.tokens(c)
+	if err == nil {
+		var ends int64
+		if ends, err = tokens.Expire(ctx, c.Conn.Principal, req.HMAC, req.ExpiryPeriodMillis); err == nil {
+			resp.ExpiryTimestamp = ends
+		}
+	}
+	resp.ErrorCode = h.codeOf(err)
 	return resp
 }
 
-func (h *Handlers) describeDelegationToken(context.Context, *Call, *kmsg.DescribeDelegationTokenRequest) kmsg.Response {
+// describeDelegationToken lists tokens, of all owners when none are named (null): those that the client has to do with, and those
+// that it may describe.
+func (h *Handlers) describeDelegationToken(_ context.Context, c *Call, req *kmsg.DescribeDelegationTokenRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeDelegationTokenResponse()
-	resp.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
+	resp.TokenDetails = []kmsg.DescribeDelegationTokenResponseTokenDetail{}
+	tokens, err := h.tokens(c)
+	if err != nil {
+		resp.ErrorCode = h.codeOf(err)
+		return resp
+	}
+	var owners []string
+	for _, o := range req.Owners {
+		owners = append(owners, o.PrincipalType+":"+o.PrincipalName)
+	}
+	for _, t := range tokens.Tokens(func(t zkcoord.DelegationToken) bool {
+		asked := req.Owners == nil || slices.ContainsFunc(owners, func(o string) bool { return concerns(t, o) })
+		return asked && h.maySeeToken(c, t)
+	}) {
+		resp.TokenDetails = append(resp.TokenDetails, tokenDetail(t))
+	}
 	return resp
+}
+
+// concerns tells whether a principal has to do with a token.
+func concerns(t zkcoord.DelegationToken, principal string) bool {
+	return principal == t.Owner || principal == t.Requester || slices.Contains(t.Renewers, principal)
+}
+
+func (h *Handlers) maySeeToken(c *Call, t zkcoord.DelegationToken) bool {
+	return concerns(t, c.Conn.Principal) || h.authorize.quietly(c, acl.Describe, acl.Token, t.ID) ||
+		h.authorize.quietly(c, acl.DescribeTokens, acl.User, t.Owner)
+}
+
+func tokenDetail(t token.Token) kmsg.DescribeDelegationTokenResponseTokenDetail {
+	d := kmsg.NewDescribeDelegationTokenResponseTokenDetail()
+	d.PrincipalType, d.PrincipalName, _ = strings.Cut(t.Owner, ":")
+	d.TokenRequesterPrincipalType, d.TokenRequesterPrincipalName, _ = strings.Cut(t.Requester, ":")
+	d.IssueTimestamp, d.ExpiryTimestamp, d.MaxTimestamp = t.IssuedMs, t.ExpiresMs, t.MaxMs
+	d.TokenID, d.HMAC = t.ID, t.HMAC
+	d.Renewers = []kmsg.DescribeDelegationTokenResponseTokenDetailRenewer{}
+	for _, principal := range t.Renewers {
+		r := kmsg.NewDescribeDelegationTokenResponseTokenDetailRenewer()
+		r.PrincipalType, r.PrincipalName, _ = strings.Cut(principal, ":")
+		d.Renewers = append(d.Renewers, r)
+	}
+	return d
 }

@@ -12,6 +12,7 @@ import (
 	"barnabas/broker/metrics"
 	"barnabas/broker/quota"
 	"barnabas/broker/replica"
+	"barnabas/broker/token"
 	"barnabas/broker/txn"
 	"barnabas/config"
 	"barnabas/internal/logx"
@@ -55,6 +56,7 @@ type Deps struct {
 	Transactions *txn.Coordinator
 	Groups       *group.Coordinator
 	Quotas       *quota.Manager
+	Tokens       *token.Manager   // nil: no delegation tokens
 	Metrics      *metrics.Metrics // nil: nothing is measured
 	Authorizer   *acl.Authorizer  // nil: everybody may do everything
 	// Ready is closed when clients are to be answered. Until then they wait: a broker that does not know the cluster yet

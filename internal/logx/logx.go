@@ -33,6 +33,7 @@ const (
 	OldRecords      = "old_records"
 	User            = "user"
 	Mechanism       = "mechanism" // of SASL
+	Token           = "token"     // the id of a delegation token
 	Hint            = "hint"      // where to look
 	Setting         = "setting"
 	Value           = "value"

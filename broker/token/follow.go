@@ -1,0 +1,110 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"barnabas/internal/logx"
+	"barnabas/zkcoord"
+)
+
+// Start reads the tokens that there are, and begins to follow what other brokers do with them and to remove what has expired,
+// until Close.
+func (m *Manager) Start(ctx context.Context) error {
+	if err := m.cfg.Store.EnsureTokenNodes(ctx); err != nil {
+		return err
+	}
+	following, ended := make(chan struct{}), make(chan error, 1)
+	m.tasks.Go(func() {
+		ended <- m.cfg.Store.WatchTokenChanges(m.ctx, func() { close(following) }, func(ids []string, all bool) { m.reread(m.ctx, ids, all) })
+	})
+	select {
+	case <-following:
+	case err := <-ended:
+		return fmt.Errorf("changes of delegation tokens cannot be watched: %w", err)
+	}
+	if err := m.readAll(ctx); err != nil {
+		return err
+	}
+	m.tasks.Go(func() { m.sweep(m.ctx) })
+	return nil
+}
+
+// Close ends what Start has begun, if it has.
+func (m *Manager) Close() {
+	m.cancel()
+	m.tasks.Wait()
+}
+
+// reread takes over what was written or removed.
+func (m *Manager) reread(ctx context.Context, ids []string, all bool) {
+	var err error
+	if all {
+		err = m.readAll(ctx)
+	}
+	for _, id := range ids {
+		t, found, readErr := m.cfg.Store.DelegationToken(ctx, id)
+		switch {
+		case readErr != nil:
+			err = errors.Join(err, readErr)
+		case found:
+			m.put(t)
+		default:
+			m.forget(id)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		m.cfg.Logger.WithError(err).Error("changed delegation tokens could not be read")
+	}
+}
+
+func (m *Manager) readAll(ctx context.Context) error {
+	stored, err := m.cfg.Store.DelegationTokens(ctx)
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(stored))
+	for _, t := range stored {
+		there[t.ID] = true
+		m.put(t)
+	}
+	for _, t := range m.Tokens(every) {
+		if !there[t.ID] {
+			m.forget(t.ID)
+		}
+	}
+	return nil
+}
+
+// sweep removes tokens that have expired, time and again.
+func (m *Manager) sweep(ctx context.Context) {
+	tick := time.NewTicker(m.cfg.CheckInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			m.removeExpired(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *Manager) removeExpired(ctx context.Context) {
+	if !m.cfg.Sweeps() {
+		return
+	}
+	now := m.cfg.Now().UnixMilli()
+	for _, t := range m.Tokens(every) {
+		if !expired(t.DelegationToken, now) {
+			continue
+		}
+		if err := m.remove(ctx, t.DelegationToken); err != nil && ctx.Err() == nil {
+			m.cfg.Logger.WithError(err).WithField(logx.Token, t.ID).Error("an expired delegation token could not be removed")
+		}
+	}
+}
+
+func every(zkcoord.DelegationToken) bool { return true }

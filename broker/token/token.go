@@ -1,0 +1,232 @@
+// Package token keeps delegation tokens (KIP-48): names and secrets with which a user's programs log in by SCRAM in the user's
+// name, for a time. ZooKeeper has the tokens; every broker derives their secrets from one that all brokers share. The package
+// knows neither requests nor connections.
+package token
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha512"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"barnabas/internal/logx"
+	"barnabas/internal/scram"
+	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Store is where the tokens of all brokers are.
+type Store interface {
+	EnsureTokenNodes(ctx context.Context) error
+	DelegationTokens(ctx context.Context) ([]zkcoord.DelegationToken, error)
+	DelegationToken(ctx context.Context, id string) (zkcoord.DelegationToken, bool, error)
+	SetDelegationToken(ctx context.Context, t zkcoord.DelegationToken) error
+	DeleteDelegationToken(ctx context.Context, id string) error
+	WatchTokenChanges(ctx context.Context, ready func(), changed func(ids []string, all bool)) error
+}
+
+// Config holds the settings of a Manager.
+type Config struct {
+	Secret        []byte        // delegation.token.secret.key, the same on all brokers
+	MaxLifetime   time.Duration // delegation.token.max.lifetime.ms
+	Lifetime      time.Duration // until a token must be renewed: delegation.token.expiry.time.ms
+	CheckInterval time.Duration // delegation.token.expiry.check.interval.ms
+	Sweeps        func() bool   // tells whether it is this broker that removes what has expired: the controller
+	Store         Store
+	Now           func() time.Time
+	Logger        *logrus.Entry
+}
+
+// Manager has the tokens that there are. Its methods are safe for concurrent use.
+type Manager struct {
+	cfg    Config
+	ctx    context.Context // of what runs in the background
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+	mu     struct {
+		sync.RWMutex
+		byID   map[string]*held
+		byHMAC map[string]*held
+	}
+}
+
+// held is a token with its secret, and with what a login is checked against. It never changes; a renewed token is another one
+// with the same credentials.
+type held struct {
+	Token
+	credentials map[string]*credential // by mechanism
+}
+
+// credential is made when it is first asked for: salting takes long.
+type credential struct {
+	once sync.Once
+	made scram.Credential
+	err  error
+}
+
+// Token is a token with what its holder proves that it holds it with.
+type Token struct {
+	zkcoord.DelegationToken
+	HMAC []byte // the password is its base64
+}
+
+// New returns a Manager that knows no tokens yet.
+func New(cfg Config) *Manager {
+	m := &Manager{cfg: cfg}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.mu.byID, m.mu.byHMAC = make(map[string]*held), make(map[string]*held)
+	return m
+}
+
+// Create makes a token that gives the owner's rights. A lifetime that is not positive is the longest one.
+func (m *Manager) Create(ctx context.Context, owner, requester string, renewers []string, lifetimeMs int64) (Token, error) {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // it never fails
+	now, longest := m.cfg.Now().UnixMilli(), m.cfg.MaxLifetime.Milliseconds()
+	if lifetimeMs <= 0 || lifetimeMs > longest {
+		lifetimeMs = longest
+	}
+	t := zkcoord.DelegationToken{ID: base64.RawURLEncoding.EncodeToString(raw[:]), Owner: owner, Requester: requester, Renewers: renewers,
+		IssuedMs: now, MaxMs: now + lifetimeMs, ExpiresMs: now + min(lifetimeMs, m.cfg.Lifetime.Milliseconds())}
+	if err := m.cfg.Store.SetDelegationToken(ctx, t); err != nil {
+		return Token{}, err
+	}
+	m.line(t).Info("delegation token created")
+	return m.put(t).Token, nil
+}
+
+// Renew moves the end of a token, which its owner and its renewers may. A negative period is the usual one.
+func (m *Manager) Renew(ctx context.Context, who string, hmac []byte, periodMs int64) (expiresMs int64, err error) {
+	if periodMs < 0 {
+		periodMs = m.cfg.Lifetime.Milliseconds()
+	}
+	t, err := m.find(who, hmac)
+	if err != nil {
+		return 0, err
+	}
+	return m.move(ctx, t, periodMs)
+}
+
+// Expire moves the end of a token as Renew does; a negative period removes it.
+func (m *Manager) Expire(ctx context.Context, who string, hmac []byte, periodMs int64) (expiresMs int64, err error) {
+	t, err := m.find(who, hmac)
+	if err != nil {
+		return 0, err
+	}
+	if periodMs < 0 {
+		return m.cfg.Now().UnixMilli(), m.remove(ctx, t)
+	}
+	return m.move(ctx, t, periodMs)
+}
+
+// find looks for a token whose end someone wants to move.
+func (m *Manager) find(who string, hmac []byte) (zkcoord.DelegationToken, error) {
+	m.mu.RLock()
+	h := m.mu.byHMAC[string(hmac)]
+	m.mu.RUnlock()
+	switch {
+	case h == nil:
+		return zkcoord.DelegationToken{}, fmt.Errorf("there is no such token: %w", kerr.DelegationTokenNotFound)
+	case who != h.Owner && !slices.Contains(h.Renewers, who):
+		return zkcoord.DelegationToken{}, fmt.Errorf("%s is neither owner nor renewer of token %s: %w", who, h.ID, kerr.DelegationTokenOwnerMismatch)
+	}
+	return h.DelegationToken, nil
+}
+
+func (m *Manager) move(ctx context.Context, t zkcoord.DelegationToken, periodMs int64) (int64, error) {
+	now := m.cfg.Now().UnixMilli()
+	if expired(t, now) {
+		return 0, fmt.Errorf("token %s: %w", t.ID, kerr.DelegationTokenExpired)
+	}
+	t.ExpiresMs = now + min(periodMs, t.MaxMs-now) // without an overflow
+	if err := m.cfg.Store.SetDelegationToken(ctx, t); err != nil {
+		return 0, err
+	}
+	m.put(t)
+	m.line(t).Info("delegation token has another end")
+	return t.ExpiresMs, nil
+}
+
+func (m *Manager) remove(ctx context.Context, t zkcoord.DelegationToken) error {
+	if err := m.cfg.Store.DeleteDelegationToken(ctx, t.ID); err != nil {
+		return err
+	}
+	m.forget(t.ID)
+	m.line(t).Info("delegation token removed")
+	return nil
+}
+
+func expired(t zkcoord.DelegationToken, nowMs int64) bool {
+	return t.MaxMs < nowMs || t.ExpiresMs < nowMs
+}
+
+// Tokens lists those that wanted lets through, by their ids.
+func (m *Manager) Tokens(wanted func(zkcoord.DelegationToken) bool) []Token {
+	m.mu.RLock()
+	all := make([]Token, 0, len(m.mu.byID))
+	for _, h := range m.mu.byID {
+		all = append(all, h.Token)
+	}
+	m.mu.RUnlock()
+	all = slices.DeleteFunc(all, func(t Token) bool { return !wanted(t.DelegationToken) })
+	slices.SortFunc(all, func(a, b Token) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// Credential is what a login with a token is checked against: the first one with a token and mechanism salts its password.
+func (m *Manager) Credential(mechanism, id string) (c scram.Credential, owner string, expires time.Time, ok bool) {
+	m.mu.RLock()
+	h := m.mu.byID[id]
+	m.mu.RUnlock()
+	if h == nil || expired(h.DelegationToken, m.cfg.Now().UnixMilli()) {
+		return c, "", time.Time{}, false
+	}
+	salted := h.credentials[mechanism]
+	known, named := scram.Named(mechanism)
+	if salted == nil || !named {
+		return c, "", time.Time{}, false
+	}
+	salted.once.Do(func() {
+		salted.made, salted.err = known.Derive(base64.StdEncoding.EncodeToString(h.HMAC), []byte(rand.Text()), scram.MinIterations)
+	})
+	return salted.made, h.Owner, time.UnixMilli(h.ExpiresMs), salted.err == nil
+}
+
+func (m *Manager) put(t zkcoord.DelegationToken) *held {
+	mac := hmac.New(sha512.New, m.cfg.Secret)
+	mac.Write([]byte(t.ID))
+	h := &held{Token: Token{t, mac.Sum(nil)}}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old := m.mu.byID[t.ID]; old != nil {
+		h.credentials = old.credentials
+	} else {
+		h.credentials = make(map[string]*credential)
+		for _, known := range scram.Mechanisms() {
+			h.credentials[known.Name] = new(credential)
+		}
+	}
+	m.mu.byID[t.ID], m.mu.byHMAC[string(h.HMAC)] = h, h
+	return h
+}
+
+func (m *Manager) forget(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h := m.mu.byID[id]; h != nil {
+		delete(m.mu.byID, id)
+		delete(m.mu.byHMAC, string(h.HMAC))
+	}
+}
+
+func (m *Manager) line(t zkcoord.DelegationToken) *logrus.Entry {
+	return m.cfg.Logger.WithFields(logrus.Fields{logx.Token: t.ID, logx.Principal: t.Owner})
+}
