@@ -27,6 +27,7 @@ import (
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/network"
+	"barnabas/network/ssl"
 	"barnabas/zkcoord"
 
 	"github.com/sirupsen/logrus"
@@ -181,7 +182,6 @@ func (s *Server) onStop(f func()) { s.undo = append(s.undo, f) }
 // only another broker could read. They end the start.
 var unsupported = []struct{ name, why string }{
 	{"zookeeper.set.acl", "protecting znodes is not supported yet, and without it they would be open"},
-	{"zookeeper.ssl.client.enable", "connections to ZooKeeper cannot be encrypted yet"},
 	{"create.topic.policy.class.name", "no class can be loaded here, and without it topics would be made that it forbids"},
 	{"alter.config.policy.class.name", "no class can be loaded here, and without it settings would be changed that it guards"},
 	{"client.quota.callback.class", "no class can be loaded here, and without it clients would have other quotas"},
@@ -212,13 +212,20 @@ func (s *Server) refuse(context.Context) error {
 
 func (s *Server) connect(ctx context.Context) error {
 	s.onStop(s.cancel)
+	encryption, err := zooKeeperTLS(s.static)
+	if err != nil {
+		return err
+	}
 	s.log.Infof("connecting to ZooKeeper at %s, for %v at most", s.static.ZookeeperConnect, s.static.ZookeeperConnectionTimeout)
 	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
 		Connect: s.static.ZookeeperConnect, SessionTimeout: s.static.ZookeeperSessionTimeout,
 		ConnectionTimeout: s.static.ZookeeperConnectionTimeout, MaxInFlight: s.static.ZookeeperMaxInFlight,
-		NoTopicIDs: !s.since("2.8"), Logger: s.loggers.Entry(config.ZooKeeperLogger),
+		NoTopicIDs: !s.since("2.8"), TLS: encryption, Logger: s.loggers.Entry(config.ZooKeeperLogger),
 	})
 	if err != nil {
+		if hint := ssl.Hint(err); hint != "" {
+			err = fmt.Errorf("%w (%s; all these settings begin with zookeeper. here)", err, hint)
+		}
 		return fmt.Errorf("zookeeper.connect=%s: %w", s.static.ZookeeperConnect, err)
 	}
 	s.zk = zk

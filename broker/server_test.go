@@ -57,7 +57,9 @@ func TestStartIsRefusedWithOneClearLine(t *testing.T) {
 		want     []string // the setting and its value
 	}{
 		{"znode protection", map[string]string{"zookeeper.set.acl": "true"}, []string{"zookeeper.set.acl=true"}},
-		{"ZooKeeper over TLS", map[string]string{"zookeeper.ssl.client.enable": "true"}, []string{"zookeeper.ssl.client.enable=true"}},
+		{"ZooKeeper over TLS", map[string]string{"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": "/nowhere/ca.pem"},
+			[]string{"zookeeper.ssl.truststore.location=/nowhere/ca.pem"}},
+		{"revoked certificates", map[string]string{"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.crl.enable": "true"}, []string{"zookeeper.ssl.crl.enable=true"}},
 		{"policy", map[string]string{"create.topic.policy.class.name": "org.example.Policy"}, []string{"create.topic.policy.class.name=org.example.Policy"}},
 		{"tiered storage", map[string]string{"remote.log.storage.system.enable": "true"}, []string{"remote.log.storage.system.enable=true"}},
 		{"SASL by Kerberos", map[string]string{"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "security.inter.broker.protocol": "SASL_PLAINTEXT"},

@@ -253,3 +253,17 @@ func (s *secured) replace(entry *securedListener, now *config.Broker, l config.L
 	log.Info("TLS has new settings or stores, for connections from now on")
 	return nil
 }
+
+// zooKeeperTLS is how this broker speaks to ZooKeeper; nil: in plaintext.
+func zooKeeperTLS(c *config.Broker) (func(host string) *tls.Config, error) {
+	if !c.Bool("zookeeper.ssl.client.enable") {
+		return nil, nil
+	}
+	made, err := ssl.ForZooKeeper(c.Setting)
+	if refused := (*ssl.Error)(nil); errors.As(err, &refused) {
+		return nil, &config.Error{Key: refused.Setting, Value: refused.Value, Reason: refused.Err.Error()}
+	} else if err != nil {
+		return nil, err
+	}
+	return made.Client, nil
+}

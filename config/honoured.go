@@ -98,19 +98,6 @@ var notYet = []string{
 
 	// ZooKeeper.
 	"zookeeper.set.acl",
-	"zookeeper.ssl.cipher.suites",
-	"zookeeper.ssl.client.enable",
-	"zookeeper.ssl.crl.enable",
-	"zookeeper.ssl.enabled.protocols",
-	"zookeeper.ssl.endpoint.identification.algorithm",
-	"zookeeper.ssl.keystore.location",
-	"zookeeper.ssl.keystore.password",
-	"zookeeper.ssl.keystore.type",
-	"zookeeper.ssl.ocsp.enable",
-	"zookeeper.ssl.protocol",
-	"zookeeper.ssl.truststore.location",
-	"zookeeper.ssl.truststore.password",
-	"zookeeper.ssl.truststore.type",
 }
 
 // NotHonoured returns the keys that were set but change nothing yet, sorted; the start names

@@ -67,15 +67,25 @@ func listenerPrefix(name string) string {
 // ListenerSetting is a setting as it counts for a listener: its own, with the listener's prefix, or that of all, or the default.
 // as is the name that it was set with. set is false for one that has neither a value nor a default.
 func (b *Broker) ListenerSetting(l Listener, key string) (as, value string, set bool) {
-	for _, as := range []string{l.ConfigPrefix() + key, key} {
-		if value, set = b.given[as]; set {
-			return as, trimmed(key, value), true
-		}
+	as = l.ConfigPrefix() + key
+	if value, set = b.given[as]; set {
+		return as, trimmed(key, value), true
+	}
+	value, set = b.Setting(key)
+	return key, value, set
+}
+
+// Setting is a setting as a file has it, or its default; set is false for one that has neither.
+func (b *Broker) Setting(key string) (value string, set bool) {
+	if value, set = b.given[key]; set {
+		return trimmed(key, value), true
 	}
 	if k := BrokerKey(key); k != nil {
-		value, set = k.Default()
+		if value, set = k.Default(); set {
+			return value, true
+		}
 	}
-	return key, strings.TrimSuffix(value, null), set
+	return "", false
 }
 
 // trimmed drops blanks around a value, unless they may be a part of it.

@@ -2,6 +2,7 @@ package zkcoord
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,6 +30,8 @@ type Config struct {
 	KeepChroot        bool          // a chroot that is missing is an error, not created
 	NoTopicIDs        bool          // inter.broker.protocol.version before 2.8: CreateTopic gives none
 	Logger            *logrus.Entry
+
+	TLS func(host string) *tls.Config // to reach that host; nil: connections are not encrypted
 }
 
 // Client is one session in ZooKeeper, or the next one after it expired.
@@ -108,10 +111,11 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Cl
 		closed: make(chan struct{}),
 	}
 	c.session.init()
+	way := &dialer{tls: cfg.TLS}
 	attached := make(chan struct{}) // the library reports events before Connect has returned
 	conn, _, err := zk.Connect(servers, cfg.SessionTimeout,
 		zk.WithHostProvider(c.hosts),
-		zk.WithDialer(dial),
+		zk.WithDialer(way.dial),
 		zk.WithLogger(libraryLog{cfg.Logger}),
 		zk.WithLogInfo(false),
 		zk.WithMaxConnBufferSize(requestLimit),
@@ -129,7 +133,7 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Cl
 		return c, nil
 	case <-ctx.Done():
 		c.Close()
-		return nil, context.Cause(ctx)
+		return nil, way.because(context.Cause(ctx))
 	}
 }
 

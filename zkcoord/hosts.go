@@ -2,11 +2,13 @@ package zkcoord
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -97,10 +99,46 @@ type bufferedConn struct {
 // Read implements net.Conn.
 func (c bufferedConn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-func dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	conn, err := net.DialTimeout(network, address, timeout)
+// dialer connects to servers for the library, which tells nobody why it cannot.
+type dialer struct {
+	tls    func(host string) *tls.Config // nil: plaintext
+	failed atomic.Pointer[error]         // why the last try failed
+}
+
+// dial is what the library calls.
+func (d *dialer) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := d.connect(network, address, timeout)
 	if err != nil {
+		d.failed.Store(&err)
 		return nil, err
 	}
 	return bufferedConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
+}
+
+func (d *dialer) connect(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := net.DialTimeout(network, address, timeout)
+	if err != nil || d.tls == nil {
+		return conn, err
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	secured := tls.Client(conn, d.tls(host))
+	_ = conn.SetDeadline(time.Now().Add(timeout))
+	if err := secured.Handshake(); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("TLS handshake with %s: %w", address, err)
+	}
+	_ = conn.SetDeadline(time.Time{})
+	return secured, nil
+}
+
+// because adds to an error why no server could be connected to, if that is known.
+func (d *dialer) because(err error) error {
+	if failed := d.failed.Load(); failed != nil {
+		return fmt.Errorf("%w: %w", err, *failed)
+	}
+	return err
 }
