@@ -7,6 +7,7 @@ package integration
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -107,6 +108,19 @@ func newProcess(t testing.TB, id int, zk string, settings ...string) *process {
 		p.tell()
 	})
 	return p
+}
+
+// add adds settings, which count more than those before.
+func (p *process) add(settings ...string) {
+	p.t.Helper()
+	file, err := os.OpenFile(filepath.Join(p.dir, "server.properties"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = file.WriteString("\n" + strings.Join(settings, "\n"))
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 func (p *process) addr() string   { return "127.0.0.1:" + strconv.Itoa(p.port) }

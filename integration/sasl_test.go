@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -31,7 +32,7 @@ func securedBy(t *testing.T, clients int) (addr string, settings []string) {
 		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,SECURE://%s", clients, addr),
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT", "inter.broker.listener.name=SECURE",
 		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256",
-		"connections.max.reauth.ms=3000",
+		"connections.max.reauth.ms=3000", "delegation.token.secret.key=abc",
 		"listener.name.secure.plain.sasl.jaas.config=" + plainModule + ` required user_alice="pw";`,
 		"listener.name.secure.scram-sha-256.sasl.jaas.config=" + scramModule + ` required username="admin" password="between";`,
 		"listener.name.secure.scram-sha-512.sasl.jaas.config=" + scramModule + " required;",
@@ -43,14 +44,7 @@ func newSecured(t *testing.T, id int, zk string, more ...string) (p *process, ad
 	t.Helper()
 	p = newProcess(t, id, zk, more...)
 	addr, settings := securedBy(t, p.port)
-	file := filepath.Join(p.dir, "server.properties")
-	text, err := os.ReadFile(file)
-	if err == nil {
-		err = os.WriteFile(file, append(text, "\n"+strings.Join(settings, "\n")...), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	p.add(settings...)
 	return p, addr
 }
 
@@ -155,7 +149,26 @@ func TestClientsLogIn(t *testing.T) {
 				t.Errorf("%s: read %q", l.mechanism, got)
 			}
 		}
+		file := propertiesFile(t, clientSettings("PLAIN", "alice", "pw")...)
+		const tool = "org.apache.kafka.tools.DelegationTokenCommand"
+		made := peerTool(t, "", tool, "--bootstrap-server", addr, "--command-config", file, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
+		theirs := peerTool(t, "", tool, "--bootstrap-server", addr, "--command-config", file, "--describe", "--owner-principal", "User:alice") // without an owner it lists none
+		ours := ourTool(t, "", "delegation-tokens", "--bootstrap-server", addr, "--command-config", file, "--describe")
+		row := tokenRow(made)
+		if row == "" || tokenRow(theirs) != row || tokenRow(ours) != row {
+			t.Errorf("made %q, described as %q, by our tool as %q", made, theirs, ours)
+		}
 	})
+}
+
+// tokenRow finds the line of a token of alice's in what a tool prints.
+func tokenRow(out string) string {
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, "User:alice") && strings.Contains(line, "[User:bob]") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
 }
 
 // saramaLogin is the SCRAM that Sarama asks its user for.
@@ -258,6 +271,7 @@ func TestApacheKafkaAndOursLogInAtEachOther(t *testing.T) {
 	if len(leaders) != 2 {
 		t.Errorf("the leaders are %v", leaders)
 	}
+	checkTokens(t, addr, theirAddr)
 	ours.stop() // so that Apache Kafka's becomes the controller
 	ours.start()
 	until(t, "all are in sync under the other controller", func(ctx context.Context) bool {
@@ -273,4 +287,41 @@ func TestApacheKafkaAndOursLogInAtEachOther(t *testing.T) {
 		return true
 	})
 	check()
+}
+
+// checkTokens makes delegation tokens at each of two brokers and logs in with them at the other one, renews them there, and
+// ends them: then they are of no use at either.
+func checkTokens(t *testing.T, addrs ...string) {
+	t.Helper()
+	login := func(addr string, auth franzscram.Auth) *kadm.Client {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.SASL(auth.AsSha512Mechanism()), kgo.RetryTimeout(10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cl.Close)
+		return kadm.NewClient(cl)
+	}
+	for i, made := range addrs {
+		other := addrs[1-i]
+		token, err := login(made, franzscram.Auth{User: "admin", Pass: "between"}).CreateDelegationToken(t.Context(), kadm.CreateDelegationToken{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		works := func(addr string) bool {
+			auth := franzscram.Auth{User: token.TokenID, Pass: base64.StdEncoding.EncodeToString(token.HMAC), IsToken: true}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			_, err := login(addr, auth).BrokerMetadata(ctx)
+			return err == nil
+		}
+		until(t, "a login with a token at the other broker", func(context.Context) bool { return works(other) })
+		owner := login(other, franzscram.Auth{User: "admin", Pass: "between"})
+		if ends, err := owner.RenewDelegationToken(t.Context(), token.HMAC, time.Hour); err != nil || !ends.Before(token.ExpiryTimestamp) {
+			t.Errorf("renewed until %v, %v", ends, err)
+		}
+		if _, err := owner.ExpireDelegationToken(t.Context(), token.HMAC, -time.Millisecond); err != nil {
+			t.Error(err)
+		}
+		until(t, "the end of a token", func(context.Context) bool { return !works(made) && !works(other) })
+	}
 }
