@@ -1,0 +1,272 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Shopify/sarama"
+	"github.com/go-zookeeper/zk"
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+)
+
+// guardedBy are the settings of a broker with ACLs, to which those who come over PLAINTEXT, brokers among them, are not subject,
+// and of a listener on which alice and bob log in.
+func guardedBy(t *testing.T, port int) (secure string, settings []string) {
+	secure = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	return secure, []string{
+		"authorizer.class.name=kafka.security.authorizer.AclAuthorizer", "super.users=User:ANONYMOUS",
+		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,SECURE://%s", port, secure), "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT",
+		"inter.broker.listener.name=PLAINTEXT", "sasl.enabled.mechanisms=PLAIN", "offsets.topic.num.partitions=1",
+		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
+		"listener.name.secure.plain.sasl.jaas.config=" + plainModule + ` required user_alice="pw" user_bob="pw";`,
+	}
+}
+
+// guarded is a broker with ACLs, of either kind.
+type guarded struct{ addr, secure string }
+
+func startGuarded(t *testing.T, server string) guarded {
+	t.Helper()
+	p := newProcess(t, 0, server)
+	secure, settings := guardedBy(t, p.port)
+	p.add(settings...)
+	p.start()
+	return guarded{p.addr(), secure}
+}
+
+func startGuardedPeer(t *testing.T, server string) guarded {
+	t.Helper()
+	p := newPeer(t, 1, server)
+	secure, settings := guardedBy(t, p.port)
+	p.settings = settings
+	p.start()
+	return guarded{p.addr(), secure}
+}
+
+// asUser is a client that has logged in.
+func (g guarded) asUser(t *testing.T, user string) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(g.secure), kgo.SASL(plain.Auth{User: user, Pass: "pw"}.AsMechanism()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+// TestAdminClientsChangeACLs: what Sarama and kafka-python make and remove, alice feels.
+func TestAdminClientsChangeACLs(t *testing.T) {
+	g := startGuarded(t, zookeeper(t))
+	root := adminAt(t, g.addr)
+	if _, err := root.CreateTopic(t.Context(), 1, 1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	sees := func() bool { return !strings.Contains(permissions(t, g, []string{"t"}), "alice t=-29 ") }
+	t.Run("Sarama", func(t *testing.T) { saramaACLs(t, g.addr, sees) })
+	t.Run("kafka-python", func(t *testing.T) {
+		need(t, "python3-kafka", exec.Command("/usr/bin/python3", "-c", "import kafka").Run() == nil)
+		pythonACLs(t, g.addr, "create", "1")
+		if !sees() {
+			t.Error("what kafka-python has created does not count")
+		}
+		pythonACLs(t, g.addr, "describe", "User:alice * DESCRIBE ALLOW TOPIC t LITERAL")
+		pythonACLs(t, g.addr, "delete", "1")
+		if sees() {
+			t.Error("what kafka-python has deleted counts")
+		}
+	})
+}
+
+func adminAt(t *testing.T, addr string) *kadm.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return kadm.NewClient(cl)
+}
+
+func saramaACLs(t *testing.T, addr string, sees func() bool) {
+	cfg := sarama.NewConfig()
+	cfg.Version = sarama.V3_0_0_0
+	adm, err := sarama.NewClusterAdmin([]string{addr}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = adm.Close() }()
+	resource := sarama.Resource{ResourceType: sarama.AclResourceTopic, ResourceName: "t", ResourcePatternType: sarama.AclPatternPrefixed}
+	entry := sarama.Acl{Principal: "User:alice", Host: "*", Operation: sarama.AclOperationRead, PermissionType: sarama.AclPermissionAllow}
+	if sees() {
+		t.Error("alice sees a topic without an ACL")
+	}
+	if err := adm.CreateACL(resource, entry); err != nil {
+		t.Fatal(err)
+	}
+	if !sees() {
+		t.Error("what Sarama has created does not count")
+	}
+	filter := sarama.AclFilter{Version: 1, ResourceType: sarama.AclResourceTopic, ResourcePatternTypeFilter: sarama.AclPatternAny,
+		Operation: sarama.AclOperationAny, PermissionType: sarama.AclPermissionAny}
+	listed, err := adm.ListAcls(filter)
+	if err != nil || len(listed) != 1 || listed[0].Resource != resource || len(listed[0].Acls) != 1 || *listed[0].Acls[0] != entry {
+		t.Errorf("listed %+v, %v", listed, err)
+	}
+	deleted, err := adm.DeleteACL(filter, false)
+	if err != nil || len(deleted) != 1 || deleted[0].Acl != entry {
+		t.Errorf("deleted %+v, %v", deleted, err)
+	}
+	if sees() {
+		t.Error("what Sarama has deleted counts")
+	}
+}
+
+// aclScript does one thing with the ACL of alice on t, and prints what came of it.
+const aclScript = `
+import sys
+from kafka.admin import *
+adm = KafkaAdminClient(bootstrap_servers=sys.argv[1])
+acl = ACL(principal="User:alice", host="*", operation=ACLOperation.DESCRIBE, permission_type=ACLPermissionType.ALLOW,
+          resource_pattern=ResourcePattern(ResourceType.TOPIC, "t"))
+any_acl = ACLFilter(principal=None, host=None, operation=ACLOperation.ANY, permission_type=ACLPermissionType.ANY,
+                    resource_pattern=ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY))
+if sys.argv[2] == "create":
+    print(len(adm.create_acls([acl])["succeeded"]))
+elif sys.argv[2] == "describe":
+    for a in adm.describe_acls(any_acl)[0]:
+        print(a.principal, a.host, a.operation.name, a.permission_type.name, a.resource_pattern.resource_type.name,
+              a.resource_pattern.resource_name, a.resource_pattern.pattern_type.name)
+else:
+    print(sum(len(r[1]) for r in adm.delete_acls([any_acl])))
+`
+
+func pythonACLs(t *testing.T, addr, what, want string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "/usr/bin/python3", "-W", "ignore", "-c", aclScript, addr, what).CombinedOutput()
+	if got := strings.TrimSpace(string(out)); err != nil || got != want {
+		t.Errorf("%s: %v, %q, want %q", what, err, got, want)
+	}
+}
+
+// TestACLsOfMixedBrokers: in a cluster of both kinds of brokers each goes by the ACLs that the other has written, new ones and
+// removed ones, and says the same of who may do what.
+func TestACLsOfMixedBrokers(t *testing.T) {
+	peer(t)
+	server := zookeeper(t)
+	ours := startGuarded(t, server)
+	theirs := startGuardedPeer(t, server)
+	brokers := map[string]guarded{"ours": ours, "Apache Kafka's": theirs}
+	root := adminAt(t, ours.addr)
+	names := []string{"a", "ab", "abc", "b"}
+	if _, err := root.CreateTopics(t.Context(), 1, 1, nil, names...); err != nil {
+		t.Fatal(err)
+	}
+	builders := []*kadm.ACLBuilder{
+		kadm.NewACLs().Topics("a").ResourcePatternType(kadm.ACLPatternPrefixed).Operations(kadm.OpRead, kadm.OpWrite).Allow("User:alice").AllowHosts("*"),
+		kadm.NewACLs().Topics("abc").ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpWrite).Deny("User:alice").DenyHosts("127.0.0.1"),
+		kadm.NewACLs().Topics("*").ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpDescribeConfigs).Allow("User:*").AllowHosts("*"),
+		kadm.NewACLs().Topics("b").ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpAll).Allow("User:bob").AllowHosts("*"),
+	}
+	for writer, w := range brokers {
+		adm := adminAt(t, w.addr)
+		for i, b := range builders {
+			created, err := adm.CreateACLs(t.Context(), b)
+			for _, c := range created {
+				err = errors.Join(err, c.Err)
+			}
+			if err != nil {
+				t.Fatalf("%s, %d: %v", writer, i, err)
+			}
+			agree(t, fmt.Sprintf("after %d ACLs written by %s", i+1, writer), brokers, names)
+		}
+		want := permissions(t, w, names)
+		if !strings.Contains(want, "alice ab=1304 ") || !strings.Contains(want, "alice abc=1288 ") || !strings.Contains(want, "bob b=3576 ") {
+			t.Errorf("%s says %s", writer, want)
+		}
+		nodes := aclNodes(t, server)
+		if len(nodes) != 4 {
+			t.Errorf("%s has written %v", writer, nodes)
+		}
+		for i, b := range builders {
+			if _, err := adm.DeleteACLs(t.Context(), b); err != nil {
+				t.Fatalf("%s, %d: %v", writer, i, err)
+			}
+			agree(t, fmt.Sprintf("after %d ACLs removed by %s", i+1, writer), brokers, names)
+		}
+		if nodes := aclNodes(t, server); len(nodes) != 0 {
+			t.Errorf("%s has left %v", writer, nodes)
+		}
+	}
+}
+
+// agree waits until the brokers say the same of who may do what.
+func agree(t *testing.T, when string, brokers map[string]guarded, names []string) {
+	t.Helper()
+	await(t, when, func(context.Context) (string, bool) {
+		var said []string
+		for _, g := range brokers {
+			said = append(said, permissions(t, g, names))
+		}
+		return cmp.Diff(said[0], said[1]), said[0] == said[1]
+	})
+}
+
+// permissions are what a broker says that two users may do with topics, as bits of operations.
+func permissions(t *testing.T, g guarded, names []string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, user := range []string{"alice", "bob"} {
+		req := kmsg.NewPtrMetadataRequest()
+		req.IncludeTopicAuthorizedOperations = true
+		for _, name := range names {
+			topic := kmsg.NewMetadataRequestTopic()
+			topic.Topic = &name
+			req.Topics = append(req.Topics, topic)
+		}
+		// Not any broker of the cluster, but the one that this is about.
+		resp, err := g.asUser(t, user).SeedBrokers()[0].RetriableRequest(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		topics := resp.(*kmsg.MetadataResponse).Topics
+		slices.SortFunc(topics, func(a, b kmsg.MetadataResponseTopic) int { return strings.Compare(*a.Topic, *b.Topic) })
+		for _, topic := range topics {
+			if topic.ErrorCode != 0 {
+				topic.AuthorizedOperations = int32(-topic.ErrorCode)
+			}
+			fmt.Fprintf(&b, "%s %s=%d ", user, *topic.Topic, topic.AuthorizedOperations)
+		}
+	}
+	return b.String()
+}
+
+// aclNodes lists the nodes with ACLs of topics.
+func aclNodes(t *testing.T, server string) []string {
+	t.Helper()
+	conn, _, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var all []string
+	for _, parent := range []string{"/kafka-acl/Topic", "/kafka-acl-extended/prefixed/Topic"} {
+		names, _, err := conn.Children(parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			all = append(all, parent+"/"+name)
+		}
+	}
+	return all
+}
