@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"barnabas/broker/acl"
+	"barnabas/broker/metrics"
 	"barnabas/config"
 	"barnabas/zkcoord"
 )
@@ -20,7 +21,7 @@ func (s *Server) startAuthorizer(ctx context.Context) error {
 	}
 	s.acls = acl.New(acl.Config{
 		SuperUsers: s.static.SuperUsers, AllowIfNone: s.static.AllowEveryoneIfNoACL, NoPrefixes: !s.since("2.0"),
-		Store: store, Failed: s.fail, Logger: s.loggers.Entry(config.AuthorizerLogger),
+		Store: store, Failed: s.fail, APIName: metrics.RequestName, Logger: s.loggers.Entry(config.AuthorizerLogger),
 	})
 	s.onStop(s.acls.Close)
 	if err := s.acls.Start(ctx); err != nil {

@@ -35,12 +35,16 @@ func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(contex
 	}
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	zk, err := zkcoord.Connect(ctx, zkcoord.Config{Connect: connect, ConnectionTimeout: zkTimeout, Logger: logrus.NewEntry(log)})
+	encryption, err := zkTLS(*o.zkTLSOf)
+	if err != nil {
+		return err
+	}
+	zk, err := zkcoord.Connect(ctx, zkcoord.Config{Connect: connect, ConnectionTimeout: zkTimeout, TLS: encryption, Logger: logrus.NewEntry(log)})
 	if err != nil {
 		return fmt.Errorf("zookeeper.connect=%s: %w", connect, err)
 	}
 	defer zk.Close()
-	k := storedACLs{env, acl.New(acl.Config{Store: zk, Failed: func(error) {}, Logger: logrus.NewEntry(log)})}
+	k := storedACLs{env, acl.New(acl.Config{Store: zk, Failed: func(error) {}, APIName: func(int16) string { return "" }, Logger: logrus.NewEntry(log)})}
 	if err := k.acls.Start(ctx); err != nil {
 		return err
 	}

@@ -32,8 +32,9 @@ type Config struct {
 	AllowIfNone bool     // what no ACL is about is open to everybody
 	NoPrefixes  bool     // inter.broker.protocol.version before 2.0: other brokers would not see ACLs of prefixes
 	Store       Store
-	Failed      func(error)   // hears once when ACLs cannot be followed any more
-	Logger      *logrus.Entry // a line for each denial; at DEBUG also for what is allowed
+	Failed      func(error)            // hears once when ACLs cannot be followed any more
+	APIName     func(key int16) string // for the log
+	Logger      *logrus.Entry          // a line for each denial; at DEBUG also for what is allowed
 }
 
 // Authorizer decides who may do what. All its methods but Start and Close are safe for concurrent use.
@@ -254,7 +255,7 @@ type Question struct {
 	Op   Operation
 	Type ResourceType
 	Name string
-	API  string // that asks, for the log
+	API  int16 // that asks, for the log
 	// Quiet questions are asked to find out what may be done, to filter a list for example. A denial is then no news.
 	Quiet bool
 }
@@ -300,11 +301,11 @@ func (a *Authorizer) log(q *Question, ok bool) {
 	}
 	line, show := a.cfg.Logger, true
 	if level == logrus.InfoLevel {
-		line, show = a.lines.Line(q.API+" "+q.Op.String()+" "+q.Type.String(), line)
+		line, show = a.lines.Line(a.cfg.APIName(q.API)+" "+q.Op.String()+" "+q.Type.String(), line)
 	}
 	if show {
 		line.WithFields(logrus.Fields{logx.Principal: q.Who.Principal, logx.Host: q.Who.Host, logx.Operation: q.Op.String(),
-			logx.Resource: about(q.Type, q.Name), logx.API: q.API}).Log(level, message)
+			logx.Resource: about(q.Type, q.Name), logx.API: a.cfg.APIName(q.API)}).Log(level, message)
 	}
 }
 

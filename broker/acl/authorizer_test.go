@@ -3,6 +3,7 @@ package acl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -110,6 +111,8 @@ func (s *shelf) WatchACLChanges(ctx context.Context, ready func(), changed func(
 	}
 }
 
+func apiName(key int16) string { return fmt.Sprintf("api %d", key) }
+
 func on(t ResourceType, p Pattern, name string) Resource {
 	return Resource{Type: t, Pattern: p, Name: name}
 }
@@ -124,7 +127,7 @@ func started(t *testing.T, s *shelf, cfg Config) (*Authorizer, *logtest.Hook) {
 	t.Helper()
 	log, hook := logtest.NewNullLogger()
 	log.SetLevel(logrus.DebugLevel)
-	cfg.Store, cfg.Logger = s, logrus.NewEntry(log)
+	cfg.Store, cfg.Logger, cfg.APIName = s, logrus.NewEntry(log), apiName
 	a := New(cfg)
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -134,12 +137,12 @@ func started(t *testing.T, s *shelf, cfg Config) (*Authorizer, *logtest.Hook) {
 }
 
 func mayRead(a *Authorizer, principal string) bool {
-	return a.Allowed(&Question{Who: Subject{principal, "10.0.0.1"}, Op: Read, Type: Topic, Name: "t", API: "Fetch"})
+	return a.Allowed(&Question{Who: Subject{principal, "10.0.0.1"}, Op: Read, Type: Topic, Name: "t", API: 1})
 }
 
 func TestNobodyMayAnythingBeforeTheStart(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
-	a := New(Config{Store: newShelf(), Logger: logrus.NewEntry(log), SuperUsers: []string{"User:root"}})
+	a := New(Config{Store: newShelf(), APIName: apiName, Logger: logrus.NewEntry(log), SuperUsers: []string{"User:root"}})
 	if mayRead(a, "User:alice") || !mayRead(a, "User:root") {
 		t.Error("an authorizer that knows nothing lets in others than super users")
 	}
@@ -360,7 +363,7 @@ func TestAudit(t *testing.T) {
 		if len(lines) != 2 || lines[1].Data[logx.HeldBack] != 2 {
 			t.Errorf("%d lines of 4 denials, %v", len(lines), lines)
 		}
-		want := logrus.Fields{logx.Principal: "User:bob", logx.Host: "10.0.0.1", logx.Operation: "READ", logx.Resource: "Topic:LITERAL:t", logx.API: "Fetch"}
+		want := logrus.Fields{logx.Principal: "User:bob", logx.Host: "10.0.0.1", logx.Operation: "READ", logx.Resource: "Topic:LITERAL:t", logx.API: "api 1"}
 		if diff := cmp.Diff(want, lines[0].Data); diff != "" || lines[0].Level != logrus.InfoLevel || lines[0].Message != "denied" {
 			t.Errorf("%v %s", lines[0], diff)
 		}
@@ -374,7 +377,7 @@ func TestAudit(t *testing.T) {
 
 func BenchmarkAllowed(b *testing.B) {
 	log := logrus.New()
-	a := New(Config{Store: newShelf(), Logger: logrus.NewEntry(log)})
+	a := New(Config{Store: newShelf(), APIName: apiName, Logger: logrus.NewEntry(log)})
 	a.picture.Store(NewPicture(pictureOf(b, "allow User:alice * Read Topic t", "allow User:* * Read Topic pre*")))
 	b.ReportAllocs()
 	for b.Loop() {

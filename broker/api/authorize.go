@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"barnabas/broker/acl"
-	"barnabas/broker/metrics"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -21,7 +20,7 @@ func (a authority) trusts(c *Call) bool { return a.acls == nil || c.Conn == nil 
 
 func question(c *Call, op acl.Operation, t acl.ResourceType, name string) acl.Question {
 	return acl.Question{
-		Who: acl.Subject{Principal: c.Conn.Principal, Host: c.Conn.Host}, Op: op, Type: t, Name: name, API: metrics.RequestName(c.Key),
+		Who: acl.Subject{Principal: c.Conn.Principal, Host: c.Conn.Host}, Op: op, Type: t, Name: name, API: c.Key,
 	}
 }
 
@@ -106,31 +105,46 @@ func (a authority) clusterOperations(c *Call) int32 {
 	return a.operations(c, acl.Cluster, acl.ClusterName)
 }
 
-// topics asks about topics, of each once however often it is asked for.
+// topics asks about topics, of each once however often a request has it: most have one, or the partitions of one after the other.
+// It is not safe for concurrent use.
 type topics struct {
 	authority
-	c    *Call
-	op   acl.Operation
-	errs map[string]error // nil: there is nothing to ask
+	c       *Call
+	op      acl.Operation
+	last    string
+	lastErr error
+	asked   bool
+	others  map[string]error // when there was more than one
 }
 
 func (a authority) topics(c *Call, op acl.Operation) topics {
-	t := topics{authority: a, c: c, op: op}
-	if !a.trusts(c) {
-		t.errs = make(map[string]error)
-	}
-	return t
+	return topics{authority: a, c: c, op: op}
 }
 
 // check asks about a topic: TOPIC_AUTHORIZATION_FAILED.
-func (t topics) check(name string) error {
-	if t.errs == nil {
+func (t *topics) check(name string) error {
+	if t.trusts(t.c) {
 		return nil
 	}
-	err, asked := t.errs[name]
-	if !asked {
-		err = t.topic(t.c, t.op, name)
-		t.errs[name] = err
+	if t.asked && t.last == name {
+		return t.lastErr
 	}
+	t.remember()
+	err, known := t.others[name]
+	if !known {
+		err = t.topic(t.c, t.op, name)
+	}
+	t.last, t.lastErr, t.asked = name, err, true
 	return err
+}
+
+// remember keeps what was asked last, before another takes its place.
+func (t *topics) remember() {
+	if !t.asked {
+		return
+	}
+	if t.others == nil {
+		t.others = make(map[string]error)
+	}
+	t.others[t.last] = t.lastErr
 }

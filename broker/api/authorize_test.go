@@ -62,7 +62,7 @@ func strict(t *testing.T) (*Handlers, *logtest.Hook) {
 	return New(Deps{
 		Config: config.NewDynamic(cfg, entry), Logger: entry, Ready: ready, Metadata: metadata.NewCache(), Controller: office{},
 		Quotas: quota.NewManager(quota.Config{Now: time.Now}), Replicas: replica.NewManager(replica.Config{Logger: entry}),
-		Authorizer:  acl.New(acl.Config{Logger: logrus.NewEntry(audit)}),
+		Authorizer:  acl.New(acl.Config{Logger: logrus.NewEntry(audit), APIName: metrics.RequestName}),
 		BrokerEpoch: func() int64 { return 1 },
 	}), lines
 }
@@ -224,5 +224,45 @@ func TestOperationsOfEverybody(t *testing.T) {
 		if got := (authority{}).operations(&Call{}, kind, "x"); got != want {
 			t.Errorf("%v: %d, want %d", kind, got, want)
 		}
+	}
+}
+
+// TestTopicsAreAskedOnce however often a request has them, and in whatever order.
+func TestTopicsAreAskedOnce(t *testing.T) {
+	h, lines := strict(t)
+	topics := h.authorize.topics(&Call{Request: &network.Request{Conn: &network.Conn{Principal: "User:eve"}}}, acl.Read)
+	asked := make(map[string]error)
+	for _, name := range []string{"a", "a", "b", "a", "c", "b", "c"} {
+		err := topics.check(name)
+		if !errors.Is(err, kerr.TopicAuthorizationFailed) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if before, again := asked[name]; again && before != err {
+			t.Errorf("%s was asked again", name)
+		}
+		asked[name] = err
+	}
+	if len(lines.AllEntries()) != 1 {
+		t.Errorf("%d lines of one kind in a moment", len(lines.AllEntries()))
+	}
+}
+
+// BenchmarkTopics is what a Produce or Fetch of one topic pays for the question, with an authorizer and without.
+func BenchmarkTopics(b *testing.B) {
+	log, _ := logtest.NewNullLogger()
+	super := acl.New(acl.Config{Logger: logrus.NewEntry(log), SuperUsers: []string{"User:admin"}})
+	call := &Call{Request: &network.Request{Conn: &network.Conn{Principal: "User:admin", Host: "10.0.0.1"}}}
+	for name, a := range map[string]authority{"authorizer=none": {}, "authorizer=acls": {super}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				topics := a.topics(call, acl.Write)
+				for range 3 {
+					if topics.check("t") != nil {
+						b.Fatal("denied")
+					}
+				}
+			}
+		})
 	}
 }

@@ -151,7 +151,8 @@ func (f *fetching) refusal() func(topic string) error {
 		return nil
 	}
 	if !f.c.follower {
-		return f.h.authorize.topics(f.c, acl.Read).check
+		topics := f.h.authorize.topics(f.c, acl.Read)
+		return topics.check
 	}
 	if f.h.authorize.cluster(f.c, acl.ClusterAction) == nil {
 		return nil
