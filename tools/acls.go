@@ -47,7 +47,7 @@ func newACLsOptions() *aclsOptions {
 	o.Bool("idempotent", false, "with --producer: also IdempotentWrite of the cluster")
 	o.authorizer = o.String("authorizer", config.ACLAuthorizer, "deprecated, with --authorizer-properties: whose ACLs, a `class`")
 	o.authorizerProperties = o.StringArray("authorizer-properties", nil, "deprecated: past the brokers, to the ACLs in ZooKeeper: zookeeper.connect=localhost:2181, a `key=value`")
-	o.zkTLSOf = o.String("zk-tls-config-file", "", "not supported: connections to ZooKeeper are not encrypted; `file`")
+	o.zkTLSOf = o.String("zk-tls-config-file", "", "with --authorizer-properties: settings zookeeper.ssl.* of an encrypted connection; `file`")
 	return o
 }
 
@@ -83,8 +83,6 @@ func (o *aclsOptions) check() error {
 // checkWhere looks at what says where the ACLs are: at brokers, or in ZooKeeper.
 func (o *aclsOptions) checkWhere() error {
 	switch {
-	case o.has("zk-tls-config-file"):
-		return usagef("option %q is not supported: connections to ZooKeeper are not encrypted", "zk-tls-config-file")
 	case o.has("bootstrap-server") && o.has("authorizer"):
 		return usagef("only one of --bootstrap-server or --authorizer must be specified")
 	case o.has("bootstrap-server") && o.has("authorizer-properties"):

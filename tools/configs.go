@@ -36,6 +36,7 @@ type configsOptions struct {
 	kinds, names, dels *[]string
 	add, addFile       *string
 	zookeeper          *string
+	zkTLSFile          *string
 	short              map[string]*string
 	entities           []entity
 }
@@ -45,7 +46,7 @@ func newConfigsOptions() *configsOptions {
 	o.adminOptions = newAdminOptions("kafka-configs", "describe and alter configs of topics, brokers, clients, users and ips.", "command-config")
 	o.String("bootstrap-controller", "", "not supported: clusters with ZooKeeper have no such `address`")
 	o.zookeeper = o.String("zookeeper", "", "ZooKeeper, `host:port[/chroot]`, in place of --bootstrap-server: for SCRAM credentials of users, and for brokers that do not run")
-	o.String("zk-tls-config-file", "", "not supported: connections to ZooKeeper are not encrypted; `file`")
+	o.zkTLSFile = o.String("zk-tls-config-file", "", "with --zookeeper: settings zookeeper.ssl.* of an encrypted connection; `file`")
 	o.Bool("describe", false, "print configs")
 	o.Bool("alter", false, "change configs")
 	o.kinds = o.StringArray("entity-type", nil, "topics, clients, users, brokers, broker-loggers or ips: a `type`; users and clients go together")

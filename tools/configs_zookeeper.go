@@ -35,8 +35,6 @@ func (o *configsOptions) checkStored() error {
 	switch {
 	case o.has("bootstrap-server"):
 		return usagef("only one of --bootstrap-server and --zookeeper can be specified")
-	case o.has("zk-tls-config-file"):
-		return usagef("option %q is not supported: connections to ZooKeeper are not encrypted", "zk-tls-config-file")
 	case o.has("all"):
 		return usagef("--bootstrap-server must be specified for --all")
 	case len(o.entities) > 1:
@@ -57,7 +55,11 @@ func (o *configsOptions) runStored(ctx context.Context, env *Env) error {
 	}
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	zk, err := zkcoord.Connect(ctx, zkcoord.Config{Connect: *o.zookeeper, ConnectionTimeout: zkTimeout, KeepChroot: o.has("describe"), Logger: logrus.NewEntry(log)})
+	encryption, err := zkTLS(*o.zkTLSFile)
+	if err != nil {
+		return err
+	}
+	zk, err := zkcoord.Connect(ctx, zkcoord.Config{Connect: *o.zookeeper, ConnectionTimeout: zkTimeout, KeepChroot: o.has("describe"), TLS: encryption, Logger: logrus.NewEntry(log)})
 	if err != nil {
 		return fmt.Errorf("--zookeeper %s: %w", *o.zookeeper, err)
 	}

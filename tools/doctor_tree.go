@@ -39,7 +39,7 @@ func (d *doctor) readTree(ctx context.Context) (znodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := dialZooKeeper(ctx, &Env{Stdout: io.Discard, Stderr: d.env.Stderr}, connect)
+	s, err := dialZooKeeper(ctx, &Env{Stdout: io.Discard, Stderr: d.env.Stderr}, connect, nil)
 	if err != nil {
 		return nil, err
 	}

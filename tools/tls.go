@@ -5,9 +5,12 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"barnabas/network/ssl"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // sslDefaults are those of Apache Kafka's clients.
@@ -61,4 +64,44 @@ func tlsDialer(p properties) (func(ctx context.Context, network, addr string) (n
 		}
 		return conn, nil
 	}, nil
+}
+
+// zkTLS is how to speak to ZooKeeper by a file of settings zookeeper.ssl.*, each maybe with authorizer. before it; nil for no file:
+// in plaintext.
+func zkTLS(file string) (func(host string) *tls.Config, error) {
+	if file == "" {
+		return nil, nil
+	}
+	p, err := readProperties(file)
+	if err != nil {
+		return nil, err
+	}
+	get := func(name string) (value string, set bool) {
+		if value, set = p["authorizer."+name]; !set {
+			value, set = p[name]
+		}
+		return value, set
+	}
+	if enabled, set := get("zookeeper.ssl.client.enable"); set && !strings.EqualFold(enabled, "true") {
+		return nil, nil
+	}
+	made, err := ssl.ForZooKeeper(get)
+	if err != nil {
+		return nil, err
+	}
+	return made.Client, nil
+}
+
+// zkDialer connects to ZooKeeper for its library; without encryption in plaintext.
+func zkDialer(encryption func(host string) *tls.Config) zk.Dialer {
+	if encryption == nil {
+		return net.DialTimeout
+	}
+	return func(network, addr string, timeout time.Duration) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, addr, encryption(host))
+	}
 }

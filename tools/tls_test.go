@@ -1,7 +1,10 @@
 package tools
 
 import (
+	"crypto/tls"
+	"io"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,5 +81,58 @@ func TestToolsOverTLS(t *testing.T) {
 		if out.code == 0 || !strings.Contains(out.stderr+out.stdout, row.want) {
 			t.Errorf("exit code %d, want %q in\n%s%s", out.code, row.want, out.stdout, out.stderr)
 		}
+	}
+}
+
+// TestToolsSpeakTLSToZooKeeper with the settings of a file.
+func TestToolsSpeakTLSToZooKeeper(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t)
+	ca := testcert.NewAuthority(t, "ca")
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ca.Issue("zk", "127.0.0.1").TLS()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go passOn(l, c.ZooKeeper())
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	testcert.Write(t, authority, ca.PEM())
+	file := commandConfig(t, map[string]string{"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": authority,
+		"zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty"})
+	for _, line := range [][]string{
+		{"zookeeper-shell", l.Addr().String(), "-zk-tls-config-file", file, "ls", "/brokers/ids"},
+		{"kafka-configs", "--zookeeper", l.Addr().String(), "--zk-tls-config-file", file, "--describe", "--entity-type", "users"},
+		{"kafka-acls", "--authorizer-properties", "zookeeper.connect=" + l.Addr().String(), "--zk-tls-config-file", file, "--list"},
+	} {
+		if out := runTool(t, t.Context(), "", line[0], line[1:]...); out.code != 0 {
+			t.Errorf("%v: exit code %d: %s%s", line, out.code, out.stdout, out.stderr)
+		}
+	}
+	wrong := commandConfig(t, map[string]string{"zookeeper.ssl.truststore.location": "/nowhere.jks"})
+	if out := runTool(t, t.Context(), "", "zookeeper-shell", l.Addr().String(), "-zk-tls-config-file", wrong, "ls", "/"); out.code == 0 ||
+		!strings.Contains(out.stderr, "zookeeper.ssl.truststore.location=/nowhere.jks") {
+		t.Errorf("exit code %d: %s", out.code, out.stderr)
+	}
+}
+
+// passOn connects whoever comes with a server.
+func passOn(l net.Listener, server string) {
+	for {
+		from, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer from.Close()
+			to, err := net.Dial("tcp", server)
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(to, from)
+				_ = to.Close()
+			}()
+			_, _ = io.Copy(from, to)
+		}()
 	}
 }

@@ -3,6 +3,7 @@ package tools
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ func zookeeperShell(ctx context.Context, env *Env) error {
 		args = args[1:]
 	}
 	if len(args) == 0 || args[0] == "--help" {
-		env.println("usage: zookeeper-shell HOST:PORT[/CHROOT] [COMMAND [ARGUMENT ...]]")
+		env.println("usage: zookeeper-shell HOST:PORT[/CHROOT] [-zk-tls-config-file FILE] [COMMAND [ARGUMENT ...]]")
 		env.println("Without a command, commands are read from standard input; help lists them.")
 		return exitCode(1)
 	}
@@ -32,10 +33,18 @@ func zookeeperShell(ctx context.Context, env *Env) error {
 		return nil
 	}
 	server, command := args[0], args[1:]
+	var settings string
 	if len(command) > 0 && command[0] == "-zk-tls-config-file" {
-		return usagef("option -zk-tls-config-file is not supported: connections to ZooKeeper are not encrypted")
+		if len(command) < 2 {
+			return usagef("-zk-tls-config-file needs the name of a file")
+		}
+		settings, command = command[1], command[2:]
 	}
-	s, err := dialZooKeeper(ctx, env, server)
+	encryption, err := zkTLS(settings)
+	if err != nil {
+		return err
+	}
+	s, err := dialZooKeeper(ctx, env, server, encryption)
 	if err != nil {
 		return err
 	}
@@ -58,10 +67,10 @@ type silentLogger struct{}
 // Printf implements zk.Logger.
 func (silentLogger) Printf(string, ...any) {}
 
-func dialZooKeeper(ctx context.Context, env *Env, server string) (*zkShell, error) {
+func dialZooKeeper(ctx context.Context, env *Env, server string, encryption func(host string) *tls.Config) (*zkShell, error) {
 	hosts, chroot, _ := strings.Cut(server, "/")
 	env.printf("Connecting to %s\n", server)
-	conn, events, err := zk.Connect(strings.Split(hosts, ","), zkTimeout, zk.WithLogger(silentLogger{}))
+	conn, events, err := zk.Connect(strings.Split(hosts, ","), zkTimeout, zk.WithLogger(silentLogger{}), zk.WithDialer(zkDialer(encryption)))
 	if err != nil {
 		return nil, err
 	}
