@@ -75,6 +75,26 @@ func TestBrokersLogInAtEachOther(t *testing.T) {
 	produceFor(2 * time.Second) // sessions end meanwhile, of brokers and of the client
 }
 
+// TestControllerLogsInAtItsOwnListener: control.plane.listener.name with another login than the brokers' listener.
+func TestControllerLogsInAtItsOwnListener(t *testing.T) {
+	t.Parallel()
+	login := func(name string) string {
+		return fmt.Sprintf(`org.apache.kafka.common.security.plain.PlainLoginModule required username="%[1]s" password="p" user_%[1]s="p";`, name)
+	}
+	c := kafkatest.Run(t, secured(kafkatest.Brokers(2), kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0,CONTROL://127.0.0.1:0"),
+		kafkatest.Setting("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT,CONTROL:SASL_PLAINTEXT"),
+		kafkatest.Setting("control.plane.listener.name", "CONTROL"), kafkatest.Setting("listener.name.control.sasl.enabled.mechanisms", "PLAIN"),
+		kafkatest.Setting("listener.name.control.plain.sasl.jaas.config", login("controller")))...)
+	adm := kadm.NewClient(client(t, c))
+	if created, err := adm.CreateTopic(t.Context(), 4, 2, nil, "t"); err != nil || created.Err != nil {
+		t.Fatal(err, created)
+	}
+	eventually(t, "both replicas in sync", func() bool {
+		topics, err := adm.ListTopics(t.Context(), "t")
+		return err == nil && len(topics["t"].Partitions) == 4 && len(topics["t"].Partitions[3].ISR) == 2
+	})
+}
+
 // TestF146OneUserHasSeveralMechanisms, which are made and changed while the broker runs.
 func TestF146OneUserHasSeveralMechanisms(t *testing.T) {
 	t.Parallel()

@@ -444,7 +444,6 @@ func (m loginModel) answer(key, version int16, body string) (string, loginModel)
 		return "closed", m
 	case m.bare && !m.done: // whatever it is, it is a token
 		if key == authenticate && body == alice {
-			m.done = true
 			return "", loginModel{versions: true, chosen: true, done: true}
 		}
 		return "closed", m

@@ -33,7 +33,7 @@ func (h *Handlers) apiVersions(_ context.Context, c *Call) (network.Answer, erro
 		return ready(c, resp), nil
 	}
 	if c.Version >= 3 {
-		c.Conn.Software = req.ClientSoftwareName + " " + req.ClientSoftwareVersion
+		c.Conn.Software = begin(req.ClientSoftwareName) + " " + begin(req.ClientSoftwareVersion)
 	}
 	c.Conn.VersionsTold()
 	resp.ApiKeys = h.offered()
@@ -46,6 +46,9 @@ func (h *Handlers) apiVersions(_ context.Context, c *Call) (network.Answer, erro
 	}
 	return ready(c, resp), nil
 }
+
+// begin is as much of a text as is kept of what anybody may send.
+func begin(text string) string { return text[:min(len(text), 100)] }
 
 func (r *row) offered() kmsg.ApiVersionsResponseApiKey {
 	k := kmsg.NewApiVersionsResponseApiKey()

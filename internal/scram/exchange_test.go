@@ -187,6 +187,7 @@ func TestBadClientMessages(t *testing.T) {
 		"", "n", "n,", "n,,", "n,,n=user", "n,,n=user,r=", "n,,r=x,n=user", "y,,n=user,r=x", "p=tls-unique,,n=user,r=x",
 		"n,,m=x,n=user,r=x", "n,,n=,r=x", "n,,n=us=er,r=x", "n,,n=us=2cer,r=x", "n,,n=\x00,r=x", "n,,n=\xc3\xa9,r=x", "n,,n=user,r=x y",
 		"n,,n=user,r=x,", "n,,n=user,r=x,=y", "n,,n=user,r=x,1=y", "n,user,n=user,r=x", "n,a=,n=user,r=x", "n,a=eve,n=user,r=x",
+		"n,,n=user,r=x" + strings.Repeat(",x=y", 100),
 	} {
 		if answer, err := rfcServer(t, m).Step([]byte(text)); err == nil {
 			t.Errorf("%q was answered with %q", text, answer)

@@ -22,6 +22,18 @@ const TokenExtension = "tokenauth"
 
 var errMessage = errors.New("a SCRAM message is not of the form that it must have")
 
+// maxFields bounds what a message of nothing but commas costs.
+const maxFields = 100
+
+// split takes a message apart, which has at least so many fields.
+func split(message string, least int) ([]string, error) {
+	fields := strings.SplitN(message, ",", maxFields+1)
+	if len(fields) < least || len(fields) > maxFields {
+		return nil, errMessage
+	}
+	return fields, nil
+}
+
 type clientFirst struct {
 	authzID string // empty: none
 	user    string
@@ -46,9 +58,9 @@ func parseClientFirst(message []byte) (clientFirst, error) {
 			return m, errMessage
 		}
 	}
-	fields := strings.Split(bare, ",")
-	if len(fields) < 2 {
-		return m, errMessage
+	fields, err := split(bare, 2)
+	if err != nil {
+		return m, err
 	}
 	name, named := strings.CutPrefix(fields[0], "n=")
 	nonce, withNonce := strings.CutPrefix(fields[1], "r=")
@@ -78,9 +90,9 @@ func newServerFirst(nonce string, c Credential) serverFirst {
 
 func parseServerFirst(message []byte) (serverFirst, error) {
 	m := serverFirst{text: string(message)}
-	fields := strings.Split(m.text, ",")
-	if len(fields) < 3 {
-		return m, errMessage
+	fields, err := split(m.text, 3)
+	if err != nil {
+		return m, err
 	}
 	nonce, withNonce := strings.CutPrefix(fields[0], "r=")
 	salt, salted := strings.CutPrefix(fields[1], "s=")
@@ -88,7 +100,6 @@ func parseServerFirst(message []byte) (serverFirst, error) {
 	if !withNonce || !salted || !counted || !printable(nonce) {
 		return m, errMessage
 	}
-	var err error
 	if m.salt, err = base64.StdEncoding.Strict().DecodeString(salt); err != nil {
 		return m, errMessage
 	}
@@ -116,9 +127,9 @@ func parseClientFinal(message []byte) (clientFinal, error) {
 		return m, errMessage
 	}
 	m.withoutProof = text[:at]
-	fields := strings.Split(m.withoutProof, ",")
-	if len(fields) < 2 {
-		return m, errMessage
+	fields, err := split(m.withoutProof, 2)
+	if err != nil {
+		return m, err
 	}
 	binding, bound := strings.CutPrefix(fields[0], "c=")
 	nonce, withNonce := strings.CutPrefix(fields[1], "r=")
@@ -128,7 +139,6 @@ func parseClientFinal(message []byte) (clientFinal, error) {
 	if _, err := base64.StdEncoding.DecodeString(binding); err != nil {
 		return m, errMessage
 	}
-	var err error
 	if m.proof, err = base64.StdEncoding.DecodeString(text[at+len(",p="):]); err != nil {
 		return m, errMessage
 	}
@@ -138,7 +148,10 @@ func parseClientFinal(message []byte) (clientFinal, error) {
 }
 
 func parseServerFinal(message []byte) (signature []byte, err error) {
-	fields := strings.Split(string(message), ",")
+	fields, err := split(string(message), 1)
+	if err != nil {
+		return nil, err
+	}
 	if text, ok := strings.CutPrefix(fields[0], "e="); ok {
 		return nil, fmt.Errorf("the server refuses the login: %q", text)
 	}

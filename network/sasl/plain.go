@@ -30,7 +30,7 @@ func (p *plain) Step(message []byte) ([]byte, error) {
 		return nil, Refusal{"the login is over"}
 	}
 	p.over = true
-	parts := strings.Split(string(message), "\x00")
+	parts := strings.SplitN(string(message), "\x00", 4)
 	if len(parts) != 3 {
 		return nil, Refusal{"a message of PLAIN has three parts: who to act as, user, password"}
 	}
