@@ -33,7 +33,7 @@ type Op struct {
 // have. AlterConfigs, which replaces everything, is a list of OpSet over no settings. The
 // errors carry the protocol's code and name the key.
 func (b *Broker) AlterTopic(current map[string]string, ops []Op) (map[string]string, error) {
-	if err := checkOps(ops); err != nil {
+	if err := CheckOps(ops); err != nil {
 		return nil, err
 	}
 	next, err := applyOps(current, ops, TopicKey)
@@ -64,7 +64,7 @@ func (d *Dynamic) WithBroker(settings map[string]string) (*Broker, error) {
 }
 
 func (d *Dynamic) alter(current map[string]string, ops []Op, at level) (map[string]string, error) {
-	if err := checkOps(ops); err != nil {
+	if err := CheckOps(ops); err != nil {
 		return nil, err
 	}
 	next, err := applyOps(d.usable(current, at, d.node(at)), ops, brokerOnlyKey)
@@ -87,8 +87,8 @@ func (d *Dynamic) node(at level) string {
 
 func brokerOnlyKey(name string) *Key { return brokerSchema.byName[name] }
 
-// checkOps refuses what no resource allows: a key twice, a null to set.
-func checkOps(ops []Op) error {
+// CheckOps refuses what no resource allows, whoever asks: a key twice, a null to set. INVALID_REQUEST.
+func CheckOps(ops []Op) error {
 	seen := make(map[string]bool, len(ops))
 	for _, op := range ops {
 		if seen[op.Key] {

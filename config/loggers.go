@@ -154,7 +154,7 @@ func (l *Loggers) Describe(names []string) []Entry {
 // Alter changes levels; with validateOnly it only looks whether it could. The errors carry the
 // protocol's code.
 func (l *Loggers) Alter(ops []Op, validateOnly bool) error {
-	if err := checkOps(ops); err != nil {
+	if err := CheckOps(ops); err != nil {
 		return err
 	}
 	for _, op := range ops {

@@ -30,6 +30,14 @@ func (h *Handlers) mayTouch(c *Call, op acl.Operation, r resource) error {
 	return nil // there is no such thing, as its handler will say
 }
 
+// mayAlter asks about operations that make sense.
+func (h *Handlers) mayAlter(c *Call, r resource, ops []config.Op) error {
+	if err := config.CheckOps(ops); err != nil {
+		return err
+	}
+	return bare(h.mayTouch(c, acl.AlterConfigs, r))
+}
+
 // alterConfigs replaces all settings of topics and brokers (KIP-133).
 func (h *Handlers) alterConfigs(ctx context.Context, c *Call, req *kmsg.AlterConfigsRequest) kmsg.Response {
 	resp := kmsg.NewPtrAlterConfigsResponse()
@@ -51,8 +59,8 @@ func (h *Handlers) replaceResource(ctx context.Context, c *Call, r resource, ops
 	if r.kind == kmsg.ConfigResourceTypeBrokerLogger {
 		return fmt.Errorf("log levels are changed one by one, with IncrementalAlterConfigs: %w", kerr.InvalidRequest)
 	}
-	if err := h.mayTouch(c, acl.AlterConfigs, r); err != nil {
-		return bare(err)
+	if err := h.mayAlter(c, r, ops); err != nil {
+		return err
 	}
 	return h.alterResource(ctx, r, ops, validateOnly, true)
 }
@@ -71,7 +79,7 @@ func (h *Handlers) incrementalAlterConfigs(ctx context.Context, c *Call, req *km
 		case seen[key] > 1:
 			err = fmt.Errorf("resource %q twice in one request: %w", r.ResourceName, kerr.InvalidRequest)
 		case err == nil:
-			if err = bare(h.mayTouch(c, acl.AlterConfigs, key)); err == nil {
+			if err = h.mayAlter(c, key, ops); err == nil {
 				err = h.alterResource(ctx, key, ops, req.ValidateOnly, false)
 			}
 		}

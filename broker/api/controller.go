@@ -71,6 +71,14 @@ func (h *Handlers) listPartitionReassignments(ctx context.Context, c *Call, req 
 	if err := h.authorize.cluster(c, acl.Describe); err != nil {
 		resp := kmsg.NewPtrListPartitionReassignmentsResponse()
 		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+		for _, t := range req.Topics {
+			topic := kmsg.NewListPartitionReassignmentsResponseTopic()
+			topic.Topic = t.Topic
+			for _, number := range t.Partitions {
+				topic.Partitions = append(topic.Partitions, kmsg.ListPartitionReassignmentsResponseTopicPartition{Partition: number})
+			}
+			resp.Topics = append(resp.Topics, topic)
+		}
 		return resp
 	}
 	resp := h.Controller.ListPartitionReassignments(ctx, req)

@@ -64,19 +64,15 @@ func (h *Handlers) createTopic(ctx context.Context, c *Call, req *kmsg.CreateTop
 	switch {
 	case !h.Controller.Active():
 		return nil, kerr.NotController
-	case twice:
-		return nil, fmt.Errorf("topic %q twice in one request: %w", t.Topic, kerr.InvalidRequest)
 	case t.Topic == clusterTopic:
 		return nil, fmt.Errorf("topic %q is KRaft's: %w", t.Topic, kerr.InvalidRequest)
 	}
 	describable := h.authorize.quietly(c, acl.DescribeConfigs, acl.Topic, t.Topic)
-	if !h.authorize.quietlyCluster(c, acl.Create) {
-		if err := h.authorize.topic(c, acl.Create, t.Topic); err != nil {
-			if !describable {
-				out.ConfigErrorCode = kerr.TopicAuthorizationFailed.Code
-			}
-			return nil, err
+	if err := h.mayCreate(c, t.Topic, twice); err != nil {
+		if !describable {
+			out.ConfigErrorCode = kerr.TopicAuthorizationFailed.Code
 		}
+		return nil, err
 	}
 	plan, err := h.planTopic(h.Metadata.Current(), t)
 	if err != nil {
@@ -102,6 +98,17 @@ func (h *Handlers) createTopic(ctx context.Context, c *Call, req *kmsg.CreateTop
 		out.Configs = append(out.Configs, cfg)
 	}
 	return plan, err
+}
+
+// mayCreate asks whether the client may create a topic: any, by a right to the cluster, or this one.
+func (h *Handlers) mayCreate(c *Call, topic string, twice bool) error {
+	switch {
+	case twice:
+		return fmt.Errorf("topic %q twice in one request: %w", topic, kerr.InvalidRequest)
+	case h.authorize.quietlyCluster(c, acl.Create):
+		return nil
+	}
+	return h.authorize.topic(c, acl.Create, topic)
 }
 
 // hideCreated leaves out what only those may know who may describe the topic's settings.

@@ -32,9 +32,11 @@ func (h *Handlers) findCoordinator(ctx context.Context, c *Call, req *kmsg.FindC
 	found := h.coordinator(ctx, c, req.CoordinatorType, req.CoordinatorKey)
 	resp.ErrorCode, resp.ErrorMessage = found.ErrorCode, found.ErrorMessage
 	resp.NodeID, resp.Host, resp.Port = found.NodeID, found.Host, found.Port
-	if found.ErrorCode == 0 {
-		none := "NONE" // Apache Kafka puts the error's name there, also when there is none
-		resp.ErrorMessage = &none
+	switch { // Apache Kafka puts the error's text there, also when there is none
+	case found.ErrorCode == 0:
+		resp.ErrorMessage = kmsg.StringPtr("NONE")
+	case deref(found.ErrorMessage) == "":
+		resp.ErrorMessage = kmsg.StringPtr(kerr.TypedErrorForCode(found.ErrorCode).Description)
 	}
 	return resp
 }

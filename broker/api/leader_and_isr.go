@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	"barnabas/broker/acl"
@@ -26,20 +27,27 @@ func (h *Handlers) checkBrokerEpoch(epoch int64) error {
 // leaderAndISR makes this broker leader or follower of partitions. v2: by topic. v5: topic ids in the answer.
 func (h *Handlers) leaderAndISR(_ context.Context, c *Call, req *kmsg.LeaderAndISRRequest) kmsg.Response {
 	resp := kmsg.NewPtrLeaderAndISRResponse()
+	assignments := assignmentsOf(req)
 	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
 		resp.ErrorCode = code(err)
+		h.tellAssigned(c, resp, assignments, slices.Repeat([]error{err}, len(assignments)))
 		return resp
 	}
 	if err := h.checkBrokerEpoch(req.BrokerEpoch); err != nil {
 		resp.ErrorCode = code(err)
 		return resp
 	}
-	assignments := assignmentsOf(req)
 	errs, err := h.Replicas.ApplyLeaderAndISR(req.ControllerEpoch, assignments, leadersOf(req))
 	if err != nil {
 		resp.ErrorCode = h.codeOf(err)
 		return resp
 	}
+	h.tellAssigned(c, resp, assignments, errs)
+	return resp
+}
+
+// tellAssigned puts in what became of each partition.
+func (h *Handlers) tellAssigned(c *Call, resp *kmsg.LeaderAndISRResponse, assignments []replica.Assignment, errs []error) {
 	for i, a := range assignments {
 		out := kmsg.NewLeaderAndISRResponseTopicPartition()
 		out.Topic, out.Partition, out.ErrorCode = a.TP.Topic, a.TP.Partition, h.codeOf(errs[i])
@@ -55,7 +63,6 @@ func (h *Handlers) leaderAndISR(_ context.Context, c *Call, req *kmsg.LeaderAndI
 		t := &resp.Topics[len(resp.Topics)-1]
 		t.Partitions = append(t.Partitions, out)
 	}
-	return resp
 }
 
 // assignmentsOf lists a request's partitions, whatever its version.

@@ -123,7 +123,7 @@ func (h *Handlers) namedTopics(ctx context.Context, c *Call, req *kmsg.MetadataR
 			continue
 		}
 		mayCreate := c.Version < 4 || req.AllowAutoTopicCreation
-		topics = append(topics, h.unknownTopic(ctx, c, name, mayCreate && h.Config.Current().AutoCreateTopics))
+		topics = append(topics, h.unknownTopic(ctx, c, req, name, mayCreate && h.Config.Current().AutoCreateTopics))
 	}
 	return topics
 }
@@ -140,15 +140,18 @@ func hiddenTopic(t *kmsg.MetadataRequestTopic, code int16) kmsg.MetadataResponse
 
 // unknownTopic answers for a topic that is not there. One that is being created is LEADER_NOT_AVAILABLE until it has
 // leaders: the client asks again.
-func (h *Handlers) unknownTopic(ctx context.Context, c *Call, name string, create bool) kmsg.MetadataResponseTopic {
+func (h *Handlers) unknownTopic(ctx context.Context, c *Call, req *kmsg.MetadataRequest, name string, create bool) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.IsInternal, out.AuthorizedOperations = &name, isInternal(name), unasked
 	var err error
-	if create && !h.authorize.quietlyCluster(c, acl.Create) {
-		err = h.authorize.topic(c, acl.Create, name)
+	if create {
+		err = h.mayCreate(c, name, false)
 	}
 	if err == nil {
 		err = checkTopicName(name)
+		if req.IncludeTopicAuthorizedOperations {
+			out.AuthorizedOperations = h.authorize.operations(c, acl.Topic, name)
+		}
 	}
 	switch {
 	case err != nil:

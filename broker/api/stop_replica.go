@@ -13,15 +13,20 @@ import (
 // stopReplica ends the service of partitions and deletes some. v0: one partition an entry; v1: by topic; v3: with leader epochs.
 func (h *Handlers) stopReplica(_ context.Context, c *Call, req *kmsg.StopReplicaRequest) kmsg.Response {
 	resp := kmsg.NewPtrStopReplicaResponse()
+	stops := stopsOf(req)
 	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
 		resp.ErrorCode = code(err)
+		for _, s := range stops {
+			out := kmsg.NewStopReplicaResponsePartition()
+			out.Topic, out.Partition, out.ErrorCode = s.TP.Topic, s.TP.Partition, resp.ErrorCode
+			resp.Partitions = append(resp.Partitions, out)
+		}
 		return resp
 	}
 	if err := h.checkBrokerEpoch(req.BrokerEpoch); err != nil {
 		resp.ErrorCode = code(err)
 		return resp
 	}
-	stops := stopsOf(req)
 	errs, err := h.Replicas.StopReplicas(req.ControllerEpoch, stops)
 	if err != nil {
 		resp.ErrorCode = h.codeOf(err)
