@@ -18,7 +18,11 @@ func (m *Manager) Start(ctx context.Context) error {
 	}
 	following, ended := make(chan struct{}), make(chan error, 1)
 	m.tasks.Go(func() {
-		ended <- m.cfg.Store.WatchTokenChanges(m.ctx, func() { close(following) }, func(ids []string, all bool) { m.reread(m.ctx, ids, all) })
+		err := m.cfg.Store.WatchTokenChanges(m.ctx, func() { close(following) }, func(ids []string, all bool) { m.reread(m.ctx, ids, all) })
+		ended <- err
+		if m.ctx.Err() == nil {
+			m.cfg.Logger.WithError(err).Error("changes of delegation tokens are not heard of any more, restart the broker")
+		}
 	})
 	select {
 	case <-following:
