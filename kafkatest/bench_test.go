@@ -47,24 +47,28 @@ func BenchmarkProduce(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
-			frame := produceFrame(b, "t", bench.records, bench.valueBytes)
 			b.SetBytes(int64(bench.records * bench.valueBytes))
-			b.ReportAllocs()
-			b.ResetTimer()
-			answers := make([]byte, 64<<10)
-			for sent := 0; sent < b.N; {
-				n := min(bench.inFlight, b.N-sent)
-				for range n {
-					if _, err := conn.Write(frame); err != nil {
-						b.Fatal(err)
-					}
-				}
-				for range n {
-					readFrame(b, conn, answers)
-				}
-				sent += n
-			}
+			produceMany(b, conn, produceFrame(b, "t", bench.records, bench.valueBytes), bench.inFlight)
 		})
+	}
+}
+
+// produceMany sends a request again and again, some in flight.
+func produceMany(b *testing.B, conn net.Conn, frame []byte, inFlight int) {
+	answers := make([]byte, 64<<10)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for sent := 0; sent < b.N; {
+		n := min(inFlight, b.N-sent)
+		for range n {
+			if _, err := conn.Write(frame); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for range n {
+			readFrame(b, conn, answers)
+		}
+		sent += n
 	}
 }
 
@@ -88,6 +92,11 @@ func BenchmarkFetch(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
+	fetchMany(b, conn)
+}
+
+// fetchMany fills topic t with 64 MiB and reads it again and again, 1 MiB a request.
+func fetchMany(b *testing.B, conn net.Conn) {
 	const records, valueBytes, batches = 140, 100, 4096
 	frame, answer := produceFrame(b, "t", records, valueBytes), make([]byte, 2<<20)
 	for range batches {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,16 +30,24 @@ type TLS struct {
 type transport struct {
 	settings *TLS
 	conn     *tls.Conn
+	wire     wire    // below conn
 	first    [4]byte // where the first bytes of a request are waited for, so that an idle connection costs no buffer
 }
 
-// wire is the socket below TLS; it tells of the bytes that go over it.
+// wire is the socket below TLS; it tells of the bytes that go over it. While it holds, records are collected, since TLS
+// writes each of them by itself, which are 64 calls for a MiB.
 type wire struct {
 	*net.TCPConn
 	alive func()
+	out   struct {
+		sync.Mutex // TLS may write amid a Read, too
+		held       *buffer
+		used       int
+		failed     error // a record may have gone out in part: nothing can follow
+	}
 }
 
-func (w wire) Read(b []byte) (int, error) {
+func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.TCPConn.Read(b)
 	if n > 0 {
 		w.alive()
@@ -46,13 +55,60 @@ func (w wire) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (w wire) Write(b []byte) (int, error) {
+func (w *wire) Write(b []byte) (int, error) {
+	w.out.Lock()
+	defer w.out.Unlock()
+	if w.out.failed != nil {
+		return 0, w.out.failed
+	}
+	if w.out.held == nil {
+		return w.writeLocked(b)
+	}
+	if w.out.used+len(b) > len(w.out.held.bytes) {
+		if err := w.flushLocked(); err != nil {
+			return 0, err
+		}
+	}
+	w.out.used += copy(w.out.held.bytes[w.out.used:], b)
+	return len(b), nil
+}
+
+func (w *wire) writeLocked(b []byte) (int, error) {
 	n, err := w.TCPConn.Write(b)
 	if n > 0 {
 		w.alive()
 	}
 	return n, err
 }
+
+func (w *wire) flushLocked() error {
+	if w.out.used == 0 {
+		return nil
+	}
+	_, w.out.failed = w.writeLocked(w.out.held.bytes[:w.out.used])
+	w.out.used = 0
+	return w.out.failed
+}
+
+// hold collects what is written until release.
+func (w *wire) hold() {
+	w.out.Lock()
+	defer w.out.Unlock()
+	w.out.held = takeBuffer(heldBytes)
+}
+
+// release writes what was held.
+func (w *wire) release() error {
+	w.out.Lock()
+	defer w.out.Unlock()
+	err := w.flushLocked()
+	w.out.held.giveBack()
+	w.out.held = nil
+	return err
+}
+
+// heldBytes is how much is held at most; in a pooled buffer, a few records more than gatherer has plain bytes.
+const heldBytes = 4 * bufferSize
 
 var errPlaintext = errors.New("the client does not begin with a TLS handshake: it speaks plaintext to a listener with TLS")
 
@@ -90,7 +146,8 @@ func (c *Conn) beginTLS() error {
 		return errPlaintext
 	}
 	t := c.secure
-	t.conn = tls.Server(wire{c.tcp, c.alive}, t.settings.Config())
+	t.wire.TCPConn, t.wire.alive = c.tcp, c.alive
+	t.conn = tls.Server(&t.wire, t.settings.Config())
 	if limit := c.server.cfg.MaxIdle; limit > 0 {
 		_ = c.tcp.SetDeadline(time.Now().Add(limit))
 	}
@@ -184,12 +241,25 @@ func (t *transport) fill(in *input) error {
 // around them.
 func (t *transport) writeOut(out *Out) error {
 	defer out.reset()
-	if len(out.files) == 0 {
+	if len(out.files) == 0 && len(out.Buf) <= recordBytes {
 		if len(out.Buf) == 0 {
 			return nil
 		}
 		_, err := t.conn.Write(out.Buf)
 		return closedOver(err)
+	}
+	t.wire.hold()
+	err := t.writeParts(out)
+	return closedOver(errors.Join(err, t.wire.release()))
+}
+
+// recordBytes is how much goes into one record of TLS.
+const recordBytes = 16 << 10
+
+func (t *transport) writeParts(out *Out) error {
+	if len(out.files) == 0 {
+		_, err := t.conn.Write(out.Buf)
+		return err
 	}
 	b := takeBuffer(bufferSize)
 	defer b.giveBack()
@@ -261,7 +331,7 @@ func (g *gatherer) flush() error {
 	}
 	_, err := g.to.Write(g.buf[:g.used])
 	g.used = 0
-	return closedOver(err)
+	return err
 }
 
 // tlsToPlaintext tells a size that is the beginning of a TLS handshake: its record's type and the first byte of a version.
