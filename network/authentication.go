@@ -76,7 +76,7 @@ func (c *Conn) VersionsTold() {
 func (c *Conn) admit(frame []byte) (mine bool, err error) {
 	a := c.auth
 	if a.stage == stageDone {
-		if again, err := a.next(frame, time.Now); !again {
+		if again, err := a.next(frame); !again {
 			return false, err
 		}
 		if c.pending.Load() != 0 {
@@ -94,11 +94,11 @@ func (c *Conn) admit(frame []byte) (mine bool, err error) {
 }
 
 // next looks at a request of a client that has logged in: it may begin to log in again, or it is too late.
-func (a *authentication) next(frame []byte, clock func() time.Time) (again bool, err error) {
+func (a *authentication) next(frame []byte) (again bool, err error) {
 	if a.expires.IsZero() {
 		return false, nil
 	}
-	now := clock()
+	now := time.Now()
 	if keyOf(frame) == kmsg.SASLHandshake && now.Sub(a.began) >= minAgain {
 		a.began = now
 		return true, nil
