@@ -44,9 +44,9 @@ func startGuarded(t *testing.T, server string) guarded {
 	return guarded{p.addr(), secure}
 }
 
-func startGuardedPeer(t *testing.T, server string) guarded {
+func startGuardedPeer(t *testing.T, id int, server string) guarded {
 	t.Helper()
-	p := newPeer(t, 1, server)
+	p := newPeer(t, id, server)
 	secure, settings := guardedBy(t, p.port)
 	p.settings = settings
 	p.start()
@@ -164,7 +164,7 @@ func TestACLsOfMixedBrokers(t *testing.T) {
 	peer(t)
 	server := zookeeper(t)
 	ours := startGuarded(t, server)
-	theirs := startGuardedPeer(t, server)
+	theirs := startGuardedPeer(t, 1, server)
 	brokers := map[string]guarded{"ours": ours, "Apache Kafka's": theirs}
 	root := adminAt(t, ours.addr)
 	names := []string{"a", "ab", "abc", "b"}
