@@ -30,15 +30,20 @@ func (s *Server) startAuthorizer(ctx context.Context) error {
 	return nil
 }
 
-// aclStore is the broker's session with ZooKeeper, or with authorizer.zookeeper.* one of the authorizer's own.
+// aclStore is the broker's session with ZooKeeper, or with authorizer.zookeeper.* one of the authorizer's own, encrypted
+// as the broker's.
 func (s *Server) aclStore(ctx context.Context) (*zkcoord.Client, error) {
 	own := s.static.AuthorizerZookeeper
 	if own == nil {
 		return s.zk, nil
 	}
+	encryption, err := zooKeeperTLS(s.static)
+	if err != nil {
+		return nil, err
+	}
 	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
 		Connect: own.Connect, SessionTimeout: own.SessionTimeout, ConnectionTimeout: own.ConnectionTimeout, MaxInFlight: own.MaxInFlight,
-		Logger: s.loggers.Entry(config.ZooKeeperLogger),
+		TLS: encryption, Logger: s.loggers.Entry(config.ZooKeeperLogger),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("authorizer.zookeeper.url=%s: %w", own.Connect, err)

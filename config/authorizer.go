@@ -90,6 +90,11 @@ func (b *Broker) checkAuthorizer() error {
 	if text := strings.ToLower(strings.TrimSpace(b.String(allowEveryoneKey))); text != "" && text != "true" && text != "false" {
 		return b.refuse(allowEveryoneKey, "must be true or false")
 	}
+	for key := range b.given {
+		if strings.HasPrefix(key, "authorizer.zookeeper.ssl.") {
+			return b.refuse(key, "the authorizer's connection to ZooKeeper is encrypted as the broker's, by zookeeper.ssl.*")
+		}
+	}
 	for _, key := range []string{authorizerConnKey, authorizerSessKey, authorizerMaxKey} {
 		if text := b.String(key); b.Set(key) {
 			if _, err := positive(text); err != nil {

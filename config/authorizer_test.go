@@ -33,6 +33,7 @@ func TestAuthorizersThatThereAreNot(t *testing.T) {
 		{[]string{aclAuthorizer, "super.users=alice"}, []string{"super.users=alice", "User:alice"}},
 		{[]string{aclAuthorizer, "allow.everyone.if.no.acl.found=yes"}, []string{"allow.everyone.if.no.acl.found=yes"}},
 		{[]string{aclAuthorizer, "authorizer.zookeeper.session.timeout.ms=soon"}, []string{"authorizer.zookeeper.session.timeout.ms=soon"}},
+		{[]string{aclAuthorizer, "authorizer.zookeeper.ssl.truststore.type=PEM"}, []string{"authorizer.zookeeper.ssl.truststore.type=PEM", "zookeeper.ssl.*"}},
 		{[]string{aclAuthorizer, "authorizer.zookeeper.max.in.flight.requests=0"}, []string{"authorizer.zookeeper.max.in.flight.requests=0"}},
 	} {
 		_, err := Parse(over(test.settings...))
