@@ -147,7 +147,7 @@ func (m *measures) network(add func(prometheus.Metric)) {
 	add(metrics.Gauge("kafka_network_requestchannel_responsequeuesize", 0))
 }
 
-// authentications are how often clients have tried to log in, on listeners with SASL.
+// authentications are how often clients have tried to log in, on listeners with SASL, or to set up TLS.
 func (m *measures) authentications(add func(prometheus.Metric)) {
 	for listener, n := range m.s.network.Authentications() {
 		for name, count := range map[string]int64{

@@ -18,6 +18,7 @@ import (
 	"barnabas/network/ssl"
 
 	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // secured is TLS of this broker's listeners, as their settings and stores are now.
@@ -234,8 +235,13 @@ func (s *secured) reload(next *config.Broker) error {
 		if !l.Protocol.TLS() || entry == nil || !slices.Equal(stores, storeValues(next, l)) || !entry.context.Load().Modified() {
 			continue
 		}
-		if err := s.replace(entry, next, l, stores); err != nil {
-			return err
+		err := s.replace(entry, next, l, stores)
+		if refused := (*config.Error)(nil); errors.As(err, &refused) {
+			coded := *refused
+			coded.Code = kerr.InvalidRequest
+			return &coded
+		} else if err != nil {
+			return fmt.Errorf("%w: %w", err, kerr.InvalidRequest)
 		}
 	}
 	return nil

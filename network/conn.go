@@ -103,7 +103,7 @@ func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error
 	c.alive = func() { c.touch(time.Now()) }
 	c.alive()
 	if l.TLS != nil {
-		c.secure = &transport{settings: l.TLS}
+		c.secure = &transport{settings: l.TLS, counts: &l.authentications}
 	}
 	c.in = newInput(raw, c.secure, c.alive)
 	return c, nil

@@ -101,13 +101,13 @@ func (s *Server) SetSASL(listener string, settings *sasl.Server) {
 	}
 }
 
-// Authentications gives what became of logins on the listeners that ask for them, by the listener's name.
+// Authentications gives what became of logins and of TLS handshakes on the listeners that ask for them, by the listener's name.
 func (s *Server) Authentications() map[string]*AuthenticationCounts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counts := make(map[string]*AuthenticationCounts)
 	for _, b := range s.mu.listeners {
-		if b.SASL != nil {
+		if b.SASL != nil || b.TLS != nil {
 			counts[b.Name] = &b.authentications
 		}
 	}

@@ -29,6 +29,7 @@ type TLS struct {
 // transport is TLS of one connection, over its socket. Plaintext connections have none, and go past it.
 type transport struct {
 	settings *TLS
+	counts   *AuthenticationCounts // of the listener
 	conn     *tls.Conn
 	wire     wire    // below conn
 	first    [4]byte // where the first bytes of a request are waited for, so that an idle connection costs no buffer
@@ -124,9 +125,13 @@ func (c *Conn) handshake() error {
 		return nil
 	}
 	err := c.beginTLS()
+	if err == nil && c.auth == nil { // where there is SASL, a login is still to come
+		c.secure.counts.Succeeded.Add(1)
+	}
 	if err == nil || c.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return err
 	}
+	c.secure.counts.Failed.Add(1)
 	if entry, ok := c.server.refused.Line("TLS handshake failed", c.log); ok {
 		entry = entry.WithError(err).WithFields(logrus.Fields{logx.Conn: c.id, logx.Listener: c.Listener, logx.Client: c.RemoteIP().String()})
 		if hint := c.secure.settings.Hint(err); hint != "" {

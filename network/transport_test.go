@@ -211,6 +211,9 @@ func TestTLSRefuses(t *testing.T) {
 		s.awaitLine(t, row.line)
 		s.awaitLine(t, "look there")
 	}
+	if n := s.server.Authentications()["SSL"]; n.Failed.Load() != 4 || n.Succeeded.Load() != 0 {
+		t.Errorf("%d handshakes failed, %d succeeded", n.Failed.Load(), n.Succeeded.Load())
+	}
 }
 
 // TestTLSToPlaintext is named for what it is, and not as a request of 369 MB.

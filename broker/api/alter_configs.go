@@ -159,10 +159,7 @@ func (h *Handlers) reloadStores(settings map[string]string) error {
 	if err != nil {
 		return err
 	}
-	if err := h.ReloadStores(next); err != nil {
-		return fmt.Errorf("%w: %w", err, kerr.InvalidRequest)
-	}
-	return nil
+	return h.ReloadStores(next)
 }
 
 func (h *Handlers) store(ctx context.Context, entity zkcoord.Entity, current map[string]string, ops []config.Op, validateOnly, replace bool,

@@ -63,7 +63,7 @@ type Deps struct {
 	// would tell them of one without brokers and topics, and that nobody is the controller.
 	Ready <-chan struct{}
 	// ReloadStores opens keystores and truststores anew whose files have changed, before settings of this broker are stored
-	// that leave their names as they are. An error keeps them from being stored.
+	// that leave their names as they are. An error, which has its code, keeps them from being stored.
 	ReloadStores func(next *config.Broker) error
 	// TopicsDeleted hears of the partitions of topics that are being deleted.
 	TopicsDeleted func([]logstore.TopicPartition)

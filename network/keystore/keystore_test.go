@@ -150,7 +150,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"JCEKS", store("secret.jceks", given("secret"), nil), "JCEKS"},
 		{"something else", store("make.sh", given("secret"), nil), "neither a JKS nor a PKCS12 store"},
 		{"half a JKS store", truncated("server.jks"), "cut short"},
-		{"half a PKCS12 store", truncated("server.p12"), "neither a JKS nor"},
+		{"half a PKCS12 store", truncated("server.p12"), "neither a JKS nor a PKCS12 store"},
 		{"no key in PEM", pem("ca.pem", "ca.pem", nil), "there is no PRIVATE KEY in PEM"},
 		{"no certificate in PEM", pem("key.pem", "key.pem", nil), "there is no CERTIFICATE in PEM"},
 		{"the key of another certificate", pem("key.pem", "ca.pem", nil), "not that of the certificate of"},

@@ -104,8 +104,8 @@ type foundCert struct {
 
 func openPKCS12(data []byte, p Passwords, withKeys bool) (*Store, error) {
 	var outer pfx
-	if err := unmarshal(data, &outer); err != nil {
-		return nil, fmt.Errorf("it is neither a JKS nor a PKCS12 store: %w", err)
+	if unmarshal(data, &outer) != nil {
+		return nil, errors.New("it is neither a JKS nor a PKCS12 store")
 	}
 	if outer.Version != 3 || !outer.AuthSafe.Type.Equal(oidData) {
 		return nil, errors.New("it is a PKCS12 store of a kind that cannot be read: only version 3 with a password can")
