@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"time"
+
 	"barnabas/config"
 	"barnabas/internal/logx"
 	"barnabas/internal/scram"
@@ -18,6 +20,9 @@ func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, 
 	}
 	server := &sasl.Server{MaxReceive: int32(settings.MaxReceiveBytes), FailureDelay: c.FailedAuthenticationDelay}
 	for _, m := range settings.Mechanisms {
+		if m.Name == sasl.OAuthBearerName {
+			s.log.WithField(logx.Listener, l.Name).Warn("OAUTHBEARER takes tokens that nobody has signed: whoever reaches this listener is who it says")
+		}
 		server.Mechanisms = append(server.Mechanisms, sasl.Mechanism{Name: m.Name, MaxLifetime: m.MaxReauth, Start: s.saslMechanism(m)})
 	}
 	return server, nil
@@ -42,6 +47,10 @@ func (s *Server) saslMechanism(m config.SASLMechanism) func() sasl.Exchange {
 	if known, ok := scram.Named(m.Name); ok {
 		return sasl.Scram(known, s.credentials)
 	}
+	if m.Name == sasl.OAuthBearerName {
+		rules, _ := m.TokenRules() // they were checked with the other settings
+		return sasl.OAuthBearer(sasl.Unsecured(rules), time.Now)
+	}
 	return sasl.Plain(m.UserPasswords())
 }
 
@@ -55,5 +64,6 @@ func saslClient(c *config.Broker, listener string) (*sasl.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sasl.Client{Mechanism: login.Mechanism, User: login.User, Password: login.Password, Token: login.Token}, nil
+	return &sasl.Client{Mechanism: login.Mechanism, User: login.User, Password: login.Password, Token: login.Token,
+		Claims: login.Claims, ClaimsLifetime: login.ClaimsLifetime}, nil
 }

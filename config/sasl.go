@@ -27,7 +27,9 @@ type SASLMechanism struct {
 // SASLLogin is how this broker logs in at others.
 type SASLLogin struct {
 	Mechanism, User, Password string
-	Token                     bool // the user is a delegation token's id
+	Token                     bool           // the user is a delegation token's id
+	Claims                    map[string]any // of the token of OAUTHBEARER
+	ClaimsLifetime            time.Duration  // of that token
 }
 
 const (
@@ -35,11 +37,16 @@ const (
 	mechanismsKey = "sasl.enabled.mechanisms"
 	betweenKey    = "sasl.mechanism.inter.broker.protocol"
 	jaasFileKey   = "java.security.auth.login.config"
+
+	oauthBearer = "OAUTHBEARER"
 )
+
+// onlyThese are the mechanisms that there are.
+const onlyThese = "only PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsecured tokens"
 
 // loginModules are those that the mechanisms need.
 var loginModules = func() map[string]string {
-	modules := map[string]string{"PLAIN": jaas.PlainModule}
+	modules := map[string]string{"PLAIN": jaas.PlainModule, oauthBearer: jaas.OAuthModule}
 	for _, m := range scram.Mechanisms() {
 		modules[m.Name] = jaas.ScramModule
 	}
@@ -66,7 +73,7 @@ func (b *Broker) ListenerSASL(l Listener) (SASL, error) {
 	for _, name := range mechanisms {
 		if loginModules[name] == "" {
 			return s, &Error{Key: key, Value: text, Reason: fmt.Sprintf(
-				"listener %s: there is no mechanism %s here, only PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512", l.Name, name)}
+				"listener %s: there is no mechanism %s here, %s", l.Name, name, onlyThese)}
 		}
 		m, err := b.mechanism(l, name)
 		if err != nil {
@@ -91,6 +98,11 @@ func (b *Broker) mechanism(l Listener, name string) (SASLMechanism, error) {
 	m.MaxReauth = millis(int64(reauth))
 	login, err := b.login(l, name)
 	m.Options = login.Options
+	if err == nil && name == oauthBearer {
+		if _, err := m.TokenRules(); err != nil {
+			return m, &Error{Key: mechanismPrefix(l, name) + jaasKey, Value: "[hidden]", Reason: err.Error()}
+		}
+	}
 	return m, err
 }
 
@@ -137,11 +149,17 @@ func (b *Broker) login(l Listener, mechanism string) (jaas.Login, error) {
 func (b *Broker) BrokersSASL(l Listener) (SASLLogin, error) {
 	login := SASLLogin{Mechanism: b.String(betweenKey)}
 	if loginModules[login.Mechanism] == "" {
-		return login, b.refuse(betweenKey, "there is no such mechanism here, only PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512")
+		return login, b.refuse(betweenKey, "there is no such mechanism here, %s", onlyThese)
 	}
 	found, err := b.login(l, login.Mechanism)
 	if err != nil {
 		return login, err
+	}
+	if login.Mechanism == oauthBearer {
+		if err := login.fillClaims(found.Options); err != nil {
+			return login, &Error{Key: mechanismPrefix(l, login.Mechanism) + jaasKey, Value: "[hidden]", Reason: err.Error()}
+		}
+		return login, nil
 	}
 	login.User, login.Password = found.Options["username"], found.Options["password"]
 	login.Token = strings.EqualFold(found.Options["tokenauth"], "true")

@@ -45,7 +45,7 @@ func TestListenerSASL(t *testing.T) {
 		t.Error(diff)
 	}
 	login, err := b.BrokersSASL(b.Listeners[0])
-	if diff := cmp.Diff(SASLLogin{"SCRAM-SHA-256", "admin", "b", false}, login); err != nil || diff != "" {
+	if diff := cmp.Diff(SASLLogin{Mechanism: "SCRAM-SHA-256", User: "admin", Password: "b"}, login); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 	b = mustParse(t, saslSettings("listener.name.external.sasl.enabled.mechanisms=SCRAM-SHA-256, SCRAM-SHA-512",
@@ -70,7 +70,10 @@ func TestLoginsThatCannotWorkAreRefused(t *testing.T) {
 		names []string
 	}{
 		{"GSSAPI", []string{"sasl.enabled.mechanisms=GSSAPI,SCRAM-SHA-256"}, []string{"sasl.enabled.mechanisms=GSSAPI,SCRAM-SHA-256", "EXTERNAL", "no mechanism GSSAPI"}},
-		{"OAUTHBEARER", []string{"listener.name.external.sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256"}, []string{"listener.name.external.sasl.enabled.mechanisms=", "OAUTHBEARER"}},
+		{"OAUTHBEARER with signed tokens", []string{"listener.name.external.sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256", jaasOf("oauthbearer", jaas.OAuthModule+" required;"),
+			"listener.name.external.oauthbearer.sasl.server.callback.handler.class=org.x.Validator"}, []string{"sasl.server.callback.handler.class=org.x.Validator"}},
+		{"OAUTHBEARER with a bad option", []string{"sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256", jaasOf("oauthbearer", jaas.OAuthModule+" required unsecuredValidatorAllowableClockSkewMs=x;")},
+			[]string{"listener.name.external.oauthbearer.sasl.jaas.config=[hidden]", "unsecuredValidatorAllowableClockSkewMs"}},
 		{"no login configuration", []string{"sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512"}, []string{"listener.name.external.scram-sha-512.sasl.jaas.config"}},
 		{"a broken one", []string{jaasOf("plain", `x required user_alice="s3cret"`)}, []string{"listener.name.external.plain.sasl.jaas.config=[hidden]", "semicolon"}},
 		{"another mechanism's", []string{jaasOf("plain", scramLogin)}, []string{"listener.name.external.plain.sasl.jaas.config=[hidden]", jaas.PlainModule}},
@@ -125,5 +128,38 @@ func TestLoginConfigurationWithoutMechanismHasNoEffect(t *testing.T) {
 	b := mustParse(t, "sasl.jaas.config="+plainLogin, "listener.name.plaintext.sasl.jaas.config="+plainLogin, "listener.name.plaintext.plain.sasl.jaas.config="+plainLogin)
 	if diff := cmp.Diff([]string{"listener.name.plaintext.sasl.jaas.config", "sasl.jaas.config"}, b.NotHonoured()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestUnsecuredTokenOptions(t *testing.T) {
+	m := SASLMechanism{Name: "OAUTHBEARER", Options: map[string]string{}}
+	got, err := m.TokenRules()
+	if diff := cmp.Diff(TokenRules{PrincipalClaim: "sub", ScopeClaim: "scope", RequiredScope: []string{}}, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	m.Options = map[string]string{"unsecuredValidatorPrincipalClaimName": "who", "unsecuredValidatorScopeClaimName": "for",
+		"unsecuredValidatorRequiredScope": "a  b", "unsecuredValidatorAllowableClockSkewMs": "3000"}
+	got, err = m.TokenRules()
+	if diff := cmp.Diff(TokenRules{PrincipalClaim: "who", ScopeClaim: "for", RequiredScope: []string{"a", "b"}, ClockSkew: 3 * time.Second}, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+
+	const login = jaas.OAuthModule + ` required unsecuredLoginStringClaim_sub="admin" unsecuredLoginListClaim_scope=",a,b" unsecuredLoginNumberClaim_n="5" unsecuredLoginLifetimeSeconds="60";`
+	b := mustParse(t, saslSettings("sasl.enabled.mechanisms=OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=OAUTHBEARER",
+		"listener.name.external.oauthbearer.sasl.jaas.config="+login)...)
+	if err := b.CheckProtocols(); err != nil {
+		t.Fatal(err)
+	}
+	between, err := b.BrokersSASL(b.Listeners[0])
+	want := SASLLogin{Mechanism: "OAUTHBEARER", User: "admin", Claims: map[string]any{"sub": "admin", "scope": []string{"a", "b"}, "n": 5.0}, ClaimsLifetime: time.Minute}
+	if diff := cmp.Diff(want, between); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	for _, bad := range []string{"", "unsecuredLoginStringClaim_x=y", "unsecuredLoginStringClaim_sub=y unsecuredLoginNumberClaim_n=x", "unsecuredLoginStringClaim_sub=y unsecuredLoginLifetimeSeconds=0"} {
+		b := mustParse(t, saslSettings("sasl.enabled.mechanisms=OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=OAUTHBEARER",
+			"listener.name.external.oauthbearer.sasl.jaas.config="+jaas.OAuthModule+" required "+bad+";")...)
+		if err := b.CheckProtocols(); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
 	}
 }

@@ -31,11 +31,12 @@ func securedBy(t *testing.T, clients int) (addr string, settings []string) {
 	return addr, []string{
 		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,SECURE://%s", clients, addr),
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT", "inter.broker.listener.name=SECURE",
-		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256",
+		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256",
 		"connections.max.reauth.ms=3000", "delegation.token.secret.key=abc",
 		"listener.name.secure.plain.sasl.jaas.config=" + plainModule + ` required user_alice="pw";`,
 		"listener.name.secure.scram-sha-256.sasl.jaas.config=" + scramModule + ` required username="admin" password="between";`,
 		"listener.name.secure.scram-sha-512.sasl.jaas.config=" + scramModule + " required;",
+		"listener.name.secure.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=admin;",
 	}
 }
 
@@ -133,6 +134,20 @@ func TestClientsLogIn(t *testing.T) {
 			}
 		})
 	}
+	t.Run("kcat OAUTHBEARER", func(t *testing.T) {
+		need(t, "kcat", hasProgram("kcat"))
+		run := func(principal string) (string, error) {
+			out, err := exec.Command("kcat", "-L", "-b", addr, "-m", "10", "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanisms=OAUTHBEARER",
+				"-X", "enable.sasl.oauthbearer.unsecure.jwt=true", "-X", "sasl.oauthbearer.config="+principal).CombinedOutput()
+			return string(out), err
+		}
+		if out, err := run("principal=carl"); err != nil || !strings.Contains(out, `topic "t" with 1 partitions`) {
+			t.Errorf("%v: %s", err, out)
+		}
+		if out, err := run("principalClaimName=other principal=carl"); err == nil || !strings.Contains(out, "invalid_token") {
+			t.Errorf("without a name: %v: %s", err, out)
+		}
+	})
 	t.Run("Apache Kafka's tools", func(t *testing.T) {
 		peer(t)
 		for _, l := range logins {
@@ -149,7 +164,12 @@ func TestClientsLogIn(t *testing.T) {
 				t.Errorf("%s: read %q", l.mechanism, got)
 			}
 		}
-		file := propertiesFile(t, clientSettings("PLAIN", "alice", "pw")...)
+		file := propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER",
+			`sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="carl";`)
+		if got := peerTool(t, "", "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", addr, "--command-config", file, "--list"); !strings.Contains(got, "t\n") {
+			t.Errorf("with OAUTHBEARER the topics are %q", got)
+		}
+		file = propertiesFile(t, clientSettings("PLAIN", "alice", "pw")...)
 		const tool = "org.apache.kafka.tools.DelegationTokenCommand"
 		made := peerTool(t, "", tool, "--bootstrap-server", addr, "--command-config", file, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
 		theirs := peerTool(t, "", tool, "--bootstrap-server", addr, "--command-config", file, "--describe", "--owner-principal", "User:alice") // without an owner it lists none

@@ -2,6 +2,7 @@ package kafkatest_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -222,6 +224,35 @@ func TestPasswordsOfPlainChangeWhileTheBrokerRuns(t *testing.T) {
 		changed, err := adm.AlterBrokerConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "listener.name.secure.plain.sasl.jaas.config", Value: &broken}}, 0)
 		if err != nil || changed[0].Err == nil {
 			t.Errorf("%q is taken: %v", broken, err)
+		}
+	}
+}
+
+// TestUnsecuredTokensOfOAuth let clients and brokers in, for as long as the tokens last.
+func TestUnsecuredTokensOfOAuth(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, secured(kafkatest.Brokers(2), kafkatest.Setting("sasl.enabled.mechanisms", "OAUTHBEARER"),
+		kafkatest.Setting("sasl.mechanism.inter.broker.protocol", "OAUTHBEARER"),
+		kafkatest.Setting("listener.name.secure.oauthbearer.sasl.jaas.config", "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "+
+			`unsecuredLoginStringClaim_sub="admin" unsecuredLoginLifetimeSeconds="2";`))...)
+	login := func(claims string) *kgo.Client {
+		encode := base64.RawURLEncoding.EncodeToString
+		token := encode([]byte(`{"alg":"none"}`)) + "." + encode([]byte(claims)) + "."
+		return clientWith(t, c.Broker(0), oauth.Auth{Token: token}.AsMechanism())
+	}
+	ends := time.Now().Add(time.Hour).Unix()
+	cl := login(fmt.Sprintf(`{"sub":"alice","exp":%d}`, ends))
+	if created, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 2, map[string]*string{"min.insync.replicas": kadm.StringPtr("2")}, "t"); err != nil || created.Err != nil {
+		t.Fatal(err, created)
+	}
+	for began := time.Now(); time.Since(began) < 3*time.Second; { // the brokers' tokens end meanwhile
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("x")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, claims := range []string{`{"sub":"alice"}`, `{"sub":"alice","exp":1}`, fmt.Sprintf(`{"exp":%d}`, ends)} {
+		if err := ping(t, login(claims)); err == nil {
+			t.Errorf("%s is taken", claims)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 const (
 	PlainModule = "org.apache.kafka.common.security.plain.PlainLoginModule"
 	ScramModule = "org.apache.kafka.common.security.scram.ScramLoginModule"
+	OAuthModule = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 )
 
 // Login is one entry of a configuration: a module and its options, which hold secrets.

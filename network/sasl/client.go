@@ -2,6 +2,8 @@ package sasl
 
 import (
 	"fmt"
+	"maps"
+	"time"
 
 	"barnabas/internal/scram"
 )
@@ -11,6 +13,9 @@ type Client struct {
 	Mechanism      string
 	User, Password string
 	Token          bool // the user is a delegation token's id, the password its HMAC
+
+	Claims         map[string]any // of the token of OAUTHBEARER, but for its times
+	ClaimsLifetime time.Duration
 }
 
 // Dialog is one login under way, the client's side: it takes the server's message, none at first, and returns the answer
@@ -21,6 +26,9 @@ type Dialog func(message []byte) ([]byte, error)
 func (c *Client) Start() (Dialog, error) {
 	if c.Mechanism == PlainName {
 		return c.plain(), nil
+	}
+	if c.Mechanism == OAuthBearerName {
+		return c.bearer(time.Now())
 	}
 	if m, ok := scram.Named(c.Mechanism); ok {
 		return m.NewClient(c.User, c.Password, c.Token).Step, nil
@@ -37,4 +45,27 @@ func (c *Client) plain() Dialog {
 		sent = true
 		return []byte("\x00" + c.User + "\x00" + c.Password), nil
 	}
+}
+
+// bearer shows a token that is made for this login. What the server answers is nothing, or why it does not take the token,
+// which is to be acknowledged.
+func (c *Client) bearer(now time.Time) (Dialog, error) {
+	claims := make(map[string]any)
+	maps.Copy(claims, c.Claims)
+	claims["iat"], claims["exp"] = float64(now.UnixMilli())/1000, float64(now.Add(c.ClaimsLifetime).UnixMilli())/1000
+	token, err := UnsecuredToken(claims)
+	if err != nil {
+		return nil, err
+	}
+	sent := false
+	return func(message []byte) ([]byte, error) {
+		switch {
+		case !sent:
+			sent = true
+			return []byte("n,,\x01auth=Bearer " + token + "\x01\x01"), nil
+		case len(message) > 0:
+			return []byte{1}, nil
+		}
+		return nil, nil
+	}, nil
 }

@@ -117,6 +117,27 @@ func TestClientLogsIn(t *testing.T) {
 	}
 }
 
+func TestClientShowsAToken(t *testing.T) {
+	c := Client{Mechanism: OAuthBearerName, Claims: map[string]any{"sub": "alice"}, ClaimsLifetime: time.Minute}
+	for _, test := range []struct {
+		claim string
+		ok    bool
+	}{{"sub", true}, {"other", false}} {
+		u := rules()
+		u.PrincipalClaim = test.claim
+		e := OAuthBearer(u, time.Now)()
+		dialog, err := c.Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = talk(dialog, e)
+		who, proved := e.Login()
+		if (err == nil) != test.ok || proved != test.ok || test.ok && who.User != "alice" {
+			t.Errorf("%v, %+v, proved %v", err, who, proved)
+		}
+	}
+}
+
 func talk(dialog Dialog, e Exchange) error {
 	var message []byte
 	for {
