@@ -290,6 +290,7 @@ func (s *Server) handOver() {
 	if !s.static.ControlledShutdown {
 		return
 	}
+	s.replicas.Leave()
 	tries, pause := max(s.static.ControlledShutdownMaxRetries, 1), min(s.static.ControlledShutdownRetryBackoff, s.static.ControllerSocketTimeout)
 	for try := range tries {
 		left, err := s.askToShutDown()

@@ -44,6 +44,22 @@ func TestFollowerCopiesTheLeader(t *testing.T) {
 	eventually(t, "the follower's log start", func() bool { return follower.Log().LogStartOffset() == 2 })
 }
 
+// TestWhoLeavesFollowsNobodyNew: a broker that hands its leaderships over is not in sync with its successors again at once.
+func TestWhoLeavesFollowsNobodyNew(t *testing.T) {
+	_, one, two := pair(t)
+	leaving := one.must(t, 1, 0, both, both)
+	two.must(t, 1, 0, both, both)
+	one.Leave()
+	one.must(t, 2, 1, both, []int32{2})
+	successor := two.must(t, 2, 1, both, []int32{2})
+	appendTo(t, successor, "a")
+	one.fetchers.mu.Lock()
+	defer one.fetchers.mu.Unlock()
+	if leaving.State().Leader != 2 || len(one.fetchers.mu.of) != 0 {
+		t.Errorf("leader %d, followed: %v", leaving.State().Leader, one.fetchers.mu.of)
+	}
+}
+
 // TestFollowerTruncatesWhatTheLeaderDoesNotHave: records of an earlier leader that were never replicated.
 func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
 	for _, test := range []struct {

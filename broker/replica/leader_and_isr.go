@@ -56,6 +56,14 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 	return errs, nil
 }
 
+// Leave has this broker follow no leader that it does not follow yet: it is about to stop, and gives up its leaderships. As a
+// follower of its successors it would be in sync again at once, to be dropped from the ISR once more when it is gone.
+func (m *Manager) Leave() {
+	m.control.Lock()
+	defer m.control.Unlock()
+	m.leaving = true
+}
+
 // takeOn gives an error for each role that was not taken on. The caller holds Manager.control.
 func (m *Manager) takeOn(roles []role) []error {
 	partitions, errs := m.applyAll(roles)
@@ -72,7 +80,7 @@ func (m *Manager) takeOn(roles []role) []error {
 			continue // later
 		}
 		m.cfg.LeadershipChanged(r.TP, r.State.LeaderEpoch, r.leads(m.cfg.BrokerID))
-		if !r.leads(m.cfg.BrokerID) && r.known {
+		if !r.leads(m.cfg.BrokerID) && r.known && !m.leaving {
 			followed = append(followed, following{p, r.State.LeaderEpoch, r.source})
 		}
 	}

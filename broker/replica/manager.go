@@ -57,6 +57,7 @@ type Manager struct {
 
 	control         sync.Mutex // one LeaderAndIsr or StopReplica at a time
 	controllerEpoch int32      // guarded by control: the newest seen
+	leaving         bool       // guarded by control: the broker is stopping, and follows nobody new
 
 	mu struct {
 		sync.RWMutex
@@ -85,7 +86,7 @@ func NewManager(cfg Config) *Manager {
 	if cfg.Fetch.Logger == nil {
 		cfg.Fetch.Logger = cfg.Logger
 	}
-	m.mover = newMover(cfg.Move, cfg.Logs, cfg.Logger)
+	m.mover = newMover(cfg.Move, cfg.Logs, cfg.Logger, m.movedInto)
 	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.FollowerThrottle)
 	m.mu.partitions = make(map[logstore.TopicPartition]*Partition)
 	m.awaited.init()

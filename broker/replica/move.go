@@ -77,7 +77,8 @@ type mover struct {
 	cfg  MoveConfig
 	logs *logstore.Manager
 	log  *logrus.Entry
-	wake chan struct{} // capacity 1
+	lost func(*Partition) // hears of a partition that was moved into a directory that has failed
+	wake chan struct{}    // capacity 1
 
 	mu struct {
 		sync.Mutex // leaf
@@ -85,8 +86,8 @@ type mover struct {
 	}
 }
 
-func newMover(cfg MoveConfig, logs *logstore.Manager, log *logrus.Entry) *mover {
-	return &mover{cfg: cfg, logs: logs, log: log, wake: make(chan struct{}, 1)}
+func newMover(cfg MoveConfig, logs *logstore.Manager, log *logrus.Entry, lost func(*Partition)) *mover {
+	return &mover{cfg: cfg, logs: logs, log: log, lost: lost, wake: make(chan struct{}, 1)}
 }
 
 // add has a partition moved, if it is to be. Safe under any lock but the partition's.
@@ -151,6 +152,9 @@ func (v *mover) run(ctx context.Context) {
 		log := v.log.WithError(err).WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition})
 		if errors.Is(err, kerr.KafkaStorageError) {
 			log.Error("a replica cannot be moved to another directory")
+			if p.Log().Usable() != nil {
+				v.lost(p)
+			}
 			continue
 		}
 		log.Warn("a replica cannot be moved to another directory now, trying again")
@@ -244,7 +248,7 @@ func (p *Partition) endMove(logs *logstore.Manager, buf []byte) error {
 	p.log.Store(log)
 	p.moved.log = nil
 	p.Changed.Notify()
-	return nil
+	return log.Usable()
 }
 
 func (p *Partition) flushCopy() error {

@@ -82,6 +82,30 @@ func TestMoveWaitsForReaders(t *testing.T) {
 	eventually(t, "the replica in the other directory", func() bool { return p.Log().Dir() == "/b" })
 }
 
+// TestMoveIntoAFailingDirectory: it fails when the replica has just got its place there. Whoever looks for the replicas of the failed
+// directory may have looked before.
+func TestMoveIntoAFailingDirectory(t *testing.T) {
+	b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a", "/b")
+	p := b.must(t, 1, 0, []int32{1}, []int32{1})
+	appendTo(t, p, "v")
+	to := map[string]string{"/a": "/b", "/b": "/a"}[p.Log().Dir()]
+	b.fs.SetFault(func(_, name string) error {
+		if strings.HasPrefix(name, to+"/replication-offset-checkpoint") {
+			return errors.New("input/output error")
+		}
+		return nil
+	})
+	if err := b.MoveTo(tp0, to); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the replica offline", func() bool {
+		p.mu.RLock()
+		defer p.mu.RUnlock()
+		return p.mu.role == Offline
+	})
+	eventually(t, "the controller to be told", func() bool { return b.asked.Load() > 0 })
+}
+
 // TestMoveFollowsTruncation cuts a follower whose replica is being moved, held back by the throttle meanwhile.
 func TestMoveFollowsTruncation(t *testing.T) {
 	n := &network{brokers: make(map[int32]*broker)}

@@ -96,11 +96,23 @@ func (m *Manager) DirectoryFailed(dir string) []logstore.TopicPartition {
 			m.dropMove(p)
 		}
 		if p.Log().Dir() == dir {
-			m.fetchers.remove(p.TP)
-			p.goOffline()
-			m.cfg.LeadershipChanged(p.TP, p.State().LeaderEpoch, false)
+			m.lose(p)
 			lost = append(lost, p.TP)
 		}
 	}
 	return lost
+}
+
+// lose takes a partition out of service whose log is in a failed directory.
+func (m *Manager) lose(p *Partition) {
+	m.fetchers.remove(p.TP)
+	p.goOffline()
+	m.cfg.LeadershipChanged(p.TP, p.State().LeaderEpoch, false)
+}
+
+// movedInto takes a partition out of service whose log was put into a directory while that failed: DirectoryFailed may have looked
+// at it before, and the controller asked.
+func (m *Manager) movedInto(p *Partition) {
+	m.lose(p)
+	m.cfg.StorageFailed()
 }
