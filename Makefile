@@ -49,7 +49,7 @@ chaos: build ## kills, pauses and restarts among three brokers for CHAOS_SECONDS
 	CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -v -timeout 0 -run "TestChaos|TestApacheKafkaJoinsOurCluster" ./integration
 
 znodes: build ## what the znodes of three brokers of Apache Kafka do, written down anew for the test that compares ours; needs PEER
-	ZNODES=record $(GO) test -count=1 -timeout 15m -run TestZnodesOfACluster ./integration
+	ZNODES=record $(GO) test -count=1 -timeout 30m -run TestZnodesOfACluster ./integration
 
 fuzz: ## each fuzz target for FUZZTIME
 	@$(GO) list ./... | while read -r p; do \

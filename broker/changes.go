@@ -75,6 +75,7 @@ func (s *Server) topicsDeleted(partitions []logstore.TopicPartition) {
 		s.topics.forget(tp.Topic)
 		s.metrics.Forget(tp.Topic)
 	}
+	s.metadata.Changed.Notify() // who waits for the partitions it has found need not wait for these
 }
 
 func (s *Server) topicChanged(topic string) error {

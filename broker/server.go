@@ -517,6 +517,11 @@ func (s *Server) runController(ctx context.Context) error {
 	s.onStop(s.groups.Close)
 	s.logs.Start()
 	s.onStop(s.producerIDs.Close)
+	if !s.since("3.0") {
+		if err := s.producerIDs.Prefetch(ctx); err != nil {
+			return err
+		}
+	}
 	s.transactions.Start()
 	s.onStop(s.transactions.Close)
 	cancel := s.zk.OnChange(s.zookeeperChanged)
@@ -577,7 +582,7 @@ func (s *Server) knowsItsPart() bool {
 		return false
 	}
 	for _, tp := range s.found {
-		if _, ok := picture.Partition(tp.Topic, tp.Partition); !ok {
+		if _, ok := picture.Partition(tp.Topic, tp.Partition); !ok && s.topics.has(tp.Topic) {
 			return false
 		}
 	}

@@ -45,7 +45,12 @@ type peerBroker struct {
 func newPeer(t testing.TB, id int, zookeeper string, settings ...string) *peerBroker {
 	t.Helper()
 	p := &peerBroker{t: t, launcher: peer(t), dir: t.TempDir(), id: id, port: freePort(t), zk: zookeeper, settings: settings}
-	t.Cleanup(p.kill)
+	t.Cleanup(func() {
+		p.kill()
+		if log, err := os.ReadFile(filepath.Join(p.dir, "server.log")); err == nil {
+			tell(t, p.addr(), strings.Split(string(log), "\n"))
+		}
+	})
 	return p
 }
 
@@ -72,18 +77,24 @@ func (p *peerBroker) start() {
 func (p *peerBroker) stop() { _ = exec.Command(p.launcher, "stop", p.dir).Run() }
 func (p *peerBroker) kill() { _ = exec.Command(p.launcher, "stop", p.dir, "KILL").Run() }
 
-// send sends a signal to the broker.
-func (p *peerBroker) send(s syscall.Signal) {
+// pid is the process id of the broker.
+func (p *peerBroker) pid() int {
 	p.t.Helper()
 	text, err := os.ReadFile(filepath.Join(p.dir, "pid"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err == nil {
-		err = syscall.Kill(pid, s)
-	}
 	if err != nil {
+		p.t.Fatal(err)
+	}
+	return pid
+}
+
+// send sends a signal to the broker.
+func (p *peerBroker) send(s syscall.Signal) {
+	p.t.Helper()
+	if err := syscall.Kill(p.pid(), s); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -68,7 +68,7 @@ func freePort(t testing.TB) int {
 // zookeeper runs the embedded ZooKeeper in the test's process and gives its address.
 func zookeeper(t testing.TB) string {
 	t.Helper()
-	zk, err := zkserver.Open(zkserver.Config{TickTime: 500 * time.Millisecond})
+	zk, err := zkserver.Open(zkserver.Config{TickTime: 500 * time.Millisecond, MaxTimeout: time.Minute})
 	if err == nil {
 		err = zk.Listen("127.0.0.1:0")
 	}
@@ -105,7 +105,9 @@ func newProcess(t testing.TB, id int, zk string, settings ...string) *process {
 	}
 	t.Cleanup(func() {
 		p.signal(syscall.SIGKILL)
-		p.tell()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		tell(t, p.addr(), p.lines)
 	})
 	return p
 }
@@ -124,6 +126,7 @@ func (p *process) add(settings ...string) {
 }
 
 func (p *process) addr() string   { return "127.0.0.1:" + strconv.Itoa(p.port) }
+func (p *process) pid() int       { return p.cmd.Process.Pid }
 func (p *process) logDir() string { return filepath.Join(p.dir, "logs") }
 
 func (p *process) start() {
@@ -171,14 +174,11 @@ func (p *process) log() string {
 	return strings.Join(p.lines, "\n")
 }
 
-// tell shows the end of the broker's log when its test has failed.
-func (p *process) tell() {
-	if !p.t.Failed() {
-		return
+// tell shows the end of a broker's log when its test has failed.
+func tell(t testing.TB, addr string, log []string) {
+	if t.Failed() {
+		t.Logf("the last lines of the broker on %s:\n%s", addr, strings.Join(log[max(0, len(log)-15):], "\n"))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.t.Logf("the last lines of the broker on %s:\n%s", p.addr(), strings.Join(p.lines[max(0, len(p.lines)-15):], "\n"))
 }
 
 // signal sends a signal and waits until the process is gone.

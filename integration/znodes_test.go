@@ -23,8 +23,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// changesFile tells how the znodes of a cluster of Apache Kafka's change, step by step.
-const changesFile = "testdata/znodes.txt"
+// changesDir has files that tell how the znodes of a cluster of Apache Kafka's change, step by step.
+const changesDir = "testdata/znodes"
 
 // clusterMember is a broker of the cluster whose znodes are looked at.
 type clusterMember interface {
@@ -32,6 +32,7 @@ type clusterMember interface {
 	stop()
 	kill()
 	send(syscall.Signal)
+	pid() int
 	addr() string
 }
 
@@ -48,7 +49,7 @@ type znodes struct {
 	steps   strings.Builder
 }
 
-func newZnodes(t *testing.T, want map[string]string, broker func(id int, zookeeper string, settings ...string) clusterMember) *znodes {
+func newZnodes(t *testing.T, want map[string]string, cluster []string, broker func(id int, zookeeper string, settings ...string) clusterMember) *znodes {
 	t.Helper()
 	server := zookeeper(t)
 	conn, _, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogInfo(false))
@@ -61,10 +62,9 @@ func newZnodes(t *testing.T, want map[string]string, broker func(id int, zookeep
 	z.dirs = dirs
 	var addrs []string
 	for id := range 3 {
-		// How soon a leader gives a silent follower up is up to chance here: none does.
-		settings := []string{fmt.Sprintf("broker.rack=r%d", id), "replica.lag.time.max.ms=60000", "zookeeper.session.timeout.ms=3000",
+		settings := append(slices.Clone(cluster), fmt.Sprintf("broker.rack=r%d", id),
 			"auto.leader.rebalance.enable=false", "auto.create.topics.enable=false", "controlled.shutdown.retry.backoff.ms=100",
-			"replica.high.watermark.checkpoint.interval.ms=500", "replica.fetch.max.bytes=20000", "offsets.topic.replication.factor=1"}
+			"replica.high.watermark.checkpoint.interval.ms=500", "replica.fetch.max.bytes=20000", "offsets.topic.replication.factor=1")
 		if id == 2 {
 			settings = append(settings, logDirs)
 		}
@@ -97,7 +97,7 @@ func (z *znodes) look(step string) {
 	}
 	want, known := z.want[step]
 	if !known {
-		z.t.Fatalf("%s has no step %q", changesFile, step)
+		z.t.Fatalf("%s has no file with a step %q", changesDir, step)
 	}
 	var now map[string]string
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -183,10 +183,10 @@ func changes(before, after map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// readChanges reads changesFile.
-func readChanges(t *testing.T) map[string]string {
+// readChanges reads a file of changesDir.
+func readChanges(t *testing.T, file string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(changesFile)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,6 +317,21 @@ func (z *znodes) awaitNode(path string, there bool) {
 	})
 }
 
+// pause returns when no thread of a broker runs any more.
+func (z *znodes) pause(id int) {
+	z.t.Helper()
+	z.members[id].send(syscall.SIGSTOP)
+	until(z.t, fmt.Sprintf("broker %d is paused", id), func(context.Context) bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", z.members[id].pid()))
+		z.must(err)
+		return !slices.ContainsFunc(threads, func(file string) bool {
+			stat, err := os.ReadFile(file)
+			_, after, _ := strings.Cut(string(stat), ") ")
+			return err != nil || !strings.HasPrefix(after, "T")
+		})
+	})
+}
+
 // gone waits until a broker's session is over.
 func (z *znodes) gone(id int) { z.awaitNode(fmt.Sprint("/brokers/ids/", id), false) }
 
@@ -355,12 +370,16 @@ func (z *znodes) live() {
 	z.controllers()
 }
 
-func (z *znodes) begin() {
+func (z *znodes) startAll() {
 	z.members[0].start() // and so it is the controller
 	z.awaitNode("/controller", true)
 	z.members[1].start()
 	z.members[2].start()
 	z.look("three brokers")
+}
+
+func (z *znodes) begin() {
+	z.startAll()
 	z.create("t", map[string]string{"cleanup.policy": "compact", "retention.ms": "1000000"}, []int32{0, 1, 2}, []int32{1, 2, 0}, []int32{2, 0, 1})
 	z.create("solo", nil, []int32{2})
 	z.create("pair", nil, []int32{1, 2})
@@ -386,7 +405,7 @@ func (z *znodes) brokersComeAndGo() {
 	z.look("broker 1 is back")
 	z.elect()
 	z.look("preferred leaders were elected")
-	z.members[1].send(syscall.SIGSTOP)
+	z.pause(1)
 	z.gone(1)
 	z.look("broker 1 is paused past its session")
 	z.members[1].send(syscall.SIGCONT)
@@ -488,6 +507,9 @@ func (z *znodes) deletions() {
 	z.look("a topic is deleted while a replica is away")
 	z.members[2].start()
 	z.look("the replica's broker is back")
+	if ours, ok := z.members[2].(*process); ok && strings.Contains(ours.log(), "has not told of the cluster yet") {
+		z.t.Error("the broker waited to be told of the topic that was deleted meanwhile")
+	}
 }
 
 func (z *znodes) uncleanElection() {
@@ -547,25 +569,94 @@ func (z *znodes) controllers() {
 	z.look("the controller's znode was deleted")
 }
 
+// lag has a follower lag behind and catch up. Acknowledged is what all replicas in sync have: when the follower is none any more.
+func (z *znodes) lag() {
+	z.beginLag()
+	z.followerLags()
+}
+
+func (z *znodes) beginLag() {
+	z.startAll()
+	z.create("t", nil, []int32{0, 1, 2})
+	z.create("pair", nil, []int32{1, 2})
+	z.look("topics are created")
+	z.write("t", 0, 1) // and from now on the client knows the leaders, and asks nobody who is paused
+	z.write("pair", 0, 1)
+}
+
+func (z *znodes) followerLags() {
+	z.pause(2)
+	z.write("t", 0, 1)
+	z.write("pair", 0, 1)
+	z.look("broker 2 lags behind")
+	z.members[2].send(syscall.SIGCONT)
+	z.look("it has caught up")
+}
+
+// lagUnseen is lag where leaders write to ZooKeeper themselves who is in sync: also while the controller does not listen.
+func (z *znodes) lagUnseen() {
+	z.beginLag()
+	z.followerLags()
+	z.pause(0)
+	z.pause(2)
+	z.write("pair", 0, 1)
+	until(z.t, "the controller is told", func(context.Context) bool {
+		told, _, err := z.conn.Children("/isr_change_notification")
+		return err == nil && len(told) > 0
+	})
+	z.look("broker 2 lags behind while the controller is paused")
+	z.members[0].send(syscall.SIGCONT)
+	z.look("the controller goes on")
+	z.members[2].send(syscall.SIGCONT)
+	z.look("broker 2 has caught up again")
+}
+
+// steady is for histories in which no follower is given up and brokers' sessions end soon.
+var steady = []string{"replica.lag.time.max.ms=60000", "zookeeper.session.timeout.ms=6000"}
+
+// impatient is for histories in which followers are given up, and brokers are paused within their sessions.
+var impatient = []string{"replica.lag.time.max.ms=4000", "zookeeper.session.timeout.ms=30000"}
+
+const protocol26 = "inter.broker.protocol.version=2.6"
+
 // TestZnodesOfACluster compares the znodes of three brokers of ours, and how they change from step to step, with those of
 // Apache Kafka's, in form: ids and times aside. ZNODES=peer does it with three of Apache Kafka's instead, and ZNODES=record
 // writes down what theirs do.
 func TestZnodesOfACluster(t *testing.T) {
-	t.Parallel()
 	mode := os.Getenv("ZNODES")
-	var want map[string]string
-	if mode != "record" {
-		want = readChanges(t)
+	if mode == "" {
+		t.Parallel() // three of Apache Kafka's at a time are enough
 	}
-	z := newZnodes(t, want, func(id int, zookeeper string, settings ...string) clusterMember {
-		if mode != "" {
-			return newPeer(t, id, zookeeper, settings...)
-		}
-		return newProcess(t, id, zookeeper, settings...)
-	})
-	z.live()
-	if mode == "record" {
-		z.must(os.MkdirAll(filepath.Dir(changesFile), 0o755))
-		z.must(os.WriteFile(changesFile, []byte(z.steps.String()), 0o644))
+	for _, history := range []struct {
+		name     string
+		settings []string
+		live     func(*znodes)
+	}{
+		{"life", steady, (*znodes).live},
+		{"lag", impatient, (*znodes).lag},
+		{"life-2.6", append([]string{protocol26}, steady...), (*znodes).live},
+		{"lag-2.6", append([]string{protocol26}, impatient...), (*znodes).lagUnseen},
+	} {
+		t.Run(history.name, func(t *testing.T) {
+			if mode == "" {
+				t.Parallel()
+			}
+			file := filepath.Join(changesDir, history.name+".txt")
+			var want map[string]string
+			if mode != "record" {
+				want = readChanges(t, file)
+			}
+			z := newZnodes(t, want, history.settings, func(id int, zookeeper string, settings ...string) clusterMember {
+				if mode != "" {
+					return newPeer(t, id, zookeeper, settings...)
+				}
+				return newProcess(t, id, zookeeper, settings...)
+			})
+			history.live(z)
+			if mode == "record" {
+				z.must(os.MkdirAll(changesDir, 0o755))
+				z.must(os.WriteFile(file, []byte(z.steps.String()), 0o644))
+			}
+		})
 	}
 }

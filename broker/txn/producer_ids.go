@@ -63,6 +63,18 @@ func (p *ProducerIDs) Close() {
 	p.tasks.Wait()
 }
 
+// Prefetch takes the first block, for a broker that shall have one from its start (ZkProducerIdManager, 3.9: before KIP-730).
+func (p *ProducerIDs) Prefetch(ctx context.Context) error {
+	block, err := p.allocate(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot take a block of producer ids: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.next = &block
+	return nil
+}
+
 // Wait is Next that waits a moment for a block.
 func (p *ProducerIDs) Wait(ctx context.Context) (id int64, err error) {
 	if id, err = p.Next(); err == nil {

@@ -52,6 +52,34 @@ func TestProducerIDs(t *testing.T) {
 	})
 }
 
+// TestPrefetch: who takes a block at its start needs no other one for the first ids, and learns what went wrong.
+func TestPrefetch(t *testing.T) {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	var calls int
+	ids := NewProducerIDs(func(context.Context) (Block, error) {
+		if calls++; calls == 1 {
+			return Block{}, kerr.NotController
+		}
+		return Block{First: 5000, Count: 1000}, nil
+	}, logrus.NewEntry(log))
+	defer ids.Close()
+	if err := ids.Prefetch(t.Context()); !errors.Is(err, kerr.NotController) {
+		t.Fatalf("a block that cannot be had: %v", err)
+	}
+	if err := ids.Prefetch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for want := range int64(3) {
+		if id, err := ids.Next(); id != 5000+want || err != nil {
+			t.Errorf("id %d, %v", id, err)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("asked %d times", calls)
+	}
+}
+
 func TestWaitForProducerIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		takes := allocatePatience / 2 // the first block; the others take longer than anybody waits
