@@ -113,6 +113,17 @@ func TestAConsumerSeesWhatItMay(t *testing.T) {
 	if err := consume(); err != nil {
 		t.Error(err)
 	}
+	allow(t, root, kadm.NewACLs().Topics("secret").ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpDescribe))
+	direct := alice(t, c.Broker(0), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"secret": {0: kgo.NewOffset().At(0)}}))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := direct.PollFetches(ctx).Err0(); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("reading what may only be described: %v", err)
+	}
+	if _, err := root.DeleteACLs(t.Context(), kadm.NewACLs().Topics("secret").ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpDescribe).
+		Allow("User:alice").AllowHosts("*")); err != nil {
+		t.Fatal(err)
+	}
 	topics, err := kadm.NewClient(alice(t, c.Broker(0))).ListTopics(t.Context())
 	if err != nil || len(topics) != 1 || !topics.Has("mine") {
 		t.Errorf("topics %v, %v", topics.Names(), err)
