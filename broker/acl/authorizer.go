@@ -149,7 +149,11 @@ func (a *Authorizer) ask(resources []Resource, all bool) uint64 {
 
 // reread waits until resources have been read again.
 func (a *Authorizer) reread(ctx context.Context, resources []Resource) error {
-	number := a.ask(resources, false)
+	return a.await(ctx, a.ask(resources, false))
+}
+
+// await waits until what was asked for has been read.
+func (a *Authorizer) await(ctx context.Context, number uint64) error {
 	return await.Until(ctx, func() (bool, error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()

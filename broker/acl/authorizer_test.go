@@ -386,3 +386,42 @@ func BenchmarkAllowed(b *testing.B) {
 		}
 	}
 }
+
+// TestQuestionsDuringChanges: those who ask see one picture or the next, never half of one: alice may read all the while, by an entry
+// that goes to and fro between two resources in single changes of all.
+func TestQuestionsDuringChanges(t *testing.T) {
+	s := newShelf()
+	s.put(topicT, readsT("User:alice"))
+	a, _ := started(t, s, Config{})
+	defer a.Close()
+	everywhere := on(Topic, literal, "*")
+	done := make(chan struct{})
+	var asking sync.WaitGroup
+	for range 2 {
+		asking.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if !mayRead(a, "User:alice") {
+					t.Error("denied in between")
+					return
+				}
+			}
+		})
+	}
+	places := []Resource{topicT, everywhere}
+	for i := range 200 {
+		s.mu.Lock()
+		s.mu.acls = map[Resource][]Entry{places[i%2]: {readsT("User:alice")}}
+		s.mu.Unlock()
+		number := a.ask(nil, true)
+		if err := a.await(t.Context(), number); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(done)
+	asking.Wait()
+}
