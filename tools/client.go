@@ -101,7 +101,7 @@ func handledElsewhere(name string) bool {
 	case "bootstrap.servers", "security.protocol", "default.api.timeout.ms", "max.request.size", "max.block.ms", "batch.size":
 		return true
 	}
-	return strings.HasPrefix(name, "ssl.") || strings.HasPrefix(name, "sasl.") ||
+	return strings.HasPrefix(name, "ssl.") || strings.HasPrefix(name, "zookeeper.") || strings.HasPrefix(name, "sasl.") ||
 		strings.HasSuffix(name, ".serializer") || strings.HasSuffix(name, ".deserializer")
 }
 

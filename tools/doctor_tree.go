@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,11 @@ func (d *doctor) readTree(ctx context.Context) (znodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := dialZooKeeper(ctx, &Env{Stdout: io.Discard, Stderr: d.env.Stderr}, connect, nil)
+	encryption, err := d.zooKeeperTLS()
+	if err != nil {
+		return nil, err
+	}
+	s, err := dialZooKeeper(ctx, &Env{Stdout: io.Discard, Stderr: d.env.Stderr}, connect, encryption)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +59,15 @@ func (d *doctor) readTree(ctx context.Context) (znodes, error) {
 		return nil, fmt.Errorf("ZooKeeper at %s holds no cluster: there is no %s/brokers", connect, s.chroot)
 	}
 	return w.found, nil
+}
+
+// zooKeeperTLS is how to speak to ZooKeeper, by zookeeper.ssl.* beside the settings for the brokers.
+func (d *doctor) zooKeeperTLS() (func(host string) *tls.Config, error) {
+	p, err := readProperties(*d.o.config)
+	if err != nil || !strings.EqualFold(p["zookeeper.ssl.client.enable"], "true") {
+		return nil, err
+	}
+	return zkTLS(*d.o.config)
 }
 
 // zookeeperOf is the address that was given, or the one that the brokers use.

@@ -108,6 +108,10 @@ func TestToolsSpeakTLSToZooKeeper(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s%s", line, out.code, out.stdout, out.stderr)
 		}
 	}
+	doctor := []string{"zookeeper", "--bootstrap-server", c.Broker(0).Addr(), "--zookeeper", l.Addr().String(), "--command-config", file}
+	if out := runTool(t, t.Context(), "", "kafka-doctor", doctor...); out.code > 1 || strings.Contains(out.stderr, "without effect") {
+		t.Errorf("kafka-doctor: exit code %d: %s%s", out.code, out.stdout, out.stderr)
+	}
 	wrong := commandConfig(t, map[string]string{"zookeeper.ssl.truststore.location": "/nowhere.jks"})
 	if out := runTool(t, t.Context(), "", "zookeeper-shell", l.Addr().String(), "-zk-tls-config-file", wrong, "ls", "/"); out.code == 0 ||
 		!strings.Contains(out.stderr, "zookeeper.ssl.truststore.location=/nowhere.jks") {
