@@ -20,12 +20,16 @@ func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, 
 	}
 	server := &sasl.Server{MaxReceive: int32(settings.MaxReceiveBytes), FailureDelay: c.FailedAuthenticationDelay}
 	for _, m := range settings.Mechanisms {
-		if m.Name == sasl.OAuthBearerName {
-			s.log.WithField(logx.Listener, l.Name).Warn("OAUTHBEARER takes tokens that nobody has signed: whoever reaches this listener is who it says")
-		}
 		server.Mechanisms = append(server.Mechanisms, sasl.Mechanism{Name: m.Name, MaxLifetime: m.MaxReauth, Start: s.saslMechanism(m)})
 	}
 	return server, nil
+}
+
+// warnOfUnsecured tells of a listener that anybody can log in at as anybody.
+func (s *Server) warnOfUnsecured(l config.Listener, settings *sasl.Server) {
+	if settings != nil && settings.Find(sasl.OAuthBearerName) != nil {
+		s.log.WithField(logx.Listener, l.Name).Warn("OAUTHBEARER takes tokens that nobody has signed: whoever reaches this listener is who it says")
+	}
 }
 
 // saslChanged has connections to come authenticate as the settings say now: Apache Kafka reads such a change, of a password
