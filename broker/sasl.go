@@ -19,6 +19,9 @@ func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, 
 		return nil, err
 	}
 	server := &sasl.Server{MaxReceive: int32(settings.MaxReceiveBytes), FailureDelay: c.FailedAuthenticationDelay}
+	if server.MaxReceive < 0 { // no limit of its own
+		server.MaxReceive = int32(c.SocketRequestMaxBytes)
+	}
 	for _, m := range settings.Mechanisms {
 		server.Mechanisms = append(server.Mechanisms, sasl.Mechanism{Name: m.Name, MaxLifetime: m.MaxReauth, Start: s.saslMechanism(m)})
 	}
