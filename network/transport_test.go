@@ -367,3 +367,25 @@ func TestDialerTLS(t *testing.T) {
 		t.Errorf("a server that says nothing: %v", err)
 	}
 }
+
+// TestTLSSilentClientsCostLittle: until a client begins there is neither state of TLS for it nor a buffer, and there is no buffer for
+// one that has nothing more to say.
+func TestTLSSilentClientsCostLittle(t *testing.T) {
+	s := startTLS(t, &echo{}, Config{}, nil)
+	const clients = 20
+	for range clients {
+		dial(t, s.addr)
+	}
+	for end := time.Now().Add(20 * time.Second); s.server.Connections()["SSL"] < clients; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not all clients got in")
+		}
+	}
+	s.server.mu.Lock()
+	for c := range s.server.mu.conns {
+		if c.secure.conn != nil || c.in.buf != nil {
+			t.Error("a client that says nothing has TLS or a buffer")
+		}
+	}
+	s.server.mu.Unlock()
+}
