@@ -85,14 +85,11 @@ var aclNotes = []struct {
 // all, any may have changed: the session was lost, or a note can't be read. ready, if not nil, is called when the watches are in
 // place: what is read after that is kept up to date.
 func (c *Client) WatchACLChanges(ctx context.Context, ready func(), changed func(resources []ACLResource, all bool)) error {
-	rung, expired, cancel := c.onNotifications(ACLNotificationsAdded)
-	defer cancel()
 	last := make([]int64, len(aclNotes))
 	for i := range last {
 		last[i] = -1
 	}
-	for {
-		all := expired()
+	return c.followNotifications(ctx, ACLNotificationsAdded, ready, func(all bool) error {
 		var resources []ACLResource
 		for i, kind := range aclNotes {
 			notes, err := c.newNotifications(ctx, kind.notifications, &last[i])
@@ -112,14 +109,6 @@ func (c *Client) WatchACLChanges(ctx context.Context, ready func(), changed func
 		if len(resources) > 0 || all {
 			changed(resources, all)
 		}
-		if ready != nil {
-			ready()
-			ready = nil
-		}
-		select {
-		case <-rung:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return nil
+	})
 }

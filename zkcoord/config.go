@@ -366,25 +366,12 @@ func DecodeConfigChange(data []byte) (Entity, error) {
 // and after a new session those that were missed. ready, if not nil, is called when the
 // watch is in place: what is read after that is kept up to date.
 func (c *Client) WatchConfigChanges(ctx context.Context, ready func(), changed func(Entity)) error {
-	rung, _, cancel := c.onNotifications(ConfigNotificationsAdded)
-	defer cancel()
 	last := int64(-1)
-	for {
+	return c.followNotifications(ctx, ConfigNotificationsAdded, ready, func(bool) error {
 		notes, err := c.newNotifications(ctx, notifications{configChangesPath, configChangePrefix}, &last)
-		if err != nil {
-			return err
-		}
 		c.reportConfigChanges(notes, changed)
-		if ready != nil {
-			ready()
-			ready = nil
-		}
-		select {
-		case <-rung:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return err
+	})
 }
 
 // reportConfigChanges reports each entity once.

@@ -47,6 +47,27 @@ func (c *Client) onNotifications(kind ChangeKind) (rung <-chan struct{}, expired
 	return wake, func() bool { return lost.Swap(false) }, func() { cancelChanges(); cancelSession() }
 }
 
+// followNotifications calls take when there may be new notifications of a kind, until ctx is done or take fails. all tells that
+// the session was lost since the last time. ready, if not nil, is called when take has set its watches for the first time.
+func (c *Client) followNotifications(ctx context.Context, kind ChangeKind, ready func(), take func(all bool) error) error {
+	rung, expired, cancel := c.onNotifications(kind)
+	defer cancel()
+	for {
+		if err := take(expired()); err != nil {
+			return err
+		}
+		if ready != nil {
+			ready()
+			ready = nil
+		}
+		select {
+		case <-rung:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // newNotifications watches the place and reads what came after the last one, which it moves on. Those that are there for too
 // long go.
 func (c *Client) newNotifications(ctx context.Context, at notifications, last *int64) ([]notification, error) {

@@ -146,11 +146,8 @@ func (c *Client) announceToken(ctx context.Context, id string) error {
 // reads them. With all, any may have changed: the session was lost. ready is called when the watch is in place: what is read
 // after that is kept up to date.
 func (c *Client) WatchTokenChanges(ctx context.Context, ready func(), changed func(ids []string, all bool)) error {
-	rung, expired, cancel := c.onNotifications(TokenNotificationsAdded)
-	defer cancel()
 	last := int64(-1)
-	for {
-		all := expired()
+	return c.followNotifications(ctx, TokenNotificationsAdded, ready, func(all bool) error {
 		notes, err := c.newNotifications(ctx, notifications{tokenChangesPath, tokenChangePrefix}, &last)
 		if err != nil {
 			return err
@@ -162,14 +159,6 @@ func (c *Client) WatchTokenChanges(ctx context.Context, ready func(), changed fu
 		if len(ids) > 0 || all {
 			changed(ids, all)
 		}
-		if ready != nil {
-			ready()
-			ready = nil
-		}
-		select {
-		case <-rung:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return nil
+	})
 }
