@@ -216,6 +216,45 @@ func TestACLsOfMixedBrokers(t *testing.T) {
 	}
 }
 
+// TestBrokersNeedNotBeSuperUsers: with ACLs that are there before the first of them starts, they replicate and lead, and go on after one
+// was away.
+func TestBrokersNeedNotBeSuperUsers(t *testing.T) {
+	server := zookeeper(t)
+	for _, right := range [][]string{{"--operation", "ClusterAction", "--cluster"}, {"--operation", "Describe", "--topic", "*"}} {
+		ourTool(t, "", "acls", append([]string{"--authorizer-properties", "zookeeper.connect=" + server, "--add", "--allow-principal", "User:admin"}, right...)...)
+	}
+	setPasswords(t, server, "admin=between")
+	var brokers []*process
+	for id := range 3 {
+		p, _ := newSecured(t, id, server, "authorizer.class.name=kafka.security.authorizer.AclAuthorizer", "super.users=User:ANONYMOUS")
+		p.start()
+		brokers = append(brokers, p)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers[0].addr(), brokers[1].addr()), kgo.DefaultProduceTopic("t"), kgo.RequiredAcks(kgo.AllISRAcks()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	minISR := "2"
+	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 3, 3, map[string]*string{"min.insync.replicas": &minISR}, "t"); err != nil {
+		t.Fatal(err)
+	}
+	produce := func() {
+		t.Helper()
+		for range 20 {
+			if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	produce()
+	brokers[2].kill()
+	produce()
+	brokers[2].start()
+	awaitInSync(t, cl)
+	produce()
+}
+
 // agree waits until the brokers say the same of who may do what.
 func agree(t *testing.T, when string, brokers map[string]guarded, names []string) {
 	t.Helper()
