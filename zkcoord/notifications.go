@@ -95,18 +95,18 @@ func (c *Client) newNotifications(ctx context.Context, at notifications, last *i
 		*last = numbers[i]
 		added = append(added, notification{at.path + "/" + sequenceName(at.prefix, numbers[i]), n.data})
 	}
-	return added, c.purge(ctx, at.path+"/"+at.prefix, numbers, nodes)
+	c.purge(ctx, at.path+"/"+at.prefix, numbers, nodes)
+	return added, nil
 }
 
-// purge removes notifications that are older than changeExpiry.
-func (c *Client) purge(ctx context.Context, prefix string, numbers []int64, nodes []*node) error {
+// purge removes notifications that are older than changeExpiry. Those that cannot be removed are left to another broker.
+func (c *Client) purge(ctx context.Context, prefix string, numbers []int64, nodes []*node) {
 	oldest := time.Now().Add(-changeExpiry).UnixMilli()
 	for i, n := range nodes {
 		if n != nil && n.stat.Ctime < oldest {
-			if err := c.delete(ctx, sequenceName(prefix, numbers[i])); err != nil {
-				return err
+			if err := c.delete(ctx, sequenceName(prefix, numbers[i])); err != nil && ctx.Err() == nil {
+				c.log.WithError(err).Warn("an old notification cannot be removed")
 			}
 		}
 	}
-	return nil
 }
