@@ -104,8 +104,11 @@ func (c *Client) purge(ctx context.Context, prefix string, numbers []int64, node
 	oldest := time.Now().Add(-changeExpiry).UnixMilli()
 	for i, n := range nodes {
 		if n != nil && n.stat.Ctime < oldest {
-			if err := c.delete(ctx, sequenceName(prefix, numbers[i])); err != nil && ctx.Err() == nil {
-				c.log.WithError(err).Warn("an old notification cannot be removed")
+			if err := c.delete(ctx, sequenceName(prefix, numbers[i])); err != nil {
+				if ctx.Err() == nil {
+					c.log.WithError(err).Warn("an old notification cannot be removed")
+				}
+				return
 			}
 		}
 	}
