@@ -35,20 +35,21 @@ func guardedBy(t *testing.T, port int) (secure string, settings []string) {
 // guarded is a broker with ACLs, of either kind.
 type guarded struct{ addr, secure string }
 
-func startGuarded(t *testing.T, server string) guarded {
+// startGuarded starts ours with settings that count more than those of guardedBy.
+func startGuarded(t *testing.T, server string, more ...string) guarded {
 	t.Helper()
 	p := newProcess(t, 0, server)
 	secure, settings := guardedBy(t, p.port)
-	p.add(settings...)
+	p.add(append(settings, more...)...)
 	p.start()
 	return guarded{p.addr(), secure}
 }
 
-func startGuardedPeer(t *testing.T, id int, server string) guarded {
+func startGuardedPeer(t *testing.T, id int, server string, more ...string) guarded {
 	t.Helper()
 	p := newPeer(t, id, server)
 	secure, settings := guardedBy(t, p.port)
-	p.settings = settings
+	p.settings = append(settings, more...)
 	p.start()
 	return guarded{p.addr(), secure}
 }
