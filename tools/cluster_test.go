@@ -1,6 +1,9 @@
 package tools
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,6 +43,10 @@ var masks = []struct{ pattern, with string }{
 	{`^0\t[\d.]+$`, "0\tDURATION"},
 	{`"avg_throughput":[\d.]+`, `"avg_throughput":RATE`},
 	{`(salt|stored_key|server_key)=[^,]+`, "$1=BYTES"},
+	{`^[\w-]{22} [A-Za-z0-9+/]{86}== `, "TOKENID HMAC "},
+	{`tokenId : [\w-]{22}$`, "tokenId : ID"},
+	{`hmac :[A-Za-z0-9+/]{86}==`, "hmac :HMAC"},
+	{`\d{4}-\d\d-\d\dT\d\d:\d\d`, "MINUTE"},
 }
 
 func masked(text string) string {
@@ -55,6 +62,7 @@ func masked(text string) string {
 	}
 	sortRuns(lines)
 	sortResources(lines)
+	sortTokens(lines)
 	return strings.Join(lines, "\n")
 }
 
@@ -101,6 +109,21 @@ func sortResources(lines []string) {
 	}
 }
 
+// sortTokens brings the rows of delegation tokens into one order.
+func sortTokens(lines []string) {
+	var at []int
+	var rows []string
+	for i, line := range lines {
+		if strings.HasPrefix(line, "TOKENID HMAC ") {
+			at, rows = append(at, i), append(rows, line)
+		}
+	}
+	slices.Sort(rows)
+	for i, row := range rows {
+		lines[at[i]] = row
+	}
+}
+
 // processed keeps of standard error what scripts look for.
 func processed(stderr string) string {
 	var b strings.Builder
@@ -128,6 +151,30 @@ func TestACLsPrintWhatTheOriginalPrints(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.Run(t, kafkatest.Setting("authorizer.class.name", config.ACLAuthorizer), kafkatest.Setting("super.users", "User:ANONYMOUS"))
 	replay(t, "testdata/acls.txt", cluster.Broker(0).Addr(), "ZK", "zookeeper.connect="+cluster.ZooKeeper())
+}
+
+// TestDelegationTokensPrintWhatTheOriginalPrints runs the recorded commands as users who log in at a broker with ACLs.
+func TestDelegationTokensPrintWhatTheOriginalPrints(t *testing.T) {
+	t.Parallel()
+	const module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+	b := kafkatest.Run(t, kafkatest.Setting("authorizer.class.name", config.ACLAuthorizer), kafkatest.Setting("super.users", "User:ANONYMOUS;User:root"),
+		kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0"), kafkatest.Setting("inter.broker.listener.name", "PLAINTEXT"),
+		kafkatest.Setting("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT"),
+		kafkatest.Setting("sasl.enabled.mechanisms", "PLAIN"), kafkatest.Setting("delegation.token.secret.key", "abc"),
+		kafkatest.Setting("listener.name.secure.plain.sasl.jaas.config", module+` user_root="pw" user_alice="pw" user_bob="pw";`)).Broker(0)
+	at := func(addr, file string, settings ...string) string {
+		file = filepath.Join(t.TempDir(), file)
+		if err := os.WriteFile(file, []byte(strings.Join(settings, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "--bootstrap-server " + addr + " --command-config " + file
+	}
+	words := []string{"ANONYMOUS", at(b.Addr(), "anonymous")}
+	for _, user := range []string{"alice", "bob", "root"} {
+		words = append(words, "AS-"+strings.ToUpper(user), at(b.Listener("SECURE"), user, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN",
+			fmt.Sprintf(`sasl.jaas.config=%s username="%s" password="pw";`, module, user)))
+	}
+	replay(t, "testdata/delegation-tokens.txt", b.Addr(), words...)
 }
 
 // TestConfigsBeforeBrokersRun runs the recorded commands on a tree of its own.
@@ -163,8 +210,12 @@ func TestConfigsBeforeBrokersRun(t *testing.T) {
 	}
 }
 
-// replay runs the commands of a file. more are words in them with what they stand for.
+// newToken finds the HMAC of a delegation token in what was printed when it was made.
+var newToken = regexp.MustCompile(`Created delegation token[^|]*\n[\w-]{22} ([A-Za-z0-9+/]{86}==) `)
+
+// replay runs the commands of a file. more are words in them with what they stand for; HMAC is that of the newest token.
 func replay(t *testing.T, file, addr string, more ...string) {
+	hmac := ""
 	for _, run := range readGolden(t, file) {
 		command, stdin, _ := strings.Cut(run.line, " <<< ")
 		if stdin != "" {
@@ -173,12 +224,15 @@ func replay(t *testing.T, file, addr string, more ...string) {
 				t.Fatalf("%s: %v", run.line, err)
 			}
 		}
-		command = strings.NewReplacer(append(more, "BROKER", "--bootstrap-server "+addr, "ZOOKEEPER", "--zookeeper "+addr, "ADDRESS", addr)...).Replace(command)
+		command = strings.NewReplacer(append(slices.Clip(more), "HMAC", hmac, "BROKER", "--bootstrap-server "+addr, "ZOOKEEPER", "--zookeeper "+addr, "ADDRESS", addr)...).Replace(command)
 		words, err := shellWords(command)
 		if err != nil {
 			t.Fatal(err)
 		}
 		out := runTool(t, t.Context(), stdin, words[0], words[1:]...)
+		if made := newToken.FindStringSubmatch(out.stdout); made != nil {
+			hmac = made[1]
+		}
 		// A broker hears of its own settings by way of ZooKeeper, which the start of the originals' JVM leaves time for.
 		for deadline := time.Now().Add(5 * time.Second); slices.Contains(words, "--describe") && masked(out.stdout) != masked(run.stdout) && time.Now().Before(deadline); {
 			out = runTool(t, t.Context(), stdin, words[0], words[1:]...)

@@ -101,12 +101,12 @@ func tokenPrincipals(list []string) ([]tokenPrincipal, error) {
 }
 
 // joinPrincipals lists principals as the original does.
-func joinPrincipals(list []tokenPrincipal, sep string) string {
+func joinPrincipals(list []tokenPrincipal) string {
 	texts := make([]string, len(list))
 	for i, p := range list {
 		texts[i] = p.String()
 	}
-	return strings.Join(texts, sep)
+	return strings.Join(texts, ", ")
 }
 
 // delegationTokensTool is kafka-delegation-tokens at work.
@@ -128,7 +128,7 @@ type delegationToken struct {
 }
 
 func (t *delegationTokensTool) create(ctx context.Context) error {
-	t.env.printf("Calling create token operation with renewers :[%s] , max-life-time-period :%d\n", joinPrincipals(t.renewers, ", "), *t.o.maxLife)
+	t.env.printf("Calling create token operation with renewers :[%s] , max-life-time-period :%d\n", joinPrincipals(t.renewers), *t.o.maxLife)
 	req := kmsg.NewPtrCreateDelegationTokenRequest()
 	req.MaxLifetimeMillis = *t.o.maxLife
 	if len(t.owners) > 0 {
@@ -187,7 +187,7 @@ func (t *delegationTokensTool) describe(ctx context.Context) error {
 	if len(t.owners) == 0 {
 		t.env.println("Calling describe token operation for current user.")
 	} else {
-		t.env.printf("Calling describe token operation for owners: [%s]\n", joinPrincipals(t.owners, ", "))
+		t.env.printf("Calling describe token operation for owners: [%s]\n", joinPrincipals(t.owners))
 	}
 	for _, p := range t.owners {
 		owner := kmsg.NewDescribeDelegationTokenRequestOwner()
@@ -219,7 +219,7 @@ func (t *delegationTokensTool) print(tokens []delegationToken) {
 	const row = "\n%-15s %-30s %-15s %-15s %-25s %-15s %-15s %-15s\n"
 	t.env.printf(row, "TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUEDATE", "EXPIRYDATE", "MAXDATE")
 	for _, d := range tokens {
-		t.env.printf(row, d.id, base64.StdEncoding.EncodeToString(d.hmac), d.owner, d.requester, fmt.Sprintf("[%s]", joinPrincipals(d.renewers, ",")),
+		t.env.printf(row, d.id, base64.StdEncoding.EncodeToString(d.hmac), d.owner, d.requester, fmt.Sprintf("[%s]", joinPrincipals(d.renewers)),
 			minute(d.issued), minute(d.expires), minute(d.until))
 	}
 }
