@@ -93,6 +93,7 @@ func clientSettings(mechanism, user, password string) []string {
 
 // TestClientsLogIn with each mechanism: kcat, Sarama, our tools, and Apache Kafka's when it is there.
 func TestClientsLogIn(t *testing.T) {
+	t.Parallel()
 	zk := zookeeper(t)
 	setPasswords(t, zk, "admin=between", "bob=pw2")
 	p, addr := newSecured(t, 0, zk)
@@ -101,6 +102,7 @@ func TestClientsLogIn(t *testing.T) {
 	logins := []struct{ mechanism, user, password string }{{"PLAIN", "alice", "pw"}, {"SCRAM-SHA-256", "bob", "pw2"}, {"SCRAM-SHA-512", "bob", "pw2"}}
 	for _, l := range logins {
 		t.Run("kcat "+l.mechanism, func(t *testing.T) {
+			t.Parallel()
 			need(t, "kcat", hasProgram("kcat"))
 			run := func(password string) (string, error) {
 				out, err := exec.Command("kcat", "-L", "-b", addr, "-m", "10", "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanisms="+l.mechanism,
@@ -115,6 +117,7 @@ func TestClientsLogIn(t *testing.T) {
 			}
 		})
 		t.Run("Sarama "+l.mechanism, func(t *testing.T) {
+			t.Parallel()
 			if err := produceWithSarama(addr, l.mechanism, l.user, l.password); err != nil {
 				t.Error(err)
 			}
@@ -124,6 +127,7 @@ func TestClientsLogIn(t *testing.T) {
 			}
 		})
 		t.Run("tools "+l.mechanism, func(t *testing.T) {
+			t.Parallel()
 			file := propertiesFile(t, clientSettings(l.mechanism, l.user, l.password)...)
 			topic := "ours-" + l.mechanism
 			ourTool(t, "", "topics", "--bootstrap-server", addr, "--command-config", file, "--create", "--topic", topic)
@@ -135,6 +139,7 @@ func TestClientsLogIn(t *testing.T) {
 		})
 	}
 	t.Run("kcat OAUTHBEARER", func(t *testing.T) {
+		t.Parallel()
 		need(t, "kcat", hasProgram("kcat"))
 		run := func(principal string) (string, error) {
 			out, err := exec.Command("kcat", "-L", "-b", addr, "-m", "10", "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanisms=OAUTHBEARER",
@@ -149,6 +154,7 @@ func TestClientsLogIn(t *testing.T) {
 		}
 	})
 	t.Run("Apache Kafka's tools", func(t *testing.T) {
+		t.Parallel()
 		peer(t)
 		for _, l := range logins {
 			file := propertiesFile(t, clientSettings(l.mechanism, l.user, l.password)...)

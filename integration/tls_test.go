@@ -90,8 +90,12 @@ func trusted(t *testing.T) *x509.CertPool {
 // TestClientsOverTLS: kcat, Sarama, our tools, and Apache Kafka's when it is there, on a broker that asks for certificates; and
 // without one nobody gets in.
 func TestClientsOverTLS(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"PKCS12", "JKS"} {
-		t.Run(kind, func(t *testing.T) { clientsOverTLS(t, kind) })
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			clientsOverTLS(t, kind)
+		})
 	}
 }
 
@@ -100,6 +104,7 @@ func clientsOverTLS(t *testing.T, kind string) {
 	p.start()
 	value := strings.Repeat("0123456789abcdef", 5000)
 	t.Run("kcat", func(t *testing.T) {
+		t.Parallel()
 		need(t, "kcat", hasProgram("kcat"))
 		run := func(stdin string, args ...string) (string, error) {
 			cmd := exec.Command("kcat", append([]string{"-b", addr, "-t", "kcat", "-X", "security.protocol=SSL", "-X", "ssl.ca.location=" + storeFile(t, "ca.pem")}, args...)...)
@@ -121,6 +126,7 @@ func clientsOverTLS(t *testing.T, kind string) {
 		}
 	})
 	t.Run("Sarama", func(t *testing.T) {
+		t.Parallel()
 		cfg := sarama.NewConfig()
 		cfg.Version, cfg.Producer.Return.Successes, cfg.Metadata.Retry.Max = sarama.V3_0_0_0, true, 2
 		cfg.Net.TLS.Enable, cfg.Net.TLS.Config = true, clientTLS(t)
@@ -144,6 +150,7 @@ func clientsOverTLS(t *testing.T, kind string) {
 	})
 	file := propertiesFile(t, append(tlsSettings(t, kind), "security.protocol=SSL")...)
 	t.Run("tools", func(t *testing.T) {
+		t.Parallel()
 		ourTool(t, "", "topics", "--bootstrap-server", addr, "--command-config", file, "--create", "--topic", "ours")
 		ourTool(t, value+"\n", "console-producer", "--bootstrap-server", addr, "--producer.config", file, "--topic", "ours")
 		got := ourTool(t, "", "console-consumer", "--bootstrap-server", addr, "--consumer.config", file, "--topic", "ours", "--from-beginning", "--max-messages", "1")
@@ -152,6 +159,7 @@ func clientsOverTLS(t *testing.T, kind string) {
 		}
 	})
 	t.Run("Apache Kafka's tools", func(t *testing.T) {
+		t.Parallel()
 		peer(t)
 		in := filepath.Join(t.TempDir(), "in")
 		if err := os.WriteFile(in, []byte(value+"\n"), 0o600); err != nil {
