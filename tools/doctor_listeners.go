@@ -2,9 +2,12 @@ package tools
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -23,19 +26,67 @@ func (d *doctor) listeners(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	encrypted, err := d.encryption()
+	if err != nil {
+		return err
+	}
 	local := allLoopback(seeds)
 	for _, b := range meta.Brokers {
-		d.listener(ctx, b, local)
+		if addr := d.listener(ctx, b, local); addr != "" && encrypted != nil {
+			d.encrypted(ctx, "broker "+number(b.NodeID), addr, encrypted)
+		}
 	}
 	return nil
 }
 
-func (d *doctor) listener(ctx context.Context, b kmsg.MetadataResponseBroker, local bool) {
+// encryption opens connections with TLS if this client is to speak it.
+func (d *doctor) encryption() (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
+	p, err := readProperties(*d.o.config)
+	if err != nil || !strings.HasSuffix(strings.ToUpper(p["security.protocol"]), "SSL") {
+		return nil, err
+	}
+	return tlsDialer(p)
+}
+
+// encrypted tells whether TLS comes about at an address that can be reached. Its certificate may be for other names than that
+// of the address which this client was given.
+func (d *doctor) encrypted(ctx context.Context, subject, addr string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	conn, err := dial(ctx, "tcp", addr)
+	if err != nil {
+		d.trouble(subject, "the broker's ssl.keystore.* must have a certificate for each name in advertised.listeners, from an authority in the clients' ssl.truststore.*",
+			"TLS does not come about: %v.", err)
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		d.certificate(subject, encrypted.ConnectionState().PeerCertificates[0])
+	}
+}
+
+// soonExpired is how long before its end a certificate is told of.
+const soonExpired = 30 * 24 * time.Hour
+
+func (d *doctor) certificate(subject string, shown *x509.Certificate) {
+	const renew = "put a new certificate into the broker's ssl.keystore.*, which it reads anew when the setting is set again"
+	switch left := shown.NotAfter.Sub(d.now); {
+	case left <= 0:
+		d.trouble(subject, renew, "its certificate has ended at %s: no client that checks it connects.", at(shown.NotAfter.UnixMilli()))
+	case left < soonExpired:
+		d.trouble(subject, renew, "its certificate ends in %s, at %s: then no client connects any more.", lasting(left), at(shown.NotAfter.UnixMilli()))
+	default:
+		d.note(subject, "TLS comes about there; the certificate is good until %s.", at(shown.NotAfter.UnixMilli()))
+	}
+}
+
+// listener tries a broker's address, and gives it if it can be reached.
+func (d *doctor) listener(ctx context.Context, b kmsg.MetadataResponseBroker, local bool) string {
 	subject, addr := "broker "+number(b.NodeID), net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
 	const advertise = "set advertised.listeners on that broker to an address that clients can resolve and reach; listeners is only what it binds to"
 	if !local && loopback(b.Host) {
 		d.trouble(subject, advertise, "clients are told to connect to %s, which is the client's own machine wherever it runs.", addr)
-		return
+		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
@@ -51,7 +102,9 @@ func (d *doctor) listener(ctx context.Context, b kmsg.MetadataResponseBroker, lo
 	default:
 		_ = conn.Close()
 		d.note(subject, "clients that connect as this one did are told %s, which can be reached from here.", addr)
+		return addr
 	}
+	return ""
 }
 
 // allLoopback tells whether all addresses are this machine: then brokers may well advertise that.

@@ -1,7 +1,11 @@
 package tools
 
 import (
+	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -10,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"barnabas/internal/testcert"
 	"barnabas/kafkatest"
@@ -56,6 +61,9 @@ func TestToolsOverTLS(t *testing.T) {
 	out := tool("", "kafka-console-consumer", "--consumer.config", settings, "--topic", "t", "--from-beginning", "--max-messages", "2")
 	if out.stdout != "one\ntwo\n" {
 		t.Errorf("read %q, %s", out.stdout, out.stderr)
+	}
+	if out := tool("", "kafka-doctor", "--command-config", settings, "listeners"); out.code != 0 || !strings.Contains(out.stdout, "the certificate is good until") {
+		t.Errorf("kafka-doctor listeners: exit code %d, %q, %q", out.code, out.stdout, out.stderr)
 	}
 
 	changed := func(key, value string) map[string]string {
@@ -138,5 +146,22 @@ func passOn(l net.Listener, server string) {
 			}()
 			_, _ = io.Copy(from, to)
 		}()
+	}
+}
+
+// TestDoctorLooksAtTLS: what a client would meet at an address that it is told.
+func TestDoctorLooksAtTLS(t *testing.T) {
+	t.Parallel()
+	ends := time.UnixMilli(1_790_000_000_000)
+	for before, want := range map[time.Duration]bool{365 * 24 * time.Hour: false, 24 * time.Hour: true, -time.Hour: true} {
+		d := &doctor{now: ends.Add(-before)}
+		if d.certificate("broker 0", &x509.Certificate{NotAfter: ends}); d.diagnosis.Trouble != want {
+			t.Errorf("%v before its end: %+v", before, d.diagnosis.Findings)
+		}
+	}
+	d := &doctor{now: ends}
+	d.encrypted(t.Context(), "broker 0", "h:1", func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("another name") })
+	if said := fmt.Sprint(d.diagnosis.Findings); !d.diagnosis.Trouble || !strings.Contains(said, "TLS does not come about: another name") {
+		t.Error(said)
 	}
 }
