@@ -113,6 +113,9 @@ func (m *mixed) visit() {
 
 }
 
+// unreached is what the guest, as the controller, says of a broker that stopped while it was being sent something, as ours do here.
+const unreached = "fails to send a request to broker"
+
 // askGuest wants no line in the guest's log that says that it did not understand ours.
 func (m *mixed) askGuest(log string) {
 	m.t.Helper()
@@ -121,7 +124,8 @@ func (m *mixed) askGuest(log string) {
 		m.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, " ERROR ") || strings.Contains(line, " FATAL ") {
+		bad := strings.Contains(line, " ERROR ") || strings.Contains(line, " FATAL ")
+		if bad && !strings.Contains(line, unreached) {
 			m.t.Errorf("Apache Kafka complains: %.500s", line)
 		}
 	}
