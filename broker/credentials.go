@@ -1,16 +1,15 @@
 package broker
 
 import (
-	"context"
 	"maps"
 	"strings"
 	"sync"
 	"time"
 
+	"barnabas/broker/quota"
 	"barnabas/broker/token"
 	"barnabas/internal/logx"
 	"barnabas/internal/scram"
-	"barnabas/zkcoord"
 
 	"github.com/sirupsen/logrus"
 )
@@ -74,19 +73,9 @@ func (c *credentials) set(user string, stored map[string]string) {
 	maps.Copy(c.mu.of, found)
 }
 
-// loadCredentials reads those of all users.
-func (s *Server) loadCredentials(ctx context.Context) error {
-	all, err := s.zk.AllEntityConfigs(ctx, zkcoord.Users)
-	for name, stored := range all {
-		s.setCredentials(zkcoord.Entity{Kind: zkcoord.Users, Name: name}, stored)
-	}
-	return err
-}
-
 // setCredentials takes what ZooKeeper has of an entity, if it is a user.
-func (s *Server) setCredentials(e zkcoord.Entity, stored map[string]string) {
-	if _, _, ofClient := e.UserAndClient(); e.Kind != zkcoord.Users || ofClient || e.Name == zkcoord.DefaultEntity {
-		return
+func (s *Server) setCredentials(e quota.Entity, stored map[string]string) {
+	if e.User.Given && !e.User.Default && !e.Client.Given {
+		s.credentials.set(e.User.Value, stored)
 	}
-	s.credentials.set(zkcoord.DesanitizeName(e.Name), stored)
 }

@@ -19,21 +19,23 @@ func newQuotas(c *config.Broker) *quota.Manager {
 	})
 }
 
-// loadQuotas reads the limits of all users, client ids and addresses.
+// loadQuotas reads the limits of all users, client ids and addresses, and users' credentials, which are kept with them.
 func (s *Server) loadQuotas(ctx context.Context) error {
 	all, err := api.StoredQuotas(ctx, s.zk)
 	for e, stored := range all {
 		s.setQuotas(e, stored)
+		s.setCredentials(e, stored)
 	}
 	return err
 }
 
-// quotaChanged reads the limits of one entity anew, and a user's credentials, which are kept with them.
+// quotaChanged reads those of one entity anew.
 func (s *Server) quotaChanged(e zkcoord.Entity) error {
 	stored, err := s.zk.EntityConfig(s.ctx, e)
 	if err == nil {
-		s.setQuotas(api.QuotaEntity(e), stored)
-		s.setCredentials(e, stored)
+		entity := api.QuotaEntity(e)
+		s.setQuotas(entity, stored)
+		s.setCredentials(entity, stored)
 	}
 	return err
 }

@@ -281,10 +281,7 @@ func (s *Server) loadConfigs(ctx context.Context) error {
 		return err
 	}
 	s.quotas = newQuotas(s.static)
-	if err := s.loadQuotas(ctx); err != nil {
-		return err
-	}
-	return s.loadCredentials(ctx)
+	return s.loadQuotas(ctx)
 }
 
 // reencodePasswords writes this broker's stored passwords anew after password.encoder.secret was changed.
