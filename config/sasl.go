@@ -220,19 +220,13 @@ func mechanismPrefix(l Listener, mechanism string) string {
 // listenerText is a setting as it counts for a listener, and for one of its mechanisms if one is named; and the key that it was
 // set with.
 func (b *Broker) listenerText(l Listener, mechanism, key string) (name, text string) {
-	names := []string{l.ConfigPrefix() + key, key}
-	if mechanism != "" {
-		names = append([]string{mechanismPrefix(l, mechanism) + key}, names...)
-	}
-	for _, name := range names {
+	if name = mechanismPrefix(l, mechanism) + key; mechanism != "" {
 		if text, ok := b.given[name]; ok {
-			return name, text
+			return name, trimmed(key, text)
 		}
 	}
-	if k := BrokerKey(key); k != nil {
-		text, _ = k.Default()
-	}
-	return key, strings.TrimSuffix(text, null)
+	name, text, _ = b.ListenerSetting(l, key)
+	return name, text
 }
 
 func (b *Broker) listenerInt(l Listener, mechanism, key string) (int, error) {
