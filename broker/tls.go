@@ -74,10 +74,8 @@ func storeValues(c *config.Broker, l config.Listener) []string {
 // newContext makes a listener's context and checks that it can be served with.
 func newContext(base, c *config.Broker, l config.Listener) (*ssl.Context, error) {
 	made, err := ssl.New(tlsSettings(base, c, l))
-	if refused := (*ssl.Error)(nil); errors.As(err, &refused) {
-		return nil, &config.Error{Key: refused.Setting, Value: refused.Value, Reason: refused.Err.Error()}
-	} else if err != nil {
-		return nil, err
+	if err != nil {
+		return nil, refusedTLS(err)
 	}
 	if !made.HasKey() {
 		return nil, &config.Error{Key: l.ConfigPrefix() + "ssl.keystore.location",
@@ -90,6 +88,14 @@ func newContext(base, c *config.Broker, l config.Listener) (*ssl.Context, error)
 		}
 	}
 	return made, nil
+}
+
+// refusedTLS is an error about a setting as one of the configuration.
+func refusedTLS(err error) error {
+	if refused := (*ssl.Error)(nil); errors.As(err, &refused) {
+		return &config.Error{Key: refused.Setting, Value: refused.Value, Reason: refused.Err.Error()}
+	}
+	return err
 }
 
 // openStores makes the contexts of all listeners before anything is opened for clients.
@@ -266,10 +272,8 @@ func zooKeeperTLS(c *config.Broker) (func(host string) *tls.Config, error) {
 		return nil, nil
 	}
 	made, err := ssl.ForZooKeeper(c.Setting)
-	if refused := (*ssl.Error)(nil); errors.As(err, &refused) {
-		return nil, &config.Error{Key: refused.Setting, Value: refused.Value, Reason: refused.Err.Error()}
-	} else if err != nil {
-		return nil, err
+	if err != nil {
+		return nil, refusedTLS(err)
 	}
 	return made.Client, nil
 }
