@@ -3,14 +3,11 @@ package tools
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"barnabas/broker/acl"
 	"barnabas/config"
-	"barnabas/zkcoord"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -33,18 +30,12 @@ func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(contex
 	if err != nil {
 		return err
 	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	encryption, err := zkTLS(*o.zkTLSOf)
+	zk, err := connectZooKeeper(ctx, "zookeeper.connect=", connect, *o.zkTLSOf, false)
 	if err != nil {
 		return err
 	}
-	zk, err := zkcoord.Connect(ctx, zkcoord.Config{Connect: connect, ConnectionTimeout: zkTimeout, TLS: encryption, Logger: logrus.NewEntry(log)})
-	if err != nil {
-		return fmt.Errorf("zookeeper.connect=%s: %w", connect, err)
-	}
 	defer zk.Close()
-	k := storedACLs{env, acl.New(acl.Config{Store: zk, Failed: func(error) {}, APIName: func(int16) string { return "" }, Logger: logrus.NewEntry(log)})}
+	k := storedACLs{env, acl.New(acl.Config{Store: zk, Failed: func(error) {}, APIName: func(int16) string { return "" }, Logger: silence()})}
 	if err := k.acls.Start(ctx); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,8 +12,6 @@ import (
 	"barnabas/config/password"
 	"barnabas/internal/scram"
 	"barnabas/zkcoord"
-
-	"github.com/sirupsen/logrus"
 )
 
 // storedConfigs describes and alters configs in ZooKeeper itself, for what must be there before brokers run: their
@@ -53,15 +50,9 @@ func (o *configsOptions) runStored(ctx context.Context, env *Env) error {
 	if e.kind == "brokers" && e.name == nil {
 		return usagef("--entity-name or --entity-default must be specified for brokers with --zookeeper")
 	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	encryption, err := zkTLS(*o.zkTLSFile)
+	zk, err := connectZooKeeper(ctx, "--zookeeper ", *o.zookeeper, *o.zkTLSFile, o.has("describe"))
 	if err != nil {
 		return err
-	}
-	zk, err := zkcoord.Connect(ctx, zkcoord.Config{Connect: *o.zookeeper, ConnectionTimeout: zkTimeout, KeepChroot: o.has("describe"), TLS: encryption, Logger: logrus.NewEntry(log)})
-	if err != nil {
-		return fmt.Errorf("--zookeeper %s: %w", *o.zookeeper, err)
 	}
 	defer zk.Close()
 	s := &storedConfigs{o: o, env: env, zk: zk}

@@ -4,13 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
 
 	"barnabas/network/ssl"
+	"barnabas/zkcoord"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/sirupsen/logrus"
 )
 
 // sslDefaults are those of Apache Kafka's clients.
@@ -90,6 +93,28 @@ func zkTLS(file string) (func(host string) *tls.Config, error) {
 		return nil, err
 	}
 	return made.Client, nil
+}
+
+// connectZooKeeper opens a session in silence, by TLS if a file of settings says so. option is what the place was given by.
+func connectZooKeeper(ctx context.Context, option, connect, tlsFile string, keepChroot bool) (*zkcoord.Client, error) {
+	encryption, err := zkTLS(tlsFile)
+	if err != nil {
+		return nil, err
+	}
+	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
+		Connect: connect, ConnectionTimeout: zkTimeout, KeepChroot: keepChroot, TLS: encryption, Logger: silence(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s%s: %w", option, connect, err)
+	}
+	return zk, nil
+}
+
+// silence is where what brokers would log goes to.
+func silence() *logrus.Entry {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return logrus.NewEntry(log)
 }
 
 // zkDialer connects to ZooKeeper for its library; without encryption in plaintext.
