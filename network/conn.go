@@ -48,6 +48,8 @@ type Conn struct {
 	auth     *authentication // nil: the listener asks for none by SASL
 	frameMax int32           // bytes of the largest request that may come now
 	budget   *budget         // that requests are taken from; nil: none, as before a login
+	share    share           // of what is held for clients that have not authenticated; newcomers' lock guards it
+	newcomer bool            // the client has to authenticate, and has not: what is held for it is counted
 
 	ctx    context.Context // shared; ends when the connection closes
 	cancel context.CancelCauseFunc
@@ -98,6 +100,7 @@ func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error
 		c.auth = &authentication{server: settings, counts: &l.authentications}
 		c.frameMax, c.budget = min(settings.MaxReceive, s.cfg.RequestMaxBytes), nil
 	}
+	c.newcomer = c.auth != nil || l.TLS != nil
 	c.Host = hostName(c.RemoteIP())
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.alive = func() { c.touch(time.Now()) }
@@ -136,6 +139,7 @@ func (c *Conn) serve() {
 	}
 	c.settle()
 	c.close(err)
+	c.server.newcomers.drop(c)
 	if c.queue != nil {
 		close(c.queue)
 		c.writer.Wait()
@@ -244,7 +248,9 @@ func (c *Conn) nextFrame() ([]byte, error) {
 			if len(unread) >= 4+int(size) {
 				return unread[4 : 4+size], nil
 			}
-			c.in.reserve(min(4+int(size), 4*max(len(unread), bufferSize))) // grows with what comes, not with what was announced
+			if err := c.reserve(len(unread), 4+int(size)); err != nil {
+				return nil, err
+			}
 		}
 		err := c.flush()
 		if err == nil {
@@ -257,6 +263,20 @@ func (c *Conn) nextFrame() ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// reserve makes room for a request of which a part has come. The buffer grows with what comes, not with what was announced.
+func (c *Conn) reserve(come, whole int) error {
+	if !c.newcomer {
+		c.in.reserve(min(whole, 4*max(come, c.in.least)))
+		return nil
+	}
+	size := pooledSize(min(whole, max(2*come, c.in.least)))
+	if err := c.hold(size); err != nil {
+		return err
+	}
+	c.in.reserve(size)
+	return nil
 }
 
 func (c *Conn) takeBudget(size int) error {
@@ -286,6 +306,9 @@ func (c *Conn) handle(frame []byte) error {
 	c.in.consume(4 + len(frame))
 	if answer.hang {
 		return errHungUp
+	}
+	if c.auth == nil {
+		c.in.welcome()
 	}
 	w := waiting{answer, c.req.Correlation, route.FlexibleResponse}
 	if c.auth != nil && c.auth.failed != nil {

@@ -45,6 +45,7 @@ type Server struct {
 	dispatcher Dispatcher
 	log        *logrus.Entry
 	budget     *budget
+	newcomers  newcomers
 	admission  *admission
 	refused    logx.Sampler // lines about connections that were refused
 
@@ -80,6 +81,7 @@ func NewServer(cfg Config, d Dispatcher, log *logrus.Entry) *Server {
 	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), admission: newAdmission(cfg.Limits),
 		refused: logx.Sampler{Interval: refusedLine}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.newcomers.max = newcomersBytes
 	s.mu.conns = make(map[*Conn]struct{})
 	return s
 }

@@ -8,11 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bufferSize is that of the smallest read buffers: a few requests of the usual producer, whose batches have 16 KiB.
-const bufferSize = 64 << 10
+const (
+	// bufferSize is that of the usual read buffers: a few requests of the usual producer, whose batches have 16 KiB.
+	bufferSize = 64 << 10
+	// firstBufferSize is that of a connection's first one: until its client has shown what it is, it gets little.
+	firstBufferSize = 4 << 10
+)
 
-// bufferSizes are those that are pooled, for requests larger than the smallest buffer. Larger ones still are allocated.
-var bufferSizes = [...]int{bufferSize, 4 * bufferSize, 16 * bufferSize, 64 * bufferSize}
+// bufferSizes are those that are pooled. Larger ones are allocated.
+var bufferSizes = [...]int{firstBufferSize, bufferSize / 4, bufferSize, 4 * bufferSize, 16 * bufferSize, 64 * bufferSize}
 
 // bufferPools hold read buffers by size. They are caches: nothing is kept in them.
 var bufferPools [len(bufferSizes)]sync.Pool
@@ -21,6 +25,16 @@ var bufferPools [len(bufferSizes)]sync.Pool
 type buffer struct {
 	bytes []byte
 	class int
+}
+
+// pooledSize is the size of the buffer that takeBuffer gives for size bytes.
+func pooledSize(size int) int {
+	for _, n := range bufferSizes {
+		if size <= n {
+			return n
+		}
+	}
+	return size
 }
 
 // takeBuffer gives a buffer of at least size bytes.
@@ -50,6 +64,7 @@ type input struct {
 	secure     *transport // nil: plaintext
 	buf        *buffer
 	start, end int
+	least      int // size of the smallest buffer that it takes
 	usual      int // size of buffer that the last requests needed
 	err        error
 	readable   func(fd uintptr) bool // in.onReadable, made once
@@ -60,7 +75,7 @@ type input struct {
 const maxUsual = 16 * bufferSize
 
 func newInput(raw syscall.RawConn, secure *transport, alive func()) *input {
-	in := &input{raw: raw, secure: secure, alive: alive}
+	in := &input{raw: raw, secure: secure, alive: alive, least: firstBufferSize}
 	in.readable = in.onReadable
 	return in
 }
@@ -124,9 +139,12 @@ func (in *input) onReadable(fd uintptr) bool {
 
 // take gets a buffer, of the size that the last requests needed.
 func (in *input) take() {
-	in.buf = takeBuffer(max(in.usual, bufferSize))
-	in.usual = bufferSize
+	in.buf = takeBuffer(max(in.usual, in.least))
+	in.usual = in.least
 }
+
+// welcome lets it take buffers of the usual size from now on.
+func (in *input) welcome() { in.least = bufferSize }
 
 // reserve makes room for size bytes from start on.
 func (in *input) reserve(size int) {

@@ -40,6 +40,8 @@ type transport struct {
 type wire struct {
 	*net.TCPConn
 	alive func()
+	need  func(bytes int) error // asks for memory during the handshake; nil: it is over
+	read  int                   // bytes of the handshake
 	out   struct {
 		sync.Mutex // TLS may write amid a Read, too
 		held       *buffer
@@ -53,8 +55,15 @@ func (w *wire) Read(b []byte) (int, error) {
 	if n > 0 {
 		w.alive()
 	}
+	if w.need != nil && err == nil {
+		w.read += n
+		err = w.need(handshakeCost * w.read)
+	}
 	return n, err
 }
+
+// handshakeCost is how many bytes TLS holds, at most, for each byte of a handshake: what it collects a message in doubles.
+const handshakeCost = 2
 
 func (w *wire) Write(b []byte) (int, error) {
 	w.out.Lock()
@@ -151,18 +160,22 @@ func (c *Conn) beginTLS() error {
 		return errPlaintext
 	}
 	t := c.secure
-	t.wire.TCPConn, t.wire.alive = c.tcp, c.alive
+	t.wire.TCPConn, t.wire.alive, t.wire.need = c.tcp, c.alive, c.hold
 	t.conn = tls.Server(&t.wire, t.settings.Config())
 	if limit := c.server.cfg.MaxIdle; limit > 0 {
 		_ = c.tcp.SetDeadline(time.Now().Add(limit))
 	}
 	err = t.conn.Handshake()
+	t.wire.need = nil
 	_ = c.tcp.SetDeadline(time.Time{})
 	if c.ctx.Err() != nil { // close may have set a deadline, which is gone now
 		return net.ErrClosed
 	}
 	if err != nil {
 		return err
+	}
+	if c.server.newcomers.drop(c); c.auth == nil {
+		c.known()
 	}
 	if certs := t.conn.ConnectionState().PeerCertificates; len(certs) > 0 && t.settings.Principal != nil {
 		c.Principal, err = t.settings.Principal(certs[0])

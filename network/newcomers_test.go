@@ -1,0 +1,181 @@
+package network
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"barnabas/network/sasl"
+)
+
+// TestCrowdOfHalfLogins: 3,000 clients send 100 KB of a request of 512 KB and say no more. Those that have been at it for
+// longest have to go; what is held stays small, and who means to log in does so.
+func TestCrowdOfHalfLogins(t *testing.T) {
+	const crowd, workers = 3000, 30
+	s, addr := saslListener(t, &login{}, sasl.Server{MaxReceive: 512 << 10})
+	before := heapInUse()
+	half := binary.BigEndian.AppendUint32(nil, 512<<10)
+	half = append(half, make([]byte, 100<<10)...)
+	var (
+		dialers sync.WaitGroup
+		mu      sync.Mutex
+		conns   []net.Conn
+	)
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	for range workers {
+		dialers.Go(func() {
+			for range crowd / workers {
+				c, err := net.DialTCP("tcp", nil, addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+				_, _ = c.Write(half) // it may have to go meanwhile
+				mu.Lock()
+				conns = append(conns, c)
+				mu.Unlock()
+			}
+		})
+	}
+	for range 50 {
+		checkLogin(t, addr, alice)
+	}
+	dialers.Wait()
+	awaitHeld(t, s)
+	checkLogin(t, addr, alice)
+	checkLogin(t, addr, "\x00alice\x00"+strings.Repeat("pw", 50<<10)) // one that needs as much
+	if grown := heapInUse() - before; grown > newcomersBytes+100<<20 {
+		t.Errorf("the heap has grown by %d MiB", grown>>20)
+	}
+	if left := s.Connections()["SASL_PLAINTEXT"]; left > newcomersBytes/(100<<10) {
+		t.Errorf("%d connections are left", left)
+	}
+}
+
+// checkLogin logs in, or is told that the password is wrong when it is.
+func checkLogin(t *testing.T, addr *net.TCPAddr, message string) {
+	t.Helper()
+	c, err := net.DialTCP("tcp", nil, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	if got := ask(t, c, handshake, 1, "PLAIN"); got != "0[PLAIN]" {
+		t.Fatalf("the handshake is answered with %q", got)
+	}
+	want := "0 "
+	if message != alice {
+		want = "58 "
+	}
+	if got := ask(t, c, authenticate, 1, message); !strings.HasPrefix(got, want) {
+		t.Fatalf("a login among the crowd is answered with %q", got)
+	}
+}
+
+// awaitHeld waits until the server has done with what was sent: as much is held as may be, and the others are gone.
+func awaitHeld(t *testing.T, s *Server) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		s.newcomers.mu.Lock()
+		used, holders := s.newcomers.mu.used, s.newcomers.mu.order.Len()
+		s.newcomers.mu.Unlock()
+		if used > newcomersBytes {
+			t.Fatalf("%d bytes are held", used)
+		}
+		if s.Connections()["SASL_PLAINTEXT"] == holders {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d connections hold something, of %d", holders, s.Connections()["SASL_PLAINTEXT"])
+		}
+	}
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse)
+}
+
+func TestNewcomers(t *testing.T) {
+	n := newcomers{max: 10 * freeBytes}
+	a, b, c := new(Conn), new(Conn), new(Conn)
+	names := map[*Conn]string{a: "a", b: "b", c: "c"}
+	hold := func(who *Conn, shares int) string {
+		lost := ""
+		for _, l := range n.hold(who, shares*freeBytes) {
+			lost += names[l]
+		}
+		return fmt.Sprint(lost, " ", n.mu.used/freeBytes, " of ", n.mu.order.Len())
+	}
+	for i, step := range []struct {
+		who    *Conn
+		shares int // 0: it is known
+		want   string
+	}{
+		{a, 1, " 0 of 0"}, // costs nothing
+		{a, 4, " 4 of 1"}, {b, 6, " 10 of 2"},
+		{b, 4, " 10 of 2"},                     // as much as it ever needed
+		{c, 2, "a 8 of 2"}, {a, 1, "a 8 of 2"}, // a was first, and gets nothing any more
+		{b, 9, "b 2 of 1"},  // so was b, though it is the one that asks
+		{c, 40, " 40 of 1"}, // alone
+		{c, 0, " 0 of 0"}, {c, 3, " 3 of 1"},
+	} {
+		if step.shares == 0 {
+			n.drop(step.who)
+			continue
+		}
+		if got := hold(step.who, step.shares); got != step.want {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
+}
+
+// TestHalfHandshakesAreCounted as parts of requests are: what TLS collects of a message is held by it.
+func TestHalfHandshakesAreCounted(t *testing.T) {
+	s := startTLS(t, &echo{}, Config{}, nil)
+	const clients = 20
+	const part = 8 << 10
+	for range clients {
+		c := dial(t, s.addr)
+		record := []byte{recordHandshake, 3, 1, part >> 8, 0, 1, 0, 0xf0, 0} // a ClientHello of 60 KiB begins
+		if _, err := c.Write(append(record, make([]byte, part-4)...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := &s.server.newcomers
+	held := func() (int64, int) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.mu.used, n.mu.order.Len()
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		used, holders := held()
+		if used >= clients*part && holders == clients {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are counted for %d clients", used, holders)
+		}
+	}
+	c := s.dial(t)
+	if _, err := c.Write(frame(echoNow, 0, 7, "x")); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, c, 7, "x")
+	if _, holders := held(); holders != clients {
+		t.Errorf("%d clients hold something, of which %d are amid the handshake", holders, clients)
+	}
+}
