@@ -1,3 +1,4 @@
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -15,8 +16,11 @@ import org.apache.kafka.common.acl.*;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.quota.*;
 import org.apache.kafka.common.resource.*;
+import org.apache.kafka.common.security.auth.KafkaPrincipal;
+import org.apache.kafka.common.security.token.delegation.DelegationToken;
+import org.apache.kafka.common.security.token.delegation.TokenInformation;
 
-/** Makes the calls of the Java Admin client and prints, a line each, what came of it: AdminCalls bootstrap=HOST:PORT */
+/** Makes the calls of the Java Admin client and prints, a line each, what came of it: AdminCalls HOST:PORT [MECHANISM USER PASSWORD] */
 public class AdminCalls {
     private static void call(String name, Callable<?> f) {
         String result;
@@ -41,7 +45,13 @@ public class AdminCalls {
 
     public static void main(String[] args) throws Exception {
         Properties p = new Properties();
-        p.put("bootstrap.servers", args[0].substring("bootstrap=".length()));
+        p.put("bootstrap.servers", args[0]);
+        if (args.length > 1) {
+            p.put("security.protocol", "SASL_PLAINTEXT");
+            p.put("sasl.mechanism", args[1]);
+            String module = args[1].equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
+            p.put("sasl.jaas.config", String.format("org.apache.kafka.common.security.%s required username=\"%s\" password=\"%s\";", module, args[2], args[3]));
+        }
         p.put("request.timeout.ms", "10000");
         p.put("default.api.timeout.ms", "15000");
         try (Admin a = Admin.create(p)) {
@@ -50,7 +60,9 @@ public class AdminCalls {
             cluster(a);
             records(a);
             groups(a);
-            security(a);
+            acls(a);
+            tokens(a);
+            users(a);
             rest(a);
         }
     }
@@ -66,6 +78,8 @@ public class AdminCalls {
         settle();
         call("listTopics", () -> a.listTopics().names().get().contains("jt"));
         call("describeTopics", () -> a.describeTopics(List.of("jt")).allTopicNames().get().get("jt").partitions().size());
+        call("describeTopics with rights", () -> sorted(a.describeTopics(List.of("jt"), new DescribeTopicsOptions().includeAuthorizedOperations(true))
+            .allTopicNames().get().get("jt").authorizedOperations()));
         call("describeTopics none", () -> a.describeTopics(List.of("none")).allTopicNames().get());
     }
 
@@ -128,6 +142,8 @@ public class AdminCalls {
         call("listConsumerGroups", () -> a.listConsumerGroups().all().get().stream().filter(g -> g.groupId().equals("jg")).map(g -> g.state() + " " + g.type())
             .collect(Collectors.toList()));
         call("describeConsumerGroups", () -> a.describeConsumerGroups(List.of("jg")).all().get().get("jg").state());
+        call("describeConsumerGroups with rights", () -> sorted(a.describeConsumerGroups(List.of("jg"), new DescribeConsumerGroupsOptions()
+            .includeAuthorizedOperations(true)).all().get().get("jg").authorizedOperations()));
         call("listConsumerGroupOffsets", () -> a.listConsumerGroupOffsets("jg").partitionsToOffsetAndMetadata().get());
         call("removeMembersFromConsumerGroup", () -> a.removeMembersFromConsumerGroup("jg", new RemoveMembersFromConsumerGroupOptions(
             List.of(new MemberToRemove("nobody")))).all().get());
@@ -136,16 +152,74 @@ public class AdminCalls {
         call("deleteConsumerGroups none", () -> a.deleteConsumerGroups(List.of("none")).all().get());
     }
 
-    private static void security(Admin a) {
-        AclBinding acl = new AclBinding(new ResourcePattern(ResourceType.TOPIC, "jt", PatternType.LITERAL),
-            new AccessControlEntry("User:a", "*", AclOperation.READ, AclPermissionType.ALLOW));
-        call("createAcls", () -> a.createAcls(List.of(acl)).all().get());
-        call("describeAcls", () -> a.describeAcls(AclBindingFilter.ANY).values().get());
-        call("deleteAcls", () -> a.deleteAcls(List.of(AclBindingFilter.ANY)).all().get());
-        call("createDelegationToken", () -> a.createDelegationToken().delegationToken().get());
-        call("renewDelegationToken", () -> a.renewDelegationToken(new byte[] {1}).expiryTimestamp().get());
-        call("expireDelegationToken", () -> a.expireDelegationToken(new byte[] {1}).expiryTimestamp().get());
-        call("describeDelegationToken", () -> a.describeDelegationToken().delegationTokens().get());
+    private static void acls(Admin a) {
+        List<AclBinding> acls = List.of(
+            acl(ResourceType.TOPIC, "jt", PatternType.LITERAL, "User:a", "*", AclOperation.READ, AclPermissionType.ALLOW),
+            acl(ResourceType.GROUP, "j", PatternType.PREFIXED, "User:b", "10.0.0.1", AclOperation.ALL, AclPermissionType.DENY),
+            acl(ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL, "User:a", "*", AclOperation.CREATE, AclPermissionType.ALLOW),
+            acl(ResourceType.USER, "User:a", PatternType.LITERAL, "User:b", "*", AclOperation.CREATE_TOKENS, AclPermissionType.ALLOW),
+            acl(ResourceType.TOPIC, "a/b", PatternType.LITERAL, "User:a", "*", AclOperation.READ, AclPermissionType.ALLOW));
+        AclBindingFilter group = new AclBindingFilter(new ResourcePatternFilter(ResourceType.GROUP, "jg", PatternType.MATCH), AccessControlEntryFilter.ANY);
+        CreateAclsResult made = a.createAcls(acls);
+        acls.forEach(acl -> call("createAcls " + acl.pattern(), () -> made.values().get(acl).get()));
+        settle();
+        call("describeAcls", () -> sorted(a.describeAcls(AclBindingFilter.ANY).values().get()));
+        call("describeAcls of a group", () -> sorted(a.describeAcls(group).values().get()));
+        call("deleteAcls of a group", () -> sorted(a.deleteAcls(List.of(group)).all().get()));
+        call("deleteAcls", () -> sorted(a.deleteAcls(List.of(AclBindingFilter.ANY)).all().get()));
+    }
+
+    private static AclBinding acl(ResourceType type, String name, PatternType pattern, String principal, String host, AclOperation operation, AclPermissionType permission) {
+        return new AclBinding(new ResourcePattern(type, name, pattern), new AccessControlEntry(principal, host, operation, permission));
+    }
+
+    private static List<String> sorted(Collection<?> values) {
+        return values.stream().map(String::valueOf).sorted().collect(Collectors.toList());
+    }
+
+    private static void tokens(Admin a) {
+        TokenInformation[] made = {null};
+        byte[][] hmac = {{1}}; // until there is one
+        call("createDelegationToken", () -> {
+            DelegationToken token = a.createDelegationToken(new CreateDelegationTokenOptions().maxlifeTimeMs(3600_000)
+                .renewers(List.of(new KafkaPrincipal("User", "bob")))).delegationToken().get();
+            hmac[0] = token.hmac();
+            made[0] = token.tokenInfo();
+            return told(token);
+        });
+        call("createDelegationToken for another", () -> told(a.createDelegationToken(new CreateDelegationTokenOptions()
+            .owner(new KafkaPrincipal("User", "carl"))).delegationToken().get()));
+        settle();
+        call("describeDelegationToken", () -> described(a, new DescribeDelegationTokenOptions()));
+        call("describeDelegationToken of another", () -> described(a, new DescribeDelegationTokenOptions().owners(List.of(new KafkaPrincipal("User", "carl")))));
+        call("renewDelegationToken", () -> minutes(a.renewDelegationToken(hmac[0]).expiryTimestamp().get(), made[0]));
+        settle();
+        call("expireDelegationToken", () -> minutes(a.expireDelegationToken(hmac[0], new ExpireDelegationTokenOptions().expiryTimePeriodMs(1800_000))
+            .expiryTimestamp().get(), made[0]));
+        settle();
+        call("expireDelegationToken at once", () -> minutes(a.expireDelegationToken(hmac[0]).expiryTimestamp().get(), made[0]));
+        settle();
+        call("renewDelegationToken gone", () -> a.renewDelegationToken(hmac[0]).expiryTimestamp().get());
+        call("describeDelegationToken left", () -> described(a, new DescribeDelegationTokenOptions()));
+    }
+
+    private static List<String> described(Admin a, DescribeDelegationTokenOptions options) throws Exception {
+        return a.describeDelegationToken(options).delegationTokens().get().stream().map(AdminCalls::told).sorted().collect(Collectors.toList());
+    }
+
+    /** A token without what differs from one to the next. */
+    private static String told(DelegationToken token) {
+        TokenInformation i = token.tokenInfo();
+        return "of " + i.owner() + " by " + i.tokenRequester() + " renewed by " + i.renewers() + " for " + minutes(i.expiryTimestamp(), i) + " of "
+            + minutes(i.maxTimestamp(), i);
+    }
+
+    /** The minutes from the making of a token on. */
+    private static String minutes(long end, TokenInformation token) {
+        return Math.round((end - token.issueTimestamp()) / 60_000.0) + " min";
+    }
+
+    private static void users(Admin a) {
         ClientQuotaEntity user = new ClientQuotaEntity(Map.of("user", "ju"));
         call("alterClientQuotas", () -> a.alterClientQuotas(List.of(new ClientQuotaAlteration(user, List.of(new ClientQuotaAlteration.Op("producer_byte_rate", 1e6))))).all().get());
         settle();
@@ -154,6 +228,7 @@ public class AdminCalls {
             new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), "pw"))).all().get());
         settle();
         call("describeUserScramCredentials", () -> a.describeUserScramCredentials(List.of("js")).all().get().get("js").credentialInfos());
+        call("alterUserScramCredentials delete", () -> a.alterUserScramCredentials(List.of(new UserScramCredentialDeletion("js", ScramMechanism.SCRAM_SHA_256))).all().get());
         call("describeUserScramCredentials none", () -> a.describeUserScramCredentials(List.of("none")).all().get());
     }
 
