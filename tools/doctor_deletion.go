@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"barnabas/zkcoord"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
@@ -56,21 +58,21 @@ func (d *doctor) gone(z znodes, topic string, asked bool) {
 
 // pending names what a deletion that was asked for waits for.
 func (d *doctor) pending(z znodes, topic string) {
-	var t topicNode
-	if err := z.into(topicPath(topic), &t); err != nil {
+	t, err := z.topic(topic)
+	if err != nil {
 		d.trouble(topic, "mend the node with zookeeper-shell.sh", "%s %v.", topicPath(topic), err)
 		return
 	}
 	blocked := false
 	registered := z.brokerIDs()
-	for _, id := range t.absent(registered) {
+	for _, id := range absent(t, registered) {
 		blocked = true
 		d.trouble(topic, fmt.Sprintf("start broker %d. If it is never to come back, move the topic's replicas off it first, or start an empty broker with that id", id),
-			"broker %d has replicas of %s and is not there: the deletion waits until it has confirmed.", id, strings.Join(heldBy(topic, t, id), ", "))
+			"broker %d has replicas of %s and is not there: the deletion waits until it has confirmed.", id, strings.Join(heldBy(t, id), ", "))
 	}
-	if moving := t.moving(); len(moving) > 0 {
+	if moving := reassigned(t); len(moving) > 0 {
 		blocked = true
-		d.trouble(topic, "let it end, or kafka-reassign-partitions.sh --cancel; ask the doctor for reassignment", "partition %s is being moved: the deletion waits for the reassignment.", strings.Join(moving, ", "))
+		d.trouble(topic, "let it end, or kafka-reassign-partitions.sh --cancel; ask the doctor for reassignment", "partition %s is being moved: the deletion waits for the reassignment.", joinInts(moving, ", "))
 	}
 	if !z.has("/controller") {
 		blocked = true
@@ -82,11 +84,11 @@ func (d *doctor) pending(z znodes, topic string) {
 }
 
 // heldBy are the partitions that a broker has replicas of.
-func heldBy(topic string, t topicNode, id int32) []string {
+func heldBy(t zkcoord.TopicInfo, id int32) []string {
 	var names []string
 	for p, replicas := range t.Partitions {
 		if slices.Contains(replicas, id) {
-			names = append(names, topic+"-"+p)
+			names = append(names, partitionName(t.Name, p))
 		}
 	}
 	slices.Sort(names)

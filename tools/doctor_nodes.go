@@ -28,24 +28,24 @@ var nodeKinds = []nodeKind{
 	{"/controller", jsonObject("brokerid"), "delete it: the brokers elect anew"},
 	{"/controller_epoch", isNumber, "mend it with zookeeper-shell.sh: a number above every controller_epoch in the states"},
 	{"/feature", jsonObject("version"), "delete it: the controller makes it again when it takes over"},
-	{"/latest_producer_id_block", optional(producerIDs), "mend it with zookeeper-shell.sh: a block_end below ids that are in use would have them given out twice"},
+	{"/latest_producer_id_block", optional(decoded(zkcoord.DecodeProducerIDBlock, "block_start", "block_end")), "mend it with zookeeper-shell.sh: a block_end below ids that are in use would have them given out twice"},
 	{"/brokers/ids/*", numbered(registration), "restart that broker: it registers anew"},
 	{"/brokers/topics/*", topicReplicas, "mend the node with zookeeper-shell.sh: brokers leave the topic out"},
 	{"/brokers/topics/*/partitions/*", numbered(nil), "delete it with zookeeper-shell.sh: no partition can have this name"},
-	{"/brokers/topics/*/partitions/*/state", partitionStates, "mend the node with zookeeper-shell.sh: brokers leave the partition out"},
-	{"/config/topics/*", settingsOf(nil), "write the topic's settings into it, or {\"version\":1,\"config\":{}}: until then it has none"},
+	{"/brokers/topics/*/partitions/*/state", decoded(readState, "leader", "leader_epoch", "isr", "controller_epoch"), "mend the node with zookeeper-shell.sh: brokers leave the partition out"},
+	{"/config/topics/*", decoded(zkcoord.DecodeConfig), "write the topic's settings into it, or {\"version\":1,\"config\":{}}: until then it has none"},
 	{"/config/brokers/*", brokerSettings, "write the brokers' settings into it, or {\"version\":1,\"config\":{}}: until then they have none of them"},
-	{"/config/users/*", settingsOf(nil), "write the user's quotas and credentials into it, or {\"version\":1,\"config\":{}}: until then there are none"},
-	{"/config/users/*/clients/*", settingsOf(nil), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
-	{"/config/clients/*", settingsOf(nil), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
-	{"/config/ips/*", settingsOf(nil), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
-	{"/config/changes/*", sequence("config_change_", settingsChange), "delete it with zookeeper-shell.sh, and write the changed settings once more: brokers have not heard of them"},
+	{"/config/users/*", decoded(zkcoord.DecodeConfig), "write the user's quotas and credentials into it, or {\"version\":1,\"config\":{}}: until then there are none"},
+	{"/config/users/*/clients/*", decoded(zkcoord.DecodeConfig), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
+	{"/config/clients/*", decoded(zkcoord.DecodeConfig), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
+	{"/config/ips/*", decoded(zkcoord.DecodeConfig), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
+	{"/config/changes/*", sequence("config_change_", decoded(zkcoord.DecodeConfigChange)), "delete it with zookeeper-shell.sh, and write the changed settings once more: brokers have not heard of them"},
 	{"/isr_change_notification/*", sequence("isr_change_", jsonObject("partitions")), "delete it with zookeeper-shell.sh"},
 	{"/log_dir_event_notification/*", sequence("log_dir_event_", jsonObject("broker")), "delete it with zookeeper-shell.sh, and restart the broker that has lost a folder"},
-	{"/kafka-acl/*/*", storedEntries, unreadableACLsMend},
-	{"/kafka-acl-extended/*/*/*", storedEntries, unreadableACLsMend},
-	{"/kafka-acl-changes/*", sequence("acl_changes_", changedACLs(zkcoord.DecodeACLChange)), changedACLsMend},
-	{"/kafka-acl-extended-changes/*", sequence("acl_changes_", changedACLs(zkcoord.DecodeExtendedACLChange)), changedACLsMend},
+	{"/kafka-acl/*/*", decoded(zkcoord.DecodeACLs), unreadableACLsMend},
+	{"/kafka-acl-extended/*/*/*", decoded(zkcoord.DecodeACLs), unreadableACLsMend},
+	{"/kafka-acl-changes/*", sequence("acl_changes_", decoded(zkcoord.DecodeACLChange)), changedACLsMend},
+	{"/kafka-acl-extended-changes/*", sequence("acl_changes_", decoded(zkcoord.DecodeExtendedACLChange)), changedACLsMend},
 	{"/admin/reassign_partitions", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller can't do what it asks"},
 	{"/admin/preferred_replica_election", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller can't do what it asks"},
 }
@@ -95,15 +95,14 @@ func decodeNode(data []byte, v any, fields ...string) error {
 	return json.Unmarshal(data, v)
 }
 
-// storedEntries wants the ACLs of a resource.
-func storedEntries(_ string, data []byte) error {
-	_, err := zkcoord.DecodeACLs(data)
-	return err
-}
-
-// changedACLs wants what tells whose ACLs have changed.
-func changedACLs(decode func([]byte) (zkcoord.ACLResource, error)) func(string, []byte) error {
+// decoded wants what brokers can read, with fields that may not be missing even where they would not miss them.
+func decoded[T any](decode func([]byte) (T, error), fields ...string) func(string, []byte) error {
 	return func(_ string, data []byte) error {
+		if len(fields) > 0 {
+			if err := decodeNode(data, &struct{}{}, fields...); err != nil {
+				return err
+			}
+		}
 		_, err := decode(data)
 		return err
 	}
@@ -146,77 +145,30 @@ func sequence(prefix string, read func(string, []byte) error) func(string, []byt
 	}
 }
 
-func producerIDs(_ string, data []byte) error {
-	var block struct {
-		Start string `json:"block_start"`
-		End   string `json:"block_end"`
-	}
-	if err := decodeNode(data, &block, "block_start", "block_end"); err != nil {
+// registration wants what a broker of that name has registered.
+func registration(name string, data []byte) error {
+	id, err := strconv.ParseInt(name, 10, 32)
+	if err != nil {
 		return err
 	}
-	for _, text := range []string{block.Start, block.End} {
-		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
-			return fmt.Errorf("%q is no producer id", text)
-		}
-	}
-	return nil
+	return decoded(func(data []byte) (zkcoord.BrokerInfo, error) { return zkcoord.DecodeBroker(int32(id), data) }, "version")(name, data)
 }
 
-func registration(_ string, data []byte) error {
-	var b struct {
-		Version   int
-		Endpoints []string
-		Protocols map[string]string `json:"listener_security_protocol_map"`
-	}
-	if err := decodeNode(data, &b, "version"); err != nil {
+// topicReplicas wants a topic whose partitions have replicas.
+func topicReplicas(name string, data []byte) error {
+	if err := decodeNode(data, &struct{}{}, "partitions"); err != nil {
 		return err
 	}
-	for _, e := range b.Endpoints {
-		_, address, ok := strings.Cut(e, "://")
-		i := strings.LastIndexByte(address, ':')
-		if !ok || i < 0 || isNumber("", []byte(address[i+1:])) != nil {
-			return fmt.Errorf("endpoint %q is not NAME://host:port", e)
-		}
-	}
-	return nil
-}
-
-func topicReplicas(_ string, data []byte) error {
-	var t topicNode
-	if err := decodeNode(data, &t, "partitions"); err != nil {
-		return err
-	}
-	for _, partitions := range []map[string][]int32{t.Partitions, t.Adding, t.Removing} {
-		for name := range partitions {
-			if err := isNumber("", []byte(name)); err != nil {
-				return fmt.Errorf("partition %w", err)
-			}
-		}
-	}
-	for name, replicas := range t.Partitions {
+	t, err := zkcoord.DecodeTopic(name, data)
+	for partition, replicas := range t.Partitions {
 		if len(replicas) == 0 {
-			return fmt.Errorf("partition %s has no replica", name)
+			return fmt.Errorf("partition %d has no replica", partition)
 		}
 	}
-	return nil
+	return err
 }
 
-func partitionStates(_ string, data []byte) error {
-	return decodeNode(data, &stateNode{}, "leader", "leader_epoch", "isr", "controller_epoch")
-}
-
-// settingsOf wants settings, and what check finds nothing wrong with. An empty node is one without settings.
-func settingsOf(check func(name string, settings map[string]string) error) func(string, []byte) error {
-	return optional(func(name string, data []byte) error {
-		var node struct {
-			Config map[string]string `json:"config"`
-		}
-		if err := decodeNode(data, &node); err != nil || check == nil {
-			return err
-		}
-		return check(name, node.Config)
-	})
-}
+func readState(data []byte) (zkcoord.PartitionState, error) { return zkcoord.DecodeState(data, 0) }
 
 // brokerSettings wants settings of one broker, or of all.
 func brokerSettings(name string, data []byte) error {
@@ -226,15 +178,12 @@ func brokerSettings(name string, data []byte) error {
 			return fmt.Errorf("its name: %w", err)
 		}
 	}
-	return settingsOf(func(_ string, settings map[string]string) error {
-		if err := config.CheckDynamic(settings, all); err != nil {
-			return fmt.Errorf("brokers ignore a setting: %w", err)
-		}
-		return nil
-	})(name, data)
-}
-
-func settingsChange(_ string, data []byte) error {
-	_, err := zkcoord.DecodeConfigChange(data)
-	return err
+	settings, err := zkcoord.DecodeConfig(data)
+	if err != nil {
+		return err
+	}
+	if err := config.CheckDynamic(settings, all); err != nil {
+		return fmt.Errorf("brokers ignore a setting: %w", err)
+	}
+	return nil
 }

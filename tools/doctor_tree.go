@@ -13,12 +13,14 @@ import (
 	"strings"
 	"sync"
 
+	"barnabas/zkcoord"
+
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 )
 
-// znodes is what ZooKeeper holds of a cluster, by path without the chroot. The doctor reads it raw, and not with the types
-// that brokers read it with: what these would not understand is what it is asked for.
+// znodes is what ZooKeeper holds of a cluster, by path without the chroot. The doctor reads it raw: what brokers would not
+// understand is what it is asked for.
 type znodes map[string]znode
 
 type znode struct {
@@ -175,30 +177,30 @@ func (z znodes) brokerIDs() map[int32]bool {
 	return ids
 }
 
-// topicNode is what a topic's node says.
-type topicNode struct {
-	ID         string             `json:"topic_id"`
-	Partitions map[string][]int32 `json:"partitions"`
-	Adding     map[string][]int32 `json:"adding_replicas"`
-	Removing   map[string][]int32 `json:"removing_replicas"`
+// topic reads a topic's node.
+func (z znodes) topic(name string) (zkcoord.TopicInfo, error) {
+	t, err := zkcoord.DecodeTopic(name, z[topicPath(name)].data)
+	if err != nil {
+		return t, fmt.Errorf("cannot be read: %w", err)
+	}
+	return t, nil
 }
 
-// moving are the partitions that a reassignment has hold of.
-func (t topicNode) moving() []string {
-	var all []string
-	for _, m := range []map[string][]int32{t.Adding, t.Removing} {
+// reassigned are the partitions that a reassignment has hold of.
+func reassigned(t zkcoord.TopicInfo) []int32 {
+	all := make(map[int32]bool)
+	for _, m := range []map[int32][]int32{t.Adding, t.Removing} {
 		for p, replicas := range m {
-			if len(replicas) > 0 && !slices.Contains(all, p) {
-				all = append(all, p)
+			if len(replicas) > 0 {
+				all[p] = true
 			}
 		}
 	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(all))
 }
 
 // absent are the brokers that a topic's replicas are assigned to and that are not registered.
-func (t topicNode) absent(registered map[int32]bool) []int32 {
+func absent(t zkcoord.TopicInfo, registered map[int32]bool) []int32 {
 	missing := make(map[int32]bool)
 	for _, replicas := range t.Partitions {
 		for _, id := range replicas {
@@ -211,3 +213,7 @@ func (t topicNode) absent(registered map[int32]bool) []int32 {
 }
 
 func topicPath(name string) string { return "/brokers/topics/" + name }
+
+func partitionPath(topic string, partition int32) string {
+	return topicPath(topic) + "/partitions/" + number(partition)
+}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"barnabas/zkcoord"
 )
 
 // tree judges what ZooKeeper holds.
@@ -29,27 +31,29 @@ func (d *doctor) judge(z znodes) {
 	partitions := 0
 	withoutID := 0
 	for _, topic := range z.children("/brokers/topics") {
-		var t topicNode
-		if bad[topicPath(topic)] || z.into(topicPath(topic), &t) != nil {
+		t, err := z.topic(topic)
+		if bad[topicPath(topic)] || err != nil {
 			continue
 		}
-		if t.ID == "" {
+		if t.ID == (zkcoord.ID{}) {
 			withoutID++
 		}
-		for _, id := range t.absent(registered) {
+		for _, id := range absent(t, registered) {
 			missing[id]++
 		}
-		for name, replicas := range t.Partitions {
+		for partition, replicas := range t.Partitions {
 			partitions++
-			d.partitionState(z, topic, name, replicas, registered, bad, epoch)
+			d.partitionState(z, partitionPath(topic, partition)+"/state", topic, replicas, registered, bad, epoch)
 		}
 		for _, name := range z.children(topicPath(topic) + "/partitions") {
-			if _, assigned := t.Partitions[name]; !assigned && !bad[topicPath(topic)+"/partitions/"+name] {
-				d.trouble(topicPath(topic)+"/partitions/"+name, "delete it with zookeeper-shell.sh, or the topic's next partition of that number begins with its state", "is no partition of the topic.")
+			path := topicPath(topic) + "/partitions/" + name
+			partition, _ := strconv.ParseInt(name, 10, 32)
+			if _, assigned := t.Partitions[int32(partition)]; !assigned && !bad[path] {
+				d.trouble(path, "delete it with zookeeper-shell.sh, or the topic's next partition of that number begins with its state", "is no partition of the topic.")
 			}
 		}
-		if moving := t.moving(); len(moving) > 0 {
-			d.trouble(topicPath(topic), "let it end, or cancel it; ask the doctor for reassignment", "a reassignment of partition %s is under way; a migration must wait for it.", strings.Join(moving, ", "))
+		if moving := reassigned(t); len(moving) > 0 {
+			d.trouble(topicPath(topic), "let it end, or cancel it; ask the doctor for reassignment", "a reassignment of partition %s is under way; a migration must wait for it.", joinInts(moving, ", "))
 		}
 	}
 	for id, topics := range missing {
@@ -91,24 +95,16 @@ func (d *doctor) controllerNodes(z znodes, registered map[int32]bool, bad map[st
 	return int32(epoch)
 }
 
-// stateNode is a partition's state.
-type stateNode struct {
-	Leader          int32   `json:"leader"`
-	LeaderEpoch     int32   `json:"leader_epoch"`
-	ISR             []int32 `json:"isr"`
-	ControllerEpoch int32   `json:"controller_epoch"`
-}
-
-func (d *doctor) partitionState(z znodes, topic, partition string, replicas []int32, registered map[int32]bool, bad map[string]bool, epoch int32) {
-	path := topicPath(topic) + "/partitions/" + partition + "/state"
-	var s stateNode
+// partitionState looks at the state of one of a topic's partitions.
+func (d *doctor) partitionState(z znodes, path, topic string, replicas []int32, registered map[int32]bool, bad map[string]bool, epoch int32) {
 	if !z.has(path) {
 		if !z.has("/admin/delete_topics/" + topic) {
 			d.trouble(path, "is there a controller? It makes the states of new partitions", "is missing: the partition has no leader.")
 		}
 		return
 	}
-	if bad[path] || z.into(path, &s) != nil {
+	s, err := readState(z[path].data)
+	if bad[path] || err != nil {
 		return
 	}
 	stray := slices.DeleteFunc(slices.Clone(s.ISR), func(id int32) bool { return slices.Contains(replicas, id) })
@@ -167,16 +163,12 @@ func (d *doctor) migration(z znodes, withoutID int) {
 	if z.has("/migration") {
 		d.trouble("/migration", "finish the migration, or roll it back as its documentation says", "a migration was begun: %.200s", z["/migration"].data)
 	}
-	for _, id := range z.children("/brokers/ids") {
-		var b struct {
-			Version   int      `json:"version"`
-			Endpoints []string `json:"endpoints"`
-		}
-		subject := "/brokers/ids/" + id
-		switch err := z.into(subject, &b); {
+	for id := range z.brokerIDs() {
+		subject := "/brokers/ids/" + number(id)
+		switch b, err := zkcoord.DecodeBroker(id, z[subject].data); {
 		case err != nil: // said already
-		case b.Version < 5:
-			d.trouble(subject, "raise inter.broker.protocol.version on that broker", "is registered in format %d, before 2.7: the cluster is not fit for a migration.", b.Version)
+		case b.Format < 5:
+			d.trouble(subject, "raise inter.broker.protocol.version on that broker", "is registered in format %d, before 2.7: the cluster is not fit for a migration.", b.Format)
 		case len(b.Endpoints) == 0:
 			d.trouble(subject, "set listeners and advertised.listeners", "advertises no endpoint.")
 		}

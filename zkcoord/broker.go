@@ -143,8 +143,8 @@ func encodeBroker(b BrokerInfo, nowMs int64) []byte {
 	return marshal(out)
 }
 
-// decodeBroker reads the versions 1 to 5 of a registration; later ones as 5.
-func decodeBroker(id int32, data []byte) (BrokerInfo, error) {
+// DecodeBroker reads the versions 1 to 5 of a registration; later ones as 5.
+func DecodeBroker(id int32, data []byte) (BrokerInfo, error) {
 	var in brokerIn
 	if err := json.Unmarshal(data, &in); err != nil {
 		return BrokerInfo{}, fmt.Errorf("registration of broker %d: %w", id, err)
@@ -277,7 +277,7 @@ const leftoverPoll = 100 * time.Millisecond
 
 // next waits a little, or tells why there is no point in waiting.
 func (w *leftover) next(ctx context.Context, c *Client, b BrokerInfo, n node) error {
-	other, err := decodeBroker(b.ID, n.data)
+	other, err := DecodeBroker(b.ID, n.data)
 	if err != nil {
 		return err
 	}
@@ -360,7 +360,7 @@ func (c *Client) brokers(ctx context.Context, names []string, read func(context.
 		if err != nil {
 			return ignoreNoNode(err)
 		}
-		b, err := decodeBroker(int32(id), n.data)
+		b, err := DecodeBroker(int32(id), n.data)
 		if err != nil {
 			c.log.WithError(err).WithField(logx.Znode, brokerPath(int32(id))).Error("unreadable node left out")
 			return nil

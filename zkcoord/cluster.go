@@ -199,7 +199,8 @@ func encodeProducerIDBlock(b ProducerIDBlock) []byte {
 	return marshal(producerIDBlockJSON{Version: 1, Broker: b.Broker, Start: numberText(b.Start), End: numberText(b.End)})
 }
 
-func decodeProducerIDBlock(data []byte) (ProducerIDBlock, error) {
+// DecodeProducerIDBlock reads the block that was given out last.
+func DecodeProducerIDBlock(data []byte) (ProducerIDBlock, error) {
 	var in producerIDBlockJSON
 	if err := json.Unmarshal(data, &in); err != nil {
 		return ProducerIDBlock{}, fmt.Errorf("%s: %w", producerIDPath, err)
@@ -222,7 +223,7 @@ func (c *Client) NextProducerIDs(ctx context.Context, broker int32) (ProducerIDB
 		}
 		block := ProducerIDBlock{Broker: broker, End: producerIDBlockSize - 1}
 		if len(n.data) > 0 {
-			last, err := decodeProducerIDBlock(n.data)
+			last, err := DecodeProducerIDBlock(n.data)
 			if err != nil {
 				return ProducerIDBlock{}, err
 			}

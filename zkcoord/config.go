@@ -113,8 +113,8 @@ func encodeConfig(config map[string]string) []byte {
 	return marshal(configJSON{Version: 1, Config: config})
 }
 
-// decodeConfig reads an entity's configuration; an empty node is an empty one.
-func decodeConfig(data []byte) (map[string]string, error) {
+// DecodeConfig reads an entity's configuration; an empty node is an empty one.
+func DecodeConfig(data []byte) (map[string]string, error) {
 	if len(data) == 0 {
 		return map[string]string{}, nil
 	}
@@ -149,7 +149,7 @@ func (c *Client) EntityConfig(ctx context.Context, e Entity) (map[string]string,
 }
 
 func (c *Client) decodeOrEmpty(path string, data []byte) map[string]string {
-	config, err := decodeConfig(data)
+	config, err := DecodeConfig(data)
 	if err != nil {
 		c.log.WithError(err).WithField(logx.Znode, path).Error("unreadable settings count as none")
 		return map[string]string{}

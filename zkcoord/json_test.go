@@ -67,7 +67,7 @@ func TestGoldenNodes(t *testing.T) {
 					{"PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23051},
 					{"SASL_PLAINTEXT", "SASL_PLAINTEXT", "127.0.0.1", 23052}}}, 1795961764535)
 			},
-			decode: func(b []byte) (any, error) { return decodeBroker(7, b) },
+			decode: func(b []byte) (any, error) { return DecodeBroker(7, b) },
 			want: BrokerInfo{ID: 7, Rack: ptr("r0"), JMXPort: -1, Format: 5, Features: map[string]FeatureRange{}, Endpoints: []Endpoint{
 				{"PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23051},
 				{"SASL_PLAINTEXT", "SASL_PLAINTEXT", "127.0.0.1", 23052}}},
@@ -79,7 +79,7 @@ func TestGoldenNodes(t *testing.T) {
 				return encodeTopic(TopicInfo{ID: mustID(t, "VWIK6o4MSWaexSSjrBBzoQ"),
 					Partitions: map[int32][]int32{2: {1, 2, 0}, 0: {2, 0, 1}, 1: {0, 1, 2}}})
 			},
-			decode: func(b []byte) (any, error) { return decodeTopic("t", b) },
+			decode: func(b []byte) (any, error) { return DecodeTopic("t", b) },
 			want: TopicInfo{Name: "t", ID: mustID(t, "VWIK6o4MSWaexSSjrBBzoQ"),
 				Partitions: map[int32][]int32{2: {1, 2, 0}, 0: {2, 0, 1}, 1: {0, 1, 2}},
 				Adding:     map[int32][]int32{}, Removing: map[int32][]int32{}},
@@ -91,7 +91,7 @@ func TestGoldenNodes(t *testing.T) {
 				return encodeTopic(TopicInfo{Partitions: map[int32][]int32{10: {2}, 0: {1, 2, 0}, 1: {1, 2}},
 					Adding: map[int32][]int32{0: {1}}, Removing: map[int32][]int32{0: {0}}})
 			},
-			decode: func(b []byte) (any, error) { return decodeTopic("t", b) },
+			decode: func(b []byte) (any, error) { return DecodeTopic("t", b) },
 			want: TopicInfo{Name: "t", Partitions: map[int32][]int32{10: {2}, 0: {1, 2, 0}, 1: {1, 2}},
 				Adding: map[int32][]int32{0: {1}}, Removing: map[int32][]int32{0: {0}}},
 		},
@@ -101,7 +101,7 @@ func TestGoldenNodes(t *testing.T) {
 			encode: func() []byte {
 				return encodeState(PartitionState{Leader: 2, ISR: []int32{2, 0, 1}, ControllerEpoch: 1})
 			},
-			decode: func(b []byte) (any, error) { return decodeState(b, 4) },
+			decode: func(b []byte) (any, error) { return DecodeState(b, 4) },
 			want:   PartitionState{Leader: 2, ISR: []int32{2, 0, 1}, ControllerEpoch: 1, PartitionEpoch: 4},
 		},
 		{
@@ -110,7 +110,7 @@ func TestGoldenNodes(t *testing.T) {
 			encode: func() []byte {
 				return encodeConfig(map[string]string{"retention.ms": "1000000", "cleanup.policy": "compact"})
 			},
-			decode: func(b []byte) (any, error) { return decodeConfig(b) },
+			decode: func(b []byte) (any, error) { return DecodeConfig(b) },
 			want:   map[string]string{"retention.ms": "1000000", "cleanup.policy": "compact"},
 		},
 		{
@@ -147,7 +147,7 @@ func TestGoldenNodes(t *testing.T) {
 			name:   "producer ids",
 			golden: `{"version":1,"broker":0,"block_start":"0","block_end":"999"}`,
 			encode: func() []byte { return encodeProducerIDBlock(ProducerIDBlock{End: 999}) },
-			decode: func(b []byte) (any, error) { return decodeProducerIDBlock(b) },
+			decode: func(b []byte) (any, error) { return DecodeProducerIDBlock(b) },
 			want:   ProducerIDBlock{End: 999},
 		},
 		{
@@ -188,19 +188,19 @@ func TestReadOtherForms(t *testing.T) {
 		decode     func([]byte) (any, error)
 		want       any
 	}{
-		{"broker version 1", `{"port":9,"host":"h","version":1}`, func(b []byte) (any, error) { return decodeBroker(1, b) }, v1},
+		{"broker version 1", `{"port":9,"host":"h","version":1}`, func(b []byte) (any, error) { return DecodeBroker(1, b) }, v1},
 		{"broker version 3", `{"version":3,"endpoints":["PLAINTEXT://[::1]:9"],"rack":"a","jmx_port":7,"host":"::1","port":9}`,
-			func(b []byte) (any, error) { return decodeBroker(1, b) }, v2},
+			func(b []byte) (any, error) { return DecodeBroker(1, b) }, v2},
 		{"broker of a later version", `{"version":6,"new":{},"endpoints":["IN://h:9"],"listener_security_protocol_map":{"IN":"SSL"}}`,
-			func(b []byte) (any, error) { return decodeBroker(1, b) }, unregistered},
-		{"topic version 1", `{"version":1,"partitions":{"0":[1]}}`, func(b []byte) (any, error) { return decodeTopic("t", b) },
+			func(b []byte) (any, error) { return DecodeBroker(1, b) }, unregistered},
+		{"topic version 1", `{"version":1,"partitions":{"0":[1]}}`, func(b []byte) (any, error) { return DecodeTopic("t", b) },
 			TopicInfo{Name: "t", Partitions: map[int32][]int32{0: {1}}, Adding: map[int32][]int32{}, Removing: map[int32][]int32{}}},
 		{"recovering leader", `{"leader_recovery_state":1,"isr":[1],"leader_epoch":3,"leader":1,"version":1,"controller_epoch":2}`,
-			func(b []byte) (any, error) { return decodeState(b, 0) },
+			func(b []byte) (any, error) { return DecodeState(b, 0) },
 			PartitionState{Leader: 1, LeaderEpoch: 3, ISR: []int32{1}, ControllerEpoch: 2, Recovering: true}},
 		{"configuration change version 1", `{"version":1,"entity_type":"topics","entity_name":"t"}`,
 			func(b []byte) (any, error) { return DecodeConfigChange(b) }, Entity{Topics, "t"}},
-		{"empty configuration", ``, func(b []byte) (any, error) { return decodeConfig(b) }, map[string]string{}},
+		{"empty configuration", ``, func(b []byte) (any, error) { return DecodeConfig(b) }, map[string]string{}},
 		{"controller version 1", `{"version":1,"brokerid":4,"timestamp":"5"}`, func(b []byte) (any, error) { return decodeController(b) },
 			controllerJSON{Version: 1, Broker: 4, Timestamp: 5}},
 	}
@@ -222,18 +222,18 @@ func TestRefuseBroken(t *testing.T) {
 		name, data string
 		decode     func([]byte) (any, error)
 	}{
-		{"topic: not JSON", `{`, func(b []byte) (any, error) { return decodeTopic("t", b) }},
-		{"topic: partition without a number", `{"partitions":{"a":[1]}}`, func(b []byte) (any, error) { return decodeTopic("t", b) }},
-		{"topic: short id", `{"partitions":{},"topic_id":"abc"}`, func(b []byte) (any, error) { return decodeTopic("t", b) }},
-		{"state: no leader", `{"isr":[1],"leader_epoch":3,"controller_epoch":2}`, func(b []byte) (any, error) { return decodeState(b, 0) }},
-		{"broker: no version", `{}`, func(b []byte) (any, error) { return decodeBroker(1, b) }},
-		{"broker: endpoint without a port", `{"version":5,"endpoints":["A://h"]}`, func(b []byte) (any, error) { return decodeBroker(1, b) }},
+		{"topic: not JSON", `{`, func(b []byte) (any, error) { return DecodeTopic("t", b) }},
+		{"topic: partition without a number", `{"partitions":{"a":[1]}}`, func(b []byte) (any, error) { return DecodeTopic("t", b) }},
+		{"topic: short id", `{"partitions":{},"topic_id":"abc"}`, func(b []byte) (any, error) { return DecodeTopic("t", b) }},
+		{"state: no leader", `{"isr":[1],"leader_epoch":3,"controller_epoch":2}`, func(b []byte) (any, error) { return DecodeState(b, 0) }},
+		{"broker: no version", `{}`, func(b []byte) (any, error) { return DecodeBroker(1, b) }},
+		{"broker: endpoint without a port", `{"version":5,"endpoints":["A://h"]}`, func(b []byte) (any, error) { return DecodeBroker(1, b) }},
 		{"features: no status", `{"version":2,"features":{}}`, func(b []byte) (any, error) { return decodeFeatures(b, 0) }},
 		{"features: later version", `{"version":3,"features":{},"status":1}`, func(b []byte) (any, error) { return decodeFeatures(b, 0) }},
-		{"configuration: a number", `{"version":1,"config":{"a":1}}`, func(b []byte) (any, error) { return decodeConfig(b) }},
+		{"configuration: a number", `{"version":1,"config":{"a":1}}`, func(b []byte) (any, error) { return DecodeConfig(b) }},
 		{"configuration change: no kind", `{"version":2,"entity_path":"x/y"}`, func(b []byte) (any, error) { return DecodeConfigChange(b) }},
 		{"producer ids: end before start", `{"version":1,"broker":0,"block_start":"9","block_end":"1"}`,
-			func(b []byte) (any, error) { return decodeProducerIDBlock(b) }},
+			func(b []byte) (any, error) { return DecodeProducerIDBlock(b) }},
 		{"epoch", `x`, func(b []byte) (any, error) { return decodeEpoch(b) }},
 	}
 	for _, test := range tests {
@@ -329,7 +329,7 @@ func FuzzNodes(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		decodeBroker(1, data)
+		DecodeBroker(1, data)
 		decodeController(data)
 		decodeEpoch(data)
 		decodeFeatures(data, 0)
@@ -337,12 +337,12 @@ func FuzzNodes(f *testing.F) {
 		DecodeConfigChange(data)
 		decodeLogDirEvent(data)
 		decodeConsumerOffset(data)
-		again(t, data, func(b []byte) (TopicInfo, error) { return decodeTopic("t", b) }, encodeTopic)
-		again(t, data, func(b []byte) (PartitionState, error) { return decodeState(b, 0) }, encodeState)
-		again(t, data, decodeConfig, encodeConfig)
+		again(t, data, func(b []byte) (TopicInfo, error) { return DecodeTopic("t", b) }, encodeTopic)
+		again(t, data, func(b []byte) (PartitionState, error) { return DecodeState(b, 0) }, encodeState)
+		again(t, data, DecodeConfig, encodeConfig)
 		again(t, data, decodeReassignments, encodeReassignments)
 		again(t, data, decodePartitionList, encodePartitionList)
-		again(t, data, decodeProducerIDBlock, encodeProducerIDBlock)
+		again(t, data, DecodeProducerIDBlock, encodeProducerIDBlock)
 	})
 }
 

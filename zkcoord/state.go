@@ -52,7 +52,8 @@ func encodeState(s PartitionState) []byte {
 	return marshal(out)
 }
 
-func decodeState(data []byte, version int32) (PartitionState, error) {
+// DecodeState reads a partition's state from a node of that version.
+func DecodeState(data []byte, version int32) (PartitionState, error) {
 	var in stateJSON
 	if err := json.Unmarshal(data, &in); err != nil {
 		return PartitionState{}, fmt.Errorf("partition state: %w", err)
@@ -79,7 +80,7 @@ func (c *Client) PartitionStates(ctx context.Context, partitions []TopicPartitio
 		if err != nil {
 			return ignoreNoNode(err)
 		}
-		s, err := decodeState(n.data, n.stat.Version)
+		s, err := DecodeState(n.data, n.stat.Version)
 		if err != nil {
 			c.log.WithError(err).WithField(logx.Znode, statePath(partitions[i])).Error("unreadable node left out")
 			return nil
@@ -105,7 +106,7 @@ func (c *Client) WatchPartitionState(ctx context.Context, tp TopicPartition) (s 
 	if err != nil || !found {
 		return PartitionState{}, false, err
 	}
-	s, err = decodeState(n.data, n.stat.Version)
+	s, err = DecodeState(n.data, n.stat.Version)
 	return s, err == nil, err
 }
 

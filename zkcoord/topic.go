@@ -46,7 +46,8 @@ func encodeTopic(t TopicInfo) []byte {
 	return marshal(out)
 }
 
-func decodeTopic(name string, data []byte) (TopicInfo, error) {
+// DecodeTopic reads a topic's node.
+func DecodeTopic(name string, data []byte) (TopicInfo, error) {
 	var in topicIn
 	if err := json.Unmarshal(data, &in); err != nil {
 		return TopicInfo{}, fmt.Errorf("topic %s: %w", name, err)
@@ -101,7 +102,7 @@ func (c *Client) Topic(ctx context.Context, name string) (TopicInfo, int32, erro
 	if err != nil {
 		return TopicInfo{}, 0, err
 	}
-	t, err := decodeTopic(name, n.data)
+	t, err := DecodeTopic(name, n.data)
 	t.Version = n.stat.Version
 	return t, n.stat.Version, err
 }
@@ -138,7 +139,7 @@ func (c *Client) topicInfos(ctx context.Context, names []string, read func(ctx c
 		if err != nil {
 			return ignoreNoNode(err)
 		}
-		t, err := decodeTopic(names[i], n.data)
+		t, err := DecodeTopic(names[i], n.data)
 		if err != nil {
 			c.log.WithError(err).WithField(logx.Topic, names[i]).Error("unreadable node left out")
 			return nil
