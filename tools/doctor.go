@@ -132,6 +132,11 @@ func (d *doctor) answer(ctx context.Context) error {
 	if err := d.o.require("bootstrap-server"); err != nil {
 		return err
 	}
+	if d.o.args[0] == "listeners" {
+		if answers, err := d.knock(ctx); err != nil || !answers {
+			return err
+		}
+	}
 	return d.o.connect(ctx, d.env, func(ctx context.Context, cl *kgo.Client) error {
 		d.cl, d.adm = cl, kadm.NewClient(cl)
 		return q.ask(d, ctx, about)

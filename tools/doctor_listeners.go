@@ -32,8 +32,16 @@ func (d *doctor) listeners(ctx context.Context) error {
 	}
 	local := allLoopback(seeds)
 	for _, b := range meta.Brokers {
-		if addr := d.listener(ctx, b, local); addr != "" && encrypted != nil {
-			d.encrypted(ctx, "broker "+number(b.NodeID), addr, encrypted)
+		subject := "broker " + number(b.NodeID)
+		addr := d.listener(ctx, b, local)
+		if addr == "" {
+			continue
+		}
+		switch understood, err := d.understood(ctx, subject, addr); {
+		case err != nil:
+			return err
+		case understood && encrypted != nil:
+			d.encrypted(ctx, subject, addr, encrypted)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,6 +19,8 @@ import (
 
 	"barnabas/internal/testcert"
 	"barnabas/kafkatest"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // stores has been made with keytool: a key for localhost and 127.0.0.1, and who vouches for it.
@@ -164,4 +167,88 @@ func TestDoctorLooksAtTLS(t *testing.T) {
 	if said := fmt.Sprint(d.diagnosis.Findings); !d.diagnosis.Trouble || !strings.Contains(said, "TLS does not come about: another name") {
 		t.Error(said)
 	}
+}
+
+// TestDoctorOnPortsOfOtherProtocols: each kind of client at each kind of listener.
+func TestDoctorOnPortsOfOtherProtocols(t *testing.T) {
+	t.Parallel()
+	const module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+	protocols := []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}
+	b := kafkatest.Run(t, kafkatest.Setting("listeners", strings.Join(protocols, "://127.0.0.1:0,")+"://127.0.0.1:0"),
+		kafkatest.Setting("ssl.keystore.location", stores+"server.jks"), kafkatest.Setting("ssl.keystore.password", "secret"),
+		kafkatest.Setting("sasl.enabled.mechanisms", "PLAIN"),
+		kafkatest.Setting("listener.name.sasl_plaintext.plain.sasl.jaas.config", module+` user_alice="pw";`),
+		kafkatest.Setting("listener.name.sasl_ssl.plain.sasl.jaas.config", module+` user_alice="pw";`)).Broker(0)
+	const noTLS, noPlaintext = "speaks TLS, and this client does not", "speaks plaintext, and this client TLS"
+	const noLogin, noLogins = "asks for a login by PLAIN, and this client has none", "takes no logins"
+	for _, row := range []struct {
+		client string
+		says   [4]string // at each of protocols
+		want   string    // what is said to do at the first of them that is another one's
+	}{
+		{"PLAINTEXT", [4]string{"", noTLS, noLogin, noTLS}, "security.protocol=SSL"},
+		{"SSL", [4]string{noPlaintext, "", noPlaintext, noLogin}, "security.protocol=PLAINTEXT"},
+		{"SASL_PLAINTEXT", [4]string{noLogins, noTLS, "", noTLS}, "security.protocol=PLAINTEXT"},
+		{"SASL_SSL", [4]string{noPlaintext, noLogins, noPlaintext, ""}, "security.protocol=PLAINTEXT"},
+	} {
+		file := commandConfig(t, map[string]string{"security.protocol": row.client, "sasl.mechanism": "PLAIN",
+			"sasl.jaas.config":        module + ` username="alice" password="pw";`,
+			"ssl.truststore.location": stores + "trust.p12", "ssl.truststore.password": "secret", "ssl.truststore.type": "PKCS12"})
+		for i, port := range protocols {
+			out := runTool(t, t.Context(), "", "kafka-doctor", "listeners", "--bootstrap-server", b.Listener(port), "--command-config", file)
+			code := 0
+			if row.says[i] != "" {
+				code = 1
+			}
+			if out.code != code || !strings.Contains(out.stdout, row.says[i]) || i == 0 && code == 1 && !strings.Contains(out.stdout, row.want) {
+				t.Errorf("%s at %s: exit code %d, want %d, %q in %q %q", row.client, port, out.code, code, row.says[i], out.stdout, out.stderr)
+			}
+		}
+	}
+	other := commandConfig(t, map[string]string{"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256",
+		"sasl.jaas.config": `org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="pw";`})
+	out := runTool(t, t.Context(), "", "kafka-doctor", "listeners", "--bootstrap-server", b.Listener("SASL_PLAINTEXT"), "--command-config", other)
+	if out.code != 1 || !strings.Contains(out.stdout, "takes logins by PLAIN, and this client's is by SCRAM-SHA-256") {
+		t.Errorf("another mechanism: exit code %d, %q %q", out.code, out.stdout, out.stderr)
+	}
+}
+
+// TestHandshakeWithStrangers: what is no broker may answer anything.
+func TestHandshakeWithStrangers(t *testing.T) {
+	t.Parallel()
+	const alert = "\x15\x03\x03\x00\x02\x02\x46"
+	for _, answer := range []string{alert, "", "HTTP/1.1 400 Bad Request\r\n\r\n", "\x00\x00\x00\x03\x00\x00\x00",
+		"\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x7f\xff"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = conn.Read(make([]byte, 1024))
+				_, _ = io.WriteString(conn, answer)
+				_ = conn.Close()
+			}
+		}()
+		if heard, err := listen(t.Context(), l.Addr().String(), speech{}, &tls.Config{InsecureSkipVerify: true}); heard.encrypted != (answer == alert) || (err == nil) != heard.encrypted {
+			t.Errorf("%q: %+v", answer, heard)
+		}
+	}
+}
+
+// FuzzHandshake: nothing that is answered ends the doctor or has it take much memory.
+func FuzzHandshake(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x05PLAIN"))
+	f.Add([]byte("\x15\x03\x03\x00\x02\x02\x46"))
+	f.Fuzz(func(_ *testing.T, answer []byte) {
+		_, _ = handshake(struct {
+			io.Reader
+			io.Writer
+		}{bytes.NewReader(answer), io.Discard}, kmsg.NewPtrSASLHandshakeRequest())
+	})
 }

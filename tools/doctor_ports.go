@@ -1,0 +1,206 @@
+package tools
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// speech is how a client speaks to brokers, by its settings, or how a listener wants to be spoken to.
+type speech struct {
+	encrypted  bool
+	logins     bool
+	mechanisms []string // of logins: the client's one, or those that a listener takes
+	unsure     bool     // whether there are logins could not be found out
+}
+
+// protocol is the security.protocol of a client that speaks so.
+func (s speech) protocol() string {
+	plain := "PLAINTEXT"
+	if s.encrypted {
+		plain = "SSL"
+	}
+	switch {
+	case s.unsure:
+		return plain + " or SASL_" + plain
+	case s.logins:
+		return "SASL_" + plain
+	}
+	return plain
+}
+
+// ownSpeech is that of the settings of --command-config.
+func ownSpeech(p properties) speech {
+	protocol := strings.ToUpper(p["security.protocol"])
+	s := speech{encrypted: strings.HasSuffix(protocol, "SSL"), logins: strings.HasPrefix(protocol, "SASL_")}
+	if s.logins {
+		s.mechanisms = []string{p["sasl.mechanism"]}
+	}
+	return s
+}
+
+// knock tells of the addresses of --bootstrap-server that are not spoken to as they want to be: there is no answer from them, and no
+// client says why. It gives false when there are no others, and nobody can be asked.
+func (d *doctor) knock(ctx context.Context) (answers bool, err error) {
+	seeds, err := bootstrapServers(*d.o.bootstrap)
+	if err != nil {
+		return false, err
+	}
+	for _, addr := range seeds {
+		understood, err := d.understood(ctx, "--bootstrap-server", addr)
+		if err != nil {
+			return false, err
+		}
+		answers = answers || understood
+	}
+	return answers, nil
+}
+
+// understood tells whether what listens at an address wants to be spoken to as this client does, as far as can be found out, and says
+// what a client meets if not.
+func (d *doctor) understood(ctx context.Context, subject, addr string) (bool, error) {
+	p, err := readProperties(*d.o.config)
+	if err != nil {
+		return false, err
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false, err
+	}
+	config := &tls.Config{}
+	if ownSpeech(p).encrypted {
+		secured, err := tlsContext(p, "ssl")
+		if err != nil {
+			return false, err
+		}
+		config = secured.Client(host).Clone()
+	}
+	// Not whether the certificate is any good, but whether there is TLS at all.
+	config.InsecureSkipVerify, config.VerifyConnection = true, nil
+	wanted, err := listen(ctx, addr, ownSpeech(p), config)
+	if err != nil {
+		return true, nil // nobody there, or no broker: who connects says so
+	}
+	says, do := misunderstanding(addr, ownSpeech(p), wanted)
+	if says == "" {
+		return true, nil
+	}
+	d.trouble(subject, do, "%s", says)
+	return false, nil
+}
+
+// misunderstanding is what a client meets that speaks to a listener in another way than this wants; empty where it does not.
+func misunderstanding(addr string, own, wanted speech) (says, do string) {
+	set := func(more string) string {
+		return "set security.protocol=" + wanted.protocol() + more + " in the client's settings (--command-config), or name the port of a listener of " + own.protocol()
+	}
+	switch taken := strings.Join(wanted.mechanisms, ", "); {
+	case wanted.encrypted && !own.encrypted:
+		return addr + " speaks TLS, and this client does not: it is cut off, or takes the broker's alert for an answer of 352518912 bytes and runs out of memory.",
+			set(" and ssl.truststore.*")
+	case own.encrypted && !wanted.encrypted:
+		return addr + " speaks plaintext, and this client TLS: the handshake fails, for the broker takes the client's hello for a request of 369 MB and closes the connection.",
+			set("")
+	case wanted.unsure:
+		return "", ""
+	case wanted.logins && !own.logins:
+		return addr + " asks for a login by " + taken + ", and this client has none: it is cut off at its first request.", set(", sasl.mechanism and sasl.jaas.config")
+	case own.logins && !wanted.logins:
+		return addr + " takes no logins, and this client wants to log in: it is refused, ILLEGAL_SASL_STATE.", set("")
+	case own.logins && taken != "" && !slices.Contains(wanted.mechanisms, own.mechanisms[0]):
+		return fmt.Sprintf("%s takes logins by %s, and this client's is by %s: it is refused, UNSUPPORTED_SASL_MECHANISM.", addr, taken, own.mechanisms[0]),
+			"set sasl.mechanism and sasl.jaas.config in the client's settings, or sasl.enabled.mechanisms on the broker"
+	}
+	return "", ""
+}
+
+// errNoBroker is what listens at an address and speaks neither with TLS nor without.
+var errNoBroker = errors.New("no broker answers")
+
+// listen finds out how a listener wants to be spoken to: first as this client does, then the other way. Nobody logs in.
+func listen(ctx context.Context, addr string, own speech, config *tls.Config) (speech, error) {
+	for _, encrypted := range []bool{own.encrypted, !own.encrypted} {
+		wanted, err := listenBy(ctx, addr, own, encrypted, config)
+		if err == nil || isDial(err) {
+			return wanted, err
+		}
+	}
+	return speech{}, errNoBroker
+}
+
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// listenBy asks for a mechanism of logins, with TLS or without. Where there are none, this is answered too.
+func listenBy(ctx context.Context, addr string, own speech, encrypted bool, config *tls.Config) (speech, error) {
+	conn, err := (&net.Dialer{Timeout: reachTimeout}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return speech{}, err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(reachTimeout)); err != nil {
+		return speech{}, err
+	}
+	if encrypted {
+		secured := tls.Client(conn, config)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			if alert := (*net.OpError)(nil); errors.As(err, &alert) && alert.Op == "remote error" {
+				return speech{encrypted: true, unsure: true}, nil
+			}
+			return speech{}, err
+		}
+		conn = secured
+	}
+	ask := kmsg.NewPtrSASLHandshakeRequest()
+	ask.Version, ask.Mechanism = 1, "PLAIN"
+	if own.logins {
+		ask.Mechanism = own.mechanisms[0]
+	}
+	answer, err := handshake(conn, ask)
+	switch {
+	case err != nil && encrypted: // it may want a certificate that this client does not have
+		return speech{encrypted: true, unsure: true}, nil
+	case err != nil:
+		return speech{}, err
+	case answer.ErrorCode == kerr.IllegalSaslState.Code:
+		return speech{encrypted: encrypted}, nil
+	}
+	return speech{encrypted: encrypted, logins: true, mechanisms: answer.SupportedMechanisms}, nil
+}
+
+// maxHandshake bounds the answer to a handshake, a few names.
+const maxHandshake = 64 << 10
+
+// handshake asks on a new connection.
+func handshake(conn io.ReadWriter, req *kmsg.SASLHandshakeRequest) (*kmsg.SASLHandshakeResponse, error) {
+	if _, err := conn.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("kafka-doctor")).AppendRequest(nil, req, 0)); err != nil {
+		return nil, err
+	}
+	var size [4]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n < 4 || n > maxHandshake {
+		return nil, fmt.Errorf("an answer of %d bytes", n)
+	}
+	answer := make([]byte, n)
+	if _, err := io.ReadFull(conn, answer); err != nil {
+		return nil, err
+	}
+	resp := kmsg.NewPtrSASLHandshakeResponse()
+	resp.Version = req.Version
+	return resp, resp.ReadFrom(answer[4:]) // after the correlation id
+}
