@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"barnabas/internal/logx"
+	"barnabas/zkcoord/zklogin"
 )
 
 const (
@@ -31,7 +32,12 @@ type Config struct {
 	NoTopicIDs        bool          // inter.broker.protocol.version before 2.8: CreateTopic gives none
 	Logger            *logrus.Entry
 
-	TLS func(host string) *tls.Config // to reach that host; nil: connections are not encrypted
+	TLS   func(host string) *tls.Config // to reach that host; nil: connections are not encrypted
+	Login *zklogin.Login                // nil: sessions are nobody's in particular
+
+	// SecureNodes keeps the nodes that are made for the session's user, whom Login or the certificate of TLS names
+	// (zookeeper.set.acl); else they are open to everybody.
+	SecureNodes bool
 }
 
 // Client is one session in ZooKeeper, or the next one after it expired.
@@ -111,7 +117,7 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Cl
 		closed: make(chan struct{}),
 	}
 	c.session.init()
-	way := &dialer{tls: cfg.TLS}
+	way := &dialer{tls: cfg.TLS, login: cfg.Login, log: cfg.Logger}
 	attached := make(chan struct{}) // the library reports events before Connect has returned
 	conn, _, err := zk.Connect(servers, cfg.SessionTimeout,
 		zk.WithHostProvider(c.hosts),

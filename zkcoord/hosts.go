@@ -10,9 +10,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"barnabas/zkcoord/zklogin"
 )
 
-const defaultPort = "2181"
+const (
+	defaultPort  = "2181"
+	loginTimeout = 5 * time.Second
+)
 
 // splitConnect takes a zookeeper.connect string apart: host[:port],...[/chroot].
 // The chroot comes back without a slash at its end, and is empty for the root.
@@ -102,7 +109,9 @@ func (c bufferedConn) Read(p []byte) (int, error) { return c.in.Read(p) }
 // dialer connects to servers for the library, which tells nobody why it cannot.
 type dialer struct {
 	tls    func(host string) *tls.Config // nil: plaintext
-	failed atomic.Pointer[error]         // why the last try failed
+	login  *zklogin.Login                // nil: connections are nobody's in particular
+	log    *logrus.Entry
+	failed atomic.Pointer[error] // why the last try failed
 }
 
 // dial is what the library calls.
@@ -112,7 +121,17 @@ func (d *dialer) dial(network, address string, timeout time.Duration) (net.Conn,
 		d.failed.Store(&err)
 		return nil, err
 	}
+	if d.login != nil {
+		conn = d.login.Over(conn, loginTimeout, d.noLogin)
+	}
 	return bufferedConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
+}
+
+// noLogin says why a connection is nobody's, once as long as the reason is the same.
+func (d *dialer) noLogin(err error) {
+	if before := d.failed.Swap(&err); before == nil || (*before).Error() != err.Error() {
+		d.log.WithError(err).Warn("no login to ZooKeeper")
+	}
 }
 
 func (d *dialer) connect(network, address string, timeout time.Duration) (net.Conn, error) {

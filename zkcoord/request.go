@@ -13,8 +13,6 @@ import (
 // anyVersion makes a write unconditional.
 const anyVersion = -1
 
-func openACL() []zk.ACL { return zk.WorldACL(zk.PermAll) }
-
 // request repeats f until the server has answered it, and gives that answer. lost tells
 // that an earlier attempt's answer never came, so that the attempt may have succeeded.
 // A cancelled context abandons the attempt under way.
@@ -150,7 +148,7 @@ func (c *Client) watchChildren(ctx context.Context, path string) ([]string, erro
 // create makes a persistent node. created is false when it was there before.
 func (c *Client) create(ctx context.Context, path string, data []byte) (created bool, err error) {
 	_, lost, err := request(ctx, c, func(conn Conn) (string, error) {
-		return conn.Create(c.chroot+path, data, zk.FlagPersistent, openACL())
+		return conn.Create(c.chroot+path, data, zk.FlagPersistent, c.aclOf(path))
 	})
 	if !isNodeExists(err) {
 		return err == nil, wrapPath("create", path, err)
@@ -194,7 +192,7 @@ func (c *Client) ensurePath(ctx context.Context, path string) error {
 func (c *Client) createSequential(ctx context.Context, prefix string, data []byte) error {
 	attempt := func() error {
 		_, _, err := request(ctx, c, func(conn Conn) (string, error) {
-			return conn.Create(c.chroot+prefix, data, zk.FlagSequence, openACL())
+			return conn.Create(c.chroot+prefix, data, zk.FlagSequence, c.aclOf(prefix))
 		})
 		return wrapPath("create", prefix, err)
 	}
@@ -286,7 +284,7 @@ func (c *Client) deleteTree(ctx context.Context, path string) error {
 
 // The operations of a multi, with paths below the chroot.
 func (c *Client) opCreate(path string, data []byte, flags int32) *zk.CreateRequest {
-	return &zk.CreateRequest{Path: c.chroot + path, Data: data, Acl: openACL(), Flags: flags}
+	return &zk.CreateRequest{Path: c.chroot + path, Data: data, Acl: c.aclOf(path), Flags: flags}
 }
 
 func (c *Client) opSet(path string, data []byte, version int32) *zk.SetDataRequest {

@@ -22,9 +22,10 @@ var mayImport = map[string][]string{
 	"logstore/record":  {},
 	"logstore":         {"logstore/record"},
 	"zkcoord/zkserver": {},
-	"zkcoord/zktest":   {"zkcoord", "zkcoord/zkserver"},        // for tests
-	"zkcoord/zksim":    {"zkcoord", "zkcoord/zkserver"},        // for simulations
-	"zkcoord":          {"zkcoord/zktest", "zkcoord/zkserver"}, // in its tests
+	"zkcoord/zklogin":  {},
+	"zkcoord/zktest":   {"zkcoord", "zkcoord/zkserver"},                           // for tests
+	"zkcoord/zksim":    {"zkcoord", "zkcoord/zkserver"},                           // for simulations
+	"zkcoord":          {"zkcoord/zklogin", "zkcoord/zktest", "zkcoord/zkserver"}, // in its tests
 	"controller":       {"zkcoord", "zkcoord/zktest", "zkcoord/zkserver"},
 	"controller/sim":   {"controller", "zkcoord", "zkcoord/zksim", "broker/metadata"},
 	"broker/metadata":  {},
@@ -37,11 +38,11 @@ var mayImport = map[string][]string{
 	"broker/metrics":   {},
 	"broker/status":    {},
 	"broker/api":       {"config", "network", "controller", "zkcoord", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics"},
-	"broker":           {"config", "network", "network/ssl", "controller", "zkcoord", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics", "broker/status", "broker/api"},
+	"broker":           {"config", "network", "network/ssl", "controller", "zkcoord", "zkcoord/zklogin", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics", "broker/status", "broker/api"},
 	"kafkatest":        {"broker", "config", "zkcoord/zkserver", "logstore/record"},
-	"tools":            {"config", "broker/acl", "network/ssl", "zkcoord", "logstore", "logstore/record", "kafkatest"},
+	"tools":            {"config", "broker/acl", "network/ssl", "zkcoord", "zkcoord/zklogin", "logstore", "logstore/record", "kafkatest"},
 	"cmd/kafka":        {"broker", "config", "tools", "zkcoord/zkserver"},
-	"integration":      {"kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
+	"integration":      {"zkcoord/zklogin", "kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
 }
 
 // place reduces a folder to the entry of the map that holds it.

@@ -1,0 +1,226 @@
+// Package zklogin lets a client of ZooKeeper log in by SASL with DIGEST-MD5, as ZooKeeper's DigestLoginModule does it, so that
+// nodes can be kept for one user by ACLs of the scheme sasl. The ZooKeeper library knows no SASL; the login happens on the
+// connection, between the opening of the session and the library's first request.
+package zklogin
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"barnabas/internal/jaas"
+)
+
+// Section is the section of a file of login configurations that is read unless another is named (the system property
+// zookeeper.sasl.clientconfig).
+const Section = "Client"
+
+const (
+	digestModule   = "org.apache.zookeeper.server.auth.DigestLoginModule"
+	kerberosModule = "com.sun.security.auth.module.Krb5LoginModule"
+)
+
+// ErrNoSASL is that a server knows no SASL: whoever connects to it is nobody in particular.
+var ErrNoSASL = errors.New("the server does not ask for logins: it has no login configuration of its own")
+
+// Login is the user that a session is for.
+type Login struct {
+	Username, Password string
+
+	// Optional lets a session go on as nobody's where the server knows no SASL, as Apache Kafka's does.
+	Optional bool
+}
+
+// Read finds the login in a section of a file of login configurations; nil when the file does not have that section.
+func Read(file, section string) (*Login, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	sections, err := jaas.ParseFile(string(text))
+	if err != nil {
+		return nil, err
+	}
+	logins, found := sections[section]
+	if !found {
+		return nil, nil
+	}
+	if len(logins) != 1 {
+		return nil, fmt.Errorf("section %s: there must be one login module", section)
+	}
+	login := &Login{Username: logins[0].Options["username"], Password: logins[0].Options["password"]}
+	switch module := logins[0].Module; {
+	case module == kerberosModule:
+		return nil, fmt.Errorf("section %s: Kerberos (%s) is not supported, only %s", section, module, digestModule)
+	case module != digestModule:
+		return nil, fmt.Errorf("section %s: the login module %s is not known, only %s", section, module, digestModule)
+	case login.Username == "" || login.Password == "":
+		return nil, fmt.Errorf("section %s: username and password must be given", section)
+	}
+	return login, nil
+}
+
+// Over is a new connection to a server that logs in by itself: after the answer that opens the session and before anything
+// else, which may take as long as timeout. report hears why there was no login; the connection ends then, unless the login is
+// optional and the reason ErrNoSASL.
+func (l *Login) Over(conn net.Conn, timeout time.Duration, report func(error)) net.Conn {
+	return &loginConn{Conn: conn, login: l, timeout: timeout, report: report}
+}
+
+// loginConn is such a connection. Its reader alone uses the fields: the library writes nothing between its request for a
+// session and the answer to that.
+type loginConn struct {
+	net.Conn
+	login   *Login
+	timeout time.Duration
+	report  func(error)
+
+	opened bool         // the session is open, and logged in
+	answer bytes.Buffer // the answer that opened it, as far as the library has not read it
+}
+
+// Read implements net.Conn.
+func (c *loginConn) Read(p []byte) (int, error) {
+	if !c.opened {
+		if err := c.open(); err != nil {
+			return 0, err
+		}
+		c.opened = true
+	}
+	if c.answer.Len() > 0 {
+		return c.answer.Read(p)
+	}
+	return c.Conn.Read(p)
+}
+
+// open takes the answer to the request for a session, and logs in if there is one.
+func (c *loginConn) open() error {
+	frame, err := readFrame(c.Conn)
+	if err != nil {
+		return err
+	}
+	c.answer.Write(binary.BigEndian.AppendUint32(nil, uint32(len(frame))))
+	c.answer.Write(frame)
+	if expired(frame) {
+		return nil
+	}
+	if err := c.SetDeadline(time.Now().Add(c.timeout)); err != nil {
+		return err
+	}
+	if err := c.login.exchange(c.Conn); err != nil {
+		err = fmt.Errorf("log in as %s to ZooKeeper at %s: %w", c.login.Username, c.RemoteAddr(), err)
+		c.report(err)
+		if !c.login.Optional || !errors.Is(err, ErrNoSASL) {
+			return err
+		}
+	}
+	return c.SetDeadline(time.Time{})
+}
+
+// expired tells whether an answer to a request for a session (protocol version, timeout, session id ...) refuses it.
+func expired(frame []byte) bool {
+	return len(frame) < 16 || binary.BigEndian.Uint64(frame[8:]) == 0
+}
+
+// exchange logs in on a connection with an open session.
+func (l *Login) exchange(conn net.Conn) error {
+	d := newDigest(l.Username, l.Password)
+	challenge, err := step(conn, 1, nil)
+	if err != nil {
+		return err
+	}
+	if len(challenge) == 0 {
+		return ErrNoSASL
+	}
+	response, err := d.respond(challenge)
+	if err != nil {
+		return fmt.Errorf("the server's challenge: %w", err)
+	}
+	final, err := step(conn, 2, response)
+	if err != nil {
+		return err
+	}
+	return d.verify(final)
+}
+
+// The protocol of ZooKeeper.
+const (
+	opSASL           = 102
+	answerHeader     = 4 + 8 + 4 // xid, zxid, error
+	codeUnimplement  = -6
+	codeAuthFailed   = -115
+	largestChallenge = 64 << 10 // bytes
+)
+
+// step sends a token and gives the one that the server answers.
+func step(conn net.Conn, xid uint32, token []byte) ([]byte, error) {
+	request := binary.BigEndian.AppendUint32(nil, uint32(12+len(token)))
+	request = binary.BigEndian.AppendUint32(request, xid)
+	request = binary.BigEndian.AppendUint32(request, opSASL)
+	request = binary.BigEndian.AppendUint32(request, uint32(len(token)))
+	if _, err := conn.Write(append(request, token...)); err != nil {
+		return nil, err
+	}
+	frame, err := readFrame(conn)
+	if errors.Is(err, io.EOF) && len(token) > 0 {
+		return nil, errRefused
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answeredToken(frame)
+}
+
+var errRefused = errors.New("the server refuses the user or the password")
+
+// answeredToken is the token in an answer.
+func answeredToken(frame []byte) ([]byte, error) {
+	if len(frame) < answerHeader {
+		return nil, errors.New("an answer is cut short")
+	}
+	switch code := int32(binary.BigEndian.Uint32(frame[12:])); code {
+	case 0:
+	case codeUnimplement:
+		return nil, ErrNoSASL
+	case codeAuthFailed:
+		return nil, errRefused
+	default:
+		return nil, fmt.Errorf("the server answers with error %d", code)
+	}
+	body := frame[answerHeader:]
+	if len(body) < 4 {
+		return nil, nil
+	}
+	size := int32(binary.BigEndian.Uint32(body))
+	if size < 0 {
+		return nil, nil
+	}
+	if int(size) > len(body)-4 {
+		return nil, errors.New("an answer is cut short")
+	}
+	return body[4 : 4+size], nil
+}
+
+func readFrame(conn net.Conn) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return nil, err
+	}
+	n := int32(binary.BigEndian.Uint32(size[:]))
+	if n < 0 || n > largestChallenge {
+		return nil, fmt.Errorf("an answer of %d bytes, which no server of ZooKeeper sends here", n)
+	}
+	frame := make([]byte, n)
+	if _, err := io.ReadFull(conn, frame); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	return frame, nil
+}
