@@ -37,14 +37,13 @@ func (s *Server) aclStore(ctx context.Context) (*zkcoord.Client, error) {
 	if own == nil {
 		return s.zk, nil
 	}
-	encryption, err := zooKeeperTLS(s.static)
+	access, err := s.zooKeeperAccess()
 	if err != nil {
 		return nil, err
 	}
-	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
-		Connect: own.Connect, SessionTimeout: own.SessionTimeout, ConnectionTimeout: own.ConnectionTimeout, MaxInFlight: own.MaxInFlight,
-		TLS: encryption, Logger: s.loggers.Entry(config.ZooKeeperLogger),
-	})
+	access.Connect, access.SessionTimeout = own.Connect, own.SessionTimeout
+	access.ConnectionTimeout, access.MaxInFlight = own.ConnectionTimeout, own.MaxInFlight
+	zk, err := zkcoord.Connect(ctx, access)
 	if err != nil {
 		return nil, fmt.Errorf("authorizer.zookeeper.url=%s: %w", own.Connect, err)
 	}

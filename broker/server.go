@@ -181,7 +181,6 @@ func (s *Server) onStop(f func()) { s.undo = append(s.undo, f) }
 // unsupported are settings that ask for what is not there and must not be missed in silence: protection, limits, or data that
 // only another broker could read. They end the start.
 var unsupported = []struct{ name, why string }{
-	{"zookeeper.set.acl", "protecting znodes is not supported yet, and without it they would be open"},
 	{"create.topic.policy.class.name", "no class can be loaded here, and without it topics would be made that it forbids"},
 	{"alter.config.policy.class.name", "no class can be loaded here, and without it settings would be changed that it guards"},
 	{"client.quota.callback.class", "no class can be loaded here, and without it clients would have other quotas"},
@@ -212,16 +211,15 @@ func (s *Server) refuse(context.Context) error {
 
 func (s *Server) connect(ctx context.Context) error {
 	s.onStop(s.cancel)
-	encryption, err := zooKeeperTLS(s.static)
+	access, err := s.zooKeeperAccess()
 	if err != nil {
 		return err
 	}
+	access.Connect, access.SessionTimeout = s.static.ZookeeperConnect, s.static.ZookeeperSessionTimeout
+	access.ConnectionTimeout, access.MaxInFlight = s.static.ZookeeperConnectionTimeout, s.static.ZookeeperMaxInFlight
+	access.NoTopicIDs = !s.since("2.8")
 	s.log.Infof("connecting to ZooKeeper at %s, for %v at most", s.static.ZookeeperConnect, s.static.ZookeeperConnectionTimeout)
-	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
-		Connect: s.static.ZookeeperConnect, SessionTimeout: s.static.ZookeeperSessionTimeout,
-		ConnectionTimeout: s.static.ZookeeperConnectionTimeout, MaxInFlight: s.static.ZookeeperMaxInFlight,
-		NoTopicIDs: !s.since("2.8"), TLS: encryption, Logger: s.loggers.Entry(config.ZooKeeperLogger),
-	})
+	zk, err := zkcoord.Connect(ctx, access)
 	if err != nil {
 		if hint := ssl.Hint(err); hint != "" {
 			err = fmt.Errorf("%w (%s; all these settings begin with zookeeper. here)", err, hint)

@@ -265,15 +265,3 @@ func (s *secured) replace(entry *securedListener, now *config.Broker, l config.L
 	log.Info("TLS has new settings or stores, for connections from now on")
 	return nil
 }
-
-// zooKeeperTLS is how this broker speaks to ZooKeeper; nil: in plaintext.
-func zooKeeperTLS(c *config.Broker) (func(host string) *tls.Config, error) {
-	if !c.Bool("zookeeper.ssl.client.enable") {
-		return nil, nil
-	}
-	made, err := ssl.ForZooKeeper(c.Setting)
-	if err != nil {
-		return nil, refusedTLS(err)
-	}
-	return made.Client, nil
-}

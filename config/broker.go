@@ -30,6 +30,8 @@ type Broker struct {
 	ZookeeperConnectionTimeout time.Duration
 	ZookeeperMaxInFlight       int
 	ZookeeperSetACL            bool
+	ZookeeperLoginFile         string // of login configurations, one of which may be for ZooKeeper; empty: none
+	ZookeeperLoginSection      string // the section of that one
 	ZookeeperEmbedded          bool
 	ZookeeperEmbeddedDir       string // empty: the default place
 	MetricsListener            string // host:port; empty: none
@@ -343,6 +345,10 @@ func (b *Broker) fillIdentity() {
 	}
 	b.ZookeeperMaxInFlight = b.Int("zookeeper.max.in.flight.requests")
 	b.ZookeeperSetACL = b.Bool("zookeeper.set.acl")
+	if b.Bool("zookeeper.sasl.client") {
+		b.ZookeeperLoginFile = b.String(LoginFileKey)
+	}
+	b.ZookeeperLoginSection = b.String("zookeeper.sasl.clientconfig")
 	b.ZookeeperEmbedded = b.Bool("zookeeper.embedded")
 	b.ZookeeperEmbeddedDir = b.String("zookeeper.embedded.dir")
 	b.MetricsListener = b.String("metrics.listener")

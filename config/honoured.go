@@ -95,9 +95,6 @@ var notYet = []string{
 	"sasl.oauthbearer.scope.claim.name",
 	"sasl.oauthbearer.sub.claim.name",
 	"sasl.oauthbearer.token.endpoint.url",
-
-	// ZooKeeper.
-	"zookeeper.set.acl",
 }
 
 // NotHonoured returns the keys that were set but change nothing yet, sorted; the start names

@@ -78,7 +78,7 @@ func TestNotHonouredOfABroker(t *testing.T) {
 // TestEveryTypedSettingIsUsed finds fields that are filled and asked by nobody: settings that would change nothing, in silence.
 func TestEveryTypedSettingIsUsed(t *testing.T) {
 	withoutEffect := map[string]bool{ // told at the start, see notHonoured
-		"ZookeeperSetACL": true, "BackgroundThreads": true, "NumIOThreads": true, "NumNetworkThreads": true,
+		"BackgroundThreads": true, "NumIOThreads": true, "NumNetworkThreads": true,
 		"LocalRetention": true, "LocalRetentionBytes": true,
 	}
 	var all strings.Builder

@@ -36,10 +36,12 @@ const (
 	jaasKey       = "sasl.jaas.config"
 	mechanismsKey = "sasl.enabled.mechanisms"
 	betweenKey    = "sasl.mechanism.inter.broker.protocol"
-	jaasFileKey   = "java.security.auth.login.config"
 
 	oauthBearer = "OAUTHBEARER"
 )
+
+// LoginFileKey is the setting of a file of login configurations, by the name of the system property that names it in Java.
+const LoginFileKey = "java.security.auth.login.config"
 
 // onlyThese are the mechanisms that there are.
 const onlyThese = "only PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsecured tokens"
@@ -120,11 +122,11 @@ func (b *Broker) login(l Listener, mechanism string) (jaas.Login, error) {
 		}
 		return login, nil
 	}
-	file := b.String(jaasFileKey)
+	file := b.String(LoginFileKey)
 	if file == "" {
 		return jaas.Login{}, &Error{Key: key, Reason: fmt.Sprintf("must be set for listener %s, for example: %s required;", l.Name, wanted)}
 	}
-	refuse := func(reason string) error { return &Error{Key: jaasFileKey, Value: file, Reason: reason} }
+	refuse := func(reason string) error { return &Error{Key: LoginFileKey, Value: file, Reason: reason} }
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return jaas.Login{}, refuse(err.Error())

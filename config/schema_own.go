@@ -1,6 +1,6 @@
 package config
 
-// ownKeys: not keys of Apache Kafka 3.9. The first six are ours; the others are of releases
+// ownKeys: not keys of Apache Kafka 3.9. The first eight are ours; the others are of releases
 // before 3.0, still read so that an old file works.
 var ownKeys = []Key{
 	{"metrics.listener", String, null, nil, Low, ReadOnly,
@@ -14,7 +14,11 @@ var ownKeys = []Key{
 	{"zookeeper.embedded.dir", String, null, nil, Low, ReadOnly,
 		"The folder of the embedded ZooKeeper; unset is the folder zookeeper beside the first log folder."},
 	{"java.security.auth.login.config", String, null, nil, Low, ReadOnly,
-		"A file of login configurations as Java reads it, for listeners with SASL that have none of their own in sasl.jaas.config."},
+		"A file of login configurations as Java reads it, for listeners with SASL that have none of their own in sasl.jaas.config, and for ZooKeeper."},
+	{"zookeeper.sasl.client", Boolean, "true", nil, Low, ReadOnly,
+		"Logs in to ZooKeeper when java.security.auth.login.config names a file with a login configuration for that."},
+	{"zookeeper.sasl.clientconfig", String, "Client", nil, Low, ReadOnly,
+		"The section of java.security.auth.login.config with the login to ZooKeeper."},
 	{"advertised.host.name", String, null, nil, Low, ReadOnly,
 		"The advertised host where advertised.listeners is not given."},
 	{"advertised.port", Int, null, nil, Low, ReadOnly,

@@ -39,6 +39,7 @@ type peerBroker struct {
 	id, port int
 	zk       string
 	settings []string
+	options  string // of the Java machine
 }
 
 // newPeer prepares one; start starts it, and again after kill or stop.
@@ -61,6 +62,9 @@ func (p *peerBroker) start() {
 	args := append([]string{"broker", p.dir, strconv.Itoa(p.id), strconv.Itoa(p.port), p.zk}, p.settings...)
 	cmd := exec.Command(p.launcher, args...)
 	cmd.Env = append(os.Environ(), "PEER_HEAP=400m")
+	if p.options != "" {
+		cmd.Env = append(cmd.Env, "PEER_OPTS="+p.options)
+	}
 	// Not CombinedOutput: the broker keeps the launcher's pipes open.
 	log, err := os.Create(filepath.Join(p.dir, "launcher.log"))
 	if err != nil {

@@ -1,7 +1,9 @@
 package tools
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -26,11 +28,23 @@ func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(contex
 	if *o.authorizer != config.ACLAuthorizer {
 		return fmt.Errorf("--authorizer %s: no class can be loaded here, there is only %s", *o.authorizer, config.ACLAuthorizer)
 	}
-	connect, err := o.zookeeper()
+	given, err := o.authorizerSettings()
 	if err != nil {
 		return err
 	}
-	zk, err := connectZooKeeper(ctx, "zookeeper.connect=", connect, *o.zkTLSOf, false)
+	connect := cmp.Or(given[config.AuthorizerZookeeperURL], given["zookeeper.connect"])
+	if connect == "" {
+		return errors.New("--authorizer-properties: zookeeper.connect is missing")
+	}
+	access, err := zooKeeperAccess(env, *o.zkTLSOf)
+	if err != nil {
+		return err
+	}
+	secure := access.login != nil // a certificate alone does not say whether nodes are secured
+	if setting, ok := given["zookeeper.set.acl"]; ok {
+		secure = strings.EqualFold(setting, "true")
+	}
+	zk, err := access.connectZooKeeper(ctx, "zookeeper.connect=", connect, false, secure)
 	if err != nil {
 		return err
 	}
@@ -43,23 +57,17 @@ func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(contex
 	return work(ctx, k)
 }
 
-// zookeeper is the place that --authorizer-properties name.
-func (o *aclsOptions) zookeeper() (string, error) {
+// authorizerSettings are what --authorizer-properties give.
+func (o *aclsOptions) authorizerSettings() (map[string]string, error) {
 	given := make(map[string]string)
 	for _, property := range *o.authorizerProperties {
 		key, value, ok := strings.Cut(property, "=")
 		if !ok {
-			return "", fmt.Errorf("--authorizer-properties %s: it is no key=value", property)
+			return nil, fmt.Errorf("--authorizer-properties %s: it is no key=value", property)
 		}
 		given[strings.TrimSpace(key)] = strings.TrimSpace(value)
 	}
-	if url := given[config.AuthorizerZookeeperURL]; url != "" {
-		return url, nil
-	}
-	if connect := given["zookeeper.connect"]; connect != "" {
-		return connect, nil
-	}
-	return "", fmt.Errorf("--authorizer-properties: zookeeper.connect is missing")
+	return given, nil
 }
 
 func (k storedACLs) describe(_ context.Context, r aclResource) ([]aclRules, error) {

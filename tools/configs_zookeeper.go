@@ -50,7 +50,11 @@ func (o *configsOptions) runStored(ctx context.Context, env *Env) error {
 	if e.kind == "brokers" && e.name == nil {
 		return usagef("--entity-name or --entity-default must be specified for brokers with --zookeeper")
 	}
-	zk, err := connectZooKeeper(ctx, "--zookeeper ", *o.zookeeper, *o.zkTLSFile, o.has("describe"))
+	access, err := zooKeeperAccess(env, *o.zkTLSFile)
+	if err != nil {
+		return err
+	}
+	zk, err := access.connectZooKeeper(ctx, "--zookeeper ", *o.zookeeper, o.has("describe"), access.known())
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,11 +41,11 @@ func (d *doctor) readTree(ctx context.Context) (znodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	encryption, err := d.zooKeeperTLS()
+	access, err := d.zooKeeperAccess()
 	if err != nil {
 		return nil, err
 	}
-	s, err := dialZooKeeper(ctx, &Env{Stdout: io.Discard, Stderr: d.env.Stderr}, connect, encryption)
+	s, err := dialZooKeeper(ctx, &Env{Stdout: io.Discard, Stderr: d.env.Stderr}, connect, access)
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +62,17 @@ func (d *doctor) readTree(ctx context.Context) (znodes, error) {
 	return w.found, nil
 }
 
-// zooKeeperTLS is how to speak to ZooKeeper, by zookeeper.ssl.* beside the settings for the brokers.
-func (d *doctor) zooKeeperTLS() (func(host string) *tls.Config, error) {
+// zooKeeperAccess is how to speak to ZooKeeper, by zookeeper.ssl.* beside the settings for the brokers.
+func (d *doctor) zooKeeperAccess() (zkAccess, error) {
 	p, err := readProperties(*d.o.config)
-	if err != nil || !strings.EqualFold(p["zookeeper.ssl.client.enable"], "true") {
-		return nil, err
+	if err != nil {
+		return zkAccess{}, err
 	}
-	return zkTLS(*d.o.config)
+	var file string
+	if strings.EqualFold(p["zookeeper.ssl.client.enable"], "true") {
+		file = *d.o.config
+	}
+	return zooKeeperAccess(d.env, file)
 }
 
 // zookeeperOf is the address that was given, or the one that the brokers use.

@@ -23,9 +23,5 @@ func notHere(name, why string) func(context.Context, *Env) error {
 	}
 }
 
-const (
-	whyNoJMX = "there is no Java machine to ask: set metrics.listener and read http://HOST:PORT/metrics, which has the same metrics " +
-		"under the names that the JMX exporter gives them"
-	whyNoMigration = "the ACLs of znodes are not changed: this broker writes none (zookeeper.set.acl); on an ensemble with SASL run the " +
-		"zookeeper-security-migration of an Apache Kafka 3.9 distribution"
-)
+const whyNoJMX = "there is no Java machine to ask: set metrics.listener and read http://HOST:PORT/metrics, which has the same metrics " +
+	"under the names that the JMX exporter gives them"

@@ -4,16 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net"
-	"strings"
 	"time"
 
 	"barnabas/network/ssl"
-	"barnabas/zkcoord"
-
-	"github.com/go-zookeeper/zk"
-	"github.com/sirupsen/logrus"
 )
 
 // sslDefaults are those of Apache Kafka's clients.
@@ -67,66 +61,4 @@ func tlsDialer(p properties) (func(ctx context.Context, network, addr string) (n
 		}
 		return conn, nil
 	}, nil
-}
-
-// zkTLS is how to speak to ZooKeeper by a file of settings zookeeper.ssl.*, each maybe with authorizer. before it; nil for no file:
-// in plaintext.
-func zkTLS(file string) (func(host string) *tls.Config, error) {
-	if file == "" {
-		return nil, nil
-	}
-	p, err := readProperties(file)
-	if err != nil {
-		return nil, err
-	}
-	get := func(name string) (value string, set bool) {
-		if value, set = p["authorizer."+name]; !set {
-			value, set = p[name]
-		}
-		return value, set
-	}
-	if enabled, set := get("zookeeper.ssl.client.enable"); set && !strings.EqualFold(enabled, "true") {
-		return nil, nil
-	}
-	made, err := ssl.ForZooKeeper(get)
-	if err != nil {
-		return nil, err
-	}
-	return made.Client, nil
-}
-
-// connectZooKeeper opens a session in silence, by TLS if a file of settings says so. option is what the place was given by.
-func connectZooKeeper(ctx context.Context, option, connect, tlsFile string, keepChroot bool) (*zkcoord.Client, error) {
-	encryption, err := zkTLS(tlsFile)
-	if err != nil {
-		return nil, err
-	}
-	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
-		Connect: connect, ConnectionTimeout: zkTimeout, KeepChroot: keepChroot, TLS: encryption, Logger: silence(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s%s: %w", option, connect, err)
-	}
-	return zk, nil
-}
-
-// silence is where what brokers would log goes to.
-func silence() *logrus.Entry {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return logrus.NewEntry(log)
-}
-
-// zkDialer connects to ZooKeeper for its library; without encryption in plaintext.
-func zkDialer(encryption func(host string) *tls.Config) zk.Dialer {
-	if encryption == nil {
-		return net.DialTimeout
-	}
-	return func(network, addr string, timeout time.Duration) (net.Conn, error) {
-		host, _, err := net.SplitHostPort(addr)
-		if err != nil {
-			return nil, err
-		}
-		return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, addr, encryption(host))
-	}
 }

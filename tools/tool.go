@@ -14,6 +14,8 @@ type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
+	// Properties are the system properties of Java that count here, as KAFKA_OPTS sets them.
+	Properties map[string]string
 	// Terminal tells whether a person watches Stderr while Stdout goes elsewhere; then long work shows its progress there.
 	Terminal bool
 	// Interactive tells whether a person types Stdin; then tools prompt.
@@ -59,7 +61,7 @@ func All() []Tool {
 		{"kafka-transactions", "list, describe and abort transactions, find those that hang", transactions},
 		{"kafka-verifiable-consumer", "read a topic as a member of a group and print what happens as JSON", verifiableConsumer},
 		{"kafka-verifiable-producer", "write numbers to a topic and print what happens as JSON", verifiableProducer},
-		{"zookeeper-security-migration", "not here: says what does it", notHere("zookeeper-security-migration", whyNoMigration)},
+		{"zookeeper-security-migration", "keep znodes for the brokers' user, or open them to everybody", securityMigration},
 		{"zookeeper-shell", "look at and change znodes", zookeeperShell},
 	}
 }

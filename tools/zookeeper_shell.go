@@ -3,7 +3,6 @@ package tools
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -40,11 +39,11 @@ func zookeeperShell(ctx context.Context, env *Env) error {
 		}
 		settings, command = command[1], command[2:]
 	}
-	encryption, err := zkTLS(settings)
+	access, err := zooKeeperAccess(env, settings)
 	if err != nil {
 		return err
 	}
-	s, err := dialZooKeeper(ctx, env, server, encryption)
+	s, err := dialZooKeeper(ctx, env, server, access)
 	if err != nil {
 		return err
 	}
@@ -67,14 +66,15 @@ type silentLogger struct{}
 // Printf implements zk.Logger.
 func (silentLogger) Printf(string, ...any) {}
 
-func dialZooKeeper(ctx context.Context, env *Env, server string, encryption func(host string) *tls.Config) (*zkShell, error) {
+func dialZooKeeper(ctx context.Context, env *Env, server string, access zkAccess) (*zkShell, error) {
 	hosts, chroot, _ := strings.Cut(server, "/")
 	env.printf("Connecting to %s\n", server)
-	conn, events, err := zk.Connect(strings.Split(hosts, ","), zkTimeout, zk.WithLogger(silentLogger{}), zk.WithDialer(zkDialer(encryption)))
+	way := newZKDialer(access)
+	conn, events, err := zk.Connect(strings.Split(hosts, ","), access.session, zk.WithLogger(silentLogger{}), zk.WithDialer(way.dial))
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, zkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, access.connect)
 	defer cancel()
 	late := time.After(time.Second)
 	for {
@@ -90,6 +90,9 @@ func dialZooKeeper(ctx context.Context, env *Env, server string, encryption func
 				}
 				return s, nil
 			}
+		case err := <-way.refused:
+			conn.Close()
+			return nil, err
 		case <-ctx.Done():
 			conn.Close()
 			return nil, fmt.Errorf("no connection to ZooKeeper at %s: %w", hosts, context.Cause(ctx))

@@ -107,9 +107,7 @@ func serverStart(args []string) int {
 	if fromEnvironment {
 		environment = environmentSettings(os.Environ())
 	}
-	if setting, ok := jaasFile(os.Environ()); ok {
-		environment = append(environment, setting)
-	}
+	environment = append(environment, propertySettings(os.Environ())...)
 	if err := runBroker(file, environment, overrides); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

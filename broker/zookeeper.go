@@ -1,0 +1,59 @@
+package broker
+
+import (
+	"crypto/tls"
+	"fmt"
+
+	"barnabas/config"
+	"barnabas/network/ssl"
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zklogin"
+)
+
+// zooKeeperAccess is how this broker's sessions with ZooKeeper are encrypted, whose they are, and whether what they make is
+// kept for that user.
+func (s *Server) zooKeeperAccess() (zkcoord.Config, error) {
+	encryption, certified, err := zooKeeperTLS(s.static)
+	if err != nil {
+		return zkcoord.Config{}, err
+	}
+	login, err := zooKeeperLogin(s.static)
+	if err != nil {
+		return zkcoord.Config{}, err
+	}
+	secure := s.static.ZookeeperSetACL
+	if secure && login == nil && !certified {
+		return zkcoord.Config{}, fmt.Errorf("zookeeper.set.acl=true: ZooKeeper would not know for whom to keep nodes: %s must name a file "+
+			"with a section %s, or zookeeper.ssl.client.enable and zookeeper.ssl.keystore.location a certificate",
+			config.LoginFileKey, s.static.ZookeeperLoginSection)
+	}
+	return zkcoord.Config{TLS: encryption, Login: login, SecureNodes: secure, Logger: s.loggers.Entry(config.ZooKeeperLogger)}, nil
+}
+
+// zooKeeperTLS is how this broker speaks to ZooKeeper, nil for in plaintext, and whether it has a certificate to show.
+func zooKeeperTLS(c *config.Broker) (encryption func(host string) *tls.Config, certified bool, err error) {
+	if !c.Bool("zookeeper.ssl.client.enable") {
+		return nil, false, nil
+	}
+	made, err := ssl.ForZooKeeper(c.Setting)
+	if err != nil {
+		return nil, false, refusedTLS(err)
+	}
+	return made.Client, c.String("zookeeper.ssl.keystore.location") != "", nil
+}
+
+// zooKeeperLogin is who this broker's sessions are for; nil: for nobody in particular. A server that knows no logins will do
+// as long as nodes are not kept for anybody, so that brokers can be given a login first and ZooKeeper its own afterwards.
+func zooKeeperLogin(c *config.Broker) (*zklogin.Login, error) {
+	if c.ZookeeperLoginFile == "" {
+		return nil, nil
+	}
+	login, err := zklogin.Read(c.ZookeeperLoginFile, c.ZookeeperLoginSection)
+	if err != nil {
+		return nil, fmt.Errorf("%s=%s: %w", config.LoginFileKey, c.ZookeeperLoginFile, err)
+	}
+	if login != nil {
+		login.Optional = !c.ZookeeperSetACL
+	}
+	return login, nil
+}

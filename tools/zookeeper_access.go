@@ -1,0 +1,136 @@
+package tools
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"barnabas/config"
+	"barnabas/network/ssl"
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zklogin"
+
+	"github.com/sirupsen/logrus"
+)
+
+// zkAccess is how a tool's session with ZooKeeper is encrypted, and whose it is.
+type zkAccess struct {
+	encryption func(host string) *tls.Config // nil: in plaintext
+	certified  bool                          // with a certificate to show
+	login      *zklogin.Login                // nil: none
+
+	session, connect time.Duration // the session's timeout, and how long the first connection may take
+}
+
+// known tells whether ZooKeeper learns who the tool works for, so that nodes can be kept for that user.
+func (a zkAccess) known() bool { return a.login != nil || a.certified }
+
+// zooKeeperAccess takes TLS from a file of settings zookeeper.ssl.*, if one is named, and the login from where those of brokers
+// are, which the system properties of KAFKA_OPTS name.
+func zooKeeperAccess(env *Env, tlsFile string) (a zkAccess, err error) {
+	a.session, a.connect = zkTimeout, zkTimeout
+	if a.encryption, a.certified, err = zkTLS(tlsFile); err != nil {
+		return a, err
+	}
+	file, section := env.Properties[config.LoginFileKey], env.Properties["zookeeper.sasl.clientconfig"]
+	if file == "" || strings.EqualFold(env.Properties["zookeeper.sasl.client"], "false") {
+		return a, nil
+	}
+	if section == "" {
+		section = zklogin.Section
+	}
+	if a.login, err = zklogin.Read(file, section); err != nil {
+		return a, fmt.Errorf("%s=%s: %w", config.LoginFileKey, file, err)
+	}
+	if a.login != nil {
+		a.login.Optional = true
+	}
+	return a, nil
+}
+
+// zkTLS is how to speak to ZooKeeper by a file of settings zookeeper.ssl.*, each maybe with authorizer. before it; nil for no file:
+// in plaintext.
+func zkTLS(file string) (encryption func(host string) *tls.Config, certified bool, err error) {
+	if file == "" {
+		return nil, false, nil
+	}
+	p, err := readProperties(file)
+	if err != nil {
+		return nil, false, err
+	}
+	get := func(name string) (value string, set bool) {
+		if value, set = p["authorizer."+name]; !set {
+			value, set = p[name]
+		}
+		return value, set
+	}
+	if enabled, set := get("zookeeper.ssl.client.enable"); set && !strings.EqualFold(enabled, "true") {
+		return nil, false, nil
+	}
+	made, err := ssl.ForZooKeeper(get)
+	if err != nil {
+		return nil, false, err
+	}
+	_, certified = get("zookeeper.ssl.keystore.location")
+	return made.Client, certified, nil
+}
+
+// connectZooKeeper opens a session in silence. option is what the place was given by; secure keeps nodes that are made for the
+// session's user.
+func (a zkAccess) connectZooKeeper(ctx context.Context, option, connect string, keepChroot, secure bool) (*zkcoord.Client, error) {
+	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
+		Connect: connect, ConnectionTimeout: a.connect, KeepChroot: keepChroot, TLS: a.encryption, Login: a.login, SecureNodes: secure,
+		Logger: silence(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s%s: %w", option, connect, err)
+	}
+	return zk, nil
+}
+
+// silence is where what brokers would log goes to.
+func silence() *logrus.Entry {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return logrus.NewEntry(log)
+}
+
+// zkDialer connects to ZooKeeper for its library, and tells when a login was refused, which the library tells nobody.
+type zkDialer struct {
+	zkAccess
+	refused chan error // with room for one
+}
+
+func newZKDialer(access zkAccess) *zkDialer { return &zkDialer{access, make(chan error, 1)} }
+
+func (d *zkDialer) dial(network, addr string, timeout time.Duration) (net.Conn, error) {
+	conn, err := d.open(network, addr, timeout)
+	if err != nil || d.login == nil {
+		return conn, err
+	}
+	return d.login.Over(conn, d.connect, func(err error) {
+		if d.login.Optional && errors.Is(err, zklogin.ErrNoSASL) {
+			return
+		}
+		select {
+		case d.refused <- err:
+		default:
+		}
+	}), nil
+}
+
+func (d *zkDialer) open(network, addr string, timeout time.Duration) (net.Conn, error) {
+	if d.encryption == nil {
+		return net.DialTimeout(network, addr, timeout)
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, addr, d.encryption(host))
+}
