@@ -21,6 +21,7 @@ import (
 	"barnabas/zkcoord"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/procfs"
 )
 
 // The states of a broker, as Apache Kafka numbers them (BrokerState, 3.9).
@@ -124,6 +125,7 @@ func (m *measures) collect(add func(prometheus.Metric)) {
 	add(metrics.Counter("kafka_server_sessionexpirelistener_zookeeperdisconnects_total", float64(m.disconnected.Load())))
 	add(metrics.Counter("kafka_server_sessionexpirelistener_zookeepersyncconnects_total", float64(m.connected.Load())))
 	m.recovery(add)
+	diskBytes(add)
 	if !m.complete.Load() {
 		return
 	}
@@ -135,16 +137,49 @@ func (m *measures) collect(add func(prometheus.Metric)) {
 }
 
 func (m *measures) network(add func(prometheus.Metric)) {
-	for listener, n := range m.s.network.Connections() {
-		add(metrics.Gauge("kafka_server_socket_server_metrics_connection_count", float64(n), "listener", listener, "networkProcessor", "0"))
+	for listener, n := range m.s.network.ConnectionCounts() {
+		labels := []string{"listener", listener, "networkProcessor", "0"}
+		add(metrics.Gauge(socketMetrics+"connection_count", float64(n.Open), labels...))
+		add(metrics.Counter(socketMetrics+"connection_creation_total", float64(n.Opened), labels...))
+		add(metrics.Counter(socketMetrics+"connection_close_total", float64(n.Opened-int64(n.Open)), labels...))
 	}
+	m.clients(add)
 	m.authentications(add)
-	// No threads are set aside for the network or for requests: what is idle of them is what is idle of the processors.
+	m.plane("", add)
+	if m.s.static.ControlPlaneListener != "" {
+		m.plane("controlplane", add)
+	}
+}
+
+const socketMetrics = "kafka_server_socket_server_metrics_"
+
+// clients are what open connections are counted by: the clients' software, and how they are encrypted.
+func (m *measures) clients(add func(prometheus.Metric)) {
+	for listener, of := range m.s.network.Census() {
+		for s, n := range of.Software {
+			add(metrics.Gauge(socketMetrics+"connections_software", float64(n), "clientSoftwareName", s.Name, "clientSoftwareVersion", s.Version,
+				"listener", listener, "networkProcessor", "0"))
+		}
+		for e, n := range of.Encryption {
+			add(metrics.Gauge(socketMetrics+"connections_tls_info", float64(n), "cipher", e.Cipher, "protocol", e.Protocol, "listener", listener, "networkProcessor", "0"))
+		}
+	}
+}
+
+// plane is what is told of the threads and queues of a plane, of which there are none here: idle of them is what is idle of the processors.
+func (m *measures) plane(prefix string, add func(prometheus.Metric)) {
 	idle := m.idle.measure(time.Now())
-	add(metrics.Gauge("kafka_network_socketserver_networkprocessoravgidle_percent", idle))
-	add(metrics.Gauge("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", idle))
-	add(metrics.Gauge("kafka_network_requestchannel_requestqueuesize", 0))
-	add(metrics.Gauge("kafka_network_requestchannel_responsequeuesize", 0))
+	add(metrics.Gauge("kafka_network_socketserver_"+prefix+"networkprocessoravgidle_percent", idle))
+	add(metrics.Gauge("kafka_server_kafkarequesthandlerpool_"+prefix+"requesthandleravgidle_percent", idle))
+	add(metrics.Gauge("kafka_network_requestchannel_"+prefix+"requestqueuesize", 0))
+	add(metrics.Gauge("kafka_network_requestchannel_"+prefix+"responsequeuesize", 0))
+	var expired int64
+	for listener, n := range m.s.network.Authentications() {
+		if (listener == m.s.static.ControlPlaneListener) == (prefix != "") {
+			expired += n.Expired.Load()
+		}
+	}
+	add(metrics.Gauge("kafka_network_socketserver_"+prefix+"expiredconnectionskilledcount", float64(expired)))
 }
 
 // authentications are how often clients have tried to log in, on listeners with SASL, or to set up TLS.
@@ -157,11 +192,25 @@ func (m *measures) authentications(add func(prometheus.Metric)) {
 			"successful_reauthentication":         n.Again.Load(),
 			"failed_reauthentication":             n.FailedAgain.Load(),
 		} {
-			add(metrics.Counter("kafka_server_socket_server_metrics_"+name+"_total", float64(count), "listener", listener, "networkProcessor", "0"))
+			add(metrics.Counter(socketMetrics+name+"_total", float64(count), "listener", listener, "networkProcessor", "0"))
 		}
-		add(metrics.Counter("kafka_server_socket_server_metrics_expired_connections_killed_count", float64(n.Expired.Load()),
+		add(metrics.Counter(socketMetrics+"expired_connections_killed_count", float64(n.Expired.Load()),
 			"listener", listener, "networkProcessor", "0"))
 	}
+}
+
+// diskBytes are what the process has read from disks and written to them, where Linux tells it (LinuxIoMetricsCollector, 3.9).
+func diskBytes(add func(prometheus.Metric)) {
+	self, err := procfs.Self()
+	if err != nil {
+		return
+	}
+	used, err := self.IO()
+	if err != nil {
+		return
+	}
+	add(metrics.Gauge("kafka_server_kafkaserver_linux_disk_read_bytes", float64(used.ReadBytes)))
+	add(metrics.Gauge("kafka_server_kafkaserver_linux_disk_write_bytes", float64(used.WriteBytes)))
 }
 
 // partitionCounts sums up the partitions that this broker hosts.

@@ -30,7 +30,6 @@ type Conn struct {
 	Listener  string // the listener's name
 	Host      string // the peer's address without the port, as Java writes it: so it stands in ACLs and in groups
 	Principal string // who the peer is: "User:ANONYMOUS" until it has authenticated
-	Software  string // name and version that the client gave in ApiVersions (KIP-511)
 
 	TokenAuthenticated bool // Principal has logged in with a delegation token
 
@@ -53,6 +52,9 @@ type Conn struct {
 
 	ctx    context.Context // shared; ends when the connection closes
 	cancel context.CancelCauseFunc
+
+	software   atomic.Pointer[Software]   // shared; nil: the client has not said
+	encryption atomic.Pointer[Encryption] // shared; nil: there is none, or none yet
 
 	alive   func()       // touch, made once
 	active  atomic.Int64 // shared; unix nanoseconds of the last bytes that went either way

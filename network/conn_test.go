@@ -301,6 +301,7 @@ func TestRefusedConnectionsDoNotFillTheLog(t *testing.T) {
 		_, _ = c.Write([]byte{0x7f, 0xff, 0xff, 0xff})
 		_, _ = c.Read(make([]byte, 1)) // until it is closed
 	}
+	s.Close() // the line is written after the client has seen the end
 	mu.Lock()
 	defer mu.Unlock()
 	if lines := strings.Count(out.String(), "connection closed"); lines != 1 {

@@ -57,6 +57,7 @@ type admission struct {
 		total     int
 		listeners map[string]int
 		ips       map[string]int
+		opened    map[string]int64 // by listener, since the start
 	}
 	creation *rate.Limiter // of new connections
 	changed  sync.Cond     // with mu: a connection has ended or the limits have changed
@@ -66,7 +67,7 @@ func newAdmission(l Limits) *admission {
 	a := &admission{creation: rate.NewLimiter(rate.Inf, 1)}
 	a.changed.L = &a.mu.Mutex
 	a.setLimits(l)
-	a.mu.listeners, a.mu.ips = make(map[string]int), make(map[string]int)
+	a.mu.listeners, a.mu.ips, a.mu.opened = make(map[string]int), make(map[string]int), make(map[string]int64)
 	return a
 }
 
@@ -114,6 +115,7 @@ func (a *admission) enter(listener string, ip net.IP) bool {
 	}
 	a.mu.total++
 	a.mu.listeners[listener]++
+	a.mu.opened[listener]++
 	a.mu.ips[key]++
 	return true
 }
@@ -123,6 +125,17 @@ func (a *admission) count() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.mu.listeners)
+}
+
+// everOpened gives how many connections each listener has had, and has now.
+func (a *admission) everOpened() map[string]ConnectionCount {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	counts := make(map[string]ConnectionCount)
+	for listener, opened := range a.mu.opened {
+		counts[listener] = ConnectionCount{Opened: opened, Open: a.mu.listeners[listener]}
+	}
+	return counts
 }
 
 // crowded tells whether there are more connections than max.connections, as the protected listener's may cause.

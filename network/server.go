@@ -92,6 +92,15 @@ func (s *Server) SetLimits(l Limits) { s.admission.setLimits(l) }
 // Connections gives how many connections each listener has, by its name.
 func (s *Server) Connections() map[string]int { return s.admission.count() }
 
+// ConnectionCount is of one listener.
+type ConnectionCount struct {
+	Opened int64 // since the start
+	Open   int   // now
+}
+
+// ConnectionCounts counts the connections of each listener that has had any, by its name.
+func (s *Server) ConnectionCounts() map[string]ConnectionCount { return s.admission.everOpened() }
+
 // SetSASL changes how clients of a listener with SASL authenticate, for connections to come.
 func (s *Server) SetSASL(listener string, settings *sasl.Server) {
 	s.mu.Lock()

@@ -177,7 +177,9 @@ func (c *Conn) beginTLS() error {
 	if c.server.newcomers.drop(c); c.auth == nil {
 		c.known()
 	}
-	if certs := t.conn.ConnectionState().PeerCertificates; len(certs) > 0 && t.settings.Principal != nil {
+	state := t.conn.ConnectionState()
+	c.encryption.Store(encryptionOf(state))
+	if certs := state.PeerCertificates; len(certs) > 0 && t.settings.Principal != nil {
 		c.Principal, err = t.settings.Principal(certs[0])
 	}
 	return err

@@ -33,7 +33,7 @@ func (h *Handlers) apiVersions(_ context.Context, c *Call) (network.Answer, erro
 		return ready(c, resp), nil
 	}
 	if c.Version >= 3 {
-		c.Conn.Software = begin(req.ClientSoftwareName) + " " + begin(req.ClientSoftwareVersion)
+		c.Conn.Identify(network.Software{Name: begin(req.ClientSoftwareName), Version: begin(req.ClientSoftwareVersion)})
 	}
 	c.Conn.VersionsTold()
 	resp.ApiKeys = h.offered()

@@ -1,0 +1,235 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+)
+
+// guardedThreeListeners are settings of a broker with a listener of each kind, ACLs, tokens and a control plane of its own.
+func guardedThreeListeners(t *testing.T, port int) (addrs map[string]string, settings []string) {
+	addrs, settings = threeListeners(t, port)
+	for i, s := range settings {
+		if list, ok := strings.CutPrefix(s, "listeners="); ok {
+			settings[i] = fmt.Sprintf("listeners=%s,CONTROL://127.0.0.1:%d", list, freePort(t))
+		}
+		if strings.HasPrefix(s, "listener.security.protocol.map=") {
+			settings[i] += ",CONTROL:PLAINTEXT"
+		}
+	}
+	return addrs, append(settings, "control.plane.listener.name=CONTROL", "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
+		"super.users=User:ANONYMOUS", "delegation.token.secret.key=abc", "connection.failed.authentication.delay.ms=0")
+}
+
+// visit has each kind of client come: by plaintext, which writes and reads, with TLS, with a login that is let in and asks for what it
+// may not have, and with a wrong password. All but the last are connected until the test ends.
+func visit(t *testing.T, addrs map[string]string) {
+	t.Helper()
+	connect := func(opts ...kgo.Opt) *kgo.Client {
+		cl, err := kgo.NewClient(append(opts, kgo.SoftwareNameAndVersion("visitor", "1.2"), kgo.RequestRetries(0))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cl.Close)
+		return cl
+	}
+	cl := connect(kgo.SeedBrokers(addrs["PLAINTEXT"]), kgo.DefaultProduceTopic("t"), kgo.ConsumeTopics("t"))
+	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if fetches := cl.PollFetches(t.Context()); fetches.Err() != nil {
+		t.Fatal(fetches.Err())
+	}
+	if err := connect(kgo.SeedBrokers(addrs["SECURE"]), kgo.DialTLSConfig(clientTLS(t))).Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	login := func(password string) *kadm.Client {
+		return kadm.NewClient(connect(kgo.SeedBrokers(addrs["LOGIN"]), kgo.SASL(plain.Auth{User: "alice", Pass: password}.AsMechanism())))
+	}
+	alice := login("pw")
+	if _, err := alice.CreateDelegationToken(t.Context(), kadm.CreateDelegationToken{}); err != nil {
+		t.Error(err)
+	}
+	if created, err := alice.CreateTopic(t.Context(), 1, 1, nil, "denied"); err == nil && created.Err == nil {
+		t.Error("alice may make a topic")
+	}
+	if _, err := login("wrong").ListTopics(t.Context()); err == nil {
+		t.Error("a wrong password is let in")
+	}
+}
+
+// TestMetricsOfSecurity: who comes how, and who is turned away, is counted by listener.
+func TestMetricsOfSecurity(t *testing.T) {
+	addr, addrs := startMeasured(t)
+	visit(t, addrs)
+	_, page := scrape(t, addr, "/metrics")
+	lines := strings.Split(page, "\n")
+	const of = `{listener="%s",networkProcessor="0"} `
+	for _, want := range []string{
+		"connection_count" + fmt.Sprintf(of, "SECURE"), "connection_creation_total" + fmt.Sprintf(of, "SECURE"),
+		"successful_authentication_total" + fmt.Sprintf(of, "SECURE"), "connection_count" + fmt.Sprintf(of, "LOGIN"),
+		"successful_authentication_total" + fmt.Sprintf(of, "LOGIN"), "failed_authentication_total" + fmt.Sprintf(of, "LOGIN"),
+		"connection_close_total" + fmt.Sprintf(of, "LOGIN"),
+		`connections_software{clientSoftwareName="visitor",clientSoftwareVersion="1.2",listener="LOGIN",networkProcessor="0"} `,
+		`connections_tls_info{cipher="TLS_AES_128_GCM_SHA256",listener="SECURE",networkProcessor="0",protocol="TLSv1.3"} `,
+	} {
+		if !slices.ContainsFunc(lines, func(l string) bool {
+			value, ok := strings.CutPrefix(l, "kafka_server_socket_server_metrics_"+want)
+			return ok && value != "0"
+		}) {
+			t.Errorf("nothing is counted in %s", want)
+		}
+	}
+	for _, want := range []string{
+		`kafka_server_socket_server_metrics_failed_authentication_total{listener="SECURE",networkProcessor="0"} 0`,
+		`kafka_network_requestmetrics_errors_total{error="TOPIC_AUTHORIZATION_FAILED",request="CreateTopics"} 1`,
+		`kafka_network_requestmetrics_requests_total{request="CreateDelegationToken",version="3"} 1`,
+		`kafka_network_socketserver_controlplaneexpiredconnectionskilledcount 0`, `kafka_network_requestchannel_controlplanerequestqueuesize 0`,
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("not served: %s", want)
+		}
+	}
+	if strings.Contains(page, "alice") || strings.Contains(page, `"pw"`) {
+		t.Error("the metrics tell of users")
+	}
+}
+
+// startMeasured starts a broker of ours with metrics, on an address of their own.
+func startMeasured(t *testing.T) (metrics string, addrs map[string]string) {
+	t.Helper()
+	p := newProcess(t, 0, zookeeper(t))
+	addrs, settings := guardedThreeListeners(t, p.port)
+	metrics = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	p.add(append(settings, "metrics.listener="+metrics)...)
+	p.start()
+	return metrics, addrs
+}
+
+// TestMetricsAreNamedAsApacheKafkas: what the usual rules of the JMX exporter make of Apache Kafka's MBeans has every name that is
+// served here, with the same labels.
+func TestMetricsAreNamedAsApacheKafkas(t *testing.T) {
+	jmx := freePort(t)
+	t.Setenv("PEER_OPTS", fmt.Sprintf("-Dcom.sun.management.jmxremote.port=%d -Dcom.sun.management.jmxremote.rmi.port=%[1]d -Dcom.sun.management.jmxremote.host=127.0.0.1 "+
+		"-Dcom.sun.management.jmxremote.authenticate=false -Dcom.sun.management.jmxremote.ssl=false -Djava.rmi.server.hostname=127.0.0.1", jmx))
+	p := newPeer(t, 0, zookeeper(t))
+	theirs, settings := guardedThreeListeners(t, p.port)
+	p.settings = settings
+	p.start()
+	t.Setenv("PEER_OPTS", "")
+	visit(t, theirs)
+	names := make(map[string]bool)
+	for _, bean := range mbeans(t, jmx) {
+		names[exported(bean)] = true
+	}
+	addr, ours := startMeasured(t)
+	visit(t, ours)
+	_, page := scrape(t, addr, "/metrics")
+	seen := make(map[string]bool)
+	for line := range strings.Lines(page) {
+		name := series(line)
+		if !strings.HasPrefix(name, "kafka_") || seen[name] {
+			continue
+		}
+		seen[name] = true
+		if !names[name] {
+			t.Errorf("Apache Kafka has no %s", name)
+		}
+	}
+	if len(seen) < 80 {
+		t.Errorf("%d names are served: %s", len(seen), page)
+	}
+}
+
+// mbeans reads what Apache Kafka tells over JMX: DOMAIN:type=...,name=...:ATTRIBUTE, of numbers.
+func mbeans(t *testing.T, port int) []string {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		cmd := exec.Command(peer(t), "tool", "org.apache.kafka.tools.JmxTool", "--one-time", "true", "--report-format", "properties", "--object-name", "kafka.*:*",
+			"--jmx-url", fmt.Sprintf("service:jmx:rmi:///jndi/rmi://127.0.0.1:%d/jmxrmi", port))
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output() // nothing at all if an MBean has come or gone meanwhile
+		var found []string
+		for line := range strings.Lines(string(out)) {
+			if i := strings.LastIndexByte(line, '='); i > 0 && strings.HasPrefix(line, "kafka.") {
+				found = append(found, line[:i])
+			}
+		}
+		if len(found) > 100 {
+			return found
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no MBeans: %v", err)
+		}
+	}
+}
+
+// exported is the name and the labels that the usual rules of the JMX exporter make of an MBean's attribute; those of all others are
+// its attribute's name.
+func exported(bean string) string {
+	domain, rest, _ := strings.Cut(bean, ":")
+	end := strings.LastIndexByte(rest, ':')
+	if end < 0 {
+		return ""
+	}
+	attribute := rest[end+1:]
+	var kind, name string
+	var labels []string
+	for _, property := range regexp.MustCompile(`(\w[\w-]*)=("[^"]*"|[^,]*)`).FindAllStringSubmatch(rest[:end], -1) {
+		switch property[1] {
+		case "type":
+			kind = property[2]
+		case "name":
+			name = property[2]
+		default:
+			labels = append(labels, property[1])
+		}
+	}
+	slices.Sort(labels)
+	tail := attribute
+	switch cut, perSec := strings.CutSuffix(name, "PerSec"); {
+	case slices.Contains(labels, "cipher"):
+		tail += "_tls_info"
+	case slices.Contains(labels, "clientSoftwareName"):
+		tail += "_software"
+	case perSec && attribute == "Count":
+		tail = cut + "_total"
+	case strings.HasSuffix(name, "Percent") && (attribute == "Value" || attribute == "MeanRate"):
+		tail = strings.TrimSuffix(name, "Percent") + "_percent"
+	case name != "" && (attribute == "Value" || attribute == "Count"): // the latter of a histogram
+		tail = name
+	case name != "":
+		tail = name + "." + attribute // no rule is about it
+	}
+	return strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(domain, ".", "_")+"_"+kind+"_"+tail), "-", "_") + strings.Join(labels, ",")
+}
+
+// series is the name and the labels of a line that is served; those of a summary are of one value.
+func series(line string) string {
+	name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	name, inside, _ := strings.Cut(name, "{")
+	var labels []string
+	for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(inside+rest, -1) {
+		if l[1] != "quantile" {
+			labels = append(labels, l[1])
+		}
+	}
+	slices.Sort(labels)
+	if strings.Contains(name, "timems_") {
+		name = strings.TrimSuffix(strings.TrimSuffix(name, "_count"), "_sum")
+	}
+	return name + strings.Join(labels, ",")
+}
