@@ -187,5 +187,5 @@ func (m *migration) make(path string) error {
 const (
 	controllerNode = "/controller" // somebody holds the office
 	migrationNode  = "/migration"  // a migration to KRaft is under way
-	anyVersion     = -1 // whatever the ACL's version
+	anyVersion     = -1            // whatever the ACL's version
 )
