@@ -204,9 +204,11 @@ func (m *Manager) drop(tp logstore.TopicPartition) {
 	if p == nil {
 		return
 	}
+	p.reading.Lock()
 	p.mu.Lock()
 	p.mu.removed, p.mu.role = true, Offline
 	p.mu.Unlock()
+	p.reading.Unlock()
 	m.dropMove(p)
 	p.Changed.Notify()
 }

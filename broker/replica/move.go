@@ -224,6 +224,8 @@ func (p *Partition) endMove(logs *logstore.Manager, buf []byte) error {
 	if err := p.flushCopy(); err != nil { // most of it while appends go on
 		return err
 	}
+	p.reading.Lock() // who reads at length is waited for before anybody has to wait for this
+	defer p.reading.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.moved.Lock()

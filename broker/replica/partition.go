@@ -39,6 +39,9 @@ type Partition struct {
 	env   *environment
 	log   atomic.Pointer[logstore.Log] // changed with mu held, when the replica has been moved to another directory
 	moved movedCopy
+	// reading is held for reading while somebody reads the log at length, and for writing when the log leaves its place. It comes
+	// before mu, which nobody then has to hold for as long as disks take.
+	reading sync.RWMutex
 
 	mu struct { // held for reading during an append
 		sync.RWMutex
@@ -102,11 +105,20 @@ func (p *Partition) change(fn func(*logstore.Log) error) error {
 func (p *Partition) Log() *logstore.Log { return p.log.Load() }
 
 // ReadLog calls fn with the log, which stays in its place meanwhile: who only takes Log may find it closed, when the replica has just
-// been moved to another directory. Appends go on; a change of the role waits.
+// been moved to another directory, or removed. All else goes on, a change of the role too.
 func (p *Partition) ReadLog(fn func(*logstore.Log) error) error {
+	p.reading.RLock()
+	defer p.reading.RUnlock()
+	if p.removed() {
+		return p.fault(kerr.NotLeaderForPartition)
+	}
+	return fn(p.Log())
+}
+
+func (p *Partition) removed() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return fn(p.Log())
+	return p.mu.removed
 }
 
 // TopicID is the id of the partition's topic, zero when it has none.

@@ -375,3 +375,36 @@ func TestISRChangesOfTopicsWithoutIDs(t *testing.T) {
 		}
 	}
 }
+
+// TestLongReadsHoldUpNothing: while the log is read at length, the role changes and appends go on; only who takes the log out of
+// its place waits, and who comes after that finds it gone.
+func TestLongReadsHoldUpNothing(t *testing.T) {
+	b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a")
+	p := b.must(t, 1, 0, []int32{1}, []int32{1})
+	appendTo(t, p, "v")
+	removed := make(chan error, 1)
+	err := p.ReadLog(func(log *logstore.Log) error {
+		b.must(t, 1, 1, []int32{1}, []int32{1})
+		if epoch := p.State().LeaderEpoch; epoch != 1 {
+			t.Errorf("leader epoch %d", epoch)
+		}
+		appendTo(t, p, "w")
+		go func() {
+			errs, err := b.StopReplicas(1, []Stop{{TP: tp0, LeaderEpoch: 1, Delete: true}})
+			removed <- errors.Join(append(errs, err)...)
+		}()
+		eventually(t, "the removal to begin", func() bool { _, there := b.Partition(tp0); return !there })
+		r, err := log.Read(0, 1000, 2, true)
+		r.Close()
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
+	if err := p.ReadLog(func(*logstore.Log) error { return nil }); !errors.Is(err, kerr.NotLeaderForPartition) {
+		t.Errorf("after it was removed: %v", err)
+	}
+}
