@@ -118,7 +118,7 @@ func keyOf(frame []byte) kmsg.Key {
 	return kmsg.Key(int16(binary.BigEndian.Uint16(frame)))
 }
 
-// allows refuses what must not come now. SaslHandshake and SaslAuthenticate are let through where an answer can say so.
+// allows refuses what must not come now. What is answered all the same is let through: with failed, to say why.
 func (a *authentication) allows(frame []byte) error {
 	key := keyOf(frame)
 	switch a.stage {
@@ -131,9 +131,10 @@ func (a *authentication) allows(frame []byte) error {
 			return nil
 		}
 	case stageTokens:
-		if key == kmsg.SASLAuthenticate || key == kmsg.SASLHandshake {
-			return nil
+		if key != kmsg.SASLAuthenticate { // it is answered, and ends the connection
+			a.failed = fmt.Errorf("%s in the middle of a login: %w", kmsg.NameForKey(int16(key)), kerr.IllegalSaslState)
 		}
+		return nil
 	case stageNoMechanism:
 		return fmt.Errorf("a later login must use the mechanism of the first, %s", a.first.Name)
 	}
@@ -147,10 +148,6 @@ func (c *Conn) Handshake(mechanism string, version int16) (offered []string, err
 		return nil, fmt.Errorf("%w: %w", errLoginOver, kerr.IllegalSaslState)
 	}
 	a := c.auth
-	if a.stage == stageTokens {
-		a.failed = fmt.Errorf("a second SaslHandshake: %w", kerr.IllegalSaslState)
-		return nil, a.failed
-	}
 	found := a.server.Find(mechanism)
 	switch {
 	case found == nil:

@@ -63,6 +63,13 @@ func (l *login) Handle(_ context.Context, r *Request) (Answer, error) {
 	return Ready(text(c.Principal)), nil
 }
 
+func (l *login) Refuse(r *Request, why error) (Answer, error) {
+	if string(r.Body) == "unanswered" {
+		return Answer{}, why
+	}
+	return Ready(text(fmt.Sprint("refused ", errorCode(why)))), nil
+}
+
 func errorCode(err error) int16 {
 	var k *kerr.Error
 	if errors.As(err, &k) {
@@ -170,10 +177,12 @@ func TestLogin(t *testing.T) {
 		{"a version that is not there", []step{{handshake, 4, "PLAIN", "closed"}}},
 		{"no handshake", []step{{authenticate, 1, alice, "closed"}}},
 		{"ApiVersions twice", []step{{versions, 0, "", "0"}, {versions, 0, "", "closed"}}},
-		{"ApiVersions after the handshake", []step{{handshake, 1, "PLAIN", "0[PLAIN]"}, {versions, 0, "", "closed"}}},
-		{"two handshakes", []step{{handshake, 1, "PLAIN", "0[PLAIN]"}, {handshake, 1, "PLAIN", "34[]"}, {echoNow, 0, "", "closed"}}},
+		{"ApiVersions after the handshake", []step{{handshake, 1, "PLAIN", "0[PLAIN]"}, {versions, 0, "", "refused 34"}, {versions, 0, "", "closed"}}},
+		{"two handshakes", []step{{handshake, 1, "PLAIN", "0[PLAIN]"}, {handshake, 1, "PLAIN", "refused 34"}, {echoNow, 0, "", "closed"}}},
 		{"a request before", []step{{echoNow, 0, "", "closed"}}},
-		{"a request in the middle", []step{{handshake, 1, "PLAIN", "0[PLAIN]"}, {echoNow, 0, "", "closed"}}},
+		{"a request in the middle", []step{{handshake, 1, "PLAIN", "0[PLAIN]"}, {echoNow, 0, "", "refused 34"}, {authenticate, 1, alice, "closed"}}},
+		{"a request in the middle without an answer", []step{{handshake, 1, "PLAIN", "0[PLAIN]"}, {echoNow, 0, "unanswered", "closed"}}},
+		{"an unknown request in the middle", []step{{handshake, 1, "PLAIN", "0[PLAIN]"}, {echoNow + 1, 0, "", "closed"}}},
 		{"another API", []step{{echoNow + 1, 0, "", "closed"}}},
 		{"no request at all", []step{{bare, 0, "x", "closed"}}},
 		{"too large", []step{{versions, 0, strings.Repeat("x", 1000), "closed"}}},
@@ -455,9 +464,9 @@ func (m loginModel) answer(key, version int16, body string) (string, loginModel)
 		return "34[]", m
 	case m.done:
 		return "34 *", m
-	case m.chosen && key == handshake:
+	case m.chosen && key != authenticate:
 		m.over = true
-		return "34[]", m
+		return "refused 34", m
 	case m.chosen && key == authenticate && body == alice:
 		m.done = true
 		return "0  0", m

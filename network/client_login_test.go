@@ -23,6 +23,8 @@ func (saslAPIs) Route(_ *Conn, key, version int16) (Route, error) {
 	return Route{FlexibleRequest: req.IsFlexible(), FlexibleResponse: req.IsFlexible()}, nil
 }
 
+func (saslAPIs) Refuse(*Request, error) (Answer, error) { return Answer{}, errNotYet }
+
 func (saslAPIs) Handle(_ context.Context, r *Request) (Answer, error) {
 	req := kmsg.RequestForKey(r.Key)
 	req.SetVersion(r.Version)

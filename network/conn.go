@@ -333,6 +333,13 @@ func (c *Conn) firstHalf(frame []byte) (Route, Answer, error) {
 	if !route.Overlap && c.pending.Load() != 0 {
 		c.idle.Wait()
 	}
+	if c.auth != nil && c.auth.failed != nil {
+		answer, err := c.server.dispatcher.Refuse(r, c.auth.failed)
+		if err != nil {
+			err = c.holdBack(err)
+		}
+		return route, answer, err
+	}
 	answer, err := c.server.dispatcher.Handle(c.ctx, r)
 	return route, answer, err
 }

@@ -66,6 +66,8 @@ func (e *echo) Route(_ *Conn, key, version int16) (Route, error) {
 	return Route{FlexibleRequest: version > 0, FlexibleResponse: version > 0, Overlap: key == echoLater}, nil
 }
 
+func (*echo) Refuse(*Request, error) (Answer, error) { return Answer{}, errNotYet }
+
 func (e *echo) Handle(_ context.Context, r *Request) (Answer, error) {
 	if e.seen != nil {
 		e.seen <- r.Correlation

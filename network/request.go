@@ -27,13 +27,16 @@ type Route struct {
 	NoClientID       bool // request header version 0
 }
 
-// Dispatcher knows the APIs. Both methods are called by many connections at once.
+// Dispatcher knows the APIs. Its methods are called by many connections at once.
 type Dispatcher interface {
 	// Route returns how to read a request; an error closes the connection.
 	Route(c *Conn, key, version int16) (Route, error)
 	// Handle does the first half of a request's work. An error closes the connection.
 	// The context ends when the connection closes.
 	Handle(ctx context.Context, r *Request) (Answer, error)
+	// Refuse answers a request that must not come now, amid a login: why has the code to answer with. The connection is
+	// closed after the answer, or with an error at once.
+	Refuse(r *Request, why error) (Answer, error)
 }
 
 var errShort = errors.New("the request is cut short")

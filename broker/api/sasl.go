@@ -27,7 +27,7 @@ func (h *Handlers) saslAuthenticate(_ context.Context, c *Call, req *kmsg.SASLAu
 		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
 		return resp
 	}
-	resp.SASLAuthBytes, resp.SessionLifetimeMillis = answer, lifetime.Milliseconds()
+	resp.SASLAuthBytes, resp.SessionLifetimeMillis, resp.ErrorMessage = answer, lifetime.Milliseconds(), noMessage()
 	return resp
 }
 
