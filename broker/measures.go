@@ -39,6 +39,7 @@ type measures struct {
 	loading  logstore.Loading
 	idle     idleness
 	identity atomic.Pointer[status.Broker] // once it is known
+	board    *status.Board
 
 	expired, disconnected, connected atomic.Int64 // sessions with ZooKeeper
 }
@@ -53,6 +54,7 @@ func (s *Server) serveMetrics(context.Context) error {
 	m := &measures{s: s}
 	m.state.Store(stateStarting)
 	m.identity.Store(&status.Broker{ID: int32(s.static.BrokerID)})
+	m.board = status.NewBoard(m.reading, time.Now)
 	s.measures = m
 	s.metrics.Collect(m.collect)
 	server, err := s.metrics.Serve(metrics.Config{Addr: s.static.MetricsListener, Ready: m.ready, Notes: m.notes, Profile: s.static.MetricsProfile})
@@ -67,14 +69,20 @@ func (s *Server) serveMetrics(context.Context) error {
 
 func (m *measures) running() {
 	if m != nil {
-		m.state.Store(stateRunning)
+		m.enter(stateRunning)
 	}
 }
 
 func (m *measures) stopping() {
 	if m != nil {
-		m.state.Store(stateShuttingDown)
+		m.enter(stateShuttingDown)
 	}
+}
+
+// enter makes a state one that is shown at once, on the status page as by readyz.
+func (m *measures) enter(state int32) {
+	m.state.Store(state)
+	m.board.Refresh()
 }
 
 // identified tells who the broker is.

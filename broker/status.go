@@ -3,8 +3,11 @@ package broker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,12 +29,11 @@ const (
 
 // serveStatus shows the status page at the root of the metrics listener.
 func (m *measures) serveStatus(server *metrics.Server) {
-	board := status.NewBoard(m.reading, time.Now)
 	server.Handle("GET /{$}", status.Page())
-	server.Handle("GET /status.json", board)
+	server.Handle("GET /status.json", m.board)
 	ctx, cancel := context.WithCancel(m.s.ctx)
 	var running sync.WaitGroup
-	running.Go(func() { board.Run(ctx) })
+	running.Go(func() { m.board.Run(ctx) })
 	m.s.onStop(func() { cancel(); running.Wait() })
 }
 
@@ -59,7 +61,8 @@ func (m *measures) reading(ctx context.Context) status.Reading {
 		return r
 	}
 	picture := m.s.metadata.Current()
-	r.Cluster = clusterStatus(picture)
+	r.Cluster = clusterStatus(picture, m.s.static.ControlPlaneListener)
+	r.Listeners = m.listenerStatus()
 	dirs := m.s.logs.Dirs()
 	r.Dirs, r.FolderMoves = dirStatus(dirs), m.folderMoves(dirs)
 	m.topicStatus(picture, &r)
@@ -79,7 +82,7 @@ func stateName(state int32) string {
 }
 
 // clusterStatus counts what the controller has told.
-func clusterStatus(picture *metadata.Picture) *status.Cluster {
+func clusterStatus(picture *metadata.Picture, controlPlane string) *status.Cluster {
 	c := &status.Cluster{Controller: picture.Controller, Topics: len(picture.Topics)}
 	members := make(map[int32]*status.Member)
 	member := func(id int32) *status.Member {
@@ -90,7 +93,7 @@ func clusterStatus(picture *metadata.Picture) *status.Cluster {
 	}
 	for id, b := range picture.Brokers {
 		m := member(id)
-		m.Alive, m.Address = true, addressOf(b)
+		m.Alive, m.Address = true, addressOf(b, controlPlane)
 		if b.Rack != nil {
 			m.Rack = *b.Rack
 		}
@@ -138,12 +141,37 @@ func count(c *status.Cluster, p *metadata.Partition) bool {
 	return p.Leaderless() || p.UnderReplicated()
 }
 
-// addressOf is where clients reach a broker, on the first of its listeners by name.
-func addressOf(b *metadata.Broker) string {
+// addressOf is where clients reach a broker, by each of its listeners.
+func addressOf(b *metadata.Broker, controlPlane string) string {
+	var named []string
+	address := ""
 	for _, name := range slices.Sorted(maps.Keys(b.Endpoints)) {
-		return b.Address(name)
+		if name != controlPlane {
+			address = b.Address(name)
+			named = append(named, name+"://"+address)
+		}
 	}
-	return ""
+	if len(named) == 1 {
+		return address
+	}
+	return strings.Join(named, ", ")
+}
+
+// listenerStatus is what comes to each of this broker's listeners that others are told of.
+func (m *measures) listenerStatus() []status.Listener {
+	connections, authentications := m.s.network.ConnectionCounts(), m.s.network.Authentications()
+	var all []status.Listener
+	for _, e := range m.s.listening.endpoints() {
+		l := status.Listener{Name: e.Name, Protocol: e.Protocol, Address: net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), Open: connections[e.Name].Open}
+		if n := authentications[e.Name]; n != nil {
+			l.Guarded, l.Accepted, l.Refused = true, n.Succeeded.Load(), n.Failed.Load()
+		}
+		if end := m.s.secured.expires(e.Name); !end.IsZero() {
+			l.Expires = end.UnixMilli()
+		}
+		all = append(all, l)
+	}
+	return all
 }
 
 func loadingStatus(dirs []logstore.DirLoading) []status.Loading {
@@ -221,7 +249,7 @@ func (m *measures) reassignmentStatus(ctx context.Context, picture *metadata.Pic
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		r.Trouble = append(r.Trouble, "The controller could not be asked for reassignments: "+err.Error()+".")
+		r.Trouble = append(r.Trouble, unanswered(err))
 		return
 	}
 	for _, t := range resp.Topics {
@@ -234,6 +262,14 @@ func (m *measures) reassignmentStatus(ctx context.Context, picture *metadata.Pic
 	slices.SortFunc(r.Reassignments, func(a, b status.Reassignment) int {
 		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
+}
+
+// unanswered says why there are no reassignments. What brokers need of each other is less than this right.
+func unanswered(err error) string {
+	if errors.Is(err, kerr.ClusterAuthorizationFailed) {
+		return "Reassignments are not known: the user that brokers log in as may not ask the controller for them (kafka-acls.sh --operation Describe --cluster)."
+	}
+	return "The controller could not be asked for reassignments: " + err.Error() + "."
 }
 
 func (m *measures) reassignments(ctx context.Context, picture *metadata.Picture) (*kmsg.ListPartitionReassignmentsResponse, error) {

@@ -63,8 +63,20 @@ func TestClusterStatus(t *testing.T) {
 			{Topic: "a", Partition: 1, Leader: 1, Replicas: []int32{1, 3}, ISR: []int32{1}},
 		},
 	}
-	if diff := cmp.Diff(want, clusterStatus(picture)); diff != "" {
+	if diff := cmp.Diff(want, clusterStatus(picture, "CONTROL")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestAddressOfListeners: where there are several, clients have to know which.
+func TestAddressOfListeners(t *testing.T) {
+	b := &metadata.Broker{Endpoints: map[string]metadata.Endpoint{"CONTROL": {Host: "h", Port: 1}, "SSL": {Host: "h", Port: 2}}}
+	if got := addressOf(b, "CONTROL"); got != "h:2" {
+		t.Error(got)
+	}
+	b.Endpoints["PLAINTEXT"] = metadata.Endpoint{Host: "h", Port: 3}
+	if got := addressOf(b, "CONTROL"); got != "PLAINTEXT://h:3, SSL://h:2" {
+		t.Error(got)
 	}
 }
 
@@ -92,7 +104,7 @@ func BenchmarkClusterStatus(b *testing.B) {
 	picture := pictureOf(topics...)
 	b.ReportAllocs()
 	for b.Loop() {
-		if c := clusterStatus(picture); c.UnderReplicated != 10000 || len(c.Worst) != worstShown {
+		if c := clusterStatus(picture, ""); c.UnderReplicated != 10000 || len(c.Worst) != worstShown {
 			b.Fatal(c)
 		}
 	}

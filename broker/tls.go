@@ -150,6 +150,16 @@ func (s *secured) get(listener string) (*securedListener, []string) {
 	return entry, entry.stores
 }
 
+// expires is when a listener's certificate ends; zero: it has none.
+func (s *secured) expires(listener string) time.Time {
+	entry, _ := s.get(listener)
+	if entry == nil {
+		return time.Time{}
+	}
+	_, end := entry.context.Load().Expires()
+	return end
+}
+
 func (s *secured) drop(listener string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -226,8 +226,10 @@ func TestBrokersNeedNotBeSuperUsers(t *testing.T) {
 	}
 	setPasswords(t, server, "admin=between")
 	var brokers []*process
+	var pages []string
 	for id := range 3 {
-		p, _ := newSecured(t, id, server, "authorizer.class.name=kafka.security.authorizer.AclAuthorizer", "super.users=User:ANONYMOUS")
+		pages = append(pages, fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+		p, _ := newSecured(t, id, server, "authorizer.class.name=kafka.security.authorizer.AclAuthorizer", "super.users=User:ANONYMOUS", "metrics.listener="+pages[id])
 		p.start()
 		brokers = append(brokers, p)
 	}
@@ -254,6 +256,22 @@ func TestBrokersNeedNotBeSuperUsers(t *testing.T) {
 	brokers[2].start()
 	awaitInSync(t, cl)
 	produce()
+	// The status page asks for more than brokers need, and says what it lacks.
+	informed := func() (n int) {
+		for _, page := range pages {
+			if _, told := scrape(t, page, "/status.json"); !strings.Contains(told, "--operation Describe --cluster") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := informed(); n != 1 {
+		t.Errorf("%d brokers know of reassignments though they may not ask", n)
+	}
+	if _, err := kadm.NewClient(cl).CreateACLs(t.Context(), kadm.NewACLs().Clusters().Allow("User:admin").AllowHosts("*").Operations(kadm.OpDescribe)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all brokers know of reassignments", func(context.Context) bool { return informed() == len(brokers) })
 }
 
 // agree waits until the brokers say the same of who may do what.

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -104,6 +105,46 @@ func TestMetricsOfSecurity(t *testing.T) {
 	}
 	if strings.Contains(page, "alice") || strings.Contains(page, `"pw"`) {
 		t.Error("the metrics tell of users")
+	}
+}
+
+// TestStatusPageOfSecurity: the page tells of each listener, and of no user or password.
+func TestStatusPageOfSecurity(t *testing.T) {
+	addr, addrs := startMeasured(t)
+	visit(t, addrs)
+	_, told := scrape(t, addr, "/status.json")
+	var s struct {
+		Listeners []struct {
+			Name, Protocol, Address string
+			Open                    int
+			Accepted, Refused       int64
+			Expires                 int64
+		}
+		Trouble []string
+	}
+	if err := json.Unmarshal([]byte(told), &s); err != nil || len(s.Listeners) != 4 || len(s.Trouble) != 0 {
+		t.Fatalf("%v %s", err, told)
+	}
+	for _, l := range s.Listeners {
+		if l.Name != "CONTROL" && (l.Address != addrs[l.Name] || l.Open == 0) || (l.Expires != 0) != (l.Name == "SECURE") ||
+			(l.Accepted > 0) != (l.Name == "SECURE" || l.Name == "LOGIN") || (l.Refused > 0) != (l.Name == "LOGIN") {
+			t.Errorf("%+v", l)
+		}
+	}
+	pages := told
+	if hasProgram("chromium") {
+		dom := chromium(t, t.Context(), "--virtual-time-budget=8000", "--dump-dom", "http://"+addr+"/")
+		for _, want := range []string{"Listeners of this broker", ">SECURE<", ">SASL_PLAINTEXT<", ">" + addrs["LOGIN"] + "<", "Certificate until"} {
+			if !strings.Contains(dom, want) {
+				t.Errorf("the page lacks %q", want)
+			}
+		}
+		pages += dom
+	}
+	for _, secret := range []string{"alice", `"pw"`, "secret", "abc"} {
+		if strings.Contains(pages, secret) {
+			t.Errorf("the page tells of %q", secret)
+		}
 	}
 }
 

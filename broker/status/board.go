@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +28,8 @@ const (
 type Board struct {
 	read func(context.Context) Reading
 	now  func() time.Time
+
+	stale atomic.Bool // what was read last is not to be shown
 
 	mu     sync.Mutex // held during a reading, so that all who ask meanwhile get the same one; guards what follows
 	at     time.Time
@@ -90,6 +93,7 @@ type Snapshot struct {
 	Groups          []Group        `json:"groups"`
 	GroupsLeft      int            `json:"groupsLeft"`
 	Dirs            []Dir          `json:"dirs"`
+	Listeners       []Listener     `json:"listeners"`
 	Moves           []Reassignment `json:"reassignments"`
 	MovesLeft       int            `json:"reassignmentsLeft"`
 	FolderMoves     []FolderMove   `json:"folderMoves"`
@@ -124,12 +128,15 @@ type Group struct {
 	History    history `json:"history"`
 }
 
+// Refresh has the next who asks see what is now, however fresh the last reading is.
+func (b *Board) Refresh() { b.stale.Store(true) }
+
 // JSON gives the newest Snapshot.
 func (b *Board) JSON(ctx context.Context) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
-	if b.last != nil && now.Sub(b.at) < fresh {
+	if stale := b.stale.Swap(false); !stale && b.last != nil && now.Sub(b.at) < fresh {
 		return b.last
 	}
 	s := b.snapshotLocked(b.read(ctx), now)
@@ -148,7 +155,7 @@ func (b *Board) snapshotLocked(r Reading, now time.Time) Snapshot {
 	}
 	b.countLocked(&r, now)
 	s := Snapshot{TimeMs: now.UnixMilli(), IntervalMs: interval.Milliseconds(), Broker: r.Broker, Loading: r.Loading, Cluster: r.Cluster,
-		Rates: b.before.total, Dirs: r.Dirs, CouldNotBeAsked: r.Trouble}
+		Rates: b.before.total, Dirs: r.Dirs, Listeners: r.Listeners, CouldNotBeAsked: r.Trouble}
 	if due {
 		b.total[0], b.total[1] = b.total[0].with(s.Rates.BytesIn), b.total[1].with(s.Rates.BytesOut)
 	}

@@ -125,3 +125,21 @@ func TestPageIsClosed(t *testing.T) {
 		t.Errorf("%v %s", answer.Header(), answer.Body)
 	}
 }
+
+// TestRefreshedBoard: who asks after a change sees it, however fresh the last reading is.
+func TestRefreshedBoard(t *testing.T) {
+	state := "starting"
+	b := NewBoard(func(context.Context) Reading { return Reading{Broker: Broker{State: state}} }, func() time.Time { return time.UnixMilli(1) })
+	shown := func() string { return string(b.JSON(t.Context())) }
+	if s := shown(); !strings.Contains(s, `"state":"starting"`) {
+		t.Error(s)
+	}
+	state = "running"
+	if s := shown(); !strings.Contains(s, `"state":"starting"`) {
+		t.Error("a reading is not kept: ", s)
+	}
+	b.Refresh()
+	if s := shown(); !strings.Contains(s, `"state":"running"`) {
+		t.Error(s)
+	}
+}

@@ -11,6 +11,7 @@ type Reading struct {
 	Groups        []GroupLag
 	GroupsUnread  int // groups that were not read, for there are too many
 	Dirs          []Dir
+	Listeners     []Listener
 	Reassignments []Reassignment
 	FolderMoves   []FolderMove
 	// Trouble says what could not be read, for a person.
@@ -53,7 +54,7 @@ type Cluster struct {
 // Member is a broker of the cluster, be it one that partitions are assigned to and that is not there.
 type Member struct {
 	ID       int32  `json:"id"`
-	Address  string `json:"address"`
+	Address  string `json:"address"` // of each listener for clients; with its name if there are several
 	Rack     string `json:"rack"`
 	Alive    bool   `json:"alive"`
 	Leads    int    `json:"leads"`    // partitions
@@ -101,6 +102,19 @@ type Dir struct {
 	Refuses bool  `json:"refuses"`
 	Size    int64 `json:"size"` // bytes of the logs
 	Logs    int   `json:"logs"`
+}
+
+// Listener is one of this broker's. It tells of no user.
+type Listener struct {
+	Name     string `json:"name"`
+	Protocol string `json:"protocol"`
+	Address  string `json:"address"` // that is told to clients
+	Open     int    `json:"open"`    // connections
+	// Guarded: clients log in or set up TLS, which so many did, and so many failed to, since the broker's start.
+	Guarded  bool  `json:"guarded"`
+	Accepted int64 `json:"accepted"`
+	Refused  int64 `json:"refused"`
+	Expires  int64 `json:"expires"` // when the certificate ends; 0: there is none
 }
 
 // Reassignment is a partition whose replicas are being moved.
