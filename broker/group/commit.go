@@ -49,20 +49,16 @@ func (c *Coordinator) Commit(by Committer, offsets []Offset) (wait func(context.
 	if err != nil {
 		return nil, err
 	}
-	missing := error(nil)
-	if by.Txn == nil && by.Generation >= 0 {
-		missing = kerr.IllegalGeneration
+	r := &commitRequest{by: &by, offsets: offsets}
+	if by.Txn != nil {
+		s.commitInTxn(r)
+	} else {
+		s.commitWithOthers(r)
 	}
-	var end int64
-	var result error
-	err = s.step(by.Group, missing, func(g *group, st *step) { end, result = s.commitLocked(g, st, &by, offsets) })
-	switch {
-	case err != nil:
-		return nil, err
-	case result != nil || end == 0 || !s.allAcks():
-		return nil, result
+	if r.err != nil || r.end == 0 || !s.allAcks() {
+		return nil, r.err
 	}
-	return s.replication(end)
+	return s.replication(r.end)
 }
 
 // replication waits until everything up to an offset is on all in-sync replicas; nil when it is already.
@@ -83,41 +79,6 @@ func orNil(err error, translate func(error) error) error {
 		return nil
 	}
 	return translate(err)
-}
-
-// commitLocked appends the offsets' records and takes them over. end is 0 when there were none.
-func (s *shard) commitLocked(g *group, st *step, by *Committer, offsets []Offset) (end int64, err error) {
-	if err := g.checkCommit(by); err != nil {
-		return 0, err
-	}
-	if m := g.members[by.MemberID]; m != nil && by.Txn == nil {
-		g.alive(st, m)
-	}
-	b := s.batch()
-	if by.Txn != nil {
-		b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Transactional = by.Txn.ProducerID, by.Txn.Epoch, 0, true
-	}
-	commits := s.records(b, g, st, offsets)
-	if b.Count() == 0 {
-		return 0, nil
-	}
-	if end, err = s.appendTxnLocked(b, s.allAcks(), by.Txn); err != nil {
-		return 0, commitError(err)
-	}
-	highWatermark := s.partition.Log().HighWatermark()
-	for i, c := range commits {
-		if offsets[i].Err != nil {
-			continue
-		}
-		c.end = end
-		if by.Txn != nil {
-			g.commitOpen(by.Txn.ProducerID, offsets[i].Partition, c)
-			continue
-		}
-		g.commit(offsets[i].Partition, c)
-		g.offsets[offsets[i].Partition].settle(highWatermark)
-	}
-	return end, nil
 }
 
 // records adds a record for each offset whose metadata is not too long.

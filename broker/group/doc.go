@@ -8,6 +8,8 @@
 //	request or timer -> shard's lock: state machine decides -> record appended -> applied -> lock released
 //	-> high watermark awaited -> answered
 //
+// Commits that come at the same time are decided one by one and share a batch: see commitWithOthers.
+//
 // The state machine (group and its methods in state.go, join.go, rebalance.go, sync.go, member.go, offsets.go) does no
 // I/O, takes no lock, clock or logger. It is given a step with the time, and leaves in it what is to be written.
 //

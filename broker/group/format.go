@@ -28,7 +28,7 @@ var NewestVersions = ValueVersions{Offset: 3, Group: 3}
 
 func offsetKey(groupID string, tp logstore.TopicPartition) []byte {
 	k := kmsg.OffsetCommitKey{Version: offsetKeyMax, Group: groupID, Topic: tp.Topic, Partition: tp.Partition}
-	return k.AppendTo(nil)
+	return k.AppendTo(make([]byte, 0, 2+2+len(groupID)+2+len(tp.Topic)+4))
 }
 
 func groupIDKey(groupID string) []byte {
@@ -44,7 +44,7 @@ func (v ValueVersions) offsetValue(c commit) []byte {
 	if c.expiresMs != none {
 		value.Version = expiringValue
 	}
-	return value.AppendTo(nil)
+	return value.AppendTo(make([]byte, 0, 2+8+4+2+len(c.metadata)+8+8))
 }
 
 // groupValue is the group's record; assigned gives each member's assignment.

@@ -18,7 +18,7 @@ type commit struct {
 	metadata    string
 	committedMs int64
 	expiresMs   int64 // none: by offsets.retention.minutes
-	end         int64 // of the log, behind the record's batch
+	end         int64 // of the log, behind the record
 }
 
 // committed is what a group has committed for a partition: the last commit that is on all in-sync replicas, and those

@@ -37,6 +37,8 @@ type shard struct {
 	ctx    context.Context // ends when the shard is dropped
 	cancel context.CancelFunc
 
+	commits waitingCommits // that come at the same time
+
 	mu struct {
 		sync.Mutex
 		phase  phase
@@ -118,10 +120,13 @@ func (s *shard) each(f func(*group)) error {
 func (s *shard) step(groupID string, missing error, event func(*group, *step)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.groupStepLocked(groupID, missing, s.coordinator.cfg.Now(), event)
+}
+
+func (s *shard) groupStepLocked(groupID string, missing error, now time.Time, event func(*group, *step)) error {
 	if err := s.servingLocked(); err != nil {
 		return err
 	}
-	now := s.coordinator.cfg.Now()
 	g := s.mu.groups[groupID]
 	if g == nil {
 		if missing != nil {

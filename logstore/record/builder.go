@@ -39,14 +39,20 @@ func (w *Builder) Add(timestamp int64, key, value []byte, headers ...Header) {
 	if w.count > 0 {
 		delta = w.lastDelta + 1
 	}
-	w.add(delta, timestamp, key, value, appendHeaders(nil, headers))
+	encoded := noHeaders
+	if len(headers) > 0 {
+		encoded = appendHeaders(nil, headers)
+	}
+	w.add(delta, timestamp, key, value, encoded)
 }
+
+var noHeaders = []byte{0} // as encoded; not to be changed
 
 // AddRecord appends a copy of a record, keeping its distance from BaseOffset.
 func (w *Builder) AddRecord(r *Record) {
 	headers := r.headers
 	if r.headerCount == 0 {
-		headers = []byte{0}
+		headers = noHeaders
 	} else {
 		headers = append(binary.AppendVarint(nil, int64(r.headerCount)), headers...)
 	}
