@@ -121,13 +121,20 @@ func (a *Authorizer) deleteFrom(ctx context.Context, r Resource, filters []Filte
 // concerned are the resources that filters may match ACLs of.
 func (a *Authorizer) concerned(filters []Filter) []Resource {
 	found := make(map[Resource]struct{})
+	var open []Filter // that match more than they name
 	for i := range filters {
 		for _, r := range filters[i].named() {
 			found[r] = struct{}{}
 		}
+		if !filters[i].closed() {
+			open = append(open, filters[i])
+		}
+	}
+	if len(open) == 0 {
+		return slices.Collect(maps.Keys(found))
 	}
 	a.picture.Load().each(func(r Resource, _ []Entry) {
-		if slices.ContainsFunc(filters, func(f Filter) bool { return f.matchesResource(r) }) {
+		if slices.ContainsFunc(open, func(f Filter) bool { return f.matchesResource(r) }) {
 			found[r] = struct{}{}
 		}
 	})

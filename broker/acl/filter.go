@@ -95,6 +95,11 @@ func (f *Filter) named() []Resource {
 	return nil
 }
 
+// closed tells whether the filter matches no resources but those that it names.
+func (f *Filter) closed() bool {
+	return f.Name != nil && f.Type != kmsg.ACLResourceTypeAny && f.Pattern != kmsg.ACLResourcePatternTypeMatch
+}
+
 // keepable leaves out resources that can have no ACLs.
 func keepable(all ...Resource) []Resource {
 	return slices.DeleteFunc(all, func(r Resource) bool { return r.Check() != nil })

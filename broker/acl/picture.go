@@ -14,61 +14,77 @@ type Picture struct {
 
 // rules are the ACLs of one type of resource.
 type rules struct {
-	literal  map[string][]Entry // by the resource's name; * is for all
-	prefixed map[string][]Entry // by the beginning of the name
-	lengths  []int              // of the prefixes, each once, rising: only beginnings of these lengths need be looked up
+	literal  byName         // by the resource's name; * is for all
+	prefixed byName         // by the beginning of the name
+	lengths  []prefixLength // rising: only beginnings of these lengths need be looked up
 }
+
+// prefixLength is how many prefixes have a length.
+type prefixLength struct{ length, count int }
 
 // NewPicture makes the picture of all ACLs given. The slices must not be changed any more.
 func NewPicture(all map[Resource][]Entry) *Picture { return new(Picture).with(all) }
 
-// with is the picture after resources got other entries; none removes a resource.
+// with is the picture after resources got other entries; none removes a resource. It costs what is changed, not what there is.
 func (p *Picture) with(changes map[Resource][]Entry) *Picture {
 	next := &Picture{types: maps.Clone(p.types)}
 	if next.types == nil {
 		next.types = make(map[ResourceType]*rules)
 	}
-	copied := make(map[ResourceType]bool)
-	for r, entries := range changes {
-		if !copied[r.Type] {
-			copied[r.Type] = true
-			next.types[r.Type] = next.types[r.Type].clone()
-		}
-		next.types[r.Type].set(r, entries)
+	type kind struct {
+		of      ResourceType
+		pattern Pattern
 	}
-	for t := range copied {
-		next.types[t].measure()
+	sorted := make(map[kind]map[string][]Entry)
+	for r, entries := range changes {
+		k := kind{r.Type, r.Pattern}
+		if sorted[k] == nil {
+			sorted[k] = make(map[string][]Entry)
+		}
+		sorted[k][r.Name] = entries
+	}
+	for k, named := range sorted {
+		next.types[k.of] = next.types[k.of].with(k.pattern, named)
 	}
 	return next
 }
 
-func (s *rules) clone() *rules {
-	if s == nil {
-		return &rules{literal: make(map[string][]Entry), prefixed: make(map[string][]Entry)}
+func (s *rules) with(pattern Pattern, changes map[string][]Entry) *rules {
+	var next rules
+	if s != nil {
+		next = *s
 	}
-	return &rules{literal: maps.Clone(s.literal), prefixed: maps.Clone(s.prefixed)}
+	if pattern != kmsg.ACLResourcePatternTypePrefixed {
+		next.literal = next.literal.with(changes)
+		return &next
+	}
+	counts := make(map[int]int)
+	for prefix, entries := range changes {
+		switch was, is := len(next.prefixed.get(prefix)) > 0, len(entries) > 0; {
+		case is && !was:
+			counts[len(prefix)]++
+		case was && !is:
+			counts[len(prefix)]--
+		}
+	}
+	next.lengths = counted(next.lengths, counts)
+	next.prefixed = next.prefixed.with(changes)
+	return &next
 }
 
-func (s *rules) set(r Resource, entries []Entry) {
-	of := s.literal
-	if r.Pattern == kmsg.ACLResourcePatternTypePrefixed {
-		of = s.prefixed
+// counted are the lengths of prefixes after some have come and gone.
+func counted(lengths []prefixLength, change map[int]int) []prefixLength {
+	total := maps.Clone(change)
+	for _, l := range lengths {
+		total[l.length] += l.count
 	}
-	if len(entries) == 0 {
-		delete(of, r.Name)
-		return
+	var next []prefixLength
+	for _, length := range slices.Sorted(maps.Keys(total)) {
+		if total[length] > 0 {
+			next = append(next, prefixLength{length, total[length]})
+		}
 	}
-	of[r.Name] = entries
-}
-
-// measure finds the lengths of the prefixes.
-func (s *rules) measure() {
-	s.lengths = nil
-	for prefix := range s.prefixed {
-		s.lengths = append(s.lengths, len(prefix))
-	}
-	slices.Sort(s.lengths)
-	s.lengths = slices.Compact(s.lengths)
+	return next
 }
 
 // outcome is what the ACLs say of a wish.
@@ -88,15 +104,15 @@ func (p *Picture) decide(who Subject, op Operation, t ResourceType, name string)
 	if s == nil {
 		return unmentioned
 	}
-	found := consider(s.literal[wildcard], who, op, unmentioned)
+	found := consider(s.literal.get(wildcard), who, op, unmentioned)
 	if name != wildcard {
-		found = consider(s.literal[name], who, op, found)
+		found = consider(s.literal.get(name), who, op, found)
 	}
 	for _, n := range s.lengths {
-		if n > len(name) || found == denied {
+		if n.length > len(name) || found == denied {
 			break
 		}
-		found = consider(s.prefixed[name[:n]], who, op, found)
+		found = consider(s.prefixed.get(name[:n.length]), who, op, found)
 	}
 	return found
 }
@@ -133,19 +149,19 @@ func (p *Picture) decideSomewhere(who Subject, op Operation, t ResourceType) out
 	}
 	asked := mention{who, op}
 	switch {
-	case asked.in(s.literal[wildcard], kmsg.ACLPermissionTypeDeny):
+	case asked.in(s.literal.get(wildcard), kmsg.ACLPermissionTypeDeny):
 		return denied
-	case asked.in(s.literal[wildcard], kmsg.ACLPermissionTypeAllow):
+	case asked.in(s.literal.get(wildcard), kmsg.ACLPermissionTypeAllow):
 		return allowed
 	}
 	deniedNames := asked.names(s.literal, kmsg.ACLPermissionTypeDeny)
 	deniedPrefixes := asked.names(s.prefixed, kmsg.ACLPermissionTypeDeny)
-	for prefix, entries := range s.prefixed {
+	for prefix, entries := range s.prefixed.all() {
 		if asked.in(entries, kmsg.ACLPermissionTypeAllow) && !s.covered(prefix, deniedPrefixes) {
 			return allowed
 		}
 	}
-	for name, entries := range s.literal {
+	for name, entries := range s.literal.all() {
 		if asked.in(entries, kmsg.ACLPermissionTypeAllow) && !deniedNames[name] && !s.covered(name, deniedPrefixes) {
 			return allowed
 		}
@@ -168,9 +184,9 @@ func (m mention) in(entries []Entry, p Permission) bool {
 	return false
 }
 
-func (m mention) names(of map[string][]Entry, p Permission) map[string]bool {
+func (m mention) names(of byName, p Permission) map[string]bool {
 	var found map[string]bool
-	for name, entries := range of {
+	for name, entries := range of.all() {
 		if m.in(entries, p) {
 			if found == nil {
 				found = make(map[string]bool)
@@ -187,7 +203,7 @@ func (s *rules) covered(name string, prefixes map[string]bool) bool {
 		return false
 	}
 	for _, n := range s.lengths {
-		if n <= len(name) && prefixes[name[:n]] {
+		if n.length <= len(name) && prefixes[name[:n.length]] {
 			return true
 		}
 	}
@@ -197,10 +213,10 @@ func (s *rules) covered(name string, prefixes map[string]bool) bool {
 // each calls f for every resource, in no order.
 func (p *Picture) each(f func(Resource, []Entry)) {
 	for t, s := range p.types {
-		for name, entries := range s.literal {
+		for name, entries := range s.literal.all() {
 			f(Resource{Type: t, Pattern: kmsg.ACLResourcePatternTypeLiteral, Name: name}, entries)
 		}
-		for name, entries := range s.prefixed {
+		for name, entries := range s.prefixed.all() {
 			f(Resource{Type: t, Pattern: kmsg.ACLResourcePatternTypePrefixed, Name: name}, entries)
 		}
 	}
@@ -213,9 +229,9 @@ func (p *Picture) entries(r Resource) []Entry {
 	case s == nil:
 		return nil
 	case r.Pattern == kmsg.ACLResourcePatternTypePrefixed:
-		return s.prefixed[r.Name]
+		return s.prefixed.get(r.Name)
 	}
-	return s.literal[r.Name]
+	return s.literal.get(r.Name)
 }
 
 // count is the number of entries.

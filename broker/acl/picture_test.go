@@ -2,7 +2,9 @@ package acl
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -287,5 +289,49 @@ func BenchmarkDecide(b *testing.B) {
 				p.with(change)
 			}
 		})
+	}
+}
+
+// TestPicturesArePersistent makes random changes: each picture is what it would be if it were made anew, and stays so whatever
+// is made of it later.
+func TestPicturesArePersistent(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	state := make(map[Resource][]Entry)
+	type version struct {
+		made *Picture
+		want map[Resource][]Entry
+	}
+	versions := []version{{NewPicture(nil), nil}}
+	for range 200 {
+		changes := make(map[Resource][]Entry)
+		for range 1 + random.IntN(5) {
+			r := Resource{Type: []ResourceType{Topic, Group}[random.IntN(2)], Pattern: []Pattern{literal, prefixed}[random.IntN(2)],
+				Name: strings.Repeat("n", 1+random.IntN(4)) + fmt.Sprint(random.IntN(8))}
+			changes[r] = slices.Repeat([]Entry{{Principal: fmt.Sprint("User:", random.IntN(100)), Host: "*", Operation: Read, Permission: kmsg.ACLPermissionTypeAllow}}, random.IntN(3))
+		}
+		for r, entries := range changes {
+			if state[r] = entries; len(entries) == 0 {
+				delete(state, r)
+			}
+		}
+		versions = append(versions, version{versions[len(versions)-1].made.with(changes), maps.Clone(state)})
+	}
+	for i, v := range versions {
+		got := make(map[Resource][]Entry)
+		v.made.each(func(r Resource, entries []Entry) { got[r] = entries })
+		if !maps.EqualFunc(got, v.want, slices.Equal[[]Entry]) {
+			t.Fatalf("seed %d: picture %d: %v, want %v", seed, i, got, v.want)
+		}
+		fresh := NewPicture(v.want)
+		for kind, of := range v.made.types {
+			var want []prefixLength
+			if f := fresh.types[kind]; f != nil {
+				want = f.lengths
+			}
+			if !slices.Equal(of.lengths, want) {
+				t.Fatalf("seed %d: picture %d: lengths %v, want %v", seed, i, of.lengths, want)
+			}
+		}
 	}
 }
