@@ -209,3 +209,38 @@ func TestACLsAfterExpiry(t *testing.T) {
 		t.Errorf("%v was heard, want %v", got, prefixP)
 	}
 }
+
+// TestOldNotificationsAreRemoved by whoever looks at them next, and the others stay. One that is gone already holds up nothing.
+func TestOldNotificationsAreRemoved(t *testing.T) {
+	connect := zktest.Connect(t)
+	writer := zktest.Client(t, connect)
+	ok(t, writer.EnsureACLNodes(t.Context()))
+	ok(t, writer.UpdateACLs(t.Context(), topicT, add(mayRead)))
+	ok(t, writer.UpdateACLs(t.Context(), prefixP, add(mayRead)))
+	conn, root := raw(t, connect)
+	left := func() (n int) {
+		for _, place := range []string{"/kafka-acl-changes", "/kafka-acl-extended-changes"} {
+			n += len(must[[]string](t)(childrenOf(conn, root+place)))
+		}
+		return n
+	}
+	for _, step := range []struct {
+		passed time.Duration
+		left   int
+	}{{14 * time.Minute, 2}, {16 * time.Minute, 0}} {
+		reader := zktest.ClientWith(t, zkcoord.Config{Connect: connect, Now: func() time.Time { return time.Now().Add(step.passed) }})
+		ctx, cancel := context.WithCancel(t.Context())
+		err := reader.WatchACLChanges(ctx, cancel, func([]zkcoord.ACLResource, bool) {})
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if got := left(); got != step.left {
+			t.Errorf("after %v there are %d notifications, want %d", step.passed, got, step.left)
+		}
+	}
+}
+
+func childrenOf(conn *zk.Conn, path string) ([]string, error) {
+	names, _, err := conn.Children(path)
+	return names, err
+}

@@ -38,6 +38,8 @@ type Config struct {
 	// SecureNodes keeps the nodes that are made for the session's user, whom Login or the certificate of TLS names
 	// (zookeeper.set.acl); else they are open to everybody.
 	SecureNodes bool
+
+	Now func() time.Time // the clock by which notifications grow old; nil: time.Now
 }
 
 // Client is one session in ZooKeeper, or the next one after it expired.

@@ -99,9 +99,16 @@ func (c *Client) newNotifications(ctx context.Context, at notifications, last *i
 	return added, nil
 }
 
+func (c *Client) now() time.Time {
+	if c.cfg.Now != nil {
+		return c.cfg.Now()
+	}
+	return time.Now()
+}
+
 // purge removes notifications that are older than changeExpiry. Those that cannot be removed are left to another broker.
 func (c *Client) purge(ctx context.Context, prefix string, numbers []int64, nodes []*node) {
-	oldest := time.Now().Add(-changeExpiry).UnixMilli()
+	oldest := c.now().Add(-changeExpiry).UnixMilli()
 	for i, n := range nodes {
 		if n != nil && n.stat.Ctime < oldest {
 			if err := c.delete(ctx, sequenceName(prefix, numbers[i])); err != nil {
