@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"barnabas/broker/quota"
 	"barnabas/internal/scram"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -85,13 +86,6 @@ func (q *quotaTool) alter(ctx context.Context) error {
 	return nil
 }
 
-// quotaNames are the settings that each type has beside credentials.
-var quotaNames = map[string][]string{
-	"users":   {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"},
-	"clients": {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"},
-	"ips":     {"connection_creation_rate"},
-}
-
 // checkNames refuses settings that the entity can't have, before a broker is asked: its answer would name one of them only.
 func (q *quotaTool) checkNames(add []setting, remove []string) error {
 	kind, what := q.o.entities[0].kind, "quota"
@@ -109,7 +103,7 @@ func (q *quotaTool) checkNames(add []setting, remove []string) error {
 			credentials = true
 			return false
 		}
-		return !slices.Contains(quotaNames[kind], name)
+		return !slices.Contains(quota.Keys(kind == "ips"), name)
 	}
 	var adds []string
 	for _, s := range add {

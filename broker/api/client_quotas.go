@@ -154,16 +154,10 @@ func quotaEntry(e quota.Entity, stored map[string]string) kmsg.DescribeClientQuo
 			out.Entity = append(out.Entity, p)
 		}
 	}
-	for key, text := range stored {
-		if _, known := quota.KindOf(key); !known {
-			continue // a user's node has SCRAM credentials too
-		}
-		value, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			continue
-		}
+	limits, _ := quota.ParseLimits(stored) // what is none is not in force, and not told of
+	for kind, bound := range limits {
 		v := kmsg.NewDescribeClientQuotasResponseEntryValue()
-		v.Key, v.Value = key, value
+		v.Key, v.Value = kind.Key(), bound
 		out.Values = append(out.Values, v)
 	}
 	slices.SortFunc(out.Values, func(a, b kmsg.DescribeClientQuotasResponseEntryValue) int { return cmp.Compare(a.Key, b.Key) })

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 )
 
@@ -31,6 +32,28 @@ var keys = map[string]Kind{
 func KindOf(key string) (Kind, bool) {
 	k, ok := keys[key]
 	return k, ok
+}
+
+// Keys are the names of the limits that there are for addresses, or for users and client ids, sorted.
+func Keys(ofAddress bool) []string {
+	var names []string
+	for key, kind := range keys {
+		if kind.OfAddress() == ofAddress {
+			names = append(names, key)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Key is the name of the limit.
+func (k Kind) Key() string {
+	for key, kind := range keys {
+		if kind == k {
+			return key
+		}
+	}
+	return ""
 }
 
 // OfAddress tells whether limits of this kind are set for addresses; the others are for users and client ids.

@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"broker/api":       {"config", "network", "controller", "zkcoord", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics"},
 	"broker":           {"config", "network", "network/ssl", "controller", "zkcoord", "zkcoord/zklogin", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics", "broker/status", "broker/api"},
 	"kafkatest":        {"broker", "config", "zkcoord/zkserver", "logstore/record"},
-	"tools":            {"config", "broker/acl", "network/ssl", "zkcoord", "zkcoord/zklogin", "logstore", "logstore/record", "kafkatest"},
+	"tools":            {"config", "broker/acl", "broker/quota", "network/ssl", "zkcoord", "zkcoord/zklogin", "logstore", "logstore/record", "kafkatest"},
 	"cmd/kafka":        {"broker", "config", "tools", "zkcoord/zkserver"},
 	"integration":      {"zkcoord/zklogin", "kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
 }
