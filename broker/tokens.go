@@ -16,7 +16,7 @@ func (s *Server) makeTokens() {
 	}
 	s.tokens = token.New(token.Config{
 		Secret: []byte(c.DelegationTokenSecret), MaxLifetime: c.DelegationTokenMaxLifetime, Lifetime: c.DelegationTokenLifetime,
-		CheckInterval: c.DelegationTokenCheckInterval, Sweeps: s.controller.Active, Store: s.zk, Now: time.Now,
+		CheckInterval: c.DelegationTokenCheckInterval, Sweeps: s.controller.Active, Store: s.zk, Now: time.Now, Failed: s.fail,
 		Logger: s.loggers.Entry(config.ServerLogger),
 	})
 	s.credentials.tokens = s.tokens

@@ -19,15 +19,19 @@ func (m *Manager) Start(ctx context.Context) error {
 	following, ended := make(chan struct{}), make(chan error, 1)
 	m.tasks.Go(func() {
 		err := m.cfg.Store.WatchTokenChanges(m.ctx, func() { close(following) }, func(ids []string, all bool) { m.reread(m.ctx, ids, all) })
-		ended <- err
-		if m.ctx.Err() == nil {
-			m.cfg.Logger.WithError(err).Error("changes of delegation tokens are not heard of any more, restart the broker")
+		if m.ctx.Err() != nil {
+			return
 		}
+		err = fmt.Errorf("changes of delegation tokens cannot be followed any more: %w", err)
+		ended <- err
+		m.cfg.Failed(err)
 	})
 	select {
-	case <-following:
+	case <-following: // so nothing is missed after it was read
 	case err := <-ended:
-		return fmt.Errorf("changes of delegation tokens cannot be watched: %w", err)
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	if err := m.readAll(ctx); err != nil {
 		return err

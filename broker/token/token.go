@@ -42,6 +42,7 @@ type Config struct {
 	Sweeps        func() bool   // tells whether it is this broker that removes what has expired: the controller
 	Store         Store
 	Now           func() time.Time
+	Failed        func(error) // hears once when tokens cannot be followed any more: one that was withdrawn would be good for ever
 	Logger        *logrus.Entry
 }
 

@@ -27,6 +27,8 @@ type store struct {
 	tokens   map[string]zkcoord.DelegationToken
 	watchers []func(ids []string, all bool)
 	broken   error
+	lost     chan error // ends a watch
+	mute     bool       // watches are never in place
 }
 
 func (s *store) count() int {
@@ -35,7 +37,9 @@ func (s *store) count() int {
 	return len(s.tokens)
 }
 
-func newStore() *store { return &store{tokens: make(map[string]zkcoord.DelegationToken)} }
+func newStore() *store {
+	return &store{tokens: make(map[string]zkcoord.DelegationToken), lost: make(chan error)}
+}
 
 func (s *store) EnsureTokenNodes(context.Context) error { return s.broken }
 
@@ -83,9 +87,15 @@ func (s *store) WatchTokenChanges(ctx context.Context, ready func(), changed fun
 	s.mu.Lock()
 	s.watchers = append(s.watchers, changed)
 	s.mu.Unlock()
-	ready()
-	<-ctx.Done()
-	return ctx.Err()
+	if !s.mute {
+		ready()
+	}
+	select {
+	case err := <-s.lost:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // clock is moved by the test.
@@ -100,7 +110,7 @@ func manager(t *testing.T, s *store, c *clock) *Manager {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	m := New(Config{Secret: []byte("abc"), MaxLifetime: time.Hour, Lifetime: time.Minute, CheckInterval: time.Hour,
-		Sweeps: func() bool { return true }, Store: s, Now: c.now, Logger: logrus.NewEntry(log)})
+		Sweeps: func() bool { return true }, Store: s, Now: c.now, Failed: func(err error) { t.Error(err) }, Logger: logrus.NewEntry(log)})
 	if err := m.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +206,7 @@ func TestSweepingIsTheControllers(t *testing.T) {
 		log.SetOutput(io.Discard)
 		var controller atomic.Bool
 		m := New(Config{Secret: []byte("abc"), MaxLifetime: time.Hour, Lifetime: time.Minute, CheckInterval: time.Hour,
-			Sweeps: controller.Load, Store: s, Now: time.Now, Logger: logrus.NewEntry(log)})
+			Sweeps: controller.Load, Store: s, Now: time.Now, Failed: func(err error) { t.Error(err) }, Logger: logrus.NewEntry(log)})
 		if err := m.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -277,5 +287,38 @@ func TestTokensAreReadAnewAfterASessionWasLost(t *testing.T) {
 	s.watchers[0](nil, true)
 	if known := m.Tokens(every); len(known) != 1 || known[0].ID != "new" {
 		t.Errorf("it knows %+v", known)
+	}
+}
+
+// TestTokensThatCannotBeFollowed: who runs the broker hears of it, since a token that is withdrawn would go on letting its user in.
+func TestTokensThatCannotBeFollowed(t *testing.T) {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	failed := make(chan error, 1)
+	prepared := func(s *store) *Manager {
+		m := New(Config{CheckInterval: time.Hour, Store: s, Now: time.Now, Failed: func(err error) { failed <- err }, Logger: logrus.NewEntry(log)})
+		t.Cleanup(m.Close)
+		return m
+	}
+	s := newStore()
+	if err := prepared(s).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	gone := errors.New("no session any more")
+	s.lost <- gone
+	if err := <-failed; !errors.Is(err, gone) {
+		t.Errorf("it failed with %v", err)
+	}
+
+	s = newStore()
+	s.mute = true
+	stopped := errors.New("stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stopped)
+	if err := prepared(s).Start(ctx); !errors.Is(err, stopped) {
+		t.Errorf("a start that is given up: %v", err)
+	}
+	if len(failed) != 0 {
+		t.Errorf("that is told of: %v", <-failed)
 	}
 }
