@@ -29,7 +29,7 @@ type peers struct {
 	mu struct {
 		sync.Mutex
 		links    map[linkKey]*link
-		failures map[string]int // of connecting to an address, since it last came about
+		failures failures
 	}
 	toController link
 }
@@ -52,7 +52,7 @@ type link struct {
 
 func newPeers(s *Server) *peers {
 	p := &peers{server: s}
-	p.mu.links, p.mu.failures = make(map[linkKey]*link), make(map[string]int)
+	p.mu.links, p.mu.failures = make(map[linkKey]*link), make(failures)
 	return p
 }
 
@@ -142,7 +142,7 @@ func (p *peers) dialAs(ctx context.Context, d network.Dialer, listener, addr, cl
 		return nil, fmt.Errorf("listener %s of other brokers needs TLS, whose settings are those of a listener here that is not open", listener)
 	}
 	p.mu.Lock()
-	d.Timeout = setupTimeout(c.ConnectionSetupTimeout, c.ConnectionSetupTimeoutMax, p.mu.failures[addr], rand.Float64())
+	d.Timeout = setupTimeout(c.ConnectionSetupTimeout, c.ConnectionSetupTimeoutMax, p.mu.failures[addr].times, rand.Float64())
 	p.mu.Unlock()
 	client, err := d.Dial(ctx, addr, clientID)
 	if hint := ssl.Hint(err); err != nil && hint != "" {
@@ -153,9 +153,26 @@ func (p *peers) dialAs(ctx context.Context, d network.Dialer, listener, addr, cl
 	if err == nil {
 		delete(p.mu.failures, addr)
 	} else {
-		p.mu.failures[addr]++
+		p.mu.failures.add(addr, time.Now())
 	}
 	return client, err
+}
+
+// failures are those of connecting to an address since it last came about.
+type failures map[string]failure
+
+type failure struct {
+	times int
+	last  time.Time
+}
+
+// forgetFailures is how long nobody tries an address that is none of a broker any more.
+const forgetFailures = time.Hour
+
+// add counts one, and forgets addresses that nobody has tried for long.
+func (f failures) add(addr string, now time.Time) {
+	maps.DeleteFunc(f, func(_ string, old failure) bool { return now.Sub(old.last) > forgetFailures })
+	f[addr] = failure{f[addr].times + 1, now}
 }
 
 // setupTimeout doubles with each failure up to the longest, and lies a fifth at most below or above that, as random from 0

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -18,5 +19,20 @@ func TestSetupTimeout(t *testing.T) {
 	}
 	if got := setupTimeout(longest, first, 0, 0.5); got != longest {
 		t.Errorf("a first that is longer than the longest: %v", got)
+	}
+}
+
+// TestFailuresAreForgotten of addresses that nobody tries any more, and of no others.
+func TestFailuresAreForgotten(t *testing.T) {
+	f, now := make(failures), time.UnixMilli(1_790_000_000_000)
+	for i := range 10000 {
+		f.add(fmt.Sprint("gone:", i), now.Add(time.Duration(i)*time.Second))
+		f.add("there:1", now.Add(time.Duration(i)*time.Second))
+	}
+	if most := int(forgetFailures/time.Second) + 2; len(f) > most {
+		t.Errorf("%d addresses are kept, want %d at most", len(f), most)
+	}
+	if got := f["there:1"].times; got != 10000 {
+		t.Errorf("%d failures are known of 10000", got)
 	}
 }
