@@ -35,11 +35,11 @@ func (m SASLMechanism) TokenRules() (TokenRules, error) {
 	}, nil
 }
 
-// fillClaims reads the options that say what this broker's own tokens claim: by the type of the claim, its name behind an
-// underscore. A list's first character divides the rest.
-func (l *SASLLogin) fillClaims(options map[string]string) error {
+// UnsecuredLogin reads the options that say what one's own tokens of the mechanism OAUTHBEARER claim: by the type of the claim, its
+// name behind an underscore. A list's first character divides the rest.
+func UnsecuredLogin(options map[string]string) (SASLLogin, error) {
 	const principalOption, lifetimeOption = "unsecuredLoginPrincipalClaimName", "unsecuredLoginLifetimeSeconds"
-	l.Claims = make(map[string]any)
+	l := SASLLogin{Mechanism: oauthBearer, Claims: make(map[string]any)}
 	for option, value := range options {
 		kind, claim, _ := strings.Cut(strings.TrimPrefix(option, "unsecuredLogin"), "_")
 		switch kind {
@@ -48,7 +48,7 @@ func (l *SASLLogin) fillClaims(options map[string]string) error {
 		case "NumberClaim":
 			number, err := strconv.ParseFloat(value, 64)
 			if err != nil {
-				return fmt.Errorf("%s must be a number", option)
+				return l, fmt.Errorf("%s must be a number", option)
 			}
 			l.Claims[claim] = number
 		case "ListClaim":
@@ -64,15 +64,15 @@ func (l *SASLLogin) fillClaims(options map[string]string) error {
 		principal = "sub"
 	}
 	if l.User, _ = l.Claims[principal].(string); l.User == "" {
-		return fmt.Errorf("brokers log in at each other with a token, for which unsecuredLoginStringClaim_%s names the user", principal)
+		return l, fmt.Errorf("the login is with a token, for which unsecuredLoginStringClaim_%s must name the user", principal)
 	}
 	l.ClaimsLifetime = time.Hour
 	if text, ok := options[lifetimeOption]; ok {
 		seconds, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || seconds <= 0 {
-			return fmt.Errorf("%s must be a positive number", lifetimeOption)
+			return l, fmt.Errorf("%s must be a positive number", lifetimeOption)
 		}
 		l.ClaimsLifetime = time.Duration(seconds) * time.Second
 	}
-	return nil
+	return l, nil
 }

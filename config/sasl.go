@@ -158,7 +158,7 @@ func (b *Broker) BrokersSASL(l Listener) (SASLLogin, error) {
 		return login, err
 	}
 	if login.Mechanism == oauthBearer {
-		if err := login.fillClaims(found.Options); err != nil {
+		if login, err = UnsecuredLogin(found.Options); err != nil {
 			return login, &Error{Key: mechanismPrefix(l, login.Mechanism) + jaasKey, Value: "[hidden]", Reason: err.Error()}
 		}
 		return login, nil

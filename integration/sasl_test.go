@@ -153,6 +153,20 @@ func TestClientsLogIn(t *testing.T) {
 			t.Errorf("without a name: %v: %s", err, out)
 		}
 	})
+	const bearer = `sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="carl";`
+	t.Run("tools OAUTHBEARER", func(t *testing.T) {
+		t.Parallel()
+		file := propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", bearer)
+		if got := ourTool(t, "", "topics", "--bootstrap-server", addr, "--command-config", file, "--list"); !strings.Contains(got, "t\n") {
+			t.Errorf("the topics are %q", got)
+		}
+		file = propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", "default.api.timeout.ms=3000",
+			strings.ReplaceAll(strings.TrimSuffix(bearer, ";"), "_sub", "_name")+` unsecuredLoginPrincipalClaimName=name;`)
+		out, err := exec.Command(brokerBinary(t), "topics", "--bootstrap-server", addr, "--command-config", file, "--list").CombinedOutput()
+		if err == nil || !strings.Contains(strings.ToLower(string(out)), "authentication") {
+			t.Errorf("with a token of another claim: %v, %s", err, out)
+		}
+	})
 	t.Run("Apache Kafka's tools", func(t *testing.T) {
 		t.Parallel()
 		peer(t)
@@ -170,8 +184,7 @@ func TestClientsLogIn(t *testing.T) {
 				t.Errorf("%s: read %q", l.mechanism, got)
 			}
 		}
-		file := propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER",
-			`sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="carl";`)
+		file := propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", bearer)
 		if got := peerTool(t, "", "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", addr, "--command-config", file, "--list"); !strings.Contains(got, "t\n") {
 			t.Errorf("with OAUTHBEARER the topics are %q", got)
 		}

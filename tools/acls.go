@@ -24,6 +24,7 @@ type aclsOptions struct {
 
 func newACLsOptions() *aclsOptions {
 	o := &aclsOptions{adminOptions: newAdminOptions("kafka-acls", "list, add and remove ACLs.", "command-config")}
+	o.insteadOfBrokers("authorizer-properties")
 	o.Bool("list", false, "print the ACLs of the resources given, or all")
 	o.Bool("add", false, "add ACLs")
 	o.Bool("remove", false, "remove ACLs")
@@ -35,7 +36,7 @@ func newACLsOptions() *aclsOptions {
 	o.tokens = o.StringArray("delegation-token", nil, "the delegation `token`; '*' for all")
 	o.users = o.StringArray("user-principal", nil, "the user as a resource, for CreateTokens and DescribeTokens: a `principal`")
 	o.pattern = o.String("resource-pattern-type", "LITERAL", "literal or prefixed, and with --list and --remove also any and match: the `type`")
-	o.operations = o.StringArray("operation", nil, "the `operation`, All when not given: Read, Write, Create, Delete, Alter, Describe, ClusterAction,\n"+
+	o.operations = o.StringArray("operation", nil, "the `operation`, All when not given: Read, Write, Create, Delete, Alter, Describe, ClusterAction, "+
 		"DescribeConfigs, AlterConfigs, IdempotentWrite, CreateTokens, DescribeTokens, All")
 	o.allow = o.StringArray("allow-principal", nil, "who is allowed, as User:name: a `principal`; User:* for everybody")
 	o.deny = o.StringArray("deny-principal", nil, "who is denied, as User:name: a `principal`; stronger than what is allowed")

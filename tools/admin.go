@@ -26,6 +26,11 @@ func newAdminOptions(name, about, config string) *adminOptions {
 	return o
 }
 
+// insteadOfBrokers says that an option takes the place of --bootstrap-server.
+func (o *adminOptions) insteadOfBrokers(option string) {
+	o.Lookup("bootstrap-server").Usage = "brokers to connect to, `host:port,...` (required without --" + option + ")"
+}
+
 // open reads the command line. It must name the brokers, and give the options that are required.
 func (o *adminOptions) open(env *Env, required ...string) error {
 	if err := o.parse(env); err != nil {

@@ -44,6 +44,7 @@ type configsOptions struct {
 func newConfigsOptions() *configsOptions {
 	o := &configsOptions{short: map[string]*string{}}
 	o.adminOptions = newAdminOptions("kafka-configs", "describe and alter configs of topics, brokers, clients, users and ips.", "command-config")
+	o.insteadOfBrokers("zookeeper")
 	o.String("bootstrap-controller", "", "not supported: clusters with ZooKeeper have no such `address`")
 	o.zookeeper = o.String("zookeeper", "", "ZooKeeper, `host:port[/chroot]`, in place of --bootstrap-server: for SCRAM credentials of users, and for brokers that do not run")
 	o.zkTLSFile = o.String("zk-tls-config-file", "", "with --zookeeper: settings zookeeper.ssl.* of an encrypted connection; `file`")

@@ -44,7 +44,7 @@ func ownSpeech(p properties) speech {
 	protocol := strings.ToUpper(p["security.protocol"])
 	s := speech{encrypted: strings.HasSuffix(protocol, "SSL"), logins: strings.HasPrefix(protocol, "SASL_")}
 	if s.logins {
-		s.mechanisms = []string{p["sasl.mechanism"]}
+		s.mechanisms = []string{strings.ToUpper(p["sasl.mechanism"])}
 	}
 	return s
 }

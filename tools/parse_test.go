@@ -128,6 +128,8 @@ func TestLoginOfAClient(t *testing.T) {
 	}{
 		{"PLAIN", `org.apache.kafka.common.security.plain.PlainLoginModule required username="al=ice" password = "s e;c";`, ""},
 		{"scram-sha-512", `org.apache.kafka.common.security.scram.ScramLoginModule required username=id password=h tokenauth=true;`, ""},
+		{"OAUTHBEARER", `org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";`, ""},
+		{"OAUTHBEARER", `org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;`, "unsecuredLoginStringClaim_sub"},
 		{"", "x required;", "sasl.mechanism"},
 		{"GSSAPI", "x required;", "sasl.mechanism"},
 		{"PLAIN", "x required username=alice", "sasl.jaas.config"},

@@ -18,8 +18,8 @@ import (
 
 // securityMigration sets the ACLs of a cluster's nodes in ZooKeeper, as zookeeper.set.acl sets those of new ones.
 func securityMigration(ctx context.Context, env *Env) error {
-	o := newOptions("zookeeper-security-migration", "Keeps the nodes of a cluster in ZooKeeper for the user that brokers log in as, or opens them to "+
-		"everybody again. To secure a cluster: give each broker a login ("+config.LoginFileKey+" or a certificate) and restart it; set "+
+	o := newOptions("zookeeper-security-migration", "keeps the nodes of a cluster in ZooKeeper for the user that brokers log in as, or opens them to "+
+		"everybody again.\nTo secure a cluster: give each broker a login ("+config.LoginFileKey+" or a certificate) and restart it; set "+
 		"zookeeper.set.acl=true and restart each again; then run this. To open it: set zookeeper.set.acl=false and restart each broker, run "+
 		"this, then take the logins away. The tool logs in as brokers do: the variable KAFKA_OPTS names the file of login configurations, -D"+
 		config.LoginFileKey+"=FILE.")

@@ -26,6 +26,9 @@ func TestBashCompletesOptions(t *testing.T) {
 		{"kafka-topics.sh", "--del", []string{"--delete", "--delete-config"}},
 		{"/opt/kafka/bin/kafka-topics", "--list", []string{"--list"}},
 		{"kafka-acls", "--allow-p", []string{"--allow-principal"}},
+		{"kafka-acls.sh", "--zk", []string{"--zk-tls-config-file"}},
+		{"kafka-delegation-tokens.sh", "--re", []string{"--renew", "--renew-time-period", "--renewer-principal"}},
+		{"zookeeper-security-migration.sh", "--zookeeper.a", []string{"--zookeeper.acl"}},
 		{"kafka-server-start.sh", "--over", []string{"--override"}},
 		{"kafka-topics.sh", "topic", nil},
 	} {

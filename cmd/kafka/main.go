@@ -69,6 +69,6 @@ func run(args []string) int {
 func usage(out *os.File) {
 	fmt.Fprintln(out, "usage: kafka COMMAND [ARGUMENT ...]")
 	for _, c := range commands() {
-		fmt.Fprintf(out, "  %-26s %s\n", c.name, c.summary)
+		fmt.Fprintf(out, "  %-28s %s\n", c.name, c.summary)
 	}
 }
