@@ -16,9 +16,10 @@ type TopicTraffic struct {
 	ReplicationBytesIn, ReplicationBytesOut      atomic.Int64
 }
 
-// each gives the counters with the names that they are served under.
-func (t *TopicTraffic) each(f func(name string, value int64)) {
-	for _, c := range [...]struct {
+// each gives the counters with the names that they are served under. Replication is not told by topic (BrokerTopicMetrics, 3.9): a sum
+// over topics would count it twice.
+func (t *TopicTraffic) each(all bool, f func(name string, value int64)) {
+	counters := []struct {
 		name  string
 		value *atomic.Int64
 	}{
@@ -27,7 +28,11 @@ func (t *TopicTraffic) each(f func(name string, value int64)) {
 		{"failedproducerequests", &t.FailedProduce}, {"failedfetchrequests", &t.FailedFetch},
 		{"producemessageconversions", &t.ProduceConversions}, {"fetchmessageconversions", &t.FetchConversions},
 		{"replicationbytesin", &t.ReplicationBytesIn}, {"replicationbytesout", &t.ReplicationBytesOut},
-	} {
+	}
+	if !all {
+		counters = counters[:len(counters)-2]
+	}
+	for _, c := range counters {
 		f("kafka_server_brokertopicmetrics_"+c.name+"_total", c.value.Load())
 	}
 }
@@ -66,10 +71,10 @@ func (t *topics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect is prometheus.Collector.
 func (t *topics) Collect(out chan<- prometheus.Metric) {
-	t.all.each(func(name string, v int64) { out <- Counter(name, float64(v)) })
+	t.all.each(true, func(name string, v int64) { out <- Counter(name, float64(v)) })
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for topic, traffic := range t.of {
-		traffic.each(func(name string, v int64) { out <- Counter(name, float64(v), "topic", topic) })
+		traffic.each(false, func(name string, v int64) { out <- Counter(name, float64(v), "topic", topic) })
 	}
 }
