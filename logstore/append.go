@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -154,13 +155,19 @@ func (l *Log) makeRoomLocked(cfg *Config, a *appended) error {
 	}
 	due, err := l.active().rollDue(a, cfg, l.env.now())
 	if err == nil && due {
-		base := a.first
-		if record.Batch(a.data).Magic() < 2 {
-			base = 0 // a wrapper does not tell its first offset: the log's end it is
-		}
-		err = l.rollLocked(base)
+		err = l.rollLocked(l.baseFor(a))
 	}
 	return l.disk.fail("roll segment", err)
+}
+
+// baseFor is where a segment that begins with a is to begin: at the log's end, so that records of a compacted log, which may be
+// copied from farther on, are not taken for what follows a lost tail. Where they are too far on for that they begin it themselves.
+func (l *Log) baseFor(a *appended) int64 {
+	end := l.end.offset.Load()
+	if record.Batch(a.data).Magic() >= 2 && a.last-end > math.MaxInt32 {
+		return a.first
+	}
+	return end
 }
 
 // writeLocked writes what was checked, publishes it and takes it into the producer state.

@@ -10,34 +10,102 @@ import (
 )
 
 // TestOnceCompacted has a log whose segments end before the next begin, since it was compacted before it was set to be no more.
-// After a kill all its records are there, whatever has become of the recovery points: such gaps are no lost tails.
+// After a kill all its records are there, whatever has become of the recovery points, or of the cleaner's checkpoint: such gaps are no
+// lost tails.
 func TestOnceCompacted(t *testing.T) {
-	for name, stored := range map[string]*string{
+	points := map[string]*string{
 		"as it was": nil, "stale": text("0\n0\n"), "at the start": text("0\n1\nt 0 0\n"), "empty": text(""), "garbage": text("bad"), "missing": text("-"),
+	}
+	for _, cleaner := range []struct {
+		name   string
+		file   *string
+		inside bool // segments have gaps inside as well
+	}{
+		{"as it was", nil, false},
+		{"missing", text("-"), false},
+		{"garbage", text("bad"), false},
+		{"without the log", text("0\n0\n"), true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			fsys, cfg, want := onceCompacted(t)
-			switch path := "/data/" + recoveryPointFile; {
-			case stored == nil:
-			case *stored == "-":
-				if err := fsys.Remove(path); err != nil {
-					t.Fatal(err)
-				}
-			default:
-				if err := vfs.WriteFile(fsys, path, []byte(*stored)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			cfg.FS, cfg.Default.Compact, cfg.Default.Delete = fsys, false, true
+		for name, stored := range points {
+			t.Run("cleaner "+cleaner.name+", recovery points "+name, func(t *testing.T) {
+				fsys, cfg, want := onceCompacted(t, cleaner.inside)
+				replaceFile(t, fsys, "/data/"+cleanerFile, cleaner.file)
+				replaceFile(t, fsys, "/data/"+recoveryPointFile, stored)
+				cfg.FS, cfg.Default.Compact, cfg.Default.Delete = fsys, false, true
+				checkExtent(t, cfg, want)
+			})
+		}
+	}
+}
+
+// replaceFile writes a file anew, nil: leaves it as it is, "-": removes it.
+func replaceFile(t *testing.T, fsys *vfs.Mem, path string, content *string) {
+	t.Helper()
+	var err error
+	switch {
+	case content == nil:
+	case *content == "-":
+		err = fsys.Remove(path)
+	default:
+		err = vfs.WriteFile(fsys, path, []byte(*content))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkExtent opens the directories and looks for all that the log had.
+func checkExtent(t *testing.T, cfg ManagerConfig, want extent) {
+	t.Helper()
+	m := mustOpen(t, cfg)
+	defer func() { _ = m.Close() }()
+	l, ok := m.Log(testTP)
+	if !ok {
+		t.Fatal("the log is not there")
+	}
+	if got := len(readAll(t, l, l.LogEndOffset())); got != want.records || l.LogEndOffset() != want.end {
+		t.Errorf("%d records up to offset %d, there were %d up to %d", got, l.LogEndOffset(), want.records, want.end)
+	}
+}
+
+// TestCopyOfACompactedLog is of a replica that is not compacted itself, but was copied from one that was: its own segments may begin
+// behind a gap. A kill before the recovery points are stored costs nothing of it.
+func TestCopyOfACompactedLog(t *testing.T) {
+	fsys, cfg, want := onceCompacted(t, false)
+	cfg.FS, cfg.Default.Compact, cfg.Default.Delete = fsys, false, true
+	leaders := mustOpen(t, cfg)
+	defer func() { _ = leaders.Close() }()
+	leader, _ := leaders.Log(testTP)
+	toFirstGap := int32(0)
+	for _, b := range readAll(t, leader, 16) {
+		toFirstGap += int32(len(b))
+	}
+	for _, segmentBytes := range []int32{400, 900, toFirstGap} {
+		t.Run(fmt.Sprint(segmentBytes), func(t *testing.T) {
+			c := newClock()
+			mine := vfs.NewMem(c.Now)
+			cfg := memConfig(mine, c)
+			cfg.Default.SegmentBytes, cfg.Default.RetentionTime = segmentBytes, Unlimited
 			m := mustOpen(t, cfg)
-			defer func() { _ = m.Close() }()
-			l, ok := m.Log(testTP)
-			if !ok {
-				t.Fatal("the log is not there")
+			l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if got := len(readAll(t, l, l.LogEndOffset())); got != want.records || l.LogEndOffset() != want.end {
-				t.Errorf("%d records up to offset %d, there were %d up to %d", got, l.LogEndOffset(), want.records, want.end)
+			if err := m.checkpointRecoveryPoints(m.disks[0]); err != nil {
+				t.Fatal(err)
 			}
+			for _, b := range readAll(t, leader, leader.LogEndOffset()) {
+				if _, err := l.AppendFollower(b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(bases(l)) < 2 {
+				t.Fatal("it did not roll")
+			}
+			want := extent{want.records, l.LogEndOffset()}
+			m.giveUp()
+			cfg.FS = mine.Kill()
+			checkExtent(t, cfg, want)
 		})
 	}
 }
@@ -47,8 +115,9 @@ type extent struct {
 	end     int64
 }
 
-// onceCompacted gives the disk of a process that was killed, with a compacted log of several segments.
-func onceCompacted(t *testing.T) (*vfs.Mem, ManagerConfig, extent) {
+// onceCompacted gives the disk of a process that was killed, with a compacted log of several segments: records are missing at
+// their ends, and inside as well if that is wanted.
+func onceCompacted(t *testing.T, inside bool) (*vfs.Mem, ManagerConfig, extent) {
 	t.Helper()
 	c := newClock()
 	fsys := vfs.NewMem(c.Now)
@@ -63,7 +132,7 @@ func onceCompacted(t *testing.T) (*vfs.Mem, ManagerConfig, extent) {
 	for segment := range 4 {
 		for i := range 20 {
 			key := fmt.Sprintf("%d-%d", segment, i)
-			if i >= 16 { // gone with the next segment that has it
+			if i >= 16 || inside && i == 5 { // gone with the next segment that has it
 				key = fmt.Sprint("often ", i)
 			}
 			w := record.NewBuilder()

@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"strconv"
@@ -108,6 +109,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 		case replicaDir, futureOne:
 			c := &v.checkpoints
 			_, compacted := c.cleaned[tp]
+			compacted = compacted || c.compactedUnknown
 			todo = append(todo, loading{tp: tp, dir: dir, future: kind == futureOne, cfg: m.cfg.Topic(tp.Topic), clean: v.wasClean,
 				recoveryPoint: c.recovery[tp], flushedUnknown: c.flushedUnknown, compacted: compacted, logStart: c.start[tp], highWatermark: c.hw[tp],
 				recovering: recovering})
@@ -162,11 +164,14 @@ type checkpoints struct {
 	// flushedUnknown: the recovery points could not be understood, or there is none: it is not even known that nothing was flushed.
 	// The file stays as it is until all logs are loaded, so that a start after another kill knows it too.
 	flushedUnknown bool
+	// compactedUnknown: the cleaner's checkpoint could not be understood, or was lost: any log may have been compacted.
+	compactedUnknown bool
 }
 
 // load reads the files. One that can't be understood is as none, which costs time but no records: all is recovered, and what
 // DeleteRecords has deleted may come back; the high watermark is found again by who leads.
 func (c *checkpoints) load(fsys vfs.FS, dir string, logger *logrus.Entry) error {
+	c.compactedUnknown = isLost(fsys, filepath.Join(dir, cleanerFile))
 	for _, file := range []struct {
 		name, without string
 		offsets       *map[TopicPartition]int64
@@ -181,6 +186,7 @@ func (c *checkpoints) load(fsys vfs.FS, dir string, logger *logrus.Entry) error 
 		if errors.Is(err, errMalformed) {
 			logger.WithError(err).WithField(logx.Dir, dir).Warn("a checkpoint cannot be understood and is ignored: " + file.without)
 			err = nil
+			c.compactedUnknown = c.compactedUnknown || file.name == cleanerFile
 		}
 		if err != nil {
 			return err
@@ -194,6 +200,12 @@ func (c *checkpoints) load(fsys vfs.FS, dir string, logger *logrus.Entry) error 
 		c.cleaned = nil
 	}
 	return nil
+}
+
+// isLost tells whether a checkpoint is not there, which every directory has from its first start on.
+func isLost(fsys vfs.FS, name string) bool {
+	_, err := fsys.Stat(name)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // create makes the files that are there from the first start on, empty.

@@ -28,7 +28,8 @@ type loading struct {
 	recoveryPoint int64
 	// flushedUnknown: recoveryPoint is 0 since nothing is known. Then only what nothing follows is taken for the torn tail of a crash.
 	flushedUnknown bool
-	// compacted: the log was compacted at some time, though it may not be any more. Its segments may end before the next begin.
+	// compacted: the log was compacted at some time, here or where it was copied from, though it may not be any more, or it is not
+	// known that it never was. Its segments may end before the next begin.
 	compacted     bool
 	logStart      int64
 	highWatermark int64
@@ -483,6 +484,7 @@ func (ld *loader) recoverSegment(l *Log, r *rescan, before []*segment) (cut bool
 	if err := ld.fold(l, r); err != nil {
 		return false, err
 	}
+	ld.compacted = ld.compacted || r.holes
 	if r.valid < r.size {
 		if err := ld.cut(l, r); err != nil {
 			return false, err

@@ -39,6 +39,7 @@ type rescan struct {
 	size, valid int64
 	end         int64 // offset behind the last good batch; the segment's base when there is none
 	bad         error // why it ends at valid, when that is below size
+	holes       bool  // offsets are missing in it, as compaction takes them out
 	err         error // of the disk, or that it was ended from outside
 	took        time.Duration
 
@@ -100,10 +101,17 @@ func (r *rescan) walk(ctx context.Context, f vfs.File) error {
 		if err := r.note(ctx, w.batch); err != nil {
 			return err
 		}
+		r.holes = r.holes || hasHole(w.batch, r.end)
 		r.end = w.batch.LastOffset() + 1
 	}
 	r.valid, r.bad = w.end, w.bad
 	return w.err
+}
+
+// hasHole tells whether offsets are missing before a batch that follows end, or in it. Of old messages that are compressed only the
+// last offset is known.
+func hasHole(b record.Batch, end int64) bool {
+	return b.Magic() >= 2 && (b.BaseOffset() > end || b.Count() <= b.LastOffsetDelta())
 }
 
 // goesOn tells whether a good batch follows the bad one: then that is not where a crash has ended the writing.
