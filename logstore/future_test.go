@@ -291,54 +291,123 @@ func TestMoveKilledBetweenTheRenames(t *testing.T) {
 	}
 }
 
-// TestMoveCrashAtEachStep lets the disk die at each call of a move in turn. Whatever of that a power cut or a kill leaves, a
-// start finds the log, with all that was flushed, and the move can be done again.
+// TestMoveCrashAtEachStep lets the disk die at each call of a move in turn, while records come in. Whatever of that a power cut or a
+// kill leaves, a start finds the log, with all that was flushed, or with a kill all that was written, and the move can be done again.
 func TestMoveCrashAtEachStep(t *testing.T) {
-	errDied := errors.New("disk died")
-	for n := 1; ; n++ {
-		x := newMoveRig(t)
-		x.append(12, 3)
-		x.must(x.l.Flush())
-		want := values(t, x.l)
-		calls := 0
-		x.fs.SetFault(func(op, _ string) error {
-			if op == "read" || op == "readfile" {
-				return nil
+	for _, end := range []struct {
+		name string
+		of   func(*vfs.Mem) *vfs.Mem
+		kept func(flushed, written []string) []string // at least
+	}{
+		{"kill", (*vfs.Mem).Kill, func(_, written []string) []string { return written }},
+		{"power cut", func(fsys *vfs.Mem) *vfs.Mem { return fsys.Crash(nil) }, func(flushed, _ []string) []string { return flushed }},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			for n, more := 1, true; more; n++ {
+				more = moveAndDie(t, n, end.of, end.kept)
 			}
-			if calls++; calls >= n {
-				return errDied
-			}
-			return nil
 		})
-		err := x.move("/b")
-		done := calls < n
-		if done && err != nil {
-			t.Fatal(err)
+	}
+}
+
+// moveAndDie has the disk die at the nth call of a move, and checks what a start finds. It is false when there are fewer calls.
+func moveAndDie(t *testing.T, n int, end func(*vfs.Mem) *vfs.Mem, kept func(flushed, written []string) []string) bool {
+	t.Helper()
+	errDied := errors.New("disk died")
+	x := newMoveRig(t)
+	x.append(12, 3)
+	x.must(x.l.Flush())
+	flushed := values(t, x.l)
+	calls := 0
+	x.fs.SetFault(func(op, _ string) error {
+		if op == "read" || op == "readfile" {
+			return nil
 		}
-		if n%2 == 0 {
-			x.fs = x.fs.Kill()
-		} else {
-			x.fs = x.fs.Crash(nil)
+		if calls++; calls >= n {
+			return errDied
 		}
-		x.cfg.FS = x.fs
-		x.m = mustOpen(t, x.cfg)
-		var ok bool
-		if x.l, ok = x.m.Log(testTP); !ok {
-			t.Fatalf("call %d: the log is gone: %v", n, x.dirs())
+		return nil
+	})
+	written, err := x.moveUnderWrites("/b", flushed)
+	done := calls < n
+	if done && err != nil {
+		t.Fatal(err)
+	}
+	x.m.giveUp()
+	x.fs = end(x.fs)
+	x.cfg.FS = x.fs
+	x.m = mustOpen(t, x.cfg)
+	var ok bool
+	if x.l, ok = x.m.Log(testTP); !ok {
+		t.Fatalf("call %d: the log is gone: %v", n, x.dirs())
+	}
+	got, least := values(t, x.l), kept(flushed, written)
+	if len(got) < len(least) || !slices.Equal(got[:len(least)], least) || len(got) > len(written) || !slices.Equal(got, written[:len(got)]) {
+		t.Fatalf("call %d: %q, want at least %q and at most %q", n, got, least, written)
+	}
+	x.n = len(got)
+	x.append(3, 4)
+	want := values(t, x.l)
+	x.must(x.move("/b"))
+	if got := values(t, x.l); !slices.Equal(got, want) || x.l.Dir() != "/b" {
+		t.Fatalf("call %d, moved again: %q in %s, want %q", n, got, x.l.Dir(), want)
+	}
+	x.must(x.m.Close())
+	if done {
+		t.Logf("%d calls", n-1)
+	}
+	return !done
+}
+
+// moveUnderWrites moves the log, to which a record is written after each part of it that was copied. It gives what is in the log,
+// of the last record only if its write has succeeded.
+func (x *moveRig) moveUnderWrites(dir string, before []string) (written []string, err error) {
+	written = before
+	f, err := x.m.MoveTo(testTP, dir)
+	if err != nil {
+		return written, err
+	}
+	buf := make([]byte, 0, 300)
+	for range 20 {
+		copied := 0
+		if copied, buf, err = f.CatchUp(x.l, buf); err != nil {
+			return written, err
 		}
-		if got := values(t, x.l); !slices.Equal(got, want) {
-			t.Fatalf("call %d: %q, want %q", n, got, want)
-		}
-		x.append(3, 4)
-		want = values(t, x.l)
-		x.must(x.move("/b"))
-		if got := values(t, x.l); !slices.Equal(got, want) || x.l.Dir() != "/b" {
-			t.Fatalf("call %d, moved again: %q in %s, want %q", n, got, x.l.Dir(), want)
-		}
-		x.must(x.m.Close())
-		if done {
-			t.Logf("%d calls", n-1)
-			return
+		if x.n < 18 {
+			value := fmt.Sprintf("value %d %s", x.n, strings.Repeat("x", 100))
+			_, err := x.l.AppendLeader(batchOf(1_790_000_000_000+int64(x.n), value).MustBuild(), LeaderAppend{LeaderEpoch: 3, ProduceVersion: 9})
+			if err != nil {
+				return written, err
+			}
+			written = append(slices.Clone(written), fmt.Sprintf("%d %s", x.n, value))
+			x.l.SetHighWatermark(x.l.LogEndOffset())
+			x.n++
+		} else if copied == 0 {
+			break
 		}
 	}
+	l, err := x.m.Replace(testTP)
+	if err == nil {
+		x.l = l
+	}
+	return written, err
+}
+
+// TestProducerExpiryReachesTheCopy that is being made when it changes: it will serve with it.
+func TestProducerExpiryReachesTheCopy(t *testing.T) {
+	x := newMoveRig(t)
+	x.append(3, 1)
+	f, err := x.m.MoveTo(testTP, "/b")
+	x.must(err)
+	x.m.SetProducerExpiry(47 * time.Minute)
+	for _, l := range []*Log{x.l, f} {
+		if keep := l.mu.producers.keep; keep != 47*time.Minute {
+			t.Errorf("the log in %s keeps producers for %v", l.Dir(), keep)
+		}
+	}
+	x.must(x.move("/b"))
+	if keep := x.l.mu.producers.keep; keep != 47*time.Minute {
+		t.Errorf("the moved log keeps producers for %v", keep)
+	}
+	x.must(x.m.Close())
 }
