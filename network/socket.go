@@ -157,7 +157,7 @@ func (in *input) reserve(size int) {
 		in.start = 0
 		return
 	}
-	grown := takeBuffer(size)
+	grown := takeBuffer(max(size, in.least))
 	n := copy(grown.bytes, in.unread())
 	in.buf.giveBack()
 	in.buf, in.start, in.end = grown, 0, n
