@@ -56,6 +56,7 @@ func deniedCases() []deniedCase {
 		{"CREATE CLUSTER kafka-cluster; DESCRIBE CLUSTER kafka-cluster", slices.Concat(topicRequests(), groupRequests(), clusterRequests())},
 		{"DELETE GROUP g; DESCRIBE GROUP h; WRITE TRANSACTIONALID x", slices.Concat(groupRequests(), txnRequests())},
 		{"CLUSTERACTION CLUSTER kafka-cluster; ALTERCONFIGS TOPIC pub", slices.Concat(topicRequests()[:8], txnRequests())},
+		{"ALL CLUSTER kafka-cluster; ALL TOPIC *; ALL GROUP *; ALL TRANSACTIONALID *", slices.Concat(clusterRequests()[:12], groupRequests(), txnRequests(), topicRequests())},
 	}
 }
 
@@ -165,6 +166,8 @@ func clusterRequests() []kmsg.Request {
 	dirs.Topics = []kmsg.DescribeLogDirsRequestTopic{{Topic: "nosuch", Partitions: []int32{0}}}
 	quotas.Entries = []kmsg.AlterClientQuotasRequestEntry{{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "user", Name: ptr("u")}}, Ops: []kmsg.AlterClientQuotasRequestEntryOp{{Key: "nonsense"}}}}
 	credentials, features := kmsg.NewPtrAlterUserSCRAMCredentialsRequest(), kmsg.NewPtrUpdateFeaturesRequest()
+	users := kmsg.NewPtrDescribeUserSCRAMCredentialsRequest() // not of all: Apache Kafka has no answer to that
+	users.Users = []kmsg.DescribeUserSCRAMCredentialsRequestUser{{Name: "nobody"}}
 	credentials.Deletions = []kmsg.AlterUserSCRAMCredentialsRequestDeletion{{Name: "nobody", Mechanism: 1}}
 	cluster := kmsg.NewPtrDescribeClusterRequest()
 	cluster.IncludeClusterAuthorizedOperations = true
@@ -178,7 +181,7 @@ func clusterRequests() []kmsg.Request {
 	deleted.Filters = []kmsg.DeleteACLsRequestFilter{{ResourceType: kmsg.ACLResourceTypeTopic, ResourceName: ptr("nosuch"), ResourcePatternType: kmsg.ACLResourcePatternTypeLiteral,
 		Operation: kmsg.ACLOperationAny, PermissionType: kmsg.ACLPermissionTypeAny}}
 	lead, stop, picture := kmsg.NewPtrLeaderAndISRRequest(), kmsg.NewPtrStopReplicaRequest(), kmsg.NewPtrUpdateMetadataRequest()
-	return []kmsg.Request{reassign, list, elect, move, dirs, quotas, credentials, features, cluster, described, created, deleted, lead, stop, picture}
+	return []kmsg.Request{reassign, list, elect, move, dirs, quotas, credentials, users, features, cluster, described, created, deleted, lead, stop, picture}
 }
 
 // denials sends all requests, in the newest versions and in old ones, and writes down what is answered.
@@ -253,8 +256,11 @@ var unshown = []string{"Version", "UnknownTags", "Brokers", "ThrottleMillis", "P
 func shown(v reflect.Value, field string) string {
 	switch v.Kind() {
 	case reflect.Pointer:
-		if v.IsNil() {
+		switch {
+		case v.IsNil():
 			return ""
+		case v.Elem().Kind() == reflect.String && v.Elem().Len() == 0:
+			return `""` // which is not the same as null
 		}
 		return shown(v.Elem(), field)
 	case reflect.Struct:

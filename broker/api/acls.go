@@ -36,6 +36,7 @@ func (h *Handlers) describeACLs(_ context.Context, c *Call, req *kmsg.DescribeAC
 		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
 		return resp
 	}
+	resp.ErrorMessage = noMessage()
 	var last acl.Resource
 	for _, b := range h.Authorizer.Bindings(filter) { // sorted by resource
 		if len(resp.Resources) == 0 || b.Resource != last {
@@ -67,7 +68,7 @@ func (h *Handlers) createACLs(ctx context.Context, c *Call, req *kmsg.CreateACLs
 		errs = h.Authorizer.Create(ctx, bindingsOf(req))
 	}
 	for i, err := range errs {
-		resp.Results[i].ErrorCode, resp.Results[i].ErrorMessage = h.codeOf(err), message(err)
+		resp.Results[i].ErrorCode, resp.Results[i].ErrorMessage = h.codeOf(err), messageOrEmpty(err)
 	}
 	return resp
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// describeConfigs shows settings of topics, brokers and loggers. v1: sources and synonyms (KIP-226). v3: types and documentation.
+// describeConfigs shows settings of topics, brokers and loggers. v0: says of none that it is a default, as 3.9 does. v1: sources and synonyms (KIP-226). v3: types and documentation.
 func (h *Handlers) describeConfigs(ctx context.Context, c *Call, req *kmsg.DescribeConfigsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	resp.Resources = make([]kmsg.DescribeConfigsResponseResource, len(req.Resources))
@@ -26,7 +26,7 @@ func (h *Handlers) describeConfigs(ctx context.Context, c *Call, req *kmsg.Descr
 			entries, err = h.describeResource(ctx, r)
 		}
 		if err != nil {
-			out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
+			out.ErrorCode, out.ErrorMessage = h.codeOf(err), messageOrEmpty(err)
 			continue
 		}
 		for _, e := range entries {
@@ -85,7 +85,6 @@ func describedEntry(req *kmsg.DescribeConfigsRequest, e config.Entry) kmsg.Descr
 	out := kmsg.NewDescribeConfigsResponseResourceConfig()
 	out.Name, out.Value, out.ReadOnly, out.IsSensitive = e.Name, e.Value, e.ReadOnly, e.Sensitive
 	out.Source, out.ConfigType = kmsg.ConfigSource(e.Source), kmsg.ConfigType(e.Type)
-	out.IsDefault = e.Source == config.SourceDefault
 	if req.IncludeDocumentation {
 		out.Documentation = &e.Documentation
 	}

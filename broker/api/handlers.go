@@ -255,6 +255,14 @@ func bare(err error) error {
 // noMessage is the text of a response in which Apache Kafka leaves the field as it is when there is no error: empty, not null.
 func noMessage() *string { return new(string) }
 
+// messageOrEmpty is message where Apache Kafka leaves the field as it is when there is nothing to say.
+func messageOrEmpty(err error) *string {
+	if text := message(err); text != nil {
+		return text
+	}
+	return noMessage()
+}
+
 func (c *Call) deadline(timeoutMillis int32) time.Time {
 	return c.Arrived.Add(time.Duration(timeoutMillis) * time.Millisecond)
 }

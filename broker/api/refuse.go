@@ -64,7 +64,7 @@ func (f failure) fill(out, in reflect.Value) {
 			field.SetInt(int64(f.code))
 		case name == "ErrorMessage":
 			field.Set(reflect.ValueOf(f.text))
-		case name == "BaseOffset", name == "HighWatermark":
+		case name == "BaseOffset", name == "HighWatermark", name == "NodeID", name == "Port":
 			field.SetInt(-1) // none
 		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
 			asked := in.FieldByName(name)

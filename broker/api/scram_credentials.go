@@ -130,8 +130,7 @@ func (h *Handlers) describeUserSCRAMCredentials(ctx context.Context, c *Call, re
 	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
 	resp.ErrorMessage = noMessage()
 	if err := h.authorize.cluster(c, acl.Describe); err != nil {
-		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
-		return resp
+		return deniedCredentials(req, err)
 	}
 	all, err := h.ZK.AllEntityConfigs(ctx, zkcoord.Users)
 	if err != nil {
@@ -165,6 +164,18 @@ func (h *Handlers) describeUserSCRAMCredentials(ctx context.Context, c *Call, re
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
 		}
+		resp.Results = append(resp.Results, out)
+	}
+	return resp
+}
+
+// deniedCredentials has the code in an entry for each user that was asked about, without a name, as Apache Kafka does.
+func deniedCredentials(req *kmsg.DescribeUserSCRAMCredentialsRequest, denied error) kmsg.Response {
+	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
+	resp.ErrorCode = code(denied)
+	for range req.Users {
+		out := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
+		out.ErrorCode = resp.ErrorCode
 		resp.Results = append(resp.Results, out)
 	}
 	return resp
