@@ -4,6 +4,7 @@ BINARY  := build/kafka
 FUZZTIME ?= 10s
 CHAOS_SECONDS ?= 600
 SIM_COUNT ?= 50000
+PARALLEL ?= 4
 COMPAT  ?= $(HOME)/.cache/barnabas-compat
 COMPAT_TESTS ?= TestGroups$$|TestStaticMembers|TestCommits|TestOffsetReset|TestPattern|TestKafkaStreams|TestAdminClientsOfOtherLanguages$$|TestAdminClientsOfOtherLanguagesWithAnAuthorizer
 DIST    ?= build/barnabas-3.9.2.tgz
@@ -31,8 +32,8 @@ lint: ## gofmt, go vet, staticcheck, the import map
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/archtest
 
-integration: build ## black-box tests against the built binary
-	$(GO) test -count=1 -timeout 20m ./integration/...
+integration: build ## black-box tests against the built binary, PARALLEL at once: most of the time they wait
+	$(GO) test -count=1 -timeout 20m -parallel $(PARALLEL) ./integration/...
 
 compat: build ## groups, transactions and administration with the clients that compat/install can install into COMPAT, Kafka Streams among them
 	integration/compat/install $(COMPAT)

@@ -216,6 +216,7 @@ func TestCompaction(t *testing.T) {
 
 // TestCompactedReplica has a follower catch up from a leader that has compacted what it has missed, and then lead.
 func TestCompactedReplica(t *testing.T) {
+	t.Parallel()
 	zk := zookeeper(t)
 	settings := append(slices.Clone(eagerCleaner), "offsets.topic.replication.factor=2", "transaction.state.log.replication.factor=2",
 		"controlled.shutdown.enable=true")

@@ -478,6 +478,7 @@ func (w *groupWorld) awaitCommitted(what, group string) {
 
 // TestGroups takes a group through its life with each client: three members, one killed, one added, the coordinator stopped.
 func TestGroups(t *testing.T) {
+	t.Parallel()
 	for name, client := range clientsOfThisRun {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -515,6 +516,7 @@ func (w *groupWorld) changeMembers(client groupClient) []*member {
 
 // TestGroupsOutliveTheirCoordinator stops the broker that coordinates the group, and starts it again.
 func TestGroupsOutliveTheirCoordinator(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"sarama sticky", "franz-go cooperative sticky"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -542,6 +544,7 @@ func TestGroupsOutliveTheirCoordinator(t *testing.T) {
 
 // TestStaticMembersRestart restarts a static member within its session: nobody else notices, and it has its partitions again.
 func TestStaticMembersRestart(t *testing.T) {
+	t.Parallel()
 	for name, client := range clientsOfThisRun {
 		if !client.static {
 			continue
@@ -578,6 +581,7 @@ func TestStaticMembersRestart(t *testing.T) {
 
 // TestCommits: what a member commits, in each way that its client has, is where the group's next member goes on.
 func TestCommits(t *testing.T) {
+	t.Parallel()
 	for name, client := range clientsOfThisRun {
 		for _, how := range client.commits {
 			t.Run(name+" "+how, func(t *testing.T) {
@@ -609,6 +613,7 @@ func TestCommits(t *testing.T) {
 
 // TestOffsetReset: a group without offsets begins where its members say.
 func TestOffsetReset(t *testing.T) {
+	t.Parallel()
 	for name, client := range clientsOfThisRun {
 		for _, latest := range []bool{false, true} {
 			as := membership{latest: latest}
@@ -641,6 +646,7 @@ func TestOffsetReset(t *testing.T) {
 
 // TestPatternSubscription: a member of a pattern reads the topics that match, one that is made later too, and no other.
 func TestPatternSubscription(t *testing.T) {
+	t.Parallel()
 	for name, client := range clientsOfThisRun {
 		if !client.patterns {
 			continue

@@ -17,6 +17,7 @@ import (
 // TestAcknowledgedRecordsSurviveAKill kills the broker with signal 9 in the middle of producing, several times, and starts it
 // again at once. Every record that was acknowledged must be there, once and in order.
 func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		acks kgo.Acks
