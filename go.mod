@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/Shopify/sarama v1.38.1
 	github.com/cockroachdb/datadriven v1.0.3
+	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/google/go-cmp v0.7.0
 	github.com/klauspost/compress v1.20.4

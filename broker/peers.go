@@ -134,7 +134,7 @@ func (p *peers) dial(listener string) dialer {
 func (p *peers) dialAs(ctx context.Context, d network.Dialer, listener, addr, clientID string) (*network.Client, error) {
 	c := p.server.static
 	var err error
-	if d.SASL, err = saslClient(p.server.config.Current(), listener); err != nil {
+	if d.SASL, err = p.server.saslClient(listener); err != nil {
 		return nil, err
 	}
 	d.TLS = p.server.secured.client(listener)

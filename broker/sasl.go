@@ -1,11 +1,13 @@
 package broker
 
 import (
+	"slices"
 	"time"
 
 	"barnabas/config"
 	"barnabas/internal/logx"
 	"barnabas/internal/scram"
+	"barnabas/network/oauth"
 	"barnabas/network/sasl"
 )
 
@@ -23,14 +25,20 @@ func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, 
 		server.MaxReceive = int32(c.SocketRequestMaxBytes)
 	}
 	for _, m := range settings.Mechanisms {
-		server.Mechanisms = append(server.Mechanisms, sasl.Mechanism{Name: m.Name, MaxLifetime: m.MaxReauth, Start: s.saslMechanism(m)})
+		start, err := s.saslMechanism(m)
+		if err != nil {
+			return nil, err
+		}
+		server.Mechanisms = append(server.Mechanisms, sasl.Mechanism{Name: m.Name, MaxLifetime: m.MaxReauth, Start: start})
 	}
 	return server, nil
 }
 
 // warnOfUnsecured tells of a listener that anybody can log in at as anybody.
-func (s *Server) warnOfUnsecured(l config.Listener, settings *sasl.Server) {
-	if settings != nil && settings.Find(sasl.OAuthBearerName) != nil {
+func (s *Server) warnOfUnsecured(c *config.Broker, l config.Listener) {
+	settings, err := c.ListenerSASL(l)
+	unsigned := func(m config.SASLMechanism) bool { return m.Name == sasl.OAuthBearerName && m.Signed == nil }
+	if l.Protocol.SASL() && err == nil && slices.ContainsFunc(settings.Mechanisms, unsigned) {
 		s.log.WithField(logx.Listener, l.Name).Warn("OAUTHBEARER takes tokens that nobody has signed: whoever reaches this listener is who it says")
 	}
 }
@@ -50,19 +58,24 @@ func (s *Server) saslChanged(now *config.Broker) {
 	}
 }
 
-func (s *Server) saslMechanism(m config.SASLMechanism) func() sasl.Exchange {
+func (s *Server) saslMechanism(m config.SASLMechanism) (func() sasl.Exchange, error) {
 	if known, ok := scram.Named(m.Name); ok {
-		return sasl.Scram(known, s.credentials)
+		return sasl.Scram(known, s.credentials), nil
 	}
-	if m.Name == sasl.OAuthBearerName {
-		rules, _ := m.TokenRules() // they were checked with the other settings
-		return sasl.OAuthBearer(sasl.Unsecured(rules), time.Now)
+	if m.Name != sasl.OAuthBearerName {
+		return sasl.Plain(m.UserPasswords()), nil
 	}
-	return sasl.Plain(m.UserPasswords())
+	if m.Signed != nil {
+		check, err := s.oauth.checker(m.Signed)
+		return sasl.OAuthBearer(check), err
+	}
+	rules, err := m.TokenRules()
+	return sasl.OAuthBearer(func(token string) (sasl.Login, error) { return sasl.Unsecured(rules).Check(token, time.Now()) }), err
 }
 
 // saslClient is how this broker logs in at others' listener of a name; nil: it does not.
-func saslClient(c *config.Broker, listener string) (*sasl.Client, error) {
+func (s *Server) saslClient(listener string) (*sasl.Client, error) {
+	c := s.config.Current()
 	protocol, ok := c.ListenerSecurityProtocolMap[listener]
 	if !ok || !protocol.SASL() {
 		return nil, nil
@@ -71,6 +84,12 @@ func saslClient(c *config.Broker, listener string) (*sasl.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sasl.Client{Mechanism: login.Mechanism, User: login.User, Password: login.Password, Token: login.Token,
-		Claims: login.Claims, ClaimsLifetime: login.ClaimsLifetime}, nil
+	client := &sasl.Client{Mechanism: login.Mechanism, User: login.User, Password: login.Password, Token: login.Token}
+	switch {
+	case login.Source != nil:
+		client.Bearer, err = s.oauth.bearer(login.Source)
+	case login.Mechanism == sasl.OAuthBearerName:
+		client.Bearer = oauth.Unsecured(login.Claims, login.ClaimsLifetime)
+	}
+	return client, err
 }

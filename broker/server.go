@@ -55,6 +55,7 @@ type Server struct {
 	acls         *acl.Authorizer // nil: everybody may do everything
 	credentials  *credentials
 	tokens       *token.Manager // nil: none are wanted
+	oauth        *oauthState
 	secured      *secured
 	metrics      *metrics.Metrics // nil: not wanted
 	measures     *measures        // with metrics
@@ -89,6 +90,7 @@ func New(cfg *config.Broker, root *logrus.Logger) *Server {
 	s.credentials = newCredentials(s.log)
 	s.secured = newSecured(s.log)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.oauth = newOAuthState(s.ctx, s.log)
 	return s
 }
 

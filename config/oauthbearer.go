@@ -35,44 +35,45 @@ func (m SASLMechanism) TokenRules() (TokenRules, error) {
 	}, nil
 }
 
-// UnsecuredLogin reads the options that say what one's own tokens of the mechanism OAUTHBEARER claim: by the type of the claim, its
-// name behind an underscore. A list's first character divides the rest.
-func UnsecuredLogin(options map[string]string) (SASLLogin, error) {
+// UnsecuredClaims reads the options of the login module of OAUTHBEARER that say what a program's own tokens without a signature
+// claim, by the type of the claim, its name behind an underscore; and how long each lasts. A list's first character divides
+// the rest.
+func UnsecuredClaims(options map[string]string) (claims map[string]any, lifetime time.Duration, err error) {
 	const principalOption, lifetimeOption = "unsecuredLoginPrincipalClaimName", "unsecuredLoginLifetimeSeconds"
-	l := SASLLogin{Mechanism: oauthBearer, Claims: make(map[string]any)}
+	claims = make(map[string]any)
 	for option, value := range options {
 		kind, claim, _ := strings.Cut(strings.TrimPrefix(option, "unsecuredLogin"), "_")
 		switch kind {
 		case "StringClaim":
-			l.Claims[claim] = value
+			claims[claim] = value
 		case "NumberClaim":
 			number, err := strconv.ParseFloat(value, 64)
 			if err != nil {
-				return l, fmt.Errorf("%s must be a number", option)
+				return nil, 0, fmt.Errorf("%s must be a number", option)
 			}
-			l.Claims[claim] = number
+			claims[claim] = number
 		case "ListClaim":
 			if value == "" {
-				l.Claims[claim] = []string{}
+				claims[claim] = []string{}
 				continue
 			}
-			l.Claims[claim] = strings.Split(value[1:], value[:1])
+			claims[claim] = strings.Split(value[1:], value[:1])
 		}
 	}
 	principal := options[principalOption]
 	if principal == "" {
 		principal = "sub"
 	}
-	if l.User, _ = l.Claims[principal].(string); l.User == "" {
-		return l, fmt.Errorf("the login is with a token, for which unsecuredLoginStringClaim_%s must name the user", principal)
+	if user, _ := claims[principal].(string); user == "" {
+		return nil, 0, fmt.Errorf("the token's user is missing, which unsecuredLoginStringClaim_%s names", principal)
 	}
-	l.ClaimsLifetime = time.Hour
+	lifetime = time.Hour
 	if text, ok := options[lifetimeOption]; ok {
 		seconds, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || seconds <= 0 {
-			return l, fmt.Errorf("%s must be a positive number", lifetimeOption)
+			return nil, 0, fmt.Errorf("%s must be a positive number", lifetimeOption)
 		}
-		l.ClaimsLifetime = time.Duration(seconds) * time.Second
+		lifetime = time.Duration(seconds) * time.Second
 	}
-	return l, nil
+	return claims, lifetime, nil
 }

@@ -22,6 +22,7 @@ type SASLMechanism struct {
 	Name      string
 	MaxReauth time.Duration     // connections.max.reauth.ms; not positive: sessions have no end
 	Options   map[string]string // of the login module
+	Signed    *SignedTokens     // of OAUTHBEARER; nil: its tokens are not signed
 }
 
 // SASLLogin is how this broker logs in at others.
@@ -30,6 +31,7 @@ type SASLLogin struct {
 	Token                     bool           // the user is a delegation token's id
 	Claims                    map[string]any // of the token of OAUTHBEARER
 	ClaimsLifetime            time.Duration  // of that token
+	Source                    *TokenSource   // of signed tokens of OAUTHBEARER; nil: this broker makes its own
 }
 
 const (
@@ -44,7 +46,7 @@ const (
 const LoginFileKey = "java.security.auth.login.config"
 
 // onlyThese are the mechanisms that there are.
-const onlyThese = "only PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsecured tokens"
+const onlyThese = "only PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER"
 
 // loginModules are those that the mechanisms need.
 var loginModules = func() map[string]string {
@@ -56,8 +58,7 @@ var loginModules = func() map[string]string {
 }()
 
 // classKeys are classes that would decide about logins. None can be loaded here, and without them others would get in.
-var classKeys = []string{"sasl.server.callback.handler.class", "sasl.client.callback.handler.class",
-	"sasl.login.callback.handler.class", "sasl.login.class"}
+var classKeys = []string{serverHandlerKey, "sasl.client.callback.handler.class", loginHandlerKey, "sasl.login.class"}
 
 // ListenerSASL is how the clients of a listener with SASL authenticate, or what is wrong with its settings.
 func (b *Broker) ListenerSASL(l Listener) (SASL, error) {
@@ -88,7 +89,11 @@ func (b *Broker) ListenerSASL(l Listener) (SASL, error) {
 
 func (b *Broker) mechanism(l Listener, name string) (SASLMechanism, error) {
 	m := SASLMechanism{Name: name}
+	signed, fetched := b.wantsSigned(l, name, serverHandlerKey, validatorHandlers), b.wantsSigned(l, name, loginHandlerKey, loginHandlers)
 	for _, class := range classKeys {
+		if signed && class == serverHandlerKey || fetched && class == loginHandlerKey {
+			continue
+		}
 		if key, text := b.listenerText(l, name, class); text != "" {
 			return m, &Error{Key: key, Value: text, Reason: "no class can be loaded here, and without it others might log in than it lets in"}
 		}
@@ -100,6 +105,10 @@ func (b *Broker) mechanism(l Listener, name string) (SASLMechanism, error) {
 	m.MaxReauth = millis(int64(reauth))
 	login, err := b.login(l, name)
 	m.Options = login.Options
+	if err == nil && signed {
+		m.Signed, err = b.signedTokens(l, login.Options)
+		return m, err
+	}
 	if err == nil && name == oauthBearer {
 		if _, err := m.TokenRules(); err != nil {
 			return m, &Error{Key: mechanismPrefix(l, name) + jaasKey, Value: "[hidden]", Reason: err.Error()}
@@ -157,8 +166,12 @@ func (b *Broker) BrokersSASL(l Listener) (SASLLogin, error) {
 	if err != nil {
 		return login, err
 	}
+	if b.wantsSigned(l, login.Mechanism, loginHandlerKey, loginHandlers) {
+		login.Source, err = b.tokenSource(l, found.Options)
+		return login, err
+	}
 	if login.Mechanism == oauthBearer {
-		if login, err = UnsecuredLogin(found.Options); err != nil {
+		if login.Claims, login.ClaimsLifetime, err = UnsecuredClaims(found.Options); err != nil {
 			return login, &Error{Key: mechanismPrefix(l, login.Mechanism) + jaasKey, Value: "[hidden]", Reason: err.Error()}
 		}
 		return login, nil

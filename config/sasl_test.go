@@ -35,8 +35,8 @@ func TestListenerSASL(t *testing.T) {
 	}
 	got, err := b.ListenerSASL(b.Listeners[0])
 	want := SASL{MaxReceiveBytes: 77, Mechanisms: []SASLMechanism{
-		{"PLAIN", 5 * time.Millisecond, map[string]string{"username": "admin", "password": "a", "user_admin": "a", "user_alice": "pw"}},
-		{"SCRAM-SHA-256", time.Second, map[string]string{"username": "admin", "password": "b"}},
+		{Name: "PLAIN", MaxReauth: 5 * time.Millisecond, Options: map[string]string{"username": "admin", "password": "a", "user_admin": "a", "user_alice": "pw"}},
+		{Name: "SCRAM-SHA-256", MaxReauth: time.Second, Options: map[string]string{"username": "admin", "password": "b"}},
 	}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
@@ -151,7 +151,7 @@ func TestUnsecuredTokenOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	between, err := b.BrokersSASL(b.Listeners[0])
-	want := SASLLogin{Mechanism: "OAUTHBEARER", User: "admin", Claims: map[string]any{"sub": "admin", "scope": []string{"a", "b"}, "n": 5.0}, ClaimsLifetime: time.Minute}
+	want := SASLLogin{Mechanism: "OAUTHBEARER", Claims: map[string]any{"sub": "admin", "scope": []string{"a", "b"}, "n": 5.0}, ClaimsLifetime: time.Minute}
 	if diff := cmp.Diff(want, between); err != nil || diff != "" {
 		t.Error(err, diff)
 	}

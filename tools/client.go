@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +14,8 @@ import (
 
 	"barnabas/config"
 	"barnabas/internal/jaas"
-	"barnabas/network/sasl"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	kgosasl "github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -202,19 +199,20 @@ func securityOptions(p properties) ([]kgo.Opt, error) {
 }
 
 func saslOption(p properties) (kgo.Opt, error) {
-	name := strings.ToUpper(p["sasl.mechanism"])
-	if name != "PLAIN" && name != "SCRAM-SHA-256" && name != "SCRAM-SHA-512" && name != sasl.OAuthBearerName {
-		return nil, invalidValue(name, "sasl.mechanism", "it must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER")
+	mechanism := strings.ToUpper(p["sasl.mechanism"])
+	if mechanism != "PLAIN" && mechanism != "SCRAM-SHA-256" && mechanism != "SCRAM-SHA-512" && mechanism != "OAUTHBEARER" {
+		return nil, invalidValue(mechanism, "sasl.mechanism", "it must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER")
 	}
 	login, err := jaas.Parse(p["sasl.jaas.config"])
 	if err != nil {
 		return nil, fmt.Errorf("sasl.jaas.config: %w", err)
 	}
+	if mechanism == "OAUTHBEARER" {
+		return oauthOption(p, login.Options)
+	}
 	user, pass := login.Options["username"], login.Options["password"]
 	token := strings.EqualFold(login.Options["tokenauth"], "true") // the user is a delegation token's id
-	switch name {
-	case sasl.OAuthBearerName:
-		return bearerOption(login.Options)
+	switch mechanism {
 	case "SCRAM-SHA-256":
 		return kgo.SASL(scram.Auth{User: user, Pass: pass, IsToken: token}.AsSha256Mechanism()), nil
 	case "SCRAM-SHA-512":
@@ -259,37 +257,4 @@ func (l *clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 		fmt.Fprintf(&b, " %v=%v", keyvals[i], keyvals[i+1])
 	}
 	fmt.Fprintln(l.out, b.String())
-}
-
-// bearerOption logs in with tokens that nobody has signed, as Apache Kafka's own login module for OAUTHBEARER does.
-func bearerOption(options map[string]string) (kgo.Opt, error) {
-	login, err := config.UnsecuredLogin(options)
-	if err != nil {
-		return nil, fmt.Errorf("sasl.jaas.config: %w", err)
-	}
-	return kgo.SASL(mechanism{&sasl.Client{Mechanism: login.Mechanism, Claims: login.Claims, ClaimsLifetime: login.ClaimsLifetime}}), nil
-}
-
-// mechanism has the client log in as brokers do at each other.
-type mechanism struct{ *sasl.Client }
-
-// Name implements the library's Mechanism.
-func (m mechanism) Name() string { return m.Mechanism }
-
-// Authenticate implements the library's Mechanism.
-func (m mechanism) Authenticate(context.Context, string) (kgosasl.Session, []byte, error) {
-	dialog, err := m.Start()
-	if err != nil {
-		return nil, nil, err
-	}
-	first, err := dialog(nil)
-	return session(dialog), first, err
-}
-
-type session sasl.Dialog
-
-// Challenge implements the library's Session.
-func (s session) Challenge(message []byte) (done bool, answer []byte, err error) {
-	answer, err = s(message)
-	return answer == nil, answer, err
 }

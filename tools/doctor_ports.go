@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"barnabas/network/ssl"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -79,7 +81,7 @@ func (d *doctor) understood(ctx context.Context, subject, addr string) (bool, er
 	}
 	config := &tls.Config{}
 	if ownSpeech(p).encrypted {
-		secured, err := tlsContext(p, "ssl")
+		secured, err := ssl.ForClient(p, "ssl")
 		if err != nil {
 			return false, err
 		}

@@ -18,7 +18,8 @@ var mayImport = map[string][]string{
 	"config":           {},
 	"network/keystore": {},
 	"network/ssl":      {"network/keystore"},
-	"network/sasl":     {},
+	"network/oauth":    {},
+	"network/sasl":     {"network/oauth"}, // in its tests
 	"network":          {"network/sasl"},
 	"logstore/record":  {},
 	"logstore":         {"logstore/record"},
@@ -39,9 +40,9 @@ var mayImport = map[string][]string{
 	"broker/metrics":   {},
 	"broker/status":    {},
 	"broker/api":       {"config", "network", "controller", "zkcoord", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics"},
-	"broker":           {"config", "network", "network/sasl", "network/ssl", "controller", "zkcoord", "zkcoord/zklogin", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics", "broker/status", "broker/api"},
+	"broker":           {"config", "network", "network/oauth", "network/sasl", "network/ssl", "controller", "zkcoord", "zkcoord/zklogin", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics", "broker/status", "broker/api"},
 	"kafkatest":        {"broker", "config", "zkcoord/zkserver", "logstore/record"},
-	"tools":            {"config", "broker/acl", "broker/quota", "network/sasl", "network/ssl", "zkcoord", "zkcoord/zklogin", "logstore", "logstore/record", "kafkatest"},
+	"tools":            {"config", "broker/acl", "broker/quota", "network/oauth", "network/ssl", "zkcoord", "zkcoord/zklogin", "logstore", "logstore/record", "kafkatest"},
 	"cmd/kafka":        {"broker", "config", "tools", "zkcoord/zkserver"},
 	"integration":      {"zkcoord/zklogin", "kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
 }

@@ -2,8 +2,6 @@ package sasl
 
 import (
 	"fmt"
-	"maps"
-	"time"
 
 	"barnabas/internal/scram"
 )
@@ -14,8 +12,7 @@ type Client struct {
 	User, Password string
 	Token          bool // the user is a delegation token's id, the password its HMAC
 
-	Claims         map[string]any // of the token of OAUTHBEARER, but for its times
-	ClaimsLifetime time.Duration
+	Bearer func() (token string, err error) // of OAUTHBEARER; nil: the mechanism is not there
 }
 
 // Dialog is one login under way, the client's side: it takes the server's message, none at first, and returns the answer
@@ -27,8 +24,8 @@ func (c *Client) Start() (Dialog, error) {
 	if c.Mechanism == PlainName {
 		return c.plain(), nil
 	}
-	if c.Mechanism == OAuthBearerName {
-		return c.bearer(time.Now())
+	if c.Mechanism == OAuthBearerName && c.Bearer != nil {
+		return c.bearer()
 	}
 	if m, ok := scram.Named(c.Mechanism); ok {
 		return m.NewClient(c.User, c.Password, c.Token).Step, nil
@@ -47,13 +44,9 @@ func (c *Client) plain() Dialog {
 	}
 }
 
-// bearer shows a token that is made for this login. What the server answers is nothing, or why it does not take the token,
-// which is to be acknowledged.
-func (c *Client) bearer(now time.Time) (Dialog, error) {
-	claims := make(map[string]any)
-	maps.Copy(claims, c.Claims)
-	claims["iat"], claims["exp"] = float64(now.UnixMilli())/1000, float64(now.Add(c.ClaimsLifetime).UnixMilli())/1000
-	token, err := UnsecuredToken(claims)
+// bearer shows a token. What the server answers is nothing, or why it does not take the token, which is to be acknowledged.
+func (c *Client) bearer() (Dialog, error) {
+	token, err := c.Bearer()
 	if err != nil {
 		return nil, err
 	}

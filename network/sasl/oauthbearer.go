@@ -4,16 +4,17 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 )
 
-// OAuthBearerName is the mechanism that shows a token of OAuth 2 (RFC 7628). The tokens here are not signed, for development:
-// whoever makes one is who it says (OAuthBearerUnsecuredValidatorCallbackHandler, 3.9).
+// OAuthBearerName is the mechanism that shows a token of OAuth 2 (RFC 7628).
 const OAuthBearerName = "OAUTHBEARER"
 
-// Unsecured says which tokens without a signature are good.
+// Unsecured says which tokens without a signature are good. They are for development: whoever makes one is who it says
+// (OAuthBearerUnsecuredValidatorCallbackHandler, 3.9).
 type Unsecured struct {
 	PrincipalClaim string   // that holds the user's name
 	ScopeClaim     string   // that holds what the token is for
@@ -21,14 +22,18 @@ type Unsecured struct {
 	ClockSkew      time.Duration
 }
 
-// OAuthBearer makes logins of the mechanism OAUTHBEARER with tokens that are not signed.
-func OAuthBearer(rules Unsecured, now func() time.Time) func() Exchange {
-	return func() Exchange { return &bearer{rules: rules, now: now} }
+// OAuthBearer makes logins of the mechanism OAUTHBEARER with the tokens that check says are good, and whose they are.
+func OAuthBearer(check func(token string) (Login, error)) func() Exchange {
+	return func() Exchange { return &bearer{check: check} }
 }
 
+// WrongScope is that a token is good, but for something else.
+type WrongScope struct{ Wanted []string }
+
+func (w WrongScope) Error() string { return fmt.Sprintf("the token is not for %q", w.Wanted) }
+
 type bearer struct {
-	rules  Unsecured
-	now    func() time.Time
+	check  func(token string) (Login, error)
 	who    Login
 	proved bool
 	over   bool
@@ -36,10 +41,9 @@ type bearer struct {
 }
 
 var (
-	errBearer      = errors.New("a message of OAUTHBEARER is not of the form that it must have")
-	errToken       = errors.New("the token is not one without a signature, or says too little")
-	errTokenEnded  = errors.New("the token is not valid now")
-	errTokenForUse = errors.New("the token is for something else")
+	errBearer     = errors.New("a message of OAUTHBEARER is not of the form that it must have")
+	errToken      = errors.New("the token is not one without a signature, or says too little")
+	errTokenEnded = errors.New("the token is not valid now")
 )
 
 // Step implements Exchange. A bad token is answered with a JSON object, which the client acknowledges before the login fails.
@@ -55,14 +59,12 @@ func (b *bearer) Step(message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := b.rules.read(token, b.now())
-	switch {
-	case errors.Is(err, errTokenForUse):
-		b.told = `{"status":"insufficient_scope", "scope":"[` + strings.Join(b.rules.RequiredScope, ", ") + `]"}`
-	case err != nil:
-		b.told = `{"status":"invalid_token"}`
-	}
+	who, err := b.check(token)
 	if err != nil {
+		b.told = `{"status":"invalid_token"}`
+		if wrong := (WrongScope{}); errors.As(err, &wrong) {
+			b.told = `{"status":"insufficient_scope", "scope":"[` + strings.Join(wrong.Wanted, ", ") + `]"}`
+		}
 		return []byte(b.told), nil
 	}
 	b.who = who
@@ -119,8 +121,8 @@ func parseBearer(message string) (authzID, token string, err error) {
 // latest bounds how late a token may end: the year 9999.
 const latest = 253402300799
 
-// read checks a token: HEADER.CLAIMS. in base64, without a signature behind the second dot.
-func (u Unsecured) read(token string, now time.Time) (Login, error) {
+// Check reads a token, HEADER.CLAIMS. in base64 without a signature behind the second dot, and tells whose it is.
+func (u Unsecured) Check(token string, now time.Time) (Login, error) {
 	parts := strings.SplitN(token, ".", 4)
 	if len(parts) != 3 || parts[2] != "" {
 		return Login{}, errToken
@@ -145,7 +147,7 @@ func (u Unsecured) read(token string, now time.Time) (Login, error) {
 	scope := scopeOf(claims[u.ScopeClaim])
 	for _, wanted := range u.RequiredScope {
 		if !slices.Contains(scope, wanted) {
-			return Login{}, errTokenForUse
+			return Login{}, WrongScope{u.RequiredScope}
 		}
 	}
 	return Login{User: user, Expires: time.UnixMilli(int64(min(expires, latest) * 1000))}, nil
@@ -174,14 +176,4 @@ func scopeOf(claim any) []string {
 		return scope
 	}
 	return nil
-}
-
-// UnsecuredToken makes a token without a signature of claims, for a client.
-func UnsecuredToken(claims map[string]any) (string, error) {
-	body, err := json.Marshal(claims)
-	if err != nil {
-		return "", err
-	}
-	encode := base64.RawURLEncoding.EncodeToString
-	return encode([]byte(`{"alg":"none"}`)) + "." + encode(body) + ".", nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"barnabas/internal/scram"
+	"barnabas/network/oauth"
 )
 
 var passwords = Passwords{"alice": "pw", "bob": "pw2", "none": ""}
@@ -118,14 +119,14 @@ func TestClientLogsIn(t *testing.T) {
 }
 
 func TestClientShowsAToken(t *testing.T) {
-	c := Client{Mechanism: OAuthBearerName, Claims: map[string]any{"sub": "alice"}, ClaimsLifetime: time.Minute}
+	c := Client{Mechanism: OAuthBearerName, Bearer: oauth.Unsecured(map[string]any{"sub": "alice"}, time.Minute)}
 	for _, test := range []struct {
 		claim string
 		ok    bool
 	}{{"sub", true}, {"other", false}} {
 		u := rules()
 		u.PrincipalClaim = test.claim
-		e := OAuthBearer(u, time.Now)()
+		e := OAuthBearer(at(u, time.Now()))()
 		dialog, err := c.Start()
 		if err != nil {
 			t.Fatal(err)

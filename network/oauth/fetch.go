@@ -1,0 +1,124 @@
+package oauth
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+)
+
+// largestAnswer bounds what a provider can make us hold, in bytes.
+const largestAnswer = 1 << 20
+
+// Endpoint is a URL of an identity provider, or of a file in its place.
+type Endpoint struct {
+	URL            string
+	TLS            *tls.Config   // of https; nil: the system's authorities
+	ConnectTimeout time.Duration // 0: 10 s
+	ReadTimeout    time.Duration // 0: 10 s
+	Backoff        time.Duration // before the first retry, twice as long before each next one
+	MaxBackoff     time.Duration // how long retries may take in all
+}
+
+// Check tells what is wrong with the URL.
+func (e Endpoint) Check() error {
+	u, err := url.Parse(e.URL)
+	switch {
+	case err != nil:
+		return errors.New("it is no URL")
+	case u.Scheme == "file" && u.Path != "", (u.Scheme == "http" || u.Scheme == "https") && u.Host != "":
+		return nil
+	}
+	return errors.New("it must be a URL that begins with https://, http:// or file:///")
+}
+
+// Host is the host that the URL names.
+func (e Endpoint) Host() string {
+	u, err := url.Parse(e.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// file is the file that the URL names, if it does.
+func (e Endpoint) file() (path string, ok bool) {
+	u, err := url.Parse(e.URL)
+	if err != nil || u.Scheme != "file" {
+		return "", false
+	}
+	return u.Path, true
+}
+
+// final is an error that no retry helps against.
+type final struct{ error }
+
+// read gives what is at the URL. request makes a request for http(s).
+func (e Endpoint) read(ctx context.Context, request func(context.Context) (*http.Request, error)) ([]byte, error) {
+	if path, ok := e.file(); ok {
+		return os.ReadFile(path)
+	}
+	client := e.client()
+	defer client.CloseIdleConnections()
+	wait, last := e.Backoff, time.Now().Add(e.MaxBackoff)
+	for {
+		body, err := once(ctx, client, request)
+		var stop final
+		if err == nil || errors.As(err, &stop) || time.Now().Add(wait).After(last) {
+			return body, err
+		}
+		select {
+		case <-time.After(wait):
+			wait *= 2
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+func (e Endpoint) client() *http.Client {
+	timeout := func(given time.Duration) time.Duration {
+		if given <= 0 {
+			return 10 * time.Second
+		}
+		return given
+	}
+	connect, read := timeout(e.ConnectTimeout), timeout(e.ReadTimeout)
+	return &http.Client{Timeout: connect + read, Transport: &http.Transport{
+		Proxy:       http.ProxyFromEnvironment,
+		DialContext: (&net.Dialer{Timeout: connect}).DialContext, TLSHandshakeTimeout: connect,
+		ResponseHeaderTimeout: read, TLSClientConfig: e.TLS, ForceAttemptHTTP2: true,
+	}}
+}
+
+func once(ctx context.Context, client *http.Client, request func(context.Context) (*http.Request, error)) ([]byte, error) {
+	req, err := request(ctx)
+	if err != nil {
+		return nil, final{err}
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, largestAnswer+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(body) > largestAnswer:
+		return nil, final{fmt.Errorf("the answer has more than %d bytes", largestAnswer)}
+	case resp.StatusCode == http.StatusOK, resp.StatusCode == http.StatusCreated:
+		return body, nil
+	}
+	err = fmt.Errorf("the answer is %s", resp.Status)
+	if resp.StatusCode < http.StatusInternalServerError && resp.StatusCode != http.StatusRequestTimeout && resp.StatusCode != http.StatusTooManyRequests {
+		err = final{err}
+	}
+	return nil, err
+}

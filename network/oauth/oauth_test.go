@@ -1,0 +1,328 @@
+package oauth
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// now is when all tokens of these tests are shown.
+var now = time.Unix(1_790_000_000, 0)
+
+// signer is a provider's key.
+type signer struct {
+	id        string
+	key       any
+	algorithm jose.SignatureAlgorithm
+}
+
+func newRSA(t testing.TB, id string) signer {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer{id, key, jose.RS256}
+}
+
+func newEC(t testing.TB, id string) signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer{id, key, jose.ES256}
+}
+
+// sign makes a token. Its header names the key unless that has no id.
+func (s signer) sign(t testing.TB, claims string) string {
+	t.Helper()
+	made, err := jose.NewSigner(jose.SigningKey{Algorithm: s.algorithm, Key: jose.JSONWebKey{Key: s.key, KeyID: s.id}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := made.Sign([]byte(claims))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// public is the set of keys as a provider shows it.
+func public(t testing.TB, signers ...signer) []byte {
+	t.Helper()
+	var set jose.JSONWebKeySet
+	for _, s := range signers {
+		key := (&jose.JSONWebKey{Key: s.key, KeyID: s.id, Use: "sig"}).Public()
+		set.Keys = append(set.Keys, key)
+	}
+	data, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// keysInFile are read from a file.
+func keysInFile(t testing.TB, signers ...signer) *Keys {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(file, public(t, signers...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := FetchKeys(t.Context(), Endpoint{URL: "file://" + file}, time.Hour, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+func TestValidate(t *testing.T) {
+	first, second, stranger := newRSA(t, "1"), newEC(t, "2"), newRSA(t, "1")
+	unnamed := signer{"", second.key, second.algorithm}
+	v := &Validator{Keys: keysInFile(t, first, second), ScopeName: "scope", SubName: "sub", ClockSkew: 30 * time.Second}
+	strict := *v
+	strict.Issuer, strict.Audiences, strict.SubName, strict.ScopeName = "https://idp", []string{"kafka", "other"}, "email", "scp"
+	at := func(seconds int) int64 { return now.Unix() + int64(seconds) }
+	times := fmt.Sprintf(`"iat":%d,"exp":%d`, at(-10), at(60))
+	for _, test := range []struct {
+		name  string
+		v     *Validator
+		token string
+		want  string // of the error
+	}{
+		{"of the first key", v, first.sign(t, `{"sub":" alice ",`+times+`}`), ""},
+		{"of the second key", v, second.sign(t, `{"sub":"alice",`+times+`}`), ""},
+		{"without the name of its key", v, unnamed.sign(t, `{"sub":"alice",`+times+`}`), ""},
+		{"with blanks around", v, " " + first.sign(t, `{"sub":"alice",`+times+`}`) + "\n", ""},
+		{"with scopes", v, first.sign(t, `{"sub":"alice","scope":["a","b"],`+times+`}`), ""},
+		{"with one scope", v, first.sign(t, `{"sub":"alice","scope":"a",`+times+`}`), ""},
+		{"of the future, within the skew", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"nbf":%d,"exp":%d}`, at(0), at(29), at(60))), ""},
+		{"of the past, within the skew", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"exp":%d}`, at(-60), at(-29))), ""},
+		{"for this audience", &strict, first.sign(t, `{"email":"alice","iss":"https://idp","aud":["x","kafka"],`+times+`}`), ""},
+		{"for this audience alone", &strict, first.sign(t, `{"email":"alice","iss":"https://idp","aud":"other",`+times+`}`), ""},
+
+		{"signed by another", v, stranger.sign(t, `{"sub":"alice",`+times+`}`), "signature"},
+		{"signed with an unknown key", v, signer{"9", first.key, first.algorithm}.sign(t, `{"sub":"alice",`+times+`}`), `key "9"`},
+		{"signed with another key than it says", v, signer{"1", second.key, second.algorithm}.sign(t, `{"sub":"alice",`+times+`}`), "signature"},
+		{"not signed", v, "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSJ9.", "no token"},
+		{"signed with a secret", v, signer{"1", []byte("0123456789abcdef0123456789abcdef"), jose.HS256}.sign(t, `{"sub":"alice",`+times+`}`), "no token"},
+		{"expired", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"exp":%d}`, at(-60), at(-30))), "expired"},
+		{"not yet", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"nbf":%d,"exp":%d}`, at(0), at(31), at(60))), "not valid before"},
+		{"that ends before it begins", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"exp":%d}`, at(20), at(10))), "ends before"},
+		{"without an end", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d}`, at(0))), "since when"},
+		{"without a beginning", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","exp":%d}`, at(60))), "since when"},
+		{"with an end that is no time", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"exp":"x"}`, at(0))), "no time"},
+		{"before 1970", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":-1,"exp":%d}`, at(60))), "no time"},
+		{"of nobody", v, first.sign(t, `{`+times+`}`), "names no user"},
+		{"of a blank", v, first.sign(t, `{"sub":" ",`+times+`}`), "names no user"},
+		{"of a number", v, first.sign(t, `{"sub":5,`+times+`}`), "names no user"},
+		{"for an audience where none is expected", v, first.sign(t, `{"sub":"alice","aud":"kafka",`+times+`}`), "expected.audience"},
+		{"with a scope twice", v, first.sign(t, `{"sub":"alice","scope":["a"," a"],`+times+`}`), "twice"},
+		{"with a scope that is no text", v, first.sign(t, `{"sub":"alice","scope":[5],`+times+`}`), "no text"},
+		{"for another audience", &strict, first.sign(t, `{"email":"alice","iss":"https://idp","aud":"x",`+times+`}`), "expected.audience"},
+		{"for no audience", &strict, first.sign(t, `{"email":"alice","iss":"https://idp",`+times+`}`), "no audience"},
+		{"of another issuer", &strict, first.sign(t, `{"email":"alice","iss":"https://idp/","aud":"kafka",`+times+`}`), "issuer"},
+		{"of no issuer", &strict, first.sign(t, `{"email":"alice","aud":"kafka",`+times+`}`), "issuer"},
+		{"that is no object", v, first.sign(t, `[]`), "no JSON object"},
+		{"that is null", v, first.sign(t, `null`), "no JSON object"},
+		{"that is nonsense", v, "a.b", "no token"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			user, expires, err := test.v.Validate(t.Context(), test.token, now)
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			if err != nil || user != "alice" || !expires.After(now.Add(-30*time.Second)) {
+				t.Errorf("%q, %v, %v", user, expires, err)
+			}
+		})
+	}
+}
+
+// TestKeysAreReadAnew when they are old and when a token names another, but not for every token that does.
+func TestKeysAreReadAnew(t *testing.T) {
+	first, second := newEC(t, "1"), newEC(t, "2")
+	var shown atomic.Pointer[[]byte]
+	var asked atomic.Int32
+	show := func(data []byte) { shown.Store(&data) }
+	show(public(t, first))
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		data := *shown.Load()
+		if data == nil {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write(data)
+	}))
+	defer provider.Close()
+	var failures []error
+	keys, err := FetchKeys(t.Context(), Endpoint{URL: provider.URL}, time.Hour, func(err error) { failures = append(failures, err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := time.Now()
+	keys.now = func() time.Time { return clock }
+	want := func(what, id string, known bool, requests int32) {
+		t.Helper()
+		if found := keys.candidates(t.Context(), id); (len(found) > 0) != known || asked.Load() != requests {
+			t.Errorf("%s: %d keys after %d requests", what, len(found), asked.Load())
+		}
+	}
+	want("a known one", "1", true, 1)
+	want("an unknown one, soon", "2", false, 1)
+	show(public(t, first, second))
+	clock = clock.Add(11 * time.Second)
+	want("an unknown one, later", "2", true, 2)
+	for range 100 {
+		want("ones that there are not", "3", false, 2)
+	}
+	show(public(t, second))
+	clock = clock.Add(2 * time.Hour)
+	want("old ones", "1", false, 3)
+	show(nil)
+	clock = clock.Add(2 * time.Hour)
+	want("when the provider fails", "2", true, 4)
+	want("and again, soon", "2", true, 4)
+	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "404") {
+		t.Errorf("told %v", failures)
+	}
+}
+
+func TestKeysThatAreRefused(t *testing.T) {
+	answer := ""
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
+	defer provider.Close()
+	for text, want := range map[string]string{"": "no set of keys", "{}": "empty", `{"keys":[]}`: "empty", strings.Repeat(" ", largestAnswer+1): "more than"} {
+		answer = text
+		if _, err := FetchKeys(t.Context(), Endpoint{URL: provider.URL}, time.Hour, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+	if _, err := FetchKeys(t.Context(), Endpoint{URL: "file:///nowhere"}, time.Hour, nil); !os.IsNotExist(err) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	for url, ok := range map[string]bool{"https://x/y": true, "http://x": true, "file:///x": true, "file://": false, "x": false, "ftp://x": false, "https://": false, "%": false} {
+		if err := (Endpoint{URL: url}).Check(); (err == nil) != ok {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// TestSource asks a provider as RFC 6749 says, keeps what it gets for most of its life, and asks again where that may help.
+func TestSource(t *testing.T) {
+	key := newEC(t, "1")
+	var requests []string
+	var answers []string // the next ones; a number is a status
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		id, secret, _ := r.BasicAuth()
+		requests = append(requests, r.Method+" "+id+":"+secret+" "+r.PostForm.Encode())
+		next := answers[0]
+		answers = answers[1:]
+		var status int
+		if _, err := fmt.Sscanf(next, "%d", &status); err == nil {
+			w.WriteHeader(status)
+			return
+		}
+		_, _ = w.Write([]byte(next))
+	}))
+	defer provider.Close()
+	token := func(from, to time.Duration) string {
+		return key.sign(t, fmt.Sprintf(`{"sub":"kafka","iat":%d,"exp":%d}`, time.Now().Add(from).Unix(), time.Now().Add(to).Unix()))
+	}
+	give := func(token string) string { return `{"access_token":"` + token + `","token_type":"bearer"}` }
+	s := &Source{From: Endpoint{URL: provider.URL, Backoff: time.Millisecond, MaxBackoff: time.Minute}, ClientID: "id", Secret: "p:w", Scope: "a b", Window: 0.8}
+	want := func(what, token string, err string, count int) {
+		t.Helper()
+		got, failed := s.Token(t.Context())
+		if got != token || (failed != nil) != (err != "") || failed != nil && !strings.Contains(failed.Error(), err) || len(requests) != count || len(answers) > 0 {
+			t.Errorf("%s: %q, %v after %d requests", what, got, failed, len(requests))
+		}
+	}
+	answers = []string{"401"}
+	want("refused", "", "401", 1)
+	answers = []string{"503", "503", give("a.b")}
+	want("no token", "", "no token (JWT)", 4)
+	answers = []string{`{"token":"x"}`}
+	want("no access_token", "", "access_token", 5)
+	answers = []string{give(key.sign(t, `{"sub":"x"}`))}
+	want("no end", "", "exp", 6)
+	first, second := token(-time.Hour, time.Minute), token(0, time.Hour)
+	answers = []string{give(first)}
+	want("one that is old already", first, "", 7)
+	answers = []string{"400"}
+	want("another cannot be had", first, "", 8)
+	answers = []string{give(second)}
+	want("another", second, "", 9)
+	want("the same", second, "", 9)
+	if requests[8] != "POST id:p:w grant_type=client_credentials&scope=a+b" {
+		t.Errorf("asked %q", requests[8])
+	}
+
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(second+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (&Source{From: Endpoint{URL: "file://" + file}, Window: 1}).Token(context.Background()); got != second || err != nil {
+		t.Errorf("of a file: %q, %v", got, err)
+	}
+}
+
+func TestRenewal(t *testing.T) {
+	s := &Source{Window: 0.8, Jitter: 0.1, MinPeriod: time.Minute, Buffer: 5 * time.Minute}
+	for _, test := range []struct {
+		life   time.Duration
+		chance float64
+		want   time.Duration
+	}{
+		{time.Hour, 0, 48 * time.Minute}, {time.Hour, 1, 54 * time.Minute}, {10 * time.Minute, 1, 5 * time.Minute}, {5 * time.Minute, 0, 4 * time.Minute},
+	} {
+		if got := s.renewalOf(now, now, now.Add(test.life), test.chance).Sub(now); got.Round(time.Second) != test.want {
+			t.Errorf("of %v: after %v, not %v", test.life, got, test.want)
+		}
+	}
+	if got := s.renewalOf(now, now.Add(-time.Hour), now.Add(30*time.Minute), 0).Sub(now); got != 12*time.Minute {
+		t.Errorf("of an old one: after %v", got)
+	}
+	if got := s.renewalOf(now, now.Add(-10*time.Hour), now.Add(30*time.Minute), 0).Sub(now); got != time.Minute {
+		t.Errorf("of one whose window is over: after %v", got)
+	}
+}
+
+// FuzzToken: no token is more than an error, unless one of the keys has signed it.
+func FuzzToken(f *testing.F) {
+	key := newEC(f, "1")
+	v := &Validator{Keys: keysInFile(f, key), ScopeName: "scope", SubName: "sub"}
+	good := key.sign(f, fmt.Sprintf(`{"sub":"alice","iat":%d,"exp":%d}`, now.Unix(), now.Unix()+60))
+	f.Add(good)
+	f.Add("a.b.c")
+	f.Fuzz(func(t *testing.T, token string) {
+		if user, _, err := v.Validate(t.Context(), token, now); err == nil && user != "alice" {
+			t.Errorf("%q is taken for %q", token, user)
+		}
+		_, _, _ = lifetime(token, now)
+		_, _ = answered([]byte(token))
+	})
+}

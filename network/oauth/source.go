@@ -1,0 +1,136 @@
+package oauth
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Source gets tokens for a program from an identity provider, by its client's id and secret (RFC 6749, section 4.4), or reads
+// one from a file (OAuthBearerLoginCallbackHandler, 3.9).
+type Source struct {
+	From             Endpoint
+	ClientID, Secret string
+	Scope            string        // to ask for; empty: what the provider gives
+	Window, Jitter   float64       // the share of a token's life after which another is asked for, 0 to 1, and up to how much more
+	MinPeriod        time.Duration // how long a token is used at least
+	Buffer           time.Duration // how long before its end another is asked for at the latest
+
+	mu      sync.Mutex // guards what follows, and is held while a token is fetched: all who wait need the same
+	token   string
+	renewal time.Time
+	expires time.Time
+}
+
+// Token gives one that is valid for some time. When no new one can be had, the one before is used up to its end.
+func (s *Source) Token(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.token != "" && now.Before(s.renewal) {
+		return s.token, nil
+	}
+	token, issued, expires, err := s.fetch(ctx, now)
+	if err != nil {
+		if s.token != "" && now.Before(s.expires) {
+			return s.token, nil
+		}
+		return "", fmt.Errorf("get a token from %s: %w", s.From.URL, err)
+	}
+	s.token, s.expires = token, expires
+	s.renewal = s.renewalOf(now, issued, expires, rand.Float64())
+	return token, nil
+}
+
+// renewalOf is when to ask for the next token (KIP-255). Of a life too short for buffer and period only the window counts.
+// chance is 0 to 1.
+func (s *Source) renewalOf(now, issued, expires time.Time, chance float64) time.Time {
+	life := expires.Sub(issued)
+	renewal := issued.Add(time.Duration(float64(life) * (s.Window + s.Jitter*chance)))
+	if s.Buffer+s.MinPeriod > expires.Sub(now) {
+		return renewal
+	}
+	if latest := expires.Add(-s.Buffer); renewal.After(latest) {
+		renewal = latest
+	}
+	if earliest := now.Add(s.MinPeriod); renewal.Before(earliest) {
+		renewal = earliest
+	}
+	return renewal
+}
+
+func (s *Source) fetch(ctx context.Context, now time.Time) (token string, issued, expires time.Time, err error) {
+	data, err := s.From.read(ctx, s.request)
+	if err != nil {
+		return "", issued, expires, err
+	}
+	if _, isFile := s.From.file(); isFile {
+		token = strings.TrimSpace(string(data))
+	} else if token, err = answered(data); err != nil {
+		return "", issued, expires, err
+	}
+	issued, expires, err = lifetime(token, now)
+	return token, issued, expires, err
+}
+
+func (s *Source) request(ctx context.Context) (*http.Request, error) {
+	form := url.Values{"grant_type": {"client_credentials"}}
+	if s.Scope != "" {
+		form.Set("scope", s.Scope)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.From.URL, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Cache-Control", "no-cache")
+	req.SetBasicAuth(s.ClientID, s.Secret)
+	return req, nil
+}
+
+// answered is the token in a provider's answer.
+func answered(data []byte) (string, error) {
+	var answer struct {
+		AccessToken string `json:"access_token"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return "", errors.New("the answer is no JSON object")
+	}
+	if answer.AccessToken = strings.TrimSpace(answer.AccessToken); answer.AccessToken == "" {
+		return "", errors.New("there is no access_token in the answer")
+	}
+	return answer.AccessToken, nil
+}
+
+// lifetime is when a token begins and ends. Its signature is for who is shown it to check.
+func lifetime(token string, now time.Time) (issued, expires time.Time, err error) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return issued, expires, errors.New("what it gives is no token (JWT)")
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	if err != nil {
+		return issued, expires, errors.New("what it gives is no token (JWT)")
+	}
+	c, err := parseClaims(payload)
+	if err != nil {
+		return issued, expires, err
+	}
+	if _, ends, err := c.seconds("exp"); err != nil || !ends {
+		return issued, expires, errors.Join(err, errors.New("the token does not say when it ends (exp)"))
+	}
+	issued = now
+	if _, dated, _ := c.seconds("iat"); dated {
+		issued = c.time("iat")
+	}
+	return issued, c.time("exp"), nil
+}

@@ -1,0 +1,95 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"barnabas/config"
+	"barnabas/network/oauth"
+	"barnabas/network/ssl"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	franzoauth "github.com/twmb/franz-go/pkg/sasl/oauth"
+)
+
+// oauthOption logs in with a token: one that an identity provider gives, if the class for that is set, else one without a
+// signature.
+func oauthOption(p properties, options map[string]string) (kgo.Opt, error) {
+	const classKey = "sasl.login.callback.handler.class"
+	class := p[classKey]
+	switch {
+	case class == "":
+		claims, lifetime, err := config.UnsecuredClaims(options)
+		if err != nil {
+			return nil, fmt.Errorf("sasl.jaas.config: %w", err)
+		}
+		return shown(func(context.Context) (string, error) { return oauth.Unsecured(claims, lifetime)() }), nil
+	case !slices.Contains(config.TokenHandlers(), class):
+		return nil, invalidValue(class, classKey, "no class can be loaded here, it must be "+config.TokenHandlers()[0])
+	}
+	source, err := tokenSource(p, options)
+	if err != nil {
+		return nil, err
+	}
+	return shown(source.Token), nil
+}
+
+func shown(token func(context.Context) (string, error)) kgo.Opt {
+	return kgo.SASL(franzoauth.Oauth(func(ctx context.Context) (franzoauth.Auth, error) {
+		text, err := token(ctx)
+		return franzoauth.Auth{Token: text}, err
+	}))
+}
+
+// tokenSource reads how to get a token (KIP-768).
+func tokenSource(p properties, options map[string]string) (*oauth.Source, error) {
+	const key = "sasl.oauthbearer.token.endpoint.url"
+	s := &oauth.Source{From: oauth.Endpoint{URL: p[key]}, ClientID: options["clientId"], Secret: options["clientSecret"], Scope: options["scope"]}
+	if err := s.From.Check(); err != nil {
+		return nil, invalidValue(p[key], key, err.Error())
+	}
+	if (s.ClientID == "" || s.Secret == "") && !strings.HasPrefix(p[key], "file:") {
+		return nil, fmt.Errorf("sasl.jaas.config: a token is got with the options clientId and clientSecret, which are not both there")
+	}
+	var err error
+	if s.Window, err = share(p, "sasl.login.refresh.window.factor", 0.8); err != nil {
+		return nil, err
+	}
+	for name, field := range map[string]struct {
+		into    *time.Duration
+		missing time.Duration
+	}{
+		"sasl.login.connect.timeout.ms": {&s.From.ConnectTimeout, 0}, "sasl.login.read.timeout.ms": {&s.From.ReadTimeout, 0},
+		"sasl.login.retry.backoff.ms": {&s.From.Backoff, 100 * time.Millisecond}, "sasl.login.retry.backoff.max.ms": {&s.From.MaxBackoff, 10 * time.Second},
+	} {
+		if *field.into, err = p.millis(name, field.missing); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(options)), func(o string) bool { return strings.HasPrefix(o, "ssl.") }) {
+		return s, nil
+	}
+	encryption, err := ssl.ForClient(options, "ssl")
+	if err != nil {
+		return nil, fmt.Errorf("sasl.jaas.config: %w", err)
+	}
+	s.From.TLS = encryption.Client(s.From.Host())
+	return s, nil
+}
+
+func share(p properties, name string, missing float64) (float64, error) {
+	text, ok := p[name]
+	if !ok {
+		return missing, nil
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil || value < 0 || value > 1 {
+		return 0, invalidValue(text, name, "it must be a number from 0 to 1")
+	}
+	return value, nil
+}
