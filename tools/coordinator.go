@@ -45,9 +45,15 @@ func whileCoordinatorComes(ctx context.Context, ask func(context.Context) error)
 	const between = 100 * time.Millisecond
 	patient, cancel := context.WithTimeout(ctx, coordinatorPatience)
 	defer cancel()
+	var heard error
 	for {
 		err := ask(patient)
-		if !errors.Is(err, kerr.CoordinatorNotAvailable) && !errors.Is(err, kerr.CoordinatorLoadInProgress) {
+		switch {
+		case errors.Is(err, kerr.CoordinatorNotAvailable), errors.Is(err, kerr.CoordinatorLoadInProgress):
+			heard = err
+		case heard != nil && patient.Err() != nil && ctx.Err() == nil: // the time was up while it asked
+			return heard
+		default:
 			return err
 		}
 		select {
