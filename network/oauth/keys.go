@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
 )
 
 // unknownKeyInterval is how often at most a token that is signed with an unknown key makes us ask for the keys: anybody can
@@ -24,8 +24,8 @@ type Keys struct {
 	failed  func(error)
 	now     func() time.Time
 
-	set      atomic.Pointer[keySet]
-	fetching sync.Mutex // held while keys are fetched
+	set   atomic.Pointer[keySet]
+	fetch singleflight.Group // one at a time, for all who wait
 }
 
 type keySet struct {
@@ -37,7 +37,7 @@ type keySet struct {
 // keys before stay in force.
 func FetchKeys(ctx context.Context, from Endpoint, refresh time.Duration, failed func(error)) (*Keys, error) {
 	k := &Keys{from: from, refresh: refresh, failed: failed, now: time.Now}
-	set, err := k.fetch(ctx)
+	set, err := k.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func FetchKeys(ctx context.Context, from Endpoint, refresh time.Duration, failed
 	return k, nil
 }
 
-func (k *Keys) fetch(ctx context.Context) (set jose.JSONWebKeySet, err error) {
+func (k *Keys) read(ctx context.Context) (set jose.JSONWebKeySet, err error) {
 	data, err := k.from.read(ctx, func(ctx context.Context) (*http.Request, error) {
 		return http.NewRequestWithContext(ctx, http.MethodGet, k.from.URL, nil)
 	})
@@ -83,19 +83,18 @@ func (s *keySet) of(id string) []jose.JSONWebKey {
 	return s.Key(id)
 }
 
-// again fetches the keys, unless others have done so since or are at it.
+// again fetches the keys, unless others have done so since.
 func (k *Keys) again(ctx context.Context, old *keySet) {
-	if !k.fetching.TryLock() {
-		return
-	}
-	defer k.fetching.Unlock()
-	if k.set.Load() != old {
-		return
-	}
-	set, err := k.fetch(ctx)
-	if err != nil {
-		k.failed(fmt.Errorf("%s: %w", k.from.URL, err))
-		set = old.JSONWebKeySet
-	}
-	k.set.Store(&keySet{set, k.now()})
+	_, _, _ = k.fetch.Do("", func() (any, error) {
+		if k.set.Load() != old {
+			return nil, nil
+		}
+		set, err := k.read(ctx)
+		if err != nil {
+			k.failed(fmt.Errorf("%s: %w", k.from.URL, err))
+			set = old.JSONWebKeySet
+		}
+		k.set.Store(&keySet{set, k.now()})
+		return nil, nil
+	})
 }

@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Source gets tokens for a program from an identity provider, by its client's id and secret (RFC 6749, section 4.4), or reads
@@ -24,30 +26,39 @@ type Source struct {
 	MinPeriod        time.Duration // how long a token is used at least
 	Buffer           time.Duration // how long before its end another is asked for at the latest
 
-	mu      sync.Mutex // guards what follows, and is held while a token is fetched: all who wait need the same
-	token   string
-	renewal time.Time
-	expires time.Time
+	current atomic.Pointer[heldToken]
+	fetch   singleflight.Group // one at a time, for all who wait
+}
+
+// heldToken is one that was fetched.
+type heldToken struct {
+	text             string
+	renewal, expires time.Time
 }
 
 // Token gives one that is valid for some time. When no new one can be had, the one before is used up to its end.
 func (s *Source) Token(ctx context.Context) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if s.token != "" && now.Before(s.renewal) {
-		return s.token, nil
+	if held := s.current.Load(); held != nil && time.Now().Before(held.renewal) {
+		return held.text, nil
 	}
-	token, issued, expires, err := s.fetch(ctx, now)
-	if err != nil {
-		if s.token != "" && now.Before(s.expires) {
-			return s.token, nil
-		}
-		return "", fmt.Errorf("get a token from %s: %w", s.From.URL, err)
+	text, err, _ := s.fetch.Do("", func() (any, error) { return s.renew(ctx) })
+	return text.(string), err
+}
+
+func (s *Source) renew(ctx context.Context) (string, error) {
+	now, held := time.Now(), s.current.Load()
+	if held != nil && now.Before(held.renewal) { // by who was faster
+		return held.text, nil
 	}
-	s.token, s.expires = token, expires
-	s.renewal = s.renewalOf(now, issued, expires, rand.Float64())
-	return token, nil
+	text, issued, expires, err := s.request(ctx, now)
+	switch {
+	case err == nil:
+		s.current.Store(&heldToken{text, s.renewalOf(now, issued, expires, rand.Float64()), expires})
+		return text, nil
+	case held != nil && now.Before(held.expires):
+		return held.text, nil
+	}
+	return "", fmt.Errorf("get a token from %s: %w", s.From.URL, err)
 }
 
 // renewalOf is when to ask for the next token (KIP-255). Of a life too short for buffer and period only the window counts.
@@ -67,8 +78,8 @@ func (s *Source) renewalOf(now, issued, expires time.Time, chance float64) time.
 	return renewal
 }
 
-func (s *Source) fetch(ctx context.Context, now time.Time) (token string, issued, expires time.Time, err error) {
-	data, err := s.From.read(ctx, s.request)
+func (s *Source) request(ctx context.Context, now time.Time) (token string, issued, expires time.Time, err error) {
+	data, err := s.From.read(ctx, s.form)
 	if err != nil {
 		return "", issued, expires, err
 	}
@@ -81,12 +92,12 @@ func (s *Source) fetch(ctx context.Context, now time.Time) (token string, issued
 	return token, issued, expires, err
 }
 
-func (s *Source) request(ctx context.Context) (*http.Request, error) {
-	form := url.Values{"grant_type": {"client_credentials"}}
+func (s *Source) form(ctx context.Context) (*http.Request, error) {
+	asked := url.Values{"grant_type": {"client_credentials"}}
 	if s.Scope != "" {
-		form.Set("scope", s.Scope)
+		asked.Set("scope", s.Scope)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.From.URL, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.From.URL, strings.NewReader(asked.Encode()))
 	if err != nil {
 		return nil, err
 	}
