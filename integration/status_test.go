@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image/color"
 	"image/png"
@@ -241,14 +242,25 @@ func (c *statusCluster) browse(t *testing.T, ctx context.Context, broker int) {
 		t.Errorf("%d brokers coordinate the groups", coordinators)
 	}
 	if file := os.Getenv("STATUS_PAGE_PNG"); file != "" {
-		c.picture(t, ctx, file)
+		c.picture(t, ctx, broker, file)
 	}
 }
 
-// picture writes what the page of the groups' coordinator looks like, after some traffic.
-func (c *statusCluster) picture(t *testing.T, ctx context.Context, file string) {
+// picture writes what the page looks like of the broker that leads what is moved, after some traffic: when it coordinates the groups, too.
+func (c *statusCluster) picture(t *testing.T, ctx context.Context, leader int, file string) {
 	t.Helper()
-	_, err := c.admin.DeleteGroup(ctx, evil)
+	var first kadm.AlterPartitionAssignmentsReq
+	first.Assign("__consumer_offsets", 0, []int32{int32(leader), int32(leader+1) % 3, int32(leader+2) % 3})
+	answers, err := c.admin.AlterPartitionAssignments(ctx, first)
+	must(t, errors.Join(err, answers.Error()))
+	until(t, "the leader coordinates", func(ctx context.Context) bool {
+		var offsets kadm.TopicsSet
+		offsets.Add("__consumer_offsets", 0)
+		_, err := c.admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, offsets)
+		must(t, err)
+		return len(c.snapshot(t, leader).Groups) > 0
+	})
+	_, err = c.admin.DeleteGroup(ctx, evil)
 	must(t, err)
 	_, err = c.admin.CreateTopic(ctx, 6, 3, nil, "clicks")
 	must(t, err)
@@ -261,19 +273,14 @@ func (c *statusCluster) picture(t *testing.T, ctx context.Context, file string) 
 		must(t, c.admin.CommitAllOffsets(ctx, "recommendations", offsets))
 		time.Sleep(time.Second)
 	}
-	for id := range c.pages {
-		if len(c.snapshot(t, id).Groups) == 0 {
-			continue
-		}
-		shot := filepath.Join(t.TempDir(), "page.png")
-		chromium(t, ctx, "--virtual-time-budget=8000", "--hide-scrollbars", "--window-size=1150,1240", "--screenshot="+shot, "http://"+c.pages[id]+"/")
-		data, err := os.ReadFile(shot)
-		must(t, err)
-		if _, err := png.Decode(bytes.NewReader(data)); err != nil || len(data) > 200<<10 {
-			t.Fatalf("%d bytes: %v", len(data), err)
-		}
-		must(t, os.WriteFile(file, data, 0o644))
+	shot := filepath.Join(t.TempDir(), "page.png")
+	chromium(t, ctx, "--virtual-time-budget=8000", "--hide-scrollbars", "--window-size=1150,1360", "--screenshot="+shot, "http://"+c.pages[leader]+"/")
+	data, err := os.ReadFile(shot)
+	must(t, err)
+	if _, err := png.Decode(bytes.NewReader(data)); err != nil || len(data) > 200<<10 {
+		t.Fatalf("%d bytes: %v", len(data), err)
 	}
+	must(t, os.WriteFile(file, data, 0o644))
 }
 
 // chromium runs the browser without a screen and gives what it prints.

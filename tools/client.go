@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +67,7 @@ func clientOptions(env *Env, p properties, kind map[string]setter) ([]kgo.Opt, e
 	if err != nil {
 		return nil, err
 	}
-	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.WithLogger(&clientLog{out: env.Stderr}), kgo.DisableClientMetrics()}
+	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.WithLogger(&clientLog{out: env.Stderr, refused: env.refused}), kgo.DisableClientMetrics()}
 	security, err := securityOptions(p)
 	if err != nil {
 		return nil, err
@@ -223,8 +224,9 @@ func saslOption(p properties) (kgo.Opt, error) {
 
 // clientLog shows the client's warnings, each kind of them once in a while.
 type clientLog struct {
-	out io.Writer
-	mu  struct {
+	out     io.Writer
+	refused context.CancelCauseFunc // may be nil
+	mu      struct {
 		sync.Mutex
 		shown map[string]time.Time // by message; these are constants of the library
 	}
@@ -240,8 +242,8 @@ func (l *clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
 func (l *clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if strings.Contains(msg, "is SASL missing?") {
-		return // a guess; what the request was for ends with an error that says more
+	if l.toldByError(msg, keyvals) {
+		return
 	}
 	now := time.Now()
 	if last, ok := l.mu.shown[msg]; ok && now.Sub(last) < repeatAfter {

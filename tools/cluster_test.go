@@ -1,9 +1,8 @@
 package tools
 
 import (
+	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,6 +35,10 @@ var masks = []struct{ pattern, with string }{
 	{`^(Error while executing ACL command: \S+Exception): .*`, "$1"},
 	{`^(Error while executing ACL command): (?:[Cc]annot parse|Missing value|org\.example|--authorizer).*`, "$1"},
 	{`^(Error while adding ACLs): .*`, "$1"},
+	{`^(Error: \S+Exception): .*`, "$1"},
+	{`(error: \S+Exception): .*`, "$1"},
+	{`(Executing consumer group command failed due to) (?:java\.util\.concurrent\.ExecutionException: )?(\S+Exception): .*`, "$1 $2"},
+	{`(Error: :\S+Exception): .*`, "$1"},
 	{`^(Error while executing client metrics command) : .*`, "$1"},
 	{`^((?:Could|Can) not (?:upgrade|downgrade|disable) [^.]*(?:\.version[^.]*)?\.) .*`, "$1"},
 	{`^(Avg latency): .*`, "$1"},
@@ -153,28 +156,67 @@ func TestACLsPrintWhatTheOriginalPrints(t *testing.T) {
 	replay(t, "testdata/acls.txt", cluster.Broker(0).Addr(), "ZK", "zookeeper.connect="+cluster.ZooKeeper())
 }
 
+// plainModule is the login module of PLAIN.
+const plainModule = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+// guarded runs a broker with ACLs, delegation tokens and a listener SECURE on which users log in with PLAIN. root and those who come
+// without a login may do everything.
+func guarded(t *testing.T) *kafkatest.Broker {
+	t.Helper()
+	return kafkatest.Run(t, kafkatest.Setting("authorizer.class.name", config.ACLAuthorizer), kafkatest.Setting("super.users", "User:ANONYMOUS;User:root"),
+		kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0"), kafkatest.Setting("inter.broker.listener.name", "PLAINTEXT"),
+		kafkatest.Setting("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT"), kafkatest.Setting("offsets.topic.num.partitions", "1"),
+		kafkatest.Setting("sasl.enabled.mechanisms", "PLAIN"), kafkatest.Setting("delegation.token.secret.key", "abc"),
+		kafkatest.Setting("listener.name.secure.plain.sasl.jaas.config", plainModule+` user_root="pw" user_alice="pw" user_bob="pw";`)).Broker(0)
+}
+
+// plainLogin is a file of settings of who logs in with the password pw.
+func plainLogin(t *testing.T, user string) string {
+	t.Helper()
+	return commandConfig(t, map[string]string{"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
+		"sasl.jaas.config": fmt.Sprintf(`%s username="%s" password="pw";`, plainModule, user)})
+}
+
 // TestDelegationTokensPrintWhatTheOriginalPrints runs the recorded commands as users who log in at a broker with ACLs.
 func TestDelegationTokensPrintWhatTheOriginalPrints(t *testing.T) {
 	t.Parallel()
-	const module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-	b := kafkatest.Run(t, kafkatest.Setting("authorizer.class.name", config.ACLAuthorizer), kafkatest.Setting("super.users", "User:ANONYMOUS;User:root"),
-		kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0"), kafkatest.Setting("inter.broker.listener.name", "PLAINTEXT"),
-		kafkatest.Setting("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT"),
-		kafkatest.Setting("sasl.enabled.mechanisms", "PLAIN"), kafkatest.Setting("delegation.token.secret.key", "abc"),
-		kafkatest.Setting("listener.name.secure.plain.sasl.jaas.config", module+` user_root="pw" user_alice="pw" user_bob="pw";`)).Broker(0)
-	at := func(addr, file string, settings ...string) string {
-		file = filepath.Join(t.TempDir(), file)
-		if err := os.WriteFile(file, []byte(strings.Join(settings, "\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return "--bootstrap-server " + addr + " --command-config " + file
-	}
-	words := []string{"ANONYMOUS", at(b.Addr(), "anonymous")}
+	b := guarded(t)
+	words := []string{"ANONYMOUS", "--bootstrap-server " + b.Addr() + " --command-config " + commandConfig(t, nil)}
 	for _, user := range []string{"alice", "bob", "root"} {
-		words = append(words, "AS-"+strings.ToUpper(user), at(b.Listener("SECURE"), user, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN",
-			fmt.Sprintf(`sasl.jaas.config=%s username="%s" password="pw";`, module, user)))
+		words = append(words, "AS-"+strings.ToUpper(user), "--bootstrap-server "+b.Listener("SECURE")+" --command-config "+plainLogin(t, user))
 	}
 	replay(t, "testdata/delegation-tokens.txt", b.Addr(), words...)
+}
+
+// TestToolsOfThoseWhoMayNot runs the recorded commands as a user who may do little, and as one whom nobody knows.
+func TestToolsOfThoseWhoMayNot(t *testing.T) {
+	t.Parallel()
+	b := guarded(t)
+	words := []string{"ANONYMOUS", "--bootstrap-server " + b.Addr() + " --command-config " + commandConfig(t, nil)}
+	for _, user := range []string{"alice", "nobody"} {
+		file := plainLogin(t, user)
+		for _, as := range []struct{ word, option string }{{"AS-%s-ADMIN", "admin.config"}, {"AS-%s", "command-config"}, {"CLUSTER-%s", "config"},
+			{"PRODUCES-%s", "producer.config"}, {"CONSUMES-%s", "consumer.config"}} {
+			words = append(words, fmt.Sprintf(as.word, strings.ToUpper(user)), "--bootstrap-server "+b.Listener("SECURE")+" --"+as.option+" "+file)
+		}
+	}
+	replay(t, "testdata/denied.txt", b.Addr(), words...)
+}
+
+// TestConsumersEndWhenTheyAreRefused: a wrong password does not get better by waiting.
+func TestConsumersEndWhenTheyAreRefused(t *testing.T) {
+	t.Parallel()
+	b := guarded(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, line := range []string{"kafka-console-consumer --topic t", "kafka-console-consumer --topic t --group g", "kafka-consumer-perf-test --topic t --messages 1 --timeout 60000",
+		"kafka-verifiable-consumer --topic t --group-id g"} {
+		words := append(strings.Fields(line), "--bootstrap-server", b.Listener("SECURE"), "--consumer.config", plainLogin(t, "nobody"))
+		out := runTool(t, ctx, "", words[0], words[1:]...)
+		if strings.Count(out.stderr, "SaslAuthenticationException") != 1 || out.code != 1 && words[0] != "kafka-verifiable-consumer" || ctx.Err() != nil {
+			t.Errorf("%s: exit code %d, %q", line, out.code, out.stderr)
+		}
+	}
 }
 
 // TestConfigsBeforeBrokersRun runs the recorded commands on a tree of its own.

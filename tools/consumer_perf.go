@@ -102,6 +102,7 @@ func consumerPerf(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
+	ctx, _ = endWhenRefused(ctx, env)
 	cl, clock, err := o.client(env)
 	if err != nil {
 		return err
@@ -161,6 +162,9 @@ func (r *consumerPerfRun) run(ctx context.Context) error {
 		cancel()
 		if fetches.NumRecords() == 0 {
 			err := fetches.Err()
+			if refused := context.Cause(ctx); refused != nil && isRefusal(refused) {
+				return refused
+			}
 			if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) && err != nil {
 				return err
 			}

@@ -105,7 +105,11 @@ func message(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timed out waiting for the brokers: " + err.Error()
 	case errors.As(err, &code):
-		return strings.ReplaceAll(err.Error(), code.Error(), code.Description)
+		text := strings.ReplaceAll(err.Error(), code.Error(), code.Description)
+		if strings.HasPrefix(text, code.Description+": ") { // the library says it before the broker's text, and after
+			text = strings.TrimSuffix(text, ": "+code.Description)
+		}
+		return strings.ReplaceAll(text, ".: ", ": ")
 	case errors.As(err, &closed):
 		return strings.ReplaceAll(err.Error(), closed.Error(), closedAtOnce)
 	}

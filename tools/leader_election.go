@@ -107,6 +107,9 @@ func elect(ctx context.Context, env *Env, cl *kgo.Client, req *kmsg.ElectLeaders
 	if err == nil {
 		err = answered(resp.ErrorCode, nil)
 	}
+	if errors.Is(err, kerr.ClusterAuthorizationFailed) {
+		env.println("Not authorized to perform leader election")
+	}
 	if err != nil {
 		return err
 	}

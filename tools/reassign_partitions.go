@@ -179,7 +179,7 @@ func reassignPartitions(ctx context.Context, env *Env) error {
 			return err
 		}
 	}
-	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+	err := o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
 		r := &reassigner{o: o, env: env, cl: cl, plan: wanted}
 		var err error
 		if r.meta, err = fetchMetadata(ctx, cl); err != nil {
@@ -187,6 +187,11 @@ func reassignPartitions(ctx context.Context, env *Env) error {
 		}
 		return r.run(ctx)
 	})
+	if err != nil && isRefusal(err) {
+		env.printf("Error: %s\n", describe(err))
+		return exitCode(1)
+	}
+	return err
 }
 
 // reassigner carries a plan out.

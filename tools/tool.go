@@ -21,7 +21,8 @@ type Env struct {
 	// Interactive tells whether a person types Stdin; then tools prompt.
 	Interactive bool
 
-	inspect func(*options) // takes the place of printing help, see Tool.Options
+	refused context.CancelCauseFunc // is told when a broker refuses the login of a consumer, see endWhenRefused
+	inspect func(*options)          // takes the place of printing help, see Tool.Options
 }
 
 // Tool is one command-line tool.

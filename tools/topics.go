@@ -129,15 +129,13 @@ func topics(ctx context.Context, env *Env) error {
 	if err := o.check(env); err != nil {
 		return err
 	}
-	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
-		t := &topicsTool{o: o, env: env, cl: cl}
-		if err := t.run(ctx); err != nil {
-			env.printf("Error while executing topic command : %s\n", message(err))
-			env.errorf("ERROR %s", describe(err))
-			return exitCode(1)
-		}
+	err := o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error { return (&topicsTool{o: o, env: env, cl: cl}).run(ctx) })
+	if err == nil {
 		return nil
-	})
+	}
+	env.printf("Error while executing topic command : %s\n", message(err))
+	env.errorf("ERROR %s", describe(err))
+	return exitCode(1)
 }
 
 type topicsTool struct {

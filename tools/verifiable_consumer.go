@@ -87,6 +87,7 @@ func verifiableConsumer(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
+	ctx, refusal := endWhenRefused(ctx, env)
 	opts, err := clientOptions(env, settings, consumerSettings)
 	if err != nil {
 		return err
@@ -104,6 +105,7 @@ func verifiableConsumer(ctx context.Context, env *Env) error {
 	}
 	v.cl = cl
 	err = v.run(ctx)
+	err = cmp.Or(refusal(), err)
 	if failed := v.commitRest(ctx); err == nil {
 		err = failed
 	}
