@@ -35,6 +35,7 @@ func (s *Server) startAuthorizer(ctx context.Context) error {
 func (s *Server) aclStore(ctx context.Context) (*zkcoord.Client, error) {
 	own := s.static.AuthorizerZookeeper
 	if own == nil {
+		s.measures.authorizedBy(nil)
 		return s.zk, nil
 	}
 	access, err := s.zooKeeperAccess()
@@ -48,5 +49,6 @@ func (s *Server) aclStore(ctx context.Context) (*zkcoord.Client, error) {
 		return nil, fmt.Errorf("authorizer.zookeeper.url=%s: %w", own.Connect, err)
 	}
 	s.onStop(zk.Close)
+	s.onStop(s.measures.authorizedBy(zk))
 	return zk, nil
 }

@@ -41,7 +41,8 @@ type measures struct {
 	identity atomic.Pointer[status.Broker] // once it is known
 	board    *status.Board
 
-	expired, disconnected, connected atomic.Int64 // sessions with ZooKeeper
+	session    sessionCounts                 // with ZooKeeper
+	authorizer atomic.Pointer[sessionCounts] // of the session that ACLs are read by; nil: there is no authorizer
 }
 
 // serveMetrics begins to serve metrics, if they are wanted: before anything that may take long, so that who looks after the
@@ -115,23 +116,47 @@ func (m *measures) ready() error {
 	return fmt.Errorf("the broker does not serve requests: it is %s", *m.s.doing.Load())
 }
 
-func (m *measures) sessionChanged(e zkcoord.SessionEvent) {
+// sessionCounts are how often a session with ZooKeeper has changed.
+type sessionCounts struct{ expired, disconnected, connected atomic.Int64 }
+
+func (c *sessionCounts) changed(e zkcoord.SessionEvent) {
 	switch e {
 	case zkcoord.SessionExpired:
-		m.expired.Add(1)
+		c.expired.Add(1)
 	case zkcoord.SessionSuspended:
-		m.disconnected.Add(1)
+		c.disconnected.Add(1)
 	default:
-		m.connected.Add(1)
+		c.connected.Add(1)
 	}
+}
+
+func (c *sessionCounts) tell(prefix string, add func(prometheus.Metric)) {
+	add(metrics.Counter(prefix+"_zookeeperexpires_total", float64(c.expired.Load())))
+	add(metrics.Counter(prefix+"_zookeeperdisconnects_total", float64(c.disconnected.Load())))
+	add(metrics.Counter(prefix+"_zookeepersyncconnects_total", float64(c.connected.Load())))
+}
+
+// authorizedBy says which session ACLs are read by: the broker's, or own. It gives how to hear no more of it.
+func (m *measures) authorizedBy(own *zkcoord.Client) (cancel func()) {
+	if m == nil {
+		return func() {}
+	}
+	if own == nil {
+		m.authorizer.Store(&m.session)
+		return func() {}
+	}
+	counts := new(sessionCounts)
+	m.authorizer.Store(counts)
+	return own.OnSession(counts.changed)
 }
 
 // collect gives everything that is read and not counted.
 func (m *measures) collect(add func(prometheus.Metric)) {
 	add(metrics.Gauge("kafka_server_kafkaserver_brokerstate", float64(m.state.Load())))
-	add(metrics.Counter("kafka_server_sessionexpirelistener_zookeeperexpires_total", float64(m.expired.Load())))
-	add(metrics.Counter("kafka_server_sessionexpirelistener_zookeeperdisconnects_total", float64(m.disconnected.Load())))
-	add(metrics.Counter("kafka_server_sessionexpirelistener_zookeepersyncconnects_total", float64(m.connected.Load())))
+	m.session.tell("kafka_server_sessionexpirelistener", add)
+	if counts := m.authorizer.Load(); counts != nil {
+		counts.tell("kafka_security_aclauthorizer", add)
+	}
 	m.recovery(add)
 	diskBytes(add)
 	if !m.complete.Load() {
@@ -142,6 +167,14 @@ func (m *measures) collect(add func(prometheus.Metric)) {
 	m.logs(add)
 	m.controller(add)
 	m.groups(add)
+	m.fetchSessions(add)
+}
+
+func (m *measures) fetchSessions(add func(prometheus.Metric)) {
+	c := m.s.handlers.FetchSessions()
+	add(metrics.Gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", float64(c.Sessions)))
+	add(metrics.Gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", float64(c.Partitions)))
+	add(metrics.Counter("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", float64(c.Evicted)))
 }
 
 func (m *measures) network(add func(prometheus.Metric)) {

@@ -231,7 +231,7 @@ func (s *Server) connect(ctx context.Context) error {
 	s.zk = zk
 	s.onStop(zk.Close)
 	if s.measures != nil {
-		s.onStop(zk.OnSession(s.measures.sessionChanged))
+		s.onStop(zk.OnSession(s.measures.session.changed))
 	}
 	s.onStop(func() { // what runs in the background uses the session
 		s.cancel()

@@ -55,7 +55,7 @@ var dashboard = []string{
 	"kafka_log_logcleaner_max_clean_time_secs", "kafka_log_logcleaner_deadthreadcount",
 	"kafka_log_logmanager_offlinelogdirectorycount", "kafka_cluster_partition_insyncreplicascount",
 	"kafka_server_socket_server_metrics_connection_creation_total", "kafka_server_socket_server_metrics_connection_close_total",
-	"kafka_network_socketserver_expiredconnectionskilledcount",
+	"kafka_network_socketserver_expiredconnectionskilledcount", "kafka_server_fetchsessioncache_numincrementalfetchsessions",
 	"kafka_server_kafkaserver_linux_disk_read_bytes", "kafka_server_kafkaserver_linux_disk_write_bytes",
 	"kafka_coordinator_group_groupmetadatamanager_numgroups", "process_resident_memory_bytes", "go_goroutines",
 }

@@ -28,7 +28,8 @@ type fetchSessions struct {
 	slots int
 	mu    struct {
 		sync.Mutex
-		byID map[int32]*fetchSession
+		byID    map[int32]*fetchSession
+		evicted int64 // sessions that others of more worth took the place of
 	}
 }
 
@@ -73,6 +74,24 @@ func newFetchSessions(slots int) *fetchSessions {
 	s := &fetchSessions{slots: slots}
 	s.mu.byID = make(map[int32]*fetchSession)
 	return s
+}
+
+// FetchSessionCounts are of the incremental fetch sessions of a broker.
+type FetchSessionCounts struct {
+	Sessions, Partitions int
+	Evicted              int64 // since the start
+}
+
+// FetchSessions counts the fetch sessions.
+func (h *Handlers) FetchSessions() FetchSessionCounts {
+	s := h.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := FetchSessionCounts{Sessions: len(s.mu.byID), Evicted: s.mu.evicted}
+	for _, f := range s.mu.byID {
+		c.Partitions += len(f.parts)
+	}
+	return c
 }
 
 func positionOf(p *kmsg.FetchRequestTopicPartition) replica.Position {
@@ -225,8 +244,11 @@ func (s *fetchSessions) open(parts []asked, topicIDs, follower bool, now time.Ti
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.mu.byID) >= s.slots && !s.evictLocked(f, now) {
-		return 0
+	if len(s.mu.byID) >= s.slots {
+		if !s.evictLocked(f, now) {
+			return 0
+		}
+		s.mu.evicted++
 	}
 	for f.id == 0 || s.mu.byID[f.id] != nil {
 		f.id = rand.Int32N(1<<31-1) + 1
