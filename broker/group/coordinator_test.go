@@ -474,6 +474,11 @@ func TestCommitChecks(t *testing.T) {
 		c := start(t, testConfig(t, newHosted(t)))
 		joined := enter(t, c, "g")
 		commitSimple(t, c, "empty", 1)
+		first, _ := c.Join(joinRequestOf("unsynced", ""), Client{}).Now()
+		unsynced, err := c.Join(joinRequestOf("unsynced", first.MemberID), Client{}).Wait(t.Context())
+		if err != nil || unsynced.ErrorCode != 0 {
+			t.Fatalf("join: %v, code %d", err, unsynced.ErrorCode)
+		}
 		instance := "i"
 		for _, test := range []struct {
 			name string
@@ -492,6 +497,8 @@ func TestCommitChecks(t *testing.T) {
 			{"unknown member", Committer{Group: "g", Generation: joined.Generation, MemberID: "m"}, kerr.UnknownMemberID},
 			{"old generation", Committer{Group: "g", Generation: joined.Generation - 1, MemberID: joined.MemberID}, kerr.IllegalGeneration},
 			{"no generation", Committer{Group: "g", Generation: -1, MemberID: joined.MemberID}, kerr.IllegalGeneration},
+			{"before its assignment", Committer{Group: "unsynced", Generation: unsynced.Generation, MemberID: unsynced.MemberID}, kerr.RebalanceInProgress},
+			{"transaction before its assignment", Committer{Group: "unsynced", Generation: unsynced.Generation, MemberID: unsynced.MemberID, Txn: &Txn{ProducerID: 1}}, nil},
 			{"transaction of an old producer", Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 1}}, nil},
 			{"transaction of a member", Committer{Group: "g", Generation: joined.Generation, MemberID: joined.MemberID, Txn: &Txn{ProducerID: 1}}, nil},
 			{"transaction of an old member", Committer{Group: "g", Generation: joined.Generation - 1, MemberID: joined.MemberID, Txn: &Txn{ProducerID: 1}}, kerr.IllegalGeneration},
@@ -561,6 +568,15 @@ func TestTransactions(t *testing.T) {
 		expect(`6 epoch 4 ""`, "UNSTABLE_OFFSET_COMMIT")
 		commitSimple(t, c, "g", 10) // newer than what the transaction brings
 		end(8, true)
+		expect(`10 epoch 4 ""`, `10 epoch 4 ""`)
+		begin(9, 12)
+		h.set(func() { h.mu.lags = true })
+		if _, err := c.Commit(Committer{Group: "g", Generation: -1}, offsetAt(10)); err != nil { // newer, and not replicated yet
+			t.Fatal(err)
+		}
+		end(9, true)
+		h.set(func() { h.mu.lags = false })
+		h.catchUp()
 		expect(`10 epoch 4 ""`, `10 epoch 4 ""`)
 		// One that is under way while the partition moves.
 		begin(7, 11)
