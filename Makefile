@@ -5,13 +5,14 @@ FUZZTIME ?= 10s
 CHAOS_SECONDS ?= 600
 SIM_COUNT ?= 50000
 PARALLEL ?= 4
+MODEL_SEEDS ?= 5000
 COMPAT  ?= $(HOME)/.cache/barnabas-compat
 COMPAT_TESTS ?= TestGroups$$|TestStaticMembers|TestCommits|TestOffsetReset|TestPattern|TestKafkaStreams|TestAdminClientsOfOtherLanguages$$|TestAdminClientsOfOtherLanguagesWithAnAuthorizer
 DIST    ?= build/barnabas-3.9.2.tgz
 IMAGE   ?= barnabas:latest
 BENCH   ?= ../shared/bench
 
-.PHONY: build test unit lint fuzz bench dist image integration compat chaos screenshot sim znodes clean help
+.PHONY: build test unit lint fuzz bench dist image integration compat chaos screenshot sim models znodes clean help
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -42,6 +43,9 @@ compat: build ## groups, transactions and administration with the clients that c
 sim: ## one simulated history of a cluster, SEED, and what happens in it; without SEED many of them
 	$(if $(SEED),SIM_SEED=$(SEED) $(GO) test -count=1 -v -run TestSeed ./controller/sim,\
 	  SIM_COUNT=$(SIM_COUNT) $(GO) test -count=1 -timeout 0 -run TestHistories ./controller/sim)
+
+models: ## MODEL_SEEDS random histories of logs, compaction, recovery, groups and transactions against their models
+	MODEL_SEEDS=$(MODEL_SEEDS) $(GO) test -count=1 -timeout 0 -run 'TestModel|TestCompactModel|TestRecoverySideBySide|TestHistories' ./logstore ./broker/group ./broker/txn
 
 screenshot: ## docs/status-page.png anew, with Debian's chromium
 	STATUS_PAGE_PNG=$(abspath docs/status-page.png) $(GO) test -count=1 -timeout 5m -run TestStatusPage ./integration

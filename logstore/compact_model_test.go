@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/seeds"
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
 )
@@ -350,11 +351,7 @@ func (x *keyedModel) readCommitted(upTo int64) map[int64]keyedRecord {
 // TestCompactModel does random things to a compacted log with transactions; through compaction, restarts, kills and power
 // cuts consumers must see what they should.
 func TestCompactModel(t *testing.T) {
-	seeds := uint64(150)
-	if testing.Short() {
-		seeds = 30
-	}
-	for seed := range seeds {
+	for seed := range seeds.Count(t, 150, 30) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			x := newKeyedModel(t, seed)
 			for range 200 {

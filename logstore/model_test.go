@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/seeds"
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
 )
@@ -262,11 +263,7 @@ func (x *modelled) checkTime(want []record.Record, ts int64) {
 // TestModel does random things to a log and to a list of records; all must read alike, through restarts, kills and
 // power cuts.
 func TestModel(t *testing.T) {
-	seeds := uint64(60)
-	if testing.Short() {
-		seeds = 15
-	}
-	for seed := range seeds {
+	for seed := range seeds.Count(t, 60, 15) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			x := newModelled(t, seed)
 			for range 120 {

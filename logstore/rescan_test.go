@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"barnabas/internal/seeds"
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
 )
@@ -214,11 +215,8 @@ func (x *brokenLog) inOrder(end int64, names []string) (producers *producerTable
 // TestRecoverySideBySide recovers random logs with random faults, one segment at a time and several: the files, offsets, producers,
 // transactions and epochs are the same. Where everything has been read they are those of reading all batches in order.
 func TestRecoverySideBySide(t *testing.T) {
-	seeds, whole := uint64(100), 0
-	if testing.Short() {
-		seeds = 30
-	}
-	for seed := range seeds {
+	count, whole := seeds.Count(t, 100, 30), 0
+	for seed := range count {
 		x := newBrokenLog(t, seed)
 		one, several := x.recoverWith(t, 1), x.recoverWith(t, 4)
 		if diff := cmp.Diff(one, several); diff != "" {
@@ -248,7 +246,7 @@ func TestRecoverySideBySide(t *testing.T) {
 			return
 		}
 	}
-	if whole < int(seeds)/10 {
-		t.Errorf("only %d of %d logs were read from their start", whole, seeds)
+	if whole < int(count)/10 {
+		t.Errorf("only %d of %d logs were read from their start", whole, count)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/seeds"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -27,11 +29,7 @@ func TestModel(t *testing.T) {
 		runModel(t, *seedFlag)
 		return
 	}
-	runs := uint64(200)
-	if testing.Short() {
-		runs = 20
-	}
-	for seed := range runs {
+	for seed := range seeds.Count(t, 200, 20) {
 		if runModel(t, seed+1); t.Failed() {
 			t.Fatalf("seed %d failed, -seed %d runs it alone", seed+1, seed+1)
 		}

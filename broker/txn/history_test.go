@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/internal/seeds"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 
@@ -385,11 +386,8 @@ func batchesOf(t testing.TB, log *logstore.Log, end int64) []record.Batch {
 // consumer sees in the end: all of a transaction or nothing, all when its commit was acknowledged, nothing when it was never
 // asked for or the abort was acknowledged, and no transaction that hangs.
 func TestHistories(t *testing.T) {
-	seeds, steps := uint64(30), 600
-	if testing.Short() {
-		seeds = 5
-	}
-	for seed := range seeds {
+	const steps = 600
+	for seed := range seeds.Count(t, 30, 5) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &history{world: newWorld(t, seed, 4)}
