@@ -208,7 +208,7 @@ func isLost(fsys vfs.FS, name string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// create makes the files that are there from the first start on, empty.
+// create makes the files that are there from the first start on, empty, and for good: one that is missing later was lost.
 func (c *checkpoints) create(fsys vfs.FS, dir string) error {
 	for _, name := range []string{recoveryPointFile, logStartFile, cleanerFile} {
 		f, err := fsys.OpenFile(filepath.Join(dir, name), vfs.ReadWrite|vfs.Create)
@@ -219,7 +219,7 @@ func (c *checkpoints) create(fsys vfs.FS, dir string) error {
 			return err
 		}
 	}
-	return nil
+	return fsys.SyncDir(dir)
 }
 
 // checkpointOffsets writes the recovery points and log starts of a directory.

@@ -25,8 +25,10 @@ type modelled struct {
 
 	records []record.Record // by offset, all that were ever appended and not truncated
 	start   int64
-	seq     int32 // of the next batch of the one idempotent producer
-	epoch   int32
+	// The one idempotent producer, and the sequence number of its next batch.
+	producer int64
+	seq      int32
+	epoch    int32
 }
 
 func newModelled(t testing.TB, seed uint64) *modelled {
@@ -82,7 +84,7 @@ func (x *modelled) append() {
 		added = append(added, r)
 	}
 	if x.rng.IntN(2) == 0 {
-		w.ProducerID, w.ProducerEpoch, w.BaseSequence = 9, 0, x.seq
+		w.ProducerID, w.ProducerEpoch, w.BaseSequence = x.producer, 0, x.seq
 	}
 	b, err := w.Build()
 	x.must(err)
@@ -124,12 +126,16 @@ func (x *modelled) truncate() {
 	x.resync()
 }
 
-// resync takes the producer's next sequence from the log, as after a truncation or a crash it may be lower.
+// resync takes the producer's next sequence from the log, as after a truncation or a crash it may be lower. One that the log has
+// forgotten is followed by another: none begins at 0 again.
 func (x *modelled) resync() {
-	x.seq = 0
 	for _, p := range x.l.ActiveProducers() {
-		x.seq = record.AddSequence(p.LastSequence, 1)
+		if p.ProducerID == x.producer {
+			x.seq = record.AddSequence(p.LastSequence, 1)
+			return
+		}
 	}
+	x.producer, x.seq = x.producer+1, 0
 }
 
 func (x *modelled) deleteRecords() {

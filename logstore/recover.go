@@ -441,9 +441,10 @@ func (ld *loader) recoverDue(l *Log, segments []*segment) error {
 
 // lostTail tells whether the segment before next, just recovered, has lost its tail without a trace, as a power cut can do when
 // it falls together with the end of a batch. Where that is in doubt nothing is taken for lost: what is behind may be all that
-// there is of old records.
+// there is of old records. Below the log start nothing is missed: a truncation to there leaves a gap up to it.
 func (ld *loader) lostTail(l *Log, next *segment) bool {
-	return !ld.flushedUnknown && !ld.compacted && !ld.cfg.Compact && next.base > ld.recoveryPoint && l.mu.producers.end < next.base
+	return !ld.flushedUnknown && !ld.compacted && !ld.cfg.Compact && next.base > ld.recoveryPoint &&
+		max(l.mu.producers.end, ld.logStart) < next.base
 }
 
 // suspect tells why a segment's indexes must be made again: the offset index is missing, or the transaction index
@@ -546,7 +547,7 @@ func (ld *loader) cut(l *Log, r *rescan) error {
 		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), records follow, and it is not known what was flushed",
 			ErrDamaged, f.Name(), r.valid, r.end, r.bad)
 	}
-	if r.end < ld.recoveryPoint {
+	if max(r.end, ld.logStart) < ld.recoveryPoint { // below the log start nothing may be left, after a truncation to there
 		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), but all below offset %d was flushed",
 			ErrDamaged, f.Name(), r.valid, r.end, r.bad, ld.recoveryPoint)
 	}
@@ -634,6 +635,10 @@ func (l *Log) snapshotIfRoomLocked() error {
 // loadProducers sets the producer state and removes the snapshots that nothing will need: all but those at the base of a
 // segment and the newest.
 func (ld *loader) loadProducers(l *Log, end int64) error {
+	// Those behind the end are of records that a power cut has taken.
+	if err := l.mu.snaps.removeIf(func(o int64) bool { return o > end }); err != nil {
+		return err
+	}
 	latest := l.mu.snaps.latest()
 	err := l.mu.snaps.removeIf(func(o int64) bool {
 		_, atBase := slices.BinarySearchFunc(*l.segments.Load(), o, func(s *segment, o int64) int {

@@ -28,12 +28,13 @@ const (
 
 // rescan is the reading of one segment from its start up to the first batch that is not whole and right.
 type rescan struct {
-	s     *segment
-	next  int64 // base of the segment behind
-	cfg   *Config
-	count func(bytes int64)
-	now   func() time.Time
-	notes chan []byte // closed when it has ended
+	s        *segment
+	next     int64 // base of the segment behind
+	logStart int64
+	cfg      *Config
+	count    func(bytes int64)
+	now      func() time.Time
+	notes    chan []byte // closed when it has ended
 
 	// Once notes is closed:
 	size, valid int64
@@ -48,7 +49,7 @@ type rescan struct {
 }
 
 func (ld *loader) newRescan(s *segment, next int64) *rescan {
-	return &rescan{s: s, next: next, cfg: &ld.cfg, count: ld.counted, now: ld.env.now, notes: make(chan []byte, notedChunks), size: s.size.Load(), end: s.base,
+	return &rescan{s: s, next: next, logStart: ld.logStart, cfg: &ld.cfg, count: ld.counted, now: ld.env.now, notes: make(chan []byte, notedChunks), size: s.size.Load(), end: s.base,
 		epoch: record.NoLeaderEpoch}
 }
 
@@ -101,17 +102,17 @@ func (r *rescan) walk(ctx context.Context, f vfs.File) error {
 		if err := r.note(ctx, w.batch); err != nil {
 			return err
 		}
-		r.holes = r.holes || hasHole(w.batch, r.end)
+		r.holes = r.holes || w.position > 0 && hasHole(w.batch, r.end, r.logStart)
 		r.end = w.batch.LastOffset() + 1
 	}
 	r.valid, r.bad = w.end, w.bad
 	return w.err
 }
 
-// hasHole tells whether offsets are missing before a batch that follows end, or in it. Of old messages that are compressed only the
-// last offset is known.
-func hasHole(b record.Batch, end int64) bool {
-	return b.Magic() >= 2 && (b.BaseOffset() > end || b.Count() <= b.LastOffsetDelta())
+// hasHole tells whether offsets are missing before a batch that follows end, or in it. What is missing below the log start says
+// nothing: a truncation to there leaves holes. Of old messages that are compressed only the last offset is known.
+func hasHole(b record.Batch, end, logStart int64) bool {
+	return b.Magic() >= 2 && (b.BaseOffset() > max(end, logStart) || b.Count() <= b.LastOffsetDelta())
 }
 
 // goesOn tells whether a good batch follows the bad one: then that is not where a crash has ended the writing.
