@@ -213,7 +213,9 @@ func (l *Log) trackBatchLocked(s *segment, b record.Batch) error {
 	if !ok {
 		return nil
 	}
-	return l.disk.condemn("append to transaction index", s.txns.add(aborted))
+	err = s.txns.add(aborted)
+	s.named.Store(false) // the index may be a new file, made after the names of the segment's others have become durable
+	return l.disk.condemn("append to transaction index", err)
 }
 
 // UnexpectedOffsetError is the error of AppendFollower for records that begin below the end of the log.

@@ -286,7 +286,14 @@ func (l *Log) Roll() error {
 }
 
 // Flush makes everything appended so far durable and moves the recovery point.
-func (l *Log) Flush() error { return l.flush(l.end.offset.Load(), false) }
+func (l *Log) Flush() error { return l.flush(l.appended(), false) }
+
+// appended is the log's end when all that belongs to the batches below it is written, aborted transactions too.
+func (l *Log) appended() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end.offset.Load()
+}
 
 // flush makes what is below offset durable; an empty active segment as well when all is set.
 func (l *Log) flush(offset int64, all bool) error {
@@ -332,20 +339,20 @@ func (l *Log) syncSegments(from, to int64, all bool) error {
 		if err != nil {
 			return err
 		}
-		if !s.named.Load() {
+		if !s.named.Swap(true) { // before it is so: an append may undo it meanwhile
 			fresh = append(fresh, s)
 		}
 	}
 	if len(fresh) == 0 {
 		return nil
 	}
-	if err := l.syncNames(); err != nil {
-		return err
+	err := l.syncNames()
+	if err != nil {
+		for _, s := range fresh {
+			s.named.Store(false)
+		}
 	}
-	for _, s := range fresh {
-		s.named.Store(true)
-	}
-	return nil
+	return err
 }
 
 // syncNames makes the names of the log's files durable, the first time that of its directory as well.

@@ -121,11 +121,21 @@ func (x *brokenLog) breakSomething() {
 			return
 		}
 	default:
-		if len(data) > 0 {
+		if len(data) > 0 && !(path.Ext(name) == logSuffix && beforeChecksum(data, at)) {
 			data[at] ^= 1 << x.rng.IntN(8)
 		}
 	}
 	x.files[name] = data
+}
+
+// beforeChecksum tells whether a position of a record file is in what no checksum is of: then nobody can know that it is wrong.
+func beforeChecksum(data []byte, at int) bool {
+	start := 0
+	for walk := record.Split(data); walk.Next() && walk.Position() <= at; {
+		start = walk.Position()
+	}
+	const attributes = 21 // where it begins that the checksum is of
+	return at-start < attributes
 }
 
 // filesIn are the files below a directory, but for directories' names.

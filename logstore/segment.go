@@ -53,7 +53,7 @@ type segment struct {
 	txns  *txnIndex
 
 	size  atomic.Int64 // bytes of whole batches in the file
-	named atomic.Bool  // the file's name is durable
+	named atomic.Bool  // the files' names are durable, or being made so
 	dirty atomic.Bool  // the file has changed since the last sync, or may have before an unclean stop
 	refs  atomic.Int32
 	file  atomic.Pointer[openFile]
