@@ -193,3 +193,20 @@ func TestParseLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfLimits: each has one, which leads back to it, among those of addresses or of users and client ids.
+func TestNamesOfLimits(t *testing.T) {
+	named := make(map[Kind]bool)
+	for _, ofAddress := range []bool{false, true} {
+		for _, key := range Keys(ofAddress) {
+			kind, known := KindOf(key)
+			if !known || kind.OfAddress() != ofAddress || kind.Key() != key {
+				t.Errorf("%s: %v, %v, %s", key, kind, known, kind.Key())
+			}
+			named[kind] = true
+		}
+	}
+	if len(named) != int(kinds) {
+		t.Errorf("%d limits have names, of %d", len(named), kinds)
+	}
+}

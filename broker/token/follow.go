@@ -30,6 +30,8 @@ func (m *Manager) Start(ctx context.Context) error {
 	case <-following: // so nothing is missed after it was read
 	case err := <-ended:
 		return err
+	case <-m.ctx.Done():
+		return context.Cause(m.ctx)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

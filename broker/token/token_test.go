@@ -318,6 +318,11 @@ func TestTokensThatCannotBeFollowed(t *testing.T) {
 	if err := prepared(s).Start(ctx); !errors.Is(err, stopped) {
 		t.Errorf("a start that is given up: %v", err)
 	}
+	m := prepared(s)
+	m.Close()
+	if err := m.Start(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("a start of what is closed: %v", err)
+	}
 	if len(failed) != 0 {
 		t.Errorf("that is told of: %v", <-failed)
 	}
