@@ -145,17 +145,22 @@ func TestNewcomers(t *testing.T) {
 	}
 }
 
+// beginHello sends a part of a ClientHello of 60 KiB, in a record of its own.
+func beginHello(t *testing.T, addr *net.TCPAddr, part int) {
+	t.Helper()
+	record := []byte{recordHandshake, 3, 1, byte(part >> 8), byte(part), 1, 0, 0xf0, 0}
+	if _, err := dial(t, addr).Write(append(record, make([]byte, part-4)...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestHalfHandshakesAreCounted as parts of requests are: what TLS collects of a message is held by it.
 func TestHalfHandshakesAreCounted(t *testing.T) {
 	s := startTLS(t, &echo{}, Config{}, nil)
 	const clients = 20
 	const part = 8 << 10
 	for range clients {
-		c := dial(t, s.addr)
-		record := []byte{recordHandshake, 3, 1, part >> 8, 0, 1, 0, 0xf0, 0} // a ClientHello of 60 KiB begins
-		if _, err := c.Write(append(record, make([]byte, part-4)...)); err != nil {
-			t.Fatal(err)
-		}
+		beginHello(t, s.addr, part)
 	}
 	n := &s.server.newcomers
 	held := func() (int64, int) {
@@ -222,4 +227,26 @@ func awaitGone(t *testing.T, s *Server) {
 			t.Fatal("connections are left")
 		}
 	}
+}
+
+// TestHalfHandshakesMakeRoom: some are closed when there is no room for the next, and an honest one comes through.
+func TestHalfHandshakesMakeRoom(t *testing.T) {
+	s := startTLS(t, &echo{}, Config{}, nil)
+	const clients, room, part = 20, 5, 8 << 10
+	s.server.newcomers.mu.Lock()
+	s.server.newcomers.max = room * handshakeCost * (part + 1000)
+	s.server.newcomers.mu.Unlock()
+	for range clients {
+		beginHello(t, s.addr, part)
+	}
+	for end := time.Now().Add(20 * time.Second); s.server.Connections()["SSL"] > room; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d connections are left", s.server.Connections()["SSL"])
+		}
+	}
+	c := s.dial(t)
+	if _, err := c.Write(frame(echoNow, 0, 7, "x")); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, c, 7, "x")
 }
