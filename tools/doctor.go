@@ -35,6 +35,7 @@ type doctor struct {
 	cl        *kgo.Client
 	adm       *kadm.Client
 	now       time.Time
+	hidden    []string // nodes of ZooKeeper that could not be read, for it is the brokers alone that may
 
 	diagnosis diagnosis
 }

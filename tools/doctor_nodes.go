@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"barnabas/config"
+	"barnabas/internal/scram"
 	"barnabas/zkcoord"
 )
 
@@ -35,7 +36,7 @@ var nodeKinds = []nodeKind{
 	{"/brokers/topics/*/partitions/*/state", decoded(readState, "leader", "leader_epoch", "isr", "controller_epoch"), "mend the node with zookeeper-shell.sh: brokers leave the partition out"},
 	{"/config/topics/*", decoded(zkcoord.DecodeConfig), "write the topic's settings into it, or {\"version\":1,\"config\":{}}: until then it has none"},
 	{"/config/brokers/*", brokerSettings, "write the brokers' settings into it, or {\"version\":1,\"config\":{}}: until then they have none of them"},
-	{"/config/users/*", decoded(zkcoord.DecodeConfig), "write the user's quotas and credentials into it, or {\"version\":1,\"config\":{}}: until then there are none"},
+	{"/config/users/*", userSettings, "write the user's quotas and credentials into it, or {\"version\":1,\"config\":{}}: until then there are none"},
 	{"/config/users/*/clients/*", decoded(zkcoord.DecodeConfig), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
 	{"/config/clients/*", decoded(zkcoord.DecodeConfig), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
 	{"/config/ips/*", decoded(zkcoord.DecodeConfig), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
@@ -46,6 +47,8 @@ var nodeKinds = []nodeKind{
 	{"/kafka-acl-extended/*/*/*", decoded(zkcoord.DecodeACLs), unreadableACLsMend},
 	{"/kafka-acl-changes/*", sequence("acl_changes_", decoded(zkcoord.DecodeACLChange)), changedACLsMend},
 	{"/kafka-acl-extended-changes/*", sequence("acl_changes_", decoded(zkcoord.DecodeExtendedACLChange)), changedACLsMend},
+	{"/delegation_token/tokens/*", decoded(zkcoord.DecodeToken), "delete it with zookeeper-shell.sh, and have another made: nobody can log in with it"},
+	{"/delegation_token/token_changes/*", sequence("token_change_", anything), "delete it with zookeeper-shell.sh"},
 	{"/admin/reassign_partitions", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller can't do what it asks"},
 	{"/admin/preferred_replica_election", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller can't do what it asks"},
 }
@@ -169,6 +172,24 @@ func topicReplicas(name string, data []byte) error {
 }
 
 func readState(data []byte) (zkcoord.PartitionState, error) { return zkcoord.DecodeState(data, 0) }
+
+// userSettings wants quotas and passwords of a user, which may be the default of all.
+func userSettings(_ string, data []byte) error {
+	settings, err := zkcoord.DecodeConfig(data)
+	if err != nil {
+		return err
+	}
+	for _, m := range scram.Mechanisms() {
+		if text, ok := settings[m.Name]; ok {
+			if _, err := m.ParseCredential(text); err != nil {
+				return fmt.Errorf("nobody can log in by %s: %w", m.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func anything(string, []byte) error { return nil }
 
 // brokerSettings wants settings of one broker, or of all.
 func brokerSettings(name string, data []byte) error {

@@ -223,6 +223,18 @@ func TestDoctorFindsStrays(t *testing.T) {
 	}
 }
 
+// TestDoctorTellsWhatItMayNotRead looks into a ZooKeeper that keeps a node for another user.
+func TestDoctorTellsWhatItMayNotRead(t *testing.T) {
+	t.Parallel()
+	d := doctorFor(t)
+	conn, _, err := zk.Connect([]string{d.ZooKeeper()}, 10*time.Second, zk.WithLogInfo(false))
+	d.must(err)
+	defer conn.Close()
+	_, err = conn.Create("/config/users/alice", []byte(`{"version":1,"config":{}}`), 0, zk.DigestACL(zk.PermAll, "broker", "secret"))
+	d.must(err)
+	d.ask("zookeeper", 0, "are sound", "/config/users/alice: was not looked at")
+}
+
 // TestDoctorOnListeners tries addresses that brokers may give to clients.
 func TestDoctorOnListeners(t *testing.T) {
 	t.Parallel()
@@ -364,6 +376,9 @@ func TestTrees(t *testing.T) {
 		{"settings of no broker", "/config/brokers/one", `{"version":1,"config":{}}`, `"one" is no number`},
 		{"a setting that brokers ignore", "/config/brokers/1", `{"version":1,"config":{"num.partitions":"3"}}`, "brokers ignore a setting"},
 		{"broken settings of a user", "/config/users/alice", "x", "cannot be read"},
+		{"a broken password of a user", "/config/users/alice", `{"version":1,"config":{"SCRAM-SHA-256":"salt=x"}}`, "nobody can log in by SCRAM-SHA-256"},
+		{"a broken token", "/delegation_token/tokens/x", `{"version":9}`, "version 9 is not known"},
+		{"a note of a token of another name", "/delegation_token/token_changes/x", "x", "its name is not token_change_ and a number"},
 		{"broken quotas of a user's client", "/config/users/alice/clients/c", "x", "cannot be read"},
 		{"broken quotas of a client", "/config/clients/c", "x", "cannot be read"},
 		{"broken quotas of an address", "/config/ips/10.0.0.1", "x", "cannot be read"},

@@ -30,7 +30,7 @@ type znode struct {
 // treeRoots are what the doctor reads, whole. What else is there is none of its business.
 var treeRoots = []string{"/brokers", "/admin", "/cluster", "/config", "/controller", "/controller_epoch", "/feature", "/latest_producer_id_block",
 	"/migration", "/isr_change_notification", "/log_dir_event_notification", "/kafka-acl", "/kafka-acl-extended", "/kafka-acl-changes",
-	"/kafka-acl-extended-changes"}
+	"/kafka-acl-extended-changes", "/delegation_token"}
 
 // readsAtOnce is how many requests to ZooKeeper are under way.
 const readsAtOnce = 32
@@ -59,6 +59,7 @@ func (d *doctor) readTree(ctx context.Context) (znodes, error) {
 	if _, ok := w.found["/brokers"]; !ok {
 		return nil, fmt.Errorf("ZooKeeper at %s holds no cluster: there is no %s/brokers", connect, s.chroot)
 	}
+	d.hidden = w.hidden
 	return w.found, nil
 }
 
@@ -98,8 +99,9 @@ type walker struct {
 	conn   *zk.Conn
 	chroot string
 
-	mu    sync.Mutex // guards found
-	found znodes
+	mu     sync.Mutex // guards what follows
+	found  znodes
+	hidden []string // nodes that this client may not read
 }
 
 // walk reads a node, then all of its children at once, then theirs.
@@ -126,6 +128,12 @@ func (w *walker) walk(path string) error {
 func (w *walker) read(path string) ([]string, error) {
 	data, stat, err := w.conn.Get(w.chroot + path)
 	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if errors.Is(err, zk.ErrNoAuth) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.hidden = append(w.hidden, path)
 		return nil, nil
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"barnabas/config"
 	"barnabas/zkcoord"
 )
 
@@ -19,6 +20,9 @@ func (d *doctor) tree(ctx context.Context) error {
 		return err
 	}
 	d.judge(z)
+	for _, path := range slices.Sorted(slices.Values(d.hidden)) {
+		d.note(path, "was not looked at: the brokers' user alone may read it. Log in to ZooKeeper as brokers do, by KAFKA_OPTS=-D%s=FILE.", config.LoginFileKey)
+	}
 	return nil
 }
 

@@ -46,7 +46,8 @@ func encodeToken(t DelegationToken) []byte {
 	return marshal(tokenJSON{t.IssuedMs, renewers, SanitizeName(t.Requester), t.ID, SanitizeName(t.Owner), t.ExpiresMs, t.MaxMs, tokenVersion})
 }
 
-func decodeToken(data []byte) (DelegationToken, error) {
+// DecodeToken reads a delegation token's node.
+func DecodeToken(data []byte) (DelegationToken, error) {
 	var in tokenJSON
 	if err := json.Unmarshal(data, &in); err != nil {
 		return DelegationToken{}, fmt.Errorf("delegation token: %w", err)
@@ -109,7 +110,7 @@ func (c *Client) DelegationToken(ctx context.Context, id string) (DelegationToke
 	if err != nil {
 		return DelegationToken{}, false, ignoreNoNode(err)
 	}
-	t, err := decodeToken(n.data)
+	t, err := DecodeToken(n.data)
 	if err != nil {
 		c.log.WithError(err).WithField(logx.Znode, tokenPath(id)).Error("unreadable delegation token")
 		return DelegationToken{}, false, nil

@@ -13,7 +13,7 @@ const alicesToken = `{"issueTimestamp":1795961787841,"renewers":["User%3Abob"],"
 func TestTokenNode(t *testing.T) {
 	want := DelegationToken{ID: "ZSTkj5CFRp6lW2KPbUgDTw", Owner: "User:alice", Requester: "User:alice", Renewers: []string{"User:bob"},
 		IssuedMs: 1795961787841, ExpiresMs: 1796048187841, MaxMs: 1796566587841}
-	got, err := decodeToken([]byte(alicesToken))
+	got, err := DecodeToken([]byte(alicesToken))
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
@@ -25,12 +25,12 @@ func TestTokenNode(t *testing.T) {
 		`"owner":"User%3Aalice","expiryTimestamp":1796048187841,"maxTimestamp":1796566587841,"version":3}`) {
 		t.Errorf("without renewers it is written as %s", text)
 	}
-	old, err := decodeToken([]byte(`{"version":1,"owner":"User%3Aa%2Cb","renewers":[],"issueTimestamp":1,"expiryTimestamp":2,"maxTimestamp":3,"tokenId":"x"}`))
+	old, err := DecodeToken([]byte(`{"version":1,"owner":"User%3Aa%2Cb","renewers":[],"issueTimestamp":1,"expiryTimestamp":2,"maxTimestamp":3,"tokenId":"x"}`))
 	if err != nil || old.Owner != "User:a,b" || old.Requester != old.Owner {
 		t.Errorf("%+v, %v", old, err)
 	}
 	for _, bad := range []string{"", "{", `{"version":0}`, `{"version":4}`, `[]`} {
-		if _, err := decodeToken([]byte(bad)); err == nil {
+		if _, err := DecodeToken([]byte(bad)); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
 	}
@@ -39,11 +39,11 @@ func TestTokenNode(t *testing.T) {
 func FuzzDecodeToken(f *testing.F) {
 	f.Add([]byte(alicesToken))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		first, err := decodeToken(data)
+		first, err := DecodeToken(data)
 		if err != nil {
 			return
 		}
-		again, err := decodeToken(encodeToken(first))
+		again, err := DecodeToken(encodeToken(first))
 		if diff := cmp.Diff(first, again); err != nil || diff != "" {
 			t.Error(err, diff)
 		}
