@@ -18,6 +18,7 @@ import (
 	"barnabas/broker/replica"
 	"barnabas/broker/status"
 	"barnabas/logstore"
+	"barnabas/network"
 	"barnabas/zkcoord"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -178,13 +179,14 @@ func (m *measures) fetchSessions(add func(prometheus.Metric)) {
 }
 
 func (m *measures) network(add func(prometheus.Metric)) {
-	for listener, n := range m.s.network.ConnectionCounts() {
-		labels := []string{"listener", listener, "networkProcessor", "0"}
+	counts := m.s.network.ConnectionCounts()
+	for listener, of := range m.s.network.Census() {
+		n, labels := counts[listener], []string{"listener", listener, "networkProcessor", "0"}
 		add(metrics.Gauge(socketMetrics+"connection_count", float64(n.Open), labels...))
 		add(metrics.Counter(socketMetrics+"connection_creation_total", float64(n.Opened), labels...))
 		add(metrics.Counter(socketMetrics+"connection_close_total", float64(n.Opened-int64(n.Open)), labels...))
+		clients(listener, of, add)
 	}
-	m.clients(add)
 	m.authentications(add)
 	m.plane("", add)
 	if m.s.static.ControlPlaneListener != "" {
@@ -194,16 +196,14 @@ func (m *measures) network(add func(prometheus.Metric)) {
 
 const socketMetrics = "kafka_server_socket_server_metrics_"
 
-// clients are what open connections are counted by: the clients' software, and how they are encrypted.
-func (m *measures) clients(add func(prometheus.Metric)) {
-	for listener, of := range m.s.network.Census() {
-		for s, n := range of.Software {
-			add(metrics.Gauge(socketMetrics+"connections_software", float64(n), "clientSoftwareName", s.Name, "clientSoftwareVersion", s.Version,
-				"listener", listener, "networkProcessor", "0"))
-		}
-		for e, n := range of.Encryption {
-			add(metrics.Gauge(socketMetrics+"connections_tls_info", float64(n), "cipher", e.Cipher, "protocol", e.Protocol, "listener", listener, "networkProcessor", "0"))
-		}
+// clients are what a listener's open connections are counted by: the clients' software, and how they are encrypted.
+func clients(listener string, of network.Census, add func(prometheus.Metric)) {
+	for s, n := range of.Software {
+		add(metrics.Gauge(socketMetrics+"connections_software", float64(n), "clientSoftwareName", s.Name, "clientSoftwareVersion", s.Version,
+			"listener", listener, "networkProcessor", "0"))
+	}
+	for e, n := range of.Encryption {
+		add(metrics.Gauge(socketMetrics+"connections_tls_info", float64(n), "cipher", e.Cipher, "protocol", e.Protocol, "listener", listener, "networkProcessor", "0"))
 	}
 }
 

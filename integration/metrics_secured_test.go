@@ -99,6 +99,7 @@ func TestMetricsOfSecurity(t *testing.T) {
 		`kafka_network_requestmetrics_errors_total{error="TOPIC_AUTHORIZATION_FAILED",request="CreateTopics"} 1`,
 		`kafka_network_requestmetrics_requests_total{request="CreateDelegationToken",version="3"} 1`,
 		`kafka_network_socketserver_controlplaneexpiredconnectionskilledcount 0`, `kafka_network_requestchannel_controlplanerequestqueuesize 0`,
+		`kafka_server_socket_server_metrics_connection_count{listener="CONTROL",networkProcessor="0"} 0`,
 		`kafka_security_aclauthorizer_zookeeperexpires_total 0`, `kafka_server_fetchsessioncache_numincrementalfetchsessions 1`,
 	} {
 		if !slices.Contains(lines, want) {

@@ -22,6 +22,16 @@ func TestHelpIsAPage(t *testing.T) {
 	}
 }
 
+// TestHelpTellsWhatIsRequired: also where one option takes the place of another.
+func TestHelpTellsWhatIsRequired(t *testing.T) {
+	for tool, want := range map[string]string{"kafka-acls": "(required without --authorizer-properties)", "kafka-configs": "(required without --zookeeper)",
+		"zookeeper-security-migration": "unsecure to open them (required)"} {
+		if out := runTool(t, t.Context(), "", tool, "--help"); !strings.Contains(strings.Join(strings.Fields(out.stderr), " "), want) {
+			t.Errorf("%s --help lacks %q: %s", tool, want, out.stderr)
+		}
+	}
+}
+
 func TestEveryToolTellsItsOptions(t *testing.T) {
 	for _, tool := range All() {
 		if options := tool.Options(); len(options) == 0 && tool.Name != "zookeeper-shell" {
