@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
 )
 
@@ -117,41 +116,4 @@ func readCommitted(t *testing.T, l *Log, offset, limit int64) (got committedRead
 		}
 	}
 	return got, told
-}
-
-// TestAbortedTransactionsAreFlushed with the segment, though their index is a file that was made long after its others.
-func TestAbortedTransactionsAreFlushed(t *testing.T) {
-	c := newClock()
-	fsys := vfs.NewMem(c.Now)
-	cfg := memConfig(fsys, c)
-	m := mustOpen(t, cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustProduce(t, l, batchOf(1000, "before"))
-	if err := l.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	mustProduce(t, l, transactional(5, 0, 2))
-	if _, err := l.AppendLeader(mark(5, 0, 0, 0).MustBuild(), LeaderAppend{Origin: Coordinator}); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Roll(); err != nil {
-		t.Fatal(err)
-	}
-	mustProduce(t, l, batchOf(1000, "behind"))
-	if err := l.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.checkpointOffsets(m.disks[0]); err != nil {
-		t.Fatal(err)
-	}
-	cfg.FS = fsys.Crash(nil)
-	m = mustOpen(t, cfg)
-	defer func() { _ = m.Close() }()
-	l, _ = m.Log(testTP)
-	if got, err := l.AbortedTransactions(0, l.LogEndOffset()); err != nil || len(got) != 1 {
-		t.Errorf("aborted transactions %v, %v", got, err)
-	}
 }

@@ -270,15 +270,22 @@ func (x *modelled) checkTime(want []record.Record, ts int64) {
 // power cuts.
 func TestModel(t *testing.T) {
 	for seed := range seeds.Count(t, 60, 15) {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			x := newModelled(t, seed)
-			for range 120 {
-				x.step()
-			}
-			x.check()
-			x.must(x.m.Close())
-		})
+		runModel(t, seed)
 	}
+	for _, seed := range []uint64{187, 452, 3034, 5273} { // which have failed
+		runModel(t, seed)
+	}
+}
+
+func runModel(t *testing.T, seed uint64) {
+	t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+		x := newModelled(t, seed)
+		for range 120 {
+			x.step()
+		}
+		x.check()
+		x.must(x.m.Close())
+	})
 }
 
 // TestCrashAtEachStep lets the disk die at each call in turn, cuts the power, and requires that all that was flushed is
