@@ -1,6 +1,8 @@
 package group
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -627,4 +629,33 @@ func marker(producerID int64, committed bool) *record.Builder {
 	}
 	b.Add(time.Now().UnixMilli(), key, []byte{0, 0, 0, 0, 0, 0})
 	return b
+}
+
+// TestIdleGroupsCostMemoryOnly: groups that only have offsets, or whose members have gone, have neither goroutine nor timer.
+func TestIdleGroupsCostMemoryOnly(t *testing.T) {
+	c := start(t, testConfig(t, newHosted(t)))
+	leftBehind := enter(t, c, "members gone")
+	leave := kmsg.NewLeaveGroupRequestMember()
+	leave.MemberID = leftBehind.MemberID
+	if _, err := c.Leave("members gone", []kmsg.LeaveGroupRequestMember{leave}); err != nil {
+		t.Fatal(err)
+	}
+	before := runtime.NumGoroutine()
+	for n := range 5000 {
+		commitSimple(t, c, fmt.Sprint("idle-", n), 1)
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines more for 5000 groups", after-before)
+	}
+	s, err := c.shardOf("members gone", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.each(func(g *group) {
+		if !g.armed.IsZero() && g.id != "members gone" {
+			t.Errorf("group %s has a timer", g.id)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
