@@ -211,14 +211,19 @@ func (p *process) stop() { p.signal(syscall.SIGTERM) }
 // residentBytes is the process's memory, of /proc.
 func (p *process) residentBytes() int64 {
 	p.t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	return residentBytes(p.t, p.pid())
+}
+
+func residentBytes(t testing.TB, pid int) int64 {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
 	fields := strings.Fields(string(data))
 	pages, err := strconv.ParseInt(fields[1], 10, 64)
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return pages * int64(os.Getpagesize())
 }
