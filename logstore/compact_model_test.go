@@ -374,56 +374,76 @@ func runKeyedModel(t *testing.T, seed uint64) {
 	})
 }
 
-// TestCompactionCrashAtEachStep lets the disk die at each call of a compaction in turn. Whatever of that a power cut or a kill
-// leaves, consumers see the same, and the next compaction works.
+// TestCompactionCrashAtEachStep lets the disk die at each call of a compaction in turn, and then at some call of the load that follows.
+// Whatever of that a power cut or a kill leaves, consumers see the same, and the next compaction works.
 func TestCompactionCrashAtEachStep(t *testing.T) {
-	errDied := errors.New("disk died")
-	for _, end := range []string{"power", "power, some is left", "kill"} {
-		for n := 1; ; n++ {
-			x := newKeyedModel(t, uint64(n%5))
-			for range 60 {
-				x.append()
-				x.endTxn()
-			}
-			x.l.SetHighWatermark(x.l.LogEndOffset())
-			x.must(x.l.Roll())
-			x.must(x.l.Flush())
-			x.must(x.m.checkpointOffsets(x.m.disks[0]))
-			calls := 0
-			x.fs.SetFault(func(op, _ string) error {
-				if calls++; calls >= n && op != "read" && op != "readfile" {
-					return errDied
+	for end, crash := range map[string]func(x *keyedModel) *vfs.Mem{
+		"power":               func(x *keyedModel) *vfs.Mem { return x.fs.Crash(nil) },
+		"power, some is left": func(x *keyedModel) *vfs.Mem { return x.fs.Crash(x.rng) },
+		"kill":                func(x *keyedModel) *vfs.Mem { return x.fs.Kill() },
+	} {
+		t.Run(end, func(t *testing.T) {
+			for n, done := 1, false; !done; n++ {
+				for _, later := range []int{0, 1 + n%9, 10 + n%17} {
+					done = compactAndDie(t, n, later, crash)
 				}
-				return nil
-			})
-			part, err := compactLog(t, x.m, x.l)
-			x.tried = part.upTo
-			x.fs.SetFault(nil)
-			switch end {
-			case "power":
-				x.fs = x.fs.Crash(nil)
-			case "kill":
-				x.fs = x.fs.Kill()
-			default:
-				x.fs = x.fs.Crash(x.rng)
 			}
-			x.open()
-			x.l.SetHighWatermark(x.l.LogEndOffset())
-			if got, want := x.l.LogEndOffset(), x.records[len(x.records)-1].offset+1; got != want {
-				t.Fatalf("%s at call %d: end %d, want %d", end, n, got, want)
-			}
-			x.check()
-			x.checkProducers()
-			for range 5 {
-				x.append()
-			}
-			x.compact()
-			x.check()
-			x.must(x.m.Close())
-			if err == nil {
-				t.Logf("%s: %d calls", end, n-1)
-				break
-			}
-		}
+		})
 	}
+}
+
+var errDied = errors.New("disk died")
+
+// dieAt has the disk die at its nth call from now on.
+func (x *keyedModel) dieAt(n int) {
+	calls := 0
+	x.fs.SetFault(func(op, _ string) error {
+		if calls++; calls >= n && op != "read" && op != "readfile" {
+			return errDied
+		}
+		return nil
+	})
+}
+
+// compactAndDie has the disk die at the nth call of a compaction, and with later at that call of the load after it as well. done
+// tells that the compaction has fewer calls.
+func compactAndDie(t *testing.T, n, later int, crash func(*keyedModel) *vfs.Mem) (done bool) {
+	t.Helper()
+	x := newKeyedModel(t, uint64(n%5))
+	for range 60 {
+		x.append()
+		x.endTxn()
+	}
+	x.l.SetHighWatermark(x.l.LogEndOffset())
+	x.must(x.l.Roll())
+	x.must(x.l.Flush())
+	x.must(x.m.checkpointOffsets(x.m.disks[0]))
+	x.dieAt(n)
+	part, err := compactLog(t, x.m, x.l)
+	x.tried = part.upTo
+	x.fs.SetFault(nil)
+	x.fs = crash(x)
+	if later > 0 {
+		x.dieAt(later)
+		x.cfg.FS = x.fs
+		if m, err := Open(t.Context(), x.cfg); err == nil {
+			m.giveUp()
+		}
+		x.fs.SetFault(nil)
+		x.fs = crash(x)
+	}
+	x.open()
+	x.l.SetHighWatermark(x.l.LogEndOffset())
+	if got, want := x.l.LogEndOffset(), x.records[len(x.records)-1].offset+1; got != want {
+		t.Fatalf("call %d, then %d: end %d, want %d", n, later, got, want)
+	}
+	x.check()
+	x.checkProducers()
+	for range 5 {
+		x.append()
+	}
+	x.compact()
+	x.check()
+	x.must(x.m.Close())
+	return err == nil
 }
