@@ -78,10 +78,10 @@ func served(ctx context.Context, addr, topic string, partitions int) bool {
 	return err == nil && ends.Error() == nil && len(ends[topic]) == partitions
 }
 
-// fillTopic writes values to partition 0 of topic t, with keys of which each comes four times on average, and gives their bytes.
+// fillTopic writes values to partition 0 of topic t, in batches of 16 KiB, with keys of which each comes four times on average, and gives their bytes.
 func fillTopic(b *testing.B, addr string, size, count int) (bytes int64) {
 	b.Helper()
-	cl, _ := benchClient(b, addr)
+	cl, _ := benchClient(b, addr, kgo.ProducerBatchMaxBytes(16<<10)) // the Java client's batch.size
 	rng := rand.New(rand.NewPCG(1, uint64(size)))
 	for i := range count {
 		r := &kgo.Record{Key: strconv.AppendInt(nil, rng.Int64N(int64(count/4)), 10), Value: make([]byte, size)}
