@@ -62,6 +62,9 @@ func (s *Server) saslMechanism(m config.SASLMechanism) (func() sasl.Exchange, er
 	if known, ok := scram.Named(m.Name); ok {
 		return sasl.Scram(known, s.credentials), nil
 	}
+	if m.Kerberos != nil {
+		return ticketed(m.Kerberos)
+	}
 	if m.Name != sasl.OAuthBearerName {
 		return sasl.Plain(m.UserPasswords()), nil
 	}
@@ -86,6 +89,9 @@ func (s *Server) saslClient(listener string) (*sasl.Client, error) {
 	}
 	client := &sasl.Client{Mechanism: login.Mechanism, User: login.User, Password: login.Password, Token: login.Token}
 	switch {
+	case login.Kerberos != nil:
+		client.User = login.Kerberos.Principal
+		client.Kerberos, err = s.kerberos.dialog(login.Kerberos)
 	case login.Source != nil:
 		client.Bearer, err = s.oauth.bearer(login.Source)
 	case login.Mechanism == sasl.OAuthBearerName:

@@ -56,6 +56,7 @@ type Server struct {
 	credentials  *credentials
 	tokens       *token.Manager // nil: none are wanted
 	oauth        *oauthState
+	kerberos     kerberosState
 	secured      *secured
 	metrics      *metrics.Metrics // nil: not wanted
 	measures     *measures        // with metrics
@@ -212,6 +213,7 @@ func (s *Server) refuse(context.Context) error {
 }
 
 func (s *Server) connect(ctx context.Context) error {
+	s.onStop(s.kerberos.close)
 	s.onStop(s.cancel)
 	access, err := s.zooKeeperAccess()
 	if err != nil {

@@ -21,6 +21,7 @@ func (s *Server) zooKeeperAccess() (zkcoord.Config, error) {
 	if err != nil {
 		return zkcoord.Config{}, err
 	}
+	s.onStop(login.Close)
 	secure := s.static.ZookeeperSetACL
 	if secure && login == nil && !certified {
 		return zkcoord.Config{}, fmt.Errorf("zookeeper.set.acl=true: ZooKeeper would not know for whom to keep nodes: %s must name a file "+
@@ -45,10 +46,7 @@ func zooKeeperTLS(c *config.Broker) (encryption func(host string) *tls.Config, c
 // zooKeeperLogin is who this broker's sessions are for; nil: for nobody in particular. A server that knows no logins will do
 // as long as nodes are not kept for anybody, so that brokers can be given a login first and ZooKeeper its own afterwards.
 func zooKeeperLogin(c *config.Broker) (*zklogin.Login, error) {
-	if c.ZookeeperLoginFile == "" {
-		return nil, nil
-	}
-	login, err := zklogin.Read(c.ZookeeperLoginFile, c.ZookeeperLoginSection)
+	login, err := zklogin.Read(zklogin.Config{File: c.ZookeeperLoginFile, Section: c.ZookeeperLoginSection, Krb5: c.Krb5File})
 	if err != nil {
 		return nil, fmt.Errorf("%s=%s: %w", config.LoginFileKey, c.ZookeeperLoginFile, err)
 	}

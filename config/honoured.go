@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// notHonoured are the keys that are read and described, but change nothing yet. Who makes one
+// notHonoured are the keys that are read and described, but change nothing. Who makes one
 // work takes it out here and from testdata/not_honoured.txt.
 var notHonoured = buildNotHonoured()
 
@@ -16,16 +16,14 @@ func buildNotHonoured() map[string]bool {
 			set[k.Name] = true
 		}
 	}
-	for _, names := range [][]string{noCounterpart, notYet} {
-		for _, name := range names {
-			set[name] = true
-		}
+	for _, name := range noCounterpart {
+		set[name] = true
 	}
 	return set
 }
 
 // noCounterpart are about things that do not exist here: classes to load, thread pools,
-// purgatories, the JVM.
+// purgatories, the JVM, kinit.
 var noCounterpart = []string{
 	"alter.config.policy.class.name",
 	"alter.config.policy.kraft.compatibility.enable",
@@ -54,6 +52,10 @@ var noCounterpart = []string{
 	"remote.log.manager.task.retry.backoff.max.ms",
 	"remote.log.manager.task.retry.backoff.ms",
 	"remote.log.manager.task.retry.jitter",
+	"sasl.kerberos.kinit.cmd",
+	"sasl.kerberos.min.time.before.relogin",
+	"sasl.kerberos.ticket.renew.jitter",
+	"sasl.kerberos.ticket.renew.window.factor",
 	"security.providers",
 	"server.max.startup.time.ms",
 	"ssl.engine.factory.class",
@@ -68,18 +70,7 @@ var noCounterpart = []string{
 	"zookeeper.metadata.migration.min.batch.size",
 }
 
-// notYet are to work one day.
-var notYet = []string{
-	// Security.
-	"sasl.kerberos.kinit.cmd",
-	"sasl.kerberos.min.time.before.relogin",
-	"sasl.kerberos.principal.to.local.rules",
-	"sasl.kerberos.service.name",
-	"sasl.kerberos.ticket.renew.jitter",
-	"sasl.kerberos.ticket.renew.window.factor",
-}
-
-// NotHonoured returns the keys that were set but change nothing yet, sorted; the start names
+// NotHonoured returns the keys that were set but change nothing, sorted; the start names
 // them in one warning. A listener's own setting counts by its base key, and a
 // login configuration without its mechanism is none.
 func (b *Broker) NotHonoured() []string {

@@ -23,6 +23,7 @@ type SASLMechanism struct {
 	MaxReauth time.Duration     // connections.max.reauth.ms; not positive: sessions have no end
 	Options   map[string]string // of the login module
 	Signed    *SignedTokens     // of OAUTHBEARER; nil: its tokens are not signed
+	Kerberos  *Kerberos         // of GSSAPI
 }
 
 // SASLLogin is how this broker logs in at others.
@@ -32,6 +33,7 @@ type SASLLogin struct {
 	Claims                    map[string]any // of the token of OAUTHBEARER
 	ClaimsLifetime            time.Duration  // of that token
 	Source                    *TokenSource   // of signed tokens of OAUTHBEARER; nil: this broker makes its own
+	Kerberos                  *Kerberos      // of GSSAPI
 }
 
 const (
@@ -40,17 +42,18 @@ const (
 	betweenKey    = "sasl.mechanism.inter.broker.protocol"
 
 	oauthBearer = "OAUTHBEARER"
+	gssapi      = "GSSAPI"
 )
 
 // LoginFileKey is the setting of a file of login configurations, by the name of the system property that names it in Java.
 const LoginFileKey = "java.security.auth.login.config"
 
 // onlyThese are the mechanisms that there are.
-const onlyThese = "only PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER"
+const onlyThese = "only GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER"
 
 // loginModules are those that the mechanisms need.
 var loginModules = func() map[string]string {
-	modules := map[string]string{"PLAIN": jaas.PlainModule, oauthBearer: jaas.OAuthModule}
+	modules := map[string]string{"PLAIN": jaas.PlainModule, oauthBearer: jaas.OAuthModule, gssapi: jaas.Krb5Module}
 	for _, m := range scram.Mechanisms() {
 		modules[m.Name] = jaas.ScramModule
 	}
@@ -105,6 +108,10 @@ func (b *Broker) mechanism(l Listener, name string) (SASLMechanism, error) {
 	m.MaxReauth = millis(int64(reauth))
 	login, err := b.login(l, name)
 	m.Options = login.Options
+	if err == nil && name == gssapi {
+		m.Kerberos, err = b.kerberos(l, login.Options)
+		return m, err
+	}
 	if err == nil && signed {
 		m.Signed, err = b.signedTokens(l, login.Options)
 		return m, err
@@ -164,6 +171,10 @@ func (b *Broker) BrokersSASL(l Listener) (SASLLogin, error) {
 	}
 	found, err := b.login(l, login.Mechanism)
 	if err != nil {
+		return login, err
+	}
+	if login.Mechanism == gssapi {
+		login.Kerberos, err = b.kerberos(l, found.Options)
 		return login, err
 	}
 	if b.wantsSigned(l, login.Mechanism, loginHandlerKey, loginHandlers) {

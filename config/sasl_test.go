@@ -69,7 +69,13 @@ func TestLoginsThatCannotWorkAreRefused(t *testing.T) {
 		more  []string
 		names []string
 	}{
-		{"GSSAPI", []string{"sasl.enabled.mechanisms=GSSAPI,SCRAM-SHA-256"}, []string{"sasl.enabled.mechanisms=GSSAPI,SCRAM-SHA-256", "EXTERNAL", "no mechanism GSSAPI"}},
+		{"CRAM-MD5", []string{"sasl.enabled.mechanisms=CRAM-MD5,SCRAM-SHA-256"}, []string{"sasl.enabled.mechanisms=CRAM-MD5,SCRAM-SHA-256", "EXTERNAL", "no mechanism CRAM-MD5"}},
+		{"GSSAPI without keys", []string{"sasl.enabled.mechanisms=GSSAPI,SCRAM-SHA-256", "sasl.kerberos.service.name=kafka", jaasOf("gssapi", jaas.Krb5Module+` required useTicketCache=true;`)},
+			[]string{"listener.name.external.gssapi.sasl.jaas.config", "keyTab"}},
+		{"GSSAPI without a service", []string{"sasl.enabled.mechanisms=GSSAPI,SCRAM-SHA-256", jaasOf("gssapi", jaas.Krb5Module+` required useKeyTab=true keyTab="/k" principal="kafka/h@R";`)},
+			[]string{"listener.name.external.gssapi.sasl.jaas.config", "sasl.kerberos.service.name"}},
+		{"GSSAPI with two services", []string{"sasl.enabled.mechanisms=GSSAPI,SCRAM-SHA-256", "sasl.kerberos.service.name=kafka", jaasOf("gssapi", jaas.Krb5Module+` required useKeyTab=true keyTab="/k" principal="kafka/h@R" serviceName="other";`)},
+			[]string{"listener.name.external.gssapi.sasl.jaas.config", "serviceName is other"}},
 		{"OAUTHBEARER with signed tokens", []string{"listener.name.external.sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256", jaasOf("oauthbearer", jaas.OAuthModule+" required;"),
 			"listener.name.external.oauthbearer.sasl.server.callback.handler.class=org.x.Validator"}, []string{"sasl.server.callback.handler.class=org.x.Validator"}},
 		{"OAUTHBEARER with a bad option", []string{"sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256", jaasOf("oauthbearer", jaas.OAuthModule+" required unsecuredValidatorAllowableClockSkewMs=x;")},

@@ -1,6 +1,6 @@
 package config
 
-// ownKeys: not keys of Apache Kafka 3.9. The first eight are ours; the others are of releases
+// ownKeys: not keys of Apache Kafka 3.9. The first nine are ours; the others are of releases
 // before 3.0, still read so that an old file works.
 var ownKeys = []Key{
 	{"metrics.listener", String, null, nil, Low, ReadOnly,
@@ -15,6 +15,8 @@ var ownKeys = []Key{
 		"The folder of the embedded ZooKeeper; unset is the folder zookeeper beside the first log folder."},
 	{"java.security.auth.login.config", String, null, nil, Low, ReadOnly,
 		"A file of login configurations as Java reads it, for listeners with SASL that have none of their own in sasl.jaas.config, and for ZooKeeper."},
+	{"java.security.krb5.conf", String, "/etc/krb5.conf", nil, Low, ReadOnly,
+		"The configuration of Kerberos, for listeners with GSSAPI."},
 	{"zookeeper.sasl.client", Boolean, "true", nil, Low, ReadOnly,
 		"Logs in to ZooKeeper when java.security.auth.login.config names a file with a login configuration for that."},
 	{"zookeeper.sasl.clientconfig", String, "Client", nil, Low, ReadOnly,

@@ -56,7 +56,9 @@ type securedEnsemble struct {
 	logins          string // the file of login configurations
 }
 
-func startSecuredZooKeeper(t *testing.T) securedEnsemble {
+func startSecuredZooKeeper(t *testing.T) securedEnsemble { return startSecuredZooKeeperBy(t, zkLogins) }
+
+func startSecuredZooKeeperBy(t *testing.T, logins string, options ...string) securedEnsemble {
 	t.Helper()
 	classpath, err := exec.Command(peer(t), "classpath").Output()
 	if err != nil {
@@ -71,11 +73,11 @@ func startSecuredZooKeeper(t *testing.T) securedEnsemble {
 		"authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"+
 		"ssl.keyStore.location=%s\nssl.keyStore.password=secret\nssl.trustStore.location=%s\nssl.trustStore.password=secret\n",
 		dir, plain, encrypted, storeFile(t, "server.jks"), storeFile(t, "trust.jks"))
-	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(z.logins, []byte(zkLogins), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(z.logins, []byte(logins), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("java", "-Xmx128m", "-Dfile.encoding=UTF-8", "-Dzookeeper.forceSync=no", "-Djava.security.auth.login.config="+z.logins,
-		"-cp", strings.TrimSpace(string(classpath)), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
+	cmd := exec.Command("java", append(options, "-Xmx128m", "-Dfile.encoding=UTF-8", "-Dzookeeper.forceSync=no", "-Djava.security.auth.login.config="+z.logins,
+		"-cp", strings.TrimSpace(string(classpath)), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -117,7 +119,7 @@ func (z securedEnsemble) session(t *testing.T) *zk.Conn {
 			if err != nil {
 				return nil, err
 			}
-			return login.Over(conn, 10*time.Second, func(err error) { t.Error(err) }), nil
+			return login.Over(conn, "", 10*time.Second, func(err error) { t.Error(err) }), nil
 		}))
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ type Client struct {
 	correlation int32
 	buf         []byte
 	sasl        *sasl.Client // nil: no login
+	host        string       // to log in at
 	again       time.Time    // when to log in again; zero: never
 }
 
@@ -51,6 +52,10 @@ func (d Dialer) Dial(ctx context.Context, addr, clientID string) (*Client, error
 	c := &Client{conn: conn, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID)), sasl: d.SASL}
 	if d.SASL == nil {
 		return c, nil
+	}
+	if c.host, _, err = net.SplitHostPort(addr); err != nil {
+		c.Close()
+		return nil, err
 	}
 	if err := c.within(ctx, c.logIn); err != nil {
 		c.Close()

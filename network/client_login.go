@@ -23,7 +23,7 @@ func (c *Client) logIn() error {
 	if err := c.chooseMechanism(); err != nil {
 		return err
 	}
-	dialog, err := c.sasl.Start()
+	dialog, err := c.sasl.Start(c.host)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,14 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,7 +70,7 @@ func clientOptions(env *Env, p properties, kind map[string]setter) ([]kgo.Opt, e
 		return nil, err
 	}
 	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.WithLogger(&clientLog{out: env.Stderr, refused: env.refused}), kgo.DisableClientMetrics()}
-	security, err := securityOptions(p)
+	security, err := securityOptions(env, p)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +177,7 @@ var commonSettings = map[string]setter{
 }
 
 // securityOptions translates security.protocol, ssl.* and sasl.*.
-func securityOptions(p properties) ([]kgo.Opt, error) {
+func securityOptions(env *Env, p properties) ([]kgo.Opt, error) {
 	protocol := strings.ToUpper(p["security.protocol"])
 	var opts []kgo.Opt
 	switch protocol {
@@ -190,7 +192,7 @@ func securityOptions(p properties) ([]kgo.Opt, error) {
 		return nil, invalidValue(p["security.protocol"], "security.protocol", "it must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL")
 	}
 	if strings.HasPrefix(protocol, "SASL_") {
-		o, err := saslOption(p)
+		o, err := saslOption(env, p)
 		if err != nil {
 			return nil, err
 		}
@@ -199,16 +201,57 @@ func securityOptions(p properties) ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-func saslOption(p properties) (kgo.Opt, error) {
-	mechanism := strings.ToUpper(p["sasl.mechanism"])
-	if mechanism != "PLAIN" && mechanism != "SCRAM-SHA-256" && mechanism != "SCRAM-SHA-512" && mechanism != "OAUTHBEARER" {
-		return nil, invalidValue(mechanism, "sasl.mechanism", "it must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER")
+const (
+	gssapi      = "GSSAPI"
+	oauthBearer = "OAUTHBEARER"
+)
+
+// loginModules are those of the mechanisms that there are.
+var loginModules = map[string]string{gssapi: jaas.Krb5Module, oauthBearer: jaas.OAuthModule, "PLAIN": jaas.PlainModule,
+	"SCRAM-SHA-256": jaas.ScramModule, "SCRAM-SHA-512": jaas.ScramModule}
+
+// clientLogin is sasl.jaas.config, or the section KafkaClient of the file that KAFKA_OPTS names.
+func clientLogin(env *Env, p properties, module string) (jaas.Login, error) {
+	const section = "KafkaClient"
+	file := env.Properties[config.LoginFileKey]
+	if text, given := p["sasl.jaas.config"]; given || file == "" {
+		login, err := jaas.Parse(text)
+		if err != nil {
+			return login, fmt.Errorf("sasl.jaas.config: %w", err)
+		}
+		return login, nil
 	}
-	login, err := jaas.Parse(p["sasl.jaas.config"])
+	refuse := func(err error) (jaas.Login, error) {
+		return jaas.Login{}, fmt.Errorf("%s=%s: %w", config.LoginFileKey, file, err)
+	}
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("sasl.jaas.config: %w", err)
+		return refuse(err)
 	}
-	if mechanism == "OAUTHBEARER" {
+	sections, err := jaas.ParseFile(string(text))
+	if err != nil {
+		return refuse(err)
+	}
+	i := slices.IndexFunc(sections[section], func(l jaas.Login) bool { return l.Module == module })
+	if i < 0 {
+		return refuse(fmt.Errorf("its section %s has no login module %s", section, module))
+	}
+	return sections[section][i], nil
+}
+
+func saslOption(env *Env, p properties) (kgo.Opt, error) {
+	mechanism := strings.ToUpper(cmp.Or(p["sasl.mechanism"], gssapi))
+	if _, known := loginModules[mechanism]; !known {
+		return nil, invalidValue(mechanism, "sasl.mechanism", "it must be one of "+strings.Join(slices.Sorted(maps.Keys(loginModules)), ", "))
+	}
+	login, err := clientLogin(env, p, loginModules[mechanism])
+	if err != nil {
+		return nil, err
+	}
+	switch mechanism {
+	case gssapi:
+		return kerberosOption(p, login.Options, env.Properties)
+	case oauthBearer:
 		return oauthOption(p, login.Options)
 	}
 	user, pass := login.Options["username"], login.Options["password"]

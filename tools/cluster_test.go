@@ -275,8 +275,10 @@ func replay(t *testing.T, file, addr string, more ...string) {
 		if made := newToken.FindStringSubmatch(out.stdout); made != nil {
 			hmac = made[1]
 		}
-		// A broker hears of its own settings by way of ZooKeeper, which the start of the originals' JVM leaves time for.
-		for deadline := time.Now().Add(5 * time.Second); slices.Contains(words, "--describe") && masked(out.stdout) != masked(run.stdout) && time.Now().Before(deadline); {
+		// A broker hears of its own settings by way of ZooKeeper, and a transaction's markers are written after its end has been
+		// answered, which the start of the originals' JVM leaves time for.
+		settles := slices.Contains(words, "--describe") || words[0] == "kafka-transactions" && slices.ContainsFunc(words, func(w string) bool { return w == "list" || w == "describe" })
+		for deadline := time.Now().Add(5 * time.Second); settles && masked(out.stdout) != masked(run.stdout) && time.Now().Before(deadline); {
 			out = runTool(t, t.Context(), stdin, words[0], words[1:]...)
 		}
 		diff(t, run.line+": standard output", masked(run.stdout), masked(out.stdout))

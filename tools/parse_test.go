@@ -130,12 +130,13 @@ func TestLoginOfAClient(t *testing.T) {
 		{"scram-sha-512", `org.apache.kafka.common.security.scram.ScramLoginModule required username=id password=h tokenauth=true;`, ""},
 		{"OAUTHBEARER", `org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";`, ""},
 		{"OAUTHBEARER", `org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;`, "unsecuredLoginStringClaim_sub"},
-		{"", "x required;", "sasl.mechanism"},
-		{"GSSAPI", "x required;", "sasl.mechanism"},
+		{"", "x required;", "sasl.kerberos.service.name"},
+		{"GSSAPI", "x required serviceName=kafka;", "useKeyTab"},
+		{"CRAM-MD5", "x required;", "sasl.mechanism"},
 		{"PLAIN", "x required username=alice", "sasl.jaas.config"},
 		{"PLAIN", "", "sasl.jaas.config"},
 	} {
-		_, err := saslOption(properties{"sasl.mechanism": test.mechanism, "sasl.jaas.config": test.jaas})
+		_, err := saslOption(&Env{}, properties{"sasl.mechanism": test.mechanism, "sasl.jaas.config": test.jaas})
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v", test, err)
 		}

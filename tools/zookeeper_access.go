@@ -37,14 +37,12 @@ func zooKeeperAccess(env *Env, tlsFile string) (a zkAccess, err error) {
 	if a.encryption, a.certified, err = zkTLS(tlsFile); err != nil {
 		return a, err
 	}
-	file, section := env.Properties[config.LoginFileKey], env.Properties["zookeeper.sasl.clientconfig"]
-	if file == "" || strings.EqualFold(env.Properties["zookeeper.sasl.client"], "false") {
+	if strings.EqualFold(env.Properties["zookeeper.sasl.client"], "false") {
 		return a, nil
 	}
-	if section == "" {
-		section = zklogin.Section
-	}
-	if a.login, err = zklogin.Read(file, section); err != nil {
+	file := env.Properties[config.LoginFileKey]
+	a.login, err = zklogin.Read(zklogin.Config{File: file, Section: env.Properties["zookeeper.sasl.clientconfig"], Krb5: krb5Conf(env.Properties)})
+	if err != nil {
 		return a, fmt.Errorf("%s=%s: %w", config.LoginFileKey, file, err)
 	}
 	if a.login != nil {
@@ -109,11 +107,15 @@ type zkDialer struct {
 func newZKDialer(access zkAccess) *zkDialer { return &zkDialer{access, make(chan error, 1)} }
 
 func (d *zkDialer) dial(network, addr string, timeout time.Duration) (net.Conn, error) {
-	conn, err := d.open(network, addr, timeout)
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := d.open(network, addr, host, timeout)
 	if err != nil || d.login == nil {
 		return conn, err
 	}
-	return d.login.Over(conn, d.connect, func(err error) {
+	return d.login.Over(conn, host, d.connect, func(err error) {
 		if d.login.Optional && errors.Is(err, zklogin.ErrNoSASL) {
 			return
 		}
@@ -124,13 +126,9 @@ func (d *zkDialer) dial(network, addr string, timeout time.Duration) (net.Conn, 
 	}), nil
 }
 
-func (d *zkDialer) open(network, addr string, timeout time.Duration) (net.Conn, error) {
+func (d *zkDialer) open(network, addr, host string, timeout time.Duration) (net.Conn, error) {
 	if d.encryption == nil {
 		return net.DialTimeout(network, addr, timeout)
-	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
 	}
 	return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, addr, d.encryption(host))
 }

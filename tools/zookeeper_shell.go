@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"barnabas/zkcoord"
+
 	"github.com/go-zookeeper/zk"
 )
 
@@ -70,7 +72,8 @@ func dialZooKeeper(ctx context.Context, env *Env, server string, access zkAccess
 	hosts, chroot, _ := strings.Cut(server, "/")
 	env.printf("Connecting to %s\n", server)
 	way := newZKDialer(access)
-	conn, events, err := zk.Connect(strings.Split(hosts, ","), access.session, zk.WithLogger(silentLogger{}), zk.WithDialer(way.dial))
+	conn, events, err := zk.Connect(strings.Split(hosts, ","), access.session, zk.WithLogger(silentLogger{}), zk.WithDialer(way.dial),
+		zk.WithHostProvider(zkcoord.NewHostProvider()))
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/sirupsen/logrus"
 
 	"barnabas/zkcoord/zklogin"
@@ -70,6 +71,10 @@ func (h *hostList) Init(servers []string) error {
 	return nil
 }
 
+// NewHostProvider is a list of servers for the library that leaves their names as they are, which a certificate or a ticket
+// must be for.
+func NewHostProvider() zk.HostProvider { return new(hostList) }
+
 // Len is the number of servers.
 func (h *hostList) Len() int {
 	h.mu.Lock()
@@ -122,7 +127,12 @@ func (d *dialer) dial(network, address string, timeout time.Duration) (net.Conn,
 		return nil, err
 	}
 	if d.login != nil {
-		conn = d.login.Over(conn, loginTimeout, d.noLogin)
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		conn = d.login.Over(conn, host, loginTimeout, d.noLogin)
 	}
 	return bufferedConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
 }

@@ -18,13 +18,14 @@ var mayImport = map[string][]string{
 	"config":           {},
 	"network/keystore": {},
 	"network/ssl":      {"network/keystore"},
+	"network/kerberos": {},
 	"network/oauth":    {},
-	"network/sasl":     {"network/oauth"}, // in its tests
+	"network/sasl":     {"network/kerberos", "network/oauth"},
 	"network":          {"network/sasl"},
 	"logstore/record":  {},
 	"logstore":         {"logstore/record"},
 	"zkcoord/zkserver": {},
-	"zkcoord/zklogin":  {},
+	"zkcoord/zklogin":  {"network/kerberos"},
 	"zkcoord/zktest":   {"zkcoord", "zkcoord/zkserver"},                           // for tests
 	"zkcoord/zksim":    {"zkcoord", "zkcoord/zkserver"},                           // for simulations
 	"zkcoord":          {"zkcoord/zklogin", "zkcoord/zktest", "zkcoord/zkserver"}, // in its tests
@@ -40,9 +41,9 @@ var mayImport = map[string][]string{
 	"broker/metrics":   {},
 	"broker/status":    {},
 	"broker/api":       {"config", "network", "controller", "zkcoord", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics"},
-	"broker":           {"config", "network", "network/oauth", "network/sasl", "network/ssl", "controller", "zkcoord", "zkcoord/zklogin", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics", "broker/status", "broker/api"},
+	"broker":           {"config", "network", "network/kerberos", "network/oauth", "network/sasl", "network/ssl", "controller", "zkcoord", "zkcoord/zklogin", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics", "broker/status", "broker/api"},
 	"kafkatest":        {"broker", "config", "zkcoord/zkserver", "logstore/record"},
-	"tools":            {"config", "broker/acl", "broker/quota", "network/oauth", "network/ssl", "zkcoord", "zkcoord/zklogin", "logstore", "logstore/record", "kafkatest"},
+	"tools":            {"config", "broker/acl", "broker/quota", "network/kerberos", "network/oauth", "network/ssl", "zkcoord", "zkcoord/zklogin", "logstore", "logstore/record", "kafkatest"},
 	"cmd/kafka":        {"broker", "config", "tools", "zkcoord/zkserver"},
 	"integration":      {"zkcoord/zklogin", "kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
 }

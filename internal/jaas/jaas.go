@@ -19,6 +19,7 @@ const (
 	PlainModule = "org.apache.kafka.common.security.plain.PlainLoginModule"
 	ScramModule = "org.apache.kafka.common.security.scram.ScramLoginModule"
 	OAuthModule = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+	Krb5Module  = "com.sun.security.auth.module.Krb5LoginModule"
 )
 
 // Login is one entry of a configuration: a module and its options, which hold secrets.

@@ -98,7 +98,7 @@ func TestClientLogsIn(t *testing.T) {
 			{Client{User: "id", Password: "hmac", Token: true}, Login{User: "carl", Token: true, Expires: tokenEnd}, m.Name != PlainName},
 		} {
 			test.client.Mechanism = m.Name
-			dialog, err := test.client.Start()
+			dialog, err := test.client.Start("host")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,8 +113,10 @@ func TestClientLogsIn(t *testing.T) {
 			}
 		}
 	}
-	if _, err := (&Client{Mechanism: "GSSAPI"}).Start(); err == nil {
-		t.Error("there is no GSSAPI")
+	for _, name := range []string{GSSAPIName, OAuthBearerName, "CRAM-MD5"} {
+		if _, err := (&Client{Mechanism: name}).Start("host"); err == nil {
+			t.Errorf("there is no %s", name)
+		}
 	}
 }
 
@@ -127,7 +129,7 @@ func TestClientShowsAToken(t *testing.T) {
 		u := rules()
 		u.PrincipalClaim = test.claim
 		e := OAuthBearer(at(u, time.Now()))()
-		dialog, err := c.Start()
+		dialog, err := c.Start("host")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,11 @@
-// Package zklogin lets a client of ZooKeeper log in by SASL with DIGEST-MD5, as ZooKeeper's DigestLoginModule does it, so that
-// nodes can be kept for one user by ACLs of the scheme sasl. The ZooKeeper library knows no SASL; the login happens on the
+// Package zklogin lets a client of ZooKeeper log in by SASL, with DIGEST-MD5, as ZooKeeper's DigestLoginModule does it, or with
+// Kerberos, so that nodes can be kept for one user by ACLs of the scheme sasl. The ZooKeeper library knows no SASL; the login happens on the
 // connection, between the opening of the session and the library's first request.
 package zklogin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,16 +15,17 @@ import (
 	"time"
 
 	"barnabas/internal/jaas"
+	"barnabas/network/kerberos"
 )
 
 // Section is the section of a file of login configurations that is read unless another is named (the system property
 // zookeeper.sasl.clientconfig).
 const Section = "Client"
 
-const (
-	digestModule   = "org.apache.zookeeper.server.auth.DigestLoginModule"
-	kerberosModule = "com.sun.security.auth.module.Krb5LoginModule"
-)
+const digestModule = "org.apache.zookeeper.server.auth.DigestLoginModule"
+
+// kerberosService is the first part of servers' principals (zookeeper.sasl.client.username, 3.8).
+const kerberosService = "zookeeper"
 
 // ErrNoSASL is that a server knows no SASL: whoever connects to it is nobody in particular.
 var ErrNoSASL = errors.New("the server does not ask for logins: it has no login configuration of its own")
@@ -34,11 +36,23 @@ type Login struct {
 
 	// Optional lets a session go on as nobody's where the server knows no SASL, as Apache Kafka's does.
 	Optional bool
+
+	kerberos *kerberos.User // nil: the password is shown
 }
 
-// Read finds the login in a section of a file of login configurations; nil when the file does not have that section.
-func Read(file, section string) (*Login, error) {
-	text, err := os.ReadFile(file)
+// Config says where logins are written down.
+type Config struct {
+	File    string // of login configurations; empty: there are none
+	Section string // empty: Section
+	Krb5    string // the configuration of Kerberos
+}
+
+// Read finds the login in a section of a file of login configurations; nil when there is none.
+func Read(c Config) (*Login, error) {
+	if c.File == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.File)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +60,7 @@ func Read(file, section string) (*Login, error) {
 	if err != nil {
 		return nil, err
 	}
+	section := cmp.Or(c.Section, Section)
 	logins, found := sections[section]
 	if !found {
 		return nil, nil
@@ -53,23 +68,43 @@ func Read(file, section string) (*Login, error) {
 	if len(logins) != 1 {
 		return nil, fmt.Errorf("section %s: there must be one login module", section)
 	}
-	login := &Login{Username: logins[0].Options["username"], Password: logins[0].Options["password"]}
-	switch module := logins[0].Module; {
-	case module == kerberosModule:
-		return nil, fmt.Errorf("section %s: Kerberos (%s) is not supported, only %s", section, module, digestModule)
-	case module != digestModule:
-		return nil, fmt.Errorf("section %s: the login module %s is not known, only %s", section, module, digestModule)
-	case login.Username == "" || login.Password == "":
-		return nil, fmt.Errorf("section %s: username and password must be given", section)
+	login, err := fromModule(logins[0], c.Krb5)
+	if err != nil {
+		return nil, fmt.Errorf("section %s: %w", section, err)
 	}
 	return login, nil
 }
 
-// Over is a new connection to a server that logs in by itself: after the answer that opens the session and before anything
+func fromModule(l jaas.Login, krb5 string) (*Login, error) {
+	switch l.Module {
+	case digestModule:
+		login := &Login{Username: l.Options["username"], Password: l.Options["password"]}
+		if login.Username == "" || login.Password == "" {
+			return nil, errors.New("username and password must be given")
+		}
+		return login, nil
+	case jaas.Krb5Module:
+		user, err := kerberos.OpenUser(krb5, l.Options)
+		if err != nil {
+			return nil, err
+		}
+		return &Login{Username: user.Name(), kerberos: user}, nil
+	}
+	return nil, fmt.Errorf("the login module %s is not known, only %s and %s", l.Module, digestModule, jaas.Krb5Module)
+}
+
+// Close ends the renewal of tickets. A nil login has none.
+func (l *Login) Close() {
+	if l != nil && l.kerberos != nil {
+		l.kerberos.Close()
+	}
+}
+
+// Over is a new connection to a server on a host that logs in by itself: after the answer that opens the session and before anything
 // else, which may take as long as timeout. report hears why there was no login; the connection ends then, unless the login is
 // optional and the reason ErrNoSASL.
-func (l *Login) Over(conn net.Conn, timeout time.Duration, report func(error)) net.Conn {
-	return &loginConn{Conn: conn, login: l, timeout: timeout, report: report}
+func (l *Login) Over(conn net.Conn, host string, timeout time.Duration, report func(error)) net.Conn {
+	return &loginConn{Conn: conn, login: l, host: host, timeout: timeout, report: report}
 }
 
 // loginConn is such a connection. Its reader alone uses the fields: the library writes nothing between its request for a
@@ -77,6 +112,7 @@ func (l *Login) Over(conn net.Conn, timeout time.Duration, report func(error)) n
 type loginConn struct {
 	net.Conn
 	login   *Login
+	host    string
 	timeout time.Duration
 	report  func(error)
 
@@ -112,7 +148,7 @@ func (c *loginConn) open() error {
 	if err := c.SetDeadline(time.Now().Add(c.timeout)); err != nil {
 		return err
 	}
-	if err := c.login.exchange(c.Conn); err != nil {
+	if err := c.login.exchange(c.Conn, c.host); err != nil {
 		err = fmt.Errorf("log in as %s to ZooKeeper at %s: %w", c.login.Username, c.RemoteAddr(), err)
 		c.report(err)
 		if !c.login.Optional || !errors.Is(err, ErrNoSASL) {
@@ -128,7 +164,10 @@ func expired(frame []byte) bool {
 }
 
 // exchange logs in on a connection with an open session.
-func (l *Login) exchange(conn net.Conn) error {
+func (l *Login) exchange(conn net.Conn, host string) error {
+	if l.kerberos != nil {
+		return l.showTicket(conn, host)
+	}
 	d := newDigest(l.Username, l.Password)
 	challenge, err := step(conn, 1, nil)
 	if err != nil {
@@ -146,6 +185,26 @@ func (l *Login) exchange(conn net.Conn) error {
 		return err
 	}
 	return d.verify(final)
+}
+
+// showTicket logs in by Kerberos.
+func (l *Login) showTicket(conn net.Conn, host string) error {
+	answer, err := l.kerberos.Start(kerberosService, host)
+	if err != nil {
+		return err
+	}
+	token, err := answer(nil)
+	for xid := uint32(1); err == nil && token != nil; xid++ {
+		var challenge []byte
+		if challenge, err = step(conn, xid, token); err != nil {
+			return err
+		}
+		if xid == 1 && len(challenge) == 0 {
+			return ErrNoSASL
+		}
+		token, err = answer(challenge)
+	}
+	return err
 }
 
 // The protocol of ZooKeeper.

@@ -120,7 +120,7 @@ func TestConnectionsThatLogIn(t *testing.T) {
 				}
 			}()
 			var told error
-			conn := (&Login{Username: "u", Password: "p", Optional: test.optional}).Over(client, 10*time.Second, func(err error) { told = err })
+			conn := (&Login{Username: "u", Password: "p", Optional: test.optional}).Over(client, "", 10*time.Second, func(err error) { told = err })
 			read := make([]byte, len(test.opening)+4)
 			_, err := io.ReadFull(conn, read)
 			if (told != nil) != test.told {
@@ -150,18 +150,18 @@ func TestRead(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := Read(file, Section); err != nil || *l != (Login{Username: "u", Password: "p w"}) {
+	if l, err := Read(Config{File: file}); err != nil || *l != (Login{Username: "u", Password: "p w"}) {
 		t.Errorf("%v, %v", l, err)
 	}
-	if l, err := Read(file, "None"); l != nil || err != nil {
+	if l, err := Read(Config{File: file, Section: "None"}); l != nil || err != nil {
 		t.Errorf("a section that is not there: %v, %v", l, err)
 	}
-	for section, want := range map[string]string{"Kerberos": "Kerberos", "Plain": "is not known", "Half": "username and password", "Empty": "one login module"} {
-		if _, err := Read(file, section); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+	for section, want := range map[string]string{"Kerberos": "keyTab", "Plain": "is not known", "Half": "username and password", "Empty": "one login module"} {
+		if _, err := Read(Config{File: file, Section: section}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", section, err)
 		}
 	}
-	if _, err := Read(file+".none", Section); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Read(Config{File: file + ".none"}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }

@@ -1,0 +1,74 @@
+package broker
+
+import (
+	"fmt"
+	"sync"
+
+	"barnabas/config"
+	"barnabas/network/kerberos"
+	"barnabas/network/sasl"
+)
+
+// kerberosState is who this broker is to Kerberos, by what the settings say of it: listeners that are made anew with the same
+// ones find it there.
+type kerberosState struct {
+	mu    sync.Mutex                // guards users; a leaf
+	users map[string]*kerberos.User // whose tickets this broker shows at others
+}
+
+// close ends the renewal of tickets.
+func (k *kerberosState) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, u := range k.users {
+		u.Close()
+	}
+	k.users = nil
+}
+
+// ticketed is how clients with tickets log in.
+func ticketed(k *config.Kerberos) (func() sasl.Exchange, error) {
+	refuse := func(what string, err error) error {
+		return &config.Error{Key: k.Key, Reason: fmt.Sprintf("%s: %v", what, err)}
+	}
+	realm, err := kerberos.Realm(k.Configuration)
+	if err != nil {
+		return nil, refuse("java.security.krb5.conf", err)
+	}
+	rules, err := kerberos.ParseRules(realm, k.Rules)
+	if err != nil {
+		return nil, refuse("sasl.kerberos.principal.to.local.rules", err)
+	}
+	service, err := kerberos.OpenService(k.Keytab, k.Principal)
+	if err != nil {
+		return nil, refuse("its keyTab "+k.Keytab, err)
+	}
+	return sasl.GSSAPI(service, rules), nil
+}
+
+// dialog is how this broker logs in at others.
+func (k *kerberosState) dialog(c *config.Kerberos) (func(host string) (sasl.Dialog, error), error) {
+	user, err := k.user(c)
+	if err != nil {
+		return nil, &config.Error{Key: c.Key, Reason: err.Error()}
+	}
+	return func(host string) (sasl.Dialog, error) { return user.Start(c.Service, host) }, nil
+}
+
+func (k *kerberosState) user(c *config.Kerberos) (*kerberos.User, error) {
+	settings := fmt.Sprint(c.Configuration, c.Keytab, c.Principal)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if user := k.users[settings]; user != nil {
+		return user, nil
+	}
+	user, err := kerberos.OpenKeytab(c.Configuration, c.Keytab, c.Principal)
+	if err != nil {
+		return nil, err
+	}
+	if k.users == nil {
+		k.users = make(map[string]*kerberos.User)
+	}
+	k.users[settings] = user
+	return user, nil
+}

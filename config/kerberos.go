@@ -1,0 +1,41 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kerberos is what the mechanism GSSAPI needs: who this broker is, and what it calls its clients.
+type Kerberos struct {
+	Key           string // of the login configuration, for errors
+	Configuration string // krb5.conf
+	Keytab        string
+	Principal     string   // NAME/HOST[@REALM]
+	Service       string   // the first part of other brokers' principals
+	Rules         []string // sasl.kerberos.principal.to.local.rules
+}
+
+// kerberos reads the options of the login module of GSSAPI.
+func (b *Broker) kerberos(l Listener, options map[string]string) (*Kerberos, error) {
+	const serviceKey, rulesKey = "sasl.kerberos.service.name", "sasl.kerberos.principal.to.local.rules"
+	_, service := b.listenerText(l, gssapi, serviceKey)
+	_, rules := b.listenerText(l, gssapi, rulesKey)
+	k := &Kerberos{Key: mechanismPrefix(l, gssapi) + jaasKey, Configuration: b.Krb5File,
+		Keytab: options["keyTab"], Principal: options["principal"], Service: service, Rules: parseList(rules)}
+	refuse := func(reason string) error {
+		return &Error{Key: k.Key, Reason: fmt.Sprintf("listener %s: %s", l.Name, reason)}
+	}
+	if given := options["serviceName"]; given != "" {
+		if service != "" && service != given {
+			return nil, refuse(fmt.Sprintf("its serviceName is %s, and %s is %s", given, serviceKey, service))
+		}
+		k.Service = given
+	}
+	switch {
+	case !strings.EqualFold(options["useKeyTab"], "true") || k.Keytab == "" || k.Principal == "":
+		return nil, refuse("brokers need the keys of a principal: useKeyTab=true, keyTab and principal")
+	case k.Service == "":
+		return nil, refuse("neither its serviceName nor " + serviceKey + " is set")
+	}
+	return k, nil
+}

@@ -1,0 +1,136 @@
+package kerberos
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/iana/flags"
+	"github.com/jcmturner/gokrb5/v8/keytab"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+)
+
+// clockSkew is how far apart the clocks of client and server may be.
+const clockSkew = 5 * time.Minute
+
+// Service is who clients log in to: a principal, whose keys are in a keytab.
+type Service struct {
+	keys      *keytab.Keytab
+	principal types.PrincipalName
+}
+
+// OpenService reads the keys of a principal, NAME/HOST[@REALM].
+func OpenService(file, principal string) (*Service, error) {
+	keys, err := keytab.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	name, _ := types.ParseSPNString(principal)
+	for _, e := range keys.Entries {
+		if known := e.Principal.String(); known == principal || strings.HasPrefix(known, principal+"@") {
+			return &Service{keys, name}, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no key of %s in it", principal)
+}
+
+// The security layers that a server offers behind a login, of which there are none here, and the length of that message (RFC 4752,
+// section 3.1).
+const (
+	noLayer       = 1
+	layerMessage  = 4
+	largestBuffer = 0
+)
+
+// Acceptor is one login under way, the server's side (RFC 4752). It is used by one goroutine at a time.
+type Acceptor struct {
+	service   *Service
+	step      func(*Acceptor, []byte) ([]byte, error)
+	key       types.EncryptionKey // protects the last two messages
+	sequence  uint64              // of the next message of ours
+	principal string
+	proved    bool
+}
+
+// Start begins a login.
+func (s *Service) Start() *Acceptor { return &Acceptor{service: s, step: (*Acceptor).ticket} }
+
+// Step takes the client's next message and returns the answer to it.
+func (a *Acceptor) Step(message []byte) ([]byte, error) {
+	if a.step == nil {
+		return nil, errors.New("the login is over")
+	}
+	step := a.step
+	a.step = nil
+	return step(a, message)
+}
+
+// Principal is who logs in, as NAME[/HOST]@REALM, and whether that has been proved.
+func (a *Acceptor) Principal() (principal string, proved bool) { return a.principal, a.proved }
+
+// ticket takes the client's ticket.
+func (a *Acceptor) ticket(message []byte) ([]byte, error) {
+	kind, body, err := unframe(message)
+	if err != nil {
+		return nil, fmt.Errorf("the client's token: %w", err)
+	}
+	if string(kind) != string(kindRequest) {
+		return nil, errors.New("the client's token is no request (AP-REQ)")
+	}
+	var request messages.APReq
+	if err := request.Unmarshal(body); err != nil {
+		return nil, errors.New("the client's request (AP-REQ) cannot be read")
+	}
+	if ok, err := request.Verify(a.service.keys, clockSkew, types.HostAddress{}, &a.service.principal); err != nil || !ok {
+		return nil, fmt.Errorf("the client's ticket is not good for %s: %w", a.service.principal.PrincipalNameString(), err)
+	}
+	a.principal = request.Authenticator.CName.PrincipalNameString() + "@" + request.Authenticator.CRealm
+	a.key = request.Ticket.DecryptedEncPart.Key
+	if subkey := request.Authenticator.SubKey; len(subkey.KeyValue) > 0 {
+		a.key = subkey
+	}
+	if !types.IsFlagSet(&request.APOptions, flags.APOptionMutualRequired) {
+		a.sequence = uint64(request.Authenticator.SeqNumber) // both sides count from there
+		return a.offer()
+	}
+	a.step = (*Acceptor).acknowledged
+	return reply(request.Authenticator, request.Ticket.DecryptedEncPart.Key)
+}
+
+// acknowledged takes the empty message by which the client says that it knows us.
+func (a *Acceptor) acknowledged(message []byte) ([]byte, error) {
+	if len(message) > 0 {
+		return nil, errors.New("the client goes on where it should wait")
+	}
+	return a.offer()
+}
+
+// offer says which security layers there are.
+func (a *Acceptor) offer() ([]byte, error) {
+	a.step = (*Acceptor).choice
+	return wrap([]byte{noLayer, 0, 0, largestBuffer}, a.key, true, a.sequence)
+}
+
+// choice takes the layer that the client chooses, and as whom it wants to act. That it could protect this proves that the ticket
+// is its own.
+func (a *Acceptor) choice(message []byte) ([]byte, error) {
+	chosen, err := unwrap(message, a.key, false)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the client's last message: %w", err)
+	case len(chosen) < layerMessage || chosen[0] != noLayer:
+		return nil, errors.New("the client chooses a security layer that is not offered")
+	}
+	if as := string(chosen[layerMessage:]); as != "" && !a.may(as) {
+		return nil, fmt.Errorf("%s wants to act as %s", a.principal, as)
+	}
+	a.proved = true
+	return []byte{}, nil
+}
+
+// may tells whether a name is the principal's own, with or without its realm.
+func (a *Acceptor) may(as string) bool {
+	return a.principal == as || strings.HasPrefix(a.principal, as+"@")
+}

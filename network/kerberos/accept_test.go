@@ -1,0 +1,263 @@
+package kerberos
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/asn1tools"
+	"github.com/jcmturner/gokrb5/v8/crypto"
+	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
+	"github.com/jcmturner/gokrb5/v8/iana/flags"
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
+	"github.com/jcmturner/gokrb5/v8/iana/nametype"
+	"github.com/jcmturner/gokrb5/v8/keytab"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+)
+
+const (
+	realm       = "EXAMPLE.COM"
+	servicePart = "kafka/host"
+)
+
+// keysOf makes a keytab of the service, with a password of its own.
+func keysOf(t testing.TB, password string) *keytab.Keytab {
+	t.Helper()
+	keys := keytab.New()
+	if err := keys.AddEntry(servicePart, realm, password, time.Now(), 1, etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// ticketOwner is a client with a ticket for the service, as a KDC would give it.
+type ticketOwner struct {
+	t       testing.TB
+	name    types.PrincipalName
+	ticket  messages.Ticket
+	key     types.EncryptionKey
+	request messages.APReq
+	proof   types.Authenticator
+}
+
+func newOwner(t testing.TB, keys *keytab.Keytab, name string, ends time.Duration) *ticketOwner {
+	t.Helper()
+	now := time.Now().UTC()
+	o := &ticketOwner{t: t, name: types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, name)}
+	var err error
+	o.ticket, o.key, err = messages.NewTicket(o.name, realm, types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), realm, types.NewKrbFlags(),
+		keys, etypeID.AES256_CTS_HMAC_SHA1_96, 1, now.Add(-time.Hour), now.Add(-time.Hour), now.Add(ends), now.Add(ends))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// show makes the first message of a login.
+func (o *ticketOwner) show(mutual, subkey bool) []byte {
+	o.t.Helper()
+	proof, err := types.NewAuthenticator(realm, o.name)
+	if err == nil && subkey {
+		err = proof.GenerateSeqNumberAndSubKey(etypeID.AES256_CTS_HMAC_SHA1_96, 32)
+	}
+	if err == nil {
+		o.request, err = messages.NewAPReq(o.ticket, o.key, proof)
+	}
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.proof = proof
+	if mutual {
+		types.SetFlag(&o.request.APOptions, flags.APOptionMutualRequired)
+	}
+	body, err := o.request.Marshal()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	token, err := frame(kindRequest, body)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if subkey {
+		o.key = proof.SubKey
+	}
+	return token
+}
+
+// TestAcceptor plays logins with and without the server's proof, and with a key that the client has chosen.
+func TestAcceptor(t *testing.T) {
+	keys := keysOf(t, "secret")
+	service := &Service{keys, types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart)}
+	for _, mutual := range []bool{false, true} {
+		for _, subkey := range []bool{false, true} {
+			for _, as := range []string{"", "alice", "alice@" + realm} {
+				o, a := newOwner(t, keys, "alice", time.Hour), service.Start()
+				session := o.key
+				answer, err := a.Step(o.show(mutual, subkey))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if mutual {
+					o.wantReply(answer, session)
+					if answer, err = a.Step(nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, proved := a.Principal(); proved {
+					t.Error("a ticket alone, which others could show again, proves who it is")
+				}
+				offer, err := unwrap(answer, o.key, true)
+				if err != nil || string(offer) != "\x01\x00\x00\x00" {
+					t.Fatalf("the offer is %x, %v", offer, err)
+				}
+				last, err := wrap([]byte("\x01\x00\x00\x00"+as), o.key, false, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if answer, err = a.Step(rotated(last, 12)); err != nil || len(answer) > 0 {
+					t.Errorf("%x, %v", answer, err)
+				}
+				if principal, proved := a.Principal(); principal != "alice@"+realm || !proved {
+					t.Errorf("%s, proved %v", principal, proved)
+				}
+				if _, err := a.Step(nil); err == nil {
+					t.Error("the login goes on")
+				}
+			}
+		}
+	}
+}
+
+// rotated is a wrap token as some make it.
+func rotated(token []byte, by int) []byte {
+	body := token[16:]
+	by %= len(body)
+	turned := append(append([]byte{}, body[len(body)-by:]...), body[:len(body)-by]...)
+	copy(body, turned)
+	token[7] = byte(by)
+	return token
+}
+
+// wantReply checks that the server has read what only it can.
+func (o *ticketOwner) wantReply(token []byte, session types.EncryptionKey) {
+	o.t.Helper()
+	kind, body, err := unframe(token)
+	if err != nil || string(kind) != string(kindReply) {
+		o.t.Fatalf("%x, %v", kind, err)
+	}
+	var rep messages.APRep
+	var part messages.EncAPRepPart
+	if err = rep.Unmarshal(body); err == nil {
+		var text []byte
+		if text, err = crypto.DecryptEncPart(rep.EncPart, session, keyusage.AP_REP_ENCPART); err == nil {
+			err = part.Unmarshal(text)
+		}
+	}
+	if err != nil || !part.CTime.Equal(o.proof.CTime.Truncate(time.Second)) || part.Cusec != o.proof.Cusec {
+		o.t.Errorf("the server's proof is %+v of %+v: %v", part, o.proof, err)
+	}
+}
+
+func TestLoginsThatFail(t *testing.T) {
+	keys := keysOf(t, "secret")
+	service := &Service{keys, types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart)}
+	offered := func(o *ticketOwner) (*Acceptor, []byte) {
+		a := service.Start()
+		answer, err := a.Step(o.show(false, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a, answer
+	}
+	choose := func(text string, key types.EncryptionKey, fromAcceptor bool) []byte {
+		token, err := wrap([]byte(text), key, fromAcceptor, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	cut := newOwner(t, keys, "alice", time.Hour).show(false, false)
+	other := asn1tools.AddASNAppTag([]byte{6, 1, 42, 1, 0}, 0)
+	for name, first := range map[string][]byte{
+		"nothing": {}, "nonsense": []byte("nonsense"), "half a token": cut[:len(cut)/2], "another mechanism": other,
+		"for another key": newOwner(t, keysOf(t, "other"), "alice", time.Hour).show(false, false),
+		"expired":         newOwner(t, keys, "alice", -30*time.Minute).show(false, false),
+	} {
+		a := service.Start()
+		if answer, err := a.Step(first); err == nil {
+			t.Errorf("%s: answered %x", name, answer)
+		}
+		if _, err := a.Step(first); err == nil {
+			t.Errorf("%s: the login goes on", name)
+		}
+	}
+	o := newOwner(t, keys, "alice", time.Hour)
+	key := o.key
+	for name, last := range map[string][]byte{
+		"nothing": {}, "plain": []byte("\x01\x00\x00\x00"), "with another key": choose("\x01\x00\x00\x00", newOwner(t, keys, "alice", time.Hour).key, false),
+		"the server's own": choose("\x01\x00\x00\x00", key, true), "short": choose("\x01\x00", key, false), "a layer": choose("\x02\x00\x10\x00", key, false),
+		"as another": choose("\x01\x00\x00\x00bob", key, false), "as a beginning": choose("\x01\x00\x00\x00ali", key, false),
+	} {
+		a, _ := offered(o)
+		if _, err := a.Step(last); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+		if _, proved := a.Principal(); proved {
+			t.Errorf("%s: proved", name)
+		}
+	}
+	if a, answer := offered(o); true { // reflected
+		if _, err := a.Step(answer); err == nil {
+			t.Error("the server takes its own message")
+		}
+	}
+}
+
+func TestOpenService(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keytab")
+	data, err := keysOf(t, "secret").Marshal()
+	if err == nil {
+		err = os.WriteFile(file, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for principal, ok := range map[string]bool{servicePart: true, servicePart + "@" + realm: true, servicePart + "@OTHER": false, "kafka": false, "kafka/hos": false, "other/host": false} {
+		if _, err := OpenService(file, principal); (err == nil) != ok {
+			t.Errorf("%s: %v", principal, err)
+		}
+	}
+	if _, err := OpenService(file+"x", servicePart); !os.IsNotExist(err) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("no keytab"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenService(file, servicePart); err == nil {
+		t.Error("a file that is no keytab is taken for one")
+	}
+}
+
+// FuzzAcceptor: nothing that a client sends is more than an error.
+func FuzzAcceptor(f *testing.F) {
+	keys := keysOf(f, "secret")
+	service := &Service{keys, types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart)}
+	good := newOwner(f, keys, "alice", time.Hour).show(true, true)
+	f.Add(good, []byte{})
+	f.Add([]byte{0x60, 0x84}, []byte("x"))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		a := service.Start()
+		for _, message := range [][]byte{first, second, second} {
+			if _, err := a.Step(message); err != nil {
+				break
+			}
+		}
+		if principal, proved := a.Principal(); proved {
+			t.Errorf("%s is proved", strings.ToValidUTF8(principal, "?"))
+		}
+		_, _ = unwrap(second, types.EncryptionKey{KeyType: etypeID.AES256_CTS_HMAC_SHA1_96, KeyValue: make([]byte, 32)}, true)
+	})
+}

@@ -1,0 +1,63 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"barnabas/network/kerberos"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+)
+
+// kerberosOption logs in with tickets: of a principal whose keys are in a keytab, or those that kinit has left.
+func kerberosOption(p properties, options, system map[string]string) (kgo.Opt, error) {
+	service := cmp.Or(options["serviceName"], p["sasl.kerberos.service.name"])
+	if service == "" {
+		return nil, errors.New("sasl.kerberos.service.name must be set, as the brokers' principals begin")
+	}
+	user, err := kerberos.OpenUser(krb5Conf(system), options)
+	if err != nil {
+		return nil, fmt.Errorf("sasl.jaas.config: %w", err)
+	}
+	return kgo.SASL(ticketed{user, service}), nil
+}
+
+// krb5Conf is the configuration of Kerberos.
+func krb5Conf(system map[string]string) string {
+	return cmp.Or(system["java.security.krb5.conf"], "/etc/krb5.conf")
+}
+
+// ticketed is the library's mechanism.
+type ticketed struct {
+	user    *kerberos.User
+	service string
+}
+
+// Name implements sasl.Mechanism.
+func (ticketed) Name() string { return gssapi }
+
+// Authenticate implements sasl.Mechanism.
+func (m ticketed) Authenticate(_ context.Context, addr string) (sasl.Session, []byte, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	step, err := m.user.Start(m.service, host)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, err := step(nil)
+	return session(step), first, err
+}
+
+type session func(message []byte) ([]byte, error)
+
+// Challenge implements sasl.Session.
+func (s session) Challenge(message []byte) (done bool, answer []byte, err error) {
+	answer, err = s(message)
+	return answer == nil, answer, err
+}
