@@ -157,6 +157,7 @@ func TestKerberosAtZooKeeper(t *testing.T) {
 		}
 	}
 	until(t, "both brokers replicate", func(context.Context) bool {
-		return strings.Contains(ourTool(t, "", "topics", "--bootstrap-server", theirs.addr(), "--describe", "--topic", "t"), "Isr: 0,1")
+		out, err := exec.Command(brokerBinary(t), "topics", "--bootstrap-server", theirs.addr(), "--describe", "--topic", "t").Output()
+		return err == nil && strings.Contains(string(out), "Isr: 0,1")
 	})
 }

@@ -238,9 +238,10 @@ func TestSecuredZooKeeper(t *testing.T) {
 	guest := newProcess(t, 1, z.addr+"/theirs", append(both, "zookeeper.set.acl=true", "java.security.auth.login.config="+z.logins)...)
 	guest.start()
 	ourTool(t, "", "topics", "--bootstrap-server", guest.addr(), "--create", "--topic", "of-both", "--replica-assignment", "1:0,0:1")
-	if out := ourTool(t, "", "topics", "--bootstrap-server", theirs.addr(), "--describe", "--topic", "of-both"); !strings.Contains(out, "Isr: 1,0") {
-		t.Errorf("in one cluster: %s", out)
-	}
+	until(t, "both brokers are one cluster", func(context.Context) bool {
+		out, err := exec.Command(brokerBinary(t), "topics", "--bootstrap-server", theirs.addr(), "--describe", "--topic", "of-both").Output()
+		return err == nil && strings.Contains(string(out), "Isr: 1,0")
+	})
 }
 
 // migrate runs our zookeeper-security-migration on one chroot, and Apache Kafka's on another.
