@@ -224,7 +224,7 @@ func TestF138NonsenseIsNoACL(t *testing.T) {
 		if i == len(resp.Results)-1 {
 			want = 0
 		}
-		if r.ErrorCode != want || (want != 0) != (r.ErrorMessage != nil) {
+		if r.ErrorCode != want || r.ErrorMessage == nil || (want != 0) != (*r.ErrorMessage != "") {
 			t.Errorf("%+v: %v", req.Creations[i], kerr.ErrorForCode(r.ErrorCode))
 		}
 	}
