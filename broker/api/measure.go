@@ -21,24 +21,21 @@ func (h *Handlers) measured(c *Call, answer network.Answer) network.Answer {
 		r.Total = time.Since(arrived)
 		r.Remote = r.Total - r.Local
 		h.Metrics.Answered(r)
-		for code, times := range codesOf(resp) {
-			h.Metrics.Failed(r.Key, code, times)
-		}
+		h.Metrics.Errors(r.Key, codesOf(resp))
 	})
 }
 
 // codesOf counts the error codes in a response, those of single topics, partitions and so on included.
-func codesOf(resp network.Response) map[int16]int {
-	found := make(map[int16]int)
+func codesOf(resp network.Response) (found metrics.Codes) {
 	if f, ok := resp.(*fetchResponse); ok {
-		found[f.code]++
+		found.Add(f.code)
 		for i := range f.parts {
-			found[fetchCode(&f.parts[i])]++
+			found.Add(fetchCode(&f.parts[i]))
 		}
 		return found
 	}
 	if v := reflect.ValueOf(resp); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
-		layoutOf(v.Elem().Type()).count(v.Elem(), found)
+		layoutOf(v.Elem().Type()).count(v.Elem(), &found)
 	}
 	return found
 }
@@ -46,7 +43,13 @@ func codesOf(resp network.Response) map[int16]int {
 // layout is where a response's struct has error codes: its own field, and lists of structs that have some.
 type layout struct {
 	code  int // index of the field ErrorCode, -1 none
-	lists []int
+	lists []innerList
+}
+
+// innerList is a list of structs with error codes: the index of its field, and what the structs are like.
+type innerList struct {
+	field   int
+	element *layout
 }
 
 var layouts sync.Map // reflect.Type to *layout; what was learned of types, which never changes
@@ -63,7 +66,7 @@ func layoutOf(t reflect.Type) *layout {
 			l.code = i
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct && f.Type.Elem().NumField() > 0:
 			if inner := layoutOf(f.Type.Elem()); inner.code >= 0 || len(inner.lists) > 0 {
-				l.lists = append(l.lists, i)
+				l.lists = append(l.lists, innerList{i, inner})
 			}
 		}
 	}
@@ -71,15 +74,14 @@ func layoutOf(t reflect.Type) *layout {
 	return l
 }
 
-func (l *layout) count(v reflect.Value, found map[int16]int) {
+func (l *layout) count(v reflect.Value, found *metrics.Codes) {
 	if l.code >= 0 {
-		found[int16(v.Field(l.code).Int())]++
+		found.Add(int16(v.Field(l.code).Int()))
 	}
-	for _, i := range l.lists {
-		list := v.Field(i)
+	for _, inner := range l.lists {
+		list := v.Field(inner.field)
 		for j := range list.Len() {
-			element := list.Index(j)
-			layoutOf(element.Type()).count(element, found)
+			inner.element.count(list.Index(j), found)
 		}
 	}
 }

@@ -30,9 +30,9 @@ func New(apis []API) *Metrics {
 		name := RequestName(a.Key)
 		if a.Key == int16(kmsg.Fetch) {
 			name = fetchConsumer
-			m.follower = m.requests.of(fetchFollower, a.MaxVersion)
+			m.follower = m.requests.of(a.Key, fetchFollower, a.MaxVersion)
 		}
-		m.byKey[a.Key] = m.requests.of(name, a.MaxVersion)
+		m.byKey[a.Key] = m.requests.of(a.Key, name, a.MaxVersion)
 	}
 	m.topics.of = make(map[string]*TopicTraffic)
 	m.waiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -106,16 +106,25 @@ func (m *Metrics) of(r Request) *requests {
 	return m.byKey[r.Key]
 }
 
-// Failed counts error codes of one API's answers.
-func (m *Metrics) Failed(key, code int16, times int) {
-	if m == nil || times == 0 {
+// Errors counts the error codes in one of an API's answers.
+func (m *Metrics) Errors(key int16, found Codes) {
+	if m == nil {
 		return
 	}
-	name := "NONE"
-	if err := kerr.ErrorForCode(code); err != nil {
-		name = err.(*kerr.Error).Message
+	q := m.byKey[key]
+	if q == nil {
+		return
 	}
-	m.requests.errors.WithLabelValues(RequestName(key), name).Add(float64(times))
+	if found.none > 0 {
+		q.none().Add(float64(found.none))
+	}
+	for code, times := range found.others {
+		text := "UNKNOWN_SERVER_ERROR"
+		if err, ok := kerr.ErrorForCode(code).(*kerr.Error); ok {
+			text = err.Message
+		}
+		m.requests.errors.WithLabelValues(q.name, text).Add(float64(times))
+	}
 }
 
 // Topic applies a count to a topic and to all topics.

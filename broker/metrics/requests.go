@@ -3,6 +3,7 @@ package metrics
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,8 +26,28 @@ var quantiles = map[float64]float64{0.5: 0.05, 0.75: 0.02, 0.95: 0.01, 0.98: 0.0
 // requestTimes are the stages of a request. This broker has no queues: their stages take no time.
 var requestTimes = []string{"requestqueue", "local", "remote", "responsequeue", "responsesend", "throttle", "total"}
 
+// Codes counts the error codes in an answer.
+type Codes struct {
+	none   int
+	others map[int16]int // nil: all is well
+}
+
+// Add counts one.
+func (c *Codes) Add(code int16) {
+	if code == 0 {
+		c.none++
+		return
+	}
+	if c.others == nil {
+		c.others = make(map[int16]int)
+	}
+	c.others[code]++
+}
+
 // requests measures the requests of one API.
 type requests struct {
+	name                           string                    // in the metric of errors, which does not tell followers' Fetch apart
+	none                           func() prometheus.Counter // of answers without an error, which is there from the first on
 	versions                       []prometheus.Counter
 	local, remote, throttle, total prometheus.Observer
 }
@@ -55,14 +76,17 @@ func newRequestMetrics(r *prometheus.Registry) *requestMetrics {
 	return m
 }
 
-func (m *requestMetrics) of(name string, maxVersion int16) *requests {
+// of measures an API's requests, under a name of their own where one API has two kinds.
+func (m *requestMetrics) of(key int16, name string, maxVersion int16) *requests {
 	q := &requests{
+		name:  RequestName(key),
 		local: m.times["local"].WithLabelValues(name), remote: m.times["remote"].WithLabelValues(name),
 		throttle: m.times["throttle"].WithLabelValues(name), total: m.times["total"].WithLabelValues(name),
 	}
 	for _, none := range []string{"requestqueue", "responsequeue", "responsesend"} {
 		m.times[none].WithLabelValues(name) // shown, and never observed
 	}
+	q.none = sync.OnceValue(func() prometheus.Counter { return m.errors.WithLabelValues(q.name, "NONE") })
 	for v := range maxVersion + 1 {
 		q.versions = append(q.versions, m.counts.WithLabelValues(name, strconv.Itoa(int(v))))
 	}
