@@ -3,66 +3,128 @@ package acl
 import (
 	"hash/maphash"
 	"iter"
-	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// shards is into how many maps the names of resources are divided: a change copies one of them, and the list of all.
-const shards = 512
+// fan is how many branches a root has, and how many lists a branch: one for each value of a byte of a name's hash. So a list has
+// some names when there are hundreds of thousands.
+const fan = 256
 
-// seed makes who chooses names unable to choose their shard.
+// seed makes who chooses names unable to choose their list.
 var seed = maphash.MakeSeed()
 
-// byName are entries by the name of their resource. It is persistent: with gives another one that shares all shards with it
-// but those that were changed, so a change among many names costs little.
+// byName are entries by the name of their resource. It is persistent: with gives another one that shares all with it but the
+// branches that were changed, so a change among many names costs little.
 type byName struct {
-	of *[shards]map[string][]Entry // nil: empty
+	root *[fan]*branch // nil: empty
 }
 
-func shardOf(name string) int { return int(maphash.String(seed, name) % shards) }
+type branch struct {
+	denials int // names with an entry that denies
+	lists   [fan][]named
+}
+
+type named struct {
+	hash    uint64
+	name    string
+	entries []Entry
+}
 
 func (b byName) get(name string) []Entry {
-	if b.of == nil {
+	if b.root == nil {
 		return nil
 	}
-	return b.of[shardOf(name)][name]
+	hash := maphash.String(seed, name)
+	br := b.root[byte(hash)]
+	if br == nil {
+		return nil
+	}
+	list := br.lists[byte(hash>>8)]
+	for i := range list {
+		if n := &list[i]; n.hash == hash && n.name == name {
+			return n.entries
+		}
+	}
+	return nil
 }
 
 // all are the names with their entries, in no order.
-func (b byName) all() iter.Seq2[string, []Entry] {
+func (b byName) all() iter.Seq2[string, []Entry] { return b.in(func(*branch) bool { return true }) }
+
+// denied are at least those names that have an entry which denies, in no order. Where there are none, as is usual, it costs next to nothing.
+func (b byName) denied() iter.Seq2[string, []Entry] {
+	return b.in(func(br *branch) bool { return br.denials > 0 })
+}
+
+func (b byName) in(wanted func(*branch) bool) iter.Seq2[string, []Entry] {
 	return func(yield func(string, []Entry) bool) {
-		if b.of == nil {
+		if b.root == nil {
 			return
 		}
-		for _, shard := range b.of {
-			for name, entries := range shard {
-				if !yield(name, entries) {
-					return
-				}
+		for _, br := range b.root {
+			if br != nil && wanted(br) && !br.each(yield) {
+				return
 			}
 		}
 	}
+}
+
+func (br *branch) each(yield func(string, []Entry) bool) bool {
+	for _, list := range br.lists {
+		for i := range list {
+			if !yield(list[i].name, list[i].entries) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // with gives names other entries; none removes a name.
 func (b byName) with(changes map[string][]Entry) byName {
-	next := new([shards]map[string][]Entry)
-	if b.of != nil {
-		*next = *b.of
+	root := new([fan]*branch)
+	if b.root != nil {
+		*root = *b.root
 	}
-	var copied [shards]bool
+	var copied [fan]bool
 	for name, entries := range changes {
-		i := shardOf(name)
+		hash := maphash.String(seed, name)
+		i := byte(hash)
 		if !copied[i] {
 			copied[i] = true
-			if next[i] = maps.Clone(next[i]); next[i] == nil {
-				next[i] = make(map[string][]Entry)
+			own := new(branch)
+			if root[i] != nil {
+				*own = *root[i]
 			}
+			root[i] = own
 		}
-		if len(entries) == 0 {
-			delete(next[i], name)
-		} else {
-			next[i][name] = entries
+		root[i].set(named{hash, name, entries})
+	}
+	return byName{root}
+}
+
+// set gives a name other entries, in a list of its own: others may still have the one before.
+func (br *branch) set(n named) {
+	list := &br.lists[byte(n.hash>>8)]
+	next := make([]named, 0, len(*list)+1)
+	for _, other := range *list {
+		if other.name != n.name {
+			next = append(next, other)
+		} else if denies(other.entries) {
+			br.denials--
 		}
 	}
-	return byName{next}
+	if len(n.entries) > 0 {
+		next = append(next, n)
+	}
+	if denies(n.entries) {
+		br.denials++
+	}
+	*list = next
+}
+
+func denies(entries []Entry) bool {
+	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Permission == kmsg.ACLPermissionTypeDeny })
 }

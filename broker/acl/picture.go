@@ -15,6 +15,7 @@ type Picture struct {
 // rules are the ACLs of one type of resource.
 type rules struct {
 	literal  byName         // by the resource's name; * is for all
+	anything []Entry        // those of *, which every question is about
 	prefixed byName         // by the beginning of the name
 	lengths  []prefixLength // rising: only beginnings of these lengths need be looked up
 }
@@ -56,6 +57,7 @@ func (s *rules) with(pattern Pattern, changes map[string][]Entry) *rules {
 	}
 	if pattern != kmsg.ACLResourcePatternTypePrefixed {
 		next.literal = next.literal.with(changes)
+		next.anything = next.literal.get(wildcard)
 		return &next
 	}
 	counts := make(map[int]int)
@@ -104,7 +106,7 @@ func (p *Picture) decide(who Subject, op Operation, t ResourceType, name string)
 	if s == nil {
 		return unmentioned
 	}
-	found := consider(s.literal.get(wildcard), who, op, unmentioned)
+	found := consider(s.anything, who, op, unmentioned)
 	if name != wildcard {
 		found = consider(s.literal.get(name), who, op, found)
 	}
@@ -141,7 +143,7 @@ func consider(entries []Entry, who Subject, op Operation, so outcome) outcome {
 
 // decideSomewhere tells whether there can be a resource of a type, whichever, on which something is allowed (KIP-679): a
 // permission counts unless a denial of the same name, or of a prefix of it, covers all that it permits. Nothing is implied here:
-// only the operation itself and All count (AclAuthorizer.authorizeByResourceType, 3.9). It goes through all entries of the type.
+// only the operation itself and All count (AclAuthorizer.authorizeByResourceType, 3.9). At worst it goes through all entries of the type.
 func (p *Picture) decideSomewhere(who Subject, op Operation, t ResourceType) outcome {
 	s := p.types[t]
 	if s == nil {
@@ -149,13 +151,12 @@ func (p *Picture) decideSomewhere(who Subject, op Operation, t ResourceType) out
 	}
 	asked := mention{who, op}
 	switch {
-	case asked.in(s.literal.get(wildcard), kmsg.ACLPermissionTypeDeny):
+	case asked.in(s.anything, kmsg.ACLPermissionTypeDeny):
 		return denied
-	case asked.in(s.literal.get(wildcard), kmsg.ACLPermissionTypeAllow):
+	case asked.in(s.anything, kmsg.ACLPermissionTypeAllow):
 		return allowed
 	}
-	deniedNames := asked.names(s.literal, kmsg.ACLPermissionTypeDeny)
-	deniedPrefixes := asked.names(s.prefixed, kmsg.ACLPermissionTypeDeny)
+	deniedNames, deniedPrefixes := asked.denied(s.literal), asked.denied(s.prefixed)
 	for prefix, entries := range s.prefixed.all() {
 		if asked.in(entries, kmsg.ACLPermissionTypeAllow) && !s.covered(prefix, deniedPrefixes) {
 			return allowed
@@ -184,10 +185,11 @@ func (m mention) in(entries []Entry, p Permission) bool {
 	return false
 }
 
-func (m mention) names(of byName, p Permission) map[string]bool {
+// denied are the names with a denial of what is asked.
+func (m mention) denied(of byName) map[string]bool {
 	var found map[string]bool
-	for name, entries := range of.all() {
-		if m.in(entries, p) {
+	for name, entries := range of.denied() {
+		if m.in(entries, kmsg.ACLPermissionTypeDeny) {
 			if found == nil {
 				found = make(map[string]bool)
 			}

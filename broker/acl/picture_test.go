@@ -292,6 +292,24 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
+// denials are the names with an entry that denies, as they are counted and as they are.
+func denials(b byName) (counted, there int) {
+	if b.root == nil {
+		return 0, 0
+	}
+	for _, br := range b.root {
+		if br != nil {
+			counted += br.denials
+		}
+	}
+	for _, entries := range b.all() {
+		if denies(entries) {
+			there++
+		}
+	}
+	return counted, there
+}
+
 // TestPicturesArePersistent makes random changes: each picture is what it would be if it were made anew, and stays so whatever
 // is made of it later.
 func TestPicturesArePersistent(t *testing.T) {
@@ -307,8 +325,8 @@ func TestPicturesArePersistent(t *testing.T) {
 		changes := make(map[Resource][]Entry)
 		for range 1 + random.IntN(5) {
 			r := Resource{Type: []ResourceType{Topic, Group}[random.IntN(2)], Pattern: []Pattern{literal, prefixed}[random.IntN(2)],
-				Name: strings.Repeat("n", 1+random.IntN(4)) + fmt.Sprint(random.IntN(8))}
-			changes[r] = slices.Repeat([]Entry{{Principal: fmt.Sprint("User:", random.IntN(100)), Host: "*", Operation: Read, Permission: kmsg.ACLPermissionTypeAllow}}, random.IntN(3))
+				Name: strings.Repeat("n", 1+random.IntN(4)) + fmt.Sprint(random.IntN(200))}
+			changes[r] = slices.Repeat([]Entry{{Principal: fmt.Sprint("User:", random.IntN(100)), Host: "*", Operation: Read, Permission: []Permission{kmsg.ACLPermissionTypeAllow, kmsg.ACLPermissionTypeDeny}[random.IntN(2)]}}, random.IntN(3))
 		}
 		for r, entries := range changes {
 			if state[r] = entries; len(entries) == 0 {
@@ -331,6 +349,11 @@ func TestPicturesArePersistent(t *testing.T) {
 			}
 			if !slices.Equal(of.lengths, want) {
 				t.Fatalf("seed %d: picture %d: lengths %v, want %v", seed, i, of.lengths, want)
+			}
+			for _, names := range []byName{of.literal, of.prefixed} {
+				if told, there := denials(names); told != there {
+					t.Fatalf("seed %d: picture %d: %d names with denials are counted, of %d", seed, i, told, there)
+				}
 			}
 		}
 	}
