@@ -10,7 +10,7 @@ import (
 )
 
 // FuzzIndexes: whatever stands in the index files of a segment, a start and reads neither panic nor give what are no batches of
-// the log. An offset index that leads too far makes a read begin there, as with Apache Kafka.
+// the log.
 func FuzzIndexes(f *testing.F) {
 	fsys, cfg, batches := indexedLog(f)
 	dir := "/data/" + testTP.String() + "/"

@@ -91,7 +91,8 @@ func damaged(f vfs.File, position int64, err error) error {
 	return fmt.Errorf("%s: at position %d: %w", f.Name(), position, err)
 }
 
-// find is where the batch that holds offset is, or the first one above it. size is 0 when there is none.
+// find is where the batch that holds offset is, or the first one above it. size is 0 when there is none. An index that is well
+// formed and yet leads too far costs a look at the whole segment: to begin there would skip records.
 func (s *segment) find(offset int64) (position, size int64, err error) {
 	from := int64(0)
 	if offset > s.base {
@@ -99,14 +100,29 @@ func (s *segment) find(offset int64) (position, size int64, err error) {
 			return 0, 0, err
 		}
 	}
+	position, size, astray, err := s.findFrom(from, offset)
+	if astray {
+		position, size, _, err = s.findFrom(0, offset)
+	}
+	return position, size, err
+}
+
+// findFrom is find from a position that an index entry at or below offset has given, or from the beginning. astray tells that no
+// batch is there, or one that begins above offset: then the entry is wrong.
+func (s *segment) findFrom(from, offset int64) (position, size int64, astray bool, err error) {
+	indexed := from > 0
+	astray = indexed && from >= s.size.Load()
 	err = s.scan(from, func(h header) (bool, error) {
+		if astray = indexed && h.position == from && h.batch.BaseOffset() > offset; astray {
+			return false, nil
+		}
 		if h.batch.LastOffset() < offset {
 			return true, nil
 		}
 		position, size = h.position, h.size
 		return false, nil
 	})
-	return position, size, err
+	return position, size, astray || indexed && errors.Is(err, kerr.CorruptMessage), err
 }
 
 // end is the offset behind the last record, found through the index.
@@ -114,6 +130,9 @@ func (s *segment) end() (int64, error) {
 	from, err := s.index.lastPosition()
 	if err != nil {
 		return 0, err
+	}
+	if size := s.size.Load(); from > 0 && from >= size {
+		return 0, fmt.Errorf("%w: the last entry of %s is for position %d of %d", kerr.CorruptMessage, s.path(indexSuffix), from, size)
 	}
 	end := s.base
 	err = s.scan(from, func(h header) (bool, error) {
