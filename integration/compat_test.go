@@ -20,12 +20,12 @@ import (
 )
 
 // clientsOfThisRun are those that compat/install installs into the folder that COMPAT names. kafka-go and kafkajs know no
-// static members, kafka-go no patterns and one way to commit.
+// static members, kafka-go no patterns.
 var clientsOfThisRun = map[string]groupClient{
 	"kafka-python":         {join: installedPython("kafka-python"), static: true, patterns: true, commits: allCommits},
 	"confluent-kafka":      {join: installedPython("confluent-kafka"), static: true, patterns: true, commits: allCommits},
 	"kafkajs":              {join: joinWithKafkaJS, patterns: true, once: true, commits: []string{commitAuto, commitSync, commitSpecific}},
-	"kafka-go":             {join: joinWithKafkaGo, commits: []string{commitSpecific}},
+	"kafka-go":             {join: joinWithKafkaGo, commits: []string{commitSpecific, commitAuto, commitSync, commitAsync}},
 	"Java 3.9":             {join: javaJoiner("3.9.2", "Range"), static: true, patterns: true, commits: allCommits},
 	"Java 3.9 cooperative": {join: javaJoiner("3.9.2", "CooperativeSticky"), static: true, patterns: true, commits: []string{commitAuto}},
 	"Java 4.1":             {join: javaJoiner("4.1.1", "Range"), static: true, patterns: true, commits: allCommits},

@@ -49,6 +49,9 @@ func run(ctx context.Context, opts map[string]string) error {
 	if opts["reset"] == "latest" {
 		start = kafka.LastOffset
 	}
+	if opts["commit"] != "specific" {
+		return consume(ctx, opts, session, start)
+	}
 	group, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID: opts["group"], Brokers: strings.Split(opts["bootstrap"], ","), Topics: []string{opts["topic"]}, StartOffset: start,
 		SessionTimeout: session, HeartbeatInterval: session / 4, RebalanceTimeout: 10 * time.Second, JoinGroupBackoff: 200 * time.Millisecond,
@@ -70,6 +73,36 @@ func run(ctx context.Context, opts map[string]string) error {
 		}
 		m := &member{opts: opts, out: o, generation: generation}
 		m.start()
+	}
+}
+
+// consume reads as a Reader does, which shares out and begins anew by itself, and tells nobody what it was assigned.
+func consume(ctx context.Context, opts map[string]string, session time.Duration, start int64) error {
+	config := kafka.ReaderConfig{GroupID: opts["group"], Brokers: strings.Split(opts["bootstrap"], ","), Topic: opts["topic"], StartOffset: start,
+		SessionTimeout: session, HeartbeatInterval: session / 4, RebalanceTimeout: 10 * time.Second, JoinGroupBackoff: 200 * time.Millisecond,
+		MaxWait: 200 * time.Millisecond}
+	if opts["commit"] != "sync" {
+		config.CommitInterval = 100 * time.Millisecond
+	}
+	reader := kafka.NewReader(config)
+	defer func() { _ = reader.Close() }()
+	read := reader.FetchMessage
+	if opts["commit"] == "auto" {
+		read = reader.ReadMessage
+	}
+	o := &out{}
+	for {
+		record, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		o.say("record", string(record.Value))
+		if opts["commit"] == "auto" {
+			continue
+		}
+		if err := reader.CommitMessages(ctx, record); err != nil {
+			return err
+		}
 	}
 }
 
