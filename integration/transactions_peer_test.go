@@ -70,6 +70,10 @@ func TestTransactionsWithApacheKafka(t *testing.T) {
 
 	stopTheirs() // what it coordinated and led is ours now
 	for id, cl := range clients {
+		until(t, id+" knows that the other broker is gone", func(context.Context) bool { // amid that the library fails what it sends
+			cl.ForceMetadataRefresh()
+			return len(cl.DiscoveredBrokers()) == 1
+		})
 		value := id + "/alone"
 		writeTxn(t, cl, "t", 4, value, kgo.TryCommit)
 		want = append(want, value)

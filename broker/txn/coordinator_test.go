@@ -253,9 +253,9 @@ func TestDeletedTopic(t *testing.T) {
 
 func TestExpiry(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		const count = 200 // more than the batches of one round may hold
+		const count = 10_000 // more than the batches of one round may hold
 		for i := range count {
-			w.init(t, fmt.Sprintf("unused-%03d-0", i))
+			w.init(t, fmt.Sprintf("unused-%05d-0", i))
 		}
 		p := w.begin(t, testID, p0) // its producer uses it now and then
 		r := w.logs[int(testID[len(testID)-1])%worldLogs]
@@ -274,12 +274,12 @@ func TestExpiry(t *testing.T) {
 		if list, err := c.List(Filter{OpenFor: -1}); err != nil || len(list) != count+1 {
 			t.Fatalf("%d ids, %v", len(list), err)
 		}
-		w.init(t, "unused-000-0") // used again just in time
+		w.init(t, "unused-00000-0") // used again just in time
 		time.Sleep(worldExpire)
 		synctest.Wait()
 		list, err := c.List(Filter{OpenFor: -1})
 		slices.SortFunc(list, func(a, b Listing) int { return len(a.ID) - len(b.ID) })
-		if err != nil || len(list) != 2 || list[0].ID != testID || list[1].ID != "unused-000-0" {
+		if err != nil || len(list) != 2 || list[0].ID != testID || list[1].ID != "unused-00000-0" {
 			t.Fatalf("left are %v, %v", list, err)
 		}
 		for _, b := range r.mu.batches {
@@ -287,7 +287,7 @@ func TestExpiry(t *testing.T) {
 				t.Errorf("a batch of %d bytes", len(b))
 			}
 		}
-		if again := w.init(t, "unused-001-0"); again.Epoch != 0 {
+		if again := w.init(t, "unused-00001-0"); again.Epoch != 0 {
 			t.Errorf("a forgotten id begins with epoch %d", again.Epoch)
 		}
 	})
