@@ -12,6 +12,7 @@ import (
 // kerberosState is who this broker is to Kerberos, by what the settings say of it: listeners that are made anew with the same
 // ones find it there.
 type kerberosState struct {
+	shown kerberos.Shown            // by clients, at any listener
 	mu    sync.Mutex                // guards users; a leaf
 	users map[string]*kerberos.User // whose tickets this broker shows at others
 }
@@ -27,7 +28,7 @@ func (k *kerberosState) close() {
 }
 
 // ticketed is how clients with tickets log in.
-func ticketed(k *config.Kerberos) (func() sasl.Exchange, error) {
+func (s *kerberosState) ticketed(k *config.Kerberos) (func() sasl.Exchange, error) {
 	refuse := func(what string, err error) error {
 		return &config.Error{Key: k.Key, Reason: fmt.Sprintf("%s: %v", what, err)}
 	}
@@ -39,7 +40,7 @@ func ticketed(k *config.Kerberos) (func() sasl.Exchange, error) {
 	if err != nil {
 		return nil, refuse("sasl.kerberos.principal.to.local.rules", err)
 	}
-	service, err := kerberos.OpenService(k.Keytab, k.Principal)
+	service, err := kerberos.OpenService(k.Keytab, k.Principal, &s.shown)
 	if err != nil {
 		return nil, refuse("its keyTab "+k.Keytab, err)
 	}

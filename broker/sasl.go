@@ -63,7 +63,7 @@ func (s *Server) saslMechanism(m config.SASLMechanism) (func() sasl.Exchange, er
 		return sasl.Scram(known, s.credentials), nil
 	}
 	if m.Kerberos != nil {
-		return ticketed(m.Kerberos)
+		return s.kerberos.ticketed(m.Kerberos)
 	}
 	if m.Name != sasl.OAuthBearerName {
 		return sasl.Plain(m.UserPasswords()), nil

@@ -134,7 +134,7 @@ func ready(c *Call, resp kmsg.Response) network.Answer {
 	return network.Ready(resp)
 }
 
-// decode reads a body. It is the one place that recovers from a panic: a decoder that trips over bytes
+// decode reads a body. It recovers from a panic, as only logins by Kerberos do besides: a decoder that trips over bytes
 // from outside must cost a connection and not the broker.
 func decode(req kmsg.Request, c *Call) (err error) {
 	defer func() {

@@ -33,6 +33,10 @@ func keysOf(t testing.TB, password string) *keytab.Keytab {
 	return keys
 }
 
+func serviceOf(keys *keytab.Keytab) *Service {
+	return &Service{keys, types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), new(Shown)}
+}
+
 // ticketOwner is a client with a ticket for the service, as a KDC would give it.
 type ticketOwner struct {
 	t       testing.TB
@@ -90,7 +94,7 @@ func (o *ticketOwner) show(mutual, subkey bool) []byte {
 // TestAcceptor plays logins with and without the server's proof, and with a key that the client has chosen.
 func TestAcceptor(t *testing.T) {
 	keys := keysOf(t, "secret")
-	service := &Service{keys, types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart)}
+	service := serviceOf(keys)
 	for _, mutual := range []bool{false, true} {
 		for _, subkey := range []bool{false, true} {
 			for _, as := range []string{"", "alice", "alice@" + realm} {
@@ -163,7 +167,7 @@ func (o *ticketOwner) wantReply(token []byte, session types.EncryptionKey) {
 
 func TestLoginsThatFail(t *testing.T) {
 	keys := keysOf(t, "secret")
-	service := &Service{keys, types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart)}
+	service := serviceOf(keys)
 	offered := func(o *ticketOwner) (*Acceptor, []byte) {
 		a := service.Start()
 		answer, err := a.Step(o.show(false, false))
@@ -226,17 +230,17 @@ func TestOpenService(t *testing.T) {
 		t.Fatal(err)
 	}
 	for principal, ok := range map[string]bool{servicePart: true, servicePart + "@" + realm: true, servicePart + "@OTHER": false, "kafka": false, "kafka/hos": false, "other/host": false} {
-		if _, err := OpenService(file, principal); (err == nil) != ok {
+		if _, err := OpenService(file, principal, new(Shown)); (err == nil) != ok {
 			t.Errorf("%s: %v", principal, err)
 		}
 	}
-	if _, err := OpenService(file+"x", servicePart); !os.IsNotExist(err) {
+	if _, err := OpenService(file+"x", servicePart, new(Shown)); !os.IsNotExist(err) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("no keytab"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenService(file, servicePart); err == nil {
+	if _, err := OpenService(file, servicePart, new(Shown)); err == nil {
 		t.Error("a file that is no keytab is taken for one")
 	}
 }
@@ -244,7 +248,7 @@ func TestOpenService(t *testing.T) {
 // FuzzAcceptor: nothing that a client sends is more than an error.
 func FuzzAcceptor(f *testing.F) {
 	keys := keysOf(f, "secret")
-	service := &Service{keys, types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart)}
+	service := serviceOf(keys)
 	good := newOwner(f, keys, "alice", time.Hour).show(true, true)
 	f.Add(good, []byte{})
 	f.Add([]byte{0x60, 0x84}, []byte("x"))

@@ -1,0 +1,115 @@
+package kerberos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+)
+
+// token is the first message of a login with the request as it was changed.
+func (o *ticketOwner) token() []byte {
+	o.t.Helper()
+	body, err := o.request.Marshal()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	token, err := frame(kindRequest, body)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return token
+}
+
+// proves makes the request for an authenticator anew.
+func (o *ticketOwner) proves(change func(*types.Authenticator)) {
+	o.t.Helper()
+	proof, err := types.NewAuthenticator(realm, o.name)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	change(&proof)
+	if o.request, err = messages.NewAPReq(o.ticket, o.key, proof); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// TestHostileRequests: what can be written into a request by anybody, or by who has a ticket, is at most an error.
+func TestHostileRequests(t *testing.T) {
+	keys := keysOf(t, "secret")
+	service := serviceOf(keys)
+	for name, change := range map[string]func(*ticketOwner){
+		"a ticket without content":         func(o *ticketOwner) { o.request.Ticket.EncPart.Cipher = nil },
+		"a ticket of a byte":               func(o *ticketOwner) { o.request.Ticket.EncPart.Cipher = []byte{1} },
+		"an authenticator without content": func(o *ticketOwner) { o.request.EncryptedAuthenticator.Cipher = nil },
+		"a service without a name":         func(o *ticketOwner) { o.request.Ticket.SName.NameString = []string{} },
+		"the realm of another":             func(o *ticketOwner) { o.proves(func(a *types.Authenticator) { a.CRealm = "OTHER" }) },
+		"the name of another":              func(o *ticketOwner) { o.proves(func(a *types.Authenticator) { a.CName.NameString = []string{"bob"} }) },
+		"a key of its own that is too short": func(o *ticketOwner) {
+			o.proves(func(a *types.Authenticator) {
+				a.SubKey = types.EncryptionKey{KeyType: etypeID.AES256_CTS_HMAC_SHA1_96, KeyValue: []byte{1}}
+			})
+		},
+		"a short key of DES": func(o *ticketOwner) {
+			o.proves(func(a *types.Authenticator) {
+				a.SubKey = types.EncryptionKey{KeyType: etypeID.DES3_CBC_SHA1_KD, KeyValue: []byte{1}}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOwner(t, keys, "alice", time.Hour)
+			o.show(false, false)
+			change(o)
+			a := service.Start()
+			if answer, err := a.Step(o.token()); err == nil {
+				t.Errorf("answered: %x", answer)
+			}
+			if _, err := a.Step(nil); err == nil {
+				t.Error("the login goes on")
+			}
+		})
+	}
+}
+
+// TestReplay: who has heard a login cannot repeat it, whoever is in between.
+func TestReplay(t *testing.T) {
+	keys := keysOf(t, "secret")
+	service := serviceOf(keys)
+	for _, mutual := range []bool{false, true} {
+		o := newOwner(t, keys, "alice", time.Hour)
+		heard := o.show(mutual, false)
+		if _, err := service.Start().Step(heard); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := service.Start().Step(heard); err == nil {
+			t.Errorf("repeated, and answered with %x", answer)
+		}
+		if _, err := service.Start().Step(o.show(mutual, false)); err != nil { // the same ticket, shown anew
+			t.Error(err)
+		}
+	}
+}
+
+// TestShownIsForgotten has authenticators come at their times: each is known for as long as it is good, and nothing is kept for ever.
+func TestShownIsForgotten(t *testing.T) {
+	var s Shown
+	at := time.Unix(1_800_000_000, 0)
+	for i := range 100 {
+		name := []byte{byte(i)}
+		if !s.first(name, at) {
+			t.Fatalf("%d is known before it was shown", i)
+		}
+		at = at.Add(shownFor - time.Second)
+		if s.first(name, at) {
+			t.Fatalf("%d is forgotten while it is good", i)
+		}
+		if kept := len(s.now) + len(s.before); kept > 4 {
+			t.Fatalf("%d are kept", kept)
+		}
+	}
+	if at = at.Add(2 * shownFor); !s.first([]byte{99}, at) {
+		t.Error("it is kept for ever")
+	}
+}

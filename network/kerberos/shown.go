@@ -1,0 +1,47 @@
+package kerberos
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+// shownFor is how long an authenticator is remembered: its time may be as far in the future as in the past.
+const shownFor = 2 * clockSkew
+
+// Shown are the authenticators that clients have shown of late, so that who has listened to a login cannot repeat it (RFC 4120,
+// section 3.2.3). All messages of a login follow from the client's first one: nothing else keeps a second one from being good too.
+// The zero value is ready for use.
+type Shown struct {
+	mu          sync.Mutex // guards what follows; a leaf
+	now, before map[[sha256.Size]byte]struct{}
+	since       time.Time // when now was begun; before is of the time of shownFor before that
+}
+
+// first tells whether an authenticator, as it was encrypted, is shown for the first time, and remembers it for shownFor at
+// least. It must have been found good: what anybody makes up is not to fill this.
+func (s *Shown) first(authenticator []byte, at time.Time) bool {
+	sum := sha256.Sum256(authenticator)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetLocked(at)
+	_, now := s.now[sum]
+	_, before := s.before[sum]
+	if now || before {
+		return false
+	}
+	s.now[sum] = struct{}{}
+	return true
+}
+
+func (s *Shown) forgetLocked(at time.Time) {
+	switch age := at.Sub(s.since); {
+	case s.now != nil && age < shownFor:
+		return
+	case age < 2*shownFor:
+		s.before = s.now
+	default:
+		s.before = nil
+	}
+	s.now, s.since = make(map[[sha256.Size]byte]struct{}), at
+}
