@@ -42,6 +42,8 @@ type measures struct {
 	identity atomic.Pointer[status.Broker] // once it is known
 	board    *status.Board
 
+	groupLoads, txnLoads metrics.Recent // of partitions that the coordinators keep groups and transactions in
+
 	session    sessionCounts                 // with ZooKeeper
 	authorizer atomic.Pointer[sessionCounts] // of the session that ACLs are read by; nil: there is no authorizer
 }
@@ -117,6 +119,18 @@ func (m *measures) ready() error {
 	return fmt.Errorf("the broker does not serve requests: it is %s", *m.s.doing.Load())
 }
 
+func (m *measures) groupsLoaded(took time.Duration) {
+	if m != nil {
+		m.groupLoads.Add(took, time.Now())
+	}
+}
+
+func (m *measures) transactionsLoaded(took time.Duration) {
+	if m != nil {
+		m.txnLoads.Add(took, time.Now())
+	}
+}
+
 // sessionCounts are how often a session with ZooKeeper has changed.
 type sessionCounts struct{ expired, disconnected, connected atomic.Int64 }
 
@@ -168,6 +182,7 @@ func (m *measures) collect(add func(prometheus.Metric)) {
 	m.logs(add)
 	m.controller(add)
 	m.groups(add)
+	m.coordinators(add)
 	m.fetchSessions(add)
 }
 
@@ -179,13 +194,16 @@ func (m *measures) fetchSessions(add func(prometheus.Metric)) {
 }
 
 func (m *measures) network(add func(prometheus.Metric)) {
-	counts := m.s.network.ConnectionCounts()
+	counts, traffic := m.s.network.ConnectionCounts(), m.s.network.Traffic()
 	for listener, of := range m.s.network.Census() {
 		n, labels := counts[listener], []string{"listener", listener, "networkProcessor", "0"}
 		add(metrics.Gauge(socketMetrics+"connection_count", float64(n.Open), labels...))
 		add(metrics.Counter(socketMetrics+"connection_creation_total", float64(n.Opened), labels...))
 		add(metrics.Counter(socketMetrics+"connection_close_total", float64(n.Opened-int64(n.Open)), labels...))
 		clients(listener, of, add)
+		if t := traffic[listener]; t != nil { // else it was unbound meanwhile
+			frames(t, labels, add)
+		}
 	}
 	m.authentications(add)
 	m.plane("", add)
@@ -195,6 +213,16 @@ func (m *measures) network(add func(prometheus.Metric)) {
 }
 
 const socketMetrics = "kafka_server_socket_server_metrics_"
+
+// frames are what has gone over a listener's connections. What a broker sends counts as requests to Apache Kafka, and what it receives
+// as responses: its network layer speaks from a client's side (Selector, 3.9).
+func frames(t *network.Traffic, labels []string, add func(prometheus.Metric)) {
+	for name, n := range map[string]*atomic.Int64{
+		"incoming_byte": &t.BytesIn, "outgoing_byte": &t.BytesOut, "response": &t.Requests, "request": &t.Answers,
+	} {
+		add(metrics.Counter(socketMetrics+name+"_total", float64(n.Load()), labels...))
+	}
+}
 
 // clients are what a listener's open connections are counted by: the clients' software, and how they are encrypted.
 func clients(listener string, of network.Census, add func(prometheus.Metric)) {
@@ -255,7 +283,7 @@ func diskBytes(add func(prometheus.Metric)) {
 }
 
 // partitionCounts sums up the partitions that this broker hosts.
-type partitionCounts struct{ leaders, all, offline, under, underMin, atMin int }
+type partitionCounts struct{ leaders, all, offline, under, underMin, atMin, reassigning int }
 
 func (m *measures) replicas(add func(prometheus.Metric)) {
 	var sum partitionCounts
@@ -265,6 +293,7 @@ func (m *measures) replicas(add func(prometheus.Metric)) {
 	for name, n := range map[string]int{
 		"leadercount": sum.leaders, "partitioncount": sum.all, "offlinereplicacount": sum.offline,
 		"underreplicatedpartitions": sum.under, "underminisrpartitioncount": sum.underMin, "atminisrpartitioncount": sum.atMin,
+		"reassigningpartitions": sum.reassigning,
 	} {
 		add(metrics.Gauge("kafka_server_replicamanager_"+name, float64(n)))
 	}
@@ -312,6 +341,7 @@ func (m *measures) partition(p *replica.Partition, sum *partitionCounts, add fun
 	sum.under += under
 	sum.underMin += underMin
 	sum.atMin += atMin
+	sum.reassigning += one(state.Reassigning)
 	gauge("replicascount", len(state.Replicas))
 	gauge("insyncreplicascount", len(state.ISR))
 	gauge("underreplicated", under)
@@ -328,7 +358,9 @@ func one(b bool) int {
 }
 
 func (m *measures) logs(add func(prometheus.Metric)) {
+	producers := 0
 	for _, l := range m.s.logs.Logs() {
+		producers += l.ProducerCount()
 		tp := l.TopicPartition()
 		labels := []string{"topic", tp.Topic, "partition", strconv.Itoa(int(tp.Partition))}
 		add(metrics.Gauge("kafka_log_log_size", float64(l.Size()), labels...))
@@ -336,6 +368,7 @@ func (m *measures) logs(add func(prometheus.Metric)) {
 		add(metrics.Gauge("kafka_log_log_logendoffset", float64(l.LogEndOffset()), labels...))
 		add(metrics.Gauge("kafka_log_log_numlogsegments", float64(l.SegmentCount()), labels...))
 	}
+	add(metrics.Gauge("kafka_server_replicamanager_produceridcount", float64(producers)))
 	offline, full := m.s.logs.OfflineDirs(), m.s.logs.FullDirs()
 	add(metrics.Gauge("kafka_log_logmanager_offlinelogdirectorycount", float64(len(offline))))
 	for _, dir := range m.s.static.LogDirs {
@@ -382,6 +415,12 @@ func (m *measures) controller(add func(prometheus.Metric)) {
 	}
 	active := m.s.controller.Active()
 	gauge("activecontrollercount", one(active))
+	n := m.s.controller.Deletions()
+	gauge("topicstodeletecount", n.Topics)
+	gauge("replicastodeletecount", n.Replicas)
+	gauge("topicsineligibletodeletecount", n.HeldTopics)
+	gauge("replicasineligibletodeletecount", n.FailedReplicas)
+	add(metrics.Gauge("kafka_controller_controllereventmanager_eventqueuesize", float64(m.s.controller.Queued())))
 	add(metrics.Counter("kafka_controller_controllerstats_uncleanleaderelections_total", float64(m.s.controller.UncleanElections())))
 	picture := &metadata.Picture{}
 	if active {
@@ -414,6 +453,22 @@ func (m *measures) groups(add func(prometheus.Metric)) {
 	for state, suffix := range map[string]string{"Stable": "stable", "PreparingRebalance": "preparingrebalance",
 		"CompletingRebalance": "completingrebalance", "Empty": "empty", "Dead": "dead"} {
 		add(metrics.Gauge(prefix+suffix, float64(states[state])))
+	}
+}
+
+// coordinators tell what they have done, and how long partitions took to load that they took over.
+func (m *measures) coordinators(add func(prometheus.Metric)) {
+	n := m.s.groups.Counts()
+	add(metrics.Gauge("kafka_coordinator_group_groupmetadatamanager_numoffsets", float64(n.Offsets)))
+	for name, count := range map[string]int64{
+		"offset_commit": n.Committed, "offset_expiration": n.Expired, "offset_deletion": n.Deleted, "group_completed_rebalance": n.Rebalances,
+	} {
+		add(metrics.Counter("kafka_server_group_coordinator_metrics_"+name+"_count", float64(count)))
+	}
+	for of, loads := range map[string]*metrics.Recent{"group": &m.groupLoads, "transaction": &m.txnLoads} {
+		mean, longest := loads.Millis(time.Now())
+		add(metrics.Gauge("kafka_server_"+of+"_coordinator_metrics_partition_load_time_avg", mean))
+		add(metrics.Gauge("kafka_server_"+of+"_coordinator_metrics_partition_load_time_max", longest))
 	}
 }
 

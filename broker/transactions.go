@@ -20,7 +20,7 @@ func (s *Server) transactionsConfig() txn.Config {
 		MarkersVersion: s.markersVersion(), VerifyVersion: s.verifyVersion(),
 		MaxTimeout: c.TransactionMaxTimeout, Expiration: c.TransactionalIDExpiration,
 		AbortInterval: c.TransactionAbortTimedOutInterval, ExpireInterval: c.TransactionRemoveExpiredInterval,
-		Now: time.Now, Logger: s.loggers.Entry(config.TransactionLogger),
+		Loaded: s.measures.transactionsLoaded, Now: time.Now, Logger: s.loggers.Entry(config.TransactionLogger),
 	}
 }
 

@@ -28,7 +28,7 @@ func (s *Server) zooKeeperAccess() (zkcoord.Config, error) {
 			"with a section %s, or zookeeper.ssl.client.enable and zookeeper.ssl.keystore.location a certificate",
 			config.LoginFileKey, s.static.ZookeeperLoginSection)
 	}
-	return zkcoord.Config{TLS: encryption, Login: login, SecureNodes: secure, Logger: s.loggers.Entry(config.ZooKeeperLogger)}, nil
+	return zkcoord.Config{TLS: encryption, Login: login, SecureNodes: secure, Answered: s.metrics.ZooKeeper, Logger: s.loggers.Entry(config.ZooKeeperLogger)}, nil
 }
 
 // zooKeeperTLS is how this broker speaks to ZooKeeper, nil for in plaintext, and whether it has a certificate to show.

@@ -50,6 +50,7 @@ type Controller struct {
 	controller atomic.Int32 // broker id, or zkcoord.NoController
 	active     atomic.Bool
 	unclean    atomic.Int64
+	deletions  atomic.Pointer[DeletionCounts]
 	expired    atomic.Bool // the session, and the broker is not registered with the next one yet
 
 	office *office // the loop's; nil when another broker is the controller
@@ -77,6 +78,7 @@ func NewIn(world World, cfg Config, log *logrus.Entry) *Controller {
 	}
 	c.queue.wake = make(chan struct{}, 1)
 	c.controller.Store(zkcoord.NoController)
+	c.deletions.Store(new(DeletionCounts))
 	return c
 }
 
@@ -90,6 +92,23 @@ func (c *Controller) ControllerID() int32 { return c.controller.Load() }
 // UncleanElections counts the leaders that this controller made of replicas out of sync, which
 // may have lost acknowledged records.
 func (c *Controller) UncleanElections() int64 { return c.unclean.Load() }
+
+// DeletionCounts are the topics that are to be deleted, with their replicas that have not been.
+type DeletionCounts struct {
+	Topics, Replicas int
+	HeldTopics       int // those that wait for a broker to come back
+	FailedReplicas   int // whose broker is down or could not delete them
+}
+
+// Deletions counts what this controller still has to delete; nothing, when another broker is the controller.
+func (c *Controller) Deletions() DeletionCounts { return *c.deletions.Load() }
+
+// Queued is how many events wait to be handled.
+func (c *Controller) Queued() int {
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	return len(c.queue.mu.events)
+}
 
 // Run races for the office, and works in it, until ctx is done. It is called once, and with
 // a broker that is registered. The office ends with the ZooKeeper session, not with Run:
@@ -225,6 +244,7 @@ func (c *Controller) handle(ctx context.Context, e event) {
 // leave ends the office, without a word to ZooKeeper.
 func (c *Controller) leave() {
 	c.active.Store(false)
+	c.deletions.Store(new(DeletionCounts))
 	if c.office != nil {
 		c.office.close()
 		c.office = nil

@@ -146,6 +146,7 @@ func (o *office) releaseDeletions(which func(*topic) bool) {
 
 // resumeDeletions does what there is to do for topics that are to be deleted.
 func (o *office) resumeDeletions(ctx context.Context) error {
+	defer o.countDeletions()
 	var ask []*topic
 	for _, t := range o.deletedTopics() {
 		switch t.nextStep() {
@@ -161,6 +162,28 @@ func (o *office) resumeDeletions(ctx context.Context) error {
 		return nil
 	}
 	return o.askToDelete(ctx, ask)
+}
+
+func (o *office) countDeletions() {
+	var n DeletionCounts
+	for _, t := range o.deletedTopics() {
+		n.Topics++
+		if t.deletion.held {
+			n.HeldTopics++
+		}
+		for number, p := range t.partitions {
+			for _, id := range p.replicas {
+				switch t.deletion.replicas[replica{number, id}] {
+				case deletionDone:
+					continue
+				case deletionFailed:
+					n.FailedReplicas++
+				}
+				n.Replicas++
+			}
+		}
+	}
+	o.c.deletions.Store(&n)
 }
 
 func (o *office) deletedTopics() []*topic {

@@ -284,7 +284,7 @@ func series(line string) string {
 		}
 	}
 	slices.Sort(labels)
-	if strings.Contains(name, "timems_") {
+	if strings.Contains(name, "timems_") || strings.Contains(name, "latencyms_") {
 		name = strings.TrimSuffix(strings.TrimSuffix(name, "_count"), "_sum")
 	}
 	return name + strings.Join(labels, ",")

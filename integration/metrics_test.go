@@ -10,6 +10,7 @@ import (
 
 	"barnabas/kafkatest"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -57,7 +58,17 @@ var dashboard = []string{
 	"kafka_server_socket_server_metrics_connection_creation_total", "kafka_server_socket_server_metrics_connection_close_total",
 	"kafka_network_socketserver_expiredconnectionskilledcount", "kafka_server_fetchsessioncache_numincrementalfetchsessions",
 	"kafka_server_kafkaserver_linux_disk_read_bytes", "kafka_server_kafkaserver_linux_disk_write_bytes",
-	"kafka_coordinator_group_groupmetadatamanager_numgroups", "process_resident_memory_bytes", "go_goroutines",
+	"kafka_coordinator_group_groupmetadatamanager_numgroups", "kafka_coordinator_group_groupmetadatamanager_numoffsets",
+	"kafka_server_socket_server_metrics_incoming_byte_total", "kafka_server_socket_server_metrics_outgoing_byte_total",
+	"kafka_server_socket_server_metrics_request_total", "kafka_server_socket_server_metrics_response_total",
+	"kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", "kafka_controller_controllereventmanager_eventqueuesize",
+	"kafka_controller_kafkacontroller_topicstodeletecount", "kafka_controller_kafkacontroller_replicastodeletecount",
+	"kafka_controller_kafkacontroller_topicsineligibletodeletecount", "kafka_controller_kafkacontroller_replicasineligibletodeletecount",
+	"kafka_server_replicamanager_reassigningpartitions", "kafka_server_replicamanager_produceridcount",
+	"kafka_server_group_coordinator_metrics_offset_commit_count", "kafka_server_group_coordinator_metrics_offset_expiration_count",
+	"kafka_server_group_coordinator_metrics_offset_deletion_count", "kafka_server_group_coordinator_metrics_group_completed_rebalance_count",
+	"kafka_server_group_coordinator_metrics_partition_load_time_max", "kafka_server_transaction_coordinator_metrics_partition_load_time_max",
+	"process_resident_memory_bytes", "go_goroutines",
 }
 
 // TestMetrics of one broker after some traffic: every name that dashboards use is there, and what was done is counted.
@@ -106,5 +117,61 @@ func TestMetrics(t *testing.T) {
 	}
 	if status, _ := scrape(t, addr, "/debug/pprof/"); status != http.StatusNotFound {
 		t.Errorf("profiles are served without having been asked for: %d", status)
+	}
+}
+
+// TestMetricsOfCoordinators: a transaction is written, and read by a group that commits; the coordinators, the log and ZooKeeper's client have
+// counted it.
+func TestMetricsOfCoordinators(t *testing.T) {
+	t.Parallel()
+	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr))
+	newTopic(t, c, "t", 1, 1)
+	connect := func(opts ...kgo.Opt) *kgo.Client {
+		cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.Addrs()...))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cl.Close)
+		return cl
+	}
+	writer := connect(kgo.TransactionalID("id"), kgo.DefaultProduceTopic("t"))
+	if err := writer.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	reader := connect(kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.DisableAutoCommit())
+	if fetches := reader.PollFetches(t.Context()); fetches.Err() != nil {
+		t.Fatal(fetches.Err())
+	}
+	if err := reader.CommitUncommittedOffsets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, page := scrape(t, addr, "/metrics")
+	lines := strings.Split(page, "\n")
+	for _, want := range []string{
+		"kafka_server_group_coordinator_metrics_offset_commit_count 1", "kafka_server_group_coordinator_metrics_group_completed_rebalance_count 1",
+		"kafka_coordinator_group_groupmetadatamanager_numoffsets 1", "kafka_server_replicamanager_produceridcount 1",
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("not served: %s", want)
+		}
+	}
+	for _, name := range []string{
+		"kafka_server_group_coordinator_metrics_partition_load_time_max", "kafka_server_transaction_coordinator_metrics_partition_load_time_max",
+		"kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms_count",
+		`kafka_server_socket_server_metrics_incoming_byte_total{listener="PLAINTEXT",networkProcessor="0"}`,
+	} {
+		if !slices.ContainsFunc(lines, func(l string) bool {
+			value, ok := strings.CutPrefix(l, name+" ")
+			return ok && value != "0" && value != "NaN"
+		}) {
+			t.Errorf("nothing is counted in %s", name)
+		}
 	}
 }

@@ -237,6 +237,13 @@ func (l *Log) ActiveProducers() []ProducerState {
 	return l.mu.producers.states()
 }
 
+// ProducerCount is how many producers are remembered that have written here.
+func (l *Log) ProducerCount() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.mu.producers.byID)
+}
+
 // AbortedTransactions are those with records in [from, upTo), by the offset of their marker.
 func (l *Log) AbortedTransactions(from, upTo int64) ([]AbortedTxn, error) {
 	if err := l.disk.usable(); err != nil {

@@ -101,8 +101,8 @@ func (o *Out) reset() {
 	o.Buf, o.files = o.Buf[:0], o.files[:0]
 }
 
-// appendAnswer adds a whole frame: size, response header, body.
-func (o *Out) appendAnswer(correlation int32, flexible bool, r Response) {
+// appendAnswer adds a whole frame: size, response header, body. It gives the frame's bytes.
+func (o *Out) appendAnswer(correlation int32, flexible bool, r Response) int64 {
 	start, firstFile := len(o.Buf), len(o.files)
 	o.Buf = append(o.Buf, 0, 0, 0, 0)
 	o.Buf = binary.BigEndian.AppendUint32(o.Buf, uint32(correlation))
@@ -119,4 +119,5 @@ func (o *Out) appendAnswer(correlation int32, flexible bool, r Response) {
 		size += f.size
 	}
 	binary.BigEndian.PutUint32(o.Buf[start:], uint32(size))
+	return 4 + size
 }

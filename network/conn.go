@@ -44,6 +44,8 @@ type Conn struct {
 	log    *logrus.Entry
 	muted  time.Time // until then nothing more is read
 
+	traffic *Traffic // the listener's; shared
+
 	auth     *authentication // nil: the listener asks for none by SASL
 	frameMax int32           // bytes of the largest request that may come now
 	budget   *budget         // that requests are taken from; nil: none, as before a login
@@ -95,6 +97,7 @@ func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error
 		raw:       raw,
 		server:    s,
 		log:       s.log,
+		traffic:   &l.traffic,
 		frameMax:  s.cfg.RequestMaxBytes,
 		budget:    s.budget,
 	}
@@ -300,6 +303,7 @@ func (c *Conn) handle(frame []byte) error {
 			return err
 		}
 	}
+	c.traffic.received(4 + len(frame))
 	route, answer, err := c.firstHalf(frame)
 	budget.release(len(frame))
 	if err != nil {
@@ -362,7 +366,7 @@ func (c *Conn) answerNow(w waiting) error {
 	if resp == nil {
 		return context.Cause(c.ctx)
 	}
-	c.takeOut().appendAnswer(w.correlation, w.flexible, resp)
+	c.traffic.answered(c.takeOut().appendAnswer(w.correlation, w.flexible, resp))
 	if len(c.out.Buf) >= flushAt {
 		return c.flush()
 	}
@@ -433,7 +437,7 @@ func (c *Conn) write() {
 	for w := range c.queue {
 		resp := w.answer.Wait(c.ctx)
 		if resp != nil {
-			out.appendAnswer(w.correlation, w.flexible, resp) // also when the connection is over: it closes the files
+			c.traffic.answered(out.appendAnswer(w.correlation, w.flexible, resp)) // also when the connection is over: it closes the files
 			if err := c.send(out); err != nil {
 				c.close(err)
 			}

@@ -499,3 +499,43 @@ func FuzzHeader(f *testing.F) {
 		}
 	})
 }
+
+// TestTrafficIsCounted by listener, in whole frames: answers from files and requests without an answer too.
+func TestTrafficIsCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("-file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	e := &echo{gates: make(chan chan struct{}, 1), file: f}
+	s := NewServer(Config{RequestMaxBytes: 1 << 20}, e, quiet())
+	t.Cleanup(s.Close)
+	addr, err := s.Bind(Listener{Name: "USED", Addr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Bind(Listener{Name: "UNUSED", Addr: "127.0.0.1:0"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Serve()
+	c := dial(t, addr)
+	var all []byte
+	for i, key := range []int16{echoNow, silent, echoFile, echoLater} {
+		all = append(all, frame(key, 0, int32(i), "body")...)
+	}
+	_, _ = c.Write(all)
+	expect(t, c, 0, "body")
+	expect(t, c, 2, "<file>")
+	close(<-e.gates)
+	expect(t, c, 3, "body")
+	for name, want := range map[string][4]int64{"USED": {4, int64(len(all)), 3, 3*8 + 4 + 6 + 4}, "UNUSED": {}} {
+		n := s.Traffic()[name]
+		if got := [4]int64{n.Requests.Load(), n.BytesIn.Load(), n.Answers.Load(), n.BytesOut.Load()}; got != want {
+			t.Errorf("%s: %d requests, %d bytes, %d answers, %d bytes; want %d", name, got[0], got[1], got[2], got[3], want)
+		}
+	}
+}

@@ -71,6 +71,7 @@ type bound struct {
 
 	sasl            atomic.Pointer[sasl.Server]
 	authentications AuthenticationCounts
+	traffic         Traffic
 }
 
 // refusedLine is how often a line tells of refused connections of a kind.
@@ -121,6 +122,17 @@ func (s *Server) Authentications() map[string]*AuthenticationCounts {
 		if b.SASL != nil || b.TLS != nil {
 			counts[b.Name] = &b.authentications
 		}
+	}
+	return counts
+}
+
+// Traffic gives what has gone over the connections of each listener, by its name.
+func (s *Server) Traffic() map[string]*Traffic {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := make(map[string]*Traffic)
+	for _, b := range s.mu.listeners {
+		counts[b.Name] = &b.traffic
 	}
 	return counts
 }

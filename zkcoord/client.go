@@ -40,6 +40,9 @@ type Config struct {
 	SecureNodes bool
 
 	Now func() time.Time // the clock by which notifications grow old; nil: time.Now
+
+	// Answered is told how long each request took that was answered. It may be called by several goroutines at once. nil: nobody asks.
+	Answered func(took time.Duration)
 }
 
 // Client is one session in ZooKeeper, or the next one after it expired.

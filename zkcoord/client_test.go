@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -314,5 +315,21 @@ func TestConnectTimesOut(t *testing.T) {
 		Connect: "127.0.0.1:1", ConnectionTimeout: 50 * time.Millisecond, Logger: zktest.Logger(t)})
 	if err == nil || time.Since(started) > 10*time.Second {
 		t.Fatalf("connected to nothing: %v", err)
+	}
+}
+
+// TestRequestsAreTimed: each request that was answered, those that the server refuses too.
+func TestRequestsAreTimed(t *testing.T) {
+	var answered atomic.Int32
+	c := zktest.ClientWith(t, zkcoord.Config{Connect: zktest.Connect(t), Answered: func(time.Duration) { answered.Add(1) }})
+	before := answered.Load()
+	if before == 0 {
+		t.Error("nothing was asked for to make the top nodes")
+	}
+	if _, err := c.ControllerID(t.Context()); err != nil { // there is none: one request
+		t.Fatal(err)
+	}
+	if n := answered.Load() - before; n != 1 {
+		t.Errorf("%d requests, want 1", n)
 	}
 }

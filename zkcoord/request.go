@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -45,13 +46,16 @@ func attempt[T any](ctx context.Context, c *Client, f func(Conn) (T, error)) (va
 		value T
 		err   error
 	}
-	answered := make(chan answer, 1)
+	answered, began := make(chan answer, 1), time.Now()
 	go func() {
 		value, err := f(c.conn)
 		answered <- answer{value, err}
 	}()
 	select {
 	case a := <-answered:
+		if c.cfg.Answered != nil && !isLost(a.err) {
+			c.cfg.Answered(time.Since(began))
+		}
 		return a.value, false, a.err
 	case <-ctx.Done():
 		return value, true, context.Cause(ctx)

@@ -134,6 +134,7 @@ func (s *shard) appendCommitsLocked(b *record.Builder, in []*commitRequest) {
 	end, err := s.appendTxnLocked(b, s.allAcks(), in[0].by.Txn)
 	switch {
 	case err == nil:
+		s.coordinator.done.committed.Add(int64(b.Count()))
 		next, highWatermark := end-int64(b.Count()), s.partition.Log().HighWatermark()
 		for _, r := range in {
 			next = r.takeOver(next, highWatermark)

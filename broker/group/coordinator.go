@@ -49,6 +49,7 @@ type Config struct {
 
 	Partition    func(number int32) (Partition, bool) // of the internal topic
 	PartitionFor func(groupID string) int32           // which one keeps a group
+	Loaded       func(took time.Duration)             // told of each partition that was loaded; nil: nobody asks
 	Logger       *logrus.Entry
 	Now          func() time.Time
 }
@@ -70,6 +71,7 @@ type Coordinator struct {
 	tasks   sync.WaitGroup
 	loading logx.Tally
 	loaders chan struct{} // bounds how many partitions are loaded at once, and with them the buffers
+	done    work
 
 	mu struct {
 		sync.RWMutex

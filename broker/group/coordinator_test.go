@@ -338,6 +338,45 @@ func TestDelete(t *testing.T) {
 	})
 }
 
+// TestCounts of what a coordinator does: offsets that are committed, kept, deleted and expire, rebalances that end, partitions that are loaded.
+func TestCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, loads := newHosted(t), 0
+		cfg := testConfig(t, h)
+		cfg.Loaded = func(time.Duration) { loads++ }
+		c := start(t, cfg)
+		joined := enter(t, c, "g")
+		by := Committer{Group: "g", MemberID: joined.MemberID, Generation: joined.Generation}
+		other := logstore.TopicPartition{Topic: "other"}
+		for _, p := range []logstore.TopicPartition{tp, tp, other} {
+			if _, err := c.Commit(by, []Offset{{Partition: p, Offset: 1, CommittedMs: -1, RetentionMs: -1}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused := by
+		refused.Generation++
+		if _, err := c.Commit(refused, offsetAt(1)); err == nil {
+			t.Fatal("a commit of another generation is taken")
+		}
+		commitSimple(t, c, "simple", 1)
+		if got, want := c.Counts(), (Counts{Committed: 4, Rebalances: 1, Offsets: 3}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		missing := logstore.TopicPartition{Topic: "missing"}
+		if _, err := c.DeleteOffsets("g", []logstore.TopicPartition{tp, other, missing}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * cfg.Retention)
+		synctest.Wait()
+		if got, want := c.Counts(), (Counts{Committed: 4, Rebalances: 1, Deleted: 1, Expired: 2}); got != want { // g's member has gone meanwhile
+			t.Errorf("later: %+v, want %+v", got, want)
+		}
+		if loads != 1 {
+			t.Errorf("%d partitions are loaded", loads)
+		}
+	})
+}
+
 func TestDeletedTopicsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, testConfig(t, newHosted(t)))

@@ -17,7 +17,11 @@ import (
 
 // loadAndTell is load, with a line in the log when it was the last of several.
 func (s *shard) loadAndTell() {
+	began := time.Now()
 	groups, ok := s.load()
+	if told := s.coordinator.cfg.Loaded; ok && told != nil {
+		told(time.Since(began))
+	}
 	if sum, done := s.coordinator.loading.End(time.Now(), ok, groups); done {
 		s.coordinator.log.WithFields(logrus.Fields{logx.Count: sum.Count, logx.TookMs: sum.Took.Milliseconds()}).
 			Infof("the groups of %d partitions are loaded", sum.Times)

@@ -50,7 +50,9 @@ func (c *Coordinator) DeleteOffsets(groupID string, partitions []logstore.TopicP
 			}
 		}
 		if len(free) > 0 {
+			kept := len(g.offsets)
 			result = s.removeLocked(g, free)
+			c.done.deleted.Add(int64(kept - len(g.offsets)))
 		}
 	})
 	if err != nil {
@@ -96,20 +98,20 @@ func (c *Coordinator) expire() {
 	now := c.cfg.Now()
 	for _, s := range c.shards() {
 		highWatermark := s.partition.Log().HighWatermark()
-		s.clean("that expired", func(g *group) []logstore.TopicPartition {
+		expired := s.clean("that expired", func(g *group) []logstore.TopicPartition {
 			return g.expired(now, c.cfg.Retention, highWatermark)
 		})
+		c.done.expired.Add(int64(expired))
 	}
 }
 
-// clean removes the offsets that choose names from each group.
-func (s *shard) clean(which string, choose func(*group) []logstore.TopicPartition) {
+// clean removes the offsets that choose names from each group, and counts them.
+func (s *shard) clean(which string, choose func(*group) []logstore.TopicPartition) (removed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.servingLocked() != nil {
-		return
+		return 0
 	}
-	removed := 0
 	for _, g := range s.mu.groups {
 		partitions := choose(g)
 		if len(partitions) == 0 && !g.abandoned() {
@@ -124,6 +126,7 @@ func (s *shard) clean(which string, choose func(*group) []logstore.TopicPartitio
 	if removed > 0 {
 		s.log.WithField(logx.Count, removed).Infof("removed offsets %s", which)
 	}
+	return removed
 }
 
 // removeLocked writes tombstones for offsets, and for the group itself when nothing is left in it, and drops them. They

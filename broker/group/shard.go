@@ -147,6 +147,9 @@ func (s *shard) stepLocked(g *group, now time.Time, event func(*group, *step)) {
 	if g.state != state || g.generation != generation {
 		s.logChange(g, st)
 	}
+	if state == CompletingRebalance && g.state == Stable {
+		s.coordinator.done.rebalances.Add(1)
+	}
 	s.armLocked(g, now)
 }
 

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -20,6 +21,7 @@ type Metrics struct {
 	follower *requests // Fetch of followers
 	topics   topics
 	waiting  *prometheus.GaugeVec
+	zk       prometheus.Summary // milliseconds
 }
 
 // New returns the metrics of a broker that serves some APIs.
@@ -40,7 +42,11 @@ func New(apis []API) *Metrics {
 	for _, operation := range []string{"Produce", "Fetch"} {
 		m.waiting.WithLabelValues(operation) // shown from the beginning
 	}
-	m.registry.MustRegister(&m.topics, m.waiting, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.zk = prometheus.NewSummary(prometheus.SummaryOpts{
+		Name: "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", Help: "Time of requests to ZooKeeper, in milliseconds.",
+		Objectives: quantiles, MaxAge: 10 * time.Minute,
+	})
+	m.registry.MustRegister(&m.topics, m.waiting, m.zk, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -151,6 +157,13 @@ func (m *Metrics) Waiting(operation string) (done func()) {
 	g := m.waiting.WithLabelValues(operation)
 	g.Inc()
 	return g.Dec
+}
+
+// ZooKeeper measures a request to ZooKeeper that was answered.
+func (m *Metrics) ZooKeeper(took time.Duration) {
+	if m != nil {
+		m.zk.Observe(millis(took))
+	}
 }
 
 // Traffic gives each topic's counts, and with an empty name those of all topics together.

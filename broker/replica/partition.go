@@ -52,6 +52,7 @@ type Partition struct {
 		epochStart     int64 // log end when this broker became leader
 		topicID        [16]byte
 		replicas       []int32
+		reassigning    bool // replicas are to come or to go
 		isr            isrState
 		removed        bool
 
@@ -136,13 +137,14 @@ type State struct {
 	Replicas    []int32
 	ISR         []int32
 	TopicID     [16]byte
+	Reassigning bool // replicas are to come or to go, as the controller told the leader
 }
 
 // State gives the partition's role and who replicates it.
 func (p *Partition) State() State {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return State{p.mu.role, p.mu.leader, p.mu.leaderEpoch, p.mu.replicas, p.mu.isr.committed, p.mu.topicID}
+	return State{p.mu.role, p.mu.leader, p.mu.leaderEpoch, p.mu.replicas, p.mu.isr.committed, p.mu.topicID, p.mu.reassigning}
 }
 
 // checkLocked tells whether a request that names a leader epoch may be served in the current role:

@@ -35,12 +35,13 @@ type Config struct {
 	// ProducerIDs gives out ids for new transactional ids.
 	ProducerIDs *ProducerIDs
 
-	MarkersVersion int16         // of WriteTxnMarkers
-	VerifyVersion  int16         // of AddPartitionsToTxn between brokers; negative: they cannot be asked
-	MaxTimeout     time.Duration // transaction.max.timeout.ms
-	AbortInterval  time.Duration // transaction.abort.timed.out.transaction.cleanup.interval.ms
-	ExpireInterval time.Duration // transaction.remove.expired.transaction.cleanup.interval.ms
-	Expiration     time.Duration // transactional.id.expiration.ms
+	MarkersVersion int16                    // of WriteTxnMarkers
+	VerifyVersion  int16                    // of AddPartitionsToTxn between brokers; negative: they cannot be asked
+	MaxTimeout     time.Duration            // transaction.max.timeout.ms
+	AbortInterval  time.Duration            // transaction.abort.timed.out.transaction.cleanup.interval.ms
+	ExpireInterval time.Duration            // transaction.remove.expired.transaction.cleanup.interval.ms
+	Expiration     time.Duration            // transactional.id.expiration.ms
+	Loaded         func(took time.Duration) // told of each partition that was loaded; nil: nobody asks
 	Now            func() time.Time
 	Logger         *logrus.Entry
 }
@@ -147,7 +148,11 @@ const loadRetryDelay = time.Second
 
 // loadAndTell is load, with a line in the log when it was the last of several.
 func (c *Coordinator) loadAndTell(s *shard) {
+	began := time.Now()
 	ok := c.load(s)
+	if ok && c.cfg.Loaded != nil {
+		c.cfg.Loaded(time.Since(began))
+	}
 	if sum, done := c.loading.End(time.Now(), ok, s.count()); done {
 		c.log.WithFields(logrus.Fields{logx.Count: sum.Count, logx.TookMs: sum.Took.Milliseconds()}).
 			Infof("the transactions of %d partitions are loaded", sum.Times)

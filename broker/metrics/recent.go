@@ -1,0 +1,57 @@
+package metrics
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// Recent tells of the durations that were seen within the last 30 to 60 seconds: two windows of 30 seconds, as Apache Kafka has by default
+// (metrics.num.samples, metrics.sample.window.ms). The zero value is ready. Safe for concurrent use.
+type Recent struct {
+	mu      sync.Mutex // guards windows
+	windows [2]durations
+}
+
+const recentWindow = 30 * time.Second
+
+// durations are those of one window.
+type durations struct {
+	number   int64 // of the window, counted since 1970
+	count    int
+	sum, max time.Duration
+}
+
+// Add takes a duration into account.
+func (r *Recent) Add(d time.Duration, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	number := windowOf(now)
+	w := &r.windows[number%2]
+	if w.number != number {
+		*w = durations{number: number}
+	}
+	w.count++
+	w.sum += d
+	w.max = max(w.max, d)
+}
+
+// Millis gives the mean and the longest in milliseconds, NaN where there was none.
+func (r *Recent) Millis(now time.Time) (mean, longest float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all durations
+	for _, w := range r.windows {
+		if windowOf(now)-w.number < int64(len(r.windows)) {
+			all.count += w.count
+			all.sum += w.sum
+			all.max = max(all.max, w.max)
+		}
+	}
+	if all.count == 0 {
+		return math.NaN(), math.NaN()
+	}
+	return millis(all.sum) / float64(all.count), millis(all.max)
+}
+
+func windowOf(now time.Time) int64 { return now.UnixNano() / int64(recentWindow) }
