@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/iana/flags"
@@ -15,15 +16,25 @@ import (
 // clockSkew is how far apart the clocks of client and server may be.
 const clockSkew = 5 * time.Minute
 
-// Service is who clients log in to: a principal, whose keys are in a keytab.
+// Service is who clients log in to: a principal, whose keys are in a keytab. Safe for concurrent use.
 type Service struct {
-	keys      *keytab.Keytab
+	file      string
 	principal types.PrincipalName
 	shown     *Shown
+
+	keys atomic.Pointer[editionKeys]
 }
 
-// OpenService reads the keys of a principal, NAME/HOST[@REALM]. What clients show it is remembered in shown, which services share.
+// editionKeys are the keys of one edition of a file.
+type editionKeys struct {
+	edition
+	keys *keytab.Keytab
+}
+
+// OpenService reads the keys of a principal, NAME/HOST[@REALM]. They are read anew when their file has changed: after a change
+// of keys, clients show tickets for the new ones. What clients show is remembered in shown, which services share.
 func OpenService(file, principal string, shown *Shown) (*Service, error) {
+	now, _ := editionOf(file)
 	keys, err := keytab.Load(file)
 	if err != nil {
 		return nil, err
@@ -31,10 +42,27 @@ func OpenService(file, principal string, shown *Shown) (*Service, error) {
 	name, _ := types.ParseSPNString(principal)
 	for _, e := range keys.Entries {
 		if known := e.Principal.String(); known == principal || strings.HasPrefix(known, principal+"@") {
-			return &Service{keys, name, shown}, nil
+			s := &Service{file: file, principal: name, shown: shown}
+			s.keys.Store(&editionKeys{now, keys})
+			return s, nil
 		}
 	}
 	return nil, fmt.Errorf("there is no key of %s in it", principal)
+}
+
+// current are the keys as they are now. Where they cannot be read, as in the middle of a change, those before stay.
+func (s *Service) current() *keytab.Keytab {
+	had := s.keys.Load()
+	now, ok := editionOf(s.file)
+	if !ok || now == had.edition {
+		return had.keys
+	}
+	keys, err := keytab.Load(s.file)
+	if err != nil || len(keys.Entries) == 0 {
+		return had.keys
+	}
+	s.keys.Store(&editionKeys{now, keys})
+	return keys
 }
 
 // The security layers that a server offers behind a login, of which there are none here, and the length of that message (RFC 4752,
@@ -92,7 +120,7 @@ func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 	if err := request.Unmarshal(body); err != nil {
 		return nil, errors.New("the client's request (AP-REQ) cannot be read")
 	}
-	if ok, err := request.Verify(a.service.keys, clockSkew, types.HostAddress{}, &a.service.principal); err != nil || !ok {
+	if ok, err := request.Verify(a.service.current(), clockSkew, types.HostAddress{}, &a.service.principal); err != nil || !ok {
 		return nil, fmt.Errorf("the client's ticket is not good for %s: %w", a.service.principal.PrincipalNameString(), err)
 	}
 	owner := request.Ticket.DecryptedEncPart // what the KDC says: the library compares the name in the authenticator with it, not the realm

@@ -34,7 +34,20 @@ func keysOf(t testing.TB, password string) *keytab.Keytab {
 }
 
 func serviceOf(keys *keytab.Keytab) *Service {
-	return &Service{keys, types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), new(Shown)}
+	s := &Service{principal: types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), shown: new(Shown)}
+	s.keys.Store(&editionKeys{keys: keys})
+	return s
+}
+
+func writeKeys(t testing.TB, file string, keys *keytab.Keytab) {
+	t.Helper()
+	data, err := keys.Marshal()
+	if err == nil {
+		err = os.WriteFile(file, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // ticketOwner is a client with a ticket for the service, as a KDC would give it.
@@ -220,15 +233,49 @@ func TestLoginsThatFail(t *testing.T) {
 	}
 }
 
-func TestOpenService(t *testing.T) {
+// TestKeysThatChange while the service runs.
+func TestKeysThatChange(t *testing.T) {
+	before, after := keysOf(t, "before"), keysOf(t, "after, which is longer")
 	file := filepath.Join(t.TempDir(), "keytab")
-	data, err := keysOf(t, "secret").Marshal()
-	if err == nil {
-		err = os.WriteFile(file, data, 0o600)
-	}
+	writeKeys(t, file, before)
+	service, err := OpenService(file, servicePart, new(Shown))
 	if err != nil {
 		t.Fatal(err)
 	}
+	takes := func(keys *keytab.Keytab) bool {
+		_, err := service.Start().Step(newOwner(t, keys, "alice", time.Hour).show(false, false))
+		return err == nil
+	}
+	set := func(second int, write func()) {
+		write()
+		at := time.Unix(1_700_000_000+int64(second), 0)
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !takes(before) || takes(after) {
+		t.Error("the keys are not those before")
+	}
+	set(1, func() { writeKeys(t, file, after) })
+	if takes(before) || !takes(after) {
+		t.Error("the keys are not those after")
+	}
+	set(2, func() {
+		if err := os.WriteFile(file, []byte("half a keytab"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if !takes(after) {
+		t.Error("the keys are gone with a file that is none")
+	}
+	if err := os.Remove(file); err != nil || !takes(after) {
+		t.Errorf("the keys are gone with their file: %v", err)
+	}
+}
+
+func TestOpenService(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keytab")
+	writeKeys(t, file, keysOf(t, "secret"))
 	for principal, ok := range map[string]bool{servicePart: true, servicePart + "@" + realm: true, servicePart + "@OTHER": false, "kafka": false, "kafka/hos": false, "other/host": false} {
 		if _, err := OpenService(file, principal, new(Shown)); (err == nil) != ok {
 			t.Errorf("%s: %v", principal, err)
@@ -243,6 +290,24 @@ func TestOpenService(t *testing.T) {
 	if _, err := OpenService(file, servicePart, new(Shown)); err == nil {
 		t.Error("a file that is no keytab is taken for one")
 	}
+}
+
+// FuzzRequest: nothing that stands where something encrypted should is more than an error.
+func FuzzRequest(f *testing.F) {
+	keys := keysOf(f, "secret")
+	service := serviceOf(keys)
+	o := newOwner(f, keys, "alice", time.Hour)
+	f.Add(o.ticket.EncPart.Cipher, []byte{}, int32(etypeID.AES256_CTS_HMAC_SHA1_96), 1, "kafka")
+	f.Fuzz(func(t *testing.T, ticket, proof []byte, etype int32, version int, name string) {
+		o := newOwner(t, keys, "alice", time.Hour)
+		o.show(false, false)
+		o.request.Ticket.EncPart = types.EncryptedData{EType: etype, KVNO: version, Cipher: ticket}
+		o.request.Ticket.SName = types.NewPrincipalName(nametype.KRB_NT_SRV_INST, name)
+		o.request.EncryptedAuthenticator.Cipher = proof
+		if answer, err := service.Start().Step(o.token()); err == nil {
+			t.Errorf("answered %x", answer)
+		}
+	})
 }
 
 // FuzzAcceptor: nothing that a client sends is more than an error.

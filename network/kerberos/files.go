@@ -1,0 +1,22 @@
+package kerberos
+
+import (
+	"os"
+	"time"
+)
+
+// edition tells the contents of a file apart that it has one after the other: keys are given anew and tickets renewed while
+// programs run, which read them when they need them next, as Java does.
+type edition struct {
+	modified time.Time
+	size     int64
+}
+
+// editionOf is a file's present one; not ok: it cannot be read.
+func editionOf(file string) (e edition, ok bool) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return e, false
+	}
+	return edition{info.ModTime(), info.Size()}, true
+}
