@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -9,12 +10,17 @@ import (
 	"barnabas/network/sasl"
 )
 
-// kerberosState is who this broker is to Kerberos, by what the settings say of it: listeners that are made anew with the same
-// ones find it there.
+// kerberosState is who this broker is to Kerberos.
 type kerberosState struct {
-	shown kerberos.Shown            // by clients, at any listener
-	mu    sync.Mutex                // guards users; a leaf
-	users map[string]*kerberos.User // whose tickets this broker shows at others
+	shown kerberos.Shown          // by clients, at any listener
+	mu    sync.Mutex              // guards users; a leaf
+	users map[string]kerberosUser // whose tickets this broker shows at others, by the setting that names them
+}
+
+// kerberosUser is one by the settings that it was made of: as long as they stay, so do its tickets.
+type kerberosUser struct {
+	settings string
+	*kerberos.User
 }
 
 // close ends the renewal of tickets.
@@ -48,28 +54,32 @@ func (s *kerberosState) ticketed(k *config.Kerberos) (func() sasl.Exchange, erro
 }
 
 // dialog is how this broker logs in at others.
-func (k *kerberosState) dialog(c *config.Kerberos) (func(host string) (sasl.Dialog, error), error) {
+func (k *kerberosState) dialog(c *config.Kerberos) (func(ctx context.Context, host string) (sasl.Dialog, error), error) {
 	user, err := k.user(c)
 	if err != nil {
 		return nil, &config.Error{Key: c.Key, Reason: err.Error()}
 	}
-	return func(host string) (sasl.Dialog, error) { return user.Start(c.Service, host) }, nil
+	return func(ctx context.Context, host string) (sasl.Dialog, error) { return user.Start(ctx, c.Service, host) }, nil
 }
 
 func (k *kerberosState) user(c *config.Kerberos) (*kerberos.User, error) {
-	settings := fmt.Sprint(c.Configuration, c.Keytab, c.Principal)
+	settings := fmt.Sprintf("%q", []string{c.Configuration, c.Keytab, c.Principal})
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if user := k.users[settings]; user != nil {
-		return user, nil
+	before, found := k.users[c.Key]
+	if found && before.settings == settings {
+		return before.User, nil
 	}
 	user, err := kerberos.OpenKeytab(c.Configuration, c.Keytab, c.Principal)
 	if err != nil {
 		return nil, err
 	}
-	if k.users == nil {
-		k.users = make(map[string]*kerberos.User)
+	if found {
+		before.Close()
 	}
-	k.users[settings] = user
+	if k.users == nil {
+		k.users = make(map[string]kerberosUser)
+	}
+	k.users[c.Key] = kerberosUser{settings, user}
 	return user, nil
 }

@@ -161,3 +161,26 @@ func TestKerberosAtZooKeeper(t *testing.T) {
 		return err == nil && strings.Contains(string(out), "Isr: 0,1")
 	})
 }
+
+// TestKerberosKeysThatChange gives the brokers' principal new keys while a broker runs, which is also reached by its address.
+func TestKerberosKeysThatChange(t *testing.T) {
+	t.Parallel()
+	k := startKDC(t)
+	b := newProcess(t, 0, zookeeper(t))
+	secure := freePort(t)
+	b.add(append(k.settings(b.port, secure), "java.security.krb5.conf="+k.conf)...)
+	b.start()
+	file := propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=GSSAPI", "sasl.jaas.config="+k.login("alice"))
+	list := func(host string) {
+		t.Helper()
+		cmd := exec.Command(brokerBinary(t), "topics", "--bootstrap-server", fmt.Sprintf("%s:%d", host, secure), "--command-config", file, "--list")
+		cmd.Env = append(k.environment(), "KAFKA_OPTS=-Djava.security.krb5.conf="+k.conf)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", host, err, out)
+		}
+	}
+	list("localhost")
+	k.run("kadmin.local", "-q", "ktadd -k "+k.keytab+" kafka/localhost")
+	list("localhost")
+	list("127.0.0.1")
+}

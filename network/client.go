@@ -57,7 +57,7 @@ func (d Dialer) Dial(ctx context.Context, addr, clientID string) (*Client, error
 		c.Close()
 		return nil, err
 	}
-	if err := c.within(ctx, c.logIn); err != nil {
+	if err := c.within(ctx, func() error { return c.logIn(ctx) }); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("login at %s: %w", addr, err)
 	}
@@ -99,7 +99,7 @@ func (c *Client) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error
 	var resp kmsg.Response
 	err := c.within(ctx, func() (err error) {
 		if !c.again.IsZero() && time.Now().After(c.again) {
-			if err := c.logIn(); err != nil {
+			if err := c.logIn(ctx); err != nil {
 				return fmt.Errorf("a later login: %w", err)
 			}
 		}

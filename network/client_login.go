@@ -1,6 +1,7 @@
 package network
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -19,11 +20,11 @@ const (
 const relogin = 0.85
 
 // logIn authenticates the connection, the first time or again.
-func (c *Client) logIn() error {
+func (c *Client) logIn(ctx context.Context) error {
 	if err := c.chooseMechanism(); err != nil {
 		return err
 	}
-	dialog, err := c.sasl.Start(c.host)
+	dialog, err := c.sasl.Start(ctx, c.host)
 	if err != nil {
 		return err
 	}

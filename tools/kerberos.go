@@ -41,12 +41,12 @@ type ticketed struct {
 func (ticketed) Name() string { return gssapi }
 
 // Authenticate implements sasl.Mechanism.
-func (m ticketed) Authenticate(_ context.Context, addr string) (sasl.Session, []byte, error) {
+func (m ticketed) Authenticate(ctx context.Context, addr string) (sasl.Session, []byte, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, nil, err
 	}
-	step, err := m.user.Start(m.service, host)
+	step, err := m.user.Start(ctx, m.service, host)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,11 +2,16 @@ package kerberos
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
@@ -16,11 +21,32 @@ import (
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
+	"golang.org/x/sync/singleflight"
 )
 
-// User is who a program logs in as. Its tickets are renewed by a goroutine of the library until Close.
+// User is who a program logs in as. Its tickets are renewed by a goroutine of the library until Close, and what they are got
+// with is read anew when its file has changed. Safe for concurrent use.
 type User struct {
+	name string // NAME[/HOST]@REALM
+	file string // of keys, or of tickets
+	open func() (*client.Client, error)
+	asks singleflight.Group // a ticket for one service is asked for once, for all who wait
+
+	turn   sync.Mutex // one asks at a time, which the library's sessions need; guards what follows
 	client *client.Client
+	read   edition // of the file, that the client has
+	closed atomic.Bool
+}
+
+func newUser(file string, open func() (*client.Client, error)) (*User, error) {
+	u := &User{file: file, open: open}
+	u.read, _ = editionOf(file)
+	var err error
+	if u.client, err = open(); err != nil {
+		return nil, err
+	}
+	u.name = u.client.Credentials.CName().PrincipalNameString() + "@" + u.client.Credentials.Domain()
+	return u, nil
 }
 
 // Realm is the default realm of a configuration (krb5.conf).
@@ -62,15 +88,17 @@ func OpenKeytab(configuration, file, principal string) (*User, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := keytab.Load(file)
-	if err != nil {
-		return nil, err
-	}
 	name, realm, found := strings.Cut(principal, "@")
 	if !found {
 		realm = cfg.LibDefaults.DefaultRealm
 	}
-	return &User{client.NewWithKeytab(name, realm, keys, cfg, client.DisablePAFXFAST(true))}, nil
+	return newUser(file, func() (*client.Client, error) {
+		keys, err := keytab.Load(file)
+		if err != nil {
+			return nil, err
+		}
+		return client.NewWithKeytab(name, realm, keys, cfg, client.DisablePAFXFAST(true)), nil
+	})
 }
 
 // OpenCache is the user whose tickets kinit has put into a file.
@@ -79,33 +107,100 @@ func OpenCache(configuration, file string) (*User, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache, err := credentials.LoadCCache(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	cl, err := client.NewFromCCache(cache, cfg, client.DisablePAFXFAST(true))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return &User{cl}, nil
+	return newUser(file, func() (*client.Client, error) {
+		cache, err := credentials.LoadCCache(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		cl, err := client.NewFromCCache(cache, cfg, client.DisablePAFXFAST(true))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		return cl, nil
+	})
 }
 
-// Close ends the renewal of tickets.
-func (u *User) Close() { u.client.Destroy() }
+// Close ends the renewal of tickets. It does not wait for a key distribution center that is being asked.
+func (u *User) Close() {
+	u.closed.Store(true)
+	if u.turn.TryLock() { // else who has the turn closes at its end
+		u.client.Destroy()
+		u.turn.Unlock()
+	}
+}
 
 // Name is the principal.
-func (u *User) Name() string {
-	return u.client.Credentials.CName().PrincipalNameString() + "@" + u.client.Credentials.Domain()
+func (u *User) Name() string { return u.name }
+
+// pass is a ticket for a service and the key that goes with it.
+type pass struct {
+	name   types.PrincipalName // of its owner
+	realm  string
+	ticket messages.Ticket
+	key    types.EncryptionKey
+}
+
+// passFor gets a ticket. The library asks the key distribution centers for as long as it likes; ctx ends the wait for it.
+func (u *User) passFor(ctx context.Context, principal string) (*pass, error) {
+	if u.closed.Load() {
+		return nil, ErrClosed
+	}
+	got := u.asks.DoChan(principal, func() (any, error) { return u.ask(principal) })
+	select {
+	case r := <-got:
+		return r.Val.(*pass), r.Err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (u *User) ask(principal string) (p *pass, err error) {
+	u.turn.Lock()
+	defer func() {
+		if trouble := recover(); trouble != nil { // the library cuts what is encrypted without a look at its size
+			err = errors.New("the key distribution center's answer cannot be read")
+		}
+		u.turn.Unlock()
+		if u.closed.Load() {
+			u.Close()
+		}
+	}()
+	if u.closed.Load() {
+		return nil, ErrClosed
+	}
+	u.readAnew()
+	credentials := u.client.Credentials
+	p = &pass{name: credentials.CName(), realm: credentials.Domain()}
+	p.ticket, p.key, err = u.client.GetServiceTicket(principal)
+	return p, err
+}
+
+// ErrClosed is that a user was closed.
+var ErrClosed = errors.New("nobody logs in as this user any more")
+
+// readAnew reads the file when it has changed. Where it cannot be read, as in the middle of a change, what was read before stays.
+func (u *User) readAnew() {
+	now, ok := editionOf(u.file)
+	if !ok || now == u.read {
+		return
+	}
+	cl, err := u.open()
+	if err != nil {
+		return
+	}
+	u.client.Destroy()
+	u.client, u.read = cl, now
 }
 
 // Start begins a login at a service of a host. The function that it gives takes the server's next message, none at first, and
 // returns the answer to it; nil: there is none, the login is done.
-func (u *User) Start(service, host string) (func(message []byte) ([]byte, error), error) {
-	ticket, key, err := u.client.GetServiceTicket(service + "/" + host)
+func (u *User) Start(ctx context.Context, service, host string) (func(message []byte) ([]byte, error), error) {
+	principal := service + "/" + principalHost(ctx, host)
+	p, err := u.passFor(ctx, principal)
 	if err != nil {
-		return nil, fmt.Errorf("get a ticket for %s/%s as %s: %w", service, host, u.Name(), err)
+		return nil, fmt.Errorf("get a ticket for %s as %s: %w", principal, u.name, err)
 	}
-	token, sequence, err := u.request(ticket, key)
+	token, sequence, err := p.request()
 	if err != nil {
 		return nil, err
 	}
@@ -116,21 +211,37 @@ func (u *User) Start(service, host string) (func(message []byte) ([]byte, error)
 		case 1:
 			return token, nil
 		case 2:
-			return choose(message, key, sequence)
+			return choose(message, p.key, sequence)
 		}
 		return nil, nil
 	}, nil
 }
 
+// longestLookup bounds the wait for the name of an address.
+const longestLookup = 5 * time.Second
+
+// principalHost is what a host is called in principals: by its name, in small letters, also when it was reached by its address,
+// as Java does it.
+func principalHost(ctx context.Context, host string) string {
+	if net.ParseIP(host) != nil {
+		ctx, cancel := context.WithTimeout(ctx, longestLookup)
+		defer cancel()
+		if names, err := net.DefaultResolver.LookupAddr(ctx, host); err == nil && len(names) > 0 {
+			host = names[0]
+		}
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
 // request makes the message that shows a ticket, and tells from where its sequence numbers count. The server need not prove who
 // it is in an answer of its own: its offer does.
-func (u *User) request(ticket messages.Ticket, key types.EncryptionKey) (token []byte, sequence uint64, err error) {
-	proof, err := types.NewAuthenticator(u.client.Credentials.Domain(), u.client.Credentials.CName())
+func (p *pass) request() (token []byte, sequence uint64, err error) {
+	proof, err := types.NewAuthenticator(p.realm, p.name)
 	if err != nil {
 		return nil, 0, err
 	}
 	proof.Cksum = types.Checksum{CksumType: chksumtype.GSSAPI, Checksum: integrityWanted}
-	request, err := messages.NewAPReq(ticket, key, proof)
+	request, err := messages.NewAPReq(p.ticket, p.key, proof)
 	if err != nil {
 		return nil, 0, err
 	}

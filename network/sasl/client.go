@@ -1,6 +1,7 @@
 package sasl
 
 import (
+	"context"
 	"fmt"
 
 	"barnabas/internal/scram"
@@ -12,18 +13,18 @@ type Client struct {
 	User, Password string
 	Token          bool // the user is a delegation token's id, the password its HMAC
 
-	Bearer   func() (token string, err error)             // of OAUTHBEARER; nil: the mechanism is not there
-	Kerberos func(host string) (dialog Dialog, err error) // of GSSAPI; nil: the mechanism is not there
+	Bearer   func() (token string, err error)                                  // of OAUTHBEARER; nil: the mechanism is not there
+	Kerberos func(ctx context.Context, host string) (dialog Dialog, err error) // of GSSAPI; nil: the mechanism is not there
 }
 
 // Dialog is one login under way, the client's side: it takes the server's message, none at first, and returns the answer
 // to it, nil when there is none because the login is done.
 type Dialog func(message []byte) ([]byte, error)
 
-// Start begins a login at a host, by the name that it was reached by.
-func (c *Client) Start(host string) (Dialog, error) {
+// Start begins a login at a host, by the name that it was reached by. ctx bounds what is asked of others for it.
+func (c *Client) Start(ctx context.Context, host string) (Dialog, error) {
 	if c.Mechanism == GSSAPIName && c.Kerberos != nil {
-		return c.Kerberos(host)
+		return c.Kerberos(ctx, host)
 	}
 	if c.Mechanism == PlainName {
 		return c.plain(), nil

@@ -98,7 +98,7 @@ func TestClientLogsIn(t *testing.T) {
 			{Client{User: "id", Password: "hmac", Token: true}, Login{User: "carl", Token: true, Expires: tokenEnd}, m.Name != PlainName},
 		} {
 			test.client.Mechanism = m.Name
-			dialog, err := test.client.Start("host")
+			dialog, err := test.client.Start(t.Context(), "host")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestClientLogsIn(t *testing.T) {
 		}
 	}
 	for _, name := range []string{GSSAPIName, OAuthBearerName, "CRAM-MD5"} {
-		if _, err := (&Client{Mechanism: name}).Start("host"); err == nil {
+		if _, err := (&Client{Mechanism: name}).Start(t.Context(), "host"); err == nil {
 			t.Errorf("there is no %s", name)
 		}
 	}
@@ -129,7 +129,7 @@ func TestClientShowsAToken(t *testing.T) {
 		u := rules()
 		u.PrincipalClaim = test.claim
 		e := OAuthBearer(at(u, time.Now()))()
-		dialog, err := c.Start("host")
+		dialog, err := c.Start(t.Context(), "host")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ package zklogin
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -148,7 +149,7 @@ func (c *loginConn) open() error {
 	if err := c.SetDeadline(time.Now().Add(c.timeout)); err != nil {
 		return err
 	}
-	if err := c.login.exchange(c.Conn, c.host); err != nil {
+	if err := c.login.exchange(c.Conn, c.host, c.timeout); err != nil {
 		err = fmt.Errorf("log in as %s to ZooKeeper at %s: %w", c.login.Username, c.RemoteAddr(), err)
 		c.report(err)
 		if !c.login.Optional || !errors.Is(err, ErrNoSASL) {
@@ -163,10 +164,12 @@ func expired(frame []byte) bool {
 	return len(frame) < 16 || binary.BigEndian.Uint64(frame[8:]) == 0
 }
 
-// exchange logs in on a connection with an open session.
-func (l *Login) exchange(conn net.Conn, host string) error {
+// exchange logs in on a connection with an open session, whose deadline is that of the timeout.
+func (l *Login) exchange(conn net.Conn, host string, timeout time.Duration) error {
 	if l.kerberos != nil {
-		return l.showTicket(conn, host)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		return l.showTicket(ctx, conn, host)
 	}
 	d := newDigest(l.Username, l.Password)
 	challenge, err := step(conn, 1, nil)
@@ -188,8 +191,8 @@ func (l *Login) exchange(conn net.Conn, host string) error {
 }
 
 // showTicket logs in by Kerberos.
-func (l *Login) showTicket(conn net.Conn, host string) error {
-	answer, err := l.kerberos.Start(kerberosService, host)
+func (l *Login) showTicket(ctx context.Context, conn net.Conn, host string) error {
+	answer, err := l.kerberos.Start(ctx, kerberosService, host)
 	if err != nil {
 		return err
 	}

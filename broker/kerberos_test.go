@@ -1,0 +1,57 @@
+package broker
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"barnabas/config"
+	"barnabas/network/kerberos"
+
+	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
+	"github.com/jcmturner/gokrb5/v8/keytab"
+)
+
+// TestKerberosUserChanges: a listener has one user, whose tickets stay with its settings and end with them.
+func TestKerberosUserChanges(t *testing.T) {
+	dir := t.TempDir()
+	c := &config.Kerberos{Key: "listener.name.a.gssapi.sasl.jaas.config", Configuration: filepath.Join(dir, "krb5.conf"),
+		Keytab: filepath.Join(dir, "keytab"), Principal: "kafka/host", Service: "kafka"}
+	keys := keytab.New()
+	err := keys.AddEntry(c.Principal, "EXAMPLE.COM", "secret", time.Now(), 1, etypeID.AES256_CTS_HMAC_SHA1_96)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := keys.Marshal()
+	if err == nil {
+		err = os.WriteFile(c.Keytab, data, 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(c.Configuration, []byte("[libdefaults]\n default_realm = EXAMPLE.COM\n"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k kerberosState
+	defer k.close()
+	first, err := k.user(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := k.user(c); err != nil || again != first {
+		t.Errorf("the same settings make another user: %v", err)
+	}
+	c.Principal = "broker/host"
+	second, err := k.user(c)
+	if err != nil || second.Name() != "broker/host@EXAMPLE.COM" {
+		t.Fatalf("%v, %v", second, err)
+	}
+	if _, err := first.Start(t.Context(), "kafka", "host"); !errors.Is(err, kerberos.ErrClosed) {
+		t.Errorf("the user before goes on: %v", err)
+	}
+	if len(k.users) != 1 {
+		t.Errorf("there are %d users", len(k.users))
+	}
+}

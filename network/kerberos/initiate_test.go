@@ -1,0 +1,117 @@
+package kerberos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/client"
+)
+
+// userAt has the keys of the service, and gets tickets at an address.
+func userAt(t *testing.T, addr string) (u *User, file string) {
+	t.Helper()
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "krb5.conf")
+	text := fmt.Sprintf("[libdefaults]\n default_realm = %[1]s\n udp_preference_limit = 1\n[realms]\n %[1]s = {\n  kdc = %[2]s\n }\n", realm, addr)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(dir, "keytab")
+	writeKeys(t, file, keysOf(t, "secret"))
+	u, err := OpenKeytab(conf, file, servicePart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(u.Close)
+	return u, file
+}
+
+// kdcThat answers each connection with some bytes, or not at all.
+func kdcThat(t *testing.T, answer []byte) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for answer != nil {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write(answer)
+			_ = conn.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestSilentKDC: who waits for a ticket can give up, and the user can be closed meanwhile.
+func TestSilentKDC(t *testing.T) {
+	u, _ := userAt(t, kdcThat(t, nil))
+	givenUp := errors.New("given up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	failed := make(chan error)
+	for _, host := range []string{"one", "one", "another"} {
+		go func() {
+			_, err := u.Start(ctx, "kafka", host)
+			failed <- err
+		}()
+	}
+	cancel(givenUp)
+	for range 3 {
+		if err := <-failed; !errors.Is(err, givenUp) {
+			t.Errorf("%v", err)
+		}
+	}
+	u.Close()
+	if _, err := u.Start(t.Context(), "kafka", "third"); !errors.Is(err, ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestUnreadableKDC: an answer that cannot be read is an error, which tells what was wanted.
+func TestUnreadableKDC(t *testing.T) {
+	u, _ := userAt(t, kdcThat(t, []byte("\x00\x00\x00\x03abc")))
+	if _, err := u.Start(t.Context(), "kafka", "Host"); err == nil || !strings.Contains(err.Error(), "get a ticket for kafka/host as "+servicePart+"@"+realm) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestUsersKeysThatChange are read when a ticket is asked for next.
+func TestUsersKeysThatChange(t *testing.T) {
+	u, file := userAt(t, kdcThat(t, []byte("\x00\x00\x00\x00")))
+	opened, open := 0, u.open
+	u.open = func() (*client.Client, error) {
+		opened++
+		return open()
+	}
+	for i, want := range []int{0, 1, 1} {
+		if i == 1 {
+			at := time.Unix(1_700_000_000, 0)
+			if err := os.Chtimes(file, at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := u.Start(t.Context(), "kafka", "host"); err == nil || opened != want {
+			t.Errorf("%d: read %d times, not %d: %v", i, opened, want, err)
+		}
+	}
+}
+
+// TestPrincipalHost: the address of this host has a name in every file of hosts.
+func TestPrincipalHost(t *testing.T) {
+	for host, want := range map[string]string{"Broker.Example.COM": "broker.example.com", "broker.": "broker", "127.0.0.1": "localhost"} {
+		if got := principalHost(t.Context(), host); got != want {
+			t.Errorf("%s is %s", host, got)
+		}
+	}
+}
