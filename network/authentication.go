@@ -263,7 +263,8 @@ func (c *Conn) holdBack(why error) error {
 	}
 	counted.Add(1)
 	if entry, ok := c.server.refused.Line(line, c.log); ok {
-		c.loginLine(entry).WithError(why).Info(line)
+		text := why.Error()
+		c.loginLine(entry).WithField(logrus.ErrorKey, text[:min(len(text), maxReasonShown)]).Info(line)
 	}
 	if err := c.flush(); err != nil {
 		return err
@@ -283,8 +284,11 @@ type loginError struct{ error }
 
 func (e loginError) Unwrap() error { return e.error }
 
-// maxUserShown bounds what a client can write into the log, bytes.
-const maxUserShown = 100
+// maxUserShown and maxReasonShown bound what a client can write into the log, bytes: reasons quote what it has sent.
+const (
+	maxUserShown   = 100
+	maxReasonShown = 500
+)
 
 func (c *Conn) loginLine(entry *logrus.Entry) *logrus.Entry {
 	a := c.auth

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"barnabas/network/sasl"
 
+	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -101,6 +103,33 @@ func saslListener(t *testing.T, d Dispatcher, server sasl.Server) (*Server, *net
 	s.Serve()
 	t.Cleanup(s.Close)
 	return s, addr
+}
+
+// wordy refuses a login with all that the client has said.
+type wordy struct{}
+
+func (wordy) Step(message []byte) ([]byte, error) { return nil, errors.New(string(message)) }
+func (wordy) Login() (sasl.Login, bool)           { return sasl.Login{}, false }
+
+// TestLoginLineIsShort though the reason quotes what the client has sent, who is nobody.
+func TestLoginLineIsShort(t *testing.T) {
+	var text bytes.Buffer
+	log := logrus.New()
+	log.SetOutput(&text)
+	s := NewServer(Config{RequestMaxBytes: 1 << 20}, &login{}, logrus.NewEntry(log))
+	addr, err := s.Bind(Listener{Name: "SASL_PLAINTEXT", Addr: "127.0.0.1:0", SASL: &sasl.Server{MaxReceive: 1 << 20,
+		Mechanisms: []sasl.Mechanism{{Name: sasl.PlainName, Start: func() sasl.Exchange { return wordy{} }}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve()
+	c := dial(t, addr)
+	ask(t, c, handshake, 0, sasl.PlainName)
+	askBare(t, c, strings.Repeat("x", 100_000))
+	s.Close()
+	if line := text.String(); !strings.Contains(line, "login failed") || strings.Count(line, "x") > 1000 {
+		t.Errorf("%d bytes: %.500s", len(line), line)
+	}
 }
 
 const (
