@@ -15,7 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// oauthLineInterval is how often a line about tokens of one kind is logged: clients cause them.
+// oauthLineInterval is how often a line about providers is logged: clients cause them.
 const oauthLineInterval = time.Second
 
 // oauthState is what the broker has of identity providers, by the settings that say how to get it: listeners that are made anew
@@ -49,9 +49,6 @@ func (o *oauthState) checker(rules *config.SignedTokens) (func(token string) (sa
 		ClockSkew: rules.ClockSkew}
 	return func(token string) (sasl.Login, error) {
 		user, expires, err := v.Validate(o.ctx, token, time.Now())
-		if err != nil {
-			o.warn("token refused", err)
-		}
 		return sasl.Login{User: user, Expires: expires}, err
 	}, nil
 }

@@ -52,26 +52,46 @@ func (k *Keys) read(ctx context.Context) (set jose.JSONWebKeySet, err error) {
 	if err != nil {
 		return set, err
 	}
-	if err := json.Unmarshal(data, &set); err != nil {
-		return set, fmt.Errorf("no set of keys (JWKS): %w", err)
-	}
-	if len(set.Keys) == 0 {
-		return set, errors.New("the set of keys (JWKS) is empty")
-	}
-	return set, nil
+	return parseKeys(data)
 }
 
-// candidates are the keys that a token may be signed with: that of its key id, or without one all. An unknown id asks for the
-// keys anew, at times.
+// parseKeys reads a set of keys. Those of kinds that are not known are left out, as RFC 7517 (section 5) wants it: they must not
+// keep out who has a token that another one signed.
+func parseKeys(data []byte) (set jose.JSONWebKeySet, err error) {
+	var raw struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return set, fmt.Errorf("no set of keys (JWKS): %w", err)
+	}
+	for _, text := range raw.Keys {
+		var key jose.JSONWebKey
+		if unknown := key.UnmarshalJSON(text); unknown != nil {
+			err = unknown
+			continue
+		}
+		set.Keys = append(set.Keys, key)
+	}
+	switch {
+	case len(set.Keys) > 0:
+		return set, nil
+	case err != nil:
+		return set, fmt.Errorf("none of the keys (JWKS) can be read: %w", err)
+	}
+	return set, errors.New("the set of keys (JWKS) is empty")
+}
+
+// candidates are the keys that a token may be signed with: that of its key id, or without one all. Old keys are asked for anew,
+// and at times when an id is unknown.
 func (k *Keys) candidates(ctx context.Context, id string) []jose.JSONWebKey {
 	set := k.set.Load()
-	if age := k.now().Sub(set.tried); age > k.refresh {
+	found, age := set.of(id), k.now().Sub(set.tried)
+	switch {
+	case len(found) == 0 && age > min(k.refresh, unknownKeyInterval), age > 2*k.refresh: // a key may have been given up long ago
+		<-k.again(ctx, set)
+		return k.set.Load().of(id)
+	case age > k.refresh: // nobody waits for a provider that may be down
 		k.again(ctx, set)
-	}
-	found := k.set.Load().of(id)
-	if len(found) == 0 && k.now().Sub(set.tried) > unknownKeyInterval {
-		k.again(ctx, set)
-		found = k.set.Load().of(id)
 	}
 	return found
 }
@@ -83,9 +103,9 @@ func (s *keySet) of(id string) []jose.JSONWebKey {
 	return s.Key(id)
 }
 
-// again fetches the keys, unless others have done so since.
-func (k *Keys) again(ctx context.Context, old *keySet) {
-	_, _, _ = k.fetch.Do("", func() (any, error) {
+// again fetches the keys, unless others have done so since, and tells when that is over.
+func (k *Keys) again(ctx context.Context, old *keySet) <-chan singleflight.Result {
+	return k.fetch.DoChan("", func() (any, error) {
 		if k.set.Load() != old {
 			return nil, nil
 		}

@@ -199,14 +199,60 @@ func TestKeysAreReadAnew(t *testing.T) {
 		want("ones that there are not", "3", false, 2)
 	}
 	show(public(t, second))
-	clock = clock.Add(2 * time.Hour)
+	clock = clock.Add(3 * time.Hour)
 	want("old ones", "1", false, 3)
 	show(nil)
-	clock = clock.Add(2 * time.Hour)
+	clock = clock.Add(3 * time.Hour)
 	want("when the provider fails", "2", true, 4)
 	want("and again, soon", "2", true, 4)
 	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "404") {
 		t.Errorf("told %v", failures)
+	}
+}
+
+// TestProviderIsDown: while the keys are asked for anew in vain, tokens that are signed with a known one are taken at once.
+func TestProviderIsDown(t *testing.T) {
+	key := newEC(t, "1")
+	var down atomic.Bool
+	asked, up := make(chan struct{}), make(chan struct{})
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			asked <- struct{}{}
+			<-up
+		}
+		_, _ = w.Write(public(t, key))
+	}))
+	defer provider.Close()
+	keys, err := FetchKeys(t.Context(), Endpoint{URL: provider.URL}, time.Hour, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	down.Store(true)
+	clock := time.Now().Add(time.Hour + time.Minute)
+	keys.now = func() time.Time { return clock }
+	for range 2 {
+		if found := keys.candidates(t.Context(), "1"); len(found) != 1 {
+			t.Errorf("%d keys", len(found))
+		}
+	}
+	<-asked
+	before := keys.set.Load()
+	close(up)
+	<-keys.again(t.Context(), before)
+	if keys.set.Load() == before {
+		t.Error("the keys were not read anew")
+	}
+}
+
+// TestUnknownKinds of keys are left out of a set.
+func TestUnknownKinds(t *testing.T) {
+	known := string(public(t, newEC(t, "1")))
+	set, err := parseKeys([]byte(strings.Replace(known, `[`, `[{"kty":"XYZ","kid":"2","x":"AA"},{"kty":"OKP","crv":"X448","x":"AA"},`, 1)))
+	if err != nil || len(set.Keys) != 1 || set.Keys[0].KeyID != "1" {
+		t.Errorf("%v, %v", set, err)
+	}
+	if _, err := parseKeys([]byte(`{"keys":[{"kty":"XYZ"}]}`)); err == nil || !strings.Contains(err.Error(), "none of the keys") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -318,11 +364,13 @@ func FuzzToken(f *testing.F) {
 	good := key.sign(f, fmt.Sprintf(`{"sub":"alice","iat":%d,"exp":%d}`, now.Unix(), now.Unix()+60))
 	f.Add(good)
 	f.Add("a.b.c")
+	f.Add(string(public(f, key)))
 	f.Fuzz(func(t *testing.T, token string) {
 		if user, _, err := v.Validate(t.Context(), token, now); err == nil && user != "alice" {
 			t.Errorf("%q is taken for %q", token, user)
 		}
 		_, _, _ = lifetime(token, now)
 		_, _ = answered([]byte(token))
+		_, _ = parseKeys([]byte(token))
 	})
 }

@@ -38,6 +38,7 @@ type bearer struct {
 	proved bool
 	over   bool
 	told   string // the error that the client has been sent and is to acknowledge
+	why    error  // what it is not told
 }
 
 var (
@@ -49,7 +50,7 @@ var (
 // Step implements Exchange. A bad token is answered with a JSON object, which the client acknowledges before the login fails.
 func (b *bearer) Step(message []byte) ([]byte, error) {
 	if b.told != "" {
-		return nil, Refusal{b.told}
+		return nil, fmt.Errorf("%w: %w", Refusal{b.told}, b.why)
 	}
 	if b.over {
 		return nil, Refusal{"the login is over"}
@@ -61,7 +62,7 @@ func (b *bearer) Step(message []byte) ([]byte, error) {
 	}
 	who, err := b.check(token)
 	if err != nil {
-		b.told = `{"status":"invalid_token"}`
+		b.told, b.why = `{"status":"invalid_token"}`, err
 		if wrong := (WrongScope{}); errors.As(err, &wrong) {
 			b.told = `{"status":"insufficient_scope", "scope":"[` + strings.Join(wrong.Wanted, ", ") + `]"}`
 		}

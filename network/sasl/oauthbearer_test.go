@@ -3,6 +3,7 @@ package sasl
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,19 @@ func TestUnsecuredTokens(t *testing.T) {
 				t.Errorf("the client is told %q", reason)
 			}
 		})
+	}
+}
+
+// TestBearerReason: the log has the reason that the client is not told.
+func TestBearerReason(t *testing.T) {
+	secret := errors.New("it is of a key that was given up")
+	e := OAuthBearer(func(string) (Login, error) { return Login{}, secret })()
+	if _, err := e.Step([]byte("n,,\x01auth=Bearer x\x01\x01")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := e.Step([]byte{1})
+	if reason, told := Reason(err); !errors.Is(err, secret) || !told || reason != `{"status":"invalid_token"}` {
+		t.Errorf("%v; the client is told %q", err, reason)
 	}
 }
 
