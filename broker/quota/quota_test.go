@@ -39,17 +39,24 @@ func TestThrottleTimes(t *testing.T) {
 	}
 }
 
+// TestSteadyClientSettlesAtItsLimit over whole rounds of windows: within one, a client may send all at once that they allow, and then waits.
 func TestSteadyClientSettlesAtItsLimit(t *testing.T) {
-	m, c := newTest()
-	const limit = 1_000_000
-	m.Set(Entity{Client: DefaultName}, Limits{Produce: limit})
-	began, sent := c.now, 0.0
-	for c.now.Sub(began) < time.Minute {
-		sent += 64 << 10
-		c.pass(time.Millisecond + m.Charge(Produce, "u", "c", 64<<10))
-	}
-	if rate := sent / c.now.Sub(began).Seconds(); math.Abs(rate-limit) > limit/10 {
-		t.Errorf("%.0f bytes a second, the limit is %d", rate, limit)
+	const limit, round = 1_000_000, 11 * time.Second
+	for _, size := range []int{1 << 10, 16 << 10, 64 << 10, 1 << 20} {
+		m, c := newTest()
+		m.Set(Entity{Client: DefaultName}, Limits{Produce: limit})
+		send := func(during time.Duration) (sent float64) {
+			for end := c.now.Add(during); c.now.Before(end); sent += float64(size) {
+				c.pass(time.Duration(size)*time.Nanosecond + m.Charge(Produce, "u", "c", float64(size)))
+			}
+			return sent
+		}
+		send(5 * round / 2)
+		began := c.now
+		sent := send(10 * round)
+		if rate := sent / c.now.Sub(began).Seconds(); math.Abs(rate-limit) > limit/20 {
+			t.Errorf("in pieces of %d bytes: %.0f bytes a second, the limit is %d", size, rate, limit)
+		}
 	}
 }
 
