@@ -412,7 +412,7 @@ func (s *Server) controllerConfig(protocol controller.Protocol) controller.Confi
 		UncleanDefault:    func() bool { return s.config.Current().UncleanLeaderElection },
 		DeleteTopicEnable: c.DeleteTopicEnable, AutoRebalance: c.AutoLeaderRebalance,
 		RebalanceInterval: c.LeaderImbalanceCheckInterval, RebalanceThreshold: c.LeaderImbalancePerBrokerPercent,
-		Reregister: s.registerAgain,
+		Reregister: s.registerAgain, Handled: s.metrics.Controlled,
 	}
 }
 

@@ -30,6 +30,9 @@ type Config struct {
 	// Reregister registers the broker again. It is called after a ZooKeeper session expired,
 	// with the new one, and before the broker races for the controller's office again.
 	Reregister func(ctx context.Context) error
+	// Handled is told of each event that was handled, by its name, on the controller's goroutine.
+	// nil: nobody asks.
+	Handled func(event string, took time.Duration)
 }
 
 const (
@@ -217,7 +220,11 @@ func (c *Controller) inOffice(o *office, name string, run func(ctx context.Conte
 // handle runs an event. What fails leaves an office that may not know the cluster any more:
 // it is given up, and the next one, of whoever, reads everything anew.
 func (c *Controller) handle(ctx context.Context, e event) {
+	began := time.Now()
 	err := e.run(ctx)
+	if c.cfg.Handled != nil {
+		c.cfg.Handled(e.name, time.Since(began))
+	}
 	if err == nil || ctx.Err() != nil {
 		return
 	}

@@ -65,6 +65,7 @@ var dashboard = []string{
 	"kafka_controller_kafkacontroller_topicstodeletecount", "kafka_controller_kafkacontroller_replicastodeletecount",
 	"kafka_controller_kafkacontroller_topicsineligibletodeletecount", "kafka_controller_kafkacontroller_replicasineligibletodeletecount",
 	"kafka_server_replicamanager_reassigningpartitions", "kafka_server_replicamanager_produceridcount",
+	"kafka_controller_controllerstats_leaderelectionrateandtimems", "kafka_controller_controllerstats_topicdeletionrateandtimems",
 	"kafka_server_group_coordinator_metrics_offset_commit_count", "kafka_server_group_coordinator_metrics_offset_expiration_count",
 	"kafka_server_group_coordinator_metrics_offset_deletion_count", "kafka_server_group_coordinator_metrics_group_completed_rebalance_count",
 	"kafka_server_group_coordinator_metrics_partition_load_time_max", "kafka_server_transaction_coordinator_metrics_partition_load_time_max",
@@ -165,6 +166,8 @@ func TestMetricsOfCoordinators(t *testing.T) {
 	for _, name := range []string{
 		"kafka_server_group_coordinator_metrics_partition_load_time_max", "kafka_server_transaction_coordinator_metrics_partition_load_time_max",
 		"kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms_count",
+		"kafka_controller_controllerstats_controllerchangerateandtimems_count", "kafka_controller_controllerstats_topicchangerateandtimems_count",
+		"kafka_controller_controllerstats_leaderandisrresponsereceivedrateandtimems_count",
 		`kafka_server_socket_server_metrics_incoming_byte_total{listener="PLAINTEXT",networkProcessor="0"}`,
 	} {
 		if !slices.ContainsFunc(lines, func(l string) bool {

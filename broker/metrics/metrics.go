@@ -22,6 +22,8 @@ type Metrics struct {
 	topics   topics
 	waiting  *prometheus.GaugeVec
 	zk       prometheus.Summary // milliseconds
+
+	controller controllerTimes
 }
 
 // New returns the metrics of a broker that serves some APIs.
@@ -42,6 +44,7 @@ func New(apis []API) *Metrics {
 	for _, operation := range []string{"Produce", "Fetch"} {
 		m.waiting.WithLabelValues(operation) // shown from the beginning
 	}
+	m.controller = newControllerTimes(m.registry)
 	m.zk = prometheus.NewSummary(prometheus.SummaryOpts{
 		Name: "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", Help: "Time of requests to ZooKeeper, in milliseconds.",
 		Objectives: quantiles, MaxAge: 10 * time.Minute,
