@@ -4,14 +4,18 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"barnabas/internal/testcert"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -30,9 +34,30 @@ type provider struct {
 	t   *testing.T
 	key *ecdsa.PrivateKey
 	url string
+	ssl string // options of the login module, to reach the provider by TLS
 }
 
 func newProvider(t *testing.T) *provider {
+	t.Helper()
+	return startProvider(t, func(p *provider, routes http.Handler) *httptest.Server { return httptest.NewServer(routes) })
+}
+
+// newPrivateProvider is one by https whose certificate only those trust who have been told to.
+func newPrivateProvider(t *testing.T) *provider {
+	t.Helper()
+	return startProvider(t, func(p *provider, routes http.Handler) *httptest.Server {
+		ca := testcert.NewAuthority(t, "provider")
+		file := filepath.Join(t.TempDir(), "ca.pem")
+		testcert.Write(t, file, ca.PEM())
+		p.ssl = fmt.Sprintf(` ssl.truststore.type="PEM" ssl.truststore.location=%q`, file)
+		server := httptest.NewUnstartedServer(routes)
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{ca.Issue("idp", "127.0.0.1").TLS()}}
+		server.StartTLS()
+		return server
+	})
+}
+
+func startProvider(t *testing.T, serve func(*provider, http.Handler) *httptest.Server) *provider {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -53,7 +78,7 @@ func newProvider(t *testing.T) *provider {
 		_ = json.NewEncoder(w).Encode(map[string]string{"access_token": p.sign(fmt.Sprintf(
 			`{"sub":%q,"iss":"https://idp","aud":"cluster","iat":%d,"exp":%d}`, id, now, now+5)), "token_type": "bearer"})
 	})
-	server := httptest.NewServer(routes)
+	server := serve(p, routes)
 	t.Cleanup(server.Close)
 	p.url = server.URL
 	return p
@@ -87,7 +112,7 @@ func (p *provider) settings(clients int, secure string) []string {
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT", "inter.broker.listener.name=SECURE",
 		"sasl.enabled.mechanisms=OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=OAUTHBEARER",
 		prefix + "sasl.server.callback.handler.class=" + oauthValidators, prefix + "sasl.login.callback.handler.class=" + oauthLogins,
-		prefix + "sasl.jaas.config=" + oauthModule + ` required clientId="kafka" clientSecret="kafka";`,
+		prefix + "sasl.jaas.config=" + oauthModule + ` required clientId="kafka" clientSecret="kafka"` + p.ssl + `;`,
 		"sasl.oauthbearer.jwks.endpoint.url=" + p.url + "/keys", "sasl.oauthbearer.token.endpoint.url=" + p.url + "/token",
 		"sasl.oauthbearer.expected.audience=other,cluster", "sasl.oauthbearer.expected.issuer=https://idp",
 	}
@@ -181,5 +206,41 @@ func TestSignedTokens(t *testing.T) {
 	out, err := exec.Command(brokerBinary(t), "topics", "--bootstrap-server", ourAddr, "--command-config", wrong, "--list").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "/token: the answer is 401 Unauthorized") {
 		t.Errorf("with a wrong secret: %v: %s", err, out)
+	}
+}
+
+// TestPrivateProvider has a provider whose certificate is trusted by those who name its authority in the options of their login
+// module: a broker of each kind, which log in at each other, and tools.
+func TestPrivateProvider(t *testing.T) {
+	t.Parallel()
+	idp, zk := newPrivateProvider(t), zookeeper(t)
+	ours := newProcess(t, 0, zk)
+	ourAddr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	ours.add(idp.settings(ours.port, ourAddr)...)
+	ours.start()
+	theirs := newPeer(t, 1, zk)
+	theirAddr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	theirs.settings = idp.settings(theirs.port, theirAddr)
+	theirs.start()
+	file := func(options string) string {
+		return propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", "sasl.login.callback.handler.class="+oauthLogins,
+			"sasl.oauthbearer.token.endpoint.url="+idp.url+"/token", "sasl.jaas.config="+oauthModule+` required clientId="alice" clientSecret="alice"`+options+`;`)
+	}
+	trusting := file(idp.ssl)
+	ourTool(t, "", "topics", "--bootstrap-server", ourAddr, "--command-config", trusting, "--create", "--topic", "t", "--replica-assignment", "0:1,1:0")
+	cl, err := kgo.NewClient(kgo.SeedBrokers(ours.addr()), kgo.DefaultProduceTopic("t"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for range 4 { // each waits for a follower at the other broker
+		if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ourTool(t, "", "topics", "--bootstrap-server", theirAddr, "--command-config", trusting, "--describe", "--topic", "t")
+	out, err := exec.Command(brokerBinary(t), "topics", "--bootstrap-server", ourAddr, "--command-config", file(""), "--list").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "certificate") {
+		t.Errorf("who does not trust the provider: %v: %s", err, out)
 	}
 }
