@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"strings"
 
 	"barnabas/network"
 
@@ -47,8 +48,8 @@ func (h *Handlers) apiVersions(_ context.Context, c *Call) (network.Answer, erro
 	return ready(c, resp), nil
 }
 
-// begin is as much of a text as is kept of what anybody may send.
-func begin(text string) string { return text[:min(len(text), 100)] }
+// begin is as much of a text as is kept of what anybody may send. It keeps nothing of the rest in memory.
+func begin(text string) string { return strings.Clone(text[:min(len(text), 100)]) }
 
 func (r *row) offered() kmsg.ApiVersionsResponseApiKey {
 	k := kmsg.NewApiVersionsResponseApiKey()
