@@ -161,6 +161,16 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestReasonsAreShort: who has sent a token that nobody signed does not decide how much is kept of it.
+func TestReasonsAreShort(t *testing.T) {
+	key := newEC(t, "1")
+	v := &Validator{Keys: keysInFile(t, key), ScopeName: "scope", SubName: "sub"}
+	stranger := signer{strings.Repeat("\x01", 100_000), key.key, key.algorithm}
+	if _, _, err := v.Validate(t.Context(), stranger.sign(t, `{}`), now); err == nil || len(err.Error()) > 1000 {
+		t.Errorf("the reason is %.1000v", err)
+	}
+}
+
 // TestKeysAreReadAnew when they are old and when a token names another, but not for every token that does.
 func TestKeysAreReadAnew(t *testing.T) {
 	first, second := newEC(t, "1"), newEC(t, "2")

@@ -73,7 +73,7 @@ func (v *Validator) verified(ctx context.Context, token string) ([]byte, error) 
 		}
 	}
 	if len(candidates) == 0 {
-		return nil, fmt.Errorf("it is signed with the key %q, which is not known", header.KeyID)
+		return nil, fmt.Errorf("it is signed with the key %.100q, which is not known", header.KeyID)
 	}
 	return nil, errors.New("its signature is not that of a known key")
 }
