@@ -90,11 +90,24 @@ func (e Endpoint) client() *http.Client {
 		return given
 	}
 	connect, read := timeout(e.ConnectTimeout), timeout(e.ReadTimeout)
-	return &http.Client{Timeout: connect + read, Transport: &http.Transport{
+	return &http.Client{Timeout: connect + read, CheckRedirect: noPlaintext, Transport: &http.Transport{
 		Proxy:       http.ProxyFromEnvironment,
 		DialContext: (&net.Dialer{Timeout: connect}).DialContext, TLSHandshakeTimeout: connect,
 		ResponseHeaderTimeout: read, TLSClientConfig: e.TLS, ForceAttemptHTTP2: true,
 	}}
+}
+
+// noPlaintext follows redirections, as from one URL to another that is as safe: of what comes in plaintext anybody on the way
+// may have made the keys that tokens are checked with.
+func noPlaintext(next *http.Request, before []*http.Request) error {
+	const most = 10 // as the library's own
+	switch {
+	case before[0].URL.Scheme == "https" && next.URL.Scheme != "https":
+		return final{fmt.Errorf("it redirects to %s://%s, in plaintext", next.URL.Scheme, next.URL.Host)}
+	case len(before) >= most:
+		return final{fmt.Errorf("it redirects more than %d times", most)}
+	}
+	return nil
 }
 
 func once(ctx context.Context, client *http.Client, request func(context.Context) (*http.Request, error)) ([]byte, error) {

@@ -6,6 +6,8 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -251,6 +253,26 @@ func TestProviderIsDown(t *testing.T) {
 	<-keys.again(t.Context(), before)
 	if keys.set.Load() == before {
 		t.Error("the keys were not read anew")
+	}
+}
+
+// TestRedirections are followed, unless to what is not encrypted.
+func TestRedirections(t *testing.T) {
+	keys := public(t, newEC(t, "1"))
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(keys) })
+	plain, encrypted := httptest.NewServer(answer), httptest.NewTLSServer(answer)
+	defer plain.Close()
+	defer encrypted.Close()
+	for to, want := range map[string]string{plain.URL: "in plaintext", encrypted.URL: "", "/": "more than"} {
+		provider := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }))
+		defer provider.Close()
+		trust := x509.NewCertPool()
+		trust.AddCert(provider.Certificate())
+		trust.AddCert(encrypted.Certificate())
+		from := Endpoint{URL: provider.URL, TLS: &tls.Config{RootCAs: trust}, Backoff: time.Hour, MaxBackoff: 2 * time.Hour}
+		if _, err := FetchKeys(t.Context(), from, time.Hour, nil); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", to, err)
+		}
 	}
 }
 
