@@ -8,9 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
 const krb5Module = "com.sun.security.auth.module.Krb5LoginModule"
@@ -44,21 +42,8 @@ func startKDC(t *testing.T) *kdc {
 	}
 	cmd := exec.Command("krb5kdc", "-n")
 	cmd.Env = k.environment()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	until(t, "the KDC answers", func(context.Context) bool {
-		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	})
+	inBackground(t, cmd)
+	untilListening(t, fmt.Sprintf("127.0.0.1:%d", port))
 	return k
 }
 

@@ -78,6 +78,15 @@ func startSecuredZooKeeperBy(t *testing.T, logins string, options ...string) sec
 	}
 	cmd := exec.Command("java", append(options, "-Xmx128m", "-Dfile.encoding=UTF-8", "-Dzookeeper.forceSync=no", "-Djava.security.auth.login.config="+z.logins,
 		"-cp", strings.TrimSpace(string(classpath)), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)...)
+	inBackground(t, cmd)
+	untilListening(t, z.addr)
+	untilListening(t, z.encrypted)
+	return z
+}
+
+// inBackground runs a program until the end of the test, which shows what it wrote if it failed.
+func inBackground(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -91,17 +100,17 @@ func startSecuredZooKeeperBy(t *testing.T, logins string, options ...string) sec
 			t.Log(output.String())
 		}
 	})
-	for _, addr := range []string{z.addr, z.encrypted} {
-		until(t, "ZooKeeper listens at "+addr, func(context.Context) bool {
-			conn, err := net.DialTimeout("tcp", addr, time.Second)
-			if err != nil {
-				return false
-			}
+}
+
+func untilListening(t *testing.T, addr string) {
+	t.Helper()
+	until(t, "somebody listens at "+addr, func(context.Context) bool {
+		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		if err == nil {
 			_ = conn.Close()
-			return true
-		})
-	}
-	return z
+		}
+		return err == nil
+	})
 }
 
 // environment is that of a process which logs in by a section of the file.
