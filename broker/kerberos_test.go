@@ -48,7 +48,7 @@ func TestKerberosUserChanges(t *testing.T) {
 	if err != nil || second.Name() != "broker/host@EXAMPLE.COM" {
 		t.Fatalf("%v, %v", second, err)
 	}
-	if _, err := first.Start(t.Context(), "kafka", "host"); !errors.Is(err, kerberos.ErrClosed) {
+	if _, err := first.Start(t.Context(), "kafka", "host.test"); !errors.Is(err, kerberos.ErrClosed) {
 		t.Errorf("the user before goes on: %v", err)
 	}
 	if len(k.users) != 1 {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
@@ -195,7 +194,7 @@ func (u *User) readAnew() {
 // Start begins a login at a service of a host. The function that it gives takes the server's next message, none at first, and
 // returns the answer to it; nil: there is none, the login is done.
 func (u *User) Start(ctx context.Context, service, host string) (func(message []byte) ([]byte, error), error) {
-	principal := service + "/" + principalHost(ctx, host)
+	principal := service + "/" + principalHost(ctx, net.DefaultResolver, host)
 	p, err := u.passFor(ctx, principal)
 	if err != nil {
 		return nil, fmt.Errorf("get a ticket for %s as %s: %w", principal, u.name, err)
@@ -215,22 +214,6 @@ func (u *User) Start(ctx context.Context, service, host string) (func(message []
 		}
 		return nil, nil
 	}, nil
-}
-
-// longestLookup bounds the wait for the name of an address.
-const longestLookup = 5 * time.Second
-
-// principalHost is what a host is called in principals: by its name, in small letters, also when it was reached by its address,
-// as Java does it.
-func principalHost(ctx context.Context, host string) string {
-	if net.ParseIP(host) != nil {
-		ctx, cancel := context.WithTimeout(ctx, longestLookup)
-		defer cancel()
-		if names, err := net.DefaultResolver.LookupAddr(ctx, host); err == nil && len(names) > 0 {
-			host = names[0]
-		}
-	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
 // request makes the message that shows a ticket, and tells from where its sequence numbers count. The server need not prove who
