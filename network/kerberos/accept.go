@@ -120,7 +120,9 @@ func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 	if err := request.Unmarshal(body); err != nil {
 		return nil, errors.New("the client's request (AP-REQ) cannot be read")
 	}
-	if ok, err := request.Verify(a.service.current(), clockSkew, types.HostAddress{}, &a.service.principal); err != nil || !ok {
+	keys := a.service.current()
+	anyVersion(&request.Ticket, keys, a.service.principal)
+	if ok, err := request.Verify(keys, clockSkew, types.HostAddress{}, &a.service.principal); err != nil || !ok {
 		return nil, fmt.Errorf("the client's ticket is not good for %s: %w", a.service.principal.PrincipalNameString(), err)
 	}
 	owner := request.Ticket.DecryptedEncPart // what the KDC says: the library compares the name in the authenticator with it, not the realm
@@ -141,6 +143,15 @@ func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 	}
 	a.step = (*Acceptor).acknowledged
 	return reply(request.Authenticator, request.Ticket.DecryptedEncPart.Key)
+}
+
+// anyVersion lets a ticket be read with the newest key where there is none of the version that it names, as Java does: keytabs
+// that were made by hand often have another one than the KDC. A wrong key reads nothing.
+func anyVersion(t *messages.Ticket, keys *keytab.Keytab, service types.PrincipalName) {
+	if _, _, err := keys.GetEncryptionKey(service, t.Realm, t.EncPart.KVNO, t.EncPart.EType); err != nil {
+		const newest = 0
+		t.EncPart.KVNO = newest
+	}
 }
 
 // acknowledged takes the empty message by which the client says that it knows us.

@@ -233,6 +233,23 @@ func TestLoginsThatFail(t *testing.T) {
 	}
 }
 
+// TestKeyVersions: a key counts though its version is another one than the KDC's.
+func TestKeyVersions(t *testing.T) {
+	o := newOwner(t, keysOf(t, "secret"), "alice", time.Hour)
+	for version := range uint8(4) {
+		keys := keytab.New()
+		for i, password := range []string{"old", "secret"} {
+			if err := keys.AddEntry(servicePart, realm, password, time.Unix(int64(1+i), 0), version+uint8(i), etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := serviceOf(keys).Start().Step(o.show(false, false))
+		if right := version != 1; (err == nil) != right { // else the version that it names is that of the old key
+			t.Errorf("of version %d: %v", version, err)
+		}
+	}
+}
+
 // TestKeysThatChange while the service runs.
 func TestKeysThatChange(t *testing.T) {
 	before, after := keysOf(t, "before"), keysOf(t, "after, which is longer")
