@@ -116,6 +116,9 @@ func once(ctx context.Context, client *http.Client, request func(context.Context
 		return nil, final{err}
 	}
 	resp, err := client.Do(req)
+	if untrusted := new(tls.CertificateVerificationError); errors.As(err, &untrusted) {
+		return nil, final{err}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -273,6 +275,18 @@ func TestRedirections(t *testing.T) {
 		if _, err := FetchKeys(t.Context(), from, time.Hour, nil); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", to, err)
 		}
+	}
+}
+
+// TestUntrustedProvider: whose certificate is not trusted is not asked again.
+func TestUntrustedProvider(t *testing.T) {
+	provider := httptest.NewUnstartedServer(http.NotFoundHandler())
+	provider.Config.ErrorLog = log.New(io.Discard, "", 0)
+	provider.StartTLS()
+	defer provider.Close()
+	from := Endpoint{URL: provider.URL, Backoff: time.Hour, MaxBackoff: 2 * time.Hour}
+	if _, err := FetchKeys(t.Context(), from, time.Hour, nil); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("%v", err)
 	}
 }
 
