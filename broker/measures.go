@@ -283,7 +283,7 @@ func diskBytes(add func(prometheus.Metric)) {
 }
 
 // partitionCounts sums up the partitions that this broker hosts.
-type partitionCounts struct{ leaders, all, offline, under, underMin, atMin, reassigning int }
+type partitionCounts struct{ leaders, all, offline, under, underMin, atMin, reassigning, lateTransactions int }
 
 func (m *measures) replicas(add func(prometheus.Metric)) {
 	var sum partitionCounts
@@ -293,7 +293,7 @@ func (m *measures) replicas(add func(prometheus.Metric)) {
 	for name, n := range map[string]int{
 		"leadercount": sum.leaders, "partitioncount": sum.all, "offlinereplicacount": sum.offline,
 		"underreplicatedpartitions": sum.under, "underminisrpartitioncount": sum.underMin, "atminisrpartitioncount": sum.atMin,
-		"reassigningpartitions": sum.reassigning,
+		"reassigningpartitions": sum.reassigning, "partitionswithlatetransactionscount": sum.lateTransactions,
 	} {
 		add(metrics.Gauge("kafka_server_replicamanager_"+name, float64(n)))
 	}
@@ -342,6 +342,7 @@ func (m *measures) partition(p *replica.Partition, sum *partitionCounts, add fun
 	sum.underMin += underMin
 	sum.atMin += atMin
 	sum.reassigning += one(state.Reassigning)
+	sum.lateTransactions += one(p.Log().TransactionIdle(time.Now()) > m.s.static.TransactionMaxTimeout+lateTransaction)
 	gauge("replicascount", len(state.Replicas))
 	gauge("insyncreplicascount", len(state.ISR))
 	gauge("underreplicated", under)
@@ -349,6 +350,10 @@ func (m *measures) partition(p *replica.Partition, sum *partitionCounts, add fun
 	gauge("atminisr", atMin)
 	gauge("laststableoffsetlag", int(p.Log().HighWatermark()-p.Log().LastStableOffset()))
 }
+
+// lateTransaction is how long after transaction.max.timeout.ms a coordinator has had time enough to end a transaction: one that is still
+// open hangs (KIP-664).
+const lateTransaction = 5 * time.Minute
 
 func one(b bool) int {
 	if b {

@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"barnabas/logstore/record"
 )
@@ -242,6 +243,22 @@ func (l *Log) ProducerCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.mu.producers.byID)
+}
+
+// TransactionIdle is for how long the producer of the oldest open transaction has written nothing here, by its records' timestamps; 0: none is open
+// (ProducerStateManager.hasLateTransaction, 3.9).
+func (l *Log) TransactionIdle(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	open := l.mu.producers.open
+	if len(open) == 0 {
+		return 0
+	}
+	p := l.mu.producers.byID[open[0].producerID]
+	if p == nil || p.lastTimestamp <= 0 {
+		return 0
+	}
+	return saturatedMillis(now.UnixMilli() - p.lastTimestamp)
 }
 
 // AbortedTransactions are those with records in [from, upTo), by the offset of their marker.

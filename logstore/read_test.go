@@ -205,6 +205,29 @@ func TestTransactions(t *testing.T) {
 	stable("truncated", 5)
 }
 
+// TestIdleTransactions: the oldest one that is open counts, by the last record of its producer.
+func TestIdleTransactions(t *testing.T) {
+	l, _ := newTestLog(t, nil)
+	last := time.UnixMilli(1_790_000_000_000) // of the records here
+	expect := func(what string, want time.Duration) {
+		t.Helper()
+		if got := l.TransactionIdle(last.Add(10 * time.Minute)); got != want {
+			t.Errorf("%s: idle for %v, want %v", what, got, want)
+		}
+	}
+	mustProduce(t, l, sequenced(7, 0, 0, 1))
+	expect("none open", 0)
+	mustProduce(t, l, transactional(1, 0, 2))
+	expect("one open", 10*time.Minute)
+	if n := l.ProducerCount(); n != 2 {
+		t.Errorf("%d producers, want 2", n)
+	}
+	if _, err := l.AppendLeader(mark(1, 0, 3, 1).MustBuild(), LeaderAppend{Origin: Coordinator}); err != nil {
+		t.Fatal(err)
+	}
+	expect("it has ended", 0)
+}
+
 // A log with an empty active segment whose index is missing is no reason to scan anything.
 func TestMissingIndexOfEmptySegment(t *testing.T) {
 	c := newClock()
