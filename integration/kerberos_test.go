@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"barnabas/network/kerberos"
 )
 
 const krb5Module = "com.sun.security.auth.module.Krb5LoginModule"
@@ -18,14 +21,16 @@ type kdc struct {
 	t            *testing.T
 	dir          string
 	conf, keytab string
+	port         int
+	cmd          *exec.Cmd // of its process
 }
 
 func startKDC(t *testing.T) *kdc {
 	t.Helper()
 	need(t, "krb5-kdc", hasProgram("krb5kdc") && hasProgram("kadmin.local"))
 	dir := t.TempDir()
-	k := &kdc{t, dir, filepath.Join(dir, "krb5.conf"), filepath.Join(dir, "keytab")}
 	port := freePort(t)
+	k := &kdc{t: t, dir: dir, conf: filepath.Join(dir, "krb5.conf"), keytab: filepath.Join(dir, "keytab"), port: port}
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -40,11 +45,21 @@ func startKDC(t *testing.T) *kdc {
 		k.run("kadmin.local", "-q", "addprinc -randkey "+principal)
 		k.run("kadmin.local", "-q", "ktadd -k "+k.keytab+" "+principal)
 	}
-	cmd := exec.Command("krb5kdc", "-n")
-	cmd.Env = k.environment()
-	inBackground(t, cmd)
-	untilListening(t, fmt.Sprintf("127.0.0.1:%d", port))
+	k.start()
 	return k
+}
+
+func (k *kdc) start() {
+	k.t.Helper()
+	k.cmd = exec.Command("krb5kdc", "-n")
+	k.cmd.Env = k.environment()
+	inBackground(k.t, k.cmd)
+	untilListening(k.t, fmt.Sprintf("127.0.0.1:%d", k.port))
+}
+
+func (k *kdc) stop() {
+	_ = k.cmd.Process.Kill()
+	_ = k.cmd.Wait()
 }
 
 func (k *kdc) environment() []string {
@@ -168,4 +183,37 @@ func TestKerberosKeysThatChange(t *testing.T) {
 	k.run("kadmin.local", "-q", "ktadd -k "+k.keytab+" kafka/localhost")
 	list("localhost")
 	list("127.0.0.1")
+}
+
+// TestKDCIsAway for longer than tickets are good for, which could have been renewed: a program that has a keytab gets new ones.
+func TestKDCIsAway(t *testing.T) {
+	t.Parallel()
+	k := startKDC(t)
+	text, err := os.ReadFile(k.conf)
+	if err == nil { // the KDC's clock and the program's are the same
+		err = os.WriteFile(k.conf, []byte(strings.Replace(string(text), "rdns = false\n", "rdns = false\n clockskew = 1\n renew_lifetime = 1d\n", 1)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.stop()
+	k.start()
+	for _, principal := range []string{"krbtgt/EXAMPLE.COM", "alice", "kafka/localhost"} {
+		k.run("kadmin.local", "-q", `modprinc -maxlife "3 sec" -maxrenewlife "1 day" `+principal)
+	}
+	user, err := kerberos.OpenKeytab(k.conf, k.keytab, "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer user.Close()
+	ticket := func(ctx context.Context) bool {
+		_, err := user.Start(ctx, "kafka", "localhost")
+		return err == nil
+	}
+	until(t, "there is a ticket", ticket)
+	k.stop()
+	until(t, "the ticket has ended", func(ctx context.Context) bool { return !ticket(ctx) })
+	time.Sleep(5 * time.Second) // and cannot be renewed any more
+	k.start()
+	until(t, "there is a ticket again", ticket)
 }

@@ -170,6 +170,14 @@ func (u *User) ask(principal string) (p *pass, err error) {
 	u.readAnew()
 	credentials := u.client.Credentials
 	p = &pass{name: credentials.CName(), realm: credentials.Domain()}
+	if p.ticket, p.key, err = u.client.GetServiceTicket(principal); err == nil {
+		return p, nil
+	}
+	// Tickets that could have been renewed while the key distribution center was away cannot be any more once they have ended,
+	// which the library tries until it is too late to renew them at all.
+	if lost := u.client.AffirmLogin(); lost != nil {
+		return p, err
+	}
 	p.ticket, p.key, err = u.client.GetServiceTicket(principal)
 	return p, err
 }
