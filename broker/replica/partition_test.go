@@ -70,6 +70,25 @@ func TestTopicIDIsTakenOver(t *testing.T) {
 	}
 }
 
+// TestReassignmentIsKnown to the leader from when replicas are to come or to go until they have.
+func TestReassignmentIsKnown(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	for epoch, step := range []struct {
+		adding, removing []int32
+		want             bool
+	}{{nil, nil, false}, {[]int32{2}, nil, true}, {nil, []int32{2}, true}, {nil, nil, false}} {
+		state := kmsg.NewLeaderAndISRRequestTopicPartition()
+		state.Leader, state.LeaderEpoch, state.Replicas, state.ISR, state.IsNew = 1, int32(epoch), []int32{1, 2}, []int32{1}, true
+		state.AddingReplicas, state.RemovingReplicas = step.adding, step.removing
+		if errs, err := b.ApplyLeaderAndISR(1, []Assignment{{TP: tp0, Topic: [16]byte{7}, State: &state}}, nil); errors.Join(err, errs[0]) != nil {
+			t.Fatal(err, errs)
+		}
+		if p, _ := b.Partition(tp0); p.State().Reassigning != step.want {
+			t.Errorf("adding %v, removing %v: reassigning is %v", step.adding, step.removing, !step.want)
+		}
+	}
+}
+
 func TestEpochsOfRequests(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 5, []int32{1, 2}, []int32{1, 2})
