@@ -306,10 +306,16 @@ func (m *measures) replicas(add func(prometheus.Metric)) {
 }
 
 // replicated counts records that came from another broker.
-func (s *Server) replicated(topic string, bytes int) {
-	if s.metrics != nil && bytes > 0 {
-		s.metrics.Topic(topic, func(t *metrics.TopicTraffic) { t.ReplicationBytesIn.Add(int64(bytes)) })
+func (s *Server) replicated(topic string, bytes int, reassigned bool) {
+	if s.metrics == nil || bytes == 0 {
+		return
 	}
+	s.metrics.Topic(topic, func(t *metrics.TopicTraffic) {
+		t.ReplicationBytesIn.Add(int64(bytes))
+		if reassigned {
+			t.ReassignmentBytesIn.Add(int64(bytes))
+		}
+	})
 }
 
 func (m *measures) followers(add func(prometheus.Metric)) {

@@ -10,6 +10,7 @@ import (
 
 	"barnabas/kafkatest"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -65,6 +66,7 @@ var dashboard = []string{
 	"kafka_controller_kafkacontroller_topicstodeletecount", "kafka_controller_kafkacontroller_replicastodeletecount",
 	"kafka_controller_kafkacontroller_topicsineligibletodeletecount", "kafka_controller_kafkacontroller_replicasineligibletodeletecount",
 	"kafka_server_replicamanager_reassigningpartitions", "kafka_server_replicamanager_produceridcount",
+	"kafka_server_brokertopicmetrics_reassignmentbytesin_total", "kafka_server_brokertopicmetrics_reassignmentbytesout_total",
 	"kafka_server_replicamanager_partitionswithlatetransactionscount",
 	"kafka_controller_controllerstats_leaderelectionrateandtimems", "kafka_controller_controllerstats_topicdeletionrateandtimems",
 	"kafka_server_group_coordinator_metrics_offset_commit_count", "kafka_server_group_coordinator_metrics_offset_expiration_count",
@@ -176,6 +178,38 @@ func TestMetricsOfCoordinators(t *testing.T) {
 			return ok && value != "0" && value != "NaN"
 		}) {
 			t.Errorf("nothing is counted in %s", name)
+		}
+	}
+}
+
+// TestReassignmentsAreMeasured: what a replica copies that a reassignment brings is counted apart from other replication, on both sides (KIP-352).
+func TestReassignmentsAreMeasured(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t)
+	c.topic(nil, 0, 1)
+	c.must(0, strings.Repeat("x", 10_000))
+	var req kadm.AlterPartitionAssignmentsReq
+	req.Assign("t", 0, []int32{0, 2})
+	altered, err := kadm.NewClient(c.client()).AlterPartitionAssignments(t.Context(), req)
+	if err != nil || altered["t"][0].Err != nil {
+		t.Fatal(err, altered)
+	}
+	c.until("the replica has moved", func() bool { return slices.Equal(c.seenBy(0).Replicas, []int32{0, 2}) })
+	c.must(0, "later")
+	const of = "kafka_server_brokertopicmetrics_"
+	out, all := c.metric(0, of+"reassignmentbytesout_total"), c.metric(0, of+"replicationbytesout_total")
+	if out < 10_000 || all < 2*out {
+		t.Errorf("%v bytes went out to the new replica, %v in all", out, all)
+	}
+	if in := c.metric(2, of+"reassignmentbytesin_total"); in < 10_000 {
+		t.Errorf("%v bytes came to the new replica, %v went out", in, out)
+	}
+	if in := c.metric(1, of+"reassignmentbytesin_total"); in != 0 {
+		t.Errorf("%v bytes came to the replica that was there before", in)
+	}
+	for id := range c.brokers {
+		if n := c.metric(id, "kafka_server_replicamanager_reassigningpartitions"); n != 0 {
+			t.Errorf("broker %d still leads %v partitions that are reassigned", id, n)
 		}
 	}
 }

@@ -49,6 +49,7 @@ func (f *fetching) countFetched(a *asked) {
 	if f.h.Metrics == nil || a.missing != nil {
 		return
 	}
+	reassigned := f.reader.FromFollower() && a.part != nil && a.part.Adding(f.reader.Replica)
 	f.h.Metrics.Topic(a.topic, func(t *metrics.TopicTraffic) {
 		t.FetchRequests.Add(1)
 		switch {
@@ -56,6 +57,9 @@ func (f *fetching) countFetched(a *asked) {
 			t.FailedFetch.Add(1)
 		case f.reader.FromFollower():
 			t.ReplicationBytesOut.Add(a.size())
+			if reassigned {
+				t.ReassignmentBytesOut.Add(a.size())
+			}
 		default:
 			t.BytesOut.Add(a.size())
 		}

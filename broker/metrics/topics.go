@@ -14,6 +14,7 @@ type TopicTraffic struct {
 	FailedProduce, FailedFetch                   atomic.Int64
 	ProduceConversions, FetchConversions         atomic.Int64
 	ReplicationBytesIn, ReplicationBytesOut      atomic.Int64
+	ReassignmentBytesIn, ReassignmentBytesOut    atomic.Int64 // of these, to replicas that a reassignment brings (KIP-352)
 }
 
 // each gives the counters with the names that they are served under. Replication is not told by topic (BrokerTopicMetrics, 3.9): a sum
@@ -28,9 +29,10 @@ func (t *TopicTraffic) each(all bool, f func(name string, value int64)) {
 		{"failedproducerequests", &t.FailedProduce}, {"failedfetchrequests", &t.FailedFetch},
 		{"producemessageconversions", &t.ProduceConversions}, {"fetchmessageconversions", &t.FetchConversions},
 		{"replicationbytesin", &t.ReplicationBytesIn}, {"replicationbytesout", &t.ReplicationBytesOut},
+		{"reassignmentbytesin", &t.ReassignmentBytesIn}, {"reassignmentbytesout", &t.ReassignmentBytesOut},
 	}
 	if !all {
-		counters = counters[:len(counters)-2]
+		counters = counters[:len(counters)-4]
 	}
 	for _, c := range counters {
 		f("kafka_server_brokertopicmetrics_"+c.name+"_total", c.value.Load())

@@ -267,7 +267,7 @@ func (t *fetcher) take(tp logstore.TopicPartition, at fetchFrom, r *kmsg.FetchRe
 			return err
 		}
 		t.set.throttle.record(tp, int64(len(r.RecordBatches)))
-		t.set.cfg.Received(tp.Topic, len(r.RecordBatches))
+		t.set.cfg.Received(tp.Topic, len(r.RecordBatches), f.partition.Adding(t.set.brokerID))
 		return f.apply(r)
 	})
 }

@@ -24,8 +24,8 @@ type FetchConfig struct {
 	ResponseMaxBytes int32         // replica.fetch.response.max.bytes
 	Backoff          time.Duration // replica.fetch.backoff.ms
 	Timeout          time.Duration // replica.socket.timeout.ms
-	// Received hears of the bytes of records that came of a topic. It must not block.
-	Received func(topic string, bytes int)
+	// Received hears of the bytes of records that came of a topic, and whether a reassignment brings the replica here. It must not block.
+	Received func(topic string, bytes int, reassigned bool)
 	Logger   *logrus.Entry // nil: that of the manager
 }
 

@@ -152,7 +152,7 @@ func newBrokerOver(t *testing.T, id int32, n *network, logs *logstore.Manager, c
 		LeaderThrottle: b.leading.throttle(), FollowerThrottle: b.following.throttle(),
 		Move: MoveConfig{Threads: 1, MaxBytes: 1000, Throttle: b.moving.throttle()},
 		Fetch: FetchConfig{Dial: n.dial, PerBroker: 1, Version: version, EpochVersion: 3, ListVersion: 5, MaxWait: 20 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20,
-			ResponseMaxBytes: 1 << 20, Backoff: 5 * time.Millisecond, Timeout: time.Second, Received: func(string, int) {}},
+			ResponseMaxBytes: 1 << 20, Backoff: 5 * time.Millisecond, Timeout: time.Second, Received: func(string, int, bool) {}},
 	})
 	if n != nil {
 		n.mu.Lock()

@@ -221,6 +221,7 @@ func (p *Partition) stateLocked(s *kmsg.LeaderAndISRRequestTopicPartition, role 
 	p.mu.role, p.mu.leader = role, s.Leader
 	p.mu.leaderEpoch, p.mu.partitionEpoch, p.mu.controllerEpoch = s.LeaderEpoch, s.ZKVersion, s.ControllerEpoch
 	p.mu.replicas = union(s.Replicas, s.AddingReplicas)
+	p.mu.adding = s.AddingReplicas
 	p.mu.reassigning = len(s.AddingReplicas)+len(s.RemovingReplicas) > 0
 	p.mu.isr = isrState{committed: s.ISR}
 }

@@ -52,7 +52,8 @@ type Partition struct {
 		epochStart     int64 // log end when this broker became leader
 		topicID        [16]byte
 		replicas       []int32
-		reassigning    bool // replicas are to come or to go
+		reassigning    bool    // replicas are to come or to go
+		adding         []int32 // those that are to come
 		isr            isrState
 		removed        bool
 
@@ -145,6 +146,13 @@ func (p *Partition) State() State {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return State{p.mu.role, p.mu.leader, p.mu.leaderEpoch, p.mu.replicas, p.mu.isr.committed, p.mu.topicID, p.mu.reassigning}
+}
+
+// Adding tells whether a reassignment brings a replica to a broker.
+func (p *Partition) Adding(broker int32) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return slices.Contains(p.mu.adding, broker)
 }
 
 // checkLocked tells whether a request that names a leader epoch may be served in the current role:

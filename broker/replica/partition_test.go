@@ -85,6 +85,8 @@ func TestReassignmentIsKnown(t *testing.T) {
 		}
 		if p, _ := b.Partition(tp0); p.State().Reassigning != step.want {
 			t.Errorf("adding %v, removing %v: reassigning is %v", step.adding, step.removing, !step.want)
+		} else if p.Adding(2) != (step.adding != nil) || p.Adding(1) {
+			t.Errorf("adding %v, removing %v: added are 1 %v, 2 %v", step.adding, step.removing, p.Adding(1), p.Adding(2))
 		}
 	}
 }
