@@ -325,7 +325,7 @@ func (s *Server) openLogs(ctx context.Context) error {
 		Cleaner: cleanerConfig(c), MinFreeBytes: c.LogDirMinFreeBytes, MaxOpenFiles: maxOpenFiles(),
 		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
 		Logger: s.loggers.Entry(config.LogLogger), CleanerLogger: s.loggers.Entry(config.CleanerLogger),
-		OnDirFailure: s.directoryFailed, OnLoaded: s.logLoaded, Loading: s.measures.loadingLogs(),
+		OnDirFailure: s.directoryFailed, OnLoaded: s.logLoaded, OnFlushed: s.metrics.Flushed, Loading: s.measures.loadingLogs(),
 	})
 	if err != nil {
 		return err

@@ -29,6 +29,8 @@ type env struct {
 	saveOffsets func(*Log) error
 	// truncated stores the same after a truncation has lowered them, and up to where the log is compacted.
 	truncated func(*Log) error
+	// flushed hears how long it took to make a segment durable; nil: nobody asks.
+	flushed func(took time.Duration)
 }
 
 // Log is the log of one partition. All methods are safe for concurrent use.
@@ -334,10 +336,14 @@ func (l *Log) syncSegments(from, to int64, all bool) error {
 		if !s.acquire() {
 			continue // dropped in between
 		}
+		began := l.env.now()
 		err := s.sync()
 		s.release()
 		if err != nil {
 			return err
+		}
+		if l.env.flushed != nil {
+			l.env.flushed(l.env.now().Sub(began))
 		}
 		if !s.named.Swap(true) { // before it is so: an append may undo it meanwhile
 			fresh = append(fresh, s)

@@ -55,6 +55,8 @@ type ManagerConfig struct {
 	// OnLoaded hears of each partition once its log is there, or is known to be lost with its directory. It is called on a goroutine of
 	// the loading and must not block. May be nil.
 	OnLoaded func(TopicPartition)
+	// OnFlushed hears how long it took to make a segment durable. It must not block. May be nil.
+	OnFlushed func(took time.Duration)
 	// OnDirFailure hears once of each directory that fails after Open. It is called on a goroutine of its own.
 	OnDirFailure func(dir string, err error)
 }
@@ -156,7 +158,7 @@ func Begin(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	m := &Manager{cfg: cfg, intake: newIntake()}
 	m.keep, m.clean = newKeeper(m), newCleaner(m)
 	m.env = &env{fs: newOpenFiles(cfg.FS, cfg.MaxOpenFiles), now: cfg.Now, logger: cfg.Logger,
-		later: m.keep.later, rolled: m.rolled, truncated: m.saveTruncated,
+		later: m.keep.later, rolled: m.rolled, truncated: m.saveTruncated, flushed: cfg.OnFlushed,
 		saveOffsets: func(l *Log) error { return m.checkpointOffsets(m.volumeOf(l)) }}
 	m.env.producerExpiry.Store(int64(cfg.ProducerExpiry))
 	m.segmentDeleteDelay.Store(int64(cfg.SegmentDeleteDelay))

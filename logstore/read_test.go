@@ -205,6 +205,30 @@ func TestTransactions(t *testing.T) {
 	stable("truncated", 5)
 }
 
+// TestFlushesAreTold: one for each segment that is made durable.
+func TestFlushesAreTold(t *testing.T) {
+	c, told := newClock(), 0
+	cfg := memConfig(vfs.NewMem(c.Now), c)
+	cfg.OnFlushed = func(time.Duration) { told++ }
+	m := mustOpen(t, cfg)
+	t.Cleanup(func() { _ = m.Close() })
+	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{1, 2} {
+		mustProduce(t, l, sequenced(7, 0, int32(i), 1))
+		for range 2 { // the second time there is nothing to do
+			if err := l.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if told != want {
+			t.Errorf("%d flushes are told, want %d", told, want)
+		}
+	}
+}
+
 // TestIdleTransactions: the oldest one that is open counts, by the last record of its producer.
 func TestIdleTransactions(t *testing.T) {
 	l, _ := newTestLog(t, nil)

@@ -25,10 +25,7 @@ func newControllerTimes(r *prometheus.Registry) controllerTimes {
 	times, of := make(controllerTimes), make(map[string]prometheus.Summary)
 	for event, work := range controllerWork {
 		if of[work] == nil {
-			of[work] = prometheus.NewSummary(prometheus.SummaryOpts{
-				Name: "kafka_controller_controllerstats_" + work + "rateandtimems", Help: "Time of the controller's work, in milliseconds.",
-				Objectives: quantiles, MaxAge: 10 * time.Minute,
-			})
+			of[work] = newTimes("kafka_controller_controllerstats_"+work+"rateandtimems", "Time of the controller's work, in milliseconds.")
 			r.MustRegister(of[work])
 		}
 		times[event] = of[work]

@@ -21,9 +21,9 @@ type Metrics struct {
 	follower *requests // Fetch of followers
 	topics   topics
 	waiting  *prometheus.GaugeVec
-	zk       prometheus.Summary // milliseconds
 
-	controller controllerTimes
+	zk, flushes prometheus.Summary // milliseconds
+	controller  controllerTimes
 }
 
 // New returns the metrics of a broker that serves some APIs.
@@ -45,11 +45,9 @@ func New(apis []API) *Metrics {
 		m.waiting.WithLabelValues(operation) // shown from the beginning
 	}
 	m.controller = newControllerTimes(m.registry)
-	m.zk = prometheus.NewSummary(prometheus.SummaryOpts{
-		Name: "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", Help: "Time of requests to ZooKeeper, in milliseconds.",
-		Objectives: quantiles, MaxAge: 10 * time.Minute,
-	})
-	m.registry.MustRegister(&m.topics, m.waiting, m.zk, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.zk = newTimes("kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", "Time of requests to ZooKeeper, in milliseconds.")
+	m.flushes = newTimes("kafka_log_logflushstats_logflushrateandtimems", "Time to make a segment durable, in milliseconds.")
+	m.registry.MustRegister(&m.topics, m.waiting, m.zk, m.flushes, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -160,6 +158,17 @@ func (m *Metrics) Waiting(operation string) (done func()) {
 	g := m.waiting.WithLabelValues(operation)
 	g.Inc()
 	return g.Dec
+}
+
+func newTimes(name, help string) prometheus.Summary {
+	return prometheus.NewSummary(prometheus.SummaryOpts{Name: name, Help: help, Objectives: quantiles, MaxAge: 10 * time.Minute})
+}
+
+// Flushed measures how long it took to make a segment durable.
+func (m *Metrics) Flushed(took time.Duration) {
+	if m != nil {
+		m.flushes.Observe(millis(took))
+	}
 }
 
 // ZooKeeper measures a request to ZooKeeper that was answered.
