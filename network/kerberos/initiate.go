@@ -31,21 +31,45 @@ type User struct {
 	open func() (*client.Client, error)
 	asks singleflight.Group // a ticket for one service is asked for once, for all who wait
 
-	turn   sync.Mutex // one asks at a time, which the library's sessions need; guards what follows
+	turn    sync.Mutex             // held by who asks for a ticket or changes current: the library's sessions do not bear two at once
+	current atomic.Pointer[opened] // tickets that it has are taken from it without a turn
+	closed  atomic.Bool
+}
+
+// opened is a user as of one edition of its file.
+type opened struct {
+	edition
 	client *client.Client
-	read   edition // of the file, that the client has
-	closed atomic.Bool
+	name   types.PrincipalName
+	realm  string
 }
 
 func newUser(file string, open func() (*client.Client, error)) (*User, error) {
 	u := &User{file: file, open: open}
-	u.read, _ = editionOf(file)
-	var err error
-	if u.client, err = open(); err != nil {
+	o, err := u.reopen()
+	if err != nil {
 		return nil, err
 	}
-	u.name = u.client.Credentials.CName().PrincipalNameString() + "@" + u.client.Credentials.Domain()
+	u.name = o.name.PrincipalNameString() + "@" + o.realm
 	return u, nil
+}
+
+// reopen reads the file.
+func (u *User) reopen() (*opened, error) {
+	now, _ := editionOf(u.file)
+	cl, err := u.open()
+	if err != nil {
+		return nil, err
+	}
+	o := &opened{now, cl, cl.Credentials.CName(), cl.Credentials.Domain()}
+	u.current.Store(o)
+	return o, nil
+}
+
+// stale tells whether the file has changed since.
+func (u *User) stale(o *opened) bool {
+	now, ok := editionOf(u.file)
+	return ok && now != o.edition
 }
 
 // Realm is the default realm of a configuration (krb5.conf).
@@ -123,7 +147,7 @@ func OpenCache(configuration, file string) (*User, error) {
 func (u *User) Close() {
 	u.closed.Store(true)
 	if u.turn.TryLock() { // else who has the turn closes at its end
-		u.client.Destroy()
+		u.current.Load().client.Destroy()
 		u.turn.Unlock()
 	}
 }
@@ -154,11 +178,18 @@ func (u *User) passFor(ctx context.Context, principal string) (*pass, error) {
 }
 
 func (u *User) ask(principal string) (p *pass, err error) {
-	u.turn.Lock()
 	defer func() {
 		if trouble := recover(); trouble != nil { // the library cuts what is encrypted without a look at its size
 			err = errors.New("the key distribution center's answer cannot be read")
 		}
+	}()
+	if o := u.current.Load(); !u.stale(o) {
+		if ticket, key, ok := o.client.GetCachedTicket(principal); ok {
+			return &pass{o.name, o.realm, ticket, key}, nil
+		}
+	}
+	u.turn.Lock()
+	defer func() {
 		u.turn.Unlock()
 		if u.closed.Load() {
 			u.Close()
@@ -167,36 +198,36 @@ func (u *User) ask(principal string) (p *pass, err error) {
 	if u.closed.Load() {
 		return nil, ErrClosed
 	}
-	u.readAnew()
-	credentials := u.client.Credentials
-	p = &pass{name: credentials.CName(), realm: credentials.Domain()}
-	if p.ticket, p.key, err = u.client.GetServiceTicket(principal); err == nil {
-		return p, nil
-	}
+	return u.readAnew().ask(principal)
+}
+
+// ask gets a ticket from the library.
+func (o *opened) ask(principal string) (*pass, error) {
+	ticket, key, err := o.client.GetServiceTicket(principal)
 	// Tickets that could have been renewed while the key distribution center was away cannot be any more once they have ended,
 	// which the library tries until it is too late to renew them at all.
-	if lost := u.client.AffirmLogin(); lost != nil {
-		return p, err
+	if err != nil && o.client.AffirmLogin() == nil {
+		ticket, key, err = o.client.GetServiceTicket(principal)
 	}
-	p.ticket, p.key, err = u.client.GetServiceTicket(principal)
-	return p, err
+	return &pass{o.name, o.realm, ticket, key}, err
 }
 
 // ErrClosed is that a user was closed.
 var ErrClosed = errors.New("nobody logs in as this user any more")
 
-// readAnew reads the file when it has changed. Where it cannot be read, as in the middle of a change, what was read before stays.
-func (u *User) readAnew() {
-	now, ok := editionOf(u.file)
-	if !ok || now == u.read {
-		return
+// readAnew gives the user as of the file's present edition. Where that cannot be read, as in the middle of a change, it is the one
+// before.
+func (u *User) readAnew() *opened {
+	before := u.current.Load()
+	if !u.stale(before) {
+		return before
 	}
-	cl, err := u.open()
+	now, err := u.reopen()
 	if err != nil {
-		return
+		return before
 	}
-	u.client.Destroy()
-	u.client, u.read = cl, now
+	before.client.Destroy()
+	return now
 }
 
 // Start begins a login at a service of a host. The function that it gives takes the server's next message, none at first, and

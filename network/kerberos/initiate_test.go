@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/client"
+	"github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/iana/nametype"
+	"github.com/jcmturner/gokrb5/v8/types"
 )
 
 // userAt has the keys of the service, and gets tickets at an address.
@@ -75,6 +78,49 @@ func TestSilentKDC(t *testing.T) {
 	u.Close()
 	if _, err := u.Start(t.Context(), "kafka", "third.test"); !errors.Is(err, ErrClosed) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestTicketsAtHand are shown while the KDC, which is being asked for another one, does not answer.
+func TestTicketsAtHand(t *testing.T) {
+	keys := keysOf(t, "secret")
+	u, _ := userAt(t, kdcThat(t, nil))
+	owner := newOwner(t, keys, "alice", time.Hour)
+	ticket, err := owner.ticket.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := new(credentials.CCache)
+	cache.DefaultPrincipal.Realm, cache.DefaultPrincipal.PrincipalName = realm, owner.name
+	for _, service := range []types.PrincipalName{owner.ticket.SName, types.NewPrincipalName(nametype.KRB_NT_SRV_INST, "krbtgt/"+realm)} {
+		c := &credentials.Credential{Key: owner.key, Ticket: ticket, EndTime: time.Now().Add(time.Hour)}
+		c.Client, c.Server.Realm, c.Server.PrincipalName = cache.DefaultPrincipal, realm, service
+		cache.Credentials = append(cache.Credentials, c)
+	}
+	cl, err := client.NewFromCCache(cache, u.current.Load().client.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.open = func() (*client.Client, error) { return cl, nil }
+	if _, err := u.reopen(); err != nil {
+		t.Fatal(err)
+	}
+	u.turn.Lock() // as who waits for the KDC has it
+	defer u.turn.Unlock()
+	p, err := u.passFor(t.Context(), servicePart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := p.request()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := serviceOf(keys).Start()
+	if _, err := a.Step(token); err != nil {
+		t.Error(err)
+	}
+	if principal, _ := a.Principal(); principal != "alice@"+realm {
+		t.Errorf("shown as %s", principal)
 	}
 }
 
