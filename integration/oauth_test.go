@@ -118,19 +118,25 @@ func (p *provider) settings(clients int, secure string) []string {
 	}
 }
 
+// cluster starts a broker of each kind, which log in at each other, and gives ours and the addresses of both listeners SECURE.
+func (p *provider) cluster() (ours *process, ourAddr, theirAddr string) {
+	p.t.Helper()
+	zk := zookeeper(p.t)
+	ours, theirs := newProcess(p.t, 0, zk), newPeer(p.t, 1, zk)
+	ourAddr, theirAddr = fmt.Sprintf("127.0.0.1:%d", freePort(p.t)), fmt.Sprintf("127.0.0.1:%d", freePort(p.t))
+	ours.add(p.settings(ours.port, ourAddr)...)
+	ours.start()
+	theirs.settings = p.settings(theirs.port, theirAddr)
+	theirs.start()
+	return ours, ourAddr, theirAddr
+}
+
 // TestSignedTokens shows tokens to a broker of each kind, which must take the same ones; the two are a cluster whose brokers log
 // in at each other with tokens of the provider, and tools get theirs there.
 func TestSignedTokens(t *testing.T) {
 	t.Parallel()
-	idp, zk := newProvider(t), zookeeper(t)
-	ours := newProcess(t, 0, zk)
-	ourAddr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	ours.add(idp.settings(ours.port, ourAddr)...)
-	ours.start()
-	theirs := newPeer(t, 1, zk)
-	theirAddr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	theirs.settings = idp.settings(theirs.port, theirAddr)
-	theirs.start()
+	idp := newProvider(t)
+	ours, ourAddr, theirAddr := idp.cluster()
 
 	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -213,15 +219,8 @@ func TestSignedTokens(t *testing.T) {
 // module: a broker of each kind, which log in at each other, and tools.
 func TestPrivateProvider(t *testing.T) {
 	t.Parallel()
-	idp, zk := newPrivateProvider(t), zookeeper(t)
-	ours := newProcess(t, 0, zk)
-	ourAddr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	ours.add(idp.settings(ours.port, ourAddr)...)
-	ours.start()
-	theirs := newPeer(t, 1, zk)
-	theirAddr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	theirs.settings = idp.settings(theirs.port, theirAddr)
-	theirs.start()
+	idp := newPrivateProvider(t)
+	ours, ourAddr, theirAddr := idp.cluster()
 	file := func(options string) string {
 		return propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", "sasl.login.callback.handler.class="+oauthLogins,
 			"sasl.oauthbearer.token.endpoint.url="+idp.url+"/token", "sasl.jaas.config="+oauthModule+` required clientId="alice" clientSecret="alice"`+options+`;`)

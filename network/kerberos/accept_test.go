@@ -90,18 +90,10 @@ func (o *ticketOwner) show(mutual, subkey bool) []byte {
 	if mutual {
 		types.SetFlag(&o.request.APOptions, flags.APOptionMutualRequired)
 	}
-	body, err := o.request.Marshal()
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	token, err := frame(kindRequest, body)
-	if err != nil {
-		o.t.Fatal(err)
-	}
 	if subkey {
 		o.key = proof.SubKey
 	}
-	return token
+	return o.token()
 }
 
 // TestAcceptor plays logins with and without the server's proof, and with a key that the client has chosen.
