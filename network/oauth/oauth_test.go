@@ -382,6 +382,26 @@ func TestSource(t *testing.T) {
 	}
 }
 
+// TestProviderOfTokensIsDown: a token that is good yet is used at once while another one is asked for.
+func TestProviderOfTokensIsDown(t *testing.T) {
+	asked, up := make(chan struct{}), make(chan struct{})
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-up
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer provider.Close()
+	s := &Source{From: Endpoint{URL: provider.URL}, ClientID: "id", Secret: "secret"}
+	s.current.Store(&heldToken{"held", time.Now().Add(-time.Minute), time.Now().Add(time.Hour)})
+	for range 2 {
+		if text, err := s.Token(t.Context()); text != "held" || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+	}
+	<-asked
+	close(up)
+}
+
 func TestRenewal(t *testing.T) {
 	s := &Source{Window: 0.8, Jitter: 0.1, MinPeriod: time.Minute, Buffer: 5 * time.Minute}
 	for _, test := range []struct {

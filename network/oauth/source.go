@@ -36,13 +36,21 @@ type heldToken struct {
 	renewal, expires time.Time
 }
 
+// enough is how long a token must be good for to be used while another one is asked for.
+const enough = time.Minute
+
 // Token gives one that is valid for some time. When no new one can be had, the one before is used up to its end.
 func (s *Source) Token(ctx context.Context) (string, error) {
-	if held := s.current.Load(); held != nil && time.Now().Before(held.renewal) {
+	held, now := s.current.Load(), time.Now()
+	if held != nil && now.Before(held.renewal) {
 		return held.text, nil
 	}
-	text, err, _ := s.fetch.Do("", func() (any, error) { return s.renew(ctx) })
-	return text.(string), err
+	next := s.fetch.DoChan("", func() (any, error) { return s.renew(ctx) })
+	if held != nil && held.expires.Sub(now) > enough { // nobody waits for a provider that may be down
+		return held.text, nil
+	}
+	got := <-next
+	return got.Val.(string), got.Err
 }
 
 func (s *Source) renew(ctx context.Context) (string, error) {
