@@ -35,7 +35,7 @@ type editionKeys struct {
 // of keys, clients show tickets for the new ones. What clients show is remembered in shown, which services share.
 func OpenService(file, principal string, shown *Shown) (*Service, error) {
 	now, _ := editionOf(file)
-	keys, err := keytab.Load(file)
+	keys, err := read(file, keytab.Load)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *Service) current() *keytab.Keytab {
 	if !ok || now == had.edition {
 		return had.keys
 	}
-	keys, err := keytab.Load(s.file)
+	keys, err := read(s.file, keytab.Load)
 	if err != nil || len(keys.Entries) == 0 {
 		return had.keys
 	}

@@ -82,7 +82,7 @@ func Realm(file string) (string, error) {
 }
 
 func load(file string) (*config.Config, error) {
-	cfg, err := config.Load(file)
+	cfg, err := read(file, config.Load)
 	var unsupported config.UnsupportedDirective
 	if errors.As(err, &unsupported) && cfg != nil { // it is told of what does not matter here
 		err = nil
@@ -116,7 +116,7 @@ func OpenKeytab(configuration, file, principal string) (*User, error) {
 		realm = cfg.LibDefaults.DefaultRealm
 	}
 	return newUser(file, func() (*client.Client, error) {
-		keys, err := keytab.Load(file)
+		keys, err := read(file, keytab.Load)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func OpenCache(configuration, file string) (*User, error) {
 		return nil, err
 	}
 	return newUser(file, func() (*client.Client, error) {
-		cache, err := credentials.LoadCCache(file)
+		cache, err := read(file, credentials.LoadCCache)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}

@@ -20,13 +20,8 @@ import (
 // userAt has the keys of the service, and gets tickets at an address.
 func userAt(t *testing.T, addr string) (u *User, file string) {
 	t.Helper()
-	dir := t.TempDir()
-	conf := filepath.Join(dir, "krb5.conf")
-	text := fmt.Sprintf("[libdefaults]\n default_realm = %[1]s\n udp_preference_limit = 1\n[realms]\n %[1]s = {\n  kdc = %[2]s\n }\n", realm, addr)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file = filepath.Join(dir, "keytab")
+	conf := configuration(t, addr)
+	file = filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, keysOf(t, "secret"))
 	u, err := OpenKeytab(conf, file, servicePart)
 	if err != nil {
@@ -34,6 +29,17 @@ func userAt(t *testing.T, addr string) (u *User, file string) {
 	}
 	t.Cleanup(u.Close)
 	return u, file
+}
+
+// configuration is a krb5.conf with a key distribution center.
+func configuration(t testing.TB, addr string) string {
+	t.Helper()
+	conf := filepath.Join(t.TempDir(), "krb5.conf")
+	text := fmt.Sprintf("[libdefaults]\n default_realm = %[1]s\n udp_preference_limit = 1\n[realms]\n %[1]s = {\n  kdc = %[2]s\n }\n", realm, addr)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return conf
 }
 
 // kdcThat answers each connection with some bytes, or not at all.

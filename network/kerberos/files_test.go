@@ -1,0 +1,54 @@
+package kerberos
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/jcmturner/gokrb5/v8/iana/nametype"
+	"github.com/jcmturner/gokrb5/v8/types"
+)
+
+// TestFilesThatAreCutShort: a keytab that is being written, or anything in its place, is at most an error, whoever reads it.
+func TestFilesThatAreCutShort(t *testing.T) {
+	whole, err := keysOf(t, "secret").Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := configuration(t, "127.0.0.1:1")
+	for size := range whole {
+		for _, end := range []string{"", "\xff\xff\xff\xff\xff"} {
+			file := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(file, append(append([]byte{}, whole[:size]...), end...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = OpenService(file, servicePart, new(Shown))
+			_, _ = OpenKeytab(conf, file, servicePart)
+			_, _ = OpenCache(conf, file)
+			_, _ = Realm(file)
+		}
+	}
+}
+
+// FuzzFiles: nothing that a file holds is more than an error.
+func FuzzFiles(f *testing.F) {
+	keys, err := keysOf(f, "secret").Marshal()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(keys)
+	f.Add([]byte{5, 4, 0, 12, 0, 1, 0, 8})
+	f.Add([]byte("[libdefaults]\n default_realm = A\n[realms]\n A = {\n"))
+	conf := configuration(f, "127.0.0.1:1")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := OpenService(file, servicePart, new(Shown)); err == nil {
+			_, _, _ = s.current().GetEncryptionKey(types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), realm, 1, 18)
+		}
+		_, _ = OpenCache(conf, file)
+		_, _ = Realm(file)
+	})
+}
