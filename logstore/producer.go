@@ -116,7 +116,6 @@ type producerTable struct {
 	keep time.Duration // idle producers are forgotten after it
 
 	verifying map[int64]*verification // by producer id; not stored
-	lastGuard Guard
 }
 
 func newProducerTable(keep time.Duration) *producerTable {

@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -31,15 +32,25 @@ func (l *Log) StartVerification(producerID int64, epoch int16, sequence int32) (
 	if l.mu.producers.inTransaction(producerID) {
 		return 0, false
 	}
-	return l.mu.producers.startVerification(producerID, epoch, sequence, l.env.now()), true
+	return l.mu.producers.startVerification(producerID, epoch, sequence, l.env), true
 }
 
-func (t *producerTable) startVerification(producerID int64, epoch int16, sequence int32, now time.Time) Guard {
+// GoOnVerifying takes over what a log still waits to hear, whose place this one has taken: appends come here with guards that
+// the other has given.
+func (l *Log) GoOnVerifying(of *Log) {
+	of.mu.Lock()
+	waiting := maps.Clone(of.mu.producers.verifying)
+	of.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.Copy(l.mu.producers.verifying, waiting)
+}
+
+func (t *producerTable) startVerification(producerID int64, epoch int16, sequence int32, e *env) Guard {
 	v := t.verifying[producerID]
 	switch {
 	case v == nil:
-		t.lastGuard++
-		v = &verification{guard: t.lastGuard, since: now, epoch: epoch, lowest: sequence}
+		v = &verification{guard: Guard(e.guards.Add(1)), since: e.now(), epoch: epoch, lowest: sequence}
 		t.verifying[producerID] = v
 	case epoch > v.epoch:
 		v.epoch, v.lowest = epoch, sequence

@@ -243,11 +243,13 @@ func (p *Partition) endMove(logs *logstore.Manager, buf []byte) error {
 		}
 		buf = grown
 	}
+	old := p.Log()
 	log, err := logs.Replace(p.TP)
 	if err != nil {
 		return err
 	}
 	p.log.Store(log)
+	log.GoOnVerifying(old) // now that nobody asks the old one
 	p.moved.log = nil
 	p.Changed.Notify()
 	return log.Usable()

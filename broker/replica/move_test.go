@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"barnabas/logstore"
+	"barnabas/logstore/record"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -80,6 +81,43 @@ func TestMoveWaitsForReaders(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, "the replica in the other directory", func() bool { return p.Log().Dir() == "/b" })
+}
+
+// TestMoveWhileATransactionIsVerified: the answer of its coordinator, asked before the replica has moved, lets the producer append to the copy;
+// one that a marker has made void does not, whatever the copy has asked since.
+func TestMoveWhileATransactionIsVerified(t *testing.T) {
+	b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a", "/b")
+	p := b.must(t, 1, 0, []int32{1}, []int32{1})
+	appendTo(t, p, "v")
+	to := map[string]string{"/a": "/b", "/b": "/a"}[p.Log().Dir()]
+	const good, late = 42, 43
+	void, _ := p.Log().StartVerification(late, 0, 0)
+	answered, _ := p.Log().StartVerification(good, 0, 0)
+	if err := b.MoveTo(tp0, to); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the replica in the other directory", func() bool { return p.Log().Dir() == to })
+	add := func(producer int64, control bool, guard logstore.Guard) error {
+		w := record.NewBuilder()
+		w.ProducerID, w.BaseSequence, w.Transactional, w.Control = producer, 0, true, control
+		key, origin := []byte("k"), logstore.Client
+		if control {
+			key, origin, w.BaseSequence = []byte{0, 0, 0, 0}, logstore.Coordinator, -1
+		}
+		w.Add(1_790_000_000_000, key, []byte{0, 0, 0, 0, 0, 1})
+		_, err := p.Log().AppendLeader(w.MustBuild(), logstore.LeaderAppend{LeaderEpoch: 1, ProduceVersion: 9, Origin: origin, Verify: true, Guard: guard})
+		return err
+	}
+	if err := add(good, false, answered); err != nil {
+		t.Errorf("what was verified is refused: %v", err)
+	}
+	if err := add(late, true, 0); err != nil {
+		t.Fatal(err)
+	}
+	p.Log().StartVerification(late, 0, 0)
+	if err := add(late, false, void); !errors.Is(err, kerr.InvalidTxnState) {
+		t.Errorf("what a marker has made void opens a transaction: %v", err)
+	}
 }
 
 // TestMoveIntoAFailingDirectory: it fails when the replica has just got its place there. Whoever looks for the replicas of the failed
