@@ -262,12 +262,13 @@ func (t *fetcher) take(tp logstore.TopicPartition, at fetchFrom, r *kmsg.FetchRe
 	if f == nil {
 		return // removed or changed meanwhile
 	}
+	adding := f.partition.Adding(t.set.brokerID) // write holds the same lock, which whoever moves the log may wait for meanwhile
 	t.write(f, func() error {
 		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
 			return err
 		}
 		t.set.throttle.record(tp, int64(len(r.RecordBatches)))
-		t.set.cfg.Received(tp.Topic, len(r.RecordBatches), f.partition.Adding(t.set.brokerID))
+		t.set.cfg.Received(tp.Topic, len(r.RecordBatches), adding)
 		return f.apply(r)
 	})
 }

@@ -318,3 +318,31 @@ func TestNothingIsCutUnlessTheLeaderSaysWhere(t *testing.T) {
 		t.Errorf("it has %v", got)
 	}
 }
+
+// TestFollowerAmidChanges appends to a follower's log while its role is looked at and changed all the time: who takes a lock for
+// reading twice waits for ever for who came in between.
+func TestFollowerAmidChanges(t *testing.T) {
+	_, one, two := pair(t)
+	leader, follower := one.must(t, 1, 0, both, both), two.must(t, 1, 0, both, both)
+	done := make(chan struct{})
+	var changes sync.WaitGroup
+	for range 4 {
+		changes.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					follower.mu.Lock()
+					follower.mu.Unlock() //nolint:staticcheck // nothing is changed
+				}
+			}
+		})
+	}
+	defer changes.Wait()
+	defer close(done)
+	for i := range 300 {
+		appendTo(t, leader, fmt.Sprint(i))
+	}
+	eventually(t, "the follower at the leader's end", func() bool { return follower.Log().LogEndOffset() == 300 })
+}
