@@ -1,0 +1,194 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// place is a broker's id, port and log folder, which brokers of both kinds take turns on.
+type place struct {
+	theirs *peerBroker
+	ours   *process
+}
+
+// rolling is a cluster whose brokers are replaced one after the other, and what clients do meanwhile.
+type rolling struct {
+	t      *testing.T
+	addrs  []string
+	places []place
+	admin  *kadm.Client
+}
+
+// TestRollingReplacement replaces three brokers of Apache Kafka, one after the other, by ours on the same folders, ports and
+// ids, and back again, at a ZooKeeper whose nodes only brokers may change. Meanwhile an idempotent producer goes on with
+// acks=all, a group commits, and transactions are committed: nothing that was acknowledged is lost, and no client has to be told.
+func TestRollingReplacement(t *testing.T) {
+	t.Parallel()
+	z := startSecuredZooKeeper(t)
+	r := &rolling{t: t}
+	for id := range 3 {
+		settings := []string{"zookeeper.set.acl=true", "zookeeper.session.timeout.ms=3000", "min.insync.replicas=2",
+			"offsets.topic.replication.factor=3", "transaction.state.log.replication.factor=3", "transaction.state.log.min.isr=2",
+			"offsets.topic.num.partitions=5", "transaction.state.log.num.partitions=5", "controlled.shutdown.retry.backoff.ms=100"}
+		theirs := newPeer(t, id, z.addr+"/rolling", settings...)
+		theirs.options = "-Djava.security.auth.login.config=" + z.logins
+		ours := newProcess(t, id, z.addr+"/rolling", settings...)
+		ours.port = theirs.port
+		ours.add("java.security.auth.login.config="+z.logins, "log.dirs="+filepath.Join(theirs.dir, "data"),
+			fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d", theirs.port))
+		theirs.start()
+		r.places, r.addrs = append(r.places, place{theirs, ours}), append(r.addrs, theirs.addr())
+	}
+	cl := r.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000))
+	r.admin = kadm.NewClient(cl)
+	if _, err := r.admin.CreateTopics(t.Context(), chaosPartitions, 3, nil, "t", "txn"); err != nil {
+		t.Fatal(err)
+	}
+	r.settle()
+	working, stop := context.WithCancel(t.Context())
+	defer stop()
+	var work sync.WaitGroup
+	var committed []string
+	work.Go(func() { committed = r.transact(working) })
+	work.Go(func() { r.commit(working) })
+	acked := produceDuring(t, cl, func() {
+		for _, p := range r.places {
+			p.theirs.stop()
+			p.ours.start()
+			r.settle()
+		}
+		for _, p := range r.places {
+			p.ours.stop()
+			p.theirs.start()
+			r.settle()
+		}
+		r.places[0].theirs.kill() // and one that did not stop
+		r.places[0].ours.start()
+		r.settle()
+	})
+	stop()
+	work.Wait()
+	total := 0
+	for partition, want := range acked {
+		checkPartition(t, r.addrs, int32(partition), want, nil)
+		total += len(want)
+	}
+	r.checkTransactions(committed)
+	t.Logf("%d records and %d transactions were acknowledged", total, len(committed))
+	for _, p := range r.places {
+		if log := p.ours.log(); strings.Contains(log, "level=error") {
+			t.Errorf("our log has errors: %s", log)
+		}
+	}
+}
+
+func (r *rolling) client(opts ...kgo.Opt) *kgo.Client {
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(r.addrs...), kgo.RecordRetries(1 << 30), kgo.MetadataMinAge(50 * time.Millisecond),
+		kgo.ProduceRequestTimeout(5 * time.Second), kgo.RetryTimeout(5 * time.Minute)}, opts...)...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(cl.Close)
+	return cl
+}
+
+// settle waits until all replicas of all topics are in sync.
+func (r *rolling) settle() {
+	r.t.Helper()
+	until(r.t, "all replicas are back in the ISR", func(ctx context.Context) bool {
+		topics, err := r.admin.ListTopicsWithInternal(ctx)
+		if err != nil {
+			return false
+		}
+		for _, topic := range topics {
+			for _, p := range topic.Partitions {
+				if p.Err != nil || len(p.ISR) != 3 {
+					return false
+				}
+			}
+		}
+		return len(topics) >= 2
+	})
+}
+
+// commit has a simple consumer commit rising offsets, and look at them: what was acknowledged does not go back.
+func (r *rolling) commit(ctx context.Context) {
+	admin := kadm.NewClient(r.client())
+	var last int64
+	for at := int64(1); ctx.Err() == nil; at++ {
+		var offsets kadm.Offsets
+		offsets.AddOffset("t", 0, at, -1)
+		if err := admin.CommitAllOffsets(ctx, "group", offsets); err != nil {
+			if ctx.Err() == nil {
+				r.t.Logf("commit %d: %v", at, err)
+			}
+			continue
+		}
+		last = at
+		if at%20 == 0 {
+			found, err := admin.FetchOffsets(ctx, "group")
+			if err != nil {
+				continue
+			}
+			if o, _ := found.Lookup("t", 0); o.At < last {
+				r.t.Errorf("the group is at %d after %d was acknowledged", o.At, last)
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.t.Logf("%d commits", last)
+}
+
+// transact commits transactions of four records each, and gives the names of those that were acknowledged.
+func (r *rolling) transact(ctx context.Context) (committed []string) {
+	cl := r.client(kgo.TransactionalID("rolling"), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionTimeout(30*time.Second))
+	for i := 0; ctx.Err() == nil; i++ {
+		name := fmt.Sprintf("%06d", i)
+		if err := cl.BeginTransaction(); err != nil {
+			r.t.Errorf("begin %s: %v", name, err)
+			return committed
+		}
+		var records []*kgo.Record
+		for p := range chaosPartitions {
+			records = append(records, &kgo.Record{Topic: "txn", Partition: int32(p), Value: []byte(name)})
+		}
+		err := cl.ProduceSync(context.Background(), records...).FirstErr()
+		if err != nil {
+			r.t.Logf("transaction %s: %v", name, err)
+		}
+		if endErr := cl.EndTransaction(context.Background(), kgo.TransactionEndTry(err == nil)); endErr != nil {
+			r.t.Errorf("end %s: %v", name, endErr)
+			return committed
+		}
+		if err == nil {
+			committed = append(committed, name)
+		}
+	}
+	return committed
+}
+
+func (r *rolling) checkTransactions(committed []string) {
+	cl := r.client(kgo.ConsumeTopics("txn"), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	got := make(map[string]int)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	defer cancel()
+	for n := 0; n < len(committed)*chaosPartitions && ctx.Err() == nil; {
+		cl.PollFetches(ctx).EachRecord(func(rec *kgo.Record) {
+			got[string(rec.Value)]++
+			n++
+		})
+	}
+	for _, name := range committed {
+		if got[name] != chaosPartitions {
+			r.t.Errorf("transaction %s: %d records", name, got[name])
+		}
+	}
+}
