@@ -201,7 +201,7 @@ func send(raw syscall.RawConn, b []byte, flags int, alive func()) error {
 	var failed error
 	err := raw.Write(func(fd uintptr) bool {
 		for len(b) > 0 {
-			n, err := unix.SendmsgN(int(fd), b, nil, nil, flags|unix.MSG_NOSIGNAL)
+			n, err := write(int(fd), b, flags)
 			switch {
 			case err == unix.EINTR:
 			case err == unix.EAGAIN:
@@ -220,6 +220,15 @@ func send(raw syscall.RawConn, b []byte, flags int, alive func()) error {
 		return err
 	}
 	return failed
+}
+
+// write is one call of write(2), which costs the kernel less than sendmsg(2), where no flags are wanted. The runtime has the
+// signal ignored that writing to a closed connection raises.
+func write(fd int, b []byte, flags int) (int, error) {
+	if flags == 0 {
+		return unix.Write(fd, b)
+	}
+	return unix.SendmsgN(fd, b, nil, nil, flags|unix.MSG_NOSIGNAL)
 }
 
 // maxSendfile bounds one sendfile(2), so that a closed connection is noticed between calls.
