@@ -390,7 +390,12 @@ func (c *Conn) flush() error {
 	return err
 }
 
+// send writes answers, unless the connection is over: what waited until then, as for replicas while the broker stops, has not found
+// out anything, and a client that is told so gives up where it would ask again.
 func (c *Conn) send(out *Out) error {
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
 	if c.secure != nil {
 		return c.secure.writeOut(out)
 	}

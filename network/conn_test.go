@@ -539,3 +539,37 @@ func TestTrafficIsCounted(t *testing.T) {
 		}
 	}
 }
+
+// cutShort answers when the connection is over, as a handler does whose wait is given up.
+type cutShort struct{ *echo }
+
+func (cutShort) Handle(context.Context, *Request) (Answer, error) {
+	return Later(func(ctx context.Context) Response {
+		<-ctx.Done()
+		return text("in vain")
+	}), nil
+}
+
+// TestNoAnswerFromAServerThatCloses: clients whose requests it has not settled find the connection closed, and ask another.
+func TestNoAnswerFromAServerThatCloses(t *testing.T) {
+	for _, key := range []int16{echoLater, echoAlone} {
+		s := NewServer(Config{RequestMaxBytes: 1 << 20}, cutShort{new(echo)}, quiet())
+		addr, err := s.Bind(Listener{Name: "PLAINTEXT", Addr: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Serve()
+		t.Cleanup(s.Close)
+		c := dial(t, addr)
+		if _, err := c.Write(frame(key, 0, 1, "x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond) // it waits by now, most often
+		s.cancel()                        // Close comes to the connections one after the other
+		time.Sleep(50 * time.Millisecond)
+		s.Close()
+		if got, err := io.ReadAll(c); len(got) > 0 {
+			t.Errorf("answered with %q, %v", got, err)
+		}
+	}
+}
