@@ -128,7 +128,11 @@ func (z securedEnsemble) session(t *testing.T) *zk.Conn {
 			if err != nil {
 				return nil, err
 			}
-			return login.Over(conn, "", 10*time.Second, func(err error) { t.Error(err) }), nil
+			return login.Over(conn, "", 10*time.Second, func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			}), nil
 		}))
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func (d *zkDialer) dial(network, addr string, timeout time.Duration) (net.Conn, 
 		return conn, err
 	}
 	return d.login.Over(conn, host, d.connect, func(err error) {
-		if d.login.Optional && errors.Is(err, zklogin.ErrNoSASL) {
+		if err == nil || d.login.Optional && errors.Is(err, zklogin.ErrNoSASL) {
 			return
 		}
 		select {

@@ -132,13 +132,17 @@ func (d *dialer) dial(network, address string, timeout time.Duration) (net.Conn,
 			_ = conn.Close()
 			return nil, err
 		}
-		conn = d.login.Over(conn, host, loginTimeout, d.noLogin)
+		conn = d.login.Over(conn, host, loginTimeout, d.loggedIn)
 	}
 	return bufferedConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
 }
 
-// noLogin says why a connection is nobody's, once as long as the reason is the same.
-func (d *dialer) noLogin(err error) {
+// loggedIn says why a connection is nobody's, once as long as the reason is the same; nil: it is somebody's.
+func (d *dialer) loggedIn(err error) {
+	if err == nil {
+		d.failed.Store(nil)
+		return
+	}
 	if before := d.failed.Swap(&err); before == nil || (*before).Error() != err.Error() {
 		d.log.WithError(err).Warn("no login to ZooKeeper")
 	}

@@ -102,8 +102,8 @@ func (l *Login) Close() {
 }
 
 // Over is a new connection to a server on a host that logs in by itself: after the answer that opens the session and before anything
-// else, which may take as long as timeout. report hears why there was no login; the connection ends then, unless the login is
-// optional and the reason ErrNoSASL.
+// else, which may take as long as timeout. report hears why there was no login, nil when there was one; without one the connection
+// ends, unless the login is optional and the reason ErrNoSASL.
 func (l *Login) Over(conn net.Conn, host string, timeout time.Duration, report func(error)) net.Conn {
 	return &loginConn{Conn: conn, login: l, host: host, timeout: timeout, report: report}
 }
@@ -149,12 +149,13 @@ func (c *loginConn) open() error {
 	if err := c.SetDeadline(time.Now().Add(c.timeout)); err != nil {
 		return err
 	}
-	if err := c.login.exchange(c.Conn, c.host, c.timeout); err != nil {
+	err = c.login.exchange(c.Conn, c.host, c.timeout)
+	if err != nil {
 		err = fmt.Errorf("log in as %s to ZooKeeper at %s: %w", c.login.Username, c.RemoteAddr(), err)
-		c.report(err)
-		if !c.login.Optional || !errors.Is(err, ErrNoSASL) {
-			return err
-		}
+	}
+	c.report(err)
+	if err != nil && (!c.login.Optional || !errors.Is(err, ErrNoSASL)) {
+		return err
 	}
 	return c.SetDeadline(time.Time{})
 }

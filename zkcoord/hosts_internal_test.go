@@ -1,0 +1,27 @@
+package zkcoord
+
+import (
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
+)
+
+// TestRefusedLoginsAreToldOnce, and once more when there was one between.
+func TestRefusedLoginsAreToldOnce(t *testing.T) {
+	log, lines := test.NewNullLogger()
+	log.SetOutput(io.Discard)
+	d := &dialer{log: logrus.NewEntry(log)}
+	refused := errors.New("refused")
+	for i, err := range []error{refused, refused, nil, refused, errors.New("other"), nil, nil} {
+		d.loggedIn(err)
+		if got, want := len(lines.AllEntries()), []int{1, 1, 1, 2, 3, 3, 3}[i]; got != want {
+			t.Errorf("after %d logins %d lines, want %d", i+1, got, want)
+		}
+	}
+	if err := d.because(io.EOF); err != io.EOF {
+		t.Errorf("after a login the reason is still %v", err)
+	}
+}
