@@ -107,7 +107,7 @@ func TestExactlyOnceThroughCrashes(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.DefaultProduceTopic("in"), kgo.MetadataMinAge(50*time.Millisecond))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.DefaultProduceTopic("in"), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func copyExactlyOnce(ctx context.Context, addrs []string, line *lifeline, topics
 		kgo.ConsumerGroup("copiers"), kgo.ConsumeTopics("in"), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(2*time.Second),
 		kgo.HeartbeatInterval(200*time.Millisecond), kgo.TransactionTimeout(3*time.Second), kgo.FetchMaxWait(100*time.Millisecond),
-		kgo.MetadataMinAge(50*time.Millisecond))
+		kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1))
 	if err != nil {
 		return err
 	}

@@ -382,7 +382,7 @@ func newGroupWorld(t *testing.T, brokers int) *groupWorld {
 		kafkatest.Setting("offsets.topic.num.partitions", "3"))
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), // not every client has a codec
-		kgo.MetadataMinAge(100*time.Millisecond))
+		kgo.MetadataMinAge(100*time.Millisecond), kgo.UnknownTopicRetries(-1))
 	if err != nil {
 		t.Fatal(err)
 	}

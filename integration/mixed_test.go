@@ -44,7 +44,7 @@ func joinOurCluster(t *testing.T, protocol string) {
 		m.addrs = append(m.addrs, p.addr())
 	}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(m.addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
-		kgo.RecordRetries(1<<30), kgo.MetadataMinAge(50*time.Millisecond), kgo.ProduceRequestTimeout(5*time.Second), kgo.RetryTimeout(5*time.Minute))
+		kgo.RecordRetries(1<<30), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1), kgo.ProduceRequestTimeout(5*time.Second), kgo.RetryTimeout(5*time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

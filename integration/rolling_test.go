@@ -91,7 +91,7 @@ func TestRollingReplacement(t *testing.T) {
 }
 
 func (r *rolling) client(opts ...kgo.Opt) *kgo.Client {
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(r.addrs...), kgo.RecordRetries(1 << 30), kgo.MetadataMinAge(50 * time.Millisecond),
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(r.addrs...), kgo.RecordRetries(1 << 30), kgo.MetadataMinAge(50 * time.Millisecond), kgo.UnknownTopicRetries(-1),
 		kgo.ProduceRequestTimeout(5 * time.Second), kgo.RetryTimeout(5 * time.Minute)}, opts...)...)
 	if err != nil {
 		r.t.Fatal(err)

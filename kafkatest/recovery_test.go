@@ -143,7 +143,7 @@ func TestPartitionsServeWhileOthersRecover(t *testing.T) {
 func TestReplicaRecoversBesideTheOthers(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.Setting("min.insync.replicas", "2"))
-	cl := client(t, c, kgo.MetadataMinAge(50*time.Millisecond))
+	cl := client(t, c, kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1))
 	createOn(t, cl, "t", 2, 0, 1)
 	produce(t, cl, "t", 0, 5)
 	c.Broker(2).Stop()
@@ -251,7 +251,7 @@ func TestNothingIsLostWhileReplicasRecover(t *testing.T) {
 	t.Parallel()
 	const partitions, before, after = 8, 160, 160
 	c := kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.Setting("controlled.shutdown.enable", "false"))
-	cl := client(t, c, kgo.MetadataMinAge(50*time.Millisecond), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	cl := client(t, c, kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
 	if created, err := kadm.NewClient(cl).CreateTopics(t.Context(), partitions, 3, nil, "t"); err != nil || created.Error() != nil {
 		t.Fatal(created, err)
 	}
