@@ -52,7 +52,7 @@ func (d *doctor) readTree(ctx context.Context) (znodes, error) {
 	defer s.conn.Close()
 	w := walker{conn: s.conn, chroot: s.chroot, found: make(znodes)}
 	for _, root := range treeRoots {
-		if err := w.walk(root); err != nil {
+		if err := walkDown(ctx, root, w.read); err != nil {
 			return nil, fmt.Errorf("ZooKeeper at %s: %w", connect, err)
 		}
 	}
@@ -104,15 +104,19 @@ type walker struct {
 	hidden []string // nodes that this client may not read
 }
 
-// walk reads a node, then all of its children at once, then theirs.
-func (w *walker) walk(path string) error {
+// walkDown visits a node, then all of its children at once, then theirs. visit gives the paths of a node's children. After an
+// error no more are visited.
+func walkDown(ctx context.Context, path string, visit func(path string) ([]string, error)) error {
 	for level := []string{path}; len(level) > 0; {
 		below := make([][]string, len(level))
-		var group errgroup.Group
+		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(readsAtOnce)
 		for i, p := range level {
 			group.Go(func() (err error) {
-				below[i], err = w.read(p)
+				if err := context.Cause(ctx); err != nil {
+					return err
+				}
+				below[i], err = visit(p)
 				return err
 			})
 		}

@@ -13,7 +13,6 @@ import (
 	"barnabas/zkcoord"
 
 	"github.com/go-zookeeper/zk"
-	"golang.org/x/sync/errgroup"
 )
 
 // securityMigration sets the ACLs of a cluster's nodes in ZooKeeper, as zookeeper.set.acl sets those of new ones.
@@ -114,28 +113,7 @@ func (m *migration) secureRoot(ctx context.Context, root string) error {
 			return err
 		}
 	}
-	for level := []string{root}; len(level) > 0; {
-		below := make([][]string, len(level))
-		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(readsAtOnce)
-		for i, path := range level {
-			group.Go(func() (err error) {
-				if err := context.Cause(ctx); err != nil {
-					return err
-				}
-				below[i], err = m.secureNode(path)
-				return err
-			})
-		}
-		if err := group.Wait(); err != nil {
-			return err
-		}
-		level = nil
-		for _, paths := range below {
-			level = append(level, paths...)
-		}
-	}
-	return nil
+	return walkDown(ctx, root, m.secureNode)
 }
 
 // secureNode sets a node's ACL and gives the paths of its children. One that has gone is no error.
