@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -51,14 +50,16 @@ const LoginFileKey = "java.security.auth.login.config"
 // onlyThese are the mechanisms that there are.
 const onlyThese = "only GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER"
 
-// loginModules are those that the mechanisms need.
-var loginModules = func() map[string]string {
+var loginModules = LoginModules()
+
+// LoginModules are those that the mechanisms need, by the names of these.
+func LoginModules() map[string]string {
 	modules := map[string]string{"PLAIN": jaas.PlainModule, oauthBearer: jaas.OAuthModule, gssapi: jaas.Krb5Module}
 	for _, m := range scram.Mechanisms() {
 		modules[m.Name] = jaas.ScramModule
 	}
 	return modules
-}()
+}
 
 // classKeys are classes that would decide about logins. None can be loaded here, and without them others would get in.
 var classKeys = []string{serverHandlerKey, "sasl.client.callback.handler.class", loginHandlerKey, "sasl.login.class"}
@@ -143,11 +144,7 @@ func (b *Broker) login(l Listener, mechanism string) (jaas.Login, error) {
 		return jaas.Login{}, &Error{Key: key, Reason: fmt.Sprintf("must be set for listener %s, for example: %s required;", l.Name, wanted)}
 	}
 	refuse := func(reason string) error { return &Error{Key: LoginFileKey, Value: file, Reason: reason} }
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return jaas.Login{}, refuse(err.Error())
-	}
-	sections, err := jaas.ParseFile(string(data))
+	sections, err := jaas.ReadFile(file)
 	if err != nil {
 		return jaas.Login{}, refuse(err.Error())
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,10 +205,6 @@ const (
 	oauthBearer = "OAUTHBEARER"
 )
 
-// loginModules are those of the mechanisms that there are.
-var loginModules = map[string]string{gssapi: jaas.Krb5Module, oauthBearer: jaas.OAuthModule, "PLAIN": jaas.PlainModule,
-	"SCRAM-SHA-256": jaas.ScramModule, "SCRAM-SHA-512": jaas.ScramModule}
-
 // clientLogin is sasl.jaas.config, or the section KafkaClient of the file that KAFKA_OPTS names.
 func clientLogin(env *Env, p properties, module string) (jaas.Login, error) {
 	const section = "KafkaClient"
@@ -224,11 +219,7 @@ func clientLogin(env *Env, p properties, module string) (jaas.Login, error) {
 	refuse := func(err error) (jaas.Login, error) {
 		return jaas.Login{}, fmt.Errorf("%s=%s: %w", config.LoginFileKey, file, err)
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return refuse(err)
-	}
-	sections, err := jaas.ParseFile(string(text))
+	sections, err := jaas.ReadFile(file)
 	if err != nil {
 		return refuse(err)
 	}
@@ -241,10 +232,12 @@ func clientLogin(env *Env, p properties, module string) (jaas.Login, error) {
 
 func saslOption(env *Env, p properties) (kgo.Opt, error) {
 	mechanism := strings.ToUpper(cmp.Or(p["sasl.mechanism"], gssapi))
-	if _, known := loginModules[mechanism]; !known {
-		return nil, invalidValue(mechanism, "sasl.mechanism", "it must be one of "+strings.Join(slices.Sorted(maps.Keys(loginModules)), ", "))
+	modules := config.LoginModules()
+	module, known := modules[mechanism]
+	if !known {
+		return nil, invalidValue(mechanism, "sasl.mechanism", "it must be one of "+strings.Join(slices.Sorted(maps.Keys(modules)), ", "))
 	}
-	login, err := clientLogin(env, p, loginModules[mechanism])
+	login, err := clientLogin(env, p, module)
 	if err != nil {
 		return nil, err
 	}

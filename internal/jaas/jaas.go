@@ -11,6 +11,7 @@ package jaas
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 )
 
@@ -41,7 +42,16 @@ func Parse(text string) (Login, error) {
 	return l, nil
 }
 
-// ParseFile reads a file: entries by the name of their section.
+// ReadFile reads a file as ParseFile does.
+func ReadFile(name string) (map[string][]Login, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFile(string(text))
+}
+
+// ParseFile reads the text of a file: entries by the name of their section.
 func ParseFile(text string) (map[string][]Login, error) {
 	s := &scanner{rest: text}
 	sections := make(map[string][]Login)

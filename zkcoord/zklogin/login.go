@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"time"
 
 	"barnabas/internal/jaas"
@@ -53,11 +52,7 @@ func Read(c Config) (*Login, error) {
 	if c.File == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(c.File)
-	if err != nil {
-		return nil, err
-	}
-	sections, err := jaas.ParseFile(string(text))
+	sections, err := jaas.ReadFile(c.File)
 	if err != nil {
 		return nil, err
 	}
