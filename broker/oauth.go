@@ -101,13 +101,9 @@ func endpoint(e config.Endpoint) (oauth.Endpoint, error) {
 	if err := from.Check(); err != nil {
 		return from, refuse(err)
 	}
-	if len(e.SSL) == 0 {
-		return from, nil
-	}
-	encryption, err := ssl.ForClient(e.SSL, "ssl")
-	if err != nil {
+	var err error
+	if from.TLS, err = ssl.ForOptions(e.SSL, from.Host()); err != nil {
 		return from, refuse(fmt.Errorf("the options ssl.* of its login module: %w", err))
 	}
-	from.TLS = encryption.Client(from.Host())
 	return from, nil
 }

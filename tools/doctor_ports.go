@@ -81,7 +81,7 @@ func (d *doctor) understood(ctx context.Context, subject, addr string) (bool, er
 	}
 	config := &tls.Config{}
 	if ownSpeech(p).encrypted {
-		secured, err := ssl.ForClient(p, "ssl")
+		secured, err := ssl.ForClient(p)
 		if err != nil {
 			return false, err
 		}

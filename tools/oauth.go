@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,14 +70,9 @@ func tokenSource(p properties, options map[string]string) (*oauth.Source, error)
 			return nil, err
 		}
 	}
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(options)), func(o string) bool { return strings.HasPrefix(o, "ssl.") }) {
-		return s, nil
-	}
-	encryption, err := ssl.ForClient(options, "ssl")
-	if err != nil {
+	if s.From.TLS, err = ssl.ForOptions(options, s.From.Host()); err != nil {
 		return nil, fmt.Errorf("sasl.jaas.config: %w", err)
 	}
-	s.From.TLS = encryption.Client(s.From.Host())
 	return s, nil
 }
 

@@ -15,7 +15,7 @@ const dialTimeout = 10 * time.Second
 
 // tlsDialer opens connections to brokers with the settings ssl.*.
 func tlsDialer(p properties) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
-	secured, err := ssl.ForClient(p, "ssl")
+	secured, err := ssl.ForClient(p)
 	if err != nil {
 		return nil, err
 	}
