@@ -56,7 +56,7 @@ func (s *Server) listen(l config.Listener) error {
 	}
 	s.listening.bound[l.Name] = boundListener{l, addr.Port}
 	s.log.WithField(logx.Listener, l.Name).Infof("listening on %s", addr)
-	s.warnOfUnsecured(s.config.Current(), l)
+	s.warnOfUnsecured(l, authentication)
 	return nil
 }
 

@@ -29,16 +29,15 @@ func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, 
 		if err != nil {
 			return nil, err
 		}
-		server.Mechanisms = append(server.Mechanisms, sasl.Mechanism{Name: m.Name, MaxLifetime: m.MaxReauth, Start: start})
+		server.Mechanisms = append(server.Mechanisms, sasl.Mechanism{Name: m.Name, MaxLifetime: m.MaxReauth, Start: start,
+			Unsecured: m.Name == sasl.OAuthBearerName && m.Signed == nil})
 	}
 	return server, nil
 }
 
 // warnOfUnsecured tells of a listener that anybody can log in at as anybody.
-func (s *Server) warnOfUnsecured(c *config.Broker, l config.Listener) {
-	settings, err := c.ListenerSASL(l)
-	unsigned := func(m config.SASLMechanism) bool { return m.Name == sasl.OAuthBearerName && m.Signed == nil }
-	if l.Protocol.SASL() && err == nil && slices.ContainsFunc(settings.Mechanisms, unsigned) {
+func (s *Server) warnOfUnsecured(l config.Listener, settings *sasl.Server) {
+	if settings != nil && slices.ContainsFunc(settings.Mechanisms, func(m sasl.Mechanism) bool { return m.Unsecured }) {
 		s.log.WithField(logx.Listener, l.Name).Warn("OAUTHBEARER takes tokens that nobody has signed: whoever reaches this listener is who it says")
 	}
 }
