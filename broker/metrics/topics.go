@@ -17,25 +17,27 @@ type TopicTraffic struct {
 	ReassignmentBytesIn, ReassignmentBytesOut    atomic.Int64 // of these, to replicas that a reassignment brings (KIP-352)
 }
 
-// each gives the counters with the names that they are served under. Replication is not told by topic (BrokerTopicMetrics, 3.9): a sum
-// over topics would count it twice.
-func (t *TopicTraffic) each(all bool, f func(name string, value int64)) {
-	counters := []struct {
-		name  string
-		value *atomic.Int64
-	}{
+// topicCounter is a counter by the name that it is served under.
+type topicCounter struct {
+	name  string
+	value *atomic.Int64
+}
+
+// ofClients are the counters that each topic has, and all together.
+func (t *TopicTraffic) ofClients() []topicCounter {
+	return []topicCounter{
 		{"messagesin", &t.MessagesIn}, {"bytesin", &t.BytesIn}, {"bytesout", &t.BytesOut}, {"bytesrejected", &t.BytesRejected},
 		{"totalproducerequests", &t.ProduceRequests}, {"totalfetchrequests", &t.FetchRequests},
 		{"failedproducerequests", &t.FailedProduce}, {"failedfetchrequests", &t.FailedFetch},
 		{"producemessageconversions", &t.ProduceConversions}, {"fetchmessageconversions", &t.FetchConversions},
+	}
+}
+
+// ofReplication are those of all topics alone (BrokerTopicMetrics, 3.9): a sum over topics would count them twice.
+func (t *TopicTraffic) ofReplication() []topicCounter {
+	return []topicCounter{
 		{"replicationbytesin", &t.ReplicationBytesIn}, {"replicationbytesout", &t.ReplicationBytesOut},
 		{"reassignmentbytesin", &t.ReassignmentBytesIn}, {"reassignmentbytesout", &t.ReassignmentBytesOut},
-	}
-	if !all {
-		counters = counters[:len(counters)-4]
-	}
-	for _, c := range counters {
-		f("kafka_server_brokertopicmetrics_"+c.name+"_total", c.value.Load())
 	}
 }
 
@@ -73,10 +75,16 @@ func (t *topics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect is prometheus.Collector.
 func (t *topics) Collect(out chan<- prometheus.Metric) {
-	t.all.each(true, func(name string, v int64) { out <- Counter(name, float64(v)) })
+	tell := func(counters []topicCounter, labels ...string) {
+		for _, c := range counters {
+			out <- Counter("kafka_server_brokertopicmetrics_"+c.name+"_total", float64(c.value.Load()), labels...)
+		}
+	}
+	tell(t.all.ofClients())
+	tell(t.all.ofReplication())
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for topic, traffic := range t.of {
-		traffic.each(false, func(name string, v int64) { out <- Counter(name, float64(v), "topic", topic) })
+		tell(traffic.ofClients(), "topic", topic)
 	}
 }
