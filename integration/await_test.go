@@ -8,7 +8,7 @@ import (
 
 // await waits for what takes a moment: it looks again and again until look says that it is so. After 90 s the test fails with
 // what look saw last. One look may take 20 s.
-func await(t *testing.T, what string, look func(context.Context) (seen string, so bool)) {
+func await(t testing.TB, what string, look func(context.Context) (seen string, so bool)) {
 	t.Helper()
 	for end := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -24,7 +24,7 @@ func await(t *testing.T, what string, look func(context.Context) (seen string, s
 }
 
 // until is await for what shows nothing but whether it is so.
-func until(t *testing.T, what string, so func(context.Context) bool) {
+func until(t testing.TB, what string, so func(context.Context) bool) {
 	t.Helper()
 	await(t, what, func(ctx context.Context) (string, bool) { return "", so(ctx) })
 }

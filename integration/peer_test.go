@@ -76,6 +76,22 @@ func (p *peerBroker) start() {
 		text, _ := os.ReadFile(log.Name())
 		p.t.Fatalf("Apache Kafka does not start: %v %s", err, text)
 	}
+	p.awaitController()
+}
+
+// awaitController waits until the broker, which listens by now, can tell who the controller is: it refuses what is for that one until
+// then. A broker that wants to be spoken to otherwise than in plaintext is not asked.
+func (p *peerBroker) awaitController() {
+	p.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(p.addr()), kgo.RequestRetries(0))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer cl.Close()
+	until(p.t, "Apache Kafka knows the controller", func(ctx context.Context) bool {
+		known, err := kadm.NewClient(cl).BrokerMetadata(ctx)
+		return err != nil || known.Controller >= 0
+	})
 }
 
 func (p *peerBroker) stop() { _ = exec.Command(p.launcher, "stop", p.dir).Run() }
