@@ -6,12 +6,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/magiconair/properties"
+	"barnabas/internal/javaprops"
 )
 
-// ReadProperties reads a Java properties file: comments, continued lines, escapes, any of
-// "=", ":" and blank between key and value. ${...} is left as it is. Of a key that is there
-// twice the last value counts.
+// ReadProperties reads a properties file as Apache Kafka does.
 func ReadProperties(path string) (map[string]string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -21,20 +19,11 @@ func ReadProperties(path string) (map[string]string, error) {
 		}
 		return nil, fmt.Errorf("config: cannot read %s: %w", path, err)
 	}
-	props, err := parseProperties(data)
+	props, err := javaprops.Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("config: cannot read %s: %w", path, err)
 	}
 	return props, nil
-}
-
-func parseProperties(data []byte) (map[string]string, error) {
-	loader := properties.Loader{Encoding: properties.ISO_8859_1, DisableExpansion: true}
-	p, err := loader.LoadBytes(data)
-	if err != nil {
-		return nil, err
-	}
-	return p.Map(), nil
 }
 
 // applyOverrides sets key=value pairs of the command line.

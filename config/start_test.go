@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/javaprops"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -215,7 +217,7 @@ func FuzzProperties(f *testing.F) {
 	f.Add([]byte("a\\\n  b : c\\u00e9\\t\n#x\n!y\nlog.cleaner.io.max.bytes.per.second=1e400\n"))
 	f.Add([]byte("zookeeper.connect=\nmax.connections.per.ip.overrides=::1:3,h:4\nlog.retention.ms=-9223372036854775808\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		props, err := parseProperties(data)
+		props, err := javaprops.Parse(data)
 		if err != nil {
 			return
 		}

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/magiconair/properties"
-
+	"barnabas/internal/javaprops"
 	"barnabas/internal/vfs"
 )
 
@@ -81,15 +80,15 @@ func ReadMeta(fsys vfs.FS, dir string) (m Meta, ok bool, err error) {
 	if err != nil {
 		return Meta{}, false, err
 	}
-	p, err := properties.Load(data, properties.UTF8)
+	p, err := javaprops.Parse(data)
 	if err != nil {
 		return Meta{}, false, fmt.Errorf("%s: %w", name, err)
 	}
-	if version := p.GetString("version", ""); version != "0" {
+	if version := p["version"]; version != "0" {
 		return Meta{}, false, fmt.Errorf("%s: version is %q, and only version 0 is of a broker in ZooKeeper mode", name, version)
 	}
-	m = Meta{BrokerID: -1, ClusterID: p.GetString("cluster.id", "")}
-	if id, ok := p.Get("broker.id"); ok {
+	m = Meta{BrokerID: -1, ClusterID: p["cluster.id"]}
+	if id, ok := p["broker.id"]; ok {
 		n, err := strconv.ParseInt(strings.TrimSpace(id), 10, 32)
 		if err != nil {
 			return Meta{}, false, fmt.Errorf("%s: malformed broker.id %q", name, id)
