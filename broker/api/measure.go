@@ -14,14 +14,11 @@ func (h *Handlers) measured(c *Call, answer network.Answer) network.Answer {
 	if h.Metrics == nil {
 		return answer
 	}
-	r := metrics.Request{Key: c.Key, Version: c.Version, FromFollower: c.follower, Local: time.Since(c.Arrived), Throttle: c.wait}
+	r := metrics.Request{Key: c.Key, Version: c.Version, FromFollower: c.follower, Arrived: c.Arrived, Local: time.Since(c.Arrived), Throttle: c.wait}
 	h.Metrics.Received(r)
-	arrived := c.Arrived // the next request takes c's place while this one's answer waits
-	return answer.Then(func(resp network.Response) {
-		r.Total = time.Since(arrived)
-		r.Remote = r.Total - r.Local
-		h.Metrics.Answered(r)
-		h.Metrics.Errors(r.Key, codesOf(resp))
+	return answer.Then(func(resp network.Response) { // without c, whose place the next request takes while this one's answer waits
+		r.Total = time.Since(r.Arrived)
+		h.Metrics.Answered(r, codesOf(resp))
 	})
 }
 

@@ -19,14 +19,13 @@ var controllerWork = map[string]string{
 }
 
 // controllerTimes measures a controller's events.
-type controllerTimes map[string]prometheus.Summary
+type controllerTimes map[string]*summary
 
 func newControllerTimes(r *prometheus.Registry) controllerTimes {
-	times, of := make(controllerTimes), make(map[string]prometheus.Summary)
+	times, of := make(controllerTimes), make(map[string]*summary)
 	for event, work := range controllerWork {
 		if of[work] == nil {
-			of[work] = newTimes("kafka_controller_controllerstats_"+work+"rateandtimems", "Time of the controller's work, in milliseconds.")
-			r.MustRegister(of[work])
+			of[work] = newTimes(r, "kafka_controller_controllerstats_"+work+"rateandtimems", "Time of the controller's work, in milliseconds.", nil)
 		}
 		times[event] = of[work]
 	}
@@ -39,6 +38,6 @@ func (m *Metrics) Controlled(event string, took time.Duration) {
 		return
 	}
 	if s := m.controller[event]; s != nil {
-		s.Observe(millis(took))
+		s.observe(took, time.Now())
 	}
 }

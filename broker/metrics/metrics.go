@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -17,19 +16,20 @@ type API struct{ Key, MaxVersion int16 }
 type Metrics struct {
 	registry *prometheus.Registry
 	requests *requestMetrics
-	byKey    map[int16]*requests
-	follower *requests // Fetch of followers
+	byKey    []*requests // nil: an API that is not offered
+	follower *requests   // Fetch of followers
 	topics   topics
 	waiting  *prometheus.GaugeVec
 
-	zk, flushes prometheus.Summary // milliseconds
+	zk, flushes *summary
 	controller  controllerTimes
 }
 
 // New returns the metrics of a broker that serves some APIs.
 func New(apis []API) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), byKey: make(map[int16]*requests)}
+	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.requests = newRequestMetrics(m.registry)
+	m.byKey = make([]*requests, maxKey(apis)+1)
 	for _, a := range apis {
 		name := RequestName(a.Key)
 		if a.Key == int16(kmsg.Fetch) {
@@ -45,10 +45,17 @@ func New(apis []API) *Metrics {
 		m.waiting.WithLabelValues(operation) // shown from the beginning
 	}
 	m.controller = newControllerTimes(m.registry)
-	m.zk = newTimes("kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", "Time of requests to ZooKeeper, in milliseconds.")
-	m.flushes = newTimes("kafka_log_logflushstats_logflushrateandtimems", "Time to make a segment durable, in milliseconds.")
-	m.registry.MustRegister(&m.topics, m.waiting, m.zk, m.flushes, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.zk = newTimes(m.registry, "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", "Time of requests to ZooKeeper, in milliseconds.", nil)
+	m.flushes = newTimes(m.registry, "kafka_log_logflushstats_logflushrateandtimems", "Time to make a segment durable, in milliseconds.", nil)
+	m.registry.MustRegister(&m.topics, m.waiting, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+func maxKey(apis []API) (highest int16) {
+	for _, a := range apis {
+		highest = max(highest, a.Key)
+	}
+	return highest
 }
 
 // Collect adds metrics that are asked for when they are read.
@@ -96,10 +103,11 @@ func (m *Metrics) Received(r Request) {
 	}
 }
 
-// Answered measures a request's times.
-func (m *Metrics) Answered(r Request) {
+// Answered measures a request's times, and counts the error codes in its answer.
+func (m *Metrics) Answered(r Request, found Codes) {
 	if q := m.of(r); q != nil {
 		q.observe(r)
+		m.requests.countErrors(q, found)
 	}
 }
 
@@ -109,29 +117,10 @@ func (m *Metrics) of(r Request) *requests {
 		return nil
 	case r.FromFollower:
 		return m.follower
+	case int(r.Key) >= len(m.byKey):
+		return nil
 	}
 	return m.byKey[r.Key]
-}
-
-// Errors counts the error codes in one of an API's answers.
-func (m *Metrics) Errors(key int16, found Codes) {
-	if m == nil {
-		return
-	}
-	q := m.byKey[key]
-	if q == nil {
-		return
-	}
-	if found.none > 0 {
-		q.none().Add(float64(found.none))
-	}
-	for code, times := range found.others {
-		text := "UNKNOWN_SERVER_ERROR"
-		if err, ok := kerr.ErrorForCode(code).(*kerr.Error); ok {
-			text = err.Message
-		}
-		m.requests.errors.WithLabelValues(q.name, text).Add(float64(times))
-	}
 }
 
 // Topic applies a count to a topic and to all topics.
@@ -160,21 +149,17 @@ func (m *Metrics) Waiting(operation string) (done func()) {
 	return g.Dec
 }
 
-func newTimes(name, help string) prometheus.Summary {
-	return prometheus.NewSummary(prometheus.SummaryOpts{Name: name, Help: help, Objectives: quantiles, MaxAge: 10 * time.Minute})
-}
-
 // Flushed measures how long it took to make a segment durable.
 func (m *Metrics) Flushed(took time.Duration) {
 	if m != nil {
-		m.flushes.Observe(millis(took))
+		m.flushes.observe(took, time.Now())
 	}
 }
 
 // ZooKeeper measures a request to ZooKeeper that was answered.
 func (m *Metrics) ZooKeeper(took time.Duration) {
 	if m != nil {
-		m.zk.Observe(millis(took))
+		m.zk.observe(took, time.Now())
 	}
 }
 

@@ -54,4 +54,6 @@ func (r *Recent) Millis(now time.Time) (mean, longest float64) {
 	return millis(all.sum) / float64(all.count), millis(all.max)
 }
 
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
 func windowOf(now time.Time) int64 { return now.UnixNano() / int64(recentWindow) }

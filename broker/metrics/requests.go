@@ -7,24 +7,22 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Request is one that is measured.
 type Request struct {
 	Key, Version int16
-	FromFollower bool          // of Fetch
+	FromFollower bool // of Fetch
+	Arrived      time.Time
 	Local        time.Duration // of this broker's own work
-	Remote       time.Duration // of waiting for others: followers, records, members
 	Throttle     time.Duration // that the client was told to wait
-	Total        time.Duration
+	Total        time.Duration // Local, and of waiting for others: followers, records, members
 }
 
-// quantiles are those that Apache Kafka reports, with the error that is allowed.
-var quantiles = map[float64]float64{0.5: 0.05, 0.75: 0.02, 0.95: 0.01, 0.98: 0.005, 0.99: 0.002, 0.999: 0.0005}
-
-// requestTimes are the stages of a request. This broker has no queues: their stages take no time.
-var requestTimes = []string{"requestqueue", "local", "remote", "responsequeue", "responsesend", "throttle", "total"}
+// queues are the stages of a request that it passes through in Apache Kafka alone.
+var queues = []string{"requestqueue", "responsequeue", "responsesend"}
 
 // Codes counts the error codes in an answer.
 type Codes struct {
@@ -49,42 +47,34 @@ type requests struct {
 	name                           string                    // in the metric of errors, which does not tell followers' Fetch apart
 	none                           func() prometheus.Counter // of answers without an error, which is there from the first on
 	versions                       []prometheus.Counter
-	local, remote, throttle, total prometheus.Observer
+	local, remote, throttle, total *summary
 }
 
 // requestMetrics measures requests by API.
 type requestMetrics struct {
-	counts *prometheus.CounterVec
-	errors *prometheus.CounterVec
-	times  map[string]*prometheus.SummaryVec
+	registry *prometheus.Registry
+	counts   *prometheus.CounterVec
+	errors   *prometheus.CounterVec
 }
 
 func newRequestMetrics(r *prometheus.Registry) *requestMetrics {
-	m := &requestMetrics{times: make(map[string]*prometheus.SummaryVec)}
+	m := &requestMetrics{registry: r}
 	m.counts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kafka_network_requestmetrics_requests_total", Help: "Requests that were answered."}, []string{"request", "version"})
 	m.errors = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kafka_network_requestmetrics_errors_total", Help: "Error codes in answers, NONE among them."}, []string{"request", "error"})
 	r.MustRegister(m.counts, m.errors)
-	for _, stage := range requestTimes {
-		m.times[stage] = prometheus.NewSummaryVec(prometheus.SummaryOpts{
-			Name: "kafka_network_requestmetrics_" + stage + "timems", Help: "Time of requests by stage, in milliseconds.",
-			Objectives: quantiles, MaxAge: 10 * time.Minute,
-		}, []string{"request"})
-		r.MustRegister(m.times[stage])
-	}
 	return m
 }
 
 // of measures an API's requests, under a name of their own where one API has two kinds.
 func (m *requestMetrics) of(key int16, name string, maxVersion int16) *requests {
-	q := &requests{
-		name:  RequestName(key),
-		local: m.times["local"].WithLabelValues(name), remote: m.times["remote"].WithLabelValues(name),
-		throttle: m.times["throttle"].WithLabelValues(name), total: m.times["total"].WithLabelValues(name),
+	stage := func(s string) *summary {
+		return newTimes(m.registry, "kafka_network_requestmetrics_"+s+"timems", "Time of requests by stage, in milliseconds.", prometheus.Labels{"request": name})
 	}
-	for _, none := range []string{"requestqueue", "responsequeue", "responsesend"} {
-		m.times[none].WithLabelValues(name) // shown, and never observed
+	q := &requests{name: RequestName(key), local: stage("local"), remote: stage("remote"), throttle: stage("throttle"), total: stage("total")}
+	for _, s := range queues {
+		stage(s) // shown, and never observed
 	}
 	q.none = sync.OnceValue(func() prometheus.Counter { return m.errors.WithLabelValues(q.name, "NONE") })
 	for v := range maxVersion + 1 {
@@ -94,13 +84,26 @@ func (m *requestMetrics) of(key int16, name string, maxVersion int16) *requests 
 }
 
 func (q *requests) observe(r Request) {
-	q.local.Observe(millis(r.Local))
-	q.remote.Observe(millis(r.Remote))
-	q.throttle.Observe(millis(r.Throttle))
-	q.total.Observe(millis(r.Total))
+	answered := r.Arrived.Add(r.Total)
+	q.local.observe(r.Local, answered)
+	q.remote.observe(r.Total-r.Local, answered)
+	q.throttle.observe(r.Throttle, answered)
+	q.total.observe(r.Total, answered)
 }
 
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// countErrors counts the error codes in an answer.
+func (m *requestMetrics) countErrors(q *requests, found Codes) {
+	if found.none > 0 {
+		q.none().Add(float64(found.none))
+	}
+	for code, times := range found.others {
+		text := "UNKNOWN_SERVER_ERROR"
+		if err, ok := kerr.ErrorForCode(code).(*kerr.Error); ok {
+			text = err.Message
+		}
+		m.errors.WithLabelValues(q.name, text).Add(float64(times))
+	}
+}
 
 // spelling turns the wire library's names of APIs into Apache Kafka's.
 var spelling = strings.NewReplacer("ISR", "Isr", "SASL", "Sasl", "ACLs", "Acls", "SCRAM", "Scram", "IDs", "Ids", "ID", "Id",
