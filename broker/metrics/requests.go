@@ -97,12 +97,20 @@ func (m *requestMetrics) countErrors(q *requests, found Codes) {
 		q.none().Add(float64(found.none))
 	}
 	for code, times := range found.others {
-		text := "UNKNOWN_SERVER_ERROR"
-		if err, ok := kerr.ErrorForCode(code).(*kerr.Error); ok {
-			text = err.Message
-		}
-		m.errors.WithLabelValues(q.name, text).Add(float64(times))
+		m.errors.WithLabelValues(q.name, errorName(code)).Add(float64(times))
 	}
+}
+
+// errorName is what Apache Kafka calls an error (Errors, 3.9). Of those that 3.9 has, the wire library keeps one older name.
+func errorName(code int16) string {
+	err, ok := kerr.ErrorForCode(code).(*kerr.Error)
+	switch {
+	case !ok:
+		return "UNKNOWN_SERVER_ERROR"
+	case err == kerr.NotLeaderForPartition:
+		return "NOT_LEADER_OR_FOLLOWER"
+	}
+	return err.Message
 }
 
 // spelling turns the wire library's names of APIs into Apache Kafka's.

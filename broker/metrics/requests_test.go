@@ -37,7 +37,7 @@ func TestTimesOfRequestsAreServedInMilliseconds(t *testing.T) {
 	const of = "kafka_network_requestmetrics_"
 	for _, want := range []string{
 		of + `requests_total{request="Produce",version="9"} 3`, of + `requests_total{request="FetchFollower",version="17"} 1`,
-		of + `errors_total{error="NOT_LEADER_FOR_PARTITION",request="Produce"} 6`, of + `errors_total{error="NONE",request="Produce"} 3`,
+		of + `errors_total{error="NOT_LEADER_OR_FOLLOWER",request="Produce"} 6`, of + `errors_total{error="NONE",request="Produce"} 3`,
 		of + `localtimems_sum{request="Produce"} 0.75`, of + `remotetimems_sum{request="Produce"} 47.25`,
 		of + `totaltimems_sum{request="Produce"} 48`, of + `totaltimems_count{request="Produce"} 3`,
 		of + `throttletimems{request="Produce",quantile="0.999"} 0`, of + `totaltimems{request="Produce",quantile="0.5"} 16.121855`,
