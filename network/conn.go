@@ -113,7 +113,7 @@ func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error
 	if l.TLS != nil {
 		c.secure = &transport{settings: l.TLS, counts: &l.authentications}
 	}
-	c.in = newInput(raw, c.secure, c.alive)
+	c.in = newInput(raw, c.secure, s.turns, c.alive)
 	return c, nil
 }
 
@@ -152,6 +152,7 @@ func (c *Conn) serve() {
 	if c.secure != nil {
 		c.secure.close(c.tcp)
 	}
+	c.in.idle()
 	c.in.release()
 	if c.out != nil {
 		c.releaseOut()
@@ -222,6 +223,8 @@ func (c *Conn) waitMuted() error {
 	if err := c.flush(); err != nil {
 		return err
 	}
+	c.in.idle()
+	defer c.in.busy()
 	timer := time.NewTimer(time.Until(c.muted))
 	defer timer.Stop()
 	c.muted = time.Time{}
@@ -335,7 +338,9 @@ func (c *Conn) firstHalf(frame []byte) (Route, Answer, error) {
 		return route, Answer{}, err
 	}
 	if !route.Overlap && c.pending.Load() != 0 {
+		c.in.idle()
 		c.idle.Wait()
+		c.in.busy()
 	}
 	if c.auth != nil && c.auth.failed != nil {
 		answer, err := c.server.dispatcher.Refuse(r, c.auth.failed)
@@ -361,6 +366,8 @@ func (c *Conn) answerNow(w waiting) error {
 		if len(c.in.unread()) == 0 {
 			c.in.release() // a thousand waiting consumers need not hold a thousand buffers
 		}
+		c.in.idle()
+		defer c.in.busy()
 	}
 	resp := w.answer.Wait(c.ctx)
 	if resp == nil {

@@ -46,6 +46,7 @@ type Server struct {
 	log        *logrus.Entry
 	budget     *budget
 	newcomers  newcomers
+	turns      *turns
 	admission  *admission
 	refused    logx.Sampler // lines about connections that were refused
 
@@ -79,7 +80,7 @@ const refusedLine = time.Second
 
 // NewServer returns a Server that has no sockets yet.
 func NewServer(cfg Config, d Dispatcher, log *logrus.Entry) *Server {
-	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), admission: newAdmission(cfg.Limits),
+	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), turns: newTurns(), admission: newAdmission(cfg.Limits),
 		refused: logx.Sampler{Interval: refusedLine}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.newcomers.max = newcomersBytes

@@ -69,13 +69,15 @@ type input struct {
 	err        error
 	readable   func(fd uintptr) bool // in.onReadable, made once
 	alive      func()                // told of every read that brought something
+	turns      *turns                // the server's
+	waits      bool                  // the reader waits, or has not begun: turns does not count it
 }
 
 // maxUsual bounds the buffer that a connection gets for its next request only because the last ones were large.
 const maxUsual = 16 * bufferSize
 
-func newInput(raw syscall.RawConn, secure *transport, alive func()) *input {
-	in := &input{raw: raw, secure: secure, alive: alive, least: firstBufferSize}
+func newInput(raw syscall.RawConn, secure *transport, t *turns, alive func()) *input {
+	in := &input{raw: raw, secure: secure, alive: alive, least: firstBufferSize, turns: t, waits: true}
 	in.readable = in.onReadable
 	return in
 }
@@ -97,7 +99,10 @@ func (in *input) fill() error {
 			in.start = 0
 		}
 	}
+	in.turns.giveWay()
 	if in.secure != nil {
+		in.idle()
+		defer in.busy()
 		return in.secure.fill(in)
 	}
 	in.err = nil
@@ -121,6 +126,7 @@ func (in *input) onReadable(fd uintptr) bool {
 			if in.start == in.end {
 				in.release()
 			}
+			in.idle()
 			return false
 		case err != nil:
 			in.err = err
@@ -132,8 +138,25 @@ func (in *input) onReadable(fd uintptr) bool {
 		default:
 			in.end += n
 			in.alive()
+			in.busy()
 		}
 		return true
+	}
+}
+
+// idle says that the reader is to wait, or has come to its end.
+func (in *input) idle() {
+	if !in.waits {
+		in.waits = true
+		in.turns.end()
+	}
+}
+
+// busy says that the reader has something to do.
+func (in *input) busy() {
+	if in.waits {
+		in.waits = false
+		in.turns.begin()
 	}
 }
 

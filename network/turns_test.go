@@ -1,0 +1,64 @@
+package network
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Who waits, for whatever it be, is not counted as working: others would give way to nobody.
+func TestTurnsCountReadersThatWork(t *testing.T) {
+	e := &echo{gates: make(chan chan struct{}, 1), seen: make(chan int32)}
+	s := NewServer(Config{RequestMaxBytes: 1 << 20}, e, quiet())
+	addr, err := s.Bind(Listener{Name: "PLAINTEXT", Addr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve()
+	t.Cleanup(s.Close)
+
+	working := func(want int32, when string) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); s.turns.working.Load() != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %d readers work, want %d", when, s.turns.working.Load(), want)
+			}
+		}
+	}
+	ask := func(c net.Conn, key int16, body string) {
+		t.Helper()
+		if _, err := c.Write(frame(key, 0, 1, body)); err != nil {
+			t.Fatal(err)
+		}
+		working(1, "amid the first half of "+body)
+		<-e.seen
+	}
+
+	c := dial(t, addr)
+	working(0, "before a request")
+	ask(c, echoNow, "now")
+	readAnswer(t, c)
+	working(0, "after an answer")
+	ask(c, echoAlone, "alone")
+	working(0, "while an answer waits")
+	close(<-e.gates)
+	readAnswer(t, c)
+	working(0, "after an answer that has waited")
+	ask(c, echoLater, "later")
+	working(0, "while an answer waits beside later requests")
+	close(<-e.gates)
+	readAnswer(t, c)
+	ask(c, echoNow, "mute")
+	readAnswer(t, c)
+	working(0, "while muted")
+	c.Close()
+	working(0, "after the end")
+
+	c = dial(t, addr)
+	if _, err := c.Write(append(frame(echoNow, 0, 1, "x"), strings.Repeat("\xff", 8)...)); err != nil {
+		t.Fatal(err)
+	}
+	<-e.seen
+	working(0, "after an end by an error")
+}
