@@ -5,8 +5,8 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"time"
 
+	"barnabas/internal/edition"
 	"barnabas/network/keystore"
 )
 
@@ -27,19 +27,11 @@ const (
 // store is one of the two stores, opened.
 type store struct {
 	*keystore.Store
-	file    string // empty: it is in the settings themselves
-	changed time.Time
-	size    int64
+	edition edition.Edition // of its file; of none: it is in the settings themselves
 }
 
 // modified tells whether the file is another one than when it was opened.
-func (s *store) modified() bool {
-	if s == nil || s.file == "" {
-		return false
-	}
-	info, err := os.Stat(s.file)
-	return err == nil && (!info.ModTime().Equal(s.changed) || info.Size() != s.size)
-}
+func (s *store) modified() bool { return s != nil && s.edition.Over() }
 
 // openKeystore opens the store of the own key; nil: there is none.
 func (s Settings) openKeystore() (*store, error) {
@@ -144,13 +136,8 @@ func (s Settings) isPEM(key string) (bool, error) {
 }
 
 func (s Settings) openFile(key string, open func([]byte) (*keystore.Store, error)) (*store, error) {
-	opened := &store{file: s.text(key)}
-	info, err := os.Stat(opened.file)
-	if err != nil {
-		return nil, s.refuse(key, "%w", err)
-	}
-	opened.changed, opened.size = info.ModTime(), info.Size() // before it is read: a change meanwhile is found later
-	data, err := os.ReadFile(opened.file)
+	opened := &store{edition: edition.Of(s.text(key))}
+	data, err := os.ReadFile(s.text(key))
 	if err != nil {
 		return nil, s.refuse(key, "%w", err)
 	}
