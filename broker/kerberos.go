@@ -4,14 +4,23 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"barnabas/config"
+	"barnabas/internal/logx"
 	"barnabas/network/kerberos"
 	"barnabas/network/sasl"
+
+	"github.com/sirupsen/logrus"
 )
+
+// ticketLineInterval is how often at most a line about tickets is logged: each login with an old one asks for a new one.
+const ticketLineInterval = time.Minute
 
 // kerberosState is who this broker is to Kerberos.
 type kerberosState struct {
+	log   *logrus.Entry
+	lines logx.Sampler
 	shown kerberos.Shown          // by clients, at any listener
 	mu    sync.Mutex              // guards users; a leaf
 	users map[string]kerberosUser // whose tickets this broker shows at others, by the setting that names them
@@ -23,7 +32,19 @@ type kerberosUser struct {
 	*kerberos.User
 }
 
-// close ends the renewal of tickets.
+func newKerberosState(log *logrus.Entry) *kerberosState {
+	return &kerberosState{log: log, lines: logx.Sampler{Interval: ticketLineInterval}}
+}
+
+// warn tells of a ticket that could not be replaced.
+func (k *kerberosState) warn(err error) {
+	const text = "there is no new ticket of Kerberos, the one there is stays until it ends"
+	if line, ok := k.lines.Line(text, k.log); ok {
+		line.WithError(err).Warn(text)
+	}
+}
+
+// close has nobody log in any more.
 func (k *kerberosState) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -38,15 +59,15 @@ func (s *kerberosState) ticketed(k *config.Kerberos) (func() sasl.Exchange, erro
 	refuse := func(what string, err error) error {
 		return &config.Error{Key: k.Key, Reason: fmt.Sprintf("%s: %v", what, err)}
 	}
-	realm, err := kerberos.Realm(k.Configuration)
+	c, err := kerberos.ReadConfiguration(k.Configuration)
 	if err != nil {
 		return nil, refuse("java.security.krb5.conf", err)
 	}
-	rules, err := kerberos.ParseRules(realm, k.Rules)
+	rules, err := kerberos.ParseRules(c.Realm(), k.Rules)
 	if err != nil {
 		return nil, refuse("sasl.kerberos.principal.to.local.rules", err)
 	}
-	service, err := kerberos.OpenService(k.Keytab, k.Principal, &s.shown)
+	service, err := kerberos.OpenService(c, k.Keytab, k.Principal, &s.shown)
 	if err != nil {
 		return nil, refuse("its keyTab "+k.Keytab, err)
 	}
@@ -70,7 +91,7 @@ func (k *kerberosState) user(c *config.Kerberos) (*kerberos.User, error) {
 	if found && before.settings == settings {
 		return before.User, nil
 	}
-	user, err := kerberos.OpenKeytab(c.Configuration, c.Keytab, c.Principal)
+	user, err := kerberos.OpenKeytab(c.Configuration, c.Keytab, c.Principal, k.warn)
 	if err != nil {
 		return nil, err
 	}

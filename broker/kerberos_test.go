@@ -12,6 +12,8 @@ import (
 
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 	"github.com/jcmturner/gokrb5/v8/keytab"
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
 )
 
 // TestKerberosUserChanges: a listener has one user, whose tickets stay with its settings and end with them.
@@ -34,7 +36,8 @@ func TestKerberosUserChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var k kerberosState
+	log, _ := test.NewNullLogger()
+	k := newKerberosState(logrus.NewEntry(log))
 	defer k.close()
 	first, err := k.user(c)
 	if err != nil {

@@ -56,7 +56,7 @@ type Server struct {
 	credentials  *credentials
 	tokens       *token.Manager // nil: none are wanted
 	oauth        *oauthState
-	kerberos     kerberosState
+	kerberos     *kerberosState
 	secured      *secured
 	metrics      *metrics.Metrics // nil: not wanted
 	measures     *measures        // with metrics
@@ -92,6 +92,7 @@ func New(cfg *config.Broker, root *logrus.Logger) *Server {
 	s.secured = newSecured(s.log)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.oauth = newOAuthState(s.ctx, s.log)
+	s.kerberos = newKerberosState(s.log)
 	return s
 }
 

@@ -17,7 +17,7 @@ func (s *Server) zooKeeperAccess() (zkcoord.Config, error) {
 	if err != nil {
 		return zkcoord.Config{}, err
 	}
-	login, err := zooKeeperLogin(s.static)
+	login, err := s.zooKeeperLogin()
 	if err != nil {
 		return zkcoord.Config{}, err
 	}
@@ -45,8 +45,9 @@ func zooKeeperTLS(c *config.Broker) (encryption func(host string) *tls.Config, c
 
 // zooKeeperLogin is who this broker's sessions are for; nil: for nobody in particular. A server that knows no logins will do
 // as long as nodes are not kept for anybody, so that brokers can be given a login first and ZooKeeper its own afterwards.
-func zooKeeperLogin(c *config.Broker) (*zklogin.Login, error) {
-	login, err := zklogin.Read(zklogin.Config{File: c.ZookeeperLoginFile, Section: c.ZookeeperLoginSection, Krb5: c.Krb5File})
+func (s *Server) zooKeeperLogin() (*zklogin.Login, error) {
+	c := s.static
+	login, err := zklogin.Read(zklogin.Config{File: c.ZookeeperLoginFile, Section: c.ZookeeperLoginSection, Krb5: c.Krb5File, Failed: s.kerberos.warn})
 	if err != nil {
 		return nil, fmt.Errorf("%s=%s: %w", config.LoginFileKey, c.ZookeeperLoginFile, err)
 	}

@@ -7,19 +7,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"barnabas/internal/edition"
+
 	"github.com/jcmturner/gokrb5/v8/iana/flags"
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// clockSkew is how far apart the clocks of client and server may be.
-const clockSkew = 5 * time.Minute
-
 // Service is who clients log in to: a principal, whose keys are in a keytab. Safe for concurrent use.
 type Service struct {
 	file      string
 	principal types.PrincipalName
+	skew      time.Duration // how far apart the clocks of clients and of this server may be
 	shown     *Shown
 
 	keys atomic.Pointer[editionKeys]
@@ -27,14 +27,14 @@ type Service struct {
 
 // editionKeys are the keys of one edition of a file.
 type editionKeys struct {
-	edition
-	keys *keytab.Keytab
+	edition edition.Edition
+	keys    *keytab.Keytab
 }
 
 // OpenService reads the keys of a principal, NAME/HOST[@REALM]. They are read anew when their file has changed: after a change
 // of keys, clients show tickets for the new ones. What clients show is remembered in shown, which services share.
-func OpenService(file, principal string, shown *Shown) (*Service, error) {
-	now, _ := editionOf(file)
+func OpenService(c *Configuration, file, principal string, shown *Shown) (*Service, error) {
+	now := edition.Of(file)
 	keys, err := read(file, keytab.Load)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func OpenService(file, principal string, shown *Shown) (*Service, error) {
 	name, _ := types.ParseSPNString(principal)
 	for _, e := range keys.Entries {
 		if known := e.Principal.String(); known == principal || strings.HasPrefix(known, principal+"@") {
-			s := &Service{file: file, principal: name, shown: shown}
+			s := &Service{file: file, principal: name, skew: c.skew(), shown: shown}
 			s.keys.Store(&editionKeys{now, keys})
 			return s, nil
 		}
@@ -53,10 +53,10 @@ func OpenService(file, principal string, shown *Shown) (*Service, error) {
 // current are the keys as they are now. Where they cannot be read, as in the middle of a change, those before stay.
 func (s *Service) current() *keytab.Keytab {
 	had := s.keys.Load()
-	now, ok := editionOf(s.file)
-	if !ok || now == had.edition {
+	if !had.edition.Over() {
 		return had.keys
 	}
+	now := edition.Of(s.file)
 	keys, err := read(s.file, keytab.Load)
 	if err != nil || len(keys.Entries) == 0 {
 		return had.keys
@@ -122,14 +122,14 @@ func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 	}
 	keys := a.service.current()
 	anyVersion(&request.Ticket, keys, a.service.principal)
-	if ok, err := request.Verify(keys, clockSkew, types.HostAddress{}, &a.service.principal); err != nil || !ok {
+	if ok, err := request.Verify(keys, a.service.skew, types.HostAddress{}, &a.service.principal); err != nil || !ok {
 		return nil, fmt.Errorf("the client's ticket is not good for %s: %w", a.service.principal.PrincipalNameString(), err)
 	}
 	owner := request.Ticket.DecryptedEncPart // what the KDC says: the library compares the name in the authenticator with it, not the realm
 	if request.Authenticator.CRealm != owner.CRealm {
 		return nil, errors.New("the client's ticket is of another realm than the client says")
 	}
-	if !a.service.shown.first(request.EncryptedAuthenticator.Cipher, time.Now()) {
+	if !a.service.shown.first(request.EncryptedAuthenticator.Cipher, time.Now(), a.service.skew) {
 		return nil, errors.New("the client shows what was shown before: it is a replay")
 	}
 	a.principal = owner.CName.PrincipalNameString() + "@" + owner.CRealm

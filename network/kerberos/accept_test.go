@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/asn1tools"
+	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/crypto"
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 	"github.com/jcmturner/gokrb5/v8/iana/flags"
@@ -33,8 +34,11 @@ func keysOf(t testing.TB, password string) *keytab.Keytab {
 	return keys
 }
 
+// defaults are what a krb5.conf that sets nothing means.
+func defaults() *Configuration { return &Configuration{config.New()} }
+
 func serviceOf(keys *keytab.Keytab) *Service {
-	s := &Service{principal: types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), shown: new(Shown)}
+	s := &Service{principal: types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), skew: defaults().skew(), shown: new(Shown)}
 	s.keys.Store(&editionKeys{keys: keys})
 	return s
 }
@@ -247,7 +251,7 @@ func TestKeysThatChange(t *testing.T) {
 	before, after := keysOf(t, "before"), keysOf(t, "after, which is longer")
 	file := filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, before)
-	service, err := OpenService(file, servicePart, new(Shown))
+	service, err := OpenService(defaults(), file, servicePart, new(Shown))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,21 +286,58 @@ func TestKeysThatChange(t *testing.T) {
 	}
 }
 
+// TestClocks: how far clocks may be apart is what krb5.conf says.
+func TestClocks(t *testing.T) {
+	keys := keysOf(t, "secret")
+	conf, file := configuration(t, "127.0.0.1:1"), filepath.Join(t.TempDir(), "keytab")
+	writeKeys(t, file, keys)
+	text, err := os.ReadFile(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		setting string
+		apart   time.Duration
+		ok      bool
+	}{
+		{"", 4 * time.Minute, true}, {"", -4 * time.Minute, true}, {"", 6 * time.Minute, false},
+		{"clockskew = 60", 30 * time.Second, true}, {"clockskew = 60", 2 * time.Minute, false}, {"clockskew = 60", -2 * time.Minute, false},
+		{"clockskew = 3600", 50 * time.Minute, true},
+	} {
+		if err := os.WriteFile(conf, []byte(strings.Replace(string(text), "[libdefaults]\n", "[libdefaults]\n "+test.setting+"\n", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := ReadConfiguration(conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		service, err := OpenService(c, file, servicePart, new(Shown))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := newOwner(t, keys, "alice", time.Hour)
+		o.proves(func(a *types.Authenticator) { a.CTime = a.CTime.Add(test.apart) })
+		if _, err := service.Start().Step(o.token()); (err == nil) != test.ok {
+			t.Errorf("%q, %v apart: %v", test.setting, test.apart, err)
+		}
+	}
+}
+
 func TestOpenService(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, keysOf(t, "secret"))
 	for principal, ok := range map[string]bool{servicePart: true, servicePart + "@" + realm: true, servicePart + "@OTHER": false, "kafka": false, "kafka/hos": false, "other/host": false} {
-		if _, err := OpenService(file, principal, new(Shown)); (err == nil) != ok {
+		if _, err := OpenService(defaults(), file, principal, new(Shown)); (err == nil) != ok {
 			t.Errorf("%s: %v", principal, err)
 		}
 	}
-	if _, err := OpenService(file+"x", servicePart, new(Shown)); !os.IsNotExist(err) {
+	if _, err := OpenService(defaults(), file+"x", servicePart, new(Shown)); !os.IsNotExist(err) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("no keytab"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenService(file, servicePart, new(Shown)); err == nil {
+	if _, err := OpenService(defaults(), file, servicePart, new(Shown)); err == nil {
 		t.Error("a file that is no keytab is taken for one")
 	}
 }

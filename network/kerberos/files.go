@@ -1,9 +1,11 @@
 package kerberos
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"time"
+
+	"github.com/jcmturner/gokrb5/v8/config"
 )
 
 // read has the library read a file. It takes for granted that a file is whole, which one that is being written is not.
@@ -16,18 +18,24 @@ func read[T any](file string, by func(string) (T, error)) (content T, err error)
 	return by(file)
 }
 
-// edition tells the contents of a file apart that it has one after the other: keys are given anew and tickets renewed while
-// programs run, which read them when they need them next, as Java does.
-type edition struct {
-	modified time.Time
-	size     int64
+// Configuration is that of Kerberos (krb5.conf).
+type Configuration struct{ config *config.Config }
+
+// ReadConfiguration reads a file.
+func ReadConfiguration(file string) (*Configuration, error) {
+	c, err := read(file, config.Load)
+	var unsupported config.UnsupportedDirective
+	if errors.As(err, &unsupported) && c != nil { // it is told of what does not matter here
+		err = nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return &Configuration{c}, nil
 }
 
-// editionOf is a file's present one; not ok: it cannot be read.
-func editionOf(file string) (e edition, ok bool) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return e, false
-	}
-	return edition{info.ModTime(), info.Size()}, true
-}
+// Realm is the default realm.
+func (c *Configuration) Realm() string { return c.config.LibDefaults.DefaultRealm }
+
+// skew is how far apart the clocks of client and server may be.
+func (c *Configuration) skew() time.Duration { return c.config.LibDefaults.Clockskew }

@@ -22,10 +22,10 @@ func TestFilesThatAreCutShort(t *testing.T) {
 			if err := os.WriteFile(file, append(append([]byte{}, whole[:size]...), end...), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, _ = OpenService(file, servicePart, new(Shown))
-			_, _ = OpenKeytab(conf, file, servicePart)
-			_, _ = OpenCache(conf, file)
-			_, _ = Realm(file)
+			_, _ = OpenService(defaults(), file, servicePart, new(Shown))
+			_, _ = OpenKeytab(conf, file, servicePart, nil)
+			_, _ = OpenCache(conf, file, nil)
+			_, _ = ReadConfiguration(file)
 		}
 	}
 }
@@ -45,10 +45,10 @@ func FuzzFiles(f *testing.F) {
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := OpenService(file, servicePart, new(Shown)); err == nil {
+		if s, err := OpenService(defaults(), file, servicePart, new(Shown)); err == nil {
 			_, _, _ = s.current().GetEncryptionKey(types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), realm, 1, 18)
 		}
-		_, _ = OpenCache(conf, file)
-		_, _ = Realm(file)
+		_, _ = OpenCache(conf, file, nil)
+		_, _ = ReadConfiguration(file)
 	})
 }

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"barnabas/internal/edition"
 
 	"github.com/jcmturner/gokrb5/v8/client"
-	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/credentials"
 	"github.com/jcmturner/gokrb5/v8/gssapi"
 	"github.com/jcmturner/gokrb5/v8/iana/chksumtype"
@@ -23,29 +25,22 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// User is who a program logs in as. Its tickets are renewed by a goroutine of the library until Close, and what they are got
-// with is read anew when its file has changed. Safe for concurrent use.
+// User is who a program logs in as. What its tickets are got with is read anew when its file has changed. Safe for concurrent use.
 type User struct {
-	name string // NAME[/HOST]@REALM
-	file string // of keys, or of tickets
-	open func() (*client.Client, error)
-	asks singleflight.Group // a ticket for one service is asked for once, for all who wait
+	name   string // NAME[/HOST]@REALM
+	file   string // of keys, or of tickets
+	open   func() (*opened, error)
+	failed func(error)        // hears why a ticket that is good yet could not be replaced
+	asks   singleflight.Group // a ticket for one service is asked for once, for all who wait
 
-	turn    sync.Mutex             // held by who asks for a ticket or changes current: the library's sessions do not bear two at once
-	current atomic.Pointer[opened] // tickets that it has are taken from it without a turn
+	turn    sync.Mutex // held by who asks for a ticket or changes current: the library's clients do not bear two at once
+	current atomic.Pointer[opened]
+	renewal *time.Timer // nil: it has keys, with which it gets new tickets
 	closed  atomic.Bool
 }
 
-// opened is a user as of one edition of its file.
-type opened struct {
-	edition
-	client *client.Client
-	name   types.PrincipalName
-	realm  string
-}
-
-func newUser(file string, open func() (*client.Client, error)) (*User, error) {
-	u := &User{file: file, open: open}
+func newUser(file string, failed func(error), open func() (*opened, error)) (*User, error) {
+	u := &User{file: file, open: open, failed: failed}
 	o, err := u.reopen()
 	if err != nil {
 		return nil, err
@@ -56,178 +51,171 @@ func newUser(file string, open func() (*client.Client, error)) (*User, error) {
 
 // reopen reads the file.
 func (u *User) reopen() (*opened, error) {
-	now, _ := editionOf(u.file)
-	cl, err := u.open()
+	now := edition.Of(u.file)
+	o, err := u.open()
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{now, cl, cl.Credentials.CName(), cl.Credentials.Domain()}
+	o.edition = now
 	u.current.Store(o)
 	return o, nil
 }
 
-// stale tells whether the file has changed since.
-func (u *User) stale(o *opened) bool {
-	now, ok := editionOf(u.file)
-	return ok && now != o.edition
-}
-
-// Realm is the default realm of a configuration (krb5.conf).
-func Realm(file string) (string, error) {
-	cfg, err := load(file)
-	if err != nil {
-		return "", err
-	}
-	return cfg.LibDefaults.DefaultRealm, nil
-}
-
-func load(file string) (*config.Config, error) {
-	cfg, err := read(file, config.Load)
-	var unsupported config.UnsupportedDirective
-	if errors.As(err, &unsupported) && cfg != nil { // it is told of what does not matter here
-		err = nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return cfg, nil
-}
-
-// OpenUser is the user that the options of Java's login module name: one whose keys are in a keytab, or who has used kinit.
-func OpenUser(configuration string, options map[string]string) (*User, error) {
+// OpenUser is the user that the options of Java's login module name: one whose keys are in a keytab, or who has used kinit. failed
+// hears why a ticket that is good yet could not be replaced by a newer one.
+func OpenUser(configuration string, options map[string]string, failed func(error)) (*User, error) {
 	truth := func(name string) bool { return strings.EqualFold(options[name], "true") }
 	switch {
 	case truth("useKeyTab") && options["keyTab"] != "" && options["principal"] != "":
-		return OpenKeytab(configuration, options["keyTab"], options["principal"])
+		return OpenKeytab(configuration, options["keyTab"], options["principal"], failed)
 	case truth("useTicketCache"):
-		return OpenCache(configuration, cmp.Or(options["ticketCache"], strings.TrimPrefix(os.Getenv("KRB5CCNAME"), "FILE:"), fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid())))
+		return OpenCache(configuration, cmp.Or(options["ticketCache"], strings.TrimPrefix(os.Getenv("KRB5CCNAME"), "FILE:"), fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid())), failed)
 	}
 	return nil, errors.New("its options must be useKeyTab=true, keyTab and principal, or useTicketCache=true")
 }
 
 // OpenKeytab is a user whose keys are in a keytab: NAME[/HOST][@REALM].
-func OpenKeytab(configuration, file, principal string) (*User, error) {
-	cfg, err := load(configuration)
+func OpenKeytab(configuration, file, principal string, failed func(error)) (*User, error) {
+	c, err := ReadConfiguration(configuration)
 	if err != nil {
 		return nil, err
 	}
 	name, realm, found := strings.Cut(principal, "@")
 	if !found {
-		realm = cfg.LibDefaults.DefaultRealm
+		realm = c.Realm()
 	}
-	return newUser(file, func() (*client.Client, error) {
+	return newUser(file, failed, func() (*opened, error) {
 		keys, err := read(file, keytab.Load)
 		if err != nil {
 			return nil, err
 		}
-		return client.NewWithKeytab(name, realm, keys, cfg, client.DisablePAFXFAST(true)), nil
+		return openedBy(client.NewWithKeytab(name, realm, keys, c.config, client.DisablePAFXFAST(true))), nil
 	})
 }
 
-// OpenCache is the user whose tickets kinit has put into a file.
-func OpenCache(configuration, file string) (*User, error) {
-	cfg, err := load(configuration)
+// OpenCache is the user whose tickets kinit has put into a file. They are renewed while they can be; the file is left as it is.
+func OpenCache(configuration, file string, failed func(error)) (*User, error) {
+	c, err := ReadConfiguration(configuration)
 	if err != nil {
 		return nil, err
 	}
-	return newUser(file, func() (*client.Client, error) {
+	u, err := newUser(file, failed, func() (*opened, error) {
 		cache, err := read(file, credentials.LoadCCache)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		cl, err := client.NewFromCCache(cache, cfg, client.DisablePAFXFAST(true))
+		o, err := openedCache(cache, c.config)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		return cl, nil
+		return o, nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	u.renewal = time.AfterFunc(renewalInterval, func() {
+		if !u.closed.Load() {
+			u.renew()
+			u.renewal.Reset(renewalInterval)
+		}
+	})
+	return u, nil
 }
 
 // Close ends the renewal of tickets. It does not wait for a key distribution center that is being asked.
 func (u *User) Close() {
 	u.closed.Store(true)
-	if u.turn.TryLock() { // else who has the turn closes at its end
-		u.current.Load().client.Destroy()
-		u.turn.Unlock()
+	if u.renewal != nil {
+		u.renewal.Stop()
 	}
 }
 
 // Name is the principal.
 func (u *User) Name() string { return u.name }
 
-// pass is a ticket for a service and the key that goes with it.
-type pass struct {
-	name   types.PrincipalName // of its owner
-	realm  string
-	ticket messages.Ticket
-	key    types.EncryptionKey
-}
+// ErrClosed is that a user was closed.
+var ErrClosed = errors.New("nobody logs in as this user any more")
 
-// passFor gets a ticket. The library asks the key distribution centers for as long as it likes; ctx ends the wait for it.
-func (u *User) passFor(ctx context.Context, principal string) (*pass, error) {
+// passFor gets a ticket. One that is good yet is shown while another one is asked for: nobody waits for a key distribution center
+// that may be down. The library asks those for as long as it likes; ctx ends the wait for it.
+func (u *User) passFor(ctx context.Context, service string) (*pass, error) {
 	if u.closed.Load() {
 		return nil, ErrClosed
 	}
-	got := u.asks.DoChan(principal, func() (any, error) { return u.ask(principal) })
+	held, now := u.held(service), time.Now()
+	if held.fresh(now) {
+		return held, nil
+	}
+	got := u.asks.DoChan(service, func() (any, error) {
+		p, err := u.ask(service)
+		if err != nil && held.good(time.Now()) {
+			u.failed(u.asking(service, err))
+		}
+		return p, err
+	})
+	if held.good(now) {
+		return held, nil
+	}
 	select {
 	case r := <-got:
-		return r.Val.(*pass), r.Err
+		if r.Err != nil {
+			return nil, u.asking(service, r.Err)
+		}
+		return r.Val.(*pass), nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, u.asking(service, context.Cause(ctx))
 	}
 }
 
-func (u *User) ask(principal string) (p *pass, err error) {
+func (u *User) asking(service string, err error) error {
+	return fmt.Errorf("get a ticket for %s as %s: %w", service, u.name, err)
+}
+
+// held is the ticket for a service that there is; nil: none, or it is of a file that has changed since.
+func (u *User) held(service string) *pass {
+	o := u.current.Load()
+	if o.edition.Over() {
+		return nil
+	}
+	return o.held(service)
+}
+
+func (u *User) ask(service string) (p *pass, err error) {
 	defer func() {
 		if trouble := recover(); trouble != nil { // the library cuts what is encrypted without a look at its size
 			err = errors.New("the key distribution center's answer cannot be read")
 		}
 	}()
-	if o := u.current.Load(); !u.stale(o) {
-		if ticket, key, ok := o.client.GetCachedTicket(principal); ok {
-			return &pass{o.name, o.realm, ticket, key}, nil
-		}
-	}
 	u.turn.Lock()
-	defer func() {
-		u.turn.Unlock()
-		if u.closed.Load() {
-			u.Close()
-		}
-	}()
+	defer u.turn.Unlock()
 	if u.closed.Load() {
 		return nil, ErrClosed
 	}
-	return u.readAnew().ask(principal)
+	return u.readAnew().ask(service)
 }
-
-// ask gets a ticket from the library.
-func (o *opened) ask(principal string) (*pass, error) {
-	ticket, key, err := o.client.GetServiceTicket(principal)
-	// Tickets that could have been renewed while the key distribution center was away cannot be any more once they have ended,
-	// which the library tries until it is too late to renew them at all.
-	if err != nil && o.client.AffirmLogin() == nil {
-		ticket, key, err = o.client.GetServiceTicket(principal)
-	}
-	return &pass{o.name, o.realm, ticket, key}, err
-}
-
-// ErrClosed is that a user was closed.
-var ErrClosed = errors.New("nobody logs in as this user any more")
 
 // readAnew gives the user as of the file's present edition. Where that cannot be read, as in the middle of a change, it is the one
 // before.
 func (u *User) readAnew() *opened {
 	before := u.current.Load()
-	if !u.stale(before) {
+	if !before.edition.Over() {
 		return before
 	}
-	now, err := u.reopen()
-	if err != nil {
-		return before
+	if now, err := u.reopen(); err == nil {
+		return now
 	}
-	before.client.Destroy()
-	return now
+	return before
+}
+
+// renewalInterval is how often the ticket that others are got with is looked at, of a user who has no keys to get another one with.
+const renewalInterval = time.Minute
+
+// renew renews it when it will end soon, as Apache Kafka's programs have kinit do it.
+func (u *User) renew() {
+	service, now := u.current.Load().home(), time.Now()
+	if held := u.held(service); held.good(now) && held.renewable(now) && !held.fresh(now) {
+		_, _ = u.passFor(context.Background(), service) // which waits for nothing, and failed hears of trouble
+	}
 }
 
 // Start begins a login at a service of a host. The function that it gives takes the server's next message, none at first, and
@@ -236,7 +224,7 @@ func (u *User) Start(ctx context.Context, service, host string) (func(message []
 	principal := service + "/" + principalHost(ctx, net.DefaultResolver, host)
 	p, err := u.passFor(ctx, principal)
 	if err != nil {
-		return nil, fmt.Errorf("get a ticket for %s as %s: %w", principal, u.name, err)
+		return nil, err
 	}
 	token, sequence, err := p.request()
 	if err != nil {

@@ -10,11 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/jcmturner/gokrb5/v8/client"
-	"github.com/jcmturner/gokrb5/v8/credentials"
-	"github.com/jcmturner/gokrb5/v8/iana/nametype"
-	"github.com/jcmturner/gokrb5/v8/types"
 )
 
 // userAt has the keys of the service, and gets tickets at an address.
@@ -23,7 +18,7 @@ func userAt(t *testing.T, addr string) (u *User, file string) {
 	conf := configuration(t, addr)
 	file = filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, keysOf(t, "secret"))
-	u, err := OpenKeytab(conf, file, servicePart)
+	u, err := OpenKeytab(conf, file, servicePart, func(err error) { t.Errorf("not heard by who waits: %v", err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,25 +87,8 @@ func TestTicketsAtHand(t *testing.T) {
 	keys := keysOf(t, "secret")
 	u, _ := userAt(t, kdcThat(t, nil))
 	owner := newOwner(t, keys, "alice", time.Hour)
-	ticket, err := owner.ticket.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache := new(credentials.CCache)
-	cache.DefaultPrincipal.Realm, cache.DefaultPrincipal.PrincipalName = realm, owner.name
-	for _, service := range []types.PrincipalName{owner.ticket.SName, types.NewPrincipalName(nametype.KRB_NT_SRV_INST, "krbtgt/"+realm)} {
-		c := &credentials.Credential{Key: owner.key, Ticket: ticket, EndTime: time.Now().Add(time.Hour)}
-		c.Client, c.Server.Realm, c.Server.PrincipalName = cache.DefaultPrincipal, realm, service
-		cache.Credentials = append(cache.Credentials, c)
-	}
-	cl, err := client.NewFromCCache(cache, u.current.Load().client.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.open = func() (*client.Client, error) { return cl, nil }
-	if _, err := u.reopen(); err != nil {
-		t.Fatal(err)
-	}
+	o := u.current.Load()
+	o.keep(servicePart, &pass{owner.name, realm, owner.ticket, owner.key, time.Now(), time.Now().Add(time.Hour), time.Time{}})
 	u.turn.Lock() // as who waits for the KDC has it
 	defer u.turn.Unlock()
 	p, err := u.passFor(t.Context(), servicePart)
@@ -141,9 +119,9 @@ func TestUnreadableKDC(t *testing.T) {
 // TestUsersKeysThatChange are read when a ticket is asked for next.
 func TestUsersKeysThatChange(t *testing.T) {
 	u, file := userAt(t, kdcThat(t, []byte("\x00\x00\x00\x00")))
-	opened, open := 0, u.open
-	u.open = func() (*client.Client, error) {
-		opened++
+	times, open := 0, u.open
+	u.open = func() (*opened, error) {
+		times++
 		return open()
 	}
 	for i, want := range []int{0, 1, 1} {
@@ -153,8 +131,8 @@ func TestUsersKeysThatChange(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := u.Start(t.Context(), "kafka", "host.test"); err == nil || opened != want {
-			t.Errorf("%d: read %d times, not %d: %v", i, opened, want, err)
+		if _, err := u.Start(t.Context(), "kafka", "host.test"); err == nil || times != want {
+			t.Errorf("%d: read %d times, not %d: %v", i, times, want, err)
 		}
 	}
 }

@@ -45,6 +45,9 @@ type Config struct {
 	File    string // of login configurations; empty: there are none
 	Section string // empty: Section
 	Krb5    string // the configuration of Kerberos
+
+	// Failed hears why a ticket of Kerberos that is good yet could not be replaced by a newer one.
+	Failed func(error)
 }
 
 // Read finds the login in a section of a file of login configurations; nil when there is none.
@@ -64,14 +67,14 @@ func Read(c Config) (*Login, error) {
 	if len(logins) != 1 {
 		return nil, fmt.Errorf("section %s: there must be one login module", section)
 	}
-	login, err := fromModule(logins[0], c.Krb5)
+	login, err := fromModule(logins[0], c)
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", section, err)
 	}
 	return login, nil
 }
 
-func fromModule(l jaas.Login, krb5 string) (*Login, error) {
+func fromModule(l jaas.Login, c Config) (*Login, error) {
 	switch l.Module {
 	case digestModule:
 		login := &Login{Username: l.Options["username"], Password: l.Options["password"]}
@@ -80,7 +83,7 @@ func fromModule(l jaas.Login, krb5 string) (*Login, error) {
 		}
 		return login, nil
 	case jaas.Krb5Module:
-		user, err := kerberos.OpenUser(krb5, l.Options)
+		user, err := kerberos.OpenUser(c.Krb5, l.Options, c.Failed)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,197 @@
+package kerberos
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"barnabas/internal/edition"
+
+	"github.com/jcmturner/gokrb5/v8/client"
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/iana/nametype"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+)
+
+// opened is a user as of one edition of its file, with the tickets that it has got.
+//
+// The library is asked for single exchanges with key distribution centers. Sessions that it keeps it would renew in goroutines of
+// its own, where an answer that it trips over would end the program.
+type opened struct {
+	edition edition.Edition
+	client  *client.Client
+	name    types.PrincipalName
+	realm   string
+
+	mu      sync.Mutex       // guards tickets; a leaf
+	tickets map[string]*pass // by service; those that others are got with are of the services krbtgt/REALM
+}
+
+// openedBy is one that has no tickets yet.
+func openedBy(cl *client.Client) *opened {
+	return &opened{client: cl, name: cl.Credentials.CName(), realm: cl.Credentials.Domain(), tickets: make(map[string]*pass)}
+}
+
+// openedCache is one with the tickets of a cache.
+func openedCache(cache *credentials.CCache, c *config.Config) (*opened, error) {
+	cl, err := client.NewFromCCache(cache, c, client.DisablePAFXFAST(true))
+	if err != nil {
+		return nil, err
+	}
+	o := openedBy(cl)
+	for _, entry := range cache.GetEntries() {
+		var ticket messages.Ticket
+		if err := ticket.Unmarshal(entry.Ticket); err != nil {
+			return nil, err
+		}
+		o.keep(entry.Server.PrincipalName.PrincipalNameString(), &pass{o.name, o.realm, ticket, entry.Key, entry.StartTime, entry.EndTime, entry.RenewTill})
+	}
+	return o, nil
+}
+
+// pass is a ticket for a service and the key that goes with it.
+type pass struct {
+	name               types.PrincipalName // of its owner
+	realm              string
+	ticket             messages.Ticket
+	key                types.EncryptionKey
+	begins, ends, last time.Time // last: up to when it can be renewed
+}
+
+// good tells whether there is one, and whether it can be shown.
+func (p *pass) good(now time.Time) bool { return p != nil && now.Before(p.ends) }
+
+// fresh tells whether there is one that need not be replaced yet.
+func (p *pass) fresh(now time.Time) bool {
+	const part = 6 // of its life that it is replaced before its end
+	return p != nil && now.Before(p.ends.Add(-p.ends.Sub(p.begins)/part))
+}
+
+func (p *pass) renewable(now time.Time) bool { return now.Before(p.last) && p.ends.Before(p.last) }
+
+// granting is the service that gives tickets for those of a realm.
+func granting(realm string) string { return "krbtgt/" + realm }
+
+// home is that of the user's own realm.
+func (o *opened) home() string { return granting(o.realm) }
+
+func (o *opened) held(service string) *pass {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.tickets[service]
+}
+
+func (o *opened) keep(service string, p *pass) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tickets[service] = p
+}
+
+// ask gets a ticket, and keeps it.
+func (o *opened) ask(service string) (p *pass, err error) {
+	switch {
+	case service == o.home():
+		p, err = o.logIn()
+	case strings.HasPrefix(service, granting("")):
+		p, err = o.granted(types.NewPrincipalName(nametype.KRB_NT_SRV_INST, service), o.realm)
+	default:
+		name := types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, service)
+		p, err = o.granted(name, cmp.Or(o.client.Config.ResolveRealm(name.NameString[len(name.NameString)-1]), o.realm))
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.keep(service, p)
+	return p, nil
+}
+
+// logIn gets a ticket for the service that gives those of the own realm: by the keys, or else for the one there is.
+func (o *opened) logIn() (*pass, error) {
+	if !o.client.Credentials.HasKeytab() {
+		return o.renewed(o.held(o.home()), time.Now())
+	}
+	request, err := messages.NewASReqForTGT(o.realm, o.client.Config, o.name)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := o.client.ASExchange(o.realm, request, 0)
+	if err != nil {
+		return nil, err
+	}
+	return o.passOf(answer.KDCRepFields), nil
+}
+
+func (o *opened) renewed(held *pass, now time.Time) (*pass, error) {
+	switch {
+	case !held.good(now):
+		return nil, errors.New("the ticket that kinit has got has ended")
+	case !held.renewable(now):
+		return held, nil
+	}
+	return o.exchange(held.ticket.SName, held, o.realm, true)
+}
+
+// longestReferral is how many realms a ticket is sought in.
+const longestReferral = 5
+
+// granted gets a ticket from the service of a realm, and where that refers to another realm's, from there (RFC 6806, section 8).
+func (o *opened) granted(service types.PrincipalName, realm string) (*pass, error) {
+	by := o.held(granting(realm))
+	if now := time.Now(); !by.fresh(now) {
+		newer, err := o.ask(granting(realm))
+		if err != nil && !by.good(now) {
+			return nil, err
+		}
+		by = cmp.Or(newer, by)
+	}
+	for range longestReferral {
+		p, err := o.exchange(service, by, realm, false)
+		if err != nil {
+			return nil, err
+		}
+		next, refers := referral(p.ticket.SName)
+		if !refers || p.ticket.SName.Equal(service) {
+			return p, nil
+		}
+		by, realm = p, next
+	}
+	return nil, errors.New("key distribution centers refer to each other")
+}
+
+// referral is the realm whose tickets a service gives, if it does.
+func referral(service types.PrincipalName) (realm string, refers bool) {
+	return strings.CutPrefix(service.PrincipalNameString(), granting(""))
+}
+
+// exchange gets a ticket from the service of a realm: for whom it is asked, or for the service of another realm.
+func (o *opened) exchange(service types.PrincipalName, by *pass, realm string, renewal bool) (*pass, error) {
+	request, err := messages.NewTGSReq(o.name, realm, o.client.Config, by.ticket, by.key, service, renewal)
+	if err != nil {
+		return nil, err
+	}
+	const followsNone = 6 // of referrals: the library, which would keep sessions of them, takes it for how many it has followed
+	_, answer, err := o.client.TGSExchange(request, realm, by.ticket, by.key, followsNone)
+	if err != nil {
+		if _, refers := referral(answer.Ticket.SName); !refers {
+			return nil, err
+		}
+		if good, _ := answer.Verify(o.client.Config, request); !good {
+			return nil, err
+		}
+	}
+	return o.passOf(answer.KDCRepFields), nil
+}
+
+// passOf is the ticket in an answer.
+func (o *opened) passOf(answer messages.KDCRepFields) *pass {
+	part := answer.DecryptedEncPart
+	begins := part.StartTime
+	if begins.IsZero() { // where it is not told, it begins when its owner has logged in
+		begins = part.AuthTime
+	}
+	return &pass{o.name, o.realm, answer.Ticket, part.Key, begins, part.EndTime, part.RenewTill}
+}

@@ -1,0 +1,333 @@
+package kerberos
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/crypto"
+	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
+	"github.com/jcmturner/gokrb5/v8/iana/flags"
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
+	"github.com/jcmturner/gokrb5/v8/iana/msgtype"
+	"github.com/jcmturner/gokrb5/v8/iana/nametype"
+	"github.com/jcmturner/gokrb5/v8/keytab"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+)
+
+// otherRealm is one that fakeKDC serves too.
+const otherRealm = "OTHER.COM"
+
+// fakeKDC gives tickets to who has the key of keysOf(t, "secret"), or tickets of its own, for whatever they ask.
+type fakeKDC struct {
+	t    *testing.T
+	addr string
+	keys *keytab.Keytab // of all services
+
+	mu       sync.Mutex       // guards what follows
+	life     [2]time.Duration // when tickets began and when they end, from now
+	referred map[string]bool  // services that are in otherRealm
+	forged   bool             // what is encrypted for the client is cut short
+	asked    []string         // services, "again" before those whose tickets are renewed
+}
+
+func startFakeKDC(t *testing.T) *fakeKDC {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	k := &fakeKDC{t: t, addr: l.Addr().String(), keys: keytab.New(), referred: make(map[string]bool), life: [2]time.Duration{0, time.Hour}}
+	for _, r := range []string{realm, otherRealm} {
+		for _, service := range []string{servicePart, "krbtgt/" + realm, "krbtgt/" + otherRealm} {
+			if err := k.keys.AddEntry(service, r, "of the service", time.Now(), 1, etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			k.serve(conn)
+			_ = conn.Close()
+		}
+	}()
+	return k
+}
+
+func (k *fakeKDC) set(change func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	change()
+}
+
+// wantAsked compares what was asked since the last time.
+func (k *fakeKDC) wantAsked(want ...string) {
+	k.t.Helper()
+	k.set(func() {
+		if got := strings.Join(k.asked, " "); got != strings.Join(want, " ") {
+			k.t.Errorf("asked for %q, not for %q", got, want)
+		}
+		k.asked = nil
+	})
+}
+
+func (k *fakeKDC) serve(conn net.Conn) {
+	var size [4]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return
+	}
+	request := make([]byte, binary.BigEndian.Uint32(size[:]))
+	if _, err := io.ReadFull(conn, request); err != nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	answer, err := k.answer(request)
+	if err != nil {
+		k.t.Errorf("the KDC: %v", err)
+		return
+	}
+	_, _ = conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(answer))), answer...))
+}
+
+func (k *fakeKDC) answer(request []byte) ([]byte, error) {
+	var login messages.ASReq
+	if err := login.Unmarshal(request); err == nil {
+		user, err := keysOf(k.t, "secret").Entries[0].Key, error(nil)
+		rep := messages.ASRep{}
+		if rep.KDCRepFields, err = k.fields(login.ReqBody, login.ReqBody.CName, user, keyusage.AS_REP_ENCPART); err != nil {
+			return nil, err
+		}
+		rep.MsgType = msgtype.KRB_AS_REP
+		return rep.Marshal()
+	}
+	var asks messages.TGSReq
+	if err := asks.Unmarshal(request); err != nil {
+		return nil, err
+	}
+	var shown messages.APReq
+	err := shown.Unmarshal(asks.PAData[0].PADataValue)
+	if err == nil {
+		err = shown.Ticket.DecryptEncPart(k.keys, &shown.Ticket.SName)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rep := messages.TGSRep{}
+	if rep.KDCRepFields, err = k.fields(asks.ReqBody, asks.ReqBody.CName, shown.Ticket.DecryptedEncPart.Key, keyusage.TGS_REP_ENCPART_SESSION_KEY); err != nil {
+		return nil, err
+	}
+	rep.MsgType = msgtype.KRB_TGS_REP
+	return rep.Marshal()
+}
+
+func (k *fakeKDC) fields(asked messages.KDCReqBody, user types.PrincipalName, key types.EncryptionKey, usage uint32) (rep messages.KDCRepFields, err error) {
+	name := asked.SName.PrincipalNameString()
+	if types.IsFlagSet(&asked.KDCOptions, flags.Renew) {
+		name = "again " + name
+	}
+	k.asked = append(k.asked, name)
+	service := asked.SName
+	if asked.Realm == realm && k.referred[service.PrincipalNameString()] {
+		service = types.NewPrincipalName(nametype.KRB_NT_SRV_INST, "krbtgt/"+otherRealm)
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	begins, ends := now.Add(k.life[0]), now.Add(k.life[1])
+	var session types.EncryptionKey
+	rep.PVNO, rep.CRealm, rep.CName = 5, realm, user
+	if rep.Ticket, session, err = messages.NewTicket(user, realm, service, asked.Realm, types.NewKrbFlags(), k.keys, etypeID.AES256_CTS_HMAC_SHA1_96, 1, begins, begins, ends, ends); err != nil {
+		return rep, err
+	}
+	part := messages.EncKDCRepPart{Key: session, LastReqs: []messages.LastReq{}, Nonce: asked.Nonce, Flags: types.NewKrbFlags(), AuthTime: now, StartTime: begins, EndTime: ends,
+		RenewTill: now.Add(24 * time.Hour), SRealm: asked.Realm, SName: service}
+	text, err := part.Marshal()
+	if err != nil {
+		return rep, err
+	}
+	if rep.EncPart, err = crypto.GetEncryptedData(text, key, usage, 1); k.forged {
+		rep.EncPart.Cipher = rep.EncPart.Cipher[:1]
+	}
+	return rep, err
+}
+
+// user is one whose tickets this KDC gives, and what it hears of those that could not be replaced.
+func (k *fakeKDC) user() (*User, chan error) {
+	k.t.Helper()
+	file, heard := filepath.Join(k.t.TempDir(), "keytab"), make(chan error, 1)
+	writeKeys(k.t, file, keysOf(k.t, "secret"))
+	u, err := OpenKeytab(configuration(k.t, k.addr), file, servicePart, func(err error) { heard <- err })
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.t.Cleanup(u.Close)
+	return u, heard
+}
+
+// wantNoneOfTheLibrary looks for goroutines that nobody here has started: what they trip over ends the program.
+func wantNoneOfTheLibrary(t *testing.T) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	if text := string(stacks[:runtime.Stack(stacks, true)]); strings.Contains(text, "created by github.com/jcmturner/") {
+		t.Error(text)
+	}
+}
+
+// TestTicketsAreReplaced before they end, while those before are shown. What the KDC answers then is an error that is heard, and
+// the ticket before stays.
+func TestTicketsAreReplaced(t *testing.T) {
+	k := startFakeKDC(t)
+	u, heard := k.user()
+	show := func() *pass {
+		t.Helper()
+		p, err := u.passFor(t.Context(), servicePart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	first := show()
+	wantNoneOfTheLibrary(t)
+	k.wantAsked("krbtgt/"+realm, servicePart)
+	if show() != first {
+		t.Error("there is another ticket without need")
+	}
+	k.wantAsked()
+	age := func(p *pass) { p.begins = p.begins.Add(-6 * time.Hour) }
+	age(first)
+	age(u.current.Load().held(granting(realm)))
+	k.set(func() { k.forged = true })
+	if show() != first {
+		t.Error("the ticket that is good yet is not shown")
+	}
+	if err := <-heard; !strings.Contains(err.Error(), "get a ticket for "+servicePart) {
+		t.Error(err)
+	}
+	k.set(func() { k.forged, k.asked = false, nil })
+	for second := first; second == first; {
+		second = show()
+	}
+	k.wantAsked("krbtgt/"+realm, servicePart)
+	wantNoneOfTheLibrary(t)
+}
+
+// TestTicketThatHasEnded is not shown.
+func TestTicketThatHasEnded(t *testing.T) {
+	k := startFakeKDC(t)
+	u, _ := k.user()
+	k.set(func() { k.life = [2]time.Duration{-time.Hour, -time.Minute} })
+	for range 2 {
+		if _, err := u.passFor(t.Context(), servicePart); err != nil {
+			t.Fatal(err)
+		}
+		k.wantAsked("krbtgt/"+realm, servicePart)
+	}
+	k.set(func() { k.forged = true })
+	if _, err := u.passFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), "as "+servicePart+"@"+realm) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestReferral: the KDC sends who wants a service of another realm there.
+func TestReferral(t *testing.T) {
+	k := startFakeKDC(t)
+	u, _ := k.user()
+	u.current.Load().client.Config.Realms[0].KDC = []string{k.addr}
+	other := u.current.Load().client.Config.Realms[0]
+	other.Realm = otherRealm
+	u.current.Load().client.Config.Realms = append(u.current.Load().client.Config.Realms, other)
+	k.set(func() { k.referred[servicePart] = true })
+	p, err := u.passFor(t.Context(), servicePart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.ticket.Realm != otherRealm {
+		t.Errorf("the ticket is of %s", p.ticket.Realm)
+	}
+	k.wantAsked("krbtgt/"+realm, servicePart, servicePart)
+	wantNoneOfTheLibrary(t)
+	k.set(func() { k.forged = true })
+	if p, err := u.ask(servicePart); err == nil {
+		t.Errorf("a referral that nobody can have made is followed: %+v", p)
+	}
+}
+
+// TestRealmOfHosts: a service is asked for where krb5.conf says that hosts of its domain are.
+func TestRealmOfHosts(t *testing.T) {
+	k := startFakeKDC(t)
+	u, _ := k.user()
+	c := u.current.Load().client.Config
+	other := c.Realms[0]
+	other.Realm = otherRealm
+	c.Realms = append(c.Realms, other)
+	c.DomainRealm["host"] = otherRealm
+	for range 2 {
+		if _, err := u.ask(servicePart); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.wantAsked("krbtgt/"+realm, "krbtgt/"+otherRealm, servicePart, servicePart)
+	wantNoneOfTheLibrary(t)
+}
+
+// TestTicketsOfKinit are renewed while they can be, by who has no keys to get other ones with.
+func TestTicketsOfKinit(t *testing.T) {
+	k := startFakeKDC(t)
+	of, _ := k.user()
+	if _, err := of.ask(granting(realm)); err != nil {
+		t.Fatal(err)
+	}
+	k.wantAsked("krbtgt/" + realm)
+	got := of.current.Load().held(granting(realm))
+	ticket, err := got.ticket.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := new(credentials.CCache)
+	cache.DefaultPrincipal.Realm, cache.DefaultPrincipal.PrincipalName = realm, got.name
+	entry := &credentials.Credential{Key: got.key, Ticket: ticket, StartTime: got.begins, EndTime: got.ends, RenewTill: got.last}
+	entry.Server.Realm, entry.Server.PrincipalName = realm, got.ticket.SName
+	cache.Credentials = append(cache.Credentials, entry)
+	heard := make(chan error, 1)
+	u, err := newUser("", func(err error) { heard <- err }, func() (*opened, error) { return openedCache(cache, of.current.Load().client.Config) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := func() *pass { return u.current.Load().held(granting(realm)) }
+
+	first := held()
+	u.renew()
+	k.wantAsked()
+	first.begins = first.begins.Add(-6 * time.Hour)
+	k.set(func() { k.forged = true })
+	u.renew()
+	if err := <-heard; err == nil || held() != first {
+		t.Error("an answer that cannot be read replaces a ticket")
+	}
+	k.set(func() { k.forged, k.asked = false, nil })
+	if _, err := u.ask(granting(realm)); err != nil || held() == first {
+		t.Errorf("the ticket is not renewed: %v", err)
+	}
+	k.wantAsked("again krbtgt/" + realm)
+	held().last = held().ends
+	if _, err := u.ask(servicePart); err != nil {
+		t.Errorf("a ticket that cannot be renewed is of no use: %v", err)
+	}
+	held().ends = time.Now().Add(-time.Second)
+	if _, err := u.ask("kafka/other"); err == nil || !strings.Contains(err.Error(), "kinit") {
+		t.Errorf("%v", err)
+	}
+	wantNoneOfTheLibrary(t)
+}
