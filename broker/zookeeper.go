@@ -47,7 +47,8 @@ func zooKeeperTLS(c *config.Broker) (encryption func(host string) *tls.Config, c
 // as long as nodes are not kept for anybody, so that brokers can be given a login first and ZooKeeper its own afterwards.
 func (s *Server) zooKeeperLogin() (*zklogin.Login, error) {
 	c := s.static
-	login, err := zklogin.Read(zklogin.Config{File: c.ZookeeperLoginFile, Section: c.ZookeeperLoginSection, Krb5: c.Krb5File, Failed: s.kerberos.warn})
+	login, err := zklogin.Read(zklogin.Config{File: c.ZookeeperLoginFile, Section: c.ZookeeperLoginSection, Krb5: c.Krb5File,
+		Service: c.ZookeeperService, Failed: s.kerberos.warn})
 	if err != nil {
 		return nil, fmt.Errorf("%s=%s: %w", config.LoginFileKey, c.ZookeeperLoginFile, err)
 	}

@@ -32,6 +32,7 @@ type Broker struct {
 	ZookeeperSetACL            bool
 	ZookeeperLoginFile         string // of login configurations, one of which may be for ZooKeeper; empty: none
 	ZookeeperLoginSection      string // the section of that one
+	ZookeeperService           string // the first part of its servers' principals
 	Krb5File                   string // the configuration of Kerberos
 	ZookeeperEmbedded          bool
 	ZookeeperEmbeddedDir       string // empty: the default place
@@ -350,6 +351,7 @@ func (b *Broker) fillIdentity() {
 		b.ZookeeperLoginFile = b.String(LoginFileKey)
 	}
 	b.ZookeeperLoginSection = b.String("zookeeper.sasl.clientconfig")
+	b.ZookeeperService = b.String("zookeeper.sasl.client.username")
 	b.Krb5File = b.String("java.security.krb5.conf")
 	b.ZookeeperEmbedded = b.Bool("zookeeper.embedded")
 	b.ZookeeperEmbeddedDir = b.String("zookeeper.embedded.dir")

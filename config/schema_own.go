@@ -1,6 +1,6 @@
 package config
 
-// ownKeys: not keys of Apache Kafka 3.9. The first nine are ours; the others are of releases
+// ownKeys: not keys of Apache Kafka 3.9. The first ten are ours; the others are of releases
 // before 3.0, still read so that an old file works.
 var ownKeys = []Key{
 	{"metrics.listener", String, null, nil, Low, ReadOnly,
@@ -21,6 +21,8 @@ var ownKeys = []Key{
 		"Logs in to ZooKeeper when java.security.auth.login.config names a file with a login configuration for that."},
 	{"zookeeper.sasl.clientconfig", String, "Client", nil, Low, ReadOnly,
 		"The section of java.security.auth.login.config with the login to ZooKeeper."},
+	{"zookeeper.sasl.client.username", String, "zookeeper", nil, Low, ReadOnly,
+		"The first part of the principals of ZooKeeper's servers, for a login there with Kerberos."},
 	{"advertised.host.name", String, null, nil, Low, ReadOnly,
 		"The advertised host where advertised.listeners is not given."},
 	{"advertised.port", Int, null, nil, Low, ReadOnly,

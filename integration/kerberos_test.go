@@ -41,7 +41,7 @@ func startKDC(t *testing.T) *kdc {
 	write("kdc.conf", fmt.Sprintf("[kdcdefaults]\n kdc_listen = 127.0.0.1:%[1]d\n kdc_tcp_listen = 127.0.0.1:%[1]d\n[realms]\n EXAMPLE.COM = {\n  database_name = %[2]s/principal\n"+
 		"  key_stash_file = %[2]s/stash\n  acl_file = %[2]s/acl\n  max_life = 1h\n }\n", port, dir))
 	k.run("kdb5_util", "create", "-s", "-r", "EXAMPLE.COM", "-P", "master")
-	for _, principal := range []string{"kafka/localhost", "kafka/127.0.0.1", "alice", "bob/admin", "zookeeper/localhost"} {
+	for _, principal := range []string{"kafka/localhost", "kafka/127.0.0.1", "alice", "bob/admin", "keeper/localhost"} {
 		k.run("kadmin.local", "-q", "addprinc -randkey "+principal)
 		k.run("kadmin.local", "-q", "ktadd -k "+k.keytab+" "+principal)
 	}
@@ -131,19 +131,21 @@ func TestKerberos(t *testing.T) {
 	}
 }
 
-// TestKerberosAtZooKeeper has a broker of each kind log in to ZooKeeper with tickets and keep its nodes.
+// TestKerberosAtZooKeeper has a broker of each kind log in to ZooKeeper with tickets and keep its nodes. The service is called
+// otherwise than it is when nothing is set.
 func TestKerberosAtZooKeeper(t *testing.T) {
 	t.Parallel()
 	k := startKDC(t)
 	section := func(name, principal string) string {
 		return fmt.Sprintf("%s { %s required useKeyTab=true storeKey=true keyTab=%q principal=%q; };\n", name, krb5Module, k.keytab, principal+"@EXAMPLE.COM")
 	}
-	java := "-Djava.security.krb5.conf=" + k.conf
-	z := startSecuredZooKeeperBy(t, section("Server", "zookeeper/localhost")+section("Client", "kafka/localhost"), java,
+	java := "-Djava.security.krb5.conf=" + k.conf + " -Dzookeeper.sasl.client.username=keeper"
+	z := startSecuredZooKeeperBy(t, section("Server", "keeper/localhost")+section("Client", "kafka/localhost"), "-Djava.security.krb5.conf="+k.conf,
 		"-Dzookeeper.kerberos.removeHostFromPrincipal=true", "-Dzookeeper.kerberos.removeRealmFromPrincipal=true")
 	_, port, _ := net.SplitHostPort(z.addr)
 	addr := "localhost:" + port
-	ours := newProcess(t, 0, addr+"/kerberos", "zookeeper.set.acl=true", "java.security.auth.login.config="+z.logins, "java.security.krb5.conf="+k.conf)
+	ours := newProcess(t, 0, addr+"/kerberos", "zookeeper.set.acl=true", "java.security.auth.login.config="+z.logins, "java.security.krb5.conf="+k.conf,
+		"zookeeper.sasl.client.username=keeper")
 	ours.start()
 	theirs := newPeer(t, 1, addr+"/kerberos", "zookeeper.set.acl=true")
 	theirs.options = java + " -Djava.security.auth.login.config=" + z.logins

@@ -41,7 +41,8 @@ func zooKeeperAccess(env *Env, tlsFile string) (a zkAccess, err error) {
 		return a, nil
 	}
 	file := env.Properties[config.LoginFileKey]
-	a.login, err = zklogin.Read(zklogin.Config{File: file, Section: env.Properties["zookeeper.sasl.clientconfig"], Krb5: krb5Conf(env.Properties), Failed: unheard})
+	a.login, err = zklogin.Read(zklogin.Config{File: file, Section: env.Properties["zookeeper.sasl.clientconfig"], Krb5: krb5Conf(env.Properties),
+		Service: env.Properties["zookeeper.sasl.client.username"], Failed: unheard})
 	if err != nil {
 		return a, fmt.Errorf("%s=%s: %w", config.LoginFileKey, file, err)
 	}

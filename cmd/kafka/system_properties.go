@@ -8,7 +8,8 @@ import (
 
 // systemProperties are those of Java's that count: who uses SASL has put them into KAFKA_OPTS for long. Our settings have the
 // same names.
-var systemProperties = []string{"java.security.auth.login.config", "java.security.krb5.conf", "zookeeper.sasl.client", "zookeeper.sasl.clientconfig"}
+var systemProperties = []string{"java.security.auth.login.config", "java.security.krb5.conf", "zookeeper.sasl.client", "zookeeper.sasl.clientconfig",
+	"zookeeper.sasl.client.username"}
 
 // properties finds them in KAFKA_OPTS of the environment (as of os.Environ), by their names.
 func properties(environment []string) map[string]string {

@@ -12,8 +12,8 @@ func TestSystemProperties(t *testing.T) {
 		rest     string
 	}{
 		{"KAFKA_OPTS=-Djava.security.auth.login.config=/etc/kafka/jaas.conf", []string{"java.security.auth.login.config=/etc/kafka/jaas.conf"}, "KAFKA_OPTS="},
-		{`KAFKA_OPTS=-Da=b -Djava.security.auth.login.config="/x" -Dzookeeper.sasl.clientconfig=Other -Xmx1g`,
-			[]string{"java.security.auth.login.config=/x", "zookeeper.sasl.clientconfig=Other"}, "KAFKA_OPTS=-Da=b -Xmx1g"},
+		{`KAFKA_OPTS=-Da=b -Djava.security.auth.login.config="/x" -Dzookeeper.sasl.clientconfig=Other -Dzookeeper.sasl.client.username=zk -Xmx1g`,
+			[]string{"java.security.auth.login.config=/x", "zookeeper.sasl.client.username=zk", "zookeeper.sasl.clientconfig=Other"}, "KAFKA_OPTS=-Da=b -Xmx1g"},
 		{"KAFKA_OPTS=-Dzookeeper.sasl.client=false", []string{"zookeeper.sasl.client=false"}, "KAFKA_OPTS="},
 		{"KAFKA_OPTS=-Djava.security.auth=x", nil, "KAFKA_OPTS=-Djava.security.auth=x"},
 		{"KAFKA_OPTS=-Djava.security.auth.login.config", nil, "KAFKA_OPTS=-Djava.security.auth.login.config"},

@@ -24,8 +24,8 @@ const Section = "Client"
 
 const digestModule = "org.apache.zookeeper.server.auth.DigestLoginModule"
 
-// kerberosService is the first part of servers' principals (zookeeper.sasl.client.username, 3.8).
-const kerberosService = "zookeeper"
+// Service is the first part of servers' principals unless another is named (zookeeper.sasl.client.username, 3.8).
+const Service = "zookeeper"
 
 // ErrNoSASL is that a server knows no SASL: whoever connects to it is nobody in particular.
 var ErrNoSASL = errors.New("the server does not ask for logins: it has no login configuration of its own")
@@ -38,6 +38,7 @@ type Login struct {
 	Optional bool
 
 	kerberos *kerberos.User // nil: the password is shown
+	service  string         // the first part of servers' principals
 }
 
 // Config says where logins are written down.
@@ -45,6 +46,7 @@ type Config struct {
 	File    string // of login configurations; empty: there are none
 	Section string // empty: Section
 	Krb5    string // the configuration of Kerberos
+	Service string // the first part of servers' principals in Kerberos; empty: Service
 
 	// Failed hears why a ticket of Kerberos that is good yet could not be replaced by a newer one.
 	Failed func(error)
@@ -87,7 +89,7 @@ func fromModule(l jaas.Login, c Config) (*Login, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Login{Username: user.Name(), kerberos: user}, nil
+		return &Login{Username: user.Name(), kerberos: user, service: cmp.Or(c.Service, Service)}, nil
 	}
 	return nil, fmt.Errorf("the login module %s is not known, only %s and %s", l.Module, digestModule, jaas.Krb5Module)
 }
@@ -191,7 +193,7 @@ func (l *Login) exchange(conn net.Conn, host string, timeout time.Duration) erro
 
 // showTicket logs in by Kerberos.
 func (l *Login) showTicket(ctx context.Context, conn net.Conn, host string) error {
-	answer, err := l.kerberos.Start(ctx, kerberosService, host)
+	answer, err := l.kerberos.Start(ctx, l.service, host)
 	if err != nil {
 		return err
 	}
