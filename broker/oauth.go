@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,56 +20,91 @@ import (
 // oauthLineInterval is how often a line about providers is logged: clients cause them.
 const oauthLineInterval = time.Second
 
-// oauthState is what the broker has of identity providers, by the settings that say how to get it: listeners that are made anew
-// with the same ones find it there.
+// oauthState is what the broker has of identity providers: that of a listener stays while its settings that say how to get it do,
+// and listeners with the same ones share it.
 type oauthState struct {
 	ctx   context.Context // ends requests to providers with the broker
 	log   *logrus.Entry
 	lines logx.Sampler
 
-	mu      sync.Mutex               // guards what follows
-	keys    map[string]*oauth.Keys   // of providers
-	sources map[string]*oauth.Source // of this broker's own tokens
+	mu      sync.Mutex                     // guards what follows
+	keys    map[string]made[*providerKeys] // of providers, by listener
+	sources map[string]made[*oauth.Source] // of this broker's own tokens, by listener
+}
+
+// made is what was made of settings.
+type made[T any] struct {
+	settings string
+	it       T
+}
+
+// providerKeys are keys with the setting that says where they are.
+type providerKeys struct {
+	*oauth.Keys
+	at config.Endpoint
 }
 
 func newOAuthState(ctx context.Context, log *logrus.Entry) *oauthState {
 	return &oauthState{ctx: ctx, log: log, lines: logx.Sampler{Interval: oauthLineInterval},
-		keys: make(map[string]*oauth.Keys), sources: make(map[string]*oauth.Source)}
+		keys: make(map[string]made[*providerKeys]), sources: make(map[string]made[*oauth.Source])}
 }
 
-// checker checks signed tokens. The provider's keys are fetched first, once for the same settings.
-func (o *oauthState) checker(rules *config.SignedTokens) (func(token string) (sasl.Login, error), error) {
+// ofSettings is what a listener's settings make, which it or another one may have of them already.
+func ofSettings[T any](all map[string]made[T], listener, settings string, build func() T) T {
+	for _, m := range all {
+		if m.settings == settings {
+			all[listener] = m
+			return m.it
+		}
+	}
+	it := build()
+	all[listener] = made[T]{settings, it}
+	return it
+}
+
+// checker checks the signed tokens that are shown at a listener. The provider's keys are read when one is needed.
+func (o *oauthState) checker(listener string, rules *config.SignedTokens) (func(token string) (sasl.Login, error), error) {
 	from, err := endpoint(rules.Keys)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := o.keysOf(fmt.Sprint(rules.Keys, rules.Refresh), from, rules.Refresh)
-	if err != nil {
-		return nil, &config.Error{Key: rules.Keys.Key, Value: rules.Keys.URL, Reason: err.Error()}
-	}
-	v := &oauth.Validator{Keys: keys, Issuer: rules.Issuer, Audiences: rules.Audiences, ScopeName: rules.ScopeClaim, SubName: rules.SubClaim,
-		ClockSkew: rules.ClockSkew}
+	v := &oauth.Validator{Keys: o.keysOf(listener, rules, from), Issuer: rules.Issuer, Audiences: rules.Audiences,
+		ScopeName: rules.ScopeClaim, SubName: rules.SubClaim, ClockSkew: rules.ClockSkew}
 	return func(token string) (sasl.Login, error) {
 		user, expires, err := v.Validate(o.ctx, token, time.Now())
 		return sasl.Login{User: user, Expires: expires}, err
 	}, nil
 }
 
-func (o *oauthState) keysOf(settings string, from oauth.Endpoint, refresh time.Duration) (*oauth.Keys, error) {
-	o.mu.Lock()
-	known := o.keys[settings]
-	o.mu.Unlock()
-	if known != nil {
-		return known, nil
-	}
-	keys, err := oauth.FetchKeys(o.ctx, from, refresh, func(err error) { o.warn("the keys that sign tokens cannot be read anew, those before stay", err) })
-	if err != nil {
-		return nil, err
-	}
+func (o *oauthState) keysOf(listener string, rules *config.SignedTokens, from oauth.Endpoint) *oauth.Keys {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.keys[settings] = keys
-	return keys, nil
+	return ofSettings(o.keys, listener, fmt.Sprint(rules.Keys, rules.Refresh), func() *providerKeys {
+		return &providerKeys{oauth.NewKeys(from, rules.Refresh, func(err error) { o.warn("the keys that sign tokens cannot be read, those before stay", err) }), rules.Keys}
+	}).Keys
+}
+
+// fetch reads all keys, so that a broker that could let nobody in does not start.
+func (o *oauthState) fetch(context.Context) error {
+	o.mu.Lock()
+	all := slices.Collect(maps.Values(o.keys))
+	o.mu.Unlock()
+	for _, m := range all {
+		if err := m.it.Fetch(o.ctx); err != nil {
+			return &config.Error{Key: m.it.at.Key, Value: m.it.at.URL, Reason: err.Error()}
+		}
+	}
+	return nil
+}
+
+// settle ends a change of settings: what closed listeners had is forgotten, and new keys are read, which no other setting waits for.
+func (o *oauthState) settle(open func(listener string) bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	maps.DeleteFunc(o.keys, func(listener string, _ made[*providerKeys]) bool { return !open(listener) })
+	for _, m := range o.keys {
+		m.it.Prefetch(o.ctx)
+	}
 }
 
 func (o *oauthState) warn(text string, err error) {
@@ -76,21 +113,18 @@ func (o *oauthState) warn(text string, err error) {
 	}
 }
 
-// bearer gives this broker's own tokens.
-func (o *oauthState) bearer(s *config.TokenSource) (func() (string, error), error) {
+// bearer gives this broker's own tokens, for others' listener of a name.
+func (o *oauthState) bearer(listener string, s *config.TokenSource) (func() (string, error), error) {
 	from, err := endpoint(s.From)
 	if err != nil {
 		return nil, err
 	}
-	settings := fmt.Sprint(*s)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	source := o.sources[settings]
-	if source == nil {
-		source = &oauth.Source{From: from, ClientID: s.ClientID, Secret: s.Secret, Scope: s.Scope,
+	source := ofSettings(o.sources, listener, fmt.Sprint(*s), func() *oauth.Source {
+		return &oauth.Source{From: from, ClientID: s.ClientID, Secret: s.Secret, Scope: s.Scope,
 			Window: s.Window, Jitter: s.Jitter, MinPeriod: s.MinPeriod, Buffer: s.Buffer}
-		o.sources[settings] = source
-	}
+	})
 	return func() (string, error) { return source.Token(o.ctx) }, nil
 }
 

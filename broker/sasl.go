@@ -25,7 +25,7 @@ func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, 
 		server.MaxReceive = int32(c.SocketRequestMaxBytes)
 	}
 	for _, m := range settings.Mechanisms {
-		start, err := s.saslMechanism(m)
+		start, err := s.saslMechanism(l.Name, m)
 		if err != nil {
 			return nil, err
 		}
@@ -55,9 +55,10 @@ func (s *Server) saslChanged(now *config.Broker) {
 			s.network.SetSASL(name, settings)
 		}
 	}
+	s.oauth.settle(func(listener string) bool { _, open := s.listening.bound[listener]; return open })
 }
 
-func (s *Server) saslMechanism(m config.SASLMechanism) (func() sasl.Exchange, error) {
+func (s *Server) saslMechanism(listener string, m config.SASLMechanism) (func() sasl.Exchange, error) {
 	if known, ok := scram.Named(m.Name); ok {
 		return sasl.Scram(known, s.credentials), nil
 	}
@@ -68,7 +69,7 @@ func (s *Server) saslMechanism(m config.SASLMechanism) (func() sasl.Exchange, er
 		return sasl.Plain(m.UserPasswords()), nil
 	}
 	if m.Signed != nil {
-		check, err := s.oauth.checker(m.Signed)
+		check, err := s.oauth.checker(listener, m.Signed)
 		return sasl.OAuthBearer(check), err
 	}
 	rules, err := m.TokenRules()
@@ -92,7 +93,7 @@ func (s *Server) saslClient(listener string) (*sasl.Client, error) {
 		client.User = login.Kerberos.Principal
 		client.Kerberos, err = s.kerberos.dialog(login.Kerberos)
 	case login.Source != nil:
-		client.Bearer, err = s.oauth.bearer(login.Source)
+		client.Bearer, err = s.oauth.bearer(listener, login.Source)
 	case login.Mechanism == sasl.OAuthBearerName:
 		client.Bearer = oauth.Unsecured(login.Claims, login.ClaimsLifetime)
 	}

@@ -135,6 +135,7 @@ func (s *Server) steps() []startStep {
 		{"waiting for the end of its earlier registration", s.awaitVacancy},
 		{"waiting for the cluster to notice that it was away", s.awaitSuccessors},
 		{"opening its listeners", s.bind},
+		{"asking identity providers for their keys", s.oauth.fetch},
 		{"registering in ZooKeeper", s.register},
 		{"starting to replicate", s.runController},
 		{"waiting for the controller to tell of the cluster", s.serve},

@@ -30,19 +30,31 @@ type Keys struct {
 
 type keySet struct {
 	jose.JSONWebKeySet
-	tried time.Time // when they, or newer ones, were asked for
+	tried time.Time // when they, or newer ones, were asked for; zero: never
 }
 
-// FetchKeys reads keys. Later they are read anew when they are older than refresh; failed hears when that was in vain, and the
-// keys before stay in force.
-func FetchKeys(ctx context.Context, from Endpoint, refresh time.Duration, failed func(error)) (*Keys, error) {
+// NewKeys are keys that are read when one is needed, and anew when they are older than refresh; failed hears when that was in
+// vain, and the keys before, if any, stay in force.
+func NewKeys(from Endpoint, refresh time.Duration, failed func(error)) *Keys {
 	k := &Keys{from: from, refresh: refresh, failed: failed, now: time.Now}
+	k.set.Store(new(keySet))
+	return k
+}
+
+// Fetch reads the keys before one is needed; failed does not hear of it.
+func (k *Keys) Fetch(ctx context.Context) error {
 	set, err := k.read(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		k.set.Store(&keySet{set, k.now()})
 	}
-	k.set.Store(&keySet{set, k.now()})
-	return k, nil
+	return err
+}
+
+// Prefetch begins to read keys that nobody has asked for yet. Whoever needs one waits for it.
+func (k *Keys) Prefetch(ctx context.Context) {
+	if set := k.set.Load(); set.tried.IsZero() {
+		k.again(ctx, set)
+	}
 }
 
 func (k *Keys) read(ctx context.Context) (set jose.JSONWebKeySet, err error) {

@@ -92,11 +92,7 @@ func keysInFile(t testing.TB, signers ...signer) *Keys {
 	if err := os.WriteFile(file, public(t, signers...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := FetchKeys(t.Context(), Endpoint{URL: "file://" + file}, time.Hour, func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keys
+	return NewKeys(Endpoint{URL: "file://" + file}, time.Hour, func(err error) { t.Error(err) })
 }
 
 func TestValidate(t *testing.T) {
@@ -192,10 +188,7 @@ func TestKeysAreReadAnew(t *testing.T) {
 	}))
 	defer provider.Close()
 	var failures []error
-	keys, err := FetchKeys(t.Context(), Endpoint{URL: provider.URL}, time.Hour, func(err error) { failures = append(failures, err) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := NewKeys(Endpoint{URL: provider.URL}, time.Hour, func(err error) { failures = append(failures, err) })
 	clock := time.Now()
 	keys.now = func() time.Time { return clock }
 	want := func(what, id string, known bool, requests int32) {
@@ -237,8 +230,8 @@ func TestProviderIsDown(t *testing.T) {
 		_, _ = w.Write(public(t, key))
 	}))
 	defer provider.Close()
-	keys, err := FetchKeys(t.Context(), Endpoint{URL: provider.URL}, time.Hour, nil)
-	if err != nil {
+	keys := NewKeys(Endpoint{URL: provider.URL}, time.Hour, nil)
+	if err := keys.Fetch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	down.Store(true)
@@ -258,6 +251,33 @@ func TestProviderIsDown(t *testing.T) {
 	}
 }
 
+// TestKeysThatAreNotReadYet: whoever shows the first token waits for them, one who comes while they are read waits with it.
+func TestKeysThatAreNotReadYet(t *testing.T) {
+	key := newEC(t, "1")
+	asked, up := make(chan struct{}), make(chan struct{})
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-up
+		_, _ = w.Write(public(t, key))
+	}))
+	defer provider.Close()
+	keys := NewKeys(Endpoint{URL: provider.URL}, time.Hour, func(err error) { t.Error(err) })
+	keys.Prefetch(t.Context())
+	<-asked
+	keys.Prefetch(t.Context())
+	found := make(chan int)
+	for range 2 {
+		go func() { found <- len(keys.candidates(t.Context(), "1")) }()
+	}
+	close(up)
+	for range 2 {
+		if n := <-found; n != 1 {
+			t.Errorf("%d keys", n)
+		}
+	}
+	keys.Prefetch(t.Context())
+}
+
 // TestRedirections are followed, unless to what is not encrypted.
 func TestRedirections(t *testing.T) {
 	keys := public(t, newEC(t, "1"))
@@ -272,7 +292,7 @@ func TestRedirections(t *testing.T) {
 		trust.AddCert(provider.Certificate())
 		trust.AddCert(encrypted.Certificate())
 		from := Endpoint{URL: provider.URL, TLS: &tls.Config{RootCAs: trust}, Backoff: time.Hour, MaxBackoff: 2 * time.Hour}
-		if _, err := FetchKeys(t.Context(), from, time.Hour, nil); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := NewKeys(from, time.Hour, nil).Fetch(t.Context()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", to, err)
 		}
 	}
@@ -285,7 +305,7 @@ func TestUntrustedProvider(t *testing.T) {
 	provider.StartTLS()
 	defer provider.Close()
 	from := Endpoint{URL: provider.URL, Backoff: time.Hour, MaxBackoff: 2 * time.Hour}
-	if _, err := FetchKeys(t.Context(), from, time.Hour, nil); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if err := NewKeys(from, time.Hour, nil).Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("%v", err)
 	}
 }
@@ -308,11 +328,11 @@ func TestKeysThatAreRefused(t *testing.T) {
 	defer provider.Close()
 	for text, want := range map[string]string{"": "no set of keys", "{}": "empty", `{"keys":[]}`: "empty", strings.Repeat(" ", largestAnswer+1): "more than"} {
 		answer = text
-		if _, err := FetchKeys(t.Context(), Endpoint{URL: provider.URL}, time.Hour, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if err := NewKeys(Endpoint{URL: provider.URL}, time.Hour, nil).Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
-	if _, err := FetchKeys(t.Context(), Endpoint{URL: "file:///nowhere"}, time.Hour, nil); !os.IsNotExist(err) {
+	if err := NewKeys(Endpoint{URL: "file:///nowhere"}, time.Hour, nil).Fetch(t.Context()); !os.IsNotExist(err) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	for url, ok := range map[string]bool{"https://x/y": true, "http://x": true, "file:///x": true, "file://": false, "x": false, "ftp://x": false, "https://": false, "%": false} {

@@ -1,0 +1,63 @@
+package broker
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"barnabas/config"
+
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
+)
+
+// TestProviderIsSilent while settings name it: they are taken at once, a start alone waits for it.
+func TestProviderIsSilent(t *testing.T) {
+	asked, up := make(chan struct{}), make(chan struct{})
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-up
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer provider.Close()
+	log, lines := test.NewNullLogger()
+	o := newOAuthState(t.Context(), logrus.NewEntry(log))
+	open := map[string]bool{"A": true, "B": true}
+	settle := func() { o.settle(func(listener string) bool { return open[listener] }) }
+	set := func(listener, path string) {
+		t.Helper()
+		rules := &config.SignedTokens{Keys: config.Endpoint{Key: "sasl.oauthbearer.jwks.endpoint.url", URL: provider.URL + path}, Refresh: time.Hour}
+		if _, err := o.checker(listener, rules); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("A", "/1")
+	set("B", "/1")
+	if o.keys["A"].it != o.keys["B"].it {
+		t.Error("the same keys are read twice")
+	}
+	settle()
+	<-asked
+	first := o.keys["A"]
+	set("A", "/2")
+	settle()
+	<-asked
+	if o.keys["A"] == first || o.keys["B"] != first {
+		t.Error("the settings of a listener count for another one")
+	}
+	delete(open, "A")
+	settle()
+	if len(o.keys) != 1 {
+		t.Errorf("of closed listeners stay %v", o.keys)
+	}
+	close(up)
+	go func() { <-asked }()
+	if err := o.fetch(t.Context()); err == nil || !strings.Contains(err.Error(), provider.URL+"/1") || !strings.Contains(err.Error(), "404") {
+		t.Errorf("a start with it: %v", err)
+	}
+	if n := len(lines.AllEntries()); n > 2 {
+		t.Errorf("%d lines", n)
+	}
+}
