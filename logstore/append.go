@@ -57,7 +57,7 @@ func (l *Log) AppendLeader(data []byte, o LeaderAppend) (AppendInfo, error) {
 		}
 	}
 	cfg := l.config.Load()
-	v := validator{cfg: cfg, tp: l.tp, origin: o.Origin, now: l.env.now()}
+	v := validator{cfg: cfg, tp: l.tp, origin: o.Origin, now: l.env.now(), rejections: &l.env.rejections}
 	ready, err := v.run(data)
 	if err != nil {
 		info := rejected(l.startFor(err))
@@ -233,6 +233,9 @@ func (e *UnexpectedOffsetError) Error() string {
 func (l *Log) AppendFollower(data []byte) (AppendInfo, error) {
 	a, err := examine(data)
 	if err != nil {
+		if errors.Is(err, errChecksum) {
+			l.env.rejections.Checksum.Add(1)
+		}
 		return rejected(-1), fmt.Errorf("append to %v: %w", l.tp, err)
 	}
 	if len(a.data) == 0 {
@@ -258,7 +261,7 @@ func examine(data []byte) (appended, error) {
 		b := walk.Batch()
 		switch {
 		case !b.Valid():
-			return appended{}, fmt.Errorf("record batch at offset %d has a wrong checksum: %w", b.BaseOffset(), kerr.CorruptMessage)
+			return appended{}, fmt.Errorf("record batch at offset %d: %w", b.BaseOffset(), errChecksum)
 		case b.LastOffset() <= a.last:
 			return appended{}, fmt.Errorf("offset %d follows %d: %w", b.LastOffset(), a.last, kerr.CorruptMessage)
 		}

@@ -22,6 +22,7 @@ type env struct {
 	logger         *logrus.Entry
 	producerExpiry atomic.Int64  // ns; of logs to come
 	guards         atomic.Uint64 // the last one that was given out: no two are alike, of whichever log
+	rejections     Rejections
 	// later runs fn after the delay, unless the owner is closed before.
 	later func(delay time.Duration, fn func())
 	// rolled hears that a log has a closed segment, to flush and perhaps to compact. It must not block.

@@ -625,6 +625,18 @@ func (m *Manager) describe(v *volume) []LogInfo {
 	return append(infos, m.unloadedIn(v)...)
 }
 
+// FarthestMove is how many offsets the copy of a log that is being moved lacks, the largest number of all.
+func (m *Manager) FarthestMove() (lag int64) {
+	for _, v := range m.disks {
+		for _, f := range m.futuresOn(v) {
+			if l, ok := m.Log(f.tp); ok {
+				lag = max(lag, l.LogEndOffset()-f.LogEndOffset())
+			}
+		}
+	}
+	return lag
+}
+
 // OfflineDirs are the directories that have failed.
 func (m *Manager) OfflineDirs() []string {
 	var dirs []string

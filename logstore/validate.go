@@ -36,11 +36,13 @@ type validator struct {
 	origin Origin
 	now    time.Time
 
+	rejections  *Rejections
 	errors      []RecordError
 	badTime     bool // among them
 	maxTime     int64
 	codec       record.Codec // of what came
 	recordCount int
+	keyless     int // records that should have a key
 }
 
 // validated is what may be appended once it has its offsets: a batch, or of a log with an old format what becomes messages.
@@ -50,8 +52,17 @@ type validated struct {
 	old     oldFormat
 }
 
-// run validates data, which is modified where the batch is kept as it is.
+// run validates data, which is modified where the batch is kept as it is. What it rejects it counts.
 func (v *validator) run(data []byte) (validated, error) {
+	ready, err := v.validate(data)
+	if err != nil {
+		v.rejections.inside(err)
+		v.rejections.Keyless.Add(int64(v.keyless))
+	}
+	return ready, err
+}
+
+func (v *validator) validate(data []byte) (validated, error) {
 	first, err := v.envelope(data)
 	if err != nil {
 		return validated{}, err
@@ -97,6 +108,7 @@ func (v *validator) envelope(data []byte) (first record.Batch, err error) {
 		case first.Magic() >= 2 || v.codec != record.None:
 			return nil, fmt.Errorf("more than one record batch: %w", kerr.InvalidRecord)
 		case b.Magic() != first.Magic():
+			v.rejections.Magic.Add(1)
 			return nil, fmt.Errorf("magic %d behind magic %d: %w", b.Magic(), first.Magic(), kerr.InvalidRecord)
 		}
 	}
@@ -109,7 +121,11 @@ func (v *validator) envelope(data []byte) (first record.Batch, err error) {
 	if v.codec > record.Zstd {
 		return nil, fmt.Errorf("unknown %v: %w", v.codec, kerr.UnknownServerError)
 	}
-	return first, v.batchHeader(first)
+	if err := v.batchHeader(first); err != nil {
+		v.rejections.Offset.Add(1)
+		return nil, err
+	}
+	return first, nil
 }
 
 // batchBytes checks size and checksum (UnifiedLog.analyzeAndValidateRecords, 3.9).
@@ -121,10 +137,13 @@ func (v *validator) batchBytes(b record.Batch) error {
 		return v.tooLarge(b)
 	}
 	if !b.Valid() {
-		return fmt.Errorf("record batch has a wrong checksum (stored %d): %w", b.CRC(), kerr.CorruptMessage)
+		v.rejections.Checksum.Add(1)
+		return fmt.Errorf("stored checksum %d: %w", b.CRC(), errChecksum)
 	}
 	return nil
 }
+
+var errChecksum = fmt.Errorf("record batch has a wrong checksum: %w", kerr.CorruptMessage)
 
 func (v *validator) tooLarge(b record.Batch) error {
 	return fmt.Errorf("record batch of %d bytes exceeds the limit of %d: %w", len(b), v.cfg.MaxMessageBytes, kerr.MessageTooLarge)
@@ -187,6 +206,7 @@ func (v *validator) record(b record.Batch, offset, timestamp int64, hasKey bool)
 	v.recordCount++
 	switch {
 	case v.cfg.Compact && !hasKey:
+		v.keyless++
 		v.errors = append(v.errors, RecordError{index,
 			fmt.Sprintf("Compacted topic cannot accept message without key in topic partition %v.", v.tp)})
 	case !v.timeFits(b, timestamp):
@@ -240,7 +260,7 @@ func (v *validator) message() string {
 
 // rebuild makes one magic 2 batch of what came, in the codec of the topic.
 func (v *validator) rebuild(data []byte, first record.Batch, codec record.Codec, level int) (validated, error) {
-	v.recordCount, v.maxTime, v.errors = 0, record.NoTimestamp, nil
+	v.recordCount, v.maxTime, v.errors, v.keyless = 0, record.NoTimestamp, nil, 0
 	w := record.NewBuilder()
 	w.Codec, w.Level = codec, level
 	w.ProducerID, w.ProducerEpoch, w.BaseSequence = first.ProducerID(), first.ProducerEpoch(), first.BaseSequence()

@@ -85,6 +85,12 @@ func (b Batch) unwrap(value []byte, fn func(*Record) error) error {
 	return nil
 }
 
+// What may be wrong with the messages inside a compressed one.
+var (
+	ErrInnerMagic    = invalid("inner message of another magic")
+	ErrInnerChecksum = fmt.Errorf("inner message has a wrong checksum: %w", kerr.CorruptMessage)
+)
+
 // inner decompresses a wrapper's value into its messages and checks them.
 func (b Batch) inner(value []byte) ([]Batch, error) {
 	if b.Codec() == Lz4 {
@@ -100,11 +106,11 @@ func (b Batch) inner(value []byte) ([]Batch, error) {
 		m := walk.Batch()
 		switch {
 		case m.Magic() != b.Magic():
-			return nil, invalid("inner message of another magic")
+			return nil, ErrInnerMagic
 		case m.Codec() != None:
 			return nil, invalid("compressed message inside a compressed one")
 		case !m.Valid():
-			return nil, fmt.Errorf("inner message has a wrong checksum: %w", kerr.CorruptMessage)
+			return nil, ErrInnerChecksum
 		}
 		inner = append(inner, m)
 	}
