@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"barnabas/broker/metrics"
 	"barnabas/broker/replica"
 	"barnabas/broker/status"
+	"barnabas/controller"
 	"barnabas/logstore"
 	"barnabas/network"
 	"barnabas/zkcoord"
@@ -35,6 +37,7 @@ const (
 // measures is what is counted for metrics and nobody else, and what is read from the other parts when metrics are.
 type measures struct {
 	s        *Server
+	started  time.Time
 	state    atomic.Int32
 	complete atomic.Bool // all parts are there to be asked
 	loading  logstore.Loading
@@ -54,8 +57,8 @@ func (s *Server) serveMetrics(context.Context) error {
 	if s.static.MetricsListener == "" {
 		return nil
 	}
-	s.metrics = metrics.New(api.APIs())
-	m := &measures{s: s}
+	s.metrics = metrics.New(api.APIs(), controller.WorkMetrics())
+	m := &measures{s: s, started: time.Now()}
 	m.state.Store(stateStarting)
 	m.identity.Store(&status.Broker{ID: int32(s.static.BrokerID)})
 	m.board = status.NewBoard(m.reading, time.Now)
@@ -168,6 +171,9 @@ func (m *measures) authorizedBy(own *zkcoord.Client) (cancel func()) {
 // collect gives everything that is read and not counted.
 func (m *measures) collect(add func(prometheus.Metric)) {
 	add(metrics.Gauge("kafka_server_kafkaserver_brokerstate", float64(m.state.Load())))
+	started := float64(m.started.UnixMilli())
+	add(metrics.Gauge("kafka_server_app_info_start_time_ms", started))
+	add(metrics.Gauge("kafka_server_app_info_starttimems", started, "id", strconv.Itoa(int(m.identity.Load().ID))))
 	m.session.tell("kafka_server_sessionexpirelistener", add)
 	if counts := m.authorizer.Load(); counts != nil {
 		counts.tell("kafka_security_aclauthorizer", add)
@@ -179,6 +185,8 @@ func (m *measures) collect(add func(prometheus.Metric)) {
 	}
 	m.network(add)
 	m.replicas(add)
+	m.followers(add)
+	m.rejections(add)
 	m.logs(add)
 	m.controller(add)
 	m.groups(add)
@@ -206,6 +214,9 @@ func (m *measures) network(add func(prometheus.Metric)) {
 		}
 	}
 	m.authentications(add)
+	used, left := m.s.network.Budget()
+	add(metrics.Gauge("kafka_network_socketserver_memorypoolused", float64(used)))
+	add(metrics.Gauge("kafka_network_socketserver_memorypoolavailable", float64(left)))
 	m.plane("", add)
 	if m.s.static.ControlPlaneListener != "" {
 		m.plane("controlplane", add)
@@ -242,6 +253,7 @@ func (m *measures) plane(prefix string, add func(prometheus.Metric)) {
 	add(metrics.Gauge("kafka_server_kafkarequesthandlerpool_"+prefix+"requesthandleravgidle_percent", idle))
 	add(metrics.Gauge("kafka_network_requestchannel_"+prefix+"requestqueuesize", 0))
 	add(metrics.Gauge("kafka_network_requestchannel_"+prefix+"responsequeuesize", 0))
+	add(metrics.Gauge("kafka_network_requestchannel_"+prefix+"responsequeuesize", 0, "processor", "0"))
 	var expired int64
 	for listener, n := range m.s.network.Authentications() {
 		if (listener == m.s.static.ControlPlaneListener) == (prefix != "") {
@@ -302,7 +314,16 @@ func (m *measures) replicas(add func(prometheus.Metric)) {
 	add(metrics.Counter("kafka_server_replicamanager_isrexpands_total", float64(c.ISRExpands)))
 	add(metrics.Counter("kafka_server_replicamanager_failedisrupdates_total", float64(c.ISRRefused)))
 	add(metrics.Counter("barnabas_records_lost_total", float64(c.RecordsLost))) // there is no such count in Apache Kafka
-	m.followers(add)
+}
+
+// rejections are what was not appended because it is not as it should be, of all topics together (BrokerTopicMetrics, 3.9).
+func (m *measures) rejections(add func(prometheus.Metric)) {
+	r := m.s.logs.Rejections()
+	for name, n := range map[string]*atomic.Int64{
+		"invalidmagicnumber": &r.Magic, "invalidmessagecrc": &r.Checksum, "invalidoffsetorsequence": &r.Offset, "nokeycompactedtopic": &r.Keyless,
+	} {
+		add(metrics.Counter("kafka_server_brokertopicmetrics_"+name+"records_total", float64(n.Load())))
+	}
 }
 
 // replicated counts records that came from another broker.
@@ -318,14 +339,35 @@ func (s *Server) replicated(topic string, bytes int, reassigned bool) {
 	})
 }
 
+// followers tell what is fetched from other brokers, and copied to other log directories. No fetcher and no mover ever dies, or gives a
+// partition up: those count as failed that are tried again and again.
 func (m *measures) followers(add func(prometheus.Metric)) {
 	var most int64
-	m.s.replicas.Lags(func(tp logstore.TopicPartition, lag int64) {
-		most = max(most, lag)
-		add(metrics.Gauge("kafka_server_fetcherlagmetrics_consumerlag", float64(lag), "clientId", "ReplicaFetcher", "topic", tp.Topic,
+	failing := 0
+	for _, f := range m.s.replicas.Fetchers() {
+		m.fetcher(f, add)
+		failing += f.Failing
+		for _, lag := range f.Lags {
+			most = max(most, lag)
+		}
+	}
+	const fetchers, movers = "kafka_server_replicafetchermanager_", "kafka_server_replicaalterlogdirsmanager_"
+	add(metrics.Gauge(fetchers+"maxlag", float64(most), "clientId", "Replica"))
+	add(metrics.Gauge(fetchers+"failedpartitionscount", float64(failing), "clientId", "Replica"))
+	add(metrics.Gauge(fetchers+"deadthreadcount", 0, "clientId", "Replica"))
+	add(metrics.Gauge(movers+"maxlag", float64(m.s.logs.FarthestMove()), "clientId", "ReplicaAlterLogDirs"))
+	add(metrics.Gauge(movers+"deadthreadcount", 0, "clientId", "ReplicaAlterLogDirs"))
+}
+
+func (m *measures) fetcher(f replica.FetcherState, add func(prometheus.Metric)) {
+	host, port, _ := net.SplitHostPort(f.Source.Addr)
+	client := fmt.Sprintf("ReplicaFetcherThread-%d-%d", f.Number, f.Source.ID)
+	add(metrics.Counter("kafka_server_fetcherstats_bytes_total", float64(f.Bytes), "clientId", client, "brokerHost", host, "brokerPort", port))
+	add(metrics.Counter("kafka_server_fetcherstats_requests_total", float64(f.Requests), "clientId", client, "brokerHost", host, "brokerPort", port))
+	for tp, lag := range f.Lags {
+		add(metrics.Gauge("kafka_server_fetcherlagmetrics_consumerlag", float64(lag), "clientId", client, "topic", tp.Topic,
 			"partition", strconv.Itoa(int(tp.Partition))))
-	})
-	add(metrics.Gauge("kafka_server_replicafetchermanager_maxlag", float64(most), "clientId", "Replica"))
+	}
 }
 
 func (m *measures) partition(p *replica.Partition, sum *partitionCounts, add func(prometheus.Metric)) {
@@ -413,10 +455,14 @@ func (m *measures) cleaner(add func(prometheus.Metric)) {
 		add(metrics.Gauge("kafka_log_logcleanermanager_time_since_last_run_ms", float64(time.Since(c.LastRun).Milliseconds())))
 	}
 	add(metrics.Gauge("kafka_log_logcleaner_max_clean_time_secs", c.MaxTime.Seconds()))
-	if c.BytesRead > 0 {
-		add(metrics.Gauge("kafka_log_logcleaner_cleaner_recopy_percent", 100*float64(c.BytesWritten)/float64(c.BytesRead)))
-	}
+	add(metrics.Gauge("kafka_log_logcleaner_cleaner_recopy_percent", 100*float64(c.BytesWritten)/float64(max(c.BytesRead, 1))))
+	add(metrics.Counter("kafka_utils_throttler_cleaner_io", float64(c.BytesRead+c.BytesWritten)))
 	add(metrics.Gauge("kafka_log_logcleaner_deadthreadcount", 0))
+}
+
+// controlled measures an event that the controller has handled.
+func (s *Server) controlled(w controller.Work, waited, took time.Duration) {
+	s.metrics.Controlled(int(w), waited, took)
 }
 
 // controller gives what the controller's broker tells of the whole cluster, and zeros on the others.
@@ -431,7 +477,10 @@ func (m *measures) controller(add func(prometheus.Metric)) {
 	gauge("replicastodeletecount", n.Replicas)
 	gauge("topicsineligibletodeletecount", n.HeldTopics)
 	gauge("replicasineligibletodeletecount", n.FailedReplicas)
+	gauge("controllerstate", int(m.s.controller.Work()))
+	add(metrics.Gauge("kafka_server_metadataloader_currentcontrollerid", float64(m.s.controller.ControllerID())))
 	add(metrics.Gauge("kafka_controller_controllereventmanager_eventqueuesize", float64(m.s.controller.Queued())))
+	m.controllerRequests(add)
 	add(metrics.Counter("kafka_controller_controllerstats_uncleanleaderelections_total", float64(m.s.controller.UncleanElections())))
 	picture := &metadata.Picture{}
 	if active {
@@ -451,6 +500,16 @@ func (m *measures) controller(add func(prometheus.Metric)) {
 	gauge("preferredreplicaimbalancecount", unpreferred)
 	gauge("activebrokercount", len(picture.Brokers))
 	gauge("fencedbrokercount", 0)
+}
+
+// controllerRequests are those of this broker as the controller that wait to be sent to others.
+func (m *measures) controllerRequests(add func(prometheus.Metric)) {
+	total := 0
+	for id, n := range m.s.controller.QueuedRequests() {
+		total += n
+		add(metrics.Gauge("kafka_controller_controllerchannelmanager_queuesize", float64(n), "broker_id", strconv.Itoa(int(id))))
+	}
+	add(metrics.Gauge("kafka_controller_controllerchannelmanager_totalqueuesize", float64(total)))
 }
 
 func (m *measures) groups(add func(prometheus.Metric)) {

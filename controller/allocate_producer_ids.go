@@ -12,7 +12,7 @@ func (c *Controller) AllocateProducerIDs(ctx context.Context, req *kmsg.Allocate
 	return allocateProducerIDs.ask(ctx, c, req)
 }
 
-var allocateProducerIDs = api[*kmsg.AllocateProducerIDsRequest, *kmsg.AllocateProducerIDsResponse]{"allocate producer ids", (*office).allocateProducerIDs, func(req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
+var allocateProducerIDs = api[*kmsg.AllocateProducerIDsRequest, *kmsg.AllocateProducerIDsResponse]{"allocate producer ids", Idle, (*office).allocateProducerIDs, func(req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
 	resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
 	resp.ErrorCode = kerr.NotController.Code
 	return resp

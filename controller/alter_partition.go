@@ -16,7 +16,7 @@ func (c *Controller) AlterPartition(ctx context.Context, req *kmsg.AlterPartitio
 	return alterPartition.ask(ctx, c, req)
 }
 
-var alterPartition = api[*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionResponse]{"alter partition", (*office).alterPartition, func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+var alterPartition = api[*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionResponse]{"alter partition", ISRChange, (*office).alterPartition, func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
 	resp := req.ResponseKind().(*kmsg.AlterPartitionResponse)
 	resp.ErrorCode = kerr.NotController.Code
 	return resp

@@ -12,7 +12,7 @@ func (c *Controller) AlterPartitionReassignments(ctx context.Context, req *kmsg.
 	return alterReassignments.ask(ctx, c, req)
 }
 
-var alterReassignments = api[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse]{"alter reassignments", (*office).alterReassignments, func(req *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse {
+var alterReassignments = api[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse]{"alter reassignments", AlterPartitionReassignment, (*office).alterReassignments, func(req *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse {
 	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
 	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
 	return resp

@@ -14,6 +14,7 @@ import (
 // api is a request that the controller answers.
 type api[Q kmsg.Request, R kmsg.Response] struct {
 	name   string
+	work   Work
 	answer func(o *office, ctx context.Context, req Q) (R, error)
 	refuse func(req Q) R // the answer of a broker that is not the controller, or ceases to be
 }
@@ -24,7 +25,7 @@ func (a api[Q, R]) submit(c *Controller, req Q, done func(R)) {
 		done(a.refuse(req))
 		return
 	}
-	c.post(a.name, func(ctx context.Context) error {
+	c.post(a.name, a.work, func(ctx context.Context) error {
 		if c.office == nil {
 			done(a.refuse(req))
 			return nil

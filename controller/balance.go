@@ -39,7 +39,7 @@ func (o *office) electPreferred(ctx context.Context, partitions []topicPartition
 // rebalanceAfter looks at the balance of leaders after a while.
 func (o *office) rebalanceAfter(d time.Duration) {
 	o.stopTimer = o.c.world.After(d, func() {
-		o.c.inOffice(o, "rebalance leaders", func(ctx context.Context) error {
+		o.c.inOffice(o, "rebalance leaders", AutoLeaderBalance, func(ctx context.Context) error {
 			err := o.electPreferred(ctx, o.m.unbalanced(o.c.cfg.RebalanceThreshold))
 			o.rebalanceAfter(o.c.cfg.RebalanceInterval)
 			return err
@@ -92,7 +92,11 @@ func (o *office) uncleanAllowed(ctx context.Context, topic string) error {
 // UncleanElectionAllowed tells the controller that unclean.leader.election.enable has become
 // true for a topic, or with an empty name for the broker. It does nothing elsewhere.
 func (c *Controller) UncleanElectionAllowed(topic string) {
-	c.post("unclean election allowed", func(ctx context.Context) error {
+	w := TopicUncleanLeaderElectionEnable
+	if topic == "" {
+		w = UncleanLeaderElectionEnable
+	}
+	c.post("unclean election allowed", w, func(ctx context.Context) error {
 		if c.office == nil {
 			return nil
 		}

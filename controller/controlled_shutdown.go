@@ -13,7 +13,7 @@ func (c *Controller) ControlledShutdown(ctx context.Context, req *kmsg.Controlle
 	return controlledShutdown.ask(ctx, c, req)
 }
 
-var controlledShutdown = api[*kmsg.ControlledShutdownRequest, *kmsg.ControlledShutdownResponse]{"controlled shutdown", (*office).controlledShutdown, func(req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
+var controlledShutdown = api[*kmsg.ControlledShutdownRequest, *kmsg.ControlledShutdownResponse]{"controlled shutdown", ControlledShutdown, (*office).controlledShutdown, func(req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
 	resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)
 	resp.ErrorCode = kerr.StaleControllerEpoch.Code // what ControllerMovedException is on the wire
 	return resp

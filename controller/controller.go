@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,9 +29,10 @@ type Config struct {
 	// Reregister registers the broker again. It is called after a ZooKeeper session expired,
 	// with the new one, and before the broker races for the controller's office again.
 	Reregister func(ctx context.Context) error
-	// Handled is told of each event that was handled, by its name, on the controller's goroutine.
-	// nil: nobody asks.
-	Handled func(event string, took time.Duration)
+	// Handled is told of each event that was handled, on the controller's goroutine. nil: nobody asks.
+	Handled func(w Work, waited, took time.Duration)
+	// Sent hears how long a request of the controller to a broker has waited to be sent. It must not block. nil: nobody asks.
+	Sent func(broker int32, waited time.Duration)
 }
 
 const (
@@ -53,8 +53,10 @@ type Controller struct {
 	controller atomic.Int32 // broker id, or zkcoord.NoController
 	active     atomic.Bool
 	unclean    atomic.Int64
+	work       atomic.Int64 // Work of the event that is being handled
 	deletions  atomic.Pointer[DeletionCounts]
-	expired    atomic.Bool // the session, and the broker is not registered with the next one yet
+	links      atomic.Pointer[map[int32]Link] // those of the office, for who asks for their queues; replaced whole
+	expired    atomic.Bool                    // the session, and the broker is not registered with the next one yet
 
 	office *office // the loop's; nil when another broker is the controller
 	last   int32   // epoch of the last office
@@ -62,7 +64,7 @@ type Controller struct {
 
 // New makes a controller; Run makes it work.
 func New(cfg Config, store Store, sender Sender, log *logrus.Entry) *Controller {
-	return NewIn(RealWorld(store, sender), cfg, log)
+	return NewIn(RealWorld(store, sender, cfg.Sent), cfg, log)
 }
 
 // NewIn makes a controller in a world of its own.
@@ -82,6 +84,7 @@ func NewIn(world World, cfg Config, log *logrus.Entry) *Controller {
 	c.queue.wake = make(chan struct{}, 1)
 	c.controller.Store(zkcoord.NoController)
 	c.deletions.Store(new(DeletionCounts))
+	c.links.Store(new(map[int32]Link))
 	return c
 }
 
@@ -107,11 +110,19 @@ type DeletionCounts struct {
 func (c *Controller) Deletions() DeletionCounts { return *c.deletions.Load() }
 
 // Queued is how many events wait to be handled.
-func (c *Controller) Queued() int {
-	c.queue.mu.Lock()
-	defer c.queue.mu.Unlock()
-	return len(c.queue.mu.events)
+func (c *Controller) Queued() int { return c.queue.length() }
+
+// QueuedRequests is how many requests wait to be sent to each broker; none, when another broker is the controller.
+func (c *Controller) QueuedRequests() map[int32]int {
+	queued := make(map[int32]int)
+	for id, l := range *c.links.Load() {
+		queued[id] = l.Queued()
+	}
+	return queued
 }
+
+// Work is what the event is for that is being handled; Idle, when there is none.
+func (c *Controller) Work() Work { return Work(c.work.Load()) }
 
 // Run races for the office, and works in it, until ctx is done. It is called once, and with
 // a broker that is registered. The office ends with the ZooKeeper session, not with Run:
@@ -132,7 +143,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) Start() (stop func()) {
 	ignoreChanges := c.world.Store.OnChange(c.onChange)
 	ignoreSession := c.world.Store.OnSession(c.onSession)
-	c.post("start", c.race)
+	c.post("start", ControllerChange, c.race)
 	return func() {
 		ignoreSession()
 		ignoreChanges()
@@ -151,65 +162,15 @@ func (c *Controller) Step(ctx context.Context) bool {
 	return ok
 }
 
-// event is something for the loop to do.
-type event struct {
-	name string
-	run  func(ctx context.Context) error
+func (c *Controller) post(name string, w Work, run func(ctx context.Context) error) {
+	c.queue.put(event{name, w, run, time.Now()})
 }
 
-// eventQueue is the loop's: unbounded, first in, first out.
-type eventQueue struct {
-	wake chan struct{}
-	mu   struct {
-		sync.Mutex
-		events []event
-	}
-}
-
-func (q *eventQueue) put(e event) {
-	q.mu.Lock()
-	q.mu.events = append(q.mu.events, e)
-	q.mu.Unlock()
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (q *eventQueue) take() (event, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.mu.events) == 0 {
-		return event{}, false
-	}
-	e := q.mu.events[0]
-	q.mu.events[0] = event{}
-	q.mu.events = q.mu.events[1:]
-	return e, true
-}
-
-func (q *eventQueue) next(ctx context.Context) (event, error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return event{}, context.Cause(ctx)
-		}
-		if e, ok := q.take(); ok {
-			return e, nil
-		}
-		select {
-		case <-q.wake:
-		case <-ctx.Done():
-		}
-	}
-}
-
-func (c *Controller) post(name string, run func(ctx context.Context) error) {
-	c.queue.put(event{name, run})
-}
+func (c *Controller) postRace() { c.post("elect", ControllerChange, c.race) }
 
 // inOffice posts something to do if o is still in office when its turn comes.
-func (c *Controller) inOffice(o *office, name string, run func(ctx context.Context) error) {
-	c.post(name, func(ctx context.Context) error {
+func (c *Controller) inOffice(o *office, name string, w Work, run func(ctx context.Context) error) {
+	c.post(name, w, func(ctx context.Context) error {
 		if c.office != o {
 			return nil
 		}
@@ -221,9 +182,11 @@ func (c *Controller) inOffice(o *office, name string, run func(ctx context.Conte
 // it is given up, and the next one, of whoever, reads everything anew.
 func (c *Controller) handle(ctx context.Context, e event) {
 	began := time.Now()
+	c.work.Store(int64(e.work))
 	err := e.run(ctx)
+	c.work.Store(int64(Idle))
 	if c.cfg.Handled != nil {
-		c.cfg.Handled(e.name, time.Since(began))
+		c.cfg.Handled(e.work, began.Sub(e.posted), time.Since(began))
 	}
 	if err == nil || ctx.Err() != nil {
 		return
@@ -237,15 +200,15 @@ func (c *Controller) handle(ctx context.Context, e event) {
 		return
 	case errors.Is(err, zkcoord.ErrDeposed):
 		log.Info("another controller was elected")
-		c.post("elect", c.race)
+		c.postRace()
 		return
 	}
 	log.Error("controller event failed")
 	if o != nil && c.world.Store.Resign(ctx, o.term) == nil {
-		c.post("elect", c.race)
+		c.postRace()
 		return
 	}
-	c.world.After(retryBackoff, func() { c.post("elect", c.race) })
+	c.world.After(retryBackoff, c.postRace)
 }
 
 // leave ends the office, without a word to ZooKeeper.
@@ -253,6 +216,7 @@ func (c *Controller) leave() {
 	c.active.Store(false)
 	c.deletions.Store(new(DeletionCounts))
 	if c.office != nil {
+		c.links.Store(new(map[int32]Link))
 		c.office.close()
 		c.office = nil
 		c.log.Info("no longer the controller")
@@ -263,13 +227,13 @@ func (c *Controller) onSession(e zkcoord.SessionEvent) {
 	switch e {
 	case zkcoord.SessionExpired:
 		c.expired.Store(true)
-		c.post("session expired", func(context.Context) error {
+		c.post("session expired", ControllerChange, func(context.Context) error {
 			c.leave()
 			c.controller.Store(zkcoord.NoController)
 			return nil
 		})
 	case zkcoord.SessionReestablished:
-		c.post("new session", c.comeBack)
+		c.post("new session", ControllerChange, c.comeBack)
 	}
 }
 
@@ -279,7 +243,7 @@ func (c *Controller) comeBack(ctx context.Context) error {
 	if c.cfg.Reregister != nil {
 		if err := c.cfg.Reregister(ctx); err != nil {
 			c.log.WithError(err).Error("broker could not be registered again")
-			c.world.After(retryBackoff, func() { c.post("new session", c.comeBack) })
+			c.world.After(retryBackoff, func() { c.post("new session", ControllerChange, c.comeBack) })
 			return nil
 		}
 	}
@@ -316,14 +280,14 @@ func (c *Controller) race(ctx context.Context) error {
 		}
 		c.controller.Store(id)
 		if id == zkcoord.NoController { // gone again: its watch may have fired before it was set
-			c.post("elect", c.race)
+			c.postRace()
 		}
 		return nil
 	}
 	if term.Epoch == c.last {
 		// This office was given up, and its node is still there. What it has sent may arrive
 		// yet, so that brokers could not tell it from what another office of its epoch sends.
-		c.post("elect", c.race)
+		c.postRace()
 		return c.world.Store.Resign(ctx, term)
 	}
 	c.last = term.Epoch
@@ -343,32 +307,33 @@ func (c *Controller) race(ctx context.Context) error {
 // onChange translates what a watch brings into an event of the office.
 func (c *Controller) onChange(change zkcoord.Change) {
 	if change.Kind == zkcoord.ControllerChanged {
-		c.post("controller changed", c.race)
+		c.post("controller changed", ControllerChange, c.race)
 		return
 	}
 	var name string
+	var w Work
 	var run func(o *office, ctx context.Context) error
 	switch change.Kind {
 	case zkcoord.BrokersChanged, zkcoord.BrokerChanged:
-		name, run = "brokers changed", (*office).brokersChanged
+		name, w, run = "brokers changed", BrokerChange, (*office).brokersChanged
 	case zkcoord.TopicsChanged:
-		name, run = "topics changed", (*office).topicsChanged
+		name, w, run = "topics changed", TopicChange, (*office).topicsChanged
 	case zkcoord.TopicChanged:
-		name, run = "topic changed", func(o *office, ctx context.Context) error { return o.topicChanged(ctx, change.Topic) }
+		name, w, run = "topic changed", TopicChange, func(o *office, ctx context.Context) error { return o.topicChanged(ctx, change.Topic) }
 	case zkcoord.TopicDeletionsChanged:
-		name, run = "topic deletions changed", (*office).deletionsAsked
+		name, w, run = "topic deletions changed", TopicDeletion, (*office).deletionsAsked
 	case zkcoord.ReassignmentsChanged:
-		name, run = "reassignments asked", (*office).reassignmentsAsked
+		name, w, run = "reassignments asked", AlterPartitionReassignment, (*office).reassignmentsAsked
 	case zkcoord.PreferredElectionChanged:
-		name, run = "preferred elections asked", (*office).preferredElectionAsked
+		name, w, run = "preferred elections asked", ManualLeaderBalance, (*office).preferredElectionAsked
 	case zkcoord.ISRNotificationsChanged:
-		name, run = "ISRs changed", (*office).isrsNotified
+		name, w, run = "ISRs changed", ISRChange, (*office).isrsNotified
 	case zkcoord.LogDirEventsChanged:
-		name, run = "log directory failed", (*office).logDirEvents
+		name, w, run = "log directory failed", LogDirChange, (*office).logDirEvents
 	default:
 		return
 	}
-	c.post(name, func(ctx context.Context) error {
+	c.post(name, w, func(ctx context.Context) error {
 		if c.office == nil {
 			return nil
 		}

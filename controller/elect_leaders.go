@@ -22,7 +22,7 @@ func (c *Controller) ElectLeaders(ctx context.Context, req *kmsg.ElectLeadersReq
 	return electLeaders.ask(ctx, c, req)
 }
 
-var electLeaders = api[*kmsg.ElectLeadersRequest, *kmsg.ElectLeadersResponse]{"elect leaders", (*office).electLeaders, refuseElections}
+var electLeaders = api[*kmsg.ElectLeadersRequest, *kmsg.ElectLeadersResponse]{"elect leaders", ManualLeaderBalance, (*office).electLeaders, refuseElections}
 
 func refuseElections(req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
 	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)

@@ -24,22 +24,32 @@ type link struct {
 	sender Sender
 	log    *logrus.Entry
 	answer func(req kmsg.Request, resp kmsg.Response) // called on the link's goroutine
+	sent   func(broker int32, waited time.Duration)
 	wake   chan struct{}
 	cancel context.CancelFunc
 	done   chan struct{}
 	mu     struct {
 		sync.Mutex
 		to    zkcoord.BrokerInfo
-		queue []kmsg.Request
+		queue []queuedRequest
 	}
 }
 
-func newLink(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) *link {
+type queuedRequest struct {
+	kmsg.Request
+	since time.Time
+}
+
+func newLink(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response), sent func(int32, time.Duration)) *link {
+	if sent == nil {
+		sent = func(int32, time.Duration) {}
+	}
 	ctx, cancel := context.WithCancel(context.Background()) // it ends with its broker or the office: Close
 	l := &link{
 		sender: sender,
 		log:    log.WithField(logx.Broker, to.ID),
 		answer: answer,
+		sent:   sent,
 		wake:   make(chan struct{}, 1),
 		cancel: cancel,
 		done:   make(chan struct{}),
@@ -52,7 +62,7 @@ func newLink(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer fun
 // Send queues a request.
 func (l *link) Send(req kmsg.Request) {
 	l.mu.Lock()
-	l.mu.queue = append(l.mu.queue, req)
+	l.mu.queue = append(l.mu.queue, queuedRequest{req, time.Now()})
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
@@ -99,10 +109,18 @@ func (l *link) next() kmsg.Request {
 	if len(l.mu.queue) == 0 {
 		return nil
 	}
-	req := l.mu.queue[0]
-	l.mu.queue[0] = nil
+	first := l.mu.queue[0]
+	l.mu.queue[0] = queuedRequest{}
 	l.mu.queue = l.mu.queue[1:]
-	return req
+	l.sent(l.mu.to.ID, time.Since(first.since))
+	return first.Request
+}
+
+// Queued is how many requests wait to be sent.
+func (l *link) Queued() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.mu.queue)
 }
 
 func (l *link) address() zkcoord.BrokerInfo {

@@ -13,7 +13,7 @@ func (c *Controller) ListPartitionReassignments(ctx context.Context, req *kmsg.L
 	return listReassignments.ask(ctx, c, req)
 }
 
-var listReassignments = api[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse]{"list reassignments", (*office).listReassignments, func(req *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
+var listReassignments = api[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse]{"list reassignments", ListPartitionReassignment, (*office).listReassignments, func(req *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
 	resp := req.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)
 	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
 	return resp

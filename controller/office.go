@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/sirupsen/logrus"
@@ -133,14 +134,33 @@ func (o *office) readBrokers(ctx context.Context) error {
 func (o *office) addBroker(info zkcoord.BrokerInfo) {
 	o.m.brokers[info.ID] = &broker{info: info, offline: make(map[topicPartition]struct{})}
 	o.links[info.ID] = o.c.world.Link(info, o.log, func(req kmsg.Request, resp kmsg.Response) {
-		o.c.inOffice(o, "broker answered", func(ctx context.Context) error { return o.answered(ctx, info, req, resp) })
+		o.c.inOffice(o, "broker answered", workOfAnswer(resp), func(ctx context.Context) error { return o.answered(ctx, info, req, resp) })
 	})
+	o.showLinks()
+}
+
+// showLinks lets others see which links there are.
+func (o *office) showLinks() {
+	links := maps.Clone(o.links)
+	o.c.links.Store(&links)
+}
+
+// workOfAnswer is what a broker's answer is handled for. Apache Kafka asks replicas to stop in order to delete them.
+func workOfAnswer(resp kmsg.Response) Work {
+	switch resp.(type) {
+	case *kmsg.StopReplicaResponse:
+		return TopicDeletion
+	case *kmsg.UpdateMetadataResponse:
+		return UpdateMetadataResponseReceived
+	}
+	return LeaderAndISRResponseReceived
 }
 
 func (o *office) removeBroker(id int32) {
 	delete(o.m.brokers, id)
 	o.links[id].Close()
 	delete(o.links, id)
+	o.showLinks()
 }
 
 func (o *office) readTopics(ctx context.Context) error {

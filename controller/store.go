@@ -23,6 +23,7 @@ type Link interface {
 	Send(req kmsg.Request)
 	Move(to zkcoord.BrokerInfo) // the broker's new addresses
 	Close()                     // what is queued is dropped
+	Queued() int                // requests that wait to be sent
 }
 
 // World is what a controller acts upon, so that it can be a simulated one.
@@ -35,12 +36,13 @@ type World struct {
 	After func(d time.Duration, f func()) (cancel func())
 }
 
-// RealWorld keeps time, and sends over s from a goroutine for each broker.
-func RealWorld(store Store, s Sender) World {
+// RealWorld keeps time, and sends over s from a goroutine for each broker. sent hears how long each request to a broker has waited
+// to be sent; nil: nobody asks.
+func RealWorld(store Store, s Sender, sent func(broker int32, waited time.Duration)) World {
 	return World{
 		Store: store,
 		Link: func(to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) Link {
-			return newLink(s, to, log, answer)
+			return newLink(s, to, log, answer, sent)
 		},
 		After: func(d time.Duration, f func()) func() {
 			timer := time.AfterFunc(d, f)

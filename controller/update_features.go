@@ -13,7 +13,7 @@ func (c *Controller) UpdateFeatures(ctx context.Context, req *kmsg.UpdateFeature
 	return updateFeatures.ask(ctx, c, req)
 }
 
-var updateFeatures = api[*kmsg.UpdateFeaturesRequest, *kmsg.UpdateFeaturesResponse]{"update features", (*office).updateFeatures, func(req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
+var updateFeatures = api[*kmsg.UpdateFeaturesRequest, *kmsg.UpdateFeaturesResponse]{"update features", UpdateFeatures, (*office).updateFeatures, func(req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
 	resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
 	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
 	return resp

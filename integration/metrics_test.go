@@ -171,6 +171,8 @@ func TestMetricsOfCoordinators(t *testing.T) {
 		"kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms_count",
 		"kafka_controller_controllerstats_controllerchangerateandtimems_count", "kafka_controller_controllerstats_topicchangerateandtimems_count",
 		"kafka_controller_controllerstats_leaderandisrresponsereceivedrateandtimems_count",
+		"kafka_controller_controllereventmanager_eventqueuetimems_count", `kafka_network_requestmetrics_requestbytes_sum{request="Produce"}`,
+		`kafka_controller_controllerchannelmanager_requestrateandqueuetimems_count{broker_id="0"}`,
 		`kafka_server_socket_server_metrics_incoming_byte_total{listener="PLAINTEXT",networkProcessor="0"}`,
 	} {
 		if !slices.ContainsFunc(lines, func(l string) bool {

@@ -43,6 +43,14 @@ func (s *Server) Census() map[string]Census {
 // Identify tells what the client says that it is.
 func (c *Conn) Identify(software Software) { c.software.Store(&software) }
 
+// Software is what the client says that it is; empty, where it does not.
+func (c *Conn) Software() Software {
+	if s := c.software.Load(); s != nil {
+		return *s
+	}
+	return Software{}
+}
+
 func encryptionOf(state tls.ConnectionState) *Encryption {
 	return &Encryption{Protocol: strings.Replace(tls.VersionName(state.Version), "TLS ", "TLSv", 1), Cipher: tls.CipherSuiteName(state.CipherSuite)}
 }

@@ -3,8 +3,10 @@ package network
 import (
 	"context"
 	"maps"
+	"math"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
@@ -13,30 +15,56 @@ import (
 // budget bounds the bytes of requests that are being read and handled (queued.max.request.bytes).
 // A nil budget has no bound.
 type budget struct {
-	sem *semaphore.Weighted
-	max int64
+	sem  *semaphore.Weighted
+	max  int64
+	used atomic.Int64
 }
 
 func newBudget(maxBytes int64) *budget {
 	if maxBytes <= 0 {
 		return nil
 	}
-	return &budget{semaphore.NewWeighted(maxBytes), maxBytes}
+	return &budget{sem: semaphore.NewWeighted(maxBytes), max: maxBytes}
 }
 
 // weight lets one request larger than the whole budget pass alone, as Apache Kafka's memory pool does.
 func (b *budget) weight(size int) int64 { return min(int64(size), b.max) }
 
-func (b *budget) tryTake(size int) bool { return b == nil || b.sem.TryAcquire(b.weight(size)) }
+func (b *budget) tryTake(size int) bool {
+	if b == nil {
+		return true
+	}
+	taken := b.sem.TryAcquire(b.weight(size))
+	if taken {
+		b.used.Add(b.weight(size))
+	}
+	return taken
+}
 
 func (b *budget) take(ctx context.Context, size int) error {
-	return b.sem.Acquire(ctx, b.weight(size))
+	err := b.sem.Acquire(ctx, b.weight(size))
+	if err == nil {
+		b.used.Add(b.weight(size))
+	}
+	return err
 }
 
 func (b *budget) release(size int) {
 	if b != nil {
+		b.used.Add(-b.weight(size))
 		b.sem.Release(b.weight(size))
 	}
+}
+
+// Budget is how many bytes the requests that are being read and handled take, and how many more they may (queued.max.request.bytes):
+// without that setting any number.
+func (s *Server) Budget() (used, left int64) {
+	b := s.budget
+	if b == nil {
+		return 0, math.MaxInt64
+	}
+	used = b.used.Load()
+	return used, max(0, b.max-used)
 }
 
 // Limits bound the number of connections. They may change while the server runs.

@@ -179,10 +179,13 @@ func (f *fetching) wait(ctx context.Context) {
 			signals = append(signals, &p.Changed)
 		}
 	}
-	_ = await.Until(ctx, func() (bool, error) {
+	err := await.Until(ctx, func() (bool, error) {
 		f.work(f.read)
 		return f.done(), nil
 	}, signals...)
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.h.Metrics.FetchExpired(f.reader.FromFollower())
+	}
 }
 
 // work does a part of the fetch that counts as time spent on the request; waiting doesn't.

@@ -14,8 +14,8 @@ func (h *Handlers) measured(c *Call, answer network.Answer) network.Answer {
 	if h.Metrics == nil {
 		return answer
 	}
-	r := metrics.Request{Key: c.Key, Version: c.Version, FromFollower: c.follower, Arrived: c.Arrived, Local: time.Since(c.Arrived), Throttle: c.wait}
-	h.Metrics.Received(r)
+	r := metrics.Request{Key: c.Key, Version: c.Version, FromFollower: c.follower, Size: len(c.Body), Arrived: c.Arrived, Local: time.Since(c.Arrived), Throttle: c.wait}
+	h.Metrics.Received(r, func() metrics.Software { return metrics.Software(c.Conn.Software()) })
 	return answer.Then(func(resp network.Response) { // without c, whose place the next request takes while this one's answer waits
 		r.Total = time.Since(r.Arrived)
 		h.Metrics.Answered(r, codesOf(resp))

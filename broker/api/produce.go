@@ -108,6 +108,9 @@ func (h *Handlers) awaitReplicas(ctx context.Context, deadline time.Time, waits 
 	defer h.Metrics.Waiting("Produce")()
 	for _, w := range waits { // one deadline, and marks only rise: waiting in turn is waiting for all
 		if err := w.partition.AwaitReplicated(ctx, w.end); err != nil {
+			if errors.Is(err, kerr.RequestTimedOut) {
+				h.Metrics.ProduceExpired()
+			}
 			w.fail(err)
 		}
 	}

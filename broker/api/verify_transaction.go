@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"barnabas/broker/acl"
 	"barnabas/broker/txn"
@@ -94,6 +95,7 @@ func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Iden
 	if len(asked) == 0 {
 		return
 	}
+	began := time.Now()
 	errs, err := h.Transactions.Ask(ctx, id, by, asked)
 	if err != nil {
 		errs = make(map[logstore.TopicPartition]error, len(asked))
@@ -102,6 +104,7 @@ func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Iden
 		}
 	}
 	v.errs = errs
+	h.Metrics.Verified(time.Since(began), len(errs))
 }
 
 // unverified is what a producer is told when its partition could not be verified, in codes that it knows, with the text

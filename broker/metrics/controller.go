@@ -1,43 +1,68 @@
 package metrics
 
 import (
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// controllerWork is what a controller's events are measured as, by the event's name (ControllerState, 3.9). Events that Apache Kafka does not
-// measure are not here.
-var controllerWork = map[string]string{
-	"start": "controllerchange", "elect": "controllerchange", "controller changed": "controllerchange", "new session": "controllerchange",
-	"session expired": "controllerchange", "brokers changed": "leaderelection", "topics changed": "topicchange", "topic changed": "topicchange",
-	"topic deletions changed": "topicdeletion", "reassignments asked": "partitionreassignment", "alter reassignments": "partitionreassignment",
-	"list reassignments": "listpartitionreassignment", "rebalance leaders": "autoleaderbalance", "preferred elections asked": "manualleaderbalance",
-	"elect leaders": "manualleaderbalance", "controlled shutdown": "controlledshutdown", "ISRs changed": "isrchange", "alter partition": "isrchange",
-	"log directory failed": "logdirchange", "broker answered": "leaderandisrresponsereceived",
-	"unclean election allowed": "topicuncleanleaderelectionenable", "update features": "updatefeatures",
-}
-
 // controllerTimes measures a controller's events.
-type controllerTimes map[string]*summary
+type controllerTimes struct {
+	queued *summary
+	of     []*summary // by the number of what an event is for; nil: what isn't measured
 
-func newControllerTimes(r *prometheus.Registry) controllerTimes {
-	times, of := make(controllerTimes), make(map[string]*summary)
-	for event, work := range controllerWork {
-		if of[work] == nil {
-			of[work] = newTimes(r, "kafka_controller_controllerstats_"+work+"rateandtimems", "Time of the controller's work, in milliseconds.", nil)
-		}
-		times[event] = of[work]
+	registry *prometheus.Registry
+	mu       struct {
+		sync.Mutex
+		sent map[int32]*summary // by the broker that requests go to
 	}
-	return times
 }
 
-// Controlled measures an event that the controller has handled, by its name.
-func (m *Metrics) Controlled(event string, took time.Duration) {
+// newControllerTimes takes what the kinds of work are called, by their numbers.
+func newControllerTimes(r *prometheus.Registry, work []string) *controllerTimes {
+	t := &controllerTimes{
+		registry: r,
+		queued:   newTimes(r, "kafka_controller_controllereventmanager_eventqueuetimems", "Time of the controller's events in its queue, in milliseconds.", nil),
+		of:       make([]*summary, len(work)),
+	}
+	t.mu.sent = make(map[int32]*summary)
+	for number, name := range work {
+		if name != "" {
+			t.of[number] = newTimes(r, "kafka_controller_controllerstats_"+name+"rateandtimems", "Time of the controller's work, in milliseconds.", nil)
+		}
+	}
+	return t
+}
+
+// Controlled measures an event that the controller has handled, by the number of what it was for.
+func (m *Metrics) Controlled(work int, waited, took time.Duration) {
 	if m == nil {
 		return
 	}
-	if s := m.controller[event]; s != nil {
-		s.observe(took, time.Now())
+	now := time.Now()
+	m.controller.queued.observe(waited, now)
+	if s := m.controller.of[work]; s != nil {
+		s.observe(took, now)
 	}
+}
+
+// ControllerSent measures how long a request of the controller to a broker has waited to be sent.
+func (m *Metrics) ControllerSent(broker int32, waited time.Duration) {
+	if m != nil {
+		m.controller.to(broker).observe(waited, time.Now())
+	}
+}
+
+func (t *controllerTimes) to(broker int32) *summary {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.mu.sent[broker]
+	if s == nil {
+		s = newTimes(t.registry, "kafka_controller_controllerchannelmanager_requestrateandqueuetimems",
+			"Time of the controller's requests in the queue to a broker, in milliseconds.", prometheus.Labels{"broker_id": strconv.Itoa(int(broker))})
+		t.mu.sent[broker] = s
+	}
+	return s
 }

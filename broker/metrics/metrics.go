@@ -19,14 +19,20 @@ type Metrics struct {
 	byKey    []*requests // nil: an API that is not offered
 	follower *requests   // Fetch of followers
 	topics   topics
-	waiting  *prometheus.GaugeVec
+	waiting  [2]*prometheus.GaugeVec // under both of the names that Apache Kafka has for it: nothing waits here but for what may come
+	expired  *prometheus.CounterVec  // fetches
+	timedOut prometheus.Counter      // of Produce
 
 	zk, flushes *summary
-	controller  controllerTimes
+	controller  *controllerTimes
+
+	verifications *summary
+	unverified    prometheus.Counter
 }
 
-// New returns the metrics of a broker that serves some APIs.
-func New(apis []API) *Metrics {
+// New returns the metrics of a broker that serves some APIs, and whose controller does some kinds of work, given by what they are
+// called in names of metrics; empty: not measured.
+func New(apis []API, work []string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.requests = newRequestMetrics(m.registry)
 	m.byKey = make([]*requests, maxKey(apis)+1)
@@ -39,15 +45,25 @@ func New(apis []API) *Metrics {
 		m.byKey[a.Key] = m.requests.of(a.Key, name, a.MaxVersion)
 	}
 	m.topics.of = make(map[string]*TopicTraffic)
-	m.waiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kafka_server_delayedoperationpurgatory_purgatorysize", Help: "Answers that wait."}, []string{"delayedOperation"})
-	for _, operation := range []string{"Produce", "Fetch"} {
-		m.waiting.WithLabelValues(operation) // shown from the beginning
+	for i, name := range []string{"purgatorysize", "numdelayedoperations"} {
+		m.waiting[i] = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kafka_server_delayedoperationpurgatory_" + name, Help: "Answers that wait."}, []string{"delayedOperation"})
+		m.registry.MustRegister(m.waiting[i])
+		for _, operation := range []string{"Produce", "Fetch"} {
+			m.waiting[i].WithLabelValues(operation) // shown from the beginning
+		}
 	}
-	m.controller = newControllerTimes(m.registry)
+	m.expired = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kafka_server_delayedfetchmetrics_expires_total", Help: "Fetches that waited as long as they may."}, []string{"fetcherType"})
+	m.timedOut = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kafka_server_delayedproducemetrics_expires_total", Help: "Partitions of Produce requests whose records not all in-sync replicas had in time."})
+	m.controller = newControllerTimes(m.registry, work)
 	m.zk = newTimes(m.registry, "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", "Time of requests to ZooKeeper, in milliseconds.", nil)
 	m.flushes = newTimes(m.registry, "kafka_log_logflushstats_logflushrateandtimems", "Time to make a segment durable, in milliseconds.", nil)
-	m.registry.MustRegister(&m.topics, m.waiting, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.verifications = newTimes(m.registry, "kafka_server_addpartitionstotxnmanager_verificationtimems", "Time to ask whether partitions are in a transaction, in milliseconds.", nil)
+	m.unverified = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kafka_server_addpartitionstotxnmanager_verificationfailurerate", Help: "Partitions that were not found in their transaction. A counter, as Apache Kafka's of that name."})
+	m.registry.MustRegister(&m.topics, m.expired, m.timedOut, m.unverified, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -96,10 +112,15 @@ func constant(kind prometheus.ValueType, name string, value float64, labels []st
 	return prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value, values...)
 }
 
-// Received counts a request.
-func (m *Metrics) Received(r Request) {
-	if q := m.of(r); q != nil && int(r.Version) < len(q.versions) {
-		q.versions[r.Version].Inc()
+// Received counts a request. by, which tells what sent it, is asked where that matters.
+func (m *Metrics) Received(r Request, by func() Software) {
+	q := m.of(r)
+	if q == nil || int(r.Version) >= len(q.versions) {
+		return
+	}
+	q.versions[r.Version].Inc()
+	if r.Version <= q.deprecated {
+		m.requests.deprecated.count(q.request, r.Version, by())
 	}
 }
 
@@ -144,9 +165,41 @@ func (m *Metrics) Waiting(operation string) (done func()) {
 	if m == nil {
 		return func() {}
 	}
-	g := m.waiting.WithLabelValues(operation)
-	g.Inc()
-	return g.Dec
+	for _, g := range m.waiting {
+		g.WithLabelValues(operation).Inc()
+	}
+	return func() {
+		for _, g := range m.waiting {
+			g.WithLabelValues(operation).Dec()
+		}
+	}
+}
+
+// FetchExpired counts a fetch that has waited as long as it may.
+func (m *Metrics) FetchExpired(fromFollower bool) {
+	if m == nil {
+		return
+	}
+	fetcher := "consumer"
+	if fromFollower {
+		fetcher = "follower"
+	}
+	m.expired.WithLabelValues(fetcher).Inc()
+}
+
+// ProduceExpired counts a partition whose records not all in-sync replicas had in time.
+func (m *Metrics) ProduceExpired() {
+	if m != nil {
+		m.timedOut.Inc()
+	}
+}
+
+// Verified measures how long it took to ask whether partitions are in a transaction, and counts those that aren't, or that nobody knows of.
+func (m *Metrics) Verified(took time.Duration, failed int) {
+	if m != nil {
+		m.verifications.observe(took, time.Now())
+		m.unverified.Add(float64(failed))
+	}
 }
 
 // Flushed measures how long it took to make a segment durable.

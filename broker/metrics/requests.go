@@ -15,6 +15,7 @@ import (
 type Request struct {
 	Key, Version int16
 	FromFollower bool // of Fetch
+	Size         int  // of its body, in bytes
 	Arrived      time.Time
 	Local        time.Duration // of this broker's own work
 	Throttle     time.Duration // that the client was told to wait
@@ -44,10 +45,13 @@ func (c *Codes) Add(code int16) {
 
 // requests measures the requests of one API.
 type requests struct {
+	deprecated                     int16                     // the newest version that is; -1: none
+	request                        string                    // which tells the kinds of Fetch apart
 	name                           string                    // in the metric of errors, which does not tell followers' Fetch apart
 	none                           func() prometheus.Counter // of answers without an error, which is there from the first on
 	versions                       []prometheus.Counter
 	local, remote, throttle, total *summary
+	size                           *summary
 }
 
 // requestMetrics measures requests by API.
@@ -55,10 +59,12 @@ type requestMetrics struct {
 	registry *prometheus.Registry
 	counts   *prometheus.CounterVec
 	errors   *prometheus.CounterVec
+
+	deprecated *deprecatedRequests
 }
 
 func newRequestMetrics(r *prometheus.Registry) *requestMetrics {
-	m := &requestMetrics{registry: r}
+	m := &requestMetrics{registry: r, deprecated: newDeprecatedRequests(r)}
 	m.counts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kafka_network_requestmetrics_requests_total", Help: "Requests that were answered."}, []string{"request", "version"})
 	m.errors = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -72,7 +78,11 @@ func (m *requestMetrics) of(key int16, name string, maxVersion int16) *requests 
 	stage := func(s string) *summary {
 		return newTimes(m.registry, "kafka_network_requestmetrics_"+s+"timems", "Time of requests by stage, in milliseconds.", prometheus.Labels{"request": name})
 	}
-	q := &requests{name: RequestName(key), local: stage("local"), remote: stage("remote"), throttle: stage("throttle"), total: stage("total")}
+	q := &requests{deprecated: -1, request: name, name: RequestName(key), local: stage("local"), remote: stage("remote"), throttle: stage("throttle"), total: stage("total")}
+	q.size = newSizes(m.registry, "kafka_network_requestmetrics_requestbytes", "Size of requests without their headers, in bytes.", prometheus.Labels{"request": name})
+	if newest, ok := newestDeprecated[kmsg.Key(key)]; ok {
+		q.deprecated = newest
+	}
 	for _, s := range queues {
 		stage(s) // shown, and never observed
 	}
@@ -89,6 +99,7 @@ func (q *requests) observe(r Request) {
 	q.remote.observe(r.Total-r.Local, answered)
 	q.throttle.observe(r.Throttle, answered)
 	q.total.observe(r.Total, answered)
+	q.size.of.Observe(int64(r.Size), answered)
 }
 
 // countErrors counts the error codes in an answer.

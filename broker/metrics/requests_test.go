@@ -19,18 +19,18 @@ func served(m *Metrics) []string {
 }
 
 func TestTimesOfRequestsAreServedInMilliseconds(t *testing.T) {
-	m := New([]API{{Key: int16(kmsg.Produce), MaxVersion: 11}, {Key: int16(kmsg.Fetch), MaxVersion: 17}})
+	m := New([]API{{Key: int16(kmsg.Produce), MaxVersion: 11}, {Key: int16(kmsg.Fetch), MaxVersion: 17}}, nil)
 	var codes Codes
 	codes.Add(0)
 	codes.Add(6)
 	codes.Add(6)
 	for range 3 {
-		r := Request{Key: int16(kmsg.Produce), Version: 9, Arrived: time.Now(), Local: 250 * time.Microsecond, Total: 16 * time.Millisecond}
-		m.Received(r)
+		r := Request{Key: int16(kmsg.Produce), Version: 9, Size: 1000, Arrived: time.Now(), Local: 250 * time.Microsecond, Total: 16 * time.Millisecond}
+		m.Received(r, nil)
 		m.Answered(r, codes)
 	}
 	follower := Request{Key: int16(kmsg.Fetch), Version: 17, FromFollower: true, Arrived: time.Now(), Total: time.Millisecond}
-	m.Received(follower)
+	m.Received(follower, nil)
 	m.Answered(follower, Codes{})
 	m.Answered(Request{Key: int16(kmsg.DeleteTopics)}, Codes{}) // which is not offered
 	lines := served(m)
@@ -42,7 +42,8 @@ func TestTimesOfRequestsAreServedInMilliseconds(t *testing.T) {
 		of + `totaltimems_sum{request="Produce"} 48`, of + `totaltimems_count{request="Produce"} 3`,
 		of + `throttletimems{request="Produce",quantile="0.999"} 0`, of + `totaltimems{request="Produce",quantile="0.5"} 16.121855`,
 		of + `totaltimems_count{request="FetchFollower"} 1`, of + `totaltimems_count{request="FetchConsumer"} 0`,
-		of + `totaltimems{request="FetchConsumer",quantile="0.99"} NaN`, of + `responsesendtimems_count{request="Produce"} 0`,
+		of + `totaltimems{request="FetchConsumer",quantile="0.99"} NaN`, of + `requestbytes_sum{request="Produce"} 3000`,
+		of + `responsesendtimems_count{request="Produce"} 0`,
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("not served: %s", want)

@@ -20,8 +20,17 @@ type summary struct {
 }
 
 // newTimes is a summary of durations, served in milliseconds.
-func newTimes(r *prometheus.Registry, name, help string, labels prometheus.Labels) *summary {
-	s := &summary{desc: prometheus.NewDesc(name, help, nil, labels), unit: float64(time.Millisecond)}
+func newTimes(r prometheus.Registerer, name, help string, labels prometheus.Labels) *summary {
+	return newSummary(r, float64(time.Millisecond), name, help, labels)
+}
+
+// newSizes is a summary of sizes in bytes.
+func newSizes(r prometheus.Registerer, name, help string, labels prometheus.Labels) *summary {
+	return newSummary(r, 1, name, help, labels)
+}
+
+func newSummary(r prometheus.Registerer, unit float64, name, help string, labels prometheus.Labels) *summary {
+	s := &summary{desc: prometheus.NewDesc(name, help, nil, labels), unit: unit}
 	r.MustRegister(s)
 	return s
 }

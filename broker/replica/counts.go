@@ -37,16 +37,40 @@ func (c *counts) isrChanged(before, after int) {
 	}
 }
 
-// Lags gives for each partition that is followed how many of the records that the leader's high watermark covers are
-// not here yet, as the leader's last answer told.
-func (m *Manager) Lags(each func(tp logstore.TopicPartition, lag int64)) {
+// FetcherState is what one of the fetchers has done and what it lacks.
+type FetcherState struct {
+	Source          BrokerAddress
+	Number          int   // among those that fetch from this broker
+	Requests, Bytes int64 // Fetch requests that were sent, and records that came
+	// Lags are how many of the records that the leader's high watermark covers are not here yet, as the leader's last answer told, of
+	// each partition that is followed.
+	Lags map[logstore.TopicPartition]int64
+	// Failing counts the partitions that cannot be followed, tried again though they are; not those whose leader moves.
+	Failing int
+}
+
+// Fetchers gives the state of each fetcher.
+func (m *Manager) Fetchers() []FetcherState {
 	m.fetchers.mu.Lock()
 	defer m.fetchers.mu.Unlock()
-	for _, t := range m.fetchers.mu.byKey {
-		t.mu.Lock()
-		for tp, f := range t.mu.partitions {
-			each(tp, f.lag.Load())
-		}
-		t.mu.Unlock()
+	var all []FetcherState
+	for key, t := range m.fetchers.mu.byKey {
+		s := t.state()
+		s.Number = key.number
+		all = append(all, s)
 	}
+	return all
+}
+
+func (t *fetcher) state() FetcherState {
+	s := FetcherState{Source: t.source, Requests: t.requests.Load(), Bytes: t.bytes.Load(), Lags: make(map[logstore.TopicPartition]int64)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for tp, f := range t.mu.partitions {
+		s.Lags[tp] = f.lag.Load()
+		if f.failing.Load() {
+			s.Failing++
+		}
+	}
+	return s
 }

@@ -26,6 +26,8 @@ type fetcher struct {
 	wake    chan struct{}
 	session fetchSession // run's own
 
+	requests, bytes atomic.Int64
+
 	mu struct {
 		sync.Mutex
 		partitions map[logstore.TopicPartition]*fetched
@@ -41,6 +43,7 @@ type fetched struct {
 	settled     bool         // its log was truncated to what the leader has, where Fetch does not tell
 	inSync      bool         // it had all that the leader's high watermark covers, at the last answer
 	lag         atomic.Int64 // what it did not have of that
+	failing     atomic.Bool  // it could not be followed the last time, which is not because its leader moves
 
 	writing sync.Mutex // held while the log is written to, so that end is a barrier
 	ended   bool       // guarded by writing
@@ -118,9 +121,11 @@ func (t *fetcher) write(f *fetched, change func() error) {
 	}
 	f.partition.mu.RLock() // the log stays in its place
 	defer f.partition.mu.RUnlock()
-	if err := change(); err != nil {
+	err := change()
+	if err != nil {
 		t.holdBack(f, err)
 	}
+	f.failing.Store(err != nil && !passing(err))
 }
 
 func (t *fetcher) run(ctx context.Context) {
@@ -205,6 +210,7 @@ func (t *fetcher) fetchOnce(ctx context.Context, conn Requester, wanted map[logs
 	req := t.session.request(wanted, t.set.cfg)
 	req.ReplicaID = t.set.brokerID
 	req.ReplicaState.ID, req.ReplicaState.Epoch = t.set.brokerID, t.set.brokerEpoch()
+	t.requests.Add(1)
 	answer, err := conn.Do(ctx, req)
 	if err != nil {
 		return err
@@ -267,6 +273,7 @@ func (t *fetcher) take(tp logstore.TopicPartition, at fetchFrom, r *kmsg.FetchRe
 		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
 			return err
 		}
+		t.bytes.Add(int64(len(r.RecordBatches)))
 		t.set.throttle.record(tp, int64(len(r.RecordBatches)))
 		t.set.cfg.Received(tp.Topic, len(r.RecordBatches), adding)
 		return f.apply(r)
@@ -276,13 +283,21 @@ func (t *fetcher) take(tp logstore.TopicPartition, at fetchFrom, r *kmsg.FetchRe
 func (t *fetcher) holdBack(f *fetched, err error) {
 	f.notBefore = t.set.cfg.now().Add(t.set.cfg.Backoff)
 	level := logrus.WarnLevel
-	for _, passing := range []error{kerr.UnknownLeaderEpoch, kerr.FencedLeaderEpoch, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID} {
-		if errors.Is(err, passing) { // leadership moves; the controller tells us soon
-			level = logrus.DebugLevel
-		}
+	if passing(err) {
+		level = logrus.DebugLevel
 	}
 	t.log.WithError(err).WithFields(logrus.Fields{logx.Topic: f.partition.TP.Topic, logx.Partition: f.partition.TP.Partition,
 		logx.Offset: f.offset}).Log(level, "cannot follow the leader for now")
+}
+
+// passing tells whether an error says that leadership moves: the controller tells us of it soon.
+func passing(err error) bool {
+	for _, e := range []error{kerr.UnknownLeaderEpoch, kerr.FencedLeaderEpoch, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // apply appends what was fetched, or truncates where the leader's log departs from ours.

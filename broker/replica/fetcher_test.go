@@ -11,6 +11,7 @@ import (
 
 	"barnabas/logstore"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -42,6 +43,31 @@ func TestFollowerCopiesTheLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the follower's log start", func() bool { return follower.Log().LogStartOffset() == 2 })
+}
+
+// TestFetchersTellHowTheyAre: what they have fetched, and the partitions that they cannot follow.
+func TestFetchersTellHowTheyAre(t *testing.T) {
+	_, one, two := pair(t)
+	leader, follower := one.must(t, 1, 0, both, both), two.must(t, 1, 0, both, both)
+	appendTo(t, leader, "a", "b")
+	sameLogs(t, leader, follower)
+	failing := func(n int) func() bool {
+		return func() bool { return two.Fetchers()[0].Failing == n }
+	}
+	all := two.Fetchers()
+	if len(all) != 1 || all[0].Source.ID != 1 || all[0].Requests == 0 || all[0].Bytes != leader.Log().Size() || len(all[0].Lags) != 1 {
+		t.Fatalf("%+v", all)
+	}
+	one.refuse.Store(int32(kerr.UnknownServerError.Code))
+	eventually(t, "a partition that fails", failing(1))
+	one.refuse.Store(int32(kerr.FencedLeaderEpoch.Code))
+	eventually(t, "one whose leader moves", failing(0))
+	one.refuse.Store(int32(kerr.KafkaStorageError.Code))
+	eventually(t, "a partition that fails again", failing(1))
+	one.refuse.Store(0)
+	appendTo(t, leader, "c")
+	eventually(t, "one that is followed again", failing(0))
+	sameLogs(t, leader, follower)
 }
 
 // TestWhoLeavesFollowsNobodyNew: a broker that hands its leaderships over is not in sync with its successors again at once.

@@ -27,6 +27,7 @@ type broker struct {
 	minInSync  int
 	lag        atomic.Int64 // time.Duration
 	gone       atomic.Int32 // a broker that does not live
+	refuse     atomic.Int32 // the error code of what others fetch; 0: none
 	controller *controller
 	network    *network
 	fs         *vfs.Mem
@@ -208,6 +209,10 @@ func (w wire) fetch(ctx context.Context, req *kmsg.FetchRequest) *kmsg.FetchResp
 		for _, p := range t.Partitions {
 			out := kmsg.NewFetchResponseTopicPartition()
 			out.Partition = p.Partition
+			if out.ErrorCode = int16(w.leader.refuse.Load()); out.ErrorCode != 0 {
+				topic.Partitions = append(topic.Partitions, out)
+				continue
+			}
 			part, ok := w.leader.Partition(logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition})
 			if !ok {
 				out.ErrorCode = kerr.UnknownTopicOrPartition.Code

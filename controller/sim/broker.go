@@ -182,6 +182,9 @@ func (p *process) link(to zkcoord.BrokerInfo, _ *logrus.Entry, answer func(kmsg.
 // Send implements controller.Link.
 func (l *link) Send(req kmsg.Request) { l.queue = append(l.queue, req) }
 
+// Queued implements controller.Link.
+func (l *link) Queued() int { return len(l.queue) }
+
 // Move implements controller.Link.
 func (l *link) Move(zkcoord.BrokerInfo) {}
 
