@@ -94,6 +94,11 @@ func damaged(f vfs.File, position int64, err error) error {
 // find is where the batch that holds offset is, or the first one above it. size is 0 when there is none. An index that is well
 // formed and yet leads too far costs a look at the whole segment: to begin there would skip records.
 func (s *segment) find(offset int64) (position, size int64, err error) {
+	if r := s.recent.Load(); r != nil {
+		if position, size, ok := r.find(offset); ok {
+			return position, size, nil
+		}
+	}
 	from := int64(0)
 	if offset > s.base {
 		if from, err = s.index.lookup(offset); err != nil {

@@ -59,6 +59,8 @@ type segment struct {
 	file  atomic.Pointer[openFile]
 	used  atomic.Int64 // openFiles.round when the file was used last
 
+	recent atomic.Pointer[recent] // of what was appended last; nil: nothing since the load, or the last truncation
+
 	mu struct {
 		sync.Mutex // leaf but for the indexes' own; taken to open, close and rename
 		dir        string
@@ -226,11 +228,25 @@ func (s *segment) append(a *appended, indexInterval int32) error {
 	s.size.Store(position + int64(len(a.data)))
 	s.touched = true
 	s.dirty.Store(true)
+	s.remember(a, position)
 	err = s.indexAppend(a, position, indexInterval)
 	if noSpace(err) || tooManyFiles(err) { // the batch is there; it is found without the entry, and the next append tries again
 		err = nil
 	}
 	return err
+}
+
+// remember notes where a batch was appended. More than one at once come to followers, whose end fewer read.
+func (s *segment) remember(a *appended, position int64) {
+	if size, err := record.SizeOf(a.data); err != nil || size != len(a.data) {
+		return
+	}
+	r := s.recent.Load()
+	if r == nil {
+		r = new(recent)
+		s.recent.Store(r)
+	}
+	r.add(a.last, position, len(a.data))
 }
 
 func (s *segment) indexAppend(a *appended, position int64, indexInterval int32) error {
@@ -358,8 +374,9 @@ func (s *segment) firstTimestamp() (int64, error) {
 	return first, err
 }
 
-// finish ends appending: the last time index entry, indexes cut to their used size, a pre-allocated file to its.
+// finish ends appending: what was remembered is forgotten, the last time index entry, indexes cut to their used size, a pre-allocated file to its.
 func (s *segment) finish(preallocated bool) error {
+	s.recent.Store(nil)
 	if !s.touched {
 		return nil
 	}
@@ -435,6 +452,7 @@ func (s *segment) truncate(offset int64, now time.Time) (int64, error) {
 	if size == 0 {
 		position = s.size.Load()
 	}
+	s.recent.Store(nil)
 	if err := s.index.truncateFrom(offset); err != nil {
 		return 0, err
 	}
