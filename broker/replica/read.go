@@ -1,10 +1,11 @@
 package replica
 
 import (
+	"slices"
+
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"slices"
 )
 
 // Isolation says up to where a reader sees.
@@ -64,30 +65,60 @@ func (p *Partition) Read(r Reader, at Position) (View, error) {
 	return v, err
 }
 
+// read holds no lock while it looks the records up, which may take as long as a disk does: else a change of the role would wait for that,
+// and behind it every append. What was found counts when the role and the log have stayed as they were, since a log is cut and written to
+// by another leader only in another epoch.
 func (p *Partition) read(r Reader, at Position) (View, error) {
+	for {
+		v, from, err := p.admitRead(r, &at)
+		if err != nil || v.Diverging != nil {
+			return v, err
+		}
+		v.Records, err = from.log.Read(at.Offset, at.MaxBytes, v.Limit, at.AtLeastOne)
+		if p.stays(from) {
+			return v, err
+		}
+		v.Records.Close()
+	}
+}
+
+// readFrom is what a read relies on.
+type readFrom struct {
+	log         *logstore.Log
+	role        Role
+	leaderEpoch int32
+}
+
+// admitRead tells what the reader may see, and limits what it gets.
+func (p *Partition) admitRead(r Reader, at *Position) (View, readFrom, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if err := p.checkLocked(at.LeaderEpoch, r.LeaderOnly); err != nil {
-		return View{}, err
+		return View{}, readFrom{}, err
 	}
 	if r.FromFollower() && !slices.Contains(p.mu.replicas, r.Replica) {
-		return View{}, p.fault(notAReplica(at.LeaderEpoch))
+		return View{}, readFrom{}, p.fault(notAReplica(at.LeaderEpoch))
 	}
 	v := View{HighWatermark: p.Log().HighWatermark(), LastStable: p.Log().LastStableOffset(), LogStart: p.Log().LogStartOffset()}
 	v.Limit = p.limit(r, v)
 	if at.LastFetchedEpoch != noEpoch {
-		diverging, err := p.diverging(at)
+		diverging, err := p.diverging(*at)
 		if diverging != nil || err != nil {
 			v.Diverging = diverging
-			return v, err
+			return v, readFrom{}, err
 		}
 	}
 	if r.FromFollower() && p.heldBackLocked(r.Replica) {
 		at.MaxBytes, at.AtLeastOne = 0, false
 	}
-	var err error
-	v.Records, err = p.Log().Read(at.Offset, at.MaxBytes, v.Limit, at.AtLeastOne)
-	return v, err
+	return v, readFrom{p.Log(), p.mu.role, p.mu.leaderEpoch}, nil
+}
+
+// stays tells whether the partition is still as it was when a read was admitted.
+func (p *Partition) stays(from readFrom) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return !p.mu.removed && from == readFrom{p.Log(), p.mu.role, p.mu.leaderEpoch}
 }
 
 // notAReplica is what a broker hears that fetches a partition it does not replicate: with an epoch it is

@@ -1,0 +1,128 @@
+package replica
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"barnabas/internal/vfs"
+	"barnabas/logstore"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// slowDisk is one whose files of records are slow to read, once it is told so: each read tells that it has begun, and waits.
+type slowDisk struct {
+	vfs.FS
+	slow  atomic.Bool
+	begun chan struct{}
+	goOn  chan struct{}
+}
+
+func (d *slowDisk) OpenFile(name string, flag int) (vfs.File, error) {
+	f, err := d.FS.OpenFile(name, flag)
+	if err != nil || !strings.HasSuffix(name, ".log") {
+		return f, err
+	}
+	return slowFile{f, d}, nil
+}
+
+type slowFile struct {
+	vfs.File
+	disk *slowDisk
+}
+
+func (f slowFile) ReadAt(p []byte, off int64) (int, error) {
+	if f.disk.slow.CompareAndSwap(true, false) {
+		f.disk.begun <- struct{}{}
+		<-f.disk.goOn
+	}
+	return f.File.ReadAt(p, off)
+}
+
+// newSlowBroker has a leader of one partition with records of one epoch, on a disk that is about to be slow.
+func newSlowBroker(t *testing.T, dirs ...string) (*broker, *Partition, *slowDisk) {
+	t.Helper()
+	disk := &slowDisk{FS: vfs.NewMem(time.Now), begun: make(chan struct{}), goOn: make(chan struct{})}
+	cfg := logsConfig(1, disk, dirs...)
+	logs, err := logstore.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBrokerOver(t, 1, &network{brokers: make(map[int32]*broker)}, logs, cfg)
+	p := b.must(t, 1, 0, []int32{1}, []int32{1})
+	appendTo(t, p, "a")
+	appendTo(t, p, "b")
+	disk.slow.Store(true)
+	return b, p, disk
+}
+
+// reading is a Read under way.
+type reading struct {
+	view View
+	err  error
+}
+
+func startReading(p *Partition, disk *slowDisk, at Position) chan reading {
+	done := make(chan reading, 1)
+	go func() {
+		v, err := p.Read(Reader{Replica: -1, LeaderOnly: true}, at)
+		done <- reading{v, err}
+	}()
+	<-disk.begun
+	return done
+}
+
+var fromOne = Position{LeaderEpoch: noEpoch, LastFetchedEpoch: noEpoch, Offset: 1, LogStart: -1, MaxBytes: 1000, AtLeastOne: true}
+
+// TestSlowReadsHoldUpNothing: while a disk is read for a fetch, the role changes and appends go on. What the fetch gets is what there is then.
+func TestSlowReadsHoldUpNothing(t *testing.T) {
+	b, p, disk := newSlowBroker(t, "/a")
+	done := startReading(p, disk, fromOne)
+	appendTo(t, p, "c")
+	b.must(t, 1, 1, []int32{1}, []int32{1})
+	appendTo(t, p, "d")
+	close(disk.goOn)
+	got := <-done
+	if got.err != nil || got.view.HighWatermark != 4 {
+		t.Fatalf("%+v", got)
+	}
+	got.view.Records.Close()
+}
+
+// TestSlowReadsAreFenced: records that were looked up as the leader of one epoch are not given away in the next one.
+func TestSlowReadsAreFenced(t *testing.T) {
+	b, p, disk := newSlowBroker(t, "/a")
+	at := fromOne
+	at.LeaderEpoch = 0
+	done := startReading(p, disk, at)
+	b.must(t, 2, 1, []int32{1, 2}, []int32{1, 2})
+	close(disk.goOn)
+	if got := <-done; !errors.Is(got.err, kerr.FencedLeaderEpoch) || got.view.Records.Size != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestSlowReadsAreOfTheLogInPlace: a log that is moved to another directory meanwhile is read there.
+func TestSlowReadsAreOfTheLogInPlace(t *testing.T) {
+	b, p, disk := newSlowBroker(t, "/a", "/b")
+	to := map[string]string{"/a": "/b", "/b": "/a"}[p.Log().Dir()]
+	done := startReading(p, disk, fromOne)
+	if err := b.MoveTo(tp0, to); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the replica in the other directory", func() bool { return p.Log().Dir() == to })
+	close(disk.goOn)
+	got := <-done
+	if got.err != nil || got.view.Records.Size == 0 {
+		t.Fatalf("%+v", got)
+	}
+	first := make([]byte, got.view.Records.Size)
+	if _, err := got.view.Records.ReadAt(first, 0); err != nil && !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	got.view.Records.Close()
+}
