@@ -186,7 +186,9 @@ func (m *Manager) obtain(tp logstore.TopicPartition, topicID [16]byte, isNew boo
 	}
 	p := &Partition{TP: tp, env: m.env}
 	p.log.Store(log)
-	p.moved.log, _ = m.cfg.Logs.Future(tp)
+	if copied, ok := m.cfg.Logs.Future(tp); ok {
+		p.moved.log.Store(copied)
+	}
 	p.mu.leader, p.mu.leaderEpoch, p.mu.partitionEpoch = -1, -1, -1
 	p.mu.topicID = log.TopicID()
 	m.mu.Lock()

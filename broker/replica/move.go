@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"barnabas/internal/logx"
@@ -24,8 +25,8 @@ type MoveConfig struct {
 
 // movedCopy is a partition's log in another directory, on its way to take the log's place.
 type movedCopy struct {
-	sync.Mutex // below Partition.mu; held while the copy is written to, or the log is cut
-	log        *logstore.Log
+	sync.Mutex                              // below Partition.mu; held while the copy is written to, or the log is cut
+	log        atomic.Pointer[logstore.Log] // nil: there is no move; changed with the lock held
 }
 
 // MoveTo is told that a replica is to be in one of log.dirs (KIP-113), and begins to move it there. Asked for the directory
@@ -53,7 +54,7 @@ func (p *Partition) moveTo(logs *logstore.Manager, dir string) error {
 	defer p.moved.Unlock()
 	copied, err := logs.MoveTo(p.TP, dir)
 	if err == nil {
-		p.moved.log = copied
+		p.moved.log.Store(copied)
 	}
 	return err
 }
@@ -62,10 +63,10 @@ func (p *Partition) moveTo(logs *logstore.Manager, dir string) error {
 func (m *Manager) dropMove(p *Partition) {
 	p.moved.Lock()
 	defer p.moved.Unlock()
-	if p.moved.log == nil {
+	if p.moved.log.Load() == nil {
 		return
 	}
-	p.moved.log = nil
+	p.moved.log.Store(nil)
 	if err := m.cfg.Logs.DropFuture(p.TP); err != nil {
 		m.log.WithError(err).WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition}).
 			Error("the copy of a log that was being moved cannot be removed")
@@ -90,12 +91,9 @@ func newMover(cfg MoveConfig, logs *logstore.Manager, log *logrus.Entry, lost fu
 	return &mover{cfg: cfg, logs: logs, log: log, lost: lost, wake: make(chan struct{}, 1)}
 }
 
-// add has a partition moved, if it is to be. Safe under any lock but the partition's.
+// add has a partition moved, if it is to be. Safe under any lock; it waits for nothing.
 func (v *mover) add(p *Partition) {
-	p.moved.Lock()
-	moves := p.moved.log != nil
-	p.moved.Unlock()
-	if !moves {
+	if p.moved.log.Load() == nil {
 		return
 	}
 	v.mu.Lock()
@@ -202,17 +200,19 @@ const (
 	moveOver                  // there is none, or the partition does not serve: it goes on with its next LeaderAndIsr
 )
 
-// copySome copies what fits into the buffer. When that has all, it is also made durable.
+// copySome copies what fits into the buffer. The role may change meanwhile, and appends go on: only who cuts the log, or takes it out of
+// its place, waits.
 func (p *Partition) copySome(buf []byte) (n int, state moveState, grown []byte, err error) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+	p.reading.RLock()
+	defer p.reading.RUnlock()
 	p.moved.Lock()
 	defer p.moved.Unlock()
-	if p.moved.log == nil || p.mu.role == Offline {
+	copied := p.moved.log.Load()
+	if copied == nil || p.State().Role == Offline {
 		return 0, moveOver, buf, nil
 	}
-	n, grown, err = p.moved.log.CatchUp(p.Log(), buf)
-	if n > 0 && p.moved.log.LogEndOffset() < p.Log().LogEndOffset() {
+	n, grown, err = copied.CatchUp(p.Log(), buf)
+	if n > 0 && copied.LogEndOffset() < p.Log().LogEndOffset() {
 		return n, moveFar, grown, err
 	}
 	return n, moveNear, grown, err
@@ -230,11 +230,12 @@ func (p *Partition) endMove(logs *logstore.Manager, buf []byte) error {
 	defer p.mu.Unlock()
 	p.moved.Lock()
 	defer p.moved.Unlock()
-	if p.moved.log == nil || p.mu.role == Offline {
+	copied := p.moved.log.Load()
+	if copied == nil || p.mu.role == Offline {
 		return nil
 	}
 	for {
-		n, grown, err := p.moved.log.CatchUp(p.Log(), buf)
+		n, grown, err := copied.CatchUp(p.Log(), buf)
 		if err != nil {
 			return err
 		}
@@ -250,15 +251,13 @@ func (p *Partition) endMove(logs *logstore.Manager, buf []byte) error {
 	}
 	p.log.Store(log)
 	log.GoOnVerifying(old) // now that nobody asks the old one
-	p.moved.log = nil
+	p.moved.log.Store(nil)
 	p.Changed.Notify()
 	return log.Usable()
 }
 
 func (p *Partition) flushCopy() error {
-	p.moved.Lock()
-	copied := p.moved.log
-	p.moved.Unlock()
+	copied := p.moved.log.Load()
 	if copied == nil {
 		return nil
 	}

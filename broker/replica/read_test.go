@@ -93,6 +93,24 @@ func TestSlowReadsHoldUpNothing(t *testing.T) {
 	got.view.Records.Close()
 }
 
+// TestSlowMovesHoldUpNothing: while a disk is read for a move to another directory, the role changes and appends go on.
+func TestSlowMovesHoldUpNothing(t *testing.T) {
+	b, p, disk := newSlowBroker(t, "/a", "/b")
+	to := map[string]string{"/a": "/b", "/b": "/a"}[p.Log().Dir()]
+	if err := b.MoveTo(tp0, to); err != nil {
+		t.Fatal(err)
+	}
+	<-disk.begun
+	appendTo(t, p, "c")
+	b.must(t, 1, 1, []int32{1}, []int32{1})
+	appendTo(t, p, "d")
+	close(disk.goOn)
+	eventually(t, "the replica in the other directory", func() bool { return p.Log().Dir() == to })
+	if got := content(t, p.Log()); len(got) != 4 {
+		t.Errorf("records %v", got)
+	}
+}
+
 // TestSlowReadsAreFenced: records that were looked up as the leader of one epoch are not given away in the next one.
 func TestSlowReadsAreFenced(t *testing.T) {
 	b, p, disk := newSlowBroker(t, "/a")
