@@ -302,38 +302,71 @@ func (s *Server) allocateProducerIDs(ctx context.Context) (txn.Block, error) {
 	return txn.Block{First: resp.ProducerIDStart, Count: resp.ProducerIDLen}, kerr.ErrorForCode(resp.ErrorCode)
 }
 
-// handOver asks the controller to move this broker's leaderships elsewhere, before it stops (KIP-143's retries and pause).
+// handOver asks the controller to move this broker's leaderships elsewhere, before it stops (KIP-143's retries and pause). It gives
+// up where ZooKeeper, to which the controller writes that, does not answer.
 func (s *Server) handOver() {
 	if !s.static.ControlledShutdown {
 		return
 	}
 	s.replicas.Leave()
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	s.tasks.Go(func() { s.cancelWithoutZooKeeper(ctx, cancel) })
 	tries, pause := max(s.static.ControlledShutdownMaxRetries, 1), min(s.static.ControlledShutdownRetryBackoff, s.static.ControllerSocketTimeout)
 	for try := range tries {
-		left, err := s.askToShutDown()
+		left, err := s.askToShutDown(ctx)
 		if err == nil && left == 0 {
+			return
+		}
+		if ctx.Err() != nil {
+			s.log.WithError(context.Cause(ctx)).Warn("stopping without handing leaderships over, which needs ZooKeeper: brokers that reach it elect other leaders when this one's session has ended")
 			return
 		}
 		s.log.WithError(err).WithField("partitions_left", left).
 			Infof("the controller has not moved all leaderships yet, try %d of %d, %v until the next", try+1, tries, pause)
 		select {
-		case <-s.ctx.Done():
-			return
+		case <-ctx.Done():
 		case <-time.After(pause):
 		}
 	}
 	s.log.Warn("stopping though not all leaderships were moved")
 }
 
-func (s *Server) askToShutDown() (left int, err error) {
+// longestSilence of ZooKeeper is waited for while leaderships are to be handed over.
+const longestSilence = 5 * time.Second
+
+var errSilence = fmt.Errorf("ZooKeeper has not answered for %v", longestSilence)
+
+// cancelWithoutZooKeeper cancels when ZooKeeper is away, in whatever way.
+func (s *Server) cancelWithoutZooKeeper(ctx context.Context, cancel context.CancelCauseFunc) {
+	const pause = time.Second // until it is asked again
+	for ctx.Err() == nil {
+		ask, done := context.WithTimeoutCause(ctx, longestSilence, errSilence)
+		err := s.zk.Answers(ask)
+		done()
+		if err != nil {
+			cancel(err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (s *Server) askToShutDown(ctx context.Context) (left int, err error) {
 	req := kmsg.NewPtrControlledShutdownRequest()
 	req.Version, req.BrokerID, req.BrokerEpoch = 3, s.id, s.epoch.Load()
-	ctx, cancel := context.WithTimeout(s.ctx, s.static.ControllerSocketTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.static.ControllerSocketTimeout)
 	defer cancel()
 	answer, err := s.peers.ToController(ctx, req)
 	if err != nil {
 		return -1, err
 	}
 	resp := answer.(*kmsg.ControlledShutdownResponse)
-	return len(resp.PartitionsRemaining), kerr.ErrorForCode(resp.ErrorCode)
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return -1, err
+	}
+	return len(resp.PartitionsRemaining), nil
 }

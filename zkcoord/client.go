@@ -54,6 +54,7 @@ type Client struct {
 	chroot  string
 	conn    Conn
 	hosts   *hostList
+	way     *dialer
 	events  *dispatcher
 	watches watchSet
 	session session
@@ -118,15 +119,15 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Cl
 		log:    cfg.Logger,
 		chroot: chroot,
 		hosts:  new(hostList),
+		way:    &dialer{tls: cfg.TLS, login: cfg.Login, log: cfg.Logger},
 		events: newDispatcher(),
 		closed: make(chan struct{}),
 	}
 	c.session.init()
-	way := &dialer{tls: cfg.TLS, login: cfg.Login, log: cfg.Logger}
 	attached := make(chan struct{}) // the library reports events before Connect has returned
 	conn, _, err := zk.Connect(servers, cfg.SessionTimeout,
 		zk.WithHostProvider(c.hosts),
-		zk.WithDialer(way.dial),
+		zk.WithDialer(c.way.dial),
 		zk.WithLogger(libraryLog{cfg.Logger}),
 		zk.WithLogInfo(false),
 		zk.WithMaxConnBufferSize(requestLimit),
@@ -144,7 +145,7 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Cl
 		return c, nil
 	case <-ctx.Done():
 		c.Close()
-		return nil, way.because(context.Cause(ctx))
+		return nil, c.way.because(context.Cause(ctx))
 	}
 }
 
@@ -156,6 +157,15 @@ func (c *Client) Close() {
 		c.conn.Close()
 		c.events.stop()
 	})
+}
+
+// Answers returns when the server has answered, or with the context's cause and why there is no connection, if that is known.
+func (c *Client) Answers(ctx context.Context) error {
+	_, err := c.exists(ctx, "/brokers")
+	if err != nil {
+		return c.way.because(err)
+	}
+	return nil
 }
 
 // SessionTimeout is the session timeout that was asked for.

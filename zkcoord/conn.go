@@ -32,6 +32,7 @@ func Simulated(cfg Config, conn Conn) (c *Client, handle func(zk.Event)) {
 		log:       cfg.Logger,
 		conn:      conn,
 		hosts:     new(hostList),
+		way:       new(dialer),
 		events:    syncDispatcher(),
 		closed:    make(chan struct{}),
 		simulated: true,

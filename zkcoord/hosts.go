@@ -133,6 +133,8 @@ func (d *dialer) dial(network, address string, timeout time.Duration) (net.Conn,
 			return nil, err
 		}
 		conn = d.login.Over(conn, host, loginTimeout, d.loggedIn)
+	} else {
+		d.failed.Store(nil)
 	}
 	return bufferedConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
 }

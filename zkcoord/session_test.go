@@ -2,6 +2,7 @@ package zkcoord_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -59,6 +60,9 @@ func TestRequestsWaitForTheConnection(t *testing.T) {
 	if _, err := c.Topics(ctx); err == nil {
 		t.Fatal("answered without a connection")
 	}
+	if err := c.Answers(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
 	answered := make(chan error)
 	go func() {
 		_, err := c.Topics(t.Context())
@@ -66,6 +70,7 @@ func TestRequestsWaitForTheConnection(t *testing.T) {
 	}()
 	proxy.Heal()
 	ok(t, <-answered)
+	ok(t, c.Answers(t.Context()))
 }
 
 func TestExpiry(t *testing.T) {
