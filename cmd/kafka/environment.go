@@ -31,6 +31,7 @@ func environmentSettings(environment []string) []string {
 			slices.ContainsFunc(notSettingPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
 			continue
 		}
+		key = strings.TrimPrefix(key, "CFG_") // as one of the images has it
 		settings = append(settings, settingName.Replace(strings.ToLower(key))+"="+value)
 	}
 	slices.Sort(settings)

@@ -14,6 +14,7 @@ func TestEnvironmentSettings(t *testing.T) {
 		want           []string
 	}{
 		{"a setting", "KAFKA_BROKER_ID=1", []string{"broker.id=1"}},
+		{"a setting, with a longer prefix", "KAFKA_CFG_BROKER_ID=1", []string{"broker.id=1"}},
 		{"equals signs in a value", "KAFKA_ADVERTISED_LISTENERS=A://a:1?x=y", []string{"advertised.listeners=A://a:1?x=y"}},
 		{"no value", "KAFKA_BROKER_RACK=", []string{"broker.rack="}},
 		{"blanks and line ends in a value", "KAFKA_SUPER_USERS= User:a;\nUser:b ", []string{"super.users= User:a;\nUser:b "}},
