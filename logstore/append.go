@@ -214,7 +214,11 @@ func (l *Log) trackBatchLocked(s *segment, b record.Batch) error {
 		return nil
 	}
 	err = s.txns.add(aborted)
-	s.named.Store(false) // the index may be a new file, made after the names of the segment's others have become durable
+	// The index may be a new file, made after the names of the segment's others have become durable.
+	s.named.Store(false)
+	if noSpace(err) || tooManyFiles(err) {
+		return nil // the entry is known, and nothing of the segment counts as flushed before it is in the file
+	}
 	return l.disk.condemn("append to transaction index", err)
 }
 

@@ -311,6 +311,9 @@ func (l *Log) flush(offset int64, all bool) error {
 	if err == nil {
 		err = syncFile(l.env.fs, l.snapshotPath(offset))
 	}
+	if tooManyFiles(err) { // what could not be opened is synced the next time
+		return l.disk.fail("flush", err)
+	}
 	if err != nil {
 		return l.disk.condemn("flush", err)
 	}
@@ -339,7 +342,10 @@ func (l *Log) syncSegments(from, to int64, all bool) error {
 			continue // dropped in between
 		}
 		began := l.env.now()
-		err := s.sync()
+		err := l.disk.fail("write transaction index", s.txns.write())
+		if err == nil {
+			err = s.sync()
+		}
 		s.release()
 		if err != nil {
 			return err

@@ -3,10 +3,12 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"barnabas/internal/vfs"
@@ -221,4 +223,90 @@ func TestStartOnAFullDisk(t *testing.T) {
 		t.Errorf("after a restart: %d to %d", r.l.LogStartOffset(), r.l.LogEndOffset())
 	}
 	_ = r.m.Close()
+}
+
+// TestFullDiskAtEachAbort: whichever write finds no room while transactions are aborted, or whichever file cannot be opened, the
+// directory stays, and consumers are told of every transaction whose marker was taken: at once, with room again, and after
+// whatever kind of restart.
+func TestFullDiskAtEachAbort(t *testing.T) {
+	for _, fault := range []struct {
+		op  string
+		err error
+	}{{"write", syscall.ENOSPC}, {"open", syscall.EMFILE}} {
+		for n, reached := 1, true; reached; n++ {
+			for _, restart := range []string{"killed while full", "stopped while full", "killed with room", "stopped with room"} {
+				t.Run(fmt.Sprint(fault.op, n, restart), func(t *testing.T) { reached = abortAmidFault(t, fault.op, n, fault.err, restart) })
+			}
+		}
+	}
+}
+
+// abortAmidFault tells whether the n-th call of op came.
+func abortAmidFault(t *testing.T, op string, n int, fault error, restart string) (reached bool) {
+	r := newRoomRig(t, func(c *ManagerConfig) { c.Default.SegmentBytes = 600 })
+	calls := 0
+	r.fs.SetFault(func(called, _ string) error {
+		if called != op {
+			return nil
+		}
+		if calls++; calls >= n {
+			return fault
+		}
+		return nil
+	})
+	var want []AbortedTxn
+	seq := int32(0)
+	abort := func(mayFail bool) {
+		for range 5 {
+			info, err := r.l.AppendLeader(inTransaction(9, 0, seq), LeaderAppend{LeaderEpoch: 1, ProduceVersion: 9})
+			if err == nil {
+				seq++
+				var marker AppendInfo
+				marker, err = r.l.AppendLeader(endMarker(9, 0, false), LeaderAppend{LeaderEpoch: 1, Origin: Coordinator})
+				if err != nil { // the coordinator sends it until it is taken
+					r.fs.SetFault(nil)
+					marker, err = r.l.AppendLeader(endMarker(9, 0, false), LeaderAppend{LeaderEpoch: 1, Origin: Coordinator})
+				}
+				want = append(want, AbortedTxn{9, info.FirstOffset, marker.FirstOffset, marker.FirstOffset + 1})
+			}
+			if err != nil && (!mayFail || !errors.Is(err, kerr.KafkaStorageError)) {
+				t.Fatal(err)
+			}
+			if r.offline() {
+				t.Fatal("the directory is offline")
+			}
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		got, err := r.l.AbortedTransactions(0, r.l.LogEndOffset())
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Fatalf("%s: %v %s", when, err, diff)
+		}
+	}
+	abort(true)
+	check("in the middle")
+	if err := r.l.Flush(); err != nil && !errors.Is(err, kerr.KafkaStorageError) || r.offline() {
+		t.Fatalf("flush: %v", err)
+	}
+	r.m.keep.checkpoint((*Manager).checkpointRecoveryPoints)
+	if strings.HasSuffix(restart, "with room") {
+		r.fs.SetFault(nil)
+		r.c.now = r.c.now.Add(5 * time.Second)
+		abort(false)
+		check("with room again")
+	}
+	if strings.HasPrefix(restart, "killed") {
+		r.fs.SetFault(nil)
+		r.fs = r.fs.Kill()
+	} else {
+		_ = r.m.Close() // what it cannot write the next start finds out
+		r.fs.SetFault(nil)
+	}
+	r.open()
+	check("after the restart")
+	if err := r.m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return calls >= n
 }

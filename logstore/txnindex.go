@@ -31,6 +31,7 @@ type txnIndex struct {
 		path       string
 		loaded     bool
 		entries    []AbortedTxn
+		written    int  // so many of entries are in the file
 		dirty      bool // changed since the last sync
 	}
 }
@@ -56,30 +57,50 @@ func (x *txnIndex) loadLocked() error {
 		at := func(i int) int64 { return int64(binary.BigEndian.Uint64(data[2+8*i:])) }
 		x.mu.entries = append(x.mu.entries, AbortedTxn{at(0), at(1), at(2), at(3)})
 	}
-	x.mu.loaded = true
+	x.mu.loaded, x.mu.written = true, len(x.mu.entries)
 	return nil
 }
 
+// add takes an entry in and writes it. One that could not be written is served all the same, and write tries again.
 func (x *txnIndex) add(a AbortedTxn) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err := x.loadLocked(); err != nil {
 		return err
 	}
-	e := make([]byte, 2, txnEntrySize)
-	for _, v := range []int64{a.ProducerID, a.FirstOffset, a.LastOffset, a.LastStable} {
-		e = binary.BigEndian.AppendUint64(e, uint64(v))
+	x.mu.entries = append(x.mu.entries, a)
+	return x.writeLocked()
+}
+
+// write makes the file hold all entries.
+func (x *txnIndex) write() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.writeLocked()
+}
+
+func (x *txnIndex) writeLocked() error {
+	missing := x.mu.entries[x.mu.written:]
+	if len(missing) == 0 {
+		return nil
+	}
+	data := make([]byte, 0, len(missing)*txnEntrySize)
+	for _, a := range missing {
+		data = binary.BigEndian.AppendUint16(data, 0)
+		for _, v := range []int64{a.ProducerID, a.FirstOffset, a.LastOffset, a.LastStable} {
+			data = binary.BigEndian.AppendUint64(data, uint64(v))
+		}
 	}
 	f, err := x.fs.OpenFile(x.mu.path, vfs.ReadWrite|vfs.Create)
 	if err != nil {
 		return err
 	}
-	if _, err := f.WriteAt(e, int64(len(x.mu.entries))*txnEntrySize); err != nil {
+	x.mu.dirty = true
+	if _, err := f.WriteAt(data, int64(x.mu.written)*txnEntrySize); err != nil {
 		_ = f.Close()
 		return err
 	}
-	x.mu.entries = append(x.mu.entries, a)
-	x.mu.dirty = true
+	x.mu.written = len(x.mu.entries)
 	return f.Close()
 }
 
@@ -133,6 +154,7 @@ func (x *txnIndex) reset() error {
 
 func (x *txnIndex) cutLocked() error {
 	x.mu.dirty = true
+	x.mu.written = min(x.mu.written, len(x.mu.entries))
 	f, err := x.fs.OpenFile(x.mu.path, vfs.ReadWrite)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -140,13 +162,14 @@ func (x *txnIndex) cutLocked() error {
 	if err != nil {
 		return err
 	}
-	if err := f.Truncate(int64(len(x.mu.entries)) * txnEntrySize); err != nil {
+	if err := f.Truncate(int64(x.mu.written) * txnEntrySize); err != nil {
 		_ = f.Close()
 		return err
 	}
 	return f.Close()
 }
 
+// sync makes what is in the file durable.
 func (x *txnIndex) sync() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
