@@ -327,7 +327,7 @@ func (s *Server) openLogs(ctx context.Context) error {
 		Cleaner: cleanerConfig(c), MinFreeBytes: c.LogDirMinFreeBytes, MaxOpenFiles: maxOpenFiles(),
 		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
 		Logger: s.loggers.Entry(config.LogLogger), CleanerLogger: s.loggers.Entry(config.CleanerLogger),
-		OnDirFailure: s.directoryFailed, OnLoaded: s.logLoaded, OnFlushed: s.metrics.Flushed, Loading: s.measures.loadingLogs(),
+		OnDirFailure: s.directoryFailed, OnRoom: s.roomAgain, OnLoaded: s.logLoaded, OnFlushed: s.metrics.Flushed, Loading: s.measures.loadingLogs(),
 	})
 	if err != nil {
 		return err
@@ -364,6 +364,15 @@ func (s *Server) directoryFailed(dir string, err error) {
 		return
 	}
 	s.tellOfLostLogs()
+}
+
+// roomAgain has the controller tell once more what could not be done while a directory was full.
+func (s *Server) roomAgain(string) {
+	select {
+	case <-s.built:
+		s.replicas.RoomAgain()
+	case <-s.ctx.Done():
+	}
 }
 
 // tellOfLostLogs has the controller ask which partitions are lost.

@@ -204,9 +204,16 @@ func (o *office) leadersAnswered(ctx context.Context, b *broker, resp *kmsg.Lead
 			note(o.m.names[t.TopicID], p)
 		}
 	}
+	leaderless := false
 	for _, tp := range back {
 		if p := o.m.partition(tp); p != nil && p.state != nil && !o.m.deleting(tp) {
 			o.b.lead(o.m, []int32{b.info.ID}, tp, false)
+			leaderless = leaderless || o.m.leaderless(tp, p)
+		}
+	}
+	if leaderless && len(failed) == 0 { // else replicasOffline looks for leaders
+		if err := o.bringOnline(ctx); err != nil {
+			return err
 		}
 	}
 	if len(failed) == 0 {

@@ -77,6 +77,26 @@ func TestLogDirFailure(t *testing.T) {
 	})
 }
 
+// TestLogDirIsBack: a replica whose storage failed, or was full, leads again when its broker asks to be told what to be.
+func TestLogDirIsBack(t *testing.T) {
+	k := startCluster(t, 0, 1)
+	tp := zkcoord.TopicPartition{Topic: "t"}
+	k.create("t", map[int32][]int32{0: {1}}, nil)
+	k.awaitLeader(0, tp, 1, 0, 1)
+	turn := func(failed bool) {
+		k.brokers.mu.Lock()
+		k.brokers.mu.storage[1] = failed
+		k.brokers.mu.Unlock()
+		if err := k.sessions[1].NotifyLogDirFailure(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn(true)
+	k.awaitLeader(0, tp, -1, 1, 1)
+	turn(false)
+	k.awaitLeader(0, tp, 1, 2, 1)
+}
+
 // The nodes by which old tools ask.
 func TestLegacyRequests(t *testing.T) {
 	ctx := t.Context()

@@ -59,6 +59,9 @@ func (k *keeper) start() {
 	k.every(ctx, cfg.ProducerExpiryInterval, k.expireProducers)
 	k.every(ctx, cfg.RecoveryPointInterval, func() { k.checkpoint((*Manager).checkpointRecoveryPoints) })
 	k.every(ctx, cfg.LogStartInterval, func() { k.checkpoint((*Manager).checkpointStarts) })
+	if cfg.OnRoom != nil {
+		k.every(ctx, askAgainAfter, k.lookForRoom)
+	}
 	k.every(ctx, cfg.HighWatermarkInterval, func() { k.checkpoint((*Manager).checkpointHighWatermarks) })
 }
 
@@ -91,6 +94,15 @@ func (k *keeper) every(ctx context.Context, interval time.Duration, fn func()) {
 			}
 		}
 	})
+}
+
+// lookForRoom notices room where there was none, also when nobody writes there.
+func (k *keeper) lookForRoom() {
+	for _, v := range k.m.disks {
+		if v.room.low.Load() {
+			v.measure(k.m.cfg.FS)
+		}
+	}
 }
 
 func (k *keeper) retain() {

@@ -59,6 +59,9 @@ type ManagerConfig struct {
 	OnFlushed func(took time.Duration)
 	// OnDirFailure hears once of each directory that fails after Open. It is called on a goroutine of its own.
 	OnDirFailure func(dir string, err error)
+	// OnRoom hears of each directory that has room again after it had none. It is called on a goroutine of its own. May be nil: then only
+	// who writes finds out.
+	OnRoom func(dir string)
 }
 
 // DefaultManagerConfig has the defaults of Apache Kafka 3.9. Dirs, BrokerID, ClusterID and Logger are missing.
@@ -104,7 +107,7 @@ type Manager struct {
 		count      map[*disk]int
 		wishes     map[TopicPartition]*volume // where logs that are not there yet were told to be
 	}
-	failures sync.WaitGroup // running OnDirFailure calls
+	failures sync.WaitGroup // running OnDirFailure and OnRoom calls
 }
 
 // volume is a directory of log.dirs with what the manager keeps about it.
@@ -283,6 +286,9 @@ func (m *Manager) roomChanged(d *disk, low bool, usable int64) {
 		return
 	}
 	logger.Info("log directory has room again")
+	if m.cfg.OnRoom != nil {
+		m.failures.Go(func() { m.cfg.OnRoom(d.path) })
+	}
 }
 
 // Start begins what runs in the background: retention, flushing, checkpoints, removal of what was deleted, compaction.

@@ -14,7 +14,7 @@ import (
 
 // room watches the free space of a log directory. Below a mark clients' records are refused, so that what is left goes to
 // checkpoints, replication and compaction; fetching and retention go on, and when there is room again so does producing. It
-// asks the file system after so many bytes were written, or refused for so long, and never otherwise.
+// asks the file system after so many bytes were written, or refused for so long; and for ManagerConfig.OnRoom, as long as there is none.
 type room struct {
 	min     int64        // bytes that must be free; 0: no mark, only a disk that is full counts
 	written atomic.Int64 // bytes since the file system was last asked

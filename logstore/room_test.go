@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -113,6 +114,33 @@ func TestLowWaterMark(t *testing.T) {
 	if err := r.m.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestRoomIsNoticed though nobody writes.
+func TestRoomIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heard := make(chan string, 10)
+		r := newRoomRig(t, func(c *ManagerConfig) { c.OnRoom, c.Now = func(dir string) { heard <- dir }, time.Now })
+		r.m.Start()
+		r.fullFrom(1)
+		r.fs.SetUsable(0)
+		if _, err := produce(r.l, batchOf(1, "v").MustBuild()); !errors.Is(err, kerr.KafkaStorageError) {
+			t.Errorf("produce: %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if len(heard) > 0 {
+			t.Errorf("heard of room in %s", <-heard)
+		}
+		r.fs.SetFault(nil)
+		r.fs.SetUsable(1 << 30)
+		time.Sleep(10 * time.Second)
+		if len(heard) != 1 || <-heard != "/data" {
+			t.Error("not heard of room once")
+		}
+		if err := r.m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestFullDiskAtEachWrite: whichever write is the first that finds no room, no acknowledged record is lost and nothing is

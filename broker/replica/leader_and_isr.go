@@ -64,6 +64,18 @@ func (m *Manager) Leave() {
 	m.leaving = true
 }
 
+// RoomAgain is for when a log directory has room after it had none: the controller is asked for the roles that were refused meanwhile,
+// which it takes for lost until then.
+func (m *Manager) RoomAgain() {
+	m.control.Lock()
+	refused := m.refused
+	m.refused = false
+	m.control.Unlock()
+	if refused {
+		m.cfg.StorageFailed()
+	}
+}
+
 // takeOn gives an error for each role that was not taken on. The caller holds Manager.control.
 func (m *Manager) takeOn(roles []role) []error {
 	partitions, errs := m.applyAll(roles)
@@ -74,6 +86,7 @@ func (m *Manager) takeOn(roles []role) []error {
 			if !errors.Is(errs[i], errSameEpoch) {
 				m.logRefused(r.Assignment, errs[i])
 			}
+			m.refused = m.refused || errors.Is(errs[i], kerr.KafkaStorageError)
 			continue
 		}
 		if p == nil {
@@ -237,12 +250,12 @@ func union(a, b []int32) []int32 {
 
 func (p *Partition) leadLocked(s *kmsg.LeaderAndISRRequestTopicPartition) error {
 	again := p.mu.role == Leader
-	p.stateLocked(s, Leader)
 	end := p.Log().LogEndOffset()
 	if err := p.Log().AssignEpochStart(s.LeaderEpoch, end); err != nil {
-		p.mu.role = Offline
+		p.mu.role = Offline // in the epoch from before: the controller may tell the same once more
 		return err
 	}
+	p.stateLocked(s, Leader)
 	p.progress.Lock()
 	if !again {
 		p.mu.epochStart = end

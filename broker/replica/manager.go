@@ -35,7 +35,8 @@ type Config struct {
 	// LeadershipChanged tells that this broker leads a partition from a leader epoch on, or no longer does. It is called
 	// without a lock of the partition, in the order of the controller's requests, and must not block. May be nil.
 	LeadershipChanged func(tp logstore.TopicPartition, leaderEpoch int32, leads bool)
-	// StorageFailed tells that a log is lost of which the controller was told that all is well: it should ask again. It must not block.
+	// StorageFailed tells that what the controller was told of a log no longer holds: it is lost, or can be written to again. The controller
+	// should ask again. It must not block.
 	// May be nil.
 	StorageFailed func()
 }
@@ -58,6 +59,7 @@ type Manager struct {
 	control         sync.Mutex // one LeaderAndIsr or StopReplica at a time
 	controllerEpoch int32      // guarded by control: the newest seen
 	leaving         bool       // guarded by control: the broker is stopping, and follows nobody new
+	refused         bool       // guarded by control: since the storage failed, or was full, a role was not taken on
 
 	mu struct {
 		sync.RWMutex

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -263,6 +264,35 @@ func TestFailedDirectory(t *testing.T) {
 		if err := b.assign(t, 1, epoch, both, both); !errors.Is(err, kerr.KafkaStorageError) {
 			t.Errorf("assigned in leader epoch %d: %v", epoch, err)
 		}
+	}
+}
+
+// TestRolesOnAFullDisk: what a full disk keeps a partition from becoming the controller is asked for when there is room, and the same leader
+// epoch counts then.
+func TestRolesOnAFullDisk(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	b.must(t, 1, 4, both, both)
+	b.RoomAgain()
+	if b.asked.Load() != 0 {
+		t.Error("the controller is asked for nothing")
+	}
+	b.fs.SetFault(func(string, string) error { return syscall.ENOSPC })
+	for range 2 {
+		if err := b.assign(t, 1, 5, both, both); !errors.Is(err, kerr.KafkaStorageError) {
+			t.Errorf("to lead, without room: %v", err)
+		}
+	}
+	b.fs.SetFault(nil)
+	b.RoomAgain()
+	b.RoomAgain()
+	if n := b.asked.Load(); n != 1 {
+		t.Errorf("the controller was asked %d times", n)
+	}
+	if err := b.assign(t, 1, 5, both, both); err != nil {
+		t.Errorf("to lead, with room: %v", err)
+	}
+	if p, _ := b.Partition(tp0); p.Check(5, true) != nil {
+		t.Errorf("it does not lead: %v", p.Check(5, true))
 	}
 }
 
