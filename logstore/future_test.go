@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"barnabas/internal/vfs"
@@ -410,4 +411,66 @@ func TestProducerExpiryReachesTheCopy(t *testing.T) {
 		t.Errorf("the moved log keeps producers for %v", keep)
 	}
 	x.must(x.m.Close())
+}
+
+// TestDroppedWhileMoved: what was dropped of a log, and of its copy, is removed wherever their directories are by then.
+func TestDroppedWhileMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newMoveRig(t)
+		x.must(x.m.Close())
+		var lines *logLines
+		x.cfg.Logger, lines = newLogLines()
+		x.m = mustOpen(t, x.cfg)
+		x.m.Start()
+		defer func() { x.must(x.m.Close()) }()
+		x.l, _ = x.m.Log(testTP)
+		seq := int32(0)
+		produce := func(batches int) {
+			t.Helper()
+			for range batches {
+				mustProduce(t, x.l, sequenced(7, 0, seq, 20))
+				seq += 20
+			}
+			x.l.SetHighWatermark(x.l.LogEndOffset())
+		}
+		produce(30)
+		x.must(x.l.AdvanceLogStart(200))
+		f, err := x.m.MoveTo(testTP, "/b")
+		x.must(err)
+		x.must(fill(f, x.l))
+		x.must(x.l.AdvanceLogStart(400))
+		_, err = x.l.Retain()
+		x.must(err)
+		x.must(fill(f, x.l))
+		_, err = f.Retain()
+		x.must(err)
+		if n := len(*f.segments.Load()); n < 2 {
+			t.Fatalf("%d segments", n)
+		}
+		x.l, err = x.m.Replace(testTP)
+		x.must(err)
+		left := func() (names []string) {
+			for _, dir := range x.dirs() {
+				entries, err := x.fs.ReadDir(dir)
+				x.must(err)
+				for _, e := range entries {
+					if strings.HasSuffix(e.Name(), snapshotSuffix+deletedSuffix) || strings.HasSuffix(e.Name(), logSuffix+deletedSuffix) {
+						names = append(names, filepath.Join(dir, e.Name()))
+					}
+				}
+			}
+			return names
+		}
+		if names := strings.Join(left(), " "); !strings.Contains(names, "/b/t-0/") || !strings.Contains(names, snapshotSuffix) {
+			t.Fatalf("dropped, and there still: %s", names)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if names := left(); len(names) > 0 {
+			t.Errorf("left for ever: %v", names)
+		}
+		if text := lines.String(); strings.Contains(text, "level=warning") {
+			t.Error(text)
+		}
+	})
 }

@@ -190,20 +190,17 @@ func (s *snapshots) removeIf(drop func(offset int64) bool) error {
 	return nil
 }
 
-// retire renames the snapshot of an offset, to be removed later, and returns the new name; "" when there is none.
+// retire renames the snapshot of an offset, to be removed later, and returns the file's new name; "" when there is none.
 func (s *snapshots) retire(offset int64) (string, error) {
 	if !slices.Contains(s.offsets, offset) {
 		return "", nil
 	}
 	s.offsets = slices.DeleteFunc(s.offsets, func(o int64) bool { return o == offset })
-	name := s.path(offset)
-	if err := s.fs.Rename(name, name+deletedSuffix); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", nil
-		}
-		return "", err
+	err := s.fs.Rename(s.path(offset), s.path(offset)+deletedSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
 	}
-	return name + deletedSuffix, nil
+	return fileName(offset, snapshotSuffix) + deletedSuffix, err
 }
 
 // syncFile makes a file durable, if it is there.

@@ -1,7 +1,10 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -147,18 +150,43 @@ func (l *Log) dropLocked(segments []*segment) error {
 
 // removeLater gives the segment up and removes its files, and the retired snapshot, after file.delete.delay.ms.
 func (l *Log) removeLater(s *segment, snapshot string) {
-	logger := l.logger.WithField(logx.Segment, s.base)
-	fsys := l.env.fs
 	s.release()
 	l.env.later(l.config.Load().FileDeleteDelay, func() {
-		if err := s.remove(); err != nil {
-			logger.WithError(err).Warn("cannot remove a dropped segment")
-		}
-		if snapshot == "" {
-			return
-		}
-		if err := fsys.Remove(snapshot); err != nil {
-			logger.WithError(err).Warn("cannot remove a dropped producer snapshot")
+		if err := l.removeDropped(s, snapshot); err != nil {
+			l.logger.WithError(err).WithField(logx.Segment, s.base).Warn("cannot remove a dropped segment")
 		}
 	})
+}
+
+// removeDropped removes the files of a dropped segment and of its snapshot, if it had one, from where the log is: its directory
+// may have got another name since. One that was retired meanwhile is removed as a whole.
+func (l *Log) removeDropped(s *segment, snapshot string) error {
+	for {
+		dir, retired := l.place()
+		if retired {
+			return nil
+		}
+		s.relocate(dir)
+		err := s.remove()
+		if err == nil && snapshot != "" {
+			err = ignoreNotExist(l.env.fs.Remove(filepath.Join(dir, snapshot)))
+		}
+		if now, _ := l.place(); now == dir {
+			return err
+		}
+	}
+}
+
+// place is the log's directory, and whether that has been set aside.
+func (l *Log) place() (dir string, retired bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.dir, l.closed.Load()
+}
+
+func ignoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
