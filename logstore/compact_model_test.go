@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -446,4 +447,75 @@ func compactAndDie(t *testing.T, n, later int, crash func(*keyedModel) *vfs.Mem)
 	x.check()
 	x.must(x.m.Close())
 	return err == nil
+}
+// TestLoadCompletesASwapAtEachStep cuts the power at each step of a load that puts a compacted segment in the place of those that it was
+// made from. What of the names had reached the disk by then is up to chance; consumers see the same in any case.
+func TestLoadCompletesASwapAtEachStep(t *testing.T) {
+	for step, died := 1, true; died; step++ {
+		for seed := range uint64(8) {
+			died = completeSwapAndDie(t, step, seed)
+		}
+	}
+}
+
+// completeSwapAndDie tells whether the load came as far as the given step.
+func completeSwapAndDie(t *testing.T, step int, seed uint64) (died bool) {
+	t.Helper()
+	x := newKeyedModel(t, 3)
+	for range 60 {
+		x.append()
+		x.endTxn()
+	}
+	x.l.SetHighWatermark(x.l.LogEndOffset())
+	x.must(x.l.Roll())
+	x.must(x.l.Flush()) // and no checkpoint says so: the load reads all of it again
+	larger := x.l.Config()
+	larger.SegmentBytes *= 8 // so that one takes the place of several
+	x.l.UpdateConfig(larger)
+	x.m.cfg.Cleaner.DedupeBytes = 1 << 20
+	x.fs.SetFault(func(op, name string) error {
+		if op == "rename" && strings.HasSuffix(name, logSuffix) { // the first of the old segments
+			return errDied
+		}
+		return nil
+	})
+	if part, err := compactLog(t, x.m, x.l); err == nil {
+		t.Fatalf("compacted to %d", part.upTo)
+	}
+	x.fs.SetFault(nil)
+	x.fs = x.fs.Crash(nil)
+	swapped, old := 0, 0
+	for name := range filesIn(t, x.fs, "/data/"+testTP.String()) {
+		swapped += strings.Count(name, logSuffix+swapSuffix)
+		old += strings.Count(name, logSuffix)
+	}
+	if swapped != 1 || old < 4 {
+		t.Fatalf("%d swap files among %d of records", swapped, old)
+	}
+	x.dieAt(step)
+	x.cfg.FS = x.fs
+	m, err := Open(t.Context(), x.cfg)
+	if err == nil {
+		m.giveUp()
+	}
+	x.fs.SetFault(nil)
+	x.fs = x.fs.Crash(rand.New(rand.NewPCG(seed, uint64(step))))
+	x.tried = x.l.LogEndOffset()
+	x.open()
+	x.l.SetHighWatermark(x.l.LogEndOffset())
+	if got, want := x.l.LogEndOffset(), x.records[len(x.records)-1].offset+1; got != want {
+		t.Errorf("end %d, want %d", got, want)
+	}
+	segments := *x.l.segments.Load()
+	for i, s := range segments[1:] {
+		if end, err := segments[i].end(); err != nil || end > s.base {
+			t.Errorf("the segment at %d ends at %d, behind the beginning of the next at %d: %v", segments[i].base, end, s.base, err)
+		}
+	}
+	x.check()
+	x.must(x.m.Close())
+	if t.Failed() {
+		t.Fatalf("step %d, seed %d", step, seed)
+	}
+	return err != nil
 }
