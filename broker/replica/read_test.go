@@ -56,6 +56,9 @@ func newSlowBroker(t *testing.T, dirs ...string) (*broker, *Partition, *slowDisk
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})
 	appendTo(t, p, "a")
 	appendTo(t, p, "b")
+	if err := p.Log().Roll(); err != nil { // where batches of the last segment lie is remembered, and the disk not asked
+		t.Fatal(err)
+	}
 	disk.slow.Store(true)
 	return b, p, disk
 }
@@ -66,13 +69,18 @@ type reading struct {
 	err  error
 }
 
-func startReading(p *Partition, disk *slowDisk, at Position) chan reading {
+func startReading(t *testing.T, p *Partition, disk *slowDisk, at Position) chan reading {
+	t.Helper()
 	done := make(chan reading, 1)
 	go func() {
 		v, err := p.Read(Reader{Replica: -1, LeaderOnly: true}, at)
 		done <- reading{v, err}
 	}()
-	<-disk.begun
+	select {
+	case <-disk.begun:
+	case got := <-done:
+		t.Fatalf("the disk was not read: %+v", got)
+	}
 	return done
 }
 
@@ -81,7 +89,7 @@ var fromOne = Position{LeaderEpoch: noEpoch, LastFetchedEpoch: noEpoch, Offset: 
 // TestSlowReadsHoldUpNothing: while a disk is read for a fetch, the role changes and appends go on. What the fetch gets is what there is then.
 func TestSlowReadsHoldUpNothing(t *testing.T) {
 	b, p, disk := newSlowBroker(t, "/a")
-	done := startReading(p, disk, fromOne)
+	done := startReading(t, p, disk, fromOne)
 	appendTo(t, p, "c")
 	b.must(t, 1, 1, []int32{1}, []int32{1})
 	appendTo(t, p, "d")
@@ -116,7 +124,7 @@ func TestSlowReadsAreFenced(t *testing.T) {
 	b, p, disk := newSlowBroker(t, "/a")
 	at := fromOne
 	at.LeaderEpoch = 0
-	done := startReading(p, disk, at)
+	done := startReading(t, p, disk, at)
 	b.must(t, 2, 1, []int32{1, 2}, []int32{1, 2})
 	close(disk.goOn)
 	if got := <-done; !errors.Is(got.err, kerr.FencedLeaderEpoch) || got.view.Records.Size != 0 {
@@ -128,7 +136,7 @@ func TestSlowReadsAreFenced(t *testing.T) {
 func TestSlowReadsAreOfTheLogInPlace(t *testing.T) {
 	b, p, disk := newSlowBroker(t, "/a", "/b")
 	to := map[string]string{"/a": "/b", "/b": "/a"}[p.Log().Dir()]
-	done := startReading(p, disk, fromOne)
+	done := startReading(t, p, disk, fromOne)
 	if err := b.MoveTo(tp0, to); err != nil {
 		t.Fatal(err)
 	}
