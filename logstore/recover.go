@@ -724,8 +724,19 @@ func (w *batchWalk) bytes(n int64) []byte {
 	return w.buf[at : at+n]
 }
 
-// createLog makes the directory and the first segment of a new log.
+// createLog makes the directory and the first segment of a new log. When that fails no directory is left, or the next start would
+// take it for the log, beside the one that was made in another log directory meanwhile.
 func createLog(e *env, d *disk, o loading, topicID [16]byte) (*Log, error) {
+	_, err := e.fs.Stat(o.dir)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	l, err := createLogIn(e, d, o, topicID)
+	if err != nil && fresh {
+		err = errors.Join(err, e.fs.RemoveAll(o.dir))
+	}
+	return l, err
+}
+
+func createLogIn(e *env, d *disk, o loading, topicID [16]byte) (*Log, error) {
 	if err := e.fs.MkdirAll(o.dir); err != nil {
 		return nil, err
 	}

@@ -338,3 +338,44 @@ func abortAmidFault(t *testing.T, op string, n int, fault error, restart string)
 	}
 	return calls >= n
 }
+
+// TestFullDiskAtEachCreation: a log that one directory has no room for, whichever write notices, is made in another, and is only there after the
+// next start, too.
+func TestFullDiskAtEachCreation(t *testing.T) {
+	for n, reached := 1, true; reached; n++ {
+		c := newClock()
+		fsys := vfs.NewMem(c.Now)
+		cfg := memConfig(fsys, c)
+		cfg.Dirs = []string{"/data/a", "/data/b"}
+		m := mustOpen(t, cfg)
+		calls := 0
+		fsys.SetFault(func(op, name string) error {
+			if !strings.HasPrefix(name, "/data/a/"+testTP.String()) || op == "removeall" {
+				return nil
+			}
+			if calls++; calls >= n {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		reached = false
+		if l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true); err != nil {
+			t.Fatalf("call %d: %v", n, err)
+		} else if l.Dir() == "/data/b" {
+			reached = true
+		} else if n == 1 {
+			t.Fatal("the first directory is not tried first")
+		}
+		fsys.SetFault(nil)
+		if err := m.Close(); err != nil {
+			t.Fatalf("call %d: %v", n, err)
+		}
+		m = mustOpen(t, cfg)
+		if _, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, false); err != nil || len(m.Logs()) != 1 {
+			t.Errorf("call %d, after the next start: %d logs, %v", n, len(m.Logs()), err)
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
