@@ -474,3 +474,35 @@ func TestDroppedWhileMoved(t *testing.T) {
 		}
 	})
 }
+
+// TestMoveOutlivesAPowerCutWithoutCheckpoints: the copy goes by the partition's name for good before the log that it replaces is taken
+// away, whether or not the checkpoints beside it can be written.
+func TestMoveOutlivesAPowerCutWithoutCheckpoints(t *testing.T) {
+	x := newMoveRig(t)
+	x.append(12, 3)
+	x.must(x.l.Flush())
+	want := values(t, x.l)
+	f, err := x.m.MoveTo(testTP, "/b")
+	x.must(err)
+	x.must(fill(f, x.l))
+	x.fs.SetFault(func(_, name string) error {
+		if filepath.Dir(name) == "/b" && strings.HasSuffix(name, ".tmp") {
+			return errDied
+		}
+		return nil
+	})
+	_, err = x.m.Replace(testTP)
+	x.must(err)
+	x.m.giveUp()
+	x.fs = x.fs.Crash(nil)
+	x.cfg.FS = x.fs
+	x.m = mustOpen(t, x.cfg)
+	l, ok := x.m.Log(testTP)
+	if !ok {
+		t.Fatalf("the log is gone: %v", x.dirs())
+	}
+	if got := values(t, l); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	x.must(x.m.Close())
+}

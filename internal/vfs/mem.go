@@ -21,6 +21,7 @@ type Mem struct {
 	mu struct {
 		sync.Mutex
 		live, durable map[string]*memNode // by clean path
+		renamed       []memRename         // of directories, not durable yet; durable has them under the new name already
 		locked        map[string]bool
 		fault         func(op, name string) error
 		usable        int64
@@ -37,6 +38,8 @@ type memNode struct {
 	durable []byte
 	changed time.Time
 }
+
+type memRename struct{ from, to string }
 
 // NewMem is an empty file system. now stamps the files.
 func NewMem(now func() time.Time) *Mem {
@@ -81,8 +84,19 @@ func (m *Mem) Crash(rng *rand.Rand) *Mem {
 		}
 		after.mu.live[name], after.mu.durable[name] = copies[n], copies[n]
 	}
+	after.undoRenamesLocked(m.mu.renamed, rng)
 	after.dropOrphansLocked()
 	return after
+}
+
+// undoRenamesLocked gives directories their old names back. One whose old name is another's by now has been renamed.
+func (m *Mem) undoRenamesLocked(renamed []memRename, rng *rand.Rand) {
+	for _, r := range slices.Backward(renamed) {
+		if m.mu.live[r.from] == nil && (rng == nil || rng.IntN(2) == 0) {
+			renameIn(m.mu.live, r.to, r.from)
+			renameIn(m.mu.durable, r.to, r.from)
+		}
+	}
 }
 
 // crash is what is left of a file's content.
@@ -100,7 +114,7 @@ func (m *Mem) Kill() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	after := NewMem(m.now)
-	after.mu.live, after.mu.durable = m.mu.live, m.mu.durable
+	after.mu.live, after.mu.durable, after.mu.renamed = m.mu.live, m.mu.durable, m.mu.renamed
 	return after
 }
 
@@ -192,7 +206,8 @@ func (m *Mem) Rename(from, to string) error {
 	}
 	renameIn(m.mu.live, from, to)
 	if m.mu.live[to].dir {
-		renameIn(m.mu.durable, from, to) // directories are renamed as a whole; the log syncs nothing in between
+		renameIn(m.mu.durable, from, to) // what is synced within goes by the new name, and with it
+		m.mu.renamed = append(m.mu.renamed, memRename{from, to})
 	}
 	return nil
 }
@@ -309,6 +324,7 @@ func (m *Mem) SyncDir(name string) error {
 	if err := m.beginLocked("syncdir", name); err != nil {
 		return err
 	}
+	m.mu.renamed = slices.DeleteFunc(m.mu.renamed, func(r memRename) bool { return filepath.Dir(r.to) == name })
 	for other := range m.mu.durable {
 		if filepath.Dir(other) == name && m.mu.live[other] == nil {
 			delete(m.mu.durable, other)

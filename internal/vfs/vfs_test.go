@@ -184,6 +184,33 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	}
 }
 
+// TestCrashUndoesRenamesOfDirectories that were not synced: what is in them goes with them, and what was synced there after the rename.
+func TestCrashUndoesRenamesOfDirectories(t *testing.T) {
+	for _, synced := range []bool{false, true} {
+		m := vfs.NewMem(time.Now)
+		must(t, m.MkdirAll("/d/old"))
+		must(t, m.SyncDir("/"))
+		must(t, m.SyncDir("/d"))
+		write(t, m, "/d/old/f", "before", true)
+		must(t, m.SyncDir("/d/old"))
+		must(t, m.Rename("/d/old", "/d/new"))
+		write(t, m, "/d/new/g", "after", true)
+		must(t, m.SyncDir("/d/new"))
+		is, not := "/d/old", "/d/new"
+		if synced {
+			must(t, m.SyncDir("/d"))
+			is, not = not, is
+		}
+		after := m.Kill().Crash(nil)
+		if f, g := read(after, is+"/f"), read(after, is+"/g"); f != "before" || g != "after" {
+			t.Errorf("synced %v: %q and %q", synced, f, g)
+		}
+		if f := read(after, not+"/f"); f != "error" {
+			t.Errorf("synced %v: %s/f is %q", synced, not, f)
+		}
+	}
+}
+
 // Some of what was not synced may be there, but only as it was written.
 func TestCrashMayKeepMore(t *testing.T) {
 	seen := map[string]bool{}
