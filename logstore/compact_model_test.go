@@ -448,6 +448,7 @@ func compactAndDie(t *testing.T, n, later int, crash func(*keyedModel) *vfs.Mem)
 	x.must(x.m.Close())
 	return err == nil
 }
+
 // TestLoadCompletesASwapAtEachStep cuts the power at each step of a load that puts a compacted segment in the place of those that it was
 // made from. What of the names had reached the disk by then is up to chance; consumers see the same in any case.
 func TestLoadCompletesASwapAtEachStep(t *testing.T) {

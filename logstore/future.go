@@ -126,22 +126,6 @@ func (m *Manager) setMove(tp TopicPartition, mv *move) {
 	m.table.moves[tp] = *mv
 }
 
-// wish takes note of where a log is to be made.
-func (m *Manager) wish(tp TopicPartition, v *volume) {
-	m.placing.Lock()
-	defer m.placing.Unlock()
-	m.placing.wishes[tp] = v
-}
-
-// wished is where a log is to be made if that was said, and forgets it.
-func (m *Manager) wished(tp TopicPartition) *volume {
-	m.placing.Lock()
-	defer m.placing.Unlock()
-	v := m.placing.wishes[tp]
-	delete(m.placing.wishes, tp)
-	return v
-}
-
 // DropFuture gives a move up. A partition that isn't being moved is no error.
 func (m *Manager) DropFuture(tp TopicPartition) error {
 	m.mu.Lock()
@@ -169,15 +153,6 @@ func (m *Manager) dropFutureLocked(tp TopicPartition) error {
 	m.setMove(tp, nil)
 	v := m.volumeOf(f)
 	return v.fail("write checkpoint", m.checkpointOffsets(v))
-}
-
-// discard has the directory of a log removed after log.segment.delete.delay.ms.
-func (m *Manager) discard(l *Log) error {
-	dir, err := l.retire()
-	if err == nil {
-		m.removeDirLater(dir)
-	}
-	return err
 }
 
 // Replace puts the copy of a partition's log in the log's place and returns it. The two must have the same end, and nobody may be

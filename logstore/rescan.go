@@ -248,3 +248,16 @@ func (all *rescans) end() {
 	all.cancel()
 	all.tasks.Wait()
 }
+
+// muchToRead is the size of a segment, in bytes, from which on its recovery counts for num.recovery.threads.per.data.dir: below
+// it the disk is waited for more than read from.
+const muchToRead = 1 << 20
+
+// countBytes is how much is read between two looks at whether the load is to end.
+const countBytes = 1 << 20
+
+func (ld *loader) counted(bytes int64) {
+	if ld.count != nil {
+		ld.count(bytes)
+	}
+}

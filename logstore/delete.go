@@ -1,0 +1,74 @@
+package logstore
+
+import (
+	"errors"
+	"path/filepath"
+	"time"
+
+	"barnabas/internal/logx"
+)
+
+// Delete takes a partition's log away, and the copy if it is being moved: the directory is renamed now and removed after
+// log.segment.delete.delay.ms. A partition without a log is no error; one whose log is still being loaded is not waited for.
+func (m *Manager) Delete(tp TopicPartition) error {
+	if err := m.abandon(tp); err != nil {
+		return err
+	}
+	if l, ok := m.Log(tp); ok { // before other creations and deletions are kept waiting
+		defer l.cleaning.hold()()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l, ok := m.Log(tp)
+	if !ok {
+		return nil
+	}
+	if err := l.disk.usable(); err != nil {
+		return err
+	}
+	defer l.cleaning.hold()()
+	if err := m.dropFutureLocked(tp); err != nil { // first: a copy that is left alone would be removed at the next start
+		return err
+	}
+	if err := m.discard(l); err != nil {
+		return err
+	}
+	m.setLog(tp, nil)
+	v := m.volumeOf(l)
+	err := errors.Join(m.checkpointOffsets(v), m.forgetCleaned(v, tp))
+	return v.fail("write checkpoint", err)
+}
+
+// discard has the directory of a log removed after log.segment.delete.delay.ms.
+func (m *Manager) discard(l *Log) error {
+	dir, err := l.retire()
+	if err == nil {
+		m.removeDirLater(dir)
+	}
+	return err
+}
+
+func (m *Manager) removeDirLater(dir string) {
+	m.keep.later(time.Duration(m.segmentDeleteDelay.Load()), func() {
+		if err := m.cfg.FS.RemoveAll(dir); err != nil {
+			m.cfg.Logger.WithError(err).WithField(logx.Dir, dir).Warn("cannot remove a deleted partition")
+		}
+	})
+}
+
+// retire closes the log of a deleted partition and renames its directory.
+func (l *Log) retire() (string, error) {
+	l.mu.Lock()
+	dir := filepath.Join(l.disk.path, deletedDirName(l.tp))
+	err := l.env.fs.Rename(l.mu.dir, dir)
+	if err == nil {
+		l.closed.Store(true)
+		l.relocateLocked(dir)
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return "", l.disk.fail("rename directory of deleted partition", err)
+	}
+	l.releaseAll()
+	return dir, nil
+}

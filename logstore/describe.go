@@ -1,0 +1,65 @@
+package logstore
+
+// DirInfo describes one of log.dirs.
+type DirInfo struct {
+	Path   string
+	Online bool
+	// Total and Usable are the size of the volume and what is free on it, in bytes; -1 when offline.
+	Total, Usable int64
+	// Refuses: clients' records are refused, for there is too little room (log.dir.min.free.bytes).
+	Refuses bool
+	Logs    []LogInfo
+}
+
+// LogInfo describes a log in a directory.
+type LogInfo struct {
+	TopicPartition
+	Size int64 // bytes
+	// OffsetLag is how far the log end is behind the high watermark, that of a copy behind the end of the log.
+	OffsetLag int64
+	// Future: this is the copy of a log that is being moved here.
+	Future bool
+}
+
+// Dirs describes all of log.dirs, in their order.
+func (m *Manager) Dirs() []DirInfo {
+	infos := make([]DirInfo, 0, len(m.disks))
+	for _, v := range m.disks {
+		info := DirInfo{Path: v.path, Total: -1, Usable: -1}
+		if !v.failed.Load() {
+			total, usable, err := m.cfg.FS.Usage(v.path)
+			if err = v.fail("ask for free space", err); err == nil {
+				info.Online, info.Total, info.Usable, info.Refuses = true, total, usable, v.room.low.Load()
+				info.Logs = m.describe(v)
+			}
+		}
+		infos = append(infos, info)
+	}
+	return infos
+}
+
+func (m *Manager) describe(v *volume) []LogInfo {
+	logs := m.logsIf(func(l *Log) bool { return l.disk == &v.disk })
+	infos := make([]LogInfo, 0, len(logs))
+	for _, l := range logs {
+		infos = append(infos, LogInfo{l.tp, l.Size(), max(0, l.HighWatermark()-l.LogEndOffset()), false})
+	}
+	for _, f := range m.futuresOn(v) {
+		if l, ok := m.Log(f.tp); ok {
+			infos = append(infos, LogInfo{f.tp, f.Size(), max(0, l.LogEndOffset()-f.LogEndOffset()), true})
+		}
+	}
+	return append(infos, m.unloadedIn(v)...)
+}
+
+// FarthestMove is how many offsets the copy of a log that is being moved lacks, the largest number of all.
+func (m *Manager) FarthestMove() (lag int64) {
+	for _, v := range m.disks {
+		for _, f := range m.futuresOn(v) {
+			if l, ok := m.Log(f.tp); ok {
+				lag = max(lag, l.LogEndOffset()-f.LogEndOffset())
+			}
+		}
+	}
+	return lag
+}

@@ -1,0 +1,251 @@
+package logstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"barnabas/internal/logx"
+	"barnabas/internal/vfs"
+)
+
+// loading is what is known about a log before its directory is looked at.
+type loading struct {
+	tp            TopicPartition
+	dir           string
+	future        bool // it is the copy of a log
+	cfg           Config
+	clean         bool // the last stop was clean
+	recoveryPoint int64
+	// flushedUnknown: recoveryPoint is 0 since nothing is known. Then only what nothing follows is taken for the torn tail of a crash.
+	flushedUnknown bool
+	// compacted: the log was compacted at some time, here or where it was copied from, though it may not be any more, or it is not
+	// known that it never was. Its segments may end before the next begin.
+	compacted     bool
+	logStart      int64
+	highWatermark int64
+	size, toRead  int64 // bytes of the segments, and of those that must be read; 0: not known
+	// count hears of bytes that were read of what must be; nil: nobody counts.
+	count func(bytes int64)
+	// recovering holds a token for each log that reads much at a time; nil: no limit.
+	recovering chan struct{}
+}
+
+// ErrDamaged is for data that was flushed once and cannot be read now. It is never cut off: the log is offline.
+var ErrDamaged = errors.New("log is damaged")
+
+// load opens the log in a partition's directory and recovers it where needed (LogLoader.load, 3.9). When ctx ends before, the error is
+// its cause; the next load begins anew.
+func load(ctx context.Context, e *env, d *disk, o loading) (*Log, error) {
+	for {
+		ld := loader{loading: o, ctx: ctx, env: e}
+		l, err := ld.load(d)
+		var overfull *overfullError
+		if !errors.As(err, &overfull) {
+			return l, err
+		}
+		err = ld.split(overfull.base)
+		if noSpace(err) {
+			return nil, fmt.Errorf("%w: segment %d in %s must be split, and there is no room: %w", ErrDamaged, overfull.base, o.dir, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (ld *loader) load(d *disk) (*Log, error) {
+	if err := ld.tidy(); err != nil {
+		return nil, err
+	}
+	l := ld.newLog(d)
+	if err := ld.readFiles(l); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := ld.loadSegments(l)
+	for _, s := range *l.segments.Load() {
+		err = errors.Join(err, s.rest())
+	}
+	if err != nil {
+		l.abandonLocked()
+		return nil, err
+	}
+	return l, nil
+}
+
+// abandonLocked closes what a failed load has opened.
+func (l *Log) abandonLocked() {
+	l.closed.Store(true)
+	for _, s := range *l.segments.Load() {
+		_ = s.closeIndexes() // unmapping fails only for what isn't mapped
+		s.release()
+	}
+}
+
+type loader struct {
+	loading
+	ctx       context.Context // of the load
+	env       *env
+	names     map[string]bool // of the files that are left after tidying
+	bases     []int64         // of the segments, rising
+	snapshots []int64
+	newEpochs bool // found in the records and not in the file yet
+	noEpochs  bool // the file could not be understood
+}
+
+// newLog makes the log, without anything from the directory.
+func (ld *loader) newLog(d *disk) *Log {
+	l := &Log{tp: ld.tp, env: ld.env, disk: d, logger: ld.env.logger.WithFields(logFields(ld.tp, d.path))}
+	l.config.Store(&ld.cfg)
+	l.unstable.Store(-1)
+	l.setSegmentsLocked(nil)
+	l.flushedAt.Store(ld.env.now().UnixMilli())
+	l.mu.dir = ld.dir
+	l.mu.producers = newProducerTable(time.Duration(ld.env.producerExpiry.Load()))
+	l.mu.snaps = snapshots{fs: ld.env.fs, dir: ld.dir, logger: l.logger, offsets: ld.snapshots}
+	l.epochs = newEpochs(ld.env.fs, ld.dir)
+	return l
+}
+
+// readFiles reads the small files.
+func (ld *loader) readFiles(l *Log) error {
+	var err error
+	if l.mu.topicID, err = readPartitionMetadata(ld.env.fs, ld.dir); err != nil {
+		return err
+	}
+	if err = l.epochs.load(); errors.Is(err, errMalformed) {
+		l.logger.WithError(err).Warn("the leader epochs cannot be understood and are read from the records")
+		err, ld.noEpochs = nil, ld.cfg.Magic >= 2
+	}
+	if err != nil {
+		return err
+	}
+	return l.epochs.heed(ld.cfg.Magic)
+}
+
+// findEpochs reads the leader epochs from the records of the whole log. What can't be read is left out: then more is cut off a follower
+// and fetched again than need be.
+func (ld *loader) findEpochs(l *Log) error {
+	l.epochs.forgetEnd(0) // those of the recovered segments, which are in order only with the ones before
+	for _, s := range *l.segments.Load() {
+		err := s.scan(0, func(h header) (bool, error) {
+			if h.batch.Magic() >= 2 {
+				l.epochs.remember(h.batch.LeaderEpoch(), h.batch.BaseOffset())
+			}
+			return true, context.Cause(ld.ctx)
+		})
+		if errors.Is(err, kerr.CorruptMessage) {
+			l.logger.WithError(err).Warn("leader epochs behind a broken batch are not known")
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return l.epochs.rewrite()
+}
+
+// loadSegments fills l from the files.
+func (ld *loader) loadSegments(l *Log) error {
+	if err := ld.openSegments(l); err != nil {
+		return err
+	}
+	segments := *l.segments.Load()
+	end, err := ld.recover(l, segments)
+	if err != nil {
+		return err
+	}
+	segments = *l.segments.Load()
+	l.start.Store(max(ld.logStart, segments[0].base))
+	if end < ld.logStart {
+		l.logger.WithField(logx.Offset, ld.logStart).Warn("log ends below its start, beginning again there")
+		l.end.store(end, segments[0].base, 0)
+		return l.restartLocked(ld.logStart)
+	}
+	l.publishEndLocked(end)
+	l.mu.restored = end
+	l.hw.Store(min(max(ld.highWatermark, l.start.Load()), end))
+	l.recovery.Store(end)
+	if !ld.clean {
+		l.recovery.Store(min(ld.recoveryPoint, end))
+	}
+	if ld.noEpochs {
+		if err := ld.findEpochs(l); err != nil {
+			return err
+		}
+	}
+	l.epochs.forgetEnd(end)
+	if err := l.epochs.truncateStart(l.start.Load()); err != nil {
+		return err
+	}
+	return ld.loadProducers(l, end)
+}
+
+func (ld *loader) openSegments(l *Log) error {
+	now := ld.env.now()
+	var segments []*segment
+	for _, base := range ld.bases {
+		st, err := ld.env.fs.Stat(filepath.Join(ld.dir, fileName(base, logSuffix)))
+		if err != nil {
+			return err
+		}
+		s := newSegment(ld.env.fs, ld.dir, base, st.Size(), &ld.cfg, now)
+		if st.Size() == 0 {
+			s.maxStamp, s.maxKnown = noStamp(base), true
+		}
+		s.jitter = rollJitter(&ld.cfg)
+		s.named.Store(ld.clean) // else it may have been made just before the process was killed
+		segments = append(segments, s)
+	}
+	if len(segments) == 0 {
+		s, err := createSegment(ld.env.fs, ld.dir, ld.logStart, &ld.cfg, now)
+		if err != nil {
+			return err
+		}
+		s.jitter = rollJitter(&ld.cfg)
+		if err := s.prepareIndexes(); err != nil {
+			return err
+		}
+		segments = append(segments, s)
+	}
+	l.setSegmentsLocked(segments)
+	return nil
+}
+
+// createLog makes the directory and the first segment of a new log. When that fails no directory is left, or the next start would
+// take it for the log, beside the one that was made in another log directory meanwhile.
+func createLog(e *env, d *disk, o loading, topicID [16]byte) (*Log, error) {
+	_, err := e.fs.Stat(o.dir)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	l, err := createLogIn(e, d, o, topicID)
+	if err != nil && fresh {
+		err = errors.Join(err, e.fs.RemoveAll(o.dir))
+	}
+	return l, err
+}
+
+func createLogIn(e *env, d *disk, o loading, topicID [16]byte) (*Log, error) {
+	if err := e.fs.MkdirAll(o.dir); err != nil {
+		return nil, err
+	}
+	f, err := e.fs.OpenFile(filepath.Join(o.dir, epochFile), vfs.ReadWrite|vfs.Create)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	if topicID != ([16]byte{}) {
+		if err := writePartitionMetadata(e.fs, o.dir, topicID); err != nil {
+			return nil, err
+		}
+	}
+	return load(context.Background(), e, d, o) // nothing to recover, nothing to wait for
+}

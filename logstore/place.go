@@ -1,0 +1,116 @@
+package logstore
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// GetOrCreate is the log of a partition, which is made in the directory with the fewest logs when there is none. A log that is
+// not new might be in a directory that is offline: then none is made, and the error wraps kerr.KafkaStorageError. One that is still
+// being loaded is ErrLoading; OnLoaded tells when to come again. A zero topicID is one that isn't known; another than the stored
+// one is kerr.InconsistentTopicID.
+func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, isNew bool) (*Log, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.arriving(tp) {
+		return nil, fmt.Errorf("%v: %w", tp, ErrLoading)
+	}
+	if l, ok := m.Log(tp); ok {
+		if err := l.disk.usable(); err != nil {
+			return nil, err
+		}
+		if topicID == ([16]byte{}) {
+			return l, nil
+		}
+		return l, l.SetTopicID(topicID)
+	}
+	if m.mu.closed {
+		return nil, errClosed
+	}
+	if !isNew && m.liveDisks() < len(m.disks) {
+		return nil, fmt.Errorf("%v may be in a log directory that is offline: %w", tp, kerr.KafkaStorageError)
+	}
+	wish := m.wished(tp)
+	for tried := 0; tried <= len(m.disks); tried++ {
+		v := m.place(wish)
+		wish = nil
+		if v == nil {
+			break
+		}
+		l, err := createLog(m.env, &v.disk, loading{tp: tp, dir: filepath.Join(v.path, tp.String()), cfg: cfg, clean: true}, topicID)
+		if err != nil {
+			_ = v.fail("create log", err) // it is not tried again
+			m.placed(v)
+			continue
+		}
+		m.setLog(tp, l)
+		m.placed(v)
+		return l, nil
+	}
+	return nil, fmt.Errorf("no log directory for %v: %w", tp, kerr.KafkaStorageError)
+}
+
+// place chooses a directory for one more log, the wished one or that with the fewest logs; nil when none is left. placed must
+// follow.
+func (m *Manager) place(wish *volume) *volume {
+	m.placing.Lock()
+	defer m.placing.Unlock()
+	live := m.disks
+	if wish != nil && !wish.failed.Load() {
+		live = []*volume{wish}
+	} else if len(m.disks) > 1 || m.disks[0].failed.Load() {
+		live = m.emptiest()
+	}
+	if len(live) == 0 {
+		return nil
+	}
+	m.placing.count[&live[0].disk]++
+	return live[0]
+}
+
+// emptiest is the usable directories, those with room and the fewest logs first, counting those being created.
+func (m *Manager) emptiest() []*volume {
+	counts := maps.Clone(m.placing.count)
+	for _, v := range m.disks {
+		logs, unloaded := m.holdings(v)
+		counts[&v.disk] += len(logs) + len(unloaded)
+	}
+	live := slices.DeleteFunc(slices.Clone(m.disks), func(v *volume) bool { return v.failed.Load() })
+	without := func(v *volume) int {
+		if v.room.low.Load() {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(live, func(a, b *volume) int {
+		return cmp.Or(without(a)-without(b), counts[&a.disk]-counts[&b.disk])
+	})
+	return live
+}
+
+func (m *Manager) placed(v *volume) {
+	m.placing.Lock()
+	defer m.placing.Unlock()
+	m.placing.count[&v.disk]--
+}
+
+// wish takes note of where a log is to be made.
+func (m *Manager) wish(tp TopicPartition, v *volume) {
+	m.placing.Lock()
+	defer m.placing.Unlock()
+	m.placing.wishes[tp] = v
+}
+
+// wished is where a log is to be made if that was said, and forgets it.
+func (m *Manager) wished(tp TopicPartition) *volume {
+	m.placing.Lock()
+	defer m.placing.Unlock()
+	v := m.placing.wishes[tp]
+	delete(m.placing.wishes, tp)
+	return v
+}

@@ -1,0 +1,112 @@
+package logstore
+
+import (
+	"slices"
+
+	"barnabas/internal/logx"
+)
+
+// replayUpTo brings the producer state to that before offset, from the newest snapshot and the batches behind it.
+func (l *Log) replayUpTo(offset int64, segments []*segment) error {
+	t := l.mu.producers
+	if t.end == offset && offset > 0 {
+		return nil
+	}
+	start := int64(0)
+	if len(segments) > 0 {
+		start = segments[0].base
+	}
+	if err := l.mu.snaps.restore(t, min(max(l.start.Load(), start), offset), offset, l.env.now()); err != nil {
+		return err
+	}
+	for _, s := range segments[max(floor(segments, t.end), 0):] {
+		if err := l.replay(s, offset); err != nil {
+			return err
+		}
+	}
+	t.end = offset
+	l.refreshUnstableLocked()
+	return nil
+}
+
+// replay takes the batches of a segment between the state's offset and the given one into the producer state.
+func (l *Log) replay(s *segment, offset int64) error {
+	t := l.mu.producers
+	if t.end >= offset {
+		return nil
+	}
+	position, size, err := s.find(t.end)
+	if err != nil || size == 0 {
+		return err
+	}
+	f, err := s.open()
+	if err != nil {
+		return err
+	}
+	w := batchWalk{file: f, size: s.size.Load(), end: position}
+	for w.next() && w.batch.BaseOffset() < offset {
+		if _, _, err := t.apply(w.batch); err != nil {
+			l.logger.WithError(err).WithField(logx.Offset, w.batch.BaseOffset()).Warn("cannot read a control batch")
+		}
+	}
+	return w.err
+}
+
+// rebuildProducersLocked makes the producer state that of a log which ends at end, after a truncation.
+func (l *Log) rebuildProducersLocked(end int64) error {
+	if err := l.mu.snaps.removeIf(func(o int64) bool { return o > end }); err != nil {
+		return err
+	}
+	l.mu.producers.reset(-1)
+	l.mu.restored = end
+	if err := l.replayUpTo(end, *l.segments.Load()); err != nil {
+		return err
+	}
+	l.mu.producers.replicated(l.hw.Load())
+	l.refreshUnstableLocked()
+	return l.snapshotIfRoomLocked()
+}
+
+// snapshotIfRoomLocked takes a snapshot of the producer state. On a full disk there is none: the state can be read from the
+// records.
+func (l *Log) snapshotIfRoomLocked() error {
+	err := l.mu.snaps.take(l.mu.producers, false)
+	if noSpace(err) {
+		l.logger.WithError(err).Warn("no room for a producer snapshot")
+		return nil
+	}
+	return err
+}
+
+// loadProducers sets the producer state and removes the snapshots that nothing will need: all but those at the base of a
+// segment and the newest.
+func (ld *loader) loadProducers(l *Log, end int64) error {
+	// Those behind the end are of records that a power cut has taken.
+	if err := l.mu.snaps.removeIf(func(o int64) bool { return o > end }); err != nil {
+		return err
+	}
+	latest := l.mu.snaps.latest()
+	err := l.mu.snaps.removeIf(func(o int64) bool {
+		_, atBase := slices.BinarySearchFunc(*l.segments.Load(), o, func(s *segment, o int64) int {
+			return int(min(1, max(-1, s.base-o)))
+		})
+		return o != latest && !atBase
+	})
+	if err != nil {
+		return err
+	}
+	if t := l.mu.producers; t.end == end && end > 0 {
+		// Recovery has just read the batches. Its state knows each producer's last five, a snapshot only the last: what
+		// was under way at the crash is sent again and must be recognised.
+		t.replicated(l.hw.Load())
+		l.refreshUnstableLocked()
+		if len(t.byID) == 0 {
+			return nil // another crash would have the segment read again anyhow
+		}
+		return l.snapshotIfRoomLocked()
+	}
+	if err := l.rebuildProducersLocked(end); err != nil {
+		return err
+	}
+	return l.recallLocked()
+}

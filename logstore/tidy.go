@@ -1,0 +1,164 @@
+package logstore
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"barnabas/internal/vfs"
+)
+
+// tidy finishes or undoes what a crash has interrupted, and notes which files there are.
+func (ld *loader) tidy() error {
+	entries, err := ld.env.fs.ReadDir(ld.dir)
+	if err != nil {
+		return err
+	}
+	ld.names = make(map[string]bool, len(entries))
+	for _, e := range entries {
+		ld.names[e.Name()] = true
+	}
+	if err := ld.removeLeftovers(); err != nil {
+		return err
+	}
+	if err := ld.completeSwaps(); err != nil {
+		return err
+	}
+	return ld.collect()
+}
+
+// removeLeftovers removes deleted files and unfinished output of the cleaner. When that was the split of a segment,
+// swap files at or above the smallest cleaned one belong to it and go as well.
+func (ld *loader) removeLeftovers() error {
+	unfinished := int64(math.MaxInt64)
+	for name := range ld.names {
+		if plain, ok := strings.CutSuffix(name, cleanedSuffix); ok {
+			if base, ok := baseOf(plain); ok {
+				unfinished = min(unfinished, base)
+			}
+		}
+	}
+	for name := range ld.names {
+		stale := strings.HasSuffix(name, deletedSuffix) || strings.HasSuffix(name, cleanedSuffix)
+		if plain, ok := strings.CutSuffix(name, swapSuffix); ok {
+			base, ok := baseOf(plain)
+			stale = ok && base >= unfinished
+		}
+		if stale {
+			if err := ld.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (ld *loader) remove(name string) error {
+	delete(ld.names, name)
+	err := ld.env.fs.Remove(filepath.Join(ld.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (ld *loader) rename(from, to string) error {
+	delete(ld.names, from)
+	ld.names[to] = true
+	return ld.env.fs.Rename(filepath.Join(ld.dir, from), filepath.Join(ld.dir, to))
+}
+
+// baseOf is the base of any of a segment's files.
+func baseOf(name string) (int64, bool) {
+	for _, suffix := range segmentSuffixes {
+		if base, ok := parseFileName(name, suffix); ok {
+			return base, true
+		}
+	}
+	return 0, false
+}
+
+// completeSwaps puts what the cleaner had ready in the place of what it was made from: segments within the range of a
+// swap file are replaced by it.
+func (ld *loader) completeSwaps() error {
+	var swaps []string
+	for name := range ld.names {
+		if strings.HasSuffix(name, swapSuffix) {
+			swaps = append(swaps, name)
+		}
+	}
+	if len(swaps) == 0 {
+		return nil
+	}
+	slices.Sort(swaps)
+	for _, name := range swaps {
+		base, ok := parseFileName(name, logSuffix+swapSuffix)
+		if !ok {
+			continue
+		}
+		end, err := ld.swapEnd(name, base)
+		if err != nil {
+			return err
+		}
+		for other := range ld.names {
+			if b, ok := baseOf(other); ok && (b == base || b > base && b < end) && !ld.names[other+swapSuffix] {
+				if err := ld.remove(other); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := ld.env.fs.SyncDir(ld.dir); err != nil { // else a power cut may bring a removed segment back beside the new one
+		return err
+	}
+	for _, name := range swaps {
+		if err := ld.rename(name, strings.TrimSuffix(name, swapSuffix)); err != nil {
+			return err
+		}
+	}
+	return ld.env.fs.SyncDir(ld.dir)
+}
+
+// swapEnd is the offset behind the last record of a swap file.
+func (ld *loader) swapEnd(name string, base int64) (int64, error) {
+	f, err := ld.env.fs.OpenFile(filepath.Join(ld.dir, name), vfs.ReadOnly)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return 0, err
+	}
+	end := base
+	w := batchWalk{file: f, size: size}
+	for w.next() {
+		end = w.batch.LastOffset() + 1
+	}
+	return end, w.err
+}
+
+// collect notes segments and snapshots and removes indexes that no record file goes with.
+func (ld *loader) collect() error {
+	for name := range ld.names {
+		if base, ok := parseFileName(name, logSuffix); ok {
+			ld.bases = append(ld.bases, base)
+		}
+		if offset, ok := parseFileName(name, snapshotSuffix); ok {
+			ld.snapshots = append(ld.snapshots, offset)
+		}
+	}
+	slices.Sort(ld.bases)
+	slices.Sort(ld.snapshots)
+	for name := range ld.names {
+		if base, ok := baseOf(name); ok && !ld.names[fileName(base, logSuffix)] {
+			if err := ld.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/sirupsen/logrus"
+
+	"barnabas/internal/logx"
+	"barnabas/internal/vfs"
+)
+
+// volume is a directory of log.dirs with what the manager keeps about it.
+type volume struct {
+	disk
+	lock io.Closer
+	// wasClean: the last stop was clean, or there was none.
+	wasClean    bool
+	checkpoints checkpoints
+	progress    *dirProgress // set once it is known what is to be loaded
+
+	// Guarded by Manager.table.
+	queue []*part // to be loaded, next first
+	// unloaded are the partitions that have a directory here and no log of it in the table: it is not loaded yet, or it can't be.
+	unloaded map[TopicPartition]bool
+}
+
+func (m *Manager) prepareAll() error {
+	for _, dir := range m.cfg.Dirs {
+		v := &volume{unloaded: make(map[TopicPartition]bool)}
+		v.path, v.report, v.reportRoom, v.now = filepath.Clean(dir), m.dirFailed, m.roomChanged, m.cfg.Now
+		v.room.min = m.cfg.MinFreeBytes
+		m.disks = append(m.disks, v)
+		if err := m.prepare(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// anyLive is an error when no directory is left.
+func (m *Manager) anyLive() error {
+	if m.liveDisks() == 0 {
+		return fmt.Errorf("%w: log.dirs is %v", ErrNoDirs, m.cfg.Dirs)
+	}
+	return nil
+}
+
+func (m *Manager) liveDisks() int {
+	n := 0
+	for _, v := range m.disks {
+		if !v.failed.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// prepare locks a directory and makes it ours. Disk faults take it offline and are no error.
+func (m *Manager) prepare(v *volume) error {
+	err := m.cfg.FS.MkdirAll(v.path)
+	if err == nil {
+		v.lock, err = m.cfg.FS.Lock(filepath.Join(v.path, lockFile))
+	}
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("log directory %s is in use by another broker: %w", v.path, err)
+	}
+	if err == nil {
+		err = checkMeta(m.cfg.FS, v.path, Meta{m.cfg.BrokerID, m.cfg.ClusterID}, m.cfg.Now())
+	}
+	if errors.Is(err, ErrWrongMeta) {
+		return err
+	}
+	if err == nil {
+		err = v.begin(m.cfg.FS, m.cfg.Logger)
+	}
+	_ = v.condemn("open log directory", err)
+	return nil
+}
+
+// begin takes the mark of a clean stop away and reads the checkpoints.
+func (v *volume) begin(fsys vfs.FS, logger *logrus.Entry) error {
+	mark := filepath.Join(v.path, cleanFile)
+	_, err := fsys.Stat(mark)
+	v.wasClean = err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if v.wasClean {
+		if err := fsys.Remove(mark); err != nil {
+			return err
+		}
+		if err := fsys.SyncDir(v.path); err != nil { // back after a crash, it would hide what must be recovered
+			return err
+		}
+	}
+	return v.checkpoints.load(fsys, v.path, logger)
+}
+
+// dirFailed is told once of each directory that fails.
+func (m *Manager) dirFailed(d *disk, err error) {
+	m.cfg.Logger.WithError(err).WithField(logx.Dir, d.path).Error("log directory failed and is offline")
+	if m.cfg.OnDirFailure == nil {
+		return
+	}
+	m.failures.Go(func() { m.cfg.OnDirFailure(d.path, err) })
+}
+
+// roomChanged is told when a directory begins or ends to refuse clients' records.
+func (m *Manager) roomChanged(d *disk, low bool, usable int64) {
+	logger := m.cfg.Logger.WithFields(map[string]any{logx.Dir: d.path, logx.SizeBytes: usable})
+	if low {
+		logger.Error("log directory has no room left, refusing records until there is some")
+		return
+	}
+	logger.Info("log directory has room again")
+	if m.cfg.OnRoom != nil {
+		m.failures.Go(func() { m.cfg.OnRoom(d.path) })
+	}
+}
+
+func (m *Manager) volumeOf(l *Log) *volume {
+	i := slices.IndexFunc(m.disks, func(v *volume) bool { return &v.disk == l.disk })
+	return m.disks[i]
+}
+
+// OfflineDirs are the directories that have failed.
+func (m *Manager) OfflineDirs() []string {
+	var dirs []string
+	for _, v := range m.disks {
+		if v.failed.Load() {
+			dirs = append(dirs, v.path)
+		}
+	}
+	return dirs
+}
+
+// FullDirs are the directories that are online and refuse clients' records, for there is too little room.
+func (m *Manager) FullDirs() []string {
+	var dirs []string
+	for _, v := range m.disks {
+		if !v.failed.Load() && v.room.low.Load() {
+			dirs = append(dirs, v.path)
+		}
+	}
+	return dirs
+}
+
+// minThreads is how many logs of a directory are opened or closed at a time at least: that is mostly waiting for the
+// disk. What reads a lot is limited to num.recovery.threads.per.data.dir.
+const minThreads = 8
+
+// closeVolume closes the logs of a directory and leaves the mark of a clean stop, unless the directory has failed.
+func (m *Manager) closeVolume(v *volume) error {
+	logs, unloaded := m.holdings(v)
+	err := parallel(logs, max(m.cfg.RecoveryThreadsPerDir, minThreads), func(l *Log) error { return l.close() })
+	if v.failed.Load() {
+		for _, l := range logs {
+			l.releaseAll()
+		}
+		return nil // was reported
+	}
+	if err != nil {
+		return err
+	}
+	if err := v.fail("write checkpoint", m.checkpointOffsets(v)); err != nil {
+		return err
+	}
+	if len(unloaded) > 0 {
+		m.cfg.Logger.WithFields(logrus.Fields{logx.Dir: v.path, logx.Count: len(unloaded)}).Warn("logs were not loaded, the next start recovers the directory")
+		return nil
+	}
+	return v.fail("write the mark of a clean stop", vfs.WriteFile(m.cfg.FS, filepath.Join(v.path, cleanFile), []byte(cleanContent)))
+}
+
+// unlock lets go of the directories.
+func (m *Manager) unlock() {
+	for _, v := range m.disks {
+		if v.lock == nil {
+			continue
+		}
+		_ = m.cfg.FS.Remove(filepath.Join(v.path, lockFile)) // an empty file that is left does no harm
+		_ = v.lock.Close()
+		v.lock = nil
+	}
+}
