@@ -55,10 +55,10 @@ func tokenSource(p properties, options map[string]string) (*oauth.Source, error)
 	if (s.ClientID == "" || s.Secret == "") && !strings.HasPrefix(p[key], "file:") {
 		return nil, fmt.Errorf("sasl.jaas.config: a token is got with the options clientId and clientSecret, which are not both there")
 	}
-	var err error
-	if s.Window, err = share(p, "sasl.login.refresh.window.factor", 0.8); err != nil {
+	if err := refresh(p, s); err != nil {
 		return nil, err
 	}
+	var err error
 	for name, field := range map[string]struct {
 		into    *time.Duration
 		missing time.Duration
@@ -76,14 +76,27 @@ func tokenSource(p properties, options map[string]string) (*oauth.Source, error)
 	return s, nil
 }
 
-func share(p properties, name string, missing float64) (float64, error) {
-	text, ok := p[name]
-	if !ok {
-		return missing, nil
+// refresh reads when another token is asked for, within the bounds that Apache Kafka has for clients (KIP-255).
+func refresh(p properties, s *oauth.Source) error {
+	var minPeriod, buffer float64 // seconds
+	for name, field := range map[string]struct {
+		into                 *float64
+		missing, least, most float64
+	}{
+		"sasl.login.refresh.window.factor": {&s.Window, 0.8, 0.5, 1}, "sasl.login.refresh.window.jitter": {&s.Jitter, 0.05, 0, 0.25},
+		"sasl.login.refresh.min.period.seconds": {&minPeriod, 60, 0, 900}, "sasl.login.refresh.buffer.seconds": {&buffer, 300, 0, 3600},
+	} {
+		*field.into = field.missing
+		text, given := p[name]
+		if !given {
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		if err != nil || !(value >= field.least && value <= field.most) {
+			return invalidValue(text, name, fmt.Sprintf("it must be a number from %v to %v", field.least, field.most))
+		}
+		*field.into = value
 	}
-	value, err := strconv.ParseFloat(text, 64)
-	if err != nil || value < 0 || value > 1 {
-		return 0, invalidValue(text, name, "it must be a number from 0 to 1")
-	}
-	return value, nil
+	s.MinPeriod, s.Buffer = time.Duration(minPeriod)*time.Second, time.Duration(buffer)*time.Second
+	return nil
 }
