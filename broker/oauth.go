@@ -123,7 +123,10 @@ func (o *oauthState) bearer(listener string, s *config.TokenSource) (func() (str
 	defer o.mu.Unlock()
 	source := ofSettings(o.sources, listener, fmt.Sprint(*s), func() *oauth.Source {
 		return &oauth.Source{From: from, ClientID: s.ClientID, Secret: s.Secret, Scope: s.Scope,
-			Window: s.Window, Jitter: s.Jitter, MinPeriod: s.MinPeriod, Buffer: s.Buffer}
+			Window: s.Window, Jitter: s.Jitter, MinPeriod: s.MinPeriod, Buffer: s.Buffer,
+			Failed: func(err error) {
+				o.warn("there is no new token to log in with, the one there is stays until it ends", err)
+			}}
 	})
 	return func() (string, error) { return source.Token(o.ctx) }, nil
 }

@@ -73,7 +73,10 @@ func (s *Server) saslMechanism(listener string, m config.SASLMechanism) (func() 
 		return sasl.OAuthBearer(check), err
 	}
 	rules, err := m.TokenRules()
-	return sasl.OAuthBearer(func(token string) (sasl.Login, error) { return sasl.Unsecured(rules).Check(token, time.Now()) }), err
+	return sasl.OAuthBearer(func(token string) (sasl.Login, error) {
+		user, expires, err := oauth.UnsecuredRules(rules).Validate(token, time.Now())
+		return sasl.Login{User: user, Expires: expires}, err
+	}), err
 }
 
 // saslClient is how this broker logs in at others' listener of a name; nil: it does not.

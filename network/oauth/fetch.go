@@ -56,6 +56,9 @@ func (e Endpoint) file() (path string, ok bool) {
 	return u.Path, true
 }
 
+// shortestBackoff keeps retries apart that settings would let follow each other at once.
+const shortestBackoff = 10 * time.Millisecond
+
 // final is an error that no retry helps against.
 type final struct{ error }
 
@@ -66,7 +69,7 @@ func (e Endpoint) read(ctx context.Context, request func(context.Context) (*http
 	}
 	client := e.client()
 	defer client.CloseIdleConnections()
-	wait, last := e.Backoff, time.Now().Add(e.MaxBackoff)
+	wait, last := max(e.Backoff, shortestBackoff), time.Now().Add(e.MaxBackoff)
 	for {
 		body, err := once(ctx, client, request)
 		var stop final

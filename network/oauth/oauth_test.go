@@ -411,7 +411,8 @@ func TestProviderOfTokensIsDown(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	defer provider.Close()
-	s := &Source{From: Endpoint{URL: provider.URL}, ClientID: "id", Secret: "secret"}
+	failed := make(chan error, 1)
+	s := &Source{From: Endpoint{URL: provider.URL}, ClientID: "id", Secret: "secret", Failed: func(err error) { failed <- err }}
 	s.current.Store(&heldToken{"held", time.Now().Add(-time.Minute), time.Now().Add(time.Hour)})
 	for range 2 {
 		if text, err := s.Token(t.Context()); text != "held" || err != nil {
@@ -420,6 +421,9 @@ func TestProviderOfTokensIsDown(t *testing.T) {
 	}
 	<-asked
 	close(up)
+	if err := <-failed; !strings.Contains(err.Error(), "401") {
+		t.Error(err)
+	}
 }
 
 func TestRenewal(t *testing.T) {

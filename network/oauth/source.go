@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +24,7 @@ type Source struct {
 	Window, Jitter   float64       // the share of a token's life after which another is asked for, 0 to 1, and up to how much more
 	MinPeriod        time.Duration // how long a token is used at least
 	Buffer           time.Duration // how long before its end another is asked for at the latest
+	Failed           func(error)   // hears why a token that is good yet could not be replaced; nil: nobody does
 
 	current atomic.Pointer[heldToken]
 	fetch   singleflight.Group // one at a time, for all who wait
@@ -59,14 +59,18 @@ func (s *Source) renew(ctx context.Context) (string, error) {
 		return held.text, nil
 	}
 	text, issued, expires, err := s.request(ctx, now)
-	switch {
-	case err == nil:
+	if err == nil {
 		s.current.Store(&heldToken{text, s.renewalOf(now, issued, expires, rand.Float64()), expires})
 		return text, nil
-	case held != nil && now.Before(held.expires):
-		return held.text, nil
 	}
-	return "", fmt.Errorf("get a token from %s: %w", s.From.URL, err)
+	err = fmt.Errorf("get a token from %s: %w", s.From.URL, err)
+	if held == nil || !time.Now().Before(held.expires) {
+		return "", err
+	}
+	if s.Failed != nil {
+		s.Failed(err)
+	}
+	return held.text, nil
 }
 
 // renewalOf is when to ask for the next token (KIP-255). Of a life too short for buffer and period only the window counts.
@@ -132,13 +136,9 @@ func answered(data []byte) (string, error) {
 
 // lifetime is when a token begins and ends. Its signature is for who is shown it to check.
 func lifetime(token string, now time.Time) (issued, expires time.Time, err error) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return issued, expires, errors.New("what it gives is no token (JWT)")
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	_, payload, _, err := decoded(token)
 	if err != nil {
-		return issued, expires, errors.New("what it gives is no token (JWT)")
+		return issued, expires, fmt.Errorf("what it gives: %w", err)
 	}
 	c, err := parseClaims(payload)
 	if err != nil {

@@ -3,12 +3,17 @@ package oauth
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 )
 
-// Unsecured makes tokens without a signature of claims, each valid for some time from when it is made. They are for
-// development: whoever makes one is who it says.
+// Tokens without a signature are for development: whoever makes one is who it says.
+
+// Unsecured makes tokens without a signature of claims, each valid for some time from when it is made.
 func Unsecured(claims map[string]any, lifetime time.Duration) func() (string, error) {
 	return func() (string, error) {
 		now, timed := time.Now(), make(map[string]any)
@@ -21,4 +26,69 @@ func Unsecured(claims map[string]any, lifetime time.Duration) func() (string, er
 		encode := base64.RawURLEncoding.EncodeToString
 		return encode([]byte(`{"alg":"none"}`)) + "." + encode(body) + ".", nil
 	}
+}
+
+// UnsecuredRules say which tokens without a signature are good (OAuthBearerUnsecuredValidatorCallbackHandler, 3.9).
+type UnsecuredRules struct {
+	PrincipalClaim string   // that holds the user's name
+	ScopeClaim     string   // that holds what the token is for
+	RequiredScope  []string // what it must be for
+	ClockSkew      time.Duration
+}
+
+// WrongScope is that a token is good, but for something else.
+type WrongScope struct{ Wanted []string }
+
+func (w WrongScope) Error() string { return fmt.Sprintf("the token is not for %q", w.Wanted) }
+
+var (
+	errUnsecured = errors.New("the token is not one without a signature, or says too little")
+	errEnded     = errors.New("the token is not valid now")
+)
+
+// Validate checks a token and tells whose it is and until when.
+func (u UnsecuredRules) Validate(token string, now time.Time) (user string, expires time.Time, err error) {
+	header, payload, signature, err := decoded(token)
+	if err != nil || signature != "" {
+		return "", time.Time{}, errUnsecured
+	}
+	of, err := parseClaims(header)
+	c, cerr := parseClaims(payload)
+	if err != nil || cerr != nil || of["alg"] != "none" {
+		return "", time.Time{}, errUnsecured
+	}
+	user, _ = c[u.PrincipalClaim].(string)
+	ends, limited, errEnd := c.seconds("exp")
+	issued, dated, errDate := c.seconds("iat")
+	if strings.TrimSpace(user) == "" || !limited || errEnd != nil || errDate != nil {
+		return "", time.Time{}, errUnsecured
+	}
+	seconds, skew := float64(now.UnixMilli())/1000, u.ClockSkew.Seconds()
+	if dated && (issued > seconds+skew || ends <= issued) || seconds-skew >= ends {
+		return "", time.Time{}, errEnded
+	}
+	scope := scopeOf(c[u.ScopeClaim])
+	for _, wanted := range u.RequiredScope {
+		if !slices.Contains(scope, wanted) {
+			return "", time.Time{}, WrongScope{u.RequiredScope}
+		}
+	}
+	return user, c.time("exp"), nil
+}
+
+// scopeOf is a claim's text, or the texts of its list.
+func scopeOf(claim any) []string {
+	switch value := claim.(type) {
+	case string:
+		return []string{strings.TrimSpace(value)}
+	case []any:
+		var scope []string
+		for _, item := range value {
+			if text, ok := item.(string); ok {
+				scope = append(scope, strings.TrimSpace(text))
+			}
+		}
+		return scope
+	}
+	return nil
 }

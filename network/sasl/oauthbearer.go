@@ -1,36 +1,20 @@
 package sasl
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
+
+	"barnabas/network/oauth"
 )
 
 // OAuthBearerName is the mechanism that shows a token of OAuth 2 (RFC 7628).
 const OAuthBearerName = "OAUTHBEARER"
 
-// Unsecured says which tokens without a signature are good. They are for development: whoever makes one is who it says
-// (OAuthBearerUnsecuredValidatorCallbackHandler, 3.9).
-type Unsecured struct {
-	PrincipalClaim string   // that holds the user's name
-	ScopeClaim     string   // that holds what the token is for
-	RequiredScope  []string // what it must be for
-	ClockSkew      time.Duration
-}
-
 // OAuthBearer makes logins of the mechanism OAUTHBEARER with the tokens that check says are good, and whose they are.
 func OAuthBearer(check func(token string) (Login, error)) func() Exchange {
 	return func() Exchange { return &bearer{check: check} }
 }
-
-// WrongScope is that a token is good, but for something else.
-type WrongScope struct{ Wanted []string }
-
-func (w WrongScope) Error() string { return fmt.Sprintf("the token is not for %q", w.Wanted) }
 
 type bearer struct {
 	check  func(token string) (Login, error)
@@ -41,11 +25,7 @@ type bearer struct {
 	why    error  // what it is not told
 }
 
-var (
-	errBearer     = errors.New("a message of OAUTHBEARER is not of the form that it must have")
-	errToken      = errors.New("the token is not one without a signature, or says too little")
-	errTokenEnded = errors.New("the token is not valid now")
-)
+var errBearer = errors.New("a message of OAUTHBEARER is not of the form that it must have")
 
 // Step implements Exchange. A bad token is answered with a JSON object, which the client acknowledges before the login fails.
 func (b *bearer) Step(message []byte) ([]byte, error) {
@@ -63,7 +43,7 @@ func (b *bearer) Step(message []byte) ([]byte, error) {
 	who, err := b.check(token)
 	if err != nil {
 		b.told, b.why = `{"status":"invalid_token"}`, err
-		if wrong := (WrongScope{}); errors.As(err, &wrong) {
+		if wrong := (oauth.WrongScope{}); errors.As(err, &wrong) {
 			b.told = `{"status":"insufficient_scope", "scope":"[` + strings.Join(wrong.Wanted, ", ") + `]"}`
 		}
 		return []byte(b.told), nil
@@ -117,64 +97,4 @@ func parseBearer(message string) (authzID, token string, err error) {
 		return "", "", errBearer
 	}
 	return authzID, token, nil
-}
-
-// latest bounds how late a token may end: the year 9999.
-const latest = 253402300799
-
-// Check reads a token, HEADER.CLAIMS. in base64 without a signature behind the second dot, and tells whose it is.
-func (u Unsecured) Check(token string, now time.Time) (Login, error) {
-	parts := strings.SplitN(token, ".", 4)
-	if len(parts) != 3 || parts[2] != "" {
-		return Login{}, errToken
-	}
-	var header struct {
-		Algorithm string `json:"alg"`
-	}
-	claims := make(map[string]any)
-	if decodePart(parts[0], &header) != nil || header.Algorithm != "none" || decodePart(parts[1], &claims) != nil {
-		return Login{}, errToken
-	}
-	user, _ := claims[u.PrincipalClaim].(string)
-	expires, ends := claims["exp"].(float64)
-	issued, dated := claims["iat"].(float64)
-	if strings.TrimSpace(user) == "" || !ends || claims["iat"] != nil && !dated {
-		return Login{}, errToken
-	}
-	seconds, skew := float64(now.UnixMilli())/1000, u.ClockSkew.Seconds()
-	if dated && (issued > seconds+skew || expires <= issued) || seconds-skew >= expires {
-		return Login{}, errTokenEnded
-	}
-	scope := scopeOf(claims[u.ScopeClaim])
-	for _, wanted := range u.RequiredScope {
-		if !slices.Contains(scope, wanted) {
-			return Login{}, WrongScope{u.RequiredScope}
-		}
-	}
-	return Login{User: user, Expires: time.UnixMilli(int64(min(expires, latest) * 1000))}, nil
-}
-
-func decodePart(text string, into any) error {
-	data, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, into)
-}
-
-// scopeOf is a claim's text, or the texts of its list.
-func scopeOf(claim any) []string {
-	switch value := claim.(type) {
-	case string:
-		return []string{strings.TrimSpace(value)}
-	case []any:
-		var scope []string
-		for _, item := range value {
-			if text, ok := item.(string); ok {
-				scope = append(scope, strings.TrimSpace(text))
-			}
-		}
-		return scope
-	}
-	return nil
 }
