@@ -18,11 +18,28 @@ type digest struct {
 	username, password string
 	cnonce             string
 
+	began    bool
 	expected string // the rspauth that only who knows the password can send
 }
 
 func newDigest(username, password string) *digest {
 	return &digest{username: username, password: password, cnonce: rand.Text()}
+}
+
+// step takes the server's messages: none at first, its challenge, and what shows that it knows the password.
+func (d *digest) step(message []byte) ([]byte, error) {
+	switch {
+	case !d.began:
+		d.began = true
+		return []byte{}, nil
+	case d.expected != "":
+		return nil, d.verify(message)
+	}
+	response, err := d.respond(message)
+	if err != nil {
+		return nil, fmt.Errorf("the server's challenge: %w", err)
+	}
+	return response, nil
 }
 
 // respond answers the server's challenge.

@@ -167,48 +167,36 @@ func expired(frame []byte) bool {
 
 // exchange logs in on a connection with an open session, whose deadline is that of the timeout.
 func (l *Login) exchange(conn net.Conn, host string, timeout time.Duration) error {
-	if l.kerberos != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
-		defer cancel()
-		return l.showTicket(ctx, conn, host)
-	}
-	d := newDigest(l.Username, l.Password)
-	challenge, err := step(conn, 1, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	next, err := l.dialog(ctx, host)
 	if err != nil {
 		return err
 	}
-	if len(challenge) == 0 {
-		return ErrNoSASL
-	}
-	response, err := d.respond(challenge)
-	if err != nil {
-		return fmt.Errorf("the server's challenge: %w", err)
-	}
-	final, err := step(conn, 2, response)
-	if err != nil {
-		return err
-	}
-	return d.verify(final)
-}
-
-// showTicket logs in by Kerberos.
-func (l *Login) showTicket(ctx context.Context, conn net.Conn, host string) error {
-	answer, err := l.kerberos.Start(ctx, l.service, host)
-	if err != nil {
-		return err
-	}
-	token, err := answer(nil)
+	token, err := next(nil)
 	for xid := uint32(1); err == nil && token != nil; xid++ {
 		var challenge []byte
-		if challenge, err = step(conn, xid, token); err != nil {
+		challenge, err = step(conn, xid, token)
+		switch {
+		case errors.Is(err, errRefused) && l.kerberos != nil:
+			return errTicketRefused
+		case err != nil:
 			return err
-		}
-		if xid == 1 && len(challenge) == 0 {
+		case xid == 1 && len(challenge) == 0:
 			return ErrNoSASL
 		}
-		token, err = answer(challenge)
+		token, err = next(challenge)
 	}
 	return err
+}
+
+// dialog is one login, the client's side: it takes the server's message, none at first, and returns the answer to it, nil when
+// there is none because the login is done.
+func (l *Login) dialog(ctx context.Context, host string) (func(message []byte) ([]byte, error), error) {
+	if l.kerberos != nil {
+		return l.kerberos.Start(ctx, l.service, host)
+	}
+	return newDigest(l.Username, l.Password).step, nil
 }
 
 // The protocol of ZooKeeper.
@@ -239,7 +227,10 @@ func step(conn net.Conn, xid uint32, token []byte) ([]byte, error) {
 	return answeredToken(frame)
 }
 
-var errRefused = errors.New("the server refuses the user or the password")
+var (
+	errRefused       = errors.New("the server refuses the user or the password")
+	errTicketRefused = errors.New("the server refuses the ticket")
+)
 
 // answeredToken is the token in an answer.
 func answeredToken(frame []byte) ([]byte, error) {
