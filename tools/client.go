@@ -206,11 +206,14 @@ const (
 )
 
 // clientLogin is sasl.jaas.config, or the section KafkaClient of the file that KAFKA_OPTS names.
-func clientLogin(env *Env, p properties, module string) (jaas.Login, error) {
+func clientLogin(env *Env, p properties, mechanism, module string) (jaas.Login, error) {
 	const section = "KafkaClient"
 	file := env.Properties[config.LoginFileKey]
 	if text, given := p["sasl.jaas.config"]; given || file == "" {
 		login, err := jaas.Parse(text)
+		if err == nil && !fits(login.Module, mechanism) {
+			err = fmt.Errorf("its login module is %s, %s needs %s", login.Module, mechanism, module)
+		}
 		if err != nil {
 			return login, fmt.Errorf("sasl.jaas.config: %w", err)
 		}
@@ -223,11 +226,23 @@ func clientLogin(env *Env, p properties, module string) (jaas.Login, error) {
 	if err != nil {
 		return refuse(err)
 	}
-	i := slices.IndexFunc(sections[section], func(l jaas.Login) bool { return l.Module == module })
+	i := slices.IndexFunc(sections[section], func(l jaas.Login) bool { return fits(l.Module, mechanism) })
 	if i < 0 {
 		return refuse(fmt.Errorf("its section %s has no login module %s", section, module))
 	}
 	return sections[section][i], nil
+}
+
+// fits tells whether a login module has what a mechanism shows. In Java PLAIN shows what the one for SCRAM has, too, and there are
+// several for Kerberos.
+func fits(module, mechanism string) bool {
+	switch mechanism {
+	case "PLAIN":
+		return module == jaas.PlainModule || module == jaas.ScramModule
+	case gssapi:
+		return strings.HasSuffix(module, ".Krb5LoginModule")
+	}
+	return module == config.LoginModules()[mechanism]
 }
 
 func saslOption(env *Env, p properties) (kgo.Opt, error) {
@@ -237,7 +252,7 @@ func saslOption(env *Env, p properties) (kgo.Opt, error) {
 	if !known {
 		return nil, invalidValue(mechanism, "sasl.mechanism", "it must be one of "+strings.Join(slices.Sorted(maps.Keys(modules)), ", "))
 	}
-	login, err := clientLogin(env, p, module)
+	login, err := clientLogin(env, p, mechanism, module)
 	if err != nil {
 		return nil, err
 	}
