@@ -35,12 +35,13 @@ type User struct {
 
 	turn    sync.Mutex // held by who asks for a ticket or changes current: the library's clients do not bear two at once
 	current atomic.Pointer[opened]
-	renewal *time.Timer // nil: it has keys, with which it gets new tickets
-	closed  atomic.Bool
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
 }
 
 func newUser(file string, failed func(error), open func() (*opened, error)) (*User, error) {
 	u := &User{file: file, open: open, failed: failed}
+	u.ctx, u.cancel = context.WithCancel(context.Background())
 	o, err := u.reopen()
 	if err != nil {
 		return nil, err
@@ -113,22 +114,12 @@ func OpenCache(configuration, file string, failed func(error)) (*User, error) {
 	if err != nil {
 		return nil, err
 	}
-	u.renewal = time.AfterFunc(renewalInterval, func() {
-		if !u.closed.Load() {
-			u.renew()
-			u.renewal.Reset(renewalInterval)
-		}
-	})
+	go u.keepRenewed()
 	return u, nil
 }
 
 // Close ends the renewal of tickets. It does not wait for a key distribution center that is being asked.
-func (u *User) Close() {
-	u.closed.Store(true)
-	if u.renewal != nil {
-		u.renewal.Stop()
-	}
-}
+func (u *User) Close() { u.cancel() }
 
 // Name is the principal.
 func (u *User) Name() string { return u.name }
@@ -139,7 +130,7 @@ var ErrClosed = errors.New("nobody logs in as this user any more")
 // passFor gets a ticket. One that is good yet is shown while another one is asked for: nobody waits for a key distribution center
 // that may be down. The library asks those for as long as it likes; ctx ends the wait for it.
 func (u *User) passFor(ctx context.Context, service string) (*pass, error) {
-	if u.closed.Load() {
+	if u.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
 	held, now := u.held(service), time.Now()
@@ -188,7 +179,7 @@ func (u *User) ask(service string) (p *pass, err error) {
 	}()
 	u.turn.Lock()
 	defer u.turn.Unlock()
-	if u.closed.Load() {
+	if u.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
 	return u.readAnew().ask(service)
@@ -210,11 +201,24 @@ func (u *User) readAnew() *opened {
 // renewalInterval is how often the ticket that others are got with is looked at, of a user who has no keys to get another one with.
 const renewalInterval = time.Minute
 
+func (u *User) keepRenewed() {
+	tick := time.NewTicker(renewalInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			u.renew()
+		case <-u.ctx.Done():
+			return
+		}
+	}
+}
+
 // renew renews it when it will end soon, as Apache Kafka's programs have kinit do it.
 func (u *User) renew() {
 	service, now := u.current.Load().home(), time.Now()
 	if held := u.held(service); held.good(now) && held.renewable(now) && !held.fresh(now) {
-		_, _ = u.passFor(context.Background(), service) // which waits for nothing, and failed hears of trouble
+		_, _ = u.passFor(u.ctx, service) // which waits for nothing, and failed hears of trouble
 	}
 }
 

@@ -28,7 +28,7 @@ const otherRealm = "OTHER.COM"
 
 // fakeKDC gives tickets to who has the key of keysOf(t, "secret"), or tickets of its own, for whatever they ask.
 type fakeKDC struct {
-	t    *testing.T
+	t    testing.TB
 	addr string
 	keys *keytab.Keytab // of all services
 
@@ -37,9 +37,10 @@ type fakeKDC struct {
 	referred map[string]bool  // services that are in otherRealm
 	forged   bool             // what is encrypted for the client is cut short
 	asked    []string         // services, "again" before those whose tickets are renewed
+	canned   []byte           // what is answered whatever is asked; nil: what the request makes
 }
 
-func startFakeKDC(t *testing.T) *fakeKDC {
+func startFakeKDC(t testing.TB) *fakeKDC {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -95,7 +96,10 @@ func (k *fakeKDC) serve(conn net.Conn) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	answer, err := k.answer(request)
+	answer, err := k.canned, error(nil)
+	if answer == nil {
+		answer, err = k.answer(request)
+	}
 	if err != nil {
 		k.t.Errorf("the KDC: %v", err)
 		return
@@ -328,6 +332,38 @@ func TestTicketsOfKinit(t *testing.T) {
 	held().ends = time.Now().Add(-time.Second)
 	if _, err := u.ask("kafka/other"); err == nil || !strings.Contains(err.Error(), "kinit") {
 		t.Errorf("%v", err)
+	}
+	wantNoneOfTheLibrary(t)
+}
+
+// TestHostileKDC: no answer that is cut short or changed is more than an error, which names who wanted what.
+func TestHostileKDC(t *testing.T) {
+	k := startFakeKDC(t)
+	u, _ := k.user()
+	login, err := messages.NewASReqForTGT(realm, defaults().config, u.current.Load().name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := login.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := k.answer(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(answer []byte) {
+		t.Helper()
+		k.set(func() { k.canned = answer })
+		if p, err := u.passFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), servicePart) {
+			t.Errorf("%x is taken for a ticket: %+v", answer, p)
+		}
+	}
+	for i := range whole {
+		refused(append([]byte{}, whole[:i]...))
+		changed := append([]byte{}, whole...)
+		changed[i] ^= 0x81
+		refused(changed)
 	}
 	wantNoneOfTheLibrary(t)
 }
