@@ -45,8 +45,8 @@ func (m *Manager) describe(v *volume) []LogInfo {
 		infos = append(infos, LogInfo{l.tp, l.Size(), max(0, l.HighWatermark()-l.LogEndOffset()), false})
 	}
 	for _, f := range m.futuresOn(v) {
-		if l, ok := m.Log(f.tp); ok {
-			infos = append(infos, LogInfo{f.tp, f.Size(), max(0, l.LogEndOffset()-f.LogEndOffset()), true})
+		if lag, ok := m.moveLag(f); ok {
+			infos = append(infos, LogInfo{f.tp, f.Size(), lag, true})
 		}
 	}
 	return append(infos, m.unloadedIn(v)...)
@@ -56,10 +56,19 @@ func (m *Manager) describe(v *volume) []LogInfo {
 func (m *Manager) FarthestMove() (lag int64) {
 	for _, v := range m.disks {
 		for _, f := range m.futuresOn(v) {
-			if l, ok := m.Log(f.tp); ok {
-				lag = max(lag, l.LogEndOffset()-f.LogEndOffset())
+			if lacks, ok := m.moveLag(f); ok {
+				lag = max(lag, lacks)
 			}
 		}
 	}
 	return lag
+}
+
+// moveLag is how many offsets a copy lacks of the log that it is to replace, which may be gone.
+func (m *Manager) moveLag(copied *Log) (lag int64, ok bool) {
+	l, ok := m.Log(copied.tp)
+	if !ok {
+		return 0, false
+	}
+	return max(0, l.LogEndOffset()-copied.LogEndOffset()), true
 }

@@ -122,28 +122,7 @@ func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 // background before Start. A directory that can't be used is offline; one that is in use (vfs.ErrLocked), belongs elsewhere
 // (ErrWrongMeta) or holds what can't be there is an error, since starting would do harm.
 func Begin(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
-	if cfg.FS == nil {
-		cfg.FS = vfs.OS{}
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Topic == nil {
-		cfg.Topic = func(string) Config { return cfg.Default }
-	}
-	if cfg.CleanerLogger == nil {
-		cfg.CleanerLogger = cfg.Logger
-	}
-	m := &Manager{cfg: cfg, intake: newIntake()}
-	m.keep, m.clean = newKeeper(m), newCleaner(m)
-	m.env = &env{fs: newOpenFiles(cfg.FS, cfg.MaxOpenFiles), now: cfg.Now, logger: cfg.Logger,
-		later: m.keep.later, rolled: m.rolled, truncated: m.saveTruncated, flushed: cfg.OnFlushed,
-		saveOffsets: func(l *Log) error { return m.checkpointOffsets(m.volumeOf(l)) }}
-	m.env.producerExpiry.Store(int64(cfg.ProducerExpiry))
-	m.segmentDeleteDelay.Store(int64(cfg.SegmentDeleteDelay))
-	m.table.logs, m.table.moves = make(map[TopicPartition]*Log), make(map[TopicPartition]move)
-	m.table.arrivals = make(map[TopicPartition]*arrival)
-	m.placing.count, m.placing.wishes = make(map[*disk]int), make(map[TopicPartition]*volume)
+	m := newManager(cfg.complete())
 	if err := m.prepareAll(); err != nil {
 		m.unlock()
 		return nil, err
@@ -160,6 +139,38 @@ func Begin(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// complete fills in what may be left out.
+func (cfg ManagerConfig) complete() ManagerConfig {
+	if cfg.FS == nil {
+		cfg.FS = vfs.OS{}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Topic == nil {
+		cfg.Topic = func(string) Config { return cfg.Default }
+	}
+	if cfg.CleanerLogger == nil {
+		cfg.CleanerLogger = cfg.Logger
+	}
+	return cfg
+}
+
+// newManager has nothing to do with the directories yet.
+func newManager(cfg ManagerConfig) *Manager {
+	m := &Manager{cfg: cfg, intake: newIntake()}
+	m.keep, m.clean = newKeeper(m), newCleaner(m)
+	m.env = &env{fs: newOpenFiles(cfg.FS, cfg.MaxOpenFiles), now: cfg.Now, logger: cfg.Logger,
+		later: m.keep.later, rolled: m.rolled, truncated: m.saveTruncated, flushed: cfg.OnFlushed,
+		saveOffsets: func(l *Log) error { return m.checkpointOffsets(m.volumeOf(l)) }}
+	m.env.producerExpiry.Store(int64(cfg.ProducerExpiry))
+	m.segmentDeleteDelay.Store(int64(cfg.SegmentDeleteDelay))
+	m.table.logs, m.table.moves = make(map[TopicPartition]*Log), make(map[TopicPartition]move)
+	m.table.arrivals = make(map[TopicPartition]*arrival)
+	m.placing.count, m.placing.wishes = make(map[*disk]int), make(map[TopicPartition]*volume)
+	return m
 }
 
 // giveUp undoes what was begun: nothing is written any more, as if the process were killed.

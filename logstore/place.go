@@ -35,6 +35,11 @@ func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, i
 	if !isNew && m.liveDisks() < len(m.disks) {
 		return nil, fmt.Errorf("%v may be in a log directory that is offline: %w", tp, kerr.KafkaStorageError)
 	}
+	return m.create(tp, topicID, cfg)
+}
+
+// create makes a log where it is wished, or else in the directory with the fewest logs; in the next one when a directory fails.
+func (m *Manager) create(tp TopicPartition, topicID [16]byte, cfg Config) (*Log, error) {
 	wish := m.wished(tp)
 	for tried := 0; tried <= len(m.disks); tried++ {
 		v := m.place(wish)

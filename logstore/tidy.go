@@ -84,30 +84,14 @@ func baseOf(name string) (int64, bool) {
 // completeSwaps puts what the cleaner had ready in the place of what it was made from: segments within the range of a
 // swap file are replaced by it.
 func (ld *loader) completeSwaps() error {
-	var swaps []string
-	for name := range ld.names {
-		if strings.HasSuffix(name, swapSuffix) {
-			swaps = append(swaps, name)
-		}
-	}
+	swaps := ld.swapFiles()
 	if len(swaps) == 0 {
 		return nil
 	}
-	slices.Sort(swaps)
 	for _, name := range swaps {
-		base, ok := parseFileName(name, logSuffix+swapSuffix)
-		if !ok {
-			continue
-		}
-		end, err := ld.swapEnd(name, base)
-		if err != nil {
-			return err
-		}
-		for other := range ld.names {
-			if b, ok := baseOf(other); ok && (b == base || b > base && b < end) && !ld.names[other+swapSuffix] {
-				if err := ld.remove(other); err != nil {
-					return err
-				}
+		if base, ok := parseFileName(name, logSuffix+swapSuffix); ok {
+			if err := ld.removeReplaced(name, base); err != nil {
+				return err
 			}
 		}
 	}
@@ -120,6 +104,33 @@ func (ld *loader) completeSwaps() error {
 		}
 	}
 	return ld.env.fs.SyncDir(ld.dir)
+}
+
+func (ld *loader) swapFiles() []string {
+	var swaps []string
+	for name := range ld.names {
+		if strings.HasSuffix(name, swapSuffix) {
+			swaps = append(swaps, name)
+		}
+	}
+	slices.Sort(swaps)
+	return swaps
+}
+
+// removeReplaced removes the files that those of a swap file's segment stand for: but for the ones that a rename will replace anyway.
+func (ld *loader) removeReplaced(swap string, base int64) error {
+	end, err := ld.swapEnd(swap, base)
+	if err != nil {
+		return err
+	}
+	for name := range ld.names {
+		if b, ok := baseOf(name); ok && (b == base || b > base && b < end) && !ld.names[name+swapSuffix] {
+			if err := ld.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // swapEnd is the offset behind the last record of a swap file.
