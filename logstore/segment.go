@@ -98,10 +98,7 @@ func newSegment(fsys *openFiles, dir string, base, size int64, cfg *Config, now 
 // createSegment makes the record file of a new, empty segment.
 func createSegment(fsys *openFiles, dir string, base int64, cfg *Config, now time.Time) (*segment, error) {
 	s := newSegment(fsys, dir, base, 0, cfg, now)
-	s.maxStamp, s.maxKnown = noStamp(base), true
-	s.touched = true
-	s.dirty.Store(true)
-	f, err := fsys.OpenFile(s.path(logSuffix), vfs.ReadWrite|vfs.Create|vfs.Truncate)
+	f, err := s.create()
 	if err != nil {
 		return nil, err
 	}
@@ -120,15 +117,20 @@ func createCleaned(fsys *openFiles, dir string, base int64, cfg *Config, now tim
 	s := newSegment(fsys, dir, base, 0, cfg, now)
 	s.mu.suffix = cleanedSuffix
 	s.relocateIndexesLocked()
-	s.maxStamp, s.maxKnown = noStamp(base), true
-	s.touched = true
-	s.dirty.Store(true)
-	f, err := fsys.OpenFile(s.path(logSuffix), vfs.ReadWrite|vfs.Create|vfs.Truncate)
+	f, err := s.create()
 	if err != nil {
 		return nil, err
 	}
 	s.keepLocked(f)
 	return s, errors.Join(s.txns.reset(), s.prepareIndexes())
+}
+
+// create makes the record file of a segment that nobody knows yet.
+func (s *segment) create() (vfs.File, error) {
+	s.maxStamp, s.maxKnown = noStamp(s.base), true
+	s.touched = true
+	s.dirty.Store(true)
+	return s.fs.OpenFile(s.path(logSuffix), vfs.ReadWrite|vfs.Create|vfs.Truncate)
 }
 
 func (s *segment) pathLocked(suffix string) string {
