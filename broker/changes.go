@@ -54,7 +54,7 @@ func (s *Server) entityChanged(e zkcoord.Entity) {
 		}
 	}
 	if err != nil && s.ctx.Err() == nil {
-		s.log.WithError(err).WithFields(logrus.Fields{"kind": e.Kind, "name": e.Name}).Error("changed settings could not be read")
+		s.log.WithError(err).WithFields(logrus.Fields{logx.Kind: e.Kind, logx.Value: e.Name}).Error("changed settings could not be read")
 	}
 }
 
@@ -91,7 +91,7 @@ func (s *Server) topicChanged(topic string) error {
 	if now.UncleanLeaderElection { // whatever it was: who has led since may have read it before we were told
 		s.controller.UncleanElectionAllowed(topic)
 	}
-	s.log.WithFields(logrus.Fields{logx.Topic: topic, "settings": now.Overrides()}).Log(s.changeLevel(), "settings of a topic changed")
+	s.log.WithFields(logrus.Fields{logx.Topic: topic, logx.Settings: now.Overrides()}).Log(s.changeLevel(), "settings of a topic changed")
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
+	"barnabas/internal/logx"
 	"barnabas/network"
 	"barnabas/network/ssl"
 	"barnabas/zkcoord"
@@ -322,7 +323,7 @@ func (s *Server) handOver() {
 			s.log.WithError(context.Cause(ctx)).Warn("stopping without handing leaderships over, which needs ZooKeeper: brokers that reach it elect other leaders when this one's session has ended")
 			return
 		}
-		s.log.WithError(err).WithField("partitions_left", left).
+		s.log.WithError(err).WithField(logx.Count, left).
 			Infof("the controller has not moved all leaderships yet, try %d of %d, %v until the next", try+1, tries, pause)
 		select {
 		case <-ctx.Done():

@@ -8,6 +8,7 @@ import (
 	"barnabas/broker/api"
 	"barnabas/broker/quota"
 	"barnabas/config"
+	"barnabas/internal/logx"
 	"barnabas/zkcoord"
 )
 
@@ -43,7 +44,7 @@ func (s *Server) quotaChanged(e zkcoord.Entity) error {
 func (s *Server) setQuotas(e quota.Entity, stored map[string]string) {
 	limits, err := quota.ParseLimits(stored)
 	if err != nil {
-		s.log.WithError(err).WithField("entity", e).Error("a quota cannot be used")
+		s.log.WithError(err).WithField(logx.Entity, e).Error("a quota cannot be used")
 	}
 	s.quotas.Set(e, limits)
 }

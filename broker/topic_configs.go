@@ -65,13 +65,13 @@ func (t *topicConfigs) resolve(topic string, overrides map[string]string) *confi
 	resolved, err := t.broker.Current().Topic(overrides)
 	if err == nil {
 		if resolved.FormatIgnored() {
-			t.log.WithFields(logrus.Fields{logx.Topic: topic, logx.Setting: "message.format.version", "value": overrides["message.format.version"],
-				"inter.broker.protocol.version": t.broker.Current().InterBrokerProtocolVersion.String()}).
+			t.log.WithFields(logrus.Fields{logx.Topic: topic, logx.Setting: "message.format.version", logx.Value: overrides["message.format.version"],
+				logx.Protocol: t.broker.Current().InterBrokerProtocolVersion.String()}).
 				Warn("a topic's setting is ignored: this protocol between brokers has another message format")
 		}
 		return resolved
 	}
-	t.log.WithError(err).WithField("topic", topic).Error("a topic's settings in ZooKeeper cannot be used, the broker's hold")
+	t.log.WithError(err).WithField(logx.Topic, topic).Error("a topic's settings in ZooKeeper cannot be used, the broker's hold")
 	resolved, err = t.broker.Current().Topic(nil)
 	if err != nil { // cannot be: the broker's settings were checked when they were taken over
 		panic(err)
@@ -145,7 +145,7 @@ func (t *topicConfigs) logConfigOfNew(ctx context.Context, topic string) logstor
 	t.mu.RUnlock()
 	if !known {
 		if err := t.reload(ctx, topic); err != nil {
-			t.log.WithError(err).WithField("topic", topic).Error("a new topic's settings could not be read, the broker's hold for now")
+			t.log.WithError(err).WithField(logx.Topic, topic).Error("a new topic's settings could not be read, the broker's hold for now")
 		}
 	}
 	return t.logConfig(topic)

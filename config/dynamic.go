@@ -94,7 +94,7 @@ func (d *Dynamic) publish(next *layers, znode string) error {
 	merged = merged.WithBrokerID(old.BrokerID)
 	next.merged = merged
 	d.state.Store(next)
-	d.log.WithFields(logrus.Fields{logx.Znode: znode, "settings": changes(old, merged)}).Info("settings of the broker changed")
+	d.log.WithFields(logrus.Fields{logx.Znode: znode, logx.Settings: changes(old, merged)}).Info("settings of the broker changed")
 	for _, tell := range d.changed {
 		tell(old, merged)
 	}

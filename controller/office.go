@@ -449,7 +449,7 @@ func (o *office) enter(tp topicPartition, state zkcoord.PartitionState, tell []i
 	if state.Leader != zkcoord.NoLeader && !slices.Contains(before.ISR, state.Leader) {
 		o.c.unclean.Add(1)
 		o.log.WithFields(logrus.Fields{
-			logx.Topic: tp.Topic, logx.Partition: tp.Partition, logx.LeaderEpoch: state.LeaderEpoch, "leader": state.Leader, "isr": before.ISR,
+			logx.Topic: tp.Topic, logx.Partition: tp.Partition, logx.LeaderEpoch: state.LeaderEpoch, logx.Leader: state.Leader, logx.ISR: before.ISR,
 		}).Warn("a replica that was out of sync leads now: acknowledged records may be lost")
 	}
 	o.log.WithFields(logrus.Fields{

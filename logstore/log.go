@@ -177,7 +177,7 @@ func (l *Log) UpdateConfig(cfg Config) {
 	if old.Magic == cfg.Magic || l.usableLocked() != nil {
 		return
 	}
-	log := l.logger.WithFields(map[string]any{"format": cfg.Magic, "before": old.Magic})
+	log := l.logger.WithFields(map[string]any{logx.Format: cfg.Magic, logx.OldFormat: old.Magic})
 	if cfg.Magic < old.Magic {
 		log.Warn("the message format of a log was lowered: it may hold newer messages, which old clients are told as they are")
 	}

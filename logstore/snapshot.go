@@ -13,6 +13,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"barnabas/internal/logx"
 	"barnabas/internal/vfs"
 )
 
@@ -159,7 +160,7 @@ func (s *snapshots) restore(t *producerTable, start, end int64, now time.Time) e
 		if !errors.Is(err, errBadSnapshot) && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		s.logger.WithError(err).WithField("file", s.path(offset)).Warn("removing a producer snapshot that cannot be used, its state is in the records")
+		s.logger.WithError(err).WithField(logx.File, s.path(offset)).Warn("removing a producer snapshot that cannot be used, its state is in the records")
 		if err := s.remove(offset); err != nil {
 			return err
 		}

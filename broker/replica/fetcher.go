@@ -58,7 +58,7 @@ func (f *fetched) end() {
 
 func newFetcher(set *fetchers, key fetcherKey, cancel context.CancelFunc) *fetcher {
 	t := &fetcher{set: set, source: key.source, cancel: cancel, wake: make(chan struct{}, 1)}
-	t.log = set.log.WithField("source", key.source.ID)
+	t.log = set.log.WithField(logx.Source, key.source.ID)
 	t.mu.partitions = make(map[logstore.TopicPartition]*fetched)
 	return t
 }

@@ -177,7 +177,7 @@ func (s *isrSender) sendIn(ctx context.Context, version int16, changes []isrChan
 
 func logSettled(log *logrus.Entry, c isrChange, a isrAnswer) {
 	l := log.WithFields(logrus.Fields{
-		logx.Topic: c.partition.TP.Topic, logx.Partition: c.partition.TP.Partition, logx.LeaderEpoch: c.leaderEpoch, "isr": c.isr})
+		logx.Topic: c.partition.TP.Topic, logx.Partition: c.partition.TP.Partition, logx.LeaderEpoch: c.leaderEpoch, logx.ISR: c.isr})
 	if a.err != nil {
 		l.WithError(a.err).Info("an ISR change was refused")
 		return

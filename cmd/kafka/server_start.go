@@ -123,7 +123,7 @@ func runBroker(file string, environment, overrides []string) error {
 	}
 	log := newLogger()
 	if len(environment) > 0 {
-		log.WithField("settings", keysOf(environment)).Info("settings of the environment")
+		log.WithField(logx.Settings, keysOf(environment)).Info("settings of the environment")
 	}
 	tellSettings(cfg, log)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -145,16 +145,16 @@ func runBroker(file string, environment, overrides []string) error {
 
 // tellSettings names, once, what was set: first what differs from its default, then what is without effect.
 func tellSettings(cfg *config.Broker, log *logrus.Logger) {
-	log.WithField("settings", cfg.NotDefault()).Info("settings that differ from their defaults")
+	log.WithField(logx.Settings, cfg.NotDefault()).Info("settings that differ from their defaults")
 	if keys := cfg.NotHonoured(); len(keys) > 0 {
-		log.WithField("settings", keys).Warn("settings that are known and have no effect here")
+		log.WithField(logx.Settings, keys).Warn("settings that are known and have no effect here")
 	}
 	if cfg.FormatIgnored() {
-		log.WithFields(logrus.Fields{logx.Setting: "log.message.format.version", "inter.broker.protocol.version": cfg.InterBrokerProtocolVersion.String()}).
+		log.WithFields(logrus.Fields{logx.Setting: "log.message.format.version", logx.Protocol: cfg.InterBrokerProtocolVersion.String()}).
 			Warn("setting ignored: from protocol 3.0 on brokers write the newest message format")
 	}
 	if keys := cfg.Unknown(); len(keys) > 0 {
-		log.WithField("settings", keys).Warn("settings that are not known")
+		log.WithField(logx.Settings, keys).Warn("settings that are not known")
 	}
 }
 

@@ -42,5 +42,16 @@ const (
 	Host            = "host"
 	Operation       = "operation"
 	Resource        = "resource"
+	Leader          = "leader" // a broker's id
+	Source          = "source" // the broker that is fetched from
+	ISR             = "isr"
+	Settings        = "settings" // several
+	Protocol        = "inter.broker.protocol.version"
+	Format          = "format" // of messages
+	OldFormat       = "old_format"
+	File            = "file"
+	Entity          = "entity"    // that a quota is of
+	Kind            = "kind"      // of what has settings: topics, brokers, users, clients
+	Zxid            = "zxid"      // ZooKeeper's count of changes
 	HeldBack        = "held_back" // lines like this one since the last, see Sampler
 )

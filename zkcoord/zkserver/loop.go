@@ -193,7 +193,7 @@ func (l *loop) detach(c *conn) {
 func (l *loop) connect(c *conn, hello connectRequest) {
 	log := l.server.cfg.Logger.WithField(logx.Client, c.nc.RemoteAddr().String())
 	if hello.lastZxid > l.tree.zxid {
-		log.WithField("zxid", hello.lastZxid).Warn("zookeeper connection ended: the client has seen more than this server has")
+		log.WithField(logx.Zxid, hello.lastZxid).Warn("zookeeper connection ended: the client has seen more than this server has")
 		l.end(c)
 		return
 	}
