@@ -26,13 +26,7 @@ const chaosPartitions = 4
 // their session, cut from ZooKeeper, restarted in turn and all at once. In the end every acknowledged record is there, once
 // and in order, no consumer ever saw another record at an offset, and the replicas are the same bytes. CHAOS_SECONDS makes it longer, CHAOS_SEED repeats a run's choices.
 func TestChaos(t *testing.T) {
-	seconds, seed := 25, uint64(time.Now().UnixNano())
-	if s, err := strconv.Atoi(os.Getenv("CHAOS_SECONDS")); err == nil {
-		seconds = s
-	}
-	if s, err := strconv.ParseUint(os.Getenv("CHAOS_SEED"), 10, 64); err == nil {
-		seed = s
-	}
+	seconds, seed := chaosSettings(25)
 	t.Logf("seed %d", seed)
 	zk := zookeeper(t)
 	var brokers []*process
@@ -80,6 +74,18 @@ func TestChaos(t *testing.T) {
 	t.Logf("%d records were acknowledged", total)
 }
 
+// chaosSettings are for how long brokers are harmed, and the choices: what CHAOS_SECONDS and CHAOS_SEED say, or what is given and any.
+func chaosSettings(seconds int) (int, uint64) {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.Atoi(os.Getenv("CHAOS_SECONDS")); err == nil {
+		seconds = s
+	}
+	if s, err := strconv.ParseUint(os.Getenv("CHAOS_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	return seconds, seed
+}
+
 // produceDuring produces numbered records until f is done, and gives those that were acknowledged, by partition.
 func produceDuring(t *testing.T, cl *kgo.Client, f func()) [chaosPartitions][]int {
 	t.Helper()
@@ -92,7 +98,9 @@ func produceDuring(t *testing.T, cl *kgo.Client, f func()) [chaosPartitions][]in
 			r := &kgo.Record{Topic: "t", Partition: int32(i % chaosPartitions), Value: fmt.Appendf(nil, "%09d", i)}
 			cl.Produce(context.Background(), r, func(r *kgo.Record, err error) {
 				if err != nil {
-					t.Errorf("record %s: %v", r.Value, err)
+					if !t.Failed() { // else the client may just have been closed
+						t.Errorf("record %s: %v", r.Value, err)
+					}
 					return
 				}
 				n, _ := strconv.Atoi(string(r.Value))
