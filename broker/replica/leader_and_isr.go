@@ -284,7 +284,6 @@ func (p *Partition) leadLocked(s *kmsg.LeaderAndISRRequestTopicPartition) error 
 
 func (p *Partition) followLocked(s *kmsg.LeaderAndISRRequestTopicPartition) {
 	p.stateLocked(s, Follower)
-	p.mu.isr = isrState{committed: s.ISR}
 	p.progress.Lock()
 	p.progress.of = nil
 	p.progress.Unlock()
