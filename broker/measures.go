@@ -454,6 +454,7 @@ func (m *measures) cleaner(add func(prometheus.Metric)) {
 	if !c.LastRun.IsZero() {
 		add(metrics.Gauge("kafka_log_logcleanermanager_time_since_last_run_ms", float64(time.Since(c.LastRun).Milliseconds())))
 	}
+	add(metrics.Gauge("kafka_log_logcleaner_max_compaction_delay_secs", c.MaxLate.Seconds()))
 	add(metrics.Gauge("kafka_log_logcleaner_max_clean_time_secs", c.MaxTime.Seconds()))
 	add(metrics.Gauge("kafka_log_logcleaner_cleaner_recopy_percent", 100*float64(c.BytesWritten)/float64(max(c.BytesRead, 1))))
 	add(metrics.Counter("kafka_utils_throttler_cleaner_io", float64(c.BytesRead+c.BytesWritten)))

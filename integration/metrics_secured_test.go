@@ -221,7 +221,7 @@ var withoutCounterpart = regexp.MustCompile(strings.Join([]string{
 	`_socket_server_metrics_(memorypool.*|(ip_)?connection_accept_throttle_time)`,
 	`acceptorblocked_?percent`, `_processor_idle_percent`, `requesthandleravgidlepercent$`, // of threads; idle percentages are served of all together
 	`^kafka_server_(controllermutation|fetch|produce|request)_queue_size$`, `_request_exempt_request_time$`, // of queues for who is throttled
-	`_requestmetrics_(messageconversionstimems|temporarymemorybytes)request$`, `_logcleaner_max_(buffer_utilization_percent|compaction_delay_secs)$`,
+	`_requestmetrics_(messageconversionstimems|temporarymemorybytes)request$`, `_logcleaner_max_buffer_utilization_percent$`,
 	`_transactionmarkerchannelmanager_(logappendretry|unknowndestination)queuesize$`,
 	`_replica(fetcher|alterlogdirs)manager_minfetchrate`, `_replicaalterlogdirsmanager_failedpartitionscount`,
 	`_zookeeper(authfailures|readonlyconnects|saslauthentications)_total$`, `_zkmigrationstate$`,

@@ -11,7 +11,9 @@ type CleanerCounts struct {
 	LastRun time.Time
 	// MaxDirtyRatio is the part of the dirtiest log that was dirty then, from 0 to 1.
 	MaxDirtyRatio float64
-	Running       int // compactions under way
+	// MaxLate is for how long a log had waited then beyond max.compaction.lag.ms, the longest of all.
+	MaxLate time.Duration
+	Running int // compactions under way
 
 	Compactions             int64 // that have ended well, since the start
 	BytesRead, BytesWritten int64 // by these: the segments before, and those in their place
@@ -62,10 +64,10 @@ func (c *cleaner) snapshot() CleanerCounts {
 }
 
 // looked takes note of a look at all logs.
-func (c *cleaner) looked(now time.Time, dirtiest float64) {
+func (c *cleaner) looked(now time.Time, dirtiest float64, late time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.counts.LastRun, c.mu.counts.MaxDirtyRatio = now, dirtiest
+	c.mu.counts.LastRun, c.mu.counts.MaxDirtyRatio, c.mu.counts.MaxLate = now, dirtiest, late
 }
 
 // cleaned takes note of a compaction that has ended well.

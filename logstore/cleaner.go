@@ -227,11 +227,11 @@ func (c *cleaner) startDue(ctx context.Context) {
 func (c *cleaner) dirtiest(ctx context.Context, n int) []dirtyLog {
 	now := c.m.cfg.Now()
 	var due []dirtyLog
-	dirtiest := 0.0
-	defer func() { c.looked(now, dirtiest) }()
+	dirtiest, late := 0.0, time.Duration(0)
+	defer func() { c.looked(now, dirtiest, late) }()
 	for _, l := range c.candidates(now) {
 		part, keep := c.look(ctx, l, now)
-		dirtiest = max(dirtiest, part.ratio)
+		dirtiest, late = max(dirtiest, part.ratio), max(late, part.late)
 		if !keep {
 			c.acquit(l)
 		} else if part.due(l.config.Load()) {

@@ -317,3 +317,36 @@ func TestCleanerThrottle(t *testing.T) {
 		}
 	})
 }
+
+// TestHowLateCompactionIsIsTold, for alerts: the log that has waited longest beyond max.compaction.lag.ms counts, as of the last look.
+func TestHowLateCompactionIsIsTold(t *testing.T) {
+	clock := newClock()
+	cfg := memConfig(vfs.NewMem(clock.Now), clock)
+	cfg.Default.Compact, cfg.Default.Delete = true, false
+	cfg.Default.MaxCompactionLag = 10 * time.Second
+	m := mustOpen(t, cfg)
+	for i := range int32(2) {
+		l, err := m.GetOrCreate(TopicPartition{"t", i}, [16]byte{7}, cfg.Default, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustProduce(t, l, batchOf(clock.now.UnixMilli(), "v"))
+		l.SetHighWatermark(1)
+		if err := l.Roll(); err != nil {
+			t.Fatal(err)
+		}
+		clock.now = clock.now.Add(3 * time.Second)
+	}
+	for wait, want := range map[time.Duration]time.Duration{0: 0, 4 * time.Second: 0, 9 * time.Second: 5 * time.Second} {
+		now := clock.now
+		clock.now = now.Add(wait)
+		m.clean.dirtiest(t.Context(), 1)
+		if late := m.CleanerCounts().MaxLate; late != want {
+			t.Errorf("after %v: late for %v, want %v", wait, late, want)
+		}
+		clock.now = now
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -216,7 +216,7 @@ func (s *script) look() string {
 	if part.bytes == 0 {
 		return fmt.Sprintf("nothing; more to come %v", more)
 	}
-	return fmt.Sprintf("dirty %d to %d, ratio %.2f, overdue %v; more to come %v", part.from, part.upTo, part.ratio, part.overdue, more)
+	return fmt.Sprintf("dirty %d to %d, ratio %.2f, overdue %v; more to come %v", part.from, part.upTo, part.ratio, part.late > 0, more)
 }
 
 // dump shows every segment with its batches and aborted transactions.

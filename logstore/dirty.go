@@ -13,13 +13,14 @@ type dirtyPart struct {
 	reset      bool  // from is not what was stored, which can't be right
 	ratio      float64
 	bytes      int64 // of the dirty segments
-	overdue    bool  // max.compaction.lag.ms has passed
-	more       bool  // there are closed segments that were not compacted: time or a moving high watermark makes them due
+	// late is for how long the oldest dirty segment has waited beyond max.compaction.lag.ms; 0: it has not.
+	late time.Duration
+	more bool // there are closed segments that were not compacted: time or a moving high watermark makes them due
 }
 
 // due tells whether compaction pays, or must be.
 func (d *dirtyPart) due(cfg *Config) bool {
-	return d.bytes > 0 && (d.overdue || d.ratio > cfg.MinCleanableRatio)
+	return d.bytes > 0 && (d.late > 0 || d.ratio > cfg.MinCleanableRatio)
 }
 
 // dirtyPart finds out what of the log is to be compacted. cleaned is the offset up to which it was; known is false when it
@@ -48,7 +49,7 @@ func (l *Log) dirtyPart(cleaned int64, known bool, now time.Time) (dirtyPart, er
 		return d, nil
 	}
 	d.measure(closed)
-	return d, d.checkOverdue(cfg, closed, now)
+	return d, d.checkLate(cfg, closed, now)
 }
 
 // firstDirty is where the dirty part begins. What was stored may be wrong after a truncation that the checkpoint has missed.
@@ -107,8 +108,8 @@ func (d *dirtyPart) measure(closed []*segment) {
 	}
 }
 
-// checkOverdue tells whether the oldest dirty segment has waited for max.compaction.lag.ms.
-func (d *dirtyPart) checkOverdue(cfg *Config, closed []*segment, now time.Time) error {
+// checkLate tells whether the oldest dirty segment has waited for max.compaction.lag.ms.
+func (d *dirtyPart) checkLate(cfg *Config, closed []*segment, now time.Time) error {
 	if cfg.MaxCompactionLag < 0 || cfg.MaxCompactionLag == math.MaxInt64 {
 		return nil
 	}
@@ -117,8 +118,8 @@ func (d *dirtyPart) checkOverdue(cfg *Config, closed []*segment, now time.Time) 
 		if err != nil {
 			return err
 		}
-		if first > 0 && saturatedMillis(now.UnixMilli()-first) > cfg.MaxCompactionLag {
-			d.overdue = true
+		if waited := saturatedMillis(now.UnixMilli() - first); first > 0 && waited > cfg.MaxCompactionLag {
+			d.late = waited - cfg.MaxCompactionLag
 			return nil
 		}
 	}
