@@ -102,14 +102,24 @@ func (h *hostList) Connected() {
 // readBuffer takes the answers of a full pipeline in one go, in bytes.
 const readBuffer = 32 << 10
 
-// bufferedConn saves the library's two reads for each answer.
-type bufferedConn struct {
+// libraryConn is a connection as the library is given it. Reads are buffered, of which it makes two for each answer.
+type libraryConn struct {
 	net.Conn
 	in *bufio.Reader
 }
 
 // Read implements net.Conn.
-func (c bufferedConn) Read(p []byte) (int, error) { return c.in.Read(p) }
+func (c libraryConn) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+// Write implements net.Conn. The library gives its error to whose request could not be written, who is to know that there was no
+// answer, nothing more: isLost.
+func (c libraryConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
+	}
+	return n, err
+}
 
 // dialer connects to servers for the library, which tells nobody why it cannot.
 type dialer struct {
@@ -136,7 +146,7 @@ func (d *dialer) dial(network, address string, timeout time.Duration) (net.Conn,
 	} else {
 		d.failed.Store(nil)
 	}
-	return bufferedConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
+	return libraryConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
 }
 
 // loggedIn says why a connection is nobody's, once as long as the reason is the same; nil: it is somebody's.

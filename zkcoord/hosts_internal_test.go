@@ -3,7 +3,9 @@ package zkcoord
 import (
 	"errors"
 	"io"
+	"net"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
@@ -23,5 +25,25 @@ func TestRefusedLoginsAreToldOnce(t *testing.T) {
 	}
 	if err := d.because(io.EOF); err != io.EOF {
 		t.Errorf("after a login the reason is still %v", err)
+	}
+}
+
+// TestBrokenConnection: that a request could not be written is no answer of the server's.
+func TestBrokenConnection(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	conn, err := new(dialer).dial("tcp", l.Addr().String(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("x")); err != nil {
+		t.Error(err)
+	}
+	_ = conn.Close()
+	if _, err := conn.Write([]byte("x")); !isLost(err) || !errors.Is(err, net.ErrClosed) {
+		t.Errorf("%v", err)
 	}
 }
