@@ -8,15 +8,15 @@ import (
 
 // proxy stands between a broker and ZooKeeper, to cut the one from the other.
 type proxy struct {
-	ln     net.Listener
-	target string
-	tasks  sync.WaitGroup
+	ln    net.Listener
+	tasks sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
-	flow  sync.Cond
-	cut   bool
-	ended bool
-	conns map[net.Conn]struct{}
+	mu     sync.Mutex // guards what follows
+	flow   sync.Cond
+	target string
+	cut    bool
+	ended  bool
+	conns  map[net.Conn]struct{}
 }
 
 func newProxy(t *testing.T, target string) *proxy {
@@ -42,6 +42,22 @@ func (p *proxy) sever(cut bool) {
 	p.flow.Broadcast()
 }
 
+// turn has it lead somewhere else, and ends what there is of connections.
+func (p *proxy) turn(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+	for c := range p.conns {
+		_ = c.Close()
+	}
+}
+
+func (p *proxy) leadsTo() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
+
 func (p *proxy) close() {
 	_ = p.ln.Close()
 	p.mu.Lock()
@@ -60,7 +76,7 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		out, err := net.Dial("tcp", p.target)
+		out, err := net.Dial("tcp", p.leadsTo())
 		if err != nil {
 			_ = in.Close()
 			continue

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -19,25 +20,55 @@ func TestStopWithoutZooKeeper(t *testing.T) {
 			t.Run(name+" "+since, func(t *testing.T) {
 				t.Parallel()
 				line := newProxy(t, zookeeper(t))
-				brokers := []*process{newProcess(t, 0, line.addr()), newProcess(t, 1, line.addr())}
-				for _, b := range brokers {
-					b.start()
-				}
-				ourTool(t, "", "topics", "--bootstrap-server", brokers[0].addr(), "--create", "--topic", "t", "--replica-assignment", "0:1,1:0")
+				brokers := twoBrokers(t, line.addr())
 				away(line)
 				time.Sleep(wait)
-				var stops sync.WaitGroup
-				for _, b := range brokers {
-					stops.Go(b.stop)
-				}
-				stops.Wait()
-				for _, b := range brokers {
-					log := b.log()
-					if !strings.Contains(log, "stopping without handing leaderships over") || !strings.Contains(log, "shut down completed") {
-						t.Errorf("%s", log)
-					}
-				}
+				wantHastyStops(t, brokers, "ZooKeeper has not answered")
 			})
+		}
+	}
+}
+
+// TestStopWhileZooKeeperRefusesLogins: of that the line tells, too.
+func TestStopWhileZooKeeperRefusesLogins(t *testing.T) {
+	t.Parallel()
+	knows, other := startSecuredZooKeeper(t), startSecuredZooKeeperBy(t, strings.ReplaceAll(zkLogins, "user_other=", "user_nobody="))
+	ahead := other.session(t)
+	for range 1000 { // who has seen more of ZooKeeper than a server has is not let in there at all
+		if _, err := ahead.Set("/", nil, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := newProxy(t, knows.addr)
+	brokers := twoBrokers(t, line.addr(), "java.security.auth.login.config="+knows.logins, "zookeeper.sasl.clientconfig=Other", "zookeeper.set.acl=true")
+	line.turn(other.addr)
+	until(t, "a login is refused", func(context.Context) bool { return strings.Contains(brokers[0].log(), "no login to ZooKeeper") })
+	wantHastyStops(t, brokers, "the server refuses the user or the password")
+}
+
+// twoBrokers have a topic of which each leads a partition.
+func twoBrokers(t *testing.T, zk string, settings ...string) []*process {
+	t.Helper()
+	brokers := []*process{newProcess(t, 0, zk, settings...), newProcess(t, 1, zk, settings...)}
+	for _, b := range brokers {
+		b.start()
+	}
+	ourTool(t, "", "topics", "--bootstrap-server", brokers[0].addr(), "--create", "--topic", "t", "--replica-assignment", "0:1,1:0")
+	return brokers
+}
+
+// wantHastyStops stops brokers, which must tell why they hand nothing over.
+func wantHastyStops(t *testing.T, brokers []*process, why string) {
+	t.Helper()
+	var stops sync.WaitGroup
+	for _, b := range brokers {
+		stops.Go(b.stop)
+	}
+	stops.Wait()
+	for _, b := range brokers {
+		_, line, _ := strings.Cut(b.log(), "stopping without handing leaderships over")
+		if line, _, _ = strings.Cut(line, "\n"); !strings.Contains(line, why) || !strings.Contains(b.log(), "shut down completed") {
+			t.Errorf("%s", b.log())
 		}
 	}
 }
