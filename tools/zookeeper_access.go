@@ -42,7 +42,7 @@ func zooKeeperAccess(env *Env, tlsFile string) (a zkAccess, err error) {
 	}
 	file := env.Properties[config.LoginFileKey]
 	a.login, err = zklogin.Read(zklogin.Config{File: file, Section: env.Properties["zookeeper.sasl.clientconfig"], Krb5: krb5Conf(env.Properties),
-		Service: env.Properties["zookeeper.sasl.client.username"], Failed: unheard})
+		Service: env.Properties["zookeeper.sasl.client.username"]})
 	if err != nil {
 		return a, fmt.Errorf("%s=%s: %w", config.LoginFileKey, file, err)
 	}

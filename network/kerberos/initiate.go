@@ -30,7 +30,7 @@ type User struct {
 	name   string // NAME[/HOST]@REALM
 	file   string // of keys, or of tickets
 	open   func() (*opened, error)
-	failed func(error)        // hears why a ticket that is good yet could not be replaced
+	failed func(error)        // hears why a ticket that is good yet could not be replaced; nil: nobody does
 	asks   singleflight.Group // a ticket for one service is asked for once, for all who wait
 
 	turn    sync.Mutex // held by who asks for a ticket or changes current: the library's clients do not bear two at once
@@ -63,7 +63,7 @@ func (u *User) reopen() (*opened, error) {
 }
 
 // OpenUser is the user that the options of Java's login module name: one whose keys are in a keytab, or who has used kinit. failed
-// hears why a ticket that is good yet could not be replaced by a newer one.
+// hears why a ticket that is good yet could not be replaced by a newer one; nil: nobody does.
 func OpenUser(configuration string, options map[string]string, failed func(error)) (*User, error) {
 	truth := func(name string) bool { return strings.EqualFold(options[name], "true") }
 	switch {
@@ -139,7 +139,7 @@ func (u *User) passFor(ctx context.Context, service string) (*pass, error) {
 	}
 	got := u.asks.DoChan(service, func() (any, error) {
 		p, err := u.ask(service)
-		if err != nil && held.good(time.Now()) {
+		if err != nil && held.good(time.Now()) && u.failed != nil && u.ctx.Err() == nil {
 			u.failed(u.asking(service, err))
 		}
 		return p, err

@@ -48,7 +48,7 @@ type Config struct {
 	Krb5    string // the configuration of Kerberos
 	Service string // the first part of servers' principals in Kerberos; empty: Service
 
-	// Failed hears why a ticket of Kerberos that is good yet could not be replaced by a newer one.
+	// Failed hears why a ticket of Kerberos that is good yet could not be replaced by a newer one; nil: nobody does.
 	Failed func(error)
 }
 
