@@ -73,13 +73,12 @@ func (s *Server) topicsDeleted(partitions []logstore.TopicPartition) {
 	s.groups.TopicsDeleted(partitions)
 	for _, tp := range partitions {
 		s.topics.forget(tp.Topic)
-		s.metrics.Forget(tp.Topic)
 	}
 	s.metadata.Changed.Notify() // who waits for the partitions it has found need not wait for these
 }
 
 func (s *Server) topicChanged(topic string) error {
-	if s.metadata.Current().Topics[topic] == nil {
+	if s.metadata.Current().Topics[topic] == nil && !s.replicas.Hosts(topic) {
 		s.topics.forget(topic) // deleted, or so new that its settings are read with its first partition
 		return nil
 	}

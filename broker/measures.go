@@ -57,7 +57,7 @@ func (s *Server) serveMetrics(context.Context) error {
 	if s.static.MetricsListener == "" {
 		return nil
 	}
-	s.metrics = metrics.New(api.APIs(), controller.WorkMetrics())
+	s.metrics = metrics.New(api.APIs(), controller.WorkMetrics(), func(topic string) bool { return s.replicas.Hosts(topic) })
 	m := &measures{s: s, started: time.Now()}
 	m.state.Store(stateStarting)
 	m.identity.Store(&status.Broker{ID: int32(s.static.BrokerID)})

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -92,9 +93,10 @@ func (t *strays) drop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	again := make(map[string]bool) // topics whose settings may be those of another one with the name
 	for _, topic := range goneTopics(picture, names) {
-		t.s.metadata.Forget(topic)
-		t.s.log.WithField(logx.Topic, topic.Name).Info("a topic of which this broker knew was deleted meanwhile")
+		t.forget(topic)
+		again[topic.Name] = true
 	}
 	found := strayReplicas(t.s.id, local, names, infos)
 	if len(found) > 0 && len(names) == 0 {
@@ -103,8 +105,26 @@ func (t *strays) drop(ctx context.Context) error {
 	}
 	for _, r := range found {
 		t.dropReplica(r)
+		again[r.tp.Topic] = true
 	}
-	return nil
+	var errs []error
+	for topic := range again {
+		errs = append(errs, t.s.topicChanged(topic))
+	}
+	return errors.Join(errs...)
+}
+
+// forget drops what is known of a topic that was deleted without this broker being told.
+func (t *strays) forget(topic *metadata.Topic) {
+	if !t.s.metadata.Forget(topic) {
+		return // there is another one with its name
+	}
+	partitions := make([]logstore.TopicPartition, len(topic.Partitions))
+	for i, p := range topic.Partitions {
+		partitions[i] = logstore.TopicPartition{Topic: topic.Name, Partition: p.Number}
+	}
+	t.s.topicsDeleted(partitions)
+	t.s.log.WithField(logx.Topic, topic.Name).Info("a topic of which this broker knew was deleted meanwhile")
 }
 
 func (t *strays) dropReplica(r localReplica) {

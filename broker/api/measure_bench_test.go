@@ -25,7 +25,7 @@ func BenchmarkMeasured(b *testing.B) {
 	}
 	for name, resp := range map[string]kmsg.Response{"Produce": produce, "OffsetCommit": commit, "Heartbeat": kmsg.NewPtrHeartbeatResponse()} {
 		b.Run(name, func(b *testing.B) {
-			h := &Handlers{Deps: Deps{Metrics: metrics.New([]metrics.API{{Key: resp.Key(), MaxVersion: 12}}, nil)}}
+			h := &Handlers{Deps: Deps{Metrics: metrics.New([]metrics.API{{Key: resp.Key(), MaxVersion: 12}}, nil, nil)}}
 			c := &Call{Request: &network.Request{Key: resp.Key(), Version: 8, Arrived: time.Now()}}
 			answer := network.Ready(resp)
 			b.ReportAllocs()

@@ -146,13 +146,13 @@ func (c *Cache) Update(req *kmsg.UpdateMetadataRequest) {
 }
 
 // Forget drops a topic, as a picture had it, that was deleted without this broker being told.
-// It does nothing when the topic was updated since.
-func (c *Cache) Forget(topic *Topic) {
+// It does nothing, and returns false, when the topic was updated since.
+func (c *Cache) Forget(topic *Topic) bool {
 	c.update.Lock()
 	defer c.update.Unlock()
 	old := c.current.Load()
 	if old.Topics[topic.Name] != topic {
-		return
+		return false
 	}
 	next := *old
 	next.Topics, next.names = maps.Clone(old.Topics), maps.Clone(old.names)
@@ -160,6 +160,7 @@ func (c *Cache) Forget(topic *Topic) {
 	delete(next.names, topic.ID)
 	c.current.Store(&next)
 	c.Changed.Notify()
+	return true
 }
 
 func brokers(req *kmsg.UpdateMetadataRequest) map[int32]*Broker {

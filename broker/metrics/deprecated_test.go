@@ -10,7 +10,7 @@ import (
 )
 
 func TestDeprecatedRequestsAreCounted(t *testing.T) {
-	m := New([]API{{Key: int16(kmsg.Produce), MaxVersion: 11}, {Key: int16(kmsg.Heartbeat), MaxVersion: 4}, {Key: int16(kmsg.Fetch), MaxVersion: 17}}, nil)
+	m := New([]API{{Key: int16(kmsg.Produce), MaxVersion: 11}, {Key: int16(kmsg.Heartbeat), MaxVersion: 4}, {Key: int16(kmsg.Fetch), MaxVersion: 17}}, nil, nil)
 	old := Software{"librdkafka", "0.9"}
 	for _, r := range []Request{
 		{Key: int16(kmsg.Produce), Version: 6}, {Key: int16(kmsg.Produce), Version: 7}, {Key: int16(kmsg.Heartbeat)},

@@ -31,8 +31,8 @@ type Metrics struct {
 }
 
 // New returns the metrics of a broker that serves some APIs, and whose controller does some kinds of work, given by what they are
-// called in names of metrics; empty: not measured.
-func New(apis []API, work []string) *Metrics {
+// called in names of metrics; empty: not measured. hosts tells whether the broker has a partition of a topic.
+func New(apis []API, work []string, hosts func(topic string) bool) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.requests = newRequestMetrics(m.registry)
 	m.byKey = make([]*requests, maxKey(apis)+1)
@@ -44,7 +44,7 @@ func New(apis []API, work []string) *Metrics {
 		}
 		m.byKey[a.Key] = m.requests.of(a.Key, name, a.MaxVersion)
 	}
-	m.topics.of = make(map[string]*TopicTraffic)
+	m.topics.of, m.topics.hosts = make(map[string]*TopicTraffic), hosts
 	for i, name := range []string{"purgatorysize", "numdelayedoperations"} {
 		m.waiting[i] = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kafka_server_delayedoperationpurgatory_" + name, Help: "Answers that wait."}, []string{"delayedOperation"})
@@ -144,16 +144,18 @@ func (m *Metrics) of(r Request) *requests {
 	return m.byKey[r.Key]
 }
 
-// Topic applies a count to a topic and to all topics.
+// Topic applies a count to a topic, if the broker has partitions of it, and to all topics.
 func (m *Metrics) Topic(name string, count func(*TopicTraffic)) {
 	if m == nil {
 		return
 	}
 	count(&m.topics.all)
-	count(m.topics.get(name))
+	if traffic := m.topics.get(name); traffic != nil {
+		count(traffic)
+	}
 }
 
-// Forget drops the counts of a deleted topic.
+// Forget drops the counts of a topic of which the broker has no partition any more.
 func (m *Metrics) Forget(topic string) {
 	if m != nil {
 		m.topics.forget(topic)

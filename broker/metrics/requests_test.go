@@ -19,7 +19,7 @@ func served(m *Metrics) []string {
 }
 
 func TestTimesOfRequestsAreServedInMilliseconds(t *testing.T) {
-	m := New([]API{{Key: int16(kmsg.Produce), MaxVersion: 11}, {Key: int16(kmsg.Fetch), MaxVersion: 17}}, nil)
+	m := New([]API{{Key: int16(kmsg.Produce), MaxVersion: 11}, {Key: int16(kmsg.Fetch), MaxVersion: 17}}, nil, nil)
 	var codes Codes
 	codes.Add(0)
 	codes.Add(6)

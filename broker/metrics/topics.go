@@ -43,12 +43,15 @@ func (t *TopicTraffic) ofReplication() []topicCounter {
 
 // topics holds the traffic of every topic and of all together.
 type topics struct {
-	all TopicTraffic
+	all   TopicTraffic
+	hosts func(topic string) bool
 
 	mu sync.RWMutex // guards of
 	of map[string]*TopicTraffic
 }
 
+// get gives the traffic of a topic that the broker has partitions of. Of others it gives nil: what clients ask for by mistake, or
+// while it is deleted, would be kept for ever.
 func (t *topics) get(name string) *TopicTraffic {
 	t.mu.RLock()
 	traffic := t.of[name]
@@ -56,9 +59,9 @@ func (t *topics) get(name string) *TopicTraffic {
 	if traffic != nil {
 		return traffic
 	}
-	t.mu.Lock()
+	t.mu.Lock() // so that it is not forgotten between the question and the answer
 	defer t.mu.Unlock()
-	if t.of[name] == nil {
+	if t.of[name] == nil && t.hosts(name) {
 		t.of[name] = new(TopicTraffic)
 	}
 	return t.of[name]

@@ -19,7 +19,7 @@ type Config struct {
 	BrokerEpoch                      func() int64
 	Logs                             *logstore.Manager
 	LogConfig                        func(ctx context.Context, topic string) logstore.Config // of a log that is about to be created
-	Forget                           func(topic string)                                      // a partition of the topic was deleted
+	Unhosted                         func(topic string)                                      // the last of the topic's partitions that were here is gone
 	MinInSync                        func(topic string) int                                  // min.insync.replicas
 	LagMax                           func() time.Duration                                    // replica.lag.time.max.ms
 	Living                           func(broker int32) bool
@@ -64,6 +64,7 @@ type Manager struct {
 	mu struct {
 		sync.RWMutex
 		partitions map[logstore.TopicPartition]*Partition
+		topics     map[string]int // how many of each topic's partitions there are
 	}
 	awaited awaited
 }
@@ -91,6 +92,7 @@ func NewManager(cfg Config) *Manager {
 	m.mover = newMover(cfg.Move, cfg.Logs, cfg.Logger, m.movedInto)
 	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.FollowerThrottle)
 	m.mu.partitions = make(map[logstore.TopicPartition]*Partition)
+	m.mu.topics = make(map[string]int)
 	m.awaited.init()
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m
@@ -196,17 +198,40 @@ func (m *Manager) obtain(tp logstore.TopicPartition, topicID [16]byte, isNew boo
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.partitions[tp] = p
+	m.mu.topics[tp.Topic]++
 	return p, nil
+}
+
+// Hosts tells whether there is a partition of the topic.
+func (m *Manager) Hosts(topic string) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.mu.topics[topic] > 0
+}
+
+// remove takes a partition out of those that are hosted. last tells that it was the topic's last one.
+func (m *Manager) remove(tp logstore.TopicPartition) (p *Partition, last bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p = m.mu.partitions[tp]; p == nil {
+		return nil, false
+	}
+	delete(m.mu.partitions, tp)
+	if m.mu.topics[tp.Topic]--; m.mu.topics[tp.Topic] > 0 {
+		return p, false
+	}
+	delete(m.mu.topics, tp.Topic)
+	return p, true
 }
 
 func (m *Manager) drop(tp logstore.TopicPartition) {
 	m.awaited.forget(tp)
-	m.mu.Lock()
-	p := m.mu.partitions[tp]
-	delete(m.mu.partitions, tp)
-	m.mu.Unlock()
+	p, last := m.remove(tp)
 	if p == nil {
 		return
+	}
+	if last {
+		defer m.cfg.Unhosted(tp.Topic)
 	}
 	p.reading.Lock()
 	p.mu.Lock()

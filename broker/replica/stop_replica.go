@@ -48,7 +48,6 @@ func (m *Manager) stop(s Stop) error {
 	m.drop(s.TP)
 	m.cfg.LeadershipChanged(s.TP, s.LeaderEpoch, false)
 	err := m.cfg.Logs.Delete(s.TP)
-	m.cfg.Forget(s.TP.Topic)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return nil // gone already
 	}

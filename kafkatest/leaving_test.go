@@ -1,0 +1,131 @@
+package kafkatest_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"barnabas/kafkatest"
+	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The settings of a topic hold for what is left of it at a broker that one of its partitions has moved off.
+func TestSettingsOutliveAPartitionThatLeaves(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.Setting("log.segment.delete.delay.ms", "0"))
+	cl := client(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordRetries(0), kgo.DisableIdempotentWrite())
+	adm := kadm.NewClient(cl)
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis = 10_000
+	rt := kmsg.NewCreateTopicsRequestTopic()
+	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = "t", -1, -1
+	for partition, replicas := range [][]int32{{0, 1}, {0, 2}} {
+		rt.ReplicaAssignment = append(rt.ReplicaAssignment, kmsg.CreateTopicsRequestTopicReplicaAssignment{Partition: int32(partition), Replicas: replicas})
+	}
+	rt.Configs = append(rt.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: "min.insync.replicas", Value: kadm.StringPtr("2")})
+	req.Topics = append(req.Topics, rt)
+	if resp, err := req.RequestWith(t.Context(), cl); err != nil || resp.Topics[0].ErrorCode != 0 {
+		t.Fatal(resp, err)
+	}
+	refused := func() {
+		t.Helper()
+		err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Partition: 1}).FirstErr()
+		if !errors.Is(err, kerr.NotEnoughReplicas) {
+			t.Fatalf("a record that one replica has, of a topic that wants two: %v, want NOT_ENOUGH_REPLICAS", err)
+		}
+	}
+	c.Broker(2).Stop()
+	refused()
+	var move kadm.AlterPartitionAssignmentsReq
+	move.Assign("t", 0, []int32{1})
+	if moves, err := adm.AlterPartitionAssignments(t.Context(), move); err != nil || moves.Error() != nil {
+		t.Fatal(moves, err)
+	}
+	eventually(t, "the partition's folder", func() bool {
+		dirs, err := adm.DescribeBrokerLogDirs(t.Context(), 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, there := dirs.Lookup(c.Broker(0).LogDir(), "t", 0)
+		return !there
+	})
+	refused()
+}
+
+// What is counted by topic is about those that the broker has partitions of: not about names that clients make up, and no longer about
+// topics that are deleted, whatever comes for them afterwards.
+func TestTopicsAreCountedWhileTheyAreHere(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	_ = ln.Close()
+	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr), kafkatest.Setting("auto.create.topics.enable", "false"))
+	cl := client(t, c)
+	counted := func(topic string) bool {
+		t.Helper()
+		resp, err := http.Get("http://" + addr + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatal(resp.Status, err, string(text))
+		}
+		return strings.Contains(string(text), `topic="`+topic)
+	}
+	fill := func(topic string) int16 {
+		t.Helper()
+		req := kmsg.NewPtrProduceRequest()
+		req.Acks, req.TimeoutMillis = 1, 1000
+		rt := kmsg.NewProduceRequestTopic()
+		rt.Topic, rt.Partitions = topic, []kmsg.ProduceRequestTopicPartition{{Partition: 0, Records: oneRecord(t)}}
+		req.Topics = append(req.Topics, rt)
+		resp, err := req.RequestWith(t.Context(), cl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Topics[0].Partitions[0].ErrorCode
+	}
+	for _, name := range []string{"nowhere", "no\xff\x00where"} {
+		if code := fill(name); code != kerr.UnknownTopicOrPartition.Code {
+			t.Fatalf("records for %q are answered with %d", name, code)
+		}
+	}
+	createOn(t, cl, "here", 0)
+	if code := fill("here"); code != 0 || !counted("here") {
+		t.Fatal("a topic is not counted", code)
+	}
+	if counted("no") {
+		t.Fatal("a topic is counted that is not there")
+	}
+	if deleted, err := kadm.NewClient(cl).DeleteTopics(t.Context(), "here"); err != nil || deleted.Error() != nil {
+		t.Fatal(deleted, err)
+	}
+	eventually(t, "what is counted of a topic that is deleted", func() bool { return !counted("here") })
+	if code := fill("here"); code != kerr.UnknownTopicOrPartition.Code || counted("here") {
+		t.Fatal("a topic that is deleted is counted again", code)
+	}
+}
+
+func oneRecord(t *testing.T) []byte {
+	t.Helper()
+	w := record.NewBuilder()
+	w.Add(1_790_000_000_000, nil, []byte("value"))
+	b, err := w.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
