@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"barnabas/broker/acl"
+	"barnabas/broker/metrics"
 	"barnabas/broker/quota"
 	"barnabas/broker/replica"
 	"barnabas/internal/await"
@@ -170,7 +171,7 @@ func (f *fetching) run(ctx context.Context) network.Response {
 }
 
 func (f *fetching) wait(ctx context.Context) {
-	defer f.h.Metrics.Waiting("Fetch")()
+	defer f.h.Metrics.Waiting(metrics.Fetch)()
 	ctx, cancel := context.WithDeadline(ctx, f.c.Arrived.Add(f.maxWait))
 	defer cancel()
 	signals := make([]*await.Signal, 0, len(f.parts))

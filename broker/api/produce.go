@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"barnabas/broker/metrics"
 	"barnabas/broker/quota"
 	"barnabas/broker/replica"
 	"barnabas/logstore"
@@ -105,7 +106,7 @@ func (w *produced) fail(err error) {
 func (h *Handlers) awaitReplicas(ctx context.Context, deadline time.Time, waits []produced, resp *kmsg.ProduceResponse) network.Response {
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, kerr.RequestTimedOut)
 	defer cancel()
-	defer h.Metrics.Waiting("Produce")()
+	defer h.Metrics.Waiting(metrics.Produce)()
 	for _, w := range waits { // one deadline, and marks only rise: waiting in turn is waiting for all
 		if err := w.partition.AwaitReplicated(ctx, w.end); err != nil {
 			if errors.Is(err, kerr.RequestTimedOut) {

@@ -19,9 +19,7 @@ type Metrics struct {
 	byKey    []*requests // nil: an API that is not offered
 	follower *requests   // Fetch of followers
 	topics   topics
-	waiting  [2]*prometheus.GaugeVec // under both of the names that Apache Kafka has for it: nothing waits here but for what may come
-	expired  *prometheus.CounterVec  // fetches
-	timedOut prometheus.Counter      // of Produce
+	waiting  *waits
 
 	zk, flushes *summary
 	controller  *controllerTimes
@@ -45,25 +43,14 @@ func New(apis []API, work []string, hosts func(topic string) bool) *Metrics {
 		m.byKey[a.Key] = m.requests.of(a.Key, name, a.MaxVersion)
 	}
 	m.topics.of, m.topics.hosts = make(map[string]*TopicTraffic), hosts
-	for i, name := range []string{"purgatorysize", "numdelayedoperations"} {
-		m.waiting[i] = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kafka_server_delayedoperationpurgatory_" + name, Help: "Answers that wait."}, []string{"delayedOperation"})
-		m.registry.MustRegister(m.waiting[i])
-		for _, operation := range []string{"Produce", "Fetch"} {
-			m.waiting[i].WithLabelValues(operation) // shown from the beginning
-		}
-	}
-	m.expired = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kafka_server_delayedfetchmetrics_expires_total", Help: "Fetches that waited as long as they may."}, []string{"fetcherType"})
-	m.timedOut = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kafka_server_delayedproducemetrics_expires_total", Help: "Partitions of Produce requests whose records not all in-sync replicas had in time."})
+	m.waiting = newWaits(m.registry)
 	m.controller = newControllerTimes(m.registry, work)
 	m.zk = newTimes(m.registry, "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", "Time of requests to ZooKeeper, in milliseconds.", nil)
 	m.flushes = newTimes(m.registry, "kafka_log_logflushstats_logflushrateandtimems", "Time to make a segment durable, in milliseconds.", nil)
 	m.verifications = newTimes(m.registry, "kafka_server_addpartitionstotxnmanager_verificationtimems", "Time to ask whether partitions are in a transaction, in milliseconds.", nil)
 	m.unverified = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kafka_server_addpartitionstotxnmanager_verificationfailurerate", Help: "Partitions that were not found in their transaction. A counter, as Apache Kafka's of that name."})
-	m.registry.MustRegister(&m.topics, m.expired, m.timedOut, m.unverified, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(&m.topics, m.unverified, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -159,40 +146,6 @@ func (m *Metrics) Topic(name string, count func(*TopicTraffic)) {
 func (m *Metrics) Forget(topic string) {
 	if m != nil {
 		m.topics.forget(topic)
-	}
-}
-
-// Waiting counts an answer of some kind that waits, until done is called.
-func (m *Metrics) Waiting(operation string) (done func()) {
-	if m == nil {
-		return func() {}
-	}
-	for _, g := range m.waiting {
-		g.WithLabelValues(operation).Inc()
-	}
-	return func() {
-		for _, g := range m.waiting {
-			g.WithLabelValues(operation).Dec()
-		}
-	}
-}
-
-// FetchExpired counts a fetch that has waited as long as it may.
-func (m *Metrics) FetchExpired(fromFollower bool) {
-	if m == nil {
-		return
-	}
-	fetcher := "consumer"
-	if fromFollower {
-		fetcher = "follower"
-	}
-	m.expired.WithLabelValues(fetcher).Inc()
-}
-
-// ProduceExpired counts a partition whose records not all in-sync replicas had in time.
-func (m *Metrics) ProduceExpired() {
-	if m != nil {
-		m.timedOut.Inc()
 	}
 }
 
