@@ -85,12 +85,12 @@ func (o *oauthState) keysOf(listener string, rules *config.SignedTokens, from oa
 }
 
 // fetch reads all keys, so that a broker that could let nobody in does not start.
-func (o *oauthState) fetch(context.Context) error {
+func (o *oauthState) fetch(ctx context.Context) error {
 	o.mu.Lock()
 	all := slices.Collect(maps.Values(o.keys))
 	o.mu.Unlock()
 	for _, m := range all {
-		if err := m.it.Fetch(o.ctx); err != nil {
+		if err := m.it.Fetch(ctx); err != nil {
 			return &config.Error{Key: m.it.at.Key, Value: m.it.at.URL, Reason: err.Error()}
 		}
 	}
