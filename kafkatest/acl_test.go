@@ -161,8 +161,8 @@ func TestATransactionNeedsItsRights(t *testing.T) {
 	}
 }
 
-// TestF132WhoMayListReassignments needs a right to the cluster; who has none is told so, and can describe topics nonetheless.
-func TestF132WhoMayListReassignments(t *testing.T) {
+// TestWhoMayListReassignments needs a right to the cluster; who has none is told so, and can describe topics nonetheless.
+func TestWhoMayListReassignments(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, guarded()...)
 	root := kadm.NewClient(client(t, c))
@@ -185,8 +185,8 @@ func TestF132WhoMayListReassignments(t *testing.T) {
 	}
 }
 
-// TestF138NonsenseIsNoACL: what nobody could match is INVALID_REQUEST, and nothing of it is kept.
-func TestF138NonsenseIsNoACL(t *testing.T) {
+// TestNonsenseIsNoACL: what nobody could match is INVALID_REQUEST, and nothing of it is kept.
+func TestNonsenseIsNoACL(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, guarded()...)
 	cl := client(t, c)

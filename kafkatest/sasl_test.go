@@ -97,8 +97,8 @@ func TestControllerLogsInAtItsOwnListener(t *testing.T) {
 	})
 }
 
-// TestF146OneUserHasSeveralMechanisms, which are made and changed while the broker runs.
-func TestF146OneUserHasSeveralMechanisms(t *testing.T) {
+// TestOneUserHasSeveralMechanisms, which are made and changed while the broker runs.
+func TestOneUserHasSeveralMechanisms(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, secured()...)
 	b := c.Broker(0)

@@ -238,9 +238,9 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestF144FailedLoginsAreHeldBack while others log in: ten of them hang for as long as connection.failed.authentication.delay.ms
+// TestFailedLoginsAreHeldBack while others log in: ten of them hang for as long as connection.failed.authentication.delay.ms
 // says, and then tell why.
-func TestF144FailedLoginsAreHeldBack(t *testing.T) {
+func TestFailedLoginsAreHeldBack(t *testing.T) {
 	s, addr := saslListener(t, &login{}, sasl.Server{FailureDelay: time.Hour})
 	var held []*net.TCPConn
 	for range 10 {
@@ -278,8 +278,8 @@ func TestF144FailedLoginsAreHeldBack(t *testing.T) {
 	}
 }
 
-// TestF142SessionsEnd unless the client logs in again, as the same user and with the same mechanism.
-func TestF142SessionsEnd(t *testing.T) {
+// TestSessionsEnd unless the client logs in again, as the same user and with the same mechanism.
+func TestSessionsEnd(t *testing.T) {
 	both := func(lifetime time.Duration) sasl.Server {
 		return sasl.Server{Mechanisms: []sasl.Mechanism{{Name: sasl.PlainName, MaxLifetime: lifetime}, {Name: otherPlain, MaxLifetime: lifetime}}}
 	}

@@ -126,9 +126,9 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// TestF140FinalNonceIsChecked with a nonce of another exchange, and with the doubled one of old releases of librdkafka, whose
+// TestFinalNonceIsChecked with a nonce of another exchange, and with the doubled one of old releases of librdkafka, whose
 // proof is over what they send.
-func TestF140FinalNonceIsChecked(t *testing.T) {
+func TestFinalNonceIsChecked(t *testing.T) {
 	m := sha256Mechanism(t)
 	for _, test := range []struct {
 		name, nonce string
