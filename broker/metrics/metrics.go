@@ -90,7 +90,7 @@ func Counter(name string, value float64, labels ...string) prometheus.Metric {
 func constant(kind prometheus.ValueType, name string, value float64, labels []string) prometheus.Metric {
 	var names, values []string
 	for i := 0; i+1 < len(labels); i += 2 {
-		names, values = append(names, labels[i]), append(values, labels[i+1])
+		names, values = append(names, labels[i]), append(values, strings.ToValidUTF8(labels[i+1], "\uFFFD")) // else it would panic
 	}
 	help := "As Apache Kafka's metric of that name."
 	if strings.HasPrefix(name, "barnabas_") {
