@@ -257,15 +257,13 @@ func (s *Server) identify(ctx context.Context) error {
 	return nil
 }
 
+// ownID is the broker's id: the one that is set, that its log directories were written with, or a new one.
 func (s *Server) ownID(ctx context.Context) (int32, error) {
 	if s.static.BrokerID >= 0 {
 		return int32(s.static.BrokerID), nil
 	}
-	for _, dir := range s.static.LogDirs {
-		meta, found, err := logstore.ReadMeta(vfs.OS{}, dir)
-		if err != nil || found {
-			return meta.BrokerID, err
-		}
+	if stored, err := logstore.StoredBrokerID(vfs.OS{}, s.static.LogDirs); err != nil || stored >= 0 {
+		return stored, err
 	}
 	return s.zk.GenerateBrokerID(ctx, int32(s.static.ReservedBrokerMaxID))
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"maps"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -160,4 +162,46 @@ func eventually(t *testing.T, what string, check func() bool) {
 
 func entity(kind, name string) zkcoord.Entity {
 	return zkcoord.Entity{Kind: zkcoord.EntityKind(kind), Name: name}
+}
+
+// TestGeneratedIDIsThatOfTheLogDirectories: without broker.id it is the one that log.dirs were written with, if any says, and a start is
+// refused where they disagree.
+func TestGeneratedIDIsThatOfTheLogDirectories(t *testing.T) {
+	zk := zookeeper(t)
+	first := newServer(t, zk, nil) // makes the cluster's znodes
+	if err := first.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cluster := first.clusterID
+	first.Close()
+	directory := func(id string) string {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "meta.properties"), []byte("version=0\ncluster.id="+cluster+"\n"+id), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	for _, tt := range []struct {
+		name    string
+		dirs    []string
+		id      int32
+		problem string
+	}{
+		{"no directory", []string{t.TempDir()}, 1001, ""},
+		{"one that does not say", []string{directory("")}, 1002, ""},
+		{"the second one says", []string{directory(""), directory("broker.id=7\n")}, 7, ""},
+		{"they disagree", []string{directory("broker.id=7\n"), directory("broker.id=8\n")}, 0, "disagree"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newServer(t, zk, map[string]string{"broker.id": "-1", "log.dirs": strings.Join(tt.dirs, ",")})
+			err := s.Start(t.Context())
+			switch {
+			case tt.problem == "" && (err != nil || s.id != tt.id):
+				t.Errorf("id %d, %v; want %d", s.id, err, tt.id)
+			case tt.problem != "" && (err == nil || !strings.Contains(err.Error(), tt.problem)):
+				t.Errorf("started as %d: %v", s.id, err)
+			}
+			s.Close()
+		})
+	}
 }
