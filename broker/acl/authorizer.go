@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,14 +69,6 @@ func New(cfg Config) *Authorizer {
 	a.mu.resources = make(map[Resource]struct{})
 	a.picture.Store(NewPicture(nil))
 	return a
-}
-
-// CheckPrincipal refuses what is not TYPE:NAME.
-func CheckPrincipal(p string) error {
-	if !strings.Contains(p, ":") {
-		return fmt.Errorf("%q is not a principal as in User:alice", p)
-	}
-	return nil
 }
 
 // Start reads all ACLs and keeps them current until Close. ACLs that cannot be read are an error: what they deny would be open.
