@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"barnabas/config"
@@ -85,13 +86,33 @@ func (s *Server) topicChanged(topic string) error {
 	if err := s.topics.reload(s.ctx, topic); err != nil {
 		return err
 	}
+	s.topicTakesEffect(topic)
+	return nil
+}
+
+// settingsMissed reads all settings again: while the session with ZooKeeper was lost they may have changed, and longer ago than
+// notifications are kept.
+func (s *Server) settingsMissed() {
+	for _, name := range []string{zkcoord.DefaultEntity, strconv.Itoa(int(s.id))} {
+		s.entityChanged(zkcoord.Entity{Kind: zkcoord.Brokers, Name: name})
+	}
+	changed, err := s.topics.loadAll(s.ctx)
+	for _, topic := range changed {
+		s.topicTakesEffect(topic)
+	}
+	if err = errors.Join(err, s.loadQuotas(s.ctx)); err != nil && s.ctx.Err() == nil {
+		s.log.WithError(err).Error("settings could not be read again after the session with ZooKeeper was lost: changes since may be missing")
+	}
+}
+
+// topicTakesEffect passes on a topic's new settings to those who keep a copy.
+func (s *Server) topicTakesEffect(topic string) {
 	now := s.topics.get(topic)
 	s.logs.SetConfig(topic, logConfig(now))
 	if now.UncleanLeaderElection { // whatever it was: who has led since may have read it before we were told
 		s.controller.UncleanElectionAllowed(topic)
 	}
 	s.log.WithFields(logrus.Fields{logx.Topic: topic, logx.Settings: now.Overrides()}).Log(s.changeLevel(), "settings of a topic changed")
-	return nil
 }
 
 // configChanged passes on a broker's new settings to those who keep a copy.

@@ -73,6 +73,17 @@ func (c *credentials) set(user string, stored map[string]string) {
 	maps.Copy(c.mu.of, found)
 }
 
+// users are those who have credentials, some more than once.
+func (c *credentials) users() []quota.Entity {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var users []quota.Entity
+	for key := range c.mu.of {
+		users = append(users, quota.Entity{User: quota.Named(key.user)})
+	}
+	return users
+}
+
 // setCredentials takes what ZooKeeper has of an entity, if it is a user.
 func (s *Server) setCredentials(e quota.Entity, stored map[string]string) {
 	if e.User.Given && !e.User.Default && !e.Client.Given {

@@ -20,14 +20,23 @@ func newQuotas(c *config.Broker) *quota.Manager {
 	})
 }
 
-// loadQuotas reads the limits of all users, client ids and addresses, and users' credentials, which are kept with them.
+// loadQuotas reads the limits of all users, client ids and addresses, and users' credentials, which are kept with them. What was known
+// and is not there any more goes.
 func (s *Server) loadQuotas(ctx context.Context) error {
 	all, err := api.StoredQuotas(ctx, s.zk)
+	if err != nil {
+		return err
+	}
+	for _, e := range append(s.quotas.Entities(), s.credentials.users()...) {
+		if _, there := all[e]; !there {
+			all[e] = nil
+		}
+	}
 	for e, stored := range all {
 		s.setQuotas(e, stored)
 		s.setCredentials(e, stored)
 	}
-	return err
+	return nil
 }
 
 // quotaChanged reads those of one entity anew.

@@ -279,7 +279,7 @@ func (s *Server) loadConfigs(ctx context.Context) error {
 		}
 	}
 	s.topics = newTopicConfigs(s.config, s.zk, s.log)
-	if err := s.topics.loadAll(ctx); err != nil {
+	if _, err := s.topics.loadAll(ctx); err != nil {
 		return err
 	}
 	s.quotas = newQuotas(s.static)
@@ -555,7 +555,7 @@ func (s *Server) watchConfigs(ctx context.Context) error {
 	var running sync.WaitGroup
 	ended := make(chan error, 1)
 	running.Go(func() {
-		ended <- s.zk.WatchConfigChanges(watching, sync.OnceFunc(func() { close(ready) }), s.entityChanged)
+		ended <- s.zk.WatchConfigChanges(watching, sync.OnceFunc(func() { close(ready) }), s.entityChanged, s.settingsMissed)
 	})
 	s.onStop(func() { stop(); running.Wait() })
 	select {

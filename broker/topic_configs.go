@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"barnabas/config"
@@ -36,17 +37,31 @@ func newTopicConfigs(broker *config.Dynamic, zk *zkcoord.Client, log *logrus.Ent
 	return t
 }
 
-// loadAll reads the settings of every topic, before the logs are loaded.
-func (t *topicConfigs) loadAll(ctx context.Context) error {
+// loadAll reads the settings of every topic: before the logs are loaded, and when changes may have been missed. It gives the topics
+// whose settings are others than were known.
+func (t *topicConfigs) loadAll(ctx context.Context) (changed []string, err error) {
+	t.loading.Lock()
+	defer t.loading.Unlock()
 	all, err := t.zk.AllEntityConfigs(ctx, zkcoord.Topics)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t.mu.Lock()
+	old := t.mu.overrides
 	t.mu.overrides = all
 	t.mu.Unlock()
 	t.rebuild()
-	return nil
+	for topic := range old {
+		if _, there := all[topic]; !there {
+			changed = append(changed, topic)
+		}
+	}
+	for topic, overrides := range all {
+		if !maps.Equal(old[topic], overrides) {
+			changed = append(changed, topic)
+		}
+	}
+	return changed, nil
 }
 
 // rebuild resolves everything again, after the broker's own settings have changed.

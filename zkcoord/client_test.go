@@ -203,7 +203,7 @@ func TestConfigChanges(t *testing.T) {
 
 	got, ready, done := make(chan zkcoord.Entity, 10), make(chan struct{}), make(chan error)
 	go func() {
-		done <- b.WatchConfigChanges(ctx, func() { close(ready) }, func(e zkcoord.Entity) { got <- e })
+		done <- b.WatchConfigChanges(ctx, func() { close(ready) }, func(e zkcoord.Entity) { got <- e }, func() {})
 	}()
 	<-ready
 	topic := zkcoord.Entity{Kind: zkcoord.Topics, Name: "t"}

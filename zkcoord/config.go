@@ -362,15 +362,23 @@ func DecodeConfigChange(data []byte) (Entity, error) {
 }
 
 // WatchConfigChanges calls changed for every entity whose configuration was written, until
-// ctx is done; the reader then reads it. First it reports all notifications that are there,
-// and after a new session those that were missed. ready, if not nil, is called when the
-// watch is in place: what is read after that is kept up to date.
-func (c *Client) WatchConfigChanges(ctx context.Context, ready func(), changed func(Entity)) error {
+// ctx is done; the reader then reads it. First it reports all notifications that are there. After
+// the session was lost it calls all instead: what changed meanwhile may have no notification any
+// more, since they go after changeExpiry. ready, if not nil, is called when the watch is in place:
+// what is read after that is kept up to date.
+func (c *Client) WatchConfigChanges(ctx context.Context, ready func(), changed func(Entity), all func()) error {
 	last := int64(-1)
-	return c.followNotifications(ctx, ConfigNotificationsAdded, ready, func(bool) error {
+	return c.followNotifications(ctx, ConfigNotificationsAdded, ready, func(lost bool) error {
 		notes, err := c.newNotifications(ctx, notifications{configChangesPath, configChangePrefix}, &last)
-		c.reportConfigChanges(notes, changed)
-		return err
+		switch {
+		case err != nil:
+			return err
+		case lost:
+			all()
+		default:
+			c.reportConfigChanges(notes, changed)
+		}
+		return nil
 	})
 }
 

@@ -3,6 +3,7 @@ package quota
 import (
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,9 @@ func (m *Manager) Set(e Entity, set Limits) {
 	defer m.mu.Unlock()
 	m.limits.Store(m.limits.Load().with(e, set))
 }
+
+// Entities lists who limits are set for, in no order.
+func (m *Manager) Entities() []Entity { return slices.Collect(maps.Keys(m.limits.Load().of)) }
 
 // Any tells whether there is a limit of a kind.
 func (m *Manager) Any(kind Kind) bool { return m.limits.Load().any[kind] }

@@ -1,0 +1,73 @@
+package broker
+
+import (
+	"testing"
+	"time"
+
+	"barnabas/broker/quota"
+	"barnabas/logstore"
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zktest"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// TestSettingsThatChangedWhileTheSessionWasLost counts though nothing tells of them any more: notifications go after a quarter of an hour.
+func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
+	connect := zookeeper(t)
+	proxy := zktest.NewProxy(t, connect)
+	s := newServer(t, proxy.Connect, map[string]string{"zookeeper.session.timeout.ms": "1000"})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	root := connectTo(t, s.Addr("PLAINTEXT"))
+	makeTopic(t, s, root, "t")
+	makeTopic(t, s, root, "u")
+	m := mechanism(t)
+	salted, err := m.Salt("pw", []byte("salt"), 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "topics", "u", map[string]string{"min.insync.replicas": "3"})
+	set(t, s, "users", "alice", map[string]string{sha256: m.Credential([]byte("salt"), salted, 4096), "producer_byte_rate": "1000"})
+	eventually(t, "what is set first", func() bool {
+		_, has := s.credentials.User(sha256, "alice")
+		return has && s.quotas.Any(quota.Produce) && s.topics.get("u").MinInsyncReplicas == 3
+	})
+
+	direct, _, err := zk.Connect([]string{connect}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(direct.Close)
+	_, _, gone, err := direct.ExistsW("/brokers/ids/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Cut()
+	<-gone // the session has expired
+	for path, data := range map[string]string{
+		"/config/topics/t":          `{"version":1,"config":{"min.insync.replicas":"2","retention.ms":"1234"}}`,
+		"/config/topics/u":          `{"version":1,"config":{}}`,
+		"/config/users/alice":       "",
+		"/config/clients/c":         `{"version":1,"config":{"consumer_byte_rate":"1000"}}`,
+		"/config/brokers/<default>": `{"version":1,"config":{"log.retention.bytes":"5678"}}`,
+	} {
+		err := direct.Delete(path, -1)
+		if data != "" {
+			_, err = direct.Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll))
+		}
+		if err != nil {
+			t.Fatal(path, err)
+		}
+	}
+	proxy.Heal()
+	eventually(t, "what was changed meanwhile", func() bool {
+		_, has := s.credentials.User(sha256, "alice")
+		l, _ := s.logs.Log(logstore.TopicPartition{Topic: "t"})
+		return !has && !s.quotas.Any(quota.Produce) && s.quotas.Any(quota.Fetch) && s.topics.get("t").MinInsyncReplicas == 2 &&
+			s.topics.get("u").MinInsyncReplicas == 1 && l.Config().RetentionTime == 1234*time.Millisecond && s.config.Current().LogRetentionBytes == 5678
+	})
+	set(t, s, string(zkcoord.Topics), "t", map[string]string{"min.insync.replicas": "1"})
+	eventually(t, "what is changed afterwards", func() bool { return s.topics.get("t").MinInsyncReplicas == 1 })
+}
