@@ -122,7 +122,7 @@ func (c *Client) within(ctx context.Context, f func() error) error {
 
 func (c *Client) do(req kmsg.Request) (kmsg.Response, error) {
 	c.correlation++
-	c.buf = c.format.AppendRequest(c.buf[:0], req, c.correlation)
+	c.buf = c.format.AppendRequest(c.buf[:0], LaidOut(req), c.correlation)
 	if _, err := c.conn.Write(c.buf); err != nil {
 		return nil, err
 	}

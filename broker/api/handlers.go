@@ -143,7 +143,7 @@ func decode(req kmsg.Request, c *Call) (err error) {
 		}
 	}()
 	req.SetVersion(c.Version)
-	if err := req.ReadFrom(c.Body); err != nil {
+	if err := network.LaidOut(req).ReadFrom(c.Body); err != nil {
 		return fmt.Errorf("%s v%d cannot be read: %w", kmsg.NameForKey(c.Key), c.Version, err)
 	}
 	return nil

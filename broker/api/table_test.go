@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"barnabas/config"
+	"barnabas/network"
 
 	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -70,7 +71,7 @@ func FuzzDecode(f *testing.F) {
 		if req := kmsg.RequestForKey(key); req != nil {
 			for v := range req.MaxVersion() + 1 {
 				req.SetVersion(v)
-				f.Add(key, v, req.AppendTo(nil))
+				f.Add(key, v, network.LaidOut(req).AppendTo(nil))
 			}
 		}
 	}
@@ -80,12 +81,12 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		req.SetVersion(version)
-		if err := req.ReadFrom(body); err != nil {
+		if err := network.LaidOut(req).ReadFrom(body); err != nil {
 			return
 		}
 		again := kmsg.RequestForKey(key)
 		again.SetVersion(version)
-		if err := again.ReadFrom(req.AppendTo(nil)); err != nil {
+		if err := network.LaidOut(again).ReadFrom(network.LaidOut(req).AppendTo(nil)); err != nil {
 			t.Fatalf("%s v%d does not read what it has written: %v", kmsg.NameForKey(key), version, err)
 		}
 	})

@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"kafkatest":        {"broker", "config", "zkcoord/zkserver", "logstore/record"},
 	"tools":            {"config", "broker/acl", "broker/quota", "network/kerberos", "network/oauth", "network/ssl", "zkcoord", "zkcoord/zklogin", "logstore", "logstore/record", "kafkatest"},
 	"cmd/kafka":        {"broker", "config", "tools", "zkcoord/zkserver"},
-	"integration":      {"network/kerberos", "zkcoord/zklogin", "kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
+	"integration":      {"network", "network/kerberos", "zkcoord/zklogin", "kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
 }
 
 // place reduces a folder to the entry of the map that holds it.
