@@ -208,8 +208,7 @@ func (t *fetcher) fetchOnce(ctx context.Context, conn Requester, wanted map[logs
 		return err
 	}
 	req := t.session.request(wanted, t.set.cfg)
-	req.ReplicaID = t.set.brokerID
-	req.ReplicaState.ID, req.ReplicaState.Epoch = t.set.brokerID, t.set.brokerEpoch()
+	t.introduce(req)
 	t.requests.Add(1)
 	answer, err := conn.Do(ctx, req)
 	if err != nil {
@@ -228,6 +227,16 @@ func (t *fetcher) fetchOnce(ctx context.Context, conn Requester, wanted map[logs
 		t.outOfRange(ctx, conn, tp, wanted[tp])
 	}
 	return nil
+}
+
+// introduce says who fetches. The field with the broker's epoch is there from version 15 on (KIP-903): the wire library would
+// write it in any version that can have fields with tags, and Apache Kafka reads no request with one that it should not have.
+func (t *fetcher) introduce(req *kmsg.FetchRequest) {
+	if req.Version < 15 {
+		req.ReplicaID = t.set.brokerID
+		return
+	}
+	req.ReplicaState.ID, req.ReplicaState.Epoch = t.set.brokerID, t.set.brokerEpoch()
 }
 
 // takeAll handles every partition of an answer and returns those whose offset was out of range.

@@ -321,6 +321,21 @@ func TestTopicsWithoutIDs(t *testing.T) {
 	}
 }
 
+// TestOnlyAVersionThatHasItTellsTheBrokerEpoch: Apache Kafka does not read a request of another with its field (TestMessagesAreLaidOutAsInApacheKafka).
+func TestOnlyAVersionThatHasItTellsTheBrokerEpoch(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: make(map[int32]*broker), version: 17})
+	f := newFetcher(b.fetchers, fetcherKey{}, func() {})
+	for version := range int16(18) {
+		req := kmsg.NewPtrFetchRequest()
+		req.Version = version
+		f.introduce(req)
+		byID, told := req.ReplicaID == 1, req.ReplicaState.ID == 1
+		if byID != (version < 15) || told != (version >= 15) {
+			t.Errorf("version %d: %+v", version, req)
+		}
+	}
+}
+
 // mute is a leader whose answer to OffsetForLeaderEpoch is empty.
 type mute struct{}
 
