@@ -29,7 +29,7 @@ type txnIndex struct {
 	mu struct {
 		sync.Mutex // leaf
 		path       string
-		loaded     bool
+		loaded     bool // entries begin with those in the file; else there are only those that were added since
 		entries    []AbortedTxn
 		written    int  // so many of entries are in the file
 		dirty      bool // changed since the last sync
@@ -50,24 +50,24 @@ func (x *txnIndex) loadLocked() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	entries := make([]AbortedTxn, 0, len(data)/txnEntrySize+len(x.mu.entries))
 	for ; len(data) >= txnEntrySize; data = data[txnEntrySize:] {
 		if v := binary.BigEndian.Uint16(data); v != 0 {
 			return fmt.Errorf("%s: unknown version %d", x.mu.path, v)
 		}
 		at := func(i int) int64 { return int64(binary.BigEndian.Uint64(data[2+8*i:])) }
-		x.mu.entries = append(x.mu.entries, AbortedTxn{at(0), at(1), at(2), at(3)})
+		entries = append(entries, AbortedTxn{at(0), at(1), at(2), at(3)})
 	}
-	x.mu.loaded, x.mu.written = true, len(x.mu.entries)
+	x.mu.loaded, x.mu.written = true, len(entries)
+	x.mu.entries = append(entries, x.mu.entries...)
 	return nil
 }
 
-// add takes an entry in and writes it. One that could not be written is served all the same, and write tries again.
+// add takes an entry in and writes it. One that could not be written is served all the same, as soon as the file can be read, and
+// write tries again.
 func (x *txnIndex) add(a AbortedTxn) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if err := x.loadLocked(); err != nil {
-		return err
-	}
 	x.mu.entries = append(x.mu.entries, a)
 	return x.writeLocked()
 }
@@ -80,10 +80,13 @@ func (x *txnIndex) write() error {
 }
 
 func (x *txnIndex) writeLocked() error {
-	missing := x.mu.entries[x.mu.written:]
-	if len(missing) == 0 {
+	if len(x.mu.entries) == x.mu.written {
 		return nil
 	}
+	if err := x.loadLocked(); err != nil {
+		return err
+	}
+	missing := x.mu.entries[x.mu.written:]
 	data := make([]byte, 0, len(missing)*txnEntrySize)
 	for _, a := range missing {
 		data = binary.BigEndian.AppendUint16(data, 0)
@@ -108,8 +111,10 @@ func (x *txnIndex) writeLocked() error {
 func (x *txnIndex) all() ([]AbortedTxn, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	err := x.loadLocked()
-	return x.mu.entries[:len(x.mu.entries):len(x.mu.entries)], err
+	if err := x.loadLocked(); err != nil {
+		return nil, err
+	}
+	return x.mu.entries[:len(x.mu.entries):len(x.mu.entries)], nil
 }
 
 // check reports an entry that can't belong to a segment with the base.
