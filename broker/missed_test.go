@@ -68,6 +68,70 @@ func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 		return !has && !s.quotas.Any(quota.Produce) && s.quotas.Any(quota.Fetch) && s.topics.get("t").MinInsyncReplicas == 2 &&
 			s.topics.get("u").MinInsyncReplicas == 1 && l.Config().RetentionTime == 1234*time.Millisecond && s.config.Current().LogRetentionBytes == 5678
 	})
+	eventually(t, "a controller", func() bool {
+		_, _, err := direct.Get("/controller") // the one before went with its session
+		return err == nil
+	})
 	set(t, s, string(zkcoord.Topics), "t", map[string]string{"min.insync.replicas": "1"})
 	eventually(t, "what is changed afterwards", func() bool { return s.topics.get("t").MinInsyncReplicas == 1 })
+}
+
+// TestTopicsForgottenWhileSettingsAreRead: what was read of a topic that was deleted meanwhile is not kept for the next one with its name.
+func TestTopicsForgottenWhileSettingsAreRead(t *testing.T) {
+	proxy := zktest.NewProxy(t, zookeeper(t))
+	s := newServer(t, proxy.Connect, nil)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	root := connectTo(t, s.Addr("PLAINTEXT"))
+	makeTopic(t, s, root, "t")
+	for what, read := range map[string]func() error{
+		"all": func() error { _, err := s.topics.loadAll(t.Context()); return err },
+		"one": func() error { return s.topics.reload(t.Context(), "t") },
+	} {
+		t.Run(what, func(t *testing.T) {
+			if err := s.topics.reload(t.Context(), "t"); err != nil {
+				t.Fatal(err)
+			}
+			proxy.Cut()
+			done := make(chan error)
+			go func() { done <- read() }()
+			eventually(t, "reading", func() bool {
+				idle := s.topics.loading.TryLock()
+				if idle {
+					s.topics.loading.Unlock()
+				}
+				return !idle
+			})
+			s.topics.forget("t")
+			proxy.Heal()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			if s.topics.has("t") {
+				t.Error("the settings are still known")
+			}
+		})
+	}
+}
+
+// TestSettingsWhoseFolderIsGone: nothing in ZooKeeper is no settings, to which others can come.
+func TestSettingsWhoseFolderIsGone(t *testing.T) {
+	connect := zookeeper(t)
+	s := newServer(t, connect, nil)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	direct, _, err := zk.Connect([]string{connect}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(direct.Close)
+	if err := direct.Delete("/config/topics", -1); err != nil {
+		t.Fatal(err)
+	}
+	s.settingsMissed()
+	if err := s.topics.reload(t.Context(), "t"); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -27,6 +27,7 @@ type topicConfigs struct {
 		overrides map[string]map[string]string
 		resolved  map[string]*config.Topic
 		defaults  *config.Topic
+		forgotten map[string]bool // since the reading that is under way has begun; nil: none is
 	}
 }
 
@@ -40,13 +41,13 @@ func newTopicConfigs(broker *config.Dynamic, zk *zkcoord.Client, log *logrus.Ent
 // loadAll reads the settings of every topic: before the logs are loaded, and when changes may have been missed. It gives the topics
 // whose settings are others than were known.
 func (t *topicConfigs) loadAll(ctx context.Context) (changed []string, err error) {
-	t.loading.Lock()
-	defer t.loading.Unlock()
+	defer t.beginLoading()()
 	all, err := t.zk.AllEntityConfigs(ctx, zkcoord.Topics)
 	if err != nil {
 		return nil, err
 	}
 	t.mu.Lock()
+	maps.DeleteFunc(all, func(topic string, _ map[string]string) bool { return t.mu.forgotten[topic] })
 	old := t.mu.overrides
 	t.mu.overrides = all
 	t.mu.Unlock()
@@ -62,6 +63,22 @@ func (t *topicConfigs) loadAll(ctx context.Context) (changed []string, err error
 		}
 	}
 	return changed, nil
+}
+
+// beginLoading begins to read settings. What is forgotten until the end, which it gives, is not to be stored: it was read of a topic
+// that has been deleted since, and would be taken for the settings of the next one with its name.
+func (t *topicConfigs) beginLoading() (end func()) {
+	t.loading.Lock()
+	set := func(forgotten map[string]bool) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.mu.forgotten = forgotten
+	}
+	set(make(map[string]bool))
+	return func() {
+		set(nil)
+		t.loading.Unlock()
+	}
 }
 
 // rebuild resolves everything again, after the broker's own settings have changed.
@@ -129,14 +146,16 @@ func (t *topicConfigs) known() []string {
 
 // reload reads a topic's settings anew.
 func (t *topicConfigs) reload(ctx context.Context, topic string) error {
-	t.loading.Lock()
-	defer t.loading.Unlock()
+	defer t.beginLoading()()
 	overrides, err := t.zk.EntityConfig(ctx, zkcoord.Entity{Kind: zkcoord.Topics, Name: topic})
 	if err != nil {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.mu.forgotten[topic] {
+		return nil
+	}
 	t.mu.overrides[topic] = overrides
 	t.mu.resolved[topic] = t.resolve(topic, overrides)
 	return nil
@@ -148,6 +167,9 @@ func (t *topicConfigs) forget(topic string) {
 	defer t.mu.Unlock()
 	delete(t.mu.overrides, topic)
 	delete(t.mu.resolved, topic)
+	if t.mu.forgotten != nil {
+		t.mu.forgotten[topic] = true
+	}
 }
 
 func (t *topicConfigs) logConfig(topic string) logstore.Config { return logConfig(t.get(topic)) }

@@ -161,8 +161,8 @@ func (c *Client) decodeOrEmpty(path string, data []byte) map[string]string {
 // also those of their clients. One that cannot be read counts as empty and is logged.
 func (c *Client) AllEntityConfigs(ctx context.Context, kind EntityKind) (map[string]map[string]string, error) {
 	names, err := c.children(ctx, configPath+"/"+string(kind))
-	if err != nil {
-		return nil, ignoreNoNode(err)
+	if err = ignoreNoNode(err); err != nil {
+		return nil, err
 	}
 	if kind == Users {
 		clients, err := c.userClients(ctx, names)
