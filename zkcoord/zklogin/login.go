@@ -173,6 +173,11 @@ func (l *Login) exchange(conn net.Conn, host string, timeout time.Duration) erro
 	if err != nil {
 		return err
 	}
+	return l.converse(conn, next)
+}
+
+// converse passes messages between a dialog and the server.
+func (l *Login) converse(conn net.Conn, next func(message []byte) ([]byte, error)) error {
 	token, err := next(nil)
 	for xid := uint32(1); err == nil && token != nil; xid++ {
 		var challenge []byte
@@ -184,6 +189,8 @@ func (l *Login) exchange(conn net.Conn, host string, timeout time.Duration) erro
 			return err
 		case xid == 1 && len(challenge) == 0:
 			return ErrNoSASL
+		case l.kerberos != nil && bytes.HasPrefix(challenge, passwordWanted):
+			return errNoTickets
 		}
 		token, err = next(challenge)
 	}
@@ -230,7 +237,12 @@ func step(conn net.Conn, xid uint32, token []byte) ([]byte, error) {
 var (
 	errRefused       = errors.New("the server refuses the user or the password")
 	errTicketRefused = errors.New("the server refuses the ticket")
+	errNoTickets     = errors.New("the server asks for a password (DIGEST-MD5): it takes no tickets, or has none of its own at the moment")
 )
+
+// passwordWanted begins the challenge of a server that is not logged in at Kerberos, be it that it never is, or that it could not renew
+// its own ticket. It sends it whatever it is shown.
+var passwordWanted = []byte("realm=")
 
 // answeredToken is the token in an answer.
 func answeredToken(frame []byte) ([]byte, error) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"barnabas/network/kerberos"
 )
 
 // TestDigest takes both sides of an exchange: what one hashes the other must come to, however the password is written.
@@ -134,6 +136,38 @@ func TestConnectionsThatLogIn(t *testing.T) {
 			}
 			if err != nil || string(read) != string(test.opening)+"more" {
 				t.Errorf("%q, %v", read, err)
+			}
+		})
+	}
+}
+
+// TestTicketsThatAreNotTaken: a server without Kerberos, be it for a while, is told from one that means Kerberos and answers nonsense.
+func TestTicketsThatAreNotTaken(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer []byte
+		want   error
+	}{
+		"it asks for a password": {answer(0, `realm="zk-sasl-md5",nonce="n",charset=utf-8,algorithm=md5-sess`), errNoTickets},
+		"it refuses the ticket":  {answer(codeAuthFailed, ""), errTicketRefused},
+		"it knows no SASL":       {answer(0, ""), ErrNoSASL},
+		"it takes the ticket":    {answer(0, "offer"), io.ErrUnexpectedEOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, client := net.Pipe()
+			go func() {
+				defer func() { _ = server.Close() }()
+				if _, err := readFrame(server); err == nil {
+					_, _ = server.Write(test.answer)
+				}
+			}()
+			dialog := func(message []byte) ([]byte, error) {
+				if message == nil {
+					return []byte("ticket"), nil
+				}
+				return nil, io.ErrUnexpectedEOF // an offer that cannot be read
+			}
+			if err := (&Login{kerberos: new(kerberos.User)}).converse(client, dialog); !errors.Is(err, test.want) {
+				t.Errorf("the error is %v", err)
 			}
 		})
 	}
