@@ -22,12 +22,13 @@ const guest = 3 // the id of Apache Kafka's broker among ours
 // TestApacheKafkaJoinsOurCluster as a fourth broker: it gets replicas by reassignment, follows, leads, becomes the
 // controller, sees one of ours killed and others leave and return, and leaves. Meanwhile an idempotent producer goes on with
 // acks=all: in the end every acknowledged record is there, once and in order. The long run (CHAOS_SECONDS) does it also with
-// the protocol of a release in which leaders wrote the ISR themselves and followers asked for epochs before they fetched.
+// the protocol of a release in which leaders wrote the ISR themselves and followers asked for epochs before they fetched, and of
+// one in which followers did not tell their brokers' epochs.
 func TestApacheKafkaJoinsOurCluster(t *testing.T) {
 	peer(t)
 	protocols := []string{"3.9"}
 	if os.Getenv("CHAOS_SECONDS") != "" {
-		protocols = append(protocols, "2.6")
+		protocols = append(protocols, "2.6", "3.3")
 	}
 	for _, protocol := range protocols {
 		t.Run("protocol "+protocol, func(t *testing.T) { joinOurCluster(t, "inter.broker.protocol.version="+protocol) })
@@ -87,6 +88,7 @@ func (m *mixed) visit() {
 		brokers, err := m.admin.ListBrokers(ctx)
 		return err == nil && len(brokers) == 4
 	})
+	m.work("beside-guest", m.addrs[0])
 	m.move(guest, 0, 1)
 	m.elect()
 	m.until("the guest leads", m.leads(guest))
@@ -217,15 +219,18 @@ func (m *mixed) work(topic, addr string) {
 		topics, err := m.admin.ListTopics(ctx)
 		return err == nil && !topics.Has(topic)
 	})
+	conn := m.dialZooKeeper()
+	defer conn.Close()
+	m.until("every broker has deleted its replicas", func(context.Context) bool {
+		left, _, err := conn.Children("/admin/delete_topics")
+		return err == nil && len(left) == 0
+	})
 }
 
 // makeController empties the office while ours are stopped, for less than their sessions last: they would be faster.
 func (m *mixed) makeController() {
 	m.t.Helper()
-	conn, _, err := zk.Connect([]string{m.zk}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	conn := m.dialZooKeeper()
 	defer conn.Close()
 	signal := func(s syscall.Signal) {
 		for _, b := range m.ours {
@@ -249,10 +254,7 @@ func (m *mixed) makeController() {
 // controller is the id in /controller, -1 when there is none.
 func (m *mixed) controller() int {
 	m.t.Helper()
-	conn, _, err := zk.Connect([]string{m.zk}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	conn := m.dialZooKeeper()
 	defer conn.Close()
 	data, _, err := conn.Get("/controller")
 	var node struct {
@@ -262,6 +264,15 @@ func (m *mixed) controller() int {
 		return -1
 	}
 	return node.ID
+}
+
+func (m *mixed) dialZooKeeper() *zk.Conn {
+	m.t.Helper()
+	conn, _, err := zk.Connect([]string{m.zk}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return conn
 }
 
 func (m *mixed) until(what string, holds func(context.Context) bool) {

@@ -11,6 +11,7 @@ import (
 
 	"barnabas/kafkatest"
 	"barnabas/logstore/record"
+	"barnabas/network"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -45,7 +46,7 @@ func (w *wire) send(req kmsg.Request) {
 	if w.clientID != nil {
 		opts = append(opts, kmsg.FormatterClientID(*w.clientID))
 	}
-	if _, err := w.conn.Write(kmsg.NewRequestFormatter(opts...).AppendRequest(nil, req, w.next)); err != nil {
+	if _, err := w.conn.Write(kmsg.NewRequestFormatter(opts...).AppendRequest(nil, network.LaidOut(req), w.next)); err != nil {
 		w.t.Fatal(err)
 	}
 }
