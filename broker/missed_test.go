@@ -93,7 +93,7 @@ func TestTopicsForgottenWhileSettingsAreRead(t *testing.T) {
 			if err := s.topics.reload(t.Context(), "t"); err != nil {
 				t.Fatal(err)
 			}
-			proxy.Cut()
+			proxy.Hold()
 			done := make(chan error)
 			go func() { done <- read() }()
 			eventually(t, "reading", func() bool {

@@ -18,8 +18,9 @@ type Proxy struct {
 	workers  sync.WaitGroup
 	mu       struct {
 		sync.Mutex
-		cut   bool   // refuse and break all connections
-		lose  []byte // break the connection when the answer to a request with these bytes comes
+		cut   bool          // refuse and break all connections
+		lose  []byte        // break the connection when the answer to a request with these bytes comes
+		held  chan struct{} // answers wait until it is closed; nil: none do
 		conns map[net.Conn]struct{}
 	}
 }
@@ -48,16 +49,42 @@ func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.cut = true
+	p.releaseLocked()
 	for c := range p.mu.conns {
 		c.Close()
 	}
 }
 
-// Heal lets connections through again.
+// Hold keeps answers back until Heal, for less than a session lasts.
+func (p *Proxy) Hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.held = make(chan struct{})
+}
+
+// Heal lets connections and answers through again.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.cut = false
+	p.releaseLocked()
+}
+
+func (p *Proxy) releaseLocked() {
+	if p.mu.held != nil {
+		close(p.mu.held)
+		p.mu.held = nil
+	}
+}
+
+// wait waits while answers are held.
+func (p *Proxy) wait() {
+	p.mu.Lock()
+	held := p.mu.held
+	p.mu.Unlock()
+	if held != nil {
+		<-held
+	}
 }
 
 // LoseAnswer makes the next request that holds text reach the server, and its answer, with
@@ -150,6 +177,7 @@ func (p *Proxy) answers(client, server net.Conn, lose <-chan struct{}) {
 			return
 		default:
 		}
+		p.wait()
 		if _, err := client.Write(buf[:n]); err != nil {
 			return
 		}
