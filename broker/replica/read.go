@@ -70,11 +70,12 @@ func (p *Partition) Read(r Reader, at Position) (View, error) {
 // by another leader only in another epoch.
 func (p *Partition) read(r Reader, at Position) (View, error) {
 	for {
-		v, from, err := p.admitRead(r, &at)
+		admitted := at
+		v, from, err := p.admitRead(r, &admitted)
 		if err != nil || v.Diverging != nil {
 			return v, err
 		}
-		v.Records, err = from.log.Read(at.Offset, at.MaxBytes, v.Limit, at.AtLeastOne)
+		v.Records, err = from.log.Read(at.Offset, admitted.MaxBytes, v.Limit, admitted.AtLeastOne)
 		if p.stays(from) {
 			return v, err
 		}
