@@ -3,6 +3,9 @@ package kafkatest_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"testing"
 
 	"barnabas/kafkatest"
@@ -85,4 +88,30 @@ func leaderOf(t *testing.T, adm *kadm.Client, topic string) int32 {
 		t.Fatal(err)
 	}
 	return topics[topic].Partitions[0].Leader
+}
+
+// freeAddress is one on which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String()
+}
+
+// get asks a broker's page or metrics.
+func get(t *testing.T, url string) (status int, text string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
 }

@@ -2,8 +2,6 @@ package kafkatest_test
 
 import (
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -64,26 +62,16 @@ func TestSettingsOutliveAPartitionThatLeaves(t *testing.T) {
 // topics that are deleted, whatever comes for them afterwards.
 func TestTopicsAreCountedWhileTheyAreHere(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	_ = ln.Close()
+	addr := freeAddress(t)
 	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr), kafkatest.Setting("auto.create.topics.enable", "false"))
 	cl := client(t, c)
 	counted := func(topic string) bool {
 		t.Helper()
-		resp, err := http.Get("http://" + addr + "/metrics")
-		if err != nil {
-			t.Fatal(err)
+		status, text := get(t, "http://"+addr+"/metrics")
+		if status != http.StatusOK {
+			t.Fatal(status, text)
 		}
-		defer func() { _ = resp.Body.Close() }()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatal(resp.Status, err, string(text))
-		}
-		return strings.Contains(string(text), `topic="`+topic)
+		return strings.Contains(text, `topic="`+topic)
 	}
 	fill := func(topic string) int16 {
 		t.Helper()

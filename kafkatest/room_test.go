@@ -1,8 +1,6 @@
 package kafkatest_test
 
 import (
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,12 +13,7 @@ import (
 // A folder that refuses records for want of room shows in the metrics, on the status page and for who asks for readiness.
 func TestFullFolderIsTold(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	_ = ln.Close()
+	addr := freeAddress(t)
 	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr), kafkatest.Setting("log.dir.min.free.bytes", "9000000000000000000"))
 	cl := client(t, c, kgo.ProducerBatchCompression(kgo.NoCompression()))
 	createOn(t, cl, "t", 0)
@@ -33,13 +26,8 @@ func TestFullFolderIsTold(t *testing.T) {
 		}[full]
 		for path, prefix := range told {
 			eventually(t, path, func() bool { // the page is made anew every second
-				resp, err := http.Get("http://" + addr + path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = resp.Body.Close() }()
-				text, err := io.ReadAll(resp.Body)
-				return err == nil && resp.StatusCode == http.StatusOK && strings.Contains(string(text), prefix+values[path])
+				status, text := get(t, "http://"+addr+path)
+				return status == http.StatusOK && strings.Contains(text, prefix+values[path])
 			})
 		}
 	}
