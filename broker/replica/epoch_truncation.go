@@ -34,9 +34,12 @@ func (t *fetcher) settle(ctx context.Context, conn Requester, wanted map[logstor
 		return nil, err
 	}
 	for tp, at := range unsettled {
-		delete(wanted, tp) // its offset may be another now
-		if f := t.at(tp, at); f != nil {
+		f := t.at(tp, at)
+		if f != nil {
 			t.write(f, func() error { return f.settleAt(at, ends[tp]) })
+		}
+		if f == nil || !f.settled || f.offset != at.offset { // else the others would be waited for first
+			delete(wanted, tp)
 		}
 	}
 	return wanted, nil
@@ -89,11 +92,9 @@ func (f *fetched) settleAt(at fetchFrom, end leaderEpochEnd) error {
 	case end.err != nil:
 		return end.err
 	case at.lastEpoch == noEpoch, end.Offset < 0: // no epochs here or there: above the high watermark nothing is sure
-		f.settled = true
-		return f.cutTo(log.HighWatermark())
+		return f.settleTo(log.HighWatermark())
 	case end.Epoch < 0: // a leader that does not tell the epoch
-		f.settled = true
-		return f.cutTo(end.Offset)
+		return f.settleTo(end.Offset)
 	}
 	ours, _ := log.EndOffsetForEpoch(end.Epoch)
 	if err := f.truncate(end.Epoch, end.Offset); err != nil {
@@ -103,13 +104,14 @@ func (f *fetched) settleAt(at fetchFrom, end leaderEpochEnd) error {
 	return nil
 }
 
-func (f *fetched) cutTo(offset int64) error {
+// settleTo cuts the log to an offset; when it can't, nothing may be fetched to stand behind what should be gone.
+func (f *fetched) settleTo(offset int64) error {
 	log := f.partition.Log()
 	if offset < log.LogEndOffset() {
 		if err := f.partition.cut(offset); err != nil {
 			return err
 		}
 	}
-	f.offset = log.LogEndOffset()
+	f.offset, f.settled = log.LogEndOffset(), true
 	return nil
 }

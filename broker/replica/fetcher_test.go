@@ -360,6 +360,19 @@ func TestNothingIsCutUnlessTheLeaderSaysWhere(t *testing.T) {
 	}
 }
 
+// TestNewLogIsFetchedAtOnce: where nothing has to be cut, a partition is in the very next request. Behind it a leader may wait
+// replica.fetch.wait.max.ms for records of others.
+func TestNewLogIsFetchedAtOnce(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: make(map[int32]*broker)})
+	p := b.must(t, 1, 0, []int32{1}, []int32{1})
+	f := newFetcher(b.fetchers, fetcherKey{}, func() {})
+	f.add(following{partition: p, leaderEpoch: 0})
+	wanted, err := f.settle(t.Context(), nil, map[logstore.TopicPartition]fetchFrom{p.TP: {lastEpoch: noEpoch}})
+	if _, asked := wanted[p.TP]; err != nil || !asked {
+		t.Errorf("a new log is left out: %v, %v", wanted, err)
+	}
+}
+
 // TestFollowerAmidChanges appends to a follower's log while its role is looked at and changed all the time: who takes a lock for
 // reading twice waits for ever for who came in between.
 func TestFollowerAmidChanges(t *testing.T) {
