@@ -59,7 +59,15 @@ func place(dir string) (string, bool) {
 }
 
 func TestImportsFollowTheMap(t *testing.T) {
-	root := filepath.Join("..", "..")
+	eachGoFile(t, func(path string) { check(t, path) })
+}
+
+// root is the module's folder.
+var root = filepath.Join("..", "..")
+
+// eachGoFile calls check for every Go file of the module, tests among them.
+func eachGoFile(t *testing.T, check func(path string)) {
+	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -68,7 +76,7 @@ func TestImportsFollowTheMap(t *testing.T) {
 			return filepath.SkipDir
 		}
 		if filepath.Ext(path) == ".go" {
-			check(t, root, path)
+			check(path)
 		}
 		return nil
 	})
@@ -77,7 +85,7 @@ func TestImportsFollowTheMap(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, root, path string) {
+func check(t *testing.T, path string) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
 	if err != nil {
 		t.Error(err)

@@ -4,30 +4,17 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
 // TestLogFieldsHaveNamesOfLogx: who filters lines by a field finds it under one name, whichever package writes it.
 func TestLogFieldsHaveNamesOfLogx(t *testing.T) {
-	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "testdata" || d.Name() == "build") {
-			return filepath.SkipDir
-		}
-		if filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go") {
+	eachGoFile(t, func(path string) {
+		if !strings.HasSuffix(path, "_test.go") {
 			checkLogFields(t, path)
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func checkLogFields(t *testing.T, path string) {
