@@ -137,13 +137,7 @@ func (u *User) passFor(ctx context.Context, service string) (*pass, error) {
 	if held.fresh(now) {
 		return held, nil
 	}
-	got := u.asks.DoChan(service, func() (any, error) {
-		p, err := u.ask(service)
-		if err != nil && held.good(time.Now()) && u.failed != nil && u.ctx.Err() == nil {
-			u.failed(u.asking(service, err))
-		}
-		return p, err
-	})
+	got := u.asks.DoChan(service, func() (any, error) { return u.replace(service, held) })
 	if held.good(now) {
 		return held, nil
 	}
@@ -156,6 +150,18 @@ func (u *User) passFor(ctx context.Context, service string) (*pass, error) {
 	case <-ctx.Done():
 		return nil, u.asking(service, context.Cause(ctx))
 	}
+}
+
+// replace gets a ticket in the place of the one that was held, unless somebody has got one since that was looked up.
+func (u *User) replace(service string, held *pass) (*pass, error) {
+	if newer := u.held(service); newer.fresh(time.Now()) {
+		return newer, nil
+	}
+	p, err := u.ask(service)
+	if err != nil && held.good(time.Now()) && u.failed != nil && u.ctx.Err() == nil {
+		u.failed(u.asking(service, err))
+	}
+	return p, err
 }
 
 func (u *User) asking(service string, err error) error {

@@ -220,8 +220,12 @@ func TestTicketsAreReplaced(t *testing.T) {
 		t.Error(err)
 	}
 	k.set(func() { k.forged, k.asked = false, nil })
-	for second := first; second == first; {
+	second := first
+	for second == first {
 		second = show()
+	}
+	if p, err := u.replace(servicePart, first); err != nil || p != second { // as by who looked when the first one was held
+		t.Errorf("%+v, %v in place of the ticket that there is", p, err)
 	}
 	k.wantAsked("krbtgt/"+realm, servicePart)
 	wantNoneOfTheLibrary(t)
