@@ -5,38 +5,37 @@ import (
 	"encoding/binary"
 )
 
-// Response is the body of an answer; every kmsg.Response is one.
+// Response is the body of an answer. Every kmsg.Response is one.
 type Response interface {
 	AppendTo(dst []byte) []byte
 }
 
-// PartsResponse is a Response that is sent in parts, some of them ranges of files.
+// PartsResponse is a Response that is sent in parts, some of which are ranges of files.
 type PartsResponse interface {
 	Response
-	// AppendParts adds the body to out. Ownership of the file ranges goes to out,
-	// which closes them after they have been sent or dropped.
+	// AppendParts adds the body to out. The file ranges then belong to out, which closes them after they have been sent
+	// or dropped.
 	AppendParts(out *Out)
 }
 
-// Answer is what the first half of a request's handling leaves to be done.
-// The zero Answer sends nothing.
+// Answer is the part of a request's handling that remains after its first half. The zero Answer sends nothing.
 type Answer struct {
 	ready Response
 	later func(context.Context) Response
 	hang  bool
 }
 
-// Ready is an Answer whose response is complete.
+// Ready returns an Answer whose response is complete.
 func Ready(r Response) Answer { return Answer{ready: r} }
 
-// Later is an Answer that may block; it runs when its turn comes. The context ends with the connection.
-// A nil Response sends nothing.
+// Later returns an Answer that may block; f runs when its turn comes. The context ends with the connection. A nil
+// Response sends nothing.
 func Later(f func(context.Context) Response) Answer { return Answer{later: f} }
 
-// HangUp is an Answer that closes the connection: what a client of Produce with acks=0 gets for an error.
+// HangUp returns an Answer that closes the connection, which is how Produce with acks=0 reports an error.
 func HangUp() Answer { return Answer{hang: true} }
 
-// Then is the Answer with f called on its response before that is sent. f is not called where nothing is sent.
+// Then returns the Answer with f called on its response before that is sent. f is not called if nothing is sent.
 func (a Answer) Then(f func(Response)) Answer {
 	if a.ready != nil {
 		f(a.ready)
@@ -55,7 +54,7 @@ func (a Answer) Then(f func(Response)) Answer {
 
 func (a Answer) waits() bool { return a.later != nil }
 
-// Wait returns the response, waiting for it where it must.
+// Wait returns the response, waiting for it if necessary.
 func (a Answer) Wait(ctx context.Context) Response {
 	if a.later != nil {
 		return a.later(ctx)
@@ -63,16 +62,16 @@ func (a Answer) Wait(ctx context.Context) Response {
 	return a.ready
 }
 
-// FileRange is a range of bytes of an open file. Close releases the file.
+// FileRange is a range of bytes in an open file. Close releases the file.
 type FileRange interface {
-	// Fd is the file's descriptor, valid until Close.
+	// Fd returns the file's descriptor, valid until Close.
 	Fd() uintptr
 	// Range returns the position of the first byte and the size in bytes.
 	Range() (position, size int64)
 	Close()
 }
 
-// Out collects encoded answers until they are written: bytes, and ranges of files between them.
+// Out collects encoded answers until they are written: bytes, with file ranges between them.
 type Out struct {
 	Buf   []byte
 	files []filePart
@@ -84,13 +83,13 @@ type filePart struct {
 	size  int64
 }
 
-// File adds a range of a file behind what Buf holds now.
+// File adds a file range after the current content of Buf.
 func (o *Out) File(r FileRange) {
 	_, size := r.Range()
 	o.files = append(o.files, filePart{len(o.Buf), r, size})
 }
 
-// reset drops what is left, closing the ranges.
+// reset drops everything and closes the ranges.
 func (o *Out) reset() {
 	for i := range o.files {
 		if o.files[i].after != nil {
@@ -101,7 +100,7 @@ func (o *Out) reset() {
 	o.Buf, o.files = o.Buf[:0], o.files[:0]
 }
 
-// appendAnswer adds a whole frame: size, response header, body. It gives the frame's bytes.
+// appendAnswer adds a whole frame (size, response header, body) and returns its size in bytes.
 func (o *Out) appendAnswer(correlation int32, flexible bool, r Response) int64 {
 	start, firstFile := len(o.Buf), len(o.files)
 	o.Buf = append(o.Buf, 0, 0, 0, 0)

@@ -16,15 +16,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// saslStage is how far a client has come (SaslServerAuthenticator, 3.9).
+// saslStage is how far a client's login has got (SaslServerAuthenticator, 3.9).
 type saslStage uint8
 
 const (
 	stageNew         saslStage = iota // ApiVersions or SaslHandshake comes next
 	stageVersions                     // SaslHandshake comes next
-	stageTokens                       // a mechanism is chosen: its messages come, in SaslAuthenticate or bare
-	stageNoMechanism                  // a second login chose another mechanism than the first: whatever comes next ends it
-	stageDone                         // everything may come
+	stageTokens                       // a mechanism was chosen: its messages follow, in SaslAuthenticate or bare
+	stageNoMechanism                  // a re-authentication chose another mechanism than the login: the next request closes the connection
+	stageDone                         // any request may come
 )
 
 // authentication is a connection's SASL stage. The connection's reader owns it.
@@ -36,24 +36,25 @@ type authentication struct {
 	mechanism *sasl.Mechanism
 	exchange  sasl.Exchange
 
-	first   *sasl.Mechanism // of the login that the connection has; nil: none yet
+	first   *sasl.Mechanism // of the connection's current login; nil: none yet
 	who     sasl.Login      // of that login
-	expires time.Time       // when it ends; zero: never
-	began   time.Time       // the last login after it (KIP-368)
-	failed  error           // ends the connection, after the answer that was given
+	expires time.Time       // when that login ends; zero: never
+	began   time.Time       // of the last re-authentication (KIP-368)
+	failed  error           // closes the connection after the answer that reports it
 }
 
-// AuthenticationCounts are how often clients of a listener have tried to authenticate. Safe for concurrent use.
+// AuthenticationCounts counts the authentication attempts of a listener's clients. Safe for concurrent use.
 type AuthenticationCounts struct {
 	Succeeded        atomic.Int64 // first logins
-	SucceededUnaware atomic.Int64 // of these by clients that cannot log in again
+	SucceededUnaware atomic.Int64 // of these, by clients that cannot re-authenticate
 	Failed           atomic.Int64
-	Again            atomic.Int64 // later logins on the same connection
+	Again            atomic.Int64 // re-authentications
 	FailedAgain      atomic.Int64
-	Expired          atomic.Int64 // connections closed because nobody logged in again in time
+	Expired          atomic.Int64 // connections closed because the client did not re-authenticate in time
 }
 
-// minAgain is how much time lies between two logins after the first; one that comes earlier is refused (KIP-368).
+// minAgain is the minimum time between two logins after the first; a re-authentication that comes sooner is refused
+// (KIP-368).
 const minAgain = time.Second
 
 var (
@@ -62,17 +63,18 @@ var (
 	errLoginOver    = errors.New("this connection is not in the middle of a login")
 )
 
-// LoggingIn tells whether the client has still to authenticate, or is doing so anew: what it causes counts for nobody.
+// LoggingIn reports whether the client has yet to authenticate or is re-authenticating. Its requests then count for no
+// user.
 func (c *Conn) LoggingIn() bool { return c.auth != nil && c.auth.stage != stageDone }
 
-// VersionsTold says that ApiVersions was answered without an error, which is once before a login.
+// VersionsTold records that ApiVersions was answered without an error, which is allowed once before a login.
 func (c *Conn) VersionsTold() {
 	if c.LoggingIn() {
 		c.auth.stage = stageVersions
 	}
 }
 
-// admit decides about a frame while there is SASL on the listener. mine tells that the frame is dealt with.
+// admit decides about a frame on a listener with SASL. mine is true if the frame has been dealt with.
 func (c *Conn) admit(frame []byte) (mine bool, err error) {
 	a := c.auth
 	if a.stage == stageDone {
@@ -93,7 +95,7 @@ func (c *Conn) admit(frame []byte) (mine bool, err error) {
 	return false, nil
 }
 
-// next looks at a request of a client that has logged in: it may begin to log in again, or it is too late.
+// next examines a request of a client that has logged in: it may begin a re-authentication, or come too late.
 func (a *authentication) next(frame []byte) (again bool, err error) {
 	if a.expires.IsZero() {
 		return false, nil
@@ -110,7 +112,7 @@ func (a *authentication) next(frame []byte) (again bool, err error) {
 	return false, nil
 }
 
-// keyOf is a request's API, -1 of a frame without one.
+// keyOf returns a request's API key, or -1 if the frame has none.
 func keyOf(frame []byte) kmsg.Key {
 	if len(frame) < 2 {
 		return -1
@@ -118,7 +120,8 @@ func keyOf(frame []byte) kmsg.Key {
 	return kmsg.Key(int16(binary.BigEndian.Uint16(frame)))
 }
 
-// allows refuses what must not come now. What is answered all the same is let through: with failed, to say why.
+// allows refuses a request that must not come at this stage. Requests that are answered nevertheless pass, with failed
+// set to the reason.
 func (a *authentication) allows(frame []byte) error {
 	key := keyOf(frame)
 	switch a.stage {
@@ -131,7 +134,7 @@ func (a *authentication) allows(frame []byte) error {
 			return nil
 		}
 	case stageTokens:
-		if key != kmsg.SASLAuthenticate { // it is answered, and ends the connection
+		if key != kmsg.SASLAuthenticate { // it is answered, and closes the connection
 			a.failed = fmt.Errorf("%s in the middle of a login: %w", kmsg.NameForKey(int16(key)), kerr.IllegalSaslState)
 		}
 		return nil
@@ -141,8 +144,8 @@ func (a *authentication) allows(frame []byte) error {
 	return errNotYet
 }
 
-// Handshake chooses the mechanism of a login, as SaslHandshake asks. It returns those that there are. After an error the
-// connection is closed when the answer has been sent, unless it is not logging in.
+// Handshake chooses the mechanism of a login, as SaslHandshake requests, and returns the enabled mechanisms. After an
+// error the connection is closed once the answer has been sent, unless no login is expected at this point.
 func (c *Conn) Handshake(mechanism string, version int16) (offered []string, err error) {
 	if !c.LoggingIn() {
 		return nil, fmt.Errorf("%w: %w", errLoginOver, kerr.IllegalSaslState)
@@ -160,9 +163,9 @@ func (c *Conn) Handshake(mechanism string, version int16) (offered []string, err
 	return a.server.Names(), a.failed
 }
 
-// Authenticate takes the next message of a login. lifetime is how long the session lasts when that was the last one, 0 for
-// no limit. The error can be shown to the client; after one the connection is closed when the answer has been sent, unless
-// it is not logging in.
+// Authenticate takes the next message of a login. After the last one, lifetime is the duration of the session, 0 for no
+// limit. The error may be shown to the client; after an error the connection is closed once the answer has been sent,
+// unless no login is expected at this point.
 func (c *Conn) Authenticate(message []byte, version int16) (answer []byte, lifetime time.Duration, err error) {
 	if !c.LoggingIn() || c.auth.stage != stageTokens {
 		return nil, 0, fmt.Errorf("%w: %w", errLoginOver, kerr.IllegalSaslState)
@@ -182,7 +185,7 @@ func (c *Conn) Authenticate(message []byte, version int16) (answer []byte, lifet
 	return answer, c.loggedIn(who, version), nil
 }
 
-// refuse makes the error that a client is answered with.
+// refuse converts an error to the one that is reported to the client.
 func (c *Conn) refuse(err error) error {
 	a := c.auth
 	reason, told := sasl.Reason(err)
@@ -193,7 +196,7 @@ func (c *Conn) refuse(err error) error {
 	return fmt.Errorf("%s: %w", reason, kerr.SaslAuthenticationFailed)
 }
 
-// loggedIn ends the stage.
+// loggedIn completes the login.
 func (c *Conn) loggedIn(who sasl.Login, version int16) (lifetime time.Duration) {
 	a, now := c.auth, time.Now()
 	lifetime, a.expires = sessionEnd(now, a.mechanism.MaxLifetime, who.Expires)
@@ -216,8 +219,8 @@ func (c *Conn) loggedIn(who sasl.Login, version int16) (lifetime time.Duration) 
 	return lifetime
 }
 
-// sessionEnd is how long a session lasts, in whole milliseconds as clients are told it, and when it ends. There may be no limit:
-// both zero.
+// sessionEnd returns the duration of a session, in whole milliseconds as clients are told, and when it ends. Both are
+// zero if there is no limit.
 func sessionEnd(now time.Time, most time.Duration, credential time.Time) (time.Duration, time.Time) {
 	if most <= 0 && credential.IsZero() {
 		return 0, time.Time{}
@@ -230,7 +233,7 @@ func sessionEnd(now time.Time, most time.Duration, credential time.Time) (time.D
 	return lifetime, now.Add(lifetime)
 }
 
-// bareToken takes a message without a request around it, and answers in the same way. Nobody is told of an error.
+// bareToken takes a message without a request around it, and answers in the same form, which cannot express an error.
 func (c *Conn) bareToken(frame []byte) error {
 	answer, _, err := c.Authenticate(frame, 0)
 	c.in.consume(4 + len(frame))
@@ -241,7 +244,7 @@ func (c *Conn) bareToken(frame []byte) error {
 	return nil
 }
 
-// answerFailed sends the answer to a login that failed, late, and ends the connection.
+// answerFailed sends the answer to a failed login, after a delay, and ends the connection.
 func (c *Conn) answerFailed(w waiting) error {
 	why := c.holdBack(c.auth.failed)
 	if c.ctx.Err() != nil {
@@ -253,7 +256,7 @@ func (c *Conn) answerFailed(w waiting) error {
 	return why
 }
 
-// holdBack lets a failed login wait, so that guessing takes time. It returns the error that ends the connection.
+// holdBack delays a failed login, so that guessing takes time. It returns the error that ends the connection.
 func (c *Conn) holdBack(why error) error {
 	a := c.auth
 	a.failed = why
@@ -279,12 +282,12 @@ func (c *Conn) holdBack(why error) error {
 	}
 }
 
-// loginError ends a connection of which a line was written already.
+// loginError ends a connection whose failure has been logged already.
 type loginError struct{ error }
 
 func (e loginError) Unwrap() error { return e.error }
 
-// maxUserShown and maxReasonShown bound what a client can write into the log, bytes: reasons quote what it has sent.
+// maxUserShown and maxReasonShown bound what a client can write to the log, in bytes: reasons quote what it has sent.
 const (
 	maxUserShown   = 100
 	maxReasonShown = 500

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Software is what a client says that it is, in ApiVersions (KIP-511).
+// Software is the client software as announced in ApiVersions (KIP-511).
 type Software struct{ Name, Version string }
 
-// Encryption is what a TLS handshake has led to, as Java names it.
+// Encryption is the outcome of a TLS handshake, in Java's names.
 type Encryption struct{ Protocol, Cipher string }
 
-// A Census counts the connections of a listener.
+// Census counts the open connections of a listener.
 type Census struct {
-	Software   map[Software]int   // those whose client has said what it is
-	Encryption map[Encryption]int // those with TLS
+	Software   map[Software]int   // connections whose client has announced its software
+	Encryption map[Encryption]int // connections with TLS
 }
 
-// Census counts what is known of open connections, by listener.
+// Census counts open connections by their properties, for each listener.
 func (s *Server) Census() map[string]Census {
 	all := make(map[string]Census)
 	s.mu.Lock()
@@ -40,10 +40,10 @@ func (s *Server) Census() map[string]Census {
 	return all
 }
 
-// Identify tells what the client says that it is.
+// Identify records the software that the client has announced.
 func (c *Conn) Identify(software Software) { c.software.Store(&software) }
 
-// Software is what the client says that it is; empty, where it does not.
+// Software returns the software that the client has announced, or the zero value if it has not.
 func (c *Conn) Software() Software {
 	if s := c.software.Load(); s != nil {
 		return *s

@@ -14,30 +14,31 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// maxAnswerBytes bounds what a Client reads: a broken peer must not make it allocate at will.
+// maxAnswerBytes bounds what a Client reads, so that a broken peer cannot make it allocate at will.
 const maxAnswerBytes = 1 << 30
 
-// Client is a connection to another broker. It sends one request at a time and is used by one goroutine at a time.
+// Client is a connection to another broker. It sends one request at a time, and must be used by one goroutine at a
+// time.
 type Client struct {
 	conn        net.Conn
 	format      *kmsg.RequestFormatter
 	correlation int32
 	buf         []byte
 	sasl        *sasl.Client // nil: no login
-	host        string       // to log in at
-	again       time.Time    // when to log in again; zero: never
+	host        string       // whose name is used in logins
+	again       time.Time    // when to re-authenticate; zero: never
 }
 
-// Dialer connects to brokers. The zero value is ready.
+// Dialer connects to brokers. The zero value is ready to use.
 type Dialer struct {
-	Timeout       time.Duration // of the connecting alone; 0: as long as the context lasts
+	Timeout       time.Duration // for connecting only; 0: as long as the context lasts
 	ReceiveBuffer int           // of the socket, bytes; 0: the system's choice
 
-	TLS  func(host string) *tls.Config // to reach that host; nil: plaintext
-	SASL *sasl.Client                  // how to log in; nil: not at all
+	TLS  func(host string) *tls.Config // for connections to that host; nil: plaintext
+	SASL *sasl.Client                  // how to log in; nil: no login
 }
 
-// Dial connects to a broker, and logs in for as long as the context lasts.
+// Dial connects to a broker and logs in, within the lifetime of the context.
 func (d Dialer) Dial(ctx context.Context, addr, clientID string) (*Client, error) {
 	dialer := net.Dialer{Timeout: d.Timeout, Control: receiveBuffer(d.ReceiveBuffer)}
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -64,7 +65,7 @@ func (d Dialer) Dial(ctx context.Context, addr, clientID string) (*Client, error
 	return c, nil
 }
 
-// secure sets up TLS over a connection, which is closed when that fails. It may take the timeout once more.
+// secure establishes TLS on a connection, which is closed if that fails. It may take the timeout once more.
 func (d Dialer) secure(ctx context.Context, conn net.Conn, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -84,7 +85,7 @@ func (d Dialer) secure(ctx context.Context, conn net.Conn, addr string) (net.Con
 	return secured, nil
 }
 
-// Close ends the connection, without saying so to the other side by TLS, which might take long.
+// Close closes the connection without TLS's close notification, which might block.
 func (c *Client) Close() {
 	if secured, ok := c.conn.(*tls.Conn); ok {
 		_ = secured.NetConn().Close()
@@ -93,8 +94,8 @@ func (c *Client) Close() {
 	_ = c.conn.Close()
 }
 
-// Do sends a request and returns its answer, whose byte slices are valid until the next call.
-// After an error the connection is of no use any more.
+// Do sends a request and returns its response, whose byte slices are valid until the next call. After an error the
+// connection is unusable.
 func (c *Client) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	var resp kmsg.Response
 	err := c.within(ctx, func() (err error) {
@@ -109,7 +110,7 @@ func (c *Client) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error
 	return resp, err
 }
 
-// within has f end with the context.
+// within calls f and interrupts it when the context ends.
 func (c *Client) within(ctx context.Context, f func() error) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()

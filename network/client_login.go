@@ -9,17 +9,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The versions that logins use: those in which the messages come in requests, and in which the answer tells how long the
-// session lasts (KIP-152, KIP-368; brokers since 2.2).
+// The versions used for logins: those in which the mechanism's messages come in requests, and the response includes the
+// session's lifetime (KIP-152, KIP-368; brokers since 2.2).
 const (
 	handshakeVersion    = 1
 	authenticateVersion = 1
 )
 
-// relogin is the part of a session's time after which a client logs in again: enough is left for it to fail once.
+// relogin is the fraction of a session's lifetime after which a client re-authenticates. What is left is enough for one
+// failed attempt.
 const relogin = 0.85
 
-// logIn authenticates the connection, the first time or again.
+// logIn authenticates the connection, for the first time or again.
 func (c *Client) logIn(ctx context.Context) error {
 	if err := c.chooseMechanism(); err != nil {
 		return err
@@ -62,7 +63,7 @@ func (c *Client) chooseMechanism() error {
 	return nil
 }
 
-// sendToken gives the server's answer, and how long the session lasts if that was the last one, ms.
+// sendToken returns the server's answer and, after the last message, the session's lifetime in ms.
 func (c *Client) sendToken(token []byte) (answer []byte, lifetime int64, err error) {
 	req := kmsg.NewPtrSASLAuthenticateRequest()
 	req.Version, req.SASLAuthBytes = authenticateVersion, token

@@ -19,17 +19,17 @@ import (
 
 const (
 	maxInFlight  = 64       // answers that may wait on one connection
-	flushAt      = 64 << 10 // bytes of answers after which they are written though more requests are buffered
-	keepOutBytes = 64 << 10 // an answer buffer that grew larger than this is not kept
+	flushAt      = 64 << 10 // bytes of answers after which they are written even if more requests are buffered
+	keepOutBytes = 64 << 10 // an answer buffer that has grown larger is not kept
 )
 
 var outs = sync.Pool{New: func() any { return new(Out) }}
 
-// Conn is one client's connection. Its reader goroutine owns all fields but those said to be shared.
+// Conn is a client's connection. Its reader goroutine owns all fields except those marked as shared.
 type Conn struct {
 	Listener  string // the listener's name
-	Host      string // the peer's address without the port, as Java writes it: so it stands in ACLs and in groups
-	Principal string // who the peer is: "User:ANONYMOUS" until it has authenticated
+	Host      string // the peer's address without the port, formatted as in Java, since it appears in ACLs and in groups
+	Principal string // "User:ANONYMOUS" until the peer has authenticated
 
 	TokenAuthenticated bool // Principal has logged in with a delegation token
 
@@ -42,38 +42,38 @@ type Conn struct {
 	out    *Out
 	req    Request
 	log    *logrus.Entry
-	muted  time.Time // until then nothing more is read
+	muted  time.Time // nothing more is read until then
 
 	traffic *Traffic // the listener's; shared
 
-	auth     *authentication // nil: the listener asks for none by SASL
-	frameMax int32           // bytes of the largest request that may come now
-	budget   *budget         // that requests are taken from; nil: none, as before a login
-	share    share           // of what is held for clients that have not authenticated; newcomers' lock guards it
-	newcomer bool            // the client has to authenticate, and has not: what is held for it is counted
+	auth     *authentication // nil: the listener does not use SASL
+	frameMax int32           // bytes of the largest request allowed at this stage
+	budget   *budget         // that requests are charged to; nil: none, as before a login
+	share    share           // of the memory for clients that have not authenticated; guarded by newcomers' lock
+	newcomer bool            // the client must authenticate and has not: its memory is counted
 
 	ctx    context.Context // shared; ends when the connection closes
 	cancel context.CancelCauseFunc
 
-	software   atomic.Pointer[Software]   // shared; nil: the client has not said
-	encryption atomic.Pointer[Encryption] // shared; nil: there is none, or none yet
+	software   atomic.Pointer[Software]   // shared; nil: not announced
+	encryption atomic.Pointer[Encryption] // shared; nil: no TLS, or no handshake yet
 
-	alive   func()       // touch, made once
-	active  atomic.Int64 // shared; unix nanoseconds of the last bytes that went either way
+	alive   func()       // the method value touch, created once
+	active  atomic.Int64 // shared; unix nanoseconds of the last bytes in either direction
 	pending atomic.Int32 // shared; answers that the writer has not sent yet
 	idle    sync.WaitGroup
 	queue   chan waiting // to the writer; nil until there is one
 	writer  sync.WaitGroup
 }
 
-// waiting is an Answer whose turn has not come.
+// waiting is an Answer that awaits its turn.
 type waiting struct {
 	answer      Answer
 	correlation int32
 	flexible    bool
 }
 
-// RemoteIP is the peer's address without the port.
+// RemoteIP returns the peer's address without the port.
 func (c *Conn) RemoteIP() net.IP {
 	if a, ok := c.tcp.RemoteAddr().(*net.TCPAddr); ok {
 		return a.IP
@@ -81,7 +81,7 @@ func (c *Conn) RemoteIP() net.IP {
 	return nil
 }
 
-// ID names the connection as Apache Kafka does: local address, remote address, a number.
+// ID returns the connection's id in Apache Kafka's form: local address, remote address, a number.
 func (c *Conn) ID() string { return c.id }
 
 func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error) {
@@ -126,7 +126,7 @@ var (
 	errHungUp  = errors.New("closed to tell of an error in a request without an answer")
 )
 
-// close ends the connection from any goroutine; the reader then returns.
+// close ends the connection and may be called by any goroutine; the reader then returns.
 func (c *Conn) close(why error) {
 	c.cancel(why)
 	if c.secure != nil {
@@ -136,7 +136,7 @@ func (c *Conn) close(why error) {
 	_ = c.tcp.Close()
 }
 
-// serve is the reader goroutine. It returns when the connection is over and all that it started has ended.
+// serve is the reader goroutine. It returns when the connection has ended and so has everything that it started.
 func (c *Conn) serve() {
 	err := c.handshake()
 	if err == nil {
@@ -160,7 +160,7 @@ func (c *Conn) serve() {
 	c.logEnd(err)
 }
 
-// settle answers what was asked before the frame that ends the connection.
+// settle answers the requests that came before the frame that ends the connection.
 func (c *Conn) settle() {
 	if c.ctx.Err() != nil {
 		return
@@ -170,7 +170,7 @@ func (c *Conn) settle() {
 	}
 }
 
-// logEnd writes the line that a refused connection gets, one of many when there are many; an ordinary end is not worth one.
+// logEnd logs the end of a refused connection, sampled if there are many; an ordinary end is not logged.
 func (c *Conn) logEnd(err error) {
 	level := logrus.InfoLevel
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) ||
@@ -208,8 +208,9 @@ func (c *Conn) readRequests() error {
 	}
 }
 
-// Mute makes the connection wait before its next request is read, for a client that is above its quota (KIP-219: it
-// has been answered, and told for how long). It is for handlers whose answers do not overlap, and for the first half of others.
+// Mute makes the connection wait before it reads its next request, for a client that exceeds its quota (KIP-219: it has
+// got its response, which says for how long). It is for handlers whose answers do not overlap, and for the first half
+// of others.
 func (c *Conn) Mute(d time.Duration) {
 	if until := time.Now().Add(d); d > 0 && until.After(c.muted) {
 		c.muted = until
@@ -273,7 +274,8 @@ func (c *Conn) nextFrame() ([]byte, error) {
 	}
 }
 
-// reserve makes room for a request of which a part has come. The buffer grows with what comes, not with what was announced.
+// reserve makes room for a request that has arrived in part. The buffer grows with the bytes that arrive, not with the
+// announced size.
 func (c *Conn) reserve(come, whole int) error {
 	if !c.newcomer {
 		c.in.reserve(min(whole, 4*max(come, c.in.least)))
@@ -297,7 +299,7 @@ func (c *Conn) takeBudget(size int) error {
 	return c.budget.take(c.ctx, size)
 }
 
-// handle runs the first half of one request and sends its answer, or leaves it to the writer.
+// handle runs the first half of a request, and sends its answer or leaves it to the writer.
 func (c *Conn) handle(frame []byte) error {
 	budget := c.budget // a login changes it
 	if c.auth != nil {
@@ -357,7 +359,7 @@ func (c *Conn) route(key, version int16) (Route, error) {
 	return c.server.dispatcher.Route(c, key, version)
 }
 
-// answerNow answers on the reader's own goroutine: nothing before it is under way.
+// answerNow answers on the reader's own goroutine: no earlier answer is pending.
 func (c *Conn) answerNow(w waiting) error {
 	if w.answer.waits() {
 		if err := c.flush(); err != nil {
@@ -380,7 +382,7 @@ func (c *Conn) answerNow(w waiting) error {
 	return nil
 }
 
-// takeOut gives what collects the answers that the reader sends.
+// takeOut returns the collector of the answers that the reader sends.
 func (c *Conn) takeOut() *Out {
 	if c.out == nil {
 		c.out = outs.Get().(*Out)
@@ -397,8 +399,8 @@ func (c *Conn) flush() error {
 	return err
 }
 
-// send writes answers, unless the connection is over: what waited until then, as for replicas while the broker stops, has not found
-// out anything, and a client that is told so gives up where it would ask again.
+// send writes answers unless the connection has ended. Answers that waited until then, for example for replicas while
+// the broker stops, know no outcome: a client that got an error would give up, where otherwise it retries.
 func (c *Conn) send(out *Out) error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
@@ -421,9 +423,9 @@ func putOut(o *Out) {
 	}
 }
 
-// enqueue hands an Answer to the writer, starting it with the first one.
+// enqueue hands an Answer to the writer, which it starts for the first one.
 func (c *Conn) enqueue(w waiting) error {
-	if err := c.flush(); err != nil { // what was answered before must go out before
+	if err := c.flush(); err != nil { // earlier answers must go out first
 		return err
 	}
 	if c.queue == nil {
@@ -442,7 +444,7 @@ func (c *Conn) enqueue(w waiting) error {
 	}
 }
 
-// write is the writer goroutine: it answers in order until the queue is closed.
+// write is the writer goroutine: it sends answers in order until the queue is closed.
 func (c *Conn) write() {
 	out := outs.Get().(*Out)
 	defer putOut(out)

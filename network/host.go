@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hostName writes an address as Java does: the groups of an IPv6 address without leading zeros, none left out.
+// hostName formats an address as Java does: the groups of an IPv6 address have no leading zeros, and none is left out.
 func hostName(ip net.IP) string {
 	if v4 := ip.To4(); v4 != nil || len(ip) != net.IPv6len {
 		return ip.String()

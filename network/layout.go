@@ -6,8 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// LaidOut gives the same request with the fields in Apache Kafka's order, to write it and to read it, where the wire
-// library has another one.
+// LaidOut returns the same request with its fields in Apache Kafka's order, for encoding and decoding, where the wire
+// library has another order.
 func LaidOut(req kmsg.Request) kmsg.Request {
 	if stop, is := req.(*kmsg.StopReplicaRequest); is {
 		return stopReplica{stop}
@@ -15,12 +15,12 @@ func LaidOut(req kmsg.Request) kmsg.Request {
 	return req
 }
 
-// stopReplica is a StopReplica request. Version 4 says whether the controller is one of KRaft's (KIP-866) before it says
-// the controller's epoch (StopReplicaRequest.json, 3.9); the wire library does so behind it. Each side would then read
-// an epoch 1 of the other as 256 or 0, and refuse all that the controllers send it next.
+// stopReplica is a StopReplica request. Version 4 has the flag for KRaft controllers (KIP-866) before the controller's
+// epoch (StopReplicaRequest.json, 3.9), but the wire library has it after. Each side would then read an epoch 1 of the
+// other as 256 or 0, and refuse everything that the controllers send next.
 type stopReplica struct{ *kmsg.StopReplicaRequest }
 
-// Where the two fields are in version 4, in bytes; a byte tells of KRaft.
+// Positions of the two fields in version 4, in bytes; the flag takes one byte.
 const (
 	stopReplicaEpoch = 4
 	stopReplicaEnd   = stopReplicaEpoch + 4 + 1

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// budget bounds the bytes of requests that are being read and handled (queued.max.request.bytes).
-// A nil budget has no bound.
+// budget bounds the total size of the requests being read and handled (queued.max.request.bytes). A nil budget is
+// unlimited.
 type budget struct {
 	sem  *semaphore.Weighted
 	max  int64
@@ -27,7 +27,7 @@ func newBudget(maxBytes int64) *budget {
 	return &budget{sem: semaphore.NewWeighted(maxBytes), max: maxBytes}
 }
 
-// weight lets one request larger than the whole budget pass alone, as Apache Kafka's memory pool does.
+// weight lets one request that is larger than the whole budget pass alone, as Apache Kafka's memory pool does.
 func (b *budget) weight(size int) int64 { return min(int64(size), b.max) }
 
 func (b *budget) tryTake(size int) bool {
@@ -56,8 +56,8 @@ func (b *budget) release(size int) {
 	}
 }
 
-// Budget is how many bytes the requests that are being read and handled take, and how many more they may (queued.max.request.bytes):
-// without that setting any number.
+// Budget returns how many bytes the requests being read and handled use, and how many more are available
+// (queued.max.request.bytes); without that setting, the latter is unlimited.
 func (s *Server) Budget() (used, left int64) {
 	b := s.budget
 	if b == nil {
@@ -70,11 +70,11 @@ func (s *Server) Budget() (used, left int64) {
 // Limits bound the number of connections. They may change while the server runs.
 type Limits struct {
 	Max          int            // max.connections, over all listeners
-	Protected    string         // the listener that Max does not keep out: another's connection makes room (KIP-402)
+	Protected    string         // a listener exempt from Max: connections of others are closed to make room (KIP-402)
 	MaxListener  map[string]int // listener.name.NAME.max.connections
 	MaxPerIP     int            // max.connections.per.ip
 	MaxPerIPOver map[string]int // max.connections.per.ip.overrides, by address
-	CreationRate int            // max.connection.creation.rate, a second; not positive: no limit
+	CreationRate int            // max.connection.creation.rate, per second; not positive: no limit
 }
 
 // admission counts connections against Limits.
@@ -88,7 +88,7 @@ type admission struct {
 		opened    map[string]int64 // by listener, since the start
 	}
 	creation *rate.Limiter // of new connections
-	changed  sync.Cond     // with mu: a connection has ended or the limits have changed
+	changed  sync.Cond     // uses mu: a connection has ended or the limits have changed
 }
 
 func newAdmission(l Limits) *admission {
@@ -111,7 +111,8 @@ func (a *admission) setLimits(l Limits) {
 	a.changed.Broadcast()
 }
 
-// waitForRoom blocks until a connection to the listener fits, as Apache Kafka's acceptor does, or closed reports true.
+// waitForRoom blocks until a connection to the listener is allowed, as Apache Kafka's acceptor does, or closed returns
+// true.
 func (a *admission) waitForRoom(listener string, closed func() bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -129,7 +130,7 @@ func (a *admission) roomLocked(listener string) bool {
 	return !bounded || a.mu.listeners[listener] < most
 }
 
-// enter counts a connection; false means that its address has too many already.
+// enter counts a connection. It returns false if the address has too many already.
 func (a *admission) enter(listener string, ip net.IP) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -148,14 +149,14 @@ func (a *admission) enter(listener string, ip net.IP) bool {
 	return true
 }
 
-// count gives how many connections each listener has.
+// count returns the number of open connections of each listener.
 func (a *admission) count() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.mu.listeners)
 }
 
-// everOpened gives how many connections each listener has had, and has now.
+// everOpened returns the number of connections that each listener has had, and has now.
 func (a *admission) everOpened() map[string]ConnectionCount {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,14 +167,15 @@ func (a *admission) everOpened() map[string]ConnectionCount {
 	return counts
 }
 
-// crowded tells whether there are more connections than max.connections, as the protected listener's may cause.
+// crowded reports whether there are more connections than max.connections, which those of the protected listener can
+// cause.
 func (a *admission) crowded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.mu.limits.Max > 0 && a.mu.total > a.mu.limits.Max
 }
 
-// protected tells whether a listener's connections come in though there are max.connections.
+// protected reports whether a listener accepts connections beyond max.connections.
 func (a *admission) protected(listener string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -192,7 +194,7 @@ func (a *admission) leave(listener string, ip net.IP) {
 	a.changed.Broadcast()
 }
 
-// wake makes waitForRoom look again at closed.
+// wake makes waitForRoom call closed again.
 func (a *admission) wake() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// newcomersBytes is how much memory may be held for connections whose client has not authenticated, beyond what each of
-	// them costs anyhow. A login has a few hundred bytes, so those that need none of it are nearly all that are honest.
+	// newcomersBytes bounds the memory held for connections whose clients have not authenticated, beyond what every
+	// connection costs. A login has a few hundred bytes, so nearly all honest clients need none of it.
 	newcomersBytes = 64 << 20
 	// freeBytes is what a connection may hold without being counted.
 	freeBytes = firstBufferSize
@@ -20,9 +20,9 @@ const (
 
 var errSlowLogin = errors.New("closed to make room: too much is held for clients that have not authenticated, and for this one for longest")
 
-// newcomers bounds what is held for connections before their clients have authenticated: parts of requests and what an
-// exchange keeps of them, messages of TLS handshakes. Where there is no room, those lose that have held something for
-// longest: a client that means to log in is done within some round trips.
+// newcomers bounds the memory held for connections before their clients have authenticated: partial requests, the state
+// of a login, messages of TLS handshakes. When it is exhausted, the connections that have held some for longest are
+// closed: an honest client completes its login within a few round trips.
 type newcomers struct {
 	max int64
 	mu  struct {
@@ -32,15 +32,15 @@ type newcomers struct {
 	}
 }
 
-// share is what is held for one connection; newcomers' lock guards it.
+// share is the memory held for one connection; guarded by the lock of newcomers.
 type share struct {
 	bytes int64
 	place *list.Element // nil: it holds nothing
 	lost  bool
 }
 
-// hold says that a connection needs so many bytes in all. It returns those that lose their place, which may be this one;
-// one that has lost it before gets nothing.
+// hold declares the total number of bytes that a connection needs. It returns the connections that have to be closed
+// for that, possibly including this one. A connection that was dropped before gets nothing.
 func (n *newcomers) hold(c *Conn, bytes int) (losers []*Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -58,8 +58,8 @@ func (n *newcomers) hold(c *Conn, bytes int) (losers []*Conn) {
 	return n.makeRoomLocked()
 }
 
-// makeRoomLocked takes their shares from as many connections as have to go. One alone may have what its listener allows,
-// as with queued.max.request.bytes.
+// makeRoomLocked takes their shares from as many connections as necessary. A single connection may have what its
+// listener allows, as with queued.max.request.bytes.
 func (n *newcomers) makeRoomLocked() (losers []*Conn) {
 	for n.mu.used > n.max && n.mu.order.Len() > 1 {
 		c := n.mu.order.Front().Value.(*Conn)
@@ -70,7 +70,7 @@ func (n *newcomers) makeRoomLocked() (losers []*Conn) {
 	return losers
 }
 
-// drop says that a connection holds nothing any more that is to be counted: its client has authenticated, or it is over.
+// drop releases the share of a connection: its client has authenticated, or the connection has ended.
 func (n *newcomers) drop(c *Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,7 +85,7 @@ func (n *newcomers) dropLocked(c *Conn) {
 	c.share.bytes, c.share.place = 0, nil
 }
 
-// hold asks for memory before the client has authenticated; whoever has to go for it is closed.
+// hold requests memory before the client has authenticated, and closes the connections that have to give way.
 func (c *Conn) hold(bytes int) (err error) {
 	for _, loser := range c.server.newcomers.hold(c, bytes) {
 		if loser == c {
@@ -102,14 +102,14 @@ func (c *Conn) hold(bytes int) (err error) {
 	return err
 }
 
-// welcome ends the time in which little is given to a connection: its client has authenticated, or has sent a request where
-// nobody needs to.
+// welcome lifts the restrictions on a new connection: its client has authenticated, or has sent a request on a listener
+// without authentication.
 func (c *Conn) welcome() {
 	c.known()
 	c.in.welcome()
 }
 
-// known says that what is held for the connection is not to be counted any more.
+// known records that the memory of the connection need not be counted any more.
 func (c *Conn) known() {
 	if c.newcomer {
 		c.server.newcomers.drop(c)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Request is one request as it came. Body and ClientID's bytes are valid until Handle returns.
+// Request is a request as received. Body and the bytes of ClientID are valid until Handle returns.
 type Request struct {
 	Conn        *Conn
 	Key         int16
@@ -19,7 +19,7 @@ type Request struct {
 	Arrived     time.Time
 }
 
-// Route says how an API's requests are read and answered.
+// Route says how to read the requests of an API and how to answer them.
 type Route struct {
 	FlexibleRequest  bool // request header version 2: tagged fields
 	FlexibleResponse bool // response header version 1
@@ -27,22 +27,22 @@ type Route struct {
 	NoClientID       bool // request header version 0
 }
 
-// Dispatcher knows the APIs. Its methods are called by many connections at once.
+// Dispatcher knows the APIs. Its methods are called concurrently by many connections.
 type Dispatcher interface {
-	// Route returns how to read a request; an error closes the connection.
+	// Route says how to read a request; an error closes the connection.
 	Route(c *Conn, key, version int16) (Route, error)
-	// Handle does the first half of a request's work. An error closes the connection.
-	// The context ends when the connection closes.
+	// Handle does the first half of a request's work. An error closes the connection. The context ends when the
+	// connection is closed.
 	Handle(ctx context.Context, r *Request) (Answer, error)
-	// Refuse answers a request that must not come now, amid a login: why has the code to answer with. The connection is
-	// closed after the answer, or with an error at once.
+	// Refuse answers a request that must not come during a login; why has the error code. The connection is closed
+	// after the answer or, if Refuse returns an error, at once.
 	Refuse(r *Request, why error) (Answer, error)
 }
 
 var errShort = errors.New("the request is cut short")
 
-// parseHeader fills r from a frame. route is asked with the key and version that the frame begins with.
-// Layout: int16 key, int16 version, int32 correlation id, nullable string client id, tagged fields (v2).
+// parseHeader fills r from a frame, whose key and version it passes to route. Layout: int16 key, int16 version, int32
+// correlation id, nullable string client id, tagged fields (v2).
 func (r *Request) parseHeader(frame []byte, route func(key, version int16) (Route, error)) (Route, error) {
 	if len(frame) < 8 {
 		return Route{}, errShort
@@ -82,7 +82,7 @@ func (r *Request) parseClientID(b []byte) ([]byte, error) {
 	case n < -1 || n > len(b):
 		return nil, errShort
 	}
-	// Clients send the same id in every request of a connection: keep the string.
+	// Clients send the same id in every request on a connection: keep the string.
 	if r.ClientID == nil || *r.ClientID != string(b[:n]) {
 		id := string(b[:n])
 		r.ClientID = &id
@@ -111,10 +111,10 @@ func skipTags(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// sizeError tells of a frame size that no request can have here.
+// sizeError reports a frame size that is not allowed here.
 type sizeError struct {
 	size, max int32
-	setting   string // that says so
+	setting   string // that limits it
 }
 
 func (e sizeError) Error() string {

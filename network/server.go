@@ -21,8 +21,8 @@ import (
 type Listener struct {
 	Name string       // as in listeners and listener.security.protocol.map
 	Addr string       // host:port; an empty host means every interface
-	SASL *sasl.Server // how clients authenticate, until SetSASL says otherwise; nil: not by SASL
-	TLS  *TLS         // how it is encrypted; nil: not at all
+	SASL *sasl.Server // how clients authenticate, until SetSASL changes it; nil: without SASL
+	TLS  *TLS         // nil: plaintext
 }
 
 // Config holds the settings of a Server.
@@ -34,12 +34,13 @@ type Config struct {
 	Backlog         int           // socket.listen.backlog.size; 0: the system's choice
 	MaxIdle         time.Duration // connections.max.idle.ms; not positive: no limit
 	Limits          Limits
-	// HoldBack tells how long to keep a new connection waiting, unanswered, before it is closed, because its address
-	// opens too many (KIP-612); 0: it is welcome. May be nil.
+	// HoldBack returns how long to delay a new connection, unanswered, before it is closed, because its address opens
+	// connections too fast (KIP-612); 0 accepts it. May be nil.
 	HoldBack func(ip net.IP) time.Duration
 }
 
-// Server accepts connections and serves their requests. Bind opens the sockets, Serve begins to accept, Close ends it.
+// Server accepts connections and serves their requests. Bind opens the sockets, Serve begins to accept, Close ends
+// everything.
 type Server struct {
 	cfg        Config
 	dispatcher Dispatcher
@@ -48,7 +49,7 @@ type Server struct {
 	newcomers  newcomers
 	turns      *turns
 	admission  *admission
-	refused    logx.Sampler // lines about connections that were refused
+	refused    logx.Sampler // for lines about refused connections
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -75,10 +76,10 @@ type bound struct {
 	traffic         Traffic
 }
 
-// refusedLine is how often a line tells of refused connections of a kind.
+// refusedLine is the interval between log lines about refused connections of one kind.
 const refusedLine = time.Second
 
-// NewServer returns a Server that has no sockets yet.
+// NewServer returns a Server without sockets.
 func NewServer(cfg Config, d Dispatcher, log *logrus.Entry) *Server {
 	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), turns: newTurns(), admission: newAdmission(cfg.Limits),
 		refused: logx.Sampler{Interval: refusedLine}}
@@ -88,13 +89,13 @@ func NewServer(cfg Config, d Dispatcher, log *logrus.Entry) *Server {
 	return s
 }
 
-// SetLimits changes the connection limits for connections to come.
+// SetLimits changes the connection limits for new connections.
 func (s *Server) SetLimits(l Limits) { s.admission.setLimits(l) }
 
-// Connections gives how many connections each listener has, by its name.
+// Connections returns the number of open connections of each listener, by its name.
 func (s *Server) Connections() map[string]int { return s.admission.count() }
 
-// ConnectionCount is of one listener.
+// ConnectionCount counts the connections of one listener.
 type ConnectionCount struct {
 	Opened int64 // since the start
 	Open   int   // now
@@ -103,7 +104,7 @@ type ConnectionCount struct {
 // ConnectionCounts counts the connections of each listener that has had any, by its name.
 func (s *Server) ConnectionCounts() map[string]ConnectionCount { return s.admission.everOpened() }
 
-// SetSASL changes how clients of a listener with SASL authenticate, for connections to come.
+// SetSASL changes how clients of a listener with SASL authenticate, for new connections.
 func (s *Server) SetSASL(listener string, settings *sasl.Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +115,7 @@ func (s *Server) SetSASL(listener string, settings *sasl.Server) {
 	}
 }
 
-// Authentications gives what became of logins and of TLS handshakes on the listeners that ask for them, by the listener's name.
+// Authentications returns the counts of logins and TLS handshakes for each listener that requires them, by its name.
 func (s *Server) Authentications() map[string]*AuthenticationCounts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +128,7 @@ func (s *Server) Authentications() map[string]*AuthenticationCounts {
 	return counts
 }
 
-// Traffic gives what has gone over the connections of each listener, by its name.
+// Traffic returns the traffic of each listener, by its name.
 func (s *Server) Traffic() map[string]*Traffic {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +139,8 @@ func (s *Server) Traffic() map[string]*Traffic {
 	return counts
 }
 
-// Bind opens a listening socket and returns its address. Connections queue up until Serve is called; after that it accepts at once.
+// Bind opens a listening socket and returns its address. Connections queue up until Serve is called; after that they
+// are accepted at once.
 func (s *Server) Bind(l Listener) (*net.TCPAddr, error) {
 	lc := net.ListenConfig{Control: receiveBuffer(s.cfg.ReceiveBuffer)}
 	ln, err := lc.Listen(s.ctx, "tcp", l.Addr)
@@ -164,7 +166,7 @@ func (s *Server) Bind(l Listener) (*net.TCPAddr, error) {
 	return ln.Addr().(*net.TCPAddr), nil
 }
 
-// Unbind closes a listener's socket and its connections. Its address can be bound anew when it returns.
+// Unbind closes a listener's socket and its connections. When it returns, the address can be bound again.
 func (s *Server) Unbind(name string) {
 	s.mu.Lock()
 	s.mu.listeners = slices.DeleteFunc(s.mu.listeners, func(b *bound) bool {
@@ -186,8 +188,8 @@ func (s *Server) Unbind(name string) {
 	}
 }
 
-// receiveBuffer sets a socket's receive buffer, unless size is 0, before listen(2) or connect(2), since it decides the window
-// that a connection starts with.
+// receiveBuffer sets a socket's receive buffer, unless size is 0. It runs before listen(2) or connect(2), since the
+// size determines the initial window of a connection.
 func receiveBuffer(size int) func(network, address string, raw syscall.RawConn) error {
 	if size <= 0 {
 		return nil
@@ -199,7 +201,7 @@ func receiveBuffer(size int) func(network, address string, raw syscall.RawConn) 
 	}
 }
 
-// setBacklog calls listen(2) once more: the runtime has done it with the system's largest backlog.
+// setBacklog calls listen(2) again: the runtime has called it with the system's largest backlog.
 func (s *Server) setBacklog(ln *net.TCPListener) error {
 	if s.cfg.Backlog <= 0 {
 		return nil
@@ -213,7 +215,7 @@ func (s *Server) setBacklog(ln *net.TCPListener) error {
 	return errors.Join(err, failed)
 }
 
-// Serve begins to accept on every bound listener. It returns at once; Close ends what it started.
+// Serve begins to accept connections on every bound listener. It returns at once; Close ends what it started.
 func (s *Server) Serve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +249,7 @@ func (s *Server) accept(b *bound) {
 			}
 			continue
 		}
-		_ = s.admission.creation.Wait(s.ctx) // ends early only when the server does
+		_ = s.admission.creation.Wait(s.ctx) // fails only when the server closes
 		s.open(b, nc.(*net.TCPConn))
 	}
 }
@@ -287,7 +289,8 @@ func (s *Server) open(l *bound, tcp *net.TCPConn) {
 	})
 }
 
-// closeLater keeps a connection from being opened again at once. It counts until it is closed.
+// closeLater delays closing a refused connection, so that the client does not reconnect at once. It counts until it is
+// closed.
 func (s *Server) closeLater(l *bound, tcp *net.TCPConn, ip net.IP, wait time.Duration) {
 	select {
 	case <-time.After(wait):
@@ -297,7 +300,7 @@ func (s *Server) closeLater(l *bound, tcp *net.TCPConn, ip net.IP, wait time.Dur
 	s.admission.leave(l.Name, ip)
 }
 
-// makeRoom closes the connection that has been idle for longest of those that are not protected.
+// makeRoom closes the connection that has been idle for longest, except protected ones.
 func (s *Server) makeRoom() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,7 +331,8 @@ func (s *Server) remove(c *Conn) {
 	delete(s.mu.conns, c)
 }
 
-// sweep closes connections that nothing has gone over for MaxIdle, one with a waiting answer included, as Apache Kafka does.
+// sweep closes connections that have been idle for MaxIdle, including one whose answer is pending, as Apache Kafka
+// does.
 func (s *Server) sweep() {
 	tick := time.NewTicker(min(max(s.cfg.MaxIdle/20, 10*time.Millisecond), 10*time.Second))
 	defer tick.Stop()
@@ -352,7 +356,7 @@ func (s *Server) closeIdle(since int64) {
 	}
 }
 
-// StopAccepting closes the listening sockets; connections go on.
+// StopAccepting closes the listening sockets. Open connections continue.
 func (s *Server) StopAccepting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -361,7 +365,7 @@ func (s *Server) StopAccepting() {
 	}
 }
 
-// Close ends every connection and returns when all goroutines have ended.
+// Close closes every connection and returns when all goroutines have ended.
 func (s *Server) Close() {
 	s.cancel()
 	s.StopAccepting()

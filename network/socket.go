@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// bufferSize is that of the usual read buffers: a few requests of the usual producer, whose batches have 16 KiB.
+	// bufferSize is the usual size of read buffers: a few requests of a typical producer, whose batches are 16 KiB.
 	bufferSize = 64 << 10
-	// firstBufferSize is that of a connection's first one: until its client has shown what it is, it gets little.
+	// firstBufferSize is the size of a connection's first buffer: a client gets little until it has proved itself.
 	firstBufferSize = 4 << 10
 )
 
-// bufferSizes are those that are pooled. Larger ones are allocated.
+// bufferSizes are the sizes that are pooled. Larger buffers are allocated.
 var bufferSizes = [...]int{firstBufferSize, bufferSize / 4, bufferSize, 4 * bufferSize, 16 * bufferSize, 64 * bufferSize}
 
-// bufferPools hold read buffers by size. They are caches: nothing is kept in them.
+// bufferPools pool read buffers by size. They are mere caches.
 var bufferPools [len(bufferSizes)]sync.Pool
 
-// buffer is a read buffer and the pool that it goes back to; class -1: none.
+// buffer is a read buffer, and the pool that it returns to; class -1: none.
 type buffer struct {
 	bytes []byte
 	class int
 }
 
-// pooledSize is the size of the buffer that takeBuffer gives for size bytes.
+// pooledSize returns the size of the buffer that takeBuffer returns for size bytes.
 func pooledSize(size int) int {
 	for _, n := range bufferSizes {
 		if size <= n {
@@ -37,7 +37,7 @@ func pooledSize(size int) int {
 	return size
 }
 
-// takeBuffer gives a buffer of at least size bytes.
+// takeBuffer returns a buffer of at least size bytes.
 func takeBuffer(size int) *buffer {
 	for class, n := range bufferSizes {
 		if size > n {
@@ -57,23 +57,23 @@ func (b *buffer) giveBack() {
 	}
 }
 
-// input is the read side of a connection: a window [start, end) of unread bytes in a buffer, which is nil while
-// nothing is buffered, so that an idle connection costs no buffer.
+// input is the read side of a connection: a window [start, end) of unread bytes in a buffer. The buffer is nil while
+// nothing is buffered, so that an idle connection holds none.
 type input struct {
 	raw        syscall.RawConn
 	secure     *transport // nil: plaintext
 	buf        *buffer
 	start, end int
-	least      int // size of the smallest buffer that it takes
-	usual      int // size of buffer that the last requests needed
+	least      int // smallest buffer to take
+	usual      int // buffer size that the last requests needed
 	err        error
-	readable   func(fd uintptr) bool // in.onReadable, made once
-	alive      func()                // told of every read that brought something
+	readable   func(fd uintptr) bool // the method value in.onReadable, created once
+	alive      func()                // called after every read that returned bytes
 	turns      *turns                // the server's
-	waits      bool                  // the reader waits, or has not begun: turns does not count it
+	waits      bool                  // the reader is waiting, or has not begun: turns does not count it
 }
 
-// maxUsual bounds the buffer that a connection gets for its next request only because the last ones were large.
+// maxUsual bounds the buffer that a connection gets for its next request merely because the last ones were large.
 const maxUsual = 16 * bufferSize
 
 func newInput(raw syscall.RawConn, secure *transport, t *turns, alive func()) *input {
@@ -89,7 +89,7 @@ func (in *input) unread() []byte {
 	return in.buf.bytes[in.start:in.end]
 }
 
-// fill waits for bytes and reads what there is, at least one byte.
+// fill waits for bytes and reads what is available, at least one byte.
 func (in *input) fill() error {
 	if in.start > 0 {
 		if in.start == in.end {
@@ -112,7 +112,7 @@ func (in *input) fill() error {
 	return in.err
 }
 
-// onReadable reads once. The runtime calls it again when the socket is readable, if it returns false.
+// onReadable reads once. If it returns false, the runtime calls it again when the socket is readable.
 func (in *input) onReadable(fd uintptr) bool {
 	if in.buf == nil {
 		in.take()
@@ -144,7 +144,7 @@ func (in *input) onReadable(fd uintptr) bool {
 	}
 }
 
-// idle says that the reader is to wait, or has come to its end.
+// idle declares that the reader is about to wait or to return.
 func (in *input) idle() {
 	if !in.waits {
 		in.waits = true
@@ -152,7 +152,7 @@ func (in *input) idle() {
 	}
 }
 
-// busy says that the reader has something to do.
+// busy declares that the reader has work to do.
 func (in *input) busy() {
 	if in.waits {
 		in.waits = false
@@ -160,13 +160,13 @@ func (in *input) busy() {
 	}
 }
 
-// take gets a buffer, of the size that the last requests needed.
+// take gets a buffer of the size that the last requests needed.
 func (in *input) take() {
 	in.buf = takeBuffer(max(in.usual, in.least))
 	in.usual = in.least
 }
 
-// welcome lets it take buffers of the usual size from now on.
+// welcome allows buffers of the usual size from now on.
 func (in *input) welcome() { in.least = bufferSize }
 
 // reserve makes room for size bytes from start on.
@@ -196,7 +196,7 @@ func (in *input) release() {
 	in.buf, in.start, in.end = nil, 0, 0
 }
 
-// writeOut sends everything that out holds and empties it. alive is told of every part that went out.
+// writeOut sends the content of out and empties it. alive is called for every part sent.
 func writeOut(raw syscall.RawConn, out *Out, alive func()) error {
 	defer out.reset()
 	sent := 0
@@ -216,7 +216,7 @@ func writeOut(raw syscall.RawConn, out *Out, alive func()) error {
 	return send(raw, out.Buf[sent:], 0, alive)
 }
 
-// send writes b. MSG_MORE tells the kernel that more follows, so that it doesn't send a short packet.
+// send writes b. The flag MSG_MORE tells the kernel that more follows, so that it does not send a short packet.
 func send(raw syscall.RawConn, b []byte, flags int, alive func()) error {
 	if len(b) == 0 {
 		return nil
@@ -245,8 +245,8 @@ func send(raw syscall.RawConn, b []byte, flags int, alive func()) error {
 	return failed
 }
 
-// write is one call of write(2), which costs the kernel less than sendmsg(2), where no flags are wanted. The runtime has the
-// signal ignored that writing to a closed connection raises.
+// write calls write(2) if no flags are needed, which costs the kernel less than sendmsg(2). The runtime ignores the
+// signal that writing to a closed connection raises.
 func write(fd int, b []byte, flags int) (int, error) {
 	if flags == 0 {
 		return unix.Write(fd, b)
@@ -254,10 +254,10 @@ func write(fd int, b []byte, flags int) (int, error) {
 	return unix.SendmsgN(fd, b, nil, nil, flags|unix.MSG_NOSIGNAL)
 }
 
-// maxSendfile bounds one sendfile(2), so that a closed connection is noticed between calls.
+// maxSendfile bounds a single sendfile(2), so that a closed connection is noticed between calls.
 const maxSendfile = 16 << 20
 
-// sendFile sends size bytes of a file from a position on, without taking them through this process.
+// sendFile sends size bytes of a file, beginning at position, without copying them through this process.
 func sendFile(raw syscall.RawConn, file uintptr, position, size int64, alive func()) error {
 	var failed error
 	err := raw.Write(func(fd uintptr) bool {

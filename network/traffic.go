@@ -2,8 +2,8 @@ package network
 
 import "sync/atomic"
 
-// Traffic counts the requests that have come over the connections of a listener, and the answers to them, with their bytes: of
-// whole frames, as they are before encryption. What belongs to a login is not counted. Safe for concurrent use.
+// Traffic counts a listener's requests and answers and their bytes: whole frames, before encryption. Messages of logins
+// are not counted. Safe for concurrent use.
 type Traffic struct {
 	Requests, BytesIn atomic.Int64
 	Answers, BytesOut atomic.Int64

@@ -18,35 +18,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TLS says how a listener's connections are encrypted. Its functions are called by many connections at once.
+// TLS says how a listener's connections are encrypted. Its functions are called concurrently by many connections.
 type TLS struct {
-	Config func() *tls.Config // for a connection that begins now
-	// Principal names who a client's certificate is of; nil: certificates say nothing, since there is SASL.
+	Config func() *tls.Config // for a new connection
+	// Principal returns the principal for a client's certificate. It is nil if certificates do not identify clients,
+	// since there is SASL.
 	Principal func(*x509.Certificate) (string, error)
-	Hint      func(error) string // where to look when a handshake failed; empty: nowhere
+	Hint      func(error) string // what to check when a handshake has failed; may be empty
 }
 
-// transport is TLS of one connection, over its socket. Plaintext connections have none, and go past it.
+// transport is the TLS layer of one connection, above its socket. Plaintext connections have none.
 type transport struct {
 	settings *TLS
 	counts   *AuthenticationCounts // of the listener
 	conn     *tls.Conn
 	wire     wire    // below conn
-	first    [4]byte // where the first bytes of a request are waited for, so that an idle connection costs no buffer
+	first    [4]byte // receives the first bytes of a request, so that an idle connection holds no buffer
 }
 
-// wire is the socket below TLS; it tells of the bytes that go over it. While it holds, records are collected, since TLS
-// writes each of them by itself, which are 64 calls for a MiB.
+// wire is the socket below TLS; it counts the bytes that pass. While it holds, TLS records are collected, since TLS
+// writes each of them separately, 64 calls per MiB.
 type wire struct {
 	*net.TCPConn
 	alive func()
-	need  func(bytes int) error // asks for memory during the handshake; nil: it is over
+	need  func(bytes int) error // requests memory during the handshake; nil: the handshake is over
 	read  int                   // bytes of the handshake
 	out   struct {
-		sync.Mutex // TLS may write amid a Read, too
+		sync.Mutex // TLS may also write during a Read
 		held       *buffer
 		used       int
-		failed     error // a record may have gone out in part: nothing can follow
+		failed     error // a record may have been sent in part: nothing can follow
 	}
 }
 
@@ -62,7 +63,8 @@ func (w *wire) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// handshakeCost is how many bytes TLS holds, at most, for each byte of a handshake: what it collects a message in doubles.
+// handshakeCost is the maximum number of bytes that TLS holds for each byte of a handshake: it doubles the buffer in
+// which it collects a message.
 const handshakeCost = 2
 
 func (w *wire) Write(b []byte) (int, error) {
@@ -100,14 +102,14 @@ func (w *wire) flushLocked() error {
 	return w.out.failed
 }
 
-// hold collects what is written until release.
+// hold collects writes until release.
 func (w *wire) hold() {
 	w.out.Lock()
 	defer w.out.Unlock()
 	w.out.held = takeBuffer(heldBytes)
 }
 
-// release writes what was held.
+// release writes what was collected.
 func (w *wire) release() error {
 	w.out.Lock()
 	defer w.out.Unlock()
@@ -117,24 +119,24 @@ func (w *wire) release() error {
 	return err
 }
 
-// heldBytes is how much is held at most; in a pooled buffer, a few records more than gatherer has plain bytes.
+// heldBytes bounds what is held, in a pooled buffer: a few records more than gatherer has plaintext.
 const heldBytes = 4 * bufferSize
 
 var errPlaintext = errors.New("the client does not begin with a TLS handshake: it speaks plaintext to a listener with TLS")
 
-// handshakeError ends a connection of which a line was written already.
+// handshakeError ends a connection whose failure has been logged already.
 type handshakeError struct{ error }
 
 func (e handshakeError) Unwrap() error { return e.error }
 
-// handshake sets up TLS, if the listener has it. It takes as long as an idle connection may last at most; until the client
-// begins, nothing is held for it but what every connection needs.
+// handshake establishes TLS if the listener has it. It may take as long as a connection may be idle. Until the client
+// begins, nothing is held for it beyond what every connection needs.
 func (c *Conn) handshake() error {
 	if c.secure == nil {
 		return nil
 	}
 	err := c.beginTLS()
-	if err == nil && c.auth == nil { // where there is SASL, a login is still to come
+	if err == nil && c.auth == nil { // with SASL, a login is still to come
 		c.secure.counts.Succeeded.Add(1)
 	}
 	if err == nil || c.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
@@ -168,7 +170,7 @@ func (c *Conn) beginTLS() error {
 	err = t.conn.Handshake()
 	t.wire.need = nil
 	_ = c.tcp.SetDeadline(time.Time{})
-	if c.ctx.Err() != nil { // close may have set a deadline, which is gone now
+	if c.ctx.Err() != nil { // close may have set a deadline, which was just cleared
 		return net.ErrClosed
 	}
 	if err != nil {
@@ -185,10 +187,10 @@ func (c *Conn) beginTLS() error {
 	return err
 }
 
-// recordHandshake is the first byte of a TLS handshake. No request of Kafka begins with it: its size would be too large.
+// recordHandshake is the first byte of a TLS handshake. No Kafka request begins with it: its size would be too large.
 const recordHandshake = 0x16
 
-// peek waits for a first byte and leaves it where it is.
+// peek waits for a first byte without consuming it.
 func peek(raw syscall.RawConn) (byte, error) {
 	var (
 		first  [1]byte
@@ -213,7 +215,7 @@ func peek(raw syscall.RawConn) (byte, error) {
 	return first[0], closedOver(errors.Join(err, failed))
 }
 
-// closedOver says that a connection is closed where that was done by a deadline.
+// closedOver converts the error of an expired deadline to that of a closed connection.
 func closedOver(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return net.ErrClosed
@@ -221,10 +223,11 @@ func closedOver(err error) error {
 	return err
 }
 
-// interrupt ends what the connection's goroutines wait for on the socket. The reader closes it then, saying so to the client.
+// interrupt ends whatever the connection's goroutines wait for on the socket. The reader then closes it, and notifies
+// the client.
 func (t *transport) interrupt(tcp *net.TCPConn) { _ = tcp.SetDeadline(time.Unix(1, 0)) }
 
-// close says goodbye, if there was a handshake, and closes the socket.
+// close sends TLS's close notification, if there was a handshake, and closes the socket.
 func (t *transport) close(tcp *net.TCPConn) {
 	if t.conn == nil {
 		_ = tcp.Close()
@@ -233,8 +236,8 @@ func (t *transport) close(tcp *net.TCPConn) {
 	_ = t.conn.Close()
 }
 
-// fill is input.fill with TLS. What has been decrypted already cannot be seen from here, so the first bytes of a request
-// are read into a place of the connection's own, and a buffer is taken when they are there.
+// fill is input.fill with TLS. Bytes that are already decrypted are invisible here, so the first bytes of a request are
+// read into a field of the connection, and a buffer is taken when they have arrived.
 func (t *transport) fill(in *input) error {
 	if in.start != in.end {
 		n, err := t.conn.Read(in.buf.bytes[in.end:])
@@ -257,8 +260,8 @@ func (t *transport) fill(in *input) error {
 	return nil
 }
 
-// writeOut sends everything that out holds and empties it. Ranges of files go through one buffer, together with the bytes
-// around them.
+// writeOut sends the content of out and empties it. File ranges pass through one buffer, together with the bytes around
+// them.
 func (t *transport) writeOut(out *Out) error {
 	defer out.reset()
 	if len(out.files) == 0 && len(out.Buf) <= recordBytes {
@@ -273,7 +276,7 @@ func (t *transport) writeOut(out *Out) error {
 	return closedOver(errors.Join(err, t.wire.release()))
 }
 
-// recordBytes is how much goes into one record of TLS.
+// recordBytes is the plaintext size of one TLS record.
 const recordBytes = 16 << 10
 
 func (t *transport) writeParts(out *Out) error {
@@ -354,7 +357,8 @@ func (g *gatherer) flush() error {
 	return err
 }
 
-// tlsToPlaintext tells a size that is the beginning of a TLS handshake: its record's type and the first byte of a version.
+// tlsToPlaintext reports whether a size is really the beginning of a TLS handshake: a record type and the first byte of
+// a version.
 func tlsToPlaintext(size int32) bool { return size>>16 == recordHandshake<<8|3 }
 
 var errTLSToPlaintext = fmt.Errorf("the client begins with a TLS handshake on a listener without TLS")

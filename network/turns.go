@@ -5,23 +5,23 @@ import (
 	"sync/atomic"
 )
 
-// turns sees to it that connections get their turns. A client that answers at once has its next request there when the last one
-// has been answered, so its reader would never wait, and keep its processor from the others for the 10 ms after which the
-// runtime takes it away: as long as there are more readers at work than processors, each gives way after an answer.
+// turns gives every connection its turn. If a client sends its next request as soon as it gets an answer, its reader
+// never waits and keeps its processor from the others for 10 ms, until the runtime preempts it. So while there are more
+// active readers than processors, each yields after an answer.
 type turns struct {
-	working    atomic.Int32 // readers that don't wait for anything
+	working    atomic.Int32 // readers that are not waiting for anything
 	processors int32
 }
 
 func newTurns() *turns { return &turns{processors: int32(runtime.GOMAXPROCS(0))} }
 
-// begin counts a reader that has something to do.
+// begin counts a reader that has work to do.
 func (t *turns) begin() { t.working.Add(1) }
 
-// end no longer counts a reader, which is to wait or to return.
+// end stops counting a reader, which is about to wait or to return.
 func (t *turns) end() { t.working.Add(-1) }
 
-// giveWay lets others go on, if there are any that may have to wait.
+// giveWay yields the processor if other readers may be waiting for one.
 func (t *turns) giveWay() {
 	if t.working.Load() > t.processors {
 		runtime.Gosched()

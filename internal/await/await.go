@@ -1,7 +1,7 @@
-// Package await is how a goroutine waits for a change of somebody else's state.
+// Package await lets a goroutine wait for a change of state that belongs to someone else.
 //
-// Who changes the state rings; who waits checks, on its own goroutine. So a ring
-// is safe under any lock, and a timeout or a shutdown arrives as an error.
+// The goroutine that changes the state only notifies; the one that waits checks the state itself. So notifying is safe
+// under any lock, and a timeout or a shutdown arrives as an error.
 package await
 
 import (
@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Signal wakes the goroutines that wait for a change of what it belongs to:
-// a partition's offsets, a group's state. The zero value is ready.
+// Signal wakes the goroutines that wait for a change of the state it belongs to, such as a partition's offsets or a
+// group's state. The zero value is ready to use.
 type Signal struct {
 	mu struct {
 		sync.Mutex // leaf: nothing is called with it held
@@ -18,7 +18,7 @@ type Signal struct {
 	}
 }
 
-// Notify wakes every waiter. It neither blocks nor runs their code.
+// Notify wakes every waiter. It neither blocks nor runs the waiters' code.
 func (s *Signal) Notify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,8 +45,8 @@ func (s *Signal) remove(w chan struct{}) {
 	delete(s.mu.waiters, w)
 }
 
-// Until returns when check reports true or an error, or with ctx's cause.
-// It registers with every signal before the first check, so no change is missed in between.
+// Until returns nil when check returns true, check's error, or the context's cause. It registers with every signal
+// before the first check, so no change is missed in between.
 func Until(ctx context.Context, check func() (bool, error), on ...*Signal) error {
 	wake := make(chan struct{}, 1)
 	for _, s := range on {

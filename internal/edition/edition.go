@@ -1,16 +1,16 @@
-// Package edition tells apart what a file contains at one time and at another: keys, tickets and certificates are given anew while
-// programs run, which read them when they need them next.
+// Package edition detects that a file has changed since it was last read. Keys, tickets and certificates are replaced
+// while programs run, which read the new ones when they next need them.
 package edition
 
 import "os"
 
-// Edition is what a file contained at some time. That of no file, the zero value, is never over.
+// Edition identifies the content that a file had at some time. The zero value belongs to no file and is never over.
 type Edition struct {
 	file string
-	info os.FileInfo // nil: it could not be read
+	info os.FileInfo // nil: the file could not be examined
 }
 
-// Of is a file's present one. It is taken before the file is read: a change meanwhile is found later.
+// Of returns the file's current edition. Take it before reading the file, so that a change in between is noticed later.
 func Of(file string) Edition {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -19,7 +19,7 @@ func Of(file string) Edition {
 	return Edition{file, info}
 }
 
-// Over tells whether the file contains something else now. One that cannot be looked at tells nothing new.
+// Over reports whether the file has changed since. A file that cannot be examined counts as unchanged.
 func (e Edition) Over() bool {
 	if e.file == "" {
 		return false

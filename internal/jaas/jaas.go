@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// The login modules of Apache Kafka's mechanisms.
+// Login modules of Apache Kafka's SASL mechanisms.
 const (
 	PlainModule = "org.apache.kafka.common.security.plain.PlainLoginModule"
 	ScramModule = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -23,13 +23,13 @@ const (
 	Krb5Module  = "com.sun.security.auth.module.Krb5LoginModule"
 )
 
-// Login is one entry of a configuration: a module and its options, which hold secrets.
+// Login is one entry of a configuration: a module and its options, which contain secrets.
 type Login struct {
 	Module  string
 	Options map[string]string
 }
 
-// Parse reads the value of a setting: exactly one entry. Errors do not show its options.
+// Parse reads the value of a setting: exactly one entry. Errors do not reveal its options.
 func Parse(text string) (Login, error) {
 	s := &scanner{rest: text}
 	l, err := s.login()
@@ -42,7 +42,7 @@ func Parse(text string) (Login, error) {
 	return l, nil
 }
 
-// ReadFile reads a file as ParseFile does.
+// ReadFile parses a file with ParseFile.
 func ReadFile(name string) (map[string][]Login, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -51,7 +51,7 @@ func ReadFile(name string) (map[string][]Login, error) {
 	return ParseFile(string(text))
 }
 
-// ParseFile reads the text of a file: entries by the name of their section.
+// ParseFile parses the text of a file and returns its entries by the name of their section.
 func ParseFile(text string) (map[string][]Login, error) {
 	s := &scanner{rest: text}
 	sections := make(map[string][]Login)
@@ -78,7 +78,7 @@ func ParseFile(text string) (map[string][]Login, error) {
 	}
 }
 
-// section reads entries up to the closing brace and its semicolon.
+// section reads entries up to the closing brace and the semicolon after it.
 func (s *scanner) section() ([]Login, error) {
 	logins := []Login{}
 	for {

@@ -24,7 +24,7 @@ type token struct {
 	text string
 }
 
-// scanner takes a text apart. Copying it remembers where it is.
+// scanner splits a text into tokens. A copy of it remembers its position.
 type scanner struct{ rest string }
 
 func (s *scanner) next() (token, error) {
@@ -52,7 +52,7 @@ func (s *scanner) take(n int) string {
 	return text
 }
 
-// skip drops blanks and comments.
+// skip drops white space and comments.
 func (s *scanner) skip() error {
 	for {
 		s.rest = strings.TrimLeft(s.rest, blank)

@@ -1,10 +1,10 @@
-// Package javahash has Java's hash of strings, where the protocol's other speakers agree on it.
+// Package javahash implements Java's string hash where the protocol depends on it.
 package javahash
 
 import "unicode/utf16"
 
-// PartitionFor is the partition of an internal topic that keeps a key: Java's String.hashCode over UTF-16 units, made
-// non-negative as Utils.abs does, modulo the count of partitions.
+// PartitionFor returns the partition of an internal topic that a key belongs to: Java's String.hashCode over UTF-16
+// code units, made non-negative as Utils.abs does, modulo the number of partitions.
 func PartitionFor(key string, partitions int) int32 {
 	var hash int32
 	for _, unit := range utf16.Encode([]rune(key)) {

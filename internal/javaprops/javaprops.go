@@ -1,9 +1,9 @@
-// Package javaprops reads properties files as Java's java.util.Properties does: comments, continued lines, escapes, lines that
-// end as on any system, any of "=", ":" and blank between key and value. Of a key that is there twice the last value counts.
-// ${...} is left as it is.
+// Package javaprops reads properties files as Java's java.util.Properties does: comments, continued lines, escapes, the
+// line ends of any system, and any of "=", ":" and white space between key and value. If a key occurs twice, the last
+// value counts. ${...} is not expanded.
 //
-// A line (a natural line, to Java) ends with \n, \r or \r\n. One that ends with an odd number of backslashes goes on in the next,
-// whose leading blanks don't count; the two are one logical line.
+// A line (a natural line, in Java's terms) ends with \n, \r or \r\n. A line that ends with an odd number of backslashes
+// continues in the next one, whose leading white space is skipped; together they are one logical line.
 package javaprops
 
 import (
@@ -17,8 +17,8 @@ import (
 
 const blanks = " \t\f"
 
-// Parse reads a file's content. Its bytes are of ISO-8859-1; other characters are escaped: \u20ac, or two of these for one beyond
-// U+FFFF. The error names the line, counted from 1, and nothing of what it holds, which may be secret.
+// Parse parses the content of a file, in ISO-8859-1. Other characters are escaped: \u20ac, or two such escapes for a
+// character beyond U+FFFF. An error names the line, counted from 1, but none of its content, which may be secret.
 func Parse(data []byte) (map[string]string, error) {
 	props := make(map[string]string)
 	lines := lines{rest: data}
@@ -40,14 +40,14 @@ func Parse(data []byte) (map[string]string, error) {
 	}
 }
 
-// lines takes a file apart.
+// lines splits a file into logical lines.
 type lines struct {
 	rest []byte
 	read int // natural lines so far
 }
 
-// logical is the next logical line that holds something and is no comment, without what continues it, and the number of its first
-// natural line. ok is false at the end.
+// logical returns the next logical line that is neither blank nor a comment, without continuation marks, and the number
+// of its first natural line. ok is false at the end.
 func (l *lines) logical() (text []byte, number int, ok bool) {
 	for len(l.rest) > 0 {
 		line := l.natural()
@@ -65,7 +65,7 @@ func (l *lines) logical() (text []byte, number int, ok bool) {
 	return text, number, len(text) > 0
 }
 
-// natural is the next natural line, without its end and leading blanks.
+// natural returns the next natural line, without its line end and leading white space.
 func (l *lines) natural() []byte {
 	l.read++
 	end := bytes.IndexAny(l.rest, "\r\n")
@@ -80,17 +80,17 @@ func (l *lines) natural() []byte {
 	return bytes.TrimLeft(line, blanks)
 }
 
-// continued tells whether a natural line goes on in the next one.
+// continued reports whether a natural line continues in the next one.
 func continued(line []byte) bool {
 	return (len(line)-len(bytes.TrimRight(line, `\`)))%2 == 1
 }
 
-// split finds a logical line's key and value. Both are still escaped.
+// split separates the key and the value of a logical line. Both are still escaped.
 func split(text []byte) (key, value []byte) {
 	end := 0
 	for end < len(text) && !strings.ContainsRune(blanks+"=:", rune(text[end])) {
 		if text[end] == '\\' {
-			end++ // what is escaped separates nothing
+			end++ // an escaped character does not separate
 		}
 		end++
 	}
@@ -102,7 +102,7 @@ func split(text []byte) (key, value []byte) {
 	return key, value
 }
 
-// unescape makes characters of a key or a value. A character of Java's is a unit of UTF-16.
+// unescape decodes the characters of a key or a value. A character in Java is a UTF-16 code unit.
 func unescape(text []byte) (string, error) {
 	units := make([]uint16, 0, len(text))
 	for i := 0; i < len(text); i++ {

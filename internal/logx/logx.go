@@ -1,7 +1,7 @@
-// Package logx names the fields of log lines, so that one thing has one name in every line.
+// Package logx names the fields of log lines, so that a thing has the same name in every line.
 package logx
 
-// The names of log fields. No line uses others.
+// The names of log fields. No line uses any others.
 const (
 	Broker          = "broker"
 	Topic           = "topic"
@@ -34,7 +34,7 @@ const (
 	User            = "user"
 	Mechanism       = "mechanism" // of SASL
 	Token           = "token"     // the id of a delegation token
-	Hint            = "hint"      // where to look
+	Hint            = "hint"      // what to check
 	Setting         = "setting"
 	Value           = "value"
 	Count           = "count"
@@ -45,13 +45,13 @@ const (
 	Leader          = "leader" // a broker's id
 	Source          = "source" // the broker that is fetched from
 	ISR             = "isr"
-	Settings        = "settings" // several
+	Settings        = "settings" // several of them
 	Protocol        = "inter.broker.protocol.version"
 	Format          = "format" // of messages
 	OldFormat       = "old_format"
 	File            = "file"
-	Entity          = "entity"    // that a quota is of
-	Kind            = "kind"      // of what has settings: topics, brokers, users, clients
-	Zxid            = "zxid"      // ZooKeeper's count of changes
-	HeldBack        = "held_back" // lines like this one since the last, see Sampler
+	Entity          = "entity"    // that a quota applies to
+	Kind            = "kind"      // of the entity that has settings: topics, brokers, users, clients
+	Zxid            = "zxid"      // ZooKeeper's transaction id
+	HeldBack        = "held_back" // number of similar lines suppressed since the last one, see Sampler
 )

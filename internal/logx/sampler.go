@@ -7,8 +7,9 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Sampler keeps lines that a client can cause at will from filling the log: one of each kind is let through in an interval,
-// and the next one tells how many were held back. The zero value lets everything through. Safe for concurrent use.
+// Sampler keeps lines that a client can cause at will from flooding the log: in each interval one line of each kind is
+// let through, and the next one says how many were suppressed. The zero value lets everything through. Safe for
+// concurrent use.
 type Sampler struct {
 	Interval time.Duration
 
@@ -21,8 +22,8 @@ type sampled struct {
 	held int
 }
 
-// Allow tells whether a line of a kind is to be written at now, and how many of them were not since the last one. Kinds are
-// few: messages of ours, nothing that comes from outside.
+// Allow reports whether a line of a kind may be written at now, and how many were suppressed since the last one. There
+// must be few kinds: constant messages, nothing that comes from outside.
 func (s *Sampler) Allow(kind string, now time.Time) (ok bool, held int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +42,8 @@ func (s *Sampler) Allow(kind string, now time.Time) (ok bool, held int) {
 	return true, held
 }
 
-// Line is Allow for a line that is about to be written: the entry carries how many were held back, if any were.
+// Line calls Allow for a line that is about to be written. The returned entry carries the number of suppressed lines,
+// if there were any.
 func (s *Sampler) Line(kind string, e *logrus.Entry) (*logrus.Entry, bool) {
 	ok, held := s.Allow(kind, time.Now())
 	if held > 0 {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Tally makes one line of what happens many times at once: it sums up until nothing of it is under way. The zero value is
-// ready. It is safe for concurrent use.
+// Tally combines many overlapping operations into one log line: it sums them up until none of them is running. The zero
+// value is ready to use. Safe for concurrent use.
 type Tally struct {
 	mu struct {
 		sync.Mutex // leaf
@@ -16,14 +16,14 @@ type Tally struct {
 	}
 }
 
-// Sum is what a Tally has seen.
+// Sum is what a Tally has counted.
 type Sum struct {
-	Times int           // ended well
-	Count int           // what these counted, in all
-	Took  time.Duration // from the first beginning to the last end
+	Times int           // operations that succeeded
+	Count int           // total of what these counted
+	Took  time.Duration // from the first start to the last end
 }
 
-// Begin tells that one begins.
+// Begin registers the start of an operation.
 func (t *Tally) Begin(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -33,7 +33,8 @@ func (t *Tally) Begin(now time.Time) {
 	t.mu.open++
 }
 
-// End tells that one has ended, well with what it counted. It gives the sum when that was the last and any has ended well.
+// End registers the end of an operation: whether it succeeded, and what it counted. It returns the sum if this was the
+// last running operation and any has succeeded.
 func (t *Tally) End(now time.Time, well bool, count int) (Sum, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

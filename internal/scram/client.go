@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// maxClientIterations bounds what a server may have a client compute.
+// maxClientIterations bounds the work that a server may impose on a client.
 const maxClientIterations = 1 << 20
 
-// Client is the client's side of one login. Not for concurrent use.
+// Client is the client's side of one login. Not safe for concurrent use.
 type Client struct {
 	mechanism      Mechanism
 	user, password string
 	token          bool
 	nonce          string
 	state          clientState
-	bare           string // of the first message
-	signature      []byte // that the server is to have
+	bare           string // the first message without its header
+	signature      []byte // that the server must present
 }
 
 type clientState uint8
@@ -32,13 +32,13 @@ const (
 	clientDone
 )
 
-// NewClient begins a login; with token the user is the id of a delegation token and the password its HMAC in base64.
+// NewClient begins a login. If token is true, user is the id of a delegation token and password is its HMAC in base64.
 func (m Mechanism) NewClient(user, password string, token bool) *Client {
 	return &Client{mechanism: m, user: user, password: password, token: token, nonce: rand.Text()}
 }
 
-// Step takes the server's message, none at first, and returns the answer to it; nil when the login is done and
-// the server has proved that it knows the password too.
+// Step takes the server's next message (nil at first) and returns the answer to it. The answer is nil when the login is
+// complete and the server has proved that it knows the password too.
 func (c *Client) Step(message []byte) ([]byte, error) {
 	now := c.state
 	c.state = min(now+1, clientDone)

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Credential is what a login is checked against: nothing in it lets its holder log in.
+// Credential is what a login is checked against. It does not allow its holder to log in.
 type Credential struct {
 	Salt, StoredKey, ServerKey []byte
 	Iterations                 int
 }
 
-// Derive makes the credential of a password.
+// Derive computes the credential for a password.
 func (m Mechanism) Derive(password string, salt []byte, iterations int) (Credential, error) {
 	salted, err := m.Salt(password, salt, iterations)
 	if err != nil {
@@ -25,8 +25,8 @@ func (m Mechanism) Derive(password string, salt []byte, iterations int) (Credent
 	}, nil
 }
 
-// ParseCredential reads what Credential has written (ScramCredentialUtils.credentialFromString, 3.9). One whose keys are not
-// those of the mechanism, or that was salted too weakly to be used, is refused.
+// ParseCredential parses what Credential has written (ScramCredentialUtils.credentialFromString, 3.9). It refuses a
+// credential whose keys do not fit the mechanism, or whose iteration count is too low.
 func (m Mechanism) ParseCredential(text string) (Credential, error) {
 	var c Credential
 	seen := make(map[string]bool)
@@ -49,7 +49,7 @@ func (m Mechanism) ParseCredential(text string) (Credential, error) {
 		default:
 			err = fmt.Errorf("unknown field")
 		}
-		if err != nil { // without the value: it is a secret
+		if err != nil { // not wrapped: it would quote the value, which is secret
 			return c, fmt.Errorf("a stored SCRAM credential's field %q cannot be read", key)
 		}
 	}

@@ -16,16 +16,16 @@ import (
 //	client-final  c=CHANNEL-BINDING,r=NONCE[,EXTENSIONS],p=PROOF
 //	server-final  v=SIGNATURE[,EXTENSIONS] or e=ERROR
 
-// TokenExtension in a client's first message says, with the value true, that the user is the id of a delegation token and
-// the password its HMAC (KIP-48).
+// TokenExtension in a client's first message, with the value true, says that the user is the id of a delegation token
+// and the password its HMAC (KIP-48).
 const TokenExtension = "tokenauth"
 
 var errMessage = errors.New("a SCRAM message is not of the form that it must have")
 
-// maxFields bounds what a message of nothing but commas costs.
+// maxFields bounds the cost of a message that consists of commas only.
 const maxFields = 100
 
-// split takes a message apart, which has at least so many fields.
+// split splits a message into its fields, of which there must be at least the given number.
 func split(message string, least int) ([]string, error) {
 	fields := strings.SplitN(message, ",", maxFields+1)
 	if len(fields) < least || len(fields) > maxFields {
@@ -117,8 +117,9 @@ type clientFinal struct {
 	withoutProof string
 }
 
-// parseClientFinal reads the client's last message. That its channel binding repeats how the first one began is not
-// checked, as in Apache Kafka: there is none to be bound, and the name that it could hide is the user's own or refused.
+// parseClientFinal parses the client's last message. As in Apache Kafka, it is not checked that the channel binding
+// repeats the beginning of the first message: there is no channel to bind to, and the authorization id in it is either
+// the user's own or refused.
 func parseClientFinal(message []byte) (clientFinal, error) {
 	var m clientFinal
 	text := string(message)
@@ -166,7 +167,7 @@ func parseServerFinal(message []byte) (signature []byte, err error) {
 	return signature, err
 }
 
-// parseExtensions reads the fields that may follow those that must be there: letters, =, a value.
+// parseExtensions parses the fields that may follow the mandatory ones: letters, an equals sign, a value.
 func parseExtensions(fields []string) (map[string]string, error) {
 	if len(fields) == 0 {
 		return nil, nil
@@ -182,12 +183,12 @@ func parseExtensions(fields []string) (map[string]string, error) {
 	return extensions, nil
 }
 
-// encodeName writes a name as the messages have it: a comma is =2C, an equals sign =3D.
+// encodeName escapes a name for a message: a comma becomes =2C, an equals sign =3D.
 func encodeName(name string) string {
 	return strings.NewReplacer("=", "=3D", ",", "=2C").Replace(name)
 }
 
-// decodeName reads what encodeName writes; false for anything else, and for the empty name.
+// decodeName decodes what encodeName has written. It returns false for anything else, and for the empty name.
 func decodeName(text string) (string, bool) {
 	if text == "" || !ascii(text) {
 		return "", false
@@ -212,7 +213,7 @@ func decodeName(text string) (string, bool) {
 
 func ascii(text string) bool { return within(text, 0x01, 0x7f) }
 
-// printable tells whether a text may be a nonce.
+// printable reports whether a text is a valid nonce.
 func printable(text string) bool { return text != "" && within(text, 0x21, 0x7e) }
 
 func within(text string, low, high byte) bool {

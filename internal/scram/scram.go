@@ -1,5 +1,5 @@
-// Package scram is the login by password of RFC 5802 and RFC 7677: what is stored of a password, which is enough to check
-// a login and not to log in, and both sides of the exchange.
+// Package scram implements logins by salted password (SCRAM, RFC 5802 and RFC 7677): the stored credentials, which
+// suffice to check a login but not to log in, and both sides of the exchange.
 package scram
 
 import (
@@ -15,18 +15,19 @@ import (
 	"strings"
 )
 
-// The iterations that a password may be salted with: fewer are too weak, more cost the broker too much at each login.
+// Limits of the iteration count: with fewer iterations a password is too weakly protected, with more each login costs
+// the broker too much.
 const (
 	MinIterations = 4096
 	MaxIterations = 16384
 )
 
-// Mechanism is a way to keep passwords.
+// Mechanism is one of the SCRAM mechanisms.
 type Mechanism struct {
 	Number int8   // in the protocol (KIP-554)
 	Name   string // also the key in the user's configuration
 	hash   func() hash.Hash
-	size   int // of the hash, bytes
+	size   int // of the hash, in bytes
 }
 
 var mechanisms = [...]Mechanism{
@@ -34,10 +35,10 @@ var mechanisms = [...]Mechanism{
 	{2, "SCRAM-SHA-512", sha512.New, sha512.Size},
 }
 
-// Mechanisms are all there are, by their number.
+// Mechanisms returns all mechanisms, ordered by number.
 func Mechanisms() []Mechanism { return append([]Mechanism(nil), mechanisms[:]...) }
 
-// Numbered gives the mechanism of that number.
+// Numbered returns the mechanism with the given number.
 func Numbered(number int8) (Mechanism, bool) {
 	for _, m := range mechanisms {
 		if m.Number == number {
@@ -47,7 +48,7 @@ func Numbered(number int8) (Mechanism, bool) {
 	return Mechanism{}, false
 }
 
-// Named gives the mechanism of that name.
+// Named returns the mechanism with the given name.
 func Named(name string) (Mechanism, bool) {
 	for _, m := range mechanisms {
 		if m.Name == name {
@@ -57,20 +58,20 @@ func Named(name string) (Mechanism, bool) {
 	return Mechanism{}, false
 }
 
-// Salt salts a password, as often as iterations says.
+// Salt computes the salted password with the given number of iterations.
 func (m Mechanism) Salt(password string, salt []byte, iterations int) ([]byte, error) {
 	return pbkdf2.Key(m.hash, password, salt, iterations, m.size)
 }
 
-// Credential is what is stored of a salted password (ScramCredentialUtils, 3.9).
-// Layout: salt=BASE64,stored_key=BASE64,server_key=BASE64,iterations=N
+// Credential returns the stored form of a salted password (ScramCredentialUtils, 3.9). Layout:
+// salt=BASE64,stored_key=BASE64,server_key=BASE64,iterations=N
 func (m Mechanism) Credential(salt, salted []byte, iterations int) string {
 	encode := base64.StdEncoding.EncodeToString
 	return fmt.Sprintf("salt=%s,stored_key=%s,server_key=%s,iterations=%d",
 		encode(salt), encode(m.sum(m.mac(salted, clientKeyText))), encode(m.mac(salted, serverKeyText)), iterations)
 }
 
-// What the two keys are made with, RFC 5802 section 3.
+// Inputs for the two keys, RFC 5802 section 3.
 const (
 	clientKeyText = "Client Key"
 	serverKeyText = "Server Key"
@@ -88,7 +89,7 @@ func (m Mechanism) mac(key []byte, text string) []byte {
 	return mac.Sum(nil)
 }
 
-// Iterations reads a stored credential's iterations.
+// Iterations returns the iteration count of a stored credential.
 func Iterations(credential string) (int32, error) {
 	for field := range strings.SplitSeq(credential, ",") {
 		if text, ok := strings.CutPrefix(field, "iterations="); ok {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Lookup finds the credential of a user, or with token that of a delegation token's id.
+// Lookup finds the credential of a user or, if token is true, of a delegation token by its id.
 type Lookup func(user string, token bool) (Credential, bool)
 
-// Server is the server's side of one login (RFC 5802 as ScramSaslServer has it, 3.9). It costs four hashes whatever a client
-// sends: the passwords were salted when they were set. Not for concurrent use.
+// Server is the server's side of one login (RFC 5802 as implemented by ScramSaslServer, 3.9). It costs four hashes
+// whatever a client sends, since passwords are salted when they are set. Not safe for concurrent use.
 type Server struct {
 	mechanism  Mechanism
 	lookup     Lookup
@@ -38,7 +38,7 @@ func (m Mechanism) NewServer(lookup Lookup) *Server {
 	return &Server{mechanism: m, lookup: lookup, nonce: rand.Text}
 }
 
-// The reasons for which a login fails. Clients are not told them: they would learn who exists.
+// The reasons why a login fails. Clients are not told which: they could learn which users exist.
 var (
 	errNoCredential = errors.New("there is no such user with a password for this mechanism")
 	errProof        = errors.New("wrong password")
@@ -65,13 +65,13 @@ func (s *Server) Step(message []byte) (answer []byte, err error) {
 	return answer, err
 }
 
-// Done tells whether the client has proved that it knows the password.
+// Done reports whether the client has proved that it knows the password.
 func (s *Server) Done() bool { return s.state == succeeded }
 
-// User is who wants to log in, or the delegation token's id; empty until it was said.
+// User returns the user who is logging in, or the delegation token's id. It is empty until the client has sent it.
 func (s *Server) User() string { return s.first.user }
 
-// Token tells whether User is the id of a delegation token.
+// Token reports whether User is the id of a delegation token.
 func (s *Server) Token() bool { return s.first.token }
 
 func (s *Server) begin(message []byte) ([]byte, error) {
@@ -96,14 +96,14 @@ func (s *Server) finish(message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The nonce must be ours. That only its end is compared is for old releases of librdkafka, which put their own part in
-	// front of it once more.
+	// The nonce must end with ours. Only the end is compared, since old releases of librdkafka prefix their own part
+	// twice.
 	if !strings.HasSuffix(final.nonce, s.answered.nonce) {
 		return nil, errNonce
 	}
 	m := s.mechanism
 	auth := authMessage(s.first.bare, s.answered.text, final.withoutProof)
-	key := m.mac(s.credential.StoredKey, auth) // the client's signature, of which the proof makes its key
+	key := m.mac(s.credential.StoredKey, auth) // the client's signature; combined with the proof it yields the client's key
 	if len(final.proof) != len(key) {
 		return nil, fmt.Errorf("a proof of %d bytes: %w", len(final.proof), errProof)
 	}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Count is usual, or short with -short. MODEL_SEEDS=N in the environment wants the seeds below N instead, as `make models` does.
+// Count returns usual, or short with -short. If the environment has MODEL_SEEDS=N, as `make models` sets it, Count
+// returns N instead.
 func Count(t testing.TB, usual, short uint64) uint64 {
 	t.Helper()
 	if text := os.Getenv("MODEL_SEEDS"); text != "" {

@@ -1,4 +1,4 @@
-// Package testcert makes certificates for tests: authorities, and keys that they vouch for.
+// Package testcert creates certificates for tests: authorities, and the keys that they certify.
 package testcert
 
 import (
@@ -31,7 +31,7 @@ type Identity struct {
 	key   *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority of a name.
+// NewAuthority creates an authority with the given name.
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	a := &Authority{t: t}
@@ -41,7 +41,7 @@ func NewAuthority(t testing.TB, name string) *Authority {
 	return a
 }
 
-// Issue makes an identity of a common name. hosts are its alternative names, addresses among them.
+// Issue creates an identity with the given common name. hosts are its alternative names: host names and addresses.
 func (a *Authority) Issue(name string, hosts ...string) *Identity {
 	a.t.Helper()
 	template := template(name)
@@ -60,17 +60,17 @@ func (a *Authority) Issue(name string, hosts ...string) *Identity {
 // PEM is the authority's certificate.
 func (a *Authority) PEM() string { return certificatesPEM([]*x509.Certificate{a.cert}) }
 
-// Pool trusts the authority alone.
+// Pool returns a pool that trusts only this authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return pool
 }
 
-// Certificate is the identity's own.
+// Certificate returns the identity's own certificate.
 func (i *Identity) Certificate() *x509.Certificate { return i.chain[0] }
 
-// TLS is the identity as crypto/tls has it.
+// TLS returns the identity in the form of crypto/tls.
 func (i *Identity) TLS() tls.Certificate {
 	c := tls.Certificate{PrivateKey: i.key, Leaf: i.chain[0]}
 	for _, cert := range i.chain {
@@ -79,10 +79,10 @@ func (i *Identity) TLS() tls.Certificate {
 	return c
 }
 
-// ChainPEM is the identity's certificate and its authority's.
+// ChainPEM returns the certificates of the identity and its authority.
 func (i *Identity) ChainPEM() string { return certificatesPEM(i.chain) }
 
-// KeyPEM is the private key.
+// KeyPEM returns the private key.
 func (i *Identity) KeyPEM() string {
 	i.t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(i.key)
@@ -92,7 +92,8 @@ func (i *Identity) KeyPEM() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// Files writes what the settings of a listener or client name, into a folder of the test, and returns these settings.
+// Files writes the files that the settings of a listener or client refer to into a directory of the test, and returns
+// these settings.
 func (i *Identity) Files(trusted *Authority) map[string]string {
 	i.t.Helper()
 	dir := i.t.TempDir()
@@ -105,7 +106,7 @@ func (i *Identity) Files(trusted *Authority) map[string]string {
 	}
 }
 
-// Write puts text into a file, in place of what was there.
+// Write replaces the content of a file.
 func Write(t testing.TB, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -122,7 +123,7 @@ func template(name string) *x509.Certificate {
 	}
 }
 
-// sign makes a certificate and its key; without an authority it vouches for itself.
+// sign creates a certificate and its key; without an authority, the certificate is self-signed.
 func sign(t testing.TB, template, authority *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Gates is a file system that holds whoever opens a file in a directory that is shut, until it is opened again. So a test decides
-// what is slow.
+// Gates is a file system that blocks opening files in directories that are shut, until they are opened again. With it a
+// test decides what is slow.
 type Gates struct {
 	FS
 
@@ -16,14 +16,14 @@ type Gates struct {
 	}
 }
 
-// NewGates is a file system with all gates open.
+// NewGates returns a file system with no directory shut.
 func NewGates(fsys FS) *Gates {
 	g := &Gates{FS: fsys}
 	g.mu.shut = make(map[string]chan struct{})
 	return g
 }
 
-// Shut holds who opens a file right in a directory, from now on.
+// Shut blocks every later attempt to open a file directly in a directory.
 func (g *Gates) Shut(dir string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -32,7 +32,7 @@ func (g *Gates) Shut(dir string) {
 	}
 }
 
-// Open lets all of them go on. A directory that isn't shut is no error.
+// Open lets them all proceed. It is not an error if the directory is not shut.
 func (g *Gates) Open(dir string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

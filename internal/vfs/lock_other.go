@@ -8,5 +8,5 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes a BSD lock, which holds against a second broker in our own process as well.
+// lockFile takes a BSD lock, which also conflicts with a second broker in the same process.
 func lockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }

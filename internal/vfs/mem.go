@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// Mem is a file system in memory that can crash and fail. Make it with NewMem.
+// Mem is an in-memory file system that can crash and fail. Create it with NewMem.
 //
 // File content becomes durable with File.Sync, names with SyncDir, as POSIX promises and no more.
 type Mem struct {
 	mu struct {
 		sync.Mutex
 		live, durable map[string]*memNode // by clean path
-		renamed       []memRename         // of directories, not durable yet; durable has them under the new name already
+		renamed       []memRename         // directories whose rename is not durable yet; durable already has them under the new name
 		locked        map[string]bool
 		fault         func(op, name string) error
 		usable        int64
@@ -41,7 +41,7 @@ type memNode struct {
 
 type memRename struct{ from, to string }
 
-// NewMem is an empty file system. now stamps the files.
+// NewMem returns an empty file system. now provides the modification times of files.
 func NewMem(now func() time.Time) *Mem {
 	m := &Mem{now: now}
 	m.mu.live, m.mu.durable, m.mu.locked = map[string]*memNode{}, map[string]*memNode{}, map[string]bool{}
@@ -49,17 +49,18 @@ func NewMem(now func() time.Time) *Mem {
 	return m
 }
 
-// SetFault has fn decide, before each operation that changes something or reads a file, whether it fails. op is the method's
-// name in lower case. fn must not use the file system. Nil is no faults.
+// SetFault installs a function that decides, before each operation that changes something or reads a file, whether it
+// fails. op is the method's name in lower case. fn must not use the file system. With nil nothing fails.
 func (m *Mem) SetFault(fn func(op, name string) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.fault = fn
 }
 
-// Crash is the file system as it may be found after a power cut. Without rng nothing is left but what is durable; with it,
-// some of what was not synced may have reached the disk: the names of a directory, a part of what a file grew by. A rename has been
-// done or has not, as journals have it: a file doesn't lose both names. m must not be used any more.
+// Crash returns the file system as it might be found after a power failure. Without rng only what is durable is left.
+// With rng, some of what was not synced may have reached the disk: names in a directory, part of the bytes that a file
+// grew by. A rename has either happened or not, as with a journaling file system: a file never loses both names. m must
+// not be used any more.
 func (m *Mem) Crash(rng *rand.Rand) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,7 +90,8 @@ func (m *Mem) Crash(rng *rand.Rand) *Mem {
 	return after
 }
 
-// undoRenamesLocked gives directories their old names back. One whose old name is another's by now has been renamed.
+// undoRenamesLocked restores the old names of directories. If another directory has the old name by now, the rename
+// stands.
 func (m *Mem) undoRenamesLocked(renamed []memRename, rng *rand.Rand) {
 	for _, r := range slices.Backward(renamed) {
 		if m.mu.live[r.from] == nil && (rng == nil || rng.IntN(2) == 0) {
@@ -99,7 +101,7 @@ func (m *Mem) undoRenamesLocked(renamed []memRename, rng *rand.Rand) {
 	}
 }
 
-// crash is what is left of a file's content.
+// crash returns what is left of a file's content.
 func (n *memNode) crash(rng *rand.Rand) *memNode {
 	data := bytes.Clone(n.durable)
 	if rng != nil && len(n.data) > len(data) {
@@ -108,8 +110,8 @@ func (n *memNode) crash(rng *rand.Rand) *memNode {
 	return &memNode{dir: n.dir, data: data, durable: bytes.Clone(data), changed: n.changed}
 }
 
-// Kill is the file system as the next process finds it after this one was killed: what was written is there.
-// m must not be used any more.
+// Kill returns the file system as the next process finds it after this one was killed: everything written is there. m
+// must not be used any more.
 func (m *Mem) Kill() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +120,7 @@ func (m *Mem) Kill() *Mem {
 	return after
 }
 
-// dropOrphansLocked removes names whose directory is not there.
+// dropOrphansLocked removes names whose directory does not exist.
 func (m *Mem) dropOrphansLocked() {
 	for _, name := range sortedKeys(m.mu.live) {
 		if parent := m.mu.live[filepath.Dir(name)]; parent == nil && filepath.Dir(name) != name && filepath.Dir(name) != "." && filepath.Dir(name) != "/" {
@@ -141,7 +143,7 @@ func sortedKeys(ms ...map[string]*memNode) []string {
 
 func pathError(op, name string, err error) error { return &fs.PathError{Op: op, Path: name, Err: err} }
 
-// beginLocked is the fault that an operation has been given.
+// beginLocked returns the fault injected into an operation, if any.
 func (m *Mem) beginLocked(op, name string) error {
 	if m.mu.fault == nil {
 		return nil
@@ -206,7 +208,7 @@ func (m *Mem) Rename(from, to string) error {
 	}
 	renameIn(m.mu.live, from, to)
 	if m.mu.live[to].dir {
-		renameIn(m.mu.durable, from, to) // what is synced within goes by the new name, and with it
+		renameIn(m.mu.durable, from, to) // what was synced below the directory gets the new name with it
 		m.mu.renamed = append(m.mu.renamed, memRename{from, to})
 	}
 	return nil
@@ -221,7 +223,7 @@ func renameIn(names map[string]*memNode, from, to string) {
 	}
 }
 
-// below tells whether name is dir or in it, and what follows dir in it.
+// below reports whether name is dir or below it, and returns its path relative to dir.
 func below(name, dir string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(name, dir)
 	return rest, ok && (rest == "" || rest[0] == filepath.Separator)
@@ -383,7 +385,7 @@ func (m *Mem) SetModTime(name string, t time.Time) error {
 	return nil
 }
 
-// Usage implements FS. All is free, unless SetUsable has said otherwise.
+// Usage implements FS. Everything is free unless SetUsable has been called.
 func (m *Mem) Usage(string) (total, usable int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -392,7 +394,7 @@ func (m *Mem) Usage(string) (total, usable int64, err error) {
 
 const memSize = 1 << 40
 
-// SetUsable changes what Usage says. Nothing else depends on it.
+// SetUsable sets the free space that Usage reports. It affects nothing else.
 func (m *Mem) SetUsable(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -468,12 +470,12 @@ func (f *memFile) Truncate(size int64) error {
 		return err
 	}
 	f.n.resize(size)
-	f.n.durable = f.n.durable[:min(int64(len(f.n.durable)), size)] // what is cut can't come back in part
+	f.n.durable = f.n.durable[:min(int64(len(f.n.durable)), size)] // bytes that were cut off must not come back in part
 	f.n.changed = f.m.now()
 	return nil
 }
 
-// resize keeps the memory where it is when it can, for the mappings' sake.
+// resize keeps the memory in place if possible, for the sake of the mappings.
 func (n *memNode) resize(size int64) {
 	have := int64(len(n.data))
 	if size <= have {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked is the error of Lock for a file that another holder has.
+// ErrLocked is the error of Lock if the file is locked by another holder.
 var ErrLocked = errors.New("locked by another process")
 
 // OS is the file system of the operating system.
@@ -30,7 +30,8 @@ func (OS) OpenFile(name string, flag int) (File, error) {
 	return osFile{f}, nil
 }
 
-// ReadFile implements FS. It is os.ReadFile without what a file costs there that could be waited for: a start reads many small ones.
+// ReadFile implements FS. It is os.ReadFile without registering the file with the runtime's poller: a start reads many
+// small files.
 func (OS) ReadFile(name string) ([]byte, error) {
 	fd, err := retrying(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -53,7 +54,7 @@ func (OS) ReadFile(name string) ([]byte, error) {
 	}
 }
 
-// retrying calls again what a signal has interrupted.
+// retrying repeats a call that a signal has interrupted.
 func retrying(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); !errors.Is(err, unix.EINTR) {
@@ -90,8 +91,8 @@ func (OS) SyncDir(name string) error {
 	return d.Sync()
 }
 
-// Lock implements FS. The lock is of the fcntl kind, which Java's FileChannel.lock takes as well, so that
-// both kinds of broker keep each other out of a directory.
+// Lock implements FS. It takes an fcntl lock, as Java's FileChannel.lock does, so that both kinds of broker keep each
+// other out of a directory.
 func (OS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

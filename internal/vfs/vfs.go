@@ -1,8 +1,8 @@
-// Package vfs is the file system as the log sees it: few operations, and each of them can fail.
+// Package vfs is the file system as the log sees it: a few operations, each of which can fail.
 //
 // There are two implementations. OS is the real one. Mem keeps files in memory, forgets what was not synced when it
-// crashes, and fails the call it is told to fail, so that recovery can be tested after a crash at every step.
-// The package knows nothing about logs or brokers.
+// crashes, and fails the calls it is told to fail, so that recovery can be tested after a crash at every step. The
+// package knows nothing about logs or brokers.
 package vfs
 
 import (
@@ -28,7 +28,7 @@ type FS interface {
 	OpenFile(name string, flag int) (File, error)
 	// ReadFile returns the whole content of the named file.
 	ReadFile(name string) ([]byte, error)
-	// Rename moves a file or a directory, replacing a file that has the new name. It does not sync.
+	// Rename moves a file or a directory, replacing a file with the new name. It does not sync.
 	Rename(from, to string) error
 	// Remove removes a file or an empty directory.
 	Remove(name string) error
@@ -42,48 +42,50 @@ type FS interface {
 	ReadDir(name string) ([]fs.DirEntry, error)
 	// SyncDir makes the creations, removals and renames in a directory durable.
 	SyncDir(name string) error
-	// Lock creates the named file and holds it exclusively, against this process and others, until the closer is closed.
-	// A file held by somebody else is ErrLocked.
+	// Lock creates the named file if necessary and locks it exclusively, against this process and others, until the
+	// closer is closed. If the file is locked already, the error is ErrLocked.
 	Lock(name string) (io.Closer, error)
-	// SetModTime changes when the named file was last written.
+	// SetModTime sets the modification time of the named file.
 	SetModTime(name string, t time.Time) error
-	// Usage tells the size of the volume that holds name and what is free on it for us, in bytes.
+	// Usage returns the size of the volume that holds name, and the space on it that is available to this process, both
+	// in bytes.
 	Usage(name string) (total, usable int64, err error)
 }
 
-// File is an open file. ReadAt and WriteAt are safe for concurrent use; the rest is for one owner.
+// File is an open file. ReadAt and WriteAt are safe for concurrent use; the other methods are for a single owner.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-	// Name is the path that the file was opened with.
+	// Name returns the path that the file was opened with.
 	Name() string
-	// Size is the file's length in bytes.
+	// Size returns the file's length in bytes.
 	Size() (int64, error)
-	// Truncate cuts or extends the file; an extension reads as zeroes and takes no room until it is written.
+	// Truncate shortens or extends the file. An extension reads as zeros and takes no space until it is written.
 	Truncate(size int64) error
 	// Sync makes the content durable.
 	Sync() error
-	// Map maps the first size bytes of the file into memory, shared and writable.
-	// The mapping outlives the file: it is good until it is unmapped.
+	// Map maps the first size bytes of the file into memory, shared and writable. The mapping outlives the file: it is
+	// valid until Unmap.
 	Map(size int) (Mapping, error)
-	// OS returns the operating system's file, or nil when there is none, for calls such as sendfile.
-	// It stays the property of this File.
+	// OS returns the operating system's file for calls such as sendfile, or nil if there is none. It remains the
+	// property of this File.
 	OS() *os.File
 }
 
-// Mapping is a part of a file in memory.
+// Mapping is a part of a file mapped into memory.
 type Mapping interface {
-	// Bytes is the memory. It must not be touched after Unmap, nor past the end of the file.
+	// Bytes returns the memory. It must not be accessed after Unmap, nor beyond the end of the file.
 	Bytes() []byte
 	// Sync makes the content durable.
 	Sync() error
-	// Unmap gives the memory back.
+	// Unmap releases the memory.
 	Unmap() error
 }
 
-// WriteFile writes a file that is complete or not there: first under a temporary name beside it, synced,
-// then renamed over name. The directory is synced too, so that the new content survives a crash once it returns.
+// WriteFile writes a file so that it is either complete or absent after a crash: to a temporary file beside it, which
+// is synced and renamed to name. The directory is synced too, so that the new content is durable when WriteFile
+// returns.
 func WriteFile(fsys FS, name string, data []byte) error {
 	tmp := name + ".tmp"
 	if err := writeSynced(fsys, tmp, data); err != nil {
@@ -101,7 +103,7 @@ func writeSynced(fsys FS, name string, data []byte) error {
 		return err
 	}
 	if _, err := f.WriteAt(data, 0); err != nil {
-		_ = f.Close() // the write's error is the one that tells
+		_ = f.Close() // the error of the write is the one that matters
 		return err
 	}
 	if err := f.Sync(); err != nil {
