@@ -9,7 +9,8 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// announce says, in one line, what is served from now on: where, which cluster's, and how many partitions out of which folders.
+// announce logs in one line what is served from now on: the listeners, the cluster, and the number of partitions in
+// each log directory.
 func (s *Server) announce() {
 	endpoints := s.listening.endpoints()
 	listeners := make([]string, len(endpoints))

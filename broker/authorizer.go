@@ -10,7 +10,7 @@ import (
 	"barnabas/zkcoord"
 )
 
-// startAuthorizer reads the ACLs, if there is an authorizer to go by them. ACLs that cannot be read end the start.
+// startAuthorizer reads the ACLs if there is an authorizer. ACLs that cannot be read prevent the start.
 func (s *Server) startAuthorizer(ctx context.Context) error {
 	if s.static.AuthorizerClass == "" {
 		return nil
@@ -30,8 +30,8 @@ func (s *Server) startAuthorizer(ctx context.Context) error {
 	return nil
 }
 
-// aclStore is the broker's session with ZooKeeper, or with authorizer.zookeeper.* one of the authorizer's own, encrypted
-// as the broker's.
+// aclStore returns the ZooKeeper session for the authorizer: the broker's or, with authorizer.zookeeper.*, one of its
+// own, encrypted as the broker's.
 func (s *Server) aclStore(ctx context.Context) (*zkcoord.Client, error) {
 	own := s.static.AuthorizerZookeeper
 	if own == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// zookeeperChanged hears of changes on the session's goroutine: it only starts work elsewhere.
+// zookeeperChanged is called for changes on the session's goroutine, so it only starts work elsewhere.
 func (s *Server) zookeeperChanged(c zkcoord.Change) {
 	if c.Kind == zkcoord.FeaturesChanged {
 		s.background(func() {
@@ -24,7 +24,7 @@ func (s *Server) zookeeperChanged(c zkcoord.Change) {
 	}
 }
 
-// background runs f unless the broker stops.
+// background runs f on a goroutine, unless the broker is stopping.
 func (s *Server) background(f func()) {
 	if s.ctx.Err() == nil {
 		s.tasks.Go(f)
@@ -39,7 +39,7 @@ func (s *Server) loadFeatures(ctx context.Context) error {
 	return err
 }
 
-// entityChanged takes over the settings of a topic or broker that were written.
+// entityChanged applies changed settings of a topic or broker.
 func (s *Server) entityChanged(e zkcoord.Entity) {
 	var err error
 	switch e.Kind {
@@ -59,7 +59,7 @@ func (s *Server) entityChanged(e zkcoord.Entity) {
 	}
 }
 
-// changeLevel is that of lines about changes. A start goes through those of the last minutes once more, which are no news.
+// changeLevel is the log level for changes. A start replays the notifications of the last minutes, which are not news.
 func (s *Server) changeLevel() logrus.Level {
 	select {
 	case <-s.ready:
@@ -69,13 +69,13 @@ func (s *Server) changeLevel() logrus.Level {
 	}
 }
 
-// topicsDeleted has everybody forget what they know of deleted topics: others may come with their names.
+// topicsDeleted makes every part forget the deleted topics: new topics may have the same names.
 func (s *Server) topicsDeleted(partitions []logstore.TopicPartition) {
 	s.groups.TopicsDeleted(partitions)
 	for _, tp := range partitions {
 		s.topics.forget(tp.Topic)
 	}
-	s.metadata.Changed.Notify() // who waits for the partitions it has found need not wait for these
+	s.metadata.Changed.Notify() // requests that wait for these partitions need not wait any longer
 }
 
 func (s *Server) topicChanged(topic string) error {
@@ -90,8 +90,8 @@ func (s *Server) topicChanged(topic string) error {
 	return nil
 }
 
-// settingsMissed reads all settings again: while the session with ZooKeeper was lost they may have changed, and longer ago than
-// notifications are kept.
+// settingsMissed reads all settings again: they may have changed while the ZooKeeper session was lost, and longer ago
+// than notifications are kept.
 func (s *Server) settingsMissed() {
 	for _, name := range []string{zkcoord.DefaultEntity, strconv.Itoa(int(s.id))} {
 		s.entityChanged(zkcoord.Entity{Kind: zkcoord.Brokers, Name: name})
@@ -105,17 +105,17 @@ func (s *Server) settingsMissed() {
 	}
 }
 
-// topicTakesEffect passes on a topic's new settings to those who keep a copy.
+// topicTakesEffect passes a topic's new settings to the parts that keep a copy.
 func (s *Server) topicTakesEffect(topic string) {
 	now := s.topics.get(topic)
 	s.logs.SetConfig(topic, logConfig(now))
-	if now.UncleanLeaderElection { // whatever it was: who has led since may have read it before we were told
+	if now.UncleanLeaderElection { // regardless of the old value: leaders since then may have read it before this broker was notified
 		s.controller.UncleanElectionAllowed(topic)
 	}
 	s.log.WithFields(logrus.Fields{logx.Topic: topic, logx.Settings: now.Overrides()}).Log(s.changeLevel(), "settings of a topic changed")
 }
 
-// configChanged passes on a broker's new settings to those who keep a copy.
+// configChanged passes a broker's new settings to the parts that keep a copy.
 func (s *Server) configChanged(old, now *config.Broker) {
 	if s.topics != nil {
 		s.topics.rebuild()

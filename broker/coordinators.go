@@ -11,7 +11,7 @@ import (
 	"barnabas/logstore/record"
 )
 
-// leadershipChanged makes this broker the coordinator of what is kept in partitions of internal topics that it leads.
+// leadershipChanged makes this broker the coordinator for the partitions of internal topics that it leads.
 func (s *Server) leadershipChanged(tp logstore.TopicPartition, leaderEpoch int32, leads bool) {
 	switch tp.Topic {
 	case group.Topic:
@@ -37,7 +37,7 @@ func (s *Server) groupConfig() group.Config {
 	}
 }
 
-// groupPartition is the partition of __consumer_offsets that keeps a group.
+// groupPartition returns the partition of __consumer_offsets that a group belongs to.
 func (s *Server) groupPartition(groupID string) int32 {
 	count := s.static.OffsetsTopicPartitions
 	if t := s.metadata.Current().Topics[group.Topic]; t != nil {
@@ -46,7 +46,8 @@ func (s *Server) groupPartition(groupID string) int32 {
 	return javahash.PartitionFor(groupID, count)
 }
 
-// groupValueVersions are those that all brokers of a protocol version can read (GroupMetadataManager, 3.9).
+// groupValueVersions returns the versions of stored values that all brokers with that protocol version can read
+// (GroupMetadataManager, 3.9).
 func groupValueVersions(v config.ProtocolVersion) group.ValueVersions {
 	versions := group.NewestVersions
 	switch {

@@ -14,10 +14,10 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// credentials are what users have in ZooKeeper to log in with by SCRAM. Safe for concurrent use.
+// credentials holds the users' SCRAM credentials from ZooKeeper. Safe for concurrent use.
 type credentials struct {
 	log    *logrus.Entry
-	tokens *token.Manager // set before there are logins; nil: none
+	tokens *token.Manager // set before the first login; nil: no delegation tokens
 	mu     struct {
 		sync.RWMutex
 		of map[credentialKey]scram.Credential
@@ -40,7 +40,7 @@ func (c *credentials) User(mechanism, user string) (scram.Credential, bool) {
 	return found, ok
 }
 
-// Token implements sasl.Credentials. The owner is a user by its bare name.
+// Token implements sasl.Credentials. The owner is the user's name without its type.
 func (c *credentials) Token(mechanism, id string) (credential scram.Credential, owner string, expires time.Time, ok bool) {
 	if c.tokens == nil {
 		return scram.Credential{}, "", time.Time{}, false
@@ -50,7 +50,8 @@ func (c *credentials) Token(mechanism, id string) (credential scram.Credential, 
 	return credential, owner, expires, ok
 }
 
-// set takes what ZooKeeper has of a user, quotas among it. What cannot be read is logged and counts as nothing.
+// set applies a user's node in ZooKeeper, which also holds quotas. Credentials that cannot be parsed are logged and
+// ignored.
 func (c *credentials) set(user string, stored map[string]string) {
 	found := make(map[credentialKey]scram.Credential)
 	for _, m := range scram.Mechanisms() {
@@ -73,7 +74,7 @@ func (c *credentials) set(user string, stored map[string]string) {
 	maps.Copy(c.mu.of, found)
 }
 
-// users are those who have credentials, some more than once.
+// users lists the users that have credentials, some more than once.
 func (c *credentials) users() []quota.Entity {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -84,7 +85,7 @@ func (c *credentials) users() []quota.Entity {
 	return users
 }
 
-// setCredentials takes what ZooKeeper has of an entity, if it is a user.
+// setCredentials applies the stored settings of an entity if it is a user.
 func (s *Server) setCredentials(e quota.Entity, stored map[string]string) {
 	if e.User.Given && !e.User.Default && !e.Client.Given {
 		s.credentials.set(e.User.Value, stored)

@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// isrStore gives where this broker writes ISRs by itself, or nil: with
-// inter.broker.protocol.version 2.7 and later the controller does.
+// isrStore returns the store to which this broker writes ISRs itself, or nil: with inter.broker.protocol.version 2.7
+// and later the controller writes them.
 func (s *Server) isrStore() replica.ISRStore {
 	if s.since("2.7-IV2") {
 		return nil

@@ -14,19 +14,21 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// ticketLineInterval is how often at most a line about tickets is logged: each login with an old one asks for a new one.
+// ticketLineInterval is the minimum interval between log lines about tickets: each login with an old ticket requests a
+// new one.
 const ticketLineInterval = time.Minute
 
-// kerberosState is who this broker is to Kerberos.
+// kerberosState is this broker's identity in Kerberos.
 type kerberosState struct {
 	log   *logrus.Entry
 	lines logx.Sampler
-	shown kerberos.Shown          // by clients, at any listener
+	shown kerberos.Shown          // the authenticators that clients have presented, at any listener
 	mu    sync.Mutex              // guards users; a leaf
-	users map[string]kerberosUser // whose tickets this broker shows at others, by the setting that names them
+	users map[string]kerberosUser // identities with which this broker logs in at others, by the setting that names them
 }
 
-// kerberosUser is one by the settings that it was made of: as long as they stay, so do its tickets.
+// kerberosUser is an identity with the settings that it was created from: while these stay the same, its tickets are
+// kept.
 type kerberosUser struct {
 	settings string
 	*kerberos.User
@@ -36,7 +38,7 @@ func newKerberosState(log *logrus.Entry) *kerberosState {
 	return &kerberosState{log: log, lines: logx.Sampler{Interval: ticketLineInterval}}
 }
 
-// warn tells of a ticket that could not be replaced.
+// warn logs that a ticket could not be replaced.
 func (k *kerberosState) warn(err error) {
 	const text = "there is no new ticket of Kerberos, the one there is stays until it ends"
 	if line, ok := k.lines.Line(text, k.log); ok {
@@ -44,7 +46,7 @@ func (k *kerberosState) warn(err error) {
 	}
 }
 
-// close has nobody log in any more.
+// close ends all identities, so that no login is possible any more.
 func (k *kerberosState) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -54,7 +56,7 @@ func (k *kerberosState) close() {
 	k.users = nil
 }
 
-// ticketed is how clients with tickets log in.
+// ticketed returns the server's side of GSSAPI logins.
 func (s *kerberosState) ticketed(k *config.Kerberos) (func() sasl.Exchange, error) {
 	refuse := func(what string, err error) error {
 		return &config.Error{Key: k.Key, Reason: fmt.Sprintf("%s: %v", what, err)}
@@ -74,7 +76,7 @@ func (s *kerberosState) ticketed(k *config.Kerberos) (func() sasl.Exchange, erro
 	return sasl.GSSAPI(service, rules), nil
 }
 
-// dialog is how this broker logs in at others.
+// dialog returns the client's side of GSSAPI logins, with which this broker logs in at others.
 func (k *kerberosState) dialog(c *config.Kerberos) (func(ctx context.Context, host string) (sasl.Dialog, error), error) {
 	user, err := k.user(c)
 	if err != nil {

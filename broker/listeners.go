@@ -15,19 +15,19 @@ import (
 	"barnabas/zkcoord"
 )
 
-// listening is what this broker listens on and what it tells others to connect to.
+// listening is what this broker listens on, and the addresses that it advertises.
 type listening struct {
-	bound      map[string]boundListener // by name; of the start, then of the goroutine that hears of settings
+	bound      map[string]boundListener // by name; owned by the start, then by the goroutine that is notified of settings
 	advertised atomic.Pointer[[]zkcoord.Endpoint]
 }
 
-// boundListener is a listener with the port that it got.
+// boundListener is a listener with its actual port.
 type boundListener struct {
 	config.Listener
 	port int
 }
 
-// endpoints are what is advertised.
+// endpoints returns what is advertised.
 func (l *listening) endpoints() []zkcoord.Endpoint {
 	if e := l.advertised.Load(); e != nil {
 		return *e
@@ -60,8 +60,8 @@ func (s *Server) listen(l config.Listener) error {
 	return nil
 }
 
-// advertise settles what clients and brokers are told to connect to: advertised.listeners, with this machine's name
-// for an empty host and the bound port for port 0. A listener that could not be bound is not told of.
+// advertise determines the addresses that clients and brokers are given: advertised.listeners, with this machine's name
+// for an empty host and the bound port for port 0. A listener that could not be bound is left out.
 func (s *Server) advertise(c *config.Broker) ([]zkcoord.Endpoint, error) {
 	var endpoints []zkcoord.Endpoint
 	for _, l := range c.AdvertisedListeners {
@@ -86,7 +86,7 @@ func (s *Server) advertise(c *config.Broker) ([]zkcoord.Endpoint, error) {
 	return endpoints, nil
 }
 
-// advertisedHost is a listener's host, or this machine's name.
+// advertisedHost returns a listener's host, or this machine's name.
 func advertisedHost(l config.Listener) (string, error) {
 	if l.Host != "" {
 		return l.Host, nil
@@ -98,8 +98,8 @@ func advertisedHost(l config.Listener) (string, error) {
 	return name, nil
 }
 
-// refuseListeners refuses, while settings are changed, what would end the next start: listeners that can't be opened, and
-// addresses that another broker advertises.
+// refuseListeners refuses a change of settings that would make the next start fail: listeners that cannot be opened,
+// and addresses that another broker advertises.
 func (s *Server) refuseListeners(now, next *config.Broker) error {
 	if err := s.secured.refuse(next); err != nil {
 		return err
@@ -126,7 +126,8 @@ func (s *Server) refuseListeners(now, next *config.Broker) error {
 	return nil
 }
 
-// refuseUnopenable opens and closes new listeners' ports, but for those that this broker has open itself until then.
+// refuseUnopenable tries to open the ports of new listeners, except those that this broker itself has open until the
+// change.
 func refuseUnopenable(now, next *config.Broker) error {
 	ours := make(map[int]bool, len(now.Listeners))
 	for _, l := range now.Listeners {
@@ -145,8 +146,8 @@ func refuseUnopenable(now, next *config.Broker) error {
 	return nil
 }
 
-// listenersChanged opens and closes listeners as the settings say now, and registers what is advertised
-// (DynamicListenerConfig.reconfigure, 3.9). A listener that can't be opened is left out, with a line in the log; the next
+// listenersChanged opens and closes listeners according to the current settings and registers the advertised addresses
+// (DynamicListenerConfig.reconfigure, 3.9). A listener that cannot be opened is skipped with a log line; the next
 // change of listeners tries it again.
 func (s *Server) listenersChanged(ctx context.Context, old, now *config.Broker) {
 	if slices.Equal(old.Listeners, now.Listeners) && slices.Equal(old.AdvertisedListeners, now.AdvertisedListeners) {
@@ -173,7 +174,7 @@ func (s *Server) listenersChanged(ctx context.Context, old, now *config.Broker) 
 	}
 }
 
-// advertiseAgain changes this broker's registration, which the controller and so all brokers hear of.
+// advertiseAgain updates this broker's registration, of which the controller and through it all brokers are notified.
 func (s *Server) advertiseAgain(ctx context.Context, c *config.Broker) error {
 	endpoints, err := s.advertise(c)
 	if err != nil || slices.Equal(endpoints, s.listening.endpoints()) {
@@ -182,7 +183,7 @@ func (s *Server) advertiseAgain(ctx context.Context, c *config.Broker) error {
 	if err := s.checkEndpoints(ctx, endpoints); err != nil {
 		return err
 	}
-	s.listening.advertised.Store(&endpoints) // also for a registration after the session expires
+	s.listening.advertised.Store(&endpoints) // also for a registration after the session has expired
 	if s.epoch.Load() == 0 {
 		return nil // not registered yet
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// After a crash this broker registers and serves while logs are still being recovered. Each partition takes on its role as soon as its
-// log is there (replica.Manager). Being registered early must not make anything worse for partitions that others serve, or could
-// serve: see awaitSuccessors.
+// After a crash this broker registers and serves while logs are still being recovered. Each partition assumes its role
+// as soon as its log is loaded (replica.Manager). Registering early must not harm partitions that others serve, or
+// could serve: see awaitSuccessors.
 
-// logLoaded passes on that a log is there. Before there is a replica.Manager nobody can have been told of a role.
+// logLoaded announces that a log is loaded. While there is no replica.Manager, no partition can have been assigned a
+// role.
 func (s *Server) logLoaded(tp logstore.TopicPartition) {
 	select {
 	case <-s.built:
@@ -24,7 +25,7 @@ func (s *Server) logLoaded(tp logstore.TopicPartition) {
 	}
 }
 
-// awaitLoaded ends the broker when loading has shown that it must not run.
+// awaitLoaded stops the broker if loading has shown that it must not run.
 func (s *Server) awaitLoaded() {
 	err := s.logs.AwaitLoaded(s.ctx)
 	if s.ctx.Err() != nil || s.stopping.Load() {
@@ -38,12 +39,14 @@ func (s *Server) awaitLoaded() {
 	s.strays.logsLoaded()
 }
 
-// awaitSuccessors waits until the cluster has noticed that this broker was away: until of the partitions whose logs are not there
-// yet there is none left that counts this broker as in sync beside another living one. A controller that was elected only now would
-// take a registration for this broker never having been away, and leave such a partition to it, though another could serve it
-// at once; and a leader would go on waiting for what this broker does not fetch yet. Once out of sync it can only come back by
-// fetching. Who is the last one in sync has nobody to wait for: what is not served by it is served by nobody. When all logs are
-// loaded there is nothing to wait for.
+// awaitSuccessors waits until the cluster has noticed that this broker was away: until no partition whose log is still
+// being loaded has this broker in its ISR together with another one that is alive.
+//
+// A controller that is elected just now would conclude from the registration that this broker was never away, and leave
+// such a partition to it, though another broker could serve it at once; and a leader would go on waiting for records
+// that this broker does not fetch yet. Once it is out of the ISR, it can return only by fetching. If this broker is the
+// last one in the ISR there is nobody to wait for: no other broker can serve the partition. Once all logs are loaded
+// the wait ends in any case.
 func (s *Server) awaitSuccessors(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	ring := func() {
@@ -75,7 +78,7 @@ func (s *Server) awaitSuccessors(ctx context.Context) error {
 	}
 }
 
-// unnoticed gives a partition to wait for, if there is one, and watches its state and who lives.
+// unnoticed returns a partition to wait for, if there is one, and watches its state and the living brokers.
 func (s *Server) unnoticed(ctx context.Context) (zkcoord.TopicPartition, bool, error) {
 	var arriving []zkcoord.TopicPartition
 	for _, tp := range s.logs.Arriving() {
@@ -86,14 +89,14 @@ func (s *Server) unnoticed(ctx context.Context) (zkcoord.TopicPartition, bool, e
 	}
 	brokers, err := s.zk.WatchBrokers(ctx)
 	if err != nil || !slices.ContainsFunc(brokers, func(b zkcoord.BrokerInfo) bool { return b.ID != s.id }) {
-		return zkcoord.TopicPartition{}, false, err // nobody else lives: no need to read the states of thousands
+		return zkcoord.TopicPartition{}, false, err // no other broker is alive: no need to read the states of thousands of partitions
 	}
 	states, err := s.zk.PartitionStates(ctx, arriving)
 	for tp, state := range states {
 		if !sharedISR(s.id, state.ISR, brokers) {
 			continue
 		}
-		state, found, err := s.zk.WatchPartitionState(ctx, tp) // before the next look at all of them, so that no change is missed
+		state, found, err := s.zk.WatchPartitionState(ctx, tp) // before all of them are examined again, so that no change is missed
 		if err != nil || found && sharedISR(s.id, state.ISR, brokers) {
 			return tp, true, err
 		}
@@ -101,7 +104,7 @@ func (s *Server) unnoticed(ctx context.Context) (zkcoord.TopicPartition, bool, e
 	return zkcoord.TopicPartition{}, false, err
 }
 
-// sharedISR tells whether a broker is in sync beside another one that lives.
+// sharedISR reports whether a broker is in the ISR together with another one that is alive.
 func sharedISR(id int32, isr []int32, living []zkcoord.BrokerInfo) bool {
 	return slices.Contains(isr, id) && slices.ContainsFunc(living, func(b zkcoord.BrokerInfo) bool {
 		return b.ID != id && slices.Contains(isr, b.ID)

@@ -27,32 +27,32 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// The states of a broker, as Apache Kafka numbers them (BrokerState, 3.9).
+// The states of a broker, numbered as in Apache Kafka (BrokerState, 3.9).
 const (
 	stateStarting     = 1
 	stateRunning      = 3
 	stateShuttingDown = 6
 )
 
-// measures is what is counted for metrics and nobody else, and what is read from the other parts when metrics are.
+// measures holds what is counted only for metrics, and reads the other parts when metrics are collected.
 type measures struct {
 	s        *Server
 	started  time.Time
 	state    atomic.Int32
-	complete atomic.Bool // all parts are there to be asked
+	complete atomic.Bool // all parts exist and can be read
 	loading  logstore.Loading
 	idle     idleness
-	identity atomic.Pointer[status.Broker] // once it is known
+	identity atomic.Pointer[status.Broker] // set once it is known
 	board    *status.Board
 
-	groupLoads, txnLoads metrics.Recent // of partitions that the coordinators keep groups and transactions in
+	groupLoads, txnLoads metrics.Recent // loading times of the coordinators' partitions
 
 	session    sessionCounts                 // with ZooKeeper
-	authorizer atomic.Pointer[sessionCounts] // of the session that ACLs are read by; nil: there is no authorizer
+	authorizer atomic.Pointer[sessionCounts] // of the authorizer's session; nil: there is no authorizer
 }
 
-// serveMetrics begins to serve metrics, if they are wanted: before anything that may take long, so that who looks after the
-// broker sees what it waits for.
+// serveMetrics begins to serve metrics if metrics.listener is set. It comes before anything that may take long, so that
+// operators see what the start is waiting for.
 func (s *Server) serveMetrics(context.Context) error {
 	if s.static.MetricsListener == "" {
 		return nil
@@ -86,20 +86,20 @@ func (m *measures) stopping() {
 	}
 }
 
-// enter makes a state one that is shown at once, on the status page as by readyz.
+// enter changes the broker's state, which the status page and readyz show at once.
 func (m *measures) enter(state int32) {
 	m.state.Store(state)
 	m.board.Refresh()
 }
 
-// identified tells who the broker is.
+// identified sets the broker's id and cluster.
 func (m *measures) identified(id int32, cluster string) {
 	if m != nil {
 		m.identity.Store(&status.Broker{ID: id, Cluster: cluster})
 	}
 }
 
-// notes are what who asks for readiness should know of a broker that serves requests.
+// notes returns what readyz adds for a broker that serves requests.
 func (m *measures) notes() []string {
 	var notes []string
 	for _, dir := range m.s.logs.FullDirs() {
@@ -111,7 +111,7 @@ func (m *measures) notes() []string {
 	return notes
 }
 
-// ready tells why requests are not served.
+// ready returns an error that says why requests are not served.
 func (m *measures) ready() error {
 	switch m.state.Load() {
 	case stateRunning:
@@ -134,7 +134,7 @@ func (m *measures) transactionsLoaded(took time.Duration) {
 	}
 }
 
-// sessionCounts are how often a session with ZooKeeper has changed.
+// sessionCounts counts the changes of a ZooKeeper session.
 type sessionCounts struct{ expired, disconnected, connected atomic.Int64 }
 
 func (c *sessionCounts) changed(e zkcoord.SessionEvent) {
@@ -154,7 +154,7 @@ func (c *sessionCounts) tell(prefix string, add func(prometheus.Metric)) {
 	add(metrics.Counter(prefix+"_zookeepersyncconnects_total", float64(c.connected.Load())))
 }
 
-// authorizedBy says which session ACLs are read by: the broker's, or own. It gives how to hear no more of it.
+// authorizedBy sets the session that ACLs are read with: the broker's, or own. The returned function stops counting.
 func (m *measures) authorizedBy(own *zkcoord.Client) (cancel func()) {
 	if m == nil {
 		return func() {}
@@ -168,7 +168,7 @@ func (m *measures) authorizedBy(own *zkcoord.Client) (cancel func()) {
 	return own.OnSession(counts.changed)
 }
 
-// collect gives everything that is read and not counted.
+// collect adds all metrics that are read on demand rather than counted.
 func (m *measures) collect(add func(prometheus.Metric)) {
 	add(metrics.Gauge("kafka_server_kafkaserver_brokerstate", float64(m.state.Load())))
 	started := float64(m.started.UnixMilli())
@@ -209,7 +209,7 @@ func (m *measures) network(add func(prometheus.Metric)) {
 		add(metrics.Counter(socketMetrics+"connection_creation_total", float64(n.Opened), labels...))
 		add(metrics.Counter(socketMetrics+"connection_close_total", float64(n.Opened-int64(n.Open)), labels...))
 		clients(listener, of, add)
-		if t := traffic[listener]; t != nil { // else it was unbound meanwhile
+		if t := traffic[listener]; t != nil { // otherwise it has been unbound meanwhile
 			frames(t, labels, add)
 		}
 	}
@@ -225,8 +225,8 @@ func (m *measures) network(add func(prometheus.Metric)) {
 
 const socketMetrics = "kafka_server_socket_server_metrics_"
 
-// frames are what has gone over a listener's connections. What a broker sends counts as requests to Apache Kafka, and what it receives
-// as responses: its network layer speaks from a client's side (Selector, 3.9).
+// frames adds the traffic of a listener. Apache Kafka's network layer is named from a client's point of view, so what a
+// broker sends counts as requests and what it receives as responses (Selector, 3.9).
 func frames(t *network.Traffic, labels []string, add func(prometheus.Metric)) {
 	for name, n := range map[string]*atomic.Int64{
 		"incoming_byte": &t.BytesIn, "outgoing_byte": &t.BytesOut, "response": &t.Requests, "request": &t.Answers,
@@ -235,7 +235,7 @@ func frames(t *network.Traffic, labels []string, add func(prometheus.Metric)) {
 	}
 }
 
-// clients are what a listener's open connections are counted by: the clients' software, and how they are encrypted.
+// clients adds a listener's open connections by client software and by TLS protocol.
 func clients(listener string, of network.Census, add func(prometheus.Metric)) {
 	for s, n := range of.Software {
 		add(metrics.Gauge(socketMetrics+"connections_software", float64(n), "clientSoftwareName", s.Name, "clientSoftwareVersion", s.Version,
@@ -246,7 +246,7 @@ func clients(listener string, of network.Census, add func(prometheus.Metric)) {
 	}
 }
 
-// plane is what is told of the threads and queues of a plane, of which there are none here: idle of them is what is idle of the processors.
+// plane adds the metrics of a plane's threads and queues, which do not exist here: they are as idle as the processors.
 func (m *measures) plane(prefix string, add func(prometheus.Metric)) {
 	idle := m.idle.measure(time.Now())
 	add(metrics.Gauge("kafka_network_socketserver_"+prefix+"networkprocessoravgidle_percent", idle))
@@ -263,7 +263,7 @@ func (m *measures) plane(prefix string, add func(prometheus.Metric)) {
 	add(metrics.Gauge("kafka_network_socketserver_"+prefix+"expiredconnectionskilledcount", float64(expired)))
 }
 
-// authentications are how often clients have tried to log in, on listeners with SASL, or to set up TLS.
+// authentications adds the counts of logins, on listeners with SASL, and of TLS handshakes.
 func (m *measures) authentications(add func(prometheus.Metric)) {
 	for listener, n := range m.s.network.Authentications() {
 		for name, count := range map[string]int64{
@@ -280,7 +280,8 @@ func (m *measures) authentications(add func(prometheus.Metric)) {
 	}
 }
 
-// diskBytes are what the process has read from disks and written to them, where Linux tells it (LinuxIoMetricsCollector, 3.9).
+// diskBytes adds what the process has read from disks and written to them, where Linux reports it
+// (LinuxIoMetricsCollector, 3.9).
 func diskBytes(add func(prometheus.Metric)) {
 	self, err := procfs.Self()
 	if err != nil {
@@ -294,7 +295,7 @@ func diskBytes(add func(prometheus.Metric)) {
 	add(metrics.Gauge("kafka_server_kafkaserver_linux_disk_write_bytes", float64(used.WriteBytes)))
 }
 
-// partitionCounts sums up the partitions that this broker hosts.
+// partitionCounts summarizes the partitions that this broker hosts.
 type partitionCounts struct{ leaders, all, offline, under, underMin, atMin, reassigning, lateTransactions int }
 
 func (m *measures) replicas(add func(prometheus.Metric)) {
@@ -313,10 +314,10 @@ func (m *measures) replicas(add func(prometheus.Metric)) {
 	add(metrics.Counter("kafka_server_replicamanager_isrshrinks_total", float64(c.ISRShrinks)))
 	add(metrics.Counter("kafka_server_replicamanager_isrexpands_total", float64(c.ISRExpands)))
 	add(metrics.Counter("kafka_server_replicamanager_failedisrupdates_total", float64(c.ISRRefused)))
-	add(metrics.Counter("barnabas_records_lost_total", float64(c.RecordsLost))) // there is no such count in Apache Kafka
+	add(metrics.Counter("barnabas_records_lost_total", float64(c.RecordsLost))) // Apache Kafka has no such metric
 }
 
-// rejections are what was not appended because it is not as it should be, of all topics together (BrokerTopicMetrics, 3.9).
+// rejections adds the counts of records that were rejected as invalid, over all topics (BrokerTopicMetrics, 3.9).
 func (m *measures) rejections(add func(prometheus.Metric)) {
 	r := m.s.logs.Rejections()
 	for name, n := range map[string]*atomic.Int64{
@@ -339,8 +340,8 @@ func (s *Server) replicated(topic string, bytes int, reassigned bool) {
 	})
 }
 
-// followers tell what is fetched from other brokers, and copied to other log directories. No fetcher and no mover ever dies, or gives a
-// partition up: those count as failed that are tried again and again.
+// followers adds the metrics of fetching from other brokers and copying between log directories. No fetcher or mover
+// ever dies or gives up a partition: those that are being retried count as failed.
 func (m *measures) followers(add func(prometheus.Metric)) {
 	var most int64
 	failing := 0
@@ -399,8 +400,8 @@ func (m *measures) partition(p *replica.Partition, sum *partitionCounts, add fun
 	gauge("laststableoffsetlag", int(p.Log().HighWatermark()-p.Log().LastStableOffset()))
 }
 
-// lateTransaction is how long after transaction.max.timeout.ms a coordinator has had time enough to end a transaction: one that is still
-// open hangs (KIP-664).
+// lateTransaction is the time after transaction.max.timeout.ms within which a coordinator ends a transaction: one that
+// is open for longer is hanging (KIP-664).
 const lateTransaction = 5 * time.Minute
 
 func one(b bool) int {
@@ -426,12 +427,12 @@ func (m *measures) logs(add func(prometheus.Metric)) {
 	add(metrics.Gauge("kafka_log_logmanager_offlinelogdirectorycount", float64(len(offline))))
 	for _, dir := range m.s.static.LogDirs {
 		add(metrics.Gauge("kafka_log_logmanager_logdirectoryoffline", float64(one(slices.Contains(offline, dir))), "logDirectory", dir))
-		add(metrics.Gauge("barnabas_log_directory_full", float64(one(slices.Contains(full, dir))), "logDirectory", dir)) // none in Apache Kafka
+		add(metrics.Gauge("barnabas_log_directory_full", float64(one(slices.Contains(full, dir))), "logDirectory", dir)) // Apache Kafka has no such metric
 	}
 	m.cleaner(add)
 }
 
-// recovery tells how far the loading of logs is, as long as it goes on. Bytes and time are not told by Apache Kafka.
+// recovery adds the progress of loading logs, while it goes on. Apache Kafka does not report bytes and time.
 func (m *measures) recovery(add func(prometheus.Metric)) {
 	for _, d := range m.loading.Dirs() {
 		if d.Done {
@@ -443,7 +444,8 @@ func (m *measures) recovery(add func(prometheus.Metric)) {
 	}
 }
 
-// cleaner tells how compaction goes. There is one cleaner here, where Apache Kafka tells the most of its threads.
+// cleaner adds the metrics of compaction. There is one cleaner, where Apache Kafka reports the maximum over its
+// threads.
 func (m *measures) cleaner(add func(prometheus.Metric)) {
 	c := m.s.logs.CleanerCounts()
 	for dir, logs := range c.Uncleanable {
@@ -466,7 +468,7 @@ func (s *Server) controlled(w controller.Work, waited, took time.Duration) {
 	s.metrics.Controlled(int(w), waited, took)
 }
 
-// controller gives what the controller's broker tells of the whole cluster, and zeros on the others.
+// controller adds the metrics of the whole cluster that the active controller reports, and zeros on the other brokers.
 func (m *measures) controller(add func(prometheus.Metric)) {
 	gauge := func(name string, v int) {
 		add(metrics.Gauge("kafka_controller_kafkacontroller_"+name, float64(v)))
@@ -503,7 +505,7 @@ func (m *measures) controller(add func(prometheus.Metric)) {
 	gauge("fencedbrokercount", 0)
 }
 
-// controllerRequests are those of this broker as the controller that wait to be sent to others.
+// controllerRequests adds the requests that wait to be sent by this broker's controller.
 func (m *measures) controllerRequests(add func(prometheus.Metric)) {
 	total := 0
 	for id, n := range m.s.controller.QueuedRequests() {
@@ -514,7 +516,7 @@ func (m *measures) controllerRequests(add func(prometheus.Metric)) {
 }
 
 func (m *measures) groups(add func(prometheus.Metric)) {
-	groups, _ := m.s.groups.List(nil, nil) // those of partitions that are being loaded are left out
+	groups, _ := m.s.groups.List(nil, nil) // groups of partitions that are being loaded are left out
 	states := map[string]int{"Stable": 0, "PreparingRebalance": 0, "CompletingRebalance": 0, "Empty": 0, "Dead": 0}
 	for _, g := range groups {
 		states[g.GroupState]++
@@ -527,7 +529,7 @@ func (m *measures) groups(add func(prometheus.Metric)) {
 	}
 }
 
-// coordinators tell what they have done, and how long partitions took to load that they took over.
+// coordinators adds the coordinators' counts, and the loading times of partitions that they took over.
 func (m *measures) coordinators(add func(prometheus.Metric)) {
 	n := m.s.groups.Counts()
 	add(metrics.Gauge("kafka_coordinator_group_groupmetadatamanager_numoffsets", float64(n.Offsets)))
@@ -543,7 +545,7 @@ func (m *measures) coordinators(add func(prometheus.Metric)) {
 	}
 }
 
-// idleness measures the share of the processors' time that this process leaves.
+// idleness measures the share of CPU time that this process leaves unused.
 type idleness struct {
 	mu   sync.Mutex // guards what follows
 	at   time.Time
@@ -551,7 +553,7 @@ type idleness struct {
 	last float64
 }
 
-// idlenessWindow is the shortest time that a share is measured over.
+// idlenessWindow is the shortest period over which the share is measured.
 const idlenessWindow = time.Second
 
 func (i *idleness) measure(now time.Time) float64 {

@@ -17,13 +17,13 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// oauthLineInterval is how often a line about providers is logged: clients cause them.
+// oauthLineInterval is the interval between log lines about identity providers: clients cause them.
 const oauthLineInterval = time.Second
 
-// oauthState is what the broker has of identity providers: that of a listener stays while its settings that say how to get it do,
-// and listeners with the same ones share it.
+// oauthState holds what the broker has from identity providers. A listener's keys and tokens are kept while the
+// settings for them stay the same, and listeners with the same settings share them.
 type oauthState struct {
-	ctx   context.Context // ends requests to providers with the broker
+	ctx   context.Context // ends with the broker, and with it requests to providers
 	log   *logrus.Entry
 	lines logx.Sampler
 
@@ -32,13 +32,13 @@ type oauthState struct {
 	sources map[string]made[*oauth.Source] // of this broker's own tokens, by listener
 }
 
-// made is what was made of settings.
+// made is a value with the settings that it was made from.
 type made[T any] struct {
 	settings string
 	it       T
 }
 
-// providerKeys are keys with the setting that says where they are.
+// providerKeys is a provider's keys with the setting that says where they are.
 type providerKeys struct {
 	*oauth.Keys
 	at config.Endpoint
@@ -49,7 +49,7 @@ func newOAuthState(ctx context.Context, log *logrus.Entry) *oauthState {
 		keys: make(map[string]made[*providerKeys]), sources: make(map[string]made[*oauth.Source])}
 }
 
-// ofSettings is what a listener's settings make, which it or another one may have of them already.
+// ofSettings returns the value for a listener's settings, which this or another listener may have already.
 func ofSettings[T any](all map[string]made[T], listener, settings string, build func() T) T {
 	for _, m := range all {
 		if m.settings == settings {
@@ -62,7 +62,7 @@ func ofSettings[T any](all map[string]made[T], listener, settings string, build 
 	return it
 }
 
-// checker checks the signed tokens that are shown at a listener. The provider's keys are read when one is needed.
+// checker returns the check of signed tokens at a listener. The provider's keys are read when first needed.
 func (o *oauthState) checker(listener string, rules *config.SignedTokens) (func(token string) (sasl.Login, error), error) {
 	from, err := endpoint(rules.Keys)
 	if err != nil {
@@ -84,7 +84,7 @@ func (o *oauthState) keysOf(listener string, rules *config.SignedTokens, from oa
 	}).Keys
 }
 
-// fetch reads all keys, so that a broker that could let nobody in does not start.
+// fetch reads all keys, so that a broker that could accept no login does not start.
 func (o *oauthState) fetch(ctx context.Context) error {
 	o.mu.Lock()
 	all := slices.Collect(maps.Values(o.keys))
@@ -97,7 +97,8 @@ func (o *oauthState) fetch(ctx context.Context) error {
 	return nil
 }
 
-// settle ends a change of settings: what closed listeners had is forgotten, and new keys are read, which no other setting waits for.
+// settle completes a change of settings: it forgets what belonged to closed listeners, and reads new keys in the
+// background.
 func (o *oauthState) settle(open func(listener string) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -113,7 +114,7 @@ func (o *oauthState) warn(text string, err error) {
 	}
 }
 
-// bearer gives this broker's own tokens, for others' listener of a name.
+// bearer returns the source of this broker's own tokens, for logins at other brokers' listener of that name.
 func (o *oauthState) bearer(listener string, s *config.TokenSource) (func() (string, error), error) {
 	from, err := endpoint(s.From)
 	if err != nil {
@@ -131,7 +132,7 @@ func (o *oauthState) bearer(listener string, s *config.TokenSource) (func() (str
 	return func() (string, error) { return source.Token(o.ctx) }, nil
 }
 
-// endpoint is where a setting says that a provider is.
+// endpoint parses a setting that says where a provider is.
 func endpoint(e config.Endpoint) (oauth.Endpoint, error) {
 	from := oauth.Endpoint{URL: e.URL, ConnectTimeout: e.ConnectTimeout, ReadTimeout: e.ReadTimeout, Backoff: e.Backoff, MaxBackoff: e.MaxBackoff}
 	refuse := func(err error) error { return &config.Error{Key: e.Key, Value: e.URL, Reason: err.Error()} }

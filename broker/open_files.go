@@ -2,8 +2,8 @@ package broker
 
 import "golang.org/x/sys/unix"
 
-// maxOpenFiles is how many record files may stay open: half of what the process may have, for connections need some as well.
-// Apache Kafka keeps all of them open.
+// maxOpenFiles returns how many segment files may stay open: half of the process's limit, since connections need
+// descriptors too. Apache Kafka keeps all of them open.
 func maxOpenFiles() int {
 	const least, most = 100, 1 << 20
 	var limit unix.Rlimit

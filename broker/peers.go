@@ -22,8 +22,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// peers speaks to other brokers for the controller, for followers and for who needs the controller. What is meant for
-// this broker itself is delivered in the process, through the same handlers.
+// peers sends requests to other brokers, on behalf of the controller, followers and callers that need the controller.
+// Requests to this broker itself are delivered within the process, through the same handlers.
 type peers struct {
 	server *Server
 
@@ -35,15 +35,15 @@ type peers struct {
 	toController link
 }
 
-// linkKey says what a link is for: what one kind of request waits for must not hold back the others.
+// linkKey says what a link is for: what one kind of request waits for must not delay the others.
 type linkKey struct {
 	broker int32
-	api    int16 // controllersLink for all that the controller sends
+	api    int16 // controllersLink for everything that the controller sends
 }
 
 const controllersLink = -1
 
-// link is a connection that is opened when needed. One request at a time.
+// link is a connection that is opened on demand. It carries one request at a time.
 type link struct {
 	mu     sync.Mutex // held during a request: a link serves one goroutine at a time
 	addr   string
@@ -66,7 +66,7 @@ func (p *peers) close() {
 	}
 }
 
-// close ends the link for good, after the request under way.
+// close closes the link for good, after the current request.
 func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,15 +77,15 @@ func (l *link) close() {
 	}
 }
 
-// do sends a request, over a new connection when there is none to that address.
+// do sends a request, over a new connection if there is none to that address.
 func (l *link) do(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.doLocked(ctx, addr, dial, req)
 }
 
-// repeat is do for a request that may be sent twice: when it fails over a connection from before, which may be that of a
-// broker that was restarted since, it goes over a new one.
+// repeat is do for a request that may be sent twice: if it fails on an existing connection, whose broker may have been
+// restarted since, it is sent again on a new one.
 func (l *link) repeat(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,15 +123,15 @@ func (l *link) doLocked(ctx context.Context, addr string, dial dialer, req kmsg.
 // dialer opens a connection.
 type dialer func(ctx context.Context, addr string) (*network.Client, error)
 
-// dial opens connections to a listener of that name.
+// dial returns a dialer for a listener of that name.
 func (p *peers) dial(listener string) dialer {
 	return func(ctx context.Context, addr string) (*network.Client, error) {
 		return p.dialAs(ctx, network.Dialer{}, listener, addr, "broker-"+strconv.Itoa(int(p.server.id)))
 	}
 }
 
-// dialAs connects, for as long as socket.connection.setup.timeout.ms says, and longer after each time that it failed; and logs
-// in where the listener asks for it.
+// dialAs connects, within socket.connection.setup.timeout.ms, or longer after each failure, and logs in if the listener
+// requires it.
 func (p *peers) dialAs(ctx context.Context, d network.Dialer, listener, addr, clientID string) (*network.Client, error) {
 	c := p.server.static
 	var err error
@@ -139,7 +139,7 @@ func (p *peers) dialAs(ctx context.Context, d network.Dialer, listener, addr, cl
 		return nil, err
 	}
 	d.TLS = p.server.secured.client(listener)
-	if d.TLS == nil && c.ListenerSecurityProtocolMap[listener].TLS() { // rather not at all than in plaintext
+	if d.TLS == nil && c.ListenerSecurityProtocolMap[listener].TLS() { // rather fail than send plaintext
 		return nil, fmt.Errorf("listener %s of other brokers needs TLS, whose settings are those of a listener here that is not open", listener)
 	}
 	p.mu.Lock()
@@ -159,7 +159,7 @@ func (p *peers) dialAs(ctx context.Context, d network.Dialer, listener, addr, cl
 	return client, err
 }
 
-// failures are those of connecting to an address since it last came about.
+// failures counts failed attempts to connect, by address, since the last success.
 type failures map[string]failure
 
 type failure struct {
@@ -167,17 +167,17 @@ type failure struct {
 	last  time.Time
 }
 
-// forgetFailures is how long nobody tries an address that is none of a broker any more.
+// forgetFailures is the time without attempts after which an address is forgotten, since no broker has it any more.
 const forgetFailures = time.Hour
 
-// add counts one, and forgets addresses that nobody has tried for long.
+// add counts a failure, and forgets addresses that have not been tried for long.
 func (f failures) add(addr string, now time.Time) {
 	maps.DeleteFunc(f, func(_ string, old failure) bool { return now.Sub(old.last) > forgetFailures })
 	f[addr] = failure{f[addr].times + 1, now}
 }
 
-// setupTimeout doubles with each failure up to the longest, and lies a fifth at most below or above that, as random from 0
-// to 1 says, so that not all try at once (KIP-601).
+// setupTimeout doubles with each failure up to the longest. It is varied by up to a fifth in either direction, as
+// random from 0 to 1 says, so that brokers do not try at the same time (KIP-601).
 func setupTimeout(first, longest time.Duration, failures int, random float64) time.Duration {
 	timeout := first
 	for range failures {
@@ -220,7 +220,8 @@ func (p *peers) link(key linkKey) *link {
 	return l
 }
 
-// SendTo delivers a request of one of this broker's coordinators to a broker, be it this one. It may arrive twice.
+// SendTo delivers a request of one of this broker's coordinators to a broker, which may be this one. It may arrive
+// twice.
 func (p *peers) SendTo(ctx context.Context, broker int32, req kmsg.Request) (kmsg.Response, error) {
 	s := p.server
 	if broker == s.id {
@@ -239,9 +240,10 @@ func (p *peers) SendTo(ctx context.Context, broker int32, req kmsg.Request) (kms
 	return p.link(linkKey{broker, req.Key()}).repeat(ctx, addr, p.dial(s.static.InterBrokerListener), req)
 }
 
-// controlAddress is where requests between a controller and a broker go: control.plane.listener.name, if there is such a
-// setting, so that they do not wait behind data (KIP-291). A broker that does not have that listener yet, while the setting
-// is brought to one after the other, is spoken to where all brokers are. address is empty for a listener that there is not.
+// controlAddress returns where requests between a controller and a broker go: control.plane.listener.name if it is set,
+// so that they do not wait behind data (KIP-291). While that setting is being rolled out, a broker that does not have
+// the listener yet is reached at the inter-broker listener. address returns an empty string for a listener that does
+// not exist.
 func (p *peers) controlAddress(id int32, address func(listener string) string) (addr, listener string, err error) {
 	control, all := p.server.static.ControlPlaneListener, p.server.static.InterBrokerListener
 	if addr := address(control); addr != "" {
@@ -253,7 +255,7 @@ func (p *peers) controlAddress(id int32, address func(listener string) string) (
 	return "", "", fmt.Errorf("broker %d has no listener %s", id, all)
 }
 
-// ToController sends a request to the controller, be it this broker's own.
+// ToController sends a request to the controller, which may be this broker's own.
 func (p *peers) ToController(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	s := p.server
 	if s.controller.Active() {
@@ -277,19 +279,19 @@ func (p *peers) dialReplica(ctx context.Context, to replica.BrokerAddress) (repl
 	ctx, cancel := context.WithTimeout(ctx, p.server.static.ReplicaSocketTimeout)
 	defer cancel()
 	var d network.Dialer
-	if p.server.static.Set("replica.socket.receive.buffer.bytes") { // its default is from a time before kernels tuned buffers
+	if p.server.static.Set("replica.socket.receive.buffer.bytes") { // its default dates from before kernels tuned buffers
 		d.ReceiveBuffer = max(p.server.static.ReplicaSocketReceiveBufferBytes, 0)
 	}
 	client, err := p.dialAs(ctx, d, p.server.static.InterBrokerListener, to.Addr, fmt.Sprintf("broker-%d-fetcher-0", p.server.id))
 	if err != nil {
-		return nil, err // and not a nil client in the interface
+		return nil, err // rather than a nil client in the interface
 	}
 	return client, nil
 }
 
 // allocateProducerIDs takes a block of producer ids for this broker (KIP-730).
 func (s *Server) allocateProducerIDs(ctx context.Context) (txn.Block, error) {
-	if !s.since("3.0") { // the controller of such a cluster need not know the request
+	if !s.since("3.0") { // the controller of such a cluster may not know the request
 		block, err := s.zk.NextProducerIDs(ctx, s.id)
 		return txn.Block{First: block.Start, Count: int32(block.End - block.Start + 1)}, err
 	}
@@ -303,8 +305,8 @@ func (s *Server) allocateProducerIDs(ctx context.Context) (txn.Block, error) {
 	return txn.Block{First: resp.ProducerIDStart, Count: resp.ProducerIDLen}, kerr.ErrorForCode(resp.ErrorCode)
 }
 
-// handOver asks the controller to move this broker's leaderships elsewhere, before it stops (KIP-143's retries and pause). It gives
-// up where ZooKeeper, to which the controller writes that, does not answer.
+// handOver asks the controller to move this broker's leaderships to others before it stops (with the retries and pauses
+// of KIP-143). It gives up if ZooKeeper, to which the controller writes the changes, does not answer.
 func (s *Server) handOver() {
 	if !s.static.ControlledShutdown {
 		return
@@ -333,14 +335,14 @@ func (s *Server) handOver() {
 	s.log.Warn("stopping though not all leaderships were moved")
 }
 
-// longestSilence of ZooKeeper is waited for while leaderships are to be handed over.
+// longestSilence is how long ZooKeeper may be silent during the handover.
 const longestSilence = 5 * time.Second
 
 var errSilence = fmt.Errorf("ZooKeeper has not answered for %v", longestSilence)
 
-// cancelWithoutZooKeeper cancels when ZooKeeper is away, in whatever way.
+// cancelWithoutZooKeeper cancels the context when ZooKeeper is unavailable, for whatever reason.
 func (s *Server) cancelWithoutZooKeeper(ctx context.Context, cancel context.CancelCauseFunc) {
-	const pause = time.Second // until it is asked again
+	const pause = time.Second // between checks
 	for ctx.Err() == nil {
 		ask, done := context.WithTimeoutCause(ctx, longestSilence, errSilence)
 		err := s.zk.Answers(ask)

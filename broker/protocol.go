@@ -2,22 +2,22 @@ package broker
 
 import "barnabas/config"
 
-// The versions of the requests between brokers follow inter.broker.protocol.version, since in the middle of an upgrade
-// others may not know newer ones (MetadataVersion, 3.9).
+// The versions of requests between brokers follow inter.broker.protocol.version, since during an upgrade other brokers
+// may not know newer ones (MetadataVersion, 3.9).
 
-// since tells whether inter.broker.protocol.version is a version or a newer one.
+// since reports whether inter.broker.protocol.version is at least version.
 func (s *Server) since(version string) bool {
 	v, ok := config.ParseProtocolVersion(version)
 	return ok && s.static.InterBrokerProtocolVersion >= v
 }
 
-// step is a version of a request and the protocol version that brought it.
+// step is a request version and the protocol version that introduced it.
 type step struct {
 	since   string
 	version int16
 }
 
-// newest gives the version of the first step that has come; the last one needs none.
+// newest returns the version of the first step that has been reached; the last step applies always.
 func (s *Server) newest(steps ...step) int16 {
 	for _, at := range steps {
 		if s.since(at.since) {

@@ -20,8 +20,8 @@ func newQuotas(c *config.Broker) *quota.Manager {
 	})
 }
 
-// loadQuotas reads the limits of all users, client ids and addresses, and users' credentials, which are kept with them. What was known
-// and is not there any more goes.
+// loadQuotas reads the quotas of all users, client ids and addresses, and the users' credentials, which are stored with
+// them. Entities that no longer exist are removed.
 func (s *Server) loadQuotas(ctx context.Context) error {
 	all, err := api.StoredQuotas(ctx, s.zk)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Server) loadQuotas(ctx context.Context) error {
 	return nil
 }
 
-// quotaChanged reads those of one entity anew.
+// quotaChanged reads the quotas of one entity again.
 func (s *Server) quotaChanged(e zkcoord.Entity) error {
 	stored, err := s.zk.EntityConfig(s.ctx, e)
 	if err == nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// warnOfUnreachable tells of the usual mistakes: a name that nobody can resolve, or loopback for clients that may be elsewhere.
+// warnOfUnreachable warns of common mistakes: a name that cannot be resolved, or a loopback address when clients may be
+// on other machines.
 func (s *Server) warnOfUnreachable(l config.Listener, host string) {
 	ips, err := net.LookupIP(host)
 	entry := s.log.WithFields(logrus.Fields{logx.Listener: l.Name, logx.Setting: "advertised.listeners", logx.Value: host})
@@ -40,7 +41,7 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// register makes this broker known; from now on it is in the cluster.
+// register registers this broker in ZooKeeper; from then on it is part of the cluster.
 func (s *Server) register(ctx context.Context) error {
 	endpoints := s.listening.endpoints()
 	if err := s.checkEndpoints(ctx, endpoints); err != nil {
@@ -54,7 +55,7 @@ func (s *Server) register(ctx context.Context) error {
 	return nil
 }
 
-// registration is what ZooKeeper is to have of this broker.
+// registration returns the content of this broker's node in ZooKeeper.
 func (s *Server) registration(endpoints []zkcoord.Endpoint) zkcoord.BrokerInfo {
 	info := zkcoord.BrokerInfo{ID: s.id, Endpoints: endpoints, JMXPort: -1}
 	if !s.since("2.7") {
@@ -66,7 +67,7 @@ func (s *Server) registration(endpoints []zkcoord.Endpoint) zkcoord.BrokerInfo {
 	return info
 }
 
-// registerAgain is register after the session expired.
+// registerAgain registers after the session has expired.
 func (s *Server) registerAgain(ctx context.Context) error {
 	s.log.Info("the ZooKeeper session expired, registering again")
 	return s.register(ctx)

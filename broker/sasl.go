@@ -11,7 +11,7 @@ import (
 	"barnabas/network/sasl"
 )
 
-// saslServer is how clients authenticate at a listener; nil: not by SASL.
+// saslServer returns how clients authenticate at a listener, or nil if it does not use SASL.
 func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, error) {
 	if !l.Protocol.SASL() {
 		return nil, nil
@@ -35,19 +35,19 @@ func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, 
 	return server, nil
 }
 
-// warnOfUnsecured tells of a listener that anybody can log in at as anybody.
+// warnOfUnsecured warns of a listener at which anyone can log in as any user.
 func (s *Server) warnOfUnsecured(l config.Listener, settings *sasl.Server) {
 	if settings != nil && slices.ContainsFunc(settings.Mechanisms, func(m sasl.Mechanism) bool { return m.Unsecured }) {
 		s.log.WithField(logx.Listener, l.Name).Warn("OAUTHBEARER takes tokens that nobody has signed: whoever reaches this listener is who it says")
 	}
 }
 
-// saslChanged has connections to come authenticate as the settings say now: Apache Kafka reads such a change, of a password
-// for example, when the listener is made anew.
+// saslChanged applies changed settings to new connections. Apache Kafka reads such a change, of a password for example,
+// only when the listener is created again.
 func (s *Server) saslChanged(now *config.Broker) {
 	for name, b := range s.listening.bound {
 		settings, err := s.saslServer(now, b.Listener)
-		if err != nil { // the settings were checked as a whole before
+		if err != nil { // all settings were checked before
 			s.log.WithError(err).WithField(logx.Listener, name).Error("the listener's clients authenticate as before")
 			continue
 		}
@@ -79,7 +79,7 @@ func (s *Server) saslMechanism(listener string, m config.SASLMechanism) (func() 
 	}), err
 }
 
-// saslClient is how this broker logs in at others' listener of a name; nil: it does not.
+// saslClient returns how this broker logs in at other brokers' listener of that name, or nil if it does not.
 func (s *Server) saslClient(listener string) (*sasl.Client, error) {
 	c := s.config.Current()
 	protocol, ok := c.ListenerSecurityProtocolMap[listener]

@@ -33,12 +33,12 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Server is one broker. Start and Close may each be called once, by one goroutine.
+// Server is a broker. Start and Close may each be called once, by one goroutine.
 type Server struct {
 	static  *config.Broker
-	built   chan struct{} // closed when all parts are there
+	built   chan struct{} // closed when all parts have been created
 	loaded  chan struct{} // closed when all logs are loaded
-	ready   chan struct{} // closed when clients are answered
+	ready   chan struct{} // closed when clients are served
 	config  *config.Dynamic
 	loggers *config.Loggers
 	log     *logrus.Entry
@@ -49,17 +49,17 @@ type Server struct {
 	listening    listening
 	zk           *zkcoord.Client
 	logs         *logstore.Manager
-	found        []logstore.TopicPartition // in the log directories at the start, of topics that there are
+	found        []logstore.TopicPartition // in the log directories at the start, of topics that exist
 	topics       *topicConfigs
 	quotas       *quota.Manager
-	acls         *acl.Authorizer // nil: everybody may do everything
+	acls         *acl.Authorizer // nil: no authorization
 	credentials  *credentials
-	tokens       *token.Manager // nil: none are wanted
+	tokens       *token.Manager // nil: delegation tokens are disabled
 	oauth        *oauthState
 	kerberos     *kerberosState
 	secured      *secured
-	metrics      *metrics.Metrics // nil: not wanted
-	measures     *measures        // with metrics
+	metrics      *metrics.Metrics // nil: disabled
+	measures     *measures        // nil if metrics is
 	metadata     *metadata.Cache
 	features     atomic.Pointer[zkcoord.Features]
 	replicas     *replica.Manager
@@ -71,18 +71,18 @@ type Server struct {
 	transactions *txn.Coordinator
 	handlers     *api.Handlers
 	network      *network.Server
-	doing        atomic.Pointer[string] // while it starts
+	doing        atomic.Pointer[string] // what the start is doing
 
 	ctx      context.Context // of the background tasks
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
-	failed   chan error // what ends the broker from within
-	undo     []func()   // how to stop what was started, last first
+	failed   chan error // why the broker must stop by itself
+	undo     []func()   // undoes the start, last step first
 	orderly  bool       // it was serving: leaders are moved away before it stops
 	stopping atomic.Bool
 }
 
-// New returns a broker that has not been started. Nothing is shared between two of them in one process.
+// New returns a broker that has not been started. Brokers in the same process share nothing.
 func New(cfg *config.Broker, root *logrus.Logger) *Server {
 	s := &Server{static: cfg, loggers: config.NewLoggers(root), metadata: metadata.NewCache(), failed: make(chan error, 1), built: make(chan struct{}), loaded: make(chan struct{}), ready: make(chan struct{})}
 	s.log = s.loggers.Entry(config.ServerLogger)
@@ -96,7 +96,7 @@ func New(cfg *config.Broker, root *logrus.Logger) *Server {
 	return s
 }
 
-// Start brings the broker up and returns when it serves requests. After an error nothing of it is left running.
+// Start starts the broker and returns when it serves requests. After an error nothing is left running.
 func (s *Server) Start(ctx context.Context) error {
 	began := time.Now()
 	for _, step := range s.steps() {
@@ -113,9 +113,9 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// startStep is one part of the start.
+// startStep is a step of the start.
 type startStep struct {
-	doing string // for who asks why the broker is not ready
+	doing string // shown while the broker is not ready
 	run   func(context.Context) error
 }
 
@@ -142,13 +142,14 @@ func (s *Server) steps() []startStep {
 	}
 }
 
-// Failed gives an error when the broker can't go on, for example when its last log directory failed.
+// Failed returns a channel that delivers an error when the broker cannot go on, for example because its last log
+// directory has failed.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// ID is the broker's id, which may have been generated.
+// ID returns the broker's id, which may have been generated.
 func (s *Server) ID() int32 { return s.id }
 
-// Addr is the address that a listener advertises, host:port; empty when there is no such listener.
+// Addr returns the address that a listener advertises, host:port. It is empty if there is no such listener.
 func (s *Server) Addr(listener string) string {
 	for _, e := range s.listening.endpoints() {
 		if e.Name == listener {
@@ -158,12 +159,14 @@ func (s *Server) Addr(listener string) string {
 	return ""
 }
 
-// AwaitBrokers waits until this broker knows of count living ones, itself among them: then clients that ask it see them all.
+// AwaitBrokers waits until this broker knows count living brokers, including itself: then clients that ask it see all
+// of them.
 func (s *Server) AwaitBrokers(ctx context.Context, count int) error {
 	return await.Until(ctx, func() (bool, error) { return len(s.metadata.Current().Brokers) >= count, nil }, &s.metadata.Changed)
 }
 
-// Close stops the broker: it hands its leaderships over, stops serving, writes everything down and leaves the cluster.
+// Close stops the broker: it hands over its leaderships, stops serving, flushes everything to disk and leaves the
+// cluster.
 func (s *Server) Close() {
 	if !s.stopping.CompareAndSwap(false, true) {
 		return
@@ -183,8 +186,8 @@ func (s *Server) Close() {
 
 func (s *Server) onStop(f func()) { s.undo = append(s.undo, f) }
 
-// unsupported are settings that ask for what is not there and must not be missed in silence: protection, limits, or data that
-// only another broker could read. They end the start.
+// unsupported lists settings for features that are missing and must not be ignored silently: protection, limits, or
+// data that only another broker could read. They prevent the start.
 var unsupported = []struct{ name, why string }{
 	{"create.topic.policy.class.name", "no class can be loaded here, and without it topics would be made that it forbids"},
 	{"alter.config.policy.class.name", "no class can be loaded here, and without it settings would be changed that it guards"},
@@ -192,7 +195,7 @@ var unsupported = []struct{ name, why string }{
 	{"remote.log.storage.system.enable", "there is no tiered storage here, and records that are in one could not be read"},
 }
 
-// refuse stops a start whose settings ask for what is not there: to run without it would be worse.
+// refuse fails the start if the settings require something that is missing, since running without it would be worse.
 func (s *Server) refuse(context.Context) error {
 	for _, u := range unsupported {
 		if value := s.static.Text(u.name); value != "" && value != "false" {
@@ -237,14 +240,14 @@ func (s *Server) connect(ctx context.Context) error {
 	if s.measures != nil {
 		s.onStop(zk.OnSession(s.measures.session.changed))
 	}
-	s.onStop(func() { // what runs in the background uses the session
+	s.onStop(func() { // background tasks use the session
 		s.cancel()
 		s.tasks.Wait()
 	})
 	return zk.EnsureTopNodes(ctx)
 }
 
-// identify learns the cluster's id, and the broker's from the configuration, its log directories or ZooKeeper.
+// identify determines the cluster's id, and the broker's id from the configuration, its log directories or ZooKeeper.
 func (s *Server) identify(ctx context.Context) error {
 	var err error
 	if s.clusterID, err = s.zk.ClusterID(ctx); err != nil {
@@ -257,7 +260,7 @@ func (s *Server) identify(ctx context.Context) error {
 	return nil
 }
 
-// ownID is the broker's id: the one that is set, that its log directories were written with, or a new one.
+// ownID returns the broker's id: the configured one, the one that its log directories were written with, or a new one.
 func (s *Server) ownID(ctx context.Context) (int32, error) {
 	if s.static.BrokerID >= 0 {
 		return int32(s.static.BrokerID), nil
@@ -268,7 +271,7 @@ func (s *Server) ownID(ctx context.Context) (int32, error) {
 	return s.zk.GenerateBrokerID(ctx, int32(s.static.ReservedBrokerMaxID))
 }
 
-// loadConfigs reads what ZooKeeper has of this broker's and the topics' settings.
+// loadConfigs reads the settings of this broker and of the topics from ZooKeeper.
 func (s *Server) loadConfigs(ctx context.Context) error {
 	if err := s.reencodePasswords(ctx); err != nil {
 		return err
@@ -286,7 +289,7 @@ func (s *Server) loadConfigs(ctx context.Context) error {
 	return s.loadQuotas(ctx)
 }
 
-// reencodePasswords writes this broker's stored passwords anew after password.encoder.secret was changed.
+// reencodePasswords encrypts this broker's stored passwords again after password.encoder.secret has changed.
 func (s *Server) reencodePasswords(ctx context.Context) error {
 	e := zkcoord.Entity{Kind: zkcoord.Brokers, Name: strconv.Itoa(int(s.id))}
 	stored, err := s.zk.EntityConfig(ctx, e)
@@ -313,7 +316,7 @@ func (s *Server) loadBrokerConfig(ctx context.Context, name string) error {
 	return s.config.SetBroker(stored, e.Path())
 }
 
-// openLogs begins to load the logs. What was not stopped cleanly is recovered while the start goes on.
+// openLogs begins to load the logs. Those that were not closed cleanly are recovered while the start goes on.
 func (s *Server) openLogs(ctx context.Context) error {
 	c := s.config.Current()
 	logs, err := logstore.Begin(ctx, logstore.ManagerConfig{
@@ -340,15 +343,16 @@ func (s *Server) openLogs(ctx context.Context) error {
 	return nil
 }
 
-// cleanerConfig translates the settings of compaction.
+// cleanerConfig translates the settings for compaction.
 func cleanerConfig(c *config.Broker) logstore.CleanerConfig {
 	return logstore.CleanerConfig{Enable: c.LogCleanerEnable, Threads: c.LogCleanerThreads, DedupeBytes: c.LogCleanerDedupeBufferBytes,
 		LoadFactor: c.LogCleanerIOBufferLoadFactor, BufferBytes: c.LogCleanerIOBufferBytes,
 		MaxBytesPerSec: c.LogCleanerIOMaxBytesPerSecond, Backoff: c.LogCleanerBackoff}
 }
 
-// directoryFailed takes partitions out of service whose directory failed, and tells the controller. A directory that
-// fails while the logs are loaded is dealt with when the broker is built; when none is left the start ends with that error.
+// directoryFailed takes the partitions of a failed directory out of service and notifies the controller. If a directory
+// fails while the logs are being loaded, that happens when the broker's parts are created; if none is left, the start
+// fails with that error.
 func (s *Server) directoryFailed(dir string, err error) {
 	select {
 	case <-s.built:
@@ -364,7 +368,7 @@ func (s *Server) directoryFailed(dir string, err error) {
 	s.tellOfLostLogs()
 }
 
-// roomAgain has the controller tell once more what could not be done while a directory was full.
+// roomAgain makes the controller repeat the requests that failed while a directory was full.
 func (s *Server) roomAgain(string) {
 	select {
 	case <-s.built:
@@ -373,7 +377,7 @@ func (s *Server) roomAgain(string) {
 	}
 }
 
-// tellOfLostLogs has the controller ask which partitions are lost.
+// tellOfLostLogs makes the controller find out which partitions are lost.
 func (s *Server) tellOfLostLogs() {
 	if err := s.zk.NotifyLogDirFailure(s.ctx, s.id); err != nil && s.ctx.Err() == nil {
 		s.log.WithError(err).Error("the controller could not be told of a failed log directory")
@@ -387,7 +391,7 @@ func (s *Server) fail(err error) {
 	}
 }
 
-// build makes the parts that need no network yet.
+// build creates the parts that do not need the network yet.
 func (s *Server) build(context.Context) error {
 	protocol, err := controller.ProtocolFor(s.static.InterBrokerProtocolVersion.String())
 	if err != nil {
@@ -447,10 +451,11 @@ func (s *Server) replicaConfig() replica.Config {
 	}
 }
 
-// awaitVacancy waits for what an earlier process of this broker left in ZooKeeper, while clients still find the port closed.
+// awaitVacancy waits until the ZooKeeper nodes of an earlier process of this broker are gone, while clients still find
+// the port closed.
 func (s *Server) awaitVacancy(ctx context.Context) error { return s.zk.AwaitVacancy(ctx, s.id) }
 
-// bind opens the listening sockets, so that ports that the system chose can be registered.
+// bind opens the listening sockets, so that ports chosen by the system can be registered.
 func (s *Server) bind(context.Context) error {
 	c := s.config.Current()
 	s.network = network.NewServer(s.networkConfig(c), s.handlers, s.loggers.Entry(config.NetworkLogger))
@@ -469,8 +474,8 @@ func (s *Server) bind(context.Context) error {
 	return s.withOrigin(err, "advertised.listeners", "listeners")
 }
 
-// withOrigin adds to an error about settings that one of them was set while the broker ran: who reads its file would not
-// find it.
+// withOrigin adds to an error about settings that one of them was set at run time, since it is not in the properties
+// file.
 func (s *Server) withOrigin(err error, settings ...string) error {
 	if err == nil {
 		return nil
@@ -488,7 +493,7 @@ func (s *Server) networkConfig(c *config.Broker) network.Config {
 		RequestMaxBytes: int32(c.SocketRequestMaxBytes), QueuedMaxBytes: c.QueuedMaxRequestBytes,
 		MaxIdle: c.ConnectionsMaxIdle, Limits: connectionLimits(c), HoldBack: s.holdBack,
 	}
-	// The defaults of these are from a time before kernels tuned buffers: only who sets them gets them.
+	// The defaults of these date from before kernels tuned buffers: they apply only if they are set.
 	if c.Set("socket.listen.backlog.size") {
 		n.Backlog = c.SocketListenBacklog
 	}
@@ -517,7 +522,7 @@ func connectionLimits(c *config.Broker) network.Limits {
 	return l
 }
 
-// runController begins the race for the controller's office and follows what concerns every broker.
+// runController joins the race for the controllership and follows changes that concern every broker.
 func (s *Server) runController(ctx context.Context) error {
 	s.replicas.Start()
 	s.onStop(s.replicas.Close)
@@ -568,8 +573,8 @@ func (s *Server) watchConfigs(ctx context.Context) error {
 	}
 }
 
-// serve begins to answer: brokers at once, clients when the controller's first picture of the cluster has come, or after a
-// while without. A controller that is late does not keep the broker from serving.
+// serve begins to answer requests: those of brokers at once, those of clients when the controller's first picture of
+// the cluster has arrived, or after a timeout, so that a slow controller does not keep the broker from serving.
 func (s *Server) serve(ctx context.Context) error {
 	s.network.Serve()
 	defer close(s.ready)
@@ -582,8 +587,8 @@ func (s *Server) serve(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// knowsItsPart tells whether the picture has this broker and the partitions whose logs it has found, those of topics that
-// are still there.
+// knowsItsPart reports whether the picture has this broker, and those partitions with local logs whose topics still
+// exist.
 func (s *Server) knowsItsPart() bool {
 	picture := s.metadata.Current()
 	if picture.Brokers[s.id] == nil {

@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	statusTimeout = 3 * time.Second // of asking other brokers for the status page
-	worstShown    = 50              // partitions in trouble
+	statusTimeout = 3 * time.Second // for asking other brokers
+	worstShown    = 50              // partitions with problems
 )
 
-// serveStatus shows the status page at the root of the metrics listener.
+// serveStatus serves the status page at the root of the metrics listener.
 func (m *measures) serveStatus(server *metrics.Server) {
 	server.Handle("GET /{$}", status.Page())
 	server.Handle("GET /status.json", m.board)
@@ -37,7 +37,7 @@ func (m *measures) serveStatus(server *metrics.Server) {
 	m.s.onStop(func() { cancel(); running.Wait() })
 }
 
-// loadingLogs is where the log directories' loading is watched, nil when nobody does.
+// loadingLogs returns the progress of loading the log directories, or nil if it is not tracked.
 func (m *measures) loadingLogs() *logstore.Loading {
 	if m == nil {
 		return nil
@@ -45,7 +45,8 @@ func (m *measures) loadingLogs() *logstore.Loading {
 	return &m.loading
 }
 
-// reading is everything that the status page shows. It ends by itself though who asks has gone: others get the same.
+// reading collects everything that the status page shows. It completes even if its requester has gone: others get the
+// same result.
 func (m *measures) reading(ctx context.Context) status.Reading {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTimeout)
 	defer cancel()
@@ -81,7 +82,7 @@ func stateName(state int32) string {
 	return "starting"
 }
 
-// clusterStatus counts what the controller has told.
+// clusterStatus summarizes what the controller has announced.
 func clusterStatus(picture *metadata.Picture, controlPlane string) *status.Cluster {
 	c := &status.Cluster{Controller: picture.Controller, Topics: len(picture.Topics)}
 	members := make(map[int32]*status.Member)
@@ -112,7 +113,7 @@ func clusterStatus(picture *metadata.Picture, controlPlane string) *status.Clust
 			}
 			if count(c, &p) {
 				c.Worst = append(c.Worst, status.Partition{Topic: name, Partition: p.Number, Leader: p.Leader, Replicas: p.Replicas, ISR: p.ISR})
-				if len(c.Worst) == 10*worstShown { // all may be in trouble, of which few are shown
+				if len(c.Worst) == 10*worstShown { // every partition may be in trouble, but few are shown
 					c.Worst = worst(c.Worst)
 				}
 			}
@@ -125,7 +126,7 @@ func clusterStatus(picture *metadata.Picture, controlPlane string) *status.Clust
 	return c
 }
 
-// worst are the first of some partitions: without a leader, then with the fewest replicas in sync.
+// worst returns the first partitions to show: those without a leader, then those with the fewest in-sync replicas.
 func worst(list []status.Partition) []status.Partition {
 	slices.SortFunc(list, func(a, b status.Partition) int {
 		return cmp.Or(cmp.Compare(min(a.Leader, 0), min(b.Leader, 0)), cmp.Compare(len(a.ISR)-len(a.Replicas), len(b.ISR)-len(b.Replicas)),
@@ -134,14 +135,14 @@ func worst(list []status.Partition) []status.Partition {
 	return list[:min(len(list), worstShown)]
 }
 
-// count tells whether a partition is not as it should be, and counts it then.
+// count reports whether a partition has a problem, and if so counts it.
 func count(c *status.Cluster, p *metadata.Partition) bool {
 	c.Leaderless += one(p.Leaderless())
 	c.UnderReplicated += one(p.UnderReplicated())
 	return p.Leaderless() || p.UnderReplicated()
 }
 
-// addressOf is where clients reach a broker, by each of its listeners.
+// addressOf returns where clients reach a broker, at each of its listeners.
 func addressOf(b *metadata.Broker, controlPlane string) string {
 	var named []string
 	address := ""
@@ -157,7 +158,7 @@ func addressOf(b *metadata.Broker, controlPlane string) string {
 	return strings.Join(named, ", ")
 }
 
-// listenerStatus is what comes to each of this broker's listeners that others are told of.
+// listenerStatus returns the state of each advertised listener of this broker.
 func (m *measures) listenerStatus() []status.Listener {
 	connections, authentications := m.s.network.ConnectionCounts(), m.s.network.Authentications()
 	var all []status.Listener
@@ -194,7 +195,7 @@ func dirStatus(infos []logstore.DirInfo) []status.Dir {
 	return dirs
 }
 
-// folderMoves are the logs that are on their way to another folder.
+// folderMoves returns the logs that are being moved to another directory.
 func (m *measures) folderMoves(infos []logstore.DirInfo) []status.FolderMove {
 	at := make(map[logstore.TopicPartition]string)
 	for _, info := range infos {
@@ -264,7 +265,7 @@ func (m *measures) reassignmentStatus(ctx context.Context, picture *metadata.Pic
 	})
 }
 
-// unanswered says why there are no reassignments. What brokers need of each other is less than this right.
+// unanswered explains why reassignments are not shown. They need an operation that brokers do not need otherwise.
 func unanswered(err error) string {
 	if errors.Is(err, kerr.ClusterAuthorizationFailed) {
 		return "Reassignments are not known: the user that brokers log in as may not ask the controller for them (kafka-acls.sh --operation Describe --cluster)."
@@ -288,7 +289,7 @@ func (m *measures) reassignments(ctx context.Context, picture *metadata.Picture)
 	return resp.(*kmsg.ListPartitionReassignmentsResponse), nil
 }
 
-// progress is how much of a partition its slowest new replica has, as the leader knows it.
+// progress sets how much of a partition its slowest new replica has, according to the leader.
 func (m *measures) progress(picture *metadata.Picture, move *status.Reassignment) {
 	p, _ := picture.Partition(move.Topic, move.Partition)
 	for _, id := range move.Adding {
@@ -316,7 +317,7 @@ func (m *measures) progress(picture *metadata.Picture, move *status.Reassignment
 	}
 }
 
-// share is how much of all there is.
+// share returns the fraction have/all.
 func share(have, all int64) float64 {
 	if all <= 0 {
 		return 1
@@ -324,14 +325,14 @@ func share(have, all int64) float64 {
 	return min(1, float64(max(0, have))/float64(all))
 }
 
-// hostedEnd is the high watermark of a partition that this broker hosts.
+// hostedEnd returns the high watermark of a partition that this broker hosts.
 func (m *measures) hostedEnd(tp logstore.TopicPartition) (int64, bool) {
 	p, ok := m.s.replicas.Partition(tp)
 	if !ok {
 		return 0, false
 	}
 	state := p.State()
-	if state.Role == replica.Offline || !slices.Contains(state.ISR, m.s.id) { // a replica that catches up knows only its own end
+	if state.Role == replica.Offline || !slices.Contains(state.ISR, m.s.id) { // a replica that is catching up knows only its own end
 		return 0, false
 	}
 	return p.Log().HighWatermark(), true

@@ -12,16 +12,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// What is read for the groups of the status page at most.
+// Limits on what is read for the groups of the status page.
 const (
 	groupsRead  = 500   // groups
-	offsetsRead = 50000 // committed offsets over all groups
-	endsAsked   = 5000  // partitions whose end is asked of other brokers
+	offsetsRead = 50000 // committed offsets of all groups
+	endsAsked   = 5000  // partitions whose end offset is requested from other brokers
 )
 
 // groupStatus adds the groups that this broker coordinates, with their lag.
 func (m *measures) groupStatus(ctx context.Context, picture *metadata.Picture, r *status.Reading) {
-	list, _ := m.s.groups.List(nil, nil) // those of partitions that are being loaded are left out
+	list, _ := m.s.groups.List(nil, nil) // groups of partitions that are being loaded are left out
 	var committed [][]groupOffset
 	offsets := 0
 	for i, g := range list {
@@ -47,16 +47,16 @@ func (m *measures) groupStatus(ctx context.Context, picture *metadata.Picture, r
 	}
 }
 
-// groupOffset is what a group has committed for a partition.
+// groupOffset is the offset that a group has committed for a partition.
 type groupOffset struct {
 	tp     logstore.TopicPartition
 	offset int64
 }
 
-// committed gives a group's offsets for partitions that exist.
+// committed returns a group's offsets for partitions that exist.
 func (m *measures) committed(picture *metadata.Picture, group string) []groupOffset {
 	topics, err := m.s.groups.FetchOffsets(group, nil, false)
-	if err != nil { // it moved to another coordinator just now
+	if err != nil { // it has just moved to another coordinator
 		return nil
 	}
 	var offsets []groupOffset
@@ -70,7 +70,7 @@ func (m *measures) committed(picture *metadata.Picture, group string) []groupOff
 	return offsets
 }
 
-// ends gives the ends of partitions. Those that this broker does not host their leaders are asked for.
+// ends returns the end offsets of partitions. For those that are not hosted here, their leaders are asked.
 func (m *measures) ends(ctx context.Context, picture *metadata.Picture, committed [][]groupOffset) map[logstore.TopicPartition]int64 {
 	ends := make(map[logstore.TopicPartition]int64)
 	elsewhere := make(map[int32]map[logstore.TopicPartition]bool)
@@ -110,11 +110,11 @@ func (m *measures) ends(ctx context.Context, picture *metadata.Picture, committe
 	return ends
 }
 
-// askEnds asks a leader. What it does not tell stays unknown.
+// askEnds asks a leader for end offsets. What it does not report stays unknown.
 func (m *measures) askEnds(ctx context.Context, leader int32, partitions map[logstore.TopicPartition]bool, found func(logstore.TopicPartition, int64)) {
 	const latest = -1
 	req := kmsg.NewPtrListOffsetsRequest()
-	req.Version, req.ReplicaID = 4, -1 // as brokers since 2.1 know it
+	req.Version, req.ReplicaID = 4, -1 // known to brokers since 2.1
 	topics := make(map[string]int)
 	for tp := range partitions {
 		at, ok := topics[tp.Topic]

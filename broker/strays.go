@@ -15,11 +15,10 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// strays are what is left at this broker of partitions that were moved off it, and of topics
-// that were deleted, while it was away or while the controller that should have told it lost
-// its office. Apache Kafka keeps them. This broker looks for them in ZooKeeper when a
-// controller that is new, or that has taken note of this broker's new registration, speaks to
-// it: what happens from then on it is told.
+// strays finds replicas that this broker should not have any more: partitions that were moved to other brokers, and
+// topics that were deleted, while it was down or while the controller that should have told it lost its controllership.
+// Apache Kafka keeps them. This broker looks them up in ZooKeeper when it first hears from a new controller, or from
+// any controller that knows of this broker's new registration: later changes are announced to it.
 type strays struct {
 	s  *Server
 	mu struct {
@@ -29,16 +28,17 @@ type strays struct {
 	}
 }
 
-// acquaintance is which controller knows of which registration of this broker.
+// acquaintance says which controller knows which registration of this broker.
 type acquaintance struct {
 	controllerEpoch int32
 	brokerEpoch     int64
 }
 
-// strayDelay leaves the first moment after a failover to what clients wait for.
+// strayDelay leaves the first moments after a failover to work that clients wait for.
 const strayDelay = time.Second
 
-// logsLoaded looks among those that were not loaded the last time. Before a controller has spoken there was none.
+// logsLoaded examines the logs that were not loaded at the last search. Before a controller has been heard from, there
+// was none.
 func (t *strays) logsLoaded() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +69,7 @@ func (t *strays) look() {
 		return
 	}
 	t.mu.Lock()
-	t.mu.due = false // who comes now is looked after by the next round
+	t.mu.due = false // a controller that comes later starts another search
 	t.mu.Unlock()
 	if err := t.drop(t.s.ctx); err != nil && t.s.ctx.Err() == nil {
 		t.s.log.WithError(err).Warn("could not look for replicas of partitions that have moved away")
@@ -79,12 +79,12 @@ func (t *strays) look() {
 // localReplica is a replica in the log directories.
 type localReplica struct {
 	tp    logstore.TopicPartition
-	topic [16]byte // its id, zero: not known
-	epoch int32    // its leader epoch as hosted, or replica.NotHosted
+	topic [16]byte // zero: not known
+	epoch int32    // leader epoch of the hosted replica, or replica.NotHosted
 }
 
 func (t *strays) drop(ctx context.Context) error {
-	local, picture := t.local(), t.s.metadata.Current() // before ZooKeeper: what is newer is no stray
+	local, picture := t.local(), t.s.metadata.Current() // read before ZooKeeper, so that what is newer is not taken for a stray
 	ours := make(map[string]bool)
 	for _, r := range local {
 		ours[r.tp.Topic] = true
@@ -93,7 +93,7 @@ func (t *strays) drop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	again := make(map[string]bool) // topics whose settings may be those of another one with the name
+	again := make(map[string]bool) // topics whose settings may be those of a former topic with the same name
 	for _, topic := range goneTopics(picture, names) {
 		t.forget(topic)
 		again[topic.Name] = true
@@ -114,10 +114,10 @@ func (t *strays) drop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forget drops what is known of a topic that was deleted without this broker being told.
+// forget drops everything about a topic that was deleted without this broker being told.
 func (t *strays) forget(topic *metadata.Topic) {
 	if !t.s.metadata.Forget(topic) {
-		return // there is another one with its name
+		return // a new topic has its name
 	}
 	partitions := make([]logstore.TopicPartition, len(topic.Partitions))
 	for i, p := range topic.Partitions {
@@ -148,7 +148,7 @@ func (t *strays) local() []localReplica {
 	return local
 }
 
-// goneTopics lists the topics of a picture that are not among the names.
+// goneTopics returns the topics of a picture that are not among the names.
 func goneTopics(picture *metadata.Picture, names []string) []*metadata.Topic {
 	present := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -163,9 +163,8 @@ func goneTopics(picture *metadata.Picture, names []string) []*metadata.Topic {
 	return gone
 }
 
-// strayReplicas lists the replicas of a broker that are of none of the named topics, or of an
-// earlier one with the name, or of a partition that is elsewhere. Of a topic that is named but
-// could not be read nothing is a stray.
+// strayReplicas returns the replicas of a broker that belong to none of the named topics, to a former topic with the
+// same name, or to a partition that is elsewhere. Replicas of a topic that could not be read are not strays.
 func strayReplicas(broker int32, local []localReplica, names []string, topics []zkcoord.TopicInfo) []localReplica {
 	byName := make(map[string]zkcoord.TopicInfo, len(topics))
 	for _, t := range topics {

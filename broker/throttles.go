@@ -11,9 +11,9 @@ import (
 	"barnabas/logstore"
 )
 
-// replicationRate is how fast throttled replicas are sent or fetched, and how fast they may be.
+// replicationRate is the rate at which throttled replicas are sent or fetched, with its limit.
 type replicationRate struct {
-	bound func() int64 // bytes a second, math.MaxInt64: any
+	bound func() int64 // bytes per second; math.MaxInt64: unlimited
 
 	mu   sync.Mutex // guards rate
 	rate quota.Rate
@@ -35,7 +35,8 @@ func (r *replicationRate) record(bytes int64) {
 	r.rate.Add(float64(bytes), time.Now())
 }
 
-// throttle makes the throttle of one direction: bound is the broker's limit, replicas what a topic says whom it is for.
+// throttle creates the throttle of one direction: bound is the broker's limit, replicas are those of a topic that it
+// applies to.
 func (s *Server) throttle(bound func(*config.Broker) int64, replicas func(*config.Topic) config.ThrottledReplicas) replica.Throttle {
 	c := s.static
 	covers := func(tp logstore.TopicPartition) bool { return replicas(s.topics.get(tp.Topic)).Has(tp.Partition, s.id) }
@@ -47,7 +48,7 @@ func (s *Server) throttleOf(bound func(*config.Broker) int64, windows quota.Wind
 	return replica.Throttle{Covers: covers, Exceeded: rate.exceeded, Record: rate.record}
 }
 
-// moveThrottle is for what is copied from one log directory to another.
+// moveThrottle returns the throttle for copying between log directories.
 func (s *Server) moveThrottle() replica.Throttle {
 	c := s.static
 	return s.throttleOf(func(c *config.Broker) int64 { return c.AlterLogDirsMaxBytesPerSecond },

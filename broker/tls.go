@@ -21,7 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// secured is TLS of this broker's listeners, as their settings and stores are now.
+// secured holds TLS for this broker's listeners, according to their current settings and keystores.
 type secured struct {
 	log *logrus.Entry
 	mu  struct {
@@ -30,11 +30,11 @@ type secured struct {
 	}
 }
 
-// securedListener is one listener's. Its context is replaced as a whole when stores change.
+// securedListener belongs to one listener. Its context is replaced as a whole when keystores change.
 type securedListener struct {
 	context atomic.Pointer[ssl.Context]
-	base    *config.Broker // settings when the listener was opened, which count for all but the stores
-	stores  []string       // values of storeKeys that the context was made of; guarded by secured.mu
+	base    *config.Broker // settings when the listener was opened, which apply except for the keystores
+	stores  []string       // values of storeKeys that the context was created from; guarded by secured.mu
 }
 
 func newSecured(log *logrus.Entry) *secured {
@@ -43,12 +43,13 @@ func newSecured(log *logrus.Entry) *secured {
 	return s
 }
 
-// storeKeys are the settings that may change for a listener that is open (SslConfigs.RECONFIGURABLE_CONFIGS, 3.9).
+// storeKeys are the settings that may change while a listener is open (SslConfigs.RECONFIGURABLE_CONFIGS, 3.9).
 var storeKeys = []string{"ssl.key.password", "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type", "ssl.keystore.key",
 	"ssl.keystore.certificate.chain", "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type", "ssl.truststore.certificates"}
 
-// tlsSettings are a listener's, its stores from one configuration and the others from another. Where SASL says who a client is,
-// certificates are asked for only if the listener's own setting says so (ChannelBuilders.serverChannelBuilder, 3.9).
+// tlsSettings returns a listener's settings: those of its keystores from one configuration, the others from another. If
+// clients are identified by SASL, certificates are requested only if the listener's own setting says so
+// (ChannelBuilders.serverChannelBuilder, 3.9).
 func tlsSettings(base, stores *config.Broker, l config.Listener) ssl.Settings {
 	return ssl.Settings{Get: func(name string) (as, value string, set bool) {
 		if slices.Contains(storeKeys, name) {
@@ -71,7 +72,7 @@ func storeValues(c *config.Broker, l config.Listener) []string {
 	return values
 }
 
-// newContext makes a listener's context and checks that it can be served with.
+// newContext creates a listener's context and checks that it is usable.
 func newContext(base, c *config.Broker, l config.Listener) (*ssl.Context, error) {
 	made, err := ssl.New(tlsSettings(base, c, l))
 	if err != nil {
@@ -90,7 +91,7 @@ func newContext(base, c *config.Broker, l config.Listener) (*ssl.Context, error)
 	return made, nil
 }
 
-// refusedTLS is an error about a setting as one of the configuration.
+// refusedTLS converts an error about a TLS setting to a configuration error.
 func refusedTLS(err error) error {
 	if refused := (*ssl.Error)(nil); errors.As(err, &refused) {
 		return &config.Error{Key: refused.Setting, Value: refused.Value, Reason: refused.Err.Error()}
@@ -98,7 +99,7 @@ func refusedTLS(err error) error {
 	return err
 }
 
-// openStores makes the contexts of all listeners before anything is opened for clients.
+// openStores creates the contexts of all listeners, before anything is opened for clients.
 func (s *Server) openStores(context.Context) error {
 	c := s.config.Current()
 	for _, l := range c.Listeners {
@@ -112,7 +113,7 @@ func (s *Server) openStores(context.Context) error {
 	return nil
 }
 
-// open makes a listener's context.
+// open creates a listener's context.
 func (s *secured) open(c *config.Broker, l config.Listener) error {
 	made, err := newContext(c, c, l)
 	if err != nil {
@@ -123,7 +124,7 @@ func (s *secured) open(c *config.Broker, l config.Listener) error {
 	return nil
 }
 
-// put makes a context that of a listener, which may be new.
+// put installs a context for a listener, which may be new.
 func (s *secured) put(l config.Listener, entry *securedListener, made *ssl.Context, stores []string) {
 	log := s.log.WithField(logx.Listener, l.Name)
 	for _, warning := range made.Warnings() {
@@ -139,7 +140,7 @@ func (s *secured) put(l config.Listener, entry *securedListener, made *ssl.Conte
 	entry.context.Store(made)
 }
 
-// get is a listener's entry with the settings of its stores; nil: it has no TLS.
+// get returns a listener's entry and the settings of its keystores, or nil if it has no TLS.
 func (s *secured) get(listener string) (*securedListener, []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +151,7 @@ func (s *secured) get(listener string) (*securedListener, []string) {
 	return entry, entry.stores
 }
 
-// expires is when a listener's certificate ends; zero: it has none.
+// expires returns when a listener's certificate expires; zero if it has none.
 func (s *secured) expires(listener string) time.Time {
 	entry, _ := s.get(listener)
 	if entry == nil {
@@ -166,13 +167,13 @@ func (s *secured) drop(listener string) {
 	delete(s.mu.listeners, listener)
 }
 
-// server is what a listener's connections are encrypted by; nil: they are not.
+// server returns how a listener's connections are encrypted; nil for plaintext.
 func (s *secured) server(c *config.Broker, l config.Listener) (*network.TLS, error) {
 	if !l.Protocol.TLS() {
 		return nil, nil
 	}
 	entry, _ := s.get(l.Name)
-	if entry == nil { // a listener that is added while the broker runs
+	if entry == nil { // a listener that is added at run time
 		if err := s.open(c, l); err != nil {
 			return nil, err
 		}
@@ -185,7 +186,7 @@ func (s *secured) server(c *config.Broker, l config.Listener) (*network.TLS, err
 	return t, nil
 }
 
-// client is how this broker speaks TLS to others' listener of a name; nil: it does not.
+// client returns how this broker uses TLS at other brokers' listener of that name; nil for plaintext.
 func (s *secured) client(listener string) func(host string) *tls.Config {
 	entry, _ := s.get(listener)
 	if entry == nil {
@@ -194,7 +195,7 @@ func (s *secured) client(listener string) func(host string) *tls.Config {
 	return func(host string) *tls.Config { return entry.context.Load().Client(host) }
 }
 
-// successor makes the context that a listener has with other settings, if these may follow those that it has.
+// successor creates a listener's context for new settings, provided that they may replace the current ones.
 func (s *secured) successor(entry *securedListener, next *config.Broker, l config.Listener) (*ssl.Context, error) {
 	made, err := newContext(entry.base, next, l)
 	if err != nil {
@@ -210,7 +211,7 @@ func (s *secured) successor(entry *securedListener, next *config.Broker, l confi
 	return made, nil
 }
 
-// refuse refuses settings that cannot be changed to (SslFactory.validateReconfiguration, 3.9).
+// refuse refuses settings that may not replace the current ones (SslFactory.validateReconfiguration, 3.9).
 func (s *secured) refuse(next *config.Broker) error {
 	for _, l := range next.Listeners {
 		if !l.Protocol.TLS() {
@@ -231,7 +232,7 @@ func (s *secured) refuse(next *config.Broker) error {
 	return nil
 }
 
-// changed takes over settings that have changed. What cannot be followed is left as it was, with a line in the log.
+// changed applies changed settings. What cannot be applied is left as it was, with a log line.
 func (s *secured) changed(now *config.Broker) {
 	for _, l := range now.Listeners {
 		entry, stores := s.get(l.Name)
@@ -239,11 +240,11 @@ func (s *secured) changed(now *config.Broker) {
 		if !l.Protocol.TLS() || entry == nil || slices.Equal(stores, next) {
 			continue
 		}
-		_ = s.replace(entry, now, l, next) // which has logged it
+		_ = s.replace(entry, now, l, next) // logs its error itself
 	}
 }
 
-// reload opens the stores anew whose files have changed, of listeners whose settings stay what they are
+// reload reopens keystores whose files have changed, for listeners whose settings stay the same
 // (DynamicBrokerConfig.reloadUpdatedFilesWithoutConfigChange, 3.9).
 func (s *secured) reload(next *config.Broker) error {
 	for _, l := range next.Listeners {
@@ -263,7 +264,7 @@ func (s *secured) reload(next *config.Broker) error {
 	return nil
 }
 
-// replace gives a listener a new context, or says in the log why not.
+// replace gives a listener a new context, or logs why it cannot.
 func (s *secured) replace(entry *securedListener, now *config.Broker, l config.Listener, stores []string) error {
 	log := s.log.WithField(logx.Listener, l.Name)
 	made, err := s.successor(entry, now, l)

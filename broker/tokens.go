@@ -8,7 +8,7 @@ import (
 	"barnabas/config"
 )
 
-// makeTokens prepares delegation tokens, if delegation.token.secret.key says that there are to be any.
+// makeTokens creates the delegation token manager if delegation.token.secret.key is set.
 func (s *Server) makeTokens() {
 	c := s.static
 	if c.DelegationTokenSecret == "" {
@@ -23,7 +23,7 @@ func (s *Server) makeTokens() {
 	s.onStop(s.tokens.Close)
 }
 
-// startTokens reads them, before anybody can log in with one.
+// startTokens reads the tokens, before anyone can log in with one.
 func (s *Server) startTokens(ctx context.Context) error {
 	if s.tokens == nil {
 		return nil

@@ -14,20 +14,20 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// topicConfigs are the settings of topics: their own ones from ZooKeeper over the broker's.
+// topicConfigs holds the settings of topics: their own ones from ZooKeeper, on top of the broker's.
 type topicConfigs struct {
 	broker *config.Dynamic
 	zk     *zkcoord.Client
 	log    *logrus.Entry
 
-	loading sync.Mutex // held from reading a topic's settings until they are stored: what was read first is not stored last
+	loading sync.Mutex // held from reading a topic's settings until they are stored, so that an older read does not overwrite a newer one
 
 	mu struct {
 		sync.RWMutex
 		overrides map[string]map[string]string
 		resolved  map[string]*config.Topic
 		defaults  *config.Topic
-		forgotten map[string]bool // since the reading that is under way has begun; nil: none is
+		forgotten map[string]bool // topics forgotten since the current read began; nil: no read is running
 	}
 }
 
@@ -38,8 +38,8 @@ func newTopicConfigs(broker *config.Dynamic, zk *zkcoord.Client, log *logrus.Ent
 	return t
 }
 
-// loadAll reads the settings of every topic: before the logs are loaded, and when changes may have been missed. It gives the topics
-// whose settings are others than were known.
+// loadAll reads the settings of every topic: before the logs are loaded, and when changes may have been missed. It
+// returns the topics whose settings differ from those known before.
 func (t *topicConfigs) loadAll(ctx context.Context) (changed []string, err error) {
 	defer t.beginLoading()()
 	all, err := t.zk.AllEntityConfigs(ctx, zkcoord.Topics)
@@ -65,8 +65,9 @@ func (t *topicConfigs) loadAll(ctx context.Context) (changed []string, err error
 	return changed, nil
 }
 
-// beginLoading begins to read settings. What is forgotten until the end, which it gives, is not to be stored: it was read of a topic
-// that has been deleted since, and would be taken for the settings of the next one with its name.
+// beginLoading begins a read of settings; the returned function ends it. Settings of topics that are forgotten in
+// between are not stored: they were read of a topic that has been deleted since, and would be mistaken for those of the
+// next topic with its name.
 func (t *topicConfigs) beginLoading() (end func()) {
 	t.loading.Lock()
 	set := func(forgotten map[string]bool) {
@@ -81,7 +82,7 @@ func (t *topicConfigs) beginLoading() (end func()) {
 	}
 }
 
-// rebuild resolves everything again, after the broker's own settings have changed.
+// rebuild resolves all settings again after the broker's own have changed.
 func (t *topicConfigs) rebuild() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +93,8 @@ func (t *topicConfigs) rebuild() {
 	}
 }
 
-// resolve falls back to the broker's settings when a topic's cannot be used, as they were written around the checks.
+// resolve falls back to the broker's settings if a topic's are invalid because they were written without the usual
+// checks.
 func (t *topicConfigs) resolve(topic string, overrides map[string]string) *config.Topic {
 	resolved, err := t.broker.Current().Topic(overrides)
 	if err == nil {
@@ -105,13 +107,13 @@ func (t *topicConfigs) resolve(topic string, overrides map[string]string) *confi
 	}
 	t.log.WithError(err).WithField(logx.Topic, topic).Error("a topic's settings in ZooKeeper cannot be used, the broker's hold")
 	resolved, err = t.broker.Current().Topic(nil)
-	if err != nil { // cannot be: the broker's settings were checked when they were taken over
+	if err != nil { // impossible: the broker's settings were checked before they were applied
 		panic(err)
 	}
 	return resolved
 }
 
-// get gives a topic's settings, or the defaults of one that is not known.
+// get returns a topic's settings, or the defaults for an unknown topic.
 func (t *topicConfigs) get(topic string) *config.Topic {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -121,7 +123,7 @@ func (t *topicConfigs) get(topic string) *config.Topic {
 	return t.mu.defaults
 }
 
-// has tells whether a topic's settings are known; every topic has a node of them.
+// has reports whether a topic's settings are known; every topic has a node for them.
 func (t *topicConfigs) has(topic string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -144,7 +146,7 @@ func (t *topicConfigs) known() []string {
 	return topics
 }
 
-// reload reads a topic's settings anew.
+// reload reads a topic's settings again.
 func (t *topicConfigs) reload(ctx context.Context, topic string) error {
 	defer t.beginLoading()()
 	overrides, err := t.zk.EntityConfig(ctx, zkcoord.Entity{Kind: zkcoord.Topics, Name: topic})
@@ -161,7 +163,7 @@ func (t *topicConfigs) reload(ctx context.Context, topic string) error {
 	return nil
 }
 
-// forget drops a deleted topic's settings: one of the same name may come with others.
+// forget drops a deleted topic's settings: a new topic with the same name may have others.
 func (t *topicConfigs) forget(topic string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,8 +176,8 @@ func (t *topicConfigs) forget(topic string) {
 
 func (t *topicConfigs) logConfig(topic string) logstore.Config { return logConfig(t.get(topic)) }
 
-// logConfigOfNew is logConfig for a log to be created. A new topic is not announced by a notification: its settings
-// are read with its first partition.
+// logConfigOfNew is logConfig for a log that is to be created. New topics are not announced by a notification, so the
+// settings are read with the first partition.
 func (t *topicConfigs) logConfigOfNew(ctx context.Context, topic string) logstore.Config {
 	t.mu.RLock()
 	_, known := t.mu.resolved[topic]

@@ -24,7 +24,7 @@ func (s *Server) transactionsConfig() txn.Config {
 	}
 }
 
-// markersVersion is the version in which markers are sent to other brokers (MetadataVersion, 3.9).
+// markersVersion returns the version of WriteTxnMarkers for other brokers (MetadataVersion, 3.9).
 func (s *Server) markersVersion() int16 {
 	if s.since("2.8") {
 		return 1
@@ -32,8 +32,8 @@ func (s *Server) markersVersion() int16 {
 	return 0
 }
 
-// verifyVersion is the version in which other brokers are asked about partitions of transactions. Before 3.6 not every
-// broker of a cluster can be asked (KIP-890).
+// verifyVersion returns the version in which other brokers are asked to verify partitions of transactions. Before 3.6
+// not every broker of a cluster can be asked (KIP-890).
 func (s *Server) verifyVersion() int16 {
 	switch {
 	case s.since("3.8"):
@@ -44,7 +44,7 @@ func (s *Server) verifyVersion() int16 {
 	return -1
 }
 
-// transactionPartition is the partition of __transaction_state that keeps a transactional id.
+// transactionPartition returns the partition of __transaction_state that a transactional id belongs to.
 func (s *Server) transactionPartition(id string) int32 {
 	count := s.static.TransactionStateLogPartitions
 	if t := s.metadata.Current().Topics[txn.Topic]; t != nil {
@@ -53,7 +53,8 @@ func (s *Server) transactionPartition(id string) int32 {
 	return javahash.PartitionFor(id, count)
 }
 
-// leaderOf finds a partition's leader in the picture of the cluster. While there is no picture yet every partition may exist.
+// leaderOf finds a partition's leader in the picture of the cluster. While there is no picture yet, every partition
+// counts as existing.
 func (s *Server) leaderOf(tp logstore.TopicPartition) (broker int32, exists bool) {
 	picture := s.metadata.Current()
 	p, ok := picture.Partition(tp.Topic, tp.Partition)
@@ -74,28 +75,28 @@ func (s *Server) transactionLog(partition int32) (txn.Log, bool) {
 	return transactionLog{p, int32(s.static.TransactionStateLogLoadBuffer)}, true
 }
 
-// transactionLog is a partition of __transaction_state as its coordinator uses it.
+// transactionLog is a partition of __transaction_state as used by its coordinator.
 type transactionLog struct {
 	*replica.Partition
 	bufferBytes int32 // transaction.state.log.load.buffer.size
 }
 
-// Append writes a batch that all in-sync replicas are to have.
+// Append writes a batch that must be replicated to all in-sync replicas.
 func (l transactionLog) Append(epoch int32, batch record.Batch) (end int64, err error) {
 	info, err := l.AppendInEpoch(epoch, batch, true, logstore.LeaderAppend{Origin: logstore.Coordinator})
 	return info.LastOffset + 1, err
 }
 
-// End is the log's.
+// End returns the log end offset.
 func (l transactionLog) End() int64 { return l.Log().LogEndOffset() }
 
-// HighWatermark is the log's.
+// HighWatermark returns the high watermark.
 func (l transactionLog) HighWatermark() int64 { return l.Log().HighWatermark() }
 
-// MaxBatchBytes is max.message.bytes of the topic.
+// MaxBatchBytes returns max.message.bytes of the topic.
 func (l transactionLog) MaxBatchBytes() int { return int(l.Log().Config().MaxMessageBytes) }
 
-// Load reads all batches. Offsets may be missing where the log was compacted, also at its end.
+// Load reads all batches. Offsets may be missing if the log was compacted, also at its end.
 func (l transactionLog) Load(ctx context.Context, fn func(record.Batch) error) (int64, error) {
 	end := l.Log().LogEndOffset()
 	var buffer []byte
@@ -124,7 +125,7 @@ func (l transactionLog) Load(ctx context.Context, fn func(record.Batch) error) (
 	return end, context.Cause(ctx)
 }
 
-// eachBatch calls fn with the whole batches in data that reach offset or beyond, and gives the offset after them.
+// eachBatch calls fn with the whole batches in data that reach offset or beyond, and returns the offset after them.
 func eachBatch(data []byte, offset int64, fn func(record.Batch) error) (int64, error) {
 	walk := record.Split(data)
 	for walk.Next() {

@@ -10,8 +10,8 @@ import (
 	"barnabas/zkcoord/zklogin"
 )
 
-// zooKeeperAccess is how this broker's sessions with ZooKeeper are encrypted, whose they are, and whether what they make is
-// kept for that user.
+// zooKeeperAccess returns how this broker's ZooKeeper sessions are encrypted and authenticated, and whether the nodes
+// that they create are restricted to that user.
 func (s *Server) zooKeeperAccess() (zkcoord.Config, error) {
 	encryption, certified, err := zooKeeperTLS(s.static)
 	if err != nil {
@@ -31,7 +31,8 @@ func (s *Server) zooKeeperAccess() (zkcoord.Config, error) {
 	return zkcoord.Config{TLS: encryption, Login: login, SecureNodes: secure, Answered: s.metrics.ZooKeeper, Logger: s.loggers.Entry(config.ZooKeeperLogger)}, nil
 }
 
-// zooKeeperTLS is how this broker speaks to ZooKeeper, nil for in plaintext, and whether it has a certificate to show.
+// zooKeeperTLS returns how connections to ZooKeeper are encrypted, nil for plaintext, and whether this broker has a
+// certificate to present.
 func zooKeeperTLS(c *config.Broker) (encryption func(host string) *tls.Config, certified bool, err error) {
 	if !c.Bool("zookeeper.ssl.client.enable") {
 		return nil, false, nil
@@ -43,8 +44,8 @@ func zooKeeperTLS(c *config.Broker) (encryption func(host string) *tls.Config, c
 	return made.Client, c.String("zookeeper.ssl.keystore.location") != "", nil
 }
 
-// zooKeeperLogin is who this broker's sessions are for; nil: for nobody in particular. A server that knows no logins will do
-// as long as nodes are not kept for anybody, so that brokers can be given a login first and ZooKeeper its own afterwards.
+// zooKeeperLogin returns the login for ZooKeeper sessions, or nil for none. A server without logins is accepted unless
+// nodes are to be restricted, so that the brokers can be given a login first and the ZooKeeper servers afterwards.
 func (s *Server) zooKeeperLogin() (*zklogin.Login, error) {
 	c := s.static
 	login, err := zklogin.Read(zklogin.Config{File: c.ZookeeperLoginFile, Section: c.ZookeeperLoginSection, Krb5: c.Krb5File,
