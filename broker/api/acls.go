@@ -10,10 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// errNoAuthorizer answers every request about ACLs while there is nobody to go by them.
+// errNoAuthorizer answers every request about ACLs if there is no authorizer.
 var errNoAuthorizer = fmt.Errorf("authorizer.class.name is not set: %w", kerr.SecurityDisabled)
 
-// mayACLs asks whether the client may see or change ACLs: that is a right to the cluster.
+// mayACLs checks whether the client may describe or alter ACLs, which are operations on the cluster.
 func (h *Handlers) mayACLs(c *Call, op acl.Operation) error {
 	if h.Authorizer == nil {
 		return errNoAuthorizer
@@ -53,7 +53,7 @@ func (h *Handlers) describeACLs(_ context.Context, c *Call, req *kmsg.DescribeAC
 	return resp
 }
 
-// createACLs adds ACLs and answers when this broker goes by them. Every broker may serve it.
+// createACLs adds ACLs and answers when this broker applies them. Every broker may serve it.
 func (h *Handlers) createACLs(ctx context.Context, c *Call, req *kmsg.CreateACLsRequest) kmsg.Response {
 	resp := kmsg.NewPtrCreateACLsResponse()
 	resp.Results = make([]kmsg.CreateACLsResponseResult, len(req.Creations))
@@ -84,8 +84,8 @@ func bindingsOf(req *kmsg.CreateACLsRequest) []acl.Binding {
 	return bindings
 }
 
-// deleteACLs removes the ACLs that filters match and answers when this broker goes without them. A filter that makes no sense has the
-// whole request refused, before anything is removed.
+// deleteACLs removes the ACLs that match the filters and answers when this broker no longer applies them. If one filter
+// is invalid, the whole request is refused before anything is removed.
 func (h *Handlers) deleteACLs(ctx context.Context, c *Call, req *kmsg.DeleteACLsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDeleteACLsResponse()
 	resp.Results = make([]kmsg.DeleteACLsResponseResult, len(req.Filters))

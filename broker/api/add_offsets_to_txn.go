@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// addOffsetsToTxn brings the offsets of a group into a producer's transaction: the partition of the internal topic that
-// keeps them (KIP-98).
+// addOffsetsToTxn adds a group's offsets to a producer's transaction, that is, the partition of the internal topic that
+// stores them (KIP-98).
 //
 // v2: PRODUCER_FENCED (KIP-588).
 func (h *Handlers) addOffsetsToTxn(_ context.Context, c *Call, req *kmsg.AddOffsetsToTxnRequest) network.Answer {
@@ -35,7 +35,7 @@ func (h *Handlers) addOffsetsToTxn(_ context.Context, c *Call, req *kmsg.AddOffs
 	})
 }
 
-// offsetsPartition is the partition of the internal topic that keeps a group.
+// offsetsPartition returns the partition of the internal topic that stores a group.
 func (h *Handlers) offsetsPartition(group string) int32 {
 	count := h.Config.Current().OffsetsTopicPartitions
 	if t := h.Metadata.Current().Topics[offsetsTopic]; t != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// fencedCode is the code of an error for a client that may be older than PRODUCER_FENCED: versions before since know
-// INVALID_PRODUCER_EPOCH only (KIP-588).
+// fencedCode returns the code of an error for a client that may not know PRODUCER_FENCED: versions before since know
+// only INVALID_PRODUCER_EPOCH (KIP-588).
 func (h *Handlers) fencedCode(err error, version, since int16) int16 {
 	if version < since && errors.Is(err, kerr.ProducerFenced) {
 		return kerr.InvalidProducerEpoch.Code
@@ -23,7 +23,7 @@ func (h *Handlers) fencedCode(err error, version, since int16) int16 {
 	return h.codeOf(err)
 }
 
-// addPartitionsToTxn brings partitions into a producer's transaction (KIP-98). All of them, or none: when one is refused, the
+// addPartitionsToTxn adds partitions to a producer's transaction (KIP-98), either all or none: if one is refused, the
 // others are OPERATION_NOT_ATTEMPTED.
 //
 // v2: PRODUCER_FENCED (KIP-588). v4: from brokers only, several transactions, and verifying without adding (KIP-890).
@@ -53,14 +53,15 @@ func (h *Handlers) addPartitionsToTxn(_ context.Context, c *Call, req *kmsg.AddP
 	})
 }
 
-// rightsInTxn are what a client may do in a transaction. The zero value is everything.
+// rightsInTxn is what a client may do in a transaction. The zero value allows everything.
 type rightsInTxn struct {
-	all    error // why not even begin
+	all    error // why nothing is allowed
 	topics map[string]error
 }
 
-// mayAddPartitions asks what is allowed: brokers need a right to the cluster, without which the whole request is refused; clients
-// one to the transactional id and to each topic. The internal topics are nobody's to write to.
+// mayAddPartitions checks the client's authorization: brokers need an operation on the cluster, without which the whole
+// request is refused; clients need one on the transactional id and on each topic. No client may write to the internal
+// topics.
 func (h *Handlers) mayAddPartitions(c *Call, req *kmsg.AddPartitionsToTxnRequest) (rightsInTxn, error) {
 	if c.Version >= 4 {
 		return rightsInTxn{}, h.authorize.cluster(c, acl.ClusterAction)
@@ -79,7 +80,7 @@ func (h *Handlers) mayAddPartitions(c *Call, req *kmsg.AddPartitionsToTxnRequest
 	return may, nil
 }
 
-// clientsTransaction is the only transaction of a request before v4.
+// clientsTransaction returns the only transaction of a request before v4.
 func clientsTransaction(req *kmsg.AddPartitionsToTxnRequest) kmsg.AddPartitionsToTxnRequestTransaction {
 	t := kmsg.NewAddPartitionsToTxnRequestTransaction()
 	t.TransactionalID, t.ProducerID, t.ProducerEpoch = req.TransactionalID, req.ProducerID, req.ProducerEpoch
@@ -100,7 +101,7 @@ func brokersTopic(t kmsg.AddPartitionsToTxnResponseTopic) kmsg.AddPartitionsToTx
 	return out
 }
 
-// addPartitions serves one transaction of a request.
+// addPartitions handles one transaction of a request.
 func (h *Handlers) addPartitions(ctx context.Context, c *Call, t kmsg.AddPartitionsToTxnRequestTransaction, may rightsInTxn) []kmsg.AddPartitionsToTxnResponseTopic {
 	var asked []logstore.TopicPartition
 	for _, topic := range t.Topics {
@@ -136,7 +137,7 @@ func (h *Handlers) addPartitions(ctx context.Context, c *Call, t kmsg.AddPartiti
 	return answer
 }
 
-// unusable gives an error for each partition that the client may not write to or the cluster does not have.
+// unusable returns an error for each partition that the client may not write to or that does not exist.
 func (h *Handlers) unusable(asked []logstore.TopicPartition, may rightsInTxn) map[logstore.TopicPartition]error {
 	errs := make(map[logstore.TopicPartition]error)
 	picture := h.Metadata.Current()

@@ -13,13 +13,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// resource names what settings belong to.
+// resource identifies what settings belong to.
 type resource struct {
 	kind kmsg.ConfigResourceType
 	name string
 }
 
-// mayTouch asks about settings: of a topic they belong to it, all others to the cluster.
+// mayTouch checks the authorization for settings: those of a topic need an operation on the topic, all others on the
+// cluster.
 func (h *Handlers) mayTouch(c *Call, op acl.Operation, r resource) error {
 	switch r.kind {
 	case kmsg.ConfigResourceTypeTopic:
@@ -27,10 +28,10 @@ func (h *Handlers) mayTouch(c *Call, op acl.Operation, r resource) error {
 	case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics:
 		return h.authorize.cluster(c, op)
 	}
-	return nil // there is no such thing, as its handler will say
+	return nil // unknown resource type: the handler reports it
 }
 
-// mayAlter asks about operations that make sense.
+// mayAlter checks the authorization for valid operations.
 func (h *Handlers) mayAlter(c *Call, r resource, ops []config.Op) error {
 	if err := config.CheckOps(ops); err != nil {
 		return err
@@ -91,7 +92,8 @@ func (h *Handlers) incrementalAlterConfigs(ctx context.Context, c *Call, req *km
 	return resp
 }
 
-// opsOf reads a resource's operations. One that the protocol does not have fails in Apache Kafka without a code.
+// opsOf parses a resource's operations. An operation that does not exist in the protocol fails without a code in Apache
+// Kafka.
 func opsOf(r *kmsg.IncrementalAlterConfigsRequestResource) ([]config.Op, error) {
 	ops := make([]config.Op, 0, len(r.Configs))
 	for _, c := range r.Configs {
@@ -103,7 +105,7 @@ func opsOf(r *kmsg.IncrementalAlterConfigsRequestResource) ([]config.Op, error) 
 	return ops, nil
 }
 
-// alterResource applies operations to what is set, or to nothing when all is to be replaced.
+// alterResource applies operations to the current settings, or to none if all are to be replaced.
 func (h *Handlers) alterResource(ctx context.Context, r resource, ops []config.Op, validateOnly, replace bool) error {
 	switch r.kind {
 	case kmsg.ConfigResourceTypeTopic:
@@ -144,15 +146,15 @@ func (h *Handlers) alterBroker(ctx context.Context, name string, ops []config.Op
 	return h.store(ctx, entity, current, ops, validateOnly, replace, change)
 }
 
-// alteration is how a kind of resource is altered.
+// alteration is how to alter a kind of resource.
 type alteration struct {
 	alter  func(current map[string]string, ops []config.Op) (map[string]string, error)
-	encode func(map[string]string) (map[string]string, error) // for ZooKeeper; nil when nothing is to be encoded
-	// accepted hears of what was found valid and is about to be stored, and may still refuse it; nil: nobody wants to.
+	encode func(map[string]string) (map[string]string, error) // encodes settings for ZooKeeper; nil if they are stored as they are
+	// accepted is called with valid settings before they are stored, and may still refuse them; may be nil.
 	accepted func(map[string]string) error
 }
 
-// reloadStores lets who writes the same settings once more have changed stores taken over
+// reloadStores reloads changed keystores when their settings are written again with the same values
 // (DynamicBrokerConfig.reloadUpdatedFilesWithoutConfigChange, 3.9).
 func (h *Handlers) reloadStores(settings map[string]string) error {
 	next, err := h.Config.WithBroker(settings)

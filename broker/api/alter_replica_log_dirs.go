@@ -11,9 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// alterReplicaLogDirs has this broker's replicas moved to other log directories (KIP-113). It answers when the moves have begun;
-// DescribeLogDirs tells how far they are. Of a replica that is not there yet the directory is remembered, and the answer is
-// REPLICA_NOT_AVAILABLE. Directories count as they are written in log.dirs.
+// alterReplicaLogDirs moves this broker's replicas to other log directories (KIP-113). It answers when the moves have
+// begun; DescribeLogDirs reports their progress. For a replica that does not exist yet, the directory is remembered and
+// the answer is REPLICA_NOT_AVAILABLE. Directories must be spelled as in log.dirs.
 func (h *Handlers) alterReplicaLogDirs(_ context.Context, c *Call, req *kmsg.AlterReplicaLogDirsRequest) kmsg.Response {
 	resp := kmsg.NewPtrAlterReplicaLogDirsResponse()
 	denied := h.authorize.cluster(c, acl.Alter)
@@ -44,7 +44,7 @@ func (h *Handlers) alterReplicaLogDirs(_ context.Context, c *Call, req *kmsg.Alt
 	return resp
 }
 
-// moveReplica begins one move. A partition that the cluster doesn't have is UNKNOWN_TOPIC_OR_PARTITION.
+// moveReplica begins one move. The error for a partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
 func (h *Handlers) moveReplica(tp logstore.TopicPartition, dir string) error {
 	err := h.Replicas.MoveTo(tp, dir)
 	if errors.Is(err, kerr.ReplicaNotAvailable) {

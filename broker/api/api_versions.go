@@ -12,11 +12,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// softwareName is what a client may call itself and its version (KIP-511).
+// softwareName matches valid client software names and versions (KIP-511).
 var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
 
-// apiVersions tells what is offered. A version that is not offered is answered too, in the form of version 0
-// and with the one line that lets a client try again.
+// apiVersions returns the offered versions. A request in a version that is not offered is answered too, in the format
+// of version 0 and with the one entry that the client needs in order to retry.
 func (h *Handlers) apiVersions(_ context.Context, c *Call) (network.Answer, error) {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	r := h.rows[int16(kmsg.ApiVersions)]
@@ -48,7 +48,7 @@ func (h *Handlers) apiVersions(_ context.Context, c *Call) (network.Answer, erro
 	return ready(c, resp), nil
 }
 
-// begin is as much of a text as is kept of what anybody may send. It keeps nothing of the rest in memory.
+// begin returns the beginning of a text that any client may send, without keeping the rest in memory.
 func begin(text string) string { return strings.Clone(text[:min(len(text), 100)]) }
 
 func (r *row) offered() kmsg.ApiVersionsResponseApiKey {
@@ -57,7 +57,7 @@ func (r *row) offered() kmsg.ApiVersionsResponseApiKey {
 	return k
 }
 
-// offered lists every row by key.
+// offered lists all APIs by key.
 func (h *Handlers) offered() []kmsg.ApiVersionsResponseApiKey {
 	keys := make([]kmsg.ApiVersionsResponseApiKey, 0, len(h.rows))
 	for _, r := range h.rows {

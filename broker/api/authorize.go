@@ -8,14 +8,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// authority says what a client may do. Its zero value allows everything, as a broker without an authorizer does; so is everything
-// allowed that this broker asks of itself, which comes over no connection.
+// authority decides what a client may do. The zero value allows everything, as a broker without an authorizer does.
+// Requests that this broker sends to itself, which come over no connection, are always allowed.
 //
-// A method that returns an error says who lacks which right, with the code of the resource. What a handler asks first and in
-// which order is that of KafkaApis (3.9).
+// The errors of its methods say who lacks which operation, with the resource's error code. What a handler checks, and
+// in which order, follows KafkaApis (3.9).
 type authority struct{ acls *acl.Authorizer }
 
-// trusts tells whether there is nothing to ask.
+// trusts reports whether nothing needs to be checked.
 func (a authority) trusts(c *Call) bool { return a.acls == nil || c.Conn == nil }
 
 func question(c *Call, op acl.Operation, t acl.ResourceType, name string) acl.Question {
@@ -24,7 +24,7 @@ func question(c *Call, op acl.Operation, t acl.ResourceType, name string) acl.Qu
 	}
 }
 
-// check asks about one resource.
+// check checks an operation on one resource.
 func (a authority) check(c *Call, op acl.Operation, t acl.ResourceType, name string, code *kerr.Error) error {
 	if a.trusts(c) {
 		return nil
@@ -39,27 +39,27 @@ func denied(c *Call, op acl.Operation, t acl.ResourceType, name string, code *ke
 	return fmt.Errorf("%s may not %v %v %q: %w", c.Conn.Principal, op, t, name, code)
 }
 
-// topic asks about a topic: TOPIC_AUTHORIZATION_FAILED.
+// topic checks an operation on a topic; the error is TOPIC_AUTHORIZATION_FAILED.
 func (a authority) topic(c *Call, op acl.Operation, name string) error {
 	return a.check(c, op, acl.Topic, name, kerr.TopicAuthorizationFailed)
 }
 
-// group asks about a group: GROUP_AUTHORIZATION_FAILED.
+// group checks an operation on a group; the error is GROUP_AUTHORIZATION_FAILED.
 func (a authority) group(c *Call, op acl.Operation, id string) error {
 	return a.check(c, op, acl.Group, id, kerr.GroupAuthorizationFailed)
 }
 
-// txnID asks about a transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+// txnID checks an operation on a transactional id; the error is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 func (a authority) txnID(c *Call, op acl.Operation, id string) error {
 	return a.check(c, op, acl.TxnID, id, kerr.TransactionalIDAuthorizationFailed)
 }
 
-// cluster asks about the cluster: CLUSTER_AUTHORIZATION_FAILED.
+// cluster checks an operation on the cluster; the error is CLUSTER_AUTHORIZATION_FAILED.
 func (a authority) cluster(c *Call, op acl.Operation) error {
 	return a.check(c, op, acl.Cluster, acl.ClusterName, kerr.ClusterAuthorizationFailed)
 }
 
-// quietly asks what may be done, to find out and not to do it: a denial is nothing to tell of.
+// quietly finds out whether an operation is allowed without logging a denial, since nobody is attempting it.
 func (a authority) quietly(c *Call, op acl.Operation, t acl.ResourceType, name string) bool {
 	if a.trusts(c) {
 		return true
@@ -69,13 +69,13 @@ func (a authority) quietly(c *Call, op acl.Operation, t acl.ResourceType, name s
 	return a.acls.Allowed(&q)
 }
 
-// quietlyCluster is quietly about the cluster.
+// quietlyCluster is quietly for the cluster.
 func (a authority) quietlyCluster(c *Call, op acl.Operation) bool {
 	return a.quietly(c, op, acl.Cluster, acl.ClusterName)
 }
 
-// idempotentWrite asks whether a producer may have an id: who may write to any topic may (KIP-679).
-// CLUSTER_AUTHORIZATION_FAILED.
+// idempotentWrite checks whether a producer may have an id: anyone who may write to some topic may (KIP-679). The error
+// is CLUSTER_AUTHORIZATION_FAILED.
 func (a authority) idempotentWrite(c *Call) error {
 	if a.quietlyCluster(c, acl.IdempotentWrite) {
 		return nil
@@ -86,7 +86,7 @@ func (a authority) idempotentWrite(c *Call) error {
 	return denied(c, acl.IdempotentWrite, acl.Cluster, acl.ClusterName, kerr.ClusterAuthorizationFailed)
 }
 
-// operations are those that are allowed on a resource, as bits of the operations' codes (KIP-430).
+// operations returns the operations allowed on a resource, as bits numbered by the operations' codes (KIP-430).
 func (a authority) operations(c *Call, t acl.ResourceType, name string) int32 {
 	var bits int32
 	for _, op := range acl.Operations(t) {
@@ -97,7 +97,7 @@ func (a authority) operations(c *Call, t acl.ResourceType, name string) int32 {
 	return bits
 }
 
-// clusterOperations are those on the cluster for who may describe it, none for others.
+// clusterOperations returns the operations allowed on the cluster, if the client may describe it.
 func (a authority) clusterOperations(c *Call) int32 {
 	if a.cluster(c, acl.Describe) != nil {
 		return 0
@@ -105,8 +105,8 @@ func (a authority) clusterOperations(c *Call) int32 {
 	return a.operations(c, acl.Cluster, acl.ClusterName)
 }
 
-// topics asks about topics, of each once however often a request has it: most have one, or the partitions of one after the other.
-// It is not safe for concurrent use.
+// topics checks topics, each only once however often it occurs in a request: most requests have a single topic, or the
+// partitions of each topic together. Not safe for concurrent use.
 type topics struct {
 	authority
 	c       *Call
@@ -114,14 +114,14 @@ type topics struct {
 	last    string
 	lastErr error
 	asked   bool
-	others  map[string]error // when there was more than one
+	others  map[string]error // used if there is more than one topic
 }
 
 func (a authority) topics(c *Call, op acl.Operation) topics {
 	return topics{authority: a, c: c, op: op}
 }
 
-// check asks about a topic: TOPIC_AUTHORIZATION_FAILED.
+// check checks a topic; the error is TOPIC_AUTHORIZATION_FAILED.
 func (t *topics) check(name string) error {
 	if t.trusts(t.c) {
 		return nil
@@ -138,7 +138,7 @@ func (t *topics) check(name string) error {
 	return err
 }
 
-// remember keeps what was asked last, before another takes its place.
+// remember stores the last topic's result before another one replaces it.
 func (t *topics) remember() {
 	if !t.asked {
 		return

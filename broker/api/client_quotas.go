@@ -66,7 +66,8 @@ func (h *Handlers) alterQuotas(ctx context.Context, entry kmsg.AlterClientQuotas
 	return h.ZK.SetEntityConfig(ctx, node, config)
 }
 
-// quotaValue is a value as it is stored: rates of bytes and connections are whole, the others decimal (facts of 3.9).
+// quotaValue formats a value for storage: rates of bytes and connections are integers, the others decimal (as 3.9
+// stores them).
 func quotaValue(key string, value float64, address bool) (string, error) {
 	kind, known := quota.KindOf(key)
 	if !known || kind.OfAddress() != address {
@@ -94,8 +95,8 @@ const (
 	matchAny
 )
 
-// describeClientQuotas lists quotas that match all of the components (KIP-546). With strict, what has parts that no
-// component is about does not match.
+// describeClientQuotas lists the quotas that match all components (KIP-546). If strict, entities with parts that no
+// component mentions do not match.
 func (h *Handlers) describeClientQuotas(ctx context.Context, c *Call, req *kmsg.DescribeClientQuotasRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeClientQuotasResponse()
 	if err := h.authorize.cluster(c, acl.DescribeConfigs); err != nil {
@@ -142,7 +143,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// quotaEntry is an entity with its quotas, for the response.
+// quotaEntry returns an entity with its quotas for the response.
 func quotaEntry(e quota.Entity, stored map[string]string) kmsg.DescribeClientQuotasResponseEntry {
 	out := kmsg.NewDescribeClientQuotasResponseEntry()
 	for _, kind := range []string{userType, clientIDType, ipType} {
@@ -154,7 +155,7 @@ func quotaEntry(e quota.Entity, stored map[string]string) kmsg.DescribeClientQuo
 			out.Entity = append(out.Entity, p)
 		}
 	}
-	limits, _ := quota.ParseLimits(stored) // what is none is not in force, and not told of
+	limits, _ := quota.ParseLimits(stored) // invalid ones are not in force, and not reported
 	for kind, bound := range limits {
 		v := kmsg.NewDescribeClientQuotasResponseEntryValue()
 		v.Key, v.Value = kind.Key(), bound

@@ -9,5 +9,5 @@ import (
 
 var errClosed = errors.New("this API has no meaning in ZooKeeper mode")
 
-// closes is the handler of an API whose requests end the connection in ZooKeeper mode.
+// closes handles APIs whose requests close the connection in ZooKeeper mode.
 func closes(context.Context, *Call) (network.Answer, error) { return network.Answer{}, errClosed }

@@ -9,8 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Control answers a request that this broker sends to itself: the controller's to its own broker, a broker's to its own
-// controller, or a transaction coordinator's to a leader. It goes the way of any other request, without the bytes.
+// Control answers a request that this broker sends to itself: from the controller to its own broker, from a broker to
+// its own controller, or from a transaction coordinator to a leader. It is handled like any other request, but without
+// being encoded.
 func (h *Handlers) Control(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	c := &Call{Request: &network.Request{Key: req.Key(), Version: req.GetVersion()}}
 	var resp kmsg.Response

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The requests of this file are the controller's to answer; the handlers pass them on.
+// The handlers in this file pass requests on to the controller.
 
 func (h *Handlers) controlledShutdown(ctx context.Context, c *Call, req *kmsg.ControlledShutdownRequest) kmsg.Response {
 	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
@@ -50,7 +50,7 @@ func (h *Handlers) alterPartitionReassignments(ctx context.Context, c *Call, req
 	return resp
 }
 
-// reassignmentsDenied is the answer to who may not move partitions.
+// reassignmentsDenied is the response to a client that may not move partitions.
 func reassignmentsDenied(req *kmsg.AlterPartitionAssignmentsRequest, err error) kmsg.Response {
 	resp := kmsg.NewPtrAlterPartitionAssignmentsResponse()
 	resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
@@ -97,7 +97,7 @@ func (h *Handlers) updateFeatures(ctx context.Context, c *Call, req *kmsg.Update
 	return h.Controller.UpdateFeatures(ctx, req)
 }
 
-// waiting gives a context that ends, with REQUEST_TIMED_OUT as its cause, when the request's time is up.
+// waiting returns a context that ends with the cause REQUEST_TIMED_OUT when the request's timeout expires.
 func (c *Call) waiting(ctx context.Context, timeoutMillis int32) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(ctx, c.Arrived.Add(time.Duration(timeoutMillis)*time.Millisecond), kerr.RequestTimedOut)
 }

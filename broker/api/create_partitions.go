@@ -13,13 +13,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// grown is a topic whose new partitions are to get leaders.
+// grown is a topic whose new partitions have yet to get leaders.
 type grown struct {
 	count int
 	out   *kmsg.CreatePartitionsResponseTopic
 }
 
-// createPartitions adds partitions to topics and answers when they have leaders, or the time is up (KIP-195).
+// createPartitions adds partitions to topics and answers when they have leaders or the timeout expires (KIP-195).
 //
 // v3: too many mutations are refused (KIP-599).
 func (h *Handlers) createPartitions(ctx context.Context, c *Call, req *kmsg.CreatePartitionsRequest) network.Answer {
@@ -49,7 +49,7 @@ func (h *Handlers) createPartitions(ctx context.Context, c *Call, req *kmsg.Crea
 	return network.Later(func(ctx context.Context) network.Response {
 		ctx, cancel := c.waiting(ctx, req.TimeoutMillis)
 		defer cancel()
-		for _, w := range waits { // one deadline: waiting in turn is waiting for all
+		for _, w := range waits { // they share one deadline, so waiting in turn is waiting for all
 			led := func(p *metadata.Picture) bool { return allLed(p, w.out.Topic, w.count) }
 			if err := h.awaitPicture(ctx, led); err != nil {
 				w.out.ErrorCode = kerr.RequestTimedOut.Code
@@ -89,7 +89,7 @@ func (h *Handlers) growTopic(ctx context.Context, c *Call, req *kmsg.CreateParti
 	return h.ZK.AddPartitions(ctx, t.Topic, added)
 }
 
-// placePartitions places the new partitions as asked, or like the first ones.
+// placePartitions places the new partitions as requested, or like the existing ones.
 func (h *Handlers) placePartitions(existing map[int32][]int32, t *kmsg.CreatePartitionsRequestTopic) (map[int32][]int32, error) {
 	brokers := placeable(h.Metadata.Current())
 	more := int(t.Count) - len(existing)

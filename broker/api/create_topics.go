@@ -12,13 +12,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// created is a topic whose partitions are to get leaders.
+// created is a topic whose partitions have yet to get leaders.
 type created struct {
 	plan *newTopic
 	out  *kmsg.CreateTopicsResponseTopic
 }
 
-// createTopics makes topics and answers when all their partitions have leaders, or the time is up.
+// createTopics creates topics and answers when all their partitions have leaders or the timeout expires.
 //
 // v1: validate only, messages. v4: defaults for counts. v5: what was created (KIP-525). v6: too many mutations are
 // refused (KIP-599). v7: topic ids.
@@ -46,7 +46,7 @@ func (h *Handlers) createTopics(ctx context.Context, c *Call, req *kmsg.CreateTo
 	return network.Later(func(ctx context.Context) network.Response {
 		ctx, cancel := c.waiting(ctx, req.TimeoutMillis)
 		defer cancel()
-		for _, w := range waits { // one deadline: waiting in turn is waiting for all
+		for _, w := range waits { // they share one deadline, so waiting in turn is waiting for all
 			if err := h.awaitCreated(ctx, req.TimeoutMillis, w); err != nil {
 				failTopic(w.out, kerr.RequestTimedOut.Code, nil)
 			}
@@ -100,7 +100,7 @@ func (h *Handlers) createTopic(ctx context.Context, c *Call, req *kmsg.CreateTop
 	return plan, err
 }
 
-// mayCreate asks whether the client may create a topic: any, by a right to the cluster, or this one.
+// mayCreate checks whether the client may create a topic: any topic, by an operation on the cluster, or this one.
 func (h *Handlers) mayCreate(c *Call, topic string, twice bool) error {
 	switch {
 	case twice:
@@ -111,13 +111,14 @@ func (h *Handlers) mayCreate(c *Call, topic string, twice bool) error {
 	return h.authorize.topic(c, acl.Create, topic)
 }
 
-// hideCreated leaves out what only those may know who may describe the topic's settings.
+// hideCreated removes what only clients that may describe the topic's settings are allowed to see.
 func hideCreated(out *kmsg.CreateTopicsResponseTopic) {
 	out.ConfigErrorCode, out.TopicID = kerr.TopicAuthorizationFailed.Code, noTopicID
 	out.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 }
 
-// awaitCreated waits for leaders; a request that allows no time is told so though the topic is being made.
+// awaitCreated waits for leaders. A request with a timeout of zero gets a timeout error even though the topic is being
+// created.
 func (h *Handlers) awaitCreated(ctx context.Context, timeoutMillis int32, w created) error {
 	if timeoutMillis <= 0 {
 		return kerr.RequestTimedOut

@@ -14,16 +14,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Delegation tokens (KIP-48) are for who has authenticated in another way than with one of them. A broker answers for itself: the
-// others hear of it by ZooKeeper.
+// Delegation tokens (KIP-48) are for clients that have authenticated by other means than such a token. Every broker
+// answers by itself; the others learn of changes through ZooKeeper.
 
 const (
 	anonymous   = "User:ANONYMOUS"
-	renewerType = "User" // the only one
-	noTimestamp = -1     // what an answer has for a time when there is an error
+	renewerType = "User" // the only type
+	noTimestamp = -1     // for times in an error response
 )
 
-// mayAskForTokens refuses who has not said who it is, or has done so with a token.
+// mayAskForTokens refuses clients that have not authenticated, or have done so with a token.
 func mayAskForTokens(c *Call) error {
 	if c.Conn.Principal == anonymous || c.Conn.TokenAuthenticated {
 		return kerr.DelegationTokenRequestNotAllowed
@@ -31,7 +31,7 @@ func mayAskForTokens(c *Call) error {
 	return nil
 }
 
-// tokens gives the tokens, or says why the client cannot ask for them.
+// tokens returns the token manager, or the reason why the client cannot use it.
 func (h *Handlers) tokens(c *Call) (*token.Manager, error) {
 	if err := mayAskForTokens(c); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (h *Handlers) tokens(c *Call) (*token.Manager, error) {
 	return h.Tokens, nil
 }
 
-// createDelegationToken makes a token for the client, or for another owner, which the client must have been allowed (KIP-373).
+// createDelegationToken creates a token for the client, or for another owner if the client is allowed to (KIP-373).
 func (h *Handlers) createDelegationToken(ctx context.Context, c *Call, req *kmsg.CreateDelegationTokenRequest) kmsg.Response {
 	requester, owner := c.Conn.Principal, c.Conn.Principal
 	if req.OwnerPrincipalName != nil && *req.OwnerPrincipalName != "" {
@@ -85,7 +85,7 @@ func (h *Handlers) createToken(ctx context.Context, c *Call, owner string, req *
 	return tokens.Create(ctx, owner, c.Conn.Principal, renewers, req.MaxLifetimeMillis)
 }
 
-// renewDelegationToken lets a token live on.
+// renewDelegationToken extends a token's lifetime.
 func (h *Handlers) renewDelegationToken(ctx context.Context, c *Call, req *kmsg.RenewDelegationTokenRequest) kmsg.Response {
 	resp := kmsg.NewPtrRenewDelegationTokenResponse()
 	resp.ExpiryTimestamp = noTimestamp
@@ -100,7 +100,7 @@ func (h *Handlers) renewDelegationToken(ctx context.Context, c *Call, req *kmsg.
 	return resp
 }
 
-// expireDelegationToken ends a token's life, at once or later.
+// expireDelegationToken ends a token's lifetime, now or later.
 func (h *Handlers) expireDelegationToken(ctx context.Context, c *Call, req *kmsg.ExpireDelegationTokenRequest) kmsg.Response {
 	resp := kmsg.NewPtrExpireDelegationTokenResponse()
 	resp.ExpiryTimestamp = noTimestamp
@@ -115,8 +115,8 @@ func (h *Handlers) expireDelegationToken(ctx context.Context, c *Call, req *kmsg
 	return resp
 }
 
-// describeDelegationToken lists tokens, of all owners when none are named (null): those that the client has to do with, and those
-// that it may describe.
+// describeDelegationToken lists tokens, for all owners if none are named (null): those that concern the client, and
+// those that it may describe.
 func (h *Handlers) describeDelegationToken(_ context.Context, c *Call, req *kmsg.DescribeDelegationTokenRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeDelegationTokenResponse()
 	resp.TokenDetails = []kmsg.DescribeDelegationTokenResponseTokenDetail{}
@@ -138,7 +138,7 @@ func (h *Handlers) describeDelegationToken(_ context.Context, c *Call, req *kmsg
 	return resp
 }
 
-// concerns tells whether a principal has to do with a token.
+// concerns reports whether a principal is the owner, requester or a renewer of a token.
 func concerns(t zkcoord.DelegationToken, principal string) bool {
 	return principal == t.Owner || principal == t.Requester || slices.Contains(t.Renewers, principal)
 }

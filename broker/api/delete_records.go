@@ -13,14 +13,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// trimmed is a partition whose log start has moved here and must move on its followers.
+// trimmed is a partition whose log start offset has moved here and has yet to move on its followers.
 type trimmed struct {
 	partition *replica.Partition
 	offset    int64
 	out       *kmsg.DeleteRecordsResponseTopicPartition
 }
 
-// deleteRecords moves log starts forward (KIP-107) and answers when every replica's start has followed, or the time is up.
+// deleteRecords advances log start offsets (KIP-107) and answers when all replicas have followed or the timeout
+// expires.
 func (h *Handlers) deleteRecords(_ context.Context, c *Call, req *kmsg.DeleteRecordsRequest) network.Answer {
 	resp := kmsg.NewPtrDeleteRecordsResponse()
 	resp.Version = c.Version
@@ -49,7 +50,7 @@ func (h *Handlers) deleteRecords(_ context.Context, c *Call, req *kmsg.DeleteRec
 	return network.Later(func(ctx context.Context) network.Response {
 		ctx, cancel := c.waiting(ctx, req.TimeoutMillis)
 		defer cancel()
-		for _, w := range waits { // one deadline, and starts only rise: waiting in turn is waiting for all
+		for _, w := range waits { // they share one deadline and start offsets only rise, so waiting in turn is waiting for all
 			err := await.Until(ctx, w.done, &w.partition.Changed)
 			w.out.ErrorCode = code(err)
 		}

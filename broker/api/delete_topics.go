@@ -12,7 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// deleteTopics asks for topics' deletion and answers when they are gone from this broker's picture, or the time is up.
+// deleteTopics requests the deletion of topics and answers when they have disappeared from this broker's picture or the
+// timeout expires.
 //
 // v5: messages, and too many mutations are refused (KIP-599). v6: by id (KIP-516).
 func (h *Handlers) deleteTopics(ctx context.Context, c *Call, req *kmsg.DeleteTopicsRequest) network.Answer {
@@ -39,7 +40,7 @@ func (h *Handlers) deleteTopics(ctx context.Context, c *Call, req *kmsg.DeleteTo
 	return network.Later(func(ctx context.Context) network.Response {
 		ctx, cancel := c.waiting(ctx, req.TimeoutMillis)
 		defer cancel()
-		for _, out := range waits { // one deadline: waiting in turn is waiting for all
+		for _, out := range waits { // they share one deadline, so waiting in turn is waiting for all
 			if err := h.awaitDeleted(ctx, req.TimeoutMillis, *out.Topic); err != nil {
 				out.ErrorCode = kerr.RequestTimedOut.Code
 			}
@@ -69,7 +70,7 @@ func (h *Handlers) deleteTopic(ctx context.Context, c *Call, out *kmsg.DeleteTop
 			return kerr.UnknownTopicID
 		}
 		if err := h.authorize.topic(c, acl.Describe, name); err != nil {
-			return err // without the name, which the client may not know
+			return err // without the name, which the client may not be allowed to know
 		}
 		out.Topic = &name
 	}

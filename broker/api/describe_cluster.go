@@ -14,7 +14,7 @@ const (
 	controllerEndpoints = 2
 )
 
-// describeCluster tells the cluster's id, its controller and its brokers (KIP-700).
+// describeCluster returns the cluster's id, its controller and its brokers (KIP-700).
 func (h *Handlers) describeCluster(_ context.Context, c *Call, req *kmsg.DescribeClusterRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeClusterResponse()
 	resp.ClusterAuthorizedOperations = unasked

@@ -13,7 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// describeConfigs shows settings of topics, brokers and loggers. v0: says of none that it is a default, as 3.9 does. v1: sources and synonyms (KIP-226). v3: types and documentation.
+// describeConfigs returns the settings of topics, brokers and loggers. v0: no setting is marked as a default, as in
+// 3.9. v1: sources and synonyms (KIP-226). v3: types and documentation.
 func (h *Handlers) describeConfigs(ctx context.Context, c *Call, req *kmsg.DescribeConfigsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	resp.Resources = make([]kmsg.DescribeConfigsResponseResource, len(req.Resources))
@@ -73,7 +74,7 @@ func (h *Handlers) topicOverrides(ctx context.Context, topic string) (map[string
 	return h.ZK.EntityConfig(ctx, zkcoord.Entity{Kind: zkcoord.Topics, Name: topic})
 }
 
-// loggerResource wants this broker's id.
+// loggerResource checks that the name is this broker's id.
 func (h *Handlers) loggerResource(name string) error {
 	if id, err := strconv.Atoi(name); err != nil || int32(id) != h.BrokerID {
 		return fmt.Errorf("loggers of broker %q: this is broker %d: %w", name, h.BrokerID, kerr.InvalidRequest)

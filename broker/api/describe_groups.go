@@ -8,9 +8,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// describeGroups tells of groups and their members.
+// describeGroups describes groups and their members.
 //
-// v3: which operations are allowed (KIP-430).
+// v3: authorized operations (KIP-430).
 func (h *Handlers) describeGroups(_ context.Context, c *Call, req *kmsg.DescribeGroupsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	for _, id := range req.Groups {

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// describeLogDirs tells what is in each log directory (KIP-113). v4: sizes of the volumes (KIP-827).
+// describeLogDirs lists the logs in each log directory (KIP-113). v4: sizes of the volumes (KIP-827).
 func (h *Handlers) describeLogDirs(_ context.Context, c *Call, req *kmsg.DescribeLogDirsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeLogDirsResponse()
 	if err := h.authorize.cluster(c, acl.Describe); err != nil {
@@ -35,7 +35,7 @@ func (h *Handlers) describeLogDirs(_ context.Context, c *Call, req *kmsg.Describ
 	return resp
 }
 
-// wantedLogs: null topics are all of them.
+// wantedLogs returns a filter for the requested logs; null topics select all.
 func wantedLogs(req *kmsg.DescribeLogDirsRequest) func(logstore.TopicPartition) bool {
 	if req.Topics == nil {
 		return func(logstore.TopicPartition) bool { return true }

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// describeTransactions tells about transactional ids that this broker coordinates (KIP-664).
+// describeTransactions describes transactional ids that this broker coordinates (KIP-664).
 func (h *Handlers) describeTransactions(_ context.Context, c *Call, req *kmsg.DescribeTransactionsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeTransactionsResponse()
 	for _, id := range req.TransactionalIDs {

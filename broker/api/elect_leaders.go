@@ -11,10 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// uncleanElection is the election type of ElectLeaders that allows leaders out of sync.
+// uncleanElection is the election type of ElectLeaders that allows out-of-sync leaders.
 const uncleanElection = 1
 
-// electLeaders answers when this broker's picture shows the new leaders, or the time is up (DelayedElectLeader, 3.9).
+// electLeaders answers when this broker's picture shows the new leaders or the timeout expires (DelayedElectLeader,
+// 3.9).
 //
 // v1: unclean elections (KIP-460). v2: flexible (KIP-482).
 func (h *Handlers) electLeaders(ctx context.Context, c *Call, req *kmsg.ElectLeadersRequest) network.Answer {
@@ -29,7 +30,7 @@ func (h *Handlers) electLeaders(ctx context.Context, c *Call, req *kmsg.ElectLea
 		defer cancel()
 		for i := range resp.Topics {
 			t := &resp.Topics[i]
-			for j := range t.Partitions { // one deadline: waiting in turn is waiting for all
+			for j := range t.Partitions { // they share one deadline, so waiting in turn is waiting for all
 				out := &t.Partitions[j]
 				if out.ErrorCode != 0 {
 					continue
@@ -44,7 +45,7 @@ func (h *Handlers) electLeaders(ctx context.Context, c *Call, req *kmsg.ElectLea
 	})
 }
 
-// electionsDenied is the answer to who may not have leaders elected.
+// electionsDenied is the response to a client that may not elect leaders.
 func electionsDenied(req *kmsg.ElectLeadersRequest, err error) kmsg.Response {
 	resp := kmsg.NewPtrElectLeadersResponse()
 	resp.ErrorCode = code(err)
@@ -61,8 +62,8 @@ func electionsDenied(req *kmsg.ElectLeadersRequest, err error) kmsg.Response {
 	return resp
 }
 
-// electionShown tells whether a picture shows what an election that succeeded led to: the preferred leader, or after an
-// unclean one any. A partition that has gone meanwhile shows nothing any more.
+// electionShown reports whether a picture shows the result of a successful election: the preferred leader or, after an
+// unclean election, any leader. It is also true for a partition that has been deleted meanwhile.
 func electionShown(p *metadata.Picture, topic string, number int32, unclean bool) bool {
 	part, ok := p.Partition(topic, number)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// endTxn commits or aborts a transaction (KIP-98). It is answered when that is decided; the markers follow.
+// endTxn commits or aborts a transaction (KIP-98). It answers when the outcome is decided; the markers follow.
 //
 // v2: PRODUCER_FENCED (KIP-588).
 func (h *Handlers) endTxn(_ context.Context, c *Call, req *kmsg.EndTxnRequest) network.Answer {

@@ -22,19 +22,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The versions in which Fetch learned something.
+// The versions in which Fetch was extended.
 const (
-	fetchMaxBytesVersion  = 3  // a limit for the whole answer; the first batch may exceed limits
+	fetchMaxBytesVersion  = 3  // a limit for the whole response, which the first batch may exceed
 	fetchNearestVersion   = 11 // KIP-392: reading from followers
 	fetchTopicIDVersion   = 13 // KIP-516
 	fetchReplicaVersion   = 15 // KIP-903: the follower's broker epoch
 	fetchEndpointsVersion = 16 // KIP-951
 )
 
-// maxConverted bounds an answer whose records may have to be converted in memory, for versions before v4.
+// maxConverted bounds a response whose records may have to be converted in memory, for versions before v4.
 const maxConverted = 2 << 20
 
-// asked is one partition of a fetch, and what came of it.
+// asked is one partition of a fetch, with its result.
 type asked struct {
 	topic  string
 	id     [16]byte
@@ -42,17 +42,17 @@ type asked struct {
 	at     replica.Position
 
 	part    *replica.Partition
-	missing error // why there is no such partition for this client; it does not shorten the wait
+	missing error // why the partition does not exist for this client; it does not shorten the wait
 	failed  error // why it could not be read; it ends the wait
 	view    replica.View
-	nearest int32 // a better replica to read from, -1 none
+	nearest int32 // a better replica to read from, -1 for none
 	aborted []logstore.AbortedTxn
-	seen    logOffsets // when it was read last
+	seen    logOffsets // when it was last read
 	read    bool
-	bytes   []byte // converted records, in place of the view's
+	bytes   []byte // converted records, which replace the view's
 }
 
-// fetching is a Fetch request at work.
+// fetching is a Fetch request in progress.
 type fetching struct {
 	h       *Handlers
 	c       *Call
@@ -64,14 +64,14 @@ type fetching struct {
 	oneMore bool // the first batch may exceed the limits
 	parts   []asked
 	session *fetchContext
-	worked  time.Duration // spent on reading and converting, while there is a quota of time
-	late    time.Duration // that the client must wait after its answer
+	worked  time.Duration // time spent on reading and converting, if there is a request quota
+	late    time.Duration // how long the client must wait after its response
 }
 
-// fetch reads records for a consumer or a follower, waiting until there are MinBytes of them.
+// fetch reads records for a consumer or a follower, waiting until MinBytes are available.
 //
-// v3: MaxBytes. v4: isolation level. v7: sessions (KIP-227). v11: followers (KIP-392).
-// v12: diverging epochs (KIP-595). v13: topic ids (KIP-516). v16: node endpoints (KIP-951).
+// v3: MaxBytes. v4: isolation level. v7: sessions (KIP-227). v11: reading from followers (KIP-392). v12: diverging
+// epochs (KIP-595). v13: topic ids (KIP-516). v16: node endpoints (KIP-951).
 func (h *Handlers) fetch(_ context.Context, c *Call, req *kmsg.FetchRequest) network.Answer {
 	if req.IsolationLevel < 0 || req.IsolationLevel > 1 {
 		return network.Ready(h.badIsolation(c, req))
@@ -116,8 +116,8 @@ func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchCo
 	return f
 }
 
-// resolve finds the hosted partitions, by id from v13 on. What was produced to one can be fetched, though this broker's
-// picture of the cluster may not have it yet.
+// resolve finds the hosted partitions, by topic id from v13 on. A partition that can be produced to can be fetched,
+// even if this broker's picture of the cluster does not have it yet.
 func (f *fetching) resolve() {
 	picture := f.h.Metadata.Current()
 	refused := f.refusal()
@@ -145,8 +145,8 @@ func (f *fetching) resolve() {
 	}
 }
 
-// refusal gives what tells why a topic may not be fetched, nil when everything may be. A follower needs a right to the cluster,
-// and without it is refused every topic; a consumer needs one to each topic.
+// refusal returns a function that says why a topic may not be fetched, or nil if all may be. A follower needs an
+// operation on the cluster, without which all topics are refused; a consumer needs one on each topic.
 func (f *fetching) refusal() func(topic string) error {
 	if f.h.authorize.trusts(f.c) {
 		return nil
@@ -161,7 +161,8 @@ func (f *fetching) refusal() func(topic string) error {
 	return func(string) error { return kerr.TopicAuthorizationFailed }
 }
 
-// run answers: at once when there is enough, an error or nothing to wait for, else when there is, or when the time is up.
+// run answers at once if there is enough data, an error, or nothing to wait for; otherwise when one of these occurs or
+// the wait time expires.
 func (f *fetching) run(ctx context.Context) network.Response {
 	f.work(f.read)
 	if !f.done() && f.maxWait > 0 {
@@ -189,7 +190,7 @@ func (f *fetching) wait(ctx context.Context) {
 	}
 }
 
-// work does a part of the fetch that counts as time spent on the request; waiting doesn't.
+// work runs a part of the fetch that counts as time spent on the request, unlike waiting.
 func (f *fetching) work(part func()) {
 	if !f.h.Quotas.Any(quota.Request) {
 		part()
@@ -200,7 +201,7 @@ func (f *fetching) work(part func()) {
 	f.worked += time.Since(began)
 }
 
-// done tells whether the fetch need not wait (any longer).
+// done reports whether the fetch need not wait any longer.
 func (f *fetching) done() bool {
 	var size int64
 	interesting := false
@@ -218,7 +219,7 @@ func (f *fetching) done() bool {
 	return !interesting || size >= f.min || f.session.news(f.parts, f.reader)
 }
 
-// read reads every partition, in order, until the limits are reached.
+// read reads every partition in order until the limits are reached.
 func (f *fetching) read() {
 	left, oneMore := f.max, f.oneMore
 	for i := range f.parts {
@@ -236,7 +237,7 @@ func (f *fetching) read() {
 	}
 }
 
-// logOffsets are what a reader's view depends on.
+// logOffsets are the offsets that determine what a reader can see.
 type logOffsets struct{ start, mark, stable, end int64 }
 
 func offsetsOf(p *replica.Partition) logOffsets {
@@ -244,8 +245,8 @@ func offsetsOf(p *replica.Partition) logOffsets {
 	return logOffsets{log.LogStartOffset(), log.HighWatermark(), log.LastStableOffset(), log.LogEndOffset()}
 }
 
-// still tells whether there was nothing to read and reading again would give nothing else. Of the thousands of partitions
-// of a follower's fetch, one that changes must not have all the others read again.
+// still reports whether there was nothing to read and reading again would give the same result. If one of the thousands
+// of partitions in a follower's fetch changes, the others must not be read again.
 func (a *asked) still(r replica.Reader) bool {
 	return a.read && a.failed == nil && a.view.Records.Size == 0 && a.view.Diverging == nil && a.nearest < 0 &&
 		a.seen == offsetsOf(a.part) && a.part.Check(a.at.LeaderEpoch, r.LeaderOnly) == nil
@@ -271,8 +272,8 @@ func (f *fetching) readOne(a *asked, left int64, oneMore bool) error {
 	return err
 }
 
-// abortedIn lists the aborted transactions that a consumer must know to read the records: not all of a long log, which would
-// come again with every fetch.
+// abortedIn lists the aborted transactions that a consumer must know in order to read these records, not all of a long
+// log, which would be repeated in every fetch.
 func abortedIn(a *asked) ([]logstore.AbortedTxn, error) {
 	end, err := a.view.Records.Bound(a.view.Limit)
 	if err != nil {
@@ -281,7 +282,7 @@ func abortedIn(a *asked) ([]logstore.AbortedTxn, error) {
 	return a.part.Log().AbortedTransactions(a.at.Offset, end)
 }
 
-// nearest is the replica that a consumer had better read from, -1 when it is right here.
+// nearest returns the replica that a consumer should read from instead, -1 if it should read here.
 func (f *fetching) nearest(a *asked) int32 {
 	if f.rack == "" || f.reader.FromFollower() || f.c.Version < fetchNearestVersion || !f.h.rackAware() {
 		return -1
@@ -297,14 +298,14 @@ func (f *fetching) nearest(a *asked) int32 {
 	})
 }
 
-// RackAwareSelector is the replica.selector.class that sends consumers to a replica in their rack.
+// RackAwareSelector is the replica.selector.class that directs consumers to a replica in their rack.
 const RackAwareSelector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 func (h *Handlers) rackAware() bool {
 	return h.Config.Current().ReplicaSelectorClass == RackAwareSelector
 }
 
-// respond makes the answer of what was read last.
+// respond builds the response from what was last read.
 func (f *fetching) respond() network.Response {
 	f.work(f.convertAll)
 	if wait := f.overQuota(); wait > 0 {
@@ -330,7 +331,7 @@ func (f *fetching) convertAll() {
 	}
 }
 
-// countSent counts what is sent, and has the partitions count what a follower gets, for their throttle.
+// countSent counts what is sent. For followers the partitions count it too, for their throttle.
 func (f *fetching) countSent() {
 	for i := range f.parts {
 		a := &f.parts[i]
@@ -341,10 +342,10 @@ func (f *fetching) countSent() {
 	}
 }
 
-// overQuota charges a consumer for the time that it took and for what it is about to get, and tells how long it must
-// wait instead: then it gets nothing and is charged for no bytes. One that has had nothing for all windows gets its batch
-// and waits afterwards: one batch larger than the quota of all windows would keep it waiting for ever, as it does with
-// Apache Kafka.
+// overQuota charges a consumer for the time used and the bytes that it is about to get, and returns how long it must
+// wait if it exceeds a quota: then it gets nothing and is charged for no bytes. A consumer that has received nothing in
+// all windows gets its batch and waits afterwards: otherwise a batch that is larger than the quota of all windows would
+// make it wait forever, as in Apache Kafka.
 func (f *fetching) overQuota() time.Duration {
 	quotas := f.h.Quotas
 	if f.reader.FromFollower() {
@@ -373,7 +374,7 @@ func (f *fetching) overQuota() time.Duration {
 	return wait
 }
 
-// throttled is the answer of a consumer that must wait: no partitions, and its session as it was.
+// throttled is the response for a consumer that must wait: no partitions, and its session unchanged.
 func (f *fetching) throttled(wait time.Duration) network.Response {
 	for i := range f.parts {
 		f.parts[i].view.Records.Close()
@@ -384,7 +385,7 @@ func (f *fetching) throttled(wait time.Duration) network.Response {
 	return resp
 }
 
-// missingLast moves the partitions that are not there behind the others, as Apache Kafka answers.
+// missingLast moves the partitions that do not exist to the end, as in Apache Kafka's responses.
 func missingLast(parts []asked) {
 	slices.SortStableFunc(parts, func(a, b asked) int {
 		switch {
@@ -397,8 +398,8 @@ func missingLast(parts []asked) {
 	})
 }
 
-// convert turns records into the message format that an old version of Fetch knows (KIP-98: v4 for magic 2,
-// KIP-32: v2 for magic 1).
+// convert converts records to the message format of an old version of Fetch (KIP-98: v4 for magic 2, KIP-32: v2 for
+// magic 1).
 func (f *fetching) convert(a *asked) error {
 	topic := f.h.TopicConfig(a.topic)
 	if topic.CompressionType == "zstd" && f.c.Version < 10 {
@@ -420,7 +421,7 @@ func (f *fetching) convert(a *asked) error {
 	}
 	a.bytes = data
 	if size, err := record.SizeOf(data); err != nil || size == 0 || size > len(data) {
-		a.bytes = []byte{} // not even one batch within the limit, which versions before v3 never exceed
+		a.bytes = []byte{} // not even one batch fits into the limit, which versions before v3 never exceed
 		return nil
 	}
 	if !record.NeedsDownConvert(data, magic) {
@@ -434,9 +435,9 @@ func (f *fetching) convert(a *asked) error {
 	return err
 }
 
-// padConverted fills what conversion saved with the beginning of a message that is longer than any answer: consumers
-// take it for one that was cut off. So the size of the answer does not depend on the conversion, as in Apache Kafka
-// (LazyDownConversionRecordsSend, 3.9).
+// padConverted fills the bytes saved by conversion with the beginning of a message that is longer than any response:
+// consumers take it for a truncated one. So the size of the response does not depend on the conversion, as in Apache
+// Kafka (LazyDownConversionRecordsSend, 3.9).
 func padConverted(converted []byte, size int) []byte {
 	if len(converted) == 0 || len(converted) >= size {
 		return converted
@@ -448,7 +449,7 @@ func padConverted(converted []byte, size int) []byte {
 	return append(converted, make([]byte, max(missing-len(head), 0))...)
 }
 
-// badIsolation answers a request with an isolation level that doesn't exist: Apache Kafka fails it whole.
+// badIsolation answers a request with an invalid isolation level: Apache Kafka fails it as a whole.
 func (h *Handlers) badIsolation(c *Call, req *kmsg.FetchRequest) network.Response {
 	resp := &fetchResponse{version: c.Version, code: kerr.UnknownServerError.Code, nullRecords: true}
 	for _, t := range req.Topics {
@@ -460,8 +461,8 @@ func (h *Handlers) badIsolation(c *Call, req *kmsg.FetchRequest) network.Respons
 	return resp
 }
 
-// fetchCode is the error code of a partition. A consumer knows few codes in Fetch and ends at others
-// (FetchCollector.handleInitializeErrors, 3.9): what it does not know it is told as unknown, and asks again.
+// fetchCode returns the error code of a partition. Consumers know only some codes in Fetch and fail on others
+// (FetchCollector.handleInitializeErrors, 3.9): those are replaced by UNKNOWN_SERVER_ERROR, after which they retry.
 func fetchCode(a *asked) int16 {
 	c := code(errors.Join(a.missing, a.failed))
 	switch c {
@@ -469,7 +470,7 @@ func fetchCode(a *asked) int16 {
 		kerr.ReplicaNotAvailable.Code, kerr.TopicAuthorizationFailed.Code, kerr.KafkaStorageError.Code, kerr.FencedLeaderEpoch.Code,
 		kerr.UnknownLeaderEpoch.Code, kerr.UnsupportedCompressionType.Code, kerr.OffsetNotAvailable.Code, kerr.UnknownTopicID.Code,
 		kerr.InconsistentTopicID.Code,
-		kerr.UnsupportedVersion.Code: // the last for those who are older than what a topic may hold
+		kerr.UnsupportedVersion.Code: // the last for clients older than what a topic may hold
 		return c
 	}
 	return kerr.UnknownServerError.Code

@@ -23,26 +23,26 @@ type fetchResponse struct {
 	code      int16
 	throttle  int32 // milliseconds
 	session   int32
-	committed bool // the reader asked for aborted transactions
+	committed bool // the reader requested aborted transactions
 	parts     []asked
 	hints     map[int]leaderHint // by index in parts
-	// nullRecords: the failure of the whole request leaves no records, not even none.
+	// nullRecords: if the whole request fails, records are null rather than empty.
 	nullRecords bool
 }
 
 func (r *fetchResponse) flexible() bool { return r.version >= 12 }
 
-// SetThrottle is kmsg.SetThrottleResponse: how long a client must wait, in milliseconds.
+// SetThrottle implements kmsg.SetThrottleResponse: how long a client must wait, in milliseconds.
 func (r *fetchResponse) SetThrottle(millis int32) { r.throttle = max(r.throttle, millis) }
 
-// AppendTo is there for network.Response; a fetchResponse is always sent in parts.
+// AppendTo implements network.Response; a fetchResponse is always sent in parts.
 func (r *fetchResponse) AppendTo(dst []byte) []byte {
 	out := network.Out{Buf: dst}
 	r.AppendParts(&out)
 	return out.Buf
 }
 
-// AppendParts adds the response to out, which takes over the file ranges.
+// AppendParts adds the response to out, which then owns the file ranges.
 func (r *fetchResponse) AppendParts(out *network.Out) {
 	if r.version >= 1 {
 		out.Buf = kbin.AppendInt32(out.Buf, r.throttle)
@@ -62,7 +62,7 @@ func (r *fetchResponse) AppendParts(out *network.Out) {
 	}
 }
 
-// sameTopic counts the parts from i on that belong to one topic.
+// sameTopic counts the parts from i on that belong to the same topic.
 func (r *fetchResponse) sameTopic(i int) int {
 	n := 1
 	for i+n < len(r.parts) && r.parts[i+n].topic == r.parts[i].topic && r.parts[i+n].id == r.parts[i].id {
@@ -135,7 +135,7 @@ func (r *fetchResponse) appendPartition(out *network.Out, i int) {
 }
 
 func (r *fetchResponse) appendAborted(b []byte, a *asked) []byte {
-	if !r.committed && a.missing == nil { // what is missing has none of them, which Apache Kafka tells apart from not asked
+	if !r.committed && a.missing == nil { // Apache Kafka distinguishes "none" for a missing partition from "not requested"
 		if r.flexible() {
 			return append(b, 0)
 		}
@@ -177,13 +177,13 @@ func (r *fetchResponse) appendRecords(out *network.Out, a *asked) {
 	}
 }
 
-// recordsRange gives the network a range of a segment's file.
+// recordsRange is a range of a segment's file, for the network.
 type recordsRange struct{ *logstore.Records }
 
-// Fd is the segment file's descriptor.
+// Fd returns the segment file's descriptor.
 func (r *recordsRange) Fd() uintptr { return r.OS().Fd() }
 
-// Range is where the records are in the file.
+// Range returns where the records are in the file.
 func (r *recordsRange) Range() (position, size int64) { return r.Position, r.Size }
 
 func (r *fetchResponse) appendPartitionTags(b []byte, i int) []byte {
@@ -212,7 +212,8 @@ func (r *fetchResponse) appendPartitionTags(b []byte, i int) []byte {
 	return b
 }
 
-// addHints notes who leads the partitions that were asked for at the wrong broker or epoch.
+// addHints adds the current leaders of the partitions that were requested from the wrong broker or with the wrong
+// epoch.
 func (r *fetchResponse) addHints(f *fetching) {
 	for i := range r.parts {
 		a := &r.parts[i]

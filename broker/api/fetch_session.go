@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// sessionEviction is how long a session is safe from larger ones, and after how long unused it is anybody's
-// (FetchSession's evictionMs, 3.9).
+// sessionEviction is how long a session is protected from larger ones, and after how long without use any session may
+// replace it (FetchSession's evictionMs, 3.9).
 const sessionEviction = 2 * time.Minute
 
 // The epochs that begin and end a session (KIP-227).
@@ -22,46 +22,46 @@ const (
 	finalSessionEpoch = -1
 )
 
-// fetchSessions keeps the incremental fetch sessions of a broker (KIP-227), up to
+// fetchSessions holds the incremental fetch sessions of a broker (KIP-227), up to
 // max.incremental.fetch.session.cache.slots.
 type fetchSessions struct {
 	slots int
 	mu    struct {
 		sync.Mutex
 		byID    map[int32]*fetchSession
-		evicted int64 // sessions that others of more worth took the place of
+		evicted int64 // sessions that were replaced by more valuable ones
 	}
 }
 
-// fetchSession is what one client has asked for so far. Guarded by fetchSessions.mu.
+// fetchSession is the state of one client's session. Guarded by fetchSessions.mu.
 type fetchSession struct {
 	id         int32
-	epoch      int32 // of the next request
+	epoch      int32 // expected in the next request
 	topicIDs   bool
-	privileged bool // a follower's
+	privileged bool // belongs to a follower
 	created    time.Time
 	used       time.Time
 	parts      []*sessionPart // in the order in which they are served
 	index      map[partKey]*sessionPart
 }
 
-// partKey names a partition by the topic's name or, from v13 on, its id.
+// partKey identifies a partition by topic name or, from v13 on, by topic id.
 type partKey struct {
 	topic  string
 	id     [16]byte
 	number int32
 }
 
-// sessionPart is a partition in a session: what to read, and what the client was told of it last.
+// sessionPart is a partition in a session: what to read, and what the client was last told about it.
 type sessionPart struct {
 	partKey
 	at          replica.Position
 	mark, start int64
-	gone        bool // forgotten, to be dropped from the order
+	gone        bool // removed from the session, to be dropped from the order
 	justServed  bool // goes to the end of the order
 }
 
-// fetchContext is one request's part in a session. With a nil session it stands alone.
+// fetchContext relates one request to its session. Without a session (nil) the request stands alone.
 type fetchContext struct {
 	asked       []asked
 	sessions    *fetchSessions
@@ -76,7 +76,7 @@ func newFetchSessions(slots int) *fetchSessions {
 	return s
 }
 
-// FetchSessionCounts are of the incremental fetch sessions of a broker.
+// FetchSessionCounts counts the incremental fetch sessions of a broker.
 type FetchSessionCounts struct {
 	Sessions, Partitions int
 	Evicted              int64 // since the start
@@ -105,7 +105,7 @@ func (k partKey) asked(at replica.Position) asked {
 	return asked{topic: k.topic, id: k.id, number: k.number, at: at, nearest: -1}
 }
 
-// listed gives the partitions of a request, each once, in order.
+// listed returns the partitions of a request, each once, in order.
 func listed(req *kmsg.FetchRequest) []asked {
 	var parts []asked
 	seen := make(map[partKey]int)
@@ -125,8 +125,8 @@ func listed(req *kmsg.FetchRequest) []asked {
 	return parts
 }
 
-// begin finds or begins the session of a request. Errors: FETCH_SESSION_ID_NOT_FOUND,
-// INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+// begin finds or creates the session of a request. Errors: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+// FETCH_SESSION_TOPIC_ID_ERROR.
 func (s *fetchSessions) begin(req *kmsg.FetchRequest, now time.Time) (*fetchContext, error) {
 	if req.SessionEpoch != firstSessionEpoch && req.SessionEpoch != finalSessionEpoch {
 		return s.resume(req, now)
@@ -177,7 +177,7 @@ func (s *fetchSessions) resume(req *kmsg.FetchRequest, now time.Time) (*fetchCon
 	return c, nil
 }
 
-// update takes over what a request changes.
+// update applies the changes in a request.
 func (f *fetchSession) update(req *kmsg.FetchRequest) {
 	for _, a := range listed(req) {
 		f.add(a)
@@ -209,8 +209,8 @@ func (f *fetchSession) add(a asked) *sessionPart {
 	return p
 }
 
-// reorder drops what is gone and moves what was just served behind the rest, so that one busy partition
-// does not starve the others.
+// reorder drops removed partitions and moves those just served to the end, so that one busy partition does not starve
+// the others.
 func (f *fetchSession) reorder() {
 	kept := make([]*sessionPart, 0, len(f.parts))
 	var served []*sessionPart
@@ -227,7 +227,7 @@ func (f *fetchSession) reorder() {
 	f.parts = append(kept, served...)
 }
 
-// open begins a session of the partitions that were answered whole; 0 when there is no room.
+// open creates a session with the partitions of a full response, and returns 0 if there is no room.
 func (s *fetchSessions) open(parts []asked, topicIDs, follower bool, now time.Time) int32 {
 	f := &fetchSession{
 		epoch: 1, topicIDs: topicIDs, privileged: follower, created: now, used: now,
@@ -257,8 +257,8 @@ func (s *fetchSessions) open(parts []asked, topicIDs, follower bool, now time.Ti
 	return f.id
 }
 
-// evictLocked makes room for a session: one that was not used for sessionEviction goes, or one of a consumer for
-// a follower, or a smaller one (FetchSessionCache.tryEvict, 3.9).
+// evictLocked makes room for a session by evicting one that has not been used for sessionEviction, a consumer's session
+// in favour of a follower's, or a smaller one (FetchSessionCache.tryEvict, 3.9).
 func (s *fetchSessions) evictLocked(f *fetchSession, now time.Time) bool {
 	var stale, victim *fetchSession
 	for _, o := range s.mu.byID {
@@ -281,7 +281,7 @@ func (s *fetchSessions) evictLocked(f *fetchSession, now time.Time) bool {
 	return true
 }
 
-// less orders sessions by worth: followers', then larger ones, then more recently used ones are worth more.
+// less orders sessions by value: those of followers are worth more, then larger ones, then more recently used ones.
 func (f *fetchSession) less(o *fetchSession) bool {
 	switch {
 	case f.privileged != o.privileged:
@@ -292,10 +292,10 @@ func (f *fetchSession) less(o *fetchSession) bool {
 	return f.used.Before(o.used)
 }
 
-// told notes what an answer says of the partition; it gives whether that is news.
+// told records what a response says about the partition, and reports whether that is news.
 func (p *sessionPart) told(a *asked) bool {
 	if fetchCode(a) != 0 {
-		p.mark = -1 // errors are told every time
+		p.mark = -1 // errors are reported every time
 		return true
 	}
 	news := a.size() > 0 || a.view.Diverging != nil || a.nearest >= 0 ||
@@ -312,8 +312,8 @@ func (a *asked) size() int64 {
 	return a.view.Records.Size
 }
 
-// news tells whether a follower must hear at once of a high watermark that it was not told yet, so that a
-// consumer at its side does not wait for replica.fetch.wait.max.ms.
+// news reports whether a follower must learn of a new high watermark at once, so that a consumer reading from it does
+// not wait for replica.fetch.wait.max.ms.
 func (c *fetchContext) news(parts []asked, r replica.Reader) bool {
 	if c.session == nil || !r.FromFollower() {
 		return false
@@ -337,7 +337,7 @@ func (c *fetchContext) find(a *asked) *sessionPart {
 	return c.session.index[key]
 }
 
-// id is the session's while it goes on, 0 for none.
+// id returns the id of a session that continues, 0 for none.
 func (c *fetchContext) id() int32 {
 	if !c.incremental {
 		return 0
@@ -345,8 +345,8 @@ func (c *fetchContext) id() int32 {
 	return c.session.id
 }
 
-// end gives the partitions that the answer is to have, all of them or in a session those with news, and the session's
-// id, 0 for none.
+// end returns the partitions for the response (all of them or, in a session, those with news) and the session's id, 0
+// for none.
 func (c *fetchContext) end(parts []asked) ([]asked, int32) {
 	if c.create != nil {
 		return parts, c.create(parts)

@@ -19,8 +19,8 @@ const (
 	shareCoordinator       = 2 // v6; KRaft's
 )
 
-// findCoordinator tells which broker coordinates a group or a transactional id, creating the internal topic with the
-// first question. v4: several keys (KIP-699).
+// findCoordinator returns the broker that coordinates a group or a transactional id. The first request creates the
+// internal topic. v4: several keys (KIP-699).
 func (h *Handlers) findCoordinator(ctx context.Context, c *Call, req *kmsg.FindCoordinatorRequest) kmsg.Response {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	if c.Version >= 4 {
@@ -32,7 +32,7 @@ func (h *Handlers) findCoordinator(ctx context.Context, c *Call, req *kmsg.FindC
 	found := h.coordinator(ctx, c, req.CoordinatorType, req.CoordinatorKey)
 	resp.ErrorCode, resp.ErrorMessage = found.ErrorCode, found.ErrorMessage
 	resp.NodeID, resp.Host, resp.Port = found.NodeID, found.Host, found.Port
-	switch { // Apache Kafka puts the error's text there, also when there is none
+	switch { // Apache Kafka puts the error's text there, even for no error
 	case found.ErrorCode == 0:
 		resp.ErrorMessage = kmsg.StringPtr("NONE")
 	case deref(found.ErrorMessage) == "":
@@ -56,7 +56,7 @@ func (h *Handlers) coordinator(ctx context.Context, c *Call, kind int8, key stri
 	return out
 }
 
-// mayFind asks whether the client may know of a group or a transactional id.
+// mayFind checks whether the client may describe the group or transactional id.
 func (h *Handlers) mayFind(c *Call, kind int8, key string) error {
 	switch {
 	case kind == groupCoordinator:

@@ -25,8 +25,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Controller is what handlers ask of this broker's controller. Each method answers NOT_CONTROLLER
-// when another broker holds the office.
+// Controller is what the handlers need of this broker's controller. Each method answers NOT_CONTROLLER if another
+// broker is the controller.
 type Controller interface {
 	Active() bool
 	AlterPartition(context.Context, *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse
@@ -38,14 +38,14 @@ type Controller interface {
 	UpdateFeatures(context.Context, *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse
 }
 
-// Deps is what the handlers work on.
+// Deps are the parts that the handlers work with.
 type Deps struct {
 	BrokerID     int32
 	ClusterID    string
 	BrokerEpoch  func() int64
 	Config       *config.Dynamic
 	Loggers      *config.Loggers
-	TopicConfig  func(topic string) *config.Topic // as it is now; never nil
+	TopicConfig  func(topic string) *config.Topic // the current settings; never nil
 	Metadata     *metadata.Cache
 	Features     func() zkcoord.Features // the finalized ones
 	Replicas     *replica.Manager
@@ -56,30 +56,30 @@ type Deps struct {
 	Transactions *txn.Coordinator
 	Groups       *group.Coordinator
 	Quotas       *quota.Manager
-	Tokens       *token.Manager   // nil: no delegation tokens
-	Metrics      *metrics.Metrics // nil: nothing is measured
-	Authorizer   *acl.Authorizer  // nil: everybody may do everything
-	// Ready is closed when clients are to be answered. Until then they wait: a broker that does not know the cluster yet
-	// would tell them of one without brokers and topics, and that nobody is the controller.
+	Tokens       *token.Manager   // nil: delegation tokens are disabled
+	Metrics      *metrics.Metrics // nil: no metrics
+	Authorizer   *acl.Authorizer  // nil: no authorization
+	// Ready is closed when clients may be answered. Until then they wait: a broker that does not know the cluster yet
+	// would describe one without brokers, topics and controller.
 	Ready <-chan struct{}
-	// ReloadStores opens keystores and truststores anew whose files have changed, before settings of this broker are stored
-	// that leave their names as they are. An error, which has its code, keeps them from being stored.
+	// ReloadStores reopens changed keystores and truststores before settings of this broker are stored that leave their
+	// names as they are. An error, which has a code, prevents the settings from being stored.
 	ReloadStores func(next *config.Broker) error
-	// TopicsDeleted hears of the partitions of topics that are being deleted.
+	// TopicsDeleted is called with the partitions of topics that are being deleted.
 	TopicsDeleted func([]logstore.TopicPartition)
-	// ControllerSpoke hears of the controller epoch of each UpdateMetadata that was obeyed.
+	// ControllerSpoke is called with the controller epoch of each accepted UpdateMetadata.
 	ControllerSpoke func(epoch int32)
 	Logger          *logrus.Entry
-	RequestLogger   *logrus.Entry // at DEBUG a line for each request; nil: none
+	RequestLogger   *logrus.Entry // at DEBUG, a line for each request; may be nil
 }
 
-// Handlers answer the requests of all connections. It is a network.Dispatcher.
+// Handlers answers the requests of all connections. It implements network.Dispatcher.
 type Handlers struct {
 	Deps
 	rows      map[int16]*row
 	authorize authority
 	sessions  *fetchSessions
-	lines     logx.Sampler // of lines that requests cause
+	lines     logx.Sampler // for log lines that requests cause
 }
 
 // New returns the handlers of a broker.
@@ -89,14 +89,14 @@ func New(d Deps) *Handlers {
 	return h
 }
 
-// Call is the request that a handler serves, as far as it is not in the body.
+// Call is a request being handled, except for its body.
 type Call struct {
 	*network.Request
-	wait     time.Duration // that quotas demand before the next request
-	follower bool          // a Fetch of another broker
+	wait     time.Duration // that quotas impose before the next request
+	follower bool          // a Fetch from another broker
 }
 
-// row is an API: the versions that are offered and who answers.
+// row is an API: its offered versions and its handler.
 type row struct {
 	key      kmsg.Key
 	min, max int16
@@ -106,7 +106,7 @@ type row struct {
 
 type handler func(ctx context.Context, c *Call) (network.Answer, error)
 
-// on makes a handler of a function that takes the decoded request.
+// on makes a handler from a function that takes the decoded request.
 func on[T any, P interface {
 	*T
 	kmsg.Request
@@ -120,7 +120,7 @@ func on[T any, P interface {
 	}
 }
 
-// now makes a handler of a function that answers without waiting for anything but its own work.
+// now makes a handler from a function that answers without waiting for other events.
 func now[T any, P interface {
 	*T
 	kmsg.Request
@@ -128,14 +128,14 @@ func now[T any, P interface {
 	return on(func(ctx context.Context, c *Call, req P) network.Answer { return ready(c, f(ctx, c, req)) })
 }
 
-// ready is an answer in the version of the request.
+// ready returns a complete answer in the version of the request.
 func ready(c *Call, resp kmsg.Response) network.Answer {
 	resp.SetVersion(c.Version)
 	return network.Ready(resp)
 }
 
-// decode reads a body. It recovers from a panic, as only logins by Kerberos do besides: a decoder that trips over bytes
-// from outside must cost a connection and not the broker.
+// decode decodes a body. It recovers from panics, as only Kerberos logins do besides: a decoder that fails on outside
+// bytes must cost a connection, not the broker.
 func decode(req kmsg.Request, c *Call) (err error) {
 	defer func() {
 		if trouble := recover(); trouble != nil {
@@ -149,7 +149,7 @@ func decode(req kmsg.Request, c *Call) (err error) {
 	return nil
 }
 
-// flexible tells whether a version of an API has tagged fields (KIP-482); the wire library knows.
+// flexible reports whether a version of an API has tagged fields (KIP-482), according to the wire library.
 func flexible(key, version int16) bool {
 	req := kmsg.RequestForKey(key)
 	req.SetVersion(version)
@@ -161,7 +161,7 @@ var (
 	errNotOffered = errors.New("this version is not offered")
 )
 
-// Route says how to read a request. Only ApiVersions is answered in a version that is not offered (KIP-511).
+// Route says how to read a request. Only ApiVersions is answered in versions that are not offered (KIP-511).
 func (h *Handlers) Route(_ *network.Conn, key, version int16) (network.Route, error) {
 	r := h.rows[key]
 	if r == nil {
@@ -193,7 +193,8 @@ func (h *Handlers) Handle(ctx context.Context, r *network.Request) (network.Answ
 	return h.logged(c, h.measured(c, c.throttled(answer))), err
 }
 
-// awaitReady waits until clients are answered. Brokers are answered at once, for it is they who make this one ready.
+// awaitReady waits until clients may be answered. Brokers are answered at once, since they are what makes this one
+// ready.
 func (h *Handlers) awaitReady(ctx context.Context, key int16) error {
 	select {
 	case <-h.Ready:
@@ -211,7 +212,7 @@ func (h *Handlers) awaitReady(ctx context.Context, key int16) error {
 	}
 }
 
-// code gives the protocol's error code of an error: the first in its chain.
+// code returns the protocol's error code for an error: the first in its chain.
 func code(err error) int16 {
 	if err == nil {
 		return 0
@@ -223,7 +224,7 @@ func code(err error) int16 {
 	return kerr.UnknownServerError.Code
 }
 
-// codeOf is code, and logs an error without one: nobody else will see what it was.
+// codeOf returns the error's code, and logs an error without one, which would otherwise be lost.
 func (h *Handlers) codeOf(err error) int16 {
 	c := code(err)
 	if c == kerr.UnknownServerError.Code && !errors.Is(err, kerr.UnknownServerError) {
@@ -234,7 +235,7 @@ func (h *Handlers) codeOf(err error) int16 {
 	return c
 }
 
-// message is an error's text for a response that has room for it. A bare code says no more than its number: nil.
+// message returns an error's text for a response with a field for it, or nil if the error is only a code.
 func message(err error) *string {
 	if _, bare := err.(*kerr.Error); bare || err == nil {
 		return nil
@@ -243,7 +244,7 @@ func message(err error) *string {
 	return &text
 }
 
-// bare is an error's code alone, for a response in which Apache Kafka gives no text.
+// bare returns an error's code only, for responses in which Apache Kafka gives no text.
 func bare(err error) error {
 	var k *kerr.Error
 	if errors.As(err, &k) {
@@ -252,10 +253,10 @@ func bare(err error) error {
 	return err
 }
 
-// noMessage is the text of a response in which Apache Kafka leaves the field as it is when there is no error: empty, not null.
+// noMessage is the message in responses where Apache Kafka's is empty rather than null if there is no error.
 func noMessage() *string { return new(string) }
 
-// messageOrEmpty is message where Apache Kafka leaves the field as it is when there is nothing to say.
+// messageOrEmpty is message for responses where Apache Kafka's is empty rather than null if there is nothing to say.
 func messageOrEmpty(err error) *string {
 	if text := message(err); text != nil {
 		return text
@@ -270,9 +271,9 @@ func (c *Call) deadline(timeoutMillis int32) time.Time {
 // noTopicID is the id of a topic that has none.
 var noTopicID [16]byte
 
-// partition finds a hosted partition, or says why there is none: UNKNOWN_TOPIC_OR_PARTITION when the cluster
-// has no such partition, NOT_LEADER_OR_FOLLOWER when it is elsewhere or its log is still being loaded, KAFKA_STORAGE_ERROR when its
-// directory failed.
+// partition finds a hosted partition, or returns the reason why there is none: UNKNOWN_TOPIC_OR_PARTITION if the
+// cluster has no such partition, NOT_LEADER_OR_FOLLOWER if it is elsewhere or its log is still being loaded,
+// KAFKA_STORAGE_ERROR if its directory has failed.
 func (h *Handlers) partition(topic string, number int32) (*replica.Partition, error) {
 	if p, ok := h.Replicas.Partition(logstore.TopicPartition{Topic: topic, Partition: number}); ok {
 		return p, nil

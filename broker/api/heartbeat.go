@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// heartbeat keeps a member's session alive; REBALANCE_IN_PROGRESS tells it to join again.
+// heartbeat keeps a member's session alive; REBALANCE_IN_PROGRESS tells the member to rejoin.
 func (h *Handlers) heartbeat(_ context.Context, c *Call, req *kmsg.HeartbeatRequest) kmsg.Response {
 	resp := kmsg.NewPtrHeartbeatResponse()
 	err := h.checkInstance(req.InstanceID)

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// initProducerID gives out a producer id, or the next epoch of a transactional producer (KIP-98).
+// initProducerID assigns a producer id, or the next epoch of a transactional producer (KIP-98).
 //
 // v3: the producer's current id and epoch (KIP-360). v4: PRODUCER_FENCED (KIP-588).
 func (h *Handlers) initProducerID(_ context.Context, c *Call, req *kmsg.InitProducerIDRequest) network.Answer {

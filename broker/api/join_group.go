@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// joinGroup makes a member part of its group's next generation.
+// joinGroup adds a member to its group's next generation.
 //
 // v1: a rebalance timeout (KIP-62). v4: a member id is required (KIP-394). v5: static members (KIP-345). v8: a reason
 // (KIP-800). v9: a restarted leader need not assign (KIP-814).
@@ -30,7 +30,7 @@ func (h *Handlers) joinGroup(_ context.Context, c *Call, req *kmsg.JoinGroupRequ
 	return later(c, h.Groups.Join(req, c.client()))
 }
 
-// checkInstance refuses static members while there may be brokers that would forget what they are: UNSUPPORTED_VERSION.
+// checkInstance refuses static members with UNSUPPORTED_VERSION while there may be brokers that do not know them.
 func (h *Handlers) checkInstance(instance *string) error {
 	if v := h.Config.Current().InterBrokerProtocolVersion; instance != nil && v < config.IBP23IV0 {
 		return fmt.Errorf("static members need inter.broker.protocol.version 2.3, it is %s: %w", v, kerr.UnsupportedVersion)
@@ -38,7 +38,7 @@ func (h *Handlers) checkInstance(instance *string) error {
 	return nil
 }
 
-// later is a coordinator's answer in the version of the request.
+// later returns a coordinator's answer in the version of the request.
 func later[T kmsg.Response](c *Call, a group.Answer[T]) network.Answer {
 	if resp, ok := a.Now(); ok {
 		return ready(c, resp)
@@ -54,7 +54,7 @@ func later[T kmsg.Response](c *Call, a group.Answer[T]) network.Answer {
 	})
 }
 
-// client is who sends the request, as groups remember it.
+// client describes the requesting client, as groups remember it.
 func (c *Call) client() group.Client {
 	id := ""
 	if c.ClientID != nil {

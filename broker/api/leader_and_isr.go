@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// checkBrokerEpoch refuses a control request that was meant for an earlier registration of this broker (KIP-380).
-// One that knows of a newer registration than we do is right: our own answer from ZooKeeper is still on its way.
+// checkBrokerEpoch refuses a control request that was meant for an earlier registration of this broker (KIP-380). A
+// request that knows a newer registration is right: ZooKeeper's answer with it has not reached this broker yet.
 func (h *Handlers) checkBrokerEpoch(epoch int64) error {
 	if current := h.BrokerEpoch(); epoch != -1 && epoch < current {
 		return fmt.Errorf("broker epoch %d, current %d: %w", epoch, current, kerr.StaleBrokerEpoch)
@@ -24,7 +24,7 @@ func (h *Handlers) checkBrokerEpoch(epoch int64) error {
 	return nil
 }
 
-// leaderAndISR makes this broker leader or follower of partitions. v2: by topic. v5: topic ids in the answer.
+// leaderAndISR makes this broker the leader or follower of partitions. v2: by topic. v5: topic ids in the response.
 func (h *Handlers) leaderAndISR(_ context.Context, c *Call, req *kmsg.LeaderAndISRRequest) kmsg.Response {
 	resp := kmsg.NewPtrLeaderAndISRResponse()
 	assignments := assignmentsOf(req)
@@ -46,7 +46,7 @@ func (h *Handlers) leaderAndISR(_ context.Context, c *Call, req *kmsg.LeaderAndI
 	return resp
 }
 
-// tellAssigned puts in what became of each partition.
+// tellAssigned fills in the outcome for each partition.
 func (h *Handlers) tellAssigned(c *Call, resp *kmsg.LeaderAndISRResponse, assignments []replica.Assignment, errs []error) {
 	for i, a := range assignments {
 		out := kmsg.NewLeaderAndISRResponseTopicPartition()
@@ -65,7 +65,7 @@ func (h *Handlers) tellAssigned(c *Call, resp *kmsg.LeaderAndISRResponse, assign
 	}
 }
 
-// assignmentsOf lists a request's partitions, whatever its version.
+// assignmentsOf lists a request's partitions in any version.
 func assignmentsOf(req *kmsg.LeaderAndISRRequest) []replica.Assignment {
 	var list []replica.Assignment
 	for i := range req.PartitionStates { // v0, v1

@@ -2,11 +2,11 @@ package api
 
 import "barnabas/broker/metadata"
 
-// leaderHint is who leads a partition, for a client that asked the wrong broker (KIP-951).
+// leaderHint names a partition's leader for a client that asked the wrong broker (KIP-951).
 type leaderHint struct {
 	leader int32
 	epoch  int32
-	node   *metadata.Endpoint // on the client's listener; nil: not there
+	node   *metadata.Endpoint // on the client's listener; nil: unknown
 	rack   *string
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// leaveGroup takes members out of a group.
+// leaveGroup removes members from a group.
 //
-// v3: several members, by instance as well (KIP-345). v5: reasons (KIP-800).
+// v3: several members, also by instance (KIP-345). v5: reasons (KIP-800).
 func (h *Handlers) leaveGroup(_ context.Context, c *Call, req *kmsg.LeaveGroupRequest) kmsg.Response {
 	resp := kmsg.NewPtrLeaveGroupResponse()
 	if err := h.authorize.group(c, acl.Read, req.Group); err != nil {

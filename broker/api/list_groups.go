@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// listGroups lists the groups that this broker coordinates: all to who may describe the cluster, to others those that they may
-// describe.
+// listGroups lists the groups that this broker coordinates: all if the client may describe the cluster, otherwise those
+// that it may describe.
 //
 // v4: in some states (KIP-518). v5: of some types (KIP-848).
 func (h *Handlers) listGroups(_ context.Context, c *Call, req *kmsg.ListGroupsRequest) kmsg.Response {

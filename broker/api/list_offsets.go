@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The timestamps that name a place in the log.
+// Special timestamps, which name a place in the log.
 const (
 	latestOffset   = -1
 	earliestOffset = -2
@@ -20,10 +20,10 @@ const (
 	latestTiered   = -5 // v9 (KIP-1005)
 )
 
-// debuggingReplica is who may ask any replica.
+// debuggingReplica is the replica id of clients that may ask any replica.
 const debuggingReplica = -2
 
-// found is an answer about offsets; nothing found is offset, timestamp and epoch -1.
+// found is a result; if nothing was found, offset, timestamp and epoch are -1.
 type found struct {
 	offset, timestamp int64
 	epoch             int32
@@ -68,7 +68,7 @@ func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsets
 	return resp
 }
 
-// repeated gives the partitions that are listed more than once.
+// repeated returns the partitions that are listed more than once.
 func repeated(parts []kmsg.ListOffsetsRequestTopicPartition) map[int32]bool {
 	if len(parts) < 2 {
 		return nil
@@ -83,7 +83,7 @@ func repeated(parts []kmsg.ListOffsetsRequestTopicPartition) map[int32]bool {
 	return twice
 }
 
-// knownSince says from which version on a special timestamp is known.
+// knownSince returns the version that introduced a special timestamp.
 func knownSince(timestamp int64) int16 {
 	switch timestamp {
 	case latestOffset, earliestOffset:
@@ -145,7 +145,8 @@ func findInLog(log *logstore.Log, leaderEpoch int32, req *kmsg.ListOffsetsReques
 	return visible(offset, ts, epoch, ok, limit), err
 }
 
-// visibleEnd is where the asker's view ends: the log end for replicas, else by isolation.
+// visibleEnd returns where the requester's view ends: at the log end for replicas, otherwise according to its isolation
+// level.
 func visibleEnd(log *logstore.Log, req *kmsg.ListOffsetsRequest) int64 {
 	switch {
 	case req.ReplicaID >= 0:

@@ -11,7 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// listTransactions lists the transactional ids that this broker coordinates (KIP-664). v1: by how long they are open (KIP-994).
+// listTransactions lists the transactional ids that this broker coordinates (KIP-664). v1: by how long they have been
+// open (KIP-994).
 func (h *Handlers) listTransactions(_ context.Context, c *Call, req *kmsg.ListTransactionsRequest) kmsg.Response {
 	resp := kmsg.NewPtrListTransactionsResponse()
 	filter := txn.Filter{OpenFor: time.Duration(req.DurationFilterMillis) * time.Millisecond}
@@ -37,7 +38,7 @@ func (h *Handlers) listTransactions(_ context.Context, c *Call, req *kmsg.ListTr
 	return resp
 }
 
-// parseStates reads names of states, which must be written exactly so. states is never nil.
+// parseStates parses the names of states, which are case-sensitive. states is never nil.
 func parseStates(names []string) (states []txn.State, unknown []string) {
 	states = make([]txn.State, 0, len(names))
 	for _, name := range names {

@@ -9,20 +9,20 @@ import (
 	"barnabas/network"
 )
 
-// measured counts a request, and when it is answered its times and error codes.
+// measured counts a request and, when it is answered, its times and error codes.
 func (h *Handlers) measured(c *Call, answer network.Answer) network.Answer {
 	if h.Metrics == nil {
 		return answer
 	}
 	r := metrics.Request{Key: c.Key, Version: c.Version, FromFollower: c.follower, Size: len(c.Body), Arrived: c.Arrived, Local: time.Since(c.Arrived), Throttle: c.wait}
 	h.Metrics.Received(r, func() metrics.Software { return metrics.Software(c.Conn.Software()) })
-	return answer.Then(func(resp network.Response) { // without c, whose place the next request takes while this one's answer waits
+	return answer.Then(func(resp network.Response) { // without c, which the next request reuses while this one's answer waits
 		r.Total = time.Since(r.Arrived)
 		h.Metrics.Answered(r, codesOf(resp))
 	})
 }
 
-// codesOf counts the error codes in a response, those of single topics, partitions and so on included.
+// codesOf counts the error codes in a response, including those of single topics, partitions and so on.
 func codesOf(resp network.Response) (found metrics.Codes) {
 	if f, ok := resp.(*fetchResponse); ok {
 		found.Add(f.code)
@@ -37,19 +37,19 @@ func codesOf(resp network.Response) (found metrics.Codes) {
 	return found
 }
 
-// layout is where a response's struct has error codes: its own field, and lists of structs that have some.
+// layout is where a response's struct has error codes: its own field, and lists of structs that contain some.
 type layout struct {
-	code  int // index of the field ErrorCode, -1 none
+	code  int // index of the field ErrorCode, -1 for none
 	lists []innerList
 }
 
-// innerList is a list of structs with error codes: the index of its field, and what the structs are like.
+// innerList is a list of structs with error codes: the index of its field, and the structs' layout.
 type innerList struct {
 	field   int
 	element *layout
 }
 
-var layouts sync.Map // reflect.Type to *layout; what was learned of types, which never changes
+var layouts sync.Map // reflect.Type to *layout; a cache of facts about types, which never change
 
 func layoutOf(t reflect.Type) *layout {
 	if known, ok := layouts.Load(t); ok {

@@ -13,13 +13,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// unasked stands for authorized operations that the client did not ask for.
+// unasked stands for authorized operations that the client did not request.
 const unasked = -1 << 31
 
-// metadata tells of brokers and topics, creating topics where that is wanted.
+// metadata describes brokers and topics, and creates topics if requested.
 //
-// v0: an empty list is all topics; v1+: null is. v4: the client says whether topics may be created.
-// v8: authorized operations (KIP-430). v10: topic ids, v12: lookup by id (KIP-516).
+// v0: an empty list selects all topics; v1+: null does. v4: the client says whether topics may be created. v8:
+// authorized operations (KIP-430). v10: topic ids, v12: lookup by id (KIP-516).
 func (h *Handlers) metadata(ctx context.Context, c *Call, req *kmsg.MetadataRequest) kmsg.Response {
 	picture := h.Metadata.Current()
 	resp := kmsg.NewPtrMetadataResponse()
@@ -47,7 +47,7 @@ func (h *Handlers) metadata(ctx context.Context, c *Call, req *kmsg.MetadataRequ
 	return resp
 }
 
-// controllerOf is the controller if it lives.
+// controllerOf returns the controller if it is alive.
 func controllerOf(p *metadata.Picture) int32 {
 	if p.Brokers[p.Controller] == nil {
 		return -1
@@ -67,7 +67,7 @@ func brokersOn(p *metadata.Picture, listener string) []kmsg.MetadataResponseBrok
 	return list
 }
 
-// checkMetadataIDs refuses topic ids before v12, where they are in the request but cannot be used.
+// checkMetadataIDs refuses topic ids before v12, where the request has them but they cannot be used.
 func checkMetadataIDs(c *Call, req *kmsg.MetadataRequest) error {
 	for _, t := range req.Topics {
 		if c.Version < 12 && (t.Topic == nil || t.TopicID != noTopicID) {
@@ -128,7 +128,7 @@ func (h *Handlers) namedTopics(ctx context.Context, c *Call, req *kmsg.MetadataR
 	return topics
 }
 
-// hiddenTopic answers for a topic that the client may not even know of: with the name or the id that it has itself.
+// hiddenTopic answers for a topic that the client may not know of, with the name or id that the client has sent.
 func hiddenTopic(t *kmsg.MetadataRequestTopic, code int16) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
 	out.ErrorCode, out.AuthorizedOperations = code, unasked
@@ -138,8 +138,8 @@ func hiddenTopic(t *kmsg.MetadataRequestTopic, code int16) kmsg.MetadataResponse
 	return out
 }
 
-// unknownTopic answers for a topic that is not there. One that is being created is LEADER_NOT_AVAILABLE until it has
-// leaders: the client asks again.
+// unknownTopic answers for a topic that does not exist. One that is being created is LEADER_NOT_AVAILABLE until it has
+// leaders, after which the client retries.
 func (h *Handlers) unknownTopic(ctx context.Context, c *Call, req *kmsg.MetadataRequest, name string, create bool) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.IsInternal, out.AuthorizedOperations = &name, isInternal(name), unasked
@@ -157,7 +157,7 @@ func (h *Handlers) unknownTopic(ctx context.Context, c *Call, req *kmsg.Metadata
 	case err != nil:
 	case !create:
 		err = kerr.UnknownTopicOrPartition
-	case len(h.Metadata.Current().Brokers) == 0: // just started: nobody could hold it yet
+	case len(h.Metadata.Current().Brokers) == 0: // just started: no broker could host it yet
 		err = kerr.LeaderNotAvailable
 	default:
 		err = h.autoCreate(ctx, name)
@@ -183,7 +183,7 @@ func (h *Handlers) describeTopic(c *Call, req *kmsg.MetadataRequest, picture *me
 	return out
 }
 
-// describePartition tells of one partition as the client's listener sees it (ZkMetadataCache.getPartitionMetadata, 3.9).
+// describePartition describes a partition as the client's listener sees it (ZkMetadataCache.getPartitionMetadata, 3.9).
 func describePartition(c *Call, picture *metadata.Picture, p *metadata.Partition, out *kmsg.MetadataResponseTopicPartition) {
 	reachable := func(id int32) bool {
 		b := picture.Brokers[id]
@@ -201,7 +201,7 @@ func describePartition(c *Call, picture *metadata.Picture, p *metadata.Partition
 			out.OfflineReplicas = append(out.OfflineReplicas, id)
 		}
 	}
-	onlyReachable := c.Version == 0 // v0 has no offline replicas: it leaves them out and says so
+	onlyReachable := c.Version == 0 // v0 has no offline replicas: it leaves them out and reports an error
 	if onlyReachable {
 		out.Replicas, out.ISR = filter(p.Replicas, reachable), filter(p.ISR, reachable)
 	}

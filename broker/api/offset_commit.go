@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// commits collects the offsets of a request that may be committed, with where their errors go.
+// commits collects the offsets of a request that may be committed, and where their errors go.
 type commits struct {
 	offsets []group.Offset
 	codes   []*int16
@@ -27,7 +27,7 @@ func (c *commits) add(o group.Offset, code *int16) {
 	c.codes = append(c.codes, code)
 }
 
-// fill gives each offset its own error or the one of them all.
+// fill gives each offset its own error or the common one.
 func (c *commits) fill(h *Handlers, err error) {
 	for i, o := range c.offsets {
 		if *c.codes[i] = h.codeOf(err); o.Err != nil {
@@ -55,7 +55,7 @@ func (h *Handlers) storeOffsets(c *Call, by group.Committer, cs *commits, resp k
 
 // offsetCommit stores a group's offsets.
 //
-// v0: in ZooKeeper. v1: in the group's partition of __consumer_offsets, with a time. v2-4: with a time to keep them.
+// v0: in ZooKeeper. v1: in the group's partition of __consumer_offsets, with a timestamp. v2-4: with a retention time.
 // v6: with a leader epoch (KIP-320). v7: static members (KIP-345).
 func (h *Handlers) offsetCommit(ctx context.Context, c *Call, req *kmsg.OffsetCommitRequest) network.Answer {
 	resp := kmsg.NewPtrOffsetCommitResponse()
@@ -94,7 +94,7 @@ func (h *Handlers) offsetCommit(ctx context.Context, c *Call, req *kmsg.OffsetCo
 	return h.storeOffsets(c, by, &cs, resp)
 }
 
-// committed is an offset of the request, with the times that only some versions have.
+// committed returns an offset of the request, with the times that only some versions have.
 func committed(req *kmsg.OffsetCommitRequest, tp logstore.TopicPartition, p *kmsg.OffsetCommitRequestTopicPartition) group.Offset {
 	o := group.Offset{Partition: tp, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, Metadata: p.Metadata, CommittedMs: -1, RetentionMs: -1}
 	if req.Version == 1 {
@@ -106,7 +106,7 @@ func committed(req *kmsg.OffsetCommitRequest, tp logstore.TopicPartition, p *kms
 	return o
 }
 
-// exists tells whether the cluster has a partition: UNKNOWN_TOPIC_OR_PARTITION.
+// exists returns UNKNOWN_TOPIC_OR_PARTITION unless the cluster has the partition.
 func (h *Handlers) exists(topic string, number int32) error {
 	if _, ok := h.Metadata.Current().Partition(topic, number); !ok {
 		return fmt.Errorf("%s-%d: %w", topic, number, kerr.UnknownTopicOrPartition)
@@ -114,10 +114,10 @@ func (h *Handlers) exists(topic string, number int32) error {
 	return nil
 }
 
-// zooKeeperTimeout bounds a request's business with ZooKeeper.
+// zooKeeperTimeout bounds the ZooKeeper operations of a request.
 const zooKeeperTimeout = 30 * time.Second
 
-// commitToZooKeeper stores an offset as clients before 0.8.2 did, beside /consumers.
+// commitToZooKeeper stores an offset below /consumers, as clients before 0.8.2 did.
 func (h *Handlers) commitToZooKeeper(ctx context.Context, groupID string, tp logstore.TopicPartition, offset int64, metadata *string) error {
 	if metadata != nil && len(utf16.Encode([]rune(*metadata))) > h.Config.Current().OffsetMetadataMaxBytes {
 		return kerr.OffsetMetadataTooLarge

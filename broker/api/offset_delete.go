@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// offsetDelete removes offsets of a group whose members do not consume the topics (KIP-496).
+// offsetDelete removes offsets of a group, except for topics that its members subscribe to (KIP-496).
 func (h *Handlers) offsetDelete(_ context.Context, c *Call, req *kmsg.OffsetDeleteRequest) kmsg.Response {
 	resp := kmsg.NewPtrOffsetDeleteResponse()
 	if err := h.authorize.group(c, acl.Delete, req.Group); err != nil {

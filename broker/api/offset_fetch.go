@@ -13,10 +13,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// offsetFetch tells which offsets groups have committed.
+// offsetFetch returns the committed offsets of groups.
 //
-// v0: those in ZooKeeper. v2: an error for the request, and all topics when none are named. v5: leader epochs (KIP-320).
-// v7: only stable offsets when asked so (KIP-447). v8: several groups (KIP-709).
+// v0: those in ZooKeeper. v2: an error for the request, and all topics if none are named. v5: leader epochs (KIP-320).
+// v7: only stable offsets if requested (KIP-447). v8: several groups (KIP-709).
 func (h *Handlers) offsetFetch(ctx context.Context, c *Call, req *kmsg.OffsetFetchRequest) kmsg.Response {
 	resp := kmsg.NewPtrOffsetFetchResponse()
 	switch {
@@ -37,8 +37,8 @@ func (h *Handlers) offsetFetch(ctx context.Context, c *Call, req *kmsg.OffsetFet
 	return resp
 }
 
-// fetchOffsets gives a group's offsets in the topics that are asked for, nil for all. Those in topics that the client may not
-// describe are left out, and refused when it has named them.
+// fetchOffsets returns a group's offsets for the requested topics, nil for all. Topics that the client may not describe
+// are left out, or refused if the client has named them.
 func (h *Handlers) fetchOffsets(c *Call, groupID string, topics []kmsg.OffsetFetchRequestGroupTopic, stable bool) kmsg.OffsetFetchResponseGroup {
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = groupID
@@ -72,7 +72,7 @@ func (h *Handlers) fetchOffsets(c *Call, groupID string, topics []kmsg.OffsetFet
 	return out
 }
 
-// groupTopics brings the topics of an old request into the form of version 8; nil stays nil, it stands for all.
+// groupTopics converts the topics of an old request to the form of version 8; nil, which stands for all, stays nil.
 func groupTopics(topics []kmsg.OffsetFetchRequestTopic) []kmsg.OffsetFetchRequestGroupTopic {
 	if topics == nil {
 		return nil
@@ -84,7 +84,7 @@ func groupTopics(topics []kmsg.OffsetFetchRequestTopic) []kmsg.OffsetFetchReques
 	return out
 }
 
-// plainTopics brings the topics of an answer into the form of before version 8.
+// plainTopics converts the topics of a response to the form before version 8.
 func plainTopics(topics []kmsg.OffsetFetchResponseGroupTopic) []kmsg.OffsetFetchResponseTopic {
 	out := make([]kmsg.OffsetFetchResponseTopic, len(topics))
 	for i, t := range topics {
@@ -118,8 +118,8 @@ func failedTopic(topic string, partitions []int32, code int16) kmsg.OffsetFetchR
 	return out
 }
 
-// fetchFromZooKeeper reads the offsets that clients before 0.8.2 stored. A partition that is unknown or has none gets
-// offset -1 with UNKNOWN_TOPIC_OR_PARTITION.
+// fetchFromZooKeeper reads the offsets that clients before 0.8.2 stored. A partition that is unknown or has no offset
+// gets -1 with UNKNOWN_TOPIC_OR_PARTITION.
 func (h *Handlers) fetchFromZooKeeper(ctx context.Context, c *Call, req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetchResponseTopic {
 	ctx, cancel := context.WithTimeout(ctx, zooKeeperTimeout)
 	defer cancel()
@@ -149,7 +149,7 @@ func (h *Handlers) fetchFromZooKeeper(ctx context.Context, c *Call, req *kmsg.Of
 	return out
 }
 
-// errNoOffset is how a partition without an offset looked before there was another way to say it.
+// errNoOffset reports that a partition has no offset, before the protocol had another way to say so.
 var errNoOffset = fmt.Errorf("no offset is stored: %w", kerr.UnknownTopicOrPartition)
 
 func (h *Handlers) offsetInZooKeeper(ctx context.Context, groupID string, tp logstore.TopicPartition) (int64, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// offsetForLeaderEpoch tells where a leader epoch ends in the leader's log (KIP-101, 279, 320).
+// offsetForLeaderEpoch returns where a leader epoch ends in the leader's log (KIP-101, 279, 320).
 func (h *Handlers) offsetForLeaderEpoch(_ context.Context, c *Call, req *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
 	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	resp.Topics = make([]kmsg.OffsetForLeaderEpochResponseTopic, len(req.Topics))

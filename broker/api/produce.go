@@ -18,14 +18,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// produced is a partition whose records are appended and not yet on all in-sync replicas.
+// produced is a partition whose records are appended but not yet on all in-sync replicas.
 type produced struct {
 	partition *replica.Partition
 	end       int64 // offset after the last record
 	out       *kmsg.ProduceResponseTopicPartition
 }
 
-// decodeProduce reads a Produce request and serves it.
+// decodeProduce decodes a Produce request and handles it.
 func (h *Handlers) decodeProduce(ctx context.Context, c *Call) (network.Answer, error) {
 	if err := checkProduce(c.Body, c.Version); err != nil {
 		return network.Answer{}, err
@@ -33,12 +33,12 @@ func (h *Handlers) decodeProduce(ctx context.Context, c *Call) (network.Answer, 
 	return on(h.produce)(ctx, c)
 }
 
-// produce appends batches. With acks=-1 it answers when all in-sync replicas have them; with acks=0 it
-// answers nothing, and an error closes the connection so that the client notices.
+// produce appends batches. With acks=-1 it answers when all in-sync replicas have them; with acks=0 it does not answer,
+// but closes the connection after an error so that the client notices.
 //
-// v10: where the leader is now, with NOT_LEADER_OR_FOLLOWER (KIP-951).
-// Before a transaction's first records in a partition its coordinator is asked, which may be another broker: so long the
-// connection is not read, for appends to keep their order.
+// v10: the current leader with NOT_LEADER_OR_FOLLOWER (KIP-951). Before the first records of a transaction in a
+// partition, its coordinator is asked, which may be another broker. Meanwhile the connection is not read, so that
+// appends keep their order.
 func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) network.Answer {
 	resp := kmsg.NewPtrProduceResponse()
 	resp.Version = c.Version
@@ -84,7 +84,7 @@ func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceReques
 	})
 }
 
-// settled drops what is on all in-sync replicas already: with one replica, everything.
+// settled drops the partitions whose records are on all in-sync replicas already: with one replica, all of them.
 func (h *Handlers) settled(waits []produced) []produced {
 	left := waits[:0]
 	for _, w := range waits {
@@ -107,7 +107,7 @@ func (h *Handlers) awaitReplicas(ctx context.Context, deadline time.Time, waits 
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, kerr.RequestTimedOut)
 	defer cancel()
 	defer h.Metrics.Waiting(metrics.Produce)()
-	for _, w := range waits { // one deadline, and marks only rise: waiting in turn is waiting for all
+	for _, w := range waits { // they share one deadline and high watermarks only rise, so waiting in turn is waiting for all
 		if err := w.partition.AwaitReplicated(ctx, w.end); err != nil {
 			if errors.Is(err, kerr.RequestTimedOut) {
 				h.Metrics.ProduceExpired()
@@ -118,7 +118,7 @@ func (h *Handlers) awaitReplicas(ctx context.Context, deadline time.Time, waits 
 	return resp
 }
 
-// checkProduce refuses what the wire library reads as an empty list of topics though it is none: null.
+// checkProduce refuses a null list of topics, which the wire library decodes as an empty one.
 func checkProduce(body []byte, version int16) error {
 	r := kbin.Reader{Src: body}
 	if version >= 9 {
@@ -142,7 +142,7 @@ func checkProduce(body []byte, version int16) error {
 
 var errNullTopics = errors.New("the list of topics is null")
 
-// append writes one partition's records. The returned info has the log start offset also with many errors.
+// append writes one partition's records. The returned info has the log start offset with many errors, too.
 func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.ProduceRequestTopicPartition, v *verdicts) (*replica.Partition, logstore.AppendInfo, error) {
 	none := logstore.AppendInfo{LogStartOffset: -1}
 	tp := logstore.TopicPartition{Topic: topic, Partition: in.Partition}
@@ -167,7 +167,7 @@ func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.Produ
 		return nil, none, err
 	}
 	if checked := record.CheckProduce(in.Records, req.Version); checked != nil {
-		return nil, none, checked // before it matters who leads, as Apache Kafka has it
+		return nil, none, checked // before leadership matters, as in Apache Kafka
 	}
 	if err != nil {
 		return nil, none, err
@@ -177,7 +177,7 @@ func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.Produ
 	return part, info, err
 }
 
-// produceFailed fills a partition's answer with what went wrong.
+// produceFailed fills in a partition's error.
 func (h *Handlers) produceFailed(c *Call, resp *kmsg.ProduceResponse, topic string, out *kmsg.ProduceResponseTopicPartition, info logstore.AppendInfo, err error) {
 	out.ErrorCode, out.BaseOffset, out.LogAppendTime, out.LogStartOffset = h.codeOf(err), -1, -1, info.LogStartOffset
 	for _, r := range info.RecordErrors {
@@ -199,7 +199,7 @@ func (h *Handlers) produceFailed(c *Call, resp *kmsg.ProduceResponse, topic stri
 	}
 }
 
-// produceHint tells who leads now.
+// produceHint adds the current leader.
 func (h *Handlers) produceHint(c *Call, resp *kmsg.ProduceResponse, topic string, out *kmsg.ProduceResponseTopicPartition) {
 	hint, ok := h.leaderHint(c.Conn.Listener, topic, out.Partition)
 	if !ok {

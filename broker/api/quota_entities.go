@@ -12,14 +12,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The types of what a quota can be set for.
+// The types of entities that have quotas.
 const (
 	userType     = "user"
 	clientIDType = "client-id"
 	ipType       = "ip"
 )
 
-// entityPart is the part of an entity that a type is about, nil when there is no such type.
+// entityPart returns the part of an entity for a type, or nil if there is no such type.
 func entityPart(e *quota.Entity, kind string) *quota.Name {
 	switch kind {
 	case userType:
@@ -32,7 +32,7 @@ func entityPart(e *quota.Entity, kind string) *quota.Name {
 	return nil
 }
 
-// namedEntity is the entity that a request names.
+// namedEntity returns the entity that a request names.
 func namedEntity(parts []kmsg.AlterClientQuotasRequestEntryEntity) (quota.Entity, error) {
 	var e quota.Entity
 	for _, p := range parts {
@@ -51,7 +51,7 @@ func namedEntity(parts []kmsg.AlterClientQuotasRequestEntryEntity) (quota.Entity
 	return e, nil
 }
 
-// quotaNode is where an entity's quotas are kept.
+// quotaNode returns the configuration node for an entity's quotas.
 func quotaNode(e quota.Entity) (zkcoord.Entity, error) {
 	switch {
 	case e.IP.Given && (e.User.Given || e.Client.Given):
@@ -79,7 +79,7 @@ func resolves(host string) bool {
 	return err == nil
 }
 
-// QuotaEntity tells whom a configuration node of users, client ids or addresses is for.
+// QuotaEntity returns the entity that a configuration node of users, client ids or addresses belongs to.
 func QuotaEntity(node zkcoord.Entity) quota.Entity {
 	switch user, client, both := node.UserAndClient(); {
 	case both:
@@ -92,8 +92,8 @@ func QuotaEntity(node zkcoord.Entity) quota.Entity {
 	return quota.Entity{IP: desanitized(node.Name)}
 }
 
-// StoredQuotas are the settings of all users, client ids and addresses: their quotas, and what else is kept with them.
-// With an error, those that were read.
+// StoredQuotas reads the settings of all users, client ids and addresses: their quotas, and what else is stored with
+// them. With an error it returns those that were read.
 func StoredQuotas(ctx context.Context, zk *zkcoord.Client) (map[quota.Entity]map[string]string, error) {
 	all := make(map[quota.Entity]map[string]string)
 	for _, kind := range []zkcoord.EntityKind{zkcoord.Users, zkcoord.Clients, zkcoord.IPs} {

@@ -8,12 +8,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// maxRefusedBytes is how large a request may be to be answered with an error amid a login. Answers take much more memory than
-// what is asked, and who asks is not known.
+// maxRefusedBytes limits the size of a request that is answered with an error during a login. The response takes much
+// more memory than the request, and the client has not authenticated.
 const maxRefusedBytes = 1 << 10
 
-// Refuse answers a request that must not come now with an error, for the request and for all that it asks about
-// (AbstractRequest.getErrorResponse, 3.9). A request that cannot be read, is too large for that, or wants no answer, gets none.
+// Refuse answers a request that must not come now with an error for the request and for each of its items
+// (AbstractRequest.getErrorResponse, 3.9). A request that cannot be decoded, is too large, or expects no response gets
+// none.
 func (h *Handlers) Refuse(r *network.Request, why error) (network.Answer, error) {
 	c := &Call{Request: r}
 	if len(r.Body) > maxRefusedBytes {
@@ -34,7 +35,7 @@ func (h *Handlers) Refuse(r *network.Request, why error) (network.Answer, error)
 	return ready(c, failed(req, why)), nil
 }
 
-// failed is the answer to a request of which nothing was done.
+// failed is the response to a request that was not carried out.
 func failed(req kmsg.Request, why error) kmsg.Response {
 	resp := req.ResponseKind()
 	f := failure{code(why), message(why)}
@@ -42,17 +43,17 @@ func failed(req kmsg.Request, why error) kmsg.Response {
 	return resp
 }
 
-// failure is put wherever a response has room for an error. The wire library's structs name what is asked about and what is
-// answered alike, which saves one function for each API.
+// failure fills in an error wherever a response has a field for one. The wire library's structs use the same names for
+// the items of a request and of its response, so that one implementation serves all APIs.
 type failure struct {
 	code int16
 	text *string
 }
 
-// keysOf are lists of answers for which the request has a list of names of another name.
+// keysOf maps lists in responses to the lists of keys in requests that have other names.
 var keysOf = map[string]string{"Coordinators": "CoordinatorKeys"}
 
-// identities are the fields that say what an answer is about.
+// identities are the fields that identify an item in a response.
 var identities = map[string]bool{"Topic": true, "TopicID": true, "Partition": true, "Group": true, "TransactionalID": true,
 	"ResourceType": true, "ResourceName": true, "Key": true, "Name": true, "User": true}
 
@@ -82,7 +83,7 @@ func (f failure) fill(out, in reflect.Value) {
 	}
 }
 
-// fillList answers each that was asked about.
+// fillList answers each requested item.
 func (f failure) fillList(out, asked reflect.Value) {
 	for i := range asked.Len() {
 		one := reflect.New(out.Type().Elem())
@@ -100,7 +101,7 @@ func (f failure) fillList(out, asked reflect.Value) {
 	}
 }
 
-// setIdentity sets the first field that says what an answer is about.
+// setIdentity sets the first field that identifies an item.
 func setIdentity(out, value reflect.Value) {
 	for i := range out.NumField() {
 		field := out.Field(i)

@@ -10,8 +10,8 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// logged has a request logged when it is answered, if kafka.request.logger is at DEBUG. It is the one place where there may be
-// a line for each request.
+// logged logs a request when it is answered, if kafka.request.logger is at DEBUG. This is the only place that may log
+// every request.
 func (h *Handlers) logged(c *Call, answer network.Answer) network.Answer {
 	if h.RequestLogger == nil || !h.RequestLogger.Logger.IsLevelEnabled(logrus.DebugLevel) {
 		return answer
@@ -22,7 +22,7 @@ func (h *Handlers) logged(c *Call, answer network.Answer) network.Answer {
 	})
 }
 
-// requestFields say which request it is, and whose.
+// requestFields identifies a request and its client.
 func requestFields(c *Call) logrus.Fields {
 	fields := logrus.Fields{logx.API: metrics.RequestName(c.Key), logx.Version: c.Version, logx.SizeBytes: len(c.Body)}
 	if c.Conn != nil {

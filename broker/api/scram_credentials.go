@@ -23,13 +23,13 @@ func scramMechanism(number int8) (scram.Mechanism, error) {
 	return m, nil
 }
 
-// scramChange is what a request wants of one user: credentials by mechanism, empty for one to be deleted.
+// scramChange is what a request changes for one user: credentials by mechanism, empty if deleted.
 type scramChange struct {
 	mechanisms map[string]string
 	err        error
 }
 
-// alterUserSCRAMCredentials writes and deletes users' credentials, as the controller (KIP-554). All of a user's
+// alterUserSCRAMCredentials writes and deletes users' credentials, as the controller (KIP-554). Either all of a user's
 // changes are made, or none.
 func (h *Handlers) alterUserSCRAMCredentials(ctx context.Context, c *Call, req *kmsg.AlterUserSCRAMCredentialsRequest) kmsg.Response {
 	changes := scramChanges(req)
@@ -50,7 +50,7 @@ func (h *Handlers) alterUserSCRAMCredentials(ctx context.Context, c *Call, req *
 	return resp
 }
 
-// scramChanges gathers a request's changes by user.
+// scramChanges groups a request's changes by user.
 func scramChanges(req *kmsg.AlterUserSCRAMCredentialsRequest) map[string]*scramChange {
 	changes := make(map[string]*scramChange)
 	of := func(user string) *scramChange {
@@ -125,7 +125,7 @@ func (h *Handlers) alterSCRAM(ctx context.Context, user string, change *scramCha
 	return h.ZK.SetEntityConfig(ctx, node, config)
 }
 
-// describeUserSCRAMCredentials tells which users can log in how, and nothing that could be used to (KIP-554).
+// describeUserSCRAMCredentials lists the users' mechanisms and iteration counts, but no secrets (KIP-554).
 func (h *Handlers) describeUserSCRAMCredentials(ctx context.Context, c *Call, req *kmsg.DescribeUserSCRAMCredentialsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
 	resp.ErrorMessage = noMessage()
@@ -159,7 +159,7 @@ func (h *Handlers) describeUserSCRAMCredentials(ctx context.Context, c *Call, re
 		out.User, out.CredentialInfos = user, []kmsg.DescribeUserSCRAMCredentialsResponseResultCredentialInfo{}
 		err := describeSCRAM(&out, byUser[user], asked[user] > 1)
 		if errors.Is(err, kerr.ResourceNotFound) && everyone {
-			continue // a user with quotas alone
+			continue // a user with nothing but quotas
 		}
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = h.codeOf(err), message(err)
@@ -169,7 +169,7 @@ func (h *Handlers) describeUserSCRAMCredentials(ctx context.Context, c *Call, re
 	return resp
 }
 
-// deniedCredentials has the code in an entry for each user that was asked about, without a name, as Apache Kafka does.
+// deniedCredentials has an entry with the code for each requested user, without a name, as in Apache Kafka.
 func deniedCredentials(req *kmsg.DescribeUserSCRAMCredentialsRequest, denied error) kmsg.Response {
 	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
 	resp.ErrorCode = code(denied)

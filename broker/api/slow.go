@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// slowRequest is how long the first half of a request's work may take, which waits for nothing that a client asked to
-	// wait for: a full disk cache, a lock or ZooKeeper has held it up.
+	// slowRequest is how long the first half of a request's work may take. It does not include waits that the client
+	// asked for, so a full disk cache, a lock or ZooKeeper must have delayed it.
 	slowRequest = time.Second
-	// sampleInterval is how often a line of a kind may be written that requests cause.
+	// sampleInterval is the interval between log lines of one kind that requests cause.
 	sampleInterval = time.Second
 )
 

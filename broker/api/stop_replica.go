@@ -10,7 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// stopReplica ends the service of partitions and deletes some. v0: one partition an entry; v1: by topic; v3: with leader epochs.
+// stopReplica stops serving partitions and deletes some. v0: one partition per entry; v1: by topic; v3: with leader
+// epochs.
 func (h *Handlers) stopReplica(_ context.Context, c *Call, req *kmsg.StopReplicaRequest) kmsg.Response {
 	resp := kmsg.NewPtrStopReplicaResponse()
 	stops := stopsOf(req)
@@ -40,7 +41,7 @@ func (h *Handlers) stopReplica(_ context.Context, c *Call, req *kmsg.StopReplica
 	return resp
 }
 
-// noLeaderEpoch is what versions without leader epochs stand for.
+// noLeaderEpoch is the leader epoch for versions without one.
 const noLeaderEpoch = -1
 
 func stopsOf(req *kmsg.StopReplicaRequest) []replica.Stop {

@@ -10,9 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// syncGroup gives a member its assignment, and takes everybody's from the leader.
+// syncGroup returns a member's assignment, and takes those of all members from the leader.
 //
-// v5: the protocol's type and name, which must be given (KIP-559).
+// v5: the protocol's type and name, which are mandatory (KIP-559).
 func (h *Handlers) syncGroup(_ context.Context, c *Call, req *kmsg.SyncGroupRequest) network.Answer {
 	err := h.checkInstance(req.InstanceID)
 	if err == nil && c.Version >= 5 && (req.ProtocolType == nil || req.Protocol == nil) {

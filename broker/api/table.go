@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// APIs lists what is offered, for metrics.
+// APIs lists the offered APIs, for metrics.
 func APIs() []metrics.API {
 	var all []metrics.API
 	for _, r := range new(Handlers).table() {
@@ -15,7 +15,7 @@ func APIs() []metrics.API {
 	return all
 }
 
-// table lists the APIs of a ZooKeeper-mode broker with the versions of Apache Kafka 3.9. What the wire library
+// table lists the APIs of a broker in ZooKeeper mode, with the versions of Apache Kafka 3.9. What the wire library
 // could encode beyond that is not offered.
 func (h *Handlers) table() map[int16]*row {
 	rows := []row{
@@ -73,7 +73,7 @@ func (h *Handlers) table() map[int16]*row {
 		{kmsg.AlterUserSCRAMCredentials, 0, 0, false, now(h.alterUserSCRAMCredentials)},
 		{kmsg.AlterPartition, 0, 3, false, now(h.alterPartition)},
 		{kmsg.UpdateFeatures, 0, 1, false, now(h.updateFeatures)},
-		{kmsg.Envelope, 0, 0, false, closes}, // as Apache Kafka: forwarding is KRaft's
+		{kmsg.Envelope, 0, 0, false, closes}, // as in Apache Kafka: forwarding is for KRaft
 		{kmsg.DescribeCluster, 0, 1, false, now(h.describeCluster)},
 		{kmsg.DescribeProducers, 0, 0, false, now(h.describeProducers)},
 		{kmsg.DescribeTransactions, 0, 0, false, now(h.describeTransactions)},

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// user is the principal's name without its type, as quotas know it.
+// user returns the principal's name without its type, as used in quotas.
 func (c *Call) user() string {
 	_, name, _ := strings.Cut(c.Conn.Principal, ":")
 	return name
@@ -19,24 +19,24 @@ func (c *Call) user() string {
 
 func (c *Call) clientID() string { return deref(c.ClientID) }
 
-// holdBack has the client wait before its next request is read. Of several quotas the longest wait counts.
+// holdBack makes the client wait before its next request is read. With several quotas, the longest wait applies.
 func (c *Call) holdBack(d time.Duration) { c.wait = max(c.wait, d) }
 
-// charge counts what the client has used of a quota.
+// charge charges the client's use to a quota.
 func (h *Handlers) charge(c *Call, kind quota.Kind, amount float64) {
 	if h.Quotas.Any(kind) {
 		c.holdBack(h.Quotas.Charge(kind, c.user(), c.clientID(), amount))
 	}
 }
 
-// chargeTime counts the time that was spent on a request since a moment, in percent of a second (KIP-124).
+// chargeTime charges the time since a moment to the request quota, in percent of a second (KIP-124).
 func (h *Handlers) chargeTime(c *Call, since time.Time) {
 	if h.Quotas.Any(quota.Request) && !betweenBrokers(c.Key) && !c.Conn.LoggingIn() {
 		h.charge(c, quota.Request, 100*time.Since(since).Seconds())
 	}
 }
 
-// betweenBrokers tells whether an API is for brokers and exempt from quotas.
+// betweenBrokers reports whether an API is for brokers and exempt from quotas.
 func betweenBrokers(key int16) bool {
 	switch kmsg.Key(key) {
 	case kmsg.LeaderAndISR, kmsg.StopReplica, kmsg.UpdateMetadata, kmsg.ControlledShutdown, kmsg.AlterPartition,
@@ -46,7 +46,8 @@ func betweenBrokers(key int16) bool {
 	return false
 }
 
-// throttled has a client above its quota wait: the answer tells it, and the connection is not read from.
+// throttled makes a client that exceeds its quota wait: the response tells it so, and the connection is not read
+// meanwhile.
 func (c *Call) throttled(answer network.Answer) network.Answer {
 	if c.wait <= 0 {
 		return answer
@@ -64,8 +65,8 @@ func tellThrottle(resp network.Response, wait time.Duration) {
 
 const maxThrottle = 24 * time.Hour // the field holds 32 bits of milliseconds
 
-// mutate counts partitions that are about to be created or deleted: THROTTLING_QUOTA_EXCEEDED for clients from a
-// version on that understand it (KIP-599).
+// mutate charges partitions that are about to be created or deleted: THROTTLING_QUOTA_EXCEEDED for clients whose
+// version knows it (KIP-599).
 func (h *Handlers) mutate(c *Call, partitions int, strictFrom int16) error {
 	wait, ok := h.Quotas.Mutate(c.user(), c.clientID(), partitions, c.Version >= strictFrom)
 	c.holdBack(wait)

@@ -16,17 +16,17 @@ import (
 const (
 	offsetsTopic      = group.Topic
 	transactionsTopic = txn.Topic
-	clusterTopic      = "__cluster_metadata" // KRaft's; nobody may create it
+	clusterTopic      = "__cluster_metadata" // KRaft's; cannot be created
 )
 
 func isInternal(topic string) bool { return topic == offsetsTopic || topic == transactionsTopic }
 
-// maxTopicName leaves room for the suffixes of a partition's directory in a file name.
+// maxTopicName leaves room for the suffixes of a partition's directory within the length of a file name.
 const maxTopicName = 249
 
 var topicNameChars = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 
-// checkTopicName tells why a name can't be a topic's: INVALID_TOPIC_EXCEPTION.
+// checkTopicName returns INVALID_TOPIC_EXCEPTION if a name is not allowed for a topic.
 func checkTopicName(name string) error {
 	reason := ""
 	switch {
@@ -44,7 +44,8 @@ func checkTopicName(name string) error {
 	return fmt.Errorf("topic name %q %s: %w", name, reason, kerr.InvalidTopicException)
 }
 
-// checkCollision refuses a name that differs from an existing one only in dots and underscores: metrics know no difference.
+// checkCollision refuses a name that differs from an existing one only in dots and underscores, which metrics cannot
+// distinguish.
 func checkCollision(p *metadata.Picture, name string) error {
 	if !strings.ContainsAny(name, "._") {
 		return nil

@@ -14,16 +14,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// newTopic is a topic that passed all checks.
+// newTopic is a topic that has passed all checks.
 type newTopic struct {
 	assignment map[int32][]int32
 	configs    map[string]string
 }
 
-// replicationFactor is that of partition 0.
+// replicationFactor returns that of partition 0.
 func (t *newTopic) replicationFactor() int16 { return int16(len(t.assignment[0])) }
 
-// planTopic checks a topic to be created and places its replicas, in Apache Kafka's order of checks
+// planTopic checks a topic that is to be created and places its replicas, with Apache Kafka's order of checks
 // (ZkAdminManager.createTopics, 3.9).
 func (h *Handlers) planTopic(picture *metadata.Picture, t *kmsg.CreateTopicsRequestTopic) (*newTopic, error) {
 	if picture.Topics[t.Topic] != nil {
@@ -52,7 +52,7 @@ func (h *Handlers) planTopic(picture *metadata.Picture, t *kmsg.CreateTopicsRequ
 	return &newTopic{assignment, configs}, nil
 }
 
-// topicConfigs takes the configs of a request; of one that is given twice the last.
+// topicConfigs returns the configs of a request; if one is given twice, the last counts.
 func topicConfigs(t *kmsg.CreateTopicsRequestTopic) (map[string]string, error) {
 	configs := make(map[string]string, len(t.Configs))
 	for _, c := range t.Configs {
@@ -94,7 +94,7 @@ func (h *Handlers) placeTopic(picture *metadata.Picture, t *kmsg.CreateTopicsReq
 	return controller.Assign(brokers, partitions, factor, controller.RandomPlacement(len(brokers)))
 }
 
-// placeable are the brokers that replicas can be placed on.
+// placeable returns the brokers that replicas can be placed on.
 func placeable(picture *metadata.Picture) []controller.Broker {
 	brokers := make([]controller.Broker, 0, len(picture.Brokers))
 	for id, b := range picture.Brokers {
@@ -107,7 +107,7 @@ func placeable(picture *metadata.Picture) []controller.Broker {
 	return brokers
 }
 
-// checkAssignment wants partitions from 0 on without gaps, each with as many replicas, none twice.
+// checkAssignment requires partitions from 0 on without gaps, all with the same number of distinct replicas.
 func checkAssignment(assignment map[int32][]int32) error {
 	for p := range int32(len(assignment)) {
 		replicas, ok := assignment[p]
@@ -129,7 +129,7 @@ func hasTwice(ids []int32) bool {
 	return len(slices.Compact(sorted)) != len(ids)
 }
 
-// autoCreate makes a topic that was asked for by name. The request does not wait for its leaders.
+// autoCreate creates a topic that was requested by name. The request does not wait for its leaders.
 func (h *Handlers) autoCreate(ctx context.Context, name string) error {
 	cfg := h.Config.Current()
 	t := kmsg.NewCreateTopicsRequestTopic()
@@ -158,14 +158,14 @@ func addConfigs(t *kmsg.CreateTopicsRequestTopic, configs map[string]string) {
 	}
 }
 
-// offsetsTopicConfigs are those that Apache Kafka creates __consumer_offsets with.
+// offsetsTopicConfigs returns the settings with which Apache Kafka creates __consumer_offsets.
 func offsetsTopicConfigs(cfg *config.Broker) map[string]string {
 	return map[string]string{
 		"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": fmt.Sprint(cfg.OffsetsTopicSegmentBytes),
 	}
 }
 
-// transactionsTopicConfigs are those that Apache Kafka creates __transaction_state with.
+// transactionsTopicConfigs returns the settings with which Apache Kafka creates __transaction_state.
 func transactionsTopicConfigs(cfg *config.Broker) map[string]string {
 	return map[string]string{
 		"cleanup.policy": "compact", "compression.type": "uncompressed",
@@ -180,7 +180,7 @@ func (h *Handlers) awaitPicture(ctx context.Context, check func(*metadata.Pictur
 	return await.Until(ctx, func() (bool, error) { return check(h.Metadata.Current()), nil }, &h.Metadata.Changed)
 }
 
-// allLed tells whether partitions 0 to count-1 have leaders.
+// allLed reports whether partitions 0 to count-1 have leaders.
 func allLed(p *metadata.Picture, topic string, count int) bool {
 	t := p.Topics[topic]
 	if t == nil || len(t.Partitions) < count {

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// expected are the errors that clients bring about and handle: they do not count as failed requests.
+// expected are errors that clients cause and handle in normal operation: they do not count as failed requests.
 var expected = []error{
 	kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.NotLeaderForPartition, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch,
 	kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.CorruptMessage, kerr.KafkaStorageError, kerr.OffsetOutOfRange,
@@ -25,7 +25,7 @@ func isExpected(err error) bool {
 	return false
 }
 
-// countProduced counts what came of one partition of a Produce request.
+// countProduced counts the outcome for one partition of a Produce request.
 func (h *Handlers) countProduced(topic string, bytes int, info logstore.AppendInfo, err error) {
 	if h.Metrics == nil {
 		return
@@ -44,7 +44,7 @@ func (h *Handlers) countProduced(topic string, bytes int, info logstore.AppendIn
 	})
 }
 
-// countFetched counts what one partition's reader gets.
+// countFetched counts what the reader of one partition gets.
 func (f *fetching) countFetched(a *asked) {
 	if f.h.Metrics == nil || a.missing != nil {
 		return

@@ -16,11 +16,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// txnOffsetCommit stores offsets that count when the producer's transaction is committed (KIP-98).
+// txnOffsetCommit stores offsets that take effect when the producer's transaction is committed (KIP-98).
 //
-// v2: with a leader epoch (KIP-320). v3: by a member of the group, which fences those of older generations (KIP-447).
+// v2: with a leader epoch (KIP-320). v3: by a member of the group, which fences members of older generations (KIP-447).
 //
-// Before a transaction's first offsets in a partition its coordinator is asked, as for Produce (KIP-890, part 1).
+// Before the first offsets of a transaction in a partition, its coordinator is asked, as for Produce (KIP-890, part 1).
 func (h *Handlers) txnOffsetCommit(ctx context.Context, c *Call, req *kmsg.TxnOffsetCommitRequest) network.Answer {
 	resp := kmsg.NewPtrTxnOffsetCommitResponse()
 	all := h.authorize.txnID(c, acl.Write, req.TransactionalID)
@@ -68,7 +68,7 @@ func (h *Handlers) txnOffsetCommit(ctx context.Context, c *Call, req *kmsg.TxnOf
 	return h.storeOffsets(c, by, &cs, resp)
 }
 
-// verifyOffsets asks whether the group's offsets belong to the transaction that they are committed in. Its errors are in
+// verifyOffsets checks that the group's offsets belong to the transaction in which they are committed. Its errors have
 // codes that every client knows (GroupCoordinator.handleTxnCommitOffsets, 3.9).
 func (h *Handlers) verifyOffsets(ctx context.Context, req *kmsg.TxnOffsetCommitRequest, t *group.Txn) error {
 	if !h.Config.Current().TransactionPartitionVerify {

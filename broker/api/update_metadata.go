@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// updateMetadata takes over the controller's picture of the cluster.
+// updateMetadata applies the controller's picture of the cluster.
 func (h *Handlers) updateMetadata(_ context.Context, c *Call, req *kmsg.UpdateMetadataRequest) kmsg.Response {
 	resp := kmsg.NewPtrUpdateMetadataResponse()
 	err := h.authorize.cluster(c, acl.ClusterAction)
@@ -36,7 +36,8 @@ func (h *Handlers) updateMetadata(_ context.Context, c *Call, req *kmsg.UpdateMe
 	return resp
 }
 
-// deletedPartitions lists the partitions that the request says are being deleted: groups forget their offsets.
+// deletedPartitions lists the partitions that are being deleted according to the request, so that groups forget their
+// offsets.
 func deletedPartitions(req *kmsg.UpdateMetadataRequest) []logstore.TopicPartition {
 	var deleted []logstore.TopicPartition
 	note := func(topic string, partitions []kmsg.UpdateMetadataRequestTopicPartition) {

@@ -15,17 +15,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// verdicts is what is known of a request's transaction before its records are appended. The zero value is that of a
-// request without one.
+// verdicts is what is known about a request's transaction before its records are appended. The zero value is for
+// requests without one.
 type verdicts struct {
-	all    error // of every partition
+	all    error // for every partition
 	topics topics
-	verify bool // first records of a transaction need their guard
+	verify bool // the first records of a transaction need their guard
 	guards map[logstore.TopicPartition]logstore.Guard
 	errs   map[logstore.TopicPartition]error
 }
 
-// transactionalBatch gives the batch of a produced partition, if that is part of a transaction.
+// transactionalBatch returns the batch of a produced partition if it is part of a transaction.
 func transactionalBatch(data []byte) (record.Batch, bool) {
 	if len(data) < record.HeaderSize {
 		return nil, false
@@ -34,9 +34,10 @@ func transactionalBatch(data []byte) (record.Batch, bool) {
 	return b, b.Transactional()
 }
 
-// verifyProduce checks what a Produce request may do, and its transaction: its records must belong to the request's transactional id, and
-// partitions must have been added to the transaction before they are written to (KIP-890, part 1). The coordinator is asked
-// once for a transaction and partition; later appends find the transaction open in the log.
+// verifyProduce checks a Produce request's authorization and its transaction: its records must belong to the request's
+// transactional id, and partitions must have been added to the transaction before they are written to (KIP-890, part
+// 1). The coordinator is asked once for each transaction and partition; later appends find the transaction open in the
+// log.
 func (h *Handlers) verifyProduce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) verdicts {
 	v := verdicts{topics: h.authorize.topics(c, acl.Write)}
 	var by *txn.Identity
@@ -77,15 +78,15 @@ func (h *Handlers) verifyProduce(ctx context.Context, c *Call, req *kmsg.Produce
 	return v
 }
 
-// verifyTransaction asks the coordinator about those partitions, given with their next sequence, where the producer's
-// transaction is not open yet, and puts the answers into v.
+// verifyTransaction asks the coordinator about those partitions, given with their next sequence numbers, in which the
+// producer's transaction is not open yet, and stores the results in v.
 func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Identity, first map[logstore.TopicPartition]int32, v *verdicts) {
 	v.verify, v.guards = true, make(map[logstore.TopicPartition]logstore.Guard)
 	var asked []logstore.TopicPartition
 	for tp, sequence := range first {
 		part, ok := h.Replicas.Partition(tp)
 		if !ok {
-			continue // the append will say so
+			continue // the append will report it
 		}
 		if guard, needed := part.Log().StartVerification(by.ID, by.Epoch, sequence); needed {
 			v.guards[tp] = guard
@@ -107,8 +108,8 @@ func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Iden
 	h.Metrics.Verified(time.Since(began), len(errs))
 }
 
-// unverified is what a producer is told when its partition could not be verified, in codes that it knows, with the text
-// that goes with some. What may be better in a moment is NOT_ENOUGH_REPLICAS, which every client retries
+// unverified returns the error for a producer whose partition could not be verified, with a code that it knows and for
+// some codes a text. If a retry may succeed, the code is NOT_ENOUGH_REPLICAS, which every client retries
 // (ReplicaManager.handleProduceAppend, 3.9).
 func unverified(err error, version int16) (text string, _ error) {
 	const added, retry = "the partition was not added to the transaction", "the transaction cannot be verified at the moment: "

@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// markerWritten is a marker that is appended and not yet known to be on all in-sync replicas.
+// markerWritten is a marker that has been appended but is not yet known to be on all in-sync replicas.
 type markerWritten struct {
 	partition *replica.Partition
 	end       int64
@@ -24,8 +24,9 @@ type markerWritten struct {
 	out       *kmsg.WriteTxnMarkersResponseMarkerTopicPartition
 }
 
-// writeTxnMarkers ends transactions in partitions that this broker leads, as their coordinators ask (KIP-98). It answers
-// when all in-sync replicas have the markers. Offsets that a group committed in such a transaction count from then on.
+// writeTxnMarkers ends transactions in partitions that this broker leads, at the request of their coordinators
+// (KIP-98). It answers when all in-sync replicas have the markers. From then on, offsets that a group committed in such
+// a transaction are effective.
 func (h *Handlers) writeTxnMarkers(_ context.Context, c *Call, req *kmsg.WriteTxnMarkersRequest) network.Answer {
 	resp := kmsg.NewPtrWriteTxnMarkersResponse()
 	resp.Version = c.Version
@@ -74,8 +75,8 @@ func (h *Handlers) writeMarker(m *kmsg.WriteTxnMarkersRequestMarker, topic strin
 	return part, info.LastOffset + 1, err
 }
 
-// markerBatch is the control batch that ends a transaction. Its record: key int16 version 0, int16 type (0 abort, 1
-// commit); value int16 version 0, int32 coordinator epoch.
+// markerBatch returns the control batch that ends a transaction. Its record: key int16 version 0, int16 type (0 abort,
+// 1 commit); value int16 version 0, int32 coordinator epoch.
 func markerBatch(m *kmsg.WriteTxnMarkersRequestMarker, now time.Time) record.Batch {
 	kind := uint16(0)
 	if m.Committed {
