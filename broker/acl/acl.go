@@ -78,7 +78,7 @@ func Operations(t ResourceType) []Operation {
 	return nil
 }
 
-// grants tells whether a permission to do one thing allows another: who may read, write, delete or alter may describe.
+// grants reports whether a permission to do one thing allows another: who may read, write, delete or alter may describe.
 func grants(given, wanted Operation) bool {
 	if names(given, wanted) {
 		return true
@@ -92,10 +92,10 @@ func grants(given, wanted Operation) bool {
 	return false
 }
 
-// names tells whether an entry's operation is the wanted one, or All. So far goes a denial: who may not read may describe.
+// names reports whether an entry's operation is the wanted one, or All. So far goes a denial: who may not read may describe.
 func names(given, wanted Operation) bool { return given == wanted || given == kmsg.ACLOperationAll }
 
-// concerns tells whether an entry is about a subject.
+// concerns reports whether an entry is about a subject.
 func concerns(e *Entry, who Subject) bool {
 	return (e.Principal == who.Principal || e.Principal == everybody) && (e.Host == who.Host || e.Host == wildcard)
 }

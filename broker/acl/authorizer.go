@@ -270,7 +270,7 @@ func (a *Authorizer) Allowed(q *Question) bool {
 	return ok
 }
 
-// AllowedSomewhere tells whether there can be a resource of the type on which the operation is allowed (KIP-679; the
+// AllowedSomewhere reports whether there can be a resource of the type on which the operation is allowed (KIP-679; the
 // question's name does not count). It looks at all ACLs of the type.
 func (a *Authorizer) AllowedSomewhere(q *Question) bool {
 	ok := a.super[q.Who.Principal]

@@ -53,7 +53,7 @@ func (f *Filter) Check() error {
 	return nil
 }
 
-// matchesResource tells whether the filter is about a resource (ResourcePatternFilter.matches, 3.9).
+// matchesResource reports whether the filter is about a resource (ResourcePatternFilter.matches, 3.9).
 func (f *Filter) matchesResource(r Resource) bool {
 	if f.Type != kmsg.ACLResourceTypeAny && f.Type != r.Type {
 		return false
@@ -95,7 +95,7 @@ func (f *Filter) named() []Resource {
 	return nil
 }
 
-// closed tells whether the filter matches no resources but those that it names.
+// closed reports whether the filter matches no resources but those that it names.
 func (f *Filter) closed() bool {
 	return f.Name != nil && f.Type != kmsg.ACLResourceTypeAny && f.Pattern != kmsg.ACLResourcePatternTypeMatch
 }

@@ -141,7 +141,7 @@ func consider(entries []Entry, who Subject, op Operation, so outcome) outcome {
 	return so
 }
 
-// decideSomewhere tells whether there can be a resource of a type, whichever, on which something is allowed (KIP-679): a
+// decideSomewhere reports whether there can be a resource of a type, whichever, on which something is allowed (KIP-679): a
 // permission counts unless a denial of the same name, or of a prefix of it, covers all that it permits. Nothing is implied here:
 // only the operation itself and All count (AclAuthorizer.authorizeByResourceType, 3.9). At worst it goes through all entries of the type.
 func (p *Picture) decideSomewhere(who Subject, op Operation, t ResourceType) outcome {
@@ -199,7 +199,7 @@ func (m mention) denied(of byName) map[string]bool {
 	return found
 }
 
-// covered tells whether one of the prefixes begins the name.
+// covered reports whether one of the prefixes begins the name.
 func (s *rules) covered(name string, prefixes map[string]bool) bool {
 	if len(prefixes) == 0 {
 		return false

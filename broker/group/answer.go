@@ -2,7 +2,7 @@ package group
 
 import "context"
 
-// Answer is an answer to a request that may have to be waited for.
+// Answer is the answer to a request, which may have to be waited for.
 type Answer[T any] struct {
 	ready T
 	wait  func(context.Context) (T, error)
@@ -10,10 +10,10 @@ type Answer[T any] struct {
 
 func ready[T any](v T) Answer[T] { return Answer[T]{ready: v} }
 
-// Now gives the answer when it is there already.
+// Now returns the answer if it is available already.
 func (a Answer[T]) Now() (T, bool) { return a.ready, a.wait == nil }
 
-// Wait gives the answer when it is there. The error is ctx's.
+// Wait waits for the answer and returns it. The error is ctx's.
 func (a Answer[T]) Wait(ctx context.Context) (T, error) {
 	if a.wait == nil {
 		return a.ready, nil
@@ -21,12 +21,12 @@ func (a Answer[T]) Wait(ctx context.Context) (T, error) {
 	return a.wait(ctx)
 }
 
-// promise is an answer that the state machine owes to a member. It is kept once.
+// promise is an answer that the state machine owes a member. It is kept once.
 type promise[T any] chan T
 
 func newPromise[T any]() promise[T] { return make(promise[T], 1) }
 
-// keep gives the answer. It never blocks, so that it may be called with a shard's lock held.
+// keep delivers the answer. It never blocks, so that it may be called with a shard's lock held.
 func (p promise[T]) keep(v T) {
 	select {
 	case p <- v:
@@ -34,7 +34,7 @@ func (p promise[T]) keep(v T) {
 	}
 }
 
-// answer is the promise as an Answer; it is complete when the promise has been kept already.
+// answer returns the promise as an Answer, which is complete if the promise has been kept already.
 func (p promise[T]) answer() Answer[T] {
 	select {
 	case v := <-p:

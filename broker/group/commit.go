@@ -13,37 +13,38 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Committer is who commits offsets: a member, or with generation -1 and no member a consumer that only stores its
-// offsets, or an operator.
+// Committer identifies who commits offsets: a member or, with generation -1 and no member id, a consumer that only
+// stores its offsets, or an operator.
 type Committer struct {
 	Group      string
 	MemberID   string
 	InstanceID *string
 	Generation int32
-	Txn        *Txn // the offsets count when the transaction does; nil: none
+	Txn        *Txn // the offsets take effect when this transaction is committed; nil: none
 }
 
-// Txn is the transaction of a producer that commits offsets with it.
+// Txn is the transaction in which a producer commits offsets.
 type Txn struct {
 	ProducerID int64
 	Epoch      int16
 	Verify     bool           // its first offsets in a partition need the guard
-	Guard      logstore.Guard // of asking the transaction's coordinator
+	Guard      logstore.Guard // from asking the transaction's coordinator
 }
 
-// Offset is an offset that is committed.
+// Offset is an offset to commit.
 type Offset struct {
 	Partition   logstore.TopicPartition
 	Offset      int64
-	LeaderEpoch int32 // of the record before it, -1 not known
+	LeaderEpoch int32 // of the record before it; -1: unknown
 	Metadata    *string
 	CommittedMs int64 // -1: now
 	RetentionMs int64 // -1: offsets.retention.minutes
-	// Err is set by Commit when this one cannot be stored: OFFSET_METADATA_TOO_LARGE.
+	// Err is set by Commit if this offset cannot be stored: OFFSET_METADATA_TOO_LARGE.
 	Err error
 }
 
-// Commit stores offsets. When there is no error, they are stored once wait has returned nil; a nil wait means now.
+// Commit stores offsets. If there is no error, they are stored once wait has returned nil; a nil wait means that they
+// are stored already.
 func (c *Coordinator) Commit(by Committer, offsets []Offset) (wait func(context.Context) error, err error) {
 	s, err := c.shardOf(by.Group, true)
 	if err != nil {
@@ -61,7 +62,8 @@ func (c *Coordinator) Commit(by Committer, offsets []Offset) (wait func(context.
 	return s.replication(r.end)
 }
 
-// replication waits until everything up to an offset is on all in-sync replicas; nil when it is already.
+// replication returns a function that waits until everything below an offset is on all in-sync replicas; nil if it is
+// already.
 func (s *shard) replication(end int64) (wait func(context.Context) error, err error) {
 	if done, err := s.partition.Replicated(end); done || err != nil {
 		return nil, orNil(err, commitError)
@@ -106,7 +108,7 @@ func (s *shard) records(b *record.Builder, g *group, st *step, offsets []Offset)
 	return commits
 }
 
-// javaLength counts as Java's String.length does, in UTF-16 units.
+// javaLength returns the length in UTF-16 units, as Java's String.length does.
 func javaLength(s string) int {
 	n := 0
 	for _, r := range s {
@@ -115,14 +117,14 @@ func javaLength(s string) int {
 	return n
 }
 
-// TxnMarker makes the offsets of a transaction count, or drops them, after its marker was appended to a partition of the
-// internal topic and is on all in-sync replicas.
+// TxnMarker makes the offsets of a transaction effective, or drops them, after its marker was appended to a partition
+// of the internal topic and is on all in-sync replicas.
 func (c *Coordinator) TxnMarker(number int32, producerID int64, committed bool) {
 	c.mu.RLock()
 	s := c.mu.shards[number]
 	c.mu.RUnlock()
 	if s == nil {
-		return // coordinated elsewhere by now; who loads the partition reads the marker
+		return // coordinated elsewhere by now; whoever loads the partition reads the marker
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +143,8 @@ func (s *shard) endTxnLocked(t endedTxn) {
 	}
 }
 
-// FetchOffsets gives a group's committed offsets for partitions of topics, or for all it has when topics is nil. An offset
-// of -1 means that there is none. With stable, partitions with a commit under way have UNSTABLE_OFFSET_COMMIT (KIP-447).
+// FetchOffsets returns a group's committed offsets for partitions of topics, or all of them if topics is nil. An offset
+// of -1 means that there is none. If stable, partitions with a pending commit have UNSTABLE_OFFSET_COMMIT (KIP-447).
 func (c *Coordinator) FetchOffsets(groupID string, topics []kmsg.OffsetFetchRequestGroupTopic, stable bool) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
 	s, err := c.shardOf(groupID, true)
 	if err != nil {

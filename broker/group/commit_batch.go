@@ -10,24 +10,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// maxSharedBytes is how large a batch may be, before compression, for one more commit to be put into it.
+// maxSharedBytes is the size of a batch, before compression, up to which another commit may be added to it.
 const maxSharedBytes = 64 << 10
 
-// commitRequest is one request's offsets on their way into the log.
+// commitRequest is one request's offsets on their way to the log.
 type commitRequest struct {
 	by      *Committer
 	offsets []Offset
 
-	// The outcome: end is the log's end behind the offsets' batch, 0 when there were none to write.
+	// The outcome: end is the log end offset after the offsets' batch, 0 if there was nothing to write.
 	end int64
 	err error
 
 	group   *group
-	commits []commit      // of offsets that have no error of their own
-	done    chan struct{} // closed when the outcome is known; nil for who finds that out
+	commits []commit      // those offsets that have no error of their own
+	done    chan struct{} // closed when the outcome is known; nil for the request whose goroutine writes
 }
 
-// missing is what a group that does not exist means to the commit; nil: it is made.
+// missing is the error for a group that does not exist; nil if the commit creates it.
 func (r *commitRequest) missing() error {
 	if r.by.Txn == nil && r.by.Generation >= 0 {
 		return kerr.IllegalGeneration
@@ -35,13 +35,13 @@ func (r *commitRequest) missing() error {
 	return nil
 }
 
-// waitingCommits are those that the next one to get at the shard writes together.
+// waitingCommits collects the commits that the next holder of the shard's lock writes together.
 type waitingCommits struct {
 	sync.Mutex // leaf
 	list       []*commitRequest
 }
 
-// add tells whether r is the first one, whose goroutine is to write them all.
+// add reports whether r is the first one, whose goroutine must write them all.
 func (w *waitingCommits) add(r *commitRequest) (first bool) {
 	w.Lock()
 	defer w.Unlock()
@@ -60,14 +60,14 @@ func (w *waitingCommits) take() []*commitRequest {
 	return list
 }
 
-// commitWithOthers writes a commit together with those that come at the same time: a batch, its checks and its write cost
-// much more than a record in it.
+// commitWithOthers writes a commit together with those that arrive at the same time: a batch, its checks and its write
+// cost much more than a record in it.
 func (s *shard) commitWithOthers(r *commitRequest) {
 	if !s.commits.add(r) {
 		<-r.done
 		return
 	}
-	runtime.Gosched() // whose requests have arrived come first, and join
+	runtime.Gosched() // requests that have arrived get ahead, and join
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.commits.take()
@@ -79,7 +79,7 @@ func (s *shard) commitWithOthers(r *commitRequest) {
 	}
 }
 
-// commitInTxn writes the commit of a transaction, whose batch has a producer of its own.
+// commitInTxn writes the commit of a transaction, whose batch has its own producer.
 func (s *shard) commitInTxn(r *commitRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *shard) commitInTxn(r *commitRequest) {
 	}
 }
 
-// commitLocked writes plain commits in as few batches as they fit into.
+// commitLocked writes plain commits in as few batches as possible.
 func (s *shard) commitLocked(list []*commitRequest) {
 	now := s.coordinator.cfg.Now()
 	b := s.batch()
@@ -109,7 +109,7 @@ func (s *shard) commitLocked(list []*commitRequest) {
 	}
 }
 
-// prepareLocked checks a commit and adds its records to a batch. It is false when that leaves nothing to write.
+// prepareLocked checks a commit and adds its records to a batch. It returns false if there is nothing to write.
 func (s *shard) prepareLocked(b *record.Builder, r *commitRequest, now time.Time) bool {
 	before := b.Count()
 	var refused error
@@ -129,7 +129,7 @@ func (s *shard) prepareLocked(b *record.Builder, r *commitRequest, now time.Time
 	return b.Count() > before
 }
 
-// appendCommitsLocked appends the batch of some commits and takes them over.
+// appendCommitsLocked appends the batch of some commits and applies them.
 func (s *shard) appendCommitsLocked(b *record.Builder, in []*commitRequest) {
 	end, err := s.appendTxnLocked(b, s.allAcks(), in[0].by.Txn)
 	switch {
@@ -141,7 +141,7 @@ func (s *shard) appendCommitsLocked(b *record.Builder, in []*commitRequest) {
 		}
 	case len(in) == 1:
 		in[0].err = commitError(err)
-	default: // what is wrong with one, or with their size, need not be wrong with the others
+	default: // the error of one commit, or of their total size, need not affect the others
 		for _, r := range in {
 			s.appendAloneLocked(r)
 		}
@@ -155,7 +155,8 @@ func (s *shard) appendAloneLocked(r *commitRequest) {
 	}
 }
 
-// takeOver makes the group know offsets whose records begin at an offset of the log. It gives the log's offset behind them.
+// takeOver applies the offsets, whose records begin at an offset of the log, to the group. It returns the offset after
+// them.
 func (r *commitRequest) takeOver(next, highWatermark int64) int64 {
 	g := r.group
 	for i, c := range r.commits {

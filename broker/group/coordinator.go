@@ -17,22 +17,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Topic is the internal topic that groups are kept in.
+// Topic is the internal topic that stores groups.
 const Topic = "__consumer_offsets"
 
 // Partition is a partition of the internal topic that this broker hosts.
 type Partition interface {
-	// AppendInEpoch appends as the leader of an epoch; in another one it fails.
+	// AppendInEpoch appends as the leader in an epoch; it fails in any other.
 	AppendInEpoch(epoch int32, data []byte, allAcks bool, o logstore.LeaderAppend) (logstore.AppendInfo, error)
-	// Replicated tells whether everything up to an offset is on all in-sync replicas.
+	// Replicated reports whether everything below an offset is on all in-sync replicas.
 	Replicated(end int64) (bool, error)
-	// AwaitReplicated waits for it.
+	// AwaitReplicated waits until Replicated is true.
 	AwaitReplicated(ctx context.Context, end int64) error
 	Log() *logstore.Log
 	logReader
 }
 
-// Config is what a Coordinator needs to know of the broker and its settings.
+// Config is what a Coordinator needs to know about the broker and its settings.
 type Config struct {
 	MinSessionTimeout     time.Duration // group.min.session.timeout.ms
 	MaxSessionTimeout     time.Duration // group.max.session.timeout.ms
@@ -48,19 +48,19 @@ type Config struct {
 	ValueVersions         ValueVersions
 
 	Partition    func(number int32) (Partition, bool) // of the internal topic
-	PartitionFor func(groupID string) int32           // which one keeps a group
-	Loaded       func(took time.Duration)             // told of each partition that was loaded; nil: nobody asks
+	PartitionFor func(groupID string) int32           // that stores a group
+	Loaded       func(took time.Duration)             // called for each partition that was loaded; may be nil
 	Logger       *logrus.Entry
 	Now          func() time.Time
 }
 
-// Client is who sends a request of a member.
+// Client describes the client that sends a member's request.
 type Client struct {
 	ID   string // client.id
 	Host string // its address as Java prints one: "/127.0.0.1"
 }
 
-// Coordinator coordinates the groups of the partitions that this broker leads. It is safe for concurrent use.
+// Coordinator coordinates the groups of the partitions that this broker leads. Safe for concurrent use.
 type Coordinator struct {
 	cfg    Config
 	limits *limits
@@ -80,10 +80,10 @@ type Coordinator struct {
 	}
 }
 
-// parallelLoads is how many partitions are loaded at once.
+// parallelLoads bounds how many partitions are loaded at once.
 const parallelLoads = 4
 
-// New returns a Coordinator without groups: LeadershipChanged tells which partitions to load.
+// New returns a Coordinator without groups. LeadershipChanged tells it which partitions to load.
 func New(cfg Config) *Coordinator {
 	c := &Coordinator{cfg: cfg, log: cfg.Logger, loaders: make(chan struct{}, parallelLoads)}
 	c.limits = &limits{
@@ -111,7 +111,7 @@ func (c *Coordinator) Start() {
 	})
 }
 
-// Close gives all partitions up and ends the background work. Members that wait are told to look for another coordinator.
+// Close gives up all partitions and ends the background work. Waiting members are told to look for another coordinator.
 func (c *Coordinator) Close() {
 	c.mu.Lock()
 	c.mu.closed = true
@@ -125,7 +125,7 @@ func (c *Coordinator) Close() {
 	c.tasks.Wait()
 }
 
-// LeadershipChanged loads a partition that this broker leads from an epoch on, in the background, or drops it.
+// LeadershipChanged loads a partition that this broker leads in an epoch, in the background, or drops it.
 func (c *Coordinator) LeadershipChanged(number, leaderEpoch int32, leads bool) {
 	c.mu.Lock()
 	s := c.mu.shards[number]
@@ -135,7 +135,7 @@ func (c *Coordinator) LeadershipChanged(number, leaderEpoch int32, leads bool) {
 	case !leads:
 		delete(c.mu.shards, number)
 		dropped = s
-	case s != nil: // it has led all the time: what it knows is right
+	case s != nil: // it has been the leader all the time: its state is valid
 		s.setEpoch(leaderEpoch)
 	default:
 		if p, ok := c.cfg.Partition(number); ok {
@@ -151,8 +151,8 @@ func (c *Coordinator) LeadershipChanged(number, leaderEpoch int32, leads bool) {
 	}
 }
 
-// shardOf finds the shard of a group: INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE when this broker stops,
-// NOT_COORDINATOR. Only old ways to commit and to look at offsets may name the empty group.
+// shardOf finds the shard of a group. Errors: INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE if this broker is stopping,
+// NOT_COORDINATOR. Only old versions of requests that commit and fetch offsets may name the empty group.
 func (c *Coordinator) shardOf(groupID string, emptyAllowed bool) (*shard, error) {
 	if groupID == "" && !emptyAllowed {
 		return nil, kerr.InvalidGroupID
@@ -178,7 +178,8 @@ func (c *Coordinator) shards() []*shard {
 	return all
 }
 
-// step takes a group through one event. missing is what a group that does not exist means; nil: it is made.
+// step lets a group handle one event. missing is the error for a group that does not exist; if nil, the group is
+// created.
 func (c *Coordinator) step(groupID string, emptyAllowed bool, missing error, event func(*group, *step)) error {
 	s, err := c.shardOf(groupID, emptyAllowed)
 	if err != nil {
@@ -210,13 +211,13 @@ func (c *Coordinator) Join(req *kmsg.JoinGroupRequest, from Client) Answer[*kmsg
 	return r.reply.answer()
 }
 
-// Sync answers SyncGroup once the leader has brought the assignment.
+// Sync answers SyncGroup once the leader has sent the assignment.
 func (c *Coordinator) Sync(req *kmsg.SyncGroupRequest) Answer[*kmsg.SyncGroupResponse] {
 	reply := newPromise[*kmsg.SyncGroupResponse]()
 	err := c.step(req.Group, false, kerr.UnknownMemberID, func(g *group, st *step) { g.sync(st, req, reply) })
 	switch {
 	case errors.Is(err, kerr.CoordinatorLoadInProgress):
-		// The rebalance is lost: the member is to join again. Old clients would not understand the other code.
+		// The rebalance is lost, so the member must rejoin. Old clients would not understand the other code.
 		return ready(syncFailed(kerr.RebalanceInProgress))
 	case err != nil:
 		return ready(syncFailed(err))
@@ -224,7 +225,7 @@ func (c *Coordinator) Sync(req *kmsg.SyncGroupRequest) Answer[*kmsg.SyncGroupRes
 	return reply.answer()
 }
 
-// Heartbeat keeps a member alive. While the group is being loaded any will do.
+// Heartbeat keeps a member alive. While the group is being loaded, any heartbeat is accepted.
 func (c *Coordinator) Heartbeat(req *kmsg.HeartbeatRequest) error {
 	var result error
 	err := c.step(req.Group, false, kerr.UnknownMemberID, func(g *group, st *step) { result = g.heartbeat(st, req) })
@@ -237,7 +238,7 @@ func (c *Coordinator) Heartbeat(req *kmsg.HeartbeatRequest) error {
 	return result
 }
 
-// Leave takes members out of a group. There is one error for each, or one for the request.
+// Leave removes members from a group. It returns one error for each, or one for the request.
 func (c *Coordinator) Leave(groupID string, members []kmsg.LeaveGroupRequestMember) ([]error, error) {
 	errs := make([]error, len(members))
 	for i := range errs {
@@ -254,7 +255,7 @@ func (c *Coordinator) Leave(groupID string, members []kmsg.LeaveGroupRequestMemb
 	return errs, nil
 }
 
-// Describe tells of a group. One that does not exist is Dead.
+// Describe describes a group. A group that does not exist is Dead.
 func (c *Coordinator) Describe(groupID string) kmsg.DescribeGroupsResponseGroup {
 	out := kmsg.NewDescribeGroupsResponseGroup()
 	out.Group = groupID
@@ -277,15 +278,15 @@ func (g *group) describe(out *kmsg.DescribeGroupsResponseGroup) {
 		about := kmsg.NewDescribeGroupsResponseGroupMember()
 		about.MemberID, about.InstanceID, about.ClientID, about.ClientHost = m.id, m.instance, m.clientID, m.clientHost
 		about.ProtocolMetadata, about.MemberAssignment = []byte{}, []byte{}
-		if g.state == Stable { // else they are of no generation
+		if g.state == Stable { // otherwise they belong to no generation
 			about.ProtocolMetadata, about.MemberAssignment = m.metadata(g.protocol), m.assignment
 		}
 		out.Members = append(out.Members, about)
 	}
 }
 
-// List lists the groups in some states and of some types, in any when there are none named. Case does not matter. The
-// error is COORDINATOR_LOAD_IN_PROGRESS when there may be more.
+// List lists the groups in the given states and of the given types, where none means any; case does not matter. The
+// error is COORDINATOR_LOAD_IN_PROGRESS if there may be more.
 func (c *Coordinator) List(states, types []string) ([]kmsg.ListGroupsResponseGroup, error) {
 	c.mu.RLock()
 	closed := c.mu.closed
@@ -311,7 +312,7 @@ func (c *Coordinator) List(states, types []string) ([]kmsg.ListGroupsResponseGro
 	return list, incomplete
 }
 
-// classic is the type of the groups that are coordinated here (KIP-848).
+// classic is the type of all groups coordinated here (KIP-848).
 const classic = "classic"
 
 func named(filter []string, name string) bool {

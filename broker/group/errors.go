@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// code is the protocol's code of an error: the first in its chain.
+// code returns the protocol's error code for an error: the first in its chain.
 func code(err error) int16 {
 	if err == nil {
 		return 0
@@ -18,8 +18,9 @@ func code(err error) int16 {
 	return kerr.UnknownServerError.Code
 }
 
-// translate gives a failed write the code that a client of the coordinator expects: it knows no partition of the
-// internal topic. tooLarge is what it hears of a record that does not fit (GroupMetadataManager, 3.9).
+// translate converts the error of a failed write to the code that a client expects of a coordinator, since the client
+// does not know the partitions of the internal topic. tooLarge is the error for a record that is too large
+// (GroupMetadataManager, 3.9).
 func translate(err error, tooLarge *kerr.Error) error {
 	for _, t := range []struct{ from, to *kerr.Error }{
 		{kerr.UnknownTopicOrPartition, kerr.CoordinatorNotAvailable},

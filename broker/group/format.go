@@ -15,15 +15,16 @@ import (
 const (
 	offsetKeyMax       = 1 // 0 and 1 are the same
 	groupKey           = 2
-	valueVersionMax    = 4 // 4 is 3 in flexible form; it is read, not written
-	expiringValue      = 1 // the one version of an offset's value that says when it expires
-	oneTimeoutForValue = 0 // the group value's version whose session timeout is the rebalance timeout as well
+	valueVersionMax    = 4 // 4 is 3 in flexible form; it is read, but not written
+	expiringValue      = 1 // the only version of an offset's value with an expiry time
+	oneTimeoutForValue = 0 // the version of a group's value in which the session timeout serves as rebalance timeout
 )
 
-// ValueVersions says in which versions values are written: brokers of the oldest version in the cluster must read them.
+// ValueVersions are the versions in which values are written: the oldest brokers in the cluster must be able to read
+// them.
 type ValueVersions struct{ Offset, Group int16 }
 
-// NewestVersions are written when all brokers are of 2.3 or newer.
+// NewestVersions are written if all brokers are 2.3 or newer.
 var NewestVersions = ValueVersions{Offset: 3, Group: 3}
 
 func offsetKey(groupID string, tp logstore.TopicPartition) []byte {
@@ -47,7 +48,7 @@ func (v ValueVersions) offsetValue(c commit) []byte {
 	return value.AppendTo(make([]byte, 0, 2+8+4+2+len(c.metadata)+8+8))
 }
 
-// groupValue is the group's record; assigned gives each member's assignment.
+// groupValue encodes the group's record; assigned returns each member's assignment.
 func (v ValueVersions) groupValue(g *group, assigned func(*member) []byte) []byte {
 	value := kmsg.GroupMetadataValue{
 		Version: v.Group, ProtocolType: g.protocolType, Generation: g.generation, CurrentStateTimestamp: none,
@@ -69,7 +70,8 @@ func (v ValueVersions) groupValue(g *group, assigned func(*member) []byte) []byt
 	return value.AppendTo(nil)
 }
 
-// entry is a decoded record: of an offset when partition is set, else of a group. The value is nil when it was removed.
+// entry is a decoded record: for an offset if partition is set, otherwise for a group. The value is nil if it was
+// removed.
 type entry struct {
 	groupID   string
 	partition *logstore.TopicPartition
@@ -82,7 +84,7 @@ var (
 	errNoVersion = errors.New("the record is too short for its version")
 )
 
-// decodeEntry reads a record. It fails with errOtherKind for keys that belong to coordinators of other kinds.
+// decodeEntry decodes a record. It fails with errOtherKind for keys that belong to other kinds of coordinators.
 func decodeEntry(key, value []byte) (entry, error) {
 	if len(key) < 2 {
 		return entry{}, errNoVersion
@@ -139,7 +141,7 @@ func decodeGroup(key, value []byte) (entry, error) {
 	if err := v.ReadFrom(value); err != nil {
 		return entry{}, fmt.Errorf("group %q: %w", k.Group, err)
 	}
-	for i := range v.Members { // they outlive the buffer that they were read into
+	for i := range v.Members { // they outlive the buffer that they were read from
 		m := &v.Members[i]
 		m.Subscription, m.Assignment = slices.Clone(m.Subscription), slices.Clone(m.Assignment)
 	}

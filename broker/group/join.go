@@ -8,11 +8,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// newMemberTimeout is how long a first JoinGroup may wait: its sender has no member id yet, so that it can send no
+// newMemberTimeout is how long a first JoinGroup may wait: the client has no member id yet, so it cannot send
 // heartbeats, and may be gone (GroupCoordinator.NewMemberJoinTimeoutMs, 3.9).
 const newMemberTimeout = 5 * time.Minute
 
-// Versions of JoinGroup that differ in more than fields.
+// Versions of JoinGroup that differ in more than their fields.
 const (
 	joinNeedsMemberID   = 4 // KIP-394
 	joinSkipsAssignment = 9 // KIP-814
@@ -44,7 +44,7 @@ func newJoinRequest(req *kmsg.JoinGroupRequest, from Client) *joinRequest {
 
 func (r *joinRequest) session() time.Duration { return milliseconds(r.SessionTimeoutMillis) }
 
-// rebalance is the rebalance timeout; version 0 has only one timeout for both.
+// rebalance returns the rebalance timeout; in version 0 the session timeout serves for both.
 func (r *joinRequest) rebalance() time.Duration {
 	if r.Version == 0 {
 		return r.session()
@@ -67,7 +67,7 @@ func joinFailed(memberID string, err error) *kmsg.JoinGroupResponse {
 	return resp
 }
 
-// join brings a member into the group or begins its next generation.
+// join adds a member to the group or begins its next generation.
 func (g *group) join(st *step, r *joinRequest) {
 	switch {
 	case !g.accepts(r.MemberID):
@@ -81,8 +81,8 @@ func (g *group) join(st *step, r *joinRequest) {
 	g.completeJoinIfAll(st)
 }
 
-// accepts tells whether there is room. While members join, those who have joined count, so that a group which had more
-// members than may be loses those who come last.
+// accepts reports whether there is room for a member. During a rebalance only members that have joined count, so that a
+// group with more members than allowed loses those that come last.
 func (g *group) accepts(id string) bool {
 	m := g.members[id]
 	switch g.state {
@@ -118,7 +118,7 @@ func (g *group) joinAgain(st *step, r *joinRequest) {
 		return
 	}
 	if _, ok := g.pending[r.MemberID]; ok {
-		if r.InstanceID != nil { // a static member is never given an id to come back with
+		if r.InstanceID != nil { // a static member is never given an id to retry with
 			r.reply.keep(joinFailed(r.MemberID, kerr.UnknownServerError))
 			return
 		}
@@ -136,15 +136,15 @@ func (g *group) joinAgain(st *step, r *joinRequest) {
 	case g.state == PreparingRebalance:
 		g.update(m, r)
 	case m.same(r.protocols) && (g.state == CompletingRebalance || m.id != g.leader):
-		r.reply.keep(g.joined(m)) // it may have missed the answer
+		r.reply.keep(g.joined(m)) // it may have missed the response
 	default:
-		// The leader may ask for a rebalance also when nothing changed that the coordinator can see.
+		// The leader may request a rebalance even if nothing changed that the coordinator can see.
 		g.update(m, r)
 		g.prepare(st, r.because("member "+m.id+" joined again"))
 	}
 }
 
-// add makes a new member.
+// add creates a new member.
 func (g *group) add(st *step, r *joinRequest, id string) {
 	m := &member{
 		id: id, instance: r.InstanceID, clientID: r.clientID, clientHost: r.clientHost,
@@ -160,7 +160,7 @@ func (g *group) add(st *step, r *joinRequest, id string) {
 	g.prepareIfSettled(st, r.because("new member "+id))
 }
 
-// update takes over what a member tells with another JoinGroup, whose answer it then waits for.
+// update applies what a member sends with another JoinGroup, whose answer it then waits for.
 func (g *group) update(m *member, r *joinRequest) {
 	g.count(m, -1)
 	m.protocols, m.rebalanceTimeout, m.sessionTimeout = r.protocols, r.rebalance(), r.session()
@@ -169,12 +169,12 @@ func (g *group) update(m *member, r *joinRequest) {
 }
 
 func (g *group) awaitJoin(m *member, r *joinRequest) {
-	g.answerJoin(m, joinFailed(m.id, kerr.RebalanceInProgress)) // an earlier one, given up by its sender
+	g.answerJoin(m, joinFailed(m.id, kerr.RebalanceInProgress)) // an earlier request, abandoned by its client
 	m.joining = r.reply
 	g.awaiting++
 }
 
-// answerJoin answers the member's JoinGroup, if it waits for one.
+// answerJoin answers the member's JoinGroup if one is waiting.
 func (g *group) answerJoin(m *member, resp *kmsg.JoinGroupResponse) {
 	if m.joining != nil {
 		m.joining.keep(resp)
@@ -183,7 +183,7 @@ func (g *group) answerJoin(m *member, resp *kmsg.JoinGroupResponse) {
 	}
 }
 
-// joined tells a member of the present generation; the leader gets everybody's metadata.
+// joined is the response for a member of the current generation; the leader gets the metadata of all members.
 func (g *group) joined(m *member) *kmsg.JoinGroupResponse {
 	resp := kmsg.NewPtrJoinGroupResponse()
 	protocolType, name := g.protocolType, g.protocol
@@ -199,8 +199,8 @@ func (g *group) joined(m *member) *kmsg.JoinGroupResponse {
 	return resp
 }
 
-// replace gives a static member's place to a process that has no member id yet: the instance was restarted. In a stable
-// group that needs no rebalance unless the protocol changes; the new member id is stored (KIP-345, 814).
+// replace gives a static member's place to a process without a member id: the instance was restarted. In a stable group
+// this does not cause a rebalance unless the protocol changes; the new member id is stored (KIP-345, 814).
 func (g *group) replace(st *step, r *joinRequest, m *member) {
 	g.answerJoin(m, joinFailed(m.id, kerr.FencedInstanceID))
 	g.answerSync(m, syncFailed(kerr.FencedInstanceID))
@@ -228,8 +228,8 @@ func (g *group) replace(st *step, r *joinRequest, m *member) {
 	}
 }
 
-// replaced answers the JoinGroup of a restarted static member that needed no rebalance. A leader must not assign again:
-// since version 9 it is told so, before it is told that its old member id leads.
+// replaced answers the JoinGroup of a restarted static member without a rebalance. A leader must not assign again:
+// since version 9 it is told so; before, it is told that its old member id leads.
 func (g *group) replaced(m *member, oldLeader string, version int16, err error) *kmsg.JoinGroupResponse {
 	resp := g.joined(m)
 	if err == nil && version >= joinSkipsAssignment {

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// loadAndTell is load, with a line in the log when it was the last of several.
+// loadAndTell calls load, and logs a summary after the last of several concurrent loads.
 func (s *shard) loadAndTell() {
 	began := time.Now()
 	groups, ok := s.load()
@@ -28,7 +28,7 @@ func (s *shard) loadAndTell() {
 	}
 }
 
-// load reads the partition from its start to its end and begins to serve its groups, which it counts.
+// load reads the partition from start to end and begins to serve its groups, whose number it returns.
 func (s *shard) load() (groups int, ok bool) {
 	select {
 	case s.coordinator.loaders <- struct{}{}:
@@ -58,7 +58,7 @@ func (s *shard) load() (groups int, ok bool) {
 	return len(s.mu.groups), true
 }
 
-// installLocked begins to serve what was loaded. Members have a whole session to show up.
+// installLocked begins to serve what was loaded. Members have a whole session timeout to show up.
 func (s *shard) installLocked(l *loaded) {
 	s.mu.phase = serving
 	now := s.coordinator.cfg.Now()
@@ -83,7 +83,7 @@ func (s *shard) installLocked(l *loaded) {
 	s.mu.ended = nil
 }
 
-// loaded is what the records of a partition amount to, those read last winning.
+// loaded is the state that the records of a partition add up to; later records win.
 type loaded struct {
 	groups  map[string]*loadedGroup
 	skipped int // records of other kinds
@@ -102,7 +102,7 @@ type logReader interface {
 	ReadLog(fn func(*logstore.Log) error) error
 }
 
-// read takes in the whole log. There may be gaps where it was compacted.
+// read reads the whole log. There may be gaps from compaction.
 func (l *loaded) read(ctx context.Context, from logReader, bufferBytes int32) error {
 	var buffer []byte
 	for offset := int64(0); ; {
@@ -136,7 +136,7 @@ func (l *loaded) read(ctx context.Context, from logReader, bufferBytes int32) er
 	}
 }
 
-// batches takes in a stretch of the log and gives the offset behind it.
+// batches reads a section of the log and returns the offset after it.
 func (l *loaded) batches(data []byte, offset int64) (int64, error) {
 	walk := record.Split(data)
 	for walk.Next() {
@@ -171,7 +171,7 @@ func (l *loaded) batch(b record.Batch) error {
 	})
 }
 
-// commitMarker tells whether a control record commits its transaction. Layout: int16 version, int16 type.
+// commitMarker reports whether a control record commits its transaction. Layout: int16 version, int16 type.
 func commitMarker(key []byte) bool { return len(key) >= 4 && binary.BigEndian.Uint16(key[2:]) == 1 }
 
 func (l *loaded) of(groupID string) *loadedGroup {
@@ -186,7 +186,7 @@ func (l *loaded) of(groupID string) *loadedGroup {
 	return g
 }
 
-// take takes over an offset, which counts at once unless it belongs to a transaction.
+// take applies an offset, which takes effect at once unless it belongs to a transaction.
 func (g *loadedGroup) take(b record.Batch, e entry) {
 	into := g.offsets
 	if b.Transactional() {
@@ -214,7 +214,7 @@ func (l *loaded) endTxn(producerID int64, committed bool) {
 	}
 }
 
-// group makes the group of what was loaded, nil when there is nothing.
+// group creates the group from what was loaded, or returns nil if there is nothing.
 func (l *loadedGroup) group(id string, limits *limits, now time.Time) *group {
 	if l.value == nil && len(l.offsets) == 0 && len(l.open) == 0 {
 		return nil
@@ -235,7 +235,7 @@ func (l *loadedGroup) group(id string, limits *limits, now time.Time) *group {
 	return g
 }
 
-// restore takes over a group's record.
+// restore applies a group's record.
 func (g *group) restore(v *kmsg.GroupMetadataValue) {
 	g.generation, g.protocolType, g.since = v.Generation, v.ProtocolType, time.Time{}
 	if v.CurrentStateTimestamp >= 0 {

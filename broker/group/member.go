@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// newMemberID is a random UUID behind a name that tells people whose it is.
+// newMemberID returns a random UUID with a prefix that tells people whose it is.
 func newMemberID(prefix string) string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -16,7 +16,7 @@ func newMemberID(prefix string) string {
 	return fmt.Sprintf("%s-%x-%x-%x-%x-%x", prefix, id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// heartbeat keeps a member's session alive and tells it of a rebalance.
+// heartbeat keeps a member's session alive and notifies it of a rebalance.
 func (g *group) heartbeat(st *step, req *kmsg.HeartbeatRequest) error {
 	if err := g.check(req.MemberID, req.InstanceID); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (g *group) heartbeat(st *step, req *kmsg.HeartbeatRequest) error {
 	return nil
 }
 
-// leave takes a member out of the group. An operator may name just the instance of a static member (KIP-345).
+// leave removes a member from the group. An operator may name only the instance of a static member (KIP-345).
 func (g *group) leave(st *step, who kmsg.LeaveGroupRequestMember) error {
 	if who.MemberID == "" {
 		if who.InstanceID == nil || g.static[*who.InstanceID] == nil {
@@ -58,7 +58,7 @@ func (g *group) leave(st *step, who kmsg.LeaveGroupRequestMember) error {
 	return nil
 }
 
-// leaveMember removes a member, which makes the others share its part.
+// leaveMember removes a member, so that the others share its partitions.
 func (g *group) leaveMember(st *step, m *member, reason string) {
 	g.remove(m.id)
 	switch g.state {

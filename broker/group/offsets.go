@@ -8,28 +8,28 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// none stands for a leader epoch or a time that was not given.
+// none is an absent leader epoch or time.
 const none = -1
 
-// commit is a committed offset as its record has it.
+// commit is a committed offset as in its record.
 type commit struct {
 	offset      int64
-	leaderEpoch int32 // none: not told
+	leaderEpoch int32 // none: not sent
 	metadata    string
 	committedMs int64
-	expiresMs   int64 // none: by offsets.retention.minutes
-	end         int64 // of the log, behind the record
+	expiresMs   int64 // none: according to offsets.retention.minutes
+	end         int64 // log end offset after the record
 }
 
-// committed is what a group has committed for a partition: the last commit that is on all in-sync replicas, and those
-// behind it that are not yet.
+// committed is what a group has committed for a partition: the last commit that is on all in-sync replicas, and the
+// pending ones after it.
 type committed struct {
 	known   bool // there is a stable one
 	stable  commit
 	pending []commit
 }
 
-// settle takes over pending commits below the high watermark.
+// settle applies pending commits below the high watermark.
 func (c *committed) settle(highWatermark int64) {
 	n := 0
 	for n < len(c.pending) && c.pending[n].end <= highWatermark {
@@ -46,8 +46,8 @@ func (c *committed) settle(highWatermark int64) {
 	}
 }
 
-// checkCommit tells whether a group's offsets may be committed by somebody. Without member and generation anybody may as
-// long as the group has no members; transactional producers before KIP-447 always.
+// checkCommit checks whether a committer may commit offsets for a group. Without member id and generation anyone may
+// while the group has no members; transactional producers before KIP-447 always may.
 func (g *group) checkCommit(by *Committer) error {
 	switch {
 	case by.Generation < 0 && g.state == Empty:
@@ -63,12 +63,12 @@ func (g *group) checkCommit(by *Committer) error {
 		return kerr.UnknownMemberID
 	}
 	if by.Txn == nil && g.state == CompletingRebalance {
-		return kerr.RebalanceInProgress // its member will know the generation, but not its part yet
+		return kerr.RebalanceInProgress // the member may know the generation, but not its assignment yet
 	}
 	return nil
 }
 
-// commit takes over offsets whose record was appended.
+// commit applies an offset whose record was appended.
 func (g *group) commit(tp logstore.TopicPartition, c commit) {
 	if g.offsets == nil {
 		g.offsets = make(map[logstore.TopicPartition]*committed)
@@ -81,7 +81,7 @@ func (g *group) commit(tp logstore.TopicPartition, c commit) {
 	of.pending = append(of.pending, c)
 }
 
-// commitOpen takes over an offset that counts when its transaction is committed.
+// commitOpen applies an offset that takes effect when its transaction is committed.
 func (g *group) commitOpen(producerID int64, tp logstore.TopicPartition, c commit) {
 	if g.open == nil {
 		g.open = make(map[int64]map[logstore.TopicPartition]commit)
@@ -92,7 +92,7 @@ func (g *group) commitOpen(producerID int64, tp logstore.TopicPartition, c commi
 	g.open[producerID][tp] = c
 }
 
-// endTxn makes a transaction's offsets count, or drops them.
+// endTxn makes a transaction's offsets effective, or drops them.
 func (g *group) endTxn(producerID int64, committed bool) {
 	offsets := g.open[producerID]
 	delete(g.open, producerID)
@@ -101,13 +101,13 @@ func (g *group) endTxn(producerID int64, committed bool) {
 	}
 	for tp, c := range offsets {
 		if of := g.offsets[tp]; of != nil && of.newest() > c.end {
-			continue // a plain commit came after
+			continue // superseded by a plain commit
 		}
 		g.commit(tp, c)
 	}
 }
 
-// newest is the log's end behind the last commit.
+// newest returns the log end offset after the last commit.
 func (c *committed) newest() int64 {
 	if n := len(c.pending); n > 0 {
 		return c.pending[n-1].end
@@ -115,7 +115,8 @@ func (c *committed) newest() int64 {
 	return c.stable.end
 }
 
-// offset is the group's offset for a partition; ok is false when there is none. unstable tells that a commit is under way.
+// offset returns the group's offset for a partition; ok is false if there is none. unstable reports whether a commit is
+// pending.
 func (g *group) offset(tp logstore.TopicPartition, highWatermark int64) (c commit, ok, unstable bool) {
 	if of := g.offsets[tp]; of != nil {
 		of.settle(highWatermark)
@@ -129,7 +130,7 @@ func (g *group) offset(tp logstore.TopicPartition, highWatermark int64) (c commi
 	return c, ok, unstable
 }
 
-// forget drops a partition's offset and what is pending for it, and tells whether there was one.
+// forget drops a partition's offset and its pending commits, and reports whether there was one.
 func (g *group) forget(tp logstore.TopicPartition) bool {
 	for _, offsets := range g.open {
 		delete(offsets, tp)
@@ -139,11 +140,12 @@ func (g *group) forget(tp logstore.TopicPartition) bool {
 	return found
 }
 
-// hasOffsets tells whether the group keeps or is about to keep an offset.
+// hasOffsets reports whether the group has an offset or is about to.
 func (g *group) hasOffsets() bool { return len(g.offsets) > 0 || len(g.open) > 0 }
 
-// expired lists the partitions whose offsets are kept long enough (KIP-211): counted from when the group became empty,
-// or, without members at all, from the commit. While members consume a topic its offsets stay.
+// expired lists the partitions whose offsets are past their retention (KIP-211), counted from when the group became
+// empty or, for a group without members altogether, from the commit. While members subscribe to a topic its offsets are
+// kept.
 func (g *group) expired(now time.Time, retention time.Duration, highWatermark int64) []logstore.TopicPartition {
 	from := func(c commit) int64 { return c.committedMs }
 	subscribed := topics(nil)
@@ -175,5 +177,5 @@ func (g *group) expired(now time.Time, retention time.Duration, highWatermark in
 	return due
 }
 
-// abandoned tells whether nothing is left of the group that would be worth keeping.
+// abandoned reports whether nothing is left of the group that is worth keeping.
 func (g *group) abandoned() bool { return g.state == Empty && !g.hasOffsets() }

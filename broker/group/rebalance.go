@@ -14,8 +14,8 @@ func (g *group) prepareIfSettled(st *step, reason string) {
 	}
 }
 
-// prepare begins a rebalance: all members are to join again. A group that was empty waits for more members than the
-// first, group.initial.rebalance.delay.ms long and as long again when new ones came, up to the rebalance timeout (KIP-134).
+// prepare begins a rebalance: all members must rejoin. A group that was empty waits for more members than the first,
+// for group.initial.rebalance.delay.ms, and again as long if new ones came, up to the rebalance timeout (KIP-134).
 func (g *group) prepare(st *step, reason string) {
 	if g.state == CompletingRebalance {
 		g.dropAssignments(st, kerr.RebalanceInProgress)
@@ -33,14 +33,15 @@ func (g *group) prepare(st *step, reason string) {
 	g.completeJoinIfAll(st)
 }
 
-// completeJoinIfAll ends the waiting for members when all have joined, those included that were given an id to join with.
+// completeJoinIfAll ends the join phase when all have joined, including pending members that were given an id to join
+// with.
 func (g *group) completeJoinIfAll(st *step) {
 	if g.state == PreparingRebalance && !g.rebalance.initial && g.awaiting == len(g.members) && len(g.pending) == 0 {
 		g.completeJoin(st)
 	}
 }
 
-// joinTimeout is the end of the time to join.
+// joinTimeout handles the end of the join phase.
 func (g *group) joinTimeout(st *step) {
 	r := &g.rebalance
 	if !r.initial || !r.newMember || r.remaining == 0 {
@@ -55,8 +56,8 @@ func (g *group) joinTimeout(st *step) {
 	g.wake(r.until)
 }
 
-// completeJoin begins the next generation with those who have joined, and with static members, who keep their place
-// until their session ends. If only such are left that have not joined, it goes on waiting.
+// completeJoin begins the next generation with the members that have joined, and with static members, which keep their
+// place until their session expires. If only static members that have not joined are left, it goes on waiting.
 func (g *group) completeJoin(st *step) {
 	for _, m := range slices.Clone(g.order) {
 		if m.joining == nil && m.instance == nil {
@@ -87,7 +88,7 @@ func (g *group) completeJoin(st *step) {
 	g.unsynced = len(g.order)
 }
 
-// electJoined makes sure that a member which has joined leads. False: none of the members has.
+// electJoined ensures that the leader is a member that has joined. It returns false if none has.
 func (g *group) electJoined() bool {
 	if len(g.members) == 0 || g.members[g.leader].joining != nil {
 		return true
@@ -106,12 +107,12 @@ func (g *group) becomeEmpty(st *step) {
 		g.subscribed = topics{}
 	}
 	g.transition(st, Empty)
-	// If the record is lost, the generation before comes back after a failover, and its members time out again.
+	// If the record is lost, the previous generation comes back after a failover, and its members time out again.
 	g.put(st, nil, nil)
 }
 
-// expire lets happen what is due: sessions and member ids that nobody used end, then the waiting for members, then that
-// for their SyncGroup.
+// expire handles everything that is due: first sessions and unused member ids, then the end of the join phase, then
+// that of waiting for SyncGroup.
 func (g *group) expire(st *step) {
 	for _, m := range slices.Clone(g.order) {
 		if m.expires() && !st.now.Before(m.until) && g.members[m.id] == m {
@@ -133,7 +134,7 @@ func (g *group) expire(st *step) {
 	g.due = g.nextDue()
 }
 
-// nextDue is the earliest time at which something is due, zero when nothing is.
+// nextDue returns the earliest time at which something is due, zero if nothing is.
 func (g *group) nextDue() time.Time {
 	next := g.syncUntil
 	sooner := func(t time.Time) {
@@ -155,11 +156,11 @@ func (g *group) nextDue() time.Time {
 	return next
 }
 
-// expires tells whether the member's session may end: who waits for the group owes it no sign of life, except with its
-// first JoinGroup.
+// expires reports whether the member's session may expire: a member whose request is waiting need not send heartbeats,
+// except with its first JoinGroup.
 func (m *member) expires() bool { return m.isNew || m.joining == nil && m.syncing == nil }
 
-// unload answers everybody who waits: the group is coordinated elsewhere.
+// unload answers all waiting requests: the group is now coordinated elsewhere.
 func (g *group) unload() {
 	for _, m := range g.order {
 		g.answerJoin(m, joinFailed(m.id, kerr.NotCoordinator))

@@ -10,7 +10,7 @@ import (
 // tombstoneBatchBytes bounds a batch of tombstones, so that no group is too large to be removed.
 const tombstoneBatchBytes = 256 << 10
 
-// Delete removes a group with its offsets: NON_EMPTY_GROUP while it has members, GROUP_ID_NOT_FOUND.
+// Delete removes a group with its offsets. Errors: NON_EMPTY_GROUP while it has members, GROUP_ID_NOT_FOUND.
 func (c *Coordinator) Delete(groupID string) error {
 	var result error
 	err := c.onGroup(groupID, true, func(s *shard, g *group) {
@@ -31,8 +31,8 @@ func (c *Coordinator) Delete(groupID string) error {
 	return result
 }
 
-// DeleteOffsets removes a group's offsets for partitions whose topics its members do not consume. There is one error for
-// each, GROUP_SUBSCRIBED_TO_TOPIC, or one for the request: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+// DeleteOffsets removes a group's offsets for partitions of topics that its members do not subscribe to. It returns one
+// error for each, GROUP_SUBSCRIBED_TO_TOPIC, or one for the request: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
 func (c *Coordinator) DeleteOffsets(groupID string, partitions []logstore.TopicPartition) ([]error, error) {
 	errs := make([]error, len(partitions))
 	var result error
@@ -61,7 +61,7 @@ func (c *Coordinator) DeleteOffsets(groupID string, partitions []logstore.TopicP
 	return errs, result
 }
 
-// consumes tells whether members consume a topic. When that is not known they may.
+// consumes reports whether members subscribe to a topic. If that is unknown, they may.
 func (g *group) consumes(topic string) bool {
 	if g.state == Empty {
 		return false
@@ -78,7 +78,7 @@ func (c *Coordinator) onGroup(groupID string, emptyAllowed bool, f func(*shard, 
 	return s.step(groupID, kerr.GroupIDNotFound, func(g *group, _ *step) { f(s, g) })
 }
 
-// TopicsDeleted removes all groups' offsets for partitions that are no more.
+// TopicsDeleted removes all groups' offsets for deleted partitions.
 func (c *Coordinator) TopicsDeleted(partitions []logstore.TopicPartition) {
 	for _, s := range c.shards() {
 		s.clean("of deleted topics", func(g *group) []logstore.TopicPartition {
@@ -93,7 +93,7 @@ func (c *Coordinator) TopicsDeleted(partitions []logstore.TopicPartition) {
 	}
 }
 
-// expire removes offsets that were kept long enough, and groups with nothing in them.
+// expire removes offsets past their retention, and empty groups.
 func (c *Coordinator) expire() {
 	now := c.cfg.Now()
 	for _, s := range c.shards() {
@@ -105,7 +105,7 @@ func (c *Coordinator) expire() {
 	}
 }
 
-// clean removes the offsets that choose names from each group, and counts them.
+// clean removes the offsets that choose returns for each group, and counts them.
 func (s *shard) clean(which string, choose func(*group) []logstore.TopicPartition) (removed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,9 +129,9 @@ func (s *shard) clean(which string, choose func(*group) []logstore.TopicPartitio
 	return removed
 }
 
-// removeLocked writes tombstones for offsets, and for the group itself when nothing is left in it, and drops them. They
-// need not be replicated to count: what comes back after a failover is removed again. A group that never had a
-// generation has no record to be removed.
+// removeLocked writes tombstones for offsets, and for the group itself if nothing is left of it, and drops them. They
+// need not be replicated first: what comes back after a failover is removed again. A group that never had a generation
+// has no record to remove.
 func (s *shard) removeLocked(g *group, partitions []logstore.TopicPartition) error {
 	now := s.coordinator.cfg.Now().UnixMilli()
 	b := s.batch()
@@ -172,7 +172,7 @@ func (s *shard) removeLocked(g *group, partitions []logstore.TopicPartition) err
 	return nil
 }
 
-// emptyWithout tells whether nothing would be left of the group without some offsets.
+// emptyWithout reports whether nothing would be left of the group without some offsets.
 func (g *group) emptyWithout(partitions []logstore.TopicPartition) bool {
 	if g.state != Empty || len(g.open) > 0 {
 		return false

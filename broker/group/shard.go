@@ -14,10 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// errNoGroup tells that a group does not exist. It never leaves the package.
+// errNoGroup reports that a group does not exist. It never leaves the package.
 var errNoGroup = errors.New("there is no such group")
 
-// phase is where a shard is in its life.
+// phase is the phase in a shard's life.
 type phase int8
 
 const (
@@ -37,12 +37,12 @@ type shard struct {
 	ctx    context.Context // ends when the shard is dropped
 	cancel context.CancelFunc
 
-	commits waitingCommits // that come at the same time
+	commits waitingCommits // that arrive at the same time
 
 	mu struct {
 		sync.Mutex
 		phase  phase
-		epoch  int32 // leader epoch that the log is known in
+		epoch  int32 // leader epoch in which the log is known
 		groups map[string]*group
 		ended  []endedTxn // while loading
 	}
@@ -69,7 +69,7 @@ func (s *shard) setEpoch(epoch int32) {
 	s.mu.epoch = max(s.mu.epoch, epoch)
 }
 
-// close drops the groups: this broker does not lead the partition any more.
+// close drops the groups: this broker no longer leads the partition.
 func (s *shard) close() {
 	s.cancel()
 	s.mu.Lock()
@@ -116,7 +116,7 @@ func (s *shard) each(f func(*group)) error {
 	return nil
 }
 
-// step takes a group through one event. missing is what it means when it does not exist; nil: it is made.
+// step lets a group handle one event. missing is the error if it does not exist; if nil, it is created.
 func (s *shard) step(groupID string, missing error, event func(*group, *step)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *shard) stepLocked(g *group, now time.Time, event func(*group, *step)) {
 	s.armLocked(g, now)
 }
 
-// writeLocked appends what a step wants written, and goes on where that is replicated at once.
+// writeLocked appends the records of a step, and continues with it if they are replicated at once.
 func (s *shard) writeLocked(g *group, st *step) {
 	for len(st.writes) > 0 {
 		w := st.writes[0]
@@ -187,7 +187,8 @@ func (w *write) finish(st *step, err error) {
 	w.done(st, err)
 }
 
-// awaitWrite brings the group the event that its record is on all in-sync replicas, or will not be in time.
+// awaitWrite waits for a group's record, and brings the group the event that it is on all in-sync replicas, or will not
+// be in time.
 func (s *shard) awaitWrite(g *group, w write, end int64) {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, s.coordinator.cfg.CommitTimeout, kerr.RequestTimedOut)
 	defer cancel()
@@ -207,12 +208,12 @@ func (s *shard) batch() *record.Builder {
 	return b
 }
 
-// appendLocked appends a batch and gives the log's end behind it.
+// appendLocked appends a batch and returns the log end offset after it.
 func (s *shard) appendLocked(b *record.Builder, allAcks bool) (end int64, err error) {
 	return s.appendTxnLocked(b, allAcks, nil)
 }
 
-// appendTxnLocked is appendLocked for a batch that may belong to a transaction, nil: it doesn't.
+// appendTxnLocked is appendLocked for a batch that may belong to a transaction; nil: it does not.
 func (s *shard) appendTxnLocked(b *record.Builder, allAcks bool, txn *Txn) (end int64, err error) {
 	data, err := b.Build()
 	if err != nil {
@@ -226,7 +227,7 @@ func (s *shard) appendTxnLocked(b *record.Builder, allAcks bool, txn *Txn) (end 
 	return info.LastOffset + 1, err
 }
 
-// armLocked sets the group's timer, if something is due before it would go off. It is not set back for what is due later.
+// armLocked sets the group's timer if something is due before it would fire. It is not postponed.
 func (s *shard) armLocked(g *group, now time.Time) {
 	if g.due.IsZero() || !g.armed.IsZero() && !g.due.Before(g.armed) {
 		return

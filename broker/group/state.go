@@ -11,12 +11,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// State is what a group is doing.
+// State is the state of a group.
 type State int8
 
-// The states. Dead is that of a group which does not exist.
+// The states. Dead is that of a group that does not exist.
 const (
-	Empty               State = iota // no members; offsets may be kept
+	Empty               State = iota // no members; there may be offsets
 	PreparingRebalance               // waits for the members to join
 	CompletingRebalance              // waits for the leader's assignment
 	Stable
@@ -27,10 +27,10 @@ func (s State) String() string {
 	return [...]string{"Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"}[s]
 }
 
-// consumerProtocol is the protocol type of consumers, whose subscriptions a coordinator can read.
+// consumerProtocol is the protocol type of consumers, whose subscriptions the coordinator can read.
 const consumerProtocol = "consumer"
 
-// limits are the settings that the state machine goes by.
+// limits are the settings of the state machine.
 type limits struct {
 	minSession, maxSession time.Duration
 	initialDelay           time.Duration
@@ -38,45 +38,45 @@ type limits struct {
 	valueVersions          ValueVersions
 }
 
-// group is one group's state. Its methods are the state machine and need the shard's lock.
+// group is one group's state. Its methods are the state machine and require the shard's lock.
 type group struct {
 	id     string
 	limits *limits
 
 	state        State
-	since        time.Time // when it came into state; zero: not known, the record was of an old format
+	since        time.Time // when it entered the state; zero: unknown, since the record had an old format
 	generation   int32
 	protocolType string // empty: none yet
 	protocol     string // chosen for this generation
-	leader       string // member id, empty: none
+	leader       string // member id; empty: none
 
 	members    map[string]*member // by id
-	order      []*member          // the same as they joined
+	order      []*member          // the same in the order in which they joined
 	static     map[string]*member // by instance id
 	pending    map[string]time.Time
-	votes      map[string]int // how many members support a protocol
-	subscribed topics         // of the members; nil: not known
+	votes      map[string]int // number of members that support a protocol
+	subscribed topics         // of the members; nil: unknown
 
 	rebalance rebalance
-	awaiting  int       // members whose JoinGroup waits
+	awaiting  int       // members whose JoinGroup is waiting
 	unsynced  int       // members that have not sent SyncGroup in this generation
-	syncUntil time.Time // when they are given up; zero: not waited for
+	syncUntil time.Time // when these are given up; zero: not waited for
 	storing   bool      // the leader's assignment is being written
 
 	offsets map[logstore.TopicPartition]*committed
-	open    map[int64]map[logstore.TopicPartition]commit // of transactions under way, by producer id
+	open    map[int64]map[logstore.TopicPartition]commit // of open transactions, by producer id
 
-	due time.Time // no timeout ends before; zero: there is none
+	due time.Time // no timeout expires earlier; zero: there is none
 
-	timer *time.Timer // of the shard, brings what is due
-	armed time.Time   // what it is set to, zero: it is not
+	timer *time.Timer // belongs to the shard, and triggers what is due
+	armed time.Time   // when it fires; zero: it is not set
 }
 
-// rebalance is the waiting for members to join.
+// rebalance is the join phase of a rebalance.
 type rebalance struct {
 	until     time.Time
-	initial   bool          // of a group that was empty: it waits for more members than have come
-	delay     time.Duration // how long it waits before it looks whether new ones came
+	initial   bool          // the group was empty: it waits for further members
+	delay     time.Duration // until it checks whether new members came
 	remaining time.Duration // by how much it may still be extended
 	newMember bool          // one came since the delay began
 }
@@ -92,23 +92,23 @@ type member struct {
 	clientHost       string
 	rebalanceTimeout time.Duration
 	sessionTimeout   time.Duration
-	protocols        []protocol // most wanted first
+	protocols        []protocol // in order of preference
 	assignment       []byte
 
-	until    time.Time                        // when its session ends
-	isNew    bool                             // its first JoinGroup waits: it cannot send heartbeats yet
+	until    time.Time                        // when its session expires
+	isNew    bool                             // its first JoinGroup is waiting: it cannot send heartbeats yet
 	unsynced bool                             // its SyncGroup is outstanding
-	joining  promise[*kmsg.JoinGroupResponse] // its JoinGroup waits; nil: none
-	syncing  promise[*kmsg.SyncGroupResponse] // its SyncGroup waits; nil: none
+	joining  promise[*kmsg.JoinGroupResponse] // for a waiting JoinGroup; nil: none
+	syncing  promise[*kmsg.SyncGroupResponse] // for a waiting SyncGroup; nil: none
 }
 
-// protocol is a way to assign partitions that a member supports, with what the member tells the leader about itself.
+// protocol is an assignment protocol that a member supports, with the member's metadata for the leader.
 type protocol struct {
 	name     string
 	metadata []byte
 }
 
-// step is one event's way through the state machine.
+// step is the handling of one event by the state machine.
 type step struct {
 	now    time.Time
 	reason string // why a rebalance began
@@ -118,7 +118,7 @@ type step struct {
 // write is a group's record that is to be appended.
 type write struct {
 	value []byte
-	// done goes on when the record is on all in-sync replicas, or with the error when it will not be. It may be nil.
+	// done continues when the record is on all in-sync replicas, or with an error if it will not be. May be nil.
 	done func(st *step, err error)
 }
 
@@ -128,14 +128,14 @@ func newGroup(id string, l *limits, now time.Time) *group {
 
 func (g *group) transition(st *step, to State) { g.state, g.since = to, st.now }
 
-// wake notes that something is due at a time.
+// wake records that something is due at a time.
 func (g *group) wake(at time.Time) {
 	if g.due.IsZero() || at.Before(g.due) {
 		g.due = at
 	}
 }
 
-// put leaves the group's record in the step, with what assigned gives each member.
+// put adds the group's record to the step, with the assignments returned by assigned.
 func (g *group) put(st *step, assigned func(*member) []byte, done func(*step, error)) {
 	st.writes = append(st.writes, write{g.limits.valueVersions.groupValue(g, assigned), done})
 }
@@ -174,7 +174,7 @@ func (g *group) count(m *member, by int) {
 	}
 }
 
-// remove takes a member or a pending member out of the group. Who waits for an answer gets UNKNOWN_MEMBER_ID.
+// remove removes a member or a pending member from the group. Its waiting requests get UNKNOWN_MEMBER_ID.
 func (g *group) remove(id string) {
 	delete(g.pending, id)
 	m := g.members[id]
@@ -198,8 +198,8 @@ func (g *group) remove(id string) {
 	}
 }
 
-// check tells whether a request may come from a member: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when another process
-// has taken the instance over.
+// check returns an error unless a request may come from a member: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another
+// process has taken over the instance.
 func (g *group) check(id string, instance *string) error {
 	if instance != nil {
 		switch m := g.static[*instance]; {
@@ -215,7 +215,7 @@ func (g *group) check(id string, instance *string) error {
 	return nil
 }
 
-// alive begins a member's session again.
+// alive restarts a member's session.
 func (g *group) alive(st *step, m *member) {
 	m.until = st.now.Add(m.sessionTimeout)
 	g.wake(m.until)
@@ -229,7 +229,7 @@ func (g *group) rebalanceTimeout() time.Duration {
 	return longest
 }
 
-// supports tells whether a member with some protocols can be in the group.
+// supports reports whether a member with the given protocols can be in the group.
 func (g *group) supports(protocolType string, protocols []protocol) bool {
 	if g.state == Empty {
 		return protocolType != "" && len(protocols) > 0
@@ -239,7 +239,7 @@ func (g *group) supports(protocolType string, protocols []protocol) bool {
 	})
 }
 
-// choose is the protocol that most members want, of those that all support.
+// choose returns the protocol that most members prefer, of those that all support.
 func (g *group) choose() string {
 	wanted := make(map[string]int)
 	best := ""
@@ -256,7 +256,7 @@ func (g *group) choose() string {
 	return best
 }
 
-// metadata is what the member told with a protocol.
+// metadata returns the member's metadata for a protocol.
 func (m *member) metadata(name string) []byte {
 	for _, p := range m.protocols {
 		if p.name == name {
@@ -266,14 +266,14 @@ func (m *member) metadata(name string) []byte {
 	return nil
 }
 
-// same tells whether the member has told exactly these protocols.
+// same reports whether the member has exactly these protocols.
 func (m *member) same(protocols []protocol) bool {
 	return slices.EqualFunc(m.protocols, protocols, func(a, b protocol) bool {
 		return a.name == b.name && string(a.metadata) == string(b.metadata)
 	})
 }
 
-// subscriptions reads which topics the members subscribe to; nil when that cannot be known.
+// subscriptions returns the topics that the members subscribe to; nil if that is unknown.
 func (g *group) subscriptions() topics {
 	if g.protocolType != consumerProtocol {
 		return nil
@@ -287,8 +287,8 @@ func (g *group) subscriptions() topics {
 	return all
 }
 
-// read adds the topics of a consumer's subscription, whose first version is a prefix of the later ones.
-// Layout: int16 version, array of topic, user data bytes.
+// read adds the topics of a consumer's subscription, whose first version is a prefix of the later ones. Layout: int16
+// version, array of topics, user data bytes.
 func (t topics) read(subscription []byte) bool {
 	r := kbin.Reader{Src: subscription}
 	r.Int16()

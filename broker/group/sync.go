@@ -14,7 +14,7 @@ func syncFailed(err error) *kmsg.SyncGroupResponse {
 	return resp
 }
 
-// sync gives a member its assignment, when the leader has brought it and it is stored.
+// sync gives a member its assignment once the leader has sent it and it is stored.
 func (g *group) sync(st *step, req *kmsg.SyncGroupRequest, reply promise[*kmsg.SyncGroupResponse]) {
 	if err := g.checkSync(req); err != nil {
 		reply.keep(syncFailed(err))
@@ -27,7 +27,7 @@ func (g *group) sync(st *step, req *kmsg.SyncGroupRequest, reply promise[*kmsg.S
 		reply.keep(g.assignmentOf(m))
 		return
 	}
-	g.answerSync(m, syncFailed(kerr.RebalanceInProgress)) // an earlier one, given up by its sender
+	g.answerSync(m, syncFailed(kerr.RebalanceInProgress)) // an earlier request, abandoned by its client
 	m.syncing = reply
 	if m.id == g.leader && !g.storing {
 		g.storing = true
@@ -53,7 +53,7 @@ func (g *group) checkSync(req *kmsg.SyncGroupRequest) error {
 	return nil
 }
 
-// assign stores the leader's assignment. Whom it does not name gets an empty one.
+// assign stores the leader's assignment. Members that it does not name get an empty one.
 func (g *group) assign(st *step, assignments []kmsg.SyncGroupRequestGroupAssignment) {
 	byID := make(map[string][]byte, len(assignments))
 	for _, a := range assignments {
@@ -99,7 +99,7 @@ func (g *group) dropAssignments(st *step, err error) {
 	}
 }
 
-// propagate answers a member's SyncGroup and begins its session again, which had been out of force.
+// propagate answers a member's SyncGroup and restarts its session, which was suspended.
 func (g *group) propagate(st *step, m *member, resp *kmsg.SyncGroupResponse) {
 	if m.syncing != nil {
 		g.answerSync(m, resp)
@@ -107,7 +107,7 @@ func (g *group) propagate(st *step, m *member, resp *kmsg.SyncGroupResponse) {
 	}
 }
 
-// answerSync answers the member's SyncGroup, if it waits for one.
+// answerSync answers the member's SyncGroup if one is waiting.
 func (g *group) answerSync(m *member, resp *kmsg.SyncGroupResponse) {
 	if m.syncing != nil {
 		m.syncing.keep(resp)
@@ -115,7 +115,7 @@ func (g *group) answerSync(m *member, resp *kmsg.SyncGroupResponse) {
 	}
 }
 
-// synced notes that the member sent SyncGroup, or need not any more.
+// synced records that the member has sent SyncGroup, or no longer needs to.
 func (g *group) synced(m *member) {
 	if !m.unsynced {
 		return
@@ -126,7 +126,7 @@ func (g *group) synced(m *member) {
 	}
 }
 
-// forgetSyncs ends the waiting for the members' SyncGroup.
+// forgetSyncs ends the wait for the members' SyncGroup.
 func (g *group) forgetSyncs() {
 	for _, m := range g.order {
 		m.unsynced = false
@@ -135,7 +135,7 @@ func (g *group) forgetSyncs() {
 	g.syncUntil = time.Time{}
 }
 
-// syncTimeout removes the members that joined and did not send SyncGroup within the rebalance timeout.
+// syncTimeout removes the members that have joined but not sent SyncGroup within the rebalance timeout.
 func (g *group) syncTimeout(st *step) {
 	for _, m := range slices.Clone(g.order) {
 		if m.unsynced {

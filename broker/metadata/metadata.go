@@ -76,10 +76,10 @@ type Partition struct {
 	Offline         []int32 // replicas in an offline log directory
 }
 
-// Leaderless tells whether the partition has no leader.
+// Leaderless reports whether the partition has no leader.
 func (p *Partition) Leaderless() bool { return p.Leader < 0 }
 
-// UnderReplicated tells whether the partition is led and replicas of it are not in sync.
+// UnderReplicated reports whether the partition is led and replicas of it are not in sync.
 func (p *Partition) UnderReplicated() bool { return p.Leader >= 0 && len(p.ISR) < len(p.Replicas) }
 
 // Partition gives one partition of the topic.

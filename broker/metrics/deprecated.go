@@ -49,7 +49,7 @@ func (d *deprecatedRequests) count(name string, version int16, by Software) {
 	d.counts.WithLabelValues(name, strconv.Itoa(int(version)), by.Name, by.Version).Inc()
 }
 
-// known tells whether a client's software is among those that are told apart.
+// known reports whether a client's software is among those that are told apart.
 func (d *deprecatedRequests) known(s Software) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -29,7 +29,7 @@ type Metrics struct {
 }
 
 // New returns the metrics of a broker that serves some APIs, and whose controller does some kinds of work, given by what they are
-// called in names of metrics; empty: not measured. hosts tells whether the broker has a partition of a topic.
+// called in names of metrics; empty: not measured. hosts reports whether the broker has a partition of a topic.
 func New(apis []API, work []string, hosts func(topic string) bool) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.requests = newRequestMetrics(m.registry)

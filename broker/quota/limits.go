@@ -56,7 +56,7 @@ func (k Kind) Key() string {
 	return ""
 }
 
-// OfAddress tells whether limits of this kind are set for addresses; the others are for users and client ids.
+// OfAddress reports whether limits of this kind are set for addresses; the others are for users and client ids.
 func (k Kind) OfAddress() bool { return k == Connection }
 
 // Limits are those of one entity.

@@ -57,7 +57,7 @@ func (m *Manager) Set(e Entity, set Limits) {
 // Entities lists who limits are set for, in no order.
 func (m *Manager) Entities() []Entity { return slices.Collect(maps.Keys(m.limits.Load().of)) }
 
-// Any tells whether there is a limit of a kind.
+// Any reports whether there is a limit of a kind.
 func (m *Manager) Any(kind Kind) bool { return m.limits.Load().any[kind] }
 
 // Charge counts what a client has used and tells how long it must wait. Request time is charged as the percentage of a
@@ -83,7 +83,7 @@ func (m *Manager) Charge(kind Kind, user, client string, amount float64) time.Du
 	return wait
 }
 
-// Fresh tells whether a client has used nothing of a quota within the windows.
+// Fresh reports whether a client has used nothing of a quota within the windows.
 func (m *Manager) Fresh(kind Kind, user, client string) bool {
 	_, who, found := m.limits.Load().find(kind, user, client)
 	if !found {

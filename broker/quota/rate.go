@@ -79,7 +79,7 @@ func (r *Rate) sum(now time.Time) float64 {
 	return sum
 }
 
-// Exceeds tells whether the rate is above a bound.
+// Exceeds reports whether the rate is above a bound.
 func (r *Rate) Exceeds(bound float64, now time.Time) bool {
 	rate, _ := r.measure(now)
 	return rate > bound
@@ -97,7 +97,7 @@ func (r *Rate) Excess(bound float64, now time.Time) time.Duration {
 	return time.Duration(math.Round((rate-bound)/bound*float64(over.Milliseconds()))) * time.Millisecond
 }
 
-// Quiet tells whether nothing was added within the windows.
+// Quiet reports whether nothing was added within the windows.
 func (r *Rate) Quiet(now time.Time) bool {
 	r.forget(now)
 	return len(r.windows) == 0

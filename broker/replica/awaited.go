@@ -12,14 +12,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// awaited are the roles of partitions whose logs are still being loaded. The controller is answered as if they had been taken on,
-// so that it can go on with everything else: for it and for clients a partition of which this broker is the leader, but does not
-// say so yet, is one whose leader was elected a moment ago. Until the log is there the partition is not hosted: whoever asks for
-// it, a follower too, gets NOT_LEADER_OR_FOLLOWER and asks again. No follower is taken for in sync nor cut meanwhile, since
-// nothing is known of it, and this broker fetches nothing. When the log turns out to be lost the controller is told as of any that
-// is lost later.
+// awaited holds the roles of partitions whose logs are still being loaded. The controller is answered as if the roles
+// had been assumed, so that it can go on with everything else: to the controller and to clients, a partition that this
+// broker leads without saying so yet looks like one whose leader has just been elected. Until the log is loaded the
+// partition is not hosted: clients and followers get NOT_LEADER_OR_FOLLOWER and retry. Meanwhile no follower is
+// considered in sync or truncated, since nothing is known about it, and this broker does not fetch. If the log turns
+// out to be lost, the controller is notified as for any log that is lost later.
 type awaited struct {
-	wake chan struct{} // capacity 1: logs are there
+	wake chan struct{} // capacity 1: logs have been loaded
 
 	mu struct {
 		sync.Mutex // leaf
@@ -46,7 +46,7 @@ func (w *awaited) forget(tp logstore.TopicPartition) {
 	delete(w.mu.roles, tp)
 }
 
-// add takes note of a role that is newer than the one that is awaited.
+// add records a role if it is newer than the awaited one.
 func (w *awaited) add(r *role) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +62,7 @@ func (w *awaited) add(r *role) error {
 	return nil
 }
 
-// supersede forgets a role that is not newer than one which is taken on now.
+// supersede forgets a role that is no newer than one that is being assumed now.
 func (w *awaited) supersede(r *role) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *awaited) supersede(r *role) {
 	}
 }
 
-// take hands out the roles of partitions whose logs are there.
+// take removes and returns the roles of partitions whose logs are loaded.
 func (w *awaited) take() []role {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,18 +86,19 @@ func (w *awaited) take() []role {
 	return due
 }
 
-// await keeps a role until the partition's log is there. The caller holds Manager.control, and so does who takes it: none is missed.
+// await keeps a role until the partition's log is loaded. The caller holds Manager.control, as does the one who takes
+// it, so none is missed.
 func (m *Manager) await(r *role) error {
 	if err := m.awaited.add(r); err != nil {
 		return err
 	}
-	if r.leads(m.cfg.BrokerID) { // clients wait for it, where a follower is only missed
+	if r.leads(m.cfg.BrokerID) { // clients wait for a leader, while a follower can catch up later
 		m.cfg.Logs.Hasten(r.TP)
 	}
 	return nil
 }
 
-// Loaded tells that a partition's log is there, or will not come. It does not block.
+// Loaded announces that a partition's log is loaded, or will not be. It does not block.
 func (m *Manager) Loaded(tp logstore.TopicPartition) {
 	w := &m.awaited
 	w.mu.Lock()
@@ -109,7 +110,7 @@ func (m *Manager) Loaded(tp logstore.TopicPartition) {
 	}
 }
 
-// runAwaited gives partitions the role that they were given while their logs were loaded.
+// runAwaited lets partitions assume the roles that they were assigned while their logs were being loaded.
 func (m *Manager) runAwaited(ctx context.Context) {
 	for {
 		select {
@@ -123,7 +124,7 @@ func (m *Manager) runAwaited(ctx context.Context) {
 	}
 }
 
-// takeOnAwaited tells whether one of the logs is lost.
+// takeOnAwaited reports whether one of the logs is lost.
 func (m *Manager) takeOnAwaited() (lost bool) {
 	m.control.Lock()
 	defer m.control.Unlock()

@@ -6,22 +6,22 @@ import (
 	"barnabas/logstore"
 )
 
-// counts are what a Manager's partitions have gone through since it started.
+// counts holds event counts over a Manager's partitions since its start.
 type counts struct {
 	shrinks, expands, refused atomic.Int64 // of ISRs
 	lost                      atomic.Int64 // records
 }
 
-// Counts are what a Manager's partitions have gone through since it started.
+// Counts are event counts over a Manager's partitions since its start.
 type Counts struct {
 	ISRShrinks, ISRExpands int64
-	ISRRefused             int64 // changes that the controller did not take
-	// RecordsLost counts the acknowledged records that followers had to cut off, since the leader, elected without being
-	// in sync, does not have them.
+	ISRRefused             int64 // changes that the controller refused
+	// RecordsLost counts acknowledged records that followers had to truncate because the leader, elected while out of
+	// sync, does not have them.
 	RecordsLost int64
 }
 
-// Counts gives the counts as they are.
+// Counts returns the current counts.
 func (m *Manager) Counts() Counts {
 	c := &m.counts
 	return Counts{c.shrinks.Load(), c.expands.Load(), c.refused.Load(), c.lost.Load()}
@@ -37,19 +37,20 @@ func (c *counts) isrChanged(before, after int) {
 	}
 }
 
-// FetcherState is what one of the fetchers has done and what it lacks.
+// FetcherState describes the work of one fetcher.
 type FetcherState struct {
 	Source          BrokerAddress
-	Number          int   // among those that fetch from this broker
-	Requests, Bytes int64 // Fetch requests that were sent, and records that came
-	// Lags are how many of the records that the leader's high watermark covers are not here yet, as the leader's last answer told, of
-	// each partition that is followed.
+	Number          int   // among the fetchers from this source broker
+	Requests, Bytes int64 // Fetch requests sent, bytes of records received
+	// Lags is the number of records below the leader's high watermark, as of its last response, that are not here yet,
+	// for each followed partition.
 	Lags map[logstore.TopicPartition]int64
-	// Failing counts the partitions that cannot be followed, tried again though they are; not those whose leader moves.
+	// Failing counts the partitions that cannot be followed at the moment and are being retried, except those whose
+	// leader is moving.
 	Failing int
 }
 
-// Fetchers gives the state of each fetcher.
+// Fetchers returns the state of each fetcher.
 func (m *Manager) Fetchers() []FetcherState {
 	m.fetchers.mu.Lock()
 	defer m.fetchers.mu.Unlock()

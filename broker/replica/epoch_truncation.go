@@ -10,17 +10,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// divergingVersion is the first version of Fetch whose answers tell a follower where its log departs from the leader's
-// (KIP-595). With older ones it asks by OffsetForLeaderEpoch before it fetches (KIP-101, 279).
+// divergingVersion is the first version of Fetch whose responses tell a follower where its log diverges from the
+// leader's (KIP-595). With older ones it asks with OffsetForLeaderEpoch before it fetches (KIP-101, 279).
 const divergingVersion = 12
 
-// settle truncates the partitions that are new to this fetcher to where the leader's log agrees with theirs. It gives those
-// of the wanted ones that can be fetched now.
+// settle truncates the partitions that are new to this fetcher to where their logs agree with the leader's. It returns
+// those of the wanted ones that can be fetched now.
 func (t *fetcher) settle(ctx context.Context, conn Requester, wanted map[logstore.TopicPartition]fetchFrom) (map[logstore.TopicPartition]fetchFrom, error) {
 	unsettled := make(map[logstore.TopicPartition]fetchFrom)
 	for tp, at := range wanted {
 		if at.lastEpoch != noEpoch && t.set.cfg.Version >= divergingVersion {
-			continue // Fetch tells
+			continue // Fetch finds the divergence
 		}
 		if f := t.at(tp, at); f == nil || !f.settled {
 			unsettled[tp] = at
@@ -38,20 +38,20 @@ func (t *fetcher) settle(ctx context.Context, conn Requester, wanted map[logstor
 		if f != nil {
 			t.write(f, func() error { return f.settleAt(at, ends[tp]) })
 		}
-		if f == nil || !f.settled || f.offset != at.offset { // else the others would be waited for first
+		if f == nil || !f.settled || f.offset != at.offset { // fetched with the next request, rather than make the others wait for it
 			delete(wanted, tp)
 		}
 	}
 	return wanted, nil
 }
 
-// leaderEpochEnd is where the leader's log ends an epoch, or why it does not say.
+// leaderEpochEnd is where an epoch ends in the leader's log, or why the leader does not say.
 type leaderEpochEnd struct {
 	EpochEnd
 	err error
 }
 
-// leaderEpochs asks where the leader's logs end our latest epochs. A log without any epoch is not asked for.
+// leaderEpochs asks where our latest epochs end in the leader's logs. Logs without any epoch are left out.
 func (t *fetcher) leaderEpochs(ctx context.Context, conn Requester, of map[logstore.TopicPartition]fetchFrom) (map[logstore.TopicPartition]leaderEpochEnd, error) {
 	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
 	req.Version, req.ReplicaID = t.set.cfg.EpochVersion, t.set.brokerID
@@ -84,16 +84,16 @@ func (t *fetcher) leaderEpochs(ctx context.Context, conn Requester, of map[logst
 	return ends, nil
 }
 
-// settleAt truncates to what the leader has said. Where it has an older epoch than ours, that we have too, it is asked
-// again about that one (AbstractFetcherThread.getOffsetTruncationState, 3.9).
+// settleAt truncates to where the leader's epoch ends. If the leader returns an older epoch that we have too, it is
+// asked again about that one (AbstractFetcherThread.getOffsetTruncationState, 3.9).
 func (f *fetched) settleAt(at fetchFrom, end leaderEpochEnd) error {
 	log := f.partition.Log()
 	switch {
 	case end.err != nil:
 		return end.err
-	case at.lastEpoch == noEpoch, end.Offset < 0: // no epochs here or there: above the high watermark nothing is sure
+	case at.lastEpoch == noEpoch, end.Offset < 0: // no epochs on either side: above the high watermark nothing is certain
 		return f.settleTo(log.HighWatermark())
-	case end.Epoch < 0: // a leader that does not tell the epoch
+	case end.Epoch < 0: // a leader that does not return the epoch
 		return f.settleTo(end.Offset)
 	}
 	ours, _ := log.EndOffsetForEpoch(end.Epoch)
@@ -104,7 +104,8 @@ func (f *fetched) settleAt(at fetchFrom, end leaderEpochEnd) error {
 	return nil
 }
 
-// settleTo cuts the log to an offset; when it can't, nothing may be fetched to stand behind what should be gone.
+// settleTo truncates the log to an offset. If it fails, nothing may be fetched, since it would follow records that
+// should be gone.
 func (f *fetched) settleTo(offset int64) error {
 	log := f.partition.Log()
 	if offset < log.LogEndOffset() {

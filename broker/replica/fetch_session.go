@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// fetchFrom is where to fetch next in a partition. Two that are equal need not be sent twice in a session.
+// fetchFrom is where to fetch next in a partition. If it is unchanged, it need not be sent again in a session.
 type fetchFrom struct {
 	topicID     [16]byte
 	leaderEpoch int32
@@ -18,12 +18,12 @@ type fetchFrom struct {
 	logStart    int64
 }
 
-// fetchSession is a follower's side of an incremental fetch session (KIP-227): it remembers what the leader
-// knows, so that a request holds only what has changed. The zero value begins a new session.
+// fetchSession is a follower's side of an incremental fetch session (KIP-227): it remembers what the leader knows, so
+// that a request contains only changes. The zero value begins a new session.
 type fetchSession struct {
 	id    int32
 	epoch int32
-	byID  bool // topics are named by their ids
+	byID  bool // topics are identified by id
 	known map[logstore.TopicPartition]fetchFrom
 }
 
@@ -34,7 +34,7 @@ func (s *fetchSession) request(wanted map[logstore.TopicPartition]fetchFrom, cfg
 	if !byID {
 		req.Version = min(req.Version, fetchByID-1)
 	}
-	if byID != s.byID { // the leader knows the topics by something else: another session in this one's place
+	if byID != s.byID { // the leader identifies topics differently: a new session replaces this one
 		s.epoch, s.known, s.byID = 0, nil, byID
 	}
 	req.MaxWaitMillis = int32(cfg.MaxWait.Milliseconds())
@@ -59,7 +59,7 @@ func (s *fetchSession) request(wanted map[logstore.TopicPartition]fetchFrom, cfg
 	return req
 }
 
-// fetchByID is the first version of Fetch that names topics by their ids (KIP-516). Topics that were made with an
+// fetchByID is the first version of Fetch that identifies topics by id (KIP-516). Topics that were created with an
 // inter.broker.protocol.version below 2.8 have none.
 const fetchByID = 13
 
@@ -72,7 +72,7 @@ func allHaveIDs(wanted map[logstore.TopicPartition]fetchFrom) bool {
 	return true
 }
 
-// answered takes note of the leader's answer: the session goes on, or there is none.
+// answered records whether the session continues after the leader's response.
 func (s *fetchSession) answered(id int32) {
 	if id == 0 {
 		*s = fetchSession{}

@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// fetcher copies partitions from one leader's broker. Its goroutine is run, which ends with its context: the fetchers
-// cancel it when it has no partition left.
+// fetcher copies partitions from the leaders on one broker. Its goroutine is run, which ends with its context; fetchers
+// cancels it when no partition is left.
 type fetcher struct {
 	set     *fetchers
 	source  BrokerAddress
@@ -34,22 +34,22 @@ type fetcher struct {
 	}
 }
 
-// fetched is a partition that is being fetched. But for what writing guards it is the fetcher's goroutine's own.
+// fetched is a partition that is being fetched. It belongs to the fetcher's goroutine, except for what writing guards.
 type fetched struct {
 	partition   *Partition
 	leaderEpoch int32
-	offset      int64        // the next to fetch
+	offset      int64        // to fetch next
 	notBefore   time.Time    // after an error
-	settled     bool         // its log was truncated to what the leader has, where Fetch does not tell
-	inSync      bool         // it had all that the leader's high watermark covers, at the last answer
-	lag         atomic.Int64 // what it did not have of that
-	failing     atomic.Bool  // it could not be followed the last time, which is not because its leader moves
+	settled     bool         // its log has been truncated to the leader's, if Fetch does not do that
+	inSync      bool         // it had everything below the leader's high watermark at the last response
+	lag         atomic.Int64 // what it lacked of that
+	failing     atomic.Bool  // the last attempt failed, for another reason than a moving leader
 
-	writing sync.Mutex // held while the log is written to, so that end is a barrier
+	writing sync.Mutex // held while the log is being written, so that end is a barrier
 	ended   bool       // guarded by writing
 }
 
-// end returns when nothing more is written to the partition's log.
+// end returns when nothing more will be written to the partition's log.
 func (f *fetched) end() {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -73,7 +73,7 @@ func (t *fetcher) add(w following) {
 	}
 }
 
-// followings are what it fetches.
+// followings returns what it fetches.
 func (t *fetcher) followings() []following {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +84,7 @@ func (t *fetcher) followings() []following {
 	return all
 }
 
-// remove takes a partition out. When it returns, nothing that was fetched is written to its log any more.
+// remove removes a partition. When it returns, no more fetched records will be written to its log.
 func (t *fetcher) remove(tp logstore.TopicPartition) {
 	t.mu.Lock()
 	f := t.mu.partitions[tp]
@@ -101,7 +101,7 @@ func (t *fetcher) idle() bool {
 	return len(t.mu.partitions) == 0
 }
 
-// at gives the partition, if it is still to be fetched from where it was asked for.
+// at returns the partition if it is still to be fetched from the offset that was requested.
 func (t *fetcher) at(tp logstore.TopicPartition, asked fetchFrom) *fetched {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,14 +112,14 @@ func (t *fetcher) at(tp logstore.TopicPartition, asked fetchFrom) *fetched {
 	return f
 }
 
-// write changes the partition's log, unless that is no longer this fetcher's to do.
+// write changes the partition's log, unless the fetcher has lost the partition.
 func (t *fetcher) write(f *fetched, change func() error) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	if f.ended {
 		return
 	}
-	f.partition.mu.RLock() // the log stays in its place
+	f.partition.mu.RLock() // the log stays in place
 	defer f.partition.mu.RUnlock()
 	err := change()
 	if err != nil {
@@ -162,7 +162,7 @@ func (t *fetcher) run(ctx context.Context) {
 
 func (c FetchConfig) now() time.Time { return time.Now() }
 
-// pause waits for a while, or for a new partition.
+// pause waits for a while, or until a partition is added.
 func (t *fetcher) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -173,7 +173,7 @@ func (t *fetcher) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// wanted lists where to fetch next in each partition that is not held back; nil when there is nothing to fetch.
+// wanted lists where to fetch next in each partition that is not delayed; nil if there is nothing to fetch.
 func (t *fetcher) wanted(now time.Time) map[logstore.TopicPartition]fetchFrom {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -216,21 +216,21 @@ func (t *fetcher) fetchOnce(ctx context.Context, conn Requester, wanted map[logs
 	}
 	resp := answer.(*kmsg.FetchResponse)
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		t.session = fetchSession{} // the leader has forgotten it, or us: begin anew
+		t.session = fetchSession{} // the leader has forgotten the session, or this broker: begin a new one
 		if errors.Is(err, kerr.FetchSessionIDNotFound) || errors.Is(err, kerr.InvalidFetchSessionEpoch) || errors.Is(err, kerr.FetchSessionTopicIDError) {
 			return nil
 		}
 		return err
 	}
 	t.session.answered(resp.SessionID)
-	for _, tp := range t.takeAll(resp, wanted) { // only now: another request reuses the answer's memory
+	for _, tp := range t.takeAll(resp, wanted) { // not earlier, since another request reuses the response's memory
 		t.outOfRange(ctx, conn, tp, wanted[tp])
 	}
 	return nil
 }
 
-// introduce says who fetches. The field with the broker's epoch is there from version 15 on (KIP-903): the wire library would
-// write it in any version that can have fields with tags, and Apache Kafka reads no request with one that it should not have.
+// introduce identifies the follower. The field with the broker epoch exists from version 15 on (KIP-903), but the wire
+// library would write it in any version with tagged fields, and Apache Kafka rejects requests with unknown ones.
 func (t *fetcher) introduce(req *kmsg.FetchRequest) {
 	if req.Version < 15 {
 		req.ReplicaID = t.set.brokerID
@@ -239,7 +239,7 @@ func (t *fetcher) introduce(req *kmsg.FetchRequest) {
 	req.ReplicaState.ID, req.ReplicaState.Epoch = t.set.brokerID, t.set.brokerEpoch()
 }
 
-// takeAll handles every partition of an answer and returns those whose offset was out of range.
+// takeAll handles every partition of a response and returns those whose offset was out of range.
 func (t *fetcher) takeAll(resp *kmsg.FetchResponse, wanted map[logstore.TopicPartition]fetchFrom) []logstore.TopicPartition {
 	var outOfRange []logstore.TopicPartition
 	names := namesOf(wanted)
@@ -262,7 +262,7 @@ func (t *fetcher) takeAll(resp *kmsg.FetchResponse, wanted map[logstore.TopicPar
 	return outOfRange
 }
 
-// namesOf gives the names of the topics that were asked for by id: the cluster's picture may not have them yet.
+// namesOf returns the names of the topics that were requested by id: the cluster's picture may not have them yet.
 func namesOf(wanted map[logstore.TopicPartition]fetchFrom) map[[16]byte]string {
 	names := make(map[[16]byte]string)
 	for tp, at := range wanted {
@@ -271,13 +271,13 @@ func namesOf(wanted map[logstore.TopicPartition]fetchFrom) map[[16]byte]string {
 	return names
 }
 
-// take handles one partition of an answer.
+// take handles one partition of a response.
 func (t *fetcher) take(tp logstore.TopicPartition, at fetchFrom, r *kmsg.FetchResponseTopicPartition) {
 	f := t.at(tp, at)
 	if f == nil {
 		return // removed or changed meanwhile
 	}
-	adding := f.partition.Adding(t.set.brokerID) // write holds the same lock, which whoever moves the log may wait for meanwhile
+	adding := f.partition.Adding(t.set.brokerID) // write holds the same lock, on which a move of the log may be waiting meanwhile
 	t.write(f, func() error {
 		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
 			return err
@@ -299,7 +299,7 @@ func (t *fetcher) holdBack(f *fetched, err error) {
 		logx.Offset: f.offset}).Log(level, "cannot follow the leader for now")
 }
 
-// passing tells whether an error says that leadership moves: the controller tells us of it soon.
+// passing reports whether an error says that the leadership is moving: the controller will soon say where to.
 func passing(err error) bool {
 	for _, e := range []error{kerr.UnknownLeaderEpoch, kerr.FencedLeaderEpoch, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID} {
 		if errors.Is(err, e) {
@@ -309,7 +309,7 @@ func passing(err error) bool {
 	return false
 }
 
-// apply appends what was fetched, or truncates where the leader's log departs from ours.
+// apply appends what was fetched, or truncates where the leader's log diverges from ours.
 func (f *fetched) apply(r *kmsg.FetchResponseTopicPartition) error {
 	log := f.partition.Log()
 	if r.DivergingEpoch.EndOffset >= 0 {
@@ -341,7 +341,7 @@ func (f *fetched) apply(r *kmsg.FetchResponseTopicPartition) error {
 	return nil
 }
 
-// truncate cuts our log to where the leader's epoch ends, or to where ours does
+// truncate truncates our log to where the leader's epoch ends, or to where ours does
 // (AbstractFetcherThread.getOffsetTruncationState, 3.9; KIP-279).
 func (f *fetched) truncate(epoch int32, end int64) error {
 	log := f.partition.Log()
@@ -358,8 +358,8 @@ func (f *fetched) truncate(epoch int32, end int64) error {
 	return nil
 }
 
-// outOfRange mends a follower whose next offset the leader doesn't have: it lost what the leader has deleted
-// since, or holds more than a leader that was elected uncleanly.
+// outOfRange repairs a follower whose next offset the leader does not have: the leader has deleted records that it
+// lacks, or the leader was elected uncleanly and has fewer.
 func (t *fetcher) outOfRange(ctx context.Context, conn Requester, tp logstore.TopicPartition, at fetchFrom) {
 	end, err := t.leaderOffset(ctx, conn, tp, at.leaderEpoch, -1)
 	start := int64(-1)
@@ -395,7 +395,7 @@ func (f *fetched) moveInto(start, end int64) error {
 	return nil
 }
 
-// leaderOffset asks the leader for its log end (-1) or log start (-2).
+// leaderOffset asks the leader for its log end offset (-1) or log start offset (-2).
 func (t *fetcher) leaderOffset(ctx context.Context, conn Requester, tp logstore.TopicPartition, epoch int32, which int64) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.Version, req.ReplicaID = t.set.cfg.ListVersion, t.set.brokerID

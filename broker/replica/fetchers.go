@@ -11,22 +11,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// FetchConfig is how followers fetch.
+// FetchConfig configures how followers fetch.
 type FetchConfig struct {
 	Dial             func(ctx context.Context, to BrokerAddress) (Requester, error)
 	PerBroker        int           // num.replica.fetchers at the start
-	Version          int16         // of Fetch, the newest that leaders understand
-	EpochVersion     int16         // of OffsetForLeaderEpoch, the same
-	ListVersion      int16         // of ListOffsets, the same; 1 at least
+	Version          int16         // of Fetch, the newest that all leaders know
+	EpochVersion     int16         // of OffsetForLeaderEpoch, likewise
+	ListVersion      int16         // of ListOffsets, likewise; at least 1
 	MaxWait          time.Duration // replica.fetch.wait.max.ms
 	MinBytes         int32         // replica.fetch.min.bytes
-	MaxBytes         int32         // replica.fetch.max.bytes, of a partition
+	MaxBytes         int32         // replica.fetch.max.bytes, per partition
 	ResponseMaxBytes int32         // replica.fetch.response.max.bytes
 	Backoff          time.Duration // replica.fetch.backoff.ms
 	Timeout          time.Duration // replica.socket.timeout.ms
-	// Received hears of the bytes of records that came of a topic, and whether a reassignment brings the replica here. It must not block.
+	// Received is called with the bytes of records received for a topic, and whether a reassignment moves the replica
+	// here. It must not block.
 	Received func(topic string, bytes int, reassigned bool)
-	Logger   *logrus.Entry // nil: that of the manager
+	Logger   *logrus.Entry // nil: the manager's
 }
 
 // Requester is a connection to another broker.
@@ -35,26 +36,26 @@ type Requester interface {
 	Close()
 }
 
-// following is a partition to be fetched from a leader at an epoch.
+// following is a partition to be fetched from a leader in an epoch.
 type following struct {
 	partition   *Partition
 	leaderEpoch int32
 	source      BrokerAddress
 }
 
-// fetchers spreads the followed partitions over a few goroutines for each source broker.
+// fetchers distributes the followed partitions over a few goroutines for each source broker.
 type fetchers struct {
 	brokerID    int32
 	brokerEpoch func() int64
 	cfg         FetchConfig
-	throttle    Throttle // of what is fetched
+	throttle    Throttle // for fetching
 	log         *logrus.Entry
 	ctx         context.Context
 	tasks       sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		perBroker int // the fetchers for each source
+		perBroker int // fetchers per source broker
 		byKey     map[fetcherKey]*fetcher
 		of        map[logstore.TopicPartition]*fetcher
 	}
@@ -78,7 +79,7 @@ func (f *fetchers) start(ctx context.Context) { f.ctx = ctx }
 // close waits for the fetchers, whose context has ended.
 func (f *fetchers) close() { f.tasks.Wait() }
 
-// follow begins to fetch partitions, each from its leader; one that was fetched from elsewhere is moved.
+// follow begins to fetch partitions, each from its leader. A partition that was fetched from another broker is moved.
 func (f *fetchers) follow(list []following) {
 	for _, w := range list {
 		f.remove(w.partition.TP)
@@ -103,7 +104,7 @@ func (f *fetchers) fetcherLocked(key fetcherKey) *fetcher {
 	return t
 }
 
-// setPerBroker spreads the partitions over another number of fetchers.
+// setPerBroker redistributes the partitions over another number of fetchers.
 func (f *fetchers) setPerBroker(count int) {
 	f.mu.Lock()
 	if count == f.mu.perBroker {
@@ -120,7 +121,7 @@ func (f *fetchers) setPerBroker(count int) {
 	f.endIdle()
 }
 
-// endIdle ends the fetchers that have nothing to fetch, for example from where a broker was before it moved.
+// endIdle ends the fetchers that have nothing to fetch, for example from a broker's former address.
 func (f *fetchers) endIdle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,7 +141,7 @@ func fetcherNumber(tp logstore.TopicPartition, count int) int {
 	return int(h % uint32(max(count, 1)))
 }
 
-// remove stops fetching a partition. When it returns, no fetched record is appended to it any more.
+// remove stops fetching a partition. When it returns, no more fetched records will be appended to it.
 func (f *fetchers) remove(tp logstore.TopicPartition) {
 	f.mu.Lock()
 	t := f.mu.of[tp]

@@ -7,34 +7,35 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// isrState is a partition's in-sync replicas and the change of them that is under way, if any (KIP-497).
+// isrState is a partition's in-sync replicas, and the pending change of them, if any (KIP-497).
 type isrState struct {
 	committed []int32
-	proposed  []int32 // sent to the controller, nil: none
+	proposed  []int32 // sent to the controller; nil: none
 }
 
-// maximalHas tells whether a replica may be in sync, whether the change under way succeeds or not.
-// The high watermark waits for all of them.
+// maximalHas reports whether a replica may be in sync, whether or not the pending change succeeds. The high watermark
+// waits for all such replicas.
 func (s *isrState) maximalHas(id int32) bool {
 	return slices.Contains(s.committed, id) || slices.Contains(s.proposed, id)
 }
 
-// progress is how far a follower has come, as its fetches tell.
+// progress is a follower's progress according to its fetches.
 type progress struct {
-	end         int64 // log end offset; -1 not known
-	logStart    int64 // -1 not known
+	end         int64 // log end offset; -1: unknown
+	logStart    int64 // -1: unknown
 	lastFetch   time.Time
-	lastEnd     int64     // our log end at its last fetch
-	caughtUp    time.Time // when it last had all that we had
-	brokerEpoch int64     // -1: not told
+	lastEnd     int64     // our log end offset at its last fetch
+	caughtUp    time.Time // when it last had everything that we had
+	brokerEpoch int64     // -1: not sent
 }
 
-// caughtUpWithin tells whether the follower had all records at some time within lag before now (Replica.isCaughtUp, 3.9).
+// caughtUpWithin reports whether the follower had all records at some time within lag before now (Replica.isCaughtUp,
+// 3.9).
 func (f *progress) caughtUpWithin(lag time.Duration, leaderEnd int64, now time.Time) bool {
 	return f.end == leaderEnd || now.Sub(f.caughtUp) <= lag
 }
 
-// fetched records a follower's fetch at an offset. It has everything up to that offset.
+// fetched records a follower's fetch at an offset, which proves that it has everything below.
 func (f *progress) fetched(offset, logStart, leaderEnd, brokerEpoch int64, now time.Time) {
 	if offset >= leaderEnd {
 		f.caughtUp = now
@@ -45,7 +46,8 @@ func (f *progress) fetched(offset, logStart, leaderEnd, brokerEpoch int64, now t
 	f.lastEnd, f.lastFetch = leaderEnd, now
 }
 
-// followerFetched takes note of a follower's position, which may move the high watermark and bring it into the ISR.
+// followerFetched records a follower's position, which may advance the high watermark and bring the follower into the
+// ISR.
 func (p *Partition) followerFetched(id int32, offset, logStart, brokerEpoch int64) {
 	p.mu.RLock()
 	if p.mu.role != Leader || !slices.Contains(p.mu.replicas, id) {
@@ -72,15 +74,15 @@ func (p *Partition) followerFetched(id int32, offset, logStart, brokerEpoch int6
 	}
 }
 
-// mayJoinLocked tells whether a follower out of sync has reached the high watermark and this leader's
-// first offset (Partition.isFollowerInSync, 3.9).
+// mayJoinLocked reports whether an out-of-sync follower has reached the high watermark and the first offset of this
+// leader's epoch (Partition.isFollowerInSync, 3.9).
 func (p *Partition) mayJoinLocked(id int32, end int64) bool {
 	return p.mu.role == Leader && p.mu.isr.proposed == nil && !slices.Contains(p.mu.isr.committed, id) &&
 		end >= p.Log().HighWatermark() && end >= p.mu.epochStart && p.env.living(id)
 }
 
-// advanceLocked raises the high watermark to what all in-sync replicas have, and those that are about
-// to be (Partition.maybeIncrementLeaderHW, 3.9). It tells whether it moved.
+// advanceLocked raises the high watermark to what all replicas have that are in the ISR or about to join it
+// (Partition.maybeIncrementLeaderHW, 3.9). It reports whether it has changed.
 func (p *Partition) advanceLocked() bool {
 	p.progress.Lock()
 	defer p.progress.Unlock()
@@ -98,7 +100,7 @@ func (p *Partition) advanceLocked() bool {
 	return true
 }
 
-// LivingChanged lets the high watermarks go on that waited for a broker which is gone.
+// LivingChanged advances high watermarks that waited for a broker which is gone.
 func (m *Manager) LivingChanged() {
 	for _, p := range m.Partitions() {
 		p.mu.RLock()
@@ -120,11 +122,11 @@ func (p *Partition) replicatedToLocked(end int64) int64 {
 		inSync := p.mu.isr.maximalHas(id)
 		if f == nil {
 			if inSync {
-				return -1 // it has told nothing yet
+				return -1 // it has not fetched yet
 			}
 			continue
 		}
-		// Who has just caught up is about to join, unless its broker is gone.
+		// A follower that has just caught up is about to join, unless its broker is gone.
 		joins := p.env.living(id) && f.caughtUpWithin(lag, end, now)
 		if (inSync || joins) && f.end < mark {
 			mark = f.end
@@ -146,7 +148,7 @@ func (p *Partition) expandISR(id int32) {
 	}
 }
 
-// shrinkISR proposes to drop the followers that have not caught up for replica.lag.time.max.ms.
+// shrinkISR proposes to remove the followers that have not been caught up for replica.lag.time.max.ms.
 func (p *Partition) shrinkISR(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +195,7 @@ func (p *Partition) brokerEpochs(isr []int32) []int64 {
 	return epochs
 }
 
-// settleISR ends the change under way with the controller's answer. It tells whether to try again.
+// settleISR completes the pending change with the controller's answer. It reports whether to try again.
 func (p *Partition) settleISR(c isrChange, a isrAnswer) (retry bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,12 +214,12 @@ func (p *Partition) settleISR(c isrChange, a isrAnswer) (retry bool) {
 		p.mu.isr.proposed = nil
 	case kerr.OperationNotAttempted, kerr.IneligibleReplica:
 		p.env.counts.refused.Add(1)
-		p.mu.isr.proposed = nil // refused for good: what was committed holds
+		p.mu.isr.proposed = nil // refused for good: the committed ISR remains
 	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion, kerr.InvalidRequest,
 		kerr.NewLeaderElected:
 		p.env.counts.refused.Add(1)
-		// The controller knows better: a LeaderAndIsr with the truth is on its way. Until it
-		// comes the proposal stays, so that the high watermark does not move too early.
+		// The controller knows better, and a LeaderAndIsr with the truth is on its way. Until it arrives the proposal
+		// stays, so that the high watermark does not advance too early.
 	default:
 		return true
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ControllerClient sends a request to the controller, whoever that is now.
+// ControllerClient sends a request to the current controller.
 type ControllerClient interface {
 	ToController(ctx context.Context, req kmsg.Request) (kmsg.Response, error)
 }
@@ -25,10 +25,10 @@ type isrChange struct {
 	leaderEpoch     int32
 	partitionEpoch  int32
 	isr             []int32
-	epochs          []int64 // broker epochs of isr, -1 not known
+	epochs          []int64 // broker epochs of isr; -1: unknown
 }
 
-// isrAnswer is what the controller made of an isrChange.
+// isrAnswer is the controller's answer to an isrChange.
 type isrAnswer struct {
 	err            error // a *kerr.Error
 	isr            []int32
@@ -36,14 +36,13 @@ type isrAnswer struct {
 	partitionEpoch int32
 }
 
-// isrRoute makes ISR changes known: through the controller (isrSender) or by itself (isrWriter).
-// Its goroutine is run.
+// isrRoute publishes ISR changes: through the controller (isrSender) or directly (isrWriter). Its goroutine is run.
 type isrRoute interface {
 	submit(isrChange)
 	run(context.Context)
 }
 
-// isrQueue holds the changes that are due, the last one of each partition.
+// isrQueue holds the pending changes, the last one for each partition.
 type isrQueue struct {
 	wake chan struct{}
 	mu   struct {
@@ -78,8 +77,8 @@ func (q *isrQueue) take() []isrChange {
 	return changes
 }
 
-// isrSender sends ISR changes to the controller, all that are due in one AlterPartition request
-// at a time (KIP-497).
+// isrSender sends ISR changes to the controller, all that are pending in one AlterPartition request, one request at a
+// time (KIP-497).
 type isrSender struct {
 	isrQueue
 	brokerID    int32
@@ -95,7 +94,7 @@ func newISRSender(brokerID int32, brokerEpoch func() int64, version int16, c Con
 	return s
 }
 
-// isrRetryDelay is the pause after a request that the controller did not take.
+// isrRetryDelay is the pause after a request that the controller did not accept.
 const isrRetryDelay = 50 * time.Millisecond
 
 func (s *isrSender) run(ctx context.Context) {
@@ -124,7 +123,7 @@ func (s *isrSender) run(ctx context.Context) {
 	}
 }
 
-// send returns the changes that are to be sent again.
+// send returns the changes that have to be sent again.
 func (s *isrSender) send(ctx context.Context, changes []isrChange) (again []isrChange) {
 	byVersion := make(map[int16][]isrChange)
 	for _, c := range changes {
@@ -137,10 +136,10 @@ func (s *isrSender) send(ctx context.Context, changes []isrChange) (again []isrC
 	return again
 }
 
-// alterByID is the first version of AlterPartition that names topics by their ids.
+// alterByID is the first version of AlterPartition that identifies topics by id.
 const alterByID = 2
 
-// versionFor is an older version for topics that were made without an id, before inter.broker.protocol.version 2.8.
+// versionFor returns an older version for topics without an id, created before inter.broker.protocol.version 2.8.
 func (s *isrSender) versionFor(c isrChange) int16 {
 	if c.topicID == ([16]byte{}) {
 		return min(s.version, alterByID-1)
@@ -185,7 +184,7 @@ func logSettled(log *logrus.Entry, c isrChange, a isrAnswer) {
 	l.Info("ISR changed")
 }
 
-// isrKey names a partition as AlterPartition's version does.
+// isrKey identifies a partition as that version of AlterPartition does.
 type isrKey struct {
 	topic     string
 	id        [16]byte

@@ -13,13 +13,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// ISRStore is where leaders write the ISR by themselves, with inter.broker.protocol.version
-// before 2.7.
+// ISRStore is where leaders write ISRs themselves, with an inter.broker.protocol.version before 2.7.
 type ISRStore interface {
-	// WriteISR writes a partition's ISR on the state with w.PartitionEpoch and gives the new
-	// partition epoch. INVALID_UPDATE_VERSION: somebody else has written since.
+	// WriteISR writes a partition's ISR, provided that its state still has w.PartitionEpoch, and returns the new
+	// partition epoch. The error is INVALID_UPDATE_VERSION if the state has been changed.
 	WriteISR(ctx context.Context, w ISRWrite) (partitionEpoch int32, err error)
-	// NotifyISRChange tells the controller of partitions whose ISR has changed.
+	// NotifyISRChange notifies the controller of partitions whose ISR has changed.
 	NotifyISRChange(ctx context.Context, changed []logstore.TopicPartition) error
 }
 
@@ -30,11 +29,10 @@ type ISRWrite struct {
 	LeaderEpoch     int32
 	ISR             []int32
 	ControllerEpoch int32 // of the controller that made it the leader
-	PartitionEpoch  int32 // on which it is written
+	PartitionEpoch  int32 // that the write is conditional on
 }
 
-// isrWriter writes ISR changes to the store, and tells the controller once in a while
-// (ZkAlterPartitionManager, 3.9).
+// isrWriter writes ISR changes to the store, and notifies the controller at intervals (ZkAlterPartitionManager, 3.9).
 type isrWriter struct {
 	isrQueue
 	brokerID int32
@@ -67,7 +65,7 @@ func (w *isrWriter) run(ctx context.Context) {
 	}
 }
 
-// untilReport gives a channel that tells when the controller is to hear of changes; none without changes.
+// untilReport returns a channel that delivers when the controller has to be notified; nil without changes.
 func (w *isrWriter) untilReport() (due <-chan time.Time, stop func()) {
 	at, ok := w.reports.due()
 	if !ok {
@@ -98,7 +96,7 @@ func (w *isrWriter) writeAll(ctx context.Context) {
 	}
 }
 
-// write gives the answer that settles the change, or an error when there is none.
+// write returns the answer that settles the change, or an error if there is none.
 func (w *isrWriter) write(ctx context.Context, c isrChange) (isrAnswer, error) {
 	epoch, err := w.store.WriteISR(ctx, ISRWrite{TP: c.partition.TP, Leader: w.brokerID, LeaderEpoch: c.leaderEpoch, ISR: c.isr,
 		ControllerEpoch: c.controllerEpoch, PartitionEpoch: c.partitionEpoch})
@@ -120,11 +118,11 @@ func (w *isrWriter) report(ctx context.Context) {
 }
 
 const (
-	isrReportPause = 5 * time.Second  // after the last change
-	isrReportAtMax = 60 * time.Second // after the last report, however often the ISRs change
+	isrReportPause = 5 * time.Second  // since the last change
+	isrReportAtMax = 60 * time.Second // since the last report, however often ISRs change
 )
 
-// isrReports are the changes of which the controller has not been told.
+// isrReports are the changes that the controller has not been notified of.
 type isrReports struct {
 	changed    map[logstore.TopicPartition]struct{}
 	lastChange time.Time
@@ -136,7 +134,7 @@ func (r *isrReports) note(tp logstore.TopicPartition, now time.Time) {
 	r.lastChange = now
 }
 
-// due tells when to report; not when there is nothing.
+// due returns when to report; ok is false if there is nothing to report.
 func (r *isrReports) due() (at time.Time, ok bool) {
 	at = r.lastChange.Add(isrReportPause)
 	if latest := r.lastReport.Add(isrReportAtMax); latest.Before(at) {

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// BrokerAddress is where fetchers reach another broker's leader.
+// BrokerAddress is where fetchers reach the leaders on another broker.
 type BrokerAddress struct {
 	ID   int32
 	Addr string // host:port
@@ -24,22 +24,23 @@ type BrokerAddress struct {
 // Assignment is one partition of a LeaderAndIsr request, in the form of its newest version.
 type Assignment struct {
 	TP    logstore.TopicPartition
-	Topic [16]byte // id, zero: none
+	Topic [16]byte // id; zero: none
 	State *kmsg.LeaderAndISRRequestTopicPartition
 }
 
-// role is an assignment with what a follower needs to know of the leader.
+// role is an assignment with what a follower needs to know about the leader.
 type role struct {
 	Assignment
 	source BrokerAddress
-	known  bool // the source is
+	known  bool // the source is known
 }
 
 func (r *role) leads(broker int32) bool { return r.State.Leader == broker }
 
-// ApplyLeaderAndISR makes this broker leader or follower of partitions, as the controller of an epoch wants. Where a log is still
-// being loaded the role is taken on when it is there (see awaited). It gives an error for each assignment, nil where it was followed,
-// or one error for the whole request. (ReplicaManager.becomeLeaderOrFollower, 3.9)
+// ApplyLeaderAndISR makes this broker the leader or follower of partitions, as a controller with the given epoch
+// requests. If a log is still being loaded, the role is assumed when that is done (see awaited). It returns an error
+// for each assignment, nil if it was applied, or one error for the whole request.
+// (ReplicaManager.becomeLeaderOrFollower, 3.9)
 func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignment, leaders []BrokerAddress) ([]error, error) {
 	m.control.Lock()
 	defer m.control.Unlock()
@@ -56,16 +57,16 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 	return errs, nil
 }
 
-// Leave has this broker follow no leader that it does not follow yet: it is about to stop, and gives up its leaderships. As a
-// follower of its successors it would be in sync again at once, to be dropped from the ISR once more when it is gone.
+// Leave makes this broker follow no more leaders: it is about to stop, and gives up its leaderships. As a follower of
+// its successors it would get in sync again at once, only to be removed from the ISR when it is gone.
 func (m *Manager) Leave() {
 	m.control.Lock()
 	defer m.control.Unlock()
 	m.leaving = true
 }
 
-// RoomAgain is for when a log directory has room after it had none: the controller is asked for the roles that were refused meanwhile,
-// which it takes for lost until then.
+// RoomAgain is called when a full log directory has room again: the controller is asked to repeat the roles that were
+// refused meanwhile, whose replicas it considers lost until then.
 func (m *Manager) RoomAgain() {
 	m.control.Lock()
 	refused := m.refused
@@ -76,7 +77,7 @@ func (m *Manager) RoomAgain() {
 	}
 }
 
-// takeOn gives an error for each role that was not taken on. The caller holds Manager.control.
+// takeOn returns an error for each role that was not assumed. The caller holds Manager.control.
 func (m *Manager) takeOn(roles []role) []error {
 	partitions, errs := m.applyAll(roles)
 	followed := make([]following, 0, len(roles))
@@ -102,18 +103,18 @@ func (m *Manager) takeOn(roles []role) []error {
 	return errs
 }
 
-// applyWorkers is how many assignments are followed at once: each may write files and wait for the disk, which takes
-// several in one go.
+// applyWorkers bounds how many assignments are applied concurrently: each may write files and wait for the disk, which
+// combines concurrent writes.
 const applyWorkers = 16
 
-// applyAll follows assignments, of different partitions, side by side.
+// applyAll applies assignments of different partitions concurrently.
 func (m *Manager) applyAll(roles []role) ([]*Partition, []error) {
 	partitions, errs := make([]*Partition, len(roles)), make([]error, len(roles))
 	var next atomic.Int32
 	var workers sync.WaitGroup
 	count := min(applyWorkers, len(roles))
 	if anyTwice(roles) {
-		count = 1 // of one partition, the last assignment is to be the one that stays
+		count = 1 // if a partition occurs twice, its last assignment must be applied last
 	}
 	for range count {
 		workers.Go(func() {
@@ -154,7 +155,8 @@ func (m *Manager) logRefused(a Assignment, err error) {
 // errSameEpoch answers a request that brings nothing new; the controller does not mind.
 var errSameEpoch = fmt.Errorf("leader epoch already applied: %w", kerr.StaleControllerEpoch)
 
-// apply has a partition take on its role. Without an error there is no partition when that is for later.
+// apply makes a partition assume its role. If that has to wait for the log, it returns neither a partition nor an
+// error.
 func (m *Manager) apply(r *role) (*Partition, error) {
 	a := r.Assignment
 	if !slices.Contains(a.State.Replicas, m.cfg.BrokerID) {
@@ -164,25 +166,25 @@ func (m *Manager) apply(r *role) (*Partition, error) {
 	if errors.Is(err, logstore.ErrLoading) {
 		return nil, m.await(r)
 	}
-	m.awaited.supersede(r) // the log has come since
+	m.awaited.supersede(r) // the log has been loaded since
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Log().Usable(); err != nil { // so the controller learns what was in a directory that has failed
+	if err := p.Log().Usable(); err != nil { // this is how the controller learns what was in a failed directory
 		return p, fmt.Errorf("%v: %w", a.TP, err)
 	}
 	isNewer, err := p.admit(a)
 	if err != nil || !isNewer {
 		return p, err
 	}
-	m.fetchers.remove(a.TP) // before it leads: what an earlier leader sent must not come between
+	m.fetchers.remove(a.TP) // before it becomes leader, so that records of an earlier leader are not appended later
 	err = p.become(a.State, a.State.Leader == m.cfg.BrokerID)
 	m.mover.add(p)
 	return p, err
 }
 
-// admit tells whether an assignment is newer than what the partition knows. The caller holds Manager.control, so that it
-// stays so until the assignment is followed.
+// admit reports whether an assignment is newer than the partition's state. The caller holds Manager.control, so that it
+// remains so until the assignment is applied.
 func (p *Partition) admit(a Assignment) (isNewer bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +203,7 @@ func (p *Partition) admit(a Assignment) (isNewer bool, err error) {
 	return true, nil
 }
 
-// become takes on a role.
+// become assumes a role.
 func (p *Partition) become(s *kmsg.LeaderAndISRRequestTopicPartition, leader bool) (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,7 +216,8 @@ func (p *Partition) become(s *kmsg.LeaderAndISRRequestTopicPartition, leader boo
 	return err
 }
 
-// assignTopicIDLocked notes a topic id that was not known; another than the known one is INCONSISTENT_TOPIC_ID (KIP-516).
+// assignTopicIDLocked sets a topic id that was unknown. An id that differs from the known one is INCONSISTENT_TOPIC_ID
+// (KIP-516).
 func (p *Partition) assignTopicIDLocked(id [16]byte) (assigned bool, err error) {
 	none := [16]byte{}
 	switch {
@@ -252,7 +255,7 @@ func (p *Partition) leadLocked(s *kmsg.LeaderAndISRRequestTopicPartition) error 
 	again := p.mu.role == Leader
 	end := p.Log().LogEndOffset()
 	if err := p.Log().AssignEpochStart(s.LeaderEpoch, end); err != nil {
-		p.mu.role = Offline // in the epoch from before: the controller may tell the same once more
+		p.mu.role = Offline // with the previous epoch, so that the controller may repeat the same assignment
 		return err
 	}
 	p.stateLocked(s, Leader)
@@ -269,7 +272,7 @@ func (p *Partition) leadLocked(s *kmsg.LeaderAndISRRequestTopicPartition) error 
 	now := p.env.now()
 	for _, id := range p.mu.replicas {
 		if id != p.env.brokerID && p.progress.of[id] == nil {
-			// In sync until replica.lag.time.max.ms has passed without a fetch.
+			// In sync until replica.lag.time.max.ms have passed without a fetch.
 			f := &progress{end: -1, logStart: -1, brokerEpoch: -1}
 			if slices.Contains(s.ISR, id) {
 				f.caughtUp = now

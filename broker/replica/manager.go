@@ -12,37 +12,37 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Config is what a Manager needs to know of the broker and its settings. The functions are asked
-// each time, so that settings may change while it runs.
+// Config is what a Manager needs to know about the broker and its settings. The functions are called each time, so that
+// settings may change at run time.
 type Config struct {
 	BrokerID                         int32
 	BrokerEpoch                      func() int64
 	Logs                             *logstore.Manager
-	LogConfig                        func(ctx context.Context, topic string) logstore.Config // of a log that is about to be created
-	Unhosted                         func(topic string)                                      // the last of the topic's partitions that were here is gone
+	LogConfig                        func(ctx context.Context, topic string) logstore.Config // for a log that is about to be created
+	Unhosted                         func(topic string)                                      // called when the last of the topic's partitions on this broker is gone
 	MinInSync                        func(topic string) int                                  // min.insync.replicas
 	LagMax                           func() time.Duration                                    // replica.lag.time.max.ms
 	Living                           func(broker int32) bool
 	Controller                       ControllerClient
 	AlterVersion                     int16    // of AlterPartition
-	ISRs                             ISRStore // where the ISR is written, instead of through the controller; nil: it isn't
+	ISRs                             ISRStore // writes ISRs instead of the controller; nil: the controller does
 	Fetch                            FetchConfig
 	Move                             MoveConfig
 	LeaderThrottle, FollowerThrottle Throttle
 	Logger                           *logrus.Entry
 	Now                              func() time.Time
 
-	// LeadershipChanged tells that this broker leads a partition from a leader epoch on, or no longer does. It is called
-	// without a lock of the partition, in the order of the controller's requests, and must not block. May be nil.
+	// LeadershipChanged is called when this broker becomes the leader of a partition in a leader epoch, or no longer
+	// is. It is called without any lock of the partition, in the order of the controller's requests, and must not
+	// block. May be nil.
 	LeadershipChanged func(tp logstore.TopicPartition, leaderEpoch int32, leads bool)
-	// StorageFailed tells that what the controller was told of a log no longer holds: it is lost, or can be written to again. The controller
-	// should ask again. It must not block.
-	// May be nil.
+	// StorageFailed is called when what the controller was told about a log is no longer true: the log is lost, or can
+	// be written to again. The controller should ask again. It must not block. May be nil.
 	StorageFailed func()
 }
 
-// Manager owns the partitions that this broker hosts. Start and Close bound its goroutines:
-// the ISR sender, the ISR expiry, the fetchers, the mover's, and the one that gives late logs their roles.
+// Manager owns the partitions that this broker hosts. Its goroutines run between Start and Close: the ISR sender, the
+// ISR expiry, the fetchers, those of the mover, and the one that assigns roles to logs that were loaded late.
 type Manager struct {
 	cfg      Config
 	log      *logrus.Entry
@@ -56,20 +56,20 @@ type Manager struct {
 
 	counts counts
 
-	control         sync.Mutex // one LeaderAndIsr or StopReplica at a time
-	controllerEpoch int32      // guarded by control: the newest seen
-	leaving         bool       // guarded by control: the broker is stopping, and follows nobody new
-	refused         bool       // guarded by control: since the storage failed, or was full, a role was not taken on
+	control         sync.Mutex // serializes LeaderAndIsr and StopReplica
+	controllerEpoch int32      // guarded by control: the newest one seen
+	leaving         bool       // guarded by control: the broker is stopping and follows no more leaders
+	refused         bool       // guarded by control: a role was refused since the storage failed or was full
 
 	mu struct {
 		sync.RWMutex
 		partitions map[logstore.TopicPartition]*Partition
-		topics     map[string]int // how many of each topic's partitions there are
+		topics     map[string]int // number of partitions of each topic
 	}
 	awaited awaited
 }
 
-// NewManager returns a Manager without partitions: the controller tells which there are.
+// NewManager returns a Manager without partitions, which the controller assigns.
 func NewManager(cfg Config) *Manager {
 	if cfg.LeadershipChanged == nil {
 		cfg.LeadershipChanged = func(logstore.TopicPartition, int32, bool) {}
@@ -98,9 +98,9 @@ func NewManager(cfg Config) *Manager {
 	return m
 }
 
-// SetFetchers has followers fetch with so many goroutines for each leading broker (num.replica.fetchers).
+// SetFetchers sets the number of fetching goroutines for each source broker (num.replica.fetchers).
 func (m *Manager) SetFetchers(perBroker int) {
-	m.control.Lock() // roles stay as they are meanwhile
+	m.control.Lock() // roles do not change meanwhile
 	defer m.control.Unlock()
 	m.fetchers.setPerBroker(perBroker)
 }
@@ -116,14 +116,14 @@ func (m *Manager) Start() {
 	}
 }
 
-// Close stops the fetchers and the background work. Partitions keep their state; nothing is written any more by them.
+// Close stops the fetchers and the background work. Partitions keep their state, but write nothing any more.
 func (m *Manager) Close() {
 	m.cancel()
 	m.fetchers.close()
 	m.tasks.Wait()
 }
 
-// expireISR looks for followers that lag, twice in replica.lag.time.max.ms as Apache Kafka does.
+// expireISR looks for lagging followers, twice in replica.lag.time.max.ms as Apache Kafka does.
 func (m *Manager) expireISR(ctx context.Context) {
 	for {
 		select {
@@ -138,7 +138,7 @@ func (m *Manager) expireISR(ctx context.Context) {
 	}
 }
 
-// Partition gives a hosted partition.
+// Partition returns a hosted partition.
 func (m *Manager) Partition(tp logstore.TopicPartition) (*Partition, bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -146,7 +146,7 @@ func (m *Manager) Partition(tp logstore.TopicPartition) (*Partition, bool) {
 	return p, ok
 }
 
-// Partitions lists the hosted partitions, in no order.
+// Partitions lists the hosted partitions in no particular order.
 func (m *Manager) Partitions() []*Partition {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -157,14 +157,15 @@ func (m *Manager) Partitions() []*Partition {
 	return all
 }
 
-// ControllerEpoch is the newest controller epoch seen in a request.
+// ControllerEpoch returns the newest controller epoch seen in a request.
 func (m *Manager) ControllerEpoch() int32 {
 	m.control.Lock()
 	defer m.control.Unlock()
 	return m.controllerEpoch
 }
 
-// CheckControllerEpoch takes note of a request's controller epoch: STALE_CONTROLLER_EPOCH when a newer one was seen.
+// CheckControllerEpoch records a request's controller epoch. It returns STALE_CONTROLLER_EPOCH if a newer one has been
+// seen.
 func (m *Manager) CheckControllerEpoch(epoch int32) error {
 	m.control.Lock()
 	defer m.control.Unlock()
@@ -179,7 +180,7 @@ func (m *Manager) checkControllerLocked(epoch int32) error {
 	return nil
 }
 
-// obtain gives the partition, creating its log when there is none yet.
+// obtain returns the partition, creating its log if there is none yet.
 func (m *Manager) obtain(tp logstore.TopicPartition, topicID [16]byte, isNew bool) (*Partition, error) {
 	if p, ok := m.Partition(tp); ok {
 		return p, nil
@@ -202,14 +203,14 @@ func (m *Manager) obtain(tp logstore.TopicPartition, topicID [16]byte, isNew boo
 	return p, nil
 }
 
-// Hosts tells whether there is a partition of the topic.
+// Hosts reports whether any partition of the topic is hosted.
 func (m *Manager) Hosts(topic string) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.mu.topics[topic] > 0
 }
 
-// remove takes a partition out of those that are hosted. last tells that it was the topic's last one.
+// remove removes a partition from those that are hosted. last reports whether it was the topic's last one.
 func (m *Manager) remove(tp logstore.TopicPartition) (p *Partition, last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

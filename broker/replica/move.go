@@ -16,21 +16,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// MoveConfig is how replicas are moved to other log directories.
+// MoveConfig configures moves of replicas to other log directories.
 type MoveConfig struct {
 	Threads  int      // num.replica.alter.log.dirs.threads
-	MaxBytes int32    // replica.fetch.max.bytes, copied at a time
+	MaxBytes int32    // replica.fetch.max.bytes, copied at once
 	Throttle Throttle // replica.alter.log.dirs.io.max.bytes.per.second
 }
 
-// movedCopy is a partition's log in another directory, on its way to take the log's place.
+// movedCopy is a copy of a partition's log in another directory, which is to replace the log.
 type movedCopy struct {
-	sync.Mutex                              // below Partition.mu; held while the copy is written to, or the log is cut
+	sync.Mutex                              // below Partition.mu; held while the copy is written, or the log is truncated
 	log        atomic.Pointer[logstore.Log] // nil: there is no move; changed with the lock held
 }
 
-// MoveTo is told that a replica is to be in one of log.dirs (KIP-113), and begins to move it there. Asked for the directory
-// that the replica is in, it ends a move. Errors: see logstore.Manager.MoveTo.
+// MoveTo begins to move a replica to one of log.dirs (KIP-113). If the replica is in that directory, it ends a move
+// that is in progress. For the errors see logstore.Manager.MoveTo.
 func (m *Manager) MoveTo(tp logstore.TopicPartition, dir string) error {
 	m.control.Lock()
 	defer m.control.Unlock()
@@ -39,7 +39,7 @@ func (m *Manager) MoveTo(tp logstore.TopicPartition, dir string) error {
 		return fmt.Errorf("%v waits for the controller: %w", tp, kerr.ReplicaNotAvailable)
 	}
 	if !ok {
-		_, err := m.cfg.Logs.MoveTo(tp, dir) // it takes note of it
+		_, err := m.cfg.Logs.MoveTo(tp, dir) // it remembers the directory
 		return err
 	}
 	if err := p.moveTo(m.cfg.Logs, dir); err != nil {
@@ -59,7 +59,7 @@ func (p *Partition) moveTo(logs *logstore.Manager, dir string) error {
 	return err
 }
 
-// dropMove gives the move of a partition up, if there is one.
+// dropMove aborts the move of a partition, if there is one.
 func (m *Manager) dropMove(p *Partition) {
 	p.moved.Lock()
 	defer p.moved.Unlock()
@@ -78,7 +78,7 @@ type mover struct {
 	cfg  MoveConfig
 	logs *logstore.Manager
 	log  *logrus.Entry
-	lost func(*Partition) // hears of a partition that was moved into a directory that has failed
+	lost func(*Partition) // called with a partition that was moved into a failed directory
 	wake chan struct{}    // capacity 1
 
 	mu struct {
@@ -91,7 +91,7 @@ func newMover(cfg MoveConfig, logs *logstore.Manager, log *logrus.Entry, lost fu
 	return &mover{cfg: cfg, logs: logs, log: log, lost: lost, wake: make(chan struct{}, 1)}
 }
 
-// add has a partition moved, if it is to be. Safe under any lock; it waits for nothing.
+// add adds a partition, if it is to be moved. It does not block and may be called under any lock.
 func (v *mover) add(p *Partition) {
 	if p.moved.log.Load() == nil {
 		return
@@ -134,9 +134,9 @@ func (v *mover) next(ctx context.Context) *Partition {
 }
 
 const (
-	// moveRetry is how long a move waits after a fault that may pass, such as a full disk.
+	// moveRetry is the pause after an error that may be temporary, such as a full disk.
 	moveRetry = time.Second
-	// moveThrottled is how long it waits when it was too fast.
+	// moveThrottled is the pause after exceeding the throttle.
 	moveThrottled = 50 * time.Millisecond
 )
 
@@ -168,7 +168,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// move copies until the copy has taken the log's place, or is given up.
+// move copies until the copy has replaced the log, or the move is aborted.
 func (v *mover) move(ctx context.Context, p *Partition, buf []byte) ([]byte, error) {
 	for ctx.Err() == nil {
 		if v.cfg.Throttle.holdsBack(p.TP) {
@@ -191,17 +191,17 @@ func (v *mover) move(ctx context.Context, p *Partition, buf []byte) ([]byte, err
 	return buf, nil
 }
 
-// moveState is how far a move is.
+// moveState is the state of a move.
 type moveState int8
 
 const (
 	moveFar  moveState = iota // there is more to copy
 	moveNear                  // little is left
-	moveOver                  // there is none, or the partition does not serve: it goes on with its next LeaderAndIsr
+	moveOver                  // there is no move, or the partition is not serving: the move continues with its next LeaderAndIsr
 )
 
-// copySome copies what fits into the buffer. The role may change meanwhile, and appends go on: only who cuts the log, or takes it out of
-// its place, waits.
+// copySome copies as much as fits into the buffer. Meanwhile the role may change and appends go on; only truncating the
+// log or replacing it has to wait.
 func (p *Partition) copySome(buf []byte) (n int, state moveState, grown []byte, err error) {
 	p.reading.RLock()
 	defer p.reading.RUnlock()
@@ -218,13 +218,13 @@ func (p *Partition) copySome(buf []byte) (n int, state moveState, grown []byte, 
 	return n, moveNear, grown, err
 }
 
-// endMove copies what is left with appends kept off, and puts the copy in the log's place
+// endMove copies the remainder with appends blocked, and replaces the log with the copy
 // (Partition.maybeReplaceCurrentWithFutureReplica, 3.9).
 func (p *Partition) endMove(logs *logstore.Manager, buf []byte) error {
 	if err := p.flushCopy(); err != nil { // most of it while appends go on
 		return err
 	}
-	p.reading.Lock() // who reads at length is waited for before anybody has to wait for this
+	p.reading.Lock() // waits for long reads before anything else has to wait for this
 	defer p.reading.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,7 +250,7 @@ func (p *Partition) endMove(logs *logstore.Manager, buf []byte) error {
 		return err
 	}
 	p.log.Store(log)
-	log.GoOnVerifying(old) // now that nobody asks the old one
+	log.GoOnVerifying(old) // now that the old log is no longer asked
 	p.moved.log.Store(nil)
 	p.Changed.Notify()
 	return log.Usable()
@@ -264,5 +264,5 @@ func (p *Partition) flushCopy() error {
 	if err := copied.Flush(); err != nil && !errors.Is(err, kerr.KafkaStorageError) {
 		return err
 	}
-	return nil // a disk that has failed, or a copy that was given up meanwhile, shows in the next step
+	return nil // a failed disk, or a copy that was dropped meanwhile, shows in the next step
 }

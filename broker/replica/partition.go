@@ -16,56 +16,56 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Role is what this broker is to a partition.
+// Role is this broker's role in a partition.
 type Role int8
 
 // The roles.
 const (
-	Offline Role = iota // hosted, but not serving: its log directory failed, or no leader was named yet
+	Offline Role = iota // hosted but not serving: its log directory has failed, or no leader has been named yet
 	Leader
 	Follower
 )
 
-// noEpoch is the leader epoch of a request that names none.
+// noEpoch is the leader epoch of a request without one.
 const noEpoch = -1
 
 // Partition is a replica that this broker hosts.
 type Partition struct {
 	TP logstore.TopicPartition
-	// Changed rings when records can newly be read, the log start moves, a follower's start
-	// moves, or the role changes.
+	// Changed is notified when new records can be read, the log start offset of this replica or a follower moves, or
+	// the role changes.
 	Changed await.Signal
 
 	env   *environment
 	log   atomic.Pointer[logstore.Log] // changed with mu held, when the replica has been moved to another directory
 	moved movedCopy
-	// reading is held for reading while somebody reads the log at length, and for writing when the log leaves its place. It comes
-	// before mu, which nobody then has to hold for as long as disks take.
+	// reading is held for reading during long reads of the log, and for writing when the log is replaced or removed. It
+	// comes before mu, which then need not be held while waiting for disks.
 	reading sync.RWMutex
 
 	mu struct { // held for reading during an append
 		sync.RWMutex
 		role           Role
-		leader         int32 // broker id, -1 none
+		leader         int32 // broker id; -1: none
 		leaderEpoch    int32
 		partitionEpoch int32
-		epochStart     int64 // log end when this broker became leader
+		epochStart     int64 // log end offset when this broker became leader
 		topicID        [16]byte
 		replicas       []int32
-		reassigning    bool    // replicas are to come or to go
-		adding         []int32 // those that are to come
+		reassigning    bool    // replicas are being added or removed
+		adding         []int32 // the replicas being added
 		isr            isrState
 		removed        bool
 
-		controllerEpoch int32 // of the controller that decided on the leader
+		controllerEpoch int32 // of the controller that named the leader
 	}
-	progress struct { // of the followers, on the leader; also serialises the high watermark
+	progress struct { // of the followers, on the leader; also serializes changes of the high watermark
 		sync.Mutex
 		of map[int32]*progress
 	}
 }
 
-// environment is what partitions need of the broker around them.
+// environment is what partitions need of the broker.
 type environment struct {
 	brokerID   int32
 	lagMax     func() time.Duration
@@ -73,14 +73,14 @@ type environment struct {
 	now        func() time.Time
 	isrChanges isrRoute
 	living     func(broker int32) bool
-	throttle   Throttle // of what is sent
+	throttle   Throttle // for sending
 	counts     *counts
 	log        *logrus.Entry
 }
 
-// cut truncates the log to what the leader has. Records below the high watermark are lost for good: the leader was
-// elected without being in sync. That is logged and counted. Those above it were acknowledged by this broker alone, or by
-// nobody: after a kill the high watermark is some seconds old, so there may be acknowledged ones among them.
+// cut truncates the log to the leader's. Records below the high watermark are lost for good, since the leader was
+// elected while out of sync; that is logged and counted. Records above it were acknowledged by this broker alone, or
+// not at all; after a kill the high watermark may be some seconds old, so there may be acknowledged ones among them.
 func (p *Partition) cut(to int64) error {
 	kept := max(to, p.Log().LogStartOffset())
 	log := p.env.log.WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition, logx.Offset: to})
@@ -95,19 +95,19 @@ func (p *Partition) cut(to int64) error {
 	return p.change(func(log *logstore.Log) error { return log.TruncateTo(to) })
 }
 
-// change cuts the log, while nothing is copied from it that may be on its way out.
+// change truncates the log, while nothing is copied from it that may be about to be removed.
 func (p *Partition) change(fn func(*logstore.Log) error) error {
 	p.moved.Lock()
 	defer p.moved.Unlock()
 	return fn(p.Log())
 }
 
-// Log is the partition's log. It is never nil. When the replica has been moved to another directory it is another one, and the
-// one before fails with KAFKA_STORAGE_ERROR.
+// Log returns the partition's log, never nil. When the replica is moved to another directory, another log replaces it,
+// and the previous one fails with KAFKA_STORAGE_ERROR.
 func (p *Partition) Log() *logstore.Log { return p.log.Load() }
 
-// ReadLog calls fn with the log, which stays in its place meanwhile: who only takes Log may find it closed, when the replica has just
-// been moved to another directory, or removed. All else goes on, a change of the role too.
+// ReadLog calls fn with the log, which stays in place meanwhile; a caller of Log may find it closed, if the replica has
+// just been moved to another directory or removed. Everything else goes on, including changes of the role.
 func (p *Partition) ReadLog(fn func(*logstore.Log) error) error {
 	p.reading.RLock()
 	defer p.reading.RUnlock()
@@ -123,14 +123,14 @@ func (p *Partition) removed() bool {
 	return p.mu.removed
 }
 
-// TopicID is the id of the partition's topic, zero when it has none.
+// TopicID returns the id of the partition's topic, zero if it has none.
 func (p *Partition) TopicID() [16]byte {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.mu.topicID
 }
 
-// State is what a Partition is at a moment.
+// State is a snapshot of a Partition.
 type State struct {
 	Role        Role
 	Leader      int32
@@ -138,25 +138,26 @@ type State struct {
 	Replicas    []int32
 	ISR         []int32
 	TopicID     [16]byte
-	Reassigning bool // replicas are to come or to go, as the controller told the leader
+	Reassigning bool // replicas are being added or removed, according to the controller
 }
 
-// State gives the partition's role and who replicates it.
+// State returns the partition's role and replicas.
 func (p *Partition) State() State {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return State{p.mu.role, p.mu.leader, p.mu.leaderEpoch, p.mu.replicas, p.mu.isr.committed, p.mu.topicID, p.mu.reassigning}
 }
 
-// Adding tells whether a reassignment brings a replica to a broker.
+// Adding reports whether a reassignment is adding a replica on a broker.
 func (p *Partition) Adding(broker int32) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return slices.Contains(p.mu.adding, broker)
 }
 
-// checkLocked tells whether a request that names a leader epoch may be served in the current role:
-// FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER (KIP-320), KAFKA_STORAGE_ERROR when its directory failed.
+// checkLocked returns an error if a request with a leader epoch must not be served in the current role:
+// FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER (KIP-320), or KAFKA_STORAGE_ERROR if the log
+// directory has failed.
 func (p *Partition) checkLocked(epoch int32, leaderOnly bool) error {
 	switch {
 	case p.mu.removed:
@@ -173,7 +174,7 @@ func (p *Partition) checkLocked(epoch int32, leaderOnly bool) error {
 	return nil
 }
 
-// Check is checkLocked for who is about to read the log: with leaderOnly only the leader will do.
+// Check is checkLocked for callers that are about to read the log; if leaderOnly, this broker must be the leader.
 func (p *Partition) Check(epoch int32, leaderOnly bool) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -182,14 +183,14 @@ func (p *Partition) Check(epoch int32, leaderOnly bool) error {
 
 func (p *Partition) fault(code *kerr.Error) error { return fmt.Errorf("%v: %w", p.TP, code) }
 
-// Append writes a client's batches as the leader. With all in-sync replicas to acknowledge, there
-// must be min.insync.replicas of them before: NOT_ENOUGH_REPLICAS. data is modified in place.
+// Append writes a client's batches as the leader. If allAcks, the ISR must have at least min.insync.replicas members,
+// otherwise the error is NOT_ENOUGH_REPLICAS. data is modified in place.
 func (p *Partition) Append(data []byte, allAcks bool, o logstore.LeaderAppend) (logstore.AppendInfo, error) {
 	return p.AppendInEpoch(noEpoch, data, allAcks, o)
 }
 
-// AppendInEpoch is Append for who knows the log as it is in a leader epoch, as coordinators do: in another one it fails,
-// with FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
+// AppendInEpoch is Append for callers such as coordinators, which know the log as of a leader epoch: in any other epoch
+// it fails with FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
 func (p *Partition) AppendInEpoch(epoch int32, data []byte, allAcks bool, o logstore.LeaderAppend) (logstore.AppendInfo, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -209,18 +210,18 @@ func (p *Partition) AppendInEpoch(epoch int32, data []byte, allAcks bool, o logs
 	return info, nil
 }
 
-// minInSyncLocked is min.insync.replicas, no more than there are replicas.
+// minInSyncLocked returns min.insync.replicas, but no more than the number of replicas.
 func (p *Partition) minInSyncLocked() int {
 	return min(p.env.minInSync(p.TP.Topic), len(p.mu.replicas))
 }
 
-// AwaitReplicated waits until all in-sync replicas have everything up to an offset (exclusive).
-// Errors: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS_AFTER_APPEND, or ctx's cause.
+// AwaitReplicated waits until all in-sync replicas have everything below an offset. Errors: NOT_LEADER_OR_FOLLOWER,
+// NOT_ENOUGH_REPLICAS_AFTER_APPEND, or ctx's cause.
 func (p *Partition) AwaitReplicated(ctx context.Context, end int64) error {
 	return await.Until(ctx, func() (bool, error) { return p.Replicated(end) }, &p.Changed)
 }
 
-// Replicated tells whether everything up to an offset (exclusive) is on all in-sync replicas, which must be enough.
+// Replicated reports whether everything below an offset is on all in-sync replicas, of which there must be enough.
 func (p *Partition) Replicated(end int64) (bool, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -236,8 +237,8 @@ func (p *Partition) Replicated(end int64) (bool, error) {
 	return true, nil
 }
 
-// DeleteRecordsBefore moves the log start forward as the leader (KIP-107); -1 stands for the high watermark.
-// It gives the offset that every replica's start must reach.
+// DeleteRecordsBefore advances the log start offset as the leader (KIP-107); -1 stands for the high watermark. It
+// returns the offset that the log start offset of every replica must reach.
 func (p *Partition) DeleteRecordsBefore(offset int64) (int64, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -260,7 +261,8 @@ func (p *Partition) DeleteRecordsBefore(offset int64) (int64, error) {
 	return offset, nil
 }
 
-// LowWatermark is the least log start offset of the living replicas, or an error when this broker does not lead.
+// LowWatermark returns the lowest log start offset of the living replicas, or an error if this broker is not the
+// leader.
 func (p *Partition) LowWatermark() (int64, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -1,7 +1,7 @@
 package replica
 
-// FollowerEnds gives what the leader knows of its followers' log ends, by broker; -1 where one has not fetched yet. On
-// another broker than the leader there are none.
+// FollowerEnds returns the log end offsets of the followers, by broker, as known to the leader; -1 if a follower has
+// not fetched yet. There are none unless this broker is the leader.
 func (p *Partition) FollowerEnds() map[int32]int64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

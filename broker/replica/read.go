@@ -8,44 +8,44 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Isolation says up to where a reader sees.
+// Isolation determines how far a reader can see.
 type Isolation int8
 
-// The isolations.
+// The isolation levels.
 const (
 	ReadUncommitted Isolation = iota // up to the high watermark
 	ReadCommitted                    // up to the last stable offset
-	ReadToEnd                        // a follower: up to the log end
+	ReadToEnd                        // for followers: up to the log end
 )
 
-// Reader says who reads: a consumer (Replica -1), a debugging consumer (-2, at any replica) or a follower.
+// Reader identifies a reader: a consumer (Replica -1), a debugging consumer (-2, at any replica) or a follower.
 type Reader struct {
 	Replica     int32
-	BrokerEpoch int64 // of a follower, -1 not told
+	BrokerEpoch int64 // of a follower; -1: not sent
 	Isolation   Isolation
-	LeaderOnly  bool // consumers before Fetch v11 read from leaders only
+	LeaderOnly  bool // consumers before Fetch v11 read only from leaders
 }
 
-// FromFollower tells whether the reader is another broker.
+// FromFollower reports whether the reader is another broker.
 func (r Reader) FromFollower() bool { return r.Replica >= 0 }
 
-// Position is where and how much to read in a partition.
+// Position is where to read in a partition, and how much.
 type Position struct {
-	LeaderEpoch      int32 // that the reader believes in, -1 none
-	LastFetchedEpoch int32 // epoch of the record before Offset, -1 none (KIP-595)
+	LeaderEpoch      int32 // the reader's idea of it; -1: none
+	LastFetchedEpoch int32 // epoch of the record before Offset; -1: none (KIP-595)
 	Offset           int64
-	LogStart         int64 // the follower's own, -1 from consumers
+	LogStart         int64 // the follower's own; -1 from consumers
 	MaxBytes         int32
-	AtLeastOne       bool // the first batch comes whole though it is larger than MaxBytes
+	AtLeastOne       bool // return the first batch whole even if it is larger than MaxBytes
 }
 
-// View is what a reader was given of a partition. Records must be closed.
+// View is what a reader gets from a partition. Records must be closed.
 type View struct {
 	Records       logstore.Records
 	HighWatermark int64
 	LastStable    int64
 	LogStart      int64
-	Limit         int64 // the reader sees nothing from here on
+	Limit         int64 // the reader cannot see records from this offset on
 	Diverging     *EpochEnd
 }
 
@@ -55,7 +55,7 @@ type EpochEnd struct {
 	Offset int64
 }
 
-// Read reads for a consumer or a follower, whose progress it takes note of.
+// Read reads for a consumer or a follower, and records a follower's progress.
 func (p *Partition) Read(r Reader, at Position) (View, error) {
 	v, err := p.read(r, at)
 	if err == nil && v.Diverging == nil && r.FromFollower() {
@@ -65,9 +65,9 @@ func (p *Partition) Read(r Reader, at Position) (View, error) {
 	return v, err
 }
 
-// read holds no lock while it looks the records up, which may take as long as a disk does: else a change of the role would wait for that,
-// and behind it every append. What was found counts when the role and the log have stayed as they were, since a log is cut and written to
-// by another leader only in another epoch.
+// read holds no lock while it looks up the records, which may take as long as a disk does: otherwise a change of the
+// role would wait for that, and every append behind it. The result is valid if the role and the log have not changed
+// meanwhile, since a log is truncated, and written by another leader, only in another epoch.
 func (p *Partition) read(r Reader, at Position) (View, error) {
 	for {
 		admitted := at
@@ -83,14 +83,14 @@ func (p *Partition) read(r Reader, at Position) (View, error) {
 	}
 }
 
-// readFrom is what a read relies on.
+// readFrom is what a read depends on.
 type readFrom struct {
 	log         *logstore.Log
 	role        Role
 	leaderEpoch int32
 }
 
-// admitRead tells what the reader may see, and limits what it gets.
+// admitRead determines what the reader may see, and limits what it gets.
 func (p *Partition) admitRead(r Reader, at *Position) (View, readFrom, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -115,15 +115,15 @@ func (p *Partition) admitRead(r Reader, at *Position) (View, readFrom, error) {
 	return v, readFrom{p.Log(), p.mu.role, p.mu.leaderEpoch}, nil
 }
 
-// stays tells whether the partition is still as it was when a read was admitted.
+// stays reports whether the partition is unchanged since a read was admitted.
 func (p *Partition) stays(from readFrom) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return !p.mu.removed && from == readFrom{p.Log(), p.mu.role, p.mu.leaderEpoch}
 }
 
-// notAReplica is what a broker hears that fetches a partition it does not replicate: with an epoch it is
-// asked to wait for newer metadata (known to be needed right after a reassignment).
+// notAReplica is the error for a broker that fetches a partition without being a replica: if it sends an epoch, it is
+// told to wait for newer metadata (which is known to be needed right after a reassignment).
 func notAReplica(epoch int32) *kerr.Error {
 	if epoch != noEpoch {
 		return kerr.UnknownLeaderEpoch
@@ -141,7 +141,8 @@ func (p *Partition) limit(r Reader, v View) int64 {
 	return v.HighWatermark
 }
 
-// diverging tells where the reader's log departs from this one, if it does (KIP-595, Partition.readRecords, 3.9).
+// diverging returns where the reader's log diverges from this one, nil if it does not (KIP-595, Partition.readRecords,
+// 3.9).
 func (p *Partition) diverging(at Position) (*EpochEnd, error) {
 	epoch, end := p.Log().EndOffsetForEpoch(at.LastFetchedEpoch)
 	if epoch == -1 || end == -1 {
@@ -156,7 +157,8 @@ func (p *Partition) diverging(at Position) (*EpochEnd, error) {
 	return nil, nil
 }
 
-// EndOfEpoch gives the largest epoch up to the asked one and where it ends, -1 and -1 when there is none (KIP-101, 279).
+// EndOfEpoch returns the largest epoch up to the requested one and where it ends, -1 and -1 if there is none (KIP-101,
+// 279).
 func (p *Partition) EndOfEpoch(current, asked int32, leaderOnly bool) (EpochEnd, error) {
 	if err := p.Check(current, leaderOnly); err != nil {
 		return EpochEnd{-1, -1}, err
@@ -165,8 +167,8 @@ func (p *Partition) EndOfEpoch(current, asked int32, leaderOnly bool) (EpochEnd,
 	return EpochEnd{epoch, end}, nil
 }
 
-// Nearest is the replica that a consumer at an offset had better read from: of those that preferred accepts, the one
-// with the most records (RackAwareReplicaSelector, 3.9; KIP-392). -1: this one, or none.
+// Nearest returns the replica that a consumer at an offset should read from: of those that preferred accepts, the one
+// with the most records (RackAwareReplicaSelector, 3.9; KIP-392). -1 means this replica, or none.
 func (p *Partition) Nearest(offset int64, preferred func(broker int32) bool) int32 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -16,8 +16,8 @@ type Stop struct {
 	Delete      bool
 }
 
-// StopReplicas ends the service of partitions, and deletes those that are to be deleted.
-// It gives an error for each, nil where it was done, or one error for the whole request.
+// StopReplicas stops serving partitions, and deletes those that are to be deleted. It returns an error for each, nil on
+// success, or one error for the whole request.
 func (m *Manager) StopReplicas(controllerEpoch int32, stops []Stop) ([]error, error) {
 	m.control.Lock()
 	defer m.control.Unlock()
@@ -54,10 +54,11 @@ func (m *Manager) stop(s Stop) error {
 	return err
 }
 
-// NotHosted is the leader epoch of a partition of which the controller has not spoken yet.
+// NotHosted is the leader epoch of a partition that the controller has not assigned yet.
 const NotHosted = -1
 
-// HostedEpoch is the leader epoch of a partition that is hosted, or will be once its log is loaded; or NotHosted.
+// HostedEpoch returns the leader epoch of a partition that is hosted, or will be once its log is loaded; otherwise
+// NotHosted.
 func (m *Manager) HostedEpoch(tp logstore.TopicPartition) int32 {
 	if r, ok := m.awaited.role(tp); ok {
 		return r.State.LeaderEpoch
@@ -68,8 +69,8 @@ func (m *Manager) HostedEpoch(tp logstore.TopicPartition) int32 {
 	return NotHosted
 }
 
-// DropStray deletes a replica that is none of its partition's any more, unless the controller
-// has spoken of it since it had the leader epoch, or was NotHosted.
+// DropStray deletes a replica that no longer belongs to its partition, unless the controller has assigned it again
+// since its leader epoch was seen (which may be NotHosted).
 func (m *Manager) DropStray(tp logstore.TopicPartition, seen int32) (dropped bool, err error) {
 	m.control.Lock()
 	defer m.control.Unlock()
@@ -79,7 +80,7 @@ func (m *Manager) DropStray(tp logstore.TopicPartition, seen int32) (dropped boo
 	return true, m.stop(Stop{TP: tp, LeaderEpoch: NotHosted, Delete: true})
 }
 
-// goOffline ends the service of the partition until the next LeaderAndIsr.
+// goOffline stops serving the partition until the next LeaderAndIsr.
 func (p *Partition) goOffline() {
 	p.mu.Lock()
 	p.mu.role = Offline
@@ -109,8 +110,8 @@ func (m *Manager) lose(p *Partition) {
 	m.cfg.LeadershipChanged(p.TP, p.State().LeaderEpoch, false)
 }
 
-// movedInto takes a partition out of service whose log was put into a directory while that failed: DirectoryFailed may have looked
-// at it before, and the controller asked.
+// movedInto takes a partition out of service whose log was moved into a directory while that failed: DirectoryFailed
+// may have looked before, and so may the controller.
 func (m *Manager) movedInto(p *Partition) {
 	m.lose(p)
 	m.cfg.StorageFailed()

@@ -6,11 +6,11 @@ import (
 	"barnabas/logstore"
 )
 
-// Throttle slows the replication of some partitions down while a replica that is out of sync catches up, so that
-// clients are not crowded out (KIP-73). The zero value slows nothing down.
+// Throttle slows down the replication of some partitions while an out-of-sync replica catches up, so that clients are
+// not crowded out (KIP-73). The zero value does not throttle.
 type Throttle struct {
-	Covers   func(logstore.TopicPartition) bool // this broker's replica is to be slowed down
-	Exceeded func() bool                        // it is too fast at the moment
+	Covers   func(logstore.TopicPartition) bool // this broker's replica is throttled
+	Exceeded func() bool                        // the rate is too high at the moment
 	Record   func(bytes int64)
 }
 
@@ -24,11 +24,11 @@ func (t Throttle) record(tp logstore.TopicPartition, bytes int64) {
 	}
 }
 
-// Sent counts records that a follower was sent.
+// Sent counts records that were sent to a follower.
 func (p *Partition) Sent(bytes int64) { p.env.throttle.record(p.TP, bytes) }
 
-// heldBackLocked tells whether a follower must wait for records: one that is out of sync, of a partition that is
-// throttled (ReplicaManager.shouldLeaderThrottle, 3.9).
+// heldBackLocked reports whether a follower must wait for records: it is out of sync, and the partition is throttled
+// (ReplicaManager.shouldLeaderThrottle, 3.9).
 func (p *Partition) heldBackLocked(follower int32) bool {
 	return !slices.Contains(p.mu.isr.committed, follower) && p.env.throttle.holdsBack(p.TP)
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Topic is the internal topic that keeps the transactions.
+// Topic is the internal topic that stores transactions.
 const Topic = "__transaction_state"
 
-// Ask asks the coordinator of an id, which may be another broker, whether partitions are in a producer's open transaction
-// (KIP-890). It gives the error of each that isn't, or one for all. Errors are those of Verify, COORDINATOR_NOT_AVAILABLE,
-// and NETWORK_EXCEPTION when there was no answer.
+// Ask asks the coordinator of an id, which may be another broker, whether partitions belong to a producer's open
+// transaction (KIP-890). It returns an error for each that does not, or one for all. Errors are those of Verify,
+// COORDINATOR_NOT_AVAILABLE, and NETWORK_EXCEPTION if there was no answer.
 func (c *Coordinator) Ask(ctx context.Context, id string, by Identity, asked []logstore.TopicPartition) (map[logstore.TopicPartition]error, error) {
 	leader, exists := c.cfg.Leader(logstore.TopicPartition{Topic: Topic, Partition: c.cfg.PartitionOf(id)})
 	switch {
@@ -24,7 +24,7 @@ func (c *Coordinator) Ask(ctx context.Context, id string, by Identity, asked []l
 	case leader == c.cfg.BrokerID:
 		return c.Verify(id, by, asked)
 	case c.cfg.VerifyVersion < 0:
-		return nil, nil // brokers of that age cannot tell
+		return nil, nil // older brokers cannot be asked
 	}
 	answer := make(chan verdict, 1)
 	q := question{id, by, asked, answer}
@@ -39,12 +39,12 @@ func (c *Coordinator) Ask(ctx context.Context, id string, by Identity, asked []l
 	}
 }
 
-// question is one Ask that goes to another broker.
+// question is one Ask for another broker.
 type question struct {
 	id     string
 	by     Identity
 	asked  []logstore.TopicPartition
-	answer chan<- verdict // has room
+	answer chan<- verdict // buffered
 }
 
 type verdict struct {
@@ -52,7 +52,8 @@ type verdict struct {
 	err     error
 }
 
-// askAt sends questions in one request. A transactional id comes once in a request: others about it are left for the next.
+// askAt sends questions in one request. A request may contain a transactional id only once: further questions about it
+// are left for the next.
 func (c *Coordinator) askAt(broker int32, all []question) (again []question) {
 	byID := make(map[string]question, len(all))
 	req := kmsg.NewPtrAddPartitionsToTxnRequest()

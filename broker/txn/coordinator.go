@@ -15,24 +15,25 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Config is what a Coordinator needs to know of the broker around it. Its functions must be safe for concurrent use.
+// Config is what a Coordinator needs to know about the broker. Its functions must be safe for concurrent use.
 type Config struct {
 	BrokerID int32
-	// PartitionOf is the partition of __transaction_state that keeps an id.
+	// PartitionOf returns the partition of __transaction_state that stores an id.
 	PartitionOf func(id string) int32
-	// Log gives a partition of __transaction_state that this broker leads.
+	// Log returns a partition of __transaction_state that this broker leads.
 	Log func(partition int32) (Log, bool)
-	// Leader is the broker that leads a partition, -1 while nobody does; exists is false when the cluster has no such partition.
+	// Leader returns the broker that leads a partition, -1 if there is none; exists is false if the cluster has no such
+	// partition.
 	Leader func(tp logstore.TopicPartition) (broker int32, exists bool)
-	// TopicID is a topic's id, zero when it isn't known.
+	// TopicID returns a topic's id, zero if it is unknown.
 	TopicID func(topic string) [16]byte
-	// Verified tells whether leaders append a transaction's first records only after asking its coordinator.
+	// Verified reports whether leaders append a transaction's first records only after asking its coordinator.
 	Verified func() bool
-	// MetadataChanged rings when Leader may have other answers.
+	// MetadataChanged is notified when Leader may return other results.
 	MetadataChanged *await.Signal
-	// Send delivers a request to a broker, also to this one.
+	// Send delivers a request to a broker, which may be this one.
 	Send func(ctx context.Context, broker int32, req kmsg.Request) (kmsg.Response, error)
-	// ProducerIDs gives out ids for new transactional ids.
+	// ProducerIDs assigns producer ids to new transactional ids.
 	ProducerIDs *ProducerIDs
 
 	MarkersVersion int16                    // of WriteTxnMarkers
@@ -41,13 +42,13 @@ type Config struct {
 	AbortInterval  time.Duration            // transaction.abort.timed.out.transaction.cleanup.interval.ms
 	ExpireInterval time.Duration            // transaction.remove.expired.transaction.cleanup.interval.ms
 	Expiration     time.Duration            // transactional.id.expiration.ms
-	Loaded         func(took time.Duration) // told of each partition that was loaded; nil: nobody asks
+	Loaded         func(took time.Duration) // called for each partition that was loaded; may be nil
 	Now            func() time.Time
 	Logger         *logrus.Entry
 }
 
-// Coordinator is the transaction coordinator of a broker. Its methods are safe for concurrent use. Errors wrap the code that
-// a client gets.
+// Coordinator is the transaction coordinator of a broker. Its methods are safe for concurrent use. Errors wrap the code
+// that a client gets.
 type Coordinator struct {
 	cfg       Config
 	log       *logrus.Entry
@@ -67,7 +68,7 @@ type Coordinator struct {
 	}
 }
 
-// NewCoordinator returns a coordinator of nothing yet: LeadershipChanged tells what it is to look after.
+// NewCoordinator returns a coordinator without transactional ids. LeadershipChanged tells it which partitions to load.
 func NewCoordinator(cfg Config) *Coordinator {
 	c := &Coordinator{cfg: cfg, log: cfg.Logger, loaders: make(chan struct{}, parallelLoads)}
 	c.mu.shards = make(map[int32]*shard)
@@ -75,7 +76,7 @@ func NewCoordinator(cfg Config) *Coordinator {
 	return c
 }
 
-// Start begins to look for transactions that take too long, and for ids that nobody uses any more.
+// Start begins to look for transactions past their timeout, and for unused ids.
 func (c *Coordinator) Start() {
 	c.every(c.cfg.AbortInterval, c.abortTimedOut)
 	c.every(c.cfg.ExpireInterval, c.expireIdle)
@@ -96,7 +97,7 @@ func (c *Coordinator) every(interval time.Duration, do func()) {
 	})
 }
 
-// background runs f in a goroutine that Close waits for.
+// background runs f on a goroutine that Close waits for.
 func (c *Coordinator) background(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +106,7 @@ func (c *Coordinator) background(f func()) {
 	}
 }
 
-// Close ends all work. What is under way is taken up by the next coordinator.
+// Close ends all work. The next coordinator resumes what is in progress.
 func (c *Coordinator) Close() {
 	c.mu.Lock()
 	c.mu.closed = true
@@ -114,8 +115,8 @@ func (c *Coordinator) Close() {
 	c.tasks.Wait()
 }
 
-// LeadershipChanged tells that this broker leads a partition of __transaction_state from a leader epoch on, or no longer
-// does. Loading goes on after the return.
+// LeadershipChanged is called when this broker becomes the leader of a partition of __transaction_state in a leader
+// epoch, or no longer is. Loading continues after it returns.
 func (c *Coordinator) LeadershipChanged(partition, epoch int32, leads bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,17 +137,17 @@ func (c *Coordinator) LeadershipChanged(partition, epoch int32, leads bool) {
 		s = newShard(c.ctx, partition, epoch, log)
 		c.mu.shards[partition] = s
 		c.loading.Begin(time.Now())
-		c.tasks.Go(func() { c.loadAndTell(s) }) // not closed, as c.mu is held
+		c.tasks.Go(func() { c.loadAndTell(s) }) // not closed, since c.mu is held
 	}
 }
 
-// parallelLoads is how many partitions are loaded at once.
+// parallelLoads bounds how many partitions are loaded at once.
 const parallelLoads = 4
 
-// loadRetryDelay is the pause before a log is read again that could not be read.
+// loadRetryDelay is the pause before reading a log again that could not be read.
 const loadRetryDelay = time.Second
 
-// loadAndTell is load, with a line in the log when it was the last of several.
+// loadAndTell calls load, and logs a summary after the last of several concurrent loads.
 func (c *Coordinator) loadAndTell(s *shard) {
 	began := time.Now()
 	ok := c.load(s)
@@ -159,7 +160,7 @@ func (c *Coordinator) loadAndTell(s *shard) {
 	}
 }
 
-// load fills a new shard and takes up the transactions that were being ended. It gives up when the shard does.
+// load fills a new shard and resumes the transactions that were being ended. It gives up when the shard is closed.
 func (c *Coordinator) load(s *shard) (ok bool) {
 	log, began := c.log.WithField(logx.Partition, s.partition), time.Now()
 	for s.ctx.Err() == nil {
@@ -190,7 +191,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// shardOf finds the shard of an id: NOT_COORDINATOR when another broker leads its partition.
+// shardOf finds the shard of an id. The error is NOT_COORDINATOR if another broker leads its partition.
 func (c *Coordinator) shardOf(id string) (*shard, error) {
 	if id == "" {
 		return nil, fault(kerr.InvalidRequest, "the transactional id is empty")
@@ -223,9 +224,9 @@ func (c *Coordinator) shards() ([]*shard, error) {
 
 func (c *Coordinator) now() int64 { return c.cfg.Now().UnixMilli() }
 
-// InitProducerID gives a producer its id and epoch, which end every earlier incarnation of it. have is what the producer
-// believes to be, nil when it has just begun (KIP-360). A transaction that an earlier incarnation left open is aborted
-// first. Errors: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
+// InitProducerID returns a producer's id and epoch, which fence every earlier instance of it. have is the identity that
+// the producer believes it has, nil for a new instance (KIP-360). A transaction that an earlier instance left open is
+// aborted first. Errors: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
 // COORDINATOR_NOT_AVAILABLE, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
 func (c *Coordinator) InitProducerID(ctx context.Context, id string, timeout time.Duration, have *Identity) (Identity, error) {
 	none := Identity{noProducerID, noProducerEpoch}
@@ -252,7 +253,7 @@ func (c *Coordinator) InitProducerID(ctx context.Context, id string, timeout tim
 		if !done.ending() {
 			return done.Identity, nil
 		}
-		// That step has aborted what was open: the request's own comes after it.
+		// That step has aborted the open transaction; the step that was requested follows.
 	}
 }
 
@@ -271,8 +272,8 @@ func (c *Coordinator) initialising(timeout time.Duration, have *Identity, fresh 
 	}
 }
 
-// AddPartitions brings partitions into a producer's transaction, beginning one when none is open. Errors as InitProducerID,
-// and INVALID_PRODUCER_ID_MAPPING.
+// AddPartitions adds partitions to a producer's transaction, and begins one if none is open. Errors are those of
+// InitProducerID, and INVALID_PRODUCER_ID_MAPPING.
 func (c *Coordinator) AddPartitions(ctx context.Context, id string, by Identity, added []logstore.TopicPartition) error {
 	set := c.withTopics(added)
 	_, err := c.change(ctx, id, func(known *transaction) (transaction, bool, error) {
@@ -292,8 +293,8 @@ func (c *Coordinator) withTopics(tps []logstore.TopicPartition) partitions {
 	return set
 }
 
-// EndTxn commits or aborts a producer's transaction. It is decided when this returns; the markers are on their way.
-// Errors as AddPartitions, and INVALID_TXN_STATE.
+// EndTxn commits or aborts a producer's transaction. The outcome is decided when it returns; the markers follow. Errors
+// are those of AddPartitions, and INVALID_TXN_STATE.
 func (c *Coordinator) EndTxn(ctx context.Context, id string, by Identity, commit bool) error {
 	_, err := c.change(ctx, id, func(known *transaction) (transaction, bool, error) {
 		if known == nil {
@@ -308,11 +309,12 @@ func unknown(id string) error {
 	return fault(kerr.InvalidProducerIDMapping, "transactional id %q is not known", id)
 }
 
-// patience is how long a request waits for an id that is busy. Most often its last transaction's markers are just being
-// written, and the client would come back later than they take.
+// patience is how long a request waits for a busy id. Usually the markers of its last transaction are just being
+// written, which takes less time than the client would pause before a retry.
 const patience = 50 * time.Millisecond
 
-// change takes a step with an id and waits until it holds. A step that ends a transaction has its markers written.
+// change takes a step with an id and waits until it is replicated. A step that ends a transaction starts writing its
+// markers.
 func (c *Coordinator) change(ctx context.Context, id string, decide decision) (outcome, error) {
 	s, err := c.shardOf(id)
 	if err != nil {
@@ -334,7 +336,7 @@ func (c *Coordinator) change(ctx context.Context, id string, decide decision) (o
 	return done, nil
 }
 
-// stepWhenFree takes a step, waiting a moment for an id that is busy.
+// stepWhenFree takes a step, waiting briefly for a busy id.
 func (c *Coordinator) stepWhenFree(ctx context.Context, s *shard, id string, decide decision) (outcome, error) {
 	done, err := s.step(id, c.now(), decide)
 	if !errors.Is(err, kerr.ConcurrentTransactions) {
@@ -353,8 +355,8 @@ func (c *Coordinator) stepWhenFree(ctx context.Context, s *shard, id string, dec
 	return done, err
 }
 
-// Verify tells as the coordinator whether partitions are in a producer's open transaction (KIP-890): the error of each that
-// isn't, or one for all.
+// Verify checks as the coordinator whether partitions belong to a producer's open transaction (KIP-890). It returns an
+// error for each that does not, or one for all.
 func (c *Coordinator) Verify(id string, by Identity, asked []logstore.TopicPartition) (map[logstore.TopicPartition]error, error) {
 	s, err := c.shardOf(id)
 	if err != nil {

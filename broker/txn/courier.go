@@ -2,8 +2,8 @@ package txn
 
 import "sync"
 
-// courier gathers what is to go to one broker: while a request is on its way, what comes in waits and goes out together
-// with the next one.
+// courier batches what goes to one broker: while a request is in progress, new items wait, and go out together with the
+// next one.
 type courier[T any] struct {
 	mu struct {
 		sync.Mutex // leaf
@@ -12,8 +12,8 @@ type courier[T any] struct {
 	}
 }
 
-// add hands an item over. deliver is called, in a goroutine started with spawn, with all that has gathered; what it returns
-// goes again with the next delivery.
+// add hands over an item. deliver is called with all collected items, on a goroutine started with spawn; the items that
+// it returns are delivered again.
 func (c *courier[T]) add(item T, spawn func(func()), deliver func([]T) (again []T)) {
 	c.mu.Lock()
 	c.mu.waiting = append(c.mu.waiting, item)
@@ -48,7 +48,7 @@ func (c *courier[T]) take() []T {
 	return items
 }
 
-// couriers has a courier for each broker.
+// couriers holds a courier for each broker.
 type couriers[T any] struct {
 	mu struct {
 		sync.Mutex // leaf

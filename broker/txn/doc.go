@@ -1,27 +1,27 @@
 // Package txn is the transaction coordinator (KIP-98): it knows every transactional id whose partition of
 // __transaction_state this broker leads, and ends their transactions with markers in all partitions that they wrote to.
-// It gives out producer ids too, and asks other coordinators whether a partition belongs to a transaction.
+// It also assigns producer ids, and asks other coordinators whether a partition belongs to a transaction.
 //
-// A shard owns the ids of one partition of __transaction_state. A step is decided by a plain function of what is known
-// about an id, written to the shard's log, and becomes what is known when all in-sync replicas have it; until then the
-// id is busy, and everybody hears CONCURRENT_TRANSACTIONS. Nothing has to be undone: whether a record that was written
-// holds is decided by the log alone. Loading after a failover reads the same records, and lost leadership drops the shard.
+// A shard owns the ids of one partition of __transaction_state. A step is a plain function of an id's current state. Its
+// result is written to the shard's log, and becomes current when all in-sync replicas have it; until then the id is busy,
+// and requests for it get CONCURRENT_TRANSACTIONS. Nothing ever has to be undone: whether a written record takes effect is
+// decided by the log alone. Loading after a failover reads the same records, and losing the leadership drops the shard.
 //
 //	Empty, CompleteCommit, CompleteAbort --AddPartitionsToTxn--> Ongoing
 //	Ongoing --EndTxn--> PrepareCommit or PrepareAbort --all markers written--> CompleteCommit or CompleteAbort
-//	Ongoing --timeout, or InitProducerId of another incarnation--> PrepareAbort, epoch + 1
+//	Ongoing --timeout, or InitProducerId of another instance--> PrepareAbort, epoch + 1
 //	Empty, CompleteCommit, CompleteAbort --InitProducerId--> Empty, epoch + 1
 //	Empty, CompleteCommit, CompleteAbort --unused for transactional.id.expiration.ms--> forgotten (a tombstone)
 //
-// From PrepareCommit and PrepareAbort on a goroutine for each transaction brings the markers to the partitions' leaders,
-// for as long as that takes: leaders may move meanwhile, and partitions that were deleted are left out.
+// From PrepareCommit and PrepareAbort on, a goroutine for each transaction sends the markers to the partitions' leaders, for
+// as long as that takes: leaders may move meanwhile, and partitions that are deleted are dropped.
 //
-// Goroutines: two timers for all shards (timeouts, unused ids); a loader for each shard until it is loaded; one for each
-// transaction that is being ended; one for each other broker and kind of request, while there is something to send. All of
-// them end with Coordinator.Close, and those of a shard when its leadership is lost.
+// Goroutines: two for all shards, with timers (for timeouts and unused ids); one for each shard while it is being loaded;
+// one for each transaction that is being ended; one for each other broker and kind of request, while there is something to
+// send. All of them end with Coordinator.Close, and those of a shard when its leadership is lost.
 //
-// A shard's mu guards its ids. It is held over an append, so that records are in the order of the steps, and never while
+// A shard's mu guards its ids. It is held during an append, so that records are in the order of the steps, but never while
 // waiting for replicas or other brokers.
 //
-// The package knows nothing of requests from clients, metadata or replication: those are functions in its Config.
+// The package knows nothing about client requests, metadata or replication: it reaches them through functions in its Config.
 package txn

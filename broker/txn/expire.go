@@ -8,8 +8,8 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// abortTimedOut aborts the transactions that were open for longer than their producers asked for. The epoch rises, so that a
-// producer which comes back hears of it (TransactionCoordinator.abortTimedOutTransactions, 3.9).
+// abortTimedOut aborts the transactions that have been open for longer than their timeout. The epoch is incremented, so
+// that a producer that comes back is fenced (TransactionCoordinator.abortTimedOutTransactions, 3.9).
 func (c *Coordinator) abortTimedOut() {
 	all, err := c.shards()
 	if err != nil {
@@ -18,7 +18,7 @@ func (c *Coordinator) abortTimedOut() {
 	for _, s := range all {
 		var late []string
 		now := c.now()
-		_ = s.each(func(id string, t *transaction, busy bool) { // one that is loading has its turn the next time
+		_ = s.each(func(id string, t *transaction, busy bool) { // a shard that is being loaded is checked the next time
 			if !busy && t.timedOut(now) {
 				late = append(late, id)
 			}
@@ -32,7 +32,7 @@ func (c *Coordinator) abortTimedOut() {
 func (c *Coordinator) abortLate(s *shard, id string) {
 	done, err := s.step(id, c.now(), func(known *transaction) (transaction, bool, error) {
 		if known == nil || !known.timedOut(c.now()) {
-			return transaction{}, false, nil // ended in between
+			return transaction{}, false, nil // it has ended in between
 		}
 		return known.fence(c.now()), true, nil
 	})
@@ -47,7 +47,7 @@ func (c *Coordinator) abortLate(s *shard, id string) {
 	}
 }
 
-// expireIdle forgets the ids that nobody has used for long.
+// expireIdle forgets the ids that have not been used for long.
 func (c *Coordinator) expireIdle() {
 	all, err := c.shards()
 	if err != nil {

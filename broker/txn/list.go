@@ -14,11 +14,11 @@ type Description struct {
 	Identity
 	State      State
 	Timeout    time.Duration
-	Started    int64                     // ms, -1: not
-	Partitions []logstore.TopicPartition // by topic and number; while markers are written, those without theirs
+	Started    int64                     // ms; -1: not open
+	Partitions []logstore.TopicPartition // ordered by topic and number; while markers are being written, those still without one
 }
 
-// Describe tells about an id: TRANSACTIONAL_ID_NOT_FOUND when there is none.
+// Describe describes an id. The error is TRANSACTIONAL_ID_NOT_FOUND if there is none.
 func (c *Coordinator) Describe(id string) (Description, error) {
 	s, err := c.shardOf(id)
 	if err != nil {
@@ -34,11 +34,11 @@ func (c *Coordinator) Describe(id string) (Description, error) {
 	return Description{t.Identity, t.state, t.timeout, t.started, t.partitions.sorted()}, nil
 }
 
-// Filter chooses ids for List. A filter that is nil chooses all.
+// Filter selects ids for List. A nil field selects all.
 type Filter struct {
 	States    []State
 	Producers []int64
-	OpenFor   time.Duration // longer than this; negative: all
+	OpenFor   time.Duration // longer than this; negative: any
 }
 
 func (f *Filter) has(t *transaction, now int64) bool {
@@ -54,8 +54,8 @@ type Listing struct {
 	State    State
 }
 
-// List gives the ids that this broker looks after and a filter chooses, in no order: COORDINATOR_LOAD_IN_PROGRESS while it
-// does not know all of them.
+// List returns the ids that this broker coordinates and that match the filter, in no particular order. The error is
+// COORDINATOR_LOAD_IN_PROGRESS while not all are loaded.
 func (c *Coordinator) List(f Filter) ([]Listing, error) {
 	all, err := c.shards()
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// markersRetryDelay is the pause before markers are tried again that could not be written, unless there is news of leaders.
+// markersRetryDelay is the pause before retrying markers that could not be written, unless leaders change.
 const markersRetryDelay = 100 * time.Millisecond
 
-// finish brings the markers of a transaction that was decided up to offset end to all its partitions, and writes down that
-// it is complete. It ends early only when the shard is given up: then the next leader goes on.
+// finish writes the markers of a transaction, decided by the record that ends at offset end, to all its partitions, and
+// then records that it is complete. It ends early only if the shard is closed: then the next leader continues.
 func (c *Coordinator) finish(s *shard, id string, end int64) {
 	if s.awaitHeld(end) != nil {
 		return
@@ -43,7 +43,7 @@ func (c *Coordinator) finish(s *shard, id string, end int64) {
 	}
 }
 
-// writeMarkers returns when every partition has its marker or is gone, or the shard is given up.
+// writeMarkers returns when every partition has its marker or is gone, or the shard is closed.
 func (c *Coordinator) writeMarkers(s *shard, id string, t transaction, log *logrus.Entry) {
 	left := maps.Clone(t.partitions)
 	for s.ctx.Err() == nil {
@@ -59,7 +59,7 @@ func (c *Coordinator) writeMarkers(s *shard, id string, t transaction, log *logr
 	}
 }
 
-// awaitLeaders waits for news of leaders, but not for long.
+// awaitLeaders waits for changes of leaders, but not for long.
 func (c *Coordinator) awaitLeaders(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, markersRetryDelay)
 	defer cancel()
@@ -71,7 +71,7 @@ func (c *Coordinator) awaitLeaders(ctx context.Context) {
 	}, c.cfg.MetadataChanged)
 }
 
-// tryMarkers sends markers to the leaders of partitions once, and returns the partitions that need no more.
+// tryMarkers sends markers to the leaders of partitions once, and returns the partitions that are done.
 func (c *Coordinator) tryMarkers(s *shard, t transaction, left partitions, log *logrus.Entry) (done []logstore.TopicPartition) {
 	byLeader := make(map[int32][]logstore.TopicPartition)
 	for tp, topic := range left {
@@ -100,8 +100,8 @@ func (c *Coordinator) tryMarkers(s *shard, t transaction, left partitions, log *
 	return done
 }
 
-// replaced tells whether a partition is not the one of the transaction any more, but one of another topic of that name. Nothing
-// of the transaction can be there when its leader has asked before; where leaders don't ask, it gets its marker.
+// replaced reports whether a partition no longer belongs to the transaction's topic, but to another one with that name.
+// If leaders ask before they append, nothing of the transaction can be in it; if they do not, it gets its marker.
 func (c *Coordinator) replaced(tp logstore.TopicPartition, joined topicID) bool {
 	return c.cfg.Verified() && joined.replacedBy(c.cfg.TopicID(tp.Topic))
 }
@@ -122,20 +122,20 @@ func markerFor(t transaction, epoch int32, tps []logstore.TopicPartition) kmsg.W
 	return m
 }
 
-// markerOrder is a marker for some partitions of one broker, and where its answer is awaited.
+// markerOrder is a marker for some partitions on one broker, and where its answer goes.
 type markerOrder struct {
 	marker kmsg.WriteTxnMarkersRequestMarker
-	answer chan<- markerAnswer // has room
+	answer chan<- markerAnswer // buffered
 }
 
-// markerAnswer is what a broker made of a marker: a code for each partition, or no answer at all.
+// markerAnswer is a broker's answer to a marker: a code for each partition, or no answer at all.
 type markerAnswer struct {
 	codes map[logstore.TopicPartition]int16
 	err   error
 }
 
-// written lists the partitions that are done with. All other codes are tried again, also that of a newer coordinator: when
-// there is one, this one is about to hear of it (TransactionMarkerRequestCompletionHandler, 3.9).
+// written lists the partitions that are done. All other codes lead to a retry, including that of a newer coordinator:
+// if there is one, this one is about to be told (TransactionMarkerRequestCompletionHandler, 3.9).
 func (a markerAnswer) written(log *logrus.Entry) (done []logstore.TopicPartition) {
 	if a.err != nil {
 		log.WithError(a.err).Debug("markers could not be sent, trying again")
@@ -147,7 +147,7 @@ func (a markerAnswer) written(log *logrus.Entry) (done []logstore.TopicPartition
 		case err == nil:
 			done = append(done, tp)
 		case isOne(err, kerr.InvalidProducerEpoch, kerr.UnsupportedForMessageFormat, kerr.UnsupportedVersion):
-			// A newer epoch of the producer writes there already, or nothing of this transaction can be there.
+			// A newer epoch of the producer is writing there already, or nothing of this transaction can be there.
 			log.WithError(err).Warn("a partition takes no marker")
 			done = append(done, tp)
 		case isOne(err, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas,
@@ -160,8 +160,8 @@ func (a markerAnswer) written(log *logrus.Entry) (done []logstore.TopicPartition
 	return done
 }
 
-// sendMarker brings a marker to a broker: to this one directly, to another one with a request at a time that carries the
-// markers of all transactions that wait.
+// sendMarker delivers a marker to a broker: directly to this one; to another one with one request at a time, which
+// carries the markers of all waiting transactions.
 func (c *Coordinator) sendMarker(broker int32, o markerOrder) {
 	deliver := func(orders []markerOrder) []markerOrder {
 		c.deliverMarkers(broker, orders)

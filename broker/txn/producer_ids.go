@@ -12,25 +12,25 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Block is a range of producer ids that is this broker's alone.
+// Block is a range of producer ids that belongs to this broker alone.
 type Block struct {
 	First int64
 	Count int32
 }
 
-// ProducerIDs gives out producer ids from blocks that the controller allocates. The next block is fetched in
-// the background, before the current one is used up (RPCProducerIdManager, 3.9; KIP-730).
+// ProducerIDs assigns producer ids from blocks that the controller allocates. The next block is fetched in the
+// background before the current one is used up (RPCProducerIdManager, 3.9; KIP-730).
 type ProducerIDs struct {
 	allocate func(context.Context) (Block, error)
 	log      *logrus.Entry
 	ctx      context.Context
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
-	arrived  await.Signal // rings when there is a new block
+	arrived  await.Signal // notified when there is a new block
 
 	mu struct {
 		sync.Mutex
-		current  Block // what is left of it
+		current  Block // the unused part
 		next     *Block
 		fetching bool
 	}
@@ -40,30 +40,31 @@ const (
 	prefetchBelow   = 100 // ids left when the next block is fetched: a tenth of the controller's 1,000
 	allocateTimeout = 30 * time.Second
 	allocateBackoff = 50 * time.Millisecond
-	// allocatePatience is how long a request waits for a block. Not every client comes back when it hears that there is none.
+	// allocatePatience is how long a request waits for a block. Not every client retries when there is none.
 	allocatePatience = time.Second
 )
 
 // errNoBlock is COORDINATOR_LOAD_IN_PROGRESS.
 var errNoBlock = fmt.Errorf("the next block of producer ids is on its way: %w", kerr.CoordinatorLoadInProgress)
 
-// NewProducerIDs returns a source of ids without any yet. Close ends its background work.
+// NewProducerIDs returns a source without any ids yet. Close ends its background work.
 func NewProducerIDs(allocate func(context.Context) (Block, error), log *logrus.Entry) *ProducerIDs {
 	p := &ProducerIDs{allocate: allocate, log: log}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
 
-// Close ends a fetch under way.
+// Close cancels a fetch in progress.
 func (p *ProducerIDs) Close() {
 	p.cancel()
 	p.mu.Lock()
-	p.mu.fetching = true // no other one begins
+	p.mu.fetching = true // prevents another one
 	p.mu.Unlock()
 	p.tasks.Wait()
 }
 
-// Prefetch takes the first block, for a broker that shall have one from its start (ZkProducerIdManager, 3.9: before KIP-730).
+// Prefetch fetches the first block, for brokers that must have one from the start (ZkProducerIdManager, 3.9: before
+// KIP-730).
 func (p *ProducerIDs) Prefetch(ctx context.Context) error {
 	block, err := p.allocate(ctx)
 	if err != nil {
@@ -75,7 +76,7 @@ func (p *ProducerIDs) Prefetch(ctx context.Context) error {
 	return nil
 }
 
-// Wait is Next that waits a moment for a block.
+// Wait is Next, but waits briefly for a block.
 func (p *ProducerIDs) Wait(ctx context.Context) (id int64, err error) {
 	if id, err = p.Next(); err == nil {
 		return id, nil
@@ -90,8 +91,8 @@ func (p *ProducerIDs) Wait(ctx context.Context) (id int64, err error) {
 	return id, err
 }
 
-// Next gives an id that nobody else has. While the first block is on its way it is
-// COORDINATOR_LOAD_IN_PROGRESS, which clients retry.
+// Next returns an unused id. While the first block is being fetched the error is COORDINATOR_LOAD_IN_PROGRESS, on which
+// clients retry.
 func (p *ProducerIDs) Next() (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +112,7 @@ func (p *ProducerIDs) Next() (int64, error) {
 	return id, nil
 }
 
-// fetch asks until there is a block.
+// fetch requests a block until it gets one.
 func (p *ProducerIDs) fetch() {
 	for {
 		ctx, cancel := context.WithTimeout(p.ctx, allocateTimeout)

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The versions of keys and values that are written. Values of version 1, which is flexible, are only read.
+// The versions in which keys and values are written. Values of version 1, which is flexible, are only read.
 const (
 	keyVersion   = 0
 	valueVersion = 0
@@ -25,7 +25,7 @@ func encodeKey(id string) []byte {
 	return key.AppendTo(nil)
 }
 
-// encodeValue is a transaction as __transaction_state keeps it: partitions by topic, null when the id is Empty.
+// encodeValue encodes a transaction for __transaction_state: partitions by topic, null if the id is Empty.
 func encodeValue(t *transaction) []byte {
 	value := kmsg.NewTxnMetadataValue()
 	value.Version = valueVersion
@@ -86,7 +86,7 @@ func decodeValue(data []byte) (transaction, error) {
 	return t, nil
 }
 
-// replay takes the records of a batch over into byID. Records with keys of other kinds are none of ours and left out.
+// replay applies the records of a batch to byID. Records with keys of other kinds are skipped.
 func replay(b record.Batch, byID map[string]transaction, odd func(offset int64, err error)) error {
 	if b.Control() {
 		return nil

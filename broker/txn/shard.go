@@ -16,41 +16,41 @@ import (
 
 // Log is a partition of __transaction_state that this broker leads.
 type Log interface {
-	// Append writes a batch in a leader epoch, if there are replicas enough to acknowledge it. end is the offset after it.
+	// Append writes a batch in a leader epoch, if there are enough in-sync replicas. end is the offset after it.
 	Append(epoch int32, batch record.Batch) (end int64, err error)
-	// AwaitReplicated waits until all in-sync replicas have everything up to an offset (exclusive).
+	// AwaitReplicated waits until all in-sync replicas have everything below an offset.
 	AwaitReplicated(ctx context.Context, end int64) error
-	// End is the offset that the next batch gets.
+	// End returns the offset that the next batch gets.
 	End() int64
-	// HighWatermark is the offset below which all in-sync replicas have everything.
+	// HighWatermark returns the offset below which all in-sync replicas have everything.
 	HighWatermark() int64
 	// Load calls fn with every batch and returns the offset after the last one.
 	Load(ctx context.Context, fn func(record.Batch) error) (end int64, err error)
-	// MaxBatchBytes is how large a batch may be.
+	// MaxBatchBytes returns the maximum size of a batch.
 	MaxBatchBytes() int
 }
 
 // entry is a transactional id in a shard.
 type entry struct {
 	now  *transaction // what all in-sync replicas have; nil: nothing yet
-	next *transaction // what is in the log and on its way to them; nil: nothing
+	next *transaction // what is in the log but not on all of them; nil: nothing
 	end  int64        // offset after next
 }
 
-// busy tells whether the id has to be waited for: a record is on its way, or markers are.
+// busy reports whether the id has to be waited for: a record is being replicated, or markers are being written.
 func (e *entry) busy() bool { return e.next != nil || e.now != nil && e.now.ending() }
 
-// shard owns the transactional ids of one partition of __transaction_state, as long as this broker leads it.
+// shard owns the transactional ids of one partition of __transaction_state while this broker leads it.
 type shard struct {
 	partition int32
 	log       Log
 	ctx       context.Context // ends with the leadership
 	stop      context.CancelFunc
-	changed   await.Signal // rings when an id is no longer busy
+	changed   await.Signal // notified when an id is no longer busy
 
 	mu struct {
 		sync.Mutex
-		epoch  int32 // of the leadership, and of the coordinator in its markers
+		epoch  int32 // of the leadership; also the coordinator epoch in markers
 		loaded bool
 		end    int64 // of the log, as far as it was read or written here
 		byID   map[string]*entry
@@ -70,8 +70,8 @@ func (s *shard) epoch() int32 {
 	return s.mu.epoch
 }
 
-// lead goes on in a newer epoch of the leadership. It is false when somebody else has written in between: then the shard knows
-// too little. That happens when this broker was not told that it had followed.
+// lead continues in a newer epoch of the leadership. It returns false if another leader has written in between, so that
+// the shard is outdated. That happens if this broker was not told that it had become a follower.
 func (s *shard) lead(epoch int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *shard) usableLocked() error {
 	return nil
 }
 
-// findLocked gives an id's entry as of now, nil when it is not known.
+// findLocked returns an id's current entry, nil if it is unknown.
 func (s *shard) findLocked(id string) *entry {
 	e := s.mu.byID[id]
 	if e == nil || !s.settleLocked(id, e) {
@@ -101,7 +101,7 @@ func (s *shard) findLocked(id string) *entry {
 	return e
 }
 
-// settleLocked makes what has reached all in-sync replicas what is known. It is false when the id is forgotten.
+// settleLocked makes the state current that has reached all in-sync replicas. It returns false if the id is forgotten.
 func (s *shard) settleLocked(id string, e *entry) bool {
 	if e.next == nil || s.log.HighWatermark() < e.end {
 		return true
@@ -114,7 +114,7 @@ func (s *shard) settleLocked(id string, e *entry) bool {
 	return false
 }
 
-// view gives what is known about an id; found is false when nothing is.
+// view returns what is known about an id; found is false if nothing is.
 func (s *shard) view(id string) (t transaction, found bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *shard) view(id string) (t transaction, found bool, err error) {
 	return *e.now, true, nil
 }
 
-// each calls fn with every id that is known; it must not call back.
+// each calls fn with every known id; fn must not call back.
 func (s *shard) each(fn func(id string, t *transaction, busy bool)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,18 +143,18 @@ func (s *shard) each(fn func(id string, t *transaction, busy bool)) error {
 	return nil
 }
 
-// outcome is a step that was taken: what the id became, and the offset that all in-sync replicas must reach for it to
-// hold, 0 when nothing had to be written.
+// outcome is the result of a step: the id's new state, and the offset that all in-sync replicas must reach for it to
+// hold, 0 if nothing had to be written.
 type outcome struct {
 	transaction
 	end int64
 }
 
-// decision says what a transactional id is to become, given what is known about it: nil when nothing is. With changed
-// false nothing is to be written.
+// decision computes the new state of a transactional id from the known one, which is nil if there is none. If changed
+// is false, nothing is written.
 type decision func(known *transaction) (next transaction, changed bool, err error)
 
-// step changes an id. One that is busy is CONCURRENT_TRANSACTIONS.
+// step changes an id. The error for a busy one is CONCURRENT_TRANSACTIONS.
 func (s *shard) step(id string, now int64, decide decision) (outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *shard) step(id string, now int64, decide decision) (outcome, error) {
 	return s.writeLocked(id, now, e, next)
 }
 
-// complete ends a transaction whose markers are all written.
+// complete completes a transaction whose markers are all written.
 func (s *shard) complete(id string, now int64) (outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *shard) writeLocked(id string, now int64, e *entry, next transaction) (o
 	return outcome{next, end}, nil
 }
 
-// written notes markers that need not be written any more.
+// written removes partitions whose markers are done.
 func (s *shard) written(id string, done []logstore.TopicPartition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +209,7 @@ func (s *shard) written(id string, done []logstore.TopicPartition) {
 	}
 }
 
-// expire writes tombstones for ids that were not used for long, as many as fit in one batch; more is true when there
+// expire writes tombstones for ids that have not been used for long, as many as fit in one batch; more is true if there
 // are others. The ids are busy until all in-sync replicas have the tombstones, and then forgotten.
 func (s *shard) expire(now int64, idle func(*transaction) bool) (count int, more bool, err error) {
 	s.mu.Lock()
@@ -246,8 +246,8 @@ func (s *shard) expire(now int64, idle func(*transaction) bool) (count int, more
 	return len(expired), more, nil
 }
 
-// maxRecordOverhead is what a record with a null value has beside its key, at most: length, attributes, time delta, offset
-// delta, key length, value length, header count.
+// maxRecordOverhead is the maximum size of a record with a null value without its key: length, attributes, time delta,
+// offset delta, key length, value length, header count.
 const maxRecordOverhead = 5 + 1 + 10 + 5 + 5 + 5 + 5
 
 func (s *shard) count() int {
@@ -256,8 +256,8 @@ func (s *shard) count() int {
 	return len(s.mu.byID)
 }
 
-// load reads the log. The ids can be asked for when all in-sync replicas have what was read: a record that only this
-// broker has could yet be lost.
+// load reads the log. The ids become available when all in-sync replicas have what was read: a record that only this
+// broker has might still be lost.
 func (s *shard) load(slots chan struct{}, odd func(offset int64, err error)) (ending []string, err error) {
 	select {
 	case slots <- struct{}{}:
@@ -286,24 +286,24 @@ func (s *shard) load(slots chan struct{}, odd func(offset int64, err error)) (en
 	return ending, nil
 }
 
-// awaitHeld waits until all in-sync replicas have what was written up to end, however long that takes. An error means
-// that the shard is given up.
+// awaitHeld waits until all in-sync replicas have everything up to end, however long that takes. An error means that
+// the shard is closed.
 func (s *shard) awaitHeld(end int64) error {
 	for {
 		err := s.log.AwaitReplicated(s.ctx, end)
 		switch {
-		case err == nil, errors.Is(err, kerr.NotEnoughReplicasAfterAppend): // there are few of them now, but they have it
+		case err == nil, errors.Is(err, kerr.NotEnoughReplicasAfterAppend): // there are too few of them now, but they have it
 			return nil
 		case s.ctx.Err() != nil:
 			return context.Cause(s.ctx)
 		}
-		pause(s.ctx, holdRetryDelay) // the leadership is lost, and the shard about to be told
+		pause(s.ctx, holdRetryDelay) // the leadership is lost, and the shard is about to be told
 	}
 }
 
 const holdRetryDelay = 100 * time.Millisecond
 
-// logFault is what a client is told when the log could not be written: where to look for the coordinator, or to wait
+// logFault returns the client's error if the log could not be written: to look for the coordinator again, or to wait
 // for it (TransactionStateManager.appendTransactionToLog, 3.9).
 func logFault(err error) error {
 	var code *kerr.Error

@@ -12,10 +12,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// State is how far a transaction has come. The numbers are those of the log.
+// State is the state of a transaction. The numbers are those stored in the log.
 type State = kmsg.TransactionState
 
-// The states. Apache Kafka has a PrepareEpochFence (7) beside these, which it never stores.
+// The states. Apache Kafka also has PrepareEpochFence (7), which it never stores.
 const (
 	Empty          State = 0
 	Ongoing        State = 1
@@ -38,49 +38,49 @@ type Identity struct {
 	Epoch int16
 }
 
-// topicID is a topic's id, zero when it isn't known.
+// topicID is a topic's id, zero if it is unknown.
 type topicID [16]byte
 
-// replacedBy tells whether the topic was deleted and another one of its name has the id now.
+// replacedBy reports whether the topic was deleted, and another one with its name has the id now.
 func (id topicID) replacedBy(now topicID) bool {
 	return id != topicID{} && now != topicID{} && id != now
 }
 
-// partitions is a set of partitions, each with the id of its topic when it joined: a topic that was deleted and made
-// anew is another one. Ids are not stored, so after a failover they aren't known. A set is never changed in place.
+// partitions is a set of partitions, each with the id of its topic when it was added: a topic that is deleted and
+// recreated is another one. The ids are not stored, so they are unknown after a failover. A set is never modified.
 type partitions map[logstore.TopicPartition]topicID
 
 // transaction is what is known about a transactional id. It is a value: steps return the next one.
 type transaction struct {
 	Identity
-	last       Identity // before the latest InitProducerId; not stored, so a retry over a failover is not recognised
+	last       Identity // before the latest InitProducerId; not stored, so a retry across a failover is not recognised
 	timeout    time.Duration
 	state      State
 	partitions partitions
-	started    int64 // ms, -1: not
+	started    int64 // ms; -1: not open
 	updated    int64 // ms
 }
 
-// ending tells whether markers are being written.
+// ending reports whether markers are being written.
 func (t *transaction) ending() bool { return t.state == PrepareCommit || t.state == PrepareAbort }
 
-// exhausted tells whether an epoch is the last that a client may have: one more is kept for fencing it.
+// exhausted reports whether an epoch is the last that a client may have: one more is reserved for fencing it.
 func exhausted(epoch int16) bool { return epoch >= math.MaxInt16-1 }
 
-// newTransaction is an id that nobody has used yet. Its first epoch comes with the first step.
+// newTransaction returns an id that has not been used yet. Its first epoch comes with the first step.
 func newTransaction(producerID int64) transaction {
 	none := Identity{noProducerID, noProducerEpoch}
 	return transaction{Identity: Identity{producerID, noProducerEpoch}, last: none, state: Empty, started: noTime}
 }
 
-// A fault is an error with a protocol code.
+// fault returns an error with a protocol code.
 func fault(code *kerr.Error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, code)...)
 }
 
-// initialise is the step of InitProducerId: the next epoch, or the next producer id when the epochs are used up. have is
-// what the producer believes to be, nil when it is a new incarnation (KIP-360). fresh gives a new producer id.
-// (TransactionCoordinator.prepareInitProducerIdTransit, 3.9)
+// initialise is the step of InitProducerId: it returns the next epoch, or the next producer id if the epochs are used
+// up. have is the identity that the producer believes it has, nil for a new instance (KIP-360). fresh returns a new
+// producer id. (TransactionCoordinator.prepareInitProducerIdTransit, 3.9)
 func (t transaction) initialise(now int64, timeout time.Duration, have *Identity, fresh func() (int64, error)) (transaction, error) {
 	if have != nil && !t.mayBe(*have) {
 		return t, fault(kerr.ProducerFenced, "producer %d is not that of the transactional id", have.ID)
@@ -109,7 +109,7 @@ func (t transaction) initialise(now int64, timeout time.Duration, have *Identity
 		next.last.Epoch = t.Epoch
 		next.Epoch++
 	case have.Epoch == t.last.Epoch:
-		next.last.Epoch = t.last.Epoch // a retry whose first answer was lost: the same answer again
+		next.last.Epoch = t.last.Epoch // a retry whose first answer was lost gets the same answer again
 	default:
 		return t, fault(kerr.ProducerFenced, "epoch %d of the producer is over, it is %d", have.Epoch, t.Epoch)
 	}
@@ -117,8 +117,8 @@ func (t transaction) initialise(now int64, timeout time.Duration, have *Identity
 	return next, nil
 }
 
-// mayBe tells whether a producer that calls itself have can be the one of this id: it has the producer id, or it had the
-// one before until its epochs were used up and has not heard of the new one.
+// mayBe reports whether a producer with identity have can be the one of this id: it has the producer id, or had the
+// previous one until its epochs were used up and has not heard of the new one.
 func (t *transaction) mayBe(have Identity) bool {
 	return t.Epoch == noProducerEpoch || have.ID == t.ID || have.ID == t.last.ID && exhausted(have.Epoch)
 }
@@ -131,7 +131,7 @@ func (t transaction) fence(now int64) transaction {
 	return t
 }
 
-// owned checks that a request comes from the current incarnation of the producer.
+// owned checks that a request comes from the current instance of the producer.
 func (t *transaction) owned(by Identity) error {
 	switch {
 	case by.ID != t.ID:
@@ -142,8 +142,8 @@ func (t *transaction) owned(by Identity) error {
 	return nil
 }
 
-// add is the step of AddPartitionsToTxn and AddOffsetsToTxn: it begins a transaction when none is open. changed is false
-// when there is nothing to write.
+// add is the step of AddPartitionsToTxn and AddOffsetsToTxn: it begins a transaction if none is open. changed is false
+// if there is nothing to write.
 func (t transaction) add(now int64, by Identity, added partitions) (next transaction, changed bool, err error) {
 	if err := t.owned(by); err != nil {
 		return t, false, err
@@ -197,7 +197,8 @@ func (t transaction) complete(now int64) transaction {
 	return t
 }
 
-// without is the transaction when some of its markers are written. That is not stored: a marker may be written twice.
+// without returns the transaction without the partitions whose markers are written. That is not stored: a marker may be
+// written twice.
 func (t transaction) without(written []logstore.TopicPartition) transaction {
 	t.partitions = maps.Clone(t.partitions)
 	for _, tp := range written {
@@ -206,17 +207,19 @@ func (t transaction) without(written []logstore.TopicPartition) transaction {
 	return t
 }
 
-// timedOut tells whether the transaction has been open for too long.
+// timedOut reports whether the transaction has been open for too long.
 func (t *transaction) timedOut(now int64) bool {
 	return t.state == Ongoing && t.started+t.timeout.Milliseconds() < now
 }
 
-// idle tells whether the id was not used for so long that it may be forgotten (KIP-98's transactional.id.expiration.ms).
+// idle reports whether the id has been unused for so long that it may be forgotten (KIP-98's
+// transactional.id.expiration.ms).
 func (t *transaction) idle(now int64, keep time.Duration) bool {
 	return (t.state == Empty || t.state == CompleteCommit || t.state == CompleteAbort) && t.updated <= now-keep.Milliseconds()
 }
 
-// verify tells for each partition whether it belongs to the open transaction (KIP-890): TRANSACTION_ABORTABLE if not.
+// verify checks for each partition whether it belongs to the open transaction (KIP-890); the error is
+// TRANSACTION_ABORTABLE if not.
 func (t *transaction) verify(by Identity, asked partitions) (map[logstore.TopicPartition]error, error) {
 	if err := t.owned(by); err != nil {
 		return nil, err

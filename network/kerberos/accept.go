@@ -185,7 +185,7 @@ func (a *Acceptor) choice(message []byte) ([]byte, error) {
 	return []byte{}, nil
 }
 
-// may tells whether a name is the principal's own, with or without its realm.
+// may reports whether a name is the principal's own, with or without its realm.
 func (a *Acceptor) may(as string) bool {
 	return a.principal == as || strings.HasPrefix(a.principal, as+"@")
 }

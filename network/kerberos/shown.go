@@ -16,7 +16,7 @@ type Shown struct {
 	keep        time.Duration // how long each is remembered at least: the longest that one of them may be good
 }
 
-// first tells whether an authenticator, as it was encrypted, is shown for the first time, and remembers it for as long as it may
+// first reports whether an authenticator, as it was encrypted, is shown for the first time, and remembers it for as long as it may
 // be good where clocks may be some time apart: its time may be as far in the future as in the past. It must have been found good:
 // what anybody makes up is not to fill this.
 func (s *Shown) first(authenticator []byte, at time.Time, skew time.Duration) bool {

@@ -62,10 +62,10 @@ type pass struct {
 	begins, ends, last time.Time // last: up to when it can be renewed
 }
 
-// good tells whether there is one, and whether it can be shown.
+// good reports whether there is one, and whether it can be shown.
 func (p *pass) good(now time.Time) bool { return p != nil && now.Before(p.ends) }
 
-// fresh tells whether there is one that need not be replaced yet.
+// fresh reports whether there is one that need not be replaced yet.
 func (p *pass) fresh(now time.Time) bool {
 	const part = 6 // of its life that it is replaced before its end
 	return p != nil && now.Before(p.ends.Add(-p.ends.Sub(p.begins)/part))

@@ -83,13 +83,13 @@ func (s *store) certificates() []tls.Certificate {
 	return list
 }
 
-// HasKey tells whether there is a key: a server without one can serve nobody.
+// HasKey reports whether there is a key: a server without one can serve nobody.
 func (c *Context) HasKey() bool { return c.keys != nil }
 
 // Warnings are what of the settings could not be followed to the letter.
 func (c *Context) Warnings() []string { return c.warnings }
 
-// Modified tells whether a file of a store has changed since it was opened.
+// Modified reports whether a file of a store has changed since it was opened.
 func (c *Context) Modified() bool { return c.keys.modified() || c.trusted.modified() }
 
 // Server is the configuration for connections that are accepted. Sessions are resumed under it alone, so that one that

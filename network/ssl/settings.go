@@ -179,7 +179,7 @@ func (s Settings) clientAuth() (tls.ClientAuthType, error) {
 	return 0, s.refuse("ssl.client.auth", "must be none, requested or required")
 }
 
-// verifiesHost tells whether a client compares the name in the server's certificate with where it connected to.
+// verifiesHost reports whether a client compares the name in the server's certificate with where it connected to.
 func (s Settings) verifiesHost() (bool, error) {
 	const key = "ssl.endpoint.identification.algorithm"
 	switch strings.ToLower(s.text(key)) {

@@ -30,7 +30,7 @@ type store struct {
 	edition edition.Edition // of its file; of none: it is in the settings themselves
 }
 
-// modified tells whether the file is another one than when it was opened.
+// modified reports whether the file is another one than when it was opened.
 func (s *store) modified() bool { return s != nil && s.edition.Over() }
 
 // openKeystore opens the store of the own key; nil: there is none.

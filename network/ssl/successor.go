@@ -16,7 +16,7 @@ type Changes struct {
 	Peers            bool // the context is for connections between brokers, which must understand each other
 }
 
-// CheckSuccessor tells whether next may take the place of c on a listener that is served (SslFactory.createNewSslEngineFactory, 3.9).
+// CheckSuccessor reports whether next may take the place of c on a listener that is served (SslFactory.createNewSslEngineFactory, 3.9).
 func (c *Context) CheckSuccessor(next *Context, allowed Changes) error {
 	switch {
 	case c.keys == nil && next.keys != nil:
