@@ -47,7 +47,7 @@ func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx cont
 		return err
 	}
 	p["bootstrap.servers"] = *o.bootstrap
-	opts, err := clientOptions(env, p, nil)
+	opts, err := clientOptions(ctx, env, p, nil)
 	if err != nil {
 		return err
 	}
@@ -74,6 +74,9 @@ func awaitBroker(ctx context.Context, env *Env, cl *kgo.Client, addresses string
 	const between = 100 * time.Millisecond
 	for told := false; ; told = true {
 		err := cl.Ping(ctx)
+		if why := refusal(ctx); why != nil {
+			return why
+		}
 		var dial *net.OpError
 		var dns *net.DNSError
 		if err == nil || !errors.As(err, &dial) || errors.As(err, &dns) && dns.IsNotFound {

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"barnabas/config"
@@ -62,13 +60,15 @@ func invalidValue(value, name, why string) error {
 type setter func(value string) ([]kgo.Opt, error)
 
 // clientOptions translates p with the setters of the kind of client and those that all clients have.
-// A setting that nothing honours is named in a warning.
-func clientOptions(env *Env, p properties, kind map[string]setter) ([]kgo.Opt, error) {
+// A setting that nothing honours is named in a warning. When it turns out that no broker can be spoken to with them, the tool's context, which
+// ctx is or comes from, ends with the reason.
+func clientOptions(ctx context.Context, env *Env, p properties, kind map[string]setter) ([]kgo.Opt, error) {
 	seeds, err := bootstrapServers(p["bootstrap.servers"])
 	if err != nil {
 		return nil, err
 	}
-	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.WithLogger(&clientLog{out: env.Stderr, refused: env.refused}), kgo.DisableClientMetrics()}
+	log := &clientLog{out: env.Stderr}
+	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.WithLogger(log), kgo.WithHooks(newFirstWords(ctx, env, seeds, p, log)), kgo.DisableClientMetrics()}
 	security, err := securityOptions(env, p)
 	if err != nil {
 		return nil, err
@@ -245,8 +245,11 @@ func fits(module, mechanism string) bool {
 	return module == config.LoginModules()[mechanism]
 }
 
+// mechanismOf is how a client that logs in does it.
+func mechanismOf(p properties) string { return strings.ToUpper(cmp.Or(p["sasl.mechanism"], gssapi)) }
+
 func saslOption(env *Env, p properties) (kgo.Opt, error) {
-	mechanism := strings.ToUpper(cmp.Or(p["sasl.mechanism"], gssapi))
+	mechanism := mechanismOf(p)
 	modules := config.LoginModules()
 	module, known := modules[mechanism]
 	if !known {
@@ -271,43 +274,4 @@ func saslOption(env *Env, p properties) (kgo.Opt, error) {
 		return kgo.SASL(scram.Auth{User: user, Pass: pass, IsToken: token}.AsSha512Mechanism()), nil
 	}
 	return kgo.SASL(plain.Auth{User: user, Pass: pass}.AsMechanism()), nil
-}
-
-// clientLog shows the client's warnings, each kind of them once in a while.
-type clientLog struct {
-	out     io.Writer
-	refused context.CancelCauseFunc // may be nil
-	mu      struct {
-		sync.Mutex
-		shown map[string]time.Time // by message; these are constants of the library
-	}
-}
-
-// repeatAfter is how long a warning of a kind that was shown is held back.
-const repeatAfter = 5 * time.Second
-
-// Level implements kgo.Logger.
-func (l *clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
-
-// Log implements kgo.Logger.
-func (l *clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.toldByError(msg, keyvals) {
-		return
-	}
-	now := time.Now()
-	if last, ok := l.mu.shown[msg]; ok && now.Sub(last) < repeatAfter {
-		return
-	}
-	if l.mu.shown == nil {
-		l.mu.shown = make(map[string]time.Time)
-	}
-	l.mu.shown[msg] = now
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", level, msg)
-	for i := 0; i+1 < len(keyvals); i += 2 {
-		fmt.Fprintf(&b, " %v=%v", keyvals[i], keyvals[i+1])
-	}
-	fmt.Fprintln(l.out, b.String())
 }

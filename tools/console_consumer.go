@@ -213,14 +213,14 @@ func consoleConsumer(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	ctx, refusal := endWhenRefused(ctx, env)
-	opts, err := clientOptions(env, p, consumerSettings)
+	env.oneLogin = true
+	opts, err := clientOptions(ctx, env, p, consumerSettings)
 	if err != nil {
 		return err
 	}
 	if group != "" {
 		if err := awaitCoordinator(ctx, env, opts, p["bootstrap.servers"], group); err != nil {
-			return cmp.Or(refusal(), err)
+			return cmp.Or(refusal(ctx), err)
 		}
 	}
 	// Stopping a fetch waits at most this long, so that --timeout-ms is kept.
@@ -240,7 +240,7 @@ func consoleConsumer(ctx context.Context, env *Env) error {
 	})
 	err = c.run(ctx)
 	shown.close()
-	err = cmp.Or(refusal(), err)
+	err = cmp.Or(refusal(ctx), err)
 	if flushed := env.flush(); err == nil {
 		err = flushed
 	}

@@ -41,7 +41,7 @@ func newConsumerPerfOptions() *consumerPerfOptions {
 	return o
 }
 
-func (o *consumerPerfOptions) client(env *Env) (*kgo.Client, *rebalanceClock, error) {
+func (o *consumerPerfOptions) client(ctx context.Context, env *Env) (*kgo.Client, *rebalanceClock, error) {
 	p, err := readProperties(*o.config)
 	if err != nil {
 		return nil, nil, err
@@ -57,7 +57,7 @@ func (o *consumerPerfOptions) client(env *Env) (*kgo.Client, *rebalanceClock, er
 	if o.has("from-latest") {
 		p["auto.offset.reset"] = "latest"
 	}
-	opts, err := clientOptions(env, p, consumerSettings)
+	opts, err := clientOptions(ctx, env, p, consumerSettings)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,8 +102,8 @@ func consumerPerf(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	ctx, _ = endWhenRefused(ctx, env)
-	cl, clock, err := o.client(env)
+	env.oneLogin = true
+	cl, clock, err := o.client(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -162,8 +162,8 @@ func (r *consumerPerfRun) run(ctx context.Context) error {
 		cancel()
 		if fetches.NumRecords() == 0 {
 			err := fetches.Err()
-			if refused := context.Cause(ctx); refused != nil && isRefusal(refused) {
-				return refused
+			if why := refusal(ctx); why != nil {
+				return why
 			}
 			if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) && err != nil {
 				return err

@@ -182,7 +182,7 @@ func (d *doctor) each(ctx context.Context, topic string, partition int32, from, 
 		return err
 	}
 	p["bootstrap.servers"] = *d.o.bootstrap
-	opts, err := clientOptions(d.env, p, nil)
+	opts, err := clientOptions(ctx, d.env, p, nil)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func e2eLatency(ctx context.Context, env *Env) error {
 }
 
 func (t *latencyTest) run(ctx context.Context, env *Env, p properties) error {
-	opts, err := clientOptions(env, p, nil)
+	opts, err := clientOptions(ctx, env, p, nil)
 	if err != nil {
 		return err
 	}

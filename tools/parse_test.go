@@ -283,12 +283,12 @@ func TestClientOptionsRefuseWrongValues(t *testing.T) {
 		"acks": "2", "compression.type": "x", "linger.ms": "x", "security.protocol": "x", "retries": "-1",
 		"bootstrap.servers": "h", "buffer.memory": "0", "max.in.flight.requests.per.connection": "0",
 	} {
-		if _, err := clientOptions(&Env{Stderr: &strings.Builder{}}, base.with(map[string]string{name: value}), producerSettings); err == nil {
+		if _, err := clientOptions(t.Context(), &Env{Stderr: &strings.Builder{}}, base.with(map[string]string{name: value}), producerSettings); err == nil {
 			t.Errorf("%s=%s is accepted", name, value)
 		}
 	}
 	var warnings strings.Builder
-	if _, err := clientOptions(&Env{Stderr: &warnings}, base.with(map[string]string{"no.such": "x", "key.serializer": "c"}), producerSettings); err != nil {
+	if _, err := clientOptions(t.Context(), &Env{Stderr: &warnings}, base.with(map[string]string{"no.such": "x", "key.serializer": "c"}), producerSettings); err != nil {
 		t.Fatal(err)
 	}
 	if got := warnings.String(); got != "WARN settings without effect: no.such\n" {

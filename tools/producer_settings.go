@@ -102,7 +102,7 @@ func planProducer(ctx context.Context, env *Env, topic string, p properties) (*p
 	if err != nil {
 		return nil, err
 	}
-	opts, err := clientOptions(env, p, producerSettings)
+	opts, err := clientOptions(ctx, env, p, producerSettings)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // toldByError tells whether a warning only guesses or repeats what the error says that the request ends with.
-func (l *clientLog) toldByError(msg string, keyvals []any) bool {
+func toldByError(msg string, keyvals []any) bool {
 	switch {
 	case strings.Contains(msg, "is SASL missing?"), strings.HasPrefix(msg, "fatal InitProducerID error"):
 		return true
@@ -18,9 +18,6 @@ func (l *clientLog) toldByError(msg string, keyvals []any) bool {
 	}
 	for _, v := range keyvals {
 		if err, ok := v.(error); ok && isRefusal(err) {
-			if l.refused != nil {
-				l.refused(err)
-			}
 			return true
 		}
 	}
@@ -30,14 +27,17 @@ func (l *clientLog) toldByError(msg string, keyvals []any) bool {
 // isRefusal tells whether an error is what a broker has answered.
 func isRefusal(err error) bool { return errors.As(err, new(*kerr.Error)) }
 
-// endWhenRefused gives a context that ends when a broker refuses the client's login, and then what that broker has said. A consumer's
-// requests have nobody who waits for their errors: the library would try for ever.
-func endWhenRefused(ctx context.Context, env *Env) (ends context.Context, refusal func() error) {
-	ends, env.refused = context.WithCancelCause(ctx)
-	return ends, func() error {
-		if err := context.Cause(ends); err != nil && isRefusal(err) {
-			return err
-		}
-		return nil
+// hopelessError is why a tool need not try any longer.
+type hopelessError struct{ err error }
+
+func (e *hopelessError) Error() string { return e.err.Error() }
+func (e *hopelessError) Unwrap() error { return e.err }
+
+// refusal is why a tool's context has ended, if that is because there is no hope that brokers answer: it says more than what the requests
+// that were under way ended with.
+func refusal(ctx context.Context) error {
+	if hopeless := (*hopelessError)(nil); errors.As(context.Cause(ctx), &hopeless) {
+		return hopeless
 	}
+	return nil
 }

@@ -235,8 +235,9 @@ func TestHandshakeWithStrangers(t *testing.T) {
 				_ = conn.Close()
 			}
 		}()
-		if heard, err := listen(t.Context(), l.Addr().String(), speech{}, &tls.Config{InsecureSkipVerify: true}); heard.encrypted != (answer == alert) || (err == nil) != heard.encrypted {
-			t.Errorf("%q: %+v", answer, heard)
+		heard, err := listen(t.Context(), l.Addr().String(), speech{}, &tls.Config{InsecureSkipVerify: true})
+		if heard.encrypted != (answer == alert) || heard.web != strings.HasPrefix(answer, "HTTP") || (err == nil) != (heard.encrypted || heard.web) {
+			t.Errorf("%q: %+v, %v", answer, heard, err)
 		}
 	}
 }

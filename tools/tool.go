@@ -21,8 +21,9 @@ type Env struct {
 	// Interactive tells whether a person types Stdin; then tools prompt.
 	Interactive bool
 
-	refused context.CancelCauseFunc // is told when a broker refuses the login of a consumer, see endWhenRefused
-	inspect func(*options)          // takes the place of printing help, see Tool.Options
+	giveUp   context.CancelCauseFunc // ends the tool's context, when there is no hope; see firstWords
+	oneLogin bool                    // a login that is refused leaves no hope: nobody waits for the errors of a consumer's requests
+	inspect  func(*options)          // takes the place of printing help, see Tool.Options
 }
 
 // Tool is one command-line tool.
@@ -72,6 +73,8 @@ func (t Tool) Run(ctx context.Context, env *Env) int {
 	out := bufio.NewWriterSize(env.Stdout, 64<<10)
 	own := *env
 	own.Stdout = out
+	ctx, own.giveUp = context.WithCancelCause(ctx)
+	defer own.giveUp(nil)
 	err := t.run(ctx, &own)
 	if flushed := out.Flush(); err == nil {
 		err = flushed

@@ -87,8 +87,8 @@ func verifiableConsumer(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	ctx, refusal := endWhenRefused(ctx, env)
-	opts, err := clientOptions(env, settings, consumerSettings)
+	env.oneLogin = true
+	opts, err := clientOptions(ctx, env, settings, consumerSettings)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func verifiableConsumer(ctx context.Context, env *Env) error {
 	}
 	v.cl = cl
 	err = v.run(ctx)
-	err = cmp.Or(refusal(), err)
+	err = cmp.Or(refusal(ctx), err)
 	if failed := v.commitRest(ctx); err == nil {
 		err = failed
 	}

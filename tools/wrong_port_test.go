@@ -1,0 +1,85 @@
+package tools
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"barnabas/kafkatest"
+)
+
+// TestToolsAtPortsOfOtherProtocols: each kind of tool at ports that it is not to speak to so, or at which there is no broker, ends soon and
+// says in one line what is wrong.
+func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
+	t.Parallel()
+	const module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+	const scram = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+	b := kafkatest.Run(t, kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"),
+		kafkatest.Setting("ssl.keystore.location", stores+"server.jks"), kafkatest.Setting("ssl.keystore.password", "secret"),
+		kafkatest.Setting("sasl.enabled.mechanisms", "PLAIN"),
+		kafkatest.Setting("listener.name.sasl_plaintext.plain.sasl.jaas.config", module+` user_alice="pw";`)).Broker(0)
+	pages := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	var web [2]*httptest.Server // without TLS and with it
+	for i := range web {
+		web[i] = httptest.NewUnstartedServer(pages)
+		web[i].Config.ReadHeaderTimeout = 100 * time.Millisecond // other servers wait longer for what they take for a line's end
+		web[i].Config.ErrorLog = log.New(io.Discard, "", 0)
+		t.Cleanup(web[i].Close)
+	}
+	web[0].Start()
+	web[1].StartTLS()
+	http, https := web[0].Listener.Addr().String(), web[1].Listener.Addr().String()
+
+	plain := map[string]string{}
+	secured := map[string]string{"security.protocol": "SSL", "ssl.truststore.location": stores + "trust.p12", "ssl.truststore.password": "secret",
+		"ssl.truststore.type": "PKCS12"}
+	login := func(mechanism, with string) map[string]string {
+		return map[string]string{"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, "sasl.jaas.config": with}
+	}
+	alice := login("PLAIN", module+` username="alice" password="pw";`)
+	for _, port := range []struct {
+		name, addr string
+		settings   map[string]string
+		says       string
+	}{
+		{"TLS by plaintext", b.Listener("SSL"), plain, "speaks TLS, and this client does not"},
+		{"TLS by a login in plaintext", b.Listener("SSL"), alice, "speaks TLS, and this client does not"},
+		{"plaintext by TLS", b.Listener("PLAINTEXT"), secured, "speaks plaintext, and this client TLS"},
+		{"a login by none", b.Listener("SASL_PLAINTEXT"), plain, "asks for a login by PLAIN, and this client has none"},
+		{"none by a login", b.Listener("PLAINTEXT"), alice, "takes no logins, and this client wants to log in"},
+		{"another mechanism", b.Listener("SASL_PLAINTEXT"), login("SCRAM-SHA-256", scram+` username="alice" password="pw";`), "takes logins by PLAIN, and this client's is by SCRAM-SHA-256"},
+		{"another password", b.Listener("SASL_PLAINTEXT"), login("PLAIN", module+` username="alice" password="guess";`), "SaslAuthenticationException"},
+		{"HTTP", http, plain, "speaks HTTP"},
+		{"HTTP by TLS", http, secured, "speaks HTTP"},
+		{"HTTPS", https, plain, "speaks HTTP"},
+		{"a certificate of others", https, secured, "ssl.truststore"},
+	} {
+		file := commandConfig(t, port.settings)
+		for _, line := range []string{
+			"kafka-topics --command-config FILE --list",
+			"kafka-consumer-groups --command-config FILE --list",
+			"kafka-console-producer --producer.config FILE --topic t",
+			"kafka-console-consumer --consumer.config FILE --topic t",
+			"kafka-console-consumer --consumer.config FILE --topic t --group g",
+			"kafka-consumer-perf-test --consumer.config FILE --topic t --messages 1 --timeout 60000",
+			"kafka-verifiable-consumer --consumer.config FILE --topic t --group-id g",
+			"kafka-verifiable-producer --producer.config FILE --topic t --max-messages 1",
+		} {
+			t.Run(port.name+"/"+line, func(t *testing.T) {
+				t.Parallel()
+				words := append(strings.Fields(strings.Replace(line, "FILE", file, 1)), "--bootstrap-server", port.addr)
+				ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+				defer cancel()
+				out := runTool(t, ctx, "x\n", words[0], words[1:]...)
+				if ctx.Err() != nil || strings.Count(out.stderr, port.says) > 1 || strings.Contains(out.stderr, "WARN") || !strings.Contains(out.stderr+out.stdout, port.says) {
+					t.Errorf("exit code %d, %v, %q %q", out.code, ctx.Err(), out.stderr, out.stdout)
+				}
+			})
+		}
+	}
+}
