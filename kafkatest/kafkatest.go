@@ -1,5 +1,5 @@
-// Package kafkatest runs real brokers in a Go test's own process: on free ports, with data in temporary folders and a
-// ZooKeeper of their own, up in some tens of milliseconds and gone with the test.
+// Package kafkatest runs real brokers inside the process of a Go test: on free ports, with their data in temporary
+// directories and a ZooKeeper of their own. They start within tens of milliseconds and are removed when the test ends.
 //
 //	cluster := kafkatest.Run(t)
 //	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...))
@@ -28,7 +28,7 @@ import (
 // startTimeout bounds a broker's start.
 const startTimeout = 30 * time.Second
 
-// Option says how a cluster is to be.
+// Option configures a cluster.
 type Option func(*options)
 
 type options struct {
@@ -38,13 +38,13 @@ type options struct {
 	logs      bool
 }
 
-// Brokers sets how many brokers there are, 1 unless told; their ids count from 0.
+// Brokers sets the number of brokers, 1 by default; their ids count from 0.
 func Brokers(n int) Option { return func(o *options) { o.brokers = n } }
 
 // Setting sets a key of server.properties on every broker.
 func Setting(key, value string) Option { return func(o *options) { o.settings[key] = value } }
 
-// PerBroker sets keys by broker id, over those of Setting.
+// PerBroker sets keys for each broker by its id, on top of those of Setting.
 func PerBroker(settings func(id int) map[string]string) Option {
 	return func(o *options) { o.perBroker = settings }
 }
@@ -65,11 +65,11 @@ type Broker struct {
 	cluster *Cluster
 	id      int
 	dir     string
-	port    int // kept over restarts
+	port    int // kept across restarts
 	server  *broker.Server
 }
 
-// Run starts a cluster and stops it when the test ends. What keeps it from starting fails the test.
+// Run starts a cluster, which is stopped when the test ends. If it cannot be started, the test fails.
 func Run(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, options: options{brokers: 1, settings: make(map[string]string)}}
@@ -104,10 +104,10 @@ func Run(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// Broker gives the broker of an id.
+// Broker returns the broker with the given id.
 func (c *Cluster) Broker(id int) *Broker { return c.brokers[id] }
 
-// Addrs lists the brokers' addresses, host:port.
+// Addrs returns the brokers' addresses, host:port.
 func (c *Cluster) Addrs() []string {
 	addrs := make([]string, len(c.brokers))
 	for i, b := range c.brokers {
@@ -116,20 +116,20 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// ZooKeeper is the ZooKeeper's address, host:port.
+// ZooKeeper returns the address of the cluster's ZooKeeper, host:port.
 func (c *Cluster) ZooKeeper() string { return c.zk.Addr().String() }
 
-// ID is the broker's id.
+// ID returns the broker's id.
 func (b *Broker) ID() int { return b.id }
 
-// Addr is the broker's address, host:port. It stays the same over Stop and Start.
+// Addr returns the broker's address, host:port. It stays the same across Stop and Start.
 func (b *Broker) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port)) }
 
-// Listener is the address, host:port, of another listener than that for clients, PLAINTEXT, which settings may add. Its port
-// is kept only when the setting names it.
+// Listener returns the address, host:port, of a listener that settings have added to the client listener PLAINTEXT. Its
+// port stays the same across restarts only if the setting specifies it.
 func (b *Broker) Listener(name string) string { return b.server.Addr(name) }
 
-// LogDir is the broker's log directory.
+// LogDir returns the broker's log directory.
 func (b *Broker) LogDir() string { return filepath.Join(b.dir, "logs") }
 
 // Start starts the broker again after Stop.
@@ -153,7 +153,7 @@ func (b *Broker) Start() error {
 	return err
 }
 
-// Stop stops the broker in an orderly way; its data stay.
+// Stop shuts the broker down cleanly; its data remain.
 func (b *Broker) Stop() {
 	if b.server != nil {
 		b.server.Close()
@@ -171,7 +171,7 @@ func (b *Broker) properties() map[string]string {
 	for _, key := range []string{"offsets.topic.replication.factor", "transaction.state.log.replication.factor"} {
 		props[key] = replicas
 	}
-	props["transaction.state.log.min.isr"] = strconv.Itoa(min(b.cluster.options.brokers, 2)) // one of three may be stopped
+	props["transaction.state.log.min.isr"] = strconv.Itoa(min(b.cluster.options.brokers, 2)) // of three brokers, one may be stopped
 	maps.Copy(props, b.cluster.options.settings)
 	if b.cluster.options.perBroker != nil {
 		maps.Copy(props, b.cluster.options.perBroker(b.id))

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// What ACLs are made of, with the codes of the protocol.
+// The parts of ACLs, with the protocol's codes.
 type (
 	Operation    = kmsg.ACLOperation
 	ResourceType = kmsg.ACLResourceType
@@ -47,19 +47,19 @@ const (
 // ClusterName is the name of the one resource of the type Cluster.
 const ClusterName = "kafka-cluster"
 
-// anybody, anywhere and every resource of a type.
+// Wildcards: any user, any host, and any resource of a type.
 const (
 	everybody = "User:*"
 	wildcard  = "*"
 )
 
-// Subject is who asks for something.
+// Subject is the client that wants to do something.
 type Subject struct {
 	Principal string // TYPE:NAME
-	Host      string // the address of the peer, as Java writes it
+	Host      string // the peer's address, formatted as in Java
 }
 
-// Operations are those that there are on a type of resource (AclEntry.supportedOperations, 3.9).
+// Operations returns the operations that exist for a type of resource (AclEntry.supportedOperations, 3.9).
 func Operations(t ResourceType) []Operation {
 	switch t {
 	case Topic:
@@ -78,7 +78,7 @@ func Operations(t ResourceType) []Operation {
 	return nil
 }
 
-// grants reports whether a permission to do one thing allows another: who may read, write, delete or alter may describe.
+// grants reports whether permission for one operation implies another: Read, Write, Delete and Alter imply Describe.
 func grants(given, wanted Operation) bool {
 	if names(given, wanted) {
 		return true
@@ -92,18 +92,19 @@ func grants(given, wanted Operation) bool {
 	return false
 }
 
-// names reports whether an entry's operation is the wanted one, or All. So far goes a denial: who may not read may describe.
+// names reports whether an entry's operation is the wanted one, or All. That is as far as a denial goes: denying Read
+// does not deny Describe.
 func names(given, wanted Operation) bool { return given == wanted || given == kmsg.ACLOperationAll }
 
-// concerns reports whether an entry is about a subject.
+// concerns reports whether an entry applies to a subject.
 func concerns(e *Entry, who Subject) bool {
 	return (e.Principal == who.Principal || e.Principal == everybody) && (e.Host == who.Host || e.Host == wildcard)
 }
 
-// about names a resource in lines of the log: Topic:LITERAL:t.
+// about formats a resource for log lines: Topic:LITERAL:t.
 func about(t ResourceType, name string) string { return typeWord(t) + ":LITERAL:" + name }
 
-// typeWord is a type of resource as the nodes of ACLs are named: TransactionalId.
+// typeWord returns the type of a resource as in the names of ACL nodes: TransactionalId.
 func typeWord(t ResourceType) string {
 	var b strings.Builder
 	for part := range strings.SplitSeq(t.String(), "_") {

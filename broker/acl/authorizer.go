@@ -16,7 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Store is where the ACLs are kept: ZooKeeper.
+// Store is where the ACLs are stored: ZooKeeper.
 type Store interface {
 	EnsureACLNodes(context.Context) error
 	AllACLs(context.Context) (map[Resource][]Entry, error)
@@ -25,42 +25,42 @@ type Store interface {
 	WatchACLChanges(ctx context.Context, ready func(), changed func(resources []Resource, all bool)) error
 }
 
-// Config is what an authorizer goes by.
+// Config configures an authorizer.
 type Config struct {
-	SuperUsers  []string // may do everything, whatever the ACLs say: TYPE:NAME
-	AllowIfNone bool     // what no ACL is about is open to everybody
-	NoPrefixes  bool     // inter.broker.protocol.version before 2.0: other brokers would not see ACLs of prefixes
+	SuperUsers  []string // TYPE:NAME; may do everything, whatever the ACLs say
+	AllowIfNone bool     // resources without ACLs are open to everyone
+	NoPrefixes  bool     // inter.broker.protocol.version before 2.0: other brokers would not see prefixed ACLs
 	Store       Store
-	Failed      func(error)            // hears once when ACLs cannot be followed any more
+	Failed      func(error)            // called once if ACLs cannot be followed any more
 	APIName     func(key int16) string // for the log
-	Logger      *logrus.Entry          // a line for each denial; at DEBUG also for what is allowed
+	Logger      *logrus.Entry          // for denied operations; at DEBUG also for allowed ones
 }
 
-// Authorizer decides who may do what. All its methods but Start and Close are safe for concurrent use.
+// Authorizer decides who may do what. All its methods except Start and Close are safe for concurrent use.
 type Authorizer struct {
 	cfg     Config
 	super   map[string]bool
 	picture atomic.Pointer[Picture]
-	lines   logx.Sampler // of denials, which clients cause
+	lines   logx.Sampler // for denials, which clients cause
 
 	wake    chan struct{}
-	refresh await.Signal // done has grown
+	refresh await.Signal // notified when done has grown
 	mu      struct {
 		sync.Mutex
 		resources map[Resource]struct{} // to be read again
-		all       bool                  // everything is
-		asked     uint64                // how often somebody asked for a reading
-		done      uint64                // of these, how many have been served
+		all       bool                  // everything is to be read again
+		asked     uint64                // number of reads that were requested
+		done      uint64                // number of these that are complete
 	}
 
 	cancel  context.CancelCauseFunc
 	running sync.WaitGroup
 }
 
-// denialInterval is how often a denial of a kind gets a line; the next one tells how many got none.
+// denialInterval is the interval between log lines about denials of one kind; each line says how many were suppressed.
 const denialInterval = time.Second
 
-// New returns an authorizer that denies everything to everybody but super users until it is started.
+// New returns an authorizer that denies everything to everyone except super users until it is started.
 func New(cfg Config) *Authorizer {
 	a := &Authorizer{cfg: cfg, super: make(map[string]bool), lines: logx.Sampler{Interval: denialInterval}, wake: make(chan struct{}, 1)}
 	for _, user := range cfg.SuperUsers {
@@ -71,7 +71,8 @@ func New(cfg Config) *Authorizer {
 	return a
 }
 
-// Start reads all ACLs and keeps them current until Close. ACLs that cannot be read are an error: what they deny would be open.
+// Start reads all ACLs and keeps them up to date until Close. ACLs that cannot be read are an error, since what they
+// deny would be allowed.
 func (a *Authorizer) Start(ctx context.Context) error {
 	if err := a.cfg.Store.EnsureACLNodes(ctx); err != nil {
 		return err
@@ -81,7 +82,7 @@ func (a *Authorizer) Start(ctx context.Context) error {
 	watching := make(chan struct{})
 	a.running.Go(func() { a.watch(running, watching) })
 	select {
-	case <-watching: // so nothing is missed after it was read
+	case <-watching: // so that no change after the read is missed
 	case <-running.Done():
 		return context.Cause(running)
 	case <-ctx.Done():
@@ -100,7 +101,7 @@ func (a *Authorizer) Start(ctx context.Context) error {
 	return nil
 }
 
-// watch hears of changes until the authorizer is closed.
+// watch follows changes until the authorizer is closed.
 func (a *Authorizer) watch(ctx context.Context, watching chan struct{}) {
 	err := a.cfg.Store.WatchACLChanges(ctx, func() { close(watching) }, func(resources []Resource, all bool) { a.ask(resources, all) })
 	if ctx.Err() != nil {
@@ -119,10 +120,10 @@ func (a *Authorizer) Close() {
 	a.running.Wait()
 }
 
-// Count is the number of ACLs.
+// Count returns the number of ACLs.
 func (a *Authorizer) Count() int { return a.picture.Load().count() }
 
-// ask has resources read again and gives the number to wait for.
+// ask requests that resources are read again, and returns the number to wait for.
 func (a *Authorizer) ask(resources []Resource, all bool) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,7 +134,7 @@ func (a *Authorizer) ask(resources []Resource, all bool) uint64 {
 	a.mu.asked++
 	select {
 	case a.wake <- struct{}{}:
-	default: // it is awake
+	default: // already awake
 	}
 	return a.mu.asked
 }
@@ -143,7 +144,7 @@ func (a *Authorizer) reread(ctx context.Context, resources []Resource) error {
 	return a.await(ctx, a.ask(resources, false))
 }
 
-// await waits until what was asked for has been read.
+// await waits until a requested read is complete.
 func (a *Authorizer) await(ctx context.Context, number uint64) error {
 	return await.Until(ctx, func() (bool, error) {
 		a.mu.Lock()
@@ -189,7 +190,7 @@ func (a *Authorizer) served(asked uint64) {
 	a.refresh.Notify()
 }
 
-// read takes over what resources have now. ACLs that cannot be read stay as they were.
+// read applies the current ACLs of resources. Those that cannot be read stay as they were.
 func (a *Authorizer) read(ctx context.Context, resources []Resource) {
 	changes := make(map[Resource][]Entry, len(resources))
 	for _, r := range resources {
@@ -205,7 +206,7 @@ func (a *Authorizer) read(ctx context.Context, resources []Resource) {
 	}
 }
 
-// readAll takes over everything. ACLs that cannot be read stay as they were.
+// readAll applies all current ACLs. Those that cannot be read stay as they were.
 func (a *Authorizer) readAll(ctx context.Context) {
 	all, err := a.cfg.Store.AllACLs(ctx)
 	if err != nil {
@@ -222,7 +223,7 @@ func (a *Authorizer) readAll(ctx context.Context) {
 	a.picture.Store(NewPicture(all))
 }
 
-// unreadableIn are the resources whose ACLs an error tells of.
+// unreadableIn returns the resources whose ACLs an error reports as unreadable.
 func unreadableIn(err error) []Resource {
 	var one *zkcoord.ErrUnreadableACLs
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -244,18 +245,18 @@ func (a *Authorizer) unreadable(ctx context.Context, err error) {
 	}
 }
 
-// Question is what somebody wants to do.
+// Question describes an operation that a client wants to carry out.
 type Question struct {
 	Who  Subject
 	Op   Operation
 	Type ResourceType
 	Name string
-	API  int16 // that asks, for the log
-	// Quiet questions are asked to find out what may be done, to filter a list for example. A denial is then no news.
+	API  int16 // of the request, for the log
+	// Quiet questions only find out what is allowed, for example to filter a list. A denial is then not logged.
 	Quiet bool
 }
 
-// Allowed answers a question (AclAuthorizer.authorize, 3.9).
+// Allowed reports whether an operation is allowed (AclAuthorizer.authorize, 3.9).
 func (a *Authorizer) Allowed(q *Question) bool {
 	ok := a.super[q.Who.Principal]
 	if !ok {
@@ -270,8 +271,8 @@ func (a *Authorizer) Allowed(q *Question) bool {
 	return ok
 }
 
-// AllowedSomewhere reports whether there can be a resource of the type on which the operation is allowed (KIP-679; the
-// question's name does not count). It looks at all ACLs of the type.
+// AllowedSomewhere reports whether the operation may be allowed on some resource of the type (KIP-679); the name in the
+// question is ignored. It examines all ACLs of the type.
 func (a *Authorizer) AllowedSomewhere(q *Question) bool {
 	ok := a.super[q.Who.Principal]
 	if !ok {
@@ -282,7 +283,7 @@ func (a *Authorizer) AllowedSomewhere(q *Question) bool {
 	return ok
 }
 
-// log writes the audit line. Of denials of a kind one a second gets a line, which tells how many did not.
+// log writes an audit line. Of denials of one kind, one per second is logged, with the number of those suppressed.
 func (a *Authorizer) log(q *Question, ok bool) {
 	level, message := logrus.InfoLevel, "denied"
 	if ok {
@@ -304,7 +305,7 @@ func (a *Authorizer) log(q *Question, ok bool) {
 	}
 }
 
-// Bindings are all ACLs that a filter matches, sorted by resource.
+// Bindings returns all ACLs that match a filter, sorted by resource.
 func (a *Authorizer) Bindings(f Filter) []Binding {
 	var found []Binding
 	a.picture.Load().each(func(r Resource, entries []Entry) {

@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Create adds ACLs and returns when this authorizer goes by them; others hear of them. Those of one resource are written at once.
-// errs has an error for each that was not added: INVALID_REQUEST for one that makes no sense.
+// Create adds ACLs and returns when this authorizer applies them; other brokers are notified. ACLs for the same
+// resource are written at once. errs has an error for each ACL that was not added: INVALID_REQUEST if it is invalid.
 func (a *Authorizer) Create(ctx context.Context, bindings []Binding) (errs []error) {
 	errs = make([]error, len(bindings))
 	byResource := make(map[Resource][]int)
@@ -43,8 +43,8 @@ func (a *Authorizer) Create(ctx context.Context, bindings []Binding) (errs []err
 	return errs
 }
 
-// check refuses ACLs that make no sense (AclApis.handleCreateAcls and AclAuthorizer.validateAclBinding, 3.9), also those that
-// Apache Kafka keeps and never matches: of ANY and MATCH.
+// check refuses invalid ACLs (AclApis.handleCreateAcls and AclAuthorizer.validateAclBinding, 3.9), including those with
+// ANY and MATCH, which Apache Kafka stores but never matches.
 func (a *Authorizer) check(b Binding) error {
 	switch {
 	case b.Type == Cluster && b.Name != ClusterName:
@@ -58,21 +58,21 @@ func (a *Authorizer) check(b Binding) error {
 	return b.Entry.Check()
 }
 
-// Deletions is what came of one filter of a Delete.
+// Deletions is the result of one filter of a Delete.
 type Deletions struct {
 	Matched []Deletion
-	Err     error // ACLs that it may match could not be read
+	Err     error // ACLs that may match could not be read
 }
 
-// Deletion is one ACL that was to be removed.
+// Deletion is one ACL that matched.
 type Deletion struct {
 	Binding
-	Err error // it is still there
+	Err error // why it still exists
 }
 
-// Delete removes the ACLs that any of the filters matches and returns when this authorizer goes without them. For each filter it
-// gives those that it was the first to match. Resources with ACLs are found in this authorizer's picture, and those that a filter
-// names in ZooKeeper.
+// Delete removes the ACLs that match any of the filters, and returns when this authorizer no longer applies them. For
+// each filter it returns the ACLs that it was the first to match. Resources with ACLs are found in this authorizer's
+// picture; those that a filter names, in ZooKeeper.
 func (a *Authorizer) Delete(ctx context.Context, filters []Filter) []Deletions {
 	deleted := make([]Deletions, len(filters))
 	resources := a.concerned(filters)
@@ -92,11 +92,11 @@ func (a *Authorizer) Delete(ctx context.Context, filters []Filter) []Deletions {
 	return deleted
 }
 
-// deleteFrom removes what the filters match of one resource.
+// deleteFrom removes what the filters match on one resource.
 func (a *Authorizer) deleteFrom(ctx context.Context, r Resource, filters []Filter, deleted []Deletions) {
-	gone := make(map[Entry]int) // the filter that was the first
+	gone := make(map[Entry]int) // index of the first filter that matches
 	err := a.cfg.Store.UpdateACLs(ctx, r, func(entries []Entry) []Entry {
-		clear(gone) // somebody else may have been faster, and this is another try
+		clear(gone) // this may be a retry after a concurrent change
 		return slices.DeleteFunc(entries, func(e Entry) bool {
 			i := slices.IndexFunc(filters, func(f Filter) bool { return f.matchesResource(r) && f.matchesEntry(e) })
 			if i >= 0 {
@@ -118,10 +118,10 @@ func (a *Authorizer) deleteFrom(ctx context.Context, r Resource, filters []Filte
 	}
 }
 
-// concerned are the resources that filters may match ACLs of.
+// concerned returns the resources whose ACLs the filters may match.
 func (a *Authorizer) concerned(filters []Filter) []Resource {
 	found := make(map[Resource]struct{})
-	var open []Filter // that match more than they name
+	var open []Filter // filters that match more than they name
 	for i := range filters {
 		for _, r := range filters[i].named() {
 			found[r] = struct{}{}

@@ -16,7 +16,7 @@ type Binding struct {
 	Entry
 }
 
-// compare orders by resource, then by entry, so that a list is the same each time.
+// compare orders by resource, then by entry, so that lists are stable.
 func (b Binding) compare(o Binding) int {
 	return cmp.Or(
 		cmp.Compare(b.Type, o.Type), cmp.Compare(b.Pattern, o.Pattern), cmp.Compare(b.Name, o.Name),
@@ -24,18 +24,18 @@ func (b Binding) compare(o Binding) int {
 		cmp.Compare(b.Operation, o.Operation), cmp.Compare(b.Host, o.Host))
 }
 
-// Filter matches ACLs. The codes ANY, and nil, match everything.
+// Filter matches ACLs. The code ANY, and nil, match everything.
 type Filter struct {
 	Type       ResourceType
 	Name       *string
-	Pattern    Pattern // MATCH: those that apply to the resource Name, by literal name, prefix or *
+	Pattern    Pattern // MATCH: all that apply to the resource Name, by literal name, prefix or *
 	Principal  *string
 	Host       *string
 	Operation  Operation
 	Permission Permission
 }
 
-// Check refuses a filter with codes that nothing can have: INVALID_REQUEST.
+// Check returns INVALID_REQUEST for a filter with codes that no ACL can have.
 func (f *Filter) Check() error {
 	refuse := func(what string, code int8) error {
 		return fmt.Errorf("a filter of ACLs with the %s %d, which there is not: %w", what, code, kerr.InvalidRequest)
@@ -53,7 +53,7 @@ func (f *Filter) Check() error {
 	return nil
 }
 
-// matchesResource reports whether the filter is about a resource (ResourcePatternFilter.matches, 3.9).
+// matchesResource reports whether the filter matches a resource (ResourcePatternFilter.matches, 3.9).
 func (f *Filter) matchesResource(r Resource) bool {
 	if f.Type != kmsg.ACLResourceTypeAny && f.Type != r.Type {
 		return false
@@ -77,7 +77,7 @@ func (f *Filter) matchesEntry(e Entry) bool {
 		(f.Permission == kmsg.ACLPermissionTypeAny || f.Permission == e.Permission)
 }
 
-// named are the resources that the filter names by itself, whether they have ACLs or not.
+// named returns the resources that the filter names explicitly, whether they have ACLs or not.
 func (f *Filter) named() []Resource {
 	if f.Name == nil || f.Type == kmsg.ACLResourceTypeAny {
 		return nil
@@ -95,12 +95,12 @@ func (f *Filter) named() []Resource {
 	return nil
 }
 
-// closed reports whether the filter matches no resources but those that it names.
+// closed reports whether the filter matches only resources that it names explicitly.
 func (f *Filter) closed() bool {
 	return f.Name != nil && f.Type != kmsg.ACLResourceTypeAny && f.Pattern != kmsg.ACLResourcePatternTypeMatch
 }
 
-// keepable leaves out resources that can have no ACLs.
+// keepable removes resources that cannot have ACLs.
 func keepable(all ...Resource) []Resource {
 	return slices.DeleteFunc(all, func(r Resource) bool { return r.Check() != nil })
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// fan is how many branches a root has, and how many lists a branch: one for each value of a byte of a name's hash. So a list has
-// some names when there are hundreds of thousands.
+// fan is the number of branches of the root, and of lists in a branch: one for each value of a byte of a name's hash.
+// So lists stay short even with hundreds of thousands of names.
 const fan = 256
 
-// seed makes who chooses names unable to choose their list.
+// seed prevents clients from choosing names that end up in the same list.
 var seed = maphash.MakeSeed()
 
-// byName are entries by the name of their resource. It is persistent: with gives another one that shares all with it but the
-// branches that were changed, so a change among many names costs little.
+// byName maps the names of resources to entries. It is persistent: with returns a modified copy that shares all
+// unchanged branches, so a small change among many names is cheap.
 type byName struct {
 	root *[fan]*branch // nil: empty
 }
@@ -50,10 +50,11 @@ func (b byName) get(name string) []Entry {
 	return nil
 }
 
-// all are the names with their entries, in no order.
+// all iterates over the names and their entries in no particular order.
 func (b byName) all() iter.Seq2[string, []Entry] { return b.in(func(*branch) bool { return true }) }
 
-// denied are at least those names that have an entry which denies, in no order. Where there are none, as is usual, it costs next to nothing.
+// denied iterates over at least those names that have an entry which denies, in no particular order. In the usual case,
+// without denials, it costs next to nothing.
 func (b byName) denied() iter.Seq2[string, []Entry] {
 	return b.in(func(br *branch) bool { return br.denials > 0 })
 }
@@ -82,7 +83,7 @@ func (br *branch) each(yield func(string, []Entry) bool) bool {
 	return true
 }
 
-// with gives names other entries; none removes a name.
+// with returns a copy in which names have other entries; a name without entries is removed.
 func (b byName) with(changes map[string][]Entry) byName {
 	root := new([fan]*branch)
 	if b.root != nil {
@@ -105,7 +106,7 @@ func (b byName) with(changes map[string][]Entry) byName {
 	return byName{root}
 }
 
-// set gives a name other entries, in a list of its own: others may still have the one before.
+// set replaces a name's entries in a new list, since other copies may share the old one.
 func (br *branch) set(n named) {
 	list := &br.lists[byte(n.hash>>8)]
 	next := make([]named, 0, len(*list)+1)

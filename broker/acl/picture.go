@@ -7,26 +7,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Picture is all ACLs at one time. It does not change: with makes another one.
+// Picture is the state of all ACLs at one time. It is immutable: with returns a modified copy.
 type Picture struct {
 	types map[ResourceType]*rules
 }
 
-// rules are the ACLs of one type of resource.
+// rules are the ACLs for one type of resource.
 type rules struct {
-	literal  byName         // by the resource's name; * is for all
-	anything []Entry        // those of *, which every question is about
-	prefixed byName         // by the beginning of the name
-	lengths  []prefixLength // rising: only beginnings of these lengths need be looked up
+	literal  byName         // by the resource's name
+	anything []Entry        // for *, which apply to every resource
+	prefixed byName         // by prefix
+	lengths  []prefixLength // ascending: only prefixes of these lengths need to be looked up
 }
 
-// prefixLength is how many prefixes have a length.
+// prefixLength is the number of prefixes of a length.
 type prefixLength struct{ length, count int }
 
-// NewPicture makes the picture of all ACLs given. The slices must not be changed any more.
+// NewPicture creates the picture of the given ACLs. The slices must not be modified any more.
 func NewPicture(all map[Resource][]Entry) *Picture { return new(Picture).with(all) }
 
-// with is the picture after resources got other entries; none removes a resource. It costs what is changed, not what there is.
+// with returns the picture after the entries of resources were replaced; a resource without entries is removed. The
+// cost depends on what changes, not on the size of the picture.
 func (p *Picture) with(changes map[Resource][]Entry) *Picture {
 	next := &Picture{types: maps.Clone(p.types)}
 	if next.types == nil {
@@ -74,7 +75,7 @@ func (s *rules) with(pattern Pattern, changes map[string][]Entry) *rules {
 	return &next
 }
 
-// counted are the lengths of prefixes after some have come and gone.
+// counted returns the lengths of prefixes after some were added and removed.
 func counted(lengths []prefixLength, change map[int]int) []prefixLength {
 	total := maps.Clone(change)
 	for _, l := range lengths {
@@ -89,18 +90,18 @@ func counted(lengths []prefixLength, change map[int]int) []prefixLength {
 	return next
 }
 
-// outcome is what the ACLs say of a wish.
+// outcome is what the ACLs say about an operation.
 type outcome int
 
 const (
-	unmentioned outcome = iota // there are no ACLs on the resource
-	refused                    // there are, and none allows it
+	unmentioned outcome = iota // there are no ACLs for the resource
+	refused                    // there are ACLs, and none allows it
 	allowed
-	denied // one forbids it, whatever others allow
+	denied // an ACL denies it, whatever others allow
 )
 
-// decide looks at the entries that name the resource, at those of all resources of the type and at those of prefixes of the
-// name, and at no others. A denial is stronger than any permission (AclAuthorizer.authorizeAction, 3.9).
+// decide examines only the entries for the resource's name, for all resources of the type, and for prefixes of the
+// name. A denial takes precedence over any permission (AclAuthorizer.authorizeAction, 3.9).
 func (p *Picture) decide(who Subject, op Operation, t ResourceType, name string) outcome {
 	s := p.types[t]
 	if s == nil {
@@ -119,7 +120,7 @@ func (p *Picture) decide(who Subject, op Operation, t ResourceType, name string)
 	return found
 }
 
-// consider adds what entries say to what is known.
+// consider combines entries with the outcome so far.
 func consider(entries []Entry, who Subject, op Operation, so outcome) outcome {
 	for i := range entries {
 		so = max(so, refused)
@@ -141,9 +142,10 @@ func consider(entries []Entry, who Subject, op Operation, so outcome) outcome {
 	return so
 }
 
-// decideSomewhere reports whether there can be a resource of a type, whichever, on which something is allowed (KIP-679): a
-// permission counts unless a denial of the same name, or of a prefix of it, covers all that it permits. Nothing is implied here:
-// only the operation itself and All count (AclAuthorizer.authorizeByResourceType, 3.9). At worst it goes through all entries of the type.
+// decideSomewhere reports whether an operation may be allowed on some resource of a type (KIP-679): a permission counts
+// unless a denial for the same name or for a prefix of it covers everything that it permits. Operations do not imply
+// others here: only the operation itself and All count (AclAuthorizer.authorizeByResourceType, 3.9). In the worst case
+// it examines all entries of the type.
 func (p *Picture) decideSomewhere(who Subject, op Operation, t ResourceType) outcome {
 	s := p.types[t]
 	if s == nil {
@@ -170,7 +172,7 @@ func (p *Picture) decideSomewhere(who Subject, op Operation, t ResourceType) out
 	return refused
 }
 
-// mention finds entries that are about a subject and name exactly an operation, or All.
+// mention matches entries that apply to a subject and name exactly an operation, or All.
 type mention struct {
 	who Subject
 	op  Operation
@@ -185,7 +187,7 @@ func (m mention) in(entries []Entry, p Permission) bool {
 	return false
 }
 
-// denied are the names with a denial of what is asked.
+// denied returns the names with a matching denial.
 func (m mention) denied(of byName) map[string]bool {
 	var found map[string]bool
 	for name, entries := range of.denied() {
@@ -199,7 +201,7 @@ func (m mention) denied(of byName) map[string]bool {
 	return found
 }
 
-// covered reports whether one of the prefixes begins the name.
+// covered reports whether one of the prefixes is a prefix of the name.
 func (s *rules) covered(name string, prefixes map[string]bool) bool {
 	if len(prefixes) == 0 {
 		return false
@@ -212,7 +214,7 @@ func (s *rules) covered(name string, prefixes map[string]bool) bool {
 	return false
 }
 
-// each calls f for every resource, in no order.
+// each calls f for every resource in no particular order.
 func (p *Picture) each(f func(Resource, []Entry)) {
 	for t, s := range p.types {
 		for name, entries := range s.literal.all() {
@@ -224,7 +226,7 @@ func (p *Picture) each(f func(Resource, []Entry)) {
 	}
 }
 
-// entries are those of a resource.
+// entries returns the entries of a resource.
 func (p *Picture) entries(r Resource) []Entry {
 	s := p.types[r.Type]
 	switch {
@@ -236,7 +238,7 @@ func (p *Picture) entries(r Resource) []Entry {
 	return s.literal.get(r.Name)
 }
 
-// count is the number of entries.
+// count returns the number of entries.
 func (p *Picture) count() int {
 	n := 0
 	p.each(func(_ Resource, entries []Entry) { n += len(entries) })

@@ -1,9 +1,9 @@
-// Package metadata is a broker's picture of the cluster: which brokers live, which topics
-// there are, who leads their partitions.
+// Package metadata is a broker's picture of the cluster: which brokers are alive, which topics exist, and who leads
+// their partitions.
 //
-// A Picture is immutable. The controller's UpdateMetadata requests make the next one from
-// the last one, and a Cache swaps it whole, so that a handler sees one consistent picture
-// and takes no lock. The package knows nothing of logs, znodes or sockets.
+// A Picture is immutable. Each UpdateMetadata request of the controller creates the next one from the last, and a Cache
+// replaces it as a whole, so that a handler sees a consistent picture without taking a lock. The package knows nothing
+// about logs, znodes or sockets.
 package metadata
 
 import (
@@ -19,29 +19,29 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The states of a leader field that are no broker ids (LeaderAndIsr, 3.9).
+// Values of a leader field that are not broker ids (LeaderAndIsr, 3.9).
 const (
 	NoLeader           = -1
 	LeaderDuringDelete = -2
 )
 
-// Picture is the cluster as one UpdateMetadata left it. Nobody changes it.
+// Picture is the cluster as of one UpdateMetadata. It is immutable.
 type Picture struct {
-	Controller int32 // -1: not known
+	Controller int32 // -1: unknown
 	Brokers    map[int32]*Broker
 	Topics     map[string]*Topic
 
 	names map[[16]byte]string
 }
 
-// Broker is a living broker.
+// Broker is a broker that is alive.
 type Broker struct {
 	ID        int32
 	Rack      *string
 	Endpoints map[string]Endpoint // by listener name
 }
 
-// Address is where one of its listeners is, host:port, empty when there is none of that name.
+// Address returns the address of a listener, host:port, or an empty string if there is no such listener.
 func (b *Broker) Address(listener string) string {
 	e, ok := b.Endpoints[listener]
 	if !ok {
@@ -50,39 +50,39 @@ func (b *Broker) Address(listener string) string {
 	return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
 }
 
-// Endpoint is where a listener of a broker is reached.
+// Endpoint is the address of a broker's listener.
 type Endpoint struct {
 	Host     string
 	Port     int32
 	Protocol int16 // SecurityProtocol's id
 }
 
-// Topic is a topic with its partitions, by number without gaps unless the controller left one.
+// Topic is a topic with its partitions, indexed by number without gaps unless the controller left one.
 type Topic struct {
 	Name       string
 	ID         [16]byte // zero: none
 	Partitions []Partition
 }
 
-// Partition is what the controller told of a partition.
+// Partition is the state of a partition as announced by the controller.
 type Partition struct {
 	Number          int32
-	Leader          int32 // NoLeader or LeaderDuringDelete when there is none
+	Leader          int32 // or NoLeader or LeaderDuringDelete
 	LeaderEpoch     int32
 	ControllerEpoch int32
 	PartitionEpoch  int32
 	Replicas        []int32
 	ISR             []int32
-	Offline         []int32 // replicas in an offline log directory
+	Offline         []int32 // replicas in a failed log directory
 }
 
 // Leaderless reports whether the partition has no leader.
 func (p *Partition) Leaderless() bool { return p.Leader < 0 }
 
-// UnderReplicated reports whether the partition is led and replicas of it are not in sync.
+// UnderReplicated reports whether the partition has a leader and some of its replicas are not in sync.
 func (p *Partition) UnderReplicated() bool { return p.Leader >= 0 && len(p.ISR) < len(p.Replicas) }
 
-// Partition gives one partition of the topic.
+// Partition returns a partition of the topic.
 func (t *Topic) Partition(number int32) (*Partition, bool) {
 	if t == nil {
 		return nil, false
@@ -94,12 +94,12 @@ func (t *Topic) Partition(number int32) (*Partition, bool) {
 	return &t.Partitions[i], true
 }
 
-// Partition gives one partition of a topic.
+// Partition returns a partition of a topic.
 func (p *Picture) Partition(topic string, number int32) (*Partition, bool) {
 	return p.Topics[topic].Partition(number)
 }
 
-// TopicName gives the name of the topic with an id.
+// TopicName returns the name of the topic with the given id.
 func (p *Picture) TopicName(id [16]byte) (string, bool) {
 	name, ok := p.names[id]
 	return name, ok
@@ -107,7 +107,7 @@ func (p *Picture) TopicName(id [16]byte) (string, bool) {
 
 // Cache holds the newest Picture.
 type Cache struct {
-	// Changed rings when there is a new picture.
+	// Changed is notified when there is a new picture.
 	Changed await.Signal
 
 	current atomic.Pointer[Picture]
@@ -121,12 +121,11 @@ func NewCache() *Cache {
 	return c
 }
 
-// Current gives the newest picture.
+// Current returns the newest picture.
 func (c *Cache) Current() *Picture { return c.current.Load() }
 
-// Update makes the next picture from an UpdateMetadata request of version 5 or newer, or of an older
-// one: living brokers and the controller are replaced, topics are merged, partitions with
-// LeaderDuringDelete are dropped.
+// Update creates the next picture from an UpdateMetadata request of any version: living brokers and the controller are
+// replaced, topics are merged, and partitions with LeaderDuringDelete are dropped.
 func (c *Cache) Update(req *kmsg.UpdateMetadataRequest) {
 	c.update.Lock()
 	defer c.update.Unlock()
@@ -145,8 +144,8 @@ func (c *Cache) Update(req *kmsg.UpdateMetadataRequest) {
 	c.Changed.Notify()
 }
 
-// Forget drops a topic, as a picture had it, that was deleted without this broker being told.
-// It does nothing, and returns false, when the topic was updated since.
+// Forget drops a topic that was deleted without this broker being told. It does nothing and returns false if the topic
+// was updated since the picture that it is from.
 func (c *Cache) Forget(topic *Topic) bool {
 	c.update.Lock()
 	defer c.update.Unlock()
@@ -185,7 +184,7 @@ func brokers(req *kmsg.UpdateMetadataRequest) map[int32]*Broker {
 
 var protocolNames = map[int16]string{0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
-// topicStates gives the request's topics in the form of version 5.
+// topicStates returns the request's topics in the form of version 5.
 func topicStates(req *kmsg.UpdateMetadataRequest) []kmsg.UpdateMetadataRequestTopicState {
 	if len(req.PartitionStates) == 0 {
 		return req.TopicStates
@@ -211,7 +210,7 @@ func (p *Picture) merge(state *kmsg.UpdateMetadataRequestTopicState) {
 		if next.ID == ([16]byte{}) {
 			next.ID = old.ID
 		}
-		if next.ID == old.ID || old.ID == ([16]byte{}) { // else another topic has come in its place
+		if next.ID == old.ID || old.ID == ([16]byte{}) { // otherwise another topic has taken its place
 			next.Partitions = slices.Clone(old.Partitions)
 		}
 		delete(p.names, old.ID)

@@ -8,19 +8,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// controllerTimes measures a controller's events.
+// controllerTimes measures the controller's events.
 type controllerTimes struct {
 	queued *summary
-	of     []*summary // by the number of what an event is for; nil: what isn't measured
+	of     []*summary // by the number of the kind of work; nil: not measured
 
 	registry *prometheus.Registry
 	mu       struct {
 		sync.Mutex
-		sent map[int32]*summary // by the broker that requests go to
+		sent map[int32]*summary // by the receiving broker
 	}
 }
 
-// newControllerTimes takes what the kinds of work are called, by their numbers.
+// newControllerTimes takes the names of the kinds of work, by number.
 func newControllerTimes(r *prometheus.Registry, work []string) *controllerTimes {
 	t := &controllerTimes{
 		registry: r,
@@ -36,7 +36,7 @@ func newControllerTimes(r *prometheus.Registry, work []string) *controllerTimes 
 	return t
 }
 
-// Controlled measures an event that the controller has handled, by the number of what it was for.
+// Controlled measures an event that the controller has handled, by the number of its kind of work.
 func (m *Metrics) Controlled(work int, waited, took time.Duration) {
 	if m == nil {
 		return
@@ -48,7 +48,7 @@ func (m *Metrics) Controlled(work int, waited, took time.Duration) {
 	}
 }
 
-// ControllerSent measures how long a request of the controller to a broker has waited to be sent.
+// ControllerSent measures how long a request from the controller to a broker has waited to be sent.
 func (m *Metrics) ControllerSent(broker int32, waited time.Duration) {
 	if m != nil {
 		m.controller.to(broker).observe(waited, time.Now())

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// newestDeprecated is the newest version of each API that Apache Kafka 4.0 does not understand any more (KIP-896).
+// newestDeprecated is the newest version of each API that Apache Kafka 4.0 no longer supports (KIP-896).
 var newestDeprecated = map[kmsg.Key]int16{
 	kmsg.Produce: 6, kmsg.Fetch: 3, kmsg.ListOffsets: 0, kmsg.Metadata: 3, kmsg.OffsetCommit: 1, kmsg.OffsetFetch: 0, kmsg.FindCoordinator: 0,
 	kmsg.JoinGroup: 1, kmsg.SASLHandshake: 0, kmsg.CreateTopics: 1, kmsg.DeleteTopics: 0, kmsg.OffsetForLeaderEpoch: 1, kmsg.DescribeACLs: 0,
@@ -17,10 +17,10 @@ var newestDeprecated = map[kmsg.Key]int16{
 	kmsg.DeleteGroups: 0,
 }
 
-// Software is what a client says that it is (KIP-511); empty: it doesn't.
+// Software is the client software as announced (KIP-511); empty: not announced.
 type Software struct{ Name, Version string }
 
-// deprecatedRequests counts requests of deprecated versions by who sends them.
+// deprecatedRequests counts requests in deprecated versions by client software.
 type deprecatedRequests struct {
 	counts *prometheus.CounterVec
 
@@ -30,7 +30,7 @@ type deprecatedRequests struct {
 	}
 }
 
-// maxSoftware is how many clients' software is told apart: what a client says that it is, it may choose at will.
+// maxSoftware bounds how many kinds of client software are distinguished: clients can announce anything.
 const maxSoftware = 200
 
 func newDeprecatedRequests(r *prometheus.Registry) *deprecatedRequests {
@@ -44,12 +44,12 @@ func newDeprecatedRequests(r *prometheus.Registry) *deprecatedRequests {
 
 func (d *deprecatedRequests) count(name string, version int16, by Software) {
 	if by == (Software{}) || !d.known(by) {
-		by = Software{"unknown", "unknown"} // as Apache Kafka has it (ClientInformation, 3.9)
+		by = Software{"unknown", "unknown"} // as in Apache Kafka (ClientInformation, 3.9)
 	}
 	d.counts.WithLabelValues(name, strconv.Itoa(int(version)), by.Name, by.Version).Inc()
 }
 
-// known reports whether a client's software is among those that are told apart.
+// known reports whether a client's software is among those that are distinguished.
 func (d *deprecatedRequests) known(s Software) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

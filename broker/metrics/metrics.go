@@ -9,15 +9,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// API is one that requests are counted of.
+// API is an API whose requests are counted.
 type API struct{ Key, MaxVersion int16 }
 
-// Metrics are one broker's. All methods may be called on nil.
+// Metrics are the metrics of one broker. All methods may be called on nil.
 type Metrics struct {
 	registry *prometheus.Registry
 	requests *requestMetrics
 	byKey    []*requests // nil: an API that is not offered
-	follower *requests   // Fetch of followers
+	follower *requests   // for Fetch from followers
 	topics   topics
 	waiting  *waits
 
@@ -28,8 +28,8 @@ type Metrics struct {
 	unverified    prometheus.Counter
 }
 
-// New returns the metrics of a broker that serves some APIs, and whose controller does some kinds of work, given by what they are
-// called in names of metrics; empty: not measured. hosts reports whether the broker has a partition of a topic.
+// New returns the metrics of a broker that serves the given APIs. work has the names of the controller's kinds of work
+// in metrics, empty if one is not measured. hosts reports whether the broker has a partition of a topic.
 func New(apis []API, work []string, hosts func(topic string) bool) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.requests = newRequestMetrics(m.registry)
@@ -61,14 +61,14 @@ func maxKey(apis []API) (highest int16) {
 	return highest
 }
 
-// Collect adds metrics that are asked for when they are read.
+// Collect adds metrics that are determined when they are read.
 func (m *Metrics) Collect(f func(add func(prometheus.Metric))) {
 	if m != nil {
 		m.registry.MustRegister(reader(f))
 	}
 }
 
-// reader is a collector whose metrics are not known before.
+// reader is a collector whose metrics are not known in advance.
 type reader func(add func(prometheus.Metric))
 
 // Describe is prometheus.Collector.
@@ -77,12 +77,12 @@ func (reader) Describe(chan<- *prometheus.Desc) {}
 // Collect is prometheus.Collector.
 func (r reader) Collect(out chan<- prometheus.Metric) { r(func(m prometheus.Metric) { out <- m }) }
 
-// Gauge is a value at the moment. labels are names and values in turn.
+// Gauge returns a current value. labels are alternating names and values.
 func Gauge(name string, value float64, labels ...string) prometheus.Metric {
 	return constant(prometheus.GaugeValue, name, value, labels)
 }
 
-// Counter is a value that only grows. labels are names and values in turn.
+// Counter returns a value that only grows. labels are alternating names and values.
 func Counter(name string, value float64, labels ...string) prometheus.Metric {
 	return constant(prometheus.CounterValue, name, value, labels)
 }
@@ -90,7 +90,7 @@ func Counter(name string, value float64, labels ...string) prometheus.Metric {
 func constant(kind prometheus.ValueType, name string, value float64, labels []string) prometheus.Metric {
 	var names, values []string
 	for i := 0; i+1 < len(labels); i += 2 {
-		names, values = append(names, labels[i]), append(values, strings.ToValidUTF8(labels[i+1], "\uFFFD")) // else it would panic
+		names, values = append(names, labels[i]), append(values, strings.ToValidUTF8(labels[i+1], "\uFFFD")) // invalid UTF-8 would panic
 	}
 	help := "As Apache Kafka's metric of that name."
 	if strings.HasPrefix(name, "barnabas_") {
@@ -99,7 +99,7 @@ func constant(kind prometheus.ValueType, name string, value float64, labels []st
 	return prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value, values...)
 }
 
-// Received counts a request. by, which tells what sent it, is asked where that matters.
+// Received counts a request. by, which returns the client's software, is called only if it matters.
 func (m *Metrics) Received(r Request, by func() Software) {
 	q := m.of(r)
 	if q == nil || int(r.Version) >= len(q.versions) {
@@ -111,7 +111,7 @@ func (m *Metrics) Received(r Request, by func() Software) {
 	}
 }
 
-// Answered measures a request's times, and counts the error codes in its answer.
+// Answered measures a request's times and counts the error codes in its response.
 func (m *Metrics) Answered(r Request, found Codes) {
 	if q := m.of(r); q != nil {
 		q.observe(r)
@@ -131,7 +131,7 @@ func (m *Metrics) of(r Request) *requests {
 	return m.byKey[r.Key]
 }
 
-// Topic applies a count to a topic, if the broker has partitions of it, and to all topics.
+// Topic applies a count to a topic, if the broker has partitions of it, and to the total of all topics.
 func (m *Metrics) Topic(name string, count func(*TopicTraffic)) {
 	if m == nil {
 		return
@@ -142,14 +142,14 @@ func (m *Metrics) Topic(name string, count func(*TopicTraffic)) {
 	}
 }
 
-// Forget drops the counts of a topic of which the broker has no partition any more.
+// Forget drops the counts of a topic of which the broker has no more partitions.
 func (m *Metrics) Forget(topic string) {
 	if m != nil {
 		m.topics.forget(topic)
 	}
 }
 
-// Verified measures how long it took to ask whether partitions are in a transaction, and counts those that aren't, or that nobody knows of.
+// Verified measures how long a transaction verification took, and counts partitions for which it failed.
 func (m *Metrics) Verified(took time.Duration, failed int) {
 	if m != nil {
 		m.verifications.observe(took, time.Now())
@@ -157,21 +157,21 @@ func (m *Metrics) Verified(took time.Duration, failed int) {
 	}
 }
 
-// Flushed measures how long it took to make a segment durable.
+// Flushed measures how long a flush of a segment took.
 func (m *Metrics) Flushed(took time.Duration) {
 	if m != nil {
 		m.flushes.observe(took, time.Now())
 	}
 }
 
-// ZooKeeper measures a request to ZooKeeper that was answered.
+// ZooKeeper measures the latency of a ZooKeeper request.
 func (m *Metrics) ZooKeeper(took time.Duration) {
 	if m != nil {
 		m.zk.observe(took, time.Now())
 	}
 }
 
-// Traffic gives each topic's counts, and with an empty name those of all topics together.
+// Traffic calls each with every topic's counts, and with an empty name for those of all topics together.
 func (m *Metrics) Traffic(each func(topic string, t *TopicTraffic)) {
 	if m == nil {
 		return

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Recent tells of the durations that were seen within the last 30 to 60 seconds: two windows of 30 seconds, as Apache Kafka has by default
-// (metrics.num.samples, metrics.sample.window.ms). The zero value is ready. Safe for concurrent use.
+// Recent summarizes the durations of the last 30 to 60 seconds, in two windows of 30 seconds, which is Apache Kafka's
+// default (metrics.num.samples, metrics.sample.window.ms). The zero value is ready to use. Safe for concurrent use.
 type Recent struct {
 	mu      sync.Mutex // guards windows
 	windows [2]durations
@@ -15,14 +15,14 @@ type Recent struct {
 
 const recentWindow = 30 * time.Second
 
-// durations are those of one window.
+// durations summarizes one window.
 type durations struct {
-	number   int64 // of the window, counted since 1970
+	number   int64 // of the window, counted from 1970
 	count    int
 	sum, max time.Duration
 }
 
-// Add takes a duration into account.
+// Add records a duration.
 func (r *Recent) Add(d time.Duration, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +36,7 @@ func (r *Recent) Add(d time.Duration, now time.Time) {
 	w.max = max(w.max, d)
 }
 
-// Millis gives the mean and the longest in milliseconds, NaN where there was none.
+// Millis returns the mean and the maximum in milliseconds, NaN if there are no durations.
 func (r *Recent) Millis(now time.Time) (mean, longest float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

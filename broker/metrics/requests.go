@@ -11,27 +11,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Request is one that is measured.
+// Request describes a request to be measured.
 type Request struct {
 	Key, Version int16
-	FromFollower bool // of Fetch
-	Size         int  // of its body, in bytes
+	FromFollower bool // for Fetch
+	Size         int  // of the body, in bytes
 	Arrived      time.Time
-	Local        time.Duration // of this broker's own work
+	Local        time.Duration // spent on this broker's own work
 	Throttle     time.Duration // that the client was told to wait
-	Total        time.Duration // Local, and of waiting for others: followers, records, members
+	Total        time.Duration // Local plus waiting for followers, records or group members
 }
 
-// queues are the stages of a request that it passes through in Apache Kafka alone.
+// queues are the stages of a request that exist only in Apache Kafka.
 var queues = []string{"requestqueue", "responsequeue", "responsesend"}
 
-// Codes counts the error codes in an answer.
+// Codes counts the error codes in a response.
 type Codes struct {
 	none   int
-	others map[int16]int // nil: all is well
+	others map[int16]int // nil: no errors
 }
 
-// Add counts one.
+// Add counts a code.
 func (c *Codes) Add(code int16) {
 	if code == 0 {
 		c.none++
@@ -45,10 +45,10 @@ func (c *Codes) Add(code int16) {
 
 // requests measures the requests of one API.
 type requests struct {
-	deprecated                     int16                     // the newest version that is; -1: none
-	request                        string                    // which tells the kinds of Fetch apart
-	name                           string                    // in the metric of errors, which does not tell followers' Fetch apart
-	none                           func() prometheus.Counter // of answers without an error, which is there from the first on
+	deprecated                     int16                     // the newest deprecated version; -1: none
+	request                        string                    // distinguishes the kinds of Fetch
+	name                           string                    // in the metric of errors, which does not distinguish Fetch from followers
+	none                           func() prometheus.Counter // counts responses without an error; it exists from the first one on
 	versions                       []prometheus.Counter
 	local, remote, throttle, total *summary
 	size                           *summary
@@ -73,7 +73,7 @@ func newRequestMetrics(r *prometheus.Registry) *requestMetrics {
 	return m
 }
 
-// of measures an API's requests, under a name of their own where one API has two kinds.
+// of measures an API's requests, under a separate name if one API has two kinds.
 func (m *requestMetrics) of(key int16, name string, maxVersion int16) *requests {
 	stage := func(s string) *summary {
 		return newTimes(m.registry, "kafka_network_requestmetrics_"+s+"timems", "Time of requests by stage, in milliseconds.", prometheus.Labels{"request": name})
@@ -84,7 +84,7 @@ func (m *requestMetrics) of(key int16, name string, maxVersion int16) *requests 
 		q.deprecated = newest
 	}
 	for _, s := range queues {
-		stage(s) // shown, and never observed
+		stage(s) // present but never observed
 	}
 	q.none = sync.OnceValue(func() prometheus.Counter { return m.errors.WithLabelValues(q.name, "NONE") })
 	for v := range maxVersion + 1 {
@@ -102,7 +102,7 @@ func (q *requests) observe(r Request) {
 	q.size.of.Observe(int64(r.Size), answered)
 }
 
-// countErrors counts the error codes in an answer.
+// countErrors counts the error codes in a response.
 func (m *requestMetrics) countErrors(q *requests, found Codes) {
 	if found.none > 0 {
 		q.none().Add(float64(found.none))
@@ -112,7 +112,8 @@ func (m *requestMetrics) countErrors(q *requests, found Codes) {
 	}
 }
 
-// errorName is what Apache Kafka calls an error (Errors, 3.9). Of those that 3.9 has, the wire library keeps one older name.
+// errorName returns Apache Kafka's name of an error (Errors, 3.9). The wire library still has an older name for one of
+// them.
 func errorName(code int16) string {
 	err, ok := kerr.ErrorForCode(code).(*kerr.Error)
 	switch {
@@ -124,14 +125,14 @@ func errorName(code int16) string {
 	return err.Message
 }
 
-// spelling turns the wire library's names of APIs into Apache Kafka's.
+// spelling converts the wire library's names of APIs to Apache Kafka's.
 var spelling = strings.NewReplacer("ISR", "Isr", "SASL", "Sasl", "ACLs", "Acls", "SCRAM", "Scram", "IDs", "Ids", "ID", "Id",
 	"AlterPartitionAssignments", "AlterPartitionReassignments")
 
-// RequestName is an API's name in metrics.
+// RequestName returns an API's name in metrics.
 func RequestName(key int16) string { return spelling.Replace(kmsg.NameForKey(key)) }
 
-// The two kinds of Fetch are measured apart: one waits for records by design, the other feeds followers.
+// The two kinds of Fetch are measured separately: one waits for records by design, the other feeds followers.
 const (
 	fetchConsumer = "FetchConsumer"
 	fetchFollower = "FetchFollower"

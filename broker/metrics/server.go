@@ -13,11 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Config is what is served beside the metrics.
+// Config configures what is served.
 type Config struct {
 	Addr    string          // host:port
-	Ready   func() error    // nil: requests are served
-	Notes   func() []string // asked when they are: what is not as it should be
+	Ready   func() error    // nil if requests are served
+	Notes   func() []string // called when they are; returns what needs attention
 	Profile bool            // pprof under /debug/pprof/
 }
 
@@ -25,7 +25,7 @@ type Config struct {
 //
 //	/metrics  for Prometheus
 //	/healthz  200 while the process answers
-//	/readyz   200 when requests are served, and what is not as it should be; else 503 and why
+//	/readyz   200 and what needs attention, if requests are served; otherwise 503 and the reason
 type Server struct {
 	http http.Server
 	mux  *http.ServeMux
@@ -33,7 +33,7 @@ type Server struct {
 	done chan struct{}
 }
 
-// Serve opens the listener and begins to serve, until Close.
+// Serve opens the listener and serves until Close.
 func (m *Metrics) Serve(cfg Config) (*Server, error) {
 	ln, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {
@@ -60,10 +60,10 @@ func (m *Metrics) Serve(cfg Config) (*Server, error) {
 // Handle adds a page.
 func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
 
-// Addr is where it listens.
+// Addr returns the address of the listener.
 func (s *Server) Addr() net.Addr { return s.ln.Addr() }
 
-// Close ends it, giving requests under way a moment.
+// Close stops serving, after giving requests in progress a moment.
 func (s *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

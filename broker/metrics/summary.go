@@ -8,23 +8,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// quantiles are those that Apache Kafka reports of its histograms.
+// quantiles are those that Apache Kafka reports for its histograms.
 var quantiles = []float64{0.5, 0.75, 0.95, 0.98, 0.99, 0.999}
 
-// summary serves the quantiles, count and sum of what it has observed. Prometheus's own costs twenty times as much for a value, since it
-// takes each into five sorted lists.
+// summary serves the quantiles, count and sum of observed values. A summary of the Prometheus library costs twenty
+// times as much per value, since it inserts each into five sorted lists.
 type summary struct {
 	desc *prometheus.Desc
-	unit float64 // that is served, of those that are observed
+	unit float64 // the served unit in terms of the observed one
 	of   histogram.Histogram
 }
 
-// newTimes is a summary of durations, served in milliseconds.
+// newTimes returns a summary of durations, served in milliseconds.
 func newTimes(r prometheus.Registerer, name, help string, labels prometheus.Labels) *summary {
 	return newSummary(r, float64(time.Millisecond), name, help, labels)
 }
 
-// newSizes is a summary of sizes in bytes.
+// newSizes returns a summary of sizes in bytes.
 func newSizes(r prometheus.Registerer, name, help string, labels prometheus.Labels) *summary {
 	return newSummary(r, 1, name, help, labels)
 }
@@ -37,10 +37,10 @@ func newSummary(r prometheus.Registerer, unit float64, name, help string, labels
 
 func (s *summary) observe(took time.Duration, now time.Time) { s.of.Observe(int64(took), now) }
 
-// Describe is prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (s *summary) Describe(out chan<- *prometheus.Desc) { out <- s.desc }
 
-// Collect is prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (s *summary) Collect(out chan<- prometheus.Metric) {
 	read := s.of.Read(quantiles, time.Now())
 	values := make(map[float64]float64, len(quantiles))

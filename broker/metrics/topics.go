@@ -7,23 +7,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TopicTraffic counts what goes in and out of a topic, or of all.
+// TopicTraffic counts the traffic of a topic, or of all topics.
 type TopicTraffic struct {
 	MessagesIn, BytesIn, BytesOut, BytesRejected atomic.Int64
 	ProduceRequests, FetchRequests               atomic.Int64
 	FailedProduce, FailedFetch                   atomic.Int64
 	ProduceConversions, FetchConversions         atomic.Int64
 	ReplicationBytesIn, ReplicationBytesOut      atomic.Int64
-	ReassignmentBytesIn, ReassignmentBytesOut    atomic.Int64 // of these, to replicas that a reassignment brings (KIP-352)
+	ReassignmentBytesIn, ReassignmentBytesOut    atomic.Int64 // of these, to replicas that a reassignment adds (KIP-352)
 }
 
-// topicCounter is a counter by the name that it is served under.
+// topicCounter is a counter with its metric name.
 type topicCounter struct {
 	name  string
 	value *atomic.Int64
 }
 
-// ofClients are the counters that each topic has, and all together.
+// ofClients returns the counters that exist for each topic and for all together.
 func (t *TopicTraffic) ofClients() []topicCounter {
 	return []topicCounter{
 		{"messagesin", &t.MessagesIn}, {"bytesin", &t.BytesIn}, {"bytesout", &t.BytesOut}, {"bytesrejected", &t.BytesRejected},
@@ -33,7 +33,8 @@ func (t *TopicTraffic) ofClients() []topicCounter {
 	}
 }
 
-// ofReplication are those of all topics alone (BrokerTopicMetrics, 3.9): a sum over topics would count them twice.
+// ofReplication returns the counters that exist only for all topics together (BrokerTopicMetrics, 3.9): a sum over
+// topics would count them twice.
 func (t *TopicTraffic) ofReplication() []topicCounter {
 	return []topicCounter{
 		{"replicationbytesin", &t.ReplicationBytesIn}, {"replicationbytesout", &t.ReplicationBytesOut},
@@ -50,8 +51,8 @@ type topics struct {
 	of map[string]*TopicTraffic
 }
 
-// get gives the traffic of a topic that the broker has partitions of. Of others it gives nil: what clients ask for by mistake, or
-// while it is deleted, would be kept for ever.
+// get returns the traffic of a topic of which the broker has partitions. For others it returns nil, since topics that
+// clients request by mistake, or while they are being deleted, would be kept forever.
 func (t *topics) get(name string) *TopicTraffic {
 	t.mu.RLock()
 	traffic := t.of[name]
@@ -59,7 +60,7 @@ func (t *topics) get(name string) *TopicTraffic {
 	if traffic != nil {
 		return traffic
 	}
-	t.mu.Lock() // so that it is not forgotten between the question and the answer
+	t.mu.Lock() // so that it is not forgotten between the check and the insertion
 	defer t.mu.Unlock()
 	if t.of[name] == nil && t.hosts(name) {
 		t.of[name] = new(TopicTraffic)
@@ -73,10 +74,10 @@ func (t *topics) forget(name string) {
 	delete(t.of, name)
 }
 
-// Describe says nothing: the same names come with a topic and, of all topics, without.
+// Describe says nothing: the same names occur with a topic and, for all topics, without.
 func (t *topics) Describe(chan<- *prometheus.Desc) {}
 
-// Collect is prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (t *topics) Collect(out chan<- prometheus.Metric) {
 	tell := func(counters []topicCounter, labels ...string) {
 		for _, c := range counters {

@@ -2,22 +2,22 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Operation is a kind of answer that may have to wait.
+// Operation is a kind of request whose answer may have to wait.
 type Operation int
 
 // The operations.
 const (
-	Produce Operation = iota // for the in-sync replicas
-	Fetch                    // for records
+	Produce Operation = iota // waits for the in-sync replicas
+	Fetch                    // waits for records
 	operations
 )
 
 var operationNames = [operations]string{Produce: "Produce", Fetch: "Fetch"}
 
-// waits counts the answers that wait, and those whose time is up before what they wait for has come.
+// waits counts the answers that wait, and those that time out.
 type waits struct {
-	sizes, delayed     [operations]prometheus.Gauge // of one number: nothing stays here but what still waits
-	consumer, follower prometheus.Counter           // fetches that have waited as long as they may
+	sizes, delayed     [operations]prometheus.Gauge // current numbers: only what is still waiting
+	consumer, follower prometheus.Counter           // fetches that waited for their full wait time
 	produce            prometheus.Counter
 }
 
@@ -41,7 +41,7 @@ func newWaits(r *prometheus.Registry) *waits {
 	return w
 }
 
-// Waiting counts an answer that waits, until done is called.
+// Waiting counts a waiting answer until done is called.
 func (m *Metrics) Waiting(o Operation) (done func()) {
 	if m == nil {
 		return func() {}
@@ -54,7 +54,7 @@ func (m *Metrics) Waiting(o Operation) (done func()) {
 	}
 }
 
-// FetchExpired counts a fetch that has waited as long as it may.
+// FetchExpired counts a fetch that has waited for its full wait time.
 func (m *Metrics) FetchExpired(fromFollower bool) {
 	switch {
 	case m == nil:
@@ -65,7 +65,7 @@ func (m *Metrics) FetchExpired(fromFollower bool) {
 	}
 }
 
-// ProduceExpired counts a partition whose records not all in-sync replicas had in time.
+// ProduceExpired counts a partition whose records were not replicated to all in-sync replicas in time.
 func (m *Metrics) ProduceExpired() {
 	if m != nil {
 		m.waiting.produce.Inc()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// bucket is a token bucket: it fills at the rate of a limit up to what all windows allow, and may be overdrawn once
-// (TokenBucket, 3.9; KIP-599).
+// bucket is a token bucket: it fills at the rate of the limit, up to the amount that all windows allow, and may be
+// overdrawn once (TokenBucket, 3.9; KIP-599).
 type bucket struct {
 	tokens float64
 	last   time.Time
@@ -25,7 +25,7 @@ func (b *bucket) fill(bound float64, w Windows, now time.Time) {
 	b.last = now
 }
 
-// wait is how long until the bucket is no longer overdrawn.
+// wait returns how long it takes until the bucket is no longer overdrawn.
 func (b *bucket) wait(bound float64) time.Duration {
 	if b.tokens >= 0 {
 		return 0

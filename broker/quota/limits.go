@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// Kind is what a limit is about.
+// Kind is what a limit applies to.
 type Kind int
 
-// The kinds of limits. Bytes are a second; request time is in percent of one processor's time; mutations are partitions
-// created or deleted a second; connections are new ones of an address a second.
+// The kinds of limits. The units are bytes per second; for request time, percent of one processor's time; for
+// mutations, partitions created or deleted per second; for connections, new ones from an address per second.
 const (
 	Produce Kind = iota
 	Fetch
@@ -22,19 +22,19 @@ const (
 	kinds
 )
 
-// keys are the names of the limits in ZooKeeper and in AlterClientQuotas.
+// keys are the names of limits in ZooKeeper and in AlterClientQuotas.
 var keys = map[string]Kind{
 	"producer_byte_rate": Produce, "consumer_byte_rate": Fetch, "request_percentage": Request, "controller_mutation_rate": Mutation,
 	"connection_creation_rate": Connection,
 }
 
-// KindOf gives the kind of limit that a key sets.
+// KindOf returns the kind of limit for a key.
 func KindOf(key string) (Kind, bool) {
 	k, ok := keys[key]
 	return k, ok
 }
 
-// Keys are the names of the limits that there are for addresses, or for users and client ids, sorted.
+// Keys returns the names of the limits that apply to addresses, or of those that apply to users and client ids, sorted.
 func Keys(ofAddress bool) []string {
 	var names []string
 	for key, kind := range keys {
@@ -46,7 +46,7 @@ func Keys(ofAddress bool) []string {
 	return names
 }
 
-// Key is the name of the limit.
+// Key returns the name of the limit.
 func (k Kind) Key() string {
 	for key, kind := range keys {
 		if kind == k {
@@ -56,14 +56,14 @@ func (k Kind) Key() string {
 	return ""
 }
 
-// OfAddress reports whether limits of this kind are set for addresses; the others are for users and client ids.
+// OfAddress reports whether limits of this kind apply to addresses; the others apply to users and client ids.
 func (k Kind) OfAddress() bool { return k == Connection }
 
-// Limits are those of one entity.
+// Limits are the limits of one entity.
 type Limits map[Kind]float64
 
-// ParseLimits reads the limits among the settings that are stored for an entity; users have others beside them. The
-// error tells of those that are no limits, which are left out.
+// ParseLimits parses the limits among the stored settings of an entity; users have other settings too. The error
+// reports invalid limits, which are left out.
 func ParseLimits(stored map[string]string) (Limits, error) {
 	parsed := make(Limits)
 	var failed []error
@@ -82,30 +82,30 @@ func ParseLimits(stored map[string]string) (Limits, error) {
 	return parsed, errors.Join(failed...)
 }
 
-// Name is a user, client id or address that a limit is for. The zero Name stands for any; Default is whoever has no
-// limit of its own.
+// Name is the user, client id or address of a limit. The zero Name stands for any; Default for all that have no limit
+// of their own.
 type Name struct {
 	Given   bool
 	Default bool
 	Value   string
 }
 
-// Named is the Name of a given value.
+// Named returns the Name with the given value.
 func Named(value string) Name { return Name{Given: true, Value: value} }
 
-// DefaultName is the Name of those who are not named.
+// DefaultName is the Name of the default limit.
 var DefaultName = Name{Given: true, Default: true}
 
 // Entity is what limits are set for: a user, a client id, a client id of a user, or an address.
 type Entity struct{ User, Client, IP Name }
 
-// limits are all that are set. They are not changed once others see them.
+// limits are all limits in force. They are immutable once published.
 type limits struct {
 	of  map[Entity]Limits
 	any [kinds]bool
 }
 
-// with gives the limits with those of an entity replaced.
+// with returns the limits with those of an entity replaced.
 func (l *limits) with(e Entity, set Limits) *limits {
 	next := &limits{of: maps.Clone(l.of)}
 	if len(set) == 0 {
@@ -121,7 +121,7 @@ func (l *limits) with(e Entity, set Limits) *limits {
 	return next
 }
 
-// find gives the limit of a client: the closest that is set, and whose use counts against it.
+// find returns the limit of a client: the most specific one, and the entity that its use is counted for.
 // (DefaultQuotaCallback.findQuota, 3.9)
 func (l *limits) find(kind Kind, user, client string) (bound float64, counted Entity, found bool) {
 	u, c := Named(user), Named(client)
@@ -144,7 +144,7 @@ func (l *limits) find(kind Kind, user, client string) (bound float64, counted En
 	return 0, Entity{}, false
 }
 
-// findIP gives the limit of an address; each address counts for itself.
+// findIP returns the limit of an address; each address is counted separately.
 func (l *limits) findIP(kind Kind, ip string) (bound float64, counted Entity, found bool) {
 	counted.IP = Named(ip)
 	for _, name := range [...]Name{counted.IP, DefaultName} {

@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// Config is what rates are measured over.
+// Config sets the windows that rates are measured over.
 type Config struct {
 	Clients    Windows // quota.window.num, quota.window.size.seconds
 	Controller Windows // controller.quota.window.num, controller.quota.window.size.seconds
 	Now        func() time.Time
 }
 
-// Manager knows the limits and how fast everyone goes. While no limit of a kind is set, asking about it costs one load
-// from memory.
+// Manager holds the limits and measures rates. While no limit of a kind is set, a check costs a single load from
+// memory.
 type Manager struct {
 	cfg    Config
 	limits atomic.Pointer[limits]
 
-	mu struct { // guards what follows and serialises changes of limits
+	mu struct { // guards its fields and serializes changes of limits
 		sync.Mutex
 		rates   map[counter]*Rate
 		buckets map[Entity]*bucket
-		sweepAt int // entries at which those that are quiet are dropped
+		sweepAt int // number of entries at which idle ones are dropped
 	}
 }
 
-// counter is what a rate is counted for.
+// counter identifies what a rate is measured for.
 type counter struct {
 	kind Kind
 	who  Entity
@@ -47,21 +47,21 @@ func NewManager(cfg Config) *Manager {
 
 const minSweep = 1000
 
-// Set replaces the limits of an entity; none are left when set is empty.
+// Set replaces the limits of an entity; an empty set removes them.
 func (m *Manager) Set(e Entity, set Limits) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.limits.Store(m.limits.Load().with(e, set))
 }
 
-// Entities lists who limits are set for, in no order.
+// Entities lists the entities with limits, in no particular order.
 func (m *Manager) Entities() []Entity { return slices.Collect(maps.Keys(m.limits.Load().of)) }
 
 // Any reports whether there is a limit of a kind.
 func (m *Manager) Any(kind Kind) bool { return m.limits.Load().any[kind] }
 
-// Charge counts what a client has used and tells how long it must wait. Request time is charged as the percentage of a
-// second, and makes nobody wait longer than one window (ClientRequestQuotaManager, 3.9).
+// Charge records a client's use and returns how long it must wait. Request time is in percent of a second, and never
+// makes a client wait longer than one window (ClientRequestQuotaManager, 3.9).
 func (m *Manager) Charge(kind Kind, user, client string, amount float64) time.Duration {
 	l := m.limits.Load()
 	if !l.any[kind] {
@@ -105,7 +105,7 @@ func (m *Manager) rateLocked(c counter, now time.Time) *Rate {
 	return r
 }
 
-// sweepLocked drops the rates of those who have gone, each time that the number has doubled.
+// sweepLocked drops the rates of idle clients, whenever their number has doubled.
 func (m *Manager) sweepLocked(now time.Time) {
 	if m.countedLocked() < m.mu.sweepAt {
 		return
@@ -118,7 +118,7 @@ func (m *Manager) sweepLocked(now time.Time) {
 
 func (m *Manager) countedLocked() int { return len(m.mu.rates) + len(m.mu.buckets) }
 
-// Largest is the most that a client could use within its limit before it must wait.
+// Largest returns the most that a client could use within its limit before it must wait.
 func (m *Manager) Largest(kind Kind, user, client string) int64 {
 	l := m.limits.Load()
 	if !l.any[kind] {
@@ -131,8 +131,8 @@ func (m *Manager) Largest(kind Kind, user, client string) int64 {
 	return math.MaxInt64
 }
 
-// Mutate counts partitions that a client wants to create or delete. ok is false when a client that understands
-// THROTTLING_QUOTA_EXCEEDED (strict) must come again after the wait; others are only made to wait (KIP-599).
+// Mutate records partitions that a client wants to create or delete. ok is false if a client that knows
+// THROTTLING_QUOTA_EXCEEDED (strict) must retry after the wait; other clients are only made to wait (KIP-599).
 func (m *Manager) Mutate(user, client string, partitions int, strict bool) (wait time.Duration, ok bool) {
 	l := m.limits.Load()
 	if !l.any[Mutation] {
@@ -159,8 +159,8 @@ func (m *Manager) Mutate(user, client string, partitions int, strict bool) (wait
 	return b.wait(bound), true
 }
 
-// Connected counts a new connection of an address. One that comes too early is not counted; it is to be closed after
-// the wait (KIP-612).
+// Connected records a new connection from an address. One that exceeds the limit is not recorded; it must be closed
+// after the wait (KIP-612).
 func (m *Manager) Connected(ip string) (wait time.Duration) {
 	bound, who, found := m.limits.Load().findIP(Connection, ip)
 	if !found {

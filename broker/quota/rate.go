@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Windows are the stretches of time that a rate is measured over (quota.window.num, quota.window.size.seconds).
+// Windows are the periods that a rate is measured over (quota.window.num, quota.window.size.seconds).
 type Windows struct {
 	Count int
 	Size  time.Duration
@@ -13,12 +13,12 @@ type Windows struct {
 
 func (w Windows) full() time.Duration { return time.Duration(w.Count-1) * w.Size }
 
-// Rate is an amount a second, over the last windows (Rate and SampledStat, 3.9). It is not safe for use by several
-// goroutines at once. The zero value with Windows set is ready.
+// Rate is an amount per second over the last windows (Rate and SampledStat, 3.9). Not safe for concurrent use. The zero
+// value with Windows set is ready to use.
 type Rate struct {
 	Windows Windows
-	// AtOnce measures over the time that has passed, a window at least, instead of over all windows but one from the
-	// beginning: nothing may be saved up (SimpleRate, 3.9, of replication).
+	// AtOnce measures over the time that has passed, at least one window, rather than over all windows but one from the
+	// beginning: no allowance accumulates (SimpleRate, 3.9, for replication).
 	AtOnce  bool
 	windows []window // oldest first, at most one more than Windows.Count
 }
@@ -28,7 +28,7 @@ type window struct {
 	amount      float64
 }
 
-// Add takes an amount into account; a negative one takes back.
+// Add records an amount; a negative one is subtracted.
 func (r *Rate) Add(amount float64, now time.Time) {
 	r.forget(now)
 	n := len(r.windows)
@@ -41,7 +41,7 @@ func (r *Rate) Add(amount float64, now time.Time) {
 	w.last = now
 }
 
-// forget drops the windows in which nothing has happened for longer than is measured.
+// forget drops the windows that are older than the measured period.
 func (r *Rate) forget(now time.Time) {
 	old := 0
 	for old < len(r.windows) && now.Sub(r.windows[old].last) >= time.Duration(r.Windows.Count)*r.Windows.Size {
@@ -52,7 +52,7 @@ func (r *Rate) forget(now time.Time) {
 	}
 }
 
-// measure gives the rate and the time that it was measured over: at least all windows but the one that is filling.
+// measure returns the rate and the time that it was measured over: at least all windows but the one that is filling.
 func (r *Rate) measure(now time.Time) (rate float64, over time.Duration) {
 	sum := r.sum(now)
 	if len(r.windows) > 0 {
@@ -69,7 +69,7 @@ func (r *Rate) measure(now time.Time) (rate float64, over time.Duration) {
 	return sum / over.Seconds(), over
 }
 
-// sum is what was added within the windows.
+// sum returns what was added within the windows.
 func (r *Rate) sum(now time.Time) float64 {
 	r.forget(now)
 	var sum float64
@@ -79,13 +79,13 @@ func (r *Rate) sum(now time.Time) float64 {
 	return sum
 }
 
-// Exceeds reports whether the rate is above a bound.
+// Exceeds reports whether the rate is above a limit.
 func (r *Rate) Exceeds(bound float64, now time.Time) bool {
 	rate, _ := r.measure(now)
 	return rate > bound
 }
 
-// Excess is how long nothing may be added for the rate to fall to a bound.
+// Excess returns for how long nothing may be added so that the rate falls to a limit.
 func (r *Rate) Excess(bound float64, now time.Time) time.Duration {
 	rate, over := r.measure(now)
 	if rate <= bound {

@@ -13,34 +13,34 @@ import (
 
 const (
 	interval = 5 * time.Second // between two points of a history
-	fresh    = time.Second     // how old a reading may be that is shown
-	points   = 60              // of a history: five minutes
+	fresh    = time.Second     // maximum age of a reading that is shown
+	points   = 60              // in a history: five minutes
 
-	// What is shown at most. The rest is counted.
+	// Limits on what is shown. The rest is counted.
 	topicsShown        = 100
 	groupsShown        = 100
 	reassignmentsShown = 50
 
-	groupsKept = 500 // groups that a history is kept of
+	groupsKept = 500 // groups whose history is kept
 )
 
-// Board makes Snapshots of Readings. It is safe for concurrent use.
+// Board converts Readings to Snapshots. Safe for concurrent use.
 type Board struct {
 	read func(context.Context) Reading
 	now  func() time.Time
 
-	stale atomic.Bool // what was read last is not to be shown
+	stale atomic.Bool // the last reading must not be shown
 
-	mu     sync.Mutex // held during a reading, so that all who ask meanwhile get the same one; guards what follows
+	mu     sync.Mutex // held during a reading, so that all concurrent requests get the same one; guards the fields below
 	at     time.Time
 	last   []byte
-	point  time.Time // of the last point of the histories
+	point  time.Time // time of the last point of the histories
 	before counted
-	total  [2]history // bytes in and out a second
+	total  [2]history // bytes in and out per second
 	groups map[string]*history
 }
 
-// counted is what rates are made of.
+// counted is what rates are computed from.
 type counted struct {
 	at     time.Time
 	all    Traffic
@@ -49,7 +49,7 @@ type counted struct {
 	total  Rates
 }
 
-// history is one value over the last minutes, the newest last.
+// history has one value over the last minutes, the newest last.
 type history []float64
 
 func (h history) with(v float64) history {
@@ -59,12 +59,12 @@ func (h history) with(v float64) history {
 	return append(h, v)
 }
 
-// NewBoard returns a Board over readings, whose context ends with who asks. read is called by one goroutine at a time.
+// NewBoard returns a Board. read, whose context ends with the request, is called by one goroutine at a time.
 func NewBoard(read func(context.Context) Reading, now func() time.Time) *Board {
 	return &Board{read: read, now: now, groups: make(map[string]*history)}
 }
 
-// Run reads in an interval until ctx is done.
+// Run takes readings at an interval until ctx is done.
 func (b *Board) Run(ctx context.Context) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -108,7 +108,7 @@ type Rates struct {
 	MessagesIn float64 `json:"messagesIn"`
 }
 
-// Topic is a line of the page.
+// Topic is a row on the page.
 type Topic struct {
 	Name       string `json:"name"`
 	Partitions int    `json:"partitions"`
@@ -118,7 +118,7 @@ type Topic struct {
 	Rates      Rates  `json:"rates"`
 }
 
-// Group is a line of the page.
+// Group is a row on the page.
 type Group struct {
 	Name       string  `json:"name"`
 	State      string  `json:"state"`
@@ -128,10 +128,10 @@ type Group struct {
 	History    history `json:"history"`
 }
 
-// Refresh has the next who asks see what is now, however fresh the last reading is.
+// Refresh makes the next request take a new reading, however recent the last one is.
 func (b *Board) Refresh() { b.stale.Store(true) }
 
-// JSON gives the newest Snapshot.
+// JSON returns the newest Snapshot.
 func (b *Board) JSON(ctx context.Context) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,7 +141,7 @@ func (b *Board) JSON(ctx context.Context) []byte {
 	}
 	s := b.snapshotLocked(b.read(ctx), now)
 	text, err := json.Marshal(s)
-	if err != nil { // numbers that are none: a bug
+	if err != nil { // NaN or infinity: a bug
 		text, _ = json.Marshal(Snapshot{Broker: s.Broker, CouldNotBeAsked: []string{err.Error()}})
 	}
 	b.at, b.last = now, text
@@ -168,7 +168,8 @@ func (b *Board) snapshotLocked(r Reading, now time.Time) Snapshot {
 	return s
 }
 
-// countLocked makes rates of what was counted since some seconds ago. Until that long has passed the last ones hold.
+// countLocked computes rates from what was counted since a reading some seconds ago. Until that much time has passed,
+// the last rates stay.
 func (b *Board) countLocked(r *Reading, now time.Time) {
 	elapsed := now.Sub(b.before.at)
 	if !b.before.at.IsZero() && elapsed < interval-fresh {
@@ -188,11 +189,11 @@ func (b *Board) countLocked(r *Reading, now time.Time) {
 }
 
 func rates(from, to Traffic, elapsed time.Duration) Rates {
-	per := func(from, to int64) float64 { return float64(max(0, to-from)) / elapsed.Seconds() } // a topic made again counts from 0
+	per := func(from, to int64) float64 { return float64(max(0, to-from)) / elapsed.Seconds() } // a recreated topic counts from 0
 	return Rates{per(from.BytesIn, to.BytesIn), per(from.BytesOut, to.BytesOut), per(from.MessagesIn, to.MessagesIn)}
 }
 
-// topicsLocked gives the topics in trouble first, then the busiest, then the largest.
+// topicsLocked returns the topics: those in trouble first, then the busiest, then the largest.
 func (b *Board) topicsLocked(counts []TopicCounts) ([]Topic, int) {
 	topics := make([]Topic, len(counts))
 	for i, c := range counts {
@@ -205,7 +206,7 @@ func (b *Board) topicsLocked(counts []TopicCounts) ([]Topic, int) {
 	return first(topics, topicsShown)
 }
 
-// groupsLocked gives the groups that are furthest behind first, and keeps their histories.
+// groupsLocked returns the groups, those with the largest lag first, and keeps their histories.
 func (b *Board) groupsLocked(lags []GroupLag, due bool) ([]Group, int) {
 	lags = slices.Clone(lags)
 	slices.SortFunc(lags, func(x, y GroupLag) int { return cmp.Or(cmp.Compare(y.Lag, x.Lag), strings.Compare(x.Name, y.Name)) })

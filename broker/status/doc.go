@@ -1,11 +1,11 @@
-// Package status shows a person how a broker and its cluster are: one page of HTML, and the picture that it asks for every
-// few seconds as JSON. Nothing can be changed through it.
+// Package status shows people the state of a broker and its cluster: an HTML page, and the snapshot that it requests as JSON
+// every few seconds. It is read-only.
 //
-//	broker: Reading of its parts ─> Board: rates, histories, the worst first, bounded ─> /status.json ─> page
+//	broker: Reading of its parts ─> Board: rates, histories, worst first, bounded ─> /status.json ─> page
 //
-// A Board reads in an interval, so that the page has the last minutes from its first moment on, and once more for who
-// asks when the last reading is not quite new. How many people watch makes no difference. Names come from clients and may
-// hold anything: they are JSON strings here, and text nodes in the page, which runs only the script that it was built with.
+// A Board takes readings at an interval, so that the page can show the last minutes as soon as it is opened, and on request
+// if the last reading is too old. How many people watch makes no difference. Names come from clients and may contain
+// anything: they are JSON strings here, and text nodes in the page, which runs only its own script.
 //
-// The package knows nothing of the broker's parts, and they nothing of it.
+// The package knows nothing about the broker's parts, nor they about it.
 package status

@@ -11,8 +11,8 @@ import (
 //go:embed page.html
 var page string
 
-// policy lets the page run its own script, ask its own broker, and nothing else: a name that got into it as markup after all
-// would still do nothing.
+// policy allows the page to run its own script and to ask its own broker, and nothing else: even a name that was
+// interpreted as markup would do nothing.
 func policy() string {
 	_, rest, _ := strings.Cut(page, "<script>")
 	script, _, _ := strings.Cut(rest, "</script>")
@@ -21,7 +21,7 @@ func policy() string {
 		"script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Page serves the page of HTML.
+// Page serves the HTML page.
 func Page() http.Handler {
 	policy := policy()
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

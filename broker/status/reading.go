@@ -1,60 +1,60 @@
 package status
 
-// Reading is how a broker finds its parts and the cluster at a moment.
+// Reading is the state of a broker's parts and of the cluster at one time.
 type Reading struct {
 	Broker  Broker
 	Loading []Loading
-	Cluster *Cluster // nil while the broker starts
-	// Topics and Groups are all, in any order; traffic is counted from the broker's start.
+	Cluster *Cluster // nil while the broker is starting
+	// Topics and Groups are complete and in any order; traffic is counted from the broker's start.
 	Topics        []TopicCounts
 	Traffic       Traffic // of all topics
 	Groups        []GroupLag
-	GroupsUnread  int // groups that were not read, for there are too many
+	GroupsUnread  int // groups that were not read because there are too many
 	Dirs          []Dir
 	Listeners     []Listener
 	Reassignments []Reassignment
 	FolderMoves   []FolderMove
-	// Trouble says what could not be read, for a person.
+	// Trouble says what could not be read, for people.
 	Trouble []string
 }
 
-// Broker is the one that is asked.
+// Broker is this broker.
 type Broker struct {
 	ID      int32  `json:"id"`
 	Cluster string `json:"cluster"`
 	State   string `json:"state"` // starting, running, stopping
-	Doing   string `json:"doing"` // while it starts
+	Doing   string `json:"doing"` // what the start is doing
 }
 
-// Loading is how far one log directory is read.
+// Loading is the progress of loading one log directory.
 type Loading struct {
 	Dir        string `json:"dir"`
 	Loaded     int    `json:"loaded"`
 	Total      int    `json:"total"`
-	Read       int64  `json:"read"`   // bytes of records
-	ToRead     int64  `json:"toRead"` // bytes that have to be read at all
+	Read       int64  `json:"read"`   // bytes of segments read
+	ToRead     int64  `json:"toRead"` // bytes that have to be read
 	Recovering bool   `json:"recovering"`
 	Done       bool   `json:"done"`
-	// RemainingMs is an estimate of how long the rest takes; 0: there is none.
+	// RemainingMs is an estimate of the remaining time; 0: unknown.
 	RemainingMs int64 `json:"remaining"`
 }
 
-// Cluster is what the controller has told of all brokers.
+// Cluster is what the controller has announced about all brokers.
 type Cluster struct {
-	Controller      int32    `json:"controller"` // -1: not known
+	Controller      int32    `json:"controller"` // -1: unknown
 	Brokers         []Member `json:"brokers"`
 	Topics          int      `json:"topics"`
 	Partitions      int      `json:"partitions"`
 	UnderReplicated int      `json:"underReplicated"`
 	Leaderless      int      `json:"leaderless"`
-	// Worst are some of the partitions that are not as they should be.
+	// Worst are some of the partitions with problems.
 	Worst []Partition `json:"worst"`
 }
 
-// Member is a broker of the cluster, be it one that partitions are assigned to and that is not there.
+// Member is a broker of the cluster, including one that is down but has partitions assigned to it.
 type Member struct {
 	ID       int32  `json:"id"`
-	Address  string `json:"address"` // of each listener for clients; with its name if there are several
+	Address  string `json:"address"` // of each client listener; with its name if there are several
 	Rack     string `json:"rack"`
 	Alive    bool   `json:"alive"`
 	Leads    int    `json:"leads"`    // partitions
@@ -62,7 +62,7 @@ type Member struct {
 	InSync   int    `json:"inSync"`   // of these
 }
 
-// Partition is one with what is wrong with it.
+// Partition is a partition with a problem.
 type Partition struct {
 	Topic     string  `json:"topic"`
 	Partition int32   `json:"partition"`
@@ -71,10 +71,10 @@ type Partition struct {
 	ISR       []int32 `json:"isr"`
 }
 
-// Traffic is bytes and records since the start of the broker.
+// Traffic counts bytes and records since the broker's start.
 type Traffic struct{ BytesIn, BytesOut, MessagesIn int64 }
 
-// TopicCounts is a topic: in the cluster, and what this broker has of it.
+// TopicCounts describes a topic in the cluster, and this broker's part of it.
 type TopicCounts struct {
 	Name                        string
 	Partitions                  int
@@ -87,9 +87,9 @@ type TopicCounts struct {
 type GroupLag struct {
 	Name       string
 	State      string
-	Lag        int64 // records, over all partitions with an offset whose end is known
-	Partitions int   // with an offset
-	Unknown    int   // of these, partitions whose end could not be learned
+	Lag        int64 // records, over all partitions with a committed offset and a known end offset
+	Partitions int   // with a committed offset
+	Unknown    int   // of these, partitions whose end offset is unknown
 }
 
 // Dir is one of log.dirs.
@@ -97,24 +97,24 @@ type Dir struct {
 	Path   string `json:"path"`
 	Online bool   `json:"online"`
 	Total  int64  `json:"total"`  // bytes of the volume
-	Usable int64  `json:"usable"` // bytes that are free on it
-	// Refuses: records of clients are refused, for there is too little room.
+	Usable int64  `json:"usable"` // free bytes on the volume
+	// Refuses: clients' records are rejected, since there is too little room.
 	Refuses bool  `json:"refuses"`
 	Size    int64 `json:"size"` // bytes of the logs
 	Logs    int   `json:"logs"`
 }
 
-// Listener is one of this broker's. It tells of no user.
+// Listener is one of this broker's listeners. It does not reveal users.
 type Listener struct {
 	Name     string `json:"name"`
 	Protocol string `json:"protocol"`
-	Address  string `json:"address"` // that is told to clients
+	Address  string `json:"address"` // the advertised address
 	Open     int    `json:"open"`    // connections
-	// Guarded: clients log in or set up TLS, which so many did, and so many failed to, since the broker's start.
+	// Guarded: clients log in or use TLS; the counts of successes and failures are since the broker's start.
 	Guarded  bool  `json:"guarded"`
 	Accepted int64 `json:"accepted"`
 	Refused  int64 `json:"refused"`
-	Expires  int64 `json:"expires"` // when the certificate ends; 0: there is none
+	Expires  int64 `json:"expires"` // when the certificate expires; 0: there is none
 }
 
 // Reassignment is a partition whose replicas are being moved.
@@ -124,17 +124,17 @@ type Reassignment struct {
 	Replicas  []int32 `json:"replicas"`
 	Adding    []int32 `json:"adding"`
 	Removing  []int32 `json:"removing"`
-	InSync    int     `json:"inSync"`   // of those that are added
-	Progress  float64 `json:"progress"` // 0 to 1; negative: not known on this broker
+	InSync    int     `json:"inSync"`   // of the added replicas
+	Progress  float64 `json:"progress"` // 0 to 1; negative: unknown to this broker
 }
 
-// FolderMove is a log of this broker on its way from one of log.dirs to another.
+// FolderMove is a log of this broker that is being moved between two of log.dirs.
 type FolderMove struct {
 	Topic     string  `json:"topic"`
 	Partition int32   `json:"partition"`
 	From      string  `json:"from"`
 	To        string  `json:"to"`
-	Left      int64   `json:"left"`     // records that are not copied yet
-	Size      int64   `json:"size"`     // bytes that are copied
+	Left      int64   `json:"left"`     // offsets not copied yet
+	Size      int64   `json:"size"`     // bytes copied
 	Progress  float64 `json:"progress"` // 0 to 1
 }

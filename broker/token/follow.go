@@ -10,8 +10,8 @@ import (
 	"barnabas/zkcoord"
 )
 
-// Start reads the tokens that there are, and begins to follow what other brokers do with them and to remove what has expired,
-// until Close.
+// Start reads the existing tokens, and begins to follow changes by other brokers and to remove expired tokens, until
+// Close.
 func (m *Manager) Start(ctx context.Context) error {
 	if err := m.cfg.Store.EnsureTokenNodes(ctx); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (m *Manager) Start(ctx context.Context) error {
 		m.cfg.Failed(err)
 	})
 	select {
-	case <-following: // so nothing is missed after it was read
+	case <-following: // so that no change after the read is missed
 	case err := <-ended:
 		return err
 	case <-m.ctx.Done():
@@ -42,13 +42,13 @@ func (m *Manager) Start(ctx context.Context) error {
 	return nil
 }
 
-// Close ends what Start has begun, if it has.
+// Close ends what Start has begun, if it was called.
 func (m *Manager) Close() {
 	m.cancel()
 	m.tasks.Wait()
 }
 
-// reread takes over what was written or removed.
+// reread applies tokens that were written or removed.
 func (m *Manager) reread(ctx context.Context, ids []string, all bool) {
 	var err error
 	if all {
@@ -88,7 +88,7 @@ func (m *Manager) readAll(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes tokens that have expired, time and again.
+// sweep periodically removes expired tokens.
 func (m *Manager) sweep(ctx context.Context) {
 	tick := time.NewTicker(m.cfg.CheckInterval)
 	defer tick.Stop()

@@ -1,6 +1,6 @@
-// Package token keeps delegation tokens (KIP-48): names and secrets with which a user's programs log in by SCRAM in the user's
-// name, for a time. ZooKeeper has the tokens; every broker derives their secrets from one that all brokers share. The package
-// knows neither requests nor connections.
+// Package token keeps delegation tokens (KIP-48): names and secrets with which a user's programs log in by SCRAM in the
+// user's name for a limited time. ZooKeeper stores the tokens; every broker derives their secrets from one that all
+// brokers share. The package knows nothing about requests and connections.
 package token
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Store is where the tokens of all brokers are.
+// Store is where the tokens of all brokers are stored.
 type Store interface {
 	EnsureTokenNodes(ctx context.Context) error
 	DelegationTokens(ctx context.Context) ([]zkcoord.DelegationToken, error)
@@ -39,17 +39,17 @@ type Config struct {
 	MaxLifetime   time.Duration // delegation.token.max.lifetime.ms
 	Lifetime      time.Duration // until a token must be renewed: delegation.token.expiry.time.ms
 	CheckInterval time.Duration // delegation.token.expiry.check.interval.ms
-	Sweeps        func() bool   // tells whether it is this broker that removes what has expired: the controller
+	Sweeps        func() bool   // reports whether this broker removes expired tokens: the controller does
 	Store         Store
 	Now           func() time.Time
-	Failed        func(error) // hears once when tokens cannot be followed any more: one that was withdrawn would be good for ever
+	Failed        func(error) // called once if tokens cannot be followed any more, since a removed token would stay valid forever
 	Logger        *logrus.Entry
 }
 
-// Manager has the tokens that there are. Its methods are safe for concurrent use.
+// Manager holds the existing tokens. Its methods are safe for concurrent use.
 type Manager struct {
 	cfg    Config
-	ctx    context.Context // of what runs in the background
+	ctx    context.Context // of the background work
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 	mu     struct {
@@ -59,27 +59,27 @@ type Manager struct {
 	}
 }
 
-// held is a token with its secret, and with what a login is checked against. It never changes; a renewed token is another one
-// with the same credentials.
+// held is a token with its secret and its credentials. It is immutable; a renewed token is another one with the same
+// credentials.
 type held struct {
 	Token
 	credentials map[string]*credential // by mechanism
 }
 
-// credential is made when it is first asked for: salting takes long.
+// credential is computed when it is first needed, since salting is slow.
 type credential struct {
 	once sync.Once
 	made scram.Credential
 	err  error
 }
 
-// Token is a token with what its holder proves that it holds it with.
+// Token is a token with its secret.
 type Token struct {
 	zkcoord.DelegationToken
-	HMAC []byte // the password is its base64
+	HMAC []byte // its base64 form is the password
 }
 
-// New returns a Manager that knows no tokens yet.
+// New returns a Manager without tokens.
 func New(cfg Config) *Manager {
 	m := &Manager{cfg: cfg}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -87,10 +87,10 @@ func New(cfg Config) *Manager {
 	return m
 }
 
-// Create makes a token that gives the owner's rights. A lifetime that is not positive is the longest one.
+// Create creates a token with the owner's rights. A lifetime that is not positive stands for the maximum.
 func (m *Manager) Create(ctx context.Context, owner, requester string, renewers []string, lifetimeMs int64) (Token, error) {
 	var raw [16]byte
-	_, _ = rand.Read(raw[:]) // it never fails
+	_, _ = rand.Read(raw[:]) // never fails
 	now, longest := m.cfg.Now().UnixMilli(), m.cfg.MaxLifetime.Milliseconds()
 	if lifetimeMs <= 0 || lifetimeMs > longest {
 		lifetimeMs = longest
@@ -104,7 +104,7 @@ func (m *Manager) Create(ctx context.Context, owner, requester string, renewers 
 	return m.put(t).Token, nil
 }
 
-// Renew moves the end of a token, which its owner and its renewers may. A negative period is the usual one.
+// Renew extends a token's lifetime, which its owner and renewers may do. A negative period stands for the default.
 func (m *Manager) Renew(ctx context.Context, who string, hmac []byte, periodMs int64) (expiresMs int64, err error) {
 	if periodMs < 0 {
 		periodMs = m.cfg.Lifetime.Milliseconds()
@@ -116,7 +116,7 @@ func (m *Manager) Renew(ctx context.Context, who string, hmac []byte, periodMs i
 	return m.move(ctx, t, periodMs)
 }
 
-// Expire moves the end of a token as Renew does; a negative period removes it.
+// Expire sets the end of a token's lifetime, like Renew; a negative period removes the token.
 func (m *Manager) Expire(ctx context.Context, who string, hmac []byte, periodMs int64) (expiresMs int64, err error) {
 	t, err := m.find(who, hmac)
 	if err != nil {
@@ -128,7 +128,7 @@ func (m *Manager) Expire(ctx context.Context, who string, hmac []byte, periodMs 
 	return m.move(ctx, t, periodMs)
 }
 
-// find looks for a token whose end someone wants to move.
+// find returns the token whose lifetime someone wants to change.
 func (m *Manager) find(who string, hmac []byte) (zkcoord.DelegationToken, error) {
 	m.mu.RLock()
 	h := m.mu.byHMAC[string(hmac)]
@@ -147,7 +147,7 @@ func (m *Manager) move(ctx context.Context, t zkcoord.DelegationToken, periodMs 
 	if expired(t, now) {
 		return 0, fmt.Errorf("token %s: %w", t.ID, kerr.DelegationTokenExpired)
 	}
-	t.ExpiresMs = now + min(periodMs, t.MaxMs-now) // without an overflow
+	t.ExpiresMs = now + min(periodMs, t.MaxMs-now) // avoids an overflow
 	if err := m.cfg.Store.SetDelegationToken(ctx, t); err != nil {
 		return 0, err
 	}
@@ -169,7 +169,7 @@ func expired(t zkcoord.DelegationToken, nowMs int64) bool {
 	return t.MaxMs < nowMs || t.ExpiresMs < nowMs
 }
 
-// Tokens lists those that wanted lets through, by their ids.
+// Tokens returns the tokens that wanted selects, ordered by id.
 func (m *Manager) Tokens(wanted func(zkcoord.DelegationToken) bool) []Token {
 	m.mu.RLock()
 	all := make([]Token, 0, len(m.mu.byID))
@@ -182,7 +182,8 @@ func (m *Manager) Tokens(wanted func(zkcoord.DelegationToken) bool) []Token {
 	return all
 }
 
-// Credential is what a login with a token is checked against: the first one with a token and mechanism salts its password.
+// Credential returns what a login with a token is checked against. The first login with a token and mechanism computes
+// it.
 func (m *Manager) Credential(mechanism, id string) (c scram.Credential, owner string, expires time.Time, ok bool) {
 	m.mu.RLock()
 	h := m.mu.byID[id]

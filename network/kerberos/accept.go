@@ -15,24 +15,25 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// Service is who clients log in to: a principal, whose keys are in a keytab. Safe for concurrent use.
+// Service is a principal that clients log in to, whose keys are in a keytab. Safe for concurrent use.
 type Service struct {
 	file      string
 	principal types.PrincipalName
-	skew      time.Duration // how far apart the clocks of clients and of this server may be
+	skew      time.Duration // maximum clock difference between clients and this server
 	shown     *Shown
 
 	keys atomic.Pointer[editionKeys]
 }
 
-// editionKeys are the keys of one edition of a file.
+// editionKeys are the keys of one edition of the file.
 type editionKeys struct {
 	edition edition.Edition
 	keys    *keytab.Keytab
 }
 
-// OpenService reads the keys of a principal, NAME/HOST[@REALM]. They are read anew when their file has changed: after a change
-// of keys, clients show tickets for the new ones. What clients show is remembered in shown, which services share.
+// OpenService reads the keys of a principal, NAME/HOST[@REALM]. They are read again when their file has changed, since
+// after a change of keys clients present tickets for the new ones. Authenticators are remembered in shown, which
+// services share.
 func OpenService(c *Configuration, file, principal string, shown *Shown) (*Service, error) {
 	now := edition.Of(file)
 	keys, err := read(file, keytab.Load)
@@ -50,7 +51,8 @@ func OpenService(c *Configuration, file, principal string, shown *Shown) (*Servi
 	return nil, fmt.Errorf("there is no key of %s in it", principal)
 }
 
-// current are the keys as they are now. Where they cannot be read, as in the middle of a change, those before stay.
+// current returns the current keys. If they cannot be read, for example in the middle of a change, the previous ones
+// remain.
 func (s *Service) current() *keytab.Keytab {
 	had := s.keys.Load()
 	if !had.edition.Over() {
@@ -65,20 +67,20 @@ func (s *Service) current() *keytab.Keytab {
 	return keys
 }
 
-// The security layers that a server offers behind a login, of which there are none here, and the length of that message (RFC 4752,
-// section 3.1).
+// The security layers that a server offers at the end of a login, which are none here, and the length of that message
+// (RFC 4752, section 3.1).
 const (
 	noLayer       = 1
 	layerMessage  = 4
 	largestBuffer = 0
 )
 
-// Acceptor is one login under way, the server's side (RFC 4752). It is used by one goroutine at a time.
+// Acceptor is the server's side of one login (RFC 4752). It is used by one goroutine at a time.
 type Acceptor struct {
 	service   *Service
 	step      func(*Acceptor, []byte) ([]byte, error)
 	key       types.EncryptionKey // protects the last two messages
-	sequence  uint64              // of the next message of ours
+	sequence  uint64              // of this side's next message
 	principal string
 	proved    bool
 }
@@ -88,8 +90,8 @@ func (s *Service) Start() *Acceptor { return &Acceptor{service: s, step: (*Accep
 
 // Step takes the client's next message and returns the answer to it.
 //
-// The library trusts lengths within messages, of ciphertext for example: one that it trips over costs this login and not the
-// broker. What is done here changes nothing but the login.
+// The library trusts lengths within messages, of ciphertext for example: a message on which it panics must cost this
+// login, not the broker. Nothing but the login's own state is changed here.
 func (a *Acceptor) Step(message []byte) (answer []byte, err error) {
 	if a.step == nil {
 		return nil, errors.New("the login is over")
@@ -104,10 +106,10 @@ func (a *Acceptor) Step(message []byte) (answer []byte, err error) {
 	return step(a, message)
 }
 
-// Principal is who logs in, as NAME[/HOST]@REALM, and whether that has been proved.
+// Principal returns who is logging in, as NAME[/HOST]@REALM, and whether that has been proved.
 func (a *Acceptor) Principal() (principal string, proved bool) { return a.principal, a.proved }
 
-// ticket takes the client's ticket.
+// ticket handles the client's ticket.
 func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 	kind, body, err := unframe(message)
 	if err != nil {
@@ -125,7 +127,7 @@ func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 	if ok, err := request.Verify(keys, a.service.skew, types.HostAddress{}, &a.service.principal); err != nil || !ok {
 		return nil, fmt.Errorf("the client's ticket is not good for %s: %w", a.service.principal.PrincipalNameString(), err)
 	}
-	owner := request.Ticket.DecryptedEncPart // what the KDC says: the library compares the name in the authenticator with it, not the realm
+	owner := request.Ticket.DecryptedEncPart // as certified by the KDC: the library compares the authenticator's name with it, but not the realm
 	if request.Authenticator.CRealm != owner.CRealm {
 		return nil, errors.New("the client's ticket is of another realm than the client says")
 	}
@@ -138,15 +140,15 @@ func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 		a.key = subkey
 	}
 	if !types.IsFlagSet(&request.APOptions, flags.APOptionMutualRequired) {
-		a.sequence = uint64(request.Authenticator.SeqNumber) // both sides count from there
+		a.sequence = uint64(request.Authenticator.SeqNumber) // both sides count from this number
 		return a.offer()
 	}
 	a.step = (*Acceptor).acknowledged
 	return reply(request.Authenticator, request.Ticket.DecryptedEncPart.Key)
 }
 
-// anyVersion lets a ticket be read with the newest key where there is none of the version that it names, as Java does: keytabs
-// that were made by hand often have another one than the KDC. A wrong key reads nothing.
+// anyVersion lets a ticket be decrypted with the newest key if the keytab lacks the version that it names, as Java
+// does: keytabs made by hand often have another version than the KDC. A wrong key decrypts nothing.
 func anyVersion(t *messages.Ticket, keys *keytab.Keytab, service types.PrincipalName) {
 	if _, _, err := keys.GetEncryptionKey(service, t.Realm, t.EncPart.KVNO, t.EncPart.EType); err != nil {
 		const newest = 0
@@ -154,7 +156,7 @@ func anyVersion(t *messages.Ticket, keys *keytab.Keytab, service types.Principal
 	}
 }
 
-// acknowledged takes the empty message by which the client says that it knows us.
+// acknowledged handles the empty message by which the client confirms that it has authenticated the server.
 func (a *Acceptor) acknowledged(message []byte) ([]byte, error) {
 	if len(message) > 0 {
 		return nil, errors.New("the client goes on where it should wait")
@@ -162,14 +164,14 @@ func (a *Acceptor) acknowledged(message []byte) ([]byte, error) {
 	return a.offer()
 }
 
-// offer says which security layers there are.
+// offer returns the offer of security layers.
 func (a *Acceptor) offer() ([]byte, error) {
 	a.step = (*Acceptor).choice
 	return wrap([]byte{noLayer, 0, 0, largestBuffer}, a.key, true, a.sequence)
 }
 
-// choice takes the layer that the client chooses, and as whom it wants to act. That it could protect this proves that the ticket
-// is its own.
+// choice handles the client's choice of a security layer, and of the name to act as. That the client could protect this
+// message proves that the ticket is its own.
 func (a *Acceptor) choice(message []byte) ([]byte, error) {
 	chosen, err := unwrap(message, a.key, false)
 	switch {

@@ -1,3 +1,4 @@
-// Package kerberos is both sides of a login by SASL with GSSAPI (RFC 4752) over Kerberos 5 (RFC 4120, 4121): no layer of
-// protection is negotiated for what follows, as with Apache Kafka. It stands on gokrb5, which has the messages and the ciphers.
+// Package kerberos implements both sides of SASL logins with GSSAPI (RFC 4752) over Kerberos 5 (RFC 4120, 4121). As in
+// Apache Kafka, no security layer is negotiated for what follows the login. It is based on gokrb5, which implements the
+// messages and ciphers.
 package kerberos

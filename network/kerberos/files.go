@@ -8,7 +8,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/config"
 )
 
-// read has the library read a file. It takes for granted that a file is whole, which one that is being written is not.
+// read lets the library read a file. The library panics on incomplete files, such as one that is just being written.
 func read[T any](file string, by func(string) (T, error)) (content T, err error) {
 	defer func() {
 		if trouble := recover(); trouble != nil {
@@ -18,14 +18,14 @@ func read[T any](file string, by func(string) (T, error)) (content T, err error)
 	return by(file)
 }
 
-// Configuration is that of Kerberos (krb5.conf).
+// Configuration is the Kerberos configuration (krb5.conf).
 type Configuration struct{ config *config.Config }
 
-// ReadConfiguration reads a file.
+// ReadConfiguration reads the configuration from a file.
 func ReadConfiguration(file string) (*Configuration, error) {
 	c, err := read(file, config.Load)
 	var unsupported config.UnsupportedDirective
-	if errors.As(err, &unsupported) && c != nil { // it is told of what does not matter here
+	if errors.As(err, &unsupported) && c != nil { // directives that are irrelevant here
 		err = nil
 	}
 	if err != nil {
@@ -34,8 +34,8 @@ func ReadConfiguration(file string) (*Configuration, error) {
 	return &Configuration{c}, nil
 }
 
-// Realm is the default realm.
+// Realm returns the default realm.
 func (c *Configuration) Realm() string { return c.config.LibDefaults.DefaultRealm }
 
-// skew is how far apart the clocks of client and server may be.
+// skew returns the maximum clock difference between client and server.
 func (c *Configuration) skew() time.Duration { return c.config.LibDefaults.Clockskew }

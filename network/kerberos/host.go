@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// longestLookup bounds the wait for the name of a host.
+// longestLookup bounds the lookup of a host name.
 const longestLookup = 5 * time.Second
 
-// names is what tells the names of hosts, as *net.Resolver does.
+// names looks up the names of hosts, as *net.Resolver does.
 type names interface {
 	LookupHost(ctx context.Context, host string) (addrs []string, err error)
 	LookupAddr(ctx context.Context, addr string) (names []string, err error)
 }
 
-// principalHost is what a host is called in principals: by its name, in small letters. As with Java, that of one that was reached
-// by its address is looked up, and a name without a domain gets the one that its host has.
+// principalHost returns a host's name in principals, in lower case. As in Java, the name is looked up if the host was
+// reached by its address, and a name without a domain is completed with that of the host.
 func principalHost(ctx context.Context, n names, host string) string {
 	ctx, cancel := context.WithTimeout(ctx, longestLookup)
 	defer cancel()
@@ -41,7 +41,7 @@ func principalHost(ctx context.Context, n names, host string) string {
 	return host
 }
 
-// nameOf is an address's first name; empty: there is none.
+// nameOf returns the first name of an address, or an empty string if it has none.
 func nameOf(ctx context.Context, n names, addr string) string {
 	all, err := n.LookupAddr(ctx, addr)
 	if err != nil || len(all) == 0 {

@@ -25,15 +25,15 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// User is who a program logs in as. What its tickets are got with is read anew when its file has changed. Safe for concurrent use.
+// User is the identity that a program logs in as. Its file is read again when it has changed. Safe for concurrent use.
 type User struct {
 	name   string // NAME[/HOST]@REALM
-	file   string // of keys, or of tickets
+	file   string // keytab or ticket cache
 	open   func() (*opened, error)
-	failed func(error)        // hears why a ticket that is good yet could not be replaced; nil: nobody does
-	asks   singleflight.Group // a ticket for one service is asked for once, for all who wait
+	failed func(error)        // called when a ticket that is still valid could not be replaced; nil: not reported
+	asks   singleflight.Group // requests a ticket for a service once for all callers that wait
 
-	turn    sync.Mutex // held by who asks for a ticket or changes current: the library's clients do not bear two at once
+	turn    sync.Mutex // held while requesting a ticket or changing current: the library's clients are not safe for concurrent use
 	current atomic.Pointer[opened]
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -62,8 +62,8 @@ func (u *User) reopen() (*opened, error) {
 	return o, nil
 }
 
-// OpenUser is the user that the options of Java's login module name: one whose keys are in a keytab, or who has used kinit. failed
-// hears why a ticket that is good yet could not be replaced by a newer one; nil: nobody does.
+// OpenUser opens the user that the options of Java's login module name: one whose keys are in a keytab, or who has used
+// kinit. failed is called when a ticket that is still valid could not be replaced by a newer one; may be nil.
 func OpenUser(configuration string, options map[string]string, failed func(error)) (*User, error) {
 	truth := func(name string) bool { return strings.EqualFold(options[name], "true") }
 	switch {
@@ -75,7 +75,7 @@ func OpenUser(configuration string, options map[string]string, failed func(error
 	return nil, errors.New("its options must be useKeyTab=true, keyTab and principal, or useTicketCache=true")
 }
 
-// OpenKeytab is a user whose keys are in a keytab: NAME[/HOST][@REALM].
+// OpenKeytab opens a user whose keys are in a keytab: NAME[/HOST][@REALM].
 func OpenKeytab(configuration, file, principal string, failed func(error)) (*User, error) {
 	c, err := ReadConfiguration(configuration)
 	if err != nil {
@@ -94,7 +94,8 @@ func OpenKeytab(configuration, file, principal string, failed func(error)) (*Use
 	})
 }
 
-// OpenCache is the user whose tickets kinit has put into a file. They are renewed while they can be; the file is left as it is.
+// OpenCache opens the user whose tickets kinit has stored in a file. They are renewed as long as possible; the file is
+// not changed.
 func OpenCache(configuration, file string, failed func(error)) (*User, error) {
 	c, err := ReadConfiguration(configuration)
 	if err != nil {
@@ -118,17 +119,18 @@ func OpenCache(configuration, file string, failed func(error)) (*User, error) {
 	return u, nil
 }
 
-// Close ends the renewal of tickets. It does not wait for a key distribution center that is being asked.
+// Close ends the renewal of tickets. It does not wait for a request to a key distribution center.
 func (u *User) Close() { u.cancel() }
 
-// Name is the principal.
+// Name returns the principal.
 func (u *User) Name() string { return u.name }
 
-// ErrClosed is that a user was closed.
+// ErrClosed reports that a user has been closed.
 var ErrClosed = errors.New("nobody logs in as this user any more")
 
-// passFor gets a ticket. One that is good yet is shown while another one is asked for: nobody waits for a key distribution center
-// that may be down. The library asks those for as long as it likes; ctx ends the wait for it.
+// passFor returns a ticket. If one is still valid, it is returned while a new one is requested in the background, so
+// that nobody waits for a key distribution center that may be down. The library's requests take as long as they like;
+// ctx ends the wait for them.
 func (u *User) passFor(ctx context.Context, service string) (*pass, error) {
 	if u.ctx.Err() != nil {
 		return nil, ErrClosed
@@ -152,7 +154,7 @@ func (u *User) passFor(ctx context.Context, service string) (*pass, error) {
 	}
 }
 
-// replace gets a ticket in the place of the one that was held, unless somebody has got one since that was looked up.
+// replace gets a ticket to replace the held one, unless another goroutine has done so since that was looked up.
 func (u *User) replace(service string, held *pass) (*pass, error) {
 	if newer := u.held(service); newer.fresh(time.Now()) {
 		return newer, nil
@@ -168,7 +170,7 @@ func (u *User) asking(service string, err error) error {
 	return fmt.Errorf("get a ticket for %s as %s: %w", service, u.name, err)
 }
 
-// held is the ticket for a service that there is; nil: none, or it is of a file that has changed since.
+// held returns the ticket for a service; nil if there is none, or the file has changed since.
 func (u *User) held(service string) *pass {
 	o := u.current.Load()
 	if o.edition.Over() {
@@ -179,7 +181,7 @@ func (u *User) held(service string) *pass {
 
 func (u *User) ask(service string) (p *pass, err error) {
 	defer func() {
-		if trouble := recover(); trouble != nil { // the library cuts what is encrypted without a look at its size
+		if trouble := recover(); trouble != nil { // the library slices ciphertext without checking its size
 			err = errors.New("the key distribution center's answer cannot be read")
 		}
 	}()
@@ -191,8 +193,8 @@ func (u *User) ask(service string) (p *pass, err error) {
 	return u.readAnew().ask(service)
 }
 
-// readAnew gives the user as of the file's present edition. Where that cannot be read, as in the middle of a change, it is the one
-// before.
+// readAnew returns the user for the file's current edition. If that cannot be read, for example in the middle of a
+// change, it returns the previous one.
 func (u *User) readAnew() *opened {
 	before := u.current.Load()
 	if !before.edition.Over() {
@@ -204,7 +206,7 @@ func (u *User) readAnew() *opened {
 	return before
 }
 
-// renewalInterval is how often the ticket that others are got with is looked at, of a user who has no keys to get another one with.
+// renewalInterval is how often the ticket-granting ticket is checked for a user without keys to get another one.
 const renewalInterval = time.Minute
 
 func (u *User) keepRenewed() {
@@ -220,16 +222,16 @@ func (u *User) keepRenewed() {
 	}
 }
 
-// renew renews it when it will end soon, as Apache Kafka's programs have kinit do it.
+// renew renews it when it will expire soon, as Apache Kafka's programs let kinit do.
 func (u *User) renew() {
 	service, now := u.current.Load().home(), time.Now()
 	if held := u.held(service); held.good(now) && held.renewable(now) && !held.fresh(now) {
-		_, _ = u.passFor(u.ctx, service) // which waits for nothing, and failed hears of trouble
+		_, _ = u.passFor(u.ctx, service) // does not wait; failures are reported to failed
 	}
 }
 
-// Start begins a login at a service of a host. The function that it gives takes the server's next message, none at first, and
-// returns the answer to it; nil: there is none, the login is done.
+// Start begins a login to a service on a host. The returned function takes the server's next message (nil at first) and
+// returns the answer to it; nil when there is none, since the login is complete.
 func (u *User) Start(ctx context.Context, service, host string) (func(message []byte) ([]byte, error), error) {
 	principal := service + "/" + principalHost(ctx, net.DefaultResolver, host)
 	p, err := u.passFor(ctx, principal)
@@ -253,8 +255,8 @@ func (u *User) Start(ctx context.Context, service, host string) (func(message []
 	}, nil
 }
 
-// request makes the message that shows a ticket, and tells from where its sequence numbers count. The server need not prove who
-// it is in an answer of its own: its offer does.
+// request returns the message that presents a ticket, and the initial sequence number. The server does not have to
+// authenticate itself in a separate answer: its offer does that.
 func (p *pass) request() (token []byte, sequence uint64, err error) {
 	proof, err := types.NewAuthenticator(p.realm, p.name)
 	if err != nil {
@@ -273,11 +275,12 @@ func (p *pass) request() (token []byte, sequence uint64, err error) {
 	return token, uint64(proof.SeqNumber), err
 }
 
-// integrityWanted is the checksum of an authenticator for GSS-API (RFC 4121, section 4.1.1): without channel bindings, with the
-// flag for integrity.
+// integrityWanted is the checksum field of an authenticator for GSS-API (RFC 4121, section 4.1.1): without channel
+// bindings, with the flag for integrity.
 var integrityWanted = append(binary.LittleEndian.AppendUint32(nil, 16), append(make([]byte, 16), gssapi.ContextFlagInteg, 0, 0, 0)...)
 
-// choose answers the server's offer of security layers. Only who could read the ticket can have protected it.
+// choose answers the server's offer of security layers. Only a server that could decrypt the ticket can have protected
+// the offer.
 func choose(offer []byte, key types.EncryptionKey, sequence uint64) ([]byte, error) {
 	layers, err := unwrap(offer, key, true)
 	switch {

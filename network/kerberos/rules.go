@@ -8,33 +8,33 @@ import (
 	"strings"
 )
 
-// Rules turn principals into the names of users (sasl.kerberos.principal.to.local.rules): the first that applies counts.
+// Rules map principals to user names (sasl.kerberos.principal.to.local.rules): the first rule that applies counts.
 type Rules struct {
-	realm string // the default one
+	realm string // the default realm
 	rules []rule
 }
 
-// rule is one of them.
+// rule is one of the rules.
 type rule struct {
-	usual         bool // DEFAULT: the first part of a principal of the default realm
-	parts         int  // that a principal must have
+	usual         bool // DEFAULT: the first component of a principal in the default realm
+	parts         int  // number of components that the principal must have
 	format        []piece
-	match         *regexp.Regexp // nil: any
+	match         *regexp.Regexp // nil: matches everything
 	from          *regexp.Regexp // nil: nothing is replaced
 	to            string
-	all           bool // of what matches from, else the first
+	all           bool // replace all matches of from, not only the first
 	lower, higher bool
 }
 
-// piece is text of a format, or with a number from 0 on the realm or a part.
+// piece is a part of a format: literal text or, with a number from 0 on, the realm or a component.
 type piece struct {
 	text   string
-	number int // -1: text
+	number int // -1: literal text
 }
 
 var ruleSyntax = regexp.MustCompile(`^(?:(DEFAULT)|RULE:\[(\d+):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?/?([LU])?)$`)
 
-// ParseRules reads rules; none are DEFAULT.
+// ParseRules parses rules; no rules means DEFAULT.
 func ParseRules(realm string, texts []string) (*Rules, error) {
 	if len(texts) == 0 {
 		texts = []string{"DEFAULT"}
@@ -77,16 +77,17 @@ func parseRule(text string) (r rule, err error) {
 	return r, nil
 }
 
-// javaNothing is a reference to a group that is not named.
+// javaNothing matches a group reference without a name or number.
 var javaNothing = regexp.MustCompile(`\$([^{]|$)`)
 
-// javaReplacement is a reference to a group, whose number Go ends at other places.
+// javaReplacement matches a numbered group reference, which Go delimits differently.
 var javaReplacement = regexp.MustCompile(`\$(\d)`)
 
-// noPart is the number of a part that no principal has.
+// noPart is the number of a component that no principal has.
 const noPart = 1 << 20
 
-// parseFormat reads a format. What it asks for in vain fails for who the rule is for, and for nobody else, as in Apache Kafka.
+// parseFormat parses a format. As in Apache Kafka, a reference to a missing component is an error only for principals
+// that the rule applies to.
 func parseFormat(text string) []piece {
 	var pieces []piece
 	for text != "" {
@@ -108,10 +109,10 @@ func parseFormat(text string) []piece {
 	return pieces
 }
 
-// principalSyntax is a principal of at most two parts.
+// principalSyntax matches a principal of at most two components.
 var principalSyntax = regexp.MustCompile(`^([^/@]*)(?:/([^/@]*))?@([^/@]*)$`)
 
-// User is the name of a principal's user.
+// User returns the user name for a principal.
 func (r *Rules) User(principal string) (string, error) {
 	found := principalSyntax.FindStringSubmatchIndex(principal)
 	if found == nil {
@@ -133,7 +134,7 @@ func (r *Rules) User(principal string) (string, error) {
 	return "", fmt.Errorf("none of sasl.kerberos.principal.to.local.rules is for the principal %s", principal)
 }
 
-// apply takes the realm and the parts of a principal.
+// apply applies the rule to a principal's realm and components.
 func (r rule) apply(parts []string, realm string) (user string, applies bool, err error) {
 	switch {
 	case r.usual && parts[0] != realm, !r.usual && len(parts)-1 != r.parts:

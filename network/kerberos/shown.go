@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Shown are the authenticators that clients have shown of late, so that who has listened to a login cannot repeat it (RFC 4120,
-// section 3.2.3). All messages of a login follow from the client's first one: nothing else keeps a second one from being good too.
-// The zero value is ready for use.
+// Shown remembers the authenticators that clients have presented recently, so that an eavesdropper cannot replay a
+// login (RFC 4120, section 3.2.3). All messages of a login follow from the client's first one, so nothing else prevents
+// a replay. The zero value is ready to use.
 type Shown struct {
-	mu          sync.Mutex // guards what follows; a leaf
+	mu          sync.Mutex // guards the fields below; a leaf
 	now, before map[[sha256.Size]byte]struct{}
-	since       time.Time     // when now was begun; before is of the same time before that
-	keep        time.Duration // how long each is remembered at least: the longest that one of them may be good
+	since       time.Time     // when now was begun; before covers the same length of time before that
+	keep        time.Duration // the minimum time to remember: the longest validity of any of them
 }
 
-// first reports whether an authenticator, as it was encrypted, is shown for the first time, and remembers it for as long as it may
-// be good where clocks may be some time apart: its time may be as far in the future as in the past. It must have been found good:
-// what anybody makes up is not to fill this.
+// first reports whether an encrypted authenticator is presented for the first time, and remembers it for as long as it
+// may be valid given the clock skew: its time may be as far in the future as in the past. It must have been verified
+// before, so that made-up ones cannot fill the memory.
 func (s *Shown) first(authenticator []byte, at time.Time, skew time.Duration) bool {
 	sum := sha256.Sum256(authenticator)
 	s.mu.Lock()

@@ -17,10 +17,10 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// opened is a user as of one edition of its file, with the tickets that it has got.
+// opened is a user as of one edition of its file, with the tickets obtained.
 //
-// The library is asked for single exchanges with key distribution centers. Sessions that it keeps it would renew in goroutines of
-// its own, where an answer that it trips over would end the program.
+// The library is used for single exchanges with key distribution centers. Sessions that it manages would be renewed on
+// goroutines of its own, where an answer on which it panics would end the program.
 type opened struct {
 	edition edition.Edition
 	client  *client.Client
@@ -28,15 +28,15 @@ type opened struct {
 	realm   string
 
 	mu      sync.Mutex       // guards tickets; a leaf
-	tickets map[string]*pass // by service; those that others are got with are of the services krbtgt/REALM
+	tickets map[string]*pass // by service; ticket-granting tickets are for the services krbtgt/REALM
 }
 
-// openedBy is one that has no tickets yet.
+// openedBy returns a user without tickets.
 func openedBy(cl *client.Client) *opened {
 	return &opened{client: cl, name: cl.Credentials.CName(), realm: cl.Credentials.Domain(), tickets: make(map[string]*pass)}
 }
 
-// openedCache is one with the tickets of a cache.
+// openedCache returns a user with the tickets of a cache.
 func openedCache(cache *credentials.CCache, c *config.Config) (*opened, error) {
 	cl, err := client.NewFromCCache(cache, c, client.DisablePAFXFAST(true))
 	if err != nil {
@@ -53,30 +53,30 @@ func openedCache(cache *credentials.CCache, c *config.Config) (*opened, error) {
 	return o, nil
 }
 
-// pass is a ticket for a service and the key that goes with it.
+// pass is a ticket for a service with its session key.
 type pass struct {
-	name               types.PrincipalName // of its owner
+	name               types.PrincipalName // of the client
 	realm              string
 	ticket             messages.Ticket
 	key                types.EncryptionKey
-	begins, ends, last time.Time // last: up to when it can be renewed
+	begins, ends, last time.Time // last: until when it can be renewed
 }
 
-// good reports whether there is one, and whether it can be shown.
+// good reports whether there is a ticket and it is valid.
 func (p *pass) good(now time.Time) bool { return p != nil && now.Before(p.ends) }
 
-// fresh reports whether there is one that need not be replaced yet.
+// fresh reports whether there is a ticket that need not be replaced yet.
 func (p *pass) fresh(now time.Time) bool {
-	const part = 6 // of its life that it is replaced before its end
+	const part = 6 // it is replaced when this fraction of its lifetime is left
 	return p != nil && now.Before(p.ends.Add(-p.ends.Sub(p.begins)/part))
 }
 
 func (p *pass) renewable(now time.Time) bool { return now.Before(p.last) && p.ends.Before(p.last) }
 
-// granting is the service that gives tickets for those of a realm.
+// granting returns the ticket-granting service of a realm.
 func granting(realm string) string { return "krbtgt/" + realm }
 
-// home is that of the user's own realm.
+// home returns the ticket-granting service of the user's own realm.
 func (o *opened) home() string { return granting(o.realm) }
 
 func (o *opened) held(service string) *pass {
@@ -91,7 +91,7 @@ func (o *opened) keep(service string, p *pass) {
 	o.tickets[service] = p
 }
 
-// ask gets a ticket, and keeps it.
+// ask gets a ticket and keeps it.
 func (o *opened) ask(service string) (p *pass, err error) {
 	switch {
 	case service == o.home():
@@ -109,7 +109,7 @@ func (o *opened) ask(service string) (p *pass, err error) {
 	return p, nil
 }
 
-// logIn gets a ticket for the service that gives those of the own realm: by the keys, or else for the one there is.
+// logIn gets a ticket-granting ticket for the user's own realm: with the keys, or else by renewing the existing one.
 func (o *opened) logIn() (*pass, error) {
 	if !o.client.Credentials.HasKeytab() {
 		return o.renewed(o.held(o.home()), time.Now())
@@ -135,10 +135,11 @@ func (o *opened) renewed(held *pass, now time.Time) (*pass, error) {
 	return o.exchange(held.ticket.SName, held, o.realm, true)
 }
 
-// longestReferral is how many realms a ticket is sought in.
+// longestReferral bounds how many realms a ticket is requested in.
 const longestReferral = 5
 
-// granted gets a ticket from the service of a realm, and where that refers to another realm's, from there (RFC 6806, section 8).
+// granted gets a ticket from the ticket-granting service of a realm, following referrals to other realms (RFC 6806,
+// section 8).
 func (o *opened) granted(service types.PrincipalName, realm string) (*pass, error) {
 	by := o.held(granting(realm))
 	if now := time.Now(); !by.fresh(now) {
@@ -162,18 +163,19 @@ func (o *opened) granted(service types.PrincipalName, realm string) (*pass, erro
 	return nil, errors.New("key distribution centers refer to each other")
 }
 
-// referral is the realm whose tickets a service gives, if it does.
+// referral returns the realm of a ticket-granting service, if it is one.
 func referral(service types.PrincipalName) (realm string, refers bool) {
 	return strings.CutPrefix(service.PrincipalNameString(), granting(""))
 }
 
-// exchange gets a ticket from the service of a realm: for whom it is asked, or for the service of another realm.
+// exchange gets a ticket from the ticket-granting service of a realm: for the requested service, or a referral to
+// another realm.
 func (o *opened) exchange(service types.PrincipalName, by *pass, realm string, renewal bool) (*pass, error) {
 	request, err := messages.NewTGSReq(o.name, realm, o.client.Config, by.ticket, by.key, service, renewal)
 	if err != nil {
 		return nil, err
 	}
-	const followsNone = 6 // of referrals: the library, which would keep sessions of them, takes it for how many it has followed
+	const followsNone = 6 // the library takes this for the number of referrals followed, and does not follow more, for which it would keep sessions
 	_, answer, err := o.client.TGSExchange(request, realm, by.ticket, by.key, followsNone)
 	if err != nil {
 		if _, refers := referral(answer.Ticket.SName); !refers {
@@ -186,11 +188,11 @@ func (o *opened) exchange(service types.PrincipalName, by *pass, realm string, r
 	return o.passOf(answer.KDCRepFields), nil
 }
 
-// passOf is the ticket in an answer.
+// passOf returns the ticket in an answer.
 func (o *opened) passOf(answer messages.KDCRepFields) *pass {
 	part := answer.DecryptedEncPart
 	begins := part.StartTime
-	if begins.IsZero() { // where it is not told, it begins when its owner has logged in
+	if begins.IsZero() { // if absent, it is valid from the time of the initial login
 		begins = part.AuthTime
 	}
 	return &pass{o.name, o.realm, answer.Ticket, part.Key, begins, part.EndTime, part.RenewTill}

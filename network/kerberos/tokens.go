@@ -15,13 +15,13 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// The kinds of tokens within that of a mechanism (RFC 4121, section 4.1).
+// The kinds of inner tokens (RFC 4121, section 4.1).
 var (
 	kindRequest = []byte{1, 0} // AP-REQ
 	kindReply   = []byte{2, 0} // AP-REP
 )
 
-// frame makes the token of a mechanism (RFC 2743, section 3.1).
+// frame wraps a body in a mechanism's token (RFC 2743, section 3.1).
 func frame(kind, body []byte) ([]byte, error) {
 	token, err := asn1.Marshal(gssapi.OIDKRB5.OID())
 	if err != nil {
@@ -30,7 +30,7 @@ func frame(kind, body []byte) ([]byte, error) {
 	return asn1tools.AddASNAppTag(append(append(token, kind...), body...), 0), nil
 }
 
-// unframe gives what is in the token of a mechanism, and of which kind.
+// unframe returns the body and kind of a mechanism's token.
 func unframe(token []byte) (kind, body []byte, err error) {
 	var oid asn1.ObjectIdentifier
 	rest, err := asn1.UnmarshalWithParams(token, &oid, "application,explicit,tag:0")
@@ -45,7 +45,8 @@ func unframe(token []byte) (kind, body []byte, err error) {
 	return rest[:2], rest[2:], nil
 }
 
-// reply is the AP-REP to an authenticator, by which the client knows that we could read it (RFC 4120, section 3.2.4).
+// reply returns the AP-REP for an authenticator, which proves to the client that the server could decrypt it (RFC 4120,
+// section 3.2.4).
 func reply(to types.Authenticator, sessionKey types.EncryptionKey) ([]byte, error) {
 	inner, err := asn1.Marshal(messages.EncAPRepPart{CTime: to.CTime, Cusec: to.Cusec})
 	if err != nil {
@@ -84,7 +85,7 @@ func wrap(payload []byte, key types.EncryptionKey, fromAcceptor bool, sequence u
 	return w.Marshal()
 }
 
-// unwrap gives what the other side has protected.
+// unwrap returns what the other side has protected.
 func unwrap(token []byte, key types.EncryptionKey, fromAcceptor bool) ([]byte, error) {
 	token = bytes.Clone(token)
 	var w gssapi.WrapToken
@@ -103,7 +104,7 @@ func unwrap(token []byte, key types.EncryptionKey, fromAcceptor bool) ([]byte, e
 	return w.Payload, nil
 }
 
-// unrotate undoes the rotation to the right that some make, in place (RFC 4121, section 4.2.5).
+// unrotate undoes, in place, the right rotation that some implementations apply (RFC 4121, section 4.2.5).
 func unrotate(token []byte) error {
 	if len(token) < gssapi.HdrLen {
 		return errors.New("it is cut short")

@@ -33,7 +33,7 @@ const (
 
 var errJKSShort = errors.New("the JKS store is cut short")
 
-// jksReader takes a store apart; the first fault stays.
+// jksReader parses a store; the first error sticks.
 type jksReader struct {
 	rest    []byte
 	version uint32
@@ -111,7 +111,7 @@ func openJKS(data []byte, p Passwords, withKeys bool) (*Store, error) {
 
 func (r *jksReader) entry(store *Store, password *string, withKeys bool) error {
 	tag, alias := r.uint32(), r.string()
-	r.bytes(8) // time of creation
+	r.bytes(8) // creation time
 	switch tag {
 	case jksKeyTag:
 		encrypted := r.bytes(uint64(r.uint32()))
@@ -140,7 +140,7 @@ func (r *jksReader) entry(store *Store, password *string, withKeys bool) error {
 	return r.err
 }
 
-// utf16Password is a password as JKS hashes it, a Java char after the other.
+// utf16Password encodes a password as JKS hashes it, as Java chars.
 func utf16Password(password string) []byte {
 	var b []byte
 	for _, c := range utf16.Encode([]rune(password)) {
@@ -164,11 +164,11 @@ func checkJKSDigest(data []byte, password string) error {
 	return nil
 }
 
-// jksProtection is the algorithm that JKS encrypts keys with, one of Sun's own.
+// jksProtection is the algorithm with which JKS encrypts keys, one of Sun's own.
 var jksProtection = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 42, 2, 17, 1, 1}
 
-// jksPrivateKey decrypts a key: 20 bytes of salt, the key under a stream of SHA-1 of password and block before,
-// 20 bytes of SHA-1 of password and key.
+// jksPrivateKey decrypts a key: 20 bytes of salt, the key XORed with a stream of SHA-1 of the password and the previous
+// block, 20 bytes of SHA-1 of password and key.
 func jksPrivateKey(der []byte, password *string) (any, error) {
 	if password == nil {
 		return nil, errors.New("it is encrypted, and there is no password")

@@ -1,9 +1,9 @@
-// Package keystore opens what holds the keys and certificates of TLS: JKS and PKCS#12 files as Java's keytool and
-// OpenSSL make them, and PEM.
+// Package keystore opens stores of TLS keys and certificates: JKS and PKCS#12 files as created by Java's keytool and by
+// OpenSSL, and PEM.
 //
-// It knows no settings and makes no connections: it gets bytes and passwords, and returns keys with their chains and
-// certificates that are trusted. Of PKCS#12 that are what Java takes for trusted, which is what keytool has marked so: the
-// chain of a key never is.
+// It knows no settings and makes no connections: it takes bytes and passwords, and returns keys with their chains and
+// trusted certificates. In PKCS#12 stores, Java's idea of trusted certificates applies: those that keytool has marked
+// as such, never the chain of a key.
 package keystore
 
 import (
@@ -14,7 +14,7 @@ import (
 	"fmt"
 )
 
-// Store is an opened store, its entries in the order of the file.
+// Store is an opened store, with its entries in the order of the file.
 type Store struct {
 	Keys    []Key
 	Trusted []Trusted
@@ -27,16 +27,16 @@ type Key struct {
 	Chain   []*x509.Certificate
 }
 
-// Trusted is a certificate that the store holds for itself.
+// Trusted is a certificate that the store holds as a separate entry.
 type Trusted struct {
 	Alias       string
 	Certificate *x509.Certificate
 }
 
-// Passwords open a store. A nil one is not given, which is something else than an empty one.
+// Passwords open a store. nil means not given, which is different from empty.
 type Passwords struct {
-	Store *string // of the whole; without it the integrity is not checked, and what is encrypted is not there
-	Key   *string // of the private keys; nil: as Store
+	Store *string // of the store; without it the integrity is not checked, and encrypted content is skipped
+	Key   *string // of the private keys; nil: same as Store
 }
 
 func (p Passwords) key() *string {
@@ -46,11 +46,11 @@ func (p Passwords) key() *string {
 	return p.Store
 }
 
-// ErrPassword says that a password is wrong, or that the store is damaged, which looks alike.
+// ErrPassword reports that a password is wrong or the store is damaged, which cannot be distinguished.
 var ErrPassword = errors.New("the password is wrong or the store is damaged")
 
-// Open reads a JKS or PKCS#12 store, whichever it is, as Java's types JKS and PKCS12 do both
-// (keystore.type.compat). Private keys are not looked at without withKeys.
+// Open opens a JKS or PKCS#12 store, detecting the format, as Java does for either type (keystore.type.compat). Private
+// keys are decrypted only if withKeys is true.
 func Open(data []byte, p Passwords, withKeys bool) (*Store, error) {
 	switch {
 	case bytes.HasPrefix(data, jksMagic):
@@ -61,7 +61,7 @@ func Open(data []byte, p Passwords, withKeys bool) (*Store, error) {
 	return openPKCS12(data, p, withKeys)
 }
 
-// key makes an entry of a PKCS#8 key and its chain.
+// newKey creates an entry from a PKCS#8 key and its chain.
 func newKey(alias string, private any, chain []*x509.Certificate) (Key, error) {
 	signer, ok := private.(crypto.Signer)
 	if !ok {

@@ -17,15 +17,15 @@ import (
 	"math/big"
 )
 
-// maxIterations bounds what a store may ask to be computed, as Java does.
+// maxIterations bounds the work that a store can demand, as in Java.
 const maxIterations = 5_000_000
 
-// The ways to encrypt that are met in stores: PBES2 (RFC 8018) of today, those of PKCS#12 (RFC 7292) of yesterday.
+// The encryption schemes found in stores: today's PBES2 (RFC 8018), and the older ones of PKCS#12 (RFC 7292).
 var (
 	oidPBES2     = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}
 	oidPBKDF2    = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}
 	oidTripleDES = asn1.ObjectIdentifier{1, 2, 840, 113549, 3, 7}
-	oidAES       = asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1} // and 2, 22 or 42: CBC of 128, 192 or 256 bits
+	oidAES       = asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1} // with 2, 22 or 42 appended: CBC with 128, 192 or 256 bits
 	oidPBE3DES   = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 12, 1, 3}
 	oidPBERC2128 = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 12, 1, 5}
 	oidPBERC240  = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 12, 1, 6}
@@ -54,7 +54,7 @@ type pkcs12Params struct {
 	Iterations int
 }
 
-// unmarshal reads one DER value that takes up all of b.
+// unmarshal parses one DER value that fills all of b.
 func unmarshal(b []byte, into any) error {
 	rest, err := asn1.Unmarshal(b, into)
 	if err == nil && len(rest) != 0 {
@@ -63,7 +63,7 @@ func unmarshal(b []byte, into any) error {
 	return err
 }
 
-// last is an identifier's last number, if the ones before it are those of family.
+// last returns an identifier's last number if the preceding ones are those of family.
 func last(oid, family asn1.ObjectIdentifier) int {
 	if len(oid) != len(family)+1 || !oid[:len(family)].Equal(family) {
 		return -1
@@ -71,7 +71,7 @@ func last(oid, family asn1.ObjectIdentifier) int {
 	return oid[len(family)]
 }
 
-// decrypt undoes a password based encryption.
+// decrypt decrypts with a password-based scheme.
 func decrypt(algorithm pkix.AlgorithmIdentifier, data []byte, password string) ([]byte, error) {
 	var (
 		block cipher.Block
@@ -94,7 +94,7 @@ func decrypt(algorithm pkix.AlgorithmIdentifier, data []byte, password string) (
 	return unpad(plain, block.BlockSize())
 }
 
-// unpad takes the padding of PKCS#7 away. That it is right says that the password is, most of the time.
+// unpad removes the PKCS#7 padding. That it is valid almost always means that the password is right.
 func unpad(b []byte, size int) ([]byte, error) {
 	n := int(b[len(b)-1])
 	if n == 0 || n > size || !bytes.Equal(b[len(b)-n:], bytes.Repeat([]byte{byte(n)}, n)) {
@@ -174,7 +174,7 @@ func unknownAlgorithm(what string, oid asn1.ObjectIdentifier) error {
 	return fmt.Errorf("the %s %v is not known here", what, oid)
 }
 
-// pkcs12Cipher sets up one of the ciphers that PKCS#12 brought with it.
+// pkcs12Cipher sets up one of the ciphers specific to PKCS#12.
 func pkcs12Cipher(algorithm pkix.AlgorithmIdentifier, password string) (cipher.Block, []byte, error) {
 	keyBytes, newCipher := 0, newRC2
 	switch oid := algorithm.Algorithm; {
@@ -205,7 +205,7 @@ const (
 	forMAC = 3
 )
 
-// pkcs12Derive is the derivation of RFC 7292, appendix B.2; its names are in the comments.
+// pkcs12Derive implements the derivation of RFC 7292, appendix B.2, whose names are in the comments.
 func pkcs12Derive(newHash func() hash.Hash, purpose byte, password string, salt []byte, iterations, size int) []byte {
 	h := newHash()
 	v := h.BlockSize()
@@ -230,7 +230,7 @@ func pkcs12Derive(newHash func() hash.Hash, purpose byte, password string, salt 
 	}
 }
 
-// fill repeats b until it takes up whole blocks.
+// fill repeats b until it fills whole blocks.
 func fill(b []byte, blockBytes int) []byte {
 	if len(b) == 0 {
 		return nil
@@ -239,7 +239,7 @@ func fill(b []byte, blockBytes int) []byte {
 	return bytes.Repeat(b, size/len(b)+1)[:size]
 }
 
-// addToBlocks adds b+1 to each block of input, as big endian numbers without carry out of the block.
+// addToBlocks adds b+1 to each block of input, as big-endian numbers without carry out of the block.
 func addToBlocks(input, b []byte, blockBytes int) {
 	plus := new(big.Int).Add(new(big.Int).SetBytes(b), big.NewInt(1))
 	modulus := new(big.Int).Lsh(big.NewInt(1), uint(8*blockBytes))

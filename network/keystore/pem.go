@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// pemForm is a block of PEM as Apache Kafka reads it (KIP-651): line ends may be any white space, since values of
-// settings are often on one line; lines with a colon at the start of a block say nothing.
+// pemForm matches a PEM block as Apache Kafka parses it (KIP-651): line ends may be any white space, since settings are
+// often on one line; lines with a colon at the start of a block are ignored.
 var pemForm = regexp.MustCompile(`-+BEGIN\s+([A-Z0-9\s]*?)\s*-+\s+(?:[^\r\n:-]*:[^\r\n]*[\r\n]+)*([a-zA-Z0-9/+=\s]*)-+END[^-]*-+`)
 
-// space is what base64 of PEM is broken by.
+// space matches the white space within base64 in PEM.
 var space = regexp.MustCompile(`\s+`)
 
 // pemBlocks returns the blocks whose label ends in kind.
@@ -35,11 +35,11 @@ func pemBlocks(text, kind string) (blocks [][]byte, labels []string, err error) 
 	return blocks, labels, nil
 }
 
-// PEMAlias is the alias of what PEM holds, which has none; trusted certificates have a number behind it.
+// PEMAlias is the alias for the content of PEM, which has none; trusted certificates have a number appended.
 const PEMAlias = "kafka"
 
-// OpenPEM reads a private key (PKCS#8, encrypted if password is not nil) and its chain, the key's own certificate first.
-// Both texts may be the same.
+// OpenPEM parses a private key (PKCS#8, encrypted if password is not nil) and its chain, beginning with the key's own
+// certificate. Both texts may be the same.
 func OpenPEM(key, chain string, password *string) (*Store, error) {
 	certs, err := pemCertificates(chain)
 	if err != nil {
@@ -63,7 +63,7 @@ func OpenPEM(key, chain string, password *string) (*Store, error) {
 	return &Store{Keys: []Key{k}}, nil
 }
 
-// OpenTrustedPEM reads certificates that are trusted.
+// OpenTrustedPEM parses trusted certificates.
 func OpenTrustedPEM(text string) (*Store, error) {
 	certs, err := pemCertificates(text)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"unicode/utf16"
 )
 
-// The layout of a PKCS#12 store (RFC 7292): a PFX holds content infos, plain or encrypted as a whole, each of them bags
-// with one key or certificate and attributes, and a MAC over all of it.
+// The layout of a PKCS#12 store (RFC 7292): a PFX contains content infos, in plain text or encrypted as a whole, each
+// with bags of one key or certificate and attributes, and a MAC over everything.
 type (
 	pfx struct {
 		Version  int
@@ -70,7 +70,7 @@ var (
 	oidTrustedKeyUsage = asn1.ObjectIdentifier{2, 16, 840, 1, 113894, 746875, 1, 1} // Java's mark of trusted certificates
 )
 
-// The kinds of bags, by their identifier's last number.
+// The kinds of bags, by the last number of their identifiers.
 const (
 	keyBagKind       = 1
 	encryptedKeyKind = 2
@@ -78,10 +78,10 @@ const (
 	nestedKind       = 6
 )
 
-// maxNesting bounds bags within bags.
+// maxNesting bounds the nesting of bags.
 const maxNesting = 4
 
-// pkcs12Reader collects what the bags hold.
+// pkcs12Reader collects the content of the bags.
 type pkcs12Reader struct {
 	passwords Passwords
 	withKeys  bool
@@ -132,7 +132,7 @@ func openPKCS12(data []byte, p Passwords, withKeys bool) (*Store, error) {
 	return r.store()
 }
 
-// octets is the OCTET STRING within an explicit tag.
+// octets returns the OCTET STRING within an explicit tag.
 func octets(v asn1.RawValue) ([]byte, error) {
 	var b []byte
 	err := unmarshal(v.Bytes, &b)
@@ -174,7 +174,7 @@ func (r *pkcs12Reader) content(info contentInfo) error {
 		data, err = octets(info.Content)
 	case info.Type.Equal(oidEncryptedData):
 		if r.passwords.Store == nil {
-			return nil // as Java does: what can be read without a password is read
+			return nil // as in Java: without a password, only what is not encrypted is read
 		}
 		var enc encryptedContent
 		if err = unmarshal(info.Content.Bytes, &enc); err == nil {
@@ -211,7 +211,7 @@ func (r *pkcs12Reader) bag(b *safeBag, depth int) error {
 	case kind == nestedKind && depth < maxNesting:
 		return r.bags(b.Value.Bytes, depth+1)
 	}
-	return nil // lists of revoked certificates and secrets are of no use here
+	return nil // CRLs and secrets are not needed
 }
 
 func (r *pkcs12Reader) keyBag(b *safeBag, encrypted bool) error {
@@ -295,7 +295,7 @@ func (b *safeBag) localID() []byte {
 	return id
 }
 
-// store puts keys and certificates together.
+// store combines keys and certificates.
 func (r *pkcs12Reader) store() (*Store, error) {
 	store := &Store{}
 	for _, k := range r.keys {
@@ -318,7 +318,7 @@ func (r *pkcs12Reader) store() (*Store, error) {
 	return store, nil
 }
 
-// chain finds a key's certificate by the id that they share, and those of the issuers by their names.
+// chain finds a key's certificate by the id that they share, and those of its issuers by name.
 func (r *pkcs12Reader) chain(k foundKey) []*x509.Certificate {
 	var chain []*x509.Certificate
 	for _, c := range r.certs {

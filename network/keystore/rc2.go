@@ -6,13 +6,13 @@ import (
 	"math/bits"
 )
 
-// rc2 is the cipher of RFC 2268, which PKCS#12 stores before JDK 8u301 have their certificates under. Only
-// decryption is there: nothing is to be encrypted with it any more.
+// rc2 is the cipher of RFC 2268, with which PKCS#12 stores from before JDK 8u301 encrypt their certificates. Only
+// decryption is implemented: nothing should be encrypted with it any more.
 type rc2 struct{ key [64]uint16 }
 
 const rc2BlockBytes = 8
 
-// piTable is the RFC's table, from the digits of pi.
+// piTable is the table in the RFC, from the digits of pi.
 var piTable = [256]byte{
 	0xd9, 0x78, 0xf9, 0xc4, 0x19, 0xdd, 0xb5, 0xed, 0x28, 0xe9, 0xfd, 0x79, 0x4a, 0xa0, 0xd8, 0x9d,
 	0xc6, 0x7e, 0x37, 0x83, 0x2b, 0x76, 0x53, 0x8e, 0x62, 0x4c, 0x64, 0x88, 0x44, 0x8b, 0xfb, 0xa2,
@@ -32,7 +32,7 @@ var piTable = [256]byte{
 	0xc5, 0xf3, 0xdb, 0x47, 0xe5, 0xa5, 0x9c, 0x77, 0x0a, 0xa6, 0x20, 0x68, 0xfe, 0x7f, 0xc1, 0xad,
 }
 
-// newRC2 expands a key; all of its bits count.
+// newRC2 expands a key; all of its bits are effective.
 func newRC2(key []byte) (cipher.Block, error) {
 	var l [128]byte
 	n := copy(l[:], key)

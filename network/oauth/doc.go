@@ -1,3 +1,3 @@
-// Package oauth is what the mechanism OAUTHBEARER knows of signed tokens (KIP-768): the keys that an identity provider signs
-// with, the checks of a token that a client shows, and how a program gets a token for itself.
+// Package oauth handles the signed tokens of the mechanism OAUTHBEARER (KIP-768): it fetches the keys of an identity
+// provider, validates the tokens that clients present, and gets tokens for a program itself.
 package oauth

@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// largestAnswer bounds what a provider can make us hold, in bytes.
+// largestAnswer bounds the answer of a provider, in bytes.
 const largestAnswer = 1 << 20
 
-// Endpoint is a URL of an identity provider, or of a file in its place.
+// Endpoint is a URL of an identity provider, or of a file instead.
 type Endpoint struct {
 	URL            string
-	TLS            *tls.Config   // of https; nil: the system's authorities
+	TLS            *tls.Config   // for https; nil: the system's authorities
 	ConnectTimeout time.Duration // 0: 10 s
 	ReadTimeout    time.Duration // 0: 10 s
-	Backoff        time.Duration // before the first retry, twice as long before each next one
-	MaxBackoff     time.Duration // how long retries may take in all
+	Backoff        time.Duration // before the first retry, doubled for each further one
+	MaxBackoff     time.Duration // total time for retries
 }
 
-// Check tells what is wrong with the URL.
+// Check validates the URL.
 func (e Endpoint) Check() error {
 	u, err := url.Parse(e.URL)
 	switch {
@@ -38,7 +38,7 @@ func (e Endpoint) Check() error {
 	return errors.New("it must be a URL that begins with https://, http:// or file:///")
 }
 
-// Host is the host that the URL names.
+// Host returns the host of the URL.
 func (e Endpoint) Host() string {
 	u, err := url.Parse(e.URL)
 	if err != nil {
@@ -47,7 +47,7 @@ func (e Endpoint) Host() string {
 	return u.Hostname()
 }
 
-// file is the file that the URL names, if it does.
+// file returns the path of the file if the URL names one.
 func (e Endpoint) file() (path string, ok bool) {
 	u, err := url.Parse(e.URL)
 	if err != nil || u.Scheme != "file" {
@@ -56,13 +56,13 @@ func (e Endpoint) file() (path string, ok bool) {
 	return u.Path, true
 }
 
-// shortestBackoff keeps retries apart that settings would let follow each other at once.
+// shortestBackoff is the minimum pause between retries, whatever the settings say.
 const shortestBackoff = 10 * time.Millisecond
 
-// final is an error that no retry helps against.
+// final is an error for which a retry is pointless.
 type final struct{ error }
 
-// read gives what is at the URL. request makes a request for http(s).
+// read returns the content of the URL. request creates a request for http(s).
 func (e Endpoint) read(ctx context.Context, request func(context.Context) (*http.Request, error)) ([]byte, error) {
 	if path, ok := e.file(); ok {
 		return os.ReadFile(path)
@@ -100,10 +100,10 @@ func (e Endpoint) client() *http.Client {
 	}}
 }
 
-// noPlaintext follows redirections, as from one URL to another that is as safe: of what comes in plaintext anybody on the way
-// may have made the keys that tokens are checked with.
+// noPlaintext follows redirects only to URLs that are as secure: with plaintext, anyone on the path could supply the
+// keys that tokens are verified with.
 func noPlaintext(next *http.Request, before []*http.Request) error {
-	const most = 10 // as the library's own
+	const most = 10 // as in the library
 	switch {
 	case before[0].URL.Scheme == "https" && next.URL.Scheme != "https":
 		return final{fmt.Errorf("it redirects to %s://%s, in plaintext", next.URL.Scheme, next.URL.Host)}

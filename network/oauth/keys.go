@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// unknownKeyInterval is how often at most a token that is signed with an unknown key makes us ask for the keys: anybody can
-// send one.
+// unknownKeyInterval is the minimum interval between fetches that are triggered by tokens with unknown keys: anyone can
+// send such tokens.
 const unknownKeyInterval = 10 * time.Second
 
-// Keys are the public keys of an identity provider (RFC 7517), asked for again from time to time by who needs one.
+// Keys are the public keys of an identity provider (RFC 7517), refreshed as they are used.
 type Keys struct {
 	from    Endpoint
 	refresh time.Duration
@@ -25,23 +25,23 @@ type Keys struct {
 	now     func() time.Time
 
 	set   atomic.Pointer[keySet]
-	fetch singleflight.Group // one at a time, for all who wait
+	fetch singleflight.Group // one at a time, for all callers that wait
 }
 
 type keySet struct {
 	jose.JSONWebKeySet
-	tried time.Time // when they, or newer ones, were asked for; zero: never
+	tried time.Time // when they were last requested; zero: never
 }
 
-// NewKeys are keys that are read when one is needed, and anew when they are older than refresh; failed hears when that was in
-// vain, and the keys before, if any, stay in force.
+// NewKeys returns keys that are fetched when one is first needed, and again when they are older than refresh. failed is
+// called when a refresh fails; the previous keys, if any, stay in force.
 func NewKeys(from Endpoint, refresh time.Duration, failed func(error)) *Keys {
 	k := &Keys{from: from, refresh: refresh, failed: failed, now: time.Now}
 	k.set.Store(new(keySet))
 	return k
 }
 
-// Fetch reads the keys before one is needed; failed does not hear of it.
+// Fetch fetches the keys before one is needed. It does not call failed.
 func (k *Keys) Fetch(ctx context.Context) error {
 	set, err := k.read(ctx)
 	if err == nil {
@@ -50,7 +50,7 @@ func (k *Keys) Fetch(ctx context.Context) error {
 	return err
 }
 
-// Prefetch begins to read keys that nobody has asked for yet. Whoever needs one waits for it.
+// Prefetch begins to fetch keys before one is needed. Callers that need one wait for it.
 func (k *Keys) Prefetch(ctx context.Context) {
 	if set := k.set.Load(); set.tried.IsZero() {
 		k.again(ctx, set)
@@ -67,8 +67,8 @@ func (k *Keys) read(ctx context.Context) (set jose.JSONWebKeySet, err error) {
 	return parseKeys(data)
 }
 
-// parseKeys reads a set of keys. Those of kinds that are not known are left out, as RFC 7517 (section 5) wants it: they must not
-// keep out who has a token that another one signed.
+// parseKeys parses a set of keys. Keys of unknown types are skipped, as RFC 7517 (section 5) requires: they must not
+// invalidate tokens signed with other keys.
 func parseKeys(data []byte) (set jose.JSONWebKeySet, err error) {
 	var raw struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -93,13 +93,13 @@ func parseKeys(data []byte) (set jose.JSONWebKeySet, err error) {
 	return set, errors.New("the set of keys (JWKS) is empty")
 }
 
-// candidates are the keys that a token may be signed with: that of its key id, or without one all. Old keys are asked for anew,
-// and at times when an id is unknown.
+// candidates returns the keys that a token may have been signed with: the one with its key id or, without an id, all.
+// Old keys are refreshed, as they are at limited intervals if the id is unknown.
 func (k *Keys) candidates(ctx context.Context, id string) []jose.JSONWebKey {
 	set := k.set.Load()
 	found, age := set.of(id), k.now().Sub(set.tried)
 	switch {
-	case len(found) == 0 && age > min(k.refresh, unknownKeyInterval), age > 2*k.refresh: // a key may have been given up long ago
+	case len(found) == 0 && age > min(k.refresh, unknownKeyInterval), age > 2*k.refresh: // a key may have been revoked long ago
 		<-k.again(ctx, set)
 		return k.set.Load().of(id)
 	case age > k.refresh: // nobody waits for a provider that may be down
@@ -115,7 +115,8 @@ func (s *keySet) of(id string) []jose.JSONWebKey {
 	return s.Key(id)
 }
 
-// again fetches the keys, unless others have done so since, and tells when that is over.
+// again fetches the keys, unless another goroutine has done so since, and returns a channel that delivers when that is
+// done.
 func (k *Keys) again(ctx context.Context, old *keySet) <-chan singleflight.Result {
 	return k.fetch.DoChan("", func() (any, error) {
 		if k.set.Load() != old {

@@ -15,31 +15,31 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Source gets tokens for a program from an identity provider, by its client's id and secret (RFC 6749, section 4.4), or reads
-// one from a file (OAuthBearerLoginCallbackHandler, 3.9).
+// Source gets tokens for a program from an identity provider with a client id and secret (RFC 6749, section 4.4), or
+// reads them from a file (OAuthBearerLoginCallbackHandler, 3.9).
 type Source struct {
 	From             Endpoint
 	ClientID, Secret string
-	Scope            string        // to ask for; empty: what the provider gives
-	Window, Jitter   float64       // the share of a token's life after which another is asked for, 0 to 1, and up to how much more
-	MinPeriod        time.Duration // how long a token is used at least
-	Buffer           time.Duration // how long before its end another is asked for at the latest
-	Failed           func(error)   // hears why a token that is good yet could not be replaced; nil: nobody does
+	Scope            string        // requested; empty: the provider's default
+	Window, Jitter   float64       // fraction of a token's lifetime after which the next is requested, 0 to 1, and the maximum added at random
+	MinPeriod        time.Duration // minimum time for which a token is used
+	Buffer           time.Duration // the next is requested at least this long before the expiry
+	Failed           func(error)   // called when a token that is still valid could not be replaced; may be nil
 
 	current atomic.Pointer[heldToken]
-	fetch   singleflight.Group // one at a time, for all who wait
+	fetch   singleflight.Group // one at a time, for all callers that wait
 }
 
-// heldToken is one that was fetched.
+// heldToken is a token that was fetched.
 type heldToken struct {
 	text             string
 	renewal, expires time.Time
 }
 
-// enough is how long a token must be good for to be used while another one is asked for.
+// enough is the remaining validity with which a token is used while the next one is being requested.
 const enough = time.Minute
 
-// Token gives one that is valid for some time. When no new one can be had, the one before is used up to its end.
+// Token returns a valid token. If no new one can be obtained, the previous one is used until it expires.
 func (s *Source) Token(ctx context.Context) (string, error) {
 	held, now := s.current.Load(), time.Now()
 	if held != nil && now.Before(held.renewal) {
@@ -55,7 +55,7 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 
 func (s *Source) renew(ctx context.Context) (string, error) {
 	now, held := time.Now(), s.current.Load()
-	if held != nil && now.Before(held.renewal) { // by who was faster
+	if held != nil && now.Before(held.renewal) { // another goroutine has just replaced it
 		return held.text, nil
 	}
 	text, issued, expires, err := s.request(ctx, now)
@@ -73,8 +73,8 @@ func (s *Source) renew(ctx context.Context) (string, error) {
 	return held.text, nil
 }
 
-// renewalOf is when to ask for the next token (KIP-255). Of a life too short for buffer and period only the window counts.
-// chance is 0 to 1.
+// renewalOf returns when to request the next token (KIP-255). If the lifetime is too short for buffer and period, only
+// the window counts. chance is 0 to 1.
 func (s *Source) renewalOf(now, issued, expires time.Time, chance float64) time.Time {
 	life := expires.Sub(issued)
 	renewal := issued.Add(time.Duration(float64(life) * (s.Window + s.Jitter*chance)))
@@ -120,7 +120,7 @@ func (s *Source) form(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-// answered is the token in a provider's answer.
+// answered returns the token in a provider's answer.
 func answered(data []byte) (string, error) {
 	var answer struct {
 		AccessToken string `json:"access_token"`
@@ -134,7 +134,7 @@ func answered(data []byte) (string, error) {
 	return answer.AccessToken, nil
 }
 
-// lifetime is when a token begins and ends. Its signature is for who is shown it to check.
+// lifetime returns when a token was issued and when it expires. Its signature is checked by those it is presented to.
 func lifetime(token string, now time.Time) (issued, expires time.Time, err error) {
 	_, payload, _, err := decoded(token)
 	if err != nil {

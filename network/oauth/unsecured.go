@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Tokens without a signature are for development: whoever makes one is who it says.
+// Tokens without a signature are for development: anyone can create one for any user.
 
-// Unsecured makes tokens without a signature of claims, each valid for some time from when it is made.
+// Unsecured returns a function that creates unsigned tokens from claims, each valid for lifetime from its creation.
 func Unsecured(claims map[string]any, lifetime time.Duration) func() (string, error) {
 	return func() (string, error) {
 		now, timed := time.Now(), make(map[string]any)
@@ -28,15 +28,15 @@ func Unsecured(claims map[string]any, lifetime time.Duration) func() (string, er
 	}
 }
 
-// UnsecuredRules say which tokens without a signature are good (OAuthBearerUnsecuredValidatorCallbackHandler, 3.9).
+// UnsecuredRules decide which unsigned tokens are accepted (OAuthBearerUnsecuredValidatorCallbackHandler, 3.9).
 type UnsecuredRules struct {
-	PrincipalClaim string   // that holds the user's name
-	ScopeClaim     string   // that holds what the token is for
-	RequiredScope  []string // what it must be for
+	PrincipalClaim string   // with the user's name
+	ScopeClaim     string   // with the token's scope
+	RequiredScope  []string // the token must have all of these
 	ClockSkew      time.Duration
 }
 
-// WrongScope is that a token is good, but for something else.
+// WrongScope reports that a token is valid, but for another scope.
 type WrongScope struct{ Wanted []string }
 
 func (w WrongScope) Error() string { return fmt.Sprintf("the token is not for %q", w.Wanted) }
@@ -46,7 +46,7 @@ var (
 	errEnded     = errors.New("the token is not valid now")
 )
 
-// Validate checks a token and tells whose it is and until when.
+// Validate checks a token and returns its user and expiry.
 func (u UnsecuredRules) Validate(token string, now time.Time) (user string, expires time.Time, err error) {
 	header, payload, signature, err := decoded(token)
 	if err != nil || signature != "" {
@@ -76,7 +76,7 @@ func (u UnsecuredRules) Validate(token string, now time.Time) (user string, expi
 	return user, c.time("exp"), nil
 }
 
-// scopeOf is a claim's text, or the texts of its list.
+// scopeOf returns a claim's value or, if it is a list, its values.
 func scopeOf(claim any) []string {
 	switch value := claim.(type) {
 	case string:

@@ -14,21 +14,21 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// algorithms are those of public keys: with a secret that both sides know, whoever checks a token could make one.
+// algorithms are those with public keys: with a shared secret, anyone who checks tokens could also create them.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
-// Validator says which signed tokens are good (OAuthBearerValidatorCallbackHandler, 3.9).
+// Validator decides which signed tokens are accepted (OAuthBearerValidatorCallbackHandler, 3.9).
 type Validator struct {
 	Keys      *Keys
-	Issuer    string   // that a token must have; empty: any
-	Audiences []string // of which a token must have one; none: it must have none
-	ScopeName string   // of the claim that says what the token is for
-	SubName   string   // of the claim that holds the user's name
+	Issuer    string   // required issuer; empty: any
+	Audiences []string // a token must have one of these; if empty, it must have none
+	ScopeName string   // claim with the token's scope
+	SubName   string   // claim with the user's name
 	ClockSkew time.Duration
 }
 
-// Validate checks a token and tells whose it is and until when.
+// Validate checks a token and returns its user and expiry.
 func (v *Validator) Validate(ctx context.Context, token string, now time.Time) (user string, expires time.Time, err error) {
 	payload, err := v.verified(ctx, strings.TrimSpace(token))
 	if err != nil {
@@ -57,7 +57,7 @@ func (v *Validator) Validate(ctx context.Context, token string, now time.Time) (
 	return user, c.time("exp"), nil
 }
 
-// verified is what a token says, after its signature was checked.
+// verified returns the payload of a token after verifying its signature.
 func (v *Validator) verified(ctx context.Context, token string) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
@@ -79,7 +79,7 @@ func (v *Validator) verified(ctx context.Context, token string) ([]byte, error) 
 	return nil, errors.New("its signature is not that of a known key")
 }
 
-// decoded takes a token (JWT) apart: two parts in base64, and a signature of them that is for others to check.
+// decoded splits a token (JWT) into two decoded parts and the signature, which is not verified here.
 func decoded(token string) (header, payload []byte, signature string, err error) {
 	decode := func(part string) (text []byte) {
 		if err == nil {
@@ -99,7 +99,7 @@ func decoded(token string) (header, payload []byte, signature string, err error)
 
 var errNoToken = errors.New("it is no token (JWT)")
 
-// claims are what a token says.
+// claims are the claims of a token.
 type claims map[string]any
 
 func parseClaims(payload []byte) (claims, error) {
@@ -110,7 +110,7 @@ func parseClaims(payload []byte) (claims, error) {
 	return c, nil
 }
 
-// seconds is a claim that is a time, since 1970.
+// seconds returns a claim that is a time, in seconds since 1970.
 func (c claims) seconds(name string) (value float64, there bool, err error) {
 	claim, there := c[name]
 	if !there || claim == nil {
@@ -123,10 +123,10 @@ func (c claims) seconds(name string) (value float64, there bool, err error) {
 	return value, true, nil
 }
 
-// lastSecond bounds how late a token may end: the year 9999.
+// lastSecond bounds the expiry of a token: the year 9999.
 const lastSecond = 253402300799
 
-// time is such a claim, which was checked.
+// time returns such a claim, which has been checked.
 func (c claims) time(name string) time.Time {
 	value, _, _ := c.seconds(name)
 	return time.UnixMilli(int64(math.Min(value, lastSecond) * 1000))
@@ -175,7 +175,7 @@ func (v *Validator) checkAudience(c claims) error {
 	return nil
 }
 
-// checkScope wants a text, or a list of different ones, none of them blank.
+// checkScope requires a string, or a list of distinct strings, none of them blank.
 func checkScope(claim any) error {
 	list, ok := claim.([]any)
 	if !ok {

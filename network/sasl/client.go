@@ -7,21 +7,21 @@ import (
 	"barnabas/internal/scram"
 )
 
-// Client is how this broker logs in at others. It never changes.
+// Client says how this broker logs in to others. It is immutable.
 type Client struct {
 	Mechanism      string
 	User, Password string
-	Token          bool // the user is a delegation token's id, the password its HMAC
+	Token          bool // User is a delegation token's id, the password its HMAC
 
-	Bearer   func() (token string, err error)                                  // of OAUTHBEARER; nil: the mechanism is not there
-	Kerberos func(ctx context.Context, host string) (dialog Dialog, err error) // of GSSAPI; nil: the mechanism is not there
+	Bearer   func() (token string, err error)                                  // for OAUTHBEARER; nil: not available
+	Kerberos func(ctx context.Context, host string) (dialog Dialog, err error) // for GSSAPI; nil: not available
 }
 
-// Dialog is one login under way, the client's side: it takes the server's message, none at first, and returns the answer
-// to it, nil when there is none because the login is done.
+// Dialog is the client's side of a login in progress: it takes the server's message (nil at first) and returns the
+// answer to it, nil when there is none, since the login is complete.
 type Dialog func(message []byte) ([]byte, error)
 
-// Start begins a login at a host, by the name that it was reached by. ctx bounds what is asked of others for it.
+// Start begins a login to a host, by the name that it was reached by. ctx bounds requests to other services.
 func (c *Client) Start(ctx context.Context, host string) (Dialog, error) {
 	if c.Mechanism == GSSAPIName && c.Kerberos != nil {
 		return c.Kerberos(ctx, host)
@@ -49,7 +49,7 @@ func (c *Client) plain() Dialog {
 	}
 }
 
-// bearer shows a token. What the server answers is nothing, or why it does not take the token, which is to be acknowledged.
+// bearer presents a token. The server's answer is empty, or an error that must be acknowledged.
 func (c *Client) bearer() (Dialog, error) {
 	token, err := c.Bearer()
 	if err != nil {

@@ -4,10 +4,10 @@ import (
 	"barnabas/network/kerberos"
 )
 
-// GSSAPIName is the mechanism that shows tickets of Kerberos 5 (RFC 4752).
+// GSSAPIName is the mechanism for Kerberos 5 tickets (RFC 4752).
 const GSSAPIName = "GSSAPI"
 
-// GSSAPI makes logins of the mechanism GSSAPI at a service. Rules name the users of principals.
+// GSSAPI returns a constructor of logins with GSSAPI to a service. The rules map principals to users.
 func GSSAPI(service *kerberos.Service, rules *kerberos.Rules) func() Exchange {
 	return func() Exchange { return &ticketed{acceptor: service.Start(), rules: rules} }
 }
@@ -27,7 +27,7 @@ func (t *ticketed) Step(message []byte) ([]byte, error) {
 	}
 	principal, proved := t.acceptor.Principal()
 	if !proved {
-		t.who.User = principal // as far as it was said
+		t.who.User = principal // as claimed so far
 		return answer, nil
 	}
 	if t.who.User, err = t.rules.User(principal); err != nil {

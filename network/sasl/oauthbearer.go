@@ -8,10 +8,10 @@ import (
 	"barnabas/network/oauth"
 )
 
-// OAuthBearerName is the mechanism that shows a token of OAuth 2 (RFC 7628).
+// OAuthBearerName is the mechanism for OAuth 2 tokens (RFC 7628).
 const OAuthBearerName = "OAUTHBEARER"
 
-// OAuthBearer makes logins of the mechanism OAUTHBEARER with the tokens that check says are good, and whose they are.
+// OAuthBearer returns a constructor of logins with OAUTHBEARER. check validates a token and returns its user.
 func OAuthBearer(check func(token string) (Login, error)) func() Exchange {
 	return func() Exchange { return &bearer{check: check} }
 }
@@ -21,13 +21,14 @@ type bearer struct {
 	who    Login
 	proved bool
 	over   bool
-	told   string // the error that the client has been sent and is to acknowledge
-	why    error  // what it is not told
+	told   string // the error sent to the client, which must acknowledge it
+	why    error  // the real reason, which the client is not told
 }
 
 var errBearer = errors.New("a message of OAUTHBEARER is not of the form that it must have")
 
-// Step implements Exchange. A bad token is answered with a JSON object, which the client acknowledges before the login fails.
+// Step implements Exchange. An invalid token is answered with a JSON object, which the client acknowledges before the
+// login fails.
 func (b *bearer) Step(message []byte) ([]byte, error) {
 	if b.told != "" {
 		return nil, fmt.Errorf("%w: %w", Refusal{b.told}, b.why)
@@ -59,10 +60,11 @@ func (b *bearer) Step(message []byte) ([]byte, error) {
 // Login implements Exchange.
 func (b *bearer) Login() (Login, bool) { return b.who, b.proved }
 
-// maxPairs bounds what a message of nothing but separators costs.
+// maxPairs bounds the cost of a message that consists of separators only.
 const maxPairs = 100
 
-// parseBearer reads the client's first message: n,[a=AUTHZID],^A KEY=VALUE^A ... ^A, of which auth=Bearer TOKEN must be one.
+// parseBearer parses the client's first message: n,[a=AUTHZID],^A KEY=VALUE^A ... ^A, one of which must be auth=Bearer
+// TOKEN.
 func parseBearer(message string) (authzID, token string, err error) {
 	header, pairs, ok := strings.Cut(message, "\x01")
 	flag, authz, _ := strings.Cut(header, ",")
@@ -86,7 +88,7 @@ func parseBearer(message string) (authzID, token string, err error) {
 			return "", "", errBearer
 		}
 		if key != "auth" {
-			continue // an extension: all are let through, and nobody asks for them
+			continue // an extension: all are accepted and ignored
 		}
 		scheme, credential, ok := strings.Cut(value, " ")
 		if token = strings.TrimLeft(credential, " "); !ok || !strings.EqualFold(scheme, "bearer") || token == "" {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// PlainName is the mechanism that sends the password as it is (RFC 4616).
+// PlainName is the mechanism that sends the password as plain text (RFC 4616).
 const PlainName = "PLAIN"
 
-// Passwords are users' by their names.
+// Passwords maps user names to passwords.
 type Passwords map[string]string
 
-// Plain makes logins of the mechanism PLAIN.
+// Plain returns a constructor of logins with PLAIN.
 func Plain(passwords Passwords) func() Exchange {
 	return func() Exchange { return &plain{passwords: passwords} }
 }
@@ -53,7 +53,7 @@ func (p *plain) Step(message []byte) ([]byte, error) {
 // Login implements Exchange.
 func (p *plain) Login() (Login, bool) { return Login{User: p.user}, p.proved }
 
-// check takes the same time whatever is wrong with the password, its length included.
+// check takes the same time whatever is wrong with the password, including its length.
 func (p Passwords) check(user, password string) bool {
 	want, known := p[user]
 	got, expected := sha256.Sum256([]byte(password)), sha256.Sum256([]byte(want))

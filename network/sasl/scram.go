@@ -6,15 +6,15 @@ import (
 	"barnabas/internal/scram"
 )
 
-// Credentials are what logins with SCRAM are checked against. They are safe for concurrent use.
+// Credentials provides what SCRAM logins are checked against. Safe for concurrent use.
 type Credentials interface {
 	// User finds a user's credential for a mechanism.
 	User(mechanism, user string) (scram.Credential, bool)
-	// Token finds that of a delegation token's id, its owner and when it ends.
+	// Token returns the credential of a delegation token by its id, its owner, and its expiry.
 	Token(mechanism, id string) (c scram.Credential, owner string, expires time.Time, ok bool)
 }
 
-// Scram makes logins of a SCRAM mechanism.
+// Scram returns a constructor of logins with a SCRAM mechanism.
 func Scram(m scram.Mechanism, known Credentials) func() Exchange {
 	return func() Exchange {
 		e := new(scramExchange)
@@ -42,7 +42,7 @@ func (e *scramExchange) Step(message []byte) ([]byte, error) { return e.server.S
 // Login implements Exchange.
 func (e *scramExchange) Login() (Login, bool) {
 	who := e.who
-	if who.User == "" { // of a token that is not there, no owner is known
+	if who.User == "" { // the owner of an unknown token is not known
 		who.User = e.server.User()
 	}
 	return who, e.server.Done()

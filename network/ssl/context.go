@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Context is TLS as settings want it. It does not change and is safe for concurrent use.
+// Context is TLS configured by settings. It is immutable and safe for concurrent use.
 type Context struct {
-	keys, trusted *store // nil: not set
+	keys, trusted *store // nil: not configured
 	server        *tls.Config
 	client        *tls.Config
 	verifiesHost  bool
@@ -58,16 +58,16 @@ func New(s Settings) (*Context, error) {
 	}
 	base := &tls.Config{
 		MinVersion: lowest, MaxVersion: highest, CipherSuites: suites.suites, Certificates: c.keys.certificates(),
-		DynamicRecordSizingDisabled: true, // requests and answers are of use as a whole only
+		DynamicRecordSizingDisabled: true, // requests and responses are useful only as a whole
 	}
 	c.server, c.client = base.Clone(), base
 	c.server.ClientAuth, c.server.ClientCAs = auth, c.trusted.anchors()
 	c.client.RootCAs = c.trusted.anchors()
-	c.client.InsecureSkipVerify = true // verify does it, since names are compared as Java does
+	c.client.InsecureSkipVerify = true // verify replaces it, since names are compared as in Java
 	return c, nil
 }
 
-// certificates are what a store's keys are shown with.
+// certificates returns the store's keys with the certificates to present.
 func (s *store) certificates() []tls.Certificate {
 	if s == nil {
 		return nil
@@ -83,20 +83,20 @@ func (s *store) certificates() []tls.Certificate {
 	return list
 }
 
-// HasKey reports whether there is a key: a server without one can serve nobody.
+// HasKey reports whether there is a key, without which a server cannot work.
 func (c *Context) HasKey() bool { return c.keys != nil }
 
-// Warnings are what of the settings could not be followed to the letter.
+// Warnings says which settings could not be applied exactly.
 func (c *Context) Warnings() []string { return c.warnings }
 
 // Modified reports whether a file of a store has changed since it was opened.
 func (c *Context) Modified() bool { return c.keys.modified() || c.trusted.modified() }
 
-// Server is the configuration for connections that are accepted. Sessions are resumed under it alone, so that one that
-// was begun before stores or rules changed is not resumed after.
+// Server returns the configuration for accepting connections. Sessions are resumed only under this configuration, so
+// that one from before a change of stores or rules is not resumed after it.
 func (c *Context) Server() *tls.Config { return c.server }
 
-// Client is the configuration for a connection to a host.
+// Client returns the configuration for connections to a host.
 func (c *Context) Client(host string) *tls.Config {
 	config := c.client.Clone()
 	config.ServerName = host
@@ -126,8 +126,8 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool) error {
 	return nil
 }
 
-// verifyHost compares a certificate's names with the host. One that has no name of a host as alternative name is known by
-// its common name, which Java still holds to.
+// verifyHost compares a certificate's names with the host. A certificate without host names as alternative names is
+// matched by its common name, as in Java.
 func verifyHost(cert *x509.Certificate, host string) error {
 	if len(cert.DNSNames) == 0 && net.ParseIP(host) == nil && cert.Subject.CommonName != "" {
 		named := *cert
@@ -140,7 +140,8 @@ func verifyHost(cert *x509.Certificate, host string) error {
 	return nil
 }
 
-// Hint says where to look when a handshake with an error like this has failed, on either side; empty where the error says it all.
+// Hint says what to check after a handshake that failed with this error, on either side; empty if the error says it
+// all.
 func Hint(err error) string {
 	var (
 		unknown x509.UnknownAuthorityError
@@ -158,8 +159,8 @@ func Hint(err error) string {
 	return ""
 }
 
-// CheckPair has a client of one context connect to a server of another, in memory, without looking at names: what
-// brokers need of each other (SslFactory's SslEngineValidator).
+// CheckPair connects a client with one context to a server with the other, in memory, without checking names: brokers
+// must be able to do that with each other (SslFactory's SslEngineValidator).
 func CheckPair(server, client *Context) error {
 	near, far := net.Pipe()
 	deadline := time.Now().Add(pairTimeout)
@@ -179,7 +180,7 @@ func CheckPair(server, client *Context) error {
 	conn := tls.Client(far, config)
 	err := conn.Handshake()
 	if err == nil {
-		_, _ = conn.Read(make([]byte, 1)) // until the server has looked at the client's certificate, too
+		_, _ = conn.Read(make([]byte, 1)) // until the server has checked the client's certificate too
 	}
 	_ = far.Close()
 	if serverErr := <-served; err == nil && serverErr != nil {
@@ -191,10 +192,10 @@ func CheckPair(server, client *Context) error {
 	return nil
 }
 
-// pairTimeout bounds a handshake in memory; it is computation alone.
+// pairTimeout bounds an in-memory handshake, which only computes.
 const pairTimeout = 30 * time.Second
 
-// Expires tells whose certificate of this side's ends first, and when.
+// Expires returns which of this side's certificates expires first, and when.
 func (c *Context) Expires() (name string, end time.Time) {
 	for _, shown := range c.server.Certificates {
 		if end.IsZero() || shown.Leaf.NotAfter.Before(end) {

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// keywords are the names of attributes in RFC 2253; others are written as numbers.
+// keywords are the attribute names of RFC 2253; other attributes are written as numbers.
 var keywords = map[string]string{
 	"2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.10": "O", "2.5.4.11": "OU", "2.5.4.9": "STREET",
 	"0.9.2342.19200300.100.1.25": "DC", "0.9.2342.19200300.100.1.1": "UID",
 }
 
-// attribute is one of those that a relative name is made of, with its value as it is encoded.
+// attribute is a part of a relative name, with its encoded value.
 type attribute struct {
 	Type  asn1.ObjectIdentifier
 	Value asn1.RawValue
 }
 
-// relativeName is an element of a name. Its type name says to encoding/asn1 that it is a SET.
+// relativeNameSET is an element of a name. encoding/asn1 recognises a SET by the name of this type.
 type relativeNameSET []attribute
 
-// Name is the name of a certificate's owner by RFC 2253 as Java prints it (X500Principal.getName), which is what
-// rules, ACLs and quotas are written for: the last element first, no blanks between, attributes that RFC 2253 has no
-// keyword for as number and hexadecimal value.
+// Name returns the name of a certificate's subject in RFC 2253 form as Java prints it (X500Principal.getName), which
+// rules, ACLs and quotas are written for: the last element first, no blanks in between, and attributes without a
+// keyword in RFC 2253 as number and hexadecimal value.
 func Name(cert *x509.Certificate) string { return name(cert.RawSubject) }
 
 func name(der []byte) string {
@@ -47,7 +47,7 @@ func name(der []byte) string {
 	return b.String()
 }
 
-// String is TYPE=value.
+// String returns TYPE=value.
 func (a attribute) String() string {
 	id := a.Type.String()
 	text, isText := textOf(a.Value)
@@ -59,8 +59,8 @@ func (a attribute) String() string {
 	return id + "=#" + hex.EncodeToString(a.Value.FullBytes)
 }
 
-// textOf is a value as text, if Java takes it for one. It reads the bytes of every kind of string as UTF-8, whatever they
-// are, and so must we: names are compared.
+// textOf returns a value as text, if Java considers it text. Java decodes every kind of string as UTF-8, whatever it
+// is, and so must this function, since names are compared.
 func textOf(v asn1.RawValue) (string, bool) {
 	if v.Class != asn1.ClassUniversal {
 		return "", false
@@ -72,7 +72,7 @@ func textOf(v asn1.RawValue) (string, bool) {
 	return "", false
 }
 
-// escape puts a backslash before what divides names, and before blanks at either end.
+// escape puts a backslash before separators, and before blanks at either end.
 func escape(s string) string {
 	lead := len(s) - len(strings.TrimLeft(s, " "))
 	trail := len(strings.TrimRight(s, " "))

@@ -12,19 +12,20 @@ import (
 
 const principalRulesKey = "ssl.principal.mapping.rules"
 
-// principalRules make a principal's name of a certificate's, the first one that matches (KIP-371, SslPrincipalMapper, 3.9).
+// principalRules map a certificate's name to a principal's name; the first rule that matches applies (KIP-371,
+// SslPrincipalMapper, 3.9).
 type principalRules []principalRule
 
 // principalRule is RULE:pattern/replacement/[LU], or DEFAULT, which has no pattern and leaves the name as it is.
 type principalRule struct {
 	pattern     *regexp.Regexp // nil: DEFAULT
-	whole       *regexp.Regexp // pattern, of all of the name
-	further     *regexp.Regexp // pattern where the name does not begin, so that ^ matches nowhere
+	whole       *regexp.Regexp // pattern, anchored to match the whole name
+	further     *regexp.Regexp // pattern for positions after the beginning of the name, where ^ must not match
 	replacement string
 	to          byte // L, U or 0
 }
 
-// ruleForm is one rule; what is empty between commas is none.
+// ruleForm matches one rule; empty items between commas are ignored.
 var ruleForm = regexp.MustCompile(`^\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)|)\s*(,|$)`)
 
 func parsePrincipalRules(text string) (principalRules, error) {
@@ -66,7 +67,7 @@ func newPrincipalRule(pattern, replacement, to string) (principalRule, error) {
 	return r, err
 }
 
-// withoutBegin is a pattern for the rest of a text, whose own beginning is not where it begins.
+// withoutBegin converts a pattern for matching the rest of a text, at whose beginning ^ must not match.
 func withoutBegin(pattern string) (*regexp.Regexp, error) {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -85,13 +86,13 @@ func withoutBegin(pattern string) (*regexp.Regexp, error) {
 	return regexp.Compile(tree.String())
 }
 
-// Principal is who a certificate's owner is, "User:" and the name that the rules make of the certificate's.
+// Principal returns the principal of a certificate: "User:" and the name that the rules map the certificate's name to.
 func (c *Context) Principal(cert *x509.Certificate) (string, error) {
 	name, err := c.principals.apply(Name(cert))
 	return "User:" + name, err
 }
 
-// apply gives the name that the first matching rule makes.
+// apply returns the name according to the first matching rule.
 func (p principalRules) apply(name string) (string, error) {
 	for _, r := range p {
 		if r.pattern == nil {
@@ -104,7 +105,8 @@ func (p principalRules) apply(name string) (string, error) {
 	return "", fmt.Errorf("no rule of %s matches %s", principalRulesKey, name)
 }
 
-// rename replaces every match of the pattern, as String.replaceAll does of Java: also an empty one right behind another.
+// rename replaces every match of the pattern as Java's String.replaceAll does, including an empty match right after
+// another one.
 func (r principalRule) rename(name string) (string, error) {
 	var b strings.Builder
 	last := 0
@@ -143,8 +145,8 @@ func (r principalRule) rename(name string) (string, error) {
 	return b.String(), nil
 }
 
-// expand fills a replacement: $n stands for a group, as many digits of it as make one that there is; ${name} for a named
-// one; a backslash takes the meaning of what follows.
+// expand expands a replacement: $n stands for a group, with as many digits as form the number of an existing group;
+// ${name} for a named one; a backslash escapes the next character.
 func (r principalRule) expand(name string, m []int) (string, error) {
 	groups := len(m)/2 - 1
 	var b strings.Builder
@@ -160,7 +162,7 @@ func (r principalRule) expand(name string, m []int) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			if group < 0 { // as text, since there is no such group
+			if group < 0 { // literally, since there is no such group
 				b.WriteString(s[:size])
 			} else if m[2*group] >= 0 {
 				b.WriteString(name[m[2*group]:m[2*group+1]])
@@ -174,7 +176,8 @@ func (r principalRule) expand(name string, m []int) (string, error) {
 	return b.String(), nil
 }
 
-// group reads a reference at the start of s: which group, -1 for one that there is not, and how long the reference is.
+// group parses a reference at the start of s and returns the group, -1 if it does not exist, and the length of the
+// reference.
 func (r principalRule) group(s string, groups int) (group, size int, err error) {
 	if name, _, ok := strings.Cut(strings.TrimPrefix(s, "${"), "}"); ok && strings.HasPrefix(s, "${") {
 		if group = r.pattern.SubexpIndex(name); group < 0 {

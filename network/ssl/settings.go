@@ -1,8 +1,9 @@
-// Package ssl makes TLS of the settings ssl.*, as Apache Kafka's brokers and clients have them (DefaultSslEngineFactory,
-// SslFactory, SslPrincipalMapper, 3.9): stores, versions, cipher suites, whether certificates are asked for, what names they
-// must have, and what a client is called by its own.
+// Package ssl creates TLS configurations from ssl.* settings as Apache Kafka's brokers and clients do
+// (DefaultSslEngineFactory, SslFactory, SslPrincipalMapper, 3.9): stores, protocol versions, cipher suites, whether
+// certificates are requested, which names they must have, and which principal a client's certificate stands for.
 //
-// It knows no listeners and no connections: it reads settings through a function, and returns configurations of crypto/tls.
+// It knows no listeners and no connections: it reads settings through a function, and returns configurations for
+// crypto/tls.
 package ssl
 
 import (
@@ -12,20 +13,20 @@ import (
 	"strings"
 )
 
-// Settings gives the settings of one listener or client.
+// Settings are the settings of one listener or client.
 type Settings struct {
-	// Get returns the value of a setting, by its name in Apache Kafka (ssl.keystore.location), and what it is called where
-	// it was set, which may be with a prefix. set is false for one that has neither value nor default.
+	// Get returns the value of a setting by its name in Apache Kafka (ssl.keystore.location), and its name where it was
+	// set, which may have a prefix. set is false if it has neither a value nor a default.
 	Get func(name string) (as, value string, set bool)
 }
 
-// text is a setting's value, empty when it is not set.
+// text returns a setting's value, empty if it is not set.
 func (s Settings) text(name string) string {
 	_, value, _ := s.Get(name)
 	return value
 }
 
-// optional is a setting's value, nil when it is not set.
+// optional returns a setting's value, nil if it is not set.
 func (s Settings) optional(name string) *string {
 	if _, value, set := s.Get(name); set {
 		return &value
@@ -43,10 +44,10 @@ func (s Settings) list(name string) []string {
 	return items
 }
 
-// Error tells what is wrong with a setting.
+// Error reports what is wrong with a setting.
 type Error struct {
 	Setting string // as it was set
-	Value   string // empty when it has none, or a secret one
+	Value   string // empty if it has none, or a secret one
 	Err     error
 }
 
@@ -57,10 +58,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s=%s: %v", e.Setting, e.Value, e.Err)
 }
 
-// Unwrap returns what happened.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// refuse makes an error of a setting. Secret values are not shown.
+// refuse returns an error about a setting. Secret values are not shown.
 func (s Settings) refuse(name, reason string, args ...any) error {
 	as, value, _ := s.Get(name)
 	if secret(name) {
@@ -73,14 +74,14 @@ func secret(name string) bool {
 	return strings.HasSuffix(name, ".password") || slices.Contains([]string{"ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates"}, name)
 }
 
-// javaVersions are the protocol names of Java that TLS here knows, too; those before 1.2 have been off in Java for years, and
-// are here, too, whatever the settings say.
+// javaVersions maps Java's names of protocol versions. Versions before 1.2 have been disabled in Java for years, and
+// are disabled here too, whatever the settings say.
 var javaVersions = map[string]uint16{"TLSv1.2": tls.VersionTLS12, "TLSv1.3": tls.VersionTLS13}
 
-// offVersions are those that may be named and have no effect, as in Java (jdk.tls.disabledAlgorithms).
+// offVersions may be named but have no effect, as in Java (jdk.tls.disabledAlgorithms).
 var offVersions = []string{"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"}
 
-// versions gives the lowest and highest version of ssl.enabled.protocols; without these ssl.protocol counts.
+// versions returns the lowest and highest version in ssl.enabled.protocols; if that is empty, ssl.protocol applies.
 func (s Settings) versions() (lowest, highest uint16, err error) {
 	const enabled, protocol = "ssl.enabled.protocols", "ssl.protocol"
 	names, from := s.list(enabled), enabled
@@ -115,15 +116,15 @@ func (s Settings) versions() (lowest, highest uint16, err error) {
 	return lowest, highest, nil
 }
 
-// ciphers is what ssl.cipher.suites come to.
+// ciphers is the result of ssl.cipher.suites.
 type ciphers struct {
 	suites   []uint16 // up to TLS 1.2; nil: the default
-	tls12    bool     // some of TLS 1.2 are allowed
-	tls13    bool     // some of TLS 1.3 are allowed
+	tls12    bool     // some for TLS 1.2 are allowed
+	tls13    bool     // some for TLS 1.3 are allowed
 	warnings []string
 }
 
-// ciphers translates the suites' names, which Java has from the same register.
+// ciphers translates the names of suites, which in Java come from the same registry.
 func (s Settings) ciphers() (ciphers, error) {
 	const key = "ssl.cipher.suites"
 	names := s.list(key)
@@ -166,7 +167,7 @@ func (s Settings) ciphers() (ciphers, error) {
 	return c, nil
 }
 
-// clientAuth is what the server asks of its clients.
+// clientAuth returns what the server requires of its clients.
 func (s Settings) clientAuth() (tls.ClientAuthType, error) {
 	switch value := strings.ToLower(s.text("ssl.client.auth")); value {
 	case "", "none":
@@ -179,7 +180,8 @@ func (s Settings) clientAuth() (tls.ClientAuthType, error) {
 	return 0, s.refuse("ssl.client.auth", "must be none, requested or required")
 }
 
-// verifiesHost reports whether a client compares the name in the server's certificate with where it connected to.
+// verifiesHost reports whether a client compares the name in the server's certificate with the host that it connected
+// to.
 func (s Settings) verifiesHost() (bool, error) {
 	const key = "ssl.endpoint.identification.algorithm"
 	switch strings.ToLower(s.text(key)) {

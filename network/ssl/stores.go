@@ -24,16 +24,16 @@ const (
 	truststoreCerts    = "ssl.truststore.certificates"
 )
 
-// store is one of the two stores, opened.
+// store is an opened keystore or truststore.
 type store struct {
 	*keystore.Store
-	edition edition.Edition // of its file; of none: it is in the settings themselves
+	edition edition.Edition // of its file; zero if the store is in the settings themselves
 }
 
-// modified reports whether the file is another one than when it was opened.
+// modified reports whether the file has changed since it was opened.
 func (s *store) modified() bool { return s != nil && s.edition.Over() }
 
-// openKeystore opens the store of the own key; nil: there is none.
+// openKeystore opens the store with this side's key; nil if there is none.
 func (s Settings) openKeystore() (*store, error) {
 	file, password := s.optional(keystoreLocation), s.optional(keystorePassword)
 	key, chain := s.optional(keystoreKey), s.optional(keystoreChain)
@@ -84,7 +84,7 @@ func (s Settings) inlineKeystore(key string, chain *string, pem bool) (*store, e
 	return &store{Store: opened}, nil
 }
 
-// openTruststore opens the store of those who are trusted; nil: the system's certificates are.
+// openTruststore opens the store of trusted certificates; nil if the system's apply.
 func (s Settings) openTruststore() (*store, error) {
 	file, password, certs := s.optional(truststoreLocation), s.optional(truststorePassword), s.optional(truststoreCerts)
 	pem, err := s.isPEM(truststoreType)
@@ -124,7 +124,7 @@ func (s Settings) openTruststore() (*store, error) {
 	})
 }
 
-// isPEM reads the type of a store.
+// isPEM reports whether a store's type is PEM.
 func (s Settings) isPEM(key string) (bool, error) {
 	switch strings.ToUpper(s.text(key)) {
 	case "PEM":
@@ -147,8 +147,8 @@ func (s Settings) openFile(key string, open func([]byte) (*keystore.Store, error
 	return opened, nil
 }
 
-// anchors are the certificates that a store makes trusted: its own entries, and of each key the certificate itself, but not
-// those of its issuers. nil: those of the system.
+// anchors returns the certificates that a store makes trusted: its own entries, and the certificate of each key, but
+// not those of its issuers. nil stands for the system's.
 func (s *store) anchors() *x509.CertPool {
 	if s == nil {
 		return nil

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Changes says which changes of certificates are allowed while a broker runs.
+// Changes says which changes of certificates are allowed at run time.
 type Changes struct {
 	Names            bool // ssl.allow.dn.changes
 	AlternativeNames bool // ssl.allow.san.changes
-	Peers            bool // the context is for connections between brokers, which must understand each other
+	Peers            bool // the context is for connections between brokers, which must be able to connect to each other
 }
 
-// CheckSuccessor reports whether next may take the place of c on a listener that is served (SslFactory.createNewSslEngineFactory, 3.9).
+// CheckSuccessor checks whether next may replace c on a listener in use (SslFactory.createNewSslEngineFactory, 3.9).
 func (c *Context) CheckSuccessor(next *Context, allowed Changes) error {
 	switch {
 	case c.keys == nil && next.keys != nil:
@@ -79,10 +79,10 @@ func checkEntries(old, next []entry, allowed Changes) error {
 	return nil
 }
 
-// nameSet are alternative names, each as it is encoded.
+// nameSet is a set of alternative names in encoded form.
 type nameSet map[string]bool
 
-// without counts the names that others lack.
+// without returns the number of names that are not in others.
 func (n nameSet) without(others nameSet) int {
 	count := 0
 	for name := range n {
@@ -103,7 +103,7 @@ func alternativeNames(cert *x509.Certificate) nameSet {
 		}
 		var names []asn1.RawValue
 		if _, err := asn1.Unmarshal(e.Value, &names); err != nil {
-			continue // the certificate was parsed, so it is not that broken
+			continue // the certificate was parsed before, so it is not that broken
 		}
 		for _, name := range names {
 			set[string(name.FullBytes)] = true

@@ -8,9 +8,9 @@ import (
 
 const zooKeeperPrefix = "zookeeper."
 
-// ForZooKeeper makes TLS of the settings zookeeper.ssl.* (KIP-515), as ZooKeeper's client understands them: a store's type
-// goes by its file's ending unless it is set, and the password of one in PEM is that of its key. get returns a setting by its
-// full name.
+// ForZooKeeper creates a Context from the zookeeper.ssl.* settings (KIP-515) as ZooKeeper's client interprets them:
+// unless set, a store's type follows from its file's extension, and the password of a PEM store is that of its key. get
+// returns a setting by its full name.
 func ForZooKeeper(get func(name string) (value string, set bool)) (*Context, error) {
 	for _, key := range []string{"zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"} {
 		if value, _ := get(key); strings.EqualFold(value, "true") {
@@ -26,13 +26,13 @@ func ForZooKeeper(get func(name string) (value string, set bool)) (*Context, err
 
 type zooKeeperSettings func(name string) (value string, set bool)
 
-// get is a setting that has a value.
+// get returns a setting that has a value.
 func (z zooKeeperSettings) get(name string) (string, bool) {
 	value, set := z(zooKeeperPrefix + name)
 	return value, set && value != ""
 }
 
-// value translates what ZooKeeper's client has into what a listener has.
+// value translates from the settings of ZooKeeper's client to those of a listener.
 func (z zooKeeperSettings) value(name string) (string, bool) {
 	switch name {
 	case "ssl.client.auth":
@@ -63,7 +63,7 @@ func (z zooKeeperSettings) value(name string) (string, bool) {
 			return "", false
 		}
 		value, _ := z.get(name)
-		return value, true // without one it is empty
+		return value, true // empty if not set
 	}
 	return z.get(name)
 }

@@ -1,7 +1,9 @@
-// Package histogram tells how values are distributed that were seen lately: it gives their quantiles without keeping them.
+// Package histogram estimates the distribution of recent values: it computes their quantiles without keeping the
+// values.
 //
-// Values are counted in buckets: one for each value below 64, and from there on 32 for every doubling, so that a quantile is off by
-// less than 1.6 % of itself. A value costs a lock and an addition; memory is taken when a doubling has its first value.
+// Values are counted in buckets: one for each value below 64, and beyond that 32 for every power of two, so that a
+// quantile is off by less than 1.6 %. Recording a value costs a lock and an addition. Memory for a power of two is
+// allocated with its first value.
 package histogram
 
 import (
@@ -11,19 +13,19 @@ import (
 	"time"
 )
 
-// Quantiles are of the last eight to ten minutes: of five windows, the oldest of which is emptied for the next one.
+// Quantiles cover the last eight to ten minutes: five windows, the oldest of which is reused for the next one.
 const (
 	windows      = 5
 	windowLength = 2 * time.Minute
 )
 
 const (
-	rangeBits = 5 // of a value, those after its first one that are told apart
+	rangeBits = 5 // bits of a value after its first one that are distinguished
 	inRange   = 1 << rangeBits
-	ranges    = 63 - rangeBits + 1 // that an int64 which isn't negative may be in
+	ranges    = 63 - rangeBits + 1 // of a non-negative int64
 )
 
-// Histogram counts values. The zero value is ready. Safe for concurrent use.
+// Histogram counts values. The zero value is ready to use. Safe for concurrent use.
 type Histogram struct {
 	mu struct {
 		sync.Mutex // a leaf
@@ -33,14 +35,14 @@ type Histogram struct {
 
 		start  time.Time                // of the first window
 		window int64                    // the current one, from 0 on
-		ranges [ranges]*[windows]counts // nil: no value of that range was seen yet
+		ranges [ranges]*[windows]counts // nil: no value of that range yet
 	}
 }
 
-// counts are those of the buckets of one range.
+// counts are the counts of the buckets of one range.
 type counts [inRange]uint32
 
-// Observe counts a value; a negative one is taken for 0.
+// Observe records a value; a negative one counts as 0.
 func (h *Histogram) Observe(value int64, now time.Time) {
 	v := uint64(max(0, value))
 	r, bucket := place(v)
@@ -55,7 +57,8 @@ func (h *Histogram) Observe(value int64, now time.Time) {
 	h.mu.ranges[r][h.mu.window%windows][bucket]++
 }
 
-// advanceLocked begins the windows that have come since the last value, empty. A clock that goes back stays in the current one.
+// advanceLocked begins, empty, the windows that have started since the last value. If the clock goes back, the current
+// window stays.
 func (h *Histogram) advanceLocked(now time.Time) {
 	if h.mu.start.IsZero() {
 		h.mu.start = now
@@ -74,14 +77,14 @@ func (h *Histogram) advanceLocked(now time.Time) {
 	h.mu.window = current
 }
 
-// Summary is what a histogram tells.
+// Summary is the content of a histogram.
 type Summary struct {
-	Count     uint64    // of all values since the beginning
-	Sum       float64   // of them
-	Quantiles []float64 // of the last minutes, as they were asked for; NaN where there was none
+	Count     uint64    // of all values since the start
+	Sum       float64   // of all values
+	Quantiles []float64 // of the last minutes, as requested; NaN if there are no values
 }
 
-// Read gives the quantiles that are asked for, which rise: 0.5 is the median.
+// Read returns a summary with the requested quantiles, which must be ascending: 0.5 is the median.
 func (h *Histogram) Read(quantiles []float64, now time.Time) Summary {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,7 +95,7 @@ func (h *Histogram) Read(quantiles []float64, now time.Time) Summary {
 	for _, n := range recent {
 		total += n
 	}
-	i := -1 // of the bucket up to whose end seen values are
+	i := -1 // the bucket at whose end the count of values reaches seen
 	for _, q := range quantiles {
 		if total == 0 {
 			s.Quantiles = append(s.Quantiles, math.NaN())
@@ -107,7 +110,7 @@ func (h *Histogram) Read(quantiles []float64, now time.Time) Summary {
 	return s
 }
 
-// recentLocked adds the windows up, bucket by bucket.
+// recentLocked adds up the windows, bucket by bucket.
 func (h *Histogram) recentLocked() *[ranges * inRange]uint64 {
 	var sums [ranges * inRange]uint64
 	for r, all := range h.mu.ranges {
@@ -123,7 +126,8 @@ func (h *Histogram) recentLocked() *[ranges * inRange]uint64 {
 	return &sums
 }
 
-// place is the bucket of a value. Range 0 is of values below 32; each next one goes to twice the end of the one before it.
+// place returns the bucket of a value. Range 0 is for values below 32; each further range ends at twice the end of the
+// one before it.
 func place(v uint64) (r, bucket int) {
 	if v < inRange {
 		return 0, int(v)
@@ -132,7 +136,7 @@ func place(v uint64) (r, bucket int) {
 	return cut + 1, int(v>>cut) - inRange
 }
 
-// middle is the one of a bucket's values.
+// middle returns the middle value of a bucket.
 func middle(r, bucket int) float64 {
 	if r == 0 {
 		return float64(bucket)
