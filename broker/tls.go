@@ -72,8 +72,8 @@ func storeValues(c *config.Broker, l config.Listener) []string {
 	return values
 }
 
-// newContext creates a listener's context and checks that it is usable.
-func newContext(base, c *config.Broker, l config.Listener) (*ssl.Context, error) {
+// newContext creates a listener's context and checks that it is usable. before is the context it replaces, or nil.
+func newContext(base, c *config.Broker, l config.Listener, before *ssl.Context) (*ssl.Context, error) {
 	made, err := ssl.New(tlsSettings(base, c, l))
 	if err != nil {
 		return nil, refusedTLS(err)
@@ -84,7 +84,7 @@ func newContext(base, c *config.Broker, l config.Listener) (*ssl.Context, error)
 	}
 	if l.Name == c.InterBrokerListener {
 		if err := ssl.CheckPair(made, made); err != nil {
-			return nil, &config.Error{Key: l.ConfigPrefix() + "ssl.truststore.location",
+			return nil, &config.Error{Key: made.Changed(before),
 				Reason: fmt.Sprintf("brokers speak to each other by listener %s, and would refuse each other: %v", l.Name, err)}
 		}
 	}
@@ -115,7 +115,7 @@ func (s *Server) openStores(context.Context) error {
 
 // open creates a listener's context.
 func (s *secured) open(c *config.Broker, l config.Listener) error {
-	made, err := newContext(c, c, l)
+	made, err := newContext(c, c, l, nil)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,8 @@ func (s *secured) client(listener string) func(host string) *tls.Config {
 
 // successor creates a listener's context for new settings, provided that they may replace the current ones.
 func (s *secured) successor(entry *securedListener, next *config.Broker, l config.Listener) (*ssl.Context, error) {
-	made, err := newContext(entry.base, next, l)
+	before := entry.context.Load()
+	made, err := newContext(entry.base, next, l, before)
 	if err != nil {
 		return nil, err
 	}
@@ -205,8 +206,8 @@ func (s *secured) successor(entry *securedListener, next *config.Broker, l confi
 	_, names, _ := entry.base.ListenerSetting(l, "ssl.allow.dn.changes")
 	_, alternative, _ := entry.base.ListenerSetting(l, "ssl.allow.san.changes")
 	allowed.Names, allowed.AlternativeNames = strings.EqualFold(names, "true"), strings.EqualFold(alternative, "true")
-	if err := entry.context.Load().CheckSuccessor(made, allowed); err != nil {
-		return nil, &config.Error{Key: l.ConfigPrefix() + "ssl.*", Reason: err.Error()}
+	if err := before.CheckSuccessor(made, allowed); err != nil {
+		return nil, refusedTLS(err)
 	}
 	return made, nil
 }
@@ -221,7 +222,7 @@ func (s *secured) refuse(next *config.Broker) error {
 		var err error
 		switch {
 		case entry == nil:
-			_, err = newContext(next, next, l)
+			_, err = newContext(next, next, l, nil)
 		case !slices.Equal(stores, storeValues(next, l)):
 			_, err = s.successor(entry, next, l)
 		}

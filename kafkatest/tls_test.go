@@ -241,9 +241,14 @@ func TestStoresChangeWhileItRuns(t *testing.T) {
 	} {
 		row.make()
 		err := alter(t, cl, false, map[string]string{location: elsewhere})
-		if !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), row.want) {
+		if !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), row.want) || !strings.Contains(err.Error(), location) {
 			t.Errorf("%s: %v", row.name, err)
 		}
+	}
+	const trusted = "listener.name.secure.ssl.truststore.location"
+	testcert.Write(t, elsewhere, another.PEM())
+	if err := alter(t, cl, false, map[string]string{trusted: elsewhere}); !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), trusted) {
+		t.Errorf("trust in another authority: %v", err)
 	}
 	third := ca.Issue("broker-0", "127.0.0.1", "more.example.com")
 	put(third)

@@ -171,7 +171,7 @@ var jksProtection = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 42, 2, 17, 1, 1}
 // block, 20 bytes of SHA-1 of password and key.
 func jksPrivateKey(der []byte, password *string) (any, error) {
 	if password == nil {
-		return nil, errors.New("it is encrypted, and there is no password")
+		return nil, errNoKeyPassword
 	}
 	var info encryptedKeyInfo
 	if err := unmarshal(der, &info); err != nil {
@@ -193,7 +193,7 @@ func jksPrivateKey(der []byte, password *string) (any, error) {
 	}
 	sum := sha1.Sum(append(append([]byte(nil), secret...), plain...))
 	if subtle.ConstantTimeCompare(sum[:], check) != 1 {
-		return nil, ErrPassword
+		return nil, &KeyPasswordError{ErrPassword}
 	}
 	return x509.ParsePKCS8PrivateKey(plain)
 }

@@ -49,6 +49,17 @@ func (p Passwords) key() *string {
 // ErrPassword reports that a password is wrong or the store is damaged, which cannot be distinguished.
 var ErrPassword = errors.New("the password is wrong or the store is damaged")
 
+// KeyPasswordError is returned when the password of a private key is wrong or missing, as opposed to that of the whole store.
+type KeyPasswordError struct{ Err error }
+
+func (e *KeyPasswordError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *KeyPasswordError) Unwrap() error { return e.Err }
+
+// errNoKeyPassword is returned for an encrypted private key when no password is given.
+var errNoKeyPassword = &KeyPasswordError{errors.New("it is encrypted, and there is no password")}
+
 // Open opens a JKS or PKCS#12 store, detecting the format, as Java does for either type (keystore.type.compat). Private
 // keys are decrypted only if withKeys is true.
 func Open(data []byte, p Passwords, withKeys bool) (*Store, error) {

@@ -94,6 +94,21 @@ func decrypt(algorithm pkix.AlgorithmIdentifier, data []byte, password string) (
 	return unpad(plain, block.BlockSize())
 }
 
+// decryptKey decrypts a private key.
+func decryptKey(info encryptedKeyInfo, password string) ([]byte, error) {
+	der, err := decrypt(info.Algorithm, info.Data, password)
+	if err == nil {
+		var inner asn1.RawValue
+		if unmarshal(der, &inner) != nil { // a wrong password can decrypt to what looks like valid padding
+			err = ErrPassword
+		}
+	}
+	if errors.Is(err, ErrPassword) {
+		return nil, &KeyPasswordError{err}
+	}
+	return der, err
+}
+
 // unpad removes the PKCS#7 padding. That it is valid almost always means that the password is right.
 func unpad(b []byte, size int) ([]byte, error) {
 	n := int(b[len(b)-1])

@@ -94,9 +94,9 @@ func pemPrivateKey(label string, der []byte, password *string) (any, error) {
 	encrypted := label == "ENCRYPTED PRIVATE KEY"
 	switch {
 	case encrypted && password == nil:
-		return nil, errors.New("the private key is encrypted, and there is no password")
+		return nil, &KeyPasswordError{errors.New("the private key is encrypted, and there is no password")}
 	case !encrypted && password != nil:
-		return nil, errors.New("there is a password, but the private key is not encrypted")
+		return nil, &KeyPasswordError{errors.New("there is a password, but the private key is not encrypted")}
 	case label == "RSA PRIVATE KEY":
 		return x509.ParsePKCS1PrivateKey(der)
 	case label == "EC PRIVATE KEY":
@@ -107,7 +107,7 @@ func pemPrivateKey(label string, der []byte, password *string) (any, error) {
 			return nil, err
 		}
 		var err error
-		if der, err = decrypt(info.Algorithm, info.Data, *password); err != nil {
+		if der, err = decryptKey(info, *password); err != nil {
 			return nil, fmt.Errorf("the private key: %w", err)
 		}
 	}

@@ -220,7 +220,7 @@ func (r *pkcs12Reader) keyBag(b *safeBag, encrypted bool) error {
 		der := b.Value.Bytes
 		if encrypted {
 			var err error
-			if der, err = r.decryptKey(der); err != nil {
+			if der, err = r.openKey(der); err != nil {
 				return fmt.Errorf("key %q: %w", k.alias, err)
 			}
 		}
@@ -234,16 +234,16 @@ func (r *pkcs12Reader) keyBag(b *safeBag, encrypted bool) error {
 	return nil
 }
 
-func (r *pkcs12Reader) decryptKey(der []byte) ([]byte, error) {
+func (r *pkcs12Reader) openKey(der []byte) ([]byte, error) {
 	password := r.passwords.key()
 	if password == nil {
-		return nil, errors.New("it is encrypted, and there is no password")
+		return nil, errNoKeyPassword
 	}
 	var info encryptedKeyInfo
 	if err := unmarshal(der, &info); err != nil {
 		return nil, err
 	}
-	return decrypt(info.Algorithm, info.Data, *password)
+	return decryptKey(info, *password)
 }
 
 func (r *pkcs12Reader) certBag(b *safeBag) error {

@@ -119,7 +119,12 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		{map[string]string{"ssl.truststore.type": "BCFKS"}, "ssl.truststore.type=BCFKS: "},
 		{without(jks, "ssl.keystore.password"), "ssl.keystore.password must be set, too"},
 		{without(jks, "ssl.keystore.location"), "ssl.keystore.password: ssl.keystore.location is not set"},
-		{with(jks, "ssl.keystore.password", "wrong!"), "server.jks: the password is wrong"},
+		{with(jks, "ssl.keystore.password", "wrong!"), "ssl.keystore.password: " + stores + "server.jks: the password is wrong"},
+		{with(jks, "ssl.keystore.location", stores+"keypass.jks"), "ssl.key.password: " + stores + `keypass.jks: key "server": the password is wrong`},
+		{with(jks, "ssl.key.password", "wrong!"), "ssl.key.password: " + stores + `server.jks: key "server": the password is wrong`},
+		{with(with(jks, "ssl.keystore.location", stores+"server.p12"), "ssl.key.password", "wrong!"), "ssl.key.password: " + stores + "server.p12: key"},
+		{with(with(jks, "ssl.keystore.location", stores+"server.p12"), "ssl.keystore.password", "wrong!"), "ssl.keystore.password: " + stores + "server.p12: the"},
+		{map[string]string{"ssl.keystore.type": "PEM", "ssl.keystore.location": stores + "key-pbes2.pem"}, "ssl.keystore.location=" + stores + "key-pbes2.pem: there is no CERTIFICATE"},
 		{with(jks, "ssl.keystore.type", "PEM"), "ssl.keystore.password: PEM has no password"},
 		{with(jks, "ssl.keystore.location", "/nowhere"), "ssl.keystore.location=/nowhere: "},
 		{with(jks, "ssl.keystore.location", stores+"trust.jks"), "there is no private key in it"},
@@ -129,13 +134,18 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		{with(pem, "ssl.keystore.location", "/x"), "ssl.keystore.location=/x: cannot be set together"},
 		{with(pem, "ssl.keystore.password", "x"), "ssl.keystore.password: PEM has no password"},
 		{with(pem, "ssl.keystore.key", "x"), "ssl.keystore.key: there is no PRIVATE KEY in PEM"},
+		{with(pem, "ssl.keystore.certificate.chain", "x"), "ssl.keystore.certificate.chain: there is no CERTIFICATE in PEM"},
+		{with(pem, "ssl.keystore.key", text(t, "key-pbes2.pem")), "ssl.key.password: the private key is encrypted, and there is no password"},
+		{with(with(pem, "ssl.keystore.key", text(t, "key-pbes2.pem")), "ssl.key.password", "wrong!"), "ssl.key.password: the private key: the password is wrong"},
+		{with(with(pem, "ssl.keystore.key", text(t, "key-3des.pem")), "ssl.key.password", "wrong!"), "ssl.key.password: the private key: the password is wrong"},
+		{with(pem, "ssl.key.password", "x"), "ssl.key.password: there is a password, but the private key is not encrypted"},
 		{map[string]string{"ssl.truststore.password": "x"}, "ssl.truststore.password: ssl.truststore.location is not set"},
 		{map[string]string{"ssl.truststore.certificates": "x"}, "ssl.truststore.certificates: needs ssl.truststore.type=PEM"},
 		{map[string]string{"ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"}, "there is no CERTIFICATE in PEM"},
 		{map[string]string{"ssl.truststore.location": stores + "ca.pem", "ssl.truststore.type": "PEM", "ssl.truststore.password": "x"}, "PEM has no password"},
 		{map[string]string{"ssl.truststore.location": stores + "trust.p12"}, "without ssl.truststore.password"},
 		{map[string]string{"ssl.truststore.location": stores + "openssl-certs.p12", "ssl.truststore.password": "secret"}, "there is no trusted certificate in it"},
-		{map[string]string{"ssl.truststore.location": stores + "trust.jks", "ssl.truststore.password": "wrong!"}, "trust.jks: the password is wrong"},
+		{map[string]string{"ssl.truststore.location": stores + "trust.jks", "ssl.truststore.password": "wrong!"}, "ssl.truststore.password: " + stores + "trust.jks: the password is wrong"},
 	} {
 		_, err := New(given(row.settings))
 		if err == nil || !strings.Contains(err.Error(), row.want) {
@@ -278,6 +288,45 @@ func TestSuccessors(t *testing.T) {
 		err := must(t, row.old).CheckSuccessor(must(t, row.next), row.allowed)
 		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
 			t.Errorf("%s: %v, want %q", row.name, err, row.want)
+		}
+	}
+}
+
+// TestRefusedSuccessorsNameTheSetting that holds something new.
+func TestRefusedSuccessorsNameTheSetting(t *testing.T) {
+	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
+	base := ca.Issue("broker", "a")
+	files := func(i *testcert.Identity, ca *testcert.Authority) map[string]string { return i.Files(ca) }
+	inline := func(i *testcert.Identity, ca *testcert.Authority) map[string]string {
+		return map[string]string{"ssl.keystore.type": "PEM", "ssl.keystore.key": i.KeyPEM(), "ssl.keystore.certificate.chain": i.ChainPEM(),
+			"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca.PEM()}
+	}
+	without := func(m map[string]string, start string) map[string]string {
+		maps.DeleteFunc(m, func(key, _ string) bool { return strings.HasPrefix(key, start) })
+		return m
+	}
+	for _, form := range []struct {
+		settings     func(*testcert.Identity, *testcert.Authority) map[string]string
+		keys, trusts string
+	}{{files, "ssl.keystore.location", "ssl.truststore.location"}, {inline, "ssl.keystore.key", "ssl.truststore.certificates"}} {
+		for _, row := range []struct {
+			name      string
+			old, next map[string]string
+			want      string
+		}{
+			{"another name", form.settings(base, ca), form.settings(ca.Issue("other", "a"), ca), form.keys},
+			{"fewer alternative names", form.settings(base, ca), form.settings(ca.Issue("broker"), ca), form.keys},
+			{"no keystore", form.settings(base, ca), without(form.settings(base, ca), "ssl.keystore"), form.keys},
+			{"a keystore", without(form.settings(base, ca), "ssl.keystore"), form.settings(base, ca), form.keys},
+			{"a truststore", without(form.settings(base, ca), "ssl.truststore"), form.settings(base, ca), form.trusts},
+			{"a key of another authority", form.settings(base, ca), form.settings(another.Issue("broker", "a"), ca), form.keys},
+			{"trust in another authority", form.settings(base, ca), form.settings(base, another), form.trusts},
+			{"both of another authority", form.settings(base, ca), form.settings(another.Issue("broker", "a"), another), form.keys},
+		} {
+			err := must(t, row.old).CheckSuccessor(must(t, row.next), Changes{Peers: true})
+			if refused := (*Error)(nil); !errors.As(err, &refused) || refused.Setting != row.want {
+				t.Errorf("%s: %v, want %s", row.name, err, row.want)
+			}
 		}
 	}
 }

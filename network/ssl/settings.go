@@ -26,6 +26,12 @@ func (s Settings) text(name string) string {
 	return value
 }
 
+// name returns the name under which a setting was set.
+func (s Settings) name(name string) string {
+	as, _, _ := s.Get(name)
+	return as
+}
+
 // optional returns a setting's value, nil if it is not set.
 func (s Settings) optional(name string) *string {
 	if _, value, set := s.Get(name); set {

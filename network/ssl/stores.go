@@ -27,6 +27,7 @@ const (
 // store is an opened keystore or truststore.
 type store struct {
 	*keystore.Store
+	setting string          // name of the setting that holds or locates it, as it was set
 	edition edition.Edition // of its file; zero if the store is in the settings themselves
 }
 
@@ -54,7 +55,7 @@ func (s Settings) openKeystore() (*store, error) {
 	case !pem && password == nil:
 		return nil, s.refuse(keystoreLocation, "%s must be set, too", keystorePassword)
 	}
-	return s.openFile(keystoreLocation, func(data []byte) (*keystore.Store, error) {
+	return s.openFile(keystoreLocation, keystorePassword, func(data []byte) (*keystore.Store, error) {
 		if pem {
 			return keystore.OpenPEM(string(data), string(data), s.optional(keyPassword))
 		}
@@ -77,11 +78,17 @@ func (s Settings) inlineKeystore(key string, chain *string, pem bool) (*store, e
 	case s.optional(keystorePassword) != nil:
 		return nil, s.refuse(keystorePassword, "PEM has no password of the store, only %s", keyPassword)
 	}
+	if _, err := keystore.OpenTrustedPEM(*chain); err != nil {
+		return nil, s.refuse(keystoreChain, "%w", err)
+	}
 	opened, err := keystore.OpenPEM(key, *chain, s.optional(keyPassword))
-	if err != nil {
+	switch {
+	case errors.As(err, new(*keystore.KeyPasswordError)):
+		return nil, s.refuse(keyPassword, "%w", err)
+	case err != nil:
 		return nil, s.refuse(keystoreKey, "%w", err)
 	}
-	return &store{Store: opened}, nil
+	return &store{Store: opened, setting: s.name(keystoreKey)}, nil
 }
 
 // openTruststore opens the store of trusted certificates; nil if the system's apply.
@@ -102,13 +109,13 @@ func (s Settings) openTruststore() (*store, error) {
 		if err != nil {
 			return nil, s.refuse(truststoreCerts, "%w", err)
 		}
-		return &store{Store: opened}, nil
+		return &store{Store: opened, setting: s.name(truststoreCerts)}, nil
 	case file == nil && password != nil:
 		return nil, s.refuse(truststorePassword, "%s is not set", truststoreLocation)
 	case file == nil:
 		return nil, nil
 	}
-	return s.openFile(truststoreLocation, func(data []byte) (*keystore.Store, error) {
+	return s.openFile(truststoreLocation, truststorePassword, func(data []byte) (*keystore.Store, error) {
 		if pem {
 			return keystore.OpenTrustedPEM(string(data))
 		}
@@ -135,14 +142,22 @@ func (s Settings) isPEM(key string) (bool, error) {
 	return false, s.refuse(key, "must be JKS, PKCS12 or PEM")
 }
 
-func (s Settings) openFile(key string, open func([]byte) (*keystore.Store, error)) (*store, error) {
-	opened := &store{edition: edition.Of(s.text(key))}
-	data, err := os.ReadFile(s.text(key))
+// openFile opens a store in a file. location and password are the names of its settings.
+func (s Settings) openFile(location, password string, open func([]byte) (*keystore.Store, error)) (*store, error) {
+	file := s.text(location)
+	opened := &store{setting: s.name(location), edition: edition.Of(file)}
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, s.refuse(key, "%w", err)
+		return nil, s.refuse(location, "%w", err)
 	}
-	if opened.Store, err = open(data); err != nil {
-		return nil, s.refuse(key, "%w", err)
+	opened.Store, err = open(data)
+	switch {
+	case errors.As(err, new(*keystore.KeyPasswordError)):
+		return nil, s.refuse(keyPassword, "%s: %w", file, err)
+	case errors.Is(err, keystore.ErrPassword):
+		return nil, s.refuse(password, "%s: %w", file, err)
+	case err != nil:
+		return nil, s.refuse(location, "%w", err)
 	}
 	return opened, nil
 }

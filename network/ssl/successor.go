@@ -6,7 +6,10 @@ import (
 	"encoding/asn1"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"barnabas/network/keystore"
 )
 
 // Changes says which changes of certificates are allowed at run time.
@@ -18,29 +21,50 @@ type Changes struct {
 
 // CheckSuccessor checks whether next may replace c on a listener in use (SslFactory.createNewSslEngineFactory, 3.9).
 func (c *Context) CheckSuccessor(next *Context, allowed Changes) error {
+	refuse := func(setting string, err error) error { return &Error{Setting: setting, Err: err} }
 	switch {
 	case c.keys == nil && next.keys != nil:
-		return errors.New("a keystore cannot be added to a listener that had none")
+		return refuse(next.keys.setting, errors.New("a keystore cannot be added to a listener that had none"))
 	case c.keys != nil && next.keys == nil:
-		return errors.New("the keystore of a listener cannot be taken away")
+		return refuse(c.keys.setting, errors.New("the keystore of a listener cannot be taken away"))
 	case c.trusted == nil && next.trusted != nil:
-		return errors.New("a truststore cannot be added to a listener that had none")
+		return refuse(next.trusted.setting, errors.New("a truststore cannot be added to a listener that had none"))
 	}
 	if c.keys != nil {
 		if err := checkEntries(c.keys.entries(), next.keys.entries(), allowed); err != nil {
-			return err
+			return refuse(next.keys.setting, err)
 		}
 	}
 	if !allowed.Peers {
 		return nil
 	}
 	if err := CheckPair(c, next); err != nil {
-		return fmt.Errorf("the new settings do not go together with those before: %w", err)
+		return refuse(next.Changed(c), fmt.Errorf("the new settings do not go together with those before: %w", err))
 	}
 	if err := CheckPair(next, c); err != nil {
-		return fmt.Errorf("the settings before do not go together with the new ones: %w", err)
+		return refuse(next.Changed(c), fmt.Errorf("the settings before do not go together with the new ones: %w", err))
 	}
 	return nil
+}
+
+// Changed returns the name of the setting whose store differs from that of the context before: the keystore's if both do. If neither
+// differs, or before is nil, it returns the truststore's.
+func (c *Context) Changed(before *Context) string {
+	trusted := truststoreLocation
+	switch {
+	case c.trusted != nil:
+		trusted = c.trusted.setting
+	case before != nil && before.trusted != nil: // removed
+		trusted = before.trusted.setting
+	}
+	if before == nil || c.keys == nil || before.keys == nil || slices.EqualFunc(c.keys.Keys, before.keys.Keys, sameKey) {
+		return trusted
+	}
+	return c.keys.setting
+}
+
+func sameKey(a, b keystore.Key) bool {
+	return slices.EqualFunc(a.Chain, b.Chain, (*x509.Certificate).Equal)
 }
 
 // entry is a certificate of a store with its alias.

@@ -20,6 +20,9 @@ func ForZooKeeper(get func(name string) (value string, set bool)) (*Context, err
 	z := zooKeeperSettings(get)
 	return New(Settings{Get: func(name string) (as, value string, set bool) {
 		value, set = z.value(name)
+		if name == keyPassword { // ZooKeeper has no such setting
+			name = keystorePassword
+		}
 		return zooKeeperPrefix + name, value, set
 	}})
 }

@@ -2,6 +2,8 @@ package ssl
 
 import (
 	"crypto/tls"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -34,6 +36,10 @@ func TestForZooKeeper(t *testing.T) {
 	if err != nil || c.client.MaxVersion != tls.VersionTLS13 || c.verifiesHost {
 		t.Errorf("%v: up to version %x, names are compared: %v", err, c.client.MaxVersion, c.verifiesHost)
 	}
+	encrypted := filepath.Join(t.TempDir(), "server.pem")
+	if err := os.WriteFile(encrypted, []byte(text(t, "key-pbes2.pem")+text(t, "chain.pem")), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, row := range []struct {
 		settings map[string]string
 		want     string
@@ -41,8 +47,10 @@ func TestForZooKeeper(t *testing.T) {
 		{map[string]string{"zookeeper.ssl.crl.enable": "true"}, "zookeeper.ssl.crl.enable=true: revoked"},
 		{map[string]string{"zookeeper.ssl.ocsp.enable": "TRUE"}, "zookeeper.ssl.ocsp.enable=TRUE: revoked"},
 		{map[string]string{"zookeeper.ssl.keystore.location": "/nowhere.jks"}, "zookeeper.ssl.keystore.location=/nowhere.jks: "},
-		{map[string]string{"zookeeper.ssl.keystore.location": stores + "server.jks"}, "the password is wrong"},
-		{map[string]string{"zookeeper.ssl.truststore.location": stores + "trust.jks", "zookeeper.ssl.truststore.password": "wrong!"}, "the password is wrong"},
+		{map[string]string{"zookeeper.ssl.keystore.location": stores + "server.jks"}, "zookeeper.ssl.keystore.password: "},
+		{map[string]string{"zookeeper.ssl.keystore.location": encrypted}, "zookeeper.ssl.keystore.password: "},
+		{map[string]string{"zookeeper.ssl.keystore.location": encrypted, "zookeeper.ssl.keystore.password": "wrong!"}, "zookeeper.ssl.keystore.password: "},
+		{map[string]string{"zookeeper.ssl.truststore.location": stores + "trust.jks", "zookeeper.ssl.truststore.password": "wrong!"}, "zookeeper.ssl.truststore.password: "},
 		{map[string]string{"zookeeper.ssl.enabled.protocols": "x"}, "zookeeper.ssl.enabled.protocols=x: "},
 	} {
 		if _, err := zooKeeper(row.settings); err == nil || !strings.Contains(err.Error(), row.want) {
