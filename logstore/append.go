@@ -11,29 +11,29 @@ import (
 	"barnabas/logstore/record"
 )
 
-// LeaderAppend says how a leader appends.
+// LeaderAppend are the options of an append by the leader.
 type LeaderAppend struct {
 	LeaderEpoch int32
 	Origin      Origin
 	// ProduceVersion is the version of the Produce request that a client's records came with.
 	ProduceVersion int16
-	// Verify: the first records of a transaction need a Guard that StartVerification has given.
+	// Verify requires a Guard from StartVerification for the first records of a transaction.
 	Verify bool
 	Guard  Guard
 }
 
-// AppendInfo is the outcome of an append.
+// AppendInfo is the result of an append.
 type AppendInfo struct {
-	FirstOffset   int64 // -1 when nothing was appended
+	FirstOffset   int64 // -1 if nothing was appended
 	LastOffset    int64
 	LogAppendTime int64 // ms; -1 with CreateTime
-	// LogStartOffset is what the answer to a client says: with some errors -1.
+	// LogStartOffset is the value for the response to a client: -1 with some errors.
 	LogStartOffset int64
-	// Duplicate: the batch was appended before, and the offsets are those that it got then.
+	// Duplicate: the batch had been appended before, and the offsets are those of that time.
 	Duplicate bool
-	// Records is how many were appended.
+	// Records is the number of records appended.
 	Records int
-	// RecordErrors and Message are for a client when single records were rejected.
+	// RecordErrors and Message are for the client if individual records were rejected.
 	RecordErrors []RecordError
 	Message      string
 }
@@ -42,11 +42,11 @@ func rejected(logStart int64) AppendInfo {
 	return AppendInfo{FirstOffset: -1, LastOffset: -1, LogAppendTime: record.NoTimestamp, LogStartOffset: logStart}
 }
 
-// AppendLeader appends a batch as the leader: checks it, gives it the next offset and the epoch, and writes it with one
-// write. data may be modified and must not be used by others meanwhile; it can be reused after the return.
+// AppendLeader appends a batch as the leader: it checks the batch, assigns the next offset and the epoch, and writes it
+// with a single write. data may be modified and must not be used concurrently; it can be reused afterwards.
 //
-// Errors wrap the code that a client gets; a nil code in the chain means UNKNOWN_SERVER_ERROR. info.LogStartOffset,
-// RecordErrors and Message are right in both cases.
+// Errors wrap the code for the client; without a code in the chain it is UNKNOWN_SERVER_ERROR. info.LogStartOffset,
+// RecordErrors and Message are valid in any case.
 func (l *Log) AppendLeader(data []byte, o LeaderAppend) (AppendInfo, error) {
 	if o.Origin == Client {
 		if err := record.CheckProduce(data, o.ProduceVersion); err != nil {
@@ -79,7 +79,7 @@ func (l *Log) AppendLeader(data []byte, o LeaderAppend) (AppendInfo, error) {
 	return info, nil
 }
 
-// flushIfDue flushes when flush.messages are waiting for it.
+// flushIfDue flushes if flush.messages records are unflushed.
 func (l *Log) flushIfDue(cfg *Config) error {
 	if l.unflushed.Load() < cfg.FlushMessages {
 		return nil
@@ -87,7 +87,7 @@ func (l *Log) flushIfDue(cfg *Config) error {
 	return l.Flush()
 }
 
-// startFor is the log start offset that goes with an error: the real one, but -1 with those errors that Apache Kafka
+// startFor returns the log start offset to report with an error: the real one, except -1 with errors that Apache Kafka
 // expects in normal operation (ReplicaManager.appendToLocalLog, 3.9).
 func (l *Log) startFor(err error) int64 {
 	for _, code := range []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.CorruptMessage, kerr.KafkaStorageError} {
@@ -148,7 +148,7 @@ func (l *Log) duplicateLocked(b record.Batch, origin Origin) *producerBatch {
 	return nil
 }
 
-// makeRoomLocked rolls the log if a doesn't fit into the active segment any more.
+// makeRoomLocked rolls the log if a does not fit into the active segment.
 func (l *Log) makeRoomLocked(cfg *Config, a *appended) error {
 	if len(a.data) > int(cfg.SegmentBytes) {
 		return fmt.Errorf("record batch of %d bytes exceeds the segment size of %d: %w", len(a.data), cfg.SegmentBytes, kerr.RecordListTooLarge)
@@ -160,8 +160,9 @@ func (l *Log) makeRoomLocked(cfg *Config, a *appended) error {
 	return l.disk.fail("roll segment", err)
 }
 
-// baseFor is where a segment that begins with a is to begin: at the log's end, so that records of a compacted log, which may be
-// copied from farther on, are not taken for what follows a lost tail. Where they are too far on for that they begin it themselves.
+// baseFor returns the base offset of a segment that begins with a: the log end offset, so that records of a compacted
+// log, which may be copied from further on, do not look as if a tail had been lost before them. If they are too far on
+// for that, their own first offset.
 func (l *Log) baseFor(a *appended) int64 {
 	end := l.end.offset.Load()
 	if record.Batch(a.data).Magic() >= 2 && a.last-end > math.MaxInt32 {
@@ -170,7 +171,7 @@ func (l *Log) baseFor(a *appended) int64 {
 	return end
 }
 
-// writeLocked writes what was checked, publishes it and takes it into the producer state.
+// writeLocked writes what was validated, publishes it and adds it to the producer state.
 func (l *Log) writeLocked(cfg *Config, a *appended) error {
 	s := l.active()
 	if s.size.Load() == 0 {
@@ -187,7 +188,7 @@ func (l *Log) writeLocked(cfg *Config, a *appended) error {
 	return l.trackProducersLocked(s, a.data)
 }
 
-// trackProducersLocked takes the batches in data, now in segment s, into the producer state.
+// trackProducersLocked adds the batches in data, which are now in segment s, to the producer state.
 func (l *Log) trackProducersLocked(s *segment, data []byte) error {
 	transactions := false
 	walk := record.Split(data)
@@ -204,7 +205,7 @@ func (l *Log) trackProducersLocked(s *segment, data []byte) error {
 	return nil
 }
 
-// trackBatchLocked takes one batch in. What is not a control batch need not be there but for its header.
+// trackBatchLocked adds a batch. Unless it is a control batch, only its header is needed.
 func (l *Log) trackBatchLocked(s *segment, b record.Batch) error {
 	aborted, ok, err := l.mu.producers.apply(b)
 	if err != nil {
@@ -214,7 +215,7 @@ func (l *Log) trackBatchLocked(s *segment, b record.Batch) error {
 		return nil
 	}
 	err = s.txns.add(aborted)
-	// The index may be a new file, made after the names of the segment's others have become durable.
+	// The index may be a new file, created after the names of the segment's other files became durable.
 	s.named.Store(false)
 	if noSpace(err) || tooManyFiles(err) {
 		return nil // the entry is known, and nothing of the segment counts as flushed before it is in the file
@@ -222,9 +223,9 @@ func (l *Log) trackBatchLocked(s *segment, b record.Batch) error {
 	return l.disk.condemn("append to transaction index", err)
 }
 
-// UnexpectedOffsetError is the error of AppendFollower for records that begin below the end of the log.
+// UnexpectedOffsetError is the error of AppendFollower for records that begin below the log end offset.
 type UnexpectedOffsetError struct {
-	First, Last int64 // of what was to be appended
+	First, Last int64 // of the rejected records
 	LogEnd      int64
 }
 
@@ -232,8 +233,8 @@ func (e *UnexpectedOffsetError) Error() string {
 	return fmt.Sprintf("records %d to %d do not follow the log end %d", e.First, e.Last, e.LogEnd)
 }
 
-// AppendFollower appends batches that a leader has stored, as they are. Their offsets must rise and not begin below the
-// log's end (*UnexpectedOffsetError). What isn't whole at the end is left out. data is not modified.
+// AppendFollower appends batches that a leader has stored, unchanged. Their offsets must ascend and not begin below the
+// log end offset (*UnexpectedOffsetError). An incomplete batch at the end is ignored. data is not modified.
 func (l *Log) AppendFollower(data []byte) (AppendInfo, error) {
 	a, err := examine(data)
 	if err != nil {
@@ -257,7 +258,7 @@ func (l *Log) AppendFollower(data []byte) (AppendInfo, error) {
 		LogStartOffset: l.start.Load(), Records: int(a.last - a.first + 1)}, nil
 }
 
-// examine checks batches that come from a leader: checksums and rising offsets.
+// examine checks batches from a leader: checksums and ascending offsets.
 func examine(data []byte) (appended, error) {
 	a := appended{first: -1, last: -1, stamp: stamp{record.NoTimestamp, -1}}
 	walk := record.Split(data)
@@ -307,7 +308,7 @@ func (l *Log) assignEpochs(data []byte) error {
 		if b.Magic() >= 2 {
 			err = l.epochs.assign(b.LeaderEpoch(), b.BaseOffset())
 		} else {
-			err = l.epochs.clear() // old messages have none: truncation by epoch would go wrong
+			err = l.epochs.clear() // old messages have no epochs: truncation by epoch would go wrong
 		}
 		if err != nil {
 			return l.disk.fail("write leader epochs", err)

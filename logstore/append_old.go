@@ -8,13 +8,13 @@ import (
 	"barnabas/logstore/record"
 )
 
-// oldFormat is what was produced to a log whose format is older than batches, ready to become messages.
+// oldFormat is a produced batch for a log with a message format older than batches, ready to become messages.
 type oldFormat struct {
 	records []record.Record
 	how     record.Messages
 }
 
-// collect takes the records out of what came. Producers with an id, and so transactions, need batches
+// collect collects the produced records. Producers with an id, and so transactions, require batches
 // (LogValidator.validateBatch, 3.9).
 func (v *validator) collect(data []byte, first record.Batch, codec record.Codec, level int) (validated, error) {
 	if first.HasProducerID() || first.Transactional() {
@@ -40,8 +40,8 @@ func (v *validator) collect(data []byte, first record.Batch, codec record.Codec,
 	return validated{old: old}, old.how.Check(old.records)
 }
 
-// appendOld is appendLeader for a log whose format is older than batches. Here the offsets are inside of what is compressed,
-// so that it is built when they are known. There are no leader epochs in it.
+// appendOld is AppendLeader for a log with a message format older than batches. The offsets are inside the compressed
+// data, so it is built when they are known. Such a log has no leader epochs.
 func (l *Log) appendOld(cfg *Config, v validated) (AppendInfo, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *Log) appendOld(cfg *Config, v validated) (AppendInfo, error) {
 		LogStartOffset: l.start.Load(), Records: len(records)}, nil
 }
 
-// fitsMessages checks the sizes of messages that were built here.
+// fitsMessages checks the sizes of the messages built here.
 func fitsMessages(cfg *Config, data []byte) error {
 	for walk := record.Split(data); walk.Next(); {
 		if size := len(walk.Batch()); size > int(cfg.MaxMessageBytes) {

@@ -15,34 +15,36 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Logs are loaded in the background while those that are loaded already serve. A partition is an arrival until its log is in the
-// Manager's table. What it has in the directories gets there in one step, so that nobody sees a log without the copy that is
-// being made of it, nor one of the two that a kill has left of a move. Until then there is no Log of it, and GetOrCreate makes
-// none, since that would be a second one.
+// Logs are loaded in the background while those already loaded are in use. A partition is an arrival until its log is
+// in the Manager's table. All of its directories become visible in one step, so that nobody sees a log without the copy
+// that is being made of it, or only one of the two that a kill during a move has left. Until then the partition has no
+// Log, and GetOrCreate does not create one, since that would be a second one.
 
-// ErrLoading is for a partition whose log is there but is not loaded yet. For clients it is as if this broker did not lead the
-// partition: they ask again.
+// ErrLoading reports that a partition's log exists but is not loaded yet. To clients it looks as if this broker were
+// not the leader: they retry.
 var ErrLoading = fmt.Errorf("log is still being loaded: %w", kerr.NotLeaderForPartition)
 
-// errAbandoned ends the loading of a log that is not wanted any more.
+// errAbandoned ends the loading of a log that is no longer wanted.
 var errAbandoned = errors.New("loading was given up")
 
-// arrival is a partition on its way into the table.
+// arrival is a partition whose log is being loaded.
 type arrival struct {
 	tp   TopicPartition
-	done chan struct{} // closed when it is no arrival any more
+	done chan struct{} // closed when it is no longer an arrival
 
-	// ctx is that of the intake, and ends with errAbandoned when the partition is deleted.
+	// ctx is derived from the intake's, and ends with errAbandoned if the partition is deleted.
 	ctx     context.Context
 	abandon context.CancelCauseFunc
 
-	// Guarded by Manager.table. Once unread is 0 they are left to who has read the last part, config excepted.
+	// Guarded by Manager.table. Once unread is 0 they belong to the goroutine that has read the last part, except
+	// config.
 	parts  []*part
 	unread int
-	config *Config // put in force meanwhile; nil: none was
+	config *Config // set meanwhile; nil: not set
 }
 
-// urgent is for what a start waits for: what was stopped cleanly is there at once. With two directories of a log it may have to be refused.
+// urgent reports whether a start waits for the partition: logs that were closed cleanly are available at once, and one
+// with two directories may have to be refused.
 func (a *arrival) urgent() bool {
 	plain := 0
 	for _, p := range a.parts {
@@ -53,7 +55,7 @@ func (a *arrival) urgent() bool {
 	return plain > 1 || !slices.ContainsFunc(a.parts, func(p *part) bool { return !p.clean })
 }
 
-// toRead is the bytes of records that must be read.
+// toRead returns how many bytes of records must be read.
 func (a *arrival) toRead() int64 {
 	var n int64
 	for _, p := range a.parts {
@@ -62,22 +64,22 @@ func (a *arrival) toRead() int64 {
 	return n
 }
 
-// part is one directory of an arrival: mostly the only one, that of the log.
+// part is one directory of an arrival, usually the only one.
 type part struct {
 	loading
 	of   *arrival
 	v    *volume
-	done atomic.Int64 // bytes of toRead that were read
-	log  *Log         // once read; nil: there is none
-	// left: the directory stays as it is, though there is no log in it that serves.
+	done atomic.Int64 // bytes of toRead that have been read
+	log  *Log         // once loaded; nil: there is none
+	// left: the directory stays as it is, although it has no usable log.
 	left bool
 }
 
-// intake is the loading that is under way.
+// intake is the loading in progress.
 type intake struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	ended  chan struct{} // closed when nothing is being loaded any more
+	ended  chan struct{} // closed when loading is complete
 	mu     struct {
 		sync.Mutex // leaf
 		err        error
@@ -90,7 +92,7 @@ func newIntake() *intake {
 	return in
 }
 
-// fail ends the loading: to go on would do harm.
+// fail ends the loading, since continuing would do harm.
 func (in *intake) fail(err error) {
 	in.mu.Lock()
 	in.mu.err = errors.Join(in.mu.err, err)
@@ -104,7 +106,7 @@ func (in *intake) err() error {
 	return in.mu.err
 }
 
-// startIntake begins to load what is in the directories, several logs at a time in each of them.
+// startIntake begins to load the logs in all directories, several at a time in each.
 func (m *Manager) startIntake() error {
 	for _, v := range m.disks {
 		if v.failed.Load() {
@@ -136,7 +138,7 @@ func (m *Manager) startIntake() error {
 	return nil
 }
 
-// expect takes note of the directories of partitions that were found in one of log.dirs.
+// expect registers the partition directories that were found in one of log.dirs.
 func (m *Manager) expect(v *volume, found []loading) {
 	m.table.Lock()
 	defer m.table.Unlock()
@@ -158,8 +160,8 @@ func (m *Manager) expect(v *volume, found []loading) {
 	}
 }
 
-// queueParts puts the parts of each directory in the order in which they are loaded: what a start waits for, then what is soon
-// done, so that as many partitions as can be are there early.
+// queueParts orders the parts of each directory for loading: first those that a start waits for, then those that load
+// quickly, so that as many partitions as possible are available early.
 func (m *Manager) queueParts() {
 	m.table.Lock()
 	defer m.table.Unlock()
@@ -179,7 +181,8 @@ func (m *Manager) queueParts() {
 	}
 }
 
-// awaitUrgent waits for what Begin promises to be there. The loading that has ended is as good: it may have failed.
+// awaitUrgent waits for the logs that Begin promises to have loaded. It also returns if loading has ended, possibly
+// with an error.
 func (m *Manager) awaitUrgent(ctx context.Context) error {
 	m.table.RLock()
 	var urgent []*arrival
@@ -200,8 +203,8 @@ func (m *Manager) awaitUrgent(ctx context.Context) error {
 	return m.intake.err()
 }
 
-// AwaitLoaded waits until all logs are loaded. An error says that the broker must not go on: that a partition is in two
-// directories, or that no directory is left; or that the Manager was closed.
+// AwaitLoaded waits until all logs are loaded. An error means that the broker must not go on, because a partition is in
+// two directories or no directory is left, or that the Manager was closed.
 func (m *Manager) AwaitLoaded(ctx context.Context) error {
 	select {
 	case <-m.intake.ended:
@@ -217,21 +220,21 @@ func (m *Manager) AwaitLoaded(ctx context.Context) error {
 	return m.anyLive()
 }
 
-// Arriving are the partitions whose logs are still being loaded, in no order.
+// Arriving returns the partitions whose logs are still being loaded, in no particular order.
 func (m *Manager) Arriving() []TopicPartition {
 	m.table.RLock()
 	defer m.table.RUnlock()
 	return slices.Collect(maps.Keys(m.table.arrivals))
 }
 
-// arriving tells whether a partition's log is still being loaded.
+// arriving reports whether a partition's log is still being loaded.
 func (m *Manager) arriving(tp TopicPartition) bool {
 	m.table.RLock()
 	defer m.table.RUnlock()
 	return m.table.arrivals[tp] != nil
 }
 
-// Partitions are those that have a log in a directory that is online, loaded or not, in no order.
+// Partitions returns the partitions with a log in a directory that is online, loaded or not, in no particular order.
 func (m *Manager) Partitions() []TopicPartition {
 	m.table.RLock()
 	defer m.table.RUnlock()
@@ -247,7 +250,7 @@ func (m *Manager) Partitions() []TopicPartition {
 	return all
 }
 
-// Hasten has a partition's log loaded before others whose turn has not come yet: somebody waits for it.
+// Hasten makes a partition's log load before others that are still queued.
 func (m *Manager) Hasten(tp TopicPartition) {
 	m.table.Lock()
 	defer m.table.Unlock()
@@ -263,7 +266,7 @@ func (m *Manager) Hasten(tp TopicPartition) {
 	}
 }
 
-// next takes a part off a directory's queue; nil when there is none, or the loading was ended.
+// next takes a part from a directory's queue; nil if it is empty or loading was ended.
 func (v *volume) next(ctx context.Context, table *sync.RWMutex) *part {
 	table.Lock()
 	defer table.Unlock()
@@ -275,7 +278,7 @@ func (v *volume) next(ctx context.Context, table *sync.RWMutex) *part {
 	return p
 }
 
-// loadVolume loads the logs of one directory, so many. Disk faults take it offline and are no error.
+// loadVolume loads the logs of one directory, count at a time. Disk faults take it offline and are not an error.
 func (m *Manager) loadVolume(ctx context.Context, v *volume, count int) {
 	var workers sync.WaitGroup
 	for range min(max(m.cfg.RecoveryThreadsPerDir, minThreads), count) {
@@ -295,12 +298,12 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume, count int) {
 func (m *Manager) endVolume(v *volume) {
 	v.progress.end()
 	_ = v.fail("create checkpoints", v.checkpoints.create(m.cfg.FS, v.path))
-	if !v.wasClean { // a recovery may have found less than the stored points promise; and where there is none yet it says so
+	if !v.wasClean { // recovery may have ended below the stored recovery points, and the file may not exist yet
 		_ = v.fail("write checkpoint", m.checkpointRecoveryPoints(v))
 	}
 }
 
-// loadPart loads a directory, and brings the partition into the table when it is the last one of it.
+// loadPart loads a directory, and adds the partition to the table if this was its last one.
 func (m *Manager) loadPart(p *part) {
 	m.read(p)
 	m.table.Lock()
@@ -322,13 +325,14 @@ func (m *Manager) loadPart(p *part) {
 	}
 }
 
-// read loads one directory. With a disk fault there is no log, nor when it is not wanted any more; a damaged one is there, but offline.
+// read loads one directory. After a disk fault, or if the log is no longer wanted, there is no log; a damaged log
+// exists, but is offline.
 func (m *Manager) read(p *part) {
 	if p.v.failed.Load() || p.of.ctx.Err() != nil {
 		return
 	}
 	l, err := load(p.of.ctx, m.env, &p.v.disk, p.loading)
-	p.v.progress.read(p.toRead - p.done.Load()) // what it did not come to
+	p.v.progress.read(p.toRead - p.done.Load()) // what was not read
 	logger := m.cfg.Logger.WithError(err).WithFields(logFields(p.tp, p.v.path))
 	switch {
 	case err == nil:
@@ -345,7 +349,7 @@ func (m *Manager) read(p *part) {
 	}
 }
 
-// settle brings a partition into the table, all of whose directories were read.
+// settle adds a partition to the table after all its directories were read.
 func (m *Manager) settle(a *arrival) error {
 	var log *Log
 	var copies []*part
@@ -387,7 +391,7 @@ func (m *Manager) settle(a *arrival) error {
 	return nil
 }
 
-// admit is the step with which a partition's log is there.
+// admit adds a partition's log to the table.
 func (m *Manager) admit(a *arrival, log *Log, mv *move) {
 	m.table.Lock()
 	defer m.table.Unlock()
@@ -408,18 +412,18 @@ func (m *Manager) admit(a *arrival, log *Log, mv *move) {
 		}
 	}
 	delete(m.table.arrivals, a.tp)
-	a.abandon(nil) // lets go of the context
+	a.abandon(nil) // releases the context
 	close(a.done)
 }
 
-// keepPromise stores the recovery point of a log of which a recovery has found less than the stored one says: what is appended
-// from now on in the place of what was lost is not flushed.
+// keepPromise stores the recovery point of a log that ended below the stored one after recovery: records appended in
+// place of the lost ones are not flushed.
 func (m *Manager) keepPromise(l *Log) {
 	v := m.volumeOf(l)
 	_ = v.fail("write checkpoint", m.lowerRecoveryPoint(v, l.tp, l.recovery.Load()))
 }
 
-// dropUnread takes the directories of a deleted partition away that nobody has read.
+// dropUnread removes the directories of a deleted partition that have not been read.
 func (m *Manager) dropUnread(a *arrival) {
 	for _, p := range a.parts {
 		if p.log == nil && !p.v.failed.Load() {
@@ -428,7 +432,7 @@ func (m *Manager) dropUnread(a *arrival) {
 	}
 }
 
-// forgetUnread takes what is stored about them out of the checkpoints: another partition may get the name.
+// forgetUnread removes the partition from the checkpoints: another partition may get its name.
 func (m *Manager) forgetUnread(a *arrival) {
 	for _, p := range a.parts {
 		if p.log == nil {
@@ -437,11 +441,11 @@ func (m *Manager) forgetUnread(a *arrival) {
 	}
 }
 
-// setAside renames a directory that nobody has open, and has it removed after log.segment.delete.delay.ms.
+// setAside renames a directory that is not open, and schedules its removal after log.segment.delete.delay.ms.
 func (m *Manager) setAside(p *part) error {
 	dir := filepath.Join(p.v.path, deletedDirName(p.tp))
 	err := m.cfg.FS.Rename(p.dir, dir)
-	if errors.Is(err, fs.ErrNotExist) { // it was set aside already
+	if errors.Is(err, fs.ErrNotExist) { // it has been set aside already
 		return nil
 	}
 	if err != nil {
@@ -451,15 +455,15 @@ func (m *Manager) setAside(p *part) error {
 	return nil
 }
 
-// abandon ends the loading of a partition that is to be deleted, and returns when there is an end of it: either its log is in
-// the table, or there is none any more.
+// abandon ends the loading of a partition that is to be deleted. When it returns, either its log is in the table or it
+// has none.
 func (m *Manager) abandon(tp TopicPartition) error {
 	m.table.Lock()
 	a := m.table.arrivals[tp]
 	var idle []*part
 	if a != nil {
 		a.abandon(errAbandoned)
-		for _, p := range a.parts { // nobody has begun with these: no need to wait for their turn
+		for _, p := range a.parts { // not begun yet: no need to wait for their turn
 			if i := slices.Index(p.v.queue, p); i >= 0 {
 				p.v.queue = slices.Delete(p.v.queue, i, i+1)
 				idle = append(idle, p)
@@ -483,7 +487,7 @@ func (m *Manager) abandon(tp TopicPartition) error {
 	return nil
 }
 
-// endIntake ends the loading. What is not loaded stays as it is, for another start.
+// endIntake ends the loading. Logs that are not loaded are left as they are, for another start.
 func (m *Manager) endIntake() {
 	m.intake.cancel()
 	<-m.intake.ended
@@ -498,7 +502,7 @@ func (m *Manager) endIntake() {
 	}
 }
 
-// unloadedIn describes what is in a directory and not loaded yet.
+// unloadedIn describes the logs in a directory that are not loaded yet.
 func (m *Manager) unloadedIn(v *volume) []LogInfo {
 	m.table.RLock()
 	defer m.table.RUnlock()

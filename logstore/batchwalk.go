@@ -7,24 +7,24 @@ import (
 	"barnabas/logstore/record"
 )
 
-// batchWalk reads the batches of a record file in order, each whole, in large pieces.
+// batchWalk reads the batches of a segment file in order, each whole, in large chunks.
 type batchWalk struct {
 	file vfs.File
 	size int64 // of the file
 
-	batch    record.Batch // good until the next step
+	batch    record.Batch // valid until the next step
 	position int64        // where it begins
-	end      int64        // where it ends: where the next step begins
-	bad      error        // why what begins at end is no batch
-	err      error        // of reading
+	end      int64        // where it ends and the next one begins
+	bad      error        // why there is no valid batch at end
+	err      error        // from reading
 
 	buf        []byte
-	from, have int64 // buf holds the file from from on, have bytes
+	from, have int64 // buf holds have bytes of the file, beginning at from
 }
 
 const walkBuffer = 128 << 10
 
-// next steps to the next batch. It checks that it is whole, but not its checksum.
+// next advances to the next batch. It checks that the batch is complete, but not its checksum.
 func (w *batchWalk) next() bool {
 	if w.bad != nil || w.err != nil || w.end >= w.size {
 		return false
@@ -50,7 +50,7 @@ func (w *batchWalk) next() bool {
 	return true
 }
 
-// bytes is the n bytes at end.
+// bytes returns the n bytes at end.
 func (w *batchWalk) bytes(n int64) []byte {
 	if w.end < w.from || w.end+n > w.from+w.have {
 		if int64(len(w.buf)) < n {

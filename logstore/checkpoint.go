@@ -21,13 +21,13 @@ const (
 	cleanerFile       = "cleaner-offset-checkpoint"
 )
 
-// TopicPartition names a partition.
+// TopicPartition identifies a partition.
 type TopicPartition struct {
 	Topic     string
 	Partition int32
 }
 
-// String is topic-partition, as the directory is called.
+// String returns topic-partition, the name of its directory.
 func (tp TopicPartition) String() string { return tp.Topic + "-" + strconv.Itoa(int(tp.Partition)) }
 
 // Compare orders by topic, then by partition.
@@ -35,11 +35,12 @@ func (tp TopicPartition) Compare(other TopicPartition) int {
 	return cmp.Or(cmp.Compare(tp.Topic, other.Topic), cmp.Compare(tp.Partition, other.Partition))
 }
 
-// errMalformed is for a checkpoint file that can't be understood. None of it is believed then: what reads well may be wrong too.
+// errMalformed reports a checkpoint file that cannot be parsed. None of it is used then: even lines that parse may be
+// wrong.
 var errMalformed = errors.New("malformed checkpoint")
 
-// readCheckpoint reads a file of offsets by partition: "0", the number of lines, then "topic partition offset" lines.
-// A missing file and an empty one say nothing: nil.
+// readCheckpoint reads a file of offsets by partition: "0", the number of lines, then lines of "topic partition
+// offset". For a missing or empty file it returns nil.
 func readCheckpoint(fsys vfs.FS, name string) (map[TopicPartition]int64, error) {
 	lines, err := readCheckpointLines(fsys, name)
 	if err != nil || lines == nil {
@@ -56,7 +57,7 @@ func readCheckpoint(fsys vfs.FS, name string) (map[TopicPartition]int64, error) 
 	return offsets, nil
 }
 
-// malformedLine is for one of the lines behind the first two.
+// malformedLine returns the error for a line after the first two.
 func malformedLine(name string, i int, line string) error {
 	return fmt.Errorf("%s: %w: line %d is %q", name, errMalformed, i+3, line)
 }
@@ -83,7 +84,7 @@ func writeCheckpoint(fsys vfs.FS, name string, offsets map[TopicPartition]int64)
 	return writeCheckpointLines(fsys, name, lines)
 }
 
-// readCheckpointLines reads a file of the checkpoint format and checks version and count.
+// readCheckpointLines reads a file in the checkpoint format and checks version and count.
 func readCheckpointLines(fsys vfs.FS, name string) ([]string, error) {
 	data, err := fsys.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {

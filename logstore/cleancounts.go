@@ -2,24 +2,24 @@ package logstore
 
 import "time"
 
-// CleanerCounts are what compaction has done and what it cannot do, for metrics.
+// CleanerCounts is what compaction has done and what it could not do, for metrics.
 type CleanerCounts struct {
-	// Uncleanable are the logs that could not be compacted, by directory; all directories of log.dirs are there. They are tried
+	// Uncleanable are the logs that could not be compacted, by directory; all of log.dirs are included. They are tried
 	// again after a while, or when they have changed.
 	Uncleanable map[string]UncleanableLogs
-	// LastRun is when the logs were last looked at, zero: never.
+	// LastRun is when the logs were last examined; zero: never.
 	LastRun time.Time
-	// MaxDirtyRatio is the part of the dirtiest log that was dirty then, from 0 to 1.
+	// MaxDirtyRatio is the highest dirty ratio of any log at that time, from 0 to 1.
 	MaxDirtyRatio float64
-	// MaxLate is for how long a log had waited then beyond max.compaction.lag.ms, the longest of all.
+	// MaxLate is the longest time by which a log had then exceeded max.compaction.lag.ms.
 	MaxLate time.Duration
-	Running int // compactions under way
+	Running int // compactions in progress
 
-	Compactions             int64 // that have ended well, since the start
-	BytesRead, BytesWritten int64 // by these: the segments before, and those in their place
-	// Last is the compaction that ended last.
+	Compactions             int64 // completed since the start
+	BytesRead, BytesWritten int64 // of these: the old segments, and those that replaced them
+	// Last is the last completed compaction.
 	Last LastCompaction
-	// MaxTime is the longest that a compaction took.
+	// MaxTime is the duration of the longest compaction.
 	MaxTime time.Duration
 }
 
@@ -29,13 +29,13 @@ type UncleanableLogs struct {
 	Bytes int64
 }
 
-// LastCompaction is what one compaction did.
+// LastCompaction describes one compaction.
 type LastCompaction struct {
 	BytesRead, BytesWritten int64
 	Time                    time.Duration
 }
 
-// CleanerCounts gives what compaction has done so far.
+// CleanerCounts returns what compaction has done so far.
 func (m *Manager) CleanerCounts() CleanerCounts {
 	counts := m.clean.snapshot()
 	for _, v := range m.disks {
@@ -63,14 +63,14 @@ func (c *cleaner) snapshot() CleanerCounts {
 	return counts
 }
 
-// looked takes note of a look at all logs.
+// looked records an examination of all logs.
 func (c *cleaner) looked(now time.Time, dirtiest float64, late time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.counts.LastRun, c.mu.counts.MaxDirtyRatio, c.mu.counts.MaxLate = now, dirtiest, late
 }
 
-// cleaned takes note of a compaction that has ended well.
+// cleaned records a completed compaction.
 func (c *cleaner) cleaned(l *Log, stats *compactionStats, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"barnabas/logstore/record"
 )
 
-// cleanedWriter writes the segment that a compaction makes of others.
+// cleanedWriter writes the segment that a compaction makes from others.
 type cleanedWriter struct {
 	c   *compaction
 	seg *segment
-	buf []byte // whole batches, not yet in the file
+	buf []byte // whole batches that are not in the file yet
 }
 
 func newCleanedWriter(c *compaction, base int64) (*cleanedWriter, error) {
@@ -26,7 +26,7 @@ func newCleanedWriter(c *compaction, base int64) (*cleanedWriter, error) {
 	return &cleanedWriter{c: c, seg: seg, buf: make([]byte, 0, c.use.bufferBytes)}, nil
 }
 
-// add writes what is to be left of a batch.
+// add writes what remains of a batch.
 func (w *cleanedWriter) add(b record.Batch, how record.Rewrite) error {
 	at := len(w.buf)
 	buf, n, err := w.c.rewriter.Append(w.buf, b, how)
@@ -48,7 +48,7 @@ func (w *cleanedWriter) add(b record.Batch, how record.Rewrite) error {
 	return w.flush()
 }
 
-// index notes where a batch that goes into the file begins.
+// index records where a batch begins in the file.
 func (w *cleanedWriter) index(b record.Batch, position int64) error {
 	if !w.seg.fits(b.LastOffset()) || position+int64(len(b)) > math.MaxInt32 {
 		return fmt.Errorf("batch at offset %d, position %d does not fit the segment with base %d", b.BaseOffset(), position, w.seg.base)
@@ -72,8 +72,8 @@ func (w *cleanedWriter) flush() error {
 	return w.c.use.throttle(w.c.ctx, n)
 }
 
-// finish makes the segment complete and durable, but for its names. written is when its records were, which counts for those
-// that have no timestamp.
+// finish makes the segment complete and durable, except for its names. written is the modification time of the records,
+// which counts for those without timestamps.
 func (w *cleanedWriter) finish(written time.Time) error {
 	if len(w.buf) > 0 {
 		if err := w.flush(); err != nil {

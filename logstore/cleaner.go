@@ -16,15 +16,15 @@ import (
 	"barnabas/internal/logx"
 )
 
-// CleanerConfig is how compaction runs. The name of the broker property is beside each field.
+// CleanerConfig configures compaction. The broker property is beside each field.
 type CleanerConfig struct {
 	Enable         bool          // log.cleaner.enable
-	Threads        int           // log.cleaner.threads: how many logs at a time
+	Threads        int           // log.cleaner.threads: number of logs compacted at a time
 	DedupeBytes    int64         // log.cleaner.dedupe.buffer.size, over all threads
-	LoadFactor     float64       // log.cleaner.io.buffer.load.factor, to which the dedupe buffer fills
+	LoadFactor     float64       // log.cleaner.io.buffer.load.factor: how full the dedupe buffer may get
 	BufferBytes    int           // log.cleaner.io.buffer.size, over all threads
 	MaxBytesPerSec float64       // log.cleaner.io.max.bytes.per.second, read and written, over all threads
-	Backoff        time.Duration // log.cleaner.backoff.ms, between looks at logs that are not worth it yet
+	Backoff        time.Duration // log.cleaner.backoff.ms, between examinations of logs that are not worth compacting yet
 }
 
 // DefaultCleanerConfig has the defaults of Apache Kafka 3.9.
@@ -33,7 +33,7 @@ func DefaultCleanerConfig() CleanerConfig {
 		MaxBytesPerSec: math.MaxFloat64, Backoff: 15 * time.Second}
 }
 
-// share is what one thread may use.
+// share returns what one thread may use.
 func (c *CleanerConfig) share(throttle func(context.Context, int) error) resources {
 	threads := max(c.Threads, 1)
 	const readAndWrite = 2
@@ -41,32 +41,31 @@ func (c *CleanerConfig) share(throttle func(context.Context, int) error) resourc
 		bufferBytes: max(c.BufferBytes/threads/readAndWrite, minCleanBuffer), throttle: throttle}
 }
 
-// minCleanBuffer is the least that is read or written at a time. A larger batch makes the buffer grow.
+// minCleanBuffer is the minimum that is read or written at a time. A larger batch makes the buffer grow.
 const minCleanBuffer = 4 << 10
 
-// cleaner compacts the logs of a Manager, the dirtiest first. One goroutine decides and starts one for each
-// compaction. While no log has anything dirty none of them wakes.
+// cleaner compacts the logs of a Manager, the dirtiest first. One goroutine chooses logs and starts another one for
+// each compaction. While no log has anything dirty, none of them wakes up.
 type cleaner struct {
 	m       *Manager
 	limiter *rate.Limiter
 	wg      sync.WaitGroup
-	wake    chan struct{} // capacity 1: there is something new to look at
-	now     chan struct{} // capacity 1: look at once
+	wake    chan struct{} // capacity 1: there is a new log to examine
+	now     chan struct{} // capacity 1: examine at once
 
 	mu struct {
 		sync.Mutex // leaf
 		cfg        CleanerConfig
 		cancel     context.CancelFunc
 		stopped    bool
-		suspects   map[*Log]bool // may have, or come to have, something to compact
+		suspects   map[*Log]bool // logs that have something to compact, or may later
 		running    map[*Log]bool
 		failed     map[*Log]cleanFailure
-		counts     CleanerCounts // but for what failed and running tell
+		counts     CleanerCounts // except what failed and running contain
 	}
 }
 
-// cleanFailure is what is known of a log that could not be compacted. It is tried again when it has changed, or after a
-// while.
+// cleanFailure describes a log that could not be compacted. It is tried again when it has changed, or after a while.
 type cleanFailure struct {
 	count int
 	retry time.Time
@@ -74,7 +73,7 @@ type cleanFailure struct {
 	start int64
 }
 
-// The first and the longest time until a log that could not be compacted is tried again. Apache Kafka never does.
+// The shortest and longest time until a log that could not be compacted is tried again. Apache Kafka never does.
 const (
 	cleanRetry    = time.Minute
 	cleanRetryMax = time.Hour
@@ -88,7 +87,7 @@ func newCleaner(m *Manager) *cleaner {
 	return c
 }
 
-// configure puts a configuration in force.
+// configure applies a configuration.
 func (c *cleaner) configure(cfg CleanerConfig) {
 	limit, burst := rate.Inf, 1
 	if cfg.MaxBytesPerSec < math.MaxInt32 {
@@ -111,7 +110,7 @@ func (c *cleaner) throttle(ctx context.Context, n int) error {
 			n -= part
 		} else if ctx.Err() != nil {
 			return context.Cause(ctx)
-		} // else the limit has changed in between
+		} // otherwise the limit has just changed
 	}
 	return nil
 }
@@ -130,7 +129,7 @@ func (c *cleaner) start() {
 	c.wg.Go(func() { c.run(ctx) })
 }
 
-// stop ends it and the compactions under way, which undo what they have not finished.
+// stop ends the cleaner and the compactions in progress, which undo unfinished work.
 func (c *cleaner) stop() {
 	c.mu.Lock()
 	c.mu.stopped = true
@@ -142,7 +141,8 @@ func (c *cleaner) stop() {
 	c.wg.Wait()
 }
 
-// consider has a log looked at: it has closed a segment or has other settings. Safe under any lock.
+// consider schedules an examination of a log that has closed a segment or has new settings. It may be called under any
+// lock.
 func (c *cleaner) consider(l *Log) {
 	if !l.config.Load().Compact {
 		return
@@ -169,7 +169,7 @@ func (c *cleaner) run(ctx context.Context) {
 			armed = false
 		case <-c.now:
 			armed = false
-		case <-c.wake: // looked at when the backoff is over: a log that rolls often is not compacted as often
+		case <-c.wake: // examined after the backoff: a log that rolls often is not compacted as often
 			if !armed {
 				armed = true
 				timer.Reset(c.backoff())
@@ -186,27 +186,27 @@ func (c *cleaner) backoff() time.Duration {
 	return max(c.mu.cfg.Backoff, time.Millisecond)
 }
 
-// waiting tells whether some log may come to need compaction by the mere passing of time.
+// waiting reports whether a log may become due by the mere passage of time.
 func (c *cleaner) waiting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.mu.suspects) > len(c.mu.running)
 }
 
-// dirtyLog is a log that is to be compacted.
+// dirtyLog is a log to be compacted.
 type dirtyLog struct {
 	*Log
 	part dirtyPart
 }
 
-// startDue starts compacting the dirtiest logs, as many as may be at a time.
+// startDue starts compacting the dirtiest logs, as many as may run at a time.
 func (c *cleaner) startDue(ctx context.Context) {
 	c.mu.Lock()
 	cfg := c.mu.cfg
 	free := cfg.Threads - len(c.mu.running)
 	c.mu.Unlock()
 	if free <= 0 || ctx.Err() != nil {
-		return // one that ends rings
+		return // the next one that ends wakes the cleaner
 	}
 	for _, d := range c.dirtiest(ctx, free) {
 		c.mu.Lock()
@@ -222,8 +222,8 @@ func (c *cleaner) startDue(ctx context.Context) {
 	}
 }
 
-// dirtiest is up to n logs that are to be compacted, the dirtiest first. Logs that have nothing dirty, and won't before they
-// are considered again, are no suspects any more.
+// dirtiest returns up to n logs to compact, the dirtiest first. Logs with nothing dirty that cannot become due by
+// themselves are removed from the suspects.
 func (c *cleaner) dirtiest(ctx context.Context, n int) []dirtyLog {
 	now := c.m.cfg.Now()
 	var due []dirtyLog
@@ -242,7 +242,7 @@ func (c *cleaner) dirtiest(ctx context.Context, n int) []dirtyLog {
 	return due[:min(n, len(due))]
 }
 
-// candidates are the suspects that are not being compacted, and were not found impossible to compact.
+// candidates returns the suspects that are not being compacted and have not failed recently.
 func (c *cleaner) candidates(now time.Time) []*Log {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,7 +263,8 @@ func (c *cleaner) acquit(l *Log) {
 	delete(c.mu.failed, l)
 }
 
-// look finds out what of a log is dirty; keep is false when there is no need to look again before it is considered anew.
+// look determines the dirty part of a log; keep is false if there is no need to look again until the log is considered
+// again.
 func (c *cleaner) look(ctx context.Context, l *Log, now time.Time) (part dirtyPart, keep bool) {
 	if l.readable() != nil || !l.config.Load().Compact {
 		return part, false
@@ -285,7 +286,7 @@ func (c *cleaner) look(ctx context.Context, l *Log, now time.Time) (part dirtyPa
 func (c *cleaner) clean(ctx context.Context, d dirtyLog, use resources) {
 	ctx, ok := d.cleaning.begin(ctx)
 	if !ok {
-		return // is being truncated or deleted: it will be looked at again
+		return // it is being truncated or deleted, and will be considered again
 	}
 	defer d.cleaning.end()
 	began := time.Now()
@@ -302,7 +303,7 @@ func (c *cleaner) clean(ctx context.Context, d dirtyLog, use resources) {
 	c.report(d.Log, end, &stats, took)
 }
 
-// logger is for lines about a log.
+// logger returns the logger for a log.
 func (c *cleaner) logger(l *Log) *logrus.Entry {
 	return c.m.cfg.CleanerLogger.WithFields(logFields(l.tp, l.disk.path))
 }
@@ -316,10 +317,10 @@ func (c *cleaner) report(l *Log, end int64, stats *compactionStats, took time.Du
 	}
 }
 
-// judge tells what an error of a compaction means: nil when it was only interrupted. A fault of the disk takes the directory
-// offline, but one of the data, or a full disk, is no reason to: the log is served as it is.
+// judge interprets the error of a compaction: nil if it was only interrupted. A disk fault takes the directory offline;
+// invalid data or a full disk does not: the log is served as it is.
 func (c *cleaner) judge(ctx context.Context, l *Log, err error) error {
-	l.mu.Lock() // waits for the end of a deletion under way
+	l.mu.Lock() // waits for a deletion in progress
 	gone := l.usableLocked() != nil
 	l.mu.Unlock()
 	var inFile *fs.PathError
@@ -332,7 +333,7 @@ func (c *cleaner) judge(ctx context.Context, l *Log, err error) error {
 	return l.disk.condemn("compact "+l.tp.String(), err)
 }
 
-// failed keeps a log from being tried at once again. No error, no failure.
+// failed prevents a log from being tried again at once. Without an error it does nothing.
 func (c *cleaner) failed(l *Log, err error) {
 	if err == nil {
 		return

@@ -5,18 +5,19 @@ import (
 	"sync"
 )
 
-// cleanGuard keeps a log's compaction and what takes segments away (truncation, retention, deletion) apart. The latter have
-// precedence: they end a compaction that is under way. The zero value is ready.
+// cleanGuard separates a log's compaction from operations that remove segments (truncation, retention, deletion). The
+// latter take precedence: they end a compaction in progress. The zero value is ready to use.
 type cleanGuard struct {
 	mu struct {
 		sync.Mutex // leaf
 		held       int
-		cancel     context.CancelFunc // of the compaction under way
-		ended      chan struct{}      // closed when that has ended
+		cancel     context.CancelFunc // of the compaction in progress
+		ended      chan struct{}      // closed when it has ended
 	}
 }
 
-// begin is the start of a compaction, unless there is one or it is kept off. Its context ends when it must; end must follow.
+// begin begins a compaction, unless one is in progress or they are blocked. Its context ends when it must stop; end
+// must be called.
 func (g *cleanGuard) begin(ctx context.Context) (context.Context, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,8 +37,8 @@ func (g *cleanGuard) end() {
 	close(g.mu.ended)
 }
 
-// hold keeps compaction off until the returned function is called. One that is under way is ended and waited for: it must
-// not need a lock that the caller has.
+// hold blocks compaction until the returned function is called. It ends a compaction in progress and waits for it, so
+// that must not need a lock that the caller holds.
 func (g *cleanGuard) hold() (release func()) {
 	g.mu.Lock()
 	g.mu.held++
@@ -53,7 +54,7 @@ func (g *cleanGuard) hold() (release func()) {
 	return g.release
 }
 
-// tryHold is hold, but false while a compaction is under way.
+// tryHold is hold, but returns false if a compaction is in progress.
 func (g *cleanGuard) tryHold() (release func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// cleanedTo is the offset up to which a log is compacted. It is false for one that never was.
+// cleanedTo returns the offset up to which a log is compacted; false if it never was.
 func (m *Manager) cleanedTo(l *Log) (int64, bool) {
 	c := &m.volumeOf(l).checkpoints
 	c.mu.Lock()
@@ -23,7 +23,7 @@ func (m *Manager) setCleanedTo(l *Log, offset int64) error {
 	})
 }
 
-// lowerCleaned keeps it within the log after a truncation: what is appended there was not compacted.
+// lowerCleaned keeps it within the log after a truncation: records that are appended later are not compacted.
 func (m *Manager) lowerCleaned(l *Log) error {
 	return m.changeCleaned(m.volumeOf(l), func(cleaned map[TopicPartition]int64) bool {
 		offset, ok := cleaned[l.tp]
@@ -36,8 +36,8 @@ func (m *Manager) lowerCleaned(l *Log) error {
 	})
 }
 
-// forgetCleaned takes a partition out that leaves the directory. As in Apache Kafka the first one to leave gives the file its
-// header, whether the cleaner has been at work or not (LogManager.asyncDelete, 3.9).
+// forgetCleaned removes a partition that leaves the directory. As in Apache Kafka, the first one to leave creates the
+// file, whether the cleaner has run or not (LogManager.asyncDelete, 3.9).
 func (m *Manager) forgetCleaned(v *volume, tp TopicPartition) error {
 	return m.changeCleaned(v, func(cleaned map[TopicPartition]int64) bool {
 		_, ok := cleaned[tp]
@@ -46,8 +46,8 @@ func (m *Manager) forgetCleaned(v *volume, tp TopicPartition) error {
 	})
 }
 
-// changeCleaned writes a directory's checkpoint of the cleaner if change has changed something. Partitions that are not there are
-// left out.
+// changeCleaned writes a directory's cleaner checkpoint if change has modified it. Partitions that no longer exist are
+// removed.
 func (m *Manager) changeCleaned(v *volume, change func(map[TopicPartition]int64) bool) error {
 	c := &v.checkpoints
 	c.mu.Lock()
@@ -67,7 +67,7 @@ func (m *Manager) changeCleaned(v *volume, change func(map[TopicPartition]int64)
 	return nil
 }
 
-// saveTruncated stores what a truncation has lowered.
+// saveTruncated stores the offsets that a truncation has lowered.
 func (m *Manager) saveTruncated(l *Log) error {
 	return errors.Join(m.lowerCleaned(l), m.checkpointOffsets(m.volumeOf(l)))
 }

@@ -7,28 +7,28 @@ import (
 	"barnabas/logstore/record"
 )
 
-// txnTracker follows the transactions in a log that is read from some offset on, and tells which of their batches and
-// markers compaction may drop (CleanedTransactionMetadata, 3.9): what was aborted goes at once, a marker only when nothing
-// of its transaction was there any more.
+// txnTracker follows the transactions in a log while it is read from some offset on, and decides which of their batches
+// and markers compaction may drop (CleanedTransactionMetadata, 3.9): aborted batches at once, a marker only when no
+// batch of its transaction is left.
 type txnTracker struct {
-	aborted   []AbortedTxn // not come to yet, by first offset
+	aborted   []AbortedTxn // not reached yet, by first offset
 	aborting  map[int64]*abortedSpan
 	committed map[int64]bool // producers with records of a transaction that was not aborted
 }
 
-// abortedSpan is an aborted transaction whose marker was not come to yet.
+// abortedSpan is an aborted transaction whose marker has not been reached yet.
 type abortedSpan struct {
 	AbortedTxn
-	seen bool // some batch of it was there
+	seen bool // it still has batches
 }
 
-// newTxnTracker begins a walk. aborted are all aborted transactions that end within what is read or behind it.
+// newTxnTracker begins a walk. aborted are all aborted transactions that end within what is read or after it.
 func newTxnTracker(aborted []AbortedTxn) *txnTracker {
 	slices.SortStableFunc(aborted, func(a, b AbortedTxn) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })
 	return &txnTracker{aborted: aborted, aborting: make(map[int64]*abortedSpan), committed: make(map[int64]bool)}
 }
 
-// reach takes in the transactions that began at offset or before.
+// reach adds the transactions that begin at offset or before.
 func (t *txnTracker) reach(offset int64) {
 	for len(t.aborted) > 0 && t.aborted[0].FirstOffset <= offset {
 		a := t.aborted[0]
@@ -39,7 +39,7 @@ func (t *txnTracker) reach(offset int64) {
 	}
 }
 
-// batch takes a batch of records in. It is true if these were aborted.
+// batch handles a batch of records. It returns true if they were aborted.
 func (t *txnTracker) batch(b record.Batch) bool {
 	t.reach(b.LastOffset())
 	if !b.Transactional() {
@@ -53,9 +53,9 @@ func (t *txnTracker) batch(b record.Batch) bool {
 	return false
 }
 
-// marker takes a control batch in. spent is true when nothing of its transaction is left, so that it may go in time.
-// For a marker that aborts a transaction of which something was there, that transaction is returned: as long as the marker
-// stays, readers must know of it.
+// marker handles a control batch. spent is true if no batch of its transaction is left, so that it may be dropped in
+// time. If it aborts a transaction of which batches were left, that transaction is returned: as long as the marker
+// stays, readers must know about it.
 func (t *txnTracker) marker(b record.Batch) (spent bool, aborted *AbortedTxn, err error) {
 	t.reach(b.LastOffset())
 	if b.Count() == 0 {
@@ -79,7 +79,7 @@ func (t *txnTracker) marker(b record.Batch) (spent bool, aborted *AbortedTxn, er
 	return false, &a.AbortedTxn, nil
 }
 
-// abortedFrom is the aborted transactions that end at offset or later.
+// abortedFrom returns the aborted transactions that end at offset or later.
 func (l *Log) abortedFrom(offset int64) ([]AbortedTxn, error) {
 	var aborted []AbortedTxn
 	segments := *l.segments.Load()

@@ -11,27 +11,27 @@ import (
 	"barnabas/logstore/record"
 )
 
-// compaction is one compaction of one log: the keys of its dirty part are collected, then all its segments up to there are
-// written anew without the records that a later one of the same key has superseded (Cleaner.doClean, 3.9). It belongs to
-// one goroutine, and only it writes the .cleaned files.
+// compaction is one compaction of one log: it collects the keys of the dirty part, and then rewrites all segments up to
+// its end without the records that a later one with the same key supersedes (Cleaner.doClean, 3.9). It belongs to one
+// goroutine, and is the only one to write .cleaned files.
 type compaction struct {
 	ctx  context.Context
 	l    *Log
 	part dirtyPart
 	cfg  *Config
-	now  time.Time // from which delete horizons are counted
+	now  time.Time // reference time for delete horizons
 	use  resources
 
 	segments  []*segment // up to part.upTo; acquired
 	keys      *keyMap
-	mapped    int64 // keys holds all below this offset
+	mapped    int64 // keys has all records below this offset
 	producers map[int64]lastOfProducer
 	txns      *txnTracker
 	rewriter  record.Rewriter
 	stats     compactionStats
 }
 
-// resources are what a compaction may use.
+// resources limit what a compaction may use.
 type resources struct {
 	mapBytes    int64
 	loadFactor  float64
@@ -39,21 +39,21 @@ type resources struct {
 	throttle    func(ctx context.Context, bytes int) error
 }
 
-// compactionStats tell what a compaction has done.
+// compactionStats describe what a compaction has done.
 type compactionStats struct {
-	oldSize, newSize int64 // bytes of all segments that were written anew
+	oldSize, newSize int64 // bytes of all segments that were rewritten
 	record.Rewritten
-	keyless int // records that were dropped for having no key
+	keyless int // records dropped because they have no key
 }
 
-// lastOfProducer is the last that a log has of a producer.
+// lastOfProducer is a producer's last batch in the log.
 type lastOfProducer struct {
-	offset int64 // of its last data, -1 none
+	offset int64 // of its last data; -1: none
 	epoch  int16
 }
 
-// compact compacts the dirty part of a log, and returns the offset up to which it is clean then. The caller has begun
-// at the log's guard and decided on the part.
+// compact compacts the dirty part of a log, and returns the offset up to which it is then clean. The caller has begun
+// at the log's guard and chosen the part.
 func (l *Log) compact(ctx context.Context, part dirtyPart, use resources) (end int64, stats compactionStats, err error) {
 	c := &compaction{ctx: ctx, l: l, part: part, cfg: l.config.Load(), now: l.env.now(), use: use}
 	if err := c.acquire(); err != nil {
@@ -91,9 +91,10 @@ func (c *compaction) release() {
 	}
 }
 
-// vouch makes durable what the compaction relies on, so that a crash can't take it away and leave the gaps: the records that
-// supersede others, the markers that have decided transactions (they may be anywhere below the high watermark), and the state of the
-// producers whose batches go. The recovery point is stored as well: behind it a load takes gaps for loss.
+// vouch makes durable what the compaction depends on, so that a crash cannot lose it and leave the gaps: the records
+// that supersede others, the markers that have decided transactions (which may be anywhere below the high watermark),
+// and the state of the producers whose batches are dropped. The recovery point is stored as well: above it, a load
+// would mistake gaps for loss.
 func (c *compaction) vouch() error {
 	if err := syncFile(c.l.env.fs, c.l.snapshotPath(c.part.upTo)); err != nil {
 		return err
@@ -151,7 +152,7 @@ func (c *compaction) mapSegment(s *segment) (full bool, err error) {
 	return full, err
 }
 
-// mapBatch puts the keys of a batch into the map. Where that is full, the records up to there are mapped.
+// mapBatch adds the keys of a batch to the map. If the map gets full, the records up to there are mapped.
 func (c *compaction) mapBatch(b record.Batch) (full bool, err error) {
 	err = c.rewriter.Each(b, func(r *record.Record) error {
 		if full || r.Offset < c.part.from {
@@ -167,8 +168,8 @@ func (c *compaction) mapBatch(b record.Batch) (full bool, err error) {
 	return full, err
 }
 
-// walk reads the batches of a segment from a position on, until fn returns false. It checks their checksums: what is
-// written anew gets a new one, which would hide that a record has gone bad.
+// walk reads the batches of a segment from a position on, until fn returns false. It verifies their checksums:
+// rewritten batches get new ones, which would hide that a record was damaged.
 func (c *compaction) walk(s *segment, position int64, fn func(record.Batch) (bool, error)) error {
 	f, err := s.open()
 	if err != nil {
@@ -202,7 +203,7 @@ func (c *compaction) walk(s *segment, position int64, fn func(record.Batch) (boo
 	return c.use.throttle(c.ctx, read)
 }
 
-// rewrite writes the segments anew, several small ones as one.
+// rewrite rewrites the segments, combining small ones.
 func (c *compaction) rewrite() error {
 	aborted, err := c.l.abortedFrom(c.segments[0].base)
 	if err != nil {
@@ -232,8 +233,8 @@ func (c *compaction) rewrite() error {
 	return nil
 }
 
-// legacyHorizon is for messages that have no delete horizon of their own: segments written later keep their tombstones. It
-// is that of the last segment that was compacted before.
+// legacyHorizon returns the delete horizon for messages that have none of their own: segments written later keep their
+// tombstones. It follows from the last segment that was compacted before.
 func (c *compaction) legacyHorizon() (int64, error) {
 	var last *segment
 	for _, s := range c.segments {
@@ -248,9 +249,9 @@ func (c *compaction) legacyHorizon() (int64, error) {
 	return written - c.cfg.DeleteRetention.Milliseconds(), err
 }
 
-// segmentSize is what grouping looks at.
+// segmentSize is what grouping depends on.
 type segmentSize struct {
-	base, last             int64 // offsets; last is the largest possible one
+	base, last             int64 // last is the largest possible offset
 	size, index, timeIndex int64 // bytes
 }
 
@@ -271,8 +272,9 @@ func sizesOf(segments []*segment, upTo int64) ([]segmentSize, error) {
 	return sizes, nil
 }
 
-// groupSegments tells how many segments at a time are written as one, so that segments that compaction has made small don't
-// stay many: as many as are not larger than one segment may be, in records, indexes and offsets (Cleaner.groupSegmentsBySize, 3.9).
+// groupSegments returns how many segments at a time are rewritten as one, so that segments shrunk by compaction do not
+// remain many: as many as fit the limits of one segment for records, indexes and offsets (Cleaner.groupSegmentsBySize,
+// 3.9).
 func groupSegments(sizes []segmentSize, maxSize, maxIndex int64) []int {
 	var groups []int
 	var sum segmentSize
@@ -289,7 +291,7 @@ func groupSegments(sizes []segmentSize, maxSize, maxIndex int64) []int {
 	return groups
 }
 
-// rewriteGroup writes one segment for several and puts it in their place.
+// rewriteGroup writes one segment from several and replaces them with it.
 func (c *compaction) rewriteGroup(group []*segment, legacyHorizon int64) error {
 	out, err := newCleanedWriter(c, group[0].base)
 	if err != nil {
@@ -323,7 +325,8 @@ func (c *compaction) rewriteGroup(group []*segment, legacyHorizon int64) error {
 	return nil
 }
 
-// giveUp removes what was written. If that fails, a load might take it for whole later: then the directory goes offline.
+// giveUp removes what was written. If that fails, a load might later take it for complete: so the directory goes
+// offline.
 func (c *compaction) giveUp(out *cleanedWriter, err error) error {
 	if e := out.seg.discard(); e != nil && c.l.readable() == nil {
 		return c.l.disk.condemn("remove an unfinished compaction", e)
@@ -331,7 +334,7 @@ func (c *compaction) giveUp(out *cleanedWriter, err error) error {
 	return err
 }
 
-// uses tells whether a segment is one of the log's.
+// uses reports whether a segment belongs to the log.
 func (l *Log) uses(s *segment) bool {
 	segments := *l.segments.Load()
 	i := floor(segments, s.base)
@@ -366,7 +369,7 @@ func (c *compaction) rewriteSegment(s *segment, out *cleanedWriter, keepLegacyTo
 	})
 }
 
-// fate decides what becomes of a batch. discard: it goes whole, without a look at its records.
+// fate decides what becomes of a batch. If discard is true, it is dropped without examining its records.
 func (c *compaction) fate(b record.Batch, out *cleanedWriter, keepLegacyTombstones bool) (how record.Rewrite, discard bool, err error) {
 	how.KeepEmpty = c.lastOfItsProducer(b)
 	how.Horizon = saturatedAdd(c.now.UnixMilli(), c.cfg.DeleteRetention.Milliseconds())
@@ -395,8 +398,8 @@ func (c *compaction) fate(b record.Batch, out *cleanedWriter, keepLegacyTombston
 	return how, drop && !how.KeepEmpty, nil
 }
 
-// lastOfItsProducer tells whether a batch must stay, if only as a header, since it is the last of a producer that may go on: its
-// sequence number, or the epoch of a producer that has nothing but a marker here.
+// lastOfItsProducer reports whether a batch must stay, if only as a header, because it is the last one of a producer
+// that may go on: it has the sequence number, or the epoch of a producer with nothing but a marker here.
 func (c *compaction) lastOfItsProducer(b record.Batch) bool {
 	if !b.HasProducerID() {
 		return false
@@ -411,7 +414,8 @@ func (c *compaction) lastOfItsProducer(b record.Batch) bool {
 	return b.Control() && b.ProducerEpoch() == last.epoch
 }
 
-// keeper tells of a batch's records which stay: the last one of each key, tombstones as long as readers may need them.
+// keeper returns a function that decides which of a batch's records stay: the last one of each key, and tombstones as
+// long as readers may need them.
 func (c *compaction) keeper(b record.Batch, keepLegacyTombstones bool) func(*record.Record) bool {
 	tombstones := keepLegacyTombstones
 	if b.Magic() >= 2 {
@@ -421,7 +425,7 @@ func (c *compaction) keeper(b record.Batch, keepLegacyTombstones bool) func(*rec
 	return func(r *record.Record) bool {
 		switch {
 		case r.Offset >= c.mapped:
-			return true // what comes behind it is not known yet
+			return true // later records are not known yet
 		case r.Key == nil:
 			c.stats.keyless++
 			return false

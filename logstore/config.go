@@ -7,15 +7,15 @@ import (
 	"barnabas/logstore/record"
 )
 
-// Unlimited stands for no limit where a Config field allows that, as does any negative value.
+// Unlimited means no limit in Config fields that allow it, as does any negative value.
 const Unlimited = -1
 
-// Config is how one log behaves. Sizes are in bytes. A negative size or duration is no limit where that makes sense.
-// The name of the topic property is beside each field.
+// Config configures a log. Sizes are in bytes. A negative size or duration means no limit where that makes sense. The
+// topic property is beside each field.
 type Config struct {
 	SegmentBytes       int32         // segment.bytes
 	SegmentAge         time.Duration // segment.ms
-	SegmentJitter      time.Duration // segment.jitter.ms, the most that a segment rolls early
+	SegmentJitter      time.Duration // segment.jitter.ms, the most by which a segment rolls early
 	IndexIntervalBytes int32         // index.interval.bytes
 	IndexSizeMax       int32         // segment.index.bytes
 	Preallocate        bool          // preallocate
@@ -34,10 +34,10 @@ type Config struct {
 	FlushMessages int64         // flush.messages
 	FlushInterval time.Duration // flush.ms
 
-	// Magic is the format that a leader stores what it appends in, 0 to 2: message.format.version, which counts only
-	// with protocols between brokers below 3.0 (KIP-724).
+	// Magic is the format in which a leader stores what it appends, 0 to 2: message.format.version, which matters only
+	// with an inter-broker protocol below 3.0 (KIP-724).
 	Magic              int8
-	MaxMessageBytes    int32                // max.message.bytes, of a batch as it is stored
+	MaxMessageBytes    int32                // max.message.bytes, of a stored batch
 	Compression        string               // compression.type: producer, uncompressed, gzip, snappy, lz4, zstd
 	GzipLevel          int                  // compression.gzip.level
 	Lz4Level           int                  // compression.lz4.level
@@ -75,7 +75,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// codec is the codec that a batch which came with source is stored with, and its level.
+// codec returns the codec, with its level, in which to store a batch that arrived in source.
 func (c *Config) codec(source record.Codec) (record.Codec, int) {
 	codec := source
 	if c.Compression != "producer" && c.Compression != "" {

@@ -8,13 +8,14 @@ import (
 	"barnabas/internal/logx"
 )
 
-// Delete takes a partition's log away, and the copy if it is being moved: the directory is renamed now and removed after
-// log.segment.delete.delay.ms. A partition without a log is no error; one whose log is still being loaded is not waited for.
+// Delete deletes a partition's log, and its copy if it is being moved: the directory is renamed now and removed after
+// log.segment.delete.delay.ms. It is not an error if there is no log; it does not wait for a log that is still being
+// loaded.
 func (m *Manager) Delete(tp TopicPartition) error {
 	if err := m.abandon(tp); err != nil {
 		return err
 	}
-	if l, ok := m.Log(tp); ok { // before other creations and deletions are kept waiting
+	if l, ok := m.Log(tp); ok { // before other creations and deletions have to wait
 		defer l.cleaning.hold()()
 	}
 	m.mu.Lock()
@@ -27,7 +28,7 @@ func (m *Manager) Delete(tp TopicPartition) error {
 		return err
 	}
 	defer l.cleaning.hold()()
-	if err := m.dropFutureLocked(tp); err != nil { // first: a copy that is left alone would be removed at the next start
+	if err := m.dropFutureLocked(tp); err != nil { // first, since a copy without its log would be removed at the next start
 		return err
 	}
 	if err := m.discard(l); err != nil {
@@ -39,7 +40,7 @@ func (m *Manager) Delete(tp TopicPartition) error {
 	return v.fail("write checkpoint", err)
 }
 
-// discard has the directory of a log removed after log.segment.delete.delay.ms.
+// discard schedules the removal of a log's directory after log.segment.delete.delay.ms.
 func (m *Manager) discard(l *Log) error {
 	dir, err := l.retire()
 	if err == nil {

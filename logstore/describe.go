@@ -4,9 +4,9 @@ package logstore
 type DirInfo struct {
 	Path   string
 	Online bool
-	// Total and Usable are the size of the volume and what is free on it, in bytes; -1 when offline.
+	// Total and Usable are the size of the volume and its free space, in bytes; -1 if offline.
 	Total, Usable int64
-	// Refuses: clients' records are refused, for there is too little room (log.dir.min.free.bytes).
+	// Refuses: clients' records are rejected, since there is too little room (log.dir.min.free.bytes).
 	Refuses bool
 	Logs    []LogInfo
 }
@@ -15,9 +15,9 @@ type DirInfo struct {
 type LogInfo struct {
 	TopicPartition
 	Size int64 // bytes
-	// OffsetLag is how far the log end is behind the high watermark, that of a copy behind the end of the log.
+	// OffsetLag is the distance of the log end from the high watermark or, for a copy, from the end of the log.
 	OffsetLag int64
-	// Future: this is the copy of a log that is being moved here.
+	// Future: this is the copy of a log that is being moved to this directory.
 	Future bool
 }
 
@@ -52,7 +52,7 @@ func (m *Manager) describe(v *volume) []LogInfo {
 	return append(infos, m.unloadedIn(v)...)
 }
 
-// FarthestMove is how many offsets the copy of a log that is being moved lacks, the largest number of all.
+// FarthestMove returns the maximum lag in offsets of all copies of logs that are being moved.
 func (m *Manager) FarthestMove() (lag int64) {
 	for _, v := range m.disks {
 		for _, f := range m.futuresOn(v) {
@@ -64,7 +64,7 @@ func (m *Manager) FarthestMove() (lag int64) {
 	return lag
 }
 
-// moveLag is how many offsets a copy lacks of the log that it is to replace, which may be gone.
+// moveLag returns the lag of a copy behind the log that it is to replace, which may be gone.
 func (m *Manager) moveLag(copied *Log) (lag int64, ok bool) {
 	l, ok := m.Log(copied.tp)
 	if !ok {

@@ -20,15 +20,15 @@ const (
 	deletedDir = "-delete"
 	futureDir  = "-future"
 	strayDir   = "-stray"
-	// maxDirName is the longest name that file systems take.
+	// maxDirName is the maximum length of a file name.
 	maxDirName = 255
 )
 
-// foreignDirs are directories in a log directory that hold no partition and are left alone.
+// foreignDirs are directories in a log directory that do not belong to partitions and are left alone.
 var foreignDirs = map[string]bool{"remote-log-index-cache": true, "__cluster_metadata-0": true, "lost+found": true}
 
-// deletedDirName is what the directory of a deleted partition is renamed to: topic-partition.<32 hex digits>-delete, the topic
-// cut so that the name is not too long.
+// deletedDirName returns the name for the directory of a deleted partition: topic-partition.<32 hex digits>-delete,
+// with the topic truncated so that the name is not too long.
 func deletedDirName(tp TopicPartition) string {
 	name := renamedDir(tp, deletedDir)
 	if over := len(name) - maxDirName; over > 0 {
@@ -37,18 +37,18 @@ func deletedDirName(tp TopicPartition) string {
 	return name
 }
 
-// dirKind is what a directory in a log directory is.
+// dirKind is the kind of a directory in a log directory.
 type dirKind int8
 
 const (
 	unknownDir dirKind = iota
 	replicaDir
 	goneDir   // of a deleted partition, to be removed
-	futureOne // of the copy of a partition
-	otherDir  // neither ours to load nor to remove
+	futureOne // of a copy of a partition's log
+	otherDir  // neither to be loaded nor removed
 )
 
-// parseDir tells from its name what a directory is.
+// parseDir determines the kind of a directory from its name.
 func parseDir(name string) (TopicPartition, dirKind) {
 	if foreignDirs[name] {
 		return TopicPartition{}, otherDir
@@ -74,7 +74,7 @@ func parseDir(name string) (TopicPartition, dirKind) {
 	return TopicPartition{name[:dash], int32(partition)}, kind
 }
 
-// damaged stands in for a log that can't be loaded: it answers as if its directory were offline.
+// damaged stands in for a log that cannot be loaded: it behaves as if its directory were offline.
 func (m *Manager) damaged(o loading, path string) *Log {
 	d := &disk{path: path, report: func(*disk, error) {}, now: m.cfg.Now}
 	d.failed.Store(true)
@@ -84,7 +84,7 @@ func (m *Manager) damaged(o loading, path string) *Log {
 	return l
 }
 
-// partitionsIn lists the logs to load from a directory and has those of deleted partitions removed.
+// partitionsIn lists the logs to load from a directory, and schedules the removal of those of deleted partitions.
 func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 	entries, err := m.cfg.FS.ReadDir(v.path)
 	if err != nil {
@@ -123,7 +123,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 	return todo, nil
 }
 
-// survey learns how much there is to read. What can't be looked at shows when it is loaded.
+// survey determines how much has to be read. Errors will show when the logs are loaded.
 func (m *Manager) survey(todo []loading) {
 	numbers := make([]int, len(todo))
 	for i := range numbers {
@@ -135,7 +135,7 @@ func (m *Manager) survey(todo []loading) {
 	})
 }
 
-// measure learns the size of the segments, and that of those which reach behind the recovery point.
+// measure determines the total size of the segments, and of those that reach above the recovery point.
 func (o *loading) measure(fsys vfs.FS) {
 	entries, err := fsys.ReadDir(o.dir) // sorted by name, so segments by base
 	if err != nil {
@@ -156,20 +156,20 @@ func (o *loading) measure(fsys vfs.FS) {
 	}
 }
 
-// checkpoints are the offsets by partition that a directory's files hold, as they were read or last written.
+// checkpoints are the offsets by partition in a directory's checkpoint files, as last read or written.
 type checkpoints struct {
-	mu                  sync.Mutex // leaf; held while a file is written
+	mu                  sync.Mutex // leaf; held while a file is being written
 	recovery, start, hw map[TopicPartition]int64
-	cleaned             map[TopicPartition]int64 // up to where compacted logs are clean; nil until the file has been written
-	// flushedUnknown: the recovery points could not be understood, or there is none: it is not even known that nothing was flushed.
-	// The file stays as it is until all logs are loaded, so that a start after another kill knows it too.
+	cleaned             map[TopicPartition]int64 // end of the clean part of compacted logs; nil until the file has been written
+	// flushedUnknown: the recovery points could not be parsed, or are missing, so nothing is known to be flushed. The
+	// file stays as it is until all logs are loaded, so that a start after another kill also knows.
 	flushedUnknown bool
-	// compactedUnknown: the cleaner's checkpoint could not be understood, or was lost: any log may have been compacted.
+	// compactedUnknown: the cleaner's checkpoint could not be parsed, or is missing: any log may have been compacted.
 	compactedUnknown bool
 }
 
-// load reads the files. One that can't be understood is as none, which costs time but no records: all is recovered, and what
-// DeleteRecords has deleted may come back; the high watermark is found again by who leads.
+// load reads the files. One that cannot be parsed is ignored, which costs time but no records: everything is recovered,
+// records deleted by DeleteRecords may come back, and leaders determine the high watermark again.
 func (c *checkpoints) load(fsys vfs.FS, dir string, logger *logrus.Entry) error {
 	c.compactedUnknown = isLost(fsys, filepath.Join(dir, cleanerFile))
 	for _, file := range []struct {
@@ -202,13 +202,13 @@ func (c *checkpoints) load(fsys vfs.FS, dir string, logger *logrus.Entry) error 
 	return nil
 }
 
-// isLost tells whether a checkpoint is not there, which every directory has from its first start on.
+// isLost reports whether a checkpoint is missing that every directory has from its first start on.
 func isLost(fsys vfs.FS, name string) bool {
 	_, err := fsys.Stat(name)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// create makes the files that are there from the first start on, empty, and for good: one that is missing later was lost.
+// create creates the files that exist from the first start on, empty and durably: if one is missing later, it was lost.
 func (c *checkpoints) create(fsys vfs.FS, dir string) error {
 	for _, name := range []string{recoveryPointFile, logStartFile, cleanerFile} {
 		f, err := fsys.OpenFile(filepath.Join(dir, name), vfs.ReadWrite|vfs.Create)
@@ -222,7 +222,7 @@ func (c *checkpoints) create(fsys vfs.FS, dir string) error {
 	return fsys.SyncDir(dir)
 }
 
-// checkpointOffsets writes the recovery points and log starts of a directory.
+// checkpointOffsets writes the recovery points and log start offsets of a directory.
 func (m *Manager) checkpointOffsets(v *volume) error {
 	return errors.Join(m.checkpointRecoveryPoints(v), m.checkpointStarts(v))
 }
@@ -242,7 +242,7 @@ func (m *Manager) checkpointRecoveryPoints(v *volume) error {
 	return m.checkpoint(v, recoveryPointFile, &c.recovery, func(l *Log) (int64, bool) { return l.recovery.Load(), true })
 }
 
-// checkpointStarts writes the log starts that the names of the segments don't tell.
+// checkpointStarts writes the log start offsets that differ from the base of the first segment.
 func (m *Manager) checkpointStarts(v *volume) error {
 	return m.checkpoint(v, logStartFile, &v.checkpoints.start, func(l *Log) (int64, bool) {
 		start := l.start.Load()
@@ -254,7 +254,7 @@ func (m *Manager) checkpointHighWatermarks(v *volume) error {
 	return m.checkpoint(v, highWatermarkFile, &v.checkpoints.hw, func(l *Log) (int64, bool) { return l.hw.Load(), true })
 }
 
-// checkpoint writes one file of offsets, unless it has them already.
+// checkpoint writes one file of offsets, unless it is up to date.
 func (m *Manager) checkpoint(v *volume, name string, last *map[TopicPartition]int64, offset func(*Log) (int64, bool)) error {
 	if v.failed.Load() {
 		return nil
@@ -264,7 +264,7 @@ func (m *Manager) checkpoint(v *volume, name string, last *map[TopicPartition]in
 	defer c.mu.Unlock()
 	offsets := make(map[TopicPartition]int64)
 	logs, unloaded := m.holdings(v)
-	for _, tp := range unloaded { // nothing is known of them but what is stored
+	for _, tp := range unloaded { // only the stored values are known
 		if o, ok := (*last)[tp]; ok {
 			offsets[tp] = o
 		}
@@ -285,7 +285,7 @@ func (m *Manager) checkpoint(v *volume, name string, last *map[TopicPartition]in
 	return nil
 }
 
-// lowerRecoveryPoint stores a lower recovery point of a log that is not in the table yet.
+// lowerRecoveryPoint stores a lower recovery point for a log that is not in the table yet.
 func (m *Manager) lowerRecoveryPoint(v *volume, tp TopicPartition, point int64) error {
 	c := &v.checkpoints
 	c.mu.Lock()

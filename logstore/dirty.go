@@ -7,24 +7,24 @@ import (
 	"barnabas/internal/logx"
 )
 
-// dirtyPart is the part of a log that compaction has not been at yet, as far as it may.
+// dirtyPart is the part of a log that may be compacted and has not been.
 type dirtyPart struct {
 	from, upTo int64 // offsets; upTo is the base of a segment
-	reset      bool  // from is not what was stored, which can't be right
+	reset      bool  // the stored offset was invalid and replaced by from
 	ratio      float64
 	bytes      int64 // of the dirty segments
-	// late is for how long the oldest dirty segment has waited beyond max.compaction.lag.ms; 0: it has not.
+	// late is by how much the oldest dirty segment exceeds max.compaction.lag.ms; 0: not at all.
 	late time.Duration
-	more bool // there are closed segments that were not compacted: time or a moving high watermark makes them due
+	more bool // there are further closed segments, which time or the high watermark will make due
 }
 
-// due tells whether compaction pays, or must be.
+// due reports whether compaction is worthwhile or overdue.
 func (d *dirtyPart) due(cfg *Config) bool {
 	return d.bytes > 0 && (d.late > 0 || d.ratio > cfg.MinCleanableRatio)
 }
 
-// dirtyPart finds out what of the log is to be compacted. cleaned is the offset up to which it was; known is false when it
-// never was (LogCleanerManager.cleanableOffsets, 3.9).
+// dirtyPart determines what part of the log is to be compacted. cleaned is the offset up to which it was compacted
+// before; known is false if it never was (LogCleanerManager.cleanableOffsets, 3.9).
 func (l *Log) dirtyPart(cleaned int64, known bool, now time.Time) (dirtyPart, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *Log) dirtyPart(cleaned int64, known bool, now time.Time) (dirtyPart, er
 	if i := floor(segments, l.LastStableOffset()); i >= 0 {
 		d.upTo = min(d.upTo, segments[i].base)
 	}
-	if l.hw.Load() < l.mu.restored { // then the last stable offset is not to be relied on
+	if l.hw.Load() < l.mu.restored { // then the last stable offset is not reliable
 		d.upTo = d.from
 	}
 	if err := d.leaveYoung(cfg, closed, now); err != nil {
@@ -52,14 +52,15 @@ func (l *Log) dirtyPart(cleaned int64, known bool, now time.Time) (dirtyPart, er
 	return d, d.checkLate(cfg, closed, now)
 }
 
-// firstDirty is where the dirty part begins. What was stored may be wrong after a truncation that the checkpoint has missed.
+// firstDirty returns where the dirty part begins. The stored offset may be wrong after a truncation that the checkpoint
+// has missed.
 func (l *Log) firstDirty(cfg *Config, cleaned int64, known bool) int64 {
 	start, end := l.start.Load(), l.end.offset.Load()
 	switch {
 	case !known:
 		return start
 	case cleaned < start:
-		if !cfg.Delete { // else that is how it goes
+		if !cfg.Delete { // otherwise that is normal
 			l.logger.WithField(logx.Offset, cleaned).Warn("the cleaner's checkpoint lies before the log start, compacting from there")
 		}
 		return start
@@ -91,7 +92,7 @@ func (d *dirtyPart) leaveYoung(cfg *Config, closed []*segment, now time.Time) er
 	return nil
 }
 
-// measure sets what of all bytes up to upTo is dirty.
+// measure sets the dirty bytes and all bytes up to upTo.
 func (d *dirtyPart) measure(closed []*segment) {
 	clean := int64(0)
 	for i, s := range closed {
@@ -108,7 +109,7 @@ func (d *dirtyPart) measure(closed []*segment) {
 	}
 }
 
-// checkLate tells whether the oldest dirty segment has waited for max.compaction.lag.ms.
+// checkLate determines whether the oldest dirty segment has exceeded max.compaction.lag.ms.
 func (d *dirtyPart) checkLate(cfg *Config, closed []*segment, now time.Time) error {
 	if cfg.MaxCompactionLag < 0 || cfg.MaxCompactionLag == math.MaxInt64 {
 		return nil

@@ -21,10 +21,10 @@ type epochEntry struct {
 	start int64
 }
 
-// epochCache knows at which offset each leader epoch began (KIP-101). Epochs and offsets rise strictly.
-// What changes it writes the file, so that truncation after a crash finds what it needs.
+// epochCache knows the offset at which each leader epoch began (KIP-101). Epochs and offsets are strictly ascending.
+// Changes are written to the file, so that truncation after a crash finds what it needs.
 //
-// In a log whose format is older than leader epochs it is off: there is no file, and no epoch is known.
+// In a log with a message format older than leader epochs it is disabled: there is no file, and no epoch is known.
 type epochCache struct {
 	fs vfs.FS
 
@@ -33,18 +33,18 @@ type epochCache struct {
 		off          bool
 		path         string
 		entries      []epochEntry
-		stored       []epochEntry // what is in the file
+		stored       []epochEntry // content of the file
 	}
 }
 
-// newEpochs knows of no epoch.
+// newEpochs returns an empty cache.
 func newEpochs(fsys vfs.FS, dir string) *epochCache {
 	c := &epochCache{fs: fsys}
 	c.mu.path = filepath.Join(dir, epochFile)
 	return c
 }
 
-// load reads the file. When it can't be understood, nothing is known.
+// load reads the file. If it cannot be parsed, the cache is empty.
 func (c *epochCache) load() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *epochCache) load() error {
 	return nil
 }
 
-// appendEpoch adds e behind the entries that it doesn't contradict; later epochs and starts give way.
+// appendEpoch appends e and drops the entries that contradict it: those with a later epoch or start.
 func appendEpoch(entries []epochEntry, e epochEntry) []epochEntry {
 	n := len(entries)
 	for n > 0 && (entries[n-1].epoch >= e.epoch || entries[n-1].start >= e.start) {
@@ -73,8 +73,8 @@ func appendEpoch(entries []epochEntry, e epochEntry) []epochEntry {
 	return append(entries[:n:n], e)
 }
 
-// heed follows the format of the log: with one that is older than epochs what is known of them is forgotten, the file with it
-// (UnifiedLog.maybeCreateLeaderEpochCache, 3.9).
+// heed follows the log's message format: with one older than epochs, what is known of them is forgotten, including the
+// file (UnifiedLog.maybeCreateLeaderEpochCache, 3.9).
 func (c *epochCache) heed(magic int8) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +96,7 @@ func (c *epochCache) relocate(dir string) {
 	c.mu.path = filepath.Join(dir, epochFile)
 }
 
-// assign notes that epoch begins at start, unless it is the latest and began no later.
+// assign records that epoch begins at start, unless it is the latest epoch and began no later.
 func (c *epochCache) assign(epoch int32, start int64) error {
 	if epoch < 0 || start < 0 {
 		return nil
@@ -112,8 +112,8 @@ func (c *epochCache) assign(epoch int32, start int64) error {
 	return c.setLocked(appendEpoch(c.mu.entries, epochEntry{epoch, start}))
 }
 
-// remember is assign without writing the file, for the many calls of a recovery, and only for an epoch above all that
-// are known. It tells whether it was: then flush must follow.
+// remember is assign without writing the file, for the many calls of a recovery, and only for an epoch above all known
+// ones. It reports whether it was: then flush must follow.
 func (c *epochCache) remember(epoch int32, start int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,14 +130,14 @@ func (c *epochCache) flush() error {
 	return c.setLocked(c.mu.entries)
 }
 
-// rewrite is flush, whatever is in the file.
+// rewrite is flush, whatever the file contains.
 func (c *epochCache) rewrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.writeLocked(c.mu.entries)
 }
 
-// truncateEnd forgets epochs that begin at end or later.
+// truncateEnd drops epochs that begin at end or later.
 func (c *epochCache) truncateEnd(end int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,8 +148,8 @@ func (c *epochCache) truncateEnd(end int64) error {
 	return c.setLocked(c.mu.entries[:n:n])
 }
 
-// forgetEnd is truncateEnd without writing the file: the next load will forget the same. Mostly the epoch comes back at once, with the
-// leadership.
+// forgetEnd is truncateEnd without writing the file: the next load will drop the same. Usually the epoch comes back at
+// once, with the leadership.
 func (c *epochCache) forgetEnd(end int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +157,7 @@ func (c *epochCache) forgetEnd(end int64) {
 	c.mu.entries = c.mu.entries[:n:n]
 }
 
-// endLocked is how many epochs begin below an offset.
+// endLocked returns how many epochs begin below an offset.
 func (c *epochCache) endLocked(end int64) int {
 	n := len(c.mu.entries)
 	for n > 0 && c.mu.entries[n-1].start >= end {
@@ -166,7 +166,7 @@ func (c *epochCache) endLocked(end int64) int {
 	return n
 }
 
-// truncateStart forgets epochs that end at start or earlier; the one that start is in begins there now.
+// truncateStart drops epochs that end at start or earlier; the one that contains start begins there now.
 func (c *epochCache) truncateStart(start int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +179,7 @@ func (c *epochCache) truncateStart(start int64) error {
 	}
 	kept := append([]epochEntry{{c.mu.entries[n-1].epoch, start}}, c.mu.entries[n:]...)
 	err := c.setLocked(kept)
-	if noSpace(err) { // what makes room must not need any: the next load finds the same
+	if noSpace(err) { // what makes room must not need any: the next load does the same
 		c.mu.entries, err = kept, nil
 	}
 	return err
@@ -194,7 +194,7 @@ func (c *epochCache) clear() error {
 	return c.setLocked(nil)
 }
 
-// setLocked writes the entries, unless the file has them, and then makes them the current ones.
+// setLocked writes the entries, unless the file has them already, and then makes them current.
 func (c *epochCache) setLocked(entries []epochEntry) error {
 	if slices.Equal(entries, c.mu.stored) {
 		c.mu.entries = entries
@@ -224,7 +224,7 @@ func (c *epochCache) latest() (int32, bool) {
 	return 0, false
 }
 
-// start is where an epoch begins that is known.
+// start returns where a known epoch begins.
 func (c *epochCache) start(epoch int32) int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -236,7 +236,7 @@ func (c *epochCache) start(epoch int32) int64 {
 	return -1
 }
 
-// at is the epoch of the record at offset, or -1 when that isn't known.
+// at returns the epoch of the record at offset, or -1 if it is unknown.
 func (c *epochCache) at(offset int64) int32 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -247,9 +247,9 @@ func (c *epochCache) at(offset int64) int32 {
 	return c.mu.entries[i-1].epoch
 }
 
-// endOf is the largest epoch not above the asked one, and the offset behind its last record, where end is the log's.
-// Both are -1 for an epoch above the latest and when none is known. An epoch below the first ends where the first begins
-// (LeaderEpochFileCache.endOffsetFor, 3.9).
+// endOf returns the largest epoch that is not above the given one, and the offset after its last record, where end is
+// the log's. Both are -1 for an epoch above the latest, and if none is known. An epoch below the first one ends where
+// the first one begins (LeaderEpochFileCache.endOffsetFor, 3.9).
 func (c *epochCache) endOf(epoch int32, end int64) (int32, int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -268,7 +268,7 @@ func (c *epochCache) endOf(epoch int32, end int64) (int32, int64) {
 	return entries[i-1].epoch, entries[i].start
 }
 
-// first is the entry of the oldest epoch known.
+// first returns the entry of the oldest known epoch.
 func (c *epochCache) first() (epochEntry, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -13,24 +13,24 @@ import (
 	"barnabas/internal/logx"
 )
 
-// A future log is a copy of a partition's log in another directory, made to take the log's place once it has caught up
-// (KIP-113). Its directory is called topic-partition.<32 hex digits>-future until then. While there is one, neither of the two
-// is compacted: the copy would not be one.
+// A future log is a copy of a partition's log in another directory, which replaces the log once it has caught up
+// (KIP-113). Until then its directory is called topic-partition.<32 hex digits>-future. Meanwhile neither of the two is
+// compacted, since they would differ.
 
-// move is a log on its way to another directory.
+// move is a log being moved to another directory.
 type move struct {
 	future  *Log
-	release func() // lets both be compacted again
+	release func() // allows both to be compacted again
 }
 
-// renamedDir is a name for a directory of a partition that does not serve: topic-partition.<32 hex digits> and a suffix.
+// renamedDir returns a name for a partition directory that is not in use: topic-partition.<32 hex digits> and a suffix.
 func renamedDir(tp TopicPartition, suffix string) string {
 	var unique [16]byte
 	_, _ = rand.Read(unique[:]) // never fails
 	return tp.Topic + "-" + strconv.Itoa(int(tp.Partition)) + "." + hex.EncodeToString(unique[:]) + suffix
 }
 
-// Future is the copy of a partition's log that is being made in another directory.
+// Future returns the copy of a partition's log that is being made in another directory.
 func (m *Manager) Future(tp TopicPartition) (*Log, bool) {
 	m.table.RLock()
 	defer m.table.RUnlock()
@@ -38,11 +38,11 @@ func (m *Manager) Future(tp TopicPartition) (*Log, bool) {
 	return mv.future, ok
 }
 
-// MoveTo is told that a partition's log is to be in dir, one of log.dirs. It gives the copy that has to be filled for that, nil
-// when the log is there already. A copy in a third directory is given up. Nobody may be writing to the copy meanwhile.
+// MoveTo begins to move a partition's log to dir, one of log.dirs. It returns the copy that has to be filled, or nil if
+// the log is in dir already. A copy in a third directory is dropped. Nobody may be writing to the copy meanwhile.
 //
-// Errors: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION when the name is too long for a copy, and
-// REPLICA_NOT_AVAILABLE when there is no log: then it is made in dir when its time comes. (ReplicaManager.alterReplicaLogDirs, 3.9)
+// Errors: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION if the name is too long for a copy, and
+// REPLICA_NOT_AVAILABLE if there is no log: then it will be created in dir. (ReplicaManager.alterReplicaLogDirs, 3.9)
 func (m *Manager) MoveTo(tp TopicPartition, dir string) (*Log, error) {
 	name := renamedDir(tp, futureDir)
 	if len(name) > maxDirName {
@@ -53,7 +53,7 @@ func (m *Manager) MoveTo(tp TopicPartition, dir string) (*Log, error) {
 		return nil, err
 	}
 	release := func() {}
-	if l, ok := m.Log(tp); ok { // before other creations and deletions are kept waiting
+	if l, ok := m.Log(tp); ok { // before other creations and deletions have to wait
 		release = l.cleaning.hold()
 	}
 	future, taken, err := m.moveTo(tp, v, name, release)
@@ -105,7 +105,7 @@ func both(a, b func()) func() {
 	}
 }
 
-// volumeAt is the directory with a path, which must be written as DirInfo has it.
+// volumeAt returns the directory with a path, which must be spelled as in DirInfo.
 func (m *Manager) volumeAt(dir string) (*volume, error) {
 	for _, v := range m.disks {
 		if v.path == dir {
@@ -115,7 +115,7 @@ func (m *Manager) volumeAt(dir string) (*volume, error) {
 	return nil, fmt.Errorf("%s is none of log.dirs: %w", dir, kerr.LogDirNotFound)
 }
 
-// setMove notes a move, or with nil that there is none.
+// setMove records a move, or with nil that there is none.
 func (m *Manager) setMove(tp TopicPartition, mv *move) {
 	m.table.Lock()
 	defer m.table.Unlock()
@@ -126,7 +126,7 @@ func (m *Manager) setMove(tp TopicPartition, mv *move) {
 	m.table.moves[tp] = *mv
 }
 
-// DropFuture gives a move up. A partition that isn't being moved is no error.
+// DropFuture aborts a move. It is not an error if the partition is not being moved.
 func (m *Manager) DropFuture(tp TopicPartition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,10 +155,10 @@ func (m *Manager) dropFutureLocked(tp TopicPartition) error {
 	return v.fail("write checkpoint", m.checkpointOffsets(v))
 }
 
-// Replace puts the copy of a partition's log in the log's place and returns it. The two must have the same end, and nobody may be
+// Replace replaces a partition's log with its copy, which it returns. The two must have the same end, and nobody may be
 // writing to either. The old log is closed, and its directory removed after log.segment.delete.delay.ms.
 //
-// A kill in between leaves two directories that are called alike: the next start finishes the move.
+// A kill in between may leave two directories for the partition: the next start completes the move.
 func (m *Manager) Replace(tp TopicPartition) (*Log, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -181,13 +181,13 @@ func (m *Manager) Replace(tp TopicPartition) (*Log, error) {
 	return mv.future, nil
 }
 
-// settle makes a future log the one that serves: it learns what the copied records don't tell, and its directory gets the
-// partition's name.
+// settle makes a future log the one in use: it takes over what the copied records do not contain, and its directory
+// gets the partition's name.
 func (l *Log) settle(old *Log) error {
 	if end, want := l.LogEndOffset(), old.LogEndOffset(); end != want {
 		return fmt.Errorf("the copy of %v in %s ends at %d, not at %d", l.tp, l.disk.path, end, want)
 	}
-	if epoch, ok := old.LatestEpoch(); ok { // there may be no record of it yet
+	if epoch, ok := old.LatestEpoch(); ok { // which may have no records yet
 		if err := l.AssignEpochStart(epoch, old.epochs.start(epoch)); err != nil {
 			return err
 		}
@@ -209,8 +209,8 @@ func (l *Log) settle(old *Log) error {
 	return l.disk.fail("rename directory of moved partition", err)
 }
 
-// handOver ends the old log and takes what the manager knows of it over to the new one. Its faults are those of either disk: the
-// new log is in place.
+// handOver closes the old log and transfers the manager's state for it to the new one. Its errors are those of either
+// disk: the new log is in place.
 func (m *Manager) handOver(old, moved *Log) {
 	from, to := m.volumeOf(old), m.volumeOf(moved)
 	cleaned, compacted := m.cleanedTo(old)
@@ -220,14 +220,14 @@ func (m *Manager) handOver(old, moved *Log) {
 	_ = to.fail("write checkpoint", errors.Join(m.checkpointOffsets(to), m.checkpointHighWatermarks(to)))
 	if err := m.discard(old); err != nil {
 		old.releaseAll()
-		return // was reported
+		return // has been reported
 	}
 	_ = from.fail("write checkpoint", errors.Join(m.checkpointOffsets(from), m.forgetCleaned(from, old.tp)))
 	m.clean.consider(moved)
 	moved.logger.WithField(logx.Value, from.path).Info("moved log from another directory")
 }
 
-// copy is the copy that a move makes; nil without a move.
+// copy returns the copy that a move makes; nil without a move.
 func (mv *move) copy() *Log {
 	if mv == nil {
 		return nil
@@ -235,8 +235,8 @@ func (mv *move) copy() *Log {
 	return mv.future
 }
 
-// resumeMove is the move of a log, if a copy of it was found at a start. A copy without its log is of no use, unless the log is in a
-// directory that is offline.
+// resumeMove returns the move of a log if a copy of it was found at the start. A copy without its log is useless,
+// unless the log is in a directory that is offline.
 func (m *Manager) resumeMove(l *Log, copies []*part) (mv *move, err error) {
 	for _, p := range copies {
 		f := p.log
@@ -258,8 +258,8 @@ func (m *Manager) resumeMove(l *Log, copies []*part) (mv *move, err error) {
 	return mv, nil
 }
 
-// settleTwin keeps one of two logs that a kill has left of a partition whose copy was about to take its log's place. Of what may
-// have come into being in another way nothing is removed: then it is an error.
+// settleTwin keeps one of two logs that a kill has left of a partition whose copy was about to replace its log. If they
+// may have another origin, nothing is removed and it returns an error.
 func (m *Manager) settleTwin(keep, drop *Log) (kept *Log, err error) {
 	if drop.succeeds(keep) {
 		keep, drop = drop, keep
@@ -274,8 +274,8 @@ func (m *Manager) settleTwin(keep, drop *Log) (kept *Log, err error) {
 	return keep, nil
 }
 
-// succeeds tells which of two logs of a partition is the copy of the other, once nothing is missing in it: of two that end alike
-// the one that was written to later.
+// succeeds reports whether a log is the complete copy of another one; if both end alike, the one that was written later
+// is the copy.
 func (l *Log) succeeds(other *Log) bool {
 	if end, theirs := l.LogEndOffset(), other.LogEndOffset(); end != theirs {
 		return end > theirs
@@ -285,7 +285,8 @@ func (l *Log) succeeds(other *Log) bool {
 	return err == nil && theirErr == nil && written > theirs
 }
 
-// contains tells whether all that another log of the same partition has is in this one too, going by their leader epochs.
+// contains reports whether a log has everything that another log of the same partition has, according to their leader
+// epochs.
 func (l *Log) contains(other *Log) bool {
 	if l.readable() != nil || other.readable() != nil || l.TopicID() != other.TopicID() {
 		return false
@@ -299,9 +300,10 @@ func (l *Log) contains(other *Log) bool {
 	return found == epoch && end >= other.LogEndOffset()
 }
 
-// CatchUp copies records of the log that this one is the copy of, up to a buffer full of them but at least one batch, and returns
-// how many bytes; none when it has all of them. What the log has lost at either end since the last time, the copy loses too.
-// Nobody else may be writing to the copy, nor cutting the log. The buffer may come back larger.
+// CatchUp copies records to this copy from the original log, as many as fit into the buffer but at least one batch, and
+// returns the number of bytes, 0 if the copy is complete. What the log has lost at either end since the last call is
+// removed from the copy too. Nobody else may be writing to the copy or truncating the log. The returned buffer may have
+// grown.
 func (l *Log) CatchUp(of *Log, buf []byte) (copied int, grown []byte, err error) {
 	if err := l.align(of); err != nil {
 		return 0, buf, err
@@ -327,7 +329,8 @@ func (l *Log) CatchUp(of *Log, buf []byte) (copied int, grown []byte, err error)
 	return copied, data, err
 }
 
-// align cuts what the log has not, as far as its leader epochs tell, and begins at its start if the copy is still below.
+// align truncates what the log does not have, according to its leader epochs, and restarts at its start if the copy
+// ends below.
 func (l *Log) align(of *Log) error {
 	if start := of.LogStartOffset(); l.LogEndOffset() < start {
 		return l.TruncateFullyAndStartAt(start)
@@ -338,7 +341,7 @@ func (l *Log) align(of *Log) error {
 	return nil
 }
 
-// commonEnd is up to where a copy agrees with the log (KIP-279).
+// commonEnd returns the offset up to which a copy agrees with the log (KIP-279).
 func (l *Log) commonEnd(of *Log) int64 {
 	end := min(l.LogEndOffset(), of.LogEndOffset())
 	for epoch, ok := l.LatestEpoch(); ok; {
@@ -359,7 +362,7 @@ func (l *Log) commonEnd(of *Log) int64 {
 	return end
 }
 
-// follow moves high watermark and log start to where the log's are.
+// follow moves the high watermark and the log start offset to those of the log.
 func (l *Log) follow(of *Log) error {
 	hw := l.SetHighWatermark(of.HighWatermark())
 	if start := of.LogStartOffset(); start > l.LogStartOffset() && start <= hw {
@@ -368,7 +371,7 @@ func (l *Log) follow(of *Log) error {
 	return nil
 }
 
-// skipTo moves the end up to offset. Between there is nothing, as compaction may have left it in the log.
+// skipTo advances the end to offset, leaving a gap, as compaction may have left it in the log.
 func (l *Log) skipTo(offset int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,25 +15,26 @@ import (
 
 const pageSize = 4096
 
-// entryFile is a file of fixed-size entries, mapped into memory: what the offset index and the time index have in common.
+// entryFile is a memory-mapped file of fixed-size entries: what the offset index and the time index have in common.
 //
-// Files are opened when they are first needed. The last segment's are extended to their full size before the first entry
-// is written and cut to what is used when the segment is closed, as Apache Kafka does it.
-// One appender, any number of readers: entries are written first and counted then, and readers look at counted ones.
+// Files are opened when they are first needed. As in Apache Kafka, those of the last segment are extended to their full
+// size before the first entry is written, and truncated to what is used when the segment is closed. There is one
+// appender and any number of readers: entries are written before they are counted, and readers look only at counted
+// ones.
 type entryFile struct {
 	fs        vfs.FS
 	entrySize int
-	maxSize   int // bytes, a multiple of entrySize
+	maxSize   int // in bytes, a multiple of entrySize
 
-	count   atomic.Int32 // entries, once loaded
-	loaded  atomic.Bool  // count is right; set with mu held
+	count   atomic.Int32 // number of entries, once loaded
+	loaded  atomic.Bool  // count is valid; set with mu held
 	dirty   atomic.Bool  // changed since the last sync
-	scratch [16]byte     // the appender's, for an entry on its way into the file
+	scratch [16]byte     // the appender's, for an entry to be written
 
 	mu struct {
-		sync.RWMutex // readers hold it while they look at the mapping
+		sync.RWMutex // held by readers while they look at the mapping
 		path         string
-		full         bool // the file has its full size, and mapping all of it
+		full         bool // the file has its full size, all of it mapped
 		mapping      vfs.Mapping
 	}
 }
@@ -44,7 +45,7 @@ func newEntryFile(fsys vfs.FS, path string, entrySize int, maxSize int32) *entry
 	return f
 }
 
-// preallocate makes the file, empty, with its full size.
+// preallocate creates the file, empty, with its full size.
 func (f *entryFile) preallocate() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +67,7 @@ func (f *entryFile) resizeLocked(size int64) error {
 	return file.Close()
 }
 
-// load finds out how many entries there are. A missing file has none.
+// load determines the number of entries. A missing file has none.
 func (f *entryFile) load() error {
 	if f.loaded.Load() {
 		return nil
@@ -92,7 +93,7 @@ func (f *entryFile) loadLocked() error {
 	return nil
 }
 
-// mapLocked maps the file: all of its full size for an appender, what is used for readers.
+// mapLocked maps the file: its full size for an appender, only the used part for readers.
 func (f *entryFile) mapLocked(full bool) error {
 	if f.mu.mapping != nil && (f.mu.full || !full) {
 		return nil
@@ -120,7 +121,8 @@ func (f *entryFile) mapLocked(full bool) error {
 	return nil
 }
 
-// openLocked opens the file for mapping size bytes, all of which must be there: touching others ends the process.
+// openLocked opens the file for mapping size bytes, all of which must exist: accessing missing ones would end the
+// process.
 func (f *entryFile) openLocked(full bool, size int64) (vfs.File, error) {
 	flag := vfs.ReadWrite
 	if full {
@@ -151,10 +153,10 @@ func (f *entryFile) unmapLocked() error {
 	return m.Unmap()
 }
 
-// isFull tells whether there is no room for another entry.
+// isFull reports whether there is no room for another entry.
 func (f *entryFile) isFull() bool { return int(f.count.Load())*f.entrySize >= f.maxSize }
 
-// append adds an entry. One appender at a time.
+// append adds an entry. There may be only one appender at a time.
 func (f *entryFile) append(entry []byte) error {
 	if err := f.load(); err != nil {
 		return err
@@ -182,8 +184,8 @@ func (f *entryFile) append(entry []byte) error {
 	return nil
 }
 
-// write stores an entry through the mapping. The first one of a page goes through the file instead: if the disk is full
-// that is an error, where the store would be a fault that ends the process.
+// write stores an entry through the mapping. The first one on a page is written to the file instead: if the disk is
+// full this is an error, where a store to the mapping would be a fault that ends the process.
 func (f *entryFile) write(at int, entry []byte) error {
 	if last := at + len(entry) - 1; at == 0 || last/pageSize != (at-1)/pageSize {
 		file, err := f.fs.OpenFile(f.path(), vfs.ReadWrite)
@@ -206,7 +208,7 @@ func (f *entryFile) path() string {
 	return f.mu.path
 }
 
-// view calls fn with the entries. They are good until fn returns.
+// view calls fn with the entries, which are valid until fn returns.
 func (f *entryFile) view(fn func(entries []byte, n int)) error {
 	f.mu.RLock()
 	if !f.loaded.Load() || f.mu.mapping == nil && f.count.Load() > 0 {
@@ -249,7 +251,7 @@ func (f *entryFile) truncate(n int) error {
 	return nil
 }
 
-// reset makes the index empty, whatever is in the file.
+// reset makes the index empty, whatever the file contains.
 func (f *entryFile) reset() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -261,7 +263,8 @@ func (f *entryFile) reset() error {
 	return f.resizeLocked(0)
 }
 
-// trim ends appending: unmaps and cuts the file to what is used. A file that was never touched is left alone.
+// trim ends appending: it unmaps the file and truncates it to what is used. A file that was never touched is left
+// alone.
 func (f *entryFile) trim() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -289,14 +292,14 @@ func (f *entryFile) sync() error {
 	if !f.dirty.Swap(false) {
 		return nil
 	}
-	err := syncFile(f.fs, f.mu.path) // covers the mapping
+	err := syncFile(f.fs, f.mu.path) // includes the mapping
 	if err != nil {
 		f.dirty.Store(true)
 	}
 	return err
 }
 
-// close unmaps without cutting. Readers find it empty or map it again.
+// close unmaps the file without truncating it. Readers find it empty or map it again.
 func (f *entryFile) close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -321,7 +324,7 @@ func newOffsetIndex(fsys vfs.FS, path string, base int64, maxSize int32) offsetI
 	return offsetIndex{newEntryFile(fsys, path, offsetEntrySize, maxSize), base}
 }
 
-// add notes that the append which ends with offset begins at position.
+// add records that the append ending with offset begins at position.
 func (x offsetIndex) add(offset int64, position int64) error {
 	e := x.scratch[:offsetEntrySize]
 	binary.BigEndian.PutUint32(e, uint32(offset-x.base))
@@ -329,7 +332,7 @@ func (x offsetIndex) add(offset int64, position int64) error {
 	return x.append(e)
 }
 
-// lookup is the position of the largest entry whose offset is at most the given one, or 0.
+// lookup returns the position of the largest entry whose offset is at most the given one, or 0.
 func (x offsetIndex) lookup(offset int64) (position int64, err error) {
 	err = x.view(func(b []byte, n int) {
 		i := sort.Search(n, func(i int) bool {
@@ -342,7 +345,7 @@ func (x offsetIndex) lookup(offset int64) (position int64, err error) {
 	return position, err
 }
 
-// beyond is the offset in the first entry whose position is at least the given one; ok is false when there is none.
+// beyond returns the offset in the first entry whose position is at least the given one; ok is false if there is none.
 func (x offsetIndex) beyond(position int64) (offset int64, ok bool, err error) {
 	err = x.view(func(b []byte, n int) {
 		i := sort.Search(n, func(i int) bool { return int64(binary.BigEndian.Uint32(b[i*offsetEntrySize+4:])) >= position })
@@ -353,7 +356,7 @@ func (x offsetIndex) beyond(position int64) (offset int64, ok bool, err error) {
 	return offset, ok, err
 }
 
-// lastPosition is the position in the last entry, or 0.
+// lastPosition returns the position in the last entry, or 0.
 func (x offsetIndex) lastPosition() (position int64, err error) {
 	err = x.view(func(b []byte, n int) {
 		if n > 0 {
@@ -363,7 +366,7 @@ func (x offsetIndex) lastPosition() (position int64, err error) {
 	return position, err
 }
 
-// truncateFrom drops the entries of offset and above.
+// truncateFrom removes the entries of offset and above.
 func (x offsetIndex) truncateFrom(offset int64) error {
 	keep := 0
 	err := x.view(func(b []byte, n int) {

@@ -9,8 +9,8 @@ import (
 	"barnabas/internal/logx"
 )
 
-// keeper runs what a Manager does in the background: periodic work, flushing of closed segments, removal of what was
-// dropped a while ago.
+// keeper runs a Manager's background work: periodic tasks, flushing closed segments, and removing what was dropped a
+// while ago.
 type keeper struct {
 	m  *Manager
 	wg sync.WaitGroup
@@ -19,9 +19,9 @@ type keeper struct {
 		sync.Mutex // leaf
 		cancel     context.CancelFunc
 		stopped    bool
-		chores     []chore // by due time
+		chores     []chore // ordered by due time
 		flush      map[*Log]bool
-		writing    bool // the recovery points are to be written down in a moment
+		writing    bool // the recovery points will be written in a moment
 	}
 	choreAdded chan struct{} // capacity 1
 	flushAdded chan struct{} // capacity 1
@@ -65,7 +65,7 @@ func (k *keeper) start() {
 	k.every(ctx, cfg.HighWatermarkInterval, func() { k.checkpoint((*Manager).checkpointHighWatermarks) })
 }
 
-// stop ends it. Chores that are not due stay undone: the next start finds by the names what is to be removed.
+// stop stops it. Chores that are not due remain undone: the next start recognises by their names what is to be removed.
 func (k *keeper) stop() {
 	k.mu.Lock()
 	k.mu.stopped = true
@@ -77,7 +77,7 @@ func (k *keeper) stop() {
 	k.wg.Wait()
 }
 
-// every calls fn once in each interval, on a goroutine of its own.
+// every calls fn at an interval, on a goroutine of its own.
 func (k *keeper) every(ctx context.Context, interval time.Duration, fn func()) {
 	if interval <= 0 {
 		return
@@ -96,7 +96,7 @@ func (k *keeper) every(ctx context.Context, interval time.Duration, fn func()) {
 	})
 }
 
-// lookForRoom notices room where there was none, also when nobody writes there.
+// lookForRoom notices that a full directory has room again, even if nobody writes to it.
 func (k *keeper) lookForRoom() {
 	for _, v := range k.m.disks {
 		if v.room.low.Load() {
@@ -137,11 +137,11 @@ func (k *keeper) expireProducers() {
 
 func (k *keeper) checkpoint(write func(*Manager, *volume) error) {
 	for _, v := range k.m.disks {
-		_ = v.fail("write checkpoint", write(k.m, v)) // fail reports it
+		_ = v.fail("write checkpoint", write(k.m, v)) // fail reports the error
 	}
 }
 
-// later has fn called after the delay, unless the keeper is stopped before. Safe under any lock.
+// later calls fn after the delay, unless the keeper is stopped before. It may be called under any lock.
 func (k *keeper) later(delay time.Duration, fn func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -155,11 +155,11 @@ func (k *keeper) laterLocked(delay time.Duration, fn func()) {
 	ring(k.choreAdded)
 }
 
-// ring wakes whoever waits on a channel of capacity 1.
+// ring wakes the receiver of a channel of capacity 1.
 func ring(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // is being woken already
+	default: // being woken already
 	}
 }
 
@@ -185,7 +185,7 @@ func (k *keeper) runChores(ctx context.Context) {
 	}
 }
 
-// dueChore takes a chore that is due, or tells when the next one will be.
+// dueChore takes a chore that is due, or returns when the next one will be.
 func (k *keeper) dueChore(now time.Time) (do func(), next time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -200,7 +200,7 @@ func (k *keeper) dueChore(now time.Time) (do func(), next time.Time) {
 	return do, time.Time{}
 }
 
-// flushSoon has the closed segments of a log flushed. Safe under any lock.
+// flushSoon schedules flushing a log's closed segments. It may be called under any lock.
 func (k *keeper) flushSoon(l *Log) {
 	k.mu.Lock()
 	k.mu.flush[l] = true
@@ -227,11 +227,11 @@ func (k *keeper) runFlushes(ctx context.Context) {
 	}
 }
 
-// checkpointDelay gathers the segments that were flushed within it for one write of the recovery points.
+// checkpointDelay combines the segments flushed within it into one write of the recovery points.
 const checkpointDelay = 100 * time.Millisecond
 
-// checkpointSoon writes the recovery points down after segments were flushed, so that a start after a crash does not read
-// them again. Apache Kafka waits for log.flush.offset.checkpoint.interval.ms.
+// checkpointSoon schedules writing the recovery points after segments were flushed, so that a start after a crash does
+// not read those again. Apache Kafka waits for log.flush.offset.checkpoint.interval.ms.
 func (k *keeper) checkpointSoon() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

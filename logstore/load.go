@@ -14,33 +14,34 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// loading is what is known about a log before its directory is looked at.
+// loading is what is known about a log before its directory is examined.
 type loading struct {
 	tp            TopicPartition
 	dir           string
-	future        bool // it is the copy of a log
+	future        bool // it is a copy of a log
 	cfg           Config
-	clean         bool // the last stop was clean
+	clean         bool // the last shutdown was clean
 	recoveryPoint int64
-	// flushedUnknown: recoveryPoint is 0 since nothing is known. Then only what nothing follows is taken for the torn tail of a crash.
+	// flushedUnknown: recoveryPoint is 0 because nothing is known. Then only damage that is not followed by valid
+	// batches is taken for the torn tail of a crash.
 	flushedUnknown bool
-	// compacted: the log was compacted at some time, here or where it was copied from, though it may not be any more, or it is not
-	// known that it never was. Its segments may end before the next begin.
+	// compacted: the log was compacted at some time, here or where it was copied from, even if it may not be any more;
+	// or it is unknown whether it was. Its segments may end before the next ones begin.
 	compacted     bool
 	logStart      int64
 	highWatermark int64
-	size, toRead  int64 // bytes of the segments, and of those that must be read; 0: not known
-	// count hears of bytes that were read of what must be; nil: nobody counts.
+	size, toRead  int64 // bytes of the segments, and of those that must be read; 0: unknown
+	// count is called with the number of bytes that were read of those that must be; may be nil.
 	count func(bytes int64)
-	// recovering holds a token for each log that reads much at a time; nil: no limit.
+	// recovering holds a token for each log that reads a lot at a time; nil: no limit.
 	recovering chan struct{}
 }
 
-// ErrDamaged is for data that was flushed once and cannot be read now. It is never cut off: the log is offline.
+// ErrDamaged reports that flushed data cannot be read. It is never truncated: the log goes offline.
 var ErrDamaged = errors.New("log is damaged")
 
-// load opens the log in a partition's directory and recovers it where needed (LogLoader.load, 3.9). When ctx ends before, the error is
-// its cause; the next load begins anew.
+// load opens the log in a partition's directory and recovers it if necessary (LogLoader.load, 3.9). If ctx ends first,
+// the error is its cause; the next load starts over.
 func load(ctx context.Context, e *env, d *disk, o loading) (*Log, error) {
 	for {
 		ld := loader{loading: o, ctx: ctx, env: e}
@@ -84,7 +85,7 @@ func (ld *loader) load(d *disk) (*Log, error) {
 func (l *Log) abandonLocked() {
 	l.closed.Store(true)
 	for _, s := range *l.segments.Load() {
-		_ = s.closeIndexes() // unmapping fails only for what isn't mapped
+		_ = s.closeIndexes() // unmapping fails only for what is not mapped
 		s.release()
 	}
 }
@@ -93,14 +94,14 @@ type loader struct {
 	loading
 	ctx       context.Context // of the load
 	env       *env
-	names     map[string]bool // of the files that are left after tidying
-	bases     []int64         // of the segments, rising
+	names     map[string]bool // of the files left after tidying
+	bases     []int64         // of the segments, ascending
 	snapshots []int64
-	newEpochs bool // found in the records and not in the file yet
-	noEpochs  bool // the file could not be understood
+	newEpochs bool // found in the records but not in the file yet
+	noEpochs  bool // the file could not be parsed
 }
 
-// newLog makes the log, without anything from the directory.
+// newLog creates the Log without reading the directory.
 func (ld *loader) newLog(d *disk) *Log {
 	l := &Log{tp: ld.tp, env: ld.env, disk: d, logger: ld.env.logger.WithFields(logFields(ld.tp, d.path))}
 	l.config.Store(&ld.cfg)
@@ -130,10 +131,10 @@ func (ld *loader) readFiles(l *Log) error {
 	return l.epochs.heed(ld.cfg.Magic)
 }
 
-// findEpochs reads the leader epochs from the records of the whole log. What can't be read is left out: then more is cut off a follower
-// and fetched again than need be.
+// findEpochs reads the leader epochs from the records of the whole log. Unreadable records are skipped: then a follower
+// truncates and fetches more than necessary.
 func (ld *loader) findEpochs(l *Log) error {
-	l.epochs.forgetEnd(0) // those of the recovered segments, which are in order only with the ones before
+	l.epochs.forgetEnd(0) // those of the recovered segments, which are in order only together with the ones before
 	for _, s := range *l.segments.Load() {
 		err := s.scan(0, func(h header) (bool, error) {
 			if h.batch.Magic() >= 2 {
@@ -152,7 +153,7 @@ func (ld *loader) findEpochs(l *Log) error {
 	return l.epochs.rewrite()
 }
 
-// loadSegments fills l from the files.
+// loadSegments loads the segments from the files.
 func (ld *loader) loadSegments(l *Log) error {
 	if err := ld.openSegments(l); err != nil {
 		return err
@@ -201,7 +202,7 @@ func (ld *loader) openSegments(l *Log) error {
 			s.maxStamp, s.maxKnown = noStamp(base), true
 		}
 		s.jitter = rollJitter(&ld.cfg)
-		s.named.Store(ld.clean) // else it may have been made just before the process was killed
+		s.named.Store(ld.clean) // otherwise the directory may have been created just before the process was killed
 		segments = append(segments, s)
 	}
 	if len(segments) == 0 {
@@ -219,8 +220,8 @@ func (ld *loader) openSegments(l *Log) error {
 	return nil
 }
 
-// createLog makes the directory and the first segment of a new log. When that fails no directory is left, or the next start would
-// take it for the log, beside the one that was made in another log directory meanwhile.
+// createLog creates the directory and the first segment of a new log. If that fails, no directory is left: the next
+// start would take it for the log, besides the one created in another directory meanwhile.
 func createLog(e *env, d *disk, o loading, topicID [16]byte) (*Log, error) {
 	_, err := e.fs.Stat(o.dir)
 	fresh := errors.Is(err, fs.ErrNotExist)

@@ -13,25 +13,25 @@ import (
 	"barnabas/internal/logx"
 )
 
-// Loading tells how far the loading of logs is, for who watches a start. The zero value is ready; its methods are safe for
-// concurrent use, and on nil do nothing.
+// Loading is the progress of loading logs, for observers of a start. The zero value is ready to use; its methods are
+// safe for concurrent use, and do nothing on nil.
 type Loading struct {
-	mu   sync.Mutex // leaf; guards what follows
+	mu   sync.Mutex // leaf; guards the fields below
 	dirs []*dirProgress
 }
 
-// DirLoading is how far the loading of one of log.dirs is. A directory that is offline is not there.
+// DirLoading is the progress of loading one of log.dirs. Directories that are offline are omitted.
 type DirLoading struct {
 	Dir           string
 	Loaded, Total int   // logs
-	Read, ToRead  int64 // bytes of records behind the recovery points
-	Recovering    bool  // the last stop was not clean: logs are checked, which takes longer
+	Read, ToRead  int64 // bytes of records above the recovery points
+	Recovering    bool  // the last shutdown was unclean: logs are checked, which takes longer
 	Done          bool
-	// Remaining is an estimate of how long the rest takes; 0: there is none.
+	// Remaining is an estimate of the remaining time; 0: unknown.
 	Remaining time.Duration
 }
 
-// Dirs gives the directories in the order in which they began.
+// Dirs returns the directories in the order in which they began.
 func (p *Loading) Dirs() []DirLoading {
 	if p == nil {
 		return nil
@@ -55,7 +55,7 @@ func (p *Loading) add(d *dirProgress) {
 	p.dirs = append(p.dirs, d)
 }
 
-// dirProgress counts how far the loading of a directory is, and tells the log now and then.
+// dirProgress counts the progress of loading a directory, and logs it from time to time.
 type dirProgress struct {
 	dir        string
 	total      int
@@ -71,7 +71,7 @@ type dirProgress struct {
 	done      atomic.Bool
 }
 
-// newProgress is that of a directory whose logs are about to be loaded.
+// newProgress returns the progress of a directory whose logs are about to be loaded.
 func newProgress(dir string, parts []loading, recovering bool, now func() time.Time, logger *logrus.Entry) *dirProgress {
 	d := &dirProgress{dir: dir, total: len(parts), recovering: recovering, now: now, began: now(), logger: logger.WithField(logx.Dir, dir),
 		lines: rate.Sometimes{Interval: time.Second}}
@@ -85,13 +85,13 @@ func newProgress(dir string, parts []loading, recovering bool, now func() time.T
 	return d
 }
 
-// read counts bytes that were read, or need not be any more.
+// read counts bytes that were read, or no longer need to be.
 func (d *dirProgress) read(bytes int64) {
 	d.bytesRead.Add(bytes)
 	d.lines.Do(d.tell)
 }
 
-// loadedOne counts a log that was loaded.
+// loadedOne counts a loaded log.
 func (d *dirProgress) loadedOne() {
 	d.loaded.Add(1)
 	d.lines.Do(d.tell)
@@ -123,7 +123,7 @@ func (d *dirProgress) state() DirLoading {
 	return s
 }
 
-// remaining is how long the rest takes if it goes on at the speed of so far.
+// remaining estimates the remaining time from the speed so far.
 func remaining(read, toRead int64, elapsed time.Duration) time.Duration {
 	if read <= 0 || toRead <= read || elapsed <= 0 {
 		return 0

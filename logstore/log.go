@@ -20,24 +20,24 @@ type env struct {
 	fs             *openFiles
 	now            func() time.Time
 	logger         *logrus.Entry
-	producerExpiry atomic.Int64  // ns; of logs to come
-	guards         atomic.Uint64 // the last one that was given out: no two are alike, of whichever log
+	producerExpiry atomic.Int64  // ns; for new logs
+	guards         atomic.Uint64 // the last one issued: they are unique across all logs
 	rejections     Rejections
 	// later runs fn after the delay, unless the owner is closed before.
 	later func(delay time.Duration, fn func())
-	// rolled hears that a log has a closed segment, to flush and perhaps to compact. It must not block.
+	// rolled is called when a log has a closed segment, to flush and perhaps to compact. It must not block.
 	rolled func(*Log)
-	// saveOffsets stores the recovery point and the start of a log.
+	// saveOffsets stores the recovery point and the start offset of a log.
 	saveOffsets func(*Log) error
-	// truncated stores the same after a truncation has lowered them, and up to where the log is compacted.
+	// truncated stores the same after a truncation has lowered them, and the offset up to which the log is compacted.
 	truncated func(*Log) error
-	// flushed hears how long it took to make a segment durable; nil: nobody asks.
+	// flushed is called with the time that flushing a segment took; may be nil.
 	flushed func(took time.Duration)
 }
 
 // Log is the log of one partition. All methods are safe for concurrent use.
 //
-// A log whose directory has failed answers every call with an error that wraps kerr.KafkaStorageError.
+// After its directory has failed, every call returns an error that wraps kerr.KafkaStorageError.
 type Log struct {
 	tp     TopicPartition
 	env    *env
@@ -46,12 +46,12 @@ type Log struct {
 	epochs *epochCache
 
 	config   atomic.Pointer[Config]
-	segments atomic.Pointer[[]*segment] // by base, never empty, never changed in place
+	segments atomic.Pointer[[]*segment] // by base, never empty, never modified in place
 	end      endMark
 	start    atomic.Int64
 	hw       atomic.Int64
-	unstable atomic.Int64 // first unstable offset, -1 none
-	recovery atomic.Int64 // what is below is flushed
+	unstable atomic.Int64 // first unstable offset; -1: none
+	recovery atomic.Int64 // everything below is flushed
 	// unflushed counts the records appended since the last flush.
 	unflushed atomic.Int64
 	flushedAt atomic.Int64 // ms
@@ -62,31 +62,33 @@ type Log struct {
 		topicID   [16]byte
 		producers *producerTable
 		snaps     snapshots
-		// restored is the end that the log had when the producer state was last restored. Until the high watermark has come
-		// up to it, it is not known which transactions have markers above that: snapshots don't tell.
+		// restored is the log end offset at the time when the producer state was last restored. Until the high
+		// watermark has reached it, it is unknown which transactions have markers above the high watermark: snapshots
+		// do not contain them.
 		restored int64
 	}
 	// closed is set once, with mu held: the log was closed or its partition deleted.
 	closed atomic.Bool
 	// placed: the name of the directory is durable.
 	placed atomic.Bool
-	// cuts counts truncations and drops, before and after each: a reader that saw something odd looks again if it changed.
+	// cuts counts truncations and drops, before and after each: a reader that saw something odd looks again if it has
+	// changed.
 	cuts atomic.Int64
-	// cleaning keeps compaction away from what takes segments away.
+	// cleaning keeps compaction apart from operations that remove segments.
 	cleaning cleanGuard
-	// flushing is held during a flush, which does not hold mu, so that one flush can't end before an earlier one.
+	// flushing is held during a flush, which does not hold mu, so that a flush cannot end before an earlier one.
 	flushing sync.Mutex
-	// waiting is set while some ended transaction waits for the high watermark.
+	// waiting is set while an ended transaction waits for the high watermark.
 	waiting atomic.Bool
 }
 
-// errClosed is for calls on a log after its manager was closed or its partition deleted.
+// errClosed is the error of calls on a log after its manager was closed or its partition deleted.
 var errClosed = fmt.Errorf("log is closed: %w", kerr.KafkaStorageError)
 
-// endMark publishes the end of the log: the offset behind its last record, and where in which segment that is. One writer,
-// readers without a lock.
+// endMark publishes the end of the log: the offset after its last record, and the segment and position where it is.
+// There is one writer; readers need no lock.
 type endMark struct {
-	seq      atomic.Uint64 // odd while it changes
+	seq      atomic.Uint64 // odd while it is being changed
 	offset   atomic.Int64
 	base     atomic.Int64 // of the active segment
 	position atomic.Int64
@@ -110,25 +112,25 @@ func (e *endMark) load() (offset, base, position int64) {
 	}
 }
 
-// TopicPartition is whose log it is.
+// TopicPartition returns the log's partition.
 func (l *Log) TopicPartition() TopicPartition { return l.tp }
 
-// Dir is the log directory, one of log.dirs, that the log is in.
+// Dir returns the log directory, one of log.dirs, that contains the log.
 func (l *Log) Dir() string { return l.disk.path }
 
-// Usable is an error that wraps kerr.KafkaStorageError once the log's directory has failed.
+// Usable returns an error that wraps kerr.KafkaStorageError after the log's directory has failed.
 func (l *Log) Usable() error { return l.disk.usable() }
 
-// LogStartOffset is the first offset that can be read.
+// LogStartOffset returns the first offset that can be read.
 func (l *Log) LogStartOffset() int64 { return l.start.Load() }
 
-// LogEndOffset is the offset that the next record gets.
+// LogEndOffset returns the offset that the next record gets.
 func (l *Log) LogEndOffset() int64 { return l.end.offset.Load() }
 
-// HighWatermark is the offset below which records are on all in-sync replicas, as far as SetHighWatermark was told.
+// HighWatermark returns the offset below which all records are on all in-sync replicas, as set by SetHighWatermark.
 func (l *Log) HighWatermark() int64 { return l.hw.Load() }
 
-// SetHighWatermark moves the high watermark, kept within the log, and returns where it is now.
+// SetHighWatermark sets the high watermark, limited to the log's range, and returns its new value.
 func (l *Log) SetHighWatermark(offset int64) int64 {
 	offset = min(max(offset, l.start.Load()), l.end.offset.Load())
 	if l.hw.Swap(offset) != offset && l.waiting.Load() {
@@ -140,7 +142,7 @@ func (l *Log) SetHighWatermark(offset int64) int64 {
 	return offset
 }
 
-// LastStableOffset is the offset below which no transaction is open; at most the high watermark.
+// LastStableOffset returns the offset below which no transaction is open; it is at most the high watermark.
 func (l *Log) LastStableOffset() int64 {
 	hw := l.hw.Load()
 	if first := l.unstable.Load(); first >= 0 {
@@ -154,7 +156,7 @@ func (l *Log) refreshUnstableLocked() {
 	l.waiting.Store(len(l.mu.producers.done) > 0)
 }
 
-// Size is the size of all segments in bytes.
+// Size returns the total size of all segments in bytes.
 func (l *Log) Size() int64 {
 	var size int64
 	for _, s := range *l.segments.Load() {
@@ -163,13 +165,13 @@ func (l *Log) Size() int64 {
 	return size
 }
 
-// RecoveryPoint is the offset below which everything is known to be on disk.
+// RecoveryPoint returns the offset below which everything is known to be on disk.
 func (l *Log) RecoveryPoint() int64 { return l.recovery.Load() }
 
-// Config is the configuration in force.
+// Config returns the current configuration.
 func (l *Log) Config() Config { return *l.config.Load() }
 
-// UpdateConfig puts another configuration in force.
+// UpdateConfig replaces the configuration.
 func (l *Log) UpdateConfig(cfg Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,14 +188,14 @@ func (l *Log) UpdateConfig(cfg Config) {
 	}
 }
 
-// TopicID is the id of the topic, zero when it isn't known.
+// TopicID returns the id of the topic, zero if it is unknown.
 func (l *Log) TopicID() [16]byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.topicID
 }
 
-// SetTopicID stores the topic's id. Another id than the stored one is refused: kerr.InconsistentTopicID.
+// SetTopicID stores the topic's id. An id that differs from the stored one is refused: kerr.InconsistentTopicID.
 func (l *Log) SetTopicID(id [16]byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -214,33 +216,33 @@ func (l *Log) SetTopicID(id [16]byte) error {
 	return nil
 }
 
-// usableLocked tells whether the log can still be changed.
+// usableLocked returns an error if the log can no longer be changed.
 func (l *Log) usableLocked() error { return l.readable() }
 
-// active is the segment that is appended to.
+// active returns the segment that is appended to.
 func (l *Log) active() *segment {
 	segments := *l.segments.Load()
 	return segments[len(segments)-1]
 }
 
-// publishEndLocked makes what the active segment holds up to offset visible to readers.
+// publishEndLocked makes what the active segment contains below offset visible to readers.
 func (l *Log) publishEndLocked(offset int64) {
 	s := l.active()
 	l.end.store(offset, s.base, s.size.Load())
 }
 
-// rollLocked closes the active segment and begins another at base, or at the log's end if that is higher.
+// rollLocked closes the active segment and begins another one at base, or at the log end offset if that is higher.
 func (l *Log) rollLocked(base int64) error {
 	cfg := l.config.Load()
 	old := l.active()
 	base = max(base, l.end.offset.Load())
 	if old.base == base && old.size.Load() == 0 {
-		return nil // it is what is wanted
+		return nil // it is the segment that is wanted
 	}
 	if err := old.finish(cfg.Preallocate); err != nil {
 		return err
 	}
-	if l.recovery.Load() >= l.end.offset.Load() { // no flush will come by it again, but finish has added to its index
+	if l.recovery.Load() >= l.end.offset.Load() { // no flush will include it again, but finish has added to its index
 		if err := old.sync(); err != nil {
 			return err
 		}
@@ -262,7 +264,7 @@ func (l *Log) rollLocked(base int64) error {
 	return nil
 }
 
-// segmentsLocked is a copy of the list with room for one more.
+// segmentsLocked returns a copy of the list with room for one more.
 func (l *Log) segmentsLocked() []*segment {
 	old := *l.segments.Load()
 	return append(make([]*segment, 0, len(old)+1), old...)
@@ -270,7 +272,7 @@ func (l *Log) segmentsLocked() []*segment {
 
 func (l *Log) setSegmentsLocked(segments []*segment) { l.segments.Store(&segments) }
 
-// rollJitter spreads the rolls of logs that were created together.
+// rollJitter spreads the rolls of logs that were created at the same time.
 func rollJitter(cfg *Config) time.Duration {
 	limit := min(cfg.SegmentJitter, cfg.SegmentAge)
 	if limit <= 0 {
@@ -279,7 +281,7 @@ func rollJitter(cfg *Config) time.Duration {
 	return rand.N(limit)
 }
 
-// Roll closes the active segment, unless it is empty, and begins another.
+// Roll closes the active segment, unless it is empty, and begins another one.
 func (l *Log) Roll() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -289,17 +291,18 @@ func (l *Log) Roll() error {
 	return l.disk.fail("roll segment", l.rollLocked(l.end.offset.Load()))
 }
 
-// Flush makes everything appended so far durable and moves the recovery point.
+// Flush makes everything appended so far durable and advances the recovery point.
 func (l *Log) Flush() error { return l.flush(l.appended(), false) }
 
-// appended is the log's end when all that belongs to the batches below it is written, aborted transactions too.
+// appended returns the log end offset once everything belonging to the batches below it is written, including aborted
+// transactions.
 func (l *Log) appended() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end.offset.Load()
 }
 
-// flush makes what is below offset durable; an empty active segment as well when all is set.
+// flush makes everything below offset durable; if all is set, also an empty active segment.
 func (l *Log) flush(offset int64, all bool) error {
 	l.flushing.Lock()
 	defer l.flushing.Unlock()
@@ -353,7 +356,7 @@ func (l *Log) syncSegments(from, to int64, all bool) error {
 		if l.env.flushed != nil {
 			l.env.flushed(l.env.now().Sub(began))
 		}
-		if !s.named.Swap(true) { // before it is so: an append may undo it meanwhile
+		if !s.named.Swap(true) { // set before it is true, since an append may reset it meanwhile
 			fresh = append(fresh, s)
 		}
 	}
@@ -369,7 +372,7 @@ func (l *Log) syncSegments(from, to int64, all bool) error {
 	return err
 }
 
-// syncNames makes the names of the log's files durable, the first time that of its directory as well.
+// syncNames makes the names of the log's files durable, and the first time that of its directory.
 func (l *Log) syncNames() error {
 	if err := l.env.fs.SyncDir(l.path()); err != nil {
 		return err
@@ -384,21 +387,22 @@ func (l *Log) syncNames() error {
 	return nil
 }
 
-// path is the directory of the partition.
+// path returns the partition's directory.
 func (l *Log) path() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.dir
 }
 
-// flushDue tells whether flush.ms has passed with something to flush.
+// flushDue reports whether flush.ms has passed with something to flush.
 func (l *Log) flushDue(now time.Time) bool {
 	cfg := l.config.Load()
 	return cfg.FlushInterval >= 0 && l.unflushed.Load() > 0 &&
 		saturatedMillis(now.UnixMilli()-l.flushedAt.Load()) >= cfg.FlushInterval
 }
 
-// close ends a clean stop: producer snapshot, indexes cut, everything synced, files closed.
+// close completes a clean shutdown: it takes a producer snapshot, trims the indexes, syncs everything and closes the
+// files.
 func (l *Log) close() error {
 	if err := l.finish(); err != nil {
 		return err
@@ -410,7 +414,7 @@ func (l *Log) close() error {
 	return nil
 }
 
-// finish refuses further changes and writes what a clean stop leaves.
+// finish prevents further changes and writes what a clean shutdown leaves behind.
 func (l *Log) finish() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -432,18 +436,18 @@ func (l *Log) finish() error {
 	return nil
 }
 
-// releaseAll gives up the files. Readers keep what they have.
+// releaseAll releases the files. Readers keep what they have.
 func (l *Log) releaseAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed.Store(true)
 	for _, s := range *l.segments.Load() {
-		_ = s.closeIndexes() // unmapping fails only for what isn't mapped
+		_ = s.closeIndexes() // unmapping fails only for what is not mapped
 		s.release()
 	}
 }
 
-// relocate follows a rename of the directory.
+// relocateLocked follows a rename of the directory.
 func (l *Log) relocateLocked(dir string) {
 	l.mu.dir = dir
 	l.mu.snaps.dir = dir
@@ -457,15 +461,15 @@ func (l *Log) relocateLocked(dir string) {
 type disk struct {
 	path   string
 	failed atomic.Bool
-	// report hears of the first failure. It must not block.
+	// report is called with the first failure. It must not block.
 	report func(*disk, error)
-	// reportRoom hears when the directory begins or ends to refuse records. It must not block.
+	// reportRoom is called when the directory begins or ceases to reject records. It must not block.
 	reportRoom func(d *disk, low bool, usable int64)
 	now        func() time.Time
 	room       room
 }
 
-// usable is an error once the disk has failed.
+// usable returns an error after the disk has failed.
 func (d *disk) usable() error {
 	if d.failed.Load() {
 		return fmt.Errorf("log directory %s is offline: %w", d.path, kerr.KafkaStorageError)
@@ -473,9 +477,9 @@ func (d *disk) usable() error {
 	return nil
 }
 
-// fail takes the disk offline because of err, unless that is that it is full, or that the process has too many files open: then
-// nothing is wrong with what is on it, and what was to be done is as if not begun. It returns err with the code for clients. No
-// error, no failure.
+// fail takes the disk offline because of err, unless the disk is full or the process has too many open files: then
+// nothing on the disk is wrong, and the operation counts as not begun. It returns err with the code for clients.
+// Without an error it does nothing.
 func (d *disk) fail(what string, err error) error {
 	if tooManyFiles(err) && !errors.Is(err, kerr.KafkaStorageError) {
 		return fmt.Errorf("%s in %s: %w: %w", what, d.path, kerr.KafkaStorageError, err)
@@ -487,7 +491,7 @@ func (d *disk) fail(what string, err error) error {
 	return d.condemn(what, err)
 }
 
-// condemn is fail for what must not be left half done, even when the disk is full.
+// condemn is fail for operations that must not be left unfinished, even if the disk is full.
 func (d *disk) condemn(what string, err error) error {
 	if err == nil || errors.Is(err, kerr.KafkaStorageError) {
 		return err

@@ -12,12 +12,11 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// ManagerConfig is how a Manager behaves. Intervals of zero or less are never. The name of the broker property is
-// beside each field.
+// ManagerConfig configures a Manager. Intervals of zero or less mean never. The broker property is beside each field.
 type ManagerConfig struct {
 	Dirs                  []string                  // log.dirs
-	Default               Config                    // of topics that Topic doesn't know
-	Topic                 func(topic string) Config // configuration of a topic at load, Compact counts; nil: Default
+	Default               Config                    // for topics that Topic does not know
+	Topic                 func(topic string) Config // configuration of a topic when it is loaded, of which Compact matters; nil: Default
 	BrokerID              int32
 	ClusterID             string
 	RecoveryThreadsPerDir int // num.recovery.threads.per.data.dir
@@ -28,34 +27,35 @@ type ManagerConfig struct {
 	LogStartInterval       time.Duration // log.flush.start.offset.checkpoint.interval.ms
 	HighWatermarkInterval  time.Duration // replica.high.watermark.checkpoint.interval.ms
 	Cleaner                CleanerConfig
-	MinFreeBytes           int64         // log.dir.min.free.bytes: with no more room in a directory clients' records are refused
-	SegmentDeleteDelay     time.Duration // log.segment.delete.delay.ms, of directories of deleted partitions
+	MinFreeBytes           int64         // log.dir.min.free.bytes: below it, clients' records are rejected
+	SegmentDeleteDelay     time.Duration // log.segment.delete.delay.ms, for directories of deleted partitions
 	ProducerExpiry         time.Duration // producer.id.expiration.ms
 	ProducerExpiryInterval time.Duration // producer.id.expiration.check.interval.ms
 
-	// MaxOpenFiles is how many record files stay open; others are opened again when they are needed. 0: no limit.
+	// MaxOpenFiles is the number of segment files that may stay open; others are reopened when they are needed. 0: no
+	// limit.
 	MaxOpenFiles int
 
 	FS     vfs.FS           // nil: the operating system's
 	Now    func() time.Time // nil: time.Now
 	Logger *logrus.Entry
-	// CleanerLogger gets what compaction has to say. nil: Logger.
+	// CleanerLogger receives the log lines of compaction. nil: Logger.
 	CleanerLogger *logrus.Entry
-	// Loading can be asked how far the loading of the logs is. May be nil.
+	// Loading receives the progress of loading. May be nil.
 	Loading *Loading
-	// OnLoaded hears of each partition once its log is there, or is known to be lost with its directory. It is called on a goroutine of
-	// the loading and must not block. May be nil.
+	// OnLoaded is called for each partition when its log is loaded, or known to be lost with its directory. It is
+	// called on a loading goroutine and must not block. May be nil.
 	OnLoaded func(TopicPartition)
-	// OnFlushed hears how long it took to make a segment durable. It must not block. May be nil.
+	// OnFlushed is called with the time that flushing a segment took. It must not block. May be nil.
 	OnFlushed func(took time.Duration)
-	// OnDirFailure hears once of each directory that fails after Open. It is called on a goroutine of its own.
+	// OnDirFailure is called once for each directory that fails after Open, on a goroutine of its own.
 	OnDirFailure func(dir string, err error)
-	// OnRoom hears of each directory that has room again after it had none. It is called on a goroutine of its own. May be nil: then only
-	// who writes finds out.
+	// OnRoom is called for each full directory that has room again, on a goroutine of its own. May be nil: then only
+	// writers notice.
 	OnRoom func(dir string)
 }
 
-// DefaultManagerConfig has the defaults of Apache Kafka 3.9. Dirs, BrokerID, ClusterID and Logger are missing.
+// DefaultManagerConfig returns the defaults of Apache Kafka 3.9. Dirs, BrokerID, ClusterID and Logger have to be set.
 func DefaultManagerConfig() ManagerConfig {
 	return ManagerConfig{
 		Default:                DefaultConfig(),
@@ -86,25 +86,25 @@ type Manager struct {
 	table struct {
 		sync.RWMutex // leaf
 		logs         map[TopicPartition]*Log
-		moves        map[TopicPartition]move // of these logs, to other directories
+		moves        map[TopicPartition]move // to other directories, by the log being moved
 		arrivals     map[TopicPartition]*arrival
 	}
 	mu struct {
-		sync.RWMutex // held for reading by creations, for writing by deletions and the end; a Log's lock may be taken below it
+		sync.RWMutex // held for reading by creations, for writing by deletions and closing; a Log's lock may be taken below it
 		closed       bool
 	}
-	placing struct { // which directories the logs being created go to
+	placing struct { // the directories of logs that are being created
 		sync.Mutex // leaf but for table
 		count      map[*disk]int
-		wishes     map[TopicPartition]*volume // where logs that are not there yet were told to be
+		wishes     map[TopicPartition]*volume // where logs that do not exist yet are to be created
 	}
 	failures sync.WaitGroup // running OnDirFailure and OnRoom calls
 }
 
-// ErrNoDirs is the error of Open when no directory is usable.
+// ErrNoDirs is the error of Open if no directory is usable.
 var ErrNoDirs = errors.New("no log directory is usable")
 
-// Open is Begin, and waits for all logs.
+// Open calls Begin and waits for all logs.
 func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	m, err := Begin(ctx, cfg)
 	if err != nil {
@@ -117,10 +117,11 @@ func Open(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	return m, nil
 }
 
-// Begin locks the directories, checks that they are ours, and begins to load and recover the logs in them. It returns when the
-// logs of the directories whose last stop was clean are there; AwaitLoaded waits for the others. Nothing else runs in the
-// background before Start. A directory that can't be used is offline; one that is in use (vfs.ErrLocked), belongs elsewhere
-// (ErrWrongMeta) or holds what can't be there is an error, since starting would do harm.
+// Begin locks the directories, checks that they belong to this broker, and begins to load and recover the logs in them.
+// It returns when the logs in directories that were shut down cleanly are loaded; AwaitLoaded waits for the others.
+// Nothing else runs in the background before Start. An unusable directory is offline; one that is in use
+// (vfs.ErrLocked), belongs to another broker (ErrWrongMeta) or has impossible content is an error, since starting would
+// do harm.
 func Begin(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	m := newManager(cfg.complete())
 	if err := m.prepareAll(); err != nil {
@@ -141,7 +142,7 @@ func Begin(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 	return m, nil
 }
 
-// complete fills in what may be left out.
+// complete fills in the optional fields.
 func (cfg ManagerConfig) complete() ManagerConfig {
 	if cfg.FS == nil {
 		cfg.FS = vfs.OS{}
@@ -158,7 +159,7 @@ func (cfg ManagerConfig) complete() ManagerConfig {
 	return cfg
 }
 
-// newManager has nothing to do with the directories yet.
+// newManager returns a Manager that has not touched the directories yet.
 func newManager(cfg ManagerConfig) *Manager {
 	m := &Manager{cfg: cfg, intake: newIntake()}
 	m.keep, m.clean = newKeeper(m), newCleaner(m)
@@ -173,7 +174,7 @@ func newManager(cfg ManagerConfig) *Manager {
 	return m
 }
 
-// giveUp undoes what was begun: nothing is written any more, as if the process were killed.
+// giveUp undoes what was begun: nothing more is written, as if the process had been killed.
 func (m *Manager) giveUp() {
 	m.endIntake()
 	for _, v := range m.disks {
@@ -184,19 +185,19 @@ func (m *Manager) giveUp() {
 	m.unlock()
 }
 
-// Start begins what runs in the background: retention, flushing, checkpoints, removal of what was deleted, compaction.
+// Start begins the background work: retention, flushing, checkpoints, removal of deleted files, compaction.
 func (m *Manager) Start() {
 	m.keep.start()
 	m.clean.start()
 }
 
-// rolled hears of each log that has closed a segment.
+// rolled is called for each log that has closed a segment.
 func (m *Manager) rolled(l *Log) {
 	m.keep.flushSoon(l)
 	m.clean.consider(l)
 }
 
-// SetConfig puts a configuration in force for all partitions of a topic.
+// SetConfig applies a configuration to all partitions of a topic.
 func (m *Manager) SetConfig(topic string, cfg Config) {
 	m.table.Lock()
 	for tp, a := range m.table.arrivals {
@@ -214,11 +215,11 @@ func (m *Manager) SetConfig(topic string, cfg Config) {
 	}
 }
 
-// SetCleaner puts another configuration of the cleaner in force. Compactions under way end as they began. Enable does not
-// change.
+// SetCleaner applies another configuration of the cleaner. Compactions in progress keep the one they started with.
+// Enable does not change.
 func (m *Manager) SetCleaner(cfg CleanerConfig) { m.clean.configure(cfg) }
 
-// SetProducerExpiry changes after what time idle producers are forgotten (producer.id.expiration.ms).
+// SetProducerExpiry changes the time after which idle producers are forgotten (producer.id.expiration.ms).
 func (m *Manager) SetProducerExpiry(after time.Duration) {
 	m.env.producerExpiry.Store(int64(after))
 	for _, v := range m.disks {
@@ -226,7 +227,7 @@ func (m *Manager) SetProducerExpiry(after time.Duration) {
 	}
 }
 
-// setProducerExpiry has logs go by the time that is in force; nil ones are passed over.
+// setProducerExpiry applies the current expiry to logs; nil ones are skipped.
 func (m *Manager) setProducerExpiry(logs ...*Log) {
 	for _, l := range logs {
 		if l == nil {
@@ -238,15 +239,15 @@ func (m *Manager) setProducerExpiry(logs ...*Log) {
 	}
 }
 
-// SetSegmentDeleteDelay changes how long the directory of a partition that is deleted from now on stays
+// SetSegmentDeleteDelay changes the time until directories of partitions deleted from now on are removed
 // (log.segment.delete.delay.ms).
 func (m *Manager) SetSegmentDeleteDelay(delay time.Duration) {
 	m.segmentDeleteDelay.Store(int64(delay))
 }
 
-// Close ends what runs in the background and stops cleanly: every log is closed and flushed, checkpoints and the mark of
-// a clean stop are written, and the directories unlocked. Calls on the logs fail from then on, reads of what is open excepted.
-// A directory with a log that is not loaded gets no mark: it has to be looked at once more.
+// Close stops the background work and shuts down cleanly: it closes and flushes every log, writes checkpoints and the
+// clean-shutdown marks, and unlocks the directories. Calls on the logs fail from then on, except reads of what is open.
+// A directory with a log that is not loaded gets no mark, since it has to be checked again.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	closed := m.mu.closed
@@ -270,7 +271,7 @@ func (m *Manager) Close() error {
 	return errors.Join(errs...)
 }
 
-// parallel calls fn for each item on n goroutines and returns the errors joined. Items are taken in order.
+// parallel calls fn for each item on n goroutines and returns the joined errors. Items are taken in order.
 func parallel[T any](items []T, n int, fn func(T) error) error {
 	var next atomic.Int64
 	var wg sync.WaitGroup

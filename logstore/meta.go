@@ -22,7 +22,7 @@ const (
 	lockFile              = ".lock"
 )
 
-// formatID is a topic id as Apache Kafka writes it.
+// formatID returns a topic id as Apache Kafka writes it.
 func formatID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 func parseID(s string) (id [16]byte, err error) {
@@ -33,8 +33,9 @@ func parseID(s string) (id [16]byte, err error) {
 	return [16]byte(b), nil
 }
 
-// readPartitionMetadata is the topic id stored in a partition's directory; zero without the file. One that can't be understood is
-// ErrDamaged: without an id a log may be taken for that of another topic which has got its name.
+// readPartitionMetadata returns the topic id stored in a partition's directory, zero without the file. If the file
+// cannot be parsed the error is ErrDamaged: without the id, a log might be mistaken for that of another topic with the
+// same name.
 func readPartitionMetadata(fsys vfs.FS, dir string) (id [16]byte, err error) {
 	name := filepath.Join(dir, partitionMetadataFile)
 	data, err := fsys.ReadFile(name)
@@ -64,13 +65,13 @@ func writePartitionMetadata(fsys vfs.FS, dir string, id [16]byte) error {
 		[]byte("version: 0\ntopic_id: "+formatID(id)))
 }
 
-// Meta is what meta.properties says about a log directory.
+// Meta is the content of meta.properties in a log directory.
 type Meta struct {
-	BrokerID  int32 // -1 when the file doesn't say
+	BrokerID  int32 // -1 if the file has none
 	ClusterID string
 }
 
-// ReadMeta reads meta.properties of a log directory. ok is false when there is no such file.
+// ReadMeta reads meta.properties of a log directory. ok is false if there is no such file.
 func ReadMeta(fsys vfs.FS, dir string) (m Meta, ok bool, err error) {
 	name := filepath.Join(dir, metaFile)
 	data, err := fsys.ReadFile(name)
@@ -105,8 +106,8 @@ func WriteMeta(fsys vfs.FS, dir string, m Meta, now time.Time) error {
 	return vfs.WriteFile(fsys, filepath.Join(dir, metaFile), []byte(text))
 }
 
-// StoredBrokerID is the broker id that the directories were written with, or -1 when none says. Directories that disagree
-// are an error. Missing directories are passed over.
+// StoredBrokerID returns the broker id that the directories were written with, or -1 if none has one. It is an error if
+// they disagree. Missing directories are skipped.
 func StoredBrokerID(fsys vfs.FS, dirs []string) (int32, error) {
 	id, from := int32(-1), ""
 	for _, dir := range dirs {
@@ -126,8 +127,8 @@ func StoredBrokerID(fsys vfs.FS, dirs []string) (int32, error) {
 	return id, nil
 }
 
-// checkMeta compares what a directory says with what we are. A directory that says nothing is given our mark; one
-// that says something else is refused and stays as it is.
+// checkMeta compares a directory's meta.properties with this broker's. A directory without one gets it; a directory
+// with another one is refused and left as it is.
 func checkMeta(fsys vfs.FS, dir string, want Meta, now time.Time) error {
 	have, ok, err := ReadMeta(fsys, dir)
 	if err != nil {
@@ -147,5 +148,5 @@ func checkMeta(fsys vfs.FS, dir string, want Meta, now time.Time) error {
 	return WriteMeta(fsys, dir, want, now)
 }
 
-// ErrWrongMeta is for a log directory that belongs to another broker or cluster.
+// ErrWrongMeta reports that a log directory belongs to another broker or cluster.
 var ErrWrongMeta = errors.New("log directory belongs elsewhere")

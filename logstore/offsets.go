@@ -8,16 +8,16 @@ import (
 	"barnabas/logstore/record"
 )
 
-// SegmentCount is how many segments the log has.
+// SegmentCount returns the number of segments.
 func (l *Log) SegmentCount() int { return len(*l.segments.Load()) }
 
-// LatestEpoch is the leader epoch of the last record, or of the leadership that began after it.
+// LatestEpoch returns the leader epoch of the last record, or of the leadership that began after it.
 func (l *Log) LatestEpoch() (int32, bool) { return l.epochs.latest() }
 
-// EpochForOffset is the leader epoch of the record at offset, or -1 when it isn't known.
+// EpochForOffset returns the leader epoch of the record at offset, or -1 if it is unknown.
 func (l *Log) EpochForOffset(offset int64) int32 { return l.epochs.at(offset) }
 
-// EarliestEpoch is the leader epoch at the log's start, or -1 when it isn't known.
+// EarliestEpoch returns the leader epoch at the log start offset, or -1 if it is unknown.
 func (l *Log) EarliestEpoch() int32 {
 	if first, ok := l.epochs.first(); ok && first.start <= l.start.Load() {
 		return first.epoch
@@ -25,7 +25,7 @@ func (l *Log) EarliestEpoch() int32 {
 	return -1
 }
 
-// AssignEpochStart notes that a leader epoch begins at offset: what a new leader does before it appends.
+// AssignEpochStart records that a leader epoch begins at offset, which a new leader does before it appends.
 func (l *Log) AssignEpochStart(epoch int32, offset int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,24 +35,24 @@ func (l *Log) AssignEpochStart(epoch int32, offset int64) error {
 	return l.disk.fail("write leader epochs", l.epochs.assign(epoch, offset))
 }
 
-// EndOffsetForEpoch is the largest leader epoch not above the asked one, and the offset behind its last record (KIP-101,
-// KIP-279). Both are -1 when there is no answer.
+// EndOffsetForEpoch returns the largest leader epoch that is not above the given one, and the offset after its last
+// record (KIP-101, KIP-279). Both are -1 if there is no answer.
 func (l *Log) EndOffsetForEpoch(epoch int32) (foundEpoch int32, endOffset int64) {
 	return l.epochs.endOf(epoch, l.end.offset.Load())
 }
 
-// OffsetForTime is the first record whose timestamp (ms) is at least ts, with its own timestamp and leader epoch.
-// found is false when all are older.
+// OffsetForTime returns the first record whose timestamp (ms) is at least ts, with its timestamp and leader epoch.
+// found is false if all are older.
 func (l *Log) OffsetForTime(ts int64) (offset, timestamp int64, epoch int32, found bool, err error) {
 	return l.lookUp(func() (hit, error) { return l.firstSince(ts) })
 }
 
-// OffsetOfMaxTimestamp is the first record that has the largest timestamp of the log (KIP-734).
+// OffsetOfMaxTimestamp returns the first record with the largest timestamp in the log (KIP-734).
 func (l *Log) OffsetOfMaxTimestamp() (offset, timestamp int64, epoch int32, found bool, err error) {
 	return l.lookUp(l.maxTimestamp)
 }
 
-// hit is a record that a look-up has found.
+// hit is a record found by a search.
 type hit struct {
 	offset, timestamp int64
 	epoch             int32
@@ -99,7 +99,7 @@ func (l *Log) firstSince(ts int64) (hit, error) {
 		}
 		h, err := s.search(max(entry.offset, start), func(b record.Batch) bool { return b.MaxTimestamp() >= ts },
 			func(r *record.Record) bool { return r.Timestamp >= ts && r.Offset >= start })
-		if h.found || err != nil { // all that fit in this segment may lie below the log start
+		if h.found || err != nil { // all matches in this segment may be below the log start offset
 			return h, err
 		}
 	}
@@ -125,7 +125,7 @@ func (l *Log) maxTimestamp() (hit, error) {
 		func(r *record.Record) bool { return r.Timestamp == top.timestamp })
 }
 
-// stamps is the largest timestamp of each segment.
+// stamps returns the largest timestamp of each segment.
 func (l *Log) stamps() ([]stamp, []*segment, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,8 +141,8 @@ func (l *Log) stamps() ([]stamp, []*segment, error) {
 	return stamps, segments, nil
 }
 
-// search looks for the first record that fits, from the batch that holds offset on. Only batches that may have one
-// are read.
+// search finds the first matching record, beginning with the batch that contains offset. It reads only batches that may
+// have one.
 func (s *segment) search(offset int64, may func(record.Batch) bool, fits func(*record.Record) bool) (hit, error) {
 	if !s.acquire() {
 		return hit{}, errSegmentGone
@@ -159,7 +159,7 @@ func (s *segment) search(offset int64, may func(record.Batch) bool, fits func(*r
 	var best hit
 	var buf []byte
 	err = s.scan(position, func(h header) (bool, error) {
-		if h.batch.Magic() > 0 && !may(h.batch) { // magic 0 has no timestamp to judge by
+		if h.batch.Magic() > 0 && !may(h.batch) { // magic 0 has no timestamp
 			return true, nil
 		}
 		b, grown, err := readBatch(f, h, buf)
@@ -195,8 +195,8 @@ const (
 	Earliest int64 = -2
 )
 
-// LegacyOffsetsBefore is what ListOffsets v0 answers: up to limit bases of segments last written at ts (ms) or before, and
-// the log's end if it is, newest first. ts may be Latest or Earliest.
+// LegacyOffsetsBefore returns the result of ListOffsets v0: up to limit bases of segments last modified at ts (ms) or
+// before, and the log end offset if that applies to it, newest first. ts may be Latest or Earliest.
 func (l *Log) LegacyOffsetsBefore(ts int64, limit int) ([]int64, error) {
 	if err := l.disk.usable(); err != nil {
 		return nil, err
@@ -231,22 +231,22 @@ func (l *Log) LegacyOffsetsBefore(ts int64, limit int) ([]int64, error) {
 	return offsets, nil
 }
 
-// ActiveProducers is the state of the producers that have written here, by id.
+// ActiveProducers returns the state of the producers that have written to this log, by id.
 func (l *Log) ActiveProducers() []ProducerState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.producers.states()
 }
 
-// ProducerCount is how many producers are remembered that have written here.
+// ProducerCount returns the number of producers that are remembered.
 func (l *Log) ProducerCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.mu.producers.byID)
 }
 
-// TransactionIdle is for how long the producer of the oldest open transaction has written nothing here, by its records' timestamps; 0: none is open
-// (ProducerStateManager.hasLateTransaction, 3.9).
+// TransactionIdle returns how long the producer of the oldest open transaction has been idle in this log, according to
+// its records' timestamps; 0 if none is open (ProducerStateManager.hasLateTransaction, 3.9).
 func (l *Log) TransactionIdle(now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -261,7 +261,7 @@ func (l *Log) TransactionIdle(now time.Time) time.Duration {
 	return saturatedMillis(now.UnixMilli() - p.lastTimestamp)
 }
 
-// AbortedTransactions are those with records in [from, upTo), by the offset of their marker.
+// AbortedTransactions returns those with records in [from, upTo), ordered by the offset of their marker.
 func (l *Log) AbortedTransactions(from, upTo int64) ([]AbortedTxn, error) {
 	if err := l.disk.usable(); err != nil {
 		return nil, err
@@ -278,7 +278,7 @@ func (l *Log) AbortedTransactions(from, upTo int64) ([]AbortedTxn, error) {
 				aborted = append(aborted, e)
 			}
 			if e.LastStable >= upTo {
-				return aborted, nil // what ends later began later
+				return aborted, nil // later markers are of transactions that began later
 			}
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// GetOrCreate is the log of a partition, which is made in the directory with the fewest logs when there is none. A log that is
-// not new might be in a directory that is offline: then none is made, and the error wraps kerr.KafkaStorageError. One that is still
-// being loaded is ErrLoading; OnLoaded tells when to come again. A zero topicID is one that isn't known; another than the stored
-// one is kerr.InconsistentTopicID.
+// GetOrCreate returns the log of a partition, creating it if there is none in the directory with the fewest logs. If
+// isNew is false, the log may be in a directory that is offline: then none is created, and the error wraps
+// kerr.KafkaStorageError. If it is still being loaded, the error is ErrLoading; OnLoaded will be called when it is
+// done. A zero topicID is unknown; one that differs from the stored id is kerr.InconsistentTopicID.
 func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, isNew bool) (*Log, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -38,7 +38,8 @@ func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, i
 	return m.create(tp, topicID, cfg)
 }
 
-// create makes a log where it is wished, or else in the directory with the fewest logs; in the next one when a directory fails.
+// create creates a log in the requested directory, or else in the one with the fewest logs; if a directory fails, in
+// the next one.
 func (m *Manager) create(tp TopicPartition, topicID [16]byte, cfg Config) (*Log, error) {
 	wish := m.wished(tp)
 	for tried := 0; tried <= len(m.disks); tried++ {
@@ -60,8 +61,8 @@ func (m *Manager) create(tp TopicPartition, topicID [16]byte, cfg Config) (*Log,
 	return nil, fmt.Errorf("no log directory for %v: %w", tp, kerr.KafkaStorageError)
 }
 
-// place chooses a directory for one more log, the wished one or that with the fewest logs; nil when none is left. placed must
-// follow.
+// place chooses a directory for another log, the requested one or that with the fewest logs; nil if none is left.
+// placed must be called afterwards.
 func (m *Manager) place(wish *volume) *volume {
 	m.placing.Lock()
 	defer m.placing.Unlock()
@@ -78,7 +79,8 @@ func (m *Manager) place(wish *volume) *volume {
 	return live[0]
 }
 
-// emptiest is the usable directories, those with room and the fewest logs first, counting those being created.
+// emptiest returns the usable directories, those with room and the fewest logs first, including logs that are being
+// created.
 func (m *Manager) emptiest() []*volume {
 	counts := maps.Clone(m.placing.count)
 	for _, v := range m.disks {
@@ -104,14 +106,14 @@ func (m *Manager) placed(v *volume) {
 	m.placing.count[&v.disk]--
 }
 
-// wish takes note of where a log is to be made.
+// wish remembers where a log is to be created.
 func (m *Manager) wish(tp TopicPartition, v *volume) {
 	m.placing.Lock()
 	defer m.placing.Unlock()
 	m.placing.wishes[tp] = v
 }
 
-// wished is where a log is to be made if that was said, and forgets it.
+// wished returns where a log is to be created, if that was requested, and forgets it.
 func (m *Manager) wished(tp TopicPartition) *volume {
 	m.placing.Lock()
 	defer m.placing.Unlock()

@@ -12,21 +12,21 @@ import (
 	"barnabas/logstore/record"
 )
 
-// rememberedBatches is how many of a producer's last batches are known, so that a retry of any of them is recognised:
-// as many as an idempotent producer may have in flight (KIP-98).
+// rememberedBatches is how many of a producer's last batches are remembered, so that a retry of any of them is
+// recognised: as many as an idempotent producer may have in flight (KIP-98).
 const rememberedBatches = 5
 
 // ProducerState is what a log knows about an idempotent producer.
 type ProducerState struct {
 	ProducerID       int64
 	ProducerEpoch    int16
-	LastSequence     int32 // -1 none
-	LastTimestamp    int64 // ms, -1 none
-	CoordinatorEpoch int32 // of the last transaction marker, -1 none
-	TxnFirstOffset   int64 // of the open transaction, -1 none
+	LastSequence     int32 // -1: none
+	LastTimestamp    int64 // ms; -1: none
+	CoordinatorEpoch int32 // of the last transaction marker; -1: none
+	TxnFirstOffset   int64 // of the open transaction; -1: none
 }
 
-// producerBatch is one appended batch of a producer.
+// producerBatch is an appended batch of a producer.
 type producerBatch struct {
 	lastSeq     int32
 	lastOffset  int64
@@ -34,7 +34,7 @@ type producerBatch struct {
 	timestamp   int64
 }
 
-// firstSeq goes back over the wrap of sequence numbers.
+// firstSeq accounts for the wraparound of sequence numbers.
 func (b *producerBatch) firstSeq() int32 {
 	if b.lastSeq < b.offsetDelta {
 		return math.MaxInt32 - (b.offsetDelta - b.lastSeq) + 1
@@ -50,9 +50,9 @@ type producer struct {
 	epoch            int16
 	coordinatorEpoch int32
 	lastTimestamp    int64
-	txnFirst         int64 // -1 none
+	txnFirst         int64 // -1: none
 	batches          [rememberedBatches]producerBatch
-	n                int // of batches, oldest first
+	n                int // number of batches, oldest first
 }
 
 func newProducer(id int64) *producer {
@@ -73,7 +73,7 @@ func (p *producer) lastSeq() int32 {
 	return p.batches[p.n-1].lastSeq
 }
 
-// duplicate is the remembered batch that b repeats, or nil.
+// duplicate returns the remembered batch that b repeats, or nil.
 func (p *producer) duplicate(b record.Batch) *producerBatch {
 	if b.ProducerEpoch() != p.epoch {
 		return nil
@@ -103,17 +103,17 @@ func (p *producer) add(m producerBatch) {
 	p.n++
 }
 
-// openTxn is a transaction without its marker. doneTxn has one that is not below the high watermark yet.
+// openTxn is a transaction without its marker; doneTxn, one whose marker is not below the high watermark yet.
 type openTxn struct{ producerID, first int64 }
 type doneTxn struct{ first, last int64 }
 
-// producerTable is the state of all producers of a log, and of their transactions. The Log's lock guards it.
+// producerTable is the state of all producers of a log and of their transactions. The Log's lock guards it.
 type producerTable struct {
 	byID map[int64]*producer
-	end  int64         // state is that before this offset
+	end  int64         // the state is that before this offset
 	open []openTxn     // by first offset
-	done []doneTxn     // by last offset; still hold back the last stable offset
-	keep time.Duration // idle producers are forgotten after it
+	done []doneTxn     // by last offset; they still hold back the last stable offset
+	keep time.Duration // idle time after which producers are forgotten
 
 	verifying map[int64]*verification // by producer id; not stored
 }
@@ -129,8 +129,8 @@ func (t *producerTable) reset(end int64) {
 	t.end, t.open, t.done = end, nil, nil
 }
 
-// check tells whether b may follow what its producer has appended. Only a client's sequence numbers are looked at
-// (ProducerAppendInfo, 3.9); batches of the coordinators have none.
+// check checks whether b may follow what its producer has appended. Sequence numbers are checked only for clients
+// (ProducerAppendInfo, 3.9); batches of coordinators have none.
 func (t *producerTable) check(b record.Batch, o LeaderAppend) error {
 	if err := t.checkVerified(b, o); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (t *producerTable) check(b record.Batch, o LeaderAppend) error {
 
 func (p *producer) checkSequence(epoch int16, first int32) error {
 	if p.epoch == record.NoProducerEpoch {
-		return nil // known by a batch without an epoch only: nothing to compare with
+		return nil // known only from a batch without an epoch: nothing to compare with
 	}
 	if epoch != p.epoch {
 		if first != 0 {
@@ -189,13 +189,13 @@ func (p *producer) checkMarker(b record.Batch) error {
 	return err
 }
 
-// apply takes a batch in that is in the log. For a marker that aborts a transaction it returns that.
+// apply adds a batch that is in the log. For a marker that aborts a transaction it returns the transaction.
 func (t *producerTable) apply(b record.Batch) (aborted AbortedTxn, ok bool, err error) {
 	defer func() { t.end = b.LastOffset() + 1 }()
 	if !b.HasProducerID() {
 		return AbortedTxn{}, false, nil
 	}
-	if b.Transactional() { // the first records are there, or the end: an answer that comes later is about another transaction
+	if b.Transactional() { // the transaction has its first records, or ends: an answer that comes later is about another one
 		delete(t.verifying, b.ProducerID())
 	}
 	if b.Control() {
@@ -245,8 +245,8 @@ func (t *producerTable) applyMarker(b record.Batch) (aborted AbortedTxn, ok bool
 	return AbortedTxn{p.id, first, b.BaseOffset(), stable}, true, nil
 }
 
-// firstUnstable is the first offset of a transaction that is open, or whose marker is not below the high
-// watermark; -1 when there is none.
+// firstUnstable returns the first offset of a transaction that is open, or whose marker is not below the high
+// watermark; -1 if there is none.
 func (t *producerTable) firstUnstable() int64 {
 	first := int64(-1)
 	if len(t.open) > 0 {
@@ -265,7 +265,7 @@ func (t *producerTable) replicated(highWatermark int64) {
 	t.done = slices.DeleteFunc(t.done, func(d doneTxn) bool { return d.last < highWatermark })
 }
 
-// expire forgets the producers without an open transaction that were idle for too long.
+// expire forgets producers without an open transaction that have been idle for too long.
 func (t *producerTable) expire(now time.Time) {
 	for id, p := range t.byID {
 		if p.txnFirst < 0 && t.expired(p, now) {
@@ -283,7 +283,7 @@ func (t *producerTable) expired(p *producer, now time.Time) bool {
 	return t.keep > 0 && saturatedMillis(now.UnixMilli()-p.lastTimestamp) >= t.keep
 }
 
-// states is what is known, by producer id.
+// states returns the state of all producers, by id.
 func (t *producerTable) states() []ProducerState {
 	states := make([]ProducerState, 0, len(t.byID))
 	for _, p := range t.byID {
@@ -300,8 +300,8 @@ type marker struct {
 	timestamp        int64
 }
 
-// parseMarker reads a control batch: key int16 version, int16 type (0 abort, 1 commit); value int16 version, int32
-// coordinator epoch. ok is false for a batch that compaction has emptied and for other control records.
+// parseMarker parses a control batch: key int16 version, int16 type (0 abort, 1 commit); value int16 version, int32
+// coordinator epoch. ok is false for a batch emptied by compaction and for other control records.
 func parseMarker(b record.Batch) (m marker, ok bool, err error) {
 	if b.Count() == 0 {
 		return marker{}, false, nil

@@ -12,17 +12,18 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// Records is a stretch of a segment that holds records, for sending from the file or reading. Close it when done;
-// until then the bytes stay, also when the segment is deleted meanwhile. The zero value is no records.
+// Records is a range of a segment file that contains records, for sending from the file or for reading. It must be
+// closed; until then the bytes remain available, even if the segment is deleted meanwhile. The zero value contains no
+// records.
 type Records struct {
 	seg  *segment
-	next int64 // base of the segment behind, 0 when there is none
+	next int64 // base of the next segment, 0 if there is none
 	file vfs.File
-	// Position is where the records begin in the file, and Size how many bytes they are.
+	// Position is where the records begin in the file, and Size their size in bytes.
 	Position, Size int64
 }
 
-// OS is the file, for sendfile; nil when the file system has none.
+// OS returns the file, for sendfile; nil if the file system has none.
 func (r *Records) OS() *os.File {
 	if r.file == nil {
 		return nil
@@ -59,7 +60,8 @@ func (r *Records) Append(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Bound is an offset above all of the records, at most limit, which must be one: as close as the offset index tells.
+// Bound returns an offset above all of the records, as close as the offset index allows, but at most limit, which must
+// be such an offset.
 func (r *Records) Bound(limit int64) (int64, error) {
 	if r.seg == nil {
 		return limit, nil
@@ -74,7 +76,7 @@ func (r *Records) Bound(limit int64) (int64, error) {
 	return min(offset, limit), nil
 }
 
-// Close gives the segment back. It can be called more than once.
+// Close releases the segment. It may be called more than once.
 func (r *Records) Close() {
 	if r.seg != nil {
 		r.seg.release()
@@ -82,11 +84,11 @@ func (r *Records) Close() {
 	}
 }
 
-// Read finds records for a fetch: from the batch that holds offset on, up to maxBytes, which may cut the last batch, and
-// never a record at upTo or above (a high watermark, a last stable offset or the log end). With minOneBatch the first batch
-// is whole even if it is larger than maxBytes. It reads from one segment only, so there may be more.
-// At the end of the log, or of what upTo allows, there are no records and no error; outside of the log the error
-// wraps kerr.OffsetOutOfRange. It takes no lock.
+// Read finds the records for a fetch: from the batch that contains offset on, up to maxBytes, which may cut the last
+// batch, and never a record at upTo or above (a high watermark, a last stable offset or the log end offset). If
+// minOneBatch is true, the first batch is returned whole even if it is larger than maxBytes. It reads from a single
+// segment, so there may be more. At the end of the log, or of what upTo allows, it returns no records and no error;
+// outside of the log the error wraps kerr.OffsetOutOfRange. It takes no lock.
 func (l *Log) Read(offset int64, maxBytes int32, upTo int64, minOneBatch bool) (Records, error) {
 	for {
 		if err := l.readable(); err != nil {
@@ -103,7 +105,8 @@ func (l *Log) Read(offset int64, maxBytes int32, upTo int64, minOneBatch bool) (
 	}
 }
 
-// cutSince tells whether the log was cut since the counter had the given value. It waits for a cut that is under way.
+// cutSince reports whether the log was truncated since the counter had the given value. It waits for a truncation in
+// progress.
 func (l *Log) cutSince(cuts int64) bool {
 	if cuts%2 == 0 && l.cuts.Load() == cuts {
 		return false
@@ -113,7 +116,7 @@ func (l *Log) cutSince(cuts int64) bool {
 	return l.cuts.Load() != cuts
 }
 
-// readable tells whether the log can still be read.
+// readable returns an error if the log can no longer be read.
 func (l *Log) readable() error {
 	if err := l.disk.usable(); err != nil {
 		return err
@@ -124,7 +127,7 @@ func (l *Log) readable() error {
 	return nil
 }
 
-// readFailure takes the disk offline when a read failed for a reason that is not in the data.
+// readFailure takes the disk offline if a read failed for a reason other than its data.
 func (l *Log) readFailure(offset int64, err error) error {
 	var code *kerr.Error
 	if errors.As(err, &code) {
@@ -143,7 +146,7 @@ func (l *Log) read(offset, maxBytes, upTo int64, minOneBatch bool) (Records, err
 	}
 	segments := *l.segments.Load()
 	i := floor(segments, offset)
-	for ; i >= 0 && i < len(segments); i++ { // on to the next when compaction has left nothing above offset in one
+	for ; i >= 0 && i < len(segments); i++ { // continue with the next one if compaction has left nothing above offset
 		s := segments[i]
 		limit := endPosition
 		if s.base != endBase || upTo < end {
@@ -163,12 +166,12 @@ func (l *Log) read(offset, maxBytes, upTo int64, minOneBatch bool) (Records, err
 	return Records{}, nil
 }
 
-// floor is the index of the last segment whose base is at most offset, or -1.
+// floor returns the index of the last segment whose base is at most offset, or -1.
 func floor(segments []*segment, offset int64) int {
 	return sort.Search(len(segments), func(i int) bool { return segments[i].base > offset }) - 1
 }
 
-// read finds records in one segment. limit is the position that upTo is at, or -1 when that must be looked up.
+// read finds records in one segment. limit is the position of upTo, or -1 if that has to be looked up.
 func (s *segment) read(offset, maxBytes, upTo, limit int64, minOneBatch bool) (Records, error) {
 	if !s.acquire() {
 		return Records{}, errSegmentGone
@@ -186,7 +189,7 @@ func (s *segment) read(offset, maxBytes, upTo, limit int64, minOneBatch bool) (R
 	return Records{seg: s, file: f, Position: position, Size: size}, nil
 }
 
-// span is where the records for a read are; size -1 when there are none at offset or above.
+// span returns where the records for a read are; size is -1 if there are none at offset or above.
 func (s *segment) span(offset, maxBytes, upTo, limit int64, minOneBatch bool) (position, size int64, err error) {
 	position, first, err := s.find(offset)
 	if err != nil || first == 0 {
@@ -205,6 +208,6 @@ func (s *segment) span(offset, maxBytes, upTo, limit int64, minOneBatch bool) (p
 	if minOneBatch {
 		size = max(size, first)
 	}
-	// The batch of offset may hold upTo as well: then it is not to be seen yet.
+	// The batch of offset may also contain upTo: then it must not be visible yet.
 	return position, max(min(size, limit-position), 0), nil
 }

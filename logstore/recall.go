@@ -6,12 +6,12 @@ import (
 	"barnabas/logstore/record"
 )
 
-// recallBytes bounds what is read of a log's end for its producers' last batches.
+// recallBytes bounds how much of a log's end is read to find its producers' last batches.
 const recallBytes = 256 << 10
 
-// recallLocked finds the batches before each producer's last one again. A snapshot has only the last; what a producer
-// had in flight when the broker stopped it sends again, up to five batches, and they must be recognised. Apache Kafka
-// forgets them at each restart.
+// recallLocked finds the batches before each producer's last one. A snapshot has only the last; but a producer resends
+// what was in flight when the broker stopped, up to five batches, and they must be recognised. Apache Kafka forgets
+// them at each restart.
 func (l *Log) recallLocked() error {
 	t, s := l.mu.producers, l.active()
 	if len(t.byID) == 0 || s.size.Load() == 0 {
@@ -39,7 +39,7 @@ func (l *Log) recallLocked() error {
 	return err
 }
 
-// recallFrom is where to begin to read: five times the size of the last batches before the end, but not too far.
+// recallFrom returns where to begin reading: five times the size of the last batches before the end, within limits.
 func (l *Log) recallFrom(s *segment) (position int64, err error) {
 	records := int64(0)
 	for _, p := range l.mu.producers.byID {
@@ -61,7 +61,7 @@ func (l *Log) recallFrom(s *segment) (position int64, err error) {
 	}
 }
 
-// recall puts batches before the last one, as far as their sequence numbers lead up to it without a gap.
+// recall inserts batches before the last one, as far as their sequence numbers lead up to it without a gap.
 func (p *producer) recall(earlier []producerBatch) {
 	next := *p.last()
 	known := []producerBatch{next}

@@ -2,17 +2,17 @@ package logstore
 
 import "sync/atomic"
 
-// recentBatches is how many batches at the end of a log are remembered: as many as a follower is behind one that is written to
-// request by request.
+// recentBatches is how many batches at the end of a log are remembered: as many as a follower may be behind a log that
+// is being written to with each request.
 const recentBatches = 32
 
-// recent knows where the last batches of a segment lie, so that those who follow the end of a log, as replicas and most
-// consumers do, are not sent to the index and the file for it. The log's lock covers add; find takes none.
+// recent knows the positions of the last batches in a segment, so that readers at the end of a log, such as replicas
+// and most consumers, do not need the index and the file. add requires the log's lock; find takes none.
 type recent struct {
-	added   atomic.Int64 // batches, ever
+	added   atomic.Int64 // total number of batches
 	batches [recentBatches]struct {
 		last  atomic.Int64  // offset of the last record
-		place atomic.Uint64 // position in the file, above its size in 32 bits
+		place atomic.Uint64 // position in the file, shifted above a size of 32 bits
 	}
 }
 
@@ -26,13 +26,14 @@ func (r *recent) add(last, position int64, size int) {
 
 func (r *recent) at(n int64) (last, position, size int64) {
 	b := &r.batches[n%recentBatches]
-	place := b.place.Load() // before last, which add stores first
+	place := b.place.Load() // before last, since add stores it first
 	return b.last.Load(), int64(place >> 32), int64(place & (1<<32 - 1))
 }
 
-// find is segment.find for an offset between two batches that are known: behind the last record of one, and not behind that of the
-// other, which follows it in the file. ok is false when there are none. Batches are overwritten from the oldest on, their last
-// offsets first, by higher ones: when one still ends below offset, nothing that was seen on the way to it had been overwritten.
+// find is segment.find for an offset between two known batches: above the last record of one, and not above that of the
+// other, which follows it in the file. ok is false if there are none. Batches are overwritten from the oldest on, their
+// last offsets first, by higher ones: if one still ends below offset, nothing that was read before it had been
+// overwritten.
 func (r *recent) find(offset int64) (position, size int64, ok bool) {
 	newest := r.added.Load() - 1
 	oldest := max(newest-recentBatches+1, 0)

@@ -10,8 +10,8 @@ import (
 	"barnabas/logstore/record"
 )
 
-// recover checks the segments that an unclean stop may have left broken, or whose indexes are not to be trusted, and
-// returns the log's end. When something was cut, what came behind is dropped.
+// recover checks the segments that an unclean shutdown may have damaged, or whose indexes cannot be trusted, and
+// returns the log end offset. If something was truncated, the segments after it are dropped.
 func (ld *loader) recover(l *Log, segments []*segment) (end int64, err error) {
 	if err := ld.recoverDue(l, segments); err != nil {
 		return 0, err
@@ -26,7 +26,7 @@ func (ld *loader) recover(l *Log, segments []*segment) (end int64, err error) {
 	if err == nil || errors.As(err, &pathErr) {
 		return end, err
 	}
-	rescans := ld.startRescans([]*segment{active}, segments) // not whole, although the stop was clean
+	rescans := ld.startRescans([]*segment{active}, segments) // incomplete although the shutdown was clean
 	defer rescans.end()
 	if _, err = ld.recoverSegment(l, rescans.bySegment[active], segments[:len(segments)-1]); err != nil {
 		return 0, err
@@ -34,7 +34,7 @@ func (ld *loader) recover(l *Log, segments []*segment) (end int64, err error) {
 	return active.end()
 }
 
-// recoverDue recovers what must be, up to the first segment that had to be cut.
+// recoverDue recovers what is necessary, up to the first segment that had to be truncated.
 func (ld *loader) recoverDue(l *Log, segments []*segment) error {
 	var due []*segment
 	for i, s := range segments {
@@ -63,23 +63,24 @@ func (ld *loader) recoverDue(l *Log, segments []*segment) error {
 			return err
 		}
 		if i < len(segments)-1 && (cut || ld.lostTail(l, segments[i+1])) {
-			rescans.end() // before the files go
+			rescans.end() // before the files are removed
 			return ld.dropBehind(l, segments, i)
 		}
 	}
 	return nil
 }
 
-// lostTail tells whether the segment before next, just recovered, has lost its tail without a trace, as a power cut can do when
-// it falls together with the end of a batch. Where that is in doubt nothing is taken for lost: what is behind may be all that
-// there is of old records. Below the log start nothing is missed: a truncation to there leaves a gap up to it.
+// lostTail reports whether the segment before next, just recovered, has lost its tail without a trace, as can happen
+// when a power failure coincides with the end of a batch. In doubt nothing counts as lost: the segments after it may be
+// all that is left of old records. Below the log start offset nothing is missing: a truncation to it leaves a gap
+// before it.
 func (ld *loader) lostTail(l *Log, next *segment) bool {
 	return !ld.flushedUnknown && !ld.compacted && !ld.cfg.Compact && next.base > ld.recoveryPoint &&
 		max(l.mu.producers.end, ld.logStart) < next.base
 }
 
-// suspect tells why a segment's indexes must be made again: the offset index is missing, or the transaction index
-// is not of this segment. An empty segment needs none.
+// suspect decides whether a segment's indexes must be rebuilt: the offset index is missing, or the transaction index
+// does not belong to this segment. An empty segment needs none.
 func (ld *loader) suspect(s *segment) error {
 	switch {
 	case s.size.Load() == 0:
@@ -104,10 +105,11 @@ func (ld *loader) dropBehind(l *Log, segments []*segment, i int) error {
 			return err
 		}
 	}
-	return ld.env.fs.SyncDir(ld.dir) // for good: they must not come back behind what is appended from now on
+	return ld.env.fs.SyncDir(ld.dir) // durably: they must not come back after what is appended from now on
 }
 
-// recoverSegment takes in what the rescan of a segment has found, and cuts the segment at the first batch that is not whole and right.
+// recoverSegment applies the results of a segment's rescan, and truncates the segment at the first batch that is not
+// complete and valid.
 func (ld *loader) recoverSegment(l *Log, r *rescan, before []*segment) (cut bool, err error) {
 	s := r.s
 	if err := l.replayUpTo(s.base, before); err != nil {
@@ -126,7 +128,7 @@ func (ld *loader) recoverSegment(l *Log, r *rescan, before []*segment) (cut bool
 		return false, err
 	}
 	if ld.newEpochs && !ld.noEpochs {
-		if err := l.epochs.flush(); err != nil && !noSpace(err) { // a full disk must not keep a log from being loaded and cut
+		if err := l.epochs.flush(); err != nil && !noSpace(err) { // a full disk must not prevent a log from being loaded and truncated
 			return false, err
 		}
 		ld.newEpochs = false
@@ -136,12 +138,12 @@ func (ld *loader) recoverSegment(l *Log, r *rescan, before []*segment) (cut bool
 			Info("recovered segment")
 	}
 	if s == l.active() {
-		return r.valid < r.size, nil // loadProducers takes one of the log's end
+		return r.valid < r.size, nil // loadProducers takes one at the log end
 	}
 	return r.valid < r.size, l.snapshotIfRoomLocked()
 }
 
-// fold takes the notes of a rescan into the producer state and the leader epochs, which are those before the segment.
+// fold adds the notes of a rescan to the producer state and the leader epochs, which are those before the segment.
 func (ld *loader) fold(l *Log, r *rescan) error {
 	err := r.each(func(b record.Batch) error {
 		if b.Magic() >= 2 && l.epochs.remember(b.LeaderEpoch(), b.BaseOffset()) {
@@ -159,7 +161,7 @@ func (ld *loader) fold(l *Log, r *rescan) error {
 	return nil
 }
 
-// cut drops the broken tail of a segment, unless it was flushed before: then it is damage, and stays.
+// cut removes the broken tail of a segment, unless it had been flushed: then it is damage, and stays.
 func (ld *loader) cut(l *Log, r *rescan) error {
 	f, err := r.s.open()
 	if err != nil {
@@ -169,7 +171,7 @@ func (ld *loader) cut(l *Log, r *rescan) error {
 		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), records follow, and it is not known what was flushed",
 			ErrDamaged, f.Name(), r.valid, r.end, r.bad)
 	}
-	if max(r.end, ld.logStart) < ld.recoveryPoint { // below the log start nothing may be left, after a truncation to there
+	if max(r.end, ld.logStart) < ld.recoveryPoint { // below the log start offset nothing may be left, after a truncation to it
 		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), but all below offset %d was flushed",
 			ErrDamaged, f.Name(), r.valid, r.end, r.bad, ld.recoveryPoint)
 	}
@@ -179,5 +181,5 @@ func (ld *loader) cut(l *Log, r *rescan) error {
 		return err
 	}
 	r.s.size.Store(r.valid)
-	return f.Sync() // the next crash must not find the tail again, behind what is appended from now on
+	return f.Sync() // the next crash must not bring back the tail, after what is appended from now on
 }

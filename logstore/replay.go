@@ -6,7 +6,7 @@ import (
 	"barnabas/internal/logx"
 )
 
-// replayUpTo brings the producer state to that before offset, from the newest snapshot and the batches behind it.
+// replayUpTo brings the producer state to that before offset, from the newest snapshot and the batches after it.
 func (l *Log) replayUpTo(offset int64, segments []*segment) error {
 	t := l.mu.producers
 	if t.end == offset && offset > 0 {
@@ -29,7 +29,7 @@ func (l *Log) replayUpTo(offset int64, segments []*segment) error {
 	return nil
 }
 
-// replay takes the batches of a segment between the state's offset and the given one into the producer state.
+// replay adds the batches of a segment between the state's offset and the given one to the producer state.
 func (l *Log) replay(s *segment, offset int64) error {
 	t := l.mu.producers
 	if t.end >= offset {
@@ -52,7 +52,7 @@ func (l *Log) replay(s *segment, offset int64) error {
 	return w.err
 }
 
-// rebuildProducersLocked makes the producer state that of a log which ends at end, after a truncation.
+// rebuildProducersLocked sets the producer state to that of a log that ends at end, after a truncation.
 func (l *Log) rebuildProducersLocked(end int64) error {
 	if err := l.mu.snaps.removeIf(func(o int64) bool { return o > end }); err != nil {
 		return err
@@ -67,8 +67,8 @@ func (l *Log) rebuildProducersLocked(end int64) error {
 	return l.snapshotIfRoomLocked()
 }
 
-// snapshotIfRoomLocked takes a snapshot of the producer state. On a full disk there is none: the state can be read from the
-// records.
+// snapshotIfRoomLocked takes a snapshot of the producer state. If the disk is full there is none: the state can be read
+// from the records.
 func (l *Log) snapshotIfRoomLocked() error {
 	err := l.mu.snaps.take(l.mu.producers, false)
 	if noSpace(err) {
@@ -78,10 +78,10 @@ func (l *Log) snapshotIfRoomLocked() error {
 	return err
 }
 
-// loadProducers sets the producer state and removes the snapshots that nothing will need: all but those at the base of a
-// segment and the newest.
+// loadProducers sets the producer state and removes the snapshots that will not be needed: all except the newest and
+// those at the base of a segment.
 func (ld *loader) loadProducers(l *Log, end int64) error {
-	// Those behind the end are of records that a power cut has taken.
+	// Snapshots above the end are of records that a power failure has taken.
 	if err := l.mu.snaps.removeIf(func(o int64) bool { return o > end }); err != nil {
 		return err
 	}
@@ -96,12 +96,12 @@ func (ld *loader) loadProducers(l *Log, end int64) error {
 		return err
 	}
 	if t := l.mu.producers; t.end == end && end > 0 {
-		// Recovery has just read the batches. Its state knows each producer's last five, a snapshot only the last: what
-		// was under way at the crash is sent again and must be recognised.
+		// Recovery has just read the batches. Its state has each producer's last five, a snapshot only the last:
+		// producers resend what was in flight at the crash, which must be recognised.
 		t.replicated(l.hw.Load())
 		l.refreshUnstableLocked()
 		if len(t.byID) == 0 {
-			return nil // another crash would have the segment read again anyhow
+			return nil // another crash would have the segment read again anyway
 		}
 		return l.snapshotIfRoomLocked()
 	}

@@ -14,34 +14,34 @@ import (
 	"barnabas/logstore/record"
 )
 
-// The recovery of a log has two parts. What concerns one segment alone, its checksums, its offset and its time index, is the
-// rescan's, and several segments are rescanned side by side. What depends on the batches before, which is producer state, aborted
-// transactions and leader epochs, a rescan notes down, and the loader folds the notes in, segment by segment. The result is that
-// of reading all batches in order.
+// The recovery of a log has two parts. What concerns a single segment (its checksums, its offset and time index) is
+// done by a rescan, and several segments are rescanned concurrently. What depends on the batches before (producer
+// state, aborted transactions and leader epochs) is noted by the rescan, and the loader applies the notes segment by
+// segment. The result is the same as reading all batches in order.
 
-// A note is the header of a batch, or all of a control batch, behind its size as uint32. Notes come in chunks of about noteChunk
-// bytes, of which a rescan may be notedChunks ahead of the loader.
+// A note is the header of a batch, or a whole control batch, preceded by its size as uint32. Notes come in chunks of
+// about noteChunk bytes, of which a rescan may be notedChunks ahead of the loader.
 const (
 	noteChunk   = 64 << 10
 	notedChunks = 64
 )
 
-// rescan is the reading of one segment from its start up to the first batch that is not whole and right.
+// rescan reads one segment from its start up to the first batch that is not complete and valid.
 type rescan struct {
 	s        *segment
-	next     int64 // base of the segment behind
+	next     int64 // base of the next segment
 	logStart int64
 	cfg      *Config
 	count    func(bytes int64)
 	now      func() time.Time
 	notes    chan []byte // closed when it has ended
 
-	// Once notes is closed:
+	// Valid once notes is closed:
 	size, valid int64
-	end         int64 // offset behind the last good batch; the segment's base when there is none
-	bad         error // why it ends at valid, when that is below size
-	holes       bool  // offsets are missing in it, as compaction takes them out
-	err         error // of the disk, or that it was ended from outside
+	end         int64 // offset after the last valid batch; the segment's base if there is none
+	bad         error // why it ends at valid, if that is below size
+	holes       bool  // offsets are missing, as after compaction
+	err         error // from the disk, or because it was cancelled
 	took        time.Duration
 
 	chunk []byte
@@ -53,7 +53,7 @@ func (ld *loader) newRescan(s *segment, next int64) *rescan {
 		epoch: record.NoLeaderEpoch}
 }
 
-// run does it, until ctx ends.
+// run does the rescan, until ctx ends.
 func (r *rescan) run(ctx context.Context) {
 	defer close(r.notes)
 	if r.err = context.Cause(ctx); r.err != nil {
@@ -109,13 +109,13 @@ func (r *rescan) walk(ctx context.Context, f vfs.File) error {
 	return w.err
 }
 
-// hasHole tells whether offsets are missing before a batch that follows end, or in it. What is missing below the log start says
-// nothing: a truncation to there leaves holes. Of old messages that are compressed only the last offset is known.
+// hasHole reports whether offsets are missing before a batch that follows end, or within it. Those below the log start
+// offset do not count: a truncation to it leaves holes. Of old compressed messages only the last offset is known.
 func hasHole(b record.Batch, end, logStart int64) bool {
 	return b.Magic() >= 2 && (b.BaseOffset() > max(end, logStart) || b.Count() <= b.LastOffsetDelta())
 }
 
-// goesOn tells whether a good batch follows the bad one: then that is not where a crash has ended the writing.
+// goesOn reports whether a valid batch follows the invalid one: then it was not a crash that ended the writing there.
 func (r *rescan) goesOn(f vfs.File) bool {
 	head := make([]byte, min(record.HeaderSize, r.size-r.valid))
 	if _, err := f.ReadAt(head, r.valid); err != nil {
@@ -129,7 +129,7 @@ func (r *rescan) goesOn(f vfs.File) bool {
 	return w.next() && w.batch.Valid()
 }
 
-// index adds an entry to the indexes when it is due. A full disk is no error: the batches are found without it.
+// index adds an entry to the indexes if it is due. A full disk is not an error: the batches are found without it.
 func (r *rescan) index(b record.Batch, position int64, indexed *int64) error {
 	s := r.s
 	if t := b.MaxTimestamp(); t > s.maxStamp.timestamp {
@@ -145,7 +145,8 @@ func (r *rescan) index(b record.Batch, position int64, indexed *int64) error {
 	return nil
 }
 
-// note writes down what matters for the segments behind: who produced the batch, and that a leader epoch begins.
+// note records what matters for the segments after this one: the producer of the batch, and the beginning of a leader
+// epoch.
 func (r *rescan) note(ctx context.Context, b record.Batch) error {
 	epoch := b.LeaderEpoch()
 	if !b.HasProducerID() && (epoch == r.epoch || b.Magic() < 2) {
@@ -175,7 +176,7 @@ func (r *rescan) send(ctx context.Context) error {
 	}
 }
 
-// each calls fn with the batches that were noted, as much as there is of them, until the end of the rescan.
+// each calls fn with the noted batches, as far as they were noted, until the rescan ends.
 func (r *rescan) each(fn func(record.Batch) error) error {
 	for chunk := range r.notes {
 		for len(chunk) > 0 {
@@ -189,14 +190,14 @@ func (r *rescan) each(fn func(record.Batch) error) error {
 	return r.err
 }
 
-// rescans are under way for the segments of one log.
+// rescans are the rescans in progress for the segments of one log.
 type rescans struct {
 	bySegment map[*segment]*rescan
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
 }
 
-// startRescans begins to read segments of the log, in their order, as many at a time as may be. end must follow.
+// startRescans begins to read segments of the log, in their order, as many at a time as allowed. end must be called.
 func (ld *loader) startRescans(due, segments []*segment) *rescans {
 	ctx, cancel := context.WithCancel(ld.ctx)
 	all := &rescans{bySegment: make(map[*segment]*rescan, len(due)), cancel: cancel}
@@ -214,8 +215,8 @@ func (ld *loader) startRescans(due, segments []*segment) *rescans {
 	return all
 }
 
-// runRescans begins a rescan only when all before it have begun: the loader waits for the first that has not ended, so each that has
-// begun gets on.
+// runRescans begins a rescan only when all before it have begun: the loader waits for the first one that has not ended,
+// so all that have begun make progress.
 func (ld *loader) runRescans(ctx context.Context, waiting []*rescan, workers int) {
 	places := make(chan struct{}, workers)
 	var running sync.WaitGroup
@@ -231,7 +232,8 @@ func (ld *loader) runRescans(ctx context.Context, waiting []*rescan, workers int
 	}
 }
 
-// takeTurn waits until a segment may be read, or ctx ends. What it returns must be called when it was read.
+// takeTurn waits until a segment may be read, or ctx ends. The returned function must be called after the segment was
+// read.
 func (ld *loader) takeTurn(ctx context.Context, s *segment) (done func()) {
 	if ld.recovering != nil && s.size.Load() >= muchToRead {
 		select {
@@ -243,17 +245,17 @@ func (ld *loader) takeTurn(ctx context.Context, s *segment) (done func()) {
 	return func() {}
 }
 
-// end ends those that nobody needs any more, and returns when none is at work.
+// end cancels rescans that are no longer needed, and returns when none is running.
 func (all *rescans) end() {
 	all.cancel()
 	all.tasks.Wait()
 }
 
-// muchToRead is the size of a segment, in bytes, from which on its recovery counts for num.recovery.threads.per.data.dir: below
-// it the disk is waited for more than read from.
+// muchToRead is the size of a segment in bytes from which on its recovery counts for num.recovery.threads.per.data.dir:
+// below it, the disk is mostly waited for rather than read from.
 const muchToRead = 1 << 20
 
-// countBytes is how much is read between two looks at whether the load is to end.
+// countBytes is how much is read between checks whether the load was cancelled.
 const countBytes = 1 << 20
 
 func (ld *loader) counted(bytes int64) {

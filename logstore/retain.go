@@ -9,8 +9,9 @@ import (
 	"barnabas/internal/logx"
 )
 
-// AdvanceLogStart moves the log's start forward, so that records below offset can't be read any more (KIP-107). Their
-// segments go with the next round of retention. Above the high watermark it is refused: kerr.OffsetOutOfRange.
+// AdvanceLogStart advances the log start offset, so that records below it can no longer be read (KIP-107). Their
+// segments are removed with the next round of retention. An offset above the high watermark is refused:
+// kerr.OffsetOutOfRange.
 func (l *Log) AdvanceLogStart(offset int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,9 +33,9 @@ func (l *Log) advanceStartLocked(offset int64) error {
 	return l.epochs.truncateStart(offset)
 }
 
-// Retain drops the oldest segments that nobody may need any more: below the log start, above retention.bytes, older than
-// retention.ms. It returns how many. Only segments that lie below the high watermark go, the active one after it was
-// followed by a new one. A log that is being compacted just now keeps them until the next time.
+// Retain drops the oldest segments that are no longer needed: those below the log start offset, above retention.bytes,
+// or older than retention.ms. It returns their number. Only segments below the high watermark are dropped, the active
+// one after a new one was created. A log that is being compacted keeps them until the next time.
 func (l *Log) Retain() (int, error) {
 	release, ok := l.cleaning.tryHold()
 	if !ok {
@@ -43,7 +44,7 @@ func (l *Log) Retain() (int, error) {
 	defer release()
 	n, err := l.retain()
 	if err == nil && n > 0 {
-		err = l.syncNames() // else a crash may bring some back, with gaps between them
+		err = l.syncNames() // otherwise a crash may bring some back, with gaps between them
 	}
 	return n, l.disk.fail("drop segments", err)
 }
@@ -52,7 +53,7 @@ func (l *Log) retain() (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usableLocked(); err != nil {
-		return 0, nil // nothing to retain in
+		return 0, nil // nothing to retain
 	}
 	return l.retainLocked(l.config.Load(), l.env.now())
 }
@@ -87,7 +88,8 @@ func (l *Log) retainBytesLocked(limit int64) (int, error) {
 	})
 }
 
-// dropWhileLocked drops segments from the oldest on while due says so. next is nil for the active segment.
+// dropWhileLocked drops segments, beginning with the oldest, while due returns true. next is nil for the active
+// segment.
 func (l *Log) dropWhileLocked(reason string, due func(s, next *segment) (bool, error)) (int, error) {
 	segments := *l.segments.Load()
 	n := 0
@@ -134,7 +136,7 @@ func (l *Log) dropOldestLocked(n int) error {
 	return l.dropLocked(old)
 }
 
-// expireProducers forgets producers that were idle for too long.
+// expireProducers forgets producers that have been idle for too long.
 func (l *Log) expireProducers(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,14 +12,15 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// room watches the free space of a log directory. Below a mark clients' records are refused, so that what is left goes to
-// checkpoints, replication and compaction; fetching and retention go on, and when there is room again so does producing. It
-// asks the file system after so many bytes were written, or refused for so long; and for ManagerConfig.OnRoom, as long as there is none.
+// room watches the free space of a log directory. Below a limit clients' records are rejected, so that the rest is left
+// to checkpoints, replication and compaction; fetching and retention go on, and when there is room again so does
+// producing. It asks the file system after a number of bytes was written, or after records were rejected for a while;
+// and, for ManagerConfig.OnRoom, as long as there is no room.
 type room struct {
-	min     int64        // bytes that must be free; 0: no mark, only a disk that is full counts
-	written atomic.Int64 // bytes since the file system was last asked
+	min     int64        // bytes that must be free; 0: no limit, only a full disk counts
+	written atomic.Int64 // bytes written since the file system was last asked
 	low     atomic.Bool
-	asked   atomic.Int64 // ms, when low
+	asked   atomic.Int64 // ms, if low
 }
 
 const (
@@ -27,13 +28,13 @@ const (
 	askAgainAfter = time.Second
 )
 
-// noSpace tells whether an error says that the disk is full.
+// noSpace reports whether an error says that the disk is full.
 func noSpace(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// errNoRoom is for records that a directory has no room for.
+// errNoRoom rejects records for which a directory has no room.
 var errNoRoom = fmt.Errorf("log directory is full: %w", kerr.KafkaStorageError)
 
-// admit is an error when clients' records are refused for now.
+// admit returns an error if clients' records are rejected at the moment.
 func (d *disk) admit(fsys vfs.FS) error {
 	r := &d.room
 	if !r.low.Load() {
@@ -49,7 +50,7 @@ func (d *disk) admit(fsys vfs.FS) error {
 	return fmt.Errorf("%s: %w", d.path, errNoRoom)
 }
 
-// wrote counts n bytes, and looks how much is left now and then.
+// wrote counts n bytes, and from time to time checks how much space is left.
 func (d *disk) wrote(fsys vfs.FS, n int) {
 	if d.room.written.Add(int64(n)) >= askAfterBytes {
 		d.room.written.Store(0)
@@ -57,8 +58,8 @@ func (d *disk) wrote(fsys vfs.FS, n int) {
 	}
 }
 
-// measure asks the file system. One that can't be asked changes nothing. To end the refusal takes a little more room than to
-// begin it, so that it does not come and go.
+// measure asks the file system. If that fails, nothing changes. Ending the rejection requires a little more space than
+// beginning it, so that it does not alternate.
 func (d *disk) measure(fsys vfs.FS) {
 	_, usable, err := fsys.Usage(d.path)
 	if err != nil {
@@ -71,7 +72,7 @@ func (d *disk) measure(fsys vfs.FS) {
 	d.setLow(usable <= limit, usable)
 }
 
-// filled notes that a write has failed since the disk is full.
+// filled records that a write has failed because the disk is full.
 func (d *disk) filled() { d.setLow(true, 0) }
 
 func (d *disk) setLow(low bool, usable int64) {

@@ -12,14 +12,14 @@ import (
 	"barnabas/logstore/record"
 )
 
-// While looking at batch headers a segment is read in chunks: the first is small, since the wanted batch is often there at
-// once, and while batches are small they grow to about what lies between two index entries.
+// To look at batch headers a segment is read in chunks: the first one is small, since the wanted batch is often found
+// at once, and while batches are small they grow to about the distance between two index entries.
 const (
 	firstChunk = 256
 	scanChunk  = 4 << 10
 )
 
-// chunks saves the buffers of scans; nothing in them outlives a scan.
+// chunks pools the buffers of scans; nothing in them outlives a scan.
 var chunks = sync.Pool{New: func() any { return new([scanChunk]byte) }}
 
 // header is a batch in a segment of which only the first bytes were read.
@@ -29,9 +29,9 @@ type header struct {
 	size     int64
 }
 
-// scan calls fn with the header of each whole batch from position on, until it returns false. The batch is good until fn
-// returns. position must be the beginning of a batch. What is below size was checked when it was written or recovered,
-// so that anything wrong there is damage.
+// scan calls fn with the header of each whole batch from position on, until fn returns false. The batch is valid until
+// fn returns. position must be the beginning of a batch. Everything below size was checked when it was written or
+// recovered, so anything wrong there is damage.
 func (s *segment) scan(position int64, fn func(header) (bool, error)) error {
 	f, err := s.open()
 	if err != nil {
@@ -83,7 +83,8 @@ func noEOF(err error) error {
 	return err
 }
 
-// damaged says where something is wrong. A file that ends too early is damage to the data, not a fault of the disk.
+// damaged returns an error that says where something is wrong. A file that ends too early is damage to the data, not a
+// disk fault.
 func damaged(f vfs.File, position int64, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = fmt.Errorf("%w: %w", kerr.CorruptMessage, err)
@@ -91,8 +92,8 @@ func damaged(f vfs.File, position int64, err error) error {
 	return fmt.Errorf("%s: at position %d: %w", f.Name(), position, err)
 }
 
-// find is where the batch that holds offset is, or the first one above it. size is 0 when there is none. An index that is well
-// formed and yet leads too far costs a look at the whole segment: to begin there would skip records.
+// find returns where the batch is that contains offset, or the first one above it. size is 0 if there is none. If an
+// index entry is well-formed but leads too far, the whole segment is searched: beginning there would skip records.
 func (s *segment) find(offset int64) (position, size int64, err error) {
 	if r := s.recent.Load(); r != nil {
 		if position, size, ok := r.find(offset); ok {
@@ -112,8 +113,8 @@ func (s *segment) find(offset int64) (position, size int64, err error) {
 	return position, size, err
 }
 
-// findFrom is find from a position that an index entry at or below offset has given, or from the beginning. astray tells that no
-// batch is there, or one that begins above offset: then the entry is wrong.
+// findFrom is find from a position taken from an index entry at or below offset, or from the beginning. astray is true
+// if there is no batch, or one that begins above offset: then the entry is wrong.
 func (s *segment) findFrom(from, offset int64) (position, size int64, astray bool, err error) {
 	indexed := from > 0
 	astray = indexed && from >= s.size.Load()
@@ -130,7 +131,7 @@ func (s *segment) findFrom(from, offset int64) (position, size int64, astray boo
 	return position, size, astray || indexed && errors.Is(err, kerr.CorruptMessage), err
 }
 
-// end is the offset behind the last record, found through the index.
+// end returns the offset after the last record, found through the index.
 func (s *segment) end() (int64, error) {
 	from, err := s.index.lastPosition()
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *segment) end() (int64, error) {
 	return end, err
 }
 
-// readBatch reads the whole batch of a header into buf, which is grown as needed.
+// readBatch reads the whole batch of a header into buf, which grows as needed.
 func readBatch(f vfs.File, h header, buf []byte) (record.Batch, []byte, error) {
 	if int64(cap(buf)) < h.size {
 		buf = make([]byte, h.size)

@@ -28,10 +28,10 @@ const (
 	swapSuffix      = ".swap"
 )
 
-// fileName is the name of a file that belongs to an offset: 20 digits and the suffix.
+// fileName returns the name of a file that belongs to an offset: 20 digits and the suffix.
 func fileName(offset int64, suffix string) string { return fmt.Sprintf("%020d%s", offset, suffix) }
 
-// parseFileName is the offset of such a name.
+// parseFileName returns the offset in such a name.
 func parseFileName(name, suffix string) (int64, bool) {
 	digits, ok := strings.CutSuffix(name, suffix)
 	if !ok || len(digits) != 20 {
@@ -41,10 +41,10 @@ func parseFileName(name, suffix string) (int64, bool) {
 	return offset, err == nil && offset >= 0
 }
 
-// segment is one stretch of a log: the record file and its indexes.
+// segment is one section of a log: a segment file and its indexes.
 //
-// The Log's lock covers appending and truncating. Reading needs a reference instead: acquire, release. The owner holds
-// one, too, and gives it back when the segment leaves the log; with the last one the file is closed.
+// The Log's lock covers appending and truncating. Readers need a reference instead: acquire, release. The owner also
+// holds one, and releases it when the segment leaves the log; with the last reference the file is closed.
 type segment struct {
 	fs    *openFiles
 	base  int64
@@ -54,26 +54,26 @@ type segment struct {
 
 	size  atomic.Int64 // bytes of whole batches in the file
 	named atomic.Bool  // the files' names are durable, or being made so
-	dirty atomic.Bool  // the file has changed since the last sync, or may have before an unclean stop
+	dirty atomic.Bool  // the file has changed since the last sync, or may have before an unclean shutdown
 	refs  atomic.Int32
 	file  atomic.Pointer[openFile]
-	used  atomic.Int64 // openFiles.round when the file was used last
+	used  atomic.Int64 // openFiles.round when the file was last used
 
-	recent atomic.Pointer[recent] // of what was appended last; nil: nothing since the load, or the last truncation
+	recent atomic.Pointer[recent] // the last appends; nil: none since the load or the last truncation
 
 	mu struct {
-		sync.Mutex // leaf but for the indexes' own; taken to open, close and rename
+		sync.Mutex // leaf but for the indexes' own; held to open, close and rename
 		dir        string
-		suffix     string // cleanedSuffix, then swapSuffix while compaction makes it; deletedSuffix once it is dropped
+		suffix     string // cleanedSuffix, then swapSuffix while compaction creates it; deletedSuffix once it is dropped
 		closed     bool
 	}
 
 	// Under the Log's lock.
 	touched    bool  // since it was loaded: finish has something to do
 	sinceIndex int64 // bytes since the last index entry
-	maxStamp   stamp // when maxKnown
+	maxStamp   stamp // valid if maxKnown
 	maxKnown   bool
-	rollTime   int64 // timestamp that rolling by time counts from, when rollKnown
+	rollTime   int64 // timestamp from which rolling by time counts, if rollKnown
 	rollKnown  bool
 	created    time.Time // wall clock, for segments without timestamps
 	jitter     time.Duration
@@ -81,7 +81,7 @@ type segment struct {
 
 type openFile struct{ vfs.File }
 
-// errSegmentGone is for a reader that comes when the segment was dropped. Look for the offset again.
+// errSegmentGone tells a reader that the segment has been dropped. The offset must be looked up again.
 var errSegmentGone = errors.New("segment is gone")
 
 func newSegment(fsys *openFiles, dir string, base, size int64, cfg *Config, now time.Time) *segment {
@@ -95,7 +95,7 @@ func newSegment(fsys *openFiles, dir string, base, size int64, cfg *Config, now 
 	return s
 }
 
-// createSegment makes the record file of a new, empty segment.
+// createSegment creates the file of a new, empty segment.
 func createSegment(fsys *openFiles, dir string, base int64, cfg *Config, now time.Time) (*segment, error) {
 	s := newSegment(fsys, dir, base, 0, cfg, now)
 	f, err := s.create()
@@ -112,7 +112,7 @@ func createSegment(fsys *openFiles, dir string, base int64, cfg *Config, now tim
 	return s, nil
 }
 
-// createCleaned makes the files that a compaction writes, under names that a load takes away.
+// createCleaned creates the files that a compaction writes, under names that a load removes.
 func createCleaned(fsys *openFiles, dir string, base int64, cfg *Config, now time.Time) (*segment, error) {
 	s := newSegment(fsys, dir, base, 0, cfg, now)
 	s.mu.suffix = cleanedSuffix
@@ -125,7 +125,7 @@ func createCleaned(fsys *openFiles, dir string, base int64, cfg *Config, now tim
 	return s, errors.Join(s.txns.reset(), s.prepareIndexes())
 }
 
-// create makes the record file of a segment that nobody knows yet.
+// create creates the file of a segment that is not in use yet.
 func (s *segment) create() (vfs.File, error) {
 	s.maxStamp, s.maxKnown = noStamp(s.base), true
 	s.touched = true
@@ -156,7 +156,7 @@ func (s *segment) acquire() bool {
 	}
 }
 
-// release gives a reference back. With the last one the file is closed.
+// release releases a reference. With the last one the file is closed.
 func (s *segment) release() {
 	if s.refs.Add(-1) == 0 {
 		s.closeFile()
@@ -168,20 +168,20 @@ func (s *segment) closeFile() {
 	defer s.mu.Unlock()
 	s.mu.closed = true
 	if f := s.file.Swap(nil); f != nil {
-		_ = f.Close() // was synced when that mattered
+		_ = f.Close() // it has been synced if that mattered
 		s.fs.closed()
 	}
 }
 
-// keepLocked makes f the record file.
+// keepLocked makes f the segment's file.
 func (s *segment) keepLocked(f vfs.File) {
 	s.used.Store(s.fs.round.Load())
 	s.file.Store(&openFile{f})
 	s.fs.opened()
 }
 
-// open is the record file. It is opened when it is first needed and stays open until it is unused and there are too many. The
-// caller holds a reference, or the log's lock.
+// open returns the segment's file. It is opened when it is first needed and stays open until it is idle and there are
+// too many. The caller holds a reference or the log's lock.
 func (s *segment) open() (vfs.File, error) {
 	if round := s.fs.round.Load(); s.used.Load() != round {
 		s.used.Store(round)
@@ -205,15 +205,15 @@ func (s *segment) open() (vfs.File, error) {
 	return f, nil
 }
 
-// appended is a stretch of whole batches that go into a segment with one write.
+// appended is a sequence of whole batches to be appended to a segment with one write.
 type appended struct {
 	data  []byte
 	last  int64 // offset of the last record
-	stamp stamp // the largest timestamp in it
+	stamp stamp // the largest timestamp
 	first int64 // offset of the first record
 }
 
-// append writes a, and an index entry when it is due.
+// append writes a, and an index entry if it is due.
 func (s *segment) append(a *appended, indexInterval int32) error {
 	position := s.size.Load()
 	if position == 0 {
@@ -224,7 +224,7 @@ func (s *segment) append(a *appended, indexInterval int32) error {
 		return err
 	}
 	if _, err := f.WriteAt(a.data, position); err != nil {
-		_ = f.Truncate(position) // if that fails too, recovery cuts it
+		_ = f.Truncate(position) // if that fails too, recovery truncates it
 		return err
 	}
 	s.size.Store(position + int64(len(a.data)))
@@ -232,13 +232,13 @@ func (s *segment) append(a *appended, indexInterval int32) error {
 	s.dirty.Store(true)
 	s.remember(a, position)
 	err = s.indexAppend(a, position, indexInterval)
-	if noSpace(err) || tooManyFiles(err) { // the batch is there; it is found without the entry, and the next append tries again
+	if noSpace(err) || tooManyFiles(err) { // the batch is written; it is found without the entry, and the next append tries again
 		err = nil
 	}
 	return err
 }
 
-// remember notes where a batch was appended. More than one at once come to followers, whose end fewer read.
+// remember records where a batch was appended. Several batches at once come to followers, from whose end few read.
 func (s *segment) remember(a *appended, position int64) {
 	if size, err := record.SizeOf(a.data); err != nil || size != len(a.data) {
 		return
@@ -272,7 +272,7 @@ func (s *segment) indexAppend(a *appended, position int64, indexInterval int32) 
 	return nil
 }
 
-// prepareIndexes makes the index files of a segment that gets its first append.
+// prepareIndexes creates the index files of a segment for its first append.
 func (s *segment) prepareIndexes() error {
 	if err := s.index.preallocate(); err != nil {
 		return err
@@ -280,7 +280,7 @@ func (s *segment) prepareIndexes() error {
 	return s.times.preallocate()
 }
 
-// largest is the stamp of the largest timestamp in the segment.
+// largest returns the stamp of the largest timestamp in the segment.
 func (s *segment) largest() (stamp, error) {
 	if !s.maxKnown {
 		last, err := s.times.last()
@@ -292,7 +292,8 @@ func (s *segment) largest() (stamp, error) {
 	return s.maxStamp, nil
 }
 
-// largestTime is the largest timestamp in the segment, in ms; the file's time when the records have none.
+// largestTime returns the largest timestamp in the segment, in ms, or the file's modification time if its records have
+// none.
 func (s *segment) largestTime() (int64, error) {
 	largest, err := s.largest()
 	if err != nil || largest.timestamp >= 0 {
@@ -301,7 +302,7 @@ func (s *segment) largestTime() (int64, error) {
 	return s.modified()
 }
 
-// modified is when the record file was last written, in ms.
+// modified returns when the file was last written, in ms.
 func (s *segment) modified() (int64, error) {
 	st, err := s.fs.Stat(s.path(logSuffix))
 	if err != nil {
@@ -310,12 +311,12 @@ func (s *segment) modified() (int64, error) {
 	return st.ModTime().UnixMilli(), nil
 }
 
-// fits tells whether an offset can be stored relative to the base.
+// fits reports whether an offset can be stored relative to the base.
 func (s *segment) fits(offset int64) bool {
 	return offset >= s.base && offset-s.base <= math.MaxInt32
 }
 
-// rollDue tells whether the segment must be followed by another before a is appended (LogSegment.shouldRoll, 3.9).
+// rollDue reports whether a new segment must begin before a is appended (LogSegment.shouldRoll, 3.9).
 func (s *segment) rollDue(a *appended, cfg *Config, now time.Time) (bool, error) {
 	if err := errors.Join(s.index.load(), s.times.load()); err != nil {
 		return false, err
@@ -331,8 +332,8 @@ func (s *segment) rollDue(a *appended, cfg *Config, now time.Time) (bool, error)
 	return waited > cfg.SegmentAge-s.jitter, err
 }
 
-// waited is the time that counts for rolling: from the first batch's timestamp to that of what is appended, or by the
-// clock when the records have none.
+// waited returns the time that counts for rolling: from the first batch's timestamp to that of what is being appended,
+// or by the clock if the records have none.
 func (s *segment) waited(appended int64, now time.Time) (time.Duration, error) {
 	first, err := s.rollStart()
 	if err != nil {
@@ -344,7 +345,7 @@ func (s *segment) waited(appended int64, now time.Time) (time.Duration, error) {
 	return now.Sub(s.created), nil
 }
 
-// rollStart is the timestamp of the first batch.
+// rollStart returns the timestamp of the first batch.
 func (s *segment) rollStart() (int64, error) {
 	if !s.rollKnown {
 		first, err := s.firstTimestamp()
@@ -356,7 +357,7 @@ func (s *segment) rollStart() (int64, error) {
 	return s.rollTime, nil
 }
 
-// saturatedMillis is ms as a duration, the longest one if it doesn't fit.
+// saturatedMillis converts ms to a duration, limited to the largest one.
 func saturatedMillis(ms int64) time.Duration {
 	if ms > int64(math.MaxInt64/time.Millisecond) {
 		return math.MaxInt64
@@ -376,7 +377,8 @@ func (s *segment) firstTimestamp() (int64, error) {
 	return first, err
 }
 
-// finish ends appending: what was remembered is forgotten, the last time index entry, indexes cut to their used size, a pre-allocated file to its.
+// finish ends appending: it forgets what was remembered, adds the last time index entry, and trims the indexes and a
+// pre-allocated file to their used size.
 func (s *segment) finish(preallocated bool) error {
 	s.recent.Store(nil)
 	if !s.touched {
@@ -407,7 +409,7 @@ func (s *segment) finish(preallocated bool) error {
 	return f.Truncate(s.size.Load())
 }
 
-// sync makes all of the segment durable.
+// sync makes the whole segment durable.
 func (s *segment) sync() error {
 	if err := s.syncFile(); err != nil {
 		return err
@@ -435,8 +437,8 @@ func (s *segment) syncFile() error {
 	return err
 }
 
-// rest closes the file of a segment that nobody reads yet. It is opened again when it is needed: a broker may have more
-// partitions than a process may have files.
+// rest closes the file of a segment that is not being read yet. It is reopened when it is needed: there may be more
+// partitions than file descriptors.
 func (s *segment) rest() error {
 	if f := s.file.Swap(nil); f != nil {
 		s.fs.closed()
@@ -445,7 +447,7 @@ func (s *segment) rest() error {
 	return nil
 }
 
-// truncate drops everything from offset on and returns the bytes dropped.
+// truncate removes everything from offset on and returns the number of bytes removed.
 func (s *segment) truncate(offset int64, now time.Time) (int64, error) {
 	position, size, err := s.find(offset)
 	if err != nil {
@@ -503,14 +505,15 @@ func (s *segment) findLargest() error {
 	return err
 }
 
-// suffixes of a segment's files, in the order in which they are renamed and removed: when the record file is
-// gone, what is left is recognised as stray.
+// segmentSuffixes are the suffixes of a segment's files, in the order in which they are renamed and removed: without
+// the segment file, the rest is recognised as stray.
 var segmentSuffixes = []string{logSuffix, indexSuffix, timeIndexSuffix, txnIndexSuffix}
 
-// drop renames the files so that a load won't find the segment. remove follows.
+// drop renames the files so that a load does not find the segment. remove follows.
 func (s *segment) drop() error { return s.rename(deletedSuffix) }
 
-// rename gives the files another suffix behind their names. Half done it is an error, and the old names count.
+// rename adds another suffix to the names of the files. If it fails halfway it returns an error, and the old names
+// count.
 func (s *segment) rename(suffix string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

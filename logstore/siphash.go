@@ -5,14 +5,14 @@ import (
 	"math/bits"
 )
 
-// hash128 is a hash of a record key, wide enough to stand for it.
+// hash128 is a hash of a record key, wide enough to represent it.
 type hash128 struct{ lo, hi uint64 }
 
 // sipHash is SipHash-2-4 with 128 bits of output (Aumasson and Bernstein, 2012) under the key k0, k1.
 //
-// The cleaner takes keys with the same hash for the same key, so a collision loses a record. Under a random key nobody can look
-// for collisions, and among n keys there is one by chance with a probability of n²/2¹²⁹. It takes a few nanoseconds
-// for a short key; MD5, which Apache Kafka uses here without a key, takes several times as long.
+// The cleaner treats keys with the same hash as equal, so a collision loses a record. With a random hash key nobody can
+// search for collisions, and among n keys the probability of one by chance is n²/2¹²⁹. It takes a few nanoseconds for a
+// short key; MD5, which Apache Kafka uses for this purpose without a key, takes several times as long.
 func sipHash(k0, k1 uint64, key []byte) hash128 {
 	s := sipState{k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d ^ 0xee, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573}
 	tail := uint64(len(key)) << 56

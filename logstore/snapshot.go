@@ -30,7 +30,7 @@ var errBadSnapshot = errors.New("malformed producer snapshot")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode is the snapshot.
+// encode encodes the snapshot.
 func (t *producerTable) encode() []byte {
 	ids := slices.Sorted(maps.Keys(t.byID))
 	be := binary.BigEndian
@@ -101,15 +101,15 @@ type snapshots struct {
 	fs      vfs.FS
 	dir     string
 	logger  *logrus.Entry
-	offsets []int64 // rising
-	taken   int64   // state up to here needs no snapshot
+	offsets []int64 // ascending
+	taken   int64   // the state up to this offset needs no snapshot
 }
 
 func (s *snapshots) path(offset int64) string {
 	return filepath.Join(s.dir, fileName(offset, snapshotSuffix))
 }
 
-// latest is the offset of the newest snapshot, or -1.
+// latest returns the offset of the newest snapshot, or -1.
 func (s *snapshots) latest() int64 {
 	if len(s.offsets) == 0 {
 		return -1
@@ -117,7 +117,7 @@ func (s *snapshots) latest() int64 {
 	return s.offsets[len(s.offsets)-1]
 }
 
-// take writes a snapshot of t, unless there is one of the same offset. It is synced when sync is set.
+// take writes a snapshot of t, unless there is one with the same offset. It is synced if sync is true.
 func (s *snapshots) take(t *producerTable, sync bool) error {
 	if t.end <= s.taken {
 		return nil
@@ -141,7 +141,7 @@ func (s *snapshots) take(t *producerTable, sync bool) error {
 	return f.Close()
 }
 
-// restore sets t from the newest good snapshot not above end. Bad ones are removed. Without one, t is
+// restore sets t from the newest valid snapshot that is not above end. Invalid ones are removed. Without one, t is
 // empty at start.
 func (s *snapshots) restore(t *producerTable, start, end int64, now time.Time) error {
 	for i := len(s.offsets) - 1; i >= 0; i-- {
@@ -170,7 +170,7 @@ func (s *snapshots) restore(t *producerTable, start, end int64, now time.Time) e
 	return nil
 }
 
-// remove removes the snapshot of an offset, if there is one.
+// remove removes the snapshot at an offset, if there is one.
 func (s *snapshots) remove(offset int64) error {
 	s.offsets = slices.DeleteFunc(s.offsets, func(o int64) bool { return o == offset })
 	if err := s.fs.Remove(s.path(offset)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -179,7 +179,7 @@ func (s *snapshots) remove(offset int64) error {
 	return nil
 }
 
-// removeIf removes the snapshots for whose offset drop says so.
+// removeIf removes the snapshots for whose offset drop returns true.
 func (s *snapshots) removeIf(drop func(offset int64) bool) error {
 	for _, offset := range slices.Clone(s.offsets) {
 		if drop(offset) {
@@ -191,7 +191,7 @@ func (s *snapshots) removeIf(drop func(offset int64) bool) error {
 	return nil
 }
 
-// retire renames the snapshot of an offset, to be removed later, and returns the file's new name; "" when there is none.
+// retire renames the snapshot at an offset, to be removed later, and returns the file's new name; "" if there is none.
 func (s *snapshots) retire(offset int64) (string, error) {
 	if !slices.Contains(s.offsets, offset) {
 		return "", nil
@@ -204,7 +204,7 @@ func (s *snapshots) retire(offset int64) (string, error) {
 	return fileName(offset, snapshotSuffix) + deletedSuffix, err
 }
 
-// syncFile makes a file durable, if it is there.
+// syncFile makes a file durable if it exists.
 func syncFile(fsys vfs.FS, name string) error {
 	f, err := fsys.OpenFile(name, vfs.ReadWrite)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,26 +15,28 @@ import (
 	"barnabas/logstore/record"
 )
 
-// Indexes store offsets relative to a segment's base in 31 bits. Releases of Apache Kafka before 1.1.1 could make segments, by
-// compaction above all, that span more (KAFKA-6264). Such a segment is split when its log is loaded, into segments that hold the
-// same batches (LocalLog.splitOverflowedSegment, 3.9): the pieces are written beside it as .cleaned, renamed to .swap, the highest
-// base first, and from there on they are like what a compaction has ready. A load after a kill finds some .cleaned file left and
-// undoes it all, or none and completes it. Their indexes are made by the recovery that a segment without an index gets.
+// Indexes store offsets relative to a segment's base in 31 bits. Releases of Apache Kafka before 1.1.1 could create
+// segments that span more, especially by compaction (KAFKA-6264). Such a segment is split when its log is loaded, into
+// segments with the same batches (LocalLog.splitOverflowedSegment, 3.9): the pieces are written beside it as .cleaned
+// and renamed to .swap, the highest base first; from then on they are like the result of a compaction. A load after a
+// kill finds a .cleaned file and undoes everything, or none and completes it. The pieces' indexes are created by the
+// recovery of segments without an index.
 
-// overfullError is for a segment that must be split before it can be used.
+// overfullError reports a segment that must be split before it can be used.
 type overfullError struct{ base int64 }
 
 func (e *overfullError) Error() string {
 	return fmt.Sprintf("segment %d holds offsets that are too far above it", e.base)
 }
 
-// overfull tells whether a batch's offsets are too far above a segment's base, and not only wrong: next is the base of the segment
-// behind.
+// overfull reports whether a batch's offsets are too far above a segment's base, rather than invalid: next is the base
+// of the next segment.
 func overfull(b record.Batch, base, next int64) bool {
 	return b.LastOffset()-base > math.MaxInt32 && b.LastOffset() < next
 }
 
-// findOverfull looks for segments to split among those that are not read anyway. Most can't be: the next one begins soon enough.
+// findOverfull looks for segments to split among those that are not read anyway. Most cannot be: the next one begins
+// soon enough.
 func (ld *loader) findOverfull(segments []*segment, read map[*segment]*rescan) error {
 	for i, s := range segments {
 		if read[s] != nil || i == len(segments)-1 || segments[i+1].base-s.base <= math.MaxInt32+1 {
@@ -46,20 +48,20 @@ func (ld *loader) findOverfull(segments []*segment, read map[*segment]*rescan) e
 			}
 			return true, context.Cause(ld.ctx)
 		})
-		if err != nil && !errors.Is(err, kerr.CorruptMessage) { // what is broken shows when it is read
+		if err != nil && !errors.Is(err, kerr.CorruptMessage) { // damage will show when the segment is read
 			return err
 		}
 	}
 	return nil
 }
 
-// piece is a stretch of a record file that becomes a segment.
+// piece is a range of a segment file that becomes a segment.
 type piece struct {
 	base     int64
 	from, to int64 // positions in the file
 }
 
-// pieces divides the batches of a record file. What is broken at its end stays with the last piece, for the recovery.
+// pieces divides the batches of a segment file. Damage at its end stays with the last piece, for recovery.
 func pieces(f vfs.File, base, size int64) ([]piece, error) {
 	list := []piece{{base: base}}
 	w := batchWalk{file: f, size: size}
@@ -76,8 +78,8 @@ func pieces(f vfs.File, base, size int64) ([]piece, error) {
 	return list, w.err
 }
 
-// pieceBase is the base of a piece that begins with a batch, where all before are below end. A wrapper of an old format does not tell
-// its first offset.
+// pieceBase returns the base of a piece that begins with a batch, where all batches before are below end. A wrapper in
+// an old format does not contain its first offset.
 func pieceBase(b record.Batch, end int64) int64 {
 	if b.Magic() >= 2 {
 		return b.BaseOffset()
@@ -85,7 +87,7 @@ func pieceBase(b record.Batch, end int64) int64 {
 	return max(end, b.LastOffset()-math.MaxInt32)
 }
 
-// split writes the pieces of a segment and has them ready to take its place. The next load puts them there.
+// split writes the pieces of a segment and makes them ready to replace it, which the next load does.
 func (ld *loader) split(base int64) error {
 	name := filepath.Join(ld.dir, fileName(base, logSuffix))
 	f, err := ld.env.fs.OpenFile(name, vfs.ReadOnly)
@@ -114,7 +116,7 @@ func (ld *loader) split(base int64) error {
 		return err
 	}
 	for i, p := range slices.Backward(list) {
-		if i == 0 { // with this one the pieces are complete: a power cut must not leave it without the others
+		if i == 0 { // with this one the pieces are complete: a power failure must not leave it without the others
 			if err := ld.env.fs.SyncDir(ld.dir); err != nil {
 				return err
 			}
@@ -129,7 +131,7 @@ func (ld *loader) split(base int64) error {
 	return ld.env.fs.SyncDir(ld.dir)
 }
 
-// copyPiece writes a piece, durably.
+// copyPiece writes a piece durably.
 func (ld *loader) copyPiece(from vfs.File, p piece, name string) error {
 	to, err := ld.env.fs.OpenFile(name, vfs.ReadWrite|vfs.Create|vfs.Truncate)
 	if err != nil {

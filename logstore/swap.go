@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// swapIn puts out, which is complete and synced, in the place of the segments that it was made from. The order is such that a
-// load after a crash finds the old segments or the new one, never parts of both (LocalLog.replaceSegments, 3.9):
+// swapIn replaces the segments that out, which is complete and synced, was made from. The order ensures that a load after a
+// crash finds either the old segments or the new one, never parts of both (LocalLog.replaceSegments, 3.9):
 //
-//  1. out's files get the suffix .swap, durably: from here on a load finishes the work,
-//  2. the log reads from out, and the old files get the suffix .deleted, durably: before that is so, out's plain
-//     names beside them would show records twice,
+//  1. out's files get the suffix .swap, durably: from here on a load completes the replacement,
+//  2. the log reads from out, and the old files get the suffix .deleted, durably: before that, out's plain names beside
+//     them would show records twice,
 //  3. out's files get their plain names.
 //
-// The caller keeps truncation and retention off. An error before step 2 leaves the log as it was, a later one takes the
+// The caller excludes truncation and retention. An error before step 2 leaves the log as it was; a later one takes the
 // directory offline.
 func (l *Log) swapIn(out *segment, old []*segment) error {
 	err := out.rename(swapSuffix)
@@ -38,10 +38,10 @@ func (l *Log) swapIn(out *segment, old []*segment) error {
 	return err
 }
 
-// errChanged is for a compaction whose segments are not the log's any more.
+// errChanged reports that the segments of a compaction no longer belong to the log.
 var errChanged = errors.New("segments have changed")
 
-// replace has the log read from out instead of old, whose files are dropped.
+// replace makes the log read from out instead of old, whose files are dropped.
 func (l *Log) replace(out *segment, old []*segment) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,9 +66,9 @@ func (l *Log) replace(out *segment, old []*segment) error {
 	return nil
 }
 
-// supersedeLocked drops a segment that another with the given base stands for now.
+// supersedeLocked drops a segment that is replaced by another one with the given base.
 func (l *Log) supersedeLocked(s *segment, base int64) error {
-	if err := s.index.view(func([]byte, int) {}); err != nil { // readers that have it still may: the name will be another's
+	if err := s.index.view(func([]byte, int) {}); err != nil { // readers that still hold it may need the index: another segment's will have its name
 		return err
 	}
 	if err := s.drop(); err != nil {
@@ -85,7 +85,7 @@ func (l *Log) supersedeLocked(s *segment, base int64) error {
 	return nil
 }
 
-// discard removes the files of an unfinished compaction, whatever they are called.
+// discard removes the files of an unfinished compaction, under any of their names.
 func (s *segment) discard() error {
 	s.release()
 	s.mu.Lock()

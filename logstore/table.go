@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Log is the log of a partition, also when its directory is offline.
+// Log returns the log of a partition, even if its directory is offline.
 func (m *Manager) Log(tp TopicPartition) (*Log, bool) {
 	m.table.RLock()
 	defer m.table.RUnlock()
@@ -13,18 +13,18 @@ func (m *Manager) Log(tp TopicPartition) (*Log, bool) {
 	return l, ok
 }
 
-// Logs are the logs in directories that are online, in no order.
+// Logs returns the logs in directories that are online, in no particular order.
 func (m *Manager) Logs() []*Log {
 	return m.logsIf(func(l *Log) bool { return !l.disk.failed.Load() })
 }
 
-// logsOn are the logs and the copies of logs in a directory.
+// logsOn returns the logs and copies of logs in a directory.
 func (m *Manager) logsOn(v *volume) []*Log {
 	logs, _ := m.holdings(v)
 	return logs
 }
 
-// holdings are the logs and the copies of logs in a directory, and the partitions whose log in it is not loaded.
+// holdings returns the logs and copies of logs in a directory, and the partitions whose log in it is not loaded.
 func (m *Manager) holdings(v *volume) (logs []*Log, unloaded []TopicPartition) {
 	m.table.RLock()
 	defer m.table.RUnlock()
@@ -36,7 +36,7 @@ func (m *Manager) holdings(v *volume) (logs []*Log, unloaded []TopicPartition) {
 	return append(logs, m.futuresLocked(v)...), slices.Collect(maps.Keys(v.unloaded))
 }
 
-// holds tells whether the log of a partition is in a directory, loaded or not.
+// holds reports whether a partition's log is in a directory, loaded or not.
 func (m *Manager) holds(v *volume, tp TopicPartition) bool {
 	m.table.RLock()
 	defer m.table.RUnlock()
@@ -72,7 +72,7 @@ func (m *Manager) logsIf(want func(*Log) bool) []*Log {
 	return logs
 }
 
-// setLog puts a log into the table, or takes it out when it is nil.
+// setLog adds a log to the table, or removes it if it is nil.
 func (m *Manager) setLog(tp TopicPartition, l *Log) {
 	m.table.Lock()
 	defer m.table.Unlock()

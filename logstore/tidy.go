@@ -11,7 +11,7 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// tidy finishes or undoes what a crash has interrupted, and notes which files there are.
+// tidy completes or undoes what a crash has interrupted, and records which files exist.
 func (ld *loader) tidy() error {
 	entries, err := ld.env.fs.ReadDir(ld.dir)
 	if err != nil {
@@ -30,8 +30,8 @@ func (ld *loader) tidy() error {
 	return ld.collect()
 }
 
-// removeLeftovers removes deleted files and unfinished output of the cleaner. When that was the split of a segment,
-// swap files at or above the smallest cleaned one belong to it and go as well.
+// removeLeftovers removes deleted files and unfinished output of the cleaner. If that was the split of a segment, swap
+// files at or above the smallest cleaned one belong to it and are removed too.
 func (ld *loader) removeLeftovers() error {
 	unfinished := int64(math.MaxInt64)
 	for name := range ld.names {
@@ -71,7 +71,7 @@ func (ld *loader) rename(from, to string) error {
 	return ld.env.fs.Rename(filepath.Join(ld.dir, from), filepath.Join(ld.dir, to))
 }
 
-// baseOf is the base of any of a segment's files.
+// baseOf returns the base in the name of any of a segment's files.
 func baseOf(name string) (int64, bool) {
 	for _, suffix := range segmentSuffixes {
 		if base, ok := parseFileName(name, suffix); ok {
@@ -81,8 +81,7 @@ func baseOf(name string) (int64, bool) {
 	return 0, false
 }
 
-// completeSwaps puts what the cleaner had ready in the place of what it was made from: segments within the range of a
-// swap file are replaced by it.
+// completeSwaps replaces segments with the finished results of compactions: those within the range of a swap file.
 func (ld *loader) completeSwaps() error {
 	swaps := ld.swapFiles()
 	if len(swaps) == 0 {
@@ -95,7 +94,7 @@ func (ld *loader) completeSwaps() error {
 			}
 		}
 	}
-	if err := ld.env.fs.SyncDir(ld.dir); err != nil { // else a power cut may bring a removed segment back beside the new one
+	if err := ld.env.fs.SyncDir(ld.dir); err != nil { // otherwise a power failure may bring back a removed segment beside the new one
 		return err
 	}
 	for _, name := range swaps {
@@ -117,7 +116,8 @@ func (ld *loader) swapFiles() []string {
 	return swaps
 }
 
-// removeReplaced removes the files that those of a swap file's segment stand for: but for the ones that a rename will replace anyway.
+// removeReplaced removes the files that those of a swap file's segment replace, except the ones that a rename will
+// replace anyway.
 func (ld *loader) removeReplaced(swap string, base int64) error {
 	end, err := ld.swapEnd(swap, base)
 	if err != nil {
@@ -133,7 +133,7 @@ func (ld *loader) removeReplaced(swap string, base int64) error {
 	return nil
 }
 
-// swapEnd is the offset behind the last record of a swap file.
+// swapEnd returns the offset after the last record of a swap file.
 func (ld *loader) swapEnd(name string, base int64) (int64, error) {
 	f, err := ld.env.fs.OpenFile(filepath.Join(ld.dir, name), vfs.ReadOnly)
 	if err != nil {
@@ -152,7 +152,7 @@ func (ld *loader) swapEnd(name string, base int64) (int64, error) {
 	return end, w.err
 }
 
-// collect notes segments and snapshots and removes indexes that no record file goes with.
+// collect records segments and snapshots, and removes indexes without a segment file.
 func (ld *loader) collect() error {
 	for name := range ld.names {
 		if base, ok := parseFileName(name, logSuffix); ok {

@@ -17,8 +17,8 @@ type stamp struct {
 // noStamp is the largest stamp of a segment without records.
 func noStamp(base int64) stamp { return stamp{record.NoTimestamp, base} }
 
-// timeIndex maps timestamps to offsets: int64 timestamp, int32 offset-base. An entry holds the largest timestamp up to
-// its offset, so both rise.
+// timeIndex maps timestamps to offsets: int64 timestamp, int32 offset-base. An entry has the largest timestamp up to
+// its offset, so both ascend.
 type timeIndex struct {
 	*entryFile
 	base int64
@@ -30,7 +30,7 @@ func newTimeIndex(fsys vfs.FS, path string, base int64, maxSize int32) timeIndex
 	return timeIndex{newEntryFile(fsys, path, timeEntrySize, maxSize), base}
 }
 
-// isFull tells whether only the entry that closes the segment has room.
+// isFull reports whether there is room only for the entry that closes the segment.
 func (x timeIndex) isFull() bool { return (int(x.count.Load())+1)*timeEntrySize >= x.maxSize }
 
 func (x timeIndex) entry(b []byte, i int) stamp {
@@ -38,7 +38,7 @@ func (x timeIndex) entry(b []byte, i int) stamp {
 	return stamp{int64(binary.BigEndian.Uint64(b)), x.base + int64(binary.BigEndian.Uint32(b[8:]))}
 }
 
-// last is the last entry.
+// last returns the last entry.
 func (x timeIndex) last() (s stamp, err error) {
 	s = noStamp(x.base)
 	err = x.view(func(b []byte, n int) {
@@ -49,7 +49,7 @@ func (x timeIndex) last() (s stamp, err error) {
 	return s, err
 }
 
-// add appends s if its timestamp is above the last entry's.
+// add appends s if its timestamp is above that of the last entry.
 func (x timeIndex) add(s stamp) error {
 	last, err := x.last()
 	if err != nil || s.timestamp <= last.timestamp {
@@ -61,7 +61,7 @@ func (x timeIndex) add(s stamp) error {
 	return x.append(e)
 }
 
-// lookup is the largest entry whose timestamp is at most the given one, or the base: no record below its offset
+// lookup returns the largest entry whose timestamp is at most the given one, or the base: no record below its offset
 // has a later timestamp.
 func (x timeIndex) lookup(timestamp int64) (s stamp, err error) {
 	s = noStamp(x.base)
@@ -74,7 +74,7 @@ func (x timeIndex) lookup(timestamp int64) (s stamp, err error) {
 	return s, err
 }
 
-// truncateFrom drops the entries of offset and above.
+// truncateFrom removes the entries of offset and above.
 func (x timeIndex) truncateFrom(offset int64) error {
 	keep := 0
 	err := x.view(func(b []byte, n int) {

@@ -11,8 +11,8 @@ import (
 	"barnabas/internal/logx"
 )
 
-// TruncateTo drops all records from offset on. Within a batch, the whole batch goes. Above the log's end only leader
-// epochs that begin there are forgotten.
+// TruncateTo removes all records from offset on. If offset is within a batch, the whole batch is removed. If it is
+// above the log end offset, only leader epochs that begin there are forgotten.
 func (l *Log) TruncateTo(offset int64) error {
 	if offset < 0 {
 		return fmt.Errorf("truncate %v to %d: %w", l.tp, offset, kerr.OffsetOutOfRange)
@@ -29,7 +29,7 @@ func (l *Log) TruncateTo(offset int64) error {
 	})
 }
 
-// TruncateFullyAndStartAt drops everything and begins again, empty, at offset.
+// TruncateFullyAndStartAt removes everything and begins again, empty, at offset.
 func (l *Log) TruncateFullyAndStartAt(offset int64) error {
 	return l.cut(func() error {
 		l.logger.WithField(logx.Offset, offset).Info("dropping the whole log")
@@ -37,12 +37,12 @@ func (l *Log) TruncateFullyAndStartAt(offset int64) error {
 	})
 }
 
-// cut runs fn, which takes away from the end of the log, with the locks held. What fn has done is durable before cut returns:
-// else a crash could bring back what was dropped, behind what was appended since, and the stored recovery point
+// cut runs fn, which removes the end of the log, with the locks held. The effect of fn is durable before cut returns:
+// otherwise a crash could bring back what was removed, after what was appended since, and the stored recovery point
 // would vouch for it.
 func (l *Log) cut(fn func() error) error {
 	defer l.cleaning.hold()()
-	l.flushing.Lock() // a flush under way must not move the recovery point past what is cut
+	l.flushing.Lock() // a flush in progress must not advance the recovery point beyond what is cut
 	defer l.flushing.Unlock()
 	lower, err := l.cutLocking(fn)
 	if err == nil && lower {
@@ -67,7 +67,7 @@ func (l *Log) cutLocking(fn func() error) (lower bool, err error) {
 	return l.end.offset.Load() != end, err
 }
 
-// truncateLocked cuts at an offset that some segment holds.
+// truncateLocked truncates at an offset within some segment.
 func (l *Log) truncateLocked(offset int64) error {
 	segments := l.segmentsLocked()
 	i := floor(segments, offset)
@@ -95,18 +95,18 @@ func (l *Log) truncateLocked(offset int64) error {
 	return l.rebuildProducersLocked(end)
 }
 
-// endAtLocked publishes a lower end before the bytes behind it go, so that no new reader finds them.
+// endAtLocked publishes a lower end before the bytes above it are removed, so that no new reader finds them.
 func (l *Log) endAtLocked(offset int64, active *segment) {
 	position := active.size.Load()
 	l.hw.Store(min(l.hw.Load(), offset))
 	l.end.store(offset, active.base, position)
 }
 
-// restartLocked replaces all segments by an empty one at offset.
+// restartLocked replaces all segments with an empty one at offset.
 func (l *Log) restartLocked(offset int64) error {
 	cfg := l.config.Load()
 	old := *l.segments.Load()
-	if err := l.dropLocked(old); err != nil { // first: the new segment may have the name of an old one
+	if err := l.dropLocked(old); err != nil { // first, since the new segment may have the name of an old one
 		return err
 	}
 	s, err := createSegment(l.env.fs, l.mu.dir, offset, cfg, l.env.now())
@@ -132,8 +132,8 @@ func (l *Log) restartLocked(offset int64) error {
 	return nil
 }
 
-// dropLocked takes segments out of the directory, at once by name and after a delay in fact. Their snapshots go
-// with them. The list of segments must not have them any more, or be about to be replaced.
+// dropLocked removes segments from the directory: it renames them at once and deletes them after a delay, with their
+// snapshots. They must not be in the list of segments any more, or be about to be replaced in it.
 func (l *Log) dropLocked(segments []*segment) error {
 	for _, s := range segments {
 		if err := s.drop(); err != nil {
@@ -148,7 +148,7 @@ func (l *Log) dropLocked(segments []*segment) error {
 	return nil
 }
 
-// removeLater gives the segment up and removes its files, and the retired snapshot, after file.delete.delay.ms.
+// removeLater releases the segment, and removes its files and the retired snapshot after file.delete.delay.ms.
 func (l *Log) removeLater(s *segment, snapshot string) {
 	s.release()
 	l.env.later(l.config.Load().FileDeleteDelay, func() {
@@ -158,8 +158,8 @@ func (l *Log) removeLater(s *segment, snapshot string) {
 	})
 }
 
-// removeDropped removes the files of a dropped segment and of its snapshot, if it had one, from where the log is: its directory
-// may have got another name since. One that was retired meanwhile is removed as a whole.
+// removeDropped removes the files of a dropped segment, and its snapshot if it had one, from wherever the log is: its
+// directory may have been renamed since. A log that was retired meanwhile is removed as a whole.
 func (l *Log) removeDropped(s *segment, snapshot string) error {
 	for {
 		dir, retired := l.place()
@@ -177,7 +177,7 @@ func (l *Log) removeDropped(s *segment, snapshot string) error {
 	}
 }
 
-// place is the log's directory, and whether that has been set aside.
+// place returns the log's directory, and whether that has been set aside.
 func (l *Log) place() (dir string, retired bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// AbortedTxn is an aborted transaction, as a consumer must know it to leave its records out.
+// AbortedTxn is an aborted transaction in the form in which consumers need it to skip its records.
 type AbortedTxn struct {
 	ProducerID  int64
 	FirstOffset int64
@@ -22,16 +22,16 @@ type AbortedTxn struct {
 const txnEntrySize = 34
 
 // txnIndex is the file of the aborted transactions whose marker is in a segment: int16 version 0, int64 producer id,
-// int64 first offset, int64 last offset, int64 last stable offset. It exists when there are some.
+// int64 first offset, int64 last offset, int64 last stable offset. It exists only if there are any.
 type txnIndex struct {
 	fs vfs.FS
 
 	mu struct {
 		sync.Mutex // leaf
 		path       string
-		loaded     bool // entries begin with those in the file; else there are only those that were added since
+		loaded     bool // entries begins with those in the file; otherwise it has only those added since
 		entries    []AbortedTxn
-		written    int  // so many of entries are in the file
+		written    int  // number of entries that are in the file
 		dirty      bool // changed since the last sync
 	}
 }
@@ -63,8 +63,8 @@ func (x *txnIndex) loadLocked() error {
 	return nil
 }
 
-// add takes an entry in and writes it. One that could not be written is served all the same, as soon as the file can be read, and
-// write tries again.
+// add adds an entry and writes it. If it cannot be written, it is still returned to readers as soon as the file can be
+// read, and write tries again.
 func (x *txnIndex) add(a AbortedTxn) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -72,7 +72,7 @@ func (x *txnIndex) add(a AbortedTxn) error {
 	return x.writeLocked()
 }
 
-// write makes the file hold all entries.
+// write makes the file contain all entries.
 func (x *txnIndex) write() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -107,7 +107,7 @@ func (x *txnIndex) writeLocked() error {
 	return f.Close()
 }
 
-// all is the entries, oldest first. They don't change.
+// all returns the entries, oldest first. They must not be modified.
 func (x *txnIndex) all() ([]AbortedTxn, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -117,7 +117,7 @@ func (x *txnIndex) all() ([]AbortedTxn, error) {
 	return x.mu.entries[:len(x.mu.entries):len(x.mu.entries)], nil
 }
 
-// check reports an entry that can't belong to a segment with the base.
+// check reports an entry that cannot belong to a segment with the base.
 func (x *txnIndex) check(base int64) error {
 	entries, err := x.all()
 	if err != nil {
@@ -131,7 +131,7 @@ func (x *txnIndex) check(base int64) error {
 	return nil
 }
 
-// truncateFrom drops the transactions whose marker is at offset or above.
+// truncateFrom removes the transactions whose marker is at offset or above.
 func (x *txnIndex) truncateFrom(offset int64) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -149,7 +149,7 @@ func (x *txnIndex) truncateFrom(offset int64) error {
 	return x.cutLocked()
 }
 
-// reset drops everything, whatever is in the file.
+// reset removes everything, whatever the file contains.
 func (x *txnIndex) reset() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -174,7 +174,7 @@ func (x *txnIndex) cutLocked() error {
 	return f.Close()
 }
 
-// sync makes what is in the file durable.
+// sync makes the content of the file durable.
 func (x *txnIndex) sync() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

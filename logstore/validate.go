@@ -9,27 +9,26 @@ import (
 	"barnabas/logstore/record"
 )
 
-// Origin says who appends as leader; it decides what is checked.
+// Origin says who appends as the leader; it determines what is checked.
 type Origin int8
 
 // The origins.
 const (
 	// Client is a Produce request: everything is checked.
 	Client Origin = iota
-	// Coordinator is a group or transaction coordinator of this broker: control batches and batches without
-	// sequence numbers are fine.
+	// Coordinator is a group or transaction coordinator of this broker: control batches and batches without sequence
+	// numbers are allowed.
 	Coordinator
 )
 
-// RecordError says what is wrong with one record of a rejected batch.
+// RecordError says what is wrong with a record of a rejected batch.
 type RecordError struct {
 	Index   int32 // in the batch, from 0
 	Message string
 }
 
-// validator checks what a leader is about to append and brings it into the form that is stored: one batch of magic 2.
-// Offsets, the leader epoch and append times are not its business, so that it needs no lock
-// (LogValidator, 3.9).
+// validator checks what a leader is about to append and converts it to its stored form: one batch of magic 2. It does
+// not deal with offsets, leader epochs and append times, and so needs no lock (LogValidator, 3.9).
 type validator struct {
 	cfg    *Config
 	tp     TopicPartition
@@ -38,21 +37,22 @@ type validator struct {
 
 	rejections  *Rejections
 	errors      []RecordError
-	badTime     bool // among them
+	badTime     bool // the errors include invalid timestamps
 	maxTime     int64
-	codec       record.Codec // of what came
+	codec       record.Codec // of the input
 	recordCount int
-	keyless     int // records that should have a key
+	keyless     int // records without a required key
 }
 
-// validated is what may be appended once it has its offsets: a batch, or of a log with an old format what becomes messages.
+// validated is what may be appended once it has its offsets: a batch or, for a log with an old format, what becomes
+// messages.
 type validated struct {
 	batch   record.Batch
-	maxTime int64 // of the records, as their producer set it
+	maxTime int64 // of the records, as set by their producer
 	old     oldFormat
 }
 
-// run validates data, which is modified where the batch is kept as it is. What it rejects it counts.
+// run validates data, which is modified if the batch is kept as it is. It counts what it rejects.
 func (v *validator) run(data []byte) (validated, error) {
 	ready, err := v.validate(data)
 	if err != nil {
@@ -73,7 +73,7 @@ func (v *validator) validate(data []byte) (validated, error) {
 		return v.collect(data, first, target, level)
 	}
 	if first.Control() && v.codec == record.None {
-		target = record.None // control records stay as they are
+		target = record.None // control records are not compressed
 	}
 	if first.Magic() < 2 || target != v.codec {
 		return v.rebuild(data, first, target, level)
@@ -91,7 +91,7 @@ func (v *validator) validate(data []byte) (validated, error) {
 	return validated{batch: first, maxTime: v.maxTime}, nil
 }
 
-// envelope checks each batch from outside: sizes, checksums, and that they can be stored as one batch.
+// envelope checks each batch from outside: sizes, checksums, and whether they can be stored as one batch.
 func (v *validator) envelope(data []byte) (first record.Batch, err error) {
 	walk := record.Split(data)
 	for walk.Next() {
@@ -149,7 +149,7 @@ func (v *validator) tooLarge(b record.Batch) error {
 	return fmt.Errorf("record batch of %d bytes exceeds the limit of %d: %w", len(b), v.cfg.MaxMessageBytes, kerr.MessageTooLarge)
 }
 
-// batchHeader checks that a client's header agrees with itself (LogValidator.validateBatch, 3.9).
+// batchHeader checks that a client's header is consistent (LogValidator.validateBatch, 3.9).
 func (v *validator) batchHeader(b record.Batch) error {
 	if v.origin != Client || b.Magic() < 2 {
 		return nil
@@ -165,8 +165,8 @@ func (v *validator) batchHeader(b record.Batch) error {
 	return nil
 }
 
-// inPlace checks the records of a magic 2 batch. keep is false when their offsets are not in order, which a compressed
-// batch is rewritten for.
+// inPlace checks the records of a magic 2 batch. keep is false if their offsets are not consecutive, for which a
+// compressed batch is rewritten.
 func (v *validator) inPlace(b record.Batch) (keep bool, err error) {
 	if v.codec != record.None {
 		return v.compressed(b)
@@ -217,7 +217,7 @@ func (v *validator) record(b record.Batch, offset, timestamp int64, hasKey bool)
 	}
 }
 
-// timeFits tells whether a record's timestamp may be stored. Append times are the broker's to set.
+// timeFits reports whether a record's timestamp may be stored. Append times are set by the broker.
 func (v *validator) timeFits(b record.Batch, timestamp int64) bool {
 	if v.cfg.TimestampType == record.CreateTime && timestamp != record.NoTimestamp {
 		if v.cfg.TimestampBeforeMax < 0 && v.cfg.TimestampAfterMax < 0 {
@@ -235,7 +235,7 @@ func (v *validator) timeMessage(offset, timestamp int64) string {
 		timestamp, offset)
 }
 
-// verdict is the error for all the records' errors.
+// verdict returns the error for all the records' errors.
 func (v *validator) verdict() error {
 	switch {
 	case len(v.errors) == 0:
@@ -246,7 +246,7 @@ func (v *validator) verdict() error {
 	return fmt.Errorf("%d records are invalid: %w", len(v.errors), kerr.InvalidRecord)
 }
 
-// message is what a client is told about rejected records; empty for other errors.
+// message returns what a client is told about rejected records; empty for other errors.
 func (v *validator) message() string {
 	switch {
 	case len(v.errors) == 0:
@@ -258,7 +258,7 @@ func (v *validator) message() string {
 		len(v.errors), v.errors[0].Message)
 }
 
-// rebuild makes one magic 2 batch of what came, in the codec of the topic.
+// rebuild builds one magic 2 batch from the input, with the topic's codec.
 func (v *validator) rebuild(data []byte, first record.Batch, codec record.Codec, level int) (validated, error) {
 	v.recordCount, v.maxTime, v.errors, v.keyless = 0, record.NoTimestamp, nil, 0
 	w := record.NewBuilder()

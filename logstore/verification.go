@@ -10,22 +10,22 @@ import (
 	"barnabas/logstore/record"
 )
 
-// Guard stands for a question to a transaction coordinator: does this partition belong to the producer's transaction?
-// It is given out before the coordinator is asked, and the append that follows its answer must bring it back. An end
-// marker that comes in between makes it void, so that an old answer cannot open a transaction that nobody will end
-// (KIP-890, part 1). The zero Guard is none.
+// Guard represents a question to a transaction coordinator: does this partition belong to the producer's transaction?
+// It is issued before the coordinator is asked, and the append that follows the answer must present it. An end marker
+// in between invalidates it, so that an old answer cannot open a transaction that nobody will end (KIP-890, part 1).
+// The zero Guard is none.
 type Guard uint64
 
-// verification is what a log remembers of a producer whose transaction is being verified.
+// verification is what a log remembers about a producer whose transaction is being verified.
 type verification struct {
 	guard  Guard
 	since  time.Time
 	epoch  int16
-	lowest int32 // sequence: a later one must not be appended before it (VerificationStateEntry, 3.9)
+	lowest int32 // sequence number: a later one must not be appended before it (VerificationStateEntry, 3.9)
 }
 
-// StartVerification gives a guard for a producer that is about to append the first records of a transaction, and false
-// when its transaction is open here already: then nobody need be asked.
+// StartVerification returns a guard for a producer that is about to append the first records of a transaction. It
+// returns false if the producer's transaction is already open in this log: then the coordinator need not be asked.
 func (l *Log) StartVerification(producerID int64, epoch int16, sequence int32) (Guard, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,8 +35,8 @@ func (l *Log) StartVerification(producerID int64, epoch int16, sequence int32) (
 	return l.mu.producers.startVerification(producerID, epoch, sequence, l.env), true
 }
 
-// GoOnVerifying takes over what a log still waits to hear, whose place this one has taken: appends come here with guards that
-// the other has given.
+// GoOnVerifying takes over the pending verifications of a log that this one has replaced: appends come here with guards
+// that the other one has issued.
 func (l *Log) GoOnVerifying(of *Log) {
 	of.mu.Lock()
 	waiting := maps.Clone(of.mu.producers.verifying)
@@ -65,7 +65,7 @@ func (t *producerTable) inTransaction(producerID int64) bool {
 	return p != nil && p.txnFirst >= 0
 }
 
-// checkVerified refuses to open a transaction that its coordinator has not been asked about.
+// checkVerified refuses to open a transaction that has not been verified with its coordinator.
 func (t *producerTable) checkVerified(b record.Batch, o LeaderAppend) error {
 	if !o.Verify || !b.Transactional() || b.Control() || t.inTransaction(b.ProducerID()) {
 		return nil
@@ -76,7 +76,7 @@ func (t *producerTable) checkVerified(b record.Batch, o LeaderAppend) error {
 	return nil
 }
 
-// checkLowest refuses a sequence while a lower one of the same producer has yet to be verified.
+// checkLowest refuses a sequence number while a lower one of the same producer is still to be verified.
 func (t *producerTable) checkLowest(b record.Batch) error {
 	if v := t.verifying[b.ProducerID()]; v != nil && b.BaseSequence() > v.lowest {
 		return fmt.Errorf("producer %d sends sequence %d while %d is not appended yet: %w", b.ProducerID(), b.BaseSequence(), v.lowest,

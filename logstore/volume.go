@@ -14,18 +14,19 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// volume is a directory of log.dirs with what the manager keeps about it.
+// volume is one of log.dirs with the manager's state for it.
 type volume struct {
 	disk
 	lock io.Closer
-	// wasClean: the last stop was clean, or there was none.
+	// wasClean: the last shutdown was clean, or there was none.
 	wasClean    bool
 	checkpoints checkpoints
-	progress    *dirProgress // set once it is known what is to be loaded
+	progress    *dirProgress // set once it is known what has to be loaded
 
 	// Guarded by Manager.table.
 	queue []*part // to be loaded, next first
-	// unloaded are the partitions that have a directory here and no log of it in the table: it is not loaded yet, or it can't be.
+	// unloaded are the partitions that have a directory here but no log in the table: it is not loaded yet, or cannot
+	// be.
 	unloaded map[TopicPartition]bool
 }
 
@@ -42,7 +43,7 @@ func (m *Manager) prepareAll() error {
 	return nil
 }
 
-// anyLive is an error when no directory is left.
+// anyLive returns an error if no directory is left.
 func (m *Manager) anyLive() error {
 	if m.liveDisks() == 0 {
 		return fmt.Errorf("%w: log.dirs is %v", ErrNoDirs, m.cfg.Dirs)
@@ -60,7 +61,7 @@ func (m *Manager) liveDisks() int {
 	return n
 }
 
-// prepare locks a directory and makes it ours. Disk faults take it offline and are no error.
+// prepare locks a directory and claims it for this broker. Disk faults take it offline and are not an error.
 func (m *Manager) prepare(v *volume) error {
 	err := m.cfg.FS.MkdirAll(v.path)
 	if err == nil {
@@ -82,7 +83,7 @@ func (m *Manager) prepare(v *volume) error {
 	return nil
 }
 
-// begin takes the mark of a clean stop away and reads the checkpoints.
+// begin removes the clean-shutdown mark and reads the checkpoints.
 func (v *volume) begin(fsys vfs.FS, logger *logrus.Entry) error {
 	mark := filepath.Join(v.path, cleanFile)
 	_, err := fsys.Stat(mark)
@@ -94,14 +95,14 @@ func (v *volume) begin(fsys vfs.FS, logger *logrus.Entry) error {
 		if err := fsys.Remove(mark); err != nil {
 			return err
 		}
-		if err := fsys.SyncDir(v.path); err != nil { // back after a crash, it would hide what must be recovered
+		if err := fsys.SyncDir(v.path); err != nil { // if the mark came back after a crash, it would hide what must be recovered
 			return err
 		}
 	}
 	return v.checkpoints.load(fsys, v.path, logger)
 }
 
-// dirFailed is told once of each directory that fails.
+// dirFailed is called once for each directory that fails.
 func (m *Manager) dirFailed(d *disk, err error) {
 	m.cfg.Logger.WithError(err).WithField(logx.Dir, d.path).Error("log directory failed and is offline")
 	if m.cfg.OnDirFailure == nil {
@@ -110,7 +111,7 @@ func (m *Manager) dirFailed(d *disk, err error) {
 	m.failures.Go(func() { m.cfg.OnDirFailure(d.path, err) })
 }
 
-// roomChanged is told when a directory begins or ends to refuse clients' records.
+// roomChanged is called when a directory begins or ceases to reject clients' records.
 func (m *Manager) roomChanged(d *disk, low bool, usable int64) {
 	logger := m.cfg.Logger.WithFields(map[string]any{logx.Dir: d.path, logx.SizeBytes: usable})
 	if low {
@@ -128,7 +129,7 @@ func (m *Manager) volumeOf(l *Log) *volume {
 	return m.disks[i]
 }
 
-// OfflineDirs are the directories that have failed.
+// OfflineDirs returns the directories that have failed.
 func (m *Manager) OfflineDirs() []string {
 	var dirs []string
 	for _, v := range m.disks {
@@ -139,7 +140,7 @@ func (m *Manager) OfflineDirs() []string {
 	return dirs
 }
 
-// FullDirs are the directories that are online and refuse clients' records, for there is too little room.
+// FullDirs returns the directories that are online but reject clients' records, since there is too little room.
 func (m *Manager) FullDirs() []string {
 	var dirs []string
 	for _, v := range m.disks {
@@ -150,11 +151,11 @@ func (m *Manager) FullDirs() []string {
 	return dirs
 }
 
-// minThreads is how many logs of a directory are opened or closed at a time at least: that is mostly waiting for the
-// disk. What reads a lot is limited to num.recovery.threads.per.data.dir.
+// minThreads is the minimum number of logs in a directory that are opened or closed at a time: that mostly waits for
+// the disk. Logs that are read at length are limited to num.recovery.threads.per.data.dir.
 const minThreads = 8
 
-// closeVolume closes the logs of a directory and leaves the mark of a clean stop, unless the directory has failed.
+// closeVolume closes the logs of a directory and writes the clean-shutdown mark, unless the directory has failed.
 func (m *Manager) closeVolume(v *volume) error {
 	logs, unloaded := m.holdings(v)
 	err := parallel(logs, max(m.cfg.RecoveryThreadsPerDir, minThreads), func(l *Log) error { return l.close() })
@@ -162,7 +163,7 @@ func (m *Manager) closeVolume(v *volume) error {
 		for _, l := range logs {
 			l.releaseAll()
 		}
-		return nil // was reported
+		return nil // has been reported
 	}
 	if err != nil {
 		return err
@@ -177,7 +178,7 @@ func (m *Manager) closeVolume(v *volume) error {
 	return v.fail("write the mark of a clean stop", vfs.WriteFile(m.cfg.FS, filepath.Join(v.path, cleanFile), []byte(cleanContent)))
 }
 
-// unlock lets go of the directories.
+// unlock releases the directories.
 func (m *Manager) unlock() {
 	for _, v := range m.disks {
 		if v.lock == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Codec is how the records of a batch are compressed. The values are fixed by the format.
+// Codec is the compression codec of a batch. The values are fixed by the format.
 type Codec int8
 
 // The codecs.
@@ -32,27 +32,27 @@ const (
 
 // Fixed sizes and values of the format.
 const (
-	// Overhead is the size of offset and length, which all magics begin with.
+	// Overhead is the size of the offset and length fields, with which every magic begins.
 	Overhead = 12
-	// NewestMagic is the magic of today's batches.
+	// NewestMagic is the magic of current batches.
 	NewestMagic int8 = 2
 	// HeaderSize is the size of a magic 2 batch without its records.
 	HeaderSize = 61
 
-	// NoTimestamp stands for a missing timestamp.
+	// NoTimestamp is a missing timestamp.
 	NoTimestamp int64 = -1
-	// NoProducerID stands for a batch that no idempotent producer wrote.
+	// NoProducerID is the producer id of a batch that no idempotent producer wrote.
 	NoProducerID int64 = -1
-	// NoProducerEpoch goes with NoProducerID.
+	// NoProducerEpoch is the epoch that goes with NoProducerID.
 	NoProducerEpoch int16 = -1
-	// NoSequence stands for a missing sequence number.
+	// NoSequence is a missing sequence number.
 	NoSequence int32 = -1
-	// NoLeaderEpoch stands for a missing leader epoch.
+	// NoLeaderEpoch is a missing leader epoch.
 	NoLeaderEpoch int32 = -1
 
 	upToMagic      = 17
 	minLegacySize  = 14 // length field of the smallest magic 0 message
-	minLegacySize1 = 22 // and of the smallest magic 1 message
+	minLegacySize1 = 22 // length field of the smallest magic 1 message
 
 	attrCodec         = 0x07
 	attrAppendTime    = 0x08
@@ -64,19 +64,19 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Batch is a view of one whole batch of magic 2, or of one message of magic 0 or 1 (which may be the wrapper of
-// compressed ones). Batches makes them; the accessors rely on the sizes that it has checked.
-// Accessors of fields that messages lack answer as Apache Kafka does: no producer, no epoch, not transactional.
+// Batch is a view of one whole batch of magic 2, or of one message of magic 0 or 1, which may be the wrapper of
+// compressed ones. Batches come from the type Batches, which has checked the sizes that the accessors depend on. For
+// fields that messages do not have, accessors return what Apache Kafka does: no producer, no epoch, not transactional.
 type Batch []byte
 
-// Magic is the version of the format: 0, 1 or 2.
+// Magic returns the version of the format: 0, 1 or 2.
 func (b Batch) Magic() int8 { return int8(b[16]) }
 
-// BaseOffset is the offset of the first record; of a message, the stored offset, which for a
-// wrapper is that of the last inner message.
+// BaseOffset returns the offset of the first record; for a message the stored offset, which for a wrapper is that of
+// the last inner message.
 func (b Batch) BaseOffset() int64 { return int64(binary.BigEndian.Uint64(b)) }
 
-// LastOffset is the offset of the last record, also when compaction has removed that record.
+// LastOffset returns the offset of the last record, even if compaction has removed that record.
 func (b Batch) LastOffset() int64 {
 	if b.Magic() < 2 {
 		return b.BaseOffset()
@@ -84,7 +84,7 @@ func (b Batch) LastOffset() int64 {
 	return b.BaseOffset() + int64(b.LastOffsetDelta())
 }
 
-// LastOffsetDelta is LastOffset less BaseOffset.
+// LastOffsetDelta returns LastOffset minus BaseOffset.
 func (b Batch) LastOffsetDelta() int32 {
 	if b.Magic() < 2 {
 		return 0
@@ -92,7 +92,7 @@ func (b Batch) LastOffsetDelta() int32 {
 	return int32(binary.BigEndian.Uint32(b[23:]))
 }
 
-// LeaderEpoch is the epoch of the leader that appended the batch, or NoLeaderEpoch.
+// LeaderEpoch returns the epoch of the leader that appended the batch, or NoLeaderEpoch.
 func (b Batch) LeaderEpoch() int32 {
 	if b.Magic() < 2 {
 		return NoLeaderEpoch
@@ -100,7 +100,7 @@ func (b Batch) LeaderEpoch() int32 {
 	return int32(binary.BigEndian.Uint32(b[12:]))
 }
 
-// CRC is the stored checksum.
+// CRC returns the stored checksum.
 func (b Batch) CRC() uint32 {
 	if b.Magic() < 2 {
 		return binary.BigEndian.Uint32(b[12:])
@@ -108,7 +108,7 @@ func (b Batch) CRC() uint32 {
 	return binary.BigEndian.Uint32(b[17:])
 }
 
-// Valid tells whether the stored checksum is that of the content.
+// Valid reports whether the stored checksum matches the content.
 func (b Batch) Valid() bool {
 	if b.Magic() < 2 {
 		return b.CRC() == crc32.ChecksumIEEE(b[16:])
@@ -116,7 +116,7 @@ func (b Batch) Valid() bool {
 	return b.CRC() == crc32.Checksum(b[21:], castagnoli)
 }
 
-// Attributes are the attribute bits as they are.
+// Attributes returns the raw attribute bits.
 func (b Batch) Attributes() int16 {
 	if b.Magic() < 2 {
 		return int16(b[17])
@@ -124,7 +124,7 @@ func (b Batch) Attributes() int16 {
 	return int16(binary.BigEndian.Uint16(b[21:]))
 }
 
-// Codec is how the records are compressed. It may be one that doesn't exist; then decompression fails.
+// Codec returns the compression codec. If it does not exist, decompression will fail.
 func (b Batch) Codec() Codec { return Codec(b.Attributes() & attrCodec) }
 
 // TimestampType says who set the timestamps.
@@ -135,13 +135,13 @@ func (b Batch) TimestampType() TimestampType {
 	return CreateTime
 }
 
-// Transactional tells whether the batch belongs to a transaction.
+// Transactional reports whether the batch belongs to a transaction.
 func (b Batch) Transactional() bool { return b.Magic() >= 2 && b.Attributes()&attrTransactional != 0 }
 
-// Control tells whether the batch holds control records, such as the marker that ends a transaction.
+// Control reports whether the batch contains control records, such as the marker that ends a transaction.
 func (b Batch) Control() bool { return b.Magic() >= 2 && b.Attributes()&attrControl != 0 }
 
-// DeleteHorizon is the time in ms from which compaction may drop the batch's tombstones or marker.
+// DeleteHorizon returns the time in ms from which compaction may drop the batch's tombstones or marker.
 func (b Batch) DeleteHorizon() (int64, bool) {
 	if b.Magic() < 2 || b.Attributes()&attrDeleteHorizon == 0 {
 		return 0, false
@@ -149,7 +149,7 @@ func (b Batch) DeleteHorizon() (int64, bool) {
 	return b.BaseTimestamp(), true
 }
 
-// BaseTimestamp is what the records' timestamps are relative to, in ms; of a message, its timestamp.
+// BaseTimestamp returns what the records' timestamps are relative to, in ms; for a message, its timestamp.
 func (b Batch) BaseTimestamp() int64 {
 	switch b.Magic() {
 	case 0:
@@ -160,7 +160,7 @@ func (b Batch) BaseTimestamp() int64 {
 	return int64(binary.BigEndian.Uint64(b[27:]))
 }
 
-// MaxTimestamp is the largest timestamp of the records in ms, or NoTimestamp.
+// MaxTimestamp returns the largest timestamp of the records in ms, or NoTimestamp.
 func (b Batch) MaxTimestamp() int64 {
 	if b.Magic() < 2 {
 		return b.BaseTimestamp()
@@ -168,7 +168,7 @@ func (b Batch) MaxTimestamp() int64 {
 	return int64(binary.BigEndian.Uint64(b[35:]))
 }
 
-// ProducerID is the id of the idempotent producer, or NoProducerID.
+// ProducerID returns the id of the idempotent producer, or NoProducerID.
 func (b Batch) ProducerID() int64 {
 	if b.Magic() < 2 {
 		return NoProducerID
@@ -176,10 +176,10 @@ func (b Batch) ProducerID() int64 {
 	return int64(binary.BigEndian.Uint64(b[43:]))
 }
 
-// HasProducerID tells whether an idempotent producer wrote the batch.
+// HasProducerID reports whether an idempotent producer wrote the batch.
 func (b Batch) HasProducerID() bool { return b.ProducerID() > NoProducerID }
 
-// ProducerEpoch is the producer's epoch.
+// ProducerEpoch returns the producer's epoch.
 func (b Batch) ProducerEpoch() int16 {
 	if b.Magic() < 2 {
 		return NoProducerEpoch
@@ -187,7 +187,7 @@ func (b Batch) ProducerEpoch() int16 {
 	return int16(binary.BigEndian.Uint16(b[51:]))
 }
 
-// BaseSequence is the sequence number of the first record, or NoSequence.
+// BaseSequence returns the sequence number of the first record, or NoSequence.
 func (b Batch) BaseSequence() int32 {
 	if b.Magic() < 2 {
 		return NoSequence
@@ -195,7 +195,8 @@ func (b Batch) BaseSequence() int32 {
 	return int32(binary.BigEndian.Uint32(b[53:]))
 }
 
-// LastSequence is the sequence number of the last record, or NoSequence. Sequences wrap to 0 behind the largest int32.
+// LastSequence returns the sequence number of the last record, or NoSequence. Sequence numbers wrap around to 0 after
+// the largest int32.
 func (b Batch) LastSequence() int32 {
 	base := b.BaseSequence()
 	if base == NoSequence {
@@ -204,7 +205,7 @@ func (b Batch) LastSequence() int32 {
 	return AddSequence(base, b.LastOffsetDelta())
 }
 
-// Count is the number of records of a magic 2 batch, as its header says. A message counts as one.
+// Count returns the number of records of a magic 2 batch according to its header. A message counts as one.
 func (b Batch) Count() int32 {
 	if b.Magic() < 2 {
 		return 1
@@ -212,7 +213,7 @@ func (b Batch) Count() int32 {
 	return int32(binary.BigEndian.Uint32(b[57:]))
 }
 
-// AddSequence is the sequence number n after seq.
+// AddSequence returns the sequence number n after seq.
 func AddSequence(seq, n int32) int32 {
 	if seq > math.MaxInt32-n {
 		return n - (math.MaxInt32 - seq) - 1
@@ -220,17 +221,17 @@ func AddSequence(seq, n int32) int32 {
 	return seq + n
 }
 
-// SetLastOffset moves the batch so that its last record has the offset.
+// SetLastOffset changes the batch's offsets so that its last record has the given one.
 func (b Batch) SetLastOffset(offset int64) {
 	binary.BigEndian.PutUint64(b, uint64(offset-int64(b.LastOffsetDelta())))
 }
 
-// SetLeaderEpoch stores the epoch. It is outside the CRC. Magic 2 only.
+// SetLeaderEpoch stores the epoch, which is not covered by the CRC. Magic 2 only.
 func (b Batch) SetLeaderEpoch(epoch int32) { binary.BigEndian.PutUint32(b[12:], uint32(epoch)) }
 
-// SetMaxTimestamp stores the type and the largest timestamp, and the CRC when that changes something. Attribute
-// bits that have no meaning stay when nothing changes and go when something does, as in Apache Kafka
-// (DefaultRecordBatch.setMaxTimestamp, 3.9). Magic 2 only.
+// SetMaxTimestamp stores the timestamp type and the largest timestamp, and updates the CRC if that changes something.
+// As in Apache Kafka, unused attribute bits are cleared only if something changes (DefaultRecordBatch.setMaxTimestamp,
+// 3.9). Magic 2 only.
 func (b Batch) SetMaxTimestamp(t TimestampType, maxTimestamp int64) {
 	if b.TimestampType() == t && b.MaxTimestamp() == maxTimestamp {
 		return
@@ -247,9 +248,8 @@ func (b Batch) SetMaxTimestamp(t TimestampType, maxTimestamp int64) {
 // seal stores the CRC of the content. Magic 2 only.
 func (b Batch) seal() { binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], castagnoli)) }
 
-// Batches walks over the batches in a stretch of bytes. A batch that isn't there whole ends the walk without an
-// error, since a fetch may cut anywhere; one that cannot be a batch ends it with one.
-// It checks sizes and magic, not the CRC.
+// Batches iterates over the batches in a slice of bytes. An incomplete batch ends the iteration without an error, since
+// a fetch may end anywhere; bytes that cannot be a batch end it with one. It checks sizes and magic, but not the CRC.
 type Batches struct {
 	data []byte
 	pos  int
@@ -257,10 +257,10 @@ type Batches struct {
 	err  error
 }
 
-// Split starts a walk over data, which the batches share.
+// Split starts an iteration over data, which the batches share.
 func Split(data []byte) Batches { return Batches{data: data} }
 
-// Next steps to the next batch and tells whether there is one.
+// Next advances to the next batch and reports whether there is one.
 func (s *Batches) Next() bool {
 	if s.err != nil {
 		return false
@@ -278,20 +278,20 @@ func (s *Batches) Next() bool {
 	return true
 }
 
-// Batch is the batch that Next stepped to.
+// Batch returns the current batch.
 func (s *Batches) Batch() Batch { return s.cur }
 
-// Position is where the batch that Next stepped to ends, in bytes.
+// Position returns where the current batch ends, in bytes.
 func (s *Batches) Position() int { return s.pos }
 
-// Err is why the walk ended, if not by the end of the bytes. It wraps kerr.CorruptMessage.
+// Err returns why the iteration ended, unless at the end of the bytes. It wraps kerr.CorruptMessage.
 func (s *Batches) Err() error { return s.err }
 
-// ErrMagic tells of a message format that does not exist. It carries CORRUPT_MESSAGE.
+// ErrMagic reports a message format that does not exist. It wraps CORRUPT_MESSAGE.
 var ErrMagic = fmt.Errorf("unknown message format: %w", kerr.CorruptMessage)
 
-// SizeOf is the size of the batch that head begins, of which the first 17 bytes are enough; 0 when head is shorter.
-// The error wraps kerr.CorruptMessage: these bytes don't begin a batch.
+// SizeOf returns the size of the batch that begins with head, of which the first 17 bytes suffice; 0 if head is
+// shorter. The error wraps kerr.CorruptMessage: the bytes are not the beginning of a batch.
 func SizeOf(head []byte) (int, error) {
 	if len(head) < Overhead {
 		return 0, nil

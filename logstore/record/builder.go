@@ -6,7 +6,8 @@ import (
 	"math"
 )
 
-// Builder makes one magic 2 batch. Make it with NewBuilder, set what differs from its defaults, add records, build.
+// Builder builds one magic 2 batch. Create it with NewBuilder, change what differs from the defaults, add records, and
+// build.
 type Builder struct {
 	BaseOffset    int64
 	LeaderEpoch   int32
@@ -27,13 +28,13 @@ type Builder struct {
 	maxTimestamp int64
 }
 
-// NewBuilder is a builder for a plain, uncompressed batch at offset 0 without producer.
+// NewBuilder returns a builder for an uncompressed batch at offset 0 without a producer.
 func NewBuilder() *Builder {
 	return &Builder{LeaderEpoch: NoLeaderEpoch, Level: DefaultLevel, ProducerID: NoProducerID,
 		ProducerEpoch: NoProducerEpoch, BaseSequence: NoSequence, maxTimestamp: NoTimestamp}
 }
 
-// Add appends a record with the next offset. Timestamp is in ms. Nil key or value is null.
+// Add appends a record with the next offset. The timestamp is in ms. A nil key or value is null.
 func (w *Builder) Add(timestamp int64, key, value []byte, headers ...Header) {
 	delta := int32(0)
 	if w.count > 0 {
@@ -46,7 +47,7 @@ func (w *Builder) Add(timestamp int64, key, value []byte, headers ...Header) {
 	w.add(delta, timestamp, key, value, encoded)
 }
 
-var noHeaders = []byte{0} // as encoded; not to be changed
+var noHeaders = []byte{0} // encoded; must not be modified
 
 // AddRecord appends a copy of a record, keeping its distance from BaseOffset.
 func (w *Builder) AddRecord(r *Record) {
@@ -72,13 +73,13 @@ func (w *Builder) add(delta int32, timestamp int64, key, value, headers []byte) 
 	w.count++
 }
 
-// Count is the number of records added.
+// Count returns the number of records added.
 func (w *Builder) Count() int { return int(w.count) }
 
-// Size is the size of the batch in bytes as far as it is there, before compression.
+// Size returns the current size of the batch in bytes, before compression.
 func (w *Builder) Size() int { return HeaderSize + len(w.records) }
 
-// Build returns the batch. The builder is not to be used after it.
+// Build returns the batch. The builder must not be used afterwards.
 func (w *Builder) Build() (Batch, error) {
 	b := make([]byte, HeaderSize, w.Size())
 	b, err := Compress(b, w.Codec, w.Level, w.records)
@@ -92,7 +93,7 @@ func (w *Builder) Build() (Batch, error) {
 	return b, nil
 }
 
-// MustBuild is Build for batches that can't fail: those that aren't compressed.
+// MustBuild is Build for uncompressed batches, for which it cannot fail.
 func (w *Builder) MustBuild() Batch {
 	b, err := w.Build()
 	if err != nil {
@@ -125,7 +126,7 @@ func (w *Builder) putHeader(b Batch) {
 	b.seal()
 }
 
-// appendRecord appends an encoded record. headers is encoded already, with its count.
+// appendRecord appends an encoded record. headers is encoded already, including its count.
 func appendRecord(dst []byte, offsetDelta int32, timestampDelta int64, key, value, headers []byte) []byte {
 	size := 1 + varintSize(timestampDelta) + varintSize(int64(offsetDelta)) + bytesSize(key) + bytesSize(value) + len(headers)
 	dst = binary.AppendVarint(dst, int64(size))

@@ -6,10 +6,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// CheckProduce checks what a Produce request of the given version may carry for a partition, before anything is looked at in
-// the log (ProduceRequest.validateRecords, 3.9): from version 3 on exactly one batch, of magic 2, without zstd
-// below version 7. Older versions may carry anything. Bytes behind the batch that can't be another one are passed over.
-// No bytes at all are refused in every version.
+// CheckProduce checks what a Produce request of the given version may contain for a partition, before the log is
+// involved (ProduceRequest.validateRecords, 3.9): from version 3 on, exactly one batch of magic 2, without zstd below
+// version 7. Older versions may contain anything. Bytes after the batch that cannot be another one are ignored. No
+// bytes at all are refused in every version.
 func CheckProduce(data []byte, version int16) error {
 	walk := Split(data)
 	if !walk.Next() {

@@ -14,24 +14,24 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// MaxDecompressed bounds what Decompress makes of one batch, in bytes. It is the largest request that a broker takes by
-// default (socket.request.max.bytes): what was sent as one batch uncompressed still fits.
+// MaxDecompressed bounds the size of one batch after decompression, in bytes. It is the default maximum size of a
+// request (socket.request.max.bytes): what could be sent uncompressed still fits.
 const MaxDecompressed = 100 << 20
 
-// DefaultLevel asks Compress for the codec's own default level.
+// DefaultLevel makes Compress use the codec's default level.
 const DefaultLevel = -1 << 31
 
-// pooledWindow is the largest zstd window that a pooled decoder gets. Decoders keep their window's memory, and only
-// the highest compression levels ask for more.
+// pooledWindow is the largest zstd window of a pooled decoder. Decoders keep their window's memory, and only the
+// highest compression levels need more.
 const pooledWindow = 8 << 20
 
 // maxWindow is the largest zstd window, that of level 22.
 const maxWindow = 128 << 20
 
-// ErrTooLarge is the error for a batch that decompresses to more than MaxDecompressed.
+// ErrTooLarge reports a batch that decompresses to more than MaxDecompressed.
 var ErrTooLarge = errors.New("batch decompresses to more than is allowed")
 
-// String is the codec's name in configurations.
+// String returns the codec's name in configurations.
 func (c Codec) String() string {
 	switch c {
 	case None:
@@ -48,7 +48,7 @@ func (c Codec) String() string {
 	return fmt.Sprintf("codec(%d)", int8(c))
 }
 
-// ParseCodec is the codec of a name in configurations. "uncompressed" is none, too.
+// ParseCodec returns the codec with the given name in configurations. "uncompressed" also stands for none.
 func ParseCodec(name string) (Codec, error) {
 	switch name {
 	case "none", "uncompressed":
@@ -65,8 +65,8 @@ func ParseCodec(name string) (Codec, error) {
 	return None, fmt.Errorf("unknown compression type %q", name)
 }
 
-// xerialMagic begins the snappy framing of Java clients: this, two int32 of 1, then blocks with an int32 length
-// each. Other clients send one raw block.
+// xerialMagic begins the snappy framing of Java clients: it is followed by two int32 of 1, and blocks preceded by their
+// int32 length. Other clients send one raw block.
 var xerialMagic = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
 
 const (
@@ -74,8 +74,8 @@ const (
 	xerialBlock  = 32 << 10
 )
 
-// Decompress appends what src holds to dst. Both framings of snappy are accepted. It fails with ErrTooLarge rather
-// than to make more than MaxDecompressed bytes.
+// Decompress appends the decompressed content of src to dst. It accepts both framings of snappy. It fails with
+// ErrTooLarge instead of producing more than MaxDecompressed bytes.
 func Decompress(dst []byte, codec Codec, src []byte) ([]byte, error) {
 	switch codec {
 	case None:
@@ -132,8 +132,8 @@ func decompressSnappy(dst, src []byte) ([]byte, error) {
 	return dst, err
 }
 
-// snappySize is the declared size of a block, if the block is long enough to hold it: no element of the
-// format makes more than 64 bytes of 3, so that a length field alone can't ask for memory.
+// snappySize returns the declared size of a block, provided that the block is long enough to contain as much: no
+// element of the format expands 3 bytes to more than 64, so a length field alone cannot demand memory.
 func snappySize(block []byte) (int, error) {
 	n, err := snappy.DecodedLen(block)
 	if err != nil {
@@ -169,13 +169,13 @@ func snappyBlocks(src []byte, fn func(block []byte) error) error {
 	return nil
 }
 
-// A reader decompresses as it is read. close gives it back to its pool.
+// reader decompresses while it is read. close returns it to its pool.
 type reader struct {
 	io.Reader
 	close func()
 }
 
-// The pools only save the set-up of decoders: nothing in them outlives a batch.
+// The pools only save the setup of decoders: nothing in them outlives a batch.
 var (
 	gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
 	lz4Readers  = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
@@ -191,7 +191,7 @@ func newZstd(window uint64) *zstd.Decoder {
 	return d
 }
 
-// newReader gives a reader for any codec but None.
+// newReader returns a reader for any codec except None.
 func newReader(codec Codec, src []byte) (reader, error) {
 	in := bytes.NewReader(src)
 	switch codec {
@@ -230,12 +230,12 @@ func newZstdReader(in *bytes.Reader, src []byte) (reader, error) {
 		return reader{}, fmt.Errorf("decompress: %w", err)
 	}
 	return reader{z, func() {
-		_ = z.Reset(nil) // lets go of the input; can't fail without one
+		_ = z.Reset(nil) // releases the input; cannot fail without one
 		zstdReaders.Put(z)
 	}}, nil
 }
 
-// noEOF keeps an empty input from looking like a regular end.
+// noEOF prevents an empty input from looking like a regular end.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -243,7 +243,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// snappyReader decompresses block by block, so that it holds one block at a time.
+// snappyReader decompresses block by block, so that it holds only one block at a time.
 type snappyReader struct {
 	src     []byte
 	started bool
@@ -305,8 +305,8 @@ func (s *snappyReader) decode(block []byte) error {
 	return err
 }
 
-// Compress appends src compressed to dst, framed as Java clients do it. Level is the codec's own scale
-// (gzip 1-9, lz4 1-17, zstd -131072-22) or DefaultLevel.
+// Compress appends src, compressed and framed as by Java clients, to dst. level is on the codec's own scale (gzip 1-9,
+// lz4 1-17, zstd -131072-22) or DefaultLevel.
 func Compress(dst []byte, codec Codec, level int, src []byte) ([]byte, error) {
 	switch codec {
 	case None:
@@ -329,7 +329,7 @@ func Compress(dst []byte, codec Codec, level int, src []byte) ([]byte, error) {
 	return dst, fmt.Errorf("compress: unknown %v", codec)
 }
 
-// Compressors that are not in use, by level: making one costs more than compressing a batch.
+// Pools of unused compressors, by level: creating one costs more than compressing a batch.
 var (
 	gzipWriters [gzip.BestCompression - gzip.StatelessCompression + 1]sync.Pool
 	lz4Writers  [lz4Levels]sync.Pool
@@ -351,7 +351,7 @@ func compressGzip(dst []byte, level int, src []byte) ([]byte, error) {
 	}
 	w.Reset(out)
 	dst, err := finish(out, w, src)
-	w.Reset(io.Discard) // so that it keeps no buffer of others
+	w.Reset(io.Discard) // so that it does not retain a buffer of others
 	pool.Put(w)
 	return dst, err
 }
@@ -369,7 +369,7 @@ func compressLz4(dst []byte, level int, src []byte) ([]byte, error) {
 	}
 	w.Reset(out)
 	dst, err := finish(out, w, src)
-	w.Reset(io.Discard) // so that it keeps no buffer of others
+	w.Reset(io.Discard) // so that it does not retain a buffer of others
 	pool.Put(w)
 	return dst, err
 }
@@ -397,8 +397,8 @@ func finish(out *bytes.Buffer, w io.WriteCloser, src []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// lz4Level maps the levels 1-17 of the reference library, whose default 9 is the fast one in Kafka's use,
-// to those of ours.
+// lz4Level maps the levels 1-17 of the reference library, whose default 9 is the fast one in Kafka's use, to those of
+// our library.
 func lz4Level(level int) lz4.CompressionLevel {
 	return [lz4Levels]lz4.CompressionLevel{lz4.Fast, lz4.Level1, lz4.Level2, lz4.Level3, lz4.Level4, lz4.Level5, lz4.Level6,
 		lz4.Level7, lz4.Level8, lz4.Level9}[lz4Index(level)]

@@ -7,11 +7,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// DownConvert rewrites data, whole batches as stored, for clients that know only messages of the given magic (0 or 1):
-// Fetch v0-v1 take magic 0, v2-v3 magic 1. Control records and headers are left out, they have no form there. Records below
-// from are left out of magic 2 batches, since the caller asked for no less. Messages that are old enough are kept as they
-// are. What isn't whole at the end is dropped. zstd has no old form: what is before the first such batch is all that there is, and if that
-// is nothing the error is kerr.UnsupportedCompressionType.
+// DownConvert converts data, whole stored batches, for clients that know only messages of the given magic (0 or 1):
+// Fetch v0-v1 take magic 0, v2-v3 magic 1. Control records and headers are left out, since the old formats have none.
+// Records of magic 2 batches below from are left out too, since the caller does not want them. Messages that are old
+// enough are kept as they are. An incomplete batch at the end is dropped. zstd has no old form: conversion ends before
+// the first such batch, and if that leaves nothing the error is kerr.UnsupportedCompressionType.
 func DownConvert(data []byte, magic int8, from int64) ([]byte, error) {
 	var out []byte
 	walk := Split(data)
@@ -54,7 +54,7 @@ func (b Batch) appendAsMessages(dst []byte, magic int8, from int64) ([]byte, err
 	return Messages{Magic: magic, Codec: codec, Level: DefaultLevel}.Append(dst, records)
 }
 
-// NeedsDownConvert tells whether data holds a batch of a newer magic than the given one.
+// NeedsDownConvert reports whether data contains a batch with a newer magic than the given one.
 func NeedsDownConvert(data []byte, magic int8) bool {
 	walk := Split(data)
 	for walk.Next() {

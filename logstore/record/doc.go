@@ -1,5 +1,5 @@
-// Package record reads, checks, builds, converts and compresses record batches and messages, the unit in which
-// records travel and are stored.
+// Package record decodes, checks, builds, converts and compresses record batches and messages, the units in which records
+// are sent and stored.
 //
 // Layout of a batch, magic 2 (KIP-98). All integers are big-endian; the format is fixed.
 //
@@ -16,7 +16,7 @@
 //	51  producer epoch          int16
 //	53  base sequence           int32   -1 none
 //	57  record count            int32
-//	61  records, compressed as one block when a codec is set
+//	61  records, compressed as one block if a codec is set
 //
 // Layout of a message, magic 0 and 1:
 //
@@ -28,5 +28,5 @@
 //	18  timestamp               int64   magic 1 only
 //	    key, value              int32 length (-1 null) and bytes, each
 //
-// The package knows neither files nor topics. Errors that a client must see wrap the *kerr.Error of their code.
+// The package knows nothing about files and topics. Errors that a client must see wrap the *kerr.Error of their code.
 package record

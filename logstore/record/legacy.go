@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// messages calls fn with the record of a magic 0 or 1 message, or with those inside when it is a wrapper.
+// messages calls fn with the record of a magic 0 or 1 message, or with those inside if it is a wrapper.
 func (b Batch) messages(fn func(*Record) error) error {
 	key, value, err := b.keyValue()
 	if err != nil {
@@ -20,7 +20,7 @@ func (b Batch) messages(fn func(*Record) error) error {
 	return b.unwrap(value, fn)
 }
 
-// keyValue finds key and value of a message; they must fill it.
+// keyValue finds the key and value of a message, which they must fill.
 func (b Batch) keyValue() (key, value []byte, err error) {
 	rest := b[18:]
 	if b.Magic() == 1 {
@@ -53,8 +53,9 @@ func int32Bytes(b []byte) (v, rest []byte, err error) {
 	return b[:n:n], b[n:], nil
 }
 
-// unwrap calls fn with the records inside a wrapper message. In magic 1 the inner offsets count from 0 and the
-// wrapper's is that of the last; some old clients set them all to 0, then they are counted here (KIP-31).
+// unwrap calls fn with the records inside a wrapper message. In magic 1 the inner offsets count from 0, and the
+// wrapper's offset is that of the last one; some old clients set all inner offsets to 0, in which case they are counted
+// here (KIP-31).
 func (b Batch) unwrap(value []byte, fn func(*Record) error) error {
 	if value == nil {
 		return fmt.Errorf("compressed message without a value: %w", kerr.InvalidRecord)
@@ -85,13 +86,13 @@ func (b Batch) unwrap(value []byte, fn func(*Record) error) error {
 	return nil
 }
 
-// What may be wrong with the messages inside a compressed one.
+// Errors of the messages inside a compressed one.
 var (
 	ErrInnerMagic    = invalid("inner message of another magic")
 	ErrInnerChecksum = fmt.Errorf("inner message has a wrong checksum: %w", kerr.CorruptMessage)
 )
 
-// inner decompresses a wrapper's value into its messages and checks them.
+// inner decompresses a wrapper's value and checks the messages in it.
 func (b Batch) inner(value []byte) ([]Batch, error) {
 	if b.Codec() == Lz4 {
 		value = mendLz4Header(value)
@@ -123,7 +124,7 @@ func (b Batch) inner(value []byte) ([]Batch, error) {
 	return inner, nil
 }
 
-// AppendMessage appends a message of magic 0 or 1 that isn't compressed. Magic 0 has no place for the timestamp.
+// AppendMessage appends an uncompressed message of magic 0 or 1. Magic 0 has no timestamp.
 func AppendMessage(dst []byte, magic int8, offset, timestamp int64, key, value []byte) []byte {
 	return appendMessage(dst, magic, 0, offset, timestamp, key, value)
 }
@@ -151,8 +152,8 @@ func appendInt32Bytes(dst, b []byte) []byte {
 	return append(dst, b...)
 }
 
-// mendLz4Header returns an lz4 frame with the header checksum that the format asks for. Old clients computed it over the
-// magic number as well (KAFKA-3160), and no decoder but Kafka's takes that. src is not changed.
+// mendLz4Header returns an lz4 frame with the header checksum that the format requires. Old clients computed it over
+// the magic number as well (KAFKA-3160), which only Kafka's decoder accepts. src is not modified.
 func mendLz4Header(src []byte) []byte {
 	const magic, flagContentSize = 4, 0x08
 	if len(src) < magic+3 {
@@ -172,7 +173,7 @@ func mendLz4Header(src []byte) []byte {
 	return src
 }
 
-// xxh32 is the 32-bit xxHash, seed 0, of fewer than 16 bytes: all that a frame header needs.
+// xxh32 is the 32-bit xxHash with seed 0 of fewer than 16 bytes, which suffices for a frame header.
 func xxh32(b []byte) uint32 {
 	const p1, p2, p3, p4, p5 uint32 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
 	h := p5 + uint32(len(b))

@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// Messages says how records become messages of magic 0 or 1.
+// Messages says how to convert records to messages of magic 0 or 1.
 type Messages struct {
 	Magic         int8
-	Codec         Codec // None: a message of each record; else one wrapper around all
+	Codec         Codec // None: one message per record; otherwise one wrapper around all
 	Level         int   // of the codec
 	TimestampType TimestampType
 	AppendTime    int64 // ms, the time of all records with LogAppendTime; magic 0 has none
 }
 
-// Check tells why records have no form in this format: neither headers nor zstd were there yet. Apache Kafka has no code
-// for it, so there is none in the error.
+// Check returns an error if records cannot be represented in this format, which has neither headers nor zstd. Apache
+// Kafka has no code for that, so the error has none.
 func (m Messages) Check(records []Record) error {
 	if m.Codec == Zstd {
 		return fmt.Errorf("zstd has no form in message format %d", m.Magic)
@@ -28,8 +28,8 @@ func (m Messages) Check(records []Record) error {
 	return nil
 }
 
-// Append appends records with the offsets that they have. In a wrapper inner offsets are relative in magic 1 and absolute in
-// magic 0.
+// Append appends records with their offsets. In a wrapper, inner offsets are relative in magic 1 and absolute in magic
+// 0.
 func (m Messages) Append(dst []byte, records []Record) ([]byte, error) {
 	if len(records) == 0 {
 		return dst, errors.New("no record to make a message of")
@@ -62,7 +62,7 @@ func (m Messages) Append(dst []byte, records []Record) ([]byte, error) {
 	return appendMessage(dst, m.Magic, attrs, last, m.time(maxTimestamp), nil, value), nil
 }
 
-// time is what is stored for a record's time.
+// time returns the timestamp to store for a record.
 func (m Messages) time(own int64) int64 {
 	if m.TimestampType == LogAppendTime {
 		return m.AppendTime

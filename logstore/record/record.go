@@ -7,13 +7,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Header is one header of a record. A nil value is null.
+// Header is a header of a record. A nil value is null.
 type Header struct {
 	Key   string
 	Value []byte
 }
 
-// Record is one record. Key and Value are nil for null; they share memory with what they were read from.
+// Record is a record. Key and Value are nil for null; they share memory with what they were decoded from.
 type Record struct {
 	Offset    int64
 	Timestamp int64 // ms, or NoTimestamp
@@ -24,13 +24,13 @@ type Record struct {
 	headers     []byte // encoded
 }
 
-// Headers decodes the headers. Nil when there are none.
+// Headers decodes the headers. It returns nil if there are none.
 func (r *Record) Headers() []Header {
 	if r.headerCount == 0 {
 		return nil
 	}
 	hs := make([]Header, 0, r.headerCount)
-	for b := r.headers; len(b) > 0; { // checked when the record was read
+	for b := r.headers; len(b) > 0; { // was checked when the record was decoded
 		key, n, _ := readBytes(b)
 		b = b[n:]
 		value, n, _ := readBytes(b)
@@ -40,7 +40,7 @@ func (r *Record) Headers() []Header {
 	return hs
 }
 
-// Iter walks over the records of one magic 2 batch whose records are in the clear. It allocates nothing.
+// Iter iterates over the records of one magic 2 batch with uncompressed records. It does not allocate.
 type Iter struct {
 	rest       []byte
 	left       int32
@@ -48,20 +48,21 @@ type Iter struct {
 	baseTime   int64
 	appendTime int64
 	stamped    bool // with the append time
-	at         int  // where the record begins in rest, behind its length
+	at         int  // where the record begins in rest, after its length
 	err        error
 }
 
-// Iter starts a walk over body, which is b's records uncompressed: b.Body() itself, or what Decompress made of it.
+// Iter starts an iteration over body, the uncompressed records of b: b.Body() itself, or what Decompress has made of
+// it.
 func (b Batch) Iter(body []byte) Iter {
 	return Iter{rest: body, left: b.Count(), base: b.BaseOffset(), baseTime: b.BaseTimestamp(),
 		appendTime: b.MaxTimestamp(), stamped: b.TimestampType() == LogAppendTime}
 }
 
-// Body is the records of a magic 2 batch, compressed or not.
+// Body returns the records of a magic 2 batch, compressed or not.
 func (b Batch) Body() []byte { return b[HeaderSize:] }
 
-// Next reads the next record into r and tells whether there was one.
+// Next decodes the next record into r and reports whether there was one.
 func (it *Iter) Next(r *Record) bool {
 	end, ok := it.begin()
 	if !ok {
@@ -84,8 +85,8 @@ type Probe struct {
 	HasKey    bool
 }
 
-// Probe is Next without key, value and headers, though they are checked as well. It is what every record that is
-// produced goes through: plain records take the short way, and anything else, also what is wrong, the one of Next.
+// Probe is Next without returning key, value and headers, though they are checked. Every produced record goes through
+// it: plain records take a fast path, everything else, including errors, that of Next.
 func (it *Iter) Probe(p *Probe) bool {
 	end, ok := it.begin()
 	if !ok {
@@ -102,7 +103,7 @@ func (it *Iter) Probe(p *Probe) bool {
 	return it.step(end)
 }
 
-// probePlain reads a record that is right and has no headers; it is false for any other.
+// probePlain decodes a valid record without headers; it returns false for any other.
 func (it *Iter) probePlain(end int, p *Probe) bool {
 	b := it.rest[:end]
 	timestamp, at := varint(b, it.at+1)
@@ -129,10 +130,10 @@ func (it *Iter) probePlain(end int, p *Probe) bool {
 	return true
 }
 
-// Err is why the walk ended early. It wraps kerr.InvalidRecord.
+// Err returns why the iteration ended early. It wraps kerr.InvalidRecord.
 func (it *Iter) Err() error { return it.err }
 
-// begin reads the next record's length, sets at behind it and returns where the record ends.
+// begin decodes the next record's length, sets at to the position after it and returns where the record ends.
 func (it *Iter) begin() (end int, ok bool) {
 	if it.left <= 0 || it.err != nil {
 		if it.left < 0 && it.err == nil {
@@ -151,7 +152,7 @@ func (it *Iter) begin() (end int, ok bool) {
 	return at + int(size), it.err == nil
 }
 
-// step goes behind a record that ends at end, and checks that nothing follows the last one.
+// step advances past a record that ends at end, and checks that nothing follows the last one.
 func (it *Iter) step(end int) bool {
 	it.rest = it.rest[end:]
 	if it.left--; it.left == 0 && len(it.rest) > 0 {
@@ -176,7 +177,7 @@ func (it *Iter) slice(at int, size int64) []byte {
 	return it.rest[at:end:end]
 }
 
-// fields is where the parts of an encoded record are.
+// fields are the positions of the parts of an encoded record.
 type fields struct {
 	timestampDelta, offsetDelta int64
 	key, value, headers         int
@@ -184,9 +185,9 @@ type fields struct {
 	headerCount                 int64
 }
 
-// decode finds the parts of the record that begins at p in b and must end with it.
+// decode finds the parts of the record that begins at p in b and must end with b.
 func (f *fields) decode(b []byte, p int) error {
-	p++ // attributes, none are defined
+	p++ // attributes, none of which are defined
 	if f.timestampDelta, p = varint(b, p); p <= 0 {
 		return errStructure
 	}
@@ -216,7 +217,7 @@ func (f *fields) decode(b []byte, p int) error {
 	return nil
 }
 
-// varint reads a zig-zag varint at p and returns it and where it ends, or 0 when it doesn't end.
+// varint decodes a zig-zag varint at p and returns it and where it ends, or 0 if it is incomplete.
 func varint(b []byte, p int) (int64, int) {
 	if p < len(b) && b[p] < 0x80 { // most are one byte
 		return int64(b[p]>>1) ^ -int64(b[p]&1), p + 1
@@ -246,7 +247,7 @@ func longVarint(b []byte, p int) (int64, int) {
 	return v, p + n
 }
 
-// headersSize is the size of count encoded headers.
+// headersSize returns the size of count encoded headers.
 func headersSize(b []byte, count int32) (size int, ok bool) {
 	for range count {
 		key, n, ok := readBytes(b[size:])
@@ -262,7 +263,7 @@ func headersSize(b []byte, count int32) (size int, ok bool) {
 	return size, true
 }
 
-// readBytes reads a varint length and as many bytes; nil for a negative length.
+// readBytes decodes a varint length and as many bytes; nil for a negative length.
 func readBytes(b []byte) (v []byte, n int, ok bool) {
 	size, n := binary.Varint(b)
 	if n <= 0 || size > int64(len(b)-n) {
@@ -275,8 +276,8 @@ func readBytes(b []byte) (v []byte, n int, ok bool) {
 	return b[n:end:end], end, true
 }
 
-// Records calls fn with each record of the batch, whatever its magic and codec, decompressing as needed. The record
-// passed is good until fn returns; the bytes it refers to stay. An error of fn ends the walk and is returned.
+// Records calls fn with each record of the batch, whatever its magic and codec, decompressing if necessary. The record
+// is valid until fn returns; the bytes that it refers to stay valid. An error of fn ends the iteration and is returned.
 func (b Batch) Records(fn func(*Record) error) error {
 	if b.Magic() < 2 {
 		return b.messages(fn)
@@ -298,7 +299,7 @@ func (b Batch) Records(fn func(*Record) error) error {
 	return it.Err()
 }
 
-// Made once: a hostile batch should not cost allocations either.
+// Created once: a hostile batch should not cost allocations either.
 var (
 	errStructure = invalid("invalid record structure")
 	errHeaders   = invalid("invalid record headers")

@@ -4,32 +4,32 @@ import "encoding/binary"
 
 // Rewrite says what becomes of a batch when its log is compacted.
 type Rewrite struct {
-	// Keep tells whether a record stays. The record is good until it returns.
+	// Keep reports whether a record stays. The record is valid until it returns.
 	Keep func(*Record) bool
-	// KeepEmpty: when no record stays the header does, for its producer's last sequence number or epoch. Magic 2 only.
+	// KeepEmpty: if no record stays, the header does, for its producer's last sequence number or epoch. Magic 2 only.
 	KeepEmpty bool
-	// Horizon (ms) is stored as delete horizon in a magic 2 batch that has none, if a tombstone stays in it or Marker is set
-	// (KIP-534).
+	// Horizon (ms) is stored as the delete horizon of a magic 2 batch that has none, if a tombstone stays in it or
+	// Marker is set (KIP-534).
 	Horizon int64
-	// Marker: the batch holds the marker of a transaction of which nothing is left.
+	// Marker: the batch contains the marker of a transaction of which nothing is left.
 	Marker bool
 }
 
-// Rewritten counts what a Rewriter has seen and kept.
+// Rewritten counts the records that a Rewriter has read and kept.
 type Rewritten struct {
 	Records, Kept int
 }
 
-// Rewriter makes of batches what is left of them when a log is compacted. It reuses its memory: one for each goroutine.
-// The zero value is ready.
+// Rewriter removes records from batches when a log is compacted. It reuses its memory, so each goroutine needs its own.
+// The zero value is ready to use.
 type Rewriter struct {
-	body  []byte // the records of a batch, decompressed
-	kept  []byte // those that stay, as they were encoded
-	based []byte // the same against another base timestamp
+	body  []byte // the decompressed records of a batch
+	kept  []byte // those that stay, in encoded form
+	based []byte // the same relative to another base timestamp
 }
 
-// Append appends what is left of b to dst: b as it is, a smaller batch, a header, or nothing. Offsets, producer, sequence and
-// leader epoch stay, so that the last offset may be one that no record has any more. What was compressed is
+// Append appends what is left of b to dst: b as it is, a smaller batch, a header, or nothing. Offsets, producer,
+// sequence numbers and leader epoch stay, so no record may have the last offset any more. What was compressed is
 // compressed again.
 func (w *Rewriter) Append(dst []byte, b Batch, how Rewrite) ([]byte, Rewritten, error) {
 	if b.Magic() < 2 {
@@ -53,7 +53,7 @@ func (w *Rewriter) Append(dst []byte, b Batch, how Rewrite) ([]byte, Rewritten, 
 	return dst, left.Rewritten, err
 }
 
-// Each calls fn with each record of b, as Batch.Records does, but the bytes are good only until it is called again.
+// Each calls fn with each record of b, as Batch.Records does, but the bytes are valid only until it is called again.
 func (w *Rewriter) Each(b Batch, fn func(*Record) error) error {
 	if b.Magic() < 2 {
 		return b.messages(fn)
@@ -72,7 +72,7 @@ func (w *Rewriter) Each(b Batch, fn func(*Record) error) error {
 	return it.Err()
 }
 
-// plain is the records of a batch, decompressed.
+// plain returns the decompressed records of a batch.
 func (w *Rewriter) plain(b Batch) ([]byte, error) {
 	if b.Codec() == None || b.Count() == 0 {
 		return b.Body(), nil
@@ -82,7 +82,7 @@ func (w *Rewriter) plain(b Batch) ([]byte, error) {
 	return w.body, err
 }
 
-// sieved is what was found of the records in Rewriter.kept.
+// sieved describes the records in Rewriter.kept.
 type sieved struct {
 	Rewritten
 	tombstones   bool
@@ -112,7 +112,7 @@ func (w *Rewriter) sieve(b Batch, keep func(*Record) bool) (sieved, error) {
 	return s, it.Err()
 }
 
-// rebuild appends a batch of the records in w.kept.
+// rebuild appends a batch with the records in w.kept.
 func (w *Rewriter) rebuild(dst []byte, b Batch, left sieved, stamp bool, horizon int64) ([]byte, error) {
 	records, base, attrs := w.kept, b.BaseTimestamp(), b.Attributes()&attrKnown
 	if stamp {
@@ -130,13 +130,13 @@ func (w *Rewriter) rebuild(dst []byte, b Batch, left sieved, stamp bool, horizon
 	be.PutUint32(n[8:], uint32(len(n)-Overhead))
 	be.PutUint16(n[21:], uint16(attrs))
 	be.PutUint64(n[27:], uint64(base))
-	be.PutUint64(n[35:], uint64(left.maxTimestamp)) // with LogAppendTime all records have the old one
+	be.PutUint64(n[35:], uint64(left.maxTimestamp)) // with LogAppendTime, all records have the old one
 	be.PutUint32(n[57:], uint32(left.Kept))
 	n.seal()
 	return out, nil
 }
 
-// rebase encodes the records in w.kept against another base timestamp. Only that part of a record changes.
+// rebase encodes the records in w.kept relative to another base timestamp. Only that part of a record changes.
 func (w *Rewriter) rebase(b Batch, base int64) []byte {
 	w.based = w.based[:0]
 	stamps := b.Iter(nil)
@@ -154,8 +154,8 @@ func (w *Rewriter) rebase(b Batch, base int64) []byte {
 	return w.based
 }
 
-// appendEmpty appends b's header without records (DefaultRecordBatch.writeEmptyHeader, 3.9): codec and delete horizon have
-// nothing to be about any more.
+// appendEmpty appends b's header without records (DefaultRecordBatch.writeEmptyHeader, 3.9): codec and delete horizon
+// no longer apply.
 func appendEmpty(dst []byte, b Batch) []byte {
 	at := len(dst)
 	dst = append(dst, b[:HeaderSize]...)

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// Skim walks over the records of a compressed magic 2 batch while they are being decompressed and looks only at what a
-// leader checks: keys, values and headers are skipped. So the memory it takes does not depend on what the batch
-// decompresses to. Close it when done.
+// Skim iterates over the records of a compressed magic 2 batch while they are being decompressed, and examines only
+// what a leader checks: keys, values and headers are skipped. So its memory does not depend on the decompressed size of
+// the batch. It must be closed.
 type Skim struct {
-	// Offset and Timestamp (ms) are those of the record that Next stepped to. HasKey: its key isn't null.
+	// Offset and Timestamp (ms) are those of the current record. HasKey: its key is not null.
 	Offset    int64
 	Timestamp int64
 	HasKey    bool
@@ -26,10 +26,10 @@ type Skim struct {
 
 const skimBuffer = 16 << 10
 
-// skims saves the buffers; nothing in them outlives a batch.
+// skims pools the buffers; nothing in them outlives a batch.
 var skims = sync.Pool{New: func() any { return &Skim{buf: make([]byte, skimBuffer)} }}
 
-// Skim starts a walk. It fails when the block can't be decompressed at all.
+// Skim starts an iteration. It fails if the records cannot be decompressed at all.
 func (b Batch) Skim() (*Skim, error) {
 	in, err := newReader(b.Codec(), b.Body())
 	if err != nil {
@@ -40,14 +40,14 @@ func (b Batch) Skim() (*Skim, error) {
 	return s, nil
 }
 
-// Close gives the memory back.
+// Close releases the memory.
 func (s *Skim) Close() {
 	s.in.close()
 	s.in = reader{}
 	skims.Put(s)
 }
 
-// Next steps to the next record and tells whether there is one.
+// Next advances to the next record and reports whether there is one.
 func (s *Skim) Next() bool {
 	if s.broken != nil {
 		return false
@@ -68,8 +68,8 @@ func (s *Skim) Next() bool {
 	return true
 }
 
-// Err is why the walk ended early. It wraps kerr.InvalidRecord when the records are wrong, and is another error when
-// they can't be decompressed.
+// Err returns why the iteration ended early. It wraps kerr.InvalidRecord if the records are invalid, and is another
+// error if they cannot be decompressed.
 func (s *Skim) Err() error { return s.broken }
 
 // finished checks that nothing follows the last record.
@@ -86,8 +86,8 @@ func (s *Skim) finished() bool {
 	return false
 }
 
-// record reads one record. Its length is not compared with its content, since Apache Kafka doesn't do that here
-// either (DefaultRecord.readPartiallyFrom, 3.9).
+// record decodes one record. Like Apache Kafka, it does not compare the record's length with its content here
+// (DefaultRecord.readPartiallyFrom, 3.9).
 func (s *Skim) record() error {
 	if _, err := s.varint(); err != nil { // length
 		return err
@@ -142,7 +142,7 @@ func (s *Skim) skipHeaders() error {
 	return nil
 }
 
-// skipBytes reads a length and passes over as many bytes.
+// skipBytes decodes a length and skips as many bytes.
 func (s *Skim) skipBytes() (int64, error) {
 	size, err := s.varint()
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *Skim) byte() (byte, error) {
 	return c, nil
 }
 
-// fill reads more of the stream; there is none left in buf.
+// fill reads more of the stream when buf is empty.
 func (s *Skim) fill() error {
 	for !s.ended {
 		n, err := s.in.Read(s.buf)
