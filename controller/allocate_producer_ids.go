@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// AllocateProducerIDs gives a broker a block of producer ids.
+// AllocateProducerIDs assigns a block of producer ids to a broker.
 func (c *Controller) AllocateProducerIDs(ctx context.Context, req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
 	return allocateProducerIDs.ask(ctx, c, req)
 }

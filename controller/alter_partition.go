@@ -11,7 +11,7 @@ import (
 	"barnabas/zkcoord"
 )
 
-// AlterPartition changes the ISRs of partitions as their leader asks.
+// AlterPartition changes the ISRs of partitions as requested by their leader.
 func (c *Controller) AlterPartition(ctx context.Context, req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
 	return alterPartition.ask(ctx, c, req)
 }
@@ -22,17 +22,17 @@ var alterPartition = api[*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionRespon
 	return resp
 }}
 
-// isrChange is what a leader asks for one partition.
+// isrChange is a leader's request for one partition.
 type isrChange struct {
 	leader         int32
 	leaderEpoch    int32
 	isr            []int32
 	recovering     bool
 	partitionEpoch int32
-	epochs         []int64 // broker epochs of isr as its members fetched; nil or -1: not told
+	epochs         []int64 // broker epochs of isr when its members fetched; nil or -1: unknown
 }
 
-// checkISRChange tells why a change cannot be made. errUnchanged: it is made already.
+// checkISRChange returns the reason why a change cannot be made, or errUnchanged if the ISR is already as requested.
 func (m *model) checkISRChange(tp topicPartition, ask isrChange, version int16) error {
 	p := m.partition(tp)
 	if p == nil || p.state == nil {
@@ -41,7 +41,7 @@ func (m *model) checkISRChange(tp topicPartition, ask isrChange, version int16) 
 	now := p.state
 	switch {
 	case ask.partitionEpoch > now.PartitionEpoch || ask.leaderEpoch > now.LeaderEpoch:
-		return kerr.NotController // the leader knows more than we do
+		return kerr.NotController // the leader knows more than this controller
 	case ask.leaderEpoch < now.LeaderEpoch:
 		return kerr.FencedLeaderEpoch
 	case ask.leader == now.Leader && ask.recovering == now.Recovering && slices.Equal(ask.isr, now.ISR):
@@ -52,9 +52,9 @@ func (m *model) checkISRChange(tp topicPartition, ask isrChange, version int16) 
 		return kerr.InvalidRequest
 	}
 	for i, id := range ask.isr {
-		// One that has started anew since it fetched may have lost what it had (KIP-903).
+		// A replica that was restarted since it fetched may have lost records (KIP-903).
 		epoch, live := m.liveEpoch(id)
-		if id == now.Leader { // while it shuts down too: those who catch up meanwhile can take over from it
+		if id == now.Leader { // even while it is shutting down, so that replicas that catch up can take over from it
 			epoch, live = m.registeredEpoch(id)
 		}
 		anew := i < len(ask.epochs) && ask.epochs[i] >= 0 && ask.epochs[i] != epoch
@@ -97,7 +97,7 @@ func (o *office) alterPartition(ctx context.Context, req *kmsg.AlterPartitionReq
 	return resp, o.completeReassignments(ctx, written)
 }
 
-// writeISRs writes and notes in verdicts what went wrong.
+// writeISRs writes the changes and adds errors to verdicts.
 func (o *office) writeISRs(ctx context.Context, writes []zkcoord.StateWrite, verdicts map[topicPartition]error) (written []topicPartition, err error) {
 	if len(writes) == 0 {
 		return nil, nil
@@ -120,7 +120,7 @@ func (o *office) writeISRs(ctx context.Context, writes []zkcoord.StateWrite, ver
 	return written, o.refresh(ctx, lost)
 }
 
-// eachAsked calls f for every partition of known topics.
+// eachAsked calls f for every requested partition of known topics.
 func (o *office) eachAsked(req *kmsg.AlterPartitionRequest, f func(topicPartition, isrChange)) {
 	for _, t := range req.Topics {
 		name, known := o.askedTopic(req.Version, t)

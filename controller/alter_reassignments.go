@@ -37,7 +37,7 @@ func (o *office) alterReassignments(ctx context.Context, req *kmsg.AlterPartitio
 			start[tp] = p.Replicas
 		}
 	}
-	// The latest wish counts, whichever way it came.
+	// The latest request counts, whichever way it came.
 	if err := o.trimAsked(ctx, func(tp topicPartition, _ []int32) bool { _, ok := start[tp]; return ok }); err != nil {
 		return nil, err
 	}

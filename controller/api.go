@@ -11,15 +11,15 @@ import (
 	"barnabas/zkcoord"
 )
 
-// api is a request that the controller answers.
+// api is a kind of request that the controller answers.
 type api[Q kmsg.Request, R kmsg.Response] struct {
 	name   string
 	work   Work
 	answer func(o *office, ctx context.Context, req Q) (R, error)
-	refuse func(req Q) R // the answer of a broker that is not the controller, or ceases to be
+	refuse func(req Q) R // the response if this broker is not the controller, or ceases to be
 }
 
-// submit hands the request to the loop; done gets the answer, on the loop or here.
+// submit passes the request to the loop; done is called with the response, on the loop's goroutine or on the caller's.
 func (a api[Q, R]) submit(c *Controller, req Q, done func(R)) {
 	if !c.Active() {
 		done(a.refuse(req))
@@ -39,7 +39,7 @@ func (a api[Q, R]) submit(c *Controller, req Q, done func(R)) {
 	})
 }
 
-// ask submits the request and waits for the answer.
+// ask submits the request and waits for the response.
 func (a api[Q, R]) ask(ctx context.Context, c *Controller, req Q) R {
 	replies := make(chan R, 1)
 	a.submit(c, req, func(resp R) { replies <- resp })
@@ -52,8 +52,8 @@ func (a api[Q, R]) ask(ctx context.Context, c *Controller, req Q) R {
 	return a.refuse(req)
 }
 
-// Submit hands a request to the controller and returns at once; done gets the answer, on the
-// controller's goroutine, or on the caller's when this broker is not the controller.
+// Submit passes a request to the controller and returns at once. done is called with the response, on the controller's
+// goroutine, or on the caller's if this broker is not the controller.
 func (c *Controller) Submit(req kmsg.Request, done func(kmsg.Response)) {
 	switch req := req.(type) {
 	case *kmsg.ControlledShutdownRequest:
@@ -75,8 +75,8 @@ func (c *Controller) Submit(req kmsg.Request, done func(kmsg.Response)) {
 	}
 }
 
-// coded gives an error's protocol code, or nil when it has none. Losing the office has none
-// here: it ends the office, not one partition's request.
+// coded returns an error's protocol code, or nil if it has none. Losing the controllership does not count as a code: it
+// ends the term of office, not one partition's request.
 func coded(err error) *kerr.Error {
 	var code *kerr.Error
 	if errors.Is(err, zkcoord.ErrDeposed) || errors.Is(err, zkcoord.ErrSessionLost) || !errors.As(err, &code) {
@@ -85,7 +85,7 @@ func coded(err error) *kerr.Error {
 	return code
 }
 
-// explain fills an answer's error code and message from an error with a code.
+// explain fills in a response's error code and message from an error with a code.
 func explain(err error, code *int16, message **string) {
 	*code, *message = 0, nil
 	if e := coded(err); e != nil {

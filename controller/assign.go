@@ -9,25 +9,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Broker is a broker as replicas are assigned to it.
+// Broker is a broker that replicas can be assigned to.
 type Broker struct {
 	ID   int32
 	Rack string // empty: none
 }
 
-// ErrMixedRacks tells that some brokers have a rack and some have none, so that replicas
-// cannot be spread over racks.
+// ErrMixedRacks reports that some brokers have a rack and others do not, so that replicas cannot be spread over racks.
 var ErrMixedRacks = errors.New("not all brokers have a rack: racks cannot be taken into account")
 
-// Placement says where to begin. The zero value is a place of its own; take RandomPlacement
-// for a new topic.
+// Placement says where to begin. The zero value is a fixed place; use RandomPlacement for a new topic.
 type Placement struct {
 	Start          int // index of the first partition's first broker
 	Shift          int // between the first and the second replica
-	FirstPartition int // number of the first partition: those before it are there already
+	FirstPartition int // number of the first new partition: lower ones exist already
 }
 
-// RandomPlacement is what a new topic begins with, so that topics don't gather on the first brokers.
+// RandomPlacement returns a placement for a new topic, so that topics do not accumulate on the first brokers.
 func RandomPlacement(brokers int) Placement {
 	if brokers == 0 {
 		return Placement{}
@@ -35,9 +33,9 @@ func RandomPlacement(brokers int) Placement {
 	return Placement{Start: rand.IntN(brokers), Shift: rand.IntN(brokers)}
 }
 
-// Assign spreads partitions over brokers, a first replica per broker in turn and the others
-// of a partition over the rest; with racks each replica on another rack as far as there are
-// enough (AdminUtils.assignReplicasToBrokers, 3.9). The result is by partition number.
+// Assign spreads partitions over brokers: the first replicas over the brokers in turn, and the other replicas of a
+// partition over the remaining ones; with racks, each replica on another rack as long as there are enough
+// (AdminUtils.assignReplicasToBrokers, 3.9). The result is by partition number.
 //
 // Errors: INVALID_PARTITIONS and INVALID_REPLICATION_FACTOR, or ErrMixedRacks.
 func Assign(brokers []Broker, partitions, replicationFactor int, at Placement) (map[int32][]int32, error) {
@@ -66,8 +64,8 @@ func Assign(brokers []Broker, partitions, replicationFactor int, at Placement) (
 	return assignment, nil
 }
 
-// PlacementFrom is where the partitions after the first ones of a topic go: counted from the
-// broker of partition 0's first replica, or the next one when that is gone.
+// PlacementFrom returns the placement for partitions that are added to a topic: counted from the broker with partition
+// 0's first replica, or the next one if that is gone.
 func PlacementFrom(brokers []Broker, firstReplica int32, partitions int) Placement {
 	ids := make([]int32, len(brokers))
 	for i, b := range brokers {
@@ -81,7 +79,7 @@ func PlacementFrom(brokers []Broker, firstReplica int32, partitions int) Placeme
 // spread is the order in which brokers get replicas.
 type spread struct {
 	order []Broker
-	racks int // 0: not taken into account
+	racks int // 0: racks are not considered
 }
 
 func newSpread(brokers []Broker) (spread, error) {
@@ -101,7 +99,7 @@ func newSpread(brokers []Broker) (spread, error) {
 	return spread{order: interleave(byRack, len(order)), racks: len(byRack)}, nil
 }
 
-// interleave takes a broker of each rack in turn, racks by name.
+// interleave takes a broker from each rack in turn, ordered by the racks' names.
 func interleave(byRack map[string][]Broker, n int) []Broker {
 	racks := make([]string, 0, len(byRack))
 	for rack := range byRack {
@@ -119,8 +117,8 @@ func interleave(byRack map[string][]Broker, n int) []Broker {
 	return order
 }
 
-// replicas gives one partition's brokers: the one at first, then others at rising distances,
-// leaving out those whose rack, or which itself, has a replica while another has none.
+// replicas returns the brokers of one partition: the one at first, then others at increasing distances, skipping those
+// whose rack, or which themselves, already have a replica while another has none.
 func (s spread) replicas(first, shift, n int) []int32 {
 	chosen := []int32{s.order[first].ID}
 	used := map[string]bool{s.order[first].Rack: true}
@@ -137,9 +135,8 @@ func (s spread) replicas(first, shift, n int) []int32 {
 	return chosen
 }
 
-// index is where the k-th candidate after the first replica is. Without racks the shift
-// moves all of them; with racks it counts in rounds over the racks, so that the rack of a
-// candidate does not depend on it.
+// index returns the position of the k-th candidate after the first replica. Without racks, the shift moves all of them;
+// with racks it counts in rounds over the racks, so that a candidate's rack does not depend on it.
 func (s spread) index(first, shift, k int) int {
 	n := len(s.order)
 	if n == 1 {

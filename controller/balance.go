@@ -7,7 +7,7 @@ import (
 	"barnabas/internal/logx"
 )
 
-// preferredElectionAsked elects as the legacy node asks, and removes it.
+// preferredElectionAsked runs the elections requested by the legacy node, and removes it.
 func (o *office) preferredElectionAsked(ctx context.Context) error {
 	partitions, present, err := o.store.WatchPreferredElection(ctx)
 	if err != nil || !present {
@@ -19,7 +19,7 @@ func (o *office) preferredElectionAsked(ctx context.Context) error {
 	return o.store.RemovePreferredElection(ctx, o.term)
 }
 
-// electPreferred moves the lead to the preferred replicas of partitions led by another one.
+// electPreferred makes the preferred replicas the leaders of partitions that others lead.
 func (o *office) electPreferred(ctx context.Context, partitions []topicPartition) error {
 	var elsewhere []topicPartition
 	for _, tp := range partitions {
@@ -36,7 +36,7 @@ func (o *office) electPreferred(ctx context.Context, partitions []topicPartition
 	return err
 }
 
-// rebalanceAfter looks at the balance of leaders after a while.
+// rebalanceAfter checks the balance of leaders after a while.
 func (o *office) rebalanceAfter(d time.Duration) {
 	o.stopTimer = o.c.world.After(d, func() {
 		o.c.inOffice(o, "rebalance leaders", AutoLeaderBalance, func(ctx context.Context) error {
@@ -47,9 +47,9 @@ func (o *office) rebalanceAfter(d time.Duration) {
 	})
 }
 
-// unbalanced lists the partitions whose lead should go back to their preferred replicas: of
-// the brokers that miss more than the threshold, in percent, of the leads they should have,
-// those that they can take (KafkaController.checkAndTriggerAutoLeaderRebalance, 3.9).
+// unbalanced lists the partitions whose leadership should return to their preferred replicas: for brokers that miss
+// more than the threshold, in percent, of the leaderships that they should have, those that they can take
+// (KafkaController.checkAndTriggerAutoLeaderRebalance, 3.9).
 func (m *model) unbalanced(thresholdPercent int) []topicPartition {
 	due := make(map[int32]int)
 	missing := make(map[int32][]topicPartition)
@@ -78,8 +78,8 @@ func (m *model) unbalanced(thresholdPercent int) []topicPartition {
 	return move
 }
 
-// uncleanAllowed elects again where there is no leader: a topic, or with an empty name the
-// broker's default, allows leaders that are out of sync now.
+// uncleanAllowed repeats elections for partitions without a leader, since a topic or, with an empty name, the broker's
+// default now allows out-of-sync leaders.
 func (o *office) uncleanAllowed(ctx context.Context, topic string) error {
 	o.log.WithField(logx.Topic, topic).Info("leaders that are out of sync are allowed now")
 	if err := o.bringOnline(ctx); err != nil {
@@ -89,8 +89,8 @@ func (o *office) uncleanAllowed(ctx context.Context, topic string) error {
 	return nil
 }
 
-// UncleanElectionAllowed tells the controller that unclean.leader.election.enable has become
-// true for a topic, or with an empty name for the broker. It does nothing elsewhere.
+// UncleanElectionAllowed notifies the controller that unclean.leader.election.enable has become true for a topic or,
+// with an empty name, for the broker. On other brokers it does nothing.
 func (c *Controller) UncleanElectionAllowed(topic string) {
 	w := TopicUncleanLeaderElectionEnable
 	if topic == "" {

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	leaderDuringDelete = -2 // in UpdateMetadata: the topic is on its way out
+	leaderDuringDelete = -2 // in UpdateMetadata: the topic is being deleted
 	epochDuringDelete  = -2 // in StopReplica: delete whatever the epoch
 	noEpoch            = -1
 )
 
-// batch gathers what brokers are to be told in one step. What it says is taken from the
-// model when it is sent, so that it tells the step's end.
+// batch collects what brokers have to be told after a step. The content is taken from the model when it is sent, so
+// that it reflects the end of the step.
 type batch struct {
-	leaderAndISR map[int32]map[topicPartition]bool // broker, partition: is it new there
-	stop         map[int32]map[topicPartition]bool // broker, partition: delete it
+	leaderAndISR map[int32]map[topicPartition]bool // broker, partition: whether it is new there
+	stop         map[int32]map[topicPartition]bool // broker, partition: whether to delete it
 	metadataTo   map[int32]struct{}
 	metadata     map[topicPartition]struct{}
 }
@@ -31,7 +31,7 @@ func newBatch() *batch {
 	}
 }
 
-// lead tells brokers about a partition's leader and ISR, and all brokers the metadata.
+// lead tells brokers about a partition's leader and ISR, and all brokers about its metadata.
 func (b *batch) lead(m *model, brokers []int32, tp topicPartition, isNew bool) {
 	for _, id := range brokers {
 		add(b.leaderAndISR, id, tp, isNew)
@@ -44,7 +44,7 @@ func (b *batch) stopReplica(broker int32, tp topicPartition, remove bool) {
 	add(b.stop, broker, tp, remove)
 }
 
-// update tells brokers the metadata of partitions; of none just the brokers.
+// update tells brokers about the metadata of partitions; without partitions, only about the brokers.
 func (b *batch) update(brokers []int32, partitions ...topicPartition) {
 	for _, id := range brokers {
 		b.metadataTo[id] = struct{}{}
@@ -67,16 +67,15 @@ type message struct {
 	req kmsg.Request
 }
 
-// sender is who sends: what every request to a broker says of the controller.
+// sender is what every request to a broker says about the controller.
 type sender struct {
 	id       int32
 	epoch    int32
-	listener string // on which brokers speak to each other
+	listener string // the inter-broker listener
 	protocol Protocol
 }
 
-// messages are the batch's requests to registered brokers, in the order in which a broker
-// must get them.
+// messages returns the batch's requests to registered brokers, in the order in which each broker must get them.
 func (b *batch) messages(m *model, from sender) []message {
 	var out []message
 	for _, id := range m.brokerIDs() {
@@ -108,7 +107,7 @@ func sorted[V any](partitions map[topicPartition]V) []topicPartition {
 	return slices.SortedFunc(maps.Keys(partitions), topicPartition.Compare)
 }
 
-// leaderAndISR tells a broker of partitions, all of which have a state.
+// leaderAndISR returns a request about partitions that all have a state.
 func leaderAndISR(m *model, from sender, to int32, partitions map[topicPartition]bool) *kmsg.LeaderAndISRRequest {
 	req := kmsg.NewPtrLeaderAndISRRequest()
 	req.Version = from.protocol.LeaderAndISR
@@ -158,7 +157,7 @@ func metadataTopics(m *model, partitions map[topicPartition]struct{}) []kmsg.Upd
 	for _, tp := range sorted(partitions) {
 		p := m.partition(tp)
 		if p == nil || p.state == nil {
-			continue // no leader was ever chosen: nothing to tell yet
+			continue // no leader was ever elected: nothing to tell yet
 		}
 		s := kmsg.NewUpdateMetadataRequestTopicPartition()
 		s.Topic, s.Partition = tp.Topic, tp.Partition
@@ -180,7 +179,7 @@ func metadataTopics(m *model, partitions map[topicPartition]struct{}) []kmsg.Upd
 	return topics
 }
 
-// securityProtocols are the numbers of the protocols on the wire.
+// securityProtocols maps the protocols to their numbers on the wire.
 var securityProtocols = map[string]int16{"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 func metadataBrokers(m *model) []kmsg.UpdateMetadataRequestLiveBroker {
@@ -194,7 +193,7 @@ func metadataBrokers(m *model) []kmsg.UpdateMetadataRequestLiveBroker {
 			end.Host, end.Port, end.ListenerName, end.SecurityProtocol = e.Host, e.Port, e.Name, securityProtocols[e.Protocol]
 			live.Endpoints = append(live.Endpoints, end)
 			if live.Host == "" && e.Protocol == "PLAINTEXT" {
-				live.Host, live.Port = e.Host, e.Port // version 0 has room for this one only
+				live.Host, live.Port = e.Host, e.Port // version 0 has only this one
 			}
 		}
 		brokers = append(brokers, live)
@@ -218,8 +217,7 @@ func updateMetadata(m *model, from sender, to int32, topics []kmsg.UpdateMetadat
 	return req
 }
 
-// stopReplica gives one request, or before version 3 one for the replicas to delete and one
-// for the others.
+// stopReplica returns one request or, before version 3, one for the replicas to delete and one for the others.
 func stopReplica(m *model, from sender, to int32, partitions map[topicPartition]bool) []kmsg.Request {
 	var reqs []kmsg.Request
 	for _, remove := range []bool{true, false} {

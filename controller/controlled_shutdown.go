@@ -7,15 +7,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ControlledShutdown moves the leadership off a broker that is about to stop, and answers
-// with the partitions that it still leads.
+// ControlledShutdown moves the leaderships off a broker that is about to stop, and returns the partitions that it still
+// leads.
 func (c *Controller) ControlledShutdown(ctx context.Context, req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
 	return controlledShutdown.ask(ctx, c, req)
 }
 
 var controlledShutdown = api[*kmsg.ControlledShutdownRequest, *kmsg.ControlledShutdownResponse]{"controlled shutdown", ControlledShutdown, (*office).controlledShutdown, func(req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
 	resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)
-	resp.ErrorCode = kerr.StaleControllerEpoch.Code // what ControllerMovedException is on the wire
+	resp.ErrorCode = kerr.StaleControllerEpoch.Code // ControllerMovedException on the wire
 	return resp
 }}
 

@@ -12,26 +12,27 @@ import (
 	"barnabas/zkcoord"
 )
 
-// Config is what a controller needs to know of its broker.
+// Config is what a controller needs to know about its broker.
 type Config struct {
 	BrokerID int32
-	// Listener is the one on which brokers speak to each other, and where LeaderAndIsr
-	// requests say the leaders are (inter.broker.listener.name).
+	// Listener is the one on which brokers communicate, and whose addresses of leaders are in LeaderAndIsr requests
+	// (inter.broker.listener.name).
 	Listener string
 	Protocol Protocol
-	// UncleanDefault gives unclean.leader.election.enable of the broker, which topics may
-	// override. It may be called from the controller's goroutine at any time. nil: false.
+	// UncleanDefault returns the broker's unclean.leader.election.enable, which topics may override. It may be called
+	// on the controller's goroutine at any time. nil: false.
 	UncleanDefault     func() bool
 	DeleteTopicEnable  bool          // delete.topic.enable
 	AutoRebalance      bool          // auto.leader.rebalance.enable
 	RebalanceInterval  time.Duration // leader.imbalance.check.interval.seconds. 0: 300 s
 	RebalanceThreshold int           // leader.imbalance.per.broker.percentage
-	// Reregister registers the broker again. It is called after a ZooKeeper session expired,
-	// with the new one, and before the broker races for the controller's office again.
+	// Reregister registers the broker again. It is called after a ZooKeeper session has expired, with the new one,
+	// before the broker joins the race for the controllership again.
 	Reregister func(ctx context.Context) error
-	// Handled is told of each event that was handled, on the controller's goroutine. nil: nobody asks.
+	// Handled is called for each event that was handled, on the controller's goroutine. May be nil.
 	Handled func(w Work, waited, took time.Duration)
-	// Sent hears how long a request of the controller to a broker has waited to be sent. It must not block. nil: nobody asks.
+	// Sent is called with the time that a request from the controller to a broker has waited to be sent. It must not
+	// block. May be nil.
 	Sent func(broker int32, waited time.Duration)
 }
 
@@ -41,8 +42,8 @@ const (
 	retryBackoff             = time.Second     // after an unexpected failure
 )
 
-// Controller takes part in the race for the controller's office, and holds it while it is
-// the winner. Methods other than Run are safe for concurrent use.
+// Controller takes part in the race for the controllership, and acts as the controller while it is the winner. Methods
+// other than Run are safe for concurrent use.
 type Controller struct {
 	cfg   Config
 	world World
@@ -53,21 +54,21 @@ type Controller struct {
 	controller atomic.Int32 // broker id, or zkcoord.NoController
 	active     atomic.Bool
 	unclean    atomic.Int64
-	work       atomic.Int64 // Work of the event that is being handled
+	work       atomic.Int64 // Work of the current event
 	deletions  atomic.Pointer[DeletionCounts]
-	links      atomic.Pointer[map[int32]Link] // those of the office, for who asks for their queues; replaced whole
-	expired    atomic.Bool                    // the session, and the broker is not registered with the next one yet
+	links      atomic.Pointer[map[int32]Link] // those of the current office, for readers of their queues; replaced as a whole
+	expired    atomic.Bool                    // the session has expired, and the broker is not registered with the next one yet
 
-	office *office // the loop's; nil when another broker is the controller
-	last   int32   // epoch of the last office
+	office *office // the loop's; nil if another broker is the controller
+	last   int32   // epoch of the last term of office
 }
 
-// New makes a controller; Run makes it work.
+// New returns a controller that works once Run is called.
 func New(cfg Config, store Store, sender Sender, log *logrus.Entry) *Controller {
 	return NewIn(RealWorld(store, sender, cfg.Sent), cfg, log)
 }
 
-// NewIn makes a controller in a world of its own.
+// NewIn returns a controller in the given world.
 func NewIn(world World, cfg Config, log *logrus.Entry) *Controller {
 	if cfg.UncleanDefault == nil {
 		cfg.UncleanDefault = func() bool { return false }
@@ -88,31 +89,31 @@ func NewIn(world World, cfg Config, log *logrus.Entry) *Controller {
 	return c
 }
 
-// Active tells whether this broker is the controller. While it is taking over, what it is asked waits.
+// Active reports whether this broker is the controller. Requests wait while it is taking over.
 func (c *Controller) Active() bool { return c.active.Load() }
 
-// ControllerID gives the controller's broker id as far as this broker knows, or
-// zkcoord.NoController.
+// ControllerID returns the controller's broker id as far as this broker knows, or zkcoord.NoController.
 func (c *Controller) ControllerID() int32 { return c.controller.Load() }
 
-// UncleanElections counts the leaders that this controller made of replicas out of sync, which
-// may have lost acknowledged records.
+// UncleanElections counts the elections of out-of-sync leaders by this controller, which may have lost acknowledged
+// records.
 func (c *Controller) UncleanElections() int64 { return c.unclean.Load() }
 
-// DeletionCounts are the topics that are to be deleted, with their replicas that have not been.
+// DeletionCounts counts the topics that are to be deleted, and their replicas that have not been deleted.
 type DeletionCounts struct {
 	Topics, Replicas int
-	HeldTopics       int // those that wait for a broker to come back
-	FailedReplicas   int // whose broker is down or could not delete them
+	HeldTopics       int // waiting for a broker to come back
+	FailedReplicas   int // their broker is down or could not delete them
 }
 
-// Deletions counts what this controller still has to delete; nothing, when another broker is the controller.
+// Deletions returns what this controller has yet to delete; zeros if another broker is the controller.
 func (c *Controller) Deletions() DeletionCounts { return *c.deletions.Load() }
 
-// Queued is how many events wait to be handled.
+// Queued returns the number of events that wait to be handled.
 func (c *Controller) Queued() int { return c.queue.length() }
 
-// QueuedRequests is how many requests wait to be sent to each broker; none, when another broker is the controller.
+// QueuedRequests returns the number of requests that wait to be sent to each broker; none if another broker is the
+// controller.
 func (c *Controller) QueuedRequests() map[int32]int {
 	queued := make(map[int32]int)
 	for id, l := range *c.links.Load() {
@@ -121,12 +122,12 @@ func (c *Controller) QueuedRequests() map[int32]int {
 	return queued
 }
 
-// Work is what the event is for that is being handled; Idle, when there is none.
+// Work returns what the current event is for, or Idle if there is none.
 func (c *Controller) Work() Work { return Work(c.work.Load()) }
 
-// Run races for the office, and works in it, until ctx is done. It is called once, and with
-// a broker that is registered. The office ends with the ZooKeeper session, not with Run:
-// who closes the session gives up registration and office at once.
+// Run takes part in the race for the controllership, and acts as the controller, until ctx is done. It is called once,
+// with a registered broker. The controllership ends with the ZooKeeper session, not with Run: closing the session gives
+// up the registration and the controllership at the same time.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.Start()()
 	for {
@@ -138,8 +139,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 }
 
-// Start makes the controller listen to ZooKeeper and sends it into the race, for Step to run.
-// stop ends both, and the office. Who calls Run needs neither.
+// Start makes the controller listen to ZooKeeper and join the race, for use with Step. stop ends that, and the
+// controllership. It is not needed with Run.
 func (c *Controller) Start() (stop func()) {
 	ignoreChanges := c.world.Store.OnChange(c.onChange)
 	ignoreSession := c.world.Store.OnSession(c.onSession)
@@ -152,8 +153,8 @@ func (c *Controller) Start() (stop func()) {
 	}
 }
 
-// Step handles the next event that is due, in one thread with all else that calls the
-// controller. It tells whether there was one.
+// Step handles the next event that is due, on the same thread as all other calls to the controller. It reports whether
+// there was one.
 func (c *Controller) Step(ctx context.Context) bool {
 	e, ok := c.queue.take()
 	if ok {
@@ -168,7 +169,7 @@ func (c *Controller) post(name string, w Work, run func(ctx context.Context) err
 
 func (c *Controller) postRace() { c.post("elect", ControllerChange, c.race) }
 
-// inOffice posts something to do if o is still in office when its turn comes.
+// inOffice posts an event that is handled only if o is still in office when its turn comes.
 func (c *Controller) inOffice(o *office, name string, w Work, run func(ctx context.Context) error) {
 	c.post(name, w, func(ctx context.Context) error {
 		if c.office != o {
@@ -178,8 +179,8 @@ func (c *Controller) inOffice(o *office, name string, w Work, run func(ctx conte
 	})
 }
 
-// handle runs an event. What fails leaves an office that may not know the cluster any more:
-// it is given up, and the next one, of whoever, reads everything anew.
+// handle handles an event. After an error the office may no longer know the state of the cluster: it is given up, and
+// the next one, here or on another broker, reads everything again.
 func (c *Controller) handle(ctx context.Context, e event) {
 	began := time.Now()
 	c.work.Store(int64(e.work))
@@ -195,7 +196,7 @@ func (c *Controller) handle(ctx context.Context, e event) {
 	c.leave()
 	log := c.log.WithError(err).WithField(logx.Value, e.name)
 	switch {
-	case errors.Is(err, zkcoord.ErrSessionLost): // comeBack follows, or has been
+	case errors.Is(err, zkcoord.ErrSessionLost): // comeBack follows, or has run already
 		log.Info("office lost with the session")
 		return
 	case errors.Is(err, zkcoord.ErrDeposed):
@@ -211,7 +212,7 @@ func (c *Controller) handle(ctx context.Context, e event) {
 	c.world.After(retryBackoff, c.postRace)
 }
 
-// leave ends the office, without a word to ZooKeeper.
+// leave ends the office without changing ZooKeeper.
 func (c *Controller) leave() {
 	c.active.Store(false)
 	c.deletions.Store(new(DeletionCounts))
@@ -237,7 +238,7 @@ func (c *Controller) onSession(e zkcoord.SessionEvent) {
 	}
 }
 
-// comeBack registers the broker with a new session and races.
+// comeBack registers the broker with a new session and joins the race.
 func (c *Controller) comeBack(ctx context.Context) error {
 	c.leave()
 	if c.cfg.Reregister != nil {
@@ -251,10 +252,10 @@ func (c *Controller) comeBack(ctx context.Context) error {
 	return c.race(ctx)
 }
 
-// race looks who the controller is, and becomes it when there is none.
+// race finds out who the controller is, and becomes the controller if there is none.
 func (c *Controller) race(ctx context.Context) error {
 	if c.expired.Load() {
-		return nil // comeBack races: a controller must be one of the registered brokers
+		return nil // comeBack joins the race: a controller must be a registered broker
 	}
 	id, err := c.world.Store.WatchController(ctx)
 	if err != nil {
@@ -268,8 +269,8 @@ func (c *Controller) race(ctx context.Context) error {
 	if id != zkcoord.NoController && id != c.cfg.BrokerID {
 		return nil
 	}
-	// The node may name us though we are not in office: the election was won, and its
-	// answer lost. Elect finds that out.
+	// The node may name this broker although it is not in office: the election was won, but the answer was lost. Elect
+	// finds that out.
 	term, won, err := c.world.Store.Elect(ctx, c.cfg.BrokerID)
 	if err != nil {
 		return err
@@ -285,8 +286,8 @@ func (c *Controller) race(ctx context.Context) error {
 		return nil
 	}
 	if term.Epoch == c.last {
-		// This office was given up, and its node is still there. What it has sent may arrive
-		// yet, so that brokers could not tell it from what another office of its epoch sends.
+		// This office was given up, but its node still exists. Requests that it has sent may still arrive, and brokers
+		// could not distinguish them from those of another office with the same epoch.
 		c.postRace()
 		return c.world.Store.Resign(ctx, term)
 	}
@@ -297,14 +298,14 @@ func (c *Controller) race(ctx context.Context) error {
 	c.controller.Store(c.cfg.BrokerID)
 	c.log.WithField(logx.ControllerEpoch, term.Epoch).Info("elected as controller")
 	c.office = newOffice(c, term)
-	c.active.Store(true) // requests wait their turn, behind this event; brokers hear of the office before it ends
+	c.active.Store(true) // requests queue up behind this event; brokers hear of the office before it ends
 	if err := c.office.takeOver(ctx); err != nil {
 		return err
 	}
 	return nil
 }
 
-// onChange translates what a watch brings into an event of the office.
+// onChange converts what a watch reports to an event of the office.
 func (c *Controller) onChange(change zkcoord.Change) {
 	if change.Kind == zkcoord.ControllerChanged {
 		c.post("controller changed", ControllerChange, c.race)

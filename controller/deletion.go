@@ -12,7 +12,7 @@ import (
 	"barnabas/zkcoord"
 )
 
-// deletion is how far the deletion of a topic is.
+// deletion is the progress of a topic's deletion.
 type deletion struct {
 	begun    bool
 	held     bool // until a broker comes back
@@ -24,13 +24,13 @@ type replica struct {
 	broker    int32
 }
 
-// replicaDeletion is how far the deletion of a replica is; the zero value is: not asked.
+// replicaDeletion is the progress of a replica's deletion; the zero value means that it has not been requested.
 type replicaDeletion int
 
 const (
-	deletionAsked  replicaDeletion = iota + 1 // StopReplica is under way
-	deletionDone                              // the broker said so
-	deletionFailed                            // its broker is down or could not
+	deletionAsked  replicaDeletion = iota + 1 // StopReplica is in progress
+	deletionDone                              // confirmed by the broker
+	deletionFailed                            // its broker is down or could not do it
 )
 
 func (d *deletion) any(s replicaDeletion) bool {
@@ -42,7 +42,7 @@ func (d *deletion) any(s replicaDeletion) bool {
 	return false
 }
 
-// deletionStep is what a topic's deletion needs next.
+// deletionStep is the next step of a topic's deletion.
 type deletionStep int
 
 const (
@@ -76,7 +76,7 @@ func (t *topic) allDeleted() bool {
 	return true
 }
 
-// allAsked tells whether no replica is left to be asked.
+// allAsked reports whether all replicas have been requested to be deleted.
 func (t *topic) allAsked() bool {
 	for n, p := range t.partitions {
 		for _, id := range p.replicas {
@@ -88,8 +88,8 @@ func (t *topic) allAsked() bool {
 	return true
 }
 
-// readDeletions reads which topics are to be deleted, and watches for more. With
-// delete.topic.enable=false the requests are dropped.
+// readDeletions reads which topics are to be deleted, and watches for more. With delete.topic.enable=false the requests
+// are dropped.
 func (o *office) readDeletions(ctx context.Context) error {
 	names, err := o.store.WatchTopicDeletions(ctx)
 	if err != nil {
@@ -112,8 +112,8 @@ func (o *office) readDeletions(ctx context.Context) error {
 	return o.markDeleted(ctx, fresh)
 }
 
-// markDeleted notes that topics are to be deleted. A reassignment of theirs ends with that:
-// Apache Kafka waits for it, and so waits for ever when its target cannot come in sync.
+// markDeleted marks topics as to be deleted, and ends their reassignments: Apache Kafka waits for these, forever if a
+// target cannot get in sync.
 func (o *office) markDeleted(ctx context.Context, topics []*topic) error {
 	if len(topics) == 0 {
 		return nil
@@ -135,7 +135,7 @@ func (o *office) deletionsAsked(ctx context.Context) error {
 	return o.resumeDeletions(ctx)
 }
 
-// releaseDeletions lets held deletions go on.
+// releaseDeletions lets held deletions continue.
 func (o *office) releaseDeletions(which func(*topic) bool) {
 	for _, t := range o.m.topics {
 		if t.deletion != nil && which(t) {
@@ -144,7 +144,7 @@ func (o *office) releaseDeletions(which func(*topic) bool) {
 	}
 }
 
-// resumeDeletions does what there is to do for topics that are to be deleted.
+// resumeDeletions takes the next steps for topics that are to be deleted.
 func (o *office) resumeDeletions(ctx context.Context) error {
 	defer o.countDeletions()
 	var ask []*topic
@@ -197,9 +197,8 @@ func (o *office) deletedTopics() []*topic {
 	return topics
 }
 
-// askToDelete tells everybody that the topics are on their way out, takes their replicas out
-// of service and tells the brokers to delete them. Replicas on brokers that are down hold
-// the deletion.
+// askToDelete announces the deletion of the topics, takes their replicas out of service and tells the brokers to delete
+// them. Replicas on brokers that are down hold the deletion.
 func (o *office) askToDelete(ctx context.Context, topics []*topic) error {
 	alive := make(map[int32][]topicPartition)
 	for _, t := range topics {
@@ -242,7 +241,7 @@ func (o *office) askToDelete(ctx context.Context, topics []*topic) error {
 	return nil
 }
 
-// stopAnswered notes which replicas a broker has deleted.
+// stopAnswered records which replicas a broker has deleted.
 func (o *office) stopAnswered(ctx context.Context, b *broker, req *kmsg.StopReplicaRequest, resp *kmsg.StopReplicaResponse) error {
 	asked := make(map[topicPartition]struct{})
 	for _, t := range req.Topics {
@@ -284,7 +283,7 @@ func (o *office) stopAnswered(ctx context.Context, b *broker, req *kmsg.StopRepl
 	return o.resumeDeletions(ctx)
 }
 
-// failDeletion notes that a replica cannot be deleted now.
+// failDeletion records that a replica cannot be deleted now.
 func (o *office) failDeletion(tp topicPartition, broker int32) {
 	d := o.m.topics[tp.Topic].deletion
 	if d.replicas[replica{tp.Partition, broker}] == deletionAsked {

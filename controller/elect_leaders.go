@@ -16,8 +16,9 @@ const (
 	uncleanElection   = 1
 )
 
-// ElectLeaders elects leaders as a tool asks, for all partitions or for the asked ones, and
-// answers when the elections are written. That the brokers know, the metadata tells. For all partitions it leaves those out that need no election.
+// ElectLeaders elects leaders at the request of a tool, for all partitions or for the given ones, and answers when the
+// elections are written; the brokers are told by UpdateMetadata. For a request for all partitions, those that need no
+// election are omitted from the response.
 func (c *Controller) ElectLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
 	return electLeaders.ask(ctx, c, req)
 }
@@ -50,7 +51,7 @@ func (o *office) electLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest
 	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
 	unclean := req.Version >= 1 && req.ElectionType == uncleanElection
 	if req.Version >= 1 && req.ElectionType != preferredElection && !unclean {
-		resp.ErrorCode = kerr.UnknownServerError.Code // as Apache Kafka, which trips over the number
+		resp.ErrorCode = kerr.UnknownServerError.Code // as in Apache Kafka, which fails on the number
 		return resp, nil
 	}
 	asked, all := o.electionsAsked(req)
@@ -113,7 +114,7 @@ func (o *office) electionsAsked(req *kmsg.ElectLeadersRequest) (asked []topicPar
 	return asked, false
 }
 
-// electionDue tells why there is nothing to elect.
+// electionDue returns the reason why there is nothing to elect.
 func (m *model) electionDue(tp topicPartition, unclean bool) error {
 	p := m.partition(tp)
 	switch {
@@ -122,7 +123,7 @@ func (m *model) electionDue(tp topicPartition, unclean bool) error {
 	case m.deleting(tp):
 		return fmt.Errorf("the topic is being deleted: %w", kerr.InvalidTopicException)
 	case p.state == nil:
-		return nil // and the election will say why not
+		return nil // the election will say why not
 	}
 	if unclean {
 		_, live := m.liveEpoch(p.state.Leader)

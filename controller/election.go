@@ -8,27 +8,27 @@ import (
 	"barnabas/zkcoord"
 )
 
-// outcome is what an election decides.
+// outcome is the result of an election.
 type outcome struct {
 	leader     int32
 	isr        []int32
 	recovering bool    // the new leader was out of sync
-	tell       []int32 // who gets a LeaderAndIsr request
+	tell       []int32 // the brokers that get a LeaderAndIsr request
 }
 
 var (
-	// errNobody tells that no replica may lead.
+	// errNobody reports that no replica may become leader.
 	errNobody = errors.New("no eligible leader")
-	// errUnchanged tells that nothing needs to be written.
+	// errUnchanged reports that nothing needs to be written.
 	errUnchanged = errors.New("nothing to change")
 )
 
 // rule decides about a partition that has a state. It is pure: model and partition in, decision out.
 type rule func(m *model, tp topicPartition, p *partition) (outcome, error)
 
-// electOffline finds a leader for a partition whose leader is gone: the first assigned
-// replica that is online and in sync, or with unclean any that is online. The ISR loses
-// those that are offline (Election.leaderForOffline, 3.9).
+// electOffline elects a leader for a partition whose leader is gone: the first assigned replica that is online and in
+// sync or, if unclean, the first one that is online. Offline replicas are removed from the ISR
+// (Election.leaderForOffline, 3.9).
 func electOffline(unclean func(topic string) bool, markRecovery bool) rule {
 	return func(m *model, tp topicPartition, p *partition) (outcome, error) {
 		live := m.onlineReplicas(tp, p)
@@ -42,7 +42,7 @@ func electOffline(unclean func(topic string) bool, markRecovery bool) rule {
 			return outcome{}, fmt.Errorf("%w for %v: in sync are %v, online %v of %v", errNobody, tp, p.state.ISR, live, p.replicas)
 		}
 		leader := live[0]
-		// A replica that a reassignment has only just added may have nothing at all.
+		// A replica that a reassignment has just added may have no records at all.
 		if older := without(live, p.adding); len(older) > 0 {
 			leader = older[0]
 		}
@@ -62,8 +62,8 @@ func electPreferred(m *model, tp topicPartition, p *partition) (outcome, error) 
 	return outcome{leader: preferred, isr: p.state.ISR, recovering: p.state.Recovering, tell: p.replicas}, nil
 }
 
-// firstReplica is the preferred leader. Apache Kafka accepts a partition without replicas
-// and stumbles over it later; we don't stumble.
+// firstReplica returns the preferred leader. Apache Kafka accepts a partition without replicas and fails on it later;
+// here it is an error.
 func firstReplica(tp topicPartition, p *partition) (int32, error) {
 	if len(p.replicas) == 0 {
 		return zkcoord.NoLeader, fmt.Errorf("%w for %v: it has no replicas", errNobody, tp)
@@ -71,8 +71,8 @@ func firstReplica(tp topicPartition, p *partition) (int32, error) {
 	return p.replicas[0], nil
 }
 
-// electAmong makes the first of the candidates, which stay after a reassignment, that is
-// online and in sync the leader, and tells them.
+// electAmong makes the first of the candidates, the replicas that stay after a reassignment, that is online and in sync
+// the leader, and tells them.
 func electAmong(candidates []int32) rule {
 	return func(m *model, tp topicPartition, p *partition) (outcome, error) {
 		for _, id := range candidates {
@@ -84,7 +84,7 @@ func electAmong(candidates []int32) rule {
 	}
 }
 
-// electForShutdown moves the leadership off brokers that shut down, and takes them out of the ISR.
+// electForShutdown moves the leadership off brokers that are shutting down, and removes them from the ISR.
 func electForShutdown(m *model, tp topicPartition, p *partition) (outcome, error) {
 	tell := filter(p.replicas, func(id int32) bool { return m.serving(id, tp) })
 	for _, id := range tell {
@@ -96,8 +96,8 @@ func electForShutdown(m *model, tp topicPartition, p *partition) (outcome, error
 	return outcome{}, fmt.Errorf("%w for %v: no other replica of %v is in sync %v and online", errNobody, tp, p.replicas, p.state.ISR)
 }
 
-// dropReplica takes a replica out of the ISR and of the lead. The last in-sync replica stays
-// in the ISR: only it has all records (ReplicaStateMachine.doRemoveReplicasFromIsr, 3.9).
+// dropReplica removes a replica from the ISR and as the leader. The last in-sync replica stays in the ISR, since only
+// it has all records (ReplicaStateMachine.doRemoveReplicasFromIsr, 3.9).
 func dropReplica(id int32) rule {
 	return func(_ *model, _ topicPartition, p *partition) (outcome, error) {
 		if !slices.Contains(p.state.ISR, id) && p.state.Leader != id {
@@ -114,9 +114,9 @@ func dropReplica(id int32) rule {
 	}
 }
 
-// keepLeader writes the next leader epoch and tells the given replicas. It takes those out of
-// the ISR that are not among the members: a leader that writes the ISR by itself may have let
-// them in before it heard that they are no replicas any more.
+// keepLeader writes the next leader epoch and tells the given replicas. It removes from the ISR those that are not
+// among the members: a leader that writes the ISR itself may have added them before it heard that they are no longer
+// replicas.
 func keepLeader(members, tell []int32) rule {
 	return func(_ *model, _ topicPartition, p *partition) (outcome, error) {
 		o := outcome{leader: p.state.Leader, isr: p.state.ISR, recovering: p.state.Recovering, tell: tell}
@@ -127,7 +127,7 @@ func keepLeader(members, tell []int32) rule {
 	}
 }
 
-// firstState is a new partition's state: all online replicas are in sync, the first leads.
+// firstState returns a new partition's state: all online replicas are in sync, and the first one leads.
 func firstState(m *model, tp topicPartition, p *partition) (outcome, error) {
 	live := m.onlineReplicas(tp, p)
 	if len(live) == 0 {
@@ -136,7 +136,7 @@ func firstState(m *model, tp topicPartition, p *partition) (outcome, error) {
 	return outcome{leader: live[0], isr: live, tell: live}, nil
 }
 
-// next is the state that an outcome leads to; written over the present one.
+// next returns the state for an outcome, to be written over the present one.
 func (o outcome) next(present zkcoord.PartitionState, controllerEpoch int32) zkcoord.PartitionState {
 	return zkcoord.PartitionState{
 		Leader:          o.leader,

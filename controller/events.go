@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Work is what an event is for, numbered as Apache Kafka's metric of the controller's state has it (ControllerState, 3.9).
+// Work is what an event is for, numbered as in Apache Kafka's metric of the controller's state (ControllerState, 3.9).
 type Work int
 
-// Nobody measures what is done for Idle: handing out blocks of producer ids.
+// Work done as Idle, allocating blocks of producer ids, is not measured.
 const (
 	Idle Work = iota
 	ControllerChange
@@ -32,7 +32,7 @@ const (
 	works
 )
 
-// workMetrics are what work is measured as.
+// workMetrics are the names of metrics by Work.
 var workMetrics = [works]string{
 	ControllerChange: "controllerchange", BrokerChange: "leaderelection", TopicChange: "topicchange", TopicDeletion: "topicdeletion",
 	AlterPartitionReassignment: "partitionreassignment", AutoLeaderBalance: "autoleaderbalance", ManualLeaderBalance: "manualleaderbalance",
@@ -42,18 +42,18 @@ var workMetrics = [works]string{
 	UpdateFeatures: "updatefeatures",
 }
 
-// WorkMetrics gives what each kind of work is called in the names of metrics, by its number; nothing where it isn't measured.
+// WorkMetrics returns the name of each kind of work in metrics, by its number; empty if it is not measured.
 func WorkMetrics() []string { return workMetrics[:] }
 
 // event is something for the loop to do.
 type event struct {
-	name   string // in the log
+	name   string // for the log
 	work   Work
 	run    func(ctx context.Context) error
 	posted time.Time
 }
 
-// eventQueue is the loop's: unbounded, first in, first out.
+// eventQueue is the loop's queue: unbounded, first in, first out.
 type eventQueue struct {
 	wake chan struct{}
 	mu   struct {

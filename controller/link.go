@@ -12,14 +12,14 @@ import (
 	"barnabas/zkcoord"
 )
 
-// sendBackoff is the pause before a request that failed is sent again.
+// sendBackoff is the pause before a failed request is sent again.
 const sendBackoff = 100 * time.Millisecond
 
-// warnAttempt is the failed attempt that is reported.
+// warnAttempt is the failed attempt that is logged.
 const warnAttempt = 20
 
-// link sends requests to one broker, one after the other in their order, each until it is
-// answered. It ends when the broker is gone.
+// link sends requests to one broker, one after the other in order, each until it is answered. It ends when the broker
+// is gone.
 type link struct {
 	sender Sender
 	log    *logrus.Entry
@@ -44,7 +44,7 @@ func newLink(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer fun
 	if sent == nil {
 		sent = func(int32, time.Duration) {}
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // it ends with its broker or the office: Close
+	ctx, cancel := context.WithCancel(context.Background()) // cancelled by Close, when the broker is gone or the office ends
 	l := &link{
 		sender: sender,
 		log:    log.WithField(logx.Broker, to.ID),
@@ -70,7 +70,7 @@ func (l *link) Send(req kmsg.Request) {
 	}
 }
 
-// Move tells the link the broker's new addresses.
+// Move sets the broker's new addresses.
 func (l *link) Move(to zkcoord.BrokerInfo) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *link) next() kmsg.Request {
 	return first.Request
 }
 
-// Queued is how many requests wait to be sent.
+// Queued returns the number of requests that wait to be sent.
 func (l *link) Queued() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,15 +129,15 @@ func (l *link) address() zkcoord.BrokerInfo {
 	return l.mu.to
 }
 
-// deliver sends until there is an answer; the error is the context's.
+// deliver sends until there is a response; the error is the context's.
 func (l *link) deliver(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	for attempt := 1; ; attempt++ {
 		resp, err := l.sender.Send(ctx, l.address(), req)
 		if err == nil || ctx.Err() != nil {
 			return resp, ctx.Err()
 		}
-		// A broker registers before it listens, and stays registered for a while when it
-		// has died: only what lasts is worth a line, and one is enough.
+		// A broker registers before it listens, and stays registered for a while after it has died: only lasting
+		// failures deserve a line, and one is enough.
 		if attempt == warnAttempt {
 			l.log.WithError(err).WithField(logx.API, kmsg.NameForKey(req.Key())).Warn("broker cannot be reached, still trying")
 		}

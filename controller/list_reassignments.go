@@ -7,8 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ListPartitionReassignments lists the reassignments under way, of all partitions or of the
-// asked ones.
+// ListPartitionReassignments lists the reassignments in progress, of all partitions or of the given ones.
 func (c *Controller) ListPartitionReassignments(ctx context.Context, req *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
 	return listReassignments.ask(ctx, c, req)
 }

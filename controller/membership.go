@@ -12,10 +12,10 @@ import (
 	"barnabas/zkcoord"
 )
 
-// membership is the difference between the brokers that are known and those that are registered.
+// membership is the difference between the known brokers and the registered ones.
 type membership struct {
 	joined  []zkcoord.BrokerInfo
-	bounced []zkcoord.BrokerInfo // gone and back: another epoch
+	bounced []zkcoord.BrokerInfo // gone and back, with another epoch
 	changed []zkcoord.BrokerInfo // other addresses
 	left    []int32
 }
@@ -42,7 +42,7 @@ func compareMembers(known map[int32]*broker, registered []zkcoord.BrokerInfo) me
 	return d
 }
 
-// brokersChanged looks who came, went or changed.
+// brokersChanged finds out which brokers came, went or changed.
 func (o *office) brokersChanged(ctx context.Context) error {
 	infos, err := o.store.WatchBrokers(ctx)
 	if err != nil {
@@ -77,8 +77,8 @@ func (o *office) brokersChanged(ctx context.Context) error {
 	return o.brokersLeft(ctx, d.left)
 }
 
-// brokersJoined greets brokers: they learn the cluster's metadata and their replicas, and
-// what waited for them goes on.
+// brokersJoined handles new brokers: they learn the cluster's metadata and their replicas, and what waited for them
+// continues.
 func (o *office) brokersJoined(ctx context.Context, infos []zkcoord.BrokerInfo) error {
 	if len(infos) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func (o *office) brokersJoined(ctx context.Context, infos []zkcoord.BrokerInfo) 
 	o.b.update(without(o.m.brokerIDs(), ids))
 	o.flush()
 	o.b.update(ids, o.m.partitions(func(_ topicPartition, p *partition) bool { return p.state != nil })...)
-	o.flush() // all of it only to the new ones
+	o.flush() // this much goes only to the new ones
 	o.greetReplicas(ids)
 	o.flush()
 	if err := o.bringOnline(ctx); err != nil {
@@ -115,7 +115,7 @@ func (t *topic) hasReplicaOn(brokers []int32) bool {
 	return false
 }
 
-// brokersLeft moves the leadership off brokers that are gone.
+// brokersLeft moves the leaderships off brokers that are gone.
 func (o *office) brokersLeft(ctx context.Context, ids []int32) error {
 	if len(ids) == 0 {
 		return nil
@@ -129,8 +129,8 @@ func (o *office) brokersLeft(ctx context.Context, ids []int32) error {
 	return o.replicasOffline(ctx, offline)
 }
 
-// replicasOffline deals with replicas that have become offline: other leaders first, then
-// smaller ISRs (KafkaController.onReplicasBecomeOffline, 3.9).
+// replicasOffline handles replicas that have gone offline: it elects other leaders first, then shrinks ISRs
+// (KafkaController.onReplicasBecomeOffline, 3.9).
 func (o *office) replicasOffline(ctx context.Context, offline map[int32][]topicPartition) error {
 	if err := o.bringOnline(ctx); err != nil {
 		return err
@@ -149,12 +149,12 @@ func (o *office) replicasOffline(ctx context.Context, offline map[int32][]topicP
 	if err := o.dropOffline(ctx, staying); err != nil {
 		return err
 	}
-	o.b.update(o.m.brokerIDs()) // at least who is left
+	o.b.update(o.m.brokerIDs()) // at least the remaining ones
 	o.flush()
 	return o.resumeDeletions(ctx)
 }
 
-// answered takes a broker's answer.
+// answered handles a broker's response.
 func (o *office) answered(ctx context.Context, from zkcoord.BrokerInfo, req kmsg.Request, resp kmsg.Response) error {
 	b := o.m.brokers[from.ID]
 	if b == nil || b.info.Epoch != from.Epoch {
@@ -179,7 +179,7 @@ func (o *office) logRefusal(broker int32, api string, code int16) {
 	}
 }
 
-// leadersAnswered notes which replicas are in a failed log directory, or back from it.
+// leadersAnswered records which replicas are in a failed log directory, or back from it.
 func (o *office) leadersAnswered(ctx context.Context, b *broker, resp *kmsg.LeaderAndISRResponse) error {
 	if resp.ErrorCode != 0 {
 		return nil
@@ -211,7 +211,7 @@ func (o *office) leadersAnswered(ctx context.Context, b *broker, resp *kmsg.Lead
 			leaderless = leaderless || o.m.leaderless(tp, p)
 		}
 	}
-	if leaderless && len(failed) == 0 { // else replicasOffline looks for leaders
+	if leaderless && len(failed) == 0 { // otherwise replicasOffline elects leaders
 		if err := o.bringOnline(ctx); err != nil {
 			return err
 		}
@@ -223,8 +223,8 @@ func (o *office) leadersAnswered(ctx context.Context, b *broker, resp *kmsg.Lead
 	return o.replicasOffline(ctx, map[int32][]topicPartition{b.info.ID: failed})
 }
 
-// logDirEvents asks brokers that have lost a log directory which replicas were in it: their
-// answer to LeaderAndIsr tells.
+// logDirEvents asks brokers that have lost a log directory which replicas were in it, which their responses to
+// LeaderAndIsr say.
 func (o *office) logDirEvents(ctx context.Context) error {
 	brokers, numbers, err := o.store.WatchLogDirEvents(ctx)
 	if err != nil {

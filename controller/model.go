@@ -10,10 +10,10 @@ import (
 
 type topicPartition = zkcoord.TopicPartition
 
-// model is the controller's picture of the cluster: what ZooKeeper says, and how far its
-// own undertakings are. Only the loop touches it.
+// model is the controller's picture of the cluster: the state in ZooKeeper, and the progress of the controller's own
+// operations. Only the loop uses it.
 type model struct {
-	brokers     map[int32]*broker // registered ones
+	brokers     map[int32]*broker // the registered ones
 	topics      map[string]*topic
 	names       map[zkcoord.ID]string
 	reassigning map[topicPartition]struct{}
@@ -31,15 +31,15 @@ type topic struct {
 	id         zkcoord.ID
 	version    int32 // of its node
 	partitions map[int32]*partition
-	deletion   *deletion // nil: it stays
+	deletion   *deletion // nil: it is not being deleted
 }
 
 type partition struct {
 	assignment
-	state *zkcoord.PartitionState // nil: it has not come to life yet
+	state *zkcoord.PartitionState // nil: it has none yet
 }
 
-// assignment is where a partition's replicas are, and in a reassignment what changes.
+// assignment is where a partition's replicas are, and how a reassignment changes that.
 type assignment struct {
 	replicas []int32 // the preferred leader first; the target's, then those to be removed
 	adding   []int32
@@ -55,10 +55,10 @@ func newModel() *model {
 	}
 }
 
-// addTopic enters a topic, or what is new in it, and gives its new partitions in order.
+// addTopic adds a topic, or what is new in it, and returns its new partitions in order.
 func (m *model) addTopic(info zkcoord.TopicInfo) (added []topicPartition) {
 	t := m.topics[info.Name]
-	if t != nil && t.id != info.ID && t.id != (zkcoord.ID{}) { // removed by hand, and made again
+	if t != nil && t.id != info.ID && t.id != (zkcoord.ID{}) { // deleted by hand and recreated
 		m.removeTopic(info.Name)
 		t = nil
 	}
@@ -104,7 +104,7 @@ func (m *model) removeTopic(name string) {
 	delete(m.topics, name)
 }
 
-// topicInfo is a topic as it is written.
+// topicInfo returns a topic in the form in which it is written.
 func (t *topic) topicInfo() zkcoord.TopicInfo {
 	info := zkcoord.TopicInfo{
 		Name:       t.name,
@@ -126,7 +126,7 @@ func (t *topic) topicInfo() zkcoord.TopicInfo {
 	return info
 }
 
-// partition gives a partition, or nil.
+// partition returns a partition, or nil.
 func (m *model) partition(tp topicPartition) *partition {
 	if t := m.topics[tp.Topic]; t != nil {
 		return t.partitions[tp.Partition]
@@ -134,19 +134,19 @@ func (m *model) partition(tp topicPartition) *partition {
 	return nil
 }
 
-// deleting tells whether the partition's topic is to be deleted.
+// deleting reports whether the partition's topic is to be deleted.
 func (m *model) deleting(tp topicPartition) bool {
 	t := m.topics[tp.Topic]
 	return t != nil && t.deletion != nil
 }
 
-// online tells whether a replica can serve, and will go on to.
+// online reports whether a replica can serve, and is not about to stop.
 func (m *model) online(id int32, tp topicPartition) bool {
 	b := m.brokers[id]
 	return b != nil && !b.shuttingDown && b.has(tp)
 }
 
-// serving is online, with brokers that are shutting down counted in.
+// serving is online, but includes brokers that are shutting down.
 func (m *model) serving(id int32, tp topicPartition) bool {
 	b := m.brokers[id]
 	return b != nil && b.has(tp)
@@ -161,7 +161,7 @@ func (m *model) onlineReplicas(tp topicPartition, p *partition) []int32 {
 	return filter(p.replicas, func(id int32) bool { return m.online(id, tp) })
 }
 
-// leaderless tells whether a partition has no leader that can serve.
+// leaderless reports whether a partition has no leader that can serve.
 func (m *model) leaderless(tp topicPartition, p *partition) bool {
 	return p.state == nil || !m.online(p.state.Leader, tp)
 }
@@ -185,10 +185,10 @@ func (m *model) hosted(id int32) []topicPartition {
 	return m.partitions(func(_ topicPartition, p *partition) bool { return slices.Contains(p.replicas, id) })
 }
 
-// brokerIDs lists the registered brokers, those that shut down among them, in order.
+// brokerIDs lists the registered brokers, including those that are shutting down, in order.
 func (m *model) brokerIDs() []int32 { return slices.Sorted(maps.Keys(m.brokers)) }
 
-// registeredEpoch gives a registered broker's epoch.
+// registeredEpoch returns a registered broker's epoch.
 func (m *model) registeredEpoch(id int32) (epoch int64, registered bool) {
 	b := m.brokers[id]
 	if b == nil {
@@ -197,7 +197,7 @@ func (m *model) registeredEpoch(id int32) (epoch int64, registered bool) {
 	return b.info.Epoch, true
 }
 
-// liveEpoch gives a live broker's epoch; shutting down it is not live.
+// liveEpoch returns a live broker's epoch; a broker that is shutting down is not live.
 func (m *model) liveEpoch(id int32) (epoch int64, live bool) {
 	if b := m.brokers[id]; b != nil && b.shuttingDown {
 		return 0, false

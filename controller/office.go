@@ -23,7 +23,7 @@ type office struct {
 	b     *batch
 	links map[int32]Link
 
-	stopTimer func() // of the next look at the balance of leaders
+	stopTimer func() // of the next check of the balance of leaders
 }
 
 func newOffice(c *Controller, term zkcoord.Term) *office {
@@ -47,7 +47,7 @@ func (o *office) close() {
 	}
 }
 
-// flush sends what the batch has gathered.
+// flush sends what the batch has collected.
 func (o *office) flush() {
 	from := sender{id: o.c.cfg.BrokerID, epoch: o.term.Epoch, listener: o.c.cfg.Listener, protocol: o.c.cfg.Protocol}
 	for _, msg := range o.b.messages(o.m, from) {
@@ -56,14 +56,14 @@ func (o *office) flush() {
 	o.b = newBatch()
 }
 
-// takeOver reads the cluster's state, watches it, tells the brokers and puts right what
-// happened while there was no controller (KafkaController.onControllerFailover, 3.9).
+// takeOver reads the cluster's state, watches it, tells the brokers, and corrects what happened while there was no
+// controller (KafkaController.onControllerFailover, 3.9).
 func (o *office) takeOver(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		o.setUpFeatures, o.dropNotifications, o.readBrokers, o.readTopics, o.readDeletions,
 		func(ctx context.Context) error {
 			o.b.update(o.m.brokerIDs())
-			o.flush() // the brokers know each other before they follow each other
+			o.flush() // the brokers must know each other before they follow each other
 			o.greetReplicas(o.m.brokerIDs())
 			if err := o.dropOffline(ctx, o.offlineReplicas()); err != nil {
 				return err
@@ -88,7 +88,7 @@ func (o *office) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// setUpFeatures makes or corrects the node of finalized features (KIP-584).
+// setUpFeatures creates or corrects the node of finalized features (KIP-584).
 func (o *office) setUpFeatures(ctx context.Context) error {
 	p := o.c.cfg.Protocol
 	is, found, err := o.store.Features(ctx)
@@ -106,8 +106,8 @@ func (o *office) setUpFeatures(ctx context.Context) error {
 	return err
 }
 
-// dropNotifications removes what was meant for an earlier controller: the states are read
-// anyway. The watches stay.
+// dropNotifications removes notifications meant for an earlier controller, since all states are read anyway. The
+// watches remain.
 func (o *office) dropNotifications(ctx context.Context) error {
 	_, events, err := o.store.WatchLogDirEvents(ctx)
 	if err == nil {
@@ -139,13 +139,13 @@ func (o *office) addBroker(info zkcoord.BrokerInfo) {
 	o.showLinks()
 }
 
-// showLinks lets others see which links there are.
+// showLinks publishes the current links for readers of their queues.
 func (o *office) showLinks() {
 	links := maps.Clone(o.links)
 	o.c.links.Store(&links)
 }
 
-// workOfAnswer is what a broker's answer is handled for. Apache Kafka asks replicas to stop in order to delete them.
+// workOfAnswer returns what a broker's response is handled for. Apache Kafka stops replicas in order to delete them.
 func workOfAnswer(resp kmsg.Response) Work {
 	switch resp.(type) {
 	case *kmsg.StopReplicaResponse:
@@ -175,7 +175,7 @@ func (o *office) readTopics(ctx context.Context) error {
 	return o.refresh(ctx, partitions)
 }
 
-// enterTopics reads topics, watches and enters them; it gives the new partitions.
+// enterTopics reads and watches topics and adds them to the model; it returns the new partitions.
 func (o *office) enterTopics(ctx context.Context, names []string) ([]topicPartition, error) {
 	infos, err := o.store.WatchTopicInfos(ctx, names)
 	if err != nil {
@@ -196,7 +196,7 @@ func (o *office) enterTopics(ctx context.Context, names []string) ([]topicPartit
 	return added, nil
 }
 
-// giveID gives a topic from before inter.broker.protocol.version 2.8 its id.
+// giveID assigns an id to a topic from before inter.broker.protocol.version 2.8.
 func (o *office) giveID(ctx context.Context, name string) (zkcoord.TopicInfo, error) {
 	for {
 		t, version, err := o.store.Topic(ctx, name)
@@ -249,11 +249,11 @@ func (o *office) offlineReplicas() map[int32][]topicPartition {
 	return offline
 }
 
-// dropOffline takes offline replicas out of the ISRs; the partitions' other replicas are told.
+// dropOffline removes offline replicas from the ISRs, and tells the partitions' other replicas.
 func (o *office) dropOffline(ctx context.Context, offline map[int32][]topicPartition) error {
 	for _, id := range sortedKeys(offline) {
 		for _, tp := range offline[id] {
-			o.b.stopReplica(id, tp, false) // in case the broker lives and only a log directory failed
+			o.b.stopReplica(id, tp, false) // in case the broker is alive and only a log directory has failed
 			o.b.update(o.m.brokerIDs(), tp)
 		}
 		if _, err := o.elect(ctx, offline[id], dropReplica(id)); err != nil {
@@ -263,9 +263,8 @@ func (o *office) dropOffline(ctx context.Context, offline map[int32][]topicParti
 	return nil
 }
 
-// dropStrangers takes brokers out of ISRs whose partitions they are no replicas of: a leader
-// that writes the ISR by itself may have let one in just before its controller died, who had
-// moved the partition off it.
+// dropStrangers removes brokers from the ISRs of partitions of which they are not replicas: a leader that writes the
+// ISR itself may have added one just before its controller died, which had moved the partition off that broker.
 func (o *office) dropStrangers(ctx context.Context) error {
 	for _, tp := range o.m.partitions(func(tp topicPartition, p *partition) bool {
 		return p.state != nil && !o.m.deleting(tp) && len(without(p.state.ISR, p.replicas)) > 0
@@ -278,9 +277,8 @@ func (o *office) dropStrangers(ctx context.Context) error {
 	return nil
 }
 
-// bringOnline gives new partitions their first state, and those without a leader a new one
-// where that is possible. The replicas that are in sync then may be all that a reassignment
-// waits for.
+// bringOnline gives new partitions their first state, and those without a leader a new one if possible. The replicas
+// that are then in sync may complete a reassignment.
 func (o *office) bringOnline(ctx context.Context) error {
 	fresh := o.m.partitions(func(tp topicPartition, p *partition) bool { return p.state == nil && !o.m.deleting(tp) })
 	if err := o.create(ctx, fresh); err != nil {
@@ -295,8 +293,8 @@ func (o *office) bringOnline(ctx context.Context) error {
 	return o.completeReassignments(ctx, sorted(o.m.reassigning))
 }
 
-// electOffline finds leaders for partitions without one. force allows leaders that are out
-// of sync whatever the configuration says.
+// electOffline elects leaders for partitions without one. force allows out-of-sync leaders whatever the configuration
+// says.
 func (o *office) electOffline(ctx context.Context, partitions []topicPartition, force bool) (map[topicPartition]error, error) {
 	unclean := func(string) bool { return true }
 	if !force {
@@ -308,8 +306,7 @@ func (o *office) electOffline(ctx context.Context, partitions []topicPartition, 
 	return o.elect(ctx, partitions, electOffline(unclean, o.c.cfg.Protocol.LeaderRecovery))
 }
 
-// uncleanTopics reads which topics allow leaders that are out of sync, as far as one of
-// their partitions needs it.
+// uncleanTopics reads which topics allow out-of-sync leaders, as far as that matters for one of their partitions.
 func (o *office) uncleanTopics(ctx context.Context, partitions []topicPartition) (func(topic string) bool, error) {
 	var need []string
 	for _, tp := range partitions {
@@ -331,7 +328,7 @@ func (o *office) uncleanTopics(ctx context.Context, partitions []topicPartition)
 	}, nil
 }
 
-// create gives partitions their first state. Those without an online replica wait.
+// create gives partitions their first state. Those without an online replica have to wait.
 func (o *office) create(ctx context.Context, partitions []topicPartition) error {
 	var writes []zkcoord.StateWrite
 	waiting := make(map[topicPartition]error)
@@ -365,7 +362,7 @@ func (o *office) create(ctx context.Context, partitions []topicPartition) error 
 	if len(there) == 0 {
 		return nil
 	}
-	// Their state is there though nobody told us, or their topic is gone.
+	// Their state exists although this controller was not told, or their topic is gone.
 	if err := o.refresh(ctx, there); err != nil {
 		return err
 	}
@@ -377,13 +374,12 @@ func (o *office) create(ctx context.Context, partitions []topicPartition) error 
 	return nil
 }
 
-// elect lets the rule decide about partitions, writes what it decides and gathers what the
-// brokers are to be told. Where somebody else has written in between, it reads and decides
-// again. The result names the partitions that got nothing, and why; partitions of which the
-// rule says that they need nothing are not among them.
+// elect applies the rule to partitions, writes the outcomes and collects what the brokers have to be told. If a state
+// has been changed concurrently, it reads the state and decides again. The result has the partitions for which it
+// failed, with the reason; partitions for which the rule says that nothing is needed are not included.
 func (o *office) elect(ctx context.Context, partitions []topicPartition, decide rule) (map[topicPartition]error, error) {
 	failed := make(map[topicPartition]error)
-	if !o.c.cfg.Protocol.AlterPartition { // leaders write the ISR: what we know may be old
+	if !o.c.cfg.Protocol.AlterPartition { // leaders write the ISR, so the known state may be outdated
 		if err := o.refresh(ctx, partitions); err != nil {
 			return nil, err
 		}
@@ -414,7 +410,7 @@ func (o *office) elect(ctx context.Context, partitions []topicPartition, decide 
 	return failed, nil
 }
 
-// logFailed says once how many partitions got no leader, with one of the reasons.
+// logFailed logs once how many partitions got no leader, with one of the reasons.
 func (o *office) logFailed(failed map[topicPartition]error) {
 	for _, tp := range sorted(failed) {
 		o.log.WithError(failed[tp]).WithField(logx.Count, len(failed)).Warn("no leader elected")
@@ -442,7 +438,7 @@ func (o *office) decide(partitions []topicPartition, decide rule, failed map[top
 	return writes, tell
 }
 
-// enter notes a written state and who is to know.
+// enter applies a written state, and collects who has to be told.
 func (o *office) enter(tp topicPartition, state zkcoord.PartitionState, tell []int32) {
 	before := o.m.partition(tp).state
 	o.m.partition(tp).state = &state
@@ -460,8 +456,8 @@ func (o *office) enter(tp topicPartition, state zkcoord.PartitionState, tell []i
 	}
 }
 
-// reread reads the states of partitions that somebody else has written. Those whose state
-// is as we knew it, or gone, will not get further: they fail.
+// reread reads the states of partitions that have been changed concurrently. Those whose state is as known, or gone,
+// cannot make progress: they fail.
 func (o *office) reread(ctx context.Context, partitions []topicPartition, failed map[topicPartition]error) ([]topicPartition, error) {
 	if len(partitions) == 0 {
 		return nil, nil

@@ -11,15 +11,15 @@ type Protocol struct {
 	LeaderAndISR   int16 // version of the request
 	UpdateMetadata int16
 	StopReplica    int16
-	TopicIDs       bool // topics without an id get one (2.8)
+	TopicIDs       bool // topics without an id are given one (2.8)
 	AlterPartition bool // leaders change the ISR through the controller (2.7)
 	Features       bool // feature versioning is on (2.7)
-	FeatureFormat  int  // of the features' node: 2 from 3.3 on
+	FeatureFormat  int  // of the features node: 2 from 3.3 on
 	LeaderRecovery bool // an uncleanly elected leader is marked (3.2)
 }
 
-// release is a version as four numbers: 0.10.2-IV0 is {0 10 2 0}, 3.9-IV0 is {3 9 0 0}. A
-// version without an increment stands for its last one.
+// release is a version as four numbers: 0.10.2-IV0 is {0 10 2 0}, 3.9-IV0 is {3 9 0 0}. A version without an increment
+// stands for its last one.
 type release [4]int
 
 const lastIncrement = 99
@@ -48,7 +48,7 @@ func parseRelease(text string) (release, error) {
 	}
 	for i, part := range parts[:min(3, len(parts))] {
 		if i == 2 && parts[0] != "0" {
-			break // 3.9.2 speaks as 3.9
+			break // 3.9.2 uses the protocol of 3.9
 		}
 		if r[i], err = strconv.Atoi(part); err != nil {
 			return release{}, fmt.Errorf("inter.broker.protocol.version %q: %w", text, err)
@@ -57,7 +57,7 @@ func parseRelease(text string) (release, error) {
 	return r, nil
 }
 
-// ProtocolFor gives what an inter.broker.protocol.version means; empty stands for the latest.
+// ProtocolFor returns the Protocol for an inter.broker.protocol.version; empty stands for the latest.
 func ProtocolFor(version string) (Protocol, error) {
 	if version == "" {
 		version = "3.9"
@@ -83,7 +83,7 @@ func ProtocolFor(version string) (Protocol, error) {
 	return p, nil
 }
 
-// highest counts the releases, each of which brought one more version of a request, up to r.
+// highest returns the number of releases up to r, each of which added a version of a request.
 func highest(r release, since []release) int16 {
 	version := int16(0)
 	for _, s := range since {

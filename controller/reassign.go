@@ -12,15 +12,15 @@ import (
 	"barnabas/zkcoord"
 )
 
-// moving tells whether the partition is being reassigned.
+// moving reports whether the partition is being reassigned.
 func (a assignment) moving() bool { return len(a.adding)+len(a.removing) > 0 }
 
-// target is where the replicas are to be, origin where they were.
+// target returns where the replicas are to be; origin, where they were.
 func (a assignment) target() []int32 { return without(a.replicas, a.removing) }
 func (a assignment) origin() []int32 { return without(a.replicas, a.adding) }
 
-// to is the assignment that leads to a target: the target's replicas first, then those that
-// it gives up, which were there before.
+// to returns the assignment that leads to a target: the target's replicas first, then those to be removed, which
+// existed before.
 func (a assignment) to(target []int32) assignment {
 	origin := a.origin()
 	all := append(slices.Clone(target), without(origin, target)...)
@@ -31,7 +31,7 @@ func (a assignment) equal(b assignment) bool {
 	return slices.Equal(a.replicas, b.replicas) && slices.Equal(a.adding, b.adding) && slices.Equal(a.removing, b.removing)
 }
 
-// complete tells whether all of a reassignment's target is in sync.
+// complete reports whether all of a reassignment's target is in sync.
 func (p *partition) complete() bool {
 	if !p.moving() {
 		return true
@@ -39,7 +39,7 @@ func (p *partition) complete() bool {
 	return p.state != nil && len(without(p.target(), p.state.ISR)) == 0
 }
 
-// checkTarget tells what is wrong with a reassignment's target.
+// checkTarget returns what is wrong with a reassignment's target.
 func (m *model) checkTarget(tp topicPartition, target []int32) error {
 	seen := make(map[int32]struct{}, len(target))
 	for _, id := range target {
@@ -66,8 +66,8 @@ func (m *model) checkTarget(tp topicPartition, target []int32) error {
 	return nil
 }
 
-// reassign moves a partition to a target, or with none back to where it was. Its errors
-// carry a code unless ZooKeeper or the office is lost.
+// reassign moves a partition to a target or, without one, back to where it was. Its errors have a code unless ZooKeeper
+// or the controllership is lost.
 func (o *office) reassign(ctx context.Context, tp topicPartition, target []int32) error {
 	p := o.m.partition(tp)
 	if p == nil || o.m.deleting(tp) {
@@ -86,10 +86,9 @@ func (o *office) reassign(ctx context.Context, tp topicPartition, target []int32
 	return o.move(ctx, tp, next)
 }
 
-// keepsRecords tells whether one of the replicas of an assignment is in sync. Otherwise all
-// records would go with those that are dropped: another target, or none, is asked for while
-// only replicas of the last one are in sync. Apache Kafka loses them in ZooKeeper mode, and
-// refuses in KRaft mode.
+// keepsRecords reports whether one of the replicas of an assignment is in sync. Otherwise all records would be deleted
+// with the dropped replicas: another target, or a cancellation, is requested while only replicas of the last target are
+// in sync. Apache Kafka loses the records in ZooKeeper mode, and refuses in KRaft mode.
 func keepsRecords(p *partition, next assignment) error {
 	if p.state == nil || slices.ContainsFunc(p.state.ISR, func(id int32) bool { return slices.Contains(next.replicas, id) }) {
 		return nil
@@ -99,8 +98,7 @@ func keepsRecords(p *partition, next assignment) error {
 
 var errPartitionUnknown = fmt.Errorf("the partition does not exist: %w", kerr.UnknownTopicOrPartition)
 
-// move starts, changes, goes on with or completes a reassignment
-// (KafkaController.onPartitionReassignment, 3.9).
+// move starts, changes, continues or completes a reassignment (KafkaController.onPartitionReassignment, 3.9).
 func (o *office) move(ctx context.Context, tp topicPartition, next assignment) error {
 	p := o.m.partition(tp)
 	if !p.equal(next) {
@@ -112,7 +110,7 @@ func (o *office) move(ctx context.Context, tp topicPartition, next assignment) e
 		}
 	}
 	o.m.reassigning[tp] = struct{}{}
-	if p.state == nil { // none of its replicas was online so far: the new ones may be
+	if p.state == nil { // none of its replicas has been online so far, but the new ones may be
 		if err := o.create(ctx, []topicPartition{tp}); err != nil {
 			return err
 		}
@@ -126,7 +124,7 @@ func (o *office) move(ctx context.Context, tp topicPartition, next assignment) e
 	if _, err := o.elect(ctx, []topicPartition{tp}, keepLeader(p.replicas, p.replicas)); err != nil {
 		return err
 	}
-	// The replicas that are new get to know it in the same request, as new ones.
+	// New replicas are told in the same request, as new ones.
 	for _, id := range p.adding {
 		o.b.lead(o.m, []int32{id}, tp, true)
 	}
@@ -134,9 +132,9 @@ func (o *office) move(ctx context.Context, tp topicPartition, next assignment) e
 	return nil
 }
 
-// dropFromTarget takes the replicas out of service that another target has no place for, and
-// the lead from them. That is written before the assignment is: a controller that dies in
-// between must not leave a partition whose replicas in sync are none of its replicas.
+// dropFromTarget takes replicas that are not in the new target out of service and out of the leadership. That is
+// written before the assignment: if the controller dies in between, there must not be a partition whose in-sync
+// replicas are not among its replicas.
 func (o *office) dropFromTarget(ctx context.Context, tp topicPartition, next assignment) error {
 	p := o.m.partition(tp)
 	dropped := without(p.replicas, next.replicas)
@@ -152,8 +150,7 @@ func (o *office) dropFromTarget(ctx context.Context, tp topicPartition, next ass
 	return o.stopReplicas(ctx, tp, dropped)
 }
 
-// finishMove makes a reassignment's target the assignment. It is not done when none of the
-// target can lead.
+// finishMove makes a reassignment's target the assignment. It is not done if none of the target can lead.
 func (o *office) finishMove(ctx context.Context, tp topicPartition, p *partition) (done bool, err error) {
 	before, removed := p.assignment, p.removing
 	p.assignment = assignment{replicas: p.target()}
@@ -161,7 +158,7 @@ func (o *office) finishMove(ctx context.Context, tp topicPartition, p *partition
 	if err != nil {
 		return false, err
 	}
-	if !led { // those of the target that were in sync are offline now, or out of sync again
+	if !led { // the target's in-sync replicas have gone offline or out of sync
 		p.assignment = before
 		return false, nil
 	}
@@ -184,8 +181,8 @@ func (o *office) finishMove(ctx context.Context, tp topicPartition, p *partition
 	return true, nil
 }
 
-// keepLeaderIn sees that the leader is one of the replicas that stay, and tells them. Those
-// that are to be removed leave the ISR later. led is false when none that stays can lead.
+// keepLeaderIn ensures that the leader is one of the replicas that stay, and tells them. Those to be removed leave the
+// ISR later. led is false if none that stays can lead.
 func (o *office) keepLeaderIn(ctx context.Context, tp topicPartition, p *partition, removed []int32) (led bool, err error) {
 	if p.state == nil {
 		return true, nil
@@ -198,8 +195,8 @@ func (o *office) keepLeaderIn(ctx context.Context, tp topicPartition, p *partiti
 	return failed[tp] == nil, err
 }
 
-// stopReplicas takes replicas out of the ISR, and deletes them once all are out: who is told
-// of the next one to go must not have deleted its own yet.
+// stopReplicas removes replicas from the ISR, and deletes them once all are out: a replica that is told about the next
+// one to go must not have been deleted yet.
 func (o *office) stopReplicas(ctx context.Context, tp topicPartition, brokers []int32) error {
 	for _, id := range brokers {
 		o.b.stopReplica(id, tp, false)
@@ -215,7 +212,7 @@ func (o *office) stopReplicas(ctx context.Context, tp topicPartition, brokers []
 	return nil
 }
 
-// assign writes a partition's assignment and enters it.
+// assign writes a partition's assignment and applies it to the model.
 func (o *office) assign(ctx context.Context, tp topicPartition, a assignment) error {
 	t := o.m.topics[tp.Topic]
 	before := t.partitions[tp.Partition].assignment
@@ -230,8 +227,8 @@ func (o *office) assign(ctx context.Context, tp topicPartition, a assignment) er
 	return err
 }
 
-// setTopic writes a topic as the model has it. Partitions that somebody has added meanwhile
-// are entered first, and brought to life.
+// setTopic writes a topic as in the model. Partitions that have been added meanwhile are added to the model first, and
+// brought online.
 func (o *office) setTopic(ctx context.Context, t *topic) error {
 	var added []topicPartition
 	for {
@@ -254,7 +251,7 @@ func (o *office) setTopic(ctx context.Context, t *topic) error {
 	}
 }
 
-// completeReassignments finishes those among the partitions whose target is in sync.
+// completeReassignments completes those of the partitions whose target is in sync.
 func (o *office) completeReassignments(ctx context.Context, partitions []topicPartition) error {
 	for _, tp := range partitions {
 		p := o.m.partition(tp)
@@ -268,12 +265,12 @@ func (o *office) completeReassignments(ctx context.Context, partitions []topicPa
 	return nil
 }
 
-// resumeReassignments goes on with what an earlier controller has begun.
+// resumeReassignments continues what an earlier controller has begun.
 func (o *office) resumeReassignments(ctx context.Context) error {
 	return o.resume(ctx, func(*partition) bool { return true })
 }
 
-// resumeReassignmentsOn goes on with reassignments to brokers that have joined.
+// resumeReassignmentsOn continues reassignments to brokers that have joined.
 func (o *office) resumeReassignmentsOn(ctx context.Context, brokers []int32) error {
 	return o.resume(ctx, func(p *partition) bool {
 		return slices.ContainsFunc(p.target(), func(id int32) bool { return slices.Contains(brokers, id) })
@@ -293,8 +290,8 @@ func (o *office) resume(ctx context.Context, which func(*partition) bool) error 
 	return nil
 }
 
-// reassignmentsAsked starts what the legacy node asks for, and drops from it what is
-// invalid or done.
+// reassignmentsAsked starts the reassignments requested by the legacy node, and removes those from it that are invalid
+// or done.
 func (o *office) reassignmentsAsked(ctx context.Context) error {
 	targets, present, err := o.store.WatchReassignments(ctx)
 	if err != nil || !present {
@@ -306,7 +303,7 @@ func (o *office) reassignmentsAsked(ctx context.Context) error {
 		log := o.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition)
 		p := o.m.partition(tp)
 		if p != nil && !o.m.deleting(tp) && p.moving() && slices.Equal(p.target(), target) {
-			continue // under way
+			continue // in progress
 		}
 		err := o.m.checkTarget(tp, target)
 		if err == nil {
@@ -325,7 +322,7 @@ func (o *office) reassignmentsAsked(ctx context.Context) error {
 	return o.trimAsked(ctx, func(tp topicPartition, _ []int32) bool { _, ok := settled[tp]; return ok })
 }
 
-// trimAsked drops entries from the legacy node of asked reassignments.
+// trimAsked removes entries from the legacy node of requested reassignments.
 func (o *office) trimAsked(ctx context.Context, drop func(tp topicPartition, target []int32) bool) error {
 	targets, present, err := o.store.WatchReassignments(ctx)
 	if err != nil || !present {

@@ -10,34 +10,33 @@ import (
 	"barnabas/zkcoord"
 )
 
-// Sender sends a request to a broker and waits for its answer. It may be called for several
-// brokers at once, but for one broker only after the last call has returned. The broker that
-// the controller runs in implements it, and delivers what is for itself without a socket.
+// Sender sends a request to a broker and waits for its response. It may be called for several brokers concurrently, but
+// for the same broker only after the previous call has returned. It is implemented by the controller's broker, which
+// delivers requests to itself without a socket.
 type Sender interface {
 	Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Request) (kmsg.Response, error)
 }
 
-// Link takes requests to one broker and sees to it that each is answered, in their order. Its
-// methods don't block, but Close waits for what it started.
+// Link takes requests to one broker and ensures that each is answered, in order. Its methods do not block, except that
+// Close waits for what it started.
 type Link interface {
 	Send(req kmsg.Request)
 	Move(to zkcoord.BrokerInfo) // the broker's new addresses
-	Close()                     // what is queued is dropped
-	Queued() int                // requests that wait to be sent
+	Close()                     // drops what is queued
+	Queued() int                // number of requests that wait to be sent
 }
 
-// World is what a controller acts upon, so that it can be a simulated one.
+// World is everything that a controller acts upon, so that it can be simulated.
 type World struct {
 	Store Store
-	// Link opens a link. It calls answer for each request that was answered, in order, from
-	// whatever goroutine it likes.
+	// Link opens a link. It calls answer for each request that was answered, in order, on any goroutine.
 	Link func(to zkcoord.BrokerInfo, log *logrus.Entry, answer func(req kmsg.Request, resp kmsg.Response)) Link
-	// After calls f once d has passed, from whatever goroutine it likes, unless cancelled.
+	// After calls f once d has passed, on any goroutine, unless cancelled.
 	After func(d time.Duration, f func()) (cancel func())
 }
 
-// RealWorld keeps time, and sends over s from a goroutine for each broker. sent hears how long each request to a broker has waited
-// to be sent; nil: nobody asks.
+// RealWorld uses real time, and sends through s on a goroutine for each broker. sent is called with the time that each
+// request to a broker has waited to be sent; may be nil.
 func RealWorld(store Store, s Sender, sent func(broker int32, waited time.Duration)) World {
 	return World{
 		Store: store,
@@ -51,7 +50,7 @@ func RealWorld(store Store, s Sender, sent func(broker int32, waited time.Durati
 	}
 }
 
-// Store is where the cluster's state is: *zkcoord.Client, or a simulated one.
+// Store is where the cluster's state is stored: *zkcoord.Client, or a simulated one.
 type Store interface {
 	OnChange(func(zkcoord.Change)) (cancel func())
 	OnSession(func(zkcoord.SessionEvent)) (cancel func())

@@ -9,7 +9,7 @@ import (
 	"barnabas/zkcoord"
 )
 
-// topicsChanged brings new topics to life and forgets those that are gone.
+// topicsChanged brings new topics online and forgets deleted ones.
 func (o *office) topicsChanged(ctx context.Context) error {
 	names, err := o.store.WatchTopics(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (o *office) topicsChanged(ctx context.Context) error {
 	return o.partitionsAdded(ctx, added)
 }
 
-// topicChanged brings added partitions to life.
+// topicChanged brings added partitions online.
 func (o *office) topicChanged(ctx context.Context, name string) error {
 	t := o.m.topics[name]
 	if t == nil {
@@ -52,7 +52,7 @@ func (o *office) topicChanged(ctx context.Context, name string) error {
 	return o.partitionsAdded(ctx, added)
 }
 
-// refusePartitions takes back what was added to a topic that is to be deleted.
+// refusePartitions reverts partitions that were added to a topic that is to be deleted.
 func (o *office) refusePartitions(ctx context.Context, t *topic) error {
 	infos, err := o.store.WatchTopicInfos(ctx, []string{t.name})
 	if err != nil || len(infos) == 0 || len(infos[0].Partitions) <= len(t.partitions) {
@@ -62,7 +62,7 @@ func (o *office) refusePartitions(ctx context.Context, t *topic) error {
 	t.version = infos[0].Version
 	version, err := o.store.SetTopic(ctx, o.term, t.topicInfo())
 	switch {
-	case errors.Is(err, zkcoord.ErrConflict): // more were added: the watch tells
+	case errors.Is(err, zkcoord.ErrConflict): // more were added: the watch will report them
 		return nil
 	case err == nil:
 		t.version = version
@@ -82,7 +82,7 @@ func (o *office) partitionsAdded(ctx context.Context, added []topicPartition) er
 	return nil
 }
 
-// isrsNotified reads the states that leaders have written by themselves.
+// isrsNotified reads the states that leaders have written themselves.
 func (o *office) isrsNotified(ctx context.Context) error {
 	partitions, numbers, err := o.store.WatchISRNotifications(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// UpdateFeatures answers for each feature that it is unknown: there is none in ZooKeeper mode.
+// UpdateFeatures answers for each feature that it is unknown: ZooKeeper mode has none.
 func (c *Controller) UpdateFeatures(ctx context.Context, req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
 	return updateFeatures.ask(ctx, c, req)
 }

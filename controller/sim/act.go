@@ -9,7 +9,7 @@ import (
 	"barnabas/zkcoord"
 )
 
-// act lets one thing happen: most of the time something that goes its way.
+// act makes one thing happen: most of the time normal progress.
 func (w *world) act() {
 	list := works
 	if w.rng.IntN(w.unrest) == 0 {
@@ -28,7 +28,7 @@ func (w *world) act() {
 	}
 }
 
-// action is what may happen, and how often.
+// action is something that may happen, and how often.
 type action struct {
 	weight int
 	do     func(*world)
@@ -87,7 +87,7 @@ func (w *world) turnController() {
 	}
 }
 
-// poke makes the coroutines look for events again that something outside may have brought.
+// poke makes the coroutines check for events that something outside may have caused.
 func (w *world) poke() {
 	for _, p := range w.running() {
 		p.idle = false
@@ -159,7 +159,7 @@ func (w *world) fireTimer() {
 	}
 }
 
-// hosted is a replica in a running broker.
+// hosted is a replica on a running broker.
 type hosted struct {
 	p  *process
 	tp topicPartition
@@ -268,7 +268,7 @@ func (w *world) removeController() {
 	}
 }
 
-// failDirectory takes some of a broker's replicas away until it is started again.
+// failDirectory makes some of a broker's replicas fail until it is restarted.
 func (w *world) failDirectory() {
 	p, ok := pick(w, w.running())
 	if !ok || !p.registered {
@@ -283,7 +283,7 @@ func (w *world) failDirectory() {
 	w.must(w.admin.NotifyLogDirFailure(nobody, p.id))
 }
 
-// shutDown stops a broker in order.
+// shutDown stops a broker cleanly.
 func (w *world) shutDown() {
 	p, ok := pick(w, w.running())
 	if !ok || !p.registered || p.stopping {
@@ -354,7 +354,7 @@ func (w *world) somePartition() (tp topicPartition, replicas []int32, ok bool) {
 	return tp, t.Partitions[tp.Partition], true
 }
 
-// wish is where a partition's replicas may be in the end, as far as those who asked for it know.
+// wish is where a partition's replicas may end up, as far as the requesters know.
 type wish struct {
 	topic     zkcoord.ID
 	may       [][]int32
@@ -386,7 +386,7 @@ func (w *world) alterReassignment(tp topicPartition, target []int32) {
 	w.ask(w.someController(), req, func(kmsg.Response) {})
 }
 
-// someController is a broker that believes to be the controller, or any.
+// someController returns a broker that believes it is the controller, or any.
 func (w *world) someController() int32 {
 	for _, p := range w.running() {
 		if p.c.Active() {
@@ -421,7 +421,7 @@ func (w *world) electUnclean() {
 	for _, t := range w.topics() {
 		w.check.allowUnclean(t.Name)
 	}
-	w.check.uncleanAsked++ // and is asked for topics too that are made before it arrives
+	w.check.uncleanAsked++ // it also applies to topics that are created before it arrives
 	w.elections(1, func() { w.check.uncleanAsked-- })
 }
 
@@ -440,7 +440,7 @@ func (w *world) allowUnclean() {
 	}
 	on := w.rng.IntN(2) == 0
 	err := w.admin.SetEntityConfig(nobody, zkcoord.Entity{Kind: zkcoord.Topics, Name: t.Name}, map[string]string{uncleanKey: fmt.Sprint(on)})
-	if err != nil || !on { // it is refused while there is no controller
+	if err != nil || !on { // refused while there is no controller
 		return
 	}
 	w.say("topic %s: unclean elections are allowed", t.Name)
@@ -454,7 +454,7 @@ func (w *world) allowUnclean() {
 	}
 }
 
-// tooManyRequests is how many requests to ZooKeeper nobody needs for what there is to do here.
+// tooManyRequests is more requests to ZooKeeper than the work here can need.
 const tooManyRequests = 10_000
 
 // settle heals the cluster and lets it come to rest. Some brokers may stay down.
@@ -489,7 +489,7 @@ func (w *world) settle() {
 	w.fail("%w", errUnsettled)
 }
 
-// calmRound lets everybody do what there is to do, and tells whether there was anything.
+// calmRound lets everyone do pending work, and reports whether there was any.
 func (w *world) calmRound() (busy bool) {
 	packets := w.packets
 	w.packets = nil
@@ -535,7 +535,7 @@ func (w *world) calmRound() (busy bool) {
 	return busy
 }
 
-// calmTimers fires what is to be tried again. The balance of leaders is looked at no more.
+// calmTimers fires the timers for retries. The balance of leaders is no longer checked.
 func (w *world) calmTimers(p *process) (fired bool) {
 	for i := len(p.timers) - 1; i >= 0; i-- {
 		if p.timers[i].after <= retrySoon {

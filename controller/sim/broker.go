@@ -15,7 +15,7 @@ import (
 	"barnabas/zkcoord/zksim"
 )
 
-// nobody is the context of calls that are never given up.
+// nobody is the context of calls that are never cancelled.
 var nobody = context.Background()
 
 // broker is a machine: its disk outlives its processes.
@@ -25,7 +25,7 @@ type broker struct {
 	protocol controller.Protocol
 	disk     map[topicPartition]*replica
 	proc     *process    // nil: it is down
-	left     *zksim.Conn // of the process before, whose session may be left
+	left     *zksim.Conn // of the previous process, whose session may still exist
 }
 
 // process is one run of a broker.
@@ -45,7 +45,7 @@ type process struct {
 	paused          bool
 	stopping        bool
 	registered      bool
-	epoch           int64 // of the registration, as the broker knows it
+	epoch           int64 // of the registration, as known to the broker
 	controllerEpoch int32
 	known           acquaintance
 	metadata        *metadata.Cache
@@ -59,7 +59,7 @@ type timer struct {
 	f     func()
 }
 
-// start starts the broker's process. The session of the one before must be over.
+// start starts the broker's process. The session of the previous one must be over.
 func (b *broker) start() {
 	w := b.w
 	if b.left != nil {
@@ -116,7 +116,7 @@ func (p *process) run(yield func(struct{}) bool) {
 	}
 }
 
-// turn lets the coroutine go on to its next request.
+// turn lets the coroutine run until its next request.
 func (p *process) turn() {
 	p.idle = false
 	p.resume()
@@ -132,7 +132,7 @@ func (p *process) register(ctx context.Context) error {
 	return err
 }
 
-// kill ends the process at once. Its session is left behind.
+// kill ends the process at once and leaves its session behind.
 func (b *broker) kill() {
 	p := b.proc
 	if p == nil {
@@ -156,19 +156,19 @@ func (p *process) after(d time.Duration, f func()) func() {
 	return func() { t.f = nil }
 }
 
-// due takes a timer out; nil when there is none.
+// due removes and returns a timer's function; nil if there is none.
 func (p *process) due(i int) func() {
 	f := p.timers[i].f
 	p.timers = append(p.timers[:i:i], p.timers[i+1:]...)
 	return f
 }
 
-// link is the controller's way to one broker.
+// link is the controller's link to one broker.
 type link struct {
 	p      *process
 	to     int32
 	queue  []kmsg.Request
-	resp   kmsg.Response // of the first one, on its way back
+	resp   kmsg.Response // to the first one, on its way back
 	answer func(kmsg.Request, kmsg.Response)
 	closed bool
 }
@@ -210,7 +210,7 @@ func (l *link) Close() {
 	}
 }
 
-// step sends the first request, or lets its answer arrive. It tells whether anything happened.
+// step sends the first request, or delivers its response. It reports whether anything happened.
 func (l *link) step() bool {
 	if len(l.queue) == 0 {
 		return false
@@ -224,7 +224,7 @@ func (l *link) step() bool {
 		l.resp = to.receive(req)
 		if l.p.w.chance(l.p.w.losses) {
 			l.p.w.say("answer of broker %d to %s lost", l.to, kmsg.NameForKey(req.Key()))
-			l.resp = nil // and it is sent again
+			l.resp = nil // and the request is sent again
 		}
 		return true
 	}
@@ -234,7 +234,7 @@ func (l *link) step() bool {
 	return true
 }
 
-// packet is something under way that may arrive in any order, or not at all.
+// packet is something in transit, which may arrive in any order or not at all.
 type packet struct {
 	name    string
 	deliver func()
@@ -257,7 +257,7 @@ func (q *question) settle(resp kmsg.Response) {
 	}
 }
 
-// ask sends a request to a broker's controller. done gets nil when request or answer is lost.
+// ask sends a request to a broker's controller. done is called with nil if the request or its response is lost.
 func (w *world) ask(broker int32, req kmsg.Request, done func(kmsg.Response)) {
 	name := kmsg.NameForKey(req.Key())
 	q := &question{done: done}

@@ -10,8 +10,8 @@ import (
 	"barnabas/zkcoord"
 )
 
-// retrySoon is longer than the controller's pause before it tries again, and shorter than
-// that before it looks at the balance of leaders.
+// retrySoon is longer than the controller's pause before a retry, and shorter than its interval between checks of the
+// balance of leaders.
 const retrySoon = 2 * time.Second
 
 // leadership is one leader epoch of a partition.
@@ -21,17 +21,17 @@ type leadership struct {
 	epoch int32
 }
 
-// checks is what was seen so far.
+// checks is what has been observed so far.
 type checks struct {
 	zxid            int64
 	controllerEpoch int32
 	states          map[topicPartition]seenState
 	written         map[version]zkcoord.PartitionState
-	leaders         map[leadership]int32 // by what brokers took on
+	leaders         map[leadership]int32 // according to the roles that brokers assumed
 	unclean         map[string]bool      // topics that may have lost records
-	uncleanAsked    int                  // unclean elections of all topics that are under way
-	acked           map[leadership][]int // numbers, in order; the epoch is left 0
-	partitions      map[zkcoord.ID]int   // how many a topic has
+	uncleanAsked    int                  // pending unclean elections of all topics
+	acked           map[leadership][]int // numbers, in order; the epoch is 0
+	partitions      map[zkcoord.ID]int   // number of partitions of a topic
 }
 
 // version is one that a partition's state has, or had, in ZooKeeper.
@@ -58,17 +58,17 @@ func newChecks() checks {
 	}
 }
 
-// created notes that a topic was made: nothing of an earlier one with its name counts.
+// created records that a topic was created: nothing about an earlier one with its name counts.
 func (c *checks) created(topic string, unclean bool) {
 	c.unclean[topic] = unclean || c.uncleanAsked > 0
 }
 
-// grown notes that a topic has so many partitions now, none of which may be lost.
+// grown records a topic's number of partitions, none of which may be lost.
 func (c *checks) grown(id zkcoord.ID, partitions int) { c.partitions[id] = partitions }
 
 func (c *checks) allowUnclean(topic string) { c.unclean[topic] = true }
 
-// mayMove notes where a partition may be in the end; to nil: where it was.
+// mayMove records where a partition may end up; with a nil target, where it was.
 func (c *checks) mayMove(w *world, tp topicPartition, target []int32) {
 	t, _, err := w.admin.Topic(nobody, tp.Topic)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *checks) mayMove(w *world, tp topicPartition, target []int32) {
 	wish := w.wishes[tp]
 	if wish == nil || wish.topic != t.ID {
 		next := newWish(t, tp.Partition)
-		if wish != nil { // what was asked for an earlier topic of this name may still be on its way
+		if wish != nil { // requests for an earlier topic with this name may still be in transit
 			next.may, next.cancelled = append(next.may, wish.may...), wish.cancelled
 		}
 		wish = next
@@ -95,7 +95,7 @@ func newWish(t zkcoord.TopicInfo, partition int32) *wish {
 	return &wish{topic: t.ID, may: [][]int32{origin}}
 }
 
-// leads notes that a broker has taken on a leadership.
+// leads records that a broker has assumed a leadership.
 func (c *checks) leads(w *world, tp topicPartition, topic zkcoord.ID, epoch, broker int32) {
 	key := leadership{tp, topic, epoch}
 	if before, ok := c.leaders[key]; ok && before != broker {
@@ -104,14 +104,14 @@ func (c *checks) leads(w *world, tp topicPartition, topic zkcoord.ID, epoch, bro
 	c.leaders[key] = broker
 }
 
-// told wants a broker to be told of nothing that was not written. A leader that writes the ISR itself would else make true what
-// its controller only believes.
+// told checks that a broker is told only what was written. Otherwise a leader that writes the ISR itself could make
+// true what its controller only believes.
 func (c *checks) told(w *world, tp topicPartition, topic zkcoord.ID, s *kmsg.LeaderAndISRRequestTopicPartition) {
 	is, known := c.written[version{tp, topic, s.ZKVersion}]
 	if t, _, err := w.admin.Topic(nobody, tp.Topic); !known && err == nil && t.ID == topic {
 		now := w.states(t)[tp]
 		if now.PartitionEpoch > s.ZKVersion {
-			return // a version that was not seen
+			return // a version that was not observed
 		}
 		is, known = now, true
 	}
@@ -126,7 +126,7 @@ func (c *checks) acknowledged(tp topicPartition, topic zkcoord.ID, number int) {
 	c.acked[key] = append(c.acked[key], number)
 }
 
-// checkStep looks at what the last step has written.
+// checkStep checks what the last step has written.
 func (w *world) checkStep() {
 	c := &w.check
 	if w.zk.Zxid() == c.zxid {
@@ -188,7 +188,7 @@ func (w *world) checkState(tp topicPartition, t zkcoord.TopicInfo, now zkcoord.P
 	}
 }
 
-// checkSettled looks at the cluster at rest.
+// checkSettled checks the cluster at rest.
 func (w *world) checkSettled() {
 	w.checkController()
 	w.checkNodes()
@@ -224,7 +224,7 @@ func (w *world) checkController() {
 	}
 }
 
-// checkNodes looks for what controllers should have taken away.
+// checkNodes looks for nodes that controllers should have removed.
 func (w *world) checkNodes() {
 	deletions, err := w.admin.WatchTopicDeletions(nobody)
 	w.must(err)
@@ -251,7 +251,7 @@ func (w *world) checkNodes() {
 	}
 }
 
-// serving tells whether a replica can serve.
+// serving reports whether a replica can serve.
 func (w *world) serving(id int32, tp topicPartition) bool {
 	p := w.process(id)
 	if p == nil {
@@ -265,7 +265,7 @@ func (w *world) allServing(t zkcoord.TopicInfo, tp topicPartition) bool {
 	return !slices.ContainsFunc(t.Partitions[tp.Partition], func(id int32) bool { return !w.serving(id, tp) })
 }
 
-// mustWait tells whether a topic's deletion has to wait for a broker or a directory.
+// mustWait reports whether a topic's deletion has to wait for a broker or a directory.
 func (w *world) mustWait(name string) bool {
 	t, _, err := w.admin.Topic(nobody, name)
 	if err != nil {
@@ -323,7 +323,7 @@ func (w *world) deleting(topic string) bool {
 	return slices.Contains(deletions, topic)
 }
 
-// checkMove looks whether reassignments have come to their end.
+// checkMove checks that reassignments have completed.
 func (w *world) checkMove(t zkcoord.TopicInfo, tp topicPartition, live []int32) {
 	replicas := t.Partitions[tp.Partition]
 	if len(t.Adding[tp.Partition])+len(t.Removing[tp.Partition]) > 0 {
@@ -340,7 +340,7 @@ func (w *world) checkMove(t zkcoord.TopicInfo, tp topicPartition, live []int32) 
 		if slices.Equal(may, replicas) {
 			return
 		}
-		// Who cancels gets the replicas back, in the order that the target had given them.
+		// A cancellation restores the replicas, in the order of the target.
 		if wish.cancelled && slices.Equal(slices.Sorted(slices.Values(may)), slices.Sorted(slices.Values(replicas))) {
 			return
 		}
@@ -348,7 +348,7 @@ func (w *world) checkMove(t zkcoord.TopicInfo, tp topicPartition, live []int32) 
 	w.fail("%v has moved to %v, where nobody wanted it: %v", tp, replicas, wish.may)
 }
 
-// checkRecords looks for all that was acknowledged in the leader's log.
+// checkRecords looks for all acknowledged records in the leader's log.
 func (w *world) checkRecords(t zkcoord.TopicInfo, tp topicPartition, state zkcoord.PartitionState) {
 	p := w.process(state.Leader)
 	if p == nil || w.check.unclean[tp.Topic] {
@@ -407,7 +407,7 @@ func (w *world) checkPicture(p *process, topics []zkcoord.TopicInfo) {
 	}
 }
 
-// checkDisk looks for replicas that should not be there, or do not know their part.
+// checkDisk looks for replicas that should not exist, or have the wrong role.
 func (w *world) checkDisk(p *process, topics []zkcoord.TopicInfo) {
 	byName := make(map[string]zkcoord.TopicInfo)
 	for _, t := range topics {

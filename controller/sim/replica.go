@@ -18,13 +18,13 @@ const (
 	leader
 )
 
-// record is one record: the epoch of the leader that took it, and its number, which no other has.
+// record is a record: the epoch of the leader that appended it, and a unique number.
 type record struct {
 	epoch  int32
 	number int
 }
 
-// replica is one on a broker's disk, and what its process makes of it.
+// replica is a replica on a broker's disk, and its process's view of it.
 type replica struct {
 	topic  zkcoord.ID
 	log    []record
@@ -37,15 +37,15 @@ type replica struct {
 	partitionEpoch  int32
 	replicas        []int32
 	isr             []int32
-	proposed        []int32 // nil: no change of the ISR is under way
-	asking          bool    // and the controller has not answered
+	proposed        []int32 // nil: no change of the ISR is pending
+	asking          bool    // the controller has not answered yet
 	controllerEpoch int32
 	ends            map[int32]int
 	epochs          map[int32]int64 // of the brokers that fetched
-	epochStart      int             // log end when it began to lead
+	epochStart      int             // log end when it became leader
 }
 
-// start is what a new process knows of a replica on its disk. The directory was mended.
+// start sets what a new process knows of a replica on its disk. Its directory has been repaired.
 func (r *replica) start() {
 	*r = replica{topic: r.topic, log: r.log, hw: r.hw, leader: -1, leaderEpoch: -1, partitionEpoch: -1}
 }
@@ -54,7 +54,7 @@ func (b *broker) replicas() []topicPartition {
 	return slices.SortedFunc(maps.Keys(b.disk), topicPartition.Compare)
 }
 
-// receive answers the controller's requests (package broker/api is what is simulated here).
+// receive answers the controller's requests (it simulates package broker/api).
 func (p *process) receive(req kmsg.Request) kmsg.Response {
 	switch req := req.(type) {
 	case *kmsg.LeaderAndISRRequest:
@@ -80,7 +80,7 @@ func (p *process) receive(req kmsg.Request) kmsg.Response {
 	panic("sim: no request of a controller")
 }
 
-// acquaintance is which registration of a broker which controller knows of.
+// acquaintance says which controller knows which registration of a broker.
 type acquaintance struct {
 	brokerEpoch     int64
 	controllerEpoch int32
@@ -179,9 +179,8 @@ func (p *process) stopReplica(req *kmsg.StopReplicaRequest, resp *kmsg.StopRepli
 	}
 }
 
-// tidy removes what was moved off this broker, or deleted, without it being told. A broker
-// looks for that when a controller, or a new one, has taken note of its registration: from
-// then on it is told.
+// tidy removes replicas that were moved off this broker, or deleted, without it being told. A broker looks for them
+// when a controller, or a new one, knows its registration: from then on it is told.
 func (p *process) tidy() {
 	topics := make(map[string]zkcoord.TopicInfo)
 	for _, t := range p.w.topics() {
@@ -210,7 +209,7 @@ func (p *process) produce(tp topicPartition) {
 	p.advance(tp, r)
 }
 
-// fetch lets a follower catch up with its leader. It tells whether anything changed.
+// fetch lets a follower catch up with its leader. It reports whether anything changed.
 func (p *process) fetch(tp topicPartition, r *replica, most int) bool {
 	from := p.w.process(r.leader)
 	if from == nil {
@@ -234,7 +233,7 @@ func (p *process) fetch(tp topicPartition, r *replica, most int) bool {
 	return from.expand(tp, source, p.id) || changed
 }
 
-// advance moves a leader's high watermark: what lies below is acknowledged.
+// advance raises a leader's high watermark: everything below is acknowledged.
 func (p *process) advance(tp topicPartition, r *replica) {
 	mark := len(r.log)
 	for _, id := range slices.Concat(r.isr, r.proposed) {
@@ -247,7 +246,7 @@ func (p *process) advance(tp topicPartition, r *replica) {
 	}
 }
 
-// expand lets a follower that has caught up into the ISR.
+// expand adds a follower that has caught up to the ISR.
 func (p *process) expand(tp topicPartition, r *replica, id int32) bool {
 	if r.proposed != nil || slices.Contains(r.isr, id) || !slices.Contains(r.replicas, id) ||
 		r.ends[id] < r.hw || r.ends[id] < r.epochStart || p.metadata.Current().Brokers[id] == nil {
@@ -258,7 +257,7 @@ func (p *process) expand(tp topicPartition, r *replica, id int32) bool {
 	return true
 }
 
-// shrink drops a follower from the ISR that lags.
+// shrink removes a lagging follower from the ISR.
 func (p *process) shrink(tp topicPartition, r *replica, id int32) {
 	if r.proposed == nil && id != p.id {
 		r.proposed = slices.DeleteFunc(slices.Clone(r.isr), func(member int32) bool { return member == id })
@@ -266,7 +265,7 @@ func (p *process) shrink(tp topicPartition, r *replica, id int32) {
 	}
 }
 
-// propose asks the controller for the change of the ISR that is under way.
+// propose sends the pending change of the ISR to the controller.
 func (p *process) propose(tp topicPartition, r *replica) {
 	req := kmsg.NewPtrAlterPartitionRequest()
 	req.Version, req.BrokerID, req.BrokerEpoch = 3, p.id, p.epoch
@@ -298,8 +297,8 @@ func (p *process) propose(tp topicPartition, r *replica) {
 	})
 }
 
-// write writes the ISR to ZooKeeper, from a session that has no trouble of its own: what is
-// written is conditional on what the leader knows. The controller hears of it later.
+// write writes the ISR to ZooKeeper in a session without faults: the write is conditional on what the leader knows. The
+// controller is notified later.
 func (p *process) write(tp topicPartition, r *replica) {
 	state := zkcoord.PartitionState{Leader: p.id, LeaderEpoch: r.leaderEpoch, ISR: r.proposed, ControllerEpoch: r.controllerEpoch,
 		PartitionEpoch: r.partitionEpoch}
@@ -319,7 +318,7 @@ func (p *process) write(tp topicPartition, r *replica) {
 	}})
 }
 
-// controllerID is whom the broker takes for the controller.
+// controllerID returns the broker that this one takes for the controller.
 func (p *process) controllerID() int32 {
 	if p.c.Active() {
 		return p.id
@@ -327,7 +326,7 @@ func (p *process) controllerID() int32 {
 	return p.metadata.Current().Controller
 }
 
-// settleISR takes the controller's answer; where it says nothing, the leader asks again.
+// settleISR handles the controller's answer; without one, the leader asks again.
 func (p *process) settleISR(r *replica, answer kmsg.Response) {
 	if answer == nil {
 		return

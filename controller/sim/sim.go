@@ -16,12 +16,12 @@ import (
 
 type topicPartition = zkcoord.TopicPartition
 
-// History says which history to run.
+// History describes the history to run.
 type History struct {
 	Seed  uint64
 	Steps int       // before the cluster is healed
-	Trace io.Writer // gets a line for each thing that happens; nil: nobody
-	Log   io.Writer // gets what the controllers log; nil: nobody
+	Trace io.Writer // gets a line for everything that happens; may be nil
+	Log   io.Writer // gets the controllers' logs; may be nil
 }
 
 // world is the simulated cluster.
@@ -31,17 +31,17 @@ type world struct {
 	log     *logrus.Entry
 	step    int
 	zk      *zksim.Ensemble
-	admin   *zkcoord.Client // never fails: tools, and who checks
+	admin   *zkcoord.Client // never fails; used for tools and checks
 	raw     *zksim.Conn     // of admin
 	brokers []*broker
-	packets []*packet // under way to a controller or back, and left over from closed links
+	packets []*packet // to a controller or back, including those of closed links
 	wishes  map[topicPartition]*wish
 	created int
 	records int
 	unrest  int  // how rare events are
-	losses  int  // how rare losses on the way are
+	losses  int  // how rare losses in transit are
 	keep    bool // delete.topic.enable is false
-	old     bool // leaders write the ISR by themselves (inter.broker.protocol.version before 2.7)
+	old     bool // leaders write ISRs themselves (inter.broker.protocol.version before 2.7)
 	calm    bool // no more faults
 	check   checks
 	failure error
@@ -54,10 +54,10 @@ type world struct {
 
 const brokerCount = 4
 
-// errUnsettled tells that the cluster goes on for ever.
+// errUnsettled reports that the cluster never comes to rest.
 var errUnsettled = errors.New("the healed cluster does not settle")
 
-// Run runs a history and gives the first invariant that did not hold.
+// Run runs a history and returns the first violated invariant.
 func Run(h History) error {
 	w := newWorld(h)
 	defer w.close()
@@ -134,7 +134,7 @@ func (w *world) say(format string, args ...any) {
 	}
 }
 
-// chance is true once in n times, while there are faults.
+// chance returns true once in n times, while there are faults.
 func (w *world) chance(n int) bool { return !w.calm && w.rng.IntN(n) == 0 }
 
 func pick[T any](w *world, from []T) (T, bool) {
@@ -145,7 +145,7 @@ func pick[T any](w *world, from []T) (T, bool) {
 	return from[w.rng.IntN(len(from))], true
 }
 
-// running are the brokers whose process is there and not paused.
+// running returns the brokers whose process is running and not paused.
 func (w *world) running() []*process {
 	var up []*process
 	for _, b := range w.brokers {
@@ -163,7 +163,7 @@ func (w *world) process(id int32) *process {
 	return w.brokers[id].proc
 }
 
-// someReplicas are brokers for a partition.
+// someReplicas returns brokers for a partition.
 func (w *world) someReplicas() []int32 {
 	order := w.rng.Perm(brokerCount)
 	replicas := make([]int32, 1+w.rng.IntN(3))
