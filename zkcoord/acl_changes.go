@@ -19,8 +19,8 @@ type aclChangeJSON struct {
 	Pattern string `json:"patternType"`
 }
 
-// encodeACLChange is the note that a resource's ACLs have changed: TYPE:NAME for a literal pattern, which releases before
-// prefixes understood, else JSON.
+// encodeACLChange returns the notification that a resource's ACLs have changed: TYPE:NAME for a literal pattern, as
+// understood by releases without prefixes, otherwise JSON.
 func encodeACLChange(r ACLResource) []byte {
 	if r.Pattern == kmsg.ACLResourcePatternTypeLiteral {
 		return []byte(r.Type.String() + ":" + r.Name)
@@ -28,7 +28,7 @@ func encodeACLChange(r ACLResource) []byte {
 	return marshal(aclChangeJSON{1, r.Type.String(), r.Name, r.Pattern.String()})
 }
 
-// DecodeACLChange reads a node below /kafka-acl-changes: the resource whose ACLs have changed.
+// DecodeACLChange decodes a node below /kafka-acl-changes: the resource whose ACLs have changed.
 func DecodeACLChange(data []byte) (ACLResource, error) {
 	kind, name, ok := strings.Cut(string(data), ":")
 	if !ok {
@@ -37,7 +37,7 @@ func DecodeACLChange(data []byte) (ACLResource, error) {
 	return changedACLs(kind, name, kmsg.ACLResourcePatternTypeLiteral)
 }
 
-// DecodeExtendedACLChange reads a node below /kafka-acl-extended-changes.
+// DecodeExtendedACLChange decodes a node below /kafka-acl-extended-changes.
 func DecodeExtendedACLChange(data []byte) (ACLResource, error) {
 	var in aclChangeJSON
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -72,7 +72,7 @@ func (c *Client) announceACLs(ctx context.Context, r ACLResource) error {
 	return c.createSequential(ctx, path+"/"+aclChangePrefix, encodeACLChange(r))
 }
 
-// aclNotes are the two places where changes of ACLs are noted.
+// aclNotes are the two places for notifications about ACLs.
 var aclNotes = []struct {
 	notifications
 	decode func([]byte) (ACLResource, error)
@@ -81,9 +81,9 @@ var aclNotes = []struct {
 	{notifications{extendedACLChangesPath, aclChangePrefix}, DecodeExtendedACLChange},
 }
 
-// WatchACLChanges calls changed for the resources whose ACLs were written, until ctx is done; the reader then reads them. With
-// all, any may have changed: the session was lost, or a note can't be read. ready, if not nil, is called when the watches are in
-// place: what is read after that is kept up to date.
+// WatchACLChanges calls changed for the resources whose ACLs were written, until ctx is done; the callee then reads
+// them. If all is true, any may have changed: the session was lost, or a notification could not be decoded. ready, if
+// not nil, is called when the watches are in place, so that no change after a read is missed.
 func (c *Client) WatchACLChanges(ctx context.Context, ready func(), changed func(resources []ACLResource, all bool)) error {
 	last := make([]int64, len(aclNotes))
 	for i := range last {

@@ -15,30 +15,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ACLResource names what ACLs are about: one resource of a type, or with a prefix pattern all whose names begin with Name.
-// The literal name * stands for every resource of the type.
+// ACLResource is what ACLs apply to: one resource of a type or, with a prefixed pattern, all whose names begin with
+// Name. The literal name * stands for every resource of the type.
 type ACLResource struct {
 	Type    kmsg.ACLResourceType
 	Pattern kmsg.ACLResourcePatternType // literal or prefixed
 	Name    string
 }
 
-// ACLEntry is one rule of a resource: who may do what, or may not, from where.
+// ACLEntry is one rule for a resource: who may or may not do what, and from where.
 type ACLEntry struct {
-	Principal  string // TYPE:NAME; User:* is everybody
+	Principal  string // TYPE:NAME; User:* is every user
 	Host       string // an address, or *
 	Operation  kmsg.ACLOperation
 	Permission kmsg.ACLPermissionType // allow or deny
 }
 
-// The types of resources, in the order in which their nodes are made, and the patterns.
+// The types of resources, in the order in which their nodes are created, and the patterns.
 var (
 	aclTypes = []kmsg.ACLResourceType{kmsg.ACLResourceTypeTopic, kmsg.ACLResourceTypeGroup, kmsg.ACLResourceTypeCluster,
 		kmsg.ACLResourceTypeTransactionalId, kmsg.ACLResourceTypeDelegationToken, kmsg.ACLResourceTypeUser}
 	aclPatterns = []kmsg.ACLResourcePatternType{kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLResourcePatternTypePrefixed}
 )
 
-// aclRoot is where the ACLs of a pattern are.
+// aclRoot returns the parent of the ACLs with a pattern.
 func aclRoot(pattern kmsg.ACLResourcePatternType) string {
 	if pattern == kmsg.ACLResourcePatternTypeLiteral {
 		return aclPath
@@ -50,10 +50,10 @@ func aclTypePath(pattern kmsg.ACLResourcePatternType, t kmsg.ACLResourceType) st
 	return aclRoot(pattern) + "/" + pascalCase(t.String())
 }
 
-// Path is the node that has the resource's ACLs, below the chroot.
+// Path returns the node with the resource's ACLs, relative to the chroot.
 func (r ACLResource) Path() string { return aclTypePath(r.Pattern, r.Type) + "/" + r.Name }
 
-// pascalCase is how ACL nodes write the words of the protocol: DescribeConfigs for DESCRIBE_CONFIGS.
+// pascalCase converts a word of the protocol to its form in ACL nodes: DescribeConfigs for DESCRIBE_CONFIGS.
 func pascalCase(word string) string {
 	var b strings.Builder
 	for part := range strings.SplitSeq(word, "_") {
@@ -63,7 +63,7 @@ func pascalCase(word string) string {
 	return b.String()
 }
 
-// named finds the value whose word is written in pascal case, letters large or small.
+// named finds the value with the given name in pascal case, ignoring case.
 func named[T fmt.Stringer](all []T, word string) (T, bool) {
 	i := slices.IndexFunc(all, func(v T) bool { return strings.EqualFold(pascalCase(v.String()), word) })
 	if i < 0 {
@@ -73,7 +73,7 @@ func named[T fmt.Stringer](all []T, word string) (T, bool) {
 	return all[i], true
 }
 
-// The operations and permissions that an entry may name.
+// The operations and permissions that an entry may have.
 var (
 	aclOperations = []kmsg.ACLOperation{kmsg.ACLOperationAll, kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationCreate,
 		kmsg.ACLOperationDelete, kmsg.ACLOperationAlter, kmsg.ACLOperationDescribe, kmsg.ACLOperationClusterAction,
@@ -82,7 +82,7 @@ var (
 	aclPermissions = []kmsg.ACLPermissionType{kmsg.ACLPermissionTypeAllow, kmsg.ACLPermissionTypeDeny}
 )
 
-// Check refuses what no node can hold or nobody could evaluate: INVALID_REQUEST.
+// Check returns INVALID_REQUEST for a resource that no node can represent, or that could not be evaluated.
 func (r ACLResource) Check() error {
 	refuse := func(reason string) error {
 		return fmt.Errorf("ACLs of %v %q %s: %w", r.Type, r.Name, reason, kerr.InvalidRequest)
@@ -100,12 +100,12 @@ func (r ACLResource) Check() error {
 	return nil
 }
 
-// noZnodeRune tells which characters names of nodes must not have (PathUtils.validatePath of ZooKeeper).
+// noZnodeRune reports whether a character is not allowed in node names (PathUtils.validatePath of ZooKeeper).
 func noZnodeRune(c rune) bool {
 	return c == '/' || c <= 0x1f || c >= 0x7f && c <= 0x9f || c >= 0xd800 && c <= 0xf8ff || c >= 0xfff0 && c <= 0xffff
 }
 
-// Check refuses an entry that says nothing: INVALID_REQUEST.
+// Check returns INVALID_REQUEST for a meaningless entry.
 func (e ACLEntry) Check() error {
 	kind, _, ok := strings.Cut(e.Principal, ":")
 	switch {
@@ -139,8 +139,9 @@ func encodeACLs(entries []ACLEntry) []byte {
 	return marshal(out)
 }
 
-// DecodeACLs reads the entries of a node below /kafka-acl and /kafka-acl-extended. What it can't read is an error and not left
-// out: what is missing may be what denies. An empty node has none, which is what Apache Kafka makes of it (AclEntry.fromBytes, 3.9).
+// DecodeACLs decodes the entries of a node below /kafka-acl or /kafka-acl-extended. What cannot be decoded is an error
+// rather than left out, since it may be a denial. An empty node has no entries, as in Apache Kafka (AclEntry.fromBytes,
+// 3.9).
 func DecodeACLs(data []byte) ([]ACLEntry, error) {
 	if len(data) == 0 {
 		return nil, nil
@@ -173,7 +174,7 @@ func DecodeACLs(data []byte) ([]ACLEntry, error) {
 	return entries, nil
 }
 
-// EnsureACLNodes makes the nodes that ACLs and the notes of their changes hang below.
+// EnsureACLNodes creates the parents of ACLs and of the notifications about them.
 func (c *Client) EnsureACLNodes(ctx context.Context) error {
 	paths := []string{aclChangesPath, extendedACLChangesPath}
 	for _, pattern := range aclPatterns {
@@ -184,7 +185,7 @@ func (c *Client) EnsureACLNodes(ctx context.Context) error {
 	return c.parallel(ctx, len(paths), func(ctx context.Context, i int) error { return c.ensurePath(ctx, paths[i]) })
 }
 
-// ErrUnreadableACLs tells of ACLs in a node that can't be read.
+// ErrUnreadableACLs reports a node whose ACLs cannot be decoded.
 type ErrUnreadableACLs struct {
 	Resource ACLResource
 	Why      error
@@ -195,16 +196,16 @@ func (e *ErrUnreadableACLs) Error() string {
 	return fmt.Sprintf("the ACLs in %s cannot be read: %v", e.Resource.Path(), e.Why)
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *ErrUnreadableACLs) Unwrap() error { return e.Why }
 
-// ACLs reads the entries of a resource; one without a node has none. Errors: *ErrUnreadableACLs.
+// ACLs reads the entries of a resource, which has none if there is no node. Errors: *ErrUnreadableACLs.
 func (c *Client) ACLs(ctx context.Context, r ACLResource) ([]ACLEntry, error) {
 	entries, _, err := c.acls(ctx, r)
 	return entries, err
 }
 
-// noNodeVersion is the version of a node that is not there.
+// noNodeVersion is the version of a node that does not exist.
 const noNodeVersion = -1
 
 func (c *Client) acls(ctx context.Context, r ACLResource) (entries []ACLEntry, version int32, err error) {
@@ -218,8 +219,8 @@ func (c *Client) acls(ctx context.Context, r ACLResource) (entries []ACLEntry, v
 	return entries, n.stat.Version, nil
 }
 
-// AllACLs reads the entries of all resources. Those that can't be read are missing, and the error joins an *ErrUnreadableACLs
-// for each; after any other error nothing is returned.
+// AllACLs reads the entries of all resources. Those that cannot be decoded are missing, and the error joins an
+// *ErrUnreadableACLs for each of them; with any other error nothing is returned.
 func (c *Client) AllACLs(ctx context.Context) (map[ACLResource][]ACLEntry, error) {
 	resources, err := c.aclResources(ctx)
 	if err != nil {
@@ -266,12 +267,13 @@ func (c *Client) aclResources(ctx context.Context) ([]ACLResource, error) {
 }
 
 const (
-	aclAttempts = 11                    // of writing a node that others write too, as Apache Kafka
-	aclBackoff  = 25 * time.Millisecond // at most doubled by chance, between two attempts
+	aclAttempts = 11                    // to write a node that others write too, as in Apache Kafka
+	aclBackoff  = 25 * time.Millisecond // between attempts, randomly up to doubled
 )
 
-// UpdateACLs writes what change makes of a resource's entries, if that is anything else, and tells all brokers. A node without
-// entries goes. change is called again with newer entries when somebody else was faster; ErrConflict after too many times.
+// UpdateACLs replaces a resource's entries with the result of change, if that differs, and notifies all brokers. A node
+// without entries is removed. After a concurrent change, change is called again with the newer entries; after too many
+// attempts the error is ErrConflict.
 func (c *Client) UpdateACLs(ctx context.Context, r ACLResource, change func([]ACLEntry) []ACLEntry) error {
 	for range aclAttempts {
 		old, version, err := c.acls(ctx, r)
@@ -296,7 +298,7 @@ func (c *Client) UpdateACLs(ctx context.Context, r ACLResource, change func([]AC
 	return fmt.Errorf("ACLs in %s are written by others all the time: %w", r.Path(), ErrConflict)
 }
 
-// sameEntries compares entries as the sets that they are.
+// sameEntries compares entries as sets.
 func sameEntries(a, b []ACLEntry) bool {
 	has := func(all []ACLEntry) func(ACLEntry) bool {
 		return func(e ACLEntry) bool { return !slices.Contains(all, e) }
@@ -314,7 +316,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// replaceACLs makes, writes or removes a node if it still has the version.
+// replaceACLs creates, writes or removes a node if it still has the version.
 func (c *Client) replaceACLs(ctx context.Context, r ACLResource, next []ACLEntry, version int32) (done bool, err error) {
 	switch {
 	case len(next) == 0:
@@ -326,7 +328,7 @@ func (c *Client) replaceACLs(ctx context.Context, r ACLResource, next []ACLEntry
 	return done, ignoreNoNode(err)
 }
 
-// deleteIf removes a node if it has the version; one that is missing is fine.
+// deleteIf removes a node if it has the version; it succeeds if there is none.
 func (c *Client) deleteIf(ctx context.Context, path string, version int32) (done bool, err error) {
 	_, _, err = request(ctx, c, func(conn Conn) (struct{}, error) {
 		return struct{}{}, conn.Delete(c.chroot+path, version)

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// The nodes of /admin by which old tools ask the controller for something.
+// The nodes below /admin through which old tools send requests to the controller.
 
 type reassignPartitionJSON struct {
 	Topic     string  `json:"topic"`
@@ -41,8 +41,8 @@ func decodeReassignments(data []byte) (map[TopicPartition][]int32, error) {
 	return targets, nil
 }
 
-// WatchReassignments reads and watches the legacy node of asked reassignments. present is
-// false when there is none; one that cannot be read is logged and gives no targets.
+// WatchReassignments reads and watches the legacy node of requested reassignments. present is false if there is none;
+// if it cannot be decoded that is logged, and there are no targets.
 func (c *Client) WatchReassignments(ctx context.Context) (targets map[TopicPartition][]int32, present bool, err error) {
 	n, present, err := c.watch(ctx, reassignPath)
 	if err != nil || !present {
@@ -55,20 +55,19 @@ func (c *Client) WatchReassignments(ctx context.Context) (targets map[TopicParti
 	return targets, true, nil
 }
 
-// SetReassignments writes what is left of the asked reassignments, as the controller of the
-// term; nothing left removes the node.
+// SetReassignments writes the remaining requested reassignments, as the controller of the term; it removes the node if
+// there are none.
 func (c *Client) SetReassignments(ctx context.Context, term Term, left map[TopicPartition][]int32) error {
 	if len(left) == 0 {
 		_, _, err := c.guarded(ctx, term, c.opDelete(reassignPath))
 		return ignoreNoNode(err)
 	}
 	_, _, err := c.guarded(ctx, term, c.opSet(reassignPath, encodeReassignments(left), anyVersion))
-	return ignoreNoNode(err) // removed by hand: there is nothing to write any more
+	return ignoreNoNode(err) // deleted by hand: nothing to write any more
 }
 
-// WatchPreferredElection reads and watches the legacy node of asked preferred leader
-// elections. present is false when there is none; one that cannot be read is logged and
-// gives no partitions.
+// WatchPreferredElection reads and watches the legacy node of requested preferred leader elections. present is false if
+// there is none; if it cannot be decoded that is logged, and there are no partitions.
 func (c *Client) WatchPreferredElection(ctx context.Context) (partitions []TopicPartition, present bool, err error) {
 	n, present, err := c.watch(ctx, preferredElectionPath)
 	if err != nil || !present {
@@ -81,26 +80,26 @@ func (c *Client) WatchPreferredElection(ctx context.Context) (partitions []Topic
 	return partitions, true, nil
 }
 
-// RemovePreferredElection removes that node as the controller of the term.
+// RemovePreferredElection removes that node, as the controller of the term.
 func (c *Client) RemovePreferredElection(ctx context.Context, term Term) error {
 	_, _, err := c.guarded(ctx, term, c.opDelete(preferredElectionPath))
 	return ignoreNoNode(err)
 }
 
-// RequestReassignments asks the controller for reassignments through the legacy node.
-// created is false when there is one already.
+// RequestReassignments requests reassignments from the controller through the legacy node. created is false if there is
+// a request already.
 func (c *Client) RequestReassignments(ctx context.Context, targets map[TopicPartition][]int32) (created bool, err error) {
 	return c.createDeep(ctx, reassignPath, encodeReassignments(targets))
 }
 
-// RequestPreferredElection asks the controller for preferred leader elections through the
-// legacy node. created is false when there is one already.
+// RequestPreferredElection requests preferred leader elections from the controller through the legacy node. created is
+// false if there is a request already.
 func (c *Client) RequestPreferredElection(ctx context.Context, partitions []TopicPartition) (created bool, err error) {
 	return c.createDeep(ctx, preferredElectionPath, encodePartitionList(partitions))
 }
 
-// SetTopicID gives a topic that has none its id, as the controller of the term. The topic's
-// other fields are as they were read, with its version; a lost race is ErrConflict.
+// SetTopicID assigns an id to a topic that has none, as the controller of the term. The topic's other fields must be as
+// they were read, with that version; after a concurrent change the error is ErrConflict.
 func (c *Client) SetTopicID(ctx context.Context, term Term, t TopicInfo, version int32) error {
 	data := encodeTopic(t)
 	_, lost, err := c.guarded(ctx, term, c.opSet(topicPath(t.Name), data, version))

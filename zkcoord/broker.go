@@ -18,7 +18,7 @@ import (
 
 // Endpoint is an address that a broker advertises on one of its listeners.
 type Endpoint struct {
-	Name     string // of the listener
+	Name     string // the listener's name
 	Protocol string // PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
 	Host     string
 	Port     int32
@@ -36,7 +36,7 @@ type BrokerInfo struct {
 	JMXPort   int32   // -1: none
 	Features  map[string]FeatureRange
 	Format    int   // of the JSON: 5, or 4 with inter.broker.protocol.version before 2.7; 0 means 5
-	Epoch     int64 // the registration's czxid, as read; RegisterBroker does not look at it
+	Epoch     int64 // the registration's czxid, when read; ignored by RegisterBroker
 }
 
 // FeatureRange is the range of a feature's levels that a broker supports.
@@ -45,7 +45,7 @@ type FeatureRange struct {
 	Max int16 `json:"max_version"`
 }
 
-// Endpoint gives the address on the named listener.
+// Endpoint returns the address of the named listener.
 func (b BrokerInfo) Endpoint(listener string) (Endpoint, bool) {
 	i := slices.IndexFunc(b.Endpoints, func(e Endpoint) bool { return e.Name == listener })
 	if i < 0 {
@@ -62,8 +62,7 @@ func (b BrokerInfo) endpointsText() string {
 	return strings.Join(texts, ",")
 }
 
-// endpointProtocols is a JSON object of security protocols by listener name, in the order
-// of the listeners.
+// endpointProtocols is a JSON object of security protocols by listener name, in the order of the listeners.
 type endpointProtocols []Endpoint
 
 // MarshalJSON implements json.Marshaler.
@@ -85,7 +84,7 @@ func (p endpointProtocols) MarshalJSON() ([]byte, error) {
 	return append(buf, '}'), nil
 }
 
-// The field order of brokerOut is that of Apache Kafka's nodes.
+// The fields of brokerOut are in the order of Apache Kafka's nodes.
 type brokerOut struct {
 	Features  *map[string]FeatureRange `json:"features,omitempty"`
 	Protocols endpointProtocols        `json:"listener_security_protocol_map"`
@@ -143,7 +142,7 @@ func encodeBroker(b BrokerInfo, nowMs int64) []byte {
 	return marshal(out)
 }
 
-// DecodeBroker reads the versions 1 to 5 of a registration; later ones as 5.
+// DecodeBroker decodes versions 1 to 5 of a registration; later ones as 5.
 func DecodeBroker(id int32, data []byte) (BrokerInfo, error) {
 	var in brokerIn
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -173,7 +172,7 @@ func DecodeBroker(id int32, data []byte) (BrokerInfo, error) {
 	return b, nil
 }
 
-// parseEndpoint reads NAME://host:port. Without an entry of its own a name is a protocol.
+// parseEndpoint parses NAME://host:port. If a name has no protocol assigned, the name itself is the protocol.
 func parseEndpoint(text string, protocols map[string]string) (Endpoint, error) {
 	name, address, ok := strings.Cut(text, "://")
 	if !ok {
@@ -194,10 +193,9 @@ func parseEndpoint(text string, protocols map[string]string) (Endpoint, error) {
 	return Endpoint{Name: name, Protocol: protocol, Host: host, Port: int32(n)}, nil
 }
 
-// RegisterBroker registers a broker for as long as the session lasts and gives the broker
-// epoch. A node that an earlier process of the same broker left behind (kill -9, restart at
-// once) is waited out, where Apache Kafka exits. A node of another living broker is
-// *ErrBrokerIDInUse.
+// RegisterBroker registers a broker for the lifetime of the session, and returns the broker epoch. It waits for the
+// disappearance of a node that an earlier process of the same broker has left behind (kill -9 and immediate restart),
+// where Apache Kafka exits. If the node belongs to another living broker, the error is *ErrBrokerIDInUse.
 func (c *Client) RegisterBroker(ctx context.Context, b BrokerInfo) (epoch int64, err error) {
 	var wait leftover
 	for {
@@ -216,7 +214,7 @@ func (c *Client) RegisterBroker(ctx context.Context, b BrokerInfo) (epoch int64,
 			return 0, err
 		}
 		switch c.session.owns(n.stat.EphemeralOwner) {
-		case ownerCurrent: // the answer to our own attempt was lost
+		case ownerCurrent: // the response to our own attempt was lost
 			_, err := c.set(ctx, brokerPath(b.ID), encodeBroker(b, time.Now().UnixMilli()))
 			if isNoNode(err) {
 				continue // the session has expired since
@@ -234,8 +232,9 @@ func (c *Client) RegisterBroker(ctx context.Context, b BrokerInfo) (epoch int64,
 	}
 }
 
-// AwaitVacancy waits until the registration is gone that an earlier process of a broker left behind. A broker that calls it
-// before it listens keeps its clients from connecting to a port that nobody serves yet. Errors are RegisterBroker's.
+// AwaitVacancy waits for the disappearance of a registration that an earlier process of the broker has left behind.
+// Called before the broker listens, it prevents clients from connecting to a port that is not served yet. Errors are
+// those of RegisterBroker.
 func (c *Client) AwaitVacancy(ctx context.Context, id int32) error {
 	var wait leftover
 	for {
@@ -266,16 +265,16 @@ func (c *Client) tryRegister(ctx context.Context, b BrokerInfo) (epoch int64, er
 	return results[1].Stat.Czxid, nil
 }
 
-// leftover waits for a registration of an earlier session of the same broker to vanish.
+// leftover waits for the registration of an earlier session of the same broker to vanish.
 type leftover struct {
 	owner    int64
 	deadline time.Time
 }
 
-// leftoverPoll is how often the node is looked at.
+// leftoverPoll is the interval between checks of the node.
 const leftoverPoll = 100 * time.Millisecond
 
-// next waits a little, or tells why there is no point in waiting.
+// next waits a little, or returns why waiting is pointless.
 func (w *leftover) next(ctx context.Context, c *Client, b BrokerInfo, n node) error {
 	other, err := DecodeBroker(b.ID, n.data)
 	if err != nil {
@@ -288,7 +287,7 @@ func (w *leftover) next(ctx context.Context, c *Client, b BrokerInfo, n node) er
 			return &ErrBrokerIDInUse{b.ID, other, "it answers there"}
 		}
 		w.owner = n.stat.EphemeralOwner
-		w.deadline = time.Now().Add(c.cfg.SessionTimeout * 3 / 2) // and what the server rounds up
+		w.deadline = time.Now().Add(c.cfg.SessionTimeout * 3 / 2) // with the server's rounding up
 		log.WithField(logx.Session, fmt.Sprintf("%#x", w.owner)).
 			Warnf("the broker's registration from before its restart is still there: waiting up to %v for its session to expire",
 				c.cfg.SessionTimeout)
@@ -311,7 +310,7 @@ func sameEndpoints(a, b BrokerInfo) bool {
 	})
 }
 
-// answers tells whether somebody accepts connections at one of the broker's addresses.
+// answers reports whether a process accepts connections at one of the broker's addresses.
 func answers(ctx context.Context, b BrokerInfo) bool {
 	dialer := net.Dialer{Timeout: time.Second}
 	for _, e := range b.Endpoints {
@@ -324,14 +323,13 @@ func answers(ctx context.Context, b BrokerInfo) bool {
 	return false
 }
 
-// UpdateBroker rewrites the registration of this session's broker, for instance when its
-// listeners have changed.
+// UpdateBroker rewrites the registration of this session's broker, for example when its listeners have changed.
 func (c *Client) UpdateBroker(ctx context.Context, b BrokerInfo) error {
 	_, err := c.set(ctx, brokerPath(b.ID), encodeBroker(b, time.Now().UnixMilli()))
 	return err
 }
 
-// Brokers reads all registrations, by id. One that cannot be read is left out and logged.
+// Brokers reads all registrations, ordered by id. One that cannot be decoded is logged and left out.
 func (c *Client) Brokers(ctx context.Context) ([]BrokerInfo, error) {
 	names, err := c.children(ctx, brokerIDsPath)
 	if err != nil {
@@ -340,7 +338,7 @@ func (c *Client) Brokers(ctx context.Context) ([]BrokerInfo, error) {
 	return c.brokers(ctx, names, c.get)
 }
 
-// WatchBrokers is Brokers, and watches who comes and goes and whose registration changes.
+// WatchBrokers is Brokers, and watches for brokers that come, go or change their registration.
 func (c *Client) WatchBrokers(ctx context.Context) ([]BrokerInfo, error) {
 	names, err := c.watchChildren(ctx, brokerIDsPath)
 	if err != nil {
@@ -354,7 +352,7 @@ func (c *Client) brokers(ctx context.Context, names []string, read func(context.
 	err := c.parallel(ctx, len(names), func(ctx context.Context, i int) error {
 		id, err := strconv.ParseInt(names[i], 10, 32)
 		if err != nil {
-			return nil // not a broker's
+			return nil // not a broker's node
 		}
 		n, err := read(ctx, brokerPath(int32(id)))
 		if err != nil {

@@ -22,32 +22,31 @@ const (
 	requestLimit    = 4 << 20          // bytes of one request to the server
 )
 
-// Config says where the cluster's state is and how to keep a session there.
+// Config says where the cluster's state is and how to keep a session.
 type Config struct {
 	Connect           string        // zookeeper.connect: host[:port],...[/chroot]
-	SessionTimeout    time.Duration // asked for; the server may clip it. 0: 18 s
-	ConnectionTimeout time.Duration // how long Connect may take. 0: as SessionTimeout
-	MaxInFlight       int           // requests under way at once in bulk reads and writes. 0: 10
-	KeepChroot        bool          // a chroot that is missing is an error, not created
-	NoTopicIDs        bool          // inter.broker.protocol.version before 2.8: CreateTopic gives none
+	SessionTimeout    time.Duration // requested; the server may limit it. 0: 18 s
+	ConnectionTimeout time.Duration // maximum duration of Connect. 0: as SessionTimeout
+	MaxInFlight       int           // maximum number of concurrent requests in bulk reads and writes. 0: 10
+	KeepChroot        bool          // a missing chroot is an error, instead of being created
+	NoTopicIDs        bool          // inter.broker.protocol.version before 2.8: CreateTopic assigns no id
 	Logger            *logrus.Entry
 
-	TLS   func(host string) *tls.Config // to reach that host; nil: connections are not encrypted
-	Login *zklogin.Login                // nil: sessions are nobody's in particular
+	TLS   func(host string) *tls.Config // for connections to that host; nil: plaintext
+	Login *zklogin.Login                // nil: sessions without a user
 
-	// SecureNodes keeps the nodes that are made for the session's user, whom Login or the certificate of TLS names
-	// (zookeeper.set.acl); else they are open to everybody.
+	// SecureNodes restricts the nodes that are created to the session's user, whom Login or the TLS certificate
+	// identifies (zookeeper.set.acl); otherwise they are open to everyone.
 	SecureNodes bool
 
-	Now func() time.Time // the clock by which notifications grow old; nil: time.Now
+	Now func() time.Time // used for the age of notifications; nil: time.Now
 
-	// Answered is told how long each request took that was answered. It may be called by several goroutines at once. nil: nobody asks.
+	// Answered is called with the latency of each request that was answered. It may be called concurrently. May be nil.
 	Answered func(took time.Duration)
 }
 
-// Client is one session in ZooKeeper, or the next one after it expired.
-// All methods are safe for concurrent use. A method that needs the server waits for it
-// as long as its context lasts.
+// Client is a session with ZooKeeper, and the next one after it has expired. All methods are safe for concurrent use. A
+// method that needs the server waits for it as long as its context lasts.
 type Client struct {
 	cfg     Config
 	log     *logrus.Entry
@@ -61,11 +60,11 @@ type Client struct {
 	closed  chan struct{}
 	closing sync.Once
 
-	simulated bool // no goroutines: calls run where they are made
+	simulated bool // no goroutines: calls run on the caller's
 }
 
-// Connect opens a session and returns when there is one. A chroot that is missing is
-// created first, by a session of its own as Apache Kafka does it.
+// Connect opens a session and returns when it is established. A missing chroot is created first, in a separate session
+// as in Apache Kafka.
 func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.SessionTimeout <= 0 {
 		cfg.SessionTimeout = defaultTimeout
@@ -149,8 +148,8 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Cl
 	}
 }
 
-// Close ends the session, which removes what it registered, and waits for the event
-// goroutine. Calls under way return ErrClosed.
+// Close ends the session, which removes its registrations, and waits for the event goroutine. Calls in progress return
+// ErrClosed.
 func (c *Client) Close() {
 	c.closing.Do(func() {
 		close(c.closed)
@@ -159,7 +158,8 @@ func (c *Client) Close() {
 	})
 }
 
-// Answers returns when the server has answered, or with the context's cause and why there is no connection, if that is known.
+// Answers returns when the server has answered, or when ctx ends with its cause and the reason why there is no
+// connection, if known.
 func (c *Client) Answers(ctx context.Context) error {
 	_, err := c.exists(ctx, "/brokers")
 	if err != nil {
@@ -168,11 +168,10 @@ func (c *Client) Answers(ctx context.Context) error {
 	return nil
 }
 
-// SessionTimeout is the session timeout that was asked for.
+// SessionTimeout returns the requested session timeout.
 func (c *Client) SessionTimeout() time.Duration { return c.cfg.SessionTimeout }
 
-// libraryLog passes the ZooKeeper library's lines on, as debug: what matters of them the
-// client reports itself.
+// libraryLog logs the ZooKeeper library's lines at debug level: the client itself reports what matters.
 type libraryLog struct{ entry *logrus.Entry }
 
 // Printf implements the library's logger.

@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// EnsureTopNodes makes the nodes that every other one hangs below.
+// EnsureTopNodes creates the nodes that are the ancestors of all others.
 func (c *Client) EnsureTopNodes(ctx context.Context) error {
 	return c.parallel(ctx, len(topNodes), func(ctx context.Context, i int) error {
 		return c.ensurePath(ctx, topNodes[i])
@@ -23,7 +23,7 @@ type clusterIDJSON struct {
 	ID      string `json:"id"`
 }
 
-// ClusterID gives the cluster's id, which the first caller makes up.
+// ClusterID returns the cluster's id, which the first caller generates.
 func (c *Client) ClusterID(ctx context.Context) (string, error) {
 	n, err := c.get(ctx, clusterIDPath)
 	if isNoNode(err) {
@@ -57,8 +57,8 @@ func decodeClusterID(data []byte) (string, error) {
 	return id.ID, nil
 }
 
-// NewID makes a random UUID (version 4). Its text never begins with a dash, so that it can
-// be an argument of a command (Uuid.randomUuid, 3.9).
+// NewID returns a random UUID (version 4). Its text never begins with a dash, so that it can be a command's argument
+// (Uuid.randomUuid, 3.9).
 func NewID() ID {
 	for {
 		var id ID
@@ -71,8 +71,7 @@ func NewID() ID {
 	}
 }
 
-// GenerateBrokerID gives the next unused broker id above reservedMax
-// (reserved.broker.max.id).
+// GenerateBrokerID returns the next unused broker id above reservedMax (reserved.broker.max.id).
 func (c *Client) GenerateBrokerID(ctx context.Context, reservedMax int32) (int32, error) {
 	stat, err := c.set(ctx, brokerSeqPath, []byte{})
 	if isNoNode(err) {
@@ -87,12 +86,12 @@ func (c *Client) GenerateBrokerID(ctx context.Context, reservedMax int32) (int32
 	return reservedMax + stat.Version, nil
 }
 
-// Features is /feature: which feature levels the cluster has agreed on (KIP-584).
+// Features is the content of /feature: the feature levels that the cluster has agreed on (KIP-584).
 type Features struct {
 	Format  int              // 2, or 1 with inter.broker.protocol.version before 3.3
 	Enabled bool             // inter.broker.protocol.version is 2.7 or later
 	Levels  map[string]int16 // finalized level by feature
-	Epoch   int32            // the node's version, which ApiVersions reports
+	Epoch   int32            // the node's version, reported by ApiVersions
 }
 
 type featureLevelJSON struct {
@@ -140,7 +139,7 @@ func decodeFeatures(data []byte, version int32) (Features, error) {
 	return f, nil
 }
 
-// WatchFeatures reads and watches the finalized features; found is false when there are none yet.
+// WatchFeatures reads and watches the finalized features; found is false if there are none yet.
 func (c *Client) WatchFeatures(ctx context.Context) (f Features, found bool, err error) {
 	n, found, err := c.watch(ctx, featurePath)
 	if err != nil || !found {
@@ -150,7 +149,7 @@ func (c *Client) WatchFeatures(ctx context.Context) (f Features, found bool, err
 	return f, err == nil, err
 }
 
-// Features reads the finalized features; found is false when there are none yet.
+// Features reads the finalized features; found is false if there are none yet.
 func (c *Client) Features(ctx context.Context) (f Features, found bool, err error) {
 	n, err := c.get(ctx, featurePath)
 	if err != nil {
@@ -160,8 +159,7 @@ func (c *Client) Features(ctx context.Context) (f Features, found bool, err erro
 	return f, err == nil, err
 }
 
-// SetFeatures writes the finalized features, or creates them, as the controller of the term.
-// It gives the new epoch.
+// SetFeatures writes the finalized features, or creates them, as the controller of the term. It returns the new epoch.
 func (c *Client) SetFeatures(ctx context.Context, term Term, f Features) (epoch int32, err error) {
 	data := encodeFeatures(f)
 	results, _, err := c.guarded(ctx, term, c.opSet(featurePath, data, anyVersion))
@@ -178,14 +176,14 @@ func (c *Client) SetFeatures(ctx context.Context, term Term, f Features) (epoch 
 	return 0, err
 }
 
-// ProducerIDBlock is a range of producer ids that one broker may give out.
+// ProducerIDBlock is a range of producer ids that one broker may assign.
 type ProducerIDBlock struct {
 	Broker int32
 	Start  int64 // the first id
 	End    int64 // the last id, inclusive
 }
 
-// producerIDBlockSize is how many ids a broker gets at once.
+// producerIDBlockSize is the number of ids in a block.
 const producerIDBlockSize = 1000
 
 type producerIDBlockJSON struct {
@@ -199,7 +197,7 @@ func encodeProducerIDBlock(b ProducerIDBlock) []byte {
 	return marshal(producerIDBlockJSON{Version: 1, Broker: b.Broker, Start: numberText(b.Start), End: numberText(b.End)})
 }
 
-// DecodeProducerIDBlock reads the block that was given out last.
+// DecodeProducerIDBlock decodes the last allocated block.
 func DecodeProducerIDBlock(data []byte) (ProducerIDBlock, error) {
 	var in producerIDBlockJSON
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -214,7 +212,7 @@ func DecodeProducerIDBlock(data []byte) (ProducerIDBlock, error) {
 
 var errProducerIDsExhausted = errors.New("zkcoord: all producer ids are given out")
 
-// NextProducerIDs takes the next block of 1,000 producer ids for a broker.
+// NextProducerIDs allocates the next block of 1,000 producer ids to a broker.
 func (c *Client) NextProducerIDs(ctx context.Context, broker int32) (ProducerIDBlock, error) {
 	for {
 		n, err := c.get(ctx, producerIDPath)

@@ -11,7 +11,7 @@ import (
 	"barnabas/internal/logx"
 )
 
-// EntityKind is what has a configuration of its own.
+// EntityKind is a kind of entity with a configuration.
 type EntityKind string
 
 // The kinds of entities.
@@ -23,14 +23,14 @@ const (
 	IPs     EntityKind = "ips"
 )
 
-// entityKinds is in the order in which Apache Kafka reads them at its start.
+// entityKinds are in the order in which Apache Kafka reads them at its start.
 var entityKinds = []EntityKind{Topics, Clients, Users, IPs, Brokers}
 
-// DefaultEntity is the name of the entity whose configuration holds for those without one.
+// DefaultEntity is the name of the entity whose configuration applies to those without one.
 const DefaultEntity = "<default>"
 
-// Entity names what a configuration belongs to. Names of users and client ids are encoded
-// (SanitizeName); that of a client of a user is made by UserClient.
+// Entity is what a configuration belongs to. Names of users and client ids are encoded (SanitizeName); the entity for a
+// user's client id is created by UserClient.
 type Entity struct {
 	Kind EntityKind
 	Name string
@@ -38,10 +38,10 @@ type Entity struct {
 
 const userClientsLevel = "/clients/"
 
-// UserClient is the entity of a user's client id; both encoded, or DefaultEntity.
+// UserClient returns the entity of a user's client id; both must be encoded, or DefaultEntity.
 func UserClient(user, client string) Entity { return Entity{Users, user + userClientsLevel + client} }
 
-// UserAndClient takes a name of a UserClient apart; ok is false for another one.
+// UserAndClient returns the user and client id of an entity from UserClient; ok is false for any other.
 func (e Entity) UserAndClient() (user, client string, ok bool) {
 	if e.Kind != Users {
 		return "", "", false
@@ -49,16 +49,16 @@ func (e Entity) UserAndClient() (user, client string, ok bool) {
 	return strings.Cut(e.Name, userClientsLevel)
 }
 
-// quota tells whether the entity's node goes when nothing is left in it.
+// quota reports whether the entity's node is removed when it gets empty.
 func (e Entity) quota() bool { return e.Kind == Users || e.Kind == Clients || e.Kind == IPs }
 
-// Path is the node that has the entity's configuration, below the chroot.
+// Path returns the node with the entity's configuration, relative to the chroot.
 func (e Entity) Path() string { return e.path() }
 
 func (e Entity) path() string { return entityPath(string(e.Kind), e.Name) }
 
-// SanitizeName encodes a user's name or a client id for an Entity: URL encoding, with
-// blanks, stars and tildes encoded too (Sanitizer, 3.9).
+// SanitizeName encodes a user's name or a client id for an Entity: URL encoding, which includes blanks, asterisks and
+// tildes (Sanitizer, 3.9).
 func SanitizeName(name string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -75,7 +75,7 @@ func SanitizeName(name string) string {
 	return b.String()
 }
 
-// DesanitizeName decodes what SanitizeName has made. What is no encoding stays as it is.
+// DesanitizeName decodes what SanitizeName has encoded. Anything else is returned as it is.
 func DesanitizeName(name string) string {
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {
@@ -113,7 +113,7 @@ func encodeConfig(config map[string]string) []byte {
 	return marshal(configJSON{Version: 1, Config: config})
 }
 
-// DecodeConfig reads an entity's configuration; an empty node is an empty one.
+// DecodeConfig decodes an entity's configuration; that of an empty node is empty.
 func DecodeConfig(data []byte) (map[string]string, error) {
 	if len(data) == 0 {
 		return map[string]string{}, nil
@@ -135,8 +135,8 @@ func DecodeConfig(data []byte) (map[string]string, error) {
 	return config, nil
 }
 
-// EntityConfig reads an entity's configuration; one without a node has an empty one, and so has one whose node cannot be
-// read, which is logged (ConfigEntityZNode.decode, 3.9).
+// EntityConfig reads an entity's configuration. It is empty if there is no node, or if the node cannot be decoded,
+// which is logged (ConfigEntityZNode.decode, 3.9).
 func (c *Client) EntityConfig(ctx context.Context, e Entity) (map[string]string, error) {
 	n, err := c.get(ctx, e.path())
 	if isNoNode(err) {
@@ -157,8 +157,8 @@ func (c *Client) decodeOrEmpty(path string, data []byte) map[string]string {
 	return config
 }
 
-// AllEntityConfigs reads the configurations of all entities of a kind, by name; with Users
-// also those of their clients. One that cannot be read counts as empty and is logged.
+// AllEntityConfigs reads the configurations of all entities of a kind, by name; for Users also those of their clients.
+// One that cannot be decoded is logged and counts as empty.
 func (c *Client) AllEntityConfigs(ctx context.Context, kind EntityKind) (map[string]map[string]string, error) {
 	names, err := c.children(ctx, configPath+"/"+string(kind))
 	if err = ignoreNoNode(err); err != nil {
@@ -174,8 +174,8 @@ func (c *Client) AllEntityConfigs(ctx context.Context, kind EntityKind) (map[str
 	return c.entityConfigs(ctx, kind, names)
 }
 
-// EntityConfigs reads the configurations of the named entities of a kind. One that cannot be
-// read counts as empty and is logged.
+// EntityConfigs reads the configurations of the named entities of a kind. One that cannot be decoded is logged and
+// counts as empty.
 func (c *Client) EntityConfigs(ctx context.Context, kind EntityKind, names []string) (map[string]map[string]string, error) {
 	return c.entityConfigs(ctx, kind, names)
 }
@@ -215,12 +215,11 @@ func (c *Client) userClients(ctx context.Context, users []string) ([]string, err
 	return slices.Concat(clients...), err
 }
 
-// errNoController tells that a configuration cannot be written because nobody, or a KRaft
-// controller, is in office.
+// errNoController reports that a configuration cannot be written because there is no controller, or a KRaft controller.
 var errNoController = errors.New("zkcoord: no controller to write a configuration under")
 
-// SetEntityConfig writes an entity's whole configuration and tells all brokers. The node of
-// a quota entity is removed when nothing is left in it.
+// SetEntityConfig replaces an entity's configuration and notifies all brokers. The node of a quota entity is removed
+// when it gets empty.
 func (c *Client) SetEntityConfig(ctx context.Context, e Entity, config map[string]string) error {
 	removed := false
 	var err error
@@ -236,8 +235,8 @@ func (c *Client) SetEntityConfig(ctx context.Context, e Entity, config map[strin
 	return c.announceConfig(ctx, e)
 }
 
-// SetEntityConfigEarly is SetEntityConfig for one who writes when there may be no controller yet: a broker that starts, or
-// a tool before the first one does.
+// SetEntityConfigEarly is SetEntityConfig for callers that may run when there is no controller yet: a broker that is
+// starting, or a tool used before the first one starts.
 func (c *Client) SetEntityConfigEarly(ctx context.Context, e Entity, config map[string]string) error {
 	if err := c.writeEntityConfig(ctx, e, config, false); err != nil {
 		return err
@@ -249,13 +248,11 @@ func (c *Client) announceConfig(ctx context.Context, e Entity) error {
 	return c.createSequential(ctx, configChangesPath+"/"+configChangePrefix, encodeConfigChange(e))
 }
 
-// configAttempts is how often a write of a configuration meets a controller's change before
-// it gives up.
+// configAttempts is how often writing a configuration is attempted when the controller changes meanwhile.
 const configAttempts = 5
 
-// writeEntityConfig writes under a check that the controller stays who it is: with a KRaft
-// controller in office the node would not be ours to write (KIP-866). Unless one is wanted there
-// may also be none.
+// writeEntityConfig writes on the condition that the controller does not change: with a KRaft controller, the node
+// would not be ours to write (KIP-866). If wanted is false, there may also be no controller.
 func (c *Client) writeEntityConfig(ctx context.Context, e Entity, config map[string]string, wanted bool) error {
 	data := encodeConfig(config)
 	for range configAttempts {
@@ -280,7 +277,7 @@ func (c *Client) writeEntityConfig(ctx context.Context, e Entity, config map[str
 		_, err = c.multi(ctx, append(ops, c.opSet(e.path(), data, anyVersion))...)
 		var refused *multiError
 		switch {
-		case errors.As(err, &refused) && refused.op < len(ops): // another controller: look again
+		case errors.As(err, &refused) && refused.op < len(ops): // the controller has changed: check again
 			continue
 		case !isNoNode(err):
 			return err
@@ -293,8 +290,8 @@ func (c *Client) writeEntityConfig(ctx context.Context, e Entity, config map[str
 	return errNoController
 }
 
-// removeQuota removes the node of an entity without children, and the levels above a user's
-// client that would be left empty (AdminZkClient.tryCleanQuotaNodes, 3.9).
+// removeQuota removes the node of an entity without children, and the levels above a user's client that would be left
+// empty (AdminZkClient.tryCleanQuotaNodes, 3.9).
 func (c *Client) removeQuota(ctx context.Context, e Entity) (removed bool, err error) {
 	names, err := c.children(ctx, e.path())
 	if err != nil || len(names) > 0 {
@@ -310,7 +307,7 @@ func (c *Client) removeQuota(ctx context.Context, e Entity) (removed bool, err e
 	return true, c.deleteTree(ctx, remove)
 }
 
-// emptiedBy gives the highest node that holds nothing but a user's client.
+// emptiedBy returns the highest node that has nothing but a user's client below it.
 func (c *Client) emptiedBy(ctx context.Context, user, client string) (path string, err error) {
 	userPath := entityPath(string(Users), user)
 	clients, err := c.children(ctx, userPath+"/clients")
@@ -339,8 +336,8 @@ func encodeConfigChange(e Entity) []byte {
 	return marshal(configChangeJSON{Version: 2, EntityPath: string(e.Kind) + "/" + e.Name})
 }
 
-// DecodeConfigChange reads whose settings a node below /config/changes tells of: a path, or a type and a name as releases before 0.9
-// have written them.
+// DecodeConfigChange decodes a node below /config/changes, and returns the entity whose settings have changed: from a
+// path, or from a type and a name as written by releases before 0.9.
 func DecodeConfigChange(data []byte) (Entity, error) {
 	var in configChangeJSON
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -361,11 +358,10 @@ func DecodeConfigChange(data []byte) (Entity, error) {
 	return e, nil
 }
 
-// WatchConfigChanges calls changed for every entity whose configuration was written, until
-// ctx is done; the reader then reads it. First it reports all notifications that are there. After
-// the session was lost it calls all instead: what changed meanwhile may have no notification any
-// more, since they go after changeExpiry. ready, if not nil, is called when the watch is in place:
-// what is read after that is kept up to date.
+// WatchConfigChanges calls changed for every entity whose configuration was written, until ctx is done; the callee then
+// reads it. It begins with all existing notifications. After the session was lost it calls all instead: changes in
+// between may have no notification any more, since they are removed after changeExpiry. ready, if not nil, is called
+// when the watch is in place, so that no change after a read is missed.
 func (c *Client) WatchConfigChanges(ctx context.Context, ready func(), changed func(Entity), all func()) error {
 	last := int64(-1)
 	return c.followNotifications(ctx, ConfigNotificationsAdded, ready, func(lost bool) error {

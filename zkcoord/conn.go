@@ -2,8 +2,8 @@ package zkcoord
 
 import "github.com/go-zookeeper/zk"
 
-// Conn is what the client needs of a connection to ZooKeeper: *zk.Conn, or a simulated one.
-// The channels of watches are not used: events come to the client's handler.
+// Conn is what the client needs of a connection to ZooKeeper: *zk.Conn, or a simulated one. The channels of watches are
+// not used: events come to the client's handler.
 type Conn interface {
 	Get(path string) ([]byte, *zk.Stat, error)
 	GetW(path string) ([]byte, *zk.Stat, <-chan zk.Event, error)
@@ -22,10 +22,9 @@ type Conn interface {
 
 var _ Conn = (*zk.Conn)(nil)
 
-// Simulated makes a client of a simulated connection. It starts no goroutine: a call runs on
-// its caller's, one request after the other, and handle, which takes the events of session
-// and watches, calls the subscribers before it returns. A connection that is broken makes a
-// call wait, and answers it when there is a session again.
+// Simulated returns a client with a simulated connection. It starts no goroutine: calls run on their caller's, one
+// request after the other, and handle, which takes the events of the session and of watches, calls the subscribers
+// before it returns. A call on a broken connection must wait, and is answered when there is a session again.
 func Simulated(cfg Config, conn Conn) (c *Client, handle func(zk.Event)) {
 	c = &Client{
 		cfg:       cfg,

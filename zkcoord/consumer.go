@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// The offsets that OffsetCommit and OffsetFetch version 0 keep in ZooKeeper.
+// The offsets that OffsetCommit and OffsetFetch version 0 store in ZooKeeper.
 
 func consumerOffsetPath(group string, tp TopicPartition) string {
 	return consumersPath + "/" + group + "/offsets/" + tp.Topic + "/" + itoa(tp.Partition)
 }
 
-// ConsumerOffset reads a group's offset; found is false when it has none.
+// ConsumerOffset reads a group's offset; found is false if it has none.
 func (c *Client) ConsumerOffset(ctx context.Context, group string, tp TopicPartition) (offset int64, found bool, err error) {
 	n, err := c.get(ctx, consumerOffsetPath(group, tp))
 	if err != nil {

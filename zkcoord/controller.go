@@ -12,16 +12,16 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// NoController is the id of nobody.
+// NoController is the id when there is no controller.
 const NoController = -1
 
-// Term is one controller's time in office. Its writes name Version, so that they fail once
-// another one is elected.
+// Term is one controller's term of office. Its writes are conditional on Version, so that they fail once another
+// controller is elected.
 type Term struct {
-	Epoch   int32 // the controller epoch, which requests to brokers carry
-	Version int32 // of /controller_epoch since the election
+	Epoch   int32 // the controller epoch, included in requests to brokers
+	Version int32 // version of /controller_epoch since the election
 
-	session int64 // in which it was elected
+	session int64 // session in which it was elected
 }
 
 type controllerJSON struct {
@@ -52,7 +52,7 @@ func decodeEpoch(data []byte) (int32, error) {
 	return int32(epoch), nil
 }
 
-// ControllerID is the controller's broker id, or NoController.
+// ControllerID returns the controller's broker id, or NoController.
 func (c *Client) ControllerID(ctx context.Context) (int32, error) {
 	n, err := c.get(ctx, controllerPath)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Client) ControllerID(ctx context.Context) (int32, error) {
 	return in.Broker, err
 }
 
-// WatchController is ControllerID, and watches for the next one.
+// WatchController is ControllerID, and watches for the next controller.
 func (c *Client) WatchController(ctx context.Context) (int32, error) {
 	n, found, err := c.watch(ctx, controllerPath)
 	if err != nil || !found {
@@ -72,7 +72,7 @@ func (c *Client) WatchController(ctx context.Context) (int32, error) {
 	return in.Broker, err
 }
 
-// ControllerEpoch is the last elected controller's epoch; found is false before the first election.
+// ControllerEpoch returns the epoch of the last elected controller; found is false before the first election.
 func (c *Client) ControllerEpoch(ctx context.Context) (term Term, found bool, err error) {
 	n, err := c.get(ctx, controllerEpochPath)
 	if err != nil {
@@ -82,8 +82,8 @@ func (c *Client) ControllerEpoch(ctx context.Context) (term Term, found bool, er
 	return Term{Epoch: epoch, Version: n.stat.Version}, err == nil, err
 }
 
-// Elect tries to become the controller. won is false when another one was faster or is in
-// office. When the answer to the winning write got lost, it is recognised as won.
+// Elect tries to become the controller. won is false if there is one already, or another broker was faster. If the
+// response to the winning write is lost, it is recognised as won.
 func (c *Client) Elect(ctx context.Context, broker int32) (term Term, won bool, err error) {
 	last, found, err := c.ControllerEpoch(ctx)
 	if err != nil {
@@ -110,10 +110,9 @@ func (c *Client) Elect(ctx context.Context, broker int32) (term Term, won bool, 
 	return Term{}, false, fmt.Errorf("elect: %w", err)
 }
 
-// electedAnyhow looks, after an election was refused, whether this very session is in
-// office: then an earlier attempt had won, and its answer was lost. As long as our node
-// stands nobody else can move the epoch, so the epoch read between two looks at the same
-// node is that of our election.
+// electedAnyhow checks, after an election was refused, whether this very session is in office: then an earlier attempt
+// had won, and its response was lost. As long as our node exists nobody else can increment the epoch, so the epoch read
+// between two reads of the same node is that of our election.
 func (c *Client) electedAnyhow(ctx context.Context) (Term, bool, error) {
 	before, err := c.get(ctx, controllerPath)
 	if err != nil {
@@ -140,20 +139,19 @@ func (c *Client) electedAnyhow(ctx context.Context) (Term, bool, error) {
 	return term, true, nil
 }
 
-// Resign gives up the office, so that the others race for it.
+// Resign gives up the controllership, so that the brokers race for it.
 func (c *Client) Resign(ctx context.Context, term Term) error {
 	_, _, err := c.guarded(ctx, term, c.opDelete(controllerPath))
 	return ignoreNoNode(err)
 }
 
-// guarded does the operations if the term still lasts; results are those of ops. Otherwise
-// it gives ErrDeposed or ErrSessionLost.
+// guarded carries out the operations if the term still lasts; results are those of ops. Otherwise it returns ErrDeposed
+// or ErrSessionLost.
 func (c *Client) guarded(ctx context.Context, term Term, ops ...any) (results []zk.MultiResponse, lost bool, err error) {
 	all := make([]any, 0, len(ops)+1)
 	all = append(append(all, c.opCheck(controllerEpochPath, term.Version)), ops...)
 	results, lost, err = request(ctx, c, func(conn Conn) ([]zk.MultiResponse, error) {
-		// Before each attempt: with the session the office went, though nobody else may
-		// have been elected yet.
+		// Before each attempt: the controllership ended with the session, even if nobody else has been elected yet.
 		if term.session != c.session.current() {
 			return nil, ErrSessionLost
 		}

@@ -22,8 +22,8 @@ const (
 	loginTimeout = 5 * time.Second
 )
 
-// splitConnect takes a zookeeper.connect string apart: host[:port],...[/chroot].
-// The chroot comes back without a slash at its end, and is empty for the root.
+// splitConnect parses a zookeeper.connect string: host[:port],...[/chroot]. The returned chroot has no trailing slash,
+// and is empty for the root.
 func splitConnect(connect string) (servers []string, chroot string, err error) {
 	hosts, rest, found := strings.Cut(strings.TrimSpace(connect), "/")
 	if found {
@@ -51,19 +51,19 @@ func splitConnect(connect string) (servers []string, chroot string, err error) {
 	return servers, chroot, nil
 }
 
-// hostList gives the servers in turn. Unlike the library's own list it leaves the look-up
-// of names to the dialer, so that a server that moved is found, and it asks for a pause
-// only after all of them failed, not before each reconnection to the only one.
+// hostList returns the servers in turn. Unlike the library's own list it leaves name resolution to the dialer, so that
+// a server that has moved is found, and it requests a pause only after all of them have failed, not before each
+// reconnection to a single server.
 type hostList struct {
 	mu struct {
 		sync.Mutex
 		servers []string
 		next    int
-		failed  int // tries since the last success
+		failed  int // attempts since the last success
 	}
 }
 
-// Init takes the servers, as the library calls it first.
+// Init sets the servers; the library calls it first.
 func (h *hostList) Init(servers []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,18 +71,18 @@ func (h *hostList) Init(servers []string) error {
 	return nil
 }
 
-// NewHostProvider is a list of servers for the library that leaves their names as they are, which a certificate or a ticket
-// must be for.
+// NewHostProvider returns a list of servers for the library that does not resolve their names, which certificates and
+// tickets must match.
 func NewHostProvider() zk.HostProvider { return new(hostList) }
 
-// Len is the number of servers.
+// Len returns the number of servers.
 func (h *hostList) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.mu.servers)
 }
 
-// Next gives the server to try, and whether all were tried in vain.
+// Next returns the server to try, and whether all have been tried in vain.
 func (h *hostList) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,17 +92,17 @@ func (h *hostList) Next() (server string, retryStart bool) {
 	return server, h.mu.failed > len(h.mu.servers)
 }
 
-// Connected ends a round of tries.
+// Connected ends a round of attempts.
 func (h *hostList) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.failed = 0
 }
 
-// readBuffer takes the answers of a full pipeline in one go, in bytes.
+// readBuffer holds the responses to a full pipeline, in bytes.
 const readBuffer = 32 << 10
 
-// libraryConn is a connection as the library is given it. Reads are buffered, of which it makes two for each answer.
+// libraryConn is the connection that the library gets. Reads are buffered, since it makes two for each response.
 type libraryConn struct {
 	net.Conn
 	in *bufio.Reader
@@ -111,8 +111,8 @@ type libraryConn struct {
 // Read implements net.Conn.
 func (c libraryConn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-// Write implements net.Conn. The library gives its error to whose request could not be written, who is to know that there was no
-// answer, nothing more: isLost.
+// Write implements net.Conn. The library passes its error to the caller whose request could not be written, who must
+// learn only that there was no response: isLost.
 func (c libraryConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if err != nil {
@@ -121,15 +121,15 @@ func (c libraryConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// dialer connects to servers for the library, which tells nobody why it cannot.
+// dialer connects to servers for the library, which does not report why connecting fails.
 type dialer struct {
 	tls    func(host string) *tls.Config // nil: plaintext
-	login  *zklogin.Login                // nil: connections are nobody's in particular
+	login  *zklogin.Login                // nil: connections without a user
 	log    *logrus.Entry
-	failed atomic.Pointer[error] // why the last try failed
+	failed atomic.Pointer[error] // why the last attempt failed
 }
 
-// dial is what the library calls.
+// dial is called by the library.
 func (d *dialer) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := d.connect(network, address, timeout)
 	if err != nil {
@@ -149,7 +149,7 @@ func (d *dialer) dial(network, address string, timeout time.Duration) (net.Conn,
 	return libraryConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
 }
 
-// loggedIn says why a connection is nobody's, once as long as the reason is the same; nil: it is somebody's.
+// loggedIn logs why a connection has no user, once as long as the reason stays the same; with nil, it has one.
 func (d *dialer) loggedIn(err error) {
 	if err == nil {
 		d.failed.Store(nil)

@@ -11,19 +11,18 @@ import (
 	"strconv"
 )
 
-// marshal writes compact JSON without HTML escapes. What is passed can always be written.
+// marshal encodes compact JSON without HTML escapes. The argument must always be encodable.
 func marshal(v any) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic("zkcoord: " + err.Error()) // our own types only
+		panic("zkcoord: " + err.Error()) // used with our own types only
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }
 
-// byPartition is a JSON object of broker lists by partition number, written in the order of
-// the numbers.
+// byPartition is a JSON object of broker lists by partition number, encoded in the order of the numbers.
 type byPartition map[int32][]int32
 
 // MarshalJSON implements json.Marshaler.
@@ -47,7 +46,7 @@ func (m byPartition) MarshalJSON() ([]byte, error) {
 	return append(buf, '}'), nil
 }
 
-// numberText is a long that is written as a JSON string; a plain number is read too.
+// numberText is an integer that is encoded as a JSON string; a plain number is decoded too.
 type numberText int64
 
 // MarshalJSON implements json.Marshaler.
@@ -65,10 +64,10 @@ func (n *numberText) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ID is a UUID, as topics have one.
+// ID is a UUID, such as a topic id.
 type ID = [16]byte
 
-// idText is a UUID in its 22 characters of URL-safe base64.
+// idText returns a UUID as 22 characters of URL-safe base64.
 func idText(id ID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 func parseID(text string) (ID, error) {
@@ -79,13 +78,13 @@ func parseID(text string) (ID, error) {
 	return ID(raw), nil
 }
 
-// TopicPartition names a partition.
+// TopicPartition identifies a partition.
 type TopicPartition struct {
 	Topic     string
 	Partition int32
 }
 
-// String is topic-partition, as in a log directory's name.
+// String returns topic-partition, as in the name of a log directory.
 func (tp TopicPartition) String() string { return tp.Topic + "-" + itoa(tp.Partition) }
 
 // Compare orders by topic, then by partition.

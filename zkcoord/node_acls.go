@@ -7,22 +7,23 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// secureRoots are the nodes that, with all below them, only brokers may change where nodes are secured, in Apache Kafka's order.
+// secureRoots are the roots of the subtrees that only brokers may change if nodes are secured, in Apache Kafka's order.
 var secureRoots = []string{
 	adminPath, brokersPath, "/cluster", configPath, controllerPath, controllerEpochPath, isrChangePath, producerIDPath, logDirEventPath,
 	"/delegation_token", extendedACLPath, "/migration", featurePath,
 	aclPath, aclChangesPath, extendedACLPath + "/prefixed", extendedACLChangesPath,
 }
 
-// SecureRoots are the nodes, below the chroot, that with all below them only brokers may change where nodes are secured.
+// SecureRoots returns the roots, relative to the chroot, of the subtrees that only brokers may change if nodes are
+// secured.
 func SecureRoots() []string { return slices.Clone(secureRoots) }
 
-// sensitiveRoots begin the paths of nodes with secrets, which only brokers may read where nodes are secured.
+// sensitiveRoots are prefixes of the paths of nodes with secrets, which only brokers may read if nodes are secured.
 var sensitiveRoots = []string{configPath + "/users", configPath + "/brokers", tokensPath}
 
-// NodeACL is who may do what with a node, by its path below the chroot: everybody everything, or where nodes are secured the
-// user of the session that makes it; others may read it unless it holds secrets. Old consumers, which are nobody in
-// particular, go on writing below /consumers.
+// NodeACL returns the ACL of a node by its path relative to the chroot: open to everyone or, if secure, restricted to
+// the user of the session that creates it. Others may then read it unless it contains secrets. Old consumers, which
+// have no user, can still write below /consumers.
 func NodeACL(path string, secure bool) []zk.ACL {
 	if !secure || path == consumersPath {
 		return zk.WorldACL(zk.PermAll)

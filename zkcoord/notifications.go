@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// notifications are sequential nodes by which brokers tell each other that something was written. Whoever reads them removes
-// those that are older than changeExpiry.
+// notifications are sequential nodes with which brokers tell each other about writes. Readers remove those that are
+// older than changeExpiry.
 type notifications struct {
-	path   string // their parent
+	path   string // parent node
 	prefix string
 }
 
@@ -19,11 +19,11 @@ type notification struct {
 	data []byte
 }
 
-// changeExpiry is how long a notification stays for brokers that come back.
+// changeExpiry is how long a notification is kept for brokers that come back.
 const changeExpiry = 15 * time.Minute
 
-// onNotifications rings when there may be new notifications of a kind. expired tells whether the session was lost since it was
-// asked last.
+// onNotifications returns a channel that delivers when there may be new notifications of a kind. expired reports
+// whether the session was lost since the last call.
 func (c *Client) onNotifications(kind ChangeKind) (rung <-chan struct{}, expired func() bool, cancel func()) {
 	wake := make(chan struct{}, 1)
 	ring := func() {
@@ -47,8 +47,9 @@ func (c *Client) onNotifications(kind ChangeKind) (rung <-chan struct{}, expired
 	return wake, func() bool { return lost.Swap(false) }, func() { cancelChanges(); cancelSession() }
 }
 
-// followNotifications calls take when there may be new notifications of a kind, until ctx is done or take fails. all tells that
-// the session was lost since the last time. ready, if not nil, is called when take has set its watches for the first time.
+// followNotifications calls take when there may be new notifications of a kind, until ctx is done or take fails. all is
+// true if the session was lost since the last call. ready, if not nil, is called when take has set its watches for the
+// first time.
 func (c *Client) followNotifications(ctx context.Context, kind ChangeKind, ready func(), take func(all bool) error) error {
 	rung, expired, cancel := c.onNotifications(kind)
 	defer cancel()
@@ -68,8 +69,8 @@ func (c *Client) followNotifications(ctx context.Context, kind ChangeKind, ready
 	}
 }
 
-// newNotifications watches the place and reads what came after the last one, which it moves on. Those that are there for too
-// long go.
+// newNotifications sets the watch and reads the notifications after the last one, which it updates. Expired ones are
+// removed.
 func (c *Client) newNotifications(ctx context.Context, at notifications, last *int64) ([]notification, error) {
 	names, err := c.watchChildren(ctx, at.path)
 	if err != nil {
@@ -106,7 +107,8 @@ func (c *Client) now() time.Time {
 	return time.Now()
 }
 
-// purge removes notifications that are older than changeExpiry. Those that cannot be removed are left to another broker.
+// purge removes notifications that are older than changeExpiry. Those that cannot be removed are left to another
+// broker.
 func (c *Client) purge(ctx context.Context, prefix string, numbers []int64, nodes []*node) {
 	oldest := c.now().Add(-changeExpiry).UnixMilli()
 	for i, n := range nodes {

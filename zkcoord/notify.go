@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// sequences gives the numbers of sequential nodes, rising. Other nodes are left out.
+// sequences returns the numbers of sequential nodes in ascending order. Other nodes are skipped.
 func sequences(names []string, prefix string) []int64 {
 	var numbers []int64
 	for _, name := range names {
@@ -25,14 +25,14 @@ func sequences(names []string, prefix string) []int64 {
 
 func sequenceName(prefix string, number int64) string { return fmt.Sprintf("%s%010d", prefix, number) }
 
-// NotifyISRChange tells the controller of partitions whose ISR their leader has changed by
-// itself (inter.broker.protocol.version before 2.7).
+// NotifyISRChange notifies the controller of partitions whose ISR their leader has changed itself
+// (inter.broker.protocol.version before 2.7).
 func (c *Client) NotifyISRChange(ctx context.Context, partitions []TopicPartition) error {
 	return c.createSequential(ctx, isrChangePath+"/"+isrChangePrefix, encodePartitionList(partitions))
 }
 
-// WatchISRNotifications reads and watches the reports of changed ISRs. numbers names them
-// for RemoveISRNotifications.
+// WatchISRNotifications reads and watches the notifications of changed ISRs. numbers identifies them for
+// RemoveISRNotifications.
 func (c *Client) WatchISRNotifications(ctx context.Context) (partitions []TopicPartition, numbers []int64, err error) {
 	names, err := c.watchChildren(ctx, isrChangePath)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Client) WatchISRNotifications(ctx context.Context) (partitions []TopicP
 	return slices.Concat(lists...), numbers, err
 }
 
-// RemoveISRNotifications removes reports that were handled, as the controller of the term.
+// RemoveISRNotifications removes notifications that were handled, as the controller of the term.
 func (c *Client) RemoveISRNotifications(ctx context.Context, term Term, numbers []int64) error {
 	return c.removeSequence(ctx, term, isrChangePath+"/"+isrChangePrefix, numbers)
 }
@@ -71,13 +71,13 @@ func decodeLogDirEvent(data []byte) (broker int32, err error) {
 	return in.Broker, nil
 }
 
-// NotifyLogDirFailure tells the controller that a broker has lost a log directory.
+// NotifyLogDirFailure notifies the controller that a broker has lost a log directory.
 func (c *Client) NotifyLogDirFailure(ctx context.Context, broker int32) error {
 	return c.createSequential(ctx, logDirEventPath+"/"+logDirEventPrefix, encodeLogDirEvent(broker))
 }
 
-// WatchLogDirEvents reads and watches the reports of lost log directories: the brokers that
-// lost one. numbers names the reports for RemoveLogDirEvents.
+// WatchLogDirEvents reads and watches the notifications of lost log directories, and returns the brokers that have lost
+// one. numbers identifies the notifications for RemoveLogDirEvents.
 func (c *Client) WatchLogDirEvents(ctx context.Context) (brokers []int32, numbers []int64, err error) {
 	names, err := c.watchChildren(ctx, logDirEventPath)
 	if err != nil {
@@ -89,13 +89,13 @@ func (c *Client) WatchLogDirEvents(ctx context.Context) (brokers []int32, number
 	return slices.Compact(brokers), numbers, err
 }
 
-// RemoveLogDirEvents removes reports that were handled, as the controller of the term.
+// RemoveLogDirEvents removes notifications that were handled, as the controller of the term.
 func (c *Client) RemoveLogDirEvents(ctx context.Context, term Term, numbers []int64) error {
 	return c.removeSequence(ctx, term, logDirEventPath+"/"+logDirEventPrefix, numbers)
 }
 
-// readSequence reads the numbered nodes below a prefix. One that is missing or cannot be
-// read is left out, the latter logged.
+// readSequence reads the numbered nodes with a prefix. One that is missing or cannot be decoded is left out, the latter
+// logged.
 func readSequence[T any](ctx context.Context, c *Client, prefix string, numbers []int64, decode func([]byte) (T, error)) ([]T, error) {
 	found := make([]*T, len(numbers))
 	err := c.parallel(ctx, len(numbers), func(ctx context.Context, i int) error {

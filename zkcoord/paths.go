@@ -2,7 +2,7 @@ package zkcoord
 
 import "strconv"
 
-// The nodes, below the chroot.
+// The nodes, relative to the chroot.
 const (
 	aclPath                = "/kafka-acl"
 	aclChangesPath         = "/kafka-acl-changes"
@@ -39,7 +39,7 @@ const (
 	tokenChangePrefix  = "token_change_"
 )
 
-// topNodes are made at every start, in Apache Kafka's order.
+// topNodes are created at every start, in Apache Kafka's order.
 var topNodes = []string{
 	consumersPath, brokerIDsPath, topicsPath, configChangesPath, deleteTopicsPath, brokerSeqPath,
 	isrChangePath, producerIDPath, logDirEventPath,

@@ -14,9 +14,9 @@ import (
 // anyVersion makes a write unconditional.
 const anyVersion = -1
 
-// request repeats f until the server has answered it, and gives that answer. lost tells
-// that an earlier attempt's answer never came, so that the attempt may have succeeded.
-// A cancelled context abandons the attempt under way.
+// request repeats f until the server has responded, and returns the response. lost is true if the response to an
+// earlier attempt was lost, so that the attempt may have succeeded. Cancelling the context abandons the current
+// attempt.
 func request[T any](ctx context.Context, c *Client, f func(Conn) (T, error)) (value T, lost bool, err error) {
 	for {
 		if err := context.Cause(ctx); err != nil {
@@ -69,7 +69,7 @@ type node struct {
 	stat zk.Stat
 }
 
-// get reads a node. A missing one is zk.ErrNoNode.
+// get reads a node. The error for a missing one is zk.ErrNoNode.
 func (c *Client) get(ctx context.Context, path string) (node, error) {
 	n, _, err := request(ctx, c, func(conn Conn) (node, error) {
 		data, stat, err := conn.Get(c.chroot + path)
@@ -81,13 +81,13 @@ func (c *Client) get(ctx context.Context, path string) (node, error) {
 	return n, wrapPath("read", path, err)
 }
 
-// watch reads a node and watches it, also when it is missing (found is false then).
+// watch reads and watches a node, even if it is missing (then found is false).
 func (c *Client) watch(ctx context.Context, path string) (n node, found bool, err error) {
 	if found, err = c.watchExists(ctx, path); err != nil || !found {
 		return node{}, false, err
 	}
 	n, err = c.get(ctx, path)
-	if isNoNode(err) { // gone in between; the watch tells
+	if isNoNode(err) { // deleted in between; the watch reports its return
 		return node{}, false, nil
 	}
 	return n, err == nil, err
@@ -116,14 +116,14 @@ func (c *Client) exists(ctx context.Context, path string) (bool, error) {
 	return found, wrapPath("look up", path, err)
 }
 
-// sync has the server that this client is connected to catch up with the ensemble, so that
-// what is read next is as new as what anybody has read before.
+// sync makes the server that this client is connected to catch up with the ensemble, so that the next read is at least
+// as recent as any read that others have completed.
 func (c *Client) sync(ctx context.Context, path string) error {
 	_, _, err := request(ctx, c, func(conn Conn) (string, error) { return conn.Sync(c.chroot + path) })
 	return wrapPath("sync", path, err)
 }
 
-// children lists a node's children. A missing node is zk.ErrNoNode.
+// children lists a node's children. The error for a missing node is zk.ErrNoNode.
 func (c *Client) children(ctx context.Context, path string) ([]string, error) {
 	names, _, err := request(ctx, c, func(conn Conn) ([]string, error) {
 		names, _, err := conn.Children(c.chroot + path)
@@ -132,7 +132,7 @@ func (c *Client) children(ctx context.Context, path string) ([]string, error) {
 	return names, wrapPath("list", path, err)
 }
 
-// watchChildren lists and watches a node's children. A missing node has none, and no watch.
+// watchChildren lists and watches a node's children. A missing node has none, and no watch is set.
 func (c *Client) watchChildren(ctx context.Context, path string) ([]string, error) {
 	key := watchKey{path, true}
 	if !c.watches.arm(key) {
@@ -149,7 +149,7 @@ func (c *Client) watchChildren(ctx context.Context, path string) ([]string, erro
 	return names, ignoreNoNode(wrapPath("watch", path, err))
 }
 
-// create makes a persistent node. created is false when it was there before.
+// create creates a persistent node. created is false if it existed before.
 func (c *Client) create(ctx context.Context, path string, data []byte) (created bool, err error) {
 	_, lost, err := request(ctx, c, func(conn Conn) (string, error) {
 		return conn.Create(c.chroot+path, data, zk.FlagPersistent, c.aclOf(path))
@@ -160,14 +160,14 @@ func (c *Client) create(ctx context.Context, path string, data []byte) (created 
 	if !lost {
 		return false, nil
 	}
-	n, err := c.get(ctx, path) // it may be our own first attempt
+	n, err := c.get(ctx, path) // it may be from our own first attempt
 	if err != nil {
 		return false, ignoreNoNode(err)
 	}
 	return string(n.data) == string(data), nil
 }
 
-// createDeep is create that makes missing parents too.
+// createDeep is create, but also creates missing parents.
 func (c *Client) createDeep(ctx context.Context, path string, data []byte) (created bool, err error) {
 	created, err = c.create(ctx, path, data)
 	if !isNoNode(err) {
@@ -179,7 +179,7 @@ func (c *Client) createDeep(ctx context.Context, path string, data []byte) (crea
 	return c.create(ctx, path, data)
 }
 
-// ensurePath makes a node without data, and its parents, unless they are there.
+// ensurePath creates a node without data, and its parents, unless they exist.
 func (c *Client) ensurePath(ctx context.Context, path string) error {
 	_, err := c.create(ctx, path, nil)
 	if i := strings.LastIndexByte(path, '/'); isNoNode(err) && i > 0 {
@@ -191,8 +191,8 @@ func (c *Client) ensurePath(ctx context.Context, path string) error {
 	return err
 }
 
-// createSequential makes a persistent sequential node and its missing parents. When an
-// answer got lost there may be two, which no reader of ours or of Apache Kafka's minds.
+// createSequential creates a persistent sequential node and its missing parents. If a response is lost there may be two
+// nodes, which neither our readers nor Apache Kafka's mind.
 func (c *Client) createSequential(ctx context.Context, prefix string, data []byte) error {
 	attempt := func() error {
 		_, _, err := request(ctx, c, func(conn Conn) (string, error) {
@@ -210,7 +210,7 @@ func (c *Client) createSequential(ctx context.Context, prefix string, data []byt
 	return err
 }
 
-// set writes a node whatever its version and gives the new stat.
+// set writes a node whatever its version, and returns the new stat.
 func (c *Client) set(ctx context.Context, path string, data []byte) (zk.Stat, error) {
 	stat, _, err := request(ctx, c, func(conn Conn) (zk.Stat, error) {
 		stat, err := conn.Set(c.chroot+path, data, anyVersion)
@@ -222,7 +222,7 @@ func (c *Client) set(ctx context.Context, path string, data []byte) (zk.Stat, er
 	return stat, wrapPath("write", path, err)
 }
 
-// setIf writes a node if it has the version. ok is false when it has another one.
+// setIf writes a node if it has the version. ok is false if it has another one.
 func (c *Client) setIf(ctx context.Context, path string, data []byte, version int32) (newVersion int32, ok bool, err error) {
 	stat, lost, err := request(ctx, c, func(conn Conn) (zk.Stat, error) {
 		stat, err := conn.Set(c.chroot+path, data, version)
@@ -240,7 +240,7 @@ func (c *Client) setIf(ctx context.Context, path string, data []byte, version in
 	return stat.Version, err == nil, wrapPath("write", path, err)
 }
 
-// written tells, after a lost answer, whether the node holds what we wrote on that version.
+// written reports, after a lost response, whether the node contains what we wrote over that version.
 func (c *Client) written(ctx context.Context, path string, data []byte, on int32) (version int32, ok bool, err error) {
 	n, err := c.get(ctx, path)
 	if err != nil {
@@ -250,7 +250,7 @@ func (c *Client) written(ctx context.Context, path string, data []byte, on int32
 	return n.stat.Version, ok, nil
 }
 
-// setOrCreate writes a node, which it makes when it is missing.
+// setOrCreate writes a node, or creates it if it is missing.
 func (c *Client) setOrCreate(ctx context.Context, path string, data []byte) error {
 	_, err := c.set(ctx, path, data)
 	if !isNoNode(err) {
@@ -264,7 +264,7 @@ func (c *Client) setOrCreate(ctx context.Context, path string, data []byte) erro
 	return err
 }
 
-// delete removes a node whatever its version; a missing one is fine.
+// delete removes a node whatever its version; it succeeds if there is none.
 func (c *Client) delete(ctx context.Context, path string) error {
 	_, _, err := request(ctx, c, func(conn Conn) (struct{}, error) {
 		return struct{}{}, conn.Delete(c.chroot+path, anyVersion)
@@ -272,7 +272,7 @@ func (c *Client) delete(ctx context.Context, path string) error {
 	return ignoreNoNode(wrapPath("delete", path, err))
 }
 
-// deleteTree removes a node and all below it.
+// deleteTree removes a node and everything below it.
 func (c *Client) deleteTree(ctx context.Context, path string) error {
 	names, err := c.children(ctx, path)
 	if err != nil {
@@ -286,7 +286,7 @@ func (c *Client) deleteTree(ctx context.Context, path string) error {
 	return c.delete(ctx, path)
 }
 
-// The operations of a multi, with paths below the chroot.
+// The operations of a multi, with paths relative to the chroot.
 func (c *Client) opCreate(path string, data []byte, flags int32) *zk.CreateRequest {
 	return &zk.CreateRequest{Path: c.chroot + path, Data: data, Acl: c.aclOf(path), Flags: flags}
 }
@@ -303,7 +303,7 @@ func (c *Client) opCheck(path string, version int32) *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: c.chroot + path, Version: version}
 }
 
-// multiError is the first operation of a multi that the server refused; none of them was done.
+// multiError reports the first operation of a multi that the server refused; none of them was carried out.
 type multiError struct {
 	op  int
 	err error
@@ -312,10 +312,10 @@ type multiError struct {
 // Error tells which operation failed and why.
 func (e *multiError) Error() string { return fmt.Sprintf("operation %d: %v", e.op, e.err) }
 
-// Unwrap gives the operation's error.
+// Unwrap returns the operation's error.
 func (e *multiError) Unwrap() error { return e.err }
 
-// multi does all operations or none. A refusal is a *multiError.
+// multi carries out all operations or none. A refusal is a *multiError.
 func (c *Client) multi(ctx context.Context, ops ...any) (results []zk.MultiResponse, err error) {
 	results, _, err = request(ctx, c, func(conn Conn) ([]zk.MultiResponse, error) {
 		return conn.Multi(ops...)
@@ -335,8 +335,8 @@ func multiResult(n int, results []zk.MultiResponse, err error) ([]zk.MultiRespon
 	return results, err
 }
 
-// parallel calls f for 0..n-1, as many at once as the configuration allows, so that the
-// requests are pipelined on the connection. It returns the first error.
+// parallel calls f for 0..n-1, as many at once as the configuration allows, so that the requests are pipelined on the
+// connection. It returns the first error.
 func (c *Client) parallel(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	if n == 1 {
 		return f(ctx, 0)
@@ -392,8 +392,8 @@ func ignoreNoNode(err error) error {
 	return err
 }
 
-// watchData reads and watches a node that should be there. A missing one is zk.ErrNoNode
-// and not watched.
+// watchData reads and watches a node that should exist. The error for a missing one is zk.ErrNoNode, and no watch is
+// set.
 func (c *Client) watchData(ctx context.Context, path string) (node, error) {
 	key := watchKey{path, false}
 	if !c.watches.arm(key) {

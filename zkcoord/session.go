@@ -15,18 +15,17 @@ import (
 type SessionEvent int
 
 const (
-	// SessionConnected: the connection is back and the session goes on; nothing was lost.
+	// SessionConnected: the connection is back and the session continues; nothing was lost.
 	SessionConnected SessionEvent = iota + 1
-	// SessionSuspended: the connection broke. The session may live on at the server.
+	// SessionSuspended: the connection broke. The session may still exist on the server.
 	SessionSuspended
-	// SessionExpired: the session and the nodes that it held are gone, and all watches.
+	// SessionExpired: the session, its ephemeral nodes and all watches are gone.
 	SessionExpired
-	// SessionReestablished: there is a new session after one expired. Register again,
-	// read again, watch again.
+	// SessionReestablished: there is a new session after one has expired. Register, read and watch again.
 	SessionReestablished
 )
 
-// String names the event.
+// String returns the name of the event.
 func (e SessionEvent) String() string {
 	switch e {
 	case SessionConnected:
@@ -41,8 +40,8 @@ func (e SessionEvent) String() string {
 	return fmt.Sprintf("SessionEvent(%d)", int(e))
 }
 
-// OnSession subscribes to the session's events, from now on. Changes and session events
-// come on one goroutine, in order; f must not block. cancel ends the subscription.
+// OnSession subscribes to the session's events from now on. Changes and session events are delivered on one goroutine,
+// in order; f must not block. cancel ends the subscription.
 func (c *Client) OnSession(f func(SessionEvent)) (cancel func()) {
 	return c.events.subscribe(func(e any) {
 		if e, ok := e.(SessionEvent); ok {
@@ -51,8 +50,8 @@ func (c *Client) OnSession(f func(SessionEvent)) (cancel func()) {
 	})
 }
 
-// OnChange subscribes to what watches bring, from now on. Changes and session events come
-// on one goroutine, in order; f must not block. cancel ends the subscription.
+// OnChange subscribes to what watches report from now on. Changes and session events are delivered on one goroutine, in
+// order; f must not block. cancel ends the subscription.
 func (c *Client) OnChange(f func(Change)) (cancel func()) {
 	return c.events.subscribe(func(e any) {
 		if e, ok := e.(Change); ok {
@@ -61,13 +60,13 @@ func (c *Client) OnChange(f func(Change)) (cancel func()) {
 	})
 }
 
-// session is what the client knows of its sessions.
+// session is what the client knows about its sessions.
 type session struct {
-	first chan struct{} // closed when there is one
+	first chan struct{} // closed when there is a session
 	mu    struct {
 		sync.Mutex
 		id      int64              // 0 between two sessions
-		earlier map[int64]struct{} // sessions of this client that expired
+		earlier map[int64]struct{} // expired sessions of this client
 		up      chan struct{}      // closed while connected with a session
 	}
 }
@@ -93,7 +92,7 @@ func (s *session) awaitConnected(ctx context.Context, closed <-chan struct{}) er
 	}
 }
 
-// connected notes that the server has given or confirmed a session.
+// connected records that the server has created or confirmed a session.
 func (s *session) connected(id int64) SessionEvent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +112,7 @@ func (s *session) connected(id int64) SessionEvent {
 	return SessionConnected
 }
 
-// disconnected tells whether the connection was up until now.
+// disconnected reports whether the connection was up until now.
 func (s *session) disconnected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,20 +139,20 @@ func (s *session) expired() {
 	}
 }
 
-// current is the session's id, or 0 between two.
+// current returns the session's id, or 0 between two.
 func (s *session) current() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.id
 }
 
-// owner tells whose a node is by its ephemeral owner.
+// owner says who owns an ephemeral node.
 type owner int
 
 const (
 	ownerOther   owner = iota
 	ownerCurrent       // this client's session
-	ownerEarlier       // a session of this client that expired (ZOOKEEPER-2985: its nodes may outlive it)
+	ownerEarlier       // an expired session of this client (ZOOKEEPER-2985: its nodes may outlive it)
 )
 
 func (s *session) owns(ephemeralOwner int64) owner {
@@ -168,7 +167,7 @@ func (s *session) owns(ephemeralOwner int64) owner {
 	return ownerOther
 }
 
-// onLibraryEvent takes what the library reports, on the library's goroutines, and queues it.
+// onLibraryEvent receives the library's events on its goroutines, and queues them.
 func (c *Client) onLibraryEvent(e zk.Event) {
 	if e.Type == zk.EventSession {
 		c.onState(e.State)
@@ -186,7 +185,7 @@ func (c *Client) onLibraryEvent(e zk.Event) {
 
 func (c *Client) onState(state zk.State) {
 	select {
-	case <-c.closed: // we end the session ourselves: not an event
+	case <-c.closed: // the session is being closed by the client: not an event
 		return
 	default:
 	}
@@ -216,7 +215,7 @@ func (c *Client) logSession() *logrus.Entry {
 	return c.log.WithField(logx.Session, fmt.Sprintf("%#x", c.conn.SessionID()))
 }
 
-// dispatcher hands events to subscribers, in order, from an unbounded queue.
+// dispatcher delivers events to subscribers in order, from an unbounded queue.
 type dispatcher struct {
 	wake chan struct{}
 	quit chan struct{}
@@ -238,7 +237,7 @@ func newDispatcher() *dispatcher {
 	return d
 }
 
-// syncDispatcher is a dispatcher without a goroutine.
+// syncDispatcher returns a dispatcher without a goroutine.
 func syncDispatcher() *dispatcher {
 	d := &dispatcher{quit: make(chan struct{}), done: make(chan struct{}), sync: true}
 	d.mu.subscribers = make(map[int]func(any))
@@ -302,7 +301,7 @@ func (d *dispatcher) take() []any {
 	return events
 }
 
-// listeners gives the subscribers in the order of their subscription.
+// listeners returns the subscribers in the order of their subscription.
 func (d *dispatcher) listeners() []func(any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

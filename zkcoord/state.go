@@ -15,17 +15,17 @@ import (
 // NoLeader is the leader of a partition without one.
 const NoLeader = -1
 
-// PartitionState is who leads a partition and which replicas are in sync.
+// PartitionState is a partition's leader and in-sync replicas.
 type PartitionState struct {
 	Leader          int32 // broker id, or NoLeader
 	LeaderEpoch     int32
-	ISR             []int32 // in the order of history
+	ISR             []int32 // in the order in which they joined
 	ControllerEpoch int32   // of the controller that wrote it last
 	Recovering      bool    // the leader was elected uncleanly and has not recovered yet (KIP-704)
 	PartitionEpoch  int32   // the node's version: not in the JSON, set when read or written
 }
 
-// The field order is that of Apache Kafka's nodes.
+// The fields are in the order of Apache Kafka's nodes.
 type stateJSON struct {
 	ControllerEpoch *int32  `json:"controller_epoch"`
 	Leader          *int32  `json:"leader"`
@@ -52,7 +52,7 @@ func encodeState(s PartitionState) []byte {
 	return marshal(out)
 }
 
-// DecodeState reads a partition's state from a node of that version.
+// DecodeState decodes a partition's state from a node with that version.
 func DecodeState(data []byte, version int32) (PartitionState, error) {
 	var in stateJSON
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -71,8 +71,8 @@ func DecodeState(data []byte, version int32) (PartitionState, error) {
 	}, nil
 }
 
-// PartitionStates reads the states of partitions. One that is missing or cannot be read is
-// left out, the latter logged.
+// PartitionStates reads the states of partitions. One that is missing or cannot be decoded is left out, the latter
+// logged.
 func (c *Client) PartitionStates(ctx context.Context, partitions []TopicPartition) (map[TopicPartition]PartitionState, error) {
 	found := make([]*PartitionState, len(partitions))
 	err := c.parallel(ctx, len(partitions), func(ctx context.Context, i int) error {
@@ -100,7 +100,7 @@ func (c *Client) PartitionStates(ctx context.Context, partitions []TopicPartitio
 	return states, nil
 }
 
-// WatchPartitionState reads the state of a partition and watches it; found is false when it has none.
+// WatchPartitionState reads the state of a partition and watches it; found is false if it has none.
 func (c *Client) WatchPartitionState(ctx context.Context, tp TopicPartition) (s PartitionState, found bool, err error) {
 	n, found, err := c.watch(ctx, statePath(tp))
 	if err != nil || !found {
@@ -110,14 +110,14 @@ func (c *Client) WatchPartitionState(ctx context.Context, tp TopicPartition) (s 
 	return s, err == nil, err
 }
 
-// StateWrite is a partition's state to be written over the one whose PartitionEpoch it carries.
+// StateWrite is a partition's state to be written over the one with its PartitionEpoch.
 type StateWrite struct {
 	Partition TopicPartition
 	State     PartitionState
 }
 
-// WriteResult is what became of a StateWrite: the state with its new PartitionEpoch, or
-// ErrConflict when somebody else wrote in between, or another error.
+// WriteResult is the result of a StateWrite: the state with its new PartitionEpoch, ErrConflict after a concurrent
+// change, or another error.
 type WriteResult struct {
 	State PartitionState
 	Err   error
@@ -126,8 +126,8 @@ type WriteResult struct {
 // stateBatch is how many partitions are created or written in one request.
 const stateBatch = 128
 
-// WriteStates writes states as the controller of the term; the results are in the order of
-// the writes. The error is ErrDeposed, or that ZooKeeper could not be reached.
+// WriteStates writes states as the controller of the term; the results are in the order of the writes. The error is
+// ErrDeposed, or that ZooKeeper could not be reached.
 func (c *Client) WriteStates(ctx context.Context, term Term, writes []StateWrite) ([]WriteResult, error) {
 	return c.inBatches(ctx, writes, stateWriter{
 		ops: func(w StateWrite) []any {
@@ -138,8 +138,8 @@ func (c *Client) WriteStates(ctx context.Context, term Term, writes []StateWrite
 	})
 }
 
-// CreateStates makes partitions with their first state as the controller of the term. A
-// state that is there already is ErrConflict.
+// CreateStates creates partitions with their first state as the controller of the term. The error for a state that
+// exists already is ErrConflict.
 func (c *Client) CreateStates(ctx context.Context, term Term, creates []StateWrite) ([]WriteResult, error) {
 	guard := func(ops []any) error { _, _, err := c.guarded(ctx, term, ops...); return err }
 	if err := c.createParents(ctx, creates, guard); err != nil {
@@ -152,7 +152,7 @@ func (c *Client) CreateStates(ctx context.Context, term Term, creates []StateWri
 		ops: func(w StateWrite) []any {
 			return []any{c.opCreate(partitionPath(w.Partition), nil, zk.FlagPersistent), state(w)}
 		},
-		// A controller that died half-way leaves partitions without a state.
+		// If a controller dies halfway, partitions are left without a state.
 		single: func(w StateWrite) error {
 			err := guard([]any{c.opCreate(partitionPath(w.Partition), nil, zk.FlagPersistent)})
 			if err != nil && !isNodeExists(err) {
@@ -165,9 +165,8 @@ func (c *Client) CreateStates(ctx context.Context, term Term, creates []StateWri
 	})
 }
 
-// createParents makes the node below which a topic's partitions are, for each topic. That of
-// a topic with partitions is there; and where a topic was deleted meanwhile, the results for
-// its partitions tell.
+// createParents creates, for each topic, the parent of its partitions. It exists already for a topic with partitions;
+// if a topic was deleted meanwhile, the results for its partitions say so.
 func (c *Client) createParents(ctx context.Context, creates []StateWrite, guard func([]any) error) error {
 	var topics []string
 	seen := make(map[string]struct{})
@@ -186,16 +185,15 @@ func (c *Client) createParents(ctx context.Context, creates []StateWrite, guard 
 	})
 }
 
-// stateWriter is how partition states are written.
+// stateWriter says how partition states are written.
 type stateWriter struct {
-	ops     func(StateWrite) []any       // what one of a batch takes
-	single  func(StateWrite) error       // one by itself; nil: its ops under guard
-	guard   func(ops []any) error        // does them, or none of them
+	ops     func(StateWrite) []any       // the operations for one write in a batch
+	single  func(StateWrite) error       // a single write; nil: its ops with guard
+	guard   func(ops []any) error        // carries out all of them or none
 	version func(StateWrite) (new int32) // the node's version after the write
 }
 
-// inBatches writes many in few requests; where one of a batch is refused, each of that batch
-// by itself.
+// inBatches makes many writes in few requests; if one in a batch is refused, each of that batch is made separately.
 func (c *Client) inBatches(ctx context.Context, writes []StateWrite, how stateWriter) ([]WriteResult, error) {
 	results := make([]WriteResult, len(writes))
 	batches := slices.Collect(slices.Chunk(writes, stateBatch))
@@ -235,8 +233,8 @@ func (c *Client) writeBatch(ctx context.Context, writes []StateWrite, results []
 	})
 }
 
-// refusedState looks whether a refused write has met its own effect: the first attempt may
-// have been done though its answer was lost.
+// refusedState checks whether a write was refused because of its own effect: the first attempt may have been carried
+// out although its response was lost.
 func (c *Client) refusedState(ctx context.Context, w StateWrite, version int32) error {
 	n, err := c.get(ctx, statePath(w.Partition))
 	if err != nil && !isNoNode(err) {
@@ -248,11 +246,11 @@ func (c *Client) refusedState(ctx context.Context, w StateWrite, version int32) 
 	return fmt.Errorf("state of %v: %w", w.Partition, ErrConflict)
 }
 
-// isRefusal tells whether the server has refused a conditional write because of what is there.
+// isRefusal reports whether the server has refused a conditional write because of the existing state.
 func isRefusal(err error) bool { return isBadVersion(err) || isNodeExists(err) || isNoNode(err) }
 
-// WriteISR writes a state as the partition's leader, which it does itself with
-// inter.broker.protocol.version before 2.7. A lost race is ErrConflict, a missing one ErrNoTopic.
+// WriteISR writes a state as the partition's leader, which leaders do themselves with an inter.broker.protocol.version
+// before 2.7. After a concurrent change the error is ErrConflict; for a missing partition, ErrNoTopic.
 func (c *Client) WriteISR(ctx context.Context, tp TopicPartition, s PartitionState) (partitionEpoch int32, err error) {
 	version, ok, err := c.setIf(ctx, statePath(tp), encodeState(s), s.PartitionEpoch)
 	switch {

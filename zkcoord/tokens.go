@@ -9,19 +9,19 @@ import (
 	"barnabas/internal/logx"
 )
 
-// DelegationToken is what ZooKeeper has of a token (KIP-48): everything but what its holder proves that it holds it with.
-// Principals are TYPE:NAME.
+// DelegationToken is what ZooKeeper stores about a token (KIP-48): everything except its secret. Principals are
+// TYPE:NAME.
 type DelegationToken struct {
 	ID        string
-	Owner     string   // whose rights it gives
-	Requester string   // who asked for it
-	Renewers  []string // who may renew it beside its owner
+	Owner     string   // whose rights it has
+	Requester string   // who requested it
+	Renewers  []string // who may renew it besides its owner
 	IssuedMs  int64
-	ExpiresMs int64 // moves when it is renewed
-	MaxMs     int64 // beyond which it cannot be renewed
+	ExpiresMs int64 // extended when it is renewed
+	MaxMs     int64 // the latest possible expiry
 }
 
-// Path is the token's node, below the chroot.
+// Path returns the token's node, relative to the chroot.
 func (t DelegationToken) Path() string { return tokenPath(t.ID) }
 
 type tokenJSON struct {
@@ -46,7 +46,7 @@ func encodeToken(t DelegationToken) []byte {
 	return marshal(tokenJSON{t.IssuedMs, renewers, SanitizeName(t.Requester), t.ID, SanitizeName(t.Owner), t.ExpiresMs, t.MaxMs, tokenVersion})
 }
 
-// DecodeToken reads a delegation token's node.
+// DecodeToken decodes a delegation token's node.
 func DecodeToken(data []byte) (DelegationToken, error) {
 	var in tokenJSON
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -68,7 +68,7 @@ func DecodeToken(data []byte) (DelegationToken, error) {
 
 func tokenPath(id string) string { return tokensPath + "/" + id }
 
-// EnsureTokenNodes makes the nodes that tokens and notes of them are below.
+// EnsureTokenNodes creates the parents of tokens and of notifications about them.
 func (c *Client) EnsureTokenNodes(ctx context.Context) error {
 	for _, path := range []string{tokensPath, tokenChangesPath} {
 		if err := c.ensurePath(ctx, path); err != nil {
@@ -78,7 +78,7 @@ func (c *Client) EnsureTokenNodes(ctx context.Context) error {
 	return nil
 }
 
-// DelegationTokens reads all tokens. One that cannot be read is logged and left out.
+// DelegationTokens reads all tokens. One that cannot be decoded is logged and left out.
 func (c *Client) DelegationTokens(ctx context.Context) ([]DelegationToken, error) {
 	ids, err := c.children(ctx, tokensPath)
 	if err != nil {
@@ -101,9 +101,9 @@ func (c *Client) DelegationTokens(ctx context.Context) ([]DelegationToken, error
 	return tokens, err
 }
 
-// DelegationToken reads a token; false when there is none, or none that can be read, which is logged.
+// DelegationToken reads a token. It returns false if there is none, or if it cannot be decoded, which is logged.
 func (c *Client) DelegationToken(ctx context.Context, id string) (DelegationToken, bool, error) {
-	if id == "" || strings.Contains(id, "/") { // a note that says nonsense
+	if id == "" || strings.Contains(id, "/") { // an invalid notification
 		return DelegationToken{}, false, nil
 	}
 	n, err := c.get(ctx, tokenPath(id))
@@ -118,7 +118,7 @@ func (c *Client) DelegationToken(ctx context.Context, id string) (DelegationToke
 	return t, true, nil
 }
 
-// SetDelegationToken writes a token, a new one or a renewed one, and tells all brokers.
+// SetDelegationToken writes a new or renewed token and notifies all brokers.
 func (c *Client) SetDelegationToken(ctx context.Context, t DelegationToken) error {
 	data := encodeToken(t)
 	_, err := c.set(ctx, t.Path(), data)
@@ -131,7 +131,7 @@ func (c *Client) SetDelegationToken(ctx context.Context, t DelegationToken) erro
 	return c.announceToken(ctx, t.ID)
 }
 
-// DeleteDelegationToken removes a token, if it is there, and tells all brokers.
+// DeleteDelegationToken removes a token, if it exists, and notifies all brokers.
 func (c *Client) DeleteDelegationToken(ctx context.Context, id string) error {
 	if err := ignoreNoNode(c.delete(ctx, tokenPath(id))); err != nil {
 		return err
@@ -143,9 +143,9 @@ func (c *Client) announceToken(ctx context.Context, id string) error {
 	return c.createSequential(ctx, tokenChangesPath+"/"+tokenChangePrefix, []byte(id))
 }
 
-// WatchTokenChanges calls changed for the ids of tokens that were written or deleted, until ctx is done; the reader then
-// reads them. With all, any may have changed: the session was lost. ready is called when the watch is in place: what is read
-// after that is kept up to date.
+// WatchTokenChanges calls changed with the ids of tokens that were written or deleted, until ctx is done; the callee
+// then reads them. If all is true, any may have changed: the session was lost. ready is called when the watch is in
+// place, so that no change after a read is missed.
 func (c *Client) WatchTokenChanges(ctx context.Context, ready func(), changed func(ids []string, all bool)) error {
 	last := int64(-1)
 	return c.followNotifications(ctx, TokenNotificationsAdded, ready, func(all bool) error {

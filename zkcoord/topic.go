@@ -13,14 +13,14 @@ import (
 	"barnabas/internal/logx"
 )
 
-// TopicInfo is a topic's node: its id and where its partitions' replicas are to be.
+// TopicInfo is the content of a topic's node: its id and its partitions' replicas.
 type TopicInfo struct {
 	Name       string
-	ID         ID                // zero: none (made before inter.broker.protocol.version 2.8)
+	ID         ID                // zero: none (created before inter.broker.protocol.version 2.8)
 	Partitions map[int32][]int32 // brokers by partition, the preferred leader first
-	Adding     map[int32][]int32 // brokers that a reassignment adds, where there is one
-	Removing   map[int32][]int32 // brokers that a reassignment removes
-	Version    int32             // the node's: not in the JSON, set when read
+	Adding     map[int32][]int32 // brokers that a reassignment is adding, if any
+	Removing   map[int32][]int32 // brokers that a reassignment is removing
+	Version    int32             // the node's version: not in the JSON, set when read
 }
 
 type topicOut struct {
@@ -46,7 +46,7 @@ func encodeTopic(t TopicInfo) []byte {
 	return marshal(out)
 }
 
-// DecodeTopic reads a topic's node.
+// DecodeTopic decodes a topic's node.
 func DecodeTopic(name string, data []byte) (TopicInfo, error) {
 	var in topicIn
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -82,7 +82,7 @@ func numberKeys(in map[string][]int32) (map[int32][]int32, error) {
 	return out, nil
 }
 
-// Topics lists the topics' names, in no order.
+// Topics lists the topics' names in no particular order.
 func (c *Client) Topics(ctx context.Context) ([]string, error) {
 	names, err := c.children(ctx, topicsPath)
 	return names, ignoreNoNode(err)
@@ -93,7 +93,7 @@ func (c *Client) WatchTopics(ctx context.Context) ([]string, error) {
 	return c.watchChildren(ctx, topicsPath)
 }
 
-// Topic reads one topic and its node's version. A missing one is ErrNoTopic.
+// Topic reads a topic and its node's version. The error for a missing one is ErrNoTopic.
 func (c *Client) Topic(ctx context.Context, name string) (TopicInfo, int32, error) {
 	n, err := c.get(ctx, topicPath(name))
 	if isNoNode(err) {
@@ -107,14 +107,14 @@ func (c *Client) Topic(ctx context.Context, name string) (TopicInfo, int32, erro
 	return t, n.stat.Version, err
 }
 
-// WatchTopicInfos reads topics and watches their assignments. Topics that are missing or
-// cannot be read are left out, the latter logged.
+// WatchTopicInfos reads topics and watches their assignments. Topics that are missing or cannot be decoded are left
+// out, the latter logged.
 func (c *Client) WatchTopicInfos(ctx context.Context, names []string) ([]TopicInfo, error) {
 	return c.topicInfos(ctx, names, c.watchData)
 }
 
-// NewestTopics lists the topics and reads those of them that are wanted, all as they are now
-// and not as a server that lags behind the others knows them.
+// NewestTopics lists the topics and reads those that are wanted, all of them up to date rather than as known to a
+// server that lags behind the others.
 func (c *Client) NewestTopics(ctx context.Context, want func(name string) bool) (names []string, infos []TopicInfo, err error) {
 	if err := c.sync(ctx, topicsPath); err != nil {
 		return nil, nil, err
@@ -160,9 +160,9 @@ func (c *Client) topicInfos(ctx context.Context, names []string, read func(ctx c
 	return topics, nil
 }
 
-// CreateTopic makes a topic with its configuration; the controller, who watches, makes the
-// partitions. It gives the topic's new id (zero with Config.NoTopicIDs). A topic that is
-// there, be it only to be deleted, is TOPIC_ALREADY_EXISTS.
+// CreateTopic creates a topic with its configuration; the controller, which is watching, creates the partitions. It
+// returns the topic's new id (zero with Config.NoTopicIDs). The error for a topic that exists, even if it is to be
+// deleted, is TOPIC_ALREADY_EXISTS.
 func (c *Client) CreateTopic(ctx context.Context, name string, assignment map[int32][]int32, configs map[string]string) (ID, error) {
 	for _, path := range []string{deletePath(name), topicPath(name)} {
 		found, err := c.exists(ctx, path)
@@ -187,8 +187,8 @@ func (c *Client) CreateTopic(ctx context.Context, name string, assignment map[in
 	return t.ID, err
 }
 
-// AddPartitions adds partitions to a topic. REASSIGNMENT_IN_PROGRESS while its replicas are
-// being moved; INVALID_PARTITIONS when one is there already.
+// AddPartitions adds partitions to a topic. Errors: REASSIGNMENT_IN_PROGRESS while its replicas are being moved;
+// INVALID_PARTITIONS if one exists already.
 func (c *Client) AddPartitions(ctx context.Context, name string, added map[int32][]int32) error {
 	for {
 		t, version, err := c.Topic(ctx, name)
@@ -211,10 +211,9 @@ func (c *Client) AddPartitions(ctx context.Context, name string, added map[int32
 	}
 }
 
-// SetTopic writes a topic's assignment as the controller of the term over the one whose
-// version it carries, and gives the new version. A lost race is ErrConflict, a missing topic
-// ErrNoTopic. Apache Kafka writes over whatever is there, and so over partitions that
-// somebody has added since it looked.
+// SetTopic writes a topic's assignment as the controller of the term over the one with its version, and returns the new
+// version. After a concurrent change the error is ErrConflict; for a missing topic, ErrNoTopic. Apache Kafka overwrites
+// whatever is there, including partitions that were added since it last read the node.
 func (c *Client) SetTopic(ctx context.Context, term Term, t TopicInfo) (version int32, err error) {
 	data := encodeTopic(t)
 	results, lost, err := c.guarded(ctx, term, c.opSet(topicPath(t.Name), data, t.Version))
@@ -234,7 +233,7 @@ func (c *Client) SetTopic(ctx context.Context, term Term, t TopicInfo) (version 
 	return 0, fmt.Errorf("topic %s: %w", t.Name, ErrConflict)
 }
 
-// RequestTopicDeletion asks the controller to delete a topic; asking twice is fine.
+// RequestTopicDeletion requests the deletion of a topic from the controller; it may be called twice.
 func (c *Client) RequestTopicDeletion(ctx context.Context, name string) error {
 	_, err := c.createDeep(ctx, deletePath(name), nil)
 	return err
@@ -245,14 +244,14 @@ func (c *Client) WatchTopicDeletions(ctx context.Context) ([]string, error) {
 	return c.watchChildren(ctx, deleteTopicsPath)
 }
 
-// WithdrawTopicDeletion drops the request to delete a topic.
+// WithdrawTopicDeletion removes the request to delete a topic.
 func (c *Client) WithdrawTopicDeletion(ctx context.Context, term Term, name string) error {
 	_, _, err := c.guarded(ctx, term, c.opDelete(deletePath(name)))
 	return ignoreNoNode(err)
 }
 
-// DeleteTopic removes all that there is of a topic, children first, its configuration and
-// at last the request to delete it.
+// DeleteTopic removes everything about a topic: the nodes of its partitions, children first, its configuration, and at
+// last the request to delete it.
 func (c *Client) DeleteTopic(ctx context.Context, term Term, name string) error {
 	if err := c.deleteTreeAs(ctx, term, topicPath(name)); err != nil {
 		return err
@@ -265,10 +264,10 @@ func (c *Client) DeleteTopic(ctx context.Context, term Term, name string) error 
 	return nil
 }
 
-// deleteBatch is how many nodes one multi removes or makes.
+// deleteBatch is how many nodes one multi removes or creates.
 const deleteBatch = 200
 
-// deleteTreeAs removes a tree, children first, in few requests: all or nothing in each.
+// deleteTreeAs removes a tree, children first, in few requests, each of which is all or nothing.
 func (c *Client) deleteTreeAs(ctx context.Context, term Term, path string) error {
 	paths, err := c.tree(ctx, path)
 	if err != nil {
@@ -281,7 +280,7 @@ func (c *Client) deleteTreeAs(ctx context.Context, term Term, path string) error
 			ops[i] = c.opDelete(p)
 		}
 		if _, _, err := c.guarded(ctx, term, ops...); err != nil {
-			if isNoNode(err) || isNotEmpty(err) { // somebody else was at it, or we were and lost the answer
+			if isNoNode(err) || isNotEmpty(err) { // a concurrent deletion, or our own with a lost response
 				return c.deleteTreeAs(ctx, term, path)
 			}
 			return fmt.Errorf("delete %s: %w", path, err)
@@ -291,7 +290,7 @@ func (c *Client) deleteTreeAs(ctx context.Context, term Term, path string) error
 	return nil
 }
 
-// tree lists a node and all below it, children before their parents.
+// tree lists a node and everything below it, children before their parents.
 func (c *Client) tree(ctx context.Context, path string) ([]string, error) {
 	var paths []string
 	for level := []string{path}; len(level) > 0; {

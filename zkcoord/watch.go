@@ -8,20 +8,20 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// ChangeKind says what a watch saw changing.
+// ChangeKind is what a watch has seen changing.
 type ChangeKind int
 
-// What can change. The method that leaves the watch behind is in brackets.
+// What can change. The method that sets the watch is in brackets.
 const (
-	ControllerChanged        ChangeKind = iota + 1 // somebody became controller or ceased to be (WatchController)
+	ControllerChanged        ChangeKind = iota + 1 // a broker became controller or ceased to be (WatchController)
 	BrokersChanged                                 // a broker came or went (WatchBrokers)
 	BrokerChanged                                  // Change.Broker's registration (WatchBrokers)
 	TopicsChanged                                  // a topic came or went (WatchTopics)
 	TopicChanged                                   // Change.Topic's assignment (WatchTopic, WatchTopicInfos)
 	TopicDeletionsChanged                          // a topic is to be deleted (WatchTopicDeletions)
-	ReassignmentsChanged                           // the legacy node of asked reassignments (WatchReassignments)
-	PreferredElectionChanged                       // the legacy node of asked elections (WatchPreferredElection)
-	ISRNotificationsChanged                        // leaders changed ISRs by themselves (WatchISRNotifications)
+	ReassignmentsChanged                           // the legacy node of requested reassignments (WatchReassignments)
+	PreferredElectionChanged                       // the legacy node of requested elections (WatchPreferredElection)
+	ISRNotificationsChanged                        // leaders changed ISRs themselves (WatchISRNotifications)
 	LogDirEventsChanged                            // a broker lost a log directory (WatchLogDirEvents)
 	FeaturesChanged                                // the finalized features (WatchFeatures)
 	ConfigNotificationsAdded                       // a configuration changed (WatchConfigChanges)
@@ -30,7 +30,7 @@ const (
 	PartitionStateChanged                          // Change.Topic's partition Change.Partition has another leader or ISR (WatchPartitionState)
 )
 
-// Change is what a watch brings: read again.
+// Change is what a watch reports; the details have to be read.
 type Change struct {
 	Kind      ChangeKind
 	Topic     string // of a TopicChanged or PartitionStateChanged
@@ -54,7 +54,7 @@ var changeKinds = map[string]ChangeKind{
 	tokenChangesPath:       TokenNotificationsAdded,
 }
 
-// changeOf translates a watch event. Events of nodes that nobody watches on purpose are dropped.
+// changeOf converts the path of a watch event. Events of nodes that are not watched on purpose are dropped.
 func changeOf(path string) (Change, bool) {
 	if kind, ok := changeKinds[path]; ok {
 		return Change{Kind: kind}, true
@@ -69,7 +69,7 @@ func changeOf(path string) (Change, bool) {
 	return Change{}, false
 }
 
-// changeOfTopic takes the path below that of the topics: NAME, or NAME/partitions/NUMBER/state.
+// changeOfTopic takes the path relative to the parent of topics: NAME, or NAME/partitions/NUMBER/state.
 func changeOfTopic(path []string) (Change, bool) {
 	switch {
 	case len(path) == 1:
@@ -83,11 +83,11 @@ func changeOfTopic(path []string) (Change, bool) {
 
 type watchKey struct {
 	path     string
-	children bool // else data and existence
+	children bool // otherwise data and existence
 }
 
-// watchSet knows which watches are at the server, so that reading twice before a change
-// does not leave two behind. A path is watched by one goroutine at a time.
+// watchSet tracks which watches exist on the server, so that reading twice before a change does not set two. A path is
+// watched by one goroutine at a time.
 type watchSet struct {
 	mu struct {
 		sync.Mutex
@@ -95,7 +95,7 @@ type watchSet struct {
 	}
 }
 
-// arm notes a watch and tells whether it is a new one.
+// arm records a watch and reports whether it is a new one.
 func (s *watchSet) arm(key watchKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *watchSet) disarm(key watchKey) {
 	delete(s.mu.armed, key)
 }
 
-// fired forgets the watches that an event has used up.
+// fired removes the watches that an event has used up.
 func (s *watchSet) fired(path string, event zk.EventType) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// digestURI is whom a client of ZooKeeper says it speaks to, whatever the server's name.
+// digestURI is the digest-uri of ZooKeeper clients, whatever the server's name.
 const digestURI = "zookeeper/zk-sasl-md5"
 
-// digest is the client's side of DIGEST-MD5 (RFC 2831) without a security layer, as a server of ZooKeeper takes it.
+// digest is the client's side of DIGEST-MD5 (RFC 2831) without a security layer, as accepted by ZooKeeper servers.
 type digest struct {
 	username, password string
 	cnonce             string
 
 	began    bool
-	expected string // the rspauth that only who knows the password can send
+	expected string // the rspauth that only a server that knows the password can send
 }
 
 func newDigest(username, password string) *digest {
 	return &digest{username: username, password: password, cnonce: rand.Text()}
 }
 
-// step takes the server's messages: none at first, its challenge, and what shows that it knows the password.
+// step handles the server's messages: none at first, its challenge, and the proof that it knows the password.
 func (d *digest) step(message []byte) ([]byte, error) {
 	switch {
 	case !d.began:
@@ -95,7 +95,8 @@ func hexOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// encoded is the text that is hashed: ISO 8859-1 where that suffices, also of a server that reads UTF-8 (RFC 2831, section 2.1.2.1).
+// encoded returns the text to be hashed: in ISO 8859-1 if possible, even for a server that reads UTF-8 (RFC 2831,
+// section 2.1.2.1).
 func encoded(text string, utf8 bool) []byte {
 	latin := make([]byte, 0, len(text))
 	for _, r := range text {
@@ -124,7 +125,7 @@ func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// directives are the key=value pairs of a challenge. Of one that is given several times, as realms are, the first counts.
+// directives parses the key=value pairs of a challenge. If one is given several times, as realms are, the first counts.
 func directives(text string) (map[string]string, error) {
 	given := make(map[string]string)
 	for {
@@ -148,7 +149,7 @@ func directives(text string) (map[string]string, error) {
 	}
 }
 
-// directiveValue is a value, in quotes or not, and what follows it.
+// directiveValue parses a value, quoted or not, and returns the rest.
 func directiveValue(text string) (value, rest string, err error) {
 	if !strings.HasPrefix(text, `"`) {
 		end := strings.IndexByte(text, ',')

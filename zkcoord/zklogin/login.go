@@ -1,6 +1,7 @@
-// Package zklogin lets a client of ZooKeeper log in by SASL, with DIGEST-MD5, as ZooKeeper's DigestLoginModule does it, or with
-// Kerberos, so that nodes can be kept for one user by ACLs of the scheme sasl. The ZooKeeper library knows no SASL; the login happens on the
-// connection, between the opening of the session and the library's first request.
+// Package zklogin lets a ZooKeeper client log in with SASL, with DIGEST-MD5 as in ZooKeeper's DigestLoginModule or with
+// Kerberos, so that nodes can be restricted to one user by ACLs of the scheme sasl. The ZooKeeper library does not
+// support SASL, so the login takes place on the connection, between the opening of the session and the library's first
+// request.
 package zklogin
 
 import (
@@ -18,41 +19,40 @@ import (
 	"barnabas/network/kerberos"
 )
 
-// Section is the section of a file of login configurations that is read unless another is named (the system property
-// zookeeper.sasl.clientconfig).
+// Section is the default section in a file of login configurations (system property zookeeper.sasl.clientconfig).
 const Section = "Client"
 
 const digestModule = "org.apache.zookeeper.server.auth.DigestLoginModule"
 
-// Service is the first part of servers' principals unless another is named (zookeeper.sasl.client.username, 3.8).
+// Service is the default first part of the servers' principals (zookeeper.sasl.client.username, 3.8).
 const Service = "zookeeper"
 
-// ErrNoSASL is that a server knows no SASL: whoever connects to it is nobody in particular.
+// ErrNoSASL reports that a server does not support SASL: connections to it have no user.
 var ErrNoSASL = errors.New("the server does not ask for logins: it has no login configuration of its own")
 
-// Login is the user that a session is for.
+// Login is the user of a session.
 type Login struct {
 	Username, Password string
 
-	// Optional lets a session go on as nobody's where the server knows no SASL, as Apache Kafka's does.
+	// Optional lets a session continue without a user if the server does not support SASL, as in Apache Kafka.
 	Optional bool
 
-	kerberos *kerberos.User // nil: the password is shown
-	service  string         // the first part of servers' principals
+	kerberos *kerberos.User // nil: log in with the password
+	service  string         // the first part of the servers' principals
 }
 
-// Config says where logins are written down.
+// Config says where the login configuration is.
 type Config struct {
-	File    string // of login configurations; empty: there are none
+	File    string // of login configurations; empty: none
 	Section string // empty: Section
-	Krb5    string // the configuration of Kerberos
-	Service string // the first part of servers' principals in Kerberos; empty: Service
+	Krb5    string // the Kerberos configuration file
+	Service string // the first part of the servers' principals in Kerberos; empty: Service
 
-	// Failed hears why a ticket of Kerberos that is good yet could not be replaced by a newer one; nil: nobody does.
+	// Failed is called when a Kerberos ticket that is still valid could not be replaced by a newer one; may be nil.
 	Failed func(error)
 }
 
-// Read finds the login in a section of a file of login configurations; nil when there is none.
+// Read finds the login in a section of a file of login configurations; nil if there is none.
 func Read(c Config) (*Login, error) {
 	if c.File == "" {
 		return nil, nil
@@ -94,22 +94,22 @@ func fromModule(l jaas.Login, c Config) (*Login, error) {
 	return nil, fmt.Errorf("the login module %s is not known, only %s and %s", l.Module, digestModule, jaas.Krb5Module)
 }
 
-// Close ends the renewal of tickets. A nil login has none.
+// Close ends the renewal of tickets. It may be called on nil.
 func (l *Login) Close() {
 	if l != nil && l.kerberos != nil {
 		l.kerberos.Close()
 	}
 }
 
-// Over is a new connection to a server on a host that logs in by itself: after the answer that opens the session and before anything
-// else, which may take as long as timeout. report hears why there was no login, nil when there was one; without one the connection
-// ends, unless the login is optional and the reason ErrNoSASL.
+// Over returns a connection to a server on a host that logs in by itself: after the response that opens the session and
+// before anything else, within timeout. report is called with the reason why there was no login, nil if there was one.
+// Without a login the connection is closed, unless the login is optional and the reason is ErrNoSASL.
 func (l *Login) Over(conn net.Conn, host string, timeout time.Duration, report func(error)) net.Conn {
 	return &loginConn{Conn: conn, login: l, host: host, timeout: timeout, report: report}
 }
 
-// loginConn is such a connection. Its reader alone uses the fields: the library writes nothing between its request for a
-// session and the answer to that.
+// loginConn is such a connection. Only its reader uses the fields: the library writes nothing between its request for a
+// session and the response.
 type loginConn struct {
 	net.Conn
 	login   *Login
@@ -118,7 +118,7 @@ type loginConn struct {
 	report  func(error)
 
 	opened bool         // the session is open, and logged in
-	answer bytes.Buffer // the answer that opened it, as far as the library has not read it
+	answer bytes.Buffer // the rest of the response that opened it, for the library to read
 }
 
 // Read implements net.Conn.
@@ -135,7 +135,7 @@ func (c *loginConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// open takes the answer to the request for a session, and logs in if there is one.
+// open reads the response to the request for a session, and logs in if the session was opened.
 func (c *loginConn) open() error {
 	frame, err := readFrame(c.Conn)
 	if err != nil {
@@ -160,12 +160,13 @@ func (c *loginConn) open() error {
 	return c.SetDeadline(time.Time{})
 }
 
-// expired tells whether an answer to a request for a session (protocol version, timeout, session id ...) refuses it.
+// expired reports whether the response to a request for a session (protocol version, timeout, session id ...) refuses
+// it.
 func expired(frame []byte) bool {
 	return len(frame) < 16 || binary.BigEndian.Uint64(frame[8:]) == 0
 }
 
-// exchange logs in on a connection with an open session, whose deadline is that of the timeout.
+// exchange logs in on a connection with an open session, with the timeout as its deadline.
 func (l *Login) exchange(conn net.Conn, host string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -197,8 +198,8 @@ func (l *Login) converse(conn net.Conn, next func(message []byte) ([]byte, error
 	return err
 }
 
-// dialog is one login, the client's side: it takes the server's message, none at first, and returns the answer to it, nil when
-// there is none because the login is done.
+// dialog returns the client's side of a login: it takes the server's message (nil at first) and returns the answer to
+// it, nil when there is none, since the login is complete.
 func (l *Login) dialog(ctx context.Context, host string) (func(message []byte) ([]byte, error), error) {
 	if l.kerberos != nil {
 		return l.kerberos.Start(ctx, l.service, host)
@@ -206,7 +207,7 @@ func (l *Login) dialog(ctx context.Context, host string) (func(message []byte) (
 	return newDigest(l.Username, l.Password).step, nil
 }
 
-// The protocol of ZooKeeper.
+// The ZooKeeper protocol.
 const (
 	opSASL           = 102
 	answerHeader     = 4 + 8 + 4 // xid, zxid, error
@@ -215,7 +216,7 @@ const (
 	largestChallenge = 64 << 10 // bytes
 )
 
-// step sends a token and gives the one that the server answers.
+// step sends a token and returns the one in the server's response.
 func step(conn net.Conn, xid uint32, token []byte) ([]byte, error) {
 	request := binary.BigEndian.AppendUint32(nil, uint32(12+len(token)))
 	request = binary.BigEndian.AppendUint32(request, xid)
@@ -240,11 +241,11 @@ var (
 	errNoTickets     = errors.New("the server asks for a password (DIGEST-MD5): it takes no tickets, or has none of its own at the moment")
 )
 
-// passwordWanted begins the challenge of a server that is not logged in at Kerberos, be it that it never is, or that it could not renew
-// its own ticket. It sends it whatever it is shown.
+// passwordWanted is the beginning of the challenge from a server without a Kerberos login, because it never had one or
+// could not renew its own ticket. It sends it whatever the client presents.
 var passwordWanted = []byte("realm=")
 
-// answeredToken is the token in an answer.
+// answeredToken returns the token in a response.
 func answeredToken(frame []byte) ([]byte, error) {
 	if len(frame) < answerHeader {
 		return nil, errors.New("an answer is cut short")

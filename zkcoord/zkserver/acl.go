@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Perms are the rights that an ACL gives, as bits.
+// Perms are the permissions that an ACL grants, as bits.
 type Perms int32
 
-// The rights.
+// The permissions.
 const (
 	PermRead   Perms = 1
 	PermWrite  Perms = 2
@@ -23,7 +23,7 @@ const (
 // ID is an identity in a scheme: world, auth, digest or ip.
 type ID struct{ Scheme, ID string }
 
-// ACL gives rights to an identity.
+// ACL grants permissions to an identity.
 type ACL struct {
 	Perms Perms
 	ID
@@ -35,7 +35,7 @@ var (
 	readACL = []ACL{{PermRead, anyone}}
 )
 
-// allowed reports whether the list gives the caller one of the rights. An empty list gives all.
+// allowed reports whether the list grants the caller one of the permissions. An empty list grants all.
 func allowed(list []ACL, perms Perms, c Caller) bool {
 	if len(list) == 0 {
 		return true
@@ -56,7 +56,7 @@ func allowed(list []ACL, perms Perms, c Caller) bool {
 	return false
 }
 
-// covers reports whether the identity of a list stands for the caller's of the same scheme.
+// covers reports whether a listed identity matches the caller's identity in the same scheme.
 func covers(listed, shown ID) bool {
 	if listed.Scheme != "ip" {
 		return listed == shown
@@ -69,7 +69,7 @@ func covers(listed, shown ID) bool {
 	return err == nil && network.Contains(addr)
 }
 
-// ipRange reads an address with an optional number of bits.
+// ipRange parses an address with an optional number of bits.
 func ipRange(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		return netip.ParsePrefix(text)
@@ -81,8 +81,8 @@ func ipRange(text string) (netip.Prefix, error) {
 	return netip.PrefixFrom(addr, addr.BitLen()), nil
 }
 
-// resolveACL checks a list that a client gives and puts its own identities in the place of the
-// scheme auth. Entries that are there twice are taken once.
+// resolveACL checks a list from a client and replaces the scheme auth with the client's own identities. Duplicate
+// entries are dropped.
 func resolveACL(list []ACL, c Caller) ([]ACL, bool) {
 	var resolved []ACL
 	seen := map[ACL]bool{}
@@ -127,7 +127,7 @@ func resolveACL(list []ACL, c Caller) ([]ACL, bool) {
 	return resolved, len(resolved) > 0
 }
 
-// digestID is the identity of a user who shows user:password.
+// digestID returns the identity of a user who presents user:password.
 func digestID(secret string) ID {
 	user, _, _ := strings.Cut(secret, ":")
 	sum := sha1.Sum([]byte(secret))

@@ -11,7 +11,7 @@ var fourLetterWords = map[string]bool{
 	"conf": true, "cons": true, "envi": true, "isro": true, "mntr": true, "ruok": true, "srvr": true, "stat": true, "wchs": true,
 }
 
-// version is what the commands call this server; tools look for the number in front.
+// version is the version in the responses to commands; tools look for the number at the beginning.
 const version = "3.8.4-barnabas"
 
 func (l *loop) fourLetterWord(word string) string {

@@ -12,19 +12,19 @@ import (
 	"barnabas/internal/logx"
 )
 
-// maxUnsentBytes is how much may wait for a client that does not read before it is cut off.
+// maxUnsentBytes is how much may be queued for a client that does not read before it is disconnected.
 const maxUnsentBytes = 64 << 20
 
-// handshakeTimeout is how long a connection may take to say what it wants.
+// handshakeTimeout is how long a connection may take to send its first request.
 const handshakeTimeout = 30 * time.Second
 
-// event is what the loop hears of.
+// event is an event for the loop.
 type event struct {
 	conn    *conn
 	kind    eventKind
 	request request
 	connect connectRequest
-	command string // of command events
+	command string // for command events
 }
 
 type eventKind uint8
@@ -36,24 +36,24 @@ const (
 	goneEvent
 )
 
-// conn is one connection. Its reader decodes what comes and passes it to the loop, its writer
-// sends what the loop gives.
+// conn is a connection. Its reader decodes requests and passes them to the loop; its writer sends what the loop
+// provides.
 type conn struct {
 	server  *Server
 	nc      net.Conn
 	since   time.Time
 	address ID // the identity that every connection has
 
-	// Of the loop.
+	// Owned by the loop.
 	session *session
 	ids     []ID
-	pending []byte // answers and events of the batch under way
-	closing bool   // ends after pending is sent
+	pending []byte // responses and events of the current batch
+	closing bool   // close after pending is sent
 
 	mu struct {
 		sync.Mutex // leaf
 		out        []byte
-		end        bool // nothing comes after out
+		end        bool // nothing follows out
 	}
 	wake chan struct{}
 }
@@ -85,7 +85,7 @@ func (c *conn) read() {
 	}
 	if fourLetterWords[string(head[:])] {
 		c.post(event{kind: commandEvent, command: string(head[:])})
-		io.Copy(io.Discard, in) // until the answer is sent and the connection closed
+		io.Copy(io.Discard, in) // until the response is sent and the connection closed
 		return
 	}
 	first, err := c.readBody(in, head)
@@ -120,8 +120,7 @@ func (c *conn) read() {
 	}
 }
 
-// readBody reads the rest of a frame. Memory is taken as the bytes come, not as they are said
-// to come.
+// readBody reads the rest of a frame. Memory is allocated as the bytes arrive, rather than as announced.
 func (c *conn) readBody(in *bufio.Reader, head [4]byte) ([]byte, error) {
 	size := int32(binary.BigEndian.Uint32(head[:]))
 	if size < 0 || int(size) > c.server.cfg.MaxFrameBytes {
@@ -140,7 +139,7 @@ func (c *conn) readBody(in *bufio.Reader, head [4]byte) ([]byte, error) {
 	return frame, nil
 }
 
-// refuse logs why a connection is ended.
+// refuse logs why a connection is closed.
 func (c *conn) refuse(err error) {
 	if err == io.EOF || err == io.ErrUnexpectedEOF || c.server.isClosed() {
 		return
@@ -148,7 +147,7 @@ func (c *conn) refuse(err error) {
 	c.server.cfg.Logger.WithError(err).WithField(logx.Client, c.nc.RemoteAddr().String()).Warn("zookeeper connection ended: cannot be understood")
 }
 
-// post gives an event to the loop; it fails when there is no loop any more.
+// post passes an event to the loop; it returns false if the loop has ended.
 func (c *conn) post(e event) bool {
 	e.conn = c
 	select {
@@ -159,8 +158,8 @@ func (c *conn) post(e event) bool {
 	}
 }
 
-// send hands bytes to the writer; with end the connection is closed after them. A client that
-// reads nothing for too long is cut off.
+// send passes bytes to the writer; if end is true the connection is closed after them. A client that reads nothing for
+// too long is disconnected.
 func (c *conn) send(data []byte, end bool) {
 	c.mu.Lock()
 	c.mu.out = append(c.mu.out, data...)
@@ -176,7 +175,7 @@ func (c *conn) send(data []byte, end bool) {
 	}
 }
 
-// write sends what the loop gives until the connection ends.
+// write sends what the loop provides until the connection ends.
 func (c *conn) write() {
 	defer c.server.goroutines.Done()
 	defer c.nc.Close() // ends the reader too

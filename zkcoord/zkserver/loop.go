@@ -12,7 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// The bounds of a batch: what is applied before it is made durable and answered.
+// The limit of a batch: what is applied before it is made durable and answered.
 const maxBatchEvents = 4096
 
 // loop owns the tree, the sessions and the watches.
@@ -26,19 +26,19 @@ type loop struct {
 	lastID   int64 // of sessions
 	stats    stats
 
-	// Of the batch under way.
+	// Of the current batch.
 	now       time.Time
-	touched   map[*conn]struct{} // connections with something pending
+	touched   map[*conn]struct{} // connections with pending output
 	changed   batch
 	committed int64 // the zxid of the last commit
 }
 
-// session is one client's session. It outlives its connections.
+// session is a client's session. It outlives its connections.
 type session struct {
 	id      int64
 	timeout time.Duration
 	expires time.Time
-	conn    *conn // nil while the client is away
+	conn    *conn // nil while the client is disconnected
 }
 
 type stats struct {
@@ -63,8 +63,8 @@ func newBatch() batch {
 	return batch{opened: map[int64]time.Duration{}, closed: map[int64]struct{}{}}
 }
 
-// firstSessionID begins where no server before can have come: sessions are numbered by the
-// time of the start, as ZooKeeper does it.
+// firstSessionID returns an id that no earlier server can have reached: as in ZooKeeper, sessions are numbered from the
+// time of the start.
 func firstSessionID(now time.Time) int64 {
 	return int64(uint64(now.UnixMilli())<<24>>8) | 1<<56
 }
@@ -83,7 +83,7 @@ func (l *loop) run() {
 			l.drain()
 			err = l.finish()
 		case <-ticker.C:
-			l.drain() // before anything expires: a sign of life may be waiting
+			l.drain() // before anything expires: a heartbeat may be waiting
 			l.expire()
 			l.removeContainers()
 			err = l.finish()
@@ -98,7 +98,7 @@ func (l *loop) run() {
 	}
 }
 
-// drain takes what has arrived meanwhile, up to a bound.
+// drain handles the events that have arrived meanwhile, up to a limit.
 func (l *loop) drain() {
 	for range maxBatchEvents {
 		select {
@@ -110,7 +110,7 @@ func (l *loop) drain() {
 	}
 }
 
-// finish makes the batch durable and then lets its answers go.
+// finish makes the batch durable and then releases its responses.
 func (l *loop) finish() error {
 	if l.tree.zxid != l.committed || len(l.changed.opened)+len(l.changed.closed) > 0 {
 		if err := l.store.commit(l.tree, l.changed); err != nil {
@@ -161,7 +161,7 @@ func (l *loop) reply(c *conn, data []byte) {
 	l.stats.sent++
 }
 
-// frame appends a frame; body appends to it what comes after the length.
+// frame appends a frame; body appends what follows the length.
 func (l *loop) frame(c *conn, body func([]byte) []byte) {
 	if c.closing {
 		return
@@ -173,14 +173,14 @@ func (l *loop) frame(c *conn, body func([]byte) []byte) {
 	l.stats.sent++
 }
 
-// end closes the connection after what it has pending.
+// end closes the connection after its pending output.
 func (l *loop) end(c *conn) {
 	l.detach(c)
 	c.closing = true
 	l.touched[c] = struct{}{}
 }
 
-// detach takes the connection away from its session, which goes on without it.
+// detach detaches the connection from its session, which continues without it.
 func (l *loop) detach(c *conn) {
 	l.watches.Forget(c)
 	if c.session != nil && c.session.conn == c {
@@ -189,7 +189,7 @@ func (l *loop) detach(c *conn) {
 	c.session = nil
 }
 
-// connect begins a session, or takes one up again.
+// connect opens a session, or resumes one.
 func (l *loop) connect(c *conn, hello connectRequest) {
 	log := l.server.cfg.Logger.WithField(logx.Client, c.nc.RemoteAddr().String())
 	if hello.lastZxid > l.tree.zxid {
@@ -220,7 +220,7 @@ func (l *loop) connect(c *conn, hello connectRequest) {
 	}
 }
 
-// sessionFor opens a session or finds the one asked for; nil says that it is no more.
+// sessionFor opens a session or finds the requested one; nil means that it no longer exists.
 func (l *loop) sessionFor(hello connectRequest, timeout time.Duration) *session {
 	s := l.sessions[hello.session]
 	switch {
@@ -228,7 +228,7 @@ func (l *loop) sessionFor(hello connectRequest, timeout time.Duration) *session 
 		l.lastID++
 		s = &session{id: l.lastID}
 		l.sessions[s.id] = s
-		l.tree.zxid++ // a session's begin and end are writes, as in ZooKeeper
+		l.tree.zxid++ // opening and closing a session are writes, as in ZooKeeper
 	case s == nil || subtle.ConstantTimeCompare(hello.password, l.password(s.id)) == 0:
 		return nil
 	}
@@ -240,7 +240,7 @@ func (l *loop) sessionFor(hello connectRequest, timeout time.Duration) *session 
 	return s
 }
 
-// password is what a client must show to take its session up again.
+// password returns what a client must present to resume its session.
 func (l *loop) password(session int64) []byte {
 	sum := sha256.Sum256(appendInt64(append([]byte{}, l.secret...), session))
 	return sum[:16]
@@ -248,7 +248,7 @@ func (l *loop) password(session int64) []byte {
 
 func sessionName(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
 
-// expire ends the sessions that gave no sign of life for too long.
+// expire ends the sessions that have sent nothing for too long.
 func (l *loop) expire() {
 	l.now = time.Now()
 	for id, s := range l.sessions {
@@ -264,7 +264,7 @@ func (l *loop) expire() {
 	}
 }
 
-// closeSession removes a session and what it owns.
+// closeSession removes a session and its ephemeral nodes.
 func (l *loop) closeSession(s *session) {
 	delete(l.sessions, s.id)
 	delete(l.changed.opened, s.id)
@@ -272,7 +272,7 @@ func (l *loop) closeSession(s *session) {
 	l.announce(l.tree.CloseSession(s.id))
 }
 
-// removeContainers deletes containers whose last child went.
+// removeContainers deletes containers whose last child is gone.
 func (l *loop) removeContainers() {
 	for _, path := range l.tree.emptyContainers() {
 		_, changes, _, _ := l.tree.Write(l.now.UnixMilli(), Caller{}, dropContainer{path})
@@ -280,7 +280,7 @@ func (l *loop) removeContainers() {
 	}
 }
 
-// announce sends the events of changes to who watches.
+// announce sends the events of changes to the watchers.
 func (l *loop) announce(changes []Change) {
 	for _, change := range changes {
 		for _, fired := range l.watches.Fire(change) {

@@ -13,10 +13,9 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// RunProperties runs a server as a zookeeper.properties file says, until the context is done.
-// It knows dataDir, clientPort, clientPortAddress, tickTime, minSessionTimeout,
-// maxSessionTimeout and jute.maxbuffer; it refuses to be a member of an ensemble (server.N),
-// and ignores what else ZooKeeper knows, with a line in the log.
+// RunProperties runs a server according to a zookeeper.properties file until the context is done. It knows dataDir,
+// clientPort, clientPortAddress, tickTime, minSessionTimeout, maxSessionTimeout and jute.maxbuffer; it refuses to be a
+// member of an ensemble (server.N), and ignores ZooKeeper's other properties with a log line.
 func RunProperties(ctx context.Context, props map[string]string, log *logrus.Entry) error {
 	cfg, address, err := fromProperties(props, log)
 	if err != nil {
@@ -78,7 +77,7 @@ func fromProperties(props map[string]string, log *logrus.Entry) (cfg Config, add
 	return cfg, net.JoinHostPort(host, port), nil
 }
 
-// milliseconds reads a time; -1 stands for the default, as in ZooKeeper.
+// milliseconds parses a duration; -1 stands for the default, as in ZooKeeper.
 func milliseconds(key, value string) (time.Duration, error) {
 	if value == "-1" {
 		return 0, nil

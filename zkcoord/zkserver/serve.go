@@ -4,8 +4,7 @@ import (
 	"strings"
 )
 
-// serve answers one request. A body that does not fit its operation cannot come here: the
-// decoder makes both.
+// serve answers a request. The body always has the operation's type, since the decoder creates both.
 func (l *loop) serve(c *conn, q request) {
 	switch q.op {
 	case opPing, opReconfig:
@@ -34,7 +33,7 @@ func (l *loop) serve(c *conn, q request) {
 	}
 }
 
-// codeOf is the answer to what needs no work.
+// codeOf returns the response to operations that need no work.
 func codeOf(op int32) Code {
 	if op == opReconfig {
 		return ReconfigDisabled
@@ -42,7 +41,7 @@ func codeOf(op int32) Code {
 	return OK
 }
 
-// answer sends a header and, when the code is OK, the body.
+// answer sends a header and, if the code is OK, the body.
 func (l *loop) answer(c *conn, q request, code Code, body func([]byte) []byte) {
 	l.frame(c, func(b []byte) []byte {
 		b = appendHeader(b, q.xid, l.tree.zxid, code)
@@ -55,7 +54,7 @@ func (l *loop) answer(c *conn, q request, code Code, body func([]byte) []byte) {
 
 func (l *loop) caller(c *conn) Caller { return Caller{c.session.id, c.ids} }
 
-// authenticate adds an identity. Who shows a wrong one is cut off.
+// authenticate adds an identity. A client that presents an invalid one is disconnected.
 func (l *loop) authenticate(c *conn, q request, a authBody) {
 	if a.scheme != "digest" {
 		l.answer(c, q, AuthFailed, nil)
@@ -73,8 +72,8 @@ func (l *loop) authenticate(c *conn, q request, a authBody) {
 	l.answer(c, q, OK, nil)
 }
 
-// opFor makes an operation of a body. What the tree keeps is copied: a small value must not
-// hold a large frame.
+// opFor converts a body to an operation. What the tree keeps is copied, so that a small value does not retain a large
+// frame.
 func opFor(op int32, body any) Op {
 	switch v := body.(type) {
 	case createTTLBody:
@@ -112,7 +111,7 @@ func (l *loop) write(c *conn, q request) {
 	l.answer(c, q, code, func(b []byte) []byte { return appendResult(b, q.op, results[0]) })
 }
 
-// appendResult writes what an operation gives, alone as in a multi.
+// appendResult encodes the result of an operation, both alone and in a multi.
 func appendResult(b []byte, op int32, r Result) []byte {
 	switch op {
 	case opCreate:
@@ -125,8 +124,8 @@ func appendResult(b []byte, op int32, r Result) []byte {
 	return b
 }
 
-// multi applies operations as one. When one fails, the answer says OK for those before it, its
-// code, and RuntimeInconsistency for those after it.
+// multi applies operations as one. If one fails, the response has OK for those before it, its code, and
+// RuntimeInconsistency for those after it.
 func (l *loop) multi(c *conn, q request, body multiBody) {
 	ops := make([]Op, len(body))
 	for i, m := range body {
@@ -157,8 +156,8 @@ func (l *loop) multi(c *conn, q request, body multiBody) {
 	})
 }
 
-// resultOp is the operation that a multi's answer names: ZooKeeper 3.8 takes create2 for create
-// there, and answers every other kind of create as create2.
+// resultOp returns the operation that a multi's response names: ZooKeeper 3.8 treats create2 as create there, and
+// answers every other kind of create as create2.
 func resultOp(op int32) int32 {
 	switch op {
 	case opCreate2:
@@ -173,7 +172,7 @@ func appendMultiError(b []byte, code Code) []byte {
 	return appendInt32(appendMultiHeader(b, opError, false, code), int32(code))
 }
 
-// multiRead reads several nodes at one moment; each answer stands alone.
+// multiRead reads several nodes at one moment; each result is independent.
 func (l *loop) multiRead(c *conn, q request, body multiBody) {
 	for _, m := range body {
 		if m.op != opGetData && m.op != opGetChildren {
@@ -199,7 +198,7 @@ func (l *loop) read(c *conn, q request) {
 	l.answer(c, q, code, body)
 }
 
-// readNode reads, sets the watch that was asked for, and returns what writes the answer.
+// readNode reads, sets the requested watch, and returns a function that encodes the response.
 func (l *loop) readNode(c *conn, op int32, body any) (func([]byte) []byte, Code) {
 	switch v := body.(type) {
 	case pathWatchBody:
@@ -245,7 +244,7 @@ func (l *loop) readWatched(c *conn, op int32, v pathWatchBody) (func([]byte) []b
 
 func (l *loop) readPath(c *conn, op int32, path string) (func([]byte) []byte, Code) {
 	switch op {
-	case opSync: // one node is never behind itself
+	case opSync: // a single node is never behind itself
 		return func(b []byte) []byte { return appendText(b, path) }, OK
 	case opGetACL:
 		list, stat, code := l.tree.ACL(path, l.caller(c))
@@ -270,8 +269,8 @@ func appendIDs(b []byte, ids []ID) []byte {
 	return b
 }
 
-// setWatches takes a client's watches over from the connection before. What changed since the
-// zxid that it saw is told at once, the rest is watched again.
+// setWatches takes over a client's watches from its previous connection. Changes since the zxid that the client has
+// seen are reported at once; the rest is watched again.
 func (l *loop) setWatches(c *conn, w setWatchesBody) {
 	for _, path := range w.data {
 		switch n := l.tree.nodes[path]; {
@@ -327,14 +326,14 @@ func (l *loop) addWatch(c *conn, q request, v pathKindBody) {
 	l.answer(c, q, OK, func(b []byte) []byte { return appendInt32(b, int32(OK)) })
 }
 
-// The kinds of watches that checkWatches and removeWatches name.
+// The kinds of watches in checkWatches and removeWatches.
 const (
 	ofChildren = 1
 	ofData     = 2
 	ofAny      = 3
 )
 
-// checkWatches looks whether the client has a watch, and removes it for removeWatches.
+// checkWatches checks whether the client has a watch, and for removeWatches removes it.
 func (l *loop) checkWatches(c *conn, q request, v pathKindBody) {
 	var kinds []WatchKind
 	switch v.kind {

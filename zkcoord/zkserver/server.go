@@ -10,13 +10,13 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Config says how a server runs. The zero value is one in memory with ZooKeeper's defaults.
+// Config configures a server. The zero value runs in memory with ZooKeeper's defaults.
 type Config struct {
-	Dir    string // the folder of the data; empty keeps everything in memory
-	NoSync bool   // does not wait for the disk: safe against a kill, not against a loss of power
+	Dir    string // data directory; empty: everything is kept in memory
+	NoSync bool   // do not wait for the disk: survives a kill, but not a power failure
 
-	// ForgetSessions ends, at the start, the sessions that an earlier run left. Who runs the server inside the only process
-	// that uses it knows that nobody holds them any more.
+	// ForgetSessions ends, at the start, the sessions that an earlier run left. It is for a server inside the only
+	// process that uses it, where nobody can hold those any more.
 	ForgetSessions bool
 
 	TickTime   time.Duration // 0: two seconds
@@ -47,7 +47,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// ErrClosed is what Serve returns after Close.
+// ErrClosed is the error of Serve after Close.
 var ErrClosed = errors.New("zkserver: server closed")
 
 // Server is a running server. Its methods are safe for concurrent use.
@@ -58,7 +58,7 @@ type Server struct {
 	quit   chan struct{} // closed by Close
 	done   chan struct{} // closed when the loop has ended
 
-	goroutines sync.WaitGroup // of listeners and connections
+	goroutines sync.WaitGroup // listeners and connections
 
 	mu struct {
 		sync.Mutex // leaf
@@ -66,12 +66,12 @@ type Server struct {
 		open       map[*conn]struct{}
 		addr       net.Addr // of the first listener
 		closed     bool
-		err        error // what ended the loop
+		err        error // why the loop ended
 	}
 }
 
-// Open reads the data and starts the server; it serves nobody until Serve is called. A folder
-// that another process uses is an error.
+// Open reads the data and starts the server, which accepts no connections until Serve is called. A directory that
+// another process uses is an error.
 func Open(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	store, was, err := openStore(cfg.Dir, cfg.NoSync)
@@ -99,8 +99,8 @@ func (s *Server) Listen(address string) error {
 	return nil
 }
 
-// Serve takes connections until the listener is closed, or the server, which gives ErrClosed. It
-// closes the listener. Several may run at a time.
+// Serve accepts connections until the listener or the server is closed; in the latter case it returns ErrClosed. It
+// closes the listener. It may be called several times concurrently.
 func (s *Server) Serve(ln net.Listener) error {
 	if err := s.register(ln); err != nil {
 		ln.Close()
@@ -123,7 +123,7 @@ func (s *Server) register(ln net.Listener) error {
 	return nil
 }
 
-// accept takes connections of a registered listener.
+// accept accepts connections of a registered listener.
 func (s *Server) accept(ln net.Listener) error {
 	defer s.goroutines.Done()
 	defer ln.Close()
@@ -135,7 +135,7 @@ func (s *Server) accept(ln net.Listener) error {
 			return ErrClosed
 		case errors.Is(err, net.ErrClosed):
 			return err
-		default: // too many open files, say: it may pass
+		default: // for example too many open files: it may pass
 			s.cfg.Logger.WithError(err).Warn("zookeeper connection could not be taken")
 			s.pause(acceptPause)
 			continue
@@ -150,10 +150,10 @@ func (s *Server) accept(ln net.Listener) error {
 	}
 }
 
-// acceptPause is how long to wait after a connection that could not be taken.
+// acceptPause is the pause after a failure to accept a connection.
 const acceptPause = 100 * time.Millisecond
 
-// pause waits, but not longer than the server lives.
+// pause waits, but no longer than the server lives.
 func (s *Server) pause(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -161,7 +161,7 @@ func (s *Server) pause(d time.Duration) {
 	}
 }
 
-// admit counts a connection in, unless the server is closed.
+// admit registers a connection, unless the server is closed.
 func (s *Server) admit(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,8 +195,8 @@ func (s *Server) Addr() net.Addr {
 // Done is closed when the server has ended: by Close, or because its file failed.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Close ends the server and its connections. Sessions stay in the file: who comes back in time
-// after the next start finds them. It returns what had ended the server before, if anything.
+// Close ends the server and its connections. Sessions stay in the file: clients that reconnect in time after the next
+// start can resume them. It returns the error that had ended the server before, if any.
 func (s *Server) Close() error {
 	s.shut(nil)
 	<-s.done

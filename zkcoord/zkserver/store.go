@@ -35,7 +35,7 @@ type store struct {
 	db *bbolt.DB // nil: in memory
 }
 
-// saved is what the file had.
+// saved is the content of the file.
 type saved struct {
 	tree     *Tree
 	sessions map[int64]time.Duration // timeouts
@@ -74,7 +74,7 @@ func newSecret() []byte {
 	return secret
 }
 
-// load reads the file, or makes a new one of what a new server has.
+// load reads the file, or creates one with the state of a new server.
 func (s *store) load(fresh *saved) (*saved, error) {
 	was := &saved{tree: emptyTree(), sessions: map[int64]time.Duration{}}
 	err := s.db.View(func(tx *bbolt.Tx) error {
@@ -121,13 +121,13 @@ func (s *store) create(fresh *saved) error {
 	})
 }
 
-// batch is what changed since the last commit.
+// batch is what has changed since the last commit.
 type batch struct {
 	opened map[int64]time.Duration // sessions and their timeouts
 	closed map[int64]struct{}
 }
 
-// commit makes the changes durable, all of them or none.
+// commit makes all changes durable, or none.
 func (s *store) commit(tree *Tree, b batch) error {
 	dirty := tree.takeDirty()
 	if s.db == nil {
@@ -149,7 +149,7 @@ func (s *store) commit(tree *Tree, b batch) error {
 	})
 }
 
-// putNodes writes the nodes of the paths as they are now, in the order of the file.
+// putNodes writes the current nodes of the paths, in the order of the file.
 func putNodes(tx *bbolt.Tx, tree *Tree, dirty map[string]struct{}) error {
 	nodes := tx.Bucket(nodesBucket)
 	for _, path := range slices.Sorted(maps.Keys(dirty)) {
@@ -185,7 +185,7 @@ func encodeNode(n *node) []byte {
 	return appendInt64(b, n.owner)
 }
 
-// decodeNode reads a node; nothing of it points into value.
+// decodeNode decodes a node; nothing in it points into value.
 func decodeNode(value []byte) (*node, error) {
 	r := reader{b: value}
 	n := &node{acl: r.acls()}

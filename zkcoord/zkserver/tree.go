@@ -11,10 +11,10 @@ import (
 // Code is an error of the protocol.
 type Code int32
 
-// The codes that this server gives.
+// The codes that this server returns.
 const (
 	OK                      Code = 0
-	RuntimeInconsistency    Code = -2 // in a failed multi: not tried
+	RuntimeInconsistency    Code = -2 // in a failed multi: not attempted
 	MarshallingError        Code = -5
 	Unimplemented           Code = -6
 	BadArguments            Code = -8
@@ -33,7 +33,7 @@ const (
 
 func (c Code) Error() string { return fmt.Sprintf("zookeeper error %d", int32(c)) }
 
-// Stat is what a znode says about itself; the fields are the protocol's.
+// Stat describes a znode; the fields are the protocol's.
 type Stat struct {
 	Czxid          int64
 	Mzxid          int64
@@ -48,13 +48,12 @@ type Stat struct {
 	Pzxid          int64
 }
 
-// containerOwner stands as the owner of a container: a node that goes when its last child went.
+// containerOwner is the owner of a container: a node that is removed with its last child.
 const containerOwner = math.MinInt64
 
-// node is one znode. It never changes: a change puts another one in its place, which is what
-// makes undoing cheap.
+// node is a znode. It is immutable: a change replaces it with another one, which makes undoing cheap.
 type node struct {
-	data     []byte // nil is null, which is not the same as empty
+	data     []byte // nil is null, which differs from empty
 	acl      []ACL
 	czxid    int64
 	mzxid    int64
@@ -62,7 +61,7 @@ type node struct {
 	ctimeMs  int64
 	mtimeMs  int64
 	version  int32
-	created  int32 // children ever created: the number that sequential names take
+	created  int32 // number of children ever created, used for sequential names
 	aversion int32
 	owner    int64
 }
@@ -70,14 +69,14 @@ type node struct {
 // ephemeral reports whether the node belongs to a session.
 func (n *node) ephemeral() bool { return n.owner != 0 && n.owner != containerOwner }
 
-// Tree is a tree of znodes. It is plain data: not safe for concurrent use, without clock or I/O.
+// Tree is a tree of znodes. It is plain data: not safe for concurrent use, without a clock or I/O.
 type Tree struct {
 	zxid       int64
 	nodes      map[string]*node
 	children   map[string]map[string]struct{} // names by parent; no entry for a leaf
 	ephemerals map[int64]map[string]struct{}  // paths by session
 	containers map[string]struct{}
-	undo       []before            // of the write that is under way
+	undo       []before            // of the write in progress
 	dirty      map[string]struct{} // paths changed since takeDirty
 	dataBytes  int64
 }
@@ -87,7 +86,7 @@ type before struct {
 	node *node
 }
 
-// NewTree returns a tree as a new server has it.
+// NewTree returns the tree of a new server.
 func NewTree() *Tree {
 	t := emptyTree()
 	for _, path := range []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
@@ -98,22 +97,22 @@ func NewTree() *Tree {
 	return t
 }
 
-// emptyTree has not even a root.
+// emptyTree returns a tree without even a root.
 func emptyTree() *Tree {
 	return &Tree{nodes: map[string]*node{}, children: map[string]map[string]struct{}{},
 		ephemerals: map[int64]map[string]struct{}{}, containers: map[string]struct{}{}, dirty: map[string]struct{}{}}
 }
 
-// Zxid is the number of the last write.
+// Zxid returns the number of the last write.
 func (t *Tree) Zxid() int64 { return t.zxid }
 
-// Len is the number of znodes.
+// Len returns the number of znodes.
 func (t *Tree) Len() int { return len(t.nodes) }
 
-// Mode says how a create makes its node; the numbers are the protocol's.
+// Mode is how a create creates its node; the numbers are the protocol's.
 type Mode int32
 
-// The modes. The two with a time to live are refused, as a server refuses them by default.
+// The modes. The two with a time to live are refused, as servers do by default.
 const (
 	Persistent           Mode = 0
 	Ephemeral            Mode = 1
@@ -140,45 +139,45 @@ type Create struct {
 	Mode Mode
 }
 
-// Delete removes a node without children; version -1 is any.
+// Delete removes a node without children; version -1 matches any.
 type Delete struct {
 	Path    string
 	Version int32
 }
 
-// SetData replaces a node's data; version -1 is any.
+// SetData replaces a node's data; version -1 matches any.
 type SetData struct {
 	Path    string
 	Data    []byte // owned by the tree from then on
 	Version int32
 }
 
-// SetACL replaces a node's access list; version -1 is any.
+// SetACL replaces a node's access list; version -1 matches any.
 type SetACL struct {
 	Path    string
 	ACL     []ACL
 	Version int32
 }
 
-// Check fails when the node's version is another; version -1 only asks for the node.
+// Check fails if the node has another version; version -1 only requires the node to exist.
 type Check struct {
 	Path    string
 	Version int32
 }
 
-// Result is what one write did.
+// Result is the result of one write.
 type Result struct {
 	Path string // of a Create: the node's path, with its sequence number
 	Stat Stat   // after Create, SetData and SetACL
 }
 
-// Caller is who writes or reads.
+// Caller identifies who writes or reads.
 type Caller struct {
 	Session int64 // the owner of ephemerals
-	IDs     []ID  // what it has shown itself to be
+	IDs     []ID  // identities that it has authenticated as
 }
 
-// EventKind says what happened to a path; the numbers are the protocol's.
+// EventKind is what happened to a path; the numbers are the protocol's.
 type EventKind int32
 
 // The kinds.
@@ -189,22 +188,21 @@ const (
 	NodeChildrenChanged EventKind = 4
 )
 
-// Change is a change of one node by a write. That its parent's children changed goes without
-// saying.
+// Change is a change of one node by a write. It implies a change of the parent's children.
 type Change struct {
 	Kind EventKind
 	Path string
 }
 
-// write is one transaction while it is applied.
+// write is a transaction while it is applied.
 type write struct {
 	caller  Caller
 	nowMs   int64
 	changes []Change
 }
 
-// Write applies the operations as one, or none of them. It always takes a zxid, as a server
-// does for a write that fails. When it fails, failed is the operation that did, with its code.
+// Write applies all operations or none. It always uses up a zxid, as servers do for a write that fails. If it fails,
+// failed is the operation that did, with its code.
 func (t *Tree) Write(nowMs int64, c Caller, ops ...Op) (results []Result, changes []Change, failed int, code Code) {
 	t.zxid++
 	w := &write{caller: c, nowMs: nowMs}
@@ -219,7 +217,7 @@ func (t *Tree) Write(nowMs int64, c Caller, ops ...Op) (results []Result, change
 	return results, w.changes, 0, OK
 }
 
-// CloseSession removes the ephemerals of a session, as one write.
+// CloseSession removes the ephemerals of a session in one write.
 func (t *Tree) CloseSession(session int64) []Change {
 	t.zxid++
 	paths := slices.Sorted(maps.Keys(t.ephemerals[session]))
@@ -232,7 +230,7 @@ func (t *Tree) CloseSession(session int64) []Change {
 	return changes
 }
 
-// rollBack undoes the write that is under way.
+// rollBack undoes the write in progress.
 func (t *Tree) rollBack() {
 	for i := len(t.undo) - 1; i >= 0; i-- {
 		t.link(t.undo[i].path, t.undo[i].node)
@@ -240,14 +238,14 @@ func (t *Tree) rollBack() {
 	t.undo = t.undo[:0]
 }
 
-// put makes n the node of path, nil removes it, and remembers what was there.
+// put makes n the node of path, or removes the node if n is nil, and remembers the old one.
 func (t *Tree) put(path string, n *node) {
 	t.undo = append(t.undo, before{path, t.nodes[path]})
 	t.dirty[path] = struct{}{}
 	t.link(path, n)
 }
 
-// link does that and keeps the indexes in step.
+// link does that and updates the indexes.
 func (t *Tree) link(path string, n *node) {
 	old := t.nodes[path]
 	if old != nil {
@@ -289,7 +287,7 @@ func drop[K comparable](sets map[K]map[string]struct{}, key K, member string) {
 	}
 }
 
-// parentOf is the path above; the root is above the first level.
+// parentOf returns the parent's path; that of the first level is the root.
 func parentOf(path string) string {
 	if i := strings.LastIndexByte(path, '/'); i > 0 {
 		return path[:i]
@@ -299,14 +297,14 @@ func parentOf(path string) string {
 
 func nameOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// change puts a changed copy of the node in its place.
+// change replaces the node with a changed copy.
 func (t *Tree) change(path string, edit func(*node)) {
 	n := *t.nodes[path]
 	edit(&n)
 	t.put(path, &n)
 }
 
-// remove takes a leaf out.
+// remove removes a leaf.
 func (t *Tree) remove(path string) {
 	t.put(path, nil)
 	t.change(parentOf(path), func(n *node) { n.pzxid = t.zxid })
@@ -380,7 +378,7 @@ func (d Delete) apply(t *Tree, w *write) (Result, Code) {
 	return Result{}, OK
 }
 
-// reserved are the server's own nodes, which stay.
+// reserved are the server's own nodes, which cannot be removed.
 var reserved = map[string]bool{"/": true, "/zookeeper": true, "/zookeeper/quota": true, "/zookeeper/config": true}
 
 func (s SetData) apply(t *Tree, w *write) (Result, Code) {
@@ -426,7 +424,7 @@ func (c Check) apply(t *Tree, w *write) (Result, Code) {
 	return Result{}, code
 }
 
-// permitted finds a node to write, when the caller may.
+// permitted finds a node for writing, if the caller may.
 func (t *Tree) permitted(path string, perm Perms, c Caller) (*node, Code) {
 	if !validPath(path) {
 		return nil, BadArguments
@@ -441,7 +439,7 @@ func (t *Tree) permitted(path string, perm Perms, c Caller) (*node, Code) {
 	return n, OK
 }
 
-// readable finds a node to read, when the caller may.
+// readable finds a node for reading, if the caller may.
 func (t *Tree) readable(path string, perm Perms, c Caller) (*node, Code) {
 	n := t.nodes[path]
 	switch {
@@ -464,7 +462,7 @@ func (t *Tree) Exists(path string, c Caller) (Stat, Code) {
 	return t.stat(path), OK
 }
 
-// Get returns a node's data, which the caller must not change, and stat.
+// Get returns a node's data, which the caller must not modify, and its stat.
 func (t *Tree) Get(path string, c Caller) ([]byte, Stat, Code) {
 	n, code := t.readable(path, PermRead, c)
 	if code != OK {
@@ -509,7 +507,7 @@ func (t *Tree) Ephemerals(session int64, prefix string) []string {
 	return paths
 }
 
-// ACL returns a node's access list and stat. Who may not change the list sees no digests.
+// ACL returns a node's access list and stat. A caller that may not change the list sees no digests.
 func (t *Tree) ACL(path string, c Caller) ([]ACL, Stat, Code) {
 	n, code := t.readable(path, PermRead|PermAdmin, c)
 	if code != OK {
@@ -521,8 +519,7 @@ func (t *Tree) ACL(path string, c Caller) ([]ACL, Stat, Code) {
 	return withoutDigests(n.acl), t.stat(path), OK
 }
 
-// stat is a node's stat. The protocol's cversion counts creations and deletions, the node
-// keeps the former.
+// stat returns a node's stat. The protocol's cversion counts creations and deletions; the node stores the former.
 func (t *Tree) stat(path string) Stat {
 	n := t.nodes[path]
 	s := Stat{Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid, CtimeMs: n.ctimeMs, MtimeMs: n.mtimeMs, Version: n.version,
@@ -534,7 +531,7 @@ func (t *Tree) stat(path string) Stat {
 	return s
 }
 
-// emptyContainers are the containers that had children and have none now.
+// emptyContainers returns the containers that had children and have none now.
 func (t *Tree) emptyContainers() []string {
 	var paths []string
 	for path := range t.containers {
@@ -555,7 +552,7 @@ func (t *Tree) takeDirty() map[string]struct{} {
 	return dirty
 }
 
-// validPath is ZooKeeper's PathUtils.validatePath.
+// validPath implements ZooKeeper's PathUtils.validatePath.
 func validPath(path string) bool {
 	if path == "/" {
 		return true
@@ -573,7 +570,7 @@ func validPath(path string) bool {
 	})
 }
 
-// dropContainer removes a container for which no client asked.
+// dropContainer removes a container without a client's request.
 type dropContainer struct{ path string }
 
 func (d dropContainer) apply(t *Tree, w *write) (Result, Code) {

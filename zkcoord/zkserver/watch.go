@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// WatchKind says what a watch waits for.
+// WatchKind is what a watch waits for.
 type WatchKind uint8
 
-// The kinds. Data watches come from exists and getData, Children ones from getChildren; both
-// end when they fire. The others stay: Persistent ones hear of the node and its children,
-// Recursive ones of the node and of all below it, but not of lists of children.
+// The kinds. Data watches come from exists and getData, Children watches from getChildren; both end when they fire. The
+// others stay: Persistent watches cover a node and its children, Recursive ones a node and everything below it, but not
+// lists of children.
 const (
 	WatchData WatchKind = iota
 	WatchChildren
@@ -19,8 +19,8 @@ const (
 	watchKinds
 )
 
-// Watches says whom a change is told. W stands for a client. The zero value is ready; it is
-// not safe for concurrent use.
+// Watches determines who is told about a change. W identifies a client. The zero value is ready to use; it is not safe
+// for concurrent use.
 type Watches[W comparable] struct {
 	byPath   [watchKinds]map[string]map[W]struct{}
 	byClient map[W]map[watchKey]struct{}
@@ -38,7 +38,7 @@ type Fired[W comparable] struct {
 	Path   string
 }
 
-// Add makes the client wait for a change of path.
+// Add makes the client watch path.
 func (w *Watches[W]) Add(kind WatchKind, path string, client W) {
 	if w.byPath[kind] == nil {
 		w.byPath[kind] = map[string]map[W]struct{}{}
@@ -56,13 +56,13 @@ func (w *Watches[W]) Add(kind WatchKind, path string, client W) {
 	w.byClient[client][watchKey{kind, path}] = struct{}{}
 }
 
-// Has reports whether the client waits so.
+// Has reports whether the client has such a watch.
 func (w *Watches[W]) Has(kind WatchKind, path string, client W) bool {
 	_, ok := w.byPath[kind][path][client]
 	return ok
 }
 
-// Remove ends a watch and reports whether there was one.
+// Remove removes a watch and reports whether there was one.
 func (w *Watches[W]) Remove(kind WatchKind, path string, client W) bool {
 	if !w.Has(kind, path, client) {
 		return false
@@ -78,14 +78,14 @@ func (w *Watches[W]) Remove(kind WatchKind, path string, client W) bool {
 	return true
 }
 
-// Forget ends all watches of a client.
+// Forget removes all watches of a client.
 func (w *Watches[W]) Forget(client W) {
 	for key := range maps.Clone(w.byClient[client]) {
 		w.Remove(key.kind, key.path, client)
 	}
 }
 
-// Len is the number of watches, and of paths that are watched.
+// Len returns the number of watches, and of watched paths.
 func (w *Watches[W]) Len() (watches, paths int) {
 	for _, keys := range w.byClient {
 		watches += len(keys)
@@ -96,8 +96,8 @@ func (w *Watches[W]) Len() (watches, paths int) {
 	return watches, paths
 }
 
-// Fire returns the events of a change and ends the watches that fire once. A client hears of
-// one change of one path once, whatever it waits for there.
+// Fire returns the events of a change and removes the watches that fire only once. A client is told about a change of a
+// path once, whatever it watches there.
 func (w *Watches[W]) Fire(c Change) []Fired[W] {
 	fired := w.fire(nil, c.Kind, c.Path, WatchData, WatchPersistent)
 	if c.Kind == NodeDeleted {
@@ -115,7 +115,7 @@ func (w *Watches[W]) Fire(c Change) []Fired[W] {
 	return fired
 }
 
-// fire tells those who watch path in one of the ways.
+// fire notifies the clients that watch path in one of the ways.
 func (w *Watches[W]) fire(fired []Fired[W], kind EventKind, path string, ways ...WatchKind) []Fired[W] {
 	for _, way := range ways {
 		clients := w.byPath[way][path]

@@ -6,13 +6,12 @@ import (
 	"fmt"
 )
 
-// The protocol is a sequence of frames: a length of four bytes, big endian, and so many bytes.
-// A client's first frame is its connect request, answered by the session; each one after is a
-// header (xid, operation) with the operation's body, answered by a header (xid, zxid, code) and,
-// when the code is OK, the answer's body. Events come between answers, with the xid -1.
+// The protocol is a sequence of frames: a length of four bytes, big-endian, and that many bytes. A client's first frame
+// is its connect request, answered with the session; each later one is a header (xid, operation) with the operation's
+// body, answered with a header (xid, zxid, code) and, if the code is OK, the response's body. Events come between
+// responses, with xid -1.
 //
-// Numbers are big endian. A buffer, a text and a list begin with their length as four bytes;
-// -1 is null.
+// Numbers are big-endian. Buffers, strings and lists begin with their length as four bytes; -1 is null.
 
 // The operations.
 const (
@@ -50,12 +49,12 @@ const (
 // eventXid is the xid of events.
 const eventXid = -1
 
-// stateConnected is the state that events carry.
+// stateConnected is the state in events.
 const stateConnected = 3
 
 var errShort = errors.New("zkserver: a length goes past the end of the frame")
 
-// reader takes values off a frame; after an error it gives zeroes.
+// reader decodes values from a frame; after an error it returns zeros.
 type reader struct {
 	b   []byte
 	err error
@@ -103,7 +102,7 @@ func (r *reader) buffer() []byte {
 
 func (r *reader) text() string { return string(r.buffer()) }
 
-// count reads the length of a list whose elements take at least size bytes each.
+// count decodes the length of a list whose elements take at least size bytes each.
 func (r *reader) count(size int) int {
 	n := r.int32()
 	if n < 0 {
@@ -132,7 +131,7 @@ func (r *reader) acls() []ACL {
 	return list
 }
 
-// Appending is the other way round.
+// Encoding.
 
 func appendInt32(b []byte, n int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(n)) }
 func appendInt64(b []byte, n int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(n)) }
@@ -187,13 +186,13 @@ func appendStat(b []byte, s Stat) []byte {
 	return appendInt64(b, s.Pzxid)
 }
 
-// connectRequest asks for a new session, or for an old one by its id and password.
+// connectRequest requests a new session, or an existing one by its id and password.
 type connectRequest struct {
 	lastZxid  int64
 	timeoutMs int32
 	session   int64
 	password  []byte
-	hasFlag   bool // clients since 3.4 say whether a read-only server would do
+	hasFlag   bool // clients since 3.4 say whether they accept a read-only server
 	readOnly  bool
 }
 
@@ -219,12 +218,12 @@ func appendConnectRequest(b []byte, c connectRequest) []byte {
 	return b
 }
 
-// connectResponse gives the session; the id 0 says that the one asked for is no more.
+// connectResponse returns the session; id 0 means that the requested one no longer exists.
 type connectResponse struct {
 	timeoutMs int32
 	session   int64
 	password  []byte
-	hasFlag   bool // only to clients that sent it
+	hasFlag   bool // only for clients that sent it
 }
 
 func appendConnectResponse(b []byte, c connectResponse) []byte {
@@ -238,7 +237,7 @@ func appendConnectResponse(b []byte, c connectResponse) []byte {
 	return b
 }
 
-// request is one decoded request. Slices point into the frame.
+// request is a decoded request. Slices point into the frame.
 type request struct {
 	xid  int32
 	op   int32
@@ -296,7 +295,7 @@ type (
 	}
 )
 
-// decodeRequest reads a request. An operation that does not exist is no error here.
+// decodeRequest decodes a request. An unknown operation is not an error here.
 func decodeRequest(frame []byte) (request, error) {
 	r := reader{b: frame}
 	q := request{xid: r.int32(), op: r.int32()}
@@ -340,13 +339,12 @@ func decodeCreate(r *reader) createBody {
 	return createBody{r.text(), r.buffer(), r.acls(), r.int32()}
 }
 
-// decodeMulti reads operations, each behind a header of its own, up to the header that says
-// that there are no more.
+// decodeMulti decodes operations, each after a header of its own, up to the header that marks the end.
 func decodeMulti(r *reader) multiBody {
 	ops := multiBody{}
 	for {
 		op, done := r.int32(), r.bool()
-		r.int32() // an error code, in answers
+		r.int32() // an error code, in responses
 		if done || r.err != nil {
 			return ops
 		}
@@ -365,7 +363,7 @@ func appendMultiHeader(b []byte, op int32, done bool, code Code) []byte {
 	return appendInt32(b, int32(code))
 }
 
-// appendRequest writes a request, as a client does.
+// appendRequest encodes a request, as a client does.
 func appendRequest(b []byte, q request) []byte {
 	b = appendInt32(b, q.xid)
 	b = appendInt32(b, q.op)

@@ -16,15 +16,15 @@ type Fate int
 
 const (
 	Answered    Fate = iota
-	RequestLost      // the connection breaks before the servers get it
-	AnswerLost       // the connection breaks after the servers have done it
+	RequestLost      // the connection breaks before the servers receive it
+	AnswerLost       // the connection breaks after the servers have carried it out
 )
 
 // Conn is a client's connection with its session. It implements zkcoord.Conn.
 type Conn struct {
-	// Wait lets others go on, and returns when this client's turn comes again. It is called
-	// while a request and its answer travel, and while the connection is down. nil: nothing
-	// ever comes in between, and the connection must not break.
+	// Wait lets others proceed, and returns when it is this client's turn again. It is called while a request and its
+	// response are in transit, and while the connection is down. nil: nothing happens in between, and the connection
+	// must not break.
 	Wait func()
 	// Fate decides about each request; nil: all are answered.
 	Fate func() Fate
@@ -32,12 +32,12 @@ type Conn struct {
 	e       *Ensemble
 	handle  func(zk.Event)
 	session int64 // 0: expired, and the client does not know yet
-	last    int64 // the session as the client knows it
+	last    int64 // the session as known to the client
 	up      bool
 	closed  bool
-	breaks  int        // how often the connection broke
-	due     []zk.Event // of watches, on their way to the client
-	taken   int        // events that were delivered
+	breaks  int        // how often the connection has broken
+	due     []zk.Event // of watches, in transit to the client
+	taken   int        // number of events delivered
 	watched map[string]struct{}
 }
 
@@ -50,16 +50,16 @@ func (c *Conn) open() {
 	c.handle(zk.Event{Type: zk.EventSession, State: zk.StateHasSession})
 }
 
-// Up tells whether the connection stands.
+// Up reports whether the connection is up.
 func (c *Conn) Up() bool { return c.up }
 
-// Alive tells whether the servers know the session.
+// Alive reports whether the session exists on the servers.
 func (c *Conn) Alive() bool { return c.session != 0 }
 
-// Due is how many events of watches are on their way.
+// Due returns the number of watch events in transit.
 func (c *Conn) Due() int { return len(c.due) }
 
-// Deliver lets the events of watches arrive.
+// Deliver delivers the watch events in transit.
 func (c *Conn) Deliver() {
 	if c.up {
 		c.deliver(len(c.due))
@@ -75,7 +75,7 @@ func (c *Conn) deliver(n int) {
 	}
 }
 
-// Break breaks the connection. The session lives on.
+// Break breaks the connection. The session continues to exist.
 func (c *Conn) Break() {
 	if !c.up {
 		return
@@ -85,8 +85,8 @@ func (c *Conn) Break() {
 	c.handle(zk.Event{Type: zk.EventSession, State: zk.StateDisconnected})
 }
 
-// Expire ends the session at the servers, who remove what it held; the connection breaks.
-// The client learns it when it is back.
+// Expire ends the session on the servers, which remove its ephemeral nodes, and breaks the connection. The client
+// learns of it when it reconnects.
 func (c *Conn) Expire() {
 	if c.session == 0 {
 		return
@@ -102,7 +102,7 @@ func (c *Conn) Expire() {
 	c.e.closeSession(session)
 }
 
-// Restore brings a broken connection back, with a new session when the old one has expired.
+// Restore restores a broken connection, with a new session if the old one has expired.
 func (c *Conn) Restore() {
 	if c.up || c.closed {
 		return
@@ -119,10 +119,10 @@ func (c *Conn) Restore() {
 	c.open()
 }
 
-// Kill ends the client's process: nothing of it arrives any more. The session is left to expire.
+// Kill ends the client's process: nothing from it arrives any more. The session is left to expire.
 func (c *Conn) Kill() { c.closed, c.up = true, false }
 
-// Close ends the session in order.
+// Close closes the session properly.
 func (c *Conn) Close() {
 	c.Kill()
 	c.Expire()
@@ -131,7 +131,7 @@ func (c *Conn) Close() {
 // SessionID implements zkcoord.Conn.
 func (c *Conn) SessionID() int64 { return c.last }
 
-// do is a request's way to the servers and back.
+// do carries a request to the servers and its response back.
 func (c *Conn) do(f func() error) error {
 	c.wait()
 	c.awaitUp()
@@ -148,7 +148,7 @@ func (c *Conn) do(f func() error) error {
 	}
 	breaks := c.breaks
 	err := f()
-	before := c.taken + len(c.due) // these events come before the answer
+	before := c.taken + len(c.due) // these events come before the response
 	if fate == AnswerLost {
 		c.Break()
 	}
@@ -160,7 +160,7 @@ func (c *Conn) do(f func() error) error {
 	return err
 }
 
-// lost is how a request ends whose connection broke.
+// lost ends a request whose connection broke.
 func (c *Conn) lost() error {
 	c.awaitUp()
 	if c.closed {
@@ -255,7 +255,7 @@ func (c *Conn) children(path string, watch bool) (names []string, stat *zk.Stat,
 	return names, stat, err
 }
 
-// Create implements zkcoord.Conn. Everybody may do everything with the node.
+// Create implements zkcoord.Conn. The node is open to everyone.
 func (c *Conn) Create(path string, data []byte, flags int32, _ []zk.ACL) (name string, err error) {
 	err = c.do(func() error {
 		results, _, code := c.e.write(c.session, create(path, data, flags))
@@ -287,7 +287,7 @@ func (c *Conn) Delete(path string, version int32) error {
 	})
 }
 
-// Sync implements zkcoord.Conn. One tree is never behind.
+// Sync implements zkcoord.Conn. A single tree is never behind.
 func (c *Conn) Sync(path string) (string, error) { return path, c.do(func() error { return nil }) }
 
 // Multi implements zkcoord.Conn.
@@ -335,7 +335,7 @@ func statOf(s zkserver.Stat) *zk.Stat {
 		Aversion: s.Aversion, EphemeralOwner: s.EphemeralOwner, DataLength: s.DataLength, NumChildren: s.NumChildren, Pzxid: s.Pzxid}
 }
 
-// errorOf is a code as the client's library has it.
+// errorOf converts a code to the error of the client library.
 func errorOf(code zkserver.Code) error {
 	switch code {
 	case zkserver.OK:

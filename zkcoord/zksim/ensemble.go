@@ -14,13 +14,13 @@ type Ensemble struct {
 	sessions int64
 }
 
-// New makes an ensemble with an empty tree.
+// New returns an ensemble with an empty tree.
 func New() *Ensemble { return &Ensemble{tree: zkserver.NewTree()} }
 
-// Zxid is the number of the last write, be it one that was refused.
+// Zxid returns the number of the last write, including refused ones.
 func (e *Ensemble) Zxid() int64 { return e.tree.Zxid() }
 
-// Connect opens a session and makes a client of it.
+// Connect opens a session and returns a client for it.
 func (e *Ensemble) Connect(cfg zkcoord.Config) (*zkcoord.Client, *Conn) {
 	c := &Conn{e: e}
 	client, handle := zkcoord.Simulated(cfg, c)
@@ -34,7 +34,7 @@ func (e *Ensemble) newSession() int64 {
 	return e.sessions
 }
 
-// write applies the operations as one, and lets the watches fire.
+// write applies the operations as one, and fires the watches.
 func (e *Ensemble) write(session int64, ops ...zkserver.Op) (results []zkserver.Result, failed int, code zkserver.Code) {
 	results, changes, failed, code := e.tree.Write(0, caller(session), ops...)
 	e.fire(changes)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Proxy stands between a client and ZooKeeper, and breaks connections on demand.
+// Proxy is between a client and ZooKeeper, and breaks connections on demand.
 type Proxy struct {
 	// Connect is the connect string through the proxy.
 	Connect string
@@ -19,13 +19,13 @@ type Proxy struct {
 	mu       struct {
 		sync.Mutex
 		cut   bool          // refuse and break all connections
-		lose  []byte        // break the connection when the answer to a request with these bytes comes
-		held  chan struct{} // answers wait until it is closed; nil: none do
+		lose  []byte        // break the connection when the response to a request with these bytes comes
+		held  chan struct{} // responses wait until it is closed; nil: they do not wait
 		conns map[net.Conn]struct{}
 	}
 }
 
-// NewProxy starts a proxy for a connect string that Connect gave; it ends with the test.
+// NewProxy starts a proxy for a connect string from Connect; it ends with the test.
 func NewProxy(t testing.TB, connect string) *Proxy {
 	t.Helper()
 	target, chroot, _ := strings.Cut(connect, "/")
@@ -55,14 +55,14 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Hold keeps answers back until Heal, for less than a session lasts.
+// Hold holds back responses until Heal, which must come before the session expires.
 func (p *Proxy) Hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.held = make(chan struct{})
 }
 
-// Heal lets connections and answers through again.
+// Heal lets connections and responses pass again.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *Proxy) releaseLocked() {
 	}
 }
 
-// wait waits while answers are held.
+// wait waits while responses are held back.
 func (p *Proxy) wait() {
 	p.mu.Lock()
 	held := p.mu.held
@@ -87,8 +87,8 @@ func (p *Proxy) wait() {
 	}
 }
 
-// LoseAnswer makes the next request that holds text reach the server, and its answer, with
-// the connection, get lost.
+// LoseAnswer makes the next request that contains text reach the server, and its response, with the connection, get
+// lost.
 func (p *Proxy) LoseAnswer(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *Proxy) drop(conns ...net.Conn) {
 	}
 }
 
-// doomed tells whether the answer to a request is to get lost.
+// doomed reports whether the response to a request is to be lost.
 func (p *Proxy) doomed(request []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

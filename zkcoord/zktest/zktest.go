@@ -1,4 +1,4 @@
-// Package zktest gives tests a ZooKeeper to work on.
+// Package zktest provides tests with a ZooKeeper.
 package zktest
 
 import (
@@ -15,15 +15,14 @@ import (
 	"barnabas/zkcoord/zkserver"
 )
 
-// addressVariable names the environment variable with the address of a ZooKeeper to use
-// instead of the embedded one.
+// addressVariable is the environment variable with the address of a ZooKeeper to use instead of the embedded one.
 const addressVariable = "BARNABAS_TEST_ZOOKEEPER"
 
 // sessionTimeout is long enough for a slow machine under the race detector.
 const sessionTimeout = 10 * time.Second
 
-// Connect gives a connect string for a tree of the test's own: on an embedded server in
-// memory, or on the running one that the environment names.
+// Connect returns a connect string for a tree that belongs to the test: on an embedded server in memory, or on the
+// running one that the environment names.
 func Connect(t testing.TB) string {
 	t.Helper()
 	address := os.Getenv(addressVariable)
@@ -50,13 +49,13 @@ func embedded(t testing.TB) string {
 	return server.Addr().String()
 }
 
-// Client gives a session on connect, with all top nodes made, that ends with the test.
+// Client returns a client with all top nodes created, which is closed when the test ends.
 func Client(t testing.TB, connect string) *zkcoord.Client {
 	t.Helper()
 	return ClientWith(t, zkcoord.Config{Connect: connect})
 }
 
-// ClientWith is Client with a configuration; what it leaves open is filled in.
+// ClientWith is Client with a configuration, whose missing fields are filled in.
 func ClientWith(t testing.TB, cfg zkcoord.Config) *zkcoord.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -78,7 +77,7 @@ func ClientWith(t testing.TB, cfg zkcoord.Config) *zkcoord.Client {
 	return c
 }
 
-// Logger writes into the test's output when it runs verbosely.
+// Logger writes to the test's output if it runs verbosely.
 func Logger(t testing.TB) *logrus.Entry {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
