@@ -167,7 +167,7 @@ func (o *consumerOptions) newFormatter() (formatter, error) {
 }
 
 // reads says what is read, and as whose member.
-func (o *consumerOptions) reads(group string) ([]kgo.Opt, error) {
+func (o *consumerOptions) reads(group string, p properties) ([]kgo.Opt, error) {
 	start, err := o.start()
 	if err != nil {
 		return nil, err
@@ -188,7 +188,10 @@ func (o *consumerOptions) reads(group string) ([]kgo.Opt, error) {
 	// Without a group of the user's the original joins one with a random name and never commits. Nobody can see the
 	// difference to reading the partitions directly, except that this needs no coordinator.
 	if group != "" {
-		opts = append(opts, kgo.ConsumerGroup(group), kgo.AutoCommitMarks())
+		opts = append(opts, asMember(group, p)...)
+		if autoCommits(p) {
+			opts = append(opts, kgo.AutoCommitMarks())
+		}
 	}
 	return opts, nil
 }
@@ -209,7 +212,7 @@ func consoleConsumer(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	what, err := o.reads(group)
+	what, err := o.reads(group, p)
 	if err != nil {
 		return err
 	}
@@ -230,11 +233,8 @@ func consoleConsumer(ctx context.Context, env *Env) error {
 		return err
 	}
 	defer cl.Close()
-	c := &printer{env: env, cl: cl, format: f, skipErrors: o.has("skip-message-on-error"), group: group != "",
+	c := &printer{env: env, cl: cl, format: f, skipErrors: o.has("skip-message-on-error"), commits: group != "" && autoCommits(p),
 		most: *o.maxMessages, idle: time.Duration(*o.timeoutMs) * time.Millisecond}
-	if autoCommit, ok := p["enable.auto.commit"]; ok && !isTrue(autoCommit) {
-		c.group = false // nothing is marked, so nothing is committed
-	}
 	shown := startProgress(env, func(elapsed time.Duration) string {
 		return rateLine("read", c.count.Load(), c.bytes.Load(), elapsed)
 	})
@@ -257,7 +257,7 @@ type printer struct {
 	cl         *kgo.Client
 	format     formatter
 	skipErrors bool
-	group      bool          // commit what was printed
+	commits    bool          // what was printed
 	most       int64         // records; negative: no limit
 	idle       time.Duration // negative: wait for ever
 	count      atomic.Int64
@@ -268,7 +268,7 @@ type printer struct {
 // run prints until there is enough, nothing came for too long, or ctx ends.
 func (c *printer) run(ctx context.Context) error {
 	err := c.loop(ctx)
-	if c.group {
+	if c.commits {
 		commit, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		if failed := c.cl.CommitMarkedOffsets(commit); failed != nil && err == nil {
@@ -353,7 +353,7 @@ func (c *printer) print(fetches kgo.Fetches) error {
 		}
 		c.count.Add(1)
 		c.bytes.Add(int64(len(r.Key) + len(r.Value)))
-		if c.group {
+		if c.commits {
 			c.cl.MarkCommitRecords(r)
 		}
 	})

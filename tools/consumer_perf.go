@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,22 +42,22 @@ func newConsumerPerfOptions() *consumerPerfOptions {
 	return o
 }
 
-func (o *consumerPerfOptions) client(ctx context.Context, env *Env) (*kgo.Client, *rebalanceClock, error) {
-	p, err := readProperties(*o.config)
-	if err != nil {
-		return nil, nil, err
+// settings are the consumer's, and the group that it belongs to.
+func (o *consumerPerfOptions) settings() (p properties, group string, err error) {
+	if p, err = readProperties(*o.config); err != nil {
+		return nil, "", err
 	}
 	if p["bootstrap.servers"], err = bootstrapOf(o.options); err != nil {
-		return nil, nil, err
-	}
-	group := *o.group
-	if group == "" {
-		group = p["group.id"]
+		return nil, "", err
 	}
 	p["auto.offset.reset"] = "earliest"
 	if o.has("from-latest") {
 		p["auto.offset.reset"] = "latest"
 	}
+	return p, cmp.Or(*o.group, p["group.id"]), nil
+}
+
+func (o *consumerPerfOptions) client(ctx context.Context, env *Env, p properties, group string) (*kgo.Client, *rebalanceClock, error) {
 	opts, err := clientOptions(ctx, env, p, consumerSettings)
 	if err != nil {
 		return nil, nil, err
@@ -67,7 +68,7 @@ func (o *consumerPerfOptions) client(ctx context.Context, env *Env) (*kgo.Client
 	if group != "" {
 		clock.group = true
 		clock.lost(time.Now())
-		opts = append(opts, kgo.ConsumerGroup(group),
+		opts = append(append(opts, asMember(group, p)...),
 			kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { clock.assigned(time.Now()) }),
 			kgo.OnPartitionsRevoked(func(context.Context, *kgo.Client, map[string][]int32) { clock.lost(time.Now()) }))
 	}
@@ -102,8 +103,12 @@ func consumerPerf(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
+	p, group, err := o.settings()
+	if err != nil {
+		return err
+	}
 	env.oneLogin = true
-	cl, clock, err := o.client(ctx, env)
+	cl, clock, err := o.client(ctx, env, p, group)
 	if err != nil {
 		return err
 	}
@@ -114,7 +119,7 @@ func consumerPerf(ctx context.Context, env *Env) error {
 		r.printHeader()
 	}
 	err = r.run(ctx)
-	if clock.group {
+	if group != "" && autoCommits(p) {
 		err = errors.Join(err, cl.CommitUncommittedOffsets(ctx))
 	}
 	return err

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,12 +22,11 @@ var consumerSettings = map[string]setter{
 		start, reset, err := resetOffset(v)
 		return []kgo.Opt{kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(reset)}, err
 	},
-	"enable.auto.commit": func(v string) ([]kgo.Opt, error) {
-		on, err := strconv.ParseBool(v)
-		if err != nil || on {
-			return nil, err
+	"enable.auto.commit": func(v string) ([]kgo.Opt, error) { // read by asMember: it has a meaning in a group alone
+		if !strings.EqualFold(v, "true") && !strings.EqualFold(v, "false") {
+			return nil, errors.New("expected value to be either true or false")
 		}
-		return []kgo.Opt{kgo.DisableAutoCommit()}, nil
+		return nil, nil
 	},
 	"partition.assignment.strategy": func(v string) ([]kgo.Opt, error) {
 		b, err := balancers(v)

@@ -97,7 +97,8 @@ func verifiableConsumer(ctx context.Context, env *Env) error {
 		return err
 	}
 	// A rebalance waits for the commit of what was polled before it, as in a Java consumer, whose poll rebalances.
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.ConsumerGroup(*o.group), kgo.ConsumeTopics(*o.topic), kgo.BlockRebalanceOnPoll(),
+	opts = append(opts, asMember(*o.group, settings)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.ConsumeTopics(*o.topic), kgo.BlockRebalanceOnPoll(),
 		kgo.AllowAutoTopicCreation(), kgo.FetchMaxWait(500 * time.Millisecond), kgo.OnPartitionsAssigned(v.assigned),
 		kgo.OnPartitionsRevoked(v.revoked), kgo.OnPartitionsLost(v.revoked)}, opts...)...)
 	if err != nil {
