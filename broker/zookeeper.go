@@ -49,7 +49,7 @@ func zooKeeperTLS(c *config.Broker) (encryption func(host string) *tls.Config, c
 func (s *Server) zooKeeperLogin() (*zklogin.Login, error) {
 	c := s.static
 	login, err := zklogin.Read(zklogin.Config{File: c.ZookeeperLoginFile, Section: c.ZookeeperLoginSection, Krb5: c.Krb5File,
-		Service: c.ZookeeperService, Failed: s.kerberos.warn})
+		Service: c.ZookeeperService, Principal: c.ZookeeperPrincipal, Aliases: c.ZookeeperAliases, Failed: s.kerberos.warn})
 	if err != nil {
 		return nil, fmt.Errorf("%s=%s: %w", config.LoginFileKey, c.ZookeeperLoginFile, err)
 	}

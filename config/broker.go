@@ -33,6 +33,8 @@ type Broker struct {
 	ZookeeperLoginFile         string // of login configurations, one of which may be for ZooKeeper; empty: none
 	ZookeeperLoginSection      string // the section of that one
 	ZookeeperService           string // the first part of its servers' principals
+	ZookeeperPrincipal         string // that of all its servers; empty: each has its own
+	ZookeeperAliases           bool   // its servers' principals are made of the host names in zookeeper.connect
 	Krb5File                   string // the configuration of Kerberos
 	ZookeeperEmbedded          bool
 	ZookeeperEmbeddedDir       string // empty: the default place
@@ -172,12 +174,17 @@ type Broker struct {
 	AuthorizerZookeeper  *AuthorizerZookeeper // nil: the broker's own
 }
 
-// Load reads a properties file, lays the overrides (key=value) over it and checks the whole.
-// Every error is one line that names the setting and its value.
-func Load(path string, overrides []string) (*Broker, error) {
+// Load reads a properties file, lays the overrides (key=value) over it and checks the whole. defaults are settings that count where
+// neither has them. Every error is one line that names the setting and its value.
+func Load(path string, defaults map[string]string, overrides []string) (*Broker, error) {
 	props, err := ReadProperties(path)
 	if err != nil {
 		return nil, err
+	}
+	for key, value := range defaults {
+		if _, set := props[key]; !set {
+			props[key] = value
+		}
 	}
 	if err := applyOverrides(props, overrides); err != nil {
 		return nil, err
@@ -352,6 +359,8 @@ func (b *Broker) fillIdentity() {
 	}
 	b.ZookeeperLoginSection = b.String("zookeeper.sasl.clientconfig")
 	b.ZookeeperService = b.String("zookeeper.sasl.client.username")
+	b.ZookeeperPrincipal = b.String("zookeeper.server.principal")
+	b.ZookeeperAliases = !b.Bool("zookeeper.sasl.client.canonicalize.hostname")
 	b.Krb5File = b.String("java.security.krb5.conf")
 	b.ZookeeperEmbedded = b.Bool("zookeeper.embedded")
 	b.ZookeeperEmbeddedDir = b.String("zookeeper.embedded.dir")

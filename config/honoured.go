@@ -58,6 +58,7 @@ var noCounterpart = []string{
 	"sasl.kerberos.ticket.renew.window.factor",
 	"security.providers",
 	"server.max.startup.time.ms",
+	"zookeeper.server.realm",
 	"ssl.engine.factory.class",
 	"ssl.keymanager.algorithm",
 	"ssl.provider",

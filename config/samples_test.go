@@ -9,7 +9,7 @@ import (
 func TestSampleFiles(t *testing.T) {
 	ports := map[int]string{}
 	for _, name := range []string{"server.properties", "server-1.properties", "server-2.properties", "server-3.properties"} {
-		b, err := Load(name, nil)
+		b, err := Load(name, nil, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -1,6 +1,6 @@
 package config
 
-// ownKeys: not keys of Apache Kafka 3.9. The first ten are ours; the others are of releases
+// ownKeys: not keys of Apache Kafka 3.9. The first thirteen are ours; the others are of releases
 // before 3.0, still read so that an old file works.
 var ownKeys = []Key{
 	{"metrics.listener", String, null, nil, Low, ReadOnly,
@@ -23,6 +23,12 @@ var ownKeys = []Key{
 		"The section of java.security.auth.login.config with the login to ZooKeeper."},
 	{"zookeeper.sasl.client.username", String, "zookeeper", nil, Low, ReadOnly,
 		"The first part of the principals of ZooKeeper's servers, for a login there with Kerberos."},
+	{"zookeeper.sasl.client.canonicalize.hostname", Boolean, "true", nil, Low, ReadOnly,
+		"Makes these principals of the names of the servers' addresses, rather than of the host names in zookeeper.connect."},
+	{"zookeeper.server.principal", String, null, nil, Low, ReadOnly,
+		"The Kerberos principal of all of ZooKeeper's servers; unset gives each one of its own."},
+	{"zookeeper.server.realm", String, null, nil, Low, ReadOnly,
+		"The realm of ZooKeeper's servers; without effect, since the KDC knows it, as in ZooKeeper's own client."},
 	{"advertised.host.name", String, null, nil, Low, ReadOnly,
 		"The advertised host where advertised.listeners is not given."},
 	{"advertised.port", Int, null, nil, Low, ReadOnly,

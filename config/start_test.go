@@ -192,21 +192,21 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b, err := Load(path, []string{"broker.rack=a=b", "num.io.threads=3"})
+	b, err := Load(path, map[string]string{"broker.rack": "c", "broker.id": "9", "num.network.threads": "5"}, []string{"broker.rack=a=b", "num.io.threads=3"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]any{"connect": b.ZookeeperConnect, "dirs": b.LogDirs, "partitions": b.NumPartitions, "rack": b.Rack,
-		"threads": b.NumIOThreads, "listen": b.Listeners[0].String(), "unknown": b.Unknown()}
+		"threads": b.NumIOThreads, "listen": b.Listeners[0].String(), "unknown": b.Unknown(), "id": b.BrokerID, "default": b.Int("num.network.threads")}
 	want := map[string]any{"connect": "h:1,h:2/ch${x}root", "dirs": []string{"/ab", "/c d"}, "partitions": 2, "rack": "a=b",
-		"threads": 3, "listen": "PLAINTEXT://:9092", "unknown": []string{"rackq"}}
+		"threads": 3, "listen": "PLAINTEXT://:9092", "unknown": []string{"rackq"}, "id": 0, "default": 5}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Load(path+".missing", nil); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := Load(path+".missing", nil, nil); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a missing file: %v", err)
 	}
-	if _, err := Load(path, []string{"novalue"}); err == nil {
+	if _, err := Load(path, nil, []string{"novalue"}); err == nil {
 		t.Error("an override without a value was accepted")
 	}
 }

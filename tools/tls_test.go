@@ -130,6 +130,25 @@ func TestToolsSpeakTLSToZooKeeper(t *testing.T) {
 	}
 }
 
+// TestTLSToZooKeeperBySystemProperties: those count as well, below the settings of a file.
+func TestTLSToZooKeeperBySystemProperties(t *testing.T) {
+	env := &Env{Properties: map[string]string{"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": stores + "trust.jks",
+		"zookeeper.ssl.truststore.password": "secret"}}
+	plain := commandConfig(t, map[string]string{"zookeeper.ssl.client.enable": "false"})
+	wrong := commandConfig(t, map[string]string{"zookeeper.ssl.truststore.location": "/nowhere.jks"})
+	for _, row := range []struct {
+		env       *Env
+		file      string
+		encrypted bool
+		refused   string
+	}{{env: env, encrypted: true}, {env: env, file: plain}, {env: env, file: wrong, refused: "/nowhere.jks"}, {env: &Env{}}} {
+		access, err := zooKeeperAccess(row.env, row.file)
+		if (access.encryption != nil) != row.encrypted || (err != nil) != (row.refused != "") || err != nil && !strings.Contains(err.Error(), row.refused) {
+			t.Errorf("%+v: encrypted %v, %v", row, access.encryption != nil, err)
+		}
+	}
+}
+
 // passOn connects whoever comes with a server.
 func passOn(l net.Listener, server string) {
 	for {

@@ -34,15 +34,16 @@ func (a zkAccess) known() bool { return a.login != nil || a.certified }
 // are, which the system properties of KAFKA_OPTS name.
 func zooKeeperAccess(env *Env, tlsFile string) (a zkAccess, err error) {
 	a.session, a.connect = zkTimeout, zkTimeout
-	if a.encryption, a.certified, err = zkTLS(tlsFile); err != nil {
+	if a.encryption, a.certified, err = zkTLS(env, tlsFile); err != nil {
 		return a, err
 	}
-	if strings.EqualFold(env.Properties["zookeeper.sasl.client"], "false") {
+	if isFalse(env.Properties["zookeeper.sasl.client"]) {
 		return a, nil
 	}
 	file := env.Properties[config.LoginFileKey]
 	a.login, err = zklogin.Read(zklogin.Config{File: file, Section: env.Properties["zookeeper.sasl.clientconfig"], Krb5: krb5Conf(env.Properties),
-		Service: env.Properties["zookeeper.sasl.client.username"]})
+		Service: env.Properties["zookeeper.sasl.client.username"], Principal: env.Properties["zookeeper.server.principal"],
+		Aliases: isFalse(env.Properties["zookeeper.sasl.client.canonicalize.hostname"])})
 	if err != nil {
 		return a, fmt.Errorf("%s=%s: %w", config.LoginFileKey, file, err)
 	}
@@ -52,23 +53,27 @@ func zooKeeperAccess(env *Env, tlsFile string) (a zkAccess, err error) {
 	return a, nil
 }
 
+func isFalse(value string) bool { return strings.EqualFold(value, "false") }
+
 // zkTLS is how to speak to ZooKeeper by a file of settings zookeeper.ssl.*, each maybe with authorizer. before it; nil for no file:
 // in plaintext.
-func zkTLS(file string) (encryption func(host string) *tls.Config, certified bool, err error) {
-	if file == "" {
-		return nil, false, nil
-	}
+func zkTLS(env *Env, file string) (encryption func(host string) *tls.Config, certified bool, err error) {
 	p, err := readProperties(file)
 	if err != nil {
 		return nil, false, err
 	}
 	get := func(name string) (value string, set bool) {
-		if value, set = p["authorizer."+name]; !set {
-			value, set = p[name]
+		for _, from := range []struct {
+			settings map[string]string
+			name     string
+		}{{p, "authorizer." + name}, {p, name}, {env.Properties, name}} {
+			if value, set = from.settings[from.name]; set {
+				return value, true
+			}
 		}
-		return value, set
+		return "", false
 	}
-	if enabled, set := get("zookeeper.ssl.client.enable"); set && !strings.EqualFold(enabled, "true") {
+	if enabled, set := get("zookeeper.ssl.client.enable"); !set && file == "" || set && !strings.EqualFold(enabled, "true") {
 		return nil, false, nil
 	}
 	made, err := ssl.ForZooKeeper(get)

@@ -55,10 +55,10 @@ func TestEnvironmentSettingsAreInTheOrderOfTheirKeys(t *testing.T) {
 // TestContainerSettings lays variables over the image's own file, as a container does.
 func TestContainerSettings(t *testing.T) {
 	const file = "../../config/container.properties"
-	if _, err := config.Load(file, nil); err == nil {
+	if _, err := config.Load(file, nil, nil); err == nil {
 		t.Error("the image's file is complete without an ensemble")
 	}
-	cfg, err := config.Load(file, environmentSettings([]string{"KAFKA_BROKER_ID=2", "KAFKA_ZOOKEEPER_CONNECT=z:2181",
+	cfg, err := config.Load(file, nil, environmentSettings([]string{"KAFKA_BROKER_ID=2", "KAFKA_ZOOKEEPER_CONNECT=z:2181",
 		"KAFKA_LISTENERS=INSIDE://:29092,OUTSIDE://:9092", "KAFKA_ADVERTISED_LISTENERS=INSIDE://broker-2:29092,OUTSIDE://localhost:9093",
 		"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT", "KAFKA_INTER_BROKER_LISTENER_NAME=INSIDE"}))
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -14,7 +15,7 @@ var replaced = []struct {
 	{[]string{"KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_GC_LOG_OPTS"}, "GOGC and GOMAXPROCS tune the runtime"},
 	{[]string{"KAFKA_LOG4J_OPTS", "KAFKA_LOG4J_LOGGERS", "KAFKA_LOG4J_ROOT_LOGLEVEL", "KAFKA_LOG4J_CMD_OPTS", "KAFKA_TOOLS_LOG4J_LOGLEVEL"},
 		"lines go to standard output; kafka-configs.sh --entity-type broker-loggers changes levels"},
-	{[]string{"KAFKA_OPTS"}, "settings belong in the properties file; only -Djava.security.auth.login.config, -Djava.security.krb5.conf, -Dzookeeper.sasl.client, -Dzookeeper.sasl.clientconfig and -Dzookeeper.sasl.client.username are read"},
+	{[]string{"KAFKA_OPTS"}, "settings belong in the properties file; of system properties only -D" + strings.Join(slices.Sorted(maps.Keys(systemProperties)), ", -D") + " are read"},
 	{[]string{"JMX_PORT", "KAFKA_JMX_OPTS", "KAFKA_JMX_PORT"}, "metrics.listener serves the metrics"},
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -107,23 +108,23 @@ func serverStart(args []string) int {
 	if fromEnvironment {
 		environment = environmentSettings(os.Environ())
 	}
-	environment = append(environment, propertySettings(os.Environ())...)
-	if err := runBroker(file, environment, overrides); err != nil {
+	if err := runBroker(file, properties(os.Environ()), environment, overrides); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-// runBroker runs a broker with the settings of a file, over which those of the environment and then the overrides lie.
-func runBroker(file string, environment, overrides []string) error {
-	cfg, err := config.Load(file, slices.Concat(environment, overrides))
+// runBroker runs a broker with the settings of a file, over which those of the environment and then the overrides lie, and below it those
+// that system properties of Java stand for.
+func runBroker(file string, system map[string]string, environment, overrides []string) error {
+	cfg, err := config.Load(file, system, slices.Concat(environment, overrides))
 	if err != nil {
 		return err
 	}
 	log := newLogger()
-	if len(environment) > 0 {
-		log.WithField(logx.Settings, keysOf(environment)).Info("settings of the environment")
+	if keys := slices.Concat(keysOf(environment), slices.Sorted(maps.Keys(system))); len(keys) > 0 {
+		log.WithField(logx.Settings, keys).Info("settings of the environment")
 	}
 	tellSettings(cfg, log)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

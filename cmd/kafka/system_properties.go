@@ -1,17 +1,40 @@
 package main
 
 import (
-	"maps"
-	"slices"
 	"strings"
 )
 
-// systemProperties are those of Java's that count: who uses SASL has put them into KAFKA_OPTS for long. Our settings have the
-// same names.
-var systemProperties = []string{"java.security.auth.login.config", "java.security.krb5.conf", "zookeeper.sasl.client", "zookeeper.sasl.clientconfig",
-	"zookeeper.sasl.client.username"}
+// systemProperties are the system properties of Java that count here, as users of SASL and of TLS to ZooKeeper have them in KAFKA_OPTS, with the
+// setting that each stands for. A setting of its own name that a file has goes before (KafkaConfig, ZkConfigs, 3.9).
+var systemProperties = map[string]string{
+	"java.security.auth.login.config":             "java.security.auth.login.config",
+	"java.security.krb5.conf":                     "java.security.krb5.conf",
+	"zookeeper.sasl.client":                       "zookeeper.sasl.client",
+	"zookeeper.sasl.clientconfig":                 "zookeeper.sasl.clientconfig",
+	"zookeeper.sasl.client.username":              "zookeeper.sasl.client.username",
+	"zookeeper.sasl.client.canonicalize.hostname": "zookeeper.sasl.client.canonicalize.hostname",
+	"zookeeper.server.principal":                  "zookeeper.server.principal",
+	"zookeeper.server.realm":                      "zookeeper.server.realm",
+	"zookeeper.client.secure":                     "zookeeper.ssl.client.enable",
+	"zookeeper.clientCnxnSocket":                  "zookeeper.clientCnxnSocket",
+	"zookeeper.ssl.keyStore.location":             "zookeeper.ssl.keystore.location",
+	"zookeeper.ssl.keyStore.password":             "zookeeper.ssl.keystore.password",
+	"zookeeper.ssl.keyStore.type":                 "zookeeper.ssl.keystore.type",
+	"zookeeper.ssl.trustStore.location":           "zookeeper.ssl.truststore.location",
+	"zookeeper.ssl.trustStore.password":           "zookeeper.ssl.truststore.password",
+	"zookeeper.ssl.trustStore.type":               "zookeeper.ssl.truststore.type",
+	"zookeeper.ssl.protocol":                      "zookeeper.ssl.protocol",
+	"zookeeper.ssl.enabledProtocols":              "zookeeper.ssl.enabled.protocols",
+	"zookeeper.ssl.ciphersuites":                  "zookeeper.ssl.cipher.suites",
+	hostnameVerification:                          "zookeeper.ssl.endpoint.identification.algorithm",
+	"zookeeper.ssl.crl":                           "zookeeper.ssl.crl.enable",
+	"zookeeper.ssl.ocsp":                          "zookeeper.ssl.ocsp.enable",
+}
 
-// properties finds them in KAFKA_OPTS of the environment (as of os.Environ), by their names.
+// hostnameVerification has true for https, and false for nothing.
+const hostnameVerification = "zookeeper.ssl.hostnameVerification"
+
+// properties finds them in KAFKA_OPTS of the environment (as of os.Environ), as settings.
 func properties(environment []string) map[string]string {
 	found := make(map[string]string)
 	for _, variable := range environment {
@@ -21,20 +44,22 @@ func properties(environment []string) map[string]string {
 		}
 		for option := range strings.FieldsSeq(options) {
 			if name, value, ok := property(option); ok {
-				found[name] = strings.Trim(value, `"'`)
+				found[systemProperties[name]] = settingValue(name, strings.Trim(value, `"'`))
 			}
 		}
 	}
 	return found
 }
 
-// propertySettings are those properties as settings key=value.
-func propertySettings(environment []string) (settings []string) {
-	found := properties(environment)
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		settings = append(settings, name+"="+found[name])
+// settingValue is the value of a system property as that of its setting.
+func settingValue(name, value string) string {
+	switch {
+	case name != hostnameVerification:
+		return value
+	case strings.EqualFold(value, "true"):
+		return "https"
 	}
-	return settings
+	return ""
 }
 
 // withoutProperties is a variable of the environment without them.
@@ -56,5 +81,5 @@ func withoutProperties(variable string) string {
 func property(option string) (name, value string, ok bool) {
 	definition, defines := strings.CutPrefix(option, "-D")
 	name, value, set := strings.Cut(definition, "=")
-	return name, value, defines && set && slices.Contains(systemProperties, name)
+	return name, value, defines && set && systemProperties[name] != ""
 }

@@ -38,7 +38,7 @@ type Login struct {
 	Optional bool
 
 	kerberos *kerberos.User // nil: log in with the password
-	service  string         // the first part of the servers' principals
+	servers  servers
 }
 
 // Config says where the login configuration is.
@@ -47,6 +47,14 @@ type Config struct {
 	Section string // empty: Section
 	Krb5    string // the Kerberos configuration file
 	Service string // the first part of the servers' principals in Kerberos; empty: Service
+
+	// Principal is the Kerberos principal of all servers, SERVICE/HOST or SERVICE/HOST@REALM (the system property
+	// zookeeper.server.principal). If empty, each server has its own, made of Service and its host.
+	Principal string
+
+	// Aliases makes principals of the host names that servers are reached by. Otherwise they are made of the names of the
+	// servers' addresses, as in ZooKeeper's client unless zookeeper.sasl.client.canonicalize.hostname=false.
+	Aliases bool
 
 	// Failed is called when a Kerberos ticket that is still valid could not be replaced by a newer one; may be nil.
 	Failed func(error)
@@ -85,11 +93,15 @@ func fromModule(l jaas.Login, c Config) (*Login, error) {
 		}
 		return login, nil
 	case jaas.Krb5Module:
+		named, err := serversOf(c)
+		if err != nil {
+			return nil, err
+		}
 		user, err := kerberos.OpenUser(c.Krb5, l.Options, c.Failed)
 		if err != nil {
 			return nil, err
 		}
-		return &Login{Username: user.Name(), kerberos: user, service: cmp.Or(c.Service, Service)}, nil
+		return &Login{Username: user.Name(), kerberos: user, servers: named}, nil
 	}
 	return nil, fmt.Errorf("the login module %s is not known, only %s and %s", l.Module, digestModule, jaas.Krb5Module)
 }
@@ -170,7 +182,7 @@ func expired(frame []byte) bool {
 func (l *Login) exchange(conn net.Conn, host string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	next, err := l.dialog(ctx, host)
+	next, err := l.dialog(ctx, host, conn.RemoteAddr())
 	if err != nil {
 		return err
 	}
@@ -200,9 +212,10 @@ func (l *Login) converse(conn net.Conn, next func(message []byte) ([]byte, error
 
 // dialog returns the client's side of a login: it takes the server's message (nil at first) and returns the answer to
 // it, nil when there is none, since the login is complete.
-func (l *Login) dialog(ctx context.Context, host string) (func(message []byte) ([]byte, error), error) {
+func (l *Login) dialog(ctx context.Context, host string, addr net.Addr) (func(message []byte) ([]byte, error), error) {
 	if l.kerberos != nil {
-		return l.kerberos.Start(ctx, l.service, host)
+		service, host := l.servers.principal(ctx, host, addr)
+		return l.kerberos.Start(ctx, service, host)
 	}
 	return newDigest(l.Username, l.Password).step, nil
 }
