@@ -115,7 +115,7 @@ func (o *oauthState) warn(text string, err error) {
 }
 
 // bearer returns the source of this broker's own tokens, for logins at other brokers' listener of that name.
-func (o *oauthState) bearer(listener string, s *config.TokenSource) (func() (string, error), error) {
+func (o *oauthState) bearer(listener string, s *config.TokenSource) (func(context.Context) (string, error), error) {
 	from, err := endpoint(s.From)
 	if err != nil {
 		return nil, err
@@ -123,13 +123,13 @@ func (o *oauthState) bearer(listener string, s *config.TokenSource) (func() (str
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	source := ofSettings(o.sources, listener, fmt.Sprint(*s), func() *oauth.Source {
-		return &oauth.Source{From: from, ClientID: s.ClientID, Secret: s.Secret, Scope: s.Scope,
+		return &oauth.Source{Life: o.ctx, From: from, ClientID: s.ClientID, Secret: s.Secret, Scope: s.Scope,
 			Window: s.Window, Jitter: s.Jitter, MinPeriod: s.MinPeriod, Buffer: s.Buffer,
 			Failed: func(err error) {
 				o.warn("there is no new token to log in with, the one there is stays until it ends", err)
 			}}
 	})
-	return func() (string, error) { return source.Token(o.ctx) }, nil
+	return source.Token, nil
 }
 
 // endpoint parses a setting that says where a provider is.

@@ -69,7 +69,7 @@ func clientOptions(ctx context.Context, env *Env, p properties, kind map[string]
 	}
 	log := &clientLog{out: env.Stderr}
 	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.WithLogger(log), kgo.WithHooks(newFirstWords(ctx, env, seeds, p, log)), kgo.DisableClientMetrics()}
-	security, err := securityOptions(env, p)
+	security, err := securityOptions(ctx, env, p)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ var commonSettings = map[string]setter{
 }
 
 // securityOptions translates security.protocol, ssl.* and sasl.*.
-func securityOptions(env *Env, p properties) ([]kgo.Opt, error) {
+func securityOptions(ctx context.Context, env *Env, p properties) ([]kgo.Opt, error) {
 	protocol := strings.ToUpper(p["security.protocol"])
 	var opts []kgo.Opt
 	switch protocol {
@@ -191,7 +191,7 @@ func securityOptions(env *Env, p properties) ([]kgo.Opt, error) {
 		return nil, invalidValue(p["security.protocol"], "security.protocol", "it must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL")
 	}
 	if strings.HasPrefix(protocol, "SASL_") {
-		o, err := saslOption(env, p)
+		o, err := saslOption(ctx, env, p)
 		if err != nil {
 			return nil, err
 		}
@@ -248,7 +248,7 @@ func fits(module, mechanism string) bool {
 // mechanismOf is how a client that logs in does it.
 func mechanismOf(p properties) string { return strings.ToUpper(cmp.Or(p["sasl.mechanism"], gssapi)) }
 
-func saslOption(env *Env, p properties) (kgo.Opt, error) {
+func saslOption(ctx context.Context, env *Env, p properties) (kgo.Opt, error) {
 	mechanism := mechanismOf(p)
 	modules := config.LoginModules()
 	module, known := modules[mechanism]
@@ -263,7 +263,7 @@ func saslOption(env *Env, p properties) (kgo.Opt, error) {
 	case gssapi:
 		return kerberosOption(p, login.Options, env.Properties)
 	case oauthBearer:
-		return oauthOption(p, login.Options)
+		return oauthOption(ctx, p, login.Options)
 	}
 	user, pass := login.Options["username"], login.Options["password"]
 	token := strings.EqualFold(login.Options["tokenauth"], "true") // the user is a delegation token's id

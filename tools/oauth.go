@@ -17,8 +17,8 @@ import (
 )
 
 // oauthOption logs in with a token: one that an identity provider gives, if the class for that is set, else one without a
-// signature.
-func oauthOption(p properties, options map[string]string) (kgo.Opt, error) {
+// signature. Requests to the provider end with ctx.
+func oauthOption(ctx context.Context, p properties, options map[string]string) (kgo.Opt, error) {
 	const classKey = "sasl.login.callback.handler.class"
 	class := p[classKey]
 	switch {
@@ -27,11 +27,11 @@ func oauthOption(p properties, options map[string]string) (kgo.Opt, error) {
 		if err != nil {
 			return nil, fmt.Errorf("sasl.jaas.config: %w", err)
 		}
-		return shown(func(context.Context) (string, error) { return oauth.Unsecured(claims, lifetime)() }), nil
+		return shown(oauth.Unsecured(claims, lifetime)), nil
 	case !slices.Contains(config.TokenHandlers(), class):
 		return nil, invalidValue(class, classKey, "no class can be loaded here, it must be "+config.TokenHandlers()[0])
 	}
-	source, err := tokenSource(p, options)
+	source, err := tokenSource(ctx, p, options)
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +46,9 @@ func shown(token func(context.Context) (string, error)) kgo.Opt {
 }
 
 // tokenSource reads how to get a token (KIP-768).
-func tokenSource(p properties, options map[string]string) (*oauth.Source, error) {
+func tokenSource(ctx context.Context, p properties, options map[string]string) (*oauth.Source, error) {
 	const key = "sasl.oauthbearer.token.endpoint.url"
-	s := &oauth.Source{From: oauth.Endpoint{URL: p[key]}, ClientID: options["clientId"], Secret: options["clientSecret"], Scope: options["scope"]}
+	s := &oauth.Source{Life: ctx, From: oauth.Endpoint{URL: p[key]}, ClientID: options["clientId"], Secret: options["clientSecret"], Scope: options["scope"]}
 	if err := s.From.Check(); err != nil {
 		return nil, invalidValue(p[key], key, err.Error())
 	}

@@ -141,7 +141,7 @@ func TestLoginOfAClient(t *testing.T) {
 		{"PLAIN", "x required username=alice", "sasl.jaas.config"},
 		{"PLAIN", "", "sasl.jaas.config"},
 	} {
-		_, err := saslOption(&Env{}, properties{"sasl.mechanism": test.mechanism, "sasl.jaas.config": test.jaas})
+		_, err := saslOption(t.Context(), &Env{}, properties{"sasl.mechanism": test.mechanism, "sasl.jaas.config": test.jaas})
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v", test, err)
 		}

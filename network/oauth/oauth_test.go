@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -365,7 +366,7 @@ func TestSource(t *testing.T) {
 		return key.sign(t, fmt.Sprintf(`{"sub":"kafka","iat":%d,"exp":%d}`, time.Now().Add(from).Unix(), time.Now().Add(to).Unix()))
 	}
 	give := func(token string) string { return `{"access_token":"` + token + `","token_type":"bearer"}` }
-	s := &Source{From: Endpoint{URL: provider.URL, Backoff: time.Millisecond, MaxBackoff: time.Minute}, ClientID: "id", Secret: "p:w", Scope: "a b", Window: 0.8}
+	s := &Source{Life: t.Context(), From: Endpoint{URL: provider.URL, Backoff: time.Millisecond, MaxBackoff: time.Minute}, ClientID: "id", Secret: "p:w", Scope: "a b", Window: 0.8}
 	want := func(what, token string, err string, count int) {
 		t.Helper()
 		got, failed := s.Token(t.Context())
@@ -397,7 +398,7 @@ func TestSource(t *testing.T) {
 	if err := os.WriteFile(file, []byte(second+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := (&Source{From: Endpoint{URL: "file://" + file}, Window: 1}).Token(context.Background()); got != second || err != nil {
+	if got, err := (&Source{Life: t.Context(), From: Endpoint{URL: "file://" + file}, Window: 1}).Token(t.Context()); got != second || err != nil {
 		t.Errorf("of a file: %q, %v", got, err)
 	}
 }
@@ -412,7 +413,7 @@ func TestProviderOfTokensIsDown(t *testing.T) {
 	}))
 	defer provider.Close()
 	failed := make(chan error, 1)
-	s := &Source{From: Endpoint{URL: provider.URL}, ClientID: "id", Secret: "secret", Failed: func(err error) { failed <- err }}
+	s := &Source{Life: t.Context(), From: Endpoint{URL: provider.URL}, ClientID: "id", Secret: "secret", Failed: func(err error) { failed <- err }}
 	s.current.Store(&heldToken{"held", time.Now().Add(-time.Minute), time.Now().Add(time.Hour)})
 	for range 2 {
 		if text, err := s.Token(t.Context()); text != "held" || err != nil {
@@ -423,6 +424,40 @@ func TestProviderOfTokensIsDown(t *testing.T) {
 	close(up)
 	if err := <-failed; !strings.Contains(err.Error(), "401") {
 		t.Error(err)
+	}
+}
+
+// TestWaitingForATokenEnds: a caller that gives up does not wait for the provider, and does not spoil the request for the others.
+func TestWaitingForATokenEnds(t *testing.T) {
+	key, asked, up := newEC(t, "1"), make(chan struct{}), make(chan struct{})
+	token := key.sign(t, fmt.Sprintf(`{"sub":"kafka","exp":%d}`, time.Now().Add(time.Hour).Unix()))
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(asked)
+		<-up
+		_, _ = io.WriteString(w, `{"access_token":"`+token+`"}`)
+	}))
+	defer provider.Close()
+	s := &Source{Life: t.Context(), From: Endpoint{URL: provider.URL}, ClientID: "id", Secret: "secret", Window: 0.8}
+	impatient, giveUp := context.WithCancelCause(t.Context())
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.Token(impatient)
+		first <- err
+	}()
+	<-asked
+	reason := errors.New("the dial's time is up")
+	giveUp(reason)
+	if err := <-first; !errors.Is(err, reason) {
+		t.Error(err)
+	}
+	second := make(chan string, 1)
+	go func() {
+		text, _ := s.Token(t.Context())
+		second <- text
+	}()
+	close(up)
+	if text := <-second; text != token {
+		t.Errorf("%q", text)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 // Source gets tokens for a program from an identity provider with a client id and secret (RFC 6749, section 4.4), or
 // reads them from a file (OAuthBearerLoginCallbackHandler, 3.9).
 type Source struct {
+	Life             context.Context // bounds requests to the provider; their callers come and go
 	From             Endpoint
 	ClientID, Secret string
 	Scope            string        // requested; empty: the provider's default
@@ -39,18 +40,28 @@ type heldToken struct {
 // enough is the remaining validity with which a token is used while the next one is being requested.
 const enough = time.Minute
 
-// Token returns a valid token. If no new one can be obtained, the previous one is used until it expires.
+// Token returns a valid token. If no new one can be obtained, the previous one is used until it expires. ctx bounds the
+// wait, not the request, for which others may wait too.
 func (s *Source) Token(ctx context.Context) (string, error) {
 	held, now := s.current.Load(), time.Now()
 	if held != nil && now.Before(held.renewal) {
 		return held.text, nil
 	}
-	next := s.fetch.DoChan("", func() (any, error) { return s.renew(ctx) })
+	next := s.fetch.DoChan("", func() (any, error) { return s.renew(s.Life) })
 	if held != nil && held.expires.Sub(now) > enough { // nobody waits for a provider that may be down
 		return held.text, nil
 	}
-	got := <-next
-	return got.Val.(string), got.Err
+	select {
+	case got := <-next:
+		return got.Val.(string), got.Err
+	case <-ctx.Done():
+		return "", s.asking(context.Cause(ctx))
+	}
+}
+
+// asking adds to an error what was asked for.
+func (s *Source) asking(err error) error {
+	return fmt.Errorf("get a token from %s: %w", s.From.URL, err)
 }
 
 func (s *Source) renew(ctx context.Context) (string, error) {
@@ -63,7 +74,7 @@ func (s *Source) renew(ctx context.Context) (string, error) {
 		s.current.Store(&heldToken{text, s.renewalOf(now, issued, expires, rand.Float64()), expires})
 		return text, nil
 	}
-	err = fmt.Errorf("get a token from %s: %w", s.From.URL, err)
+	err = s.asking(err)
 	if held == nil || !time.Now().Before(held.expires) {
 		return "", err
 	}

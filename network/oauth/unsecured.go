@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -14,8 +15,8 @@ import (
 // Tokens without a signature are for development: anyone can create one for any user.
 
 // Unsecured returns a function that creates unsigned tokens from claims, each valid for lifetime from its creation.
-func Unsecured(claims map[string]any, lifetime time.Duration) func() (string, error) {
-	return func() (string, error) {
+func Unsecured(claims map[string]any, lifetime time.Duration) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
 		now, timed := time.Now(), make(map[string]any)
 		maps.Copy(timed, claims)
 		timed["iat"], timed["exp"] = float64(now.UnixMilli())/1000, float64(now.Add(lifetime).UnixMilli())/1000

@@ -13,7 +13,7 @@ type Client struct {
 	User, Password string
 	Token          bool // User is a delegation token's id, the password its HMAC
 
-	Bearer   func() (token string, err error)                                  // for OAUTHBEARER; nil: not available
+	Bearer   func(ctx context.Context) (token string, err error)               // for OAUTHBEARER; nil: not available
 	Kerberos func(ctx context.Context, host string) (dialog Dialog, err error) // for GSSAPI; nil: not available
 }
 
@@ -30,7 +30,7 @@ func (c *Client) Start(ctx context.Context, host string) (Dialog, error) {
 		return c.plain(), nil
 	}
 	if c.Mechanism == OAuthBearerName && c.Bearer != nil {
-		return c.bearer()
+		return c.bearer(ctx)
 	}
 	if m, ok := scram.Named(c.Mechanism); ok {
 		return m.NewClient(c.User, c.Password, c.Token).Step, nil
@@ -50,8 +50,8 @@ func (c *Client) plain() Dialog {
 }
 
 // bearer presents a token. The server's answer is empty, or an error that must be acknowledged.
-func (c *Client) bearer() (Dialog, error) {
-	token, err := c.Bearer()
+func (c *Client) bearer(ctx context.Context) (Dialog, error) {
+	token, err := c.Bearer(ctx)
 	if err != nil {
 		return nil, err
 	}
