@@ -10,11 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// OpKind is what IncrementalAlterConfigs does with a setting (KIP-339); the numbers are the
-// protocol's.
+// OpKind is an operation of IncrementalAlterConfigs (KIP-339); the numbers are the protocol's.
 type OpKind int8
 
-// The kinds. Append and Subtract edit lists.
+// The kinds. Append and Subtract modify lists.
 const (
 	OpSet OpKind = iota
 	OpDelete
@@ -26,12 +25,11 @@ const (
 type Op struct {
 	Key   string
 	Kind  OpKind
-	Value *string // not looked at by OpDelete
+	Value *string // ignored by OpDelete
 }
 
-// AlterTopic applies the operations to a topic's settings and returns what the topic is to
-// have. AlterConfigs, which replaces everything, is a list of OpSet over no settings. The
-// errors carry the protocol's code and name the key.
+// AlterTopic applies operations to a topic's settings and returns its new settings. AlterConfigs, which replaces
+// everything, is a list of OpSet on no settings. The errors have the protocol's code and name the key.
 func (b *Broker) AlterTopic(current map[string]string, ops []Op) (map[string]string, error) {
 	if err := CheckOps(ops); err != nil {
 		return nil, err
@@ -46,18 +44,19 @@ func (b *Broker) AlterTopic(current map[string]string, ops []Op) (map[string]str
 	return next, nil
 }
 
-// AlterBroker is AlterTopic for the settings of this broker in ZooKeeper. It takes them as they are stored and returns
-// them to be given to EncodeBroker.
+// AlterBroker is AlterTopic for the settings of this broker in ZooKeeper. It takes them as stored, and returns them in
+// the form expected by EncodeBroker.
 func (d *Dynamic) AlterBroker(current map[string]string, ops []Op) (map[string]string, error) {
 	return d.alter(current, ops, brokerLevel)
 }
 
-// AlterCluster is AlterBroker for the settings of all brokers in ZooKeeper, which are for EncodeCluster.
+// AlterCluster is AlterBroker for the settings of all brokers in ZooKeeper, to be passed to EncodeCluster.
 func (d *Dynamic) AlterCluster(current map[string]string, ops []Op) (map[string]string, error) {
 	return d.alter(current, ops, clusterLevel)
 }
 
-// WithBroker is the configuration as it would be with these settings of this broker, as AlterBroker gave them.
+// WithBroker returns the configuration that would result from these settings of this broker, as returned by
+// AlterBroker.
 func (d *Dynamic) WithBroker(settings map[string]string) (*Broker, error) {
 	now := d.state.Load()
 	return parse(merge(now.file, now.cluster, settings), now.file)
@@ -77,7 +76,7 @@ func (d *Dynamic) alter(current map[string]string, ops []Op, at level) (map[stri
 	return next, nil
 }
 
-// node is where the settings of a level were read.
+// node returns the node from which the settings of a level were read.
 func (d *Dynamic) node(at level) string {
 	if at == clusterLevel {
 		return d.state.Load().clusterNode
@@ -87,7 +86,7 @@ func (d *Dynamic) node(at level) string {
 
 func brokerOnlyKey(name string) *Key { return brokerSchema.byName[name] }
 
-// CheckOps refuses what no resource allows, whoever asks: a key twice, a null to set. INVALID_REQUEST.
+// CheckOps returns INVALID_REQUEST for what no resource allows: a repeated key, or setting a null value.
 func CheckOps(ops []Op) error {
 	seen := make(map[string]bool, len(ops))
 	for _, op := range ops {
@@ -104,7 +103,7 @@ func CheckOps(ops []Op) error {
 	return nil
 }
 
-// applyOps returns the settings after the operations; nothing but lists is checked yet.
+// applyOps returns the settings after the operations; only lists are checked yet.
 func applyOps(current map[string]string, ops []Op, key func(string) *Key) (map[string]string, error) {
 	next := maps.Clone(current)
 	if next == nil {
@@ -122,15 +121,14 @@ func applyOps(current map[string]string, ops []Op, key func(string) *Key) (map[s
 				return nil, &Error{Key: op.Key, Reason: "is not a list", Code: kerr.InvalidConfig}
 			}
 			next[op.Key] = editList(k, next, op)
-		default: // Apache Kafka 3.9 fails on it, and so answers this code
+		default: // Apache Kafka 3.9 fails on it, and so answers with this code
 			return nil, &Error{Key: op.Key, Reason: fmt.Sprintf("unknown operation %d", op.Kind), Code: kerr.UnknownServerError}
 		}
 	}
 	return next, nil
 }
 
-// editList adds the values that are missing, or removes one of each. A list that is not set
-// begins as its default.
+// editList adds the missing values, or removes one of each. A list that is not set begins as its default.
 func editList(k *Key, current map[string]string, op Op) string {
 	text, ok := current[op.Key]
 	if !ok {
@@ -153,7 +151,7 @@ func editList(k *Key, current map[string]string, op Op) string {
 	return strings.Join(items, ",")
 }
 
-// validate checks the dynamic settings of one level, alone and as a part of the whole.
+// validate checks the dynamic settings of one level, alone and as part of the whole configuration.
 func (d *Dynamic) validate(settings map[string]string, at level) error {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if err := checkDynamic(name, settings[name], at); err != nil {
@@ -182,7 +180,7 @@ func (d *Dynamic) validate(settings map[string]string, at level) error {
 var steppedPools = []string{"background.threads", "log.cleaner.threads", "num.io.threads", "num.network.threads",
 	"num.recovery.threads.per.data.dir", "num.replica.fetchers"}
 
-// checkStep holds a change against what counts now.
+// checkStep compares a change with the current values.
 func checkStep(now, next *Broker) error {
 	for _, name := range steppedPools {
 		was, is := now.Int(name), next.Int(name)
@@ -203,7 +201,7 @@ func checkStep(now, next *Broker) error {
 	return checkLocalRetention(next)
 }
 
-// checkLocalRetention is checked for dynamic changes only (DynamicLogConfig, 3.9).
+// checkLocalRetention is checked only for dynamic changes (DynamicLogConfig, 3.9).
 func checkLocalRetention(b *Broker) error {
 	total := b.LogRetention.Milliseconds()
 	if local := int64(b.Int("log.local.retention.ms")); total != -1 && local != -2 && (local == -1 || local > total) {
@@ -216,8 +214,8 @@ func checkLocalRetention(b *Broker) error {
 	return nil
 }
 
-// BrokerResource reads the name of a broker resource: empty for all brokers, else the id,
-// which must be this broker's.
+// BrokerResource parses the name of a broker resource: empty for all brokers, otherwise an id, which must be this
+// broker's.
 func (b *Broker) BrokerResource(name string) (all bool, err error) {
 	if name == "" {
 		return true, nil

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// ACLAuthorizer is the authorizer that there is: ACLs in ZooKeeper.
+// ACLAuthorizer is the only supported authorizer: ACLs in ZooKeeper.
 const ACLAuthorizer = "kafka.security.authorizer.AclAuthorizer"
 
-// AuthorizerZookeeper says where the ACLs are, if not where everything is (authorizer.zookeeper.*). Apache Kafka has no schema
-// for these keys.
+// AuthorizerZookeeper says where the ACLs are, if not in the broker's ZooKeeper (authorizer.zookeeper.*). Apache Kafka
+// has no schema for these keys.
 type AuthorizerZookeeper struct {
 	Connect           string
 	SessionTimeout    time.Duration
@@ -18,10 +18,10 @@ type AuthorizerZookeeper struct {
 	MaxInFlight       int
 }
 
-// AuthorizerZookeeperURL is the key of where the ACLs are.
+// AuthorizerZookeeperURL is the key for the ZooKeeper with the ACLs.
 const AuthorizerZookeeperURL = "authorizer.zookeeper.url"
 
-// The other keys that AclAuthorizer reads for itself.
+// The other keys that AclAuthorizer reads itself.
 const (
 	superUsersKey     = "super.users"
 	allowEveryoneKey  = "allow.everyone.if.no.acl.found"
@@ -43,7 +43,7 @@ func (b *Broker) fillAuthorizer() {
 	}
 }
 
-// authorizerZookeeper takes what is not set from the broker's own settings. checkAuthorizer has seen to the numbers.
+// authorizerZookeeper takes what is not set from the broker's own settings. checkAuthorizer has checked the numbers.
 func (b *Broker) authorizerZookeeper() *AuthorizerZookeeper {
 	z := &AuthorizerZookeeper{Connect: b.ZookeeperConnect, SessionTimeout: b.ZookeeperSessionTimeout,
 		ConnectionTimeout: b.ZookeeperConnectionTimeout, MaxInFlight: b.ZookeeperMaxInFlight}
@@ -69,8 +69,8 @@ func positive(text string) (int, error) {
 	return n, err
 }
 
-// checkAuthorizer refuses an authorizer that there is not, and settings of it that mean nothing: without them others could do more,
-// or nobody anything.
+// checkAuthorizer refuses unsupported authorizers and invalid settings: without them others could do more, or nobody
+// anything.
 func (b *Broker) checkAuthorizer() error {
 	switch b.AuthorizerClass {
 	case "", ACLAuthorizer:

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Broker is a broker's configuration: typed fields for what the code needs, and look-up by
-// name for the rest. It never changes; a dynamic change makes a new one (see Dynamic).
+// Broker is a broker's configuration: typed fields for what the code needs, and lookup by name for the rest. It is
+// immutable; a dynamic change creates a new one (see Dynamic).
 //
-// Durations come from whole milliseconds (or seconds, minutes, hours). A negative one means
-// "never" or "no limit" where the key allows that.
+// Durations are derived from whole milliseconds (or seconds, minutes, hours). A negative one means "never" or "no
+// limit" if the key allows that.
 type Broker struct {
-	given  map[string]string // what was set, as it was written, with dynamic values laid over
-	static map[string]string // what the file set
-	values map[string]any    // every key of the schema, parsed; nil for null
+	given  map[string]string // what was set, in its original form, including dynamic values
+	static map[string]string // what the file sets
+	values map[string]any    // all keys of the schema, parsed; nil for null
 
 	// Identity.
-	BrokerID            int // -1: take it from meta.properties, or generate one
+	BrokerID            int // -1: use meta.properties, or generate one
 	BrokerIDGeneration  bool
 	ReservedBrokerMaxID int
 	Rack                string // empty: none
@@ -61,8 +61,8 @@ type Broker struct {
 	MaxConnections              int
 	MaxConnectionsPerIP         int
 	MaxConnectionsPerIPOverride map[string]int // by host name or address
-	MaxConnectionCreationRate   int            // a second
-	QueuedMaxRequestBytes       int64          // -1: no bound
+	MaxConnectionCreationRate   int            // per second
+	QueuedMaxRequestBytes       int64          // -1: unlimited
 	NumNetworkThreads           int
 	NumIOThreads                int
 	BackgroundThreads           int
@@ -113,7 +113,7 @@ type Broker struct {
 	ReplicaSocketTimeout             time.Duration
 	ReplicaSocketReceiveBufferBytes  int
 	ReplicaHighWatermarkCheckpoint   time.Duration
-	ReplicaSelectorClass             string // empty: consumers read from leaders only
+	ReplicaSelectorClass             string // empty: consumers read only from leaders
 	NumReplicaFetchers               int
 	UncleanLeaderElection            bool
 	AutoLeaderRebalance              bool
@@ -125,8 +125,8 @@ type Broker struct {
 	ControllerSocketTimeout          time.Duration
 	FetchMaxBytes                    int
 	FetchSessionCacheSlots           int
-	LeaderReplicationThrottledRate   int64 // bytes a second; math.MaxInt64: no limit
-	FollowerReplicationThrottledRate int64 // bytes a second; math.MaxInt64: no limit
+	LeaderReplicationThrottledRate   int64 // bytes per second; math.MaxInt64: no limit
+	FollowerReplicationThrottledRate int64 // bytes per second; math.MaxInt64: no limit
 	QuotaWindowNum                   int
 	QuotaWindowSize                  time.Duration
 	ControllerQuotaWindowNum         int
@@ -162,14 +162,14 @@ type Broker struct {
 	TransactionRemoveExpiredInterval time.Duration
 
 	// Delegation tokens.
-	DelegationTokenSecret        string // empty: there are none
+	DelegationTokenSecret        string // empty: disabled
 	DelegationTokenMaxLifetime   time.Duration
 	DelegationTokenLifetime      time.Duration
 	DelegationTokenCheckInterval time.Duration
 
 	// Security.
 	AuthorizerClass      string   // empty: no authorizer
-	SuperUsers           []string // of super.users, separated by semicolons
+	SuperUsers           []string // from super.users, separated by semicolons
 	AllowEveryoneIfNoACL bool
 	AuthorizerZookeeper  *AuthorizerZookeeper // nil: the broker's own
 }
@@ -192,12 +192,12 @@ func Load(path string, defaults map[string]string, overrides []string) (*Broker,
 	return Parse(props)
 }
 
-// Parse makes a configuration of properties, as they are written in a file, and checks it.
+// Parse creates a configuration from properties, in the form in which they are written in a file, and checks it.
 func Parse(props map[string]string) (*Broker, error) {
 	return parse(props, props)
 }
 
-// parse makes a configuration of the properties given, of which the file set static.
+// parse creates a configuration from the given properties, of which the file sets static.
 func parse(given, static map[string]string) (*Broker, error) {
 	b := &Broker{given: withNodeID(given), static: withNodeID(static)}
 	if err := b.parseValues(); err != nil {
@@ -219,15 +219,15 @@ func parse(given, static map[string]string) (*Broker, error) {
 	return b, nil
 }
 
-// WithBrokerID returns the same configuration for a broker whose number was generated, or found
-// in meta.properties. The setting broker.id stays as it was given, as in Apache Kafka.
+// WithBrokerID returns the same configuration for a broker whose id was generated or found in meta.properties. As in
+// Apache Kafka, the setting broker.id remains unchanged.
 func (b *Broker) WithBrokerID(id int) *Broker {
 	numbered := *b
 	numbered.BrokerID = id
 	return &numbered
 }
 
-// withNodeID copies props; broker.id and node.id stand for each other.
+// withNodeID copies props; broker.id and node.id are synonyms.
 func withNodeID(props map[string]string) map[string]string {
 	props = maps.Clone(props)
 	if props == nil {
@@ -243,8 +243,8 @@ func withNodeID(props map[string]string) map[string]string {
 	return props
 }
 
-// parseValues parses every key of the schema, in the order of their names, so that of several
-// wrong ones it is always the same that is reported.
+// parseValues parses every key of the schema, in the order of names, so that with several errors the same one is always
+// reported.
 func (b *Broker) parseValues() error {
 	b.values = make(map[string]any, len(brokerSchema.keys))
 	for _, k := range brokerSchema.keys {
@@ -270,8 +270,8 @@ func (b *Broker) Set(name string) bool {
 	return ok
 }
 
-// Unknown returns the keys that were set but have no schema, sorted. Settings of plug-ins are
-// among them, so they are no error. A listener's own settings are known by their base key.
+// Unknown returns the keys that were set but are not in the schema, sorted. They may be settings of plug-ins, so they
+// are not errors. A listener's own settings are known by their base key.
 func (b *Broker) Unknown() []string {
 	var names []string
 	for name := range b.given {
@@ -293,8 +293,8 @@ var passedThrough = map[string]bool{
 	"authorizer.zookeeper.max.in.flight.requests": true,
 }
 
-// String returns a setting of the type STRING, CLASS or PASSWORD, or "" when it is null. A key
-// without a schema (super.users, listener.name.x.y) is returned as it was written.
+// String returns a setting of type STRING, CLASS or PASSWORD, or "" if it is null. A key without a schema (super.users,
+// listener.name.x.y) is returned in its original form.
 func (b *Broker) String(name string) string {
 	value, ok := b.values[name]
 	switch {
@@ -306,20 +306,19 @@ func (b *Broker) String(name string) string {
 	return value.(string)
 }
 
-// Int returns a setting of the type INT, SHORT or LONG, or 0 when it is null. It panics when
-// the schema has no such key: that is a bug of the caller.
+// Int returns a setting of type INT, SHORT or LONG, or 0 if it is null. It panics if the schema has no such key, which
+// is a bug in the caller.
 func (b *Broker) Int(name string) int {
 	return int(lookup[int64](b, name))
 }
 
-// Bool returns a setting of the type BOOLEAN. It panics as Int does.
+// Bool returns a setting of type BOOLEAN. It panics like Int.
 func (b *Broker) Bool(name string) bool { return lookup[bool](b, name) }
 
-// Float returns a setting of the type DOUBLE. It panics as Int does.
+// Float returns a setting of type DOUBLE. It panics like Int.
 func (b *Broker) Float(name string) float64 { return lookup[float64](b, name) }
 
-// List returns a setting of the type LIST, nil when it is null. It panics as Int does. The
-// caller must not change it.
+// List returns a setting of type LIST, nil if it is null. It panics like Int. The caller must not modify the list.
 func (b *Broker) List(name string) []string { return lookup[[]string](b, name) }
 
 func lookup[T any](b *Broker, name string) (zero T) {
@@ -415,7 +414,7 @@ func (b *Broker) fillListeners() error {
 	return nil
 }
 
-// listenersText is the setting listeners, or what host.name and port stood for before 3.0.
+// listenersText returns listeners, or its equivalent in host.name and port from before 3.0.
 func (b *Broker) listenersText() string {
 	if b.Set("listeners") || !b.Set("port") && !b.Set("host.name") {
 		return b.String("listeners")
@@ -427,8 +426,8 @@ func (b *Broker) listenersText() string {
 	return Listener{Name: b.InterBrokerListener, Host: b.String("host.name"), Port: port}.String()
 }
 
-// advertisedText is the setting advertised.listeners, or what advertised.host.name and
-// advertised.port stood for before 3.0: each falls back to its listener's.
+// advertisedText returns advertised.listeners, or its equivalent in advertised.host.name and advertised.port from
+// before 3.0, each of which defaults to the listener's.
 func (b *Broker) advertisedText() (string, bool) {
 	if !b.null("advertised.listeners") {
 		return b.String("advertised.listeners"), true
@@ -446,11 +445,11 @@ func (b *Broker) advertisedText() (string, bool) {
 	return l.String(), true
 }
 
-// interBroker finds the listener between brokers: named, or called like the protocol.
+// interBroker determines the inter-broker listener: the named one, or the one called like the protocol.
 func (b *Broker) interBroker() (string, SecurityProtocol, error) {
 	const nameKey, protocolKey = "inter.broker.listener.name", "security.inter.broker.protocol"
 	if b.null(nameKey) {
-		protocol, _ := parseSecurityProtocol(b.String(protocolKey)) // the schema checked it
+		protocol, _ := parseSecurityProtocol(b.String(protocolKey)) // checked by the schema
 		return protocol.String(), protocol, nil
 	}
 	if b.Set(protocolKey) {
@@ -460,7 +459,7 @@ func (b *Broker) interBroker() (string, SecurityProtocol, error) {
 	return name, b.ListenerSecurityProtocolMap[name], err
 }
 
-// mappedListener reads a key that names a listener; the protocol map must know it.
+// mappedListener reads a key that names a listener, which the protocol map must contain.
 func (b *Broker) mappedListener(key string) (string, error) {
 	if b.null(key) {
 		return "", nil
@@ -516,21 +515,21 @@ func (b *Broker) fillLogs() {
 
 // fillVersions resolves the versions. From 3.0 on the format is always the newest (KIP-724).
 func (b *Broker) fillVersions() {
-	b.InterBrokerProtocolVersion, _ = ParseProtocolVersion(b.String("inter.broker.protocol.version")) // the schema
-	b.MessageFormatVersion, _ = ParseProtocolVersion(b.String("log.message.format.version"))          // checked both
+	b.InterBrokerProtocolVersion, _ = ParseProtocolVersion(b.String("inter.broker.protocol.version")) // both are
+	b.MessageFormatVersion, _ = ParseProtocolVersion(b.String("log.message.format.version"))          // checked by the schema
 	if b.InterBrokerProtocolVersion >= IBP30IV1 {
 		b.MessageFormatVersion = IBP30IV1
 	}
 }
 
-// FormatIgnored tells whether log.message.format.version asks for a format that is not written because of
+// FormatIgnored reports whether log.message.format.version requests a format that is not used because of
 // inter.broker.protocol.version.
 func (b *Broker) FormatIgnored() bool {
-	asked, _ := ParseProtocolVersion(b.String("log.message.format.version")) // the schema checked it
+	asked, _ := ParseProtocolVersion(b.String("log.message.format.version")) // checked by the schema
 	return asked.RecordVersion() < b.MessageFormatVersion.RecordVersion()
 }
 
-// setTime is a key that gives a time in a unit.
+// setTime is a key for a time in some unit.
 type setTime struct {
 	key  string
 	unit time.Duration
@@ -546,7 +545,7 @@ func (b *Broker) firstTime(settings ...setTime) time.Duration {
 	return 0
 }
 
-// retention is the first of ms, minutes and hours; every negative one means no limit.
+// retention returns the first of ms, minutes and hours that is set; any negative value means no limit.
 func (b *Broker) retention() time.Duration {
 	d := b.firstTime(setTime{"log.retention.ms", time.Millisecond}, setTime{"log.retention.minutes", time.Minute},
 		setTime{"log.retention.hours", time.Hour})

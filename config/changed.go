@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// NotDefault lists the settings, key=value by key, that were set to something else than their default. Values of passwords,
-// and of keys that nobody knows, which may hold some, are [hidden].
+// NotDefault lists the settings that differ from their defaults as key=value, sorted by key. The values of passwords
+// and of unknown keys, which may contain passwords, are [hidden].
 func (b *Broker) NotDefault() []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(b.given)) {
-		if name == "node.id" { // another name of broker.id, which stands beside it
+		if name == "node.id" { // a synonym of broker.id, which is listed
 			continue
 		}
 		text, k := b.given[name], BrokerKey(name)
@@ -19,14 +19,14 @@ func (b *Broker) NotDefault() []string {
 			list = append(list, name+"=[hidden]")
 			continue
 		}
-		if !k.isDefault(text) || k.Name != name { // a listener's own setting counts though it says what all have
+		if !k.isDefault(text) || k.Name != name { // a listener's own setting is listed even if it equals that of all
 			list = append(list, name+"="+k.show(text))
 		}
 	}
 	return list
 }
 
-// isDefault tells whether a value is the default, be it written in another way.
+// isDefault reports whether a value equals the default, even if written differently.
 func (k *Key) isDefault(text string) bool {
 	def, ok := k.Default()
 	if !ok {
@@ -40,7 +40,7 @@ func (k *Key) isDefault(text string) bool {
 	return err == nil && reflect.DeepEqual(value, defaultValue)
 }
 
-// changes lists, key=value by key, what is set in another way than before, with - before the keys that are not set any more.
+// changes lists the settings that have changed as key=value, sorted by key, with - before keys that are no longer set.
 // Secrets are [hidden].
 func changes(old, now *Broker) []string {
 	var list []string

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// check holds the settings against each other, as KafkaConfig.validateValues does (3.9).
+// check checks the settings against each other, as KafkaConfig.validateValues does (3.9).
 func (b *Broker) check() error {
 	for _, rule := range []func() error{b.checkMode, b.checkIdentity, b.checkLogs, b.checkFetching,
 		b.checkListeners, b.checkVersions, b.checkConnections, b.checkSASL, b.checkAuthorizer} {
@@ -18,7 +18,7 @@ func (b *Broker) check() error {
 	return nil
 }
 
-// refuse makes an error about a setting, with the value as it was given.
+// refuse returns an error about a setting, with its original value.
 func (b *Broker) refuse(key, reason string, args ...any) error {
 	value := b.given[key]
 	if k := BrokerKey(key); k != nil {
@@ -27,7 +27,7 @@ func (b *Broker) refuse(key, reason string, args ...any) error {
 	return &Error{Key: key, Value: value, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// CheckProtocols refuses listeners that can't be served: their clients would think that they are protected.
+// CheckProtocols refuses listeners with unsupported protocols: their clients would believe that they are protected.
 func (b *Broker) CheckProtocols() error {
 	if err := b.checkCertificates(); err != nil {
 		return err
@@ -35,8 +35,8 @@ func (b *Broker) CheckProtocols() error {
 	return b.checkLogins()
 }
 
-// checkCertificates refuses classes that would decide about certificates. None can be loaded here, and without them others
-// would get in, or under other names.
+// checkCertificates refuses classes that would decide about certificates. They cannot be loaded, and without them other
+// clients would be accepted, or under other names.
 func (b *Broker) checkCertificates() error {
 	for _, l := range b.Listeners {
 		if !l.Protocol.TLS() {
@@ -53,7 +53,7 @@ func (b *Broker) checkCertificates() error {
 	return nil
 }
 
-// checkMode refuses KRaft: there is no such mode here.
+// checkMode refuses KRaft mode, which is not supported.
 func (b *Broker) checkMode() error {
 	switch {
 	case len(b.List("process.roles")) > 0:
@@ -104,7 +104,7 @@ func (b *Broker) checkLogs() error {
 	return nil
 }
 
-// firstSet returns the first key that is set, else the last: the one whose default counts.
+// firstSet returns the first key that is set, otherwise the last one, whose default applies.
 func (b *Broker) firstSet(keys ...string) string {
 	for _, key := range keys {
 		if b.Set(key) {

@@ -18,27 +18,26 @@ const (
 	SourceLogger        Source = 6
 )
 
-// Entry is one setting as DescribeConfigs shows it.
+// Entry is a setting as returned by DescribeConfigs.
 type Entry struct {
 	Name          string
-	Value         *string // nil: null, or not to be shown
+	Value         *string // nil: null, or not shown
 	Source        Source
 	ReadOnly      bool
 	Sensitive     bool
 	Type          Type
-	Synonyms      []Synonym // the strongest first
+	Synonyms      []Synonym // in order of precedence
 	Documentation string
 }
 
-// Synonym is a place where an entry's value is set, or could be.
+// Synonym is a place where an entry's value is set or could be set.
 type Synonym struct {
 	Name   string
 	Value  *string
 	Source Source
 }
 
-// DescribeTopic shows a topic's settings, those named or, without names, all. Names that do
-// not exist are left out.
+// DescribeTopic returns a topic's settings: those named or, without names, all. Unknown names are left out.
 func (d *Dynamic) DescribeTopic(overrides map[string]string, names []string) ([]Entry, error) {
 	now := d.state.Load()
 	t, err := now.merged.Topic(overrides)
@@ -84,8 +83,8 @@ func strongest(synonyms []Synonym) Source {
 	return synonyms[0].Source
 }
 
-// DescribeBroker shows this broker's settings, those named or, without names, all. Hidden keys
-// and keys of plug-ins are there only when they are set.
+// DescribeBroker returns this broker's settings: those named or, without names, all. Hidden keys and keys of plug-ins
+// are included only if they are set.
 func (d *Dynamic) DescribeBroker(names []string) []Entry {
 	now := d.state.Load()
 	var entries []Entry
@@ -102,7 +101,7 @@ func (d *Dynamic) DescribeBroker(names []string) []Entry {
 	return entries
 }
 
-// DescribeCluster shows the settings that are set for all brokers.
+// DescribeCluster returns the settings that are set for all brokers.
 func (d *Dynamic) DescribeCluster(names []string) []Entry {
 	now := d.state.Load()
 	var entries []Entry
@@ -136,7 +135,7 @@ func (l *layers) brokerEntry(name string) Entry {
 	return e
 }
 
-// Text is a setting's value as it is described, empty when it is null.
+// Text returns a setting's value as it is described, empty if it is null.
 func (b *Broker) Text(name string) string {
 	if text := b.shown(name); text != nil {
 		return *text
@@ -144,7 +143,7 @@ func (b *Broker) Text(name string) string {
 	return ""
 }
 
-// shown is a setting's value as it is described.
+// shown returns a setting's value as it is described.
 func (b *Broker) shown(name string) *string {
 	text, given := b.given[name]
 	if value, ok := b.values[name]; ok {
@@ -159,9 +158,9 @@ func (b *Broker) shown(name string) *string {
 	return &text
 }
 
-// synonyms lists where name is set, under each of its forms, the strongest first
-// (ConfigHelper.configSynonyms, 3.9): this broker, all brokers, the file, the default. What is
-// stronger than name itself is not its synonym.
+// synonyms lists where a setting is set, under each of its forms, in order of precedence (ConfigHelper.configSynonyms,
+// 3.9): this broker, all brokers, the file, the default. Keys that take precedence over name itself are not its
+// synonyms.
 func (l *layers) synonyms(name string) []Synonym {
 	forms := unitSynonyms(name)
 	if base, ok := listenerBase(name); ok {

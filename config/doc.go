@@ -1,10 +1,9 @@
-// Package config turns server.properties into typed values.
+// Package config converts server.properties to typed values.
 //
-// It owns the names, types, defaults, ranges and update modes of every broker and topic
-// setting, the rules that hold between settings, how dynamic values from ZooKeeper are laid
-// over the file, and what DescribeConfigs, AlterConfigs and IncrementalAlterConfigs say about
-// a setting. It reads one file and otherwise does no I/O: it knows neither znodes nor requests.
+// It owns the names, types, defaults, ranges and update modes of all broker and topic settings, the rules between
+// settings, the merging of dynamic values from ZooKeeper with those of the file, and what DescribeConfigs, AlterConfigs
+// and IncrementalAlterConfigs say about a setting. It reads one file and does no other I/O; it knows nothing about
+// znodes and requests.
 //
-// Everything that it returns is immutable and safe for concurrent use, except where a comment
-// says otherwise.
+// Everything that it returns is immutable and safe for concurrent use, unless stated otherwise.
 package config

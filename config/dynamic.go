@@ -11,60 +11,59 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Dynamic is a broker's configuration while it runs: the file, over it the values for all
-// brokers, over these the values for this one (KIP-226). Each change makes a new Broker, which
-// is published at once.
+// Dynamic is a broker's configuration at run time: the values for this broker take precedence over those for all
+// brokers, and these over the file (KIP-226). Each change creates a new Broker, which is published at once.
 //
-// SetCluster and SetBroker belong to one goroutine, the one that hears of changes. Everything
-// else is safe for concurrent use.
+// SetCluster and SetBroker belong to one goroutine, the one that is notified of changes. Everything else is safe for
+// concurrent use.
 type Dynamic struct {
 	log     *logrus.Entry
 	changed []func(old, new *Broker)
-	refuse  func(now, next *Broker) error // nil: nothing more is checked
+	refuse  func(now, next *Broker) error // additional checks; may be nil
 	state   atomic.Pointer[layers]
 }
 
 // layers is one immutable state of the configuration.
 type layers struct {
 	file    map[string]string
-	cluster map[string]string // what ZooKeeper has for all brokers, without what is not valid there
+	cluster map[string]string // for all brokers according to ZooKeeper, without what is invalid there
 	broker  map[string]string // the same for this broker
 	merged  *Broker
 
 	clusterNode, brokerNode string // where they were read
 }
 
-// NewDynamic starts with the configuration of the file. The functions are called after each
-// change, in order, by the goroutine that brought it.
+// NewDynamic begins with the configuration of the file. The functions are called after each change, in order, on the
+// goroutine that made it.
 func NewDynamic(static *Broker, log *logrus.Entry, changed ...func(old, new *Broker)) *Dynamic {
 	d := &Dynamic{log: log, changed: changed}
 	d.state.Store(&layers{file: static.static, merged: static})
 	return d
 }
 
-// RefuseWhen has requests to alter settings refused for what only the running broker knows. It is to be called before
-// there are any.
+// RefuseWhen installs a check that refuses requests to alter settings for reasons that only the running broker knows.
+// It must be called before there are any.
 func (d *Dynamic) RefuseWhen(refuse func(now, next *Broker) error) { d.refuse = refuse }
 
-// Current returns the configuration that counts now.
+// Current returns the current configuration.
 func (d *Dynamic) Current() *Broker { return d.state.Load().merged }
 
-// SetCluster takes the values that ZooKeeper has for all brokers, and where it has them. What is not valid there is
-// logged and ignored. When the whole then asks for protection that there is none of, nothing changes, and the error says so.
+// SetCluster applies the values for all brokers in ZooKeeper, read from znode. Invalid ones are logged and ignored. If
+// the resulting configuration asks for protection that is not supported, nothing changes and the error says so.
 func (d *Dynamic) SetCluster(stored map[string]string, znode string) error {
 	next := *d.state.Load()
 	next.cluster, next.clusterNode = d.usable(stored, clusterLevel, znode), znode
 	return d.publish(&next, znode)
 }
 
-// SetBroker takes the values that ZooKeeper has for this broker, like SetCluster.
+// SetBroker applies the values for this broker in ZooKeeper, like SetCluster.
 func (d *Dynamic) SetBroker(stored map[string]string, znode string) error {
 	next := *d.state.Load()
 	next.broker, next.brokerNode = d.usable(stored, brokerLevel, znode), znode
 	return d.publish(&next, znode)
 }
 
-// Origin is the node in ZooKeeper that a setting comes from, empty when it is the file's or not set.
+// Origin returns the ZooKeeper node that a setting comes from, empty if it is from the file or not set.
 func (d *Dynamic) Origin(name string) (znode string) {
 	now := d.state.Load()
 	if _, ok := now.broker[name]; ok {
@@ -101,8 +100,8 @@ func (d *Dynamic) publish(next *layers, znode string) error {
 	return nil
 }
 
-// merge lays the later layers over the earlier ones. A setting that can be given in several
-// units replaces its other forms (DynamicBrokerConfig.overrideProps, 3.9).
+// merge applies layers in order of increasing precedence. A setting that can be given in several units replaces its
+// other forms (DynamicBrokerConfig.overrideProps, 3.9).
 func merge(base map[string]string, over ...map[string]string) map[string]string {
 	merged := maps.Clone(base)
 	for _, layer := range over {
@@ -116,7 +115,7 @@ func merge(base map[string]string, over ...map[string]string) map[string]string 
 	return merged
 }
 
-// unitSynonyms are the forms of one setting, the strongest first.
+// unitSynonyms returns the forms of a setting, in order of precedence.
 func unitSynonyms(name string) []string {
 	switch name {
 	case "log.roll.ms", "log.roll.hours":
@@ -131,7 +130,7 @@ func unitSynonyms(name string) []string {
 	return []string{name}
 }
 
-// level says for whom dynamic values are: for all brokers or for one.
+// level is the scope of dynamic values: all brokers or one.
 type level uint8
 
 const (
@@ -139,7 +138,7 @@ const (
 	brokerLevel
 )
 
-// usable drops what must not stand in ZooKeeper at this level, with a line in the log, and decodes passwords
+// usable removes, with a log line, what is not allowed in ZooKeeper at this level, and decodes passwords
 // (DynamicBrokerConfig.fromPersistentProps, 3.9).
 func (d *Dynamic) usable(stored map[string]string, at level, znode string) map[string]string {
 	kept := make(map[string]string, len(stored))
@@ -157,8 +156,8 @@ func (d *Dynamic) usable(stored map[string]string, at level, znode string) map[s
 	return kept
 }
 
-// CheckDynamic refuses settings that can't be set while brokers run: for one broker, or for all of them. They are looked at
-// one by one; only a broker can tell whether they go together with its others.
+// CheckDynamic refuses settings that cannot be changed at run time, for one broker or for all of them. They are checked
+// one by one; only a broker can check them against its other settings.
 func CheckDynamic(settings map[string]string, all bool) error {
 	at := brokerLevel
 	if all {
@@ -172,8 +171,8 @@ func CheckDynamic(settings map[string]string, all bool) error {
 	return nil
 }
 
-// checkDynamic refuses a value that cannot be set while a broker runs
-// (DynamicBrokerConfig.validateConfigs, 3.9). Keys without a schema are let through.
+// checkDynamic refuses a value that cannot be set at run time (DynamicBrokerConfig.validateConfigs, 3.9). Keys without
+// a schema are allowed.
 func checkDynamic(name, value string, at level) error {
 	base, prefixed := listenerBase(name)
 	if !prefixed {
@@ -198,7 +197,7 @@ func checkDynamic(name, value string, at level) error {
 	return checkWhileRunning(k, name, value)
 }
 
-// checkWhileRunning refuses values that a file may have, but that can't be changed to.
+// checkWhileRunning refuses values that are allowed in a file but not as a change at run time.
 func checkWhileRunning(k *Key, name, value string) error {
 	missing, _ := k.Default()
 	switch {
@@ -210,8 +209,7 @@ func checkWhileRunning(k *Key, name, value string) error {
 	return nil
 }
 
-// needsListenerPrefix are the keys of TLS stores: changing them for all listeners at once is
-// not possible (KIP-226).
+// needsListenerPrefix are keys of TLS stores, which cannot be changed for all listeners at once (KIP-226).
 var needsListenerPrefix = map[string]bool{
 	"ssl.key.password":               true,
 	"ssl.keystore.certificate.chain": true,
@@ -225,7 +223,7 @@ var needsListenerPrefix = map[string]bool{
 	"ssl.truststore.type":            true,
 }
 
-// clusterWideOfListener are the keys that may carry a listener's prefix at the level of all brokers.
+// clusterWideOfListener are the keys that may have a listener's prefix at the level of all brokers.
 var clusterWideOfListener = map[string]bool{
 	"max.connections":              true,
 	"max.connection.creation.rate": true,

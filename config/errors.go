@@ -11,9 +11,9 @@ import (
 // Error says what is wrong with a setting.
 type Error struct {
 	Key    string
-	Value  string // as given; [hidden] for passwords; empty when the value is not the point
+	Value  string // as given; [hidden] for passwords; empty if irrelevant
 	Reason string
-	Code   *kerr.Error // what a request is answered with; nil when a file was read
+	Code   *kerr.Error // for the response to a request; nil if a file was read
 }
 
 func (e *Error) Error() string {
@@ -30,7 +30,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// oneLine quotes what would not stay on one line.
+// oneLine quotes text that would not stay on one line.
 func oneLine(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(text)
@@ -46,7 +46,7 @@ func (e *Error) Unwrap() error {
 	return e.Code
 }
 
-// with gives err a protocol code, replacing none that is there.
+// with adds a protocol code to err, unless it has one.
 func with(code *kerr.Error, err error) error {
 	e, ok := err.(*Error)
 	if !ok || e.Code != nil {

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// notHonoured are the keys that are read and described, but change nothing. Who makes one
-// work takes it out here and from testdata/not_honoured.txt.
+// notHonoured are the keys that are parsed and described but have no effect. When one is implemented, it must be
+// removed here and in testdata/not_honoured.txt.
 var notHonoured = buildNotHonoured()
 
 func buildNotHonoured() map[string]bool {
 	set := map[string]bool{}
-	for _, keys := range [][]Key{kraftKeys, tieredKeys} { // other modes: they stay without effect
+	for _, keys := range [][]Key{kraftKeys, tieredKeys} { // other modes: these remain without effect
 		for _, k := range keys {
 			set[k.Name] = true
 		}
@@ -22,8 +22,7 @@ func buildNotHonoured() map[string]bool {
 	return set
 }
 
-// noCounterpart are about things that do not exist here: classes to load, thread pools,
-// purgatories, the JVM, kinit.
+// noCounterpart are about things that do not exist here: loadable classes, thread pools, purgatories, the JVM, kinit.
 var noCounterpart = []string{
 	"alter.config.policy.class.name",
 	"alter.config.policy.kraft.compatibility.enable",
@@ -71,9 +70,8 @@ var noCounterpart = []string{
 	"zookeeper.metadata.migration.min.batch.size",
 }
 
-// NotHonoured returns the keys that were set but change nothing, sorted; the start names
-// them in one warning. A listener's own setting counts by its base key, and a
-// login configuration without its mechanism is none.
+// NotHonoured returns the keys that were set but have no effect, sorted; the start lists them in one warning. A
+// listener's own setting counts by its base key, and a login configuration without its mechanism has no effect either.
 func (b *Broker) NotHonoured() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(b.given)) {

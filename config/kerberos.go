@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Kerberos is what the mechanism GSSAPI needs: who this broker is, and what it calls its clients.
+// Kerberos configures the mechanism GSSAPI: this broker's identity, and the names of its clients.
 type Kerberos struct {
-	Key           string // of the login configuration, for errors
+	Key           string // the key of the login configuration, for errors
 	Configuration string // krb5.conf
 	Keytab        string
 	Principal     string   // NAME/HOST[@REALM]
@@ -15,7 +15,7 @@ type Kerberos struct {
 	Rules         []string // sasl.kerberos.principal.to.local.rules
 }
 
-// kerberos reads the options of the login module of GSSAPI.
+// kerberos parses the options of the login module for GSSAPI.
 func (b *Broker) kerberos(l Listener, options map[string]string) (*Kerberos, error) {
 	const serviceKey, rulesKey = "sasl.kerberos.service.name", "sasl.kerberos.principal.to.local.rules"
 	_, service := b.listenerText(l, gssapi, serviceKey)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// SecurityProtocol says how a listener authenticates and encrypts; the numbers are those of
-// the protocol and of the broker's registration.
+// SecurityProtocol says how a listener authenticates and encrypts; the numbers are those of the protocol and of broker
+// registrations.
 type SecurityProtocol int16
 
 // The security protocols.
@@ -23,13 +23,13 @@ const (
 
 var securityProtocolNames = []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}
 
-// String returns the name as a file has it.
+// String returns the name as written in a file.
 func (p SecurityProtocol) String() string { return securityProtocolNames[p] }
 
 // TLS reports whether the connection is encrypted.
 func (p SecurityProtocol) TLS() bool { return p == SSL || p == SASLSSL }
 
-// SASL reports whether the client authenticates by SASL.
+// SASL reports whether clients authenticate with SASL.
 func (p SecurityProtocol) SASL() bool { return p == SASLPlaintext || p == SASLSSL }
 
 func parseSecurityProtocol(name string) (SecurityProtocol, bool) {
@@ -39,13 +39,13 @@ func parseSecurityProtocol(name string) (SecurityProtocol, bool) {
 
 // Listener is an address that the broker listens on, or one that it advertises.
 type Listener struct {
-	Name     string // upper case
-	Host     string // empty: every interface; when advertised, this machine's name
+	Name     string // in upper case
+	Host     string // empty: every interface or, if advertised, this machine's name
 	Port     int    // 0: any free port
 	Protocol SecurityProtocol
 }
 
-// String returns the listener as a file has it.
+// String returns the listener as written in a file.
 func (l Listener) String() string {
 	return fmt.Sprintf("%s://%s:%d", l.Name, bracketed(l.Host), l.Port)
 }
@@ -57,15 +57,16 @@ func bracketed(host string) string {
 	return host
 }
 
-// ConfigPrefix is what the listener's own settings begin with.
+// ConfigPrefix returns the prefix of the listener's own settings.
 func (l Listener) ConfigPrefix() string { return listenerPrefix(l.Name) }
 
 func listenerPrefix(name string) string {
 	return "listener.name." + strings.ToLower(name) + "."
 }
 
-// ListenerSetting is a setting as it counts for a listener: its own, with the listener's prefix, or that of all, or the default.
-// as is the name that it was set with. set is false for one that has neither a value nor a default.
+// ListenerSetting returns the effective value of a setting for a listener: its own, with the listener's prefix,
+// otherwise that for all, otherwise the default. as is the name under which it was set. set is false if it has neither
+// a value nor a default.
 func (b *Broker) ListenerSetting(l Listener, key string) (as, value string, set bool) {
 	as = l.ConfigPrefix() + key
 	if value, set = b.given[as]; set {
@@ -75,7 +76,7 @@ func (b *Broker) ListenerSetting(l Listener, key string) (as, value string, set 
 	return key, value, set
 }
 
-// Setting is a setting as a file has it, or its default; set is false for one that has neither.
+// Setting returns a setting as written in the file, or its default; set is false if it has neither.
 func (b *Broker) Setting(key string) (value string, set bool) {
 	if value, set = b.given[key]; set {
 		return trimmed(key, value), true
@@ -88,7 +89,7 @@ func (b *Broker) Setting(key string) (value string, set bool) {
 	return "", false
 }
 
-// trimmed drops blanks around a value, unless they may be a part of it.
+// trimmed removes blanks around a value, unless they may be part of it.
 func trimmed(key, value string) string {
 	if k := BrokerKey(key); k != nil && k.Type == Password {
 		return value
@@ -96,11 +97,11 @@ func trimmed(key, value string) string {
 	return strings.TrimFunc(value, isJavaBlank)
 }
 
-// listenerForm is NAME://host:port; the host may be empty or an IPv6 address in brackets.
+// listenerForm matches NAME://host:port; the host may be empty or an IPv6 address in brackets.
 var listenerForm = regexp.MustCompile(`^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)$`)
 
-// parseListeners reads a list such as PLAINTEXT://:9092,SSL://h:9093. Names are unique, and
-// with distinctPorts the ports too, but for 0 and for a pair of an IPv4 and an IPv6 address.
+// parseListeners parses a list such as PLAINTEXT://:9092,SSL://h:9093. Names must be unique and, with distinctPorts,
+// ports too, except 0 and the pair of an IPv4 and an IPv6 address.
 func parseListeners(key, text string, protocols map[string]SecurityProtocol, distinctPorts bool) ([]Listener, error) {
 	refuse := func(reason string, args ...any) error {
 		return &Error{Key: key, Value: text, Reason: fmt.Sprintf(reason, args...)}
@@ -133,7 +134,7 @@ func parseListeners(key, text string, protocols map[string]SecurityProtocol, dis
 	return listeners, nil
 }
 
-// splitCSV splits at commas, trims, and drops what is empty.
+// splitCSV splits at commas, trims the items and drops empty ones.
 func splitCSV(text string) []string {
 	var items []string
 	for item := range strings.SplitSeq(text, ",") {
@@ -166,8 +167,7 @@ func bothFamilies(a, b string) bool {
 	return errX == nil && errY == nil && x.Is4() != y.Is4()
 }
 
-// parseMap reads key:value pairs separated by commas; the last colon divides, so that a key
-// may be an IPv6 address.
+// parseMap parses comma-separated key:value pairs; the last colon separates, so that a key may be an IPv6 address.
 func parseMap(key, text string) (map[string]string, error) {
 	pairs := map[string]string{}
 	for _, item := range splitCSV(text) {
@@ -196,7 +196,7 @@ func parseProtocolMap(key, text string) (map[string]SecurityProtocol, error) {
 	return protocols, nil
 }
 
-// hostPattern is what a key of max.connections.per.ip.overrides may look like.
+// hostPattern matches keys of max.connections.per.ip.overrides.
 var hostPattern = regexp.MustCompile(`^[0-9a-zA-Z\-%._:]*$`)
 
 func parseIPLimits(key, text string) (map[string]int, error) {
@@ -218,9 +218,8 @@ func parseIPLimits(key, text string) (map[string]int, error) {
 	return limits, nil
 }
 
-// listenerBase takes the prefix from a listener's own setting: the base key of
-// listener.name.NAME.KEY, and of listener.name.NAME.MECHANISM.KEY where KEY may be set per
-// SASL mechanism.
+// listenerBase removes the prefix from a listener's own setting: it returns the base key of listener.name.NAME.KEY, or
+// of listener.name.NAME.MECHANISM.KEY if KEY may be set for each SASL mechanism.
 func listenerBase(name string) (string, bool) {
 	rest, ok := strings.CutPrefix(name, "listener.name.")
 	if !ok {

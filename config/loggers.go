@@ -12,21 +12,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// RootLogger is the name of the logger that all others take their level from.
+// RootLogger is the name of the logger from which all others inherit their level.
 const RootLogger = "root"
 
 //go:embed loggers.txt
 var loggerList string
 
-// loggerNames are the loggers whose levels can be changed, by the names that operators of Apache Kafka know.
+// loggerNames are the loggers whose levels can be changed, by the names known to operators of Apache Kafka.
 var loggerNames = slices.DeleteFunc(strings.Split(strings.TrimSpace(loggerList), "\n"), func(line string) bool { return strings.HasPrefix(line, "#") })
 
-// The loggers that this broker's lines are written under. Each stands for several of Apache Kafka's, see loggerFamilies.
+// The loggers under which this broker logs. Each covers several of Apache Kafka's, see loggerFamilies.
 const (
 	ServerLogger      = "kafka.server.KafkaServer"
 	APILogger         = "kafka.server.KafkaApis"
-	AuthorizerLogger  = "kafka.authorizer.logger" // a line for each denial, at DEBUG also for what is allowed
-	RequestLogger     = "kafka.request.logger"    // at DEBUG a line for each request
+	AuthorizerLogger  = "kafka.authorizer.logger" // a line for each denial, and at DEBUG for each allowed operation
+	RequestLogger     = "kafka.request.logger"    // at DEBUG, a line for each request
 	ReplicaLogger     = "kafka.server.ReplicaManager"
 	FetcherLogger     = "kafka.server.ReplicaFetcherThread"
 	GroupLogger       = "kafka.coordinator.group.GroupCoordinator"
@@ -39,8 +39,8 @@ const (
 	EmbeddedLogger    = "org.apache.zookeeper.server.ZooKeeperThread"
 )
 
-// loggerFamilies says by the beginnings of names, the first that fits, which logger writes the lines that another has in
-// Apache Kafka. What fits none has no lines here.
+// loggerFamilies maps Apache Kafka's loggers, by the first matching prefix of their names, to the logger here that
+// writes the corresponding lines. Loggers without a match have no lines here.
 var loggerFamilies = []struct{ prefix, own string }{
 	{"org.apache.kafka.coordinator.group.", GroupLogger},
 	{"kafka.coordinator.group.", GroupLogger},
@@ -77,7 +77,7 @@ var loggerFamilies = []struct{ prefix, own string }{
 	{"org.apache.zookeeper.", ZooKeeperLogger},
 }
 
-// ownLogger is the logger that writes the lines of a name, "" when there are none.
+// ownLogger returns the logger that writes the lines of the named one, "" if there are none.
 func ownLogger(name string) string {
 	for _, f := range loggerFamilies {
 		if strings.HasPrefix(name, f.prefix) {
@@ -87,10 +87,10 @@ func ownLogger(name string) string {
 	return ""
 }
 
-// Loggers are a broker's loggers, whose levels can be changed while it runs (KIP-412). A level
-// holds until the broker stops. All write to one place. Safe for concurrent use.
+// Loggers are a broker's loggers, whose levels can be changed at run time (KIP-412). A level lasts until the broker
+// stops. All write to the same output. Safe for concurrent use.
 type Loggers struct {
-	own map[string]*logrus.Logger // the root one, and those that lines are written under
+	own map[string]*logrus.Logger // the root logger, and those under which lines are logged
 
 	mu struct {
 		sync.Mutex // leaf
@@ -98,8 +98,8 @@ type Loggers struct {
 	}
 }
 
-// NewLoggers derives the named loggers from root, whose output, format, hooks and level they
-// take over. Root itself is left alone.
+// NewLoggers derives the named loggers from root, whose output, format, hooks and level they inherit. root itself is
+// not modified.
 func NewLoggers(root *logrus.Logger) *Loggers {
 	l := &Loggers{own: map[string]*logrus.Logger{}}
 	l.mu.set = map[string]logrus.Level{RootLogger: root.GetLevel()}
@@ -117,9 +117,9 @@ func NewLoggers(root *logrus.Logger) *Loggers {
 	return l
 }
 
-// sharedWriter keeps the lines of several loggers apart.
+// sharedWriter serializes the output of several loggers.
 type sharedWriter struct {
-	mu  sync.Mutex // held while writing; nothing is called under it but out
+	mu  sync.Mutex // held while writing; only out is called with it held
 	out io.Writer
 }
 
@@ -129,7 +129,7 @@ func (w *sharedWriter) Write(line []byte) (int, error) {
 	return w.out.Write(line)
 }
 
-// Entry returns one of the loggers that lines are written under, or the root one when there is none of that name.
+// Entry returns one of the loggers under which lines are logged, or the root logger if there is none with that name.
 func (l *Loggers) Entry(name string) *logrus.Entry {
 	if logger := l.own[name]; logger != nil {
 		return logrus.NewEntry(logger)
@@ -137,7 +137,7 @@ func (l *Loggers) Entry(name string) *logrus.Entry {
 	return logrus.NewEntry(l.own[RootLogger])
 }
 
-// Describe shows the loggers and their levels, those named or, without names, all.
+// Describe returns the loggers and their levels: those named or, without names, all.
 func (l *Loggers) Describe(names []string) []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,8 +151,7 @@ func (l *Loggers) Describe(names []string) []Entry {
 	return entries
 }
 
-// Alter changes levels; with validateOnly it only looks whether it could. The errors carry the
-// protocol's code.
+// Alter changes levels; with validateOnly it only checks whether it could. The errors have the protocol's code.
 func (l *Loggers) Alter(ops []Op, validateOnly bool) error {
 	if err := CheckOps(ops); err != nil {
 		return err
@@ -199,8 +198,8 @@ func (l *Loggers) check(op Op) error {
 	return nil
 }
 
-// levelLocked is what one of our loggers writes: its own level, or more when more is wanted of one of those that it stands
-// for. Less wanted of one of these does not silence the others.
+// levelLocked returns the level of one of our loggers: its own level, or a more verbose one if that is set for one of
+// those that it covers. A less verbose level of one of these does not silence the others.
 func (l *Loggers) levelLocked(own string) logrus.Level {
 	level := l.nearestLocked(own)
 	for name := range l.mu.set {
@@ -211,7 +210,7 @@ func (l *Loggers) levelLocked(own string) logrus.Level {
 	return level
 }
 
-// nearestLocked is the level set for the name, or for the nearest name above it.
+// nearestLocked returns the level set for the name, or for its nearest ancestor.
 func (l *Loggers) nearestLocked(name string) logrus.Level {
 	for {
 		if level, ok := l.mu.set[name]; ok {
@@ -225,8 +224,7 @@ func (l *Loggers) nearestLocked(name string) logrus.Level {
 	}
 }
 
-// levelNames are the levels of Apache Kafka, the gravest first; logrus counts from panic, which
-// has no counterpart.
+// levelNames are Apache Kafka's levels, the most severe first; logrus begins with panic, which has no counterpart.
 var levelNames = []string{"FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"}
 
 func parseLevel(text string) (logrus.Level, bool) {

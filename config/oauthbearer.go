@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TokenRules say which tokens without a signature the mechanism OAUTHBEARER takes: the options of its login module that
-// Apache Kafka's own classes for such tokens have.
+// TokenRules decide which unsigned tokens OAUTHBEARER accepts: they are the options of its login module that Apache
+// Kafka's own classes for such tokens have.
 type TokenRules struct {
 	PrincipalClaim string
 	ScopeClaim     string
@@ -16,7 +16,7 @@ type TokenRules struct {
 	ClockSkew      time.Duration
 }
 
-// TokenRules reads the options of the mechanism OAUTHBEARER.
+// TokenRules parses the options of the mechanism OAUTHBEARER.
 func (m SASLMechanism) TokenRules() (TokenRules, error) {
 	const prefix, skewOption = "unsecuredValidator", "unsecuredValidatorAllowableClockSkewMs"
 	option := func(name, missing string) string {
@@ -35,9 +35,9 @@ func (m SASLMechanism) TokenRules() (TokenRules, error) {
 	}, nil
 }
 
-// UnsecuredClaims reads the options of the login module of OAUTHBEARER that say what a program's own tokens without a signature
-// claim, by the type of the claim, its name behind an underscore; and how long each lasts. A list's first character divides
-// the rest.
+// UnsecuredClaims parses the options of the login module for OAUTHBEARER that set the claims of a program's own
+// unsigned tokens, by claim type and claim name, and the lifetime of each token. The first character of a list is its
+// separator.
 func UnsecuredClaims(options map[string]string) (claims map[string]any, lifetime time.Duration, err error) {
 	const principalOption, lifetimeOption = "unsecuredLoginPrincipalClaimName", "unsecuredLoginLifetimeSeconds"
 	claims = make(map[string]any)

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// dynamicPasswords are the passwords that may be set while a broker runs. ZooKeeper has them encoded.
+// dynamicPasswords are the passwords that may be set at run time. They are encoded in ZooKeeper.
 var dynamicPasswords = []string{
 	"sasl.jaas.config",
 	"ssl.key.password",
@@ -22,8 +22,8 @@ var dynamicPasswords = []string{
 	"ssl.truststore.password",
 }
 
-// IsDynamicPassword tells whether ZooKeeper has a broker's setting of that name encoded: whatever ends like one of those
-// passwords, with the name of a listener before it or anything else (DynamicBrokerConfig.isPasswordConfig, 3.9).
+// IsDynamicPassword reports whether a broker's setting with that name is encoded in ZooKeeper: any name with the suffix
+// of one of those passwords, with or without a listener's prefix (DynamicBrokerConfig.isPasswordConfig, 3.9).
 func IsDynamicPassword(name string) bool {
 	return slices.ContainsFunc(dynamicPasswords, func(p string) bool { return strings.HasSuffix(name, p) })
 }
@@ -33,8 +33,7 @@ const (
 	oldSecretKey = "password.encoder.old.secret"
 )
 
-// encoder gives what passwords are encoded with under the secret of that key, if there is one. These settings are the
-// file's alone.
+// encoder returns the encoder with the secret in that key, if it is set. These settings are only read from the file.
 func (b *Broker) encoder(key string) (password.Encoder, bool) {
 	if b.null(key) {
 		return password.Encoder{}, false
@@ -48,7 +47,7 @@ func (b *Broker) encoder(key string) (password.Encoder, bool) {
 	}, true
 }
 
-// encode returns what ZooKeeper is to hold of a password.
+// encode returns the form in which ZooKeeper stores a password.
 func (b *Broker) encode(name, value string) (string, error) {
 	e, ok := b.encoder(secretKey)
 	if !ok {
@@ -61,7 +60,7 @@ func (b *Broker) encode(name, value string) (string, error) {
 	return encoded, nil
 }
 
-// decode returns the password that ZooKeeper holds.
+// decode returns the password that ZooKeeper stores.
 func (b *Broker) decode(name, encoded string) (string, error) {
 	e, ok := b.encoder(secretKey)
 	if !ok {
@@ -74,8 +73,8 @@ func (b *Broker) decode(name, encoded string) (string, error) {
 	return value, nil
 }
 
-// EncodeBroker returns what ZooKeeper is to hold of this broker's settings, as AlterBroker gave them: passwords are
-// encoded (DynamicBrokerConfig.toPersistentProps, 3.9).
+// EncodeBroker returns the form in which ZooKeeper stores this broker's settings, as returned by AlterBroker: passwords
+// are encoded (DynamicBrokerConfig.toPersistentProps, 3.9).
 func (d *Dynamic) EncodeBroker(settings map[string]string) (map[string]string, error) {
 	stored := maps.Clone(settings)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -91,8 +90,8 @@ func (d *Dynamic) EncodeBroker(settings map[string]string) (map[string]string, e
 	return stored, nil
 }
 
-// EncodeCluster is EncodeBroker for the settings of all brokers, among which there are no passwords: each broker may
-// have a secret of its own.
+// EncodeCluster is EncodeBroker for the settings of all brokers, which contain no passwords: each broker may have its
+// own secret.
 func (d *Dynamic) EncodeCluster(settings map[string]string) (map[string]string, error) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if IsDynamicPassword(name) {
@@ -102,9 +101,9 @@ func (d *Dynamic) EncodeCluster(settings map[string]string) (map[string]string, 
 	return settings, nil
 }
 
-// Reencode returns what ZooKeeper is to hold of this broker's settings after password.encoder.secret was changed: the
-// passwords that password.encoder.old.secret decodes are encoded with the new one, the others, which are so already,
-// stay (DynamicBrokerConfig.maybeReEncodePasswords, 3.9). Changed tells whether there were any.
+// Reencode returns this broker's settings for ZooKeeper after password.encoder.secret has changed: passwords that
+// password.encoder.old.secret decodes are encoded with the new one, the others, which already are, stay as they are
+// (DynamicBrokerConfig.maybeReEncodePasswords, 3.9). changed reports whether there were any.
 func (d *Dynamic) Reencode(stored map[string]string) (next map[string]string, changed bool, err error) {
 	b := d.Current()
 	old, ok := b.encoder(oldSecretKey)

@@ -26,7 +26,7 @@ func ReadProperties(path string) (map[string]string, error) {
 	return props, nil
 }
 
-// applyOverrides sets key=value pairs of the command line.
+// applyOverrides sets key=value pairs from the command line.
 func applyOverrides(props map[string]string, overrides []string) error {
 	for _, pair := range overrides {
 		key, value, ok := strings.Cut(pair, "=")

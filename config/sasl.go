@@ -10,29 +10,29 @@ import (
 	"barnabas/internal/scram"
 )
 
-// SASL is how the clients of a listener authenticate. It holds secrets.
+// SASL says how the clients of a listener authenticate. It contains secrets.
 type SASL struct {
 	Mechanisms      []SASLMechanism // in the order of sasl.enabled.mechanisms
 	MaxReceiveBytes int
 }
 
-// SASLMechanism is one way to authenticate at a listener.
+// SASLMechanism is one of a listener's mechanisms.
 type SASLMechanism struct {
 	Name      string
-	MaxReauth time.Duration     // connections.max.reauth.ms; not positive: sessions have no end
+	MaxReauth time.Duration     // connections.max.reauth.ms; not positive: sessions do not end
 	Options   map[string]string // of the login module
-	Signed    *SignedTokens     // of OAUTHBEARER; nil: its tokens are not signed
-	Kerberos  *Kerberos         // of GSSAPI
+	Signed    *SignedTokens     // for OAUTHBEARER; nil: unsigned tokens
+	Kerberos  *Kerberos         // for GSSAPI
 }
 
-// SASLLogin is how this broker logs in at others.
+// SASLLogin says how this broker logs in to others.
 type SASLLogin struct {
 	Mechanism, User, Password string
 	Token                     bool           // the user is a delegation token's id
-	Claims                    map[string]any // of the token of OAUTHBEARER
+	Claims                    map[string]any // of the OAUTHBEARER token
 	ClaimsLifetime            time.Duration  // of that token
-	Source                    *TokenSource   // of signed tokens of OAUTHBEARER; nil: this broker makes its own
-	Kerberos                  *Kerberos      // of GSSAPI
+	Source                    *TokenSource   // of signed OAUTHBEARER tokens; nil: this broker creates unsigned ones
+	Kerberos                  *Kerberos      // for GSSAPI
 }
 
 const (
@@ -44,15 +44,15 @@ const (
 	gssapi      = "GSSAPI"
 )
 
-// LoginFileKey is the setting of a file of login configurations, by the name of the system property that names it in Java.
+// LoginFileKey is the setting for a file of login configurations, named like the corresponding Java system property.
 const LoginFileKey = "java.security.auth.login.config"
 
-// onlyThese are the mechanisms that there are.
+// onlyThese are the supported mechanisms.
 const onlyThese = "only GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER"
 
 var loginModules = LoginModules()
 
-// LoginModules are those that the mechanisms need, by the names of these.
+// LoginModules returns the login modules that the mechanisms need, by mechanism.
 func LoginModules() map[string]string {
 	modules := map[string]string{"PLAIN": jaas.PlainModule, oauthBearer: jaas.OAuthModule, gssapi: jaas.Krb5Module}
 	for _, m := range scram.Mechanisms() {
@@ -61,10 +61,11 @@ func LoginModules() map[string]string {
 	return modules
 }
 
-// classKeys are classes that would decide about logins. None can be loaded here, and without them others would get in.
+// classKeys are classes that would decide about logins. They cannot be loaded, and without them other clients would be
+// accepted.
 var classKeys = []string{serverHandlerKey, "sasl.client.callback.handler.class", loginHandlerKey, "sasl.login.class"}
 
-// ListenerSASL is how the clients of a listener with SASL authenticate, or what is wrong with its settings.
+// ListenerSASL says how the clients of a listener with SASL authenticate, or what is wrong with its settings.
 func (b *Broker) ListenerSASL(l Listener) (SASL, error) {
 	var s SASL
 	receive, err := b.listenerInt(l, "", "sasl.server.max.receive.size")
@@ -125,8 +126,8 @@ func (b *Broker) mechanism(l Listener, name string) (SASLMechanism, error) {
 	return m, err
 }
 
-// login finds the login module of a mechanism: in the listener's own setting, else in the file of Java's system property, in the
-// section of the listener or that of all (JaasContext.loadServerContext, 3.9).
+// login finds the login module of a mechanism: in the listener's own setting, otherwise in the file named by Java's
+// system property, in the section of the listener or the common one (JaasContext.loadServerContext, 3.9).
 func (b *Broker) login(l Listener, mechanism string) (jaas.Login, error) {
 	key, wanted := mechanismPrefix(l, mechanism)+jaasKey, loginModules[mechanism]
 	if text, ok := b.given[key]; ok {
@@ -160,7 +161,7 @@ func (b *Broker) login(l Listener, mechanism string) (jaas.Login, error) {
 	return logins[i], nil
 }
 
-// BrokersSASL is how this broker logs in at the listener of others that is called like one of its own.
+// BrokersSASL says how this broker logs in at other brokers' listener with the same name as one of its own.
 func (b *Broker) BrokersSASL(l Listener) (SASLLogin, error) {
 	login := SASLLogin{Mechanism: b.String(betweenKey)}
 	if loginModules[login.Mechanism] == "" {
@@ -193,7 +194,7 @@ func (b *Broker) BrokersSASL(l Listener) (SASLLogin, error) {
 	return login, nil
 }
 
-// UserPasswords are those that the mechanism PLAIN is checked against: the options that begin with user_.
+// UserPasswords returns the passwords for the mechanism PLAIN: the options that begin with user_.
 func (m SASLMechanism) UserPasswords() map[string]string {
 	passwords := make(map[string]string)
 	for key, value := range m.Options {
@@ -227,7 +228,8 @@ func (b *Broker) checkLogins() error {
 	return nil
 }
 
-// jaasWithoutMechanism tells of a login configuration that is no mechanism's, which has no effect in a broker.
+// jaasWithoutMechanism reports whether a setting is a login configuration without a mechanism, which has no effect in a
+// broker.
 func jaasWithoutMechanism(name string) bool {
 	if rest, ok := strings.CutPrefix(name, "listener.name."); ok {
 		_, base, _ := strings.Cut(rest, ".")
@@ -240,8 +242,8 @@ func mechanismPrefix(l Listener, mechanism string) string {
 	return l.ConfigPrefix() + strings.ToLower(mechanism) + "."
 }
 
-// listenerText is a setting as it counts for a listener, and for one of its mechanisms if one is named; and the key that it was
-// set with.
+// listenerText returns the effective value of a setting for a listener and, if one is given, a mechanism, and the key
+// under which it was set.
 func (b *Broker) listenerText(l Listener, mechanism, key string) (name, text string) {
 	if name = mechanismPrefix(l, mechanism) + key; mechanism != "" {
 		if text, ok := b.given[name]; ok {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Type is a setting's type; the numbers are those of DescribeConfigs (KIP-569).
+// Type is the type of a setting; the numbers are those of DescribeConfigs (KIP-569).
 type Type int8
 
-// The types. Unknown is what DescribeConfigs says of a key that has no schema.
+// The types. Unknown is what DescribeConfigs returns for a key without a schema.
 const (
 	Unknown Type = iota
 	Boolean
@@ -23,7 +23,7 @@ const (
 	Password
 )
 
-// Importance says how much a setting matters to its readers.
+// Importance says how much a setting matters.
 type Importance uint8
 
 // The grades of importance, as in Apache Kafka's documentation.
@@ -33,11 +33,11 @@ const (
 	Low
 )
 
-// Update says whether and where a setting may change while the broker runs (KIP-226).
+// Update says whether and where a setting may be changed at run time (KIP-226).
 type Update uint8
 
-// ReadOnly needs a restart, PerBroker can be changed for one broker, ClusterWide for one or
-// for all, TopicLevel is a topic's own.
+// ReadOnly needs a restart, PerBroker can be changed for one broker, ClusterWide for one or all, TopicLevel for a
+// topic.
 const (
 	ReadOnly Update = iota
 	PerBroker
@@ -45,7 +45,7 @@ const (
 	TopicLevel
 )
 
-// null is the default of a setting that has none.
+// null is the default of a setting without one.
 const null = "\x00"
 
 // Key describes one setting.
@@ -59,7 +59,7 @@ type Key struct {
 	Doc        string
 }
 
-// Default returns the default as it is written in a file, and false when there is none.
+// Default returns the default as written in a file, and false if there is none.
 func (k *Key) Default() (string, bool) {
 	return k.def, k.def != null
 }
@@ -67,7 +67,7 @@ func (k *Key) Default() (string, bool) {
 // Sensitive reports whether the value must not be shown.
 func (k *Key) Sensitive() bool { return k.Type == Password }
 
-// parse reads a value as it is written in a file.
+// parse parses a value as written in a file.
 func (k *Key) parse(text string) (any, error) {
 	value, reason := parseValue(k.Type, text)
 	if reason == "" && k.check != nil {
@@ -79,7 +79,7 @@ func (k *Key) parse(text string) (any, error) {
 	return value, nil
 }
 
-// show hides what is secret from messages.
+// show hides secrets in messages.
 func (k *Key) show(text string) string {
 	if k.Sensitive() {
 		return "[hidden]"
@@ -87,14 +87,14 @@ func (k *Key) show(text string) string {
 	return text
 }
 
-// origin says which family a broker key belongs to, beyond being one.
+// origin is the family that a broker key belongs to.
 type origin uint8
 
 const (
 	public  origin = iota
-	hidden         // Apache Kafka's internal keys: described only when set
-	dynamic        // has no place in server.properties
-	own            // not of Apache Kafka 3.9: ours, or of older releases
+	hidden         // Apache Kafka's internal keys: described only if set
+	dynamic        // not allowed in server.properties
+	own            // not a key of Apache Kafka 3.9: ours, or from older releases
 )
 
 type schema struct {
@@ -119,7 +119,7 @@ func (s *schema) add(o origin, keys []Key) {
 	slices.SortFunc(s.keys, func(a, b *Key) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// The two schemas are built once and never change.
+// The two schemas are built once and immutable.
 var (
 	brokerSchema = buildBrokerSchema()
 	topicSchema  = buildTopicSchema()
@@ -158,8 +158,8 @@ func BrokerKey(name string) *Key {
 // TopicKey returns the description of a topic key, or nil.
 func TopicKey(name string) *Key { return topicSchema.byName[name] }
 
-// BrokerKeys returns all broker keys, sorted by name. The caller must not change them.
+// BrokerKeys returns all broker keys, sorted by name. The caller must not modify them.
 func BrokerKeys() []*Key { return brokerSchema.keys }
 
-// TopicKeys returns all topic keys, sorted by name. The caller must not change them.
+// TopicKeys returns all topic keys, sorted by name. The caller must not modify them.
 func TopicKeys() []*Key { return topicSchema.keys }

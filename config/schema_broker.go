@@ -1,7 +1,7 @@
 package config
 
-// The broker's keys by subject: name, type, default, check, importance, update mode,
-// and what the key does. Defaults are as they are written in server.properties.
+// The broker's keys by subject: name, type, default, check, importance, update mode, and documentation. Defaults are as
+// written in server.properties.
 
 // generalKeys: identity, topics, requests, policies, quotas and metrics.
 var generalKeys = []Key{
@@ -113,7 +113,7 @@ var networkKeys = []Key{
 		"The send buffer of server sockets; -1 leaves it to the system."},
 }
 
-// logKeys: segments, retention, flushing and cleaning; the defaults of the topics.
+// logKeys: segments, retention, flushing and cleaning; the defaults for topics.
 var logKeys = []Key{
 	{"compression.gzip.level", Int, "-1", gzipLevel, Medium, ClusterWide,
 		"The level at which gzip compresses where the broker compresses; -1 is gzip's own."},
@@ -513,7 +513,7 @@ var zookeeperKeys = []Key{
 		"The form of that truststore; unset goes by the file's ending."},
 }
 
-// tieredKeys: tiered storage, known and described but not served.
+// tieredKeys: tiered storage, known and described but not supported.
 var tieredKeys = []Key{
 	{"log.local.retention.bytes", Long, "-2", atLeast(-2), Medium, ClusterWide,
 		"The part of a tiered log that stays on local disk; -2 keeps as much as log.retention.bytes."},
@@ -567,7 +567,7 @@ var tieredKeys = []Key{
 		"Allows topics to move old segments to tiered storage."},
 }
 
-// kraftKeys: KRaft and the migration to it, known and described but without effect here.
+// kraftKeys: KRaft and the migration to it, known and described but without effect.
 var kraftKeys = []Key{
 	{"broker.heartbeat.interval.ms", Int, "2000", nil, Medium, ReadOnly,
 		"How often a broker reports to the KRaft controller."},
@@ -673,7 +673,7 @@ var kraftKeys = []Key{
 		"Moves a cluster from ZooKeeper to KRaft; not possible here."},
 }
 
-// internalKeys: the hidden keys of Apache Kafka: described only when they are set.
+// internalKeys: Apache Kafka's hidden keys, described only if they are set.
 var internalKeys = []Key{
 	{"group.consumer.migration.policy", String, "disabled", oneOfFold("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"), Medium, ReadOnly,
 		"Whether groups may change between the old and the new protocol."},

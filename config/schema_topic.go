@@ -1,6 +1,6 @@
 package config
 
-// topicKeys are the settings of a topic. Their order and names are those of Apache Kafka 3.9.
+// topicKeys are the settings of a topic, in the order of Apache Kafka 3.9 and with its names.
 var topicKeys = []Key{
 	{"cleanup.policy", List, "delete", listOf("compact", "delete"), Medium, TopicLevel,
 		"What becomes of old segments: delete, compact, or both."},

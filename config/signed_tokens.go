@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// The classes of Apache Kafka that check signed tokens, and get them. They are not loaded; their names say what is wanted.
+// Apache Kafka's classes that check signed tokens, and get them. They are not loaded, but select the built-in
+// implementation.
 const (
 	serverHandlerKey = "sasl.server.callback.handler.class"
 	loginHandlerKey  = "sasl.login.callback.handler.class"
@@ -20,20 +21,21 @@ var (
 	loginHandlers     = []string{oauthPackage + "OAuthBearerLoginCallbackHandler", oauthPackage + "secured.OAuthBearerLoginCallbackHandler"}
 )
 
-// TokenHandlers are the classes that sasl.login.callback.handler.class may name, for who gets tokens of an identity provider.
+// TokenHandlers are the classes that sasl.login.callback.handler.class may name, to get tokens from an identity
+// provider.
 func TokenHandlers() []string { return slices.Clone(loginHandlers) }
 
-// Endpoint is where an identity provider is asked, or a file in its place.
+// Endpoint is where an identity provider is reached, or a file instead.
 type Endpoint struct {
 	Key, URL                    string        // the setting and its value
 	ConnectTimeout, ReadTimeout time.Duration // 0: not set
 	Backoff, MaxBackoff         time.Duration
-	SSL                         map[string]string // the options ssl.* of the login module, for https
+	SSL                         map[string]string // the ssl.* options of the login module, for https
 }
 
-// SignedTokens say which signed tokens a listener's clients may log in with (KIP-768).
+// SignedTokens says which signed tokens a listener's clients may log in with (KIP-768).
 type SignedTokens struct {
-	Keys       Endpoint // of the provider's public keys
+	Keys       Endpoint // with the provider's public keys
 	Refresh    time.Duration
 	Issuer     string
 	Audiences  []string
@@ -46,18 +48,18 @@ type SignedTokens struct {
 type TokenSource struct {
 	From                    Endpoint
 	ClientID, Secret, Scope string
-	Window, Jitter          float64       // the share of a token's life after which another is asked for, and up to how much more
-	MinPeriod               time.Duration // how long a token is used at least
-	Buffer                  time.Duration // how long before its end another is asked for at the latest
+	Window, Jitter          float64       // fraction of a token's lifetime after which the next is requested, and the maximum added at random
+	MinPeriod               time.Duration // minimum time for which a token is used
+	Buffer                  time.Duration // the next is requested at least this long before the expiry
 }
 
-// wantsSigned tells whether a class that OAUTHBEARER is set to have is that for signed tokens.
+// wantsSigned reports whether a class that is configured for OAUTHBEARER selects signed tokens.
 func (b *Broker) wantsSigned(l Listener, mechanism, key string, classes []string) bool {
 	_, class := b.listenerText(l, mechanism, key)
 	return mechanism == oauthBearer && slices.Contains(classes, class)
 }
 
-// signedTokens reads what the mechanism OAUTHBEARER is to take.
+// signedTokens parses what OAUTHBEARER accepts.
 func (b *Broker) signedTokens(l Listener, options map[string]string) (*SignedTokens, error) {
 	r := oauthReader{b: b, l: l}
 	t := &SignedTokens{
@@ -73,7 +75,7 @@ func (b *Broker) signedTokens(l Listener, options map[string]string) (*SignedTok
 	return t, r.err
 }
 
-// tokenSource reads where this broker gets tokens.
+// tokenSource parses where this broker gets tokens.
 func (b *Broker) tokenSource(l Listener, options map[string]string) (*TokenSource, error) {
 	r := oauthReader{b: b, l: l}
 	t := &TokenSource{
@@ -89,7 +91,7 @@ func (b *Broker) tokenSource(l Listener, options map[string]string) (*TokenSourc
 	return t, r.err
 }
 
-// oauthReader reads settings of OAUTHBEARER at a listener, and keeps the first error.
+// oauthReader reads settings for OAUTHBEARER at a listener, and keeps the first error.
 type oauthReader struct {
 	b   *Broker
 	l   Listener

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ThrottledReplicas are the replicas of a topic whose replication is slowed down (leader. and
-// follower.replication.throttled.replicas, KIP-73). The zero value holds none.
+// ThrottledReplicas are the replicas of a topic whose replication is throttled (leader. and
+// follower.replication.throttled.replicas, KIP-73). The zero value is empty.
 type ThrottledReplicas struct {
 	all bool
 	of  map[throttledReplica]bool
@@ -14,7 +14,7 @@ type ThrottledReplicas struct {
 
 type throttledReplica struct{ partition, broker int32 }
 
-// newThrottledReplicas reads a list that throttledReplicas has accepted.
+// newThrottledReplicas parses a list that throttledReplicas has accepted.
 func newThrottledReplicas(list []string) ThrottledReplicas {
 	var t ThrottledReplicas
 	for _, item := range list {
@@ -25,7 +25,7 @@ func newThrottledReplicas(list []string) ThrottledReplicas {
 		p, errP := strconv.ParseInt(partition, 10, 32)
 		b, errB := strconv.ParseInt(broker, 10, 32)
 		if errP != nil || errB != nil {
-			continue // a number that no partition or broker has
+			continue // no partition or broker has such a number
 		}
 		if t.of == nil {
 			t.of = make(map[throttledReplica]bool)
@@ -35,7 +35,7 @@ func newThrottledReplicas(list []string) ThrottledReplicas {
 	return t
 }
 
-// Has tells whether a broker's replica of a partition is among them.
+// Has reports whether a broker's replica of a partition is throttled.
 func (t ThrottledReplicas) Has(partition, broker int32) bool {
 	return t.all || t.of[throttledReplica{partition, broker}]
 }

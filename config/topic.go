@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Topic is a topic's configuration: its own settings over the broker's. It never changes.
+// Topic is a topic's configuration: its own settings on top of the broker's. It is immutable.
 type Topic struct {
 	overrides     map[string]string
 	values        map[string]any // by topic key
@@ -28,8 +28,8 @@ type Topic struct {
 	FlushMessages             int64
 	FlushInterval             time.Duration
 	IndexIntervalBytes        int
-	LocalRetention            time.Duration // resolved: as Retention when it is not set
-	LocalRetentionBytes       int64         // resolved: as RetentionBytes when it is not set
+	LocalRetention            time.Duration // resolved: like Retention if not set
+	LocalRetentionBytes       int64         // resolved: like RetentionBytes if not set
 	MaxCompactionLag          time.Duration
 	MinCompactionLag          time.Duration
 	MaxMessageBytes           int
@@ -53,8 +53,8 @@ type Topic struct {
 	FollowerThrottledReplicas ThrottledReplicas
 }
 
-// Topic lays a topic's overrides, as ZooKeeper has them, over b. Keys that no topic has are
-// ignored, since another release may have written them; a bad value is an error.
+// Topic applies a topic's overrides from ZooKeeper to b. Unknown keys are ignored, since another release may have
+// written them; an invalid value is an error.
 func (b *Broker) Topic(overrides map[string]string) (*Topic, error) {
 	t := &Topic{overrides: maps.Clone(overrides), values: b.topicDefaults()}
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
@@ -78,7 +78,7 @@ func (t *Topic) Set(name string) bool {
 	return ok
 }
 
-// topicDefaults are the values of a topic that has no settings of its own.
+// topicDefaults returns the values for a topic without settings of its own.
 func (b *Broker) topicDefaults() map[string]any {
 	values := make(map[string]any, len(topicKeys))
 	for i := range topicKeys {
@@ -103,8 +103,8 @@ func (b *Broker) topicDefaults() map[string]any {
 	return values
 }
 
-// firstNumber is the first of the keys in milliseconds that is not null, else d. A Duration
-// cannot hold the largest LONG, which is what "never" is in these settings.
+// firstNumber returns the first of the keys, in milliseconds, that is not null, otherwise d. A Duration cannot
+// represent the largest LONG, which means "never" in these settings.
 func (b *Broker) firstNumber(d time.Duration, keys ...string) int64 {
 	for _, key := range keys {
 		if !b.null(key) {
@@ -118,7 +118,7 @@ func (b *Broker) retentionNumber() int64 {
 	return max(-1, b.firstNumber(b.LogRetention, "log.retention.ms"))
 }
 
-// topicSynonyms names the broker key that gives a topic's setting when the topic does not.
+// topicSynonyms maps a topic's setting to the broker key that is its default.
 var topicSynonyms = map[string]string{
 	"cleanup.policy":                      "log.cleanup.policy",
 	"compression.gzip.level":              "compression.gzip.level",
@@ -194,7 +194,7 @@ func (t *Topic) fill(b *Broker) {
 	t.fillFormat(b)
 }
 
-// timestampLimit is a bound of its own, or the older common one while that is not given (KIP-937).
+// timestampLimit returns the specific limit, or the older common one if that is not set (KIP-937).
 func timestampLimit(limit, difference int) time.Duration {
 	if limit == math.MaxInt64 {
 		limit = difference
@@ -203,7 +203,7 @@ func timestampLimit(limit, difference int) time.Duration {
 }
 
 func (t *Topic) fillRetention() {
-	const asRemote = -2 // "as the retention of the whole log"
+	const asRemote = -2 // the same as the retention of the whole log
 	t.Retention, t.RetentionBytes = t.millis("retention.ms"), int64(t.int("retention.bytes"))
 	t.LocalRetention, t.LocalRetentionBytes = t.Retention, t.RetentionBytes
 	if t.int("local.retention.ms") != asRemote {
@@ -214,11 +214,10 @@ func (t *Topic) fillRetention() {
 	}
 }
 
-// fillFormat resolves the format: from inter.broker.protocol.version 3.0 on a topic's own
-// choice does not count (KIP-724), and never one that is newer than the protocol
-// (TopicConfigHandler.excludedConfigs, 3.9).
+// fillFormat resolves the format: from inter.broker.protocol.version 3.0 on, a topic's own setting is ignored
+// (KIP-724), and so is one that is newer than the protocol (TopicConfigHandler.excludedConfigs, 3.9).
 func (t *Topic) fillFormat(b *Broker) {
-	own, _ := ParseProtocolVersion(t.values["message.format.version"].(string)) // the schema checked it
+	own, _ := ParseProtocolVersion(t.values["message.format.version"].(string)) // checked by the schema
 	t.MessageFormatVersion = own
 	if b.InterBrokerProtocolVersion >= IBP30IV1 || own > b.InterBrokerProtocolVersion {
 		t.MessageFormatVersion = b.MessageFormatVersion
@@ -226,12 +225,12 @@ func (t *Topic) fillFormat(b *Broker) {
 	t.formatIgnored = t.Set("message.format.version") && own.RecordVersion() != t.MessageFormatVersion.RecordVersion()
 }
 
-// FormatIgnored tells whether the topic asks for a message format that it does not get because of
+// FormatIgnored reports whether the topic requests a message format that it does not get because of
 // inter.broker.protocol.version.
 func (t *Topic) FormatIgnored() bool { return t.formatIgnored }
 
-// MaxSegmentAge is when a segment must be rolled: a compacted topic's no later than its
-// records must be compacted (LogConfig.maxSegmentMs, 3.9).
+// MaxSegmentAge returns the age at which a segment must be rolled: for a compacted topic, no later than its records
+// must be compacted (LogConfig.maxSegmentMs, 3.9).
 func (t *Topic) MaxSegmentAge() time.Duration {
 	if t.CleanupCompact && t.MaxCompactionLag > 0 {
 		return min(t.MaxCompactionLag, t.SegmentAge)
@@ -239,9 +238,8 @@ func (t *Topic) MaxSegmentAge() time.Duration {
 	return t.SegmentAge
 }
 
-// ValidateTopicOverrides checks the settings that a topic is to have, all of them together.
-// Values may be nil as they come from a request. The errors wrap kerr.InvalidConfig and name
-// the key.
+// ValidateTopicOverrides checks a topic's new settings as a whole. Values may be nil, as they come from a request. The
+// errors wrap kerr.InvalidConfig and name the key.
 func (b *Broker) ValidateTopicOverrides(overrides map[string]*string) error {
 	plain := make(map[string]string, len(overrides))
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
@@ -270,7 +268,7 @@ func (b *Broker) validateTopic(overrides map[string]string) error {
 	return t.check(b)
 }
 
-// check holds a topic's settings against each other (LogConfig.validateTopicLogConfigValues, 3.9).
+// check checks a topic's settings against each other (LogConfig.validateTopicLogConfigValues, 3.9).
 func (t *Topic) check(b *Broker) error {
 	refuse := func(key, reason string, args ...any) error {
 		return &Error{Key: key, Value: format(t.values[key]), Reason: fmt.Sprintf(reason, args...), Code: kerr.InvalidConfig}
@@ -281,7 +279,7 @@ func (t *Topic) check(b *Broker) error {
 		}
 	}
 	if t.Set("cleanup.policy") && len(t.list("cleanup.policy")) == 0 {
-		// Apache Kafka 3.9 takes it, and the topic then grows for ever.
+		// Apache Kafka 3.9 accepts it, and the topic then grows forever.
 		return refuse("cleanup.policy", "must hold delete, compact or both")
 	}
 	low, high := t.int("min.compaction.lag.ms"), t.int("max.compaction.lag.ms")
@@ -313,7 +311,7 @@ func (t *Topic) checkLocalRetention(refuse func(string, string, ...any) error) e
 	return nil
 }
 
-// shownValue is a topic's value as DescribeConfigs shows it.
+// shownValue returns a topic's value as described by DescribeConfigs.
 func (t *Topic) shownValue(name string) string { return format(t.values[name]) }
 
 // Overrides returns the topic's own settings as key=value, sorted, for a log line.

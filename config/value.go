@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// parseValue reads text as a value of type t: bool, int64, float64, string or []string.
-// The rules are Java's (ConfigDef.parseType, 3.9): blanks around a value do not count, a
-// boolean is true or false in any case, numbers are decimal. The reason is empty on success.
+// parseValue parses text as a value of type t: bool, int64, float64, string or []string. The rules are Java's
+// (ConfigDef.parseType, 3.9): blanks around a value are ignored, booleans are true or false in any case, numbers are
+// decimal. The reason is empty on success.
 func parseValue(t Type, text string) (value any, reason string) {
 	trimmed := strings.TrimFunc(text, isJavaBlank)
 	switch t {
@@ -34,7 +34,7 @@ func parseValue(t Type, text string) (value any, reason string) {
 	}
 }
 
-// isJavaBlank is what String.trim removes.
+// isJavaBlank reports whether Java's String.trim removes a character.
 func isJavaBlank(r rune) bool { return r <= ' ' }
 
 func parseBool(text string) (any, string) {
@@ -55,8 +55,8 @@ func parseInt(text string, bits int, name string) (any, string) {
 	return n, ""
 }
 
-// javaDouble is what Double.parseDouble takes in decimal notation; Go takes more (hex
-// without exponent, underscores, inf) and less (the suffixes d and f).
+// javaDouble matches what Java's Double.parseDouble accepts in decimal notation; Go accepts more (hexadecimal without
+// exponent, underscores, inf) and less (the suffixes d and f).
 var javaDouble = regexp.MustCompile(`^[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?)$`)
 
 func parseDouble(text string) (any, string) {
@@ -73,8 +73,8 @@ func parseDouble(text string) (any, string) {
 	return f, ""
 }
 
-// parseList splits at commas; blanks around an element do not count. The empty text is the
-// empty list, but an empty element of a list stays.
+// parseList splits at commas; blanks around an element are ignored. Empty text is an empty list, but empty elements are
+// kept.
 func parseList(text string) []string {
 	if text == "" {
 		return []string{}
@@ -86,7 +86,7 @@ func parseList(text string) []string {
 	return parts
 }
 
-// format writes a parsed value as DescribeConfigs shows it (ConfigDef.convertToString, 3.9).
+// format formats a parsed value as described by DescribeConfigs (ConfigDef.convertToString, 3.9).
 func format(value any) string {
 	switch v := value.(type) {
 	case bool:
@@ -102,8 +102,8 @@ func format(value any) string {
 	}
 }
 
-// formatDouble writes a number as Double.toString does: plain from 0.001 up to 10,000,000,
-// else with an exponent, and always with a digit after the point.
+// formatDouble formats a number as Java's Double.toString does: plain from 0.001 up to 10,000,000, otherwise with an
+// exponent, and always with a digit after the point.
 func formatDouble(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -126,7 +126,7 @@ func withFraction(digits string) string {
 	return digits + ".0"
 }
 
-// check returns why a parsed value is refused, or nothing.
+// check returns why a parsed value is refused, or an empty string.
 type check func(value any) string
 
 func atLeast(low float64) check {
@@ -218,11 +218,10 @@ func aVersion(value any) string {
 	return ""
 }
 
-// throttledPair is one entry of the throttled replicas: partition:broker.
+// throttledPair matches an entry of throttled replicas: partition:broker.
 var throttledPair = regexp.MustCompile(`^[0-9]+:[0-9]+$`)
 
-// throttledReplicas accepts partition:broker pairs, or * alone for all
-// (ThrottledReplicaListValidator, 3.9).
+// throttledReplicas accepts partition:broker pairs, or * alone for all (ThrottledReplicaListValidator, 3.9).
 func throttledReplicas(value any) string {
 	items := value.([]string)
 	if len(items) == 1 && items[0] == "*" {
@@ -236,8 +235,8 @@ func throttledReplicas(value any) string {
 	return ""
 }
 
-// millis is a number of milliseconds as a duration. What does not fit into a Duration
-// (292 years) becomes the longest one: both mean never.
+// millis converts milliseconds to a duration. What does not fit into a Duration (292 years) becomes the longest one:
+// both mean never.
 func millis(ms int64) time.Duration {
 	return scaled(ms, time.Millisecond)
 }

@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// ProtocolVersion is a value of inter.broker.protocol.version: which requests and formats
-// the brokers of a cluster may use among themselves. Later ones compare greater.
+// ProtocolVersion is a value of inter.broker.protocol.version: it determines which requests and formats the brokers of
+// a cluster use among themselves. Later versions compare greater.
 type ProtocolVersion int
 
 // The versions, in order. IBP27IV2 is written 2.7-IV2 in a file.
@@ -78,8 +78,8 @@ var versionNames = strings.Fields(`
 // String returns the full name, such as 2.7-IV2.
 func (v ProtocolVersion) String() string { return versionNames[v] }
 
-// ParseProtocolVersion reads a full name (2.7-IV2), a release line (2.7, which is the newest
-// of that line) or a release (2.7.1). It reports false for an unknown one.
+// ParseProtocolVersion parses a full name (2.7-IV2), a release line (2.7, which stands for its newest version) or a
+// release (2.7.1). It returns false for an unknown one.
 func ParseProtocolVersion(text string) (ProtocolVersion, bool) {
 	parts := strings.Split(text, ".")
 	significant := 2
@@ -96,7 +96,7 @@ func ParseProtocolVersion(text string) (ProtocolVersion, bool) {
 	return 0, false
 }
 
-// RecordVersion is the magic of the newest record batches that brokers of v know.
+// RecordVersion returns the magic of the newest record batches that brokers with version v know.
 func (v ProtocolVersion) RecordVersion() int8 {
 	switch {
 	case v < IBP0100IV0:

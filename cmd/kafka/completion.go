@@ -9,12 +9,13 @@ import (
 	"barnabas/tools"
 )
 
-// zshPrelude has zsh read what is written for bash. That needs its own completion, which not every .zshrc has begun.
+// zshPrelude makes zsh read completions written for bash. That requires its own completion system, which not every
+// .zshrc initializes.
 const zshPrelude = `(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i -D; }
 autoload -Uz bashcompinit && bashcompinit
 `
 
-// completion prints what makes a shell complete the names of the tools' options.
+// completion prints the shell code that completes the options of the tools.
 func completion(args []string) int {
 	if len(args) != 1 || args[0] != "bash" && args[0] != "zsh" {
 		fmt.Fprintln(os.Stderr, "usage: kafka completion bash|zsh")
@@ -24,13 +25,14 @@ func completion(args []string) int {
 	return 0
 }
 
-// serverOptions are those of the commands that are no tools.
+// serverOptions are the options of the commands that are not tools.
 var serverOptions = []struct{ name, options string }{
 	{"kafka-server-start", "-daemon --override --env --version --help"},
 	{"zookeeper-server-start", "-daemon --version --help"},
 }
 
-// writeCompletion writes a function that knows each tool's options, and its uses. Where no option begins, a file name may.
+// writeCompletion writes a function that knows each tool's options, and registers it. Words that do not begin an option
+// are completed as file names.
 func writeCompletion(w io.Writer, shell string) {
 	if shell == "zsh" {
 		io.WriteString(w, zshPrelude)

@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// notSettings are variables of the container images that many know which speak to their launchers and to the JVM.
+// notSettings are variables of common container images that configure their launchers or the JVM.
 var notSettings = []string{
 	"KAFKA_VERSION", "KAFKA_HOME", "KAFKA_DEBUG", "KAFKA_OPTS", "KAFKA_HEAP_OPTS", "KAFKA_GC_LOG_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS",
 	"KAFKA_LOG4J_OPTS", "KAFKA_LOG4J_LOGGERS", "KAFKA_LOG4J_ROOT_LOGLEVEL", "KAFKA_LOG4J_CMD_OPTS", "KAFKA_TOOLS_LOG4J_LOGLEVEL",
 	"KAFKA_ZOOKEEPER_CLIENT_CNXN_SOCKET", "KAFKA_PORT",
 }
 
-// notSettingPrefixes begin further ones. Kubernetes sets KAFKA_PORT and those that begin with KAFKA_PORT_ and KAFKA_SERVICE_
-// in every container beside a service named kafka.
+// notSettingPrefixes are prefixes of further ones. Kubernetes sets KAFKA_PORT and variables with the prefixes
+// KAFKA_PORT_ and KAFKA_SERVICE_ in every container if there is a service named kafka.
 var notSettingPrefixes = []string{"KAFKA_JMX_", "KAFKA_PORT_", "KAFKA_SERVICE_"}
 
-// settingName is the order in which the images that many know read a variable's name: three underscores are a dash, two are
-// an underscore, one is a dot.
+// settingName is the order in which common images convert a variable's name: three underscores are a dash, two are an
+// underscore, one is a dot.
 var settingName = strings.NewReplacer("___", "-", "__", "_", "_", ".")
 
-// environmentSettings gives the settings, key=value in the order of their keys, that the environment (as of os.Environ) holds in
-// variables such as KAFKA_BROKER_ID.
+// environmentSettings returns the settings in environment variables such as KAFKA_BROKER_ID, as key=value sorted by
+// key. environment has the form of os.Environ.
 func environmentSettings(environment []string) []string {
 	var settings []string
 	for _, variable := range environment {
@@ -31,14 +31,14 @@ func environmentSettings(environment []string) []string {
 			slices.ContainsFunc(notSettingPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
 			continue
 		}
-		key = strings.TrimPrefix(key, "CFG_") // as one of the images has it
+		key = strings.TrimPrefix(key, "CFG_") // the convention of one of the images
 		settings = append(settings, settingName.Replace(strings.ToLower(key))+"="+value)
 	}
 	slices.Sort(settings)
 	return settings
 }
 
-// keysOf are the keys of key=value pairs. The values may be secret.
+// keysOf returns the keys of key=value pairs. The values may be secret.
 func keysOf(settings []string) []string {
 	keys := make([]string, len(settings))
 	for i, s := range settings {

@@ -10,9 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// healthcheck ends with 0 when the broker at HOST:PORT answers an ApiVersions request, else with 1. Unlike kafka-broker-api-versions
-// it asks that broker alone, so that one that is down does not make the others look ill. The listener must be PLAINTEXT, or
-// SASL_PLAINTEXT, where ApiVersions comes before the authentication.
+// healthcheck exits with 0 if the broker at HOST:PORT answers an ApiVersions request, otherwise with 1. Unlike
+// kafka-broker-api-versions it asks only that broker, so that one that is down does not make the others look unhealthy.
+// The listener must be PLAINTEXT, or SASL_PLAINTEXT, where ApiVersions precedes the authentication.
 func healthcheck(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "usage: kafka healthcheck HOST:PORT")
@@ -27,7 +27,7 @@ func healthcheck(args []string) int {
 	return 0
 }
 
-// askVersions sends one ApiVersions request to one broker.
+// askVersions sends an ApiVersions request to a broker.
 func askVersions(ctx context.Context, addr string) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ClientID("healthcheck"))
 	if err != nil {

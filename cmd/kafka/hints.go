@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// replaced are variables that speak to the launchers of Apache Kafka and to the JVM, with what takes their place.
+// replaced are variables for Apache Kafka's launchers and the JVM, with their replacements.
 var replaced = []struct {
 	names   []string
 	instead string
@@ -19,8 +19,8 @@ var replaced = []struct {
 	{[]string{"JMX_PORT", "KAFKA_JMX_OPTS", "KAFKA_JMX_PORT"}, "metrics.listener serves the metrics"},
 }
 
-// hint names, in one line, the variables of the environment (as of os.Environ) that change nothing here, and what does;
-// empty when there are none.
+// hint returns one line with the variables of the environment (in the form of os.Environ) that have no effect here, and
+// their replacements; empty if there are none.
 func hint(environment []string) string {
 	var parts []string
 	for _, r := range replaced {

@@ -1,4 +1,4 @@
-// Command kafka is the one binary behind the launchers in bin: its first argument says what to be.
+// Command kafka is the single binary behind the launchers in bin: its first argument selects the command.
 package main
 
 import (
@@ -11,14 +11,14 @@ import (
 	"barnabas/tools"
 )
 
-// command is what the binary can be.
+// command is one of the binary's commands.
 type command struct {
 	name    string
 	summary string
 	run     func(args []string) int
 }
 
-// commands are the servers, then the tools. The prefix kafka- of their names is left out.
+// commands returns the servers, then the tools, without the prefix kafka- of their names.
 func commands() []command {
 	list := []command{
 		{"server-start", "run a broker", serverStart},
@@ -35,7 +35,7 @@ func commands() []command {
 
 func main() { os.Exit(run(os.Args)) }
 
-// run finds the command in the first argument, or in the name under which the binary was called (kafka-topics).
+// run finds the command in the first argument, or in the name of the binary (kafka-topics).
 func run(args []string) int {
 	name := strings.TrimPrefix(filepath.Base(args[0]), "kafka-")
 	rest := args[1:]

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// classes are the main classes of Apache Kafka 3.9 that scripts run by name, with the command that does the same. Packages
-// do not matter: releases have moved them.
+// classes are the main classes of Apache Kafka 3.9 that scripts run by name, with the equivalent command. Packages are
+// ignored, since releases have moved the classes.
 var classes = map[string]string{
 	"AclCommand":                          "acls",
 	"BrokerApiVersionsCommand":            "broker-api-versions",
@@ -43,7 +43,7 @@ var classes = map[string]string{
 	"ZooKeeperMainWithTlsSupportForKafka": "zookeeper-shell",
 }
 
-// commandOfClass is the command in place of a class, with its package as scripts name it.
+// commandOfClass returns the command for a class, which may be given with its package.
 func commandOfClass(class string) (string, bool) {
 	for _, prefix := range []string{"kafka.", "org.apache.kafka.", "org.apache.zookeeper."} {
 		if rest, ok := strings.CutPrefix(class, prefix); ok {
@@ -54,7 +54,7 @@ func commandOfClass(class string) (string, bool) {
 	return "", false
 }
 
-// runClass is kafka-run-class: it becomes the command in place of a class.
+// runClass implements kafka-run-class: it executes the command for a class.
 func runClass(args []string) int {
 	if len(args) == 0 {
 		fmt.Fprintln(os.Stderr, "usage: kafka-run-class [-daemon] [-name NAME] CLASS [ARGUMENT ...]")
@@ -65,7 +65,7 @@ func runClass(args []string) int {
 		fmt.Fprintf(os.Stderr, "kafka-run-class: there is no Java machine here, and no command in place of the class %s; 'kafka help' lists the commands\n", args[0])
 		return 1
 	}
-	err := syscall.Exec("/proc/self/exe", append([]string{os.Args[0], command}, args[1:]...), os.Environ()) // so kafka-server-stop finds it
+	err := syscall.Exec("/proc/self/exe", append([]string{os.Args[0], command}, args[1:]...), os.Environ()) // so that kafka-server-stop finds it
 	fmt.Fprintf(os.Stderr, "kafka-run-class: %v\n", err)
 	return 1
 }

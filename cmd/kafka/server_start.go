@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newLogger writes to standard output, one line an event, as Apache Kafka's console appender does.
+// newLogger returns a logger that writes to standard output, one line per event, like Apache Kafka's console appender.
 func newLogger() *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(os.Stdout)
@@ -30,7 +30,7 @@ func newLogger() *logrus.Logger {
 	return log
 }
 
-// manual is the page of a server's command.
+// manual is the help page of a server's command.
 type manual struct {
 	name, about, synopsis string
 	more                  string // sections after the options
@@ -49,7 +49,7 @@ func (m manual) write(w io.Writer, flags *pflag.FlagSet) {
 	fmt.Fprint(w, m.more)
 }
 
-// logDirVariable is said in the page of each server.
+// logDirVariable is part of each server's help page.
 const logDirVariable = `
 ENVIRONMENT
     LOG_DIR
@@ -70,7 +70,8 @@ FILES
     FILE is a zookeeper.properties; dataDir, clientPort, clientPortAddress, tickTime, minSessionTimeout and maxSessionTimeout count.
 ` + logDirVariable}
 
-// fileArgument reads the command line of a command that takes one file. Errors and --help are dealt with: ok is false then.
+// fileArgument parses the command line of a command that takes one file. It handles errors and --help: ok is false
+// then.
 func fileArgument(m manual, args []string, define func(*pflag.FlagSet)) (file string, code int, ok bool) {
 	flags := pflag.NewFlagSet(m.name, pflag.ContinueOnError)
 	flags.Usage = func() { m.write(os.Stderr, flags) }
@@ -88,7 +89,7 @@ func fileArgument(m manual, args []string, define func(*pflag.FlagSet)) (file st
 		return "", 0, false
 	case help || flags.NArg() != 1:
 		flags.Usage()
-		return "", 1, false // so Apache Kafka's launchers
+		return "", 1, false // as in Apache Kafka's launchers
 	}
 	return flags.Arg(0), 0, true
 }
@@ -144,7 +145,7 @@ func runBroker(file string, system map[string]string, environment, overrides []s
 	return err
 }
 
-// tellSettings names, once, what was set: first what differs from its default, then what is without effect.
+// tellSettings logs what is set: first what differs from its default, then what has no effect.
 func tellSettings(cfg *config.Broker, log *logrus.Logger) {
 	log.WithField(logx.Settings, cfg.NotDefault()).Info("settings that differ from their defaults")
 	if keys := cfg.NotHonoured(); len(keys) > 0 {

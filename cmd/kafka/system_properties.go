@@ -62,7 +62,7 @@ func settingValue(name, value string) string {
 	return ""
 }
 
-// withoutProperties is a variable of the environment without them.
+// withoutProperties returns a variable of the environment without them.
 func withoutProperties(variable string) string {
 	options, ours := strings.CutPrefix(variable, "KAFKA_OPTS=")
 	if !ours {
@@ -77,7 +77,7 @@ func withoutProperties(variable string) string {
 	return "KAFKA_OPTS=" + strings.Join(rest, " ")
 }
 
-// property takes an option -Dname=value apart, of a property that counts.
+// property parses an option -Dname=value for a property that is honoured.
 func property(option string) (name, value string, ok bool) {
 	definition, defines := strings.CutPrefix(option, "-D")
 	name, value, set := strings.Cut(definition, "=")

@@ -10,8 +10,8 @@ import (
 	"barnabas/tools"
 )
 
-// runTool gives a tool the streams of the process. The first signal ends it in an orderly way, a second one at once. The
-// exit code after a signal is the one that shells know.
+// runTool runs a tool with the streams of the process. The first signal ends it properly, a second one at once. The
+// exit code after a signal is the one that shells expect.
 func runTool(t tools.Tool, args []string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -35,7 +35,7 @@ func runTool(t tools.Tool, args []string) int {
 	return code
 }
 
-// isTerminal tells whether a person is at the other end of a file.
+// isTerminal reports whether a file is a terminal.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// blockCipher encrypts in the mode and with the padding of one of Java's transformations.
+// blockCipher encrypts with the mode and padding of one of Java's transformations.
 type blockCipher struct {
 	block  cipher.Block
 	mode   string // CBC, CFB, OFB, CTR or GCM
-	padded bool   // PKCS5Padding, else NoPadding
+	padded bool   // PKCS5Padding, otherwise NoPadding
 }
 
-// algorithms are the block ciphers, with the lengths in bytes that their keys may have.
+// algorithms are the block ciphers, with their valid key lengths in bytes.
 var algorithms = map[string]struct {
 	keyBytes []int
 	open     func(key []byte) (cipher.Block, error)
@@ -27,7 +27,7 @@ var algorithms = map[string]struct {
 	"DESEDE": {[]int{24}, des.NewTripleDESCipher},
 }
 
-// transformation takes the name of a transformation apart, in capitals.
+// transformation splits the name of a transformation, in upper case.
 func transformation(name string) (algorithm, mode, padding string, err error) {
 	parts := strings.Split(strings.ToUpper(name), "/")
 	if len(parts) == 3 {
@@ -45,7 +45,7 @@ func transformation(name string) (algorithm, mode, padding string, err error) {
 		"/CFB/PKCS5Padding, /OFB/PKCS5Padding, /CFB/NoPadding, /OFB/NoPadding and /CTR/NoPadding, and AES/GCM/NoPadding", name)
 }
 
-// checkKey refuses a key length that the cipher does not have.
+// checkKey refuses a key length that the cipher does not support.
 func checkKey(name string, keyBytes int) error {
 	algorithm, _, _, err := transformation(name)
 	if err != nil {
@@ -70,7 +70,7 @@ func newBlockCipher(name string, key []byte) (blockCipher, error) {
 	return blockCipher{block: block, mode: mode, padded: padding == "PKCS5PADDING"}, err
 }
 
-// The lengths that Java gives GCM when it is left the choice.
+// Java's default lengths for GCM.
 const (
 	gcmIVBytes = 12
 	gcmTagBits = 128
@@ -143,7 +143,7 @@ func (c blockCipher) openGCM(iv, data []byte, tagBits int) ([]byte, error) {
 	return plain, nil
 }
 
-// unpad removes the padding, whose every byte is its length.
+// unpad removes the padding, in which every byte is its length.
 func unpad(data []byte, blockSize int) ([]byte, error) {
 	if len(data) == 0 {
 		return nil, errSecret
@@ -161,8 +161,8 @@ func unpad(data []byte, blockSize int) ([]byte, error) {
 }
 
 // feedBack runs the modes CFB and OFB over data, in place: each block is combined with the encryption of what is fed
-// back, which is the encrypted block before it (CFB) or that encryption itself (OFB). The standard library advises
-// against both, since they do not notice changes; what a cluster has encrypted with them is to be read all the same.
+// back, which is the previous encrypted block (CFB) or the previous encryption output (OFB). The standard library
+// advises against both, since they do not detect changes; but what a cluster has encrypted with them must be readable.
 func (c blockCipher) feedBack(iv, data []byte, encrypting bool) {
 	size := c.block.BlockSize()
 	fed, stream := slices.Clone(iv), make([]byte, size)

@@ -32,7 +32,7 @@ import (
 	"unicode/utf16"
 )
 
-// The defaults of an Encoder, as those of password.encoder.*.
+// The defaults of an Encoder, which are those of password.encoder.*.
 const (
 	DefaultKeyFactory = "PBKDF2WithHmacSHA512"
 	DefaultCipher     = "AES/CBC/PKCS5Padding"
@@ -40,12 +40,12 @@ const (
 	DefaultIterations = 4096
 )
 
-// Encoder encodes with its settings, and decodes with its secret whatever the settings of the encoded password were.
-// It is safe for concurrent use.
+// Encoder encodes with its settings, and decodes with its secret whatever settings a password was encoded with. It is
+// safe for concurrent use.
 type Encoder struct {
 	Secret     string
 	KeyFactory string // empty: DefaultKeyFactory
-	Cipher     string // algorithm/mode/padding, by Java's names
+	Cipher     string // algorithm/mode/padding, in Java's names
 	KeyBits    int
 	Iterations int
 }
@@ -95,7 +95,7 @@ func (e Encoder) Decode(encoded string) (string, error) {
 	return string(plain), nil
 }
 
-// errSecret is what another secret than that of the encoding leads to; damage looks the same.
+// errSecret reports that a password was encoded with another secret; damage looks the same.
 var errSecret = errors.New("password: cannot be decoded with this secret")
 
 func utf16Length(text string) int {
@@ -114,7 +114,7 @@ type params struct {
 	salt, iv, encrypted         []byte
 }
 
-// The fields' names.
+// The names of the fields.
 const (
 	ivField         = "initializationVector"
 	keyBitsField    = "keyLength"
@@ -127,7 +127,7 @@ const (
 	encryptedField  = "encryptedPassword"
 )
 
-// String writes the fields in the order in which Apache Kafka's come.
+// String formats the fields in Apache Kafka's order.
 func (p params) String() string {
 	fields := []string{
 		ivField + ":" + base64.StdEncoding.EncodeToString(p.iv),
@@ -144,7 +144,7 @@ func (p params) String() string {
 	return strings.Join(fields, ",")
 }
 
-// parse reads the fields in any order. Those that it does not know do not matter.
+// parse parses the fields in any order. Unknown ones are ignored.
 func parse(encoded string) (params, error) {
 	fields := make(map[string]string)
 	for pair := range strings.SplitSeq(encoded, ",") {
@@ -178,10 +178,10 @@ func parse(encoded string) (params, error) {
 	return p, err
 }
 
-// maxIterations bounds what a damaged node can cost: some seconds.
+// maxIterations bounds the cost of a damaged node: some seconds.
 const maxIterations = 10_000_000
 
-// open makes the cipher, with the key that follows from the secret.
+// open returns the cipher with the key derived from the secret.
 func (p params) open(secret string) (blockCipher, error) {
 	newHash, err := hashOf(p.keyFactory)
 	if err != nil {
@@ -201,7 +201,7 @@ func (p params) open(secret string) (blockCipher, error) {
 	return newBlockCipher(p.cipher, key)
 }
 
-// hashOf gives the hash of a key factory; Java does not look at the case of its names.
+// hashOf returns the hash of a key factory, whose name is case-insensitive in Java.
 func hashOf(keyFactory string) (func() hash.Hash, error) {
 	switch strings.ToUpper(keyFactory) {
 	case "PBKDF2WITHHMACSHA1":
