@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// aclResource is a resource pattern, or a filter for such: a name that is missing matches all.
+// aclResource is a resource pattern, or a filter for resource patterns: without a name it matches all.
 type aclResource struct {
 	kind    kmsg.ACLResourceType
 	name    *string
@@ -22,7 +22,7 @@ var (
 	anyACLResource     = aclResource{kmsg.ACLResourceTypeAny, nil, kmsg.ACLResourcePatternTypeAny}
 )
 
-// String is how the original prints it.
+// String formats it as the original does.
 func (r aclResource) String() string {
 	name := "<any>"
 	if r.name != nil {
@@ -37,14 +37,14 @@ func (r aclResource) filter() kmsg.DeleteACLsRequestFilter {
 	return f
 }
 
-// aclEntry is what one rule says of its resource.
+// aclEntry is a rule for a resource.
 type aclEntry struct {
 	principal, host string
 	operation       kmsg.ACLOperation
 	permission      kmsg.ACLPermissionType
 }
 
-// String is how the original prints it.
+// String formats it as the original does.
 func (e aclEntry) String() string {
 	return fmt.Sprintf("(principal=%s, host=%s, operation=%v, permissionType=%v)", e.principal, e.host, e.operation, e.permission)
 }
@@ -54,7 +54,7 @@ func (e aclEntry) compare(o aclEntry) int {
 		cmp.Compare(e.operation, o.operation), cmp.Compare(e.host, o.host))
 }
 
-// entryLines are the entries as they are printed, one a line.
+// entryLines formats entries, one per line.
 func entryLines(entries []aclEntry) string {
 	lines := make([]string, len(entries))
 	for i, e := range entries {
@@ -63,14 +63,14 @@ func entryLines(entries []aclEntry) string {
 	return strings.Join(lines, "\n")
 }
 
-// aclRules are the entries of one resource, sorted. The original prints sets, in no order.
+// aclRules are the entries of one resource, sorted. The original prints sets, in arbitrary order.
 type aclRules struct {
 	resource aclResource
 	entries  []aclEntry
 }
 
-// mergeRules adds the entries of more to those of the same resources, which keep the order in which they came. Entries are
-// sorted, each is there once.
+// mergeRules adds the entries in more to those of the same resources, whose order is kept. Entries are sorted and
+// unique.
 func mergeRules(all, more []aclRules) []aclRules {
 	merged := slices.Clone(all)
 	for _, r := range more {
@@ -86,8 +86,8 @@ func mergeRules(all, more []aclRules) []aclRules {
 	return merged
 }
 
-// aclOperations are the operations that rules of a type of resource may name (AclEntry.supportedOperations, 3.9), and the
-// word ALL.
+// aclOperations are the operations that rules for a type of resource may have (AclEntry.supportedOperations, 3.9), and
+// the word ALL.
 var aclOperations = map[kmsg.ACLResourceType][]kmsg.ACLOperation{
 	kmsg.ACLResourceTypeTopic: {kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationCreate, kmsg.ACLOperationDescribe,
 		kmsg.ACLOperationDelete, kmsg.ACLOperationAlter, kmsg.ACLOperationDescribeConfigs, kmsg.ACLOperationAlterConfigs, kmsg.ACLOperationAll},
@@ -99,7 +99,7 @@ var aclOperations = map[kmsg.ACLResourceType][]kmsg.ACLOperation{
 	kmsg.ACLResourceTypeUser:            {kmsg.ACLOperationCreateTokens, kmsg.ACLOperationDescribeTokens, kmsg.ACLOperationAll},
 }
 
-// patternType is the value of --resource-pattern-type.
+// patternType returns the value of --resource-pattern-type.
 func (o *aclsOptions) patternType() (kmsg.ACLResourcePatternType, error) {
 	p, err := kmsg.ParseACLResourcePatternType(*o.pattern)
 	if err != nil || p == kmsg.ACLResourcePatternTypeUnknown {
@@ -111,7 +111,7 @@ func (o *aclsOptions) patternType() (kmsg.ACLResourcePatternType, error) {
 	return p, nil
 }
 
-// resources are those that the options name; there may be none.
+// resources returns those that the options name, possibly none.
 func (o *aclsOptions) resources() ([]aclResource, error) {
 	pattern, err := o.patternType()
 	if err != nil {
@@ -135,7 +135,8 @@ func (o *aclsOptions) resources() ([]aclResource, error) {
 	return all, nil
 }
 
-// rules are the rules that the options describe. Without principals they have no entries, which stands for all of them.
+// rules returns the rules that the options describe. Without principals they have no entries, which stands for all of
+// them.
 func (o *aclsOptions) rules() ([]aclRules, error) {
 	resources, err := o.resources()
 	if err != nil {
@@ -164,8 +165,8 @@ func (o *aclsOptions) rules() ([]aclRules, error) {
 	return all, nil
 }
 
-// operationsOf are the operations on a type of resource: of the roles that were given, or those of --operation. A role leaves
-// out resources that it has nothing to do with.
+// operationsOf returns the operations on a type of resource: those of the given roles, or of --operation. A role omits
+// resources that it does not involve.
 func (o *aclsOptions) operationsOf(kind kmsg.ACLResourceType) [][]kmsg.ACLOperation {
 	if !o.has("producer") && !o.has("consumer") {
 		return [][]kmsg.ACLOperation{o.givenOperations()}
@@ -194,7 +195,8 @@ func (o *aclsOptions) operationsOf(kind kmsg.ACLResourceType) [][]kmsg.ACLOperat
 	return all
 }
 
-// givenOperations are those of --operation. A word that is none becomes the unknown operation, which no resource supports.
+// givenOperations returns those of --operation. An invalid word becomes the unknown operation, which no resource
+// supports.
 func (o *aclsOptions) givenOperations() []kmsg.ACLOperation {
 	if !o.has("operation") {
 		return []kmsg.ACLOperation{kmsg.ACLOperationAll}
@@ -206,7 +208,7 @@ func (o *aclsOptions) givenOperations() []kmsg.ACLOperation {
 	return all
 }
 
-// entries are all combinations of principals, hosts and operations.
+// entries returns all combinations of principals, hosts and operations.
 func (o *aclsOptions) entries(operations []kmsg.ACLOperation) ([]aclEntry, error) {
 	var all []aclEntry
 	for _, side := range []struct {
@@ -231,7 +233,7 @@ func (o *aclsOptions) entries(operations []kmsg.ACLOperation) ([]aclEntry, error
 	return all, nil
 }
 
-// parsePrincipals checks that each of the list is TYPE:NAME.
+// parsePrincipals checks that each item is TYPE:NAME.
 func parsePrincipals(list []string) ([]string, error) {
 	var all []string
 	for _, p := range list {
@@ -244,7 +246,7 @@ func parsePrincipals(list []string) ([]string, error) {
 	return all, nil
 }
 
-// operationNames lists operations by the names that people use: DescribeConfigs.
+// operationNames lists operations by their usual names: DescribeConfigs.
 func operationNames(list []kmsg.ACLOperation) string {
 	names := make([]string, len(list))
 	for i, op := range list {

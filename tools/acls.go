@@ -52,7 +52,7 @@ func newACLsOptions() *aclsOptions {
 	return o
 }
 
-// check finds options that don't go together (AclCommandOptions.checkArgs, 3.9).
+// check rejects invalid combinations of options (AclCommandOptions.checkArgs, 3.9).
 func (o *aclsOptions) check() error {
 	if err := o.checkWhere(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (o *aclsOptions) check() error {
 	return nil
 }
 
-// checkWhere looks at what says where the ACLs are: at brokers, or in ZooKeeper.
+// checkWhere checks the options that say where the ACLs are: on brokers, or in ZooKeeper.
 func (o *aclsOptions) checkWhere() error {
 	switch {
 	case o.has("bootstrap-server") && o.has("authorizer"):
@@ -115,18 +115,18 @@ func acls(ctx context.Context, env *Env) error {
 	if _, usage := err.(usageError); err == nil || usage {
 		return err
 	}
-	env.printf("Error while executing ACL command: %s\n", describe(err)) // on standard output, so the original
+	env.printf("Error while executing ACL command: %s\n", describe(err)) // on standard output, as in the original
 	return exitCode(1)
 }
 
-// aclKeeper is who has the ACLs.
+// aclKeeper is where the ACLs are.
 type aclKeeper interface {
 	describe(context.Context, aclResource) ([]aclRules, error)
 	create(context.Context, aclRules) error
 	delete(context.Context, []kmsg.DeleteACLsRequestFilter) error
 }
 
-// keeper finds who has the ACLs: brokers, or ZooKeeper itself.
+// keeper calls work with the place of the ACLs: brokers, or ZooKeeper itself.
 func (o *aclsOptions) keeper(ctx context.Context, env *Env, work func(context.Context, aclKeeper) error) error {
 	if !o.has("bootstrap-server") {
 		return o.storedACLs(ctx, env, work)
@@ -134,13 +134,13 @@ func (o *aclsOptions) keeper(ctx context.Context, env *Env, work func(context.Co
 	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error { return work(ctx, brokersACLs{cl}) })
 }
 
-// aclsTool is kafka-acls at work.
+// aclsTool runs kafka-acls.
 type aclsTool struct {
 	env    *Env
 	keeper aclKeeper
 }
 
-// plan reads what is to be done, so that a wrong use needs no broker.
+// plan parses what has to be done, so that incorrect usage is reported without a broker.
 func (t *aclsTool) plan(o *aclsOptions) (func(context.Context) error, error) {
 	if o.has("list") {
 		resources, err := o.resources()
@@ -186,7 +186,7 @@ func (t *aclsTool) list(ctx context.Context, resources []aclResource, principals
 	return nil
 }
 
-// printRules prints the entries of each resource, those of one principal if one is given.
+// printRules prints the entries of each resource, only those of one principal if given.
 func (t *aclsTool) printRules(found []aclRules, principal string) {
 	for _, r := range found {
 		if principal != "" {
@@ -221,7 +221,7 @@ func (t *aclsTool) remove(ctx context.Context, rules []aclRules, force bool) err
 	return nil
 }
 
-// filters match the entries of the rules, or without such everything of the resource.
+// filters returns filters that match the entries of the rules or, without entries, all of the resource's.
 func (r *aclRules) filters() []kmsg.DeleteACLsRequestFilter {
 	if len(r.entries) == 0 {
 		f := r.resource.filter()
@@ -237,7 +237,7 @@ func (r *aclRules) filters() []kmsg.DeleteACLsRequestFilter {
 	return filters
 }
 
-// confirmed asks whether the rules are to be removed.
+// confirmed asks the user whether to remove the rules.
 func (t *aclsTool) confirmed(lines *lineScanner, r aclRules) bool {
 	if len(r.entries) == 0 {
 		t.env.printf("Are you sure you want to delete all ACLs for resource filter `%s`? (y/n)\n", r.resource)

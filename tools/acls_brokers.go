@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// brokersACLs has brokers describe and change ACLs.
+// brokersACLs describes and changes ACLs through brokers.
 type brokersACLs struct{ cl *kgo.Client }
 
 func (k brokersACLs) describe(ctx context.Context, r aclResource) ([]aclRules, error) {

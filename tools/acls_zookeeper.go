@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// storedACLs describes and changes ACLs in ZooKeeper itself, for what must be there before brokers run: the rights of the user that
-// they log in as, for one (AclCommand with --authorizer, 3.9). Brokers that run hear of it.
+// storedACLs describes and changes ACLs directly in ZooKeeper, for what must exist before brokers run, such as the ACLs
+// of the user that they log in as (AclCommand with --authorizer, 3.9). Running brokers are notified.
 type storedACLs struct {
 	env  *Env
 	acls *acl.Authorizer
@@ -22,7 +22,7 @@ type storedACLs struct {
 
 const authorizerDeprecated = "Warning: ACLs are changed past the brokers, which is deprecated; use --bootstrap-server instead."
 
-// storedACLs opens the ACLs in ZooKeeper for some work.
+// storedACLs calls work with the ACLs in ZooKeeper.
 func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(context.Context, aclKeeper) error) error {
 	env.errorf("%s", authorizerDeprecated)
 	if *o.authorizer != config.ACLAuthorizer {
@@ -40,7 +40,7 @@ func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(contex
 	if err != nil {
 		return err
 	}
-	secure := access.login != nil // a certificate alone does not say whether nodes are secured
+	secure := access.login != nil // a certificate alone does not imply that nodes are secured
 	if setting, ok := given["zookeeper.set.acl"]; ok {
 		secure = strings.EqualFold(setting, "true")
 	}
@@ -57,7 +57,7 @@ func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(contex
 	return work(ctx, k)
 }
 
-// authorizerSettings are what --authorizer-properties give.
+// authorizerSettings returns those in --authorizer-properties.
 func (o *aclsOptions) authorizerSettings() (map[string]string, error) {
 	given := make(map[string]string)
 	for _, property := range *o.authorizerProperties {

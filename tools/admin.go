@@ -10,28 +10,28 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// defaultAPITimeout bounds what an administrative tool waits for the brokers (default.api.timeout.ms).
+// defaultAPITimeout bounds how long an administrative tool waits for the brokers (default.api.timeout.ms).
 const defaultAPITimeout = time.Minute
 
-// adminOptions are the command line of a tool that asks something of the brokers and is done.
+// adminOptions is the command line of a tool that sends requests to the brokers and exits.
 type adminOptions struct {
 	*options
 	bootstrap, config *string
 }
 
-// newAdminOptions has the two options that each such tool has. config is the name of the one for a properties file.
+// newAdminOptions defines the two options that each such tool has. config is the name of the one for a properties file.
 func newAdminOptions(name, about, config string) *adminOptions {
 	o := &adminOptions{options: newOptions(name, about)}
 	o.bootstrap, o.config = o.client(config)
 	return o
 }
 
-// insteadOfBrokers says that an option takes the place of --bootstrap-server.
+// insteadOfBrokers declares that an option replaces --bootstrap-server.
 func (o *adminOptions) insteadOfBrokers(option string) {
 	o.Lookup("bootstrap-server").Usage = "brokers to connect to, `host:port,...` (required without --" + option + ")"
 }
 
-// open reads the command line. It must name the brokers, and give the options that are required.
+// open parses the command line, which must have the brokers and the required options.
 func (o *adminOptions) open(env *Env, required ...string) error {
 	if err := o.parse(env); err != nil {
 		return err
@@ -39,8 +39,8 @@ func (o *adminOptions) open(env *Env, required ...string) error {
 	return o.require(append([]string{"bootstrap-server"}, required...)...)
 }
 
-// connect gives work a client of the brokers, made with more options if there are any. Its context ends with the tool's or
-// after default.api.timeout.ms.
+// connect calls work with a client of the brokers, created with further options if given. Its context ends with the
+// tool's or after default.api.timeout.ms.
 func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx context.Context, cl *kgo.Client) error, more ...kgo.Opt) error {
 	p, err := readProperties(*o.config)
 	if err != nil {
@@ -68,8 +68,8 @@ func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx cont
 	return work(ctx, cl)
 }
 
-// awaitBroker returns when a broker answers. One that can't be reached yet may be starting: scripts start a broker and
-// call a tool at once. Whoever watches is told what is waited for.
+// awaitBroker returns when a broker answers. One that cannot be reached may be starting: scripts start a broker and run
+// a tool at once. A user at a terminal is told what the tool waits for.
 func awaitBroker(ctx context.Context, env *Env, cl *kgo.Client, addresses string) error {
 	const between = 100 * time.Millisecond
 	for told := false; ; told = true {
@@ -93,7 +93,7 @@ func awaitBroker(ctx context.Context, env *Env, cl *kgo.Client, addresses string
 	}
 }
 
-// upTo is how long a context lasts from now on, in words, if it has an end.
+// upTo returns the remaining time of a context in words, if it has a deadline.
 func upTo(ctx context.Context) string {
 	end, ok := ctx.Deadline()
 	if !ok {

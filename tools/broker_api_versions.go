@@ -80,18 +80,18 @@ func versionLine(k kmsg.ApiVersionsResponseApiKey) string {
 	return fmt.Sprintf("%s(%d): %s [usable: %s]", apiName(k.ApiKey), k.ApiKey, versions, usable)
 }
 
-// clientOnlyAPIs are those that clients of Apache Kafka 3.9 list beside what a broker has: they are for clusters without
-// ZooKeeper.
+// clientOnlyAPIs are the APIs that clients of Apache Kafka 3.9 list in addition to a broker's: they are for KRaft
+// clusters.
 var clientOnlyAPIs = []int16{55, 64, 71, 72, 74, 75, 76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87}
 
-// apiNames are the names of APIs that the wire library calls otherwise.
+// apiNames are the names of APIs for which the wire library has others.
 var apiNames = map[int16]string{
 	4: "LeaderAndIsr", 17: "SaslHandshake", 22: "InitProducerId", 29: "DescribeAcls", 30: "CreateAcls", 31: "DeleteAcls",
 	36: "SaslAuthenticate", 45: "AlterPartitionReassignments", 50: "DescribeUserScramCredentials",
 	51: "AlterUserScramCredentials", 67: "AllocateProducerIds", 74: "ListClientMetricsResources",
 }
 
-// apiName is an API's name as Apache Kafka prints it.
+// apiName returns an API's name as Apache Kafka prints it.
 func apiName(key int16) string {
 	if name, ok := apiNames[key]; ok {
 		return name

@@ -23,7 +23,7 @@ import (
 // properties are the settings of a client under their names in Apache Kafka's Java clients.
 type properties map[string]string
 
-// readProperties reads a file of properties; no name means none.
+// readProperties reads a properties file; without a name there are none.
 func readProperties(file string) (properties, error) {
 	if file == "" {
 		return properties{}, nil
@@ -32,14 +32,14 @@ func readProperties(file string) (properties, error) {
 	return properties(m), err
 }
 
-// with lays settings over p.
+// with returns p overridden by the given settings.
 func (p properties) with(over map[string]string) properties {
 	all := maps.Clone(p)
 	maps.Copy(all, over)
 	return all
 }
 
-// millis is the value of a setting in ms.
+// millis returns the value of a setting in ms.
 func (p properties) millis(name string, missing time.Duration) (time.Duration, error) {
 	v, ok := p[name]
 	if !ok {
@@ -56,12 +56,12 @@ func invalidValue(value, name, why string) error {
 	return fmt.Errorf("invalid value %s for configuration %s: %s", value, name, why)
 }
 
-// A setter turns a setting's value into options of the client.
+// setter converts a setting's value to options of the client.
 type setter func(value string) ([]kgo.Opt, error)
 
-// clientOptions translates p with the setters of the kind of client and those that all clients have.
-// A setting that nothing honours is named in a warning. When it turns out that no broker can be spoken to with them, the tool's context, which
-// ctx is or comes from, ends with the reason.
+// clientOptions converts p with the setters for the kind of client and those for all clients. A setting that has no
+// effect is named in a warning. When it turns out that no broker can be used with these settings, the tool's context,
+// of which ctx is or is derived from, ends with the reason.
 func clientOptions(ctx context.Context, env *Env, p properties, kind map[string]setter) ([]kgo.Opt, error) {
 	seeds, err := bootstrapServers(p["bootstrap.servers"])
 	if err != nil {
@@ -97,7 +97,7 @@ func clientOptions(ctx context.Context, env *Env, p properties, kind map[string]
 	return opts, nil
 }
 
-// handledElsewhere tells whether a setting is read by something else than a setter, or has no meaning here.
+// handledElsewhere reports whether a setting is read without a setter, or irrelevant here.
 func handledElsewhere(name string) bool {
 	switch name {
 	case "bootstrap.servers", "security.protocol", "default.api.timeout.ms", "max.request.size", "max.block.ms", "batch.size":
@@ -125,7 +125,7 @@ func bootstrapServers(list string) ([]string, error) {
 	return seeds, nil
 }
 
-// cutScheme drops PROTOCOL:// from an address.
+// cutScheme removes PROTOCOL:// from an address.
 func cutScheme(addr string) (scheme, rest string, found bool) {
 	if scheme, rest, found = strings.Cut(addr, "://"); found {
 		return scheme, rest, true
@@ -157,7 +157,7 @@ func textSetting(opt func(string) kgo.Opt) setter {
 	return func(v string) ([]kgo.Opt, error) { return []kgo.Opt{opt(v)}, nil }
 }
 
-// noEffect is for settings of buffers and the like that change nothing a user could see.
+// noEffect is for settings, of buffers for example, that have no effect a user could notice.
 func noEffect(string) ([]kgo.Opt, error) { return nil, nil }
 
 var commonSettings = map[string]setter{
@@ -175,7 +175,7 @@ var commonSettings = map[string]setter{
 	"client.dns.lookup":                  noEffect,
 }
 
-// securityOptions translates security.protocol, ssl.* and sasl.*.
+// securityOptions converts security.protocol, ssl.* and sasl.*.
 func securityOptions(ctx context.Context, env *Env, p properties) ([]kgo.Opt, error) {
 	protocol := strings.ToUpper(p["security.protocol"])
 	var opts []kgo.Opt
@@ -205,7 +205,7 @@ const (
 	oauthBearer = "OAUTHBEARER"
 )
 
-// clientLogin is sasl.jaas.config, or the section KafkaClient of the file that KAFKA_OPTS names.
+// clientLogin returns sasl.jaas.config, or the section KafkaClient of the file that KAFKA_OPTS names.
 func clientLogin(env *Env, p properties, mechanism, module string) (jaas.Login, error) {
 	const section = "KafkaClient"
 	file := env.Properties[config.LoginFileKey]
@@ -233,8 +233,8 @@ func clientLogin(env *Env, p properties, mechanism, module string) (jaas.Login, 
 	return sections[section][i], nil
 }
 
-// fits tells whether a login module has what a mechanism shows. In Java PLAIN shows what the one for SCRAM has, too, and there are
-// several for Kerberos.
+// fits reports whether a login module has what a mechanism presents. In Java, PLAIN also uses the module for SCRAM, and
+// there are several for Kerberos.
 func fits(module, mechanism string) bool {
 	switch mechanism {
 	case "PLAIN":
@@ -245,7 +245,7 @@ func fits(module, mechanism string) bool {
 	return module == config.LoginModules()[mechanism]
 }
 
-// mechanismOf is how a client that logs in does it.
+// mechanismOf returns the mechanism of a client that logs in.
 func mechanismOf(p properties) string { return strings.ToUpper(cmp.Or(p["sasl.mechanism"], gssapi)) }
 
 func saslOption(ctx context.Context, env *Env, p properties) (kgo.Opt, error) {

@@ -10,17 +10,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// clientLog shows the client's warnings, each kind of them once in a while.
+// clientLog shows the client library's warnings, each kind at most once in a while.
 type clientLog struct {
 	out io.Writer
 	mu  struct {
 		sync.Mutex
 		shown map[string]time.Time // by message; these are constants of the library
-		held  []string             // about a connection that has failed, until it is known whether there is more to be said
+		held  []string             // about a failed connection, until it is known whether there is a better explanation
 	}
 }
 
-// repeatAfter is how long a warning of a kind that was shown is held back.
+// repeatAfter is how long a warning is suppressed after it was shown.
 const repeatAfter = 5 * time.Second
 
 // Level implements kgo.Logger.
@@ -54,7 +54,7 @@ func (l *clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	_, _ = io.WriteString(l.out, b.String())
 }
 
-// release shows what was held.
+// release shows what was held back.
 func (l *clientLog) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,15 +64,15 @@ func (l *clientLog) release() {
 	l.mu.held = nil
 }
 
-// forget drops what was held: something better is said.
+// forget drops what was held back: there is a better explanation.
 func (l *clientLog) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.held = nil
 }
 
-// isGuess tells whether a warning says of a new connection that it has failed, and may guess why. The hook OnBrokerConnect, after it, knows
-// more. It comes for each of them.
+// isGuess reports whether a warning says that a new connection has failed, and may guess the reason. The hook
+// OnBrokerConnect, which is called after each of them, knows more.
 func isGuess(msg string) bool {
 	for _, start := range []string{"unable to open connection to broker", "read from broker received EOF during api versions", "unable to request api versions",
 		"unable to initialize sasl"} {

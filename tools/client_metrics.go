@@ -61,13 +61,13 @@ func clientMetrics(ctx context.Context, env *Env) error {
 		return t.list(ctx)
 	})
 	if err != nil {
-		env.printf("Error while executing client metrics command : %s\n", message(err)) // on standard output, so the original
+		env.printf("Error while executing client metrics command : %s\n", message(err)) // on standard output, as in the original
 		return exitCode(1)
 	}
 	return nil
 }
 
-// check finds options that don't go together.
+// check rejects invalid combinations of options.
 func (o *clientMetricsOptions) check(action string) error {
 	if err := o.require("bootstrap-server"); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (o *clientMetricsOptions) check(action string) error {
 	return o.exclude(action, changes...)
 }
 
-// clientMetricsTool is kafka-client-metrics at work.
+// clientMetricsTool runs kafka-client-metrics.
 type clientMetricsTool struct {
 	o   *clientMetricsOptions
 	env *Env
@@ -95,7 +95,7 @@ type clientMetricsTool struct {
 
 var errNoClientMetrics = errors.New("the node does not support LIST_CLIENT_METRICS_RESOURCES")
 
-// names are those of the resources.
+// names returns those of the resources.
 func (t *clientMetricsTool) names(ctx context.Context) ([]string, error) {
 	req := kmsg.NewPtrListConfigResourcesRequest()
 	switch ok, err := serves(ctx, t.cl, req.Key()); {
@@ -187,7 +187,7 @@ func (t *clientMetricsTool) delete(ctx context.Context) error {
 	return nil
 }
 
-// randomUUID is an id in the form in which Apache Kafka prints them.
+// randomUUID returns an id in the form in which Apache Kafka prints them.
 func randomUUID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails

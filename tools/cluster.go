@@ -48,7 +48,7 @@ func printClusterID(ctx context.Context, env *Env, cl *kgo.Client) error {
 	return nil
 }
 
-// unregister takes a broker out of a cluster without ZooKeeper, if this is one.
+// unregister unregisters a broker from a KRaft cluster, if this is one.
 func unregister(ctx context.Context, env *Env, cl *kgo.Client, id int32) error {
 	if id < 0 {
 		return usagef("missing required argument %q", "id")
@@ -73,7 +73,7 @@ func unregister(ctx context.Context, env *Env, cl *kgo.Client, id int32) error {
 	return err
 }
 
-// serves tells whether the brokers offer an API.
+// serves reports whether the brokers offer an API.
 func serves(ctx context.Context, cl *kgo.Client, key int16) (bool, error) {
 	versions, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, cl)
 	if err != nil {

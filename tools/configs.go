@@ -13,13 +13,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// entity is whose configs are meant: a type, and a name, the default of the type (empty name) or all of the type (nil).
+// entity identifies whose configs are meant: a type, and a name, the default of the type (empty name) or all of the
+// type (nil).
 type entity struct {
 	kind string // topics, brokers, broker-loggers, users, clients, ips
 	name *string
 }
 
-// shortOptions are the options that name type and entity at once, with the option for the type's default.
+// shortOptions are the options that select a type and an entity at once, with the option for the type's default.
 var shortOptions = []struct{ option, defaults, kind string }{
 	{"topic", "", "topics"}, {"client", "client-defaults", "clients"}, {"user", "user-defaults", "users"},
 	{"broker", "broker-defaults", "brokers"}, {"broker-logger", "", "broker-loggers"}, {"ip", "ip-defaults", "ips"},
@@ -67,8 +68,8 @@ func newConfigsOptions() *configsOptions {
 	return o
 }
 
-// parse reads the command line. It walks over it once more for the pairs of types and names, whose order tells which
-// belong together.
+// read parses the command line. It examines the arguments once more for the pairs of types and names, whose order
+// determines which belong together.
 func (o *configsOptions) read(env *Env) error {
 	if err := o.parse(env); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (o *configsOptions) collectEntities(args []string) error {
 	return nil
 }
 
-// entityNames are the values of --entity-name in order, "" for each --entity-default.
+// entityNames returns the values of --entity-name in order, "" for each --entity-default.
 func entityNames(args []string) []string {
 	var names []string
 	for i := 0; i < len(args); i++ {
@@ -174,7 +175,7 @@ func (o *configsOptions) checkEntities() error {
 	return nil
 }
 
-// additions are the settings to add, in the order given.
+// additions returns the settings to add, in the given order.
 func (o *configsOptions) additions() ([]setting, error) {
 	if o.has("add-config-file") {
 		props, err := config.ReadProperties(*o.addFile)
@@ -205,7 +206,7 @@ func (o *configsOptions) deletions() []string {
 
 type setting struct{ name, value string }
 
-// parseSettings reads k1=v1,k2=[v1,v2]: brackets hold commas together.
+// parseSettings parses k1=v1,k2=[v1,v2]: commas within brackets do not separate.
 func parseSettings(text string) ([]setting, error) {
 	var all []setting
 	for rest := text; rest != ""; {
@@ -292,7 +293,7 @@ func (c *configsTool) alter(ctx context.Context) error {
 	return nil
 }
 
-// checkBroker wants the broker whose configs are meant to be there: only it can be asked.
+// checkBroker checks that the broker whose configs are meant is alive: only it can be asked.
 func (c *configsTool) checkBroker(ctx context.Context, e entity) error {
 	if *e.name == "" || e.kind != "brokers" && e.kind != "broker-loggers" {
 		return nil
@@ -311,7 +312,7 @@ func (c *configsTool) checkBroker(ctx context.Context, e entity) error {
 	return fmt.Errorf("broker %s is not there, brokers are %s", *e.name, joinInts(there, ", "))
 }
 
-// refuseMissing refuses to delete settings that the entity doesn't have: that is a slip of the pen.
+// refuseMissing refuses to delete settings that the entity does not have, which is probably a mistake.
 func (c *configsTool) refuseMissing(ctx context.Context, e entity) error {
 	deletions := c.o.deletions()
 	if len(deletions) == 0 {
@@ -334,7 +335,7 @@ func (c *configsTool) refuseMissing(ctx context.Context, e entity) error {
 	return nil
 }
 
-// isOwn tells whether a config was set for the entity itself.
+// isOwn reports whether a config was set for the entity itself.
 func isOwn(e entity, c kmsg.DescribeConfigsResponseResourceConfig) bool {
 	own := kmsg.ConfigSourceDynamicTopicConfig
 	switch {
@@ -365,7 +366,7 @@ func (c *configsTool) describe(ctx context.Context) error {
 	return nil
 }
 
-// allOf are the entities of a type, and its default where there is one.
+// allOf returns the entities of a type, and its default if there is one.
 func (c *configsTool) allOf(ctx context.Context, kind string) ([]entity, error) {
 	meta, err := fetchMetadata(ctx, c.cl)
 	if err != nil {

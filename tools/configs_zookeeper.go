@@ -14,7 +14,7 @@ import (
 	"barnabas/zkcoord"
 )
 
-// storedConfigs describes and alters configs in ZooKeeper itself, for what must be there before brokers run: their
+// storedConfigs describes and alters configs directly in ZooKeeper, for what must exist before brokers run: their
 // passwords, encrypted, and the credentials of the users that they log in as (ConfigCommand with --zookeeper, 3.9).
 type storedConfigs struct {
 	o   *configsOptions
@@ -22,7 +22,7 @@ type storedConfigs struct {
 	zk  *zkcoord.Client
 }
 
-// checkStored looks at the command line for --zookeeper.
+// checkStored checks the command line with --zookeeper.
 func (o *configsOptions) checkStored() error {
 	for _, e := range o.entities {
 		if e.kind != "users" && e.kind != "brokers" {
@@ -69,7 +69,7 @@ func (o *configsOptions) runStored(ctx context.Context, env *Env) error {
 	return s.describe(ctx, e)
 }
 
-// refuseRunning refuses brokers that run: they would have to be asked, to check what is set.
+// refuseRunning refuses changes for running brokers: they must be asked, so that they check what is set.
 func (s *storedConfigs) refuseRunning(ctx context.Context, e entity) error {
 	if e.kind != "brokers" {
 		return nil
@@ -86,7 +86,7 @@ func (s *storedConfigs) refuseRunning(ctx context.Context, e entity) error {
 	return nil
 }
 
-// stored is where ZooKeeper has an entity's configs.
+// stored returns the ZooKeeper entity of an entity's configs.
 func stored(e entity) zkcoord.Entity {
 	switch {
 	case *e.name == "":
@@ -97,7 +97,7 @@ func stored(e entity) zkcoord.Entity {
 	return zkcoord.Entity{Kind: zkcoord.Brokers, Name: *e.name}
 }
 
-// storedName is an entity as it is printed.
+// storedName returns an entity as it is printed.
 func storedName(e entity) string {
 	kind := e.kind
 	if kind == "users" {
@@ -146,8 +146,8 @@ func (s *storedConfigs) alter(ctx context.Context, e entity) error {
 	return nil
 }
 
-// storedCredentials salts the passwords of a user's SCRAM credentials, in place. Nothing else of a user can be set
-// without a broker.
+// storedCredentials replaces the passwords of a user's SCRAM credentials with salted ones. Nothing else can be set for
+// a user without a broker.
 func storedCredentials(settings map[string]string, remove []string) error {
 	for _, name := range append(slices.Sorted(maps.Keys(settings)), remove...) {
 		if _, ok := scram.Named(name); !ok {
@@ -165,8 +165,8 @@ func storedCredentials(settings map[string]string, remove []string) error {
 	return nil
 }
 
-// storedSettings checks a broker's settings and encrypts the passwords among them, in place, as the settings
-// password.encoder.* say, which are not stored.
+// storedSettings checks a broker's settings and encrypts the passwords among them, in place, according to the settings
+// password.encoder.*, which are not stored.
 func storedSettings(settings map[string]string, all bool) error {
 	encoder := password.Encoder{Cipher: password.DefaultCipher, KeyBits: password.DefaultKeyBits, Iterations: password.DefaultIterations}
 	secret := false

@@ -73,7 +73,7 @@ func (o *consumerOptions) check() error {
 	return o.require("bootstrap-server")
 }
 
-// start is the offset that --offset and --from-beginning ask for.
+// start returns the offset according to --offset and --from-beginning.
 func (o *consumerOptions) start() (kgo.Offset, error) {
 	switch *o.offset {
 	case "earliest":
@@ -91,7 +91,7 @@ func (o *consumerOptions) start() (kgo.Offset, error) {
 	return kgo.NewOffset().At(n), nil
 }
 
-// groupID is the group that all places agree on, "" for none.
+// groupID returns the group that is given consistently in all places, "" for none.
 func (o *consumerOptions) groupID(places ...string) (string, error) {
 	ids := map[string]bool{}
 	for _, id := range append(places, *o.group) {
@@ -111,7 +111,7 @@ func (o *consumerOptions) groupID(places ...string) (string, error) {
 	return all[0], nil
 }
 
-// settings are the consumer's, and the group that it belongs to.
+// settings returns the consumer's settings and its group.
 func (o *consumerOptions) settings() (p properties, group string, err error) {
 	file, err := readProperties(*o.consumerFile)
 	if err != nil {
@@ -150,7 +150,7 @@ func (o *consumerOptions) newFormatter() (formatter, error) {
 		return nil, err
 	}
 	props := file.with(nil)
-	for _, kv := range *o.props { // values keep their blanks: they are separators
+	for _, kv := range *o.props { // values keep their blanks, which may be separators
 		name, value, ok := cutProperty(kv)
 		if !ok {
 			return nil, usagef("invalid property %q: it must be name=value", kv)
@@ -166,7 +166,7 @@ func (o *consumerOptions) newFormatter() (formatter, error) {
 	return newFormatter(*o.formatter, props)
 }
 
-// reads says what is read, and as whose member.
+// reads returns the options for what to read, and in which group.
 func (o *consumerOptions) reads(group string, p properties) ([]kgo.Opt, error) {
 	start, err := o.start()
 	if err != nil {
@@ -185,8 +185,8 @@ func (o *consumerOptions) reads(group string, p properties) ([]kgo.Opt, error) {
 		}
 		opts = append(opts, kgo.ConsumeTopics(filter.String()), kgo.ConsumeRegex())
 	}
-	// Without a group of the user's the original joins one with a random name and never commits. Nobody can see the
-	// difference to reading the partitions directly, except that this needs no coordinator.
+	// Without a user's group, the original joins one with a random name and never commits. The only visible difference
+	// of reading the partitions directly is that it needs no coordinator.
 	if group != "" {
 		opts = append(opts, asMember(group, p)...)
 		if autoCommits(p) {
@@ -257,15 +257,15 @@ type printer struct {
 	cl         *kgo.Client
 	format     formatter
 	skipErrors bool
-	commits    bool          // what was printed
+	commits    bool          // commit what was printed
 	most       int64         // records; negative: no limit
-	idle       time.Duration // negative: wait for ever
+	idle       time.Duration // negative: wait forever
 	count      atomic.Int64
 	bytes      atomic.Int64
 	line       []byte
 }
 
-// run prints until there is enough, nothing came for too long, or ctx ends.
+// run prints until there is enough, nothing has come for too long, or ctx ends.
 func (c *printer) run(ctx context.Context) error {
 	err := c.loop(ctx)
 	if c.commits {
@@ -297,7 +297,7 @@ func (c *printer) loop(ctx context.Context) error {
 	return nil
 }
 
-// poll waits for records, no more than are still wanted.
+// poll waits for records, no more than still wanted.
 func (c *printer) poll(ctx context.Context) (kgo.Fetches, error) {
 	if c.idle >= 0 {
 		var cancel context.CancelFunc
@@ -324,7 +324,7 @@ func (c *printer) poll(ctx context.Context) (kgo.Fetches, error) {
 		})
 		if failed != nil && fetches.NumRecords() == 0 || fetches.NumRecords() > 0 {
 			if fetches.NumRecords() > 0 {
-				failed = nil // print what came; an error that lasts comes again
+				failed = nil // print what came; a lasting error will occur again
 			}
 			return fetches, failed
 		}

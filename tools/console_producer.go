@@ -24,7 +24,7 @@ type producerOptions struct {
 	codec                *string
 }
 
-// producerNumbers are the options that are settings of the producer under another name.
+// producerNumbers are options that set the producer's settings under other names.
 var producerNumbers = []struct{ option, setting, usage string }{
 	{"message-send-max-retries", "retries", "`number` of tries again before a record is given up; until delivery.timeout.ms when not given"},
 	{"request-timeout-ms", "request.timeout.ms", "`ms` that brokers have to answer"},
@@ -61,7 +61,7 @@ func newProducerOptions() *producerOptions {
 	return o
 }
 
-// bootstrapOf is the value of --bootstrap-server, or of the old name.
+// bootstrapOf returns the value of --bootstrap-server, or of the old option.
 func bootstrapOf(o *options) (string, error) {
 	for _, name := range []string{"bootstrap-server", "broker-list"} {
 		if o.has(name) {
@@ -71,7 +71,7 @@ func bootstrapOf(o *options) (string, error) {
 	return "", usagef("missing required argument %q", "bootstrap-server")
 }
 
-// settings are the producer's: options over properties over the file.
+// settings returns the producer's settings: options override properties, which override the file.
 func (o *producerOptions) settings(env *Env) (properties, error) {
 	p, err := readProperties(*o.producerFile)
 	if err != nil {
@@ -92,7 +92,7 @@ func (o *producerOptions) settings(env *Env) (properties, error) {
 			p[n.setting] = o.Lookup(n.option).Value.String()
 		}
 	}
-	if _, ok := p["linger.ms"]; !ok && !env.Interactive { // who types wants each line to go at once
+	if _, ok := p["linger.ms"]; !ok && !env.Interactive { // interactive users expect each line to be sent at once
 		p["linger.ms"] = "1000"
 	}
 	for option, setting := range map[string]string{"request-required-acks": "acks", "compression-codec": "compression.type"} {
@@ -117,7 +117,7 @@ func (o *producerOptions) format() (*lineFormat, error) {
 		return nil, err
 	}
 	props := make(map[string]string, len(*o.props))
-	for _, kv := range *o.props { // values keep their blanks: they are separators
+	for _, kv := range *o.props { // values keep their blanks, which may be separators
 		name, value, ok := cutProperty(kv)
 		if !ok {
 			return nil, usagef("invalid property %q: it must be name=value", kv)
@@ -157,32 +157,32 @@ func consoleProducer(ctx context.Context, env *Env) error {
 	return err
 }
 
-// sendProgressEnv shows no progress to someone who types the records.
+// sendProgressEnv disables the progress display if records are typed interactively.
 func sendProgressEnv(env *Env) *Env {
 	quiet := *env
 	quiet.Terminal = env.Terminal && !env.Interactive
 	return &quiet
 }
 
-// sender sends lines as records and counts what becomes of them.
+// sender sends lines as records and counts the outcomes.
 type sender struct {
 	env   *Env
 	plan  *producerPlan
 	cl    *kgo.Client
-	batch int         // bytes of the largest record that cl takes
-	large *kgo.Client // takes larger ones; nil until there is one
+	batch int         // bytes of the largest record that cl accepts
+	large *kgo.Client // accepts larger ones; nil until there is one
 	topic string
 	sync  bool
 
-	arena     []byte       // where values live until they are sent
-	records   []kgo.Record // and the records
+	arena     []byte       // holds values until they are sent
+	records   []kgo.Record // holds records
 	delivered atomic.Int64
 	failed    atomic.Int64
 	bytes     atomic.Int64
 	report    sync.Mutex // guards env.Stderr among promises
 }
 
-// newSender makes the producer. With a batch.size its batches are no larger than that.
+// newSender creates the producer. If batch.size is set, its batches are no larger.
 func newSender(ctx context.Context, env *Env, topic string, p properties) (*sender, error) {
 	plan, err := planProducer(ctx, env, topic, p)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *sender) close() {
 const (
 	arenaSize  = 1 << 20
 	recordSlab = 256
-	// reportedFailures is how many records' errors are printed; the rest is counted.
+	// reportedFailures bounds the number of records whose errors are printed; the rest is counted.
 	reportedFailures = 10
 )
 
@@ -262,7 +262,7 @@ func (s *sender) send(ctx context.Context, r *kgo.Record) error {
 	return nil
 }
 
-// sendAlone sends a record that is larger than batch.size, behind all that came before it and before all that comes after it.
+// sendAlone sends a record that is larger than batch.size, after everything before it and before everything after it.
 func (s *sender) sendAlone(ctx context.Context, r *kgo.Record) (err error) {
 	if s.large == nil {
 		if s.large, err = s.plan.client(s.plan.largest); err != nil {
@@ -276,7 +276,8 @@ func (s *sender) sendAlone(ctx context.Context, r *kgo.Record) (err error) {
 	return nil
 }
 
-// keep copies a line to where it may stay. An empty line gives an empty slice, not a nil one: that would be null.
+// keep copies a line to memory where it may stay. An empty line becomes an empty slice, not a nil one, which would be
+// null.
 func (s *sender) keep(line []byte) []byte {
 	if len(line) > arenaSize/4 {
 		return append(make([]byte, 0, len(line)), line...)
@@ -298,7 +299,7 @@ func (s *sender) newRecord() *kgo.Record {
 	return r
 }
 
-// promise counts a record's outcome. The client calls it, one call at a time or not.
+// promise counts a record's outcome. The client may call it concurrently.
 func (s *sender) promise(r *kgo.Record, err error) {
 	if err == nil {
 		s.delivered.Add(1)

@@ -25,7 +25,7 @@ type groupsOptions struct {
 	fromFile               *string
 }
 
-// resetScenarios are the options that say where offsets are reset to.
+// resetScenarios are the options that say where to reset offsets to.
 var resetScenarios = []string{"to-offset", "to-current", "to-datetime", "from-file", "by-duration", "to-earliest", "to-latest", "shift-by"}
 
 func newGroupsOptions() *groupsOptions {
@@ -121,7 +121,7 @@ func consumerGroups(ctx context.Context, env *Env) error {
 		g := &groupsTool{o: o, env: env, adm: kadm.NewClient(cl)}
 		return g.run(ctx)
 	})
-	if err != nil && isRefusal(err) { // the original ends well then: scripts look at what it prints
+	if err != nil && isRefusal(err) { // the original exits successfully then: scripts look at what it prints
 		env.printf("\nError: Executing consumer group command failed due to %s\n", describe(err))
 		return nil
 	}
@@ -148,7 +148,7 @@ func (g *groupsTool) run(ctx context.Context) error {
 	return g.reset(ctx)
 }
 
-// names are the groups that the options ask for.
+// names returns the groups that the options select.
 func (g *groupsTool) names(ctx context.Context) ([]string, error) {
 	if !g.o.has("all-groups") {
 		return *g.o.groups, nil
@@ -157,7 +157,7 @@ func (g *groupsTool) names(ctx context.Context) ([]string, error) {
 	return listed.Groups(), err
 }
 
-// upperFirst writes states and types as the original does.
+// upperFirst formats states and types as the original does.
 func upperFirst(s string) string {
 	if s == "" {
 		return s
@@ -264,7 +264,7 @@ func (g *groupsTool) printState(d *kadm.DescribedGroup) {
 	g.env.printf(format, width, d.Group, coordinator, d.Protocol, d.State, strconv.Itoa(len(d.Members)))
 }
 
-// widest is the width of a column: that of its widest value, and 15 at least.
+// widest returns the width of a column: that of its widest value, but at least 15.
 func widest(values ...string) int {
 	width := 15
 	for _, v := range values {
@@ -303,7 +303,7 @@ func (g *groupsTool) printMembers(d *kadm.DescribedGroup) {
 	}
 }
 
-// assignmentOf is how many partitions a member has, and which: topic(0,1), other(2).
+// assignmentOf returns the number of a member's partitions, and lists them: topic(0,1), other(2).
 func assignmentOf(m *kadm.DescribedGroupMember) (int, string) {
 	assigned, ok := m.Assigned.AsConsumer()
 	if !ok || len(assigned.Topics) == 0 {
@@ -320,7 +320,7 @@ func assignmentOf(m *kadm.DescribedGroupMember) (int, string) {
 	return count, strings.Join(parts, ", ")
 }
 
-// offsetRow is a line of the description of a group's offsets, as text: "-" is what isn't known.
+// offsetRow is a row in the description of a group's offsets, as text: "-" is unknown.
 type offsetRow struct {
 	topic             string
 	partition         int32
@@ -349,7 +349,7 @@ func (g *groupsTool) printOffsets(ctx context.Context, d *kadm.DescribedGroup) e
 	return nil
 }
 
-// offsetRows are the partitions that the group has offsets for or that its members read.
+// offsetRows returns rows for the partitions that the group has offsets for or that its members read.
 func (g *groupsTool) offsetRows(ctx context.Context, d *kadm.DescribedGroup) ([]offsetRow, error) {
 	committed, err := g.adm.FetchOffsets(ctx, d.Group)
 	if err != nil {
@@ -418,7 +418,7 @@ func (g *groupsTool) delete(ctx context.Context) error {
 			return err
 		}
 		results = make(kadm.DeleteGroupResponses)
-		for _, name := range names { // whose coordinators are not told to who may not ask
+		for _, name := range names { // clients without authorization are not told which broker coordinates
 			results[name] = kadm.DeleteGroupResponse{Group: name, Err: err}
 		}
 	}

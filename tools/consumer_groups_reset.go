@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// scope are the partitions that --topic and --all-topics mean for a group.
+// scope returns the partitions that --topic and --all-topics select for a group.
 func (g *groupsTool) scope(ctx context.Context, group string) (kadm.TopicsSet, error) {
 	wanted := make(kadm.TopicsSet)
 	if g.o.has("all-topics") {
@@ -47,7 +47,7 @@ func (g *groupsTool) scope(ctx context.Context, group string) (kadm.TopicsSet, e
 	return wanted, nil
 }
 
-// newOffset is where a partition's offset of a group goes.
+// newOffset is the new offset of a group for a partition.
 type newOffset struct {
 	topic     string
 	partition int32
@@ -103,7 +103,7 @@ func (g *groupsTool) printReset(names []string, results map[string]map[string]ne
 			}
 		}
 		out.Flush()
-		g.env.println() // so the original
+		g.env.println() // as in the original
 		return out.Error()
 	}
 	g.env.printf("\n%-30s %-30s %-10s %-15s\n", "GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
@@ -124,7 +124,7 @@ func (g *groupsTool) commit(ctx context.Context, group string, offsets map[strin
 	return g.adm.CommitAllOffsets(ctx, group, all)
 }
 
-// newOffsets are those that the scenario of the command line gives, none outside of a log.
+// newOffsets returns the offsets according to the scenario on the command line, limited to the range of each log.
 func (g *groupsTool) newOffsets(ctx context.Context, group string) (map[string]newOffset, error) {
 	if g.o.has("from-file") {
 		return g.offsetsOfFile(group)
@@ -171,7 +171,7 @@ func (g *groupsTool) newOffsets(ctx context.Context, group string) (map[string]n
 	return offsets, nil
 }
 
-// target gives a partition's new offset, of its log's start and end.
+// target returns a partition's new offset, given its log start and end offsets.
 type target func(topic string, partition int32, start, end int64) (int64, error)
 
 func (g *groupsTool) target(ctx context.Context, group string, topics []string) (target, error) {
@@ -213,7 +213,7 @@ func (g *groupsTool) target(ctx context.Context, group string, topics []string) 
 	}, nil
 }
 
-// targetTime is the first record from a time on, or the end.
+// targetTime returns the first record at or after a time, or the end.
 func (g *groupsTool) targetTime(ctx context.Context, at time.Time, topics []string) (target, error) {
 	found, err := g.adm.ListOffsetsAfterMilli(ctx, at.UnixMilli(), topics...)
 	if err != nil {
@@ -227,7 +227,7 @@ func (g *groupsTool) targetTime(ctx context.Context, at time.Time, topics []stri
 	}, nil
 }
 
-// offsetsOfFile reads lines of topic,partition,offset, or of group,topic,partition,offset when there are several groups.
+// offsetsOfFile parses lines of topic,partition,offset or, with several groups, of group,topic,partition,offset.
 func (g *groupsTool) offsetsOfFile(group string) (map[string]newOffset, error) {
 	f, err := os.Open(*g.o.fromFile)
 	if err != nil {
@@ -261,7 +261,7 @@ func (g *groupsTool) offsetsOfFile(group string) (map[string]newOffset, error) {
 	return offsets, nil
 }
 
-// parseDatetime reads YYYY-MM-DDTHH:mm:SS.sss, with a zone or in UTC.
+// parseDatetime parses YYYY-MM-DDTHH:mm:SS.sss, with a time zone or in UTC.
 func parseDatetime(text string) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02T15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02T15:04:05.999999999"} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -274,7 +274,7 @@ func parseDatetime(text string) (time.Time, error) {
 // durationPattern has a group for each of days, hours, minutes, seconds and their fraction.
 const durationPattern = `^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?$`
 
-// parseDuration reads PnDTnHnMnS (ISO 8601).
+// parseDuration parses PnDTnHnMnS (ISO 8601).
 func parseDuration(text string) (time.Duration, error) {
 	m := regexp.MustCompile(durationPattern).FindStringSubmatch(strings.ToUpper(text))
 	if m == nil || strings.Join(m[1:], "") == "" {

@@ -11,12 +11,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// coordinatorPatience is how long a group's coordinator may be missing before a tool gives up. A first group waits for its
-// topic to be made, and a coordinator that was lost for the next one to load it; where there are too few brokers for the
+// coordinatorPatience is how long a group's coordinator may be missing before a tool gives up. The first group waits
+// for its topic to be created, and after a coordinator is lost the next one has to load; with too few brokers for the
 // topic's replicas it stays missing.
 const coordinatorPatience = 8 * time.Second
 
-// awaitCoordinator returns when a broker coordinates the group, or says that none does.
+// awaitCoordinator returns when a broker coordinates the group, or an error if none does.
 func awaitCoordinator(ctx context.Context, env *Env, opts []kgo.Opt, bootstrap, group string) error {
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
@@ -39,8 +39,8 @@ func awaitCoordinatorOf(ctx context.Context, cl *kgo.Client, group string) error
 	return err
 }
 
-// whileCoordinatorComes asks again while a coordinator is being made or loads, for as long as coordinatorPatience allows,
-// and gives what it heard last.
+// whileCoordinatorComes repeats a request while a coordinator is being created or loaded, within coordinatorPatience,
+// and returns the last result.
 func whileCoordinatorComes(ctx context.Context, ask func(context.Context) error) error {
 	const between = 100 * time.Millisecond
 	patient, cancel := context.WithTimeout(ctx, coordinatorPatience)
@@ -51,7 +51,7 @@ func whileCoordinatorComes(ctx context.Context, ask func(context.Context) error)
 		switch {
 		case errors.Is(err, kerr.CoordinatorNotAvailable), errors.Is(err, kerr.CoordinatorLoadInProgress):
 			heard = err
-		case heard != nil && patient.Err() != nil && ctx.Err() == nil: // the time was up while it asked
+		case heard != nil && patient.Err() != nil && ctx.Err() == nil: // the time ran out during the request
 			return heard
 		default:
 			return err

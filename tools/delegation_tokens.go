@@ -34,7 +34,7 @@ func newDelegationTokensOptions() *delegationTokensOptions {
 	return o
 }
 
-// delegationTokenActions are the actions with what each must have and what it can't have.
+// delegationTokenActions are the actions with their required and excluded options.
 var delegationTokenActions = []struct {
 	name             string
 	require, exclude []string
@@ -86,7 +86,7 @@ func delegationTokens(ctx context.Context, env *Env) error {
 	return nil
 }
 
-// tokenPrincipal is one of the principals that a token names.
+// tokenPrincipal is a principal named in a token.
 type tokenPrincipal struct{ kind, name string }
 
 func (p tokenPrincipal) String() string { return p.kind + ":" + p.name }
@@ -100,7 +100,7 @@ func tokenPrincipals(list []string) ([]tokenPrincipal, error) {
 	return principals, err
 }
 
-// joinPrincipals lists principals as the original does.
+// joinPrincipals formats principals as the original does.
 func joinPrincipals(list []tokenPrincipal) string {
 	texts := make([]string, len(list))
 	for i, p := range list {
@@ -109,7 +109,7 @@ func joinPrincipals(list []tokenPrincipal) string {
 	return strings.Join(texts, ", ")
 }
 
-// delegationTokensTool is kafka-delegation-tokens at work.
+// delegationTokensTool runs kafka-delegation-tokens.
 type delegationTokensTool struct {
 	o                *delegationTokensOptions
 	env              *Env
@@ -118,7 +118,7 @@ type delegationTokensTool struct {
 	hmac             []byte
 }
 
-// delegationToken is a token as it is printed.
+// delegationToken is a token to be printed.
 type delegationToken struct {
 	id                     string
 	hmac                   []byte
@@ -167,7 +167,7 @@ func (t *delegationTokensTool) renew(ctx context.Context) error {
 	return err
 }
 
-// end lets a token expire.
+// end expires a token.
 func (t *delegationTokensTool) end(ctx context.Context) error {
 	t.env.printf("Calling expire token operation with hmac :%s , expire-time-period :%d\n", *t.o.hmac, *t.o.expire)
 	req := kmsg.NewPtrExpireDelegationTokenRequest()
@@ -224,5 +224,5 @@ func (t *delegationTokensTool) print(tokens []delegationToken) {
 	}
 }
 
-// minute is a time in ms as the original prints it, in the zone of the process.
+// minute formats a time in ms as the original does, in the time zone of the process.
 func minute(ms int64) string { return time.UnixMilli(ms).Format("2006-01-02T15:04") }

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// deleteRequest is the file of kafka-delete-records.
+// deleteRequest is the JSON file of kafka-delete-records.
 type deleteRequest struct {
 	Version    *int `json:"version"`
 	Partitions []struct {

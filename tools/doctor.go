@@ -31,44 +31,44 @@ Segments are looked at where the brokers' log folders can be read: on a broker's
 type doctor struct {
 	o         *adminOptions
 	env       *Env
-	zookeeper *string // empty: what the brokers use
+	zookeeper *string // empty: the one that the brokers use
 	cl        *kgo.Client
 	adm       *kadm.Client
 	now       time.Time
-	hidden    []string // nodes of ZooKeeper that could not be read, for it is the brokers alone that may
+	hidden    []string // ZooKeeper nodes that only the brokers may read
 
 	diagnosis diagnosis
 }
 
-// diagnosis is what is printed.
+// diagnosis is the output.
 type diagnosis struct {
 	Question string    `json:"question"`
 	Trouble  bool      `json:"trouble"`
 	Findings []finding `json:"findings"`
 }
 
-// finding is one sentence about one thing.
+// finding is one sentence about one subject.
 type finding struct {
 	Subject string `json:"subject"`
 	Trouble bool   `json:"trouble"`
 	Says    string `json:"says"`
-	Do      string `json:"do,omitempty"` // what to do about it
+	Do      string `json:"do,omitempty"` // the remedy
 }
 
-// note adds what is as it should be.
+// note adds something that is in order.
 func (d *doctor) note(subject, format string, args ...any) {
 	d.diagnosis.Findings = append(d.diagnosis.Findings, finding{Subject: subject, Says: fmt.Sprintf(format, args...)})
 }
 
-// trouble adds what is not, with what to do.
+// trouble adds a problem and its remedy.
 func (d *doctor) trouble(subject, do, format string, args ...any) {
 	d.diagnosis.Trouble = true
 	d.diagnosis.Findings = append(d.diagnosis.Findings, finding{subject, true, fmt.Sprintf(format, args...), do})
 }
 
-// question is one that the doctor answers.
+// question is a question that the doctor answers.
 type question struct {
-	argument string // what it is about; empty: the cluster
+	argument string // its subject; empty: the cluster
 	ask      func(d *doctor, ctx context.Context, about string) error
 }
 
@@ -88,7 +88,7 @@ func questions() map[string]question {
 	}
 }
 
-// exitUnasked is the exit code when a question could not be answered.
+// exitUnasked is the exit code if a question could not be answered.
 const exitUnasked = exitCode(2)
 
 func runDoctor(ctx context.Context, env *Env) error {
@@ -110,7 +110,7 @@ func runDoctor(ctx context.Context, env *Env) error {
 	return exitUnasked
 }
 
-// answer asks the question of the command line.
+// answer answers the question on the command line.
 func (d *doctor) answer(ctx context.Context) error {
 	if err := d.o.parse(d.env); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (d *doctor) answer(ctx context.Context) error {
 	})
 }
 
-// print says what was found, and gives the exit code.
+// print prints the findings and returns the exit code.
 func (d *doctor) print(asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(d.env.Stdout)
@@ -181,7 +181,7 @@ func (s settings) number(name string) int64 {
 	return n
 }
 
-// settingsOf asks for the settings of one topic or broker.
+// settingsOf requests the settings of one topic or broker.
 func (d *doctor) settingsOf(ctx context.Context, kind kmsg.ConfigResourceType, name string) (settings, error) {
 	found, err := describeConfigs(ctx, d.cl, kind, false, name)
 	if err != nil {
@@ -214,7 +214,7 @@ func (d *doctor) topicAndSettings(ctx context.Context, name string) (*kmsg.Metad
 	return meta, t, s, err
 }
 
-// oneTopic gives a topic's metadata; a missing one is an error.
+// oneTopic returns a topic's metadata; a missing topic is an error.
 func (d *doctor) oneTopic(ctx context.Context, name string) (*kmsg.MetadataResponse, *kmsg.MetadataResponseTopic, error) {
 	meta, err := fetchMetadata(ctx, d.cl, name)
 	if err != nil {
@@ -234,7 +234,7 @@ func alive(meta *kmsg.MetadataResponse, id int32) bool {
 	return slices.ContainsFunc(meta.Brokers, func(b kmsg.MetadataResponseBroker) bool { return b.NodeID == id })
 }
 
-// lasting is a duration for a person.
+// lasting formats a duration for people.
 func lasting(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
@@ -247,5 +247,5 @@ func lasting(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// at is a moment for a person.
+// at formats a time for people.
 func at(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }

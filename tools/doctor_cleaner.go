@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// compacting are the settings that say when a partition is compacted.
+// compacting are the settings that determine when a partition is compacted.
 type compacting struct {
 	ratio   float64       // min.cleanable.dirty.ratio
 	minLag  time.Duration // min.compaction.lag.ms
-	cleaned int64         // up to which offset it was; -1 never
+	cleaned int64         // offset up to which it was compacted; -1: never
 }
 
-// uncompacted says why a partition is not compacted, or that it will be. The last segment is the one that is written to.
+// uncompacted says why a partition is not compacted, or that it will be. The last segment is the active one.
 func uncompacted(segments []segmentSeen, c compacting, now time.Time) string {
 	closed := segments[:max(0, len(segments)-1)]
 	var clean, dirty int64
@@ -110,7 +110,7 @@ func (d *doctor) cleanerIn(ctx context.Context, dir replicaDir, topic string, s 
 	return d.oldestTransaction(ctx, topic, dir.partition, subject)
 }
 
-// oldestTransaction says whether a transaction keeps compaction from going on: nothing from its begin on is compacted.
+// oldestTransaction says whether a transaction blocks compaction: nothing after its beginning is compacted.
 func (d *doctor) oldestTransaction(ctx context.Context, topic string, partition int32, subject string) error {
 	open, err := d.openTransactions(ctx, map[string][]int32{topic: {partition}})
 	if err != nil {
@@ -125,7 +125,7 @@ func (d *doctor) oldestTransaction(ctx context.Context, topic string, partition 
 	return nil
 }
 
-// checkpointed reads a partition's offset in a checkpoint file of a log folder; -1 when there is none.
+// checkpointed reads a partition's offset from a checkpoint file of a log directory; -1 if there is none.
 func checkpointed(file, topic string, partition int32) int64 {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// deletion tells what keeps a topic from being gone: the request to delete it, and each replica that has not confirmed.
+// deletion reports what prevents a topic from being gone: the request to delete it, and each replica that has not
+// confirmed.
 func (d *doctor) deletion(ctx context.Context, topic string) error {
 	z, err := d.readTree(ctx)
 	if err != nil {
@@ -56,7 +57,7 @@ func (d *doctor) gone(z znodes, topic string, asked bool) {
 	}
 }
 
-// pending names what a deletion that was asked for waits for.
+// pending reports what a requested deletion waits for.
 func (d *doctor) pending(z znodes, topic string) {
 	t, err := z.topic(topic)
 	if err != nil {
@@ -83,7 +84,7 @@ func (d *doctor) pending(z znodes, topic string) {
 	}
 }
 
-// heldBy are the partitions that a broker has replicas of.
+// heldBy returns the partitions of which a broker has replicas.
 func heldBy(t zkcoord.TopicInfo, id int32) []string {
 	var names []string
 	for p, replicas := range t.Partitions {
@@ -98,7 +99,7 @@ func heldBy(t zkcoord.TopicInfo, id int32) []string {
 	return names
 }
 
-// leftReplicas finds folders of a topic that is no more.
+// leftReplicas finds directories of a topic that no longer exists.
 func (d *doctor) leftReplicas(ctx context.Context, topic string) error {
 	all, err := d.adm.DescribeAllLogDirs(ctx, nil)
 	if err != nil && len(all) == 0 {

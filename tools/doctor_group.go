@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	generationsTold = 5                // rebalances that are told of
+	generationsTold = 5                // rebalances that are reported
 	historyTimeout  = 20 * time.Second // for reading them
 )
 
-// group tells of a group's members, their lag, and who caused the last rebalances.
+// group reports a group's members, their lag, and what caused the last rebalances.
 func (d *doctor) group(ctx context.Context, name string) error {
 	if err := awaitCoordinatorOf(ctx, d.cl, name); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (d *doctor) groupMembers(name string, g kadm.DescribedGroupLag) {
 	}
 }
 
-// groupLag tells who is behind. Being behind is no trouble by itself, a partition without a member is.
+// groupLag reports members that lag behind. Lag by itself is no problem, but a partition without a member is.
 func (d *doctor) groupLag(name string, g kadm.DescribedGroupLag) {
 	for _, l := range g.Lag.Sorted() {
 		subject := name + " at " + partitionName(l.Topic, l.Partition)
@@ -100,7 +100,7 @@ type generation struct {
 	members []kmsg.GroupMetadataValueMember
 }
 
-// rebalances reads what the coordinator wrote about the group into __consumer_offsets, as far as compaction has left it.
+// rebalances reads what the coordinator wrote about the group to __consumer_offsets, as far as compaction has left it.
 func (d *doctor) rebalances(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
@@ -122,7 +122,7 @@ func (d *doctor) rebalances(ctx context.Context, name string) error {
 	return nil
 }
 
-// changed says what made a generation out of the one before.
+// changed describes the difference between two generations.
 func changed(before, after generation) string {
 	var parts []string
 	tell := func(what string, of, others []kmsg.GroupMetadataValueMember) {
@@ -143,7 +143,7 @@ func changed(before, after generation) string {
 	return "the same members: one joined again, for its subscription or the topic's partitions had changed."
 }
 
-// generations are all on record, oldest first.
+// generations returns all recorded generations, oldest first.
 func (d *doctor) generations(ctx context.Context, name string) ([]generation, error) {
 	meta, err := fetchMetadata(ctx, d.cl, "__consumer_offsets")
 	if err != nil || meta.Topics[0].ErrorCode != 0 || len(meta.Topics[0].Partitions) == 0 {
@@ -207,7 +207,7 @@ func (d *doctor) each(ctx context.Context, topic string, partition int32, from, 
 	return nil
 }
 
-// generationOf reads a record that a rebalance of the group has left.
+// generationOf decodes a record that a rebalance of the group has left.
 func generationOf(group string, r *kgo.Record) (generation, bool) {
 	k := kmsg.NewGroupMetadataKey()
 	if version, _, err := groupKey(r.Key); err != nil || version != groupKeyVersion || k.ReadFrom(r.Key) != nil || k.Group != group || r.Value == nil {

@@ -16,7 +16,7 @@ import (
 // reachTimeout bounds one attempt to connect.
 const reachTimeout = 3 * time.Second
 
-// listeners looks at the addresses that brokers give to clients which connect as this one did, and tries them from here.
+// listeners checks the addresses that brokers give to clients which connect like this one, and tries them from here.
 func (d *doctor) listeners(ctx context.Context) error {
 	meta, err := fetchMetadata(ctx, d.cl)
 	if err != nil {
@@ -47,7 +47,7 @@ func (d *doctor) listeners(ctx context.Context) error {
 	return nil
 }
 
-// encryption opens connections with TLS if this client is to speak it.
+// encryption returns a dialer with TLS if this client uses it.
 func (d *doctor) encryption() (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
 	p, err := readProperties(*d.o.config)
 	if err != nil || !strings.HasSuffix(strings.ToUpper(p["security.protocol"]), "SSL") {
@@ -56,8 +56,8 @@ func (d *doctor) encryption() (func(ctx context.Context, network, addr string) (
 	return tlsDialer(p)
 }
 
-// encrypted tells whether TLS comes about at an address that can be reached. Its certificate may be for other names than that
-// of the address which this client was given.
+// encrypted checks whether TLS works at an address that can be reached. Its certificate may have other names than the
+// address that this client was given.
 func (d *doctor) encrypted(ctx context.Context, subject, addr string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
@@ -73,7 +73,7 @@ func (d *doctor) encrypted(ctx context.Context, subject, addr string, dial func(
 	}
 }
 
-// soonExpired is how long before its end a certificate is told of.
+// soonExpired is how long before its expiry a certificate is reported.
 const soonExpired = 30 * 24 * time.Hour
 
 func (d *doctor) certificate(subject string, shown *x509.Certificate) {
@@ -88,7 +88,7 @@ func (d *doctor) certificate(subject string, shown *x509.Certificate) {
 	}
 }
 
-// listener tries a broker's address, and gives it if it can be reached.
+// listener tries a broker's address, and returns it if it can be reached.
 func (d *doctor) listener(ctx context.Context, b kmsg.MetadataResponseBroker, local bool) string {
 	subject, addr := "broker "+number(b.NodeID), net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
 	const advertise = "set advertised.listeners on that broker to an address that clients can resolve and reach; listeners is only what it binds to"
@@ -115,7 +115,7 @@ func (d *doctor) listener(ctx context.Context, b kmsg.MetadataResponseBroker, lo
 	return ""
 }
 
-// allLoopback tells whether all addresses are this machine: then brokers may well advertise that.
+// allLoopback reports whether all addresses are this machine: then brokers may advertise loopback addresses.
 func allLoopback(addrs []string) bool {
 	for _, a := range addrs {
 		host, _, err := net.SplitHostPort(a)

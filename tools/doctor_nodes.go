@@ -15,15 +15,15 @@ import (
 	"barnabas/zkcoord"
 )
 
-// nodeKind is what nodes of a kind hold.
+// nodeKind describes the content of a kind of nodes.
 type nodeKind struct {
-	pattern string // of the path, as path.Match has it
+	pattern string // of the path, for path.Match
 	read    func(name string, data []byte) error
 	mend    string
 }
 
-// nodeKinds are all nodes that hold something which brokers read. What a broker can't read it leaves out, with a line in
-// its log at best.
+// nodeKinds are all nodes with content that brokers read. What a broker cannot decode it ignores, with a log line at
+// best.
 var nodeKinds = []nodeKind{
 	{"/cluster/id", jsonObject("id"), "write the cluster.id of the brokers' meta.properties into it: {\"version\":\"1\",\"id\":\"...\"}"},
 	{"/controller", jsonObject("brokerid"), "delete it: the brokers elect anew"},
@@ -53,13 +53,13 @@ var nodeKinds = []nodeKind{
 	{"/admin/preferred_replica_election", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller can't do what it asks"},
 }
 
-// What mends nodes of ACLs.
+// Remedies for ACL nodes.
 const (
 	unreadableACLsMend = "write the ACLs into it with zookeeper-shell.sh, or delete it: brokers that run keep to what they have read before, others do not start"
 	changedACLsMend    = "delete it with zookeeper-shell.sh: brokers of Apache Kafka have not heard of these ACLs until they are restarted"
 )
 
-// unreadable names every node that can't be read as what it should be, and gives their paths.
+// unreadable reports every node that cannot be decoded, and returns their paths.
 func (d *doctor) unreadable(z znodes) map[string]bool {
 	bad := make(map[string]bool)
 	for _, p := range slices.Sorted(maps.Keys(z)) {
@@ -76,12 +76,12 @@ func (d *doctor) unreadable(z znodes) map[string]bool {
 	return bad
 }
 
-// jsonObject wants JSON with fields that may not be missing.
+// jsonObject requires JSON with the given fields.
 func jsonObject(fields ...string) func(string, []byte) error {
 	return func(_ string, data []byte) error { return decodeNode(data, &struct{}{}, fields...) }
 }
 
-// decodeNode reads JSON into v, and wants some fields to be there.
+// decodeNode decodes JSON into v, and requires some fields.
 func decodeNode(data []byte, v any, fields ...string) error {
 	if len(data) == 0 {
 		return errors.New("it is empty")
@@ -98,7 +98,7 @@ func decodeNode(data []byte, v any, fields ...string) error {
 	return json.Unmarshal(data, v)
 }
 
-// decoded wants what brokers can read, with fields that may not be missing even where they would not miss them.
+// decoded requires content that brokers can decode, with the given fields even if brokers would do without them.
 func decoded[T any](decode func([]byte) (T, error), fields ...string) func(string, []byte) error {
 	return func(_ string, data []byte) error {
 		if len(fields) > 0 {
@@ -127,7 +127,7 @@ func isNumber(_ string, data []byte) error {
 	return nil
 }
 
-// numbered wants a node whose name is a number. read, if not nil, reads what it holds.
+// numbered requires a node whose name is a number. read, if not nil, decodes its content.
 func numbered(read func(string, []byte) error) func(string, []byte) error {
 	return func(name string, data []byte) error {
 		if err := isNumber("", []byte(name)); err != nil || read == nil {
@@ -137,7 +137,7 @@ func numbered(read func(string, []byte) error) func(string, []byte) error {
 	}
 }
 
-// sequence wants a node whose name is the prefix and a number.
+// sequence requires a node whose name is the prefix and a number.
 func sequence(prefix string, read func(string, []byte) error) func(string, []byte) error {
 	return func(name string, data []byte) error {
 		digits, ok := strings.CutPrefix(name, prefix)
@@ -148,7 +148,7 @@ func sequence(prefix string, read func(string, []byte) error) func(string, []byt
 	}
 }
 
-// registration wants what a broker of that name has registered.
+// registration requires the registration of a broker with that name.
 func registration(name string, data []byte) error {
 	id, err := strconv.ParseInt(name, 10, 32)
 	if err != nil {
@@ -157,7 +157,7 @@ func registration(name string, data []byte) error {
 	return decoded(func(data []byte) (zkcoord.BrokerInfo, error) { return zkcoord.DecodeBroker(int32(id), data) }, "version")(name, data)
 }
 
-// topicReplicas wants a topic whose partitions have replicas.
+// topicReplicas requires a topic whose partitions have replicas.
 func topicReplicas(name string, data []byte) error {
 	if err := decodeNode(data, &struct{}{}, "partitions"); err != nil {
 		return err
@@ -173,7 +173,7 @@ func topicReplicas(name string, data []byte) error {
 
 func readState(data []byte) (zkcoord.PartitionState, error) { return zkcoord.DecodeState(data, 0) }
 
-// userSettings wants quotas and passwords of a user, which may be the default of all.
+// userSettings requires the quotas and credentials of a user, or the default for all.
 func userSettings(_ string, data []byte) error {
 	settings, err := zkcoord.DecodeConfig(data)
 	if err != nil {
@@ -191,7 +191,7 @@ func userSettings(_ string, data []byte) error {
 
 func anything(string, []byte) error { return nil }
 
-// brokerSettings wants settings of one broker, or of all.
+// brokerSettings requires settings of one broker, or of all.
 func brokerSettings(name string, data []byte) error {
 	all := name == zkcoord.DefaultEntity
 	if !all {

@@ -2,8 +2,8 @@ package tools
 
 import "context"
 
-// knock tells of the addresses of --bootstrap-server that are not spoken to as they want to be: there is no answer from them, and no
-// client says why. It gives false when there are no others, and nobody can be asked.
+// knock reports the addresses in --bootstrap-server that expect another protocol than this client uses: they do not
+// answer, and clients do not say why. It returns false if there are no others, so that nobody can be asked.
 func (d *doctor) knock(ctx context.Context) (answers bool, err error) {
 	seeds, err := bootstrapServers(*d.o.bootstrap)
 	if err != nil {
@@ -19,8 +19,8 @@ func (d *doctor) knock(ctx context.Context) (answers bool, err error) {
 	return answers, nil
 }
 
-// understood tells whether what listens at an address wants to be spoken to as this client does, as far as can be found out, and says
-// what a client meets if not.
+// understood reports whether the listener at an address expects this client's protocol, as far as can be found out, and
+// otherwise what a client sees.
 func (d *doctor) understood(ctx context.Context, subject, addr string) (bool, error) {
 	p, err := readProperties(*d.o.config)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// reassignment tells of each partition that is being moved what it waits for, and of throttles that nobody needs any more.
+// reassignment reports for each partition that is being moved what it waits for, and throttles that are no longer
+// needed.
 func (d *doctor) reassignment(ctx context.Context) error {
 	meta, err := fetchMetadata(ctx, d.cl)
 	if err != nil {
@@ -39,13 +40,13 @@ func (d *doctor) reassignment(ctx context.Context) error {
 	return nil
 }
 
-// movedPartition is one whose replicas are being moved.
+// movedPartition is a partition whose replicas are being moved.
 type movedPartition struct {
 	topic string
 	kmsg.ListPartitionReassignmentsResponseTopicPartition
 }
 
-// moves asks the controller for all reassignments, sorted.
+// moves requests all reassignments from the controller, sorted.
 func (d *doctor) moves(ctx context.Context) ([]movedPartition, error) {
 	resp, err := kmsg.NewPtrListPartitionReassignmentsRequest().RequestWith(ctx, d.cl)
 	if err == nil {
@@ -66,7 +67,7 @@ func (d *doctor) moves(ctx context.Context) ([]movedPartition, error) {
 	return moves, nil
 }
 
-// move tells of one partition.
+// move reports on one partition.
 func (d *doctor) move(ctx context.Context, meta *kmsg.MetadataResponse, brokers map[int32]settings, m movedPartition) error {
 	subject := partitionName(m.topic, m.Partition)
 	p := partitionOf(meta, m.topic, m.Partition)
@@ -116,10 +117,10 @@ func partitionOf(meta *kmsg.MetadataResponse, topic string, partition int32) *km
 	return nil
 }
 
-// patience is how long a throttled copy may take before it counts as trouble.
+// patience is how long a throttled copy may take before it counts as a problem.
 const patience = 24 * time.Hour
 
-// catchingUp tells how far new replicas are, and which throttle they copy under.
+// catchingUp reports the progress of new replicas, and the throttle that applies to them.
 func (d *doctor) catchingUp(ctx context.Context, brokers map[int32]settings, m movedPartition, p *kmsg.MetadataResponseTopicPartition, behind []int32) error {
 	topic, err := d.topicSettings(ctx, m.topic)
 	if err != nil {
@@ -157,7 +158,7 @@ func eta(left, rate int64) string {
 	return lasting(time.Duration(left/rate) * time.Second)
 }
 
-// throttleOf is the lowest rate that a copy goes under, -1 when there is none.
+// throttleOf returns the lowest rate that applies to a copy, -1 if there is none.
 func throttleOf(topic settings, brokers map[int32]settings, partition, from, to int32) (rate int64, setting string) {
 	rate = -1
 	for _, side := range []struct {
@@ -174,12 +175,12 @@ func throttleOf(topic settings, brokers map[int32]settings, partition, from, to 
 	return rate, setting
 }
 
-// throttled tells whether a list of throttled replicas has one.
+// throttled reports whether a list of throttled replicas contains one.
 func throttled(list string, partition, broker int32) bool {
 	return list == "*" || slices.Contains(strings.Split(list, ","), fmt.Sprintf("%d:%d", partition, broker))
 }
 
-// leftThrottles finds throttles that a finished reassignment has left: they hold back replicas that fall behind.
+// leftThrottles finds throttles that a finished reassignment has left behind: they slow down replicas that fall behind.
 func (d *doctor) leftThrottles(ctx context.Context, meta *kmsg.MetadataResponse, brokers map[int32]settings) error {
 	const do = "kafka-reassign-partitions.sh --verify with the plan takes them away; or kafka-configs.sh --alter --delete-config"
 	for _, b := range meta.Brokers {

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// segmentsTold is how many segments of a partition are told of one by one.
+// segmentsTold is how many segments of a partition are reported individually.
 const segmentsTold = 20
 
-// keeping is how long a topic keeps its records.
+// keeping says how long a topic keeps its records.
 type keeping struct {
-	ms    int64         // retention.ms, -1 for ever
-	bytes int64         // retention.bytes of a partition, -1 any
-	check time.Duration // how often brokers look
+	ms    int64         // retention.ms; -1: forever
+	bytes int64         // retention.bytes of a partition; -1: unlimited
+	check time.Duration // how often brokers check
 }
 
-// fate is what becomes of a segment.
+// fate is what will become of a segment.
 type fate struct {
 	says    string
 	do      string
@@ -27,8 +27,8 @@ type fate struct {
 const futureDo = "set message.timestamp.after.max.ms for the topic, so that such records are refused, or message.timestamp.type=LogAppendTime; " +
 	"what is there goes now with kafka-delete-records.sh, or with retention.bytes"
 
-// fates tells of each segment of a partition, oldest first, when it goes. Only the oldest ones go: one that stays keeps all
-// that follow.
+// fates determines for each segment of a partition, oldest first, when it will be deleted. Only the oldest ones can be:
+// one that stays keeps all that follow.
 func fates(segments []segmentSeen, k keeping, now time.Time) []fate {
 	var total int64
 	for _, s := range segments {
@@ -72,7 +72,7 @@ func fates(segments []segmentSeen, k keeping, now time.Time) []fate {
 	return list
 }
 
-// due is when a segment's newest record is old enough, in ms, and why; -1: never.
+// due returns when a segment's newest record is old enough, in ms, and why; -1: never.
 func (k keeping) due(s segmentSeen) (int64, string) {
 	if k.ms < 0 {
 		return -1, "retention.ms=-1 keeps records of any age."
@@ -156,8 +156,8 @@ func (d *doctor) tellFates(partition string, segments []segmentSeen, k keeping) 
 	}
 }
 
-// retentionElsewhere looks at partitions whose files are on other hosts. Segments are not to be seen over the network; the
-// newest time stamp is.
+// retentionElsewhere reports on partitions whose files are on other hosts. Segments are not visible over the network,
+// but the newest timestamp is.
 func (d *doctor) retentionElsewhere(ctx context.Context, topic string, partitions []int32, k keeping) error {
 	if len(partitions) == 0 {
 		return nil

@@ -16,23 +16,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// segmentSeen is a segment as its files show it from outside.
+// segmentSeen is a segment as seen in its files.
 type segmentSeen struct {
 	base    int64
 	size    int64 // bytes
-	largest int64 // time stamp in ms; of the file's change when no record has one
-	first   int64 // time stamp in ms of the first batch, -1 none
+	largest int64 // timestamp in ms; the file's modification time if no record has one
+	first   int64 // timestamp in ms of the first batch; -1: none
 }
 
-// replicaDir is where a broker keeps one partition.
+// replicaDir is where a broker stores one partition.
 type replicaDir struct {
 	broker    int32
 	partition int32
-	path      string // of the partition's folder
+	path      string // the partition's directory
 	size      int64  // bytes
 }
 
-// replicaDirs asks the brokers where they keep a topic. Brokers that don't answer are left out.
+// replicaDirs asks the brokers where they store a topic. Brokers that do not answer are left out.
 func (d *doctor) replicaDirs(ctx context.Context, topic string, partitions []int32) ([]replicaDir, error) {
 	set := make(kadm.TopicsSet)
 	set.Add(topic, partitions...)
@@ -56,7 +56,8 @@ func (d *doctor) replicaDirs(ctx context.Context, topic string, partitions []int
 	return dirs, nil
 }
 
-// readSegments lists the segments of a folder, oldest first. Without the folder there are none: the broker is elsewhere.
+// readSegments lists the segments in a directory, oldest first. If the directory does not exist there are none: the
+// broker is on another host.
 func readSegments(dir string) ([]segmentSeen, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -73,7 +74,7 @@ func readSegments(dir string) ([]segmentSeen, error) {
 			continue
 		}
 		s, err := readSegment(filepath.Join(dir, e.Name()), base)
-		if errors.Is(err, fs.ErrNotExist) { // it has gone meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
 			continue
 		}
 		if err != nil {
@@ -84,17 +85,17 @@ func readSegments(dir string) ([]segmentSeen, error) {
 	return segments, nil // in the order of their names, which is that of their offsets
 }
 
-// The places in the header of a batch of format 2, which all formats share up to the format's number.
+// Positions in the header of a batch in format 2, which all formats share up to the format's number.
 const (
 	batchLengthAt    = 8
 	batchMagicAt     = 16
 	batchFirstTimeAt = 27
 	batchMaxTimeAt   = 35
-	batchHeaderSize  = 43 // as far as the times
-	batchPrefixSize  = 12 // offset and length, which the length does not count
+	batchHeaderSize  = 43 // up to the timestamps
+	batchPrefixSize  = 12 // offset and length, which the length does not include
 )
 
-// readSegment goes over the headers of a segment's batches.
+// readSegment reads the headers of a segment's batches.
 func readSegment(path string, base int64) (segmentSeen, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -112,7 +113,7 @@ func readSegment(path string, base int64) (segmentSeen, error) {
 			return s, fmt.Errorf("%s at %d: %w", path, at, err)
 		}
 		length := int64(int32(binary.BigEndian.Uint32(head[batchLengthAt:])))
-		if length <= 0 || head[batchMagicAt] < 2 { // room that was set aside, or an old format, whose times are elsewhere
+		if length <= 0 || head[batchMagicAt] < 2 { // pre-allocated space, or an old format, whose timestamps are elsewhere
 			break
 		}
 		if s.first < 0 {

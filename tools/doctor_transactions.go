@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// openTransactions are the producers of some partitions, or of all, that have a transaction open there, the oldest first.
+// openTransactions returns the producers with an open transaction in some partitions, or in any, the oldest first.
 func (d *doctor) openTransactions(ctx context.Context, partitions map[string][]int32) ([]kadm.DescribedProducer, error) {
 	set := make(kadm.TopicsSet)
 	for topic, list := range partitions {
@@ -32,7 +32,7 @@ func (d *doctor) openTransactions(ctx context.Context, partitions map[string][]i
 	return open, nil
 }
 
-// transactions tells of each open transaction who holds it, and whether it will end by itself.
+// transactions reports for each open transaction who holds it, and whether it will end by itself.
 func (d *doctor) transactions(ctx context.Context) error {
 	meta, err := fetchMetadata(ctx, d.cl)
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *doctor) transactions(ctx context.Context) error {
 	return nil
 }
 
-// owners are the transactions that coordinators know of, by producer id.
+// owners returns the transactions that coordinators know, by producer id.
 func (d *doctor) owners(ctx context.Context, open []kadm.DescribedProducer) (map[int64]*kadm.DescribedTransaction, error) {
 	var ids []int64
 	for _, p := range open {
@@ -104,7 +104,7 @@ func (d *doctor) transaction(p kadm.DescribedProducer, owner *kadm.DescribedTran
 	began, timeout := time.UnixMilli(owner.StartTimestamp), time.Duration(owner.TimeoutMillis)*time.Millisecond
 	lasts := d.now.Sub(began)
 	by := fmt.Sprintf("%s, of transactional.id %s (%s since %s)", holds, owner.TxnID, owner.State, at(owner.StartTimestamp))
-	const slack = 30 * time.Second // coordinators look in intervals, and markers take a moment
+	const slack = 30 * time.Second // coordinators check at intervals, and markers take a moment
 	switch {
 	case owner.State == "PrepareCommit" || owner.State == "PrepareAbort":
 		if lasts > timeout+slack {

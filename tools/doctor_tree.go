@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// znodes is what ZooKeeper holds of a cluster, by path without the chroot. The doctor reads it raw: what brokers would not
-// understand is what it is asked for.
+// znodes is a cluster's state in ZooKeeper, by path without the chroot. The doctor reads it raw, since it is asked for
+// what brokers would not understand.
 type znodes map[string]znode
 
 type znode struct {
@@ -27,12 +27,12 @@ type znode struct {
 	stat *zk.Stat
 }
 
-// treeRoots are what the doctor reads, whole. What else is there is none of its business.
+// treeRoots are the subtrees that the doctor reads. Others are ignored.
 var treeRoots = []string{"/brokers", "/admin", "/cluster", "/config", "/controller", "/controller_epoch", "/feature", "/latest_producer_id_block",
 	"/migration", "/isr_change_notification", "/log_dir_event_notification", "/kafka-acl", "/kafka-acl-extended", "/kafka-acl-changes",
 	"/kafka-acl-extended-changes", "/delegation_token"}
 
-// readsAtOnce is how many requests to ZooKeeper are under way.
+// readsAtOnce is the number of concurrent requests to ZooKeeper.
 const readsAtOnce = 32
 
 // readTree reads the cluster's nodes.
@@ -63,7 +63,7 @@ func (d *doctor) readTree(ctx context.Context) (znodes, error) {
 	return w.found, nil
 }
 
-// zooKeeperAccess is how to speak to ZooKeeper, by zookeeper.ssl.* beside the settings for the brokers.
+// zooKeeperAccess returns how to connect to ZooKeeper, according to zookeeper.ssl.* among the settings for the brokers.
 func (d *doctor) zooKeeperAccess() (zkAccess, error) {
 	p, err := readProperties(*d.o.config)
 	if err != nil {
@@ -76,7 +76,7 @@ func (d *doctor) zooKeeperAccess() (zkAccess, error) {
 	return zooKeeperAccess(d.env, file)
 }
 
-// zookeeperOf is the address that was given, or the one that the brokers use.
+// zookeeperOf returns the given address, or the one that the brokers use.
 func (d *doctor) zookeeperOf(ctx context.Context) (string, error) {
 	if *d.zookeeper != "" {
 		return *d.zookeeper, nil
@@ -94,18 +94,18 @@ func (d *doctor) zookeeperOf(ctx context.Context) (string, error) {
 	return "", errors.New("the brokers do not tell their zookeeper.connect; name it with --zookeeper")
 }
 
-// walker reads nodes and what is below them.
+// walker reads nodes and their descendants.
 type walker struct {
 	conn   *zk.Conn
 	chroot string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	found  znodes
 	hidden []string // nodes that this client may not read
 }
 
-// walkDown visits a node, then all of its children at once, then theirs. visit gives the paths of a node's children. After an
-// error no more are visited.
+// walkDown visits a node, then all of its children concurrently, then theirs. visit returns the paths of a node's
+// children. After an error no more nodes are visited.
 func walkDown(ctx context.Context, path string, visit func(path string) ([]string, error)) error {
 	for level := []string{path}; len(level) > 0; {
 		below := make([][]string, len(level))
@@ -128,7 +128,7 @@ func walkDown(ctx context.Context, path string, visit func(path string) ([]strin
 	return nil
 }
 
-// read takes in a node and gives the paths of its children. One that has gone is no error.
+// read reads a node and returns the paths of its children. It is not an error if the node has been deleted.
 func (w *walker) read(path string) ([]string, error) {
 	data, stat, err := w.conn.Get(w.chroot + path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -159,7 +159,7 @@ func (w *walker) read(path string) ([]string, error) {
 	return names, nil
 }
 
-// children are the names below a node, sorted.
+// children returns the names of a node's children, sorted.
 func (z znodes) children(path string) []string {
 	var names []string
 	for p := range z {
@@ -173,7 +173,7 @@ func (z znodes) children(path string) []string {
 
 func (z znodes) has(path string) bool { _, ok := z[path]; return ok }
 
-// into reads a node's JSON.
+// into decodes a node's JSON.
 func (z znodes) into(path string, v any) error {
 	if err := json.Unmarshal(z[path].data, v); err != nil {
 		return fmt.Errorf("cannot be read: %w", err)
@@ -181,7 +181,7 @@ func (z znodes) into(path string, v any) error {
 	return nil
 }
 
-// brokerIDs are the registered brokers.
+// brokerIDs returns the registered brokers.
 func (z znodes) brokerIDs() map[int32]bool {
 	ids := make(map[int32]bool)
 	for _, name := range z.children("/brokers/ids") {
@@ -192,7 +192,7 @@ func (z znodes) brokerIDs() map[int32]bool {
 	return ids
 }
 
-// topic reads a topic's node.
+// topic decodes a topic's node.
 func (z znodes) topic(name string) (zkcoord.TopicInfo, error) {
 	t, err := zkcoord.DecodeTopic(name, z[topicPath(name)].data)
 	if err != nil {
@@ -201,7 +201,7 @@ func (z znodes) topic(name string) (zkcoord.TopicInfo, error) {
 	return t, nil
 }
 
-// reassigned are the partitions that a reassignment has hold of.
+// reassigned returns the partitions in a reassignment.
 func reassigned(t zkcoord.TopicInfo) []int32 {
 	all := make(map[int32]bool)
 	for _, m := range []map[int32][]int32{t.Adding, t.Removing} {
@@ -214,7 +214,7 @@ func reassigned(t zkcoord.TopicInfo) []int32 {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// absent are the brokers that a topic's replicas are assigned to and that are not registered.
+// absent returns the brokers that have replicas of a topic but are not registered.
 func absent(t zkcoord.TopicInfo, registered map[int32]bool) []int32 {
 	missing := make(map[int32]bool)
 	for _, replicas := range t.Partitions {

@@ -13,7 +13,7 @@ import (
 	"barnabas/zkcoord"
 )
 
-// tree judges what ZooKeeper holds.
+// tree checks the state in ZooKeeper.
 func (d *doctor) tree(ctx context.Context) error {
 	z, err := d.readTree(ctx)
 	if err != nil {
@@ -26,7 +26,7 @@ func (d *doctor) tree(ctx context.Context) error {
 	return nil
 }
 
-// judge looks at the tree alone: it asks nobody.
+// judge examines only the tree: it sends no requests.
 func (d *doctor) judge(z znodes) {
 	registered := z.brokerIDs()
 	bad := d.unreadable(z)
@@ -71,7 +71,7 @@ func (d *doctor) judge(z znodes) {
 	}
 }
 
-// controllerNodes looks at who is controller, and gives the epoch that no other may exceed.
+// controllerNodes checks the controller's nodes, and returns the epoch that no other may exceed.
 func (d *doctor) controllerNodes(z znodes, registered map[int32]bool, bad map[string]bool) int32 {
 	var c struct {
 		Broker int32 `json:"brokerid"`
@@ -99,7 +99,7 @@ func (d *doctor) controllerNodes(z znodes, registered map[int32]bool, bad map[st
 	return int32(epoch)
 }
 
-// partitionState looks at the state of one of a topic's partitions.
+// partitionState checks the state of one of a topic's partitions.
 func (d *doctor) partitionState(z znodes, path, topic string, replicas []int32, registered map[int32]bool, bad map[string]bool, epoch int32) {
 	if !z.has(path) {
 		if !z.has("/admin/delete_topics/" + topic) {
@@ -126,10 +126,10 @@ func (d *doctor) partitionState(z znodes, path, topic string, replicas []int32, 
 	}
 }
 
-// staleAfter is how long a notification may stay.
+// staleAfter is the maximum age of a notification.
 const staleAfter = 5 * time.Minute
 
-// leftNodes finds what somebody should have taken away.
+// leftNodes finds nodes that should have been removed.
 func (d *doctor) leftNodes(z znodes) {
 	for _, topic := range z.children("/config/topics") {
 		if !z.has(topicPath(topic)) {
@@ -159,7 +159,7 @@ func (d *doctor) leftNodes(z znodes) {
 	}
 }
 
-// migration tells whether the cluster could be migrated, as far as the tree shows.
+// migration reports whether the cluster could be migrated, as far as the tree shows.
 func (d *doctor) migration(z znodes, withoutID int) {
 	if withoutID > 0 {
 		d.trouble("migration", "raise inter.broker.protocol.version to 2.8 or newer: the controller then gives ids", "%d topics have no topic_id: the tree is not fit for a migration.", withoutID)
@@ -170,7 +170,7 @@ func (d *doctor) migration(z znodes, withoutID int) {
 	for id := range z.brokerIDs() {
 		subject := "/brokers/ids/" + number(id)
 		switch b, err := zkcoord.DecodeBroker(id, z[subject].data); {
-		case err != nil: // said already
+		case err != nil: // reported already
 		case b.Format < 5:
 			d.trouble(subject, "raise inter.broker.protocol.version on that broker", "is registered in format %d, before 2.7: the cluster is not fit for a migration.", b.Format)
 		case len(b.Endpoints) == 0:

@@ -12,13 +12,13 @@ import (
 	"barnabas/logstore/record"
 )
 
-// dumpProblems are what dumping found wrong. They are printed at the end, on standard error.
+// dumpProblems are the errors found while dumping. They are printed at the end, to standard error.
 type dumpProblems struct {
 	gaps, offsets, timestamps, order []problemFile
 	missing                          []string
 }
 
-// problemFile is a file and the lines about it.
+// problemFile is a file with the lines about it.
 type problemFile struct {
 	file  string
 	lines []string
@@ -60,7 +60,7 @@ func printProblems(env *Env, title string, files []problemFile) {
 	}
 }
 
-// offsetEntry and timeEntry are entries of the indexes with absolute offsets.
+// offsetEntry and timeEntry are index entries with absolute offsets.
 type offsetEntry struct {
 	offset   int64
 	position int64
@@ -68,8 +68,8 @@ type offsetEntry struct {
 
 type timeEntry struct{ timestamp, offset int64 }
 
-// readOffsetIndex reads the entries of an offset index. A zero entry behind the first one ends it: that is the unused part
-// of a file that was not trimmed.
+// readOffsetIndex reads the entries of an offset index. A zero entry after the first one ends it: that is the unused
+// part of a file that was not trimmed.
 func readOffsetIndex(file string, base int64) ([]offsetEntry, error) {
 	const size = 8
 	data, err := os.ReadFile(file)
@@ -104,7 +104,7 @@ func readTimeIndex(file string, base int64) ([]timeEntry, error) {
 	return entries, nil
 }
 
-// checkIndexSize is the part of a broker's check that looks at the file alone.
+// checkIndexSize is the part of a broker's check that depends only on the file.
 func checkIndexSize(file string, entrySize int64) error {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -159,7 +159,7 @@ func dumpOffsetIndex(env *Env, d *dumpOptions, file string, problems *dumpProble
 	return nil
 }
 
-// segmentFile is a segment's log, to look batches up in.
+// segmentFile is a segment's log file, for looking up batches.
 type segmentFile struct {
 	*os.File
 	size int64
@@ -240,7 +240,7 @@ func checkTimeIndex(file string, base int64, entries []timeEntry) error {
 	return nil
 }
 
-// verifyTimeEntry looks the entry's batch up, and compares.
+// verifyTimeEntry looks up the entry's batch and compares.
 func verifyTimeEntry(log segmentFile, index []offsetEntry, e timeEntry, previous int64, file string, problems *dumpProblems) error {
 	b, err := log.batchWith(index, e.offset)
 	if err != nil {
@@ -271,7 +271,7 @@ func verifyTimeEntry(log segmentFile, index []offsetEntry, e timeEntry, previous
 	return nil
 }
 
-// batchWith finds the first batch that ends at offset or behind it, nil when there is none.
+// batchWith finds the first batch that ends at or after offset, nil if there is none.
 func (s segmentFile) batchWith(index []offsetEntry, offset int64) (record.Batch, error) {
 	from := int64(0)
 	if i := sort.Search(len(index), func(i int) bool { return index[i].offset > offset }); i > 0 {

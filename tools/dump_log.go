@@ -17,14 +17,14 @@ import (
 	"barnabas/logstore/record"
 )
 
-// dumpOptions is what kafka-dump-log is to print.
+// dumpOptions says what kafka-dump-log is to print.
 type dumpOptions struct {
 	deep, contents, skipMetadata, sanityOnly, verifyOnly bool
 	maxBytes                                             int64
 	parse                                                recordParser
 }
 
-// recordParser gives what to print of a record's key and value, nil for nothing.
+// recordParser returns what to print for a record's key and value, nil for nothing.
 type recordParser func(r *record.Record) (key, value *string)
 
 func dumpLog(ctx context.Context, env *Env) error {
@@ -102,7 +102,7 @@ func dumpFile(ctx context.Context, env *Env, d *dumpOptions, file string, proble
 	return nil
 }
 
-// baseOffset is the offset that a file is named for.
+// baseOffset returns the offset in a file's name.
 func baseOffset(file string) (int64, error) {
 	name, _, _ := strings.Cut(filepath.Base(file), ".")
 	n, err := strconv.ParseInt(name, 10, 64)
@@ -112,7 +112,7 @@ func baseOffset(file string) (int64, error) {
 	return n, nil
 }
 
-// dumpSegment prints a segment's batches, and with deep its records.
+// dumpSegment prints a segment's batches and, if deep, its records.
 func dumpSegment(ctx context.Context, env *Env, d *dumpOptions, file string, problems *dumpProblems) error {
 	base, err := baseOffset(file)
 	if err != nil {
@@ -153,7 +153,7 @@ func dumpSegment(ctx context.Context, env *Env, d *dumpOptions, file string, pro
 	return ctx.Err()
 }
 
-// pathless is an error of a file without the path, which is named beside it.
+// pathless returns a file error without the path, which is printed beside it.
 func pathless(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -162,21 +162,21 @@ func pathless(err error) error {
 	return err
 }
 
-// batchReader reads one batch after the other.
+// batchReader reads batches one after another.
 type batchReader struct {
 	in       *bufio.Reader
-	limit    int64 // bytes that there are
-	position int64 // behind the last whole batch
+	limit    int64 // size in bytes
+	position int64 // after the last whole batch
 	buf      []byte
 }
 
-// newBatchReader reads the limit bytes of a log from a position on.
+// newBatchReader reads limit bytes of a log, beginning at a position.
 func newBatchReader(log io.ReaderAt, position, limit int64) *batchReader {
 	return &batchReader{in: bufio.NewReaderSize(io.NewSectionReader(log, position, limit), 1<<20), limit: limit}
 }
 
-// next is the next batch, valid until the next call, or nil when there is no whole one: what follows may be anything then,
-// so it is looked at only if it has the length that it claims.
+// next returns the next batch, valid until the next call, or nil if there is no whole one. What follows may be anything
+// then, so it is examined only if it has the length that it claims.
 func (r *batchReader) next() (record.Batch, error) {
 	const upToMagic = record.Overhead + 5
 	head, err := r.in.Peek(upToMagic)
@@ -230,7 +230,7 @@ func printBatch(env *Env, b record.Batch, position int64) {
 		b.MaxTimestamp(), len(b), b.Magic(), b.Codec(), b.CRC(), b.Valid())
 }
 
-// printRecords prints the records of a batch. last is the offset of the one before, -1 at first.
+// printRecords prints the records of a batch. last is the offset of the previous one, -1 at first.
 func printRecords(env *Env, d *dumpOptions, b record.Batch, last *int64, file string, problems *dumpProblems) error {
 	stamp := timestampName(b)
 	sequence := b.BaseSequence()
@@ -286,8 +286,8 @@ func sizeOrNull(b []byte) int {
 	return len(b)
 }
 
-// legacyChecksum prints a message's own checksum. For one inside a wrapper it is computed, from what a broker stores there.
-// The surplus brace is the original's.
+// legacyChecksum prints a message's own checksum. For one inside a wrapper it is computed from what a broker would
+// store. The surplus brace is in the original.
 func legacyChecksum(b record.Batch, r *record.Record) string {
 	m := b
 	if b.Codec() != record.None {
@@ -296,8 +296,8 @@ func legacyChecksum(b record.Batch, r *record.Record) string {
 	return fmt.Sprintf("isValid: %t crc: %d}", m.Valid(), m.CRC())
 }
 
-// controlText describes a control record: int16 version, int16 type in the key; in the value int16 version, int32
-// coordinator epoch (KIP-98).
+// controlText describes a control record: int16 version, int16 type in the key; int16 version, int32 coordinator epoch
+// in the value (KIP-98).
 func controlText(r *record.Record) string {
 	if len(r.Key) < 4 {
 		return "controlType: UNKNOWN"
@@ -313,7 +313,8 @@ func controlText(r *record.Record) string {
 	return fmt.Sprintf("endTxnMarker: %s coordinatorEpoch: %d", marker, int32(binary.BigEndian.Uint32(r.Value[2:])))
 }
 
-// dumpSnapshot prints the producers' state. Layout: int16 version, uint32 CRC-32C of what follows, int32 count, entries of 46 bytes.
+// dumpSnapshot prints the producers' state. Layout: int16 version, uint32 CRC-32C of what follows, int32 count, entries
+// of 46 bytes.
 func dumpSnapshot(env *Env, file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -367,7 +368,7 @@ func optionalLong(n int64) string {
 	return fmt.Sprintf("OptionalLong[%d]", n)
 }
 
-// subtractSequence is the sequence number n before seq, which wraps below 0.
+// subtractSequence returns the sequence number n before seq, which wraps around below 0.
 func subtractSequence(seq, n int32) int32 {
 	if seq < n {
 		return math.MaxInt32 - (n - seq) + 1
@@ -375,7 +376,8 @@ func subtractSequence(seq, n int32) int32 {
 	return seq - n
 }
 
-// dumpTxnIndex prints aborted transactions. An entry: int16 version, int64 producer id, first, last and last stable offset.
+// dumpTxnIndex prints aborted transactions. An entry is int16 version, int64 producer id, first, last and last stable
+// offset.
 func dumpTxnIndex(env *Env, file string) error {
 	const size = 34
 	data, err := os.ReadFile(file)

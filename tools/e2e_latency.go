@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// latencyTimeout is how long one record may take.
+// latencyTimeout bounds the time for one record.
 const latencyTimeout = time.Minute
 
 // latencyTest is the command line of kafka-e2e-latency, which has no options.
@@ -90,7 +90,7 @@ func (t *latencyTest) run(ctx context.Context, env *Env, p properties) error {
 	return t.measure(ctx, env, cl)
 }
 
-// ends are where the topic's partitions end. A topic that does not exist is created.
+// ends returns the end offsets of the topic's partitions. A missing topic is created.
 func (t *latencyTest) ends(ctx context.Context, env *Env, adm *kadm.Client) (map[int32]kgo.Offset, error) {
 	found, err := adm.ListTopics(ctx, t.topic)
 	if err != nil {

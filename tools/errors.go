@@ -11,7 +11,7 @@ import (
 
 const commonErrors = "org.apache.kafka.common.errors."
 
-// irregular are the exceptions that aren't called like the code of their error.
+// irregular are the exceptions whose names differ from the code of their error.
 var irregular = map[string]string{
 	"UNKNOWN_SERVER_ERROR":                  "UnknownServerException",
 	"CORRUPT_MESSAGE":                       "CorruptRecordException",
@@ -45,7 +45,7 @@ var irregular = map[string]string{
 	"FEATURE_UPDATE_FAILED":                 "FeatureUpdateFailedException",
 }
 
-// exceptionName is the name under which clients in Java know a protocol error; scripts look for it in what tools print.
+// exceptionName returns the name of a protocol error in Java clients, which scripts look for in the output of tools.
 func exceptionName(e *kerr.Error) string {
 	if name, ok := irregular[e.Message]; ok {
 		return commonErrors + name
@@ -59,7 +59,7 @@ func exceptionName(e *kerr.Error) string {
 	return b.String()
 }
 
-// brokerError is an error that a broker answered, with the text that came along, if one did.
+// brokerError is an error in a broker's response, with its message if there is one.
 type brokerError struct {
 	code *kerr.Error
 	text string
@@ -68,7 +68,7 @@ type brokerError struct {
 func (e *brokerError) Error() string { return e.text }
 func (e *brokerError) Unwrap() error { return e.code }
 
-// answered is the error of a code in a response, nil for none.
+// answered returns the error for a code in a response, nil for none.
 func answered(code int16, text *string) error {
 	err := kerr.TypedErrorForCode(code)
 	if err == nil {
@@ -81,7 +81,7 @@ func answered(code int16, text *string) error {
 	return e
 }
 
-// describe is an error in one line, named as Apache Kafka's tools name it when it is one of the protocol.
+// describe formats an error in one line, with the name used by Apache Kafka's tools if it is a protocol error.
 func describe(err error) string {
 	text := strings.ReplaceAll(message(err), "\n", " ")
 	var code *kerr.Error
@@ -94,10 +94,11 @@ func describe(err error) string {
 	return text
 }
 
-// closedAtOnce says what the library can only guess: a broker closes the connection on a request that it doesn't serve too.
+// closedAtOnce explains what the library can only guess: brokers also close the connection on requests that they do not
+// support.
 const closedAtOnce = "the broker closed the connection at once: it doesn't serve the request, or one side wants TLS or SASL and the other doesn't"
 
-// message is an error's text without its name.
+// message returns an error's text without its name.
 func message(err error) string {
 	var code *kerr.Error
 	var closed *kgo.ErrFirstReadEOF
@@ -106,7 +107,7 @@ func message(err error) string {
 		return "timed out waiting for the brokers: " + err.Error()
 	case errors.As(err, &code):
 		text := strings.ReplaceAll(err.Error(), code.Error(), code.Description)
-		if strings.HasPrefix(text, code.Description+": ") { // the library says it before the broker's text, and after
+		if strings.HasPrefix(text, code.Description+": ") { // the library prefixes the broker's text with it, or appends it
 			text = strings.TrimSuffix(text, ": "+code.Description)
 		}
 		return strings.ReplaceAll(text, ".: ", ": ")

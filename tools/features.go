@@ -15,13 +15,13 @@ import (
 // metadataVersion is the feature whose levels have names.
 const metadataVersion = "metadata.version"
 
-// metadataVersions are the names of its levels, from 1 on (MetadataVersion, 3.9).
+// metadataVersions are the names of its levels, beginning with 1 (MetadataVersion, 3.9).
 var metadataVersions = []string{
 	"3.0-IV1", "3.1-IV0", "3.2-IV0", "3.3-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2",
 	"3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0",
 }
 
-// metadataLevel is the level of a name. A release alone (3.7) is the last one of its levels.
+// metadataLevel returns the level with a name. A release alone (3.7) stands for the last of its levels.
 func metadataLevel(name string) (int16, error) {
 	level := slices.Index(metadataVersions, name)
 	for i, v := range metadataVersions {
@@ -35,7 +35,7 @@ func metadataLevel(name string) (int16, error) {
 	return int16(level) + 1, nil
 }
 
-// levelName is how a feature's level is printed.
+// levelName formats a feature's level.
 func levelName(feature string, level int16) string {
 	switch {
 	case feature != metadataVersion:
@@ -60,7 +60,7 @@ type featuresOptions struct {
 	features *[]string
 }
 
-// featureCommands are the commands with the options that each takes.
+// featureCommands are the commands with their options.
 var featureCommands = map[string][]string{
 	"describe":  nil,
 	"upgrade":   {"metadata", "feature", "dry-run"},
@@ -107,7 +107,7 @@ func features(ctx context.Context, env *Env) error {
 	})
 }
 
-// command is the argument, after the options were checked against those that it takes.
+// command returns the argument, after checking the options against those of the command.
 func (o *featuresOptions) command() (string, error) {
 	if o.has("bootstrap-controller") {
 		return "", usagef("option %q is not supported: give --bootstrap-server", "bootstrap-controller")
@@ -130,7 +130,7 @@ func (o *featuresOptions) command() (string, error) {
 	return o.args[0], nil
 }
 
-// updates are the changes that the options ask for, by feature.
+// updates returns the requested changes, by feature.
 func (o *featuresOptions) updates(command string) (map[string]kmsg.UpdateFeaturesRequestFeatureUpdate, error) {
 	kind := upgradeFeature
 	switch {
@@ -176,7 +176,7 @@ func (o *featuresOptions) updates(command string) (map[string]kmsg.UpdateFeature
 	return updates, nil
 }
 
-// parseFeature reads feature=level.
+// parseFeature parses feature=level.
 func parseFeature(text string) (name string, level int16, err error) {
 	name, number, ok := strings.Cut(text, "=")
 	if !ok {
@@ -226,7 +226,7 @@ func updateFeatures(ctx context.Context, env *Env, cl *kgo.Client, command strin
 	if err != nil {
 		return err
 	}
-	// What went wrong with all is the answer for each, unless there is one of its own.
+	// An error of the request applies to each, unless it has one of its own.
 	errs := make(map[string]error, len(names))
 	for _, name := range names {
 		errs[name] = answered(resp.ErrorCode, resp.ErrorMessage)

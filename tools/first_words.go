@@ -18,10 +18,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// firstWords watches how the first words between a client and its brokers go. The library tries again for as long as it may; a wrong port, a
-// wrong security.protocol or a certificate that nobody vouches for do not get better by that. When it is sure of this for all of
-// bootstrap.servers, or a login is refused to a tool that has only this one, it ends the tool with what to do. Safe for concurrent use; the library calls it from its goroutines of connections, which
-// it keeps from connecting again meanwhile.
+// firstWords watches the first exchanges between a client and its brokers. The library retries for as long as it may,
+// but a wrong port, a wrong security.protocol or an untrusted certificate will not get better. Once that is certain for
+// all of bootstrap.servers, or if a login is refused to a tool that has only this one, it ends the tool with the
+// remedy. Safe for concurrent use; the library calls it on the goroutines of its connections, which meanwhile do not
+// reconnect.
 type firstWords struct {
 	ctx   context.Context // of the tool
 	env   *Env
@@ -31,8 +32,8 @@ type firstWords struct {
 
 	mu struct {
 		sync.Mutex
-		answered bool                 // a broker has, and told of the others
-		looked   map[string]time.Time // when an address was last asked what it wants
+		answered bool                 // a broker has, and named the others
+		looked   map[string]time.Time // when an address was last checked
 		hopeless map[string]error     // by address
 	}
 }
@@ -43,7 +44,8 @@ func newFirstWords(ctx context.Context, env *Env, seeds []string, p properties, 
 	return w
 }
 
-// OnBrokerConnect implements kgo.HookBrokerConnect. Versions have been asked for and the login is done, or one of them has failed.
+// OnBrokerConnect implements kgo.HookBrokerConnect. Versions have been requested and the login is done, or one of these
+// has failed.
 func (w *firstWords) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	if err != nil && w.end(broker, err) {
 		w.log.forget()
@@ -55,7 +57,7 @@ func (w *firstWords) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration,
 // OnBrokerRead implements kgo.HookBrokerRead.
 func (w *firstWords) OnBrokerRead(broker kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
 	switch kmsg.Key(key) {
-	case kmsg.ApiVersions, kmsg.SASLHandshake, kmsg.SASLAuthenticate: // also where all else is refused; OnBrokerConnect hears of errors
+	case kmsg.ApiVersions, kmsg.SASLHandshake, kmsg.SASLAuthenticate: // these are answered even if everything else is refused; OnBrokerConnect is told about errors
 		return
 	}
 	if err != nil {
@@ -67,7 +69,7 @@ func (w *firstWords) OnBrokerRead(broker kgo.BrokerMetadata, key int16, _ int, _
 	w.mu.answered = true
 }
 
-// end ends the tool if an error of a connection leaves no hope.
+// end ends the tool if the error of a connection leaves no hope.
 func (w *firstWords) end(broker kgo.BrokerMetadata, err error) bool {
 	why := w.hopeless(net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port))), err)
 	if why == nil && w.env.oneLogin && isRefusal(err) {
@@ -79,7 +81,7 @@ func (w *firstWords) end(broker kgo.BrokerMetadata, err error) bool {
 	return why != nil
 }
 
-// hopeless is what is wrong with an address, and with all others, if nothing has been answered so far.
+// hopeless returns what is wrong with an address and with all others, if nothing has been answered so far.
 func (w *firstWords) hopeless(addr string, err error) error {
 	if isDial(err) || !w.due(addr) {
 		return nil
@@ -96,7 +98,7 @@ func (w *firstWords) hopeless(addr string, err error) error {
 	return why
 }
 
-// due tells whether an address is to be asked what it wants: one of bootstrap.servers that has not been asked for a while.
+// due reports whether an address has to be checked: it is in bootstrap.servers and has not been checked for a while.
 func (w *firstWords) due(addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,11 +116,11 @@ func (w *firstWords) known(addr string) error {
 	return w.mu.hopeless[addr]
 }
 
-// wrong is what does not get better at an address, of which err is known.
+// wrong returns what will not get better at an address, where err occurred.
 func (w *firstWords) wrong(addr string, err error) error {
 	why := refusedTLS(addr, err)
 	if why == nil {
-		says, do, _ := misunderstood(w.ctx, addr, w.p) // the settings have been read before
+		says, do, _ := misunderstood(w.ctx, addr, w.p) // the settings were parsed before
 		if says == "" {
 			return nil
 		}
@@ -133,13 +135,13 @@ func (w *firstWords) wrong(addr string, err error) error {
 	return why
 }
 
-// refusedTLS gives an error if it is of certificates, be it that of the other side or ours.
+// refusedTLS returns an error if it concerns certificates, of either side.
 func refusedTLS(addr string, err error) error {
 	hint := ssl.Hint(err)
 	if !errors.As(err, new(*tls.CertificateVerificationError)) && hint == "" {
 		return nil
 	}
-	if hint != "" && !strings.Contains(err.Error(), hint) { // TLS 1.3: the other side has looked at our certificate after the handshake
+	if hint != "" && !strings.Contains(err.Error(), hint) { // TLS 1.3: the other side checks our certificate after the handshake
 		err = fmt.Errorf("%s: %w (%s)", addr, err, hint)
 	}
 	return err

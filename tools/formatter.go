@@ -10,12 +10,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// formatter appends a record to what is printed.
+// formatter appends a record to the output.
 type formatter interface {
 	format(dst []byte, r *kgo.Record) ([]byte, error)
 }
 
-// Names of the formatters, with those that older releases had.
+// Names of the formatters, including those of older releases.
 const (
 	formatterPackage = "org.apache.kafka.tools.consumer."
 	defaultFormatter = formatterPackage + "DefaultMessageFormatter"
@@ -57,7 +57,7 @@ func (loggingFormatter) format(dst []byte, r *kgo.Record) ([]byte, error) {
 	return append(dst, '\n'), nil
 }
 
-// plainFormatter prints the parts of a record that are wanted, with separators.
+// plainFormatter prints the selected parts of a record, with separators.
 type plainFormatter struct {
 	timestamp, partition, offset, headers, key, value bool
 	separator, lineSeparator, headersSeparator, null  string
@@ -173,10 +173,10 @@ func appendTimestamp(dst []byte, r *kgo.Record) []byte {
 	return strconv.AppendInt(dst, r.Timestamp.UnixMilli(), 10)
 }
 
-// decoder appends bytes as what they stand for. nil appends them as they are.
+// decoder appends the decoded form of bytes. A nil decoder appends them as they are.
 type decoder func(dst, b []byte) ([]byte, error)
 
-// newDecoder knows the deserializers that Apache Kafka brings.
+// newDecoder returns the decoder for one of Apache Kafka's deserializers.
 func newDecoder(class string) (decoder, error) {
 	switch strings.TrimPrefix(class, "org.apache.kafka.common.serialization.") {
 	case "StringDeserializer", "ByteArrayDeserializer", "BytesDeserializer", "ByteBufferDeserializer":
@@ -216,7 +216,7 @@ func sized(size int, appendTo func(dst, b []byte) []byte) decoder {
 	}
 }
 
-// appendFloat always shows a point, as Java does.
+// appendFloat always includes a decimal point, as Java does.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	text := strconv.FormatFloat(f, 'f', -1, bits)
 	if !strings.Contains(text, ".") && !math.IsInf(f, 0) && !math.IsNaN(f) {

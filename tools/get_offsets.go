@@ -72,11 +72,11 @@ func parseTime(text string) (int64, error) {
 // partitionFilter is a list of alternatives.
 type partitionFilter []partitionPattern
 
-// partitionPattern matches the partitions from (inclusive) to (exclusive), or those of ids, of topics.
+// partitionPattern matches the partitions from (inclusive) to (exclusive), or those in ids, of matching topics.
 type partitionPattern struct {
 	topic    *regexp.Regexp // nil: all
 	from, to int64
-	ids      []int32 // nil: from and to count
+	ids      []int32 // nil: from and to apply
 }
 
 func (f partitionFilter) match(topic string, partition int32) bool {
@@ -152,7 +152,7 @@ func parsePattern(text string) (p partitionPattern, err error) {
 	return p, nil
 }
 
-// partitionOffset is an answer of ListOffsets.
+// partitionOffset is a result of ListOffsets.
 type partitionOffset struct {
 	topic     string
 	partition int32
@@ -197,7 +197,7 @@ func printOffsets(ctx context.Context, env *Env, cl *kgo.Client, filter partitio
 	return nil
 }
 
-// listOffsets asks the leaders for the offsets of a time, of which some are special.
+// listOffsets requests the offsets for a time, which may be a special one, from the leaders.
 func listOffsets(ctx context.Context, cl *kgo.Client, partitions map[string][]int32, timestamp int64) ([]partitionOffset, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	for topic, ids := range partitions {

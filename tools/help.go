@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Option is one option of a tool.
+// Option is an option of a tool.
 type Option struct {
 	Name  string // without dashes
 	Short string // one letter, or empty
-	Value string // what kind of value it takes, empty for a switch
+	Value string // kind of value, empty for a switch
 	Usage string
 }
 
-// Options lists a tool's options in the order of their names. A tool without any gives none.
+// Options lists a tool's options, sorted by name. For a tool without options it returns none.
 func (t Tool) Options() []Option {
 	var all []Option
 	env := &Env{Args: []string{"--help"}, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}
@@ -39,7 +39,7 @@ func (o *options) list() []Option {
 	return all
 }
 
-// defaultOf is what an option's help says of its default, if there is something to say.
+// defaultOf returns what an option's help says about its default, if anything.
 func defaultOf(f *pflag.Flag) string {
 	switch f.DefValue {
 	case "", "false", "[]", "0":
@@ -50,7 +50,7 @@ func defaultOf(f *pflag.Flag) string {
 
 const helpWidth = 100
 
-// usage is a page in the style of manuals. It goes to standard error, and the tool ends with code 1, as in the originals.
+// usage prints a page in the style of a manual to standard error, and the tool exits with code 1, as in the originals.
 func (o *options) usage(env *Env) {
 	if env.inspect != nil {
 		env.inspect(o)
@@ -78,7 +78,7 @@ func (o *options) usage(env *Env) {
 	fmt.Fprintf(w, "\nEXIT STATUS\n%s", indented("    ", cmp.Or(o.exits, "0 when all was done, 1 when something failed or the options are wrong.")))
 }
 
-// indented wraps a text so that no line is longer than helpWidth, and puts the indent before each line.
+// indented wraps a text so that no line is longer than helpWidth, and indents each line.
 func indented(indent, text string) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(text, "\n") {

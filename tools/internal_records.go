@@ -15,10 +15,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// stringDecoder is the decoder of records in the dump when none is named.
+// stringDecoder is the default decoder of records in the dump.
 const stringDecoder = "org.apache.kafka.tools.api.StringDecoder"
 
-// newRecordParser picks how records are printed.
+// newRecordParser selects how records are printed.
 func newRecordParser(o *options, keyClass, valueClass string) (recordParser, error) {
 	for _, option := range []string{"cluster-metadata-decoder", "remote-log-metadata-decoder"} {
 		if o.has(option) {
@@ -44,7 +44,7 @@ func newRecordParser(o *options, keyClass, valueClass string) (recordParser, err
 	}, nil
 }
 
-// dumpDecoder knows the decoders that Apache Kafka brings, under their old names as well.
+// dumpDecoder returns the decoder for one of Apache Kafka's, also under their old names.
 func dumpDecoder(class string) (decoder, error) {
 	name := class[strings.LastIndexByte(class, '.')+1:]
 	switch name {
@@ -62,7 +62,7 @@ func decodeNullable(b []byte, d decoder) *string {
 	if b == nil {
 		return nil
 	}
-	text := string([]rune(string(b))) // each byte that is no UTF-8 becomes a replacement character
+	text := string([]rune(string(b))) // each byte that is not UTF-8 becomes a replacement character
 	if d != nil {
 		out, err := d(nil, b)
 		if err != nil {
@@ -74,7 +74,7 @@ func decodeNullable(b []byte, d decoder) *string {
 	return &text
 }
 
-// object is a JSON object whose fields keep their order.
+// object is a JSON object with ordered fields.
 type object []field
 
 type field struct {
@@ -101,7 +101,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// marshal is json.Marshal without its care for HTML.
+// marshal is json.Marshal without HTML escapes.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -118,7 +118,7 @@ const (
 
 var errTooShort = errors.New("the record is too short")
 
-// groupKey decodes a key of __consumer_offsets. data is nil for kinds that groups of this protocol don't have.
+// groupKey decodes a key of __consumer_offsets. data is nil for kinds that this group protocol does not have.
 func groupKey(b []byte) (version int16, data object, err error) {
 	if len(b) < 2 {
 		return 0, nil, errTooShort
@@ -153,7 +153,7 @@ func offsetValue(b []byte) (int16, object, error) {
 	return v.Version, data, nil
 }
 
-// groupValue decodes the value of a group. What consumers say to each other within it is decoded too if decode is set.
+// groupValue decodes the value of a group and, if decode is set, the metadata of consumers in it.
 func groupValue(b []byte, decode bool) (int16, object, error) {
 	v := kmsg.NewGroupMetadataValue()
 	if err := v.ReadFrom(b); err != nil {
@@ -186,7 +186,7 @@ func memberObject(version int16, m *kmsg.GroupMetadataValueMember, decode bool) 
 	return append(o, field{"sessionTimeout", m.SessionTimeoutMillis}, field{"subscription", subscription}, field{"assignment", assignment})
 }
 
-// subscriptionObject decodes what a consumer subscribes to, or leaves the bytes.
+// subscriptionObject decodes a consumer's subscription, or leaves the bytes.
 func subscriptionObject(b []byte) any {
 	s := kmsg.NewConsumerMemberMetadata()
 	if err := s.ReadFrom(b); err != nil {
@@ -223,7 +223,7 @@ func assignmentObject(b []byte) any {
 
 const deleted = "<DELETE>"
 
-// parseOffsetsRecord prints a record of __consumer_offsets.
+// parseOffsetsRecord formats a record of __consumer_offsets.
 func parseOffsetsRecord(r *record.Record) (key, value *string) {
 	version, data, err := groupKey(r.Key)
 	if err != nil || data == nil {
@@ -255,7 +255,7 @@ func jsonText(o object, err error) *string {
 	return &text
 }
 
-// parseTransactionRecord prints a record of __transaction_state.
+// parseTransactionRecord formats a record of __transaction_state.
 func parseTransactionRecord(r *record.Record) (key, value *string) {
 	k := kmsg.NewTxnMetadataKey()
 	if err := k.ReadFrom(r.Key); err != nil || k.Version != 0 {
@@ -282,8 +282,8 @@ func parseTransactionRecord(r *record.Record) (key, value *string) {
 	return key, &text
 }
 
-// jsonFormatter prints records of internal topics in the console consumer, one JSON object a line. The function gives nil for
-// records that aren't of its kind.
+// jsonFormatter prints records of internal topics in the console consumer, one JSON object per line. The function
+// returns nil for records of other kinds.
 type jsonFormatter struct {
 	object func(r *kgo.Record) (object, error)
 }
@@ -297,7 +297,7 @@ func (f jsonFormatter) format(dst []byte, r *kgo.Record) ([]byte, error) {
 	return append(append(dst, b...), '\n'), err
 }
 
-// versioned is a decoded key or value beside its version, null when there was none.
+// versioned returns a decoded key or value with its version, null if there was none.
 func versioned(version int16, data object) any {
 	if data == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl"
 )
 
-// kerberosOption logs in with tickets: of a principal whose keys are in a keytab, or those that kinit has left.
+// kerberosOption logs in with tickets: for a principal whose keys are in a keytab, or those obtained by kinit.
 func kerberosOption(p properties, options, system map[string]string) (kgo.Opt, error) {
 	service := cmp.Or(options["serviceName"], p["sasl.kerberos.service.name"])
 	if service == "" {
@@ -26,12 +26,12 @@ func kerberosOption(p properties, options, system map[string]string) (kgo.Opt, e
 	return kgo.SASL(ticketed{user, service}), nil
 }
 
-// krb5Conf is the configuration of Kerberos.
+// krb5Conf returns the Kerberos configuration file.
 func krb5Conf(system map[string]string) string {
 	return cmp.Or(system["java.security.krb5.conf"], "/etc/krb5.conf")
 }
 
-// ticketed is the library's mechanism.
+// ticketed implements the library's mechanism.
 type ticketed struct {
 	user    *kerberos.User
 	service string

@@ -9,15 +9,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// lineScanner cuts a stream into lines of any length. A line ends with \n, \r or \r\n, or with the stream, as for the
-// original (java.io.BufferedReader).
+// lineScanner splits a stream into lines of any length. A line ends with \n, \r or \r\n, or at the end of the stream,
+// as in the original (java.io.BufferedReader).
 type lineScanner struct {
 	in   io.Reader
-	buf  []byte // buf[pos:end] is read and not yet returned
+	buf  []byte // buf[pos:end] has been read but not returned yet
 	pos  int
 	end  int
 	err  error
-	skip bool // a \n right here ends no line: it belongs to the \r before
+	skip bool // a \n at this position belongs to the preceding \r
 }
 
 const scanBuffer = 1 << 20
@@ -26,7 +26,7 @@ func newLineScanner(in io.Reader) *lineScanner {
 	return &lineScanner{in: in, buf: make([]byte, scanBuffer)}
 }
 
-// next is the next line, valid until the next call, or io.EOF.
+// next returns the next line, valid until the next call, or io.EOF.
 func (s *lineScanner) next() ([]byte, error) {
 	searched := 0
 	for {
@@ -87,7 +87,7 @@ type lineFormat struct {
 	nullMarker                                   *string
 }
 
-// lineProperties are the properties that the line reader knows.
+// newLineFormat parses the properties of the line reader.
 func newLineFormat(props map[string]string) (*lineFormat, error) {
 	f := &lineFormat{keySeparator: "\t", headersDelimiter: "\t", headersSeparator: ",", headerKV: ":"}
 	for name, v := range props {
@@ -119,7 +119,7 @@ func newLineFormat(props map[string]string) (*lineFormat, error) {
 	return f, f.checkSeparators()
 }
 
-// checkSeparators refuses separators that could not be told apart.
+// checkSeparators refuses separators that could not be distinguished.
 func (f *lineFormat) checkSeparators() error {
 	if !f.parseHeaders {
 		return nil
@@ -135,7 +135,7 @@ func (f *lineFormat) checkSeparators() error {
 	return nil
 }
 
-// record fills r from a line, which it shares.
+// record fills r from a line, whose memory it shares.
 func (f *lineFormat) record(line []byte, number int64, r *kgo.Record) error {
 	if f.parseHeaders {
 		headers, rest, err := f.split(line, f.headersDelimiter, number, "headers delimiter")
@@ -159,7 +159,7 @@ func (f *lineFormat) record(line []byte, number int64, r *kgo.Record) error {
 	return nil
 }
 
-// split cuts what stands before a separator. Without one the line is an error, or all of it is what stands behind.
+// split cuts off what precedes a separator. If there is none, the line is an error, or all of it is what follows.
 func (f *lineFormat) split(line []byte, separator string, number int64, what string) (before, after []byte, err error) {
 	before, after, ok := bytes.Cut(line, []byte(separator))
 	switch {
@@ -171,7 +171,7 @@ func (f *lineFormat) split(line []byte, separator string, number int64, what str
 	return nil, nil, fmt.Errorf("no %s found on line number %d: '%s'", what, number, excerpt(line))
 }
 
-// excerpt keeps an error in one line.
+// excerpt shortens a line for a one-line error.
 func excerpt(line []byte) string {
 	const most = 200
 	if len(line) > most {
@@ -201,7 +201,7 @@ func (f *lineFormat) headers(text []byte, number int64) ([]kgo.RecordHeader, err
 	return all, nil
 }
 
-// nullable is nil for the null marker.
+// nullable returns nil for the null marker.
 func (f *lineFormat) nullable(b []byte) []byte {
 	switch {
 	case b == nil, f.nullMarker != nil && string(b) == *f.nullMarker:

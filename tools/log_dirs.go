@@ -34,7 +34,7 @@ func logDirs(ctx context.Context, env *Env) error {
 	})
 }
 
-// printLogDirs asks the wanted brokers, or all of them, about all topics or those that are named.
+// printLogDirs queries the wanted brokers, or all of them, about all topics or the named ones.
 func printLogDirs(ctx context.Context, env *Env, cl *kgo.Client, wanted []int32, named []string) error {
 	meta, err := fetchMetadata(ctx, cl)
 	if err != nil {
@@ -59,7 +59,7 @@ func printLogDirs(ctx context.Context, env *Env, cl *kgo.Client, wanted []int32,
 	return err
 }
 
-// parseIDs reads broker ids that commas separate.
+// parseIDs parses comma-separated broker ids.
 func parseIDs(list string) ([]int32, error) {
 	if list == "" {
 		return nil, nil
@@ -75,7 +75,7 @@ func parseIDs(list string) ([]int32, error) {
 	return ids, nil
 }
 
-// pickBrokers are the wanted brokers, or all. One that isn't there is an error.
+// pickBrokers returns the wanted brokers, or all. A missing one is an error.
 func pickBrokers(meta *kmsg.MetadataResponse, wanted []int32) ([]int32, error) {
 	var all, missing []int32
 	for _, b := range meta.Brokers {
@@ -96,7 +96,7 @@ func pickBrokers(meta *kmsg.MetadataResponse, wanted []int32) ([]int32, error) {
 	return slices.Compact(wanted), nil
 }
 
-// describeDirs asks one broker for its directories, with the replicas of the named topics or of all.
+// describeDirs queries a broker for its directories, with the replicas of the named topics or of all.
 func describeDirs(ctx context.Context, cl *kgo.Client, broker int32, named []string) ([]object, error) {
 	req := kmsg.NewPtrDescribeLogDirsRequest() // without topics: all of them
 	resp, err := cl.Broker(int(broker)).RetriableRequest(ctx, req)

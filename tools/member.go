@@ -24,7 +24,7 @@ func asMember(group string, p properties) []kgo.Opt {
 	return opts
 }
 
-// autoCommits tells whether a member with these settings commits by itself.
+// autoCommits reports whether a member with these settings commits by itself.
 func autoCommits(p properties) bool {
 	v, ok := p["enable.auto.commit"]
 	return !ok || isTrue(v)

@@ -12,11 +12,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// requestTimeoutMs is the time that brokers get for changes.
+// requestTimeoutMs is the time that brokers have for changes.
 const requestTimeoutMs = 30_000
 
-// fetchMetadata asks for topics, or for all of them when there are none. Topics and partitions come sorted. It creates
-// no topic.
+// fetchMetadata requests the given topics, or all if there are none. Topics and partitions are sorted. It creates no
+// topic.
 func fetchMetadata(ctx context.Context, cl *kgo.Client, names ...string) (*kmsg.MetadataResponse, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, name := range names {
@@ -38,8 +38,8 @@ func fetchMetadata(ctx context.Context, cl *kgo.Client, names ...string) (*kmsg.
 	return resp, nil
 }
 
-// topicFilter is an option's expression for topic names, as those tools take it that read a list of names: a comma is an
-// alternative, blanks don't count, nor do quotes around it. It must match the whole name.
+// topicFilter compiles an option's expression for topic names in the syntax of tools that take a list: a comma
+// separates alternatives, blanks are ignored, and so are quotes around it. It must match the whole name.
 func topicFilter(expr string) (*regexp.Regexp, error) {
 	expr = strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(expr), ",", "|"), " ", "")
 	expr = strings.Trim(expr, `"'`)
@@ -50,12 +50,12 @@ func topicFilter(expr string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// internalTopic tells whether a topic is one that brokers keep for themselves.
+// internalTopic reports whether a topic is internal to the brokers.
 func internalTopic(name string) bool {
 	return name == "__consumer_offsets" || name == "__transaction_state"
 }
 
-// joinInts lists numbers with a separator.
+// joinInts joins numbers with a separator.
 func joinInts(list []int32, sep string) string {
 	var b strings.Builder
 	for i, n := range list {
@@ -67,7 +67,7 @@ func joinInts(list []int32, sep string) string {
 	return b.String()
 }
 
-// describeConfigs asks for the configs of resources of one type, by resource name.
+// describeConfigs requests the configs of resources of one type, by resource name.
 func describeConfigs(ctx context.Context, cl *kgo.Client, kind kmsg.ConfigResourceType, synonyms bool, names ...string) (map[string]kmsg.DescribeConfigsResponseResource, error) {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	req.IncludeSynonyms = synonyms
@@ -100,7 +100,8 @@ type configChange struct {
 	del  []string
 }
 
-// alterConfigs changes settings, those that are not named stay. Brokers change only their own: such changes go alone.
+// alterConfigs changes settings; others stay as they are. Brokers change only their own, so such changes are sent
+// separately.
 func alterConfigs(ctx context.Context, cl *kgo.Client, changes ...configChange) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	for _, c := range changes {

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// notHere is a tool of Apache Kafka that has nothing to work on here: it says what takes its place, and fails.
+// notHere is a tool of Apache Kafka that does not apply here: it names the replacement, and fails.
 func notHere(name, why string) func(context.Context, *Env) error {
 	return func(_ context.Context, env *Env) error {
 		o := newOptions(name, why)

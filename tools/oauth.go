@@ -16,8 +16,7 @@ import (
 	franzoauth "github.com/twmb/franz-go/pkg/sasl/oauth"
 )
 
-// oauthOption logs in with a token: one that an identity provider gives, if the class for that is set, else one without a
-// signature. Requests to the provider end with ctx.
+// oauthOption logs in with a token: from an identity provider if the class for that is set, otherwise an unsigned one.
 func oauthOption(ctx context.Context, p properties, options map[string]string) (kgo.Opt, error) {
 	const classKey = "sasl.login.callback.handler.class"
 	class := p[classKey]
@@ -45,7 +44,7 @@ func shown(token func(context.Context) (string, error)) kgo.Opt {
 	}))
 }
 
-// tokenSource reads how to get a token (KIP-768).
+// tokenSource parses how to get a token (KIP-768).
 func tokenSource(ctx context.Context, p properties, options map[string]string) (*oauth.Source, error) {
 	const key = "sasl.oauthbearer.token.endpoint.url"
 	s := &oauth.Source{Life: ctx, From: oauth.Endpoint{URL: p[key]}, ClientID: options["clientId"], Secret: options["clientSecret"], Scope: options["scope"]}
@@ -76,9 +75,9 @@ func tokenSource(ctx context.Context, p properties, options map[string]string) (
 	return s, nil
 }
 
-// refresh reads when another token is asked for, within the bounds that Apache Kafka has for clients (KIP-255).
+// refresh parses when to request the next token, within the limits that Apache Kafka has for clients (KIP-255).
 func refresh(p properties, s *oauth.Source) error {
-	var minPeriod, buffer float64 // seconds
+	var minPeriod, buffer float64 // in seconds
 	for name, field := range map[string]struct {
 		into                 *float64
 		missing, least, most float64

@@ -8,19 +8,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Version is the release whose tools these stand in for; scripts read it from --version.
+// Version is the release whose tools these replace; scripts read it from --version.
 const Version = "3.9.2"
 
-// options are a tool's command line. Values are typed by pflag; the syntax is that of Apache Kafka's tools (joptsimple):
-// --name value, --name=value, also with one dash, and options between and behind arguments.
+// options is a tool's command line. Values are typed by pflag; the syntax is that of Apache Kafka's tools (joptsimple):
+// --name value, --name=value, also with a single dash, and options between and after arguments.
 type options struct {
 	*pflag.FlagSet
 	name     string
 	about    string
-	exits    string          // what the exit codes mean; empty: as usual
+	exits    string          // the meaning of exit codes; empty: as usual
 	optional map[string]bool // their value may be missing
 	variadic map[string]bool // several values may follow
-	args     []string        // what is no option
+	args     []string        // what is not an option
 	given    map[string]int
 }
 
@@ -32,24 +32,24 @@ func newOptions(name, about string) *options {
 	return o
 }
 
-// client defines the two options that every tool has which connects to brokers. config is the name of the one for a
-// properties file.
+// client defines the two options of every tool that connects to brokers. config is the name of the one for a properties
+// file.
 func (o *options) client(config string) (bootstrap, file *string) {
 	return o.String("bootstrap-server", "", "brokers to connect to, `host:port,...` (required)"),
 		o.String(config, "", "`file` of client properties")
 }
 
-// valueOptional lets an option come without its value, which is then the one given here.
+// valueOptional allows an option without a value, which then has the given one.
 func (o *options) valueOptional(name, missing string) {
 	o.optional[name] = true
 	o.Lookup(name).Usage += fmt.Sprintf(" (%s when the value is left out)", missing)
 	o.Lookup(name).NoOptDefVal = missing
 }
 
-// has tells whether an option was given.
+// has reports whether an option was given.
 func (o *options) has(name string) bool { return o.given[name] > 0 }
 
-// parse reads the command line. Help and version are dealt with, as are empty ones: the error is an exitCode then.
+// parse parses the command line. It handles help, version and an empty command line: the error is an exitCode then.
 func (o *options) parse(env *Env) error {
 	if len(env.Args) == 0 {
 		o.usage(env)
@@ -61,7 +61,7 @@ func (o *options) parse(env *Env) error {
 	switch {
 	case o.has("help"):
 		o.usage(env)
-		return exitCode(1) // so the originals
+		return exitCode(1) // as in the originals
 	case o.has("version"):
 		env.println(Version)
 		return exitCode(0)
@@ -90,7 +90,7 @@ func (o *options) read(args []string) error {
 	return nil
 }
 
-// option takes one option, and from args its value if it is there.
+// option handles one option, and takes its value from args if it is there.
 func (o *options) option(name string, args []string) (rest []string, err error) {
 	name, value, hasValue := strings.Cut(name, "=")
 	f := o.Lookup(name)
@@ -138,7 +138,7 @@ func (o *options) require(names ...string) error {
 	return nil
 }
 
-// exclude reports the first of others that was given, though option was.
+// exclude reports the first of others that was given together with option.
 func (o *options) exclude(option string, others ...string) error {
 	for _, other := range others {
 		if other != option && o.has(option) && o.has(other) {
@@ -148,7 +148,7 @@ func (o *options) exclude(option string, others ...string) error {
 	return nil
 }
 
-// exactlyOne is the option of several that was given.
+// exactlyOne returns the one of several options that was given.
 func (o *options) exactlyOne(names ...string) (string, error) {
 	given := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !o.has(n) })
 	if len(given) != 1 {
@@ -157,7 +157,7 @@ func (o *options) exactlyOne(names ...string) (string, error) {
 	return given[0], nil
 }
 
-// keyValues reads a list of key=value; a key without "=" is an error.
+// keyValues parses a list of key=value; a key without "=" is an error.
 func keyValues(list []string) (map[string]string, error) {
 	m := make(map[string]string, len(list))
 	for _, kv := range list {

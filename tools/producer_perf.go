@@ -45,7 +45,7 @@ func newPerfOptions() *perfOptions {
 	return o
 }
 
-// check reads the command line. Exit codes are those of the original, whose parser is another one.
+// check parses the command line. Exit codes are those of the original, which has a different parser.
 func (o *perfOptions) check(env *Env) error {
 	if len(env.Args) == 0 {
 		o.usage(env)
@@ -98,7 +98,7 @@ func (o *perfOptions) settings() (properties, error) {
 	return p, nil
 }
 
-// payload gives the value of the nth record.
+// payload returns the value of the nth record.
 type payload struct {
 	next    func(n int64) []byte
 	largest int
@@ -117,7 +117,7 @@ func (o *perfOptions) payload() (payload, error) {
 	}
 	delimiter := *o.delimiter
 	if unquoted, err := strconv.Unquote(`"` + delimiter + `"`); err == nil {
-		delimiter = unquoted // the shell passes \n on as two characters
+		delimiter = unquoted // the shell passes \n as two characters
 	}
 	list := bytes.Split(bytes.TrimSuffix(data, []byte(delimiter)), []byte(delimiter))
 	if len(data) == 0 || len(list) == 0 {
@@ -130,7 +130,7 @@ func (o *perfOptions) payload() (payload, error) {
 	return p, nil
 }
 
-// randomPayload cuts values out of a stretch of random letters, so that making one costs nothing.
+// randomPayload slices values from a buffer of random letters, so that they cost nothing.
 func randomPayload(size int) payload {
 	letters := make([]byte, size+1<<16)
 	for i := range letters {
@@ -176,8 +176,8 @@ type perfRun struct {
 	stats      *perfStats
 	values     payload
 	records    int64
-	throughput float64       // records a second; not above 0: no limit
-	txn        time.Duration // of a transaction; 0: none
+	throughput float64       // records per second; not positive: no limit
+	txn        time.Duration // duration of a transaction; 0: none
 }
 
 func (r *perfRun) run(ctx context.Context) error {
@@ -223,7 +223,7 @@ func (r *perfRun) nextTransaction(ctx context.Context) error {
 
 // throttle waits until the nth record is due.
 func (r *perfRun) throttle(ctx context.Context, start time.Time, n int64) {
-	const least = 2 * time.Millisecond // shorter waits are made up for later
+	const least = 2 * time.Millisecond // shorter waits accumulate
 	if r.throughput <= 0 {
 		return
 	}
@@ -236,7 +236,7 @@ func (r *perfRun) throttle(ctx context.Context, start time.Time, n int64) {
 	}
 }
 
-// perfStats counts records and their latencies in ms, over all and since the last report.
+// perfStats counts records and their latencies in ms, in total and since the last report.
 type perfStats struct {
 	env   *Env
 	start time.Time
@@ -252,7 +252,7 @@ type perfStats struct {
 type perfWindow struct {
 	since          time.Time
 	count, bytes   int64
-	latency, worst int64 // ms, the first one summed up
+	latency, worst int64 // ms, the first one as a sum
 }
 
 func (w *perfWindow) add(latency int64, size int) {
@@ -298,7 +298,7 @@ func (s *perfStats) printWindowLocked(now time.Time) {
 	perSecond, mbPerSecond, average := w.rates(now)
 	s.env.printf("%d records sent, %.1f records/sec (%.2f MB/sec), %.1f ms avg latency, %.1f ms max latency.\n",
 		w.count, perSecond, mbPerSecond, average, float64(w.worst))
-	_ = s.env.flush() // what can't be written now shows at the end
+	_ = s.env.flush() // a write error will show at the end
 }
 
 func (w *perfWindow) rates(now time.Time) (perSecond, mbPerSecond, averageMs float64) {
@@ -316,7 +316,7 @@ func (s *perfStats) printTotal() {
 		t.count, perSecond, mbPerSecond, average, float64(t.worst), p[0], p[1], p[2], p[3])
 }
 
-// percentilesLocked are the latencies in ms that the given shares of records stay at or below.
+// percentilesLocked returns the latencies in ms that the given fractions of records do not exceed.
 func (s *perfStats) percentilesLocked(shares ...float64) []int64 {
 	latencies := slices.Sorted(maps.Keys(s.mu.histogram))
 	found := make([]int64, len(shares))

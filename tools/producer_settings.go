@@ -14,15 +14,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Defaults of Apache Kafka's producer, where the client library has others.
+// Defaults of Apache Kafka's producer where the client library has others.
 const (
 	defaultMaxRequestSize     = 1 << 20
 	defaultBufferMemory       = 32 << 20
 	defaultDeliveryTimeout    = 2 * time.Minute
 	defaultTransactionTimeout = time.Minute
 	defaultMaxBlock           = time.Minute
-	maxBufferedRecords        = 1 << 20 // memory is what bounds, see buffer.memory
-	batchOverhead             = 128     // room for a batch's and a record's own fields
+	maxBufferedRecords        = 1 << 20 // memory is the limit, see buffer.memory
+	batchOverhead             = 128     // for a batch's and a record's own fields
 )
 
 var compressors = map[string]func() kgo.CompressionCodec{
@@ -78,25 +78,25 @@ var producerSettings = map[string]setter{
 		if err != nil || n < 1 {
 			return nil, errors.New("it must be a number from 1")
 		}
-		// More than one only counts without idempotence: the library always has five in flight with it.
+		// More than one matters only without idempotence: with it, the library always has five in flight.
 		return []kgo.Opt{kgo.MaxProduceRequestsInflightPerBroker(int(n))}, nil
 	},
 	"transactional.id":       textSetting(func(id string) kgo.Opt { return kgo.TransactionalID(id) }),
 	"transaction.timeout.ms": millisSetting(func(d time.Duration) kgo.Opt { return kgo.TransactionTimeout(d) }),
 }
 
-// producerPlan is what is known about a topic before the first record: the options of its producers, and how large their
-// batches may be.
+// producerPlan is what is known about a topic before the first record: the options of its producers, and the size limit
+// of their batches.
 type producerPlan struct {
 	topic         string
 	opts          []kgo.Opt
 	transactional bool
-	largest       int32 // bytes of a batch that the topic takes
-	batch         int32 // bytes of batch.size, 0 when it isn't set
+	largest       int32 // bytes of a batch that the topic accepts
+	batch         int32 // bytes of batch.size, 0 if not set
 }
 
-// planProducer waits for the topic to have a leader, so that a topic or a cluster that isn't there is found out before the
-// first record.
+// planProducer waits until the topic has a leader, so that a missing topic or cluster is reported before the first
+// record.
 func planProducer(ctx context.Context, env *Env, topic string, p properties) (*producerPlan, error) {
 	block, err := p.millis("max.block.ms", defaultMaxBlock)
 	if err != nil {
@@ -118,8 +118,8 @@ func planProducer(ctx context.Context, env *Env, topic string, p properties) (*p
 	return plan, err
 }
 
-// newProducer makes the client that writes to one topic. largest is the size of the largest record in bytes, if it is known:
-// then batch.size can be kept.
+// newProducer creates a client that writes to one topic. largest is the size of the largest record in bytes, if known:
+// then batch.size can be observed.
 func newProducer(ctx context.Context, env *Env, topic string, p properties, largest int) (*kgo.Client, error) {
 	plan, err := planProducer(ctx, env, topic, p)
 	if err != nil {
@@ -132,10 +132,10 @@ func newProducer(ctx context.Context, env *Env, topic string, p properties, larg
 	return plan.client(limit)
 }
 
-// leastBatch is the smallest limit of batches, in bytes, that the library takes.
+// leastBatch is the smallest batch limit, in bytes, that the library accepts.
 const leastBatch = 512
 
-// client is a producer whose batches have limit bytes at most, uncompressed. The library takes no record that is larger.
+// client returns a producer whose batches have at most limit bytes, uncompressed. The library accepts no larger record.
 func (p *producerPlan) client(limit int32) (*kgo.Client, error) {
 	limit = max(limit, leastBatch)
 	opts := append([]kgo.Opt{
@@ -145,12 +145,12 @@ func (p *producerPlan) client(limit int32) (*kgo.Client, error) {
 		kgo.ProducerBatchMaxBytes(limit), kgo.BrokerMaxWriteBytes(max(100<<20, 2*limit)),
 	}, p.opts...)
 	if !p.transactional {
-		opts = append(opts, kgo.AllowIdempotentProduceCancellation()) // else a broker that stays away is waited for without end
+		opts = append(opts, kgo.AllowIdempotentProduceCancellation()) // otherwise it waits forever for a broker that stays away
 	}
 	return kgo.NewClient(opts...)
 }
 
-// size is a setting in bytes.
+// size returns a setting in bytes.
 func (p properties) size(name string, missing int32) (int32, error) {
 	v, ok := p[name]
 	if !ok {
@@ -163,11 +163,12 @@ func (p properties) size(name string, missing int32) (int32, error) {
 	return max(int32(n), 1), nil
 }
 
-// limitPatience is how long the topic's limits are waited for: they only make batches fit that the broker would refuse.
+// limitPatience is how long to wait for the topic's limits, which only serve to avoid batches that the broker would
+// refuse.
 const limitPatience = 2 * time.Second
 
-// topicBatchLimit is the largest batch that the topic takes, by its max.message.bytes and its segment.bytes as far as we may
-// know them.
+// topicBatchLimit returns the largest batch that the topic accepts, according to its max.message.bytes and
+// segment.bytes if they may be read.
 func topicBatchLimit(ctx context.Context, env *Env, opts []kgo.Opt, topic, bootstrap string, block time.Duration) (int32, error) {
 	cl, err := kgo.NewClient(append(opts, kgo.RetryTimeout(block))...)
 	if err != nil {
@@ -187,11 +188,11 @@ func topicBatchLimit(ctx context.Context, env *Env, opts []kgo.Opt, topic, boots
 		return 0, err
 	}
 	limit := int64(math.MaxInt32)
-	asking, stop := context.WithTimeout(ctx, limitPatience) // brokers read the settings in ZooKeeper, which may be away
+	asking, stop := context.WithTimeout(ctx, limitPatience) // brokers read the settings from ZooKeeper, which may be unavailable
 	defer stop()
 	found, err := describeConfigs(asking, cl, kmsg.ConfigResourceTypeTopic, false, topic)
 	if err != nil {
-		return int32(limit), nil // not allowed, perhaps: then the broker's answers to the records will tell
+		return int32(limit), nil // perhaps not authorized: the broker's responses to the records will tell
 	}
 	for _, c := range found[topic].Configs {
 		if (c.Name == "max.message.bytes" || c.Name == "segment.bytes") && c.Value != nil {
@@ -203,7 +204,7 @@ func topicBatchLimit(ctx context.Context, env *Env, opts []kgo.Opt, topic, boots
 	return int32(limit), nil
 }
 
-// awaitTopic asks for a topic, which creates it where that is allowed, until it has a leader.
+// awaitTopic requests a topic, which creates it if allowed, until it has a leader.
 func awaitTopic(ctx context.Context, cl *kgo.Client, topic string) error {
 	const between = 50 * time.Millisecond
 	for {
@@ -234,5 +235,5 @@ func awaitTopic(ctx context.Context, cl *kgo.Client, topic string) error {
 	}
 }
 
-// isTrue reads a property that is on or off.
+// isTrue parses a boolean property.
 func isTrue(v string) bool { return strings.EqualFold(strings.TrimSpace(v), "true") }

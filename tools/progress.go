@@ -10,7 +10,7 @@ import (
 // progressInterval is how often a progress line changes.
 const progressInterval = 500 * time.Millisecond
 
-// progress rewrites one line on a terminal while long work goes on. A nil progress shows nothing.
+// progress updates one line on a terminal during long work. A nil progress shows nothing.
 type progress struct {
 	out  io.Writer
 	line func(elapsed time.Duration) string
@@ -18,7 +18,8 @@ type progress struct {
 	done sync.WaitGroup
 }
 
-// startProgress shows what line returns, which is called from another goroutine, until close. It is nil without a terminal.
+// startProgress shows the result of line, which is called on another goroutine, until close. It returns nil without a
+// terminal.
 func startProgress(env *Env, line func(elapsed time.Duration) string) *progress {
 	if !env.Terminal {
 		return nil
@@ -51,7 +52,7 @@ func (p *progress) close() {
 	}
 }
 
-// rateLine is the progress of records and bytes.
+// rateLine formats the progress of records and bytes.
 func rateLine(what string, records, bytes int64, elapsed time.Duration) string {
 	mb := float64(bytes) / (1 << 20)
 	return fmt.Sprintf("%s %d records, %.1f MB, %.1f MB/s", what, records, mb, mb/elapsed.Seconds())

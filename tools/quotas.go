@@ -23,10 +23,10 @@ type quotaTool struct{ *configsTool }
 // quotaTypes are the types' names in requests.
 var quotaTypes = map[string]string{"users": "user", "clients": "client-id", "ips": "ip"}
 
-// quotaOrder sorts the parts of an entity as they are printed.
+// quotaOrder is the order in which the parts of an entity are printed.
 var quotaOrder = []string{"user", "client-id", "ip"}
 
-// alter changes credentials and quotas. The two don't go into one call, as in the original.
+// alter changes credentials and quotas, but not both in one call, as in the original.
 func (q *quotaTool) alter(ctx context.Context) error {
 	add, err := q.o.additions()
 	if err != nil {
@@ -86,7 +86,8 @@ func (q *quotaTool) alter(ctx context.Context) error {
 	return nil
 }
 
-// checkNames refuses settings that the entity can't have, before a broker is asked: its answer would name one of them only.
+// checkNames refuses settings that the entity cannot have before a broker is asked, whose response would name only one
+// of them.
 func (q *quotaTool) checkNames(add []setting, remove []string) error {
 	kind, what := q.o.entities[0].kind, "quota"
 	switch {
@@ -123,7 +124,7 @@ func (q *quotaTool) checkNames(add []setting, remove []string) error {
 	return nil
 }
 
-// scramUser is the user whose credentials can be meant, "" for none.
+// scramUser returns the user whose credentials may be meant, "" for none.
 func (q *quotaTool) scramUser() string {
 	if e := q.o.entities[0]; len(q.o.entities) == 1 && e.kind == "users" && e.name != nil {
 		return *e.name
@@ -131,7 +132,7 @@ func (q *quotaTool) scramUser() string {
 	return ""
 }
 
-// upsertion is the request to store a password.
+// upsertion returns the request to store a password.
 func upsertion(user string, m scram.Mechanism, text string) (u kmsg.AlterUserSCRAMCredentialsRequestUpsertion, err error) {
 	p, err := salt(m, text)
 	u = kmsg.NewAlterUserSCRAMCredentialsRequestUpsertion()
@@ -139,7 +140,7 @@ func upsertion(user string, m scram.Mechanism, text string) (u kmsg.AlterUserSCR
 	return u, err
 }
 
-// saltedPassword is a password with salt of its own.
+// saltedPassword is a password with its salt.
 type saltedPassword struct {
 	salt, salted []byte
 	iterations   int

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ongoing are the moves that are under way, by partition; all of them or those of the plan.
+// ongoing returns the moves in progress, by partition; all of them or those of the plan.
 func (r *reassigner) ongoing(ctx context.Context, all bool) (map[string]kmsg.ListPartitionReassignmentsResponseTopicPartition, error) {
 	req := kmsg.NewPtrListPartitionReassignmentsRequest()
 	req.TimeoutMillis = requestTimeoutMs
@@ -65,7 +65,7 @@ func (r *reassigner) list(ctx context.Context) error {
 	return nil
 }
 
-// sortedPartitions are the keys topic-partition, by topic and number.
+// sortedPartitions returns the keys topic-partition, sorted by topic and number.
 func sortedPartitions[V any](m map[string]V) []string {
 	names := make([]string, 0, len(m))
 	for name := range m {
@@ -118,7 +118,7 @@ func (r *reassigner) execute(ctx context.Context) error {
 	return r.moveDirs(ctx)
 }
 
-// submit asks for a reassignment of the plan's partitions to target, or for a cancellation where that is nil.
+// submit requests a reassignment of the plan's partitions to target, or a cancellation where that is nil.
 func (r *reassigner) submit(ctx context.Context, target func(move) []int32) error {
 	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
 	req.TimeoutMillis = requestTimeoutMs
@@ -155,7 +155,7 @@ func (r *reassigner) submit(ctx context.Context, target func(move) []int32) erro
 	return nil
 }
 
-// dirReplica is a replica that the plan puts into a directory.
+// dirReplica is a replica for which the plan names a directory.
 type dirReplica struct {
 	name      string
 	topic     string
@@ -164,7 +164,7 @@ type dirReplica struct {
 	dir       string
 }
 
-// dirMoves are the replicas for which the plan names a directory.
+// dirMoves returns the replicas for which the plan names a directory.
 func (p *plan) dirMoves() []dirReplica {
 	var all []dirReplica
 	for _, m := range p.Partitions {
@@ -177,8 +177,8 @@ func (p *plan) dirMoves() []dirReplica {
 	return all
 }
 
-// moveDirs asks the brokers to put replicas into directories. A replica that isn't there yet is asked for again until the
-// time of --timeout is up.
+// moveDirs requests brokers to move replicas to directories. For a replica that does not exist yet, the request is
+// repeated until --timeout expires.
 func (r *reassigner) moveDirs(ctx context.Context) error {
 	const between = 100 * time.Millisecond
 	left := r.plan.dirMoves()
@@ -244,7 +244,7 @@ func (r *reassigner) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.meta, err = fetchMetadata(ctx, r.cl); err != nil { // what is not ongoing may have ended since they were fetched first
+	if r.meta, err = fetchMetadata(ctx, r.cl); err != nil { // what is not ongoing may have completed since they were first fetched
 		return err
 	}
 	r.env.println("Status of partition reassignment:")
@@ -272,7 +272,7 @@ func (r *reassigner) verify(ctx context.Context) error {
 	return r.clearThrottles(ctx)
 }
 
-// verifyDirs tells how far the moves between directories are, and whether one is under way.
+// verifyDirs reports the progress of moves between directories, and returns whether one is in progress.
 func (r *reassigner) verifyDirs(ctx context.Context) (active bool, err error) {
 	for _, m := range r.plan.dirMoves() {
 		current, future, err := r.dirsOf(ctx, m)
@@ -297,7 +297,7 @@ func (r *reassigner) verifyDirs(ctx context.Context) (active bool, err error) {
 	return active, nil
 }
 
-// dirsOf are the directories of a replica and of the copy that is to take its place, "" for none.
+// dirsOf returns the directories of a replica and of its future copy, "" for none.
 func (r *reassigner) dirsOf(ctx context.Context, m dirReplica) (current, future string, err error) {
 	resp, err := r.cl.Broker(int(m.broker)).RetriableRequest(ctx, kmsg.NewPtrDescribeLogDirsRequest())
 	if err != nil {

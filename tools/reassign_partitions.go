@@ -72,7 +72,7 @@ func (o *reassignOptions) check(env *Env) error {
 	return nil
 }
 
-// anyDir stands for a log directory that the broker may choose.
+// anyDir is a log directory chosen by the broker.
 const anyDir = "any"
 
 // move is one partition of a plan.
@@ -85,7 +85,7 @@ type move struct {
 
 func (m *move) name() string { return fmt.Sprintf("%s-%d", m.Topic, m.Partition) }
 
-// plan is what a reassignment wants, the content of --reassignment-json-file.
+// plan is the content of --reassignment-json-file.
 type plan struct {
 	Version    int    `json:"version"`
 	Partitions []move `json:"partitions"`
@@ -145,7 +145,7 @@ func (p *plan) names() string {
 	return strings.Join(list, ",")
 }
 
-// topicNames are the topics, each once.
+// topicNames returns the topics, each once.
 func (p *plan) topicNames() []string {
 	var list []string
 	for _, m := range p.Partitions {
@@ -154,7 +154,7 @@ func (p *plan) topicNames() []string {
 	return slices.Compact(list)
 }
 
-// text is the plan as JSON, with the directories spelled out.
+// text returns the plan as JSON, with explicit directories.
 func (p *plan) text() string {
 	full := plan{Version: 1, Partitions: make([]move, len(p.Partitions))}
 	for i, m := range p.Partitions {
@@ -194,7 +194,7 @@ func reassignPartitions(ctx context.Context, env *Env) error {
 	return err
 }
 
-// reassigner carries a plan out.
+// reassigner executes a plan.
 type reassigner struct {
 	o    *reassignOptions
 	env  *Env
@@ -217,7 +217,7 @@ func (r *reassigner) run(ctx context.Context) error {
 	return r.list(ctx)
 }
 
-// replicas are a partition's at present, nil when there is no such partition.
+// replicas returns a partition's current replicas, nil if there is no such partition.
 func (r *reassigner) replicas(topic string, partition int32) []int32 {
 	for _, t := range r.meta.Topics {
 		if *t.Topic != topic {
@@ -232,7 +232,7 @@ func (r *reassigner) replicas(topic string, partition int32) []int32 {
 	return nil
 }
 
-// current is the present state of the plan's partitions. All of them must exist.
+// current returns the current state of the plan's partitions, all of which must exist.
 func (r *reassigner) current() (*plan, error) {
 	now := &plan{Version: 1}
 	for _, m := range r.plan.Partitions {
@@ -307,13 +307,13 @@ func readTopicsToMove(file string) ([]string, error) {
 	return names, nil
 }
 
-// rackedBroker is a broker that replicas may go to.
+// rackedBroker is a broker that replicas may be placed on.
 type rackedBroker struct {
 	id   int32
 	rack string
 }
 
-// racksOf are those of the brokers that are alive, with their racks, unless they are to be ignored.
+// racksOf returns those of the brokers that are alive, with their racks unless these are to be ignored.
 func (r *reassigner) racksOf(brokers []int32) ([]rackedBroker, error) {
 	var found []rackedBroker
 	without := 0
@@ -340,14 +340,15 @@ func (r *reassigner) racksOf(brokers []int32) ([]rackedBroker, error) {
 	return found, nil
 }
 
-// spreadReplicas gives each partition factor replicas: the first ones go round the brokers, beginning with start, and the
-// others to the brokers that follow, on other racks while there are some.
+// spreadReplicas assigns factor replicas to each partition: the first ones to the brokers in turn, beginning with
+// start, the others to the following brokers, on other racks if possible.
 func spreadReplicas(brokers []rackedBroker, partitions, factor, start int) [][]int32 {
 	order := alternateRacks(brokers)
 	all := make([][]int32, partitions)
 	for p := range all {
 		first := (start + p) % len(order)
-		// Each time round, the followers stand one further from the leader, so that its load is shared when it dies.
+		// In each round the followers are one position further from the leader, so that its load is distributed if it
+		// fails.
 		skip := p / len(order) % max(len(order)-1, 1)
 		chosen := []rackedBroker{order[first]}
 		for distinct := true; len(chosen) < factor; distinct = false {
@@ -366,7 +367,7 @@ func spreadReplicas(brokers []rackedBroker, partitions, factor, start int) [][]i
 	return all
 }
 
-// alternateRacks sorts brokers so that neighbours are on different racks where that can be.
+// alternateRacks orders brokers so that neighbours are on different racks if possible.
 func alternateRacks(brokers []rackedBroker) []rackedBroker {
 	byRack := make(map[string][]rackedBroker)
 	var racks []string

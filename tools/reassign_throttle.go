@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The settings that limit moves: rates of a broker, and the replicas of a topic for which they count.
+// The settings that throttle moves: rates for a broker, and the replicas of a topic to which they apply.
 const (
 	leaderRate       = "leader.replication.throttled.rate"
 	followerRate     = "follower.replication.throttled.rate"
@@ -21,7 +21,7 @@ const (
 
 type moving = map[string]kmsg.ListPartitionReassignmentsResponseTopicPartition
 
-// setThrottles limits the rates of the brokers that take part, before the moves start.
+// setThrottles sets the rates of the participating brokers, before the moves start.
 func (r *reassigner) setThrottles(ctx context.Context, before moving) error {
 	if *r.o.throttle < 0 && *r.o.dirsThrottle < 0 {
 		return nil
@@ -51,7 +51,7 @@ func (r *reassigner) setThrottles(ctx context.Context, before moving) error {
 	return nil
 }
 
-// sources are the replicas that a partition is read from while it moves.
+// sources returns the replicas that a partition is read from while it moves.
 func (r *reassigner) sources(m move, before moving) []int32 {
 	if b, ok := before[m.name()]; ok {
 		return slices.DeleteFunc(slices.Clone(b.Replicas), func(id int32) bool { return slices.Contains(b.AddingReplicas, id) })
@@ -59,7 +59,7 @@ func (r *reassigner) sources(m move, before moving) []int32 {
 	return r.replicas(m.Topic, m.Partition)
 }
 
-// movingBrokers are all that send or receive.
+// movingBrokers returns all that send or receive.
 func (r *reassigner) movingBrokers(before moving) []int32 {
 	var all []int32
 	for _, m := range r.plan.Partitions {
@@ -69,7 +69,7 @@ func (r *reassigner) movingBrokers(before moving) []int32 {
 	return slices.Compact(all)
 }
 
-// throttleTopics says for which replicas the rates count: all present ones send, those that are added receive.
+// throttleTopics sets the replicas to which the rates apply: all current ones send, the added ones receive.
 func (r *reassigner) throttleTopics(ctx context.Context, before moving) error {
 	leaders, followers := make(map[string][]string), make(map[string][]string)
 	for _, m := range r.plan.Partitions {
@@ -101,7 +101,7 @@ func (r *reassigner) alterBrokers(ctx context.Context, brokers []int32, settings
 	return nil
 }
 
-// clearThrottles takes the limits of all brokers and of the plan's topics away.
+// clearThrottles removes the throttles of all brokers and of the plan's topics.
 func (r *reassigner) clearThrottles(ctx context.Context) error {
 	var ids []int32
 	for _, b := range r.meta.Brokers {

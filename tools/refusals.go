@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// toldByError tells whether a warning only guesses or repeats what the error says that the request ends with.
+// toldByError reports whether a warning only guesses at or repeats the error that the request ends with.
 func toldByError(msg string, keyvals []any) bool {
 	switch {
 	case strings.Contains(msg, "is SASL missing?"), strings.HasPrefix(msg, "fatal InitProducerID error"):
@@ -24,17 +24,17 @@ func toldByError(msg string, keyvals []any) bool {
 	return false
 }
 
-// isRefusal tells whether an error is what a broker has answered.
+// isRefusal reports whether an error is a broker's response.
 func isRefusal(err error) bool { return errors.As(err, new(*kerr.Error)) }
 
-// hopelessError is why a tool need not try any longer.
+// hopelessError says why further attempts are pointless.
 type hopelessError struct{ err error }
 
 func (e *hopelessError) Error() string { return e.err.Error() }
 func (e *hopelessError) Unwrap() error { return e.err }
 
-// refusal is why a tool's context has ended, if that is because there is no hope that brokers answer: it says more than what the requests
-// that were under way ended with.
+// refusal returns why a tool's context has ended, if the reason is that there is no hope for an answer from brokers: it
+// says more than the errors of the requests in progress.
 func refusal(ctx context.Context) error {
 	if hopeless := (*hopelessError)(nil); errors.As(context.Cause(ctx), &hopeless) {
 		return hopeless

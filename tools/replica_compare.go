@@ -15,12 +15,12 @@ type comparedPartition struct {
 	topic    string
 	id       int32
 	replicas []int32 // brokers, sorted
-	offset   int64   // below it all is compared
+	offset   int64   // everything below has been compared
 	fetched  []fetchedReplica
-	reported map[string]bool // lines about what is behind offset: as long as a replica is away it is compared in each round
+	reported map[string]bool // lines about what is after offset: while a replica is away, it is compared in each round
 }
 
-// fetchedReplica is what one replica answered in a round.
+// fetchedReplica is a replica's response in one round.
 type fetchedReplica struct {
 	highWatermark int64 // -1: it did not answer
 	batches       record.Batches
@@ -41,7 +41,7 @@ func (p *comparedPartition) forget() {
 	}
 }
 
-// lag is how many offsets are not compared, up to the highest high watermark that a replica knows.
+// lag returns how many offsets have not been compared, up to the highest high watermark of any replica.
 func (p *comparedPartition) lag() int64 {
 	end := int64(-1)
 	for _, f := range p.fetched {
@@ -50,9 +50,9 @@ func (p *comparedPartition) lag() int64 {
 	return end - p.offset
 }
 
-// compare takes one batch after the other from every replica, as long as all have one below their high watermarks, and
-// moves the offset behind it. Differences are reported. It is an error when batches end at different offsets, as nothing
-// behind them can be compared: an exitCode, since that was reported too.
+// compare compares one batch after another from all replicas, as long as all have one below their high watermarks, and
+// advances the offset. Differences are reported. If batches end at different offsets, nothing after them can be
+// compared: the error is an exitCode, since that was reported too.
 func (p *comparedPartition) compare(report reportFunc) error {
 	from := p.offset
 	for {
@@ -71,7 +71,8 @@ func (p *comparedPartition) compare(report reportFunc) error {
 	return nil
 }
 
-// compareNext compares the next batch of each replica that has one. all tells whether each has; next is the offset behind it.
+// compareNext compares the next batch of each replica that has one. all is true if each has one; next is the offset
+// after it.
 func (p *comparedPartition) compareNext(report reportFunc) (next int64, all bool, err error) {
 	all = true
 	var first record.Batch
@@ -94,7 +95,7 @@ func (p *comparedPartition) compareNext(report reportFunc) (next int64, all bool
 			p.once(report, "partition %s has unmatched checksum at offset %d; replica %d's checksum %d; replica %d's checksum %d",
 				p.name(), b.LastOffset(), owner, first.CRC(), replica, b.CRC())
 		}
-		// The original stops here. But bytes that rotted on a disk leave the stored checksum as it was.
+		// The original stops here. But bytes damaged on disk leave the stored checksum unchanged.
 		if !b.Valid() {
 			p.once(report, "partition %s has a corrupt batch at offset %d; replica %d's content is not that of its checksum %d",
 				p.name(), b.LastOffset(), replica, b.CRC())
@@ -106,7 +107,7 @@ func (p *comparedPartition) compareNext(report reportFunc) (next int64, all bool
 	return first.LastOffset() + 1, all, nil
 }
 
-// once reports a line that was not reported since the offset moved.
+// once reports a line unless it was reported since the offset last advanced.
 func (p *comparedPartition) once(report reportFunc, format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if !p.reported[line] {
@@ -115,7 +116,7 @@ func (p *comparedPartition) once(report reportFunc, format string, args ...any) 
 	}
 }
 
-// next is the replica's next batch below its high watermark, nil when there is none.
+// next returns the replica's next batch below its high watermark, nil if there is none.
 func (f *fetchedReplica) next() (record.Batch, error) {
 	if !f.batches.Next() {
 		return nil, f.batches.Err()
@@ -126,8 +127,8 @@ func (f *fetchedReplica) next() (record.Batch, error) {
 	return nil, nil
 }
 
-// lagReport is the line that is printed once in an interval: which partition is the farthest behind. What it says of a
-// round in which no replica answered is of the round before.
+// lagReport is the line that is printed once per interval: the partition that is furthest behind. If no replica
+// answered in a round, it refers to the round before.
 type lagReport struct {
 	every     time.Duration
 	last      time.Time
@@ -144,14 +145,14 @@ func newLagReport(every time.Duration, now time.Time) lagReport {
 // begin begins a round.
 func (r *lagReport) begin() { r.lag = -1 }
 
-// add takes in a partition that was compared.
+// add includes a compared partition.
 func (r *lagReport) add(p *comparedPartition) {
 	if lag := p.lag(); lag > r.lag {
 		r.lag, r.offset, r.partition = lag, p.offset, p.name()
 	}
 }
 
-// due tells whether the interval is over, and begins the next one.
+// due reports whether the interval is over, and begins the next one.
 func (r *lagReport) due(now time.Time) bool {
 	if now.Sub(r.last) <= r.every {
 		return false

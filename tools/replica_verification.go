@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// debuggingReplica is the replica id with which every replica answers, not the leader alone, and up to its log end.
+	// debuggingReplica is the replica id for which every replica answers, not only the leader, up to its log end.
 	debuggingReplica = -2
-	// verificationBytes bounds what a broker sends in a round, and so, times the brokers, the memory of the tool.
+	// verificationBytes bounds what a broker sends in a round and so, times the number of brokers, the tool's memory.
 	verificationBytes = 50 << 20
-	// verificationFetch is the last version of Fetch that names topics: it serves brokers whose topics have no ids as well.
+	// verificationFetch is the last version of Fetch that identifies topics by name: it also works with topics without
+	// an id.
 	verificationFetch = 12
-	// verificationTime is how the lines of kafka-replica-verification begin.
+	// verificationTime is the timestamp format of the lines of kafka-replica-verification.
 	verificationTime = "2006-01-02 15:04:05,000"
 )
 
@@ -66,11 +67,11 @@ func replicaVerification(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		return v.run(ctx) // without the time limit of setup
+		return v.run(ctx) // without setup's time limit
 	}, kgo.MaxVersions(versions))
 }
 
-// check reports options that are missing or do not go together.
+// check rejects missing options and invalid combinations.
 func (o *verificationOptions) check() (err error) {
 	if *o.bootstrap, err = bootstrapOf(o.options); err != nil {
 		return o.require("broker-list")
@@ -81,7 +82,7 @@ func (o *verificationOptions) check() (err error) {
 	return o.exclude("topics-include", "topic-white-list")
 }
 
-// topics is the expression for the topics to compare.
+// topics returns the expression for the topics to compare.
 func (o *verificationOptions) topics() string {
 	if o.has("topics-include") {
 		return *o.include
@@ -89,8 +90,8 @@ func (o *verificationOptions) topics() string {
 	return *o.whiteList
 }
 
-// verification compares partitions round by round: every broker is asked for what comes next of the partitions that it
-// has replicas of, and when all have answered, the answers are compared. The goroutine of run owns all of it.
+// verification compares partitions round by round: each broker is asked for the next data of the partitions of which it
+// has replicas, and when all have answered, the results are compared. Everything is owned by the goroutine of run.
 type verification struct {
 	env       *Env
 	cl        *kgo.Client
@@ -100,9 +101,9 @@ type verification struct {
 	partitions []*comparedPartition // sorted
 	index      map[string]map[int32]*comparedPartition
 	brokers    []int32 // those with replicas, sorted
-	start      int     // in partitions: which one the requests of this round begin with
+	start      int     // index in partitions with which the requests of this round begin
 	report     lagReport
-	trouble    map[string]string // by broker or replica: what was said last
+	trouble    map[string]string // by broker or replica: the last message
 }
 
 func newVerification(ctx context.Context, env *Env, cl *kgo.Client, o *verificationOptions) (*verification, error) {
@@ -143,7 +144,7 @@ func newVerification(ctx context.Context, env *Env, cl *kgo.Client, o *verificat
 	return v, env.flush()
 }
 
-// begin sets the offsets of a time. A partition without a record of that age begins at its end.
+// begin determines the start offsets for a time. A partition without a record of that age begins at its end.
 func (v *verification) begin(ctx context.Context, timestamp int64) error {
 	wanted := make(map[string][]int32)
 	for _, p := range v.partitions {
@@ -180,7 +181,7 @@ func (v *verification) begin(ctx context.Context, timestamp int64) error {
 	return nil
 }
 
-// run compares until the context ends, which is no error, or replicas turn out to have no common offsets.
+// run compares until the context ends, which is not an error, or replicas turn out to have no common offsets.
 func (v *verification) run(ctx context.Context) error {
 	for {
 		began := time.Now()
@@ -203,7 +204,7 @@ func (v *verification) run(ctx context.Context) error {
 		if moved {
 			continue
 		}
-		// A replica that is behind, or a broker that is down, must not make a busy loop of the others' answers.
+		// A replica that is behind, or a broker that is down, must not turn the others' responses into a busy loop.
 		select {
 		case <-time.After(v.maxWait - time.Since(began)):
 		case <-ctx.Done():
@@ -217,7 +218,7 @@ func (v *verification) printf(format string, args ...any) {
 	v.env.printf("%s: %s\n", time.Now().Format(verificationTime), fmt.Sprintf(format, args...))
 }
 
-// compare compares what was fetched, and tells whether any partition came forward.
+// compare compares what was fetched, and reports whether any partition advanced.
 func (v *verification) compare() (moved bool, err error) {
 	v.report.begin()
 	for _, p := range v.partitions {
@@ -232,14 +233,14 @@ func (v *verification) compare() (moved bool, err error) {
 	return moved, nil
 }
 
-// fetchAnswer is what a broker answered.
+// fetchAnswer is a broker's response.
 type fetchAnswer struct {
 	broker int32
 	resp   *kmsg.FetchResponse
 	err    error
 }
 
-// fetch asks all brokers at once and returns when the last one has answered or failed.
+// fetch queries all brokers concurrently and returns when the last one has answered or failed.
 func (v *verification) fetch(ctx context.Context) {
 	answers := make(chan fetchAnswer)
 	for _, id := range v.brokers {
@@ -258,8 +259,9 @@ func (v *verification) fetch(ctx context.Context) {
 	}
 }
 
-// request asks a broker for its replicas, from the start on around to it. Brokers fill an answer in the order of the
-// request: the common order leads all of them to the same partitions when not all fit, and its turning serves each.
+// request requests a broker's replicas, beginning at start and wrapping around. Brokers fill a response in the order of
+// the request: with the same order, all of them return the same partitions when not all fit, and rotating it serves
+// each.
 func (v *verification) request(broker int32) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID = debuggingReplica
@@ -291,14 +293,14 @@ func fetchFrom(ctx context.Context, cl *kgo.Client, broker int32, req *kmsg.Fetc
 	return fetched, answered(fetched.ErrorCode, nil)
 }
 
-// take keeps a broker's answer for the comparison.
+// take keeps a broker's response for the comparison.
 func (v *verification) take(a fetchAnswer) {
 	who := fmt.Sprintf("broker %d", a.broker)
-	if v.trouble[who] == "" || a.err == nil { // away is away: first it cannot be reached, then nobody knows it
+	if v.trouble[who] == "" || a.err == nil { // one message per outage: first it cannot be reached, then nobody knows it
 		v.say(who, a.err)
 	}
 	if a.err != nil {
-		v.cl.ForceMetadataRefresh() // it may have been away when the tool began, or have moved
+		v.cl.ForceMetadataRefresh() // it may have been down when the tool began, or have moved
 		return
 	}
 	for _, t := range a.resp.Topics {
@@ -320,7 +322,7 @@ func (v *verification) take(a fetchAnswer) {
 	}
 }
 
-// say tells once why a broker or replica isn't compared.
+// say reports once why a broker or replica is not compared.
 func (v *verification) say(who string, err error) {
 	if err == nil {
 		delete(v.trouble, who)

@@ -15,7 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// securityMigration sets the ACLs of a cluster's nodes in ZooKeeper, as zookeeper.set.acl sets those of new ones.
+// securityMigration sets the ACLs of a cluster's ZooKeeper nodes, as zookeeper.set.acl does for new ones.
 func securityMigration(ctx context.Context, env *Env) error {
 	o := newOptions("zookeeper-security-migration", "keeps the nodes of a cluster in ZooKeeper for the user that brokers log in as, or opens them to "+
 		"everybody again.\nTo secure a cluster: give each broker a login ("+config.LoginFileKey+" or a certificate) and restart it; set "+
@@ -81,7 +81,7 @@ func (m *migration) run(ctx context.Context, check bool) error {
 	return nil
 }
 
-// lookForRoots says which of the nodes that a cluster begins with are missing, which hints at a wrong chroot.
+// lookForRoots reports which of a cluster's root nodes are missing, which suggests a wrong chroot.
 func (m *migration) lookForRoots(check bool) error {
 	var missing []string
 	for _, root := range zkcoord.SecureRoots() {
@@ -105,8 +105,8 @@ func (m *migration) lookForRoots(check bool) error {
 	return m.env.flush()
 }
 
-// secureRoot sets the ACLs of a node and of all below it. A node that is missing is made, so that nobody else makes it, unless
-// it says something by being there.
+// secureRoot sets the ACLs of a node and its descendants. A missing node is created, so that nobody else does, unless
+// its mere existence has a meaning.
 func (m *migration) secureRoot(ctx context.Context, root string) error {
 	if root != controllerNode && root != migrationNode {
 		if err := m.make(root); err != nil {
@@ -116,7 +116,7 @@ func (m *migration) secureRoot(ctx context.Context, root string) error {
 	return walkDown(ctx, root, m.secureNode)
 }
 
-// secureNode sets a node's ACL and gives the paths of its children. One that has gone is no error.
+// secureNode sets a node's ACL and returns the paths of its children. It is not an error if the node has been deleted.
 func (m *migration) secureNode(path string) ([]string, error) {
 	if err := m.setACL(path); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (m *migration) setACL(path string) error {
 	return nil
 }
 
-// make makes a node without data, and its parents, unless they are there.
+// make creates a node without data, and its parents, unless they exist.
 func (m *migration) make(path string) error {
 	_, err := m.conn.Create(m.chroot+path, nil, zk.FlagPersistent, zkcoord.NodeACL(path, m.secure))
 	if parent := path[:strings.LastIndexByte(path, '/')]; errors.Is(err, zk.ErrNoNode) && parent != "" {
@@ -163,7 +163,7 @@ func (m *migration) make(path string) error {
 }
 
 const (
-	controllerNode = "/controller" // somebody holds the office
-	migrationNode  = "/migration"  // a migration to KRaft is under way
-	anyVersion     = -1            // whatever the ACL's version
+	controllerNode = "/controller" // there is a controller
+	migrationNode  = "/migration"  // a migration to KRaft is in progress
+	anyVersion     = -1            // any version of the ACL
 )

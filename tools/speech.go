@@ -18,16 +18,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// speech is how a client speaks to brokers, by its settings, or how a listener wants to be spoken to.
+// speech is the protocol that a client uses according to its settings, or that a listener expects.
 type speech struct {
 	encrypted  bool
 	logins     bool
-	mechanisms []string // of logins: the client's one, or those that a listener takes
-	unsure     bool     // whether there are logins could not be found out
-	web        bool     // a listener that answers HTTP, and so is no broker's
+	mechanisms []string // of logins: the client's, or those that a listener accepts
+	unsure     bool     // it could not be determined whether there are logins
+	web        bool     // a listener that answers HTTP, and so is not a broker's
 }
 
-// protocol is the security.protocol of a client that speaks so.
+// protocol returns the security.protocol of such a client.
 func (s speech) protocol() string {
 	plain := "PLAINTEXT"
 	if s.encrypted {
@@ -42,7 +42,7 @@ func (s speech) protocol() string {
 	return plain
 }
 
-// ownSpeech is that of the settings of --command-config.
+// ownSpeech returns that of the settings in --command-config.
 func ownSpeech(p properties) speech {
 	protocol := strings.ToUpper(p["security.protocol"])
 	s := speech{encrypted: strings.HasSuffix(protocol, "SSL"), logins: strings.HasPrefix(protocol, "SASL_")}
@@ -52,12 +52,12 @@ func ownSpeech(p properties) speech {
 	return s
 }
 
-// settingsOptions are those that name the file of a client's settings, of one tool or another.
+// settingsOptions are the options for the file of client settings in the various tools.
 const settingsOptions = "--command-config, --producer.config, --consumer.config"
 
-// misunderstood asks what listens at an address whether a client of these settings speaks to it as it wants to be spoken to, and gives
-// what the client meets and what to do about it if not. Where nobody is reached or understood at all it gives nothing: who connects says so.
-// An error is one of the settings.
+// misunderstood checks whether the listener at an address expects the protocol of a client with these settings, and
+// otherwise returns what the client sees and the remedy. If the address cannot be reached or does not respond at all it
+// returns nothing, since connecting reports that. An error concerns the settings.
 func misunderstood(ctx context.Context, addr string, p properties) (says, do string, err error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -71,7 +71,7 @@ func misunderstood(ctx context.Context, addr string, p properties) (says, do str
 		}
 		config = secured.Client(host).Clone()
 	}
-	// Not whether the certificate is any good, but whether there is TLS at all.
+	// Not whether the certificate is valid, but whether there is TLS at all.
 	config.InsecureSkipVerify, config.VerifyConnection = true, nil
 	wanted, err := listen(ctx, addr, own, config)
 	if err != nil {
@@ -81,7 +81,7 @@ func misunderstood(ctx context.Context, addr string, p properties) (says, do str
 	return says, do, nil
 }
 
-// misunderstanding is what a client meets that speaks to a listener in another way than this wants; empty where it does not.
+// misunderstanding returns what a client sees that uses another protocol than a listener expects; empty if they match.
 func misunderstanding(addr string, own, wanted speech) (says, do string) {
 	set := func(more string) string {
 		return "set security.protocol=" + wanted.protocol() + more + " in the client's settings (" + settingsOptions + "), or name the port of a listener of " + own.protocol()
@@ -108,11 +108,11 @@ func misunderstanding(addr string, own, wanted speech) (says, do string) {
 	return "", ""
 }
 
-// errNoBroker is what listens at an address and speaks neither with TLS nor without.
+// errNoBroker reports that a listener responds neither with TLS nor without.
 var errNoBroker = errors.New("no broker answers")
 
-// listen finds out how a listener wants to be spoken to: first as this client does, then the other way. Nobody logs in. Where neither
-// is answered it may be that no broker listens there.
+// listen determines the protocol that a listener expects: first it tries that of this client, then the other. It does
+// not log in. If neither is answered, it may not be a broker.
 func listen(ctx context.Context, addr string, own speech, config *tls.Config) (speech, error) {
 	ways := []bool{own.encrypted, !own.encrypted}
 	var heard speech
@@ -145,7 +145,7 @@ func isDial(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// reach connects to an address, with TLS or without. What is done there has reachTimeout, too.
+// reach connects to an address, with TLS or without. What is done with the connection is also bounded by reachTimeout.
 func reach(ctx context.Context, addr string, encrypted bool, config *tls.Config) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: reachTimeout}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -163,7 +163,7 @@ func reach(ctx context.Context, addr string, encrypted bool, config *tls.Config)
 	return secured, nil
 }
 
-// listenBy asks for a mechanism of logins, with TLS or without. Where there are none, this is answered too.
+// listenBy asks for a login mechanism, with TLS or without. This is answered even without logins.
 func listenBy(ctx context.Context, addr string, own speech, encrypted bool, config *tls.Config) (speech, error) {
 	conn, err := reach(ctx, addr, encrypted, config)
 	if alert := (*net.OpError)(nil); errors.As(err, &alert) && alert.Op == "remote error" {
@@ -181,7 +181,7 @@ func listenBy(ctx context.Context, addr string, own speech, encrypted bool, conf
 	}
 	answer, err := handshake(conn, ask)
 	switch {
-	case err != nil && encrypted: // it may want a certificate that this client does not have
+	case err != nil && encrypted: // it may require a certificate that this client does not have
 		return speech{encrypted: true, unsure: true}, nil
 	case err != nil:
 		return speech{}, err
@@ -191,7 +191,8 @@ func listenBy(ctx context.Context, addr string, own speech, encrypted bool, conf
 	return speech{encrypted: encrypted, logins: true, mechanisms: answer.SupportedMechanisms}, nil
 }
 
-// answersHTTP tells whether what listens at an address is a server of web pages: many of these wait for more when a broker's client speaks.
+// answersHTTP reports whether an address is that of a web server, many of which wait for more when a broker's client
+// sends a request.
 func answersHTTP(ctx context.Context, addr string, encrypted bool, config *tls.Config) bool {
 	conn, err := reach(ctx, addr, encrypted, config)
 	if err != nil {
@@ -208,10 +209,10 @@ func answersHTTP(ctx context.Context, addr string, encrypted bool, config *tls.C
 	return err == nil && string(answer) == status
 }
 
-// maxHandshake bounds the answer to a handshake, a few names.
+// maxHandshake bounds the response to a handshake, a few names.
 const maxHandshake = 64 << 10
 
-// handshake asks on a new connection.
+// handshake sends the request on a new connection.
 func handshake(conn io.ReadWriter, req *kmsg.SASLHandshakeRequest) (*kmsg.SASLHandshakeResponse, error) {
 	if _, err := conn.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("kafka-doctor")).AppendRequest(nil, req, 0)); err != nil {
 		return nil, err

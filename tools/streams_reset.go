@@ -13,14 +13,14 @@ import (
 )
 
 // streamsResetOptions is the command line of kafka-streams-application-reset. The scenarios have the names of those of
-// kafka-consumer-groups, whose work they are.
+// kafka-consumer-groups, which implements them.
 type streamsResetOptions struct {
 	*groupsOptions
 	app, bootstrapServers                         *string
 	inputTopics, intermediateTopics, internalOnes *string
 }
 
-// streamsScenarios are the options that say where the offsets of input topics go; the first one is the default.
+// streamsScenarios are the options that say where to reset the offsets of input topics; the first one is the default.
 var streamsScenarios = []string{"to-earliest", "to-latest", "to-offset", "to-datetime", "by-duration", "from-file", "shift-by"}
 
 func newStreamsResetOptions() *streamsResetOptions {
@@ -71,7 +71,7 @@ func streamsReset(ctx context.Context, env *Env) error {
 	})
 }
 
-// streamsResetTool is kafka-streams-application-reset at work.
+// streamsResetTool runs kafka-streams-application-reset.
 type streamsResetTool struct {
 	o        *streamsResetOptions
 	env      *Env
@@ -108,7 +108,7 @@ func (t *streamsResetTool) run(ctx context.Context) error {
 	return nil
 }
 
-// removeMembers ends the run when the group has members, unless they are to be removed.
+// removeMembers ends the run if the group has members, unless they are to be removed.
 func (t *streamsResetTool) removeMembers(ctx context.Context) error {
 	described, err := t.adm.DescribeGroups(ctx, *t.o.app)
 	if err != nil {
@@ -145,7 +145,7 @@ func (t *streamsResetTool) removeMembers(ctx context.Context) error {
 	return nil
 }
 
-// existingOf drops from names the topics that are not there, and says so.
+// existingOf removes missing topics from names, and reports them.
 func (t *streamsResetTool) existingOf(names []string, what, format string) []string {
 	missing := slices.DeleteFunc(slices.Clone(names), t.existing.Has)
 	if len(missing) == 0 {
@@ -158,7 +158,7 @@ func (t *streamsResetTool) existingOf(names []string, what, format string) []str
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !t.existing.Has(n) })
 }
 
-// resetOffsets tells whether all topics that the options name were there.
+// resetOffsets returns whether all topics named by the options exist.
 func (t *streamsResetTool) resetOffsets(ctx context.Context) (allThere bool, err error) {
 	inputs, intermediates := splitList(*t.o.inputTopics), splitList(*t.o.intermediateTopics)
 	if len(inputs)+len(intermediates) == 0 {
@@ -194,7 +194,7 @@ func (t *streamsResetTool) resetOffsets(ctx context.Context) (allThere bool, err
 	return allThere, nil
 }
 
-// inputOffsets are the new offsets of input topics.
+// inputOffsets returns the new offsets of input topics.
 func (t *streamsResetTool) inputOffsets(ctx context.Context, inputs []string) (map[string]newOffset, error) {
 	if len(inputs) == 0 {
 		return map[string]newOffset{}, nil
@@ -219,7 +219,7 @@ func (t *streamsResetTool) inputOffsets(ctx context.Context, inputs []string) (m
 	return offsets, nil
 }
 
-// addEnds adds the ends of intermediate topics to offsets.
+// addEnds adds the end offsets of intermediate topics to offsets.
 func (t *streamsResetTool) addEnds(ctx context.Context, topics []string, offsets map[string]newOffset) error {
 	if len(topics) == 0 {
 		return nil
@@ -227,7 +227,7 @@ func (t *streamsResetTool) addEnds(ctx context.Context, topics []string, offsets
 	t.env.printf("Following intermediate topics offsets will be reset to end (for consumer group %s)\n", *t.o.app)
 	for _, topic := range topics {
 		for range t.existing[topic].Partitions {
-			t.env.printf("Topic: %s\n", topic) // once a partition, so the original
+			t.env.printf("Topic: %s\n", topic) // once per partition, as in the original
 		}
 	}
 	ends, err := t.adm.ListEndOffsets(ctx, topics...)
@@ -240,11 +240,11 @@ func (t *streamsResetTool) addEnds(ctx context.Context, topics []string, offsets
 	return err
 }
 
-// streamsInternal is how the names of topics end that Kafka Streams makes for itself.
+// streamsInternal matches the names of topics that Kafka Streams creates for itself.
 var streamsInternal = regexp.MustCompile(`-changelog$|-repartition$|-subscription-registration-topic$|-subscription-response-topic$` +
 	`|.-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic$`)
 
-// deleteInternal deletes the topics that the application has made for itself.
+// deleteInternal deletes the topics that the application has created for itself.
 func (t *streamsResetTool) deleteInternal(ctx context.Context) error {
 	users := slices.Concat(splitList(*t.o.inputTopics), splitList(*t.o.intermediateTopics))
 	var inferred []string
@@ -274,7 +274,7 @@ func (t *streamsResetTool) deleteInternal(ctx context.Context) error {
 	return nil
 }
 
-// splitList splits a list at its commas; nothing is no list.
+// splitList splits a list at commas; an empty text is an empty list.
 func splitList(text string) []string {
 	if text == "" {
 		return nil

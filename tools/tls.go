@@ -10,10 +10,10 @@ import (
 	"barnabas/network/ssl"
 )
 
-// dialTimeout is that of socket.connection.setup.timeout.ms when it is not set, in Apache Kafka's clients.
+// dialTimeout is the default of socket.connection.setup.timeout.ms in Apache Kafka's clients.
 const dialTimeout = 10 * time.Second
 
-// tlsDialer opens connections to brokers with the settings ssl.*.
+// tlsDialer returns a dialer for brokers with the ssl.* settings.
 func tlsDialer(p properties) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
 	secured, err := ssl.ForClient(p)
 	if err != nil {

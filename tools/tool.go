@@ -8,32 +8,33 @@ import (
 	"io"
 )
 
-// Env is what a tool sees of the process that it runs in.
+// Env is the environment of a tool.
 type Env struct {
 	Args   []string // without the tool's name
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
-	// Properties are the system properties of Java that count here, as KAFKA_OPTS sets them.
+	// Properties are the Java system properties in KAFKA_OPTS that are honoured.
 	Properties map[string]string
-	// Terminal tells whether a person watches Stderr while Stdout goes elsewhere; then long work shows its progress there.
+	// Terminal reports whether a person watches Stderr while Stdout goes elsewhere; then long work shows its progress
+	// there.
 	Terminal bool
-	// Interactive tells whether a person types Stdin; then tools prompt.
+	// Interactive reports whether a person types Stdin; then tools prompt.
 	Interactive bool
 
-	giveUp   context.CancelCauseFunc // ends the tool's context, when there is no hope; see firstWords
-	oneLogin bool                    // a login that is refused leaves no hope: nobody waits for the errors of a consumer's requests
-	inspect  func(*options)          // takes the place of printing help, see Tool.Options
+	giveUp   context.CancelCauseFunc // ends the tool's context if there is no hope; see firstWords
+	oneLogin bool                    // a refused login leaves no hope: nobody waits for the errors of a consumer's requests
+	inspect  func(*options)          // called instead of printing help, see Tool.Options
 }
 
-// Tool is one command-line tool.
+// Tool is a command-line tool.
 type Tool struct {
 	Name    string // kafka-topics
 	Summary string
 	run     func(ctx context.Context, env *Env) error
 }
 
-// All lists the tools in the order of their names.
+// All lists the tools, sorted by name.
 func All() []Tool {
 	return []Tool{
 		{"kafka-acls", "list, add and remove ACLs", acls},
@@ -68,7 +69,7 @@ func All() []Tool {
 	}
 }
 
-// Run runs the tool and returns the exit code of its process. A canceled context ends it early.
+// Run runs the tool and returns the exit code of its process. It ends early if the context is cancelled.
 func (t Tool) Run(ctx context.Context, env *Env) int {
 	out := bufio.NewWriterSize(env.Stdout, 64<<10)
 	own := *env
@@ -90,19 +91,19 @@ func (t Tool) Run(ctx context.Context, env *Env) int {
 	return 1
 }
 
-// exitCode is the error of a tool that has said what there is to say.
+// exitCode is the error of a tool that has reported everything itself.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// usageError is a wrong use of a tool's options.
+// usageError reports incorrect usage of a tool's options.
 type usageError string
 
 func (e usageError) Error() string { return string(e) + " (--help lists the options)" }
 
 func usagef(format string, args ...any) error { return usageError(fmt.Sprintf(format, args...)) }
 
-// flush makes visible what was printed so far.
+// flush writes out what was printed so far.
 func (e *Env) flush() error {
 	if b, ok := e.Stdout.(*bufio.Writer); ok {
 		return b.Flush()

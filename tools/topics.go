@@ -94,7 +94,7 @@ func (o *topicsOptions) checkAlter(action string) error {
 	return o.require("partitions")
 }
 
-// topicOptionActions are the options that only some actions take.
+// topicOptionActions are the options that only some actions accept.
 var topicOptionActions = []struct {
 	option  string
 	actions string
@@ -158,7 +158,7 @@ func (t *topicsTool) run(ctx context.Context) error {
 	return t.describe(ctx)
 }
 
-// parseAssignment reads --replica-assignment: one list of brokers for each partition.
+// parseAssignment parses --replica-assignment: a list of brokers for each partition.
 func parseAssignment(text string) ([][]int32, error) {
 	var all [][]int32
 	for i, list := range strings.Split(text, ",") {
@@ -181,7 +181,7 @@ func parseAssignment(text string) ([][]int32, error) {
 	return all, nil
 }
 
-// newTopic is the topic that --create asks for.
+// newTopic returns the topic requested by --create.
 func (t *topicsTool) newTopic() (kmsg.CreateTopicsRequestTopic, error) {
 	rt := kmsg.NewCreateTopicsRequestTopic()
 	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = *t.o.topic, -1, -1
@@ -250,7 +250,8 @@ func (t *topicsTool) create(ctx context.Context) error {
 	return nil
 }
 
-// matching are the topics that the options ask for. None is an error when a topic was named and must be there.
+// matching returns the topics selected by the options. If mustExist is true, it is an error if a named topic does not
+// exist.
 func (t *topicsTool) matching(ctx context.Context, mustExist bool) ([]kmsg.MetadataResponseTopic, []kmsg.MetadataResponseBroker, error) {
 	resp, err := fetchMetadata(ctx, t.cl)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// partitionView is what --describe prints of a partition and what its filters look at.
+// partitionView is what --describe prints about a partition and what its filters examine.
 type partitionView struct {
 	kmsg.MetadataResponseTopicPartition
 	adding, removing []int32
@@ -20,7 +20,7 @@ type partitionView struct {
 	leaderAlive      bool
 }
 
-// replicationFactor leaves out what a reassignment adds, for as long as it is under way.
+// replicationFactor excludes replicas that a reassignment is adding.
 func (p *partitionView) replicationFactor() int {
 	changing := func(id int32) bool { return slices.Contains(p.adding, id) || slices.Contains(p.removing, id) }
 	if slices.ContainsFunc(p.Replicas, changing) {
@@ -29,7 +29,7 @@ func (p *partitionView) replicationFactor() int {
 	return len(p.Replicas)
 }
 
-// shownIn tells whether a report shows the partition.
+// shownIn reports whether a report shows the partition.
 func (p *partitionView) shownIn(report string) bool {
 	switch report {
 	case underReplicated:
@@ -83,7 +83,7 @@ func (t *topicsTool) describe(ctx context.Context) error {
 	return nil
 }
 
-// printTopic prints a topic's line, unless it has no setting of its own and only those that do are wanted.
+// printTopic prints a topic's line, unless only topics with settings of their own are wanted and it has none.
 func (t *topicsTool) printTopic(m kmsg.MetadataResponseTopic, views []partitionView, c kmsg.DescribeConfigsResponseResource) bool {
 	var overrides []string
 	for _, e := range c.Configs {
@@ -116,7 +116,7 @@ func (t *topicsTool) printPartition(topic string, p *partitionView) {
 	if len(p.adding)+len(p.removing) > 0 {
 		t.env.printf("\tAdding Replicas: %s\tRemoving Replicas: %s", joinInts(p.adding, ","), joinInts(p.removing, ","))
 	}
-	t.env.println("\tElr: N/A\tLastKnownElr: N/A") // KIP-966 is for clusters without ZooKeeper
+	t.env.println("\tElr: N/A\tLastKnownElr: N/A") // KIP-966 is for KRaft clusters
 }
 
 func partitionViews(m kmsg.MetadataResponseTopic, c kmsg.DescribeConfigsResponseResource,
@@ -136,8 +136,8 @@ func partitionViews(m kmsg.MetadataResponseTopic, c kmsg.DescribeConfigsResponse
 	return views
 }
 
-// reassignmentsOf are the partitions that are being moved, by topic and partition. A broker that has no such API or does
-// not allow it moves none, as far as we can see.
+// reassignmentsOf returns the partitions that are being moved, by topic and partition. If a broker does not have the
+// API or does not allow it, none appear to be.
 func reassignmentsOf(ctx context.Context, cl *kgo.Client, found []kmsg.MetadataResponseTopic) (map[string]map[int32]kmsg.ListPartitionReassignmentsResponseTopicPartition, error) {
 	req := kmsg.NewPtrListPartitionReassignmentsRequest()
 	req.TimeoutMillis = requestTimeoutMs

@@ -26,7 +26,7 @@ type transactionsOptions struct {
 	producerEpoch, coordinator *int32
 }
 
-// transactionCommands are the commands with the options that each takes and those that it must have.
+// transactionCommands are the commands with their allowed and required options.
 var transactionCommands = []struct {
 	name           string
 	takes, require []string
@@ -57,7 +57,7 @@ func newTransactionsOptions() *transactionsOptions {
 	return o
 }
 
-// read gives what the command does, after the options were checked against those that it takes.
+// read returns what the command does, after checking the options against those of the command.
 func (o *transactionsOptions) read(env *Env) (run func(*transactionsTool, context.Context) error, err error) {
 	if err := o.parse(env); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func transactions(ctx context.Context, env *Env) error {
 	})
 }
 
-// check finds combinations of options that a command can't do with.
+// check rejects combinations of options that a command cannot handle.
 func (o *transactionsOptions) check() error {
 	switch o.args[0] {
 	case "abort":
@@ -137,7 +137,7 @@ type transactionsTool struct {
 	cl  *kgo.Client
 }
 
-// printTable prints rows under headers, each column as wide as its widest value, with a tab behind it.
+// printTable prints rows under headers, each column as wide as its widest value, followed by a tab.
 func (e *Env) printTable(headers []string, rows [][]string) {
 	widths := make([]int, len(headers))
 	all := append([][]string{headers}, rows...)
@@ -154,7 +154,7 @@ func (e *Env) printTable(headers []string, rows [][]string) {
 	}
 }
 
-// listed is a transaction with the broker that coordinates it.
+// listed is a transaction with its coordinator.
 type listed struct {
 	coordinator int32
 	kmsg.ListTransactionsResponseTransactionState
@@ -198,13 +198,13 @@ func (t *transactionsTool) list(ctx context.Context) error {
 
 func number[T int16 | int32 | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
-// described is the state of a transaction with the broker that coordinates it.
+// described is the state of a transaction with its coordinator.
 type described struct {
 	coordinator int32
 	kmsg.DescribeTransactionsResponseTransactionState
 }
 
-// describeIDs asks for transactions; an error is that of the whole request.
+// describeIDs requests transactions; an error is that of the whole request.
 func (t *transactionsTool) describeIDs(ctx context.Context, ids ...string) (all []described, err error) {
 	comes := whileCoordinatorComes(ctx, func(ctx context.Context) error {
 		if all, err = t.describeOnce(ctx, ids); err != nil {
@@ -261,7 +261,7 @@ func (t *transactionsTool) describe(ctx context.Context) error {
 	return nil
 }
 
-// partitions are those that the transaction has written to, topic-number.
+// partitions returns those that the transaction has written to, topic-number.
 func (d *described) partitions() []string {
 	var names []string
 	for _, topic := range d.Topics {
@@ -273,7 +273,7 @@ func (d *described) partitions() []string {
 	return names
 }
 
-// producer is one of a partition's, with the state that its leader or another replica has of it.
+// producer is a producer of a partition, with its state according to the leader or another replica.
 type producer struct {
 	topic     string
 	partition int32
@@ -352,7 +352,7 @@ func (t *transactionsTool) describeProducers(ctx context.Context) error {
 	return nil
 }
 
-// abort writes the marker of an aborted transaction into one partition, in the name of the transaction's coordinator.
+// abort writes the marker of an aborted transaction to one partition, on behalf of the transaction's coordinator.
 func (t *transactionsTool) abort(ctx context.Context) error {
 	marker, err := t.marker(ctx)
 	if err != nil {
@@ -388,8 +388,8 @@ func markerError(shard kgo.ResponseShard) error {
 	return nil
 }
 
-// marker ends the transaction that the options name. A transaction of a new producer id has no coordinator epoch yet; 0 is no
-// higher than any coordinator's.
+// marker returns the marker for the transaction that the options identify. A transaction of a new producer id has no
+// coordinator epoch yet; 0 is no higher than any coordinator's.
 func (t *transactionsTool) marker(ctx context.Context) (kmsg.WriteTxnMarkersRequestMarker, error) {
 	m := kmsg.NewWriteTxnMarkersRequestMarker()
 	if !t.o.has("start-offset") {

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// findHanging lists the open transactions of partitions that no coordinator will end: those of a producer id that no
-// coordinator knows, or whose coordinator has no such partition in its transaction (KIP-664).
+// findHanging lists open transactions of partitions that no coordinator will end: those of a producer id that no
+// coordinator knows, or whose coordinator does not have the partition in its transaction (KIP-664).
 func (t *transactionsTool) findHanging(ctx context.Context) error {
 	partitions, err := t.partitionsToSearch(ctx)
 	if err != nil {
@@ -38,7 +38,8 @@ func (t *transactionsTool) findHanging(ctx context.Context) error {
 	return nil
 }
 
-// partitionsToSearch are those of the topic, or of all topics, that the broker has replicas of when one was named.
+// partitionsToSearch returns those of the topic, or of all topics, limited to those of which the named broker has
+// replicas.
 func (t *transactionsTool) partitionsToSearch(ctx context.Context) (map[string][]int32, error) {
 	if t.o.has("partition") {
 		return map[string][]int32{*t.o.topic: {*t.o.partition}}, nil
@@ -65,7 +66,7 @@ func (t *transactionsTool) partitionsToSearch(ctx context.Context) (map[string][
 	return found, nil
 }
 
-// oldTransactions are those without a record for longer than the longest timeout of a transaction.
+// oldTransactions returns those without a record for longer than the maximum transaction timeout.
 func (t *transactionsTool) oldTransactions(ctx context.Context, partitions map[string][]int32) ([]producer, error) {
 	if len(partitions) == 0 {
 		return nil, nil
@@ -81,7 +82,7 @@ func (t *transactionsTool) oldTransactions(ctx context.Context, partitions map[s
 	}), nil
 }
 
-// withoutCoordinator are the open transactions that no coordinator has in its care.
+// withoutCoordinator returns the open transactions that no coordinator is responsible for.
 func (t *transactionsTool) withoutCoordinator(ctx context.Context, open []producer) ([]producer, error) {
 	if len(open) == 0 {
 		return nil, nil
@@ -108,7 +109,7 @@ func (t *transactionsTool) withoutCoordinator(ctx context.Context, open []produc
 	}), nil
 }
 
-// partitionsInCare are the partitions that coordinators have yet to write a marker to, by producer id.
+// partitionsInCare returns the partitions to which coordinators have yet to write a marker, by producer id.
 func (t *transactionsTool) partitionsInCare(ctx context.Context, ids []string) (map[int64][]string, error) {
 	cared := make(map[int64][]string)
 	if len(ids) == 0 {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// events prints what a tool for system tests does, a JSON object a line. Safe for concurrent use.
+// events prints the events of a tool for system tests, one JSON object per line. Safe for concurrent use.
 type events struct {
 	env *Env
 	mu  sync.Mutex // guards env.Stdout
 }
 
-// print adds the time, in ms, and the event's name in front of its fields. Who reads along sees it at once.
+// print adds the time, in ms, and the event's name before its fields, and flushes the output.
 func (e *events) print(name string, fields ...field) error {
 	line, err := marshal(append(object{{"timestamp", time.Now().UnixMilli()}, {"name", name}}, fields...))
 	if err != nil {
@@ -23,7 +23,7 @@ func (e *events) print(name string, fields ...field) error {
 	return e.env.flush()
 }
 
-// textOf is a key or value as text, null when there is none.
+// textOf returns a key or value as text, null if there is none.
 func textOf(b []byte) any {
 	if b == nil {
 		return nil

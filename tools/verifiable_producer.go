@@ -38,7 +38,8 @@ func newVerifiableProducerOptions() *verifiableProducerOptions {
 	return o
 }
 
-// settings are the producer's. There are no tries again, since a test must see each failure; idempotence would need them.
+// settings returns the producer's settings. There are no retries, since a test must see each failure; idempotence would
+// need them.
 func (o *verifiableProducerOptions) settings() (properties, error) {
 	bootstrap, err := bootstrapOf(o.options)
 	if err != nil {
@@ -58,7 +59,7 @@ func (o *verifiableProducerOptions) settings() (properties, error) {
 func (o *verifiableProducerOptions) check(env *Env) error {
 	if len(env.Args) == 0 {
 		o.usage(env)
-		return exitCode(0) // so the originals, and not as the other tools
+		return exitCode(0) // as in the originals, unlike the other tools
 	}
 	if err := o.parse(env); err != nil {
 		return err
@@ -94,7 +95,7 @@ func verifiableProducer(ctx context.Context, env *Env) error {
 	return r.finish()
 }
 
-// verifiableRun sends the numbers and counts what becomes of them.
+// verifiableRun sends the numbers and counts the outcomes.
 type verifiableRun struct {
 	o     *verifiableProducerOptions
 	out   *events
@@ -104,8 +105,8 @@ type verifiableRun struct {
 	acked atomic.Int64
 }
 
-// newClient has no limit to the time that a record may be on its way: the library counts from the record's timestamp, which
-// can be any.
+// newClient does not limit the time for delivering a record: the library counts from the record's timestamp, which can
+// be anything.
 func (r *verifiableRun) newClient(ctx context.Context, env *Env, settings properties) (*kgo.Client, error) {
 	plan, err := planProducer(ctx, env, *r.o.topic, settings)
 	if err != nil {
@@ -117,7 +118,7 @@ func (r *verifiableRun) newClient(ctx context.Context, env *Env, settings proper
 	return plan.client(plan.largest)
 }
 
-// sendAll ends when all is sent, or ctx has ended; what is on the way is waited for.
+// sendAll ends when everything is sent, or ctx has ended; records in flight are waited for.
 func (r *verifiableRun) sendAll(ctx context.Context) {
 	const patience = time.Minute
 	createTime := *r.o.createTime
@@ -133,10 +134,10 @@ func (r *verifiableRun) sendAll(ctx context.Context) {
 	}
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	_ = r.cl.Flush(flush) // each record's failure is reported as it is known
+	_ = r.cl.Flush(flush) // each record's failure is reported when it is known
 }
 
-// record is the nth.
+// record returns the nth record.
 func (r *verifiableRun) record(n int64) *kgo.Record {
 	value := strconv.FormatInt(n, 10)
 	if r.o.has("value-prefix") {
@@ -161,7 +162,7 @@ func (r *verifiableRun) throttle(ctx context.Context, n int64) {
 	}
 }
 
-// report prints a record's outcome. The output is flushed with each event, so its errors come back at the end.
+// report prints a record's outcome. The output is flushed with each event, so its errors are returned at the end.
 func (r *verifiableRun) report(record *kgo.Record, err error) {
 	if err != nil {
 		r.printFailure(record, err)
@@ -177,7 +178,8 @@ func (r *verifiableRun) printFailure(record *kgo.Record, err error) {
 		field{"exception", "class " + exceptionOf(err)}, field{"message", message(err)})
 }
 
-// cannotSend reports the first record as failed: without a topic or a broker each would wait as long, to the same end.
+// cannotSend reports the first record as failed: without a topic or a broker each would wait as long, with the same
+// result.
 func (r *verifiableRun) cannotSend(err error) {
 	if *r.o.most == 0 {
 		return
@@ -186,7 +188,7 @@ func (r *verifiableRun) cannotSend(err error) {
 	r.printFailure(r.record(0), err)
 }
 
-// exceptionOf is the name of an error among those of clients in Java.
+// exceptionOf returns the name of an error in Java clients.
 func exceptionOf(err error) string {
 	var code *kerr.Error
 	switch {

@@ -18,20 +18,20 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// zkAccess is how a tool's session with ZooKeeper is encrypted, and whose it is.
+// zkAccess says how a tool's ZooKeeper session is encrypted and authenticated.
 type zkAccess struct {
-	encryption func(host string) *tls.Config // nil: in plaintext
-	certified  bool                          // with a certificate to show
+	encryption func(host string) *tls.Config // nil: plaintext
+	certified  bool                          // with a certificate to present
 	login      *zklogin.Login                // nil: none
 
-	session, connect time.Duration // the session's timeout, and how long the first connection may take
+	session, connect time.Duration // the session's timeout, and the time limit for the first connection
 }
 
-// known tells whether ZooKeeper learns who the tool works for, so that nodes can be kept for that user.
+// known reports whether ZooKeeper learns the user of the tool, so that nodes can be restricted to that user.
 func (a zkAccess) known() bool { return a.login != nil || a.certified }
 
-// zooKeeperAccess takes TLS from a file of settings zookeeper.ssl.*, if one is named, and the login from where those of brokers
-// are, which the system properties of KAFKA_OPTS name.
+// zooKeeperAccess reads TLS from a file of settings zookeeper.ssl.*, if one is named, and the login from where brokers
+// have theirs, according to the system properties in KAFKA_OPTS.
 func zooKeeperAccess(env *Env, tlsFile string) (a zkAccess, err error) {
 	a.session, a.connect = zkTimeout, zkTimeout
 	if a.encryption, a.certified, err = zkTLS(env, tlsFile); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// zkTimeout is the session's timeout, and how long the first connection may take.
+// zkTimeout is the session's timeout, and the time limit for the first connection.
 const zkTimeout = 30 * time.Second
 
 func zookeeperShell(ctx context.Context, env *Env) error {
@@ -103,7 +103,7 @@ func dialZooKeeper(ctx context.Context, env *Env, server string, access zkAccess
 	}
 }
 
-// interact runs the commands of a stream, one a line. An error ends it, unless someone types.
+// interact runs the commands of a stream, one per line. An error ends it, unless the user is typing.
 func (s *zkShell) interact(in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 4<<20)
@@ -167,11 +167,11 @@ func shellWords(line string) ([]string, error) {
 	return words, nil
 }
 
-// zkCommand is a command of the shell. Its letters are the options without a value that it takes, values those with one.
+// zkCommand is a command of the shell. letters are its options without a value, values those with one.
 type zkCommand struct {
 	name, usage     string
 	letters, values string
-	least, most     int // arguments
+	least, most     int // number of arguments
 	run             func(s *zkShell, a zkArgs) error
 }
 
@@ -183,7 +183,7 @@ type zkArgs struct {
 
 func (a zkArgs) has(letter byte) bool { _, ok := a.options[letter]; return ok }
 
-// version is the value of -v, -1 for any version.
+// version returns the value of -v, -1 for any version.
 func (a zkArgs) version() (int32, error) {
 	v, ok := a.options['v']
 	if !ok {
@@ -211,7 +211,7 @@ func zkCommands() []zkCommand {
 	}
 }
 
-// run runs one command. An error names the command's use if it was used wrongly.
+// run runs one command. If it was used incorrectly, the error shows its usage.
 func (s *zkShell) run(words []string) error {
 	for _, c := range zkCommands() {
 		if c.name != words[0] {
@@ -253,7 +253,7 @@ func (c *zkCommand) parse(words []string) (zkArgs, bool) {
 	return a, len(a.args) >= c.least && len(a.args) <= c.most
 }
 
-// path is where an argument lies on the server.
+// path returns the path of an argument on the server.
 func (s *zkShell) path(arg string) string {
 	if s.chroot != "" && arg == "/" {
 		return s.chroot
@@ -261,7 +261,7 @@ func (s *zkShell) path(arg string) string {
 	return s.chroot + arg
 }
 
-// zkTexts say what went wrong with a node.
+// zkTexts describe errors of nodes.
 var zkTexts = []struct {
 	err  error
 	text string
@@ -271,7 +271,7 @@ var zkTexts = []struct {
 	{zk.ErrNoChildrenForEphemerals, "Ephemerals cannot have children: "}, {zk.ErrInvalidPath, "the path is not valid: "},
 }
 
-// name adds to an error which node it is about.
+// name adds the node to an error.
 func (s *zkShell) name(err error, a zkArgs) error {
 	for _, t := range zkTexts {
 		if errors.Is(err, t.err) && len(a.args) > 0 {
@@ -305,7 +305,7 @@ func (s *zkShell) list(a zkArgs) error {
 	return nil
 }
 
-// tree prints a node and those below it. Nodes that vanish meanwhile are left out.
+// tree prints a node and its descendants. Nodes that disappear meanwhile are left out.
 func (s *zkShell) tree(path string) error {
 	children, _, err := s.conn.Children(s.path(path))
 	if err != nil {
@@ -380,7 +380,7 @@ func (s *zkShell) create(a zkArgs) error {
 	return nil
 }
 
-// parseACL reads scheme:id:perms,...; the id may hold colons.
+// parseACL parses scheme:id:perms,...; the id may contain colons.
 func parseACL(text string) ([]zk.ACL, error) {
 	var all []zk.ACL
 	for entry := range strings.SplitSeq(text, ",") {
