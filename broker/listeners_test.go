@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"barnabas/config"
+	"barnabas/internal/testport"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -18,7 +19,7 @@ func TestListenersChangeWithoutRestart(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	plain, extra := s.Addr("PLAINTEXT"), freeAddr(t)
+	plain, extra := s.Addr("PLAINTEXT"), testport.Address(t)
 	reachable := func(addr string) bool {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
@@ -40,7 +41,7 @@ func TestListenersChangeWithoutRestart(t *testing.T) {
 	if got := s.Addr("PLAINTEXT"); got != plain || !reachable(plain) {
 		t.Errorf("the listener that stays is at %s, was at %s", got, plain)
 	}
-	moved := freeAddr(t)
+	moved := testport.Address(t)
 	set(t, s, "brokers", "1", map[string]string{"listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:0,EXTRA://%s", moved)})
 	eventually(t, "the listener's new address", func() bool { return reachable(moved) && !reachable(extra) && known("EXTRA") == moved })
 	set(t, s, "brokers", "1", nil)
@@ -58,7 +59,7 @@ func TestListenerOnAPortInUse(t *testing.T) {
 	}
 	defer func() { _ = busy.Close() }()
 	zk, dir := zookeeper(t), t.TempDir()
-	settings := map[string]string{"log.dirs": dir, "listeners": "PLAINTEXT://" + freeAddr(t), "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT"}
+	settings := map[string]string{"log.dirs": dir, "listeners": "PLAINTEXT://" + testport.Address(t), "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT"}
 	s := newServer(t, zk, settings)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestListenerOnAPortInUse(t *testing.T) {
 		t.Errorf("a port in use: %v", err)
 	}
 	host, port, _ := net.SplitHostPort(s.Addr("PLAINTEXT"))
-	for _, listeners := range []string{settings["listeners"] + ",EXTRA://" + freeAddr(t), "PLAINTEXT://:" + port + ",EXTRA://" + host + ":0"} {
+	for _, listeners := range []string{settings["listeners"] + ",EXTRA://" + testport.Address(t), "PLAINTEXT://:" + port + ",EXTRA://" + host + ":0"} {
 		if err := alter(listeners); err != nil {
 			t.Errorf("%s: %v", listeners, err)
 		}
@@ -103,7 +104,7 @@ func TestAdvertisedByAnotherBroker(t *testing.T) {
 	if !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), "advertised.listeners="+taken+": is advertised by broker 1") {
 		t.Errorf("got %v", err)
 	}
-	free := "PLAINTEXT://" + freeAddr(t)
+	free := "PLAINTEXT://" + testport.Address(t)
 	if _, err := second.config.AlterBroker(nil, []config.Op{{Key: "advertised.listeners", Value: &free}}); err != nil {
 		t.Error(err)
 	}
@@ -123,14 +124,4 @@ func TestStoredListenerWithTLS(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "/config/brokers/1") || !strings.Contains(err.Error(), "SSL") {
 		t.Errorf("the next start: %v", err)
 	}
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -11,6 +11,7 @@ import (
 
 	"barnabas/broker/metadata"
 	"barnabas/broker/status"
+	"barnabas/internal/testport"
 	"barnabas/logstore"
 	"barnabas/zkcoord/zkserver"
 
@@ -113,7 +114,7 @@ func BenchmarkClusterStatus(b *testing.B) {
 // TestStatusPageWhileTheBrokerStarts has a broker whose ZooKeeper does not answer, then comes: the page is there from the
 // beginning, and says what is waited for.
 func TestStatusPageWhileTheBrokerStarts(t *testing.T) {
-	addr, zkAddr := freeAddr(t), freeAddr(t)
+	addr, zkAddr := testport.Address(t), testport.Address(t)
 	s := newServer(t, zkAddr, map[string]string{"metrics.listener": addr, "zookeeper.connection.timeout.ms": "20000"})
 	started := make(chan error, 1)
 	go func() { started <- s.Start(t.Context()) }()
@@ -152,7 +153,7 @@ func TestStatusPageWhileTheBrokerStarts(t *testing.T) {
 
 func TestMovesBetweenFoldersAreShown(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
-	s := newServer(t, zookeeper(t), map[string]string{"metrics.listener": freeAddr(t), "log.dirs": one + "," + two})
+	s := newServer(t, zookeeper(t), map[string]string{"metrics.listener": testport.Address(t), "log.dirs": one + "," + two})
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
+
 	"github.com/Shopify/sarama"
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
@@ -22,7 +24,7 @@ import (
 // guardedBy are the settings of a broker with ACLs, to which those who come over PLAINTEXT, brokers among them, are not subject,
 // and of a listener on which alice and bob log in.
 func guardedBy(t *testing.T, port int) (secure string, settings []string) {
-	secure = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	secure = testport.Address(t)
 	return secure, []string{
 		"authorizer.class.name=kafka.security.authorizer.AclAuthorizer", "super.users=User:ANONYMOUS",
 		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,SECURE://%s", port, secure), "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT",
@@ -228,7 +230,7 @@ func TestBrokersNeedNotBeSuperUsers(t *testing.T) {
 	var brokers []*process
 	var pages []string
 	for id := range 3 {
-		pages = append(pages, fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+		pages = append(pages, testport.Address(t))
 		p, _ := newSecured(t, id, server, "authorizer.class.name=kafka.security.authorizer.AclAuthorizer", "super.users=User:ANONYMOUS", "metrics.listener="+pages[id])
 		p.start()
 		brokers = append(brokers, p)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
 	"barnabas/logstore/record"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -205,7 +206,7 @@ var nowhere = make([]byte, catchUpBytes)
 // startBare runs the bare server in a process of its own.
 func startBare(b *testing.B, logs string) (addr string, pid int) {
 	b.Helper()
-	port := freePort(b)
+	port := testport.Reserve(b)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), bareServer+"="+strconv.Itoa(port)+" "+logs)
 	if err := cmd.Start(); err != nil {

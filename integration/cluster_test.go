@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -32,7 +34,7 @@ func newTrio(t *testing.T, settings ...string) *trio {
 	server := zookeeper(t)
 	for id := range 3 {
 		line := newProxy(t, server)
-		metrics := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+		metrics := testport.Address(t)
 		b := newProcess(t, id, line.addr(), append([]string{"metrics.listener=" + metrics, "replica.lag.time.max.ms=3000",
 			"controlled.shutdown.retry.backoff.ms=100", "auto.leader.rebalance.enable=false"}, settings...)...)
 		b.start()

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
+
 	"github.com/Shopify/sarama"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/network"
@@ -468,7 +470,7 @@ func newCompose(t *testing.T, zk string) *compose {
 	}
 	c.env = append(os.Environ(), "ZOOKEEPER_IMAGE="+zk, "ZOOKEEPER_JVMFLAGS=-Xmx128m", "BROKER_IMAGE="+brokerImage)
 	for i := 1; i <= 3; i++ {
-		port := freePort(t)
+		port := testport.Reserve(t)
 		c.env = append(c.env, fmt.Sprintf("BROKER_%d_PORT=%d", i, port))
 		c.addrs = append(c.addrs, fmt.Sprintf("localhost:%d", port))
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"barnabas/internal/testport"
 )
 
 // TestTarball unpacks what `make dist` makes and works with it as one does with Apache Kafka's, without Go in the path.
@@ -39,7 +41,7 @@ func TestTarball(t *testing.T) {
 	if got := inst.run("kafka-topics.sh", "--version"); got != "3.9.2\n" {
 		t.Errorf("--version prints %q", got)
 	}
-	port, zk := freePort(t), freePort(t)
+	port, zk := testport.Reserve(t), testport.Reserve(t)
 	inst.run("kafka-server-start.sh", "-daemon", "config/server.properties", "--override", fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d", port),
 		"--override", fmt.Sprintf("zookeeper.connect=127.0.0.1:%d", zk), "--override", "metrics.listener=")
 	t.Cleanup(func() { _, _ = inst.command("kafka-server-stop.sh").CombinedOutput() })

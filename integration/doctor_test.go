@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"barnabas/internal/testport"
 )
 
 // TestDoctorOnPortsOfApacheKafka: what kafka-doctor hears at listeners that are not spoken to as they want to be, of Apache Kafka's brokers
@@ -38,7 +40,7 @@ func TestDoctorOnPortsOfApacheKafka(t *testing.T) {
 func threeListeners(t *testing.T, port int) (addrs map[string]string, settings []string) {
 	addrs = map[string]string{"PLAINTEXT": fmt.Sprintf("127.0.0.1:%d", port)}
 	for _, name := range []string{"SECURE", "LOGIN"} {
-		addrs[name] = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+		addrs[name] = testport.Address(t)
 	}
 	return addrs, append(tlsSettings(t, "PKCS12"), "ssl.client.auth=required",
 		fmt.Sprintf("listeners=PLAINTEXT://%s,SECURE://%s,LOGIN://%s", addrs["PLAINTEXT"], addrs["SECURE"], addrs["LOGIN"]),

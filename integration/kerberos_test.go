@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
 	"barnabas/network/kerberos"
 )
 
@@ -29,7 +30,7 @@ func startKDC(t *testing.T) *kdc {
 	t.Helper()
 	need(t, "krb5-kdc", hasProgram("krb5kdc") && hasProgram("kadmin.local"))
 	dir := t.TempDir()
-	port := freePort(t)
+	port := testport.Reserve(t)
 	k := &kdc{t: t, dir: dir, conf: filepath.Join(dir, "krb5.conf"), keytab: filepath.Join(dir, "keytab"), port: port}
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -98,7 +99,7 @@ func TestKerberos(t *testing.T) {
 	t.Parallel()
 	k, zk := startKDC(t), zookeeper(t)
 	ours := newProcess(t, 0, zk)
-	ourPort, theirPort := freePort(t), freePort(t)
+	ourPort, theirPort := testport.Reserve(t), testport.Reserve(t)
 	ours.add(append(k.settings(ours.port, ourPort), "java.security.krb5.conf="+k.conf)...)
 	ours.start()
 	theirs := newPeer(t, 1, zk)
@@ -169,7 +170,7 @@ func TestKerberosKeysThatChange(t *testing.T) {
 	t.Parallel()
 	k := startKDC(t)
 	b := newProcess(t, 0, zookeeper(t))
-	secure := freePort(t)
+	secure := testport.Reserve(t)
 	b.add(append(k.settings(b.port, secure), "java.security.krb5.conf="+k.conf)...)
 	b.start()
 	file := propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=GSSAPI", "sasl.jaas.config="+k.login("alice"))

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
 	"barnabas/logstore/record"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -27,7 +28,7 @@ func guardedThreeListeners(t *testing.T, port int) (addrs map[string]string, set
 	addrs, settings = threeListeners(t, port)
 	for i, s := range settings {
 		if list, ok := strings.CutPrefix(s, "listeners="); ok {
-			settings[i] = fmt.Sprintf("listeners=%s,CONTROL://127.0.0.1:%d", list, freePort(t))
+			settings[i] = fmt.Sprintf("listeners=%s,CONTROL://127.0.0.1:%d", list, testport.Reserve(t))
 		}
 		if strings.HasPrefix(s, "listener.security.protocol.map=") {
 			settings[i] += ",CONTROL:PLAINTEXT"
@@ -161,7 +162,7 @@ func startMeasured(t *testing.T) (metrics string, addrs map[string]string) {
 	t.Helper()
 	p := newProcess(t, 0, zookeeper(t))
 	addrs, settings := guardedThreeListeners(t, p.port)
-	metrics = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	metrics = testport.Address(t)
 	p.add(append(settings, "metrics.listener="+metrics)...)
 	p.start()
 	return metrics, addrs
@@ -170,7 +171,7 @@ func startMeasured(t *testing.T) (metrics string, addrs map[string]string) {
 // TestMetricsAreNamedAsApacheKafkas: what the usual rules of the JMX exporter make of Apache Kafka's MBeans has every name that is
 // served here, with the same labels, and no other but for those that have no counterpart here; and what is rejected counts alike.
 func TestMetricsAreNamedAsApacheKafkas(t *testing.T) {
-	jmx := freePort(t)
+	jmx := testport.Reserve(t)
 	t.Setenv("PEER_OPTS", fmt.Sprintf("-Dcom.sun.management.jmxremote.port=%d -Dcom.sun.management.jmxremote.rmi.port=%[1]d -Dcom.sun.management.jmxremote.host=127.0.0.1 "+
 		"-Dcom.sun.management.jmxremote.authenticate=false -Dcom.sun.management.jmxremote.ssl=false -Djava.rmi.server.hostname=127.0.0.1", jmx))
 	p := newPeer(t, 0, zookeeper(t))

@@ -1,13 +1,13 @@
 package integration
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"barnabas/internal/testport"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -78,7 +78,7 @@ var dashboard = []string{
 // TestMetrics of one broker after some traffic: every name that dashboards use is there, and what was done is counted.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	addr := testport.Address(t)
 	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr))
 	newTopic(t, c, "t", 2, 1)
 	w := dialWire(t, c.Broker(0).Addr())
@@ -128,7 +128,7 @@ func TestMetrics(t *testing.T) {
 // counted it.
 func TestMetricsOfCoordinators(t *testing.T) {
 	t.Parallel()
-	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	addr := testport.Address(t)
 	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr))
 	newTopic(t, c, "t", 1, 1)
 	connect := func(opts ...kgo.Opt) *kgo.Client {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"barnabas/internal/testcert"
+	"barnabas/internal/testport"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -123,7 +124,7 @@ func (p *provider) cluster() (ours *process, ourAddr, theirAddr string) {
 	p.t.Helper()
 	zk := zookeeper(p.t)
 	ours, theirs := newProcess(p.t, 0, zk), newPeer(p.t, 1, zk)
-	ourAddr, theirAddr = fmt.Sprintf("127.0.0.1:%d", freePort(p.t)), fmt.Sprintf("127.0.0.1:%d", freePort(p.t))
+	ourAddr, theirAddr = testport.Address(p.t), testport.Address(p.t)
 	ours.add(p.settings(ours.port, ourAddr)...)
 	ours.start()
 	theirs.settings = p.settings(theirs.port, theirAddr)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"barnabas/internal/testport"
 	"barnabas/kafkatest"
 	"barnabas/logstore/record"
 
@@ -143,13 +144,13 @@ func TestMetadataDoesNotCreateTopicsUnasked(t *testing.T) {
 // TestListenerWithoutTheLeader: a client on a listener that the leader does not have is told so.
 func TestListenerWithoutTheLeader(t *testing.T) {
 	t.Parallel()
-	ext := freePort(t)
+	ext := testport.Reserve(t)
 	c := kafkatest.Run(t, kafkatest.Brokers(2), kafkatest.Setting("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,EXT:PLAINTEXT"),
 		kafkatest.PerBroker(func(id int) map[string]string {
 			if id == 1 {
 				return nil
 			}
-			return map[string]string{"listeners": "PLAINTEXT://127.0.0.1:" + strconv.Itoa(freePort(t)) + ",EXT://127.0.0.1:" + strconv.Itoa(ext)}
+			return map[string]string{"listeners": "PLAINTEXT://127.0.0.1:" + strconv.Itoa(testport.Reserve(t)) + ",EXT://127.0.0.1:" + strconv.Itoa(ext)}
 		}))
 	create := kmsg.NewPtrCreateTopicsRequest()
 	create.Version, create.TimeoutMillis = 5, 10000

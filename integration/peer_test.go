@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
+
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -45,7 +47,7 @@ type peerBroker struct {
 // newPeer prepares one; start starts it, and again after kill or stop.
 func newPeer(t testing.TB, id int, zookeeper string, settings ...string) *peerBroker {
 	t.Helper()
-	p := &peerBroker{t: t, launcher: peer(t), dir: t.TempDir(), id: id, port: freePort(t), zk: zookeeper, settings: settings}
+	p := &peerBroker{t: t, launcher: peer(t), dir: t.TempDir(), id: id, port: testport.Reserve(t), zk: zookeeper, settings: settings}
 	t.Cleanup(func() {
 		p.kill()
 		if log, err := os.ReadFile(filepath.Join(p.dir, "server.log")); err == nil {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
 	"barnabas/zkcoord/zkserver"
 )
 
@@ -54,17 +54,6 @@ func hasProgram(name string) bool {
 	return err == nil
 }
 
-// freePort gives a port that nobody listens on now.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // zookeeper runs the embedded ZooKeeper in the test's process and gives its address.
 func zookeeper(t testing.TB) string {
 	t.Helper()
@@ -94,7 +83,7 @@ type process struct {
 // newProcess prepares a broker; start starts it, and again after kill or stop.
 func newProcess(t testing.TB, id int, zk string, settings ...string) *process {
 	t.Helper()
-	p := &process{t: t, dir: t.TempDir(), port: freePort(t)}
+	p := &process{t: t, dir: t.TempDir(), port: testport.Reserve(t)}
 	lines := append([]string{
 		fmt.Sprintf("broker.id=%d", id), fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d", p.port), "log.dirs=" + p.logDir(),
 		"zookeeper.connect=" + zk, "zookeeper.session.timeout.ms=2000", "offsets.topic.replication.factor=1",

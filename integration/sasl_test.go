@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"barnabas/internal/scram"
+	"barnabas/internal/testport"
 
 	"github.com/Shopify/sarama"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -27,7 +28,7 @@ const (
 
 // securedBy adds a listener SECURE with SASL to that of PLAINTEXT, and gives its address. Brokers use it too, as admin.
 func securedBy(t *testing.T, clients int) (addr string, settings []string) {
-	addr = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	addr = testport.Address(t)
 	return addr, []string{
 		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,SECURE://%s", clients, addr),
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT", "inter.broker.listener.name=SECURE",

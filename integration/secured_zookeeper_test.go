@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
 	"barnabas/zkcoord/zklogin"
 
 	"github.com/go-zookeeper/zk"
@@ -65,7 +66,7 @@ func startSecuredZooKeeperBy(t *testing.T, logins string, options ...string) sec
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	plain, encrypted := freePort(t), freePort(t)
+	plain, encrypted := testport.Reserve(t), testport.Reserve(t)
 	z := securedEnsemble{fmt.Sprintf("127.0.0.1:%d", plain), fmt.Sprintf("127.0.0.1:%d", encrypted), filepath.Join(dir, "logins.conf")}
 	file := filepath.Join(dir, "zoo.cfg")
 	text := fmt.Sprintf("dataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nsecureClientPort=%d\nsecureClientPortAddress=127.0.0.1\n"+

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -39,7 +40,7 @@ func startStatusCluster(t *testing.T) *statusCluster {
 	t.Helper()
 	c := &statusCluster{pages: make([]string, 3)}
 	for i := range c.pages {
-		c.pages[i] = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+		c.pages[i] = testport.Address(t)
 	}
 	c.Cluster = kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.PerBroker(func(id int) map[string]string {
 		return map[string]string{"metrics.listener": c.pages[id], "broker.rack": fmt.Sprintf("rack-%d", id), "offsets.topic.num.partitions": "1",

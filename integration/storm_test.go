@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -535,7 +537,7 @@ type zookeeperProcess struct {
 func newZookeeperProcess(t *testing.T) *zookeeperProcess {
 	t.Helper()
 	z := &zookeeperProcess{t: t, dir: t.TempDir()}
-	port := freePort(t)
+	port := testport.Reserve(t)
 	z.addr = fmt.Sprintf("127.0.0.1:%d", port)
 	text := fmt.Sprintf("dataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=60000\nadmin.enableServer=false\n", z.dir, port)
 	if err := os.WriteFile(filepath.Join(z.dir, "zoo.cfg"), []byte(text), 0o600); err != nil {

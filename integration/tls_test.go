@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
+
 	"github.com/Shopify/sarama"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -41,7 +43,7 @@ func tlsSettings(t *testing.T, kind string) []string {
 // encryptedBy adds a listener SECURE with TLS to that of PLAINTEXT, and gives its address. Brokers use it, too; everybody has
 // to show a certificate.
 func encryptedBy(t *testing.T, clients int, kind string) (addr string, settings []string) {
-	addr = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	addr = testport.Address(t)
 	return addr, append(tlsSettings(t, kind),
 		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,SECURE://%s", clients, addr), "ssl.client.auth=required",
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SECURE:SSL", "inter.broker.listener.name=SECURE")

@@ -20,6 +20,7 @@ import (
 
 	"barnabas/broker"
 	"barnabas/config"
+	"barnabas/internal/testport"
 	"barnabas/zkcoord/zkserver"
 
 	"github.com/sirupsen/logrus"
@@ -87,7 +88,7 @@ func Run(t testing.TB, opts ...Option) *Cluster {
 	t.Cleanup(func() { _ = zk.Close() })
 	dir := t.TempDir()
 	for id := range c.options.brokers {
-		b := &Broker{cluster: c, id: id, dir: filepath.Join(dir, strconv.Itoa(id))}
+		b := &Broker{cluster: c, id: id, dir: filepath.Join(dir, strconv.Itoa(id)), port: testport.Reserve(t)}
 		c.brokers = append(c.brokers, b)
 		t.Cleanup(b.Stop)
 		if err := b.Start(); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 
@@ -88,17 +87,6 @@ func leaderOf(t *testing.T, adm *kadm.Client, topic string) int32 {
 		t.Fatal(err)
 	}
 	return topics[topic].Partitions[0].Leader
-}
-
-// freeAddress is one on which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String()
 }
 
 // get asks a broker's page or metrics.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"barnabas/internal/testport"
 	"barnabas/kafkatest"
 	"barnabas/logstore/record"
 
@@ -62,7 +63,7 @@ func TestSettingsOutliveAPartitionThatLeaves(t *testing.T) {
 // topics that are deleted, whatever comes for them afterwards.
 func TestTopicsAreCountedWhileTheyAreHere(t *testing.T) {
 	t.Parallel()
-	addr := freeAddress(t)
+	addr := testport.Address(t)
 	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr), kafkatest.Setting("auto.create.topics.enable", "false"))
 	cl := client(t, c)
 	counted := func(topic string) bool {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"barnabas/internal/testport"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -13,7 +14,7 @@ import (
 // A folder that refuses records for want of room shows in the metrics, on the status page and for who asks for readiness.
 func TestFullFolderIsTold(t *testing.T) {
 	t.Parallel()
-	addr := freeAddress(t)
+	addr := testport.Address(t)
 	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr), kafkatest.Setting("log.dir.min.free.bytes", "9000000000000000000"))
 	cl := client(t, c, kgo.ProducerBatchCompression(kgo.NoCompression()))
 	createOn(t, cl, "t", 0)

@@ -100,6 +100,13 @@ func (e *echo) Handle(_ context.Context, r *Request) (Answer, error) {
 
 func start(t *testing.T, e *echo, cfg Config) *net.TCPAddr {
 	t.Helper()
+	_, addr := serve(t, e, cfg)
+	return addr
+}
+
+// serve starts a server with a plaintext listener.
+func serve(t *testing.T, e *echo, cfg Config) (*Server, *net.TCPAddr) {
+	t.Helper()
 	if cfg.RequestMaxBytes == 0 {
 		cfg.RequestMaxBytes = 1 << 20
 	}
@@ -110,7 +117,27 @@ func start(t *testing.T, e *echo, cfg Config) *net.TCPAddr {
 	}
 	s.Serve()
 	t.Cleanup(s.Close)
-	return addr
+	return s, addr
+}
+
+// lastActive is when a connection last had bytes, in nanoseconds; 0 for none.
+func (s *Server) lastActive() (last int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.mu.conns {
+		last = max(last, c.active.Load())
+	}
+	return last
+}
+
+// within waits for what comes in its time.
+func within(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !check(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: never", what)
+		}
+	}
 }
 
 func quiet() *logrus.Entry {
@@ -327,7 +354,7 @@ func TestNullAndEmptyClientID(t *testing.T) {
 
 func TestConnectionLimits(t *testing.T) {
 	e := &echo{gates: make(chan chan struct{}, 1)}
-	addr := start(t, e, Config{MaxIdle: 200 * time.Millisecond, Limits: Limits{MaxPerIP: 2}})
+	s, addr := serve(t, e, Config{Limits: Limits{MaxPerIP: 2}})
 	a, b := dial(t, addr), dial(t, addr)
 	_, _ = a.Write(frame(echoNow, 0, 1, ""))
 	expect(t, a, 1, "")
@@ -337,6 +364,8 @@ func TestConnectionLimits(t *testing.T) {
 		t.Fatalf("a third connection from the address got %d bytes, %v", n, err)
 	}
 	_, _ = a.Write(frame(echoAlone, 0, 3, "")) // its answer never comes: the idle limit ends it
+	<-e.gates
+	s.closeIdle(time.Now().UnixNano())
 	for _, c := range []net.Conn{a, b} {
 		if n, err := c.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("an idle connection got %d bytes, %v", n, err)
@@ -475,15 +504,17 @@ func TestEarlierAnswersBeforeABadFrame(t *testing.T) {
 
 // TestIdleLimitSparesSlowTransfers of a request that comes in pieces.
 func TestIdleLimitSparesSlowTransfers(t *testing.T) {
-	c := dial(t, start(t, &echo{}, Config{MaxIdle: 150 * time.Millisecond}))
+	s, addr := serve(t, &echo{}, Config{})
+	c := dial(t, addr)
 	whole := frame(echoNow, 0, 1, strings.Repeat("x", 2000))
-	for len(whole) > 0 { // half a second, a piece each 10 ms
-		n := min(len(whole), 40)
+	for len(whole) > 0 {
+		n, before := min(len(whole), 40), time.Now().UnixNano()
 		if _, err := c.Write(whole[:n]); err != nil {
 			t.Fatal(err)
 		}
 		whole = whole[n:]
-		time.Sleep(10 * time.Millisecond)
+		within(t, "a piece is read", func() bool { return s.lastActive() >= before })
+		s.closeIdle(before) // as when the limit is the time since then
 	}
 	expect(t, c, 1, strings.Repeat("x", 2000))
 }

@@ -235,7 +235,7 @@ func TestTLSToPlaintext(t *testing.T) {
 
 // TestTLSGoodbye: whoever ends a connection says so to the client, so that it is not taken for an attack.
 func TestTLSGoodbye(t *testing.T) {
-	s := startTLS(t, &echo{}, Config{MaxIdle: 200 * time.Millisecond}, nil)
+	s := startTLS(t, &echo{}, Config{MaxIdle: time.Second}, nil)
 	idle := s.dial(t)
 	_, _ = idle.Write(frame(echoNow, 0, 1, "x"))
 	expect(t, idle, 1, "x")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
 	"barnabas/kafkatest"
 
 	"github.com/go-zookeeper/zk"
@@ -242,13 +243,7 @@ func TestDoctorOnListeners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { _ = open.Close() })
-	port := func(l net.Listener) int32 { return int32(l.Addr().(*net.TCPAddr).Port) }
-	_ = closed.Close()
 	for _, test := range []struct {
 		name    string
 		host    string
@@ -257,10 +252,10 @@ func TestDoctorOnListeners(t *testing.T) {
 		trouble bool
 		says    string
 	}{
-		{"reached", "127.0.0.1", port(open), true, false, "can be reached"},
-		{"nobody there", "127.0.0.1", port(closed), true, true, "connection refused"},
+		{"reached", "127.0.0.1", int32(open.Addr().(*net.TCPAddr).Port), true, false, "can be reached"},
+		{"nobody there", "127.0.0.1", int32(testport.Reserve(t)), true, true, "connection refused"},
 		{"no such name", "broker.invalid", 9092, true, true, "cannot be resolved"},
-		{"the client's own machine", "localhost", port(open), false, true, "the client's own machine"},
+		{"the client's own machine", "localhost", int32(open.Addr().(*net.TCPAddr).Port), false, true, "the client's own machine"},
 	} {
 		d := &doctor{}
 		d.listener(t.Context(), kmsg.MetadataResponseBroker{NodeID: 1, Host: test.host, Port: test.port}, test.local)

@@ -3,9 +3,11 @@ package zkcoord_test
 import (
 	"errors"
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zktest"
 )
@@ -43,11 +45,12 @@ func TestAwaitVacancy(t *testing.T) {
 	second := zktest.ClientWith(t, zkcoord.Config{Connect: connect, SessionTimeout: 10 * time.Second})
 	ok(t, second.AwaitVacancy(ctx, 1))
 	first := zktest.Client(t, connect)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port := testport.Reserve(t)
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	must[int64](t)(first.RegisterBroker(ctx, plaintext(1, int32(listener.Addr().(*net.TCPAddr).Port))))
+	must[int64](t)(first.RegisterBroker(ctx, plaintext(1, int32(port))))
 	ok(t, first.AwaitVacancy(ctx, 1)) // its own
 
 	var inUse *zkcoord.ErrBrokerIDInUse

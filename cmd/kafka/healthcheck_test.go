@@ -1,24 +1,18 @@
 package main
 
 import (
-	"net"
 	"testing"
+
+	"barnabas/internal/testport"
 )
 
 // The integration tests show the other outcome, in containers.
 func TestHealthcheckFails(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
 	for _, test := range []struct {
 		name string
 		args []string
 	}{
-		{"nobody listens", []string{closed.Addr().String()}},
+		{"nobody listens", []string{testport.Address(t)}},
 		{"no address", nil},
 		{"not an address", []string{"a:b:c"}},
 	} {

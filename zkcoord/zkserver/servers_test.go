@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testport"
+
 	"github.com/go-zookeeper/zk"
 	"github.com/sirupsen/logrus"
 )
@@ -88,20 +90,14 @@ func realAddress(t *testing.T) string {
 		}
 		t.Skip(message)
 	}
-	realServer.once.Do(func() { realServer.address, realServer.err = startReal() })
+	realServer.once.Do(func() { realServer.address, realServer.err = startReal(testport.Address(t)) })
 	if realServer.err != nil {
 		t.Fatal(realServer.err)
 	}
 	return realServer.address
 }
 
-func startReal() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0") // to find a free port
-	if err != nil {
-		return "", err
-	}
-	address := ln.Addr().String()
-	ln.Close()
+func startReal(address string) (string, error) {
 	_, port, _ := net.SplitHostPort(address)
 	dir, err := os.MkdirTemp("", "zookeeper")
 	if err != nil {
