@@ -23,6 +23,24 @@ func (m *Manager) setCleanedTo(l *Log, offset int64) error {
 	})
 }
 
+// copyCleaned stores for a copy what is stored for its log.
+func (m *Manager) copyCleaned(of, copied *Log) error {
+	offset, compacted := m.cleanedTo(of)
+	if !compacted {
+		return m.dropCleaned(m.volumeOf(copied), copied.tp)
+	}
+	return m.setCleanedTo(copied, offset)
+}
+
+// dropCleaned removes what is stored for a copy that did not take its log's place.
+func (m *Manager) dropCleaned(v *volume, tp TopicPartition) error {
+	return m.changeCleaned(v, func(cleaned map[TopicPartition]int64) bool {
+		_, ok := cleaned[tp]
+		delete(cleaned, tp)
+		return ok
+	})
+}
+
 // lowerCleaned keeps it within the log after a truncation: records that are appended later are not compacted.
 func (m *Manager) lowerCleaned(l *Log) error {
 	return m.changeCleaned(m.volumeOf(l), func(cleaned map[TopicPartition]int64) bool {

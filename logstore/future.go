@@ -152,13 +152,14 @@ func (m *Manager) dropFutureLocked(tp TopicPartition) error {
 	}
 	m.setMove(tp, nil)
 	v := m.volumeOf(f)
-	return v.fail("write checkpoint", m.checkpointOffsets(v))
+	return v.fail("write checkpoint", errors.Join(m.checkpointOffsets(v), m.dropCleaned(v, tp)))
 }
 
 // Replace replaces a partition's log with its copy, which it returns. The two must have the same end, and nobody may be
 // writing to either. The old log is closed, and its directory removed after log.segment.delete.delay.ms.
 //
-// A kill in between may leave two directories for the partition: the next start completes the move.
+// A kill between the two renames leaves two directories for the partition. The next start completes the move, but Apache
+// Kafka does not start on them, so between them is only what a power cut requires: the first is made durable.
 func (m *Manager) Replace(tp TopicPartition) (*Log, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,17 +173,27 @@ func (m *Manager) Replace(tp TopicPartition) (*Log, error) {
 	if err := mv.future.settle(old); err != nil {
 		return nil, err
 	}
+	to := m.volumeOf(mv.future)
+	err := errors.Join(m.copyCleaned(old, mv.future), m.checkpointOffsets(to), m.checkpointHighWatermarks(to))
+	if err := to.fail("write checkpoint", err); err != nil {
+		return nil, err
+	}
+	if err := mv.future.takePlace(); err != nil {
+		return nil, err
+	}
+	discarded := m.discard(old) // errors have been reported; the new log is in place
 	m.table.Lock()
 	m.table.logs[tp] = mv.future
 	delete(m.table.moves, tp)
 	m.table.Unlock()
 	mv.release()
-	m.handOver(old, mv.future)
+	m.leave(old, discarded == nil)
+	m.clean.consider(mv.future)
+	mv.future.logger.WithField(logx.Value, old.disk.path).Info("moved log from another directory")
 	return mv.future, nil
 }
 
-// settle makes a future log the one in use: it takes over what the copied records do not contain, and its directory
-// gets the partition's name.
+// settle completes a future log: it takes over what the copied records do not contain.
 func (l *Log) settle(old *Log) error {
 	if end, want := l.LogEndOffset(), old.LogEndOffset(); end != want {
 		return fmt.Errorf("the copy of %v in %s ends at %d, not at %d", l.tp, l.disk.path, end, want)
@@ -196,6 +207,11 @@ func (l *Log) settle(old *Log) error {
 		return err
 	}
 	l.SetHighWatermark(old.HighWatermark())
+	return nil
+}
+
+// takePlace gives the directory of a future log the partition's name.
+func (l *Log) takePlace() error {
 	l.mu.Lock()
 	dir := filepath.Join(l.disk.path, l.tp.String())
 	err := l.env.fs.Rename(l.mu.dir, dir)
@@ -209,22 +225,14 @@ func (l *Log) settle(old *Log) error {
 	return l.disk.fail("rename directory of moved partition", err)
 }
 
-// handOver closes the old log and transfers the manager's state for it to the new one. Its errors are those of either
-// disk: the new log is in place.
-func (m *Manager) handOver(old, moved *Log) {
-	from, to := m.volumeOf(old), m.volumeOf(moved)
-	cleaned, compacted := m.cleanedTo(old)
-	if compacted {
-		_ = to.fail("write checkpoint", m.setCleanedTo(moved, cleaned))
-	}
-	_ = to.fail("write checkpoint", errors.Join(m.checkpointOffsets(to), m.checkpointHighWatermarks(to)))
-	if err := m.discard(old); err != nil {
+// leave removes the manager's state for a log that was replaced from its directory, if it has gone from there.
+func (m *Manager) leave(old *Log, gone bool) {
+	if !gone {
 		old.releaseAll()
-		return // has been reported
+		return
 	}
+	from := m.volumeOf(old)
 	_ = from.fail("write checkpoint", errors.Join(m.checkpointOffsets(from), m.forgetCleaned(from, old.tp)))
-	m.clean.consider(moved)
-	moved.logger.WithField(logx.Value, from.path).Info("moved log from another directory")
 }
 
 // copy returns the copy that a move makes; nil without a move.

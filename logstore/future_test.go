@@ -292,6 +292,56 @@ func TestMoveKilledBetweenTheRenames(t *testing.T) {
 	}
 }
 
+// TestRenamesOfAMoveFollowEachOther: between the two there is only what keeps the first one through a power cut. Apache Kafka does not start
+// on what a kill in between leaves.
+func TestRenamesOfAMoveFollowEachOther(t *testing.T) {
+	x := newMoveRig(t)
+	x.append(12, 3)
+	x.must(x.m.setCleanedTo(x.l, 5))
+	var calls []string
+	x.fs.SetFault(func(op, name string) error {
+		calls = append(calls, op+" "+name)
+		return nil
+	})
+	x.must(x.move("/b"))
+	from := slices.IndexFunc(calls, func(c string) bool { return strings.HasPrefix(c, "rename /b/t-0.") && strings.HasSuffix(c, futureDir) })
+	to := slices.Index(calls, "rename /a/t-0")
+	if from < 0 || to < 0 || !slices.Equal(calls[from+1:to], []string{"syncdir /b"}) {
+		t.Errorf("%d to %d: %q", from, to, calls)
+	}
+	if cleaned, ok := x.m.cleanedTo(x.l); cleaned != 5 || !ok || x.l.Dir() != "/b" {
+		t.Errorf("in %s it is compacted to %d, %v", x.l.Dir(), cleaned, ok)
+	}
+	x.must(x.m.Close())
+}
+
+// TestCopyThatIsDroppedLeavesNothing for a log that gets its place later.
+func TestCopyThatIsDroppedLeavesNothing(t *testing.T) {
+	x := newMoveRig(t)
+	x.append(12, 3)
+	x.must(x.m.setCleanedTo(x.l, 5))
+	f, err := x.m.MoveTo(testTP, "/b")
+	x.must(err)
+	x.must(fill(f, x.l))
+	fail := errors.New("no")
+	x.fs.SetFault(func(op, name string) error {
+		if op == "rename" && strings.HasSuffix(name, futureDir) {
+			return fail
+		}
+		return nil
+	})
+	if _, err := x.m.Replace(testTP); !errors.Is(err, fail) {
+		t.Fatal(err)
+	}
+	x.fs.SetFault(nil)
+	x.m.volumeOf(f).failed.Store(false)
+	x.must(x.m.DropFuture(testTP))
+	if _, ok := x.m.volumeOf(f).checkpoints.cleaned[testTP]; ok {
+		t.Error("the copy's entry in the cleaner's checkpoint stays")
+	}
+	x.must(x.m.Close())
+}
+
 // TestMoveCrashAtEachStep lets the disk die at each call of a move in turn, while records come in. Whatever of that a power cut or a
 // kill leaves, a start finds the log, with all that was flushed, or with a kill all that was written, and the move can be done again.
 func TestMoveCrashAtEachStep(t *testing.T) {
@@ -475,9 +525,8 @@ func TestDroppedWhileMoved(t *testing.T) {
 	})
 }
 
-// TestMoveOutlivesAPowerCutWithoutCheckpoints: the copy goes by the partition's name for good before the log that it replaces is taken
-// away, whether or not the checkpoints beside it can be written.
-func TestMoveOutlivesAPowerCutWithoutCheckpoints(t *testing.T) {
+// TestMoveWithoutCheckpoints: where the copy's cannot be written, the log stays in its place.
+func TestMoveWithoutCheckpoints(t *testing.T) {
 	x := newMoveRig(t)
 	x.append(12, 3)
 	x.must(x.l.Flush())
@@ -491,14 +540,18 @@ func TestMoveOutlivesAPowerCutWithoutCheckpoints(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = x.m.Replace(testTP)
-	x.must(err)
+	if _, err = x.m.Replace(testTP); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Fatal(err)
+	}
+	if l, ok := x.m.Log(testTP); !ok || l != x.l || l.Dir() != "/a" {
+		t.Fatalf("the log is %v", l)
+	}
 	x.m.giveUp()
 	x.fs = x.fs.Crash(nil)
 	x.cfg.FS = x.fs
 	x.m = mustOpen(t, x.cfg)
 	l, ok := x.m.Log(testTP)
-	if !ok {
+	if !ok || l.Dir() != "/a" {
 		t.Fatalf("the log is gone: %v", x.dirs())
 	}
 	if got := values(t, l); !slices.Equal(got, want) {

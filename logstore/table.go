@@ -36,12 +36,13 @@ func (m *Manager) holdings(v *volume) (logs []*Log, unloaded []TopicPartition) {
 	return append(logs, m.futuresLocked(v)...), slices.Collect(maps.Keys(v.unloaded))
 }
 
-// holds reports whether a partition's log is in a directory, loaded or not.
+// holds reports whether a partition's log or a copy of it is in a directory, loaded or not.
 func (m *Manager) holds(v *volume, tp TopicPartition) bool {
 	m.table.RLock()
 	defer m.table.RUnlock()
 	l, ok := m.table.logs[tp]
-	return ok && l.disk == &v.disk || v.unloaded[tp]
+	mv, moving := m.table.moves[tp]
+	return ok && l.disk == &v.disk || moving && mv.future.disk == &v.disk || v.unloaded[tp]
 }
 
 func (m *Manager) futuresOn(v *volume) []*Log {

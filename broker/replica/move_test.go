@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 
@@ -120,20 +123,50 @@ func TestMoveWhileATransactionIsVerified(t *testing.T) {
 	}
 }
 
-// TestMoveIntoAFailingDirectory: it fails when the replica has just got its place there. Whoever looks for the replicas of the failed
+// renames is a file system that tells of a rename before it happens.
+type renames struct {
+	vfs.FS
+	before func(name string)
+}
+
+func (r *renames) Rename(from, to string) error {
+	r.before(from)
+	return r.FS.Rename(from, to)
+}
+
+// TestMoveIntoAFailingDirectory: it fails when the replica is just getting its place there. Whoever looks for the replicas of the failed
 // directory may have looked before.
 func TestMoveIntoAFailingDirectory(t *testing.T) {
-	b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a", "/b")
+	mem := vfs.NewMem(time.Now)
+	fsys := &renames{mem, func(string) {}}
+	cfg := logsConfig(1, fsys, "/a", "/b")
+	logs, err := logstore.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBrokerOver(t, 1, &network{brokers: make(map[int32]*broker)}, logs, cfg)
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})
 	appendTo(t, p, "v")
-	to := map[string]string{"/a": "/b", "/b": "/a"}[p.Log().Dir()]
-	b.fs.SetFault(func(_, name string) error {
-		if strings.HasPrefix(name, to+"/replication-offset-checkpoint") {
-			return errors.New("input/output error")
+	from := p.Log().Dir()
+	other, err := logs.GetOrCreate(logstore.TopicPartition{Topic: "other", Partition: 0}, [16]byte{1}, cfg.Default, true)
+	if err != nil || other.Dir() == from {
+		t.Fatalf("%v in %s", err, other.Dir())
+	}
+	if _, err := other.AppendLeader(batchOf("v"), logstore.LeaderAppend{ProduceVersion: 9}); err != nil {
+		t.Fatal(err)
+	}
+	fsys.before = func(name string) {
+		if name == from+"/"+tp0.String() {
+			mem.SetFault(func(_, name string) error {
+				if strings.HasPrefix(name, other.Dir()+"/") {
+					return errors.New("input/output error")
+				}
+				return nil
+			})
+			_ = other.Flush()
 		}
-		return nil
-	})
-	if err := b.MoveTo(tp0, to); err != nil {
+	}
+	if err := b.MoveTo(tp0, other.Dir()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the replica offline", func() bool {
@@ -142,6 +175,36 @@ func TestMoveIntoAFailingDirectory(t *testing.T) {
 		return p.mu.role == Offline
 	})
 	eventually(t, "the controller to be told", func() bool { return b.asked.Load() > 0 })
+}
+
+// TestMoveWithoutCheckpoints: a replica stays where it is when those of the other directory cannot be written.
+func TestMoveWithoutCheckpoints(t *testing.T) {
+	b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a", "/b")
+	p := b.must(t, 1, 0, []int32{1}, []int32{1})
+	appendTo(t, p, "v")
+	from := p.Log().Dir()
+	to := map[string]string{"/a": "/b", "/b": "/a"}[from]
+	failed := make(chan struct{})
+	fail := sync.OnceFunc(func() { close(failed) })
+	b.fs.SetFault(func(_, name string) error {
+		if strings.HasPrefix(name, to+"/replication-offset-checkpoint") {
+			fail()
+			return errors.New("input/output error")
+		}
+		return nil
+	})
+	if err := b.MoveTo(tp0, to); err != nil {
+		t.Fatal(err)
+	}
+	<-failed
+	b.DirectoryFailed(to)
+	if _, moving := b.cfg.Logs.Future(tp0); moving {
+		t.Error("the move goes on")
+	}
+	appendTo(t, p, "w")
+	if got := content(t, p.Log()); p.Log().Dir() != from || len(got) != 2 {
+		t.Errorf("in %s are %v", p.Log().Dir(), got)
+	}
 }
 
 // TestMoveFollowsTruncation cuts a follower whose replica is being moved, held back by the throttle meanwhile.
