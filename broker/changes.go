@@ -18,7 +18,7 @@ func (s *Server) zookeeperChanged(c zkcoord.Change) {
 	if c.Kind == zkcoord.FeaturesChanged {
 		s.background(func() {
 			if err := s.loadFeatures(s.ctx); err != nil && s.ctx.Err() == nil {
-				s.log.WithError(err).Warn("the finalized features could not be read")
+				s.log.WithError(err).Warn("cannot read the finalized features")
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func (s *Server) entityChanged(e zkcoord.Entity) {
 		}
 	}
 	if err != nil && s.ctx.Err() == nil {
-		s.log.WithError(err).WithFields(logrus.Fields{logx.Kind: e.Kind, logx.Value: e.Name}).Error("changed settings could not be read")
+		s.log.WithError(err).WithFields(logrus.Fields{logx.Kind: e.Kind, logx.Value: e.Name}).Error("cannot read changed settings")
 	}
 }
 
@@ -101,7 +101,7 @@ func (s *Server) settingsMissed() {
 		s.topicTakesEffect(topic)
 	}
 	if err = errors.Join(err, s.loadQuotas(s.ctx)); err != nil && s.ctx.Err() == nil {
-		s.log.WithError(err).Error("settings could not be read again after the session with ZooKeeper was lost: changes since may be missing")
+		s.log.WithError(err).Error("cannot read the settings again after the ZooKeeper session was lost: changes since then may be missing")
 	}
 }
 

@@ -158,7 +158,7 @@ func (s *Server) listenersChanged(ctx context.Context, old, now *config.Broker) 
 			s.network.Unbind(name)
 			s.secured.drop(name)
 			delete(s.listening.bound, name)
-			s.log.WithField(logx.Listener, name).Info("the listener is closed, with its connections")
+			s.log.WithField(logx.Listener, name).Info("closed a listener and its connections")
 		}
 	}
 	for _, l := range now.Listeners {
@@ -166,11 +166,11 @@ func (s *Server) listenersChanged(ctx context.Context, old, now *config.Broker) 
 			continue
 		}
 		if err := s.listen(l); err != nil {
-			s.log.WithError(err).WithField(logx.Listener, l.Name).Error("a new listener cannot be opened")
+			s.log.WithError(err).WithField(logx.Listener, l.Name).Error("cannot open a new listener")
 		}
 	}
 	if err := s.advertiseAgain(ctx, now); err != nil && ctx.Err() == nil {
-		s.log.WithError(err).Error("the new listeners could not be registered")
+		s.log.WithError(err).Error("cannot register the new listeners")
 	}
 }
 

@@ -322,7 +322,7 @@ func (s *Server) handOver() {
 			return
 		}
 		if ctx.Err() != nil {
-			s.log.WithError(context.Cause(ctx)).Warn("stopping without handing leaderships over, which needs ZooKeeper: brokers that reach it elect other leaders when this one's session has ended")
+			s.log.WithError(context.Cause(ctx)).Warn("stopping without handing leaderships over, since ZooKeeper does not answer: other leaders are elected when this broker's session has expired")
 			return
 		}
 		s.log.WithError(err).WithField(logx.Count, left).
@@ -332,7 +332,7 @@ func (s *Server) handOver() {
 		case <-time.After(pause):
 		}
 	}
-	s.log.Warn("stopping though not all leaderships were moved")
+	s.log.Warn("stopping although not all leaderships were moved")
 }
 
 // longestSilence is how long ZooKeeper may be silent during the handover.

@@ -18,7 +18,7 @@ func (s *Server) warnOfUnreachable(l config.Listener, host string) {
 	ips, err := net.LookupIP(host)
 	entry := s.log.WithFields(logrus.Fields{logx.Listener: l.Name, logx.Setting: "advertised.listeners", logx.Value: host})
 	if err != nil {
-		entry.Warn("the advertised host does not resolve here: clients that are told of it may not get through")
+		entry.Warn("the advertised host does not resolve on this machine: clients may not be able to connect")
 		return
 	}
 	for _, ip := range ips {
@@ -27,7 +27,7 @@ func (s *Server) warnOfUnreachable(l config.Listener, host string) {
 		}
 	}
 	if bound := s.boundHost(l.Name); bound == "" || !isLoopback(bound) {
-		entry.Warn("the advertised host is loopback but the listener is not: clients on other machines will not get through")
+		entry.Warn("the advertised host is a loopback address but the listener is not: clients on other machines cannot connect")
 	}
 }
 

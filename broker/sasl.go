@@ -38,7 +38,7 @@ func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, 
 // warnOfUnsecured warns of a listener at which anyone can log in as any user.
 func (s *Server) warnOfUnsecured(l config.Listener, settings *sasl.Server) {
 	if settings != nil && slices.ContainsFunc(settings.Mechanisms, func(m sasl.Mechanism) bool { return m.Unsecured }) {
-		s.log.WithField(logx.Listener, l.Name).Warn("OAUTHBEARER takes tokens that nobody has signed: whoever reaches this listener is who it says")
+		s.log.WithField(logx.Listener, l.Name).Warn("OAUTHBEARER accepts unsigned tokens: anyone who can reach this listener can log in as any user")
 	}
 }
 
@@ -48,7 +48,7 @@ func (s *Server) saslChanged(now *config.Broker) {
 	for name, b := range s.listening.bound {
 		settings, err := s.saslServer(now, b.Listener)
 		if err != nil { // all settings were checked before
-			s.log.WithError(err).WithField(logx.Listener, name).Error("the listener's clients authenticate as before")
+			s.log.WithError(err).WithField(logx.Listener, name).Error("cannot apply new SASL settings: the listener's clients authenticate as before")
 			continue
 		}
 		if settings != nil {

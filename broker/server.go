@@ -300,7 +300,7 @@ func (s *Server) reencodePasswords(ctx context.Context) error {
 	if err != nil || !changed {
 		return err
 	}
-	s.log.WithField(logx.Setting, "password.encoder.old.secret").Info("stored passwords are encrypted anew with password.encoder.secret")
+	s.log.WithField(logx.Setting, "password.encoder.old.secret").Info("re-encrypted the stored passwords with password.encoder.secret")
 	return s.zk.SetEntityConfigEarly(ctx, e, next)
 }
 
@@ -337,7 +337,7 @@ func (s *Server) openLogs(ctx context.Context) error {
 	s.found = slices.DeleteFunc(logs.Partitions(), func(tp logstore.TopicPartition) bool { return !s.topics.has(tp.Topic) })
 	s.onStop(func() {
 		if err := logs.Close(); err != nil {
-			s.log.WithError(err).Error("a log directory could not be closed cleanly")
+			s.log.WithError(err).Error("cannot close a log directory cleanly")
 		}
 	})
 	return nil
@@ -380,7 +380,7 @@ func (s *Server) roomAgain(string) {
 // tellOfLostLogs makes the controller find out which partitions are lost.
 func (s *Server) tellOfLostLogs() {
 	if err := s.zk.NotifyLogDirFailure(s.ctx, s.id); err != nil && s.ctx.Err() == nil {
-		s.log.WithError(err).Error("the controller could not be told of a failed log directory")
+		s.log.WithError(err).Error("cannot notify the controller of a failed log directory")
 	}
 }
 
@@ -582,7 +582,7 @@ func (s *Server) serve(ctx context.Context) error {
 	defer cancel()
 	err := await.Until(known, func() (bool, error) { return s.knowsItsPart(), nil }, &s.metadata.Changed)
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("the controller has not told of the cluster yet, serving without")
+		s.log.Warn("the controller has not told of the cluster yet, serving without its metadata")
 	}
 	return ctx.Err()
 }

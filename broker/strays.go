@@ -72,7 +72,7 @@ func (t *strays) look() {
 	t.mu.due = false // a controller that comes later starts another search
 	t.mu.Unlock()
 	if err := t.drop(t.s.ctx); err != nil && t.s.ctx.Err() == nil {
-		t.s.log.WithError(err).Warn("could not look for replicas of partitions that have moved away")
+		t.s.log.WithError(err).Warn("cannot look for replicas of partitions that were moved away")
 	}
 }
 
@@ -100,7 +100,7 @@ func (t *strays) drop(ctx context.Context) error {
 	}
 	found := strayReplicas(t.s.id, local, names, infos)
 	if len(found) > 0 && len(names) == 0 {
-		t.s.log.WithField(logx.Count, len(found)).Warn("ZooKeeper knows no topic at all: the replicas in log.dirs are kept")
+		t.s.log.WithField(logx.Count, len(found)).Warn("there are no topics in ZooKeeper: keeping the replicas in log.dirs")
 		return nil
 	}
 	for _, r := range found {
@@ -124,7 +124,7 @@ func (t *strays) forget(topic *metadata.Topic) {
 		partitions[i] = logstore.TopicPartition{Topic: topic.Name, Partition: p.Number}
 	}
 	t.s.topicsDeleted(partitions)
-	t.s.log.WithField(logx.Topic, topic.Name).Info("a topic of which this broker knew was deleted meanwhile")
+	t.s.log.WithField(logx.Topic, topic.Name).Info("a topic was deleted without this broker being told")
 }
 
 func (t *strays) dropReplica(r localReplica) {
@@ -132,9 +132,9 @@ func (t *strays) dropReplica(r localReplica) {
 	log := t.s.log.WithFields(logrus.Fields{logx.Topic: r.tp.Topic, logx.Partition: r.tp.Partition})
 	switch {
 	case err != nil:
-		log.WithError(err).Error("the replica of a partition that has moved away could not be deleted")
+		log.WithError(err).Error("cannot delete the replica of a partition that was moved away")
 	case dropped:
-		log.Warn("deleted a replica: its partition has moved away, or its topic was deleted, without this broker being told")
+		log.Warn("deleted a replica: its partition was moved away, or its topic was deleted, without this broker being told")
 	}
 }
 

@@ -128,10 +128,10 @@ func (s *secured) open(c *config.Broker, l config.Listener) error {
 func (s *secured) put(l config.Listener, entry *securedListener, made *ssl.Context, stores []string) {
 	log := s.log.WithField(logx.Listener, l.Name)
 	for _, warning := range made.Warnings() {
-		log.WithField(logx.Setting, warning).Warn("a TLS setting cannot be followed to the letter")
+		log.WithField(logx.Setting, warning).Warn("a TLS setting cannot be applied exactly")
 	}
 	if name, end := made.Expires(); time.Now().After(end) {
-		log.WithField(logx.Principal, name).Warn("the certificate has expired: clients will refuse it")
+		log.WithField(logx.Principal, name).Warn("the certificate has expired: clients will reject it")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,10 +270,10 @@ func (s *secured) replace(entry *securedListener, now *config.Broker, l config.L
 	log := s.log.WithField(logx.Listener, l.Name)
 	made, err := s.successor(entry, now, l)
 	if err != nil {
-		log.WithError(err).Error("new TLS settings cannot be used, those before stay")
+		log.WithError(err).Error("cannot use the new TLS settings, keeping the previous ones")
 		return err
 	}
 	s.put(l, entry, made, stores)
-	log.Info("TLS has new settings or stores, for connections from now on")
+	log.Info("applied new TLS settings or keystores to new connections")
 	return nil
 }

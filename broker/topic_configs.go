@@ -105,7 +105,7 @@ func (t *topicConfigs) resolve(topic string, overrides map[string]string) *confi
 		}
 		return resolved
 	}
-	t.log.WithError(err).WithField(logx.Topic, topic).Error("a topic's settings in ZooKeeper cannot be used, the broker's hold")
+	t.log.WithError(err).WithField(logx.Topic, topic).Error("a topic's settings in ZooKeeper are invalid, using the broker's defaults")
 	resolved, err = t.broker.Current().Topic(nil)
 	if err != nil { // impossible: the broker's settings were checked before they were applied
 		panic(err)
@@ -184,7 +184,7 @@ func (t *topicConfigs) logConfigOfNew(ctx context.Context, topic string) logstor
 	t.mu.RUnlock()
 	if !known {
 		if err := t.reload(ctx, topic); err != nil {
-			t.log.WithError(err).WithField(logx.Topic, topic).Error("a new topic's settings could not be read, the broker's hold for now")
+			t.log.WithError(err).WithField(logx.Topic, topic).Error("cannot read a new topic's settings, using the broker's defaults for now")
 		}
 	}
 	return t.logConfig(topic)

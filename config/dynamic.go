@@ -79,7 +79,7 @@ func (d *Dynamic) publish(next *layers, znode string) error {
 	old := next.merged
 	merged, err := parse(merge(next.file, next.cluster, next.broker), next.file)
 	if err != nil {
-		d.log.WithError(err).WithField(logx.Znode, znode).Error("dynamic settings do not fit together, the ones before stay")
+		d.log.WithError(err).WithField(logx.Znode, znode).Error("dynamic settings are inconsistent, keeping the previous ones")
 		d.state.Store(next)
 		return nil
 	}
@@ -93,7 +93,7 @@ func (d *Dynamic) publish(next *layers, znode string) error {
 	merged = merged.WithBrokerID(old.BrokerID)
 	next.merged = merged
 	d.state.Store(next)
-	d.log.WithFields(logrus.Fields{logx.Znode: znode, logx.Settings: changes(old, merged)}).Info("settings of the broker changed")
+	d.log.WithFields(logrus.Fields{logx.Znode: znode, logx.Settings: changes(old, merged)}).Info("the broker's settings have changed")
 	for _, tell := range d.changed {
 		tell(old, merged)
 	}

@@ -81,7 +81,7 @@ func (m *model) unbalanced(thresholdPercent int) []topicPartition {
 // uncleanAllowed repeats elections for partitions without a leader, since a topic or, with an empty name, the broker's
 // default now allows out-of-sync leaders.
 func (o *office) uncleanAllowed(ctx context.Context, topic string) error {
-	o.log.WithField(logx.Topic, topic).Info("leaders that are out of sync are allowed now")
+	o.log.WithField(logx.Topic, topic).Info("out-of-sync leaders are now allowed")
 	if err := o.bringOnline(ctx); err != nil {
 		return err
 	}

@@ -197,7 +197,7 @@ func (c *Controller) handle(ctx context.Context, e event) {
 	log := c.log.WithError(err).WithField(logx.Value, e.name)
 	switch {
 	case errors.Is(err, zkcoord.ErrSessionLost): // comeBack follows, or has run already
-		log.Info("office lost with the session")
+		log.Info("lost the controllership with the session")
 		return
 	case errors.Is(err, zkcoord.ErrDeposed):
 		log.Info("another controller was elected")
@@ -243,7 +243,7 @@ func (c *Controller) comeBack(ctx context.Context) error {
 	c.leave()
 	if c.cfg.Reregister != nil {
 		if err := c.cfg.Reregister(ctx); err != nil {
-			c.log.WithError(err).Error("broker could not be registered again")
+			c.log.WithError(err).Error("cannot register the broker again")
 			c.world.After(retryBackoff, func() { c.post("new session", ControllerChange, c.comeBack) })
 			return nil
 		}

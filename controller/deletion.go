@@ -271,7 +271,7 @@ func (o *office) stopAnswered(ctx context.Context, b *broker, req *kmsg.StopRepl
 		code, ok := answered[tp]
 		if resp.ErrorCode != 0 || !ok || code != 0 {
 			o.log.WithError(errors.Join(kerr.ErrorForCode(resp.ErrorCode), kerr.ErrorForCode(code))).
-				WithField(logx.Broker, b.info.ID).WithField(logx.Topic, tp.Topic).Warn("broker could not delete a replica")
+				WithField(logx.Broker, b.info.ID).WithField(logx.Topic, tp.Topic).Warn("a broker could not delete a replica")
 			o.failDeletion(tp, b.info.ID)
 			continue
 		}

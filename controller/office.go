@@ -446,7 +446,7 @@ func (o *office) enter(tp topicPartition, state zkcoord.PartitionState, tell []i
 		o.c.unclean.Add(1)
 		o.log.WithFields(logrus.Fields{
 			logx.Topic: tp.Topic, logx.Partition: tp.Partition, logx.LeaderEpoch: state.LeaderEpoch, logx.Leader: state.Leader, logx.ISR: before.ISR,
-		}).Warn("a replica that was out of sync leads now: acknowledged records may be lost")
+		}).Warn("an out-of-sync replica has become leader: acknowledged records may be lost")
 	}
 	o.log.WithFields(logrus.Fields{
 		logx.Topic: tp.Topic, logx.Partition: tp.Partition, logx.LeaderEpoch: state.LeaderEpoch, logx.Value: state.Leader,

@@ -315,7 +315,7 @@ func (o *office) reassignmentsAsked(ctx context.Context) error {
 		case err != nil && coded(err) == nil:
 			return err
 		case err != nil:
-			log.WithError(err).Warn("asked reassignment dropped")
+			log.WithError(err).Warn("dropped a requested reassignment")
 		}
 		settled[tp] = struct{}{}
 	}

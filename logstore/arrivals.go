@@ -339,7 +339,7 @@ func (m *Manager) read(p *part) {
 		p.log = l
 	case p.of.ctx.Err() != nil:
 	case errors.Is(err, ErrDamaged) && p.future:
-		logger.Warn("the copy of a log is damaged and is removed")
+		logger.Warn("removing the damaged copy of a log")
 		_ = p.v.fail("rename directory of a damaged copy", m.setAside(p))
 	case errors.Is(err, ErrDamaged):
 		logger.Error("log is damaged and stays offline")

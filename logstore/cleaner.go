@@ -343,5 +343,5 @@ func (c *cleaner) failed(l *Log, err error) {
 	wait := min(cleanRetry<<min(f.count, 10), cleanRetryMax)
 	c.mu.failed[l] = cleanFailure{f.count + 1, c.m.cfg.Now().Add(wait), l.config.Load(), l.start.Load()}
 	c.mu.Unlock()
-	c.logger(l).WithError(err).WithField(logx.Value, wait.String()).Warn("log cannot be compacted, trying again later")
+	c.logger(l).WithError(err).WithField(logx.Value, wait.String()).Warn("cannot compact log, trying again later")
 }

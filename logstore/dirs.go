@@ -103,7 +103,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 		case unknownDir:
 			return nil, fmt.Errorf("%s is in a log directory, but is not the directory of a partition (topic-partition): move it away", dir)
 		case otherDir:
-			m.cfg.Logger.WithField(logx.Dir, dir).Warn("leaving a directory alone")
+			m.cfg.Logger.WithField(logx.Dir, dir).Warn("ignoring a directory")
 		case goneDir:
 			m.removeDirLater(dir)
 		case replicaDir, futureOne:
@@ -177,14 +177,14 @@ func (c *checkpoints) load(fsys vfs.FS, dir string, logger *logrus.Entry) error 
 		offsets       *map[TopicPartition]int64
 		unknown       *bool
 	}{
-		{recoveryPointFile, "logs are recovered from their start, unless they were stopped cleanly", &c.recovery, &c.flushedUnknown},
-		{logStartFile, "logs start with their first segment", &c.start, nil},
-		{highWatermarkFile, "high watermarks are at the log start until the leader knows better", &c.hw, nil},
+		{recoveryPointFile, "logs are recovered from their start, unless they were shut down cleanly", &c.recovery, &c.flushedUnknown},
+		{logStartFile, "log start offsets are those of the first segments", &c.start, nil},
+		{highWatermarkFile, "high watermarks are at the log start offset until the leader has determined them", &c.hw, nil},
 		{cleanerFile, "logs will be compacted from their start", &c.cleaned, nil},
 	} {
 		offsets, err := readCheckpoint(fsys, filepath.Join(dir, file.name))
 		if errors.Is(err, errMalformed) {
-			logger.WithError(err).WithField(logx.Dir, dir).Warn("a checkpoint cannot be understood and is ignored: " + file.without)
+			logger.WithError(err).WithField(logx.Dir, dir).Warn("cannot parse a checkpoint, ignoring it: " + file.without)
 			err = nil
 			c.compactedUnknown = c.compactedUnknown || file.name == cleanerFile
 		}

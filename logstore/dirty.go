@@ -61,11 +61,11 @@ func (l *Log) firstDirty(cfg *Config, cleaned int64, known bool) int64 {
 		return start
 	case cleaned < start:
 		if !cfg.Delete { // otherwise that is normal
-			l.logger.WithField(logx.Offset, cleaned).Warn("the cleaner's checkpoint lies before the log start, compacting from there")
+			l.logger.WithField(logx.Offset, cleaned).Warn("the cleaner's checkpoint is below the log start offset, compacting from there")
 		}
 		return start
 	case cleaned > end:
-		l.logger.WithField(logx.Offset, cleaned).Warn("the cleaner's checkpoint lies behind the log end, compacting from the log start")
+		l.logger.WithField(logx.Offset, cleaned).Warn("the cleaner's checkpoint is above the log end offset, compacting from the log start offset")
 		return start
 	}
 	return cleaned

@@ -251,9 +251,9 @@ func (m *Manager) resumeMove(l *Log, copies []*part) (mv *move, err error) {
 		switch {
 		case l != nil && mv == nil && l.disk != f.disk:
 			mv = &move{f, both(l.cleaning.hold(), f.cleaning.hold())}
-			f.logger.Info("the move of a log to this directory goes on")
+			f.logger.Info("resuming the move of a log to this directory")
 		case l == nil && m.liveDisks() < len(m.disks):
-			f.logger.Warn("leaving the copy of a log alone, which may be in a directory that is offline")
+			f.logger.Warn("keeping the copy of a log that may be in an offline directory")
 			f.releaseAll()
 			p.left = true
 		default:
@@ -275,7 +275,7 @@ func (m *Manager) settleTwin(keep, drop *Log) (kept *Log, err error) {
 	if !keep.contains(drop) {
 		return nil, fmt.Errorf("%v is in %s and in %s: remove one of the two directories", keep.tp, keep.disk.path, drop.disk.path)
 	}
-	keep.logger.WithField(logx.Value, drop.disk.path).Warn("finishing the move of a log to this directory, which was interrupted")
+	keep.logger.WithField(logx.Value, drop.disk.path).Warn("completing the interrupted move of a log to this directory")
 	if err := m.discard(drop); err != nil && !errors.Is(err, kerr.KafkaStorageError) {
 		return nil, err
 	}

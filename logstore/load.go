@@ -122,7 +122,7 @@ func (ld *loader) readFiles(l *Log) error {
 		return err
 	}
 	if err = l.epochs.load(); errors.Is(err, errMalformed) {
-		l.logger.WithError(err).Warn("the leader epochs cannot be understood and are read from the records")
+		l.logger.WithError(err).Warn("cannot parse the leader epoch checkpoint, reading the epochs from the records")
 		err, ld.noEpochs = nil, ld.cfg.Magic >= 2
 	}
 	if err != nil {
@@ -143,7 +143,7 @@ func (ld *loader) findEpochs(l *Log) error {
 			return true, context.Cause(ld.ctx)
 		})
 		if errors.Is(err, kerr.CorruptMessage) {
-			l.logger.WithError(err).Warn("leader epochs behind a broken batch are not known")
+			l.logger.WithError(err).Warn("the leader epochs after a damaged batch are unknown")
 			continue
 		}
 		if err != nil {
@@ -166,7 +166,7 @@ func (ld *loader) loadSegments(l *Log) error {
 	segments = *l.segments.Load()
 	l.start.Store(max(ld.logStart, segments[0].base))
 	if end < ld.logStart {
-		l.logger.WithField(logx.Offset, ld.logStart).Warn("log ends below its start, beginning again there")
+		l.logger.WithField(logx.Offset, ld.logStart).Warn("log ends below its start offset, beginning again there")
 		l.end.store(end, segments[0].base, 0)
 		return l.restartLocked(ld.logStart)
 	}

@@ -79,7 +79,7 @@ func newProgress(dir string, parts []loading, recovering bool, now func() time.T
 		d.toRead += o.toRead
 	}
 	if recovering {
-		d.logger.WithFields(logrus.Fields{logx.Count: len(parts), logx.SizeBytes: d.toRead}).Info("last stop was not clean, recovering logs")
+		d.logger.WithFields(logrus.Fields{logx.Count: len(parts), logx.SizeBytes: d.toRead}).Info("the last shutdown was not clean, recovering logs")
 	}
 	d.lines.Do(func() {}) // the first line comes after an interval
 	return d

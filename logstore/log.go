@@ -181,10 +181,10 @@ func (l *Log) UpdateConfig(cfg Config) {
 	}
 	log := l.logger.WithFields(map[string]any{logx.Format: cfg.Magic, logx.OldFormat: old.Magic})
 	if cfg.Magic < old.Magic {
-		log.Warn("the message format of a log was lowered: it may hold newer messages, which old clients are told as they are")
+		log.Warn("the message format of a log was lowered: it may contain newer messages, which old clients get unconverted")
 	}
 	if err := l.disk.fail("drop leader epochs", l.epochs.heed(cfg.Magic)); err != nil {
-		log.WithError(err).Error("the leader epochs of a log could not be dropped")
+		log.WithError(err).Error("cannot drop the leader epochs of a log")
 	}
 }
 

@@ -96,7 +96,7 @@ func (ld *loader) suspect(s *segment) error {
 func (ld *loader) dropBehind(l *Log, segments []*segment, i int) error {
 	l.setSegmentsLocked(segments[: i+1 : i+1])
 	for _, s := range segments[i+1:] {
-		l.logger.WithField(logx.Segment, s.base).Warn("dropping segment behind a broken one")
+		l.logger.WithField(logx.Segment, s.base).Warn("dropping a segment after a damaged one")
 		s.release()
 		if err := s.remove(); err != nil {
 			return err

@@ -160,7 +160,7 @@ func (s *snapshots) restore(t *producerTable, start, end int64, now time.Time) e
 		if !errors.Is(err, errBadSnapshot) && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		s.logger.WithError(err).WithField(logx.File, s.path(offset)).Warn("removing a producer snapshot that cannot be used, its state is in the records")
+		s.logger.WithError(err).WithField(logx.File, s.path(offset)).Warn("removing an invalid producer snapshot, reading its state from the records")
 		if err := s.remove(offset); err != nil {
 			return err
 		}

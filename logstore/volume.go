@@ -172,7 +172,7 @@ func (m *Manager) closeVolume(v *volume) error {
 		return err
 	}
 	if len(unloaded) > 0 {
-		m.cfg.Logger.WithFields(logrus.Fields{logx.Dir: v.path, logx.Count: len(unloaded)}).Warn("logs were not loaded, the next start recovers the directory")
+		m.cfg.Logger.WithFields(logrus.Fields{logx.Dir: v.path, logx.Count: len(unloaded)}).Warn("not all logs were loaded, the next start will recover the directory")
 		return nil
 	}
 	return v.fail("write the mark of a clean stop", vfs.WriteFile(m.cfg.FS, filepath.Join(v.path, cleanFile), []byte(cleanContent)))

@@ -226,7 +226,7 @@ func consoleConsumer(ctx context.Context, env *Env) error {
 			return cmp.Or(refusal(ctx), err)
 		}
 	}
-	// Stopping a fetch waits at most this long, so that --timeout-ms is kept.
+	// Stopping a fetch waits at most this long, so that --timeout-ms is observed.
 	opts = append([]kgo.Opt{kgo.AllowAutoTopicCreation(), kgo.FetchMaxWait(500 * time.Millisecond)}, append(opts, what...)...)
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {

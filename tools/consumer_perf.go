@@ -42,7 +42,7 @@ func newConsumerPerfOptions() *consumerPerfOptions {
 	return o
 }
 
-// settings are the consumer's, and the group that it belongs to.
+// settings returns the consumer's settings and its group.
 func (o *consumerPerfOptions) settings() (p properties, group string, err error) {
 	if p, err = readProperties(*o.config); err != nil {
 		return nil, "", err
@@ -64,7 +64,8 @@ func (o *consumerPerfOptions) client(ctx context.Context, env *Env, p properties
 	}
 	opts = append(opts, kgo.ConsumeTopics(*o.topic), kgo.FetchMaxPartitionBytes(*o.fetchSize))
 	clock := &rebalanceClock{}
-	// As in kafka-console-consumer: who names no group wants none, and the original's random one is never looked at.
+	// As in kafka-console-consumer: without a named group the user wants none, and the original's random one is never
+	// looked at.
 	if group != "" {
 		clock.group = true
 		clock.lost(time.Now())
@@ -76,7 +77,7 @@ func (o *consumerPerfOptions) client(ctx context.Context, env *Env, p properties
 	return cl, clock, err
 }
 
-// rebalanceClock sums up the time that a member of a group spends without an assignment. Safe for concurrent use.
+// rebalanceClock sums up the time that a group member spends without an assignment. Safe for concurrent use.
 type rebalanceClock struct {
 	group bool
 	since atomic.Int64 // ms; 0: assigned
@@ -142,7 +143,7 @@ type consumerPerfRun struct {
 // readCount is what was read.
 type readCount struct{ records, bytes int64 }
 
-// readMark is how far it was at a time.
+// readMark is the progress at a time.
 type readMark struct {
 	readCount
 	at          time.Time
@@ -195,7 +196,7 @@ func (r *consumerPerfRun) run(ctx context.Context) error {
 	return nil
 }
 
-// rates prints the columns that both kinds of lines have, for what was read in a time of which some went into rebalances.
+// rates formats the columns common to both kinds of lines, for what was read in a period that includes rebalances.
 func (r *consumerPerfRun) rates(total, part readCount, took time.Duration, rebalanceMs int64) string {
 	mb := func(n int64) float64 { return float64(n) / (1 << 20) }
 	seconds := max(took.Seconds(), 1e-3)
@@ -217,17 +218,18 @@ func (r *consumerPerfRun) summary(now time.Time) {
 	r.env.printf("%s, %s, %s\n", javaTime(r.start, r.layout), javaTime(now, r.layout), r.rates(r.total, r.total, now.Sub(r.start), r.clock.total.Load()))
 }
 
-// javaLetters are the runs of letters of java.text.SimpleDateFormat that we know, longest first, with Go's layout for each.
+// javaLetters are the runs of letters of java.text.SimpleDateFormat that are supported, longest first, with Go's layout
+// for each.
 var javaLetters = []struct{ java, layout string }{
 	{"yyyy", "2006"}, {"yy", "06"}, {"MMMM", "January"}, {"MMM", "Jan"}, {"MM", "01"}, {"M", "1"}, {"dd", "02"}, {"d", "2"},
 	{"HH", "15"}, {"hh", "03"}, {"h", "3"}, {"mm", "04"}, {"m", "4"}, {"ss", "05"}, {"s", "5"}, {"SSS", ".000"}, {"a", "PM"},
 	{"EEEE", "Monday"}, {"EEE", "Mon"}, {"z", "MST"}, {"Z", "-0700"}, {"XXX", "Z07:00"},
 }
 
-// millisMark stands in a layout where Go's own mark for ms would swallow the separator in front of it.
+// millisMark is a placeholder in a layout where Go's own mark for ms would consume the preceding separator.
 const millisMark = "\x00"
 
-// javaTimeLayout translates a format of java.text.SimpleDateFormat.
+// javaTimeLayout converts a format of java.text.SimpleDateFormat.
 func javaTimeLayout(format string) (string, error) {
 	var b strings.Builder
 next:

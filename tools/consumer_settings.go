@@ -22,7 +22,7 @@ var consumerSettings = map[string]setter{
 		start, reset, err := resetOffset(v)
 		return []kgo.Opt{kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(reset)}, err
 	},
-	"enable.auto.commit": func(v string) ([]kgo.Opt, error) { // read by asMember: it has a meaning in a group alone
+	"enable.auto.commit": func(v string) ([]kgo.Opt, error) { // read by asMember: it applies only in a group
 		if !strings.EqualFold(v, "true") && !strings.EqualFold(v, "false") {
 			return nil, errors.New("expected value to be either true or false")
 		}
@@ -48,7 +48,7 @@ var consumerSettings = map[string]setter{
 	"allow.auto.create.topics":  noEffect,
 }
 
-// resetOffset translates auto.offset.reset: where to start, and where to go on when that is gone.
+// resetOffset converts auto.offset.reset: where to start, and where to continue when the offset is gone.
 func resetOffset(v string) (start, reset kgo.Offset, err error) {
 	switch v {
 	case "earliest":
@@ -61,7 +61,7 @@ func resetOffset(v string) (start, reset kgo.Offset, err error) {
 	return start, reset, errors.New("it must be one of latest, earliest, none")
 }
 
-// balancers translates a list of Java's assignors, with or without their package.
+// balancers converts a list of Java's assignors, with or without their package.
 func balancers(list string) ([]kgo.GroupBalancer, error) {
 	var all []kgo.GroupBalancer
 	for name := range strings.SplitSeq(list, ",") {

@@ -8,10 +8,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// asMember are the options of a client that reads as a member of a group. What the settings leave open is as with Java's consumer.
+// asMember returns the options of a client that reads as a member of a group. The defaults are those of Java's
+// consumer.
 func asMember(group string, p properties) []kgo.Opt {
 	opts := []kgo.Opt{kgo.ConsumerGroup(group)}
-	if _, ok := p["partition.assignment.strategy"]; !ok { // the first one is used, unless others in the group do not know it
+	if _, ok := p["partition.assignment.strategy"]; !ok { // the first one is used, unless other members do not know it
 		opts = append(opts, kgo.Balancers(kgo.RangeBalancer(), kgo.CooperativeStickyBalancer()))
 	}
 	if !autoCommits(p) {
@@ -24,24 +25,24 @@ func asMember(group string, p properties) []kgo.Opt {
 	return opts
 }
 
-// autoCommits reports whether a member with these settings commits by itself.
+// autoCommits reports whether a member with these settings commits automatically.
 func autoCommits(p properties) bool {
 	v, ok := p["enable.auto.commit"]
 	return !ok || isTrue(v)
 }
 
-// startOffsets has a member of a group commit where it starts in a partition of which the group has no offset, also if no record is there.
-// Java's consumer commits its position in all of its partitions, where franz-go commits what records have been read of: without
-// this the next member that starts at the end would pass over what came to such a partition in between. Its methods are called by
-// a client, one after the other.
+// startOffsets makes a group member commit where it starts in partitions for which the group has no offset, even if
+// there is no record. Java's consumer commits its position in all of its partitions, while franz-go commits only those
+// from which records were read: without this, the next member that starts at the end would skip records that arrived in
+// such a partition in between. Its methods are called by a client, one after another.
 type startOffsets struct {
 	reset string // auto.offset.reset
 	level string // isolation.level
 	found map[string]map[int32]kgo.Offset
 }
 
-// commit finds where to start where the group has no offset, and commits that. What can't be found or committed is left to the client,
-// which starts anyway.
+// commit determines where to start if the group has no offset, and commits that. If it fails, that is left to the
+// client, which starts anyway.
 func (s *startOffsets) commit(ctx context.Context, cl *kgo.Client, fetched *kmsg.OffsetFetchResponse) error {
 	s.found = nil
 	missing := withoutOffset(fetched)
@@ -69,7 +70,7 @@ func (s *startOffsets) commit(ctx context.Context, cl *kgo.Client, fetched *kmsg
 	return nil
 }
 
-// begin puts what was found in the place of what the client would look up itself.
+// begin substitutes what was found for what the client would look up itself.
 func (s *startOffsets) begin(_ context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	for topic, partitions := range s.found {
 		for partition, offset := range partitions {
@@ -91,7 +92,7 @@ func (s *startOffsets) list(ctx context.Context, adm *kadm.Client, topics ...str
 	return adm.ListEndOffsets(ctx, topics...)
 }
 
-// withoutOffset are the partitions of which a group has no offset.
+// withoutOffset returns the partitions for which a group has no offset.
 func withoutOffset(fetched *kmsg.OffsetFetchResponse) kadm.TopicsSet {
 	missing := make(kadm.TopicsSet)
 	for _, group := range fetched.Groups {

@@ -42,7 +42,7 @@ func newVerifiableConsumerOptions() *verifiableConsumerOptions {
 func (o *verifiableConsumerOptions) check(env *Env) error {
 	if len(env.Args) == 0 {
 		o.usage(env)
-		return exitCode(0) // so the originals, and not as the other tools
+		return exitCode(0) // as in the originals, unlike the other tools
 	}
 	if err := o.parse(env); err != nil {
 		return err
@@ -96,7 +96,8 @@ func verifiableConsumer(ctx context.Context, env *Env) error {
 	if err := v.out.print("startup_complete"); err != nil {
 		return err
 	}
-	// A rebalance waits for the commit of what was polled before it, as in a Java consumer, whose poll rebalances.
+	// A rebalance waits for the commit of what was polled before it, as in a Java consumer, which rebalances within
+	// poll.
 	opts = append(opts, asMember(*o.group, settings)...)
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.ConsumeTopics(*o.topic), kgo.BlockRebalanceOnPoll(),
 		kgo.AllowAutoTopicCreation(), kgo.FetchMaxWait(500 * time.Millisecond), kgo.OnPartitionsAssigned(v.assigned),
@@ -117,10 +118,10 @@ func verifiableConsumer(ctx context.Context, env *Env) error {
 	return v.out.print("shutdown_complete")
 }
 
-// commitPatience is how long a commit may take, also when the tool is being stopped.
+// commitPatience is how long a commit may take, even when the tool is being stopped.
 const commitPatience = 30 * time.Second
 
-// verifier prints what a member of a group sees.
+// verifier prints what a group member sees.
 type verifier struct {
 	o        *verifiableConsumerOptions
 	out      *events
@@ -167,7 +168,7 @@ func (v *verifier) run(ctx context.Context) error {
 	return nil
 }
 
-// commitRest commits, before it leaves, what a member with --enable-autocommit has polled.
+// commitRest commits what a member with --enable-autocommit has polled before it leaves.
 func (v *verifier) commitRest(ctx context.Context) error {
 	if !v.o.has("enable-autocommit") {
 		return nil
@@ -177,7 +178,7 @@ func (v *verifier) commitRest(ctx context.Context) error {
 	return v.cl.CommitUncommittedOffsets(ctx)
 }
 
-// received prints what a poll gave, as far as it is still wanted, and commits that.
+// received prints the result of a poll, as far as it is still wanted, and commits it.
 func (v *verifier) received(ctx context.Context, fetches kgo.Fetches) error {
 	summaries := []object{}
 	var last []*kgo.Record
@@ -221,7 +222,7 @@ func (v *verifier) printRecords(records []*kgo.Record) error {
 	return nil
 }
 
-// commit commits the offsets behind records, also when the tool is being stopped.
+// commit commits the offsets after records, even when the tool is being stopped.
 func (v *verifier) commit(ctx context.Context, last []*kgo.Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitPatience)
 	defer cancel()

@@ -55,8 +55,8 @@ func zooKeeperAccess(env *Env, tlsFile string) (a zkAccess, err error) {
 
 func isFalse(value string) bool { return strings.EqualFold(value, "false") }
 
-// zkTLS is how to speak to ZooKeeper by a file of settings zookeeper.ssl.*, each maybe with authorizer. before it; nil for no file:
-// in plaintext.
+// zkTLS reads a file of settings zookeeper.ssl.*, possibly with the prefix authorizer.; without a file it returns nil,
+// for plaintext.
 func zkTLS(env *Env, file string) (encryption func(host string) *tls.Config, certified bool, err error) {
 	p, err := readProperties(file)
 	if err != nil {
@@ -84,8 +84,8 @@ func zkTLS(env *Env, file string) (encryption func(host string) *tls.Config, cer
 	return made.Client, certified, nil
 }
 
-// connectZooKeeper opens a session in silence. option is what the place was given by; secure keeps nodes that are made for the
-// session's user.
+// connectZooKeeper opens a session without logging. option is the option that gave the address; if secure is true,
+// nodes that are created are restricted to the session's user.
 func (a zkAccess) connectZooKeeper(ctx context.Context, option, connect string, keepChroot, secure bool) (*zkcoord.Client, error) {
 	zk, err := zkcoord.Connect(ctx, zkcoord.Config{
 		Connect: connect, ConnectionTimeout: a.connect, KeepChroot: keepChroot, TLS: a.encryption, Login: a.login, SecureNodes: secure,
@@ -97,17 +97,17 @@ func (a zkAccess) connectZooKeeper(ctx context.Context, option, connect string, 
 	return zk, nil
 }
 
-// silence is where what brokers would log goes to.
+// silence returns a logger that discards what brokers would log.
 func silence() *logrus.Entry {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return logrus.NewEntry(log)
 }
 
-// zkDialer connects to ZooKeeper for its library, and tells when a login was refused, which the library tells nobody.
+// zkDialer connects to ZooKeeper for its library, and reports refused logins, which the library does not.
 type zkDialer struct {
 	zkAccess
-	refused chan error // with room for one
+	refused chan error // capacity 1
 }
 
 func newZKDialer(access zkAccess) *zkDialer { return &zkDialer{access, make(chan error, 1)} }

@@ -99,7 +99,7 @@ func (c *Client) WatchACLChanges(ctx context.Context, ready func(), changed func
 			for _, n := range notes {
 				r, err := kind.decode(n.data)
 				if err != nil {
-					c.log.WithError(err).WithField(logx.Znode, n.path).Error("unreadable notification, all ACLs are read again")
+					c.log.WithError(err).WithField(logx.Znode, n.path).Error("cannot decode a notification, reading all ACLs again")
 					all = true
 					continue
 				}

@@ -360,7 +360,7 @@ func (c *Client) brokers(ctx context.Context, names []string, read func(context.
 		}
 		b, err := DecodeBroker(int32(id), n.data)
 		if err != nil {
-			c.log.WithError(err).WithField(logx.Znode, brokerPath(int32(id))).Error("unreadable node left out")
+			c.log.WithError(err).WithField(logx.Znode, brokerPath(int32(id))).Error("cannot decode a node, ignoring it")
 			return nil
 		}
 		b.Epoch = n.stat.Czxid

@@ -151,7 +151,7 @@ func (c *Client) EntityConfig(ctx context.Context, e Entity) (map[string]string,
 func (c *Client) decodeOrEmpty(path string, data []byte) map[string]string {
 	config, err := DecodeConfig(data)
 	if err != nil {
-		c.log.WithError(err).WithField(logx.Znode, path).Error("unreadable settings count as none")
+		c.log.WithError(err).WithField(logx.Znode, path).Error("cannot decode settings, ignoring them")
 		return map[string]string{}
 	}
 	return config

@@ -115,7 +115,7 @@ func (c *Client) purge(ctx context.Context, prefix string, numbers []int64, node
 		if n != nil && n.stat.Ctime < oldest {
 			if err := c.delete(ctx, sequenceName(prefix, numbers[i])); err != nil {
 				if ctx.Err() == nil {
-					c.log.WithError(err).Warn("an old notification cannot be removed")
+					c.log.WithError(err).Warn("cannot remove an old notification")
 				}
 				return
 			}

@@ -82,7 +82,7 @@ func (c *Client) PartitionStates(ctx context.Context, partitions []TopicPartitio
 		}
 		s, err := DecodeState(n.data, n.stat.Version)
 		if err != nil {
-			c.log.WithError(err).WithField(logx.Znode, statePath(partitions[i])).Error("unreadable node left out")
+			c.log.WithError(err).WithField(logx.Znode, statePath(partitions[i])).Error("cannot decode a node, ignoring it")
 			return nil
 		}
 		found[i] = &s

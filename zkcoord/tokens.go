@@ -112,7 +112,7 @@ func (c *Client) DelegationToken(ctx context.Context, id string) (DelegationToke
 	}
 	t, err := DecodeToken(n.data)
 	if err != nil {
-		c.log.WithError(err).WithField(logx.Znode, tokenPath(id)).Error("unreadable delegation token")
+		c.log.WithError(err).WithField(logx.Znode, tokenPath(id)).Error("cannot decode a delegation token")
 		return DelegationToken{}, false, nil
 	}
 	return t, true, nil

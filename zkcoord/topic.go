@@ -141,7 +141,7 @@ func (c *Client) topicInfos(ctx context.Context, names []string, read func(ctx c
 		}
 		t, err := DecodeTopic(names[i], n.data)
 		if err != nil {
-			c.log.WithError(err).WithField(logx.Topic, names[i]).Error("unreadable node left out")
+			c.log.WithError(err).WithField(logx.Topic, names[i]).Error("cannot decode a node, ignoring it")
 			return nil
 		}
 		t.Version = n.stat.Version

@@ -241,7 +241,7 @@ func unreadableIn(err error) []Resource {
 
 func (a *Authorizer) unreadable(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		a.cfg.Logger.WithError(err).Error("ACLs stay as they were: what there is now cannot be read")
+		a.cfg.Logger.WithError(err).Error("cannot read the changed ACLs, keeping the previous ones")
 	}
 }
 

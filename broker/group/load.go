@@ -46,11 +46,11 @@ func (s *shard) load() (groups int, ok bool) {
 		return 0, false
 	case err != nil:
 		s.mu.phase = failed
-		s.log.WithError(err).Error("groups of a partition cannot be loaded")
+		s.log.WithError(err).Error("cannot load the groups of a partition")
 		return 0, false
 	}
 	if l.skipped > 0 {
-		s.log.WithField(logx.Count, l.skipped).Warn("records that are of no known kind were passed over")
+		s.log.WithField(logx.Count, l.skipped).Warn("records of unknown kinds were skipped")
 	}
 	s.installLocked(l)
 	s.log.WithFields(logrus.Fields{logx.Count: len(s.mu.groups), logx.TookMs: time.Since(began).Milliseconds()}).

@@ -118,7 +118,7 @@ func (s *shard) clean(which string, choose func(*group) []logstore.TopicPartitio
 			continue
 		}
 		if err := s.removeLocked(g, partitions); err != nil {
-			s.coordinator.logger(g.id).WithError(err).Warn("offsets could not be removed")
+			s.coordinator.logger(g.id).WithError(err).Warn("cannot remove offsets")
 			continue
 		}
 		removed += len(partitions)

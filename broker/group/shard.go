@@ -82,7 +82,7 @@ func (s *shard) close() {
 		}
 	}
 	s.mu.groups = nil
-	s.log.Debug("groups of a partition are unloaded")
+	s.log.Debug("unloaded the groups of a partition")
 }
 
 func (s *shard) serving() error {
@@ -167,7 +167,7 @@ func (s *shard) writeLocked(g *group, st *step) {
 		}
 		switch {
 		case err != nil:
-			s.coordinator.logger(g.id).WithError(err).Warn("a group's record could not be written")
+			s.coordinator.logger(g.id).WithError(err).Warn("cannot write a group's record")
 			fallthrough
 		case done:
 			w.finish(st, err)

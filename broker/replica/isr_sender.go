@@ -156,7 +156,7 @@ func (s *isrSender) sendIn(ctx context.Context, version int16, changes []isrChan
 	}
 	answer := resp.(*kmsg.AlterPartitionResponse)
 	if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
-		s.log.WithError(err).Info("the controller did not take ISR changes, trying again")
+		s.log.WithError(err).Info("the controller did not accept ISR changes, trying again")
 		return changes
 	}
 	var again []isrChange

@@ -79,7 +79,7 @@ func (w *isrWriter) writeAll(ctx context.Context) {
 	for _, c := range w.take() {
 		a, err := w.write(ctx, c)
 		if err != nil {
-			w.log.WithError(err).Debug("an ISR could not be written, trying again")
+			w.log.WithError(err).Debug("cannot write an ISR, trying again")
 			select {
 			case <-ctx.Done():
 				return
@@ -110,7 +110,7 @@ func (w *isrWriter) write(ctx context.Context, c isrChange) (isrAnswer, error) {
 func (w *isrWriter) report(ctx context.Context) {
 	changed := w.reports.take(w.now())
 	if err := w.store.NotifyISRChange(ctx, changed); err != nil && ctx.Err() == nil {
-		w.log.WithError(err).Warn("the controller could not be told of changed ISRs")
+		w.log.WithError(err).Warn("cannot notify the controller of changed ISRs")
 		for _, tp := range changed {
 			w.reports.note(tp, w.now())
 		}

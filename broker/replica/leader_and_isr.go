@@ -53,7 +53,7 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 		roles[i] = role{a, source, known}
 	}
 	errs := m.takeOn(roles)
-	m.log.WithFields(logrus.Fields{logx.ControllerEpoch: controllerEpoch, logx.Count: len(roles)}).Debug("followed the controller's LeaderAndIsr")
+	m.log.WithFields(logrus.Fields{logx.ControllerEpoch: controllerEpoch, logx.Count: len(roles)}).Debug("applied the controller's LeaderAndIsr")
 	return errs, nil
 }
 
@@ -149,7 +149,7 @@ func addressOf(brokers []BrokerAddress, id int32) (BrokerAddress, bool) {
 
 func (m *Manager) logRefused(a Assignment, err error) {
 	m.log.WithError(err).WithFields(logrus.Fields{logx.Topic: a.TP.Topic, logx.Partition: a.TP.Partition,
-		logx.LeaderEpoch: a.State.LeaderEpoch}).Warn("a partition's LeaderAndIsr was not followed")
+		logx.LeaderEpoch: a.State.LeaderEpoch}).Warn("cannot apply a partition's LeaderAndIsr")
 }
 
 // errSameEpoch answers a request that brings nothing new; the controller does not mind.

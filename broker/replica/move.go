@@ -149,13 +149,13 @@ func (v *mover) run(ctx context.Context) {
 		}
 		log := v.log.WithError(err).WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition})
 		if errors.Is(err, kerr.KafkaStorageError) {
-			log.Error("a replica cannot be moved to another directory")
+			log.Error("cannot move a replica to another directory")
 			if p.Log().Usable() != nil {
 				v.lost(p)
 			}
 			continue
 		}
-		log.Warn("a replica cannot be moved to another directory now, trying again")
+		log.Warn("cannot move a replica to another directory at the moment, trying again")
 		pause(ctx, moveRetry)
 		v.add(p)
 	}

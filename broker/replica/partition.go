@@ -85,7 +85,7 @@ func (p *Partition) cut(to int64) error {
 	kept := max(to, p.Log().LogStartOffset())
 	log := p.env.log.WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition, logx.Offset: to})
 	if gone := p.Log().LogEndOffset() - kept; gone > 0 {
-		log.WithField(logx.Count, gone).Info("records are cut off that the leader does not have")
+		log.WithField(logx.Count, gone).Info("truncating records that the leader does not have")
 	}
 	if lost := p.Log().HighWatermark() - kept; lost > 0 {
 		p.env.counts.lost.Add(lost)

@@ -66,7 +66,7 @@ func (m *Manager) reread(ctx context.Context, ids []string, all bool) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		m.cfg.Logger.WithError(err).Error("changed delegation tokens could not be read")
+		m.cfg.Logger.WithError(err).Error("cannot read changed delegation tokens")
 	}
 }
 
@@ -112,7 +112,7 @@ func (m *Manager) removeExpired(ctx context.Context) {
 			continue
 		}
 		if err := m.remove(ctx, t.DelegationToken); err != nil && ctx.Err() == nil {
-			m.cfg.Logger.WithError(err).WithField(logx.Token, t.ID).Error("an expired delegation token could not be removed")
+			m.cfg.Logger.WithError(err).WithField(logx.Token, t.ID).Error("cannot remove an expired delegation token")
 		}
 	}
 }

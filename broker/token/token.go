@@ -152,7 +152,7 @@ func (m *Manager) move(ctx context.Context, t zkcoord.DelegationToken, periodMs 
 		return 0, err
 	}
 	m.put(t)
-	m.line(t).Info("delegation token has another end")
+	m.line(t).Info("delegation token has a new expiry")
 	return t.ExpiresMs, nil
 }
 

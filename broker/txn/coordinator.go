@@ -128,7 +128,7 @@ func (c *Coordinator) LeadershipChanged(partition, epoch int32, leads bool) {
 		s.stop()
 		delete(c.mu.shards, partition)
 		s.changed.Notify()
-		c.log.WithFields(logrus.Fields{logx.Partition: partition, logx.LeaderEpoch: epoch}).Debug("transactions given up")
+		c.log.WithFields(logrus.Fields{logx.Partition: partition, logx.LeaderEpoch: epoch}).Debug("unloaded the transactions of a partition")
 	}
 	if !leads {
 		return
@@ -165,7 +165,7 @@ func (c *Coordinator) load(s *shard) (ok bool) {
 	log, began := c.log.WithField(logx.Partition, s.partition), time.Now()
 	for s.ctx.Err() == nil {
 		ending, err := s.load(c.loaders, func(offset int64, err error) {
-			log.WithError(err).WithField(logx.Offset, offset).Warn("a record in the transaction log was left out")
+			log.WithError(err).WithField(logx.Offset, offset).Warn("skipped a record in the transaction log")
 		})
 		if err == nil {
 			log.WithFields(logrus.Fields{logx.LeaderEpoch: s.epoch(), logx.Count: s.count(), logx.TookMs: time.Since(began).Milliseconds()}).
@@ -178,7 +178,7 @@ func (c *Coordinator) load(s *shard) (ok bool) {
 		if s.ctx.Err() != nil {
 			return false
 		}
-		log.WithError(err).Error("the transaction log could not be loaded, trying again")
+		log.WithError(err).Error("cannot load the transaction log, trying again")
 		pause(s.ctx, loadRetryDelay)
 	}
 	return false

@@ -39,7 +39,7 @@ func (c *Coordinator) abortLate(s *shard, id string) {
 	log := c.log.WithField(logx.TxnID, id)
 	switch {
 	case err != nil:
-		log.WithError(err).Info("a transaction that takes too long could not be aborted, trying again")
+		log.WithError(err).Info("cannot abort a transaction that has timed out, trying again")
 	case done.end != 0:
 		log.WithFields(logrus.Fields{logx.ProducerID: done.ID, logx.ProducerEpoch: done.Epoch}).
 			Info("aborting a transaction that takes too long")
@@ -57,9 +57,9 @@ func (c *Coordinator) expireIdle() {
 		total, err := c.expireIn(s)
 		log := c.log.WithFields(logrus.Fields{logx.Partition: s.partition, logx.Count: total})
 		if err != nil && !isOne(err, context.Canceled) {
-			log.WithError(err).Info("not all unused transactional ids could be forgotten")
+			log.WithError(err).Info("cannot remove all unused transactional ids")
 		} else if total > 0 {
-			log.Info("unused transactional ids forgotten")
+			log.Info("removed unused transactional ids")
 		}
 	}
 }

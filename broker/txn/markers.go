@@ -38,7 +38,7 @@ func (c *Coordinator) finish(s *shard, id string, end int64) {
 			}
 			return
 		}
-		log.WithError(err).Info("the end of a transaction could not be written down, trying again")
+		log.WithError(err).Info("cannot record the completion of a transaction, trying again")
 		pause(s.ctx, markersRetryDelay)
 	}
 }
@@ -138,7 +138,7 @@ type markerAnswer struct {
 // if there is one, this one is about to be told (TransactionMarkerRequestCompletionHandler, 3.9).
 func (a markerAnswer) written(log *logrus.Entry) (done []logstore.TopicPartition) {
 	if a.err != nil {
-		log.WithError(a.err).Debug("markers could not be sent, trying again")
+		log.WithError(a.err).Debug("cannot send transaction markers, trying again")
 		return nil
 	}
 	for tp, code := range a.codes {
@@ -148,13 +148,13 @@ func (a markerAnswer) written(log *logrus.Entry) (done []logstore.TopicPartition
 			done = append(done, tp)
 		case isOne(err, kerr.InvalidProducerEpoch, kerr.UnsupportedForMessageFormat, kerr.UnsupportedVersion):
 			// A newer epoch of the producer is writing there already, or nothing of this transaction can be there.
-			log.WithError(err).Warn("a partition takes no marker")
+			log.WithError(err).Warn("a partition rejects a transaction marker")
 			done = append(done, tp)
 		case isOne(err, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas,
 			kerr.NotEnoughReplicasAfterAppend, kerr.KafkaStorageError, kerr.TransactionCoordinatorFenced):
-			log.WithError(err).Debug("a marker could not be written, trying again")
+			log.WithError(err).Debug("cannot write a transaction marker, trying again")
 		default:
-			log.WithError(err).Error("a marker could not be written, trying again")
+			log.WithError(err).Error("cannot write a transaction marker, trying again")
 		}
 	}
 	return done

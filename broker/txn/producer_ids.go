@@ -125,7 +125,7 @@ func (p *ProducerIDs) fetch() {
 			p.arrived.Notify()
 			return
 		}
-		p.log.WithError(err).Info("the controller gave no producer ids, trying again")
+		p.log.WithError(err).Info("cannot get producer ids from the controller, trying again")
 		select {
 		case <-p.ctx.Done():
 			return

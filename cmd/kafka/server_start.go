@@ -125,7 +125,7 @@ func runBroker(file string, system map[string]string, environment, overrides []s
 	}
 	log := newLogger()
 	if keys := slices.Concat(keysOf(environment), slices.Sorted(maps.Keys(system))); len(keys) > 0 {
-		log.WithField(logx.Settings, keys).Info("settings of the environment")
+		log.WithField(logx.Settings, keys).Info("settings from the environment")
 	}
 	tellSettings(cfg, log)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -149,14 +149,14 @@ func runBroker(file string, system map[string]string, environment, overrides []s
 func tellSettings(cfg *config.Broker, log *logrus.Logger) {
 	log.WithField(logx.Settings, cfg.NotDefault()).Info("settings that differ from their defaults")
 	if keys := cfg.NotHonoured(); len(keys) > 0 {
-		log.WithField(logx.Settings, keys).Warn("settings that are known and have no effect here")
+		log.WithField(logx.Settings, keys).Warn("settings without effect")
 	}
 	if cfg.FormatIgnored() {
 		log.WithFields(logrus.Fields{logx.Setting: "log.message.format.version", logx.Protocol: cfg.InterBrokerProtocolVersion.String()}).
 			Warn("setting ignored: from protocol 3.0 on brokers write the newest message format")
 	}
 	if keys := cfg.Unknown(); len(keys) > 0 {
-		log.WithField(logx.Settings, keys).Warn("settings that are not known")
+		log.WithField(logx.Settings, keys).Warn("unknown settings")
 	}
 }
 

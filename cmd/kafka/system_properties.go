@@ -4,8 +4,9 @@ import (
 	"strings"
 )
 
-// systemProperties are the system properties of Java that count here, as users of SASL and of TLS to ZooKeeper have them in KAFKA_OPTS, with the
-// setting that each stands for. A setting of its own name that a file has goes before (KafkaConfig, ZkConfigs, 3.9).
+// systemProperties are the Java system properties that are honoured, since users of SASL and of TLS to ZooKeeper have
+// them in KAFKA_OPTS, with the corresponding settings. A setting in the file takes precedence (KafkaConfig, ZkConfigs,
+// 3.9).
 var systemProperties = map[string]string{
 	"java.security.auth.login.config":             "java.security.auth.login.config",
 	"java.security.krb5.conf":                     "java.security.krb5.conf",
@@ -31,10 +32,10 @@ var systemProperties = map[string]string{
 	"zookeeper.ssl.ocsp":                          "zookeeper.ssl.ocsp.enable",
 }
 
-// hostnameVerification has true for https, and false for nothing.
+// hostnameVerification is true for https, and false for an empty value.
 const hostnameVerification = "zookeeper.ssl.hostnameVerification"
 
-// properties finds them in KAFKA_OPTS of the environment (as of os.Environ), as settings.
+// properties finds them in KAFKA_OPTS of the environment (in the form of os.Environ), and returns them as settings.
 func properties(environment []string) map[string]string {
 	found := make(map[string]string)
 	for _, variable := range environment {
@@ -51,7 +52,7 @@ func properties(environment []string) map[string]string {
 	return found
 }
 
-// settingValue is the value of a system property as that of its setting.
+// settingValue converts the value of a system property to that of its setting.
 func settingValue(name, value string) string {
 	switch {
 	case name != hostnameVerification:

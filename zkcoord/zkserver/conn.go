@@ -144,7 +144,7 @@ func (c *conn) refuse(err error) {
 	if err == io.EOF || err == io.ErrUnexpectedEOF || c.server.isClosed() {
 		return
 	}
-	c.server.cfg.Logger.WithError(err).WithField(logx.Client, c.nc.RemoteAddr().String()).Warn("zookeeper connection ended: cannot be understood")
+	c.server.cfg.Logger.WithError(err).WithField(logx.Client, c.nc.RemoteAddr().String()).Warn("closing a ZooKeeper connection: invalid request")
 }
 
 // post passes an event to the loop; it returns false if the loop has ended.

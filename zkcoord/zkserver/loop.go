@@ -91,7 +91,7 @@ func (l *loop) run() {
 			return
 		}
 		if err != nil {
-			l.server.cfg.Logger.WithError(err).Error("zookeeper server ended: its file cannot be written")
+			l.server.cfg.Logger.WithError(err).Error("the ZooKeeper server has stopped: its file cannot be written")
 			l.server.shut(fmt.Errorf("zkserver: %w", err))
 			return
 		}
@@ -193,14 +193,14 @@ func (l *loop) detach(c *conn) {
 func (l *loop) connect(c *conn, hello connectRequest) {
 	log := l.server.cfg.Logger.WithField(logx.Client, c.nc.RemoteAddr().String())
 	if hello.lastZxid > l.tree.zxid {
-		log.WithField(logx.Zxid, hello.lastZxid).Warn("zookeeper connection ended: the client has seen more than this server has")
+		log.WithField(logx.Zxid, hello.lastZxid).Warn("closing a ZooKeeper connection: the client has seen newer data than this server has")
 		l.end(c)
 		return
 	}
 	timeout := min(max(time.Duration(hello.timeoutMs)*time.Millisecond, l.server.cfg.MinTimeout), l.server.cfg.MaxTimeout)
 	s := l.sessionFor(hello, timeout)
 	if s == nil {
-		log.WithField(logx.Session, sessionName(hello.session)).Info("zookeeper session is no more")
+		log.WithField(logx.Session, sessionName(hello.session)).Info("the requested ZooKeeper session no longer exists")
 		l.frame(c, func(b []byte) []byte {
 			return appendConnectResponse(b, connectResponse{password: make([]byte, 16), hasFlag: hello.hasFlag})
 		})

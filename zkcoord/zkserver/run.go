@@ -62,7 +62,7 @@ func fromProperties(props map[string]string, log *logrus.Entry) (cfg Config, add
 			if strings.HasPrefix(key, "server.") {
 				return cfg, "", fmt.Errorf("zkserver: %s=%s: this server is always alone; use ZooKeeper for an ensemble", key, value)
 			}
-			log.WithField(logx.Setting, key).Info("zookeeper setting without effect")
+			log.WithField(logx.Setting, key).Info("ZooKeeper setting without effect")
 		}
 		if err != nil {
 			return cfg, "", err

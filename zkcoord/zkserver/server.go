@@ -136,7 +136,7 @@ func (s *Server) accept(ln net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default: // for example too many open files: it may pass
-			s.cfg.Logger.WithError(err).Warn("zookeeper connection could not be taken")
+			s.cfg.Logger.WithError(err).Warn("cannot accept a ZooKeeper connection")
 			s.pause(acceptPause)
 			continue
 		}
