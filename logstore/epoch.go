@@ -166,8 +166,10 @@ func (c *epochCache) endLocked(end int64) int {
 	return n
 }
 
-// truncateStart drops epochs that end at start or earlier; the one that contains start begins there now.
-func (c *epochCache) truncateStart(start int64) error {
+// forgetStart drops epochs that end at start or earlier; the one that contains start begins there now. The file is not
+// written: the next flush will do so, and the next load drops the same (LeaderEpochFileCache.truncateFromStartAsyncFlush,
+// 3.9). It reports whether that changes anything.
+func (c *epochCache) forgetStart(start int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
@@ -175,14 +177,10 @@ func (c *epochCache) truncateStart(start int64) error {
 		n++
 	}
 	if n == 0 || n == 1 && c.mu.entries[0].start == start {
-		return nil
+		return false
 	}
-	kept := append([]epochEntry{{c.mu.entries[n-1].epoch, start}}, c.mu.entries[n:]...)
-	err := c.setLocked(kept)
-	if noSpace(err) { // what makes room must not need any: the next load does the same
-		c.mu.entries, err = kept, nil
-	}
-	return err
+	c.mu.entries = append([]epochEntry{{c.mu.entries[n-1].epoch, start}}, c.mu.entries[n:]...)
+	return true
 }
 
 func (c *epochCache) clear() error {

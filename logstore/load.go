@@ -183,8 +183,10 @@ func (ld *loader) loadSegments(l *Log) error {
 		}
 	}
 	l.epochs.forgetEnd(end)
-	if err := l.epochs.truncateStart(l.start.Load()); err != nil {
-		return err
+	if l.epochs.forgetStart(l.start.Load()) {
+		if err := l.epochs.flush(); err != nil && !noSpace(err) { // a log on a full disk must be loaded, to make room
+			return err
+		}
 	}
 	return ld.loadProducers(l, end)
 }

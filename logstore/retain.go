@@ -21,16 +21,18 @@ func (l *Log) AdvanceLogStart(offset int64) error {
 	if hw := l.hw.Load(); offset > hw {
 		return fmt.Errorf("log start of %v cannot move to %d, above the high watermark %d: %w", l.tp, offset, hw, kerr.OffsetOutOfRange)
 	}
-	return l.disk.fail("advance log start", l.advanceStartLocked(offset))
+	l.advanceStartLocked(offset)
+	return nil
 }
 
-func (l *Log) advanceStartLocked(offset int64) error {
+// advanceStartLocked writes no file: appends wait for it, as do changes of the replica's role.
+func (l *Log) advanceStartLocked(offset int64) {
 	if offset <= l.start.Load() {
-		return nil
+		return
 	}
 	l.start.Store(offset)
 	l.mu.producers.end = max(l.mu.producers.end, offset)
-	return l.epochs.truncateStart(offset)
+	l.epochs.forgetStart(offset)
 }
 
 // Retain drops the oldest segments that are no longer needed: those below the log start offset, above retention.bytes,
@@ -129,7 +131,8 @@ func (l *Log) dropOldestLocked(n int) error {
 	}
 	segments := l.segmentsLocked()
 	old, kept := segments[:n], segments[n:]
-	if err := l.advanceStartLocked(kept[0].base); err != nil {
+	l.advanceStartLocked(kept[0].base)
+	if err := l.epochs.flush(); err != nil && !noSpace(err) { // what makes room must not need any; the next load drops the same
 		return err
 	}
 	l.setSegmentsLocked(kept)

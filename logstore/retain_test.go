@@ -1,11 +1,13 @@
 package logstore
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
 )
 
@@ -102,6 +104,69 @@ func TestAdvanceLogStart(t *testing.T) {
 	}
 	if first, ok := l.epochs.first(); !ok || first.start != 3 {
 		t.Errorf("first epoch starts at %d", first.start)
+	}
+}
+
+// TestAdvanceLogStartWritesNothing: it holds up the appends, and a change of roles. What the file of epochs has below the start is dropped
+// with the next round of retention, with a clean stop, or by the next load.
+func TestAdvanceLogStartWritesNothing(t *testing.T) {
+	for _, end := range []string{"kill", "clean stop", "retention"} {
+		t.Run(end, func(t *testing.T) {
+			clock := newClock()
+			fsys := vfs.NewMem(clock.Now)
+			cfg := memConfig(fsys, clock)
+			cfg.Default.SegmentBytes = 200
+			m := mustOpen(t, cfg)
+			l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for epoch := range int32(3) {
+				for range 2 {
+					if _, err := l.AppendLeader(batchOf(1_790_000_000_000, strings.Repeat("x", 100)).MustBuild(), LeaderAppend{LeaderEpoch: epoch, ProduceVersion: 9}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			l.SetHighWatermark(6)
+			if err := l.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			fsys.SetFault(func(op, name string) error {
+				t.Errorf("%s %s", op, name)
+				return nil
+			})
+			if err := l.AdvanceLogStart(3); err != nil {
+				t.Fatal(err)
+			}
+			fsys.SetFault(nil)
+			if err := m.checkpointOffsets(m.disks[0]); err != nil {
+				t.Fatal(err)
+			}
+			switch end {
+			case "kill":
+				cfg.FS = fsys.Kill()
+			case "clean stop":
+				err = m.Close()
+			case "retention":
+				_, err = l.Retain()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if end != "retention" {
+				m = mustOpen(t, cfg)
+				l, _ = m.Log(testTP)
+			}
+			data, err := cfg.FS.ReadFile("/data/t-0/" + epochFile)
+			if err != nil || string(data) != "0\n2\n1 3\n2 4\n" {
+				t.Errorf("%q, %v", data, err)
+			}
+			if first, ok := l.epochs.first(); !ok || first != (epochEntry{1, 3}) {
+				t.Errorf("the first epoch is %v", first)
+			}
+			_ = m.Close()
+		})
 	}
 }
 
