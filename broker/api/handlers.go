@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"barnabas/broker/acl"
@@ -235,12 +236,17 @@ func (h *Handlers) codeOf(err error) int16 {
 	return c
 }
 
-// message returns an error's text for a response with a field for it, or nil if the error is only a code.
+// message returns an error's text for a response with a field for it, or nil if the error is only a code. The text of the
+// code itself is left out: clients have their own.
 func message(err error) *string {
 	if _, bare := err.(*kerr.Error); bare || err == nil {
 		return nil
 	}
 	text := err.Error()
+	var k *kerr.Error
+	if errors.As(err, &k) {
+		text = strings.TrimSuffix(text, ": "+k.Error())
+	}
 	return &text
 }
 

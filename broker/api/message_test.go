@@ -1,0 +1,32 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// TestMessage: a response's text has what is known beyond the code.
+func TestMessage(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{nil, "null"},
+		{kerr.SecurityDisabled, "null"},
+		{errNoAuthorizer, "authorizer.class.name is not set"},
+		{fmt.Errorf("topic t: %w", errNoAuthorizer), "topic t: authorizer.class.name is not set"},
+		{fmt.Errorf("%w: in front", kerr.InvalidRequest), kerr.InvalidRequest.Error() + ": in front"},
+		{errors.New("no code"), "no code"},
+	} {
+		got := "null"
+		if text := message(test.err); text != nil {
+			got = *text
+		}
+		if got != test.want {
+			t.Errorf("the text of %v is %q, not %q", test.err, got, test.want)
+		}
+	}
+}
