@@ -97,20 +97,8 @@ func TestKafkaStreamsCountsWords(t *testing.T) {
 		newTopic(t, c, topic, 4, 3)
 	}
 	state := t.TempDir()
-	start := func() *exec.Cmd {
-		cmd := java(t, "3.9.2", "WordCount", "bootstrap="+strings.Join(c.Addrs(), ","), "application=words", "in=lines", "out=counts", "state="+state)
-		errors := &tail{}
-		cmd.Stderr = errors
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			if t.Failed() {
-				t.Logf("Kafka Streams: %s", errors)
-			}
-		})
-		return cmd
+	start := func() *streamsInstance {
+		return startWordCount(t, c, "application=words", "in=lines", "out=counts", "state="+state)
 	}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.DefaultProduceTopic("lines"), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
@@ -131,8 +119,7 @@ func TestKafkaStreamsCountsWords(t *testing.T) {
 		switch {
 		case round == rounds-1:
 		case round%2 == 0:
-			_ = running.Process.Kill()
-			_ = running.Wait()
+			running.kill()
 			running = start()
 		default:
 			b := c.Broker(round % 3)
@@ -144,18 +131,23 @@ func TestKafkaStreamsCountsWords(t *testing.T) {
 	}
 	want := countedByUniq(t, text)
 	awaitCounts(t, c.Addrs(), want)
-	_ = running.Process.Kill()
-	_ = running.Wait()
+	running.kill()
 	awaitStable(t, kadm.NewClient(cl), "counts")
-	got := latestCounts(t, c.Addrs())
-	if !maps.Equal(got, want) {
-		for _, word := range slices.Sorted(maps.Keys(want)) {
-			if got[word] != want[word] {
-				t.Errorf("%q is counted %q times, by uniq %q", word, got[word], want[word])
-			}
-		}
-		t.Errorf("%d words are counted, by uniq %d", len(got), len(want))
+	checkCounts(t, c.Addrs(), want)
+}
+
+func checkCounts(t *testing.T, addrs []string, want map[string]string) {
+	t.Helper()
+	got := latestCounts(t, addrs)
+	if maps.Equal(got, want) {
+		return
 	}
+	for _, word := range slices.Sorted(maps.Keys(want)) {
+		if got[word] != want[word] {
+			t.Errorf("%q is counted %q times, by uniq %q", word, got[word], want[word])
+		}
+	}
+	t.Errorf("%d words are counted, by uniq %d", len(got), len(want))
 }
 
 // awaitCounts waits until the last value of each key is what it should be. Counts only grow, so one that is too high stays so.

@@ -3,16 +3,19 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.ThreadMetadata;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
  * Counts the words of a topic with Kafka Streams, exactly once. Words are what blanks separate. It can be killed and started
- * again with the same arguments: bootstrap, application, in, out, state (a folder).
+ * again with the same arguments: bootstrap, application, in, out, state (a folder), standbys (copies of each store). It prints
+ * `state STATE` and `tasks ACTIVE STANDBY` when they change.
  */
 public class WordCount {
     public static void main(String[] args) throws Exception {
@@ -28,6 +31,8 @@ public class WordCount {
         p.put("state.dir", opts.get("state"));
         p.put("commit.interval.ms", "100");
         p.put("num.stream.threads", "2");
+        p.put("num.standby.replicas", opts.getOrDefault("standbys", "0"));
+        p.put("probing.rebalance.interval.ms", "60000");
         p.put("replication.factor", "3");
         p.put("consumer.auto.offset.reset", "earliest");
         p.put("consumer.session.timeout.ms", "2000");
@@ -53,6 +58,24 @@ public class WordCount {
         });
         Runtime.getRuntime().addShutdownHook(new Thread(streams::close));
         streams.start();
-        ended.await();
+        String before = "";
+        while (!ended.await(200, TimeUnit.MILLISECONDS)) {
+            String now = tasks(streams);
+            if (!now.equals(before)) {
+                System.out.println(now);
+                System.out.flush();
+            }
+            before = now;
+        }
+    }
+
+    private static String tasks(KafkaStreams streams) {
+        int active = 0;
+        int standby = 0;
+        for (ThreadMetadata thread : streams.metadataForLocalThreads()) {
+            active += thread.activeTasks().size();
+            standby += thread.standbyTasks().size();
+        }
+        return "tasks " + active + " " + standby;
     }
 }

@@ -1,0 +1,351 @@
+//go:build compat
+
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"barnabas/internal/testport"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// platform is a program of Kafka Connect's that runs as a process: a worker, or MirrorMaker.
+type platform struct {
+	t       *testing.T
+	class   string
+	dir     string
+	options []string // of the Java machine
+	cmd     *exec.Cmd
+	ended   chan struct{}
+}
+
+// newPlatform prepares one with a properties file; start starts it, and again after kill.
+func newPlatform(t *testing.T, class string, settings ...string) *platform {
+	t.Helper()
+	p := &platform{t: t, class: class, dir: t.TempDir()}
+	if err := os.WriteFile(p.path("properties"), []byte(strings.Join(settings, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.kill()
+		if log, err := os.ReadFile(p.path("log")); err == nil {
+			tell(t, class, strings.Split(string(log), "\n"))
+		}
+	})
+	return p
+}
+
+func (p *platform) path(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *platform) start() {
+	p.t.Helper()
+	libs := installed(p.t, "Kafka Connect", "connect", "libs")
+	log, err := os.OpenFile(p.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	config, err := filepath.Abs("compat/connect/log4j.properties")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	options := append([]string{"-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j.configuration=file:" + config, "-cp", libs + "/*"}, p.options...)
+	p.cmd = exec.Command("java", append(options, p.class, p.path("properties"))...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	cmd, ended := p.cmd, make(chan struct{})
+	p.ended = ended
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+}
+
+func (p *platform) kill() {
+	if p.cmd != nil {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	}
+	p.cmd = nil
+}
+
+// worker is a worker of Kafka Connect in distributed mode, which is spoken to over HTTP.
+type worker struct {
+	*platform
+	url string
+}
+
+// newWorker prepares a worker of the group `connect`. What it converts is text. Its tasks move at once when it is gone, and what its
+// sources write is written exactly once.
+func newWorker(t *testing.T, addrs []string, replicas int, settings ...string) *worker {
+	t.Helper()
+	url := "http://" + testport.Address(t)
+	return &worker{newPlatform(t, "org.apache.kafka.connect.cli.ConnectDistributed", append([]string{
+		"bootstrap.servers=" + strings.Join(addrs, ","), "group.id=connect", "listeners=" + url,
+		"config.storage.topic=connect-configs", "offset.storage.topic=connect-offsets", "status.storage.topic=connect-status",
+		fmt.Sprint("config.storage.replication.factor=", replicas), fmt.Sprint("offset.storage.replication.factor=", replicas),
+		fmt.Sprint("status.storage.replication.factor=", replicas), "offset.storage.partitions=5",
+		"key.converter=org.apache.kafka.connect.storage.StringConverter", "value.converter=org.apache.kafka.connect.storage.StringConverter",
+		"offset.flush.interval.ms=500", "scheduled.rebalance.max.delay.ms=0", "session.timeout.ms=6000", "heartbeat.interval.ms=1000",
+		"exactly.once.source.support=enabled", "connector.client.config.override.policy=All", "plugin.discovery=service_load",
+		"consumer.session.timeout.ms=6000", "consumer.metadata.max.age.ms=2000",
+		"producer.transaction.timeout.ms=10000", // a transaction that a kill leaves open holds the next start up
+	}, settings...)...), url}
+}
+
+// ask sends a request and gives the answer's status and text.
+func (w *worker) ask(ctx context.Context, method, path string, body any) (status int, answer string, err error) {
+	var content io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return 0, "", err
+		}
+		content = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, w.url+path, content)
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(data), err
+}
+
+// must asks until the answer is a good one: a worker that starts or rebalances refuses.
+func (w *worker) must(method, path string, body any) (answer string) {
+	w.t.Helper()
+	await(w.t, method+" "+path, func(ctx context.Context) (string, bool) {
+		var status int
+		var err error
+		status, answer, err = w.ask(ctx, method, path, body)
+		return fmt.Sprint(status, " ", answer, " ", err), err == nil && status/100 == 2
+	})
+	return answer
+}
+
+// connectorStatus is how Kafka Connect tells what becomes of a connector.
+type connectorStatus struct {
+	Connector connectorState
+	Tasks     []connectorState
+}
+
+type connectorState struct{ State, Trace string }
+
+// awaitRunning waits until a connector and its task run. A task that fails since the first of the workers has just started, and cannot
+// help it yet, stays so until somebody starts it again.
+func (w *worker) awaitRunning(connector string) {
+	w.t.Helper()
+	await(w.t, connector+" runs", func(ctx context.Context) (string, bool) {
+		status, answer, err := w.ask(ctx, http.MethodGet, "/connectors/"+connector+"/status", nil)
+		var is connectorStatus
+		if err == nil && status == http.StatusOK {
+			err = json.Unmarshal([]byte(answer), &is)
+		}
+		if len(is.Tasks) == 1 && strings.Contains(is.Tasks[0].Trace, "not been able to read a session key") {
+			_, _, _ = w.ask(ctx, http.MethodPost, "/connectors/"+connector+"/restart?includeTasks=true&onlyFailed=true", nil)
+		}
+		return fmt.Sprint(status, " ", answer, " ", err), err == nil && is.Connector.State == "RUNNING" && len(is.Tasks) == 1 && is.Tasks[0].State == "RUNNING"
+	})
+}
+
+// fileCopies are pairs of connectors, each of which copies the lines of a file to a topic and from there to another file.
+type fileCopies struct {
+	t     *testing.T
+	dir   string
+	lines [][]string // what each source has been given
+}
+
+func newFileCopies(t *testing.T, pairs int) *fileCopies {
+	t.Helper()
+	c := &fileCopies{t: t, dir: t.TempDir(), lines: make([][]string, pairs)}
+	c.feed(1)
+	return c
+}
+
+func (c *fileCopies) source(i int) string { return filepath.Join(c.dir, fmt.Sprint("source-", i)) }
+func (c *fileCopies) sink(i int) string   { return filepath.Join(c.dir, fmt.Sprint("sink-", i)) }
+
+// feed appends lines to every source's file, some at a time.
+func (c *fileCopies) feed(count int) {
+	c.t.Helper()
+	const atOnce = 50
+	for ; count > 0; count -= atOnce {
+		c.add(min(count, atOnce))
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (c *fileCopies) add(count int) {
+	c.t.Helper()
+	for i := range c.lines {
+		var text strings.Builder
+		for range count {
+			line := fmt.Sprintf("line %d of source %d", len(c.lines[i]), i)
+			c.lines[i] = append(c.lines[i], line)
+			text.WriteString(line + "\n")
+		}
+		file, err := os.OpenFile(c.source(i), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		_, err = file.WriteString(text.String())
+		_ = file.Close()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// create makes the connectors. A source that has filled a batch keeps further lines back until its file grows: no batch is ever full.
+func (c *fileCopies) create(w *worker) {
+	c.t.Helper()
+	for i := range c.lines {
+		topic := fmt.Sprint("lines-", i)
+		w.must(http.MethodPut, fmt.Sprintf("/connectors/source-%d/config", i), map[string]string{
+			"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector", "tasks.max": "1",
+			"file": c.source(i), "topic": topic, "batch.size": "1000000", "exactly.once.support": "required",
+		})
+		w.must(http.MethodPut, fmt.Sprintf("/connectors/sink-%d/config", i), map[string]string{
+			"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "tasks.max": "1",
+			"file": c.sink(i), "topics": topic, "consumer.override.isolation.level": "read_committed",
+		})
+	}
+}
+
+func (c *fileCopies) awaitRunning(w *worker) {
+	c.t.Helper()
+	for i := range c.lines {
+		w.awaitRunning(fmt.Sprint("source-", i))
+		w.awaitRunning(fmt.Sprint("sink-", i))
+	}
+}
+
+// check waits until all lines have come to the files, and looks whether the topics have each of them once and in order.
+func (c *fileCopies) check(addrs []string) {
+	c.t.Helper()
+	for i := range c.lines {
+		c.awaitLines(i)
+		if d := cmp.Diff(c.lines[i], c.inTopic(addrs, i)); d != "" {
+			c.t.Errorf("lines of source %d (-) and of its topic (+)\n%s", i, d)
+		}
+	}
+}
+
+func (c *fileCopies) awaitLines(i int) {
+	c.t.Helper()
+	await(c.t, fmt.Sprint("the lines of source ", i, " are in its sink's file"), func(context.Context) (string, bool) {
+		missing := missingLines(c.sink(i), c.lines[i])
+		return fmt.Sprintf("%d of %d lines are missing, such as %.100q", len(missing), len(c.lines[i]), missing), len(missing) == 0
+	})
+}
+
+// inTopic are the lines that a source has written.
+func (c *fileCopies) inTopic(addrs []string, i int) (lines []string) {
+	c.t.Helper()
+	for _, r := range readRecords(c.t, addrs, fmt.Sprint("lines-", i), kgo.ReadCommitted()) {
+		lines = append(lines, string(r.Value))
+	}
+	return lines
+}
+
+// again has a source or a sink forget how far it was (KIP-875), while it does not run.
+func (c *fileCopies) again(w *worker, connector string) {
+	c.t.Helper()
+	at := "/connectors/" + connector
+	w.must(http.MethodPut, at+"/stop", nil)
+	if offsets := w.must(http.MethodGet, at+"/offsets", nil); !strings.Contains(offsets, `"partition"`) {
+		c.t.Errorf("%s has the offsets %s", connector, offsets)
+	}
+	w.must(http.MethodDelete, at+"/offsets", nil)
+	if offsets := w.must(http.MethodGet, at+"/offsets", nil); strings.Contains(offsets, `"partition"`) {
+		c.t.Errorf("%s has the offsets %s", connector, offsets)
+	}
+	w.must(http.MethodPut, at+"/resume", nil)
+	w.awaitRunning(connector)
+}
+
+func missingLines(path string, lines []string) (missing []string) {
+	data, _ := os.ReadFile(path) // none yet is an empty one
+	there := make(map[string]bool)
+	for line := range strings.Lines(string(data)) {
+		there[strings.TrimSuffix(line, "\n")] = true
+	}
+	for _, line := range lines {
+		if !there[line] {
+			missing = append(missing, line)
+		}
+	}
+	return missing
+}
+
+// TestKafkaConnect copies files through topics with two workers, while a worker and a broker are killed and started again: no line is
+// missing in the end, and none is in a topic twice. Then a source and a sink begin anew.
+func TestKafkaConnect(t *testing.T) {
+	t.Parallel()
+	server := zookeeper(t)
+	var brokers []*process
+	var addrs []string
+	for id := range 3 {
+		b := newProcess(t, id, server, "offsets.topic.replication.factor=3", "transaction.state.log.replication.factor=3",
+			"transaction.state.log.min.isr=2", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000", "default.replication.factor=3", "min.insync.replicas=2")
+		b.start()
+		brokers, addrs = append(brokers, b), append(addrs, b.addr())
+	}
+	workers := []*worker{newWorker(t, addrs, 3), newWorker(t, addrs, 3)}
+	for _, w := range workers {
+		w.start()
+	}
+	copies := newFileCopies(t, 3)
+	copies.create(workers[0])
+	copies.awaitRunning(workers[1])
+	for round := range 4 {
+		copies.feed(2000)
+		time.Sleep(time.Second) // they are in the middle of something
+		if round%2 == 0 {
+			workers[round/2].kill()
+			copies.feed(2000)
+			copies.awaitRunning(workers[1-round/2])
+			workers[round/2].start()
+		} else {
+			brokers[round%3].kill()
+			copies.feed(2000)
+			brokers[round%3].start()
+		}
+	}
+	copies.awaitRunning(workers[0])
+	copies.check(addrs)
+
+	if err := os.Remove(copies.sink(0)); err != nil {
+		t.Fatal(err)
+	}
+	copies.again(workers[0], "sink-0")
+	copies.awaitLines(0)
+	copies.again(workers[1], "source-1")
+	copies.lines[1] = append(copies.lines[1], copies.lines[1]...)
+	await(t, "the lines of source 1 are written once more", func(context.Context) (string, bool) {
+		count := len(copies.inTopic(addrs, 1))
+		return fmt.Sprint(count, " lines"), count >= len(copies.lines[1])
+	})
+	copies.check(addrs)
+}
