@@ -186,35 +186,12 @@ func (s *Server) Close() {
 
 func (s *Server) onStop(f func()) { s.undo = append(s.undo, f) }
 
-// unsupported lists settings for features that are missing and must not be ignored silently: protection, limits, or
-// data that only another broker could read. They prevent the start.
-var unsupported = []struct{ name, why string }{
-	{"create.topic.policy.class.name", "no class can be loaded here, and without it topics would be made that it forbids"},
-	{"alter.config.policy.class.name", "no class can be loaded here, and without it settings would be changed that it guards"},
-	{"client.quota.callback.class", "no class can be loaded here, and without it clients would have other quotas"},
-	{"remote.log.storage.system.enable", "there is no tiered storage here, and records that are in one could not be read"},
-}
-
 // refuse fails the start if the settings require something that is missing, since running without it would be worse.
 func (s *Server) refuse(context.Context) error {
-	for _, u := range unsupported {
-		if value := s.static.Text(u.name); value != "" && value != "false" {
-			return fmt.Errorf("%s=%s: %s", u.name, value, u.why)
-		}
+	if asked := s.static.Unsupported(); len(asked) > 0 {
+		return asked[0]
 	}
-	if !s.since("0.11.0") {
-		return fmt.Errorf("inter.broker.protocol.version=%s: there is none below 0.11.0 here, whose message format is the oldest that brokers exchange",
-			s.static.InterBrokerProtocolVersion)
-	}
-	if class := s.static.ReplicaSelectorClass; class != "" && class != api.RackAwareSelector {
-		return fmt.Errorf("replica.selector.class=%s: no class can be loaded here, there is only %s", class, api.RackAwareSelector)
-	}
-	for i, dir := range s.static.LogDirs {
-		if slices.Contains(s.static.LogDirs[:i], dir) {
-			return fmt.Errorf("log.dirs names %s twice", dir)
-		}
-	}
-	return s.static.CheckProtocols()
+	return nil
 }
 
 func (s *Server) connect(ctx context.Context) error {

@@ -3,6 +3,8 @@ package integration
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -61,6 +63,7 @@ func TestRollingReplacement(t *testing.T) {
 	work.Go(func() { r.commit(working) })
 	acked := produceDuring(t, cl, func() {
 		for _, p := range r.places {
+			r.askDoctor(p, z.logins)
 			p.theirs.stop()
 			p.ours.start()
 			r.settle()
@@ -86,6 +89,19 @@ func TestRollingReplacement(t *testing.T) {
 	for _, p := range r.places {
 		if log := p.ours.log(); strings.Contains(log, "level=error") {
 			t.Errorf("our log has errors: %s", log)
+		}
+	}
+}
+
+// askDoctor whether ours can take that broker's place.
+func (r *rolling) askDoctor(p place, logins string) {
+	r.t.Helper()
+	cmd := exec.Command(brokerBinary(r.t), "doctor", "broker", filepath.Join(p.theirs.dir, "server.properties"))
+	cmd.Env = append(os.Environ(), "KAFKA_OPTS=-Djava.security.auth.login.config="+logins)
+	out, err := cmd.CombinedOutput()
+	for _, want := range []string{"a broker can start with them", "is running and must be stopped first", "belongs to cluster ", "has "} {
+		if err != nil || !strings.Contains(string(out), want) {
+			r.t.Errorf("the doctor does not say %q: %v\n%s", want, err, out)
 		}
 	}
 }

@@ -25,6 +25,7 @@ reassignment: what keeps reassignments from being done, and what is left over fr
 transactions: who keeps readers of committed records waiting, since when?
 group NAME: how far behind is it, and who caused its last rebalances?
 zookeeper: is what ZooKeeper holds sound, and fit for a migration?
+broker FILE: can a broker run with this server.properties, in place of the Apache Kafka broker that uses it now?
 Segments are looked at where the brokers' log folders can be read: on a broker's host.`
 
 // doctor is one run of kafka-doctor.
@@ -85,6 +86,7 @@ func questions() map[string]question {
 		"transactions": cluster((*doctor).transactions),
 		"group":        {"NAME", (*doctor).group},
 		"zookeeper":    cluster((*doctor).tree),
+		"broker":       {"FILE", (*doctor).broker},
 	}
 }
 
@@ -127,7 +129,7 @@ func (d *doctor) answer(ctx context.Context) error {
 	}
 	d.diagnosis = diagnosis{Question: strings.Join(d.o.args, " "), Findings: []finding{}}
 	about := d.o.args[len(d.o.args)-1]
-	if d.o.args[0] == "zookeeper" && d.o.has("zookeeper") { // needs no broker
+	if needsNoBroker := d.o.args[0] == "broker" || d.o.args[0] == "zookeeper" && d.o.has("zookeeper"); needsNoBroker {
 		return q.ask(d, ctx, about)
 	}
 	if err := d.o.require("bootstrap-server"); err != nil {

@@ -13,6 +13,7 @@ import (
 	"barnabas/broker/metrics"
 	"barnabas/broker/quota"
 	"barnabas/broker/replica"
+	"barnabas/config"
 	"barnabas/internal/await"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -298,11 +299,8 @@ func (f *fetching) nearest(a *asked) int32 {
 	})
 }
 
-// RackAwareSelector is the replica.selector.class that directs consumers to a replica in their rack.
-const RackAwareSelector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-
 func (h *Handlers) rackAware() bool {
-	return h.Config.Current().ReplicaSelectorClass == RackAwareSelector
+	return h.Config.Current().ReplicaSelectorClass == config.RackAwareSelector
 }
 
 // respond builds the response from what was last read.

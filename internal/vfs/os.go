@@ -108,6 +108,19 @@ func (OS) Lock(name string) (io.Closer, error) {
 	return f, nil
 }
 
+// Locked tells whether somebody holds the lock of a file, without taking it. A file that is missing is not locked.
+func (OS) Locked(name string) (bool, error) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	return isLocked(f)
+}
+
 // SetModTime implements FS.
 func (OS) SetModTime(name string, t time.Time) error { return os.Chtimes(name, time.Time{}, t) }
 

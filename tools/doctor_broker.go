@@ -1,0 +1,287 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"barnabas/config"
+	"barnabas/logstore"
+	"barnabas/network/ssl"
+	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+)
+
+// broker judges whether a broker can run with a server.properties, in place of the one that uses the file now.
+func (d *doctor) broker(ctx context.Context, file string) error {
+	b, err := config.Load(file, d.env.Properties, nil)
+	var wrong *config.Error
+	if errors.As(err, &wrong) {
+		d.trouble(file, "correct it; nothing else was looked at", "%s", strings.TrimPrefix(wrong.Error(), "config: "))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.brokerFile(b)
+	folders := d.logDirs(b)
+	if b = d.brokerCluster(ctx, file, b, folders); ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	d.keystores(b)
+	return nil
+}
+
+// brokerFile looks at the settings alone.
+func (d *doctor) brokerFile(b *config.Broker) {
+	unsupported := b.Unsupported()
+	for _, err := range unsupported {
+		d.trouble("settings", "remove it if the cluster can do without; the broker does not start with it", "%s", strings.TrimPrefix(err.Error(), "config: "))
+	}
+	if len(unsupported) == 0 {
+		d.note("settings", "a broker can start with them.")
+	}
+	if without := b.NotHonoured(); len(without) > 0 {
+		d.note("settings", "without effect here: %s.", strings.Join(without, ", "))
+	}
+	if !b.Set("inter.broker.protocol.version") {
+		d.note("inter.broker.protocol.version", "is not set, so it is %s. While the cluster has older brokers, set it to their release.", b.InterBrokerProtocolVersion)
+	}
+}
+
+// logDirs looks at each log directory, and gives those that say whose they are.
+func (d *doctor) logDirs(b *config.Broker) map[string]logstore.Meta {
+	marked := make(map[string]logstore.Meta)
+	for _, dir := range b.LogDirs {
+		r, err := logstore.InspectDir(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			d.note(dir, "does not exist: the broker will create it.")
+			continue
+		case err != nil:
+			d.trouble(dir, "run this as the user that will run the broker, on a directory that was written in ZooKeeper mode", "%v", err)
+			continue
+		}
+		if r.Marked {
+			marked[dir] = r.Meta
+		}
+		d.logDir(b, dir, r)
+	}
+	return marked
+}
+
+func (d *doctor) logDir(b *config.Broker, dir string, r logstore.DirReport) {
+	stopped := "was stopped cleanly"
+	switch {
+	case r.InUse:
+		stopped = "is running and must be stopped first"
+	case !r.Clean && r.Partitions > 0:
+		stopped = "was not stopped cleanly, so a start has to recover its logs"
+	case !r.Clean:
+		stopped = "left no mark of a clean stop"
+	}
+	d.note(dir, "%d partitions, %s free; its broker %s.", r.Partitions, roundBytes(r.FreeBytes), stopped)
+	if b.BrokerID >= 0 && r.Marked && r.BrokerID >= 0 && int(r.BrokerID) != b.BrokerID {
+		d.trouble(dir, fmt.Sprintf("set broker.id=%d, or set log.dirs to the directories of this broker", r.BrokerID), "belongs to broker %d, but broker.id is %d.", r.BrokerID, b.BrokerID)
+	}
+	for _, path := range r.Foreign {
+		d.trouble(path, "move it out of the log directory", "is not the directory of a partition: no broker starts with it.")
+	}
+	if r.FreeBytes < b.LogDirMinFreeBytes {
+		d.trouble(dir, "free some space, or lower log.dir.min.free.bytes", "has less free space than log.dir.min.free.bytes=%d: the broker would accept no records.", b.LogDirMinFreeBytes)
+	}
+	if path, err := unwritable(dir); err != nil {
+		d.trouble(path, "run the broker, and this command, as the owner of the files, or chown them", "user %d may not write to it: %v.", os.Getuid(), err)
+	}
+}
+
+// unwritable finds a file or folder of a log directory that this user may not write to, if there is one.
+func unwritable(dir string) (path string, err error) {
+	for _, pattern := range []string{"", "*", "*/*"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return dir, err
+		}
+		for _, path := range paths {
+			if err := unix.Access(path, unix.W_OK); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return path, err
+			}
+		}
+	}
+	return "", nil
+}
+
+func roundBytes(n int64) string {
+	if n < 10<<30 {
+		return strconv.FormatInt(n>>20, 10) + " MiB"
+	}
+	return strconv.FormatInt(n>>30, 10) + " GiB"
+}
+
+// brokerCluster looks at what ZooKeeper has to say of this broker, and gives the settings as they are with those that it keeps.
+func (d *doctor) brokerCluster(ctx context.Context, file string, b *config.Broker, folders map[string]logstore.Meta) *config.Broker {
+	if b.ZookeeperEmbedded {
+		d.note("zookeeper.connect", "is not asked: the broker runs an embedded ZooKeeper.")
+		return b
+	}
+	if *d.zookeeper == "" {
+		*d.zookeeper = b.ZookeeperConnect
+	}
+	if *d.o.config == "" {
+		*d.o.config = file
+	}
+	z, err := d.readTree(ctx)
+	if err != nil {
+		d.trouble("zookeeper.connect", "check the address and chroot; for a login, set KAFKA_OPTS as for the broker", "%v", err)
+		return b
+	}
+	d.sameCluster(z, folders)
+	id := int32(b.BrokerID)
+	for _, m := range folders {
+		if id < 0 {
+			id = m.BrokerID
+		}
+	}
+	d.place(z, id)
+	if id < 0 {
+		d.note("broker.id", "is neither set nor stored in the log directories: the broker will get a new one.")
+		return b
+	}
+	d.replicasOf(z, id)
+	return d.withStored(z, b, id)
+}
+
+// sameCluster compares the cluster's id with the log directories'.
+func (d *doctor) sameCluster(z znodes, folders map[string]logstore.Meta) {
+	var cluster struct {
+		ID string `json:"id"`
+	}
+	if err := z.into("/cluster/id", &cluster); err != nil {
+		d.trouble("/cluster/id", "write the cluster.id of the brokers' meta.properties into it: {\"version\":\"1\",\"id\":\"...\"}", "%v", err)
+		return
+	}
+	d.note("zookeeper.connect", "%s belongs to cluster %s.", *d.zookeeper, cluster.ID)
+	for dir, m := range folders {
+		if m.ClusterID != "" && m.ClusterID != cluster.ID {
+			d.trouble(dir, "set zookeeper.connect, with its chroot, to the cluster that this data belongs to", "belongs to cluster %s.", m.ClusterID)
+		}
+	}
+}
+
+// place tells what stands on the broker's place, and whether brokers of this kind may join.
+func (d *doctor) place(z znodes, id int32) {
+	var c struct {
+		Broker int32  `json:"brokerid"`
+		KRaft  *int32 `json:"kraftControllerEpoch"`
+	}
+	if err := z.into("/controller", &c); err == nil {
+		switch {
+		case c.KRaft != nil && *c.KRaft >= 0 || z.has("/migration"):
+			d.trouble("/controller", "finish the migration with Apache Kafka's brokers, or roll it back", "the cluster is being migrated to KRaft, in which this broker cannot take part.")
+		case c.Broker == id:
+			d.note("/controller", "broker %d is the controller: if you replace all brokers, replace it last.", id)
+		}
+	}
+	for other := range z.brokerIDs() {
+		b, err := zkcoord.DecodeBroker(other, z["/brokers/ids/"+number(other)].data)
+		switch {
+		case err != nil:
+			d.trouble("/brokers/ids/"+number(other), "restart that broker: it registers again", "cannot be read: %v.", err)
+		case other == id:
+			d.note("/brokers/ids/"+number(id), "the broker is registered, so it is running. Stop it before its replacement starts.")
+		case b.Format < 5:
+			d.trouble("/brokers/ids/"+number(other), "set inter.broker.protocol.version as on that broker", "is registered in format %d, of a release before 2.7.", b.Format)
+		}
+	}
+}
+
+// replicasOf tells whether the cluster can do without the broker for a while.
+func (d *doctor) replicasOf(z znodes, id int32) {
+	var hosted, single, alone, late int
+	for _, name := range z.children("/brokers/topics") {
+		t, err := z.topic(name)
+		if err != nil {
+			continue // the question zookeeper tells of it
+		}
+		for partition, replicas := range t.Partitions {
+			s, err := readState(z[partitionPath(name, partition)+"/state"].data)
+			if err != nil || !slices.Contains(replicas, id) {
+				continue
+			}
+			hosted++
+			switch {
+			case len(replicas) == 1:
+				single++
+			case slices.Equal(s.ISR, []int32{id}):
+				alone++
+			case !slices.Contains(s.ISR, id):
+				late++
+			}
+		}
+	}
+	subject := "broker " + number(id)
+	d.note(subject, "has %d replicas.", hosted)
+	if single > 0 {
+		d.note(subject, "has the only replica of %d partitions: they are unavailable while it is down.", single)
+	}
+	if alone > 0 {
+		d.trouble(subject, "wait until other replicas are in sync: kafka-topics.sh --describe --under-replicated-partitions", "has the only replica in sync of %d partitions that have others: they would be unavailable while it is down.", alone)
+	}
+	if late > 0 {
+		d.note(subject, "is out of sync for %d partitions: it will copy what it lacks from their leaders.", late)
+	}
+}
+
+// withStored are the settings with those that ZooKeeper keeps for all brokers and for this one.
+func (d *doctor) withStored(z znodes, b *config.Broker, id int32) *config.Broker {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	all := config.NewDynamic(b, logrus.NewEntry(log))
+	for _, layer := range []struct {
+		name string
+		set  func(stored map[string]string, znode string) error
+	}{{zkcoord.DefaultEntity, all.SetCluster}, {number(id), all.SetBroker}} {
+		path := "/config/brokers/" + layer.name
+		stored, err := zkcoord.DecodeConfig(z[path].data)
+		if err == nil {
+			err = layer.set(stored, path)
+		}
+		if err != nil {
+			d.trouble(path, "correct it with kafka-configs.sh --zookeeper", "%s", strings.TrimPrefix(err.Error(), "config: "))
+		}
+	}
+	return all.Current()
+}
+
+// keystores opens what the listeners use for TLS.
+func (d *doctor) keystores(b *config.Broker) {
+	for _, l := range b.Listeners {
+		if !l.Protocol.TLS() {
+			continue
+		}
+		c, err := ssl.New(ssl.Settings{Get: func(name string) (as, value string, set bool) { return b.ListenerSetting(l, name) }})
+		switch {
+		case err != nil:
+			d.trouble("listener "+l.Name, "correct it: the broker does not start with it", "%v.", err)
+			continue
+		case !c.HasKey():
+			d.trouble("listener "+l.Name, "set ssl.keystore.location, or ssl.keystore.key", "has no key.")
+			continue
+		}
+		name, end := c.Expires()
+		if end.Sub(d.now) < soonExpired {
+			d.trouble("listener "+l.Name, "renew it", "the certificate of %s ends at %s.", name, at(end.UnixMilli()))
+			continue
+		}
+		d.note("listener "+l.Name, "its stores can be read; the certificate of %s is good until %s.", name, at(end.UnixMilli()))
+	}
+}

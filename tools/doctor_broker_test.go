@@ -1,0 +1,85 @@
+package tools
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"barnabas/kafkatest"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// TestDoctorOnABroker asks whether a broker can run with a file: in the place of one that runs, with what stops it, and with what is
+// in its way in its folders and in ZooKeeper.
+func TestDoctorOnABroker(t *testing.T) {
+	t.Parallel()
+	d := doctorFor(t, kafkatest.Brokers(2))
+	d.placed("one", []int32{0})
+	d.placed("both", []int32{0, 1})
+	d.produce(&kgo.Record{Topic: "one", Value: []byte("x")})
+	empty := t.TempDir()
+	ask := func(code int, settings string, words ...string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "server.properties")
+		if !strings.Contains(settings, "zookeeper.connect") {
+			settings += "\nzookeeper.connect=" + d.ZooKeeper()
+		}
+		d.must(os.WriteFile(file, []byte(settings), 0o600))
+		d.ask("broker "+file, code, words...)
+	}
+	first := d.Broker(0).LogDir()
+	ask(0, "broker.id=0\nlog.dirs="+first+"\nmetric.reporters=a.B", "a broker can start with them", "without effect here: metric.reporters",
+		first+": 2 partitions", "is running and must be stopped first", "belongs to cluster ", "has 2 replicas", "has the only replica of 1 partitions", "is registered, so it is running")
+	ask(0, "log.dirs="+first, "has 2 replicas")
+	ask(0, "log.dirs="+filepath.Join(empty, "none"), "does not exist: the broker will create it", "broker.id: is neither set")
+
+	ask(1, "broker.id=x", "broker.id=x", "nothing else was looked at")
+	ask(1, "log.dirs="+empty+"\nremote.log.storage.system.enable=true\nclient.quota.callback.class=a.B", "there is no tiered storage here", "client.quota.callback.class=a.B")
+	ask(1, "broker.id=1\nlog.dirs="+first, "belongs to broker 0, but broker.id is 1")
+	ask(1, "log.dirs="+empty+"\nlog.dir.min.free.bytes=9223372036854775807", "has less free space than")
+	ask(1, "log.dirs="+empty+"\nlisteners=SSL://localhost:1\nssl.keystore.location=/nowhere\nsecurity.inter.broker.protocol=SSL", "listener SSL", "/nowhere")
+	ask(1, "log.dirs="+empty+"\nzookeeper.connect="+d.ZooKeeper()+"/elsewhere", "holds no cluster")
+
+	d.must(os.Mkdir(filepath.Join(empty, "notes"), 0o700))
+	ask(1, "log.dirs="+empty, filepath.Join(empty, "notes"), "is not the directory of a partition")
+	d.must(os.WriteFile(filepath.Join(empty, "meta.properties"), []byte("version=0\nbroker.id=0\ncluster.id=other\n"), 0o600))
+	ask(1, "log.dirs="+empty, "belongs to cluster other")
+	d.must(os.WriteFile(filepath.Join(empty, "meta.properties"), []byte("version=1\nnode.id=0\n"), 0o600))
+	ask(1, "log.dirs="+empty, "only version 0 is of a broker in ZooKeeper mode")
+}
+
+// TestPlacesOfBrokers judges trees of ZooKeeper.
+func TestPlacesOfBrokers(t *testing.T) {
+	t.Parallel()
+	const state = `{"controller_epoch":3,"leader":%d,"leader_epoch":0,"isr":%s}`
+	sound := map[string]string{
+		"/brokers/ids/1": `{"version":5,"endpoints":["PLAINTEXT://a:1"]}`, "/brokers/ids/2": `{"version":5,"endpoints":["PLAINTEXT://a:2"]}`,
+		"/controller": `{"brokerid":2,"kraftControllerEpoch":-1}`, "/brokers/topics/t": `{"partitions":{"0":[1,2],"1":[2]},"version":3}`,
+		"/brokers/topics/t/partitions/0/state": fmt.Sprintf(state, 1, "[1,2]"), "/brokers/topics/t/partitions/1/state": fmt.Sprintf(state, 2, "[2]"),
+	}
+	for _, test := range []struct{ name, path, data, want string }{
+		{"sound", "/x", "", "has 1 replicas"},
+		{"the controller", "/controller", `{"brokerid":1,"kraftControllerEpoch":-1}`, "replace it last"},
+		{"a late replica", "/brokers/topics/t/partitions/0/state", fmt.Sprintf(state, 2, "[2]"), "is out of sync for 1"},
+		{"alone in sync", "/brokers/topics/t/partitions/0/state", fmt.Sprintf(state, 1, "[1]"), "true has the only replica in sync of 1"},
+		{"a migration", "/controller", `{"brokerid":3000,"kraftControllerEpoch":4}`, "true the cluster is being migrated to KRaft"},
+		{"a migration begun", "/migration", "{}", "true the cluster is being migrated to KRaft"},
+		{"an old broker", "/brokers/ids/2", `{"version":4,"endpoints":["PLAINTEXT://a:2"]}`, "true is registered in format 4"},
+		{"a broken one", "/brokers/ids/2", "{", "true cannot be read"},
+	} {
+		z := make(znodes)
+		for path, data := range sound {
+			z[path] = znode{data: []byte(data)}
+		}
+		z[test.path] = znode{data: []byte(test.data)}
+		d := new(doctor)
+		d.place(z, 1)
+		d.replicasOf(z, 1)
+		if said := fmt.Sprint(d.diagnosis.Findings); !strings.Contains(said, test.want) || d.diagnosis.Trouble != strings.HasPrefix(test.want, "true") {
+			t.Errorf("%s: %s", test.name, said)
+		}
+	}
+}
