@@ -14,7 +14,7 @@ import (
 )
 
 func brokerAPIVersions(ctx context.Context, env *Env) error {
-	o := newAdminOptions("kafka-broker-api-versions", "print which APIs and versions the brokers answer, and which of them this client uses.", "command-config")
+	o := newAdminOptions("kafka-broker-api-versions", "print which APIs and versions the brokers support, and which of them this client uses.", "command-config")
 	if err := o.open(env); err != nil {
 		return err
 	}

@@ -21,17 +21,17 @@ type clientMetricsOptions struct {
 
 func newClientMetricsOptions() *clientMetricsOptions {
 	o := &clientMetricsOptions{adminOptions: newAdminOptions("kafka-client-metrics",
-		"list, describe, alter and delete which metrics clients are to send (KIP-714); clusters with ZooKeeper have no such settings.", "command-config")}
+		"list, describe, alter and delete subscriptions to client metrics (KIP-714); clusters with ZooKeeper have no such settings.", "command-config")}
 	o.Bool("list", false, "list the resources")
 	o.Bool("describe", false, "print the settings of one resource, or of all")
 	o.Bool("alter", false, "change the settings of a resource")
 	o.Bool("delete", false, "delete the settings of a resource")
 	o.name = o.String("name", "", "the resource's `name`")
-	o.Bool("generate-name", false, "with --alter: make up a name")
-	o.interval = o.Int32("interval", 0, "with --alter: send them every so many `ms`")
+	o.Bool("generate-name", false, "with --alter: generate a name")
+	o.interval = o.Int32("interval", 0, "with --alter: the interval between reports in `ms`")
 	o.match = o.String("match", "", "with --alter: only clients with `k1=v1,k2=v2`, of client_id, client_instance_id, client_software_name,\n"+
 		"client_software_version, client_source_address, client_source_port")
-	o.metrics = o.String("metrics", "", "with --alter: how the metrics' names begin, `m1,m2`")
+	o.metrics = o.String("metrics", "", "with --alter: prefixes of the metrics' names, `m1,m2`")
 	return o
 }
 

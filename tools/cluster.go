@@ -10,6 +10,7 @@ import (
 
 func cluster(ctx context.Context, env *Env) error {
 	o := &adminOptions{options: newOptions("kafka-cluster", "cluster-id prints the cluster's id; unregister --id N is for clusters without ZooKeeper.")}
+	o.operands = "COMMAND"
 	o.bootstrap = o.StringP("bootstrap-server", "b", "", "brokers to connect to, `host:port,...` (required)")
 	o.config = o.StringP("config", "c", "", "`file` of client properties")
 	id := o.Int32P("id", "i", -1, "with unregister: the broker's `id`")

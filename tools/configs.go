@@ -47,12 +47,12 @@ func newConfigsOptions() *configsOptions {
 	o.adminOptions = newAdminOptions("kafka-configs", "describe and alter configs of topics, brokers, clients, users and ips.", "command-config")
 	o.insteadOfBrokers("zookeeper")
 	o.String("bootstrap-controller", "", "not supported: clusters with ZooKeeper have no such `address`")
-	o.zookeeper = o.String("zookeeper", "", "ZooKeeper, `host:port[/chroot]`, in place of --bootstrap-server: for SCRAM credentials of users, and for brokers that do not run")
+	o.zookeeper = o.String("zookeeper", "", "ZooKeeper, `host:port[/chroot]`, instead of --bootstrap-server: for SCRAM credentials of users, and for brokers that are not running")
 	o.zkTLSFile = o.String("zk-tls-config-file", "", "with --zookeeper: settings zookeeper.ssl.* of an encrypted connection; `file`")
 	o.Bool("describe", false, "print configs")
 	o.Bool("alter", false, "change configs")
 	o.kinds = o.StringArray("entity-type", nil, "topics, clients, users, brokers, broker-loggers or ips: a `type`; users and clients go together")
-	o.names = o.StringArray("entity-name", nil, "the `name` of an entity of the type before or behind it")
+	o.names = o.StringArray("entity-name", nil, "the `name` of an entity of the type before or after it")
 	o.Bool("entity-default", false, "the default of clients, users, brokers or ips")
 	for _, s := range shortOptions {
 		o.short[s.kind] = o.String(s.option, "", "the `name` of one of "+s.kind)
@@ -64,7 +64,7 @@ func newConfigsOptions() *configsOptions {
 	o.addFile = o.String("add-config-file", "", "`file` of settings to add")
 	o.dels = o.StringArray("delete-config", nil, "settings to remove, `k1,k2,...`")
 	o.Bool("all", false, "with --describe: also defaults and what the server's file sets")
-	o.Bool("force", false, "accepted; nothing is asked")
+	o.Bool("force", false, "accepted; there is no confirmation")
 	return o
 }
 

@@ -26,15 +26,15 @@ type producerOptions struct {
 
 // producerNumbers are options that set the producer's settings under other names.
 var producerNumbers = []struct{ option, setting, usage string }{
-	{"message-send-max-retries", "retries", "`number` of tries again before a record is given up; until delivery.timeout.ms when not given"},
-	{"request-timeout-ms", "request.timeout.ms", "`ms` that brokers have to answer"},
-	{"retry-backoff-ms", "retry.backoff.ms", "`ms` to wait before a try again"},
+	{"message-send-max-retries", "retries", "`number` of retries for a record; without it, until delivery.timeout.ms"},
+	{"request-timeout-ms", "request.timeout.ms", "`ms` that brokers have for a response"},
+	{"retry-backoff-ms", "retry.backoff.ms", "`ms` to wait before a retry"},
 	{"timeout", "linger.ms", "`ms` that a record may wait for its batch to fill (default 1000)"},
 	{"max-memory-bytes", "buffer.memory", "`bytes` that may wait to be sent (default 33554432)"},
 	{"max-block-ms", "max.block.ms", "`ms` to wait for the topic's metadata (default 60000)"},
-	{"metadata-expiry-ms", "metadata.max.age.ms", "`ms` after which metadata are asked for again"},
+	{"metadata-expiry-ms", "metadata.max.age.ms", "`ms` after which metadata is refreshed"},
 	{"socket-buffer-size", "send.buffer.bytes", "accepted; the system sizes the buffers. `bytes`"},
-	{"batch-size", "batch.size", "batches grow up to so many `bytes`, and a larger record goes alone; when not given, up to max.request.size"},
+	{"batch-size", "batch.size", "maximum size of a batch in `bytes`, except for a single larger record; without it, max.request.size"},
 	{"max-partition-memory-bytes", "batch.size", "as --batch-size; `bytes`"},
 }
 

@@ -51,13 +51,13 @@ func newGroupsOptions() *groupsOptions {
 	o.Bool("export", false, "with --reset-offsets: print CSV")
 	o.Bool("to-earliest", false, "to the first offset")
 	o.Bool("to-latest", false, "to the end")
-	o.Bool("to-current", false, "to the present offset")
+	o.Bool("to-current", false, "to the current offset")
 	o.toOffset = o.Int64("to-offset", 0, "to an `offset`")
 	o.shiftBy = o.Int64("shift-by", 0, "by a `number` of records, forward or, below 0, back")
 	o.toDatetime = o.String("to-datetime", "", "to a `time`, YYYY-MM-DDTHH:mm:SS.sss")
 	o.byDuration = o.String("by-duration", "", "to a `duration` ago, PnDTnHnMnS")
 	o.fromFile = o.String("from-file", "", "to what a CSV `file` says")
-	o.Int64("timeout", 5000, "accepted; groups are taken as they are. `ms`")
+	o.Int64("timeout", 5000, "accepted without effect; `ms`")
 	return o
 }
 

@@ -23,13 +23,13 @@ func newDelegationTokensOptions() *delegationTokensOptions {
 	o := &delegationTokensOptions{adminOptions: newAdminOptions("kafka-delegation-tokens", "create, renew, expire and describe delegation tokens.", "command-config")}
 	o.Bool("create", false, "create a token; needs --max-life-time-period")
 	o.Bool("renew", false, "renew a token; needs --hmac and --renew-time-period")
-	o.Bool("expire", false, "let a token expire; needs --hmac and --expiry-time-period")
+	o.Bool("expire", false, "expire a token; needs --hmac and --expiry-time-period")
 	o.Bool("describe", false, "print tokens, those of --owner-principal if given")
 	o.owners = o.StringArray("owner-principal", nil, "whose tokens, as User:name: a `principal`")
 	o.renewers = o.StringArray("renewer-principal", nil, "with --create: who may renew it, as User:name: a `principal`")
-	o.maxLife = o.Int64("max-life-time-period", -1, "with --create: the `ms` that it can live at most; -1 is what the broker has set")
-	o.renewFor = o.Int64("renew-time-period", -1, "with --renew: the `ms` that it is to live from now on; -1 is what the broker has set")
-	o.expire = o.Int64("expiry-time-period", -1, "with --expire: the `ms` that it is to live from now on; -1 ends it at once")
+	o.maxLife = o.Int64("max-life-time-period", -1, "with --create: its maximum lifetime in `ms`; -1 is the broker's setting")
+	o.renewFor = o.Int64("renew-time-period", -1, "with --renew: its remaining lifetime in `ms`; -1 is the broker's setting")
+	o.expire = o.Int64("expiry-time-period", -1, "with --expire: its remaining lifetime in `ms`; -1 ends it at once")
 	o.hmac = o.String("hmac", "", "the token's `HMAC`")
 	return o
 }

@@ -16,17 +16,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const aboutDoctor = `answers a question from the cluster's own state, and changes nothing. The questions:
-listeners: what is a client at this address told, and can it reach it?
+const aboutDoctor = `answer a question from the cluster's own state, without changing anything
+The questions are:
+listeners: which addresses does a client get, and can it reach them?
 retention TOPIC: when will old records go, and why not sooner?
-cleaner TOPIC: why is it not compacted?
-deletion TOPIC: what keeps its deletion from being done?
-reassignment: what keeps reassignments from being done, and what is left over from earlier ones?
-transactions: who keeps readers of committed records waiting, since when?
-group NAME: how far behind is it, and who caused its last rebalances?
-zookeeper: is what ZooKeeper holds sound, and fit for a migration?
-broker FILE: can a broker run with this server.properties, in place of the Apache Kafka broker that uses it now?
-Segments are looked at where the brokers' log folders can be read: on a broker's host.`
+cleaner TOPIC: why is the topic not compacted?
+deletion TOPIC: what does its deletion wait for?
+reassignment: what do reassignments wait for, and what have earlier ones left behind?
+transactions: which transactions hold back readers of committed records, and since when?
+group NAME: how far does it lag behind, and what caused its last rebalances?
+zookeeper: is the state in ZooKeeper consistent, and ready for a migration?
+broker FILE: can a broker run with this server.properties, instead of the Apache Kafka broker that uses it now?
+Segments are examined if the brokers' log directories can be read: on a broker's host.`
 
 // doctor is one run of kafka-doctor.
 type doctor struct {
@@ -95,9 +96,10 @@ const exitUnasked = exitCode(2)
 
 func runDoctor(ctx context.Context, env *Env) error {
 	d := &doctor{env: env, now: time.Now(), o: newAdminOptions("kafka-doctor", aboutDoctor, "command-config")}
-	d.o.exits = "0 nothing is wrong, 1 there is trouble, 2 the question could not be answered."
+	d.o.operands = "QUESTION [TOPIC|GROUP|FILE]"
+	d.o.exits = "0 if nothing is wrong, 1 if there is a problem, 2 if the question could not be answered."
 	asJSON := d.o.Bool("json", false, "print one JSON object instead of sentences")
-	d.zookeeper = d.o.String("zookeeper", "", "ZooKeeper to look into, `host:port[/chroot]`, in place of the one that the brokers use")
+	d.zookeeper = d.o.String("zookeeper", "", "the ZooKeeper to examine, `host:port[/chroot]`, instead of the one that the brokers use")
 	err := d.answer(ctx)
 	var code exitCode
 	switch {

@@ -45,8 +45,8 @@ func parseLatencyTest(args []string) (t latencyTest, err error) {
 }
 
 func e2eLatency(ctx context.Context, env *Env) error {
-	o := newOptions("kafka-e2e-latency", "measure how long records take from producer to consumer, one after the other.\n"+
-		"Arguments: broker_list topic num_messages producer_acks message_size_bytes [properties_file]")
+	o := newOptions("kafka-e2e-latency", "measure how long records take from producer to consumer, one after the other.")
+	o.operands = "BROKER_LIST TOPIC NUM_MESSAGES PRODUCER_ACKS MESSAGE_SIZE_BYTES [PROPERTIES_FILE]"
 	if err := o.parse(env); err != nil {
 		return err
 	}

@@ -70,12 +70,13 @@ var featureCommands = map[string][]string{
 
 func newFeaturesOptions() *featuresOptions {
 	o := &featuresOptions{adminOptions: newAdminOptions("kafka-features",
-		"describe, upgrade, downgrade, disable: look at the features of the cluster and change their levels.", "command-config")}
+		"describe, upgrade, downgrade, disable: show the features of the cluster and change their levels.", "command-config")}
+	o.operands = "COMMAND"
 	o.String("bootstrap-controller", "", "not supported: clusters with ZooKeeper have no such `address`")
 	o.metadata = o.String("metadata", "", "upgrade, downgrade: the `level` of metadata.version, like 3.9-IV0")
 	o.features = o.StringArray("feature", nil, "upgrade, downgrade: `feature=level`; disable: the feature's name. May be repeated")
-	o.Bool("unsafe", false, "downgrade, disable: even if that destroys metadata")
-	o.Bool("dry-run", false, "check the change, and make none")
+	o.Bool("unsafe", false, "downgrade, disable: even if metadata is lost")
+	o.Bool("dry-run", false, "only check the change")
 	o.BoolP("h", "h", false, "as --help")
 	return o
 }

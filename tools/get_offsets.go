@@ -23,13 +23,13 @@ var specialTimes = map[string]int64{
 func getOffsets(ctx context.Context, env *Env) error {
 	o := newAdminOptions("kafka-get-offsets", "print offsets of partitions as topic:partition:offset.", "command-config")
 	o.String("broker-list", "", "deprecated name of --bootstrap-server, `host:port,...`")
-	topic := o.String("topic", "", "a regular expression for whole names of `topics`; all when not given")
-	partitions := o.String("partitions", "", "partition `ids`, separated by commas; all when not given")
-	patterns := o.String("topic-partitions", "", "in place of the two: `patterns` like topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3,\n"+
+	topic := o.String("topic", "", "a regular expression for whole names of `topics`; all if not given")
+	partitions := o.String("partitions", "", "partition `ids`, separated by commas; all if not given")
+	patterns := o.String("topic-partitions", "", "instead of the two: `patterns` like topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3,\n"+
 		"each with an expression for topics and a partition, or a range without its end")
 	at := o.String("time", "latest", "the `time`: a timestamp in ms, or -1 or latest, -2 or earliest, -3 or max-timestamp,\n"+
 		"-4 or earliest-local, -5 or latest-tiered. Partitions without such an offset are left out")
-	o.Bool("exclude-internal-topics", false, "leave out the brokers' own topics")
+	o.Bool("exclude-internal-topics", false, "exclude internal topics")
 	if err := o.parse(env); err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (o *options) usage(env *Env) {
 	}
 	w := env.Stderr
 	first, rest, _ := strings.Cut(o.about, "\n")
-	fmt.Fprintf(w, "NAME\n%s\nSYNOPSIS\n%s\n", indented("    ", o.name+" - "+strings.TrimSuffix(first, ".")), indented("    ", o.name+" OPTION ..."))
+	fmt.Fprintf(w, "NAME\n%s\nSYNOPSIS\n%s\n", indented("    ", o.name+" - "+strings.TrimSuffix(first, ".")), indented("    ", strings.Join(strings.Fields(o.name+" "+o.operands+" OPTION ..."), " ")))
 	if rest != "" {
 		fmt.Fprintf(w, "DESCRIPTION\n%s\n", indented("    ", rest))
 	}
@@ -75,7 +75,7 @@ func (o *options) usage(env *Env) {
 		}
 		fmt.Fprintf(w, "    %s\n%s", name, indented("        ", opt.Usage))
 	}
-	fmt.Fprintf(w, "\nEXIT STATUS\n%s", indented("    ", cmp.Or(o.exits, "0 when all was done, 1 when something failed or the options are wrong.")))
+	fmt.Fprintf(w, "\nEXIT STATUS\n%s", indented("    ", cmp.Or(o.exits, "0 on success, 1 if something failed or the options are wrong.")))
 }
 
 // indented wraps a text so that no line is longer than helpWidth, and indents each line.

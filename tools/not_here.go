@@ -23,5 +23,5 @@ func notHere(name, why string) func(context.Context, *Env) error {
 	}
 }
 
-const whyNoJMX = "there is no Java machine to ask: set metrics.listener and read http://HOST:PORT/metrics, which has the same metrics " +
+const whyNoJMX = "there is no JVM: set metrics.listener and read http://HOST:PORT/metrics, which has the same metrics " +
 	"under the names that the JMX exporter gives them"

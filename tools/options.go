@@ -17,6 +17,7 @@ type options struct {
 	*pflag.FlagSet
 	name     string
 	about    string
+	operands string          // arguments that are not options, for the synopsis
 	exits    string          // the meaning of exit codes; empty: as usual
 	optional map[string]bool // their value may be missing
 	variadic map[string]bool // several values may follow
@@ -42,7 +43,9 @@ func (o *options) client(config string) (bootstrap, file *string) {
 // valueOptional allows an option without a value, which then has the given one.
 func (o *options) valueOptional(name, missing string) {
 	o.optional[name] = true
-	o.Lookup(name).Usage += fmt.Sprintf(" (%s when the value is left out)", missing)
+	if missing != "" {
+		o.Lookup(name).Usage += fmt.Sprintf(" (%s if the value is omitted)", missing)
+	}
 	o.Lookup(name).NoOptDefVal = missing
 }
 

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,28 @@ func TestHelpVersionAndNothing(t *testing.T) {
 			if test.stdout == "" && stdout.Len()+stderr.Len() == 0 {
 				t.Errorf("%s %v prints nothing", tool.Name, test.args)
 			}
+		}
+	}
+}
+
+// TestHelpPages holds that a page names the arguments which a tool needs beside its options, and says nothing about values
+// that have no default.
+func TestHelpPages(t *testing.T) {
+	operands := map[string]string{
+		"kafka-doctor": "QUESTION [TOPIC|GROUP|FILE] OPTION ...", "kafka-cluster": "COMMAND OPTION ...",
+		"kafka-features": "COMMAND OPTION ...", "kafka-transactions": "COMMAND OPTION ...",
+		"kafka-e2e-latency": "BROKER_LIST TOPIC NUM_MESSAGES PRODUCER_ACKS MESSAGE_SIZE_BYTES [PROPERTIES_FILE] OPTION ...",
+		"kafka-topics":      "OPTION ...",
+	}
+	for _, tool := range All() {
+		var stderr bytes.Buffer
+		tool.Run(t.Context(), &Env{Args: []string{"--help"}, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &stderr})
+		page := strings.Join(strings.Fields(stderr.String()), " ")
+		if want, ok := operands[tool.Name]; ok && !strings.Contains(page, "SYNOPSIS "+tool.Name+" "+want) {
+			t.Errorf("%s: the synopsis is not %q:\n%s", tool.Name, want, stderr.String())
+		}
+		if strings.Contains(page, "( ") {
+			t.Errorf("%s: a parenthesis begins with nothing:\n%s", tool.Name, stderr.String())
 		}
 	}
 }

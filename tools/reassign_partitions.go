@@ -25,21 +25,21 @@ type reassignOptions struct {
 func newReassignOptions() *reassignOptions {
 	o := &reassignOptions{adminOptions: newAdminOptions("kafka-reassign-partitions",
 		"move partitions between brokers and between their log directories.", "command-config")}
-	o.Bool("generate", false, "propose a plan, change nothing")
-	o.Bool("execute", false, "start what a plan says")
-	o.Bool("verify", false, "tell how far a plan is; take throttles away when it is completed")
-	o.Bool("cancel", false, "cancel what is under way of a plan")
-	o.Bool("list", false, "list what is under way")
+	o.Bool("generate", false, "propose a plan without changing anything")
+	o.Bool("execute", false, "execute a plan")
+	o.Bool("verify", false, "report the progress of a plan; remove throttles when it is complete")
+	o.Bool("cancel", false, "cancel the moves of a plan that are in progress")
+	o.Bool("list", false, "list the moves in progress")
 	o.plan = o.String("reassignment-json-file", "", "`file` with the plan, like\n"+
 		`{"version": 1, "partitions": [{"topic": "t", "partition": 1, "replicas": [1,2,3], "log_dirs": ["dir1","dir2","any"]}]}`)
 	o.topics = o.String("topics-to-move-json-file", "", "with --generate: `file` of topics, like\n"+`{"version": 1, "topics": [{"topic": "foo"}]}`)
 	o.brokers = o.String("broker-list", "", "with --generate: the `brokers` to use, 0,1,2")
 	o.Bool("disable-rack-aware", false, "with --generate: do not spread replicas over racks")
-	o.throttle = o.Int64("throttle", -1, "`bytes` a second at most between brokers")
-	o.dirsThrottle = o.Int64("replica-alter-log-dirs-throttle", -1, "`bytes` a second at most between directories of a broker")
-	o.Bool("additional", false, "with --execute: also when other moves are under way")
+	o.throttle = o.Int64("throttle", -1, "maximum `bytes` per second between brokers")
+	o.dirsThrottle = o.Int64("replica-alter-log-dirs-throttle", -1, "maximum `bytes` per second between directories of a broker")
+	o.Bool("additional", false, "with --execute: even if other moves are in progress")
 	o.Bool("preserve-throttles", false, "with --verify, --cancel: leave throttles as they are")
-	o.Int64("timeout", 10_000, "with --execute and log directories: `ms` to wait for the replicas to be there")
+	o.Int64("timeout", 10_000, "with --execute and log directories: `ms` to wait until the replicas exist")
 	return o
 }
 

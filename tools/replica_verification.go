@@ -38,7 +38,7 @@ type verificationOptions struct {
 func newVerificationOptions() *verificationOptions {
 	o := &verificationOptions{adminOptions: newAdminOptions("kafka-replica-verification",
 		"compare the replicas of partitions.\nIt reads every replica from the same offsets on, compares checksums batch by batch up to "+
-			"the high watermark, reports differences and at times how far it is, and goes on until it is stopped. "+
+			"the high watermark, reports differences and its progress, and continues until it is stopped. "+
 			"Deprecated in Apache Kafka 3.9.", "command-config")}
 	o.String("broker-list", "", "the original's name of --bootstrap-server, `host:port,...`")
 	o.fetchSize = o.Int32("fetch-size", 1<<20, "how many `bytes` a request asks for of each partition")

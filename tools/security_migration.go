@@ -17,16 +17,16 @@ import (
 
 // securityMigration sets the ACLs of a cluster's ZooKeeper nodes, as zookeeper.set.acl does for new ones.
 func securityMigration(ctx context.Context, env *Env) error {
-	o := newOptions("zookeeper-security-migration", "keeps the nodes of a cluster in ZooKeeper for the user that brokers log in as, or opens them to "+
-		"everybody again.\nTo secure a cluster: give each broker a login ("+config.LoginFileKey+" or a certificate) and restart it; set "+
+	o := newOptions("zookeeper-security-migration", "restrict a cluster's ZooKeeper nodes to the user that brokers log in as, or open them to "+
+		"everyone again.\nTo secure a cluster: give each broker a login ("+config.LoginFileKey+" or a certificate) and restart it; set "+
 		"zookeeper.set.acl=true and restart each again; then run this. To open it: set zookeeper.set.acl=false and restart each broker, run "+
-		"this, then take the logins away. The tool logs in as brokers do: the variable KAFKA_OPTS names the file of login configurations, -D"+
+		"this, then remove the logins. The tool logs in as brokers do: the variable KAFKA_OPTS names the file of login configurations, -D"+
 		config.LoginFileKey+"=FILE.")
-	kind := o.String("zookeeper.acl", "", "`secure` to keep the nodes, unsecure to open them (required)")
-	connect := o.String("zookeeper.connect", "localhost:2181", "where the cluster is, `host:port,.../chroot`")
+	kind := o.String("zookeeper.acl", "", "`secure` restricts the nodes, unsecure opens them (required)")
+	connect := o.String("zookeeper.connect", "localhost:2181", "the cluster's ZooKeeper, `host:port,.../chroot`")
 	session := o.Int("zookeeper.session.timeout", 30000, "timeout of the session, in `ms`")
 	connection := o.Int("zookeeper.connection.timeout", 30000, "how long the connection may take, in `ms`")
-	check := o.Bool("enable.path.check", false, "change nothing when one of the nodes that a cluster begins with is not there")
+	check := o.Bool("enable.path.check", false, "change nothing if one of the cluster's root nodes is missing")
 	tlsFile := o.String("zk-tls-config-file", "", "settings zookeeper.ssl.* of an encrypted connection; `file`")
 	if err := o.parse(env); err != nil {
 		return err

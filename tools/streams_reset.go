@@ -25,8 +25,8 @@ var streamsScenarios = []string{"to-earliest", "to-latest", "to-offset", "to-dat
 
 func newStreamsResetOptions() *streamsResetOptions {
 	o := &streamsResetOptions{groupsOptions: &groupsOptions{adminOptions: newAdminOptions("kafka-streams-application-reset",
-		"let an application of Kafka Streams begin anew: reset its offsets, delete its internal topics.\n"+
-			"Its instances must be stopped, and their local state be cleaned up. See what would happen with --dry-run first.", "config-file")}}
+		"reset a Kafka Streams application: its offsets, and its internal topics, which are deleted.\n"+
+			"Its instances must be stopped, and their local state cleaned up. See what would happen with --dry-run first.", "config-file")}}
 	o.app = o.String("application-id", "", "the application's `id` (required)")
 	o.bootstrapServers = o.String("bootstrap-servers", "", "deprecated name of --bootstrap-server, `host:port,...`")
 	o.inputTopics = o.String("input-topics", "", "the `topics` that it reads, separated by commas: they go to the start or to where one of the options below says")

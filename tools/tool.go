@@ -38,8 +38,8 @@ type Tool struct {
 func All() []Tool {
 	return []Tool{
 		{"kafka-acls", "list, add and remove ACLs", acls},
-		{"kafka-broker-api-versions", "print which APIs and versions the brokers answer", brokerAPIVersions},
-		{"kafka-client-metrics", "list, describe, alter and delete which metrics clients are to send", clientMetrics},
+		{"kafka-broker-api-versions", "print which APIs and versions the brokers support", brokerAPIVersions},
+		{"kafka-client-metrics", "list, describe, alter and delete subscriptions to client metrics", clientMetrics},
 		{"kafka-cluster", "print the cluster's id", cluster},
 		{"kafka-configs", "describe and alter configs of topics, brokers, clients, users and ips", configs},
 		{"kafka-console-consumer", "print the records of topics", consoleConsumer},
@@ -53,19 +53,19 @@ func All() []Tool {
 		{"kafka-e2e-latency", "measure how long records take from producer to consumer", e2eLatency},
 		{"kafka-features", "describe and change the features of the cluster", features},
 		{"kafka-get-offsets", "print offsets of partitions", getOffsets},
-		{"kafka-jmx", "not here: says where the metrics are", notHere("kafka-jmx", whyNoJMX)},
+		{"kafka-jmx", "not available: says where the metrics are", notHere("kafka-jmx", whyNoJMX)},
 		{"kafka-leader-election", "elect leaders", leaderElection},
 		{"kafka-log-dirs", "describe the brokers' log directories", logDirs},
 		{"kafka-producer-perf-test", "measure how fast a topic can be written", producerPerf},
 		{"kafka-reassign-partitions", "move partitions between brokers", reassignPartitions},
 		{"kafka-replica-verification", "compare the replicas of partitions", replicaVerification},
-		{"kafka-streams-application-reset", "let an application of Kafka Streams begin anew", streamsReset},
+		{"kafka-streams-application-reset", "reset a Kafka Streams application", streamsReset},
 		{"kafka-topics", "create, list, describe, alter and delete topics", topics},
-		{"kafka-transactions", "list, describe and abort transactions, find those that hang", transactions},
+		{"kafka-transactions", "list, describe and abort transactions, find hanging ones", transactions},
 		{"kafka-verifiable-consumer", "read a topic as a member of a group and print what happens as JSON", verifiableConsumer},
 		{"kafka-verifiable-producer", "write numbers to a topic and print what happens as JSON", verifiableProducer},
-		{"zookeeper-security-migration", "keep znodes for the brokers' user, or open them to everybody", securityMigration},
-		{"zookeeper-shell", "look at and change znodes", zookeeperShell},
+		{"zookeeper-security-migration", "restrict znodes to the brokers' user, or open them to everyone", securityMigration},
+		{"zookeeper-shell", "show and change znodes", zookeeperShell},
 	}
 }
 

@@ -41,7 +41,8 @@ var transactionCommands = []struct {
 
 func newTransactionsOptions() *transactionsOptions {
 	o := &transactionsOptions{adminOptions: newAdminOptions("kafka-transactions",
-		"list, describe, describe-producers, abort, find-hanging: look at transactions, find those that hang and end them.", "command-config")}
+		"list, describe, describe-producers, abort, find-hanging: show transactions, find hanging ones and end them.", "command-config")}
+	o.operands = "COMMAND"
 	o.BoolP("v", "v", false, "as --version")
 	o.BoolP("h", "h", false, "as --help")
 	o.duration = o.Int64("duration-filter", -1, "list: only transactions that have been running for more `ms`; below 0: all")
@@ -49,7 +50,7 @@ func newTransactionsOptions() *transactionsOptions {
 	o.topic = o.String("topic", "", "describe-producers, abort, find-hanging: the `topic`")
 	o.partition = o.Int32("partition", 0, "describe-producers, abort, find-hanging: the `partition`")
 	o.broker = o.Int32("broker-id", -1, "describe-producers, find-hanging: ask this `broker`, not the leaders")
-	o.startOffset = o.Int64("start-offset", 0, "abort: the `offset` where the transaction begins; it is all that brokers from 3.0 on need")
+	o.startOffset = o.Int64("start-offset", 0, "abort: the `offset` where the transaction begins; brokers from 3.0 on need nothing else")
 	o.producerID = o.Int64("producer-id", 0, "abort, without --start-offset: the producer's `id`")
 	o.producerEpoch = o.Int32("producer-epoch", 0, "abort, without --start-offset: the producer's `epoch`")
 	o.coordinator = o.Int32("coordinator-epoch", 0, "abort, without --start-offset: the `epoch` of the transaction's coordinator")

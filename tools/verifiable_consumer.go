@@ -28,14 +28,14 @@ func newVerifiableConsumerOptions() *verifiableConsumerOptions {
 	o.group = o.String("group-id", "", "the group's `id` (required)")
 	o.instance = o.String("group-instance-id", "", "makes it a static member; its `id`")
 	o.protocol = o.String("group-protocol", "classic", "accepted for its default only; a `protocol`")
-	o.String("group-remote-assignor", "", "without a meaning in the classic protocol; an `assignor`")
-	o.most = o.Int32("max-messages", -1, "stop after so many `records`; -1: when it is stopped")
-	o.sessionTimeout = o.Int32("session-timeout", 30_000, "`ms` without a heartbeat after which the member is given up")
+	o.String("group-remote-assignor", "", "not applicable to the classic protocol; an `assignor`")
+	o.most = o.Int32("max-messages", -1, "stop after this number of `records`; -1: never")
+	o.sessionTimeout = o.Int32("session-timeout", 30_000, "`ms` without a heartbeat after which the member is removed")
 	o.Bool("verbose", false, "print each record too")
-	o.Bool("enable-autocommit", false, "commit from time to time, rather than what each poll gave")
+	o.Bool("enable-autocommit", false, "commit at intervals, rather than after each poll")
 	o.reset = o.String("reset-policy", "earliest", "earliest, latest or none: the `policy` where the group has no offset")
 	o.strategy = o.String("assignment-strategy", "org.apache.kafka.clients.consumer.RangeAssignor", "a `class` of Apache Kafka's assignors")
-	o.config = o.String("consumer.config", "", "`file` of consumer settings, below what the options say")
+	o.config = o.String("consumer.config", "", "`file` of consumer settings, which options override")
 	return o
 }
 

@@ -23,9 +23,9 @@ func commands() []command {
 	list := []command{
 		{"server-start", "run a broker", serverStart},
 		{"zookeeper-server-start", "run the ZooKeeper server for development", zookeeperServerStart},
-		{"completion", "print a script with which bash or zsh completes options", completion},
-		{"run-class", "be the command in place of a class of Apache Kafka", runClass},
-		{"healthcheck", "ask one broker whether it answers, for a container", healthcheck},
+		{"completion", "print the completion script for bash or zsh", completion},
+		{"run-class", "run the command for a class of Apache Kafka", runClass},
+		{"healthcheck", "check whether a broker answers, for containers", healthcheck},
 	}
 	for _, t := range tools.All() {
 		list = append(list, command{strings.TrimPrefix(t.Name, "kafka-"), t.Summary, func(args []string) int { return runTool(t, args) }})

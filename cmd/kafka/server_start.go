@@ -37,7 +37,7 @@ type manual struct {
 }
 
 func (m manual) write(w io.Writer, flags *pflag.FlagSet) {
-	fmt.Fprintf(w, "NAME\n    %s - %s\n\nSYNOPSIS\n    %s\n\nOPTIONS\n    -daemon\n        go on in the background, with the output in a file\n",
+	fmt.Fprintf(w, "NAME\n    %s - %s\n\nSYNOPSIS\n    %s\n\nOPTIONS\n    -daemon\n        run in the background, with the output in a file\n",
 		m.name, m.about, m.synopsis)
 	flags.VisitAll(func(f *pflag.Flag) {
 		value, usage := pflag.UnquoteUsage(f)
@@ -53,21 +53,21 @@ func (m manual) write(w io.Writer, flags *pflag.FlagSet) {
 const logDirVariable = `
 ENVIRONMENT
     LOG_DIR
-        the folder for the output of -daemon, logs beside bin unless set
+        the directory for the output of -daemon; default: logs beside bin
 `
 
 var serverManual = manual{"kafka-server-start", "run a broker", "kafka-server-start [-daemon] FILE [--override PROPERTY=VALUE]...", `
 FILES
     FILE is a server.properties of Apache Kafka 3.9 in ZooKeeper mode. site-docs/compat.md, or docs/compat.md in a checkout, lists the
-    keys that are without effect, and the broker's own keys.
+    keys without effect, and the additional keys.
 ` + logDirVariable + `
 EXIT STATUS
-    0 after SIGTERM or SIGINT, which hand the leaderships over first; 1 when it could not start or not go on, with one line that says why.
+    0 after SIGTERM or SIGINT, on which leaderships are handed over first; 1 if it could not start or go on, with one line that says why.
 `}
 
 var zookeeperManual = manual{"zookeeper-server-start", "run a ZooKeeper for development, one node", "zookeeper-server-start [-daemon] FILE", `
 FILES
-    FILE is a zookeeper.properties; dataDir, clientPort, clientPortAddress, tickTime, minSessionTimeout and maxSessionTimeout count.
+    FILE is a zookeeper.properties; dataDir, clientPort, clientPortAddress, tickTime, minSessionTimeout and maxSessionTimeout are honoured.
 ` + logDirVariable}
 
 // fileArgument parses the command line of a command that takes one file. It handles errors and --help: ok is false
@@ -99,8 +99,8 @@ func serverStart(args []string) int {
 	var fromEnvironment bool
 	file, code, ok := fileArgument(serverManual, args,
 		func(f *pflag.FlagSet) {
-			f.StringArrayVar(&overrides, "override", nil, "a setting that takes the place of the file's, `PROPERTY=VALUE`; may be repeated")
-			f.BoolVar(&fromEnvironment, "env", false, "take settings from variables KAFKA_* too, KAFKA_BROKER_ID for broker.id, below those of --override")
+			f.StringArrayVar(&overrides, "override", nil, "a setting that overrides the file's, `PROPERTY=VALUE`; may be repeated")
+			f.BoolVar(&fromEnvironment, "env", false, "also take settings from variables KAFKA_*, such as KAFKA_BROKER_ID for broker.id; --override takes precedence")
 		})
 	if !ok {
 		return code
