@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -28,20 +29,26 @@ func newStage(t *testing.T) stage {
 	return s
 }
 
-// newOldStage is one in which leaders write the ISR themselves.
-func newOldStage(t *testing.T) stage {
-	t.Helper()
+// oldSeed is the first seed of a world in which leaders write the ISR themselves.
+var oldSeed = sync.OnceValue(func() uint64 {
 	for seed := uint64(1); ; seed++ {
 		w := newWorld(History{Seed: seed})
-		t.Cleanup(w.close)
-		if !w.old {
-			continue
+		w.close()
+		if w.old {
+			return seed
 		}
-		w.calm = true
-		s := stage{w, t}
-		s.rest()
-		return s
 	}
+})
+
+// newOldStage is a stage in such a world.
+func newOldStage(t *testing.T) stage {
+	t.Helper()
+	w := newWorld(History{Seed: oldSeed()})
+	t.Cleanup(w.close)
+	w.calm = true
+	s := stage{w, t}
+	s.rest()
+	return s
 }
 
 // rest lets everybody do what there is to do.

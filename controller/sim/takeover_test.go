@@ -1,0 +1,275 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// takeovers are the ways in which a controller loses its office.
+var takeovers = map[string]func(s stage, p *process){
+	"the node is removed": func(s stage, _ *process) { s.removeController() },
+	"the session ends":    func(_ stage, p *process) { p.conn.Expire() },
+	"the broker dies": func(s stage, p *process) {
+		p.b.kill()
+		p.b.left.Expire()
+	},
+	"the broker stands still": func(s stage, p *process) { // and finds out when it goes on
+		p.paused = true
+		p.conn.Expire()
+	},
+}
+
+// errand is something that a controller does in several steps.
+type errand struct {
+	name  string
+	ready func(s stage) // sets the stage
+	begin func(s stage)
+	done  func(s stage) // checks what has come of it
+	again func(s stage) // asks once more, where a request dies with its controller; nil: it is kept in ZooKeeper
+}
+
+// errands are what TestTakeovers interrupts.
+var errands = []errand{
+	{
+		name: "the deletion of a topic",
+		ready: func(s stage) {
+			s.create("t", 0, 1, 2)
+			s.create("other", 2, 3)
+			s.rest()
+		},
+		begin: func(s stage) { s.must(s.admin.RequestTopicDeletion(nobody, "t")) },
+		done: func(s stage) {
+			if !s.gone("t") {
+				s.t.Error("the topic is still there")
+			}
+			s.whole("other", ids(2, 3))
+		},
+	},
+	{
+		name:  "a deletion and the topic's next life",
+		ready: func(s stage) { s.create("t", 0, 1) },
+		begin: func(s stage) { s.must(s.admin.RequestTopicDeletion(nobody, "t")) },
+		done: func(s stage) {
+			if !s.gone("t") {
+				s.t.Error("the topic is still there")
+			}
+			s.create("t", 3, 1)
+			s.whole("t", ids(3, 1))
+		},
+	},
+	{
+		name:  "a reassignment by a node",
+		ready: func(s stage) { s.create("t", 0, 1) },
+		begin: func(s stage) {
+			_, err := s.admin.RequestReassignments(nobody, map[topicPartition][]int32{{Topic: "t"}: {2, 3}})
+			s.must(err)
+		},
+		done: func(s stage) { s.whole("t", ids(2, 3)) },
+	},
+	{
+		name:  "a reassignment by a request",
+		ready: func(s stage) { s.create("t", 0, 1) },
+		begin: func(s stage) { submit(s, reassignment("t", 2, 0)) },
+		again: func(s stage) { submit(s, reassignment("t", 2, 0)) },
+		done:  func(s stage) { s.whole("t", ids(2, 0)) },
+	},
+	{
+		name: "the end of a reassignment",
+		ready: func(s stage) {
+			s.create("t", 0, 1)
+			s.brokers[3].proc.paused = true
+			submit(s, reassignment("t", 2, 3))
+			s.rest()
+		},
+		begin: func(s stage) { submit(s, reassignment("t")) },
+		again: func(s stage) { submit(s, reassignment("t")) },
+		done: func(s stage) {
+			s.brokers[3].proc.paused = false
+			s.rest()
+			s.whole("t", ids(0, 1))
+		},
+	},
+	{
+		name:  "a preferred election by a node",
+		ready: led1,
+		begin: func(s stage) {
+			_, err := s.admin.RequestPreferredElection(nobody, []topicPartition{{Topic: "t"}})
+			s.must(err)
+		},
+		done: func(s stage) { s.whole("t", ids(0, 1), 0) },
+	},
+	{
+		name:  "a preferred election by a request",
+		ready: led1,
+		begin: func(s stage) { submit(s, preferred()) },
+		again: func(s stage) { submit(s, preferred()) },
+		done:  func(s stage) { s.whole("t", ids(0, 1), 0) },
+	},
+}
+
+// led1 has partition 0 of t led by 1, although 0 is there.
+func led1(s stage) {
+	s.create("t", 0, 1)
+	s.down(0)
+	s.up(0)
+	s.want(topicPartition{Topic: "t"}, ids(0, 1), 1, 1, 0)
+}
+
+// whole wants all replicas of partition 0 in sync, and led by one of leaders, or by any.
+func (s stage) whole(topic string, replicas []int32, leaders ...int32) {
+	s.t.Helper()
+	t, _, err := s.admin.Topic(nobody, topic)
+	s.must(err)
+	state := s.states(t)[topicPartition{Topic: topic}]
+	isr := slices.Sorted(slices.Values(state.ISR))
+	if !slices.Equal(t.Partitions[0], replicas) || !slices.Equal(isr, slices.Sorted(slices.Values(replicas))) ||
+		len(leaders) > 0 && !slices.Contains(leaders, state.Leader) {
+		s.t.Errorf("%s: replicas %v, led by %d, ISR %v; want %v, led by one of %v", topic, t.Partitions[0], state.Leader, isr, replicas, leaders)
+	}
+}
+
+func submit(s stage, req kmsg.Request) {
+	s.t.Helper()
+	s.controller().c.Submit(req, func(kmsg.Response) {})
+}
+
+// reassignment asks for a target of partition 0; none cancels.
+func reassignment(topic string, target ...int32) kmsg.Request {
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	t.Topic = topic
+	p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+	p.Replicas = target
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+func preferred() kmsg.Request {
+	req := kmsg.NewPtrElectLeadersRequest()
+	req.Version, req.ElectionType = 2, 0
+	return req
+}
+
+// TestTakeovers takes the office away from a controller after each single step of what it does, in each way, and once more while its successor
+// takes it over. Whoever comes next completes it, and whoever was before changes nothing any more.
+func TestTakeovers(t *testing.T) {
+	for protocol, of := range map[string]struct {
+		begin  func(*testing.T) stage
+		stride int
+	}{"": {newStage, 1}, ", old protocol": {newOldStage, 3}} {
+		for _, e := range errands {
+			for name, deed := range takeovers {
+				t.Run(e.name+"/"+name+protocol, func(t *testing.T) {
+					t.Parallel()
+					n := 0
+					for interrupted(of.begin(t), e, deed, n) && !t.Failed() {
+						n += of.stride
+					}
+					if n < 10 {
+						t.Errorf("it has %d steps only", n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// interrupted takes the office away after n steps of an errand. It is false when the errand has fewer.
+func interrupted(s stage, e errand, deed func(stage, *process), n int) bool {
+	defer func() {
+		if s.t.Failed() {
+			s.t.Logf("after %d steps", n)
+		}
+	}()
+	e.ready(s)
+	s.rest()
+	holder := s.controller()
+	e.begin(s)
+	for range n {
+		if !s.single() {
+			return false
+		}
+	}
+	deed(s, holder)
+	const most = 40 // steps of a takeover
+	for range n * 7 % most {
+		s.single()
+	}
+	s.removeController()
+	s.rest()
+	if holder.b.proc == nil {
+		s.up(holder.id)
+	}
+	holder.paused = false
+	s.rest()
+	if e.again != nil {
+		e.again(s)
+		s.rest()
+	}
+	e.done(s)
+	s.checkSettled()
+	if s.failure != nil {
+		s.t.Error(s.failure)
+	}
+	return true
+}
+
+// single lets one thing happen in a calm world: a turn of a broker up to its next request to ZooKeeper, a request between brokers or its
+// answer, one partition's fetch. It is false at rest.
+func (s stage) single() bool {
+	s.t.Helper()
+	s.checkStep()
+	if s.failure != nil {
+		s.t.Fatal(s.failure)
+	}
+	if len(s.packets) > 0 {
+		p := s.packets[0]
+		s.packets = s.packets[1:]
+		p.deliver()
+		s.poke()
+		return true
+	}
+	for _, p := range s.running() {
+		p.conn.Restore()
+		p.conn.Deliver()
+		before := s.zk.Zxid()
+		if p.turn(); !p.idle || s.zk.Zxid() != before {
+			return true
+		}
+	}
+	for _, p := range s.running() {
+		for _, l := range p.links {
+			if l.step() {
+				return true
+			}
+		}
+	}
+	for _, h := range s.hosted(follower) {
+		if h.p.fetch(h.tp, h.r, len(h.r.log)+1000) {
+			return true
+		}
+	}
+	for _, h := range s.hosted(leader) {
+		if h.r.proposed != nil && !h.r.asking {
+			h.p.propose(h.tp, h.r)
+			return true
+		}
+	}
+	for _, p := range s.running() {
+		if s.calmTimers(p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s stage) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(fmt.Errorf("the tool: %w", err))
+	}
+}
