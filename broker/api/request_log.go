@@ -24,7 +24,9 @@ func (h *Handlers) logged(c *Call, answer network.Answer) network.Answer {
 
 // requestFields identifies a request and its client.
 func requestFields(c *Call) logrus.Fields {
-	fields := logrus.Fields{logx.API: metrics.RequestName(c.Key), logx.Version: c.Version, logx.SizeBytes: len(c.Body)}
+	fields := logrus.Fields{
+		logx.API: metrics.RequestName(c.Key), logx.Version: c.Version, logx.Correlation: c.Correlation, logx.SizeBytes: len(c.Body),
+	}
 	if c.Conn != nil {
 		fields[logx.Conn], fields[logx.Listener] = c.Conn.ID(), c.Conn.Listener
 	}

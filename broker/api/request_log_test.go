@@ -11,12 +11,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestRequestsAreLoggedAtDebug of the request logger alone, with who and what.
+// TestRequestsAreLoggedAtDebug expects a line per request only at DEBUG, which
+// identifies the request and its client.
 func TestRequestsAreLoggedAtDebug(t *testing.T) {
 	log, lines := test.NewNullLogger()
 	h := &Handlers{Deps: Deps{RequestLogger: logrus.NewEntry(log)}}
 	client := "c"
-	c := &Call{Request: &network.Request{Key: int16(kmsg.Metadata), Version: 9, ClientID: &client, Arrived: time.Now()}}
+	c := &Call{Request: &network.Request{Key: int16(kmsg.Metadata), Version: 9, Correlation: 41, ClientID: &client, Arrived: time.Now()}}
 	answer := network.Ready(kmsg.NewPtrMetadataResponse())
 	h.logged(c, answer)
 	if n := len(lines.AllEntries()); n != 0 {
@@ -25,7 +26,12 @@ func TestRequestsAreLoggedAtDebug(t *testing.T) {
 	log.SetLevel(logrus.DebugLevel)
 	h.logged(c, answer)
 	entry := lines.LastEntry()
-	if entry == nil || entry.Data["api"] != "Metadata" || entry.Data["version"] != int16(9) || entry.Data["client"] != "c" {
-		t.Errorf("the line is %v", entry)
+	if entry == nil {
+		t.Fatal("no line at DEBUG")
+	}
+	for field, want := range map[string]any{"api": "Metadata", "version": int16(9), "correlation": int32(41), "client": "c"} {
+		if got := entry.Data[field]; got != want {
+			t.Errorf("field %s is %v, want %v", field, got, want)
+		}
 	}
 }
