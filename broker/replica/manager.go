@@ -157,13 +157,6 @@ func (m *Manager) Partitions() []*Partition {
 	return all
 }
 
-// ControllerEpoch returns the newest controller epoch seen in a request.
-func (m *Manager) ControllerEpoch() int32 {
-	m.control.Lock()
-	defer m.control.Unlock()
-	return m.controllerEpoch
-}
-
 // CheckControllerEpoch records a request's controller epoch. It returns STALE_CONTROLLER_EPOCH if a newer one has been
 // seen.
 func (m *Manager) CheckControllerEpoch(epoch int32) error {
