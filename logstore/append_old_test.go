@@ -154,10 +154,10 @@ func TestFormatChanges(t *testing.T) {
 	cfg.Magic = 2
 	l.UpdateConfig(cfg)
 	mustProduce(t, l, batchOf(1000, "c"))
-	if got := l.EpochForOffset(1); got != -1 {
+	if got := l.epochs.at(1); got != -1 {
 		t.Errorf("the old message has epoch %d", got)
 	}
-	if got := l.EpochForOffset(2); got != 0 {
+	if got := l.epochs.at(2); got != 0 {
 		t.Errorf("the new batch has epoch %d", got)
 	}
 	want := []string{"magic 2 none, at 0 k=a time 1000", "magic 1 none, at 1 k=b time 1000", "magic 2 none, at 2 k=c time 1000"}

@@ -17,8 +17,6 @@ type CleanerCounts struct {
 
 	Compactions             int64 // completed since the start
 	BytesRead, BytesWritten int64 // of these: the old segments, and those that replaced them
-	// Last is the last completed compaction.
-	Last LastCompaction
 	// MaxTime is the duration of the longest compaction.
 	MaxTime time.Duration
 }
@@ -27,12 +25,6 @@ type CleanerCounts struct {
 type UncleanableLogs struct {
 	Count int
 	Bytes int64
-}
-
-// LastCompaction describes one compaction.
-type LastCompaction struct {
-	BytesRead, BytesWritten int64
-	Time                    time.Duration
 }
 
 // CleanerCounts returns what compaction has done so far.
@@ -77,7 +69,6 @@ func (c *cleaner) cleaned(l *Log, stats *compactionStats, took time.Duration) {
 	delete(c.mu.failed, l)
 	counts := &c.mu.counts
 	counts.Compactions++
-	counts.Last = LastCompaction{stats.oldSize, stats.newSize, took}
 	counts.BytesRead += stats.oldSize
 	counts.BytesWritten += stats.newSize
 	counts.MaxTime = max(counts.MaxTime, took)

@@ -188,7 +188,7 @@ func TestCleanerGoesOnWithoutABrokenLog(t *testing.T) {
 		if u := counts.Uncleanable["/data"]; u.Count != 1 || u.Bytes != broken.Size() {
 			t.Errorf("uncleanable is %+v", u)
 		}
-		if counts.Compactions != 1 || counts.BytesRead <= counts.BytesWritten || counts.Last.BytesRead != counts.BytesRead || counts.LastRun.IsZero() {
+		if counts.Compactions != 1 || counts.BytesRead <= counts.BytesWritten || counts.LastRun.IsZero() {
 			t.Errorf("counted is %+v", counts)
 		}
 		if err := broken.AdvanceLogStart(4); err != nil {

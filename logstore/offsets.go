@@ -14,9 +14,6 @@ func (l *Log) SegmentCount() int { return len(*l.segments.Load()) }
 // LatestEpoch returns the leader epoch of the last record, or of the leadership that began after it.
 func (l *Log) LatestEpoch() (int32, bool) { return l.epochs.latest() }
 
-// EpochForOffset returns the leader epoch of the record at offset, or -1 if it is unknown.
-func (l *Log) EpochForOffset(offset int64) int32 { return l.epochs.at(offset) }
-
 // EarliestEpoch returns the leader epoch at the log start offset, or -1 if it is unknown.
 func (l *Log) EarliestEpoch() int32 {
 	if first, ok := l.epochs.first(); ok && first.start <= l.start.Load() {

@@ -111,7 +111,7 @@ func TestOffsetsByTime(t *testing.T) {
 		t.Errorf("max timestamp: %d, %d, %d, %v", offset, timestamp-base, epoch, err)
 	}
 	for offset, want := range map[int64]int32{0: 0, 3: 0, 4: 1, 8: 2, 9: 2, 100: 2} {
-		if got := l.EpochForOffset(offset); got != want {
+		if got := l.epochs.at(offset); got != want {
 			t.Errorf("epoch at %d is %d, want %d", offset, got, want)
 		}
 	}
