@@ -168,9 +168,6 @@ func (c *Client) Answers(ctx context.Context) error {
 	return nil
 }
 
-// SessionTimeout returns the requested session timeout.
-func (c *Client) SessionTimeout() time.Duration { return c.cfg.SessionTimeout }
-
 // libraryLog logs the ZooKeeper library's lines at debug level: the client itself reports what matters.
 type libraryLog struct{ entry *logrus.Entry }
 
