@@ -34,7 +34,7 @@ func (b *Broker) AlterTopic(current map[string]string, ops []Op) (map[string]str
 	if err := CheckOps(ops); err != nil {
 		return nil, err
 	}
-	next, err := applyOps(current, ops, TopicKey)
+	next, err := applyOps(current, ops, topicKey)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (d *Dynamic) validate(settings map[string]string, at level) error {
 	if err := checkStep(now.merged, next); err != nil {
 		return err
 	}
-	if err := next.CheckProtocols(); err != nil || d.refuse == nil {
+	if err := next.checkProtocols(); err != nil || d.refuse == nil {
 		return err
 	}
 	return d.refuse(now.merged, next)

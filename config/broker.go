@@ -275,7 +275,7 @@ func (b *Broker) Set(name string) bool {
 func (b *Broker) Unknown() []string {
 	var names []string
 	for name := range b.given {
-		if BrokerKey(name) == nil && !passedThrough[name] {
+		if brokerKey(name) == nil && !passedThrough[name] {
 			names = append(names, name)
 		}
 	}

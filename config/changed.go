@@ -14,7 +14,7 @@ func (b *Broker) NotDefault() []string {
 		if name == "node.id" { // a synonym of broker.id, which is listed
 			continue
 		}
-		text, k := b.given[name], BrokerKey(name)
+		text, k := b.given[name], brokerKey(name)
 		if k == nil {
 			list = append(list, name+"=[hidden]")
 			continue
@@ -49,7 +49,7 @@ func changes(old, now *Broker) []string {
 			continue
 		}
 		shown := "[hidden]"
-		if k := BrokerKey(name); k != nil {
+		if k := brokerKey(name); k != nil {
 			shown = k.show(now.given[name])
 		}
 		list = append(list, name+"="+shown)

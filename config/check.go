@@ -21,14 +21,14 @@ func (b *Broker) check() error {
 // refuse returns an error about a setting, with its original value.
 func (b *Broker) refuse(key, reason string, args ...any) error {
 	value := b.given[key]
-	if k := BrokerKey(key); k != nil {
+	if k := brokerKey(key); k != nil {
 		value = k.show(value)
 	}
 	return &Error{Key: key, Value: value, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// CheckProtocols refuses listeners with unsupported protocols: their clients would believe that they are protected.
-func (b *Broker) CheckProtocols() error {
+// checkProtocols refuses listeners with unsupported protocols: their clients would believe that they are protected.
+func (b *Broker) checkProtocols() error {
 	if err := b.checkCertificates(); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (b *Broker) checkCertificates() error {
 			return &Error{Key: as, Value: value, Reason: "no class can be loaded here, and without it others might connect than it lets in"}
 		}
 		const builder = "principal.builder.class"
-		if given, usual := b.String(builder), BrokerKey(builder); !usual.isDefault(given) {
+		if given, usual := b.String(builder), brokerKey(builder); !usual.isDefault(given) {
 			return b.refuse(builder, "no class can be loaded here, and without it the clients of listener %s would have other names", l.Name)
 		}
 	}

@@ -51,7 +51,7 @@ func (d *Dynamic) DescribeTopic(overrides map[string]string, names []string) ([]
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
-		if TopicKey(name) == nil && wanted(name, names) {
+		if topicKey(name) == nil && wanted(name, names) {
 			entries = append(entries, Entry{Name: name, Source: SourceTopic, Sensitive: true,
 				Synonyms: []Synonym{{Name: name, Source: SourceTopic}}})
 		}
@@ -124,7 +124,7 @@ func (d *Dynamic) DescribeCluster(names []string) []Entry {
 func (l *layers) brokerEntry(name string) Entry {
 	e := Entry{Name: name, Sensitive: true, Synonyms: l.synonyms(name)}
 	exact := brokerSchema.byName[name]
-	if k := BrokerKey(name); k != nil {
+	if k := brokerKey(name); k != nil {
 		e.Type, e.Sensitive, e.Documentation = k.Type, k.Sensitive(), k.Doc
 	}
 	e.ReadOnly = exact == nil || exact.Update == ReadOnly || brokerSchema.origins[name] == dynamic
@@ -166,7 +166,7 @@ func (l *layers) synonyms(name string) []Synonym {
 	if base, ok := listenerBase(name); ok {
 		forms = []string{name, base}
 	}
-	k := BrokerKey(name)
+	k := brokerKey(name)
 	secret := k == nil || k.Sensitive()
 	var found []Synonym
 	add := func(form, value string, source Source) {

@@ -255,29 +255,27 @@ func TestAlterTopic(t *testing.T) {
 	}
 }
 
-func TestValidateTopicOverrides(t *testing.T) {
-	text := func(s string) *string { return &s }
+func TestTopicsAreValidated(t *testing.T) {
 	for _, c := range []struct {
 		name      string
-		overrides map[string]*string
+		overrides map[string]string
 		ok        bool
 	}{
 		{"nothing", nil, true},
-		{"good", map[string]*string{"retention.ms": text("5"), "cleanup.policy": text("compact,delete")}, true},
-		{"unknown", map[string]*string{"foo": text("1")}, false},
-		{"null", map[string]*string{"retention.ms": nil}, false},
-		{"range", map[string]*string{"segment.bytes": text("1")}, false},
-		{"lag against the default", map[string]*string{"max.compaction.lag.ms": text("1"), "min.compaction.lag.ms": text("2")}, false},
-		{"tiered", map[string]*string{"remote.storage.enable": text("true")}, false},
-		{"not in ZooKeeper mode", map[string]*string{"remote.log.copy.disable": text("true")}, false},
-		{"version", map[string]*string{"message.format.version": text("2.8")}, true},
-		{"no version", map[string]*string{"message.format.version": text("9.9")}, false},
-		{"throttled", map[string]*string{"leader.replication.throttled.replicas": text("0:1,1:2")}, true},
-		{"throttled all", map[string]*string{"leader.replication.throttled.replicas": text("*")}, true},
-		{"throttled wrongly", map[string]*string{"leader.replication.throttled.replicas": text("0-1")}, false},
+		{"good", map[string]string{"retention.ms": "5", "cleanup.policy": "compact,delete"}, true},
+		{"unknown", map[string]string{"foo": "1"}, false},
+		{"range", map[string]string{"segment.bytes": "1"}, false},
+		{"lag against the default", map[string]string{"max.compaction.lag.ms": "1", "min.compaction.lag.ms": "2"}, false},
+		{"tiered", map[string]string{"remote.storage.enable": "true"}, false},
+		{"not in ZooKeeper mode", map[string]string{"remote.log.copy.disable": "true"}, false},
+		{"version", map[string]string{"message.format.version": "2.8"}, true},
+		{"no version", map[string]string{"message.format.version": "9.9"}, false},
+		{"throttled", map[string]string{"leader.replication.throttled.replicas": "0:1,1:2"}, true},
+		{"throttled all", map[string]string{"leader.replication.throttled.replicas": "*"}, true},
+		{"throttled wrongly", map[string]string{"leader.replication.throttled.replicas": "0-1"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := mustParse(t).ValidateTopicOverrides(c.overrides)
+			err := mustParse(t).validateTopic(c.overrides)
 			if (err == nil) != c.ok || !c.ok && code(err) != kerr.InvalidConfig {
 				t.Errorf("got %v", err)
 			}

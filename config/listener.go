@@ -81,7 +81,7 @@ func (b *Broker) Setting(key string) (value string, set bool) {
 	if value, set = b.given[key]; set {
 		return trimmed(key, value), true
 	}
-	if k := BrokerKey(key); k != nil {
+	if k := brokerKey(key); k != nil {
 		if value, set = k.Default(); set {
 			return value, true
 		}
@@ -91,7 +91,7 @@ func (b *Broker) Setting(key string) (value string, set bool) {
 
 // trimmed removes blanks around a value, unless they may be part of it.
 func trimmed(key, value string) string {
-	if k := BrokerKey(key); k != nil && k.Type == Password {
+	if k := brokerKey(key); k != nil && k.Type == Password {
 		return value
 	}
 	return strings.TrimFunc(value, isJavaBlank)

@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// RootLogger is the name of the logger from which all others inherit their level.
-const RootLogger = "root"
+// rootLogger is the name of the logger from which all others inherit their level.
+const rootLogger = "root"
 
 //go:embed loggers.txt
 var loggerList string
@@ -102,7 +102,7 @@ type Loggers struct {
 // not modified.
 func NewLoggers(root *logrus.Logger) *Loggers {
 	l := &Loggers{own: map[string]*logrus.Logger{}}
-	l.mu.set = map[string]logrus.Level{RootLogger: root.GetLevel()}
+	l.mu.set = map[string]logrus.Level{rootLogger: root.GetLevel()}
 	out := &sharedWriter{out: root.Out}
 	add := func(name string) {
 		if l.own[name] == nil {
@@ -110,7 +110,7 @@ func NewLoggers(root *logrus.Logger) *Loggers {
 				ExitFunc: root.ExitFunc, ReportCaller: root.ReportCaller}
 		}
 	}
-	add(RootLogger)
+	add(rootLogger)
 	for _, f := range loggerFamilies {
 		add(f.own)
 	}
@@ -134,7 +134,7 @@ func (l *Loggers) Entry(name string) *logrus.Entry {
 	if logger := l.own[name]; logger != nil {
 		return logrus.NewEntry(logger)
 	}
-	return logrus.NewEntry(l.own[RootLogger])
+	return logrus.NewEntry(l.own[rootLogger])
 }
 
 // Describe returns the loggers and their levels: those named or, without names, all.
@@ -142,7 +142,7 @@ func (l *Loggers) Describe(names []string) []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var entries []Entry
-	for _, name := range append([]string{RootLogger}, loggerNames...) {
+	for _, name := range append([]string{rootLogger}, loggerNames...) {
 		if wanted(name, names) {
 			level := levelName(l.nearestLocked(name))
 			entries = append(entries, Entry{Name: name, Value: &level, Source: SourceLogger})
@@ -186,9 +186,9 @@ func (l *Loggers) check(op Op) error {
 	switch {
 	case op.Kind != OpSet && op.Kind != OpDelete:
 		return refuse(kerr.InvalidRequest, "a level can only be set and deleted")
-	case op.Key != RootLogger && !slices.Contains(loggerNames, op.Key):
+	case op.Key != rootLogger && !slices.Contains(loggerNames, op.Key):
 		return refuse(kerr.InvalidConfig, "no logger has this name")
-	case op.Kind == OpDelete && op.Key == RootLogger:
+	case op.Kind == OpDelete && op.Key == rootLogger:
 		return refuse(kerr.InvalidRequest, "the root logger must keep a level")
 	case op.Kind == OpSet:
 		if _, ok := parseLevel(*op.Value); !ok {
@@ -203,7 +203,7 @@ func (l *Loggers) check(op Op) error {
 func (l *Loggers) levelLocked(own string) logrus.Level {
 	level := l.nearestLocked(own)
 	for name := range l.mu.set {
-		if name != RootLogger && ownLogger(name) == own {
+		if name != rootLogger && ownLogger(name) == own {
 			level = max(level, l.mu.set[name])
 		}
 	}
@@ -218,7 +218,7 @@ func (l *Loggers) nearestLocked(name string) logrus.Level {
 		}
 		i := strings.LastIndexByte(name, '.')
 		if i < 0 {
-			return l.mu.set[RootLogger]
+			return l.mu.set[rootLogger]
 		}
 		name = name[:i]
 	}

@@ -24,8 +24,8 @@ func TestLoggerErrors(t *testing.T) {
 		{"unknown logger", op("nope.Nope", OpSet, "DEBUG"), kerr.InvalidConfig},
 		{"bad level", op("kafka.server.KafkaApis", OpSet, "LOUD"), kerr.InvalidConfig},
 		{"append", op("kafka.server.KafkaApis", OpAppend, "DEBUG"), kerr.InvalidRequest},
-		{"remove root", Op{Key: RootLogger, Kind: OpDelete}, kerr.InvalidRequest},
-		{"null", Op{Key: RootLogger}, kerr.InvalidRequest},
+		{"remove root", Op{Key: rootLogger, Kind: OpDelete}, kerr.InvalidRequest},
+		{"null", Op{Key: rootLogger}, kerr.InvalidRequest},
 	} {
 		if err := l.Alter([]Op{c.op}, true); code(err) != c.code || (err == nil) != (c.code == nil) {
 			t.Errorf("%s: %v", c.name, err)
@@ -107,11 +107,11 @@ func TestLoggerLevels(t *testing.T) {
 		t.Error("a logger's own level silences it")
 	}
 	alter(Op{Key: "kafka.controller.KafkaController", Kind: OpDelete})
-	alter(op(RootLogger, OpSet, "TRACE"))
+	alter(op(rootLogger, OpSet, "TRACE"))
 	if !logged(controller) {
 		t.Error("the root's level counts for all")
 	}
-	entries := l.Describe([]string{RootLogger})
+	entries := l.Describe([]string{rootLogger})
 	if len(entries) != 1 || line(entries[0]) != "'TRACE', source 6, type 0" {
 		t.Errorf("described as %v", entries)
 	}

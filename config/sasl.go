@@ -212,7 +212,7 @@ func (b *Broker) checkLogins() error {
 		if !l.Protocol.SASL() {
 			continue
 		}
-		if given, usual := b.String(builder), BrokerKey(builder); !usual.isDefault(given) {
+		if given, usual := b.String(builder), brokerKey(builder); !usual.isDefault(given) {
 			return b.refuse(builder, "no class can be loaded here, and without it the users of listener %s would have other names", l.Name)
 		}
 		if _, err := b.ListenerSASL(l); err != nil {
@@ -256,7 +256,7 @@ func (b *Broker) listenerText(l Listener, mechanism, key string) (name, text str
 
 func (b *Broker) listenerInt(l Listener, mechanism, key string) (int, error) {
 	name, text := b.listenerText(l, mechanism, key)
-	value, err := BrokerKey(key).parse(text)
+	value, err := brokerKey(key).parse(text)
 	if err != nil {
 		return 0, &Error{Key: name, Value: text, Reason: err.(*Error).Reason}
 	}

@@ -143,9 +143,9 @@ func buildTopicSchema() *schema {
 	return s
 }
 
-// BrokerKey returns the description of a broker key, or nil. A key with a listener's prefix
+// brokerKey returns the description of a broker key, or nil. A key with a listener's prefix
 // (listener.name.external.ssl.keystore.location) is described by its base key.
-func BrokerKey(name string) *Key {
+func brokerKey(name string) *Key {
 	if k := brokerSchema.byName[name]; k != nil {
 		return k
 	}
@@ -155,11 +155,5 @@ func BrokerKey(name string) *Key {
 	return nil
 }
 
-// TopicKey returns the description of a topic key, or nil.
-func TopicKey(name string) *Key { return topicSchema.byName[name] }
-
-// BrokerKeys returns all broker keys, sorted by name. The caller must not modify them.
-func BrokerKeys() []*Key { return brokerSchema.keys }
-
-// TopicKeys returns all topic keys, sorted by name. The caller must not modify them.
-func TopicKeys() []*Key { return topicSchema.keys }
+// topicKey returns the description of a topic key, or nil.
+func topicKey(name string) *Key { return topicSchema.byName[name] }

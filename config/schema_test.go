@@ -37,7 +37,7 @@ func TestBrokerSchema(t *testing.T) {
 		}
 		checkRange(t, k, want["valid_values"])
 	}
-	for _, k := range BrokerKeys() {
+	for _, k := range brokerSchema.keys {
 		if !recorded[k.Name] && brokerSchema.origins[k.Name] != own {
 			t.Errorf("%s: not a key of Apache Kafka", k.Name)
 		}
@@ -46,11 +46,11 @@ func TestBrokerSchema(t *testing.T) {
 
 func TestTopicSchema(t *testing.T) {
 	rows := columns(t, "topic_keys.tsv")
-	if len(rows) != len(TopicKeys()) {
-		t.Errorf("%d keys, want %d", len(TopicKeys()), len(rows))
+	if len(rows) != len(topicSchema.keys) {
+		t.Errorf("%d keys, want %d", len(topicSchema.keys), len(rows))
 	}
 	for _, want := range rows {
-		k := TopicKey(want["name"])
+		k := topicKey(want["name"])
 		if k == nil {
 			t.Errorf("%s: not in the schema", want["name"])
 			continue
@@ -120,7 +120,7 @@ func below(number string) string {
 }
 
 func TestDocumentation(t *testing.T) {
-	for _, keys := range [][]*Key{BrokerKeys(), TopicKeys()} {
+	for _, keys := range [][]*Key{brokerSchema.keys, topicSchema.keys} {
 		for _, k := range keys {
 			if !strings.HasSuffix(k.Doc, ".") || strings.Contains(k.Doc, "\n") {
 				t.Errorf("%s: documentation must be a sentence: %q", k.Name, k.Doc)

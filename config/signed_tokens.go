@@ -108,7 +108,7 @@ func (r *oauthReader) value(key string) any {
 	if text == "" {
 		return nil
 	}
-	value, err := BrokerKey(key).parse(text)
+	value, err := brokerKey(key).parse(text)
 	if err != nil {
 		if r.err == nil {
 			r.err = &Error{Key: name, Value: text, Reason: err.(*Error).Reason}

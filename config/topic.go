@@ -58,7 +58,7 @@ type Topic struct {
 func (b *Broker) Topic(overrides map[string]string) (*Topic, error) {
 	t := &Topic{overrides: maps.Clone(overrides), values: b.topicDefaults()}
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
-		k := TopicKey(name)
+		k := topicKey(name)
 		if k == nil {
 			continue
 		}
@@ -238,26 +238,10 @@ func (t *Topic) MaxSegmentAge() time.Duration {
 	return t.SegmentAge
 }
 
-// ValidateTopicOverrides checks a topic's new settings as a whole. Values may be nil, as they come from a request. The
-// errors wrap kerr.InvalidConfig and name the key.
-func (b *Broker) ValidateTopicOverrides(overrides map[string]*string) error {
-	plain := make(map[string]string, len(overrides))
-	for _, name := range slices.Sorted(maps.Keys(overrides)) {
-		value := overrides[name]
-		switch {
-		case TopicKey(name) == nil:
-			return &Error{Key: name, Reason: "no topic has such a setting", Code: kerr.InvalidConfig}
-		case value == nil:
-			return &Error{Key: name, Reason: "null is not a value", Code: kerr.InvalidConfig}
-		}
-		plain[name] = *value
-	}
-	return b.validateTopic(plain)
-}
-
+// validateTopic checks a topic's new settings as a whole. The errors wrap kerr.InvalidConfig and name the key.
 func (b *Broker) validateTopic(overrides map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
-		if TopicKey(name) == nil {
+		if topicKey(name) == nil {
 			return &Error{Key: name, Reason: "no topic has such a setting", Code: kerr.InvalidConfig}
 		}
 	}
