@@ -205,6 +205,30 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
+// TestNextEpochWithinATransaction: a producer that asks for its next epoch with a transaction open, as after an error, loses the
+// transaction and goes on. The coordinator has aborted with an epoch of its own, and must know the producer all the same.
+func TestNextEpochWithinATransaction(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		p := w.begin(t, testID, p0)
+		next, err := w.coordinator(testID).InitProducerID(t.Context(), testID, 10*time.Second, &p.self)
+		for errors.Is(err, kerr.ConcurrentTransactions) {
+			synctest.Wait()
+			next, err = w.coordinator(testID).InitProducerID(t.Context(), testID, 10*time.Second, &p.self)
+		}
+		want(t, "the next epoch", err, nil)
+		if next != (Identity{p.self.ID, p.self.Epoch + 2}) {
+			t.Errorf("%+v became %+v", p.self, next)
+		}
+		again, err := w.coordinator(testID).InitProducerID(t.Context(), testID, 10*time.Second, &p.self)
+		want(t, "once more", err, nil)
+		if again != next {
+			t.Errorf("%+v, then %+v", next, again)
+		}
+		p.self = next
+		want(t, "it writes", w.coordinator(testID).AddPartitions(t.Context(), testID, next, []logstore.TopicPartition{p0}), nil)
+	})
+}
+
 func TestMarkersFollowLeaders(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		p := w.begin(t, testID, p0, p1)

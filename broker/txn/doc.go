@@ -9,7 +9,7 @@
 //
 //	Empty, CompleteCommit, CompleteAbort --AddPartitionsToTxn--> Ongoing
 //	Ongoing --EndTxn--> PrepareCommit or PrepareAbort --all markers written--> CompleteCommit or CompleteAbort
-//	Ongoing --timeout, or InitProducerId of another instance--> PrepareAbort, epoch + 1
+//	Ongoing --timeout, or InitProducerId--> PrepareAbort, epoch + 1
 //	Empty, CompleteCommit, CompleteAbort --InitProducerId--> Empty, epoch + 1
 //	Empty, CompleteCommit, CompleteAbort --unused for transactional.id.expiration.ms--> forgotten (a tombstone)
 //

@@ -44,12 +44,12 @@ func TestLoadWhatApacheKafkaWrote(t *testing.T) {
 	none := Identity{noProducerID, noProducerEpoch}
 	want := map[string]map[string]transaction{
 		"__transaction_state-0": {
-			"sample-tx-2": {Identity{2, 0}, none, 15 * time.Minute, CompleteAbort, partitions{}, 1795964473833, 1795964473844},
-			"sample-tx-open": {Identity{3, 0}, none, 15 * time.Minute, Ongoing, partitions{txn0: {}},
+			"sample-tx-2": {Identity{2, 0}, none, false, 15 * time.Minute, CompleteAbort, partitions{}, 1795964473833, 1795964473844},
+			"sample-tx-open": {Identity{3, 0}, none, false, 15 * time.Minute, Ongoing, partitions{txn0: {}},
 				1795964473877, 1795964473877},
 		},
 		"__transaction_state-1": {
-			"sample-tx-1": {Identity{1, 0}, none, 15 * time.Minute, CompleteCommit, partitions{}, 1795964543422, 1795964543479},
+			"sample-tx-1": {Identity{1, 0}, none, false, 15 * time.Minute, CompleteCommit, partitions{}, 1795964543422, 1795964543479},
 		},
 	}
 	for dir, byID := range want {

@@ -54,6 +54,7 @@ type partitions map[logstore.TopicPartition]topicID
 type transaction struct {
 	Identity
 	last       Identity // before the latest InitProducerId; not stored, so a retry across a failover is not recognised
+	unheld     bool     // no producer was given the current epoch: it was taken to fence the one that has last
 	timeout    time.Duration
 	state      State
 	partitions partitions
@@ -89,27 +90,29 @@ func (t transaction) initialise(now int64, timeout time.Duration, have *Identity
 		if have != nil && have.ID == t.ID && have.Epoch < t.Epoch { // a zombie must not abort its successor's transaction
 			return t, fault(kerr.ProducerFenced, "epoch %d of the producer is over, it is %d", have.Epoch, t.Epoch)
 		}
-		return t.fence(now), nil
+		fenced := t.fence(now)
+		if have != nil && have.Epoch == t.Epoch { // it will ask again for the next epoch, once its transaction is aborted
+			fenced.last.Epoch = t.Epoch
+		}
+		return fenced, nil
 	}
 	next := t
-	next.last = Identity{t.ID, noProducerEpoch}
+	next.last, next.unheld = Identity{t.ID, noProducerEpoch}, false
+	if have != nil && t.Epoch != noProducerEpoch {
+		next.last.Epoch = have.Epoch
+	}
 	switch {
-	case exhausted(t.Epoch) && (have == nil || have.Epoch == t.Epoch):
+	case have == nil || t.holds(have.Epoch):
+		if !exhausted(t.Epoch) {
+			next.Epoch++
+			break
+		}
 		id, err := fresh()
 		if err != nil {
 			return t, err
 		}
 		next.Identity = Identity{id, 0}
-		if have != nil {
-			next.last.Epoch = t.Epoch
-		}
-	case have == nil:
-		next.Epoch++
-	case t.Epoch == noProducerEpoch || have.Epoch == t.Epoch:
-		next.last.Epoch = t.Epoch
-		next.Epoch++
-	case have.Epoch == t.last.Epoch:
-		next.last.Epoch = t.last.Epoch // a retry whose first answer was lost gets the same answer again
+	case have.Epoch == t.last.Epoch: // a retry whose first answer was lost gets the same answer again
 	default:
 		return t, fault(kerr.ProducerFenced, "epoch %d of the producer is over, it is %d", have.Epoch, t.Epoch)
 	}
@@ -123,10 +126,15 @@ func (t *transaction) mayBe(have Identity) bool {
 	return t.Epoch == noProducerEpoch || have.ID == t.ID || have.ID == t.last.ID && exhausted(have.Epoch)
 }
 
+// holds reports whether the producer with an epoch is the latest instance.
+func (t *transaction) holds(epoch int16) bool {
+	return t.Epoch == noProducerEpoch || epoch == t.Epoch || t.unheld && epoch == t.last.Epoch
+}
+
 // fence aborts the open transaction on behalf of the coordinator, with an epoch that the producer does not have.
 func (t transaction) fence(now int64) transaction {
 	t.Epoch++
-	t.last = Identity{t.ID, noProducerEpoch}
+	t.last, t.unheld = Identity{t.ID, noProducerEpoch}, true
 	t.state, t.updated = PrepareAbort, now
 	return t
 }

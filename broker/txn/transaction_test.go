@@ -48,6 +48,10 @@ func TestInitialise(t *testing.T) {
 		t.last = Identity{id, epoch}
 		return t
 	}
+	aborted := func(t transaction, on *Identity) transaction {
+		t, _ = t.initialise(testNow, time.Second, on, fresh)
+		return t.complete(testNow)
+	}
 	const last = math.MaxInt16 - 1
 	tests := []struct {
 		name  string
@@ -69,7 +73,12 @@ func TestInitialise(t *testing.T) {
 		{"an epoch that nobody has", known(5, Empty), identity(7, 8), Identity{}, Identity{}, 0, kerr.ProducerFenced},
 		{"another producer", known(5, Empty), identity(8, 5), Identity{}, Identity{}, 0, kerr.ProducerFenced},
 		{"open transaction", known(5, Ongoing, p0), nil, Identity{7, 6}, Identity{7, -1}, PrepareAbort, nil},
-		{"open transaction, the same producer", known(5, Ongoing, p0), identity(7, 5), Identity{7, 6}, Identity{7, -1}, PrepareAbort, nil},
+		{"open transaction, the same producer", known(5, Ongoing, p0), identity(7, 5), Identity{7, 6}, Identity{7, 5}, PrepareAbort, nil},
+		{"its transaction is aborted, the same producer", aborted(known(5, Ongoing, p0), identity(7, 5)), identity(7, 5), Identity{7, 7}, Identity{7, 5}, Empty, nil},
+		{"its transaction is aborted, another incarnation", aborted(known(5, Ongoing, p0), identity(7, 5)), nil, Identity{7, 7}, Identity{7, -1}, Empty, nil},
+		{"its transaction is aborted, the one before", aborted(known(5, Ongoing, p0), identity(7, 5)), identity(7, 4), Identity{}, Identity{}, 0, kerr.ProducerFenced},
+		{"another one has aborted its transaction", aborted(known(5, Ongoing, p0), nil), identity(7, 5), Identity{}, Identity{}, 0, kerr.ProducerFenced},
+		{"its transaction is aborted, epochs used up", aborted(known(last, Ongoing, p0), identity(7, last)), identity(7, last), Identity{testFresh, 0}, Identity{7, last}, Empty, nil},
 		{"open transaction, a zombie", known(5, Ongoing, p0), identity(7, 4), Identity{}, Identity{}, 0, kerr.ProducerFenced},
 		{"epochs used up", known(last, Empty), nil, Identity{testFresh, 0}, Identity{7, -1}, Empty, nil},
 		{"epochs used up, the same producer", known(last, CompleteCommit), identity(7, last), Identity{testFresh, 0}, Identity{7, last}, Empty, nil},
