@@ -95,7 +95,7 @@ func (b *Broker) checkLogs() error {
 		return b.refuse(b.firstSet("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 			"must be at least 1, or negative for no limit")
 	case len(b.LogDirs) == 0:
-		return b.refuse(b.firstSet("log.dirs", "log.dir"), "must name at least one folder")
+		return b.refuse(b.firstSet("log.dirs", "log.dir"), "must name at least one directory")
 	case b.LogCleanerThreads < 1:
 		return b.refuse("log.cleaner.threads", "must be at least 1")
 	case b.LogCleanerDedupeBufferBytes/int64(b.LogCleanerThreads) <= 1<<20:

@@ -119,9 +119,16 @@ func below(number string) string {
 	return format(n - 1)
 }
 
+// TestDocumentation expects one sentence for each setting that can stand alone, because clients show it without those
+// around it: "Seconds of one such window." of several settings says nothing.
 func TestDocumentation(t *testing.T) {
 	for _, keys := range [][]*Key{brokerSchema.keys, topicSchema.keys} {
+		described := map[string]string{}
 		for _, k := range keys {
+			if other, taken := described[k.Doc]; taken {
+				t.Errorf("%s and %s have the same documentation: %q", other, k.Name, k.Doc)
+			}
+			described[k.Doc] = k.Name
 			if !strings.HasSuffix(k.Doc, ".") || strings.Contains(k.Doc, "\n") {
 				t.Errorf("%s: documentation must be a sentence: %q", k.Name, k.Doc)
 			}

@@ -31,7 +31,7 @@ func (b *Broker) Unsupported() (reasons []error) {
 		add(b.refuse("inter.broker.protocol.version", "must be at least 0.11.0: brokers of earlier releases exchange older message formats"))
 	}
 	if class := b.ReplicaSelectorClass; class != "" && class != RackAwareSelector {
-		add(b.refuse("replica.selector.class", "no class can be loaded here, there is only %s", RackAwareSelector))
+		add(b.refuse("replica.selector.class", "no class can be loaded here, only %s is available", RackAwareSelector))
 	}
 	for i, dir := range b.LogDirs {
 		if slices.Contains(b.LogDirs[:i], dir) {
