@@ -7,7 +7,7 @@ SIM_COUNT ?= 50000
 PARALLEL ?= 4
 MODEL_SEEDS ?= 5000
 COMPAT  ?= $(HOME)/.cache/barnabas-compat
-COMPAT_TESTS ?= TestGroups$$|TestStaticMembers|TestCommits|TestOffsetReset|TestPattern|TestKafkaStreams|TestKafkaConnect|TestAdminClientsOfOtherLanguages$$|TestAdminClientsOfOtherLanguagesWithAnAuthorizer
+COMPAT_TESTS ?= TestGroups$$|TestStaticMembers|TestCommits|TestOffsetReset|TestPattern|TestKafkaStreams|TestKafkaConnect|TestMirrorMaker|TestAdminClientsOfOtherLanguages$$|TestAdminClientsOfOtherLanguagesWithAnAuthorizer
 DIST    ?= build/barnabas-3.9.2.tgz
 IMAGE   ?= barnabas:latest
 BENCH   ?= ../shared/bench
@@ -36,7 +36,7 @@ lint: ## gofmt, go vet, staticcheck, the import map
 integration: build ## black-box tests against the built binary, PARALLEL at once: most of the time they wait
 	$(GO) test -count=1 -timeout 20m -parallel $(PARALLEL) ./integration/...
 
-compat: build ## groups, transactions and administration with the clients that compat/install can install into COMPAT, Kafka Streams among them; Kafka Connect
+compat: build ## groups, transactions and administration with the clients that compat/install can install into COMPAT, Kafka Streams among them; Kafka Connect, MirrorMaker
 	integration/compat/install $(COMPAT)
 	COMPAT=$(abspath $(COMPAT)) $(GO) test -count=1 -timeout 60m -tags compat -run '$(COMPAT_TESTS)' ./integration
 

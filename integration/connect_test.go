@@ -24,12 +24,12 @@ import (
 
 // platform is a program of Kafka Connect's that runs as a process: a worker, or MirrorMaker.
 type platform struct {
-	t       *testing.T
-	class   string
-	dir     string
-	options []string // of the Java machine
-	cmd     *exec.Cmd
-	ended   chan struct{}
+	t     *testing.T
+	class string
+	dir   string
+	cmd   *exec.Cmd
+	ended chan struct{}
+	began int64 // where its log was when it last started, in bytes
 }
 
 // newPlatform prepares one with a properties file; start starts it, and again after kill.
@@ -62,9 +62,12 @@ func (p *platform) start() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	options := append([]string{"-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j.configuration=file:" + config, "-cp", libs + "/*"}, p.options...)
+	options := []string{"-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j.configuration=file:" + config, "-cp", libs + "/*"}
 	p.cmd = exec.Command("java", append(options, p.class, p.path("properties"))...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if now, err := log.Stat(); err == nil {
+		p.began = now.Size()
+	}
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -82,6 +85,12 @@ func (p *platform) kill() {
 		<-p.ended
 	}
 	p.cmd = nil
+}
+
+// hasLogged tells whether its log has a text since it last started.
+func (p *platform) hasLogged(text string) bool {
+	log, err := os.ReadFile(p.path("log"))
+	return err == nil && bytes.Contains(log[p.began:], []byte(text))
 }
 
 // worker is a worker of Kafka Connect in distributed mode, which is spoken to over HTTP.
