@@ -16,7 +16,7 @@ import (
 func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 	connect := zookeeper(t)
 	proxy := zktest.NewProxy(t, connect)
-	s := newServer(t, proxy.Connect, map[string]string{"zookeeper.session.timeout.ms": "1000"})
+	s := newServer(t, proxy.Connect, map[string]string{"zookeeper.session.timeout.ms": "3000"})
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

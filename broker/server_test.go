@@ -34,7 +34,7 @@ func zookeeper(t *testing.T) string {
 func newServer(t *testing.T, zk string, settings map[string]string) *Server {
 	t.Helper()
 	props := map[string]string{"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": t.TempDir(), "zookeeper.connect": zk,
-		"zookeeper.session.timeout.ms": "2000"}
+		"zookeeper.session.timeout.ms": "6000"}
 	maps.Copy(props, settings)
 	cfg, err := config.Parse(props)
 	if err != nil {

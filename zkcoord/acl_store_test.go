@@ -174,7 +174,7 @@ func TestACLChangesAreWatched(t *testing.T) {
 func TestACLsAfterExpiry(t *testing.T) {
 	connect := zktest.Connect(t)
 	proxy := zktest.NewProxy(t, connect)
-	reader := zktest.ClientWith(t, zkcoord.Config{Connect: proxy.Connect, SessionTimeout: time.Second})
+	reader := zktest.ClientWith(t, zkcoord.Config{Connect: proxy.Connect, SessionTimeout: 3 * time.Second})
 	writer := zktest.Client(t, connect)
 	ok(t, writer.EnsureACLNodes(t.Context()))
 	session := events(reader)

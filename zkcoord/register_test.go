@@ -17,7 +17,7 @@ func TestBrokerIDInUse(t *testing.T) {
 	ctx := t.Context()
 	connect := zktest.Connect(t)
 	first := zktest.Client(t, connect)
-	second := zktest.ClientWith(t, zkcoord.Config{Connect: connect, SessionTimeout: 200 * time.Millisecond})
+	second := zktest.ClientWith(t, zkcoord.Config{Connect: connect, SessionTimeout: time.Second})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

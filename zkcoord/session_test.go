@@ -77,7 +77,7 @@ func TestExpiry(t *testing.T) {
 	ctx := t.Context()
 	connect := zktest.Connect(t)
 	proxy := zktest.NewProxy(t, connect)
-	c := zktest.ClientWith(t, zkcoord.Config{Connect: proxy.Connect, SessionTimeout: time.Second})
+	c := zktest.ClientWith(t, zkcoord.Config{Connect: proxy.Connect, SessionTimeout: 3 * time.Second})
 	other := zktest.Client(t, connect)
 	session := events(c)
 	changes := make(chan zkcoord.Change, 100)
