@@ -1,6 +1,7 @@
 package kerberos
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"barnabas/internal/testport"
+
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 )
 
 // userAt has the keys of the service, and gets tickets at an address.
@@ -114,6 +121,48 @@ func TestUnreadableKDC(t *testing.T) {
 	if _, err := u.Start(t.Context(), "kafka", "Host.test"); err == nil || !strings.Contains(err.Error(), "get a ticket for kafka/host.test as "+servicePart+"@"+realm) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestLengthOfAnAnswer: what it says is not allocated before it comes.
+func TestLengthOfAnAnswer(t *testing.T) {
+	u, _ := userAt(t, kdcThat(t, []byte("\xff\xff\xff\xff")))
+	if _, err := u.Start(t.Context(), "kafka", "host.test"); err == nil || !strings.Contains(err.Error(), "an answer of 4294967295 bytes") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCentersInTurn: where one does not answer, the next one is asked, by UDP and by TCP.
+func TestCentersInTurn(t *testing.T) {
+	k := startFakeKDC(t)
+	c := defaults().config
+	c.Realms = []config.Realm{{Realm: realm, KDC: []string{testport.Address(t), k.addr}}}
+	for _, limit := range []int{1, 1465, 0} { // TCP only, UDP first, TCP first
+		c.LibDefaults.UDPPreferenceLimit = limit
+		owner := credentials.New(servicePart, realm).WithKeytab(keysOf(t, "secret"))
+		if _, err := (kdcs{c}).logIn(owner, realm); err != nil {
+			t.Errorf("udp_preference_limit=%d: %v", limit, err)
+		}
+	}
+	if _, err := (kdcs{c}).askBy("tcp", "NOWHERE.TEST", nil); err == nil {
+		t.Error("a realm without centers answers")
+	}
+}
+
+func FuzzKDCAnswer(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x03abc"))
+	f.Add([]byte("\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if answer, err := readKDCAnswer(bytes.NewReader(data)); err == nil && len(answer) > len(data) {
+			t.Errorf("%d bytes of %d", len(answer), len(data))
+		}
+	})
+}
+
+// FuzzDemand: what a center says that it wants.
+func FuzzDemand(f *testing.F) {
+	owner := credentials.New(servicePart, realm).WithKeytab(keysOf(f, "secret"))
+	f.Add(demanded(f, etypeID.AES256_CTS_HMAC_SHA1_96))
+	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = proofOfKey(owner, realm, data) })
 }
 
 // TestUsersKeysThatChange are read when a ticket is asked for next.

@@ -19,8 +19,8 @@ import (
 
 // opened is a user as of one edition of its file, with the tickets obtained.
 //
-// The library is used for single exchanges with key distribution centers. Sessions that it manages would be renewed on
-// goroutines of its own, where an answer on which it panics would end the program.
+// The library's client is used for the configuration and the keys only. Sessions that it manages would be renewed on
+// goroutines of its own, where an answer on which it panics would end the program; see kdcs for single exchanges.
 type opened struct {
 	edition edition.Edition
 	client  *client.Client
@@ -114,11 +114,7 @@ func (o *opened) logIn() (*pass, error) {
 	if !o.client.Credentials.HasKeytab() {
 		return o.renewed(o.held(o.home()), time.Now())
 	}
-	request, err := messages.NewASReqForTGT(o.realm, o.client.Config, o.name)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := o.client.ASExchange(o.realm, request, 0)
+	answer, err := kdcs{o.client.Config}.logIn(o.client.Credentials, o.realm)
 	if err != nil {
 		return nil, err
 	}
@@ -175,15 +171,9 @@ func (o *opened) exchange(service types.PrincipalName, by *pass, realm string, r
 	if err != nil {
 		return nil, err
 	}
-	const followsNone = 6 // the library takes this for the number of referrals followed, and does not follow more, for which it would keep sessions
-	_, answer, err := o.client.TGSExchange(request, realm, by.ticket, by.key, followsNone)
+	answer, err := kdcs{o.client.Config}.ticket(request, realm, by.key)
 	if err != nil {
-		if _, refers := referral(answer.Ticket.SName); !refers {
-			return nil, err
-		}
-		if good, _ := answer.Verify(o.client.Config, request); !good {
-			return nil, err
-		}
+		return nil, err
 	}
 	return o.passOf(answer.KDCRepFields), nil
 }

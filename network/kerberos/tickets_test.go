@@ -11,13 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jcmturner/gofork/encoding/asn1"
 	"github.com/jcmturner/gokrb5/v8/credentials"
 	"github.com/jcmturner/gokrb5/v8/crypto"
+	"github.com/jcmturner/gokrb5/v8/iana/errorcode"
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 	"github.com/jcmturner/gokrb5/v8/iana/flags"
 	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
 	"github.com/jcmturner/gokrb5/v8/iana/msgtype"
 	"github.com/jcmturner/gokrb5/v8/iana/nametype"
+	"github.com/jcmturner/gokrb5/v8/iana/patype"
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
@@ -35,6 +38,7 @@ type fakeKDC struct {
 	mu       sync.Mutex       // guards what follows
 	life     [2]time.Duration // when tickets began and when they end, from now
 	referred map[string]bool  // services that are in otherRealm
+	proof    int32            // wants a timestamp with a key of this encryption type before it gives a ticket-granting one; 0: none
 	forged   bool             // what is encrypted for the client is cut short
 	asked    []string         // services, "again" before those whose tickets are renewed
 	canned   []byte           // what is answered whatever is asked; nil: what the request makes
@@ -111,6 +115,9 @@ func (k *fakeKDC) answer(request []byte) ([]byte, error) {
 	var login messages.ASReq
 	if err := login.Unmarshal(request); err == nil {
 		user, err := keysOf(k.t, "secret").Entries[0].Key, error(nil)
+		if k.proof != 0 && !proven(login.PAData, user) {
+			return k.demand(login.ReqBody)
+		}
 		rep := messages.ASRep{}
 		if rep.KDCRepFields, err = k.fields(login.ReqBody, login.ReqBody.CName, user, keyusage.AS_REP_ENCPART); err != nil {
 			return nil, err
@@ -136,6 +143,40 @@ func (k *fakeKDC) answer(request []byte) ([]byte, error) {
 	}
 	rep.MsgType = msgtype.KRB_TGS_REP
 	return rep.Marshal()
+}
+
+// proven reports whether a request has the time encrypted with a key.
+func proven(shown types.PADataSequence, key types.EncryptionKey) bool {
+	for _, pa := range shown {
+		var sealed types.EncryptedData
+		if pa.PADataType != patype.PA_ENC_TIMESTAMP || sealed.Unmarshal(pa.PADataValue) != nil {
+			continue
+		}
+		data, err := crypto.DecryptEncPart(sealed, key, keyusage.AS_REQ_PA_ENC_TIMESTAMP)
+		var at types.PAEncTSEnc
+		return err == nil && at.Unmarshal(data) == nil && time.Since(at.PATimestamp).Abs() < time.Minute
+	}
+	return false
+}
+
+// demand refuses a request without a timestamp.
+func (k *fakeKDC) demand(asked messages.KDCReqBody) ([]byte, error) {
+	refusal := messages.NewKRBError(asked.SName, asked.Realm, errorcode.KDC_ERR_PREAUTH_REQUIRED, "")
+	refusal.EData = demanded(k.t, k.proof)
+	return refusal.Marshal()
+}
+
+// demanded says which encryption type a center wants.
+func demanded(t testing.TB, kind int32) []byte {
+	kinds, err := asn1.Marshal(types.ETypeInfo2{{EType: kind, Salt: "salt"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := asn1.Marshal(types.PADataSequence{{PADataType: patype.PA_ETYPE_INFO2, PADataValue: kinds}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 func (k *fakeKDC) fields(asked messages.KDCReqBody, user types.PrincipalName, key types.EncryptionKey, usage uint32) (rep messages.KDCRepFields, err error) {
@@ -336,6 +377,22 @@ func TestTicketsOfKinit(t *testing.T) {
 	held().ends = time.Now().Add(-time.Second)
 	if _, err := u.ask("kafka/other"); err == nil || !strings.Contains(err.Error(), "kinit") {
 		t.Errorf("%v", err)
+	}
+	wantNoneOfTheLibrary(t)
+}
+
+// TestPreAuthentication: a center that wants the time encrypted with the user's key gets it.
+func TestPreAuthentication(t *testing.T) {
+	k := startFakeKDC(t)
+	u, _ := k.user()
+	k.set(func() { k.proof = etypeID.AES256_CTS_HMAC_SHA1_96 })
+	if _, err := u.passFor(t.Context(), servicePart); err != nil {
+		t.Error(err)
+	}
+	k.set(func() { k.proof = etypeID.DES3_CBC_SHA1_KD }) // of which there is no key
+	other, _ := k.user()
+	if _, err := other.passFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), "get a ticket for "+servicePart) {
+		t.Error(err)
 	}
 	wantNoneOfTheLibrary(t)
 }
