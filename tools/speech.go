@@ -24,7 +24,7 @@ type speech struct {
 	logins     bool
 	mechanisms []string // of logins: the client's, or those that a listener accepts
 	unsure     bool     // it could not be determined whether there are logins
-	web        bool     // a listener that answers HTTP, and so is not a broker's
+	stranger   string   // what listens, if it is not a broker
 }
 
 // protocol returns the security.protocol of such a client.
@@ -87,8 +87,8 @@ func misunderstanding(addr string, own, wanted speech) (says, do string) {
 		return "set security.protocol=" + wanted.protocol() + more + " in the client's settings (" + settingsOptions + "), or name the port of a listener of " + own.protocol()
 	}
 	switch taken := strings.Join(wanted.mechanisms, ", "); {
-	case wanted.web:
-		return addr + " speaks HTTP: no broker listens there.", "name the port of a broker's listener, not that of its metrics or of another server"
+	case wanted.stranger != "":
+		return addr + " speaks " + wanted.stranger + ": no broker listens there.", "name the port of a broker's listener, not that of its metrics, of ZooKeeper or of another server"
 	case wanted.encrypted && !own.encrypted:
 		return addr + " speaks TLS, and this client does not: it is cut off, or takes the broker's alert for an answer of 352518912 bytes and runs out of memory.",
 			set(" and ssl.truststore.*")
@@ -130,8 +130,10 @@ func listen(ctx context.Context, addr string, own speech, config *tls.Config) (s
 		return heard, nil
 	}
 	for _, encrypted := range ways {
-		if answersHTTP(ctx, addr, encrypted, config) {
-			return speech{encrypted: encrypted, web: true}, nil
+		for _, s := range strangers {
+			if s.isAt(ctx, addr, encrypted, config) {
+				return speech{encrypted: encrypted, stranger: s.name}, nil
+			}
 		}
 	}
 	if err != nil {
@@ -191,22 +193,31 @@ func listenBy(ctx context.Context, addr string, own speech, encrypted bool, conf
 	return speech{encrypted: encrypted, logins: true, mechanisms: answer.SupportedMechanisms}, nil
 }
 
-// answersHTTP reports whether an address is that of a web server, many of which wait for more when a broker's client
-// sends a request.
-func answersHTTP(ctx context.Context, addr string, encrypted bool, config *tls.Config) bool {
+// stranger is a kind of server whose port may be mistaken for a broker's. Many wait for more when a broker's client speaks.
+type stranger struct {
+	name, question string
+	answers        []string // how they begin
+}
+
+var strangers = []stranger{
+	{"HTTP", "HEAD / HTTP/1.0\r\n\r\n", []string{"HTTP/"}},
+	{"ZooKeeper's protocol", "srvr", []string{"Zookeeper version", "srvr is not executed"}}, // the latter by 4lw.commands.whitelist
+}
+
+// isAt reports whether such a server is at an address.
+func (s stranger) isAt(ctx context.Context, addr string, encrypted bool, config *tls.Config) bool {
 	conn, err := reach(ctx, addr, encrypted, config)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
-	const status = "HTTP/"
-	answer := make([]byte, len(status))
-	if _, err := io.WriteString(conn, "HEAD / HTTP/1.0\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, s.question); err != nil {
 		return false
 	}
-	_, err = io.ReadFull(conn, answer)
-	return err == nil && string(answer) == status
+	begin := make([]byte, 64)
+	n, _ := conn.Read(begin)
+	return slices.ContainsFunc(s.answers, func(a string) bool { return strings.HasPrefix(string(begin[:n]), a) })
 }
 
 // maxHandshake bounds the response to a handshake, a few names.

@@ -255,7 +255,7 @@ func TestHandshakeWithStrangers(t *testing.T) {
 			}
 		}()
 		heard, err := listen(t.Context(), l.Addr().String(), speech{}, &tls.Config{InsecureSkipVerify: true})
-		if heard.encrypted != (answer == alert) || heard.web != strings.HasPrefix(answer, "HTTP") || (err == nil) != (heard.encrypted || heard.web) {
+		if heard.encrypted != (answer == alert) || (heard.stranger != "") != strings.HasPrefix(answer, "HTTP") || (err == nil) != (heard.encrypted || heard.stranger != "") {
 			t.Errorf("%q: %+v, %v", answer, heard, err)
 		}
 	}

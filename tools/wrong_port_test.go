@@ -19,10 +19,11 @@ func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
 	t.Parallel()
 	const module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 	const scram = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-	b := kafkatest.Run(t, kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"),
+	c := kafkatest.Run(t, kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"),
 		kafkatest.Setting("ssl.keystore.location", stores+"server.jks"), kafkatest.Setting("ssl.keystore.password", "secret"),
 		kafkatest.Setting("sasl.enabled.mechanisms", "PLAIN"),
-		kafkatest.Setting("listener.name.sasl_plaintext.plain.sasl.jaas.config", module+` user_alice="pw";`)).Broker(0)
+		kafkatest.Setting("listener.name.sasl_plaintext.plain.sasl.jaas.config", module+` user_alice="pw";`))
+	b := c.Broker(0)
 	pages := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	var web [2]*httptest.Server // without TLS and with it
 	for i := range web {
@@ -57,6 +58,8 @@ func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
 		{"HTTP", http, plain, "speaks HTTP"},
 		{"HTTP by TLS", http, secured, "speaks HTTP"},
 		{"HTTPS", https, plain, "speaks HTTP"},
+		{"ZooKeeper", c.ZooKeeper(), plain, "speaks ZooKeeper's protocol"},
+		{"ZooKeeper by TLS", c.ZooKeeper(), secured, "speaks ZooKeeper's protocol"},
 		{"a certificate of others", https, secured, "ssl.truststore"},
 	} {
 		file := commandConfig(t, port.settings)
