@@ -86,3 +86,18 @@ func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
 		}
 	}
 }
+
+// TestOneOfTwoAddressesIsAnother: a client goes on with the one that it understands.
+func TestOneOfTwoAddressesIsAnother(t *testing.T) {
+	t.Parallel()
+	b := kafkatest.Run(t, kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"),
+		kafkatest.Setting("ssl.keystore.location", stores+"server.jks"), kafkatest.Setting("ssl.keystore.password", "secret")).Broker(0)
+	for _, line := range []string{"kafka-topics --create --topic t", "kafka-console-producer --topic t", "kafka-console-consumer --topic t --from-beginning --max-messages 1"} {
+		for _, addrs := range []string{b.Listener("SSL") + "," + b.Addr(), b.Addr() + "," + b.Listener("SSL")} {
+			words := append(strings.Fields(line), "--bootstrap-server", addrs)
+			if out := runTool(t, t.Context(), "x\n", words[0], words[1:]...); out.code != 0 && !strings.Contains(out.stderr, "TopicExistsException") {
+				t.Errorf("%s: exit code %d, %q", words, out.code, out.stderr)
+			}
+		}
+	}
+}
