@@ -58,9 +58,9 @@ type AuthenticationCounts struct {
 const minAgain = time.Second
 
 var (
-	errLoginExpired = errors.New("the session is over, and the client did not log in again: connections.max.reauth.ms")
-	errNotYet       = errors.New("a request before the client has authenticated")
-	errLoginOver    = errors.New("this connection is not in the middle of a login")
+	errLoginExpired = errors.New("the session has expired, and the client did not re-authenticate: connections.max.reauth.ms")
+	errNotYet       = errors.New("a request from a client that has not authenticated")
+	errLoginOver    = errors.New("no login is in progress on this connection")
 )
 
 // LoggingIn reports whether the client has yet to authenticate or is re-authenticating. Its requests then count for no
@@ -135,11 +135,11 @@ func (a *authentication) allows(frame []byte) error {
 		}
 	case stageTokens:
 		if key != kmsg.SASLAuthenticate { // it is answered, and closes the connection
-			a.failed = fmt.Errorf("%s in the middle of a login: %w", kmsg.NameForKey(int16(key)), kerr.IllegalSaslState)
+			a.failed = fmt.Errorf("%s during a login: %w", kmsg.NameForKey(int16(key)), kerr.IllegalSaslState)
 		}
 		return nil
 	case stageNoMechanism:
-		return fmt.Errorf("a later login must use the mechanism of the first, %s", a.first.Name)
+		return fmt.Errorf("re-authentication must use the same mechanism, %s", a.first.Name)
 	}
 	return errNotYet
 }
@@ -180,7 +180,7 @@ func (c *Conn) Authenticate(message []byte, version int16) (answer []byte, lifet
 		return answer, 0, nil
 	}
 	if a.first != nil && who != (sasl.Login{User: a.who.User, Token: a.who.Token, Expires: who.Expires}) {
-		return nil, 0, c.refuse(sasl.Refusal{Reason: "a later login must be the user's of the first"})
+		return nil, 0, c.refuse(sasl.Refusal{Reason: "re-authentication must be by the same user"})
 	}
 	return answer, c.loggedIn(who, version), nil
 }

@@ -101,7 +101,7 @@ func (c *Client) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error
 	err := c.within(ctx, func() (err error) {
 		if !c.again.IsZero() && time.Now().After(c.again) {
 			if err := c.logIn(ctx); err != nil {
-				return fmt.Errorf("a later login: %w", err)
+				return fmt.Errorf("re-authentication: %w", err)
 			}
 		}
 		resp, err = c.do(req)
@@ -133,7 +133,7 @@ func (c *Client) do(req kmsg.Request) (kmsg.Response, error) {
 	}
 	resp := req.ResponseKind()
 	if len(answer) < 4 || int32(binary.BigEndian.Uint32(answer)) != c.correlation {
-		return nil, fmt.Errorf("%s: the answer's correlation id is not %d", kmsg.NameForKey(req.Key()), c.correlation)
+		return nil, fmt.Errorf("%s: the response's correlation id is not %d", kmsg.NameForKey(req.Key()), c.correlation)
 	}
 	answer = answer[4:]
 	if resp.IsFlexible() && req.Key() != int16(kmsg.ApiVersions) {
@@ -142,7 +142,7 @@ func (c *Client) do(req kmsg.Request) (kmsg.Response, error) {
 		}
 	}
 	if err := resp.ReadFrom(answer); err != nil {
-		return nil, fmt.Errorf("%s: the answer cannot be read: %w", kmsg.NameForKey(req.Key()), err)
+		return nil, fmt.Errorf("%s: the response cannot be read: %w", kmsg.NameForKey(req.Key()), err)
 	}
 	return resp, nil
 }
@@ -154,7 +154,7 @@ func (c *Client) readFrame() ([]byte, error) {
 	}
 	size := int(int32(binary.BigEndian.Uint32(head[:])))
 	if size < 0 || size > maxAnswerBytes {
-		return nil, fmt.Errorf("an answer of %d bytes was announced", size)
+		return nil, fmt.Errorf("invalid response size: %d bytes", size)
 	}
 	if cap(c.buf) < size {
 		c.buf = make([]byte, size)

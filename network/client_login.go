@@ -58,7 +58,7 @@ func (c *Client) chooseMechanism() error {
 	}
 	resp := answer.(*kmsg.SASLHandshakeResponse)
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return fmt.Errorf("mechanism %s, there are %v: %w", c.sasl.Mechanism, resp.SupportedMechanisms, err)
+		return fmt.Errorf("mechanism %s: the server offers %v: %w", c.sasl.Mechanism, resp.SupportedMechanisms, err)
 	}
 	return nil
 }

@@ -121,9 +121,9 @@ func (c *Conn) touch(now time.Time) { c.active.Store(now.UnixNano()) }
 
 var (
 	errIdle    = errors.New("idle for connections.max.idle.ms")
-	errUnbound = errors.New("closed with its listener")
-	errCrowded = errors.New("closed for a connection of another broker: there are max.connections")
-	errHungUp  = errors.New("closed to tell of an error in a request without an answer")
+	errUnbound = errors.New("the listener was closed")
+	errCrowded = errors.New("closed to make room for a connection from another broker: max.connections is reached")
+	errHungUp  = errors.New("closed to report an error in a request that has no response")
 )
 
 // close ends the connection and may be called by any goroutine; the reader then returns.

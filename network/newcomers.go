@@ -18,7 +18,7 @@ const (
 	freeBytes = firstBufferSize
 )
 
-var errSlowLogin = errors.New("closed to make room: too much is held for clients that have not authenticated, and for this one for longest")
+var errSlowLogin = errors.New("closed to make room: of the clients that have not authenticated and hold too much memory together, this one has waited longest")
 
 // newcomers bounds the memory held for connections before their clients have authenticated: partial requests, the state
 // of a login, messages of TLS handshakes. When it is exhausted, the connections that have held some for longest are

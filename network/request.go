@@ -39,7 +39,7 @@ type Dispatcher interface {
 	Refuse(r *Request, why error) (Answer, error)
 }
 
-var errShort = errors.New("the request is cut short")
+var errShort = errors.New("the request is truncated")
 
 // parseHeader fills r from a frame, whose key and version it passes to route. Layout: int16 key, int16 version, int32
 // correlation id, nullable string client id, tagged fields (v2).

@@ -48,7 +48,7 @@ func OpenService(c *Configuration, file, principal string, shown *Shown) (*Servi
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no key of %s in it", principal)
+	return nil, fmt.Errorf("it has no key for %s", principal)
 }
 
 // current returns the current keys. If they cannot be read, for example in the middle of a change, the previous ones
@@ -94,7 +94,7 @@ func (s *Service) Start() *Acceptor { return &Acceptor{service: s, step: (*Accep
 // login, not the broker. Nothing but the login's own state is changed here.
 func (a *Acceptor) Step(message []byte) (answer []byte, err error) {
 	if a.step == nil {
-		return nil, errors.New("the login is over")
+		return nil, errors.New("the login is already complete")
 	}
 	step := a.step
 	a.step = nil
@@ -116,7 +116,7 @@ func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the client's token: %w", err)
 	}
 	if string(kind) != string(kindRequest) {
-		return nil, errors.New("the client's token is no request (AP-REQ)")
+		return nil, errors.New("the client's token is not a request (AP-REQ)")
 	}
 	var request messages.APReq
 	if err := request.Unmarshal(body); err != nil {
@@ -129,10 +129,10 @@ func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 	}
 	owner := request.Ticket.DecryptedEncPart // as certified by the KDC: the library compares the authenticator's name with it, but not the realm
 	if request.Authenticator.CRealm != owner.CRealm {
-		return nil, errors.New("the client's ticket is of another realm than the client says")
+		return nil, errors.New("the client's ticket is from another realm than the client claims")
 	}
 	if !a.service.shown.first(request.EncryptedAuthenticator.Cipher, time.Now(), a.service.skew) {
-		return nil, errors.New("the client shows what was shown before: it is a replay")
+		return nil, errors.New("the client's request was seen before: it is a replay")
 	}
 	a.principal = owner.CName.PrincipalNameString() + "@" + owner.CRealm
 	a.key = request.Ticket.DecryptedEncPart.Key
@@ -159,7 +159,7 @@ func anyVersion(t *messages.Ticket, keys *keytab.Keytab, service types.Principal
 // acknowledged handles the empty message by which the client confirms that it has authenticated the server.
 func (a *Acceptor) acknowledged(message []byte) ([]byte, error) {
 	if len(message) > 0 {
-		return nil, errors.New("the client goes on where it should wait")
+		return nil, errors.New("the client sent more where it should have waited")
 	}
 	return a.offer()
 }
@@ -181,7 +181,7 @@ func (a *Acceptor) choice(message []byte) ([]byte, error) {
 		return nil, errors.New("the client chooses a security layer that is not offered")
 	}
 	if as := string(chosen[layerMessage:]); as != "" && !a.may(as) {
-		return nil, fmt.Errorf("%s wants to act as %s", a.principal, as)
+		return nil, fmt.Errorf("%s must not act as %s", a.principal, as)
 	}
 	a.proved = true
 	return []byte{}, nil

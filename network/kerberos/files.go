@@ -12,7 +12,7 @@ import (
 func read[T any](file string, by func(string) (T, error)) (content T, err error) {
 	defer func() {
 		if trouble := recover(); trouble != nil {
-			err = fmt.Errorf("%s is not of the form that it must have, or is cut short", file)
+			err = fmt.Errorf("%s is malformed or truncated", file)
 		}
 	}()
 	return by(file)

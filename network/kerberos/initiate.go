@@ -126,7 +126,7 @@ func (u *User) Close() { u.cancel() }
 func (u *User) Name() string { return u.name }
 
 // ErrClosed reports that a user has been closed.
-var ErrClosed = errors.New("nobody logs in as this user any more")
+var ErrClosed = errors.New("this login is no longer in use")
 
 // passFor returns a ticket. If one is still valid, it is returned while a new one is requested in the background, so
 // that nobody waits for a key distribution center that may be down. The library's requests take as long as they like;
@@ -287,7 +287,7 @@ func choose(offer []byte, key types.EncryptionKey, sequence uint64) ([]byte, err
 	case err != nil:
 		return nil, fmt.Errorf("the server's offer: %w", err)
 	case len(layers) != layerMessage || layers[0]&noLayer == 0:
-		return nil, errors.New("the server insists on a security layer, which there is none of here")
+		return nil, errors.New("the server insists on a security layer, which is not supported")
 	}
 	return wrap([]byte{noLayer, 0, 0, largestBuffer}, key, false, sequence)
 }

@@ -147,7 +147,7 @@ func (r rule) apply(parts []string, realm string) (user string, applies bool, er
 		}
 	}
 	if strings.ContainsAny(user, "/@") {
-		return "", false, fmt.Errorf("a rule makes the name %s of it, which still has parts", user)
+		return "", false, fmt.Errorf("a rule maps it to %s, which still has more than one part", user)
 	}
 	switch {
 	case r.lower:
@@ -165,7 +165,7 @@ func (r rule) rename(parts []string) (name string, applies bool, err error) {
 		case p.number < 0:
 			text.WriteString(p.text)
 		case p.number >= len(parts):
-			return "", false, fmt.Errorf("a rule for principals of %d parts asks for another one", r.parts)
+			return "", false, fmt.Errorf("a rule for principals of %d parts refers to a further part", r.parts)
 		default:
 			text.WriteString(parts[p.number])
 		}
@@ -182,7 +182,7 @@ func (r rule) rename(parts []string) (name string, applies bool, err error) {
 	case at == nil:
 		return name, true, nil
 	case javaNothing.MatchString(r.to):
-		return "", false, fmt.Errorf("a rule replaces something by %s, where no group is named", r.to)
+		return "", false, fmt.Errorf("a rule's replacement %s has a $ that refers to no group", r.to)
 	case r.all:
 		return r.from.ReplaceAllString(name, r.to), true, nil
 	}

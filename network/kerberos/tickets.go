@@ -124,7 +124,7 @@ func (o *opened) logIn() (*pass, error) {
 func (o *opened) renewed(held *pass, now time.Time) (*pass, error) {
 	switch {
 	case !held.good(now):
-		return nil, errors.New("the ticket that kinit has got has ended")
+		return nil, errors.New("the ticket obtained by kinit has expired")
 	case !held.renewable(now):
 		return held, nil
 	}
@@ -156,7 +156,7 @@ func (o *opened) granted(service types.PrincipalName, realm string) (*pass, erro
 		}
 		by, realm = p, next
 	}
-	return nil, errors.New("key distribution centers refer to each other")
+	return nil, errors.New("key distribution centers refer to each other in a circle")
 }
 
 // referral returns the realm of a ticket-granting service, if it is one.

@@ -36,9 +36,9 @@ func unframe(token []byte) (kind, body []byte, err error) {
 	rest, err := asn1.UnmarshalWithParams(token, &oid, "application,explicit,tag:0")
 	switch {
 	case err != nil:
-		return nil, nil, errors.New("it is no token of GSS-API")
+		return nil, nil, errors.New("it is not a GSS-API token")
 	case !oid.Equal(gssapi.OIDKRB5.OID()):
-		return nil, nil, errors.New("it is of another mechanism than Kerberos 5")
+		return nil, nil, errors.New("its mechanism is not Kerberos 5")
 	case len(rest) < 2:
 		return nil, nil, errors.New("it is cut short")
 	}
@@ -96,7 +96,7 @@ func unwrap(token []byte, key types.EncryptionKey, fromAcceptor bool) ([]byte, e
 		return nil, err
 	}
 	if w.Flags&flagSealed != 0 {
-		return nil, errors.New("it is encrypted, which nobody has asked for")
+		return nil, errors.New("it is encrypted, which was not negotiated")
 	}
 	if ok, err := w.Verify(key, sealUsage(fromAcceptor)); err != nil || !ok {
 		return nil, errors.New("its checksum is wrong")

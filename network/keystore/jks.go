@@ -31,7 +31,7 @@ const (
 	jksSalt    = "Mighty Aphrodite"
 )
 
-var errJKSShort = errors.New("the JKS store is cut short")
+var errJKSShort = errors.New("the JKS store is truncated")
 
 // jksReader parses a store; the first error sticks.
 type jksReader struct {
@@ -68,7 +68,7 @@ func (r *jksReader) string() string {
 func (r *jksReader) certificate() *x509.Certificate {
 	if r.version == 2 {
 		if kind := r.string(); r.err == nil && kind != "X.509" {
-			r.err = fmt.Errorf("it holds a certificate of type %q", kind)
+			r.err = fmt.Errorf("it has a certificate of the unsupported type %q", kind)
 		}
 	}
 	der := r.bytes(uint64(r.uint32()))
@@ -134,7 +134,7 @@ func (r *jksReader) entry(store *Store, password *string, withKeys bool) error {
 		store.Trusted = append(store.Trusted, Trusted{alias, r.certificate()})
 	default:
 		if r.err == nil {
-			r.err = fmt.Errorf("a JKS store holds an entry of the unknown kind %d", tag)
+			r.err = fmt.Errorf("a JKS store has an entry of the unknown kind %d", tag)
 		}
 	}
 	return r.err

@@ -58,7 +58,7 @@ func (e *KeyPasswordError) Error() string { return e.Err.Error() }
 func (e *KeyPasswordError) Unwrap() error { return e.Err }
 
 // errNoKeyPassword is returned for an encrypted private key when no password is given.
-var errNoKeyPassword = &KeyPasswordError{errors.New("it is encrypted, and there is no password")}
+var errNoKeyPassword = &KeyPasswordError{errors.New("it is encrypted, and no password is given")}
 
 // Open opens a JKS or PKCS#12 store, detecting the format, as Java does for either type (keystore.type.compat). Private
 // keys are decrypted only if withKeys is true.

@@ -58,7 +58,7 @@ type pkcs12Params struct {
 func unmarshal(b []byte, into any) error {
 	rest, err := asn1.Unmarshal(b, into)
 	if err == nil && len(rest) != 0 {
-		err = errors.New("bytes follow what was expected")
+		err = errors.New("trailing bytes")
 	}
 	return err
 }
@@ -87,7 +87,7 @@ func decrypt(algorithm pkix.AlgorithmIdentifier, data []byte, password string) (
 		return nil, err
 	}
 	if size := block.BlockSize(); len(iv) != size || len(data) == 0 || len(data)%size != 0 {
-		return nil, errors.New("what is encrypted has an impossible size")
+		return nil, errors.New("the encrypted data has an invalid size")
 	}
 	plain := make([]byte, len(data))
 	cipher.NewCBCDecrypter(block, iv).CryptBlocks(plain, data)
@@ -186,7 +186,7 @@ func checkIterations(n int) error {
 }
 
 func unknownAlgorithm(what string, oid asn1.ObjectIdentifier) error {
-	return fmt.Errorf("the %s %v is not known here", what, oid)
+	return fmt.Errorf("the %s %v is not supported", what, oid)
 }
 
 // pkcs12Cipher sets up one of the ciphers specific to PKCS#12.

@@ -30,7 +30,7 @@ func pemBlocks(text, kind string) (blocks [][]byte, labels []string, err error) 
 		blocks, labels = append(blocks, der), append(labels, label)
 	}
 	if len(blocks) == 0 {
-		return nil, nil, fmt.Errorf("there is no %s in PEM", kind)
+		return nil, nil, fmt.Errorf("the PEM text has no %s", kind)
 	}
 	return blocks, labels, nil
 }
@@ -50,7 +50,7 @@ func OpenPEM(key, chain string, password *string) (*Store, error) {
 		return nil, err
 	}
 	if len(blocks) != 1 {
-		return nil, fmt.Errorf("there are %d private keys in PEM, one is expected", len(blocks))
+		return nil, fmt.Errorf("the PEM text has %d private keys, one is expected", len(blocks))
 	}
 	private, err := pemPrivateKey(labels[0], blocks[0], password)
 	if err != nil {
@@ -94,9 +94,9 @@ func pemPrivateKey(label string, der []byte, password *string) (any, error) {
 	encrypted := label == "ENCRYPTED PRIVATE KEY"
 	switch {
 	case encrypted && password == nil:
-		return nil, &KeyPasswordError{errors.New("the private key is encrypted, and there is no password")}
+		return nil, &KeyPasswordError{errors.New("the private key is encrypted, and no password is given")}
 	case !encrypted && password != nil:
-		return nil, &KeyPasswordError{errors.New("there is a password, but the private key is not encrypted")}
+		return nil, &KeyPasswordError{errors.New("a password is given, but the private key is not encrypted")}
 	case label == "RSA PRIVATE KEY":
 		return x509.ParsePKCS1PrivateKey(der)
 	case label == "EC PRIVATE KEY":

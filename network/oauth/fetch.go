@@ -31,7 +31,7 @@ func (e Endpoint) Check() error {
 	u, err := url.Parse(e.URL)
 	switch {
 	case err != nil:
-		return errors.New("it is no URL")
+		return errors.New("it is not a URL")
 	case u.Scheme == "file" && u.Path != "", (u.Scheme == "http" || u.Scheme == "https") && u.Host != "":
 		return nil
 	}
@@ -106,7 +106,7 @@ func noPlaintext(next *http.Request, before []*http.Request) error {
 	const most = 10 // as in the library
 	switch {
 	case before[0].URL.Scheme == "https" && next.URL.Scheme != "https":
-		return final{fmt.Errorf("it redirects to %s://%s, in plaintext", next.URL.Scheme, next.URL.Host)}
+		return final{fmt.Errorf("it redirects to the unencrypted %s://%s", next.URL.Scheme, next.URL.Host)}
 	case len(before) >= most:
 		return final{fmt.Errorf("it redirects more than %d times", most)}
 	}
@@ -131,11 +131,11 @@ func once(ctx context.Context, client *http.Client, request func(context.Context
 	case err != nil:
 		return nil, err
 	case len(body) > largestAnswer:
-		return nil, final{fmt.Errorf("the answer has more than %d bytes", largestAnswer)}
+		return nil, final{fmt.Errorf("the response has more than %d bytes", largestAnswer)}
 	case resp.StatusCode == http.StatusOK, resp.StatusCode == http.StatusCreated:
 		return body, nil
 	}
-	err = fmt.Errorf("the answer is %s", resp.Status)
+	err = fmt.Errorf("the response is %s", resp.Status)
 	if resp.StatusCode < http.StatusInternalServerError && resp.StatusCode != http.StatusRequestTimeout && resp.StatusCode != http.StatusTooManyRequests {
 		err = final{err}
 	}

@@ -74,7 +74,7 @@ func parseKeys(data []byte) (set jose.JSONWebKeySet, err error) {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(data, &raw); err != nil {
-		return set, fmt.Errorf("no set of keys (JWKS): %w", err)
+		return set, fmt.Errorf("not a set of keys (JWKS): %w", err)
 	}
 	for _, text := range raw.Keys {
 		var key jose.JSONWebKey

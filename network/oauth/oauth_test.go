@@ -124,28 +124,28 @@ func TestValidate(t *testing.T) {
 		{"signed by another", v, stranger.sign(t, `{"sub":"alice",`+times+`}`), "signature"},
 		{"signed with an unknown key", v, signer{"9", first.key, first.algorithm}.sign(t, `{"sub":"alice",`+times+`}`), `key "9"`},
 		{"signed with another key than it says", v, signer{"1", second.key, second.algorithm}.sign(t, `{"sub":"alice",`+times+`}`), "signature"},
-		{"not signed", v, "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSJ9.", "no token"},
-		{"signed with a secret", v, signer{"1", []byte("0123456789abcdef0123456789abcdef"), jose.HS256}.sign(t, `{"sub":"alice",`+times+`}`), "no token"},
+		{"not signed", v, "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSJ9.", "not a token"},
+		{"signed with a secret", v, signer{"1", []byte("0123456789abcdef0123456789abcdef"), jose.HS256}.sign(t, `{"sub":"alice",`+times+`}`), "not a token"},
 		{"expired", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"exp":%d}`, at(-60), at(-30))), "expired"},
 		{"not yet", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"nbf":%d,"exp":%d}`, at(0), at(31), at(60))), "not valid before"},
 		{"that ends before it begins", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"exp":%d}`, at(20), at(10))), "ends before"},
-		{"without an end", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d}`, at(0))), "since when"},
-		{"without a beginning", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","exp":%d}`, at(60))), "since when"},
-		{"with an end that is no time", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"exp":"x"}`, at(0))), "no time"},
-		{"before 1970", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":-1,"exp":%d}`, at(60))), "no time"},
+		{"without an end", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d}`, at(0))), "no time of issue or of expiry"},
+		{"without a beginning", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","exp":%d}`, at(60))), "no time of issue or of expiry"},
+		{"with an end that is no time", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"exp":"x"}`, at(0))), "not a time"},
+		{"before 1970", v, first.sign(t, fmt.Sprintf(`{"sub":"alice","iat":-1,"exp":%d}`, at(60))), "not a time"},
 		{"of nobody", v, first.sign(t, `{`+times+`}`), "names no user"},
 		{"of a blank", v, first.sign(t, `{"sub":" ",`+times+`}`), "names no user"},
 		{"of a number", v, first.sign(t, `{"sub":5,`+times+`}`), "names no user"},
 		{"for an audience where none is expected", v, first.sign(t, `{"sub":"alice","aud":"kafka",`+times+`}`), "expected.audience"},
 		{"with a scope twice", v, first.sign(t, `{"sub":"alice","scope":["a"," a"],`+times+`}`), "twice"},
-		{"with a scope that is no text", v, first.sign(t, `{"sub":"alice","scope":[5],`+times+`}`), "no text"},
+		{"with a scope that is no text", v, first.sign(t, `{"sub":"alice","scope":[5],`+times+`}`), "not a string"},
 		{"for another audience", &strict, first.sign(t, `{"email":"alice","iss":"https://idp","aud":"x",`+times+`}`), "expected.audience"},
 		{"for no audience", &strict, first.sign(t, `{"email":"alice","iss":"https://idp",`+times+`}`), "no audience"},
 		{"of another issuer", &strict, first.sign(t, `{"email":"alice","iss":"https://idp/","aud":"kafka",`+times+`}`), "issuer"},
 		{"of no issuer", &strict, first.sign(t, `{"email":"alice","aud":"kafka",`+times+`}`), "issuer"},
-		{"that is no object", v, first.sign(t, `[]`), "no JSON object"},
-		{"that is null", v, first.sign(t, `null`), "no JSON object"},
-		{"that is nonsense", v, "a.b", "no token"},
+		{"that is no object", v, first.sign(t, `[]`), "not a JSON object"},
+		{"that is null", v, first.sign(t, `null`), "not a JSON object"},
+		{"that is nonsense", v, "a.b", "not a token"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			user, expires, err := test.v.Validate(t.Context(), test.token, now)
@@ -286,7 +286,7 @@ func TestRedirections(t *testing.T) {
 	plain, encrypted := httptest.NewServer(answer), httptest.NewTLSServer(answer)
 	defer plain.Close()
 	defer encrypted.Close()
-	for to, want := range map[string]string{plain.URL: "in plaintext", encrypted.URL: "", "/": "more than"} {
+	for to, want := range map[string]string{plain.URL: "unencrypted", encrypted.URL: "", "/": "more than"} {
 		provider := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }))
 		defer provider.Close()
 		trust := x509.NewCertPool()
@@ -327,7 +327,7 @@ func TestKeysThatAreRefused(t *testing.T) {
 	answer := ""
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
 	defer provider.Close()
-	for text, want := range map[string]string{"": "no set of keys", "{}": "empty", `{"keys":[]}`: "empty", strings.Repeat(" ", largestAnswer+1): "more than"} {
+	for text, want := range map[string]string{"": "not a set of keys", "{}": "empty", `{"keys":[]}`: "empty", strings.Repeat(" ", largestAnswer+1): "more than"} {
 		answer = text
 		if err := NewKeys(Endpoint{URL: provider.URL}, time.Hour, nil).Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v", text, err)
@@ -377,7 +377,7 @@ func TestSource(t *testing.T) {
 	answers = []string{"401"}
 	want("refused", "", "401", 1)
 	answers = []string{"503", "503", give("a.b")}
-	want("no token", "", "no token (JWT)", 4)
+	want("no token", "", "not a token (JWT)", 4)
 	answers = []string{`{"token":"x"}`}
 	want("no access_token", "", "access_token", 5)
 	answers = []string{give(key.sign(t, `{"sub":"x"}`))}

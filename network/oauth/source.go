@@ -137,10 +137,10 @@ func answered(data []byte) (string, error) {
 		AccessToken string `json:"access_token"`
 	}
 	if err := json.Unmarshal(data, &answer); err != nil {
-		return "", errors.New("the answer is no JSON object")
+		return "", errors.New("the response is not a JSON object")
 	}
 	if answer.AccessToken = strings.TrimSpace(answer.AccessToken); answer.AccessToken == "" {
-		return "", errors.New("there is no access_token in the answer")
+		return "", errors.New("the response has no access_token")
 	}
 	return answer.AccessToken, nil
 }
@@ -149,14 +149,14 @@ func answered(data []byte) (string, error) {
 func lifetime(token string, now time.Time) (issued, expires time.Time, err error) {
 	_, payload, _, err := decoded(token)
 	if err != nil {
-		return issued, expires, fmt.Errorf("what it gives: %w", err)
+		return issued, expires, fmt.Errorf("the token it issued: %w", err)
 	}
 	c, err := parseClaims(payload)
 	if err != nil {
 		return issued, expires, err
 	}
 	if _, ends, err := c.seconds("exp"); err != nil || !ends {
-		return issued, expires, errors.Join(err, errors.New("the token does not say when it ends (exp)"))
+		return issued, expires, errors.Join(err, errors.New("the token has no expiry (exp)"))
 	}
 	issued = now
 	if _, dated, _ := c.seconds("iat"); dated {

@@ -43,7 +43,7 @@ type WrongScope struct{ Wanted []string }
 func (w WrongScope) Error() string { return fmt.Sprintf("the token is not for %q", w.Wanted) }
 
 var (
-	errUnsecured = errors.New("the token is not one without a signature, or says too little")
+	errUnsecured = errors.New("the token is not an unsecured one, or it lacks a claim")
 	errEnded     = errors.New("the token is not valid now")
 )
 

@@ -61,7 +61,7 @@ func (v *Validator) Validate(ctx context.Context, token string, now time.Time) (
 func (v *Validator) verified(ctx context.Context, token string) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
-		return nil, errors.New("it is no token (JWT) that is signed by an algorithm of public keys")
+		return nil, errors.New("it is not a token (JWT) signed with a public-key algorithm")
 	}
 	header := signed.Signatures[0].Header
 	candidates := v.Keys.candidates(ctx, header.KeyID)
@@ -76,7 +76,7 @@ func (v *Validator) verified(ctx context.Context, token string) ([]byte, error) 
 	if len(candidates) == 0 {
 		return nil, fmt.Errorf("it is signed with the key %.100q, which is not known", header.KeyID)
 	}
-	return nil, errors.New("its signature is not that of a known key")
+	return nil, errors.New("its signature matches no known key")
 }
 
 // decoded splits a token (JWT) into two decoded parts and the signature, which is not verified here.
@@ -97,7 +97,7 @@ func decoded(token string) (header, payload []byte, signature string, err error)
 	return header, payload, parts[2], nil
 }
 
-var errNoToken = errors.New("it is no token (JWT)")
+var errNoToken = errors.New("it is not a token (JWT)")
 
 // claims are the claims of a token.
 type claims map[string]any
@@ -105,7 +105,7 @@ type claims map[string]any
 func parseClaims(payload []byte) (claims, error) {
 	var c claims
 	if err := json.Unmarshal(payload, &c); err != nil || c == nil {
-		return nil, errors.New("its content is no JSON object")
+		return nil, errors.New("its content is not a JSON object")
 	}
 	return c, nil
 }
@@ -118,7 +118,7 @@ func (c claims) seconds(name string) (value float64, there bool, err error) {
 	}
 	value, ok := claim.(float64)
 	if !ok || value < 0 {
-		return 0, false, fmt.Errorf("its claim %s is no time", name)
+		return 0, false, fmt.Errorf("its claim %s is not a time", name)
 	}
 	return value, true, nil
 }
@@ -141,7 +141,7 @@ func (v *Validator) checkTimes(c claims, now time.Time) error {
 	case errEnd != nil || errDate != nil || errBegin != nil:
 		return errors.Join(errEnd, errDate, errBegin)
 	case !ends || !dated:
-		return errors.New("it does not say since when and until when it is valid (iat, exp)")
+		return errors.New("it has no time of issue or of expiry (iat, exp)")
 	case seconds-skew >= expires:
 		return fmt.Errorf("it has expired, at %s", c.time("exp").UTC().Format(time.RFC3339))
 	case begins && seconds+skew < before:
@@ -189,9 +189,9 @@ func checkScope(claim any) error {
 		text = strings.TrimSpace(text)
 		switch {
 		case !ok || text == "":
-			return errors.New("a scope is no text")
+			return errors.New("a scope is not a string")
 		case seen[text]:
-			return fmt.Errorf("the scope %s is there twice", text)
+			return fmt.Errorf("the scope %s appears twice", text)
 		}
 		seen[text] = true
 	}

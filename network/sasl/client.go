@@ -35,7 +35,7 @@ func (c *Client) Start(ctx context.Context, host string) (Dialog, error) {
 	if m, ok := scram.Named(c.Mechanism); ok {
 		return m.NewClient(c.User, c.Password, c.Token).Step, nil
 	}
-	return nil, fmt.Errorf("the mechanism %s is not there", c.Mechanism)
+	return nil, fmt.Errorf("unknown mechanism %s", c.Mechanism)
 }
 
 func (c *Client) plain() Dialog {

@@ -25,7 +25,7 @@ type bearer struct {
 	why    error  // the real reason, which the client is not told
 }
 
-var errBearer = errors.New("a message of OAUTHBEARER is not of the form that it must have")
+var errBearer = errors.New("malformed OAUTHBEARER message")
 
 // Step implements Exchange. An invalid token is answered with a JSON object, which the client acknowledges before the
 // login fails.
@@ -34,7 +34,7 @@ func (b *bearer) Step(message []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", Refusal{b.told}, b.why)
 	}
 	if b.over {
-		return nil, Refusal{"the login is over"}
+		return nil, Refusal{"the login is already complete"}
 	}
 	b.over = true
 	authzID, token, err := parseBearer(string(message))

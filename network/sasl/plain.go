@@ -27,7 +27,7 @@ type plain struct {
 // Step implements Exchange. Message: [authzid] NUL user NUL password. The answer is empty.
 func (p *plain) Step(message []byte) ([]byte, error) {
 	if p.over {
-		return nil, Refusal{"the login is over"}
+		return nil, Refusal{"the login is already complete"}
 	}
 	p.over = true
 	parts := strings.SplitN(string(message), "\x00", 4)

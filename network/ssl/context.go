@@ -114,7 +114,7 @@ func (c *Context) Client(host string) *tls.Config {
 
 func verifyChain(chain []*x509.Certificate, roots *x509.CertPool) error {
 	if len(chain) == 0 {
-		return errors.New("the server shows no certificate")
+		return errors.New("the server has presented no certificate")
 	}
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {

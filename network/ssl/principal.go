@@ -181,7 +181,7 @@ func (r principalRule) expand(name string, m []int) (string, error) {
 func (r principalRule) group(s string, groups int) (group, size int, err error) {
 	if name, _, ok := strings.Cut(strings.TrimPrefix(s, "${"), "}"); ok && strings.HasPrefix(s, "${") {
 		if group = r.pattern.SubexpIndex(name); group < 0 {
-			return 0, 0, fmt.Errorf("a replacement refers to the group %q that there is not", name)
+			return 0, 0, fmt.Errorf("a replacement refers to the group %q, which does not exist", name)
 		}
 		return group, len("${}") + len(name), nil
 	}
@@ -196,11 +196,11 @@ func (r principalRule) group(s string, groups int) (group, size int, err error) 
 	}
 	switch {
 	case size == 1:
-		return 0, 0, errors.New("a replacement has a $ that no group's number follows")
+		return 0, 0, errors.New("a replacement has a $ without the number of a group")
 	case group <= groups:
 		return group, size, nil
 	case groups == 0:
-		return 0, 0, fmt.Errorf("a replacement refers to the group %d that there is not", group)
+		return 0, 0, fmt.Errorf("a replacement refers to the group %d, which does not exist", group)
 	}
 	return -1, size, nil
 }

@@ -93,7 +93,7 @@ func (s Settings) versions() (lowest, highest uint16, err error) {
 	names, from := s.list(enabled), enabled
 	context := s.text(protocol)
 	if context != "" && context != "TLS" && context != "SSL" && javaVersions[context] == 0 && !slices.Contains(offVersions, context) {
-		return 0, 0, s.refuse(protocol, "is not a version of TLS that there is: TLSv1.2, TLSv1.3, TLS")
+		return 0, 0, s.refuse(protocol, "is not a version of TLS: use TLSv1.2, TLSv1.3 or TLS")
 	}
 	if len(names) == 0 {
 		from = protocol
@@ -110,14 +110,14 @@ func (s Settings) versions() (lowest, highest uint16, err error) {
 		case v == 0 && slices.Contains(offVersions, name):
 			continue
 		case v == 0:
-			return 0, 0, s.refuse(from, "%s is not a version of TLS that there is: TLSv1.2, TLSv1.3", name)
+			return 0, 0, s.refuse(from, "%s is not a version of TLS: use TLSv1.2 or TLSv1.3", name)
 		case lowest == 0 || v < lowest:
 			lowest = v
 		}
 		highest = max(highest, v)
 	}
 	if lowest == 0 {
-		return 0, 0, s.refuse(from, "none of them is safe: there is TLSv1.2 and TLSv1.3")
+		return 0, 0, s.refuse(from, "none of them is safe: use TLSv1.2 or TLSv1.3")
 	}
 	return lowest, highest, nil
 }
@@ -161,7 +161,7 @@ func (s Settings) ciphers() (ciphers, error) {
 		}
 	}
 	if !c.tls12 && !c.tls13 {
-		return c, s.refuse(key, "none of them is known here")
+		return c, s.refuse(key, "none of them is supported")
 	}
 	as, _, _ := s.Get(key)
 	if len(unknown) > 0 {
@@ -196,5 +196,5 @@ func (s Settings) verifiesHost() (bool, error) {
 	case "https", "ldaps":
 		return true, nil
 	}
-	return false, s.refuse(key, "must be https, or empty to trust a certificate whatever its name is")
+	return false, s.refuse(key, "must be https, or empty to trust a certificate whatever name it has")
 }

@@ -45,15 +45,15 @@ func (s Settings) openKeystore() (*store, error) {
 	case key != nil:
 		return s.inlineKeystore(*key, chain, pem)
 	case chain != nil:
-		return nil, s.refuse(keystoreChain, "%s must be set, too", keystoreKey)
+		return nil, s.refuse(keystoreChain, "%s must also be set", keystoreKey)
 	case file == nil && password != nil:
 		return nil, s.refuse(keystorePassword, "%s is not set", keystoreLocation)
 	case file == nil:
 		return nil, nil
 	case pem && password != nil:
-		return nil, s.refuse(keystorePassword, "PEM has no password of the store, only %s", keyPassword)
+		return nil, s.refuse(keystorePassword, "a PEM keystore has no password of its own, only %s", keyPassword)
 	case !pem && password == nil:
-		return nil, s.refuse(keystoreLocation, "%s must be set, too", keystorePassword)
+		return nil, s.refuse(keystoreLocation, "%s must also be set", keystorePassword)
 	}
 	return s.openFile(keystoreLocation, keystorePassword, func(data []byte) (*keystore.Store, error) {
 		if pem {
@@ -72,11 +72,11 @@ func (s Settings) inlineKeystore(key string, chain *string, pem bool) (*store, e
 	case !pem:
 		return nil, s.refuse(keystoreKey, "needs %s=PEM", keystoreType)
 	case chain == nil:
-		return nil, s.refuse(keystoreKey, "%s must be set, too", keystoreChain)
+		return nil, s.refuse(keystoreKey, "%s must also be set", keystoreChain)
 	case s.optional(keystoreLocation) != nil:
 		return nil, s.refuse(keystoreLocation, "cannot be set together with %s", keystoreKey)
 	case s.optional(keystorePassword) != nil:
-		return nil, s.refuse(keystorePassword, "PEM has no password of the store, only %s", keyPassword)
+		return nil, s.refuse(keystorePassword, "a PEM keystore has no password of its own, only %s", keyPassword)
 	}
 	if _, err := keystore.OpenTrustedPEM(*chain); err != nil {
 		return nil, s.refuse(keystoreChain, "%w", err)
@@ -103,7 +103,7 @@ func (s Settings) openTruststore() (*store, error) {
 	case certs != nil && file != nil:
 		return nil, s.refuse(truststoreLocation, "cannot be set together with %s", truststoreCerts)
 	case pem && password != nil:
-		return nil, s.refuse(truststorePassword, "PEM has no password")
+		return nil, s.refuse(truststorePassword, "a PEM truststore has no password")
 	case certs != nil:
 		opened, err := keystore.OpenTrustedPEM(*certs)
 		if err != nil {
@@ -125,7 +125,7 @@ func (s Settings) openTruststore() (*store, error) {
 		case password == nil:
 			err = errors.New("no trusted certificate can be read in it without " + truststorePassword)
 		default:
-			err = errors.New("there is no trusted certificate in it; one of PKCS12 is trusted when keytool has put it there")
+			err = errors.New("it has no trusted certificate; in a PKCS12 truststore, only certificates imported with keytool are trusted")
 		}
 		return opened, err
 	})

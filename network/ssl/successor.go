@@ -39,10 +39,10 @@ func (c *Context) CheckSuccessor(next *Context, allowed Changes) error {
 		return nil
 	}
 	if err := CheckPair(c, next); err != nil {
-		return refuse(next.Changed(c), fmt.Errorf("the new settings do not go together with those before: %w", err))
+		return refuse(next.Changed(c), fmt.Errorf("the new settings are incompatible with the previous ones: %w", err))
 	}
 	if err := CheckPair(next, c); err != nil {
-		return refuse(next.Changed(c), fmt.Errorf("the settings before do not go together with the new ones: %w", err))
+		return refuse(next.Changed(c), fmt.Errorf("the previous settings are incompatible with the new ones: %w", err))
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ const zooKeeperPrefix = "zookeeper."
 func ForZooKeeper(get func(name string) (value string, set bool)) (*Context, error) {
 	for _, key := range []string{"zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"} {
 		if value, _ := get(key); strings.EqualFold(value, "true") {
-			return nil, &Error{key, value, errors.New("revoked certificates cannot be looked for here")}
+			return nil, &Error{key, value, errors.New("checking for revoked certificates is not supported")}
 		}
 	}
 	z := zooKeeperSettings(get)

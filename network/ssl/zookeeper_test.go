@@ -44,8 +44,8 @@ func TestForZooKeeper(t *testing.T) {
 		settings map[string]string
 		want     string
 	}{
-		{map[string]string{"zookeeper.ssl.crl.enable": "true"}, "zookeeper.ssl.crl.enable=true: revoked"},
-		{map[string]string{"zookeeper.ssl.ocsp.enable": "TRUE"}, "zookeeper.ssl.ocsp.enable=TRUE: revoked"},
+		{map[string]string{"zookeeper.ssl.crl.enable": "true"}, "zookeeper.ssl.crl.enable=true: checking for revoked certificates"},
+		{map[string]string{"zookeeper.ssl.ocsp.enable": "TRUE"}, "zookeeper.ssl.ocsp.enable=TRUE: checking for revoked certificates"},
 		{map[string]string{"zookeeper.ssl.keystore.location": "/nowhere.jks"}, "zookeeper.ssl.keystore.location=/nowhere.jks: "},
 		{map[string]string{"zookeeper.ssl.keystore.location": stores + "server.jks"}, "zookeeper.ssl.keystore.password: "},
 		{map[string]string{"zookeeper.ssl.keystore.location": encrypted}, "zookeeper.ssl.keystore.password: "},
