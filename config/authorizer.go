@@ -75,16 +75,16 @@ func (b *Broker) checkAuthorizer() error {
 	switch b.AuthorizerClass {
 	case "", ACLAuthorizer:
 	case "org.apache.kafka.metadata.authorizer.StandardAuthorizer":
-		return b.refuse("authorizer.class.name", "that authorizer keeps its ACLs in KRaft's log; with ZooKeeper it is %s", ACLAuthorizer)
+		return b.refuse("authorizer.class.name", "that authorizer keeps its ACLs in KRaft's metadata log; use %s with ZooKeeper", ACLAuthorizer)
 	default:
-		return b.refuse("authorizer.class.name", "no class can be loaded here, there is only %s", ACLAuthorizer)
+		return b.refuse("authorizer.class.name", "no class can be loaded here, only %s is available", ACLAuthorizer)
 	}
 	if b.AuthorizerClass == "" {
 		return nil
 	}
 	for _, user := range b.SuperUsers {
 		if !strings.Contains(user, ":") {
-			return b.refuse(superUsersKey, "%q is no principal; they are written as in User:alice;User:bob", user)
+			return b.refuse(superUsersKey, "%q is not a principal; write User:alice;User:bob", user)
 		}
 	}
 	if text := strings.ToLower(strings.TrimSpace(b.String(allowEveryoneKey))); text != "" && text != "true" && text != "false" {
@@ -92,7 +92,7 @@ func (b *Broker) checkAuthorizer() error {
 	}
 	for key := range b.given {
 		if strings.HasPrefix(key, "authorizer.zookeeper.ssl.") {
-			return b.refuse(key, "the authorizer's connection to ZooKeeper is encrypted as the broker's, by zookeeper.ssl.*")
+			return b.refuse(key, "the authorizer's connection to ZooKeeper uses the TLS settings of the broker, zookeeper.ssl.*")
 		}
 	}
 	for _, key := range []string{authorizerConnKey, authorizerSessKey, authorizerMaxKey} {

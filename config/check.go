@@ -57,9 +57,9 @@ func (b *Broker) checkCertificates() error {
 func (b *Broker) checkMode() error {
 	switch {
 	case len(b.List("process.roles")) > 0:
-		return b.refuse("process.roles", "KRaft mode does not exist here; remove it and set zookeeper.connect")
+		return b.refuse("process.roles", "KRaft mode is not supported; remove it and set zookeeper.connect")
 	case b.Bool("zookeeper.metadata.migration.enable"):
-		return b.refuse("zookeeper.metadata.migration.enable", "migration to KRaft does not exist here")
+		return b.refuse("zookeeper.metadata.migration.enable", "migration to KRaft is not supported")
 	case b.String("controller.listener.names") != "":
 		return b.refuse("controller.listener.names", "must be empty outside of KRaft mode")
 	}

@@ -122,13 +122,13 @@ func parseListeners(key, text string, protocols map[string]SecurityProtocol, dis
 			return nil, refuse("listener.security.protocol.map has no entry for %s", name)
 		}
 		if slices.ContainsFunc(listeners, func(l Listener) bool { return l.Name == name }) {
-			return nil, refuse("%s is there twice", name)
+			return nil, refuse("%s appears twice", name)
 		}
 		listeners = append(listeners, Listener{Name: name, Host: parts[2], Port: int(port), Protocol: protocol})
 	}
 	if distinctPorts {
 		if port, twice := sharedPort(listeners); twice {
-			return nil, refuse("port %d is there twice, and not as one IPv4 and one IPv6 address", port)
+			return nil, refuse("port %d appears twice, and not with one IPv4 and one IPv6 address", port)
 		}
 	}
 	return listeners, nil

@@ -39,7 +39,7 @@ func TestLoggersAreListed(t *testing.T) {
 	described := make(map[string]bool)
 	for _, e := range l.Describe(nil) {
 		if described[e.Name] {
-			t.Errorf("%s is there twice", e.Name)
+			t.Errorf("%s appears twice", e.Name)
 		}
 		described[e.Name] = true
 	}

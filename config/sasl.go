@@ -156,7 +156,7 @@ func (b *Broker) login(l Listener, mechanism string) (jaas.Login, error) {
 	}
 	i := slices.IndexFunc(logins, func(login jaas.Login) bool { return login.Module == wanted })
 	if i < 0 {
-		return jaas.Login{}, refuse(fmt.Sprintf("neither it, in its section KafkaServer or %s, nor %s has the login module %s", own, key, wanted))
+		return jaas.Login{}, refuse(fmt.Sprintf("neither its section KafkaServer or %s nor %s has the login module %s", own, key, wanted))
 	}
 	return logins[i], nil
 }
@@ -165,7 +165,7 @@ func (b *Broker) login(l Listener, mechanism string) (jaas.Login, error) {
 func (b *Broker) BrokersSASL(l Listener) (SASLLogin, error) {
 	login := SASLLogin{Mechanism: b.String(betweenKey)}
 	if loginModules[login.Mechanism] == "" {
-		return login, b.refuse(betweenKey, "there is no such mechanism here, %s", onlyThese)
+		return login, b.refuse(betweenKey, "this mechanism is not supported, %s", onlyThese)
 	}
 	found, err := b.login(l, login.Mechanism)
 	if err != nil {

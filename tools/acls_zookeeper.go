@@ -26,7 +26,7 @@ const authorizerDeprecated = "Warning: ACLs are changed past the brokers, which 
 func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(context.Context, aclKeeper) error) error {
 	env.errorf("%s", authorizerDeprecated)
 	if *o.authorizer != config.ACLAuthorizer {
-		return fmt.Errorf("--authorizer %s: no class can be loaded here, there is only %s", *o.authorizer, config.ACLAuthorizer)
+		return fmt.Errorf("--authorizer %s: no class can be loaded here, only %s is available", *o.authorizer, config.ACLAuthorizer)
 	}
 	given, err := o.authorizerSettings()
 	if err != nil {

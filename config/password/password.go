@@ -215,5 +215,5 @@ func hashOf(keyFactory string) (func() hash.Hash, error) {
 	case "PBKDF2WITHHMACSHA512":
 		return sha512.New, nil
 	}
-	return nil, fmt.Errorf("password: key factory %q: there is none but PBKDF2WithHmacSHA1, 224, 256, 384 and 512", keyFactory)
+	return nil, fmt.Errorf("password: key factory %q: use PBKDF2WithHmacSHA1, 224, 256, 384 or 512", keyFactory)
 }
