@@ -18,7 +18,7 @@ type oldFormat struct {
 // (LogValidator.validateBatch, 3.9).
 func (v *validator) collect(data []byte, first record.Batch, codec record.Codec, level int) (validated, error) {
 	if first.HasProducerID() || first.Transactional() {
-		return validated{}, fmt.Errorf("a batch of producer %d, transactional %v, has no form in message format %d: %w",
+		return validated{}, fmt.Errorf("a batch of producer %d, transactional %v, cannot be expressed in message format %d: %w",
 			first.ProducerID(), first.Transactional(), v.cfg.Magic, kerr.UnsupportedForMessageFormat)
 	}
 	old := oldFormat{how: record.Messages{Magic: v.cfg.Magic, Codec: codec, Level: level, TimestampType: v.cfg.TimestampType}}

@@ -25,7 +25,7 @@ import (
 var ErrLoading = fmt.Errorf("log is still being loaded: %w", kerr.NotLeaderForPartition)
 
 // errAbandoned ends the loading of a log that is no longer wanted.
-var errAbandoned = errors.New("loading was given up")
+var errAbandoned = errors.New("loading was cancelled")
 
 // arrival is a partition whose log is being loaded.
 type arrival struct {

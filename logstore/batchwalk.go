@@ -35,7 +35,7 @@ func (w *batchWalk) next() bool {
 	}
 	n, err := record.SizeOf(head)
 	if err == nil && (n == 0 || int64(n) > w.size-w.end) {
-		err = errors.New("batch is cut short")
+		err = errors.New("batch is truncated")
 	}
 	if err != nil {
 		w.bad = err

@@ -75,7 +75,7 @@ func (m *Manager) moveTo(tp TopicPartition, v *volume, name string, release func
 	l, ok := m.Log(tp)
 	if !ok {
 		m.wish(tp, v)
-		return nil, false, fmt.Errorf("%v is not here yet: %w", tp, kerr.ReplicaNotAvailable)
+		return nil, false, fmt.Errorf("%v is not hosted here yet: %w", tp, kerr.ReplicaNotAvailable)
 	}
 	if err := l.disk.usable(); err != nil {
 		return nil, false, err
@@ -112,7 +112,7 @@ func (m *Manager) volumeAt(dir string) (*volume, error) {
 			return v, v.usable()
 		}
 	}
-	return nil, fmt.Errorf("%s is none of log.dirs: %w", dir, kerr.LogDirNotFound)
+	return nil, fmt.Errorf("%s is not one of log.dirs: %w", dir, kerr.LogDirNotFound)
 }
 
 // setMove records a move, or with nil that there is none.

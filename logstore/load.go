@@ -52,7 +52,7 @@ func load(ctx context.Context, e *env, d *disk, o loading) (*Log, error) {
 		}
 		err = ld.split(overfull.base)
 		if noSpace(err) {
-			return nil, fmt.Errorf("%w: segment %d in %s must be split, and there is no room: %w", ErrDamaged, overfull.base, o.dir, err)
+			return nil, fmt.Errorf("%w: segment %d in %s must be split, and the disk has no room: %w", ErrDamaged, overfull.base, o.dir, err)
 		}
 		if err != nil {
 			return nil, err

@@ -145,7 +145,7 @@ func TestStoredBrokerID(t *testing.T) {
 	if id, err := StoredBrokerID(fsys, []string{"/none", "/a", "/b"}); id != 3 || err != nil {
 		t.Errorf("%d, %v", id, err)
 	}
-	if _, err := StoredBrokerID(fsys, []string{"/a", "/c"}); err == nil || !strings.Contains(err.Error(), "/a is of broker 3 and /c of broker 4") {
+	if _, err := StoredBrokerID(fsys, []string{"/a", "/c"}); err == nil || !strings.Contains(err.Error(), "/a belongs to broker 3 and /c to broker 4") {
 		t.Errorf("%v", err)
 	}
 }

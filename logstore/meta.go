@@ -57,7 +57,7 @@ func readPartitionMetadata(fsys vfs.FS, dir string) (id [16]byte, err error) {
 }
 
 func malformedMetadata(name string, err error) error {
-	return fmt.Errorf("%w: %s cannot be understood (%v): remove it if the log is that of the topic which has its name", ErrDamaged, name, err)
+	return fmt.Errorf("%w: %s is malformed (%v): remove it if this log is the one of the topic with its name", ErrDamaged, name, err)
 }
 
 func writePartitionMetadata(fsys vfs.FS, dir string, id [16]byte) error {
@@ -86,7 +86,7 @@ func ReadMeta(fsys vfs.FS, dir string) (m Meta, ok bool, err error) {
 		return Meta{}, false, fmt.Errorf("%s: %w", name, err)
 	}
 	if version := p["version"]; version != "0" {
-		return Meta{}, false, fmt.Errorf("%s: version is %q, and only version 0 is of a broker in ZooKeeper mode", name, version)
+		return Meta{}, false, fmt.Errorf("%s: version is %q, but a broker in ZooKeeper mode has version 0", name, version)
 	}
 	m = Meta{BrokerID: -1, ClusterID: p["cluster.id"]}
 	if id, ok := p["broker.id"]; ok {
@@ -119,7 +119,7 @@ func StoredBrokerID(fsys vfs.FS, dirs []string) (int32, error) {
 			continue
 		}
 		if id >= 0 && m.BrokerID != id {
-			return -1, fmt.Errorf("log directories disagree: %s is of broker %d and %s of broker %d; "+
+			return -1, fmt.Errorf("log directories disagree: %s belongs to broker %d and %s to broker %d; "+
 				"take the one that doesn't belong here out of log.dirs", from, id, dir, m.BrokerID)
 		}
 		id, from = m.BrokerID, dir

@@ -82,7 +82,7 @@ type segment struct {
 type openFile struct{ vfs.File }
 
 // errSegmentGone tells a reader that the segment has been dropped. The offset must be looked up again.
-var errSegmentGone = errors.New("segment is gone")
+var errSegmentGone = errors.New("segment no longer exists")
 
 func newSegment(fsys *openFiles, dir string, base, size int64, cfg *Config, now time.Time) *segment {
 	s := &segment{fs: fsys, base: base, created: now}

@@ -109,7 +109,7 @@ func (v *validator) envelope(data []byte) (first record.Batch, err error) {
 			return nil, fmt.Errorf("more than one record batch: %w", kerr.InvalidRecord)
 		case b.Magic() != first.Magic():
 			v.rejections.Magic.Add(1)
-			return nil, fmt.Errorf("magic %d behind magic %d: %w", b.Magic(), first.Magic(), kerr.InvalidRecord)
+			return nil, fmt.Errorf("magic %d follows magic %d: %w", b.Magic(), first.Magic(), kerr.InvalidRecord)
 		}
 	}
 	if err := walk.Err(); err != nil {

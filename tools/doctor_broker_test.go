@@ -48,7 +48,7 @@ func TestDoctorOnABroker(t *testing.T) {
 	d.must(os.WriteFile(filepath.Join(empty, "meta.properties"), []byte("version=0\nbroker.id=0\ncluster.id=other\n"), 0o600))
 	ask(1, "log.dirs="+empty, "belongs to cluster other")
 	d.must(os.WriteFile(filepath.Join(empty, "meta.properties"), []byte("version=1\nnode.id=0\n"), 0o600))
-	ask(1, "log.dirs="+empty, "only version 0 is of a broker in ZooKeeper mode")
+	ask(1, "log.dirs="+empty, "a broker in ZooKeeper mode has version 0")
 }
 
 // TestPlacesOfBrokers judges trees of ZooKeeper.

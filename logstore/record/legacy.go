@@ -33,14 +33,14 @@ func (b Batch) keyValue() (key, value []byte, err error) {
 		return nil, nil, err
 	}
 	if len(rest) > 0 {
-		return nil, nil, fmt.Errorf("bytes are left behind the value: %w", kerr.CorruptMessage)
+		return nil, nil, fmt.Errorf("bytes follow the value: %w", kerr.CorruptMessage)
 	}
 	return key, value, nil
 }
 
 func int32Bytes(b []byte) (v, rest []byte, err error) {
 	if len(b) < 4 {
-		return nil, nil, fmt.Errorf("message is cut short: %w", kerr.CorruptMessage)
+		return nil, nil, fmt.Errorf("message is truncated: %w", kerr.CorruptMessage)
 	}
 	n := int32(binary.BigEndian.Uint32(b))
 	b = b[4:]
@@ -48,7 +48,7 @@ func int32Bytes(b []byte) (v, rest []byte, err error) {
 		return nil, b, nil
 	}
 	if int(n) > len(b) {
-		return nil, nil, fmt.Errorf("message is cut short: %w", kerr.CorruptMessage)
+		return nil, nil, fmt.Errorf("message is truncated: %w", kerr.CorruptMessage)
 	}
 	return b[:n:n], b[n:], nil
 }
