@@ -16,7 +16,7 @@ type Broker struct {
 }
 
 // ErrMixedRacks reports that some brokers have a rack and others do not, so that replicas cannot be spread over racks.
-var ErrMixedRacks = errors.New("not all brokers have a rack: racks cannot be taken into account")
+var ErrMixedRacks = errors.New("some brokers have a rack and some have none, so racks cannot be taken into account")
 
 // Placement says where to begin. The zero value is a fixed place; use RandomPlacement for a new topic.
 type Placement struct {
@@ -40,13 +40,13 @@ func RandomPlacement(brokers int) Placement {
 // Errors: INVALID_PARTITIONS and INVALID_REPLICATION_FACTOR, or ErrMixedRacks.
 func Assign(brokers []Broker, partitions, replicationFactor int, at Placement) (map[int32][]int32, error) {
 	if partitions <= 0 {
-		return nil, fmt.Errorf("%d partitions, at least 1 needed: %w", partitions, kerr.InvalidPartitions)
+		return nil, fmt.Errorf("%d partitions: at least 1 is needed: %w", partitions, kerr.InvalidPartitions)
 	}
 	if replicationFactor <= 0 {
-		return nil, fmt.Errorf("replication factor %d, at least 1 needed: %w", replicationFactor, kerr.InvalidReplicationFactor)
+		return nil, fmt.Errorf("replication factor %d: at least 1 is needed: %w", replicationFactor, kerr.InvalidReplicationFactor)
 	}
 	if replicationFactor > len(brokers) {
-		return nil, fmt.Errorf("replication factor %d with %d brokers: %w", replicationFactor, len(brokers), kerr.InvalidReplicationFactor)
+		return nil, fmt.Errorf("replication factor %d exceeds the %d available brokers: %w", replicationFactor, len(brokers), kerr.InvalidReplicationFactor)
 	}
 	s, err := newSpread(brokers)
 	if err != nil {

@@ -39,7 +39,7 @@ func electOffline(unclean func(topic string) bool, markRecovery bool) rule {
 			}
 		}
 		if len(live) == 0 || !unclean(tp.Topic) {
-			return outcome{}, fmt.Errorf("%w for %v: in sync are %v, online %v of %v", errNobody, tp, p.state.ISR, live, p.replicas)
+			return outcome{}, fmt.Errorf("%w for %v: in sync are %v, online are %v of the replicas %v", errNobody, tp, p.state.ISR, live, p.replicas)
 		}
 		leader := live[0]
 		// A replica that a reassignment has just added may have no records at all.
@@ -57,7 +57,7 @@ func electPreferred(m *model, tp topicPartition, p *partition) (outcome, error) 
 		return outcome{}, err
 	}
 	if !m.online(preferred, tp) || !slices.Contains(p.state.ISR, preferred) {
-		return outcome{}, fmt.Errorf("%w for %v: the preferred replica %d is not in sync %v or offline", errNobody, tp, preferred, p.state.ISR)
+		return outcome{}, fmt.Errorf("%w for %v: the preferred replica %d is offline or not in sync (%v)", errNobody, tp, preferred, p.state.ISR)
 	}
 	return outcome{leader: preferred, isr: p.state.ISR, recovering: p.state.Recovering, tell: p.replicas}, nil
 }
@@ -80,7 +80,7 @@ func electAmong(candidates []int32) rule {
 				return outcome{leader: id, isr: p.state.ISR, recovering: p.state.Recovering, tell: candidates}, nil
 			}
 		}
-		return outcome{}, fmt.Errorf("%w for %v: of %v none is in sync %v and online", errNobody, tp, candidates, p.state.ISR)
+		return outcome{}, fmt.Errorf("%w for %v: none of %v is online and in sync (%v)", errNobody, tp, candidates, p.state.ISR)
 	}
 }
 
@@ -93,7 +93,7 @@ func electForShutdown(m *model, tp topicPartition, p *partition) (outcome, error
 			return outcome{leader: id, isr: isr, recovering: p.state.Recovering, tell: tell}, nil
 		}
 	}
-	return outcome{}, fmt.Errorf("%w for %v: no other replica of %v is in sync %v and online", errNobody, tp, p.replicas, p.state.ISR)
+	return outcome{}, fmt.Errorf("%w for %v: no other replica of %v is online and in sync (%v)", errNobody, tp, p.replicas, p.state.ISR)
 }
 
 // dropReplica removes a replica from the ISR and as the leader. The last in-sync replica stays in the ISR, since only

@@ -93,7 +93,7 @@ func keepsRecords(p *partition, next assignment) error {
 	if p.state == nil || slices.ContainsFunc(p.state.ISR, func(id int32) bool { return slices.Contains(next.replicas, id) }) {
 		return nil
 	}
-	return fmt.Errorf("of the replicas %v none is in sync, only %v are: %w", next.replicas, p.state.ISR, kerr.InvalidReplicaAssignment)
+	return fmt.Errorf("none of the replicas %v is in sync, only %v are: %w", next.replicas, p.state.ISR, kerr.InvalidReplicaAssignment)
 }
 
 var errPartitionUnknown = fmt.Errorf("the partition does not exist: %w", kerr.UnknownTopicOrPartition)

@@ -24,7 +24,7 @@ func (o *office) updateFeatures(_ context.Context, req *kmsg.UpdateFeaturesReque
 	for _, f := range req.FeatureUpdates {
 		result := kmsg.NewUpdateFeaturesResponseResult()
 		result.Feature = f.Feature
-		explain(fmt.Errorf("feature %q is not supported: with ZooKeeper there is none to finalize: %w", f.Feature, kerr.InvalidRequest), &result.ErrorCode, &result.ErrorMessage)
+		explain(fmt.Errorf("feature %q is not supported: no feature can be finalized in ZooKeeper mode: %w", f.Feature, kerr.InvalidRequest), &result.ErrorCode, &result.ErrorMessage)
 		resp.Results = append(resp.Results, result)
 	}
 	return resp, nil
