@@ -93,7 +93,7 @@ func advertisedHost(l config.Listener) (string, error) {
 	}
 	name, err := os.Hostname()
 	if err != nil {
-		return "", fmt.Errorf("advertised.listeners: %s has no host, and this machine's name is not known: %w", l, err)
+		return "", fmt.Errorf("advertised.listeners: %s has no host, and the name of this machine cannot be determined: %w", l, err)
 	}
 	return name, nil
 }

@@ -117,7 +117,7 @@ func (m *measures) ready() error {
 	case stateRunning:
 		return nil
 	case stateShuttingDown:
-		return errors.New("the broker does not serve requests: it is stopping")
+		return errors.New("the broker does not serve requests: it is shutting down")
 	}
 	return fmt.Errorf("the broker does not serve requests: it is %s", *m.s.doing.Load())
 }

@@ -140,7 +140,7 @@ func (p *peers) dialAs(ctx context.Context, d network.Dialer, listener, addr, cl
 	}
 	d.TLS = p.server.secured.client(listener)
 	if d.TLS == nil && c.ListenerSecurityProtocolMap[listener].TLS() { // rather fail than send plaintext
-		return nil, fmt.Errorf("listener %s of other brokers needs TLS, whose settings are those of a listener here that is not open", listener)
+		return nil, fmt.Errorf("listener %s of other brokers needs TLS, but this broker has no listener of that name to take the settings from", listener)
 	}
 	p.mu.Lock()
 	d.Timeout = setupTimeout(c.ConnectionSetupTimeout, c.ConnectionSetupTimeoutMax, p.mu.failures[addr].times, rand.Float64())
@@ -229,7 +229,7 @@ func (p *peers) SendTo(ctx context.Context, broker int32, req kmsg.Request) (kms
 	}
 	b := s.metadata.Current().Brokers[broker]
 	if b == nil {
-		return nil, fmt.Errorf("broker %d is not there: %w", broker, kerr.BrokerNotAvailable)
+		return nil, fmt.Errorf("broker %d is not available: %w", broker, kerr.BrokerNotAvailable)
 	}
 	addr := b.Address(s.static.InterBrokerListener)
 	if addr == "" {
@@ -264,11 +264,11 @@ func (p *peers) ToController(ctx context.Context, req kmsg.Request) (kmsg.Respon
 	picture := s.metadata.Current()
 	b := picture.Brokers[picture.Controller]
 	if b == nil {
-		return nil, fmt.Errorf("nobody is known to be the controller: %w", kerr.NotController)
+		return nil, fmt.Errorf("the controller is not known: %w", kerr.NotController)
 	}
 	addr, listener, err := p.controlAddress(b.ID, b.Address)
 	if err != nil {
-		return nil, fmt.Errorf("the controller: %w", err)
+		return nil, fmt.Errorf("cannot reach the controller: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()

@@ -208,7 +208,7 @@ func (s *Server) connect(ctx context.Context) error {
 	zk, err := zkcoord.Connect(ctx, access)
 	if err != nil {
 		if hint := ssl.Hint(err); hint != "" {
-			err = fmt.Errorf("%w (%s; all these settings begin with zookeeper. here)", err, hint)
+			err = fmt.Errorf("%w (%s; in the broker's settings, their names begin with zookeeper.)", err, hint)
 		}
 		return fmt.Errorf("zookeeper.connect=%s: %w", s.static.ZookeeperConnect, err)
 	}
@@ -523,7 +523,7 @@ func (s *Server) runController(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := s.controller.Run(controllerCtx); err != nil && controllerCtx.Err() == nil {
-			s.fail(fmt.Errorf("the controller cannot go on: %w", err))
+			s.fail(fmt.Errorf("the controller cannot continue: %w", err))
 		}
 	})
 	s.onStop(func() { stop(); running.Wait() })

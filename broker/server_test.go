@@ -71,7 +71,7 @@ func TestStartIsRefusedWithOneClearLine(t *testing.T) {
 			"listener.name.sasl_plaintext.gssapi.sasl.jaas.config": `com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/nowhere/keytab" principal="kafka/x@Y";`},
 			[]string{"java.security.krb5.conf", "/nowhere/krb5.conf"}},
 		{"a log directory twice", map[string]string{"log.dirs": "/nowhere/a,/nowhere/a"}, []string{"log.dirs", "/nowhere/a"}},
-		{"no ZooKeeper", map[string]string{"zookeeper.connect": ""}, []string{"zookeeper.connect=: no host is named"}},
+		{"no ZooKeeper", map[string]string{"zookeeper.connect": ""}, []string{"zookeeper.connect=: no host is given"}},
 		{"no place for an embedded ZooKeeper", map[string]string{"log.dirs": "/proc/x", "zookeeper.embedded": "true", "zookeeper.connect": "127.0.0.1:0"},
 			[]string{"log.dirs=/proc/x", "/proc/zookeeper"}},
 		{"port in use", map[string]string{"listeners": "PLAINTEXT://" + busy.Addr().String()}, []string{"listeners", busy.Addr().String()}},

@@ -225,7 +225,7 @@ func TestConfigsBeforeBrokersRun(t *testing.T) {
 	cluster := kafkatest.Run(t)
 	tree := cluster.ZooKeeper() + "/without-brokers"
 	out := runTool(t, t.Context(), "", "kafka-configs", "--zookeeper", tree, "--describe", "--entity-type", "users")
-	if out.code != 1 || !strings.Contains(out.stderr, "there is no chroot /without-brokers") {
+	if out.code != 1 || !strings.Contains(out.stderr, "the chroot /without-brokers does not exist") {
 		t.Errorf("of a tree that is not there: exit code %d, %q", out.code, out.stderr)
 	}
 	runTool(t, t.Context(), "", "zookeeper-shell", cluster.ZooKeeper(), "create", "/without-brokers")

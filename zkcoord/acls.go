@@ -295,7 +295,7 @@ func (c *Client) UpdateACLs(ctx context.Context, r ACLResource, change func([]AC
 			return err
 		}
 	}
-	return fmt.Errorf("ACLs in %s are written by others all the time: %w", r.Path(), ErrConflict)
+	return fmt.Errorf("ACLs in %s keep being changed by others: %w", r.Path(), ErrConflict)
 }
 
 // sameEntries compares entries as sets.

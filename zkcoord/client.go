@@ -102,7 +102,7 @@ func createChroot(ctx context.Context, cfg Config, servers []string, chroot stri
 	found, err := c.exists(ctx, chroot)
 	switch {
 	case err == nil && !found && cfg.KeepChroot:
-		return fmt.Errorf("there is no chroot %s", chroot)
+		return fmt.Errorf("the chroot %s does not exist", chroot)
 	case err == nil && !found:
 		err = c.ensurePath(ctx, chroot)
 	}

@@ -52,7 +52,7 @@ func decodeClusterID(data []byte) (string, error) {
 		return "", fmt.Errorf("%s: %w", clusterIDPath, err)
 	}
 	if id.ID == "" {
-		return "", fmt.Errorf("%s: no id in it", clusterIDPath)
+		return "", fmt.Errorf("%s contains no id", clusterIDPath)
 	}
 	return id.ID, nil
 }
@@ -210,7 +210,7 @@ func DecodeProducerIDBlock(data []byte) (ProducerIDBlock, error) {
 	return b, nil
 }
 
-var errProducerIDsExhausted = errors.New("zkcoord: all producer ids are given out")
+var errProducerIDsExhausted = errors.New("zkcoord: all producer ids are used up")
 
 // NextProducerIDs allocates the next block of 1,000 producer ids to a broker.
 func (c *Client) NextProducerIDs(ctx context.Context, broker int32) (ProducerIDBlock, error) {

@@ -46,7 +46,7 @@ func splitConnect(connect string) (servers []string, chroot string, err error) {
 		servers = append(servers, host)
 	}
 	if len(servers) == 0 {
-		return nil, "", errors.New("no host is named")
+		return nil, "", errors.New("no host is given")
 	}
 	return servers, chroot, nil
 }

@@ -107,7 +107,7 @@ func (a *Authorizer) watch(ctx context.Context, watching chan struct{}) {
 	if ctx.Err() != nil {
 		return
 	}
-	err = fmt.Errorf("changes of ACLs cannot be followed any more: %w", err)
+	err = fmt.Errorf("changes of ACLs can no longer be watched: %w", err)
 	a.cancel(err)
 	a.cfg.Failed(err)
 }

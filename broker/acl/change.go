@@ -48,9 +48,9 @@ func (a *Authorizer) Create(ctx context.Context, bindings []Binding) (errs []err
 func (a *Authorizer) check(b Binding) error {
 	switch {
 	case b.Type == Cluster && b.Name != ClusterName:
-		return fmt.Errorf("the cluster's only name is %s, not %q: %w", ClusterName, b.Name, kerr.InvalidRequest)
+		return fmt.Errorf("the name of the cluster resource is %s, not %q: %w", ClusterName, b.Name, kerr.InvalidRequest)
 	case a.cfg.NoPrefixes && b.Pattern == kmsg.ACLResourcePatternTypePrefixed:
-		return fmt.Errorf("ACLs of prefixes need an inter.broker.protocol.version of 2.0 or newer: %w", kerr.InvalidRequest)
+		return fmt.Errorf("prefixed ACLs need inter.broker.protocol.version 2.0 or newer: %w", kerr.InvalidRequest)
 	}
 	if err := b.Resource.Check(); err != nil {
 		return err

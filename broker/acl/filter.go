@@ -38,7 +38,7 @@ type Filter struct {
 // Check returns INVALID_REQUEST for a filter with codes that no ACL can have.
 func (f *Filter) Check() error {
 	refuse := func(what string, code int8) error {
-		return fmt.Errorf("a filter of ACLs with the %s %d, which there is not: %w", what, code, kerr.InvalidRequest)
+		return fmt.Errorf("an ACL filter has the unknown %s %d: %w", what, code, kerr.InvalidRequest)
 	}
 	switch {
 	case f.Type < kmsg.ACLResourceTypeAny || f.Type > kmsg.ACLResourceTypeUser:

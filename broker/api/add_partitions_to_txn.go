@@ -115,7 +115,7 @@ func (h *Handlers) addPartitions(ctx context.Context, c *Call, t kmsg.AddPartiti
 	case all != nil:
 		errs = nil
 	case len(errs) > 0:
-		all = fmt.Errorf("another partition is refused: %w", kerr.OperationNotAttempted)
+		all = fmt.Errorf("another partition was refused: %w", kerr.OperationNotAttempted)
 	case t.VerifyOnly:
 		errs, all = h.Transactions.Verify(t.TransactionalID, by, asked)
 	default:

@@ -78,7 +78,7 @@ func (h *Handlers) incrementalAlterConfigs(ctx context.Context, c *Call, req *km
 		ops, err := opsOf(&r)
 		switch {
 		case seen[key] > 1:
-			err = fmt.Errorf("resource %q twice in one request: %w", r.ResourceName, kerr.InvalidRequest)
+			err = fmt.Errorf("resource %q appears twice in one request: %w", r.ResourceName, kerr.InvalidRequest)
 		case err == nil:
 			if err = h.mayAlter(c, key, ops); err == nil {
 				err = h.alterResource(ctx, key, ops, req.ValidateOnly, false)

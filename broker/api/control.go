@@ -31,7 +31,7 @@ func (h *Handlers) Control(ctx context.Context, req kmsg.Request) (kmsg.Response
 	case *kmsg.WriteTxnMarkersRequest:
 		resp = h.writeTxnMarkers(ctx, c, r).Wait(ctx).(kmsg.Response)
 	default:
-		return nil, fmt.Errorf("%s is no request that a broker sends to itself", kmsg.NameForKey(req.Key()))
+		return nil, fmt.Errorf("%s is not a request that a broker sends to itself", kmsg.NameForKey(req.Key()))
 	}
 	resp.SetVersion(c.Version)
 	return resp, nil

@@ -64,7 +64,7 @@ func (h *Handlers) growTopic(ctx context.Context, c *Call, req *kmsg.CreateParti
 	case !h.Controller.Active():
 		return kerr.NotController
 	case twice:
-		return fmt.Errorf("topic %q twice in one request: %w", t.Topic, kerr.InvalidRequest)
+		return fmt.Errorf("topic %q appears twice in one request: %w", t.Topic, kerr.InvalidRequest)
 	}
 	if err := h.authorize.topic(c, acl.Alter, t.Topic); err != nil {
 		return err
@@ -120,7 +120,7 @@ func checkReplicas(replicas []int32, count int, living map[int32]bool) error {
 	case len(replicas) != count:
 		return fmt.Errorf("replicas %v: the topic's replication factor is %d: %w", replicas, count, kerr.InvalidReplicaAssignment)
 	case hasTwice(replicas):
-		return fmt.Errorf("replicas %v: a broker twice: %w", replicas, kerr.InvalidReplicaAssignment)
+		return fmt.Errorf("replicas %v name a broker twice: %w", replicas, kerr.InvalidReplicaAssignment)
 	}
 	for _, id := range replicas {
 		if !living[id] {

@@ -65,7 +65,7 @@ func (h *Handlers) createTopic(ctx context.Context, c *Call, req *kmsg.CreateTop
 	case !h.Controller.Active():
 		return nil, kerr.NotController
 	case t.Topic == clusterTopic:
-		return nil, fmt.Errorf("topic %q is KRaft's: %w", t.Topic, kerr.InvalidRequest)
+		return nil, fmt.Errorf("topic %q is reserved for KRaft: %w", t.Topic, kerr.InvalidRequest)
 	}
 	describable := h.authorize.quietly(c, acl.DescribeConfigs, acl.Topic, t.Topic)
 	if err := h.mayCreate(c, t.Topic, twice); err != nil {
@@ -104,7 +104,7 @@ func (h *Handlers) createTopic(ctx context.Context, c *Call, req *kmsg.CreateTop
 func (h *Handlers) mayCreate(c *Call, topic string, twice bool) error {
 	switch {
 	case twice:
-		return fmt.Errorf("topic %q twice in one request: %w", topic, kerr.InvalidRequest)
+		return fmt.Errorf("topic %q appears twice in one request: %w", topic, kerr.InvalidRequest)
 	case h.authorize.quietlyCluster(c, acl.Create):
 		return nil
 	}

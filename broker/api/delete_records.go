@@ -69,7 +69,7 @@ func (w trimmed) done() (bool, error) {
 
 func (h *Handlers) startDelete(topic string, p kmsg.DeleteRecordsRequestTopicPartition) (*replica.Partition, int64, error) {
 	if isInternal(topic) {
-		return nil, 0, fmt.Errorf("records of topic %s are not to be deleted: %w", topic, kerr.InvalidTopicException)
+		return nil, 0, fmt.Errorf("records of topic %s must not be deleted: %w", topic, kerr.InvalidTopicException)
 	}
 	part, err := h.partition(topic, p.Partition)
 	if err != nil {

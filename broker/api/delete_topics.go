@@ -61,9 +61,9 @@ func (h *Handlers) deleteTopic(ctx context.Context, c *Call, out *kmsg.DeleteTop
 	picture := h.Metadata.Current()
 	switch {
 	case out.Topic != nil && out.TopicID != noTopicID:
-		return fmt.Errorf("a topic by name and by id: %w", kerr.InvalidRequest)
+		return fmt.Errorf("a topic must not be given by both name and id: %w", kerr.InvalidRequest)
 	case out.Topic == nil && out.TopicID == noTopicID:
-		return fmt.Errorf("a topic without name and id: %w", kerr.TopicAuthorizationFailed)
+		return fmt.Errorf("a topic must have a name or an id: %w", kerr.TopicAuthorizationFailed)
 	case out.Topic == nil:
 		name, ok := picture.TopicName(out.TopicID)
 		if !ok {

@@ -48,7 +48,7 @@ func (h *Handlers) fillProducers(topic string, number int32, out *kmsg.DescribeP
 		return err
 	}
 	if err := part.Check(-1, true); err != nil {
-		return fmt.Errorf("producers are known at the leader: %w", kerr.NotLeaderForPartition)
+		return fmt.Errorf("only the leader knows the producers: %w", kerr.NotLeaderForPartition)
 	}
 	for _, p := range part.Log().ActiveProducers() {
 		a := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()

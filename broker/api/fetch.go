@@ -403,7 +403,7 @@ func (f *fetching) convert(a *asked) error {
 	if topic.CompressionType == "zstd" && f.c.Version < 10 {
 		a.view.Records.Close()
 		a.view = replica.View{HighWatermark: -1}
-		return fmt.Errorf("topic %s compresses with zstd: %w", a.topic, kerr.UnsupportedCompressionType)
+		return fmt.Errorf("topic %s is compressed with zstd, which this client does not understand: %w", a.topic, kerr.UnsupportedCompressionType)
 	}
 	if f.c.Version >= 4 || a.view.Records.Size == 0 {
 		return nil

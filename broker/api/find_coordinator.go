@@ -89,7 +89,7 @@ func (h *Handlers) locate(ctx context.Context, c *Call, kind int8, key string) (
 		if err := h.autoCreate(ctx, topic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			h.Logger.WithError(err).Warnf("cannot create %s", topic)
 		}
-		return leaderHint{}, fmt.Errorf("%s is not there yet: %w", topic, kerr.CoordinatorNotAvailable)
+		return leaderHint{}, fmt.Errorf("topic %s does not exist yet: %w", topic, kerr.CoordinatorNotAvailable)
 	}
 	hint, ok := h.leaderHint(c.Conn.Listener, topic, javahash.PartitionFor(key, len(t.Partitions)))
 	if !ok || hint.node == nil {

@@ -33,7 +33,7 @@ func (h *Handlers) joinGroup(_ context.Context, c *Call, req *kmsg.JoinGroupRequ
 // checkInstance refuses static members with UNSUPPORTED_VERSION while there may be brokers that do not know them.
 func (h *Handlers) checkInstance(instance *string) error {
 	if v := h.Config.Current().InterBrokerProtocolVersion; instance != nil && v < config.IBP23IV0 {
-		return fmt.Errorf("static members need inter.broker.protocol.version 2.3, it is %s: %w", v, kerr.UnsupportedVersion)
+		return fmt.Errorf("static members need inter.broker.protocol.version 2.3 or newer, not %s: %w", v, kerr.UnsupportedVersion)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsets
 			case req.IsolationLevel < 0 || req.IsolationLevel > 1:
 				err = fmt.Errorf("isolation level %d: %w", req.IsolationLevel, kerr.UnknownServerError)
 			case twice[p.Partition]:
-				err = fmt.Errorf("partition %d twice in one request: %w", p.Partition, kerr.InvalidRequest)
+				err = fmt.Errorf("partition %d appears twice in one request: %w", p.Partition, kerr.InvalidRequest)
 			default:
 				var f found
 				f, err = h.findOffset(c, req, t.Topic, p)

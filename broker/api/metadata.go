@@ -74,7 +74,7 @@ func checkMetadataIDs(c *Call, req *kmsg.MetadataRequest) error {
 			return fmt.Errorf("topic ids in Metadata v%d: %w", c.Version, kerr.InvalidRequest)
 		}
 		if t.Topic == nil && t.TopicID == noTopicID {
-			return fmt.Errorf("a topic without name and id: %w", kerr.UnknownServerError)
+			return fmt.Errorf("a topic must have a name or an id: %w", kerr.UnknownServerError)
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func quotaNode(e quota.Entity) (zkcoord.Entity, error) {
 			return zkcoord.Entity{Kind: zkcoord.IPs, Name: zkcoord.DefaultEntity}, nil
 		}
 		if !resolves(e.IP.Value) {
-			return zkcoord.Entity{}, fmt.Errorf("ip %q is no address and does not resolve: %w", e.IP.Value, kerr.InvalidRequest)
+			return zkcoord.Entity{}, fmt.Errorf("ip %q is not an address and does not resolve: %w", e.IP.Value, kerr.InvalidRequest)
 		}
 		return zkcoord.Entity{Kind: zkcoord.IPs, Name: e.IP.Value}, nil
 	case e.User.Given && e.Client.Given:
@@ -71,7 +71,7 @@ func quotaNode(e quota.Entity) (zkcoord.Entity, error) {
 	case e.Client.Given:
 		return zkcoord.Entity{Kind: zkcoord.Clients, Name: sanitized(e.Client)}, nil
 	}
-	return zkcoord.Entity{}, fmt.Errorf("quotas without an entity: %w", kerr.InvalidRequest)
+	return zkcoord.Entity{}, fmt.Errorf("an entity is missing: %w", kerr.InvalidRequest)
 }
 
 func resolves(host string) bool {

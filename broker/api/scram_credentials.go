@@ -92,7 +92,7 @@ func (c *scramChange) add(user string, mechanism int8, credential func(scram.Mec
 		return
 	}
 	if _, twice := c.mechanisms[m.Name]; twice {
-		c.err = fmt.Errorf("%s of user %q twice in one request: %w", m.Name, user, kerr.DuplicateResource)
+		c.err = fmt.Errorf("%s of user %q appears twice in one request: %w", m.Name, user, kerr.DuplicateResource)
 	}
 	c.mechanisms[m.Name] = text
 }
@@ -186,7 +186,7 @@ func describeSCRAM(out *kmsg.DescribeUserSCRAMCredentialsResponseResult, config 
 	case out.User == "":
 		return fmt.Errorf("the user's name is empty: %w", kerr.ResourceNotFound)
 	case twice:
-		return fmt.Errorf("user %q twice in one request: %w", out.User, kerr.DuplicateResource)
+		return fmt.Errorf("user %q appears twice in one request: %w", out.User, kerr.DuplicateResource)
 	}
 	for _, m := range scram.Mechanisms() {
 		stored, ok := config[m.Name]

@@ -75,7 +75,7 @@ func setAll(configs map[string]string) []config.Op {
 func (h *Handlers) placeTopic(picture *metadata.Picture, t *kmsg.CreateTopicsRequestTopic) (map[int32][]int32, error) {
 	if len(t.ReplicaAssignment) > 0 {
 		if t.NumPartitions != -1 || t.ReplicationFactor != -1 {
-			return nil, fmt.Errorf("counts of partitions and replicas beside an assignment: %w", kerr.InvalidRequest)
+			return nil, fmt.Errorf("an assignment excludes counts of partitions and replicas: %w", kerr.InvalidRequest)
 		}
 		assignment := make(map[int32][]int32, len(t.ReplicaAssignment))
 		for _, a := range t.ReplicaAssignment {
@@ -117,7 +117,7 @@ func checkAssignment(assignment map[int32][]int32) error {
 		case len(replicas) != len(assignment[0]):
 			return fmt.Errorf("partition %d has %d replicas, partition 0 has %d: %w", p, len(replicas), len(assignment[0]), kerr.InvalidReplicaAssignment)
 		case hasTwice(replicas):
-			return fmt.Errorf("partition %d: a broker twice in %v: %w", p, replicas, kerr.InvalidReplicaAssignment)
+			return fmt.Errorf("partition %d: replicas %v name a broker twice: %w", p, replicas, kerr.InvalidReplicaAssignment)
 		}
 	}
 	return nil

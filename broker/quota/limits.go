@@ -74,7 +74,7 @@ func ParseLimits(stored map[string]string) (Limits, error) {
 		}
 		bound, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(bound >= 0) {
-			failed = append(failed, fmt.Errorf("%s=%q is no number from 0 on", key, text))
+			failed = append(failed, fmt.Errorf("%s=%q is not a number of at least 0", key, text))
 			continue
 		}
 		parsed[kind] = bound

@@ -36,7 +36,7 @@ func (m *Manager) MoveTo(tp logstore.TopicPartition, dir string) error {
 	defer m.control.Unlock()
 	p, ok := m.Partition(tp)
 	if _, there := m.cfg.Logs.Log(tp); !ok && there {
-		return fmt.Errorf("%v waits for the controller: %w", tp, kerr.ReplicaNotAvailable)
+		return fmt.Errorf("%v is not yet assigned by the controller: %w", tp, kerr.ReplicaNotAvailable)
 	}
 	if !ok {
 		_, err := m.cfg.Logs.MoveTo(tp, dir) // it remembers the directory

@@ -22,7 +22,7 @@ func (m *Manager) Start(ctx context.Context) error {
 		if m.ctx.Err() != nil {
 			return
 		}
-		err = fmt.Errorf("changes of delegation tokens cannot be followed any more: %w", err)
+		err = fmt.Errorf("changes of delegation tokens can no longer be watched: %w", err)
 		ended <- err
 		m.cfg.Failed(err)
 	})

@@ -192,7 +192,7 @@ func (c *Coordinator) deliverMarkers(broker int32, orders []markerOrder) {
 		if of, ok := codes[o.marker.ProducerID]; ok {
 			o.answer <- markerAnswer{codes: of}
 		} else {
-			o.answer <- markerAnswer{err: fmt.Errorf("broker %d says nothing of producer %d", broker, o.marker.ProducerID)}
+			o.answer <- markerAnswer{err: fmt.Errorf("broker %d does not mention producer %d", broker, o.marker.ProducerID)}
 		}
 	}
 }

@@ -45,7 +45,7 @@ const (
 )
 
 // errNoBlock is COORDINATOR_LOAD_IN_PROGRESS.
-var errNoBlock = fmt.Errorf("the next block of producer ids is on its way: %w", kerr.CoordinatorLoadInProgress)
+var errNoBlock = fmt.Errorf("the next block of producer ids is being fetched: %w", kerr.CoordinatorLoadInProgress)
 
 // NewProducerIDs returns a source without any ids yet. Close ends its background work.
 func NewProducerIDs(allocate func(context.Context) (Block, error), log *logrus.Entry) *ProducerIDs {

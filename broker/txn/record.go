@@ -93,7 +93,7 @@ func replay(b record.Batch, byID map[string]transaction, odd func(offset int64, 
 	}
 	return b.Records(func(r *record.Record) error {
 		if len(r.Key) < 2 || binary.BigEndian.Uint16(r.Key) != keyVersion {
-			odd(r.Offset, fmt.Errorf("a key of another kind: %x", r.Key))
+			odd(r.Offset, fmt.Errorf("a key of an unknown kind: %x", r.Key))
 			return nil
 		}
 		var key kmsg.TxnMetadataKey

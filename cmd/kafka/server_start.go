@@ -133,7 +133,7 @@ func runBroker(file string, system map[string]string, environment, overrides []s
 	s := broker.New(cfg, log)
 	if err := s.Start(ctx); err != nil {
 		if ctx.Err() != nil {
-			return errors.New("stopped before the start was complete")
+			return errors.New("stopped before startup was complete")
 		}
 		return err
 	}

@@ -37,7 +37,7 @@ func Parse(text string) (Login, error) {
 		return Login{}, err
 	}
 	if t, err := s.next(); err != nil || t.kind != end {
-		return Login{}, errors.Join(err, errors.New("there must be one login module, and nothing after its semicolon"))
+		return Login{}, errors.Join(err, errors.New("exactly one login module is expected, and nothing after its semicolon"))
 	}
 	return l, nil
 }
@@ -65,7 +65,7 @@ func ParseFile(text string) (map[string][]Login, error) {
 		case name.kind != word:
 			return nil, fmt.Errorf("%q stands where a section's name should", name.text)
 		case sections[name.text] != nil:
-			return nil, fmt.Errorf("section %s is there twice", name.text)
+			return nil, fmt.Errorf("section %s appears twice", name.text)
 		}
 		if err := s.expect("{"); err != nil {
 			return nil, fmt.Errorf("section %s: %w", name.text, err)
@@ -125,7 +125,7 @@ func (s *scanner) login() (Login, error) {
 		case key.kind == mark && key.text == ";":
 			return l, nil
 		case key.kind == end:
-			return Login{}, fmt.Errorf("module %s: there is no semicolon at the end", l.Module)
+			return Login{}, fmt.Errorf("module %s: the semicolon at the end is missing", l.Module)
 		case key.kind == mark:
 			return Login{}, fmt.Errorf("module %s: %q stands where an option's name should", l.Module, key.text)
 		}

@@ -62,7 +62,7 @@ func (s *scanner) skip() error {
 		case strings.HasPrefix(s.rest, "/*"):
 			var closed bool
 			if _, s.rest, closed = strings.Cut(s.rest[2:], "*/"); !closed {
-				return errors.New("a comment has no end")
+				return errors.New("a comment is not closed")
 			}
 		default:
 			return nil
@@ -82,7 +82,7 @@ func (s *scanner) quoted() (token, error) {
 			s.rest = s.rest[i+1:]
 			return token{quoted, b.String()}, nil
 		case c == '\n':
-			return token{}, errors.New("a quoted value does not end on its line")
+			return token{}, errors.New("a quoted value is not closed on its line")
 		case c == '\\' && i+1 < len(s.rest):
 			i++
 			if text := escapes.Replace(s.rest[i-1 : i+1]); len(text) == 1 {
@@ -94,5 +94,5 @@ func (s *scanner) quoted() (token, error) {
 			b.WriteByte(c)
 		}
 	}
-	return token{}, errors.New("a quoted value has no end")
+	return token{}, errors.New("a quoted value is not closed")
 }

@@ -87,7 +87,7 @@ func (c *Client) verify(message []byte) error {
 		return err
 	}
 	if subtle.ConstantTimeCompare(signature, c.signature) != 1 {
-		return errors.New("the server does not know the password either")
+		return errors.New("the server does not prove that it knows the password")
 	}
 	return nil
 }

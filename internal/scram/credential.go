@@ -55,7 +55,7 @@ func (m Mechanism) ParseCredential(text string) (Credential, error) {
 	}
 	switch {
 	case len(seen) != 4:
-		return c, fmt.Errorf("a stored SCRAM credential has %d fields and not 4", len(seen))
+		return c, fmt.Errorf("a stored SCRAM credential has %d fields instead of 4", len(seen))
 	case len(c.StoredKey) != m.size || len(c.ServerKey) != m.size:
 		return c, fmt.Errorf("a stored SCRAM credential's keys are not those of %s", m.Name)
 	case c.Iterations < MinIterations:

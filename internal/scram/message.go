@@ -20,7 +20,7 @@ import (
 // and the password its HMAC (KIP-48).
 const TokenExtension = "tokenauth"
 
-var errMessage = errors.New("a SCRAM message is not of the form that it must have")
+var errMessage = errors.New("malformed SCRAM message")
 
 // maxFields bounds the cost of a message that consists of commas only.
 const maxFields = 100

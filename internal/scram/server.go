@@ -40,10 +40,10 @@ func (m Mechanism) NewServer(lookup Lookup) *Server {
 
 // The reasons why a login fails. Clients are not told which: they could learn which users exist.
 var (
-	errNoCredential = errors.New("there is no such user with a password for this mechanism")
+	errNoCredential = errors.New("no such user has a password for this mechanism")
 	errProof        = errors.New("wrong password")
-	errNonce        = errors.New("the last message is not of this exchange: its nonce is another")
-	errAuthzID      = errors.New("it asks to act as another user than the one that logs in")
+	errNonce        = errors.New("the last message belongs to another exchange: its nonce differs")
+	errAuthzID      = errors.New("it asks to act as a user other than the one that logs in")
 	errOver         = errors.New("the exchange is over")
 )
 

@@ -55,7 +55,7 @@ func (d *digest) respond(challenge []byte) ([]byte, error) {
 	case given["algorithm"] != "md5-sess":
 		return nil, fmt.Errorf("the algorithm is %q, not md5-sess", given["algorithm"])
 	case given["qop"] != "" && !offers(given["qop"], "auth"):
-		return nil, fmt.Errorf("none of qop=%q is known here", given["qop"])
+		return nil, fmt.Errorf("none of qop=%q is supported", given["qop"])
 	}
 	utf8 := strings.EqualFold(given["charset"], "utf-8")
 	realm := given["realm"]
@@ -85,7 +85,7 @@ func (d *digest) verify(final []byte) error {
 		return err
 	}
 	if d.expected == "" || subtle.ConstantTimeCompare([]byte(given["rspauth"]), []byte(d.expected)) != 1 {
-		return errors.New("the server does not know the password either")
+		return errors.New("the server does not prove that it knows the password")
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func Read(c Config) (*Login, error) {
 		return nil, nil
 	}
 	if len(logins) != 1 {
-		return nil, fmt.Errorf("section %s: there must be one login module", section)
+		return nil, fmt.Errorf("section %s: exactly one login module is expected", section)
 	}
 	login, err := fromModule(logins[0], c)
 	if err != nil {
@@ -103,7 +103,7 @@ func fromModule(l jaas.Login, c Config) (*Login, error) {
 		}
 		return &Login{Username: user.Name(), kerberos: user, servers: named}, nil
 	}
-	return nil, fmt.Errorf("the login module %s is not known, only %s and %s", l.Module, digestModule, jaas.Krb5Module)
+	return nil, fmt.Errorf("the login module %s is not supported, only %s and %s", l.Module, digestModule, jaas.Krb5Module)
 }
 
 // Close ends the renewal of tickets. It may be called on nil.
@@ -251,7 +251,7 @@ func step(conn net.Conn, xid uint32, token []byte) ([]byte, error) {
 var (
 	errRefused       = errors.New("the server refuses the user or the password")
 	errTicketRefused = errors.New("the server refuses the ticket")
-	errNoTickets     = errors.New("the server asks for a password (DIGEST-MD5): it takes no tickets, or has none of its own at the moment")
+	errNoTickets     = errors.New("the server asks for a password (DIGEST-MD5): it does not accept tickets, or has no login of its own at the moment")
 )
 
 // passwordWanted is the beginning of the challenge from a server without a Kerberos login, because it never had one or
@@ -261,7 +261,7 @@ var passwordWanted = []byte("realm=")
 // answeredToken returns the token in a response.
 func answeredToken(frame []byte) ([]byte, error) {
 	if len(frame) < answerHeader {
-		return nil, errors.New("an answer is cut short")
+		return nil, errors.New("a response is truncated")
 	}
 	switch code := int32(binary.BigEndian.Uint32(frame[12:])); code {
 	case 0:
@@ -270,7 +270,7 @@ func answeredToken(frame []byte) ([]byte, error) {
 	case codeAuthFailed:
 		return nil, errRefused
 	default:
-		return nil, fmt.Errorf("the server answers with error %d", code)
+		return nil, fmt.Errorf("the server responds with error %d", code)
 	}
 	body := frame[answerHeader:]
 	if len(body) < 4 {
@@ -281,7 +281,7 @@ func answeredToken(frame []byte) ([]byte, error) {
 		return nil, nil
 	}
 	if int(size) > len(body)-4 {
-		return nil, errors.New("an answer is cut short")
+		return nil, errors.New("a response is truncated")
 	}
 	return body[4 : 4+size], nil
 }
@@ -293,7 +293,7 @@ func readFrame(conn net.Conn) ([]byte, error) {
 	}
 	n := int32(binary.BigEndian.Uint32(size[:]))
 	if n < 0 || n > largestChallenge {
-		return nil, fmt.Errorf("an answer of %d bytes, which no server of ZooKeeper sends here", n)
+		return nil, fmt.Errorf("a response of %d bytes, which no ZooKeeper server sends here", n)
 	}
 	frame := make([]byte, n)
 	if _, err := io.ReadFull(conn, frame); err != nil {

@@ -97,12 +97,12 @@ func TestConnectionsThatLogIn(t *testing.T) {
 		"a wrong password":              {opening: opening(7), answers: [][]byte{challenge, answer(codeAuthFailed, "")}, optional: true, want: errRefused.Error(), told: true},
 		"one that hangs up on it":       {opening: opening(7), answers: [][]byte{challenge}, want: errRefused.Error(), told: true},
 		"one that hangs up before":      {opening: opening(7), want: io.EOF.Error(), told: true},
-		"one that knows no password":    {opening: opening(7), answers: [][]byte{challenge, answer(0, "rspauth=0123")}, want: "does not know the password", told: true},
+		"one that knows no password":    {opening: opening(7), answers: [][]byte{challenge, answer(0, "rspauth=0123")}, want: "does not prove that it knows the password", told: true},
 		"an error":                      {opening: opening(7), answers: [][]byte{answer(-4, "")}, want: "error -4", told: true},
 		"a challenge of nonsense":       {opening: opening(7), answers: [][]byte{answer(0, "x")}, want: "the server's challenge", told: true},
-		"an answer cut short":           {opening: opening(7), answers: [][]byte{{0, 0, 0, 2, 1, 1}}, want: "cut short", told: true},
-		"an answer that is too long":    {opening: opening(7), answers: [][]byte{{0x7f, 0, 0, 0}}, want: "which no server", told: true},
-		"an opening that is too long":   {opening: []byte{0xff, 0xff, 0xff, 0xff}, want: "which no server"},
+		"an answer cut short":           {opening: opening(7), answers: [][]byte{{0, 0, 0, 2, 1, 1}}, want: "truncated", told: true},
+		"an answer that is too long":    {opening: opening(7), answers: [][]byte{{0x7f, 0, 0, 0}}, want: "which no ZooKeeper server", told: true},
+		"an opening that is too long":   {opening: []byte{0xff, 0xff, 0xff, 0xff}, want: "which no ZooKeeper server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, client := net.Pipe()
@@ -190,7 +190,7 @@ func TestRead(t *testing.T) {
 	if l, err := Read(Config{File: file, Section: "None"}); l != nil || err != nil {
 		t.Errorf("a section that is not there: %v, %v", l, err)
 	}
-	for section, want := range map[string]string{"Kerberos": "keyTab", "Plain": "is not known", "Half": "username and password", "Empty": "one login module"} {
+	for section, want := range map[string]string{"Kerberos": "keyTab", "Plain": "is not supported", "Half": "username and password", "Empty": "one login module"} {
 		if _, err := Read(Config{File: file, Section: section}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", section, err)
 		}

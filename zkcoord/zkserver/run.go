@@ -60,7 +60,7 @@ func fromProperties(props map[string]string, log *logrus.Entry) (cfg Config, add
 			cfg.MaxFrameBytes, err = positive(key, value)
 		default:
 			if strings.HasPrefix(key, "server.") {
-				return cfg, "", fmt.Errorf("zkserver: %s=%s: this server is always alone; use ZooKeeper for an ensemble", key, value)
+				return cfg, "", fmt.Errorf("zkserver: %s=%s: this server has no peers; use ZooKeeper for an ensemble", key, value)
 			}
 			log.WithField(logx.Setting, key).Info("ZooKeeper setting without effect")
 		}
