@@ -81,6 +81,8 @@ type mover struct {
 	lost func(*Partition) // called with a partition that was moved into a failed directory
 	wake chan struct{}    // capacity 1
 
+	retries logx.Sampler // their lines: a disk may be full for hours
+
 	mu struct {
 		sync.Mutex // leaf
 		waiting    []*Partition
@@ -88,7 +90,7 @@ type mover struct {
 }
 
 func newMover(cfg MoveConfig, logs *logstore.Manager, log *logrus.Entry, lost func(*Partition)) *mover {
-	return &mover{cfg: cfg, logs: logs, log: log, lost: lost, wake: make(chan struct{}, 1)}
+	return &mover{cfg: cfg, logs: logs, log: log, lost: lost, wake: make(chan struct{}, 1), retries: logx.Sampler{Interval: time.Minute}}
 }
 
 // add adds a partition, if it is to be moved. It does not block and may be called under any lock.
@@ -148,17 +150,27 @@ func (v *mover) run(ctx context.Context) {
 			continue
 		}
 		log := v.log.WithError(err).WithFields(logrus.Fields{logx.Topic: p.TP.Topic, logx.Partition: p.TP.Partition})
-		if errors.Is(err, kerr.KafkaStorageError) {
+		if errors.Is(err, kerr.KafkaStorageError) && !p.movable() {
 			log.Error("cannot move a replica to another directory")
 			if p.Log().Usable() != nil {
 				v.lost(p)
 			}
 			continue
 		}
-		log.Warn("cannot move a replica to another directory at the moment, trying again")
+		const retry = "cannot move a replica to another directory at the moment, trying again"
+		if line, ok := v.retries.Line(retry, log); ok {
+			line.Warn(retry)
+		}
 		pause(ctx, moveRetry)
 		v.add(p)
 	}
+}
+
+// movable reports whether a move is still in progress and both directories work. Storage errors are temporary then: a disk is full, or too
+// many files are open.
+func (p *Partition) movable() bool {
+	copied := p.moved.log.Load()
+	return copied != nil && copied.Usable() == nil && p.Log().Usable() == nil
 }
 
 func pause(ctx context.Context, d time.Duration) {

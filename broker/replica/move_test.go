@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -204,6 +205,49 @@ func TestMoveWithoutCheckpoints(t *testing.T) {
 	appendTo(t, p, "w")
 	if got := content(t, p.Log()); p.Log().Dir() != from || len(got) != 2 {
 		t.Errorf("in %s are %v", p.Log().Dir(), got)
+	}
+}
+
+// TestMoveWaitsForWhatIsShort: room on the other disk, or files that may be open. Whatever step lacks it, the move goes on afterwards.
+func TestMoveWaitsForWhatIsShort(t *testing.T) {
+	for _, row := range []struct {
+		short    syscall.Errno
+		op, part string // of the name
+	}{
+		{syscall.ENOSPC, "write", "00000000000000000000.log"},
+		{syscall.ENOSPC, "write", "recovery-point-offset-checkpoint"},
+		{syscall.ENOSPC, "write", "replication-offset-checkpoint"},
+		{syscall.EMFILE, "open", "recovery-point-offset-checkpoint"},
+		{syscall.EMFILE, "open", "replication-offset-checkpoint"},
+	} {
+		t.Run(row.short.Error()+" for "+row.part, func(t *testing.T) {
+			b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a", "/b")
+			p := b.must(t, 1, 0, []int32{1}, []int32{1})
+			appendTo(t, p, "v")
+			from := p.Log().Dir()
+			to := map[string]string{"/a": "/b", "/b": "/a"}[from]
+			met := make(chan struct{})
+			meet := sync.OnceFunc(func() { close(met) })
+			b.fs.SetFault(func(op, name string) error {
+				if op == row.op && strings.HasPrefix(name, to+"/") && strings.Contains(name, row.part) {
+					meet()
+					return row.short
+				}
+				return nil
+			})
+			if err := b.MoveTo(tp0, to); err != nil {
+				t.Fatal(err)
+			}
+			<-met
+			if p.Log().Dir() != from {
+				t.Error("it has moved without")
+			}
+			b.fs.SetFault(nil)
+			eventually(t, "the move", func() bool { return p.Log().Dir() == to })
+			if got := content(t, p.Log()); !slices.Equal(got, []string{"0=v"}) {
+				t.Errorf("there is %v", got)
+			}
+		})
 	}
 }
 
