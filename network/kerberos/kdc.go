@@ -36,6 +36,9 @@ func (k kdcs) logIn(c *credentials.Credentials, realm string) (messages.ASRep, e
 	if err != nil {
 		return messages.ASRep{}, err
 	}
+	if request.ReqBody.EType, err = typesWithKeys(c, realm, request.ReqBody.EType); err != nil {
+		return messages.ASRep{}, err
+	}
 	data, err := k.askFor(realm, &request)
 	if refused := (messages.KRBError{}); errors.As(err, &refused) && refused.ErrorCode == errorcode.KDC_ERR_PREAUTH_REQUIRED {
 		var proof types.PAData
@@ -55,6 +58,22 @@ func (k kdcs) logIn(c *credentials.Credentials, realm string) (messages.ASRep, e
 		return answer, fmt.Errorf("the answer is not good, or the key is another one: %w", err)
 	}
 	return answer, nil
+}
+
+// typesWithKeys returns those of the encryption types for which the keytab has a key of its owner, as Java does. Asked for
+// others, the center would encrypt its answer with a key that the keytab lacks: many hold one type of the several that
+// the center knows.
+func typesWithKeys(c *credentials.Credentials, realm string, allowed []int32) ([]int32, error) {
+	var kinds []int32
+	for _, kind := range allowed {
+		if _, _, err := c.Keytab().GetEncryptionKey(c.CName(), realm, 0, kind); err == nil {
+			kinds = append(kinds, kind)
+		}
+	}
+	if len(kinds) == 0 {
+		return nil, fmt.Errorf("the keytab has no key of %s@%s with an encryption type of default_tkt_enctypes", c.CName().PrincipalNameString(), realm)
+	}
+	return kinds, nil
 }
 
 // proofOfKey encrypts the time with an encryption type that a center wants.

@@ -2,6 +2,7 @@ package kerberos
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -29,11 +30,12 @@ import (
 // otherRealm is one that fakeKDC serves too.
 const otherRealm = "OTHER.COM"
 
-// fakeKDC gives tickets to who has the key of keysOf(t, "secret"), or tickets of its own, for whatever they ask.
+// fakeKDC gives tickets to who has a key of its user, or tickets of its own, for whatever they ask.
 type fakeKDC struct {
-	t    testing.TB
-	addr string
-	keys *keytab.Keytab // of all services
+	t     testing.TB
+	addr  string
+	keys  *keytab.Keytab // of all services
+	users *keytab.Keytab // the user's: keysOf(t, "secret"), and one of another encryption type
 
 	mu       sync.Mutex       // guards what follows
 	life     [2]time.Duration // when tickets began and when they end, from now
@@ -52,6 +54,10 @@ func startFakeKDC(t testing.TB) *fakeKDC {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	k := &fakeKDC{t: t, addr: l.Addr().String(), keys: keytab.New(), referred: make(map[string]bool), life: [2]time.Duration{0, time.Hour}}
+	k.users = keysOf(t, "secret")
+	if err := k.users.AddEntry(servicePart, realm, "secret", time.Now(), 1, etypeID.AES128_CTS_HMAC_SHA1_96); err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range []string{realm, otherRealm} {
 		for _, service := range []string{servicePart, "krbtgt/" + realm, "krbtgt/" + otherRealm} {
 			if err := k.keys.AddEntry(service, r, "of the service", time.Now(), 1, etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
@@ -114,7 +120,10 @@ func (k *fakeKDC) serve(conn net.Conn) {
 func (k *fakeKDC) answer(request []byte) ([]byte, error) {
 	var login messages.ASReq
 	if err := login.Unmarshal(request); err == nil {
-		user, err := keysOf(k.t, "secret").Entries[0].Key, error(nil)
+		user, err := k.userKey(login.ReqBody.EType)
+		if err != nil {
+			return nil, err
+		}
 		if k.proof != 0 && !proven(login.PAData, user) {
 			return k.demand(login.ReqBody)
 		}
@@ -143,6 +152,18 @@ func (k *fakeKDC) answer(request []byte) ([]byte, error) {
 	}
 	rep.MsgType = msgtype.KRB_TGS_REP
 	return rep.Marshal()
+}
+
+// userKey returns the user's key of the first encryption type that was asked for.
+func (k *fakeKDC) userKey(asked []int32) (types.EncryptionKey, error) {
+	for _, kind := range asked {
+		for _, e := range k.users.Entries {
+			if e.Key.KeyType == kind {
+				return e.Key, nil
+			}
+		}
+	}
+	return types.EncryptionKey{}, fmt.Errorf("the user has no key of the types %v", asked)
 }
 
 // proven reports whether a request has the time encrypted with a key.
@@ -395,6 +416,37 @@ func TestPreAuthentication(t *testing.T) {
 		t.Error(err)
 	}
 	wantNoneOfTheLibrary(t)
+}
+
+// TestKeytabOfOneType has a keytab with one of the two keys that the center knows, of the type that it would not choose.
+func TestKeytabOfOneType(t *testing.T) {
+	k := startFakeKDC(t)
+	file, keys := filepath.Join(t.TempDir(), "keytab"), keytab.New()
+	for _, e := range k.users.Entries {
+		if e.Key.KeyType == etypeID.AES128_CTS_HMAC_SHA1_96 {
+			keys.Entries = append(keys.Entries, e)
+		}
+	}
+	writeKeys(t, file, keys)
+	for _, proof := range []int32{0, etypeID.AES128_CTS_HMAC_SHA1_96} {
+		k.set(func() { k.proof = proof })
+		u, err := OpenKeytab(configuration(t, k.addr), file, servicePart, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(u.Close)
+		if _, err := u.passFor(t.Context(), servicePart); err != nil {
+			t.Errorf("pre-authentication %d: %v", proof, err)
+		}
+	}
+	strange, err := OpenKeytab(configuration(t, k.addr), file, "kafka/elsewhere.test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(strange.Close)
+	if _, err := strange.passFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), "the keytab has no key of kafka/elsewhere.test@"+realm) {
+		t.Error(err)
+	}
 }
 
 // TestHostileKDC: no answer that is cut short or changed is more than an error, which names who wanted what.
