@@ -123,7 +123,7 @@ func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 		return nil, errors.New("the client's request (AP-REQ) cannot be read")
 	}
 	keys := a.service.current()
-	anyVersion(&request.Ticket, keys, a.service.principal)
+	anyVersion(&request.Ticket.EncPart, keys, a.service.principal, request.Ticket.Realm)
 	if ok, err := request.Verify(keys, a.service.skew, types.HostAddress{}, &a.service.principal); err != nil || !ok {
 		return nil, fmt.Errorf("the client's ticket is not good for %s: %w", a.service.principal.PrincipalNameString(), err)
 	}
@@ -147,12 +147,12 @@ func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 	return reply(request.Authenticator, request.Ticket.DecryptedEncPart.Key)
 }
 
-// anyVersion lets a ticket be decrypted with the newest key if the keytab lacks the version that it names, as Java
+// anyVersion lets something be decrypted with an owner's newest key if the keytab lacks the version that it names, as Java
 // does: keytabs made by hand often have another version than the KDC. A wrong key decrypts nothing.
-func anyVersion(t *messages.Ticket, keys *keytab.Keytab, service types.PrincipalName) {
-	if _, _, err := keys.GetEncryptionKey(service, t.Realm, t.EncPart.KVNO, t.EncPart.EType); err != nil {
+func anyVersion(sealed *types.EncryptedData, keys *keytab.Keytab, owner types.PrincipalName, realm string) {
+	if _, _, err := keys.GetEncryptionKey(owner, realm, sealed.KVNO, sealed.EType); err != nil {
 		const newest = 0
-		t.EncPart.KVNO = newest
+		sealed.KVNO = newest
 	}
 }
 

@@ -54,6 +54,7 @@ func (k kdcs) logIn(c *credentials.Credentials, realm string) (messages.ASRep, e
 	if err := answer.Unmarshal(data); err != nil {
 		return answer, err
 	}
+	anyVersion(&answer.EncPart, c.Keytab(), answer.CName, answer.CRealm)
 	if good, err := answer.Verify(k.config, c, request); !good {
 		return answer, fmt.Errorf("the answer is not good, or the key is another one: %w", err)
 	}

@@ -41,6 +41,7 @@ type fakeKDC struct {
 	life     [2]time.Duration // when tickets began and when they end, from now
 	referred map[string]bool  // services that are in otherRealm
 	proof    int32            // wants a timestamp with a key of this encryption type before it gives a ticket-granting one; 0: none
+	version  int              // of the user's key, as the center counts
 	forged   bool             // what is encrypted for the client is cut short
 	asked    []string         // services, "again" before those whose tickets are renewed
 	canned   []byte           // what is answered whatever is asked; nil: what the request makes
@@ -53,7 +54,7 @@ func startFakeKDC(t testing.TB) *fakeKDC {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	k := &fakeKDC{t: t, addr: l.Addr().String(), keys: keytab.New(), referred: make(map[string]bool), life: [2]time.Duration{0, time.Hour}}
+	k := &fakeKDC{t: t, addr: l.Addr().String(), keys: keytab.New(), referred: make(map[string]bool), life: [2]time.Duration{0, time.Hour}, version: 1}
 	k.users = keysOf(t, "secret")
 	if err := k.users.AddEntry(servicePart, realm, "secret", time.Now(), 1, etypeID.AES128_CTS_HMAC_SHA1_96); err != nil {
 		t.Fatal(err)
@@ -223,7 +224,7 @@ func (k *fakeKDC) fields(asked messages.KDCReqBody, user types.PrincipalName, ke
 	if err != nil {
 		return rep, err
 	}
-	if rep.EncPart, err = crypto.GetEncryptedData(text, key, usage, 1); k.forged {
+	if rep.EncPart, err = crypto.GetEncryptedData(text, key, usage, k.version); k.forged {
 		rep.EncPart.Cipher = rep.EncPart.Cipher[:1]
 	}
 	return rep, err
@@ -445,6 +446,16 @@ func TestKeytabOfOneType(t *testing.T) {
 	}
 	t.Cleanup(strange.Close)
 	if _, err := strange.passFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), "the keytab has no key of kafka/elsewhere.test@"+realm) {
+		t.Error(err)
+	}
+}
+
+// TestVersionOfAKey: a keytab made by hand often has another version of the key than the center.
+func TestVersionOfAKey(t *testing.T) {
+	k := startFakeKDC(t)
+	u, _ := k.user()
+	k.set(func() { k.version = 3 })
+	if _, err := u.passFor(t.Context(), servicePart); err != nil {
 		t.Error(err)
 	}
 }
