@@ -20,9 +20,9 @@ func TestDoctorOnPortsOfApacheKafka(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			addrs := start(t)
 			for listener, heard := range map[string]map[string]string{
-				"PLAINTEXT": {"PLAINTEXT": "can be reached", "SSL": "speaks plaintext", "SASL_PLAINTEXT": "takes no logins", "SASL_SSL": "speaks plaintext"},
-				"SECURE":    {"PLAINTEXT": "speaks TLS", "SSL": "the certificate is good until", "SASL_PLAINTEXT": "speaks TLS", "SASL_SSL": "takes no logins"},
-				"LOGIN":     {"PLAINTEXT": "asks for a login by PLAIN,", "SSL": "speaks plaintext", "SASL_PLAINTEXT": "can be reached", "SASL_SSL": "speaks plaintext"},
+				"PLAINTEXT": {"PLAINTEXT": "can be reached", "SSL": "speaks plaintext", "SASL_PLAINTEXT": "accepts no logins", "SASL_SSL": "speaks plaintext"},
+				"SECURE":    {"PLAINTEXT": "speaks TLS", "SSL": "the certificate is valid until", "SASL_PLAINTEXT": "speaks TLS", "SASL_SSL": "accepts no logins"},
+				"LOGIN":     {"PLAINTEXT": "requires a login with PLAIN,", "SSL": "speaks plaintext", "SASL_PLAINTEXT": "can be reached", "SASL_SSL": "speaks plaintext"},
 			} {
 				for client, words := range heard {
 					file := propertiesFile(t, append([]string{"security.protocol=" + client}, clients[client]...)...)

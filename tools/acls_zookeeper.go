@@ -63,7 +63,7 @@ func (o *aclsOptions) authorizerSettings() (map[string]string, error) {
 	for _, property := range *o.authorizerProperties {
 		key, value, ok := strings.Cut(property, "=")
 		if !ok {
-			return nil, fmt.Errorf("--authorizer-properties %s: it is no key=value", property)
+			return nil, fmt.Errorf("--authorizer-properties %s: it must be key=value", property)
 		}
 		given[strings.TrimSpace(key)] = strings.TrimSpace(value)
 	}

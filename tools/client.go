@@ -47,7 +47,7 @@ func (p properties) millis(name string, missing time.Duration) (time.Duration, e
 	}
 	ms, err := strconv.ParseInt(v, 10, 64)
 	if err != nil {
-		return 0, invalidValue(v, name, "it must be a number of ms")
+		return 0, invalidValue(v, name, "it must be a number of milliseconds")
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }
@@ -137,7 +137,7 @@ func millisSetting(opt func(time.Duration) kgo.Opt) setter {
 	return func(v string) ([]kgo.Opt, error) {
 		ms, err := strconv.ParseInt(v, 10, 64)
 		if err != nil || ms < 0 {
-			return nil, errors.New("it must be a number of ms")
+			return nil, errors.New("it must be a number of milliseconds")
 		}
 		return []kgo.Opt{opt(time.Duration(ms) * time.Millisecond)}, nil
 	}

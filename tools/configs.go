@@ -309,7 +309,7 @@ func (c *configsTool) checkBroker(ctx context.Context, e entity) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("broker %s is not there, brokers are %s", *e.name, joinInts(there, ", "))
+	return fmt.Errorf("broker %s is not running; the brokers are %s", *e.name, joinInts(there, ", "))
 }
 
 // refuseMissing refuses to delete settings that the entity does not have, which is probably a mistake.

@@ -216,7 +216,7 @@ func (s *sender) sendLines(ctx context.Context, in io.Reader, format *lineFormat
 	lines := newLineScanner(in)
 	bad := s.sendAll(ctx, lines, format)
 	if err := s.cl.Flush(ctx); err != nil && bad == nil {
-		bad = fmt.Errorf("stopped with %d records on the way: %w", s.cl.BufferedProduceRecords(), err)
+		bad = fmt.Errorf("stopped with %d records in flight: %w", s.cl.BufferedProduceRecords(), err)
 	}
 	if bad != nil {
 		return bad

@@ -33,7 +33,7 @@ func awaitCoordinator(ctx context.Context, env *Env, opts []kgo.Opt, bootstrap, 
 func awaitCoordinatorOf(ctx context.Context, cl *kgo.Client, group string) error {
 	err := whileCoordinatorComes(ctx, func(ctx context.Context) error { return findCoordinator(ctx, cl, group) })
 	if errors.Is(err, kerr.CoordinatorNotAvailable) {
-		return fmt.Errorf("group %s has no coordinator after %v; are there brokers enough for the replicas of __consumer_offsets? %w",
+		return fmt.Errorf("group %s has no coordinator after %v; are there enough brokers for the replicas of __consumer_offsets? %w",
 			group, coordinatorPatience, err)
 	}
 	return err

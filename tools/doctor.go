@@ -120,12 +120,12 @@ func (d *doctor) answer(ctx context.Context) error {
 		return err
 	}
 	if len(d.o.args) == 0 {
-		return usagef("which question? One of %s", strings.Join(slices.Sorted(maps.Keys(questions())), ", "))
+		return usagef("no question; use one of %s", strings.Join(slices.Sorted(maps.Keys(questions())), ", "))
 	}
 	q, ok := questions()[d.o.args[0]]
 	switch {
 	case !ok:
-		return usagef("%s is no question; one of %s", d.o.args[0], strings.Join(slices.Sorted(maps.Keys(questions())), ", "))
+		return usagef("%s is not a question; use one of %s", d.o.args[0], strings.Join(slices.Sorted(maps.Keys(questions())), ", "))
 	case q.argument == "" && len(d.o.args) != 1 || q.argument != "" && len(d.o.args) != 2:
 		return usagef("%s", strings.TrimSpace("ask: "+d.o.args[0]+" "+q.argument))
 	}

@@ -26,7 +26,7 @@ func (d *doctor) broker(ctx context.Context, file string) error {
 	b, err := config.Load(file, d.env.Properties, nil)
 	var wrong *config.Error
 	if errors.As(err, &wrong) {
-		d.trouble(file, "correct it; nothing else was looked at", "%s", strings.TrimPrefix(wrong.Error(), "config: "))
+		d.trouble(file, "correct it; nothing else was checked", "%s", strings.TrimPrefix(wrong.Error(), "config: "))
 		return nil
 	}
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *doctor) broker(ctx context.Context, file string) error {
 func (d *doctor) brokerFile(b *config.Broker) {
 	unsupported := b.Unsupported()
 	for _, err := range unsupported {
-		d.trouble("settings", "remove it if the cluster can do without; the broker does not start with it", "%s", strings.TrimPrefix(err.Error(), "config: "))
+		d.trouble("settings", "remove it if the cluster can do without it; the broker does not start with it", "%s", strings.TrimPrefix(err.Error(), "config: "))
 	}
 	if len(unsupported) == 0 {
 		d.note("settings", "a broker can start with them.")
@@ -94,7 +94,7 @@ func (d *doctor) logDir(b *config.Broker, dir string, r logstore.DirReport) {
 		d.trouble(dir, fmt.Sprintf("set broker.id=%d, or set log.dirs to the directories of this broker", r.BrokerID), "belongs to broker %d, but broker.id is %d.", r.BrokerID, b.BrokerID)
 	}
 	for _, path := range r.Foreign {
-		d.trouble(path, "move it out of the log directory", "is not the directory of a partition: no broker starts with it.")
+		d.trouble(path, "move it out of the log directory", "is not a partition's directory: no broker starts with it.")
 	}
 	if r.FreeBytes < b.LogDirMinFreeBytes {
 		d.trouble(dir, "free some space, or lower log.dir.min.free.bytes", "has less free space than log.dir.min.free.bytes=%d: the broker would accept no records.", b.LogDirMinFreeBytes)
@@ -130,7 +130,7 @@ func roundBytes(n int64) string {
 // brokerCluster looks at what ZooKeeper has to say of this broker, and gives the settings as they are with those that it keeps.
 func (d *doctor) brokerCluster(ctx context.Context, file string, b *config.Broker, folders map[string]logstore.Meta) *config.Broker {
 	if b.ZookeeperEmbedded {
-		d.note("zookeeper.connect", "is not asked: the broker runs an embedded ZooKeeper.")
+		d.note("zookeeper.connect", "is not queried: the broker runs an embedded ZooKeeper.")
 		return b
 	}
 	if *d.zookeeper == "" {
@@ -279,9 +279,9 @@ func (d *doctor) keystores(b *config.Broker) {
 		}
 		name, end := c.Expires()
 		if end.Sub(d.now) < soonExpired {
-			d.trouble("listener "+l.Name, "renew it", "the certificate of %s ends at %s.", name, at(end.UnixMilli()))
+			d.trouble("listener "+l.Name, "renew it", "the certificate of %s expires at %s.", name, at(end.UnixMilli()))
 			continue
 		}
-		d.note("listener "+l.Name, "its stores can be read; the certificate of %s is good until %s.", name, at(end.UnixMilli()))
+		d.note("listener "+l.Name, "its stores can be read; the certificate of %s is valid until %s.", name, at(end.UnixMilli()))
 	}
 }

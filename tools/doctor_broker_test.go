@@ -36,7 +36,7 @@ func TestDoctorOnABroker(t *testing.T) {
 	ask(0, "log.dirs="+first, "has 2 replicas")
 	ask(0, "log.dirs="+filepath.Join(empty, "none"), "does not exist: the broker will create it", "broker.id: is neither set")
 
-	ask(1, "broker.id=x", "broker.id=x", "nothing else was looked at")
+	ask(1, "broker.id=x", "broker.id=x", "nothing else was checked")
 	ask(1, "log.dirs="+empty+"\nremote.log.storage.system.enable=true\nclient.quota.callback.class=a.B", "there is no tiered storage here", "client.quota.callback.class=a.B")
 	ask(1, "broker.id=1\nlog.dirs="+first, "belongs to broker 0, but broker.id is 1")
 	ask(1, "log.dirs="+empty+"\nlog.dir.min.free.bytes=9223372036854775807", "has less free space than")
@@ -44,7 +44,7 @@ func TestDoctorOnABroker(t *testing.T) {
 	ask(1, "log.dirs="+empty+"\nzookeeper.connect="+d.ZooKeeper()+"/elsewhere", "holds no cluster")
 
 	d.must(os.Mkdir(filepath.Join(empty, "notes"), 0o700))
-	ask(1, "log.dirs="+empty, filepath.Join(empty, "notes"), "is not the directory of a partition")
+	ask(1, "log.dirs="+empty, filepath.Join(empty, "notes"), "is not a partition's directory")
 	d.must(os.WriteFile(filepath.Join(empty, "meta.properties"), []byte("version=0\nbroker.id=0\ncluster.id=other\n"), 0o600))
 	ask(1, "log.dirs="+empty, "belongs to cluster other")
 	d.must(os.WriteFile(filepath.Join(empty, "meta.properties"), []byte("version=1\nnode.id=0\n"), 0o600))

@@ -36,17 +36,17 @@ func uncompacted(segments []segmentSeen, c compacting, now time.Time) string {
 	}
 	switch {
 	case len(closed) == 0:
-		return "has one segment, which is written to; that one is never compacted. It is closed at segment.bytes or after segment.ms."
+		return "has only the active segment, which is never compacted. It is closed at segment.bytes or after segment.ms."
 	case dirty == 0 && young >= 0:
 		return fmt.Sprintf("the segment at %d and those after it have records younger than min.compaction.lag.ms=%d.", closed[young].base, c.minLag.Milliseconds())
 	case dirty == 0:
-		return "everything but the segment that is written to has been compacted."
+		return "everything except the active segment has been compacted."
 	}
 	ratio := float64(dirty) / float64(clean+dirty)
 	if ratio <= c.ratio {
-		return fmt.Sprintf("%.0f%% of its closed segments are new since the last time, not more than min.cleanable.dirty.ratio=%g: it waits for more.", ratio*100, c.ratio)
+		return fmt.Sprintf("%.0f%% of its closed segments are new since the last compaction, which does not exceed min.cleanable.dirty.ratio=%g: it waits for more.", ratio*100, c.ratio)
 	}
-	return fmt.Sprintf("%.0f%% of its closed segments are new since the last time: it is due, and compacted when a cleaner thread comes to it.", ratio*100)
+	return fmt.Sprintf("%.0f%% of its closed segments are new since the last compaction: it is compacted as soon as a cleaner thread is free.", ratio*100)
 }
 
 func (d *doctor) cleaner(ctx context.Context, topic string) error {
@@ -57,7 +57,7 @@ func (d *doctor) cleaner(ctx context.Context, topic string) error {
 	d.note(topic, "cleanup.policy=%s, min.cleanable.dirty.ratio=%s, min.compaction.lag.ms=%s, max.compaction.lag.ms=%s, segment.ms=%s, segment.bytes=%s.",
 		s["cleanup.policy"], s["min.cleanable.dirty.ratio"], s["min.compaction.lag.ms"], s["max.compaction.lag.ms"], s["segment.ms"], s["segment.bytes"])
 	if !strings.Contains(s["cleanup.policy"], "compact") {
-		d.trouble(topic, "kafka-configs.sh --alter --entity-type topics --entity-name "+topic+" --add-config cleanup.policy=compact", "it is not compacted, for cleanup.policy=%s.", s["cleanup.policy"])
+		d.trouble(topic, "kafka-configs.sh --alter --entity-type topics --entity-name "+topic+" --add-config cleanup.policy=compact", "it is not compacted because of cleanup.policy=%s.", s["cleanup.policy"])
 		return nil
 	}
 	var partitions, hosts []int32
@@ -67,7 +67,7 @@ func (d *doctor) cleaner(ctx context.Context, topic string) error {
 	slices.Sort(hosts)
 	for _, id := range slices.Compact(hosts) {
 		if !alive(meta, id) {
-			d.trouble("broker "+number(id), "start it", "is not there; its replicas are not compacted.")
+			d.trouble("broker "+number(id), "start it", "is not running; its replicas are not compacted.")
 			continue
 		}
 		b, err := d.brokerSettings(ctx, id)
@@ -75,7 +75,7 @@ func (d *doctor) cleaner(ctx context.Context, topic string) error {
 			return err
 		}
 		if b["log.cleaner.enable"] == "false" {
-			d.trouble("broker "+number(id), "take log.cleaner.enable=false out of its file and start it again", "compacts nothing, for log.cleaner.enable=false.")
+			d.trouble("broker "+number(id), "remove log.cleaner.enable=false from its file and restart it", "compacts nothing because of log.cleaner.enable=false.")
 		}
 	}
 	dirs, err := d.replicaDirs(ctx, topic, partitions)
@@ -118,7 +118,7 @@ func (d *doctor) oldestTransaction(ctx context.Context, topic string, partition 
 	}
 	for _, p := range open {
 		if age := d.now.Sub(time.UnixMilli(p.LastTimestamp)); age > time.Hour {
-			d.trouble(subject, "ask the doctor for transactions", "nothing from offset %d on is compacted: a transaction of producer %d is open since then, without a record for %s.",
+			d.trouble(subject, "see kafka-doctor.sh transactions", "nothing from offset %d on is compacted: a transaction of producer %d has been open since that offset, and its last record came %s ago.",
 				p.CurrentTxnStartOffset, p.ProducerID, lasting(age))
 		}
 	}

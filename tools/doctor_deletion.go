@@ -33,12 +33,12 @@ func (d *doctor) deletion(ctx context.Context, topic string) error {
 			return err
 		}
 		if s["delete.topic.enable"] == "false" {
-			d.trouble(topic, "take delete.topic.enable=false out of the brokers' files and start them again", "the topic is there, and the controller, broker %d, refuses deletions: delete.topic.enable=false.", meta.ControllerID)
+			d.trouble(topic, "remove delete.topic.enable=false from the brokers' files and restart them", "the topic exists, and the controller, broker %d, refuses deletions: delete.topic.enable=false.", meta.ControllerID)
 			return nil
 		}
-		d.note(topic, "the topic is there, and nobody has asked for its deletion.")
+		d.note(topic, "the topic exists, and its deletion has not been requested.")
 		if s["auto.create.topics.enable"] == "true" {
-			d.note(topic, "if it was deleted and came back: auto.create.topics.enable=true makes it again for every client that still asks for it.")
+			d.note(topic, "if it was deleted and came back: with auto.create.topics.enable=true, any client that still asks for it creates it again.")
 		}
 		return nil
 	}
@@ -49,11 +49,11 @@ func (d *doctor) deletion(ctx context.Context, topic string) error {
 func (d *doctor) gone(z znodes, topic string, asked bool) {
 	switch {
 	case asked:
-		d.trouble(topic, "the controller removes the request when it next looks; if it stays, is there a controller?", "the topic is gone, and the request to delete it, /admin/delete_topics/%s, is still there.", topic)
+		d.trouble(topic, "the controller removes the request soon; if it stays, is there a controller?", "the topic no longer exists, but the request to delete it, /admin/delete_topics/%s, does.", topic)
 	case z.has("/config/topics/" + topic):
-		d.trouble(topic, "zookeeper-shell.sh: delete /config/topics/"+topic+", or its settings come back with the next topic of that name", "the topic is gone, and its settings are still in ZooKeeper.")
+		d.trouble(topic, "zookeeper-shell.sh: delete /config/topics/"+topic+", or the next topic of that name gets its settings", "the topic no longer exists, but its settings are still in ZooKeeper.")
 	default:
-		d.note(topic, "is gone from ZooKeeper.")
+		d.note(topic, "no longer exists in ZooKeeper.")
 	}
 }
 
@@ -61,26 +61,26 @@ func (d *doctor) gone(z znodes, topic string, asked bool) {
 func (d *doctor) pending(z znodes, topic string) {
 	t, err := z.topic(topic)
 	if err != nil {
-		d.trouble(topic, "mend the node with zookeeper-shell.sh", "%s %v.", topicPath(topic), err)
+		d.trouble(topic, "repair the node with zookeeper-shell.sh", "%s %v.", topicPath(topic), err)
 		return
 	}
 	blocked := false
 	registered := z.brokerIDs()
 	for _, id := range absent(t, registered) {
 		blocked = true
-		d.trouble(topic, fmt.Sprintf("start broker %d. If it is never to come back, move the topic's replicas off it first, or start an empty broker with that id", id),
-			"broker %d has replicas of %s and is not there: the deletion waits until it has confirmed.", id, strings.Join(heldBy(t, id), ", "))
+		d.trouble(topic, fmt.Sprintf("start broker %d. If it will never come back, first move the topic's replicas to other brokers, or start an empty broker with that id", id),
+			"broker %d has replicas of %s and is not running: the deletion waits for its confirmation.", id, strings.Join(heldBy(t, id), ", "))
 	}
 	if moving := reassigned(t); len(moving) > 0 {
 		blocked = true
-		d.trouble(topic, "let it end, or kafka-reassign-partitions.sh --cancel; ask the doctor for reassignment", "partition %s is being moved: the deletion waits for the reassignment.", joinInts(moving, ", "))
+		d.trouble(topic, "wait until it ends, or cancel it with kafka-reassign-partitions.sh --cancel; see kafka-doctor.sh reassignment", "partition %s is being moved: the deletion waits for the reassignment.", joinInts(moving, ", "))
 	}
 	if !z.has("/controller") {
 		blocked = true
-		d.trouble(topic, "is any broker up?", "there is no controller to delete it.")
+		d.trouble(topic, "is any broker running?", "there is no controller to delete it.")
 	}
 	if !blocked {
-		d.note(topic, "is being deleted, and every broker with a replica is there: it goes when they have confirmed. If it stays, look for a failed log folder with kafka-log-dirs.sh.")
+		d.note(topic, "is being deleted, and every broker with a replica is running: it is removed once they have confirmed. If it stays, look for a failed log directory with kafka-log-dirs.sh.")
 	}
 }
 
@@ -108,7 +108,7 @@ func (d *doctor) leftReplicas(ctx context.Context, topic string) error {
 	for _, dirs := range all {
 		dirs.Each(func(dir kadm.DescribedLogDir) {
 			if left := len(dir.Topics[topic]); left > 0 {
-				d.trouble(topic, "a restart of the broker, or the controller's next picture, removes them", "broker %d still has %d of its partitions in %s.", dir.Broker, left, dir.Dir)
+				d.trouble(topic, "restart the broker, or wait for the controller's next update", "broker %d still has %d of its partitions in %s.", dir.Broker, left, dir.Dir)
 			}
 		})
 	}

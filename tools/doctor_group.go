@@ -46,7 +46,7 @@ func (d *doctor) groupState(name string, g kadm.DescribedGroupLag) {
 	case "Empty":
 		d.trouble(name, "start its consumers", "has no members, so nothing is consumed; broker %d coordinates it.", g.Coordinator.NodeID)
 	case "PreparingRebalance":
-		d.trouble(name, "a member that is in its own code for longer than max.poll.interval.ms joins late: process less at once (max.poll.records), or raise it",
+		d.trouble(name, "a member whose processing takes longer than max.poll.interval.ms joins late: process fewer records at once (max.poll.records), or raise it",
 			"is rebalancing: broker %d waits for its %d members to join again.", g.Coordinator.NodeID, len(g.Members))
 	case "CompletingRebalance":
 		d.note(name, "is rebalancing: broker %d waits for the leader's assignment.", g.Coordinator.NodeID)
@@ -77,10 +77,10 @@ func (d *doctor) groupLag(name string, g kadm.DescribedGroupLag) {
 		subject := name + " at " + partitionName(l.Topic, l.Partition)
 		switch {
 		case l.Err != nil:
-			d.trouble(subject, "ask the doctor for listeners, or look at the partition with kafka-topics.sh --describe", "its lag cannot be told: %v.", l.Err)
+			d.trouble(subject, "see kafka-doctor.sh listeners, or the partition with kafka-topics.sh --describe", "its lag cannot be determined: %v.", l.Err)
 		case l.Commit.At >= 0 && l.Start.Offset > l.Commit.At:
-			d.trouble(subject, "its records went by retention before they were read: consume faster, keep them longer, or reset with kafka-consumer-groups.sh --reset-offsets",
-				"the committed offset %d lies below the log start %d: %d records were lost for the group.", l.Commit.At, l.Start.Offset, l.Start.Offset-l.Commit.At)
+			d.trouble(subject, "retention deleted records before they were read: consume faster, keep them longer, or reset with kafka-consumer-groups.sh --reset-offsets",
+				"the committed offset %d is below the log start %d: the group missed %d records.", l.Commit.At, l.Start.Offset, l.Start.Offset-l.Commit.At)
 		case l.Member == nil && g.State == "Stable" && l.Lag > 0:
 			d.trouble(subject, "does a member subscribe to the topic?", "is %d records behind, and no member has the partition.", l.Lag)
 		case l.Member == nil:
@@ -106,10 +106,10 @@ func (d *doctor) rebalances(ctx context.Context, name string) error {
 	defer cancel()
 	history, err := d.generations(ctx, name)
 	if err != nil {
-		return fmt.Errorf("read the group's past in __consumer_offsets: %w", err)
+		return fmt.Errorf("read the group's history in __consumer_offsets: %w", err)
 	}
 	if len(history) == 0 {
-		d.note(name, "no rebalance is on record.")
+		d.note(name, "no rebalance is recorded.")
 		return nil
 	}
 	first := max(1, len(history)-generationsTold)
@@ -117,7 +117,7 @@ func (d *doctor) rebalances(ctx context.Context, name string) error {
 		d.note(fmt.Sprintf("%s generation %d", name, history[i].number), "%s: %s", at(history[i].written.UnixMilli()), changed(history[i-1], history[i]))
 	}
 	if len(history) == 1 {
-		d.note(fmt.Sprintf("%s generation %d", name, history[0].number), "%s: the only one on record, with %d members.", at(history[0].written.UnixMilli()), len(history[0].members))
+		d.note(fmt.Sprintf("%s generation %d", name, history[0].number), "%s: the only one recorded, with %d members.", at(history[0].written.UnixMilli()), len(history[0].members))
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func changed(before, after generation) string {
 	case len(after.members) == 0:
 		return "the group was already empty."
 	}
-	return "the same members: one joined again, for its subscription or the topic's partitions had changed."
+	return "the same members: one joined again because its subscription or the topic's partitions had changed."
 }
 
 // generations returns all recorded generations, oldest first.

@@ -64,7 +64,7 @@ func (d *doctor) encrypted(ctx context.Context, subject, addr string, dial func(
 	conn, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		d.trouble(subject, "the broker's ssl.keystore.* must have a certificate for each name in advertised.listeners, from an authority in the clients' ssl.truststore.*",
-			"TLS does not come about: %v.", err)
+			"the TLS handshake fails: %v.", err)
 		return
 	}
 	defer func() { _ = conn.Close() }()
@@ -77,14 +77,14 @@ func (d *doctor) encrypted(ctx context.Context, subject, addr string, dial func(
 const soonExpired = 30 * 24 * time.Hour
 
 func (d *doctor) certificate(subject string, shown *x509.Certificate) {
-	const renew = "put a new certificate into the broker's ssl.keystore.*, which it reads anew when the setting is set again"
+	const renew = "put a new certificate into the keystore of the broker's ssl.keystore.*; the broker reads it again when the setting is set again"
 	switch left := shown.NotAfter.Sub(d.now); {
 	case left <= 0:
-		d.trouble(subject, renew, "its certificate has ended at %s: no client that checks it connects.", at(shown.NotAfter.UnixMilli()))
+		d.trouble(subject, renew, "its certificate expired at %s: no client that verifies it can connect.", at(shown.NotAfter.UnixMilli()))
 	case left < soonExpired:
-		d.trouble(subject, renew, "its certificate ends in %s, at %s: then no client connects any more.", lasting(left), at(shown.NotAfter.UnixMilli()))
+		d.trouble(subject, renew, "its certificate expires in %s, at %s: after that, no client that verifies it can connect.", lasting(left), at(shown.NotAfter.UnixMilli()))
 	default:
-		d.note(subject, "TLS comes about there; the certificate is good until %s.", at(shown.NotAfter.UnixMilli()))
+		d.note(subject, "the TLS handshake succeeds; the certificate is valid until %s.", at(shown.NotAfter.UnixMilli()))
 	}
 }
 
@@ -93,7 +93,7 @@ func (d *doctor) listener(ctx context.Context, b kmsg.MetadataResponseBroker, lo
 	subject, addr := "broker "+number(b.NodeID), net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
 	const advertise = "set advertised.listeners on that broker to an address that clients can resolve and reach; listeners is only what it binds to"
 	if !local && loopback(b.Host) {
-		d.trouble(subject, advertise, "clients are told to connect to %s, which is the client's own machine wherever it runs.", addr)
+		d.trouble(subject, advertise, "clients are told to connect to %s, which is the client's own machine, wherever it runs.", addr)
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)

@@ -26,37 +26,37 @@ type nodeKind struct {
 // best.
 var nodeKinds = []nodeKind{
 	{"/cluster/id", jsonObject("id"), "write the cluster.id of the brokers' meta.properties into it: {\"version\":\"1\",\"id\":\"...\"}"},
-	{"/controller", jsonObject("brokerid"), "delete it: the brokers elect anew"},
-	{"/controller_epoch", isNumber, "mend it with zookeeper-shell.sh: a number above every controller_epoch in the states"},
-	{"/feature", jsonObject("version"), "delete it: the controller makes it again when it takes over"},
-	{"/latest_producer_id_block", optional(decoded(zkcoord.DecodeProducerIDBlock, "block_start", "block_end")), "mend it with zookeeper-shell.sh: a block_end below ids that are in use would have them given out twice"},
-	{"/brokers/ids/*", numbered(registration), "restart that broker: it registers anew"},
-	{"/brokers/topics/*", topicReplicas, "mend the node with zookeeper-shell.sh: brokers leave the topic out"},
+	{"/controller", jsonObject("brokerid"), "delete it: the brokers elect a controller again"},
+	{"/controller_epoch", isNumber, "repair it with zookeeper-shell.sh: a number above every controller_epoch in the partition states"},
+	{"/feature", jsonObject("version"), "delete it: the next controller creates it again"},
+	{"/latest_producer_id_block", optional(decoded(zkcoord.DecodeProducerIDBlock, "block_start", "block_end")), "repair it with zookeeper-shell.sh: with a block_end below ids in use, those would be assigned twice"},
+	{"/brokers/ids/*", numbered(registration), "restart that broker: it registers again"},
+	{"/brokers/topics/*", topicReplicas, "repair the node with zookeeper-shell.sh: brokers ignore the topic"},
 	{"/brokers/topics/*/partitions/*", numbered(nil), "delete it with zookeeper-shell.sh: no partition can have this name"},
-	{"/brokers/topics/*/partitions/*/state", decoded(readState, "leader", "leader_epoch", "isr", "controller_epoch"), "mend the node with zookeeper-shell.sh: brokers leave the partition out"},
+	{"/brokers/topics/*/partitions/*/state", decoded(readState, "leader", "leader_epoch", "isr", "controller_epoch"), "repair the node with zookeeper-shell.sh: brokers ignore the partition"},
 	{"/config/topics/*", decoded(zkcoord.DecodeConfig), "write the topic's settings into it, or {\"version\":1,\"config\":{}}: until then it has none"},
 	{"/config/brokers/*", brokerSettings, "write the brokers' settings into it, or {\"version\":1,\"config\":{}}: until then they have none of them"},
 	{"/config/users/*", userSettings, "write the user's quotas and credentials into it, or {\"version\":1,\"config\":{}}: until then there are none"},
 	{"/config/users/*/clients/*", decoded(zkcoord.DecodeConfig), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
 	{"/config/clients/*", decoded(zkcoord.DecodeConfig), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
 	{"/config/ips/*", decoded(zkcoord.DecodeConfig), "write the quotas into it, or {\"version\":1,\"config\":{}}: until then there are none"},
-	{"/config/changes/*", sequence("config_change_", decoded(zkcoord.DecodeConfigChange)), "delete it with zookeeper-shell.sh, and write the changed settings once more: brokers have not heard of them"},
+	{"/config/changes/*", sequence("config_change_", decoded(zkcoord.DecodeConfigChange)), "delete it with zookeeper-shell.sh, and set the changed settings again: brokers were not notified of them"},
 	{"/isr_change_notification/*", sequence("isr_change_", jsonObject("partitions")), "delete it with zookeeper-shell.sh"},
-	{"/log_dir_event_notification/*", sequence("log_dir_event_", jsonObject("broker")), "delete it with zookeeper-shell.sh, and restart the broker that has lost a folder"},
+	{"/log_dir_event_notification/*", sequence("log_dir_event_", jsonObject("broker")), "delete it with zookeeper-shell.sh, and restart the broker that has lost a log directory"},
 	{"/kafka-acl/*/*", decoded(zkcoord.DecodeACLs), unreadableACLsMend},
 	{"/kafka-acl-extended/*/*/*", decoded(zkcoord.DecodeACLs), unreadableACLsMend},
 	{"/kafka-acl-changes/*", sequence("acl_changes_", decoded(zkcoord.DecodeACLChange)), changedACLsMend},
 	{"/kafka-acl-extended-changes/*", sequence("acl_changes_", decoded(zkcoord.DecodeExtendedACLChange)), changedACLsMend},
-	{"/delegation_token/tokens/*", decoded(zkcoord.DecodeToken), "delete it with zookeeper-shell.sh, and have another made: nobody can log in with it"},
+	{"/delegation_token/tokens/*", decoded(zkcoord.DecodeToken), "delete it with zookeeper-shell.sh, and create another: nobody can log in with it"},
 	{"/delegation_token/token_changes/*", sequence("token_change_", anything), "delete it with zookeeper-shell.sh"},
-	{"/admin/reassign_partitions", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller can't do what it asks"},
-	{"/admin/preferred_replica_election", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller can't do what it asks"},
+	{"/admin/reassign_partitions", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller cannot process it"},
+	{"/admin/preferred_replica_election", jsonObject("partitions"), "delete it with zookeeper-shell.sh: the controller cannot process it"},
 }
 
 // Remedies for ACL nodes.
 const (
-	unreadableACLsMend = "write the ACLs into it with zookeeper-shell.sh, or delete it: brokers that run keep to what they have read before, others do not start"
-	changedACLsMend    = "delete it with zookeeper-shell.sh: brokers of Apache Kafka have not heard of these ACLs until they are restarted"
+	unreadableACLsMend = "write the ACLs into it with zookeeper-shell.sh, or delete it: running brokers keep what they read before, others do not start"
+	changedACLsMend    = "delete it with zookeeper-shell.sh: brokers of Apache Kafka do not use these ACLs until they are restarted"
 )
 
 // unreadable reports every node that cannot be decoded, and returns their paths.
@@ -122,7 +122,7 @@ func optional(read func(string, []byte) error) func(string, []byte) error {
 
 func isNumber(_ string, data []byte) error {
 	if _, err := strconv.ParseInt(string(data), 10, 32); err != nil {
-		return fmt.Errorf("%.100q is no number", data)
+		return fmt.Errorf("%.100q is not a number", data)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func sequence(prefix string, read func(string, []byte) error) func(string, []byt
 	return func(name string, data []byte) error {
 		digits, ok := strings.CutPrefix(name, prefix)
 		if _, err := strconv.ParseInt(digits, 10, 64); !ok || err != nil {
-			return fmt.Errorf("its name is not %s and a number", prefix)
+			return fmt.Errorf("its name is not %s followed by a number", prefix)
 		}
 		return read(name, data)
 	}
@@ -165,7 +165,7 @@ func topicReplicas(name string, data []byte) error {
 	t, err := zkcoord.DecodeTopic(name, data)
 	for partition, replicas := range t.Partitions {
 		if len(replicas) == 0 {
-			return fmt.Errorf("partition %d has no replica", partition)
+			return fmt.Errorf("partition %d has no replicas", partition)
 		}
 	}
 	return err
@@ -182,7 +182,7 @@ func userSettings(_ string, data []byte) error {
 	for _, m := range scram.Mechanisms() {
 		if text, ok := settings[m.Name]; ok {
 			if _, err := m.ParseCredential(text); err != nil {
-				return fmt.Errorf("nobody can log in by %s: %w", m.Name, err)
+				return fmt.Errorf("nobody can log in with %s: %w", m.Name, err)
 			}
 		}
 	}

@@ -72,7 +72,7 @@ func (d *doctor) move(ctx context.Context, meta *kmsg.MetadataResponse, brokers 
 	subject := partitionName(m.topic, m.Partition)
 	p := partitionOf(meta, m.topic, m.Partition)
 	if p == nil || p.Leader < 0 {
-		d.trouble(subject, "bring one of its replicas back", "has no leader: the new replicas have nobody to copy from.")
+		d.trouble(subject, "bring one of its replicas back", "has no leader: the new replicas cannot copy from anywhere.")
 		return nil
 	}
 	var behind []int32
@@ -80,16 +80,16 @@ func (d *doctor) move(ctx context.Context, meta *kmsg.MetadataResponse, brokers 
 		switch {
 		case slices.Contains(p.ISR, id):
 		case !alive(meta, id):
-			d.trouble(subject, fmt.Sprintf("start broker %d, or cancel the move with kafka-reassign-partitions.sh --cancel", id), "broker %d, which is to get a replica, is not there.", id)
+			d.trouble(subject, fmt.Sprintf("start broker %d, or cancel the move with kafka-reassign-partitions.sh --cancel", id), "broker %d, which is to get a replica, is not running.", id)
 		case slices.Contains(p.OfflineReplicas, id):
-			d.trouble(subject, fmt.Sprintf("repair the log folder on broker %d; its log says which one failed", id), "the log folder of the new replica on broker %d has failed.", id)
+			d.trouble(subject, fmt.Sprintf("repair the log directory on broker %d; its log says which one failed", id), "the log directory of the new replica on broker %d has failed.", id)
 		default:
 			behind = append(behind, id)
 		}
 	}
 	for _, id := range m.RemovingReplicas {
 		if !alive(meta, id) {
-			d.note(subject, "broker %d, which is to give its replica up, is not there; it drops it when it is back.", id)
+			d.note(subject, "broker %d, which is to give up its replica, is not running; it deletes it when it is back.", id)
 		}
 	}
 	if len(behind) == 0 {
@@ -140,12 +140,12 @@ func (d *doctor) catchingUp(ctx context.Context, brokers map[int32]settings, m m
 		rate, setting := throttleOf(topic, brokers, m.Partition, p.Leader, id)
 		switch {
 		case rate < 0:
-			d.note(subject, "has %d of %d bytes, and copies without a throttle.", sizes[id], sizes[p.Leader])
+			d.note(subject, "has %d of %d bytes; it is not throttled.", sizes[id], sizes[p.Leader])
 		case rate == 0 || time.Duration(left/rate)*time.Second > patience:
 			d.trouble(subject, "raise it: kafka-reassign-partitions.sh --execute --additional --throttle BYTES with the same plan",
-				"has %d of %d bytes; %s=%d lets the rest take %s.", sizes[id], sizes[p.Leader], setting, rate, eta(left, rate))
+				"has %d of %d bytes; with %s=%d, the rest takes %s.", sizes[id], sizes[p.Leader], setting, rate, eta(left, rate))
 		default:
-			d.note(subject, "has %d of %d bytes; %s=%d lets the rest take about %s.", sizes[id], sizes[p.Leader], setting, rate, eta(left, rate))
+			d.note(subject, "has %d of %d bytes; with %s=%d, the rest takes about %s.", sizes[id], sizes[p.Leader], setting, rate, eta(left, rate))
 		}
 	}
 	return nil
@@ -153,7 +153,7 @@ func (d *doctor) catchingUp(ctx context.Context, brokers map[int32]settings, m m
 
 func eta(left, rate int64) string {
 	if rate == 0 {
-		return "for ever"
+		return "forever"
 	}
 	return lasting(time.Duration(left/rate) * time.Second)
 }
@@ -182,7 +182,7 @@ func throttled(list string, partition, broker int32) bool {
 
 // leftThrottles finds throttles that a finished reassignment has left behind: they slow down replicas that fall behind.
 func (d *doctor) leftThrottles(ctx context.Context, meta *kmsg.MetadataResponse, brokers map[int32]settings) error {
-	const do = "kafka-reassign-partitions.sh --verify with the plan takes them away; or kafka-configs.sh --alter --delete-config"
+	const do = "remove it with kafka-reassign-partitions.sh --verify and the plan, or with kafka-configs.sh --alter --delete-config"
 	for _, b := range meta.Brokers {
 		for _, name := range []string{leaderRate, followerRate} {
 			if v, ok := brokers[b.NodeID][name]; ok {

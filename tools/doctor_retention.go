@@ -24,8 +24,8 @@ type fate struct {
 	trouble bool
 }
 
-const futureDo = "set message.timestamp.after.max.ms for the topic, so that such records are refused, or message.timestamp.type=LogAppendTime; " +
-	"what is there goes now with kafka-delete-records.sh, or with retention.bytes"
+const futureDo = "set message.timestamp.after.max.ms for the topic, so that such records are rejected, or message.timestamp.type=LogAppendTime; " +
+	"delete the existing ones with kafka-delete-records.sh or retention.bytes"
 
 // fates determines for each segment of a partition, oldest first, when it will be deleted. Only the oldest ones can be:
 // one that stays keeps all that follow.
@@ -46,23 +46,23 @@ func fates(segments []segmentSeen, k keeping, now time.Time) []fate {
 			list[i] = fate{says: "is empty."}
 			continue
 		case stays >= 0 && (tooMuch || due >= 0 && over > 0):
-			list[i] = fate{says: fmt.Sprintf("is due and stays, for the segment at %d before it is not.", stays)}
+			list[i] = fate{says: fmt.Sprintf("is due but stays, since the earlier segment at %d is not due.", stays)}
 			continue
 		case tooMuch:
-			list[i] = fate{says: fmt.Sprintf("goes with the next look (every %s), for the partition has more than retention.bytes=%d without it.", lasting(k.check), k.bytes)}
+			list[i] = fate{says: fmt.Sprintf("is deleted at the next check (every %s), since the partition exceeds retention.bytes=%d without it.", lasting(k.check), k.bytes)}
 			continue
 		case s.largest > now.UnixMilli() && due >= 0:
-			list[i] = fate{trouble: true, do: futureDo, says: fmt.Sprintf("holds a record of the future, %s: it stays until %s, and so do all segments after it.", at(s.largest), at(due))}
+			list[i] = fate{trouble: true, do: futureDo, says: fmt.Sprintf("has a record with a timestamp in the future, %s: it stays until %s, and so do all later segments.", at(s.largest), at(due))}
 		case due < 0:
 			list[i] = fate{says: "stays: " + text}
 		case over <= 0:
-			list[i] = fate{says: fmt.Sprintf("goes after %s, in %s: %s", at(due), lasting(time.Duration(-over)*time.Millisecond), text)}
+			list[i] = fate{says: fmt.Sprintf("is deleted after %s, in %s: %s", at(due), lasting(time.Duration(-over)*time.Millisecond), text)}
 		case time.Duration(over)*time.Millisecond > 2*k.check+time.Minute:
-			list[i] = fate{trouble: true, says: fmt.Sprintf("should have gone at %s: %s", at(due), text),
-				do: "is a follower so far behind that the high watermark lies below the segment's end (kafka-topics.sh --describe), or has its log folder failed (kafka-log-dirs.sh)? The broker's log says so"}
+			list[i] = fate{trouble: true, says: fmt.Sprintf("should have been deleted at %s: %s", at(due), text),
+				do: "is a follower so far behind that the high watermark is below the segment's end (kafka-topics.sh --describe), or has its log directory failed (kafka-log-dirs.sh)? See the broker's log"}
 			continue
 		default:
-			list[i] = fate{says: fmt.Sprintf("goes with the next look (every %s): %s", lasting(k.check), text)}
+			list[i] = fate{says: fmt.Sprintf("is deleted at the next check (every %s): %s", lasting(k.check), text)}
 			continue
 		}
 		if stays < 0 {
@@ -77,7 +77,7 @@ func (k keeping) due(s segmentSeen) (int64, string) {
 	if k.ms < 0 {
 		return -1, "retention.ms=-1 keeps records of any age."
 	}
-	return s.largest + k.ms, fmt.Sprintf("its newest record is of %s, retention.ms=%d.", at(s.largest), k.ms)
+	return s.largest + k.ms, fmt.Sprintf("its newest record is from %s, retention.ms=%d.", at(s.largest), k.ms)
 }
 
 func (d *doctor) retention(ctx context.Context, topic string) error {
@@ -88,7 +88,7 @@ func (d *doctor) retention(ctx context.Context, topic string) error {
 	d.note(topic, "cleanup.policy=%s, retention.ms=%s, retention.bytes=%s, segment.ms=%s, segment.bytes=%s, message.timestamp.type=%s.",
 		s["cleanup.policy"], s["retention.ms"], s["retention.bytes"], s["segment.ms"], s["segment.bytes"], s["message.timestamp.type"])
 	if !strings.Contains(s["cleanup.policy"], "delete") {
-		d.note(topic, "records do not go by age or size, for cleanup.policy has no delete; ask the doctor for cleaner %s.", topic)
+		d.note(topic, "records are not deleted by age or size, since cleanup.policy does not contain delete; see kafka-doctor.sh cleaner %s.", topic)
 		return nil
 	}
 	k := keeping{ms: s.number("retention.ms"), bytes: s.number("retention.bytes"), check: 5 * time.Minute}
@@ -96,7 +96,7 @@ func (d *doctor) retention(ctx context.Context, topic string) error {
 	leaders := make(map[int32]int32)
 	for _, p := range t.Partitions {
 		if p.Leader < 0 || !alive(meta, p.Leader) {
-			d.trouble(partitionName(topic, p.Partition), "bring one of its replicas back", "has no leader, and nothing of it goes until it has one.")
+			d.trouble(partitionName(topic, p.Partition), "bring one of its replicas back", "has no leader, and nothing is deleted until it has one.")
 			continue
 		}
 		partitions = append(partitions, p.Partition)
@@ -142,7 +142,7 @@ func (d *doctor) tellFates(partition string, segments []segmentSeen, k keeping) 
 		}
 		subject := fmt.Sprintf("%s segment %d (%d bytes)", partition, segments[i].base, segments[i].size)
 		if i+1 == len(list) {
-			subject += ", which is written to"
+			subject += ", the active one"
 		}
 		if f.trouble {
 			d.trouble(subject, f.do, "%s", f.says)
@@ -152,7 +152,7 @@ func (d *doctor) tellFates(partition string, segments []segmentSeen, k keeping) 
 		told++
 	}
 	if more := len(list) - segmentsTold; more > 0 {
-		d.note(partition, "%d segments in all, of which the oldest are told of.", len(list))
+		d.note(partition, "%d segments in all, of which only the oldest are listed.", len(list))
 	}
 }
 
@@ -171,11 +171,11 @@ func (d *doctor) retentionElsewhere(ctx context.Context, topic string, partition
 		o, ok := newest.Lookup(topic, p)
 		switch {
 		case !ok || o.Err != nil || o.Timestamp < 0:
-			d.note(subject, "no record with a time stamp is to be seen from here; run the doctor on the leader's host to see each segment.")
+			d.note(subject, "no record with a timestamp was found; run this command on the leader's host to see each segment.")
 		case o.Timestamp > d.now.UnixMilli() && k.ms >= 0:
-			d.trouble(subject, futureDo, "the record at offset %d is of the future, %s: its segment stays until %s, and so do all after it.", o.Offset, at(o.Timestamp), at(o.Timestamp+k.ms))
+			d.trouble(subject, futureDo, "the record at offset %d has a timestamp in the future, %s: its segment stays until %s, and so do all later ones.", o.Offset, at(o.Timestamp), at(o.Timestamp+k.ms))
 		default:
-			d.note(subject, "the newest record is of %s; run the doctor on the leader's host to see each segment.", at(o.Timestamp))
+			d.note(subject, "the newest record is from %s; run this command on the leader's host to see each segment.", at(o.Timestamp))
 		}
 	}
 	return nil

@@ -104,12 +104,12 @@ func TestDoctorOnTopics(t *testing.T) {
 	d := doctorFor(t, kafkatest.Setting("log.cleaner.backoff.ms", "3600000"))
 	d.topic("fine", 1, 1, "retention.ms", "3600000")
 	d.produce(&kgo.Record{Topic: "fine", Value: []byte("x")})
-	d.ask("retention fine", 0, "which is written to", "retention.ms=3600000", "goes after")
+	d.ask("retention fine", 0, "the active one", "retention.ms=3600000", "is deleted after")
 
 	d.topic("future", 1, 1, "segment.bytes", "1048576", "retention.ms", "1000", "message.timestamp.after.max.ms", "9223372036854775807")
 	d.produce(&kgo.Record{Topic: "future", Value: make([]byte, 900_000), Timestamp: time.Now().Add(1000 * time.Hour)})
 	d.produce(&kgo.Record{Topic: "future", Value: make([]byte, 900_000), Timestamp: time.Now().Add(-time.Hour)})
-	d.ask("retention future", 1, "a record of the future", "message.timestamp.after.max.ms", "is due and stays, for the segment at 0")
+	d.ask("retention future", 1, "a timestamp in the future", "message.timestamp.after.max.ms", "is due but stays, since the earlier segment at 0")
 
 	d.topic("ever", 1, 1, "retention.ms", "-1")
 	d.produce(&kgo.Record{Topic: "ever", Value: []byte("x")})
@@ -118,7 +118,7 @@ func TestDoctorOnTopics(t *testing.T) {
 	d.ask("cleaner fine", 1, "cleanup.policy=delete", "--add-config cleanup.policy=compact")
 	d.topic("keyed", 1, 1, "cleanup.policy", "compact", "segment.bytes", "1048576")
 	d.produce(&kgo.Record{Topic: "keyed", Key: []byte("k"), Value: make([]byte, 900_000)})
-	d.ask("cleaner keyed", 0, "has one segment")
+	d.ask("cleaner keyed", 0, "has only the active segment")
 	d.produce(&kgo.Record{Topic: "keyed", Key: []byte("k"), Value: make([]byte, 900_000)})
 	d.ask("cleaner keyed", 0, "100% of its closed segments are new")
 }
@@ -132,7 +132,7 @@ func TestDoctorOnTransactions(t *testing.T) {
 	openTransaction(t, d.Broker(0).Addr(), "known", true)
 	d.ask("transactions", 0, "known-0", "transactional.id open-known", "at the latest")
 	openTransaction(t, d.Broker(0).Addr(), "hangs", false)
-	d.ask("transactions", 1, "no coordinator has this transaction", "kafka-transactions.sh abort --topic hangs --partition 0 --start-offset 0")
+	d.ask("transactions", 1, "no coordinator knows this transaction", "kafka-transactions.sh abort --topic hangs --partition 0 --start-offset 0")
 }
 
 func TestDoctorOnGroups(t *testing.T) {
@@ -188,18 +188,18 @@ func TestDoctorOnBrokers(t *testing.T) {
 	move.Assign("slow", 0, []int32{0, 1})
 	moved, err := d.adm.AlterPartitionAssignments(ctx, move)
 	d.must(errors.Join(err, moved.Error()))
-	d.ask("reassignment", 1, "slow-0 on broker 1", "leader.replication.throttled.rate=1 lets the rest take")
+	d.ask("reassignment", 1, "slow-0 on broker 1", "leader.replication.throttled.rate=1, the rest takes")
 	d.ask("zookeeper", 1, "a reassignment of partition 0 is under way")
 
 	d.topic("going", 2, 2)
-	d.ask("deletion going", 0, "nobody has asked for its deletion")
+	d.ask("deletion going", 0, "its deletion has not been requested")
 	d.Broker(1).Stop()
 	if _, err := d.adm.DeleteTopic(ctx, "going"); err != nil {
 		t.Logf("delete: %v", err)
 	}
-	d.ask("deletion going", 1, "broker 1 has replicas of going-0, going-1 and is not there")
+	d.ask("deletion going", 1, "broker 1 has replicas of going-0, going-1 and is not running")
 	d.ask("zookeeper", 1, "/admin/delete_topics/going", "broker 1: has replicas of")
-	d.ask("reassignment", 1, "broker 1, which is to get a replica, is not there")
+	d.ask("reassignment", 1, "broker 1, which is to get a replica, is not running")
 }
 
 func TestDoctorFindsStrays(t *testing.T) {
@@ -211,7 +211,7 @@ func TestDoctorFindsStrays(t *testing.T) {
 			t.Fatal(out)
 		}
 	}
-	d.ask("zookeeper", 0, "broker 0 is controller", "are sound")
+	d.ask("zookeeper", 0, "broker 0 is the controller", "are sound")
 	shell("create", "/config/topics/ghost", `{"version":1,"config":{}}`)
 	d.ask("zookeeper", 1, "/config/topics/ghost: holds settings of a topic that does not exist")
 	d.ask("deletion ghost", 1, "its settings are still in ZooKeeper")
@@ -233,7 +233,7 @@ func TestDoctorTellsWhatItMayNotRead(t *testing.T) {
 	defer conn.Close()
 	_, err = conn.Create("/config/users/alice", []byte(`{"version":1,"config":{}}`), 0, zk.DigestACL(zk.PermAll, "broker", "secret"))
 	d.must(err)
-	d.ask("zookeeper", 0, "are sound", "/config/users/alice: was not looked at")
+	d.ask("zookeeper", 0, "are sound", "/config/users/alice: was not checked")
 }
 
 // TestDoctorOnListeners tries addresses that brokers may give to clients.
@@ -279,13 +279,13 @@ func TestFates(t *testing.T) {
 		keep     keeping
 		want     []string // the words of each segment, with a ! for trouble
 	}{
-		{"young", []segmentSeen{{0, 10, young, young}}, k, []string{"goes after"}},
-		{"due", []segmentSeen{{0, 10, expired, expired}, {5, 0, 0, 0}}, k, []string{"goes with the next look", "is empty"}},
-		{"overdue", []segmentSeen{{0, 10, old, old}}, k, []string{"!should have gone"}},
-		{"behind a young one", []segmentSeen{{0, 10, young, young}, {5, 10, old, old}}, k, []string{"goes after", "is due and stays, for the segment at 0"}},
-		{"the future", []segmentSeen{{0, 10, now.UnixMilli() + 1, 0}, {5, 10, old, old}}, k, []string{"!a record of the future", "is due and stays"}},
+		{"young", []segmentSeen{{0, 10, young, young}}, k, []string{"is deleted after"}},
+		{"due", []segmentSeen{{0, 10, expired, expired}, {5, 0, 0, 0}}, k, []string{"is deleted at the next check", "is empty"}},
+		{"overdue", []segmentSeen{{0, 10, old, old}}, k, []string{"!should have been deleted"}},
+		{"behind a young one", []segmentSeen{{0, 10, young, young}, {5, 10, old, old}}, k, []string{"is deleted after", "is due but stays, since the earlier segment at 0"}},
+		{"the future", []segmentSeen{{0, 10, now.UnixMilli() + 1, 0}, {5, 10, old, old}}, k, []string{"!a timestamp in the future", "is due but stays"}},
 		{"any age", []segmentSeen{{0, 10, old, old}}, keeping{ms: -1, bytes: -1}, []string{"stays: retention.ms=-1"}},
-		{"too much", []segmentSeen{{0, 10, young, young}, {5, 10, young, young}}, keeping{ms: -1, bytes: 10}, []string{"more than retention.bytes=10", "stays"}},
+		{"too much", []segmentSeen{{0, 10, young, young}, {5, 10, young, young}}, keeping{ms: -1, bytes: 10}, []string{"exceeds retention.bytes=10", "stays"}},
 	} {
 		for i, f := range fates(test.segments, test.keep, now) {
 			words, trouble := strings.CutPrefix(test.want[i], "!")
@@ -305,12 +305,12 @@ func TestUncompacted(t *testing.T) {
 		c        compacting
 		want     string
 	}{
-		{"one segment", segments[2:], compacting{0.5, 0, -1}, "has one segment"},
-		{"never", segments, compacting{0.5, 0, -1}, "it is due"},
+		{"one segment", segments[2:], compacting{0.5, 0, -1}, "has only the active segment"},
+		{"never", segments, compacting{0.5, 0, -1}, "as soon as a cleaner thread is free"},
 		{"half", segments, compacting{0.5, 0, 10}, "waits for more"},
 		{"all", segments, compacting{0.5, 0, 20}, "has been compacted"},
 		{"young", segments, compacting{0.5, time.Minute, -1}, "the segment at 0 and those after it have records younger than min.compaction.lag.ms=60000"},
-		{"in part young", segments, compacting{0.5, 2 * time.Second, -1}, "it is due"},
+		{"in part young", segments, compacting{0.5, 2 * time.Second, -1}, "as soon as a cleaner thread is free"},
 	} {
 		if got := uncompacted(test.segments, test.c, now); !strings.Contains(got, test.want) {
 			t.Errorf("%s: %s", test.name, got)
@@ -333,9 +333,9 @@ func TestTrees(t *testing.T) {
 	for _, test := range []struct{ name, path, data, want string }{
 		{"sound", "/brokers", "", "are sound"},
 		{"no controller", "/controller", "-", "there is no controller"},
-		{"a controller that is gone", "/controller", `{"brokerid":7}`, "broker 7 is controller and is not registered"},
+		{"a controller that is gone", "/controller", `{"brokerid":7}`, "broker 7 is the controller but is not registered"},
 		{"a KRaft controller", "/controller", `{"brokerid":3000,"kraftControllerEpoch":4}`, "a migration is under way"},
-		{"no epoch", "/controller_epoch", "x", "is no number"},
+		{"no epoch", "/controller_epoch", "x", "is not a number"},
 		{"an epoch set back", "/controller_epoch", "2", "above /controller_epoch 2"},
 		{"a broken topic", "/brokers/topics/t", "{", "cannot be read"},
 		{"a topic without id", "/brokers/topics/t", `{"partitions":{"0":[1]}}`, "have no topic_id"},
@@ -348,37 +348,37 @@ func TestTrees(t *testing.T) {
 		{"a leader out of sync", state, `{"controller_epoch":3,"leader":1,"leader_epoch":0,"isr":[]}`, "is not in the ISR"},
 		{"a stranger in sync", state, `{"controller_epoch":3,"leader":1,"leader_epoch":0,"isr":[1,5]}`, "has 5 in the ISR"},
 		{"settings of no topic", "/config/topics/u", "{}", "a topic that does not exist"},
-		{"a deletion", "/admin/delete_topics/t", "", "is to be deleted, and is still there"},
-		{"a deletion of nothing", "/admin/delete_topics/u", "", "there is no such topic"},
-		{"an old request", "/admin/reassign_partitions", `{"version":1}`, "asks in the old way"},
-		{"a notification", "/isr_change_notification/isr_change_0000000001", "", "was left unhandled"},
+		{"a deletion", "/admin/delete_topics/t", "", "is to be deleted but still exists"},
+		{"a deletion of nothing", "/admin/delete_topics/u", "", "the topic does not exist"},
+		{"an old request", "/admin/reassign_partitions", `{"version":1}`, "is a legacy request"},
+		{"a notification", "/isr_change_notification/isr_change_0000000001", "", "has not been handled"},
 		{"a state without its ISR", state, `{"controller_epoch":3,"leader":1,"leader_epoch":0}`, "isr is missing"},
 		{"no controller epoch", "/controller_epoch", "-", "is missing"},
 		{"a broken controller", "/controller", "{}", "brokerid is missing"},
 		{"a topic with a broken id", "/brokers/topics/t", `{"topic_id":"x","partitions":{"0":[1]}}`, "not a UUID"},
 		{"a topic without partitions", "/brokers/topics/t", `{"topic_id":"AAAAAAAAQACAAAAAAAAAAQ"}`, "partitions is missing"},
-		{"a partition that is no number", "/brokers/topics/t", `{"topic_id":"AAAAAAAAQACAAAAAAAAAAQ","partitions":{"a":[1]}}`, `not a partition: "a"`},
+		{"a partition that is not a number", "/brokers/topics/t", `{"topic_id":"AAAAAAAAQACAAAAAAAAAAQ","partitions":{"a":[1]}}`, `not a partition: "a"`},
 		{"a partition without replicas", "/brokers/topics/t", `{"topic_id":"AAAAAAAAQACAAAAAAAAAAQ","partitions":{"0":[]}}`, "partition 0 has no replica"},
-		{"a node beside the partitions", "/brokers/topics/t/partitions/x", "", `"x" is no number`},
-		{"a partition too many", "/brokers/topics/t/partitions/7", "", "is no partition of the topic"},
+		{"a node beside the partitions", "/brokers/topics/t/partitions/x", "", `"x" is not a number`},
+		{"a partition too many", "/brokers/topics/t/partitions/7", "", "is not a partition of the topic"},
 		{"a broken registration", "/brokers/ids/1", `{"endpoints":["PLAINTEXT://a:1"]}`, "version is missing"},
 		{"a broken endpoint", "/brokers/ids/1", `{"version":5,"endpoints":["a:1"]}`, `"a:1" has no listener name`},
-		{"a registration of nobody", "/brokers/ids/x", `{"version":5,"endpoints":["A://a:1"]}`, `"x" is no number`},
+		{"a registration of nobody", "/brokers/ids/x", `{"version":5,"endpoints":["A://a:1"]}`, `"x" is not a number`},
 		{"broken settings of a topic", "/config/topics/t", "{", "/config/topics/t true cannot be read"},
 		{"a setting that is no text", "/config/topics/t", `{"version":1,"config":{"retention.ms":5}}`, "cannot be read"},
 		{"broken settings of a broker", "/config/brokers/1", "[]", "cannot be read"},
 		{"broken settings of all brokers", "/config/brokers/<default>", `{"config":7}`, "cannot be read"},
-		{"settings of no broker", "/config/brokers/one", `{"version":1,"config":{}}`, `"one" is no number`},
+		{"settings of no broker", "/config/brokers/one", `{"version":1,"config":{}}`, `"one" is not a number`},
 		{"a setting that brokers ignore", "/config/brokers/1", `{"version":1,"config":{"num.partitions":"3"}}`, "brokers ignore a setting"},
 		{"broken settings of a user", "/config/users/alice", "x", "cannot be read"},
-		{"a broken password of a user", "/config/users/alice", `{"version":1,"config":{"SCRAM-SHA-256":"salt=x"}}`, "nobody can log in by SCRAM-SHA-256"},
+		{"a broken password of a user", "/config/users/alice", `{"version":1,"config":{"SCRAM-SHA-256":"salt=x"}}`, "nobody can log in with SCRAM-SHA-256"},
 		{"a broken token", "/delegation_token/tokens/x", `{"version":9}`, "version 9 is not known"},
-		{"a note of a token of another name", "/delegation_token/token_changes/x", "x", "its name is not token_change_ and a number"},
+		{"a note of a token of another name", "/delegation_token/token_changes/x", "x", "its name is not token_change_ followed by a number"},
 		{"broken quotas of a user's client", "/config/users/alice/clients/c", "x", "cannot be read"},
 		{"broken quotas of a client", "/config/clients/c", "x", "cannot be read"},
 		{"broken quotas of an address", "/config/ips/10.0.0.1", "x", "cannot be read"},
 		{"a broken change", "/config/changes/config_change_0000000001", `{"version":2}`, "it names no settings"},
-		{"a change of another name", "/config/changes/x", `{"version":2,"entity_path":"topics/t"}`, "its name is not config_change_ and a number"},
+		{"a change of another name", "/config/changes/x", `{"version":2,"entity_path":"topics/t"}`, "its name is not config_change_ followed by a number"},
 		{"a change of a version to come", "/config/changes/config_change_0000000001", `{"version":3,"entity_path":"topics/t"}`, "version 3 is not known"},
 		{"a broken notification", "/isr_change_notification/isr_change_0000000001", "x", "cannot be read"},
 		{"a broken event", "/log_dir_event_notification/log_dir_event_0000000001", "{}", "broker is missing"},
@@ -390,12 +390,12 @@ func TestTrees(t *testing.T) {
 		{"broken ACLs of a prefix", "/kafka-acl-extended/prefixed/Topic/p", `{"version":2,"acls":[]}`, "version 2 is not known"},
 		{"a broken change of ACLs", "/kafka-acl-changes/acl_changes_0000000001", "t", "is not TYPE:NAME"},
 		{"a broken change of ACLs of a prefix", "/kafka-acl-extended-changes/acl_changes_0000000001", "TOPIC:t", "cannot be read"},
-		{"a change of ACLs of another name", "/kafka-acl-changes/x", "TOPIC:t", "its name is not acl_changes_ and a number"},
+		{"a change of ACLs of another name", "/kafka-acl-changes/x", "TOPIC:t", "its name is not acl_changes_ followed by a number"},
 		{"a broken cluster id", "/cluster/id", "x", "cannot be read"},
 		{"broken features", "/feature", "x", "cannot be read"},
 		{"broken producer ids", "/latest_producer_id_block", `{"block_start":"0","block_end":"x"}`, `not a whole number: "x"`},
 		{"an old registration", "/brokers/ids/1", `{"version":4,"endpoints":["PLAINTEXT://a:1"]}`, "is registered in format 4"},
-		{"a migration", "/migration", "{}", "a migration was begun"},
+		{"a migration", "/migration", "{}", "a migration has begun"},
 	} {
 		z := make(znodes)
 		for path, data := range sound {

@@ -42,7 +42,7 @@ func (d *doctor) transactions(ctx context.Context) error {
 	for _, t := range meta.Topics {
 		for _, p := range t.Partitions {
 			if p.Leader < 0 {
-				d.trouble(partitionName(*t.Topic, p.Partition), "bring one of its replicas back", "has no leader: its transactions cannot be seen, nor ended.")
+				d.trouble(partitionName(*t.Topic, p.Partition), "bring one of its replicas back", "has no leader: its transactions can neither be seen nor ended.")
 				continue
 			}
 			partitions[*t.Topic] = append(partitions[*t.Topic], p.Partition)
@@ -53,7 +53,7 @@ func (d *doctor) transactions(ctx context.Context) error {
 		return err
 	}
 	if len(open) == 0 {
-		d.note("transactions", "none is open: readers of committed records are held back by nobody.")
+		d.note("transactions", "none is open: consumers with isolation.level=read_committed are not blocked.")
 		return nil
 	}
 	owners, err := d.owners(ctx, open)
@@ -95,10 +95,10 @@ func (d *doctor) owners(ctx context.Context, open []kadm.DescribedProducer) (map
 func (d *doctor) transaction(p kadm.DescribedProducer, owner *kadm.DescribedTransaction) {
 	subject := partitionName(p.Topic, p.Partition)
 	idle := d.now.Sub(time.UnixMilli(p.LastTimestamp))
-	holds := fmt.Sprintf("readers of committed records wait at offset %d for producer %d (epoch %d), whose last record came %s ago", p.CurrentTxnStartOffset, p.ProducerID, p.ProducerEpoch, lasting(max(0, idle)))
+	holds := fmt.Sprintf("consumers with isolation.level=read_committed wait at offset %d for producer %d (epoch %d), whose last record came %s ago", p.CurrentTxnStartOffset, p.ProducerID, p.ProducerEpoch, lasting(max(0, idle)))
 	abort := fmt.Sprintf("if it lasts: kafka-transactions.sh abort --topic %s --partition %d --start-offset %d", p.Topic, p.Partition, p.CurrentTxnStartOffset)
 	if owner == nil || !owner.Topics.Lookup(p.Topic, p.Partition) {
-		d.trouble(subject, abort, "%s: no coordinator has this transaction in its care, so nobody will end it.", holds)
+		d.trouble(subject, abort, "%s: no coordinator knows this transaction, so nothing will end it.", holds)
 		return
 	}
 	began, timeout := time.UnixMilli(owner.StartTimestamp), time.Duration(owner.TimeoutMillis)*time.Millisecond
@@ -108,10 +108,10 @@ func (d *doctor) transaction(p kadm.DescribedProducer, owner *kadm.DescribedTran
 	switch {
 	case owner.State == "PrepareCommit" || owner.State == "PrepareAbort":
 		if lasts > timeout+slack {
-			d.trouble(subject, "is this partition's leader up? The coordinator, broker "+number(owner.Coordinator)+", says in its log why the marker does not get there", "%s: its end was decided, and the marker has not arrived.", by)
+			d.trouble(subject, "is this partition's leader up? The coordinator, broker "+number(owner.Coordinator)+", says in its log why the marker does not arrive", "%s: its outcome is decided, but the marker has not arrived.", by)
 			return
 		}
-		d.note(subject, "%s: its end was decided, and the marker is under way.", by)
+		d.note(subject, "%s: its outcome is decided, and the marker is under way.", by)
 	case lasts > timeout+slack:
 		d.trouble(subject, abort, "%s: its transaction.timeout.ms=%d has passed, and the coordinator, broker %d, has not ended it.", by, owner.TimeoutMillis, owner.Coordinator)
 	default:

@@ -107,7 +107,7 @@ func baseOffset(file string) (int64, error) {
 	name, _, _ := strings.Cut(filepath.Base(file), ".")
 	n, err := strconv.ParseInt(name, 10, 64)
 	if err != nil {
-		return 0, errors.New("the name does not begin with an offset")
+		return 0, errors.New("its name does not begin with an offset")
 	}
 	return n, nil
 }
@@ -356,7 +356,7 @@ func snapshotEntries(data []byte) ([]byte, error) {
 	case be.Uint32(data[2:]) != crc32.Checksum(data[6:], crc32.MakeTable(crc32.Castagnoli)):
 		return nil, errors.New("the snapshot has a wrong checksum")
 	case int64(len(data)-snapshotHeader) != int64(be.Uint32(data[6:]))*snapshotEntrySize:
-		return nil, fmt.Errorf("the snapshot has no room for its %d entries", be.Uint32(data[6:]))
+		return nil, fmt.Errorf("the snapshot is too short for its %d entries", be.Uint32(data[6:]))
 	}
 	return data[snapshotHeader:], nil
 }

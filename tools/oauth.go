@@ -52,7 +52,7 @@ func tokenSource(ctx context.Context, p properties, options map[string]string) (
 		return nil, invalidValue(p[key], key, err.Error())
 	}
 	if (s.ClientID == "" || s.Secret == "") && !strings.HasPrefix(p[key], "file:") {
-		return nil, fmt.Errorf("sasl.jaas.config: a token is got with the options clientId and clientSecret, which are not both there")
+		return nil, fmt.Errorf("sasl.jaas.config: the options clientId and clientSecret must be set to get a token")
 	}
 	if err := refresh(p, s); err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func (r *reassigner) execute(ctx context.Context) error {
 		return err
 	}
 	if len(before) > 0 && !r.o.has("additional") {
-		return errors.New("there is a reassignment under way: cancel it, or add --additional")
+		return errors.New("a reassignment is under way: cancel it, or add --additional")
 	}
 	r.env.printf("Current partition replica assignment\n\n%s\n\nSave this to use as the --reassignment-json-file option during rollback\n", now.text())
 	if err := r.setThrottles(ctx, before); err != nil {
@@ -207,7 +207,7 @@ func (r *reassigner) moveDirs(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s on broker %d was not there in time to be moved to %s: run --execute again later", left[0].name, left[0].broker, left[0].dir)
+			return fmt.Errorf("%s was not on broker %d in time to be moved to %s: run --execute again later", left[0].name, left[0].broker, left[0].dir)
 		}
 		select {
 		case <-time.After(between):

@@ -335,7 +335,7 @@ func (r *reassigner) racksOf(brokers []int32) ([]rackedBroker, error) {
 		return nil, errors.New("not all brokers have rack information: add --disable-rack-aware to ignore racks")
 	}
 	if len(found) == 0 {
-		return nil, errors.New("none of the brokers is alive")
+		return nil, errors.New("no broker is alive")
 	}
 	return found, nil
 }

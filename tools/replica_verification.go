@@ -133,7 +133,7 @@ func newVerification(ctx context.Context, env *Env, cl *kgo.Client, o *verificat
 		}
 	}
 	if len(v.partitions) == 0 {
-		return nil, errors.New("no topics found: either --topics-include leaves out all of them, or there is none")
+		return nil, errors.New("no topics found: either --topics-include excludes all of them, or there are none")
 	}
 	v.brokers = slices.Sorted(maps.Keys(brokers))
 	if err := v.begin(ctx, *o.initial); err != nil {
@@ -158,7 +158,7 @@ func (v *verification) begin(ctx context.Context, timestamp int64) error {
 	for _, found := range offsets {
 		switch {
 		case found.err != nil:
-			return fmt.Errorf("offset of partition %s to begin at: %w", found.name(), found.err)
+			return fmt.Errorf("start offset of partition %s: %w", found.name(), found.err)
 		case found.offset < 0:
 			later[found.topic] = append(later[found.topic], found.partition)
 		default:
@@ -174,7 +174,7 @@ func (v *verification) begin(ctx context.Context, timestamp int64) error {
 	}
 	for _, found := range ends {
 		if found.err != nil {
-			return fmt.Errorf("end of partition %s: %w", found.name(), found.err)
+			return fmt.Errorf("end offset of partition %s: %w", found.name(), found.err)
 		}
 		v.index[found.topic][found.partition].offset = found.offset
 	}

@@ -39,7 +39,7 @@ func securityMigration(ctx context.Context, env *Env) error {
 		return err
 	}
 	if !access.known() {
-		return fmt.Errorf("ZooKeeper would not know who this is: name a file with a login configuration for ZooKeeper by "+
+		return fmt.Errorf("ZooKeeper would not know this user: name a file with a login configuration for ZooKeeper in "+
 			"KAFKA_OPTS=-D%s=FILE, or by --zk-tls-config-file one with zookeeper.ssl.client.enable and zookeeper.ssl.keystore.location", config.LoginFileKey)
 	}
 	if access.login != nil {

@@ -84,25 +84,25 @@ func misunderstood(ctx context.Context, addr string, p properties) (says, do str
 // misunderstanding returns what a client sees that uses another protocol than a listener expects; empty if they match.
 func misunderstanding(addr string, own, wanted speech) (says, do string) {
 	set := func(more string) string {
-		return "set security.protocol=" + wanted.protocol() + more + " in the client's settings (" + settingsOptions + "), or name the port of a listener of " + own.protocol()
+		return "set security.protocol=" + wanted.protocol() + more + " in the client's settings (" + settingsOptions + "), or use the port of a listener with " + own.protocol()
 	}
 	switch taken := strings.Join(wanted.mechanisms, ", "); {
 	case wanted.stranger != "":
-		return addr + " speaks " + wanted.stranger + ": no broker listens there.", "name the port of a broker's listener, not that of its metrics, of ZooKeeper or of another server"
+		return addr + " speaks " + wanted.stranger + ": no broker listens there.", "use the port of a broker's listener, not that of its metrics, of ZooKeeper or of another server"
 	case wanted.encrypted && !own.encrypted:
-		return addr + " speaks TLS, and this client does not: it is cut off, or takes the broker's alert for an answer of 352518912 bytes and runs out of memory.",
+		return addr + " speaks TLS, and this client does not: it is disconnected, or takes the broker's alert for a response of 352518912 bytes and runs out of memory.",
 			set(" and ssl.truststore.*")
 	case own.encrypted && !wanted.encrypted:
-		return addr + " speaks plaintext, and this client TLS: the handshake fails, for the broker takes the client's hello for a request of 369 MB and closes the connection.",
+		return addr + " speaks plaintext, and this client uses TLS: the handshake fails, since the broker takes the client's hello for a request of 369 MB and closes the connection.",
 			set("")
 	case wanted.unsure:
 		return "", ""
 	case wanted.logins && !own.logins:
-		return addr + " asks for a login by " + taken + ", and this client has none: it is cut off at its first request.", set(", sasl.mechanism and sasl.jaas.config")
+		return addr + " requires a login with " + taken + ", and this client has none: it is disconnected at its first request.", set(", sasl.mechanism and sasl.jaas.config")
 	case own.logins && !wanted.logins:
-		return addr + " takes no logins, and this client wants to log in: it is refused, ILLEGAL_SASL_STATE.", set("")
+		return addr + " accepts no logins, and this client wants to log in: it is rejected with ILLEGAL_SASL_STATE.", set("")
 	case own.logins && taken != "" && !slices.Contains(wanted.mechanisms, own.mechanisms[0]):
-		return fmt.Sprintf("%s takes logins by %s, and this client's is by %s: it is refused, UNSUPPORTED_SASL_MECHANISM.", addr, taken, own.mechanisms[0]),
+		return fmt.Sprintf("%s accepts logins with %s, and this client uses %s: it is rejected with UNSUPPORTED_SASL_MECHANISM.", addr, taken, own.mechanisms[0]),
 			"set sasl.mechanism and sasl.jaas.config in the client's settings, or sasl.enabled.mechanisms on the broker"
 	}
 	return "", ""

@@ -257,7 +257,7 @@ func (t *streamsResetTool) deleteInternal(ctx context.Context) error {
 	if given := splitList(*t.o.internalOnes); len(given) > 0 {
 		doomed, what = given, "specified"
 		if i := slices.IndexFunc(given, func(n string) bool { return !slices.Contains(inferred, n) }); i >= 0 {
-			return fmt.Errorf("--internal-topics names %s, which is no internal topic of the application; a dry run without the option lists them", given[i])
+			return fmt.Errorf("--internal-topics names %s, which is not an internal topic of the application; a dry run without the option lists them", given[i])
 		}
 	}
 	t.env.printf("Deleting %s internal topics [%s]\n", what, strings.Join(doomed, ", "))

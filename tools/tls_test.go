@@ -65,7 +65,7 @@ func TestToolsOverTLS(t *testing.T) {
 	if out.stdout != "one\ntwo\n" {
 		t.Errorf("read %q, %s", out.stdout, out.stderr)
 	}
-	if out := tool("", "kafka-doctor", "--command-config", settings, "listeners"); out.code != 0 || !strings.Contains(out.stdout, "the certificate is good until") {
+	if out := tool("", "kafka-doctor", "--command-config", settings, "listeners"); out.code != 0 || !strings.Contains(out.stdout, "the certificate is valid until") {
 		t.Errorf("kafka-doctor listeners: exit code %d, %q, %q", out.code, out.stdout, out.stderr)
 	}
 
@@ -183,7 +183,7 @@ func TestDoctorLooksAtTLS(t *testing.T) {
 	}
 	d := &doctor{now: ends}
 	d.encrypted(t.Context(), "broker 0", "h:1", func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("another name") })
-	if said := fmt.Sprint(d.diagnosis.Findings); !d.diagnosis.Trouble || !strings.Contains(said, "TLS does not come about: another name") {
+	if said := fmt.Sprint(d.diagnosis.Findings); !d.diagnosis.Trouble || !strings.Contains(said, "the TLS handshake fails: another name") {
 		t.Error(said)
 	}
 }
@@ -198,8 +198,8 @@ func TestDoctorOnPortsOfOtherProtocols(t *testing.T) {
 		kafkatest.Setting("sasl.enabled.mechanisms", "PLAIN"),
 		kafkatest.Setting("listener.name.sasl_plaintext.plain.sasl.jaas.config", module+` user_alice="pw";`),
 		kafkatest.Setting("listener.name.sasl_ssl.plain.sasl.jaas.config", module+` user_alice="pw";`)).Broker(0)
-	const noTLS, noPlaintext = "speaks TLS, and this client does not", "speaks plaintext, and this client TLS"
-	const noLogin, noLogins = "asks for a login by PLAIN, and this client has none", "takes no logins"
+	const noTLS, noPlaintext = "speaks TLS, and this client does not", "speaks plaintext, and this client uses TLS"
+	const noLogin, noLogins = "requires a login with PLAIN, and this client has none", "accepts no logins"
 	for _, row := range []struct {
 		client string
 		says   [4]string // at each of protocols
@@ -227,7 +227,7 @@ func TestDoctorOnPortsOfOtherProtocols(t *testing.T) {
 	other := commandConfig(t, map[string]string{"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256",
 		"sasl.jaas.config": `org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="pw";`})
 	out := runTool(t, t.Context(), "", "kafka-doctor", "listeners", "--bootstrap-server", b.Listener("SASL_PLAINTEXT"), "--command-config", other)
-	if out.code != 1 || !strings.Contains(out.stdout, "takes logins by PLAIN, and this client's is by SCRAM-SHA-256") {
+	if out.code != 1 || !strings.Contains(out.stdout, "accepts logins with PLAIN, and this client uses SCRAM-SHA-256") {
 		t.Errorf("another mechanism: exit code %d, %q %q", out.code, out.stdout, out.stderr)
 	}
 }

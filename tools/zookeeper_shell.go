@@ -159,7 +159,7 @@ func shellWords(line string) ([]string, error) {
 		}
 	}
 	if quote != 0 {
-		return nil, fmt.Errorf("a quote %c is not closed", quote)
+		return nil, fmt.Errorf("quotation mark %c is not closed", quote)
 	}
 	if inWord {
 		words = append(words, word.String())
