@@ -1,9 +1,11 @@
 package group
 
 import (
+	"maps"
 	"slices"
 	"time"
 
+	"barnabas/internal/javahash"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -239,17 +241,21 @@ func (g *group) supports(protocolType string, protocols []protocol) bool {
 	})
 }
 
-// choose returns the protocol that most members prefer, of those that all support.
+// choose returns the protocol that most members prefer, of those that all support. Among equals, Apache Kafka takes the first one
+// in the order of a hash map (GroupMetadata.selectProtocol, 3.9); so that another coordinator chooses the same, so do we.
 func (g *group) choose() string {
 	wanted := make(map[string]int)
-	best := ""
 	for _, m := range g.order {
 		i := slices.IndexFunc(m.protocols, func(p protocol) bool { return g.votes[p.name] == len(g.members) })
-		if i < 0 {
-			continue
+		if i >= 0 {
+			wanted[m.protocols[i].name]++
 		}
-		name := m.protocols[i].name
-		if wanted[name]++; wanted[name] > wanted[best] {
+	}
+	names := slices.Sorted(maps.Keys(wanted))
+	javahash.MapOrder(names)
+	best := ""
+	for _, name := range names {
+		if wanted[name] > wanted[best] {
 			best = name
 		}
 	}
