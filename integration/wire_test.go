@@ -70,6 +70,12 @@ func (w *wire) call(req kmsg.Request) kmsg.Response {
 	if err != nil {
 		w.t.Fatalf("%s v%d: %v", kmsg.NameForKey(req.Key()), req.GetVersion(), err)
 	}
+	return w.decode(req, body)
+}
+
+// decode decodes the answer to the last request.
+func (w *wire) decode(req kmsg.Request, body []byte) kmsg.Response {
+	w.t.Helper()
 	if got := int32(binary.BigEndian.Uint32(body)); got != w.next {
 		w.t.Fatalf("answer %d to request %d", got, w.next)
 	}
