@@ -9,18 +9,18 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// DirReport is what is found in a log directory from outside, by who does not open it.
+// DirReport describes a log directory that is inspected without being opened.
 type DirReport struct {
 	Meta
-	Marked     bool // there is a meta.properties
+	Marked     bool // it has a meta.properties
 	InUse      bool // a broker has it open
 	Clean      bool // the last broker was stopped cleanly: no log has to be recovered
 	Partitions int
-	Foreign    []string // paths of directories that keep a broker from starting, for they are of no partition
+	Foreign    []string // paths of directories that keep a broker from starting, since they belong to no partition
 	FreeBytes  int64    // of its file system
 }
 
-// InspectDir looks at a log directory and changes nothing. One that does not exist is fs.ErrNotExist.
+// InspectDir inspects a log directory without changing anything. If it does not exist, the error is fs.ErrNotExist.
 func InspectDir(dir string) (r DirReport, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// broker judges whether a broker can run with a server.properties, in place of the one that uses the file now.
+// broker checks whether a broker can run with a server.properties, in place of the one that uses the file now.
 func (d *doctor) broker(ctx context.Context, file string) error {
 	b, err := config.Load(file, d.env.Properties, nil)
 	var wrong *config.Error
@@ -41,7 +41,7 @@ func (d *doctor) broker(ctx context.Context, file string) error {
 	return nil
 }
 
-// brokerFile looks at the settings alone.
+// brokerFile checks the settings alone.
 func (d *doctor) brokerFile(b *config.Broker) {
 	unsupported := b.Unsupported()
 	for _, err := range unsupported {
@@ -58,7 +58,7 @@ func (d *doctor) brokerFile(b *config.Broker) {
 	}
 }
 
-// logDirs looks at each log directory, and gives those that say whose they are.
+// logDirs checks each log directory, and returns the meta.properties of those that have one.
 func (d *doctor) logDirs(b *config.Broker) map[string]logstore.Meta {
 	marked := make(map[string]logstore.Meta)
 	for _, dir := range b.LogDirs {
@@ -104,7 +104,7 @@ func (d *doctor) logDir(b *config.Broker, dir string, r logstore.DirReport) {
 	}
 }
 
-// unwritable finds a file or folder of a log directory that this user may not write to, if there is one.
+// unwritable returns a file or directory in a log directory that this user may not write to, if there is one.
 func unwritable(dir string) (path string, err error) {
 	for _, pattern := range []string{"", "*", "*/*"} {
 		paths, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -127,7 +127,7 @@ func roundBytes(n int64) string {
 	return strconv.FormatInt(n>>30, 10) + " GiB"
 }
 
-// brokerCluster looks at what ZooKeeper has to say of this broker, and gives the settings as they are with those that it keeps.
+// brokerCluster checks what ZooKeeper stores about this broker, and returns the settings including those stored there.
 func (d *doctor) brokerCluster(ctx context.Context, file string, b *config.Broker, folders map[string]logstore.Meta) *config.Broker {
 	if b.ZookeeperEmbedded {
 		d.note("zookeeper.connect", "is not queried: the broker runs an embedded ZooKeeper.")
@@ -160,7 +160,7 @@ func (d *doctor) brokerCluster(ctx context.Context, file string, b *config.Broke
 	return d.withStored(z, b, id)
 }
 
-// sameCluster compares the cluster's id with the log directories'.
+// sameCluster compares the cluster's id with that of the log directories.
 func (d *doctor) sameCluster(z znodes, folders map[string]logstore.Meta) {
 	var cluster struct {
 		ID string `json:"id"`
@@ -177,7 +177,7 @@ func (d *doctor) sameCluster(z znodes, folders map[string]logstore.Meta) {
 	}
 }
 
-// place tells what stands on the broker's place, and whether brokers of this kind may join.
+// place reports whether a broker with this id is running, and whether Barnabas may join the cluster.
 func (d *doctor) place(z znodes, id int32) {
 	var c struct {
 		Broker int32  `json:"brokerid"`
@@ -204,13 +204,13 @@ func (d *doctor) place(z znodes, id int32) {
 	}
 }
 
-// replicasOf tells whether the cluster can do without the broker for a while.
+// replicasOf reports which partitions depend on the broker.
 func (d *doctor) replicasOf(z znodes, id int32) {
 	var hosted, single, alone, late int
 	for _, name := range z.children("/brokers/topics") {
 		t, err := z.topic(name)
 		if err != nil {
-			continue // the question zookeeper tells of it
+			continue // reported by the question zookeeper
 		}
 		for partition, replicas := range t.Partitions {
 			s, err := readState(z[partitionPath(name, partition)+"/state"].data)
@@ -241,7 +241,7 @@ func (d *doctor) replicasOf(z znodes, id int32) {
 	}
 }
 
-// withStored are the settings with those that ZooKeeper keeps for all brokers and for this one.
+// withStored returns the settings including those that ZooKeeper stores for all brokers and for this one.
 func (d *doctor) withStored(z znodes, b *config.Broker, id int32) *config.Broker {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -262,7 +262,7 @@ func (d *doctor) withStored(z znodes, b *config.Broker, id int32) *config.Broker
 	return all.Current()
 }
 
-// keystores opens what the listeners use for TLS.
+// keystores opens the keystores of the listeners.
 func (d *doctor) keystores(b *config.Broker) {
 	for _, l := range b.Listeners {
 		if !l.Protocol.TLS() {

@@ -1,7 +1,7 @@
-// Package testport reserves ports for servers that tests start later, stop and start again, and for those that they do not start.
+// Package testport reserves ports for servers that tests start later, restart, or never start.
 //
-// A port that was found by listening and closing again may be given to somebody else before it is used: with some hundreds of servers in a
-// run that happens now and then.
+// A port that was found by listening and closing again may be assigned to another process before it is used, which happens
+// now and then in a run with hundreds of servers.
 package testport
 
 import (
@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reserve returns a TCP port of 127.0.0.1 on which nobody listens. Until the test ends, a server gets it if it asks for this number, and nobody
-// who asks for any port does.
+// Reserve returns a TCP port of 127.0.0.1 on which nobody listens. Until the test ends, a server that asks for this number
+// gets it, and one that asks for any port does not.
 //
-// A socket is bound to it that does not listen. Servers set SO_REUSEADDR, in Go and in Java, and may bind beside such a socket; the
-// system chooses no port that is bound.
+// A socket that does not listen is bound to the port. Servers in Go and Java set SO_REUSEADDR and may bind to the same port;
+// the system never chooses a port that is bound.
 func Reserve(t testing.TB) int {
 	t.Helper()
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -37,7 +37,7 @@ func Reserve(t testing.TB) int {
 	return bound.(*unix.SockaddrInet4).Port
 }
 
-// Address is Reserve's port with its host.
+// Address returns a reserved port with its host.
 func Address(t testing.TB) string {
 	t.Helper()
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(Reserve(t)))

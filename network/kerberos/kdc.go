@@ -20,17 +20,17 @@ import (
 
 // kdcs are the key distribution centers that a configuration names.
 //
-// The library's client is not used for exchanges with them: it allocates whatever the length field of an answer over TCP
-// says, up to 4 GiB, from an answer that anyone on the path can send.
+// The library's client is not used to talk to them: over TCP it allocates whatever an answer's length field says, up to
+// 4 GiB, and anyone on the path can send that answer.
 type kdcs struct{ config *config.Config }
 
 const (
-	maxKDCAnswer = 1 << 20         // bytes; tickets with many groups in them have some tens of KiB
+	maxKDCAnswer = 1 << 20         // bytes; tickets with many groups have some tens of KiB
 	kdcPatience  = 5 * time.Second // for each address, as in the library
 )
 
-// logIn gets a ticket-granting ticket with the keys of a keytab (RFC 4120, section 3.1). If the center asks for it, the
-// request is repeated with a timestamp that is encrypted with the key.
+// logIn gets a ticket-granting ticket with the keys of a keytab (RFC 4120, section 3.1). If the center requires
+// pre-authentication, the request is repeated with a timestamp that is encrypted with the key.
 func (k kdcs) logIn(c *credentials.Credentials, realm string) (messages.ASRep, error) {
 	request, err := messages.NewASReqForTGT(realm, k.config, c.CName())
 	if err != nil {
@@ -56,7 +56,7 @@ func (k kdcs) logIn(c *credentials.Credentials, realm string) (messages.ASRep, e
 	}
 	anyVersion(&answer.EncPart, c.Keytab(), answer.CName, answer.CRealm)
 	if good, err := answer.Verify(k.config, c, request); !good {
-		return answer, fmt.Errorf("the answer is not good, or the key is another one: %w", err)
+		return answer, fmt.Errorf("the answer is invalid, or the keytab has another key: %w", err)
 	}
 	return answer, nil
 }
@@ -77,16 +77,16 @@ func typesWithKeys(c *credentials.Credentials, realm string, allowed []int32) ([
 	return kinds, nil
 }
 
-// proofOfKey encrypts the time with an encryption type that a center wants.
+// proofOfKey encrypts the time with an encryption type that a center asks for.
 func proofOfKey(c *credentials.Credentials, realm string, listed []byte) (types.PAData, error) {
 	var none types.PAData
 	var hints types.PADataSequence
 	if err := hints.Unmarshal(listed); err != nil {
-		return none, fmt.Errorf("the demand for pre-authentication: %w", err)
+		return none, fmt.Errorf("the request for pre-authentication: %w", err)
 	}
 	kind := wantedType(hints)
 	if kind == 0 {
-		return none, errors.New("the demand for pre-authentication names no encryption type")
+		return none, errors.New("the request for pre-authentication names no encryption type")
 	}
 	key, version, err := c.Keytab().GetEncryptionKey(c.CName(), realm, 0, kind)
 	if err != nil {
@@ -104,7 +104,8 @@ func proofOfKey(c *credentials.Credentials, realm string, listed []byte) (types.
 	return types.PAData{PADataType: patype.PA_ENC_TIMESTAMP, PADataValue: value}, err
 }
 
-// wantedType returns the first encryption type that a center lists, or 0 if there is none. Old centers have another form of the list.
+// wantedType returns the first encryption type that a center lists, or 0 if there is none. Old centers use another format
+// for the list.
 func wantedType(hints types.PADataSequence) (kind int32) {
 	for _, h := range hints {
 		switch h.PADataType {
@@ -135,13 +136,13 @@ func (k kdcs) ticket(request messages.TGSReq, realm string, key types.Encryption
 		return answer, err
 	}
 	if good, err := answer.Verify(k.config, request); !good {
-		return answer, fmt.Errorf("the answer is not good: %w", err)
+		return answer, fmt.Errorf("the answer is invalid: %w", err)
 	}
 	return answer, nil
 }
 
-// askFor sends a request to a realm, by UDP or TCP as udp_preference_limit says, and by the other one if that fails. An error of the
-// center is a messages.KRBError.
+// askFor sends a request to a realm, by UDP or TCP according to udp_preference_limit, and by the other one if that fails. A
+// refusal by the center is a messages.KRBError.
 func (k kdcs) askFor(realm string, request interface{ Marshal() ([]byte, error) }) ([]byte, error) {
 	data, err := request.Marshal()
 	if err != nil {
@@ -189,7 +190,7 @@ func (k kdcs) askBy(network, realm string, request []byte) ([]byte, error) {
 	return nil, joined(failed)
 }
 
-// joined is errors.Join in one line.
+// joined joins errors as errors.Join does, but in one line.
 func joined(errs []error) error {
 	switch len(errs) {
 	case 0:
@@ -200,7 +201,8 @@ func joined(errs []error) error {
 	return fmt.Errorf("%w; %w", errs[0], joined(errs[1:]))
 }
 
-// exchangeWith sends a request to an address and returns the answer. By TCP each has its length before it (RFC 4120, section 7.2.2).
+// exchangeWith sends a request to an address and returns the answer. Over TCP both are preceded by their length (RFC 4120,
+// section 7.2.2).
 func exchangeWith(network, addr string, request []byte) ([]byte, error) {
 	conn, err := net.DialTimeout(network, addr, kdcPatience)
 	if err != nil {
@@ -225,7 +227,7 @@ func exchangeWith(network, addr string, request []byte) ([]byte, error) {
 	return readKDCAnswer(conn)
 }
 
-// readKDCAnswer reads an answer with its length before it.
+// readKDCAnswer reads an answer that is preceded by its length.
 func readKDCAnswer(r io.Reader) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

@@ -10,11 +10,11 @@ import (
 	"barnabas/network/kerberos"
 )
 
-// servers says what ZooKeeper's servers are called in Kerberos (SaslServerPrincipal of ZooKeeper's client, 3.8).
+// servers determines the Kerberos principals of the ZooKeeper servers (SaslServerPrincipal of ZooKeeper's client, 3.8).
 type servers struct {
 	service string
 	host    string // of all servers; empty: each has its own
-	aliases bool   // a server's host name is that which it was reached by
+	aliases bool   // a server's host name is the one that it was reached by
 	names   kerberos.Names
 }
 
@@ -23,7 +23,7 @@ func serversOf(c Config) (servers, error) {
 	if c.Principal == "" {
 		return s, nil
 	}
-	// The realm does not count: the KDC knows it, and ZooKeeper's client drops it as well (SecurityUtils.createSaslClient, 3.8).
+	// The realm is ignored: the KDC knows it, and ZooKeeper's client drops it as well (SecurityUtils.createSaslClient, 3.8).
 	name, _, _ := strings.Cut(c.Principal, "@")
 	service, host, found := strings.Cut(name, "/")
 	if !found || service == "" || host == "" {
@@ -33,7 +33,7 @@ func serversOf(c Config) (servers, error) {
 	return s, nil
 }
 
-// principal returns the two parts of the principal of a server that was reached at an address by the name of a host.
+// principal returns the two parts of the principal of a server that was reached at an address by a host name.
 func (s servers) principal(ctx context.Context, host string, addr net.Addr) (service, onHost string) {
 	if s.host != "" {
 		return s.service, s.host
