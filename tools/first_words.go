@@ -119,6 +119,9 @@ func (w *firstWords) known(addr string) error {
 // wrong returns what will not get better at an address, where err occurred.
 func (w *firstWords) wrong(addr string, err error) error {
 	why := refusedTLS(addr, err)
+	if errors.As(err, new(*loginError)) {
+		why = err
+	}
 	if why == nil {
 		says, do, _ := misunderstood(w.ctx, addr, w.p) // the settings were parsed before
 		if says == "" {

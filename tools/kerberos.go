@@ -48,7 +48,7 @@ func (m ticketed) Authenticate(ctx context.Context, addr string) (sasl.Session, 
 	}
 	step, err := m.user.Start(ctx, m.service, host)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, &loginError{err}
 	}
 	first, err := step(nil)
 	return session(step), first, err

@@ -40,7 +40,10 @@ func oauthOption(ctx context.Context, p properties, options map[string]string) (
 func shown(token func(context.Context) (string, error)) kgo.Opt {
 	return kgo.SASL(franzoauth.Oauth(func(ctx context.Context) (franzoauth.Auth, error) {
 		text, err := token(ctx)
-		return franzoauth.Auth{Token: text}, err
+		if err != nil {
+			return franzoauth.Auth{}, &loginError{err}
+		}
+		return franzoauth.Auth{Token: text}, nil
 	}))
 }
 

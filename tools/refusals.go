@@ -27,6 +27,12 @@ func toldByError(msg string, keyvals []any) bool {
 // isRefusal reports whether an error is a broker's response.
 func isRefusal(err error) bool { return errors.As(err, new(*kerr.Error)) }
 
+// loginError says why a client cannot log in before a broker has been asked: it gets no token, or no ticket.
+type loginError struct{ err error }
+
+func (e *loginError) Error() string { return e.err.Error() }
+func (e *loginError) Unwrap() error { return e.err }
+
 // hopelessError says why further attempts are pointless.
 type hopelessError struct{ err error }
 

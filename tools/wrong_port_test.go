@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/config"
 	"barnabas/kafkatest"
 )
 
@@ -18,8 +19,12 @@ import (
 func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
 	t.Parallel()
 	const module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+	const bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 	const scram = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-	c := kafkatest.Run(t, kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"),
+	c := kafkatest.Run(t, kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0,TOKENS://127.0.0.1:0"),
+		kafkatest.Setting("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,TOKENS:SASL_PLAINTEXT"),
+		kafkatest.Setting("listener.name.tokens.sasl.enabled.mechanisms", "OAUTHBEARER"),
+		kafkatest.Setting("listener.name.tokens.oauthbearer.sasl.jaas.config", bearer+` unsecuredLoginStringClaim_sub="broker";`),
 		kafkatest.Setting("ssl.keystore.location", stores+"server.jks"), kafkatest.Setting("ssl.keystore.password", "secret"),
 		kafkatest.Setting("sasl.enabled.mechanisms", "PLAIN"),
 		kafkatest.Setting("listener.name.sasl_plaintext.plain.sasl.jaas.config", module+` user_alice="pw";`))
@@ -43,6 +48,9 @@ func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
 		return map[string]string{"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, "sasl.jaas.config": with}
 	}
 	alice := login("PLAIN", module+` username="alice" password="pw";`)
+	nobodys := login("OAUTHBEARER", bearer+` clientId="alice" clientSecret="guess";`)
+	nobodys["sasl.login.callback.handler.class"] = config.TokenHandlers()[0]
+	nobodys["sasl.oauthbearer.token.endpoint.url"] = web[0].URL
 	for _, port := range []struct {
 		name, addr string
 		settings   map[string]string
@@ -55,6 +63,7 @@ func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
 		{"none by a login", b.Listener("PLAINTEXT"), alice, "accepts no logins, and this client wants to log in"},
 		{"another mechanism", b.Listener("SASL_PLAINTEXT"), login("SCRAM-SHA-256", scram+` username="alice" password="pw";`), "accepts logins with PLAIN, and this client uses SCRAM-SHA-256"},
 		{"another password", b.Listener("SASL_PLAINTEXT"), login("PLAIN", module+` username="alice" password="guess";`), "SaslAuthenticationException"},
+		{"a token that nobody gives", b.Listener("TOKENS"), nobodys, "get a token from " + web[0].URL},
 		{"HTTP", http, plain, "speaks HTTP"},
 		{"HTTP by TLS", http, secured, "speaks HTTP"},
 		{"HTTPS", https, plain, "speaks HTTP"},
