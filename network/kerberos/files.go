@@ -1,7 +1,6 @@
 package kerberos
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -21,15 +20,11 @@ func read[T any](file string, by func(string) (T, error)) (content T, err error)
 // Configuration is the Kerberos configuration (krb5.conf).
 type Configuration struct{ config *config.Config }
 
-// ReadConfiguration reads the configuration from a file.
+// ReadConfiguration reads the configuration from a file and those that it includes.
 func ReadConfiguration(file string) (*Configuration, error) {
-	c, err := read(file, config.Load)
-	var unsupported config.UnsupportedDirective
-	if errors.As(err, &unsupported) && c != nil { // directives that are irrelevant here
-		err = nil
-	}
+	c, err := read(file, loadConf)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, err
 	}
 	return &Configuration{c}, nil
 }

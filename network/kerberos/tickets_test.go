@@ -35,7 +35,7 @@ type fakeKDC struct {
 	t     testing.TB
 	addr  string
 	keys  *keytab.Keytab // of all services
-	users *keytab.Keytab // the user's: keysOf(t, "secret"), and one of another encryption type
+	users *keytab.Keytab // the user's: keysOf(t, "secret"), and some of other encryption types
 
 	mu       sync.Mutex       // guards what follows
 	life     [2]time.Duration // when tickets began and when they end, from now
@@ -56,8 +56,10 @@ func startFakeKDC(t testing.TB) *fakeKDC {
 	t.Cleanup(func() { _ = l.Close() })
 	k := &fakeKDC{t: t, addr: l.Addr().String(), keys: keytab.New(), referred: make(map[string]bool), life: [2]time.Duration{0, time.Hour}, version: 1}
 	k.users = keysOf(t, "secret")
-	if err := k.users.AddEntry(servicePart, realm, "secret", time.Now(), 1, etypeID.AES128_CTS_HMAC_SHA1_96); err != nil {
-		t.Fatal(err)
+	for _, kind := range []int32{etypeID.AES128_CTS_HMAC_SHA1_96, etypeID.AES256_CTS_HMAC_SHA384_192, etypeID.AES128_CTS_HMAC_SHA256_128} {
+		if err := k.users.AddEntry(servicePart, realm, "secret", time.Now(), 1, kind); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, r := range []string{realm, otherRealm} {
 		for _, service := range []string{servicePart, "krbtgt/" + realm, "krbtgt/" + otherRealm} {
@@ -419,25 +421,24 @@ func TestPreAuthentication(t *testing.T) {
 	wantNoneOfTheLibrary(t)
 }
 
-// TestKeytabOfOneType has a keytab with one of the two keys that the center knows, of the type that it would not choose.
+// TestKeytabOfOneType has a keytab with one of the keys that the center knows, of a type that it would not choose.
 func TestKeytabOfOneType(t *testing.T) {
 	k := startFakeKDC(t)
-	file, keys := filepath.Join(t.TempDir(), "keytab"), keytab.New()
-	for _, e := range k.users.Entries {
-		if e.Key.KeyType == etypeID.AES128_CTS_HMAC_SHA1_96 {
-			keys.Entries = append(keys.Entries, e)
-		}
-	}
-	writeKeys(t, file, keys)
-	for _, proof := range []int32{0, etypeID.AES128_CTS_HMAC_SHA1_96} {
-		k.set(func() { k.proof = proof })
-		u, err := OpenKeytab(configuration(t, k.addr), file, servicePart, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(u.Close)
-		if _, err := u.passFor(t.Context(), servicePart); err != nil {
-			t.Errorf("pre-authentication %d: %v", proof, err)
+	file := filepath.Join(t.TempDir(), "keytab")
+	for _, e := range k.users.Entries[1:] {
+		keys := keytab.New()
+		keys.Entries = append(keys.Entries, e)
+		writeKeys(t, file, keys)
+		for _, proof := range []int32{0, e.Key.KeyType} {
+			k.set(func() { k.proof = proof })
+			u, err := OpenKeytab(configuration(t, k.addr), file, servicePart, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(u.Close)
+			if _, err := u.passFor(t.Context(), servicePart); err != nil {
+				t.Errorf("key of type %d, pre-authentication %d: %v", e.Key.KeyType, proof, err)
+			}
 		}
 	}
 	strange, err := OpenKeytab(configuration(t, k.addr), file, "kafka/elsewhere.test", nil)
