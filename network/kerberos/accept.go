@@ -35,6 +35,7 @@ type editionKeys struct {
 // after a change of keys clients present tickets for the new ones. Authenticators are remembered in shown, which
 // services share.
 func OpenService(c *Configuration, file, principal string, shown *Shown) (*Service, error) {
+	file = path(file)
 	now := edition.Of(file)
 	keys, err := read(file, keytab.Load)
 	if err != nil {

@@ -2,6 +2,7 @@ package kerberos
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/config"
@@ -15,6 +16,15 @@ func read[T any](file string, by func(string) (T, error)) (content T, err error)
 		}
 	}()
 	return by(file)
+}
+
+// path returns the path in the name of a keytab or ticket cache, which may have its type before it, as in Java.
+func path(name string) string {
+	const file = "FILE:"
+	if len(name) >= len(file) && strings.EqualFold(name[:len(file)], file) {
+		return name[len(file):]
+	}
+	return name
 }
 
 // Configuration is the Kerberos configuration (krb5.conf).

@@ -3,6 +3,7 @@ package kerberos
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/jcmturner/gokrb5/v8/iana/nametype"
@@ -51,4 +52,24 @@ func FuzzFiles(f *testing.F) {
 		_, _ = OpenCache(conf, file, nil)
 		_, _ = ReadConfiguration(file)
 	})
+}
+
+// TestTypeBeforeAPath: keytabs and ticket caches may be named as Java and MIT's library name them.
+func TestTypeBeforeAPath(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keytab")
+	writeKeys(t, file, keysOf(t, "secret"))
+	for _, name := range []string{file, "FILE:" + file, "file:" + file} {
+		if _, err := OpenService(defaults(), name, servicePart, new(Shown)); err != nil {
+			t.Error(err)
+		}
+		u, err := OpenKeytab(configuration(t, "127.0.0.1:1"), name, servicePart, nil)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		u.Close()
+	}
+	if _, err := OpenCache(configuration(t, "127.0.0.1:1"), "FILE:"+file, nil); err == nil || !strings.HasPrefix(err.Error(), file+":") {
+		t.Errorf("a ticket cache: %v", err)
+	}
 }

@@ -70,7 +70,7 @@ func OpenUser(configuration string, options map[string]string, failed func(error
 	case truth("useKeyTab") && options["keyTab"] != "" && options["principal"] != "":
 		return OpenKeytab(configuration, options["keyTab"], options["principal"], failed)
 	case truth("useTicketCache"):
-		return OpenCache(configuration, cmp.Or(options["ticketCache"], strings.TrimPrefix(os.Getenv("KRB5CCNAME"), "FILE:"), fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid())), failed)
+		return OpenCache(configuration, cmp.Or(options["ticketCache"], os.Getenv("KRB5CCNAME"), fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid())), failed)
 	}
 	return nil, errors.New("its options must be useKeyTab=true, keyTab and principal, or useTicketCache=true")
 }
@@ -81,6 +81,7 @@ func OpenKeytab(configuration, file, principal string, failed func(error)) (*Use
 	if err != nil {
 		return nil, err
 	}
+	file = path(file)
 	name, realm, found := strings.Cut(principal, "@")
 	if !found {
 		realm = c.Realm()
@@ -101,6 +102,7 @@ func OpenCache(configuration, file string, failed func(error)) (*User, error) {
 	if err != nil {
 		return nil, err
 	}
+	file = path(file)
 	u, err := newUser(file, failed, func() (*opened, error) {
 		cache, err := read(file, credentials.LoadCCache)
 		if err != nil {
