@@ -52,9 +52,8 @@ func (b *Broker) Address(listener string) string {
 
 // Endpoint is the address of a broker's listener.
 type Endpoint struct {
-	Host     string
-	Port     int32
-	Protocol int16 // SecurityProtocol's id
+	Host string
+	Port int32
 }
 
 // Topic is a topic with its partitions, indexed by number without gaps unless the controller left one.
@@ -172,7 +171,7 @@ func brokers(req *kmsg.UpdateMetadataRequest) map[int32]*Broker {
 			if name == "" { // before v3 a listener is named after its protocol
 				name = protocolNames[e.SecurityProtocol]
 			}
-			broker.Endpoints[name] = Endpoint{e.Host, e.Port, e.SecurityProtocol}
+			broker.Endpoints[name] = Endpoint{e.Host, e.Port}
 		}
 		if len(b.Endpoints) == 0 { // v0
 			broker.Endpoints["PLAINTEXT"] = Endpoint{Host: b.Host, Port: b.Port}
