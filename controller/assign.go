@@ -15,8 +15,8 @@ type Broker struct {
 	Rack string // empty: none
 }
 
-// ErrMixedRacks reports that some brokers have a rack and others do not, so that replicas cannot be spread over racks.
-var ErrMixedRacks = errors.New("some brokers have a rack and some have none, so racks cannot be taken into account")
+// errMixedRacks reports that some brokers have a rack and others do not, so that replicas cannot be spread over racks.
+var errMixedRacks = errors.New("some brokers have a rack and some have none, so racks cannot be taken into account")
 
 // Placement says where to begin. The zero value is a fixed place; use RandomPlacement for a new topic.
 type Placement struct {
@@ -37,7 +37,7 @@ func RandomPlacement(brokers int) Placement {
 // partition over the remaining ones; with racks, each replica on another rack as long as there are enough
 // (AdminUtils.assignReplicasToBrokers, 3.9). The result is by partition number.
 //
-// Errors: INVALID_PARTITIONS and INVALID_REPLICATION_FACTOR, or ErrMixedRacks.
+// Errors: INVALID_PARTITIONS and INVALID_REPLICATION_FACTOR, or errMixedRacks.
 func Assign(brokers []Broker, partitions, replicationFactor int, at Placement) (map[int32][]int32, error) {
 	if partitions <= 0 {
 		return nil, fmt.Errorf("%d partitions: at least 1 is needed: %w", partitions, kerr.InvalidPartitions)
@@ -94,7 +94,7 @@ func newSpread(brokers []Broker) (spread, error) {
 	case some && len(byRack) == 1:
 		return spread{order: order}, nil
 	case some:
-		return spread{}, ErrMixedRacks
+		return spread{}, errMixedRacks
 	}
 	return spread{order: interleave(byRack, len(order)), racks: len(byRack)}, nil
 }

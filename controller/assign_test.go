@@ -65,7 +65,7 @@ func TestAssignRefuses(t *testing.T) {
 		{"no partitions", unracked(1), 0, 1, kerr.InvalidPartitions},
 		{"no replicas", unracked(1), 1, 0, kerr.InvalidReplicationFactor},
 		{"too many replicas", unracked(2), 1, 3, kerr.InvalidReplicationFactor},
-		{"racks on some brokers only", []Broker{{0, "a"}, {1, ""}}, 1, 1, ErrMixedRacks},
+		{"racks on some brokers only", []Broker{{0, "a"}, {1, ""}}, 1, 1, errMixedRacks},
 	}
 	for _, test := range tests {
 		if _, err := Assign(test.brokers, test.partitions, test.factor, Placement{}); !errors.Is(err, test.want) {

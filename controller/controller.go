@@ -65,7 +65,7 @@ type Controller struct {
 
 // New returns a controller that works once Run is called.
 func New(cfg Config, store Store, sender Sender, log *logrus.Entry) *Controller {
-	return NewIn(RealWorld(store, sender, cfg.Sent), cfg, log)
+	return NewIn(realWorld(store, sender, cfg.Sent), cfg, log)
 }
 
 // NewIn returns a controller in the given world.

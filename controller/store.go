@@ -35,9 +35,9 @@ type World struct {
 	After func(d time.Duration, f func()) (cancel func())
 }
 
-// RealWorld uses real time, and sends through s on a goroutine for each broker. sent is called with the time that each
+// realWorld uses real time, and sends through s on a goroutine for each broker. sent is called with the time that each
 // request to a broker has waited to be sent; may be nil.
-func RealWorld(store Store, s Sender, sent func(broker int32, waited time.Duration)) World {
+func realWorld(store Store, s Sender, sent func(broker int32, waited time.Duration)) World {
 	return World{
 		Store: store,
 		Link: func(to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) Link {

@@ -42,17 +42,17 @@ func Parse(text string) (Login, error) {
 	return l, nil
 }
 
-// ReadFile parses a file with ParseFile.
+// ReadFile parses a file and returns its entries by the name of their section.
 func ReadFile(name string) (map[string][]Login, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return ParseFile(string(text))
+	return parseFile(string(text))
 }
 
-// ParseFile parses the text of a file and returns its entries by the name of their section.
-func ParseFile(text string) (map[string][]Login, error) {
+// parseFile parses the text of such a file.
+func parseFile(text string) (map[string][]Login, error) {
 	s := &scanner{rest: text}
 	sections := make(map[string][]Login)
 	for {

@@ -43,7 +43,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestParseFile(t *testing.T) {
-	got, err := ParseFile(`
+	got, err := parseFile(`
 KafkaServer {
    ` + PlainModule + ` required
    user_alice="pw";
@@ -59,7 +59,7 @@ client.KafkaServer { };
 		t.Error(err, diff)
 	}
 	for _, text := range []string{"KafkaServer", "KafkaServer {", "KafkaServer { m required; }", "KafkaServer { m }; ", "{ };", "a { }; a { };", "a { }; /*"} {
-		if _, err := ParseFile(text); err == nil {
+		if _, err := parseFile(text); err == nil {
 			t.Errorf("%q was taken", text)
 		}
 	}
@@ -72,6 +72,6 @@ func FuzzParse(f *testing.F) {
 		if l, err := Parse(text); err == nil && l.Module == "" {
 			t.Errorf("%q: no module", text)
 		}
-		_, _ = ParseFile(text)
+		_, _ = parseFile(text)
 	})
 }

@@ -46,7 +46,7 @@ func (c *Client) Step(message []byte) ([]byte, error) {
 	case sendsFirst:
 		c.bare = "n=" + encodeName(c.user) + ",r=" + c.nonce
 		if c.token {
-			c.bare += "," + TokenExtension + "=true"
+			c.bare += "," + tokenExtension + "=true"
 		}
 		return []byte("n,," + c.bare), nil
 	case awaitsServerFirst:

@@ -16,9 +16,9 @@ import (
 //	client-final  c=CHANNEL-BINDING,r=NONCE[,EXTENSIONS],p=PROOF
 //	server-final  v=SIGNATURE[,EXTENSIONS] or e=ERROR
 
-// TokenExtension in a client's first message, with the value true, says that the user is the id of a delegation token
+// tokenExtension in a client's first message, with the value true, says that the user is the id of a delegation token
 // and the password its HMAC (KIP-48).
-const TokenExtension = "tokenauth"
+const tokenExtension = "tokenauth"
 
 var errMessage = errors.New("malformed SCRAM message")
 
@@ -72,7 +72,7 @@ func parseClientFirst(message []byte) (clientFirst, error) {
 		return m, err
 	}
 	m.nonce, m.bare = nonce, bare
-	m.token = strings.EqualFold(extensions[TokenExtension], "true")
+	m.token = strings.EqualFold(extensions[tokenExtension], "true")
 	return m, nil
 }
 

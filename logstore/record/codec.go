@@ -14,9 +14,9 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// MaxDecompressed bounds the size of one batch after decompression, in bytes. It is the default maximum size of a
+// maxDecompressed bounds the size of one batch after decompression, in bytes. It is the default maximum size of a
 // request (socket.request.max.bytes): what could be sent uncompressed still fits.
-const MaxDecompressed = 100 << 20
+const maxDecompressed = 100 << 20
 
 // DefaultLevel makes Compress use the codec's default level.
 const DefaultLevel = -1 << 31
@@ -28,8 +28,8 @@ const pooledWindow = 8 << 20
 // maxWindow is the largest zstd window, that of level 22.
 const maxWindow = 128 << 20
 
-// ErrTooLarge reports a batch that decompresses to more than MaxDecompressed.
-var ErrTooLarge = errors.New("batch decompresses to more than is allowed")
+// errTooLarge reports a batch that decompresses to more than maxDecompressed.
+var errTooLarge = errors.New("batch decompresses to more than is allowed")
 
 // String returns the codec's name in configurations.
 func (c Codec) String() string {
@@ -75,7 +75,7 @@ const (
 )
 
 // Decompress appends the decompressed content of src to dst. It accepts both framings of snappy. It fails with
-// ErrTooLarge instead of producing more than MaxDecompressed bytes.
+// errTooLarge instead of producing more than maxDecompressed bytes.
 func Decompress(dst []byte, codec Codec, src []byte) ([]byte, error) {
 	switch codec {
 	case None:
@@ -100,8 +100,8 @@ func readAll(dst []byte, r io.Reader) ([]byte, error) {
 		}
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
-		if len(dst)-start > MaxDecompressed {
-			return dst, ErrTooLarge
+		if len(dst)-start > maxDecompressed {
+			return dst, errTooLarge
 		}
 		if err == io.EOF {
 			return dst, nil
@@ -119,8 +119,8 @@ func decompressSnappy(dst, src []byte) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		if len(dst)-start+n > MaxDecompressed {
-			return ErrTooLarge
+		if len(dst)-start+n > maxDecompressed {
+			return errTooLarge
 		}
 		at := len(dst)
 		dst = append(dst, make([]byte, n)...)

@@ -185,11 +185,11 @@ func TestRawSnappyBlock(t *testing.T) {
 
 // A few bytes cannot ask for a lot of memory.
 func TestBombs(t *testing.T) {
-	zeros, err := Compress(nil, Zstd, 1, make([]byte, MaxDecompressed+1))
+	zeros, err := Compress(nil, Zstd, 1, make([]byte, maxDecompressed+1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Decompress(nil, Zstd, zeros); !errors.Is(err, ErrTooLarge) {
+	if _, err := Decompress(nil, Zstd, zeros); !errors.Is(err, errTooLarge) {
 		t.Errorf("zstd: %v", err)
 	}
 	lying := append([]byte{0xff, 0xff, 0xff, 0xff, 0x07}, make([]byte, 20)...) // 2 GB, it says

@@ -35,8 +35,8 @@ func pemBlocks(text, kind string) (blocks [][]byte, labels []string, err error) 
 	return blocks, labels, nil
 }
 
-// PEMAlias is the alias for the content of PEM, which has none; trusted certificates have a number appended.
-const PEMAlias = "kafka"
+// pemAlias is the alias for the content of PEM, which has none; trusted certificates have a number appended.
+const pemAlias = "kafka"
 
 // OpenPEM parses a private key (PKCS#8, encrypted if password is not nil) and its chain, beginning with the key's own
 // certificate. Both texts may be the same.
@@ -56,7 +56,7 @@ func OpenPEM(key, chain string, password *string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := newKey(PEMAlias, private, certs)
+	k, err := newKey(pemAlias, private, certs)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func OpenTrustedPEM(text string) (*Store, error) {
 	}
 	store := &Store{}
 	for i, c := range certs {
-		store.Trusted = append(store.Trusted, Trusted{fmt.Sprint(PEMAlias, i), c})
+		store.Trusted = append(store.Trusted, Trusted{fmt.Sprint(pemAlias, i), c})
 	}
 	return store, nil
 }

@@ -23,7 +23,7 @@ type Dialog func(message []byte) ([]byte, error)
 
 // Start begins a login to a host, by the name that it was reached by. ctx bounds requests to other services.
 func (c *Client) Start(ctx context.Context, host string) (Dialog, error) {
-	if c.Mechanism == GSSAPIName && c.Kerberos != nil {
+	if c.Mechanism == gssapiName && c.Kerberos != nil {
 		return c.Kerberos(ctx, host)
 	}
 	if c.Mechanism == PlainName {

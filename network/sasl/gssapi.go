@@ -4,8 +4,8 @@ import (
 	"barnabas/network/kerberos"
 )
 
-// GSSAPIName is the mechanism for Kerberos 5 tickets (RFC 4752).
-const GSSAPIName = "GSSAPI"
+// gssapiName is the mechanism for Kerberos 5 tickets (RFC 4752).
+const gssapiName = "GSSAPI"
 
 // GSSAPI returns a constructor of logins with GSSAPI to a service. The rules map principals to users.
 func GSSAPI(service *kerberos.Service, rules *kerberos.Rules) func() Exchange {

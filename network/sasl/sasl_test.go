@@ -113,7 +113,7 @@ func TestClientLogsIn(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{GSSAPIName, OAuthBearerName, "CRAM-MD5"} {
+	for _, name := range []string{gssapiName, OAuthBearerName, "CRAM-MD5"} {
 		if _, err := (&Client{Mechanism: name}).Start(t.Context(), "host"); err == nil {
 			t.Errorf("there is no %s", name)
 		}
