@@ -106,14 +106,24 @@ const readBuffer = 32 << 10
 type libraryConn struct {
 	net.Conn
 	in *bufio.Reader
+
+	opened    bool  // the request for the session was written
+	continues bool  // of a session that there was before
+	seen      int64 // the last zxid that the library had seen then
 }
 
 // Read implements net.Conn.
-func (c libraryConn) Read(p []byte) (int, error) { return c.in.Read(p) }
+func (c *libraryConn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-// Write implements net.Conn. The library passes its error to the caller whose request could not be written, who must
-// learn only that there was no response: isLost.
-func (c libraryConn) Write(p []byte) (int, error) {
+// Write implements net.Conn. The library writes each request with one call, one after the other. It passes an error to
+// the caller whose request could not be written, who must learn only that there was no response: isLost.
+func (c *libraryConn) Write(p []byte) (int, error) {
+	if !c.opened {
+		c.opened = true
+		c.seen, c.continues = sessionRequest(p)
+	} else if c.continues {
+		p = watchedFrom(p, c.seen)
+	}
 	n, err := c.Conn.Write(p)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
@@ -146,7 +156,7 @@ func (d *dialer) dial(network, address string, timeout time.Duration) (net.Conn,
 	} else {
 		d.failed.Store(nil)
 	}
-	return libraryConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
+	return &libraryConn{Conn: conn, in: bufio.NewReaderSize(conn, readBuffer)}, nil
 }
 
 // loggedIn logs why a connection has no user, once as long as the reason stays the same; with nil, it has one.
