@@ -138,10 +138,10 @@ func checkMeta(fsys vfs.FS, dir string, want Meta, now time.Time) error {
 	switch {
 	case ok && have.ClusterID != "" && have.ClusterID != want.ClusterID:
 		return fmt.Errorf("%w: %s has cluster.id %s, but ZooKeeper's /cluster/id is %s; set zookeeper.connect to the cluster "+
-			"that this data belongs to, or use an empty folder for log.dirs", ErrWrongMeta, name, have.ClusterID, want.ClusterID)
+			"that this data belongs to, or use an empty directory for log.dirs", ErrWrongMeta, name, have.ClusterID, want.ClusterID)
 	case ok && have.BrokerID >= 0 && have.BrokerID != want.BrokerID:
 		return fmt.Errorf("%w: %s has broker.id %d, but the configured broker.id is %d; set broker.id to %d, "+
-			"or use an empty folder for log.dirs", ErrWrongMeta, name, have.BrokerID, want.BrokerID, have.BrokerID)
+			"or use an empty directory for log.dirs", ErrWrongMeta, name, have.BrokerID, want.BrokerID, have.BrokerID)
 	case ok && have == want:
 		return nil
 	}
