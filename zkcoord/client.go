@@ -141,6 +141,7 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Cl
 	close(attached)
 	select {
 	case <-c.session.first:
+		time.Sleep(librarySettles)
 		return c, nil
 	case <-ctx.Done():
 		c.Close()

@@ -1,0 +1,6 @@
+//go:build !race
+
+package zkcoord
+
+// librarySettles: see settle_race.go.
+const librarySettles = 0
