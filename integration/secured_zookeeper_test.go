@@ -305,7 +305,7 @@ func TestBareTreeIsSecured(t *testing.T) {
 		want    string
 	}{
 		{"Client", []string{"--zookeeper.acl=secured"}, "--zookeeper.acl must be secure or unsecure"},
-		{"Nobody", []string{"--zookeeper.acl=secure"}, "ZooKeeper would not know who this is"},
+		{"Nobody", []string{"--zookeeper.acl=secure"}, "ZooKeeper would not know this user"},
 		{"Wrong", []string{"--zookeeper.acl=secure"}, "the server refuses the user or the password"},
 		{"Client", []string{"--zookeeper.acl=secure", "--enable.path.check"}, "Exit the command."},
 	} {
