@@ -161,21 +161,26 @@ type connectorStatus struct {
 
 type connectorState struct{ State, Trace string }
 
-// awaitRunning waits until a connector and its task run. A task that fails since the first of the workers has just started, and cannot
-// help it yet, stays so until somebody starts it again.
+// awaitRunning waits until a connector and its task run.
 func (w *worker) awaitRunning(connector string) {
 	w.t.Helper()
 	await(w.t, connector+" runs", func(ctx context.Context) (string, bool) {
-		status, answer, err := w.ask(ctx, http.MethodGet, "/connectors/"+connector+"/status", nil)
-		var is connectorStatus
-		if err == nil && status == http.StatusOK {
-			err = json.Unmarshal([]byte(answer), &is)
-		}
-		if len(is.Tasks) == 1 && strings.Contains(is.Tasks[0].Trace, "not been able to read a session key") {
-			_, _, _ = w.ask(ctx, http.MethodPost, "/connectors/"+connector+"/restart?includeTasks=true&onlyFailed=true", nil)
-		}
-		return fmt.Sprint(status, " ", answer, " ", err), err == nil && is.Connector.State == "RUNNING" && len(is.Tasks) == 1 && is.Tasks[0].State == "RUNNING"
+		is, answer := w.status(ctx, connector)
+		return answer, is.Connector.State == "RUNNING" && len(is.Tasks) == 1 && is.Tasks[0].State == "RUNNING"
 	})
+}
+
+// status asks how a connector is. A task that failed because the leading worker had just started, and could not help it yet, would
+// never run again by itself: it is started anew.
+func (w *worker) status(ctx context.Context, connector string) (is connectorStatus, answer string) {
+	status, answer, err := w.ask(ctx, http.MethodGet, "/connectors/"+connector+"/status", nil)
+	if err == nil && status == http.StatusOK {
+		err = json.Unmarshal([]byte(answer), &is)
+	}
+	if len(is.Tasks) == 1 && strings.Contains(is.Tasks[0].Trace, "not been able to read a session key") {
+		_, _, _ = w.ask(ctx, http.MethodPost, "/connectors/"+connector+"/restart?includeTasks=true&onlyFailed=true", nil)
+	}
+	return is, fmt.Sprint(status, " ", answer, " ", err)
 }
 
 // fileCopies are pairs of connectors, each of which copies the lines of a file to a topic and from there to another file.
@@ -251,21 +256,26 @@ func (c *fileCopies) awaitRunning(w *worker) {
 }
 
 // check waits until all lines have come to the files, and looks whether the topics have each of them once and in order.
-func (c *fileCopies) check(addrs []string) {
+func (c *fileCopies) check(w *worker, addrs []string) {
 	c.t.Helper()
 	for i := range c.lines {
-		c.awaitLines(i)
+		c.awaitLines(w, i)
 		if d := cmp.Diff(c.lines[i], c.inTopic(addrs, i)); d != "" {
 			c.t.Errorf("lines of source %d (-) and of its topic (+)\n%s", i, d)
 		}
 	}
 }
 
-func (c *fileCopies) awaitLines(i int) {
+func (c *fileCopies) awaitLines(w *worker, i int) {
 	c.t.Helper()
-	await(c.t, fmt.Sprint("the lines of source ", i, " are in its sink's file"), func(context.Context) (string, bool) {
+	await(c.t, fmt.Sprint("the lines of source ", i, " are in its sink's file"), func(ctx context.Context) (string, bool) {
 		missing := missingLines(c.sink(i), c.lines[i])
-		return fmt.Sprintf("%d of %d lines are missing, such as %.100q", len(missing), len(c.lines[i]), missing), len(missing) == 0
+		if len(missing) == 0 {
+			return "", true
+		}
+		_, source := w.status(ctx, fmt.Sprint("source-", i))
+		_, sink := w.status(ctx, fmt.Sprint("sink-", i))
+		return fmt.Sprintf("%d of %d lines are missing, the first is %q; %s %s", len(missing), len(c.lines[i]), missing[0], source, sink), false
 	})
 }
 
@@ -343,18 +353,18 @@ func TestKafkaConnect(t *testing.T) {
 		}
 	}
 	copies.awaitRunning(workers[0])
-	copies.check(addrs)
+	copies.check(workers[0], addrs)
 
 	if err := os.Remove(copies.sink(0)); err != nil {
 		t.Fatal(err)
 	}
 	copies.again(workers[0], "sink-0")
-	copies.awaitLines(0)
+	copies.awaitLines(workers[0], 0)
 	copies.again(workers[1], "source-1")
 	copies.lines[1] = append(copies.lines[1], copies.lines[1]...)
 	await(t, "the lines of source 1 are written once more", func(context.Context) (string, bool) {
 		count := len(copies.inTopic(addrs, 1))
 		return fmt.Sprint(count, " lines"), count >= len(copies.lines[1])
 	})
-	copies.check(addrs)
+	copies.check(workers[0], addrs)
 }
