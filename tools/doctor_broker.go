@@ -99,22 +99,31 @@ func (d *doctor) logDir(b *config.Broker, dir string, r logstore.DirReport) {
 	if r.FreeBytes < b.LogDirMinFreeBytes {
 		d.trouble(dir, "free some space, or lower log.dir.min.free.bytes", "has less free space than log.dir.min.free.bytes=%d: the broker would accept no records.", b.LogDirMinFreeBytes)
 	}
-	if path, err := unwritable(dir); err != nil {
+	if path, err := unwritable(dir, 2); err != nil {
 		d.trouble(path, "run the broker, and this command, as the owner of the files, or chown them", "user %d may not write to it: %v.", os.Getuid(), err)
 	}
 }
 
-// unwritable returns a file or directory in a log directory that this user may not write to, if there is one.
-func unwritable(dir string) (path string, err error) {
-	for _, pattern := range []string{"", "*", "*/*"} {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			return dir, err
-		}
-		for _, path := range paths {
-			if err := unix.Access(path, unix.W_OK); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return path, err
-			}
+// unwritable returns a file or directory that this user may not write to, if there is one: the path, or what is up to so many levels
+// below it.
+func unwritable(path string, levels int) (string, error) {
+	err := unix.Access(path, unix.W_OK)
+	if errors.Is(err, fs.ErrNotExist) { // deleted in the meantime
+		return "", nil
+	}
+	if err != nil {
+		return path, err
+	}
+	if info, err := os.Stat(path); levels == 0 || err != nil || !info.IsDir() {
+		return "", nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return path, err
+	}
+	for _, e := range entries {
+		if below, err := unwritable(filepath.Join(path, e.Name()), levels-1); err != nil {
+			return below, err
 		}
 	}
 	return "", nil

@@ -83,3 +83,34 @@ func TestPlacesOfBrokers(t *testing.T) {
 		}
 	}
 }
+
+// TestUnwritable finds what another user owns, whatever the names.
+func TestUnwritable(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "logs [1]")
+	partition := filepath.Join(dir, "t-0")
+	file := filepath.Join(partition, "00000000000000000000.log")
+	if err := os.MkdirAll(partition, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := unwritable(dir, 2); path != "" || err != nil {
+		t.Errorf("%s: %v", path, err)
+	}
+	if os.Getuid() == 0 { // may write to everything
+		return
+	}
+	for _, path := range []string{file, partition, dir} {
+		if err := os.Chmod(path, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := unwritable(dir, 2); got != path || err == nil {
+			t.Errorf("%s, %v in place of %s", got, err, path)
+		}
+		if err := os.Chmod(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
