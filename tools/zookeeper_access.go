@@ -107,10 +107,13 @@ func silence() *logrus.Entry {
 // zkDialer connects to ZooKeeper for its library, and reports refused logins, which the library does not.
 type zkDialer struct {
 	zkAccess
-	refused chan error // capacity 1
+	patience time.Duration // how long a server may take to open a session
+	refused  chan error    // capacity 1
 }
 
-func newZKDialer(access zkAccess) *zkDialer { return &zkDialer{access, make(chan error, 1)} }
+func newZKDialer(access zkAccess) *zkDialer {
+	return &zkDialer{zkAccess: access, patience: access.session, refused: make(chan error, 1)}
+}
 
 func (d *zkDialer) dial(network, addr string, timeout time.Duration) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
@@ -118,8 +121,12 @@ func (d *zkDialer) dial(network, addr string, timeout time.Duration) (net.Conn, 
 		return nil, err
 	}
 	conn, err := d.open(network, addr, host, timeout)
-	if err != nil || d.login == nil {
-		return conn, err
+	if err != nil {
+		return nil, err
+	}
+	conn = zkcoord.AnswersWithin(conn, d.patience)
+	if d.login == nil {
+		return conn, nil
 	}
 	return d.login.Over(conn, host, d.connect, func(err error) {
 		if err == nil || d.login.Optional && errors.Is(err, zklogin.ErrNoSASL) {

@@ -71,8 +71,9 @@ func (silentLogger) Printf(string, ...any) {}
 func dialZooKeeper(ctx context.Context, env *Env, server string, access zkAccess) (*zkShell, error) {
 	hosts, chroot, _ := strings.Cut(server, "/")
 	env.printf("Connecting to %s\n", server)
-	way := newZKDialer(access)
-	conn, events, err := zk.Connect(strings.Split(hosts, ","), access.session, zk.WithLogger(silentLogger{}), zk.WithDialer(way.dial),
+	way, servers := newZKDialer(access), strings.Split(hosts, ",")
+	way.patience = zkcoord.Patience(access.session, len(servers))
+	conn, events, err := zk.Connect(servers, access.session, zk.WithLogger(silentLogger{}), zk.WithDialer(way.dial),
 		zk.WithHostProvider(zkcoord.NewHostProvider()))
 	if err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Cl
 		log:    cfg.Logger,
 		chroot: chroot,
 		hosts:  new(hostList),
-		way:    &dialer{tls: cfg.TLS, login: cfg.Login, log: cfg.Logger},
+		way:    &dialer{tls: cfg.TLS, login: cfg.Login, patience: Patience(cfg.SessionTimeout, len(servers)), log: cfg.Logger},
 		events: newDispatcher(),
 		closed: make(chan struct{}),
 	}

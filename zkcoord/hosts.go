@@ -131,12 +131,48 @@ func (c *libraryConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Patience returns how long each of several servers may take to open a session, so that there is time to try all of them
+// before the session ends. Apache Kafka's client divides the session's timeout in the same way.
+func Patience(session time.Duration, servers int) time.Duration {
+	return session / time.Duration(max(servers, 1))
+}
+
+// AnswersWithin returns a connection for the library whose first read takes at most limit. The library would wait for
+// several times the session's timeout, while a server that accepts connections but does not answer keeps it from trying
+// another one.
+func AnswersWithin(conn net.Conn, limit time.Duration) net.Conn {
+	return &firstAnswer{Conn: conn, limit: limit}
+}
+
+// firstAnswer is such a connection. Only its reader uses the field.
+type firstAnswer struct {
+	net.Conn
+	limit    time.Duration
+	answered bool
+}
+
+// Read implements net.Conn.
+func (c *firstAnswer) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.answered = c.answered || n > 0
+	return n, err
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *firstAnswer) SetReadDeadline(t time.Time) error {
+	if latest := time.Now().Add(c.limit); !c.answered && t.After(latest) {
+		t = latest
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
 // dialer connects to servers for the library, which does not report why connecting fails.
 type dialer struct {
-	tls    func(host string) *tls.Config // nil: plaintext
-	login  *zklogin.Login                // nil: connections without a user
-	log    *logrus.Entry
-	failed atomic.Pointer[error] // why the last attempt failed
+	tls      func(host string) *tls.Config // nil: plaintext
+	login    *zklogin.Login                // nil: connections without a user
+	patience time.Duration                 // how long a server may take to open a session
+	log      *logrus.Entry
+	failed   atomic.Pointer[error] // why the last attempt failed
 }
 
 // dial is called by the library.
@@ -146,6 +182,7 @@ func (d *dialer) dial(network, address string, timeout time.Duration) (net.Conn,
 		d.failed.Store(&err)
 		return nil, err
 	}
+	conn = AnswersWithin(conn, d.patience)
 	if d.login != nil {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestBrokenConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	conn, err := new(dialer).dial("tcp", l.Addr().String(), time.Second)
+	conn, err := (&dialer{patience: time.Minute}).dial("tcp", l.Addr().String(), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,5 +46,25 @@ func TestBrokenConnection(t *testing.T) {
 	_ = conn.Close()
 	if _, err := conn.Write([]byte("x")); !isLost(err) || !errors.Is(err, net.ErrClosed) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestSilentServers: servers that accept connections and say nothing do not keep a client from the one that answers.
+func TestSilentServers(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	conn, err := (&dialer{patience: time.Millisecond}).dial("tcp", silent.Addr().String(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+		t.Error(err)
+	}
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read %d, %v", n, err)
 	}
 }
