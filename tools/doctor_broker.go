@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"strings"
 
 	"barnabas/config"
+	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/network/ssl"
 	"barnabas/zkcoord"
@@ -45,7 +48,7 @@ func (d *doctor) broker(ctx context.Context, file string) error {
 func (d *doctor) brokerFile(b *config.Broker) {
 	unsupported := b.Unsupported()
 	for _, err := range unsupported {
-		d.trouble("settings", "remove it if the cluster can do without it; the broker does not start with it", "%s", strings.TrimPrefix(err.Error(), "config: "))
+		d.trouble("settings", "correct it, or remove it if the cluster can do without it; the broker does not start with it", "%s", strings.TrimPrefix(err.Error(), "config: "))
 	}
 	if len(unsupported) == 0 {
 		d.note("settings", "a broker can start with them.")
@@ -61,11 +64,15 @@ func (d *doctor) brokerFile(b *config.Broker) {
 // logDirs checks each log directory, and returns the meta.properties of those that have one.
 func (d *doctor) logDirs(b *config.Broker) map[string]logstore.Meta {
 	marked := make(map[string]logstore.Meta)
-	for _, dir := range b.LogDirs {
+	for i, dir := range b.LogDirs {
+		if twin := sameDir(dir, b.LogDirs[:i]); twin != "" {
+			d.trouble(dir, "name it once in log.dirs", "is the same directory as %s: no broker can lock it twice.", twin)
+			continue
+		}
 		r, err := logstore.InspectDir(dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			d.note(dir, "does not exist: the broker will create it.")
+			d.newDir(dir)
 			continue
 		case err != nil:
 			d.trouble(dir, "run this as the user that will run the broker, on a directory that was written in ZooKeeper mode", "%v", err)
@@ -76,7 +83,42 @@ func (d *doctor) logDirs(b *config.Broker) map[string]logstore.Meta {
 		}
 		d.logDir(b, dir, r)
 	}
+	if _, err := logstore.StoredBrokerID(vfs.OS{}, slices.Sorted(maps.Keys(marked))); err != nil && b.BrokerID < 0 {
+		d.trouble("log.dirs", "the broker takes its id from them, since broker.id is not set", "%v.", err)
+	}
 	return marked
+}
+
+// sameDir returns the one of others that is the same directory, by another name or through a link.
+func sameDir(dir string, others []string) string {
+	for _, other := range others {
+		a, errA := os.Stat(dir)
+		b, errB := os.Stat(other)
+		if errA == nil && errB == nil && os.SameFile(a, b) || filepath.Clean(dir) == filepath.Clean(other) {
+			return other
+		}
+	}
+	return ""
+}
+
+// newDir checks whether the broker can create a directory that does not exist.
+func (d *doctor) newDir(dir string) {
+	parent := filepath.Dir(dir)
+	for {
+		if _, err := os.Stat(parent); !errors.Is(err, fs.ErrNotExist) || parent == filepath.Dir(parent) {
+			break
+		}
+		parent = filepath.Dir(parent)
+	}
+	err := mayUse(parent)
+	if at, statErr := os.Stat(parent); statErr == nil && !at.IsDir() {
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		d.trouble(dir, "create it, for the user that will run the broker", "does not exist, and user %d cannot create it in %s: %v.", os.Getuid(), parent, err)
+		return
+	}
+	d.note(dir, "does not exist: the broker will create it.")
 }
 
 func (d *doctor) logDir(b *config.Broker, dir string, r logstore.DirReport) {
@@ -100,14 +142,14 @@ func (d *doctor) logDir(b *config.Broker, dir string, r logstore.DirReport) {
 		d.trouble(dir, "free some space, or lower log.dir.min.free.bytes", "has less free space than log.dir.min.free.bytes=%d: the broker would accept no records.", b.LogDirMinFreeBytes)
 	}
 	if path, err := unwritable(dir, 2); err != nil {
-		d.trouble(path, "run the broker, and this command, as the owner of the files, or chown them", "user %d may not write to it: %v.", os.Getuid(), err)
+		d.trouble(path, "run the broker, and this command, as the owner of the files, or chown them", "user %d may not read and write it: %v.", os.Getuid(), err)
 	}
 }
 
-// unwritable returns a file or directory that this user may not write to, if there is one: the path, or what is up to so many levels
+// unwritable returns a file or directory that this user may not read and write, if there is one: the path, or what is up to so many levels
 // below it.
 func unwritable(path string, levels int) (string, error) {
-	err := unix.Access(path, unix.W_OK)
+	err := mayUse(path)
 	if errors.Is(err, fs.ErrNotExist) { // deleted in the meantime
 		return "", nil
 	}
@@ -127,6 +169,15 @@ func unwritable(path string, levels int) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// mayUse returns an error if this user may not read and write a file, or create files in a directory.
+func mayUse(path string) error {
+	mode := uint32(unix.R_OK | unix.W_OK)
+	if at, err := os.Stat(path); err == nil && at.IsDir() {
+		mode |= unix.X_OK
+	}
+	return unix.Access(path, mode)
 }
 
 func roundBytes(n int64) string {
@@ -160,12 +211,20 @@ func (d *doctor) brokerCluster(ctx context.Context, file string, b *config.Broke
 			id = m.BrokerID
 		}
 	}
-	d.place(z, id)
+	d.place(z, id, b)
 	if id < 0 {
 		d.note("broker.id", "is neither set nor stored in the log directories: the broker will get a new one.")
 		return b
 	}
 	d.replicasOf(z, id)
+	for _, path := range d.hidden {
+		if strings.HasPrefix(path, "/config/brokers") {
+			d.note(path, "was not checked: only the brokers' user may read it. Set KAFKA_OPTS as for the broker.")
+		}
+	}
+	if len(b.Unsupported()) > 0 { // they are reported, and would be again
+		return b
+	}
 	return d.withStored(z, b, id)
 }
 
@@ -187,7 +246,7 @@ func (d *doctor) sameCluster(z znodes, folders map[string]logstore.Meta) {
 }
 
 // place reports whether a broker with this id is running, and whether Barnabas may join the cluster.
-func (d *doctor) place(z znodes, id int32) {
+func (d *doctor) place(z znodes, id int32, settings *config.Broker) {
 	var c struct {
 		Broker int32  `json:"brokerid"`
 		KRaft  *int32 `json:"kraftControllerEpoch"`
@@ -207,10 +266,28 @@ func (d *doctor) place(z znodes, id int32) {
 			d.trouble("/brokers/ids/"+number(other), "restart that broker: it registers again", "cannot be read: %v.", err)
 		case other == id:
 			d.note("/brokers/ids/"+number(id), "the broker is registered, so it is running. Stop it before its replacement starts.")
-		case b.Format < 5:
+		case b.Format < 5 && settings.InterBrokerProtocolVersion >= config.IBP27IV0:
 			d.trouble("/brokers/ids/"+number(other), "set inter.broker.protocol.version as on that broker", "is registered in format %d, of a release before 2.7.", b.Format)
 		}
+		if taken := sharedAddress(settings, b.Endpoints); err == nil && other != id && taken != "" {
+			d.trouble("advertised.listeners", "give each broker an address of its own", "%s is advertised by broker %d already.", taken, other)
+		}
 	}
+}
+
+// sharedAddress returns an address of another broker that a broker with these settings would advertise too, if there is one.
+func sharedAddress(settings *config.Broker, others []zkcoord.Endpoint) string {
+	for _, l := range settings.AdvertisedListeners {
+		for _, e := range others {
+			if l.Host == "" {
+				l.Host, _ = os.Hostname()
+			}
+			if l.Port != 0 && l.Host == e.Host && int32(l.Port) == e.Port {
+				return net.JoinHostPort(l.Host, strconv.Itoa(l.Port))
+			}
+		}
+	}
+	return ""
 }
 
 // replicasOf reports which partitions depend on the broker.

@@ -1,12 +1,14 @@
 package tools
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"barnabas/config"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -51,6 +53,56 @@ func TestDoctorOnABroker(t *testing.T) {
 	ask(1, "log.dirs="+empty, "a broker in ZooKeeper mode has version 0")
 }
 
+// TestDoctorOnLogDirs: what keeps a broker from starting with its directories, however they are named.
+func TestDoctorOnLogDirs(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	mark := func(dir string, id int) string {
+		dir = filepath.Join(root, dir)
+		for path, text := range map[string]string{"meta.properties": fmt.Sprintf("version=0\nbroker.id=%d\n", id), "t-0/x": ""} {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700), os.WriteFile(filepath.Join(dir, path), []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	one, two, odd := mark("one", 1), mark("two", 2), mark("we[i]rd", 1)
+	linked := filepath.Join(root, "linked")
+	if err := os.Symlink(one, linked); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		dirs []string
+		id   int
+		want string
+	}{
+		{[]string{one, two}, -1, "true log directories disagree"},
+		{[]string{one, odd}, -1, "false is running"},
+		{[]string{one, linked}, 1, "true is the same directory as " + one},
+		{[]string{one, one + "/"}, 1, "true is the same directory as " + one},
+		{[]string{filepath.Join(root, "new", "er")}, 1, "false the broker will create it"},
+		{[]string{filepath.Join(root, "new"), filepath.Join(root, "new") + "/"}, 1, "true is the same directory as"},
+		{[]string{filepath.Join(one, "meta.properties", "x")}, 1, "true not a directory"},
+	} {
+		d := new(doctor)
+		d.logDirs(&config.Broker{LogDirs: test.dirs, BrokerID: test.id})
+		trouble, says, _ := strings.Cut(test.want, " ")
+		if said := fmt.Sprint(d.diagnosis.Findings); fmt.Sprint(d.diagnosis.Trouble) != trouble || trouble == "true" && !strings.Contains(said, says) {
+			t.Errorf("%v: %s", test.dirs, said)
+		}
+	}
+}
+
+// TestOlderProtocols: brokers that are registered as before 2.7 are in order if this one will be, too.
+func TestOlderProtocols(t *testing.T) {
+	t.Parallel()
+	z := znodes{"/brokers/ids/2": znode{data: []byte(`{"version":4,"endpoints":["PLAINTEXT://a:2"]}`)}}
+	d := new(doctor)
+	if d.place(z, 1, &config.Broker{InterBrokerProtocolVersion: config.IBP26IV0}); d.diagnosis.Trouble {
+		t.Error(d.diagnosis.Findings)
+	}
+}
+
 // TestPlacesOfBrokers judges trees of ZooKeeper.
 func TestPlacesOfBrokers(t *testing.T) {
 	t.Parallel()
@@ -67,6 +119,7 @@ func TestPlacesOfBrokers(t *testing.T) {
 		{"alone in sync", "/brokers/topics/t/partitions/0/state", fmt.Sprintf(state, 1, "[1]"), "true has the only replica in sync of 1"},
 		{"a migration", "/controller", `{"brokerid":3000,"kraftControllerEpoch":4}`, "true the cluster is being migrated to KRaft"},
 		{"a migration begun", "/migration", "{}", "true the cluster is being migrated to KRaft"},
+		{"its address is taken", "/brokers/ids/2", `{"version":5,"endpoints":["PLAINTEXT://taken:9"]}`, "true taken:9 is advertised by broker 2 already"},
 		{"an old broker", "/brokers/ids/2", `{"version":4,"endpoints":["PLAINTEXT://a:2"]}`, "true is registered in format 4"},
 		{"a broken one", "/brokers/ids/2", "{", "true cannot be read"},
 	} {
@@ -76,7 +129,7 @@ func TestPlacesOfBrokers(t *testing.T) {
 		}
 		z[test.path] = znode{data: []byte(test.data)}
 		d := new(doctor)
-		d.place(z, 1)
+		d.place(z, 1, &config.Broker{InterBrokerProtocolVersion: config.IBP39IV0, AdvertisedListeners: []config.Listener{{Host: "taken", Port: 9}}})
 		d.replicasOf(z, 1)
 		if said := fmt.Sprint(d.diagnosis.Findings); !strings.Contains(said, test.want) || d.diagnosis.Trouble != strings.HasPrefix(test.want, "true") {
 			t.Errorf("%s: %s", test.name, said)
