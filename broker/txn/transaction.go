@@ -87,8 +87,8 @@ func (t transaction) initialise(now int64, timeout time.Duration, have *Identity
 		return t, fault(kerr.ProducerFenced, "producer %d is not that of the transactional id", have.ID)
 	}
 	if t.state == Ongoing {
-		if have != nil && have.ID == t.ID && have.Epoch < t.Epoch { // a zombie must not abort its successor's transaction
-			return t, fault(kerr.ProducerFenced, "epoch %d of the producer is over, it is %d", have.Epoch, t.Epoch)
+		if have != nil && (have.ID != t.ID || have.Epoch < t.Epoch) { // a zombie must not abort its successor's transaction
+			return t, fault(kerr.ProducerFenced, "producer %d with epoch %d is over, it is %d with %d", have.ID, have.Epoch, t.ID, t.Epoch)
 		}
 		fenced := t.fence(now)
 		if have != nil && have.Epoch == t.Epoch { // it will ask again for the next epoch, once its transaction is aborted
@@ -121,9 +121,10 @@ func (t transaction) initialise(now int64, timeout time.Duration, have *Identity
 }
 
 // mayBe reports whether a producer with identity have can be the one of this id: it has the producer id, or had the
-// previous one until its epochs were used up and has not heard of the new one.
+// previous one until its epochs were used up, the last one perhaps by aborting its transaction, and has not heard of the
+// new one.
 func (t *transaction) mayBe(have Identity) bool {
-	return t.Epoch == noProducerEpoch || have.ID == t.ID || have.ID == t.last.ID && exhausted(have.Epoch)
+	return t.Epoch == noProducerEpoch || have.ID == t.ID || have.ID == t.last.ID && (exhausted(have.Epoch) || have.Epoch == t.last.Epoch)
 }
 
 // holds reports whether the producer with an epoch is the latest instance.
