@@ -94,7 +94,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 	var todo []loading
 	recovering := make(chan struct{}, max(m.cfg.RecoveryThreadsPerDir, 1))
 	for _, e := range entries {
-		if !e.IsDir() {
+		if !vfs.IsDir(m.cfg.FS, v.path, e) {
 			continue
 		}
 		dir := filepath.Join(v.path, e.Name())

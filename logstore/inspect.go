@@ -27,7 +27,7 @@ func InspectDir(dir string) (r DirReport, err error) {
 		return r, err
 	}
 	for _, e := range entries {
-		if !e.IsDir() {
+		if !vfs.IsDir(vfs.OS{}, dir, e) {
 			continue
 		}
 		switch _, kind := parseDir(e.Name()); kind {

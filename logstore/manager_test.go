@@ -219,6 +219,27 @@ func TestForeignDirectoryStopsTheStart(t *testing.T) {
 	}
 }
 
+// TestLinkedPartition: a partition's directory may be a link to one elsewhere, as in Apache Kafka.
+func TestLinkedPartition(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	if err := os.Symlink(elsewhere, filepath.Join(dir, "t-0")); err != nil {
+		t.Fatal(err)
+	}
+	cfg := DefaultManagerConfig()
+	cfg.Dirs, cfg.BrokerID, cfg.Logger = []string{dir}, 1, logTo(t)
+	m, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	if found := m.Partitions(); len(found) != 1 || found[0] != (TopicPartition{"t", 0}) {
+		t.Errorf("found %v", found)
+	}
+	if r, err := InspectDir(dir); r.Partitions != 1 || err != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestSamePartitionTwice(t *testing.T) {
 	c := newClock()
 	fsys := vfs.NewMem(c.Now)

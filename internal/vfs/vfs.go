@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -111,4 +112,13 @@ func writeSynced(fsys FS, name string, data []byte) error {
 		return err
 	}
 	return f.Close()
+}
+
+// IsDir reports whether an entry of a directory is a directory, or a symbolic link to one.
+func IsDir(fsys FS, dir string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	at, err := fsys.Stat(filepath.Join(dir, e.Name()))
+	return err == nil && at.IsDir()
 }
