@@ -38,6 +38,7 @@ type doctor struct {
 	adm       *kadm.Client
 	now       time.Time
 	hidden    []string // ZooKeeper nodes that only the brokers may read
+	running   bool     // a broker uses the log directories that were checked
 
 	diagnosis diagnosis
 }

@@ -125,6 +125,7 @@ func (d *doctor) logDir(b *config.Broker, dir string, r logstore.DirReport) {
 	stopped := "was stopped cleanly"
 	switch {
 	case r.InUse:
+		d.running = true
 		stopped = "is running and must be stopped first"
 	case !r.Clean && r.Partitions > 0:
 		stopped = "was not stopped cleanly, so a start has to recover its logs"
@@ -264,8 +265,10 @@ func (d *doctor) place(z znodes, id int32, settings *config.Broker) {
 		switch {
 		case err != nil:
 			d.trouble("/brokers/ids/"+number(other), "restart that broker: it registers again", "cannot be read: %v.", err)
-		case other == id:
+		case other == id && d.running:
 			d.note("/brokers/ids/"+number(id), "the broker is registered, so it is running. Stop it before its replacement starts.")
+		case other == id:
+			d.note("/brokers/ids/"+number(id), "a broker is registered, but none uses the log directories: it was killed, and a start waits for its session to end; or another broker has this id, and no start succeeds before that one is stopped.")
 		case b.Format < 5 && settings.InterBrokerProtocolVersion >= config.IBP27IV0:
 			d.trouble("/brokers/ids/"+number(other), "set inter.broker.protocol.version as on that broker", "is registered in format %d, of a release before 2.7.", b.Format)
 		}

@@ -114,6 +114,7 @@ func TestPlacesOfBrokers(t *testing.T) {
 	}
 	for _, test := range []struct{ name, path, data, want string }{
 		{"sound", "/x", "", "has 1 replicas"},
+		{"killed, or another one", "/x", "", "none uses the log directories"},
 		{"the controller", "/controller", `{"brokerid":1,"kraftControllerEpoch":-1}`, "replace it last"},
 		{"a late replica", "/brokers/topics/t/partitions/0/state", fmt.Sprintf(state, 2, "[2]"), "is out of sync for 1"},
 		{"alone in sync", "/brokers/topics/t/partitions/0/state", fmt.Sprintf(state, 1, "[1]"), "true has the only replica in sync of 1"},
