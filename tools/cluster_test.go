@@ -332,6 +332,17 @@ func TestProducerCountsWhatItCannotDeliver(t *testing.T) {
 	}
 }
 
+// TestMembersOfNewGroupsWarnOfNothing: what a member commits before it reads is no reason for a warning.
+func TestMembersOfNewGroupsWarnOfNothing(t *testing.T) {
+	t.Parallel()
+	addr := kafkatest.Run(t).Broker(0).Addr()
+	runTool(t, t.Context(), "one\n", "kafka-console-producer", "--topic", "t", "--bootstrap-server", addr)
+	out := runTool(t, t.Context(), "", "kafka-console-consumer", "--topic", "t", "--group", "g", "--from-beginning", "--max-messages", "1", "--bootstrap-server", addr)
+	if out.code != 0 || out.stdout != "one\n" || strings.Contains(out.stderr, "WARN") {
+		t.Errorf("exit code %d, %q, standard error %q", out.code, out.stdout, out.stderr)
+	}
+}
+
 func TestZooKeeperShell(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.Run(t)

@@ -11,7 +11,8 @@ import (
 // toldByError reports whether a warning only guesses at or repeats the error that the request ends with.
 func toldByError(msg string, keyvals []any) bool {
 	switch {
-	case strings.Contains(msg, "is SASL missing?"), strings.HasPrefix(msg, "fatal InitProducerID error"):
+	case strings.Contains(msg, "is SASL missing?"), strings.HasPrefix(msg, "fatal InitProducerID error"),
+		strings.HasPrefix(msg, "received an OffsetCommitResponse after our group session has ended"): // or before it has begun: startOffsets
 		return true
 	case !strings.HasPrefix(msg, "unable to initialize sasl"):
 		return false
