@@ -179,11 +179,11 @@ func (d *duel) chance(percent int) bool { return d.random.IntN(100) < percent }
 
 func oneOf[T any](d *duel, all ...T) T { return all[d.random.IntN(len(all))] }
 
-// settle waits until both brokers have answered the same requests and nothing more comes.
+// settle waits until both brokers have answered the same requests, those that are never held back among them, and nothing more comes.
 func (d *duel) settle() {
 	var news [2][]string
 	quiet := time.Now()
-	for end := quiet.Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := quiet.Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		var waiting [2]string
 		for side := range d.sides {
 			for _, c := range d.conns(side) {
@@ -194,7 +194,8 @@ func (d *duel) settle() {
 				waiting[side] += fmt.Sprint(c.waiting != nil, " ")
 			}
 		}
-		if waiting[0] == waiting[1] && time.Since(quiet) > 50*time.Millisecond {
+		asked := d.sides[0].at.waiting != nil || d.sides[1].at.waiting != nil
+		if !asked && waiting[0] == waiting[1] && time.Since(quiet) > 50*time.Millisecond {
 			break
 		}
 	}

@@ -211,7 +211,7 @@ func TestSignedTokens(t *testing.T) {
 	wrong := propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", "sasl.login.callback.handler.class="+oauthLogins,
 		"sasl.oauthbearer.token.endpoint.url="+idp.url+"/token", "sasl.jaas.config="+oauthModule+` required clientId="alice" clientSecret="wrong";`)
 	out, err := exec.Command(brokerBinary(t), "topics", "--bootstrap-server", ourAddr, "--command-config", wrong, "--list").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "/token: the answer is 401 Unauthorized") {
+	if err == nil || !strings.Contains(string(out), "/token: the response is 401 Unauthorized") {
 		t.Errorf("with a wrong secret: %v: %s", err, out)
 	}
 }
