@@ -41,6 +41,8 @@ func (d *doctor) broker(ctx context.Context, file string) error {
 		return context.Cause(ctx)
 	}
 	d.keystores(b)
+	d.keytabs(b)
+	d.ports(ctx, b)
 	return nil
 }
 
@@ -365,6 +367,11 @@ func (d *doctor) keystores(b *config.Broker) {
 		case !c.HasKey():
 			d.trouble("listener "+l.Name, "set ssl.keystore.location, or ssl.keystore.key", "has no key.")
 			continue
+		}
+		if l.Name == b.InterBrokerListener {
+			if err := ssl.CheckPair(c, c); err != nil {
+				d.trouble("listener "+l.Name, "correct its keystore or its truststore: the broker does not start with it", "brokers speak to each other by it, and would refuse each other: %v.", err)
+			}
 		}
 		name, end := c.Expires()
 		if end.Sub(d.now) < soonExpired {

@@ -23,11 +23,16 @@ func TestDoctorOnABroker(t *testing.T) {
 	d.placed("both", []int32{0, 1})
 	d.produce(&kgo.Record{Topic: "one", Value: []byte("x")})
 	empty := t.TempDir()
+	krb5 := filepath.Join(t.TempDir(), "krb5.conf")
+	d.must(os.WriteFile(krb5, []byte("[libdefaults]\n default_realm = TEST\n"), 0o600))
 	ask := func(code int, settings string, words ...string) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "server.properties")
 		if !strings.Contains(settings, "zookeeper.connect") {
 			settings += "\nzookeeper.connect=" + d.ZooKeeper()
+		}
+		if !strings.Contains(settings, "listeners=") {
+			settings += "\nlisteners=PLAINTEXT://localhost:0" // the usual port may be taken
 		}
 		d.must(os.WriteFile(file, []byte(settings), 0o600))
 		d.ask("broker "+file, code, words...)
@@ -44,6 +49,12 @@ func TestDoctorOnABroker(t *testing.T) {
 	ask(1, "log.dirs="+empty+"\nlog.dir.min.free.bytes=9223372036854775807", "has less free space than")
 	ask(1, "log.dirs="+empty+"\nlisteners=SSL://localhost:1\nssl.keystore.location=/nowhere\nsecurity.inter.broker.protocol=SSL", "listener SSL", "/nowhere")
 	ask(1, "log.dirs="+empty+"\nzookeeper.connect="+d.ZooKeeper()+"/elsewhere", "holds no cluster")
+	ask(1, "log.dirs="+empty+"\nlisteners=SSL://localhost:0\nssl.keystore.location="+stores+"server.jks\nssl.keystore.password=secret\nsecurity.inter.broker.protocol=SSL", "listener SSL", "would refuse each other")
+	ask(1, "log.dirs="+empty+"\nlisteners=PLAINTEXT://localhost:0,SASL_PLAINTEXT://localhost:0\nsasl.enabled.mechanisms=GSSAPI\nsasl.kerberos.service.name=kafka\njava.security.krb5.conf="+krb5+
+		"\nlistener.name.sasl_plaintext.gssapi.sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true keyTab=\"/nowhere\" principal=\"kafka/localhost@TEST\";", "keys of kafka/localhost@TEST in /nowhere", "no such file")
+	ask(1, "log.dirs="+empty+"\nlisteners=PLAINTEXT://"+d.Broker(1).Addr(), "another program listens on "+d.Broker(1).Addr())
+	ask(1, "log.dirs="+empty+"\nlisteners=PLAINTEXT://localhost:0\nmetrics.listener="+d.ZooKeeper(), "another program listens on "+d.ZooKeeper())
+	ask(1, "log.dirs="+empty+"\nlisteners=PLAINTEXT://192.0.2.1:9092", "cannot listen on 192.0.2.1 here")
 
 	d.must(os.Mkdir(filepath.Join(empty, "notes"), 0o700))
 	ask(1, "log.dirs="+empty, filepath.Join(empty, "notes"), "is not a partition's directory")

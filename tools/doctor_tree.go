@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,6 +170,21 @@ func (z znodes) children(path string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// families returns the names of all nodes' children, by their parent's path. It is for many parents: children examines the whole
+// tree each time.
+func (z znodes) families() map[string][]string {
+	all := make(map[string][]string)
+	for p := range z {
+		parent, name := path.Split(p)
+		parent = strings.TrimSuffix(parent, "/")
+		all[parent] = append(all[parent], name)
+	}
+	for _, names := range all {
+		slices.Sort(names)
+	}
+	return all
 }
 
 func (z znodes) has(path string) bool { _, ok := z[path]; return ok }

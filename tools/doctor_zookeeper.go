@@ -31,6 +31,7 @@ func (d *doctor) judge(z znodes) {
 	registered := z.brokerIDs()
 	bad := d.unreadable(z)
 	epoch := d.controllerNodes(z, registered, bad)
+	families := z.families()
 	missing := make(map[int32]int)
 	partitions := 0
 	withoutID := 0
@@ -49,7 +50,7 @@ func (d *doctor) judge(z znodes) {
 			partitions++
 			d.partitionState(z, partitionPath(topic, partition)+"/state", topic, replicas, registered, bad, epoch)
 		}
-		for _, name := range z.children(topicPath(topic) + "/partitions") {
+		for _, name := range families[topicPath(topic)+"/partitions"] {
 			path := topicPath(topic) + "/partitions/" + name
 			partition, _ := strconv.ParseInt(name, 10, 32)
 			if _, assigned := t.Partitions[int32(partition)]; !assigned && !bad[path] {

@@ -1,0 +1,73 @@
+package tools
+
+import (
+	"context"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"barnabas/config"
+	"barnabas/network/kerberos"
+)
+
+// keytabs opens what listeners with GSSAPI need.
+func (d *doctor) keytabs(b *config.Broker) {
+	for _, l := range b.Listeners {
+		if !l.Protocol.SASL() {
+			continue
+		}
+		s, err := b.ListenerSASL(l)
+		if err != nil {
+			continue // reported with the settings
+		}
+		for _, m := range s.Mechanisms {
+			if m.Kerberos == nil {
+				continue
+			}
+			c, err := kerberos.ReadConfiguration(m.Kerberos.Configuration)
+			if err == nil {
+				_, err = kerberos.OpenService(c, m.Kerberos.Keytab, m.Kerberos.Principal, new(kerberos.Shown))
+			}
+			if err != nil {
+				d.trouble("listener "+l.Name, "correct it, or let user "+strconv.Itoa(os.Getuid())+" read its keytab: the broker does not start with it",
+					"keys of %s in %s: %v.", m.Kerberos.Principal, m.Kerberos.Keytab, err)
+			}
+		}
+	}
+}
+
+// portAnswers is the time limit for a program on this machine to accept a connection.
+const portAnswers = time.Second
+
+// ports checks that the broker's addresses belong to this machine, and that no other program has them. It does not listen on
+// them: clients that look for the broker would notice.
+func (d *doctor) ports(ctx context.Context, b *config.Broker) {
+	for _, l := range b.Listeners {
+		d.port(ctx, "listener "+l.Name, l.Host, strconv.Itoa(l.Port))
+	}
+	if host, port, err := net.SplitHostPort(b.MetricsListener); err == nil {
+		d.port(ctx, "metrics.listener", host, port)
+	}
+}
+
+func (d *doctor) port(ctx context.Context, subject, host, port string) {
+	own, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		d.trouble(subject, "set it to an address of this machine: the broker does not start with it", "cannot listen on %s here: %v.", host, err)
+		return
+	}
+	_ = own.Close()
+	if d.running || port == "0" {
+		return // it is the broker that is to be stopped
+	}
+	addr := net.JoinHostPort(host, port)
+	ctx, cancel := context.WithTimeout(ctx, portAnswers)
+	defer cancel()
+	taken, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return
+	}
+	_ = taken.Close()
+	d.trouble(subject, "stop that program, or change the port: the broker does not start with it", "another program listens on %s, and no broker uses the log directories.", addr)
+}
