@@ -41,6 +41,7 @@ func TestDoctorOnABroker(t *testing.T) {
 	ask(0, "broker.id=0\nlog.dirs="+first+"\nmetric.reporters=a.B", "a broker can start with them", "without effect here: metric.reporters",
 		first+": 2 partitions", "is running and must be stopped first", "belongs to cluster ", "has 2 replicas", "has the only replica of 1 partitions", "is registered, so it is running")
 	ask(0, "log.dirs="+first, "has 2 replicas")
+	ask(0, "log.dirs="+first+"\nzookeeper.connect= "+d.ZooKeeper()+" , ", "has 2 replicas")
 	ask(0, "log.dirs="+filepath.Join(empty, "none"), "does not exist: the broker will create it", "broker.id: is neither set")
 
 	ask(1, "broker.id=x", "broker.id=x", "nothing else was checked")

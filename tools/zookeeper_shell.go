@@ -69,16 +69,19 @@ type silentLogger struct{}
 func (silentLogger) Printf(string, ...any) {}
 
 func dialZooKeeper(ctx context.Context, env *Env, server string, access zkAccess) (*zkShell, error) {
-	hosts, chroot, _ := strings.Cut(server, "/")
 	env.printf("Connecting to %s\n", server)
-	way, servers := newZKDialer(access), strings.Split(hosts, ",")
+	servers, chroot, err := zkcoord.SplitConnect(server)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", server, err)
+	}
+	hosts, way := strings.Join(servers, ","), newZKDialer(access)
 	way.patience = zkcoord.Patience(access.session, len(servers))
 	conn, events, err := zk.Connect(servers, access.session, zk.WithLogger(silentLogger{}), zk.WithDialer(way.dial),
 		zk.WithHostProvider(zkcoord.NewHostProvider()))
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, access.connect)
+	ctx, cancel := context.WithTimeoutCause(ctx, access.connect, fmt.Errorf("no answer within %v", access.connect))
 	defer cancel()
 	late := time.After(time.Second)
 	for {
@@ -88,11 +91,7 @@ func dialZooKeeper(ctx context.Context, env *Env, server string, access zkAccess
 		case e := <-events:
 			if e.State == zk.StateHasSession {
 				env.printf("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null\n")
-				s := &zkShell{env: env, conn: conn}
-				if chroot != "" {
-					s.chroot = "/" + strings.TrimSuffix(chroot, "/")
-				}
-				return s, nil
+				return &zkShell{env: env, conn: conn, chroot: chroot}, nil
 			}
 		case err := <-way.refused:
 			conn.Close()

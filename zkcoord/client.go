@@ -78,7 +78,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		return nil, errors.New("zkcoord: no logger")
 	}
-	servers, chroot, err := splitConnect(cfg.Connect)
+	servers, chroot, err := SplitConnect(cfg.Connect)
 	if err != nil {
 		return nil, err
 	}

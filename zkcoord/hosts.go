@@ -22,9 +22,9 @@ const (
 	loginTimeout = 5 * time.Second
 )
 
-// splitConnect parses a zookeeper.connect string: host[:port],...[/chroot]. The returned chroot has no trailing slash,
+// SplitConnect parses a zookeeper.connect string: host[:port],...[/chroot]. The returned chroot has no trailing slash,
 // and is empty for the root.
-func splitConnect(connect string) (servers []string, chroot string, err error) {
+func SplitConnect(connect string) (servers []string, chroot string, err error) {
 	hosts, rest, found := strings.Cut(strings.TrimSpace(connect), "/")
 	if found {
 		chroot = "/" + strings.Trim(rest, "/")

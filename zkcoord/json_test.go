@@ -272,13 +272,13 @@ func TestSplitConnect(t *testing.T) {
 		{"[::1]/", "[::1]:2181", ""},
 	}
 	for _, test := range tests {
-		servers, chroot, err := splitConnect(test.connect)
+		servers, chroot, err := SplitConnect(test.connect)
 		if err != nil || strings.Join(servers, " ") != test.servers || chroot != test.chroot {
 			t.Errorf("%q: %q %q %v", test.connect, servers, chroot, err)
 		}
 	}
 	for _, bad := range []string{"", "/kafka", "a//b//c"} {
-		if _, _, err := splitConnect(bad); err == nil {
+		if _, _, err := SplitConnect(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}
