@@ -98,6 +98,7 @@ const exitUnasked = exitCode(2)
 func runDoctor(ctx context.Context, env *Env) error {
 	d := &doctor{env: env, now: time.Now(), o: newAdminOptions("kafka-doctor", aboutDoctor, "command-config")}
 	d.o.operands = "QUESTION [TOPIC|GROUP|FILE]"
+	d.o.Lookup("bootstrap-server").Usage = "brokers to connect to, `host:port,...` (required, except by broker, and by zookeeper with --zookeeper)"
 	d.o.exits = "0 if nothing is wrong, 1 if there is a problem, 2 if the question could not be answered."
 	asJSON := d.o.Bool("json", false, "print one JSON object instead of sentences")
 	d.zookeeper = d.o.String("zookeeper", "", "the ZooKeeper to examine, `host:port[/chroot]`, instead of the one that the brokers use")

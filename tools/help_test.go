@@ -25,7 +25,7 @@ func TestHelpIsAPage(t *testing.T) {
 // TestHelpTellsWhatIsRequired: also where one option takes the place of another.
 func TestHelpTellsWhatIsRequired(t *testing.T) {
 	for tool, want := range map[string]string{"kafka-acls": "(required without --authorizer-properties)", "kafka-configs": "(required without --zookeeper)",
-		"zookeeper-security-migration": "unsecure opens them (required)"} {
+		"zookeeper-security-migration": "unsecure opens them (required)", "kafka-doctor": "(required, except by broker,"} {
 		if out := runTool(t, t.Context(), "", tool, "--help"); !strings.Contains(strings.Join(strings.Fields(out.stderr), " "), want) {
 			t.Errorf("%s --help lacks %q: %s", tool, want, out.stderr)
 		}
