@@ -36,8 +36,8 @@ func (d *doctor) broker(ctx context.Context, file string) error {
 		return err
 	}
 	d.brokerFile(b)
-	folders := d.logDirs(b)
-	if b = d.brokerCluster(ctx, file, b, folders); ctx.Err() != nil {
+	folders, id := d.logDirs(b)
+	if b = d.brokerCluster(ctx, file, b, id, folders); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	d.keystores(b)
@@ -63,9 +63,9 @@ func (d *doctor) brokerFile(b *config.Broker) {
 	}
 }
 
-// logDirs checks each log directory, and returns the meta.properties of those that have one.
-func (d *doctor) logDirs(b *config.Broker) map[string]logstore.Meta {
-	marked := make(map[string]logstore.Meta)
+// logDirs checks each log directory, and returns the meta.properties of those that have one, and the broker's id.
+func (d *doctor) logDirs(b *config.Broker) (marked map[string]logstore.Meta, id int32) {
+	marked = make(map[string]logstore.Meta)
 	for i, dir := range b.LogDirs {
 		if twin := sameDir(dir, b.LogDirs[:i]); twin != "" {
 			d.trouble(dir, "name it once in log.dirs", "is the same directory as %s: no broker can lock it twice.", twin)
@@ -85,10 +85,22 @@ func (d *doctor) logDirs(b *config.Broker) map[string]logstore.Meta {
 		}
 		d.logDir(b, dir, r)
 	}
-	if _, err := logstore.StoredBrokerID(vfs.OS{}, slices.Sorted(maps.Keys(marked))); err != nil && b.BrokerID < 0 {
-		d.trouble("log.dirs", "the broker takes its id from them, since broker.id is not set", "%v.", err)
+	return marked, d.brokerID(b, marked)
+}
+
+// brokerID returns the id that is set, or that the log directories store, as at a start; -1 if there is none.
+func (d *doctor) brokerID(b *config.Broker, folders map[string]logstore.Meta) int32 {
+	if b.BrokerID >= 0 {
+		return int32(b.BrokerID)
 	}
-	return marked
+	id, err := logstore.StoredBrokerID(vfs.OS{}, slices.Sorted(maps.Keys(folders)))
+	switch {
+	case err != nil:
+		d.trouble("log.dirs", "the broker takes its id from them, since broker.id is not set", "%v.", err)
+	case id < 0:
+		d.note("broker.id", "is neither set nor stored in the log directories: the broker will get a new one.")
+	}
+	return id
 }
 
 // sameDir returns the one of others that is the same directory, by another name or through a link.
@@ -191,7 +203,7 @@ func roundBytes(n int64) string {
 }
 
 // brokerCluster checks what ZooKeeper stores about this broker, and returns the settings including those stored there.
-func (d *doctor) brokerCluster(ctx context.Context, file string, b *config.Broker, folders map[string]logstore.Meta) *config.Broker {
+func (d *doctor) brokerCluster(ctx context.Context, file string, b *config.Broker, id int32, folders map[string]logstore.Meta) *config.Broker {
 	if b.ZookeeperEmbedded {
 		d.note("zookeeper.connect", "is not queried: the broker runs an embedded ZooKeeper.")
 		return b
@@ -208,15 +220,8 @@ func (d *doctor) brokerCluster(ctx context.Context, file string, b *config.Broke
 		return b
 	}
 	d.sameCluster(z, folders)
-	id := int32(b.BrokerID)
-	for _, m := range folders {
-		if id < 0 {
-			id = m.BrokerID
-		}
-	}
 	d.place(z, id, b)
 	if id < 0 {
-		d.note("broker.id", "is neither set nor stored in the log directories: the broker will get a new one.")
 		return b
 	}
 	d.replicasOf(z, id)
