@@ -10,13 +10,13 @@ import (
 // isrState is a partition's in-sync replicas, and the pending change of them, if any (KIP-497).
 type isrState struct {
 	committed []int32
-	proposed  []int32 // sent to the controller; nil: none
+	pending   *isrChange // handed to the isrRoute and not settled; nil: none
 }
 
 // maximalHas reports whether a replica may be in sync, whether or not the pending change succeeds. The high watermark
 // waits for all such replicas.
 func (s *isrState) maximalHas(id int32) bool {
-	return slices.Contains(s.committed, id) || slices.Contains(s.proposed, id)
+	return slices.Contains(s.committed, id) || s.pending != nil && slices.Contains(s.pending.isr, id)
 }
 
 // progress is a follower's progress according to its fetches.
@@ -77,7 +77,7 @@ func (p *Partition) followerFetched(id int32, offset, logStart, brokerEpoch int6
 // mayJoinLocked reports whether an out-of-sync follower has reached the high watermark and the first offset of this
 // leader's epoch (Partition.isFollowerInSync, 3.9).
 func (p *Partition) mayJoinLocked(id int32, end int64) bool {
-	return p.mu.role == Leader && p.mu.isr.proposed == nil && !slices.Contains(p.mu.isr.committed, id) &&
+	return p.mu.role == Leader && p.mu.isr.pending == nil && !slices.Contains(p.mu.isr.committed, id) &&
 		end >= p.Log().HighWatermark() && end >= p.mu.epochStart && p.env.living(id)
 }
 
@@ -152,7 +152,7 @@ func (p *Partition) expandISR(id int32) {
 func (p *Partition) shrinkISR(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.role != Leader || p.mu.isr.proposed != nil {
+	if p.mu.role != Leader || p.mu.isr.pending != nil {
 		return
 	}
 	if kept := p.inSyncLocked(now); len(kept) < len(p.mu.isr.committed) {
@@ -175,11 +175,11 @@ func (p *Partition) inSyncLocked(now time.Time) []int32 {
 }
 
 func (p *Partition) proposeLocked(isr []int32) {
-	p.mu.isr.proposed = isr
-	p.env.isrChanges.submit(isrChange{
+	p.mu.isr.pending = &isrChange{
 		partition: p, topicID: p.mu.topicID, controllerEpoch: p.mu.controllerEpoch, leaderEpoch: p.mu.leaderEpoch,
 		partitionEpoch: p.mu.partitionEpoch, isr: isr, epochs: p.brokerEpochs(isr),
-	})
+	}
+	p.env.isrChanges.submit(p.mu.isr.pending)
 }
 
 func (p *Partition) brokerEpochs(isr []int32) []int64 {
@@ -196,10 +196,10 @@ func (p *Partition) brokerEpochs(isr []int32) []int64 {
 }
 
 // settleISR completes the pending change with the controller's answer. It reports whether to try again.
-func (p *Partition) settleISR(c isrChange, a isrAnswer) (retry bool) {
+func (p *Partition) settleISR(c *isrChange, a isrAnswer) (retry bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.leaderEpoch != c.leaderEpoch || p.mu.role != Leader || p.mu.isr.proposed == nil {
+	if p.mu.role != Leader || p.mu.isr.pending != c {
 		return false // a newer LeaderAndIsr has decided
 	}
 	switch a.err {
@@ -211,10 +211,10 @@ func (p *Partition) settleISR(c isrChange, a isrAnswer) (retry bool) {
 			p.advanceLocked()
 			p.Changed.Notify()
 		}
-		p.mu.isr.proposed = nil
+		p.mu.isr.pending = nil
 	case kerr.OperationNotAttempted, kerr.IneligibleReplica:
 		p.env.counts.refused.Add(1)
-		p.mu.isr.proposed = nil // refused for good: the committed ISR remains
+		p.mu.isr.pending = nil // refused for good: the committed ISR remains
 	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion, kerr.InvalidRequest,
 		kerr.NewLeaderElected:
 		p.env.counts.refused.Add(1)

@@ -38,7 +38,7 @@ type isrAnswer struct {
 
 // isrRoute publishes ISR changes: through the controller (isrSender) or directly (isrWriter). Its goroutine is run.
 type isrRoute interface {
-	submit(isrChange)
+	submit(*isrChange)
 	run(context.Context)
 }
 
@@ -47,29 +47,47 @@ type isrQueue struct {
 	wake chan struct{}
 	mu   struct {
 		sync.Mutex // leaf
-		pending    map[*Partition]isrChange
+		pending    map[*Partition]*isrChange
 	}
 }
 
 func (q *isrQueue) init() {
 	q.wake = make(chan struct{}, 1)
-	q.mu.pending = make(map[*Partition]isrChange)
+	q.mu.pending = make(map[*Partition]*isrChange)
 }
 
-func (q *isrQueue) submit(c isrChange) {
+// submit queues a partition's new change, which replaces any earlier one.
+func (q *isrQueue) submit(c *isrChange) {
 	q.mu.Lock()
 	q.mu.pending[c.partition] = c
 	q.mu.Unlock()
+	q.wakeUp()
+}
+
+// submitAgain queues changes that could not be published, except where the partition has proposed another one since: a
+// LeaderAndIsr has come between, and nobody waits for the first one any more.
+func (q *isrQueue) submitAgain(changes []*isrChange) {
+	q.mu.Lock()
+	for _, c := range changes {
+		if q.mu.pending[c.partition] == nil {
+			q.mu.pending[c.partition] = c
+		}
+	}
+	q.mu.Unlock()
+	q.wakeUp()
+}
+
+func (q *isrQueue) wakeUp() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (q *isrQueue) take() []isrChange {
+func (q *isrQueue) take() []*isrChange {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	changes := make([]isrChange, 0, len(q.mu.pending))
+	changes := make([]*isrChange, 0, len(q.mu.pending))
 	for p, c := range q.mu.pending {
 		changes = append(changes, c)
 		delete(q.mu.pending, p)
@@ -117,15 +135,13 @@ func (s *isrSender) run(ctx context.Context) {
 			return
 		case <-time.After(isrRetryDelay):
 		}
-		for _, c := range again {
-			s.submit(c)
-		}
+		s.submitAgain(again)
 	}
 }
 
 // send returns the changes that have to be sent again.
-func (s *isrSender) send(ctx context.Context, changes []isrChange) (again []isrChange) {
-	byVersion := make(map[int16][]isrChange)
+func (s *isrSender) send(ctx context.Context, changes []*isrChange) (again []*isrChange) {
+	byVersion := make(map[int16][]*isrChange)
 	for _, c := range changes {
 		v := s.versionFor(c)
 		byVersion[v] = append(byVersion[v], c)
@@ -140,7 +156,7 @@ func (s *isrSender) send(ctx context.Context, changes []isrChange) (again []isrC
 const alterByID = 2
 
 // versionFor returns an older version for topics without an id, created before inter.broker.protocol.version 2.8.
-func (s *isrSender) versionFor(c isrChange) int16 {
+func (s *isrSender) versionFor(c *isrChange) int16 {
 	if c.topicID == ([16]byte{}) {
 		return min(s.version, alterByID-1)
 	}
@@ -148,7 +164,7 @@ func (s *isrSender) versionFor(c isrChange) int16 {
 }
 
 // sendIn sends changes in one version of AlterPartition.
-func (s *isrSender) sendIn(ctx context.Context, version int16, changes []isrChange) []isrChange {
+func (s *isrSender) sendIn(ctx context.Context, version int16, changes []*isrChange) []*isrChange {
 	resp, err := s.controller.ToController(ctx, s.request(version, changes))
 	if err != nil {
 		s.log.WithError(err).Debug("cannot reach the controller with ISR changes")
@@ -159,7 +175,7 @@ func (s *isrSender) sendIn(ctx context.Context, version int16, changes []isrChan
 		s.log.WithError(err).Info("the controller did not accept ISR changes, trying again")
 		return changes
 	}
-	var again []isrChange
+	var again []*isrChange
 	answers := s.answers(answer)
 	for _, c := range changes {
 		a, ok := answers[keyOf(version, c)]
@@ -174,7 +190,7 @@ func (s *isrSender) sendIn(ctx context.Context, version int16, changes []isrChan
 	return again
 }
 
-func logSettled(log *logrus.Entry, c isrChange, a isrAnswer) {
+func logSettled(log *logrus.Entry, c *isrChange, a isrAnswer) {
 	l := log.WithFields(logrus.Fields{
 		logx.Topic: c.partition.TP.Topic, logx.Partition: c.partition.TP.Partition, logx.LeaderEpoch: c.leaderEpoch, logx.ISR: c.isr})
 	if a.err != nil {
@@ -191,7 +207,7 @@ type isrKey struct {
 	partition int32
 }
 
-func keyOf(version int16, c isrChange) isrKey {
+func keyOf(version int16, c *isrChange) isrKey {
 	if version >= alterByID {
 		return isrKey{id: c.topicID, partition: c.partition.TP.Partition}
 	}
@@ -208,7 +224,7 @@ func (s *isrSender) answers(resp *kmsg.AlterPartitionResponse) map[isrKey]isrAns
 	return m
 }
 
-func (s *isrSender) request(version int16, changes []isrChange) *kmsg.AlterPartitionRequest {
+func (s *isrSender) request(version int16, changes []*isrChange) *kmsg.AlterPartitionRequest {
 	req := kmsg.NewPtrAlterPartitionRequest()
 	req.Version, req.BrokerID, req.BrokerEpoch = version, s.brokerID, s.brokerEpoch()
 	index := make(map[isrKey]int)

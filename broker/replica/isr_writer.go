@@ -85,7 +85,7 @@ func (w *isrWriter) writeAll(ctx context.Context) {
 				return
 			case <-time.After(isrRetryDelay):
 			}
-			w.submit(c)
+			w.submitAgain([]*isrChange{c})
 			continue
 		}
 		logSettled(w.log, c, a)
@@ -97,7 +97,7 @@ func (w *isrWriter) writeAll(ctx context.Context) {
 }
 
 // write returns the answer that settles the change, or an error if there is none.
-func (w *isrWriter) write(ctx context.Context, c isrChange) (isrAnswer, error) {
+func (w *isrWriter) write(ctx context.Context, c *isrChange) (isrAnswer, error) {
 	epoch, err := w.store.WriteISR(ctx, ISRWrite{TP: c.partition.TP, Leader: w.brokerID, LeaderEpoch: c.leaderEpoch, ISR: c.isr,
 		ControllerEpoch: c.controllerEpoch, PartitionEpoch: c.partitionEpoch})
 	var code *kerr.Error

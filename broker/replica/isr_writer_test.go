@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -21,12 +22,17 @@ type isrTable struct {
 	writes   []ISRWrite
 	reported [][]logstore.TopicPartition
 	conflict bool
+	fail     func() error // of the next write; nil: none
 }
 
 func (s *isrTable) WriteISR(_ context.Context, w ISRWrite) (int32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes = append(s.writes, w)
+	if fail := s.fail; fail != nil {
+		s.fail = nil
+		return 0, fail()
+	}
 	if s.conflict {
 		return 0, kerr.InvalidUpdateVersion
 	}
@@ -41,12 +47,13 @@ func (s *isrTable) NotifyISRChange(_ context.Context, changed []logstore.TopicPa
 }
 
 // proposing is a leader of t-0 with a change of its ISR under way.
-func proposing(isr ...int32) (*Partition, isrChange) {
+func proposing(isr ...int32) (*Partition, *isrChange) {
 	p := &Partition{TP: tp0, env: &environment{counts: new(counts), brokerID: 1}}
 	p.mu.role, p.mu.leaderEpoch, p.mu.partitionEpoch = Leader, 4, 7
-	p.mu.isr = isrState{committed: []int32{1}, proposed: isr}
 	p.mu.replicas = []int32{1, 2, 3}
-	return p, isrChange{partition: p, controllerEpoch: 2, leaderEpoch: 4, partitionEpoch: 7, isr: isr}
+	c := &isrChange{partition: p, controllerEpoch: 2, leaderEpoch: 4, partitionEpoch: 7, isr: isr}
+	p.mu.isr = isrState{committed: []int32{1}, pending: c}
+	return p, c
 }
 
 func TestISRWriter(t *testing.T) {
@@ -60,12 +67,40 @@ func TestISRWriter(t *testing.T) {
 		p, c := proposing(1, 2)
 		w.submit(c)
 		synctest.Wait()
-		if p.mu.isr.proposed == nil || len(table.reported) != 0 {
+		if p.mu.isr.pending == nil || len(table.reported) != 0 {
 			t.Errorf("lost race: ISR %+v, reports %v; want it to wait for the controller", p.mu.isr, table.reported)
 		}
 		want := []ISRWrite{{TP: tp0, Leader: 1, LeaderEpoch: 4, ISR: []int32{1, 2}, ControllerEpoch: 2, PartitionEpoch: 7}}
 		if diff := cmp.Diff(want, table.writes); diff != "" {
 			t.Error(diff)
+		}
+		cancel()
+		ended.Wait()
+	})
+}
+
+// TestISRWriterAmidALeaderAndISR is TestISRChangeAmidALeaderAndISR for a leader that writes its ISR itself.
+func TestISRWriterAmidALeaderAndISR(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, first := proposing(1, 2)
+		second := &isrChange{partition: p, controllerEpoch: 3, leaderEpoch: 5, partitionEpoch: 9, isr: []int32{1, 3}}
+		table := &isrTable{conflict: true}
+		w := newISRWriter(1, table, time.Now, logrus.NewEntry(logrus.New()))
+		table.fail = func() error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.mu.leaderEpoch, p.mu.partitionEpoch, p.mu.isr.pending = second.leaderEpoch, second.partitionEpoch, second
+			w.submit(second)
+			return errors.New("connection lost")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() { w.run(ctx) })
+		w.submit(first)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(table.writes) != 2 || !slices.Equal(table.writes[1].ISR, second.isr) {
+			t.Errorf("wrote %+v", table.writes)
 		}
 		cancel()
 		ended.Wait()

@@ -248,6 +248,39 @@ func TestISRGrowsAndShrinks(t *testing.T) {
 	eventually(t, "the high watermark at the end", func() bool { return p.Log().HighWatermark() == 3 })
 }
 
+// TestISRChangeAmidALeaderAndISR: a change that has to be sent again, since its controller lost office, does not displace
+// the one that the leader has proposed since its successor's LeaderAndIsr.
+func TestISRChangeAmidALeaderAndISR(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	replicas := []int32{1, 2, 3}
+	p := b.must(t, 1, 0, replicas, []int32{1, 3})
+	fetch := func() {
+		v, err := p.Read(Reader{Replica: 2, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, 0, 0, 1000, true})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		v.Records.Close()
+	}
+	later := func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+		resp := accept(req)
+		if change := req.Topics[0].Partitions[0]; change.LeaderEpoch != 1 {
+			resp.Topics[0].Partitions[0].ErrorCode = kerr.FencedLeaderEpoch.Code
+		}
+		return resp
+	}
+	b.controller.mu.Lock()
+	b.controller.answer = func(*kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+		b.must(t, 1, 1, replicas, []int32{1})
+		fetch()
+		b.controller.answer = later
+		return &kmsg.AlterPartitionResponse{ErrorCode: kerr.NotController.Code}
+	}
+	b.controller.mu.Unlock()
+	fetch()
+	eventually(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1, 2}) })
+}
+
 // TestFailedDirectory: clients and the controller hear of it, whatever the leader epoch.
 func TestFailedDirectory(t *testing.T) {
 	b := newBroker(t, 1, nil)
@@ -305,8 +338,8 @@ func TestOfflineLeaderDoesNotShrinkTheISR(t *testing.T) {
 		t.Fatalf("lost %v", lost)
 	}
 	p.shrinkISR(time.Now().Add(2 * time.Hour))
-	if p.mu.isr.proposed != nil {
-		t.Errorf("proposes the ISR %v", p.mu.isr.proposed)
+	if p.mu.isr.pending != nil {
+		t.Errorf("proposes the ISR %v", p.mu.isr.pending)
 	}
 }
 
@@ -412,7 +445,7 @@ func TestISRChangesOfTopicsWithoutIDs(t *testing.T) {
 	env := &environment{counts: new(counts)}
 	named := &Partition{TP: logstore.TopicPartition{Topic: "named"}, env: env}
 	numbered := &Partition{TP: logstore.TopicPartition{Topic: "numbered"}, env: env}
-	s.send(t.Context(), []isrChange{
+	s.send(t.Context(), []*isrChange{
 		{partition: named, isr: []int32{1}, epochs: []int64{1}},
 		{partition: numbered, topicID: [16]byte{7}, isr: []int32{1}, epochs: []int64{1}},
 	})
