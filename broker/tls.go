@@ -47,19 +47,13 @@ func newSecured(log *logrus.Entry) *secured {
 var storeKeys = []string{"ssl.key.password", "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type", "ssl.keystore.key",
 	"ssl.keystore.certificate.chain", "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type", "ssl.truststore.certificates"}
 
-// tlsSettings returns a listener's settings: those of its keystores from one configuration, the others from another. If
-// clients are identified by SASL, certificates are requested only if the listener's own setting says so
-// (ChannelBuilders.serverChannelBuilder, 3.9).
+// tlsSettings returns a listener's settings: those of its keystores from one configuration, the others from another.
 func tlsSettings(base, stores *config.Broker, l config.Listener) ssl.Settings {
 	return ssl.Settings{Get: func(name string) (as, value string, set bool) {
 		if slices.Contains(storeKeys, name) {
 			return stores.ListenerSetting(l, name)
 		}
-		as, value, set = base.ListenerSetting(l, name)
-		if name == "ssl.client.auth" && l.Protocol.SASL() && as == name {
-			return as, "none", true
-		}
-		return as, value, set
+		return base.ListenerSetting(l, name)
 	}}
 }
 
@@ -74,19 +68,11 @@ func storeValues(c *config.Broker, l config.Listener) []string {
 
 // newContext creates a listener's context and checks that it is usable. before is the context it replaces, or nil.
 func newContext(base, c *config.Broker, l config.Listener, before *ssl.Context) (*ssl.Context, error) {
-	made, err := ssl.New(tlsSettings(base, c, l))
+	made, err := ssl.ForListener(tlsSettings(base, c, l), ssl.Listener{
+		Name: l.Name, Protocol: l.Protocol.String(), Prefix: l.ConfigPrefix(), Logins: l.Protocol.SASL(), Brokers: l.Name == c.InterBrokerListener,
+	}, before)
 	if err != nil {
 		return nil, refusedTLS(err)
-	}
-	if !made.HasKey() {
-		return nil, &config.Error{Key: l.ConfigPrefix() + "ssl.keystore.location",
-			Reason: fmt.Sprintf("listener %s has protocol %s, so it or ssl.keystore.location must be set, or ssl.keystore.key", l.Name, l.Protocol)}
-	}
-	if l.Name == c.InterBrokerListener {
-		if err := ssl.CheckPair(made, made); err != nil {
-			return nil, &config.Error{Key: made.Changed(before),
-				Reason: fmt.Sprintf("brokers speak to each other by listener %s, and would refuse each other: %v", l.Name, err)}
-		}
 	}
 	return made, nil
 }

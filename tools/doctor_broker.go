@@ -17,7 +17,6 @@ import (
 	"barnabas/config"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
-	"barnabas/network/ssl"
 	"barnabas/zkcoord"
 
 	"github.com/sirupsen/logrus"
@@ -356,33 +355,4 @@ func (d *doctor) withStored(z znodes, b *config.Broker, id int32) *config.Broker
 		}
 	}
 	return all.Current()
-}
-
-// keystores opens the keystores of the listeners.
-func (d *doctor) keystores(b *config.Broker) {
-	for _, l := range b.Listeners {
-		if !l.Protocol.TLS() {
-			continue
-		}
-		c, err := ssl.New(ssl.Settings{Get: func(name string) (as, value string, set bool) { return b.ListenerSetting(l, name) }})
-		switch {
-		case err != nil:
-			d.trouble("listener "+l.Name, "correct it: the broker does not start with it", "%v.", err)
-			continue
-		case !c.HasKey():
-			d.trouble("listener "+l.Name, "set ssl.keystore.location, or ssl.keystore.key", "has no key.")
-			continue
-		}
-		if l.Name == b.InterBrokerListener {
-			if err := ssl.CheckPair(c, c); err != nil {
-				d.trouble("listener "+l.Name, "correct its keystore or its truststore: the broker does not start with it", "brokers speak to each other by it, and would refuse each other: %v.", err)
-			}
-		}
-		name, end := c.Expires()
-		if end.Sub(d.now) < soonExpired {
-			d.trouble("listener "+l.Name, "renew it", "the certificate of %s expires at %s.", name, at(end.UnixMilli()))
-			continue
-		}
-		d.note("listener "+l.Name, "its stores can be read; the certificate of %s is valid until %s.", name, at(end.UnixMilli()))
-	}
 }

@@ -9,7 +9,37 @@ import (
 
 	"barnabas/config"
 	"barnabas/network/kerberos"
+	"barnabas/network/ssl"
 )
+
+// keystores opens the keystores of the listeners, as a start does.
+func (d *doctor) keystores(b *config.Broker) {
+	for _, l := range b.Listeners {
+		if l.Protocol.TLS() {
+			d.keystore(b, l)
+		}
+	}
+}
+
+func (d *doctor) keystore(b *config.Broker, l config.Listener) {
+	subject := "listener " + l.Name
+	c, err := ssl.ForListener(
+		ssl.Settings{Get: func(name string) (as, value string, set bool) { return b.ListenerSetting(l, name) }},
+		ssl.Listener{Name: l.Name, Protocol: l.Protocol.String(), Prefix: l.ConfigPrefix(), Logins: l.Protocol.SASL(), Brokers: l.Name == b.InterBrokerListener}, nil)
+	if err != nil {
+		d.trouble(subject, "correct it: the broker does not start with it", "%v.", err)
+		return
+	}
+	for _, warning := range c.Warnings() {
+		d.note(subject, "%s.", warning)
+	}
+	name, end := c.Expires()
+	if end.Sub(d.now) < soonExpired {
+		d.trouble(subject, "renew it", "the certificate of %s expires at %s.", name, at(end.UnixMilli()))
+		return
+	}
+	d.note(subject, "its stores can be read; the certificate of %s is valid until %s.", name, at(end.UnixMilli()))
+}
 
 // keytabs opens what listeners with GSSAPI need.
 func (d *doctor) keytabs(b *config.Broker) {

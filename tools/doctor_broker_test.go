@@ -3,12 +3,15 @@ package tools
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"barnabas/config"
+	"barnabas/internal/testcert"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -103,6 +106,42 @@ func TestDoctorOnLogDirs(t *testing.T) {
 			t.Errorf("%v: %s", test.dirs, said)
 		}
 	}
+}
+
+// TestDoctorOnKeystores: what it says of a listener with TLS is what a start says.
+func TestDoctorOnKeystores(t *testing.T) {
+	t.Parallel()
+	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
+	sound, stranger := ca.Issue("broker").Files(ca), another.Issue("broker").Files(ca)
+	for _, test := range []struct {
+		name    string
+		with    map[string]string
+		trouble bool
+		says    string
+	}{
+		{"sound", sound, false, "the certificate of CN=broker,O=Barnabas is valid until"},
+		{"no key", nil, true, "listener.name.ssl.ssl.keystore.location: listener SSL has protocol SSL, so it or ssl.keystore.location must be set, or ssl.keystore.key."},
+		{"no file", map[string]string{"ssl.keystore.location": "/nowhere", "ssl.keystore.password": "x"}, true, "ssl.keystore.location=/nowhere: open /nowhere"},
+		{"a stranger", stranger, true, "ssl.truststore.location: brokers speak to each other by listener SSL, and would refuse each other"},
+		{"a suite that is unknown here", with(sound, "ssl.cipher.suites", "TLS_AES_128_GCM_SHA256,TLS_NEVER"), false, "TLS_NEVER"},
+	} {
+		b, err := config.Parse(with(with(test.with, "listeners", "SSL://:1"), "security.inter.broker.protocol", "SSL"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &doctor{now: time.Now().Add(-soonExpired)} // the certificates are for a day
+		d.keystores(b)
+		if said := fmt.Sprint(d.diagnosis.Findings); d.diagnosis.Trouble != test.trouble || !strings.Contains(said, test.says) {
+			t.Errorf("%s: %s", test.name, said)
+		}
+	}
+}
+
+// with returns settings with another one.
+func with(settings map[string]string, key, value string) map[string]string {
+	all := map[string]string{"zookeeper.connect": "localhost:1", key: value}
+	maps.Copy(all, settings)
+	return all
 }
 
 // TestOlderProtocols: brokers that are registered as before 2.7 are in order if this one will be, too.

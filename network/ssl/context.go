@@ -83,9 +83,6 @@ func (s *store) certificates() []tls.Certificate {
 	return list
 }
 
-// HasKey reports whether there is a key, without which a server cannot work.
-func (c *Context) HasKey() bool { return c.keys != nil }
-
 // Warnings says which settings could not be applied exactly.
 func (c *Context) Warnings() []string { return c.warnings }
 

@@ -173,9 +173,11 @@ func (s Settings) ciphers() (ciphers, error) {
 	return c, nil
 }
 
+const clientAuthKey = "ssl.client.auth"
+
 // clientAuth returns what the server requires of its clients.
 func (s Settings) clientAuth() (tls.ClientAuthType, error) {
-	switch value := strings.ToLower(s.text("ssl.client.auth")); value {
+	switch value := strings.ToLower(s.text(clientAuthKey)); value {
 	case "", "none":
 		return tls.NoClientCert, nil
 	case "requested":
@@ -183,7 +185,7 @@ func (s Settings) clientAuth() (tls.ClientAuthType, error) {
 	case "required":
 		return tls.RequireAndVerifyClientCert, nil
 	}
-	return 0, s.refuse("ssl.client.auth", "must be none, requested or required")
+	return 0, s.refuse(clientAuthKey, "must be none, requested or required")
 }
 
 // verifiesHost reports whether a client compares the name in the server's certificate with the host that it connected

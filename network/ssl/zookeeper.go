@@ -38,7 +38,7 @@ func (z zooKeeperSettings) get(name string) (string, bool) {
 // value translates from the settings of ZooKeeper's client to those of a listener.
 func (z zooKeeperSettings) value(name string) (string, bool) {
 	switch name {
-	case "ssl.client.auth":
+	case clientAuthKey:
 		return "none", true
 	case principalRulesKey:
 		return "DEFAULT", true
