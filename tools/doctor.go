@@ -55,7 +55,8 @@ type finding struct {
 	Subject string `json:"subject"`
 	Trouble bool   `json:"trouble"`
 	Says    string `json:"says"`
-	Do      string `json:"do,omitempty"` // the remedy
+	Do      string `json:"do,omitempty"`      // the remedy
+	Warning bool   `json:"warning,omitempty"` // it is in order, but not for long
 }
 
 // note adds something that is in order.
@@ -63,10 +64,15 @@ func (d *doctor) note(subject, format string, args ...any) {
 	d.diagnosis.Findings = append(d.diagnosis.Findings, finding{Subject: subject, Says: fmt.Sprintf(format, args...)})
 }
 
+// warn adds something that is in order but will become a problem, with its remedy.
+func (d *doctor) warn(subject, do, format string, args ...any) {
+	d.diagnosis.Findings = append(d.diagnosis.Findings, finding{Subject: subject, Warning: true, Says: fmt.Sprintf(format, args...), Do: do})
+}
+
 // trouble adds a problem and its remedy.
 func (d *doctor) trouble(subject, do, format string, args ...any) {
 	d.diagnosis.Trouble = true
-	d.diagnosis.Findings = append(d.diagnosis.Findings, finding{subject, true, fmt.Sprintf(format, args...), do})
+	d.diagnosis.Findings = append(d.diagnosis.Findings, finding{Subject: subject, Trouble: true, Says: fmt.Sprintf(format, args...), Do: do})
 }
 
 // question is a question that the doctor answers.
@@ -99,7 +105,7 @@ func runDoctor(ctx context.Context, env *Env) error {
 	d := &doctor{env: env, now: time.Now(), o: newAdminOptions("kafka-doctor", aboutDoctor, "command-config")}
 	d.o.operands = "QUESTION [TOPIC|GROUP|FILE]"
 	d.o.Lookup("bootstrap-server").Usage = "brokers to connect to, `host:port,...` (required, except by broker, and by zookeeper with --zookeeper)"
-	d.o.exits = "0 if nothing is wrong, 1 if there is a problem, 2 if the question could not be answered."
+	d.o.exits = "0 if nothing is wrong, except perhaps for warnings, 1 if there is a problem, 2 if the question could not be answered."
 	asJSON := d.o.Bool("json", false, "print one JSON object instead of sentences")
 	d.zookeeper = d.o.String("zookeeper", "", "the ZooKeeper to examine, `host:port[/chroot]`, instead of the one that the brokers use")
 	err := d.answer(ctx)
@@ -160,11 +166,7 @@ func (d *doctor) print(asJSON bool) error {
 		}
 	} else {
 		for _, f := range d.diagnosis.Findings {
-			mark := "ok     "
-			if f.Trouble {
-				mark = "TROUBLE"
-			}
-			d.env.printf("%s %s: %s\n", mark, f.Subject, f.Says)
+			d.env.printf("%s %s: %s\n", f.mark(), f.Subject, f.Says)
 			if f.Do != "" {
 				d.env.printf("        -> %s\n", f.Do)
 			}
@@ -174,6 +176,17 @@ func (d *doctor) print(asJSON bool) error {
 		return exitCode(1)
 	}
 	return nil
+}
+
+// mark is how a line of the output begins.
+func (f finding) mark() string {
+	switch {
+	case f.Trouble:
+		return "TROUBLE"
+	case f.Warning:
+		return "WARNING"
+	}
+	return "ok     "
 }
 
 // settings are the values of a resource's settings, by name.
@@ -251,6 +264,11 @@ func lasting(d time.Duration) string {
 		return fmt.Sprintf("%.0f minutes", d.Minutes())
 	}
 	return d.Round(time.Second).String()
+}
+
+// counted returns a number of things.
+func counted[N int | int64](n N, thing string) string {
+	return fmt.Sprintf("%d %s%s", n, thing, pluralOf(int(n)))
 }
 
 // at formats a time for people.

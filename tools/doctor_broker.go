@@ -145,7 +145,7 @@ func (d *doctor) logDir(b *config.Broker, dir string, r logstore.DirReport) {
 	case !r.Clean:
 		stopped = "left no mark of a clean stop"
 	}
-	d.note(dir, "%d partitions, %s free; its broker %s.", r.Partitions, roundBytes(r.FreeBytes), stopped)
+	d.note(dir, "%s, %s free; its broker %s.", counted(r.Partitions, "partition"), roundBytes(r.FreeBytes), stopped)
 	if b.BrokerID >= 0 && r.Marked && r.BrokerID >= 0 && int(r.BrokerID) != b.BrokerID {
 		d.trouble(dir, fmt.Sprintf("set broker.id=%d, or set log.dirs to the directories of this broker", r.BrokerID), "belongs to broker %d, but broker.id is %d.", r.BrokerID, b.BrokerID)
 	}
@@ -324,15 +324,15 @@ func (d *doctor) replicasOf(z znodes, id int32) {
 		}
 	}
 	subject := "broker " + number(id)
-	d.note(subject, "has %d replicas.", hosted)
+	d.note(subject, "has %s.", counted(hosted, "replica"))
 	if single > 0 {
-		d.note(subject, "has the only replica of %d partitions: they are unavailable while it is down.", single)
+		d.note(subject, "has the only replica of %s, unavailable while it is down.", counted(single, "partition"))
 	}
 	if alone > 0 {
-		d.trouble(subject, "wait until other replicas are in sync: kafka-topics.sh --describe --under-replicated-partitions", "has the only replica in sync of %d partitions that have others: they would be unavailable while it is down.", alone)
+		d.trouble(subject, "wait until other replicas are in sync: kafka-topics.sh --describe --under-replicated-partitions", "has the only replica in sync of %s with others, unavailable while it is down.", counted(alone, "partition"))
 	}
 	if late > 0 {
-		d.note(subject, "is out of sync for %d partitions: it will copy what it lacks from their leaders.", late)
+		d.note(subject, "is out of sync for %s: it will copy what it lacks from the leaders.", counted(late, "partition"))
 	}
 }
 

@@ -34,11 +34,14 @@ func (d *doctor) keystore(b *config.Broker, l config.Listener) {
 		d.note(subject, "%s.", warning)
 	}
 	name, end := c.Expires()
-	if end.Sub(d.now) < soonExpired {
-		d.trouble(subject, "renew it", "the certificate of %s expires at %s.", name, at(end.UnixMilli()))
-		return
+	switch left := end.Sub(d.now); {
+	case left <= 0:
+		d.trouble(subject, "renew it", "the certificate of %s expired at %s: clients will reject it.", name, at(end.UnixMilli()))
+	case left < soonExpired:
+		d.warn(subject, "renew it", "the certificate of %s expires in %s, at %s.", name, lasting(left), at(end.UnixMilli()))
+	default:
+		d.note(subject, "its stores can be read; the certificate of %s is valid until %s.", name, at(end.UnixMilli()))
 	}
-	d.note(subject, "its stores can be read; the certificate of %s is valid until %s.", name, at(end.UnixMilli()))
 }
 
 // keytabs opens what listeners with GSSAPI need.

@@ -42,7 +42,7 @@ func TestDoctorOnABroker(t *testing.T) {
 	}
 	first := d.Broker(0).LogDir()
 	ask(0, "broker.id=0\nlog.dirs="+first+"\nmetric.reporters=a.B", "a broker can start with them", "without effect here: metric.reporters",
-		first+": 2 partitions", "is running and must be stopped first", "belongs to cluster ", "has 2 replicas", "has the only replica of 1 partitions", "is registered, so it is running")
+		first+": 2 partitions", "is running and must be stopped first", "belongs to cluster ", "has 2 replicas", "has the only replica of 1 partition,", "is registered, so it is running")
 	ask(0, "log.dirs="+first, "has 2 replicas")
 	ask(0, "log.dirs="+first+"\nzookeeper.connect= "+d.ZooKeeper()+" , ", "has 2 replicas")
 	ask(0, "log.dirs="+filepath.Join(empty, "none"), "does not exist: the broker will create it", "broker.id: is neither set")
@@ -137,6 +137,30 @@ func TestDoctorOnKeystores(t *testing.T) {
 	}
 }
 
+// TestDoctorOnCertificatesThatEnd: one that is valid for some days yet is no trouble.
+func TestDoctorOnCertificatesThatEnd(t *testing.T) {
+	t.Parallel()
+	ca := testcert.NewAuthority(t, "ca")
+	b, err := config.Parse(with(ca.Issue("broker").Files(ca), "listeners", "PLAINTEXT://:1,SSL://:2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		later      time.Duration
+		mark, says string
+	}{
+		{0, "WARNING", "the certificate of CN=broker,O=Barnabas expires in "},
+		{-soonExpired, "ok     ", "is valid until"},
+		{48 * time.Hour, "TROUBLE", "clients will reject it"},
+	} {
+		d := &doctor{now: time.Now().Add(test.later)}
+		d.keystores(b)
+		if said := d.diagnosis.Findings; len(said) != 1 || said[0].mark() != test.mark || !strings.Contains(said[0].Says, test.says) || d.diagnosis.Trouble != (test.mark == "TROUBLE") {
+			t.Errorf("%v later: %v", test.later, said)
+		}
+	}
+}
+
 // with returns settings with another one.
 func with(settings map[string]string, key, value string) map[string]string {
 	all := map[string]string{"zookeeper.connect": "localhost:1", key: value}
@@ -164,11 +188,11 @@ func TestPlacesOfBrokers(t *testing.T) {
 		"/brokers/topics/t/partitions/0/state": fmt.Sprintf(state, 1, "[1,2]"), "/brokers/topics/t/partitions/1/state": fmt.Sprintf(state, 2, "[2]"),
 	}
 	for _, test := range []struct{ name, path, data, want string }{
-		{"sound", "/x", "", "has 1 replicas"},
+		{"sound", "/x", "", "has 1 replica."},
 		{"killed, or another one", "/x", "", "none uses the log directories"},
 		{"the controller", "/controller", `{"brokerid":1,"kraftControllerEpoch":-1}`, "replace it last"},
 		{"a late replica", "/brokers/topics/t/partitions/0/state", fmt.Sprintf(state, 2, "[2]"), "is out of sync for 1"},
-		{"alone in sync", "/brokers/topics/t/partitions/0/state", fmt.Sprintf(state, 1, "[1]"), "true has the only replica in sync of 1"},
+		{"alone in sync", "/brokers/topics/t/partitions/0/state", fmt.Sprintf(state, 1, "[1]"), "true has the only replica in sync of 1 partition with"},
 		{"a migration", "/controller", `{"brokerid":3000,"kraftControllerEpoch":4}`, "true the cluster is being migrated to KRaft"},
 		{"a migration begun", "/migration", "{}", "true the cluster is being migrated to KRaft"},
 		{"its address is taken", "/brokers/ids/2", `{"version":5,"endpoints":["PLAINTEXT://taken:9"]}`, "true taken:9 is advertised by broker 2 already"},

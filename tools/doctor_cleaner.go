@@ -97,7 +97,7 @@ func (d *doctor) cleanerIn(ctx context.Context, dir replicaDir, topic string, s 
 		return err
 	}
 	if len(segments) == 0 {
-		d.note(subject, "has %d bytes; run the doctor on its host to see why it is not compacted.", dir.size)
+		d.note(subject, "has %s; run the doctor on its host to see why it is not compacted.", counted(dir.size, "byte"))
 		return nil
 	}
 	ratio, err := strconv.ParseFloat(s["min.cleanable.dirty.ratio"], 64)

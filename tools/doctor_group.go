@@ -47,11 +47,11 @@ func (d *doctor) groupState(name string, g kadm.DescribedGroupLag) {
 		d.trouble(name, "start its consumers", "has no members, so nothing is consumed; broker %d coordinates it.", g.Coordinator.NodeID)
 	case "PreparingRebalance":
 		d.trouble(name, "a member whose processing takes longer than max.poll.interval.ms joins late: process fewer records at once (max.poll.records), or raise it",
-			"is rebalancing: broker %d waits for its %d members to join again.", g.Coordinator.NodeID, len(g.Members))
+			"is rebalancing: broker %d waits for %s to join again.", g.Coordinator.NodeID, counted(len(g.Members), "member"))
 	case "CompletingRebalance":
 		d.note(name, "is rebalancing: broker %d waits for the leader's assignment.", g.Coordinator.NodeID)
 	default:
-		d.note(name, "is %s with %d members; broker %d coordinates it.", g.State, len(g.Members), g.Coordinator.NodeID)
+		d.note(name, "is %s with %s; broker %d coordinates it.", g.State, counted(len(g.Members), "member"), g.Coordinator.NodeID)
 	}
 }
 
@@ -67,7 +67,7 @@ func (d *doctor) groupMembers(name string, g kadm.DescribedGroupLag) {
 		}
 	}
 	if idle > 0 {
-		d.trouble(name, "stop some, or add partitions", "%d of %d members have no partition: there are more members than partitions.", idle, len(g.Members))
+		d.trouble(name, "stop some, or add partitions", "members without a partition: %d of %d. There are more members than partitions.", idle, len(g.Members))
 	}
 }
 
@@ -80,13 +80,13 @@ func (d *doctor) groupLag(name string, g kadm.DescribedGroupLag) {
 			d.trouble(subject, "see kafka-doctor.sh listeners, or the partition with kafka-topics.sh --describe", "its lag cannot be determined: %v.", l.Err)
 		case l.Commit.At >= 0 && l.Start.Offset > l.Commit.At:
 			d.trouble(subject, "retention deleted records before they were read: consume faster, keep them longer, or reset with kafka-consumer-groups.sh --reset-offsets",
-				"the committed offset %d is below the log start %d: the group missed %d records.", l.Commit.At, l.Start.Offset, l.Start.Offset-l.Commit.At)
+				"the committed offset %d is below the log start %d: the group missed %s.", l.Commit.At, l.Start.Offset, counted(l.Start.Offset-l.Commit.At, "record"))
 		case l.Member == nil && g.State == "Stable" && l.Lag > 0:
-			d.trouble(subject, "does a member subscribe to the topic?", "is %d records behind, and no member has the partition.", l.Lag)
+			d.trouble(subject, "does a member subscribe to the topic?", "is %s behind, and no member has the partition.", counted(l.Lag, "record"))
 		case l.Member == nil:
-			d.note(subject, "is %d records behind.", l.Lag)
+			d.note(subject, "is %s behind.", counted(l.Lag, "record"))
 		default:
-			d.note(subject, "is %d records behind; %s has the partition.", l.Lag, who(l.Member.ClientID, l.Member.ClientHost))
+			d.note(subject, "is %s behind; %s has the partition.", counted(l.Lag, "record"), who(l.Member.ClientID, l.Member.ClientHost))
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (d *doctor) rebalances(ctx context.Context, name string) error {
 		d.note(fmt.Sprintf("%s generation %d", name, history[i].number), "%s: %s", at(history[i].written.UnixMilli()), changed(history[i-1], history[i]))
 	}
 	if len(history) == 1 {
-		d.note(fmt.Sprintf("%s generation %d", name, history[0].number), "%s: the only one recorded, with %d members.", at(history[0].written.UnixMilli()), len(history[0].members))
+		d.note(fmt.Sprintf("%s generation %d", name, history[0].number), "%s: the only one recorded, with %s.", at(history[0].written.UnixMilli()), counted(len(history[0].members), "member"))
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (d *doctor) certificate(subject string, shown *x509.Certificate) {
 	case left <= 0:
 		d.trouble(subject, renew, "its certificate expired at %s: no client that verifies it can connect.", at(shown.NotAfter.UnixMilli()))
 	case left < soonExpired:
-		d.trouble(subject, renew, "its certificate expires in %s, at %s: after that, no client that verifies it can connect.", lasting(left), at(shown.NotAfter.UnixMilli()))
+		d.warn(subject, renew, "its certificate expires in %s, at %s: after that, no client that verifies it can connect.", lasting(left), at(shown.NotAfter.UnixMilli()))
 	default:
 		d.note(subject, "the TLS handshake succeeds; the certificate is valid until %s.", at(shown.NotAfter.UnixMilli()))
 	}

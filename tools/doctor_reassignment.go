@@ -140,12 +140,12 @@ func (d *doctor) catchingUp(ctx context.Context, brokers map[int32]settings, m m
 		rate, setting := throttleOf(topic, brokers, m.Partition, p.Leader, id)
 		switch {
 		case rate < 0:
-			d.note(subject, "has %d of %d bytes; it is not throttled.", sizes[id], sizes[p.Leader])
+			d.note(subject, "has %d of %s; it is not throttled.", sizes[id], counted(sizes[p.Leader], "byte"))
 		case rate == 0 || time.Duration(left/rate)*time.Second > patience:
 			d.trouble(subject, "raise it: kafka-reassign-partitions.sh --execute --additional --throttle BYTES with the same plan",
-				"has %d of %d bytes; with %s=%d, the rest takes %s.", sizes[id], sizes[p.Leader], setting, rate, eta(left, rate))
+				"has %d of %s; with %s=%d, the rest takes %s.", sizes[id], counted(sizes[p.Leader], "byte"), setting, rate, eta(left, rate))
 		default:
-			d.note(subject, "has %d of %d bytes; with %s=%d, the rest takes about %s.", sizes[id], sizes[p.Leader], setting, rate, eta(left, rate))
+			d.note(subject, "has %d of %s; with %s=%d, the rest takes about %s.", sizes[id], counted(sizes[p.Leader], "byte"), setting, rate, eta(left, rate))
 		}
 	}
 	return nil

@@ -140,7 +140,7 @@ func (d *doctor) tellFates(partition string, segments []segmentSeen, k keeping) 
 		if told == segmentsTold && !f.trouble {
 			continue
 		}
-		subject := fmt.Sprintf("%s segment %d (%d bytes)", partition, segments[i].base, segments[i].size)
+		subject := fmt.Sprintf("%s segment %d (%s)", partition, segments[i].base, counted(segments[i].size, "byte"))
 		if i+1 == len(list) {
 			subject += ", the active one"
 		}

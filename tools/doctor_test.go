@@ -157,10 +157,10 @@ func TestDoctorOnGroups(t *testing.T) {
 	}
 	consumer("first")
 	members(1)
-	d.ask("group g", 0, "is Stable with 1 members")
+	d.ask("group g", 0, "is Stable with 1 member;")
 	second := consumer("second")
 	members(2)
-	d.ask("group g", 1, "1 of 2 members have no partition", "second at 127.0.0.1 joined")
+	d.ask("group g", 1, "members without a partition: 1 of 2", "second at 127.0.0.1 joined")
 	second.Close()
 	members(1)
 	d.ask("group g", 0, "second at 127.0.0.1 left or was removed")
@@ -331,15 +331,15 @@ func TestTrees(t *testing.T) {
 	}
 	const state = "/brokers/topics/t/partitions/0/state"
 	for _, test := range []struct{ name, path, data, want string }{
-		{"sound", "/brokers", "", "are sound"},
+		{"sound", "/brokers", "", "1 broker, 1 topic and 1 partition are sound"},
 		{"no controller", "/controller", "-", "there is no controller"},
 		{"a controller that is gone", "/controller", `{"brokerid":7}`, "broker 7 is the controller but is not registered"},
 		{"a KRaft controller", "/controller", `{"brokerid":3000,"kraftControllerEpoch":4}`, "a migration is under way"},
 		{"no epoch", "/controller_epoch", "x", "is not a number"},
 		{"an epoch set back", "/controller_epoch", "2", "above /controller_epoch 2"},
 		{"a broken topic", "/brokers/topics/t", "{", "cannot be read"},
-		{"a topic without id", "/brokers/topics/t", `{"partitions":{"0":[1]}}`, "have no topic_id"},
-		{"a broker that is not there", "/brokers/topics/t", `{"topic_id":"AAAAAAAAQACAAAAAAAAAAQ","partitions":{"0":[1,9]}}`, "has replicas of 1 topics and is not registered"},
+		{"a topic without id", "/brokers/topics/t", `{"partitions":{"0":[1]}}`, "1 topic without a topic_id"},
+		{"a broker that is not there", "/brokers/topics/t", `{"topic_id":"AAAAAAAAQACAAAAAAAAAAQ","partitions":{"0":[1,9]}}`, "has replicas of 1 topic and is not registered"},
 		{"a move", "/brokers/topics/t", `{"topic_id":"AAAAAAAAQACAAAAAAAAAAQ","partitions":{"0":[1]},"adding_replicas":{"0":[1]}}`, "a reassignment of partition 0"},
 		{"no state", state, "-", "is missing"},
 		{"a broken state", state, "[", "cannot be read"},

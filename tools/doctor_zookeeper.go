@@ -62,13 +62,13 @@ func (d *doctor) judge(z znodes) {
 		}
 	}
 	for id, topics := range missing {
-		d.trouble(fmt.Sprintf("broker %d", id), "start it, or move its replicas elsewhere", "has replicas of %d topics and is not registered.", topics)
+		d.trouble(fmt.Sprintf("broker %d", id), "start it, or move its replicas elsewhere", "has replicas of %s and is not registered.", counted(topics, "topic"))
 	}
 	d.leftNodes(z)
 	d.migration(z, withoutID)
 	slices.SortStableFunc(d.diagnosis.Findings, func(a, b finding) int { return strings.Compare(a.Subject, b.Subject) })
 	if !d.diagnosis.Trouble {
-		d.note("tree", "%d brokers, %d topics and %d partitions are sound.", len(registered), len(z.children("/brokers/topics")), partitions)
+		d.note("tree", "%s, %s and %s are sound.", counted(len(registered), "broker"), counted(len(z.children("/brokers/topics")), "topic"), counted(partitions, "partition"))
 	}
 }
 
@@ -163,7 +163,7 @@ func (d *doctor) leftNodes(z znodes) {
 // migration reports whether the cluster could be migrated, as far as the tree shows.
 func (d *doctor) migration(z znodes, withoutID int) {
 	if withoutID > 0 {
-		d.trouble("migration", "raise inter.broker.protocol.version to 2.8 or newer: the controller then assigns ids", "%d topics have no topic_id: the cluster cannot be migrated.", withoutID)
+		d.trouble("migration", "raise inter.broker.protocol.version to 2.8 or newer: the controller then assigns ids", "%s without a topic_id: the cluster cannot be migrated.", counted(withoutID, "topic"))
 	}
 	if z.has("/migration") {
 		d.trouble("/migration", "finish the migration, or roll it back as its documentation says", "a migration has begun: %.200s", z["/migration"].data)
