@@ -12,22 +12,22 @@ func (c *Controller) AllocateProducerIDs(ctx context.Context, req *kmsg.Allocate
 	return allocateProducerIDs.ask(ctx, c, req)
 }
 
-var allocateProducerIDs = api[*kmsg.AllocateProducerIDsRequest, *kmsg.AllocateProducerIDsResponse]{"allocate producer ids", Idle, (*office).allocateProducerIDs, func(req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
+var allocateProducerIDs = api[*kmsg.AllocateProducerIDsRequest, *kmsg.AllocateProducerIDsResponse]{"allocate producer ids", Idle, (*activeController).allocateProducerIDs, func(req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
 	resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
 	resp.ErrorCode = kerr.NotController.Code
 	return resp
 }}
 
-func (o *office) allocateProducerIDs(ctx context.Context, req *kmsg.AllocateProducerIDsRequest) (*kmsg.AllocateProducerIDsResponse, error) {
+func (ac *activeController) allocateProducerIDs(ctx context.Context, req *kmsg.AllocateProducerIDsRequest) (*kmsg.AllocateProducerIDsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
-	epoch, registered := o.m.registeredEpoch(req.BrokerID)
+	epoch, registered := ac.m.registeredEpoch(req.BrokerID)
 	switch {
 	case !registered:
 		resp.ErrorCode = kerr.BrokerIDNotRegistered.Code
 	case epoch != req.BrokerEpoch:
 		resp.ErrorCode = kerr.StaleBrokerEpoch.Code
 	default:
-		block, err := o.store.NextProducerIDs(ctx, req.BrokerID)
+		block, err := ac.store.NextProducerIDs(ctx, req.BrokerID)
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ func (c *Controller) AlterPartition(ctx context.Context, req *kmsg.AlterPartitio
 	return alterPartition.ask(ctx, c, req)
 }
 
-var alterPartition = api[*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionResponse]{"alter partition", ISRChange, (*office).alterPartition, func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+var alterPartition = api[*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionResponse]{"alter partition", ISRChange, (*activeController).alterPartition, func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
 	resp := req.ResponseKind().(*kmsg.AlterPartitionResponse)
 	resp.ErrorCode = kerr.NotController.Code
 	return resp
@@ -68,41 +68,41 @@ func (m *model) checkISRChange(tp topicPartition, ask isrChange, version int16) 
 	return nil
 }
 
-func (o *office) alterPartition(ctx context.Context, req *kmsg.AlterPartitionRequest) (*kmsg.AlterPartitionResponse, error) {
+func (ac *activeController) alterPartition(ctx context.Context, req *kmsg.AlterPartitionRequest) (*kmsg.AlterPartitionResponse, error) {
 	resp := req.ResponseKind().(*kmsg.AlterPartitionResponse)
-	if epoch, ok := o.m.registeredEpoch(req.BrokerID); !ok || epoch != req.BrokerEpoch {
+	if epoch, ok := ac.m.registeredEpoch(req.BrokerID); !ok || epoch != req.BrokerEpoch {
 		resp.ErrorCode = kerr.StaleBrokerEpoch.Code
 		return resp, nil
 	}
 	verdicts := make(map[topicPartition]error)
 	var writes []zkcoord.StateWrite
-	o.eachAsked(req, func(tp topicPartition, ask isrChange) {
-		err := o.m.checkISRChange(tp, ask, req.Version)
+	ac.eachAsked(req, func(tp topicPartition, ask isrChange) {
+		err := ac.m.checkISRChange(tp, ask, req.Version)
 		verdicts[tp] = err
 		if err == nil {
 			writes = append(writes, zkcoord.StateWrite{Partition: tp, State: zkcoord.PartitionState{
 				Leader: ask.leader, LeaderEpoch: ask.leaderEpoch, ISR: ask.isr, Recovering: ask.recovering,
-				ControllerEpoch: o.term.Epoch, PartitionEpoch: ask.partitionEpoch}})
+				ControllerEpoch: ac.term.Epoch, PartitionEpoch: ask.partitionEpoch}})
 		}
 	})
-	written, err := o.writeISRs(ctx, writes, verdicts)
+	written, err := ac.writeISRs(ctx, writes, verdicts)
 	if err != nil {
 		return nil, err
 	}
 	for tp := range verdicts {
-		o.b.update(o.m.brokerIDs(), tp)
+		ac.b.update(ac.m.brokerIDs(), tp)
 	}
-	o.flush()
-	o.fillAltered(req, resp, verdicts)
-	return resp, o.completeReassignments(ctx, written)
+	ac.flush()
+	ac.fillAltered(req, resp, verdicts)
+	return resp, ac.completeReassignments(ctx, written)
 }
 
 // writeISRs writes the changes and adds errors to verdicts.
-func (o *office) writeISRs(ctx context.Context, writes []zkcoord.StateWrite, verdicts map[topicPartition]error) (written []topicPartition, err error) {
+func (ac *activeController) writeISRs(ctx context.Context, writes []zkcoord.StateWrite, verdicts map[topicPartition]error) (written []topicPartition, err error) {
 	if len(writes) == 0 {
 		return nil, nil
 	}
-	results, err := o.store.WriteStates(ctx, o.term, writes)
+	results, err := ac.store.WriteStates(ctx, ac.term, writes)
 	if err != nil {
 		return nil, err
 	}
@@ -114,16 +114,16 @@ func (o *office) writeISRs(ctx context.Context, writes []zkcoord.StateWrite, ver
 			lost = append(lost, tp)
 			continue
 		}
-		o.m.partition(tp).state = &r.State
+		ac.m.partition(tp).state = &r.State
 		written = append(written, tp)
 	}
-	return written, o.refresh(ctx, lost)
+	return written, ac.refresh(ctx, lost)
 }
 
 // eachAsked calls f for every requested partition of known topics.
-func (o *office) eachAsked(req *kmsg.AlterPartitionRequest, f func(topicPartition, isrChange)) {
+func (ac *activeController) eachAsked(req *kmsg.AlterPartitionRequest, f func(topicPartition, isrChange)) {
 	for _, t := range req.Topics {
-		name, known := o.askedTopic(req.Version, t)
+		name, known := ac.askedTopic(req.Version, t)
 		if !known {
 			continue
 		}
@@ -141,19 +141,19 @@ func (o *office) eachAsked(req *kmsg.AlterPartitionRequest, f func(topicPartitio
 	}
 }
 
-func (o *office) askedTopic(version int16, t kmsg.AlterPartitionRequestTopic) (name string, known bool) {
+func (ac *activeController) askedTopic(version int16, t kmsg.AlterPartitionRequestTopic) (name string, known bool) {
 	if version < 2 {
 		return t.Topic, true
 	}
-	name, known = o.m.names[t.TopicID]
+	name, known = ac.m.names[t.TopicID]
 	return name, known
 }
 
-func (o *office) fillAltered(req *kmsg.AlterPartitionRequest, resp *kmsg.AlterPartitionResponse, verdicts map[topicPartition]error) {
+func (ac *activeController) fillAltered(req *kmsg.AlterPartitionRequest, resp *kmsg.AlterPartitionResponse, verdicts map[topicPartition]error) {
 	for _, t := range req.Topics {
 		out := kmsg.NewAlterPartitionResponseTopic()
 		out.Topic, out.TopidID = t.Topic, t.TopicID
-		name, known := o.askedTopic(req.Version, t)
+		name, known := ac.askedTopic(req.Version, t)
 		for _, p := range t.Partitions {
 			answer := kmsg.NewAlterPartitionResponseTopicPartition()
 			answer.Partition = p.Partition
@@ -164,7 +164,7 @@ func (o *office) fillAltered(req *kmsg.AlterPartitionRequest, resp *kmsg.AlterPa
 			case err != nil && !errors.Is(err, errUnchanged):
 				answer.ErrorCode = coded(err).Code
 			default:
-				s := o.m.partition(tp).state
+				s := ac.m.partition(tp).state
 				answer.LeaderID, answer.LeaderEpoch, answer.ISR, answer.PartitionEpoch = s.Leader, s.LeaderEpoch, s.ISR, s.PartitionEpoch
 				if s.Recovering {
 					answer.LeaderRecoveryState = 1

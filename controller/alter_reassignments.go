@@ -12,13 +12,13 @@ func (c *Controller) AlterPartitionReassignments(ctx context.Context, req *kmsg.
 	return alterReassignments.ask(ctx, c, req)
 }
 
-var alterReassignments = api[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse]{"alter reassignments", AlterPartitionReassignment, (*office).alterReassignments, func(req *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse {
+var alterReassignments = api[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse]{"alter reassignments", AlterPartitionReassignment, (*activeController).alterReassignments, func(req *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse {
 	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
 	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
 	return resp
 }}
 
-func (o *office) alterReassignments(ctx context.Context, req *kmsg.AlterPartitionAssignmentsRequest) (*kmsg.AlterPartitionAssignmentsResponse, error) {
+func (ac *activeController) alterReassignments(ctx context.Context, req *kmsg.AlterPartitionAssignmentsRequest) (*kmsg.AlterPartitionAssignmentsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
 	verdicts := make(map[topicPartition]error)
 	start := make(map[topicPartition][]int32)
@@ -26,11 +26,11 @@ func (o *office) alterReassignments(ctx context.Context, req *kmsg.AlterPartitio
 		for _, p := range t.Partitions {
 			tp := topicPartition{Topic: t.Topic, Partition: p.Partition}
 			if p.Replicas != nil {
-				if err := o.m.checkTarget(tp, p.Replicas); err != nil {
+				if err := ac.m.checkTarget(tp, p.Replicas); err != nil {
 					verdicts[tp] = err
 					continue
 				}
-			} else if known := o.m.partition(tp); known == nil || !known.moving() {
+			} else if known := ac.m.partition(tp); known == nil || !known.moving() {
 				verdicts[tp] = kerr.NoReassignmentInProgress
 				continue
 			}
@@ -38,11 +38,11 @@ func (o *office) alterReassignments(ctx context.Context, req *kmsg.AlterPartitio
 		}
 	}
 	// The latest request counts, whichever way it came.
-	if err := o.trimAsked(ctx, func(tp topicPartition, _ []int32) bool { _, ok := start[tp]; return ok }); err != nil {
+	if err := ac.trimAsked(ctx, func(tp topicPartition, _ []int32) bool { _, ok := start[tp]; return ok }); err != nil {
 		return nil, err
 	}
 	for _, tp := range sorted(start) {
-		err := o.reassign(ctx, tp, start[tp])
+		err := ac.reassign(ctx, tp, start[tp])
 		if err != nil && coded(err) == nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ import (
 type api[Q kmsg.Request, R kmsg.Response] struct {
 	name   string
 	work   Work
-	answer func(o *office, ctx context.Context, req Q) (R, error)
+	answer func(ac *activeController, ctx context.Context, req Q) (R, error)
 	refuse func(req Q) R // the response if this broker is not the controller, or ceases to be
 }
 
@@ -26,11 +26,11 @@ func (a api[Q, R]) submit(c *Controller, req Q, done func(R)) {
 		return
 	}
 	c.post(a.name, a.work, func(ctx context.Context) error {
-		if c.office == nil {
+		if c.current == nil {
 			done(a.refuse(req))
 			return nil
 		}
-		resp, err := a.answer(c.office, ctx, req)
+		resp, err := a.answer(c.current, ctx, req)
 		if err != nil {
 			resp = a.refuse(req)
 		}
@@ -76,7 +76,7 @@ func (c *Controller) Submit(req kmsg.Request, done func(kmsg.Response)) {
 }
 
 // coded returns an error's protocol code, or nil if it has none. Losing the controllership does not count as a code: it
-// ends the term of office, not one partition's request.
+// ends the term, not one partition's request.
 func coded(err error) *kerr.Error {
 	var code *kerr.Error
 	if errors.Is(err, zkcoord.ErrDeposed) || errors.Is(err, zkcoord.ErrSessionLost) || !errors.As(err, &code) {

@@ -8,40 +8,40 @@ import (
 )
 
 // preferredElectionAsked runs the elections requested by the legacy node, and removes it.
-func (o *office) preferredElectionAsked(ctx context.Context) error {
-	partitions, present, err := o.store.WatchPreferredElection(ctx)
+func (ac *activeController) preferredElectionAsked(ctx context.Context) error {
+	partitions, present, err := ac.store.WatchPreferredElection(ctx)
 	if err != nil || !present {
 		return err
 	}
-	if err := o.electPreferred(ctx, partitions); err != nil {
+	if err := ac.electPreferred(ctx, partitions); err != nil {
 		return err
 	}
-	return o.store.RemovePreferredElection(ctx, o.term)
+	return ac.store.RemovePreferredElection(ctx, ac.term)
 }
 
 // electPreferred makes the preferred replicas the leaders of partitions that others lead.
-func (o *office) electPreferred(ctx context.Context, partitions []topicPartition) error {
+func (ac *activeController) electPreferred(ctx context.Context, partitions []topicPartition) error {
 	var elsewhere []topicPartition
 	for _, tp := range partitions {
-		p := o.m.partition(tp)
-		if p == nil || p.state == nil || o.m.deleting(tp) {
+		p := ac.m.partition(tp)
+		if p == nil || p.state == nil || ac.m.deleting(tp) {
 			continue
 		}
 		if preferred, err := firstReplica(tp, p); err == nil && p.state.Leader != preferred {
 			elsewhere = append(elsewhere, tp)
 		}
 	}
-	_, err := o.elect(ctx, elsewhere, electPreferred)
-	o.flush()
+	_, err := ac.elect(ctx, elsewhere, electPreferred)
+	ac.flush()
 	return err
 }
 
 // rebalanceAfter checks the balance of leaders after a while.
-func (o *office) rebalanceAfter(d time.Duration) {
-	o.stopTimer = o.c.world.After(d, func() {
-		o.c.inOffice(o, "rebalance leaders", AutoLeaderBalance, func(ctx context.Context) error {
-			err := o.electPreferred(ctx, o.m.unbalanced(o.c.cfg.RebalanceThreshold))
-			o.rebalanceAfter(o.c.cfg.RebalanceInterval)
+func (ac *activeController) rebalanceAfter(d time.Duration) {
+	ac.stopTimer = ac.c.env.After(d, func() {
+		ac.c.whileActive(ac, "rebalance leaders", AutoLeaderBalance, func(ctx context.Context) error {
+			err := ac.electPreferred(ctx, ac.m.unbalanced(ac.c.cfg.RebalanceThreshold))
+			ac.rebalanceAfter(ac.c.cfg.RebalanceInterval)
 			return err
 		})
 	})
@@ -80,12 +80,12 @@ func (m *model) unbalanced(thresholdPercent int) []topicPartition {
 
 // uncleanAllowed repeats elections for partitions without a leader, since a topic or, with an empty name, the broker's
 // default now allows out-of-sync leaders.
-func (o *office) uncleanAllowed(ctx context.Context, topic string) error {
-	o.log.WithField(logx.Topic, topic).Info("out-of-sync leaders are now allowed")
-	if err := o.bringOnline(ctx); err != nil {
+func (ac *activeController) uncleanAllowed(ctx context.Context, topic string) error {
+	ac.log.WithField(logx.Topic, topic).Info("out-of-sync leaders are now allowed")
+	if err := ac.bringOnline(ctx); err != nil {
 		return err
 	}
-	o.flush()
+	ac.flush()
 	return nil
 }
 
@@ -97,9 +97,9 @@ func (c *Controller) UncleanElectionAllowed(topic string) {
 		w = UncleanLeaderElectionEnable
 	}
 	c.post("unclean election allowed", w, func(ctx context.Context) error {
-		if c.office == nil {
+		if c.current == nil {
 			return nil
 		}
-		return c.office.uncleanAllowed(ctx, topic)
+		return c.current.uncleanAllowed(ctx, topic)
 	})
 }

@@ -72,7 +72,7 @@ func takeOver(b *testing.B, s *zkcoord.Client) {
 	b.StopTimer()
 	cancel()
 	<-done
-	term, won, err := s.Elect(b.Context(), 0) // finds that this session is in office
+	term, won, err := s.Elect(b.Context(), 0) // finds that this session has been elected
 	if err != nil || !won {
 		b.Fatal(won, err)
 	}

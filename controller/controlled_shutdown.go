@@ -13,15 +13,15 @@ func (c *Controller) ControlledShutdown(ctx context.Context, req *kmsg.Controlle
 	return controlledShutdown.ask(ctx, c, req)
 }
 
-var controlledShutdown = api[*kmsg.ControlledShutdownRequest, *kmsg.ControlledShutdownResponse]{"controlled shutdown", ControlledShutdown, (*office).controlledShutdown, func(req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
+var controlledShutdown = api[*kmsg.ControlledShutdownRequest, *kmsg.ControlledShutdownResponse]{"controlled shutdown", ControlledShutdown, (*activeController).controlledShutdown, func(req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
 	resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)
 	resp.ErrorCode = kerr.StaleControllerEpoch.Code // ControllerMovedException on the wire
 	return resp
 }}
 
-func (o *office) controlledShutdown(ctx context.Context, req *kmsg.ControlledShutdownRequest) (*kmsg.ControlledShutdownResponse, error) {
+func (ac *activeController) controlledShutdown(ctx context.Context, req *kmsg.ControlledShutdownRequest) (*kmsg.ControlledShutdownResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)
-	b := o.m.brokers[req.BrokerID]
+	b := ac.m.brokers[req.BrokerID]
 	switch {
 	case b == nil:
 		resp.ErrorCode = kerr.BrokerNotAvailable.Code
@@ -32,26 +32,26 @@ func (o *office) controlledShutdown(ctx context.Context, req *kmsg.ControlledShu
 	}
 	b.shuttingDown = true
 	var led, followed []topicPartition
-	for _, tp := range o.m.hosted(req.BrokerID) {
-		p := o.m.partition(tp)
+	for _, tp := range ac.m.hosted(req.BrokerID) {
+		p := ac.m.partition(tp)
 		switch {
-		case len(p.replicas) < 2 || p.state == nil || o.m.deleting(tp):
+		case len(p.replicas) < 2 || p.state == nil || ac.m.deleting(tp):
 		case p.state.Leader == req.BrokerID:
 			led = append(led, tp)
 		default:
 			followed = append(followed, tp)
 		}
 	}
-	if _, err := o.elect(ctx, led, electForShutdown); err != nil {
+	if _, err := ac.elect(ctx, led, electForShutdown); err != nil {
 		return nil, err
 	}
-	o.flush()
-	if err := o.dropOffline(ctx, map[int32][]topicPartition{req.BrokerID: followed}); err != nil {
+	ac.flush()
+	if err := ac.dropOffline(ctx, map[int32][]topicPartition{req.BrokerID: followed}); err != nil {
 		return nil, err
 	}
-	o.flush()
-	for _, tp := range o.m.hosted(req.BrokerID) {
-		if p := o.m.partition(tp); p.state != nil && p.state.Leader == req.BrokerID && len(p.replicas) > 1 && !o.m.deleting(tp) {
+	ac.flush()
+	for _, tp := range ac.m.hosted(req.BrokerID) {
+		if p := ac.m.partition(tp); p.state != nil && p.state.Leader == req.BrokerID && len(p.replicas) > 1 && !ac.m.deleting(tp) {
 			left := kmsg.NewControlledShutdownResponsePartitionsRemaining()
 			left.Topic, left.Partition = tp.Topic, tp.Partition
 			resp.PartitionsRemaining = append(resp.PartitionsRemaining, left)

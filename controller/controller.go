@@ -46,7 +46,7 @@ const (
 // other than Run are safe for concurrent use.
 type Controller struct {
 	cfg   Config
-	world World
+	env   Environment
 	log   *logrus.Entry
 	queue eventQueue
 	ended chan struct{} // closed when Run has ended
@@ -56,20 +56,20 @@ type Controller struct {
 	unclean    atomic.Int64
 	work       atomic.Int64 // Work of the current event
 	deletions  atomic.Pointer[DeletionCounts]
-	links      atomic.Pointer[map[int32]Link] // those of the current office, for readers of their queues; replaced as a whole
-	expired    atomic.Bool                    // the session has expired, and the broker is not registered with the next one yet
+	channels   atomic.Pointer[map[int32]BrokerChannel] // those of the current term, for readers of their queues; replaced as a whole
+	expired    atomic.Bool                             // the session has expired, and the broker is not registered with the next one yet
 
-	office *office // the loop's; nil if another broker is the controller
-	last   int32   // epoch of the last term of office
+	current *activeController // the loop's; nil if another broker is the controller
+	last    int32             // epoch of the last term
 }
 
 // New returns a controller that works once Run is called.
 func New(cfg Config, store Store, sender Sender, log *logrus.Entry) *Controller {
-	return NewIn(realWorld(store, sender, cfg.Sent), cfg, log)
+	return NewInEnvironment(realEnvironment(store, sender, cfg.Sent), cfg, log)
 }
 
-// NewIn returns a controller in the given world.
-func NewIn(world World, cfg Config, log *logrus.Entry) *Controller {
+// NewInEnvironment returns a controller that acts upon the given environment.
+func NewInEnvironment(env Environment, cfg Config, log *logrus.Entry) *Controller {
 	if cfg.UncleanDefault == nil {
 		cfg.UncleanDefault = func() bool { return false }
 	}
@@ -78,14 +78,14 @@ func NewIn(world World, cfg Config, log *logrus.Entry) *Controller {
 	}
 	c := &Controller{
 		cfg:   cfg,
-		world: world,
+		env:   env,
 		log:   log.WithField(logx.Broker, cfg.BrokerID),
 		ended: make(chan struct{}),
 	}
 	c.queue.wake = make(chan struct{}, 1)
 	c.controller.Store(zkcoord.NoController)
 	c.deletions.Store(new(DeletionCounts))
-	c.links.Store(new(map[int32]Link))
+	c.channels.Store(new(map[int32]BrokerChannel))
 	return c
 }
 
@@ -116,7 +116,7 @@ func (c *Controller) Queued() int { return c.queue.length() }
 // controller.
 func (c *Controller) QueuedRequests() map[int32]int {
 	queued := make(map[int32]int)
-	for id, l := range *c.links.Load() {
+	for id, l := range *c.channels.Load() {
 		queued[id] = l.Queued()
 	}
 	return queued
@@ -142,8 +142,8 @@ func (c *Controller) Run(ctx context.Context) error {
 // Start makes the controller listen to ZooKeeper and join the race, for use with Step. stop ends that, and the
 // controllership. It is not needed with Run.
 func (c *Controller) Start() (stop func()) {
-	ignoreChanges := c.world.Store.OnChange(c.onChange)
-	ignoreSession := c.world.Store.OnSession(c.onSession)
+	ignoreChanges := c.env.Store.OnChange(c.onChange)
+	ignoreSession := c.env.Store.OnSession(c.onSession)
 	c.post("start", ControllerChange, c.race)
 	return func() {
 		ignoreSession()
@@ -169,18 +169,18 @@ func (c *Controller) post(name string, w Work, run func(ctx context.Context) err
 
 func (c *Controller) postRace() { c.post("elect", ControllerChange, c.race) }
 
-// inOffice posts an event that is handled only if o is still in office when its turn comes.
-func (c *Controller) inOffice(o *office, name string, w Work, run func(ctx context.Context) error) {
+// whileActive posts an event that is handled only if ac is still the current term when its turn comes.
+func (c *Controller) whileActive(ac *activeController, name string, w Work, run func(ctx context.Context) error) {
 	c.post(name, w, func(ctx context.Context) error {
-		if c.office != o {
+		if c.current != ac {
 			return nil
 		}
 		return run(ctx)
 	})
 }
 
-// handle handles an event. After an error the office may no longer know the state of the cluster: it is given up, and
-// the next one, here or on another broker, reads everything again.
+// handle handles an event. After an error the active controller may no longer know the state of the cluster: it is
+// given up, and the next one, here or on another broker, reads everything again.
 func (c *Controller) handle(ctx context.Context, e event) {
 	began := time.Now()
 	c.work.Store(int64(e.work))
@@ -192,11 +192,11 @@ func (c *Controller) handle(ctx context.Context, e event) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	o := c.office
+	ac := c.current
 	c.leave()
 	log := c.log.WithError(err).WithField(logx.Value, e.name)
 	switch {
-	case errors.Is(err, zkcoord.ErrSessionLost): // comeBack follows, or has run already
+	case errors.Is(err, zkcoord.ErrSessionLost): // reregister follows, or has run already
 		log.Info("lost the controllership with the session")
 		return
 	case errors.Is(err, zkcoord.ErrDeposed):
@@ -205,21 +205,21 @@ func (c *Controller) handle(ctx context.Context, e event) {
 		return
 	}
 	log.Error("controller event failed")
-	if o != nil && c.world.Store.Resign(ctx, o.term) == nil {
+	if ac != nil && c.env.Store.Resign(ctx, ac.term) == nil {
 		c.postRace()
 		return
 	}
-	c.world.After(retryBackoff, c.postRace)
+	c.env.After(retryBackoff, c.postRace)
 }
 
-// leave ends the office without changing ZooKeeper.
+// leave ends the term without changing ZooKeeper.
 func (c *Controller) leave() {
 	c.active.Store(false)
 	c.deletions.Store(new(DeletionCounts))
-	if c.office != nil {
-		c.links.Store(new(map[int32]Link))
-		c.office.close()
-		c.office = nil
+	if c.current != nil {
+		c.channels.Store(new(map[int32]BrokerChannel))
+		c.current.close()
+		c.current = nil
 		c.log.Info("no longer the controller")
 	}
 }
@@ -234,17 +234,17 @@ func (c *Controller) onSession(e zkcoord.SessionEvent) {
 			return nil
 		})
 	case zkcoord.SessionReestablished:
-		c.post("new session", ControllerChange, c.comeBack)
+		c.post("new session", ControllerChange, c.reregister)
 	}
 }
 
-// comeBack registers the broker with a new session and joins the race.
-func (c *Controller) comeBack(ctx context.Context) error {
+// reregister registers the broker with a new session and joins the race.
+func (c *Controller) reregister(ctx context.Context) error {
 	c.leave()
 	if c.cfg.Reregister != nil {
 		if err := c.cfg.Reregister(ctx); err != nil {
 			c.log.WithError(err).Error("cannot register the broker again")
-			c.world.After(retryBackoff, func() { c.post("new session", ControllerChange, c.comeBack) })
+			c.env.After(retryBackoff, func() { c.post("new session", ControllerChange, c.reregister) })
 			return nil
 		}
 	}
@@ -255,28 +255,28 @@ func (c *Controller) comeBack(ctx context.Context) error {
 // race finds out who the controller is, and becomes the controller if there is none.
 func (c *Controller) race(ctx context.Context) error {
 	if c.expired.Load() {
-		return nil // comeBack joins the race: a controller must be a registered broker
+		return nil // reregister joins the race: a controller must be a registered broker
 	}
-	id, err := c.world.Store.WatchController(ctx)
+	id, err := c.env.Store.WatchController(ctx)
 	if err != nil {
 		return err
 	}
 	c.controller.Store(id)
-	if c.office != nil && id == c.cfg.BrokerID {
+	if c.current != nil && id == c.cfg.BrokerID {
 		return nil
 	}
 	c.leave()
 	if id != zkcoord.NoController && id != c.cfg.BrokerID {
 		return nil
 	}
-	// The node may name this broker although it is not in office: the election was won, but the answer was lost. Elect
-	// finds that out.
-	term, won, err := c.world.Store.Elect(ctx, c.cfg.BrokerID)
+	// The node may name this broker although it is not the active controller: the election was won, but the answer was
+	// lost. Elect finds that out.
+	term, won, err := c.env.Store.Elect(ctx, c.cfg.BrokerID)
 	if err != nil {
 		return err
 	}
 	if !won {
-		if id, err = c.world.Store.WatchController(ctx); err != nil {
+		if id, err = c.env.Store.WatchController(ctx); err != nil {
 			return err
 		}
 		c.controller.Store(id)
@@ -286,26 +286,26 @@ func (c *Controller) race(ctx context.Context) error {
 		return nil
 	}
 	if term.Epoch == c.last {
-		// This office was given up, but its node still exists. Requests that it has sent may still arrive, and brokers
-		// could not distinguish them from those of another office with the same epoch.
+		// This term was given up, but its node still exists. Requests that it has sent may still arrive, and brokers
+		// could not distinguish them from those of another term with the same epoch.
 		c.postRace()
-		return c.world.Store.Resign(ctx, term)
+		return c.env.Store.Resign(ctx, term)
 	}
 	c.last = term.Epoch
-	if _, err := c.world.Store.WatchController(ctx); err != nil {
+	if _, err := c.env.Store.WatchController(ctx); err != nil {
 		return err
 	}
 	c.controller.Store(c.cfg.BrokerID)
 	c.log.WithField(logx.ControllerEpoch, term.Epoch).Info("elected as controller")
-	c.office = newOffice(c, term)
-	c.active.Store(true) // requests queue up behind this event; brokers hear of the office before it ends
-	if err := c.office.takeOver(ctx); err != nil {
+	c.current = newActiveController(c, term)
+	c.active.Store(true) // requests queue up behind this event; brokers hear of the term before it ends
+	if err := c.current.takeOver(ctx); err != nil {
 		return err
 	}
 	return nil
 }
 
-// onChange converts what a watch reports to an event of the office.
+// onChange converts what a watch reports to an event of the active controller.
 func (c *Controller) onChange(change zkcoord.Change) {
 	if change.Kind == zkcoord.ControllerChanged {
 		c.post("controller changed", ControllerChange, c.race)
@@ -313,31 +313,31 @@ func (c *Controller) onChange(change zkcoord.Change) {
 	}
 	var name string
 	var w Work
-	var run func(o *office, ctx context.Context) error
+	var run func(ac *activeController, ctx context.Context) error
 	switch change.Kind {
 	case zkcoord.BrokersChanged, zkcoord.BrokerChanged:
-		name, w, run = "brokers changed", BrokerChange, (*office).brokersChanged
+		name, w, run = "brokers changed", BrokerChange, (*activeController).brokersChanged
 	case zkcoord.TopicsChanged:
-		name, w, run = "topics changed", TopicChange, (*office).topicsChanged
+		name, w, run = "topics changed", TopicChange, (*activeController).topicsChanged
 	case zkcoord.TopicChanged:
-		name, w, run = "topic changed", TopicChange, func(o *office, ctx context.Context) error { return o.topicChanged(ctx, change.Topic) }
+		name, w, run = "topic changed", TopicChange, func(ac *activeController, ctx context.Context) error { return ac.topicChanged(ctx, change.Topic) }
 	case zkcoord.TopicDeletionsChanged:
-		name, w, run = "topic deletions changed", TopicDeletion, (*office).deletionsAsked
+		name, w, run = "topic deletions changed", TopicDeletion, (*activeController).deletionsAsked
 	case zkcoord.ReassignmentsChanged:
-		name, w, run = "reassignments asked", AlterPartitionReassignment, (*office).reassignmentsAsked
+		name, w, run = "reassignments asked", AlterPartitionReassignment, (*activeController).reassignmentsAsked
 	case zkcoord.PreferredElectionChanged:
-		name, w, run = "preferred elections asked", ManualLeaderBalance, (*office).preferredElectionAsked
+		name, w, run = "preferred elections asked", ManualLeaderBalance, (*activeController).preferredElectionAsked
 	case zkcoord.ISRNotificationsChanged:
-		name, w, run = "ISRs changed", ISRChange, (*office).isrsNotified
+		name, w, run = "ISRs changed", ISRChange, (*activeController).isrsNotified
 	case zkcoord.LogDirEventsChanged:
-		name, w, run = "log directory failed", LogDirChange, (*office).logDirEvents
+		name, w, run = "log directory failed", LogDirChange, (*activeController).logDirEvents
 	default:
 		return
 	}
 	c.post(name, w, func(ctx context.Context) error {
-		if c.office == nil {
+		if c.current == nil {
 			return nil
 		}
-		return run(c.office, ctx)
+		return run(c.current, ctx)
 	})
 }

@@ -90,17 +90,17 @@ func (t *topic) allAsked() bool {
 
 // readDeletions reads which topics are to be deleted, and watches for more. With delete.topic.enable=false the requests
 // are dropped.
-func (o *office) readDeletions(ctx context.Context) error {
-	names, err := o.store.WatchTopicDeletions(ctx)
+func (ac *activeController) readDeletions(ctx context.Context) error {
+	names, err := ac.store.WatchTopicDeletions(ctx)
 	if err != nil {
 		return err
 	}
 	slices.Sort(names)
 	var fresh []*topic
 	for _, name := range names {
-		t := o.m.topics[name]
-		if t == nil || !o.c.cfg.DeleteTopicEnable {
-			if err := o.store.WithdrawTopicDeletion(ctx, o.term, name); err != nil {
+		t := ac.m.topics[name]
+		if t == nil || !ac.c.cfg.DeleteTopicEnable {
+			if err := ac.store.WithdrawTopicDeletion(ctx, ac.term, name); err != nil {
 				return err
 			}
 			continue
@@ -109,35 +109,35 @@ func (o *office) readDeletions(ctx context.Context) error {
 			fresh = append(fresh, t)
 		}
 	}
-	return o.markDeleted(ctx, fresh)
+	return ac.markDeleted(ctx, fresh)
 }
 
 // markDeleted marks topics as to be deleted, and ends their reassignments: Apache Kafka waits for these, forever if a
 // target cannot get in sync.
-func (o *office) markDeleted(ctx context.Context, topics []*topic) error {
+func (ac *activeController) markDeleted(ctx context.Context, topics []*topic) error {
 	if len(topics) == 0 {
 		return nil
 	}
 	for _, t := range topics {
-		o.log.WithField(logx.Topic, t.name).Info("topic is to be deleted")
+		ac.log.WithField(logx.Topic, t.name).Info("topic is to be deleted")
 		t.deletion = &deletion{replicas: make(map[replica]replicaDeletion)}
 		for n := range t.partitions {
-			delete(o.m.reassigning, topicPartition{Topic: t.name, Partition: n})
+			delete(ac.m.reassigning, topicPartition{Topic: t.name, Partition: n})
 		}
 	}
-	return o.trimAsked(ctx, func(tp topicPartition, _ []int32) bool { return o.m.deleting(tp) })
+	return ac.trimAsked(ctx, func(tp topicPartition, _ []int32) bool { return ac.m.deleting(tp) })
 }
 
-func (o *office) deletionsAsked(ctx context.Context) error {
-	if err := o.readDeletions(ctx); err != nil {
+func (ac *activeController) deletionsAsked(ctx context.Context) error {
+	if err := ac.readDeletions(ctx); err != nil {
 		return err
 	}
-	return o.resumeDeletions(ctx)
+	return ac.resumeDeletions(ctx)
 }
 
 // releaseDeletions lets held deletions continue.
-func (o *office) releaseDeletions(which func(*topic) bool) {
-	for _, t := range o.m.topics {
+func (ac *activeController) releaseDeletions(which func(*topic) bool) {
+	for _, t := range ac.m.topics {
 		if t.deletion != nil && which(t) {
 			t.deletion.held = false
 		}
@@ -145,15 +145,15 @@ func (o *office) releaseDeletions(which func(*topic) bool) {
 }
 
 // resumeDeletions takes the next steps for topics that are to be deleted.
-func (o *office) resumeDeletions(ctx context.Context) error {
-	defer o.countDeletions()
+func (ac *activeController) resumeDeletions(ctx context.Context) error {
+	defer ac.countDeletions()
 	var ask []*topic
-	for _, t := range o.deletedTopics() {
+	for _, t := range ac.deletedTopics() {
 		switch t.nextStep() {
 		case askReplicas:
 			ask = append(ask, t)
 		case finishDeletion:
-			if err := o.finishDeletion(ctx, t); err != nil {
+			if err := ac.finishDeletion(ctx, t); err != nil {
 				return err
 			}
 		}
@@ -161,12 +161,12 @@ func (o *office) resumeDeletions(ctx context.Context) error {
 	if len(ask) == 0 {
 		return nil
 	}
-	return o.askToDelete(ctx, ask)
+	return ac.askToDelete(ctx, ask)
 }
 
-func (o *office) countDeletions() {
+func (ac *activeController) countDeletions() {
 	var n DeletionCounts
-	for _, t := range o.deletedTopics() {
+	for _, t := range ac.deletedTopics() {
 		n.Topics++
 		if t.deletion.held {
 			n.HeldTopics++
@@ -183,12 +183,12 @@ func (o *office) countDeletions() {
 			}
 		}
 	}
-	o.c.deletions.Store(&n)
+	ac.c.deletions.Store(&n)
 }
 
-func (o *office) deletedTopics() []*topic {
+func (ac *activeController) deletedTopics() []*topic {
 	var topics []*topic
-	for _, t := range o.m.topics {
+	for _, t := range ac.m.topics {
 		if t.deletion != nil {
 			topics = append(topics, t)
 		}
@@ -199,18 +199,18 @@ func (o *office) deletedTopics() []*topic {
 
 // askToDelete announces the deletion of the topics, takes their replicas out of service and tells the brokers to delete
 // them. Replicas on brokers that are down hold the deletion.
-func (o *office) askToDelete(ctx context.Context, topics []*topic) error {
+func (ac *activeController) askToDelete(ctx context.Context, topics []*topic) error {
 	alive := make(map[int32][]topicPartition)
 	for _, t := range topics {
 		t.deletion.begun = true
 		for n, p := range t.partitions {
 			tp := topicPartition{Topic: t.name, Partition: n}
-			o.b.update(o.m.brokerIDs(), tp)
+			ac.b.update(ac.m.brokerIDs(), tp)
 			for _, id := range p.replicas {
 				key := replica{n, id}
 				switch {
 				case t.deletion.replicas[key] == deletionDone:
-				case !o.m.serving(id, tp):
+				case !ac.m.serving(id, tp):
 					t.deletion.replicas[key] = deletionFailed
 					t.deletion.held = true
 				default:
@@ -219,30 +219,30 @@ func (o *office) askToDelete(ctx context.Context, topics []*topic) error {
 			}
 		}
 	}
-	o.flush()
+	ac.flush()
 	for _, id := range sortedKeys(alive) {
 		slices.SortFunc(alive[id], topicPartition.Compare)
 		for _, tp := range alive[id] {
-			o.b.stopReplica(id, tp, false)
+			ac.b.stopReplica(id, tp, false)
 		}
-		withState := slices.DeleteFunc(slices.Clone(alive[id]), func(tp topicPartition) bool { return o.m.partition(tp).state == nil })
-		if _, err := o.elect(ctx, withState, dropReplica(id)); err != nil {
+		withState := slices.DeleteFunc(slices.Clone(alive[id]), func(tp topicPartition) bool { return ac.m.partition(tp).state == nil })
+		if _, err := ac.elect(ctx, withState, dropReplica(id)); err != nil {
 			return err
 		}
 	}
-	o.flush()
+	ac.flush()
 	for id, partitions := range alive {
 		for _, tp := range partitions {
-			o.m.topics[tp.Topic].deletion.replicas[replica{tp.Partition, id}] = deletionAsked
-			o.b.stopReplica(id, tp, true)
+			ac.m.topics[tp.Topic].deletion.replicas[replica{tp.Partition, id}] = deletionAsked
+			ac.b.stopReplica(id, tp, true)
 		}
 	}
-	o.flush()
+	ac.flush()
 	return nil
 }
 
 // stopAnswered records which replicas a broker has deleted.
-func (o *office) stopAnswered(ctx context.Context, b *broker, req *kmsg.StopReplicaRequest, resp *kmsg.StopReplicaResponse) error {
+func (ac *activeController) stopAnswered(ctx context.Context, b *broker, req *kmsg.StopReplicaRequest, resp *kmsg.StopReplicaResponse) error {
 	asked := make(map[topicPartition]struct{})
 	for _, t := range req.Topics {
 		if req.Version < 3 && req.DeletePartitions {
@@ -262,7 +262,7 @@ func (o *office) stopAnswered(ctx context.Context, b *broker, req *kmsg.StopRepl
 	}
 	concerned := false
 	for tp := range asked {
-		t := o.m.topics[tp.Topic]
+		t := ac.m.topics[tp.Topic]
 		key := replica{tp.Partition, b.info.ID}
 		if t == nil || t.deletion == nil || t.deletion.replicas[key] != deletionAsked {
 			continue
@@ -270,9 +270,9 @@ func (o *office) stopAnswered(ctx context.Context, b *broker, req *kmsg.StopRepl
 		concerned = true
 		code, ok := answered[tp]
 		if resp.ErrorCode != 0 || !ok || code != 0 {
-			o.log.WithError(errors.Join(kerr.ErrorForCode(resp.ErrorCode), kerr.ErrorForCode(code))).
+			ac.log.WithError(errors.Join(kerr.ErrorForCode(resp.ErrorCode), kerr.ErrorForCode(code))).
 				WithField(logx.Broker, b.info.ID).WithField(logx.Topic, tp.Topic).Warn("a broker could not delete a replica")
-			o.failDeletion(tp, b.info.ID)
+			ac.failDeletion(tp, b.info.ID)
 			continue
 		}
 		t.deletion.replicas[key] = deletionDone
@@ -280,24 +280,24 @@ func (o *office) stopAnswered(ctx context.Context, b *broker, req *kmsg.StopRepl
 	if !concerned {
 		return nil
 	}
-	return o.resumeDeletions(ctx)
+	return ac.resumeDeletions(ctx)
 }
 
 // failDeletion records that a replica cannot be deleted now.
-func (o *office) failDeletion(tp topicPartition, broker int32) {
-	d := o.m.topics[tp.Topic].deletion
+func (ac *activeController) failDeletion(tp topicPartition, broker int32) {
+	d := ac.m.topics[tp.Topic].deletion
 	if d.replicas[replica{tp.Partition, broker}] == deletionAsked {
 		d.replicas[replica{tp.Partition, broker}] = deletionFailed
 		d.held = true
 	}
 }
 
-func (o *office) finishDeletion(ctx context.Context, t *topic) error {
-	if err := o.store.DeleteTopic(ctx, o.term, t.name); err != nil {
+func (ac *activeController) finishDeletion(ctx context.Context, t *topic) error {
+	if err := ac.store.DeleteTopic(ctx, ac.term, t.name); err != nil {
 		return err
 	}
-	o.m.removeTopic(t.name)
-	o.log.WithField(logx.Topic, t.name).Info("topic deleted")
+	ac.m.removeTopic(t.name)
+	ac.log.WithField(logx.Topic, t.name).Info("topic deleted")
 	return nil
 }
 

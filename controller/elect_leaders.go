@@ -23,7 +23,7 @@ func (c *Controller) ElectLeaders(ctx context.Context, req *kmsg.ElectLeadersReq
 	return electLeaders.ask(ctx, c, req)
 }
 
-var electLeaders = api[*kmsg.ElectLeadersRequest, *kmsg.ElectLeadersResponse]{"elect leaders", ManualLeaderBalance, (*office).electLeaders, refuseElections}
+var electLeaders = api[*kmsg.ElectLeadersRequest, *kmsg.ElectLeadersResponse]{"elect leaders", ManualLeaderBalance, (*activeController).electLeaders, refuseElections}
 
 func refuseElections(req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
 	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
@@ -47,29 +47,29 @@ func electionAnswer(partition int32, err error) kmsg.ElectLeadersResponseTopicPa
 	return out
 }
 
-func (o *office) electLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest) (*kmsg.ElectLeadersResponse, error) {
+func (ac *activeController) electLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest) (*kmsg.ElectLeadersResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
 	unclean := req.Version >= 1 && req.ElectionType == uncleanElection
 	if req.Version >= 1 && req.ElectionType != preferredElection && !unclean {
 		resp.ErrorCode = kerr.UnknownServerError.Code // as in Apache Kafka, which fails on the number
 		return resp, nil
 	}
-	asked, all := o.electionsAsked(req)
+	asked, all := ac.electionsAsked(req)
 	verdicts := make(map[topicPartition]error, len(asked))
 	var due []topicPartition
 	for _, tp := range asked {
-		if err := o.m.electionDue(tp, unclean); err != nil {
+		if err := ac.m.electionDue(tp, unclean); err != nil {
 			verdicts[tp] = err
 			continue
 		}
 		due = append(due, tp)
 	}
-	failed, err := o.electNow(ctx, due, unclean)
+	failed, err := ac.electNow(ctx, due, unclean)
 	if err != nil {
 		return nil, err
 	}
-	o.flush()
-	if err := o.completeReassignments(ctx, due); err != nil {
+	ac.flush()
+	if err := ac.completeReassignments(ctx, due); err != nil {
 		return nil, err
 	}
 	for _, tp := range due {
@@ -95,16 +95,16 @@ func (o *office) electLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest
 	return resp, nil
 }
 
-func (o *office) electNow(ctx context.Context, partitions []topicPartition, unclean bool) (map[topicPartition]error, error) {
+func (ac *activeController) electNow(ctx context.Context, partitions []topicPartition, unclean bool) (map[topicPartition]error, error) {
 	if unclean {
-		return o.electOffline(ctx, partitions, true)
+		return ac.electOffline(ctx, partitions, true)
 	}
-	return o.elect(ctx, partitions, electPreferred)
+	return ac.elect(ctx, partitions, electPreferred)
 }
 
-func (o *office) electionsAsked(req *kmsg.ElectLeadersRequest) (asked []topicPartition, all bool) {
+func (ac *activeController) electionsAsked(req *kmsg.ElectLeadersRequest) (asked []topicPartition, all bool) {
 	if req.Topics == nil {
-		return o.m.partitions(func(topicPartition, *partition) bool { return true }), true
+		return ac.m.partitions(func(topicPartition, *partition) bool { return true }), true
 	}
 	for _, t := range req.Topics {
 		for _, p := range t.Partitions {

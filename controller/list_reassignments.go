@@ -12,15 +12,15 @@ func (c *Controller) ListPartitionReassignments(ctx context.Context, req *kmsg.L
 	return listReassignments.ask(ctx, c, req)
 }
 
-var listReassignments = api[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse]{"list reassignments", ListPartitionReassignment, (*office).listReassignments, func(req *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
+var listReassignments = api[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse]{"list reassignments", ListPartitionReassignment, (*activeController).listReassignments, func(req *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
 	resp := req.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)
 	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
 	return resp
 }}
 
-func (o *office) listReassignments(_ context.Context, req *kmsg.ListPartitionReassignmentsRequest) (*kmsg.ListPartitionReassignmentsResponse, error) {
+func (ac *activeController) listReassignments(_ context.Context, req *kmsg.ListPartitionReassignmentsRequest) (*kmsg.ListPartitionReassignmentsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)
-	list := o.m.reassigning
+	list := ac.m.reassigning
 	if req.Topics != nil {
 		list = make(map[topicPartition]struct{})
 		for _, t := range req.Topics {
@@ -30,7 +30,7 @@ func (o *office) listReassignments(_ context.Context, req *kmsg.ListPartitionRea
 		}
 	}
 	for _, tp := range sorted(list) {
-		p := o.m.partition(tp)
+		p := ac.m.partition(tp)
 		if p == nil || !p.moving() {
 			continue
 		}

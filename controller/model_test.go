@@ -54,54 +54,54 @@ func TestRules(t *testing.T) {
 		name  string
 		rule  rule
 		world world
-		want  outcome
+		want  electionResult
 		err   error
 	}{
 		{"offline: next in sync leads", clean, world{live: ids(2, 3), replicas: ids(1, 2, 3), state: led(1, 1, 3, 2)},
-			outcome{leader: 2, isr: ids(3, 2), tell: ids(2, 3)}, nil},
+			electionResult{leader: 2, isr: ids(3, 2), tell: ids(2, 3)}, nil},
 		{"offline: in sync before preferred", clean, world{live: ids(2, 3), replicas: ids(1, 2, 3), state: led(1, 1, 3)},
-			outcome{leader: 3, isr: ids(3), tell: ids(2, 3)}, nil},
-		{"offline: nobody in sync", clean, world{live: ids(2), replicas: ids(1, 2), state: led(1, 1)}, outcome{}, none},
+			electionResult{leader: 3, isr: ids(3), tell: ids(2, 3)}, nil},
+		{"offline: nobody in sync", clean, world{live: ids(2), replicas: ids(1, 2), state: led(1, 1)}, electionResult{}, none},
 		{"offline: unclean", unclean, world{live: ids(2, 3), replicas: ids(1, 2, 3), state: led(1, 1)},
-			outcome{leader: 2, isr: ids(2), recovering: true, tell: ids(2, 3)}, nil},
+			electionResult{leader: 2, isr: ids(2), recovering: true, tell: ids(2, 3)}, nil},
 		{"offline: unclean, not one that was just added", unclean, world{live: ids(2, 3), replicas: ids(3, 1, 2), adding: ids(3), state: led(1, 1)},
-			outcome{leader: 2, isr: ids(2), recovering: true, tell: ids(3, 2)}, nil},
+			electionResult{leader: 2, isr: ids(2), recovering: true, tell: ids(3, 2)}, nil},
 		{"offline: unclean, only one that was just added", unclean, world{live: ids(3), replicas: ids(3, 1), adding: ids(3), state: led(1, 1)},
-			outcome{leader: 3, isr: ids(3), recovering: true, tell: ids(3)}, nil},
+			electionResult{leader: 3, isr: ids(3), recovering: true, tell: ids(3)}, nil},
 		{"offline: unclean before 3.2", old, world{live: ids(2), replicas: ids(1, 2), state: led(1, 1)},
-			outcome{leader: 2, isr: ids(2), tell: ids(2)}, nil},
+			electionResult{leader: 2, isr: ids(2), tell: ids(2)}, nil},
 		{"offline: unclean, but one is in sync", unclean, world{live: ids(2, 3), replicas: ids(1, 2, 3), state: led(1, 1, 3)},
-			outcome{leader: 3, isr: ids(3), tell: ids(2, 3)}, nil},
-		{"offline: unclean and nobody there", unclean, world{replicas: ids(1, 2), state: led(1, 1)}, outcome{}, none},
-		{"offline: the only one in sync shuts down", clean, world{live: ids(1), shuttingDown: ids(2), replicas: ids(1, 2), state: led(-1, 2)}, outcome{}, none},
+			electionResult{leader: 3, isr: ids(3), tell: ids(2, 3)}, nil},
+		{"offline: unclean and nobody there", unclean, world{replicas: ids(1, 2), state: led(1, 1)}, electionResult{}, none},
+		{"offline: the only one in sync shuts down", clean, world{live: ids(1), shuttingDown: ids(2), replicas: ids(1, 2), state: led(-1, 2)}, electionResult{}, none},
 		{"offline: its log directory failed", clean, world{live: ids(1, 2), failedDir: ids(1), replicas: ids(1, 2), state: led(1, 1, 2)},
-			outcome{leader: 2, isr: ids(2), tell: ids(2)}, nil},
+			electionResult{leader: 2, isr: ids(2), tell: ids(2)}, nil},
 		{"preferred", electPreferred, world{live: ids(1, 2), replicas: ids(1, 2), state: led(2, 2, 1)},
-			outcome{leader: 1, isr: ids(2, 1), tell: ids(1, 2)}, nil},
-		{"preferred is down", electPreferred, world{live: ids(2), replicas: ids(1, 2), state: led(2, 2, 1)}, outcome{}, none},
-		{"preferred is out of sync", electPreferred, world{live: ids(1, 2), replicas: ids(1, 2), state: led(2, 2)}, outcome{}, none},
-		{"preferred shuts down", electPreferred, world{live: ids(2), shuttingDown: ids(1), replicas: ids(1, 2), state: led(2, 2, 1)}, outcome{}, none},
-		{"preferred of no replicas", electPreferred, world{live: ids(2), state: led(2, 2)}, outcome{}, none},
+			electionResult{leader: 1, isr: ids(2, 1), tell: ids(1, 2)}, nil},
+		{"preferred is down", electPreferred, world{live: ids(2), replicas: ids(1, 2), state: led(2, 2, 1)}, electionResult{}, none},
+		{"preferred is out of sync", electPreferred, world{live: ids(1, 2), replicas: ids(1, 2), state: led(2, 2)}, electionResult{}, none},
+		{"preferred shuts down", electPreferred, world{live: ids(2), shuttingDown: ids(1), replicas: ids(1, 2), state: led(2, 2, 1)}, electionResult{}, none},
+		{"preferred of no replicas", electPreferred, world{live: ids(2), state: led(2, 2)}, electionResult{}, none},
 		{"reassigned", electAmong(ids(3, 2)), world{live: ids(1, 2, 3), replicas: ids(3, 2, 1), adding: ids(3), removing: ids(1), state: led(1, 1, 2, 3)},
-			outcome{leader: 3, isr: ids(1, 2, 3), tell: ids(3, 2)}, nil},
-		{"reassigned, target out of sync", electAmong(ids(3)), world{live: ids(1, 3), replicas: ids(3, 1), removing: ids(1), state: led(1, 1)}, outcome{}, none},
+			electionResult{leader: 3, isr: ids(1, 2, 3), tell: ids(3, 2)}, nil},
+		{"reassigned, target out of sync", electAmong(ids(3)), world{live: ids(1, 3), replicas: ids(3, 1), removing: ids(1), state: led(1, 1)}, electionResult{}, none},
 		{"shutdown", electForShutdown, world{live: ids(2, 3), shuttingDown: ids(1), replicas: ids(1, 2, 3), state: led(1, 1, 2, 3)},
-			outcome{leader: 2, isr: ids(2, 3), tell: ids(1, 2, 3)}, nil},
-		{"shutdown, no other in sync", electForShutdown, world{live: ids(2), shuttingDown: ids(1), replicas: ids(1, 2), state: led(1, 1)}, outcome{}, none},
+			electionResult{leader: 2, isr: ids(2, 3), tell: ids(1, 2, 3)}, nil},
+		{"shutdown, no other in sync", electForShutdown, world{live: ids(2), shuttingDown: ids(1), replicas: ids(1, 2), state: led(1, 1)}, electionResult{}, none},
 		{"drop a follower", dropReplica(2), world{live: ids(1), replicas: ids(1, 2), state: led(1, 2, 1)},
-			outcome{leader: 1, isr: ids(1), tell: ids(1)}, nil},
+			electionResult{leader: 1, isr: ids(1), tell: ids(1)}, nil},
 		{"drop the leader", dropReplica(1), world{live: ids(2), replicas: ids(1, 2), state: led(1, 1, 2)},
-			outcome{leader: -1, isr: ids(2), tell: ids(2)}, nil},
+			electionResult{leader: -1, isr: ids(2), tell: ids(2)}, nil},
 		{"drop the last one in sync", dropReplica(1), world{live: ids(2), replicas: ids(1, 2), state: led(1, 1)},
-			outcome{leader: -1, isr: ids(1), tell: ids(2)}, nil},
-		{"drop one that is not in sync", dropReplica(2), world{live: ids(1), replicas: ids(1, 2), state: led(1, 1)}, outcome{}, errUnchanged},
+			electionResult{leader: -1, isr: ids(1), tell: ids(2)}, nil},
+		{"drop one that is not in sync", dropReplica(2), world{live: ids(1), replicas: ids(1, 2), state: led(1, 1)}, electionResult{}, errUnchanged},
 		{"keep", keepLeader(ids(1), ids(1, 7)), world{live: ids(1), replicas: ids(1), state: led(1, 1)},
-			outcome{leader: 1, isr: ids(1), tell: ids(1, 7)}, nil},
+			electionResult{leader: 1, isr: ids(1), tell: ids(1, 7)}, nil},
 		{"keep, but for one that was moved off", keepLeader(ids(1, 2), ids(1, 2)), world{live: ids(1), replicas: ids(1, 2), state: led(1, 1, 3)},
-			outcome{leader: 1, isr: ids(1), tell: ids(1, 2)}, nil},
+			electionResult{leader: 1, isr: ids(1), tell: ids(1, 2)}, nil},
 		{"first", firstState, world{live: ids(3, 2), replicas: ids(1, 3, 2)},
-			outcome{leader: 3, isr: ids(3, 2), tell: ids(3, 2)}, nil},
-		{"first with nobody there", firstState, world{replicas: ids(1)}, outcome{}, none},
+			electionResult{leader: 3, isr: ids(3, 2), tell: ids(3, 2)}, nil},
+		{"first with nobody there", firstState, world{replicas: ids(1)}, electionResult{}, none},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestRules(t *testing.T) {
 			if !errors.Is(err, test.err) {
 				t.Fatalf("error %v, want %v", err, test.err)
 			}
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{})); err == nil && diff != "" {
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(electionResult{})); err == nil && diff != "" {
 				t.Fatal(diff)
 			}
 		})

@@ -68,9 +68,9 @@ func (m *model) checkTarget(tp topicPartition, target []int32) error {
 
 // reassign moves a partition to a target or, without one, back to where it was. Its errors have a code unless ZooKeeper
 // or the controllership is lost.
-func (o *office) reassign(ctx context.Context, tp topicPartition, target []int32) error {
-	p := o.m.partition(tp)
-	if p == nil || o.m.deleting(tp) {
+func (ac *activeController) reassign(ctx context.Context, tp topicPartition, target []int32) error {
+	p := ac.m.partition(tp)
+	if p == nil || ac.m.deleting(tp) {
 		return errPartitionUnknown
 	}
 	if target == nil {
@@ -83,7 +83,7 @@ func (o *office) reassign(ctx context.Context, tp topicPartition, target []int32
 	if err := keepsRecords(p, next); err != nil {
 		return err
 	}
-	return o.move(ctx, tp, next)
+	return ac.move(ctx, tp, next)
 }
 
 // keepsRecords reports whether one of the replicas of an assignment is in sync. Otherwise all records would be deleted
@@ -99,62 +99,62 @@ func keepsRecords(p *partition, next assignment) error {
 var errPartitionUnknown = fmt.Errorf("the partition does not exist: %w", kerr.UnknownTopicOrPartition)
 
 // move starts, changes, continues or completes a reassignment (KafkaController.onPartitionReassignment, 3.9).
-func (o *office) move(ctx context.Context, tp topicPartition, next assignment) error {
-	p := o.m.partition(tp)
+func (ac *activeController) move(ctx context.Context, tp topicPartition, next assignment) error {
+	p := ac.m.partition(tp)
 	if !p.equal(next) {
-		if err := o.dropFromTarget(ctx, tp, next); err != nil {
+		if err := ac.dropFromTarget(ctx, tp, next); err != nil {
 			return err
 		}
-		if err := o.assign(ctx, tp, next); err != nil {
+		if err := ac.assign(ctx, tp, next); err != nil {
 			return err
 		}
 	}
-	o.m.reassigning[tp] = struct{}{}
+	ac.m.reassigning[tp] = struct{}{}
 	if p.state == nil { // none of its replicas has been online so far, but the new ones may be
-		if err := o.create(ctx, []topicPartition{tp}); err != nil {
+		if err := ac.create(ctx, []topicPartition{tp}); err != nil {
 			return err
 		}
 	}
 	if p.complete() {
-		if done, err := o.finishMove(ctx, tp, p); done || err != nil {
+		if done, err := ac.finishMove(ctx, tp, p); done || err != nil {
 			return err
 		}
 	}
-	o.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition).Info("reassignment under way")
-	if _, err := o.elect(ctx, []topicPartition{tp}, keepLeader(p.replicas, p.replicas)); err != nil {
+	ac.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition).Info("reassignment under way")
+	if _, err := ac.elect(ctx, []topicPartition{tp}, keepLeader(p.replicas, p.replicas)); err != nil {
 		return err
 	}
 	// New replicas are told in the same request, as new ones.
 	for _, id := range p.adding {
-		o.b.lead(o.m, []int32{id}, tp, true)
+		ac.b.lead(ac.m, []int32{id}, tp, true)
 	}
-	o.flush()
+	ac.flush()
 	return nil
 }
 
 // dropFromTarget takes replicas that are not in the new target out of service and out of the leadership. That is
 // written before the assignment: if the controller dies in between, there must not be a partition whose in-sync
 // replicas are not among its replicas.
-func (o *office) dropFromTarget(ctx context.Context, tp topicPartition, next assignment) error {
-	p := o.m.partition(tp)
+func (ac *activeController) dropFromTarget(ctx context.Context, tp topicPartition, next assignment) error {
+	p := ac.m.partition(tp)
 	dropped := without(p.replicas, next.replicas)
 	if len(dropped) == 0 {
 		return nil
 	}
 	if p.state != nil && slices.Contains(dropped, p.state.Leader) {
-		if _, err := o.elect(ctx, []topicPartition{tp}, electAmong(next.replicas)); err != nil {
+		if _, err := ac.elect(ctx, []topicPartition{tp}, electAmong(next.replicas)); err != nil {
 			return err
 		}
-		o.flush()
+		ac.flush()
 	}
-	return o.stopReplicas(ctx, tp, dropped)
+	return ac.stopReplicas(ctx, tp, dropped)
 }
 
 // finishMove makes a reassignment's target the assignment. It is not done if none of the target can lead.
-func (o *office) finishMove(ctx context.Context, tp topicPartition, p *partition) (done bool, err error) {
+func (ac *activeController) finishMove(ctx context.Context, tp topicPartition, p *partition) (done bool, err error) {
 	before, removed := p.assignment, p.removing
 	p.assignment = assignment{replicas: p.target()}
-	led, err := o.keepLeaderIn(ctx, tp, p, removed)
+	led, err := ac.keepLeaderIn(ctx, tp, p, removed)
 	if err != nil {
 		return false, err
 	}
@@ -162,62 +162,62 @@ func (o *office) finishMove(ctx context.Context, tp topicPartition, p *partition
 		p.assignment = before
 		return false, nil
 	}
-	o.flush()
-	if err := o.stopReplicas(ctx, tp, removed); err != nil {
+	ac.flush()
+	if err := ac.stopReplicas(ctx, tp, removed); err != nil {
 		return false, err
 	}
-	if err := o.assign(ctx, tp, p.assignment); err != nil {
+	if err := ac.assign(ctx, tp, p.assignment); err != nil {
 		return false, err
 	}
-	delete(o.m.reassigning, tp)
-	if err := o.trimAsked(ctx, func(asked topicPartition, target []int32) bool {
+	delete(ac.m.reassigning, tp)
+	if err := ac.trimAsked(ctx, func(asked topicPartition, target []int32) bool {
 		return asked == tp && slices.Equal(target, p.replicas)
 	}); err != nil {
 		return false, err
 	}
-	o.b.update(o.m.brokerIDs(), tp)
-	o.flush()
-	o.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition).Info("reassignment complete")
+	ac.b.update(ac.m.brokerIDs(), tp)
+	ac.flush()
+	ac.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition).Info("reassignment complete")
 	return true, nil
 }
 
 // keepLeaderIn ensures that the leader is one of the replicas that stay, and tells them. Those to be removed leave the
 // ISR later. led is false if none that stays can lead.
-func (o *office) keepLeaderIn(ctx context.Context, tp topicPartition, p *partition, removed []int32) (led bool, err error) {
+func (ac *activeController) keepLeaderIn(ctx context.Context, tp topicPartition, p *partition, removed []int32) (led bool, err error) {
 	if p.state == nil {
 		return true, nil
 	}
 	decide := electAmong(p.replicas)
-	if slices.Contains(p.replicas, p.state.Leader) && o.m.online(p.state.Leader, tp) {
+	if slices.Contains(p.replicas, p.state.Leader) && ac.m.online(p.state.Leader, tp) {
 		decide = keepLeader(slices.Concat(p.replicas, removed), p.replicas)
 	}
-	failed, err := o.elect(ctx, []topicPartition{tp}, decide)
+	failed, err := ac.elect(ctx, []topicPartition{tp}, decide)
 	return failed[tp] == nil, err
 }
 
 // stopReplicas removes replicas from the ISR, and deletes them once all are out: a replica that is told about the next
 // one to go must not have been deleted yet.
-func (o *office) stopReplicas(ctx context.Context, tp topicPartition, brokers []int32) error {
+func (ac *activeController) stopReplicas(ctx context.Context, tp topicPartition, brokers []int32) error {
 	for _, id := range brokers {
-		o.b.stopReplica(id, tp, false)
-		if _, err := o.elect(ctx, []topicPartition{tp}, dropReplica(id)); err != nil {
+		ac.b.stopReplica(id, tp, false)
+		if _, err := ac.elect(ctx, []topicPartition{tp}, dropReplica(id)); err != nil {
 			return err
 		}
-		o.flush()
+		ac.flush()
 	}
 	for _, id := range brokers {
-		o.b.stopReplica(id, tp, true)
+		ac.b.stopReplica(id, tp, true)
 	}
-	o.flush()
+	ac.flush()
 	return nil
 }
 
 // assign writes a partition's assignment and applies it to the model.
-func (o *office) assign(ctx context.Context, tp topicPartition, a assignment) error {
-	t := o.m.topics[tp.Topic]
+func (ac *activeController) assign(ctx context.Context, tp topicPartition, a assignment) error {
+	t := ac.m.topics[tp.Topic]
 	before := t.partitions[tp.Partition].assignment
 	t.partitions[tp.Partition].assignment = a
-	err := o.setTopic(ctx, t)
+	err := ac.setTopic(ctx, t)
 	if err != nil {
 		t.partitions[tp.Partition].assignment = before
 	}
@@ -229,36 +229,36 @@ func (o *office) assign(ctx context.Context, tp topicPartition, a assignment) er
 
 // setTopic writes a topic as in the model. Partitions that have been added meanwhile are added to the model first, and
 // brought online.
-func (o *office) setTopic(ctx context.Context, t *topic) error {
+func (ac *activeController) setTopic(ctx context.Context, t *topic) error {
 	var added []topicPartition
 	for {
-		version, err := o.store.SetTopic(ctx, o.term, t.topicInfo())
+		version, err := ac.store.SetTopic(ctx, ac.term, t.topicInfo())
 		if err == nil {
 			t.version = version
-			return o.partitionsAdded(ctx, added)
+			return ac.partitionsAdded(ctx, added)
 		}
 		if !errors.Is(err, zkcoord.ErrConflict) {
 			return err
 		}
-		infos, err := o.store.WatchTopicInfos(ctx, []string{t.name})
+		infos, err := ac.store.WatchTopicInfos(ctx, []string{t.name})
 		if err != nil {
 			return err
 		}
 		if len(infos) == 0 || infos[0].ID != t.id {
 			return zkcoord.ErrNoTopic
 		}
-		added = append(added, o.m.addTopic(infos[0])...)
+		added = append(added, ac.m.addTopic(infos[0])...)
 	}
 }
 
 // completeReassignments completes those of the partitions whose target is in sync.
-func (o *office) completeReassignments(ctx context.Context, partitions []topicPartition) error {
+func (ac *activeController) completeReassignments(ctx context.Context, partitions []topicPartition) error {
 	for _, tp := range partitions {
-		p := o.m.partition(tp)
-		if _, moving := o.m.reassigning[tp]; !moving || p == nil || !p.complete() {
+		p := ac.m.partition(tp)
+		if _, moving := ac.m.reassigning[tp]; !moving || p == nil || !p.complete() {
 			continue
 		}
-		if err := o.move(ctx, tp, p.assignment); err != nil && coded(err) == nil {
+		if err := ac.move(ctx, tp, p.assignment); err != nil && coded(err) == nil {
 			return err
 		}
 	}
@@ -266,24 +266,24 @@ func (o *office) completeReassignments(ctx context.Context, partitions []topicPa
 }
 
 // resumeReassignments continues what an earlier controller has begun.
-func (o *office) resumeReassignments(ctx context.Context) error {
-	return o.resume(ctx, func(*partition) bool { return true })
+func (ac *activeController) resumeReassignments(ctx context.Context) error {
+	return ac.resume(ctx, func(*partition) bool { return true })
 }
 
 // resumeReassignmentsOn continues reassignments to brokers that have joined.
-func (o *office) resumeReassignmentsOn(ctx context.Context, brokers []int32) error {
-	return o.resume(ctx, func(p *partition) bool {
+func (ac *activeController) resumeReassignmentsOn(ctx context.Context, brokers []int32) error {
+	return ac.resume(ctx, func(p *partition) bool {
 		return slices.ContainsFunc(p.target(), func(id int32) bool { return slices.Contains(brokers, id) })
 	})
 }
 
-func (o *office) resume(ctx context.Context, which func(*partition) bool) error {
-	for _, tp := range sorted(o.m.reassigning) {
-		p := o.m.partition(tp)
+func (ac *activeController) resume(ctx context.Context, which func(*partition) bool) error {
+	for _, tp := range sorted(ac.m.reassigning) {
+		p := ac.m.partition(tp)
 		if p == nil || !which(p) {
 			continue
 		}
-		if err := o.move(ctx, tp, p.assignment); err != nil && coded(err) == nil {
+		if err := ac.move(ctx, tp, p.assignment); err != nil && coded(err) == nil {
 			return err
 		}
 	}
@@ -292,25 +292,25 @@ func (o *office) resume(ctx context.Context, which func(*partition) bool) error 
 
 // reassignmentsAsked starts the reassignments requested by the legacy node, and removes those from it that are invalid
 // or done.
-func (o *office) reassignmentsAsked(ctx context.Context) error {
-	targets, present, err := o.store.WatchReassignments(ctx)
+func (ac *activeController) reassignmentsAsked(ctx context.Context) error {
+	targets, present, err := ac.store.WatchReassignments(ctx)
 	if err != nil || !present {
 		return err
 	}
 	settled := make(map[topicPartition]struct{})
 	for _, tp := range sorted(targets) {
 		target := targets[tp]
-		log := o.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition)
-		p := o.m.partition(tp)
-		if p != nil && !o.m.deleting(tp) && p.moving() && slices.Equal(p.target(), target) {
+		log := ac.log.WithField(logx.Topic, tp.Topic).WithField(logx.Partition, tp.Partition)
+		p := ac.m.partition(tp)
+		if p != nil && !ac.m.deleting(tp) && p.moving() && slices.Equal(p.target(), target) {
 			continue // in progress
 		}
-		err := o.m.checkTarget(tp, target)
+		err := ac.m.checkTarget(tp, target)
 		if err == nil {
-			err = o.reassign(ctx, tp, target)
+			err = ac.reassign(ctx, tp, target)
 		}
 		switch {
-		case err == nil && o.m.partition(tp).moving():
+		case err == nil && ac.m.partition(tp).moving():
 			continue
 		case err != nil && coded(err) == nil:
 			return err
@@ -319,12 +319,12 @@ func (o *office) reassignmentsAsked(ctx context.Context) error {
 		}
 		settled[tp] = struct{}{}
 	}
-	return o.trimAsked(ctx, func(tp topicPartition, _ []int32) bool { _, ok := settled[tp]; return ok })
+	return ac.trimAsked(ctx, func(tp topicPartition, _ []int32) bool { _, ok := settled[tp]; return ok })
 }
 
 // trimAsked removes entries from the legacy node of requested reassignments.
-func (o *office) trimAsked(ctx context.Context, drop func(tp topicPartition, target []int32) bool) error {
-	targets, present, err := o.store.WatchReassignments(ctx)
+func (ac *activeController) trimAsked(ctx context.Context, drop func(tp topicPartition, target []int32) bool) error {
+	targets, present, err := ac.store.WatchReassignments(ctx)
 	if err != nil || !present {
 		return err
 	}
@@ -337,5 +337,5 @@ func (o *office) trimAsked(ctx context.Context, drop func(tp topicPartition, tar
 	if len(targets) == n && n > 0 {
 		return nil
 	}
-	return o.store.SetReassignments(ctx, o.term, targets)
+	return ac.store.SetReassignments(ctx, ac.term, targets)
 }

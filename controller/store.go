@@ -17,31 +17,32 @@ type Sender interface {
 	Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Request) (kmsg.Response, error)
 }
 
-// Link takes requests to one broker and ensures that each is answered, in order. Its methods do not block, except that
-// Close waits for what it started.
-type Link interface {
+// BrokerChannel takes requests to one broker and ensures that each is answered, in order. Its methods do not block,
+// except that Close waits for what it started.
+type BrokerChannel interface {
 	Send(req kmsg.Request)
 	Move(to zkcoord.BrokerInfo) // the broker's new addresses
 	Close()                     // drops what is queued
 	Queued() int                // number of requests that wait to be sent
 }
 
-// World is everything that a controller acts upon, so that it can be simulated.
-type World struct {
+// Environment is everything that a controller acts upon, so that it can be simulated.
+type Environment struct {
 	Store Store
-	// Link opens a link. It calls answer for each request that was answered, in order, on any goroutine.
-	Link func(to zkcoord.BrokerInfo, log *logrus.Entry, answer func(req kmsg.Request, resp kmsg.Response)) Link
+	// OpenChannel opens a channel to a broker. It calls answer for each request that was answered, in order, on any
+	// goroutine.
+	OpenChannel func(to zkcoord.BrokerInfo, log *logrus.Entry, answer func(req kmsg.Request, resp kmsg.Response)) BrokerChannel
 	// After calls f once d has passed, on any goroutine, unless cancelled.
 	After func(d time.Duration, f func()) (cancel func())
 }
 
-// realWorld uses real time, and sends through s on a goroutine for each broker. sent is called with the time that each
-// request to a broker has waited to be sent; may be nil.
-func realWorld(store Store, s Sender, sent func(broker int32, waited time.Duration)) World {
-	return World{
+// realEnvironment uses real time, and sends through s on a goroutine for each broker. sent is called with the time that
+// each request to a broker has waited to be sent; may be nil.
+func realEnvironment(store Store, s Sender, sent func(broker int32, waited time.Duration)) Environment {
+	return Environment{
 		Store: store,
-		Link: func(to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) Link {
-			return newLink(s, to, log, answer, sent)
+		OpenChannel: func(to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) BrokerChannel {
+			return openBrokerChannel(s, to, log, answer, sent)
 		},
 		After: func(d time.Duration, f func()) func() {
 			timer := time.AfterFunc(d, f)

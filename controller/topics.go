@@ -10,8 +10,8 @@ import (
 )
 
 // topicsChanged brings new topics online and forgets deleted ones.
-func (o *office) topicsChanged(ctx context.Context) error {
-	names, err := o.store.WatchTopics(ctx)
+func (ac *activeController) topicsChanged(ctx context.Context) error {
+	names, err := ac.store.WatchTopics(ctx)
 	if err != nil {
 		return err
 	}
@@ -19,48 +19,48 @@ func (o *office) topicsChanged(ctx context.Context) error {
 	var fresh []string
 	for _, name := range names {
 		present[name] = struct{}{}
-		if o.m.topics[name] == nil {
+		if ac.m.topics[name] == nil {
 			fresh = append(fresh, name)
 		}
 	}
-	for name := range o.m.topics {
+	for name := range ac.m.topics {
 		if _, ok := present[name]; !ok {
-			o.m.removeTopic(name)
+			ac.m.removeTopic(name)
 		}
 	}
 	slices.Sort(fresh)
-	added, err := o.enterTopics(ctx, fresh)
+	added, err := ac.enterTopics(ctx, fresh)
 	if err != nil {
 		return err
 	}
-	return o.partitionsAdded(ctx, added)
+	return ac.partitionsAdded(ctx, added)
 }
 
 // topicChanged brings added partitions online.
-func (o *office) topicChanged(ctx context.Context, name string) error {
-	t := o.m.topics[name]
+func (ac *activeController) topicChanged(ctx context.Context, name string) error {
+	t := ac.m.topics[name]
 	if t == nil {
 		return nil
 	}
 	if t.deletion != nil {
-		return o.refusePartitions(ctx, t)
+		return ac.refusePartitions(ctx, t)
 	}
-	added, err := o.enterTopics(ctx, []string{name})
+	added, err := ac.enterTopics(ctx, []string{name})
 	if err != nil {
 		return err
 	}
-	return o.partitionsAdded(ctx, added)
+	return ac.partitionsAdded(ctx, added)
 }
 
 // refusePartitions reverts partitions that were added to a topic that is to be deleted.
-func (o *office) refusePartitions(ctx context.Context, t *topic) error {
-	infos, err := o.store.WatchTopicInfos(ctx, []string{t.name})
+func (ac *activeController) refusePartitions(ctx context.Context, t *topic) error {
+	infos, err := ac.store.WatchTopicInfos(ctx, []string{t.name})
 	if err != nil || len(infos) == 0 || len(infos[0].Partitions) <= len(t.partitions) {
 		return err
 	}
-	o.log.WithField(logx.Topic, t.name).Warn("partitions added to a topic that is being deleted are dropped")
+	ac.log.WithField(logx.Topic, t.name).Warn("partitions added to a topic that is being deleted are dropped")
 	t.version = infos[0].Version
-	version, err := o.store.SetTopic(ctx, o.term, t.topicInfo())
+	version, err := ac.store.SetTopic(ctx, ac.term, t.topicInfo())
 	switch {
 	case errors.Is(err, zkcoord.ErrConflict): // more were added: the watch will report them
 		return nil
@@ -70,33 +70,33 @@ func (o *office) refusePartitions(ctx context.Context, t *topic) error {
 	return ignoreNoTopic(err)
 }
 
-func (o *office) partitionsAdded(ctx context.Context, added []topicPartition) error {
+func (ac *activeController) partitionsAdded(ctx context.Context, added []topicPartition) error {
 	if len(added) == 0 {
 		return nil
 	}
-	o.log.WithField(logx.Count, len(added)).Info("new partitions")
-	if err := o.create(ctx, added); err != nil {
+	ac.log.WithField(logx.Count, len(added)).Info("new partitions")
+	if err := ac.create(ctx, added); err != nil {
 		return err
 	}
-	o.flush()
+	ac.flush()
 	return nil
 }
 
 // isrsNotified reads the states that leaders have written themselves.
-func (o *office) isrsNotified(ctx context.Context) error {
-	partitions, numbers, err := o.store.WatchISRNotifications(ctx)
+func (ac *activeController) isrsNotified(ctx context.Context) error {
+	partitions, numbers, err := ac.store.WatchISRNotifications(ctx)
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(partitions, topicPartition.Compare)
-	partitions = slices.DeleteFunc(slices.Compact(partitions), func(tp topicPartition) bool { return o.m.partition(tp) == nil })
-	if err := o.refresh(ctx, partitions); err != nil {
+	partitions = slices.DeleteFunc(slices.Compact(partitions), func(tp topicPartition) bool { return ac.m.partition(tp) == nil })
+	if err := ac.refresh(ctx, partitions); err != nil {
 		return err
 	}
-	o.b.update(o.m.brokerIDs(), partitions...)
-	o.flush()
-	if err := o.store.RemoveISRNotifications(ctx, o.term, numbers); err != nil {
+	ac.b.update(ac.m.brokerIDs(), partitions...)
+	ac.flush()
+	if err := ac.store.RemoveISRNotifications(ctx, ac.term, numbers); err != nil {
 		return err
 	}
-	return o.completeReassignments(ctx, partitions)
+	return ac.completeReassignments(ctx, partitions)
 }

@@ -13,13 +13,13 @@ func (c *Controller) UpdateFeatures(ctx context.Context, req *kmsg.UpdateFeature
 	return updateFeatures.ask(ctx, c, req)
 }
 
-var updateFeatures = api[*kmsg.UpdateFeaturesRequest, *kmsg.UpdateFeaturesResponse]{"update features", UpdateFeatures, (*office).updateFeatures, func(req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
+var updateFeatures = api[*kmsg.UpdateFeaturesRequest, *kmsg.UpdateFeaturesResponse]{"update features", UpdateFeatures, (*activeController).updateFeatures, func(req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
 	resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
 	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
 	return resp
 }}
 
-func (o *office) updateFeatures(_ context.Context, req *kmsg.UpdateFeaturesRequest) (*kmsg.UpdateFeaturesResponse, error) {
+func (ac *activeController) updateFeatures(_ context.Context, req *kmsg.UpdateFeaturesRequest) (*kmsg.UpdateFeaturesResponse, error) {
 	resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
 	for _, f := range req.FeatureUpdates {
 		result := kmsg.NewUpdateFeaturesResponseResult()

@@ -20,10 +20,10 @@ import (
 const guest = 3 // the id of Apache Kafka's broker among ours
 
 // TestApacheKafkaJoinsOurCluster as a fourth broker: it gets replicas by reassignment, follows, leads, becomes the
-// controller, sees one of ours killed and others leave and return, and leaves. Meanwhile an idempotent producer goes on with
-// acks=all: in the end every acknowledged record is there, once and in order. The long run (CHAOS_SECONDS) does it also with
-// the protocol of a release in which leaders wrote the ISR themselves and followers asked for epochs before they fetched, and of
-// one in which followers did not tell their brokers' epochs.
+// controller, sees one of ours killed and others leave and return, and leaves. Meanwhile an idempotent producer goes on
+// with acks=all: in the end every acknowledged record is there, once and in order. The long run (CHAOS_SECONDS) does it
+// also with the protocol of a release in which leaders wrote the ISR themselves and followers asked for epochs before
+// they fetched, and of one in which followers did not tell their brokers' epochs.
 func TestApacheKafkaJoinsOurCluster(t *testing.T) {
 	peer(t)
 	protocols := []string{"3.9"}
@@ -115,8 +115,9 @@ func (m *mixed) visit() {
 
 }
 
-// noComplaints are entries in the guest's log at ERROR that Apache Kafka writes also among its own kind: as the controller, of a
-// broker that stopped while it was being sent something; and of a request that the controller before had under way.
+// noComplaints are entries in the guest's log at ERROR that Apache Kafka writes also among its own kind: as the
+// controller, of a broker that stopped while it was being sent something; and of a request that the controller before
+// had under way.
 var noComplaints = []string{"fails to send a request to broker", "org.apache.kafka.common.errors.ControllerMovedException"}
 
 // askGuest wants nothing in the guest's log that says that it did not understand ours.
@@ -227,7 +228,8 @@ func (m *mixed) work(topic, addr string) {
 	})
 }
 
-// makeController empties the office while ours are stopped, for less than their sessions last: they would be faster.
+// makeController deposes the controller while our brokers are stopped, for less than their sessions last: otherwise one
+// of them would be elected first.
 func (m *mixed) makeController() {
 	m.t.Helper()
 	conn := m.dialZooKeeper()

@@ -15,8 +15,8 @@ import (
 // NoController is the id when there is no controller.
 const NoController = -1
 
-// Term is one controller's term of office. Its writes are conditional on Version, so that they fail once another
-// controller is elected.
+// Term is one controller's term, from its election on. Its writes are conditional on Version, so that they fail once
+// another controller is elected.
 type Term struct {
 	Epoch   int32 // the controller epoch, included in requests to brokers
 	Version int32 // version of /controller_epoch since the election
@@ -110,7 +110,7 @@ func (c *Client) Elect(ctx context.Context, broker int32) (term Term, won bool, 
 	return Term{}, false, fmt.Errorf("elect: %w", err)
 }
 
-// electedAnyhow checks, after an election was refused, whether this very session is in office: then an earlier attempt
+// electedAnyhow checks, after an election was refused, whether this very session was elected: then an earlier attempt
 // had won, and its response was lost. As long as our node exists nobody else can increment the epoch, so the epoch read
 // between two reads of the same node is that of our election.
 func (c *Client) electedAnyhow(ctx context.Context) (Term, bool, error) {

@@ -42,10 +42,10 @@ var free = map[kmsg.Key]string{
 	kmsg.ConsumerGroupDescribe:  "UNSUPPORTED_VERSION to everybody",
 }
 
-// office is a controller that refuses to do anything.
-type office struct{ Controller }
+// refusingController is a controller that refuses to do anything.
+type refusingController struct{ Controller }
 
-func (office) Active() bool { return true }
+func (refusingController) Active() bool { return true }
 
 // strict gives handlers with an authorizer that denies everything, and what it logs.
 func strict(t *testing.T) (*Handlers, *logtest.Hook) {
@@ -60,7 +60,7 @@ func strict(t *testing.T) (*Handlers, *logtest.Hook) {
 	ready := make(chan struct{})
 	close(ready)
 	return New(Deps{
-		Config: config.NewDynamic(cfg, entry), Logger: entry, Ready: ready, Metadata: metadata.NewCache(), Controller: office{},
+		Config: config.NewDynamic(cfg, entry), Logger: entry, Ready: ready, Metadata: metadata.NewCache(), Controller: refusingController{},
 		Quotas: quota.NewManager(quota.Config{Now: time.Now}), Replicas: replica.NewManager(replica.Config{Logger: entry}),
 		Authorizer:  acl.New(acl.Config{Logger: logrus.NewEntry(audit), APIName: metrics.RequestName}),
 		BrokerEpoch: func() int64 { return 1 },
@@ -90,8 +90,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// TestEveryAPIAsksForARight: whoever adds an API says what it needs, or why nothing. With an authorizer that denies everything
-// each one is denied, in its highest version, and tells the client so.
+// TestEveryAPIAsksForARight: whoever adds an API says what it needs, or why nothing. With an authorizer that denies
+// everything each one is denied, in its highest version, and tells the client so.
 func TestEveryAPIAsksForARight(t *testing.T) {
 	h, _ := strict(t)
 	for key, row := range h.rows {

@@ -248,8 +248,8 @@ func TestISRGrowsAndShrinks(t *testing.T) {
 	eventually(t, "the high watermark at the end", func() bool { return p.Log().HighWatermark() == 3 })
 }
 
-// TestISRChangeAmidALeaderAndISR: a change that has to be sent again, since its controller lost office, does not displace
-// the one that the leader has proposed since its successor's LeaderAndIsr.
+// TestISRChangeAmidALeaderAndISR: a change that has to be sent again, since its controller was deposed, does not
+// displace the one that the leader has proposed since its successor's LeaderAndIsr.
 func TestISRChangeAmidALeaderAndISR(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	replicas := []int32{1, 2, 3}
@@ -300,8 +300,8 @@ func TestFailedDirectory(t *testing.T) {
 	}
 }
 
-// TestRolesOnAFullDisk: what a full disk keeps a partition from becoming the controller is asked for when there is room, and the same leader
-// epoch counts then.
+// TestRolesOnAFullDisk: what a full disk keeps a partition from becoming the controller is asked for when there is
+// room, and the same leader epoch counts then.
 func TestRolesOnAFullDisk(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	b.must(t, 1, 4, both, both)
@@ -460,8 +460,8 @@ func TestISRChangesOfTopicsWithoutIDs(t *testing.T) {
 	}
 }
 
-// TestLongReadsHoldUpNothing: while the log is read at length, the role changes and appends go on; only who takes the log out of
-// its place waits, and who comes after that finds it gone.
+// TestLongReadsHoldUpNothing: while the log is read at length, the role changes and appends go on; only who takes the
+// log out of its place waits, and who comes after that finds it gone.
 func TestLongReadsHoldUpNothing(t *testing.T) {
 	b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a")
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})

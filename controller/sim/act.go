@@ -12,7 +12,7 @@ import (
 // act makes one thing happen: most of the time normal progress.
 func (w *world) act() {
 	list := works
-	if w.rng.IntN(w.unrest) == 0 {
+	if w.rng.IntN(w.eventInterval) == 0 {
 		list = events
 	}
 	total := 0
@@ -36,7 +36,7 @@ type action struct {
 
 var works = []action{
 	{40, (*world).turnController},
-	{30, (*world).stepLink},
+	{30, (*world).stepChannel},
 	{10, (*world).deliverEvents},
 	{10, (*world).deliverPacket},
 	{2, (*world).fireTimer},
@@ -94,16 +94,16 @@ func (w *world) poke() {
 	}
 }
 
-func (w *world) stepLink() {
-	var links []*link
+func (w *world) stepChannel() {
+	var channels []*channel
 	for _, p := range w.running() {
-		for _, l := range p.links {
+		for _, l := range p.channels {
 			if len(l.queue) > 0 {
-				links = append(links, l)
+				channels = append(channels, l)
 			}
 		}
 	}
-	if l, ok := pick(w, links); ok {
+	if l, ok := pick(w, channels); ok {
 		for range 1 + w.rng.IntN(6) {
 			l.step()
 		}
@@ -354,10 +354,10 @@ func (w *world) somePartition() (tp topicPartition, replicas []int32, ok bool) {
 	return tp, t.Partitions[tp.Partition], true
 }
 
-// wish is where a partition's replicas may end up, as far as the requesters know.
-type wish struct {
+// allowedAssignments says where a partition's replicas may end up, as far as the requesters know.
+type allowedAssignments struct {
 	topic     zkcoord.ID
-	may       [][]int32
+	allowed   [][]int32
 	cancelled bool // it may also be back where it was
 }
 
@@ -517,7 +517,7 @@ func (w *world) calmRound() (busy bool) {
 			}
 		}
 		busy = busy || w.zk.Zxid() != before
-		for _, l := range slices.Clone(p.links) {
+		for _, l := range slices.Clone(p.channels) {
 			for l.step() {
 				busy = true
 			}

@@ -47,9 +47,9 @@ type process struct {
 	registered      bool
 	epoch           int64 // of the registration, as known to the broker
 	controllerEpoch int32
-	known           acquaintance
+	known           knownEpochs
 	metadata        *metadata.Cache
-	links           []*link
+	channels        []*channel
 	timers          []*timer
 	asked           []*question
 }
@@ -85,7 +85,7 @@ func (b *broker) start() {
 	for _, r := range b.disk {
 		r.start()
 	}
-	p.c = controller.NewIn(controller.World{Store: p.zk, Link: p.link, After: p.after}, controller.Config{
+	p.c = controller.NewInEnvironment(controller.Environment{Store: p.zk, OpenChannel: p.openChannel, After: p.after}, controller.Config{
 		BrokerID: b.id, Listener: "PLAINTEXT", Protocol: b.protocol, DeleteTopicEnable: !w.keep, AutoRebalance: true,
 		Reregister: p.register,
 	}, log)
@@ -141,7 +141,7 @@ func (b *broker) kill() {
 	b.proc, b.left = nil, p.conn
 	p.conn.Kill()
 	p.cancel()
-	for _, l := range p.links {
+	for _, l := range p.channels {
 		l.Close()
 	}
 	p.end()
@@ -163,8 +163,8 @@ func (p *process) due(i int) func() {
 	return f
 }
 
-// link is the controller's link to one broker.
-type link struct {
+// channel is the controller's channel to one broker.
+type channel struct {
 	p      *process
 	to     int32
 	queue  []kmsg.Request
@@ -173,37 +173,37 @@ type link struct {
 	closed bool
 }
 
-func (p *process) link(to zkcoord.BrokerInfo, _ *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) controller.Link {
-	l := &link{p: p, to: to.ID, answer: answer}
-	p.links = append(p.links, l)
+func (p *process) openChannel(to zkcoord.BrokerInfo, _ *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) controller.BrokerChannel {
+	l := &channel{p: p, to: to.ID, answer: answer}
+	p.channels = append(p.channels, l)
 	return l
 }
 
-// Send implements controller.Link.
-func (l *link) Send(req kmsg.Request) { l.queue = append(l.queue, req) }
+// Send implements controller.BrokerChannel.
+func (ch *channel) Send(req kmsg.Request) { ch.queue = append(ch.queue, req) }
 
-// Queued implements controller.Link.
-func (l *link) Queued() int { return len(l.queue) }
+// Queued implements controller.BrokerChannel.
+func (ch *channel) Queued() int { return len(ch.queue) }
 
-// Move implements controller.Link.
-func (l *link) Move(zkcoord.BrokerInfo) {}
+// Move implements controller.BrokerChannel.
+func (ch *channel) Move(zkcoord.BrokerInfo) {}
 
-// Close implements controller.Link. A request that was sent may still arrive.
-func (l *link) Close() {
-	if l.closed {
+// Close implements controller.BrokerChannel. A request that was sent may still arrive.
+func (ch *channel) Close() {
+	if ch.closed {
 		return
 	}
-	l.closed = true
-	for i, other := range l.p.links {
-		if other == l {
-			l.p.links = append(l.p.links[:i:i], l.p.links[i+1:]...)
+	ch.closed = true
+	for i, other := range ch.p.channels {
+		if other == ch {
+			ch.p.channels = append(ch.p.channels[:i:i], ch.p.channels[i+1:]...)
 			break
 		}
 	}
-	if len(l.queue) > 0 && l.p.w.chance(2) {
-		req := l.queue[0]
-		l.p.w.send(&packet{name: "late " + kmsg.NameForKey(req.Key()), deliver: func() {
-			if to := l.p.w.process(l.to); to != nil {
+	if len(ch.queue) > 0 && ch.p.w.chance(2) {
+		req := ch.queue[0]
+		ch.p.w.send(&packet{name: "late " + kmsg.NameForKey(req.Key()), deliver: func() {
+			if to := ch.p.w.process(ch.to); to != nil {
 				to.receive(req)
 			}
 		}})
@@ -211,26 +211,26 @@ func (l *link) Close() {
 }
 
 // step sends the first request, or delivers its response. It reports whether anything happened.
-func (l *link) step() bool {
-	if len(l.queue) == 0 {
+func (ch *channel) step() bool {
+	if len(ch.queue) == 0 {
 		return false
 	}
-	req := l.queue[0]
-	if l.resp == nil {
-		to := l.p.w.process(l.to)
+	req := ch.queue[0]
+	if ch.resp == nil {
+		to := ch.p.w.process(ch.to)
 		if to == nil {
 			return false
 		}
-		l.resp = to.receive(req)
-		if l.p.w.chance(l.p.w.losses) {
-			l.p.w.say("answer of broker %d to %s lost", l.to, kmsg.NameForKey(req.Key()))
-			l.resp = nil // and the request is sent again
+		ch.resp = to.receive(req)
+		if ch.p.w.chance(ch.p.w.losses) {
+			ch.p.w.say("answer of broker %d to %s lost", ch.to, kmsg.NameForKey(req.Key()))
+			ch.resp = nil // and the request is sent again
 		}
 		return true
 	}
-	resp := l.resp
-	l.queue, l.resp = l.queue[1:], nil
-	l.answer(req, resp)
+	resp := ch.resp
+	ch.queue, ch.resp = ch.queue[1:], nil
+	ch.answer(req, resp)
 	return true
 }
 

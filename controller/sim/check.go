@@ -74,25 +74,25 @@ func (c *checks) mayMove(w *world, tp topicPartition, target []int32) {
 	if err != nil {
 		return
 	}
-	wish := w.wishes[tp]
-	if wish == nil || wish.topic != t.ID {
-		next := newWish(t, tp.Partition)
-		if wish != nil { // requests for an earlier topic with this name may still be in transit
-			next.may, next.cancelled = append(next.may, wish.may...), wish.cancelled
+	may := w.allowed[tp]
+	if may == nil || may.topic != t.ID {
+		next := newAllowedAssignments(t, tp.Partition)
+		if may != nil { // requests for an earlier topic with this name may still be in transit
+			next.allowed, next.cancelled = append(next.allowed, may.allowed...), may.cancelled
 		}
-		wish = next
-		w.wishes[tp] = wish
+		may = next
+		w.allowed[tp] = may
 	}
 	if target == nil {
-		wish.cancelled = true
+		may.cancelled = true
 		return
 	}
-	wish.may = append(wish.may, target)
+	may.allowed = append(may.allowed, target)
 }
 
-func newWish(t zkcoord.TopicInfo, partition int32) *wish {
+func newAllowedAssignments(t zkcoord.TopicInfo, partition int32) *allowedAssignments {
 	origin := slices.DeleteFunc(slices.Clone(t.Partitions[partition]), func(id int32) bool { return slices.Contains(t.Adding[partition], id) })
-	return &wish{topic: t.ID, may: [][]int32{origin}}
+	return &allowedAssignments{topic: t.ID, allowed: [][]int32{origin}}
 }
 
 // leads records that a broker has assumed a leadership.
@@ -332,20 +332,20 @@ func (w *world) checkMove(t zkcoord.TopicInfo, tp topicPartition, live []int32) 
 		}
 		return
 	}
-	wish := w.wishes[tp]
-	if wish == nil || wish.topic != t.ID {
+	may := w.allowed[tp]
+	if may == nil || may.topic != t.ID {
 		return
 	}
-	for _, may := range wish.may {
-		if slices.Equal(may, replicas) {
+	for _, one := range may.allowed {
+		if slices.Equal(one, replicas) {
 			return
 		}
 		// A cancellation restores the replicas, in the order of the target.
-		if wish.cancelled && slices.Equal(slices.Sorted(slices.Values(may)), slices.Sorted(slices.Values(replicas))) {
+		if may.cancelled && slices.Equal(slices.Sorted(slices.Values(one)), slices.Sorted(slices.Values(replicas))) {
 			return
 		}
 	}
-	w.fail("%v has moved to %v, where nobody wanted it: %v", tp, replicas, wish.may)
+	w.fail("%v has moved to %v, where nobody wanted it: %v", tp, replicas, may.allowed)
 }
 
 // checkRecords looks for all acknowledged records in the leader's log.

@@ -80,8 +80,8 @@ func (p *process) receive(req kmsg.Request) kmsg.Response {
 	panic("sim: no request of a controller")
 }
 
-// acquaintance says which controller knows which registration of a broker.
-type acquaintance struct {
+// knownEpochs says which controller knows which registration of a broker.
+type knownEpochs struct {
 	brokerEpoch     int64
 	controllerEpoch int32
 }
@@ -93,7 +93,7 @@ func (p *process) stale(brokerEpoch int64, controllerEpoch int32) int16 {
 	case controllerEpoch < p.controllerEpoch:
 		return kerr.StaleControllerEpoch.Code
 	}
-	if note := (acquaintance{brokerEpoch, controllerEpoch}); p.known != note {
+	if note := (knownEpochs{brokerEpoch, controllerEpoch}); p.known != note {
 		p.known = note
 		p.w.send(&packet{name: "look for strays", sure: true, deliver: func() {
 			if p.b.proc == p {

@@ -90,7 +90,7 @@ func (s stage) up(id int32) {
 	s.rest()
 }
 
-// controller is the process that holds the office.
+// controller is the process that is the active controller.
 func (s stage) controller() *process {
 	s.t.Helper()
 	for _, p := range s.running() {
@@ -405,8 +405,8 @@ func TestSeveralReplicasLeave(t *testing.T) {
 	}
 }
 
-// A leader writes the ISR while its controller is about to, whichever request of the controller it comes before: the controller's
-// write meets a version that it does not know, and it decides anew. What it had in mind is told to nobody.
+// A leader writes the ISR while its controller is about to, whichever request of the controller it comes before: the
+// controller's write meets a version that it does not know, and it decides anew. What it had in mind is told to nobody.
 func TestControllerMeetsTheLeadersWrite(t *testing.T) {
 	for before := range 12 {
 		t.Run(fmt.Sprint(before), func(t *testing.T) {

@@ -26,25 +26,25 @@ type History struct {
 
 // world is the simulated cluster.
 type world struct {
-	rng     *rand.Rand
-	trace   io.Writer
-	log     *logrus.Entry
-	step    int
-	zk      *zksim.Ensemble
-	admin   *zkcoord.Client // never fails; used for tools and checks
-	raw     *zksim.Conn     // of admin
-	brokers []*broker
-	packets []*packet // to a controller or back, including those of closed links
-	wishes  map[topicPartition]*wish
-	created int
-	records int
-	unrest  int  // how rare events are
-	losses  int  // how rare losses in transit are
-	keep    bool // delete.topic.enable is false
-	old     bool // leaders write ISRs themselves (inter.broker.protocol.version before 2.7)
-	calm    bool // no more faults
-	check   checks
-	failure error
+	rng           *rand.Rand
+	trace         io.Writer
+	log           *logrus.Entry
+	step          int
+	zk            *zksim.Ensemble
+	admin         *zkcoord.Client // never fails; used for tools and checks
+	raw           *zksim.Conn     // of admin
+	brokers       []*broker
+	packets       []*packet // to a controller or back, including those of closed channels
+	allowed       map[topicPartition]*allowedAssignments
+	created       int
+	records       int
+	eventInterval int  // how rare events are
+	losses        int  // how rare losses in transit are
+	keep          bool // delete.topic.enable is false
+	old           bool // leaders write ISRs themselves (inter.broker.protocol.version before 2.7)
+	calm          bool // no more faults
+	check         checks
+	failure       error
 
 	read struct { // topics as they were after a write
 		zxid   int64
@@ -86,12 +86,12 @@ func newWorld(h History) *world {
 		logger.SetLevel(logrus.DebugLevel)
 	}
 	w := &world{
-		rng:    rand.New(rand.NewPCG(h.Seed, 0)),
-		trace:  h.Trace,
-		log:    logrus.NewEntry(logger),
-		zk:     zksim.New(),
-		wishes: make(map[topicPartition]*wish),
-		check:  newChecks(),
+		rng:     rand.New(rand.NewPCG(h.Seed, 0)),
+		trace:   h.Trace,
+		log:     logrus.NewEntry(logger),
+		zk:      zksim.New(),
+		allowed: make(map[topicPartition]*allowedAssignments),
+		check:   newChecks(),
 	}
 	w.old = w.rng.IntN(4) == 0
 	w.admin, w.raw = w.zk.Connect(zkcoord.Config{Logger: w.log})
@@ -102,7 +102,7 @@ func newWorld(h History) *world {
 	for id := range int32(brokerCount) {
 		w.brokers = append(w.brokers, &broker{w: w, id: id, protocol: protocol, disk: make(map[topicPartition]*replica)})
 	}
-	w.unrest, w.losses = 6+w.rng.IntN(40), 20+w.rng.IntN(200)
+	w.eventInterval, w.losses = 6+w.rng.IntN(40), 20+w.rng.IntN(200)
 	for _, b := range w.brokers {
 		b.start()
 	}

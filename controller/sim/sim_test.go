@@ -69,7 +69,7 @@ func TestFailedBefore(t *testing.T) {
 	for _, h := range []History{
 		{Seed: 1806, Steps: 343},   // a leader let a replica into the ISR that its controller had just dropped
 		{Seed: 7205, Steps: 310},   // a leader had dropped all of a target when the controller took the reassignment for done
-		{Seed: 39, Steps: 196},     // a controller took up the office again that it had given up
+		{Seed: 39, Steps: 196},     // a controller took up a term again that it had given up
 		{Seed: 6621, Steps: 360},   // brokers were not told of a reassignment that could not end yet
 		{Seed: 316832, Steps: 310}, // a controller died when a leader had just let a replica in that was moved off
 		{Seed: 49523, Steps: 310},  // a replica was made anew by what its broker was told of another one that left with it

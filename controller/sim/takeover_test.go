@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// takeovers are the ways in which a controller loses its office.
+// takeovers are the ways in which a controller can be deposed.
 var takeovers = map[string]func(s stage, p *process){
 	"the node is removed": func(s stage, _ *process) { s.removeController() },
 	"the session ends":    func(_ stage, p *process) { p.conn.Expire() },
@@ -154,8 +154,8 @@ func preferred() kmsg.Request {
 	return req
 }
 
-// TestTakeovers takes the office away from a controller after each single step of what it does, in each way, and once more while its successor
-// takes it over. Whoever comes next completes it, and whoever was before changes nothing any more.
+// TestTakeovers deposes a controller after each single step of what it does, in each way, and once more while its
+// successor takes it over. Whoever comes next completes it, and whoever was before changes nothing any more.
 func TestTakeovers(t *testing.T) {
 	for protocol, of := range map[string]struct {
 		begin  func(*testing.T) stage
@@ -178,7 +178,7 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
-// interrupted takes the office away after n steps of an errand. It is false when the errand has fewer.
+// interrupted deposes the controller after n steps of an errand. It returns false when the errand has fewer.
 func interrupted(s stage, e errand, deed func(stage, *process), n int) bool {
 	defer func() {
 		if s.t.Failed() {
@@ -218,8 +218,8 @@ func interrupted(s stage, e errand, deed func(stage, *process), n int) bool {
 	return true
 }
 
-// single lets one thing happen in a calm world: a turn of a broker up to its next request to ZooKeeper, a request between brokers or its
-// answer, one partition's fetch. It is false at rest.
+// single lets one thing happen in a calm world: a turn of a broker up to its next request to ZooKeeper, a request
+// between brokers or its answer, one partition's fetch. It is false at rest.
 func (s stage) single() bool {
 	s.t.Helper()
 	s.checkStep()
@@ -242,7 +242,7 @@ func (s stage) single() bool {
 		}
 	}
 	for _, p := range s.running() {
-		for _, l := range p.links {
+		for _, l := range p.channels {
 			if l.step() {
 				return true
 			}

@@ -18,12 +18,12 @@ const sendBackoff = 100 * time.Millisecond
 // warnAttempt is the failed attempt that is logged.
 const warnAttempt = 20
 
-// link sends requests to one broker, one after the other in order, each until it is answered. It ends when the broker
-// is gone.
-type link struct {
+// brokerChannel sends requests to one broker, one after the other in order, each until it is answered. It ends when the
+// broker is gone.
+type brokerChannel struct {
 	sender Sender
 	log    *logrus.Entry
-	answer func(req kmsg.Request, resp kmsg.Response) // called on the link's goroutine
+	answer func(req kmsg.Request, resp kmsg.Response) // called on the channel's goroutine
 	sent   func(broker int32, waited time.Duration)
 	wake   chan struct{}
 	cancel context.CancelFunc
@@ -40,12 +40,12 @@ type queuedRequest struct {
 	since time.Time
 }
 
-func newLink(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response), sent func(int32, time.Duration)) *link {
+func openBrokerChannel(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response), sent func(int32, time.Duration)) *brokerChannel {
 	if sent == nil {
 		sent = func(int32, time.Duration) {}
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // cancelled by Close, when the broker is gone or the office ends
-	l := &link{
+	ctx, cancel := context.WithCancel(context.Background()) // cancelled by Close, when the broker is gone or the term ends
+	l := &brokerChannel{
 		sender: sender,
 		log:    log.WithField(logx.Broker, to.ID),
 		answer: answer,
@@ -60,86 +60,86 @@ func newLink(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer fun
 }
 
 // Send queues a request.
-func (l *link) Send(req kmsg.Request) {
-	l.mu.Lock()
-	l.mu.queue = append(l.mu.queue, queuedRequest{req, time.Now()})
-	l.mu.Unlock()
+func (ch *brokerChannel) Send(req kmsg.Request) {
+	ch.mu.Lock()
+	ch.mu.queue = append(ch.mu.queue, queuedRequest{req, time.Now()})
+	ch.mu.Unlock()
 	select {
-	case l.wake <- struct{}{}:
+	case ch.wake <- struct{}{}:
 	default:
 	}
 }
 
 // Move sets the broker's new addresses.
-func (l *link) Move(to zkcoord.BrokerInfo) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mu.to = to
+func (ch *brokerChannel) Move(to zkcoord.BrokerInfo) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.mu.to = to
 }
 
 // Close drops what is queued and waits for the goroutine.
-func (l *link) Close() {
-	l.cancel()
-	<-l.done
+func (ch *brokerChannel) Close() {
+	ch.cancel()
+	<-ch.done
 }
 
-func (l *link) run(ctx context.Context) {
-	defer close(l.done)
+func (ch *brokerChannel) run(ctx context.Context) {
+	defer close(ch.done)
 	for {
-		req := l.next()
+		req := ch.next()
 		if req == nil {
 			select {
-			case <-l.wake:
+			case <-ch.wake:
 				continue
 			case <-ctx.Done():
 				return
 			}
 		}
-		resp, err := l.deliver(ctx, req)
+		resp, err := ch.deliver(ctx, req)
 		if err != nil {
 			return
 		}
-		l.answer(req, resp)
+		ch.answer(req, resp)
 	}
 }
 
-func (l *link) next() kmsg.Request {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.mu.queue) == 0 {
+func (ch *brokerChannel) next() kmsg.Request {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if len(ch.mu.queue) == 0 {
 		return nil
 	}
-	first := l.mu.queue[0]
-	l.mu.queue[0] = queuedRequest{}
-	l.mu.queue = l.mu.queue[1:]
-	l.sent(l.mu.to.ID, time.Since(first.since))
+	first := ch.mu.queue[0]
+	ch.mu.queue[0] = queuedRequest{}
+	ch.mu.queue = ch.mu.queue[1:]
+	ch.sent(ch.mu.to.ID, time.Since(first.since))
 	return first.Request
 }
 
 // Queued returns the number of requests that wait to be sent.
-func (l *link) Queued() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.mu.queue)
+func (ch *brokerChannel) Queued() int {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return len(ch.mu.queue)
 }
 
-func (l *link) address() zkcoord.BrokerInfo {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.to
+func (ch *brokerChannel) address() zkcoord.BrokerInfo {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.mu.to
 }
 
 // deliver sends until there is a response; the error is the context's.
-func (l *link) deliver(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+func (ch *brokerChannel) deliver(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	for attempt := 1; ; attempt++ {
-		resp, err := l.sender.Send(ctx, l.address(), req)
+		resp, err := ch.sender.Send(ctx, ch.address(), req)
 		if err == nil || ctx.Err() != nil {
 			return resp, ctx.Err()
 		}
 		// A broker registers before it listens, and stays registered for a while after it has died: only lasting
 		// failures deserve a line, and one is enough.
 		if attempt == warnAttempt {
-			l.log.WithError(err).WithField(logx.API, kmsg.NameForKey(req.Key())).Warn("broker cannot be reached, still trying")
+			ch.log.WithError(err).WithField(logx.API, kmsg.NameForKey(req.Key())).Warn("broker cannot be reached, still trying")
 		}
 		select {
 		case <-time.After(sendBackoff):
