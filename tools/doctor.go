@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"barnabas/config"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -38,7 +40,12 @@ type doctor struct {
 	adm       *kadm.Client
 	now       time.Time
 	hidden    []string // ZooKeeper nodes that only the brokers may read
-	running   bool     // a broker uses the log directories that were checked
+
+	// Of the question broker:
+	overrides       *[]string
+	fromEnvironment *bool
+	settings        *config.Broker
+	running         bool // a broker uses the log directories that were checked
 
 	diagnosis diagnosis
 }
@@ -107,6 +114,8 @@ func runDoctor(ctx context.Context, env *Env) error {
 	d.o.Lookup("bootstrap-server").Usage = "brokers to connect to, `host:port,...` (required, except by broker, and by zookeeper with --zookeeper)"
 	d.o.exits = "0 if nothing is wrong, except perhaps for warnings, 1 if there is a problem, 2 if the question could not be answered."
 	asJSON := d.o.Bool("json", false, "print one JSON object instead of sentences")
+	d.overrides = d.o.StringArray("override", nil, "with broker: a setting that overrides the file's, `PROPERTY=VALUE`, as of kafka-server-start; may be repeated")
+	d.fromEnvironment = d.o.Bool("env", false, "with broker: also take settings from variables KAFKA_*, as in the container image; --override takes precedence")
 	d.zookeeper = d.o.String("zookeeper", "", "the ZooKeeper to examine, `host:port[/chroot]`, instead of the one that the brokers use")
 	err := d.answer(ctx)
 	var code exitCode
@@ -136,6 +145,11 @@ func (d *doctor) answer(ctx context.Context) error {
 		return usagef("%s is not a question; use one of %s", d.o.args[0], strings.Join(slices.Sorted(maps.Keys(questions())), ", "))
 	case q.argument == "" && len(d.o.args) != 1 || q.argument != "" && len(d.o.args) != 2:
 		return usagef("%s", strings.TrimSpace("ask: "+d.o.args[0]+" "+q.argument))
+	}
+	for _, name := range []string{"override", "env"} {
+		if d.o.has(name) && d.o.args[0] != "broker" {
+			return usagef("--%s is for the question broker", name)
+		}
 	}
 	d.diagnosis = diagnosis{Question: strings.Join(d.o.args, " "), Findings: []finding{}}
 	about := d.o.args[len(d.o.args)-1]

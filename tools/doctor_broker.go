@@ -25,7 +25,11 @@ import (
 
 // broker checks whether a broker can run with a server.properties, in place of the one that uses the file now.
 func (d *doctor) broker(ctx context.Context, file string) error {
-	b, err := config.Load(file, d.env.Properties, nil)
+	overrides := *d.overrides
+	if *d.fromEnvironment {
+		overrides = slices.Concat(d.env.Settings, overrides) // later ones take precedence
+	}
+	b, err := config.Load(file, d.env.Properties, overrides)
 	var wrong *config.Error
 	if errors.As(err, &wrong) {
 		d.trouble(file, "correct it; nothing else was checked", "%s", strings.TrimPrefix(wrong.Error(), "config: "))
@@ -34,9 +38,10 @@ func (d *doctor) broker(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
+	d.settings = b
 	d.brokerFile(b)
 	folders, id := d.logDirs(b)
-	if b = d.brokerCluster(ctx, file, b, id, folders); ctx.Err() != nil {
+	if b = d.brokerCluster(ctx, b, id, folders); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	d.keystores(b)
@@ -202,16 +207,16 @@ func roundBytes(n int64) string {
 }
 
 // brokerCluster checks what ZooKeeper stores about this broker, and returns the settings including those stored there.
-func (d *doctor) brokerCluster(ctx context.Context, file string, b *config.Broker, id int32, folders map[string]logstore.Meta) *config.Broker {
+func (d *doctor) brokerCluster(ctx context.Context, b *config.Broker, id int32, folders map[string]logstore.Meta) *config.Broker {
+	if a, err := brokerZooKeeperAccess(b); err == nil && b.ZookeeperSetACL && !a.known() {
+		d.trouble("zookeeper.set.acl", "set "+config.LoginFileKey+", or zookeeper.ssl.client.enable and zookeeper.ssl.keystore.location: the broker does not start without", "ZooKeeper would not know for whom to keep nodes.")
+	}
 	if b.ZookeeperEmbedded {
 		d.note("zookeeper.connect", "is not queried: the broker runs an embedded ZooKeeper.")
 		return b
 	}
 	if *d.zookeeper == "" {
 		*d.zookeeper = b.ZookeeperConnect
-	}
-	if *d.o.config == "" {
-		*d.o.config = file
 	}
 	z, err := d.readTree(ctx)
 	if err != nil {

@@ -1,11 +1,13 @@
 package tools
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,44 @@ func TestDoctorOnABroker(t *testing.T) {
 	ask(1, "log.dirs="+empty, "belongs to cluster other")
 	d.must(os.WriteFile(filepath.Join(empty, "meta.properties"), []byte("version=1\nnode.id=0\n"), 0o600))
 	ask(1, "log.dirs="+empty, "a broker in ZooKeeper mode has version 0")
+}
+
+// TestDoctorOnOverriddenSettings: those of the command line and of the environment apply as at a start.
+func TestDoctorOnOverriddenSettings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "container.properties")
+	if err := os.WriteFile(file, []byte("listeners=PLAINTEXT://:0\nlog.dirs="+filepath.Join(dir, "kafka-logs")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logins := filepath.Join(dir, "jaas.conf")
+	zookeeper := []string{"zookeeper.embedded=true", "zookeeper.connect=localhost:1"}
+	for _, test := range []struct {
+		name     string
+		settings []string // of the environment
+		args     string
+		code     int
+		says     string
+	}{
+		{"nothing", zookeeper, "", 1, "zookeeper.connect"},
+		{"the environment", zookeeper, "--env", 0, "a broker can start with them"},
+		{"the command line", nil, "--override zookeeper.embedded=true --override zookeeper.connect=localhost:1", 0, "a broker can start with them"},
+		{"the command line over the environment", zookeeper, "--override broker.id=x --env", 1, "broker.id=x"},
+		{"what is no setting", nil, "--override x", 2, "--override x: must be key=value"},
+		{"logins to ZooKeeper", []string{"zookeeper.connect=127.0.0.1:1", "java.security.auth.login.config=" + logins}, "--env", 1, logins},
+		{"TLS to ZooKeeper", []string{"zookeeper.connect=127.0.0.1:1", "zookeeper.ssl.client.enable=true", "zookeeper.ssl.truststore.location=/nowhere"}, "--env", 1, "zookeeper.ssl.truststore.location=/nowhere"},
+		{"nodes of nobody", append(zookeeper, "zookeeper.set.acl=true"), "--env", 1, "would not know for whom to keep nodes"},
+	} {
+		var stdout, stderr bytes.Buffer
+		env := &Env{Args: append(strings.Fields(test.args), "broker", file), Settings: test.settings, Stdout: &stdout, Stderr: &stderr}
+		i := slices.IndexFunc(All(), func(tool Tool) bool { return tool.Name == "kafka-doctor" })
+		if code := All()[i].Run(t.Context(), env); code != test.code || !strings.Contains(stdout.String()+stderr.String(), test.says) {
+			t.Errorf("%s: exit code %d: %s%s", test.name, code, &stdout, &stderr)
+		}
+	}
+	if out := runTool(t, t.Context(), "", "kafka-doctor", "zookeeper", "--zookeeper", "localhost:1", "--override", "a=b"); out.code != 2 || !strings.Contains(out.stderr, "--override is for the question broker") {
+		t.Errorf("%+v", out)
+	}
 }
 
 // TestDoctorOnLogDirs: what keeps a broker from starting with its directories, however they are named.

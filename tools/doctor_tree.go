@@ -64,8 +64,12 @@ func (d *doctor) readTree(ctx context.Context) (znodes, error) {
 	return w.found, nil
 }
 
-// zooKeeperAccess returns how to connect to ZooKeeper, according to zookeeper.ssl.* among the settings for the brokers.
+// zooKeeperAccess returns how to connect to ZooKeeper: as the broker that is asked about, or according to zookeeper.ssl.* among the settings
+// of --command-config.
 func (d *doctor) zooKeeperAccess() (zkAccess, error) {
+	if d.settings != nil && *d.o.config == "" {
+		return brokerZooKeeperAccess(d.settings)
+	}
 	p, err := readProperties(*d.o.config)
 	if err != nil {
 		return zkAccess{}, err

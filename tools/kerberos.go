@@ -19,7 +19,7 @@ func kerberosOption(p properties, options, system map[string]string) (kgo.Opt, e
 	if service == "" {
 		return nil, errors.New("sasl.kerberos.service.name must be set, as the brokers' principals begin")
 	}
-	user, err := kerberos.OpenUser(krb5Conf(system), options, nil)
+	user, err := kerberos.OpenUser(krb5Conf(func(name string) string { return system[name] }), options, nil)
 	if err != nil {
 		return nil, fmt.Errorf("sasl.jaas.config: %w", err)
 	}
@@ -27,8 +27,8 @@ func kerberosOption(p properties, options, system map[string]string) (kgo.Opt, e
 }
 
 // krb5Conf returns the Kerberos configuration file.
-func krb5Conf(system map[string]string) string {
-	return cmp.Or(system["java.security.krb5.conf"], "/etc/krb5.conf")
+func krb5Conf(setting func(name string) string) string {
+	return cmp.Or(setting("java.security.krb5.conf"), "/etc/krb5.conf")
 }
 
 // ticketed implements the library's mechanism.

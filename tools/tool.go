@@ -16,6 +16,8 @@ type Env struct {
 	Stderr io.Writer
 	// Properties are the Java system properties in KAFKA_OPTS that are honoured.
 	Properties map[string]string
+	// Settings are a broker's settings in variables KAFKA_*, as key=value. They apply if an option says so.
+	Settings []string
 	// Terminal reports whether a person watches Stderr while Stdout goes elsewhere; then long work shows its progress
 	// there.
 	Terminal bool

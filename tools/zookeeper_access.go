@@ -37,20 +37,43 @@ func zooKeeperAccess(env *Env, tlsFile string) (a zkAccess, err error) {
 	if a.encryption, a.certified, err = zkTLS(env, tlsFile); err != nil {
 		return a, err
 	}
-	if isFalse(env.Properties["zookeeper.sasl.client"]) {
-		return a, nil
+	a.login, err = zkLogin(func(name string) string { return env.Properties[name] })
+	return a, err
+}
+
+// brokerZooKeeperAccess reads both from the settings of a broker.
+func brokerZooKeeperAccess(b *config.Broker) (a zkAccess, err error) {
+	a.session, a.connect = zkTimeout, zkTimeout
+	if b.Bool("zookeeper.ssl.client.enable") {
+		made, err := ssl.ForZooKeeper(b.Setting)
+		if err != nil {
+			return a, err
+		}
+		a.encryption, a.certified = made.Client, b.String("zookeeper.ssl.keystore.location") != ""
 	}
-	file := env.Properties[config.LoginFileKey]
-	a.login, err = zklogin.Read(zklogin.Config{File: file, Section: env.Properties["zookeeper.sasl.clientconfig"], Krb5: krb5Conf(env.Properties),
-		Service: env.Properties["zookeeper.sasl.client.username"], Principal: env.Properties["zookeeper.server.principal"],
-		Aliases: isFalse(env.Properties["zookeeper.sasl.client.canonicalize.hostname"])})
+	a.login, err = zkLogin(func(name string) string {
+		value, _ := b.Setting(name)
+		return value
+	})
+	return a, err
+}
+
+// zkLogin reads the login to ZooKeeper, nil if there is none.
+func zkLogin(setting func(name string) string) (*zklogin.Login, error) {
+	if isFalse(setting("zookeeper.sasl.client")) {
+		return nil, nil
+	}
+	file := setting(config.LoginFileKey)
+	login, err := zklogin.Read(zklogin.Config{File: file, Section: setting("zookeeper.sasl.clientconfig"), Krb5: krb5Conf(setting),
+		Service: setting("zookeeper.sasl.client.username"), Principal: setting("zookeeper.server.principal"),
+		Aliases: isFalse(setting("zookeeper.sasl.client.canonicalize.hostname"))})
 	if err != nil {
-		return a, fmt.Errorf("%s=%s: %w", config.LoginFileKey, file, err)
+		return nil, fmt.Errorf("%s=%s: %w", config.LoginFileKey, file, err)
 	}
-	if a.login != nil {
-		a.login.Optional = true
+	if login != nil {
+		login.Optional = true
 	}
-	return a, nil
+	return login, nil
 }
 
 func isFalse(value string) bool { return strings.EqualFold(value, "false") }

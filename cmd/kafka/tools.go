@@ -25,7 +25,7 @@ func runTool(t tools.Tool, args []string) int {
 		cancel()
 	}()
 	code := t.Run(ctx, &tools.Env{
-		Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Properties: properties(os.Environ()),
+		Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Properties: properties(os.Environ()), Settings: environmentSettings(os.Environ()),
 		Terminal:    isTerminal(os.Stderr) && !isTerminal(os.Stdout),
 		Interactive: isTerminal(os.Stdin),
 	})
