@@ -35,7 +35,7 @@ func (s *Server) startAuthorizer(ctx context.Context) error {
 func (s *Server) aclStore(ctx context.Context) (*zkcoord.Client, error) {
 	own := s.static.AuthorizerZookeeper
 	if own == nil {
-		s.measures.authorizedBy(nil)
+		s.collector.authorizedBy(nil)
 		return s.zk, nil
 	}
 	access, err := s.zooKeeperAccess()
@@ -49,6 +49,6 @@ func (s *Server) aclStore(ctx context.Context) (*zkcoord.Client, error) {
 		return nil, fmt.Errorf("authorizer.zookeeper.url=%s: %w", own.Connect, err)
 	}
 	s.onStop(zk.Close)
-	s.onStop(s.measures.authorizedBy(zk))
+	s.onStop(s.collector.authorizedBy(zk))
 	return zk, nil
 }

@@ -33,7 +33,7 @@ func (s *Server) groupConfig() group.Config {
 		Partition: func(number int32) (group.Partition, bool) {
 			return s.replicas.Partition(logstore.TopicPartition{Topic: group.Topic, Partition: number})
 		},
-		PartitionFor: s.groupPartition, Loaded: s.measures.groupsLoaded, Logger: s.loggers.Entry(config.GroupLogger), Now: time.Now,
+		PartitionFor: s.groupPartition, Loaded: s.collector.groupsLoaded, Logger: s.loggers.Entry(config.GroupLogger), Now: time.Now,
 	}
 }
 

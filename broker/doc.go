@@ -4,6 +4,6 @@
 //	-> race for the controllership -> requests served
 //
 // The parts are in the packages below: api answers requests, replica holds the partitions, group and txn are the two
-// coordinators, metadata is the picture of the cluster, acl, token and quota decide what users may do, metrics and status
-// report how the broker is doing.
+// coordinators, metadata is the metadata of the cluster, acl, token and quota decide what users may do, metrics and
+// status report how the broker is doing.
 package broker

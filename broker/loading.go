@@ -78,7 +78,7 @@ func (s *Server) awaitSuccessors(ctx context.Context) error {
 	}
 }
 
-// unnoticed returns a partition to wait for, if there is one, and watches its state and the living brokers.
+// unnoticed returns a partition to wait for, if there is one, and watches its state and the live brokers.
 func (s *Server) unnoticed(ctx context.Context) (zkcoord.TopicPartition, bool, error) {
 	var arriving []zkcoord.TopicPartition
 	for _, tp := range s.logs.Arriving() {
@@ -105,8 +105,8 @@ func (s *Server) unnoticed(ctx context.Context) (zkcoord.TopicPartition, bool, e
 }
 
 // sharedISR reports whether a broker is in the ISR together with another one that is alive.
-func sharedISR(id int32, isr []int32, living []zkcoord.BrokerInfo) bool {
-	return slices.Contains(isr, id) && slices.ContainsFunc(living, func(b zkcoord.BrokerInfo) bool {
+func sharedISR(id int32, isr []int32, live []zkcoord.BrokerInfo) bool {
+	return slices.Contains(isr, id) && slices.ContainsFunc(live, func(b zkcoord.BrokerInfo) bool {
 		return b.ID != id && slices.Contains(isr, b.ID)
 	})
 }

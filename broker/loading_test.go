@@ -32,8 +32,9 @@ func (h lineHook) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// TestRegistersWhenItsAbsenceWasNoticed starts a broker after a kill. As long as a partition that it has not recovered counts it as in
-// sync beside a living broker it does not register: a controller that was elected just then would leave the partition to it.
+// TestRegistersWhenItsAbsenceWasNoticed starts a broker after a kill. As long as a partition that it has not recovered
+// counts it as in sync beside a live broker it does not register: a controller that was elected just then would leave
+// the partition to it.
 func TestRegistersWhenItsAbsenceWasNoticed(t *testing.T) {
 	zk, dir := zookeeper(t), t.TempDir()
 	one := newServer(t, zk, map[string]string{"log.dirs": dir})
@@ -112,12 +113,12 @@ func TestRegistersWhenItsAbsenceWasNoticed(t *testing.T) {
 }
 
 func TestSharedISR(t *testing.T) {
-	living := []zkcoord.BrokerInfo{{ID: 1}, {ID: 2}}
+	live := []zkcoord.BrokerInfo{{ID: 1}, {ID: 2}}
 	for _, test := range []struct {
 		isr  []int32
 		want bool
 	}{{nil, false}, {[]int32{1}, false}, {[]int32{2}, false}, {[]int32{1, 2}, true}, {[]int32{1, 3}, false}, {[]int32{3, 2, 1}, true}} {
-		if got := sharedISR(1, test.isr, living); got != test.want {
+		if got := sharedISR(1, test.isr, live); got != test.want {
 			t.Errorf("%v: %v", test.isr, got)
 		}
 	}

@@ -27,15 +27,15 @@ type oauthState struct {
 	log   *logrus.Entry
 	lines logx.Sampler
 
-	mu      sync.Mutex                     // guards what follows
-	keys    map[string]made[*providerKeys] // of providers, by listener
-	sources map[string]made[*oauth.Source] // of this broker's own tokens, by listener
+	mu      sync.Mutex                      // guards what follows
+	keys    map[string]built[*providerKeys] // of providers, by listener
+	sources map[string]built[*oauth.Source] // of this broker's own tokens, by listener
 }
 
-// made is a value with the settings that it was made from.
-type made[T any] struct {
+// built is a value with the settings that it was made from.
+type built[T any] struct {
 	settings string
-	it       T
+	value    T
 }
 
 // providerKeys is a provider's keys with the setting that says where they are.
@@ -46,19 +46,19 @@ type providerKeys struct {
 
 func newOAuthState(ctx context.Context, log *logrus.Entry) *oauthState {
 	return &oauthState{ctx: ctx, log: log, lines: logx.Sampler{Interval: oauthLineInterval},
-		keys: make(map[string]made[*providerKeys]), sources: make(map[string]made[*oauth.Source])}
+		keys: make(map[string]built[*providerKeys]), sources: make(map[string]built[*oauth.Source])}
 }
 
 // ofSettings returns the value for a listener's settings, which this or another listener may have already.
-func ofSettings[T any](all map[string]made[T], listener, settings string, build func() T) T {
+func ofSettings[T any](all map[string]built[T], listener, settings string, build func() T) T {
 	for _, m := range all {
 		if m.settings == settings {
 			all[listener] = m
-			return m.it
+			return m.value
 		}
 	}
 	it := build()
-	all[listener] = made[T]{settings, it}
+	all[listener] = built[T]{settings, it}
 	return it
 }
 
@@ -90,8 +90,8 @@ func (o *oauthState) fetch(ctx context.Context) error {
 	all := slices.Collect(maps.Values(o.keys))
 	o.mu.Unlock()
 	for _, m := range all {
-		if err := m.it.Fetch(ctx); err != nil {
-			return &config.Error{Key: m.it.at.Key, Value: m.it.at.URL, Reason: err.Error()}
+		if err := m.value.Fetch(ctx); err != nil {
+			return &config.Error{Key: m.value.at.Key, Value: m.value.at.URL, Reason: err.Error()}
 		}
 	}
 	return nil
@@ -102,9 +102,9 @@ func (o *oauthState) fetch(ctx context.Context) error {
 func (o *oauthState) settle(open func(listener string) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	maps.DeleteFunc(o.keys, func(listener string, _ made[*providerKeys]) bool { return !open(listener) })
+	maps.DeleteFunc(o.keys, func(listener string, _ built[*providerKeys]) bool { return !open(listener) })
 	for _, m := range o.keys {
-		m.it.Prefetch(o.ctx)
+		m.value.Prefetch(o.ctx)
 	}
 }
 

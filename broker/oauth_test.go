@@ -35,7 +35,7 @@ func TestProviderIsSilent(t *testing.T) {
 	}
 	set("A", "/1")
 	set("B", "/1")
-	if o.keys["A"].it != o.keys["B"].it {
+	if o.keys["A"].value != o.keys["B"].value {
 		t.Error("the same keys are read twice")
 	}
 	settle()

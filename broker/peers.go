@@ -29,23 +29,23 @@ type peers struct {
 
 	mu struct {
 		sync.Mutex
-		links    map[linkKey]*link
+		conns    map[connKey]*peerConn
 		failures failures
 	}
-	toController link
+	toController peerConn
 }
 
-// linkKey says what a link is for: what one kind of request waits for must not delay the others.
-type linkKey struct {
+// connKey says what a connection is for: what one kind of request waits for must not delay the others.
+type connKey struct {
 	broker int32
 	api    int16 // controllersLink for everything that the controller sends
 }
 
 const controllersLink = -1
 
-// link is a connection that is opened on demand. It carries one request at a time.
-type link struct {
-	mu     sync.Mutex // held during a request: a link serves one goroutine at a time
+// peerConn is a connection that is opened on demand. It carries one request at a time.
+type peerConn struct {
+	mu     sync.Mutex // held during a request: a connection serves one goroutine at a time
 	addr   string
 	client *network.Client
 	closed bool
@@ -53,69 +53,69 @@ type link struct {
 
 func newPeers(s *Server) *peers {
 	p := &peers{server: s}
-	p.mu.links, p.mu.failures = make(map[linkKey]*link), make(failures)
+	p.mu.conns, p.mu.failures = make(map[connKey]*peerConn), make(failures)
 	return p
 }
 
 func (p *peers) close() {
 	p.mu.Lock()
-	links := append(slices.Collect(maps.Values(p.mu.links)), &p.toController)
+	links := append(slices.Collect(maps.Values(p.mu.conns)), &p.toController)
 	p.mu.Unlock()
 	for _, l := range links {
 		l.close()
 	}
 }
 
-// close closes the link for good, after the current request.
-func (l *link) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	if l.client != nil {
-		l.client.Close()
-		l.client = nil
+// close closes the connection for good, after the current request.
+func (c *peerConn) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.client != nil {
+		c.client.Close()
+		c.client = nil
 	}
 }
 
 // do sends a request, over a new connection if there is none to that address.
-func (l *link) do(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.doLocked(ctx, addr, dial, req)
+func (c *peerConn) do(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doLocked(ctx, addr, dial, req)
 }
 
 // repeat is do for a request that may be sent twice: if it fails on an existing connection, whose broker may have been
 // restarted since, it is sent again on a new one.
-func (l *link) repeat(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	old := l.client
-	resp, err := l.doLocked(ctx, addr, dial, req)
+func (c *peerConn) repeat(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.client
+	resp, err := c.doLocked(ctx, addr, dial, req)
 	if err == nil || old == nil || ctx.Err() != nil {
 		return resp, err
 	}
-	return l.doLocked(ctx, addr, dial, req)
+	return c.doLocked(ctx, addr, dial, req)
 }
 
-func (l *link) doLocked(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
-	if l.closed {
+func (c *peerConn) doLocked(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
+	if c.closed {
 		return nil, net.ErrClosed
 	}
-	if l.client != nil && l.addr != addr {
-		l.client.Close()
-		l.client = nil
+	if c.client != nil && c.addr != addr {
+		c.client.Close()
+		c.client = nil
 	}
-	if l.client == nil {
+	if c.client == nil {
 		client, err := dial(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
-		l.client, l.addr = client, addr
+		c.client, c.addr = client, addr
 	}
-	resp, err := l.client.Do(ctx, req)
+	resp, err := c.client.Do(ctx, req)
 	if err != nil {
-		l.client.Close()
-		l.client = nil
+		c.client.Close()
+		c.client = nil
 	}
 	return resp, err
 }
@@ -203,19 +203,19 @@ func (p *peers) Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Reques
 	if err != nil {
 		return nil, err
 	}
-	l := p.link(linkKey{to.ID, controllersLink})
+	l := p.conn(connKey{to.ID, controllersLink})
 	ctx, cancel := context.WithTimeout(ctx, p.server.static.ControllerSocketTimeout)
 	defer cancel()
 	return l.do(ctx, addr, p.dial(listener), req)
 }
 
-func (p *peers) link(key linkKey) *link {
+func (p *peers) conn(key connKey) *peerConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := p.mu.links[key]
+	l := p.mu.conns[key]
 	if l == nil {
-		l = &link{}
-		p.mu.links[key] = l
+		l = &peerConn{}
+		p.mu.conns[key] = l
 	}
 	return l
 }
@@ -237,7 +237,7 @@ func (p *peers) SendTo(ctx context.Context, broker int32, req kmsg.Request) (kms
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()
-	return p.link(linkKey{broker, req.Key()}).repeat(ctx, addr, p.dial(s.static.InterBrokerListener), req)
+	return p.conn(connKey{broker, req.Key()}).repeat(ctx, addr, p.dial(s.static.InterBrokerListener), req)
 }
 
 // controlAddress returns where requests between a controller and a broker go: control.plane.listener.name if it is set,
@@ -261,8 +261,8 @@ func (p *peers) ToController(ctx context.Context, req kmsg.Request) (kmsg.Respon
 	if s.controller.Active() {
 		return s.handlers.Control(ctx, req)
 	}
-	picture := s.metadata.Current()
-	b := picture.Brokers[picture.Controller]
+	snapshot := s.metadata.Current()
+	b := snapshot.Brokers[snapshot.Controller]
 	if b == nil {
 		return nil, fmt.Errorf("the controller is not known: %w", kerr.NotController)
 	}
@@ -311,7 +311,7 @@ func (s *Server) handOver() {
 	if !s.static.ControlledShutdown {
 		return
 	}
-	s.replicas.Leave()
+	s.replicas.StopFollowing()
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
 	s.tasks.Go(func() { s.cancelWithoutZooKeeper(ctx, cancel) })

@@ -73,7 +73,7 @@ func (s *Server) registerAgain(ctx context.Context) error {
 	return s.register(ctx)
 }
 
-// checkEndpoints refuses an address that another living broker advertises already.
+// checkEndpoints refuses an address that another live broker advertises already.
 func (s *Server) checkEndpoints(ctx context.Context, endpoints []zkcoord.Endpoint) error {
 	brokers, err := s.zk.Brokers(ctx)
 	if err != nil {

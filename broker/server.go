@@ -59,7 +59,7 @@ type Server struct {
 	kerberos     *kerberosState
 	secured      *secured
 	metrics      *metrics.Metrics // nil: disabled
-	measures     *measures        // nil if metrics is
+	collector    *collector       // nil if metrics is
 	metadata     *metadata.Cache
 	features     atomic.Pointer[zkcoord.Features]
 	replicas     *replica.Manager
@@ -107,7 +107,7 @@ func (s *Server) Start(ctx context.Context) error {
 		}
 	}
 	s.orderly = true
-	s.measures.running()
+	s.collector.running()
 	s.announce()
 	s.log.WithField(logx.TookMs, time.Since(began).Milliseconds()).Infof("[KafkaServer id=%d] started", s.id)
 	return nil
@@ -159,7 +159,7 @@ func (s *Server) Addr(listener string) string {
 	return ""
 }
 
-// AwaitBrokers waits until this broker knows count living brokers, including itself: then clients that ask it see all
+// AwaitBrokers waits until this broker knows count live brokers, including itself: then clients that ask it see all
 // of them.
 func (s *Server) AwaitBrokers(ctx context.Context, count int) error {
 	return await.Until(ctx, func() (bool, error) { return len(s.metadata.Current().Brokers) >= count, nil }, &s.metadata.Changed)
@@ -171,7 +171,7 @@ func (s *Server) Close() {
 	if !s.stopping.CompareAndSwap(false, true) {
 		return
 	}
-	s.measures.stopping()
+	s.collector.stopping()
 	if s.orderly {
 		s.log.Info("shutting down")
 		s.handOver()
@@ -214,8 +214,8 @@ func (s *Server) connect(ctx context.Context) error {
 	}
 	s.zk = zk
 	s.onStop(zk.Close)
-	if s.measures != nil {
-		s.onStop(zk.OnSession(s.measures.session.changed))
+	if s.collector != nil {
+		s.onStop(zk.OnSession(s.collector.session.changed))
 	}
 	s.onStop(func() { // background tasks use the session
 		s.cancel()
@@ -233,7 +233,7 @@ func (s *Server) identify(ctx context.Context) error {
 	if s.id, err = s.ownID(ctx); err != nil {
 		return err
 	}
-	s.measures.identified(s.id, s.clusterID)
+	s.collector.identified(s.id, s.clusterID)
 	return nil
 }
 
@@ -305,7 +305,7 @@ func (s *Server) openLogs(ctx context.Context) error {
 		Cleaner: cleanerConfig(c), MinFreeBytes: c.LogDirMinFreeBytes, MaxOpenFiles: maxOpenFiles(),
 		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
 		Logger: s.loggers.Entry(config.LogLogger), CleanerLogger: s.loggers.Entry(config.CleanerLogger),
-		OnDirFailure: s.directoryFailed, OnRoom: s.roomAgain, OnLoaded: s.logLoaded, OnFlushed: s.metrics.Flushed, Loading: s.measures.loadingLogs(),
+		OnDirFailure: s.directoryFailed, OnRoom: s.diskSpaceFreed, OnLoaded: s.logLoaded, OnFlushed: s.metrics.Flushed, Loading: s.collector.loadingLogs(),
 	})
 	if err != nil {
 		return err
@@ -342,20 +342,20 @@ func (s *Server) directoryFailed(dir string, err error) {
 		s.fail(fmt.Errorf("log.dirs: every directory has failed, the last one %s: %w", dir, err))
 		return
 	}
-	s.tellOfLostLogs()
+	s.reportLostLogs()
 }
 
-// roomAgain makes the controller repeat the requests that failed while a directory was full.
-func (s *Server) roomAgain(string) {
+// diskSpaceFreed makes the controller repeat the requests that failed while a directory was full.
+func (s *Server) diskSpaceFreed(string) {
 	select {
 	case <-s.built:
-		s.replicas.RoomAgain()
+		s.replicas.SpaceFreed()
 	case <-s.ctx.Done():
 	}
 }
 
-// tellOfLostLogs makes the controller find out which partitions are lost.
-func (s *Server) tellOfLostLogs() {
+// reportLostLogs makes the controller find out which partitions are lost.
+func (s *Server) reportLostLogs() {
 	if err := s.zk.NotifyLogDirFailure(s.ctx, s.id); err != nil && s.ctx.Err() == nil {
 		s.log.WithError(err).Error("cannot notify the controller of a failed log directory")
 	}
@@ -412,10 +412,10 @@ func (s *Server) replicaConfig() replica.Config {
 		BrokerID: s.id, BrokerEpoch: s.epoch.Load, Logs: s.logs, LogConfig: s.topics.logConfigOfNew, Unhosted: s.metrics.Forget,
 		MinInSync:  func(topic string) int { return s.topics.get(topic).MinInsyncReplicas },
 		LagMax:     func() time.Duration { return s.config.Current().ReplicaLagTimeMax },
-		Living:     func(id int32) bool { return s.metadata.Current().Brokers[id] != nil },
+		IsLive:     func(id int32) bool { return s.metadata.Current().Brokers[id] != nil },
 		Controller: s.peers, AlterVersion: s.alterPartitionVersion(), Logger: s.loggers.Entry(config.ReplicaLogger), Now: time.Now,
 		ISRs:              s.isrStore(),
-		LeadershipChanged: s.leadershipChanged, StorageFailed: func() { s.background(s.tellOfLostLogs) },
+		LeadershipChanged: s.leadershipChanged, StorageFailed: func() { s.background(s.reportLostLogs) },
 		LeaderThrottle: s.leaderThrottle(), FollowerThrottle: s.followerThrottle(),
 		Move: replica.MoveConfig{Threads: c.NumReplicaAlterLogDirsThreads, MaxBytes: int32(c.ReplicaFetchMaxBytes), Throttle: s.moveThrottle()},
 		Fetch: replica.FetchConfig{
@@ -443,8 +443,8 @@ func (s *Server) bind(context.Context) error {
 		}
 	}
 	s.config.RefuseWhen(s.refuseListeners)
-	if s.measures != nil {
-		s.measures.complete.Store(true)
+	if s.collector != nil {
+		s.collector.complete.Store(true)
 	}
 	endpoints, err := s.advertise(c)
 	s.listening.advertised.Store(&endpoints)
@@ -550,33 +550,33 @@ func (s *Server) watchConfigs(ctx context.Context) error {
 	}
 }
 
-// serve begins to answer requests: those of brokers at once, those of clients when the controller's first picture of
+// serve begins to answer requests: those of brokers at once, those of clients when the controller's first metadata of
 // the cluster has arrived, or after a timeout, so that a slow controller does not keep the broker from serving.
 func (s *Server) serve(ctx context.Context) error {
 	s.network.Serve()
 	defer close(s.ready)
-	known, cancel := context.WithTimeout(ctx, firstPictureTimeout)
+	known, cancel := context.WithTimeout(ctx, firstMetadataTimeout)
 	defer cancel()
-	err := await.Until(known, func() (bool, error) { return s.knowsItsPart(), nil }, &s.metadata.Changed)
+	err := await.Until(known, func() (bool, error) { return s.knowsOwnPartitions(), nil }, &s.metadata.Changed)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("the controller has not told of the cluster yet, serving without its metadata")
 	}
 	return ctx.Err()
 }
 
-// knowsItsPart reports whether the picture has this broker, and those partitions with local logs whose topics still
-// exist.
-func (s *Server) knowsItsPart() bool {
-	picture := s.metadata.Current()
-	if picture.Brokers[s.id] == nil {
+// knowsOwnPartitions reports whether the metadata has this broker, and those partitions with local logs whose topics
+// still exist.
+func (s *Server) knowsOwnPartitions() bool {
+	snapshot := s.metadata.Current()
+	if snapshot.Brokers[s.id] == nil {
 		return false
 	}
 	for _, tp := range s.found {
-		if _, ok := picture.Partition(tp.Topic, tp.Partition); !ok && s.topics.has(tp.Topic) {
+		if _, ok := snapshot.Partition(tp.Topic, tp.Partition); !ok && s.topics.has(tp.Topic) {
 			return false
 		}
 	}
 	return true
 }
 
-const firstPictureTimeout = 5 * time.Second
+const firstMetadataTimeout = 5 * time.Second

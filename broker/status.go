@@ -28,7 +28,7 @@ const (
 )
 
 // serveStatus serves the status page at the root of the metrics listener.
-func (m *measures) serveStatus(server *metrics.Server) {
+func (m *collector) serveStatus(server *metrics.Server) {
 	server.Handle("GET /{$}", status.Page())
 	server.Handle("GET /status.json", m.board)
 	ctx, cancel := context.WithCancel(m.s.ctx)
@@ -38,7 +38,7 @@ func (m *measures) serveStatus(server *metrics.Server) {
 }
 
 // loadingLogs returns the progress of loading the log directories, or nil if it is not tracked.
-func (m *measures) loadingLogs() *logstore.Loading {
+func (m *collector) loadingLogs() *logstore.Loading {
 	if m == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (m *measures) loadingLogs() *logstore.Loading {
 
 // reading collects everything that the status page shows. It completes even if its requester has gone: others get the
 // same result.
-func (m *measures) reading(ctx context.Context) status.Reading {
+func (m *collector) reading(ctx context.Context) status.Reading {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTimeout)
 	defer cancel()
 	stop := context.AfterFunc(m.s.ctx, cancel)
@@ -61,14 +61,14 @@ func (m *measures) reading(ctx context.Context) status.Reading {
 	if !m.complete.Load() {
 		return r
 	}
-	picture := m.s.metadata.Current()
-	r.Cluster = clusterStatus(picture, m.s.static.ControlPlaneListener)
+	snapshot := m.s.metadata.Current()
+	r.Cluster = clusterStatus(snapshot, m.s.static.ControlPlaneListener)
 	r.Listeners = m.listenerStatus()
 	dirs := m.s.logs.Dirs()
 	r.Dirs, r.FolderMoves = dirStatus(dirs), m.folderMoves(dirs)
-	m.topicStatus(picture, &r)
-	m.groupStatus(ctx, picture, &r)
-	m.reassignmentStatus(ctx, picture, &r)
+	m.topicStatus(snapshot, &r)
+	m.groupStatus(ctx, snapshot, &r)
+	m.reassignmentStatus(ctx, snapshot, &r)
 	return r
 }
 
@@ -83,8 +83,8 @@ func stateName(state int32) string {
 }
 
 // clusterStatus summarizes what the controller has announced.
-func clusterStatus(picture *metadata.Picture, controlPlane string) *status.Cluster {
-	c := &status.Cluster{Controller: picture.Controller, Topics: len(picture.Topics)}
+func clusterStatus(snapshot *metadata.Snapshot, controlPlane string) *status.Cluster {
+	c := &status.Cluster{Controller: snapshot.Controller, Topics: len(snapshot.Topics)}
 	members := make(map[int32]*status.Member)
 	member := func(id int32) *status.Member {
 		if members[id] == nil {
@@ -92,14 +92,14 @@ func clusterStatus(picture *metadata.Picture, controlPlane string) *status.Clust
 		}
 		return members[id]
 	}
-	for id, b := range picture.Brokers {
+	for id, b := range snapshot.Brokers {
 		m := member(id)
 		m.Alive, m.Address = true, addressOf(b, controlPlane)
 		if b.Rack != nil {
 			m.Rack = *b.Rack
 		}
 	}
-	for name, t := range picture.Topics {
+	for name, t := range snapshot.Topics {
 		for _, p := range t.Partitions {
 			c.Partitions++
 			for _, id := range p.Replicas {
@@ -159,7 +159,7 @@ func addressOf(b *metadata.Broker, controlPlane string) string {
 }
 
 // listenerStatus returns the state of each advertised listener of this broker.
-func (m *measures) listenerStatus() []status.Listener {
+func (m *collector) listenerStatus() []status.Listener {
 	connections, authentications := m.s.network.ConnectionCounts(), m.s.network.Authentications()
 	var all []status.Listener
 	for _, e := range m.s.listening.endpoints() {
@@ -196,7 +196,7 @@ func dirStatus(infos []logstore.DirInfo) []status.Dir {
 }
 
 // folderMoves returns the logs that are being moved to another directory.
-func (m *measures) folderMoves(infos []logstore.DirInfo) []status.FolderMove {
+func (m *collector) folderMoves(infos []logstore.DirInfo) []status.FolderMove {
 	at := make(map[logstore.TopicPartition]string)
 	for _, info := range infos {
 		for _, l := range info.Logs {
@@ -223,7 +223,7 @@ func (m *measures) folderMoves(infos []logstore.DirInfo) []status.FolderMove {
 	return moves
 }
 
-func (m *measures) topicStatus(picture *metadata.Picture, r *status.Reading) {
+func (m *collector) topicStatus(snapshot *metadata.Snapshot, r *status.Reading) {
 	sizes := make(map[string]int64)
 	for _, l := range m.s.logs.Logs() {
 		sizes[l.TopicPartition().Topic] += l.Size()
@@ -233,7 +233,7 @@ func (m *measures) topicStatus(picture *metadata.Picture, r *status.Reading) {
 		traffic[topic] = status.Traffic{BytesIn: t.BytesIn.Load(), BytesOut: t.BytesOut.Load(), MessagesIn: t.MessagesIn.Load()}
 	})
 	r.Traffic = traffic[""]
-	for name, t := range picture.Topics {
+	for name, t := range snapshot.Topics {
 		counts := status.TopicCounts{Name: name, Partitions: len(t.Partitions), SizeBytes: sizes[name], Traffic: traffic[name]}
 		for _, p := range t.Partitions {
 			counts.Leaderless += one(p.Leaderless())
@@ -244,8 +244,8 @@ func (m *measures) topicStatus(picture *metadata.Picture, r *status.Reading) {
 }
 
 // reassignmentStatus asks the controller which replicas are being moved.
-func (m *measures) reassignmentStatus(ctx context.Context, picture *metadata.Picture, r *status.Reading) {
-	resp, err := m.reassignments(ctx, picture)
+func (m *collector) reassignmentStatus(ctx context.Context, snapshot *metadata.Snapshot, r *status.Reading) {
+	resp, err := m.reassignments(ctx, snapshot)
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
@@ -256,7 +256,7 @@ func (m *measures) reassignmentStatus(ctx context.Context, picture *metadata.Pic
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			move := status.Reassignment{Topic: t.Topic, Partition: p.Partition, Replicas: p.Replicas, Adding: p.AddingReplicas, Removing: p.RemovingReplicas}
-			m.progress(picture, &move)
+			m.progress(snapshot, &move)
 			r.Reassignments = append(r.Reassignments, move)
 		}
 	}
@@ -273,16 +273,16 @@ func unanswered(err error) string {
 	return "The controller could not be asked for reassignments: " + err.Error() + "."
 }
 
-func (m *measures) reassignments(ctx context.Context, picture *metadata.Picture) (*kmsg.ListPartitionReassignmentsResponse, error) {
+func (m *collector) reassignments(ctx context.Context, snapshot *metadata.Snapshot) (*kmsg.ListPartitionReassignmentsResponse, error) {
 	req := kmsg.NewPtrListPartitionReassignmentsRequest()
 	req.TimeoutMillis = int32(statusTimeout.Milliseconds())
 	if m.s.controller.Active() {
 		return m.s.controller.ListPartitionReassignments(ctx, req), nil
 	}
-	if picture.Controller < 0 || picture.Controller == m.s.id { // it is being elected
+	if snapshot.Controller < 0 || snapshot.Controller == m.s.id { // it is being elected
 		return kmsg.NewPtrListPartitionReassignmentsResponse(), nil
 	}
-	resp, err := m.s.peers.SendTo(ctx, picture.Controller, req)
+	resp, err := m.s.peers.SendTo(ctx, snapshot.Controller, req)
 	if err != nil {
 		return nil, err
 	}
@@ -290,8 +290,8 @@ func (m *measures) reassignments(ctx context.Context, picture *metadata.Picture)
 }
 
 // progress sets how much of a partition its slowest new replica has, according to the leader.
-func (m *measures) progress(picture *metadata.Picture, move *status.Reassignment) {
-	p, _ := picture.Partition(move.Topic, move.Partition)
+func (m *collector) progress(snapshot *metadata.Snapshot, move *status.Reassignment) {
+	p, _ := snapshot.Partition(move.Topic, move.Partition)
 	for _, id := range move.Adding {
 		move.InSync += one(p != nil && slices.Contains(p.ISR, id))
 	}
@@ -326,7 +326,7 @@ func share(have, all int64) float64 {
 }
 
 // hostedEnd returns the high watermark of a partition that this broker hosts.
-func (m *measures) hostedEnd(tp logstore.TopicPartition) (int64, bool) {
+func (m *collector) hostedEnd(tp logstore.TopicPartition) (int64, bool) {
 	p, ok := m.s.replicas.Partition(tp)
 	if !ok {
 		return 0, false

@@ -20,7 +20,7 @@ const (
 )
 
 // groupStatus adds the groups that this broker coordinates, with their lag.
-func (m *measures) groupStatus(ctx context.Context, picture *metadata.Picture, r *status.Reading) {
+func (m *collector) groupStatus(ctx context.Context, snapshot *metadata.Snapshot, r *status.Reading) {
 	list, _ := m.s.groups.List(nil, nil) // groups of partitions that are being loaded are left out
 	var committed [][]groupOffset
 	offsets := 0
@@ -29,12 +29,12 @@ func (m *measures) groupStatus(ctx context.Context, picture *metadata.Picture, r
 			r.GroupsUnread = len(list) - i
 			break
 		}
-		of := m.committed(picture, g.Group)
+		of := m.committed(snapshot, g.Group)
 		offsets += len(of)
 		committed = append(committed, of)
 		r.Groups = append(r.Groups, status.GroupLag{Name: g.Group, State: g.GroupState})
 	}
-	ends := m.ends(ctx, picture, committed)
+	ends := m.ends(ctx, snapshot, committed)
 	for i := range r.Groups {
 		r.Groups[i].Partitions = len(committed[i])
 		for _, o := range committed[i] {
@@ -54,7 +54,7 @@ type groupOffset struct {
 }
 
 // committed returns a group's offsets for partitions that exist.
-func (m *measures) committed(picture *metadata.Picture, group string) []groupOffset {
+func (m *collector) committed(snapshot *metadata.Snapshot, group string) []groupOffset {
 	topics, err := m.s.groups.FetchOffsets(group, nil, false)
 	if err != nil { // it has just moved to another coordinator
 		return nil
@@ -62,7 +62,7 @@ func (m *measures) committed(picture *metadata.Picture, group string) []groupOff
 	var offsets []groupOffset
 	for _, t := range topics {
 		for _, p := range t.Partitions {
-			if _, ok := picture.Partition(t.Topic, p.Partition); ok && p.Offset >= 0 && p.ErrorCode == 0 {
+			if _, ok := snapshot.Partition(t.Topic, p.Partition); ok && p.Offset >= 0 && p.ErrorCode == 0 {
 				offsets = append(offsets, groupOffset{logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition}, p.Offset})
 			}
 		}
@@ -71,7 +71,7 @@ func (m *measures) committed(picture *metadata.Picture, group string) []groupOff
 }
 
 // ends returns the end offsets of partitions. For those that are not hosted here, their leaders are asked.
-func (m *measures) ends(ctx context.Context, picture *metadata.Picture, committed [][]groupOffset) map[logstore.TopicPartition]int64 {
+func (m *collector) ends(ctx context.Context, snapshot *metadata.Snapshot, committed [][]groupOffset) map[logstore.TopicPartition]int64 {
 	ends := make(map[logstore.TopicPartition]int64)
 	elsewhere := make(map[int32]map[logstore.TopicPartition]bool)
 	asked := 0
@@ -84,7 +84,7 @@ func (m *measures) ends(ctx context.Context, picture *metadata.Picture, committe
 				ends[o.tp] = end
 				continue
 			}
-			p, _ := picture.Partition(o.tp.Topic, o.tp.Partition)
+			p, _ := snapshot.Partition(o.tp.Topic, o.tp.Partition)
 			if p.Leader < 0 || p.Leader == m.s.id || asked == endsAsked || elsewhere[p.Leader][o.tp] {
 				continue
 			}
@@ -111,7 +111,7 @@ func (m *measures) ends(ctx context.Context, picture *metadata.Picture, committe
 }
 
 // askEnds asks a leader for end offsets. What it does not report stays unknown.
-func (m *measures) askEnds(ctx context.Context, leader int32, partitions map[logstore.TopicPartition]bool, found func(logstore.TopicPartition, int64)) {
+func (m *collector) askEnds(ctx context.Context, leader int32, partitions map[logstore.TopicPartition]bool, found func(logstore.TopicPartition, int64)) {
 	const latest = -1
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.Version, req.ReplicaID = 4, -1 // known to brokers since 2.1

@@ -20,8 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// pictureOf is a cluster of two brokers, of which the first leads what is led.
-func pictureOf(topics ...kmsg.UpdateMetadataRequestTopicState) *metadata.Picture {
+// snapshotOf is a cluster of two brokers, of which the first leads what is led.
+func snapshotOf(topics ...kmsg.UpdateMetadataRequestTopicState) *metadata.Snapshot {
 	req := kmsg.NewPtrUpdateMetadataRequest()
 	req.Version, req.ControllerID = 8, 1
 	rack := "r"
@@ -48,7 +48,7 @@ func topicState(name string, partitions ...kmsg.UpdateMetadataRequestTopicPartit
 }
 
 func TestClusterStatus(t *testing.T) {
-	picture := pictureOf(topicState("a",
+	snapshot := snapshotOf(topicState("a",
 		kmsg.UpdateMetadataRequestTopicPartition{Leader: 1, Replicas: []int32{1, 2}, ISR: []int32{1, 2}},
 		kmsg.UpdateMetadataRequestTopicPartition{Leader: 1, Replicas: []int32{1, 3}, ISR: []int32{1}},
 		kmsg.UpdateMetadataRequestTopicPartition{Leader: -1, Replicas: []int32{3}, ISR: []int32{3}}))
@@ -64,7 +64,7 @@ func TestClusterStatus(t *testing.T) {
 			{Topic: "a", Partition: 1, Leader: 1, Replicas: []int32{1, 3}, ISR: []int32{1}},
 		},
 	}
-	if diff := cmp.Diff(want, clusterStatus(picture, "CONTROL")); diff != "" {
+	if diff := cmp.Diff(want, clusterStatus(snapshot, "CONTROL")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -102,17 +102,17 @@ func BenchmarkClusterStatus(b *testing.B) {
 		}
 		topics = append(topics, topicState("topic-"+strconv.Itoa(i), partitions...))
 	}
-	picture := pictureOf(topics...)
+	snapshot := snapshotOf(topics...)
 	b.ReportAllocs()
 	for b.Loop() {
-		if c := clusterStatus(picture, ""); c.UnderReplicated != 10000 || len(c.Worst) != worstShown {
+		if c := clusterStatus(snapshot, ""); c.UnderReplicated != 10000 || len(c.Worst) != worstShown {
 			b.Fatal(c)
 		}
 	}
 }
 
-// TestStatusPageWhileTheBrokerStarts has a broker whose ZooKeeper does not answer, then comes: the page is there from the
-// beginning, and says what is waited for.
+// TestStatusPageWhileTheBrokerStarts has a broker whose ZooKeeper does not answer, then comes: the page is there from
+// the beginning, and says what is waited for.
 func TestStatusPageWhileTheBrokerStarts(t *testing.T) {
 	addr, zkAddr := testport.Address(t), testport.Address(t)
 	s := newServer(t, zkAddr, map[string]string{"metrics.listener": addr, "zookeeper.connection.timeout.ms": "20000"})
@@ -142,7 +142,7 @@ func TestStatusPageWhileTheBrokerStarts(t *testing.T) {
 	if got := body(t, "http://"+addr+"/readyz"); got != "ok\n" {
 		t.Errorf("ready: %q", got)
 	}
-	if dirs := s.measures.loading.Dirs(); len(dirs) != 1 || !dirs[0].Done {
+	if dirs := s.collector.loading.Dirs(); len(dirs) != 1 || !dirs[0].Done {
 		t.Errorf("loading %+v", dirs)
 	}
 	s.Close()
@@ -172,14 +172,14 @@ func TestMovesBetweenFoldersAreShown(t *testing.T) {
 	if l, ok := s.logs.Log(tp); ok && l.Dir() == two {
 		from, to = two, one
 	}
-	if moves := s.measures.folderMoves(s.logs.Dirs()); len(moves) != 0 {
+	if moves := s.collector.folderMoves(s.logs.Dirs()); len(moves) != 0 {
 		t.Errorf("before: %+v", moves)
 	}
 	if _, err := s.logs.MoveTo(tp, to); err != nil { // nobody fills the copy
 		t.Fatal(err)
 	}
 	want := []status.FolderMove{{Topic: "t", From: from, To: to, Left: 5}}
-	if diff := cmp.Diff(want, s.measures.folderMoves(s.logs.Dirs())); diff != "" {
+	if diff := cmp.Diff(want, s.collector.folderMoves(s.logs.Dirs())); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -23,13 +23,13 @@ type strays struct {
 	s  *Server
 	mu struct {
 		sync.Mutex // leaf
-		known      acquaintance
+		known      knownEpochs
 		due        bool
 	}
 }
 
-// acquaintance says which controller knows which registration of this broker.
-type acquaintance struct {
+// knownEpochs says which controller knows which registration of this broker.
+type knownEpochs struct {
 	controllerEpoch int32
 	brokerEpoch     int64
 }
@@ -42,7 +42,7 @@ const strayDelay = time.Second
 func (t *strays) logsLoaded() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mu.known != (acquaintance{}) && !t.mu.due {
+	if t.mu.known != (knownEpochs{}) && !t.mu.due {
 		t.mu.due = true
 		t.s.background(t.look)
 	}
@@ -51,7 +51,7 @@ func (t *strays) logsLoaded() {
 func (t *strays) controllerSpoke(epoch int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := acquaintance{epoch, t.s.epoch.Load()}
+	now := knownEpochs{epoch, t.s.epoch.Load()}
 	if now == t.mu.known {
 		return
 	}
@@ -84,7 +84,7 @@ type localReplica struct {
 }
 
 func (t *strays) drop(ctx context.Context) error {
-	local, picture := t.local(), t.s.metadata.Current() // read before ZooKeeper, so that what is newer is not taken for a stray
+	local, snapshot := t.local(), t.s.metadata.Current() // read before ZooKeeper, so that what is newer is not taken for a stray
 	ours := make(map[string]bool)
 	for _, r := range local {
 		ours[r.tp.Topic] = true
@@ -94,7 +94,7 @@ func (t *strays) drop(ctx context.Context) error {
 		return err
 	}
 	again := make(map[string]bool) // topics whose settings may be those of a former topic with the same name
-	for _, topic := range goneTopics(picture, names) {
+	for _, topic := range goneTopics(snapshot, names) {
 		t.forget(topic)
 		again[topic.Name] = true
 	}
@@ -148,14 +148,14 @@ func (t *strays) local() []localReplica {
 	return local
 }
 
-// goneTopics returns the topics of a picture that are not among the names.
-func goneTopics(picture *metadata.Picture, names []string) []*metadata.Topic {
+// goneTopics returns the topics of a snapshot that are not among the names.
+func goneTopics(snapshot *metadata.Snapshot, names []string) []*metadata.Topic {
 	present := make(map[string]bool, len(names))
 	for _, name := range names {
 		present[name] = true
 	}
 	var gone []*metadata.Topic
-	for name, topic := range picture.Topics {
+	for name, topic := range snapshot.Topics {
 		if !present[name] {
 			gone = append(gone, topic)
 		}

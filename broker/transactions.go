@@ -20,7 +20,7 @@ func (s *Server) transactionsConfig() txn.Config {
 		MarkersVersion: s.markersVersion(), VerifyVersion: s.verifyVersion(),
 		MaxTimeout: c.TransactionMaxTimeout, Expiration: c.TransactionalIDExpiration,
 		AbortInterval: c.TransactionAbortTimedOutInterval, ExpireInterval: c.TransactionRemoveExpiredInterval,
-		Loaded: s.measures.transactionsLoaded, Now: time.Now, Logger: s.loggers.Entry(config.TransactionLogger),
+		Loaded: s.collector.transactionsLoaded, Now: time.Now, Logger: s.loggers.Entry(config.TransactionLogger),
 	}
 }
 
@@ -53,15 +53,15 @@ func (s *Server) transactionPartition(id string) int32 {
 	return javahash.PartitionFor(id, count)
 }
 
-// leaderOf finds a partition's leader in the picture of the cluster. While there is no picture yet, every partition
+// leaderOf finds a partition's leader in the metadata of the cluster. While there is no snapshot yet, every partition
 // counts as existing.
 func (s *Server) leaderOf(tp logstore.TopicPartition) (broker int32, exists bool) {
-	picture := s.metadata.Current()
-	p, ok := picture.Partition(tp.Topic, tp.Partition)
+	snapshot := s.metadata.Current()
+	p, ok := snapshot.Partition(tp.Topic, tp.Partition)
 	switch {
 	case !ok:
-		return -1, len(picture.Topics) == 0
-	case picture.Brokers[p.Leader] == nil:
+		return -1, len(snapshot.Topics) == 0
+	case snapshot.Brokers[p.Leader] == nil:
 		return -1, true
 	}
 	return p.Leader, true

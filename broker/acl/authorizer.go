@@ -38,10 +38,10 @@ type Config struct {
 
 // Authorizer decides who may do what. All its methods except Start and Close are safe for concurrent use.
 type Authorizer struct {
-	cfg     Config
-	super   map[string]bool
-	picture atomic.Pointer[Picture]
-	lines   logx.Sampler // for denials, which clients cause
+	cfg      Config
+	super    map[string]bool
+	snapshot atomic.Pointer[Snapshot]
+	lines    logx.Sampler // for denials, which clients cause
 
 	wake    chan struct{}
 	refresh await.Signal // notified when done has grown
@@ -67,7 +67,7 @@ func New(cfg Config) *Authorizer {
 		a.super[user] = true
 	}
 	a.mu.resources = make(map[Resource]struct{})
-	a.picture.Store(NewPicture(nil))
+	a.snapshot.Store(NewSnapshot(nil))
 	return a
 }
 
@@ -95,7 +95,7 @@ func (a *Authorizer) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.picture.Store(NewPicture(all))
+	a.snapshot.Store(NewSnapshot(all))
 	a.cfg.Logger.WithField(logx.Count, a.Count()).Info("ACLs loaded")
 	a.running.Go(func() { a.keep(running) })
 	return nil
@@ -121,7 +121,7 @@ func (a *Authorizer) Close() {
 }
 
 // Count returns the number of ACLs.
-func (a *Authorizer) Count() int { return a.picture.Load().count() }
+func (a *Authorizer) Count() int { return a.snapshot.Load().count() }
 
 // ask requests that resources are read again, and returns the number to wait for.
 func (a *Authorizer) ask(resources []Resource, all bool) uint64 {
@@ -153,7 +153,7 @@ func (a *Authorizer) await(ctx context.Context, number uint64) error {
 	}, &a.refresh)
 }
 
-// keep is the goroutine that owns the picture.
+// keep is the goroutine that replaces the snapshot.
 func (a *Authorizer) keep(ctx context.Context) {
 	for {
 		select {
@@ -202,7 +202,7 @@ func (a *Authorizer) read(ctx context.Context, resources []Resource) {
 		changes[r] = entries
 	}
 	if len(changes) > 0 {
-		a.picture.Store(a.picture.Load().with(changes))
+		a.snapshot.Store(a.snapshot.Load().with(changes))
 	}
 }
 
@@ -215,12 +215,12 @@ func (a *Authorizer) readAll(ctx context.Context) {
 			return
 		}
 		for _, r := range unreadableIn(err) {
-			if last := a.picture.Load().entries(r); len(last) > 0 {
+			if last := a.snapshot.Load().entries(r); len(last) > 0 {
 				all[r] = last
 			}
 		}
 	}
-	a.picture.Store(NewPicture(all))
+	a.snapshot.Store(NewSnapshot(all))
 }
 
 // unreadableIn returns the resources whose ACLs an error reports as unreadable.
@@ -245,22 +245,22 @@ func (a *Authorizer) unreadable(ctx context.Context, err error) {
 	}
 }
 
-// Question describes an operation that a client wants to carry out.
-type Question struct {
+// AccessRequest describes an operation that a client wants to carry out.
+type AccessRequest struct {
 	Who  Subject
 	Op   Operation
 	Type ResourceType
 	Name string
 	API  int16 // of the request, for the log
-	// Quiet questions only find out what is allowed, for example to filter a list. A denial is then not logged.
+	// Quiet requests only find out what is allowed, for example to filter a list. A denial is then not logged.
 	Quiet bool
 }
 
 // Allowed reports whether an operation is allowed (AclAuthorizer.authorize, 3.9).
-func (a *Authorizer) Allowed(q *Question) bool {
+func (a *Authorizer) Allowed(q *AccessRequest) bool {
 	ok := a.super[q.Who.Principal]
 	if !ok {
-		switch a.picture.Load().decide(q.Who, q.Op, q.Type, q.Name) {
+		switch a.snapshot.Load().decide(q.Who, q.Op, q.Type, q.Name) {
 		case allowed:
 			ok = true
 		case unmentioned:
@@ -272,11 +272,11 @@ func (a *Authorizer) Allowed(q *Question) bool {
 }
 
 // AllowedSomewhere reports whether the operation may be allowed on some resource of the type (KIP-679); the name in the
-// question is ignored. It examines all ACLs of the type.
-func (a *Authorizer) AllowedSomewhere(q *Question) bool {
+// request is ignored. It examines all ACLs of the type.
+func (a *Authorizer) AllowedSomewhere(q *AccessRequest) bool {
 	ok := a.super[q.Who.Principal]
 	if !ok {
-		answer := a.picture.Load().decideSomewhere(q.Who, q.Op, q.Type)
+		answer := a.snapshot.Load().decideSomewhere(q.Who, q.Op, q.Type)
 		ok = answer == allowed || answer != denied && a.cfg.AllowIfNone
 	}
 	a.log(q, ok)
@@ -284,7 +284,7 @@ func (a *Authorizer) AllowedSomewhere(q *Question) bool {
 }
 
 // log writes an audit line. Of denials of one kind, one per second is logged, with the number of those suppressed.
-func (a *Authorizer) log(q *Question, ok bool) {
+func (a *Authorizer) log(q *AccessRequest, ok bool) {
 	level, message := logrus.InfoLevel, "denied"
 	if ok {
 		level, message = logrus.DebugLevel, "allowed"
@@ -308,7 +308,7 @@ func (a *Authorizer) log(q *Question, ok bool) {
 // Bindings returns all ACLs that match a filter, sorted by resource.
 func (a *Authorizer) Bindings(f Filter) []Binding {
 	var found []Binding
-	a.picture.Load().each(func(r Resource, entries []Entry) {
+	a.snapshot.Load().each(func(r Resource, entries []Entry) {
 		if !f.matchesResource(r) {
 			return
 		}

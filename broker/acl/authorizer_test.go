@@ -137,7 +137,7 @@ func started(t *testing.T, s *shelf, cfg Config) (*Authorizer, *logtest.Hook) {
 }
 
 func mayRead(a *Authorizer, principal string) bool {
-	return a.Allowed(&Question{Who: Subject{principal, "10.0.0.1"}, Op: Read, Type: Topic, Name: "t", API: 1})
+	return a.Allowed(&AccessRequest{Who: Subject{principal, "10.0.0.1"}, Op: Read, Type: Topic, Name: "t", API: 1})
 }
 
 func TestNobodyMayAnythingBeforeTheStart(t *testing.T) {
@@ -155,10 +155,10 @@ func TestSuperUsersAndDefaults(t *testing.T) {
 	a, _ := started(t, s, Config{SuperUsers: []string{"User:root"}, AllowIfNone: true})
 	defer a.Close()
 	ask := func(principal string, kind ResourceType) bool {
-		return a.Allowed(&Question{Who: Subject{Principal: principal}, Op: Write, Type: kind, Name: "x"})
+		return a.Allowed(&AccessRequest{Who: Subject{Principal: principal}, Op: Write, Type: kind, Name: "x"})
 	}
 	somewhere := func(principal string, kind ResourceType) bool {
-		return a.AllowedSomewhere(&Question{Who: Subject{Principal: principal}, Op: Write, Type: kind})
+		return a.AllowedSomewhere(&AccessRequest{Who: Subject{Principal: principal}, Op: Write, Type: kind})
 	}
 	for _, test := range []struct {
 		got, want bool
@@ -200,7 +200,8 @@ func TestChangesOfOthers(t *testing.T) {
 	})
 }
 
-// TestUnreadableChangesAreNotMade: with ACLs that cannot be read the last good ones go on, whether one resource or all are read.
+// TestUnreadableChangesAreNotMade: with ACLs that cannot be read the last good ones go on, whether one resource or all
+// are read.
 func TestUnreadableChangesAreNotMade(t *testing.T) {
 	for _, everything := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -368,9 +369,9 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%v %s", lines[0], diff)
 		}
 		hook.Reset()
-		a.Allowed(&Question{Who: Subject{Principal: "User:bob"}, Op: Read, Type: Topic, Name: "t", Quiet: true})
+		a.Allowed(&AccessRequest{Who: Subject{Principal: "User:bob"}, Op: Read, Type: Topic, Name: "t", Quiet: true})
 		if len(hook.AllEntries()) != 0 {
-			t.Error("a quiet question was not")
+			t.Error("a quiet request was not")
 		}
 	})
 }
@@ -378,7 +379,7 @@ func TestAudit(t *testing.T) {
 func BenchmarkAllowed(b *testing.B) {
 	log := logrus.New()
 	a := New(Config{Store: newShelf(), APIName: apiName, Logger: logrus.NewEntry(log)})
-	a.picture.Store(NewPicture(pictureOf(b, "allow User:alice * Read Topic t", "allow User:* * Read Topic pre*")))
+	a.snapshot.Store(NewSnapshot(aclsOf(b, "allow User:alice * Read Topic t", "allow User:* * Read Topic pre*")))
 	b.ReportAllocs()
 	for b.Loop() {
 		if !mayRead(a, "User:alice") {
@@ -387,9 +388,9 @@ func BenchmarkAllowed(b *testing.B) {
 	}
 }
 
-// TestQuestionsDuringChanges: those who ask see one picture or the next, never half of one: alice may read all the while, by an entry
-// that goes to and fro between two resources in single changes of all.
-func TestQuestionsDuringChanges(t *testing.T) {
+// TestRequestsDuringChanges: those who ask see one snapshot or the next, never half of one: alice may read all the
+// while, by an entry that goes to and fro between two resources in single changes of all.
+func TestRequestsDuringChanges(t *testing.T) {
 	s := newShelf()
 	s.put(topicT, readsT("User:alice"))
 	a, _ := started(t, s, Config{})

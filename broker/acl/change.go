@@ -72,7 +72,7 @@ type Deletion struct {
 
 // Delete removes the ACLs that match any of the filters, and returns when this authorizer no longer applies them. For
 // each filter it returns the ACLs that it was the first to match. Resources with ACLs are found in this authorizer's
-// picture; those that a filter names, in ZooKeeper.
+// snapshot; those that a filter names, in ZooKeeper.
 func (a *Authorizer) Delete(ctx context.Context, filters []Filter) []Deletions {
 	deleted := make([]Deletions, len(filters))
 	resources := a.concerned(filters)
@@ -133,7 +133,7 @@ func (a *Authorizer) concerned(filters []Filter) []Resource {
 	if len(open) == 0 {
 		return slices.Collect(maps.Keys(found))
 	}
-	a.picture.Load().each(func(r Resource, _ []Entry) {
+	a.snapshot.Load().each(func(r Resource, _ []Entry) {
 		if slices.ContainsFunc(open, func(f Filter) bool { return f.matchesResource(r) }) {
 			found[r] = struct{}{}
 		}

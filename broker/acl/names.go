@@ -8,9 +8,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// fan is the number of branches of the root, and of lists in a branch: one for each value of a byte of a name's hash.
-// So lists stay short even with hundreds of thousands of names.
-const fan = 256
+// fanOut is the number of branches of the root, and of lists in a branch: one for each value of a byte of a name's
+// hash. So lists stay short even with hundreds of thousands of names.
+const fanOut = 256
 
 // seed prevents clients from choosing names that end up in the same list.
 var seed = maphash.MakeSeed()
@@ -18,12 +18,12 @@ var seed = maphash.MakeSeed()
 // byName maps the names of resources to entries. It is persistent: with returns a modified copy that shares all
 // unchanged branches, so a small change among many names is cheap.
 type byName struct {
-	root *[fan]*branch // nil: empty
+	root *[fanOut]*branch // nil: empty
 }
 
 type branch struct {
 	denials int // names with an entry that denies
-	lists   [fan][]named
+	lists   [fanOut][]named
 }
 
 type named struct {
@@ -85,11 +85,11 @@ func (br *branch) each(yield func(string, []Entry) bool) bool {
 
 // with returns a copy in which names have other entries; a name without entries is removed.
 func (b byName) with(changes map[string][]Entry) byName {
-	root := new([fan]*branch)
+	root := new([fanOut]*branch)
 	if b.root != nil {
 		*root = *b.root
 	}
-	var copied [fan]bool
+	var copied [fanOut]bool
 	for name, entries := range changes {
 		hash := maphash.String(seed, name)
 		i := byte(hash)

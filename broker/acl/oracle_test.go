@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDecisionsOfApacheKafka holds every decision against those that its broker has made with the same ACLs, recorded over the wire:
-// which operations it names as allowed, and whether an idempotent producer gets an id.
+// TestDecisionsOfApacheKafka holds every decision against those that its broker has made with the same ACLs, recorded
+// over the wire: which operations it names as allowed, and whether an idempotent producer gets an id.
 func TestDecisionsOfApacheKafka(t *testing.T) {
 	data, err := os.ReadFile("testdata/decisions.txt")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestDecisionsOfApacheKafka(t *testing.T) {
 			case strings.HasPrefix(line, "> "):
 				user, want, _ := strings.Cut(line[2:], ": ")
 				scenarios++
-				if got := answers(NewPicture(pictureOf(t, acls...)), Subject{"User:" + user, "127.0.0.1"}, want); got != want {
+				if got := answers(NewSnapshot(aclsOf(t, acls...)), Subject{"User:" + user, "127.0.0.1"}, want); got != want {
 					t.Errorf("%s with %s:\n got %s\nwant %s", user, strings.Join(acls, "; "), got, want)
 				}
 			}
@@ -35,8 +35,8 @@ func TestDecisionsOfApacheKafka(t *testing.T) {
 	}
 }
 
-// answers gives what a picture says to the same questions, in the same words.
-func answers(p *Picture, who Subject, asked string) string {
+// answers gives what a snapshot says to the same questions, in the same words.
+func answers(p *Snapshot, who Subject, asked string) string {
 	var out []string
 	for question := range strings.FieldsSeq(asked) {
 		what, _, _ := strings.Cut(question, "=")
@@ -59,7 +59,7 @@ func answers(p *Picture, who Subject, asked string) string {
 	return strings.Join(out, " ")
 }
 
-func operations(p *Picture, who Subject, t ResourceType, name, hidden string) string {
+func operations(p *Snapshot, who Subject, t ResourceType, name, hidden string) string {
 	if p.decide(who, Describe, t, name) != allowed {
 		return hidden
 	}

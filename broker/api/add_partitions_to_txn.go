@@ -140,13 +140,13 @@ func (h *Handlers) addPartitions(ctx context.Context, c *Call, t kmsg.AddPartiti
 // unusable returns an error for each partition that the client may not write to or that does not exist.
 func (h *Handlers) unusable(asked []logstore.TopicPartition, may rightsInTxn) map[logstore.TopicPartition]error {
 	errs := make(map[logstore.TopicPartition]error)
-	picture := h.Metadata.Current()
+	snapshot := h.Metadata.Current()
 	for _, tp := range asked {
 		if err := may.topics[tp.Topic]; err != nil {
 			errs[tp] = err
 			continue
 		}
-		if _, ok := picture.Partition(tp.Topic, tp.Partition); !ok {
+		if _, ok := snapshot.Partition(tp.Topic, tp.Partition); !ok {
 			errs[tp] = fmt.Errorf("%v: %w", tp, kerr.UnknownTopicOrPartition)
 		}
 	}

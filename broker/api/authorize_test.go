@@ -126,7 +126,7 @@ func denies(t *testing.T, key, version int16) {
 		return e.Message == "denied" && e.Data[logx.Principal] == "User:eve" && e.Data[logx.API] == metrics.RequestName(key)
 	})
 	if !told {
-		t.Error("nobody was asked whether it may be done: add the question, or the API to those that are free")
+		t.Error("the authorizer was not asked whether it may be done: add the check, or the API to those that are free")
 	}
 	resp := answer.Wait(ctx)
 	if key == int16(kmsg.Produce) && resp == nil || version == 0 && kmsg.Key(key) == kmsg.DescribeLogDirs {
@@ -145,7 +145,7 @@ func denies(t *testing.T, key, version int16) {
 	}
 }
 
-// sensible makes requests of it that get as far as to the question.
+// sensible makes requests of it that get as far as the authorization.
 func sensible(req kmsg.Request) {
 	switch r := req.(type) {
 	case *kmsg.ProduceRequest:
@@ -221,7 +221,7 @@ func TestWhatABrokerAsksOfItselfIsTrusted(t *testing.T) {
 // TestOperationsOfEverybody are the bits that a broker without an authorizer tells (KIP-430).
 func TestOperationsOfEverybody(t *testing.T) {
 	for kind, want := range map[acl.ResourceType]int32{acl.Cluster: 8096, acl.Topic: 3576, acl.Group: 328} {
-		if got := (authority{}).operations(&Call{}, kind, "x"); got != want {
+		if got := (authorizer{}).operations(&Call{}, kind, "x"); got != want {
 			t.Errorf("%v: %d, want %d", kind, got, want)
 		}
 	}
@@ -247,12 +247,12 @@ func TestTopicsAreAskedOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkTopics is what a Produce or Fetch of one topic pays for the question, with an authorizer and without.
+// BenchmarkTopics is what a Produce or Fetch of one topic pays for authorization, with an authorizer and without.
 func BenchmarkTopics(b *testing.B) {
 	log, _ := logtest.NewNullLogger()
 	super := acl.New(acl.Config{Logger: logrus.NewEntry(log), SuperUsers: []string{"User:admin"}})
 	call := &Call{Request: &network.Request{Conn: &network.Conn{Principal: "User:admin", Host: "10.0.0.1"}}}
-	for name, a := range map[string]authority{"authorizer=none": {}, "authorizer=acls": {super}} {
+	for name, a := range map[string]authorizer{"authorizer=none": {}, "authorizer=acls": {super}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

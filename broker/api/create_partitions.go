@@ -50,8 +50,8 @@ func (h *Handlers) createPartitions(ctx context.Context, c *Call, req *kmsg.Crea
 		ctx, cancel := c.waiting(ctx, req.TimeoutMillis)
 		defer cancel()
 		for _, w := range waits { // they share one deadline, so waiting in turn is waiting for all
-			led := func(p *metadata.Picture) bool { return allLed(p, w.out.Topic, w.count) }
-			if err := h.awaitPicture(ctx, led); err != nil {
+			led := func(p *metadata.Snapshot) bool { return allLed(p, w.out.Topic, w.count) }
+			if err := h.awaitMetadata(ctx, led); err != nil {
 				w.out.ErrorCode = kerr.RequestTimedOut.Code
 			}
 		}
@@ -101,13 +101,13 @@ func (h *Handlers) placePartitions(existing map[int32][]int32, t *kmsg.CreatePar
 	if len(t.Assignment) != more {
 		return nil, fmt.Errorf("%d partitions to add and %d assignments: %w", more, len(t.Assignment), kerr.InvalidReplicaAssignment)
 	}
-	living := make(map[int32]bool)
+	live := make(map[int32]bool)
 	for _, b := range brokers {
-		living[b.ID] = true
+		live[b.ID] = true
 	}
 	added := make(map[int32][]int32, more)
 	for i, a := range t.Assignment {
-		if err := checkReplicas(a.Replicas, len(first), living); err != nil {
+		if err := checkReplicas(a.Replicas, len(first), live); err != nil {
 			return nil, err
 		}
 		added[int32(len(existing)+i)] = a.Replicas
@@ -115,7 +115,7 @@ func (h *Handlers) placePartitions(existing map[int32][]int32, t *kmsg.CreatePar
 	return added, nil
 }
 
-func checkReplicas(replicas []int32, count int, living map[int32]bool) error {
+func checkReplicas(replicas []int32, count int, live map[int32]bool) error {
 	switch {
 	case len(replicas) != count:
 		return fmt.Errorf("replicas %v: the topic's replication factor is %d: %w", replicas, count, kerr.InvalidReplicaAssignment)
@@ -123,7 +123,7 @@ func checkReplicas(replicas []int32, count int, living map[int32]bool) error {
 		return fmt.Errorf("replicas %v name a broker twice: %w", replicas, kerr.InvalidReplicaAssignment)
 	}
 	for _, id := range replicas {
-		if !living[id] {
+		if !live[id] {
 			return fmt.Errorf("replicas %v: broker %d is unknown or down: %w", replicas, id, kerr.InvalidReplicaAssignment)
 		}
 	}

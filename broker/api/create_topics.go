@@ -123,5 +123,5 @@ func (h *Handlers) awaitCreated(ctx context.Context, timeoutMillis int32, w crea
 	if timeoutMillis <= 0 {
 		return kerr.RequestTimedOut
 	}
-	return h.awaitPicture(ctx, func(p *metadata.Picture) bool { return allLed(p, w.out.Topic, len(w.plan.assignment)) })
+	return h.awaitMetadata(ctx, func(p *metadata.Snapshot) bool { return allLed(p, w.out.Topic, len(w.plan.assignment)) })
 }

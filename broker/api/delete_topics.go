@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// deleteTopics requests the deletion of topics and answers when they have disappeared from this broker's picture or the
-// timeout expires.
+// deleteTopics requests the deletion of topics and answers when they have disappeared from this broker's metadata or
+// the timeout expires.
 //
 // v5: messages, and too many mutations are refused (KIP-599). v6: by id (KIP-516).
 func (h *Handlers) deleteTopics(ctx context.Context, c *Call, req *kmsg.DeleteTopicsRequest) network.Answer {
@@ -58,14 +58,14 @@ func (h *Handlers) deleteTopic(ctx context.Context, c *Call, out *kmsg.DeleteTop
 	case !h.Config.Current().DeleteTopicEnable:
 		return fmt.Errorf("delete.topic.enable=false: %w", kerr.TopicDeletionDisabled)
 	}
-	picture := h.Metadata.Current()
+	snapshot := h.Metadata.Current()
 	switch {
 	case out.Topic != nil && out.TopicID != noTopicID:
 		return fmt.Errorf("a topic must not be given by both name and id: %w", kerr.InvalidRequest)
 	case out.Topic == nil && out.TopicID == noTopicID:
 		return fmt.Errorf("a topic must have a name or an id: %w", kerr.TopicAuthorizationFailed)
 	case out.Topic == nil:
-		name, ok := picture.TopicName(out.TopicID)
+		name, ok := snapshot.TopicName(out.TopicID)
 		if !ok {
 			return kerr.UnknownTopicID
 		}
@@ -77,7 +77,7 @@ func (h *Handlers) deleteTopic(ctx context.Context, c *Call, out *kmsg.DeleteTop
 	if err := h.authorize.topic(c, acl.Delete, *out.Topic); err != nil {
 		return err
 	}
-	topic := picture.Topics[*out.Topic]
+	topic := snapshot.Topics[*out.Topic]
 	if topic == nil {
 		return fmt.Errorf("topic %q: %w", *out.Topic, kerr.UnknownTopicOrPartition)
 	}
@@ -91,5 +91,5 @@ func (h *Handlers) awaitDeleted(ctx context.Context, timeoutMillis int32, name s
 	if timeoutMillis <= 0 {
 		return kerr.RequestTimedOut
 	}
-	return h.awaitPicture(ctx, func(p *metadata.Picture) bool { return p.Topics[name] == nil })
+	return h.awaitMetadata(ctx, func(p *metadata.Snapshot) bool { return p.Topics[name] == nil })
 }

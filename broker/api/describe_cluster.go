@@ -26,13 +26,13 @@ func (h *Handlers) describeCluster(_ context.Context, c *Call, req *kmsg.Describ
 		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
 		return resp
 	}
-	picture := h.Metadata.Current()
-	resp.ClusterID, resp.ControllerID = h.ClusterID, controllerOf(picture)
+	snapshot := h.Metadata.Current()
+	resp.ClusterID, resp.ControllerID = h.ClusterID, controllerOf(snapshot)
 	resp.EndpointType = brokerEndpoints
 	if req.IncludeClusterAuthorizedOperations {
 		resp.ClusterAuthorizedOperations = h.authorize.clusterOperations(c)
 	}
-	for _, b := range brokersOn(picture, c.Conn.Listener) {
+	for _, b := range brokersOn(snapshot, c.Conn.Listener) {
 		out := kmsg.NewDescribeClusterResponseBroker()
 		out.NodeID, out.Host, out.Port, out.Rack = b.NodeID, b.Host, b.Port, b.Rack
 		resp.Brokers = append(resp.Brokers, out)

@@ -14,7 +14,7 @@ import (
 // uncleanElection is the election type of ElectLeaders that allows out-of-sync leaders.
 const uncleanElection = 1
 
-// electLeaders answers when this broker's picture shows the new leaders or the timeout expires (DelayedElectLeader,
+// electLeaders answers when this broker's metadata shows the new leaders or the timeout expires (DelayedElectLeader,
 // 3.9).
 //
 // v1: unclean elections (KIP-460). v2: flexible (KIP-482).
@@ -35,7 +35,7 @@ func (h *Handlers) electLeaders(ctx context.Context, c *Call, req *kmsg.ElectLea
 				if out.ErrorCode != 0 {
 					continue
 				}
-				err := h.awaitPicture(ctx, func(p *metadata.Picture) bool { return electionShown(p, t.Topic, out.Partition, unclean) })
+				err := h.awaitMetadata(ctx, func(p *metadata.Snapshot) bool { return electionShown(p, t.Topic, out.Partition, unclean) })
 				if err != nil {
 					out.ErrorCode = kerr.RequestTimedOut.Code
 				}
@@ -62,9 +62,9 @@ func electionsDenied(req *kmsg.ElectLeadersRequest, err error) kmsg.Response {
 	return resp
 }
 
-// electionShown reports whether a picture shows the result of a successful election: the preferred leader or, after an
+// electionShown reports whether a snapshot shows the result of a successful election: the preferred leader or, after an
 // unclean election, any leader. It is also true for a partition that has been deleted meanwhile.
-func electionShown(p *metadata.Picture, topic string, number int32, unclean bool) bool {
+func electionShown(p *metadata.Snapshot, topic string, number int32, unclean bool) bool {
 	part, ok := p.Partition(topic, number)
 	switch {
 	case !ok:

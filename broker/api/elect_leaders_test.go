@@ -20,12 +20,12 @@ func TestElectionShown(t *testing.T) {
 		{"unclean, nobody leads", metadata.NoLeader, true, false},
 	}
 	for _, test := range tests {
-		picture := &metadata.Picture{Topics: map[string]*metadata.Topic{"t": {Name: "t", Partitions: []metadata.Partition{
+		snapshot := &metadata.Snapshot{Topics: map[string]*metadata.Topic{"t": {Name: "t", Partitions: []metadata.Partition{
 			{Leader: test.leader, Replicas: []int32{2, 1}}}}}}
-		if got := electionShown(picture, "t", 0, test.unclean); got != test.want {
+		if got := electionShown(snapshot, "t", 0, test.unclean); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
 		}
-		if !electionShown(picture, "t", 1, test.unclean) {
+		if !electionShown(snapshot, "t", 1, test.unclean) {
 			t.Errorf("%s: waits for a partition that has gone", test.name)
 		}
 	}

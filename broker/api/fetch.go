@@ -35,8 +35,8 @@ const (
 // maxConverted bounds a response whose records may have to be converted in memory, for versions before v4.
 const maxConverted = 2 << 20
 
-// asked is one partition of a fetch, with its result.
-type asked struct {
+// fetchPartition is one partition of a fetch, with its result.
+type fetchPartition struct {
 	topic  string
 	id     [16]byte
 	number int32
@@ -63,7 +63,7 @@ type fetching struct {
 	min     int64
 	max     int64
 	oneMore bool // the first batch may exceed the limits
-	parts   []asked
+	parts   []fetchPartition
 	session *fetchContext
 	worked  time.Duration // time spent on reading and converting, if there is a request quota
 	late    time.Duration // how long the client must wait after its response
@@ -118,14 +118,14 @@ func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchCo
 }
 
 // resolve finds the hosted partitions, by topic id from v13 on. A partition that can be produced to can be fetched,
-// even if this broker's picture of the cluster does not have it yet.
+// even if this broker's metadata does not have it yet.
 func (f *fetching) resolve() {
-	picture := f.h.Metadata.Current()
+	snapshot := f.h.Metadata.Current()
 	refused := f.refusal()
 	for i := range f.parts {
 		a := &f.parts[i]
 		if f.c.Version >= fetchTopicIDVersion {
-			name, ok := picture.TopicName(a.id)
+			name, ok := snapshot.TopicName(a.id)
 			if !ok {
 				a.missing = kerr.UnknownTopicID
 				continue
@@ -248,12 +248,12 @@ func offsetsOf(p *replica.Partition) logOffsets {
 
 // still reports whether there was nothing to read and reading again would give the same result. If one of the thousands
 // of partitions in a follower's fetch changes, the others must not be read again.
-func (a *asked) still(r replica.Reader) bool {
+func (a *fetchPartition) still(r replica.Reader) bool {
 	return a.read && a.failed == nil && a.view.Records.Size == 0 && a.view.Diverging == nil && a.nearest < 0 &&
 		a.seen == offsetsOf(a.part) && a.part.Check(a.at.LeaderEpoch, r.LeaderOnly) == nil
 }
 
-func (f *fetching) readOne(a *asked, left int64, oneMore bool) error {
+func (f *fetching) readOne(a *fetchPartition, left int64, oneMore bool) error {
 	if a.at.MaxBytes < 0 {
 		return fmt.Errorf("partition max bytes %d: %w", a.at.MaxBytes, kerr.UnknownServerError)
 	}
@@ -275,7 +275,7 @@ func (f *fetching) readOne(a *asked, left int64, oneMore bool) error {
 
 // abortedIn lists the aborted transactions that a consumer must know in order to read these records, not all of a long
 // log, which would be repeated in every fetch.
-func abortedIn(a *asked) ([]logstore.AbortedTxn, error) {
+func abortedIn(a *fetchPartition) ([]logstore.AbortedTxn, error) {
 	end, err := a.view.Records.Bound(a.view.Limit)
 	if err != nil {
 		return nil, err
@@ -284,13 +284,13 @@ func abortedIn(a *asked) ([]logstore.AbortedTxn, error) {
 }
 
 // nearest returns the replica that a consumer should read from instead, -1 if it should read here.
-func (f *fetching) nearest(a *asked) int32 {
+func (f *fetching) nearest(a *fetchPartition) int32 {
 	if f.rack == "" || f.reader.FromFollower() || f.c.Version < fetchNearestVersion || !f.h.rackAware() {
 		return -1
 	}
-	picture := f.h.Metadata.Current()
+	snapshot := f.h.Metadata.Current()
 	return a.part.Nearest(a.at.Offset, func(broker int32) bool {
-		b := picture.Brokers[broker]
+		b := snapshot.Brokers[broker]
 		if b == nil || b.Rack == nil || *b.Rack != f.rack {
 			return false
 		}
@@ -384,8 +384,8 @@ func (f *fetching) throttled(wait time.Duration) network.Response {
 }
 
 // missingLast moves the partitions that do not exist to the end, as in Apache Kafka's responses.
-func missingLast(parts []asked) {
-	slices.SortStableFunc(parts, func(a, b asked) int {
+func missingLast(parts []fetchPartition) {
+	slices.SortStableFunc(parts, func(a, b fetchPartition) int {
 		switch {
 		case a.missing == nil && b.missing != nil:
 			return -1
@@ -398,7 +398,7 @@ func missingLast(parts []asked) {
 
 // convert converts records to the message format of an old version of Fetch (KIP-98: v4 for magic 2, KIP-32: v2 for
 // magic 1).
-func (f *fetching) convert(a *asked) error {
+func (f *fetching) convert(a *fetchPartition) error {
 	topic := f.h.TopicConfig(a.topic)
 	if topic.CompressionType == "zstd" && f.c.Version < 10 {
 		a.view.Records.Close()
@@ -452,7 +452,7 @@ func (h *Handlers) badIsolation(c *Call, req *kmsg.FetchRequest) network.Respons
 	resp := &fetchResponse{version: c.Version, code: kerr.UnknownServerError.Code, nullRecords: true}
 	for _, t := range req.Topics {
 		for _, p := range t.Partitions {
-			resp.parts = append(resp.parts, asked{topic: t.Topic, id: t.TopicID, number: p.Partition,
+			resp.parts = append(resp.parts, fetchPartition{topic: t.Topic, id: t.TopicID, number: p.Partition,
 				failed: kerr.UnknownServerError, nearest: -1})
 		}
 	}
@@ -461,7 +461,7 @@ func (h *Handlers) badIsolation(c *Call, req *kmsg.FetchRequest) network.Respons
 
 // fetchCode returns the error code of a partition. Consumers know only some codes in Fetch and fail on others
 // (FetchCollector.handleInitializeErrors, 3.9): those are replaced by UNKNOWN_SERVER_ERROR, after which they retry.
-func fetchCode(a *asked) int16 {
+func fetchCode(a *fetchPartition) int16 {
 	c := code(errors.Join(a.missing, a.failed))
 	switch c {
 	case 0, kerr.OffsetOutOfRange.Code, kerr.CorruptMessage.Code, kerr.UnknownTopicOrPartition.Code, kerr.NotLeaderForPartition.Code,

@@ -16,9 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestFetchBeforeThePicture: the controller makes a broker the leader of a new partition before it tells it of the
+// TestFetchBeforeTheMetadata: the controller makes a broker the leader of a new partition before it tells it of the
 // cluster. What is produced in between can be fetched.
-func TestFetchBeforeThePicture(t *testing.T) {
+func TestFetchBeforeTheMetadata(t *testing.T) {
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
 	cfg := logstore.DefaultManagerConfig()
@@ -41,7 +41,7 @@ func TestFetchBeforeThePicture(t *testing.T) {
 	}
 	f := &fetching{
 		h: &Handlers{Deps: Deps{Metadata: metadata.NewCache(), Replicas: replicas}}, c: &Call{Request: &network.Request{Version: 12}},
-		parts: []asked{{topic: "t"}, {topic: "t", number: 1}},
+		parts: []fetchPartition{{topic: "t"}, {topic: "t", number: 1}},
 	}
 	f.resolve()
 	if led := &f.parts[0]; led.part == nil || led.missing != nil || led.failed != nil {

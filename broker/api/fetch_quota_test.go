@@ -19,7 +19,7 @@ func TestFetchIsChargedForItsWork(t *testing.T) {
 		quotas.Set(quota.Entity{User: quota.Named("u")}, quota.Limits{quota.Request: 10, quota.Fetch: 1})
 		return &fetching{
 			h: &Handlers{Deps: Deps{Quotas: quotas}}, c: &Call{Request: &network.Request{Conn: &network.Conn{Principal: "User:u"}}}, reader: reader,
-			parts: []asked{{bytes: make([]byte, 1000)}},
+			parts: []fetchPartition{{bytes: make([]byte, 1000)}},
 		}
 	}
 	f := fetching(replica.Reader{Replica: -1})

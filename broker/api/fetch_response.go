@@ -24,7 +24,7 @@ type fetchResponse struct {
 	throttle  int32 // milliseconds
 	session   int32
 	committed bool // the reader requested aborted transactions
-	parts     []asked
+	parts     []fetchPartition
 	hints     map[int]leaderHint // by index in parts
 	// nullRecords: if the whole request fails, records are null rather than empty.
 	nullRecords bool
@@ -134,7 +134,7 @@ func (r *fetchResponse) appendPartition(out *network.Out, i int) {
 	}
 }
 
-func (r *fetchResponse) appendAborted(b []byte, a *asked) []byte {
+func (r *fetchResponse) appendAborted(b []byte, a *fetchPartition) []byte {
 	if !r.committed && a.missing == nil { // Apache Kafka distinguishes "none" for a missing partition from "not requested"
 		if r.flexible() {
 			return append(b, 0)
@@ -156,7 +156,7 @@ func (r *fetchResponse) appendAborted(b []byte, a *asked) []byte {
 	return b
 }
 
-func (r *fetchResponse) appendRecords(out *network.Out, a *asked) {
+func (r *fetchResponse) appendRecords(out *network.Out, a *fetchPartition) {
 	size := a.view.Records.Size
 	if a.bytes != nil {
 		size = int64(len(a.bytes))

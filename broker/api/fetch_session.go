@@ -63,11 +63,11 @@ type sessionPart struct {
 
 // fetchContext relates one request to its session. Without a session (nil) the request stands alone.
 type fetchContext struct {
-	asked       []asked
+	asked       []fetchPartition
 	sessions    *fetchSessions
 	session     *fetchSession
 	incremental bool
-	create      func(parts []asked) int32
+	create      func(parts []fetchPartition) int32
 }
 
 func newFetchSessions(slots int) *fetchSessions {
@@ -101,13 +101,13 @@ func positionOf(p *kmsg.FetchRequestTopicPartition) replica.Position {
 	}
 }
 
-func (k partKey) asked(at replica.Position) asked {
-	return asked{topic: k.topic, id: k.id, number: k.number, at: at, nearest: -1}
+func (k partKey) asked(at replica.Position) fetchPartition {
+	return fetchPartition{topic: k.topic, id: k.id, number: k.number, at: at, nearest: -1}
 }
 
 // listed returns the partitions of a request, each once, in order.
-func listed(req *kmsg.FetchRequest) []asked {
-	var parts []asked
+func listed(req *kmsg.FetchRequest) []fetchPartition {
+	var parts []fetchPartition
 	seen := make(map[partKey]int)
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -137,7 +137,9 @@ func (s *fetchSessions) begin(req *kmsg.FetchRequest, now time.Time) (*fetchCont
 	c := &fetchContext{asked: listed(req), sessions: s}
 	if req.SessionEpoch == firstSessionEpoch && req.Version >= 7 {
 		follower := req.ReplicaID >= 0 || req.ReplicaState.ID >= 0
-		c.create = func(parts []asked) int32 { return s.open(parts, req.Version >= fetchTopicIDVersion, follower, now) }
+		c.create = func(parts []fetchPartition) int32 {
+			return s.open(parts, req.Version >= fetchTopicIDVersion, follower, now)
+		}
 	}
 	return c, nil
 }
@@ -170,7 +172,7 @@ func (s *fetchSessions) resume(req *kmsg.FetchRequest, now time.Time) (*fetchCon
 	}
 	session.used = now
 	c := &fetchContext{sessions: s, session: session, incremental: true}
-	c.asked = make([]asked, 0, len(session.parts))
+	c.asked = make([]fetchPartition, 0, len(session.parts))
 	for _, p := range session.parts {
 		c.asked = append(c.asked, p.partKey.asked(p.at))
 	}
@@ -197,7 +199,7 @@ func (f *fetchSession) update(req *kmsg.FetchRequest) {
 	}
 }
 
-func (f *fetchSession) add(a asked) *sessionPart {
+func (f *fetchSession) add(a fetchPartition) *sessionPart {
 	key := partKey{a.topic, a.id, a.number}
 	p := f.index[key]
 	if p == nil {
@@ -228,7 +230,7 @@ func (f *fetchSession) reorder() {
 }
 
 // open creates a session with the partitions of a full response, and returns 0 if there is no room.
-func (s *fetchSessions) open(parts []asked, topicIDs, follower bool, now time.Time) int32 {
+func (s *fetchSessions) open(parts []fetchPartition, topicIDs, follower bool, now time.Time) int32 {
 	f := &fetchSession{
 		epoch: 1, topicIDs: topicIDs, privileged: follower, created: now, used: now,
 		index: make(map[partKey]*sessionPart, len(parts)),
@@ -293,7 +295,7 @@ func (f *fetchSession) less(o *fetchSession) bool {
 }
 
 // told records what a response says about the partition, and reports whether that is news.
-func (p *sessionPart) told(a *asked) bool {
+func (p *sessionPart) told(a *fetchPartition) bool {
 	if fetchCode(a) != 0 {
 		p.mark = -1 // errors are reported every time
 		return true
@@ -305,7 +307,7 @@ func (p *sessionPart) told(a *asked) bool {
 	return news
 }
 
-func (a *asked) size() int64 {
+func (a *fetchPartition) size() int64 {
 	if a.bytes != nil {
 		return int64(len(a.bytes))
 	}
@@ -314,7 +316,7 @@ func (a *asked) size() int64 {
 
 // news reports whether a follower must learn of a new high watermark at once, so that a consumer reading from it does
 // not wait for replica.fetch.wait.max.ms.
-func (c *fetchContext) news(parts []asked, r replica.Reader) bool {
+func (c *fetchContext) news(parts []fetchPartition, r replica.Reader) bool {
 	if c.session == nil || !r.FromFollower() {
 		return false
 	}
@@ -329,7 +331,7 @@ func (c *fetchContext) news(parts []asked, r replica.Reader) bool {
 	return false
 }
 
-func (c *fetchContext) find(a *asked) *sessionPart {
+func (c *fetchContext) find(a *fetchPartition) *sessionPart {
 	key := partKey{a.topic, a.id, a.number}
 	if c.session.topicIDs {
 		key.topic = ""
@@ -347,7 +349,7 @@ func (c *fetchContext) id() int32 {
 
 // end returns the partitions for the response (all of them or, in a session, those with news) and the session's id, 0
 // for none.
-func (c *fetchContext) end(parts []asked) ([]asked, int32) {
+func (c *fetchContext) end(parts []fetchPartition) ([]fetchPartition, int32) {
 	if c.create != nil {
 		return parts, c.create(parts)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TestFetchCodes: whatever fails, a consumer is told something that it gets over. The Java one ends at codes that it does not
-// know, such as REQUEST_TIMED_OUT.
+// TestFetchCodes: whatever fails, a consumer is told something that it gets over. The Java one ends at codes that it
+// does not know, such as REQUEST_TIMED_OUT.
 func TestFetchCodes(t *testing.T) {
 	known := []int16{-1, 0, 1, 2, 3, 6, 9, 29, 56, 74, 75, 76, 78, 100, 103}
 	for c := int16(-1); c < 140; c++ {
@@ -18,7 +18,7 @@ func TestFetchCodes(t *testing.T) {
 		if c == 0 || err == nil {
 			continue
 		}
-		got := fetchCode(&asked{failed: fmt.Errorf("slow disk: %w", err)})
+		got := fetchCode(&fetchPartition{failed: fmt.Errorf("slow disk: %w", err)})
 		if !slices.Contains(known, got) && got != kerr.UnsupportedVersion.Code { // which only versions before v4 are told
 			t.Errorf("%v is told as %d", err, got)
 		}
@@ -26,7 +26,7 @@ func TestFetchCodes(t *testing.T) {
 			t.Errorf("%v is told as %d", err, got)
 		}
 	}
-	if got := fetchCode(&asked{failed: errors.New("no code")}); got != -1 {
+	if got := fetchCode(&fetchPartition{failed: errors.New("no code")}); got != -1 {
 		t.Errorf("an error without a code is told as %d", got)
 	}
 }

@@ -78,14 +78,14 @@ type Deps struct {
 type Handlers struct {
 	Deps
 	rows      map[int16]*row
-	authorize authority
+	authorize authorizer
 	sessions  *fetchSessions
 	lines     logx.Sampler // for log lines that requests cause
 }
 
 // New returns the handlers of a broker.
 func New(d Deps) *Handlers {
-	h := &Handlers{Deps: d, authorize: authority{d.Authorizer}, sessions: newFetchSessions(d.Config.Current().FetchSessionCacheSlots), lines: logx.Sampler{Interval: sampleInterval}}
+	h := &Handlers{Deps: d, authorize: authorizer{d.Authorizer}, sessions: newFetchSessions(d.Config.Current().FetchSessionCacheSlots), lines: logx.Sampler{Interval: sampleInterval}}
 	h.rows = h.table()
 	return h
 }
@@ -189,7 +189,7 @@ func (h *Handlers) Handle(ctx context.Context, r *network.Request) (network.Answ
 	c := &Call{Request: r}
 	began := time.Now()
 	answer, err := h.rows[r.Key].handle(ctx, c)
-	h.tellSlow(c, time.Since(began))
+	h.logSlow(c, time.Since(began))
 	h.chargeTime(c, r.Arrived)
 	return h.logged(c, h.measured(c, c.throttled(answer))), err
 }
@@ -236,8 +236,8 @@ func (h *Handlers) codeOf(err error) int16 {
 	return c
 }
 
-// message returns an error's text for a response with a field for it, or nil if the error is only a code. The text of the
-// code itself is left out: clients have their own.
+// message returns an error's text for a response with a field for it, or nil if the error is only a code. The text of
+// the code itself is left out: clients have their own.
 func message(err error) *string {
 	if _, bare := err.(*kerr.Error); bare || err == nil {
 		return nil

@@ -11,13 +11,13 @@ type leaderHint struct {
 }
 
 func (h *Handlers) leaderHint(listener, topic string, number int32) (leaderHint, bool) {
-	picture := h.Metadata.Current()
-	p, ok := picture.Partition(topic, number)
+	snapshot := h.Metadata.Current()
+	p, ok := snapshot.Partition(topic, number)
 	if !ok {
 		return leaderHint{}, false
 	}
 	hint := leaderHint{leader: p.Leader, epoch: p.LeaderEpoch}
-	if b := picture.Brokers[p.Leader]; b != nil {
+	if b := snapshot.Brokers[p.Leader]; b != nil {
 		if e, ok := b.Endpoints[listener]; ok {
 			hint.node, hint.rack = &e, b.Rack
 		}

@@ -21,41 +21,41 @@ const unasked = -1 << 31
 // v0: an empty list selects all topics; v1+: null does. v4: the client says whether topics may be created. v8:
 // authorized operations (KIP-430). v10: topic ids, v12: lookup by id (KIP-516).
 func (h *Handlers) metadata(ctx context.Context, c *Call, req *kmsg.MetadataRequest) kmsg.Response {
-	picture := h.Metadata.Current()
+	snapshot := h.Metadata.Current()
 	resp := kmsg.NewPtrMetadataResponse()
 	resp.ClusterID = &h.ClusterID
-	resp.ControllerID = controllerOf(picture)
+	resp.ControllerID = controllerOf(snapshot)
 	resp.AuthorizedOperations = unasked
 	if req.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = h.authorize.clusterOperations(c)
 	}
-	resp.Brokers = brokersOn(picture, c.Conn.Listener)
+	resp.Brokers = brokersOn(snapshot, c.Conn.Listener)
 	if err := checkMetadataIDs(c, req); err != nil {
 		resp.Topics = failAll(req, err)
 		return resp
 	}
 	if req.Topics == nil || (c.Version == 0 && len(req.Topics) == 0) {
-		for name := range picture.Topics {
+		for name := range snapshot.Topics {
 			if !h.authorize.quietly(c, acl.Describe, acl.Topic, name) {
 				continue
 			}
-			resp.Topics = append(resp.Topics, h.describeTopic(c, req, picture, name))
+			resp.Topics = append(resp.Topics, h.describeTopic(c, req, snapshot, name))
 		}
 		return resp
 	}
-	resp.Topics = h.namedTopics(ctx, c, req, picture)
+	resp.Topics = h.namedTopics(ctx, c, req, snapshot)
 	return resp
 }
 
 // controllerOf returns the controller if it is alive.
-func controllerOf(p *metadata.Picture) int32 {
+func controllerOf(p *metadata.Snapshot) int32 {
 	if p.Brokers[p.Controller] == nil {
 		return -1
 	}
 	return p.Controller
 }
 
-func brokersOn(p *metadata.Picture, listener string) []kmsg.MetadataResponseBroker {
+func brokersOn(p *metadata.Snapshot, listener string) []kmsg.MetadataResponseBroker {
 	var list []kmsg.MetadataResponseBroker
 	for id, b := range p.Brokers {
 		if e, ok := b.Endpoints[listener]; ok {
@@ -93,13 +93,13 @@ func failAll(req *kmsg.MetadataRequest, err error) []kmsg.MetadataResponseTopic 
 	return topics
 }
 
-func (h *Handlers) namedTopics(ctx context.Context, c *Call, req *kmsg.MetadataRequest, picture *metadata.Picture) []kmsg.MetadataResponseTopic {
+func (h *Handlers) namedTopics(ctx context.Context, c *Call, req *kmsg.MetadataRequest, snapshot *metadata.Snapshot) []kmsg.MetadataResponseTopic {
 	var topics []kmsg.MetadataResponseTopic
 	seen := make(map[string]bool)
 	for _, t := range req.Topics {
 		name := ""
 		if t.TopicID != noTopicID {
-			known, ok := picture.TopicName(t.TopicID)
+			known, ok := snapshot.TopicName(t.TopicID)
 			if !ok {
 				out := kmsg.NewMetadataResponseTopic()
 				out.ErrorCode, out.TopicID, out.AuthorizedOperations = kerr.UnknownTopicID.Code, t.TopicID, unasked
@@ -118,8 +118,8 @@ func (h *Handlers) namedTopics(ctx context.Context, c *Call, req *kmsg.MetadataR
 			topics = append(topics, hiddenTopic(&t, code(err)))
 			continue
 		}
-		if picture.Topics[name] != nil {
-			topics = append(topics, h.describeTopic(c, req, picture, name))
+		if snapshot.Topics[name] != nil {
+			topics = append(topics, h.describeTopic(c, req, snapshot, name))
 			continue
 		}
 		mayCreate := c.Version < 4 || req.AllowAutoTopicCreation
@@ -169,8 +169,8 @@ func (h *Handlers) unknownTopic(ctx context.Context, c *Call, req *kmsg.Metadata
 	return out
 }
 
-func (h *Handlers) describeTopic(c *Call, req *kmsg.MetadataRequest, picture *metadata.Picture, name string) kmsg.MetadataResponseTopic {
-	t := picture.Topics[name]
+func (h *Handlers) describeTopic(c *Call, req *kmsg.MetadataRequest, snapshot *metadata.Snapshot, name string) kmsg.MetadataResponseTopic {
+	t := snapshot.Topics[name]
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID, out.IsInternal, out.AuthorizedOperations = &name, t.ID, isInternal(name), unasked
 	if req.IncludeTopicAuthorizedOperations {
@@ -178,15 +178,15 @@ func (h *Handlers) describeTopic(c *Call, req *kmsg.MetadataRequest, picture *me
 	}
 	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
 	for i := range t.Partitions {
-		describePartition(c, picture, &t.Partitions[i], &out.Partitions[i])
+		describePartition(c, snapshot, &t.Partitions[i], &out.Partitions[i])
 	}
 	return out
 }
 
 // describePartition describes a partition as the client's listener sees it (ZkMetadataCache.getPartitionMetadata, 3.9).
-func describePartition(c *Call, picture *metadata.Picture, p *metadata.Partition, out *kmsg.MetadataResponseTopicPartition) {
+func describePartition(c *Call, snapshot *metadata.Snapshot, p *metadata.Partition, out *kmsg.MetadataResponseTopicPartition) {
 	reachable := func(id int32) bool {
-		b := picture.Brokers[id]
+		b := snapshot.Brokers[id]
 		if b == nil {
 			return false
 		}
@@ -208,7 +208,7 @@ func describePartition(c *Call, picture *metadata.Picture, p *metadata.Partition
 	switch {
 	case !reachable(p.Leader):
 		out.Leader, out.ErrorCode = -1, kerr.LeaderNotAvailable.Code
-		if picture.Brokers[p.Leader] != nil && c.Version >= 6 {
+		if snapshot.Brokers[p.Leader] != nil && c.Version >= 6 {
 			out.ErrorCode = kerr.ListenerNotFound.Code
 		}
 	case len(out.Replicas) < len(p.Replicas), len(out.ISR) < len(p.ISR):

@@ -143,7 +143,7 @@ func checkProduce(body []byte, version int16) error {
 var errNullTopics = errors.New("the list of topics is null")
 
 // append writes one partition's records. The returned info has the log start offset with many errors, too.
-func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.ProduceRequestTopicPartition, v *verdicts) (*replica.Partition, logstore.AppendInfo, error) {
+func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.ProduceRequestTopicPartition, v *txnVerification) (*replica.Partition, logstore.AppendInfo, error) {
 	none := logstore.AppendInfo{LogStartOffset: -1}
 	tp := logstore.TopicPartition{Topic: topic, Partition: in.Partition}
 	if v.all != nil {

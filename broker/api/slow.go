@@ -15,8 +15,8 @@ const (
 	sampleInterval = time.Second
 )
 
-// tellSlow logs a request that took too long.
-func (h *Handlers) tellSlow(c *Call, took time.Duration) {
+// logSlow logs a request that took too long.
+func (h *Handlers) logSlow(c *Call, took time.Duration) {
 	if took < slowRequest {
 		return
 	}

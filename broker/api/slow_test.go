@@ -22,12 +22,12 @@ func TestLinesOfRequestsAreSampled(t *testing.T) {
 	h := &Handlers{Deps: Deps{Logger: logrus.NewEntry(log)}, lines: logx.Sampler{Interval: time.Hour}}
 	client := "c"
 	c := &Call{Request: &network.Request{Key: int16(kmsg.Produce), Version: 9, ClientID: &client, Body: make([]byte, 7)}}
-	h.tellSlow(c, slowRequest-1)
+	h.logSlow(c, slowRequest-1)
 	if out.Len() > 0 {
 		t.Errorf("a request that is not slow: %s", &out)
 	}
 	for range 100 {
-		h.tellSlow(c, 2*time.Second)
+		h.logSlow(c, 2*time.Second)
 		h.codeOf(errors.New("disk on fire"))
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 2 {

@@ -46,7 +46,7 @@ func checkTopicName(name string) error {
 
 // checkCollision refuses a name that differs from an existing one only in dots and underscores, which metrics cannot
 // distinguish.
-func checkCollision(p *metadata.Picture, name string) error {
+func checkCollision(p *metadata.Snapshot, name string) error {
 	if !strings.ContainsAny(name, "._") {
 		return nil
 	}

@@ -25,22 +25,22 @@ func (t *newTopic) replicationFactor() int16 { return int16(len(t.assignment[0])
 
 // planTopic checks a topic that is to be created and places its replicas, with Apache Kafka's order of checks
 // (ZkAdminManager.createTopics, 3.9).
-func (h *Handlers) planTopic(picture *metadata.Picture, t *kmsg.CreateTopicsRequestTopic) (*newTopic, error) {
-	if picture.Topics[t.Topic] != nil {
+func (h *Handlers) planTopic(snapshot *metadata.Snapshot, t *kmsg.CreateTopicsRequestTopic) (*newTopic, error) {
+	if snapshot.Topics[t.Topic] != nil {
 		return nil, fmt.Errorf("topic %q: %w", t.Topic, kerr.TopicAlreadyExists)
 	}
 	configs, err := topicConfigs(t)
 	if err != nil {
 		return nil, err
 	}
-	assignment, err := h.placeTopic(picture, t)
+	assignment, err := h.placeTopic(snapshot, t)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkTopicName(t.Topic); err != nil {
 		return nil, err
 	}
-	if err := checkCollision(picture, t.Topic); err != nil {
+	if err := checkCollision(snapshot, t.Topic); err != nil {
 		return nil, err
 	}
 	if err := checkAssignment(assignment); err != nil {
@@ -72,7 +72,7 @@ func setAll(configs map[string]string) []config.Op {
 	return ops
 }
 
-func (h *Handlers) placeTopic(picture *metadata.Picture, t *kmsg.CreateTopicsRequestTopic) (map[int32][]int32, error) {
+func (h *Handlers) placeTopic(snapshot *metadata.Snapshot, t *kmsg.CreateTopicsRequestTopic) (map[int32][]int32, error) {
 	if len(t.ReplicaAssignment) > 0 {
 		if t.NumPartitions != -1 || t.ReplicationFactor != -1 {
 			return nil, fmt.Errorf("an assignment excludes counts of partitions and replicas: %w", kerr.InvalidRequest)
@@ -90,14 +90,14 @@ func (h *Handlers) placeTopic(picture *metadata.Picture, t *kmsg.CreateTopicsReq
 	if factor == -1 {
 		factor = h.Config.Current().DefaultReplicationFactor
 	}
-	brokers := placeable(picture)
+	brokers := placeable(snapshot)
 	return controller.Assign(brokers, partitions, factor, controller.RandomPlacement(len(brokers)))
 }
 
 // placeable returns the brokers that replicas can be placed on.
-func placeable(picture *metadata.Picture) []controller.Broker {
-	brokers := make([]controller.Broker, 0, len(picture.Brokers))
-	for id, b := range picture.Brokers {
+func placeable(snapshot *metadata.Snapshot) []controller.Broker {
+	brokers := make([]controller.Broker, 0, len(snapshot.Brokers))
+	for id, b := range snapshot.Brokers {
 		rack := ""
 		if b.Rack != nil {
 			rack = *b.Rack
@@ -175,13 +175,13 @@ func transactionsTopicConfigs(cfg *config.Broker) map[string]string {
 	}
 }
 
-// awaitPicture waits until this broker's picture of the cluster passes a check.
-func (h *Handlers) awaitPicture(ctx context.Context, check func(*metadata.Picture) bool) error {
+// awaitMetadata waits until this broker's metadata passes a check.
+func (h *Handlers) awaitMetadata(ctx context.Context, check func(*metadata.Snapshot) bool) error {
 	return await.Until(ctx, func() (bool, error) { return check(h.Metadata.Current()), nil }, &h.Metadata.Changed)
 }
 
 // allLed reports whether partitions 0 to count-1 have leaders.
-func allLed(p *metadata.Picture, topic string, count int) bool {
+func allLed(p *metadata.Snapshot, topic string, count int) bool {
 	t := p.Topics[topic]
 	if t == nil || len(t.Partitions) < count {
 		return false

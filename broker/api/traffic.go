@@ -45,7 +45,7 @@ func (h *Handlers) countProduced(topic string, bytes int, info logstore.AppendIn
 }
 
 // countFetched counts what the reader of one partition gets.
-func (f *fetching) countFetched(a *asked) {
+func (f *fetching) countFetched(a *fetchPartition) {
 	if f.h.Metrics == nil || a.missing != nil {
 		return
 	}

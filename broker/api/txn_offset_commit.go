@@ -76,7 +76,7 @@ func (h *Handlers) verifyOffsets(ctx context.Context, req *kmsg.TxnOffsetCommitR
 	}
 	tp := logstore.TopicPartition{Topic: offsetsTopic, Partition: h.offsetsPartition(req.Group)}
 	by := txn.Identity{ID: req.ProducerID, Epoch: req.ProducerEpoch}
-	var v verdicts
+	var v txnVerification
 	h.verifyTransaction(ctx, req.TransactionalID, by, map[logstore.TopicPartition]int32{tp: record.NoSequence}, &v)
 	t.Verify, t.Guard = v.verify, v.guards[tp]
 	switch err := v.errs[tp]; {

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// updateMetadata applies the controller's picture of the cluster.
+// updateMetadata applies the controller's metadata of the cluster.
 func (h *Handlers) updateMetadata(_ context.Context, c *Call, req *kmsg.UpdateMetadataRequest) kmsg.Response {
 	resp := kmsg.NewPtrUpdateMetadataResponse()
 	err := h.authorize.cluster(c, acl.ClusterAction)
@@ -27,7 +27,7 @@ func (h *Handlers) updateMetadata(_ context.Context, c *Call, req *kmsg.UpdateMe
 	before := h.Metadata.Current().Brokers
 	h.Metadata.Update(req)
 	if len(h.Metadata.Current().Brokers) < len(before) {
-		h.Replicas.LivingChanged()
+		h.Replicas.LiveBrokersChanged()
 	}
 	h.ControllerSpoke(req.ControllerEpoch)
 	if deleted := deletedPartitions(req); len(deleted) > 0 {

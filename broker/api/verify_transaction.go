@@ -15,9 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// verdicts is what is known about a request's transaction before its records are appended. The zero value is for
+// txnVerification is what is known about a request's transaction before its records are appended. The zero value is for
 // requests without one.
-type verdicts struct {
+type txnVerification struct {
 	all    error // for every partition
 	topics topics
 	verify bool // the first records of a transaction need their guard
@@ -38,8 +38,8 @@ func transactionalBatch(data []byte) (record.Batch, bool) {
 // transactional id, and partitions must have been added to the transaction before they are written to (KIP-890, part
 // 1). The coordinator is asked once for each transaction and partition; later appends find the transaction open in the
 // log.
-func (h *Handlers) verifyProduce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) verdicts {
-	v := verdicts{topics: h.authorize.topics(c, acl.Write)}
+func (h *Handlers) verifyProduce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) txnVerification {
+	v := txnVerification{topics: h.authorize.topics(c, acl.Write)}
 	var by *txn.Identity
 	var first map[logstore.TopicPartition]int32
 	for i := range req.Topics {
@@ -80,7 +80,7 @@ func (h *Handlers) verifyProduce(ctx context.Context, c *Call, req *kmsg.Produce
 
 // verifyTransaction asks the coordinator about those partitions, given with their next sequence numbers, in which the
 // producer's transaction is not open yet, and stores the results in v.
-func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Identity, first map[logstore.TopicPartition]int32, v *verdicts) {
+func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Identity, first map[logstore.TopicPartition]int32, v *txnVerification) {
 	v.verify, v.guards = true, make(map[logstore.TopicPartition]logstore.Guard)
 	var asked []logstore.TopicPartition
 	for tp, sequence := range first {
@@ -97,7 +97,7 @@ func (h *Handlers) verifyTransaction(ctx context.Context, id string, by txn.Iden
 		return
 	}
 	began := time.Now()
-	errs, err := h.Transactions.Ask(ctx, id, by, asked)
+	errs, err := h.Transactions.VerifyAtCoordinator(ctx, id, by, asked)
 	if err != nil {
 		errs = make(map[logstore.TopicPartition]error, len(asked))
 		for _, tp := range asked {

@@ -1,9 +1,9 @@
-// Package metadata is a broker's picture of the cluster: which brokers are alive, which topics exist, and who leads
+// Package metadata is a broker's metadata: which brokers are alive, which topics exist, and who leads
 // their partitions.
 //
-// A Picture is immutable. Each UpdateMetadata request of the controller creates the next one from the last, and a Cache
-// replaces it as a whole, so that a handler sees a consistent picture without taking a lock. The package knows nothing
-// about logs, znodes or sockets.
+// A Snapshot is immutable. Each UpdateMetadata request of the controller creates the next one from the last, and a
+// Cache replaces it as a whole, so that a handler sees a consistent snapshot without taking a lock. The package knows
+// nothing about logs, znodes or sockets.
 package metadata
 
 import (
@@ -25,8 +25,8 @@ const (
 	LeaderDuringDelete = -2
 )
 
-// Picture is the cluster as of one UpdateMetadata. It is immutable.
-type Picture struct {
+// Snapshot is the cluster as of one UpdateMetadata. It is immutable.
+type Snapshot struct {
 	Controller int32 // -1: unknown
 	Brokers    map[int32]*Broker
 	Topics     map[string]*Topic
@@ -94,42 +94,42 @@ func (t *Topic) Partition(number int32) (*Partition, bool) {
 }
 
 // Partition returns a partition of a topic.
-func (p *Picture) Partition(topic string, number int32) (*Partition, bool) {
-	return p.Topics[topic].Partition(number)
+func (sn *Snapshot) Partition(topic string, number int32) (*Partition, bool) {
+	return sn.Topics[topic].Partition(number)
 }
 
 // TopicName returns the name of the topic with the given id.
-func (p *Picture) TopicName(id [16]byte) (string, bool) {
-	name, ok := p.names[id]
+func (sn *Snapshot) TopicName(id [16]byte) (string, bool) {
+	name, ok := sn.names[id]
 	return name, ok
 }
 
-// Cache holds the newest Picture.
+// Cache holds the newest Snapshot.
 type Cache struct {
-	// Changed is notified when there is a new picture.
+	// Changed is notified when there is a new snapshot.
 	Changed await.Signal
 
-	current atomic.Pointer[Picture]
+	current atomic.Pointer[Snapshot]
 	update  sync.Mutex // one update at a time
 }
 
-// NewCache returns a Cache with an empty picture.
+// NewCache returns a Cache with an empty snapshot.
 func NewCache() *Cache {
 	c := &Cache{}
-	c.current.Store(&Picture{Controller: -1})
+	c.current.Store(&Snapshot{Controller: -1})
 	return c
 }
 
-// Current returns the newest picture.
-func (c *Cache) Current() *Picture { return c.current.Load() }
+// Current returns the newest snapshot.
+func (c *Cache) Current() *Snapshot { return c.current.Load() }
 
-// Update creates the next picture from an UpdateMetadata request of any version: living brokers and the controller are
+// Update creates the next snapshot from an UpdateMetadata request of any version: live brokers and the controller are
 // replaced, topics are merged, and partitions with LeaderDuringDelete are dropped.
 func (c *Cache) Update(req *kmsg.UpdateMetadataRequest) {
 	c.update.Lock()
 	defer c.update.Unlock()
 	old := c.current.Load()
-	next := &Picture{Controller: req.ControllerID, Brokers: brokers(req), Topics: old.Topics, names: old.names}
+	next := &Snapshot{Controller: req.ControllerID, Brokers: brokers(req), Topics: old.Topics, names: old.names}
 	if topics := topicStates(req); len(topics) != 0 {
 		next.Topics, next.names = maps.Clone(old.Topics), maps.Clone(old.names)
 		if next.Topics == nil {
@@ -144,7 +144,7 @@ func (c *Cache) Update(req *kmsg.UpdateMetadataRequest) {
 }
 
 // Forget drops a topic that was deleted without this broker being told. It does nothing and returns false if the topic
-// was updated since the picture that it is from.
+// was updated since the snapshot that it is from.
 func (c *Cache) Forget(topic *Topic) bool {
 	c.update.Lock()
 	defer c.update.Unlock()
@@ -162,7 +162,7 @@ func (c *Cache) Forget(topic *Topic) bool {
 }
 
 func brokers(req *kmsg.UpdateMetadataRequest) map[int32]*Broker {
-	living := make(map[int32]*Broker, len(req.LiveBrokers))
+	live := make(map[int32]*Broker, len(req.LiveBrokers))
 	for i := range req.LiveBrokers {
 		b := &req.LiveBrokers[i]
 		broker := &Broker{ID: b.ID, Rack: b.Rack, Endpoints: make(map[string]Endpoint, len(b.Endpoints))}
@@ -176,9 +176,9 @@ func brokers(req *kmsg.UpdateMetadataRequest) map[int32]*Broker {
 		if len(b.Endpoints) == 0 { // v0
 			broker.Endpoints["PLAINTEXT"] = Endpoint{Host: b.Host, Port: b.Port}
 		}
-		living[b.ID] = broker
+		live[b.ID] = broker
 	}
-	return living
+	return live
 }
 
 var protocolNames = map[int16]string{0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
@@ -202,8 +202,8 @@ func topicStates(req *kmsg.UpdateMetadataRequest) []kmsg.UpdateMetadataRequestTo
 	return topics
 }
 
-func (p *Picture) merge(state *kmsg.UpdateMetadataRequestTopicState) {
-	old := p.Topics[state.Topic]
+func (sn *Snapshot) merge(state *kmsg.UpdateMetadataRequestTopicState) {
+	old := sn.Topics[state.Topic]
 	next := &Topic{Name: state.Topic, ID: state.TopicID}
 	if old != nil {
 		if next.ID == ([16]byte{}) {
@@ -212,18 +212,18 @@ func (p *Picture) merge(state *kmsg.UpdateMetadataRequestTopicState) {
 		if next.ID == old.ID || old.ID == ([16]byte{}) { // otherwise another topic has taken its place
 			next.Partitions = slices.Clone(old.Partitions)
 		}
-		delete(p.names, old.ID)
+		delete(sn.names, old.ID)
 	}
 	for i := range state.PartitionStates {
 		next.set(&state.PartitionStates[i])
 	}
 	if len(next.Partitions) == 0 {
-		delete(p.Topics, state.Topic)
+		delete(sn.Topics, state.Topic)
 		return
 	}
-	p.Topics[state.Topic] = next
+	sn.Topics[state.Topic] = next
 	if next.ID != ([16]byte{}) {
-		p.names[next.ID] = next.Name
+		sn.names[next.ID] = next.Name
 	}
 }
 

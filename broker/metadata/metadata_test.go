@@ -22,7 +22,7 @@ func TestUpdate(t *testing.T) {
 	second := c.Current()
 
 	if p, ok := first.Partition("t", 1); !ok || p.Leader != 2 {
-		t.Errorf("a picture changed after it was made: %+v", p)
+		t.Errorf("a snapshot changed after it was made: %+v", p)
 	}
 	if p, ok := second.Partition("t", 1); !ok || p.Leader != 3 || p.LeaderEpoch != 5 {
 		t.Errorf("partition 1 is %+v, want leader 3 at epoch 5", p)

@@ -262,7 +262,7 @@ func (t *fetcher) takeAll(resp *kmsg.FetchResponse, wanted map[logstore.TopicPar
 	return outOfRange
 }
 
-// namesOf returns the names of the topics that were requested by id: the cluster's picture may not have them yet.
+// namesOf returns the names of the topics that were requested by id: the broker's metadata may not have them yet.
 func namesOf(wanted map[logstore.TopicPartition]fetchFrom) map[[16]byte]string {
 	names := make(map[[16]byte]string)
 	for tp, at := range wanted {

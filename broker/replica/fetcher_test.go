@@ -70,12 +70,13 @@ func TestFetchersTellHowTheyAre(t *testing.T) {
 	sameLogs(t, leader, follower)
 }
 
-// TestWhoLeavesFollowsNobodyNew: a broker that hands its leaderships over is not in sync with its successors again at once.
+// TestWhoLeavesFollowsNobodyNew: a broker that hands its leaderships over is not in sync with its successors again at
+// once.
 func TestWhoLeavesFollowsNobodyNew(t *testing.T) {
 	_, one, two := pair(t)
 	leaving := one.must(t, 1, 0, both, both)
 	two.must(t, 1, 0, both, both)
-	one.Leave()
+	one.StopFollowing()
 	one.must(t, 2, 1, both, []int32{2})
 	successor := two.must(t, 2, 1, both, []int32{2})
 	appendTo(t, successor, "a")
@@ -220,7 +221,8 @@ func TestFollowerBehindTheLeadersStart(t *testing.T) {
 	eventually(t, "both in the ISR", func() bool { return len(leader.State().ISR) == 2 })
 }
 
-// TestLeadershipMovesAtRandom: whatever order leaders change in, an acknowledged record stays and both logs agree in the end.
+// TestLeadershipMovesAtRandom: whatever order leaders change in, an acknowledged record stays and both logs agree in
+// the end.
 func TestLeadershipMovesAtRandom(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -321,7 +323,8 @@ func TestTopicsWithoutIDs(t *testing.T) {
 	}
 }
 
-// TestOnlyAVersionThatHasItTellsTheBrokerEpoch: Apache Kafka does not read a request of another with its field (TestMessagesAreLaidOutAsInApacheKafka).
+// TestOnlyAVersionThatHasItTellsTheBrokerEpoch: Apache Kafka does not read a request of another with its field
+// (TestMessagesAreLaidOutAsInApacheKafka).
 func TestOnlyAVersionThatHasItTellsTheBrokerEpoch(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: make(map[int32]*broker), version: 17})
 	f := newFetcher(b.fetchers, fetcherKey{}, func() {})
@@ -360,8 +363,8 @@ func TestNothingIsCutUnlessTheLeaderSaysWhere(t *testing.T) {
 	}
 }
 
-// TestNewLogIsFetchedAtOnce: where nothing has to be cut, a partition is in the very next request. Behind it a leader may wait
-// replica.fetch.wait.max.ms for records of others.
+// TestNewLogIsFetchedAtOnce: where nothing has to be cut, a partition is in the very next request. Behind it a leader
+// may wait replica.fetch.wait.max.ms for records of others.
 func TestNewLogIsFetchedAtOnce(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: make(map[int32]*broker)})
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})
@@ -373,8 +376,8 @@ func TestNewLogIsFetchedAtOnce(t *testing.T) {
 	}
 }
 
-// TestFollowerAmidChanges appends to a follower's log while its role is looked at and changed all the time: who takes a lock for
-// reading twice waits for ever for who came in between.
+// TestFollowerAmidChanges appends to a follower's log while its role is looked at and changed all the time: who takes a
+// lock for reading twice waits for ever for who came in between.
 func TestFollowerAmidChanges(t *testing.T) {
 	_, one, two := pair(t)
 	leader, follower := one.must(t, 1, 0, both, both), two.must(t, 1, 0, both, both)

@@ -148,7 +148,7 @@ func newBrokerOver(t *testing.T, id int32, n *network, logs *logstore.Manager, c
 			}
 		},
 		MinInSync: func(string) int { return b.minInSync }, LagMax: func() time.Duration { return time.Duration(b.lag.Load()) },
-		Living: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, Logger: cfg.Logger, Now: time.Now,
+		IsLive: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, Logger: cfg.Logger, Now: time.Now,
 		StorageFailed:  func() { b.asked.Add(1) },
 		LeaderThrottle: b.leading.throttle(), FollowerThrottle: b.following.throttle(),
 		Move: MoveConfig{Threads: 1, MaxBytes: 1000, Throttle: b.moving.throttle()},

@@ -78,7 +78,7 @@ func (p *Partition) followerFetched(id int32, offset, logStart, brokerEpoch int6
 // leader's epoch (Partition.isFollowerInSync, 3.9).
 func (p *Partition) mayJoinLocked(id int32, end int64) bool {
 	return p.mu.role == Leader && p.mu.isr.pending == nil && !slices.Contains(p.mu.isr.committed, id) &&
-		end >= p.Log().HighWatermark() && end >= p.mu.epochStart && p.env.living(id)
+		end >= p.Log().HighWatermark() && end >= p.mu.epochStart && p.env.isLive(id)
 }
 
 // advanceLocked raises the high watermark to what all replicas have that are in the ISR or about to join it
@@ -100,8 +100,8 @@ func (p *Partition) advanceLocked() bool {
 	return true
 }
 
-// LivingChanged advances high watermarks that waited for a broker which is gone.
-func (m *Manager) LivingChanged() {
+// LiveBrokersChanged advances high watermarks that waited for a broker which is gone.
+func (m *Manager) LiveBrokersChanged() {
 	for _, p := range m.Partitions() {
 		p.mu.RLock()
 		moved := p.mu.role == Leader && p.advanceLocked()
@@ -127,7 +127,7 @@ func (p *Partition) replicatedToLocked(end int64) int64 {
 			continue
 		}
 		// A follower that has just caught up is about to join, unless its broker is gone.
-		joins := p.env.living(id) && f.caughtUpWithin(lag, end, now)
+		joins := p.env.isLive(id) && f.caughtUpWithin(lag, end, now)
 		if (inSync || joins) && f.end < mark {
 			mark = f.end
 		}

@@ -38,8 +38,8 @@ type role struct {
 func (r *role) leads(broker int32) bool { return r.State.Leader == broker }
 
 // ApplyLeaderAndISR makes this broker the leader or follower of partitions, as a controller with the given epoch
-// requests. If a log is still being loaded, the role is assumed when that is done (see awaited). It returns an error
-// for each assignment, nil if it was applied, or one error for the whole request.
+// requests. If a log is still being loaded, the role is assumed when that is done (see pendingRoles). It returns an
+// error for each assignment, nil if it was applied, or one error for the whole request.
 // (ReplicaManager.becomeLeaderOrFollower, 3.9)
 func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignment, leaders []BrokerAddress) ([]error, error) {
 	m.control.Lock()
@@ -57,17 +57,17 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 	return errs, nil
 }
 
-// Leave makes this broker follow no more leaders: it is about to stop, and gives up its leaderships. As a follower of
-// its successors it would get in sync again at once, only to be removed from the ISR when it is gone.
-func (m *Manager) Leave() {
+// StopFollowing makes this broker follow no more leaders: it is about to stop, and gives up its leaderships. As a
+// follower of its successors it would get in sync again at once, only to be removed from the ISR when it is gone.
+func (m *Manager) StopFollowing() {
 	m.control.Lock()
 	defer m.control.Unlock()
-	m.leaving = true
+	m.stopping = true
 }
 
-// RoomAgain is called when a full log directory has room again: the controller is asked to repeat the roles that were
+// SpaceFreed is called when a full log directory has room again: the controller is asked to repeat the roles that were
 // refused meanwhile, whose replicas it considers lost until then.
-func (m *Manager) RoomAgain() {
+func (m *Manager) SpaceFreed() {
 	m.control.Lock()
 	refused := m.refused
 	m.refused = false
@@ -94,7 +94,7 @@ func (m *Manager) takeOn(roles []role) []error {
 			continue // later
 		}
 		m.cfg.LeadershipChanged(r.TP, r.State.LeaderEpoch, r.leads(m.cfg.BrokerID))
-		if !r.leads(m.cfg.BrokerID) && r.known && !m.leaving {
+		if !r.leads(m.cfg.BrokerID) && r.known && !m.stopping {
 			followed = append(followed, following{p, r.State.LeaderEpoch, r.source})
 		}
 	}
@@ -166,7 +166,7 @@ func (m *Manager) apply(r *role) (*Partition, error) {
 	if errors.Is(err, logstore.ErrLoading) {
 		return nil, m.await(r)
 	}
-	m.awaited.supersede(r) // the log has been loaded since
+	m.pending.supersede(r) // the log has been loaded since
 	if err != nil {
 		return nil, err
 	}

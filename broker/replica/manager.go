@@ -22,7 +22,7 @@ type Config struct {
 	Unhosted                         func(topic string)                                      // called when the last of the topic's partitions on this broker is gone
 	MinInSync                        func(topic string) int                                  // min.insync.replicas
 	LagMax                           func() time.Duration                                    // replica.lag.time.max.ms
-	Living                           func(broker int32) bool
+	IsLive                           func(broker int32) bool
 	Controller                       ControllerClient
 	AlterVersion                     int16    // of AlterPartition
 	ISRs                             ISRStore // writes ISRs instead of the controller; nil: the controller does
@@ -58,7 +58,7 @@ type Manager struct {
 
 	control         sync.Mutex // serializes LeaderAndIsr and StopReplica
 	controllerEpoch int32      // guarded by control: the newest one seen
-	leaving         bool       // guarded by control: the broker is stopping and follows no more leaders
+	stopping        bool       // guarded by control: the broker is stopping and follows no more leaders
 	refused         bool       // guarded by control: a role was refused since the storage failed or was full
 
 	mu struct {
@@ -66,7 +66,7 @@ type Manager struct {
 		partitions map[logstore.TopicPartition]*Partition
 		topics     map[string]int // number of partitions of each topic
 	}
-	awaited awaited
+	pending pendingRoles
 }
 
 // NewManager returns a Manager without partitions, which the controller assigns.
@@ -79,7 +79,7 @@ func NewManager(cfg Config) *Manager {
 	}
 	m := &Manager{cfg: cfg, log: cfg.Logger}
 	m.env = &environment{
-		brokerID: cfg.BrokerID, lagMax: cfg.LagMax, minInSync: cfg.MinInSync, now: cfg.Now, living: cfg.Living, throttle: cfg.LeaderThrottle,
+		brokerID: cfg.BrokerID, lagMax: cfg.LagMax, minInSync: cfg.MinInSync, now: cfg.Now, isLive: cfg.IsLive, throttle: cfg.LeaderThrottle,
 		isrChanges: newISRSender(cfg.BrokerID, cfg.BrokerEpoch, cfg.AlterVersion, cfg.Controller, cfg.Logger),
 	}
 	m.env.counts, m.env.log = &m.counts, cfg.Logger
@@ -93,7 +93,7 @@ func NewManager(cfg Config) *Manager {
 	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.FollowerThrottle)
 	m.mu.partitions = make(map[logstore.TopicPartition]*Partition)
 	m.mu.topics = make(map[string]int)
-	m.awaited.init()
+	m.pending.init()
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m
 }
@@ -110,7 +110,7 @@ func (m *Manager) Start() {
 	m.fetchers.start(m.ctx)
 	m.tasks.Go(func() { m.env.isrChanges.run(m.ctx) })
 	m.tasks.Go(func() { m.expireISR(m.ctx) })
-	m.tasks.Go(func() { m.runAwaited(m.ctx) })
+	m.tasks.Go(func() { m.runPending(m.ctx) })
 	for range max(m.cfg.Move.Threads, 1) {
 		m.tasks.Go(func() { m.mover.run(m.ctx) })
 	}
@@ -219,7 +219,7 @@ func (m *Manager) remove(tp logstore.TopicPartition) (p *Partition, last bool) {
 }
 
 func (m *Manager) drop(tp logstore.TopicPartition) {
-	m.awaited.forget(tp)
+	m.pending.forget(tp)
 	p, last := m.remove(tp)
 	if p == nil {
 		return

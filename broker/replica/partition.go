@@ -72,7 +72,7 @@ type environment struct {
 	minInSync  func(topic string) int
 	now        func() time.Time
 	isrChanges isrRoute
-	living     func(broker int32) bool
+	isLive     func(broker int32) bool
 	throttle   Throttle // for sending
 	counts     *counts
 	log        *logrus.Entry
@@ -261,7 +261,7 @@ func (p *Partition) DeleteRecordsBefore(offset int64) (int64, error) {
 	return offset, nil
 }
 
-// LowWatermark returns the lowest log start offset of the living replicas, or an error if this broker is not the
+// LowWatermark returns the lowest log start offset of the live replicas, or an error if this broker is not the
 // leader.
 func (p *Partition) LowWatermark() (int64, error) {
 	p.mu.RLock()
@@ -273,7 +273,7 @@ func (p *Partition) LowWatermark() (int64, error) {
 	defer p.progress.Unlock()
 	low := p.Log().LogStartOffset()
 	for id, f := range p.progress.of {
-		if slices.Contains(p.mu.replicas, id) && p.env.living(id) {
+		if slices.Contains(p.mu.replicas, id) && p.env.isLive(id) {
 			low = min(low, f.logStart)
 		}
 	}

@@ -305,7 +305,7 @@ func TestFailedDirectory(t *testing.T) {
 func TestRolesOnAFullDisk(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	b.must(t, 1, 4, both, both)
-	b.RoomAgain()
+	b.SpaceFreed()
 	if b.asked.Load() != 0 {
 		t.Error("the controller is asked for nothing")
 	}
@@ -316,8 +316,8 @@ func TestRolesOnAFullDisk(t *testing.T) {
 		}
 	}
 	b.fs.SetFault(nil)
-	b.RoomAgain()
-	b.RoomAgain()
+	b.SpaceFreed()
+	b.SpaceFreed()
 	if n := b.asked.Load(); n != 1 {
 		t.Errorf("the controller was asked %d times", n)
 	}
@@ -432,7 +432,7 @@ func TestHighWatermarkGoesOnWithoutADeadBroker(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- p.AwaitReplicated(t.Context(), 2) }()
 	b.gone.Store(2)
-	b.LivingChanged()
+	b.LiveBrokersChanged()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

@@ -38,7 +38,7 @@ func (m *Manager) stop(s Stop) error {
 	}
 	m.fetchers.remove(s.TP)
 	if !s.Delete {
-		m.awaited.forget(s.TP)
+		m.pending.forget(s.TP)
 		if p, ok := m.Partition(s.TP); ok {
 			p.goOffline()
 		}
@@ -60,7 +60,7 @@ const NotHosted = -1
 // HostedEpoch returns the leader epoch of a partition that is hosted, or will be once its log is loaded; otherwise
 // NotHosted.
 func (m *Manager) HostedEpoch(tp logstore.TopicPartition) int32 {
-	if r, ok := m.awaited.role(tp); ok {
+	if r, ok := m.pending.role(tp); ok {
 		return r.State.LeaderEpoch
 	}
 	if p, ok := m.Partition(tp); ok {

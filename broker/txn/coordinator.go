@@ -50,10 +50,10 @@ type Config struct {
 // Coordinator is the transaction coordinator of a broker. Its methods are safe for concurrent use. Errors wrap the code
 // that a client gets.
 type Coordinator struct {
-	cfg       Config
-	log       *logrus.Entry
-	markers   couriers[markerOrder]
-	questions couriers[question]
+	cfg           Config
+	log           *logrus.Entry
+	markers       brokerBatchers[markerOrder]
+	verifications brokerBatchers[verifyRequest]
 
 	ctx     context.Context
 	cancel  context.CancelFunc

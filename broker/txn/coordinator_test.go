@@ -205,8 +205,9 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestNextEpochWithinATransaction: a producer that asks for its next epoch with a transaction open, as after an error, loses the
-// transaction and goes on. The coordinator has aborted with an epoch of its own, and must know the producer all the same.
+// TestNextEpochWithinATransaction: a producer that asks for its next epoch with a transaction open, as after an error,
+// loses the transaction and goes on. The coordinator has aborted with an epoch of its own, and must know the producer
+// all the same.
 func TestNextEpochWithinATransaction(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		p := w.begin(t, testID, p0)
@@ -359,24 +360,24 @@ func TestAskAnotherBroker(t *testing.T) {
 		for i := range 50 { // many at once: they travel together, and those about one id one after the other
 			all.Go(func() {
 				tp := []logstore.TopicPartition{p0, p1}[i%2]
-				missing, err := asker.Ask(t.Context(), testID, p.self, []logstore.TopicPartition{tp})
+				missing, err := asker.VerifyAtCoordinator(t.Context(), testID, p.self, []logstore.TopicPartition{tp})
 				if err != nil || (missing[tp] == nil) != (tp == p0) {
 					t.Errorf("%v: missing %v, %v", tp, missing, err)
 				}
 			})
 		}
 		all.Wait()
-		missing, err := asker.Ask(t.Context(), testID, Identity{p.self.ID, p.self.Epoch + 1}, []logstore.TopicPartition{p0})
+		missing, err := asker.VerifyAtCoordinator(t.Context(), testID, Identity{p.self.ID, p.self.Epoch + 1}, []logstore.TopicPartition{p0})
 		want(t, "another epoch", err, nil)
 		want(t, "another epoch", missing[p0], kerr.ProducerFenced)
 		w.mu.Lock()
 		w.mu.trouble = 1
 		w.mu.Unlock()
-		_, err = asker.Ask(t.Context(), testID, p.self, []logstore.TopicPartition{p0})
+		_, err = asker.VerifyAtCoordinator(t.Context(), testID, p.self, []logstore.TopicPartition{p0})
 		want(t, "no answer", err, kerr.NetworkException)
 		r := w.logs[int(testID[len(testID)-1])%worldLogs]
 		r.set(func() { r.mu.leader = -1 })
-		_, err = asker.Ask(t.Context(), testID, p.self, []logstore.TopicPartition{p0})
+		_, err = asker.VerifyAtCoordinator(t.Context(), testID, p.self, []logstore.TopicPartition{p0})
 		want(t, "no coordinator", err, kerr.CoordinatorNotAvailable)
 	})
 }

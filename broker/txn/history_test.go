@@ -143,7 +143,7 @@ func (h *history) produce(p *producer, tp logstore.TopicPartition) error {
 		o.Guard = guard
 		ctx, cancel := context.WithTimeout(context.Background(), clientPatience)
 		defer cancel()
-		missing, err := h.brokers[leader].Ask(ctx, p.id, p.self, []logstore.TopicPartition{tp})
+		missing, err := h.brokers[leader].VerifyAtCoordinator(ctx, p.id, p.self, []logstore.TopicPartition{tp})
 		if err == nil {
 			err = missing[tp]
 		}
@@ -382,9 +382,9 @@ func batchesOf(t testing.TB, log *logstore.Log, end int64) []record.Batch {
 	return batches
 }
 
-// TestHistories runs producers, zombies among them, through failovers, lost requests and lost answers, and requires of what a
-// consumer sees in the end: all of a transaction or nothing, all when its commit was acknowledged, nothing when it was never
-// asked for or the abort was acknowledged, and no transaction that hangs.
+// TestHistories runs producers, zombies among them, through failovers, lost requests and lost answers, and requires of
+// what a consumer sees in the end: all of a transaction or nothing, all when its commit was acknowledged, nothing when
+// it was never asked for or the abort was acknowledged, and no transaction that hangs.
 func TestHistories(t *testing.T) {
 	const steps = 600
 	for seed := range seeds.Count(t, 30, 5) {

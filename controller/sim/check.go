@@ -203,7 +203,7 @@ func (w *world) checkSettled() {
 		}
 	}
 	for _, p := range w.running() {
-		w.checkPicture(p, topics)
+		w.checkMetadata(p, topics)
 		w.checkDisk(p, topics)
 	}
 }
@@ -371,12 +371,12 @@ func (w *world) checkRecords(t zkcoord.TopicInfo, tp topicPartition, state zkcoo
 	}
 }
 
-// checkPicture compares a broker's picture with ZooKeeper.
-func (w *world) checkPicture(p *process, topics []zkcoord.TopicInfo) {
-	picture := p.metadata.Current()
+// checkMetadata compares a broker's snapshot with ZooKeeper.
+func (w *world) checkMetadata(p *process, topics []zkcoord.TopicInfo) {
+	snapshot := p.metadata.Current()
 	for _, b := range w.brokers {
-		if (picture.Brokers[b.id] != nil) != (b.proc != nil) {
-			w.fail("broker %d takes broker %d for alive: %v", p.id, b.id, picture.Brokers[b.id] != nil)
+		if (snapshot.Brokers[b.id] != nil) != (b.proc != nil) {
+			w.fail("broker %d takes broker %d for alive: %v", p.id, b.id, snapshot.Brokers[b.id] != nil)
 		}
 	}
 	present := make(map[string]bool)
@@ -386,7 +386,7 @@ func (w *world) checkPicture(p *process, topics []zkcoord.TopicInfo) {
 			continue
 		}
 		for tp, state := range w.states(t) {
-			known, ok := picture.Partition(tp.Topic, tp.Partition)
+			known, ok := snapshot.Partition(tp.Topic, tp.Partition)
 			if !ok {
 				w.fail("broker %d does not know %v", p.id, tp)
 				continue
@@ -395,12 +395,12 @@ func (w *world) checkPicture(p *process, topics []zkcoord.TopicInfo) {
 				!slices.Equal(known.ISR, state.ISR) || !slices.Equal(known.Replicas, t.Partitions[tp.Partition]) {
 				w.fail("broker %d believes of %v %+v, but it is %+v of %v", p.id, tp, *known, state, t.Partitions[tp.Partition])
 			}
-			if id := picture.Topics[tp.Topic].ID; id != t.ID {
+			if id := snapshot.Topics[tp.Topic].ID; id != t.ID {
 				w.fail("broker %d has another id of %v", p.id, tp)
 			}
 		}
 	}
-	for name := range picture.Topics {
+	for name := range snapshot.Topics {
 		if !present[name] {
 			w.fail("broker %d still knows topic %s, which was deleted", p.id, name)
 		}

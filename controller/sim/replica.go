@@ -193,8 +193,8 @@ func (p *process) tidy() {
 			delete(p.b.disk, tp)
 		}
 	}
-	picture := p.metadata.Current()
-	for name, known := range picture.Topics {
+	snapshot := p.metadata.Current()
+	for name, known := range snapshot.Topics {
 		if topics[name].ID != known.ID {
 			p.metadata.Forget(known)
 		}

@@ -12,42 +12,42 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// awaited holds the roles of partitions whose logs are still being loaded. The controller is answered as if the roles
-// had been assumed, so that it can go on with everything else: to the controller and to clients, a partition that this
-// broker leads without saying so yet looks like one whose leader has just been elected. Until the log is loaded the
-// partition is not hosted: clients and followers get NOT_LEADER_OR_FOLLOWER and retry. Meanwhile no follower is
+// pendingRoles holds the roles of partitions whose logs are still being loaded. The controller is answered as if the
+// roles had been assumed, so that it can go on with everything else: to the controller and to clients, a partition that
+// this broker leads without saying so yet looks like one whose leader has just been elected. Until the log is loaded
+// the partition is not hosted: clients and followers get NOT_LEADER_OR_FOLLOWER and retry. Meanwhile no follower is
 // considered in sync or truncated, since nothing is known about it, and this broker does not fetch. If the log turns
 // out to be lost, the controller is notified as for any log that is lost later.
-type awaited struct {
+type pendingRoles struct {
 	wake chan struct{} // capacity 1: logs have been loaded
 
 	mu struct {
 		sync.Mutex // leaf
 		roles      map[logstore.TopicPartition]role
-		loaded     []logstore.TopicPartition // for runAwaited
+		loaded     []logstore.TopicPartition // for runPending
 	}
 }
 
-func (w *awaited) init() {
+func (w *pendingRoles) init() {
 	w.wake = make(chan struct{}, 1)
 	w.mu.roles = make(map[logstore.TopicPartition]role)
 }
 
-func (w *awaited) role(tp logstore.TopicPartition) (role, bool) {
+func (w *pendingRoles) role(tp logstore.TopicPartition) (role, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, ok := w.mu.roles[tp]
 	return r, ok
 }
 
-func (w *awaited) forget(tp logstore.TopicPartition) {
+func (w *pendingRoles) forget(tp logstore.TopicPartition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.mu.roles, tp)
 }
 
-// add records a role if it is newer than the awaited one.
-func (w *awaited) add(r *role) error {
+// add records a role if it is newer than the pending one.
+func (w *pendingRoles) add(r *role) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if before, ok := w.mu.roles[r.TP]; ok {
@@ -63,7 +63,7 @@ func (w *awaited) add(r *role) error {
 }
 
 // supersede forgets a role that is no newer than one that is being assumed now.
-func (w *awaited) supersede(r *role) {
+func (w *pendingRoles) supersede(r *role) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if before, ok := w.mu.roles[r.TP]; ok && before.State.LeaderEpoch <= r.State.LeaderEpoch {
@@ -72,7 +72,7 @@ func (w *awaited) supersede(r *role) {
 }
 
 // take removes and returns the roles of partitions whose logs are loaded.
-func (w *awaited) take() []role {
+func (w *pendingRoles) take() []role {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var due []role
@@ -89,7 +89,7 @@ func (w *awaited) take() []role {
 // await keeps a role until the partition's log is loaded. The caller holds Manager.control, as does the one who takes
 // it, so none is missed.
 func (m *Manager) await(r *role) error {
-	if err := m.awaited.add(r); err != nil {
+	if err := m.pending.add(r); err != nil {
 		return err
 	}
 	if r.leads(m.cfg.BrokerID) { // clients wait for a leader, while a follower can catch up later
@@ -100,7 +100,7 @@ func (m *Manager) await(r *role) error {
 
 // Loaded announces that a partition's log is loaded, or will not be. It does not block.
 func (m *Manager) Loaded(tp logstore.TopicPartition) {
-	w := &m.awaited
+	w := &m.pending
 	w.mu.Lock()
 	w.mu.loaded = append(w.mu.loaded, tp)
 	w.mu.Unlock()
@@ -110,25 +110,25 @@ func (m *Manager) Loaded(tp logstore.TopicPartition) {
 	}
 }
 
-// runAwaited lets partitions assume the roles that they were assigned while their logs were being loaded.
-func (m *Manager) runAwaited(ctx context.Context) {
+// runPending lets partitions assume the roles that they were assigned while their logs were being loaded.
+func (m *Manager) runPending(ctx context.Context) {
 	for {
 		select {
-		case <-m.awaited.wake:
+		case <-m.pending.wake:
 		case <-ctx.Done():
 			return
 		}
-		if m.takeOnAwaited() {
+		if m.takeOnPending() {
 			m.cfg.StorageFailed()
 		}
 	}
 }
 
-// takeOnAwaited reports whether one of the logs is lost.
-func (m *Manager) takeOnAwaited() (lost bool) {
+// takeOnPending reports whether one of the logs is lost.
+func (m *Manager) takeOnPending() (lost bool) {
 	m.control.Lock()
 	defer m.control.Unlock()
-	roles := m.awaited.take()
+	roles := m.pending.take()
 	if len(roles) == 0 {
 		return false
 	}

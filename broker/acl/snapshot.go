@@ -7,8 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Picture is the state of all ACLs at one time. It is immutable: with returns a modified copy.
-type Picture struct {
+// Snapshot is the state of all ACLs at one time. It is immutable: with returns a modified copy.
+type Snapshot struct {
 	types map[ResourceType]*rules
 }
 
@@ -23,13 +23,13 @@ type rules struct {
 // prefixLength is the number of prefixes of a length.
 type prefixLength struct{ length, count int }
 
-// NewPicture creates the picture of the given ACLs. The slices must not be modified any more.
-func NewPicture(all map[Resource][]Entry) *Picture { return new(Picture).with(all) }
+// NewSnapshot creates the snapshot of the given ACLs. The slices must not be modified any more.
+func NewSnapshot(all map[Resource][]Entry) *Snapshot { return new(Snapshot).with(all) }
 
-// with returns the picture after the entries of resources were replaced; a resource without entries is removed. The
-// cost depends on what changes, not on the size of the picture.
-func (p *Picture) with(changes map[Resource][]Entry) *Picture {
-	next := &Picture{types: maps.Clone(p.types)}
+// with returns the snapshot after the entries of resources were replaced; a resource without entries is removed. The
+// cost depends on what changes, not on the size of the snapshot.
+func (sn *Snapshot) with(changes map[Resource][]Entry) *Snapshot {
+	next := &Snapshot{types: maps.Clone(sn.types)}
 	if next.types == nil {
 		next.types = make(map[ResourceType]*rules)
 	}
@@ -102,8 +102,8 @@ const (
 
 // decide examines only the entries for the resource's name, for all resources of the type, and for prefixes of the
 // name. A denial takes precedence over any permission (AclAuthorizer.authorizeAction, 3.9).
-func (p *Picture) decide(who Subject, op Operation, t ResourceType, name string) outcome {
-	s := p.types[t]
+func (sn *Snapshot) decide(who Subject, op Operation, t ResourceType, name string) outcome {
+	s := sn.types[t]
 	if s == nil {
 		return unmentioned
 	}
@@ -146,12 +146,12 @@ func consider(entries []Entry, who Subject, op Operation, so outcome) outcome {
 // unless a denial for the same name or for a prefix of it covers everything that it permits. Operations do not imply
 // others here: only the operation itself and All count (AclAuthorizer.authorizeByResourceType, 3.9). In the worst case
 // it examines all entries of the type.
-func (p *Picture) decideSomewhere(who Subject, op Operation, t ResourceType) outcome {
-	s := p.types[t]
+func (sn *Snapshot) decideSomewhere(who Subject, op Operation, t ResourceType) outcome {
+	s := sn.types[t]
 	if s == nil {
 		return unmentioned
 	}
-	asked := mention{who, op}
+	asked := exactMatch{who, op}
 	switch {
 	case asked.in(s.anything, kmsg.ACLPermissionTypeDeny):
 		return denied
@@ -172,13 +172,13 @@ func (p *Picture) decideSomewhere(who Subject, op Operation, t ResourceType) out
 	return refused
 }
 
-// mention matches entries that apply to a subject and name exactly an operation, or All.
-type mention struct {
+// exactMatch matches entries that apply to a subject and name exactly an operation, or All.
+type exactMatch struct {
 	who Subject
 	op  Operation
 }
 
-func (m mention) in(entries []Entry, p Permission) bool {
+func (m exactMatch) in(entries []Entry, p Permission) bool {
 	for i := range entries {
 		if e := &entries[i]; e.Permission == p && names(e.Operation, m.op) && concerns(e, m.who) {
 			return true
@@ -188,7 +188,7 @@ func (m mention) in(entries []Entry, p Permission) bool {
 }
 
 // denied returns the names with a matching denial.
-func (m mention) denied(of byName) map[string]bool {
+func (m exactMatch) denied(of byName) map[string]bool {
 	var found map[string]bool
 	for name, entries := range of.denied() {
 		if m.in(entries, kmsg.ACLPermissionTypeDeny) {
@@ -215,8 +215,8 @@ func (s *rules) covered(name string, prefixes map[string]bool) bool {
 }
 
 // each calls f for every resource in no particular order.
-func (p *Picture) each(f func(Resource, []Entry)) {
-	for t, s := range p.types {
+func (sn *Snapshot) each(f func(Resource, []Entry)) {
+	for t, s := range sn.types {
 		for name, entries := range s.literal.all() {
 			f(Resource{Type: t, Pattern: kmsg.ACLResourcePatternTypeLiteral, Name: name}, entries)
 		}
@@ -227,8 +227,8 @@ func (p *Picture) each(f func(Resource, []Entry)) {
 }
 
 // entries returns the entries of a resource.
-func (p *Picture) entries(r Resource) []Entry {
-	s := p.types[r.Type]
+func (sn *Snapshot) entries(r Resource) []Entry {
+	s := sn.types[r.Type]
 	switch {
 	case s == nil:
 		return nil
@@ -239,8 +239,8 @@ func (p *Picture) entries(r Resource) []Entry {
 }
 
 // count returns the number of entries.
-func (p *Picture) count() int {
+func (sn *Snapshot) count() int {
 	n := 0
-	p.each(func(_ Resource, entries []Entry) { n += len(entries) })
+	sn.each(func(_ Resource, entries []Entry) { n += len(entries) })
 	return n
 }

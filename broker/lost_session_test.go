@@ -12,7 +12,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// TestSettingsThatChangedWhileTheSessionWasLost counts though nothing tells of them any more: notifications go after a quarter of an hour.
+// TestSettingsThatChangedWhileTheSessionWasLost counts though nothing tells of them any more: notifications go after a
+// quarter of an hour.
 func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 	connect := zookeeper(t)
 	proxy := zktest.NewProxy(t, connect)
@@ -76,7 +77,8 @@ func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 	eventually(t, "what is changed afterwards", func() bool { return s.topics.get("t").MinInsyncReplicas == 1 })
 }
 
-// TestTopicsForgottenWhileSettingsAreRead: what was read of a topic that was deleted meanwhile is not kept for the next one with its name.
+// TestTopicsForgottenWhileSettingsAreRead: what was read of a topic that was deleted meanwhile is not kept for the next
+// one with its name.
 func TestTopicsForgottenWhileSettingsAreRead(t *testing.T) {
 	proxy := zktest.NewProxy(t, zookeeper(t))
 	s := newServer(t, proxy.Connect, nil)

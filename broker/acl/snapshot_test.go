@@ -37,7 +37,7 @@ func rule(t testing.TB, text string) Binding {
 	return Binding{r, Entry{Principal: f[1], Host: f[2], Operation: op, Permission: permission}}
 }
 
-func pictureOf(t testing.TB, texts ...string) map[Resource][]Entry {
+func aclsOf(t testing.TB, texts ...string) map[Resource][]Entry {
 	m := make(map[Resource][]Entry)
 	for _, text := range texts {
 		b := rule(t, text)
@@ -96,7 +96,7 @@ func TestDecide(t *testing.T) {
 		"empty name":                     {"allow User:alice * Read Topic a*", Read, Topic, "", unmentioned},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := NewPicture(pictureOf(t, split(test.acls)...))
+			p := NewSnapshot(aclsOf(t, split(test.acls)...))
 			if got := p.decide(alice, test.op, test.kind, test.name); got != test.want {
 				t.Errorf("%v, want %v", got, test.want)
 			}
@@ -140,7 +140,7 @@ func TestDecideSomewhere(t *testing.T) {
 		"Read denied":                    {"allow User:alice * Write Topic t;deny User:alice * Read Topic *", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := NewPicture(pictureOf(t, split(test.acls)...))
+			p := NewSnapshot(aclsOf(t, split(test.acls)...))
 			if got := p.decideSomewhere(alice, Write, Topic) == allowed; got != test.want {
 				t.Errorf("%v, want %v", got, test.want)
 			}
@@ -202,7 +202,7 @@ func naiveSomewhere(list []Binding, who Subject, t ResourceType) bool {
 	return false
 }
 
-// TestModel compares pictures that come about step by step with a plain list, on random ACLs and questions.
+// TestModel compares snapshots that come about step by step with a plain list, on random ACLs and requests.
 func TestModel(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { model(t, rand.New(rand.NewPCG(seed, 7))) })
@@ -212,7 +212,7 @@ func TestModel(t *testing.T) {
 func model(t *testing.T, rng *rand.Rand) {
 	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
 	name := func() string { return pick("a", "ab", "abc", "abcd", "b", "ba", "*", "c") }
-	p, list := NewPicture(nil), []Binding(nil)
+	p, list := NewSnapshot(nil), []Binding(nil)
 	for range 60 {
 		r := Resource{Type: []ResourceType{Topic, Group}[rng.IntN(2)], Pattern: literal, Name: name()}
 		if rng.IntN(2) == 0 && r.Name != "*" {
@@ -230,7 +230,7 @@ func model(t *testing.T, rng *rand.Rand) {
 		was := p.count()
 		p = p.with(map[Resource][]Entry{r: entries})
 		if before.count() != was {
-			t.Fatal("an old picture has changed")
+			t.Fatal("an old snapshot has changed")
 		}
 		kept := list[:0:0]
 		for _, b := range list {
@@ -268,7 +268,7 @@ func BenchmarkDecide(b *testing.B) {
 			acls[Resource{Type: Topic, Pattern: literal, Name: fmt.Sprintf("topic-%d", i)}] = entries
 			acls[Resource{Type: Topic, Pattern: prefixed, Name: fmt.Sprintf("team-%d.", i)}] = entries
 		}
-		p := NewPicture(acls)
+		p := NewSnapshot(acls)
 		who := Subject{"User:bob", "10.0.0.1"}
 		for name, topic := range map[string]string{"literal": "topic-5", "prefix": "team-5.orders", "none": "another-topic"} {
 			b.Run(fmt.Sprintf("acls=%d/%s", 4*n, name), func(b *testing.B) {
@@ -310,17 +310,17 @@ func denials(b byName) (counted, there int) {
 	return counted, there
 }
 
-// TestPicturesArePersistent makes random changes: each picture is what it would be if it were made anew, and stays so whatever
-// is made of it later.
+// TestPicturesArePersistent makes random changes: each snapshot is what it would be if it were made anew, and stays so
+// whatever is made of it later.
 func TestPicturesArePersistent(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	state := make(map[Resource][]Entry)
 	type version struct {
-		made *Picture
+		made *Snapshot
 		want map[Resource][]Entry
 	}
-	versions := []version{{NewPicture(nil), nil}}
+	versions := []version{{NewSnapshot(nil), nil}}
 	for range 200 {
 		changes := make(map[Resource][]Entry)
 		for range 1 + random.IntN(5) {
@@ -339,20 +339,20 @@ func TestPicturesArePersistent(t *testing.T) {
 		got := make(map[Resource][]Entry)
 		v.made.each(func(r Resource, entries []Entry) { got[r] = entries })
 		if !maps.EqualFunc(got, v.want, slices.Equal[[]Entry]) {
-			t.Fatalf("seed %d: picture %d: %v, want %v", seed, i, got, v.want)
+			t.Fatalf("seed %d: snapshot %d: %v, want %v", seed, i, got, v.want)
 		}
-		fresh := NewPicture(v.want)
+		fresh := NewSnapshot(v.want)
 		for kind, of := range v.made.types {
 			var want []prefixLength
 			if f := fresh.types[kind]; f != nil {
 				want = f.lengths
 			}
 			if !slices.Equal(of.lengths, want) {
-				t.Fatalf("seed %d: picture %d: lengths %v, want %v", seed, i, of.lengths, want)
+				t.Fatalf("seed %d: snapshot %d: lengths %v, want %v", seed, i, of.lengths, want)
 			}
 			for _, names := range []byName{of.literal, of.prefixed} {
 				if told, there := denials(names); told != there {
-					t.Fatalf("seed %d: picture %d: %d names with denials are counted, of %d", seed, i, told, there)
+					t.Fatalf("seed %d: snapshot %d: %d names with denials are counted, of %d", seed, i, told, there)
 				}
 			}
 		}

@@ -34,8 +34,8 @@ const (
 	stateShuttingDown = 6
 )
 
-// measures holds what is counted only for metrics, and reads the other parts when metrics are collected.
-type measures struct {
+// collector holds what is counted only for metrics, and reads the other parts when metrics are collected.
+type collector struct {
 	s        *Server
 	started  time.Time
 	state    atomic.Int32
@@ -58,11 +58,11 @@ func (s *Server) serveMetrics(context.Context) error {
 		return nil
 	}
 	s.metrics = metrics.New(api.APIs(), controller.WorkMetrics(), func(topic string) bool { return s.replicas.Hosts(topic) })
-	m := &measures{s: s, started: time.Now()}
+	m := &collector{s: s, started: time.Now()}
 	m.state.Store(stateStarting)
 	m.identity.Store(&status.Broker{ID: int32(s.static.BrokerID)})
 	m.board = status.NewBoard(m.reading, time.Now)
-	s.measures = m
+	s.collector = m
 	s.metrics.Collect(m.collect)
 	server, err := s.metrics.Serve(metrics.Config{Addr: s.static.MetricsListener, Ready: m.ready, Notes: m.notes, Profile: s.static.MetricsProfile})
 	if err != nil {
@@ -74,33 +74,33 @@ func (s *Server) serveMetrics(context.Context) error {
 	return nil
 }
 
-func (m *measures) running() {
+func (m *collector) running() {
 	if m != nil {
 		m.enter(stateRunning)
 	}
 }
 
-func (m *measures) stopping() {
+func (m *collector) stopping() {
 	if m != nil {
 		m.enter(stateShuttingDown)
 	}
 }
 
 // enter changes the broker's state, which the status page and readyz show at once.
-func (m *measures) enter(state int32) {
+func (m *collector) enter(state int32) {
 	m.state.Store(state)
 	m.board.Refresh()
 }
 
 // identified sets the broker's id and cluster.
-func (m *measures) identified(id int32, cluster string) {
+func (m *collector) identified(id int32, cluster string) {
 	if m != nil {
 		m.identity.Store(&status.Broker{ID: id, Cluster: cluster})
 	}
 }
 
 // notes returns what readyz adds for a broker that serves requests.
-func (m *measures) notes() []string {
+func (m *collector) notes() []string {
 	var notes []string
 	for _, dir := range m.s.logs.FullDirs() {
 		notes = append(notes, fmt.Sprintf("log directory %s is full: clients' records are refused there until there is room (log.dir.min.free.bytes)", dir))
@@ -112,7 +112,7 @@ func (m *measures) notes() []string {
 }
 
 // ready returns an error that says why requests are not served.
-func (m *measures) ready() error {
+func (m *collector) ready() error {
 	switch m.state.Load() {
 	case stateRunning:
 		return nil
@@ -122,13 +122,13 @@ func (m *measures) ready() error {
 	return fmt.Errorf("the broker does not serve requests: it is %s", *m.s.doing.Load())
 }
 
-func (m *measures) groupsLoaded(took time.Duration) {
+func (m *collector) groupsLoaded(took time.Duration) {
 	if m != nil {
 		m.groupLoads.Add(took, time.Now())
 	}
 }
 
-func (m *measures) transactionsLoaded(took time.Duration) {
+func (m *collector) transactionsLoaded(took time.Duration) {
 	if m != nil {
 		m.txnLoads.Add(took, time.Now())
 	}
@@ -155,7 +155,7 @@ func (c *sessionCounts) tell(prefix string, add func(prometheus.Metric)) {
 }
 
 // authorizedBy sets the session that ACLs are read with: the broker's, or own. The returned function stops counting.
-func (m *measures) authorizedBy(own *zkcoord.Client) (cancel func()) {
+func (m *collector) authorizedBy(own *zkcoord.Client) (cancel func()) {
 	if m == nil {
 		return func() {}
 	}
@@ -169,7 +169,7 @@ func (m *measures) authorizedBy(own *zkcoord.Client) (cancel func()) {
 }
 
 // collect adds all metrics that are read on demand rather than counted.
-func (m *measures) collect(add func(prometheus.Metric)) {
+func (m *collector) collect(add func(prometheus.Metric)) {
 	add(metrics.Gauge("kafka_server_kafkaserver_brokerstate", float64(m.state.Load())))
 	started := float64(m.started.UnixMilli())
 	add(metrics.Gauge("kafka_server_app_info_start_time_ms", started))
@@ -194,14 +194,14 @@ func (m *measures) collect(add func(prometheus.Metric)) {
 	m.fetchSessions(add)
 }
 
-func (m *measures) fetchSessions(add func(prometheus.Metric)) {
+func (m *collector) fetchSessions(add func(prometheus.Metric)) {
 	c := m.s.handlers.FetchSessions()
 	add(metrics.Gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", float64(c.Sessions)))
 	add(metrics.Gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", float64(c.Partitions)))
 	add(metrics.Counter("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", float64(c.Evicted)))
 }
 
-func (m *measures) network(add func(prometheus.Metric)) {
+func (m *collector) network(add func(prometheus.Metric)) {
 	counts, traffic := m.s.network.ConnectionCounts(), m.s.network.Traffic()
 	for listener, of := range m.s.network.Census() {
 		n, labels := counts[listener], []string{"listener", listener, "networkProcessor", "0"}
@@ -247,7 +247,7 @@ func clients(listener string, of network.Census, add func(prometheus.Metric)) {
 }
 
 // plane adds the metrics of a plane's threads and queues, which do not exist here: they are as idle as the processors.
-func (m *measures) plane(prefix string, add func(prometheus.Metric)) {
+func (m *collector) plane(prefix string, add func(prometheus.Metric)) {
 	idle := m.idle.measure(time.Now())
 	add(metrics.Gauge("kafka_network_socketserver_"+prefix+"networkprocessoravgidle_percent", idle))
 	add(metrics.Gauge("kafka_server_kafkarequesthandlerpool_"+prefix+"requesthandleravgidle_percent", idle))
@@ -264,7 +264,7 @@ func (m *measures) plane(prefix string, add func(prometheus.Metric)) {
 }
 
 // authentications adds the counts of logins, on listeners with SASL, and of TLS handshakes.
-func (m *measures) authentications(add func(prometheus.Metric)) {
+func (m *collector) authentications(add func(prometheus.Metric)) {
 	for listener, n := range m.s.network.Authentications() {
 		for name, count := range map[string]int64{
 			"successful_authentication":           n.Succeeded.Load(),
@@ -298,7 +298,7 @@ func diskBytes(add func(prometheus.Metric)) {
 // partitionCounts summarizes the partitions that this broker hosts.
 type partitionCounts struct{ leaders, all, offline, under, underMin, atMin, reassigning, lateTransactions int }
 
-func (m *measures) replicas(add func(prometheus.Metric)) {
+func (m *collector) replicas(add func(prometheus.Metric)) {
 	var sum partitionCounts
 	for _, p := range m.s.replicas.Partitions() {
 		m.partition(p, &sum, add)
@@ -318,7 +318,7 @@ func (m *measures) replicas(add func(prometheus.Metric)) {
 }
 
 // rejections adds the counts of records that were rejected as invalid, over all topics (BrokerTopicMetrics, 3.9).
-func (m *measures) rejections(add func(prometheus.Metric)) {
+func (m *collector) rejections(add func(prometheus.Metric)) {
 	r := m.s.logs.Rejections()
 	for name, n := range map[string]*atomic.Int64{
 		"invalidmagicnumber": &r.Magic, "invalidmessagecrc": &r.Checksum, "invalidoffsetorsequence": &r.Offset, "nokeycompactedtopic": &r.Keyless,
@@ -342,7 +342,7 @@ func (s *Server) replicated(topic string, bytes int, reassigned bool) {
 
 // followers adds the metrics of fetching from other brokers and copying between log directories. No fetcher or mover
 // ever dies or gives up a partition: those that are being retried count as failed.
-func (m *measures) followers(add func(prometheus.Metric)) {
+func (m *collector) followers(add func(prometheus.Metric)) {
 	var most int64
 	failing := 0
 	for _, f := range m.s.replicas.Fetchers() {
@@ -360,7 +360,7 @@ func (m *measures) followers(add func(prometheus.Metric)) {
 	add(metrics.Gauge(movers+"deadthreadcount", 0, "clientId", "ReplicaAlterLogDirs"))
 }
 
-func (m *measures) fetcher(f replica.FetcherState, add func(prometheus.Metric)) {
+func (m *collector) fetcher(f replica.FetcherState, add func(prometheus.Metric)) {
 	host, port, _ := net.SplitHostPort(f.Source.Addr)
 	client := fmt.Sprintf("ReplicaFetcherThread-%d-%d", f.Number, f.Source.ID)
 	add(metrics.Counter("kafka_server_fetcherstats_bytes_total", float64(f.Bytes), "clientId", client, "brokerHost", host, "brokerPort", port))
@@ -371,7 +371,7 @@ func (m *measures) fetcher(f replica.FetcherState, add func(prometheus.Metric)) 
 	}
 }
 
-func (m *measures) partition(p *replica.Partition, sum *partitionCounts, add func(prometheus.Metric)) {
+func (m *collector) partition(p *replica.Partition, sum *partitionCounts, add func(prometheus.Metric)) {
 	state := p.State()
 	labels := []string{"topic", p.TP.Topic, "partition", strconv.Itoa(int(p.TP.Partition))}
 	gauge := func(name string, v int) {
@@ -411,7 +411,7 @@ func one(b bool) int {
 	return 0
 }
 
-func (m *measures) logs(add func(prometheus.Metric)) {
+func (m *collector) logs(add func(prometheus.Metric)) {
 	producers := 0
 	for _, l := range m.s.logs.Logs() {
 		producers += l.ProducerCount()
@@ -433,7 +433,7 @@ func (m *measures) logs(add func(prometheus.Metric)) {
 }
 
 // recovery adds the progress of loading logs, while it goes on. Apache Kafka does not report bytes and time.
-func (m *measures) recovery(add func(prometheus.Metric)) {
+func (m *collector) recovery(add func(prometheus.Metric)) {
 	for _, d := range m.loading.Dirs() {
 		if d.Done {
 			continue
@@ -446,7 +446,7 @@ func (m *measures) recovery(add func(prometheus.Metric)) {
 
 // cleaner adds the metrics of compaction. There is one cleaner, where Apache Kafka reports the maximum over its
 // threads.
-func (m *measures) cleaner(add func(prometheus.Metric)) {
+func (m *collector) cleaner(add func(prometheus.Metric)) {
 	c := m.s.logs.CleanerCounts()
 	for dir, logs := range c.Uncleanable {
 		add(metrics.Gauge("kafka_log_logcleanermanager_uncleanable_partitions_count", float64(logs.Count), "logDirectory", dir))
@@ -469,7 +469,7 @@ func (s *Server) controlled(w controller.Work, waited, took time.Duration) {
 }
 
 // controller adds the metrics of the whole cluster that the active controller reports, and zeros on the other brokers.
-func (m *measures) controller(add func(prometheus.Metric)) {
+func (m *collector) controller(add func(prometheus.Metric)) {
 	gauge := func(name string, v int) {
 		add(metrics.Gauge("kafka_controller_kafkacontroller_"+name, float64(v)))
 	}
@@ -485,28 +485,28 @@ func (m *measures) controller(add func(prometheus.Metric)) {
 	add(metrics.Gauge("kafka_controller_controllereventmanager_eventqueuesize", float64(m.s.controller.Queued())))
 	m.controllerRequests(add)
 	add(metrics.Counter("kafka_controller_controllerstats_uncleanleaderelections_total", float64(m.s.controller.UncleanElections())))
-	picture := &metadata.Picture{}
+	snapshot := &metadata.Snapshot{}
 	if active {
-		picture = m.s.metadata.Current()
+		snapshot = m.s.metadata.Current()
 	}
 	partitions, leaderless, unpreferred := 0, 0, 0
-	for _, t := range picture.Topics {
+	for _, t := range snapshot.Topics {
 		for _, p := range t.Partitions {
 			partitions++
 			leaderless += one(p.Leaderless())
 			unpreferred += one(len(p.Replicas) > 0 && p.Leader != p.Replicas[0])
 		}
 	}
-	gauge("globaltopiccount", len(picture.Topics))
+	gauge("globaltopiccount", len(snapshot.Topics))
 	gauge("globalpartitioncount", partitions)
 	gauge("offlinepartitionscount", leaderless)
 	gauge("preferredreplicaimbalancecount", unpreferred)
-	gauge("activebrokercount", len(picture.Brokers))
+	gauge("activebrokercount", len(snapshot.Brokers))
 	gauge("fencedbrokercount", 0)
 }
 
 // controllerRequests adds the requests that wait to be sent by this broker's controller.
-func (m *measures) controllerRequests(add func(prometheus.Metric)) {
+func (m *collector) controllerRequests(add func(prometheus.Metric)) {
 	total := 0
 	for id, n := range m.s.controller.QueuedRequests() {
 		total += n
@@ -515,7 +515,7 @@ func (m *measures) controllerRequests(add func(prometheus.Metric)) {
 	add(metrics.Gauge("kafka_controller_controllerchannelmanager_totalqueuesize", float64(total)))
 }
 
-func (m *measures) groups(add func(prometheus.Metric)) {
+func (m *collector) groups(add func(prometheus.Metric)) {
 	groups, _ := m.s.groups.List(nil, nil) // groups of partitions that are being loaded are left out
 	states := map[string]int{"Stable": 0, "PreparingRebalance": 0, "CompletingRebalance": 0, "Empty": 0, "Dead": 0}
 	for _, g := range groups {
@@ -530,7 +530,7 @@ func (m *measures) groups(add func(prometheus.Metric)) {
 }
 
 // coordinators adds the coordinators' counts, and the loading times of partitions that they took over.
-func (m *measures) coordinators(add func(prometheus.Metric)) {
+func (m *collector) coordinators(add func(prometheus.Metric)) {
 	n := m.s.groups.Counts()
 	add(metrics.Gauge("kafka_coordinator_group_groupmetadatamanager_numoffsets", float64(n.Offsets)))
 	for name, count := range map[string]int64{

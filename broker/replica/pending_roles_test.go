@@ -63,8 +63,8 @@ func (b *lateBroker) hosts() bool {
 	return ok
 }
 
-// TestRoleWaitsForTheLog has the controller speak of a partition whose log is still being loaded: it is answered at once, the last of
-// what it says counts, and nothing is hosted until the log is there.
+// TestRoleWaitsForTheLog has the controller speak of a partition whose log is still being loaded: it is answered at
+// once, the last of what it says counts, and nothing is hosted until the log is there.
 func TestRoleWaitsForTheLog(t *testing.T) {
 	b := newLateBroker(t, 1, &network{brokers: map[int32]*broker{}}, "a", "b")
 	for _, step := range []struct {
@@ -96,8 +96,8 @@ func TestRoleWaitsForTheLog(t *testing.T) {
 	}
 }
 
-// TestNothingIsCutWhileTheLeaderLoads has a follower fetch from a leader whose log is not there yet. It keeps what it has, and goes on
-// when the log is there.
+// TestNothingIsCutWhileTheLeaderLoads has a follower fetch from a leader whose log is not there yet. It keeps what it
+// has, and goes on when the log is there.
 func TestNothingIsCutWhileTheLeaderLoads(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	n := &network{brokers: map[int32]*broker{}, answered: func(*kmsg.FetchResponse) {

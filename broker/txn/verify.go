@@ -13,10 +13,10 @@ import (
 // Topic is the internal topic that stores transactions.
 const Topic = "__transaction_state"
 
-// Ask asks the coordinator of an id, which may be another broker, whether partitions belong to a producer's open
-// transaction (KIP-890). It returns an error for each that does not, or one for all. Errors are those of Verify,
-// COORDINATOR_NOT_AVAILABLE, and NETWORK_EXCEPTION if there was no answer.
-func (c *Coordinator) Ask(ctx context.Context, id string, by Identity, asked []logstore.TopicPartition) (map[logstore.TopicPartition]error, error) {
+// VerifyAtCoordinator asks the coordinator of an id, which may be another broker, whether partitions belong to a
+// producer's open transaction (KIP-890). It returns an error for each that does not, or one for all. Errors are those
+// of Verify, COORDINATOR_NOT_AVAILABLE, and NETWORK_EXCEPTION if there was no answer.
+func (c *Coordinator) VerifyAtCoordinator(ctx context.Context, id string, by Identity, asked []logstore.TopicPartition) (map[logstore.TopicPartition]error, error) {
 	leader, exists := c.cfg.Leader(logstore.TopicPartition{Topic: Topic, Partition: c.cfg.PartitionOf(id)})
 	switch {
 	case !exists || leader < 0:
@@ -26,9 +26,9 @@ func (c *Coordinator) Ask(ctx context.Context, id string, by Identity, asked []l
 	case c.cfg.VerifyVersion < 0:
 		return nil, nil // older brokers cannot be asked
 	}
-	answer := make(chan verdict, 1)
-	q := question{id, by, asked, answer}
-	c.questions.to(leader).add(q, c.background, func(all []question) []question { return c.askAt(leader, all) })
+	answer := make(chan verifyResult, 1)
+	q := verifyRequest{id, by, asked, answer}
+	c.verifications.to(leader).add(q, c.background, func(all []verifyRequest) []verifyRequest { return c.sendVerifyRequests(leader, all) })
 	select {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -39,23 +39,23 @@ func (c *Coordinator) Ask(ctx context.Context, id string, by Identity, asked []l
 	}
 }
 
-// question is one Ask for another broker.
-type question struct {
+// verifyRequest asks another broker to verify partitions of one transaction.
+type verifyRequest struct {
 	id     string
 	by     Identity
 	asked  []logstore.TopicPartition
-	answer chan<- verdict // buffered
+	answer chan<- verifyResult // buffered
 }
 
-type verdict struct {
+type verifyResult struct {
 	missing map[logstore.TopicPartition]error
 	err     error
 }
 
-// askAt sends questions in one request. A request may contain a transactional id only once: further questions about it
+// sendVerifyRequests sends them as one request. A request may contain a transactional id only once: further ones for it
 // are left for the next.
-func (c *Coordinator) askAt(broker int32, all []question) (again []question) {
-	byID := make(map[string]question, len(all))
+func (c *Coordinator) sendVerifyRequests(broker int32, all []verifyRequest) (again []verifyRequest) {
+	byID := make(map[string]verifyRequest, len(all))
 	req := kmsg.NewPtrAddPartitionsToTxnRequest()
 	req.Version = c.cfg.VerifyVersion
 	for _, q := range all {
@@ -66,9 +66,9 @@ func (c *Coordinator) askAt(broker int32, all []question) (again []question) {
 		byID[q.id] = q
 		req.Transactions = append(req.Transactions, q.request())
 	}
-	verdicts, err := c.verdicts(broker, req)
+	results, err := c.verifyAt(broker, req)
 	for id, q := range byID {
-		v, ok := verdicts[id]
+		v, ok := results[id]
 		if !ok && err == nil {
 			err = fault(kerr.NetworkException, "broker %d says nothing of transactional id %q", broker, id)
 		}
@@ -80,7 +80,7 @@ func (c *Coordinator) askAt(broker int32, all []question) (again []question) {
 	return again
 }
 
-func (q question) request() kmsg.AddPartitionsToTxnRequestTransaction {
+func (q verifyRequest) request() kmsg.AddPartitionsToTxnRequestTransaction {
 	t := kmsg.NewAddPartitionsToTxnRequestTransaction()
 	t.TransactionalID, t.ProducerID, t.ProducerEpoch, t.VerifyOnly = q.id, q.by.ID, q.by.Epoch, true
 	index := make(map[string]int)
@@ -96,7 +96,7 @@ func (q question) request() kmsg.AddPartitionsToTxnRequestTransaction {
 	return t
 }
 
-func (c *Coordinator) verdicts(broker int32, req *kmsg.AddPartitionsToTxnRequest) (map[string]verdict, error) {
+func (c *Coordinator) verifyAt(broker int32, req *kmsg.AddPartitionsToTxnRequest) (map[string]verifyResult, error) {
 	answer, err := c.cfg.Send(c.ctx, broker, req)
 	if err != nil {
 		return nil, fault(kerr.NetworkException, "broker %d cannot be asked: %v", broker, err)
@@ -105,7 +105,7 @@ func (c *Coordinator) verdicts(broker int32, req *kmsg.AddPartitionsToTxnRequest
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return nil, fmt.Errorf("broker %d: %w", broker, err)
 	}
-	verdicts := make(map[string]verdict, len(resp.Transactions))
+	results := make(map[string]verifyResult, len(resp.Transactions))
 	for _, t := range resp.Transactions {
 		missing := make(map[logstore.TopicPartition]error)
 		for _, topic := range t.Topics {
@@ -115,7 +115,7 @@ func (c *Coordinator) verdicts(broker int32, req *kmsg.AddPartitionsToTxnRequest
 				}
 			}
 		}
-		verdicts[t.TransactionalID] = verdict{missing: missing}
+		results[t.TransactionalID] = verifyResult{missing: missing}
 	}
-	return verdicts, nil
+	return results, nil
 }
