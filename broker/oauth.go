@@ -12,7 +12,6 @@ import (
 	"barnabas/internal/logx"
 	"barnabas/network/oauth"
 	"barnabas/network/sasl"
-	"barnabas/network/ssl"
 
 	"github.com/sirupsen/logrus"
 )
@@ -135,13 +134,8 @@ func (o *oauthState) bearer(listener string, s *config.TokenSource) (func(contex
 // endpoint parses a setting that says where a provider is.
 func endpoint(e config.Endpoint) (oauth.Endpoint, error) {
 	from := oauth.Endpoint{URL: e.URL, ConnectTimeout: e.ConnectTimeout, ReadTimeout: e.ReadTimeout, Backoff: e.Backoff, MaxBackoff: e.MaxBackoff}
-	refuse := func(err error) error { return &config.Error{Key: e.Key, Value: e.URL, Reason: err.Error()} }
-	if err := from.Check(); err != nil {
-		return from, refuse(err)
-	}
-	var err error
-	if from.TLS, err = ssl.ForOptions(e.SSL, from.Host()); err != nil {
-		return from, refuse(fmt.Errorf("the options ssl.* of its login module: %w", err))
+	if err := from.Secure(e.SSL); err != nil {
+		return from, &config.Error{Key: e.Key, Value: e.URL, Reason: err.Error()}
 	}
 	return from, nil
 }

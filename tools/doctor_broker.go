@@ -46,6 +46,7 @@ func (d *doctor) broker(ctx context.Context, file string) error {
 	}
 	d.keystores(b)
 	d.keytabs(b)
+	d.providers(ctx, b)
 	d.ports(ctx, b)
 	return nil
 }

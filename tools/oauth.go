@@ -10,7 +10,6 @@ import (
 
 	"barnabas/config"
 	"barnabas/network/oauth"
-	"barnabas/network/ssl"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	franzoauth "github.com/twmb/franz-go/pkg/sasl/oauth"
@@ -51,7 +50,7 @@ func shown(token func(context.Context) (string, error)) kgo.Opt {
 func tokenSource(ctx context.Context, p properties, options map[string]string) (*oauth.Source, error) {
 	const key = "sasl.oauthbearer.token.endpoint.url"
 	s := &oauth.Source{Life: ctx, From: oauth.Endpoint{URL: p[key]}, ClientID: options["clientId"], Secret: options["clientSecret"], Scope: options["scope"]}
-	if err := s.From.Check(); err != nil {
+	if err := s.From.Secure(options); err != nil {
 		return nil, invalidValue(p[key], key, err.Error())
 	}
 	if (s.ClientID == "" || s.Secret == "") && !strings.HasPrefix(p[key], "file:") {
@@ -71,9 +70,6 @@ func tokenSource(ctx context.Context, p properties, options map[string]string) (
 		if *field.into, err = p.millis(name, field.missing); err != nil {
 			return nil, err
 		}
-	}
-	if s.From.TLS, err = ssl.ForOptions(options, s.From.Host()); err != nil {
-		return nil, fmt.Errorf("sasl.jaas.config: %w", err)
 	}
 	return s, nil
 }

@@ -19,7 +19,7 @@ var mayImport = map[string][]string{
 	"network/keystore": {},
 	"network/ssl":      {"network/keystore"},
 	"network/kerberos": {},
-	"network/oauth":    {},
+	"network/oauth":    {"network/ssl"},
 	"network/sasl":     {"network/kerberos", "network/oauth"},
 	"network":          {"network/sasl"},
 	"logstore/record":  {},

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"os"
 	"time"
+
+	"barnabas/network/ssl"
 )
 
 // largestAnswer bounds the answer of a provider, in bytes.
@@ -26,8 +28,23 @@ type Endpoint struct {
 	MaxBackoff     time.Duration // total time for retries
 }
 
-// Check validates the URL.
-func (e Endpoint) Check() error {
+// Secure validates the URL, and sets TLS according to the ssl.* options of a login module.
+func (e *Endpoint) Secure(options map[string]string) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	u, err := url.Parse(e.URL)
+	if err != nil {
+		return err
+	}
+	if e.TLS, err = ssl.ForOptions(options, u.Hostname()); err != nil {
+		return fmt.Errorf("the options ssl.* of its login module: %w", err)
+	}
+	return nil
+}
+
+// check validates the URL.
+func (e Endpoint) check() error {
 	u, err := url.Parse(e.URL)
 	switch {
 	case err != nil:
@@ -36,15 +53,6 @@ func (e Endpoint) Check() error {
 		return nil
 	}
 	return errors.New("it must be a URL that begins with https://, http:// or file:///")
-}
-
-// Host returns the host of the URL.
-func (e Endpoint) Host() string {
-	u, err := url.Parse(e.URL)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
 }
 
 // file returns the path of the file if the URL names one.

@@ -337,7 +337,7 @@ func TestKeysThatAreRefused(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	for url, ok := range map[string]bool{"https://x/y": true, "http://x": true, "file:///x": true, "file://": false, "x": false, "ftp://x": false, "https://": false, "%": false} {
-		if err := (Endpoint{URL: url}).Check(); (err == nil) != ok {
+		if err := (&Endpoint{URL: url}).Secure(nil); (err == nil) != ok {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
