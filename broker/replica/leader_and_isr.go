@@ -183,8 +183,9 @@ func (m *Manager) apply(r *role) (*Partition, error) {
 	return p, err
 }
 
-// admit reports whether an assignment is newer than the partition's state. The caller holds Manager.control, so that it
-// remains so until the assignment is applied.
+// admit reports whether an assignment is newer than the partition's state, or resumes what was stopped in the same leader
+// epoch: the controller that stopped it may have lost office before it wrote why, and its successor does not know. The
+// caller holds Manager.control, so that it remains so until the assignment is applied.
 func (p *Partition) admit(a Assignment) (isNewer bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,6 +196,8 @@ func (p *Partition) admit(a Assignment) (isNewer bool, err error) {
 	switch s := a.State; {
 	case s.LeaderEpoch < p.mu.leaderEpoch:
 		return false, fmt.Errorf("%v: leader epoch %d, current %d: %w", p.TP, s.LeaderEpoch, p.mu.leaderEpoch, kerr.StaleControllerEpoch)
+	case s.LeaderEpoch == p.mu.leaderEpoch && p.mu.role == Offline:
+		return true, nil
 	case s.LeaderEpoch == p.mu.leaderEpoch && assigned:
 		return false, nil
 	case s.LeaderEpoch == p.mu.leaderEpoch:
@@ -252,7 +255,9 @@ func union(a, b []int32) []int32 {
 }
 
 func (p *Partition) leadLocked(s *kmsg.LeaderAndISRRequestTopicPartition) error {
-	again := p.mu.role == Leader
+	// Another broker may have led in the epochs between, if a controller died before it could say so. Followers have
+	// truncated their logs to that leader's, and what they fetched before is no evidence of what they have now.
+	again := p.mu.role == Leader && s.LeaderEpoch == p.mu.leaderEpoch+1
 	end := p.Log().LogEndOffset()
 	if err := p.Log().AssignEpochStart(s.LeaderEpoch, end); err != nil {
 		p.mu.role = Offline // with the previous epoch, so that the controller may repeat the same assignment

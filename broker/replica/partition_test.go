@@ -281,6 +281,58 @@ func TestISRChangeAmidALeaderAndISR(t *testing.T) {
 	eventually(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1, 2}) })
 }
 
+// fetchAt is a follower's fetch.
+func fetchAt(t *testing.T, p *Partition, replica int32, offset int64) {
+	t.Helper()
+	v, err := p.Read(Reader{Replica: replica, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Records.Close()
+}
+
+// TestLeaderThatMissedAnEpoch: in the epoch between, followers may have truncated their logs to another leader's, so
+// what they fetched before does not count. It does after an epoch that directly follows.
+func TestLeaderThatMissedAnEpoch(t *testing.T) {
+	for next, mark := range map[int32]int64{6: 2, 7: 0} {
+		b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+		replicas := []int32{1, 2, 3}
+		p := b.must(t, 1, 5, replicas, replicas)
+		appendTo(t, p, "a", "b")
+		fetchAt(t, p, 2, 2)
+		b.gone.Store(3)
+		b.must(t, 1, next, replicas, both)
+		if got := p.Log().HighWatermark(); got != mark {
+			t.Errorf("epoch %d after 5: high watermark %d, want %d", next, got, mark)
+		}
+		fetchAt(t, p, 2, 1)
+		fetchAt(t, p, 2, 2)
+		if got := p.Log().HighWatermark(); got != 2 {
+			t.Errorf("epoch %d after 5, fetched again: high watermark %d", next, got)
+		}
+	}
+}
+
+// TestStoppedReplicaIsAssignedAgain in the same leader epoch: the controller that stopped it, in order to take it off
+// the partition, lost office before it wrote that.
+func TestStoppedReplicaIsAssignedAgain(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	for epoch, leader := range both {
+		p := b.must(t, leader, int32(epoch), both, both)
+		before := p.State()
+		if errs, err := b.StopReplicas(1, []Stop{{TP: tp0, LeaderEpoch: int32(epoch)}}); err != nil || errs[0] != nil {
+			t.Fatal(errs, err)
+		}
+		if p.State().Role != Offline {
+			t.Errorf("stopped: %+v", p.State())
+		}
+		b.must(t, leader, int32(epoch), both, both)
+		if again := p.State(); again.Role != before.Role || again.Role == Offline {
+			t.Errorf("assigned again: %+v, before it was stopped %+v", again, before)
+		}
+	}
+}
+
 // TestFailedDirectory: clients and the controller hear of it, whatever the leader epoch.
 func TestFailedDirectory(t *testing.T) {
 	b := newBroker(t, 1, nil)
