@@ -59,6 +59,7 @@ type network struct {
 	answered  func(*kmsg.FetchResponse) // before the follower gets an answer; nil: nothing
 	version   int16                     // of Fetch, 0: the first that tells of diverging epochs
 	oldFormat bool                      // logs hold messages, which have no leader epochs
+	isrs      ISRStore                  // where leaders write ISRs themselves; nil: they ask the controller
 }
 
 // controller answers AlterPartition; nil answers make it unreachable.
@@ -137,6 +138,10 @@ func newBrokerOver(t *testing.T, id int32, n *network, logs *logstore.Manager, c
 	if n != nil && n.version != 0 {
 		version = n.version
 	}
+	var isrs ISRStore
+	if n != nil {
+		isrs = n.isrs
+	}
 	b := &broker{id: id, minInSync: 1, controller: &controller{answer: accept}, network: n}
 	b.lag.Store(int64(time.Hour))
 	b.Manager = NewManager(Config{
@@ -148,7 +153,7 @@ func newBrokerOver(t *testing.T, id int32, n *network, logs *logstore.Manager, c
 			}
 		},
 		MinInSync: func(string) int { return b.minInSync }, LagMax: func() time.Duration { return time.Duration(b.lag.Load()) },
-		IsLive: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, Logger: cfg.Logger, Now: time.Now,
+		IsLive: func(id int32) bool { return id != b.gone.Load() }, Controller: b.controller, AlterVersion: 3, ISRs: isrs, Logger: cfg.Logger, Now: time.Now,
 		StorageFailed:  func() { b.asked.Add(1) },
 		LeaderThrottle: b.leading.throttle(), FollowerThrottle: b.following.throttle(),
 		Move: MoveConfig{Threads: 1, MaxBytes: 1000, Throttle: b.moving.throttle()},

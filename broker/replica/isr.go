@@ -215,13 +215,21 @@ func (p *Partition) settleISR(c *isrChange, a isrAnswer) (retry bool) {
 	case kerr.OperationNotAttempted, kerr.IneligibleReplica:
 		p.env.counts.refused.Add(1)
 		p.mu.isr.pending = nil // refused for good: the committed ISR remains
-	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion, kerr.InvalidRequest,
-		kerr.NewLeaderElected:
+	case kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion, kerr.InvalidRequest, kerr.NewLeaderElected:
 		p.env.counts.refused.Add(1)
 		// The controller knows better, and a LeaderAndIsr with the truth is on its way. Until it arrives the proposal
 		// stays, so that the high watermark does not advance too early.
 	default:
+		// Among them UNKNOWN_TOPIC_ID, from a controller that was deposed before the topic was created and does not know
+		// it yet: no LeaderAndIsr will follow. If the topic has been deleted, a StopReplica ends the attempts.
 		return true
 	}
 	return false
+}
+
+// awaits reports whether the change is still pending.
+func (p *Partition) awaits(c *isrChange) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.mu.role == Leader && p.mu.isr.pending == c
 }

@@ -2,6 +2,8 @@ package replica
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,14 +86,17 @@ func (q *isrQueue) wakeUp() {
 	}
 }
 
+// take returns the queued changes that partitions are still waiting for. The others' partitions have been removed or have
+// another role since.
 func (q *isrQueue) take() []*isrChange {
+	return slices.DeleteFunc(q.takeAll(), func(c *isrChange) bool { return !c.partition.awaits(c) })
+}
+
+func (q *isrQueue) takeAll() []*isrChange {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	changes := make([]*isrChange, 0, len(q.mu.pending))
-	for p, c := range q.mu.pending {
-		changes = append(changes, c)
-		delete(q.mu.pending, p)
-	}
+	changes := slices.Collect(maps.Values(q.mu.pending))
+	clear(q.mu.pending)
 	return changes
 }
 

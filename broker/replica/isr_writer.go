@@ -77,23 +77,30 @@ func (w *isrWriter) untilReport() (due <-chan time.Time, stop func()) {
 
 func (w *isrWriter) writeAll(ctx context.Context) {
 	for _, c := range w.take() {
-		a, err := w.write(ctx, c)
-		if err != nil {
-			w.log.WithError(err).Debug("cannot write an ISR, trying again")
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(isrRetryDelay):
-			}
-			w.submitAgain([]*isrChange{c})
+		if w.settle(ctx, c) {
 			continue
 		}
-		logSettled(w.log, c, a)
-		c.partition.settleISR(c, a)
-		if a.err == nil {
-			w.reports.note(c.partition.TP, w.now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(isrRetryDelay):
 		}
+		w.submitAgain([]*isrChange{c})
 	}
+}
+
+// settle writes a change and completes it. It reports false if the change has to be written again.
+func (w *isrWriter) settle(ctx context.Context, c *isrChange) bool {
+	a, err := w.write(ctx, c)
+	if err != nil {
+		w.log.WithError(err).Debug("cannot write an ISR, trying again")
+		return false
+	}
+	logSettled(w.log, c, a)
+	if a.err == nil {
+		w.reports.note(c.partition.TP, w.now())
+	}
+	return !c.partition.settleISR(c, a)
 }
 
 // write returns the answer that settles the change, or an error if there is none.

@@ -107,6 +107,33 @@ func TestISRWriterAmidALeaderAndISR(t *testing.T) {
 	})
 }
 
+// TestISRWriterOfADeletedTopic: the state cannot be written any more, and nobody waits for it.
+func TestISRWriterOfADeletedTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, c := proposing(1, 2)
+		table := &isrTable{}
+		var fail func() error
+		fail = func() error { table.fail = fail; return errors.New("no such topic") }
+		table.fail = fail
+		w := newISRWriter(1, table, time.Now, logrus.NewEntry(logrus.New()))
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() { w.run(ctx) })
+		w.submit(c)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		p.goOffline()
+		before := len(table.writes)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if before < 2 || len(table.writes) != before {
+			t.Errorf("%d writes while the topic existed, %d afterwards", before, len(table.writes)-before)
+		}
+		cancel()
+		ended.Wait()
+	})
+}
+
 func TestISRReports(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }

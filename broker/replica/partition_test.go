@@ -281,6 +281,24 @@ func TestISRChangeAmidALeaderAndISR(t *testing.T) {
 	eventually(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1, 2}) })
 }
 
+// TestISRChangeAskedOfAFormerController that does not know the topic yet, nor that it was deposed: the leader asks again.
+func TestISRChangeAskedOfAFormerController(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.UnknownTopicID, kerr.UnknownTopicOrPartition} {
+		b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+		p := b.must(t, 1, 0, both, []int32{1})
+		b.controller.mu.Lock()
+		b.controller.answer = func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+			b.controller.answer = accept
+			resp := accept(req)
+			resp.Topics[0].Partitions[0].ErrorCode = code.Code
+			return resp
+		}
+		b.controller.mu.Unlock()
+		fetchAt(t, p, 2, 0)
+		eventually(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, both) })
+	}
+}
+
 // fetchAt is a follower's fetch.
 func fetchAt(t *testing.T, p *Partition, replica int32, offset int64) {
 	t.Helper()
