@@ -20,7 +20,7 @@ func (s *Server) announce() {
 	s.log.WithFields(logrus.Fields{
 		logx.Broker: s.id, logx.Listener: strings.Join(listeners, ","), logx.Dir: strings.Join(s.static.LogDirs, ","), logx.Count: len(s.logs.Logs()),
 	}).Infof("serving partitions of cluster %s", s.clusterID)
-	if left := len(s.logs.Arriving()); left > 0 {
+	if left := len(s.logs.LoadingPartitions()); left > 0 {
 		s.log.WithField(logx.Count, left).Info("logs are still being recovered: their partitions are served as soon as they are ready")
 	}
 }

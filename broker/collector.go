@@ -105,7 +105,7 @@ func (m *collector) notes() []string {
 	for _, dir := range m.s.logs.FullDirs() {
 		notes = append(notes, fmt.Sprintf("log directory %s is full: clients' records are refused there until there is room (log.dir.min.free.bytes)", dir))
 	}
-	if left := len(m.s.logs.Arriving()); left > 0 {
+	if left := len(m.s.logs.LoadingPartitions()); left > 0 {
 		notes = append(notes, fmt.Sprintf("%d logs are still being recovered: their partitions are not served yet", left))
 	}
 	return notes
@@ -203,7 +203,7 @@ func (m *collector) fetchSessions(add func(prometheus.Metric)) {
 
 func (m *collector) network(add func(prometheus.Metric)) {
 	counts, traffic := m.s.network.ConnectionCounts(), m.s.network.Traffic()
-	for listener, of := range m.s.network.Census() {
+	for listener, of := range m.s.network.ClientCounts() {
 		n, labels := counts[listener], []string{"listener", listener, "networkProcessor", "0"}
 		add(metrics.Gauge(socketMetrics+"connection_count", float64(n.Open), labels...))
 		add(metrics.Counter(socketMetrics+"connection_creation_total", float64(n.Opened), labels...))
@@ -236,7 +236,7 @@ func frames(t *network.Traffic, labels []string, add func(prometheus.Metric)) {
 }
 
 // clients adds a listener's open connections by client software and by TLS protocol.
-func clients(listener string, of network.Census, add func(prometheus.Metric)) {
+func clients(listener string, of network.ClientCounts, add func(prometheus.Metric)) {
 	for s, n := range of.Software {
 		add(metrics.Gauge(socketMetrics+"connections_software", float64(n), "clientSoftwareName", s.Name, "clientSoftwareVersion", s.Version,
 			"listener", listener, "networkProcessor", "0"))

@@ -20,11 +20,11 @@ const ticketLineInterval = time.Minute
 
 // kerberosState is this broker's identity in Kerberos.
 type kerberosState struct {
-	log   *logrus.Entry
-	lines logx.Sampler
-	shown kerberos.Shown          // the authenticators that clients have presented, at any listener
-	mu    sync.Mutex              // guards users; a leaf
-	users map[string]kerberosUser // identities with which this broker logs in at others, by the setting that names them
+	log     *logrus.Entry
+	lines   logx.Sampler
+	replays kerberos.ReplayCache    // the authenticators that clients have presented, at any listener
+	mu      sync.Mutex              // guards users; a leaf
+	users   map[string]kerberosUser // identities with which this broker logs in at others, by the setting that names them
 }
 
 // kerberosUser is an identity with the settings that it was created from: while these stay the same, its tickets are
@@ -69,7 +69,7 @@ func (s *kerberosState) ticketed(k *config.Kerberos) (func() sasl.Exchange, erro
 	if err != nil {
 		return nil, refuse("sasl.kerberos.principal.to.local.rules", err)
 	}
-	service, err := kerberos.OpenService(c, k.Keytab, k.Principal, &s.shown)
+	service, err := kerberos.OpenService(c, k.Keytab, k.Principal, &s.replays)
 	if err != nil {
 		return nil, refuse("its keyTab "+k.Keytab, err)
 	}

@@ -81,7 +81,7 @@ func (s *Server) awaitSuccessors(ctx context.Context) error {
 // unnoticed returns a partition to wait for, if there is one, and watches its state and the live brokers.
 func (s *Server) unnoticed(ctx context.Context) (zkcoord.TopicPartition, bool, error) {
 	var arriving []zkcoord.TopicPartition
-	for _, tp := range s.logs.Arriving() {
+	for _, tp := range s.logs.LoadingPartitions() {
 		arriving = append(arriving, zkcoord.TopicPartition(tp))
 	}
 	if len(arriving) == 0 {

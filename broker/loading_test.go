@@ -105,11 +105,13 @@ func TestRegistersWhenItsAbsenceWasNoticed(t *testing.T) {
 	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	if left := one.logs.Arriving(); len(left) != 1 {
+	if left := one.logs.LoadingPartitions(); len(left) != 1 {
 		t.Errorf("still being recovered: %v", left)
 	}
 	letGo()
-	eventually(t, "it follows", func() bool { return one.replicas.HostedEpoch(one.found[0]) > 0 && len(one.logs.Arriving()) == 0 })
+	eventually(t, "it follows", func() bool {
+		return one.replicas.HostedEpoch(one.found[0]) > 0 && len(one.logs.LoadingPartitions()) == 0
+	})
 }
 
 func TestSharedISR(t *testing.T) {

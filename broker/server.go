@@ -305,7 +305,7 @@ func (s *Server) openLogs(ctx context.Context) error {
 		Cleaner: cleanerConfig(c), MinFreeBytes: c.LogDirMinFreeBytes, MaxOpenFiles: maxOpenFiles(),
 		ProducerExpiry: c.ProducerIDExpiration, ProducerExpiryInterval: c.ProducerIDExpirationCheck,
 		Logger: s.loggers.Entry(config.LogLogger), CleanerLogger: s.loggers.Entry(config.CleanerLogger),
-		OnDirFailure: s.directoryFailed, OnRoom: s.diskSpaceFreed, OnLoaded: s.logLoaded, OnFlushed: s.metrics.Flushed, Loading: s.collector.loadingLogs(),
+		OnDirFailure: s.directoryFailed, OnSpaceFreed: s.diskSpaceFreed, OnLoaded: s.logLoaded, OnFlushed: s.metrics.Flushed, Loading: s.collector.loadingLogs(),
 	})
 	if err != nil {
 		return err

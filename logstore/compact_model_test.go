@@ -248,7 +248,7 @@ func (x *keyedModel) step() {
 	default:
 		x.check()
 	}
-	for _, l := range x.m.keep.takeFlushes() { // as the keeper does
+	for _, l := range x.m.scheduler.takeFlushes() { // as the scheduler does
 		x.must(l.flush(l.active().base, false))
 	}
 }
@@ -351,8 +351,8 @@ func (x *keyedModel) readCommitted(upTo int64) map[int64]keyedRecord {
 	return seen
 }
 
-// TestCompactModel does random things to a compacted log with transactions; through compaction, restarts, kills and power
-// cuts consumers must see what they should.
+// TestCompactModel does random things to a compacted log with transactions; through compaction, restarts, kills and
+// power cuts consumers must see what they should.
 func TestCompactModel(t *testing.T) {
 	for seed := range seeds.Count(t, 150, 30) {
 		runKeyedModel(t, seed)
@@ -375,8 +375,9 @@ func runKeyedModel(t *testing.T, seed uint64) {
 	})
 }
 
-// TestCompactionCrashAtEachStep lets the disk die at each call of a compaction in turn, and then at some call of the load that follows.
-// Whatever of that a power cut or a kill leaves, consumers see the same, and the next compaction works.
+// TestCompactionCrashAtEachStep lets the disk die at each call of a compaction in turn, and then at some call of the
+// load that follows. Whatever of that a power cut or a kill leaves, consumers see the same, and the next compaction
+// works.
 func TestCompactionCrashAtEachStep(t *testing.T) {
 	for end, crash := range map[string]func(x *keyedModel) *vfs.Mem{
 		"power":               func(x *keyedModel) *vfs.Mem { return x.fs.Crash(nil) },
@@ -406,8 +407,8 @@ func (x *keyedModel) dieAt(n int) {
 	})
 }
 
-// compactAndDie has the disk die at the nth call of a compaction, and with later at that call of the load after it as well. done
-// tells that the compaction has fewer calls.
+// compactAndDie has the disk die at the nth call of a compaction, and with later at that call of the load after it as
+// well. done tells that the compaction has fewer calls.
 func compactAndDie(t *testing.T, n, later int, crash func(*keyedModel) *vfs.Mem) (done bool) {
 	t.Helper()
 	x := newKeyedModel(t, uint64(n%5))
@@ -449,8 +450,9 @@ func compactAndDie(t *testing.T, n, later int, crash func(*keyedModel) *vfs.Mem)
 	return err == nil
 }
 
-// TestLoadCompletesASwapAtEachStep cuts the power at each step of a load that puts a compacted segment in the place of those that it was
-// made from. What of the names had reached the disk by then is up to chance; consumers see the same in any case.
+// TestLoadCompletesASwapAtEachStep cuts the power at each step of a load that puts a compacted segment in the place of
+// those that it was made from. What of the names had reached the disk by then is up to chance; consumers see the same
+// in any case.
 func TestLoadCompletesASwapAtEachStep(t *testing.T) {
 	for step, died := 1, true; died; step++ {
 		for seed := range uint64(8) {

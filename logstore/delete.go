@@ -50,7 +50,7 @@ func (m *Manager) discard(l *Log) error {
 }
 
 func (m *Manager) removeDirLater(dir string) {
-	m.keep.later(time.Duration(m.segmentDeleteDelay.Load()), func() {
+	m.scheduler.later(time.Duration(m.segmentDeleteDelay.Load()), func() {
 		if err := m.cfg.FS.RemoveAll(dir); err != nil {
 			m.cfg.Logger.WithError(err).WithField(logx.Dir, dir).Warn("cannot remove a deleted partition")
 		}

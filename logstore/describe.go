@@ -29,7 +29,7 @@ func (m *Manager) Dirs() []DirInfo {
 		if !v.failed.Load() {
 			total, usable, err := m.cfg.FS.Usage(v.path)
 			if err = v.fail("ask for free space", err); err == nil {
-				info.Online, info.Total, info.Usable, info.Refuses = true, total, usable, v.room.low.Load()
+				info.Online, info.Total, info.Usable, info.Refuses = true, total, usable, v.space.low.Load()
 				info.Logs = m.describe(v)
 			}
 		}

@@ -69,7 +69,7 @@ func (m *Manager) moveTo(tp TopicPartition, v *volume, name string, release func
 	if m.mu.closed {
 		return nil, false, errClosed
 	}
-	if m.arriving(tp) {
+	if m.isLoading(tp) {
 		return nil, false, fmt.Errorf("%v is still being loaded: %w", tp, kerr.ReplicaNotAvailable)
 	}
 	l, ok := m.Log(tp)
@@ -158,8 +158,8 @@ func (m *Manager) dropFutureLocked(tp TopicPartition) error {
 // Replace replaces a partition's log with its copy, which it returns. The two must have the same end, and nobody may be
 // writing to either. The old log is closed, and its directory removed after log.segment.delete.delay.ms.
 //
-// A kill between the two renames leaves two directories for the partition. The next start completes the move, but Apache
-// Kafka does not start on them, so between them is only what a power cut requires: the first is made durable.
+// A kill between the two renames leaves two directories for the partition. The next start completes the move, but
+// Apache Kafka does not start on them, so between them is only what a power cut requires: the first is made durable.
 func (m *Manager) Replace(tp TopicPartition) (*Log, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -245,7 +245,7 @@ func (mv *move) copy() *Log {
 
 // resumeMove returns the move of a log if a copy of it was found at the start. A copy without its log is useless,
 // unless the log is in a directory that is offline.
-func (m *Manager) resumeMove(l *Log, copies []*part) (mv *move, err error) {
+func (m *Manager) resumeMove(l *Log, copies []*loadingDir) (mv *move, err error) {
 	for _, p := range copies {
 		f := p.log
 		switch {

@@ -42,7 +42,7 @@ func TestLoading(t *testing.T) {
 // TestLoadingTellsOfBytes shuts one of two logs and asks how far the loading is.
 func TestLoadingTellsOfBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newArrivalRig(t, 2, nil)
+		r := newLoadingRig(t, 2, nil)
 		r.cfg.Loading = new(Loading)
 		elapsed := time.Duration(0)
 		r.cfg.Now = func() time.Time { return time.UnixMilli(1_790_000_000_000).Add(elapsed) }

@@ -463,10 +463,10 @@ type disk struct {
 	failed atomic.Bool
 	// report is called with the first failure. It must not block.
 	report func(*disk, error)
-	// reportRoom is called when the directory begins or ceases to reject records. It must not block.
-	reportRoom func(d *disk, low bool, usable int64)
-	now        func() time.Time
-	room       room
+	// reportSpace is called when the directory begins or ceases to reject records. It must not block.
+	reportSpace func(d *disk, low bool, usable int64)
+	now         func() time.Time
+	space       freeSpace
 }
 
 // usable returns an error after the disk has failed.
@@ -486,7 +486,7 @@ func (d *disk) fail(what string, err error) error {
 	}
 	if noSpace(err) && !errors.Is(err, kerr.KafkaStorageError) {
 		d.filled()
-		return fmt.Errorf("%s in %s: %w: %w", what, d.path, errNoRoom, err)
+		return fmt.Errorf("%s in %s: %w: %w", what, d.path, errNoSpace, err)
 	}
 	return d.condemn(what, err)
 }

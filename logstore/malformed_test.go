@@ -18,12 +18,12 @@ import (
 
 // malformedRig is a log directory after a kill, or a clean stop, in which a test spoils something.
 type malformedRig struct {
-	*arrivalRig
+	*loadingRig
 	lines *logtest.Hook
 }
 
 func newMalformedRig(t *testing.T, clean bool, change func(*ManagerConfig)) *malformedRig {
-	r := &malformedRig{arrivalRig: newArrivalRig(t, 2, change)}
+	r := &malformedRig{loadingRig: newLoadingRig(t, 2, change)}
 	if clean {
 		r.reopen()
 		r.must(r.m.Close())
@@ -87,8 +87,8 @@ var malformedContents = map[string]struct {
 	"an empty line between": {"0\n3\nt 0 2\n\nt 1 2\n", 4},
 }
 
-// TestMalformedCheckpoints starts on a directory one of whose checkpoints can't be understood: the directory serves, no record is lost,
-// a line says what is wrong where, and the file is right again afterwards.
+// TestMalformedCheckpoints starts on a directory one of whose checkpoints can't be understood: the directory serves, no
+// record is lost, a line says what is wrong where, and the file is right again afterwards.
 func TestMalformedCheckpoints(t *testing.T) {
 	type want struct{ start, hw int64 }
 	for _, clean := range []bool{false, true} {
@@ -118,8 +118,8 @@ func TestMalformedCheckpoints(t *testing.T) {
 	}
 }
 
-// TestBreakWithoutRecoveryPoints has a broken batch in a log of which it is not known what was flushed. Only the end of the log is taken
-// for what a crash has left; anything else stays, offline, also after further starts.
+// TestBreakWithoutRecoveryPoints has a broken batch in a log of which it is not known what was flushed. Only the end of
+// the log is taken for what a crash has left; anything else stays, offline, also after further starts.
 func TestBreakWithoutRecoveryPoints(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -220,7 +220,8 @@ func TestMalformedLeaderEpochs(t *testing.T) {
 	}
 }
 
-// TestMalformedPartitionMetadata keeps one log offline whose topic id can't be read, for it may be another topic's that has its name now.
+// TestMalformedPartitionMetadata keeps one log offline whose topic id can't be read, for it may be another topic's that
+// has its name now.
 func TestMalformedPartitionMetadata(t *testing.T) {
 	for name, malformed := range map[string]string{"garbage": "\x00\xff", "empty": "", "version": "version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
 		"no id": "version: 0\n", "short id": "version: 0\ntopic_id: AAAA"} {

@@ -50,9 +50,9 @@ type ManagerConfig struct {
 	OnFlushed func(took time.Duration)
 	// OnDirFailure is called once for each directory that fails after Open, on a goroutine of its own.
 	OnDirFailure func(dir string, err error)
-	// OnRoom is called for each full directory that has room again, on a goroutine of its own. May be nil: then only
-	// writers notice.
-	OnRoom func(dir string)
+	// OnSpaceFreed is called for each full directory that has room again, on a goroutine of its own. May be nil: then
+	// only writers notice.
+	OnSpaceFreed func(dir string)
 }
 
 // DefaultManagerConfig returns the defaults of Apache Kafka 3.9. Dirs, BrokerID, ClusterID and Logger have to be set.
@@ -73,13 +73,13 @@ func DefaultManagerConfig() ManagerConfig {
 
 // Manager owns the log directories of a broker and the logs in them. All methods are safe for concurrent use.
 type Manager struct {
-	cfg   ManagerConfig
-	env   *env
-	disks []*volume
-	keep  *keeper
-	clean *cleaner
+	cfg       ManagerConfig
+	env       *env
+	disks     []*volume
+	scheduler *scheduler
+	clean     *cleaner
 
-	intake *intake
+	load *loadRun
 
 	segmentDeleteDelay atomic.Int64 // ns
 
@@ -87,7 +87,7 @@ type Manager struct {
 		sync.RWMutex // leaf
 		logs         map[TopicPartition]*Log
 		moves        map[TopicPartition]move // to other directories, by the log being moved
-		arrivals     map[TopicPartition]*arrival
+		loading      map[TopicPartition]*loadingLog
 	}
 	mu struct {
 		sync.RWMutex // held for reading by creations, for writing by deletions and closing; a Log's lock may be taken below it
@@ -96,9 +96,9 @@ type Manager struct {
 	placing struct { // the directories of logs that are being created
 		sync.Mutex // leaf but for table
 		count      map[*disk]int
-		wishes     map[TopicPartition]*volume // where logs that do not exist yet are to be created
+		preferred  map[TopicPartition]*volume // where logs that do not exist yet are to be created
 	}
-	failures sync.WaitGroup // running OnDirFailure and OnRoom calls
+	failures sync.WaitGroup // running OnDirFailure and OnSpaceFreed calls
 }
 
 // ErrNoDirs is the error of Open if no directory is usable.
@@ -128,7 +128,7 @@ func Begin(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 		m.unlock()
 		return nil, err
 	}
-	err := m.startIntake()
+	err := m.startLoading()
 	if err == nil {
 		err = m.awaitUrgent(ctx)
 	}
@@ -161,22 +161,22 @@ func (cfg ManagerConfig) complete() ManagerConfig {
 
 // newManager returns a Manager that has not touched the directories yet.
 func newManager(cfg ManagerConfig) *Manager {
-	m := &Manager{cfg: cfg, intake: newIntake()}
-	m.keep, m.clean = newKeeper(m), newCleaner(m)
+	m := &Manager{cfg: cfg, load: newLoadRun()}
+	m.scheduler, m.clean = newScheduler(m), newCleaner(m)
 	m.env = &env{fs: newOpenFiles(cfg.FS, cfg.MaxOpenFiles), now: cfg.Now, logger: cfg.Logger,
-		later: m.keep.later, rolled: m.rolled, truncated: m.saveTruncated, flushed: cfg.OnFlushed,
+		later: m.scheduler.later, rolled: m.rolled, truncated: m.saveTruncated, flushed: cfg.OnFlushed,
 		saveOffsets: func(l *Log) error { return m.checkpointOffsets(m.volumeOf(l)) }}
 	m.env.producerExpiry.Store(int64(cfg.ProducerExpiry))
 	m.segmentDeleteDelay.Store(int64(cfg.SegmentDeleteDelay))
 	m.table.logs, m.table.moves = make(map[TopicPartition]*Log), make(map[TopicPartition]move)
-	m.table.arrivals = make(map[TopicPartition]*arrival)
-	m.placing.count, m.placing.wishes = make(map[*disk]int), make(map[TopicPartition]*volume)
+	m.table.loading = make(map[TopicPartition]*loadingLog)
+	m.placing.count, m.placing.preferred = make(map[*disk]int), make(map[TopicPartition]*volume)
 	return m
 }
 
 // giveUp undoes what was begun: nothing more is written, as if the process had been killed.
 func (m *Manager) giveUp() {
-	m.endIntake()
+	m.endLoading()
 	for _, v := range m.disks {
 		for _, l := range m.logsOn(v) {
 			l.releaseAll()
@@ -187,20 +187,20 @@ func (m *Manager) giveUp() {
 
 // Start begins the background work: retention, flushing, checkpoints, removal of deleted files, compaction.
 func (m *Manager) Start() {
-	m.keep.start()
+	m.scheduler.start()
 	m.clean.start()
 }
 
 // rolled is called for each log that has closed a segment.
 func (m *Manager) rolled(l *Log) {
-	m.keep.flushSoon(l)
+	m.scheduler.flushSoon(l)
 	m.clean.consider(l)
 }
 
 // SetConfig applies a configuration to all partitions of a topic.
 func (m *Manager) SetConfig(topic string, cfg Config) {
 	m.table.Lock()
-	for tp, a := range m.table.arrivals {
+	for tp, a := range m.table.loading {
 		if tp.Topic == topic {
 			a.config = &cfg
 		}
@@ -256,9 +256,9 @@ func (m *Manager) Close() error {
 	if closed {
 		return nil
 	}
-	m.endIntake()
+	m.endLoading()
 	m.clean.stop()
-	m.keep.stop()
+	m.scheduler.stop()
 	var errs []error
 	for _, v := range m.disks {
 		errs = append(errs, v.fail("write checkpoint", m.checkpointHighWatermarks(v)))

@@ -40,8 +40,8 @@ func tooManyFiles(err error) bool {
 }
 
 // runCloser closes files when there are too many, those first that have been unused for longest.
-func (k *keeper) runCloser(ctx context.Context) {
-	o := k.m.env.fs
+func (s *scheduler) runCloser(ctx context.Context) {
+	o := s.m.env.fs
 	for {
 		select {
 		case <-o.wake:
@@ -50,7 +50,7 @@ func (k *keeper) runCloser(ctx context.Context) {
 		}
 		o.round.Add(1)
 		spare := o.max - o.max/4 // a quarter at a time, since finding them takes a while
-		for _, c := range k.m.openSegments() {
+		for _, c := range s.m.openSegments() {
 			if o.count.Load() <= spare {
 				break
 			}

@@ -17,7 +17,7 @@ import (
 func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, isNew bool) (*Log, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if m.arriving(tp) {
+	if m.isLoading(tp) {
 		return nil, fmt.Errorf("%v: %w", tp, ErrLoading)
 	}
 	if l, ok := m.Log(tp); ok {
@@ -89,7 +89,7 @@ func (m *Manager) emptiest() []*volume {
 	}
 	live := slices.DeleteFunc(slices.Clone(m.disks), func(v *volume) bool { return v.failed.Load() })
 	without := func(v *volume) int {
-		if v.room.low.Load() {
+		if v.space.low.Load() {
 			return 1
 		}
 		return 0
@@ -110,14 +110,14 @@ func (m *Manager) placed(v *volume) {
 func (m *Manager) wish(tp TopicPartition, v *volume) {
 	m.placing.Lock()
 	defer m.placing.Unlock()
-	m.placing.wishes[tp] = v
+	m.placing.preferred[tp] = v
 }
 
 // wished returns where a log is to be created, if that was requested, and forgets it.
 func (m *Manager) wished(tp TopicPartition) *volume {
 	m.placing.Lock()
 	defer m.placing.Unlock()
-	v := m.placing.wishes[tp]
-	delete(m.placing.wishes, tp)
+	v := m.placing.preferred[tp]
+	delete(m.placing.preferred, tp)
 	return v
 }

@@ -103,17 +103,17 @@ func (p *producer) add(m producerBatch) {
 	p.n++
 }
 
-// openTxn is a transaction without its marker; doneTxn, one whose marker is not below the high watermark yet.
+// openTxn is a transaction without its marker; completedTxn, one whose marker is not below the high watermark yet.
 type openTxn struct{ producerID, first int64 }
-type doneTxn struct{ first, last int64 }
+type completedTxn struct{ first, last int64 }
 
 // producerTable is the state of all producers of a log and of their transactions. The Log's lock guards it.
 type producerTable struct {
 	byID map[int64]*producer
-	end  int64         // the state is that before this offset
-	open []openTxn     // by first offset
-	done []doneTxn     // by last offset; they still hold back the last stable offset
-	keep time.Duration // idle time after which producers are forgotten
+	end  int64          // the state is that before this offset
+	open []openTxn      // by first offset
+	done []completedTxn // by last offset; they still hold back the last stable offset
+	keep time.Duration  // idle time after which producers are forgotten
 
 	verifying map[int64]*verification // by producer id; not stored
 }
@@ -234,7 +234,7 @@ func (t *producerTable) applyMarker(b record.Batch) (aborted AbortedTxn, ok bool
 		return AbortedTxn{}, false, nil // a marker without data holds nothing back
 	}
 	t.open = slices.DeleteFunc(t.open, func(o openTxn) bool { return o.producerID == p.id })
-	t.done = append(t.done, doneTxn{first, b.BaseOffset()})
+	t.done = append(t.done, completedTxn{first, b.BaseOffset()})
 	if m.commit {
 		return AbortedTxn{}, false, nil
 	}
@@ -262,7 +262,7 @@ func (t *producerTable) firstUnstable() int64 {
 
 // replicated forgets the ended transactions whose marker is below the high watermark.
 func (t *producerTable) replicated(highWatermark int64) {
-	t.done = slices.DeleteFunc(t.done, func(d doneTxn) bool { return d.last < highWatermark })
+	t.done = slices.DeleteFunc(t.done, func(d completedTxn) bool { return d.last < highWatermark })
 }
 
 // expire forgets producers without an open transaction that have been idle for too long.

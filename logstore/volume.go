@@ -24,7 +24,7 @@ type volume struct {
 	progress    *dirProgress // set once it is known what has to be loaded
 
 	// Guarded by Manager.table.
-	queue []*part // to be loaded, next first
+	queue []*loadingDir // to be loaded, next first
 	// unloaded are the partitions that have a directory here but no log in the table: it is not loaded yet, or cannot
 	// be.
 	unloaded map[TopicPartition]bool
@@ -33,8 +33,8 @@ type volume struct {
 func (m *Manager) prepareAll() error {
 	for _, dir := range m.cfg.Dirs {
 		v := &volume{unloaded: make(map[TopicPartition]bool)}
-		v.path, v.report, v.reportRoom, v.now = filepath.Clean(dir), m.dirFailed, m.roomChanged, m.cfg.Now
-		v.room.min = m.cfg.MinFreeBytes
+		v.path, v.report, v.reportSpace, v.now = filepath.Clean(dir), m.dirFailed, m.spaceChanged, m.cfg.Now
+		v.space.min = m.cfg.MinFreeBytes
 		m.disks = append(m.disks, v)
 		if err := m.prepare(v); err != nil {
 			return err
@@ -111,16 +111,16 @@ func (m *Manager) dirFailed(d *disk, err error) {
 	m.failures.Go(func() { m.cfg.OnDirFailure(d.path, err) })
 }
 
-// roomChanged is called when a directory begins or ceases to reject clients' records.
-func (m *Manager) roomChanged(d *disk, low bool, usable int64) {
+// spaceChanged is called when a directory begins or ceases to reject clients' records.
+func (m *Manager) spaceChanged(d *disk, low bool, usable int64) {
 	logger := m.cfg.Logger.WithFields(map[string]any{logx.Dir: d.path, logx.SizeBytes: usable})
 	if low {
 		logger.Error("log directory has no room left, refusing records until there is some")
 		return
 	}
 	logger.Info("log directory has room again")
-	if m.cfg.OnRoom != nil {
-		m.failures.Go(func() { m.cfg.OnRoom(d.path) })
+	if m.cfg.OnSpaceFreed != nil {
+		m.failures.Go(func() { m.cfg.OnSpaceFreed(d.path) })
 	}
 }
 
@@ -144,7 +144,7 @@ func (m *Manager) OfflineDirs() []string {
 func (m *Manager) FullDirs() []string {
 	var dirs []string
 	for _, v := range m.disks {
-		if !v.failed.Load() && v.room.low.Load() {
+		if !v.failed.Load() && v.space.low.Load() {
 			dirs = append(dirs, v.path)
 		}
 	}

@@ -212,7 +212,7 @@ func (c *Conn) loggedIn(who sasl.Login, version int16) (lifetime time.Duration) 
 	a.stage, a.first, a.who, a.exchange = stageDone, a.mechanism, who, nil
 	c.Principal, c.TokenAuthenticated = "User:"+who.User, who.Token
 	c.frameMax, c.budget = c.server.cfg.RequestMaxBytes, c.server.budget
-	c.welcome()
+	c.authenticated()
 	if c.log.Logger.IsLevelEnabled(logrus.DebugLevel) {
 		c.loginLine(c.log).Debug("logged in")
 	}

@@ -49,8 +49,8 @@ type Conn struct {
 	auth     *authentication // nil: the listener does not use SASL
 	frameMax int32           // bytes of the largest request allowed at this stage
 	budget   *budget         // that requests are charged to; nil: none, as before a login
-	share    share           // of the memory for clients that have not authenticated; guarded by newcomers' lock
-	newcomer bool            // the client must authenticate and has not: its memory is counted
+	share    share           // of the memory for clients that have not authenticated; guarded by preAuthMemory's lock
+	preAuth  bool            // the client must authenticate and has not: its memory is counted
 
 	ctx    context.Context // shared; ends when the connection closes
 	cancel context.CancelCauseFunc
@@ -105,7 +105,7 @@ func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error
 		c.auth = &authentication{server: settings, counts: &l.authentications}
 		c.frameMax, c.budget = min(settings.MaxReceive, s.cfg.RequestMaxBytes), nil
 	}
-	c.newcomer = c.auth != nil || l.TLS != nil
+	c.preAuth = c.auth != nil || l.TLS != nil
 	c.Host = hostName(c.RemoteIP())
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.alive = func() { c.touch(time.Now()) }
@@ -113,7 +113,7 @@ func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error
 	if l.TLS != nil {
 		c.secure = &transport{settings: l.TLS, counts: &l.authentications}
 	}
-	c.in = newInput(raw, c.secure, s.turns, c.alive)
+	c.in = newInput(raw, c.secure, s.yielder, c.alive)
 	return c, nil
 }
 
@@ -144,7 +144,7 @@ func (c *Conn) serve() {
 	}
 	c.settle()
 	c.close(err)
-	c.server.newcomers.drop(c)
+	c.server.preAuth.drop(c)
 	if c.queue != nil {
 		close(c.queue)
 		c.writer.Wait()
@@ -277,7 +277,7 @@ func (c *Conn) nextFrame() ([]byte, error) {
 // reserve makes room for a request that has arrived in part. The buffer grows with the bytes that arrive, not with the
 // announced size.
 func (c *Conn) reserve(come, whole int) error {
-	if !c.newcomer {
+	if !c.preAuth {
 		c.in.reserve(min(whole, 4*max(come, c.in.least)))
 		return nil
 	}
@@ -319,7 +319,7 @@ func (c *Conn) handle(frame []byte) error {
 		return errHungUp
 	}
 	if c.auth == nil {
-		c.in.welcome()
+		c.in.useUsualBuffers()
 	}
 	w := waiting{answer, c.req.Correlation, route.FlexibleResponse}
 	if c.auth != nil && c.auth.failed != nil {

@@ -46,8 +46,8 @@ type Server struct {
 	dispatcher Dispatcher
 	log        *logrus.Entry
 	budget     *budget
-	newcomers  newcomers
-	turns      *turns
+	preAuth    preAuthMemory
+	yielder    *yielder
 	admission  *admission
 	refused    logx.Sampler // for lines about refused connections
 
@@ -81,10 +81,10 @@ const refusedLine = time.Second
 
 // NewServer returns a Server without sockets.
 func NewServer(cfg Config, d Dispatcher, log *logrus.Entry) *Server {
-	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), turns: newTurns(), admission: newAdmission(cfg.Limits),
+	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), yielder: newYielder(), admission: newAdmission(cfg.Limits),
 		refused: logx.Sampler{Interval: refusedLine}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.newcomers.max = newcomersBytes
+	s.preAuth.max = preAuthBytes
 	s.mu.conns = make(map[*Conn]struct{})
 	return s
 }

@@ -69,15 +69,15 @@ type input struct {
 	err        error
 	readable   func(fd uintptr) bool // the method value in.onReadable, created once
 	alive      func()                // called after every read that returned bytes
-	turns      *turns                // the server's
-	waits      bool                  // the reader is waiting, or has not begun: turns does not count it
+	yielder    *yielder              // the server's
+	waits      bool                  // the reader is waiting, or has not begun: the yielder does not count it
 }
 
 // maxUsual bounds the buffer that a connection gets for its next request merely because the last ones were large.
 const maxUsual = 16 * bufferSize
 
-func newInput(raw syscall.RawConn, secure *transport, t *turns, alive func()) *input {
-	in := &input{raw: raw, secure: secure, alive: alive, least: firstBufferSize, turns: t, waits: true}
+func newInput(raw syscall.RawConn, secure *transport, t *yielder, alive func()) *input {
+	in := &input{raw: raw, secure: secure, alive: alive, least: firstBufferSize, yielder: t, waits: true}
 	in.readable = in.onReadable
 	return in
 }
@@ -99,7 +99,7 @@ func (in *input) fill() error {
 			in.start = 0
 		}
 	}
-	in.turns.giveWay()
+	in.yielder.yield()
 	if in.secure != nil {
 		in.idle()
 		defer in.busy()
@@ -148,7 +148,7 @@ func (in *input) onReadable(fd uintptr) bool {
 func (in *input) idle() {
 	if !in.waits {
 		in.waits = true
-		in.turns.end()
+		in.yielder.end()
 	}
 }
 
@@ -156,7 +156,7 @@ func (in *input) idle() {
 func (in *input) busy() {
 	if in.waits {
 		in.waits = false
-		in.turns.begin()
+		in.yielder.begin()
 	}
 }
 
@@ -166,8 +166,8 @@ func (in *input) take() {
 	in.usual = in.least
 }
 
-// welcome allows buffers of the usual size from now on.
-func (in *input) welcome() { in.least = bufferSize }
+// useUsualBuffers allows buffers of the usual size from now on.
+func (in *input) useUsualBuffers() { in.least = bufferSize }
 
 // reserve makes room for size bytes from start on.
 func (in *input) reserve(size int) {

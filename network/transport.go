@@ -176,8 +176,8 @@ func (c *Conn) beginTLS() error {
 	if err != nil {
 		return err
 	}
-	if c.server.newcomers.drop(c); c.auth == nil {
-		c.known()
+	if c.server.preAuth.drop(c); c.auth == nil {
+		c.releasePreAuth()
 	}
 	state := t.conn.ConnectionState()
 	c.encryption.Store(encryptionOf(state))

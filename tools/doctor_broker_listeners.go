@@ -60,7 +60,7 @@ func (d *doctor) keytabs(b *config.Broker) {
 			}
 			c, err := kerberos.ReadConfiguration(m.Kerberos.Configuration)
 			if err == nil {
-				_, err = kerberos.OpenService(c, m.Kerberos.Keytab, m.Kerberos.Principal, new(kerberos.Shown))
+				_, err = kerberos.OpenService(c, m.Kerberos.Keytab, m.Kerberos.Principal, new(kerberos.ReplayCache))
 			}
 			if err != nil {
 				d.trouble("listener "+l.Name, "correct it, or let user "+strconv.Itoa(os.Getuid())+" read its keytab: the broker does not start with it",
@@ -73,8 +73,8 @@ func (d *doctor) keytabs(b *config.Broker) {
 // portAnswers is the time limit for a program on this machine to accept a connection.
 const portAnswers = time.Second
 
-// ports checks that the broker's addresses belong to this machine, and that no other program has them. It does not listen on
-// them: clients that look for the broker would notice.
+// ports checks that the broker's addresses belong to this machine, and that no other program has them. It does not
+// listen on them: clients that look for the broker would notice.
 func (d *doctor) ports(ctx context.Context, b *config.Broker) {
 	for _, l := range b.Listeners {
 		d.port(ctx, "listener "+l.Name, l.Host, strconv.Itoa(l.Port))

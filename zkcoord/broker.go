@@ -197,7 +197,7 @@ func parseEndpoint(text string, protocols map[string]string) (Endpoint, error) {
 // disappearance of a node that an earlier process of the same broker has left behind (kill -9 and immediate restart),
 // where Apache Kafka exits. If the node belongs to another living broker, the error is *ErrBrokerIDInUse.
 func (c *Client) RegisterBroker(ctx context.Context, b BrokerInfo) (epoch int64, err error) {
-	var wait leftover
+	var wait staleRegistration
 	for {
 		epoch, err := c.tryRegister(ctx, b)
 		if !isNodeExists(err) {
@@ -236,7 +236,7 @@ func (c *Client) RegisterBroker(ctx context.Context, b BrokerInfo) (epoch int64,
 // Called before the broker listens, it prevents clients from connecting to a port that is not served yet. Errors are
 // those of RegisterBroker.
 func (c *Client) AwaitVacancy(ctx context.Context, id int32) error {
-	var wait leftover
+	var wait staleRegistration
 	for {
 		n, err := c.get(ctx, brokerPath(id))
 		if err != nil {
@@ -265,17 +265,17 @@ func (c *Client) tryRegister(ctx context.Context, b BrokerInfo) (epoch int64, er
 	return results[1].Stat.Czxid, nil
 }
 
-// leftover waits for the registration of an earlier session of the same broker to vanish.
-type leftover struct {
+// staleRegistration waits for the registration of an earlier session of the same broker to vanish.
+type staleRegistration struct {
 	owner    int64
 	deadline time.Time
 }
 
-// leftoverPoll is the interval between checks of the node.
-const leftoverPoll = 100 * time.Millisecond
+// staleRegistrationPoll is the interval between checks of the node.
+const staleRegistrationPoll = 100 * time.Millisecond
 
 // next waits a little, or returns why waiting is pointless.
-func (w *leftover) next(ctx context.Context, c *Client, b BrokerInfo, n node) error {
+func (w *staleRegistration) next(ctx context.Context, c *Client, b BrokerInfo, n node) error {
 	other, err := DecodeBroker(b.ID, n.data)
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (w *leftover) next(ctx context.Context, c *Client, b BrokerInfo, n node) er
 		return &ErrBrokerIDInUse{b.ID, other, fmt.Sprintf("its registration outlives the session timeout of %v", c.cfg.SessionTimeout)}
 	}
 	select {
-	case <-time.After(leftoverPoll):
+	case <-time.After(staleRegistrationPoll):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

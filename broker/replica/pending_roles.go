@@ -93,7 +93,7 @@ func (m *Manager) await(r *role) error {
 		return err
 	}
 	if r.leads(m.cfg.BrokerID) { // clients wait for a leader, while a follower can catch up later
-		m.cfg.Logs.Hasten(r.TP)
+		m.cfg.Logs.Prioritize(r.TP)
 	}
 	return nil
 }

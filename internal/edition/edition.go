@@ -19,8 +19,8 @@ func Of(file string) Edition {
 	return Edition{file, info}
 }
 
-// Over reports whether the file has changed since. A file that cannot be examined counts as unchanged.
-func (e Edition) Over() bool {
+// Outdated reports whether the file has changed since. A file that cannot be examined counts as unchanged.
+func (e Edition) Outdated() bool {
 	if e.file == "" {
 		return false
 	}

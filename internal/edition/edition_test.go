@@ -23,7 +23,7 @@ func TestOver(t *testing.T) {
 	}
 	want := func(what string, e Edition, over bool) {
 		t.Helper()
-		if e.Over() != over {
+		if e.Outdated() != over {
 			t.Errorf("%s: over is %v", what, !over)
 		}
 	}

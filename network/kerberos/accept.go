@@ -20,7 +20,7 @@ type Service struct {
 	file      string
 	principal types.PrincipalName
 	skew      time.Duration // maximum clock difference between clients and this server
-	shown     *Shown
+	shown     *ReplayCache
 
 	keys atomic.Pointer[editionKeys]
 }
@@ -34,7 +34,7 @@ type editionKeys struct {
 // OpenService reads the keys of a principal, NAME/HOST[@REALM]. They are read again when their file has changed, since
 // after a change of keys clients present tickets for the new ones. Authenticators are remembered in shown, which
 // services share.
-func OpenService(c *Configuration, file, principal string, shown *Shown) (*Service, error) {
+func OpenService(c *Configuration, file, principal string, shown *ReplayCache) (*Service, error) {
 	file = path(file)
 	now := edition.Of(file)
 	keys, err := read(file, keytab.Load)
@@ -56,7 +56,7 @@ func OpenService(c *Configuration, file, principal string, shown *Shown) (*Servi
 // remain.
 func (s *Service) current() *keytab.Keytab {
 	had := s.keys.Load()
-	if !had.edition.Over() {
+	if !had.edition.Outdated() {
 		return had.keys
 	}
 	now := edition.Of(s.file)
@@ -148,8 +148,8 @@ func (a *Acceptor) ticket(message []byte) ([]byte, error) {
 	return reply(request.Authenticator, request.Ticket.DecryptedEncPart.Key)
 }
 
-// anyVersion lets something be decrypted with an owner's newest key if the keytab lacks the version that it names, as Java
-// does: keytabs made by hand often have another version than the KDC. A wrong key decrypts nothing.
+// anyVersion lets something be decrypted with an owner's newest key if the keytab lacks the version that it names, as
+// Java does: keytabs made by hand often have another version than the KDC. A wrong key decrypts nothing.
 func anyVersion(sealed *types.EncryptedData, keys *keytab.Keytab, owner types.PrincipalName, realm string) {
 	if _, _, err := keys.GetEncryptionKey(owner, realm, sealed.KVNO, sealed.EType); err != nil {
 		const newest = 0

@@ -38,7 +38,7 @@ func keysOf(t testing.TB, password string) *keytab.Keytab {
 func defaults() *Configuration { return &Configuration{config.New()} }
 
 func serviceOf(keys *keytab.Keytab) *Service {
-	s := &Service{principal: types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), skew: defaults().skew(), shown: new(Shown)}
+	s := &Service{principal: types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), skew: defaults().skew(), shown: new(ReplayCache)}
 	s.keys.Store(&editionKeys{keys: keys})
 	return s
 }
@@ -251,7 +251,7 @@ func TestKeysThatChange(t *testing.T) {
 	before, after := keysOf(t, "before"), keysOf(t, "after, which is longer")
 	file := filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, before)
-	service, err := OpenService(defaults(), file, servicePart, new(Shown))
+	service, err := OpenService(defaults(), file, servicePart, new(ReplayCache))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestClocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		service, err := OpenService(c, file, servicePart, new(Shown))
+		service, err := OpenService(c, file, servicePart, new(ReplayCache))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,17 +327,17 @@ func TestOpenService(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, keysOf(t, "secret"))
 	for principal, ok := range map[string]bool{servicePart: true, servicePart + "@" + realm: true, servicePart + "@OTHER": false, "kafka": false, "kafka/hos": false, "other/host": false} {
-		if _, err := OpenService(defaults(), file, principal, new(Shown)); (err == nil) != ok {
+		if _, err := OpenService(defaults(), file, principal, new(ReplayCache)); (err == nil) != ok {
 			t.Errorf("%s: %v", principal, err)
 		}
 	}
-	if _, err := OpenService(defaults(), file+"x", servicePart, new(Shown)); !os.IsNotExist(err) {
+	if _, err := OpenService(defaults(), file+"x", servicePart, new(ReplayCache)); !os.IsNotExist(err) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("no keytab"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenService(defaults(), file, servicePart, new(Shown)); err == nil {
+	if _, err := OpenService(defaults(), file, servicePart, new(ReplayCache)); err == nil {
 		t.Error("a file that is no keytab is taken for one")
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// TestFilesThatAreCutShort: a keytab that is being written, or anything in its place, is at most an error, whoever reads it.
+// TestFilesThatAreCutShort: a keytab that is being written, or anything in its place, is at most an error, whoever
+// reads it.
 func TestFilesThatAreCutShort(t *testing.T) {
 	whole, err := keysOf(t, "secret").Marshal()
 	if err != nil {
@@ -23,7 +24,7 @@ func TestFilesThatAreCutShort(t *testing.T) {
 			if err := os.WriteFile(file, append(append([]byte{}, whole[:size]...), end...), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, _ = OpenService(defaults(), file, servicePart, new(Shown))
+			_, _ = OpenService(defaults(), file, servicePart, new(ReplayCache))
 			_, _ = OpenKeytab(conf, file, servicePart, nil)
 			_, _ = OpenCache(conf, file, nil)
 			_, _ = ReadConfiguration(file)
@@ -46,7 +47,7 @@ func FuzzFiles(f *testing.F) {
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := OpenService(defaults(), file, servicePart, new(Shown)); err == nil {
+		if s, err := OpenService(defaults(), file, servicePart, new(ReplayCache)); err == nil {
 			_, _, _ = s.current().GetEncryptionKey(types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), realm, 1, 18)
 		}
 		_, _ = OpenCache(conf, file, nil)
@@ -59,7 +60,7 @@ func TestTypeBeforeAPath(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, keysOf(t, "secret"))
 	for _, name := range []string{file, "FILE:" + file, "file:" + file} {
-		if _, err := OpenService(defaults(), name, servicePart, new(Shown)); err != nil {
+		if _, err := OpenService(defaults(), name, servicePart, new(ReplayCache)); err != nil {
 			t.Error(err)
 		}
 		u, err := OpenKeytab(configuration(t, "127.0.0.1:1"), name, servicePart, nil)

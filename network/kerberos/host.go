@@ -11,15 +11,15 @@ import (
 // longestLookup bounds the lookup of a host name.
 const longestLookup = 5 * time.Second
 
-// Names looks up the names of hosts, as *net.Resolver does.
-type Names interface {
+// Resolver looks up the names of hosts, as *net.Resolver does.
+type Resolver interface {
 	LookupHost(ctx context.Context, host string) (addrs []string, err error)
 	LookupAddr(ctx context.Context, addr string) (names []string, err error)
 }
 
 // principalHost returns a host's name in principals, in lower case. As in Java, the name is looked up if the host was
 // reached by its address, and a name without a domain is completed with that of the host.
-func principalHost(ctx context.Context, n Names, host string) string {
+func principalHost(ctx context.Context, n Resolver, host string) string {
 	ctx, cancel := context.WithTimeout(ctx, longestLookup)
 	defer cancel()
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
@@ -44,7 +44,7 @@ func principalHost(ctx context.Context, n Names, host string) string {
 
 // CanonicalHost returns the first name of an address, in lower case, or an empty string if it has none. As in Java
 // (InetAddress.getCanonicalHostName), a name that does not lead back to the address does not count.
-func CanonicalHost(ctx context.Context, n Names, addr string) string {
+func CanonicalHost(ctx context.Context, n Resolver, addr string) string {
 	ctx, cancel := context.WithTimeout(ctx, longestLookup)
 	defer cancel()
 	all, err := n.LookupAddr(ctx, addr)

@@ -92,11 +92,12 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestShownIsForgotten has authenticators come at their times: each is known for as long as it is good, and nothing is kept for ever.
+// TestShownIsForgotten has authenticators come at their times: each is known for as long as it is good, and nothing is
+// kept for ever.
 func TestShownIsForgotten(t *testing.T) {
 	const skew = 5 * time.Minute
 	const shownFor = 2 * skew
-	var s Shown
+	var s ReplayCache
 	at := time.Unix(1_800_000_000, 0)
 	for i := range 100 {
 		name := []byte{byte(i)}

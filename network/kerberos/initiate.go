@@ -130,10 +130,10 @@ func (u *User) Name() string { return u.name }
 // ErrClosed reports that a user has been closed.
 var ErrClosed = errors.New("this login is no longer in use")
 
-// passFor returns a ticket. If one is still valid, it is returned while a new one is requested in the background, so
-// that nobody waits for a key distribution center that may be down. The library's requests take as long as they like;
-// ctx ends the wait for them.
-func (u *User) passFor(ctx context.Context, service string) (*pass, error) {
+// credentialFor returns a ticket. If one is still valid, it is returned while a new one is requested in the background,
+// so that nobody waits for a key distribution center that may be down. The library's requests take as long as they
+// like; ctx ends the wait for them.
+func (u *User) credentialFor(ctx context.Context, service string) (*credential, error) {
 	if u.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
@@ -150,14 +150,14 @@ func (u *User) passFor(ctx context.Context, service string) (*pass, error) {
 		if r.Err != nil {
 			return nil, u.asking(service, r.Err)
 		}
-		return r.Val.(*pass), nil
+		return r.Val.(*credential), nil
 	case <-ctx.Done():
 		return nil, u.asking(service, context.Cause(ctx))
 	}
 }
 
 // replace gets a ticket to replace the held one, unless another goroutine has done so since that was looked up.
-func (u *User) replace(service string, held *pass) (*pass, error) {
+func (u *User) replace(service string, held *credential) (*credential, error) {
 	if newer := u.held(service); newer.fresh(time.Now()) {
 		return newer, nil
 	}
@@ -173,15 +173,15 @@ func (u *User) asking(service string, err error) error {
 }
 
 // held returns the ticket for a service; nil if there is none, or the file has changed since.
-func (u *User) held(service string) *pass {
+func (u *User) held(service string) *credential {
 	o := u.current.Load()
-	if o.edition.Over() {
+	if o.edition.Outdated() {
 		return nil
 	}
 	return o.held(service)
 }
 
-func (u *User) ask(service string) (p *pass, err error) {
+func (u *User) ask(service string) (p *credential, err error) {
 	defer func() {
 		if trouble := recover(); trouble != nil { // the library slices ciphertext without checking its size
 			err = errors.New("the key distribution center's answer cannot be read")
@@ -199,7 +199,7 @@ func (u *User) ask(service string) (p *pass, err error) {
 // change, it returns the previous one.
 func (u *User) readAnew() *opened {
 	before := u.current.Load()
-	if !before.edition.Over() {
+	if !before.edition.Outdated() {
 		return before
 	}
 	if now, err := u.reopen(); err == nil {
@@ -228,7 +228,7 @@ func (u *User) keepRenewed() {
 func (u *User) renew() {
 	service, now := u.current.Load().home(), time.Now()
 	if held := u.held(service); held.good(now) && held.renewable(now) && !held.fresh(now) {
-		_, _ = u.passFor(u.ctx, service) // does not wait; failures are reported to failed
+		_, _ = u.credentialFor(u.ctx, service) // does not wait; failures are reported to failed
 	}
 }
 
@@ -236,7 +236,7 @@ func (u *User) renew() {
 // returns the answer to it; nil when there is none, since the login is complete.
 func (u *User) Start(ctx context.Context, service, host string) (func(message []byte) ([]byte, error), error) {
 	principal := service + "/" + principalHost(ctx, net.DefaultResolver, host)
-	p, err := u.passFor(ctx, principal)
+	p, err := u.credentialFor(ctx, principal)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,7 @@ func (u *User) Start(ctx context.Context, service, host string) (func(message []
 
 // request returns the message that presents a ticket, and the initial sequence number. The server does not have to
 // authenticate itself in a separate answer: its offer does that.
-func (p *pass) request() (token []byte, sequence uint64, err error) {
+func (p *credential) request() (token []byte, sequence uint64, err error) {
 	proof, err := types.NewAuthenticator(p.realm, p.name)
 	if err != nil {
 		return nil, 0, err

@@ -95,10 +95,10 @@ func TestTicketsAtHand(t *testing.T) {
 	u, _ := userAt(t, kdcThat(t, nil))
 	owner := newOwner(t, keys, "alice", time.Hour)
 	o := u.current.Load()
-	o.keep(servicePart, &pass{owner.name, realm, owner.ticket, owner.key, time.Now(), time.Now().Add(time.Hour), time.Time{}})
+	o.keep(servicePart, &credential{owner.name, realm, owner.ticket, owner.key, time.Now(), time.Now().Add(time.Hour), time.Time{}})
 	u.turn.Lock() // as who waits for the KDC has it
 	defer u.turn.Unlock()
-	p, err := u.passFor(t.Context(), servicePart)
+	p, err := u.credentialFor(t.Context(), servicePart)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,13 +27,13 @@ type opened struct {
 	name    types.PrincipalName
 	realm   string
 
-	mu      sync.Mutex       // guards tickets; a leaf
-	tickets map[string]*pass // by service; ticket-granting tickets are for the services krbtgt/REALM
+	mu      sync.Mutex             // guards tickets; a leaf
+	tickets map[string]*credential // by service; ticket-granting tickets are for the services krbtgt/REALM
 }
 
 // openedBy returns a user without tickets.
 func openedBy(cl *client.Client) *opened {
-	return &opened{client: cl, name: cl.Credentials.CName(), realm: cl.Credentials.Domain(), tickets: make(map[string]*pass)}
+	return &opened{client: cl, name: cl.Credentials.CName(), realm: cl.Credentials.Domain(), tickets: make(map[string]*credential)}
 }
 
 // openedCache returns a user with the tickets of a cache.
@@ -48,13 +48,13 @@ func openedCache(cache *credentials.CCache, c *config.Config) (*opened, error) {
 		if err := ticket.Unmarshal(entry.Ticket); err != nil {
 			return nil, err
 		}
-		o.keep(entry.Server.PrincipalName.PrincipalNameString(), &pass{o.name, o.realm, ticket, entry.Key, entry.StartTime, entry.EndTime, entry.RenewTill})
+		o.keep(entry.Server.PrincipalName.PrincipalNameString(), &credential{o.name, o.realm, ticket, entry.Key, entry.StartTime, entry.EndTime, entry.RenewTill})
 	}
 	return o, nil
 }
 
-// pass is a ticket for a service with its session key.
-type pass struct {
+// credential is a ticket for a service with its session key.
+type credential struct {
 	name               types.PrincipalName // of the client
 	realm              string
 	ticket             messages.Ticket
@@ -63,15 +63,17 @@ type pass struct {
 }
 
 // good reports whether there is a ticket and it is valid.
-func (p *pass) good(now time.Time) bool { return p != nil && now.Before(p.ends) }
+func (p *credential) good(now time.Time) bool { return p != nil && now.Before(p.ends) }
 
 // fresh reports whether there is a ticket that need not be replaced yet.
-func (p *pass) fresh(now time.Time) bool {
+func (p *credential) fresh(now time.Time) bool {
 	const part = 6 // it is replaced when this fraction of its lifetime is left
 	return p != nil && now.Before(p.ends.Add(-p.ends.Sub(p.begins)/part))
 }
 
-func (p *pass) renewable(now time.Time) bool { return now.Before(p.last) && p.ends.Before(p.last) }
+func (p *credential) renewable(now time.Time) bool {
+	return now.Before(p.last) && p.ends.Before(p.last)
+}
 
 // granting returns the ticket-granting service of a realm.
 func granting(realm string) string { return "krbtgt/" + realm }
@@ -79,20 +81,20 @@ func granting(realm string) string { return "krbtgt/" + realm }
 // home returns the ticket-granting service of the user's own realm.
 func (o *opened) home() string { return granting(o.realm) }
 
-func (o *opened) held(service string) *pass {
+func (o *opened) held(service string) *credential {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.tickets[service]
 }
 
-func (o *opened) keep(service string, p *pass) {
+func (o *opened) keep(service string, p *credential) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.tickets[service] = p
 }
 
 // ask gets a ticket and keeps it.
-func (o *opened) ask(service string) (p *pass, err error) {
+func (o *opened) ask(service string) (p *credential, err error) {
 	switch {
 	case service == o.home():
 		p, err = o.logIn()
@@ -110,7 +112,7 @@ func (o *opened) ask(service string) (p *pass, err error) {
 }
 
 // logIn gets a ticket-granting ticket for the user's own realm: with the keys, or else by renewing the existing one.
-func (o *opened) logIn() (*pass, error) {
+func (o *opened) logIn() (*credential, error) {
 	if !o.client.Credentials.HasKeytab() {
 		return o.renewed(o.held(o.home()), time.Now())
 	}
@@ -118,10 +120,10 @@ func (o *opened) logIn() (*pass, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.passOf(answer.KDCRepFields), nil
+	return o.credentialOf(answer.KDCRepFields), nil
 }
 
-func (o *opened) renewed(held *pass, now time.Time) (*pass, error) {
+func (o *opened) renewed(held *credential, now time.Time) (*credential, error) {
 	switch {
 	case !held.good(now):
 		return nil, errors.New("the ticket obtained by kinit has expired")
@@ -136,7 +138,7 @@ const longestReferral = 5
 
 // granted gets a ticket from the ticket-granting service of a realm, following referrals to other realms (RFC 6806,
 // section 8).
-func (o *opened) granted(service types.PrincipalName, realm string) (*pass, error) {
+func (o *opened) granted(service types.PrincipalName, realm string) (*credential, error) {
 	by := o.held(granting(realm))
 	if now := time.Now(); !by.fresh(now) {
 		newer, err := o.ask(granting(realm))
@@ -166,7 +168,7 @@ func referral(service types.PrincipalName) (realm string, refers bool) {
 
 // exchange gets a ticket from the ticket-granting service of a realm: for the requested service, or a referral to
 // another realm.
-func (o *opened) exchange(service types.PrincipalName, by *pass, realm string, renewal bool) (*pass, error) {
+func (o *opened) exchange(service types.PrincipalName, by *credential, realm string, renewal bool) (*credential, error) {
 	request, err := messages.NewTGSReq(o.name, realm, o.client.Config, by.ticket, by.key, service, renewal)
 	if err != nil {
 		return nil, err
@@ -175,15 +177,15 @@ func (o *opened) exchange(service types.PrincipalName, by *pass, realm string, r
 	if err != nil {
 		return nil, err
 	}
-	return o.passOf(answer.KDCRepFields), nil
+	return o.credentialOf(answer.KDCRepFields), nil
 }
 
-// passOf returns the ticket in an answer.
-func (o *opened) passOf(answer messages.KDCRepFields) *pass {
+// credentialOf returns the ticket in an answer.
+func (o *opened) credentialOf(answer messages.KDCRepFields) *credential {
 	part := answer.DecryptedEncPart
 	begins := part.StartTime
 	if begins.IsZero() { // if absent, it is valid from the time of the initial login
 		begins = part.AuthTime
 	}
-	return &pass{o.name, o.realm, answer.Ticket, part.Key, begins, part.EndTime, part.RenewTill}
+	return &credential{o.name, o.realm, answer.Ticket, part.Key, begins, part.EndTime, part.RenewTill}
 }

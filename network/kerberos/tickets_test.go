@@ -254,14 +254,14 @@ func wantNoneOfTheLibrary(t *testing.T) {
 	}
 }
 
-// TestTicketsAreReplaced before they end, while those before are shown. What the KDC answers then is an error that is heard, and
-// the ticket before stays.
+// TestTicketsAreReplaced before they end, while those before are shown. What the KDC answers then is an error that is
+// heard, and the ticket before stays.
 func TestTicketsAreReplaced(t *testing.T) {
 	k := startFakeKDC(t)
 	u, heard := k.user()
-	show := func() *pass {
+	show := func() *credential {
 		t.Helper()
-		p, err := u.passFor(t.Context(), servicePart)
+		p, err := u.credentialFor(t.Context(), servicePart)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestTicketsAreReplaced(t *testing.T) {
 		t.Error("there is another ticket without need")
 	}
 	k.wantAsked()
-	age := func(p *pass) { p.begins = p.begins.Add(-6 * time.Hour) }
+	age := func(p *credential) { p.begins = p.begins.Add(-6 * time.Hour) }
 	age(first)
 	age(u.current.Load().held(granting(realm)))
 	k.set(func() { k.forged = true })
@@ -302,13 +302,13 @@ func TestTicketThatHasEnded(t *testing.T) {
 	u, _ := k.user()
 	k.set(func() { k.life = [2]time.Duration{-time.Hour, -time.Minute} })
 	for range 2 {
-		if _, err := u.passFor(t.Context(), servicePart); err != nil {
+		if _, err := u.credentialFor(t.Context(), servicePart); err != nil {
 			t.Fatal(err)
 		}
 		k.wantAsked("krbtgt/"+realm, servicePart)
 	}
 	k.set(func() { k.forged = true })
-	if _, err := u.passFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), "as "+servicePart+"@"+realm) {
+	if _, err := u.credentialFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), "as "+servicePart+"@"+realm) {
 		t.Errorf("%v", err)
 	}
 }
@@ -322,7 +322,7 @@ func TestReferral(t *testing.T) {
 	other.Realm = otherRealm
 	u.current.Load().client.Config.Realms = append(u.current.Load().client.Config.Realms, other)
 	k.set(func() { k.referred[servicePart] = true })
-	p, err := u.passFor(t.Context(), servicePart)
+	p, err := u.credentialFor(t.Context(), servicePart)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +378,7 @@ func TestTicketsOfKinit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := func() *pass { return u.current.Load().held(granting(realm)) }
+	held := func() *credential { return u.current.Load().held(granting(realm)) }
 
 	first := held()
 	u.renew()
@@ -410,12 +410,12 @@ func TestPreAuthentication(t *testing.T) {
 	k := startFakeKDC(t)
 	u, _ := k.user()
 	k.set(func() { k.proof = etypeID.AES256_CTS_HMAC_SHA1_96 })
-	if _, err := u.passFor(t.Context(), servicePart); err != nil {
+	if _, err := u.credentialFor(t.Context(), servicePart); err != nil {
 		t.Error(err)
 	}
 	k.set(func() { k.proof = etypeID.DES3_CBC_SHA1_KD }) // of which there is no key
 	other, _ := k.user()
-	if _, err := other.passFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), "get a ticket for "+servicePart) {
+	if _, err := other.credentialFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), "get a ticket for "+servicePart) {
 		t.Error(err)
 	}
 	wantNoneOfTheLibrary(t)
@@ -436,7 +436,7 @@ func TestKeytabOfOneType(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(u.Close)
-			if _, err := u.passFor(t.Context(), servicePart); err != nil {
+			if _, err := u.credentialFor(t.Context(), servicePart); err != nil {
 				t.Errorf("key of type %d, pre-authentication %d: %v", e.Key.KeyType, proof, err)
 			}
 		}
@@ -446,7 +446,7 @@ func TestKeytabOfOneType(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(strange.Close)
-	if _, err := strange.passFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), "the keytab has no key of kafka/elsewhere.test@"+realm) {
+	if _, err := strange.credentialFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), "the keytab has no key of kafka/elsewhere.test@"+realm) {
 		t.Error(err)
 	}
 }
@@ -456,7 +456,7 @@ func TestVersionOfAKey(t *testing.T) {
 	k := startFakeKDC(t)
 	u, _ := k.user()
 	k.set(func() { k.version = 3 })
-	if _, err := u.passFor(t.Context(), servicePart); err != nil {
+	if _, err := u.credentialFor(t.Context(), servicePart); err != nil {
 		t.Error(err)
 	}
 }
@@ -480,7 +480,7 @@ func TestHostileKDC(t *testing.T) {
 	refused := func(answer []byte) {
 		t.Helper()
 		k.set(func() { k.canned = answer })
-		if p, err := u.passFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), servicePart) {
+		if p, err := u.credentialFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), servicePart) {
 			t.Errorf("%x is taken for a ticket: %+v", answer, p)
 		}
 	}

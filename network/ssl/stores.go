@@ -32,7 +32,7 @@ type store struct {
 }
 
 // modified reports whether the file has changed since it was opened.
-func (s *store) modified() bool { return s != nil && s.edition.Over() }
+func (s *store) modified() bool { return s != nil && s.edition.Outdated() }
 
 // openKeystore opens the store with this side's key; nil if there is none.
 func (s Settings) openKeystore() (*store, error) {

@@ -15,7 +15,7 @@ type servers struct {
 	service string
 	host    string // of all servers; empty: each has its own
 	aliases bool   // a server's host name is the one that it was reached by
-	names   kerberos.Names
+	names   kerberos.Resolver
 }
 
 func serversOf(c Config) (servers, error) {
@@ -23,7 +23,8 @@ func serversOf(c Config) (servers, error) {
 	if c.Principal == "" {
 		return s, nil
 	}
-	// The realm is ignored: the KDC knows it, and ZooKeeper's client drops it as well (SecurityUtils.createSaslClient, 3.8).
+	// The realm is ignored: the KDC knows it, and ZooKeeper's client drops it as well (SecurityUtils.createSaslClient,
+	// 3.8).
 	name, _, _ := strings.Cut(c.Principal, "@")
 	service, host, found := strings.Cut(name, "/")
 	if !found || service == "" || host == "" {

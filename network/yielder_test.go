@@ -20,9 +20,9 @@ func TestTurnsCountReadersThatWork(t *testing.T) {
 
 	working := func(want int32, when string) {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); s.turns.working.Load() != want; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); s.yielder.working.Load() != want; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%s: %d readers work, want %d", when, s.turns.working.Load(), want)
+				t.Fatalf("%s: %d readers work, want %d", when, s.yielder.working.Load(), want)
 			}
 		}
 	}

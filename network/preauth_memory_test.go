@@ -13,8 +13,8 @@ import (
 	"barnabas/network/sasl"
 )
 
-// TestCrowdOfHalfLogins: 3,000 clients send 100 KB of a request of 512 KB and say no more. Those that have been at it for
-// longest have to go; what is held stays small, and who means to log in does so.
+// TestCrowdOfHalfLogins: 3,000 clients send 100 KB of a request of 512 KB and say no more. Those that have been at it
+// for longest have to go; what is held stays small, and who means to log in does so.
 func TestCrowdOfHalfLogins(t *testing.T) {
 	const crowd, workers = 3000, 30
 	s, addr := saslListener(t, &login{}, sasl.Server{MaxReceive: 512 << 10})
@@ -54,10 +54,10 @@ func TestCrowdOfHalfLogins(t *testing.T) {
 	awaitHeld(t, s)
 	checkLogin(t, addr, alice)
 	checkLogin(t, addr, "\x00alice\x00"+strings.Repeat("pw", 50<<10)) // one that needs as much
-	if grown := heapInUse() - before; grown > newcomersBytes+100<<20 {
+	if grown := heapInUse() - before; grown > preAuthBytes+100<<20 {
 		t.Errorf("the heap has grown by %d MiB", grown>>20)
 	}
-	if left := s.Connections()["SASL_PLAINTEXT"]; left > newcomersBytes/(100<<10) {
+	if left := s.Connections()["SASL_PLAINTEXT"]; left > preAuthBytes/(100<<10) {
 		t.Errorf("%d connections are left", left)
 	}
 }
@@ -89,10 +89,10 @@ func checkLogin(t *testing.T, addr *net.TCPAddr, message string) {
 func awaitHeld(t *testing.T, s *Server) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		s.newcomers.mu.Lock()
-		used, holders := s.newcomers.mu.used, s.newcomers.mu.order.Len()
-		s.newcomers.mu.Unlock()
-		if used > newcomersBytes {
+		s.preAuth.mu.Lock()
+		used, holders := s.preAuth.mu.used, s.preAuth.mu.order.Len()
+		s.preAuth.mu.Unlock()
+		if used > preAuthBytes {
 			t.Fatalf("%d bytes are held", used)
 		}
 		if s.Connections()["SASL_PLAINTEXT"] == holders {
@@ -113,7 +113,7 @@ func heapInUse() int64 {
 }
 
 func TestNewcomers(t *testing.T) {
-	n := newcomers{max: 10 * freeBytes}
+	n := preAuthMemory{max: 10 * freeBytes}
 	a, b, c := new(Conn), new(Conn), new(Conn)
 	names := map[*Conn]string{a: "a", b: "b", c: "c"}
 	hold := func(who *Conn, shares int) string {
@@ -163,7 +163,7 @@ func TestHalfHandshakesAreCounted(t *testing.T) {
 	for range clients {
 		beginHello(t, s.addr, part)
 	}
-	n := &s.server.newcomers
+	n := &s.server.preAuth
 	held := func() (int64, int) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -188,8 +188,8 @@ func TestHalfHandshakesAreCounted(t *testing.T) {
 	}
 }
 
-// TestLoginsLeaveNothing: of 5,000 clients that logged in and have gone, no goroutine is left, nothing that is counted, and
-// nearly no memory.
+// TestLoginsLeaveNothing: of 5,000 clients that logged in and have gone, no goroutine is left, nothing that is counted,
+// and nearly no memory.
 func TestLoginsLeaveNothing(t *testing.T) {
 	const clients, workers = 5000, 20
 	s, addr := saslListener(t, &login{}, sasl.Server{})
@@ -214,9 +214,9 @@ func TestLoginsLeaveNothing(t *testing.T) {
 	if grown := heapInUse() - heap; grown > 16<<20 {
 		t.Errorf("the heap has grown by %d KiB", grown>>10)
 	}
-	s.newcomers.mu.Lock()
-	defer s.newcomers.mu.Unlock()
-	if used, holders := s.newcomers.mu.used, s.newcomers.mu.order.Len(); used != 0 || holders != 0 {
+	s.preAuth.mu.Lock()
+	defer s.preAuth.mu.Unlock()
+	if used, holders := s.preAuth.mu.used, s.preAuth.mu.order.Len(); used != 0 || holders != 0 {
 		t.Errorf("%d bytes are counted for %d connections", used, holders)
 	}
 }
@@ -234,9 +234,9 @@ func awaitGone(t *testing.T, s *Server) {
 func TestHalfHandshakesMakeRoom(t *testing.T) {
 	s := startTLS(t, &echo{}, Config{}, nil)
 	const clients, room, part = 20, 5, 8 << 10
-	s.server.newcomers.mu.Lock()
-	s.server.newcomers.max = room * handshakeCost * (part + 1000)
-	s.server.newcomers.mu.Unlock()
+	s.server.preAuth.mu.Lock()
+	s.server.preAuth.max = room * handshakeCost * (part + 1000)
+	s.server.preAuth.mu.Unlock()
 	for range clients {
 		beginHello(t, s.addr, part)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Logs are loaded in the background while those already loaded are in use. A partition is an arrival until its log is
+// Logs are loaded in the background while those already loaded are in use. A partition is loading until its log is
 // in the Manager's table. All of its directories become visible in one step, so that nobody sees a log without the copy
 // that is being made of it, or only one of the two that a kill during a move has left. Until then the partition has no
 // Log, and GetOrCreate does not create one, since that would be a second one.
@@ -27,47 +27,47 @@ var ErrLoading = fmt.Errorf("log is still being loaded: %w", kerr.NotLeaderForPa
 // errAbandoned ends the loading of a log that is no longer wanted.
 var errAbandoned = errors.New("loading was cancelled")
 
-// arrival is a partition whose log is being loaded.
-type arrival struct {
+// loadingLog is a partition whose log is being loaded.
+type loadingLog struct {
 	tp   TopicPartition
-	done chan struct{} // closed when it is no longer an arrival
+	done chan struct{} // closed when it is no longer loading
 
-	// ctx is derived from the intake's, and ends with errAbandoned if the partition is deleted.
+	// ctx is derived from the loadRun's, and ends with errAbandoned if the partition is deleted.
 	ctx     context.Context
 	abandon context.CancelCauseFunc
 
-	// Guarded by Manager.table. Once unread is 0 they belong to the goroutine that has read the last part, except
+	// Guarded by Manager.table. Once unread is 0 they belong to the goroutine that has read the last directory, except
 	// config.
-	parts  []*part
+	dirs   []*loadingDir
 	unread int
 	config *Config // set meanwhile; nil: not set
 }
 
 // urgent reports whether a start waits for the partition: logs that were closed cleanly are available at once, and one
 // with two directories may have to be refused.
-func (a *arrival) urgent() bool {
+func (l *loadingLog) urgent() bool {
 	plain := 0
-	for _, p := range a.parts {
+	for _, p := range l.dirs {
 		if !p.future {
 			plain++
 		}
 	}
-	return plain > 1 || !slices.ContainsFunc(a.parts, func(p *part) bool { return !p.clean })
+	return plain > 1 || !slices.ContainsFunc(l.dirs, func(p *loadingDir) bool { return !p.clean })
 }
 
 // toRead returns how many bytes of records must be read.
-func (a *arrival) toRead() int64 {
+func (l *loadingLog) toRead() int64 {
 	var n int64
-	for _, p := range a.parts {
+	for _, p := range l.dirs {
 		n += p.toRead
 	}
 	return n
 }
 
-// part is one directory of an arrival, usually the only one.
-type part struct {
+// loadingDir is one directory of a loadingLog, usually the only one.
+type loadingDir struct {
 	loading
-	of   *arrival
+	of   *loadingLog
 	v    *volume
 	done atomic.Int64 // bytes of toRead that have been read
 	log  *Log         // once loaded; nil: there is none
@@ -75,8 +75,8 @@ type part struct {
 	left bool
 }
 
-// intake is the loading in progress.
-type intake struct {
+// loadRun is the loading in progress.
+type loadRun struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when loading is complete
@@ -86,35 +86,35 @@ type intake struct {
 	}
 }
 
-func newIntake() *intake {
-	in := &intake{ended: make(chan struct{})}
+func newLoadRun() *loadRun {
+	in := &loadRun{ended: make(chan struct{})}
 	in.ctx, in.cancel = context.WithCancel(context.Background()) // until the Manager is closed
 	return in
 }
 
 // fail ends the loading, since continuing would do harm.
-func (in *intake) fail(err error) {
-	in.mu.Lock()
-	in.mu.err = errors.Join(in.mu.err, err)
-	in.mu.Unlock()
-	in.cancel()
+func (r *loadRun) fail(err error) {
+	r.mu.Lock()
+	r.mu.err = errors.Join(r.mu.err, err)
+	r.mu.Unlock()
+	r.cancel()
 }
 
-func (in *intake) err() error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.mu.err
+func (r *loadRun) err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.err
 }
 
-// startIntake begins to load the logs in all directories, several at a time in each.
-func (m *Manager) startIntake() error {
+// startLoading begins to load the logs in all directories, several at a time in each.
+func (m *Manager) startLoading() error {
 	for _, v := range m.disks {
 		if v.failed.Load() {
 			continue
 		}
 		found, err := m.partitionsIn(v)
 		if err != nil {
-			close(m.intake.ended)
+			close(m.load.ended)
 			return err
 		}
 		m.expect(v, found)
@@ -126,14 +126,14 @@ func (m *Manager) startIntake() error {
 			continue
 		}
 		if count := len(v.queue); count > 0 {
-			volumes.Go(func() { m.loadVolume(m.intake.ctx, v, count) })
+			volumes.Go(func() { m.loadVolume(m.load.ctx, v, count) })
 		} else {
 			m.endVolume(v)
 		}
 	}
 	go func() { // ends with the loading
 		volumes.Wait()
-		close(m.intake.ended)
+		close(m.load.ended)
 	}()
 	return nil
 }
@@ -143,18 +143,18 @@ func (m *Manager) expect(v *volume, found []loading) {
 	m.table.Lock()
 	defer m.table.Unlock()
 	for _, o := range found {
-		a := m.table.arrivals[o.tp]
+		a := m.table.loading[o.tp]
 		if a == nil {
-			a = &arrival{tp: o.tp, done: make(chan struct{})}
-			a.ctx, a.abandon = context.WithCancelCause(m.intake.ctx)
-			m.table.arrivals[o.tp] = a
+			a = &loadingLog{tp: o.tp, done: make(chan struct{})}
+			a.ctx, a.abandon = context.WithCancelCause(m.load.ctx)
+			m.table.loading[o.tp] = a
 		}
-		p := &part{loading: o, of: a, v: v}
+		p := &loadingDir{loading: o, of: a, v: v}
 		p.count = func(bytes int64) {
 			p.done.Add(bytes)
 			v.progress.read(bytes)
 		}
-		a.parts = append(a.parts, p)
+		a.dirs = append(a.dirs, p)
 		a.unread++
 		v.unloaded[o.tp] = true
 	}
@@ -165,19 +165,19 @@ func (m *Manager) expect(v *volume, found []loading) {
 func (m *Manager) queueParts() {
 	m.table.Lock()
 	defer m.table.Unlock()
-	for _, a := range m.table.arrivals {
-		for _, p := range a.parts {
+	for _, a := range m.table.loading {
+		for _, p := range a.dirs {
 			p.v.queue = append(p.v.queue, p)
 		}
 	}
-	rank := func(p *part) int64 {
+	rank := func(p *loadingDir) int64 {
 		if p.of.urgent() {
 			return -1
 		}
 		return p.of.toRead()
 	}
 	for _, v := range m.disks {
-		slices.SortFunc(v.queue, func(a, b *part) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), a.tp.Compare(b.tp)) })
+		slices.SortFunc(v.queue, func(a, b *loadingDir) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), a.tp.Compare(b.tp)) })
 	}
 }
 
@@ -185,8 +185,8 @@ func (m *Manager) queueParts() {
 // with an error.
 func (m *Manager) awaitUrgent(ctx context.Context) error {
 	m.table.RLock()
-	var urgent []*arrival
-	for _, a := range m.table.arrivals {
+	var urgent []*loadingLog
+	for _, a := range m.table.loading {
 		if a.urgent() {
 			urgent = append(urgent, a)
 		}
@@ -195,70 +195,70 @@ func (m *Manager) awaitUrgent(ctx context.Context) error {
 	for _, a := range urgent {
 		select {
 		case <-a.done:
-		case <-m.intake.ended:
+		case <-m.load.ended:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	return m.intake.err()
+	return m.load.err()
 }
 
 // AwaitLoaded waits until all logs are loaded. An error means that the broker must not go on, because a partition is in
 // two directories or no directory is left, or that the Manager was closed.
 func (m *Manager) AwaitLoaded(ctx context.Context) error {
 	select {
-	case <-m.intake.ended:
+	case <-m.load.ended:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if err := m.intake.err(); err != nil {
+	if err := m.load.err(); err != nil {
 		return err
 	}
-	if len(m.Arriving()) > 0 {
+	if len(m.LoadingPartitions()) > 0 {
 		return errClosed
 	}
 	return m.anyLive()
 }
 
-// Arriving returns the partitions whose logs are still being loaded, in no particular order.
-func (m *Manager) Arriving() []TopicPartition {
+// LoadingPartitions returns the partitions whose logs are still being loaded, in no particular order.
+func (m *Manager) LoadingPartitions() []TopicPartition {
 	m.table.RLock()
 	defer m.table.RUnlock()
-	return slices.Collect(maps.Keys(m.table.arrivals))
+	return slices.Collect(maps.Keys(m.table.loading))
 }
 
-// arriving reports whether a partition's log is still being loaded.
-func (m *Manager) arriving(tp TopicPartition) bool {
+// isLoading reports whether a partition's log is still being loaded.
+func (m *Manager) isLoading(tp TopicPartition) bool {
 	m.table.RLock()
 	defer m.table.RUnlock()
-	return m.table.arrivals[tp] != nil
+	return m.table.loading[tp] != nil
 }
 
 // Partitions returns the partitions with a log in a directory that is online, loaded or not, in no particular order.
 func (m *Manager) Partitions() []TopicPartition {
 	m.table.RLock()
 	defer m.table.RUnlock()
-	all := make([]TopicPartition, 0, len(m.table.logs)+len(m.table.arrivals))
+	all := make([]TopicPartition, 0, len(m.table.logs)+len(m.table.loading))
 	for tp, l := range m.table.logs {
 		if !l.disk.failed.Load() {
 			all = append(all, tp)
 		}
 	}
-	for tp := range m.table.arrivals {
+	for tp := range m.table.loading {
 		all = append(all, tp)
 	}
 	return all
 }
 
-// Hasten makes a partition's log load before others that are still queued.
-func (m *Manager) Hasten(tp TopicPartition) {
+// Prioritize makes a partition's log load before others that are still queued.
+func (m *Manager) Prioritize(tp TopicPartition) {
 	m.table.Lock()
 	defer m.table.Unlock()
-	a := m.table.arrivals[tp]
+	a := m.table.loading[tp]
 	if a == nil {
 		return
 	}
-	for _, p := range a.parts {
+	for _, p := range a.dirs {
 		if i := slices.Index(p.v.queue, p); i > 0 {
 			copy(p.v.queue[1:i+1], p.v.queue[:i])
 			p.v.queue[0] = p
@@ -267,7 +267,7 @@ func (m *Manager) Hasten(tp TopicPartition) {
 }
 
 // next takes a part from a directory's queue; nil if it is empty or loading was ended.
-func (v *volume) next(ctx context.Context, table *sync.RWMutex) *part {
+func (v *volume) next(ctx context.Context, table *sync.RWMutex) *loadingDir {
 	table.Lock()
 	defer table.Unlock()
 	if len(v.queue) == 0 || ctx.Err() != nil {
@@ -304,7 +304,7 @@ func (m *Manager) endVolume(v *volume) {
 }
 
 // loadPart loads a directory, and adds the partition to the table if this was its last one.
-func (m *Manager) loadPart(p *part) {
+func (m *Manager) loadPart(p *loadingDir) {
 	m.read(p)
 	m.table.Lock()
 	p.of.unread--
@@ -313,11 +313,11 @@ func (m *Manager) loadPart(p *part) {
 	if p.log != nil {
 		p.v.progress.loadedOne()
 	}
-	if !last || m.intake.ctx.Err() != nil {
+	if !last || m.load.ctx.Err() != nil {
 		return
 	}
 	if err := m.settle(p.of); err != nil {
-		m.intake.fail(err)
+		m.load.fail(err)
 		return
 	}
 	if m.cfg.OnLoaded != nil {
@@ -327,7 +327,7 @@ func (m *Manager) loadPart(p *part) {
 
 // read loads one directory. After a disk fault, or if the log is no longer wanted, there is no log; a damaged log
 // exists, but is offline.
-func (m *Manager) read(p *part) {
+func (m *Manager) read(p *loadingDir) {
 	if p.v.failed.Load() || p.of.ctx.Err() != nil {
 		return
 	}
@@ -350,10 +350,10 @@ func (m *Manager) read(p *part) {
 }
 
 // settle adds a partition to the table after all its directories were read.
-func (m *Manager) settle(a *arrival) error {
+func (m *Manager) settle(a *loadingLog) error {
 	var log *Log
-	var copies []*part
-	for _, p := range a.parts {
+	var copies []*loadingDir
+	for _, p := range a.dirs {
 		switch {
 		case p.log == nil:
 		case p.future:
@@ -392,7 +392,7 @@ func (m *Manager) settle(a *arrival) error {
 }
 
 // admit adds a partition's log to the table.
-func (m *Manager) admit(a *arrival, log *Log, mv *move) {
+func (m *Manager) admit(a *loadingLog, log *Log, mv *move) {
 	m.table.Lock()
 	defer m.table.Unlock()
 	for _, l := range []*Log{log, mv.copy()} {
@@ -406,12 +406,12 @@ func (m *Manager) admit(a *arrival, log *Log, mv *move) {
 	if mv != nil {
 		m.table.moves[a.tp] = *mv
 	}
-	for _, p := range a.parts {
+	for _, p := range a.dirs {
 		if !p.left {
 			delete(p.v.unloaded, a.tp)
 		}
 	}
-	delete(m.table.arrivals, a.tp)
+	delete(m.table.loading, a.tp)
 	a.abandon(nil) // releases the context
 	close(a.done)
 }
@@ -424,8 +424,8 @@ func (m *Manager) keepPromise(l *Log) {
 }
 
 // dropUnread removes the directories of a deleted partition that have not been read.
-func (m *Manager) dropUnread(a *arrival) {
-	for _, p := range a.parts {
+func (m *Manager) dropUnread(a *loadingLog) {
+	for _, p := range a.dirs {
 		if p.log == nil && !p.v.failed.Load() {
 			_ = p.v.fail("rename directory of deleted partition", m.setAside(p))
 		}
@@ -433,8 +433,8 @@ func (m *Manager) dropUnread(a *arrival) {
 }
 
 // forgetUnread removes the partition from the checkpoints: another partition may get its name.
-func (m *Manager) forgetUnread(a *arrival) {
-	for _, p := range a.parts {
+func (m *Manager) forgetUnread(a *loadingLog) {
+	for _, p := range a.dirs {
 		if p.log == nil {
 			_ = p.v.fail("write checkpoint", errors.Join(m.checkpointOffsets(p.v), m.forgetCleaned(p.v, a.tp)))
 		}
@@ -442,7 +442,7 @@ func (m *Manager) forgetUnread(a *arrival) {
 }
 
 // setAside renames a directory that is not open, and schedules its removal after log.segment.delete.delay.ms.
-func (m *Manager) setAside(p *part) error {
+func (m *Manager) setAside(p *loadingDir) error {
 	dir := filepath.Join(p.v.path, deletedDirName(p.tp))
 	err := m.cfg.FS.Rename(p.dir, dir)
 	if errors.Is(err, fs.ErrNotExist) { // it has been set aside already
@@ -459,11 +459,11 @@ func (m *Manager) setAside(p *part) error {
 // has none.
 func (m *Manager) abandon(tp TopicPartition) error {
 	m.table.Lock()
-	a := m.table.arrivals[tp]
-	var idle []*part
+	a := m.table.loading[tp]
+	var idle []*loadingDir
 	if a != nil {
 		a.abandon(errAbandoned)
-		for _, p := range a.parts { // not begun yet: no need to wait for their turn
+		for _, p := range a.dirs { // not begun yet: no need to wait for their turn
 			if i := slices.Index(p.v.queue, p); i >= 0 {
 				p.v.queue = slices.Delete(p.v.queue, i, i+1)
 				idle = append(idle, p)
@@ -479,22 +479,22 @@ func (m *Manager) abandon(tp TopicPartition) error {
 	}
 	select {
 	case <-a.done:
-	case <-m.intake.ended:
-		if m.arriving(tp) { // it was ended before its turn came
+	case <-m.load.ended:
+		if m.isLoading(tp) { // it was ended before its turn came
 			return errClosed
 		}
 	}
 	return nil
 }
 
-// endIntake ends the loading. Logs that are not loaded are left as they are, for another start.
-func (m *Manager) endIntake() {
-	m.intake.cancel()
-	<-m.intake.ended
+// endLoading ends the loading. Logs that are not loaded are left as they are, for another start.
+func (m *Manager) endLoading() {
+	m.load.cancel()
+	<-m.load.ended
 	m.table.Lock()
 	defer m.table.Unlock()
-	for _, a := range m.table.arrivals {
-		for _, p := range a.parts {
+	for _, a := range m.table.loading {
+		for _, p := range a.dirs {
 			if p.log != nil && !p.log.closed.Load() {
 				p.log.releaseAll()
 			}
@@ -507,8 +507,8 @@ func (m *Manager) unloadedIn(v *volume) []LogInfo {
 	m.table.RLock()
 	defer m.table.RUnlock()
 	var infos []LogInfo
-	for _, a := range m.table.arrivals {
-		for _, p := range a.parts {
+	for _, a := range m.table.loading {
+		for _, p := range a.dirs {
 			if p.v == v {
 				infos = append(infos, LogInfo{TopicPartition: a.tp, Size: p.size, Future: p.future})
 			}

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// newcomersBytes bounds the memory held for connections whose clients have not authenticated, beyond what every
+	// preAuthBytes bounds the memory held for connections whose clients have not authenticated, beyond what every
 	// connection costs. A login has a few hundred bytes, so nearly all honest clients need none of it.
-	newcomersBytes = 64 << 20
+	preAuthBytes = 64 << 20
 	// freeBytes is what a connection may hold without being counted.
 	freeBytes = firstBufferSize
 )
 
 var errSlowLogin = errors.New("closed to make room: of the clients that have not authenticated and hold too much memory together, this one has waited longest")
 
-// newcomers bounds the memory held for connections before their clients have authenticated: partial requests, the state
-// of a login, messages of TLS handshakes. When it is exhausted, the connections that have held some for longest are
-// closed: an honest client completes its login within a few round trips.
-type newcomers struct {
+// preAuthMemory bounds the memory held for connections before their clients have authenticated: partial requests, the
+// state of a login, messages of TLS handshakes. When it is exhausted, the connections that have held some for longest
+// are closed: an honest client completes its login within a few round trips.
+type preAuthMemory struct {
 	max int64
 	mu  struct {
 		sync.Mutex
@@ -32,7 +32,7 @@ type newcomers struct {
 	}
 }
 
-// share is the memory held for one connection; guarded by the lock of newcomers.
+// share is the memory held for one connection; guarded by the lock of preAuthMemory.
 type share struct {
 	bytes int64
 	place *list.Element // nil: it holds nothing
@@ -41,9 +41,9 @@ type share struct {
 
 // hold declares the total number of bytes that a connection needs. It returns the connections that have to be closed
 // for that, possibly including this one. A connection that was dropped before gets nothing.
-func (n *newcomers) hold(c *Conn, bytes int) (losers []*Conn) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (m *preAuthMemory) hold(c *Conn, bytes int) (losers []*Conn) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	grown := int64(bytes) - c.share.bytes
 	switch {
 	case c.share.lost:
@@ -51,19 +51,19 @@ func (n *newcomers) hold(c *Conn, bytes int) (losers []*Conn) {
 	case bytes <= freeBytes || grown <= 0:
 		return nil
 	case c.share.place == nil:
-		c.share.place = n.mu.order.PushBack(c)
+		c.share.place = m.mu.order.PushBack(c)
 	}
 	c.share.bytes += grown
-	n.mu.used += grown
-	return n.makeRoomLocked()
+	m.mu.used += grown
+	return m.makeRoomLocked()
 }
 
 // makeRoomLocked takes their shares from as many connections as necessary. A single connection may have what its
 // listener allows, as with queued.max.request.bytes.
-func (n *newcomers) makeRoomLocked() (losers []*Conn) {
-	for n.mu.used > n.max && n.mu.order.Len() > 1 {
-		c := n.mu.order.Front().Value.(*Conn)
-		n.dropLocked(c)
+func (m *preAuthMemory) makeRoomLocked() (losers []*Conn) {
+	for m.mu.used > m.max && m.mu.order.Len() > 1 {
+		c := m.mu.order.Front().Value.(*Conn)
+		m.dropLocked(c)
 		c.share.lost = true
 		losers = append(losers, c)
 	}
@@ -71,23 +71,23 @@ func (n *newcomers) makeRoomLocked() (losers []*Conn) {
 }
 
 // drop releases the share of a connection: its client has authenticated, or the connection has ended.
-func (n *newcomers) drop(c *Conn) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.dropLocked(c)
+func (m *preAuthMemory) drop(c *Conn) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dropLocked(c)
 }
 
-func (n *newcomers) dropLocked(c *Conn) {
+func (m *preAuthMemory) dropLocked(c *Conn) {
 	if c.share.place != nil {
-		n.mu.order.Remove(c.share.place)
+		m.mu.order.Remove(c.share.place)
 	}
-	n.mu.used -= c.share.bytes
+	m.mu.used -= c.share.bytes
 	c.share.bytes, c.share.place = 0, nil
 }
 
 // hold requests memory before the client has authenticated, and closes the connections that have to give way.
 func (c *Conn) hold(bytes int) (err error) {
-	for _, loser := range c.server.newcomers.hold(c, bytes) {
+	for _, loser := range c.server.preAuth.hold(c, bytes) {
 		if loser == c {
 			err = errSlowLogin
 			continue
@@ -102,17 +102,17 @@ func (c *Conn) hold(bytes int) (err error) {
 	return err
 }
 
-// welcome lifts the restrictions on a new connection: its client has authenticated, or has sent a request on a listener
-// without authentication.
-func (c *Conn) welcome() {
-	c.known()
-	c.in.welcome()
+// authenticated lifts the restrictions on a new connection: its client has authenticated, or has sent a request on a
+// listener without authentication.
+func (c *Conn) authenticated() {
+	c.releasePreAuth()
+	c.in.useUsualBuffers()
 }
 
-// known records that the memory of the connection need not be counted any more.
-func (c *Conn) known() {
-	if c.newcomer {
-		c.server.newcomers.drop(c)
-		c.newcomer = false
+// releasePreAuth records that the memory of the connection need not be counted any more.
+func (c *Conn) releasePreAuth() {
+	if c.preAuth {
+		c.server.preAuth.drop(c)
+		c.preAuth = false
 	}
 }

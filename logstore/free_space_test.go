@@ -16,8 +16,8 @@ import (
 	"barnabas/logstore/record"
 )
 
-// roomRig is a log on a file system that can be full.
-type roomRig struct {
+// spaceRig is a log on a file system that can be full.
+type spaceRig struct {
 	t   *testing.T
 	c   *clock
 	fs  *vfs.Mem
@@ -26,10 +26,10 @@ type roomRig struct {
 	l   *Log
 }
 
-func newRoomRig(t *testing.T, change func(*ManagerConfig)) *roomRig {
+func newSpaceRig(t *testing.T, change func(*ManagerConfig)) *spaceRig {
 	t.Helper()
 	c := newClock()
-	r := &roomRig{t: t, c: c, fs: vfs.NewMem(c.Now)}
+	r := &spaceRig{t: t, c: c, fs: vfs.NewMem(c.Now)}
 	r.cfg = memConfig(r.fs, c)
 	r.cfg.Default.FileDeleteDelay = 0
 	if change != nil {
@@ -39,7 +39,7 @@ func newRoomRig(t *testing.T, change func(*ManagerConfig)) *roomRig {
 	return r
 }
 
-func (r *roomRig) open() {
+func (r *spaceRig) open() {
 	r.t.Helper()
 	r.cfg.FS = r.fs
 	r.m = mustOpen(r.t, r.cfg)
@@ -50,10 +50,10 @@ func (r *roomRig) open() {
 	r.l = l
 }
 
-func (r *roomRig) offline() bool { return len(r.m.OfflineDirs()) > 0 }
+func (r *spaceRig) offline() bool { return len(r.m.OfflineDirs()) > 0 }
 
 // fullFrom has every call that needs room fail from the n-th on.
-func (r *roomRig) fullFrom(n int) (calls *int) {
+func (r *spaceRig) fullFrom(n int) (calls *int) {
 	calls = new(int)
 	r.fs.SetFault(func(op, _ string) error {
 		if op != "write" {
@@ -67,10 +67,11 @@ func (r *roomRig) fullFrom(n int) (calls *int) {
 	return calls
 }
 
-// TestLowWaterMark: with little room left clients' records are refused; everything else goes on, and so do they when there is room.
+// TestLowWaterMark: with little room left clients' records are refused; everything else goes on, and so do they when
+// there is room.
 func TestLowWaterMark(t *testing.T) {
 	logger, lines := newLogLines()
-	r := newRoomRig(t, func(c *ManagerConfig) { c.MinFreeBytes, c.Logger = 10<<20, logger })
+	r := newSpaceRig(t, func(c *ManagerConfig) { c.MinFreeBytes, c.Logger = 10<<20, logger })
 	big := payload(t, 1<<20-1000, record.None)
 	client := func() error {
 		_, err := produce(r.l, append([]byte(nil), big...))
@@ -120,7 +121,7 @@ func TestLowWaterMark(t *testing.T) {
 func TestRoomIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heard := make(chan string, 10)
-		r := newRoomRig(t, func(c *ManagerConfig) { c.OnRoom, c.Now = func(dir string) { heard <- dir }, time.Now })
+		r := newSpaceRig(t, func(c *ManagerConfig) { c.OnSpaceFreed, c.Now = func(dir string) { heard <- dir }, time.Now })
 		r.m.Start()
 		r.fullFrom(1)
 		r.fs.SetUsable(0)
@@ -143,11 +144,11 @@ func TestRoomIsNoticed(t *testing.T) {
 	})
 }
 
-// TestFullDiskAtEachWrite: whichever write is the first that finds no room, no acknowledged record is lost and nothing is
-// read that was refused; when there is room the log goes on.
+// TestFullDiskAtEachWrite: whichever write is the first that finds no room, no acknowledged record is lost and nothing
+// is read that was refused; when there is room the log goes on.
 func TestFullDiskAtEachWrite(t *testing.T) {
 	for n := 1; ; n++ {
-		r := newRoomRig(t, func(c *ManagerConfig) {
+		r := newSpaceRig(t, func(c *ManagerConfig) {
 			c.Default.SegmentBytes, c.Default.IndexIntervalBytes = 400, 50
 		})
 		calls := r.fullFrom(n)
@@ -207,7 +208,7 @@ func TestFullDiskAtEachWrite(t *testing.T) {
 
 // TestStartOnAFullDisk: after a kill a broker must come up on a full disk, serve what is there and make room.
 func TestStartOnAFullDisk(t *testing.T) {
-	r := newRoomRig(t, func(c *ManagerConfig) { c.Default.SegmentBytes, c.Default.IndexIntervalBytes = 400, 50 })
+	r := newSpaceRig(t, func(c *ManagerConfig) { c.Default.SegmentBytes, c.Default.IndexIntervalBytes = 400, 50 })
 	for i := range 40 {
 		w := sequenced(9, 0, int32(i), 1)
 		if _, err := r.l.AppendLeader(w.MustBuild(), LeaderAppend{LeaderEpoch: int32(i / 9), ProduceVersion: 9}); err != nil {
@@ -234,7 +235,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 	if r.l.Size() >= before || r.offline() {
 		t.Errorf("%d bytes, before %d; offline %v", r.l.Size(), before, r.offline())
 	}
-	r.m.keep.checkpoint((*Manager).checkpointRecoveryPoints)
+	r.m.scheduler.checkpoint((*Manager).checkpointRecoveryPoints)
 	if r.offline() {
 		t.Error("offline because of a checkpoint")
 	}
@@ -253,9 +254,9 @@ func TestStartOnAFullDisk(t *testing.T) {
 	_ = r.m.Close()
 }
 
-// TestFullDiskAtEachAbort: whichever write finds no room while transactions are aborted, or whichever file cannot be opened, the
-// directory stays, and consumers are told of every transaction whose marker was taken: at once, with room again, and after
-// whatever kind of restart.
+// TestFullDiskAtEachAbort: whichever write finds no room while transactions are aborted, or whichever file cannot be
+// opened, the directory stays, and consumers are told of every transaction whose marker was taken: at once, with room
+// again, and after whatever kind of restart.
 func TestFullDiskAtEachAbort(t *testing.T) {
 	for _, fault := range []struct {
 		op  string
@@ -271,7 +272,7 @@ func TestFullDiskAtEachAbort(t *testing.T) {
 
 // abortAmidFault tells whether the n-th call of op came.
 func abortAmidFault(t *testing.T, op string, n int, fault error, restart string) (reached bool) {
-	r := newRoomRig(t, func(c *ManagerConfig) { c.Default.SegmentBytes = 600 })
+	r := newSpaceRig(t, func(c *ManagerConfig) { c.Default.SegmentBytes = 600 })
 	calls := 0
 	r.fs.SetFault(func(called, _ string) error {
 		if called != op && (called != "readfile" || op != "open") { // to read a whole file opens it
@@ -319,7 +320,7 @@ func abortAmidFault(t *testing.T, op string, n int, fault error, restart string)
 	if err := r.l.Flush(); err != nil && !errors.Is(err, kerr.KafkaStorageError) || r.offline() {
 		t.Fatalf("flush: %v", err)
 	}
-	r.m.keep.checkpoint((*Manager).checkpointRecoveryPoints)
+	r.m.scheduler.checkpoint((*Manager).checkpointRecoveryPoints)
 	if strings.HasSuffix(restart, "with room") {
 		r.fs.SetFault(nil)
 		r.c.now = r.c.now.Add(5 * time.Second)
@@ -341,8 +342,8 @@ func abortAmidFault(t *testing.T, op string, n int, fault error, restart string)
 	return calls >= n
 }
 
-// TestFullDiskAtEachCreation: a log that one directory has no room for, whichever write notices, is made in another, and is only there after the
-// next start, too.
+// TestFullDiskAtEachCreation: a log that one directory has no room for, whichever write notices, is made in another,
+// and is only there after the next start, too.
 func TestFullDiskAtEachCreation(t *testing.T) {
 	for n, reached := 1, true; reached; n++ {
 		c := newClock()

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Shown remembers the authenticators that clients have presented recently, so that an eavesdropper cannot replay a
-// login (RFC 4120, section 3.2.3). All messages of a login follow from the client's first one, so nothing else prevents
-// a replay. The zero value is ready to use.
-type Shown struct {
+// ReplayCache remembers the authenticators that clients have presented recently, so that an eavesdropper cannot replay
+// a login (RFC 4120, section 3.2.3). All messages of a login follow from the client's first one, so nothing else
+// prevents a replay. The zero value is ready to use.
+type ReplayCache struct {
 	mu          sync.Mutex // guards the fields below; a leaf
 	now, before map[[sha256.Size]byte]struct{}
 	since       time.Time     // when now was begun; before covers the same length of time before that
@@ -19,7 +19,7 @@ type Shown struct {
 // first reports whether an encrypted authenticator is presented for the first time, and remembers it for as long as it
 // may be valid given the clock skew: its time may be as far in the future as in the past. It must have been verified
 // before, so that made-up ones cannot fill the memory.
-func (s *Shown) first(authenticator []byte, at time.Time, skew time.Duration) bool {
+func (s *ReplayCache) first(authenticator []byte, at time.Time, skew time.Duration) bool {
 	sum := sha256.Sum256(authenticator)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *Shown) first(authenticator []byte, at time.Time, skew time.Duration) bo
 	return true
 }
 
-func (s *Shown) forgetLocked(at time.Time) {
+func (s *ReplayCache) forgetLocked(at time.Time) {
 	switch age := at.Sub(s.since); {
 	case s.now != nil && age < s.keep:
 		return

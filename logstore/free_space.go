@@ -12,11 +12,11 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// room watches the free space of a log directory. Below a limit clients' records are rejected, so that the rest is left
-// to checkpoints, replication and compaction; fetching and retention go on, and when there is room again so does
+// freeSpace watches the free space of a log directory. Below a limit clients' records are rejected, so that the rest is
+// left to checkpoints, replication and compaction; fetching and retention go on, and when there is room again so does
 // producing. It asks the file system after a number of bytes was written, or after records were rejected for a while;
-// and, for ManagerConfig.OnRoom, as long as there is no room.
-type room struct {
+// and, for ManagerConfig.OnSpaceFreed, as long as there is no room.
+type freeSpace struct {
 	min     int64        // bytes that must be free; 0: no limit, only a full disk counts
 	written atomic.Int64 // bytes written since the file system was last asked
 	low     atomic.Bool
@@ -31,12 +31,12 @@ const (
 // noSpace reports whether an error says that the disk is full.
 func noSpace(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// errNoRoom rejects records for which a directory has no room.
-var errNoRoom = fmt.Errorf("log directory is full: %w", kerr.KafkaStorageError)
+// errNoSpace rejects records for which a directory has no room.
+var errNoSpace = fmt.Errorf("log directory is full: %w", kerr.KafkaStorageError)
 
 // admit returns an error if clients' records are rejected at the moment.
 func (d *disk) admit(fsys vfs.FS) error {
-	r := &d.room
+	r := &d.space
 	if !r.low.Load() {
 		return nil
 	}
@@ -47,13 +47,13 @@ func (d *disk) admit(fsys vfs.FS) error {
 	if !r.low.Load() {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", d.path, errNoRoom)
+	return fmt.Errorf("%s: %w", d.path, errNoSpace)
 }
 
 // wrote counts n bytes, and from time to time checks how much space is left.
 func (d *disk) wrote(fsys vfs.FS, n int) {
-	if d.room.written.Add(int64(n)) >= askAfterBytes {
-		d.room.written.Store(0)
+	if d.space.written.Add(int64(n)) >= askAfterBytes {
+		d.space.written.Store(0)
 		d.measure(fsys)
 	}
 }
@@ -65,8 +65,8 @@ func (d *disk) measure(fsys vfs.FS) {
 	if err != nil {
 		return
 	}
-	limit := d.room.min
-	if d.room.low.Load() {
+	limit := d.space.min
+	if d.space.low.Load() {
 		limit += askAfterBytes
 	}
 	d.setLow(usable <= limit, usable)
@@ -77,9 +77,9 @@ func (d *disk) filled() { d.setLow(true, 0) }
 
 func (d *disk) setLow(low bool, usable int64) {
 	if low {
-		d.room.asked.Store(d.now().UnixMilli())
+		d.space.asked.Store(d.now().UnixMilli())
 	}
-	if d.room.low.Swap(low) != low && d.reportRoom != nil {
-		d.reportRoom(d, low, usable)
+	if d.space.low.Swap(low) != low && d.reportSpace != nil {
+		d.reportSpace(d, low, usable)
 	}
 }

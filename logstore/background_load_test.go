@@ -17,8 +17,8 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// arrivalRig is a broker's log directories that were left by a kill.
-type arrivalRig struct {
+// loadingRig is a broker's log directories that were left by a kill.
+type loadingRig struct {
 	*testing.T
 	mem   *vfs.Mem
 	gates *vfs.Gates
@@ -29,12 +29,12 @@ type arrivalRig struct {
 	loaded []TopicPartition
 }
 
-// newArrivalRig leaves logs of topic t with three records each, of which the first two are flushed and replicated and the first one
-// is deleted.
-func newArrivalRig(t *testing.T, count int, change func(*ManagerConfig)) *arrivalRig {
+// newLoadingRig leaves logs of topic t with three records each, of which the first two are flushed and replicated and
+// the first one is deleted.
+func newLoadingRig(t *testing.T, count int, change func(*ManagerConfig)) *loadingRig {
 	t.Helper()
 	c := newClock()
-	r := &arrivalRig{T: t, mem: vfs.NewMem(c.Now)}
+	r := &loadingRig{T: t, mem: vfs.NewMem(c.Now)}
 	r.cfg = memConfig(r.mem, c)
 	if change != nil {
 		change(&r.cfg)
@@ -58,14 +58,14 @@ func newArrivalRig(t *testing.T, count int, change func(*ManagerConfig)) *arriva
 	return r
 }
 
-func (r *arrivalRig) must(errs ...error) {
+func (r *loadingRig) must(errs ...error) {
 	r.Helper()
 	if err := errors.Join(errs...); err != nil {
 		r.Fatal(err)
 	}
 }
 
-func (r *arrivalRig) create(m *Manager, partition int) *Log {
+func (r *loadingRig) create(m *Manager, partition int) *Log {
 	r.Helper()
 	l, err := m.GetOrCreate(tpOf(partition), [16]byte{7}, r.cfg.Default, true)
 	r.must(err)
@@ -77,7 +77,7 @@ func tpOf(partition int) TopicPartition { return TopicPartition{"t", int32(parti
 func dirOf(partition int) string { return "/data/" + tpOf(partition).String() }
 
 // begin begins to load, with some partitions' directories shut, and returns when all are loaded that can be.
-func (r *arrivalRig) begin(shut ...int) {
+func (r *loadingRig) begin(shut ...int) {
 	r.Helper()
 	r.gates = vfs.NewGates(r.mem)
 	for _, p := range shut {
@@ -96,12 +96,12 @@ func (r *arrivalRig) begin(shut ...int) {
 }
 
 // open opens a partition's directory and returns when nothing goes on any more.
-func (r *arrivalRig) open(partition int) {
+func (r *loadingRig) open(partition int) {
 	r.gates.Open(dirOf(partition))
 	synctest.Wait()
 }
 
-func (r *arrivalRig) hasLoaded() []int {
+func (r *loadingRig) hasLoaded() []int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var partitions []int
@@ -111,7 +111,7 @@ func (r *arrivalRig) hasLoaded() []int {
 	return partitions
 }
 
-func (r *arrivalRig) log(partition int) *Log {
+func (r *loadingRig) log(partition int) *Log {
 	r.Helper()
 	l, ok := r.m.Log(tpOf(partition))
 	if !ok {
@@ -121,14 +121,14 @@ func (r *arrivalRig) log(partition int) *Log {
 }
 
 // restart is a kill, and a start that loads everything.
-func (r *arrivalRig) restart() {
+func (r *loadingRig) restart() {
 	r.Helper()
 	r.m.giveUp()
 	r.mem = r.mem.Kill()
 	r.reopen()
 }
 
-func (r *arrivalRig) reopen() {
+func (r *loadingRig) reopen() {
 	r.Helper()
 	r.cfg.FS, r.cfg.OnLoaded = r.mem, nil
 	r.m = mustOpen(r.T, r.cfg)
@@ -141,10 +141,10 @@ func offsets(l *Log) [4]int64 {
 
 func TestALogServesWhileAnotherIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newArrivalRig(t, 2, nil)
+		r := newLoadingRig(t, 2, nil)
 		r.begin(1)
 		mustProduce(t, r.log(0), batchOf(1000, "more"))
-		if _, ok := r.m.Log(tpOf(1)); ok || !r.m.arriving(tpOf(1)) || r.m.arriving(tpOf(0)) {
+		if _, ok := r.m.Log(tpOf(1)); ok || !r.m.isLoading(tpOf(1)) || r.m.isLoading(tpOf(0)) {
 			t.Error("not the second log is being loaded")
 		}
 		for _, isNew := range []bool{true, false} {
@@ -176,7 +176,7 @@ func TestALogServesWhileAnotherIsLoaded(t *testing.T) {
 // TestCheckpointsKeepWhatIsNotLoaded writes every checkpoint while a log is being loaded.
 func TestCheckpointsKeepWhatIsNotLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newArrivalRig(t, 2, func(cfg *ManagerConfig) { cfg.Default.Compact = true })
+		r := newLoadingRig(t, 2, func(cfg *ManagerConfig) { cfg.Default.Compact = true })
 		r.must(writeCheckpoint(r.mem, "/data/"+cleanerFile, map[TopicPartition]int64{tpOf(0): 1, tpOf(1): 1, {"gone", 0}: 9}))
 		r.begin(1)
 		v := r.m.disks[0]
@@ -201,7 +201,7 @@ func TestCheckpointsKeepWhatIsNotLoaded(t *testing.T) {
 
 func TestCloseWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newArrivalRig(t, 12, nil) // more than are loaded at a time
+		r := newLoadingRig(t, 12, nil) // more than are loaded at a time
 		r.begin(4, 5, 6, 7, 8, 9, 10, 11)
 		closed := make(chan error)
 		go func() { closed <- r.m.Close() }()
@@ -226,11 +226,11 @@ func TestCloseWhileLoading(t *testing.T) {
 	})
 }
 
-// TestDeleteWhileLoading deletes a partition that is being read, and one whose turn has not come. Nothing of them comes back, and
-// another partition of the name is not touched by what is left of the loading.
+// TestDeleteWhileLoading deletes a partition that is being read, and one whose turn has not come. Nothing of them comes
+// back, and another partition of the name is not touched by what is left of the loading.
 func TestDeleteWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newArrivalRig(t, 10, nil)
+		r := newLoadingRig(t, 10, nil)
 		r.begin(0, 1, 2, 3, 4, 5, 6, 7) // 8 and 9 wait
 		r.must(r.m.Delete(tpOf(9)))
 		if stored, err := readCheckpoint(r.mem, "/data/"+recoveryPointFile); err != nil || len(stored) != 9 {
@@ -269,7 +269,7 @@ func TestDeleteWhileLoading(t *testing.T) {
 
 func TestSettingsReachWhatIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newArrivalRig(t, 2, nil)
+		r := newLoadingRig(t, 2, nil)
 		r.begin(1)
 		cfg := r.cfg.Default
 		cfg.MaxMessageBytes = 4711
@@ -289,7 +289,7 @@ func TestSettingsReachWhatIsLoaded(t *testing.T) {
 // TestDirectoryFailsWhileLoading has one of two directories fail under a log that is being loaded.
 func TestDirectoryFailsWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newArrivalRig(t, 2, func(cfg *ManagerConfig) { cfg.Dirs = []string{"/data", "/other"} })
+		r := newLoadingRig(t, 2, func(cfg *ManagerConfig) { cfg.Dirs = []string{"/data", "/other"} })
 		failed := make(chan string, 2)
 		r.cfg.OnDirFailure = func(dir string, _ error) { failed <- dir }
 		r.begin(0)
@@ -310,12 +310,12 @@ func TestDirectoryFailsWhileLoading(t *testing.T) {
 	})
 }
 
-// TestDamageIsKnownAgain restarts on a log that is broken below its recovery point. What is behind the break is not given up by
-// the second start either, though the first one has written the checkpoints without the log.
+// TestDamageIsKnownAgain restarts on a log that is broken below its recovery point. What is behind the break is not
+// given up by the second start either, though the first one has written the checkpoints without the log.
 func TestDamageIsKnownAgain(t *testing.T) {
 	for _, stop := range []string{"clean", "kill"} {
 		t.Run(stop, func(t *testing.T) {
-			r := newArrivalRig(t, 2, nil)
+			r := newLoadingRig(t, 2, nil)
 			name := dirOf(0) + "/" + fileName(0, logSuffix)
 			f, err := r.mem.OpenFile(name, vfs.ReadWrite)
 			r.must(err)
@@ -344,11 +344,11 @@ func TestDamageIsKnownAgain(t *testing.T) {
 	}
 }
 
-// TestLostTailLowersTheRecoveryPoint loses what was said to be flushed. Before the log serves that is written down: what comes
-// in its place is not flushed.
+// TestLostTailLowersTheRecoveryPoint loses what was said to be flushed. Before the log serves that is written down:
+// what comes in its place is not flushed.
 func TestLostTailLowersTheRecoveryPoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newArrivalRig(t, 2, nil)
+		r := newLoadingRig(t, 2, nil)
 		r.must(writeCheckpoint(r.mem, "/data/"+recoveryPointFile, map[TopicPartition]int64{tpOf(0): 100, tpOf(1): 2}))
 		r.begin(1)
 		if got, err := readCheckpoint(r.mem, "/data/"+recoveryPointFile); err != nil || got[tpOf(0)] != 3 || got[tpOf(1)] != 2 {
@@ -362,7 +362,7 @@ func TestLostTailLowersTheRecoveryPoint(t *testing.T) {
 // TestMoveGoesOnWhileOthersAreLoaded has a log and its copy in two directories, which are there together.
 func TestMoveGoesOnWhileOthersAreLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newArrivalRig(t, 1, func(cfg *ManagerConfig) { cfg.Dirs = []string{"/data", "/other"} })
+		r := newLoadingRig(t, 1, func(cfg *ManagerConfig) { cfg.Dirs = []string{"/data", "/other"} })
 		r.reopen()
 		_, err := r.m.MoveTo(tpOf(0), "/other")
 		r.must(err)
@@ -397,7 +397,7 @@ func TestMoveGoesOnWhileOthersAreLoaded(t *testing.T) {
 // TestCleanDirectoriesAreThereAtOnce begins with one directory that was stopped cleanly and one that was not.
 func TestCleanDirectoriesAreThereAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newArrivalRig(t, 4, func(cfg *ManagerConfig) { cfg.Dirs = []string{"/data", "/other"} })
+		r := newLoadingRig(t, 4, func(cfg *ManagerConfig) { cfg.Dirs = []string{"/data", "/other"} })
 		r.must(vfs.WriteFile(r.mem, "/other/"+cleanFile, []byte(cleanContent)))
 		r.gates = vfs.NewGates(r.mem)
 		r.gates.Shut(dirOf(0))
@@ -420,7 +420,7 @@ func TestCleanDirectoriesAreThereAtOnce(t *testing.T) {
 // TestLoadingOrder loads small logs first, and before them the one that is asked for.
 func TestLoadingOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newArrivalRig(t, 12, nil)
+		r := newLoadingRig(t, 12, nil)
 		r.reopen()
 		for p := range 12 {
 			for range 2 * (12 - p) {
@@ -430,7 +430,7 @@ func TestLoadingOrder(t *testing.T) {
 		r.m.giveUp()
 		r.mem = r.mem.Kill()
 		r.begin(11, 10, 9, 8, 7, 6, 5, 4)
-		r.m.Hasten(tpOf(0))
+		r.m.Prioritize(tpOf(0))
 		r.open(4) // one is loaded after the other from here on
 		if want := []int{4, 0, 3, 2, 1}; !slices.Equal(r.hasLoaded(), want) {
 			t.Errorf("loaded %v, want %v", r.hasLoaded(), want)
@@ -444,7 +444,7 @@ func TestLoadingOrder(t *testing.T) {
 
 // TestTwoOfAPartitionWhileLoading refuses the start, though neither directory was stopped cleanly.
 func TestTwoOfAPartitionWhileLoading(t *testing.T) {
-	r := newArrivalRig(t, 1, nil)
+	r := newLoadingRig(t, 1, nil)
 	other := r.cfg
 	other.Dirs, other.FS = []string{"/other"}, r.mem
 	m := mustOpen(t, other)
@@ -458,11 +458,11 @@ func TestTwoOfAPartitionWhileLoading(t *testing.T) {
 	}
 }
 
-// TestEveryFaultWhileLoading fails one operation after the other of a recovery. Whatever comes of it, nothing hangs and the next
-// start without a fault has every record.
+// TestEveryFaultWhileLoading fails one operation after the other of a recovery. Whatever comes of it, nothing hangs and
+// the next start without a fault has every record.
 func TestEveryFaultWhileLoading(t *testing.T) {
 	for step := 1; ; step++ {
-		r := newArrivalRig(t, 2, nil)
+		r := newLoadingRig(t, 2, nil)
 		n, hit := 0, false
 		r.mem.SetFault(func(string, string) error {
 			if n++; n == step {

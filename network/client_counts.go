@@ -11,19 +11,19 @@ type Software struct{ Name, Version string }
 // Encryption is the outcome of a TLS handshake, in Java's names.
 type Encryption struct{ Protocol, Cipher string }
 
-// Census counts the open connections of a listener.
-type Census struct {
+// ClientCounts counts the open connections of a listener.
+type ClientCounts struct {
 	Software   map[Software]int   // connections whose client has announced its software
 	Encryption map[Encryption]int // connections with TLS
 }
 
-// Census counts open connections by their properties, for each listener.
-func (s *Server) Census() map[string]Census {
-	all := make(map[string]Census)
+// ClientCounts counts open connections by their properties, for each listener.
+func (s *Server) ClientCounts() map[string]ClientCounts {
+	all := make(map[string]ClientCounts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.mu.listeners {
-		all[b.Name] = Census{make(map[Software]int), make(map[Encryption]int)}
+		all[b.Name] = ClientCounts{make(map[Software]int), make(map[Encryption]int)}
 	}
 	for c := range s.mu.conns {
 		of, ok := all[c.Listener]
