@@ -107,8 +107,8 @@ func acls(ctx context.Context, env *Env) error {
 	t := &aclsTool{env: env}
 	work, err := t.plan(o)
 	if err == nil {
-		err = o.keeper(ctx, env, func(ctx context.Context, k aclKeeper) error {
-			t.keeper = k
+		err = o.withStore(ctx, env, func(ctx context.Context, k aclStore) error {
+			t.store = k
 			return work(ctx)
 		})
 	}
@@ -119,15 +119,15 @@ func acls(ctx context.Context, env *Env) error {
 	return exitCode(1)
 }
 
-// aclKeeper is where the ACLs are.
-type aclKeeper interface {
+// aclStore is where the ACLs are.
+type aclStore interface {
 	describe(context.Context, aclResource) ([]aclRules, error)
 	create(context.Context, aclRules) error
 	delete(context.Context, []kmsg.DeleteACLsRequestFilter) error
 }
 
-// keeper calls work with the place of the ACLs: brokers, or ZooKeeper itself.
-func (o *aclsOptions) keeper(ctx context.Context, env *Env, work func(context.Context, aclKeeper) error) error {
+// withStore calls work with the place of the ACLs: brokers, or ZooKeeper itself.
+func (o *aclsOptions) withStore(ctx context.Context, env *Env, work func(context.Context, aclStore) error) error {
 	if !o.has("bootstrap-server") {
 		return o.storedACLs(ctx, env, work)
 	}
@@ -136,8 +136,8 @@ func (o *aclsOptions) keeper(ctx context.Context, env *Env, work func(context.Co
 
 // aclsTool runs kafka-acls.
 type aclsTool struct {
-	env    *Env
-	keeper aclKeeper
+	env   *Env
+	store aclStore
 }
 
 // plan parses what has to be done, so that incorrect usage is reported without a broker.
@@ -169,7 +169,7 @@ func (t *aclsTool) list(ctx context.Context, resources []aclResource, principals
 	}
 	var found []aclRules
 	for _, r := range resources {
-		more, err := t.keeper.describe(ctx, r)
+		more, err := t.store.describe(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (t *aclsTool) printRules(found []aclRules, principal string) {
 func (t *aclsTool) add(ctx context.Context, rules []aclRules) error {
 	for _, r := range rules {
 		t.env.printf("Adding ACLs for resource `%s`: \n %s \n\n", r.resource, entryLines(r.entries))
-		if err := t.keeper.create(ctx, r); err != nil {
+		if err := t.store.create(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -214,7 +214,7 @@ func (t *aclsTool) remove(ctx context.Context, rules []aclRules, force bool) err
 		if !force && !t.confirmed(lines, r) {
 			continue
 		}
-		if err := t.keeper.delete(ctx, r.filters()); err != nil {
+		if err := t.store.delete(ctx, r.filters()); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ type storedACLs struct {
 const authorizerDeprecated = "Warning: ACLs are changed past the brokers, which is deprecated; use --bootstrap-server instead."
 
 // storedACLs calls work with the ACLs in ZooKeeper.
-func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(context.Context, aclKeeper) error) error {
+func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(context.Context, aclStore) error) error {
 	env.errorf("%s", authorizerDeprecated)
 	if *o.authorizer != config.ACLAuthorizer {
 		return fmt.Errorf("--authorizer %s: no class can be loaded here, only %s is available", *o.authorizer, config.ACLAuthorizer)

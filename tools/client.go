@@ -68,7 +68,7 @@ func clientOptions(ctx context.Context, env *Env, p properties, kind map[string]
 		return nil, err
 	}
 	log := &clientLog{out: env.Stderr}
-	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.WithLogger(log), kgo.WithHooks(newFirstWords(ctx, env, seeds, p, log)), kgo.DisableClientMetrics()}
+	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.WithLogger(log), kgo.WithHooks(newConnectionMonitor(ctx, env, seeds, p, log)), kgo.DisableClientMetrics()}
 	security, err := securityOptions(ctx, env, p)
 	if err != nil {
 		return nil, err

@@ -160,7 +160,7 @@ func (d *doctor) answer(ctx context.Context) error {
 		return err
 	}
 	if d.o.args[0] == "listeners" {
-		if answers, err := d.knock(ctx); err != nil || !answers {
+		if answers, err := d.checkBootstrap(ctx); err != nil || !answers {
 			return err
 		}
 	}

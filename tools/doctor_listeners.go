@@ -37,7 +37,7 @@ func (d *doctor) listeners(ctx context.Context) error {
 		if addr == "" {
 			continue
 		}
-		switch understood, err := d.understood(ctx, subject, addr); {
+		switch understood, err := d.checkProtocol(ctx, subject, addr); {
 		case err != nil:
 			return err
 		case understood && encrypted != nil:

@@ -10,15 +10,15 @@ import (
 // segmentsTold is how many segments of a partition are reported individually.
 const segmentsTold = 20
 
-// keeping says how long a topic keeps its records.
-type keeping struct {
+// retentionPolicy says how long a topic keeps its records.
+type retentionPolicy struct {
 	ms    int64         // retention.ms; -1: forever
 	bytes int64         // retention.bytes of a partition; -1: unlimited
 	check time.Duration // how often brokers check
 }
 
-// fate is what will become of a segment.
-type fate struct {
+// retentionOutcome is what will become of a segment.
+type retentionOutcome struct {
 	says    string
 	do      string
 	trouble bool
@@ -27,14 +27,14 @@ type fate struct {
 const futureDo = "set message.timestamp.after.max.ms for the topic, so that such records are rejected, or message.timestamp.type=LogAppendTime; " +
 	"delete the existing ones with kafka-delete-records.sh or retention.bytes"
 
-// fates determines for each segment of a partition, oldest first, when it will be deleted. Only the oldest ones can be:
-// one that stays keeps all that follow.
-func fates(segments []segmentSeen, k keeping, now time.Time) []fate {
+// retentionOutcomes determines for each segment of a partition, oldest first, when it will be deleted. Only the oldest
+// ones can be: one that stays keeps all that follow.
+func retentionOutcomes(segments []segmentSeen, k retentionPolicy, now time.Time) []retentionOutcome {
 	var total int64
 	for _, s := range segments {
 		total += s.size
 	}
-	list := make([]fate, len(segments))
+	list := make([]retentionOutcome, len(segments))
 	stays := int64(-1) // base offset of a segment that keeps those after it
 	for i, s := range segments {
 		due, text := k.due(s)
@@ -43,26 +43,26 @@ func fates(segments []segmentSeen, k keeping, now time.Time) []fate {
 		over := now.UnixMilli() - due
 		switch {
 		case s.size == 0:
-			list[i] = fate{says: "is empty."}
+			list[i] = retentionOutcome{says: "is empty."}
 			continue
 		case stays >= 0 && (tooMuch || due >= 0 && over > 0):
-			list[i] = fate{says: fmt.Sprintf("is due but stays, since the earlier segment at %d is not due.", stays)}
+			list[i] = retentionOutcome{says: fmt.Sprintf("is due but stays, since the earlier segment at %d is not due.", stays)}
 			continue
 		case tooMuch:
-			list[i] = fate{says: fmt.Sprintf("is deleted at the next check (every %s), since the partition exceeds retention.bytes=%d without it.", lasting(k.check), k.bytes)}
+			list[i] = retentionOutcome{says: fmt.Sprintf("is deleted at the next check (every %s), since the partition exceeds retention.bytes=%d without it.", lasting(k.check), k.bytes)}
 			continue
 		case s.largest > now.UnixMilli() && due >= 0:
-			list[i] = fate{trouble: true, do: futureDo, says: fmt.Sprintf("has a record with a timestamp in the future, %s: it stays until %s, and so do all later segments.", at(s.largest), at(due))}
+			list[i] = retentionOutcome{trouble: true, do: futureDo, says: fmt.Sprintf("has a record with a timestamp in the future, %s: it stays until %s, and so do all later segments.", at(s.largest), at(due))}
 		case due < 0:
-			list[i] = fate{says: "stays: " + text}
+			list[i] = retentionOutcome{says: "stays: " + text}
 		case over <= 0:
-			list[i] = fate{says: fmt.Sprintf("is deleted after %s, in %s: %s", at(due), lasting(time.Duration(-over)*time.Millisecond), text)}
+			list[i] = retentionOutcome{says: fmt.Sprintf("is deleted after %s, in %s: %s", at(due), lasting(time.Duration(-over)*time.Millisecond), text)}
 		case time.Duration(over)*time.Millisecond > 2*k.check+time.Minute:
-			list[i] = fate{trouble: true, says: fmt.Sprintf("should have been deleted at %s: %s", at(due), text),
+			list[i] = retentionOutcome{trouble: true, says: fmt.Sprintf("should have been deleted at %s: %s", at(due), text),
 				do: "is a follower so far behind that the high watermark is below the segment's end (kafka-topics.sh --describe), or has its log directory failed (kafka-log-dirs.sh)? See the broker's log"}
 			continue
 		default:
-			list[i] = fate{says: fmt.Sprintf("is deleted at the next check (every %s): %s", lasting(k.check), text)}
+			list[i] = retentionOutcome{says: fmt.Sprintf("is deleted at the next check (every %s): %s", lasting(k.check), text)}
 			continue
 		}
 		if stays < 0 {
@@ -73,7 +73,7 @@ func fates(segments []segmentSeen, k keeping, now time.Time) []fate {
 }
 
 // due returns when a segment's newest record is old enough, in ms, and why; -1: never.
-func (k keeping) due(s segmentSeen) (int64, string) {
+func (k retentionPolicy) due(s segmentSeen) (int64, string) {
 	if k.ms < 0 {
 		return -1, "retention.ms=-1 keeps records of any age."
 	}
@@ -91,7 +91,7 @@ func (d *doctor) retention(ctx context.Context, topic string) error {
 		d.note(topic, "records are not deleted by age or size, since cleanup.policy does not contain delete; see kafka-doctor.sh cleaner %s.", topic)
 		return nil
 	}
-	k := keeping{ms: s.number("retention.ms"), bytes: s.number("retention.bytes"), check: 5 * time.Minute}
+	k := retentionPolicy{ms: s.number("retention.ms"), bytes: s.number("retention.bytes"), check: 5 * time.Minute}
 	var partitions []int32
 	leaders := make(map[int32]int32)
 	for _, p := range t.Partitions {
@@ -128,13 +128,13 @@ func (d *doctor) retention(ctx context.Context, topic string) error {
 			elsewhere = append(elsewhere, dir.partition)
 			continue
 		}
-		d.tellFates(partitionName(topic, dir.partition), segments, k)
+		d.reportOutcomes(partitionName(topic, dir.partition), segments, k)
 	}
 	return d.retentionElsewhere(ctx, topic, elsewhere, k)
 }
 
-func (d *doctor) tellFates(partition string, segments []segmentSeen, k keeping) {
-	list := fates(segments, k, d.now)
+func (d *doctor) reportOutcomes(partition string, segments []segmentSeen, k retentionPolicy) {
+	list := retentionOutcomes(segments, k, d.now)
 	told := 0
 	for i, f := range list {
 		if told == segmentsTold && !f.trouble {
@@ -158,7 +158,7 @@ func (d *doctor) tellFates(partition string, segments []segmentSeen, k keeping) 
 
 // retentionElsewhere reports on partitions whose files are on other hosts. Segments are not visible over the network,
 // but the newest timestamp is.
-func (d *doctor) retentionElsewhere(ctx context.Context, topic string, partitions []int32, k keeping) error {
+func (d *doctor) retentionElsewhere(ctx context.Context, topic string, partitions []int32, k retentionPolicy) error {
 	if len(partitions) == 0 {
 		return nil
 	}

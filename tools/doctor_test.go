@@ -166,7 +166,8 @@ func TestDoctorOnGroups(t *testing.T) {
 	d.ask("group g", 0, "second at 127.0.0.1 left or was removed")
 }
 
-// TestDoctorOnBrokers has brokers that are missing: a reassignment that crawls, then waits for one, and a deletion that does.
+// TestDoctorOnBrokers has brokers that are missing: a reassignment that crawls, then waits for one, and a deletion that
+// does.
 func TestDoctorOnBrokers(t *testing.T) {
 	t.Parallel()
 	d := doctorFor(t, kafkatest.Brokers(2), kafkatest.Setting("replica.fetch.max.bytes", "100000"), kafkatest.Setting("replica.fetch.response.max.bytes", "100000"))
@@ -271,12 +272,12 @@ func TestDoctorOnListeners(t *testing.T) {
 func TestFates(t *testing.T) {
 	now := time.UnixMilli(1_790_000_000_000)
 	old, young := now.Add(-2*time.Hour).UnixMilli(), now.Add(-time.Minute).UnixMilli()
-	k := keeping{ms: time.Hour.Milliseconds(), bytes: -1, check: 5 * time.Minute}
+	k := retentionPolicy{ms: time.Hour.Milliseconds(), bytes: -1, check: 5 * time.Minute}
 	expired := now.Add(-time.Hour - time.Minute).UnixMilli()
 	for _, test := range []struct {
 		name     string
 		segments []segmentSeen
-		keep     keeping
+		keep     retentionPolicy
 		want     []string // the words of each segment, with a ! for trouble
 	}{
 		{"young", []segmentSeen{{0, 10, young, young}}, k, []string{"is deleted after"}},
@@ -284,10 +285,10 @@ func TestFates(t *testing.T) {
 		{"overdue", []segmentSeen{{0, 10, old, old}}, k, []string{"!should have been deleted"}},
 		{"behind a young one", []segmentSeen{{0, 10, young, young}, {5, 10, old, old}}, k, []string{"is deleted after", "is due but stays, since the earlier segment at 0"}},
 		{"the future", []segmentSeen{{0, 10, now.UnixMilli() + 1, 0}, {5, 10, old, old}}, k, []string{"!a timestamp in the future", "is due but stays"}},
-		{"any age", []segmentSeen{{0, 10, old, old}}, keeping{ms: -1, bytes: -1}, []string{"stays: retention.ms=-1"}},
-		{"too much", []segmentSeen{{0, 10, young, young}, {5, 10, young, young}}, keeping{ms: -1, bytes: 10}, []string{"exceeds retention.bytes=10", "stays"}},
+		{"any age", []segmentSeen{{0, 10, old, old}}, retentionPolicy{ms: -1, bytes: -1}, []string{"stays: retention.ms=-1"}},
+		{"too much", []segmentSeen{{0, 10, young, young}, {5, 10, young, young}}, retentionPolicy{ms: -1, bytes: 10}, []string{"exceeds retention.bytes=10", "stays"}},
 	} {
-		for i, f := range fates(test.segments, test.keep, now) {
+		for i, f := range retentionOutcomes(test.segments, test.keep, now) {
 			words, trouble := strings.CutPrefix(test.want[i], "!")
 			if !strings.Contains(f.says, words) || f.trouble != trouble || f.trouble != (f.do != "") {
 				t.Errorf("%s, segment %d: %+v", test.name, i, f)

@@ -34,17 +34,17 @@ type loginError struct{ err error }
 func (e *loginError) Error() string { return e.err.Error() }
 func (e *loginError) Unwrap() error { return e.err }
 
-// hopelessError says why further attempts are pointless.
-type hopelessError struct{ err error }
+// permanentError says why further attempts are pointless.
+type permanentError struct{ err error }
 
-func (e *hopelessError) Error() string { return e.err.Error() }
-func (e *hopelessError) Unwrap() error { return e.err }
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }
 
 // refusal returns why a tool's context has ended, if the reason is that there is no hope for an answer from brokers: it
 // says more than the errors of the requests in progress.
 func refusal(ctx context.Context) error {
-	if hopeless := (*hopelessError)(nil); errors.As(context.Cause(ctx), &hopeless) {
-		return hopeless
+	if permanent := (*permanentError)(nil); errors.As(context.Cause(ctx), &permanent) {
+		return permanent
 	}
 	return nil
 }

@@ -254,8 +254,8 @@ func TestHandshakeWithStrangers(t *testing.T) {
 				_ = conn.Close()
 			}
 		}()
-		heard, err := listen(t.Context(), l.Addr().String(), speech{}, &tls.Config{InsecureSkipVerify: true})
-		if heard.encrypted != (answer == alert) || (heard.stranger != "") != strings.HasPrefix(answer, "HTTP") || (err == nil) != (heard.encrypted || heard.stranger != "") {
+		heard, err := probeListener(t.Context(), l.Addr().String(), securityProtocol{}, &tls.Config{InsecureSkipVerify: true})
+		if heard.encrypted != (answer == alert) || (heard.otherServer != "") != strings.HasPrefix(answer, "HTTP") || (err == nil) != (heard.encrypted || heard.otherServer != "") {
 			t.Errorf("%q: %+v, %v", answer, heard, err)
 		}
 	}

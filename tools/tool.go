@@ -24,7 +24,7 @@ type Env struct {
 	// Interactive reports whether a person types Stdin; then tools prompt.
 	Interactive bool
 
-	giveUp   context.CancelCauseFunc // ends the tool's context if there is no hope; see firstWords
+	giveUp   context.CancelCauseFunc // ends the tool's context on a permanent error; see connectionMonitor
 	oneLogin bool                    // a refused login leaves no hope: nobody waits for the errors of a consumer's requests
 	inspect  func(*options)          // called instead of printing help, see Tool.Options
 }
@@ -55,7 +55,7 @@ func All() []Tool {
 		{"kafka-e2e-latency", "measure how long records take from producer to consumer", e2eLatency},
 		{"kafka-features", "describe and change the features of the cluster", features},
 		{"kafka-get-offsets", "print offsets of partitions", getOffsets},
-		{"kafka-jmx", "not available: says where the metrics are", notHere("kafka-jmx", whyNoJMX)},
+		{"kafka-jmx", "not available: says where the metrics are", notApplicable("kafka-jmx", whyNoJMX)},
 		{"kafka-leader-election", "elect leaders", leaderElection},
 		{"kafka-log-dirs", "describe the brokers' log directories", logDirs},
 		{"kafka-producer-perf-test", "measure how fast a topic can be written", producerPerf},

@@ -100,7 +100,7 @@ func (t *transactionsTool) withoutCoordinator(ctx context.Context, open []produc
 	for _, l := range known {
 		ids = append(ids, l.TransactionalID)
 	}
-	cared, err := t.partitionsInCare(ctx, ids)
+	cared, err := t.partitionsWithPendingMarkers(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("failed to describe %d transactions: %w", len(ids), err)
 	}
@@ -109,8 +109,8 @@ func (t *transactionsTool) withoutCoordinator(ctx context.Context, open []produc
 	}), nil
 }
 
-// partitionsInCare returns the partitions to which coordinators have yet to write a marker, by producer id.
-func (t *transactionsTool) partitionsInCare(ctx context.Context, ids []string) (map[int64][]string, error) {
+// partitionsWithPendingMarkers returns the partitions to which coordinators have yet to write a marker, by producer id.
+func (t *transactionsTool) partitionsWithPendingMarkers(ctx context.Context, ids []string) (map[int64][]string, error) {
 	cared := make(map[int64][]string)
 	if len(ids) == 0 {
 		return cared, nil

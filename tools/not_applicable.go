@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// notHere is a tool of Apache Kafka that does not apply here: it names the replacement, and fails.
-func notHere(name, why string) func(context.Context, *Env) error {
+// notApplicable is a tool of Apache Kafka that does not apply here: it names the replacement, and fails.
+func notApplicable(name, why string) func(context.Context, *Env) error {
 	return func(_ context.Context, env *Env) error {
 		o := newOptions(name, why)
 		for _, arg := range env.Args {

@@ -18,17 +18,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// speech is the protocol that a client uses according to its settings, or that a listener expects.
-type speech struct {
-	encrypted  bool
-	logins     bool
-	mechanisms []string // of logins: the client's, or those that a listener accepts
-	unsure     bool     // it could not be determined whether there are logins
-	stranger   string   // what listens, if it is not a broker
+// securityProtocol is the protocol that a client uses according to its settings, or that a listener expects.
+type securityProtocol struct {
+	encrypted   bool
+	logins      bool
+	mechanisms  []string // of logins: the client's, or those that a listener accepts
+	unsure      bool     // it could not be determined whether there are logins
+	otherServer string   // what listens, if it is not a broker
 }
 
 // protocol returns the security.protocol of such a client.
-func (s speech) protocol() string {
+func (s securityProtocol) protocol() string {
 	plain := "PLAINTEXT"
 	if s.encrypted {
 		plain = "SSL"
@@ -42,10 +42,10 @@ func (s speech) protocol() string {
 	return plain
 }
 
-// ownSpeech returns that of the settings in --command-config.
-func ownSpeech(p properties) speech {
+// clientProtocol returns that of the settings in --command-config.
+func clientProtocol(p properties) securityProtocol {
 	protocol := strings.ToUpper(p["security.protocol"])
-	s := speech{encrypted: strings.HasSuffix(protocol, "SSL"), logins: strings.HasPrefix(protocol, "SASL_")}
+	s := securityProtocol{encrypted: strings.HasSuffix(protocol, "SSL"), logins: strings.HasPrefix(protocol, "SASL_")}
 	if s.logins {
 		s.mechanisms = []string{mechanismOf(p)}
 	}
@@ -55,15 +55,15 @@ func ownSpeech(p properties) speech {
 // settingsOptions are the options for the file of client settings in the various tools.
 const settingsOptions = "--command-config, --producer.config, --consumer.config"
 
-// misunderstood checks whether the listener at an address expects the protocol of a client with these settings, and
+// checkProtocol checks whether the listener at an address expects the protocol of a client with these settings, and
 // otherwise returns what the client sees and the remedy. If the address cannot be reached or does not respond at all it
 // returns nothing, since connecting reports that. An error concerns the settings.
-func misunderstood(ctx context.Context, addr string, p properties) (says, do string, err error) {
+func checkProtocol(ctx context.Context, addr string, p properties) (says, do string, err error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return "", "", err
 	}
-	own, config := ownSpeech(p), &tls.Config{}
+	own, config := clientProtocol(p), &tls.Config{}
 	if own.encrypted {
 		secured, err := ssl.ForClient(p)
 		if err != nil {
@@ -73,22 +73,22 @@ func misunderstood(ctx context.Context, addr string, p properties) (says, do str
 	}
 	// Not whether the certificate is valid, but whether there is TLS at all.
 	config.InsecureSkipVerify, config.VerifyConnection = true, nil
-	wanted, err := listen(ctx, addr, own, config)
+	wanted, err := probeListener(ctx, addr, own, config)
 	if err != nil {
 		return "", "", nil
 	}
-	says, do = misunderstanding(addr, own, wanted)
+	says, do = protocolMismatch(addr, own, wanted)
 	return says, do, nil
 }
 
-// misunderstanding returns what a client sees that uses another protocol than a listener expects; empty if they match.
-func misunderstanding(addr string, own, wanted speech) (says, do string) {
+// protocolMismatch returns what a client sees that uses another protocol than a listener expects; empty if they match.
+func protocolMismatch(addr string, own, wanted securityProtocol) (says, do string) {
 	set := func(more string) string {
 		return "set security.protocol=" + wanted.protocol() + more + " in the client's settings (" + settingsOptions + "), or use the port of a listener with " + own.protocol()
 	}
 	switch taken := strings.Join(wanted.mechanisms, ", "); {
-	case wanted.stranger != "":
-		return addr + " speaks " + wanted.stranger + ": no broker listens there.", "use the port of a broker's listener, not that of its metrics, of ZooKeeper or of another server"
+	case wanted.otherServer != "":
+		return addr + " speaks " + wanted.otherServer + ": no broker listens there.", "use the port of a broker's listener, not that of its metrics, of ZooKeeper or of another server"
 	case wanted.encrypted && !own.encrypted:
 		return addr + " speaks TLS, and this client does not: it is disconnected, or takes the broker's alert for a response of 352518912 bytes and runs out of memory.",
 			set(" and ssl.truststore.*")
@@ -111,16 +111,16 @@ func misunderstanding(addr string, own, wanted speech) (says, do string) {
 // errNoBroker reports that a listener responds neither with TLS nor without.
 var errNoBroker = errors.New("no broker answers")
 
-// listen determines the protocol that a listener expects: first it tries that of this client, then the other. It does
-// not log in. If neither is answered, it may not be a broker.
-func listen(ctx context.Context, addr string, own speech, config *tls.Config) (speech, error) {
+// probeListener determines the protocol that a listener expects: first it tries that of this client, then the other. It
+// does not log in. If neither is answered, it may not be a broker.
+func probeListener(ctx context.Context, addr string, own securityProtocol, config *tls.Config) (securityProtocol, error) {
 	ways := []bool{own.encrypted, !own.encrypted}
-	var heard speech
+	var heard securityProtocol
 	err := errNoBroker
 	for _, encrypted := range ways {
-		heard, err = listenBy(ctx, addr, own, encrypted, config)
+		heard, err = probeListenerWith(ctx, addr, own, encrypted, config)
 		if isDial(err) {
-			return speech{}, err
+			return securityProtocol{}, err
 		}
 		if err == nil {
 			break
@@ -130,14 +130,14 @@ func listen(ctx context.Context, addr string, own speech, config *tls.Config) (s
 		return heard, nil
 	}
 	for _, encrypted := range ways {
-		for _, s := range strangers {
+		for _, s := range otherServers {
 			if s.isAt(ctx, addr, encrypted, config) {
-				return speech{encrypted: encrypted, stranger: s.name}, nil
+				return securityProtocol{encrypted: encrypted, otherServer: s.name}, nil
 			}
 		}
 	}
 	if err != nil {
-		return speech{}, errNoBroker
+		return securityProtocol{}, errNoBroker
 	}
 	return heard, nil
 }
@@ -165,14 +165,14 @@ func reach(ctx context.Context, addr string, encrypted bool, config *tls.Config)
 	return secured, nil
 }
 
-// listenBy asks for a login mechanism, with TLS or without. This is answered even without logins.
-func listenBy(ctx context.Context, addr string, own speech, encrypted bool, config *tls.Config) (speech, error) {
+// probeListenerWith asks for a login mechanism, with TLS or without. This is answered even without logins.
+func probeListenerWith(ctx context.Context, addr string, own securityProtocol, encrypted bool, config *tls.Config) (securityProtocol, error) {
 	conn, err := reach(ctx, addr, encrypted, config)
 	if alert := (*net.OpError)(nil); errors.As(err, &alert) && alert.Op == "remote error" {
-		return speech{encrypted: true, unsure: true}, nil
+		return securityProtocol{encrypted: true, unsure: true}, nil
 	}
 	if err != nil {
-		return speech{}, err
+		return securityProtocol{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
@@ -184,28 +184,29 @@ func listenBy(ctx context.Context, addr string, own speech, encrypted bool, conf
 	answer, err := handshake(conn, ask)
 	switch {
 	case err != nil && encrypted: // it may require a certificate that this client does not have
-		return speech{encrypted: true, unsure: true}, nil
+		return securityProtocol{encrypted: true, unsure: true}, nil
 	case err != nil:
-		return speech{}, err
+		return securityProtocol{}, err
 	case answer.ErrorCode == kerr.IllegalSaslState.Code:
-		return speech{encrypted: encrypted}, nil
+		return securityProtocol{encrypted: encrypted}, nil
 	}
-	return speech{encrypted: encrypted, logins: true, mechanisms: answer.SupportedMechanisms}, nil
+	return securityProtocol{encrypted: encrypted, logins: true, mechanisms: answer.SupportedMechanisms}, nil
 }
 
-// stranger is a kind of server whose port may be mistaken for a broker's. Many wait for more when a broker's client speaks.
-type stranger struct {
+// otherServer is a kind of server whose port may be mistaken for a broker's. Many wait for more when a broker's client
+// speaks.
+type otherServer struct {
 	name, question string
 	answers        []string // how they begin
 }
 
-var strangers = []stranger{
+var otherServers = []otherServer{
 	{"HTTP", "HEAD / HTTP/1.0\r\n\r\n", []string{"HTTP/"}},
 	{"ZooKeeper's protocol", "srvr", []string{"Zookeeper version", "srvr is not executed"}}, // the latter by 4lw.commands.whitelist
 }
 
 // isAt reports whether such a server is at an address.
-func (s stranger) isAt(ctx context.Context, addr string, encrypted bool, config *tls.Config) bool {
+func (s otherServer) isAt(ctx context.Context, addr string, encrypted bool, config *tls.Config) bool {
 	conn, err := reach(ctx, addr, encrypted, config)
 	if err != nil {
 		return false

@@ -18,12 +18,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// firstWords watches the first exchanges between a client and its brokers. The library retries for as long as it may,
-// but a wrong port, a wrong security.protocol or an untrusted certificate will not get better. Once that is certain for
-// all of bootstrap.servers, or if a login is refused to a tool that has only this one, it ends the tool with the
-// remedy. Safe for concurrent use; the library calls it on the goroutines of its connections, which meanwhile do not
-// reconnect.
-type firstWords struct {
+// connectionMonitor watches the first exchanges between a client and its brokers. The library retries for as long as it
+// may, but a wrong port, a wrong security.protocol or an untrusted certificate will not get better. Once that is
+// certain for all of bootstrap.servers, or if a login is refused to a tool that has only this one, it ends the tool
+// with the remedy. Safe for concurrent use; the library calls it on the goroutines of its connections, which meanwhile
+// do not reconnect.
+type connectionMonitor struct {
 	ctx   context.Context // of the tool
 	env   *Env
 	seeds []string // bootstrap.servers
@@ -32,21 +32,21 @@ type firstWords struct {
 
 	mu struct {
 		sync.Mutex
-		answered bool                 // a broker has, and named the others
-		looked   map[string]time.Time // when an address was last checked
-		hopeless map[string]error     // by address
+		answered  bool                 // a broker has, and named the others
+		looked    map[string]time.Time // when an address was last checked
+		permanent map[string]error     // by address
 	}
 }
 
-func newFirstWords(ctx context.Context, env *Env, seeds []string, p properties, log *clientLog) *firstWords {
-	w := &firstWords{ctx: ctx, env: env, seeds: seeds, p: p, log: log}
-	w.mu.looked, w.mu.hopeless = make(map[string]time.Time), make(map[string]error)
+func newConnectionMonitor(ctx context.Context, env *Env, seeds []string, p properties, log *clientLog) *connectionMonitor {
+	w := &connectionMonitor{ctx: ctx, env: env, seeds: seeds, p: p, log: log}
+	w.mu.looked, w.mu.permanent = make(map[string]time.Time), make(map[string]error)
 	return w
 }
 
 // OnBrokerConnect implements kgo.HookBrokerConnect. Versions have been requested and the login is done, or one of these
 // has failed.
-func (w *firstWords) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+func (w *connectionMonitor) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	if err != nil && w.end(broker, err) {
 		w.log.forget()
 		return
@@ -55,7 +55,7 @@ func (w *firstWords) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration,
 }
 
 // OnBrokerRead implements kgo.HookBrokerRead.
-func (w *firstWords) OnBrokerRead(broker kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+func (w *connectionMonitor) OnBrokerRead(broker kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
 	switch kmsg.Key(key) {
 	case kmsg.ApiVersions, kmsg.SASLHandshake, kmsg.SASLAuthenticate: // these are answered even if everything else is refused; OnBrokerConnect is told about errors
 		return
@@ -70,19 +70,19 @@ func (w *firstWords) OnBrokerRead(broker kgo.BrokerMetadata, key int16, _ int, _
 }
 
 // end ends the tool if the error of a connection leaves no hope.
-func (w *firstWords) end(broker kgo.BrokerMetadata, err error) bool {
-	why := w.hopeless(net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port))), err)
+func (w *connectionMonitor) end(broker kgo.BrokerMetadata, err error) bool {
+	why := w.permanentFailure(net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port))), err)
 	if why == nil && w.env.oneLogin && isRefusal(err) {
 		why = err
 	}
 	if why != nil && w.env.giveUp != nil {
-		w.env.giveUp(&hopelessError{why})
+		w.env.giveUp(&permanentError{why})
 	}
 	return why != nil
 }
 
-// hopeless returns what is wrong with an address and with all others, if nothing has been answered so far.
-func (w *firstWords) hopeless(addr string, err error) error {
+// permanentFailure returns what is wrong with an address and with all others, if nothing has been answered so far.
+func (w *connectionMonitor) permanentFailure(addr string, err error) error {
 	if isDial(err) || !w.due(addr) {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (w *firstWords) hopeless(addr string, err error) error {
 }
 
 // due reports whether an address has to be checked: it is in bootstrap.servers and has not been checked for a while.
-func (w *firstWords) due(addr string) bool {
+func (w *connectionMonitor) due(addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -110,20 +110,20 @@ func (w *firstWords) due(addr string) bool {
 	return true
 }
 
-func (w *firstWords) known(addr string) error {
+func (w *connectionMonitor) known(addr string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.mu.hopeless[addr]
+	return w.mu.permanent[addr]
 }
 
 // wrong returns what will not get better at an address, where err occurred.
-func (w *firstWords) wrong(addr string, err error) error {
+func (w *connectionMonitor) wrong(addr string, err error) error {
 	why := refusedTLS(addr, err)
 	if errors.As(err, new(*loginError)) {
 		why = err
 	}
 	if why == nil {
-		says, do, _ := misunderstood(w.ctx, addr, w.p) // the settings were parsed before
+		says, do, _ := checkProtocol(w.ctx, addr, w.p) // the settings were parsed before
 		if says == "" {
 			return nil
 		}
@@ -134,7 +134,7 @@ func (w *firstWords) wrong(addr string, err error) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mu.hopeless[addr] = why
+	w.mu.permanent[addr] = why
 	return why
 }
 
