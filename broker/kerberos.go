@@ -61,7 +61,7 @@ func (s *kerberosState) ticketed(k *config.Kerberos) (func() sasl.Exchange, erro
 	refuse := func(what string, err error) error {
 		return &config.Error{Key: k.Key, Reason: fmt.Sprintf("%s: %v", what, err)}
 	}
-	c, err := kerberos.ReadConfiguration(k.Configuration)
+	c, err := kerberos.ReadConfiguration(kerberos.Source(k.Configuration))
 	if err != nil {
 		return nil, refuse("java.security.krb5.conf", err)
 	}
@@ -86,14 +86,14 @@ func (k *kerberosState) dialog(c *config.Kerberos) (func(ctx context.Context, ho
 }
 
 func (k *kerberosState) user(c *config.Kerberos) (*kerberos.User, error) {
-	settings := fmt.Sprintf("%q", []string{c.Configuration, c.Keytab, c.Principal})
+	settings := fmt.Sprintf("%q", []any{c.Configuration, c.Keytab, c.Principal})
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before, found := k.users[c.Key]
 	if found && before.settings == settings {
 		return before.User, nil
 	}
-	user, err := kerberos.OpenKeytab(c.Configuration, c.Keytab, c.Principal, k.warn)
+	user, err := kerberos.OpenKeytab(kerberos.Source(c.Configuration), c.Keytab, c.Principal, k.warn)
 	if err != nil {
 		return nil, err
 	}

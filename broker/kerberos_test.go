@@ -19,7 +19,7 @@ import (
 // TestKerberosUserChanges: a listener has one user, whose tickets stay with its settings and end with them.
 func TestKerberosUserChanges(t *testing.T) {
 	dir := t.TempDir()
-	c := &config.Kerberos{Key: "listener.name.a.gssapi.sasl.jaas.config", Configuration: filepath.Join(dir, "krb5.conf"),
+	c := &config.Kerberos{Key: "listener.name.a.gssapi.sasl.jaas.config", Configuration: config.Krb5{File: filepath.Join(dir, "krb5.conf")},
 		Keytab: filepath.Join(dir, "keytab"), Principal: "kafka/host", Service: "kafka"}
 	keys := keytab.New()
 	err := keys.AddEntry(c.Principal, "EXAMPLE.COM", "secret", time.Now(), 1, etypeID.AES256_CTS_HMAC_SHA1_96)
@@ -31,7 +31,7 @@ func TestKerberosUserChanges(t *testing.T) {
 		err = os.WriteFile(c.Keytab, data, 0o600)
 	}
 	if err == nil {
-		err = os.WriteFile(c.Configuration, []byte("[libdefaults]\n default_realm = EXAMPLE.COM\n"), 0o600)
+		err = os.WriteFile(c.Configuration.File, []byte("[libdefaults]\n default_realm = EXAMPLE.COM\n"), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

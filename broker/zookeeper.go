@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"barnabas/config"
+	"barnabas/network/kerberos"
 	"barnabas/network/ssl"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zklogin"
@@ -48,7 +49,7 @@ func zooKeeperTLS(c *config.Broker) (encryption func(host string) *tls.Config, c
 // nodes are to be restricted, so that the brokers can be given a login first and the ZooKeeper servers afterwards.
 func (s *Server) zooKeeperLogin() (*zklogin.Login, error) {
 	c := s.static
-	login, err := zklogin.Read(zklogin.Config{File: c.ZookeeperLoginFile, Section: c.ZookeeperLoginSection, Krb5: c.Krb5File,
+	login, err := zklogin.Read(zklogin.Config{File: c.ZookeeperLoginFile, Section: c.ZookeeperLoginSection, Krb5: kerberos.Source(c.Krb5),
 		Service: c.ZookeeperService, Principal: c.ZookeeperPrincipal, Aliases: c.ZookeeperAliases, Failed: s.kerberos.warn})
 	if err != nil {
 		return nil, fmt.Errorf("%s=%s: %w", config.LoginFileKey, c.ZookeeperLoginFile, err)

@@ -35,7 +35,7 @@ type Broker struct {
 	ZookeeperService           string // the first part of its servers' principals
 	ZookeeperPrincipal         string // that of all its servers; empty: each has its own
 	ZookeeperAliases           bool   // its servers' principals are made of the host names in zookeeper.connect
-	Krb5File                   string // the configuration of Kerberos
+	Krb5                       Krb5   // the configuration of Kerberos
 	ZookeeperEmbedded          bool
 	ZookeeperEmbeddedDir       string // empty: the default place
 	MetricsListener            string // host:port; empty: none
@@ -360,7 +360,7 @@ func (b *Broker) fillIdentity() {
 	b.ZookeeperService = b.String("zookeeper.sasl.client.username")
 	b.ZookeeperPrincipal = b.String("zookeeper.server.principal")
 	b.ZookeeperAliases = !b.Bool("zookeeper.sasl.client.canonicalize.hostname")
-	b.Krb5File = b.String("java.security.krb5.conf")
+	b.Krb5 = Krb5{b.String("java.security.krb5.conf"), b.String("java.security.krb5.realm"), b.String("java.security.krb5.kdc")}
 	b.ZookeeperEmbedded = b.Bool("zookeeper.embedded")
 	b.ZookeeperEmbeddedDir = b.String("zookeeper.embedded.dir")
 	b.MetricsListener = b.String("metrics.listener")

@@ -5,10 +5,16 @@ import (
 	"strings"
 )
 
+// Krb5 says where the configuration of Kerberos is: the settings java.security.krb5.*, which have the names of Java's system properties.
+type Krb5 struct {
+	File       string // krb5.conf
+	Realm, KDC string // its default realm and the hosts of that one's centers, separated by colons; empty: as in the file
+}
+
 // Kerberos configures the mechanism GSSAPI: this broker's identity, and the names of its clients.
 type Kerberos struct {
 	Key           string // the key of the login configuration, for errors
-	Configuration string // krb5.conf
+	Configuration Krb5
 	Keytab        string
 	Principal     string   // NAME/HOST[@REALM]
 	Service       string   // the first part of other brokers' principals
@@ -20,7 +26,7 @@ func (b *Broker) kerberos(l Listener, options map[string]string) (*Kerberos, err
 	const serviceKey, rulesKey = "sasl.kerberos.service.name", "sasl.kerberos.principal.to.local.rules"
 	_, service := b.listenerText(l, gssapi, serviceKey)
 	_, rules := b.listenerText(l, gssapi, rulesKey)
-	k := &Kerberos{Key: mechanismPrefix(l, gssapi) + jaasKey, Configuration: b.Krb5File,
+	k := &Kerberos{Key: mechanismPrefix(l, gssapi) + jaasKey, Configuration: b.Krb5,
 		Keytab: options["keyTab"], Principal: options["principal"], Service: service, Rules: parseList(rules)}
 	refuse := func(reason string) error {
 		return &Error{Key: k.Key, Reason: fmt.Sprintf("listener %s: %s", l.Name, reason)}

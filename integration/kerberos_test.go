@@ -204,7 +204,7 @@ func TestKDCIsAway(t *testing.T) {
 	for _, principal := range []string{"krbtgt/EXAMPLE.COM", "alice", "kafka/localhost"} {
 		k.run("kadmin.local", "-q", `modprinc -maxlife "3 sec" -maxrenewlife "1 day" `+principal)
 	}
-	user, err := kerberos.OpenKeytab(k.conf, k.keytab, "alice", nil)
+	user, err := kerberos.OpenKeytab(kerberos.Source{File: k.conf}, k.keytab, "alice", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (d *doctor) keytabs(b *config.Broker) {
 			if m.Kerberos == nil {
 				continue
 			}
-			c, err := kerberos.ReadConfiguration(m.Kerberos.Configuration)
+			c, err := kerberos.ReadConfiguration(kerberos.Source(m.Kerberos.Configuration))
 			if err == nil {
 				_, err = kerberos.OpenService(c, m.Kerberos.Keytab, m.Kerberos.Principal, new(kerberos.ReplayCache))
 			}

@@ -26,9 +26,10 @@ func kerberosOption(p properties, options, system map[string]string) (kgo.Opt, e
 	return kgo.SASL(ticketed{user, service}), nil
 }
 
-// krb5Conf returns the Kerberos configuration file.
-func krb5Conf(setting func(name string) string) string {
-	return cmp.Or(setting("java.security.krb5.conf"), "/etc/krb5.conf")
+// krb5Conf returns where the configuration of Kerberos is.
+func krb5Conf(setting func(name string) string) kerberos.Source {
+	return kerberos.Source{File: cmp.Or(setting("java.security.krb5.conf"), "/etc/krb5.conf"),
+		Realm: setting("java.security.krb5.realm"), KDC: setting("java.security.krb5.kdc")}
 }
 
 // ticketed implements the library's mechanism.

@@ -10,6 +10,8 @@ import (
 var systemProperties = map[string]string{
 	"java.security.auth.login.config":             "java.security.auth.login.config",
 	"java.security.krb5.conf":                     "java.security.krb5.conf",
+	"java.security.krb5.realm":                    "java.security.krb5.realm",
+	"java.security.krb5.kdc":                      "java.security.krb5.kdc",
 	"zookeeper.sasl.client":                       "zookeeper.sasl.client",
 	"zookeeper.sasl.clientconfig":                 "zookeeper.sasl.clientconfig",
 	"zookeeper.sasl.client.username":              "zookeeper.sasl.client.username",

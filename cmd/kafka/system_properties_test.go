@@ -14,6 +14,7 @@ func TestSystemProperties(t *testing.T) {
 		{"KAFKA_OPTS=-Djava.security.auth.login.config=/etc/kafka/jaas.conf", map[string]string{"java.security.auth.login.config": "/etc/kafka/jaas.conf"}, "KAFKA_OPTS="},
 		{`KAFKA_OPTS=-Da=b -Djava.security.auth.login.config="/x" -Dzookeeper.sasl.clientconfig=Other -Dzookeeper.sasl.client.username=zk -Xmx1g`,
 			map[string]string{"java.security.auth.login.config": "/x", "zookeeper.sasl.client.username": "zk", "zookeeper.sasl.clientconfig": "Other"}, "KAFKA_OPTS=-Da=b -Xmx1g"},
+		{"KAFKA_OPTS=-Djava.security.krb5.realm=R -Djava.security.krb5.kdc=a:b", map[string]string{"java.security.krb5.realm": "R", "java.security.krb5.kdc": "a:b"}, "KAFKA_OPTS="},
 		{"KAFKA_OPTS=-Dzookeeper.sasl.client=false", map[string]string{"zookeeper.sasl.client": "false"}, "KAFKA_OPTS="},
 		{"KAFKA_OPTS=-Dzookeeper.server.principal=zk/h@R -Dzookeeper.sasl.client.canonicalize.hostname=false -Dzookeeper.server.realm=R",
 			map[string]string{"zookeeper.server.principal": "zk/h@R", "zookeeper.sasl.client.canonicalize.hostname": "false", "zookeeper.server.realm": "R"}, "KAFKA_OPTS="},

@@ -307,7 +307,7 @@ func TestClocks(t *testing.T) {
 		if err := os.WriteFile(conf, []byte(strings.Replace(string(text), "[libdefaults]\n", "[libdefaults]\n "+test.setting+"\n", 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := ReadConfiguration(conf)
+		c, err := ReadConfiguration(Source{File: conf})
 		if err != nil {
 			t.Fatal(err)
 		}

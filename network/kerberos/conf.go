@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jcmturner/gokrb5/v8/config"
@@ -31,16 +33,28 @@ type conf struct {
 const maxFiles = 1000
 
 // loadConf reads a configuration for the library.
-func loadConf(file string) (*config.Config, error) {
+func loadConf(from Source) (*config.Config, error) {
+	if (from.Realm == "") != (from.KDC == "") {
+		return nil, errors.New("java.security.krb5.realm and java.security.krb5.kdc must both be set, or neither")
+	}
 	c := &conf{kdcs: make(map[string][]string), set: make(map[string]string)}
-	if err := c.read(file); err != nil {
+	if err := c.read(from.File); err != nil && !(from.Realm != "" && missing(from.File)) {
 		return nil, err
+	}
+	if from.Realm != "" {
+		c.setting(place{section: "libdefaults"}, "default_realm", from.Realm)
+		c.kdcs[from.Realm] = centersIn(strings.ReplaceAll(from.KDC, ":", " "))
 	}
 	parsed, err := config.NewFromString(c.text())
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", from.File, err)
 	}
 	return parsed, nil
+}
+
+func missing(file string) bool {
+	_, err := os.Stat(file)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // read adds the content of a file, and of those that it includes.
@@ -72,12 +86,19 @@ type place struct {
 	section string
 	block   string // the name of the outermost block
 	depth   int    // of blocks
+	named   string // in the line before, which had no value: the name of a block that begins in this one
 }
 
+// line reads a line. A block's name and its "{" are in one line, or each begins one; other settings are never beside it. So both Java and
+// MIT's library take a realm that is written in one line, R = { kdc = host }, for a setting, and the realm for one without centers.
 func (c *conf) line(at *place, line string) error {
 	words := strings.Fields(line)
 	key, value, isSetting := strings.Cut(line, "=")
-	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	key, value = strings.TrimSpace(key), unquoted(strings.TrimSpace(value))
+	named := at.named
+	if at.named = ""; isSetting && value == "" {
+		at.named = key
+	}
 	switch {
 	case at.depth == 0 && line[0] == '[':
 		name, _, _ := strings.Cut(line[1:], "]")
@@ -86,10 +107,13 @@ func (c *conf) line(at *place, line string) error {
 		return c.read(words[1])
 	case at.depth == 0 && len(words) == 2 && words[0] == "includedir":
 		return c.readAll(words[1])
-	case strings.HasSuffix(line, "{"):
-		if at.depth++; at.depth == 1 {
-			at.block = key
+	case line[0] == '{':
+		at.enter(named)
+		if line = strings.TrimSpace(line[1:]); line != "" { // as in Java
+			return c.line(at, line)
 		}
+	case strings.HasSuffix(line, "{"):
+		at.enter(key)
 	case strings.HasPrefix(line, "}"):
 		at.depth = max(0, at.depth-1)
 	case isSetting:
@@ -98,6 +122,21 @@ func (c *conf) line(at *place, line string) error {
 		return fmt.Errorf("%s: in section [%s], %q is not of the form key = value", at.file, at.section, line)
 	}
 	return nil
+}
+
+// enter begins a block.
+func (at *place) enter(block string) {
+	if at.depth++; at.depth == 1 {
+		at.block = block
+	}
+}
+
+// unquoted returns a value without the quotes around it, as Java does.
+func unquoted(value string) string {
+	if n := len(value); n >= 2 && value[0] == value[n-1] && (value[0] == '"' || value[0] == '\'') {
+		return strings.TrimSpace(value[1 : n-1])
+	}
+	return value
 }
 
 // included matches the names of the files that includedir reads, as in MIT's library: those of editors and package
@@ -131,10 +170,35 @@ func (c *conf) setting(at place, key, value string) {
 			c.defaults = append(c.defaults, key+" = "+c.set[key])
 		}
 	case at.section == "realms" && at.depth == 1 && strings.EqualFold(key, "kdc"):
-		c.kdcs[at.block] = append(c.kdcs[at.block], value)
+		c.kdcs[at.block] = append(c.kdcs[at.block], centersIn(value)...)
 	case at.section == "domain_realm" && at.depth == 0:
 		c.domains = append(c.domains, key+" = "+value)
 	}
+}
+
+// centersIn returns the addresses in a value of kdc: one or several, separated by commas or blanks.
+func centersIn(value string) []string {
+	var addrs []string
+	for _, center := range strings.Fields(list(value)) {
+		addrs = append(addrs, centerAddress(center))
+	}
+	return addrs
+}
+
+// centerAddress returns the address of a center, HOST or HOST:PORT, as Java understands it (KdcComm): more than one colon outside of brackets
+// belong to an IPv6 address, and a port that is no number is that of Kerberos. There are no protocols, neither for Java nor for MIT's library:
+// tcp/HOST is a host of that name, which is not found.
+func centerAddress(center string) string {
+	host, port := center, ""
+	if before, after, bracketed := strings.Cut(center, "]"); bracketed && center[0] == '[' {
+		host, port = before[1:], strings.TrimPrefix(after, ":")
+	} else if strings.Count(center, ":") == 1 {
+		host, port, _ = strings.Cut(center, ":")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n <= 0 {
+		port = kdcPort
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // usedDefaults are the settings of [libdefaults] that have an effect here, with what the library needs to understand

@@ -65,7 +65,7 @@ includedir DIR/nowhere
 		[2]string{"more", "[libdefaults]\nclockskew = 60\n"},
 		[2]string{"krb5.conf.d/.hidden.conf", "[libdefaults]\nnonsense\n"},
 		[2]string{"krb5.conf.d/other.conf~", "[libdefaults]\nnonsense\n"})
-	c, err := ReadConfiguration(file)
+	c, err := ReadConfiguration(Source{File: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,12 +76,7 @@ includedir DIR/nowhere
 		t.Errorf("encryption types %v", kinds)
 	}
 	for realm, want := range map[string][]string{"EXAMPLE.COM": {"one.test:88", "two.test:1088"}, "OTHER.COM": {"three.test:88"}} {
-		_, found, err := c.config.GetKDCs(realm, true)
-		var addrs []string
-		for _, addr := range found {
-			addrs = append(addrs, addr)
-		}
-		if slices.Sort(addrs); err != nil || !slices.Equal(addrs, want) {
+		if addrs, err := (kdcs{c.config}).centers("tcp", realm); err != nil || !slices.Equal(addrs, want) {
 			t.Errorf("centers of %s: %v, %v", realm, addrs, err)
 		}
 	}
@@ -90,10 +85,86 @@ includedir DIR/nowhere
 	}
 }
 
+// TestCenters: what Java and MIT's library make of a realm's centers, in this order.
+func TestCenters(t *testing.T) {
+	c, err := ReadConfiguration(Source{File: writeFiles(t, [2]string{"krb5.conf", `
+[libdefaults]
+ default_realm = "QUOTED.TEST"
+ dns_lookup_kdc = false
+[realms]
+ ONELINE.TEST = { kdc = a }
+ NEXT.TEST =
+ {
+  kdc = next
+ }
+ BEGUN.TEST =
+ { kdc = begun
+ }
+ MANY.TEST = {
+  kdc = z, b:1 'c'
+  kdc = "d"
+  kdc = tcp/e
+  kdc = 2001:db8::1
+  kdc = [2001:db8::2]
+  kdc = [2001:db8::3]:1088
+  kdc = f:
+  kdc = g:http
+ }
+`})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Realm() != "QUOTED.TEST" {
+		t.Errorf("the default realm is %s", c.Realm())
+	}
+	for realm, want := range map[string][]string{
+		"ONELINE.TEST": nil, "NEXT.TEST": {"next:88"}, "BEGUN.TEST": {"begun:88"},
+		"MANY.TEST": {"z:88", "b:1", "'c':88", "d:88", "tcp/e:88", "[2001:db8::1]:88", "[2001:db8::2]:88", "[2001:db8::3]:1088", "f:88", "g:88"},
+	} {
+		got, err := kdcs{c.config}.centers("tcp", realm)
+		if !slices.Equal(got, want) || (err == nil) != (want != nil) {
+			t.Errorf("%s: %v, %v", realm, got, err)
+		}
+	}
+}
+
+// TestRealmOfSystemProperties takes precedence over that of the file, which need not exist then.
+func TestRealmOfSystemProperties(t *testing.T) {
+	file := writeFiles(t, [2]string{"krb5.conf", "[libdefaults]\ndefault_realm = FILE.TEST\n[realms]\nOURS.TEST = {\nkdc = a\n}\nFILE.TEST = {\nkdc = b\n}\n"})
+	for _, test := range []struct {
+		from       Source
+		asked      string
+		want       []string
+		unreadable string
+	}{
+		{Source{File: file, Realm: "OURS.TEST", KDC: "x:y"}, "OURS.TEST", []string{"x:88", "y:88"}, ""},
+		{Source{File: file, Realm: "OURS.TEST", KDC: "x"}, "FILE.TEST", []string{"b:88"}, ""},
+		{Source{File: "/nowhere", Realm: "OURS.TEST", KDC: "x"}, "OURS.TEST", []string{"x:88"}, ""},
+		{Source{File: "/nowhere"}, "", nil, "no such file"},
+		{Source{File: file, Realm: "OURS.TEST"}, "", nil, "must both be set, or neither"},
+		{Source{File: file, KDC: "x"}, "", nil, "must both be set, or neither"},
+	} {
+		c, err := ReadConfiguration(test.from)
+		if test.unreadable != "" {
+			if err == nil || !strings.Contains(err.Error(), test.unreadable) {
+				t.Errorf("%+v: %v", test.from, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", test.from, err)
+			continue
+		}
+		if got, err := (kdcs{c.config}).centers("tcp", test.asked); c.Realm() != "OURS.TEST" || err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%+v: %s, %v, %v", test.from, c.Realm(), got, err)
+		}
+	}
+}
+
 // TestLookupOfCenters is the default, unless one of two settings says otherwise.
 func TestLookupOfCenters(t *testing.T) {
 	for text, want := range map[string]bool{"": true, "dns_lookup_kdc = no": false, "dns_fallback = off": false, "dns_fallback = false\ndns_lookup_kdc = true": true} {
-		c, err := ReadConfiguration(writeFiles(t, [2]string{"krb5.conf", "[libdefaults]\n" + text + "\n"}))
+		c, err := ReadConfiguration(Source{File: writeFiles(t, [2]string{"krb5.conf", "[libdefaults]\n" + text + "\n"})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +183,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"include DIR/krb5.conf\n":                "more than 1000 files",
 		"include DIR/nowhere\n":                  "no such file",
 	} {
-		if _, err := ReadConfiguration(writeFiles(t, [2]string{"krb5.conf", text})); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadConfiguration(Source{File: writeFiles(t, [2]string{"krb5.conf", text})}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -30,9 +30,17 @@ func path(name string) string {
 // Configuration is the Kerberos configuration (krb5.conf).
 type Configuration struct{ config *config.Config }
 
+// Source says where the configuration is, as the system properties java.security.krb5.* of Java do.
+type Source struct {
+	File string // krb5.conf
+	// Realm and KDC are the default realm and the hosts of its key distribution centers, separated by colons: both are set or neither. They
+	// take precedence over the file, which then need not exist.
+	Realm, KDC string
+}
+
 // ReadConfiguration reads the configuration from a file and those that it includes.
-func ReadConfiguration(file string) (*Configuration, error) {
-	c, err := read(file, loadConf)
+func ReadConfiguration(from Source) (*Configuration, error) {
+	c, err := read(from.File, func(string) (*config.Config, error) { return loadConf(from) })
 	if err != nil {
 		return nil, err
 	}

@@ -25,9 +25,9 @@ func TestFilesThatAreCutShort(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _ = OpenService(defaults(), file, servicePart, new(ReplayCache))
-			_, _ = OpenKeytab(conf, file, servicePart, nil)
-			_, _ = OpenCache(conf, file, nil)
-			_, _ = ReadConfiguration(file)
+			_, _ = OpenKeytab(Source{File: conf}, file, servicePart, nil)
+			_, _ = OpenCache(Source{File: conf}, file, nil)
+			_, _ = ReadConfiguration(Source{File: file})
 		}
 	}
 }
@@ -50,8 +50,8 @@ func FuzzFiles(f *testing.F) {
 		if s, err := OpenService(defaults(), file, servicePart, new(ReplayCache)); err == nil {
 			_, _, _ = s.current().GetEncryptionKey(types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), realm, 1, 18)
 		}
-		_, _ = OpenCache(conf, file, nil)
-		_, _ = ReadConfiguration(file)
+		_, _ = OpenCache(Source{File: conf}, file, nil)
+		_, _ = ReadConfiguration(Source{File: file})
 	})
 }
 
@@ -63,14 +63,14 @@ func TestTypeBeforeAPath(t *testing.T) {
 		if _, err := OpenService(defaults(), name, servicePart, new(ReplayCache)); err != nil {
 			t.Error(err)
 		}
-		u, err := OpenKeytab(configuration(t, "127.0.0.1:1"), name, servicePart, nil)
+		u, err := OpenKeytab(Source{File: configuration(t, "127.0.0.1:1")}, name, servicePart, nil)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
 		u.Close()
 	}
-	if _, err := OpenCache(configuration(t, "127.0.0.1:1"), "FILE:"+file, nil); err == nil || !strings.HasPrefix(err.Error(), file+":") {
+	if _, err := OpenCache(Source{File: configuration(t, "127.0.0.1:1")}, "FILE:"+file, nil); err == nil || !strings.HasPrefix(err.Error(), file+":") {
 		t.Errorf("a ticket cache: %v", err)
 	}
 }

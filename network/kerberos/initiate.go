@@ -64,7 +64,7 @@ func (u *User) reopen() (*opened, error) {
 
 // OpenUser opens the user that the options of Java's login module name: one whose keys are in a keytab, or who has used
 // kinit. failed is called when a ticket that is still valid could not be replaced by a newer one; may be nil.
-func OpenUser(configuration string, options map[string]string, failed func(error)) (*User, error) {
+func OpenUser(configuration Source, options map[string]string, failed func(error)) (*User, error) {
 	truth := func(name string) bool { return strings.EqualFold(options[name], "true") }
 	switch {
 	case truth("useKeyTab") && options["keyTab"] != "" && options["principal"] != "":
@@ -76,7 +76,7 @@ func OpenUser(configuration string, options map[string]string, failed func(error
 }
 
 // OpenKeytab opens a user whose keys are in a keytab: NAME[/HOST][@REALM].
-func OpenKeytab(configuration, file, principal string, failed func(error)) (*User, error) {
+func OpenKeytab(configuration Source, file, principal string, failed func(error)) (*User, error) {
 	c, err := ReadConfiguration(configuration)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func OpenKeytab(configuration, file, principal string, failed func(error)) (*Use
 
 // OpenCache opens the user whose tickets kinit has stored in a file. They are renewed as long as possible; the file is
 // not changed.
-func OpenCache(configuration, file string, failed func(error)) (*User, error) {
+func OpenCache(configuration Source, file string, failed func(error)) (*User, error) {
 	c, err := ReadConfiguration(configuration)
 	if err != nil {
 		return nil, err

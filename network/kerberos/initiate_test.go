@@ -25,7 +25,7 @@ func userAt(t *testing.T, addr string) (u *User, file string) {
 	conf := configuration(t, addr)
 	file = filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, keysOf(t, "secret"))
-	u, err := OpenKeytab(conf, file, servicePart, func(err error) { t.Errorf("not heard by who waits: %v", err) })
+	u, err := OpenKeytab(Source{File: conf}, file, servicePart, func(err error) { t.Errorf("not heard by who waits: %v", err) })
 	if err != nil {
 		t.Fatal(err)
 	}

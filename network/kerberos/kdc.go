@@ -25,6 +25,7 @@ import (
 type kdcs struct{ config *config.Config }
 
 const (
+	kdcPort      = "88"
 	maxKDCAnswer = 1 << 20         // bytes; tickets with many groups have some tens of KiB
 	kdcPatience  = 5 * time.Second // for each address, as in the library
 )
@@ -175,19 +176,38 @@ func (k kdcs) askFor(realm string, request interface{ Marshal() ([]byte, error) 
 
 // askBy asks one center of a realm after the other.
 func (k kdcs) askBy(network, realm string, request []byte) ([]byte, error) {
-	_, addrs, err := k.config.GetKDCs(realm, network == "tcp")
+	addrs, err := k.centers(network, realm)
 	if err != nil {
 		return nil, err
 	}
 	var failed []error
-	for i := 1; i <= len(addrs); i++ { // in the order of preference
-		answer, err := exchangeWith(network, addrs[i], request)
+	for _, addr := range addrs {
+		answer, err := exchangeWith(network, addr, request)
 		if err == nil {
 			return answer, nil
 		}
 		failed = append(failed, err)
 	}
 	return nil, joined(failed)
+}
+
+// centers returns the addresses of a realm's centers in the order of preference: that of the configuration, as in Java, or of the DNS if none
+// is listed.
+func (k kdcs) centers(network, realm string) ([]string, error) {
+	for _, r := range k.config.Realms {
+		if r.Realm == realm && len(r.KDC) > 0 {
+			return r.KDC, nil
+		}
+	}
+	_, found, err := k.config.GetKDCs(realm, network == "tcp")
+	if err != nil {
+		return nil, err
+	}
+	var addrs []string
+	for i := 1; i <= len(found); i++ {
+		addrs = append(addrs, found[i])
+	}
+	return addrs, nil
 }
 
 // joined joins errors as errors.Join does, but in one line.

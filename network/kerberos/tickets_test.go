@@ -237,7 +237,7 @@ func (k *fakeKDC) user() (*User, chan error) {
 	k.t.Helper()
 	file, heard := filepath.Join(k.t.TempDir(), "keytab"), make(chan error, 1)
 	writeKeys(k.t, file, keysOf(k.t, "secret"))
-	u, err := OpenKeytab(configuration(k.t, k.addr), file, servicePart, func(err error) { heard <- err })
+	u, err := OpenKeytab(Source{File: configuration(k.t, k.addr)}, file, servicePart, func(err error) { heard <- err })
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -431,7 +431,7 @@ func TestKeytabOfOneType(t *testing.T) {
 		writeKeys(t, file, keys)
 		for _, proof := range []int32{0, e.Key.KeyType} {
 			k.set(func() { k.proof = proof })
-			u, err := OpenKeytab(configuration(t, k.addr), file, servicePart, nil)
+			u, err := OpenKeytab(Source{File: configuration(t, k.addr)}, file, servicePart, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -441,7 +441,7 @@ func TestKeytabOfOneType(t *testing.T) {
 			}
 		}
 	}
-	strange, err := OpenKeytab(configuration(t, k.addr), file, "kafka/elsewhere.test", nil)
+	strange, err := OpenKeytab(Source{File: configuration(t, k.addr)}, file, "kafka/elsewhere.test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

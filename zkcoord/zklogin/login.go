@@ -45,7 +45,7 @@ type Login struct {
 type Config struct {
 	File    string // of login configurations; empty: none
 	Section string // empty: Section
-	Krb5    string // the Kerberos configuration file
+	Krb5    kerberos.Source
 	Service string // the first part of the servers' principals in Kerberos; empty: Service
 
 	// Principal is the Kerberos principal of all servers, SERVICE/HOST or SERVICE/HOST@REALM (the system property
