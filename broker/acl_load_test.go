@@ -13,8 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestACLsChangeUnderLoad makes and removes one ACL 1,000 times while others produce and fetch. A request that comes after the
-// answer to a change is decided by it; what the change is not about is never allowed, or denied, meanwhile.
+// TestACLsChangeUnderLoad creates and deletes one ACL 1,000 times while other clients produce and fetch. Requests sent
+// after the response to a change are decided by it; requests that the change does not concern are never allowed or
+// denied meanwhile.
 func TestACLsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	s, addr := scramListener(t, map[string]string{"authorizer.class.name": config.ACLAuthorizer, "super.users": "User:ANONYMOUS"})
@@ -110,7 +111,7 @@ func disallow(t *testing.T, root client, topic string) {
 	}
 }
 
-// produceTo sends a record and gives the code of the answer; -1 for none.
+// produceTo sends a record and returns the error code of the response, -1 if there was none.
 func (c client) produceTo(topic string) int16 {
 	w := record.NewBuilder()
 	w.Add(time.Now().UnixMilli(), nil, []byte("v"))
@@ -124,7 +125,7 @@ func (c client) produceTo(topic string) int16 {
 	return resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
 }
 
-// fetchFrom reads from the beginning and gives the code of the answer; -1 for none.
+// fetchFrom reads from the beginning and returns the error code of the response, -1 if there was none.
 func (c client) fetchFrom(topic string) int16 {
 	req := kmsg.NewPtrFetchRequest()
 	req.Version, req.MaxBytes, req.SessionEpoch = 7, 1000, -1

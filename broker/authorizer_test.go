@@ -20,7 +20,8 @@ func rawZooKeeper(t *testing.T, address string) *zk.Conn {
 	return conn
 }
 
-// TestUnreadableACLsEndTheStart with a line that names the node: what they deny would be open otherwise.
+// TestUnreadableACLsEndTheStart: the start fails with a line that names the znode, since what those ACLs deny would
+// otherwise be allowed.
 func TestUnreadableACLsEndTheStart(t *testing.T) {
 	address := zookeeper(t)
 	conn := rawZooKeeper(t, address)
@@ -45,7 +46,7 @@ func TestUnreadableACLsEndTheStart(t *testing.T) {
 	}
 }
 
-// TestACLsOfTheirOwnPlace: authorizer.zookeeper.url names where the ACLs are.
+// TestACLsOfTheirOwnPlace: authorizer.zookeeper.url names the ZooKeeper that stores the ACLs.
 func TestACLsOfTheirOwnPlace(t *testing.T) {
 	address := zookeeper(t)
 	s := newServer(t, address+"/cluster", map[string]string{"authorizer.class.name": config.ACLAuthorizer, "authorizer.zookeeper.url": address + "/acls"})

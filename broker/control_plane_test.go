@@ -7,8 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestControlPlaneListener: what a controller and brokers say to each other goes over its listener, records do not. The
-// third broker does not have it yet, and is spoken to all the same.
+// TestControlPlaneListener: requests between controller and brokers use control.plane.listener.name, records do not.
+// The third broker does not have that listener yet, and is reached nevertheless.
 func TestControlPlaneListener(t *testing.T) {
 	zk := zookeeper(t)
 	start := func(id, listeners string, more map[string]string) *Server {
@@ -38,7 +38,7 @@ func TestControlPlaneListener(t *testing.T) {
 	if _, err := adm.CreateTopic(t.Context(), 6, 3, nil, "t"); err != nil {
 		t.Fatal(err)
 	}
-	for range 6 { // with a producer id, which the controller gives out
+	for range 6 { // with a producer id, which the controller allocates
 		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestControlPlaneListener(t *testing.T) {
 	if got := third.network.Connections()["PLAINTEXT"]; got == 0 {
 		t.Error("a broker without that listener has no connection")
 	}
-	// The second asks the controller, over the controller's own such listener.
+	// The second broker sends the request to the controller's own control plane listener.
 	if _, err := second.allocateProducerIDs(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 )
 
-// TestKerberosUserChanges: a listener has one user, whose tickets stay with its settings and end with them.
+// TestKerberosUserChanges: a listener has one Kerberos user, whose tickets are kept while its settings stay the same,
+// and dropped when they change.
 func TestKerberosUserChanges(t *testing.T) {
 	dir := t.TempDir()
 	c := &config.Kerberos{Key: "listener.name.a.gssapi.sasl.jaas.config", Configuration: config.Krb5{File: filepath.Join(dir, "krb5.conf")},

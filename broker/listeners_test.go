@@ -27,7 +27,7 @@ func TestListenersChangeWithoutRestart(t *testing.T) {
 		}
 		return err == nil
 	}
-	// known is what the controller has told all brokers of this one's listener.
+	// known returns what the controller has told all brokers about this broker's listener.
 	known := func(listener string) string {
 		e, ok := s.metadata.Current().Brokers[s.id].Endpoints[listener]
 		if !ok {
@@ -51,7 +51,8 @@ func TestListenersChangeWithoutRestart(t *testing.T) {
 	}
 }
 
-// TestListenerOnAPortInUse is refused, and one that is stored all the same ends the next start with a line that says where.
+// TestListenerOnAPortInUse: adding such a listener is refused, and if it is stored nevertheless, the next start fails
+// with a line that names the place.
 func TestListenerOnAPortInUse(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -79,7 +80,7 @@ func TestListenerOnAPortInUse(t *testing.T) {
 			t.Errorf("%s: %v", listeners, err)
 		}
 	}
-	set(t, s, "brokers", "1", map[string]string{"listeners": wanted}) // past the checks, or from before the port was taken
+	set(t, s, "brokers", "1", map[string]string{"listeners": wanted}) // bypassing the checks, or stored before the port was taken
 	eventually(t, "the setting", func() bool { return len(s.config.Current().Listeners) == 2 })
 	s.Close()
 
@@ -89,7 +90,7 @@ func TestListenerOnAPortInUse(t *testing.T) {
 	}
 }
 
-// TestAdvertisedByAnotherBroker is refused: the next start would end with it.
+// TestAdvertisedByAnotherBroker: advertising another broker's address is refused, since the next start would fail.
 func TestAdvertisedByAnotherBroker(t *testing.T) {
 	zk := zookeeper(t)
 	first, second := newServer(t, zk, map[string]string{"controlled.shutdown.enable": "false"}), newServer(t, zk, map[string]string{"broker.id": "2"})
@@ -110,7 +111,7 @@ func TestAdvertisedByAnotherBroker(t *testing.T) {
 	}
 }
 
-// TestStoredListenerWithTLS ends the start: its clients would be served in the clear.
+// TestStoredListenerWithTLS: the start fails, since the listener's clients would be served in plaintext.
 func TestStoredListenerWithTLS(t *testing.T) {
 	zk, dir := zookeeper(t), t.TempDir()
 	s := newServer(t, zk, map[string]string{"log.dirs": dir})

@@ -14,7 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// lineHook tells of a line that is logged.
+// lineHook signals when a certain line is logged.
 type lineHook struct {
 	message string
 	seen    chan struct{} // capacity 1
@@ -32,14 +32,14 @@ func (h lineHook) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// TestRegistersWhenItsAbsenceWasNoticed starts a broker after a kill. As long as a partition that it has not recovered
-// counts it as in sync beside a live broker it does not register: a controller that was elected just then would leave
-// the partition to it.
+// TestRegistersWhenItsAbsenceWasNoticed starts a broker after a kill. As long as the ISR of a partition that it has not
+// recovered contains it beside a live broker, it does not register: a controller that was elected just then would let
+// it lead the partition.
 func TestRegistersWhenItsAbsenceWasNoticed(t *testing.T) {
 	zk, dir := zookeeper(t), t.TempDir()
 	one := newServer(t, zk, map[string]string{"log.dirs": dir})
 	two := newServer(t, zk, map[string]string{"broker.id": "2", "log.dirs": t.TempDir(), "controlled.shutdown.enable": "false"})
-	for _, s := range []*Server{two, one} { // the other one is the controller
+	for _, s := range []*Server{two, one} { // the other broker is the controller
 		if err := s.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -71,14 +71,14 @@ func TestRegistersWhenItsAbsenceWasNoticed(t *testing.T) {
 	eventually(t, "a leader alone", func() bool {
 		return slices.Equal(state().ISR, []int32{2}) && len(two.metadata.Current().Brokers) == 1
 	})
-	// As it is after a kill, when nobody has noticed.
+	// The state after a kill that nobody has noticed.
 	setISR(1, 2)
 	err := errors.Join(os.Remove(filepath.Join(dir, ".kafka_cleanshutdown")), os.Remove(epochs), syscall.Mkfifo(epochs, 0o644))
 	if err != nil {
 		t.Fatal(err)
 	}
 	letGo := func() {
-		for range 20 { // it waits at the pipe, or will in a moment
+		for range 20 { // it is waiting at the pipe, or will be in a moment
 			if f, err := os.OpenFile(epochs, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
 				_ = f.Close()
 				return

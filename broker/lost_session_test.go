@@ -12,8 +12,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// TestSettingsThatChangedWhileTheSessionWasLost counts though nothing tells of them any more: notifications go after a
-// quarter of an hour.
+// TestSettingsThatChangedWhileTheSessionWasLost: such settings take effect although their notifications, which are
+// deleted after 15 minutes, no longer exist.
 func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 	connect := zookeeper(t)
 	proxy := zktest.NewProxy(t, connect)
@@ -70,15 +70,15 @@ func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 			s.topics.get("u").MinInsyncReplicas == 1 && l.Config().RetentionTime == 1234*time.Millisecond && s.config.Current().LogRetentionBytes == 5678
 	})
 	eventually(t, "a controller", func() bool {
-		_, _, err := direct.Get("/controller") // the one before went with its session
+		_, _, err := direct.Get("/controller") // the earlier node vanished with its session
 		return err == nil
 	})
 	set(t, s, string(zkcoord.Topics), "t", map[string]string{"min.insync.replicas": "1"})
 	eventually(t, "what is changed afterwards", func() bool { return s.topics.get("t").MinInsyncReplicas == 1 })
 }
 
-// TestTopicsForgottenWhileSettingsAreRead: what was read of a topic that was deleted meanwhile is not kept for the next
-// one with its name.
+// TestTopicsForgottenWhileSettingsAreRead: settings read for a topic that was deleted meanwhile are not kept for the
+// next topic of that name.
 func TestTopicsForgottenWhileSettingsAreRead(t *testing.T) {
 	proxy := zktest.NewProxy(t, zookeeper(t))
 	s := newServer(t, proxy.Connect, nil)
@@ -117,7 +117,7 @@ func TestTopicsForgottenWhileSettingsAreRead(t *testing.T) {
 	}
 }
 
-// TestSettingsWhoseFolderIsGone: nothing in ZooKeeper is no settings, to which others can come.
+// TestSettingsWhoseFolderIsGone: a missing znode means no settings, and new ones can be added.
 func TestSettingsWhoseFolderIsGone(t *testing.T) {
 	connect := zookeeper(t)
 	s := newServer(t, connect, nil)

@@ -13,7 +13,8 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 )
 
-// TestProviderIsSilent while settings name it: they are taken at once, a start alone waits for it.
+// TestProviderIsSilent: settings that name an identity provider which does not answer are accepted at once; only a
+// start waits for it.
 func TestProviderIsSilent(t *testing.T) {
 	asked, up := make(chan struct{}), make(chan struct{})
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestStoredPasswordsSurviveANewSecret starts the only broker of a cluster, so before there is a controller, with another
+// TestStoredPasswordsSurviveANewSecret starts the only broker of a cluster, hence without a controller, with a new
 // secret and the old one.
 func TestStoredPasswordsSurviveANewSecret(t *testing.T) {
 	const name = "listener.name.external.ssl.keystore.password"

@@ -22,7 +22,7 @@ func TestSetupTimeout(t *testing.T) {
 	}
 }
 
-// TestFailuresAreForgotten of addresses that nobody tries any more, and of no others.
+// TestFailuresAreForgotten: failures of addresses that are no longer tried are forgotten, others are kept.
 func TestFailuresAreForgotten(t *testing.T) {
 	f, now := make(failures), time.UnixMilli(1_790_000_000_000)
 	for i := range 10000 {

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// scramListener starts a broker with a listener for SCRAM, whose clients may log in again, and gives its address.
+// scramListener starts a broker with a SCRAM listener that allows re-authentication, and returns its address.
 func scramListener(t *testing.T, settings map[string]string) (*Server, string) {
 	t.Helper()
 	const login = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -59,7 +59,7 @@ func setPassword(t *testing.T, s *Server, user, password, salt string, iteration
 	})
 }
 
-// client is a connection that logs in as often as a test wants.
+// client is a connection that can log in repeatedly.
 type client struct {
 	*network.Client
 	t *testing.T
@@ -75,7 +75,7 @@ func connectTo(t *testing.T, addr string) client {
 	return client{c, t}
 }
 
-// logIn gives the code of the answer to the last message, and how long the session lasts; -1 when the connection is closed.
+// logIn returns the error code of the last response and the session lifetime; -1 if the connection was closed.
 func (c client) logIn(user, password string, token bool) (code int16, lifetime time.Duration) {
 	c.t.Helper()
 	hello := kmsg.NewPtrSASLHandshakeRequest()
@@ -107,7 +107,7 @@ func (c client) logIn(user, password string, token bool) (code int16, lifetime t
 	}
 }
 
-// served tells whether the connection is still there.
+// served reports whether the connection still exists.
 func (c client) served() bool {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
 	defer cancel()
@@ -115,11 +115,12 @@ func (c client) served() bool {
 	return err == nil
 }
 
-// again waits until a client may log in again.
+// again waits until a client may re-authenticate.
 func again() { time.Sleep(1100 * time.Millisecond) }
 
-// TestLaterLoginsGoByWhatIsStoredThen: another salt or number of iterations is nothing to who knows the password; another
-// password, and a user that is gone, end the connection at the next login, and not before.
+// TestLaterLoginsGoByWhatIsStoredThen: a re-authentication is checked against what is stored at that time. A changed
+// salt or number of iterations makes no difference to a client that knows the password; if the password was changed or
+// the user removed, the connection is closed at the next login, not earlier.
 func TestLaterLoginsGoByWhatIsStoredThen(t *testing.T) {
 	t.Parallel()
 	s, addr := scramListener(t, nil)
@@ -155,8 +156,8 @@ func TestLaterLoginsGoByWhatIsStoredThen(t *testing.T) {
 	check("a user that is gone", clients[2], "other", kerr.SaslAuthenticationFailed.Code)
 }
 
-// TestTokensThatEndWhileConnected: a session lasts no longer than its token had when it began; one that is withdrawn lets
-// nobody in again.
+// TestTokensThatEndWhileConnected: a session lasts no longer than its token was valid when the session began; an
+// expired token is not accepted again.
 func TestTokensThatEndWhileConnected(t *testing.T) {
 	t.Parallel()
 	s, addr := scramListener(t, nil)

@@ -164,11 +164,11 @@ func entity(kind, name string) zkcoord.Entity {
 	return zkcoord.Entity{Kind: zkcoord.EntityKind(kind), Name: name}
 }
 
-// TestGeneratedIDIsThatOfTheLogDirectories: without broker.id it is the one that log.dirs were written with, if any says, and a start is
-// refused where they disagree.
+// TestGeneratedIDIsThatOfTheLogDirectories: without broker.id, the id found in log.dirs is used, and the start fails if
+// they disagree.
 func TestGeneratedIDIsThatOfTheLogDirectories(t *testing.T) {
 	zk := zookeeper(t)
-	first := newServer(t, zk, nil) // makes the cluster's znodes
+	first := newServer(t, zk, nil) // creates the cluster's znodes
 	if err := first.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

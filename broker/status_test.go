@@ -20,7 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// snapshotOf is a cluster of two brokers, of which the first leads what is led.
+// snapshotOf returns the metadata of a cluster of two brokers, of which the first leads all partitions that have a
+// leader.
 func snapshotOf(topics ...kmsg.UpdateMetadataRequestTopicState) *metadata.Snapshot {
 	req := kmsg.NewPtrUpdateMetadataRequest()
 	req.Version, req.ControllerID = 8, 1
@@ -69,7 +70,7 @@ func TestClusterStatus(t *testing.T) {
 	}
 }
 
-// TestAddressOfListeners: where there are several, clients have to know which.
+// TestAddressOfListeners: with several listeners, the page shows which one clients should use.
 func TestAddressOfListeners(t *testing.T) {
 	b := &metadata.Broker{Endpoints: map[string]metadata.Endpoint{"CONTROL": {Host: "h", Port: 1}, "SSL": {Host: "h", Port: 2}}}
 	if got := addressOf(b, "CONTROL"); got != "h:2" {
@@ -92,7 +93,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// BenchmarkClusterStatus is what one look of the status page costs on a large cluster, most of it under-replicated.
+// BenchmarkClusterStatus measures one reading of the status page on a large cluster that is mostly under-replicated.
 func BenchmarkClusterStatus(b *testing.B) {
 	var topics []kmsg.UpdateMetadataRequestTopicState
 	for i := range 1000 {
@@ -111,8 +112,8 @@ func BenchmarkClusterStatus(b *testing.B) {
 	}
 }
 
-// TestStatusPageWhileTheBrokerStarts has a broker whose ZooKeeper does not answer, then comes: the page is there from
-// the beginning, and says what is waited for.
+// TestStatusPageWhileTheBrokerStarts: while a broker waits for a ZooKeeper that does not answer at first, the page is
+// available and says what the broker is waiting for.
 func TestStatusPageWhileTheBrokerStarts(t *testing.T) {
 	addr, zkAddr := testport.Address(t), testport.Address(t)
 	s := newServer(t, zkAddr, map[string]string{"metrics.listener": addr, "zookeeper.connection.timeout.ms": "20000"})
@@ -123,7 +124,7 @@ func TestStatusPageWhileTheBrokerStarts(t *testing.T) {
 		return strings.Contains(body(t, "http://"+addr+"/readyz"), "waiting for a session with ZooKeeper at "+zkAddr)
 	})
 	for _, want := range []string{`"state":"starting"`, `"cluster":null`, `"id":1`, `"doing":"waiting for a session`} {
-		eventually(t, want, func() bool { return strings.Contains(body(t, "http://"+addr+"/status.json"), want) }) // what it shows may be a second old
+		eventually(t, want, func() bool { return strings.Contains(body(t, "http://"+addr+"/status.json"), want) }) // the page may be a second old
 	}
 	if page := body(t, fmt.Sprintf("http://%s/", addr)); !strings.Contains(page, "<!DOCTYPE html>") {
 		t.Errorf("no page: %s", page)
@@ -175,7 +176,7 @@ func TestMovesBetweenFoldersAreShown(t *testing.T) {
 	if moves := s.collector.folderMoves(s.logs.Dirs()); len(moves) != 0 {
 		t.Errorf("before: %+v", moves)
 	}
-	if _, err := s.logs.MoveTo(tp, to); err != nil { // nobody fills the copy
+	if _, err := s.logs.MoveTo(tp, to); err != nil { // nothing is copied, so the move does not finish
 		t.Fatal(err)
 	}
 	want := []status.FolderMove{{Topic: "t", From: from, To: to, Left: 5}}
@@ -192,7 +193,7 @@ func answers(url string) bool {
 	return err == nil
 }
 
-// body is what is answered, whatever the code.
+// body returns the body of a response, whatever its status code.
 func body(t *testing.T, url string) string {
 	t.Helper()
 	resp, err := http.Get(url)

@@ -12,14 +12,14 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 )
 
-// sslBroker is a broker whose only listener has TLS.
+// sslBroker returns the settings of a broker whose only listener uses TLS.
 func sslBroker(id string, settings map[string]string) map[string]string {
 	all := map[string]string{"broker.id": id, "listeners": "SSL://127.0.0.1:0", "security.inter.broker.protocol": "SSL"}
 	maps.Copy(all, settings)
 	return all
 }
 
-// TestTLSThatCannotBeServed ends the start with a line that names the setting.
+// TestTLSThatCannotBeServed: the start fails with a line that names the setting.
 func TestTLSThatCannotBeServed(t *testing.T) {
 	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
 	files := ca.Issue("broker", "127.0.0.1").Files(ca)
@@ -48,7 +48,8 @@ func TestTLSThatCannotBeServed(t *testing.T) {
 	}
 }
 
-// TestStrangerAmongBrokers: a broker with a certificate of another authority does not get in, and both sides say where to look.
+// TestStrangerAmongBrokers: a broker whose certificate was issued by another authority cannot connect, and both sides
+// log which setting to check.
 func TestStrangerAmongBrokers(t *testing.T) {
 	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
 	zk := zookeeper(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
-// guarded is secured with ACLs, to which the brokers and who comes over PLAINTEXT are not subject.
+// guarded enables ACLs; the brokers themselves and clients of the PLAINTEXT listener are super users.
 func guarded(more ...kafkatest.Option) []kafkatest.Option {
 	return secured(append([]kafkatest.Option{
 		kafkatest.Setting("authorizer.class.name", config.ACLAuthorizer),
@@ -40,8 +40,8 @@ func allow(t *testing.T, adm *kadm.Client, b *kadm.ACLBuilder) {
 	}
 }
 
-// TestACLsOnThreeBrokers: what is made on one broker soon counts on all, what is denied as soon as what is allowed, and the
-// brokers, who are super users, go on to replicate.
+// TestACLsOnThreeBrokers: ACLs created on one broker soon apply on all, denials as well as permissions; the brokers,
+// which are super users, continue to replicate.
 func TestACLsOnThreeBrokers(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, guarded(kafkatest.Brokers(3))...)
@@ -80,7 +80,8 @@ func TestACLsOnThreeBrokers(t *testing.T) {
 	}
 }
 
-// TestAConsumerSeesWhatItMay: it needs rights to the topic and to the group; topics that it may not know are not listed.
+// TestAConsumerSeesWhatItMay: a consumer needs rights to the topic and to the group; topics that it may not describe
+// are not listed.
 func TestAConsumerSeesWhatItMay(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, guarded()...)
@@ -130,7 +131,7 @@ func TestAConsumerSeesWhatItMay(t *testing.T) {
 	}
 }
 
-// TestATransactionNeedsItsRights: to the transactional id, the topic and the group.
+// TestATransactionNeedsItsRights: a transaction needs rights to the transactional id, the topic and the group.
 func TestATransactionNeedsItsRights(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, guarded()...)
@@ -161,7 +162,8 @@ func TestATransactionNeedsItsRights(t *testing.T) {
 	}
 }
 
-// TestWhoMayListReassignments needs a right to the cluster; who has none is told so, and can describe topics nonetheless.
+// TestWhoMayListReassignments: listing reassignments needs a right to the cluster; a client without it gets an error,
+// and can describe topics nonetheless.
 func TestWhoMayListReassignments(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, guarded()...)
@@ -185,7 +187,7 @@ func TestWhoMayListReassignments(t *testing.T) {
 	}
 }
 
-// TestNonsenseIsNoACL: what nobody could match is INVALID_REQUEST, and nothing of it is kept.
+// TestNonsenseIsNoACL: an ACL that could never match is refused with INVALID_REQUEST, and nothing of it is stored.
 func TestNonsenseIsNoACL(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, guarded()...)

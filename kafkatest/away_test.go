@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A broker that was away while a replica was moved off it, and while topics of its were
-// deleted, has neither the folders nor the topics in its metadata after it returns.
+// TestBrokerWasAwayWhileReplicasLeft: a broker was down while a replica was moved to another broker and topics with
+// replicas on it were deleted. When it returns, it has neither their directories nor the topics in its metadata.
 func TestBrokerWasAwayWhileReplicasLeft(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Brokers(3))
@@ -91,7 +91,7 @@ func createOn(t *testing.T, cl *kgo.Client, topic string, replicas ...int32) {
 	}
 }
 
-// eventually waits for what comes without a sign.
+// eventually waits until a check passes, for changes that nothing announces.
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !check(); time.Sleep(50 * time.Millisecond) {

@@ -29,8 +29,8 @@ func produceFrame(b *testing.B, topic string, records, valueBytes int) []byte {
 	return kmsg.NewRequestFormatter(kmsg.FormatterClientID("bench")).AppendRequest(nil, req, 1)
 }
 
-// BenchmarkProduce sends the same request again and again, some in flight, over one connection. The client's own part is
-// a write(2) and a read(2) for several requests.
+// BenchmarkProduce sends the same request repeatedly over one connection, with some in flight. The client's share of
+// the cost is one write(2) and one read(2) for several requests.
 func BenchmarkProduce(b *testing.B) {
 	for _, bench := range []struct {
 		name                string
@@ -53,7 +53,7 @@ func BenchmarkProduce(b *testing.B) {
 	}
 }
 
-// produceMany sends a request again and again, some in flight.
+// produceMany sends a request repeatedly, with some in flight.
 func produceMany(b *testing.B, conn net.Conn, frame []byte, inFlight int) {
 	answers := make([]byte, 64<<10)
 	b.ReportAllocs()
@@ -81,7 +81,7 @@ func readFrame(b *testing.B, r io.Reader, buf []byte) {
 	}
 }
 
-// BenchmarkFetch reads a log of 64 MiB again and again, 1 MiB a request, and drops what it reads.
+// BenchmarkFetch repeatedly reads a log of 64 MiB, 1 MiB per request, and discards what it reads.
 func BenchmarkFetch(b *testing.B) {
 	c := kafkatest.Run(b)
 	if _, err := kadm.NewClient(client(b, c)).CreateTopic(b.Context(), 1, 1, nil, "t"); err != nil {
@@ -95,7 +95,7 @@ func BenchmarkFetch(b *testing.B) {
 	fetchMany(b, conn)
 }
 
-// fetchMany fills topic t with 64 MiB and reads it again and again, 1 MiB a request.
+// fetchMany fills topic t with 64 MiB and repeatedly reads it, 1 MiB per request.
 func fetchMany(b *testing.B, conn net.Conn) {
 	const records, valueBytes, batches = 140, 100, 4096
 	frame, answer := produceFrame(b, "t", records, valueBytes), make([]byte, 2<<20)

@@ -89,7 +89,7 @@ func leaderOf(t *testing.T, adm *kadm.Client, topic string) int32 {
 	return topics[topic].Partitions[0].Leader
 }
 
-// get asks a broker's page or metrics.
+// get requests a page from a broker's HTTP listener.
 func get(t *testing.T, url string) (status int, text string) {
 	t.Helper()
 	resp, err := http.Get(url)

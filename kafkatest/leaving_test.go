@@ -16,7 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The settings of a topic hold for what is left of it at a broker that one of its partitions has moved off.
+// TestSettingsOutliveAPartitionThatLeaves: after one of a topic's partitions has been moved off a broker, the topic's
+// settings still apply to the partitions that remain there.
 func TestSettingsOutliveAPartitionThatLeaves(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.Setting("log.segment.delete.delay.ms", "0"))
@@ -59,8 +60,8 @@ func TestSettingsOutliveAPartitionThatLeaves(t *testing.T) {
 	refused()
 }
 
-// What is counted by topic is about those that the broker has partitions of: not about names that clients make up, and no longer about
-// topics that are deleted, whatever comes for them afterwards.
+// TestTopicsAreCountedWhileTheyAreHere: metrics by topic exist only for topics of which the broker hosts partitions:
+// not for names that clients make up, and no longer for deleted topics, even if requests for them still arrive.
 func TestTopicsAreCountedWhileTheyAreHere(t *testing.T) {
 	t.Parallel()
 	addr := testport.Address(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// With inter.broker.protocol.version before 2.7 leaders write the ISR to ZooKeeper, and the
-// controller hears of it by /isr_change_notification.
+// TestLeadersWriteTheISRWithAnOldProtocol: with inter.broker.protocol.version below 2.7, leaders write the ISR to
+// ZooKeeper, and the controller is notified through /isr_change_notification.
 func TestLeadersWriteTheISRWithAnOldProtocol(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.Setting("inter.broker.protocol.version", "2.6"))

@@ -21,8 +21,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// holdRecovery leaves a stopped broker as a kill would, and has the loading of one partition wait until it is let go: whoever opens
-// a named pipe waits for who writes to it.
+// holdRecovery leaves the directories of a stopped broker as after a kill, and blocks the loading of one partition
+// until letGo is called: opening a named pipe for reading blocks until it is opened for writing.
 func holdRecovery(t *testing.T, b *kafkatest.Broker, partition string) (letGo func()) {
 	t.Helper()
 	name, held := filepath.Join(b.LogDir(), partition, "leader-epoch-checkpoint"), filepath.Join(b.LogDir(), partition+".held")
@@ -35,10 +35,10 @@ func holdRecovery(t *testing.T, b *kafkatest.Broker, partition string) (letGo fu
 	}
 	letGo = sync.OnceFunc(func() {
 		content, err := os.ReadFile(held + ".content")
-		if err = errors.Join(err, os.Rename(held+".content", name)); err != nil { // who comes from now on finds the file
+		if err = errors.Join(err, os.Rename(held+".content", name)); err != nil { // a reader that opens the file from now on finds its content
 			t.Error(err)
 		}
-		for range 20 { // who has come before waits at the pipe, or will in a moment
+		for range 20 { // a reader that opened it before waits at the pipe, or will in a moment
 			if f, err := os.OpenFile(held, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
 				_, _ = f.Write(content)
 				_ = f.Close()
@@ -51,7 +51,7 @@ func holdRecovery(t *testing.T, b *kafkatest.Broker, partition string) (letGo fu
 	return letGo
 }
 
-// errorOf asks a broker for something of a partition and gives the error code that it answers for it.
+// errorOf sends a broker a request about a partition and returns the error code of the response.
 func errorOf(t *testing.T, cl *kgo.Client, broker int, topic string, ask func(topic string) kmsg.Request) error {
 	t.Helper()
 	answer, err := cl.Broker(broker).RetriableRequest(t.Context(), ask(topic))
@@ -100,7 +100,8 @@ func askDeleteRecords(topic string) kmsg.Request {
 	return req
 }
 
-// After a crash a partition is served while another one's log is still being recovered, and that one as soon as it is there.
+// TestPartitionsServeWhileOthersRecover: after a crash a partition is served while the log of another is still being
+// recovered, and that one as soon as it is loaded.
 func TestPartitionsServeWhileOthersRecover(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -129,7 +130,7 @@ func TestPartitionsServeWhileOthersRecover(t *testing.T) {
 		t.Errorf("its folder is said to have %+v of it", d)
 	}
 	waiting := make(chan error)
-	go func() { // a client waits by itself
+	go func() { // a client retries by itself
 		waiting <- cl.ProduceSync(t.Context(), &kgo.Record{Topic: "late", Value: []byte("value 5")}).FirstErr()
 	}()
 	letGo()
@@ -139,7 +140,8 @@ func TestPartitionsServeWhileOthersRecover(t *testing.T) {
 	consume(t, c, "late", 6)
 }
 
-// A replica that is being recovered is missed by nobody: the others serve without it, and it is in sync again when it has caught up.
+// TestReplicaRecoversBesideTheOthers: while one replica is being recovered, the others serve without it, and it rejoins
+// the ISR when it has caught up.
 func TestReplicaRecoversBesideTheOthers(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.Setting("min.insync.replicas", "2"))
@@ -170,7 +172,8 @@ func inSync(t *testing.T, cl *kgo.Client, topic string) []int32 {
 	return topics[topic].Partitions[0].ISR
 }
 
-// A topic may be deleted, and made again, while the log of its partition is being recovered.
+// TestTopicIsDeletedWhileItRecovers: a topic can be deleted and created again while the log of its partition is being
+// recovered.
 func TestTopicIsDeletedWhileItRecovers(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -199,7 +202,8 @@ func TestTopicIsDeletedWhileItRecovers(t *testing.T) {
 	}
 }
 
-// A group whose offsets are being recovered has no coordinator for a while, and then goes on where it was.
+// TestGroupRecoversWithItsOffsets: a group whose offsets are being recovered has no coordinator meanwhile, and then
+// continues where it was.
 func TestGroupRecoversWithItsOffsets(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Setting("offsets.topic.num.partitions", "1"))
@@ -222,7 +226,7 @@ func TestGroupRecoversWithItsOffsets(t *testing.T) {
 		err     error
 	}
 	fetched := make(chan result, 1)
-	go func() { // it asks again as long as there is no coordinator
+	go func() { // it retries as long as there is no coordinator
 		for {
 			offsets, err := adm.FetchOffsets(t.Context(), "g")
 			if err == nil || t.Context().Err() != nil {
@@ -245,8 +249,8 @@ func TestGroupRecoversWithItsOffsets(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostWhileReplicasRecover takes all brokers down and has half of each one's replicas recover late, leaders and followers
-// alike, while a producer goes on. Each of its records is there once.
+// TestNothingIsLostWhileReplicasRecover stops all brokers and delays the recovery of half of each one's replicas,
+// leaders and followers alike, while a producer continues. Each of its records is stored exactly once.
 func TestNothingIsLostWhileReplicasRecover(t *testing.T) {
 	t.Parallel()
 	const partitions, before, after = 8, 160, 160

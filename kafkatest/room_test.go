@@ -11,7 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A folder that refuses records for want of room shows in the metrics, on the status page and for who asks for readiness.
+// TestFullFolderIsTold: a log directory that rejects records because its disk is full is reported in the metrics, on
+// the status page and by the readiness check.
 func TestFullFolderIsTold(t *testing.T) {
 	t.Parallel()
 	addr := testport.Address(t)
@@ -26,14 +27,14 @@ func TestFullFolderIsTold(t *testing.T) {
 			true:  {"/metrics": "1\n", "/status.json": "true", "/readyz": "log directory " + c.Broker(0).LogDir() + " is full"},
 		}[full]
 		for path, prefix := range told {
-			eventually(t, path, func() bool { // the page is made anew every second
+			eventually(t, path, func() bool { // the page is refreshed every second
 				status, text := get(t, "http://"+addr+path)
 				return status == http.StatusOK && strings.Contains(text, prefix+values[path])
 			})
 		}
 	}
 	check(false)
-	for range 5 { // the free space is looked at every 4 MiB
+	for range 5 { // the free space is checked every 4 MiB
 		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: make([]byte, 900_000)}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// secured has listeners with SASL, SECURE for clients and brokers, beside that of PLAINTEXT.
+// secured adds a SASL listener SECURE, for clients and brokers, to the PLAINTEXT one.
 func secured(more ...kafkatest.Option) []kafkatest.Option {
 	settings := map[string]string{
 		"listeners":                            "PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0",
@@ -51,14 +51,15 @@ func clientWith(t *testing.T, b *kafkatest.Broker, m sasl.Mechanism, more ...kgo
 	return cl
 }
 
-// ping is nil when the client can ask something.
+// ping sends a request and returns its error.
 func ping(t *testing.T, cl *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	return cl.Ping(ctx)
 }
 
-// TestBrokersLogInAtEachOther: all that goes between them, replication among it, goes over connections with a login.
+// TestBrokersLogInAtEachOther: all communication between brokers, including replication, uses connections that have
+// logged in.
 func TestBrokersLogInAtEachOther(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, secured(kafkatest.Brokers(3), kafkatest.Setting("connections.max.reauth.ms", "1500"))...)
@@ -74,10 +75,11 @@ func TestBrokersLogInAtEachOther(t *testing.T) {
 			}
 		}
 	}
-	produceFor(2 * time.Second) // sessions end meanwhile, of brokers and of the client
+	produceFor(2 * time.Second) // meanwhile sessions of brokers and of the client expire
 }
 
-// TestControllerLogsInAtItsOwnListener: control.plane.listener.name with another login than the brokers' listener.
+// TestControllerLogsInAtItsOwnListener: the listener of control.plane.listener.name has another login than the
+// inter-broker listener.
 func TestControllerLogsInAtItsOwnListener(t *testing.T) {
 	t.Parallel()
 	login := func(name string) string {
@@ -97,7 +99,7 @@ func TestControllerLogsInAtItsOwnListener(t *testing.T) {
 	})
 }
 
-// TestOneUserHasSeveralMechanisms, which are made and changed while the broker runs.
+// TestOneUserHasSeveralMechanisms: credentials for several mechanisms are created and changed while the broker runs.
 func TestOneUserHasSeveralMechanisms(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, secured()...)
@@ -110,7 +112,7 @@ func TestOneUserHasSeveralMechanisms(t *testing.T) {
 			t.Fatal(err, done)
 		}
 	}
-	const user = "a=b,c" // what the messages must escape
+	const user = "a=b,c" // characters that SCRAM messages have to escape
 	logins := map[string]func(password string) sasl.Mechanism{
 		"SCRAM-SHA-256": func(p string) sasl.Mechanism { return scram.Auth{User: user, Pass: p}.AsSha256Mechanism() },
 		"SCRAM-SHA-512": func(p string) sasl.Mechanism { return scram.Auth{User: user, Pass: p}.AsSha512Mechanism() },
@@ -136,7 +138,7 @@ func TestOneUserHasSeveralMechanisms(t *testing.T) {
 	}
 }
 
-// TestQuotaOfAUserWhoLoggedIn throttles its producer and not others.
+// TestQuotaOfAUserWhoLoggedIn: a user's quota throttles the producer that has logged in as this user, and no other.
 func TestQuotaOfAUserWhoLoggedIn(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, secured()...)
@@ -181,7 +183,7 @@ func kmsgProduce(topic string, valueBytes int) *kmsg.ProduceRequest {
 	return req
 }
 
-// TestClientWithoutLogin gets nothing from a listener with SASL.
+// TestClientWithoutLogin: a client that does not log in is not served on a SASL listener.
 func TestClientWithoutLogin(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, secured()...)
@@ -200,7 +202,7 @@ func TestClientWithoutLogin(t *testing.T) {
 	}
 }
 
-// TestPasswordsOfPlainChangeWhileTheBrokerRuns, for connections to come.
+// TestPasswordsOfPlainChangeWhileTheBrokerRuns: changed passwords of PLAIN apply to new connections.
 func TestPasswordsOfPlainChangeWhileTheBrokerRuns(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, secured(kafkatest.Setting("password.encoder.secret", "s"))...)
@@ -228,7 +230,7 @@ func TestPasswordsOfPlainChangeWhileTheBrokerRuns(t *testing.T) {
 	}
 }
 
-// TestUnsecuredTokensOfOAuth let clients and brokers in, for as long as the tokens last.
+// TestUnsecuredTokensOfOAuth: clients and brokers can log in with unsecured tokens for as long as the tokens are valid.
 func TestUnsecuredTokensOfOAuth(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, secured(kafkatest.Brokers(2), kafkatest.Setting("sasl.enabled.mechanisms", "OAUTHBEARER"),
@@ -245,7 +247,7 @@ func TestUnsecuredTokensOfOAuth(t *testing.T) {
 	if created, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 2, map[string]*string{"min.insync.replicas": kadm.StringPtr("2")}, "t"); err != nil || created.Err != nil {
 		t.Fatal(err, created)
 	}
-	for began := time.Now(); time.Since(began) < 3*time.Second; { // the brokers' tokens end meanwhile
+	for began := time.Now(); time.Since(began) < 3*time.Second; { // the brokers' tokens expire meanwhile
 		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("x")}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}

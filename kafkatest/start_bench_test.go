@@ -6,7 +6,7 @@ import (
 	"barnabas/kafkatest"
 )
 
-// BenchmarkRun starts a broker, with its ZooKeeper, that answers clients.
+// BenchmarkRun measures the start of a broker with its embedded ZooKeeper, until it answers clients.
 func BenchmarkRun(b *testing.B) {
 	for range b.N {
 		kafkatest.Run(b)

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// BenchmarkTLS does what BenchmarkProduce and BenchmarkFetch do, over TLS and beside it in plaintext. The client's part of the
-// encryption counts, too: it runs in the same process.
+// BenchmarkTLS does the same as BenchmarkProduce and BenchmarkFetch, over TLS and in plaintext for comparison. The
+// client's share of the encryption is included, since it runs in the same process.
 func BenchmarkTLS(b *testing.B) {
 	for _, work := range []struct {
 		name string

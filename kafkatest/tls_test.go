@@ -23,7 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
-// encrypted has a listener with TLS beside PLAINTEXT, which the brokers use, too.
+// encrypted adds a TLS listener, which the brokers use among themselves, to the PLAINTEXT one.
 func encrypted(protocol string, brokers int, perBroker func(id int) map[string]string) []kafkatest.Option {
 	return []kafkatest.Option{
 		kafkatest.Brokers(brokers),
@@ -35,7 +35,7 @@ func encrypted(protocol string, brokers int, perBroker func(id int) map[string]s
 	}
 }
 
-// certified gives each broker a certificate of its own, and has it ask for one.
+// certified gives each broker a certificate of its own and makes it require client certificates.
 func certified(ca *testcert.Authority) func(id int) map[string]string {
 	return func(id int) map[string]string {
 		settings := ca.Issue("broker-"+strconv.Itoa(id), "127.0.0.1").Files(ca)
@@ -54,8 +54,8 @@ func clientOver(t *testing.T, c *tls.Config, addr string, more ...kgo.Opt) *kgo.
 	return cl
 }
 
-// TestBrokersSpeakTLS to each other, with certificates on both sides: a topic of three replicas that all must have is written
-// and read.
+// TestBrokersSpeakTLS: brokers replicate over TLS with certificates on both sides; a topic that needs all three
+// replicas in sync is written and read.
 func TestBrokersSpeakTLS(t *testing.T) {
 	t.Parallel()
 	ca := testcert.NewAuthority(t, "ca")
@@ -88,7 +88,8 @@ func TestBrokersSpeakTLS(t *testing.T) {
 	}
 }
 
-// TestNoCertificateNoEntry: a client that shows none, or a stranger's, is not served where one is required.
+// TestNoCertificateNoEntry: where a certificate is required, a client without one, or with one of an unknown authority,
+// is not served.
 func TestNoCertificateNoEntry(t *testing.T) {
 	t.Parallel()
 	ca := testcert.NewAuthority(t, "ca")
@@ -96,7 +97,7 @@ func TestNoCertificateNoEntry(t *testing.T) {
 	for name, certs := range map[string][]tls.Certificate{"none": nil, "a stranger's": {testcert.NewAuthority(t, "another").Issue("me").TLS()}} {
 		conn, err := tls.Dial("tcp", c.Broker(0).Listener("SECURE"), &tls.Config{RootCAs: ca.Pool(), Certificates: certs})
 		if err == nil {
-			_, err = conn.Read(make([]byte, 1)) // TLS 1.3: the server looks at it after the client is done
+			_, err = conn.Read(make([]byte, 1)) // with TLS 1.3 the server checks the certificate after the client has finished its handshake
 			_ = conn.Close()
 		}
 		if err == nil || errors.Is(err, io.EOF) {
@@ -105,7 +106,7 @@ func TestNoCertificateNoEntry(t *testing.T) {
 	}
 }
 
-// TestPrincipalOfACertificate goes into quotas: that of the name which the rules make of it is in force.
+// TestPrincipalOfACertificate: quotas apply to the principal that the rules derive from a certificate's name.
 func TestPrincipalOfACertificate(t *testing.T) {
 	t.Parallel()
 	ca := testcert.NewAuthority(t, "ca")
@@ -139,7 +140,7 @@ func TestPrincipalOfACertificate(t *testing.T) {
 	}
 }
 
-// alter sets settings of broker 0 and returns the error that it answers with.
+// alter changes settings of broker 0 and returns the error of the response.
 func alter(t *testing.T, cl *kgo.Client, validateOnly bool, settings map[string]string) error {
 	t.Helper()
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
@@ -167,7 +168,7 @@ func alter(t *testing.T, cl *kgo.Client, validateOnly bool, settings map[string]
 	return nil
 }
 
-// shown is the serial number of the certificate that a listener shows.
+// shown returns the serial number of the certificate that a listener presents.
 func shown(t *testing.T, addr string) string {
 	t.Helper()
 	conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
@@ -178,7 +179,7 @@ func shown(t *testing.T, addr string) string {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// later makes a file one that was written later, on file systems whose clocks are coarse.
+// later sets a file's modification time ahead, since the clocks of some file systems are coarse.
 func later(t *testing.T, file string) {
 	t.Helper()
 	at := time.Now().Add(time.Hour)
@@ -187,8 +188,9 @@ func later(t *testing.T, file string) {
 	}
 }
 
-// TestStoresChangeWhileItRuns: a keystore is replaced under its name and under another one; what would not go together with what is
-// there is refused (SslFactory, DynamicBrokerConfig, 3.9), and what was there stays in force.
+// TestStoresChangeWhileItRuns: a keystore is replaced under the same name and under another one; a replacement that
+// does not match the rest of the settings is refused (SslFactory, DynamicBrokerConfig, 3.9), and the previous store
+// remains in use.
 func TestStoresChangeWhileItRuns(t *testing.T) {
 	t.Parallel()
 	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
@@ -267,7 +269,7 @@ func TestStoresChangeWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestListenerWithTLSIsAdded while the broker runs, with settings of its own.
+// TestListenerWithTLSIsAdded: a TLS listener with settings of its own is added while the broker runs.
 func TestListenerWithTLSIsAdded(t *testing.T) {
 	t.Parallel()
 	ca := testcert.NewAuthority(t, "ca")
@@ -298,8 +300,8 @@ func TestListenerWithTLSIsAdded(t *testing.T) {
 	}
 }
 
-// TestPasswordsOverTLS: on a listener with SASL_SSL the login says who a client is, and certificates are asked for only if the
-// listener's own setting says so; brokers replicate over it.
+// TestPasswordsOverTLS: on a SASL_SSL listener the login determines the principal, and client certificates are
+// requested only if the listener's own setting says so; brokers replicate over it.
 func TestPasswordsOverTLS(t *testing.T) {
 	t.Parallel()
 	ca := testcert.NewAuthority(t, "ca")

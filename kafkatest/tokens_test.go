@@ -21,7 +21,8 @@ func withToken(id string, hmac []byte) sasl.Mechanism {
 	return scram.Auth{User: id, Pass: base64.StdEncoding.EncodeToString(hmac), IsToken: true}.AsSha256Mechanism()
 }
 
-// TestDelegationTokens are made at one broker and let programs in at another one, in their owner's name, until they end.
+// TestDelegationTokens: tokens that one broker has created are accepted by another, in their owner's name, until they
+// expire.
 func TestDelegationTokens(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, secured(kafkatest.Brokers(2), kafkatest.Setting("delegation.token.secret.key", "abc"),
@@ -73,7 +74,7 @@ func TestDelegationTokens(t *testing.T) {
 	}
 }
 
-// TestNoDelegationTokens without a secret to make them with.
+// TestNoDelegationTokens: without delegation.token.secret.key no tokens can be created.
 func TestNoDelegationTokens(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, secured()...)
@@ -86,7 +87,7 @@ func TestNoDelegationTokens(t *testing.T) {
 	}
 }
 
-// TestDelegationTokensOfOthers need a right: to make them, and to see them (KIP-373).
+// TestDelegationTokensOfOthers: creating and seeing other users' tokens needs rights (KIP-373).
 func TestDelegationTokensOfOthers(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, secured(kafkatest.Setting("delegation.token.secret.key", "abc"),

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// TestBegin: what a client says that it is does not keep its whole request in memory, as long as the connection lasts.
+// TestBegin: the client's software name must not keep its whole request in memory for the lifetime of the connection.
 func TestBegin(t *testing.T) {
 	for text, want := range map[string]string{"": "", "librdkafka": "librdkafka", strings.Repeat("x", 1<<20): strings.Repeat("x", 100)} {
 		got := begin(text)

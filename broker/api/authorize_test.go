@@ -24,7 +24,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// free are the APIs that nobody needs a right for, and why.
+// free lists the APIs that need no rights, and why.
 var free = map[kmsg.Key]string{
 	kmsg.SASLHandshake:           "it is how a client says who it is",
 	kmsg.SASLAuthenticate:        "it is how a client says who it is",
@@ -37,7 +37,7 @@ var free = map[kmsg.Key]string{
 	kmsg.RenewDelegationToken:    "it is about who asks",
 	kmsg.ExpireDelegationToken:   "it is about who asks",
 	kmsg.DescribeDelegationToken: "it is about who asks",
-	// What is answered without a look at who asks, since nothing can come of it.
+	// These are answered without authorization, since the request can have no effect.
 	kmsg.ConsumerGroupHeartbeat: "UNSUPPORTED_VERSION to everybody",
 	kmsg.ConsumerGroupDescribe:  "UNSUPPORTED_VERSION to everybody",
 }
@@ -47,7 +47,7 @@ type refusingController struct{ Controller }
 
 func (refusingController) Active() bool { return true }
 
-// strict gives handlers with an authorizer that denies everything, and what it logs.
+// strict returns handlers with an authorizer that denies everything, and a hook for what it logs.
 func strict(t *testing.T) (*Handlers, *logtest.Hook) {
 	t.Helper()
 	cfg, err := config.Parse(map[string]string{"zookeeper.connect": "localhost:2181"})
@@ -67,7 +67,7 @@ func strict(t *testing.T) (*Handlers, *logtest.Hook) {
 	}), lines
 }
 
-// fill puts one of everything into a request: an element in each list, a name in each string.
+// fill puts one of everything into a request: one element in each list, a name in each string.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -90,8 +90,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// TestEveryAPIAsksForARight: whoever adds an API says what it needs, or why nothing. With an authorizer that denies
-// everything each one is denied, in its highest version, and tells the client so.
+// TestEveryAPIAsksForARight: with an authorizer that denies everything, each API denies its highest version, and says
+// so in the response. A new API must check a right or be listed in free with a reason.
 func TestEveryAPIAsksForARight(t *testing.T) {
 	h, _ := strict(t)
 	for key, row := range h.rows {
@@ -100,7 +100,7 @@ func TestEveryAPIAsksForARight(t *testing.T) {
 		}
 		highest := row.max
 		if kmsg.Key(key) == kmsg.Fetch {
-			highest = fetchTopicIDVersion - 1 // the id of a topic that there is not has no name to ask about
+			highest = fetchTopicIDVersion - 1 // an unknown topic id has no name to check
 		}
 		for _, version := range []int16{row.min, highest} {
 			t.Run(metrics.RequestName(key), func(t *testing.T) { denies(t, key, version) })
@@ -130,7 +130,7 @@ func denies(t *testing.T, key, version int16) {
 	}
 	resp := answer.Wait(ctx)
 	if key == int16(kmsg.Produce) && resp == nil || version == 0 && kmsg.Key(key) == kmsg.DescribeLogDirs {
-		return // no room for an error
+		return // the response has no field for an error
 	}
 	if f, ok := resp.(*fetchResponse); ok {
 		for _, p := range f.parts {
@@ -145,7 +145,7 @@ func denies(t *testing.T, key, version int16) {
 	}
 }
 
-// sensible makes requests of it that get as far as the authorization.
+// sensible changes a request so that its handling gets as far as the authorization.
 func sensible(req kmsg.Request) {
 	switch r := req.(type) {
 	case *kmsg.ProduceRequest:
@@ -167,7 +167,7 @@ func sensible(req kmsg.Request) {
 	}
 }
 
-// hasDenial looks for a code of a denial in any field called ErrorCode.
+// hasDenial looks for a denial's error code in any field named ErrorCode.
 func hasDenial(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -196,7 +196,7 @@ func hasDenial(v reflect.Value) bool {
 	return false
 }
 
-// TestFreeAPIsAreOffered: the list above has no API that is not there.
+// TestFreeAPIsAreOffered: free contains only APIs that are offered.
 func TestFreeAPIsAreOffered(t *testing.T) {
 	h, _ := strict(t)
 	for key := range free {
@@ -206,7 +206,7 @@ func TestFreeAPIsAreOffered(t *testing.T) {
 	}
 }
 
-// TestWhatABrokerAsksOfItselfIsTrusted: it comes over no connection.
+// TestWhatABrokerAsksOfItselfIsTrusted: requests that a broker sends to itself, over no connection, are always allowed.
 func TestWhatABrokerAsksOfItselfIsTrusted(t *testing.T) {
 	h, lines := strict(t)
 	own := &Call{Request: &network.Request{Key: int16(kmsg.LeaderAndISR)}}
@@ -218,7 +218,7 @@ func TestWhatABrokerAsksOfItselfIsTrusted(t *testing.T) {
 	}
 }
 
-// TestOperationsOfEverybody are the bits that a broker without an authorizer tells (KIP-430).
+// TestOperationsOfEverybody: the authorized operations that a broker without an authorizer returns (KIP-430).
 func TestOperationsOfEverybody(t *testing.T) {
 	for kind, want := range map[acl.ResourceType]int32{acl.Cluster: 8096, acl.Topic: 3576, acl.Group: 328} {
 		if got := (authorizer{}).operations(&Call{}, kind, "x"); got != want {
@@ -227,7 +227,8 @@ func TestOperationsOfEverybody(t *testing.T) {
 	}
 }
 
-// TestTopicsAreAskedOnce however often a request has them, and in whatever order.
+// TestTopicsAreAskedOnce: the authorizer is asked once per topic, however often and in whatever order a request
+// contains it.
 func TestTopicsAreAskedOnce(t *testing.T) {
 	h, lines := strict(t)
 	topics := h.authorize.topics(&Call{Request: &network.Request{Conn: &network.Conn{Principal: "User:eve"}}}, acl.Read)
@@ -247,7 +248,7 @@ func TestTopicsAreAskedOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkTopics is what a Produce or Fetch of one topic pays for authorization, with an authorizer and without.
+// BenchmarkTopics measures the authorization of a Produce or Fetch of one topic, with and without an authorizer.
 func BenchmarkTopics(b *testing.B) {
 	log, _ := logtest.NewNullLogger()
 	super := acl.New(acl.Config{Logger: logrus.NewEntry(log), SuperUsers: []string{"User:admin"}})

@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestFetchBeforeTheMetadata: the controller makes a broker the leader of a new partition before it tells it of the
-// cluster. What is produced in between can be fetched.
+// TestFetchBeforeTheMetadata: the controller makes a broker the leader of a new partition before it sends it the
+// metadata of the cluster. Records that are produced in between can be fetched.
 func TestFetchBeforeTheMetadata(t *testing.T) {
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)

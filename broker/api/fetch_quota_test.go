@@ -9,8 +9,9 @@ import (
 	"barnabas/network"
 )
 
-// TestFetchIsChargedForItsWork: what a consumer's fetch takes after its first half counts as request time, and one that
-// is above that quota gets nothing and is charged for no bytes. A follower's counts for nobody.
+// TestFetchIsChargedForItsWork: the time that a consumer's fetch takes after its first half is charged to its request
+// quota, and a consumer above that quota gets no records and is charged for no bytes. A follower's fetch is not
+// charged.
 func TestFetchIsChargedForItsWork(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
 	windows := quota.Windows{Count: 11, Size: time.Second}

@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TestFetchCodes: whatever fails, a consumer is told something that it gets over. The Java one ends at codes that it
-// does not know, such as REQUEST_TIMED_OUT.
+// TestFetchCodes: whatever fails, a consumer gets an error code that it can handle. The Java consumer fails at codes
+// that it does not expect, such as REQUEST_TIMED_OUT.
 func TestFetchCodes(t *testing.T) {
 	known := []int16{-1, 0, 1, 2, 3, 6, 9, 29, 56, 74, 75, 76, 78, 100, 103}
 	for c := int16(-1); c < 140; c++ {
@@ -19,7 +19,7 @@ func TestFetchCodes(t *testing.T) {
 			continue
 		}
 		got := fetchCode(&fetchPartition{failed: fmt.Errorf("slow disk: %w", err)})
-		if !slices.Contains(known, got) && got != kerr.UnsupportedVersion.Code { // which only versions before v4 are told
+		if !slices.Contains(known, got) && got != kerr.UnsupportedVersion.Code { // which only versions below 4 get
 			t.Errorf("%v is told as %d", err, got)
 		}
 		if slices.Contains(known, c) && got != c {

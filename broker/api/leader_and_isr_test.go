@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// A controller may know of this broker's registration before the broker itself does (F-166).
+// TestBrokerEpochOfControlRequests: a controller may know this broker's registration before the broker itself does.
 func TestBrokerEpochOfControlRequests(t *testing.T) {
 	h := &Handlers{Deps: Deps{BrokerEpoch: func() int64 { return 7 }}}
 	for epoch, want := range map[int64]error{-1: nil, 6: kerr.StaleBrokerEpoch, 7: nil, 8: nil} {

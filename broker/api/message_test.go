@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TestMessage: a response's text has what is known beyond the code.
+// TestMessage: an error message in a response says more than its error code.
 func TestMessage(t *testing.T) {
 	for _, test := range []struct {
 		err  error

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// refused is what a request is answered with amid a login, decoded from its bytes.
+// refused returns the response to a request that arrives during a login, decoded from its bytes.
 func refused(t *testing.T, h *Handlers, req kmsg.Request) (kmsg.Response, error) {
 	t.Helper()
 	r := &network.Request{Key: req.Key(), Version: req.GetVersion(), Body: req.AppendTo(nil)}
@@ -27,7 +27,7 @@ func refused(t *testing.T, h *Handlers, req kmsg.Request) (kmsg.Response, error)
 	return resp, nil
 }
 
-// TestRefusedInEveryVersion: there is an answer to every request that can be read, and it can be read too.
+// TestRefusedInEveryVersion: every request that can be decoded gets a response that can be decoded.
 func TestRefusedInEveryVersion(t *testing.T) {
 	h := newHandlers(t)
 	for key, r := range h.rows {
@@ -85,7 +85,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzRefuse: whatever comes amid a login, there is an answer of its version or an error.
+// FuzzRefuse: any bytes that arrive during a login get a response of the request's version, or an error.
 func FuzzRefuse(f *testing.F) {
 	f.Add(binary.BigEndian.AppendUint16(nil, uint16(kmsg.Metadata)), []byte{0, 0, 0, 1, 0, 1, 't'})
 	f.Add([]byte{0, 18, 0, 99}, []byte{})

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestRequestsAreLoggedAtDebug expects a line per request only at DEBUG, which
-// identifies the request and its client.
+// TestRequestsAreLoggedAtDebug: each request is logged at DEBUG only, with a line that identifies the request and its
+// client.
 func TestRequestsAreLoggedAtDebug(t *testing.T) {
 	log, lines := test.NewNullLogger()
 	h := &Handlers{Deps: Deps{RequestLogger: logrus.NewEntry(log)}}

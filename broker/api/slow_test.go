@@ -14,7 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestLinesOfRequestsAreSampled: many slow or failed requests are one line each kind, with who and what.
+// TestLinesOfRequestsAreSampled: many slow or failed requests cause one line of each kind, which names the client and
+// the request.
 func TestLinesOfRequestsAreSampled(t *testing.T) {
 	var out bytes.Buffer
 	log := logrus.New()

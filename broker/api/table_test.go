@@ -25,7 +25,7 @@ func newHandlers(t *testing.T) *Handlers {
 	return New(Deps{Config: config.NewDynamic(cfg, logrus.NewEntry(log)), Logger: logrus.NewEntry(log)})
 }
 
-// TestVersionsAreThoseOfApacheKafka compares the table with what Apache Kafka 3.9.2 offers.
+// TestVersionsAreThoseOfApacheKafka compares the table with the versions that Apache Kafka 3.9.2 offers.
 func TestVersionsAreThoseOfApacheKafka(t *testing.T) {
 	data, err := os.ReadFile("testdata/api_versions.tsv")
 	if err != nil {
@@ -54,8 +54,8 @@ func TestVersionsAreThoseOfApacheKafka(t *testing.T) {
 
 func itoa(n int16) string { return strconv.Itoa(int(n)) }
 
-// TestEveryAPIIsServed: what is offered has a handler, and only Envelope, which Apache Kafka's brokers offer without serving it with
-// ZooKeeper, closes the connection.
+// TestEveryAPIIsServed: every API in the table has a handler, and only Envelope, which Apache Kafka's brokers offer but
+// do not serve with ZooKeeper, closes the connection.
 func TestEveryAPIIsServed(t *testing.T) {
 	for key, r := range newHandlers(t).rows {
 		closing := r.handle != nil && reflect.ValueOf(r.handle).Pointer() == reflect.ValueOf(handler(closes)).Pointer()

@@ -19,7 +19,7 @@ func benchmarked(b *testing.B) *Coordinator {
 	return start(b, cfg)
 }
 
-// BenchmarkCommit commits offsets to a log in memory, without replicas to wait for.
+// BenchmarkCommit commits offsets to a log in memory, with no replicas to wait for.
 func BenchmarkCommit(b *testing.B) {
 	for _, partitions := range []int{1, 10, 100} {
 		b.Run(fmt.Sprintf("partitions=%d", partitions), func(b *testing.B) {

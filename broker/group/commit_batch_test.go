@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// commitAtOnce has several commits wait for the shard in their order, and gives what becomes of each.
+// commitAtOnce queues several commits at the shard in the given order, and returns the result of each.
 func commitAtOnce(t *testing.T, c *Coordinator, requests []*commitRequest) []error {
 	t.Helper()
 	s, err := c.shardOf("g", false)
@@ -51,7 +51,7 @@ func plainCommit(groupID string, offsets ...Offset) *commitRequest {
 	return &commitRequest{by: &Committer{Group: groupID, Generation: -1}, offsets: offsets}
 }
 
-// batchesOf gives the number of records of each batch from an offset on.
+// batchesOf returns the number of records in each batch from an offset on.
 func batchesOf(t *testing.T, l *logstore.Log, from int64) []int {
 	t.Helper()
 	records, err := l.Read(from, 1<<20, l.LogEndOffset(), true)
@@ -69,8 +69,8 @@ func batchesOf(t *testing.T, l *logstore.Log, from int64) []int {
 	return counts
 }
 
-// TestCommitsAtOnceShareABatch: they are checked one by one, what is wrong with one is not wrong with the others, and of two
-// for a partition the later one counts, also for who loads them.
+// TestCommitsAtOnceShareABatch: commits that share a batch are checked one by one, an error in one does not affect the
+// others, and of two for a partition the later one counts, also after loading.
 func TestCommitsAtOnceShareABatch(t *testing.T) {
 	h := newHosted(t)
 	cfg := testConfig(t, h)
@@ -111,7 +111,8 @@ func TestCommitsAtOnceShareABatch(t *testing.T) {
 	check("loaded again", start(t, cfg))
 }
 
-// TestSharedBatchIsRefused: commits that are too large together are written one by one, and only what is too large alone fails.
+// TestSharedBatchIsRefused: if commits are too large together they are written one by one, and only one that is too
+// large by itself fails.
 func TestSharedBatchIsRefused(t *testing.T) {
 	h := newHosted(t)
 	changed := h.log.Config()
@@ -139,7 +140,7 @@ func TestSharedBatchIsRefused(t *testing.T) {
 	}
 }
 
-// TestManyCommitsAtOnce: a batch is not filled without end.
+// TestManyCommitsAtOnce: the size of a shared batch is limited.
 func TestManyCommitsAtOnce(t *testing.T) {
 	h := newHosted(t)
 	cfg := testConfig(t, h)
@@ -173,7 +174,7 @@ func TestManyCommitsAtOnce(t *testing.T) {
 	}
 }
 
-// TestCommitsAtOnceWithoutTheLeadership are all told to look elsewhere.
+// TestCommitsAtOnceWithoutTheLeadership: all of them fail with NOT_COORDINATOR.
 func TestCommitsAtOnceWithoutTheLeadership(t *testing.T) {
 	h := newHosted(t)
 	c := start(t, testConfig(t, h))

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// watchedFS is a file system that tells of the calls of a compaction before they happen, in as far as none of the log's locks is held: what
-// a reader finds does not change under one.
+// watchedFS is a file system that reports the calls of a compaction before they happen, as far as none of the log's
+// locks is held: what a reader finds does not change while one is.
 type watchedFS struct {
 	*vfs.Mem
 	before func(call string)
@@ -66,8 +66,8 @@ type compactedLog struct {
 	fs    *watchedFS
 	m     *logstore.Manager
 	log   *logstore.Log
-	until chan struct{} // its next read may begin; nil: at once
-	read  chan struct{} // one has ended
+	until chan struct{} // set when its next read may not begin yet
+	read  chan struct{} // signalled after each read
 }
 
 func newCompactedLog(t *testing.T) *compactedLog {
@@ -93,7 +93,7 @@ func (c *compactedLog) must(err error) {
 	}
 }
 
-// fill writes commits that replace each other, some in transactions, and groups that come and go.
+// fill writes commits that replace each other, some of them in transactions, and groups that are created and removed.
 func (c *compactedLog) fill() {
 	write := func(b *record.Builder) {
 		b.BaseOffset = c.log.LogEndOffset()
@@ -141,10 +141,10 @@ func (c *compactedLog) ReadLog(fn func(*logstore.Log) error) error {
 	return fn(c.log)
 }
 
-// loadedState is what a load has found.
+// loadedState loads the log and returns what was found.
 func (c *compactedLog) loadedState() map[string]string {
 	l := newLoaded()
-	const buffer = 300 // bytes: a batch or two
+	const buffer = 300 // bytes: one or two batches
 	c.must(l.read(c.Context(), c, buffer))
 	return describe(l)
 }
@@ -164,7 +164,7 @@ func describe(l *loaded) map[string]string {
 	return state
 }
 
-// compact lets the cleaner do its work; at hears of each of its calls.
+// compact runs the cleaner; at is called before each of its calls.
 func (c *compactedLog) compact(at func(n int)) (calls []string) {
 	c.fs.before = func(call string) {
 		if strings.Contains(call, Topic) {
@@ -179,8 +179,8 @@ func (c *compactedLog) compact(at func(n int)) (calls []string) {
 	return calls
 }
 
-// TestLoadAmidACompaction: a coordinator that takes a partition over while the cleaner is at it finds what there was before, whether it reads all
-// between two calls of the cleaner's, or goes on with each of them.
+// TestLoadAmidACompaction: a coordinator that takes over a partition while it is being compacted finds the same state
+// as before, whether it reads everything between two calls of the cleaner, or continues with each of them.
 func TestLoadAmidACompaction(t *testing.T) {
 	for n, more := 1, true; more && !t.Failed(); n++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestLoadAmidACompaction(t *testing.T) {
 	}
 }
 
-// TestLoadAlongACompaction reads on with each of the cleaner's calls, from each of them on.
+// TestLoadAlongACompaction continues reading with each call of the cleaner, beginning at each of them.
 func TestLoadAlongACompaction(t *testing.T) {
 	for n, more := 1, true; more && !t.Failed(); n++ {
 		synctest.Test(t, func(t *testing.T) {

@@ -164,7 +164,7 @@ func TestAssignmentWaitsForReplicas(t *testing.T) {
 		if state := c.Describe("g").State; state != "Stable" {
 			t.Fatalf("the group is %s", state)
 		}
-		// Nobody catches up: the members are to join again.
+		// The followers do not catch up: the members have to rejoin.
 		joined, err = c.Join(joinRequestOf("g", joined.MemberID), Client{}).Wait(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestAssignmentWaitsForReplicas(t *testing.T) {
 	})
 }
 
-// TestFailover drops a partition while members wait and loads it again: the group goes on where its records say.
+// TestFailover unloads a partition while members wait and loads it again: the group continues from its records.
 func TestFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosted(t)
@@ -202,11 +202,11 @@ func TestFailover(t *testing.T) {
 		if got := fetched(t, c, "simple", false); got != `7 epoch 4 ""` {
 			t.Errorf("offset: %s", got)
 		}
-		// It is elected again without having lost the partition: the members stay.
+		// The broker is elected again without having lost the partition: the members stay.
 		h.set(func() { h.mu.epoch = 3 })
 		c.LeadershipChanged(0, 3, true)
 		commitSimple(t, c, "simple", 8)
-		// The member's session ends, counted from when it was loaded.
+		// The member's session expires, counted from the loading.
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if state := c.Describe("g").State; state != "Empty" {
@@ -338,7 +338,8 @@ func TestDelete(t *testing.T) {
 	})
 }
 
-// TestCounts of what a coordinator does: offsets that are committed, kept, deleted and expire, rebalances that end, partitions that are loaded.
+// TestCounts checks the coordinator's metrics: offsets committed, stored, deleted and expired, completed rebalances,
+// loaded partitions.
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, loads := newHosted(t), 0
@@ -368,7 +369,7 @@ func TestCounts(t *testing.T) {
 		}
 		time.Sleep(2 * cfg.Retention)
 		synctest.Wait()
-		if got, want := c.Counts(), (Counts{Committed: 4, Rebalances: 1, Deleted: 1, Expired: 2}); got != want { // g's member has gone meanwhile
+		if got, want := c.Counts(), (Counts{Committed: 4, Rebalances: 1, Deleted: 1, Expired: 2}); got != want { // g's member was removed meanwhile
 			t.Errorf("later: %+v, want %+v", got, want)
 		}
 		if loads != 1 {
@@ -398,9 +399,9 @@ func TestDeletedTopicsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestExpiry lets time pass: offsets expire (KIP-211) and not before.
+// TestExpiry: offsets expire when they should (KIP-211), and not before.
 func TestExpiry(t *testing.T) {
-	const period = 5 * time.Second // of the check
+	const period = 5 * time.Second // interval between checks
 	at := func(when time.Duration, want string) func(*testing.T, *Coordinator) {
 		return func(t *testing.T, c *Coordinator) {
 			time.Sleep(when)
@@ -501,7 +502,7 @@ func TestExpiry(t *testing.T) {
 				test.run(t, c)
 				want := fetched(t, c, "g", false)
 				c.Close()
-				c = start(t, testConfig(t, h)) // the tombstones say the same
+				c = start(t, testConfig(t, h)) // the tombstones lead to the same state after loading
 				if got := fetched(t, c, "g", false); got != want {
 					t.Errorf("after loading: %s, want %s", got, want)
 				}
@@ -607,7 +608,7 @@ func TestTransactions(t *testing.T) {
 		begin(8, 9)
 		end(7, true)
 		expect(`6 epoch 4 ""`, "UNSTABLE_OFFSET_COMMIT")
-		commitSimple(t, c, "g", 10) // newer than what the transaction brings
+		commitSimple(t, c, "g", 10) // newer than the offset in the transaction
 		end(8, true)
 		expect(`10 epoch 4 ""`, `10 epoch 4 ""`)
 		begin(9, 12)
@@ -619,7 +620,7 @@ func TestTransactions(t *testing.T) {
 		h.set(func() { h.mu.lags = false })
 		h.catchUp()
 		expect(`10 epoch 4 ""`, `10 epoch 4 ""`)
-		// One that is under way while the partition moves.
+		// A transaction that is open while the partition moves.
 		begin(7, 11)
 		c.LeadershipChanged(0, 1, false)
 		h.set(func() { h.mu.epoch = 2 })
@@ -635,7 +636,7 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
-// TestMarkerWhileLoading appends a marker where the loader may have passed already.
+// TestMarkerWhileLoading appends a marker at a place that the loader may have passed already.
 func TestMarkerWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosted(t)
@@ -655,7 +656,7 @@ func TestMarkerWhileLoading(t *testing.T) {
 		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
 			t.Errorf("offset: %s", got)
 		}
-		c.TxnMarker(99, 7, true) // of a partition that is elsewhere
+		c.TxnMarker(99, 7, true) // of a partition that another broker leads
 	})
 }
 
@@ -670,7 +671,8 @@ func marker(producerID int64, committed bool) *record.Builder {
 	return b
 }
 
-// TestIdleGroupsCostMemoryOnly: groups that only have offsets, or whose members have gone, have neither goroutine nor timer.
+// TestIdleGroupsCostMemoryOnly: groups that only have offsets, or that have lost their members, have neither goroutine
+// nor timer.
 func TestIdleGroupsCostMemoryOnly(t *testing.T) {
 	c := start(t, testConfig(t, newHosted(t)))
 	leftBehind := enter(t, c, "members gone")
@@ -683,7 +685,7 @@ func TestIdleGroupsCostMemoryOnly(t *testing.T) {
 	for n := range 5000 {
 		commitSimple(t, c, fmt.Sprint("idle-", n), 1)
 	}
-	for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) { // a timer may just fire
+	for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) { // a timer may be firing just now
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines more for 5000 groups", runtime.NumGoroutine()-before)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// hosted is a partition with a log in memory. Followers exist when lags is set: then nothing is replicated until the
+// hosted is a partition with a log in memory. With lags set there are followers: records are not replicated until the
 // test says so.
 type hosted struct {
 	log     *logstore.Log
@@ -25,9 +25,9 @@ type hosted struct {
 
 	mu struct {
 		sync.Mutex
-		epoch  int32 // negative: it does not lead
+		epoch  int32 // negative: this broker is not the leader
 		lags   bool
-		refuse error // of the next append
+		refuse error // result of the next append
 	}
 }
 
@@ -97,13 +97,13 @@ func (h *hosted) set(change func()) {
 	h.changed.Notify()
 }
 
-// catchUp lets the followers have everything.
+// catchUp replicates everything to the followers.
 func (h *hosted) catchUp() {
 	h.log.SetHighWatermark(h.log.LogEndOffset())
 	h.changed.Notify()
 }
 
-// write appends records as a coordinator before did.
+// write appends records as an earlier coordinator did.
 func (h *hosted) write(t testing.TB, b *record.Builder) {
 	t.Helper()
 	if _, err := h.AppendInEpoch(h.mu.epoch, b.MustBuild(), true, logstore.LeaderAppend{Origin: logstore.Coordinator}); err != nil {
@@ -117,12 +117,12 @@ func testConfig(t testing.TB, h *hosted) Config {
 		Retention: time.Minute, RetentionCheck: 5 * time.Second, CommitTimeout: 5 * time.Second, CommitAcks: -1,
 		LoadBufferBytes: 1 << 20, ValueVersions: NewestVersions,
 		Partition:    func(number int32) (Partition, bool) { return h, number == 0 },
-		PartitionFor: func(groupID string) int32 { return int32(len(groupID)) / 100 }, // others are not here
+		PartitionFor: func(groupID string) int32 { return int32(len(groupID)) / 100 }, // others belong to partitions of other brokers
 		Logger:       quiet(t), Now: time.Now,
 	}
 }
 
-// start runs a coordinator that leads the partition in epoch 0 and has loaded it.
+// start runs a coordinator that leads the partition in epoch 0 and waits until it has loaded it.
 func start(t testing.TB, cfg Config) *Coordinator {
 	t.Helper()
 	c := New(cfg)
@@ -165,7 +165,7 @@ func commitSimple(t testing.TB, c *Coordinator, groupID string, offset int64) {
 	}
 }
 
-// fetched tells of one partition's offset: the offset, or the error.
+// fetched describes one partition's offset: the offset, or the error.
 func fetched(t testing.TB, c *Coordinator, groupID string, stable bool) string {
 	t.Helper()
 	topics, err := c.FetchOffsets(groupID, []kmsg.OffsetFetchRequestGroupTopic{{Topic: tp.Topic, Partitions: []int32{0}}}, stable)
@@ -193,7 +193,7 @@ func subscriptionTo(topics ...string) []byte {
 	return m.AppendTo(nil)
 }
 
-// enter makes a member of a group on its own, synced.
+// enter makes a member join a group that it has for itself, and syncs it.
 func enter(t testing.TB, c *Coordinator, groupID string) *kmsg.JoinGroupResponse {
 	t.Helper()
 	first, _ := c.Join(joinRequestOf(groupID, ""), Client{ID: "c", Host: "/127.0.0.1"}).Now()

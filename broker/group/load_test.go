@@ -30,7 +30,7 @@ func readSample(t testing.TB) []byte {
 	return data
 }
 
-// TestSampleIsLoaded reads what Apache Kafka wrote, through a log as well as in one stretch.
+// TestSampleIsLoaded loads what Apache Kafka wrote, through a log as well as from one piece of memory.
 func TestSampleIsLoaded(t *testing.T) {
 	h := newHosted(t)
 	if _, err := h.log.AppendFollower(readSample(t)); err != nil {
@@ -66,7 +66,7 @@ func TestSampleIsLoaded(t *testing.T) {
 	}
 }
 
-// TestSampleIsWrittenAlike decodes each record of Apache Kafka's and encodes it again.
+// TestSampleIsWrittenAlike decodes each of Apache Kafka's records and encodes it again.
 func TestSampleIsWrittenAlike(t *testing.T) {
 	seen := 0
 	walk := record.Split(readSample(t))
@@ -95,7 +95,7 @@ func TestSampleIsWrittenAlike(t *testing.T) {
 	}
 }
 
-// encode writes an entry that has a value as a coordinator does.
+// encode encodes an entry with a value as a coordinator does.
 func encode(e entry) (key, value []byte) {
 	if e.partition != nil {
 		return offsetKey(e.groupID, *e.partition), NewestVersions.offsetValue(*e.offset)
@@ -178,7 +178,7 @@ func TestDecodeEntryFails(t *testing.T) {
 	}
 }
 
-// TestLoadPassesGaps loads a log whose records were compacted away up to its end, and one that begins with a gap.
+// TestLoadPassesGaps loads a log whose last records were removed by compaction, and one that begins with a gap.
 func TestLoadPassesGaps(t *testing.T) {
 	h := newHosted(t)
 	b := record.NewBuilder()
@@ -200,7 +200,7 @@ func TestLoadPassesGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLoaded()
-	if err := l.read(t.Context(), h, 100); err != nil { // smaller than the records
+	if err := l.read(t.Context(), h, 100); err != nil { // a buffer smaller than the records
 		t.Fatal(err)
 	}
 	if l.skipped != 1 || len(l.groups["g"].offsets) != 1 || l.groups["removed"].group("removed", testLimits(), epoch) != nil {
@@ -213,7 +213,7 @@ func TestLoadPassesGaps(t *testing.T) {
 	}
 }
 
-// TestUnreadablePartitionIsNotServed: offsets that are there and cannot be read must not look as if there were none.
+// TestUnreadablePartitionIsNotServed: offsets that exist but cannot be read must not look as if there were none.
 func TestUnreadablePartitionIsNotServed(t *testing.T) {
 	h := newHosted(t)
 	b := record.NewBuilder()
@@ -230,7 +230,7 @@ func TestUnreadablePartitionIsNotServed(t *testing.T) {
 	}
 }
 
-// TestSampleDirectory loads the folder itself, as after a swap of log folders with Apache Kafka.
+// TestSampleDirectory loads the log directory itself, as after replacing a broker of Apache Kafka.
 func TestSampleDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.FromSlash("../../logstore/testdata/logdir"))); err != nil {

@@ -18,12 +18,12 @@ var seedFlag = flag.Uint64("seed", 0, "run the model test with this seed only")
 const (
 	simSession = 10 * time.Second
 	simBeat    = 3 * time.Second
-	simLate    = 5 * time.Second // that a record may be
+	simLate    = 5 * time.Second // the longest delay of a record
 )
 
-// TestModel runs groups of simulated clients through random histories: clients join, heartbeat, leave, crash, come back,
-// change what they tell; records are written late or not at all; the coordinator moves. What clients are told must agree
-// with a simple model of a group, and when the trouble ends all of them must end up in one generation.
+// TestModel runs groups of simulated clients through random histories: clients join, heartbeat, leave, crash, come back
+// and change their metadata; records are written late or not at all; the coordinator moves. Responses must agree with a
+// simple model of a group, and once the faults end, all clients must end up in one generation.
 func TestModel(t *testing.T) {
 	if *seedFlag != 0 {
 		runModel(t, *seedFlag)
@@ -36,26 +36,26 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// sim is one history.
+// sim is one simulated history.
 type sim struct {
 	t       *testing.T
 	rng     *rand.Rand
 	now     time.Time
 	g       *group
-	stored  []byte // the group's last record
+	stored  []byte // the group's last stored record
 	writes  []lateWrite
 	clients []*simClient
-	timeout time.Duration // of a rebalance
-	quiet   bool          // no more trouble
-	// Requests of processes that are gone: they are to be answered all the same.
+	timeout time.Duration // rebalance timeout
+	quiet   bool          // no more faults
+	// Requests of processes that have ended: they have to be answered nevertheless.
 	orphanJoins []promise[*kmsg.JoinGroupResponse]
 	orphanSyncs []promise[*kmsg.SyncGroupResponse]
 
-	// The model, of the present life of the coordinator.
+	// The model, since the coordinator was last loaded.
 	generation int32
-	leaders    map[int32]int          // client that leads a generation
-	joined     map[int32]map[int]bool // clients that were told of a generation
-	lists      map[int32]map[int]bool // those that its leader was told of
+	leaders    map[int32]int          // leading client by generation
+	joined     map[int32]map[int]bool // clients that were told of a generation, by generation
+	lists      map[int32]map[int]bool // members that a generation's leader was told of
 }
 
 type lateWrite struct {
@@ -63,7 +63,7 @@ type lateWrite struct {
 	at time.Time
 }
 
-// simClient is a consumer's process, or a row of them under one instance id.
+// simClient is a consumer's process, or a sequence of them under one instance id.
 type simClient struct {
 	slot       int
 	instance   *string
@@ -71,12 +71,12 @@ type simClient struct {
 	generation int32
 	metadata   string
 	up         bool
-	next       time.Time // when it acts
+	next       time.Time // time of its next action
 	contact    time.Time // when the coordinator last heard of it
-	settled    bool      // it is in a generation that this coordinator knows of
+	settled    bool      // it is in a generation that the present coordinator knows
 	joining    promise[*kmsg.JoinGroupResponse]
 	syncing    promise[*kmsg.SyncGroupResponse]
-	asked      time.Time // when it began to wait for one of the two
+	asked      time.Time // when it began to wait for the pending response
 	member     bool      // it knows its generation
 	lazy       bool      // it sends heartbeats instead of SyncGroup
 }
@@ -96,7 +96,7 @@ func runModel(t *testing.T, seed uint64) {
 	}
 	s.runUntil(s.now.Add(4 * time.Minute))
 	s.quiet = true
-	for _, c := range s.clients { // the first comes back whatever happened
+	for _, c := range s.clients { // the first client always comes back
 		if c.slot == 0 && !c.up {
 			s.start(c)
 		}
@@ -119,7 +119,7 @@ func (s *sim) fail(format string, args ...any) {
 	s.t.Errorf("%s after start: %s", s.now.Sub(epoch), fmt.Sprintf(format, args...))
 }
 
-// runUntil lets the next thing happen that is due, again and again.
+// runUntil executes what is due until the end, one event after the other.
 func (s *sim) runUntil(end time.Time) {
 	for !s.t.Failed() {
 		next, act := end, func() {}
@@ -176,7 +176,7 @@ func (s *sim) step(event func(*group, *step)) {
 	}
 }
 
-// checkMembers compares the members of a stable group with who has been heard of lately.
+// checkMembers compares the members of a stable group with the clients that were heard of recently.
 func (s *sim) checkMembers() {
 	for _, m := range s.g.order {
 		var owner *simClient
@@ -194,7 +194,7 @@ func (s *sim) checkMembers() {
 	}
 }
 
-// finishWrite makes the oldest record durable, or has it fail.
+// finishWrite makes the oldest pending record durable, or fails it.
 func (s *sim) finishWrite() {
 	w := s.writes[0]
 	s.writes = s.writes[1:]
@@ -209,13 +209,13 @@ func (s *sim) finishWrite() {
 	}
 }
 
-// trouble happens to a client or to the coordinator.
+// trouble makes a fault happen to a client or to the coordinator.
 func (s *sim) trouble() {
 	c := s.clients[s.rng.IntN(len(s.clients))]
 	switch s.rng.IntN(8) {
 	case 0:
 		s.failover()
-	case 4: // a new process takes over at once
+	case 4: // a new process replaces it at once
 		if c.up {
 			s.crash(c)
 			s.start(c)
@@ -229,7 +229,7 @@ func (s *sim) trouble() {
 		if c.up && c.member {
 			s.join(c)
 		}
-	case 3: // it was slow for a while
+	case 3: // it is slow for a while
 		c.next = c.next.Add(time.Duration(s.rng.Int64N(int64(2 * simSession))))
 	case 5:
 		c.lazy = true
@@ -256,7 +256,7 @@ func (s *sim) start(c *simClient) {
 	c.up, c.id, c.generation, c.next = true, "", -1, s.later(time.Second)
 }
 
-// failover lets another broker load the group.
+// failover makes another broker load the group.
 func (s *sim) failover() {
 	s.g.unload()
 	s.writes = nil
@@ -281,7 +281,7 @@ func (s *sim) failover() {
 	})
 }
 
-// act is what a client does when its time comes.
+// act executes a client's next action.
 func (s *sim) act(c *simClient) {
 	c.next = s.later(simBeat)
 	switch {
@@ -314,10 +314,10 @@ func (s *sim) leave(c *simClient) {
 	s.start(c)
 }
 
-// inTime tells whether the client gave signs of life as it must, and cannot have missed a rebalance.
+// inTime reports whether the client has sent heartbeats in time, and cannot have missed a rebalance.
 func (s *sim) inTime(c *simClient) bool { return s.now.Sub(c.contact) < min(simSession, s.timeout) }
 
-// heartbeat sends one. A member that did all it must is never unknown (F-086 in the issue trackers of other brokers).
+// heartbeat sends a heartbeat. A member that did everything in time must never be unknown.
 func (s *sim) heartbeat(c *simClient) {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.MemberID, req.Generation, req.InstanceID = c.id, c.generation, c.instance
@@ -341,7 +341,7 @@ func (s *sim) heartbeat(c *simClient) {
 	}
 }
 
-// hear takes the answers that have come.
+// hear processes the responses that have arrived.
 func (s *sim) hear(c *simClient) {
 	select {
 	case resp := <-c.joining:
@@ -355,7 +355,7 @@ func (s *sim) hear(c *simClient) {
 	}
 }
 
-// checkOwed makes sure that somebody will answer a client that waits.
+// checkOwed checks that a waiting client will be answered by somebody.
 func (s *sim) checkOwed(c *simClient) {
 	if wait := s.now.Sub(c.asked); (c.joining != nil || c.syncing != nil) && wait > s.timeout+simLate+time.Second {
 		s.fail("client %d waits for %s", c.slot, wait)
@@ -379,7 +379,7 @@ func (s *sim) heardJoined(c *simClient, resp *kmsg.JoinGroupResponse) {
 	case kerr.UnknownMemberID.Code, kerr.FencedInstanceID.Code:
 		c.id, c.settled = "", false
 		return
-	default: // it tries again
+	default: // it retries
 		c.settled = false
 		return
 	}
@@ -406,7 +406,7 @@ func (s *sim) heardJoined(c *simClient, resp *kmsg.JoinGroupResponse) {
 	s.sync(c, resp)
 }
 
-// slotOf is the client with a member id, -1 for one that has crashed since.
+// slotOf returns the number of the client with a member id, -1 for one that has crashed since.
 func (s *sim) slotOf(id string) int {
 	if m := s.g.members[id]; m != nil {
 		slot := -1
@@ -446,7 +446,7 @@ func (s *sim) heardSynced(c *simClient, resp *kmsg.SyncGroupResponse) {
 	}
 }
 
-// checkSettled checks that without trouble all clients have come together.
+// checkSettled checks that without faults all clients are in one generation.
 func (s *sim) checkSettled() {
 	if s.t.Failed() {
 		return

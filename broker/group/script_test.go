@@ -23,17 +23,16 @@ func testLimits() *limits {
 	}
 }
 
-// bench drives one group through a script. Its members are named by letters; what the group owes them is printed when
-// it is there.
+// bench runs a script against one group. Members are named by letters; pending responses are printed when they arrive.
 type bench struct {
 	t      *testing.T
 	g      *group
 	now    time.Time
-	holds  bool // records are written when the script says so
+	holds  bool // records are not written until the script says so
 	writes []write
 	joins  map[string]promise[*kmsg.JoinGroupResponse]
 	syncs  map[string]promise[*kmsg.SyncGroupResponse]
-	names  map[string]string // of member ids
+	names  map[string]string // names by member id
 	out    strings.Builder
 }
 
@@ -167,7 +166,7 @@ func (b *bench) run(line string) {
 	}
 }
 
-// id is the member id of a name, the empty one for "-" and an unknown one for a name that has none.
+// id returns the member id for a name: an empty one for "-", and an unknown one for a name without a member.
 func (b *bench) id(name string) string {
 	if name == "-" {
 		return ""
@@ -198,7 +197,7 @@ func (b *bench) join(who string, opts options) {
 	if r.freshID != "" {
 		r.freshID = fmt.Sprintf("%s#%d", who, len(b.names))
 	}
-	if old, ok := b.joins[who]; ok { // still open: its answer is to be seen as well
+	if old, ok := b.joins[who]; ok { // still pending: its response is to be printed as well
 		b.joins[who+"'"] = old
 	}
 	b.joins[who] = r.reply
@@ -243,7 +242,7 @@ func (b *bench) store(err error) {
 	b.holds = held && err == nil
 }
 
-// advance lets time pass, stopping where something is due.
+// advance advances the clock, stopping whenever something is due.
 func (b *bench) advance(d time.Duration) {
 	end := b.now.Add(d)
 	for !b.g.due.IsZero() && !b.g.due.After(end) {
@@ -276,7 +275,7 @@ func (b *bench) restart() {
 
 func (b *bench) print(format string, args ...any) { fmt.Fprintf(&b.out, format+"\n", args...) }
 
-// answers prints the answers that have come.
+// answers prints the responses that have arrived.
 func (b *bench) answers() {
 	for _, who := range sortedKeys(b.joins) {
 		select {
@@ -300,7 +299,7 @@ func (b *bench) answers() {
 	}
 }
 
-// dropOld forgets the former id of a name.
+// dropOld forgets the former member id of a name.
 func (b *bench) dropOld(id string) {
 	for other, n := range b.names {
 		if other != id && n == b.names[id] {
@@ -353,7 +352,7 @@ func name(err error) string {
 	return err.Error()
 }
 
-// checkGroup checks what must hold of every group at any time.
+// checkGroup checks the invariants of every group.
 func checkGroup(t testing.TB, g *group) {
 	t.Helper()
 	awaiting, unsynced := 0, 0

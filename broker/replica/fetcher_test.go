@@ -45,7 +45,7 @@ func TestFollowerCopiesTheLeader(t *testing.T) {
 	eventually(t, "the follower's log start", func() bool { return follower.Log().LogStartOffset() == 2 })
 }
 
-// TestFetchersTellHowTheyAre: what they have fetched, and the partitions that they cannot follow.
+// TestFetchersTellHowTheyAre: fetchers report what they have fetched, and the partitions that they cannot follow.
 func TestFetchersTellHowTheyAre(t *testing.T) {
 	_, one, two := pair(t)
 	leader, follower := one.must(t, 1, 0, both, both), two.must(t, 1, 0, both, both)
@@ -70,8 +70,8 @@ func TestFetchersTellHowTheyAre(t *testing.T) {
 	sameLogs(t, leader, follower)
 }
 
-// TestWhoLeavesFollowsNobodyNew: a broker that hands its leaderships over is not in sync with its successors again at
-// once.
+// TestWhoLeavesFollowsNobodyNew: a broker that hands its leaderships over before it stops does not rejoin the ISR under
+// its successors.
 func TestWhoLeavesFollowsNobodyNew(t *testing.T) {
 	_, one, two := pair(t)
 	leaving := one.must(t, 1, 0, both, both)
@@ -87,7 +87,8 @@ func TestWhoLeavesFollowsNobodyNew(t *testing.T) {
 	}
 }
 
-// TestFollowerTruncatesWhatTheLeaderDoesNotHave: records of an earlier leader that were never replicated.
+// TestFollowerTruncatesWhatTheLeaderDoesNotHave: a follower truncates records of an earlier leader that were never
+// replicated.
 func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
 	for _, test := range []struct {
 		version   int16
@@ -102,7 +103,7 @@ func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
 			sameLogs(t, first, second)
 			eventually(t, "both know that they have it", func() bool { return first.Log().HighWatermark() == 1 && second.Log().HighWatermark() == 1 })
 
-			two.must(t, 2, 1, both, []int32{2}) // two leads, while one does not know and takes more
+			two.must(t, 2, 1, both, []int32{2}) // broker 2 leads, while broker 1 does not know yet and appends more
 			appendTo(t, first, "lost", "lost too")
 			appendTo(t, second, "kept")
 			one.must(t, 2, 1, both, []int32{2})
@@ -117,7 +118,7 @@ func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
 	}
 }
 
-// Records that were acknowledged are counted when a leader that was out of sync has not got them.
+// TestLostRecordsAreCounted: acknowledged records that a newly elected, out-of-sync leader does not have are counted.
 func TestLostRecordsAreCounted(t *testing.T) {
 	_, one, two := pair(t)
 	first := one.must(t, 1, 0, both, []int32{1})
@@ -134,7 +135,8 @@ func TestLostRecordsAreCounted(t *testing.T) {
 	}
 }
 
-// TestNothingFetchedComesAfterLeading: an answer that is late, when its follower has become the leader, is dropped.
+// TestNothingFetchedComesAfterLeading: a fetch response that arrives after the follower has become the leader is
+// dropped.
 func TestNothingFetchedComesAfterLeading(t *testing.T) {
 	n, one, two := pair(t)
 	underWay, release := make(chan struct{}), make(chan struct{})
@@ -148,7 +150,7 @@ func TestNothingFetchedComesAfterLeading(t *testing.T) {
 	second := two.must(t, 1, 0, both, both)
 	appendTo(t, first, "late")
 	<-underWay
-	two.changed = func() { // it leads, and the answer arrives
+	two.changed = func() { // it becomes the leader, then the response arrives
 		close(release)
 		for n := 0; n < 20 && second.Log().LogEndOffset() == 0; n++ {
 			time.Sleep(5 * time.Millisecond)
@@ -161,14 +163,14 @@ func TestNothingFetchedComesAfterLeading(t *testing.T) {
 	}
 }
 
-// idle tells whether no fetcher of the broker runs.
+// idle reports whether the broker has no running fetcher.
 func idle(b *broker) bool {
 	b.fetchers.mu.Lock()
 	defer b.fetchers.mu.Unlock()
 	return len(b.fetchers.mu.byKey) == 0
 }
 
-// TestIdleFetchersEnd when the last partition that they fetched is led here, moved or deleted.
+// TestIdleFetchersEnd: a fetcher ends when the last partition that it fetched is led by this broker, moved or deleted.
 func TestIdleFetchersEnd(t *testing.T) {
 	_, one, two := pair(t)
 	one.must(t, 1, 0, both, both)
@@ -189,8 +191,8 @@ func TestIdleFetchersEnd(t *testing.T) {
 	}
 }
 
-// TestFollowerBehindTheLeadersStart begins anew where the leader begins.
-// TestFetchersChangeWhileTheyCopy: another number of fetchers takes the partitions over, and nothing is lost or twice.
+// TestFetchersChangeWhileTheyCopy: when the number of fetchers changes, the partitions are handed over, and no record
+// is lost or duplicated.
 func TestFetchersChangeWhileTheyCopy(t *testing.T) {
 	_, one, two := pair(t)
 	leader := one.must(t, 1, 0, both, both)
@@ -207,6 +209,7 @@ func TestFetchersChangeWhileTheyCopy(t *testing.T) {
 	}
 }
 
+// TestFollowerBehindTheLeadersStart: a follower whose log ends below the leader's log start offset begins anew there.
 func TestFollowerBehindTheLeadersStart(t *testing.T) {
 	_, one, two := pair(t)
 	leader := one.must(t, 1, 0, both, []int32{1})
@@ -221,7 +224,7 @@ func TestFollowerBehindTheLeadersStart(t *testing.T) {
 	eventually(t, "both in the ISR", func() bool { return len(leader.State().ISR) == 2 })
 }
 
-// TestLeadershipMovesAtRandom: whatever order leaders change in, an acknowledged record stays and both logs agree in
+// TestLeadershipMovesAtRandom: whatever order leaders change in, acknowledged records are kept and both logs agree in
 // the end.
 func TestLeadershipMovesAtRandom(t *testing.T) {
 	for seed := range uint64(20) {
@@ -296,13 +299,13 @@ func TestFetchSessionSendsWhatChanged(t *testing.T) {
 	if req.SessionEpoch != 2 || len(req.Topics) != 0 || len(req.ForgottenTopics) != 1 || req.ForgottenTopics[0].Topic != "b" {
 		t.Errorf("the third request is %+v", req)
 	}
-	s.answered(0) // the leader has no room for a session
+	s.answered(0) // the leader has no free slot for a session
 	if req = s.request(wanted, cfg); req.SessionID != 0 || len(req.Topics) != 1 {
 		t.Errorf("without a session: %+v", req)
 	}
 }
 
-// TestTopicsWithoutIDs are fetched by name, in a session of their own kind.
+// TestTopicsWithoutIDs: topics without ids are fetched by name, in a session without topic ids.
 func TestTopicsWithoutIDs(t *testing.T) {
 	var s fetchSession
 	cfg := FetchConfig{Version: 17, MaxBytes: 1000}
@@ -323,8 +326,8 @@ func TestTopicsWithoutIDs(t *testing.T) {
 	}
 }
 
-// TestOnlyAVersionThatHasItTellsTheBrokerEpoch: Apache Kafka does not read a request of another with its field
-// (TestMessagesAreLaidOutAsInApacheKafka).
+// TestOnlyAVersionThatHasItTellsTheBrokerEpoch: the broker epoch is sent only in versions that have the field. Apache
+// Kafka does not accept it in others (TestMessagesAreLaidOutAsInApacheKafka).
 func TestOnlyAVersionThatHasItTellsTheBrokerEpoch(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: make(map[int32]*broker), version: 17})
 	f := newFetcher(b.fetchers, fetcherKey{}, func() {})
@@ -339,7 +342,7 @@ func TestOnlyAVersionThatHasItTellsTheBrokerEpoch(t *testing.T) {
 	}
 }
 
-// mute is a leader whose answer to OffsetForLeaderEpoch is empty.
+// mute is a leader whose OffsetForLeaderEpoch response is empty.
 type mute struct{}
 
 func (mute) Close() {}
@@ -348,7 +351,7 @@ func (mute) Do(context.Context, kmsg.Request) (kmsg.Response, error) {
 	return kmsg.NewPtrOffsetForLeaderEpochResponse(), nil
 }
 
-// TestNothingIsCutUnlessTheLeaderSaysWhere: a partition that the leader leaves out of its answer stays as it is.
+// TestNothingIsCutUnlessTheLeaderSaysWhere: a partition that the leader leaves out of its response is not truncated.
 func TestNothingIsCutUnlessTheLeaderSaysWhere(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: make(map[int32]*broker), version: 11})
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})
@@ -363,8 +366,8 @@ func TestNothingIsCutUnlessTheLeaderSaysWhere(t *testing.T) {
 	}
 }
 
-// TestNewLogIsFetchedAtOnce: where nothing has to be cut, a partition is in the very next request. Behind it a leader
-// may wait replica.fetch.wait.max.ms for records of others.
+// TestNewLogIsFetchedAtOnce: a partition that needs no truncation is in the very next request. Otherwise a leader may
+// first wait replica.fetch.wait.max.ms for records of other partitions.
 func TestNewLogIsFetchedAtOnce(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: make(map[int32]*broker)})
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})
@@ -376,8 +379,8 @@ func TestNewLogIsFetchedAtOnce(t *testing.T) {
 	}
 }
 
-// TestFollowerAmidChanges appends to a follower's log while its role is looked at and changed all the time: who takes a
-// lock for reading twice waits for ever for who came in between.
+// TestFollowerAmidChanges appends to a follower's log while its role is read and changed all the time: a goroutine that
+// locks the same mutex for reading twice deadlocks with a writer that comes in between.
 func TestFollowerAmidChanges(t *testing.T) {
 	_, one, two := pair(t)
 	leader, follower := one.must(t, 1, 0, both, both), two.must(t, 1, 0, both, both)

@@ -20,25 +20,25 @@ import (
 
 var tp0 = logstore.TopicPartition{Topic: "t", Partition: 0}
 
-// broker is a Manager over files in memory, with a controller that a test answers for.
+// broker is a Manager over files in memory, with a controller whose responses a test determines.
 type broker struct {
 	*Manager
 	id         int32
 	minInSync  int
 	lag        atomic.Int64 // time.Duration
-	gone       atomic.Int32 // a broker that does not live
-	refuse     atomic.Int32 // the error code of what others fetch; 0: none
+	gone       atomic.Int32 // id of a broker that is not alive
+	refuse     atomic.Int32 // the error code that others' fetches get; 0: none
 	controller *controller
 	network    *network
 	fs         *vfs.Mem
-	changed    func()       // when leadership has changed; nil: nothing
-	asked      atomic.Int32 // the controller, to ask for lost logs
+	changed    func()       // called when leadership has changed; may be nil
+	asked      atomic.Int32 // how often the controller was asked to report lost logs
 
-	leading, following direction // of throttled replication
-	moving             direction // from one log directory to another
+	leading, following direction // throttles of replication
+	moving             direction // throttle of moves between log directories
 }
 
-// direction is one side's throttle, of every partition.
+// direction is the throttle of one direction, for all partitions.
 type direction struct {
 	exceeded atomic.Bool
 	bytes    atomic.Int64
@@ -52,17 +52,17 @@ func (d *direction) throttle() Throttle {
 	}
 }
 
-// network connects brokers in one process: fetches go from one Manager straight to another.
+// network connects brokers in one process: fetches go directly from one Manager to another.
 type network struct {
 	mu        sync.Mutex // guards brokers
 	brokers   map[int32]*broker
-	answered  func(*kmsg.FetchResponse) // before the follower gets an answer; nil: nothing
-	version   int16                     // of Fetch, 0: the first that tells of diverging epochs
-	oldFormat bool                      // logs hold messages, which have no leader epochs
-	isrs      ISRStore                  // where leaders write ISRs themselves; nil: they ask the controller
+	answered  func(*kmsg.FetchResponse) // called before the follower gets a response; may be nil
+	version   int16                     // of Fetch; 0: the first that reports diverging epochs
+	oldFormat bool                      // logs hold messages of an old format, without leader epochs
+	isrs      ISRStore                  // set where leaders write ISRs themselves; nil: they send AlterPartition
 }
 
-// controller answers AlterPartition; nil answers make it unreachable.
+// controller answers AlterPartition; with a nil answer function it is unreachable.
 type controller struct {
 	mu     sync.Mutex
 	answer func(*kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse
@@ -80,7 +80,7 @@ func (c *controller) ToController(_ context.Context, req kmsg.Request) (kmsg.Res
 	return c.answer(asked), nil
 }
 
-// accept takes every ISR change.
+// accept accepts every ISR change.
 func accept(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
 	resp := kmsg.NewPtrAlterPartitionResponse()
 	for _, t := range req.Topics {
@@ -104,7 +104,7 @@ func newBroker(t *testing.T, id int32, n *network) *broker {
 	return newBrokerIn(t, id, n, "/data")
 }
 
-// newBrokerIn is newBroker with these log directories.
+// newBrokerIn is newBroker with the given log directories.
 func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
 	t.Helper()
 	fsys := vfs.NewMem(time.Now)
@@ -121,7 +121,7 @@ func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
 	return b
 }
 
-// logsConfig is that of a broker's logs in memory.
+// logsConfig returns the configuration of a broker's logs in memory.
 func logsConfig(id int32, fsys vfs.FS, dirs ...string) logstore.ManagerConfig {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -131,7 +131,7 @@ func logsConfig(id int32, fsys vfs.FS, dirs ...string) logstore.ManagerConfig {
 	return cfg
 }
 
-// newBrokerOver is newBroker with these logs.
+// newBrokerOver is newBroker with the given logs.
 func newBrokerOver(t *testing.T, id int32, n *network, logs *logstore.Manager, cfg logstore.ManagerConfig) *broker {
 	t.Helper()
 	version := int16(divergingVersion)
@@ -183,7 +183,7 @@ func (n *network) dial(_ context.Context, to BrokerAddress) (Requester, error) {
 	return wire{b}, nil
 }
 
-// wire answers a follower's requests at the leader's Manager, without sessions.
+// wire passes a follower's requests directly to the leader's Manager, without sessions.
 type wire struct{ leader *broker }
 
 func (wire) Close() {}
@@ -284,7 +284,7 @@ func (w wire) listOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsRespons
 	return resp
 }
 
-// assign sends a LeaderAndIsr for tp0.
+// assign applies a LeaderAndIsr request for tp0.
 func (b *broker) assign(t *testing.T, leader, epoch int32, replicas, isr []int32) error {
 	t.Helper()
 	state := kmsg.NewLeaderAndISRRequestTopicPartition()
@@ -324,7 +324,7 @@ func appendTo(t *testing.T, p *Partition, values ...string) {
 	}
 }
 
-// content is every value of a log, with its offset.
+// content returns the values in a log with their offsets.
 func content(t *testing.T, l *logstore.Log) []string {
 	t.Helper()
 	var values []string

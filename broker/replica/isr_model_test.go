@@ -24,9 +24,9 @@ var (
 	isrSeeds = flag.Uint64("isr.seeds", 300, "the number of seeds of TestISRModel")
 )
 
-// TestISRModel lets a leader change its ISR while requests and responses get lost, controllers come and go, the
-// leadership moves, and followers lag, restart and lose records that another leader does not have. The high watermark
-// never passes what every in-sync replica has; once all is calm, all replicas get in sync.
+// TestISRModel lets a leader change its ISR while requests and responses are lost, controllers change, the leadership
+// moves, and followers lag, restart and lose records that another leader does not have. The high watermark never
+// exceeds what every in-sync replica has; once the faults end, all replicas get in sync.
 func TestISRModel(t *testing.T) {
 	first, last := uint64(1), *isrSeeds
 	if *isrSeed > 0 {
@@ -58,8 +58,8 @@ func runISRModel(t *testing.T, seed uint64, direct bool) {
 
 const isrLag = 200 * time.Millisecond // replica.lag.time.max.ms
 
-// isrWorld is a cluster of three brokers of which only the first one is real. It runs on the test's goroutine; while
-// that is at work, the broker's own goroutines are waiting.
+// isrWorld is a cluster of three brokers of which only the first one is real. It runs on the test's goroutine; the
+// broker's own goroutines are waiting while it runs.
 type isrWorld struct {
 	*testing.T
 	rng    *rand.Rand
@@ -69,13 +69,13 @@ type isrWorld struct {
 	trace  []string
 
 	stored      isrStored
-	controllers []*isrController // the last one is in office; the others do not know yet that they are not
+	controllers []*isrController // the last one is the active controller; the others do not know yet that they were deposed
 	replicas    map[int32]*isrReplica
 	records     int
-	abandoned   []*isrRequest // their sender has given up, but they may still arrive
+	abandoned   []*isrRequest // requests whose sender has given up, but which may still arrive
 
 	mu struct {
-		sync.Mutex // between the test and the broker's sender
+		sync.Mutex // between the test's goroutine and the broker's sender
 		open       *isrRequest
 	}
 	over chan struct{}
@@ -95,28 +95,29 @@ func (s isrStored) with(change func(*isrStored)) isrStored {
 	return s
 }
 
-// isrController knows the state since it read or wrote it, and has yet to tell the real broker about some.
+// isrController is a controller that knows the state as of its last read or write, and has yet to send some states to
+// the real broker.
 type isrController struct {
 	epoch int32
 	knows isrStored
 	told  []isrStored
 }
 
-// isrReplica is one of the replicas. The real one's log is recorded here, too.
+// isrReplica is one of the replicas. The real replica's log is recorded here, too.
 type isrReplica struct {
 	alive       bool
 	brokerEpoch int64
-	leaderEpoch int32 // that it has heard of
+	leaderEpoch int32 // the newest that it has been told
 	log         []int // each record is different
 }
 
-// isrRequest is a change of the ISR under way.
+// isrRequest is an ISR change in progress.
 type isrRequest struct {
 	leaderEpoch, partitionEpoch int32
 	isr                         []int32
 	epochs                      []int64
 	answer                      chan isrOutcome
-	result                      *isrOutcome // once it has been handled
+	result                      *isrOutcome // set once it has been handled
 }
 
 type isrOutcome struct {
@@ -140,7 +141,7 @@ func newISRWorld(t *testing.T, seed uint64, direct bool) *isrWorld {
 	w.b.controller.mu.Lock()
 	w.b.controller.answer = w.alterPartition
 	w.b.controller.mu.Unlock()
-	t.Cleanup(func() { close(w.over) }) // before the broker is closed
+	t.Cleanup(func() { close(w.over) }) // runs before the broker is closed
 	w.stored = isrStored{leader: 1, isr: []int32{1, 2, 3}, controllerEpoch: 1}
 	beforeTopic := &isrController{knows: isrStored{version: -1}}
 	w.controllers = []*isrController{beforeTopic, {epoch: 1, knows: w.stored, told: []isrStored{w.stored}}}
@@ -155,7 +156,7 @@ func (w *isrWorld) logf(format string, args ...any) {
 
 func (w *isrWorld) controller() *isrController { return w.controllers[len(w.controllers)-1] }
 
-// await hands a change over to the test and waits for its outcome.
+// await passes a change to the test and waits for its result.
 func (w *isrWorld) await(r *isrRequest) isrOutcome {
 	r.answer = make(chan isrOutcome, 1)
 	w.mu.Lock()
@@ -175,7 +176,7 @@ func (w *isrWorld) open() *isrRequest {
 	return w.mu.open
 }
 
-// alterPartition passes the leader's request on.
+// alterPartition passes the leader's request on to a controller.
 func (w *isrWorld) alterPartition(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
 	asked := req.Topics[0].Partitions[0]
 	r := &isrRequest{leaderEpoch: asked.LeaderEpoch, partitionEpoch: asked.PartitionEpoch}
@@ -195,7 +196,7 @@ func (w *isrWorld) alterPartition(req *kmsg.AlterPartitionRequest) *kmsg.AlterPa
 	return resp
 }
 
-// isrWorldStore is where the leader writes the ISR itself.
+// isrWorldStore is the ISRStore of a leader that writes the ISR itself.
 type isrWorldStore struct{ w *isrWorld }
 
 func (s isrWorldStore) WriteISR(_ context.Context, write ISRWrite) (int32, error) {
@@ -208,7 +209,7 @@ func (s isrWorldStore) WriteISR(_ context.Context, write ISRWrite) (int32, error
 
 func (isrWorldStore) NotifyISRChange(context.Context, []logstore.TopicPartition) error { return nil }
 
-// handle decides about a change, at a controller or in ZooKeeper.
+// handle decides about a change, as a controller or as ZooKeeper.
 func (w *isrWorld) handle(r *isrRequest, at *isrController) *isrOutcome {
 	out := &isrOutcome{}
 	switch {
@@ -221,7 +222,7 @@ func (w *isrWorld) handle(r *isrRequest, at *isrController) *isrOutcome {
 		if out.err == nil {
 			next := at.knows.with(func(s *isrStored) { s.isr, s.controllerEpoch = r.isr, at.epoch })
 			if at != w.controller() || w.write(r.partitionEpoch, next) != nil {
-				w.depose(at) // it learns that it is not in office any more
+				w.depose(at) // it learns that it was deposed
 				return &isrOutcome{lost: true}
 			}
 			at.knows = w.stored
@@ -272,10 +273,10 @@ func (w *isrWorld) depose(c *isrController) {
 	w.controllers = slices.DeleteFunc(w.controllers, func(one *isrController) bool { return one == c && c != w.controller() })
 }
 
-// lead writes the next leader epoch, as the controller.
+// lead writes the next leader epoch, as the controller does.
 func (w *isrWorld) lead(leader int32, isr []int32) {
 	c := w.controller()
-	if leader > 1 { // it has nothing that the real broker has never had
+	if leader > 1 { // it has nothing that the real broker never had
 		w.replicas[leader].log = common(w.replicas[leader].log, w.replicas[1].log)
 	}
 	next := isrStored{leader: leader, epoch: w.stored.epoch + 1, isr: isr, controllerEpoch: c.epoch}
@@ -292,7 +293,7 @@ func common(a, b []int) []int {
 	return slices.Clone(a[:n])
 }
 
-// tell delivers a controller's next LeaderAndIsr to the real broker.
+// tell delivers a controller's next LeaderAndIsr request to the real broker.
 func (w *isrWorld) tell(c *isrController) {
 	if len(c.told) == 0 {
 		return
@@ -307,7 +308,7 @@ func (w *isrWorld) tell(c *isrController) {
 	if w.p == nil || err != nil || errs[0] != nil || s.leader == 1 {
 		return
 	}
-	if s.leader > 1 && s.epoch == w.stored.epoch { // it follows
+	if s.leader > 1 && s.epoch == w.stored.epoch { // the real broker is a follower
 		kept := common(w.replicas[1].log, w.replicas[s.leader].log)
 		w.must(w.p.cut(int64(len(kept))))
 		w.replicas[1].log = kept
@@ -320,8 +321,8 @@ func (w *isrWorld) must(err error) {
 	}
 }
 
-// hear lets a broker hear of the present leader. If that is another one that has heard of it, too, a follower copies its
-// log.
+// hear tells a broker about the current leader. If both are followers' brokers that know of it, the follower copies the
+// leader's log.
 func (w *isrWorld) hear(id int32) {
 	f, leader := w.replicas[id], w.replicas[w.stored.leader]
 	if leader == nil {
@@ -333,7 +334,7 @@ func (w *isrWorld) hear(id int32) {
 	}
 }
 
-// fetch lets a follower fetch from the real broker, and truncate its log to that broker's.
+// fetch lets a follower fetch from the real broker, and truncates its log to that broker's.
 func (w *isrWorld) fetch(id int32) {
 	f := w.replicas[id]
 	if !f.alive || w.p.Check(f.leaderEpoch, true) != nil {
@@ -365,7 +366,7 @@ func (w *isrWorld) kill(id int32) {
 	w.dropDead()
 }
 
-// dropDead lets the controller take dead brokers out of office, of the ISR, or both.
+// dropDead lets the controller remove dead brokers as leaders, from the ISR, or both.
 func (w *isrWorld) dropDead() {
 	dead := func(id int32) bool { return id > 0 && !w.replicas[id].alive }
 	leader, isr := w.stored.leader, slices.DeleteFunc(slices.Clone(w.stored.isr), dead)
@@ -395,7 +396,7 @@ func (w *isrWorld) revive(id int32) {
 	w.dropDead() // there may have been no leader
 }
 
-// elected lets another controller take over.
+// elected elects another controller.
 func (w *isrWorld) elected() {
 	c := &isrController{epoch: w.controller().epoch + 1, knows: w.stored, told: []isrStored{w.stored}}
 	w.controllers = append(w.controllers, c)
@@ -426,7 +427,7 @@ func (w *isrWorld) otherLeads() {
 	w.controller().knows = w.stored
 }
 
-// answered completes the open request.
+// answered completes the pending request.
 func (w *isrWorld) answered(r *isrRequest, out isrOutcome) {
 	w.mu.Lock()
 	w.mu.open = nil
@@ -434,7 +435,7 @@ func (w *isrWorld) answered(r *isrRequest, out isrOutcome) {
 	r.answer <- out
 }
 
-// handOver lets the leader's open request reach somebody, or its answer reach the leader, or either get lost.
+// handOver delivers the leader's pending request or its response, or loses either.
 func (w *isrWorld) handOver() {
 	r := w.open()
 	if r == nil {
@@ -450,7 +451,7 @@ func (w *isrWorld) handOver() {
 	case r.result == nil:
 		r.result = w.handle(r, w.controllers[w.rng.IntN(len(w.controllers))])
 		w.logf("  asked for %v in epochs %d/%d: %+v", r.isr, r.leaderEpoch, r.partitionEpoch, *r.result)
-	case lost && !w.direct: // in ZooKeeper the client reads whether it was written
+	case lost && !w.direct: // with ZooKeeper the client reads back whether it was written
 		w.answered(r, isrOutcome{lost: true})
 	default:
 		w.answered(r, *r.result)
@@ -467,8 +468,8 @@ func (w *isrWorld) handleAbandoned() {
 	w.logf("  late: %v in epochs %d/%d: %+v", r.isr, r.leaderEpoch, r.partitionEpoch, *w.handle(r, w.controller()))
 }
 
-// stop lets the controller stop the real broker's replica, when it is out of sync and about to be taken off the
-// partition; before that is written, another controller takes over, which knows nothing of it.
+// stop lets the controller send StopReplica to the real broker, whose replica is out of sync and about to be removed
+// from the partition. Before the removal is written, another controller takes over, which knows nothing of it.
 func (w *isrWorld) stop() {
 	if w.stored.leader == 1 || slices.Contains(w.stored.isr, 1) {
 		return
@@ -537,7 +538,7 @@ func (w *isrWorld) verify() {
 	}
 }
 
-// settle requires that all replicas get in sync with the real broker as the leader.
+// settle requires that all replicas get in sync while the real broker is the leader.
 func (w *isrWorld) settle() {
 	w.logf("calm")
 	w.controllers, w.abandoned = w.controllers[len(w.controllers)-1:], nil

@@ -16,13 +16,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// isrTable is an ISRStore: states by version only.
+// isrTable is an ISRStore that checks nothing but versions.
 type isrTable struct {
 	mu       sync.Mutex
 	writes   []ISRWrite
 	reported [][]logstore.TopicPartition
 	conflict bool
-	fail     func() error // of the next write; nil: none
+	fail     func() error // result of the next write; nil: it succeeds
 }
 
 func (s *isrTable) WriteISR(_ context.Context, w ISRWrite) (int32, error) {
@@ -46,7 +46,7 @@ func (s *isrTable) NotifyISRChange(_ context.Context, changed []logstore.TopicPa
 	return nil
 }
 
-// proposing is a leader of t-0 with a change of its ISR under way.
+// proposing returns a leader of t-0 with an ISR change in progress.
 func proposing(isr ...int32) (*Partition, *isrChange) {
 	p := &Partition{TP: tp0, env: &environment{counts: new(counts), brokerID: 1}}
 	p.mu.role, p.mu.leaderEpoch, p.mu.partitionEpoch = Leader, 4, 7
@@ -79,7 +79,8 @@ func TestISRWriter(t *testing.T) {
 	})
 }
 
-// TestISRWriterAmidALeaderAndISR is TestISRChangeAmidALeaderAndISR for a leader that writes its ISR itself.
+// TestISRWriterAmidALeaderAndISR is TestISRChangeAmidALeaderAndISR for a leader that writes the ISR to ZooKeeper
+// itself.
 func TestISRWriterAmidALeaderAndISR(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, first := proposing(1, 2)
@@ -107,7 +108,7 @@ func TestISRWriterAmidALeaderAndISR(t *testing.T) {
 	})
 }
 
-// TestISRWriterOfADeletedTopic: the state cannot be written any more, and nobody waits for it.
+// TestISRWriterOfADeletedTopic: the state of a deleted topic cannot be written any more, and the writer gives it up.
 func TestISRWriterOfADeletedTopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, c := proposing(1, 2)

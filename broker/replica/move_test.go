@@ -17,8 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TestMoveUnderLoad moves the leader's and the follower's replica there and back while records are appended and read, records
-// below are deleted and leadership changes.
+// TestMoveUnderLoad moves the leader's and the follower's replica to another directory and back while records are
+// appended and read, older records are deleted and the leadership changes.
 func TestMoveUnderLoad(t *testing.T) {
 	n := &network{brokers: make(map[int32]*broker)}
 	one, two := newBrokerIn(t, 1, n, "/a", "/b"), newBrokerIn(t, 2, n, "/a", "/b")
@@ -64,7 +64,7 @@ func TestMoveUnderLoad(t *testing.T) {
 	}
 }
 
-// TestMoveWaitsForReaders has a reader in the log while a move is near its end.
+// TestMoveWaitsForReaders: a move does not complete while a reader uses the log.
 func TestMoveWaitsForReaders(t *testing.T) {
 	b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a", "/b")
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})
@@ -87,8 +87,8 @@ func TestMoveWaitsForReaders(t *testing.T) {
 	eventually(t, "the replica in the other directory", func() bool { return p.Log().Dir() == "/b" })
 }
 
-// TestMoveWhileATransactionIsVerified: the answer of its coordinator, asked before the replica has moved, lets the producer append to the copy;
-// one that a marker has made void does not, whatever the copy has asked since.
+// TestMoveWhileATransactionIsVerified: a verification that began before the replica was moved lets the producer append
+// to the copy; one that a marker has invalidated does not, whatever was verified on the copy since.
 func TestMoveWhileATransactionIsVerified(t *testing.T) {
 	b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a", "/b")
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})
@@ -124,7 +124,7 @@ func TestMoveWhileATransactionIsVerified(t *testing.T) {
 	}
 }
 
-// renames is a file system that tells of a rename before it happens.
+// renames is a file system that calls a function before each rename.
 type renames struct {
 	vfs.FS
 	before func(name string)
@@ -135,8 +135,8 @@ func (r *renames) Rename(from, to string) error {
 	return r.FS.Rename(from, to)
 }
 
-// TestMoveIntoAFailingDirectory: it fails when the replica is just getting its place there. Whoever looks for the replicas of the failed
-// directory may have looked before.
+// TestMoveIntoAFailingDirectory: the directory fails just when the replica is being put in place there. The search for
+// the replicas of a failed directory may have run before.
 func TestMoveIntoAFailingDirectory(t *testing.T) {
 	mem := vfs.NewMem(time.Now)
 	fsys := &renames{mem, func(string) {}}
@@ -178,7 +178,8 @@ func TestMoveIntoAFailingDirectory(t *testing.T) {
 	eventually(t, "the controller to be told", func() bool { return b.asked.Load() > 0 })
 }
 
-// TestMoveWithoutCheckpoints: a replica stays where it is when those of the other directory cannot be written.
+// TestMoveWithoutCheckpoints: a replica stays where it is when the checkpoints of the other directory cannot be
+// written.
 func TestMoveWithoutCheckpoints(t *testing.T) {
 	b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a", "/b")
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})
@@ -208,11 +209,11 @@ func TestMoveWithoutCheckpoints(t *testing.T) {
 	}
 }
 
-// TestMoveWaitsForWhatIsShort: room on the other disk, or files that may be open. Whatever step lacks it, the move goes on afterwards.
+// TestMoveWaitsForWhatIsShort: disk space or open files run out at any step of a move; the move continues afterwards.
 func TestMoveWaitsForWhatIsShort(t *testing.T) {
 	for _, row := range []struct {
 		short    syscall.Errno
-		op, part string // of the name
+		op, part string // part of the file's name
 	}{
 		{syscall.ENOSPC, "write", "00000000000000000000.log"},
 		{syscall.ENOSPC, "write", "recovery-point-offset-checkpoint"},
@@ -251,14 +252,14 @@ func TestMoveWaitsForWhatIsShort(t *testing.T) {
 	}
 }
 
-// TestMoveFollowsTruncation cuts a follower whose replica is being moved, held back by the throttle meanwhile.
+// TestMoveFollowsTruncation truncates a follower whose replica is being moved, slowed down by the throttle.
 func TestMoveFollowsTruncation(t *testing.T) {
 	n := &network{brokers: make(map[int32]*broker)}
 	one, two := newBrokerIn(t, 1, n, "/a", "/b"), newBrokerIn(t, 2, n, "/a", "/b")
 	first, second := one.must(t, 1, 0, both, both), two.must(t, 1, 0, both, both)
 	appendTo(t, first, "a")
 	sameLogs(t, first, second)
-	two.must(t, 2, 1, both, []int32{2}) // two leads, while one does not know and takes more
+	two.must(t, 2, 1, both, []int32{2}) // broker 2 leads, while broker 1 does not know yet and appends more
 	appendTo(t, first, "lost", "lost too")
 	if err := one.MoveTo(tp0, "/b"); err != nil {
 		t.Fatal(err)
@@ -282,7 +283,8 @@ func TestMoveFollowsTruncation(t *testing.T) {
 	}
 }
 
-// TestMoveOfWhatIsNotThere: the directory is remembered, a move that is given up leaves nothing, and so does a deletion.
+// TestMoveOfWhatIsNotThere: for a partition that is not hosted yet the directory is remembered; a cancelled move leaves
+// nothing behind, nor does a deletion.
 func TestMoveOfWhatIsNotThere(t *testing.T) {
 	one := newBrokerIn(t, 1, nil, "/a", "/b")
 	if err := one.MoveTo(tp0, "/b"); !errors.Is(err, kerr.ReplicaNotAvailable) {

@@ -48,7 +48,7 @@ func TestAssignments(t *testing.T) {
 	}
 }
 
-// A topic id that was not known is taken over, at the same leader epoch too; another one is refused (F-170).
+// TestTopicIDIsTakenOver: an unknown topic id is adopted, in the same leader epoch too; another one is refused.
 func TestTopicIDIsTakenOver(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	apply := func(id [16]byte) error {
@@ -71,7 +71,7 @@ func TestTopicIDIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestReassignmentIsKnown to the leader from when replicas are to come or to go until they have.
+// TestReassignmentIsKnown: the leader knows of a reassignment from its beginning to its end.
 func TestReassignmentIsKnown(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	for epoch, step := range []struct {
@@ -109,7 +109,8 @@ func TestEpochsOfRequests(t *testing.T) {
 	}
 }
 
-// TestHighWatermarkWaitsForTheInSyncReplicas, and the acknowledgement with it.
+// TestHighWatermarkWaitsForTheInSyncReplicas: the high watermark, and the acknowledgement with it, waits for all
+// in-sync replicas.
 func TestHighWatermarkWaitsForTheInSyncReplicas(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 0, []int32{1, 2, 3}, []int32{1, 2, 3})
@@ -130,7 +131,7 @@ func TestHighWatermarkWaitsForTheInSyncReplicas(t *testing.T) {
 	}
 	mark(0)
 	fetch(2, 3)
-	mark(0) // replica 3 has told nothing yet
+	mark(0) // replica 3 has not fetched yet
 	fetch(3, 2)
 	mark(2)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, kerr.RequestTimedOut)
@@ -150,7 +151,7 @@ func TestHighWatermarkWaitsForTheInSyncReplicas(t *testing.T) {
 	}
 }
 
-// TestHighWatermarkDoesNotWaitForTheDead takes a broker out of the ISR that had everything until it stopped.
+// TestHighWatermarkDoesNotWaitForTheDead removes a broker from the ISR that had everything until it stopped.
 func TestHighWatermarkDoesNotWaitForTheDead(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 0, []int32{1, 2, 3}, []int32{1, 2, 3})
@@ -208,7 +209,8 @@ func TestMinInSync(t *testing.T) {
 	}
 }
 
-// TestISRGrowsAndShrinks through the controller; until it has answered, the larger set counts.
+// TestISRGrowsAndShrinks: the ISR changes through the controller; until it has answered, the larger of both sets
+// counts.
 func TestISRGrowsAndShrinks(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1})
@@ -227,7 +229,7 @@ func TestISRGrowsAndShrinks(t *testing.T) {
 	if got := p.State().ISR; !slices.Equal(got, []int32{1}) {
 		t.Fatalf("ISR %v before the follower has caught up", got)
 	}
-	read(2) // proposes, and nobody answers
+	read(2) // the leader proposes a change, and the controller does not answer
 	appendTo(t, p, "c")
 	if got := p.Log().HighWatermark(); got != 2 {
 		t.Errorf("high watermark %d while replica 2 may be in sync, want 2", got)
@@ -242,14 +244,14 @@ func TestISRGrowsAndShrinks(t *testing.T) {
 	if e := last.Topics[0].Partitions[0].NewEpochISR[1]; e.BrokerID != 2 || e.BrokerEpoch != 77 {
 		t.Errorf("proposed %+v, want broker 2 with the epoch of its fetch", e)
 	}
-	b.lag.Store(0) // or the high watermark would wait for who may well come back in
+	b.lag.Store(0) // otherwise the high watermark would wait for a replica that may soon rejoin
 	p.shrinkISR(time.Now().Add(2 * time.Hour))
 	eventually(t, "replica 2 out of the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1}) })
 	eventually(t, "the high watermark at the end", func() bool { return p.Log().HighWatermark() == 3 })
 }
 
-// TestISRChangeAmidALeaderAndISR: a change that has to be sent again, since its controller was deposed, does not
-// displace the one that the leader has proposed since its successor's LeaderAndIsr.
+// TestISRChangeAmidALeaderAndISR: an ISR change that has to be sent again, since its controller was deposed, does not
+// displace the newer one that the leader has proposed since its successor's LeaderAndIsr request.
 func TestISRChangeAmidALeaderAndISR(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	replicas := []int32{1, 2, 3}
@@ -281,7 +283,8 @@ func TestISRChangeAmidALeaderAndISR(t *testing.T) {
 	eventually(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1, 2}) })
 }
 
-// TestISRChangeAskedOfAFormerController that does not know the topic yet, nor that it was deposed: the leader asks again.
+// TestISRChangeAskedOfAFormerController: the change was sent to a controller that knows neither the topic nor that it
+// was deposed; the leader sends it again.
 func TestISRChangeAskedOfAFormerController(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.UnknownTopicID, kerr.UnknownTopicOrPartition} {
 		b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
@@ -299,7 +302,7 @@ func TestISRChangeAskedOfAFormerController(t *testing.T) {
 	}
 }
 
-// fetchAt is a follower's fetch.
+// fetchAt makes a follower's fetch.
 func fetchAt(t *testing.T, p *Partition, replica int32, offset int64) {
 	t.Helper()
 	v, err := p.Read(Reader{Replica: replica, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true})
@@ -309,8 +312,8 @@ func fetchAt(t *testing.T, p *Partition, replica int32, offset int64) {
 	v.Records.Close()
 }
 
-// TestLeaderThatMissedAnEpoch: in the epoch between, followers may have truncated their logs to another leader's, so
-// what they fetched before does not count. It does after an epoch that directly follows.
+// TestLeaderThatMissedAnEpoch: in an epoch that this leader has missed, followers may have truncated their logs to
+// another leader's, so what they fetched before does not count. After an epoch that directly follows, it does.
 func TestLeaderThatMissedAnEpoch(t *testing.T) {
 	for next, mark := range map[int32]int64{6: 2, 7: 0} {
 		b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
@@ -331,8 +334,8 @@ func TestLeaderThatMissedAnEpoch(t *testing.T) {
 	}
 }
 
-// TestStoppedReplicaIsAssignedAgain in the same leader epoch: the controller that stopped it, in order to take it off
-// the partition, lost office before it wrote that.
+// TestStoppedReplicaIsAssignedAgain: in the same leader epoch, since the controller that stopped the replica, in order
+// to remove it from the partition, was deposed before it wrote that.
 func TestStoppedReplicaIsAssignedAgain(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	for epoch, leader := range both {
@@ -351,7 +354,7 @@ func TestStoppedReplicaIsAssignedAgain(t *testing.T) {
 	}
 }
 
-// TestFailedDirectory: clients and the controller hear of it, whatever the leader epoch.
+// TestFailedDirectory: clients and the controller are told of a failed log directory, whatever the leader epoch.
 func TestFailedDirectory(t *testing.T) {
 	b := newBroker(t, 1, nil)
 	p := b.must(t, 1, 5, both, both)
@@ -370,8 +373,8 @@ func TestFailedDirectory(t *testing.T) {
 	}
 }
 
-// TestRolesOnAFullDisk: what a full disk keeps a partition from becoming the controller is asked for when there is
-// room, and the same leader epoch counts then.
+// TestRolesOnAFullDisk: if a full disk keeps a partition from assuming its role, the controller is asked to repeat the
+// role when there is free space again, and the same leader epoch is accepted then.
 func TestRolesOnAFullDisk(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	b.must(t, 1, 4, both, both)
@@ -399,7 +402,7 @@ func TestRolesOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A leader whose log directory has failed leaves the ISR alone (F-172).
+// TestOfflineLeaderDoesNotShrinkTheISR: a leader whose log directory has failed does not change the ISR.
 func TestOfflineLeaderDoesNotShrinkTheISR(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
@@ -484,7 +487,8 @@ func TestStopReplica(t *testing.T) {
 	}
 }
 
-// TestHighWatermarkGoesOnWithoutADeadBroker that is not in sync but was a moment ago.
+// TestHighWatermarkGoesOnWithoutADeadBroker: the high watermark does not wait for a dead broker that is out of sync,
+// but caught up just before it died.
 func TestHighWatermarkGoesOnWithoutADeadBroker(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
@@ -508,7 +512,7 @@ func TestHighWatermarkGoesOnWithoutADeadBroker(t *testing.T) {
 	}
 }
 
-// TestISRChangesOfTopicsWithoutIDs are sent by name, in a request of their own.
+// TestISRChangesOfTopicsWithoutIDs: ISR changes of topics without ids are sent by name, in a request of their own.
 func TestISRChangesOfTopicsWithoutIDs(t *testing.T) {
 	c := &controller{answer: accept}
 	s := newISRSender(1, func() int64 { return 1 }, 3, c, newBroker(t, 1, nil).log)
@@ -530,8 +534,8 @@ func TestISRChangesOfTopicsWithoutIDs(t *testing.T) {
 	}
 }
 
-// TestLongReadsHoldUpNothing: while the log is read at length, the role changes and appends go on; only who takes the
-// log out of its place waits, and who comes after that finds it gone.
+// TestLongReadsHoldUpNothing: while the log is read for long, the role can change and records are appended; only
+// replacing or removing the log waits, and later readers find it gone.
 func TestLongReadsHoldUpNothing(t *testing.T) {
 	b := newBrokerIn(t, 1, &network{brokers: make(map[int32]*broker)}, "/a")
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})

@@ -17,12 +17,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// lateBroker is a broker whose log of tp0 has records, which are being loaded until it is let go.
+// lateBroker is a broker whose log of tp0, which has records, is loading until a test lets it finish.
 type lateBroker struct {
 	*broker
 	gates   *vfs.Gates
 	mem     *vfs.Mem
-	changes atomic.Int32 // of leadership that were told
+	changes atomic.Int32 // notifications of changed leadership
 }
 
 func newLateBroker(t *testing.T, id int32, n *network, values ...string) *lateBroker {
@@ -39,7 +39,7 @@ func newLateBroker(t *testing.T, id int32, n *network, values ...string) *lateBr
 			_, err = log.AppendLeader(batchOf(v), logstore.LeaderAppend{ProduceVersion: 9, LeaderEpoch: 1})
 		}
 	}
-	// Without the mark of a clean stop it is as if the broker had been killed.
+	// Without the clean-shutdown file it is as if the broker had been killed.
 	if err := errors.Join(err, logs.Close(), mem.Remove("/data/.kafka_cleanshutdown")); err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +63,8 @@ func (b *lateBroker) hosts() bool {
 	return ok
 }
 
-// TestRoleWaitsForTheLog has the controller speak of a partition whose log is still being loaded: it is answered at
-// once, the last of what it says counts, and nothing is hosted until the log is there.
+// TestRoleWaitsForTheLog: LeaderAndIsr requests for a partition whose log is still being loaded are answered at once,
+// the last of them applies, and the partition is not hosted until the log is loaded.
 func TestRoleWaitsForTheLog(t *testing.T) {
 	b := newLateBroker(t, 1, &network{brokers: map[int32]*broker{}}, "a", "b")
 	for _, step := range []struct {
@@ -96,8 +96,8 @@ func TestRoleWaitsForTheLog(t *testing.T) {
 	}
 }
 
-// TestNothingIsCutWhileTheLeaderLoads has a follower fetch from a leader whose log is not there yet. It keeps what it
-// has, and goes on when the log is there.
+// TestNothingIsCutWhileTheLeaderLoads: a follower that fetches from a leader whose log is not loaded yet keeps its
+// records, and continues when the log is loaded.
 func TestNothingIsCutWhileTheLeaderLoads(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	n := &network{brokers: map[int32]*broker{}, answered: func(*kmsg.FetchResponse) {
@@ -135,7 +135,8 @@ func TestNothingIsCutWhileTheLeaderLoads(t *testing.T) {
 	}
 }
 
-// TestFollowerIsNotInSyncWhileItLoads goes on without it, and takes it back when it has caught up.
+// TestFollowerIsNotInSyncWhileItLoads: the leader continues without a follower that is loading, and takes it back into
+// the ISR when it has caught up.
 func TestFollowerIsNotInSyncWhileItLoads(t *testing.T) {
 	n := &network{brokers: map[int32]*broker{}}
 	late := newLateBroker(t, 2, n, "a")
@@ -200,7 +201,7 @@ func TestDeleteWhileTheLogIsLoaded(t *testing.T) {
 	}
 }
 
-// TestLogIsLostWhileLoading has the disk fail after the controller was told that all is well.
+// TestLogIsLostWhileLoading: the disk fails after the controller got a successful response.
 func TestLogIsLostWhileLoading(t *testing.T) {
 	b := newLateBroker(t, 1, &network{brokers: map[int32]*broker{}}, "a")
 	if err := b.assign(t, 1, 5, []int32{1}, []int32{1}); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// slowDisk is one whose files of records are slow to read, once it is told so: each read tells that it has begun, and waits.
+// slowDisk delays reads of segment files once it is slow: each read signals that it has begun, and waits.
 type slowDisk struct {
 	vfs.FS
 	slow  atomic.Bool
@@ -43,7 +43,7 @@ func (f slowFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.File.ReadAt(p, off)
 }
 
-// newSlowBroker has a leader of one partition with records of one epoch, on a disk that is about to be slow.
+// newSlowBroker returns a leader of one partition with records of one epoch, on a disk that can be made slow.
 func newSlowBroker(t *testing.T, dirs ...string) (*broker, *Partition, *slowDisk) {
 	t.Helper()
 	disk := &slowDisk{FS: vfs.NewMem(time.Now), begun: make(chan struct{}), goOn: make(chan struct{})}
@@ -56,14 +56,14 @@ func newSlowBroker(t *testing.T, dirs ...string) (*broker, *Partition, *slowDisk
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})
 	appendTo(t, p, "a")
 	appendTo(t, p, "b")
-	if err := p.Log().Roll(); err != nil { // where batches of the last segment lie is remembered, and the disk not asked
+	if err := p.Log().Roll(); err != nil { // the positions of batches in the last segment are cached, and would be found without the disk
 		t.Fatal(err)
 	}
 	disk.slow.Store(true)
 	return b, p, disk
 }
 
-// reading is a Read under way.
+// reading is a Read in progress.
 type reading struct {
 	view View
 	err  error
@@ -86,7 +86,8 @@ func startReading(t *testing.T, p *Partition, disk *slowDisk, at Position) chan 
 
 var fromOne = Position{LeaderEpoch: noEpoch, LastFetchedEpoch: noEpoch, Offset: 1, LogStart: -1, MaxBytes: 1000, AtLeastOne: true}
 
-// TestSlowReadsHoldUpNothing: while a disk is read for a fetch, the role changes and appends go on. What the fetch gets is what there is then.
+// TestSlowReadsHoldUpNothing: while the disk is read for a fetch, the role can change and records are appended. The
+// fetch returns what is there at its end.
 func TestSlowReadsHoldUpNothing(t *testing.T) {
 	b, p, disk := newSlowBroker(t, "/a")
 	done := startReading(t, p, disk, fromOne)
@@ -101,7 +102,8 @@ func TestSlowReadsHoldUpNothing(t *testing.T) {
 	got.view.Records.Close()
 }
 
-// TestSlowMovesHoldUpNothing: while a disk is read for a move to another directory, the role changes and appends go on.
+// TestSlowMovesHoldUpNothing: while the disk is read for a move to another directory, the role can change and records
+// are appended.
 func TestSlowMovesHoldUpNothing(t *testing.T) {
 	b, p, disk := newSlowBroker(t, "/a", "/b")
 	to := map[string]string{"/a": "/b", "/b": "/a"}[p.Log().Dir()]
@@ -119,7 +121,7 @@ func TestSlowMovesHoldUpNothing(t *testing.T) {
 	}
 }
 
-// TestSlowReadsAreFenced: records that were looked up as the leader of one epoch are not given away in the next one.
+// TestSlowReadsAreFenced: records that were read as the leader of one epoch are not returned in the next one.
 func TestSlowReadsAreFenced(t *testing.T) {
 	b, p, disk := newSlowBroker(t, "/a")
 	at := fromOne
@@ -132,7 +134,7 @@ func TestSlowReadsAreFenced(t *testing.T) {
 	}
 }
 
-// TestSlowReadsAreOfTheLogInPlace: a log that is moved to another directory meanwhile is read there.
+// TestSlowReadsAreOfTheLogInPlace: if a log is moved to another directory meanwhile, it is read there.
 func TestSlowReadsAreOfTheLogInPlace(t *testing.T) {
 	b, p, disk := newSlowBroker(t, "/a", "/b")
 	to := map[string]string{"/a": "/b", "/b": "/a"}[p.Log().Dir()]

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestThrottledReplica: whichever side is too fast, a follower out of sync gets nothing until it no longer is, and then
-// everything; what goes over is counted on both sides.
+// TestThrottledReplica: whichever side exceeds its limit, an out-of-sync follower gets nothing until the limit is no
+// longer exceeded, and then everything; the traffic is counted on both sides.
 func TestThrottledReplica(t *testing.T) {
 	for _, side := range []string{"leader", "follower"} {
 		t.Run(side, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestThrottledReplica(t *testing.T) {
 				t.Error("what was replicated is not counted")
 			}
 
-			limit.exceeded.Store(true) // acks=all of clients waits for who is in sync: that is not slowed down
+			limit.exceeded.Store(true) // in-sync replicas are not throttled, since acks=all waits for them
 			appendTo(t, leader, "c")
 			sameLogs(t, leader, follower)
 		})
