@@ -18,7 +18,7 @@ func unracked(n int) []Broker {
 
 var racked = []Broker{{0, "r1"}, {1, "r3"}, {2, "r3"}, {3, "r2"}, {4, "r2"}, {5, "r1"}}
 
-// The expected tables were computed by Apache Kafka 3.9.2's AdminUtils with a fixed start.
+// TestAssign: the expected tables were computed by AdminUtils of Apache Kafka 3.9.2 with a fixed start.
 func TestAssign(t *testing.T) {
 	tests := []struct {
 		name       string

@@ -11,7 +11,7 @@ import (
 	"barnabas/zkcoord/zktest"
 )
 
-// BenchmarkTakeOver is from the race to the end of the take-over, on one broker.
+// BenchmarkTakeOver measures the time from the election to the end of the takeover, on one broker.
 func BenchmarkTakeOver(b *testing.B) {
 	for _, partitions := range []int32{0, 1000} {
 		b.Run(fmt.Sprintf("partitions=%d", partitions), func(b *testing.B) {

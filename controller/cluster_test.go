@@ -15,7 +15,7 @@ import (
 	"barnabas/zkcoord/zktest"
 )
 
-// fakeBrokers answer the controller's requests and remember what they were told.
+// fakeBrokers answer the controller's requests and record their content.
 type fakeBrokers struct {
 	changed await.Signal
 	mu      struct {
@@ -104,7 +104,7 @@ func (f *fakeBrokers) stop(req *kmsg.StopReplicaRequest) kmsg.Response {
 	return resp
 }
 
-// await returns when check holds for what the brokers were told.
+// await waits until check passes for what the brokers were told.
 func (f *fakeBrokers) await(t *testing.T, what string, check func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -119,7 +119,7 @@ func (f *fakeBrokers) await(t *testing.T, what string, check func() bool) {
 	}
 }
 
-// told gives what a broker knows of a partition.
+// told returns what a broker was last told of a partition.
 func (f *fakeBrokers) told(id int32, tp zkcoord.TopicPartition) (leader, epoch int32, isr []int32) {
 	p, ok := f.mu.metadata[id][tp]
 	if !ok {
@@ -128,7 +128,7 @@ func (f *fakeBrokers) told(id int32, tp zkcoord.TopicPartition) (leader, epoch i
 	return p.Leader, p.LeaderEpoch, p.ISR
 }
 
-// cluster is registered brokers, each with its session, and a controller in the first one.
+// cluster consists of registered brokers, each with its session, and a controller in the first one.
 type cluster struct {
 	t        *testing.T
 	connect  string
@@ -260,7 +260,7 @@ func TestBrokerDiesAndReturns(t *testing.T) {
 	k.awaitLeader(0, alone, 1, 2, 1)
 	k.brokers.await(t, "the broker that is back knows all", func() bool { return len(k.brokers.mu.live[1]) == 3 })
 
-	// Its follower asks to be let in again.
+	// Its follower requests to rejoin the ISR.
 	req := kmsg.NewPtrAlterPartitionRequest()
 	req.Version, req.BrokerID, req.BrokerEpoch = 1, 2, k.epochs[2]
 	topic := kmsg.NewAlterPartitionRequestTopic()

@@ -14,7 +14,7 @@ import (
 
 var tp0 = topicPartition{Topic: "t"}
 
-// world makes a model with one partition t-0.
+// world describes a cluster from which a model with one partition t-0 is built.
 type world struct {
 	live, shuttingDown, failedDir []int32
 	replicas, adding, removing    []int32
@@ -194,7 +194,7 @@ func TestCheckTarget(t *testing.T) {
 			t.Errorf("%v: %v", target, err)
 		}
 	}
-	for _, target := range [][]int32{ids(2, 1), ids(1, 4), ids(4)} { // 4 is down, but there already
+	for _, target := range [][]int32{ids(2, 1), ids(1, 4), ids(4)} { // 4 is down, but already a replica
 		if err := m.checkTarget(tp0, target); err != nil {
 			t.Errorf("%v: %v", target, err)
 		}
@@ -250,7 +250,7 @@ func TestUnbalanced(t *testing.T) {
 	if got := m.unbalanced(9); !slices.Equal(got, []topicPartition{{Topic: "b", Partition: 3}}) {
 		t.Fatalf("got %v", got)
 	}
-	m.topics["b"].partitions[4].state = led(2, 2) // 1 is not in sync there
+	m.topics["b"].partitions[4].state = led(2, 2) // 1 is not in sync for this partition
 	if got := m.unbalanced(10); !slices.Equal(got, []topicPartition{{Topic: "b", Partition: 3}}) {
 		t.Fatalf("got %v", got)
 	}
@@ -265,7 +265,7 @@ func TestBatchMessages(t *testing.T) {
 	from := sender{id: 1, epoch: 4, listener: "IN", protocol: p}
 	b := newBatch()
 	b.lead(m, ids(1, 3), tp0, true)
-	b.lead(m, ids(1), tp0, false) // stays new
+	b.lead(m, ids(1), tp0, false) // it is still marked as new
 	b.stopReplica(2, tp0, false)
 	b.stopReplica(2, tp0, true)
 	var api []string

@@ -12,7 +12,7 @@ import (
 	"barnabas/zkcoord"
 )
 
-// awaitDeleted waits until no topic is to be deleted any more.
+// awaitDeleted waits until no deletion of a topic is pending.
 func (k *cluster) awaitDeleted() {
 	k.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -29,7 +29,7 @@ func (k *cluster) awaitDeleted() {
 	}
 }
 
-// A deletion goes on when the broker of a replica returns (F-176).
+// TestDeletionWaitsForABroker: a deletion continues when the broker of a replica returns.
 func TestDeletionWaitsForABroker(t *testing.T) {
 	k := startCluster(t, 0, 1)
 	tp := zkcoord.TopicPartition{Topic: "t"}
@@ -77,7 +77,8 @@ func TestLogDirFailure(t *testing.T) {
 	})
 }
 
-// TestLogDirIsBack: a replica whose storage failed, or was full, leads again when its broker asks to be told what to be.
+// TestLogDirIsBack: a replica whose log directory failed, or was full, becomes the leader again when its broker asks to
+// have its roles repeated.
 func TestLogDirIsBack(t *testing.T) {
 	k := startCluster(t, 0, 1)
 	tp := zkcoord.TopicPartition{Topic: "t"}
@@ -97,7 +98,7 @@ func TestLogDirIsBack(t *testing.T) {
 	k.awaitLeader(0, tp, 1, 2, 1)
 }
 
-// The nodes by which old tools ask.
+// TestLegacyRequests: requests that old tools make through znodes.
 func TestLegacyRequests(t *testing.T) {
 	ctx := t.Context()
 	k := startCluster(t, 0, 1)
@@ -124,7 +125,7 @@ func TestLegacyRequests(t *testing.T) {
 		_, present, err := k.sessions[1].WatchReassignments(ctx)
 		return present, err
 	})
-	k.awaitLeader(0, tp, 1, 1, 1, 0) // the order alone has changed
+	k.awaitLeader(0, tp, 1, 1, 1, 0) // only the order has changed
 	if _, err := k.sessions[1].RequestPreferredElection(ctx, []zkcoord.TopicPartition{tp, {Topic: "unknown"}}); err != nil {
 		t.Fatal(err)
 	}

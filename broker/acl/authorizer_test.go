@@ -23,7 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// shelf is a Store in memory. Reads of what is broken fail.
+// shelf is a Store in memory. Reading resources that are marked as broken fails.
 type shelf struct {
 	mu struct {
 		sync.Mutex
@@ -75,7 +75,7 @@ func (s *shelf) UpdateACLs(ctx context.Context, r Resource, change func([]Entry)
 	return nil
 }
 
-// put writes as another broker does, or ourselves.
+// put writes ACLs as any broker does.
 func (s *shelf) put(r Resource, entries ...Entry) {
 	s.mu.Lock()
 	s.mu.acls[r] = entries
@@ -177,7 +177,7 @@ func TestSuperUsersAndDefaults(t *testing.T) {
 	}
 }
 
-// TestChangesOfOthers: what is heard is read, and counts from then on.
+// TestChangesOfOthers: changes by other brokers are read when they are announced, and apply from then on.
 func TestChangesOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
@@ -200,8 +200,8 @@ func TestChangesOfOthers(t *testing.T) {
 	})
 }
 
-// TestUnreadableChangesAreNotMade: with ACLs that cannot be read the last good ones go on, whether one resource or all
-// are read.
+// TestUnreadableChangesAreNotMade: if ACLs cannot be read, the last ones that could be read stay in force, whether one
+// resource or all are being read.
 func TestUnreadableChangesAreNotMade(t *testing.T) {
 	for _, everything := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestUnreadableACLsEndTheStart(t *testing.T) {
 	}
 }
 
-// TestLostWatch: who can't hear of changes says so, once.
+// TestLostWatch: if changes can no longer be watched, that is reported once.
 func TestLostWatch(t *testing.T) {
 	s := newShelf()
 	failed := make(chan error, 1)
@@ -283,7 +283,7 @@ func TestCreateAndDelete(t *testing.T) {
 	}
 }
 
-// TestDeleteOfWhatCannotBeRead tells so.
+// TestDeleteOfWhatCannotBeRead: deleting ACLs that cannot be read fails with an error.
 func TestDeleteOfWhatCannotBeRead(t *testing.T) {
 	s := newShelf()
 	s.put(topicT, readsT("User:alice"))
@@ -344,7 +344,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestAudit: a denial has a line with all that matters, one a second of each kind; what is allowed one at DEBUG.
+// TestAudit: a denial is logged with all that matters, at most once a second for each kind; an allowed operation is
+// logged at DEBUG.
 func TestAudit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
@@ -388,8 +389,8 @@ func BenchmarkAllowed(b *testing.B) {
 	}
 }
 
-// TestRequestsDuringChanges: those who ask see one snapshot or the next, never half of one: alice may read all the
-// while, by an entry that goes to and fro between two resources in single changes of all.
+// TestRequestsDuringChanges: every request is decided by one snapshot, never by half of a change: alice may read all
+// the time by an entry that alternates between two resources, each time in a single change of both.
 func TestRequestsDuringChanges(t *testing.T) {
 	s := newShelf()
 	s.put(topicT, readsT("User:alice"))

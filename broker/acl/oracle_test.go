@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDecisionsOfApacheKafka holds every decision against those that its broker has made with the same ACLs, recorded
-// over the wire: which operations it names as allowed, and whether an idempotent producer gets an id.
+// TestDecisionsOfApacheKafka compares decisions with those that Apache Kafka's broker has made with the same ACLs,
+// recorded from its responses: which operations are authorized, and whether an idempotent producer gets an id.
 func TestDecisionsOfApacheKafka(t *testing.T) {
 	data, err := os.ReadFile("testdata/decisions.txt")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestDecisionsOfApacheKafka(t *testing.T) {
 	}
 }
 
-// answers gives what a snapshot says to the same questions, in the same words.
+// answers evaluates a snapshot in the form of the recorded decisions.
 func answers(p *Snapshot, who Subject, asked string) string {
 	var out []string
 	for question := range strings.FieldsSeq(asked) {

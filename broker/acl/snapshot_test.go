@@ -17,7 +17,7 @@ const (
 	all      = kmsg.ACLOperationAll
 )
 
-// rule reads an ACL as people write it: "allow User:a 10.0.0.1 Read Topic t", or "... Topic t*" for a prefix.
+// rule parses an ACL such as "allow User:a 10.0.0.1 Read Topic t", or "... Topic t*" for a prefix.
 func rule(t testing.TB, text string) Binding {
 	t.Helper()
 	f := strings.Fields(text)
@@ -111,7 +111,7 @@ func split(acls string) []string {
 	return strings.Split(acls, ";")
 }
 
-// TestDecideSomewhere: KIP-679.
+// TestDecideSomewhere: whether an operation is allowed on any resource of a type (KIP-679).
 func TestDecideSomewhere(t *testing.T) {
 	alice := Subject{"User:alice", "10.0.0.1"}
 	for name, test := range map[string]struct {
@@ -148,7 +148,7 @@ func TestDecideSomewhere(t *testing.T) {
 	}
 }
 
-// naive evaluates a list of ACLs as the documentation puts it, one by one.
+// naive evaluates a list of ACLs one by one, as the documentation describes it.
 func naive(list []Binding, who Subject, op Operation, t ResourceType, name string) outcome {
 	about, granted := false, false
 	for _, b := range list {
@@ -181,7 +181,7 @@ func naive(list []Binding, who Subject, op Operation, t ResourceType, name strin
 	return unmentioned
 }
 
-// naiveSomewhere tries every name that ACLs speak of, and one below each prefix that none of them names.
+// naiveSomewhere tries every name that occurs in the ACLs, and for each prefix one more name that occurs in none.
 func naiveSomewhere(list []Binding, who Subject, t ResourceType) bool {
 	exact := make([]Binding, 0, len(list))
 	names := []string{"~other"}
@@ -202,7 +202,7 @@ func naiveSomewhere(list []Binding, who Subject, t ResourceType) bool {
 	return false
 }
 
-// TestModel compares snapshots that come about step by step with a plain list, on random ACLs and requests.
+// TestModel compares snapshots that are built step by step with a plain list, for random ACLs and requests.
 func TestModel(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { model(t, rand.New(rand.NewPCG(seed, 7))) })
@@ -258,7 +258,7 @@ func model(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// BenchmarkDecide: the cost does not grow with ACLs that are about other resources.
+// BenchmarkDecide shows that the cost does not grow with ACLs for other resources.
 func BenchmarkDecide(b *testing.B) {
 	for _, n := range []int{10, 1000, 100000} {
 		acls := make(map[Resource][]Entry)
@@ -292,7 +292,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// denials are the names with an entry that denies, as they are counted and as they are.
+// denials returns the number of names with a denying entry, as counted by b and as they really are.
 func denials(b byName) (counted, there int) {
 	if b.root == nil {
 		return 0, 0
@@ -310,8 +310,8 @@ func denials(b byName) (counted, there int) {
 	return counted, there
 }
 
-// TestPicturesArePersistent makes random changes: each snapshot is what it would be if it were made anew, and stays so
-// whatever is made of it later.
+// TestPicturesArePersistent makes random changes: each snapshot equals one that is built from scratch, and does not
+// change when later ones are derived from it.
 func TestPicturesArePersistent(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))

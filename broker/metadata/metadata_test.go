@@ -40,7 +40,7 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("topic id gives %q, %v", name, ok)
 	}
 
-	send("t", id2, partition(0, 1, 9)) // made anew with another id
+	send("t", id2, partition(0, 1, 9)) // created again with another id
 	if _, ok := c.Current().TopicName(id); ok {
 		t.Error("the old id still names the topic")
 	}

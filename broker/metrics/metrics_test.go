@@ -6,7 +6,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Names of folders and hosts need not be UTF-8, which labels have to be.
+// TestLabelThatIsNotUTF8: names of directories and hosts may not be valid UTF-8, but labels must be.
 func TestLabelThatIsNotUTF8(t *testing.T) {
 	var out dto.Metric
 	if err := Gauge("kafka_log_logmanager_logdirectoryoffline", 1, "logDirectory", "/data/caf\xe9").Write(&out); err != nil {

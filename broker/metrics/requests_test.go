@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// served is what is served, line by line.
+// served returns the lines of the metrics page.
 func served(m *Metrics) []string {
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -32,7 +32,7 @@ func TestTimesOfRequestsAreServedInMilliseconds(t *testing.T) {
 	follower := Request{Key: int16(kmsg.Fetch), Version: 17, FromFollower: true, Arrived: time.Now(), Total: time.Millisecond}
 	m.Received(follower, nil)
 	m.Answered(follower, Codes{})
-	m.Answered(Request{Key: int16(kmsg.DeleteTopics)}, Codes{}) // which is not offered
+	m.Answered(Request{Key: int16(kmsg.DeleteTopics)}, Codes{}) // a version that is not offered
 	lines := served(m)
 	const of = "kafka_network_requestmetrics_"
 	for _, want := range []string{

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// clock is a time that a test moves.
+// clock is a clock that a test advances.
 type clock struct{ now time.Time }
 
 func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
@@ -20,7 +20,8 @@ func newTest() (*Manager, *clock) {
 	return NewManager(Config{Clients: w, Controller: w, Now: func() time.Time { return c.now }}), c
 }
 
-// TestThrottleTimes are those that Apache Kafka 3.9.2 gave: batches of 20 kB under a limit of 1,000 bytes a second.
+// TestThrottleTimes compares throttle times with those that Apache Kafka 3.9.2 returned, for batches of 20 kB under a
+// limit of 1,000 bytes per second.
 func TestThrottleTimes(t *testing.T) {
 	m, c := newTest()
 	m.Set(Entity{User: Named("u")}, Limits{Produce: 1000})
@@ -39,7 +40,8 @@ func TestThrottleTimes(t *testing.T) {
 	}
 }
 
-// TestSteadyClientSettlesAtItsLimit over whole rounds of windows: within one, a client may send all at once that they allow, and then waits.
+// TestSteadyClientSettlesAtItsLimit: averaged over whole rounds of windows, the rate is the limit. Within a round a
+// client may use up the allowance of all windows at once, and then has to wait.
 func TestSteadyClientSettlesAtItsLimit(t *testing.T) {
 	const limit, round = 1_000_000, 11 * time.Second
 	for _, size := range []int{1 << 10, 16 << 10, 64 << 10, 1 << 20} {
@@ -62,7 +64,7 @@ func TestSteadyClientSettlesAtItsLimit(t *testing.T) {
 
 func TestClosestLimitHolds(t *testing.T) {
 	u, c := Named("u"), Named("c")
-	levels := []Entity{ // the closest first
+	levels := []Entity{ // the most specific first
 		{User: u, Client: c}, {User: u, Client: DefaultName}, {User: u},
 		{User: DefaultName, Client: c}, {User: DefaultName, Client: DefaultName}, {User: DefaultName},
 		{Client: c}, {Client: DefaultName},
@@ -86,11 +88,12 @@ func TestClosestLimitHolds(t *testing.T) {
 	}
 }
 
-// TestWhoSharesALimit: a user's clients share the user's, and clients of one id share the id's, whoever they are.
+// TestWhoSharesALimit: all clients of a user share a limit for the user, and all clients with an id share a limit for
+// the id, whatever their users.
 func TestWhoSharesALimit(t *testing.T) {
 	for _, tc := range []struct {
 		limit        Entity
-		user, client string // besides u, c
+		user, client string // beside u and c
 		shared       bool
 	}{
 		{Entity{User: Named("u")}, "u", "other", true},
@@ -122,7 +125,7 @@ func TestRequestTimeWaitsAtMostAWindow(t *testing.T) {
 func TestMutations(t *testing.T) {
 	m, c := newTest()
 	m.Set(Entity{User: Named("u")}, Limits{Mutation: 1})
-	if wait, ok := m.Mutate("u", "c", 15, true); !ok || wait != 4*time.Second { // 11 were saved up
+	if wait, ok := m.Mutate("u", "c", 15, true); !ok || wait != 4*time.Second { // 11 tokens have accumulated
 		t.Fatalf("overdrawing: %v, %v", wait, ok)
 	}
 	if wait, ok := m.Mutate("u", "c", 1, true); ok || wait != 4*time.Second {
@@ -169,7 +172,7 @@ func TestThoseWhoHaveGoneAreForgotten(t *testing.T) {
 	}
 }
 
-// TestReplicationSavesNothingUp: what is above a second's worth is too fast from the first second on.
+// TestReplicationSavesNothingUp: more than one second's limit is too fast, even in the first second.
 func TestReplicationSavesNothingUp(t *testing.T) {
 	r := Rate{Windows: Windows{Count: 11, Size: time.Second}, AtOnce: true}
 	now := time.Unix(1_790_000_000, 0)
@@ -201,7 +204,8 @@ func TestParseLimits(t *testing.T) {
 	}
 }
 
-// TestNamesOfLimits: each has one, which leads back to it, among those of addresses or of users and client ids.
+// TestNamesOfLimits: each limit has a name, which leads back to it, among those for addresses or those for users and
+// client ids.
 func TestNamesOfLimits(t *testing.T) {
 	named := make(map[Kind]bool)
 	for _, ofAddress := range []bool{false, true} {

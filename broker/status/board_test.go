@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// watched is a Board over a reading that the test changes, and a clock that it moves.
+// watched is a Board with readings that the test changes and a clock that it advances.
 type watched struct {
 	*Board
 	reading Reading
@@ -49,7 +49,7 @@ func TestRatesAndHistories(t *testing.T) {
 	if fmt.Sprint(s.BytesIn, s.Groups[0].History) != "[0 1000] [10 20]" {
 		t.Errorf("histories %v, %v", s.BytesIn, s.Groups[0].History)
 	}
-	w.reading.Topics[0].Traffic = Traffic{} // it was deleted and made again
+	w.reading.Topics[0].Traffic = Traffic{} // the topic was deleted and created again
 	if s = w.after(t, 5*time.Second); s.Topics[0].Rates.BytesIn != 0 {
 		t.Errorf("a new topic takes in %v bytes a second", s.Topics[0].Rates.BytesIn)
 	}
@@ -65,7 +65,8 @@ func TestRatesAndHistories(t *testing.T) {
 	}
 }
 
-// TestWatchersShareAReading asks often: the broker's parts are asked once a second, and a history gets no more points.
+// TestWatchersShareAReading: however often the page is requested, the broker is read once a second, and a history gets
+// no additional points.
 func TestWatchersShareAReading(t *testing.T) {
 	w := watch()
 	for range 100 {
@@ -76,7 +77,7 @@ func TestWatchersShareAReading(t *testing.T) {
 	}
 }
 
-// TestMuchIsCut has a large cluster: what is shown is bounded, and says how much it leaves out.
+// TestMuchIsCut: for a large cluster the amount shown is limited, and what is left out is counted.
 func TestMuchIsCut(t *testing.T) {
 	w := watch()
 	for i := range 10000 {
@@ -102,7 +103,7 @@ func TestMuchIsCut(t *testing.T) {
 	}
 }
 
-// TestPageIsClosed looks at what keeps names of clients from becoming markup or script.
+// TestPageIsClosed checks what keeps names chosen by clients from being interpreted as markup or script.
 func TestPageIsClosed(t *testing.T) {
 	get := func(h http.Handler) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
@@ -126,7 +127,7 @@ func TestPageIsClosed(t *testing.T) {
 	}
 }
 
-// TestRefreshedBoard: who asks after a change sees it, however fresh the last reading is.
+// TestRefreshedBoard: a request after Refresh sees the change, however recent the last reading is.
 func TestRefreshedBoard(t *testing.T) {
 	state := "starting"
 	b := NewBoard(func(context.Context) Reading { return Reading{Broker: Broker{State: state}} }, func() time.Time { return time.UnixMilli(1) })

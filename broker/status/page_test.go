@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// schemes are the colors of the page by name, in the light and in the dark.
+// schemes returns the page's colors by name, for the light and the dark scheme.
 func schemes(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	light, dark, ok := strings.Cut(page, "@media (prefers-color-scheme: dark)")
@@ -51,7 +51,7 @@ func luminance(t *testing.T, color string) float64 {
 	return sum
 }
 
-// TestColorsCanBeToldApart: text has the contrast that WCAG 2.2 asks for at level AA (4.5), what is drawn that of 3.
+// TestColorsCanBeToldApart: text has the contrast that WCAG 2.2 requires at level AA (4.5), graphics that of 3.
 func TestColorsCanBeToldApart(t *testing.T) {
 	for scheme, colors := range schemes(t) {
 		for _, pair := range []struct {
@@ -69,7 +69,7 @@ func TestColorsCanBeToldApart(t *testing.T) {
 	}
 }
 
-// TestPageAsksNobodyElse: nothing is loaded from outside, and no markup is made of text.
+// TestPageAsksNobodyElse: the page loads nothing from elsewhere, and inserts text only as text, never as markup.
 func TestPageAsksNobodyElse(t *testing.T) {
 	for _, forbidden := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "https://", "<link", "<img", "src="} {
 		if strings.Contains(page, forbidden) {

@@ -21,14 +21,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// store is a ZooKeeper with several brokers.
+// store simulates a ZooKeeper with several brokers.
 type store struct {
 	mu       sync.Mutex
 	tokens   map[string]zkcoord.DelegationToken
 	watchers []func(ids []string, all bool)
 	broken   error
 	lost     chan error // ends a watch
-	mute     bool       // watches are never in place
+	mute     bool       // setting watches has no effect
 }
 
 func (s *store) count() int {
@@ -98,7 +98,7 @@ func (s *store) WatchTokenChanges(ctx context.Context, ready func(), changed fun
 	}
 }
 
-// clock is moved by the test.
+// clock is advanced by the test.
 type clock struct{ ms int64 }
 
 func (c *clock) now() time.Time { return time.UnixMilli(c.ms) }
@@ -121,7 +121,7 @@ func manager(t *testing.T, s *store, c *clock) *Manager {
 func TestSecretOfAToken(t *testing.T) {
 	m := manager(t, newStore(), &clock{began})
 	got := m.put(zkcoord.DelegationToken{ID: "ZSTkj5CFRp6lW2KPbUgDTw"}).HMAC
-	// As `printf ZSTkj5CFRp6lW2KPbUgDTw | openssl dgst -sha512 -hmac abc` prints it.
+	// Computed with `printf ZSTkj5CFRp6lW2KPbUgDTw | openssl dgst -sha512 -hmac abc`.
 	const want = "2ee17c256ab0b33bee74b33d5c42c9d281e5288a4077ff28962937ae292cce177f13e6fe53684b2f357933620c727745ecf4f08abb307280db109fdc932c0339"
 	if hex.EncodeToString(got) != want {
 		t.Errorf("%x", got)
@@ -290,7 +290,8 @@ func TestTokensAreReadAnewAfterASessionWasLost(t *testing.T) {
 	}
 }
 
-// TestTokensThatCannotBeFollowed: who runs the broker hears of it, since a token that is withdrawn would go on letting its user in.
+// TestTokensThatCannotBeFollowed: if changes of tokens cannot be watched, that is reported to the operator, since a
+// revoked token would still be accepted.
 func TestTokensThatCannotBeFollowed(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)

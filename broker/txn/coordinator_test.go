@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// inWorld runs a test in a cluster without trouble.
+// inWorld runs a test in a cluster without faults.
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestRefusals(t *testing.T) {
 		_, err = c.Verify(testID, Identity{}, nil)
 		want(t, "verify an unknown id", err, kerr.InvalidProducerIDMapping)
 
-		stranger := w.brokers[2] // leads none of the two logs
+		stranger := w.brokers[2] // a broker that leads neither log
 		want(t, "at another broker", stranger.EndTxn(ctx, testID, Identity{}, true), kerr.NotCoordinator)
 		c.Close()
 		want(t, "after the end", c.EndTxn(ctx, testID, Identity{}, true), kerr.CoordinatorNotAvailable)
@@ -136,7 +136,7 @@ func TestLoading(t *testing.T) {
 		r.set(func() { r.mu.held = true })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_ = w.coordinator(testID).EndTxn(ctx, testID, p.self, true) // written, and not known to all replicas
+		_ = w.coordinator(testID).EndTxn(ctx, testID, p.self, true) // the marker's state is written, but not replicated to all
 		r.mu.Lock()
 		r.mu.epoch, r.mu.leader = r.mu.epoch+1, 1
 		epoch := r.mu.epoch
@@ -162,13 +162,13 @@ func TestLeadershipGoesOn(t *testing.T) {
 		leader, _ := w.leader(logstore.TopicPartition{Topic: Topic, Partition: int32(log)})
 		c := w.brokers[leader]
 		before := c.mu.shards[int32(log)]
-		w.lead(log, leader) // a replica has left, which counts as a new epoch
+		w.lead(log, leader) // the ISR has shrunk, which counts as a new epoch
 		if c.mu.shards[int32(log)] != before {
 			t.Error("what is known was loaded again")
 		}
 		want(t, "in the new epoch", c.AddPartitions(t.Context(), testID, self, []logstore.TopicPartition{p0}), nil)
 
-		// Another one leads in between, and this broker isn't told.
+		// Another broker leads in between, and this one is not told.
 		w.lead(log, (leader+1)%worldBrokers)
 		synctest.Wait()
 		want(t, "at the other one", w.coordinator(testID).EndTxn(t.Context(), testID, self, true), nil)
@@ -205,9 +205,9 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestNextEpochWithinATransaction: a producer that asks for its next epoch with a transaction open, as after an error,
-// loses the transaction and goes on. The coordinator has aborted with an epoch of its own, and must know the producer
-// all the same.
+// TestNextEpochWithinATransaction: a producer that asks for its next epoch while its transaction is open, as after an
+// error, has its transaction aborted and continues. The coordinator aborts it with an epoch that the producer never
+// gets, and must recognize the producer nevertheless.
 func TestNextEpochWithinATransaction(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		p := w.begin(t, testID, p0)
@@ -278,14 +278,14 @@ func TestDeletedTopic(t *testing.T) {
 
 func TestExpiry(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		const count = 10_000 // more than the batches of one round may hold
+		const count = 10_000 // more than fit into the batches of one round
 		for i := range count {
 			w.init(t, fmt.Sprintf("unused-%05d-0", i))
 		}
-		p := w.begin(t, testID, p0) // its producer uses it now and then
+		p := w.begin(t, testID, p0) // its producer is active from time to time
 		r := w.logs[int(testID[len(testID)-1])%worldLogs]
 		c := w.coordinator(testID)
-		for range 5 { // to just before the others expire
+		for range 5 { // until just before the others expire
 			want(t, "commit", c.EndTxn(t.Context(), testID, p.self, true), nil)
 			time.Sleep(worldKeep/5 - time.Second)
 			want(t, "begin", c.AddPartitions(t.Context(), testID, p.self, []logstore.TopicPartition{p0}), nil)
@@ -293,7 +293,7 @@ func TestExpiry(t *testing.T) {
 		want(t, "commit", c.EndTxn(t.Context(), testID, p.self, true), nil)
 		synctest.Wait()
 		r.set(func() { r.mu.few = true })
-		time.Sleep(worldExpire + time.Minute) // tombstones cannot be written
+		time.Sleep(worldExpire + time.Minute) // the tombstones cannot be written
 		synctest.Wait()
 		r.set(func() { r.mu.few = false })
 		if list, err := c.List(Filter{OpenFor: -1}); err != nil || len(list) != count+1 {
@@ -357,7 +357,7 @@ func TestAskAnotherBroker(t *testing.T) {
 		p := w.begin(t, testID, p0)
 		asker := w.brokers[2]
 		var all sync.WaitGroup
-		for i := range 50 { // many at once: they travel together, and those about one id one after the other
+		for i := range 50 { // many at once: they share requests, and those for the same id are sent one after the other
 			all.Go(func() {
 				tp := []logstore.TopicPartition{p0, p1}[i%2]
 				missing, err := asker.VerifyAtCoordinator(t.Context(), testID, p.self, []logstore.TopicPartition{tp})

@@ -17,34 +17,34 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// attempt is a transaction as its producer knows it.
+// attempt is a transaction as its producer sees it.
 type attempt struct {
 	number    int
-	records   map[logstore.TopicPartition]int // that were acknowledged
+	records   map[logstore.TopicPartition]int // acknowledged records
 	added     map[logstore.TopicPartition]bool
-	tried     bool // to commit
-	committed bool // and heard so
-	aborted   bool // and heard so
-	ending    bool // an answer is missing: it must end the same way
+	tried     bool // a commit was attempted
+	committed bool // and acknowledged
+	aborted   bool // and acknowledged
+	ending    bool // a response is missing: a retry must end it the same way
 	commit    bool
 }
 
-// producer is one incarnation of a transactional id. It goes on when it is a zombie.
+// producer is one incarnation of a transactional id. It continues after it has become a zombie.
 type producer struct {
 	id   string
 	self Identity
 	open *attempt
 	seq  map[logstore.TopicPartition]int32
 	used bool // it has ended a transaction with this epoch
-	dead bool // it knows that it is fenced, or can't go on
+	dead bool // it knows that it is fenced or cannot continue
 }
 
-// history is a random run.
+// history is a random history of a cluster.
 type history struct {
 	*world
 	producers []*producer
 	attempts  []*attempt
-	late      []func() // brokers that have not heard yet that they lead no longer
+	late      []func() // notifications of brokers that do not know yet that they have lost a leadership
 }
 
 const clientPatience = 300 * time.Millisecond
@@ -60,12 +60,12 @@ func (h *history) call(f func(context.Context) error) error {
 	defer cancel()
 	err := f(ctx)
 	if h.chance(h.trouble() / 4) {
-		return errLost // the answer: it may have happened
+		return errLost // the response is lost: the request may have been executed
 	}
 	return err
 }
 
-// restart begins a new incarnation of an id. The one before may go on.
+// restart begins a new incarnation of an id. The earlier one may continue.
 func (h *history) restart(id string) {
 	p := &producer{id: id, seq: make(map[logstore.TopicPartition]int32)}
 	err := h.call(func(ctx context.Context) (err error) {
@@ -77,7 +77,7 @@ func (h *history) restart(id string) {
 	}
 }
 
-// resume asks for the next epoch as the same producer (KIP-360).
+// resume requests the next epoch for the same producer (KIP-360).
 func (h *history) resume(p *producer) {
 	var next Identity
 	err := h.call(func(ctx context.Context) (err error) {
@@ -92,7 +92,7 @@ func (h *history) resume(p *producer) {
 	}
 }
 
-// write adds a partition to the producer's transaction, if need be, and writes a record.
+// write adds a partition to the producer's transaction if necessary, and produces a record.
 func (h *history) write(p *producer) {
 	if p.open == nil {
 		a := &attempt{number: len(h.attempts), records: make(map[logstore.TopicPartition]int), added: make(map[logstore.TopicPartition]bool)}
@@ -103,7 +103,8 @@ func (h *history) write(p *producer) {
 		return
 	}
 	tp := logstore.TopicPartition{Topic: "t", Partition: int32(h.intn(len(h.data)))}
-	// Some forget to ask. That is noticed, unless markers of the producer's last transaction are still being written.
+	// Some producers do not add it. That is detected, unless markers of the producer's last transaction are still being
+	// written.
 	if !p.open.added[tp] && (p.used || !h.chance(0.1)) {
 		err := h.call(func(ctx context.Context) error {
 			return h.coordinator(p.id).AddPartitions(ctx, p.id, p.self, []logstore.TopicPartition{tp})
@@ -128,7 +129,7 @@ func fatal(err error) bool {
 	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerIDMapping) || errors.Is(err, kerr.InvalidTxnState)
 }
 
-// produce is what a leader does with a record of a transaction.
+// produce handles a transactional record as a partition leader does.
 func (h *history) produce(p *producer, tp logstore.TopicPartition) error {
 	leader, _ := h.leader(tp)
 	if leader < 0 {
@@ -155,7 +156,7 @@ func (h *history) produce(p *producer, tp logstore.TopicPartition) error {
 	return h.append(tp, b.MustBuild(), o)
 }
 
-// meanwhile may end the producer's transaction between the coordinator's answer and the append that asked for it.
+// meanwhile may end the producer's transaction between its verification and the append.
 func (h *history) meanwhile(p *producer) {
 	switch h.intn(10) {
 	case 0:
@@ -165,12 +166,12 @@ func (h *history) meanwhile(p *producer) {
 		h.end(p)
 		synctest.Wait()
 	case 2:
-		time.Sleep(12 * time.Second) // longer than a transaction may take
+		time.Sleep(12 * time.Second) // longer than the transaction timeout
 		synctest.Wait()
 	}
 }
 
-// end commits or aborts, again and again until there is an answer.
+// end commits or aborts, retrying until there is a response.
 func (h *history) end(p *producer) {
 	a := p.open
 	if a == nil || len(a.added) == 0 && !a.ending {
@@ -189,7 +190,7 @@ func (h *history) end(p *producer) {
 	}
 }
 
-// misfortune is what happens to the cluster.
+// misfortune makes a fault happen to the cluster.
 func (h *history) misfortune() {
 	log := h.intn(worldLogs)
 	r := h.logs[log]
@@ -222,7 +223,7 @@ func (h *history) tellLate() {
 	h.late = nil
 }
 
-// heal ends all trouble and lets the cluster settle.
+// heal ends all faults and lets the cluster settle.
 func (h *history) heal() {
 	h.tellLate()
 	h.mu.Lock()
@@ -235,7 +236,7 @@ func (h *history) heal() {
 	for _, r := range h.logs {
 		r.set(func() { r.mu.held, r.mu.few = false, false })
 	}
-	time.Sleep(time.Minute) // longer than any transaction may take
+	time.Sleep(time.Minute) // longer than any transaction timeout
 	synctest.Wait()
 }
 
@@ -254,7 +255,7 @@ func (h *history) run(steps int) {
 		if h.chance(0.15) {
 			h.misfortune()
 		}
-		if h.chance(0.2) { // followers are back
+		if h.chance(0.2) { // the followers are back
 			log := h.logs[h.intn(worldLogs)]
 			log.set(func() { log.mu.held, log.mu.few = false, false })
 		}
@@ -262,7 +263,7 @@ func (h *history) run(steps int) {
 			continue
 		}
 		p := h.producers[h.intn(len(h.producers))]
-		if h.chance(0.5) { // the newest ones more often, the others are zombies by now
+		if h.chance(0.5) { // more often the newest one; the others are zombies by now
 			p = h.producers[len(h.producers)-1-h.intn(min(len(h.producers), len(ids)))]
 		}
 		switch n := h.intn(10); {
@@ -331,8 +332,8 @@ func (a *attempt) judge(seen map[logstore.TopicPartition]int) error {
 	return nil
 }
 
-// committedIn lists the values that read_committed gives: up to the last stable offset, without the data of aborted
-// transactions and without markers.
+// committedIn lists the values that a read_committed consumer gets: up to the last stable offset, without aborted
+// records and markers.
 func committedIn(t testing.TB, log *logstore.Log) []int {
 	stable := log.LastStableOffset()
 	aborted, err := log.AbortedTransactions(0, stable)
@@ -382,9 +383,9 @@ func batchesOf(t testing.TB, log *logstore.Log, end int64) []record.Batch {
 	return batches
 }
 
-// TestHistories runs producers, zombies among them, through failovers, lost requests and lost answers, and requires of
-// what a consumer sees in the end: all of a transaction or nothing, all when its commit was acknowledged, nothing when
-// it was never asked for or the abort was acknowledged, and no transaction that hangs.
+// TestHistories runs producers, zombies among them, through failovers, lost requests and lost responses. In the end a
+// consumer must see all records of a transaction or none: all if its commit was acknowledged, none if no commit was
+// attempted or its abort was acknowledged; and no transaction may hang.
 func TestHistories(t *testing.T) {
 	const steps = 600
 	for seed := range seeds.Count(t, 30, 5) {

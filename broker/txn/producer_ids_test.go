@@ -29,7 +29,7 @@ func TestProducerIDs(t *testing.T) {
 		if id, err := ids.Next(); id != -1 || !errors.Is(err, kerr.CoordinatorLoadInProgress) {
 			t.Fatalf("before the first block: %d, %v", id, err)
 		}
-		time.Sleep(time.Second) // on the bubble's clock: past the retry
+		time.Sleep(time.Second) // by the fake clock, past the retry
 		var got []int64
 		for range 450 {
 			synctest.Wait()
@@ -52,7 +52,8 @@ func TestProducerIDs(t *testing.T) {
 	})
 }
 
-// TestPrefetch: who takes a block at its start needs no other one for the first ids, and learns what went wrong.
+// TestPrefetch: a caller for which a block was prefetched at the start gets its first ids without waiting, and learns
+// of an error.
 func TestPrefetch(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -82,7 +83,7 @@ func TestPrefetch(t *testing.T) {
 
 func TestWaitForProducerIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		takes := allocatePatience / 2 // the first block; the others take longer than anybody waits
+		takes := allocatePatience / 2 // the first block; later ones take longer than any caller waits
 		ids := NewProducerIDs(func(ctx context.Context) (Block, error) {
 			time.Sleep(takes)
 			takes = 2 * allocatePatience

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sample is a partition of __transaction_state that Apache Kafka 3.9.2 has written.
+// sample returns a partition of __transaction_state that Apache Kafka 3.9.2 has written.
 func sample(t testing.TB, dir string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "logstore", "testdata", "logdir", dir, "00000000000000000000.log"))
@@ -108,7 +108,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// FuzzDecodeValue: what decodes, encodes to something that decodes alike.
+// FuzzDecodeValue: whatever can be decoded is encoded to bytes that decode to the same.
 func FuzzDecodeValue(f *testing.F) {
 	open := known(1, Ongoing, p0, p1)
 	f.Add(encodeValue(&open))

@@ -25,7 +25,7 @@ var (
 
 func fresh() (int64, error) { return testFresh, nil }
 
-// known is an id with producer 7 in a state.
+// known returns the state of an id whose producer id is 7.
 func known(epoch int16, state State, tps ...logstore.TopicPartition) transaction {
 	t := newTransaction(7)
 	t.Epoch, t.state, t.timeout, t.updated = epoch, state, time.Minute, testNow-1000

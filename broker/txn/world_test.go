@@ -21,17 +21,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// replicatedLog is a partition of __transaction_state as all its replicas hold it. Offsets count batches.
+// replicatedLog is a partition of __transaction_state with all its replicas. Offsets count batches.
 type replicatedLog struct {
 	changed await.Signal
 	mu      struct {
 		sync.Mutex
 		batches [][]byte
-		high    int64 // watermark
+		high    int64 // high watermark
 		epoch   int32
 		leader  int32
-		held    bool // followers are silent: the high watermark stands still
-		few     bool // there are not enough of them to append
+		held    bool // followers do not fetch: the high watermark does not advance
+		few     bool // there are too few replicas in sync to append
 	}
 }
 
@@ -45,7 +45,7 @@ func (r *replicatedLog) set(change func()) {
 	r.changed.Notify()
 }
 
-// replica is the log at one broker.
+// replica is the log as one broker sees it.
 type replica struct {
 	*replicatedLog
 	broker int32
@@ -104,8 +104,8 @@ func (r replica) Load(_ context.Context, fn func(record.Batch) error) (int64, er
 	return int64(len(batches)), nil
 }
 
-// world is a cluster in which only transactions happen: brokers with coordinators, their logs, and partitions that
-// producers write to.
+// world is a simulated cluster with nothing but transactions: brokers with coordinators, their logs, and partitions
+// that producers write to.
 type world struct {
 	t        testing.TB
 	brokers  []*Coordinator
@@ -116,7 +116,7 @@ type world struct {
 	mu struct {
 		sync.Mutex
 		rng     *rand.Rand
-		trouble float64 // how many of the requests between brokers are lost, or their answers
+		trouble float64 // the share of requests between brokers, and of responses, that is lost
 		leaders map[logstore.TopicPartition]int32
 		topics  map[string]topicID
 		next    int64 // block of producer ids
@@ -126,8 +126,8 @@ type world struct {
 const (
 	worldBrokers = 3
 	worldLogs    = 2
-	worldAbort   = time.Second      // how often timeouts are looked for
-	worldExpire  = 20 * time.Minute // how often unused ids are looked for
+	worldAbort   = time.Second      // interval between checks for timeouts
+	worldExpire  = 20 * time.Minute // interval between checks for unused ids
 	worldKeep    = time.Hour        // how long unused ids are kept
 )
 
@@ -243,8 +243,8 @@ func (w *world) setLeader(tp logstore.TopicPartition, broker int32) {
 	w.metadata.Notify()
 }
 
-// lead makes a broker the coordinator of a log, which keeps what all replicas have, and perhaps some of what they hadn't.
-// The broker that led before is told with the function that is returned.
+// lead makes a broker the leader of a log. The log keeps what all replicas have, and perhaps some of the rest. The
+// returned function notifies the broker that led before.
 func (w *world) lead(log int, broker int32) (tellOld func()) {
 	r := w.logs[log]
 	var old, epoch int32
@@ -278,7 +278,7 @@ func (w *world) trouble() float64 {
 	return w.mu.trouble
 }
 
-// send serves a request between brokers, unless it or its answer gets lost.
+// send handles a request between brokers, unless it or its response is lost.
 func (w *world) send(ctx context.Context, to int32, req kmsg.Request) (kmsg.Response, error) {
 	if w.chance(w.trouble()) {
 		return nil, errLost
@@ -375,7 +375,7 @@ func errorCode(err error) int16 {
 	return kerr.UnknownServerError.Code
 }
 
-// coordinator is who coordinates an id now.
+// coordinator returns the current coordinator of an id.
 func (w *world) coordinator(id string) *Coordinator {
 	leader, _ := w.leader(logstore.TopicPartition{Topic: Topic, Partition: int32(id[len(id)-1]) % worldLogs})
 	return w.brokers[leader]

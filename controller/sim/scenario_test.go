@@ -13,7 +13,7 @@ import (
 	"barnabas/zkcoord/zksim"
 )
 
-// stage is a world in which only what a test does happens.
+// stage is a simulated cluster in which only what a test triggers happens.
 type stage struct {
 	*world
 	t *testing.T
@@ -29,7 +29,7 @@ func newStage(t *testing.T) stage {
 	return s
 }
 
-// oldSeed is the first seed of a world in which leaders write the ISR themselves.
+// oldSeed is the first seed of a cluster in which leaders write the ISR themselves.
 var oldSeed = sync.OnceValue(func() uint64 {
 	for seed := uint64(1); ; seed++ {
 		w := newWorld(History{Seed: seed})
@@ -40,7 +40,7 @@ var oldSeed = sync.OnceValue(func() uint64 {
 	}
 })
 
-// newOldStage is a stage in such a world.
+// newOldStage is a stage in such a cluster.
 func newOldStage(t *testing.T) stage {
 	t.Helper()
 	w := newWorld(History{Seed: oldSeed()})
@@ -51,7 +51,7 @@ func newOldStage(t *testing.T) stage {
 	return s
 }
 
-// rest lets everybody do what there is to do.
+// rest lets everything that is pending happen.
 func (s stage) rest() {
 	s.t.Helper()
 	for range 1000 {
@@ -76,7 +76,7 @@ func (s stage) create(topic string, replicas ...int32) topicPartition {
 	return topicPartition{Topic: topic}
 }
 
-// down kills a broker and ends its session.
+// down kills a broker and expires its session.
 func (s stage) down(id int32) {
 	s.t.Helper()
 	s.brokers[id].kill()
@@ -90,7 +90,7 @@ func (s stage) up(id int32) {
 	s.rest()
 }
 
-// controller is the process that is the active controller.
+// controller returns the process of the active controller.
 func (s stage) controller() *process {
 	s.t.Helper()
 	for _, p := range s.running() {
@@ -102,7 +102,7 @@ func (s stage) controller() *process {
 	return nil
 }
 
-// ask lets the controller answer a request, and then everybody rest.
+// ask lets the controller handle a request, and then lets everything that is pending happen.
 func ask[R kmsg.Response](s stage, req kmsg.Request) R {
 	s.t.Helper()
 	var answer kmsg.Response
@@ -111,7 +111,7 @@ func ask[R kmsg.Response](s stage, req kmsg.Request) R {
 	return answer.(R)
 }
 
-// reassign asks for a target, nil to cancel, and gives the partition's error code.
+// reassign requests a target assignment, or a cancellation with nil, and returns the partition's error code.
 func (s stage) reassign(tp topicPartition, target []int32) int16 {
 	s.t.Helper()
 	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
@@ -124,7 +124,7 @@ func (s stage) reassign(tp topicPartition, target []int32) int16 {
 	return ask[*kmsg.AlterPartitionAssignmentsResponse](s, req).Topics[0].Partitions[0].ErrorCode
 }
 
-// want compares a partition's replicas, leader and ISR.
+// want checks a partition's replicas, leader and ISR.
 func (s stage) want(tp topicPartition, replicas []int32, leader int32, isr ...int32) {
 	s.t.Helper()
 	t, _, err := s.admin.Topic(nobody, tp.Topic)
@@ -147,8 +147,8 @@ func (s stage) gone(topic string) bool {
 
 func ids(ids ...int32) []int32 { return ids }
 
-// Unclean election off: the partition waits for its records. Switched on while it runs, the
-// partition becomes writable, and that is counted.
+// TestUncleanElectionIsSwitchedOn: while unclean elections are disabled, the partition waits for an in-sync replica.
+// When they are enabled at run time, it becomes available, and the election is counted.
 func TestUncleanElectionIsSwitchedOn(t *testing.T) {
 	s := newStage(t)
 	tp := s.create("t", 1, 2)
@@ -169,7 +169,8 @@ func TestUncleanElectionIsSwitchedOn(t *testing.T) {
 	}
 }
 
-// The partition stays offline and comes back complete.
+// TestWithoutUncleanElectionNothingIsLost: the partition stays offline until an in-sync replica returns, and then has
+// all records.
 func TestWithoutUncleanElectionNothingIsLost(t *testing.T) {
 	s := newStage(t)
 	tp := s.create("t", 1, 2)
@@ -185,7 +186,8 @@ func TestWithoutUncleanElectionNothingIsLost(t *testing.T) {
 	}
 }
 
-// Another target, or none, must not leave the partition without a replica that is in sync.
+// TestReassignmentKeepsTheRecords: another target, or a cancellation, must not leave the partition without an in-sync
+// replica.
 func TestReassignmentKeepsTheRecords(t *testing.T) {
 	s := newStage(t)
 	tp := s.create("t", 0)
@@ -195,7 +197,7 @@ func TestReassignmentKeepsTheRecords(t *testing.T) {
 	s.want(tp, ids(1, 2), 1, 1, 2)
 
 	tp = s.create("u", 3)
-	s.brokers[2].kill() // and its session lives on: the target is alive, but not in sync
+	s.brokers[2].kill() // its session has not expired: the target counts as alive, but is not in sync
 	if code := s.reassign(tp, ids(1, 2)); code != 0 {
 		t.Fatal(kerr.ErrorForCode(code))
 	}
@@ -213,7 +215,8 @@ func TestReassignmentKeepsTheRecords(t *testing.T) {
 	s.want(tp, ids(1, 2), 1, 1, 2)
 }
 
-// A partition none of whose replicas was ever there gets a leader by a reassignment.
+// TestReassignmentOfAPartitionWithoutAState: a partition whose replicas were never alive gets a leader by a
+// reassignment.
 func TestReassignmentOfAPartitionWithoutAState(t *testing.T) {
 	s := newStage(t)
 	s.down(2)
@@ -224,7 +227,7 @@ func TestReassignmentOfAPartitionWithoutAState(t *testing.T) {
 	s.want(tp, ids(3), 3, 3)
 }
 
-// A first state may have all of a reassignment's target in sync.
+// TestFirstStateCompletesAReassignment: all of the target may be in sync as of the partition's first state.
 func TestFirstStateCompletesAReassignment(t *testing.T) {
 	s := newStage(t)
 	s.down(2)
@@ -241,7 +244,7 @@ func TestFirstStateCompletesAReassignment(t *testing.T) {
 	s.want(tp, ids(3), 3, 3)
 }
 
-// A topic goes although its reassignment could not end.
+// TestDeletionEndsReassignments: a topic is deleted although its reassignment could not complete.
 func TestDeletionEndsReassignments(t *testing.T) {
 	s := newStage(t)
 	tp := s.create("t", 0)
@@ -272,14 +275,15 @@ func TestDeletionEndsReassignments(t *testing.T) {
 	}
 }
 
-// Partitions that a tool adds while the controller writes a reassignment stay.
+// TestReassignmentKeepsAddedPartitions: partitions that a tool adds while the controller writes a reassignment are
+// kept.
 func TestReassignmentKeepsAddedPartitions(t *testing.T) {
 	s := newStage(t)
 	tp := s.create("t", 0)
 	if err := s.admin.AddPartitions(nobody, "t", map[int32][]int32{1: {1}}); err != nil {
 		t.Fatal(err)
 	}
-	c := s.controller() // who has not heard of it
+	c := s.controller() // which has not been notified of it
 	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
 	topic := kmsg.NewAlterPartitionAssignmentsRequestTopic()
 	topic.Topic = "t"
@@ -296,7 +300,8 @@ func TestReassignmentKeepsAddedPartitions(t *testing.T) {
 	s.want(topicPartition{Topic: "t", Partition: 1}, ids(1), 1, 1)
 }
 
-// A follower that still fetches while its broker shuts down is not let into the ISR again (F-168).
+// TestStoppingBrokerStaysOutOfTheISR: a follower that still fetches while its broker shuts down does not rejoin the
+// ISR.
 func TestStoppingBrokerStaysOutOfTheISR(t *testing.T) {
 	s := newStage(t)
 	tp := s.create("t", 0, 1)
@@ -317,7 +322,8 @@ func TestStoppingBrokerStaysOutOfTheISR(t *testing.T) {
 	}
 }
 
-// A follower that catches up while the only one in sync shuts down is let in, so that it can take over.
+// TestCatchingUpWithAStoppingLeader: a follower that catches up while the only in-sync replica shuts down joins the
+// ISR, so that it can take over.
 func TestCatchingUpWithAStoppingLeader(t *testing.T) {
 	s := newStage(t)
 	tp := s.create("t", 0, 1)
@@ -331,7 +337,8 @@ func TestCatchingUpWithAStoppingLeader(t *testing.T) {
 	s.want(tp, ids(0, 1), 0, 0, 1)
 }
 
-// With delete.topic.enable=false a request to delete is dropped, and the topic stays usable (F-176).
+// TestDeletionIsNotEnabled: with delete.topic.enable=false a request to delete a topic is dropped, and the topic stays
+// usable.
 func TestDeletionIsNotEnabled(t *testing.T) {
 	s := newStage(t)
 	s.keep = true
@@ -353,7 +360,7 @@ func TestDeletionIsNotEnabled(t *testing.T) {
 	}
 }
 
-// Whichever answer of ZooKeeper is lost, the election's among them (F-164): the broker is the
+// TestEveryAnswerIsLostOnce: whichever response of ZooKeeper is lost, including that to the election, the broker is the
 // controller in the end and has taken over.
 func TestEveryAnswerIsLostOnce(t *testing.T) {
 	for lost := range 80 {
@@ -385,11 +392,12 @@ func TestEveryAnswerIsLostOnce(t *testing.T) {
 	}
 }
 
-// Several replicas leave at once, and none of them comes back by what it is told of the others.
+// TestSeveralReplicasLeave: several replicas are removed at once, and none of them is created again by what its broker
+// is told of the others.
 func TestSeveralReplicasLeave(t *testing.T) {
 	s := newStage(t)
 	tp := s.create("t", 0)
-	s.brokers[1].kill() // and counts as alive
+	s.brokers[1].kill() // and still counts as alive
 	if code := s.reassign(tp, ids(2, 3, 1)); code != 0 {
 		t.Fatal(kerr.ErrorForCode(code))
 	}
@@ -405,14 +413,15 @@ func TestSeveralReplicasLeave(t *testing.T) {
 	}
 }
 
-// A leader writes the ISR while its controller is about to, whichever request of the controller it comes before: the
-// controller's write meets a version that it does not know, and it decides anew. What it had in mind is told to nobody.
+// TestControllerMeetsTheLeadersWrite: a leader writes the ISR just before any one of the requests in which the
+// controller wants to write it. The controller's write fails because of the version, and it decides anew. Its abandoned
+// decision is not sent to any broker.
 func TestControllerMeetsTheLeadersWrite(t *testing.T) {
 	for before := range 12 {
 		t.Run(fmt.Sprint(before), func(t *testing.T) {
 			s := newOldStage(t)
 			tp := s.create("t", 0, 1, 2)
-			s.brokers[2].kill() // its session lives on
+			s.brokers[2].kill() // its session has not expired
 			leads, requests, written := s.process(0), 0, false
 			s.controller().conn.Fate = func() zksim.Fate {
 				if requests++; requests == before+1 {
@@ -426,7 +435,7 @@ func TestControllerMeetsTheLeadersWrite(t *testing.T) {
 			if requests <= before {
 				t.Skip("the controller has no more requests")
 			}
-			isr := ids(0, 2) // for the leader comes too late
+			isr := ids(0, 2) // sent by the leader too late
 			if written {
 				isr = ids(0)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// setting is a number from the environment.
+// setting returns a number from the environment.
 func setting(name string, otherwise uint64) uint64 {
 	if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
 		return n
@@ -19,10 +19,10 @@ func setting(name string, otherwise uint64) uint64 {
 	return otherwise
 }
 
-// length is how many steps a seed's history has; SIM_STEPS overrides it.
+// length returns the number of steps in a seed's history; SIM_STEPS overrides it.
 func length(seed uint64) int { return int(setting("SIM_STEPS", 60+seed%9*50)) }
 
-// TestSeed replays one history, SIM_SEED, and prints what happens and what the brokers log.
+// TestSeed replays the history of SIM_SEED, and prints what happens and what the brokers log.
 func TestSeed(t *testing.T) {
 	seed := setting("SIM_SEED", 0)
 	if seed == 0 {
@@ -33,7 +33,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestHistories runs histories, SIM_COUNT of them from SIM_FIRST on.
+// TestHistories runs SIM_COUNT histories, beginning with seed SIM_FIRST.
 func TestHistories(t *testing.T) {
 	first, count := setting("SIM_FIRST", 1), setting("SIM_COUNT", 1500)
 	if testing.Short() {
@@ -53,7 +53,7 @@ func TestHistories(t *testing.T) {
 	work.Wait()
 }
 
-// shortest looks for a beginning of a failing history that fails too once the cluster is healed.
+// shortest looks for a shorter beginning of a failing history after which healing the cluster fails too.
 func shortest(seed uint64) int {
 	full := length(seed)
 	for steps := 20; steps < full; steps += max(1, steps/10) {
@@ -64,15 +64,15 @@ func shortest(seed uint64) int {
 	return full
 }
 
-// TestFailedBefore runs the histories that once failed, each for a reason of its own.
+// TestFailedBefore runs histories that failed once, each for another reason.
 func TestFailedBefore(t *testing.T) {
 	for _, h := range []History{
-		{Seed: 1806, Steps: 343},   // a leader let a replica into the ISR that its controller had just dropped
-		{Seed: 7205, Steps: 310},   // a leader had dropped all of a target when the controller took the reassignment for done
-		{Seed: 39, Steps: 196},     // a controller took up a term again that it had given up
-		{Seed: 6621, Steps: 360},   // brokers were not told of a reassignment that could not end yet
-		{Seed: 316832, Steps: 310}, // a controller died when a leader had just let a replica in that was moved off
-		{Seed: 49523, Steps: 310},  // a replica was made anew by what its broker was told of another one that left with it
+		{Seed: 1806, Steps: 343},   // a leader added a replica to the ISR that its controller had just removed
+		{Seed: 7205, Steps: 310},   // a leader had removed all of the target from the ISR when the controller considered the reassignment complete
+		{Seed: 39, Steps: 196},     // a controller resumed a term that it had given up
+		{Seed: 6621, Steps: 360},   // brokers were not told of a reassignment that could not complete yet
+		{Seed: 316832, Steps: 310}, // a controller died just after a leader had added a replica to the ISR that was being removed
+		{Seed: 49523, Steps: 310},  // a replica was created again by what its broker was told of another one that was removed with it
 	} {
 		if err := Run(h); err != nil {
 			t.Error(err)
@@ -80,7 +80,7 @@ func TestFailedBefore(t *testing.T) {
 	}
 }
 
-// A seed is a history: whoever runs it sees the same.
+// TestSameSeedSameHistory: a seed determines the whole history.
 func TestSameSeedSameHistory(t *testing.T) {
 	for seed := range uint64(5) {
 		var once, again bytes.Buffer

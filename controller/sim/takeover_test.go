@@ -16,19 +16,19 @@ var takeovers = map[string]func(s stage, p *process){
 		p.b.kill()
 		p.b.left.Expire()
 	},
-	"the broker stands still": func(s stage, p *process) { // and finds out when it goes on
+	"the broker stands still": func(s stage, p *process) { // it notices when it resumes
 		p.paused = true
 		p.conn.Expire()
 	},
 }
 
-// errand is something that a controller does in several steps.
+// errand is an operation that takes the controller several steps.
 type errand struct {
 	name  string
-	ready func(s stage) // sets the stage
+	ready func(s stage) // sets up the cluster
 	begin func(s stage)
-	done  func(s stage) // checks what has come of it
-	again func(s stage) // asks once more, where a request dies with its controller; nil: it is kept in ZooKeeper
+	done  func(s stage) // checks the result
+	again func(s stage) // repeats the request, if it dies with its controller; nil: it is stored in ZooKeeper
 }
 
 // errands are what TestTakeovers interrupts.
@@ -110,7 +110,7 @@ var errands = []errand{
 	},
 }
 
-// led1 has partition 0 of t led by 1, although 0 is there.
+// led1 makes 1 the leader of partition 0 of t, although 0 is alive.
 func led1(s stage) {
 	s.create("t", 0, 1)
 	s.down(0)
@@ -118,7 +118,7 @@ func led1(s stage) {
 	s.want(topicPartition{Topic: "t"}, ids(0, 1), 1, 1, 0)
 }
 
-// whole wants all replicas of partition 0 in sync, and led by one of leaders, or by any.
+// whole checks that all replicas of partition 0 are in sync, and that one of the given leaders, or any, leads.
 func (s stage) whole(topic string, replicas []int32, leaders ...int32) {
 	s.t.Helper()
 	t, _, err := s.admin.Topic(nobody, topic)
@@ -136,7 +136,7 @@ func submit(s stage, req kmsg.Request) {
 	s.controller().c.Submit(req, func(kmsg.Response) {})
 }
 
-// reassignment asks for a target of partition 0; none cancels.
+// reassignment returns a request to reassign partition 0 to a target; without one it cancels.
 func reassignment(topic string, target ...int32) kmsg.Request {
 	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
 	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
@@ -154,8 +154,8 @@ func preferred() kmsg.Request {
 	return req
 }
 
-// TestTakeovers deposes a controller after each single step of what it does, in each way, and once more while its
-// successor takes it over. Whoever comes next completes it, and whoever was before changes nothing any more.
+// TestTakeovers deposes a controller after each single step of each operation, in each way, and once more while its
+// successor takes over. The next controller completes the operation, and a deposed one changes nothing any more.
 func TestTakeovers(t *testing.T) {
 	for protocol, of := range map[string]struct {
 		begin  func(*testing.T) stage
@@ -178,7 +178,7 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
-// interrupted deposes the controller after n steps of an errand. It returns false when the errand has fewer.
+// interrupted deposes the controller after n steps of an errand. It returns false if the errand has fewer.
 func interrupted(s stage, e errand, deed func(stage, *process), n int) bool {
 	defer func() {
 		if s.t.Failed() {
@@ -218,8 +218,8 @@ func interrupted(s stage, e errand, deed func(stage, *process), n int) bool {
 	return true
 }
 
-// single lets one thing happen in a calm world: a turn of a broker up to its next request to ZooKeeper, a request
-// between brokers or its answer, one partition's fetch. It is false at rest.
+// single lets one thing happen, without faults: a broker runs up to its next request to ZooKeeper, a request or
+// response between brokers is delivered, or one partition is fetched. It returns false if nothing is pending.
 func (s stage) single() bool {
 	s.t.Helper()
 	s.checkStep()

@@ -13,7 +13,8 @@ var asked = []float64{0, 0.001, 0.5, 0.75, 0.95, 0.98, 0.99, 0.999, 1}
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// exact is the quantile of a sorted list by its definition: the least value that as large a part of them does not exceed.
+// exact computes a quantile of a sorted list by definition: the smallest value such that at least this share of the
+// values does not exceed it.
 func exact(sorted []int64, q float64) int64 {
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
@@ -33,7 +34,7 @@ func check(t *testing.T, h *Histogram, now time.Time, recent []int64) {
 	}
 }
 
-// distributions are kinds of values that the quantiles are held against.
+// distributions are kinds of random values with which quantiles are tested.
 var distributions = map[string]func(*rand.Rand) int64{
 	"small, each of its own bucket": func(r *rand.Rand) int64 { return r.Int64N(64) },
 	"over all magnitudes":           func(r *rand.Rand) int64 { return r.Int64() >> r.IntN(63) },
@@ -66,7 +67,7 @@ func TestQuantilesAreNearTheExactOnes(t *testing.T) {
 	}
 }
 
-// TestValuesAge: what quantiles are of is what was seen in the current window and the four before it; count and sum are of all.
+// TestValuesAge: quantiles are computed from the current window and the four before it, count and sum from all values.
 func TestValuesAge(t *testing.T) {
 	type seen struct{ value, window int64 }
 	for seed := range uint64(200) {
@@ -100,7 +101,7 @@ func TestValuesAge(t *testing.T) {
 	}
 }
 
-// pause is the time between two values: mostly a part of a window, and sometimes many of them.
+// pause returns the time between two values: mostly a fraction of a window, and sometimes many windows.
 func pause(r *rand.Rand) time.Duration {
 	if r.IntN(50) == 0 {
 		return time.Duration(r.Int64N(int64(2 * windows * windowLength)))
@@ -112,13 +113,13 @@ func TestWhatIsOddIsCounted(t *testing.T) {
 	var h Histogram
 	h.Observe(-5, start)
 	h.Observe(7, start.Add(3*windowLength))
-	h.Observe(9, start.Add(-time.Hour)) // the clock went back
+	h.Observe(9, start.Add(-time.Hour)) // the clock was set back
 	if s := h.Read([]float64{0, 1}, start); s.Count != 3 || s.Sum != 16 || s.Quantiles[0] != 0 || s.Quantiles[1] != 9 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// TestConcurrentUse: nothing is lost between goroutines that count while others read.
+// TestConcurrentUse: no values are lost while several goroutines observe and read.
 func TestConcurrentUse(t *testing.T) {
 	const goroutines, each = 8, 5000
 	var h Histogram
@@ -173,7 +174,7 @@ func BenchmarkObserve(b *testing.B) {
 	})
 }
 
-// BenchmarkRead is the time that values wait while a histogram is read.
+// BenchmarkRead measures how long Observe may have to wait while a histogram is read.
 func BenchmarkRead(b *testing.B) {
 	var h Histogram
 	r := rand.New(rand.NewPCG(1, 2))
