@@ -62,15 +62,15 @@ func ofSettings[T any](all map[string]built[T], listener, settings string, build
 }
 
 // checker returns the check of signed tokens at a listener. The provider's keys are read when first needed.
-func (o *oauthState) checker(listener string, rules *config.SignedTokens) (func(token string) (sasl.Login, error), error) {
+func (o *oauthState) checker(listener string, rules *config.SignedTokens) (func(ctx context.Context, token string) (sasl.Login, error), error) {
 	from, err := endpoint(rules.Keys)
 	if err != nil {
 		return nil, err
 	}
 	v := &oauth.Validator{Keys: o.keysOf(listener, rules, from), Issuer: rules.Issuer, Audiences: rules.Audiences,
 		ScopeName: rules.ScopeClaim, SubName: rules.SubClaim, ClockSkew: rules.ClockSkew}
-	return func(token string) (sasl.Login, error) {
-		user, expires, err := v.Validate(o.ctx, token, time.Now())
+	return func(ctx context.Context, token string) (sasl.Login, error) {
+		user, expires, err := v.Validate(ctx, token, time.Now())
 		return sasl.Login{User: user, Expires: expires}, err
 	}, nil
 }
@@ -79,7 +79,7 @@ func (o *oauthState) keysOf(listener string, rules *config.SignedTokens, from oa
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return ofSettings(o.keys, listener, fmt.Sprint(rules.Keys, rules.Refresh), func() *providerKeys {
-		return &providerKeys{oauth.NewKeys(from, rules.Refresh, func(err error) { o.warn("the keys that sign tokens cannot be read, those before stay", err) }), rules.Keys}
+		return &providerKeys{oauth.NewKeys(o.ctx, from, rules.Refresh, func(err error) { o.warn("the keys that sign tokens cannot be read, those before stay", err) }), rules.Keys}
 	}).Keys
 }
 
@@ -103,7 +103,7 @@ func (o *oauthState) settle(open func(listener string) bool) {
 	defer o.mu.Unlock()
 	maps.DeleteFunc(o.keys, func(listener string, _ built[*providerKeys]) bool { return !open(listener) })
 	for _, m := range o.keys {
-		m.value.Prefetch(o.ctx)
+		m.value.Prefetch()
 	}
 }
 

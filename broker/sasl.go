@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -30,7 +31,7 @@ func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, 
 			return nil, err
 		}
 		server.Mechanisms = append(server.Mechanisms, sasl.Mechanism{Name: m.Name, MaxLifetime: m.MaxReauth, Start: start,
-			Unsecured: m.Name == sasl.OAuthBearerName && m.Signed == nil})
+			Unsecured: m.Name == sasl.OAuthBearerName && m.Signed == nil, Waits: m.Signed != nil})
 	}
 	return server, nil
 }
@@ -73,7 +74,7 @@ func (s *Server) saslMechanism(listener string, m config.SASLMechanism) (func() 
 		return sasl.OAuthBearer(check), err
 	}
 	rules, err := m.TokenRules()
-	return sasl.OAuthBearer(func(token string) (sasl.Login, error) {
+	return sasl.OAuthBearer(func(_ context.Context, token string) (sasl.Login, error) {
 		user, expires, err := oauth.UnsecuredRules(rules).Validate(token, time.Now())
 		return sasl.Login{User: user, Expires: expires}, err
 	}), err

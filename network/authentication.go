@@ -171,7 +171,10 @@ func (c *Conn) Authenticate(message []byte, version int16) (answer []byte, lifet
 		return nil, 0, fmt.Errorf("%w: %w", errLoginOver, kerr.IllegalSaslState)
 	}
 	a := c.auth
-	answer, err = a.exchange.Step(message)
+	if a.mechanism.Waits {
+		defer c.watchPeer()()
+	}
+	answer, err = a.exchange.Step(c.ctx, message)
 	if err != nil {
 		return nil, 0, c.refuse(err)
 	}
@@ -258,6 +261,9 @@ func (c *Conn) answerFailed(w waiting) error {
 
 // holdBack delays a failed login, so that guessing takes time. It returns the error that ends the connection.
 func (c *Conn) holdBack(why error) error {
+	if c.ctx.Err() != nil { // the client has gone, or was sent away
+		return context.Cause(c.ctx)
+	}
 	a := c.auth
 	a.failed = why
 	counted, line := &a.counts.Failed, "login failed"

@@ -108,8 +108,10 @@ func saslListener(t *testing.T, d Dispatcher, server sasl.Server) (*Server, *net
 // wordy refuses a login with all that the client has said.
 type wordy struct{}
 
-func (wordy) Step(message []byte) ([]byte, error) { return nil, errors.New(string(message)) }
-func (wordy) Login() (sasl.Login, bool)           { return sasl.Login{}, false }
+func (wordy) Step(_ context.Context, message []byte) ([]byte, error) {
+	return nil, errors.New(string(message))
+}
+func (wordy) Login() (sasl.Login, bool) { return sasl.Login{}, false }
 
 // TestLoginLineIsShort though the reason quotes what the client has sent, who is nobody.
 func TestLoginLineIsShort(t *testing.T) {

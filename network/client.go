@@ -112,7 +112,7 @@ func (c *Client) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error
 
 // within calls f and interrupts it when the context ends.
 func (c *Client) within(ctx context.Context, f func() error) error {
-	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(longAgo) })
 	defer stop()
 	err := f()
 	if err != nil && ctx.Err() != nil {

@@ -225,7 +225,7 @@ func closedOver(err error) error {
 
 // interrupt ends whatever the connection's goroutines wait for on the socket. The reader then closes it, and notifies
 // the client.
-func (t *transport) interrupt(tcp *net.TCPConn) { _ = tcp.SetDeadline(time.Unix(1, 0)) }
+func (t *transport) interrupt(tcp *net.TCPConn) { _ = tcp.SetDeadline(longAgo) }
 
 // close sends TLS's close notification, if there was a handshake, and closes the socket.
 func (t *transport) close(tcp *net.TCPConn) {

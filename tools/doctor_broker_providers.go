@@ -37,7 +37,7 @@ const askProvider = "correct it, or the ssl.* options of its login module by whi
 func (d *doctor) keyProvider(ctx context.Context, l config.Listener, s *config.SignedTokens) {
 	from, err := providerOf(s.Keys)
 	if err == nil {
-		err = oauth.NewKeys(from, s.Refresh, nil).Fetch(ctx)
+		err = oauth.NewKeys(ctx, from, s.Refresh, nil).Fetch(ctx)
 	}
 	if err != nil {
 		d.trouble("listener "+l.Name, askProvider+" The broker does not start without the keys", "%s=%s: %v.", s.Keys.Key, s.Keys.URL, err)

@@ -19,6 +19,7 @@ const unknownKeyInterval = 10 * time.Second
 
 // Keys are the public keys of an identity provider (RFC 7517), refreshed as they are used.
 type Keys struct {
+	life    context.Context // bounds requests to the provider; their callers come and go
 	from    Endpoint
 	refresh time.Duration
 	failed  func(error)
@@ -33,10 +34,10 @@ type keySet struct {
 	tried time.Time // when they were last requested; zero: never
 }
 
-// NewKeys returns keys that are fetched when one is first needed, and again when they are older than refresh. failed is
-// called when a refresh fails; the previous keys, if any, stay in force.
-func NewKeys(from Endpoint, refresh time.Duration, failed func(error)) *Keys {
-	k := &Keys{from: from, refresh: refresh, failed: failed, now: time.Now}
+// NewKeys returns keys that are fetched when one is first needed, and again when they are older than refresh, during life. failed is called
+// when a refresh fails; the previous keys, if any, stay in force.
+func NewKeys(life context.Context, from Endpoint, refresh time.Duration, failed func(error)) *Keys {
+	k := &Keys{life: life, from: from, refresh: refresh, failed: failed, now: time.Now}
 	k.set.Store(new(keySet))
 	return k
 }
@@ -51,9 +52,9 @@ func (k *Keys) Fetch(ctx context.Context) error {
 }
 
 // Prefetch begins to fetch keys before one is needed. Callers that need one wait for it.
-func (k *Keys) Prefetch(ctx context.Context) {
+func (k *Keys) Prefetch() {
 	if set := k.set.Load(); set.tried.IsZero() {
-		k.again(ctx, set)
+		k.again(set)
 	}
 }
 
@@ -94,16 +95,21 @@ func parseKeys(data []byte) (set jose.JSONWebKeySet, err error) {
 }
 
 // candidates returns the keys that a token may have been signed with: the one with its key id or, without an id, all.
-// Old keys are refreshed, as they are at limited intervals if the id is unknown.
+// Old keys are refreshed, as they are at limited intervals if the id is unknown. ctx bounds the wait, not the request, for which others may
+// wait too.
 func (k *Keys) candidates(ctx context.Context, id string) []jose.JSONWebKey {
 	set := k.set.Load()
 	found, age := set.of(id), k.now().Sub(set.tried)
 	switch {
 	case len(found) == 0 && age > min(k.refresh, unknownKeyInterval), age > 2*k.refresh: // a key may have been revoked long ago
-		<-k.again(ctx, set)
-		return k.set.Load().of(id)
+		select {
+		case <-k.again(set):
+			return k.set.Load().of(id)
+		case <-ctx.Done():
+			return nil
+		}
 	case age > k.refresh: // nobody waits for a provider that may be down
-		k.again(ctx, set)
+		k.again(set)
 	}
 	return found
 }
@@ -117,12 +123,12 @@ func (s *keySet) of(id string) []jose.JSONWebKey {
 
 // again fetches the keys, unless another goroutine has done so since, and returns a channel that delivers when that is
 // done.
-func (k *Keys) again(ctx context.Context, old *keySet) <-chan singleflight.Result {
+func (k *Keys) again(old *keySet) <-chan singleflight.Result {
 	return k.fetch.DoChan("", func() (any, error) {
 		if k.set.Load() != old {
 			return nil, nil
 		}
-		set, err := k.read(ctx)
+		set, err := k.read(k.life)
 		if err != nil {
 			k.failed(fmt.Errorf("%s: %w", k.from.URL, err))
 			set = old.JSONWebKeySet

@@ -93,7 +93,7 @@ func keysInFile(t testing.TB, signers ...signer) *Keys {
 	if err := os.WriteFile(file, public(t, signers...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return NewKeys(Endpoint{URL: "file://" + file}, time.Hour, func(err error) { t.Error(err) })
+	return NewKeys(t.Context(), Endpoint{URL: "file://" + file}, time.Hour, func(err error) { t.Error(err) })
 }
 
 func TestValidate(t *testing.T) {
@@ -189,7 +189,7 @@ func TestKeysAreReadAnew(t *testing.T) {
 	}))
 	defer provider.Close()
 	var failures []error
-	keys := NewKeys(Endpoint{URL: provider.URL}, time.Hour, func(err error) { failures = append(failures, err) })
+	keys := NewKeys(t.Context(), Endpoint{URL: provider.URL}, time.Hour, func(err error) { failures = append(failures, err) })
 	clock := time.Now()
 	keys.now = func() time.Time { return clock }
 	want := func(what, id string, known bool, requests int32) {
@@ -231,7 +231,7 @@ func TestProviderIsDown(t *testing.T) {
 		_, _ = w.Write(public(t, key))
 	}))
 	defer provider.Close()
-	keys := NewKeys(Endpoint{URL: provider.URL}, time.Hour, nil)
+	keys := NewKeys(t.Context(), Endpoint{URL: provider.URL}, time.Hour, nil)
 	if err := keys.Fetch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestProviderIsDown(t *testing.T) {
 	<-asked
 	before := keys.set.Load()
 	close(up)
-	<-keys.again(t.Context(), before)
+	<-keys.again(before)
 	if keys.set.Load() == before {
 		t.Error("the keys were not read anew")
 	}
@@ -262,10 +262,10 @@ func TestKeysThatAreNotReadYet(t *testing.T) {
 		_, _ = w.Write(public(t, key))
 	}))
 	defer provider.Close()
-	keys := NewKeys(Endpoint{URL: provider.URL}, time.Hour, func(err error) { t.Error(err) })
-	keys.Prefetch(t.Context())
+	keys := NewKeys(t.Context(), Endpoint{URL: provider.URL}, time.Hour, func(err error) { t.Error(err) })
+	keys.Prefetch()
 	<-asked
-	keys.Prefetch(t.Context())
+	keys.Prefetch()
 	found := make(chan int)
 	for range 2 {
 		go func() { found <- len(keys.candidates(t.Context(), "1")) }()
@@ -276,7 +276,30 @@ func TestKeysThatAreNotReadYet(t *testing.T) {
 			t.Errorf("%d keys", n)
 		}
 	}
-	keys.Prefetch(t.Context())
+	keys.Prefetch()
+}
+
+// TestGoneWhileKeysAreRead: who no longer waits for keys does not; those are read for others.
+func TestGoneWhileKeysAreRead(t *testing.T) {
+	key := newEC(t, "1")
+	asked, up := make(chan struct{}), make(chan struct{})
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(asked)
+		<-up
+		_, _ = w.Write(public(t, key))
+	}))
+	defer provider.Close()
+	v := &Validator{Keys: NewKeys(t.Context(), Endpoint{URL: provider.URL}, time.Hour, func(err error) { t.Error(err) }), SubName: "sub", ScopeName: "scope"}
+	token := key.sign(t, fmt.Sprintf(`{"sub":"alice","iat":%d,"exp":%d}`, now.Unix(), now.Unix()+60))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-asked; cancel() }()
+	if _, _, err := v.Validate(ctx, token, now); err == nil {
+		t.Error("a token is valid without keys")
+	}
+	close(up)
+	if user, _, err := v.Validate(t.Context(), token, now); user != "alice" || err != nil {
+		t.Errorf("%q, %v", user, err)
+	}
 }
 
 // TestRedirections are followed, unless to what is not encrypted.
@@ -293,7 +316,7 @@ func TestRedirections(t *testing.T) {
 		trust.AddCert(provider.Certificate())
 		trust.AddCert(encrypted.Certificate())
 		from := Endpoint{URL: provider.URL, TLS: &tls.Config{RootCAs: trust}, Backoff: time.Hour, MaxBackoff: 2 * time.Hour}
-		if err := NewKeys(from, time.Hour, nil).Fetch(t.Context()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := NewKeys(t.Context(), from, time.Hour, nil).Fetch(t.Context()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", to, err)
 		}
 	}
@@ -306,7 +329,7 @@ func TestUntrustedProvider(t *testing.T) {
 	provider.StartTLS()
 	defer provider.Close()
 	from := Endpoint{URL: provider.URL, Backoff: time.Hour, MaxBackoff: 2 * time.Hour}
-	if err := NewKeys(from, time.Hour, nil).Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if err := NewKeys(t.Context(), from, time.Hour, nil).Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("%v", err)
 	}
 }
@@ -329,11 +352,11 @@ func TestKeysThatAreRefused(t *testing.T) {
 	defer provider.Close()
 	for text, want := range map[string]string{"": "not a set of keys", "{}": "empty", `{"keys":[]}`: "empty", strings.Repeat(" ", largestAnswer+1): "more than"} {
 		answer = text
-		if err := NewKeys(Endpoint{URL: provider.URL}, time.Hour, nil).Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if err := NewKeys(t.Context(), Endpoint{URL: provider.URL}, time.Hour, nil).Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
-	if err := NewKeys(Endpoint{URL: "file:///nowhere"}, time.Hour, nil).Fetch(t.Context()); !os.IsNotExist(err) {
+	if err := NewKeys(t.Context(), Endpoint{URL: "file:///nowhere"}, time.Hour, nil).Fetch(t.Context()); !os.IsNotExist(err) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	for url, ok := range map[string]bool{"https://x/y": true, "http://x": true, "file:///x": true, "file://": false, "x": false, "ftp://x": false, "https://": false, "%": false} {

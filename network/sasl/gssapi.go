@@ -2,6 +2,7 @@ package sasl
 
 import (
 	"barnabas/network/kerberos"
+	"context"
 )
 
 // gssapiName is the mechanism for Kerberos 5 tickets (RFC 4752).
@@ -20,7 +21,7 @@ type ticketed struct {
 }
 
 // Step implements Exchange.
-func (t *ticketed) Step(message []byte) ([]byte, error) {
+func (t *ticketed) Step(_ context.Context, message []byte) ([]byte, error) {
 	answer, err := t.acceptor.Step(message)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package sasl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,12 +13,12 @@ import (
 const OAuthBearerName = "OAUTHBEARER"
 
 // OAuthBearer returns a constructor of logins with OAUTHBEARER. check validates a token and returns its user.
-func OAuthBearer(check func(token string) (Login, error)) func() Exchange {
+func OAuthBearer(check func(ctx context.Context, token string) (Login, error)) func() Exchange {
 	return func() Exchange { return &bearer{check: check} }
 }
 
 type bearer struct {
-	check  func(token string) (Login, error)
+	check  func(ctx context.Context, token string) (Login, error)
 	who    Login
 	proved bool
 	over   bool
@@ -29,7 +30,7 @@ var errBearer = errors.New("malformed OAUTHBEARER message")
 
 // Step implements Exchange. An invalid token is answered with a JSON object, which the client acknowledges before the
 // login fails.
-func (b *bearer) Step(message []byte) ([]byte, error) {
+func (b *bearer) Step(ctx context.Context, message []byte) ([]byte, error) {
 	if b.told != "" {
 		return nil, fmt.Errorf("%w: %w", Refusal{b.told}, b.why)
 	}
@@ -41,7 +42,7 @@ func (b *bearer) Step(message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := b.check(token)
+	who, err := b.check(ctx, token)
 	if err != nil {
 		b.told, b.why = `{"status":"invalid_token"}`, err
 		if wrong := (oauth.WrongScope{}); errors.As(err, &wrong) {

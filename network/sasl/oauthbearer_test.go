@@ -1,6 +1,7 @@
 package sasl
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 )
 
 // alice is who shows the token "good".
-func alice(token string) (Login, error) {
+func alice(_ context.Context, token string) (Login, error) {
 	switch token {
 	case "good":
 		return Login{User: "alice", Expires: oauthEnd}, nil
@@ -25,7 +26,7 @@ var oauthEnd = time.UnixMilli(1_790_000_000_500)
 func TestBearerTokens(t *testing.T) {
 	for token, want := range map[string]string{"good": "", "bad": `{"status":"invalid_token"}`, "other": `{"status":"insufficient_scope", "scope":"[a, b]"}`} {
 		e := OAuthBearer(alice)()
-		answer, err := e.Step([]byte("n,,\x01auth=Bearer " + token + "\x01\x01"))
+		answer, err := e.Step(t.Context(), []byte("n,,\x01auth=Bearer "+token+"\x01\x01"))
 		who, proved := e.Login()
 		if err != nil || proved != (want == "") || string(answer) != want {
 			t.Errorf("%s: answered %q, proved %v, %v", token, answer, proved, err)
@@ -33,7 +34,7 @@ func TestBearerTokens(t *testing.T) {
 		if proved && who != (Login{User: "alice", Expires: oauthEnd}) {
 			t.Errorf("%+v", who)
 		}
-		if _, err := e.Step([]byte{1}); err == nil {
+		if _, err := e.Step(t.Context(), []byte{1}); err == nil {
 			t.Error("the login goes on")
 		} else if reason, told := Reason(err); want != "" && (!told || reason != want) {
 			t.Errorf("the client is told %q", reason)
@@ -44,11 +45,11 @@ func TestBearerTokens(t *testing.T) {
 // TestBearerReason: the log has the reason that the client is not told.
 func TestBearerReason(t *testing.T) {
 	secret := errors.New("it is of a key that was given up")
-	e := OAuthBearer(func(string) (Login, error) { return Login{}, secret })()
-	if _, err := e.Step([]byte("n,,\x01auth=Bearer x\x01\x01")); err != nil {
+	e := OAuthBearer(func(context.Context, string) (Login, error) { return Login{}, secret })()
+	if _, err := e.Step(t.Context(), []byte("n,,\x01auth=Bearer x\x01\x01")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := e.Step([]byte{1})
+	_, err := e.Step(t.Context(), []byte{1})
 	if reason, told := Reason(err); !errors.Is(err, secret) || !told || reason != `{"status":"invalid_token"}` {
 		t.Errorf("%v; the client is told %q", err, reason)
 	}
@@ -76,11 +77,11 @@ func TestBearerMessages(t *testing.T) {
 		{"", false}, {"\x01", false},
 	} {
 		e := OAuthBearer(alice)()
-		_, err := e.Step([]byte(test.message))
+		_, err := e.Step(t.Context(), []byte(test.message))
 		if _, proved := e.Login(); proved != test.ok || (err == nil) != test.ok {
 			t.Errorf("%q: %v, %v", test.message, proved, err)
 		}
-		if _, err := e.Step([]byte(test.message)); err == nil {
+		if _, err := e.Step(t.Context(), []byte(test.message)); err == nil {
 			t.Errorf("%q is taken twice", test.message)
 		}
 	}
@@ -90,7 +91,7 @@ func FuzzOAuthBearer(f *testing.F) {
 	f.Add([]byte("n,,\x01auth=Bearer good\x01\x01"))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		e := OAuthBearer(alice)()
-		_, err := e.Step(message)
+		_, err := e.Step(t.Context(), message)
 		who, proved := e.Login()
 		if proved && (err != nil || who.User != "alice") {
 			t.Errorf("%q: %+v, %v", message, who, err)

@@ -1,6 +1,7 @@
 package sasl
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"strings"
@@ -25,7 +26,7 @@ type plain struct {
 }
 
 // Step implements Exchange. Message: [authzid] NUL user NUL password. The answer is empty.
-func (p *plain) Step(message []byte) ([]byte, error) {
+func (p *plain) Step(_ context.Context, message []byte) ([]byte, error) {
 	if p.over {
 		return nil, Refusal{"the login is already complete"}
 	}

@@ -1,6 +1,7 @@
 package sasl
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestPlain(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := Plain(passwords)()
-			answer, err := e.Step([]byte(test.message))
+			answer, err := e.Step(t.Context(), []byte(test.message))
 			who, proved := e.Login()
 			if (err == nil) != (test.user != "") || proved != (err == nil) || proved && who != (Login{User: test.user}) {
 				t.Fatalf("%v, %+v, proved %v", err, who, proved)
@@ -41,7 +42,7 @@ func TestPlain(t *testing.T) {
 			if _, ok := Reason(err); err != nil && !ok {
 				t.Errorf("the client is not told why: %v", err)
 			}
-			if _, err := e.Step([]byte("\x00alice\x00pw")); err == nil {
+			if _, err := e.Step(t.Context(), []byte("\x00alice\x00pw")); err == nil {
 				t.Error("one exchange can be used for a second try")
 			}
 		})
@@ -127,7 +128,7 @@ func TestClientShowsAToken(t *testing.T) {
 		ok    bool
 	}{{"sub", true}, {"other", false}} {
 		u := oauth.UnsecuredRules{PrincipalClaim: test.claim}
-		e := OAuthBearer(func(token string) (Login, error) {
+		e := OAuthBearer(func(_ context.Context, token string) (Login, error) {
 			user, expires, err := u.Validate(token, time.Now())
 			return Login{User: user, Expires: expires}, err
 		})()
@@ -150,7 +151,7 @@ func talk(dialog Dialog, e Exchange) error {
 		if message, err = dialog(message); err != nil || message == nil {
 			return err
 		}
-		if message, err = e.Step(message); err != nil {
+		if message, err = e.Step(context.Background(), message); err != nil {
 			return err
 		}
 	}
@@ -160,7 +161,7 @@ func FuzzPlain(f *testing.F) {
 	f.Add([]byte("\x00alice\x00pw"))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		e := Plain(passwords)()
-		_, err := e.Step(message)
+		_, err := e.Step(context.Background(), message)
 		who, proved := e.Login()
 		if proved != (err == nil) || proved && !strings.HasSuffix(string(message), "\x00"+who.User+"\x00"+passwords[who.User]) {
 			t.Errorf("%q: %v, %+v, proved %v", message, err, who, proved)

@@ -1,6 +1,7 @@
 package sasl
 
 import (
+	"context"
 	"time"
 
 	"barnabas/internal/scram"
@@ -37,7 +38,9 @@ type scramExchange struct {
 }
 
 // Step implements Exchange.
-func (e *scramExchange) Step(message []byte) ([]byte, error) { return e.server.Step(message) }
+func (e *scramExchange) Step(_ context.Context, message []byte) ([]byte, error) {
+	return e.server.Step(message)
+}
 
 // Login implements Exchange.
 func (e *scramExchange) Login() (Login, bool) {

@@ -3,6 +3,7 @@
 package sasl
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -20,6 +21,7 @@ type Mechanism struct {
 	Name        string
 	MaxLifetime time.Duration // of a session, before the client must re-authenticate: connections.max.reauth.ms; 0: no limit
 	Unsecured   bool          // clients can claim to be any user
+	Waits       bool          // a login may wait for another server
 	Start       func() Exchange
 }
 
@@ -45,8 +47,8 @@ func (s *Server) Names() []string {
 // Exchange is the server's side of a login in progress. It is used by one goroutine at a time.
 type Exchange interface {
 	// Step takes the client's next message, whose bytes it does not retain, and returns the answer. After an error the
-	// login has failed.
-	Step(message []byte) (answer []byte, err error)
+	// login has failed. ctx ends with the client's connection.
+	Step(ctx context.Context, message []byte) (answer []byte, err error)
 	// Login returns who is logging in, as far as that is known, and whether it has been proved. Unless it has, the
 	// client may be lying.
 	Login() (who Login, proved bool)
