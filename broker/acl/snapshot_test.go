@@ -310,9 +310,9 @@ func denials(b byName) (counted, there int) {
 	return counted, there
 }
 
-// TestPicturesArePersistent makes random changes: each snapshot equals one that is built from scratch, and does not
+// TestSnapshotsArePersistent makes random changes: each snapshot equals one that is built from scratch, and does not
 // change when later ones are derived from it.
-func TestPicturesArePersistent(t *testing.T) {
+func TestSnapshotsArePersistent(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	state := make(map[Resource][]Entry)

@@ -152,7 +152,7 @@ func TestUncleanElection(t *testing.T) {
 	}
 }
 
-func TestNotInOffice(t *testing.T) {
+func TestNotTheController(t *testing.T) {
 	k := startCluster(t, 0, 1)
 	other := k.run(1)
 	if resp := other.AlterPartition(t.Context(), kmsg.NewPtrAlterPartitionRequest()); resp.ErrorCode != kerr.NotController.Code {
