@@ -8,16 +8,17 @@ import (
 	"barnabas/logstore/record"
 )
 
-// TestAbortedInReads reads a log with many transactions in small pieces. With the aborted transactions below each piece's bound
-// a consumer must drop what was aborted and nothing else, and it must not be told of the whole log's.
+// TestAbortedInReads reads a log with many transactions in small pieces. With the aborted transactions that are
+// returned for each piece, a consumer must drop exactly what was aborted, and it must not be sent those of the whole
+// log.
 func TestAbortedInReads(t *testing.T) {
 	l, _ := newTestLog(t, func(c *Config) { c.IndexIntervalBytes, c.SegmentBytes = 300, 4000 })
 	r := rand.New(rand.NewPCG(1, 1))
 	const producers = 3
 	var open, seq [producers]int32
-	aborted := make(map[int64]bool)    // offsets
-	pending := make(map[int64][]int64) // of open transactions, by producer id
-	var data []int64                   // offsets of records
+	aborted := make(map[int64]bool)    // by offset
+	pending := make(map[int64][]int64) // by producer id: offsets of open transactions
+	var data []int64                   // offsets of data records
 	end := func(pid int64, commit bool) {
 		if _, err := l.AppendLeader(endMarker(pid, 0, commit), LeaderAppend{LeaderEpoch: 1, Origin: Coordinator}); err != nil {
 			t.Fatal(err)

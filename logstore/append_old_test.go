@@ -11,7 +11,7 @@ import (
 	"barnabas/logstore/record"
 )
 
-// told is what a log's messages say, one line each.
+// told describes a log's messages, one line each.
 func told(t *testing.T, l *Log) (lines []string) {
 	t.Helper()
 	for _, b := range readAll(t, l, l.LogEndOffset()) {
@@ -29,8 +29,8 @@ func told(t *testing.T, l *Log) (lines []string) {
 	return lines
 }
 
-// TestOldFormats: whatever comes becomes messages of the log's format, over several segments; another broker's log that
-// follows has the same files, and a restart without a clean stop finds them.
+// TestOldFormats: batches of any format are stored as messages of the log's format, over several segments; a follower's
+// log has the same files, and all is found after an unclean restart.
 func TestOldFormats(t *testing.T) {
 	batches := func() [][]byte {
 		packed := batchOf(1000, "a", "b")
@@ -85,7 +85,7 @@ func TestOldFormats(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if diff := cmp.Diff(bases(l), bases(follower)); diff != "" && compression == "gzip" { // one message an append, as at the leader
+				if diff := cmp.Diff(bases(l), bases(follower)); diff != "" && compression == "gzip" { // one message per append, as the leader appended them
 					t.Errorf("segments of leader (-) and follower (+)\n%s", diff)
 				}
 				cfg.FS = fsys.Kill()
@@ -109,7 +109,7 @@ func bases(l *Log) (bases []int64) {
 	return bases
 }
 
-// TestNoOldForm: what old messages can't hold is refused, and nothing is appended.
+// TestNoOldForm: records that old messages cannot represent are refused, and nothing is appended.
 func TestNoOldForm(t *testing.T) {
 	headed := record.NewBuilder()
 	headed.Add(1000, []byte("k"), []byte("v"), record.Header{Key: "h"})
@@ -137,7 +137,8 @@ func TestNoOldForm(t *testing.T) {
 	}
 }
 
-// TestFormatChanges while a log is there: with an older one its leader epochs are gone, with the new one they begin again.
+// TestFormatChanges changes the format of an existing log: with an older one its leader epochs are removed, with the
+// new one they begin anew.
 func TestFormatChanges(t *testing.T) {
 	l, _ := newTestLog(t, nil)
 	mustProduce(t, l, batchOf(1000, "a"))

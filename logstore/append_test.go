@@ -15,7 +15,7 @@ import (
 	"barnabas/logstore/record"
 )
 
-// edit changes bytes of a batch and mends its checksum.
+// edit changes bytes of a batch and corrects its checksum.
 func edit(b record.Batch, change func(record.Batch)) []byte {
 	change(b)
 	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], castagnoli))
@@ -33,8 +33,8 @@ func codeOf(err error) int16 {
 	return kerr.UnknownServerError.Code
 }
 
-// TestProducedBatches holds the answers of Apache Kafka 3.9.2 to good and bad batches: the code and whether the answer names
-// the log start.
+// TestProducedBatches compares responses with those of Apache Kafka 3.9.2 to valid and invalid batches: the error code,
+// and whether the response contains the log start offset.
 func TestProducedBatches(t *testing.T) {
 	plain := func() record.Batch { return batchOf(1000, "v").MustBuild() }
 	with := func(change func(record.Batch)) []byte { return edit(plain(), change) }
@@ -205,7 +205,7 @@ func TestRecordErrors(t *testing.T) {
 	}
 }
 
-// recompress is a batch with its records compressed.
+// recompress returns a batch with its records compressed.
 func recompress(t *testing.T, b record.Batch, codec record.Codec) []byte {
 	t.Helper()
 	out, err := record.Compress(append([]byte(nil), b[:record.HeaderSize]...), codec, record.DefaultLevel, b.Body())
@@ -250,8 +250,8 @@ func TestTopicCompression(t *testing.T) {
 	}
 }
 
-// TestOldClients: message sets are stored as one batch of magic 2; a wrapper whose inner offsets are all 0, as old clients send
-// them, counts its messages all the same.
+// TestOldClients: message sets are stored as one batch of magic 2; the messages in a wrapper whose inner offsets are
+// all 0, as old clients send them, are counted correctly.
 func TestOldClients(t *testing.T) {
 	var inner []byte
 	for range 5 {

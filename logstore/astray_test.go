@@ -8,8 +8,8 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// TestIndexThatLeadsAstray: an index that is well formed and wrong costs time after a clean stop, and neither records nor the end
-// of the log.
+// TestIndexThatLeadsAstray: after a clean stop, an index that is well formed but wrong costs time, but neither records
+// nor the end of the log.
 func TestIndexThatLeadsAstray(t *testing.T) {
 	fsys, cfg, batches := indexedLog(t)
 	dir := "/data/" + testTP.String() + "/"

@@ -17,7 +17,7 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// loadingRig is a broker's log directories that were left by a kill.
+// loadingRig is a broker's log directories as left by a kill.
 type loadingRig struct {
 	*testing.T
 	mem   *vfs.Mem
@@ -29,7 +29,7 @@ type loadingRig struct {
 	loaded []TopicPartition
 }
 
-// newLoadingRig leaves logs of topic t with three records each, of which the first two are flushed and replicated and
+// newLoadingRig creates logs of topic t with three records each, of which the first two are flushed and replicated and
 // the first one is deleted.
 func newLoadingRig(t *testing.T, count int, change func(*ManagerConfig)) *loadingRig {
 	t.Helper()
@@ -76,7 +76,7 @@ func tpOf(partition int) TopicPartition { return TopicPartition{"t", int32(parti
 
 func dirOf(partition int) string { return "/data/" + tpOf(partition).String() }
 
-// begin begins to load, with some partitions' directories shut, and returns when all are loaded that can be.
+// begin begins to load, with the directories of some partitions blocked, and returns when everything else is loaded.
 func (r *loadingRig) begin(shut ...int) {
 	r.Helper()
 	r.gates = vfs.NewGates(r.mem)
@@ -95,7 +95,7 @@ func (r *loadingRig) begin(shut ...int) {
 	synctest.Wait()
 }
 
-// open opens a partition's directory and returns when nothing goes on any more.
+// open unblocks a partition's directory and returns when nothing runs any more.
 func (r *loadingRig) open(partition int) {
 	r.gates.Open(dirOf(partition))
 	synctest.Wait()
@@ -120,7 +120,7 @@ func (r *loadingRig) log(partition int) *Log {
 	return l
 }
 
-// restart is a kill, and a start that loads everything.
+// restart simulates a kill, and a start that loads everything.
 func (r *loadingRig) restart() {
 	r.Helper()
 	r.m.giveUp()
@@ -134,7 +134,7 @@ func (r *loadingRig) reopen() {
 	r.m = mustOpen(r.T, r.cfg)
 }
 
-// offsets are start, high watermark, recovery point and end of a log.
+// offsets returns the start, high watermark, recovery point and end of a log.
 func offsets(l *Log) [4]int64 {
 	return [4]int64{l.LogStartOffset(), l.HighWatermark(), l.RecoveryPoint(), l.LogEndOffset()}
 }
@@ -173,7 +173,7 @@ func TestALogServesWhileAnotherIsLoaded(t *testing.T) {
 	})
 }
 
-// TestCheckpointsKeepWhatIsNotLoaded writes every checkpoint while a log is being loaded.
+// TestCheckpointsKeepWhatIsNotLoaded: checkpoints that are written while a log is being loaded keep its entries.
 func TestCheckpointsKeepWhatIsNotLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLoadingRig(t, 2, func(cfg *ManagerConfig) { cfg.Default.Compact = true })
@@ -201,7 +201,7 @@ func TestCheckpointsKeepWhatIsNotLoaded(t *testing.T) {
 
 func TestCloseWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newLoadingRig(t, 12, nil) // more than are loaded at a time
+		r := newLoadingRig(t, 12, nil) // more than are loaded at the same time
 		r.begin(4, 5, 6, 7, 8, 9, 10, 11)
 		closed := make(chan error)
 		go func() { closed <- r.m.Close() }()
@@ -226,12 +226,12 @@ func TestCloseWhileLoading(t *testing.T) {
 	})
 }
 
-// TestDeleteWhileLoading deletes a partition that is being read, and one whose turn has not come. Nothing of them comes
-// back, and another partition of the name is not touched by what is left of the loading.
+// TestDeleteWhileLoading deletes a partition that is being read, and one that is still queued. Neither reappears, and
+// another partition of that name is not affected by the rest of the loading.
 func TestDeleteWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLoadingRig(t, 10, nil)
-		r.begin(0, 1, 2, 3, 4, 5, 6, 7) // 8 and 9 wait
+		r.begin(0, 1, 2, 3, 4, 5, 6, 7) // 8 and 9 are queued
 		r.must(r.m.Delete(tpOf(9)))
 		if stored, err := readCheckpoint(r.mem, "/data/"+recoveryPointFile); err != nil || len(stored) != 9 {
 			t.Errorf("recovery points are kept of %v, %v", stored, err)
@@ -239,7 +239,7 @@ func TestDeleteWhileLoading(t *testing.T) {
 		deleted := make(chan error)
 		go func() { deleted <- r.m.Delete(tpOf(0)) }()
 		synctest.Wait()
-		r.gates.Open(dirOf(0)) // as much as it is in the middle of is ended
+		r.gates.Open(dirOf(0)) // the step in progress is completed
 		r.must(<-deleted)
 		for _, p := range []int{0, 9} {
 			l := r.create(r.m, p)
@@ -286,7 +286,7 @@ func TestSettingsReachWhatIsLoaded(t *testing.T) {
 	})
 }
 
-// TestDirectoryFailsWhileLoading has one of two directories fail under a log that is being loaded.
+// TestDirectoryFailsWhileLoading: one of two directories fails while one of its logs is being loaded.
 func TestDirectoryFailsWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLoadingRig(t, 2, func(cfg *ManagerConfig) { cfg.Dirs = []string{"/data", "/other"} })
@@ -310,8 +310,8 @@ func TestDirectoryFailsWhileLoading(t *testing.T) {
 	})
 }
 
-// TestDamageIsKnownAgain restarts on a log that is broken below its recovery point. What is behind the break is not
-// given up by the second start either, though the first one has written the checkpoints without the log.
+// TestDamageIsKnownAgain restarts with a log that is damaged below its recovery point. What follows the damage must not
+// be cut by the second start either, although the first one has written the checkpoints without the log.
 func TestDamageIsKnownAgain(t *testing.T) {
 	for _, stop := range []string{"clean", "kill"} {
 		t.Run(stop, func(t *testing.T) {
@@ -344,8 +344,8 @@ func TestDamageIsKnownAgain(t *testing.T) {
 	}
 }
 
-// TestLostTailLowersTheRecoveryPoint loses what was said to be flushed. Before the log serves that is written down:
-// what comes in its place is not flushed.
+// TestLostTailLowersTheRecoveryPoint loses records below the recovery point. Before the log is used the lower recovery
+// point is written, since what replaces those records is not flushed.
 func TestLostTailLowersTheRecoveryPoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLoadingRig(t, 2, nil)
@@ -359,7 +359,7 @@ func TestLostTailLowersTheRecoveryPoint(t *testing.T) {
 	})
 }
 
-// TestMoveGoesOnWhileOthersAreLoaded has a log and its copy in two directories, which are there together.
+// TestMoveGoesOnWhileOthersAreLoaded: a log and its copy in another directory become available at the same time.
 func TestMoveGoesOnWhileOthersAreLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLoadingRig(t, 1, func(cfg *ManagerConfig) { cfg.Dirs = []string{"/data", "/other"} })
@@ -417,7 +417,7 @@ func TestCleanDirectoriesAreThereAtOnce(t *testing.T) {
 	})
 }
 
-// TestLoadingOrder loads small logs first, and before them the one that is asked for.
+// TestLoadingOrder: small logs are loaded first, and a prioritized one before them.
 func TestLoadingOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLoadingRig(t, 12, nil)
@@ -431,7 +431,7 @@ func TestLoadingOrder(t *testing.T) {
 		r.mem = r.mem.Kill()
 		r.begin(11, 10, 9, 8, 7, 6, 5, 4)
 		r.m.Prioritize(tpOf(0))
-		r.open(4) // one is loaded after the other from here on
+		r.open(4) // from here on one is loaded after the other
 		if want := []int{4, 0, 3, 2, 1}; !slices.Equal(r.hasLoaded(), want) {
 			t.Errorf("loaded %v, want %v", r.hasLoaded(), want)
 		}
@@ -442,7 +442,7 @@ func TestLoadingOrder(t *testing.T) {
 	})
 }
 
-// TestTwoOfAPartitionWhileLoading refuses the start, though neither directory was stopped cleanly.
+// TestTwoOfAPartitionWhileLoading: the start is refused, although neither directory was stopped cleanly.
 func TestTwoOfAPartitionWhileLoading(t *testing.T) {
 	r := newLoadingRig(t, 1, nil)
 	other := r.cfg
@@ -458,8 +458,8 @@ func TestTwoOfAPartitionWhileLoading(t *testing.T) {
 	}
 }
 
-// TestEveryFaultWhileLoading fails one operation after the other of a recovery. Whatever comes of it, nothing hangs and
-// the next start without a fault has every record.
+// TestEveryFaultWhileLoading fails each operation of a recovery in turn. Nothing hangs, and the next start without a
+// fault finds every record.
 func TestEveryFaultWhileLoading(t *testing.T) {
 	for step := 1; ; step++ {
 		r := newLoadingRig(t, 2, nil)

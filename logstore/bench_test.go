@@ -11,7 +11,7 @@ import (
 	"barnabas/logstore/record"
 )
 
-// payload is a batch of records of 100 bytes that is about size bytes, uncompressed.
+// payload returns a batch with records of 100 bytes, of about the given size before compression.
 func payload(t testing.TB, size int, codec record.Codec) []byte {
 	t.Helper()
 	w := record.NewBuilder()
@@ -65,8 +65,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkRead finds the records for one fetch of 1 MiB, walking through the log as a consumer does. The bytes
-// themselves are left to sendfile.
+// BenchmarkRead finds the records for fetches of 1 MiB, in order like a consumer. The bytes themselves are left to
+// sendfile.
 func BenchmarkRead(b *testing.B) {
 	l := benchLog(b)
 	batch := payload(b, 16<<10, record.None)
@@ -94,7 +94,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkCompact compacts a log of 64 MiB in which each key comes four times, fsync on. Bytes are those of the log before.
+// BenchmarkCompact compacts a log of 64 MiB in which each key occurs four times, with fsync. Bytes are those of the log
+// before compaction.
 func BenchmarkCompact(b *testing.B) {
 	for _, codec := range []record.Codec{record.None, record.Lz4, record.Zstd} {
 		for _, size := range []int{100, 1000} {
@@ -136,7 +137,7 @@ func fillForCompaction(b *testing.B, l *Log, total, size int, codec record.Codec
 		w := record.NewBuilder()
 		w.Codec = codec
 		for w.Size() < 16<<10 {
-			for i := 0; i < len(value)/2; i++ { // half of it compresses
+			for i := 0; i < len(value)/2; i++ { // half of the value is compressible
 				value[i] = byte(rng.Uint32())
 			}
 			w.Add(1790000000000, fmt.Appendf(nil, "key-%012d", rng.IntN(keys)), value)

@@ -42,7 +42,7 @@ func newCleanerRig(t *testing.T, logs int, change func(*ManagerConfig)) *cleaner
 		r.logs = append(r.logs, l)
 	}
 	r.m.Start()
-	synctest.Wait() // the cleaner has looked once
+	synctest.Wait() // the first check of the cleaner is over
 	return r
 }
 
@@ -60,7 +60,7 @@ func (r *cleanerRig) fill(l *Log, n int) {
 	}
 }
 
-// compacted tells whether only the last record of a log is left.
+// compacted reports whether only the last record of a log is left.
 func (r *cleanerRig) compacted(l *Log) bool {
 	r.t.Helper()
 	synctest.Wait()
@@ -82,7 +82,7 @@ func (r *cleanerRig) close() {
 	}
 }
 
-// TestCleanerHasItsOwnLogger, whose level can be changed without that of the others.
+// TestCleanerHasItsOwnLogger: its level can be changed independently of the others.
 func TestCleanerHasItsOwnLogger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, lines := logtest.NewNullLogger()
@@ -157,8 +157,8 @@ func TestCleanerHearsOfATopicThatIsCompactedNow(t *testing.T) {
 	})
 }
 
-// TestCleanerGoesOnWithoutABrokenLog: a record that has gone bad is found before it is written anew, the log is served as it is,
-// others are compacted. When the bad part is gone the log is compacted as well.
+// TestCleanerGoesOnWithoutABrokenLog: a damaged record is detected before it would be rewritten; its log stays in use
+// as it is, and others are compacted. When the damaged part has been deleted, the log is compacted again.
 func TestCleanerGoesOnWithoutABrokenLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newCleanerRig(t, 2, func(c *ManagerConfig) { c.Default.SegmentBytes = 200 })
@@ -249,7 +249,7 @@ func TestCleanerOnABrokenDisk(t *testing.T) {
 	})
 }
 
-// TestCompactionIsEnded: truncation and deletion don't wait for a compaction, they end it.
+// TestCompactionIsEnded: truncation and deletion do not wait for a compaction to complete, they abort it.
 func TestCompactionIsEnded(t *testing.T) {
 	for name, end := range map[string]func(r *cleanerRig) error{
 		"truncation": func(r *cleanerRig) error { return r.logs[0].TruncateTo(5) },
@@ -300,7 +300,7 @@ func TestRetentionLeavesALogAloneThatIsBeingCompacted(t *testing.T) {
 	})
 }
 
-// TestCleanerThrottle: what is read and written stays within log.cleaner.io.max.bytes.per.second.
+// TestCleanerThrottle: reading and writing stay within log.cleaner.io.max.bytes.per.second.
 func TestCleanerThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newCleanerRig(t, 1, func(c *ManagerConfig) { c.Cleaner.MaxBytesPerSec = 1000 })
@@ -318,7 +318,8 @@ func TestCleanerThrottle(t *testing.T) {
 	})
 }
 
-// TestHowLateCompactionIsIsTold, for alerts: the log that has waited longest beyond max.compaction.lag.ms counts, as of the last look.
+// TestHowLateCompactionIsIsTold: a metric for alerts says by how much the most overdue log exceeds
+// max.compaction.lag.ms, as of the last check.
 func TestHowLateCompactionIsIsTold(t *testing.T) {
 	clock := newClock()
 	cfg := memConfig(vfs.NewMem(clock.Now), clock)

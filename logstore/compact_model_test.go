@@ -15,19 +15,19 @@ import (
 	"barnabas/logstore/record"
 )
 
-// keyedRecord is one record of the model of a compacted log.
+// keyedRecord is one record in the model of a compacted log.
 type keyedRecord struct {
 	offset     int64
-	key, value string // no value: a tombstone
-	pid        int64  // -1 none
+	key, value string // value empty: a tombstone
+	pid        int64  // -1: none
 	txn        bool
-	marker     bool // then commit tells which
+	marker     bool // then commit says of which kind
 	commit     bool
 	lastSeq    int32 // of its batch
 	batch      int64 // base offset of its batch
 }
 
-// keyedModel is a compacted log beside the list of all that was ever appended to it.
+// keyedModel is a compacted log with a list of everything that was ever appended to it.
 type keyedModel struct {
 	t   testing.TB
 	rng *rand.Rand
@@ -39,8 +39,8 @@ type keyedModel struct {
 
 	records []keyedRecord
 	start   int64
-	deleted int64 // DeleteRecords was at what is below: what comes back of it after a power cut was not compacted
-	tried   int64 // compaction has been at what is below, though it may not have come to its end
+	deleted int64 // the highest offset of a DeleteRecords: what reappears below it after a power failure was not compacted
+	tried   int64 // compaction was attempted below this offset, though it may not have completed
 }
 
 func newKeyedModel(t testing.TB, seed uint64) *keyedModel {
@@ -77,7 +77,7 @@ func (x *keyedModel) open() {
 	x.l = l
 }
 
-// state is what the log knows of a producer: its next sequence, and whether it has a transaction open.
+// state returns what the log knows of a producer: its next sequence number, and whether it has an open transaction.
 func (x *keyedModel) state(pid int64) (next int32, open bool) {
 	for _, p := range x.l.ActiveProducers() {
 		if p.ProducerID == pid {
@@ -99,7 +99,7 @@ func (x *keyedModel) append() {
 		pid = p
 		w.ProducerID, w.ProducerEpoch = pid, 0
 		w.BaseSequence, open = x.state(pid)
-		w.Transactional = pid < 3 || open // producer 3 is idempotent only
+		w.Transactional = pid < 3 || open // producer 3 is only idempotent
 	}
 	first := x.l.LogEndOffset()
 	var added []keyedRecord
@@ -146,13 +146,13 @@ func (x *keyedModel) cutTo(offset int64) {
 	}
 }
 
-// truncate cuts above the high watermark, as followers do.
+// truncate truncates above the high watermark, as followers do.
 func (x *keyedModel) truncate() {
 	hw := x.l.HighWatermark()
 	to := hw + x.rng.Int64N(x.l.LogEndOffset()-hw+1)
 	x.must(x.l.TruncateTo(to))
 	x.cutTo(to)
-	for n := len(x.records); n > 0 && x.records[n-1].offset >= x.l.LogEndOffset(); n-- { // with the rest of its batch
+	for n := len(x.records); n > 0 && x.records[n-1].offset >= x.l.LogEndOffset(); n-- { // together with the rest of its batch
 		x.records = x.records[:n-1]
 	}
 }
@@ -189,7 +189,7 @@ func (x *keyedModel) crash(power bool) {
 	x.checkProducers()
 }
 
-// checkProducers compares the producers' last sequences with those of their last batches.
+// checkProducers compares the producers' last sequence numbers with those of their last batches.
 func (x *keyedModel) checkProducers() {
 	x.t.Helper()
 	want := make(map[int64]int32)
@@ -223,7 +223,7 @@ func (x *keyedModel) step() {
 	case p < 62:
 		x.endTxn()
 	case p < 68:
-		if n := len(x.records); n > 0 { // to the beginning of a batch: what is above it is not read in part
+		if n := len(x.records); n > 0 { // to the beginning of a batch: a batch above that offset is not read partially
 			x.l.SetHighWatermark(max(x.l.HighWatermark(), x.records[x.rng.IntN(n)].batch))
 		}
 	case p < 73:
@@ -253,9 +253,9 @@ func (x *keyedModel) step() {
 	}
 }
 
-// committed is the model's records below the offset that a read_committed consumer sees, in order.
+// committed returns the model's records below the offset up to which a read_committed consumer reads, in order.
 func (x *keyedModel) committed(upTo int64) []keyedRecord {
-	open := make(map[int64][]int) // by producer: records of its open transaction
+	open := make(map[int64][]int) // by producer: the records of its open transaction
 	dropped := make(map[int]bool)
 	for i, r := range x.records {
 		switch {
@@ -280,8 +280,8 @@ func (x *keyedModel) committed(upTo int64) []keyedRecord {
 	return seen
 }
 
-// check requires that a read_committed consumer sees what it should: of each key the last record, nothing that was
-// superseded before a tombstone that is gone, all that was not compacted yet, and nothing else.
+// check requires that a read_committed consumer sees the right records: the last record of each key, none that was
+// replaced before a tombstone that has been removed, everything that was not compacted yet, and nothing else.
 func (x *keyedModel) check() {
 	x.t.Helper()
 	stable := x.l.LastStableOffset()
@@ -316,7 +316,7 @@ func (x *keyedModel) check() {
 	}
 }
 
-// readCommitted is the records that a read_committed consumer sees, by offset.
+// readCommitted returns the records that a read_committed consumer sees, by offset.
 func (x *keyedModel) readCommitted(upTo int64) map[int64]keyedRecord {
 	x.t.Helper()
 	aborted, err := x.l.AbortedTransactions(x.start, upTo)
@@ -351,13 +351,13 @@ func (x *keyedModel) readCommitted(upTo int64) map[int64]keyedRecord {
 	return seen
 }
 
-// TestCompactModel does random things to a compacted log with transactions; through compaction, restarts, kills and
-// power cuts consumers must see what they should.
+// TestCompactModel applies random operations to a compacted log with transactions. Consumers must see the right records
+// through compaction, restarts, kills and power failures.
 func TestCompactModel(t *testing.T) {
 	for seed := range seeds.Count(t, 150, 30) {
 		runKeyedModel(t, seed)
 	}
-	for _, seed := range []uint64{696, 5708, 7921} { // which have failed
+	for _, seed := range []uint64{696, 5708, 7921} { // seeds that have failed
 		runKeyedModel(t, seed)
 	}
 }
@@ -375,8 +375,8 @@ func runKeyedModel(t *testing.T, seed uint64) {
 	})
 }
 
-// TestCompactionCrashAtEachStep lets the disk die at each call of a compaction in turn, and then at some call of the
-// load that follows. Whatever of that a power cut or a kill leaves, consumers see the same, and the next compaction
+// TestCompactionCrashAtEachStep fails the disk at each call of a compaction in turn, and then at some call of the
+// following load. Whatever a power failure or a kill leaves of that, consumers see the same, and the next compaction
 // works.
 func TestCompactionCrashAtEachStep(t *testing.T) {
 	for end, crash := range map[string]func(x *keyedModel) *vfs.Mem{
@@ -396,7 +396,7 @@ func TestCompactionCrashAtEachStep(t *testing.T) {
 
 var errDied = errors.New("disk died")
 
-// dieAt has the disk die at its nth call from now on.
+// dieAt fails the disk from the nth call on.
 func (x *keyedModel) dieAt(n int) {
 	calls := 0
 	x.fs.SetFault(func(op, _ string) error {
@@ -407,8 +407,8 @@ func (x *keyedModel) dieAt(n int) {
 	})
 }
 
-// compactAndDie has the disk die at the nth call of a compaction, and with later at that call of the load after it as
-// well. done tells that the compaction has fewer calls.
+// compactAndDie fails the disk at the nth call of a compaction and, with later, at that call of the following load as
+// well. done reports that the compaction makes fewer calls.
 func compactAndDie(t *testing.T, n, later int, crash func(*keyedModel) *vfs.Mem) (done bool) {
 	t.Helper()
 	x := newKeyedModel(t, uint64(n%5))
@@ -450,9 +450,9 @@ func compactAndDie(t *testing.T, n, later int, crash func(*keyedModel) *vfs.Mem)
 	return err == nil
 }
 
-// TestLoadCompletesASwapAtEachStep cuts the power at each step of a load that puts a compacted segment in the place of
-// those that it was made from. What of the names had reached the disk by then is up to chance; consumers see the same
-// in any case.
+// TestLoadCompletesASwapAtEachStep cuts the power at each step of a load that replaces segments by the compacted one
+// that was made from them. Which of the renames had reached the disk by then is random; consumers see the same in any
+// case.
 func TestLoadCompletesASwapAtEachStep(t *testing.T) {
 	for step, died := 1, true; died; step++ {
 		for seed := range uint64(8) {
@@ -461,7 +461,7 @@ func TestLoadCompletesASwapAtEachStep(t *testing.T) {
 	}
 }
 
-// completeSwapAndDie tells whether the load came as far as the given step.
+// completeSwapAndDie reports whether the load got as far as the given step.
 func completeSwapAndDie(t *testing.T, step int, seed uint64) (died bool) {
 	t.Helper()
 	x := newKeyedModel(t, 3)
@@ -471,9 +471,9 @@ func completeSwapAndDie(t *testing.T, step int, seed uint64) (died bool) {
 	}
 	x.l.SetHighWatermark(x.l.LogEndOffset())
 	x.must(x.l.Roll())
-	x.must(x.l.Flush()) // and no checkpoint says so: the load reads all of it again
+	x.must(x.l.Flush()) // but no checkpoint says so: the load reads all of it again
 	larger := x.l.Config()
-	larger.SegmentBytes *= 8 // so that one takes the place of several
+	larger.SegmentBytes *= 8 // so that one segment replaces several
 	x.l.UpdateConfig(larger)
 	x.m.cfg.Cleaner.DedupeBytes = 1 << 20
 	x.fs.SetFault(func(op, name string) error {

@@ -15,7 +15,7 @@ import (
 	"barnabas/logstore/record"
 )
 
-// compactLog compacts what of a log is dirty, whether it pays or not.
+// compactLog compacts the dirty part of a log, whether it is worthwhile or not.
 func compactLog(t testing.TB, m *Manager, l *Log) (part dirtyPart, err error) {
 	t.Helper()
 	part, _ = m.clean.look(t.Context(), l, m.cfg.Now())
@@ -34,7 +34,7 @@ func compactLog(t testing.TB, m *Manager, l *Log) (part dirtyPart, err error) {
 	return part, err
 }
 
-// script is a log that a test file works on.
+// script runs a test file's commands on a log.
 type script struct {
 	t   *testing.T
 	c   *clock
@@ -63,7 +63,7 @@ func (s *script) open() {
 	s.l = l
 }
 
-// run does one command. Times are in ms since the script's beginning.
+// run executes one command. Times are in ms since the script's beginning.
 func (s *script) run(d *datadriven.TestData) string {
 	if s.l == nil {
 		s.configure(d)
@@ -147,7 +147,8 @@ func (s *script) configure(d *datadriven.TestData) {
 	}
 }
 
-// produce appends each line of the input as a batch of key=value records; key alone is a tombstone, =value has no key.
+// produce appends each line of the input as a batch of key=value records; a key alone is a tombstone, =value has no
+// key.
 func (s *script) produce(d *datadriven.TestData) error {
 	for line := range strings.Lines(d.Input) {
 		w := record.NewBuilder()
@@ -219,7 +220,7 @@ func (s *script) look() string {
 	return fmt.Sprintf("dirty %d to %d, ratio %.2f, overdue %v; more to come %v", part.from, part.upTo, part.ratio, part.late > 0, more)
 }
 
-// dump shows every segment with its batches and aborted transactions.
+// dump describes every segment with its batches and aborted transactions.
 func (s *script) dump() string {
 	var out strings.Builder
 	for _, seg := range *s.l.segments.Load() {
@@ -286,7 +287,7 @@ func (s *script) dumpBatch(out *strings.Builder, b record.Batch) {
 	out.WriteString("\n")
 }
 
-// TestCompactScripts goes through the rules of compaction; see testdata/compact.
+// TestCompactScripts tests the rules of compaction; see testdata/compact.
 func TestCompactScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/compact", func(t *testing.T, path string) {
 		s := newScript(t)
@@ -314,8 +315,8 @@ func checkNoLeftovers(t testing.TB, fsys vfs.FS) {
 	}
 }
 
-// TestCompactOldMessages: messages of the formats before batches have no delete horizon. Their tombstones go when the last
-// segment that is clean was written delete.retention.ms after theirs.
+// TestCompactOldMessages: messages of the formats before batches have no delete horizon. Their tombstones are removed
+// once they are delete.retention.ms older than the last clean segment.
 func TestCompactOldMessages(t *testing.T) {
 	for magic := range int8(2) {
 		t.Run(fmt.Sprintf("magic=%d", magic), func(t *testing.T) {

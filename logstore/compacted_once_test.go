@@ -9,9 +9,9 @@ import (
 	"barnabas/logstore/record"
 )
 
-// TestOnceCompacted has a log whose segments end before the next begin, since it was compacted before it was set to be no more.
-// After a kill all its records are there, whatever has become of the recovery points, or of the cleaner's checkpoint: such gaps are no
-// lost tails.
+// TestOnceCompacted: the segments of a log end before the next ones begin, since it was compacted before cleanup.policy
+// was changed. After a kill all its records are there, whatever the recovery points and the cleaner's checkpoint say:
+// such gaps are no lost tails.
 func TestOnceCompacted(t *testing.T) {
 	points := map[string]*string{
 		"as it was": nil, "stale": text("0\n0\n"), "at the start": text("0\n1\nt 0 0\n"), "empty": text(""), "garbage": text("bad"), "missing": text("-"),
@@ -19,7 +19,7 @@ func TestOnceCompacted(t *testing.T) {
 	for _, cleaner := range []struct {
 		name   string
 		file   *string
-		inside bool // segments have gaps inside as well
+		inside bool // there are also gaps within segments
 	}{
 		{"as it was", nil, false},
 		{"missing", text("-"), false},
@@ -38,7 +38,7 @@ func TestOnceCompacted(t *testing.T) {
 	}
 }
 
-// replaceFile writes a file anew, nil: leaves it as it is, "-": removes it.
+// replaceFile writes new content to a file; nil leaves it as it is, "-" removes it.
 func replaceFile(t *testing.T, fsys *vfs.Mem, path string, content *string) {
 	t.Helper()
 	var err error
@@ -54,7 +54,7 @@ func replaceFile(t *testing.T, fsys *vfs.Mem, path string, content *string) {
 	}
 }
 
-// checkExtent opens the directories and looks for all that the log had.
+// checkExtent opens the directories and checks that the log is complete.
 func checkExtent(t *testing.T, cfg ManagerConfig, want extent) {
 	t.Helper()
 	m := mustOpen(t, cfg)
@@ -68,8 +68,8 @@ func checkExtent(t *testing.T, cfg ManagerConfig, want extent) {
 	}
 }
 
-// TestCopyOfACompactedLog is of a replica that is not compacted itself, but was copied from one that was: its own segments may begin
-// behind a gap. A kill before the recovery points are stored costs nothing of it.
+// TestCopyOfACompactedLog: a replica that is not compacted itself was copied from one that was, so its segments may
+// begin after a gap. A kill before the recovery points are stored must not lose any of it.
 func TestCopyOfACompactedLog(t *testing.T) {
 	fsys, cfg, want := onceCompacted(t, false)
 	cfg.FS, cfg.Default.Compact, cfg.Default.Delete = fsys, false, true
@@ -115,15 +115,15 @@ type extent struct {
 	end     int64
 }
 
-// onceCompacted gives the disk of a process that was killed, with a compacted log of several segments: records are missing at
-// their ends, and inside as well if that is wanted.
+// onceCompacted returns the disk of a killed process with a compacted log of several segments. Records are missing at
+// their ends and, if wanted, inside.
 func onceCompacted(t *testing.T, inside bool) (*vfs.Mem, ManagerConfig, extent) {
 	t.Helper()
 	c := newClock()
 	fsys := vfs.NewMem(c.Now)
 	cfg := memConfig(fsys, c)
 	cfg.Default.Compact, cfg.Default.Delete, cfg.Default.FileDeleteDelay = true, false, 0
-	cfg.Default.RetentionTime, cfg.Default.SegmentBytes = Unlimited, 1800 // which two that are compacted exceed
+	cfg.Default.RetentionTime, cfg.Default.SegmentBytes = Unlimited, 1800 // a size that two compacted segments exceed
 	m := mustOpen(t, cfg)
 	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
 	if err != nil {
@@ -132,7 +132,7 @@ func onceCompacted(t *testing.T, inside bool) (*vfs.Mem, ManagerConfig, extent) 
 	for segment := range 4 {
 		for i := range 20 {
 			key := fmt.Sprintf("%d-%d", segment, i)
-			if i >= 16 || inside && i == 5 { // gone with the next segment that has it
+			if i >= 16 || inside && i == 5 { // compacted with the next segment that has the key
 				key = fmt.Sprint("often ", i)
 			}
 			w := record.NewBuilder()

@@ -8,8 +8,8 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// TestDeletionCrashAtEachStep lets the machine die at each step of what takes segments and whole logs away. What was not to go is
-// there, what had gone stays gone, and the rest of a deletion is done by the next start or never begun.
+// TestDeletionCrashAtEachStep crashes the machine at each step of deleting segments and whole logs. What was not to be
+// deleted is there, what was deleted does not reappear, and the next start completes a deletion, or it never began.
 func TestDeletionCrashAtEachStep(t *testing.T) {
 	errDied := errors.New("disk died")
 	kept, dropped := TopicPartition{"kept", 0}, TopicPartition{"dropped", 0}

@@ -15,14 +15,14 @@ import (
 	"barnabas/logstore/record"
 )
 
-// faultRig is a log directory after its broker has gone, to be damaged. Its log has closed segments below and above the
-// recovery point, an aborted transaction in each part, and an idempotent producer throughout.
+// faultRig is a log directory whose broker has stopped, to be damaged. Its log has closed segments below and above the
+// recovery point, an aborted transaction in each of the two parts, and an idempotent producer throughout.
 type faultRig struct {
 	*testing.T
 	fs       *vfs.Mem
 	cfg      ManagerConfig
 	batches  []record.Batch
-	segments []int64 // bases
+	segments []int64 // their base offsets
 	out      *logLines
 }
 
@@ -70,7 +70,7 @@ func (r *faultRig) must(errs ...error) {
 	}
 }
 
-// file is one of a segment, counted from the last when n is negative.
+// file returns the name of a file of the nth segment, counted from the last when n is negative.
 func (r *faultRig) file(n int, suffix string) string {
 	if n < 0 {
 		n += len(r.segments)
@@ -78,7 +78,7 @@ func (r *faultRig) file(n int, suffix string) string {
 	return faultDir + fileName(r.segments[n], suffix)
 }
 
-// snapshot is the newest or, counted from there, an older one.
+// snapshot returns the name of the newest snapshot or, counted from there, of an older one.
 func (r *faultRig) snapshot(back int) string {
 	entries, err := r.fs.ReadDir(faultDir)
 	r.must(err)
@@ -92,7 +92,7 @@ func (r *faultRig) snapshot(back int) string {
 	return faultDir + names[len(names)-1-back]
 }
 
-// edit changes a file's bytes.
+// edit changes a file's content.
 func (r *faultRig) edit(name string, change func([]byte) []byte) {
 	r.Helper()
 	data, err := r.fs.ReadFile(name)
@@ -104,7 +104,7 @@ func (r *faultRig) remove(name string) {
 	r.must(r.fs.Remove(name))
 }
 
-// open loads the directory and wants the first n batches, and the state that goes with them.
+// open loads the directory and checks that there are the first n batches and the state that belongs to them.
 func (r *faultRig) open(n int) (*Manager, *Log) {
 	r.Helper()
 	r.cfg.Logger, r.out = newLogLines()
@@ -126,8 +126,8 @@ func (r *faultRig) open(n int) (*Manager, *Log) {
 	return m, l
 }
 
-// state wants as many aborted transactions as there are markers among the first n batches, and the producer's last batch
-// to be known.
+// state checks that there are as many aborted transactions as markers among the first n batches, and that the
+// producer's last batch is known.
 func (r *faultRig) state(l *Log, n int) {
 	r.Helper()
 	markers := 0
@@ -155,9 +155,9 @@ func (r *faultRig) state(l *Log, n int) {
 	}
 }
 
-// TestFaults damages what a broker left behind, cleanly stopped or killed, and starts it again. Nothing that was flushed is lost, the
-// log says what was done and to what, it goes on, and the next start has nothing to complain of. (What was flushed and is broken
-// is not cut: TestDamageIsNotCut.)
+// TestFaults damages what a broker left behind, stopped cleanly or killed, and starts it again. Nothing that was
+// flushed is lost, what was done is logged, the log continues, and the next start has nothing to report. (Damage below
+// the recovery point is not cut: TestDamageIsNotCut.)
 func TestFaults(t *testing.T) {
 	garbage := bytes.Repeat([]byte{0xa5, 0x13, 0x77}, 13)
 	cut := func(n int) func([]byte) []byte { return func(b []byte) []byte { return b[:len(b)-n] } }
@@ -173,7 +173,7 @@ func TestFaults(t *testing.T) {
 		clean  bool
 		damage func(*faultRig)
 		lost   int      // batches
-		lines  []string // parts of lines of the log, all of which must be in one
+		lines  []string // parts that one line of the log must have together
 	}{
 		{"nothing, after a kill", false, func(*faultRig) {}, 0, []string{"recovered segment", "segment="}},
 		{"nothing, after a stop", true, func(*faultRig) {}, 0, nil},

@@ -12,7 +12,7 @@ import (
 	"barnabas/logstore/record"
 )
 
-// listing is the files below a directory with their content.
+// listing returns the files below a directory with their content.
 func listing(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	files := make(map[string][]byte)
@@ -47,7 +47,7 @@ func compareFiles(t *testing.T, got, want map[string][]byte) {
 	}
 }
 
-// A broker that opens and cleanly leaves a directory changes nothing in it.
+// TestOpenAndCloseChangesNothing: opening and cleanly closing a directory changes nothing in it.
 func TestOpenAndCloseChangesNothing(t *testing.T) {
 	for _, from := range []string{"testdata/logdir", "testdata/logdir-legacy"} {
 		meta, _, err := ReadMeta(vfsOS, from)
@@ -69,10 +69,10 @@ func TestOpenAndCloseChangesNothing(t *testing.T) {
 				}
 			}
 		}
-		delete(want, recoveryPointFile) // the sample's lists partitions that its topics don't have
+		delete(want, recoveryPointFile) // the sample's lists partitions that do not exist
 		delete(got, recoveryPointFile)
 		for _, dir := range []string{"__consumer_offsets-1", "empty-0", "empty-1"} {
-			if _, ok := want[filepath.Join(dir, epochFile)]; ok { // an epoch without records is forgotten at a load
+			if _, ok := want[filepath.Join(dir, epochFile)]; ok { // an epoch without records is dropped by a load
 				want[filepath.Join(dir, epochFile)] = []byte("0\n0\n")
 			}
 		}
@@ -111,7 +111,8 @@ func rewrite(t *testing.T, name string, change func(*Config)) map[string][]byte 
 	return listing(t, filepath.Join(dir, name))
 }
 
-// What we write for the same appends under the same configuration is what Apache Kafka wrote, byte for byte.
+// TestFilesAreThoseOfApacheKafka: the same appends with the same configuration give the same files as Apache Kafka's,
+// byte for byte.
 func TestFilesAreThoseOfApacheKafka(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"segmented-0":          func(c *Config) { c.SegmentBytes, c.IndexIntervalBytes = 6000, 400 },
@@ -128,14 +129,14 @@ func TestFilesAreThoseOfApacheKafka(t *testing.T) {
 			got := rewrite(t, name, change)
 			want := listing(t, filepath.Join("testdata/logdir", name))
 			if name == "empty-0" {
-				want[epochFile] = nil // no leader was elected here
+				want[epochFile] = nil // no leader was elected in this test
 			}
 			compareFiles(t, got, want)
 		})
 	}
 }
 
-// Indexes and snapshots that recovery makes are those that appending made.
+// TestRecoveryMakesTheSameFiles: recovery creates the same indexes and snapshots as appending.
 func TestRecoveryMakesTheSameFiles(t *testing.T) {
 	for _, name := range []string{"segmented-0", "idempotent-0", "txn-0", "txn-1", "compacted-0", "codec-lz4-0"} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +167,7 @@ func TestRecoveryMakesTheSameFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, want := listing(t, filepath.Join(dir, name)), listing(t, filepath.Join("testdata/logdir", name))
-			if name != "segmented-0" { // was written with another interval
+			if name != "segmented-0" { // that log was written with another interval
 				for _, files := range []map[string][]byte{got, want} {
 					for f := range files {
 						if strings.HasSuffix(f, indexSuffix) || strings.HasSuffix(f, timeIndexSuffix) {
@@ -180,7 +181,7 @@ func TestRecoveryMakesTheSameFiles(t *testing.T) {
 	}
 }
 
-// The index look-ups agree with a scan of the whole log, whatever offset or time is asked for.
+// TestLookUpsAgreeWithScans: index lookups agree with a scan of the whole log, for each offset and time.
 func TestLookUpsAgreeWithScans(t *testing.T) {
 	m, _ := openSamples(t, "testdata/logdir", sampleMeta)
 	for _, l := range m.Logs() {

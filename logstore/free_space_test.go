@@ -52,7 +52,7 @@ func (r *spaceRig) open() {
 
 func (r *spaceRig) offline() bool { return len(r.m.OfflineDirs()) > 0 }
 
-// fullFrom has every call that needs room fail from the n-th on.
+// fullFrom fails every call that needs space from the nth on.
 func (r *spaceRig) fullFrom(n int) (calls *int) {
 	calls = new(int)
 	r.fs.SetFault(func(op, _ string) error {
@@ -67,8 +67,8 @@ func (r *spaceRig) fullFrom(n int) (calls *int) {
 	return calls
 }
 
-// TestLowWaterMark: with little room left clients' records are refused; everything else goes on, and so do they when
-// there is room.
+// TestLowWaterMark: with little space left clients' records are refused, while everything else continues; they are
+// accepted when there is space again.
 func TestLowWaterMark(t *testing.T) {
 	logger, lines := newLogLines()
 	r := newSpaceRig(t, func(c *ManagerConfig) { c.MinFreeBytes, c.Logger = 10<<20, logger })
@@ -117,7 +117,7 @@ func TestLowWaterMark(t *testing.T) {
 	}
 }
 
-// TestRoomIsNoticed though nobody writes.
+// TestRoomIsNoticed: free space is noticed even if nobody writes.
 func TestRoomIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heard := make(chan string, 10)
@@ -144,8 +144,8 @@ func TestRoomIsNoticed(t *testing.T) {
 	})
 }
 
-// TestFullDiskAtEachWrite: whichever write is the first that finds no room, no acknowledged record is lost and nothing
-// is read that was refused; when there is room the log goes on.
+// TestFullDiskAtEachWrite: whichever write first fails for lack of space, no acknowledged record is lost and no refused
+// one is read; when there is space again the log continues.
 func TestFullDiskAtEachWrite(t *testing.T) {
 	for n := 1; ; n++ {
 		r := newSpaceRig(t, func(c *ManagerConfig) {
@@ -206,7 +206,7 @@ func TestFullDiskAtEachWrite(t *testing.T) {
 	}
 }
 
-// TestStartOnAFullDisk: after a kill a broker must come up on a full disk, serve what is there and make room.
+// TestStartOnAFullDisk: after a kill a broker must be able to start on a full disk, serve what is there and free space.
 func TestStartOnAFullDisk(t *testing.T) {
 	r := newSpaceRig(t, func(c *ManagerConfig) { c.Default.SegmentBytes, c.Default.IndexIntervalBytes = 400, 50 })
 	for i := range 40 {
@@ -254,9 +254,9 @@ func TestStartOnAFullDisk(t *testing.T) {
 	_ = r.m.Close()
 }
 
-// TestFullDiskAtEachAbort: whichever write finds no room while transactions are aborted, or whichever file cannot be
-// opened, the directory stays, and consumers are told of every transaction whose marker was taken: at once, with room
-// again, and after whatever kind of restart.
+// TestFullDiskAtEachAbort: whichever write fails for lack of space while transactions are aborted, or whichever file
+// cannot be opened, the directory stays online, and consumers are told of every transaction whose marker was accepted:
+// at once, with space again, and after any kind of restart.
 func TestFullDiskAtEachAbort(t *testing.T) {
 	for _, fault := range []struct {
 		op  string
@@ -270,12 +270,12 @@ func TestFullDiskAtEachAbort(t *testing.T) {
 	}
 }
 
-// abortAmidFault tells whether the n-th call of op came.
+// abortAmidFault reports whether there was an nth call of op.
 func abortAmidFault(t *testing.T, op string, n int, fault error, restart string) (reached bool) {
 	r := newSpaceRig(t, func(c *ManagerConfig) { c.Default.SegmentBytes = 600 })
 	calls := 0
 	r.fs.SetFault(func(called, _ string) error {
-		if called != op && (called != "readfile" || op != "open") { // to read a whole file opens it
+		if called != op && (called != "readfile" || op != "open") { // reading a whole file opens it
 			return nil
 		}
 		if calls++; calls >= n {
@@ -292,7 +292,7 @@ func abortAmidFault(t *testing.T, op string, n int, fault error, restart string)
 				seq++
 				var marker AppendInfo
 				marker, err = r.l.AppendLeader(endMarker(9, 0, false), LeaderAppend{LeaderEpoch: 1, Origin: Coordinator})
-				if err != nil { // the coordinator sends it until it is taken
+				if err != nil { // the coordinator repeats it until it is accepted
 					r.fs.SetFault(nil)
 					marker, err = r.l.AppendLeader(endMarker(9, 0, false), LeaderAppend{LeaderEpoch: 1, Origin: Coordinator})
 				}
@@ -314,7 +314,7 @@ func abortAmidFault(t *testing.T, op string, n int, fault error, restart string)
 		}
 	}
 	abort(true)
-	if _, err := r.l.AbortedTransactions(0, r.l.LogEndOffset()); !errors.Is(err, kerr.KafkaStorageError) { // the consumer asks again
+	if _, err := r.l.AbortedTransactions(0, r.l.LogEndOffset()); !errors.Is(err, kerr.KafkaStorageError) { // the consumer retries
 		check("in the middle")
 	}
 	if err := r.l.Flush(); err != nil && !errors.Is(err, kerr.KafkaStorageError) || r.offline() {
@@ -331,7 +331,7 @@ func abortAmidFault(t *testing.T, op string, n int, fault error, restart string)
 		r.fs.SetFault(nil)
 		r.fs = r.fs.Kill()
 	} else {
-		_ = r.m.Close() // what it cannot write the next start finds out
+		_ = r.m.Close() // the next start finds out what it could not write
 		r.fs.SetFault(nil)
 	}
 	r.open()
@@ -342,8 +342,8 @@ func abortAmidFault(t *testing.T, op string, n int, fault error, restart string)
 	return calls >= n
 }
 
-// TestFullDiskAtEachCreation: a log that one directory has no room for, whichever write notices, is made in another,
-// and is only there after the next start, too.
+// TestFullDiskAtEachCreation: a log for which one directory has no space, whichever write notices it, is created in
+// another, and exists only there after the next start, too.
 func TestFullDiskAtEachCreation(t *testing.T) {
 	for n, reached := 1, true; reached; n++ {
 		c := newClock()

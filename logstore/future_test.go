@@ -24,7 +24,7 @@ type moveRig struct {
 	cfg ManagerConfig
 	m   *Manager
 	l   *Log
-	n   int // records appended
+	n   int // number of records appended
 }
 
 func newMoveRig(t *testing.T) *moveRig {
@@ -50,7 +50,7 @@ func (x *moveRig) must(err error) {
 	}
 }
 
-// append appends records in a leader epoch, all replicated.
+// append appends records in a leader epoch and marks them as replicated.
 func (x *moveRig) append(count int, epoch int32) {
 	x.Helper()
 	for range count {
@@ -62,7 +62,7 @@ func (x *moveRig) append(count int, epoch int32) {
 	}
 }
 
-// dirs are the directories of partitions.
+// dirs returns the directories of partitions.
 func (x *moveRig) dirs() []string {
 	x.Helper()
 	var dirs []string
@@ -78,7 +78,7 @@ func (x *moveRig) dirs() []string {
 	return dirs
 }
 
-// fill copies until nothing is left.
+// fill copies until the copy has caught up.
 func fill(f, of *Log) error {
 	buf := make([]byte, 0, 700)
 	for {
@@ -90,7 +90,7 @@ func fill(f, of *Log) error {
 	}
 }
 
-// values reads all records of a log.
+// values returns the values of all records of a log.
 func values(t testing.TB, l *Log) []string {
 	t.Helper()
 	var got []string
@@ -106,7 +106,7 @@ func values(t testing.TB, l *Log) []string {
 	return got
 }
 
-// move does all of it.
+// move does a whole move.
 func (x *moveRig) move(dir string) error {
 	f, err := x.m.MoveTo(testTP, dir)
 	if err != nil || f == nil {
@@ -130,7 +130,7 @@ func TestMoveToAnotherDirectory(t *testing.T) {
 	x.must(err)
 	x.must(fill(f, x.l))
 	x.append(10, 4)
-	x.must(x.l.TruncateTo(37)) // what the copy has not seen yet, and of what it has
+	x.must(x.l.TruncateTo(37)) // both records that the copy has not got yet and some that it has
 	x.must(fill(f, x.l))
 	x.must(x.l.TruncateTo(35))
 	x.append(3, 6)
@@ -200,7 +200,8 @@ func TestMoveRefused(t *testing.T) {
 	}
 }
 
-// TestMoveGivenUp asks for the directory that the log is in, and deletes partitions that are being moved.
+// TestMoveGivenUp requests a move to the directory where the log already is, and deletes partitions that are being
+// moved.
 func TestMoveGivenUp(t *testing.T) {
 	x := newMoveRig(t)
 	x.append(30, 3)
@@ -227,7 +228,7 @@ func TestMoveGivenUp(t *testing.T) {
 	x.must(x.m.Close())
 }
 
-// TestMoveGoesOnAfterAStart finds a copy at a start, complete or behind a log that has lost its tail.
+// TestMoveGoesOnAfterAStart: a start finds a copy, complete or ahead of a log that has lost its tail.
 func TestMoveGoesOnAfterAStart(t *testing.T) {
 	for name, stop := range map[string]func(*moveRig){
 		"clean stop": func(x *moveRig) { x.must(x.m.Close()) },
@@ -263,7 +264,7 @@ func TestMoveGoesOnAfterAStart(t *testing.T) {
 	}
 }
 
-// TestMoveKilledBetweenTheRenames finds two directories of one name, and finishes the move.
+// TestMoveKilledBetweenTheRenames: a start finds two directories for one partition, and completes the move.
 func TestMoveKilledBetweenTheRenames(t *testing.T) {
 	x := newMoveRig(t)
 	x.append(12, 3)
@@ -292,8 +293,8 @@ func TestMoveKilledBetweenTheRenames(t *testing.T) {
 	}
 }
 
-// TestRenamesOfAMoveFollowEachOther: between the two there is only what keeps the first one through a power cut. Apache Kafka does not start
-// on what a kill in between leaves.
+// TestRenamesOfAMoveFollowEachOther: between the two renames there is only what makes the first one durable. Apache
+// Kafka does not start on what a kill in between leaves.
 func TestRenamesOfAMoveFollowEachOther(t *testing.T) {
 	x := newMoveRig(t)
 	x.append(12, 3)
@@ -315,7 +316,7 @@ func TestRenamesOfAMoveFollowEachOther(t *testing.T) {
 	x.must(x.m.Close())
 }
 
-// TestCopyThatIsDroppedLeavesNothing for a log that gets its place later.
+// TestCopyThatIsDroppedLeavesNothing: a dropped copy leaves nothing behind that a log created later would find.
 func TestCopyThatIsDroppedLeavesNothing(t *testing.T) {
 	x := newMoveRig(t)
 	x.append(12, 3)
@@ -342,13 +343,14 @@ func TestCopyThatIsDroppedLeavesNothing(t *testing.T) {
 	x.must(x.m.Close())
 }
 
-// TestMoveCrashAtEachStep lets the disk die at each call of a move in turn, while records come in. Whatever of that a power cut or a
-// kill leaves, a start finds the log, with all that was flushed, or with a kill all that was written, and the move can be done again.
+// TestMoveCrashAtEachStep fails the disk at each call of a move in turn, while records are appended. Whatever a power
+// failure or a kill leaves, a start finds the log with all that was flushed, or after a kill all that was written, and
+// the move can be repeated.
 func TestMoveCrashAtEachStep(t *testing.T) {
 	for _, end := range []struct {
 		name string
 		of   func(*vfs.Mem) *vfs.Mem
-		kept func(flushed, written []string) []string // at least
+		kept func(flushed, written []string) []string // what must be kept at least
 	}{
 		{"kill", (*vfs.Mem).Kill, func(_, written []string) []string { return written }},
 		{"power cut", func(fsys *vfs.Mem) *vfs.Mem { return fsys.Crash(nil) }, func(flushed, _ []string) []string { return flushed }},
@@ -361,7 +363,8 @@ func TestMoveCrashAtEachStep(t *testing.T) {
 	}
 }
 
-// moveAndDie has the disk die at the nth call of a move, and checks what a start finds. It is false when there are fewer calls.
+// moveAndDie fails the disk at the nth call of a move, and checks what a start finds. It returns false if there are
+// fewer calls.
 func moveAndDie(t *testing.T, n int, end func(*vfs.Mem) *vfs.Mem, kept func(flushed, written []string) []string) bool {
 	t.Helper()
 	errDied := errors.New("disk died")
@@ -410,8 +413,8 @@ func moveAndDie(t *testing.T, n int, end func(*vfs.Mem) *vfs.Mem, kept func(flus
 	return !done
 }
 
-// moveUnderWrites moves the log, to which a record is written after each part of it that was copied. It gives what is in the log,
-// of the last record only if its write has succeeded.
+// moveUnderWrites moves the log while a record is written after each copied part. It returns what is in the log,
+// including the last record only if its write succeeded.
 func (x *moveRig) moveUnderWrites(dir string, before []string) (written []string, err error) {
 	written = before
 	f, err := x.m.MoveTo(testTP, dir)
@@ -444,7 +447,8 @@ func (x *moveRig) moveUnderWrites(dir string, before []string) (written []string
 	return written, err
 }
 
-// TestProducerExpiryReachesTheCopy that is being made when it changes: it will serve with it.
+// TestProducerExpiryReachesTheCopy: a changed expiration also applies to a copy that is being made, which will replace
+// the log.
 func TestProducerExpiryReachesTheCopy(t *testing.T) {
 	x := newMoveRig(t)
 	x.append(3, 1)
@@ -463,7 +467,8 @@ func TestProducerExpiryReachesTheCopy(t *testing.T) {
 	x.must(x.m.Close())
 }
 
-// TestDroppedWhileMoved: what was dropped of a log, and of its copy, is removed wherever their directories are by then.
+// TestDroppedWhileMoved: dropped segments of a log and of its copy are removed wherever their directories have been
+// moved since.
 func TestDroppedWhileMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newMoveRig(t)
@@ -525,7 +530,7 @@ func TestDroppedWhileMoved(t *testing.T) {
 	})
 }
 
-// TestMoveWithoutCheckpoints: where the copy's cannot be written, the log stays in its place.
+// TestMoveWithoutCheckpoints: if the copy's checkpoints cannot be written, the log stays where it is.
 func TestMoveWithoutCheckpoints(t *testing.T) {
 	x := newMoveRig(t)
 	x.append(12, 3)

@@ -114,7 +114,7 @@ func readAll(t testing.TB, l *Log, upTo int64) []record.Batch {
 			t.Fatal(walk.Err())
 		}
 		if offset == before {
-			break // what is left is not to be seen
+			break // the rest is not visible to the consumer
 		}
 	}
 	return batches
@@ -143,7 +143,7 @@ func digest(h hash.Hash, r *record.Record) {
 	h.Write(b)
 }
 
-// digestOf is the digest and count of data records; with committed, of what a read_committed consumer sees.
+// digestOf returns the digest and count of data records; with committed, of those that a read_committed consumer sees.
 func digestOf(t *testing.T, l *Log, upTo int64, committed bool) (int, string) {
 	t.Helper()
 	h := sha256.New()

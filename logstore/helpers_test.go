@@ -15,14 +15,14 @@ import (
 
 var vfsOS = vfs.OS{}
 
-// clock is a time that tests move.
+// clock is a clock that tests advance.
 type clock struct{ now time.Time }
 
 func newClock() *clock { return &clock{time.UnixMilli(1_790_000_000_000)} }
 
 func (c *clock) Now() time.Time { return c.now }
 
-// memConfig is a manager on a file system in memory, with small files.
+// memConfig returns the configuration of a manager on a file system in memory, with small files.
 func memConfig(fsys vfs.FS, c *clock) ManagerConfig {
 	cfg := DefaultManagerConfig()
 	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{"/data"}, 1, "test", quiet()
@@ -40,7 +40,7 @@ func mustOpen(t testing.TB, cfg ManagerConfig) *Manager {
 	return m
 }
 
-// logTo is a logger that shows its lines if the test fails.
+// logTo returns a logger whose lines are shown if the test fails.
 func logTo(t testing.TB) *logrus.Entry {
 	logger := logrus.New()
 	logger.SetOutput(t.Output())
@@ -49,7 +49,7 @@ func logTo(t testing.TB) *logrus.Entry {
 
 var testTP = TopicPartition{"t", 0}
 
-// newTestLog is an empty log on a file system in memory.
+// newTestLog returns an empty log on a file system in memory.
 func newTestLog(t testing.TB, change func(*Config)) (*Log, *clock) {
 	t.Helper()
 	c := newClock()
@@ -66,7 +66,7 @@ func newTestLog(t testing.TB, change func(*Config)) (*Log, *clock) {
 	return l, c
 }
 
-// batchOf is a batch with the values as records, one ms apart, the first at ts.
+// batchOf returns a batch with the values as records, one ms apart, the first at ts.
 func batchOf(ts int64, values ...string) *record.Builder {
 	w := record.NewBuilder()
 	for i, v := range values {
@@ -75,7 +75,7 @@ func batchOf(ts int64, values ...string) *record.Builder {
 	return w
 }
 
-// sequenced is a batch of n records of an idempotent producer.
+// sequenced returns a batch of n records of an idempotent producer.
 func sequenced(pid int64, epoch int16, seq int32, n int) *record.Builder {
 	w := record.NewBuilder()
 	w.ProducerID, w.ProducerEpoch, w.BaseSequence = pid, epoch, seq
@@ -98,13 +98,13 @@ func mustProduce(t testing.TB, l *Log, w *record.Builder) AppendInfo {
 	return info
 }
 
-// logLines is what was logged.
+// logLines collects what is logged.
 type logLines struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder
 }
 
-// newLogLines is a logger and what it writes.
+// newLogLines returns a logger and the lines that it writes.
 func newLogLines() (*logrus.Entry, *logLines) {
 	lines, logger := new(logLines), logrus.New()
 	logger.SetOutput(lines)
@@ -125,7 +125,7 @@ func (l *logLines) String() string {
 	return l.text.String()
 }
 
-// want fails unless one line has all the parts.
+// want fails the test unless one line has all the parts.
 func (l *logLines) want(t testing.TB, parts ...string) {
 	t.Helper()
 	for line := range strings.Lines(l.String() + "\n") {

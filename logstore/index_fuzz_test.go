@@ -9,8 +9,8 @@ import (
 	"barnabas/logstore/record"
 )
 
-// FuzzIndexes: whatever stands in the index files of a segment, a start and reads neither panic nor give what are no batches of
-// the log.
+// FuzzIndexes: whatever the index files of a segment contain, starts and reads neither panic nor return anything but
+// batches of the log.
 func FuzzIndexes(f *testing.F) {
 	fsys, cfg, batches := indexedLog(f)
 	dir := "/data/" + testTP.String() + "/"
@@ -61,8 +61,8 @@ func FuzzIndexes(f *testing.F) {
 	})
 }
 
-// indexedLog gives the disk of a broker that was stopped, with a log of several segments, the first of which has entries in all of its
-// indexes, and the log's batches.
+// indexedLog returns the disk of a broker that was stopped, with a log of several segments, the first of which has
+// entries in all of its indexes, and the log's batches.
 func indexedLog(t testing.TB) (*vfs.Mem, ManagerConfig, []record.Batch) {
 	t.Helper()
 	c := newClock()
@@ -89,7 +89,7 @@ func indexedLog(t testing.TB) (*vfs.Mem, ManagerConfig, []record.Batch) {
 	return fsys.Kill(), cfg, batches
 }
 
-// checkReads reads from each offset and looks for times and aborted transactions.
+// checkReads reads from each offset and looks up times and aborted transactions.
 func checkReads(t *testing.T, l *Log, batches []record.Batch) {
 	t.Helper()
 	for _, want := range batches {
@@ -106,7 +106,7 @@ func checkReads(t *testing.T, l *Log, batches []record.Batch) {
 		}
 	}
 	for _, ts := range []int64{0, 1003, 1 << 40} {
-		_, _, _, _, _ = l.OffsetForTime(ts) // may be wrong by a time index that is; a panic is not fine
+		_, _, _, _, _ = l.OffsetForTime(ts) // a wrong time index may give a wrong result, but not a panic
 	}
 	_, _ = l.AbortedTransactions(0, l.LogEndOffset())
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSipHash has the test vectors of the authors' reference implementation, for the inputs 00, 00 01, ...
+// TestSipHash uses the test vectors of the authors' reference implementation, for the inputs 00, 00 01, ...
 func TestSipHash(t *testing.T) {
 	for n, want := range map[int]string{0: "a3817f04ba25a8e66df67214c7550293", 1: "da87c1d86b99af44347659119b22fc45",
 		2: "8177228da4a45dc7fca38bdef60affe4", 7: "a1f1ebbed8dbc153c0b84aa61ff08239", 8: "3b62a9ba6258f5610f83e264f31497b4"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLoading asks after Open how far it came: after a clean stop, and after one that was none.
+// TestLoading checks the progress reported after Open, following a clean stop and an unclean one.
 func TestLoading(t *testing.T) {
 	clock := newClock()
 	fsys := vfs.NewMem(clock.Now)
@@ -32,14 +32,14 @@ func TestLoading(t *testing.T) {
 		if diff := cmp.Diff(want, cfg.Loading.Dirs()); diff != "" {
 			t.Errorf("recovering %v: %s", recovering, diff)
 		}
-		m.unlock() // as if it were killed: no mark of a clean stop
+		m.unlock() // as if it were killed: without the clean-shutdown file
 	}
 	if dirs := (*Loading)(nil).Dirs(); dirs != nil {
 		t.Errorf("nobody asked, and there is %v", dirs)
 	}
 }
 
-// TestLoadingTellsOfBytes shuts one of two logs and asks how far the loading is.
+// TestLoadingTellsOfBytes blocks one of two logs and checks the reported progress.
 func TestLoadingTellsOfBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLoadingRig(t, 2, nil)

@@ -7,8 +7,8 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// truncatedToItsStart gives the disk, the settings and the log of a broker that has truncated a log to its log start in the middle of a
-// batch, which leaves a gap below the start, and what it has appended then.
+// truncatedToItsStart returns the disk, the settings and the log of a broker that has truncated a log to its log start
+// offset in the middle of a batch, which leaves a gap below the start, and what was appended then.
 func truncatedToItsStart(t *testing.T, roll bool) (*vfs.Mem, ManagerConfig, *Manager, *Log) {
 	t.Helper()
 	c := newClock()
@@ -45,13 +45,13 @@ func truncatedToItsStart(t *testing.T, roll bool) (*vfs.Mem, ManagerConfig, *Man
 	return fsys, cfg, m, l
 }
 
-// TestKillAfterATruncationToTheLogStart: that the segment before ends below the log start is no lost tail.
+// TestKillAfterATruncationToTheLogStart: that the previous segment ends below the log start offset is no lost tail.
 func TestKillAfterATruncationToTheLogStart(t *testing.T) {
 	for _, roll := range []bool{false, true} {
 		t.Run(fmt.Sprint("roll=", roll), func(t *testing.T) {
 			fsys, cfg, _, l := truncatedToItsStart(t, roll)
 			end := l.LogEndOffset()
-			// As if the truncation were of a time when nothing was flushed yet.
+			// As if the truncation had happened before anything was flushed.
 			if err := vfs.WriteFile(fsys, "/data/"+recoveryPointFile, []byte("0\n1\nt 0 0\n")); err != nil {
 				t.Fatal(err)
 			}
@@ -66,8 +66,8 @@ func TestKillAfterATruncationToTheLogStart(t *testing.T) {
 	}
 }
 
-// TestPowerCutAfterATruncationToTheLogStart tears the first batch behind the truncation: it was not flushed, though it is
-// behind the last batch that was, and below the recovery point is nothing but the gap.
+// TestPowerCutAfterATruncationToTheLogStart tears the first batch after the truncation: it was not flushed, although it
+// directly follows the last flushed batch, and there is nothing but the gap below the recovery point.
 func TestPowerCutAfterATruncationToTheLogStart(t *testing.T) {
 	fsys, cfg, _, l := truncatedToItsStart(t, false)
 	size := (*l.segments.Load())[0].size.Load()
@@ -97,8 +97,8 @@ func cutFile(t *testing.T, fsys *vfs.Mem, name string, size int64) {
 	}
 }
 
-// TestSnapshotBehindTheEnd: one that a power cut has left without its records does not make the right one go. The state of a producer
-// whose records are below the log start is in a snapshot alone.
+// TestSnapshotBehindTheEnd: a snapshot whose records were lost in a power failure must not displace the right one. The
+// state of a producer whose records are below the log start offset exists only in a snapshot.
 func TestSnapshotBehindTheEnd(t *testing.T) {
 	c := newClock()
 	fsys := vfs.NewMem(c.Now)

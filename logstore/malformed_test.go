@@ -16,7 +16,7 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// malformedRig is a log directory after a kill, or a clean stop, in which a test spoils something.
+// malformedRig is a log directory after a kill or a clean stop, in which a test corrupts a file.
 type malformedRig struct {
 	*loadingRig
 	lines *logtest.Hook
@@ -34,7 +34,7 @@ func newMalformedRig(t *testing.T, clean bool, change func(*ManagerConfig)) *mal
 	return r
 }
 
-// warnings are the lines of the log that are worse than information.
+// warnings returns the lines of the log above level info.
 func (r *malformedRig) warnings() []string {
 	var lines []string
 	for _, e := range r.lines.AllEntries() {
@@ -45,7 +45,7 @@ func (r *malformedRig) warnings() []string {
 	return lines
 }
 
-// warned checks that one line was written, and that it has these parts.
+// warned checks that exactly one line was logged, and that it has these parts.
 func (r *malformedRig) warned(parts ...string) {
 	r.Helper()
 	lines := r.warnings()
@@ -65,7 +65,7 @@ func (r *malformedRig) spoil(name, content string) {
 	r.must(vfs.WriteFile(r.mem, name, []byte(content)))
 }
 
-// malformedContents are a checkpoint's, with the line that is wrong.
+// malformedContents are contents of a checkpoint file, each with its wrong line.
 var malformedContents = map[string]struct {
 	content string
 	line    int
@@ -87,8 +87,8 @@ var malformedContents = map[string]struct {
 	"an empty line between": {"0\n3\nt 0 2\n\nt 1 2\n", 4},
 }
 
-// TestMalformedCheckpoints starts on a directory one of whose checkpoints can't be understood: the directory serves, no
-// record is lost, a line says what is wrong where, and the file is right again afterwards.
+// TestMalformedCheckpoints starts on a directory with a checkpoint file that cannot be parsed: the directory is used,
+// no record is lost, a line says what is wrong where, and the file is repaired afterwards.
 func TestMalformedCheckpoints(t *testing.T) {
 	type want struct{ start, hw int64 }
 	for _, clean := range []bool{false, true} {
@@ -118,8 +118,8 @@ func TestMalformedCheckpoints(t *testing.T) {
 	}
 }
 
-// TestBreakWithoutRecoveryPoints has a broken batch in a log of which it is not known what was flushed. Only the end of
-// the log is taken for what a crash has left; anything else stays, offline, also after further starts.
+// TestBreakWithoutRecoveryPoints: a log has a damaged batch, and it is unknown what was flushed. Damage at the end of
+// the log is considered the result of a crash; with any other the log stays offline, also after further starts.
 func TestBreakWithoutRecoveryPoints(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -180,7 +180,7 @@ func TestBreakWithoutRecoveryPoints(t *testing.T) {
 	}
 }
 
-// TestMalformedLeaderEpochs reads the epochs from the records.
+// TestMalformedLeaderEpochs: the epochs are rebuilt from the records.
 func TestMalformedLeaderEpochs(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		for name, malformed := range map[string]string{"garbage": "\x00\xff", "version": "1\n0\n", "no number": "0\n1\nx 0\n",
@@ -220,8 +220,8 @@ func TestMalformedLeaderEpochs(t *testing.T) {
 	}
 }
 
-// TestMalformedPartitionMetadata keeps one log offline whose topic id can't be read, for it may be another topic's that
-// has its name now.
+// TestMalformedPartitionMetadata: a log whose topic id cannot be read stays offline, since it may belong to an earlier
+// topic of that name.
 func TestMalformedPartitionMetadata(t *testing.T) {
 	for name, malformed := range map[string]string{"garbage": "\x00\xff", "empty": "", "version": "version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
 		"no id": "version: 0\n", "short id": "version: 0\ntopic_id: AAAA"} {
@@ -250,7 +250,7 @@ func TestMalformedPartitionMetadata(t *testing.T) {
 	}
 }
 
-// TestMalformedMetaProperties takes the directory offline: it may be anybody's.
+// TestMalformedMetaProperties: the directory is taken offline, since it may belong to another broker.
 func TestMalformedMetaProperties(t *testing.T) {
 	for name, malformed := range map[string]string{"empty": "", "version": "version=1\nbroker.id=1\ncluster.id=test\n", "id": "version=0\nbroker.id=x\ncluster.id=test\n"} {
 		t.Run(name, func(t *testing.T) {

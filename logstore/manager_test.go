@@ -169,7 +169,8 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 }
 
-// A new directory gets the files that Apache Kafka makes there. That of recovery points says from the beginning that nothing was flushed.
+// TestFreshDirectory: a new directory gets the files that Apache Kafka creates there. The recovery points say from the
+// beginning that nothing was flushed.
 func TestFreshDirectory(t *testing.T) {
 	cfg := DefaultManagerConfig()
 	dir := t.TempDir()
@@ -219,7 +220,7 @@ func TestForeignDirectoryStopsTheStart(t *testing.T) {
 	}
 }
 
-// TestLinkedPartition: a partition's directory may be a link to one elsewhere, as in Apache Kafka.
+// TestLinkedPartition: a partition's directory may be a symbolic link to a directory elsewhere, as in Apache Kafka.
 func TestLinkedPartition(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	if err := os.Symlink(elsewhere, filepath.Join(dir, "t-0")); err != nil {
@@ -260,7 +261,7 @@ func TestSamePartitionTwice(t *testing.T) {
 	}
 }
 
-// failUnder makes every operation below a directory fail, once it is told to.
+// failUnder makes every operation below a directory fail, until it is called again.
 func failUnder(fsys *vfs.Mem, dir string) {
 	fsys.SetFault(func(_, name string) error {
 		if strings.HasPrefix(name, dir) {
@@ -343,7 +344,8 @@ func TestOneDirectoryFails(t *testing.T) {
 	}
 }
 
-// A directory that can't be used at the start is offline, the others serve; with none the start fails.
+// TestDirectoryFailsAtStart: a directory that cannot be used at the start is offline, and the others are used; without
+// any the start fails.
 func TestDirectoryFailsAtStart(t *testing.T) {
 	c := newClock()
 	fsys := vfs.NewMem(c.Now)
@@ -363,7 +365,7 @@ func TestDirectoryFailsAtStart(t *testing.T) {
 	}
 }
 
-// A full disk takes the directory offline, and what was acknowledged is there when there is room again.
+// TestDiskFull: a full disk takes the directory offline, and what was acknowledged is there when there is space again.
 func TestDiskFull(t *testing.T) {
 	x := newModelled(t, 1)
 	for range 20 {
@@ -500,7 +502,7 @@ func TestDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg.FS = fsys.Kill()
-		m = mustOpen(t, cfg) // finds the directory of the deleted partition
+		m = mustOpen(t, cfg) // it finds the directory of the deleted partition
 		m.Start()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -528,7 +530,7 @@ func dirsOf(t *testing.T, fsys vfs.FS) []string {
 	return dirs
 }
 
-// The background work happens at its times, and nothing of it is left after Close.
+// TestBackground: the background work is done at its intervals, and none of it runs after Close.
 func TestBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.NewMem(time.Now)
@@ -600,7 +602,7 @@ func TestManyLogs(t *testing.T) {
 		mustProduce(t, l, batchOf(1000, fmt.Sprint(p)))
 		l.SetHighWatermark(1)
 	}
-	for range 2 { // after a clean stop, then after none
+	for range 2 { // after a clean stop, then after an unclean one
 		for _, info := range m.Dirs() {
 			if len(info.Logs) != 20 {
 				t.Errorf("%s has %d logs", info.Path, len(info.Logs))
@@ -631,8 +633,8 @@ func TestManyLogs(t *testing.T) {
 	}
 }
 
-// TestDeletionWritesTheCleanersCheckpoint deletes a partition where nothing was ever compacted: the file gets its header, as
-// Apache Kafka leaves it, and keeps it.
+// TestDeletionWritesTheCleanersCheckpoint deletes a partition where nothing was ever compacted: the file is written
+// with its header, as Apache Kafka does, and is kept.
 func TestDeletionWritesTheCleanersCheckpoint(t *testing.T) {
 	clock := newClock()
 	fsys := vfs.NewMem(clock.Now)

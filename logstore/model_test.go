@@ -13,7 +13,7 @@ import (
 	"barnabas/logstore/record"
 )
 
-// modelled is a log beside a plain list of what must be in it.
+// modelled is a log with a plain list of what must be in it.
 type modelled struct {
 	t   testing.TB
 	rng *rand.Rand
@@ -23,9 +23,9 @@ type modelled struct {
 	m   *Manager
 	l   *Log
 
-	records []record.Record // by offset, all that were ever appended and not truncated
+	records []record.Record // by offset: all that were ever appended and not truncated
 	start   int64
-	// The one idempotent producer, and the sequence number of its next batch.
+	// The only idempotent producer, and the sequence number of its next batch.
 	producer int64
 	seq      int32
 	epoch    int32
@@ -104,7 +104,7 @@ func (x *modelled) append() {
 	x.c.now = x.c.now.Add(time.Duration(x.rng.IntN(1000)) * time.Millisecond)
 }
 
-// cutTo drops the records from offset on.
+// cutTo drops the list's records from offset on.
 func (x *modelled) cutTo(offset int64) {
 	for len(x.records) > 0 && x.records[len(x.records)-1].Offset >= offset {
 		x.records = x.records[:len(x.records)-1]
@@ -126,8 +126,8 @@ func (x *modelled) truncate() {
 	x.resync()
 }
 
-// resync takes the producer's next sequence from the log, as after a truncation or a crash it may be lower. One that the log has
-// forgotten is followed by another: none begins at 0 again.
+// resync reads the producer's next sequence number from the log, since it may be lower after a truncation or a crash. A
+// producer that the log has forgotten is replaced by another: none begins at 0 again.
 func (x *modelled) resync() {
 	for _, p := range x.l.ActiveProducers() {
 		if p.ProducerID == x.producer {
@@ -216,7 +216,7 @@ func (x *modelled) step() {
 	}
 }
 
-// check compares what the log says with the list.
+// check compares the log with the list.
 func (x *modelled) check() {
 	x.t.Helper()
 	var want []record.Record
@@ -266,13 +266,13 @@ func (x *modelled) checkTime(want []record.Record, ts int64) {
 	}
 }
 
-// TestModel does random things to a log and to a list of records; all must read alike, through restarts, kills and
-// power cuts.
+// TestModel applies random operations to a log and to a list of records; both must agree, through restarts, kills and
+// power failures.
 func TestModel(t *testing.T) {
 	for seed := range seeds.Count(t, 60, 15) {
 		runModel(t, seed)
 	}
-	for _, seed := range []uint64{187, 452, 3034, 5273} { // which have failed
+	for _, seed := range []uint64{187, 452, 3034, 5273} { // seeds that have failed
 		runModel(t, seed)
 	}
 }
@@ -288,8 +288,8 @@ func runModel(t *testing.T, seed uint64) {
 	})
 }
 
-// TestCrashAtEachStep lets the disk die at each call in turn, cuts the power, and requires that all that was flushed is
-// there again and that the log goes on.
+// TestCrashAtEachStep fails the disk at each call in turn, cuts the power, and requires that everything that was
+// flushed is there and that the log continues.
 func TestCrashAtEachStep(t *testing.T) {
 	errDied := errors.New("disk died")
 	for n := 1; ; n++ {
@@ -338,7 +338,7 @@ func TestCrashAtEachStep(t *testing.T) {
 		for len(x.records) > 0 && x.end() > x.l.LogEndOffset() {
 			x.cutTo(x.l.LogEndOffset())
 		}
-		if x.end() == x.l.LogEndOffset() { // a truncation that failed half way may have kept more
+		if x.end() == x.l.LogEndOffset() { // a truncation that failed may have kept more
 			x.check()
 		}
 		x.append()

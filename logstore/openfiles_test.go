@@ -58,7 +58,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 			t.Errorf("the file of who reads it is closed: %v", err)
 		}
 		held.Close()
-		for _, l := range logs { // and they go on
+		for _, l := range logs { // and they continue to work
 			mustProduce(t, l, batchOf(time.Now().UnixMilli(), "more"))
 		}
 		if err := m.Close(); err != nil {
@@ -70,7 +70,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	})
 }
 
-// TestOpenFilesUnderLoad appends and reads, with real files, while they are being closed all the time.
+// TestOpenFilesUnderLoad appends and reads, with real files, while files are being closed all the time.
 func TestOpenFilesUnderLoad(t *testing.T) {
 	cfg := memConfig(vfs.OS{}, nil)
 	cfg.Dirs, cfg.Now, cfg.MaxOpenFiles = []string{t.TempDir()}, time.Now, 2
@@ -114,7 +114,7 @@ func TestOpenFilesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestTooManyOpenFiles: that the process can't open another file is no fault of the disk.
+// TestTooManyOpenFiles: reaching the process's limit of open files is not treated as a failure of the disk.
 func TestTooManyOpenFiles(t *testing.T) {
 	l, _ := newTestLog(t, func(c *Config) { c.SegmentBytes = 200 })
 	for range 4 {

@@ -17,7 +17,7 @@ import (
 	"barnabas/logstore/record"
 )
 
-// TestReadLimits holds what a fetch of ten batches, or of two with two records each, gets from Apache Kafka.
+// TestReadLimits compares fetches of ten batches, and of two with two records each, with those of Apache Kafka.
 func TestReadLimits(t *testing.T) {
 	l, _ := newTestLog(t, func(c *Config) { c.IndexIntervalBytes = 300 })
 	for range 10 {
@@ -73,7 +73,7 @@ func TestReadLimits(t *testing.T) {
 	}
 }
 
-// TestOffsetsByTime holds the answers of Apache Kafka to ListOffsets.
+// TestOffsetsByTime compares results of ListOffsets with those of Apache Kafka.
 func TestOffsetsByTime(t *testing.T) {
 	l, c := newTestLog(t, func(c *Config) { c.SegmentBytes, c.IndexIntervalBytes = 200, 0 })
 	if _, _, _, found, err := l.OffsetForTime(5); found || err != nil {
@@ -134,7 +134,7 @@ func TestLegacyOffsets(t *testing.T) {
 	}
 }
 
-// mark is the marker that ends a transaction.
+// mark returns the marker that ends a transaction.
 func mark(pid int64, epoch int16, coordinatorEpoch byte, commit byte) *record.Builder {
 	w := record.NewBuilder()
 	w.Transactional, w.Control = true, true
@@ -205,7 +205,7 @@ func TestTransactions(t *testing.T) {
 	stable("truncated", 5)
 }
 
-// TestFlushesAreTold: one for each segment that is made durable.
+// TestFlushesAreTold: OnFlushed is called once for each segment that was flushed.
 func TestFlushesAreTold(t *testing.T) {
 	c, told := newClock(), 0
 	cfg := memConfig(vfs.NewMem(c.Now), c)
@@ -229,10 +229,11 @@ func TestFlushesAreTold(t *testing.T) {
 	}
 }
 
-// TestIdleTransactions: the oldest one that is open counts, by the last record of its producer.
+// TestIdleTransactions: of the open transactions the one that has been idle longest counts, by the last record of its
+// producer.
 func TestIdleTransactions(t *testing.T) {
 	l, _ := newTestLog(t, nil)
-	last := time.UnixMilli(1_790_000_000_000) // of the records here
+	last := time.UnixMilli(1_790_000_000_000) // timestamp of the records
 	expect := func(what string, want time.Duration) {
 		t.Helper()
 		if got := l.TransactionIdle(last.Add(10 * time.Minute)); got != want {
@@ -252,7 +253,7 @@ func TestIdleTransactions(t *testing.T) {
 	expect("it has ended", 0)
 }
 
-// A log with an empty active segment whose index is missing is no reason to scan anything.
+// TestMissingIndexOfEmptySegment: the missing index of an empty active segment does not cause a scan.
 func TestMissingIndexOfEmptySegment(t *testing.T) {
 	c := newClock()
 	fsys := vfs.NewMem(c.Now)
@@ -266,7 +267,7 @@ func TestMissingIndexOfEmptySegment(t *testing.T) {
 	if err := errors.Join(l.Roll(), m.Close()); err != nil {
 		t.Fatal(err)
 	}
-	_ = fsys.Remove("/data/t-0/" + fileName(1, indexSuffix)) // it may not be there anyway
+	_ = fsys.Remove("/data/t-0/" + fileName(1, indexSuffix)) // it may not exist
 	fsys.SetFault(func(op, name string) error {
 		if op == "read" && strings.HasSuffix(name, logSuffix) {
 			return fmt.Errorf("%s was read", name)
@@ -285,7 +286,8 @@ func TestMissingIndexOfEmptySegment(t *testing.T) {
 	}
 }
 
-// Readers see whole batches in order while a leader appends, segments roll and old ones go.
+// TestReadersBesideAppends: readers see whole batches in order while a leader appends, segments are rolled and old ones
+// deleted.
 func TestReadersBesideAppends(t *testing.T) {
 	cfg := DefaultManagerConfig()
 	cfg.Dirs, cfg.ClusterID, cfg.Logger = []string{t.TempDir()}, "test", quiet()
@@ -333,7 +335,7 @@ func TestReadersBesideAppends(t *testing.T) {
 	}
 }
 
-// follow reads once at offset and returns the offset behind what it got.
+// follow reads once at offset and returns the offset after what it got.
 func follow(l *Log, offset int64) (int64, error) {
 	r, err := l.Read(offset, 1000, l.HighWatermark(), true)
 	if err != nil {
@@ -355,7 +357,8 @@ func follow(l *Log, offset int64) (int64, error) {
 	return offset, walk.Err()
 }
 
-// FuzzSnapshot: no bytes make reading a producer snapshot panic, and what reads writes back the same.
+// FuzzSnapshot: no input makes reading a producer snapshot panic, and a snapshot that can be read is written back
+// unchanged.
 func FuzzSnapshot(f *testing.F) {
 	t := newProducerTable(0)
 	for pid := range int64(3) {

@@ -9,8 +9,8 @@ import (
 	"barnabas/logstore/record"
 )
 
-// TestFindAtTheEnd holds what is remembered of the last batches against the file itself, over appends by leader and by follower,
-// with gaps, several at once, truncations and rolls.
+// TestFindAtTheEnd compares the cached positions of the last batches with the file, through appends by leader and
+// follower, with gaps, several batches at once, truncations and rolls.
 func TestFindAtTheEnd(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -41,7 +41,7 @@ func TestFindAtTheEnd(t *testing.T) {
 	}
 }
 
-// changeTheEnd appends or, now and then, truncates.
+// changeTheEnd appends or, occasionally, truncates.
 func changeTheEnd(t *testing.T, rng *rand.Rand, l *Log) {
 	t.Helper()
 	end := l.LogEndOffset()
@@ -55,7 +55,7 @@ func changeTheEnd(t *testing.T, rng *rand.Rand, l *Log) {
 		if err := l.TruncateTo(max(l.LogStartOffset(), end-rng.Int64N(8))); err != nil {
 			t.Fatal(err)
 		}
-	case 1, 2, 3: // as a follower, of a log that was compacted
+	case 1, 2, 3: // as a follower of a log that was compacted
 		var data []byte
 		for range 1 + rng.IntN(3) {
 			b := record.Batch(batch(end + rng.Int64N(3)))
@@ -71,7 +71,8 @@ func changeTheEnd(t *testing.T, rng *rand.Rand, l *Log) {
 	}
 }
 
-// TestFindWhileAppended looks for batches while others overwrite what is known of them: what is found lies where it was put.
+// TestFindWhileAppended looks for batches while others overwrite the cache: a batch that is found is at the position
+// where it was put.
 func TestFindWhileAppended(t *testing.T) {
 	const (
 		batches = 200_000
@@ -104,15 +105,15 @@ func TestFindWhileAppended(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for n := range int64(batches) {
 		r.add(n*records+records-1, positions[n], size(n))
-		for range rng.IntN(40) { // now and then as long as a look takes
+		for range rng.IntN(40) { // sometimes for as long as a lookup takes
 			r.added.Load()
 		}
 	}
 	readers.Wait()
 }
 
-// BenchmarkReadAtTheEnd finds the records of a fetch that is so many batches behind the end, up to a high watermark one batch
-// before it.
+// BenchmarkReadAtTheEnd finds the records of a fetch that is a number of batches behind the end, with a high watermark
+// one batch before it.
 func BenchmarkReadAtTheEnd(b *testing.B) {
 	l := benchLog(b)
 	batch := payload(b, 1<<10, record.None)

@@ -9,8 +9,8 @@ import (
 	"barnabas/logstore/record"
 )
 
-// TestRejectionsAreCounted holds what is counted of batches that are refused; the integration test of metrics compares it with
-// Apache Kafka's counts.
+// TestRejectionsAreCounted checks the counts of refused batches; the integration test of metrics compares them with
+// Apache Kafka's.
 func TestRejectionsAreCounted(t *testing.T) {
 	plain := func() record.Batch { return batchOf(1000, "v").MustBuild() }
 	with := func(at int, v byte) []byte { return edit(plain(), func(b record.Batch) { b[at] = v }) }

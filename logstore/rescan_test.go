@@ -97,7 +97,7 @@ func (x *brokenLog) fill(t testing.TB, l *Log) {
 	}
 }
 
-// breakSomething does to one of the log's files what a crash, or a disk, may do.
+// breakSomething damages one of the log's files as a crash or a disk may.
 func (x *brokenLog) breakSomething() {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(x.files)), func(name string) bool {
 		return path.Dir(name) != "/data/"+testTP.String() || path.Base(name) == partitionMetadataFile || path.Base(name) == epochFile
@@ -128,17 +128,18 @@ func (x *brokenLog) breakSomething() {
 	x.files[name] = data
 }
 
-// beforeChecksum tells whether a position of a record file is in what no checksum is of: then nobody can know that it is wrong.
+// beforeChecksum reports whether a position in a segment file is not covered by a checksum, so that a change there
+// cannot be detected.
 func beforeChecksum(data []byte, at int) bool {
 	start := 0
 	for walk := record.Split(data); walk.Next() && walk.Position() <= at; {
 		start = walk.Position()
 	}
-	const attributes = 21 // where it begins that the checksum is of
+	const attributes = 21 // the first byte that the checksum covers
 	return at-start < attributes
 }
 
-// filesIn are the files below a directory, but for directories' names.
+// filesIn returns the content of the files below a directory.
 func filesIn(t testing.TB, fsys vfs.FS, dir string) map[string][]byte {
 	t.Helper()
 	entries, err := fsys.ReadDir(dir)
@@ -159,7 +160,7 @@ func filesIn(t testing.TB, fsys vfs.FS, dir string) map[string][]byte {
 	return files
 }
 
-// recovered is what a recovery has made of a log.
+// recovered is the result of a recovery.
 type recovered struct {
 	Damaged   bool
 	Offsets   [4]int64
@@ -170,7 +171,7 @@ type recovered struct {
 	Files     map[string][]byte
 }
 
-// recoverWith recovers the log, so many segments of it at a time, and stops.
+// recoverWith recovers the log, with the given number of segments at a time, and stops.
 func (x *brokenLog) recoverWith(t testing.TB, threads int) recovered {
 	t.Helper()
 	fsys := vfs.NewMem(x.cfg.Now)
@@ -202,7 +203,7 @@ func (x *brokenLog) recoverWith(t testing.TB, threads int) recovered {
 	return got
 }
 
-// inOrder is what one gets by reading the record files one batch after the other, from the first one on.
+// inOrder returns the state that results from reading all segment files one batch after the other.
 func (x *brokenLog) inOrder(end int64, names []string) (producers *producerTable, aborted []AbortedTxn, epochs [][2]int64) {
 	producers = newProducerTable(x.cfg.ProducerExpiry)
 	for _, name := range names {
@@ -222,8 +223,9 @@ func (x *brokenLog) inOrder(end int64, names []string) (producers *producerTable
 	return producers, aborted, epochs
 }
 
-// TestRecoverySideBySide recovers random logs with random faults, one segment at a time and several: the files, offsets, producers,
-// transactions and epochs are the same. Where everything has been read they are those of reading all batches in order.
+// TestRecoverySideBySide recovers random logs with random faults, one segment at a time and several at a time: files,
+// offsets, producers, transactions and epochs are the same. If everything was read, they equal those from reading all
+// batches in order.
 func TestRecoverySideBySide(t *testing.T) {
 	count, whole := seeds.Count(t, 100, 30), 0
 	for seed := range count {

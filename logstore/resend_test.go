@@ -6,8 +6,9 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// TestBatchesSentAgainAfterARestart: a producer with five requests in flight sends them all again when the broker comes back.
-// All that were written must be recognised, also when it went down once more before it took anything new.
+// TestBatchesSentAgainAfterARestart: a producer with five requests in flight sends all of them again when the broker is
+// back. All batches that were written must be recognized as duplicates, also if the broker went down once more before
+// it appended anything new.
 func TestBatchesSentAgainAfterARestart(t *testing.T) {
 	for _, stop := range []string{"kill", "clean stop"} {
 		t.Run(stop, func(t *testing.T) {
@@ -18,7 +19,7 @@ func TestBatchesSentAgainAfterARestart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i := range int32(9) { // two producers by turns
+			for i := range int32(9) { // two producers alternate
 				mustProduce(t, l, sequenced(5, 0, i*10, 10))
 				mustProduce(t, l, sequenced(6, 3, i*4, 4))
 			}

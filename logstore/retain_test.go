@@ -11,7 +11,8 @@ import (
 	"barnabas/logstore/record"
 )
 
-// segmented is a log of n segments with one batch of one record each, a minute apart, all below the high watermark.
+// segmented returns a log of n segments with one batch of one record each, a minute apart, all below the high
+// watermark.
 func segmented(t *testing.T, n int, change func(*Config)) (*Log, *clock) {
 	t.Helper()
 	l, c := newTestLog(t, func(cfg *Config) {
@@ -34,7 +35,7 @@ func TestRetention(t *testing.T) {
 		hw     int64
 		wait   time.Duration
 		start  int64
-		count  int // of segments left
+		count  int // number of segments left
 	}{
 		{"none", func(c *Config) { c.RetentionTime = Unlimited }, 5, 10000 * time.Hour, 0, 5},
 		{"time", func(c *Config) { c.RetentionTime = 3 * time.Minute }, 5, 0, 2, 3},
@@ -65,7 +66,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// Records with timestamps in the future are kept until their time has passed.
+// TestRetentionOfTheFuture: records with timestamps in the future are kept until their time has passed.
 func TestRetentionOfTheFuture(t *testing.T) {
 	l, c := newTestLog(t, func(cfg *Config) { cfg.SegmentBytes, cfg.RetentionTime = 100, time.Hour })
 	mustProduce(t, l, batchOf(c.now.Add(100*time.Hour).UnixMilli(), "future"))
@@ -87,7 +88,7 @@ func TestAdvanceLogStart(t *testing.T) {
 	if err := l.AdvanceLogStart(5); codeOf(err) != kerr.OffsetOutOfRange.Code {
 		t.Errorf("above the high watermark: %v", err)
 	}
-	for _, to := range []int64{3, 1} { // only forward
+	for _, to := range []int64{3, 1} { // the start only moves forward
 		if err := l.AdvanceLogStart(to); err != nil || l.LogStartOffset() != 3 {
 			t.Errorf("to %d: start %d, %v", to, l.LogStartOffset(), err)
 		}
@@ -107,8 +108,9 @@ func TestAdvanceLogStart(t *testing.T) {
 	}
 }
 
-// TestAdvanceLogStartWritesNothing: it holds up the appends, and a change of roles. What the file of epochs has below the start is dropped
-// with the next round of retention, with a clean stop, or by the next load.
+// TestAdvanceLogStartWritesNothing: advancing the log start offset blocks appends and role changes, so it writes no
+// files. Leader epochs below the start are dropped from their file by the next round of retention, by a clean stop, or
+// by the next load.
 func TestAdvanceLogStartWritesNothing(t *testing.T) {
 	for _, end := range []string{"kill", "clean stop", "retention"} {
 		t.Run(end, func(t *testing.T) {

@@ -19,11 +19,11 @@ import (
 	"barnabas/logstore/record"
 )
 
-// Offsets that are further apart than one segment's indexes can tell.
+// farOffsets are further apart than one segment's indexes can represent.
 var farOffsets = []int64{0, 5, math.MaxInt32, math.MaxInt32 + 1, math.MaxInt32 + 5, 3 << 31, 3<<31 + math.MaxInt32, 7 << 31}
 
-// overfullFiles is a log directory with one segment that holds all of farOffsets, as an old release may have left it: its indexes tell
-// wrong offsets.
+// overfullFiles returns a log directory with one segment that holds all of farOffsets, as an old release may have left
+// it: its indexes contain wrong offsets.
 func overfullFiles(clean bool, behind ...int64) map[string][]byte {
 	dir := "/data/" + testTP.String() + "/"
 	files := map[string][]byte{
@@ -43,7 +43,7 @@ func overfullFiles(clean bool, behind ...int64) map[string][]byte {
 	return files
 }
 
-// wrappedIndex is an offset index that has only the lower half of each offset.
+// wrappedIndex returns an offset index that has only the lower half of each offset.
 func wrappedIndex(list []int64) []byte {
 	var index []byte
 	for i, offset := range list {
@@ -78,7 +78,7 @@ func memWith(t testing.TB, files map[string][]byte) (*vfs.Mem, ManagerConfig) {
 	return fsys, cfg
 }
 
-// farContent is every record, by its offset.
+// farContent returns every record by its offset.
 func farContent(t testing.TB, l *Log) []string {
 	t.Helper()
 	var all []string
@@ -102,7 +102,7 @@ func wantFar(list []int64) []string {
 	return want
 }
 
-// TestOverfullSegmentIsSplit wants the segments that Apache Kafka 3.9.2 makes of the same file.
+// TestOverfullSegmentIsSplit expects the segments that Apache Kafka 3.9.2 makes of the same file.
 func TestOverfullSegmentIsSplit(t *testing.T) {
 	behind := []int64{9 << 31, 9<<31 + 1}
 	for _, test := range []struct {
@@ -126,7 +126,7 @@ func TestOverfullSegmentIsSplit(t *testing.T) {
 				if want := append([]int64{0, math.MaxInt32 + 1, 3 << 31, 7 << 31}, test.behind[:min(1, len(test.behind))]...); !slices.Equal(bases, want) {
 					t.Errorf("segments %v, want %v", bases, want)
 				}
-				for _, offset := range all { // by the indexes
+				for _, offset := range all { // through the indexes
 					r, err := l.Read(offset, 1, l.LogEndOffset(), true)
 					if err != nil {
 						t.Fatal(err)
@@ -150,8 +150,8 @@ func TestOverfullSegmentIsSplit(t *testing.T) {
 	}
 }
 
-// TestSplitIsSafeAtEveryStep ends the process, or cuts the power, at each step of the load that splits. What of the names had reached
-// the disk by then is up to chance.
+// TestSplitIsSafeAtEveryStep kills the process, or cuts the power, at each step of the load that splits. Which of the
+// renames had reached the disk by then is random.
 func TestSplitIsSafeAtEveryStep(t *testing.T) {
 	chances := uint64(4)
 	if testing.Short() {
@@ -170,7 +170,7 @@ func TestSplitIsSafeAtEveryStep(t *testing.T) {
 	}
 }
 
-// splitAndDie loads until the given step, and again after an end. It tells whether the first load came that far.
+// splitAndDie loads until the given step, ends there, and loads again. It reports whether the first load got that far.
 func splitAndDie(t *testing.T, clean bool, step int, end func(*vfs.Mem) *vfs.Mem) (died bool) {
 	t.Helper()
 	fsys, cfg := memWith(t, overfullFiles(clean))
@@ -200,7 +200,7 @@ func splitAndDie(t *testing.T, clean bool, step int, end func(*vfs.Mem) *vfs.Mem
 	return died
 }
 
-// TestSplitWithoutRoom keeps the log offline as it is, until there is room.
+// TestSplitWithoutRoom: the log stays offline and unchanged until there is space.
 func TestSplitWithoutRoom(t *testing.T) {
 	files := overfullFiles(false)
 	fsys, cfg := memWith(t, files)
@@ -228,7 +228,7 @@ func TestSplitWithoutRoom(t *testing.T) {
 	m.giveUp()
 }
 
-// TestPieces divides random files: the pieces have all bytes in order, and fit.
+// TestPieces divides random files: the pieces contain all bytes in order, and each fits.
 func TestPieces(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 7))

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// inTransaction is a batch of a transactional producer.
+// inTransaction returns a batch of a transactional producer.
 func inTransaction(pid int64, epoch int16, seq int32) []byte {
 	w := sequenced(pid, epoch, seq, 1)
 	w.Transactional = true

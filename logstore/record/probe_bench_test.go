@@ -2,7 +2,7 @@ package record
 
 import "testing"
 
-// BenchmarkProbe goes over the records of a batch as a leader does before it appends them.
+// BenchmarkProbe checks the records of a batch as a leader does before it appends them.
 func BenchmarkProbe(b *testing.B) {
 	w := NewBuilder()
 	for i := range 140 {

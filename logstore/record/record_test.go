@@ -19,7 +19,7 @@ import (
 
 var codecs = []Codec{None, Gzip, Snappy, Lz4, Zstd}
 
-// sameBytes tells null from empty, and large values at once.
+// sameBytes distinguishes null from empty, and compares large values quickly.
 var sameBytes = cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) })
 
 // plain is a record in a form that can be compared.
@@ -42,7 +42,7 @@ func recordsOf(t testing.TB, b Batch) []plain {
 	return records
 }
 
-// assorted has a record of every shape.
+// assorted returns a batch with a record of every shape.
 func assorted() *Builder {
 	w := NewBuilder()
 	w.Add(1000, nil, []byte("no key"))
@@ -109,8 +109,8 @@ func TestSkimAgreesWithRead(t *testing.T) {
 	}
 }
 
-// Batches that Apache Kafka stored, in all codecs as its Java client frames them, decode, and the same records encode to
-// the same bytes when they are not compressed.
+// TestSamplesRoundTrip: batches that Apache Kafka stored, in all codecs as its Java client frames them, can be decoded,
+// and uncompressed ones are encoded to the same bytes.
 func TestSamplesRoundTrip(t *testing.T) {
 	files, err := filepath.Glob("../testdata/logdir/*/*.log")
 	if err != nil || len(files) == 0 {
@@ -176,14 +176,14 @@ func TestCompressedForms(t *testing.T) {
 }
 
 func TestRawSnappyBlock(t *testing.T) {
-	raw := []byte{5, 4 << 2, 'h', 'e', 'l', 'l', 'o'} // as librdkafka sends it: no framing
+	raw := []byte{5, 4 << 2, 'h', 'e', 'l', 'l', 'o'} // as librdkafka sends it: without framing
 	got, err := Decompress(nil, Snappy, raw)
 	if err != nil || string(got) != "hello" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
-// A few bytes cannot ask for a lot of memory.
+// TestBombs: a few bytes must not cause a large allocation.
 func TestBombs(t *testing.T) {
 	zeros, err := Compress(nil, Zstd, 1, make([]byte, maxDecompressed+1))
 	if err != nil {
@@ -192,7 +192,7 @@ func TestBombs(t *testing.T) {
 	if _, err := Decompress(nil, Zstd, zeros); !errors.Is(err, errTooLarge) {
 		t.Errorf("zstd: %v", err)
 	}
-	lying := append([]byte{0xff, 0xff, 0xff, 0xff, 0x07}, make([]byte, 20)...) // 2 GB, it says
+	lying := append([]byte{0xff, 0xff, 0xff, 0xff, 0x07}, make([]byte, 20)...) // it claims to be 2 GB long
 	if got, err := Decompress(nil, Snappy, lying); err == nil || cap(got) > 1<<20 {
 		t.Errorf("snappy: %v, %d bytes", err, cap(got))
 	}
@@ -203,7 +203,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// edited is a batch of one record with some byte set, its checksum right.
+// edited returns a batch of one record with one byte changed and a correct checksum.
 func edited(at int, value byte) Batch {
 	w := NewBuilder()
 	w.Add(1000, []byte("key"), []byte("value"), Header{"h", []byte("v")})
@@ -214,8 +214,8 @@ func edited(at int, value byte) Batch {
 }
 
 func TestWrongRecords(t *testing.T) {
-	// The record is: length, attributes, timestamp delta, offset delta, key length, key, value length, value, header count,
-	// header key length, header key, header value length, header value.
+	// The record is: length, attributes, timestamp delta, offset delta, key length, key, value length, value, header
+	// count, header key length, header key, header value length, header value.
 	for _, tt := range []struct {
 		name string
 		b    Batch
@@ -362,7 +362,7 @@ func TestDownConvert(t *testing.T) {
 	}
 }
 
-// Old clients computed the header checksum of an lz4 frame over its magic number, too.
+// TestOldLz4Checksum: old clients included the magic number in the header checksum of an lz4 frame.
 func TestOldLz4Checksum(t *testing.T) {
 	inner := AppendMessage(nil, 0, 0, -1, []byte("k"), []byte("v"))
 	value, err := Compress(nil, Lz4, DefaultLevel, inner)
@@ -444,8 +444,8 @@ func TestParseCodec(t *testing.T) {
 	}
 }
 
-// FuzzRecords: no bytes make reading panic or take memory that they don't justify; what reads as a plain batch
-// encodes back to a batch that reads alike.
+// FuzzRecords: no input makes reading panic or allocate more memory than its size justifies; what can be read as a
+// plain batch is encoded to a batch that reads the same.
 func FuzzRecords(f *testing.F) {
 	for _, codec := range codecs {
 		w := NewBuilder()

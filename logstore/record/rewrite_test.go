@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rewriteSource is a batch of six records at offset 100: a value, a tombstone, and so on in turn, with headers.
+// rewriteSource returns a batch of six records at offset 100, alternating between values and tombstones, with headers.
 func rewriteSource(codec Codec) *Builder {
 	w := NewBuilder()
 	w.BaseOffset, w.LeaderEpoch, w.Codec = 100, 3, codec
@@ -91,7 +91,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// checkRewritten compares what a batch has become with the records that should be left, and what must not change.
+// checkRewritten compares a rewritten batch with the records that should be left, and with what must not change.
 func checkRewritten(t *testing.T, got, from Batch, want []plain) {
 	t.Helper()
 	if size, err := SizeOf(got); err != nil || size != len(got) || !got.Valid() {
@@ -125,7 +125,7 @@ func checkRewritten(t *testing.T, got, from Batch, want []plain) {
 	}
 }
 
-// TestRewriteAgain: what was rewritten once can be again, and a delete horizon stays what it was.
+// TestRewriteAgain: a rewritten batch can be rewritten again, and its delete horizon does not change.
 func TestRewriteAgain(t *testing.T) {
 	for _, codec := range codecs {
 		b := build(t, rewriteSource(codec))
@@ -186,7 +186,7 @@ func TestRewriteMessages(t *testing.T) {
 	}
 }
 
-// FuzzRewrite: whatever the bytes, no panic, and what comes out is whole.
+// FuzzRewrite: no input causes a panic, and the result is always a valid batch.
 func FuzzRewrite(f *testing.F) {
 	for _, codec := range codecs {
 		f.Add([]byte(rewriteSource(codec).MustBuild()), uint8(5))
