@@ -261,7 +261,7 @@ func TestSamePartitionTwice(t *testing.T) {
 	}
 }
 
-// failUnder makes every operation below a directory fail, until it is called again.
+// failUnder makes every operation below a directory fail from now on.
 func failUnder(fsys *vfs.Mem, dir string) {
 	fsys.SetFault(func(_, name string) error {
 		if strings.HasPrefix(name, dir) {

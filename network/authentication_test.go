@@ -23,10 +23,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// login is a Dispatcher with the APIs of a login, whose bodies are bare text, and echoNow, which answers who asks.
+// login is a Dispatcher with the APIs of a login, whose bodies are plain text, and echoNow, which returns who is logged
+// in.
 type login struct {
 	mu   sync.Mutex
-	seen []string // who asked for echoNow
+	seen []string // users that have called echoNow
 }
 
 func (l *login) Route(_ *Conn, key, version int16) (Route, error) {
@@ -80,7 +81,7 @@ func errorCode(err error) int16 {
 	return 0
 }
 
-// otherPlain is PLAIN under another name, for a change of the mechanism.
+// otherPlain is PLAIN under another name, to test a change of the mechanism.
 const otherPlain = "OTHER"
 
 func saslListener(t *testing.T, d Dispatcher, server sasl.Server) (*Server, *net.TCPAddr) {
@@ -105,7 +106,7 @@ func saslListener(t *testing.T, d Dispatcher, server sasl.Server) (*Server, *net
 	return s, addr
 }
 
-// wordy refuses a login with all that the client has said.
+// wordy refuses a login with a reason that quotes everything the client has sent.
 type wordy struct{}
 
 func (wordy) Step(_ context.Context, message []byte) ([]byte, error) {
@@ -113,7 +114,7 @@ func (wordy) Step(_ context.Context, message []byte) ([]byte, error) {
 }
 func (wordy) Login() (sasl.Login, bool) { return sasl.Login{}, false }
 
-// TestLoginLineIsShort though the reason quotes what the client has sent, who is nobody.
+// TestLoginLineIsShort: the log line is short although the reason quotes what an unauthenticated client has sent.
 func TestLoginLineIsShort(t *testing.T) {
 	var text bytes.Buffer
 	log := logrus.New()
@@ -141,7 +142,7 @@ const (
 	alice        = "\x00alice\x00pw"
 )
 
-// ask sends a request and gives the answer; "closed" when there is none.
+// ask sends a request and returns the response; "closed" if there is none.
 func ask(t *testing.T, c *net.TCPConn, key, version int16, body string) string {
 	t.Helper()
 	f := frame(key, 0, 1, body)
@@ -190,7 +191,7 @@ func readSized(c io.Reader) (string, error) {
 func TestLogin(t *testing.T) {
 	type step struct {
 		key, version int16
-		body, want   string // want ends with *: begins so
+		body, want   string // a trailing * makes want a prefix
 	}
 	const bare = -1
 	good := []step{{handshake, 1, "PLAIN", "0[PLAIN]"}, {authenticate, 1, alice, "0  0"}, {echoNow, 0, "", "User:alice"}}
@@ -240,8 +241,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestFailedLoginsAreHeldBack while others log in: ten of them hang for as long as connection.failed.authentication.delay.ms
-// says, and then tell why.
+// TestFailedLoginsAreHeldBack: ten failed logins wait for connection.failed.authentication.delay.ms before they are
+// answered, while other clients log in.
 func TestFailedLoginsAreHeldBack(t *testing.T) {
 	s, addr := saslListener(t, &login{}, sasl.Server{FailureDelay: time.Hour})
 	var held []*net.TCPConn
@@ -278,7 +279,8 @@ func TestFailedLoginsAreHeldBack(t *testing.T) {
 	}
 }
 
-// TestSessionsEnd unless the client logs in again, as the same user and with the same mechanism.
+// TestSessionsEnd: a session ends at its lifetime unless the client re-authenticates as the same user with the same
+// mechanism.
 func TestSessionsEnd(t *testing.T) {
 	both := func(lifetime time.Duration) sasl.Server {
 		return sasl.Server{Mechanisms: []sasl.Mechanism{{Name: sasl.PlainName, MaxLifetime: lifetime}, {Name: otherPlain, MaxLifetime: lifetime}}}
@@ -368,7 +370,7 @@ func TestSessionsEnd(t *testing.T) {
 	})
 }
 
-// loginAndEcho has the APIs of both.
+// loginAndEcho has the APIs of both login and echo.
 type loginAndEcho struct {
 	login
 	echo *echo
@@ -410,7 +412,7 @@ func TestSessionEnd(t *testing.T) {
 	}
 }
 
-// TestNothingPassesBeforeALogin sends requests in random order, and a model says what each is answered with. Whatever the
+// TestNothingPassesBeforeALogin sends requests in random order and compares the responses with a model. Whatever the
 // order, no other API's request is handled before the client has logged in.
 func TestNothingPassesBeforeALogin(t *testing.T) {
 	seed := rand.Uint64()
@@ -464,7 +466,7 @@ func randomRequest(random *rand.Rand) (key, version int16, body string) {
 	return echoNow, 0, ""
 }
 
-// loginModel is what the stage is to do, said in another way.
+// loginModel is another implementation of the stages of a login.
 type loginModel struct {
 	versions, chosen, bare, done, over bool
 }
@@ -480,7 +482,7 @@ func (m loginModel) answer(key, version int16, body string) (string, loginModel)
 	switch {
 	case m.over:
 		return "closed", m
-	case m.bare && !m.done: // whatever it is, it is a token
+	case m.bare && !m.done: // any bytes are taken for a token
 		if key == authenticate && body == alice {
 			return "", loginModel{versions: true, chosen: true, done: true}
 		}

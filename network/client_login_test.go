@@ -64,7 +64,7 @@ func TestClientLogsIn(t *testing.T) {
 		if _, err := c.Do(t.Context(), kmsg.NewPtrMetadataRequest()); err != nil {
 			t.Fatal(err)
 		}
-		c.again = time.Now().Add(-time.Second) // time has passed
+		c.again = time.Now().Add(-time.Second) // the session is due for re-authentication
 	}
 	if n := s.Authentications()["SASL_PLAINTEXT"]; n.Succeeded.Load() != 1 || n.Again.Load() != 1 {
 		t.Errorf("it has logged in %d times, and %d times again", n.Succeeded.Load(), n.Again.Load())
@@ -89,7 +89,7 @@ func TestClientIsRefused(t *testing.T) {
 	}
 }
 
-// TestLoginEndsWithItsContext when the other side says nothing.
+// TestLoginEndsWithItsContext: a login ends with its context if the server does not answer.
 func TestLoginEndsWithItsContext(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -101,7 +101,7 @@ func TestLoginEndsWithItsContext(t *testing.T) {
 	go func() {
 		c, err := silent.Accept()
 		if err == nil {
-			_, _ = c.Read(make([]byte, 1)) // it has begun to log in
+			_, _ = c.Read(make([]byte, 1)) // the client has begun to log in
 			defer func() { _ = c.Close() }()
 		}
 		cancel(why)

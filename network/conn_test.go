@@ -19,11 +19,11 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// The keys of the test's own APIs; a request's body is echoed.
+// The keys of the test's own APIs, which echo a request's body.
 const (
 	echoNow   = 100
-	echoLater = 101 // answers when its gate opens, other requests may overlap
-	echoAlone = 102 // answers when its gate opens, alone
+	echoLater = 101 // answers when its gate opens; other requests may overlap
+	echoAlone = 102 // answers when its gate opens; does not overlap
 	echoFile  = 103
 	silent    = 104
 	hangUp    = 105
@@ -32,7 +32,7 @@ const (
 type echo struct {
 	gates chan chan struct{}
 	file  *os.File
-	seen  chan int32 // correlation ids as they are handled
+	seen  chan int32 // correlation ids, as the requests are handled
 }
 
 type text string
@@ -120,7 +120,7 @@ func serve(t *testing.T, e *echo, cfg Config) (*Server, *net.TCPAddr) {
 	return s, addr
 }
 
-// lastActive is when a connection last had bytes, in nanoseconds; 0 for none.
+// lastActive returns when any connection last received bytes, in nanoseconds; 0: never.
 func (s *Server) lastActive() (last int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *Server) lastActive() (last int64) {
 	return last
 }
 
-// within waits for what comes in its time.
+// within waits until a check passes, for at most 20 seconds.
 func within(t *testing.T, what string, check func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !check(); time.Sleep(time.Millisecond) {
@@ -157,7 +157,7 @@ func dial(t *testing.T, addr *net.TCPAddr) *net.TCPConn {
 	return c
 }
 
-// frame is a request with header version 1 (version 0) or 2 (version 1).
+// frame encodes a request with header version 1 (version 0) or 2 (version 1).
 func frame(key, version int16, correlation int32, body string) []byte {
 	b := binary.BigEndian.AppendUint16(nil, uint16(key))
 	b = binary.BigEndian.AppendUint16(b, uint16(version))
@@ -201,7 +201,7 @@ func TestAnswersInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, c, 7, "body0")
-	first, second := <-e.gates, <-e.gates // both are under way
+	first, second := <-e.gates, <-e.gates // both are being handled
 	close(second)
 	close(first)
 	expect(t, c, -1, "\x00body1")
@@ -241,7 +241,7 @@ func TestSizesOfRequests(t *testing.T) {
 	for i, size := range sizes {
 		all = append(all, frame(echoNow, 0, int32(i), strings.Repeat(string(rune('a'+i)), size))...)
 	}
-	go func() { // in odd pieces
+	go func() { // in small pieces
 		for len(all) > 0 {
 			n, _ := c.Write(all[:min(len(all), 7777)])
 			all = all[n:]
@@ -262,7 +262,7 @@ func TestFileRangesBetweenBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = f.Close() }) // after the server, which is cleaned up first
+	t.Cleanup(func() { _ = f.Close() }) // after the server, whose cleanup runs first
 	c := dial(t, start(t, &echo{file: f}, Config{}))
 	_, _ = c.Write(append(append(frame(echoNow, 0, 1, "before"), frame(echoFile, 0, 2, "")...), frame(echoNow, 0, 3, "after")...))
 	expect(t, c, 1, "before")
@@ -306,8 +306,8 @@ func TestBadFramesCloseTheConnection(t *testing.T) {
 	}
 }
 
-// TestRefusedConnectionsDoNotFillTheLog: a client that sends nonsense again and again gets one line, and the next tells how
-// often it was.
+// TestRefusedConnectionsDoNotFillTheLog: a client that keeps sending invalid requests causes one log line, and the next
+// one says how many were suppressed.
 func TestRefusedConnectionsDoNotFillTheLog(t *testing.T) {
 	var mu sync.Mutex // guards out
 	var out bytes.Buffer
@@ -330,7 +330,7 @@ func TestRefusedConnectionsDoNotFillTheLog(t *testing.T) {
 		_, _ = c.Write([]byte{0x7f, 0xff, 0xff, 0xff})
 		_, _ = c.Read(make([]byte, 1)) // until it is closed
 	}
-	s.Close() // the line is written after the client has seen the end
+	s.Close() // the line is logged after the client has seen the connection close
 	mu.Lock()
 	defer mu.Unlock()
 	if lines := strings.Count(out.String(), "connection closed"); lines != 1 {
@@ -363,7 +363,7 @@ func TestConnectionLimits(t *testing.T) {
 	if n, err := dial(t, addr).Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("a third connection from the address got %d bytes, %v", n, err)
 	}
-	_, _ = a.Write(frame(echoAlone, 0, 3, "")) // its answer never comes: the idle limit ends it
+	_, _ = a.Write(frame(echoAlone, 0, 3, "")) // it is never answered: the idle limit ends the connection
 	<-e.gates
 	s.closeIdle(time.Now().UnixNano())
 	for _, c := range []net.Conn{a, b} {
@@ -409,7 +409,7 @@ func TestListenersComeAndGo(t *testing.T) {
 	s.Serve()
 	kept := dial(t, stays)
 	ask(kept, 1)
-	goes := bind("GOES", "127.0.0.1:0") // while it serves
+	goes := bind("GOES", "127.0.0.1:0") // while connections are served
 	lost := dial(t, goes)
 	ask(lost, 2)
 	s.Unbind("GOES")
@@ -421,10 +421,11 @@ func TestListenersComeAndGo(t *testing.T) {
 		t.Error("the listener that went still accepts")
 	}
 	ask(kept, 3)
-	ask(dial(t, bind("AGAIN", goes.String())), 4) // its address is free
+	ask(dial(t, bind("AGAIN", goes.String())), 4) // its address is free again
 }
 
-// TestBrokersGetInThoughItIsFull: max.connections keeps clients waiting, but another broker takes the place of the idlest client.
+// TestBrokersGetInThoughItIsFull: at max.connections clients have to wait, but another broker replaces the client that
+// has been idle longest.
 func TestBrokersGetInThoughItIsFull(t *testing.T) {
 	s := NewServer(Config{RequestMaxBytes: 1 << 20, Limits: Limits{Max: 2, Protected: "INSIDE"}}, &echo{}, quiet())
 	t.Cleanup(s.Close)
@@ -454,7 +455,7 @@ func TestBrokersGetInThoughItIsFull(t *testing.T) {
 	expect(t, clients[1], 8, "stays")
 }
 
-// TestMutedConnection: the client is answered, what it sends next waits; the server can be closed meanwhile.
+// TestMutedConnection: the request is answered, and the client's next one waits; meanwhile the server can be closed.
 func TestMutedConnection(t *testing.T) {
 	e := &echo{seen: make(chan int32, 10)}
 	c := dial(t, start(t, e, Config{}))
@@ -469,7 +470,7 @@ func TestMutedConnection(t *testing.T) {
 	}
 }
 
-// TestConnectionsHeldBack are closed after the wait, unanswered.
+// TestConnectionsHeldBack: connections that are held back are closed after the wait without an answer.
 func TestConnectionsHeldBack(t *testing.T) {
 	var first atomic.Bool
 	c := start(t, &echo{}, Config{HoldBack: func(net.IP) time.Duration {
@@ -488,7 +489,7 @@ func TestConnectionsHeldBack(t *testing.T) {
 	expect(t, second, 2, "second")
 }
 
-// TestEarlierAnswersBeforeABadFrame: what was asked before is answered, then the connection ends.
+// TestEarlierAnswersBeforeABadFrame: earlier requests are answered, then the connection is closed.
 func TestEarlierAnswersBeforeABadFrame(t *testing.T) {
 	e := &echo{gates: make(chan chan struct{}, 10)}
 	c := dial(t, start(t, e, Config{}))
@@ -502,7 +503,7 @@ func TestEarlierAnswersBeforeABadFrame(t *testing.T) {
 	}
 }
 
-// TestIdleLimitSparesSlowTransfers of a request that comes in pieces.
+// TestIdleLimitSparesSlowTransfers: a connection on which a request arrives in pieces is not idle.
 func TestIdleLimitSparesSlowTransfers(t *testing.T) {
 	s, addr := serve(t, &echo{}, Config{})
 	c := dial(t, addr)
@@ -514,7 +515,7 @@ func TestIdleLimitSparesSlowTransfers(t *testing.T) {
 		}
 		whole = whole[n:]
 		within(t, "a piece is read", func() bool { return s.lastActive() >= before })
-		s.closeIdle(before) // as when the limit is the time since then
+		s.closeIdle(before) // as if the limit were the time since then
 	}
 	expect(t, c, 1, strings.Repeat("x", 2000))
 }
@@ -531,7 +532,8 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// TestTrafficIsCounted by listener, in whole frames: answers from files and requests without an answer too.
+// TestTrafficIsCounted: traffic is counted by listener in whole frames, including answers from files and requests
+// without an answer.
 func TestTrafficIsCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, []byte("-file"), 0o600); err != nil {
@@ -571,7 +573,7 @@ func TestTrafficIsCounted(t *testing.T) {
 	}
 }
 
-// cutShort answers when the connection is over, as a handler does whose wait is given up.
+// cutShort answers when the connection ends, like a handler whose wait is cancelled.
 type cutShort struct{ *echo }
 
 func (cutShort) Handle(context.Context, *Request) (Answer, error) {
@@ -581,7 +583,8 @@ func (cutShort) Handle(context.Context, *Request) (Answer, error) {
 	}), nil
 }
 
-// TestNoAnswerFromAServerThatCloses: clients whose requests it has not settled find the connection closed, and ask another.
+// TestNoAnswerFromAServerThatCloses: clients whose requests were not completed find the connection closed, and turn to
+// another broker.
 func TestNoAnswerFromAServerThatCloses(t *testing.T) {
 	for _, key := range []int16{echoLater, echoAlone} {
 		s := NewServer(Config{RequestMaxBytes: 1 << 20}, cutShort{new(echo)}, quiet())
@@ -595,8 +598,8 @@ func TestNoAnswerFromAServerThatCloses(t *testing.T) {
 		if _, err := c.Write(frame(key, 0, 1, "x")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond) // it waits by now, most often
-		s.cancel()                        // Close comes to the connections one after the other
+		time.Sleep(50 * time.Millisecond) // it is probably waiting by now
+		s.cancel()                        // Close gets to the connections one after the other
 		time.Sleep(50 * time.Millisecond)
 		s.Close()
 		if got, err := io.ReadAll(c); len(got) > 0 {

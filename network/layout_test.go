@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestStopReplicaIsLaidOutAsInApacheKafka takes bytes that Apache Kafka 3.9 wrote.
+// TestStopReplicaIsLaidOutAsInApacheKafka uses bytes that Apache Kafka 3.9 has written.
 func TestStopReplicaIsLaidOutAsInApacheKafka(t *testing.T) {
 	topic := kmsg.StopReplicaRequestTopic{Topic: "t", PartitionStates: []kmsg.StopReplicaRequestTopicPartitionState{{Partition: 7, LeaderEpoch: 8, Delete: true}}}
 	for _, c := range []struct {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBudgetTellsWhatIsTaken: of a request that is larger than the whole budget no more than that.
+// TestBudgetTellsWhatIsTaken: a request that is larger than the whole budget counts as the whole budget.
 func TestBudgetTellsWhatIsTaken(t *testing.T) {
 	s := &Server{budget: newBudget(100)}
 	expect := func(wantUsed, wantLeft int64) {

@@ -13,9 +13,9 @@ import (
 	"barnabas/network/sasl"
 )
 
-// patient is a login that waits for another server, which admits alice when it is asked to.
+// patient is a login that waits for another server, which accepts alice when the test says so.
 type patient struct {
-	waits  chan<- context.Context // receives what bounds the wait
+	waits  chan<- context.Context // receives the contexts that bound the waits
 	admit  <-chan struct{}
 	proved bool
 }
@@ -33,8 +33,8 @@ func (p *patient) Step(ctx context.Context, _ []byte) ([]byte, error) {
 
 func (p *patient) Login() (sasl.Login, bool) { return sasl.Login{User: "alice"}, p.proved }
 
-// TestGoneDuringALogin: a client that closes its connection while its login waits is noticed, and has not failed to log in. One that stays
-// logs in, whatever it has sent in the meantime.
+// TestGoneDuringALogin: a client that closes its connection while its login waits is noticed, and does not count as a
+// failed login. One that stays is logged in, whatever it has sent in the meantime.
 func TestGoneDuringALogin(t *testing.T) {
 	ca := testcert.NewAuthority(t, "ca")
 	for name, encryption := range map[string]*TLS{

@@ -13,8 +13,8 @@ import (
 	"barnabas/network/sasl"
 )
 
-// TestCrowdOfHalfLogins: 3,000 clients send 100 KB of a request of 512 KB and say no more. Those that have been at it
-// for longest have to go; what is held stays small, and who means to log in does so.
+// TestCrowdOfHalfLogins: 3,000 clients send 100 KB of a request of 512 KB each, and no more. Those that have waited
+// longest are closed; the memory held stays small, and a client that completes its login succeeds.
 func TestCrowdOfHalfLogins(t *testing.T) {
 	const crowd, workers = 3000, 30
 	s, addr := saslListener(t, &login{}, sasl.Server{MaxReceive: 512 << 10})
@@ -40,7 +40,7 @@ func TestCrowdOfHalfLogins(t *testing.T) {
 					return
 				}
 				_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-				_, _ = c.Write(half) // it may have to go meanwhile
+				_, _ = c.Write(half) // it may be closed meanwhile
 				mu.Lock()
 				conns = append(conns, c)
 				mu.Unlock()
@@ -53,7 +53,7 @@ func TestCrowdOfHalfLogins(t *testing.T) {
 	dialers.Wait()
 	awaitHeld(t, s)
 	checkLogin(t, addr, alice)
-	checkLogin(t, addr, "\x00alice\x00"+strings.Repeat("pw", 50<<10)) // one that needs as much
+	checkLogin(t, addr, "\x00alice\x00"+strings.Repeat("pw", 50<<10)) // a login that needs as much memory
 	if grown := heapInUse() - before; grown > preAuthBytes+100<<20 {
 		t.Errorf("the heap has grown by %d MiB", grown>>20)
 	}
@@ -62,7 +62,7 @@ func TestCrowdOfHalfLogins(t *testing.T) {
 	}
 }
 
-// checkLogin logs in, or is told that the password is wrong when it is.
+// checkLogin logs in, or checks the error if the password is wrong.
 func checkLogin(t *testing.T, addr *net.TCPAddr, message string) {
 	t.Helper()
 	c, err := net.DialTCP("tcp", nil, addr)
@@ -85,7 +85,8 @@ func checkLogin(t *testing.T, addr *net.TCPAddr, message string) {
 	}
 }
 
-// awaitHeld waits until the server has done with what was sent: as much is held as may be, and the others are gone.
+// awaitHeld waits until the server has processed what was sent: the memory held is at its limit, and the remaining
+// connections are closed.
 func awaitHeld(t *testing.T, s *Server) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -106,7 +107,7 @@ func awaitHeld(t *testing.T, s *Server) {
 
 func heapInUse() int64 {
 	runtime.GC()
-	runtime.GC() // what lies in pools survives one
+	runtime.GC() // what is in pools survives one collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse)
@@ -125,15 +126,15 @@ func TestNewcomers(t *testing.T) {
 	}
 	for i, step := range []struct {
 		who    *Conn
-		shares int // 0: it is known
+		shares int // 0: the client has authenticated
 		want   string
 	}{
-		{a, 1, " 0 of 0"}, // costs nothing
+		{a, 1, " 0 of 0"}, // below the size that is counted
 		{a, 4, " 4 of 1"}, {b, 6, " 10 of 2"},
-		{b, 4, " 10 of 2"},                     // as much as it ever needed
-		{c, 2, "a 8 of 2"}, {a, 1, "a 8 of 2"}, // a was first, and gets nothing any more
-		{b, 9, "b 2 of 1"},  // so was b, though it is the one that asks
-		{c, 40, " 40 of 1"}, // alone
+		{b, 4, " 10 of 2"},                     // the most that it ever needed
+		{c, 2, "a 8 of 2"}, {a, 1, "a 8 of 2"}, // a came first, and gets nothing any more
+		{b, 9, "b 2 of 1"},  // so does b, although it is the one that asks
+		{c, 40, " 40 of 1"}, // the only one may exceed the limit
 		{c, 0, " 0 of 0"}, {c, 3, " 3 of 1"},
 	} {
 		if step.shares == 0 {
@@ -146,7 +147,7 @@ func TestNewcomers(t *testing.T) {
 	}
 }
 
-// beginHello sends a part of a ClientHello of 60 KiB, in a record of its own.
+// beginHello sends part of a ClientHello of 60 KiB, in a record of its own.
 func beginHello(t *testing.T, addr *net.TCPAddr, part int) {
 	t.Helper()
 	record := []byte{recordHandshake, 3, 1, byte(part >> 8), byte(part), 1, 0, 0xf0, 0}
@@ -155,7 +156,8 @@ func beginHello(t *testing.T, addr *net.TCPAddr, part int) {
 	}
 }
 
-// TestHalfHandshakesAreCounted as parts of requests are: what TLS collects of a message is held by it.
+// TestHalfHandshakesAreCounted: the part of a TLS handshake message that has been received is counted, like part of a
+// request.
 func TestHalfHandshakesAreCounted(t *testing.T) {
 	s := startTLS(t, &echo{}, Config{}, nil)
 	const clients = 20
@@ -188,8 +190,8 @@ func TestHalfHandshakesAreCounted(t *testing.T) {
 	}
 }
 
-// TestLoginsLeaveNothing: of 5,000 clients that logged in and have gone, no goroutine is left, nothing that is counted,
-// and nearly no memory.
+// TestLoginsLeaveNothing: after 5,000 clients have logged in and gone, there are no goroutines left, no counted memory,
+// and hardly any other.
 func TestLoginsLeaveNothing(t *testing.T) {
 	const clients, workers = 5000, 20
 	s, addr := saslListener(t, &login{}, sasl.Server{})
@@ -230,7 +232,7 @@ func awaitGone(t *testing.T, s *Server) {
 	}
 }
 
-// TestHalfHandshakesMakeRoom: some are closed when there is no room for the next, and an honest one comes through.
+// TestHalfHandshakesMakeRoom: at the limit some incomplete handshakes are closed, and an honest client gets through.
 func TestHalfHandshakesMakeRoom(t *testing.T) {
 	s := startTLS(t, &echo{}, Config{}, nil)
 	const clients, room, part = 20, 5, 8 << 10

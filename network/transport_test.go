@@ -20,12 +20,12 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// secured is a server with a listener that has TLS, and what its clients need.
+// secured is a server with a TLS listener, and what its clients need.
 type secured struct {
 	addr   *net.TCPAddr
 	server *Server
 	ca     *testcert.Authority
-	lines  lockedBuffer // of its log
+	lines  lockedBuffer // its log
 }
 
 type lockedBuffer struct {
@@ -91,7 +91,8 @@ func (s *secured) awaitLine(t *testing.T, text string) {
 	}
 }
 
-// TestTLSAnswersInOrder, many requests in one write, small and larger than a record and than a buffer.
+// TestTLSAnswersInOrder sends many requests in one write, with answers smaller and larger than a TLS record and than a
+// buffer.
 func TestTLSAnswersInOrder(t *testing.T) {
 	e := &echo{gates: make(chan chan struct{}, 10)}
 	c := startTLS(t, e, Config{}, nil).dial(t)
@@ -107,13 +108,13 @@ func TestTLSAnswersInOrder(t *testing.T) {
 	}()
 	expect(t, c, 1, "one")
 	expect(t, c, 2, "two")
-	if got, body := readAnswer(t, c); got != 3 || body != "\x00" { // behind the tagged fields of the header
+	if got, body := readAnswer(t, c); got != 3 || body != "\x00" { // after the tagged fields of the header
 		t.Errorf("answer %d, %q", got, body)
 	}
 	expect(t, c, 4, big)
 }
 
-// TestTLSBytesOneByOne: requests that come in records of a byte.
+// TestTLSBytesOneByOne: requests arrive in TLS records of one byte each.
 func TestTLSBytesOneByOne(t *testing.T) {
 	c := startTLS(t, &echo{}, Config{}, nil).dial(t)
 	for _, b := range frame(echoNow, 0, 7, "slow") {
@@ -124,7 +125,7 @@ func TestTLSBytesOneByOne(t *testing.T) {
 	expect(t, c, 7, "slow")
 }
 
-// TestTLSFileRanges of sizes around those of the buffer that they go through.
+// TestTLSFileRanges sends file ranges of sizes around that of the buffer that they pass through.
 func TestTLSFileRanges(t *testing.T) {
 	for _, size := range []int{0, 1, bufferSize - 10, bufferSize - 9, bufferSize, 3*bufferSize + 17} {
 		content := bytes.Repeat([]byte("0123456789abcdefg"), size/17+1)[:size]
@@ -144,7 +145,7 @@ func TestTLSFileRanges(t *testing.T) {
 	}
 }
 
-// TestTLSPrincipal comes from the client's certificate, and there is none without.
+// TestTLSPrincipal: the principal is derived from the client's certificate; without one there is none.
 func TestTLSPrincipal(t *testing.T) {
 	who := make(chan string, 1)
 	e := &echo{}
@@ -172,7 +173,7 @@ func TestTLSPrincipal(t *testing.T) {
 	s.awaitLine(t, "no rule matches")
 }
 
-// principals tells who asks.
+// principals returns a connection's principal.
 type principals struct {
 	*echo
 	who chan string
@@ -183,7 +184,7 @@ func (p principals) Handle(ctx context.Context, r *Request) (Answer, error) {
 	return p.echo.Handle(ctx, r)
 }
 
-// TestTLSRefuses says in one line what was wrong, and where to look.
+// TestTLSRefuses: a refused handshake is logged in one line that says what was wrong and where to look.
 func TestTLSRefuses(t *testing.T) {
 	s := startTLS(t, &echo{}, Config{}, func(c *tls.Config) { c.ClientAuth = tls.RequireAndVerifyClientCert })
 	stranger := testcert.NewAuthority(t, "another").Issue("mallory").TLS()
@@ -216,7 +217,8 @@ func TestTLSRefuses(t *testing.T) {
 	}
 }
 
-// TestTLSToPlaintext is named for what it is, and not as a request of 369 MB.
+// TestTLSToPlaintext: a TLS handshake on a plaintext listener is recognized, instead of being taken for a request of
+// 369 MB.
 func TestTLSToPlaintext(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		c := dial(t, start(t, &echo{}, Config{RequestMaxBytes: 100 << 20}))
@@ -233,7 +235,8 @@ func TestTLSToPlaintext(t *testing.T) {
 	}
 }
 
-// TestTLSGoodbye: whoever ends a connection says so to the client, so that it is not taken for an attack.
+// TestTLSGoodbye: whichever side closes a connection sends close_notify, so that the client does not take it for an
+// attack.
 func TestTLSGoodbye(t *testing.T) {
 	s := startTLS(t, &echo{}, Config{MaxIdle: time.Second}, nil)
 	idle := s.dial(t)
@@ -256,7 +259,7 @@ func TestTLSGoodbye(t *testing.T) {
 	}
 }
 
-// TestTLSSilentClients are closed as idle ones are, whether they say nothing or stop amid the handshake.
+// TestTLSSilentClients: clients that send nothing, or stop during the handshake, are closed like idle connections.
 func TestTLSSilentClients(t *testing.T) {
 	s := startTLS(t, &echo{}, Config{MaxIdle: 100 * time.Millisecond}, nil)
 	for _, said := range [][]byte{nil, {0x16}, {0x16, 3, 1, 2, 0, 1}} {
@@ -268,7 +271,7 @@ func TestTLSSilentClients(t *testing.T) {
 	}
 }
 
-// TestTLSSlowHandshake is over when an idle connection is, though bytes keep coming.
+// TestTLSSlowHandshake: a handshake must complete within the idle limit, even if bytes keep arriving.
 func TestTLSSlowHandshake(t *testing.T) {
 	s := startTLS(t, &echo{}, Config{MaxIdle: 150 * time.Millisecond}, nil)
 	c := dial(t, s.addr)
@@ -287,7 +290,7 @@ func TestTLSSlowHandshake(t *testing.T) {
 	}
 }
 
-// TestTLSBusyWriterIsInterrupted: a client that reads nothing does not hold up the end of the server.
+// TestTLSBusyWriterIsInterrupted: a client that does not read does not delay closing the server.
 func TestTLSBusyWriterIsInterrupted(t *testing.T) {
 	e := &echo{gates: make(chan chan struct{}, 1)}
 	s := startTLS(t, e, Config{SendBuffer: 4 << 10}, nil)
@@ -314,11 +317,11 @@ func TestTLSBusyWriterIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestTLSResumes sessions of its own, with the client's principal, but none that began under another configuration.
+// TestTLSResumes: sessions are resumed with the client's principal, but not under another configuration.
 func TestTLSResumes(t *testing.T) {
 	var config *tls.Config
 	s := startTLS(t, &echo{}, Config{}, func(c *tls.Config) { config, c.ClientAuth = c, tls.VerifyClientCertIfGiven })
-	other := config.Clone() // as after a reload: the same certificates, other keys of sessions
+	other := config.Clone() // as after a reload: the same certificates, but other session ticket keys
 	cache := tls.NewLRUClientSessionCache(1)
 	connect := func() bool {
 		c := tls.Client(dial(t, s.addr), &tls.Config{RootCAs: s.ca.Pool(), ServerName: "127.0.0.1", ClientSessionCache: cache})
@@ -337,7 +340,7 @@ func TestTLSResumes(t *testing.T) {
 	}
 }
 
-// TestDialerTLS speaks to a server with TLS, and says what is wrong when it cannot.
+// TestDialerTLS connects to a TLS server, and checks the errors when that fails.
 func TestDialerTLS(t *testing.T) {
 	s := startTLS(t, &echo{}, Config{}, nil)
 	d := Dialer{Timeout: 10 * time.Second, TLS: func(host string) *tls.Config {
@@ -368,7 +371,7 @@ func TestDialerTLS(t *testing.T) {
 	}
 }
 
-// TestTLSSilentClientsCostLittle: until a client begins there is no state of TLS for it.
+// TestTLSSilentClientsCostLittle: no TLS state is allocated for a client before it sends anything.
 func TestTLSSilentClientsCostLittle(t *testing.T) {
 	s := startTLS(t, &echo{}, Config{}, nil)
 	const clients = 20

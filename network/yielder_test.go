@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Who waits, for whatever it be, is not counted as working: others would give way to nobody.
+// TestTurnsCountReadersThatWork: a reader that waits, for whatever reason, is not counted as working: otherwise readers
+// would yield for no reason.
 func TestTurnsCountReadersThatWork(t *testing.T) {
 	e := &echo{gates: make(chan chan struct{}, 1), seen: make(chan int32)}
 	s := NewServer(Config{RequestMaxBytes: 1 << 20}, e, quiet())

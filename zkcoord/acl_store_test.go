@@ -30,7 +30,7 @@ func add(entries ...zkcoord.ACLEntry) func([]zkcoord.ACLEntry) []zkcoord.ACLEntr
 
 func nothing([]zkcoord.ACLEntry) []zkcoord.ACLEntry { return nil }
 
-// raw is a session of the library's own, and the chroot.
+// raw returns a session of the ZooKeeper library itself, and the chroot.
 func raw(t *testing.T, connect string) (*zk.Conn, string) {
 	t.Helper()
 	address, root, _ := strings.Cut(connect, "/")
@@ -62,7 +62,7 @@ func TestACLsAreStored(t *testing.T) {
 	ok(t, c.EnsureACLNodes(ctx))
 	ok(t, c.UpdateACLs(ctx, topicT, add(mayRead, mayWrite)))
 	ok(t, c.UpdateACLs(ctx, prefixP, add(mayRead)))
-	ok(t, c.UpdateACLs(ctx, topicT, add(mayRead))) // is there: nothing is written
+	ok(t, c.UpdateACLs(ctx, topicT, add(mayRead))) // the entry exists: nothing is written
 	all := must[map[zkcoord.ACLResource][]zkcoord.ACLEntry](t)(c.AllACLs(ctx))
 	want := map[zkcoord.ACLResource][]zkcoord.ACLEntry{topicT: {mayRead, mayWrite}, prefixP: {mayRead}}
 	if diff := cmp.Diff(want, all); diff != "" {
@@ -81,7 +81,7 @@ func TestACLsAreStored(t *testing.T) {
 	}
 }
 
-// TestACLsOfTwoWriters: none of the entries that several add at once is lost.
+// TestACLsOfTwoWriters: if several writers add entries at once, none is lost.
 func TestACLsOfTwoWriters(t *testing.T) {
 	connect := zktest.Connect(t)
 	ok(t, zktest.Client(t, connect).EnsureACLNodes(t.Context()))
@@ -105,7 +105,7 @@ func TestACLsOfTwoWriters(t *testing.T) {
 	}
 }
 
-// TestUnreadableACLs: the node is named, the others are read, and nothing is written over it.
+// TestUnreadableACLs: the error names the node, other nodes are read, and the node is not overwritten.
 func TestUnreadableACLs(t *testing.T) {
 	connect := zktest.Connect(t)
 	c := zktest.Client(t, connect)
@@ -170,7 +170,7 @@ func TestACLChangesAreWatched(t *testing.T) {
 	}
 }
 
-// TestACLsAfterExpiry: with a new session everything may have changed, and changes are heard again.
+// TestACLsAfterExpiry: with a new session all ACLs are read again, and changes are announced again.
 func TestACLsAfterExpiry(t *testing.T) {
 	connect := zktest.Connect(t)
 	proxy := zktest.NewProxy(t, connect)
@@ -178,7 +178,7 @@ func TestACLsAfterExpiry(t *testing.T) {
 	writer := zktest.Client(t, connect)
 	ok(t, writer.EnsureACLNodes(t.Context()))
 	session := events(reader)
-	heard := make(chan []zkcoord.ACLResource, 16) // nil: all
+	heard := make(chan []zkcoord.ACLResource, 16) // nil: all of them
 	ready := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
@@ -210,7 +210,8 @@ func TestACLsAfterExpiry(t *testing.T) {
 	}
 }
 
-// TestOldNotificationsAreRemoved by whoever looks at them next, and the others stay. One that is gone already holds up nothing.
+// TestOldNotificationsAreRemoved: old notifications are removed by the next client that reads them, and others stay.
+// One that vanishes meanwhile does no harm.
 func TestOldNotificationsAreRemoved(t *testing.T) {
 	connect := zktest.Connect(t)
 	writer := zktest.Client(t, connect)

@@ -23,7 +23,7 @@ func deny(principal, host string, op kmsg.ACLOperation) ACLEntry {
 	return ACLEntry{principal, host, op, kmsg.ACLPermissionTypeDeny}
 }
 
-// TestGoldenACLNodes: paths, entries and notes as Apache Kafka 3.9.2 has written them.
+// TestGoldenACLNodes: paths, entries and notifications are those that Apache Kafka 3.9.2 has written.
 func TestGoldenACLNodes(t *testing.T) {
 	for _, test := range []struct {
 		resource ACLResource
@@ -69,7 +69,7 @@ func TestGoldenACLNodes(t *testing.T) {
 	}
 }
 
-// TestACLWordsAreThoseOfApacheKafka: the names of operations and types that its nodes have.
+// TestACLWordsAreThoseOfApacheKafka: operations and types have the names that Apache Kafka uses in its nodes.
 func TestACLWordsAreThoseOfApacheKafka(t *testing.T) {
 	var words []string
 	for _, op := range aclOperations {
@@ -86,7 +86,7 @@ func TestACLWordsAreThoseOfApacheKafka(t *testing.T) {
 	}
 }
 
-// TestRefuseBrokenACLs: what cannot be read is an error, never no ACLs.
+// TestRefuseBrokenACLs: what cannot be parsed is an error, never an empty list of ACLs.
 func TestRefuseBrokenACLs(t *testing.T) {
 	for _, node := range []string{
 		`{`, `[]`, `"x"`, `{}`, `{"version":2,"acls":[]}`,

@@ -75,7 +75,7 @@ func TestRegisterBroker(t *testing.T) {
 		t.Fatal(diff)
 	}
 
-	// A node left behind by the same broker is waited for.
+	// A node left behind by an earlier session of the same broker is waited for.
 	done := make(chan int64)
 	go func() {
 		epoch, err := b.RegisterBroker(t.Context(), plaintext(1, 9092))
@@ -228,7 +228,7 @@ func TestConfigChanges(t *testing.T) {
 	}
 }
 
-// TestConfigBeforeThereIsAController is what a tool does before the first broker starts.
+// TestConfigBeforeThereIsAController: tools can write settings before the first broker starts.
 func TestConfigBeforeThereIsAController(t *testing.T) {
 	ctx := t.Context()
 	c := zktest.Client(t, zktest.Connect(t))
@@ -236,7 +236,7 @@ func TestConfigBeforeThereIsAController(t *testing.T) {
 	if err := c.SetEntityConfig(ctx, broker, map[string]string{"a": "b"}); err == nil {
 		t.Fatal("written without a controller")
 	}
-	for _, want := range []map[string]string{{"a": "b"}, {"a": "c"}} { // made, then changed
+	for _, want := range []map[string]string{{"a": "b"}, {"a": "c"}} { // created, then changed
 		ok(t, c.SetEntityConfigEarly(ctx, broker, want))
 		if diff := cmp.Diff(want, must[map[string]string](t)(c.EntityConfig(ctx, broker))); diff != "" {
 			t.Fatal(diff)
@@ -252,7 +252,8 @@ func TestConfigBeforeThereIsAController(t *testing.T) {
 	}
 }
 
-// TestUnreadableSettingsCountAsNone as in Apache Kafka: a broken node keeps no broker from starting.
+// TestUnreadableSettingsCountAsNone: as in Apache Kafka, a node that cannot be parsed does not keep a broker from
+// starting.
 func TestUnreadableSettingsCountAsNone(t *testing.T) {
 	ctx, connect := t.Context(), zktest.Connect(t)
 	c := zktest.Client(t, connect)
@@ -318,7 +319,7 @@ func TestConnectTimesOut(t *testing.T) {
 	}
 }
 
-// TestRequestsAreTimed: each request that was answered, those that the server refuses too.
+// TestRequestsAreTimed: every request that was answered is timed, including those that the server refused.
 func TestRequestsAreTimed(t *testing.T) {
 	var answered atomic.Int32
 	c := zktest.ClientWith(t, zkcoord.Config{Connect: zktest.Connect(t), Answered: func(time.Duration) { answered.Add(1) }})
@@ -326,7 +327,7 @@ func TestRequestsAreTimed(t *testing.T) {
 	if before == 0 {
 		t.Error("nothing was asked for to make the top nodes")
 	}
-	if _, err := c.ControllerID(t.Context()); err != nil { // there is none: one request
+	if _, err := c.ControllerID(t.Context()); err != nil { // the node does not exist: one request
 		t.Fatal(err)
 	}
 	if n := answered.Load() - before; n != 1 {

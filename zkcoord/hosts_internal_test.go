@@ -12,7 +12,7 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 )
 
-// TestRefusedLoginsAreToldOnce, and once more when there was one between.
+// TestRefusedLoginsAreToldOnce: a refused login is reported once, and once more after a successful one.
 func TestRefusedLoginsAreToldOnce(t *testing.T) {
 	log, lines := test.NewNullLogger()
 	log.SetOutput(io.Discard)
@@ -29,7 +29,7 @@ func TestRefusedLoginsAreToldOnce(t *testing.T) {
 	}
 }
 
-// TestBrokenConnection: that a request could not be written is no answer of the server's.
+// TestBrokenConnection: failing to write a request does not count as a response of the server.
 func TestBrokenConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestBrokenConnection(t *testing.T) {
 	}
 }
 
-// TestSilentServers: servers that accept connections and say nothing do not keep a client from the one that answers.
+// TestSilentServers: servers that accept connections but do not answer do not keep a client from finding one that does.
 func TestSilentServers(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// mustID reads the text of an id.
+// mustID parses an id.
 func mustID(t testing.TB, text string) ID {
 	t.Helper()
 	id, err := parseID(text)
@@ -19,8 +19,8 @@ func mustID(t testing.TB, text string) ID {
 
 func ptr[T any](v T) *T { return &v }
 
-// Each value was written by Apache Kafka 3.9.2; ours is to be the same byte for byte, and
-// what is read from it is to be what it was made of.
+// TestGoldenNodes: each value was written by Apache Kafka 3.9.2; ours must be the same byte for byte, and decoding must
+// return what was encoded.
 func TestGoldenNodes(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -174,7 +174,7 @@ func TestGoldenNodes(t *testing.T) {
 	}
 }
 
-// What older brokers wrote, and other orders of the fields.
+// TestReadOtherForms reads what older brokers have written, and fields in another order.
 func TestReadOtherForms(t *testing.T) {
 	plain := func(host string, port int32) BrokerInfo {
 		return BrokerInfo{ID: 1, JMXPort: -1, Endpoints: []Endpoint{{"PLAINTEXT", "PLAINTEXT", host, port}}}
@@ -315,7 +315,7 @@ func TestChangeOf(t *testing.T) {
 	}
 }
 
-// FuzzNodes feeds all readers. What a writer makes of what they read must read the same.
+// FuzzNodes feeds all decoders. What they accept must decode to the same after encoding.
 func FuzzNodes(f *testing.F) {
 	for _, seed := range []string{
 		`{"version":5,"endpoints":["A://h:1"],"listener_security_protocol_map":{"A":"SSL"},"features":{"x":{"min_version":1,"max_version":2}}}`,

@@ -12,7 +12,8 @@ import (
 	"barnabas/zkcoord/zktest"
 )
 
-// A second living broker under the same id is told so, whichever way it shows that it lives.
+// TestBrokerIDInUse: a second live broker with the same id gets an error, in whichever way the first one shows that it
+// is alive.
 func TestBrokerIDInUse(t *testing.T) {
 	ctx := t.Context()
 	connect := zktest.Connect(t)
@@ -51,7 +52,7 @@ func TestAwaitVacancy(t *testing.T) {
 		t.Fatal(err)
 	}
 	must[int64](t)(first.RegisterBroker(ctx, plaintext(1, int32(port))))
-	ok(t, first.AwaitVacancy(ctx, 1)) // its own
+	ok(t, first.AwaitVacancy(ctx, 1)) // its own node
 
 	var inUse *zkcoord.ErrBrokerIDInUse
 	if err := second.AwaitVacancy(ctx, 1); !errors.As(err, &inUse) {

@@ -48,7 +48,7 @@ func TestConnectionLossKeepsTheSession(t *testing.T) {
 	}
 }
 
-// A request waits out a broken connection, unless its context ends.
+// TestRequestsWaitForTheConnection: a request waits while the connection is broken, unless its context ends.
 func TestRequestsWaitForTheConnection(t *testing.T) {
 	proxy := zktest.NewProxy(t, zktest.Connect(t))
 	c := zktest.Client(t, proxy.Connect)
@@ -108,7 +108,7 @@ func TestExpiry(t *testing.T) {
 	if _, won, err := c.Elect(ctx, 1); err != nil || won {
 		t.Fatal("elected beside another controller", err)
 	}
-	// Watches are set again, not believed to be there still.
+	// Watches are set again, instead of relying on those of the expired session.
 	must[[]string](t)(c.WatchTopics(ctx))
 	must[zkcoord.ID](t)(other.CreateTopic(ctx, "t", map[int32][]int32{0: {1}}, nil))
 	if e := <-changes; e.Kind != zkcoord.TopicsChanged {
@@ -116,7 +116,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// What the server did though its answer got lost is recognised as done.
+// TestLostAnswers: what the server did although its response was lost is recognized as done.
 func TestLostAnswers(t *testing.T) {
 	ctx := t.Context()
 	proxy := zktest.NewProxy(t, zktest.Connect(t))

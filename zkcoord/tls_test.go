@@ -17,7 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// tlsInFrontOf takes TLS off for a server that has none, and gives the address of where it does.
+// tlsInFrontOf starts a proxy that terminates TLS for a plaintext server, and returns its address.
 func tlsInFrontOf(t *testing.T, server string, config *tls.Config) string {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
@@ -48,7 +48,8 @@ func tlsInFrontOf(t *testing.T, server string, config *tls.Config) string {
 	return l.Addr().String()
 }
 
-// TestSessionOverTLS is like any other, and a server that nobody vouches for is named as the reason why there is none.
+// TestSessionOverTLS: sessions work over TLS, and if there is none, a server's untrusted certificate is named as the
+// reason.
 func TestSessionOverTLS(t *testing.T) {
 	ca := testcert.NewAuthority(t, "ca")
 	server, _, _ := strings.Cut(zktest.Connect(t), "/")

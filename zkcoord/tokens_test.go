@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// alicesToken is a node as Apache Kafka 3.9.2 has written it.
+// alicesToken is a node that Apache Kafka 3.9.2 has written.
 const alicesToken = `{"issueTimestamp":1795961787841,"renewers":["User%3Abob"],"tokenRequester":"User%3Aalice","tokenId":"ZSTkj5CFRp6lW2KPbUgDTw",` +
 	`"owner":"User%3Aalice","expiryTimestamp":1796048187841,"maxTimestamp":1796566587841,"version":3}`
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// recorder keeps what is written to it.
+// recorder records what is written to it.
 type recorder struct {
 	net.Conn
 	written bytes.Buffer
@@ -15,7 +15,8 @@ type recorder struct {
 
 func (r *recorder) Write(p []byte) (int, error) { return r.written.Write(p) }
 
-// TestWatchesAreSetFromWhatWasSeen before the connection broke, not from what the new one has brought already.
+// TestWatchesAreSetFromWhatWasSeen: after a reconnection, watches are set again as of the zxid seen before the
+// connection broke, not as of what the new connection has brought already.
 func TestWatchesAreSetFromWhatWasSeen(t *testing.T) {
 	framed := func(fields ...any) []byte {
 		var body bytes.Buffer

@@ -24,7 +24,7 @@ const (
 	servicePart = "kafka/host"
 )
 
-// keysOf makes a keytab of the service, with a password of its own.
+// keysOf returns a keytab of the service, with keys derived from a password.
 func keysOf(t testing.TB, password string) *keytab.Keytab {
 	t.Helper()
 	keys := keytab.New()
@@ -34,7 +34,7 @@ func keysOf(t testing.TB, password string) *keytab.Keytab {
 	return keys
 }
 
-// defaults are what a krb5.conf that sets nothing means.
+// defaults returns the configuration of a krb5.conf without settings.
 func defaults() *Configuration { return &Configuration{config.New()} }
 
 func serviceOf(keys *keytab.Keytab) *Service {
@@ -54,7 +54,7 @@ func writeKeys(t testing.TB, file string, keys *keytab.Keytab) {
 	}
 }
 
-// ticketOwner is a client with a ticket for the service, as a KDC would give it.
+// ticketOwner is a client with a ticket for the service, as issued by a KDC.
 type ticketOwner struct {
 	t       testing.TB
 	name    types.PrincipalName
@@ -77,7 +77,7 @@ func newOwner(t testing.TB, keys *keytab.Keytab, name string, ends time.Duration
 	return o
 }
 
-// show makes the first message of a login.
+// show returns the first message of a login.
 func (o *ticketOwner) show(mutual, subkey bool) []byte {
 	o.t.Helper()
 	proof, err := types.NewAuthenticator(realm, o.name)
@@ -100,7 +100,7 @@ func (o *ticketOwner) show(mutual, subkey bool) []byte {
 	return o.token()
 }
 
-// TestAcceptor plays logins with and without the server's proof, and with a key that the client has chosen.
+// TestAcceptor tests logins with and without mutual authentication, and with a subkey chosen by the client.
 func TestAcceptor(t *testing.T) {
 	keys := keysOf(t, "secret")
 	service := serviceOf(keys)
@@ -144,7 +144,7 @@ func TestAcceptor(t *testing.T) {
 	}
 }
 
-// rotated is a wrap token as some make it.
+// rotated returns a wrap token that is rotated, as some implementations send it.
 func rotated(token []byte, by int) []byte {
 	body := token[16:]
 	by %= len(body)
@@ -154,7 +154,7 @@ func rotated(token []byte, by int) []byte {
 	return token
 }
 
-// wantReply checks that the server has read what only it can.
+// wantReply checks that the server has decrypted the client's request.
 func (o *ticketOwner) wantReply(token []byte, session types.EncryptionKey) {
 	o.t.Helper()
 	kind, body, err := unframe(token)
@@ -222,14 +222,14 @@ func TestLoginsThatFail(t *testing.T) {
 			t.Errorf("%s: proved", name)
 		}
 	}
-	if a, answer := offered(o); true { // reflected
+	if a, answer := offered(o); true { // reflected to its sender
 		if _, err := a.Step(answer); err == nil {
 			t.Error("the server takes its own message")
 		}
 	}
 }
 
-// TestKeyVersions: a key counts though its version is another one than the KDC's.
+// TestKeyVersions: a key is used even if its version number differs from the KDC's.
 func TestKeyVersions(t *testing.T) {
 	o := newOwner(t, keysOf(t, "secret"), "alice", time.Hour)
 	for version := range uint8(4) {
@@ -240,13 +240,13 @@ func TestKeyVersions(t *testing.T) {
 			}
 		}
 		_, err := serviceOf(keys).Start().Step(o.show(false, false))
-		if right := version != 1; (err == nil) != right { // else the version that it names is that of the old key
+		if right := version != 1; (err == nil) != right { // otherwise the version that is named is that of the old key
 			t.Errorf("of version %d: %v", version, err)
 		}
 	}
 }
 
-// TestKeysThatChange while the service runs.
+// TestKeysThatChange: the keytab changes while the service runs.
 func TestKeysThatChange(t *testing.T) {
 	before, after := keysOf(t, "before"), keysOf(t, "after, which is longer")
 	file := filepath.Join(t.TempDir(), "keytab")
@@ -286,7 +286,7 @@ func TestKeysThatChange(t *testing.T) {
 	}
 }
 
-// TestClocks: how far clocks may be apart is what krb5.conf says.
+// TestClocks: clocks may differ by as much as krb5.conf allows.
 func TestClocks(t *testing.T) {
 	keys := keysOf(t, "secret")
 	conf, file := configuration(t, "127.0.0.1:1"), filepath.Join(t.TempDir(), "keytab")
@@ -342,7 +342,7 @@ func TestOpenService(t *testing.T) {
 	}
 }
 
-// FuzzRequest: nothing that stands where something encrypted should is more than an error.
+// FuzzRequest: whatever replaces an encrypted part causes no more than an error.
 func FuzzRequest(f *testing.F) {
 	keys := keysOf(f, "secret")
 	service := serviceOf(keys)
@@ -360,7 +360,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzAcceptor: nothing that a client sends is more than an error.
+// FuzzAcceptor: whatever a client sends causes no more than an error.
 func FuzzAcceptor(f *testing.F) {
 	keys := keysOf(f, "secret")
 	service := serviceOf(keys)

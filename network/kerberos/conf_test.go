@@ -27,7 +27,7 @@ func writeFiles(t testing.TB, files ...[2]string) string {
 	return filepath.Join(dir, files[0][0])
 }
 
-// TestConfigurationOfFedora reads the file that Fedora and RHEL install, with a realm as sites add it.
+// TestConfigurationOfFedora reads the file that Fedora and RHEL install, with a realm as administrators add it.
 func TestConfigurationOfFedora(t *testing.T) {
 	file := writeFiles(t,
 		[2]string{"krb5.conf", `
@@ -85,7 +85,7 @@ includedir DIR/nowhere
 	}
 }
 
-// TestCenters: what Java and MIT's library make of a realm's centers, in this order.
+// TestCenters: a realm's KDCs are those that Java and MIT's library find, in the same order.
 func TestCenters(t *testing.T) {
 	c, err := ReadConfiguration(Source{File: writeFiles(t, [2]string{"krb5.conf", `
 [libdefaults]
@@ -128,7 +128,8 @@ func TestCenters(t *testing.T) {
 	}
 }
 
-// TestRealmOfSystemProperties takes precedence over that of the file, which need not exist then.
+// TestRealmOfSystemProperties: the system properties' realm takes precedence over the file's, and then there need not
+// be a file.
 func TestRealmOfSystemProperties(t *testing.T) {
 	file := writeFiles(t, [2]string{"krb5.conf", "[libdefaults]\ndefault_realm = FILE.TEST\n[realms]\nOURS.TEST = {\nkdc = a\n}\nFILE.TEST = {\nkdc = b\n}\n"})
 	for _, test := range []struct {
@@ -161,7 +162,7 @@ func TestRealmOfSystemProperties(t *testing.T) {
 	}
 }
 
-// TestLookupOfCenters is the default, unless one of two settings says otherwise.
+// TestLookupOfCenters: KDCs are looked up in DNS by default, unless one of two settings disables that.
 func TestLookupOfCenters(t *testing.T) {
 	for text, want := range map[string]bool{"": true, "dns_lookup_kdc = no": false, "dns_fallback = off": false, "dns_fallback = false\ndns_lookup_kdc = true": true} {
 		c, err := ReadConfiguration(Source{File: writeFiles(t, [2]string{"krb5.conf", "[libdefaults]\n" + text + "\n"})})

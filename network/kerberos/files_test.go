@@ -10,8 +10,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// TestFilesThatAreCutShort: a keytab that is being written, or anything in its place, is at most an error, whoever
-// reads it.
+// TestFilesThatAreCutShort: a keytab that is incomplete, or any other content, causes no more than an error.
 func TestFilesThatAreCutShort(t *testing.T) {
 	whole, err := keysOf(t, "secret").Marshal()
 	if err != nil {
@@ -32,7 +31,7 @@ func TestFilesThatAreCutShort(t *testing.T) {
 	}
 }
 
-// FuzzFiles: nothing that a file holds is more than an error.
+// FuzzFiles: no content of a file causes more than an error.
 func FuzzFiles(f *testing.F) {
 	keys, err := keysOf(f, "secret").Marshal()
 	if err != nil {
@@ -55,7 +54,7 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// TestTypeBeforeAPath: keytabs and ticket caches may be named as Java and MIT's library name them.
+// TestTypeBeforeAPath: names of keytabs and ticket caches may have the prefixes of Java and MIT's library.
 func TestTypeBeforeAPath(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, keysOf(t, "secret"))

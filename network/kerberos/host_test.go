@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// zone are the addresses of hosts and the names of addresses.
+// zone maps hosts to their addresses and addresses to their names.
 type zone map[string][]string
 
 func (z zone) LookupHost(_ context.Context, host string) ([]string, error) {

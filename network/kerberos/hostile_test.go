@@ -9,7 +9,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// token is the first message of a login with the request as it was changed.
+// token returns the first message of a login with the changed request.
 func (o *ticketOwner) token() []byte {
 	o.t.Helper()
 	body, err := o.request.Marshal()
@@ -23,7 +23,7 @@ func (o *ticketOwner) token() []byte {
 	return token
 }
 
-// proves makes the request for an authenticator anew.
+// proves encodes the request anew with a changed authenticator.
 func (o *ticketOwner) proves(change func(*types.Authenticator)) {
 	o.t.Helper()
 	proof, err := types.NewAuthenticator(realm, o.name)
@@ -36,7 +36,8 @@ func (o *ticketOwner) proves(change func(*types.Authenticator)) {
 	}
 }
 
-// TestHostileRequests: what can be written into a request by anybody, or by who has a ticket, is at most an error.
+// TestHostileRequests: whatever can be put into a request, by anybody or by the owner of a ticket, causes no more than
+// an error.
 func TestHostileRequests(t *testing.T) {
 	keys := keysOf(t, "secret")
 	service := serviceOf(keys)
@@ -73,7 +74,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestReplay: who has heard a login cannot repeat it, whoever is in between.
+// TestReplay: an eavesdropper cannot repeat a login, even with other logins in between.
 func TestReplay(t *testing.T) {
 	keys := keysOf(t, "secret")
 	service := serviceOf(keys)
@@ -86,14 +87,13 @@ func TestReplay(t *testing.T) {
 		if answer, err := service.Start().Step(heard); err == nil {
 			t.Errorf("repeated, and answered with %x", answer)
 		}
-		if _, err := service.Start().Step(o.show(mutual, false)); err != nil { // the same ticket, shown anew
+		if _, err := service.Start().Step(o.show(mutual, false)); err != nil { // the same ticket with a new authenticator
 			t.Error(err)
 		}
 	}
 }
 
-// TestShownIsForgotten has authenticators come at their times: each is known for as long as it is good, and nothing is
-// kept for ever.
+// TestShownIsForgotten: each authenticator is remembered for as long as it is valid, and none is kept forever.
 func TestShownIsForgotten(t *testing.T) {
 	const skew = 5 * time.Minute
 	const shownFor = 2 * skew

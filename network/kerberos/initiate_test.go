@@ -19,7 +19,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 )
 
-// userAt has the keys of the service, and gets tickets at an address.
+// userAt returns a user with the service's keys, whose KDC is at the given address.
 func userAt(t *testing.T, addr string) (u *User, file string) {
 	t.Helper()
 	conf := configuration(t, addr)
@@ -33,7 +33,7 @@ func userAt(t *testing.T, addr string) (u *User, file string) {
 	return u, file
 }
 
-// configuration is a krb5.conf with a key distribution center.
+// configuration returns the path of a krb5.conf with one KDC.
 func configuration(t testing.TB, addr string) string {
 	t.Helper()
 	conf := filepath.Join(t.TempDir(), "krb5.conf")
@@ -44,7 +44,7 @@ func configuration(t testing.TB, addr string) string {
 	return conf
 }
 
-// kdcThat answers each connection with some bytes, or not at all.
+// kdcThat answers each connection with the given bytes, or not at all.
 func kdcThat(t *testing.T, answer []byte) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,7 +65,7 @@ func kdcThat(t *testing.T, answer []byte) (addr string) {
 	return l.Addr().String()
 }
 
-// TestSilentKDC: who waits for a ticket can give up, and the user can be closed meanwhile.
+// TestSilentKDC: a caller that waits for a ticket can give up, and the user can be closed meanwhile.
 func TestSilentKDC(t *testing.T) {
 	u, _ := userAt(t, kdcThat(t, nil))
 	givenUp := errors.New("given up")
@@ -89,14 +89,14 @@ func TestSilentKDC(t *testing.T) {
 	}
 }
 
-// TestTicketsAtHand are shown while the KDC, which is being asked for another one, does not answer.
+// TestTicketsAtHand: available tickets are used while a KDC that is asked for another one does not answer.
 func TestTicketsAtHand(t *testing.T) {
 	keys := keysOf(t, "secret")
 	u, _ := userAt(t, kdcThat(t, nil))
 	owner := newOwner(t, keys, "alice", time.Hour)
 	o := u.current.Load()
 	o.keep(servicePart, &credential{owner.name, realm, owner.ticket, owner.key, time.Now(), time.Now().Add(time.Hour), time.Time{}})
-	u.turn.Lock() // as who waits for the KDC has it
+	u.turn.Lock() // as held during a request to the KDC
 	defer u.turn.Unlock()
 	p, err := u.credentialFor(t.Context(), servicePart)
 	if err != nil {
@@ -115,7 +115,7 @@ func TestTicketsAtHand(t *testing.T) {
 	}
 }
 
-// TestUnreadableKDC: an answer that cannot be read is an error, which tells what was wanted.
+// TestUnreadableKDC: a response that cannot be decoded is an error that says what was requested.
 func TestUnreadableKDC(t *testing.T) {
 	u, _ := userAt(t, kdcThat(t, []byte("\x00\x00\x00\x03abc")))
 	if _, err := u.Start(t.Context(), "kafka", "Host.test"); err == nil || !strings.Contains(err.Error(), "get a ticket for kafka/host.test as "+servicePart+"@"+realm) {
@@ -123,7 +123,7 @@ func TestUnreadableKDC(t *testing.T) {
 	}
 }
 
-// TestLengthOfAnAnswer: what it says is not allocated before it comes.
+// TestLengthOfAnAnswer: memory for a response is allocated as it arrives, not by its length field.
 func TestLengthOfAnAnswer(t *testing.T) {
 	u, _ := userAt(t, kdcThat(t, []byte("\xff\xff\xff\xff")))
 	if _, err := u.Start(t.Context(), "kafka", "host.test"); err == nil || !strings.Contains(err.Error(), "an answer of 4294967295 bytes") {
@@ -131,7 +131,7 @@ func TestLengthOfAnAnswer(t *testing.T) {
 	}
 }
 
-// TestCentersInTurn: where one does not answer, the next one is asked, by UDP and by TCP.
+// TestCentersInTurn: if one KDC does not answer, the next one is asked, over UDP and TCP.
 func TestCentersInTurn(t *testing.T) {
 	k := startFakeKDC(t)
 	c := defaults().config
@@ -158,14 +158,14 @@ func FuzzKDCAnswer(f *testing.F) {
 	})
 }
 
-// FuzzDemand: what a center says that it wants.
+// FuzzDemand decodes what a KDC requires for pre-authentication.
 func FuzzDemand(f *testing.F) {
 	owner := credentials.New(servicePart, realm).WithKeytab(keysOf(f, "secret"))
 	f.Add(demanded(f, etypeID.AES256_CTS_HMAC_SHA1_96))
 	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = proofOfKey(owner, realm, data) })
 }
 
-// TestUsersKeysThatChange are read when a ticket is asked for next.
+// TestUsersKeysThatChange: changed keys are read when the next ticket is requested.
 func TestUsersKeysThatChange(t *testing.T) {
 	u, file := userAt(t, kdcThat(t, []byte("\x00\x00\x00\x00")))
 	times, open := 0, u.open

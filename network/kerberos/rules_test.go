@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestRulesOfApacheKafka gives the users the names that Apache Kafka gives them.
+// TestRulesOfApacheKafka: users get the same short names as in Apache Kafka.
 func TestRulesOfApacheKafka(t *testing.T) {
 	data, err := os.ReadFile("testdata/rules.tsv")
 	if err != nil {
@@ -34,7 +34,7 @@ func TestRulesOfApacheKafka(t *testing.T) {
 	}
 }
 
-// FuzzRules: no rules and no principal do more than fail.
+// FuzzRules: no rules and no principal cause more than an error.
 func FuzzRules(f *testing.F) {
 	f.Add("RULE:[2:$1-$2](bob-.*)s/bob/robert/U", "bob/admin@EXAMPLE.COM")
 	f.Add("DEFAULT", "alice@EXAMPLE.COM")

@@ -27,24 +27,24 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// otherRealm is one that fakeKDC serves too.
+// otherRealm is another realm that fakeKDC serves.
 const otherRealm = "OTHER.COM"
 
-// fakeKDC gives tickets to who has a key of its user, or tickets of its own, for whatever they ask.
+// fakeKDC issues tickets for any service to users that have a key or a ticket of this KDC.
 type fakeKDC struct {
 	t     testing.TB
 	addr  string
 	keys  *keytab.Keytab // of all services
 	users *keytab.Keytab // the user's: keysOf(t, "secret"), and some of other encryption types
 
-	mu       sync.Mutex       // guards what follows
-	life     [2]time.Duration // when tickets began and when they end, from now
+	mu       sync.Mutex       // guards the fields below
+	life     [2]time.Duration // beginning and end of the lifetime of tickets, relative to now
 	referred map[string]bool  // services that are in otherRealm
-	proof    int32            // wants a timestamp with a key of this encryption type before it gives a ticket-granting one; 0: none
-	version  int              // of the user's key, as the center counts
-	forged   bool             // what is encrypted for the client is cut short
-	asked    []string         // services, "again" before those whose tickets are renewed
-	canned   []byte           // what is answered whatever is asked; nil: what the request makes
+	proof    int32            // requires a timestamp encrypted with a key of this type before it issues a ticket-granting ticket; 0: does not
+	version  int              // version number of the user's key
+	forged   bool             // the part encrypted for the client is truncated
+	asked    []string         // requested services, with "again" before those whose tickets are renewed
+	canned   []byte           // response to every request; nil: the regular one
 }
 
 func startFakeKDC(t testing.TB) *fakeKDC {
@@ -87,7 +87,7 @@ func (k *fakeKDC) set(change func()) {
 	change()
 }
 
-// wantAsked compares what was asked since the last time.
+// wantAsked compares the requests since the last call.
 func (k *fakeKDC) wantAsked(want ...string) {
 	k.t.Helper()
 	k.set(func() {
@@ -169,7 +169,7 @@ func (k *fakeKDC) userKey(asked []int32) (types.EncryptionKey, error) {
 	return types.EncryptionKey{}, fmt.Errorf("the user has no key of the types %v", asked)
 }
 
-// proven reports whether a request has the time encrypted with a key.
+// proven reports whether a request contains a timestamp encrypted with a key.
 func proven(shown types.PADataSequence, key types.EncryptionKey) bool {
 	for _, pa := range shown {
 		var sealed types.EncryptedData
@@ -183,14 +183,14 @@ func proven(shown types.PADataSequence, key types.EncryptionKey) bool {
 	return false
 }
 
-// demand refuses a request without a timestamp.
+// demand returns the error that requires pre-authentication.
 func (k *fakeKDC) demand(asked messages.KDCReqBody) ([]byte, error) {
 	refusal := messages.NewKRBError(asked.SName, asked.Realm, errorcode.KDC_ERR_PREAUTH_REQUIRED, "")
 	refusal.EData = demanded(k.t, k.proof)
 	return refusal.Marshal()
 }
 
-// demanded says which encryption type a center wants.
+// demanded returns the encoded requirement of an encryption type.
 func demanded(t testing.TB, kind int32) []byte {
 	kinds, err := asn1.Marshal(types.ETypeInfo2{{EType: kind, Salt: "salt"}})
 	if err != nil {
@@ -232,7 +232,7 @@ func (k *fakeKDC) fields(asked messages.KDCReqBody, user types.PrincipalName, ke
 	return rep, err
 }
 
-// user is one whose tickets this KDC gives, and what it hears of those that could not be replaced.
+// user returns a user of this KDC, and the errors reported for tickets that could not be replaced.
 func (k *fakeKDC) user() (*User, chan error) {
 	k.t.Helper()
 	file, heard := filepath.Join(k.t.TempDir(), "keytab"), make(chan error, 1)
@@ -245,7 +245,7 @@ func (k *fakeKDC) user() (*User, chan error) {
 	return u, heard
 }
 
-// wantNoneOfTheLibrary looks for goroutines that nobody here has started: what they trip over ends the program.
+// wantNoneOfTheLibrary checks that the library has started no goroutines, whose panics would end the program.
 func wantNoneOfTheLibrary(t *testing.T) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)
@@ -254,8 +254,8 @@ func wantNoneOfTheLibrary(t *testing.T) {
 	}
 }
 
-// TestTicketsAreReplaced before they end, while those before are shown. What the KDC answers then is an error that is
-// heard, and the ticket before stays.
+// TestTicketsAreReplaced: tickets are replaced before they expire, and remain in use meanwhile. If the KDC refuses, the
+// error is reported, and the earlier ticket stays in use.
 func TestTicketsAreReplaced(t *testing.T) {
 	k := startFakeKDC(t)
 	u, heard := k.user()
@@ -289,14 +289,14 @@ func TestTicketsAreReplaced(t *testing.T) {
 	for second == first {
 		second = show()
 	}
-	if p, err := u.replace(servicePart, first); err != nil || p != second { // as by who looked when the first one was held
+	if p, err := u.replace(servicePart, first); err != nil || p != second { // as a caller that read it while the first one was current
 		t.Errorf("%+v, %v in place of the ticket that there is", p, err)
 	}
 	k.wantAsked("krbtgt/"+realm, servicePart)
 	wantNoneOfTheLibrary(t)
 }
 
-// TestTicketThatHasEnded is not shown.
+// TestTicketThatHasEnded: an expired ticket is not used.
 func TestTicketThatHasEnded(t *testing.T) {
 	k := startFakeKDC(t)
 	u, _ := k.user()
@@ -313,7 +313,7 @@ func TestTicketThatHasEnded(t *testing.T) {
 	}
 }
 
-// TestReferral: the KDC sends who wants a service of another realm there.
+// TestReferral: the KDC refers requests for a service of another realm to that realm.
 func TestReferral(t *testing.T) {
 	k := startFakeKDC(t)
 	u, _ := k.user()
@@ -337,7 +337,7 @@ func TestReferral(t *testing.T) {
 	}
 }
 
-// TestRealmOfHosts: a service is asked for where krb5.conf says that hosts of its domain are.
+// TestRealmOfHosts: a ticket is requested from the realm to which krb5.conf maps the host's domain.
 func TestRealmOfHosts(t *testing.T) {
 	k := startFakeKDC(t)
 	u, _ := k.user()
@@ -355,7 +355,7 @@ func TestRealmOfHosts(t *testing.T) {
 	wantNoneOfTheLibrary(t)
 }
 
-// TestTicketsOfKinit are renewed while they can be, by who has no keys to get other ones with.
+// TestTicketsOfKinit: without keys to obtain new tickets, tickets from kinit are renewed for as long as possible.
 func TestTicketsOfKinit(t *testing.T) {
 	k := startFakeKDC(t)
 	of, _ := k.user()
@@ -405,7 +405,7 @@ func TestTicketsOfKinit(t *testing.T) {
 	wantNoneOfTheLibrary(t)
 }
 
-// TestPreAuthentication: a center that wants the time encrypted with the user's key gets it.
+// TestPreAuthentication: a timestamp encrypted with the user's key is sent to a KDC that requires it.
 func TestPreAuthentication(t *testing.T) {
 	k := startFakeKDC(t)
 	u, _ := k.user()
@@ -413,7 +413,7 @@ func TestPreAuthentication(t *testing.T) {
 	if _, err := u.credentialFor(t.Context(), servicePart); err != nil {
 		t.Error(err)
 	}
-	k.set(func() { k.proof = etypeID.DES3_CBC_SHA1_KD }) // of which there is no key
+	k.set(func() { k.proof = etypeID.DES3_CBC_SHA1_KD }) // for which there is no key
 	other, _ := k.user()
 	if _, err := other.credentialFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), "get a ticket for "+servicePart) {
 		t.Error(err)
@@ -421,7 +421,8 @@ func TestPreAuthentication(t *testing.T) {
 	wantNoneOfTheLibrary(t)
 }
 
-// TestKeytabOfOneType has a keytab with one of the keys that the center knows, of a type that it would not choose.
+// TestKeytabOfOneType: the keytab has only one of the keys that the KDC knows, of an encryption type that the KDC would
+// not choose.
 func TestKeytabOfOneType(t *testing.T) {
 	k := startFakeKDC(t)
 	file := filepath.Join(t.TempDir(), "keytab")
@@ -451,7 +452,7 @@ func TestKeytabOfOneType(t *testing.T) {
 	}
 }
 
-// TestVersionOfAKey: a keytab made by hand often has another version of the key than the center.
+// TestVersionOfAKey: a keytab made by hand often has another version number for the key than the KDC.
 func TestVersionOfAKey(t *testing.T) {
 	k := startFakeKDC(t)
 	u, _ := k.user()
@@ -461,7 +462,7 @@ func TestVersionOfAKey(t *testing.T) {
 	}
 }
 
-// TestHostileKDC: no answer that is cut short or changed is more than an error, which names who wanted what.
+// TestHostileKDC: no truncated or modified response causes more than an error, which names the user and the service.
 func TestHostileKDC(t *testing.T) {
 	k := startFakeKDC(t)
 	u, _ := k.user()

@@ -21,7 +21,7 @@ func read(t testing.TB, name string) []byte {
 
 func given(s string) *string { return &s }
 
-// entries says what a store holds: k:ALIAS(chain) and t:ALIAS, by common names.
+// entries describes the content of a store: k:ALIAS(chain) and t:ALIAS, with common names.
 func entries(s *Store) []string {
 	var list []string
 	for _, k := range s.Keys {
@@ -38,7 +38,8 @@ func entries(s *Store) []string {
 	return list
 }
 
-// TestOpen reads the stores that testdata/make.sh has made with keytool and OpenSSL; keytool -list says the same of them.
+// TestOpen reads the stores that testdata/make.sh has made with keytool and OpenSSL; keytool -list shows the same
+// entries.
 func TestOpen(t *testing.T) {
 	for _, c := range []struct {
 		file  string
@@ -60,7 +61,7 @@ func TestOpen(t *testing.T) {
 		{"open.p12", given("any"), nil, "t:caroot(Test CA)"},
 		{"openssl.p12", given("secret"), nil, "k:server(localhost,Test CA)"},
 		{"openssl-legacy.p12", given("secret"), nil, "k:server(localhost,Test CA)"},
-		{"openssl-certs.p12", given("secret"), nil, ""}, // none that Java would take for trusted
+		{"openssl-certs.p12", given("secret"), nil, ""}, // none that Java would consider trusted
 	} {
 		s, err := Open(read(t, c.file), Passwords{c.store, c.key}, true)
 		if err != nil {
@@ -73,7 +74,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestKeysAreThose of their certificates, in whatever file they are.
+// TestKeysAreThose: private keys match their certificates, in every kind of file.
 func TestKeysAreThose(t *testing.T) {
 	want, err := OpenPEM(string(read(t, "key.pem")), string(read(t, "chain.pem")), nil)
 	if err != nil {
@@ -98,7 +99,7 @@ func TestOpenPEM(t *testing.T) {
 	}{
 		{"key.pem", nil}, {"key-ec.pem", nil}, {"key-pbes2.pem", given("secret")}, {"key-3des.pem", given("secret")},
 	} {
-		for _, oneLine := range []bool{false, true} { // as values of settings are written
+		for _, oneLine := range []bool{false, true} { // as in the values of settings
 			text := string(read(t, c.key)) + chain
 			if oneLine {
 				text = strings.ReplaceAll(text, "\n", " ")
@@ -122,7 +123,7 @@ func TestOpenPEM(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses names what is wrong.
+// TestOpenRefuses: errors name what is wrong.
 func TestOpenRefuses(t *testing.T) {
 	pem := func(key, chain string, password *string) func() (*Store, error) {
 		return func() (*Store, error) { return OpenPEM(string(read(t, key)), string(read(t, chain)), password) }

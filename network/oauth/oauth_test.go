@@ -25,10 +25,10 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// now is when all tokens of these tests are shown.
+// now is the time at which all tokens of these tests are presented.
 var now = time.Unix(1_790_000_000, 0)
 
-// signer is a provider's key.
+// signer is a key of a provider.
 type signer struct {
 	id        string
 	key       any
@@ -53,7 +53,7 @@ func newEC(t testing.TB, id string) signer {
 	return signer{id, key, jose.ES256}
 }
 
-// sign makes a token. Its header names the key unless that has no id.
+// sign returns a signed token. Its header names the key if the key has an id.
 func (s signer) sign(t testing.TB, claims string) string {
 	t.Helper()
 	made, err := jose.NewSigner(jose.SigningKey{Algorithm: s.algorithm, Key: jose.JSONWebKey{Key: s.key, KeyID: s.id}}, nil)
@@ -71,7 +71,7 @@ func (s signer) sign(t testing.TB, claims string) string {
 	return token
 }
 
-// public is the set of keys as a provider shows it.
+// public returns the set of keys as a provider publishes it.
 func public(t testing.TB, signers ...signer) []byte {
 	t.Helper()
 	var set jose.JSONWebKeySet
@@ -86,7 +86,7 @@ func public(t testing.TB, signers ...signer) []byte {
 	return data
 }
 
-// keysInFile are read from a file.
+// keysInFile returns Keys that are read from a file.
 func keysInFile(t testing.TB, signers ...signer) *Keys {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.json")
@@ -162,7 +162,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestReasonsAreShort: who has sent a token that nobody signed does not decide how much is kept of it.
+// TestReasonsAreShort: a client with an unsigned token cannot determine how much of it is kept in an error.
 func TestReasonsAreShort(t *testing.T) {
 	key := newEC(t, "1")
 	v := &Validator{Keys: keysInFile(t, key), ScopeName: "scope", SubName: "sub"}
@@ -172,7 +172,8 @@ func TestReasonsAreShort(t *testing.T) {
 	}
 }
 
-// TestKeysAreReadAnew when they are old and when a token names another, but not for every token that does.
+// TestKeysAreReadAnew: keys are read again when they are old and when a token names an unknown one, but not for every
+// such token.
 func TestKeysAreReadAnew(t *testing.T) {
 	first, second := newEC(t, "1"), newEC(t, "2")
 	var shown atomic.Pointer[[]byte]
@@ -218,7 +219,7 @@ func TestKeysAreReadAnew(t *testing.T) {
 	}
 }
 
-// TestProviderIsDown: while the keys are asked for anew in vain, tokens that are signed with a known one are taken at once.
+// TestProviderIsDown: while reading the keys again fails, tokens signed with a known key are accepted at once.
 func TestProviderIsDown(t *testing.T) {
 	key := newEC(t, "1")
 	var down atomic.Bool
@@ -252,7 +253,8 @@ func TestProviderIsDown(t *testing.T) {
 	}
 }
 
-// TestKeysThatAreNotReadYet: whoever shows the first token waits for them, one who comes while they are read waits with it.
+// TestKeysThatAreNotReadYet: the first login waits for the keys, and those that come meanwhile wait for the same
+// request.
 func TestKeysThatAreNotReadYet(t *testing.T) {
 	key := newEC(t, "1")
 	asked, up := make(chan struct{}), make(chan struct{})
@@ -279,7 +281,7 @@ func TestKeysThatAreNotReadYet(t *testing.T) {
 	keys.Prefetch()
 }
 
-// TestGoneWhileKeysAreRead: who no longer waits for keys does not; those are read for others.
+// TestGoneWhileKeysAreRead: a cancelled login stops waiting; the keys are read for the others.
 func TestGoneWhileKeysAreRead(t *testing.T) {
 	key := newEC(t, "1")
 	asked, up := make(chan struct{}), make(chan struct{})
@@ -302,7 +304,7 @@ func TestGoneWhileKeysAreRead(t *testing.T) {
 	}
 }
 
-// TestRedirections are followed, unless to what is not encrypted.
+// TestRedirections: redirections are followed, except to plaintext.
 func TestRedirections(t *testing.T) {
 	keys := public(t, newEC(t, "1"))
 	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(keys) })
@@ -322,7 +324,7 @@ func TestRedirections(t *testing.T) {
 	}
 }
 
-// TestUntrustedProvider: whose certificate is not trusted is not asked again.
+// TestUntrustedProvider: a provider whose certificate is not trusted is not asked again.
 func TestUntrustedProvider(t *testing.T) {
 	provider := httptest.NewUnstartedServer(http.NotFoundHandler())
 	provider.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -334,7 +336,7 @@ func TestUntrustedProvider(t *testing.T) {
 	}
 }
 
-// TestUnknownKinds of keys are left out of a set.
+// TestUnknownKinds: keys of unknown types are left out of a set.
 func TestUnknownKinds(t *testing.T) {
 	known := string(public(t, newEC(t, "1")))
 	set, err := parseKeys([]byte(strings.Replace(known, `[`, `[{"kty":"XYZ","kid":"2","x":"AA"},{"kty":"OKP","crv":"X448","x":"AA"},`, 1)))
@@ -366,11 +368,12 @@ func TestKeysThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestSource asks a provider as RFC 6749 says, keeps what it gets for most of its life, and asks again where that may help.
+// TestSource: a token is requested as RFC 6749 describes, used for most of its lifetime, and requested again where that
+// may help.
 func TestSource(t *testing.T) {
 	key := newEC(t, "1")
 	var requests []string
-	var answers []string // the next ones; a number is a status
+	var answers []string // the next responses; a number is an HTTP status
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		id, secret, _ := r.BasicAuth()
@@ -426,7 +429,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestProviderOfTokensIsDown: a token that is good yet is used at once while another one is asked for.
+// TestProviderOfTokensIsDown: a valid token is used at once while another one is being requested.
 func TestProviderOfTokensIsDown(t *testing.T) {
 	asked, up := make(chan struct{}), make(chan struct{})
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -450,7 +453,8 @@ func TestProviderOfTokensIsDown(t *testing.T) {
 	}
 }
 
-// TestWaitingForATokenEnds: a caller that gives up does not wait for the provider, and does not spoil the request for the others.
+// TestWaitingForATokenEnds: a caller that gives up stops waiting for the provider, and does not cancel the request for
+// others.
 func TestWaitingForATokenEnds(t *testing.T) {
 	key, asked, up := newEC(t, "1"), make(chan struct{}), make(chan struct{})
 	token := key.sign(t, fmt.Sprintf(`{"sub":"kafka","exp":%d}`, time.Now().Add(time.Hour).Unix()))
@@ -505,7 +509,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// FuzzToken: no token is more than an error, unless one of the keys has signed it.
+// FuzzToken: no token is accepted unless one of the keys has signed it.
 func FuzzToken(f *testing.F) {
 	key := newEC(f, "1")
 	v := &Validator{Keys: keysInFile(f, key), ScopeName: "scope", SubName: "sub"}

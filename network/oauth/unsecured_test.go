@@ -78,7 +78,7 @@ func TestUnsecuredTokens(t *testing.T) {
 	}
 }
 
-// FuzzUnsecured: what is taken says who, and is not over.
+// FuzzUnsecured: an accepted token names a user and has not expired.
 func FuzzUnsecured(f *testing.F) {
 	f.Add(unsecured(f, map[string]any{"sub": "alice", "exp": oauthSeconds + 60}))
 	f.Fuzz(func(t *testing.T, token string) {

@@ -10,7 +10,7 @@ import (
 	"barnabas/network/oauth"
 )
 
-// alice is who shows the token "good".
+// alice accepts the token "good".
 func alice(_ context.Context, token string) (Login, error) {
 	switch token {
 	case "good":
@@ -42,7 +42,7 @@ func TestBearerTokens(t *testing.T) {
 	}
 }
 
-// TestBearerReason: the log has the reason that the client is not told.
+// TestBearerReason: the log has the reason, which the client is not told.
 func TestBearerReason(t *testing.T) {
 	secret := errors.New("it is of a key that was given up")
 	e := OAuthBearer(func(context.Context, string) (Login, error) { return Login{}, secret })()

@@ -15,7 +15,7 @@ var passwords = Passwords{"alice": "pw", "bob": "pw2", "none": ""}
 func TestPlain(t *testing.T) {
 	for _, test := range []struct {
 		name, message string
-		user          string // empty: refused
+		user          string // empty: the login is refused
 	}{
 		{"right", "\x00alice\x00pw", "alice"},
 		{"as oneself", "alice\x00alice\x00pw", "alice"},
@@ -72,7 +72,7 @@ func derive(t testing.TB, m scram.Mechanism, password string) scram.Credential {
 	return c
 }
 
-// TestClientLogsIn at the server, with every mechanism.
+// TestClientLogsIn: our client logs in to our server with every mechanism.
 func TestClientLogsIn(t *testing.T) {
 	known := make(credentials)
 	mechanisms := []Mechanism{{Name: PlainName, Start: Plain(passwords)}}

@@ -15,7 +15,7 @@ import (
 	"barnabas/internal/testcert"
 )
 
-// given is a function over settings, with what Apache Kafka's brokers have when nothing is set.
+// given returns settings, with the defaults of Apache Kafka's brokers for those that are not set.
 func given(settings map[string]string) Settings {
 	all := map[string]string{"ssl.protocol": "TLSv1.3", "ssl.enabled.protocols": "TLSv1.2,TLSv1.3", "ssl.client.auth": "none",
 		"ssl.endpoint.identification.algorithm": "https", "ssl.principal.mapping.rules": "DEFAULT", "ssl.keystore.type": "JKS",
@@ -38,7 +38,7 @@ func text(t *testing.T, file string) string {
 	return string(b)
 }
 
-// TestStoresOfEachKind are opened as the settings say, and serve.
+// TestStoresOfEachKind: stores of every type can be opened and used.
 func TestStoresOfEachKind(t *testing.T) {
 	trust := map[string]string{"ssl.truststore.location": stores + "trust.jks"}
 	for name, settings := range map[string]map[string]string{
@@ -66,7 +66,7 @@ func TestStoresOfEachKind(t *testing.T) {
 	}
 }
 
-// TestKeystoreAsTruststore trusts the entries that are trusted, but not who signed the key.
+// TestKeystoreAsTruststore: trusted entries are trusted, but not the issuers of the key's certificate.
 func TestKeystoreAsTruststore(t *testing.T) {
 	c, err := New(given(map[string]string{"ssl.truststore.location": stores + "openssl.p12", "ssl.truststore.password": "secret"}))
 	if err != nil {
@@ -88,7 +88,7 @@ func TestKeystoreAsTruststore(t *testing.T) {
 	}
 }
 
-// TestSettingsThatAreRefused name the setting, and show no secret.
+// TestSettingsThatAreRefused: errors name the setting, and contain no secret.
 func TestSettingsThatAreRefused(t *testing.T) {
 	pem := map[string]string{"ssl.keystore.type": "PEM", "ssl.keystore.key": text(t, "key.pem"), "ssl.keystore.certificate.chain": text(t, "chain.pem")}
 	with := func(base map[string]string, key, value string) map[string]string {
@@ -168,7 +168,7 @@ func TestVersionsAndSuites(t *testing.T) {
 		warnings                  int
 	}{
 		{"TLSv1.2,TLSv1.3", "TLSv1.3", "", tls.VersionTLS12, tls.VersionTLS13, 0},
-		{"TLSv1.2,TLSv1.3", "TLSv1.2", "", tls.VersionTLS12, tls.VersionTLS13, 0}, // the enabled ones count
+		{"TLSv1.2,TLSv1.3", "TLSv1.2", "", tls.VersionTLS12, tls.VersionTLS13, 0}, // the enabled protocols take precedence
 		{"", "TLSv1.3", "", tls.VersionTLS12, tls.VersionTLS13, 0},
 		{"", "TLSv1.2", "", tls.VersionTLS12, tls.VersionTLS12, 0},
 		{"", "TLS", "", tls.VersionTLS12, tls.VersionTLS13, 0},
@@ -190,7 +190,7 @@ func TestVersionsAndSuites(t *testing.T) {
 	}
 }
 
-// handshake has a client connect to a server by a name.
+// handshake connects a client to a server by a host name.
 func handshake(t *testing.T, server, client *Context, host string) error {
 	t.Helper()
 	near, far := net.Pipe()
@@ -213,8 +213,8 @@ func must(t *testing.T, settings map[string]string) *Context {
 	return c
 }
 
-// TestNamesAreCompared unless the settings say otherwise; a certificate without a host among its alternative names has its
-// common name.
+// TestNamesAreCompared: host names are verified unless the settings disable that; the common name is used for a
+// certificate without a host among its alternative names.
 func TestNamesAreCompared(t *testing.T) {
 	ca := testcert.NewAuthority(t, "ca")
 	trust := map[string]string{"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca.PEM()}
@@ -256,7 +256,7 @@ func TestNamesAreCompared(t *testing.T) {
 	}
 }
 
-// TestSuccessors are the contexts that may follow another one on a listener (SslFactoryTest of Apache Kafka has the same cases).
+// TestSuccessors: which contexts may replace another one on a listener (the cases of Apache Kafka's SslFactoryTest).
 func TestSuccessors(t *testing.T) {
 	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
 	keyOnly := func(i *testcert.Identity) map[string]string {
@@ -269,7 +269,7 @@ func TestSuccessors(t *testing.T) {
 		name      string
 		old, next map[string]string
 		allowed   Changes
-		want      string // empty: it may follow
+		want      string // empty: it may replace it
 	}{
 		{"the same names", base.Files(ca), ca.Issue("broker", "b", "a").Files(ca), Changes{Peers: true}, ""},
 		{"more alternative names", base.Files(ca), ca.Issue("broker", "a", "b", "c").Files(ca), Changes{}, ""},
@@ -292,7 +292,7 @@ func TestSuccessors(t *testing.T) {
 	}
 }
 
-// TestRefusedSuccessorsNameTheSetting that holds something new.
+// TestRefusedSuccessorsNameTheSetting: the error names the setting whose store does not match.
 func TestRefusedSuccessorsNameTheSetting(t *testing.T) {
 	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
 	base := ca.Issue("broker", "a")
@@ -331,7 +331,7 @@ func TestRefusedSuccessorsNameTheSetting(t *testing.T) {
 	}
 }
 
-// TestModified sees that a file is another one, by its time or size.
+// TestModified: a changed file is recognized by its time or size.
 func TestModified(t *testing.T) {
 	ca := testcert.NewAuthority(t, "ca")
 	settings := ca.Issue("x", "h").Files(ca)

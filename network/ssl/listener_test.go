@@ -10,7 +10,8 @@ import (
 	"barnabas/internal/testcert"
 )
 
-// TestCertificatesWhereClientsLogIn are requested only if the listener's own setting says so.
+// TestCertificatesWhereClientsLogIn: on a SASL_SSL listener, certificates are requested only if the listener's own
+// setting says so.
 func TestCertificatesWhereClientsLogIn(t *testing.T) {
 	const own = "listener.name.x."
 	ca := testcert.NewAuthority(t, "ca")
@@ -43,7 +44,8 @@ func TestCertificatesWhereClientsLogIn(t *testing.T) {
 	}
 }
 
-// TestListenersThatAreRefused: without a key, and with certificates that brokers would not accept from each other.
+// TestListenersThatAreRefused: listeners without a key are refused, and those with certificates that brokers would not
+// accept from each other.
 func TestListenersThatAreRefused(t *testing.T) {
 	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
 	stranger := another.Issue("broker").Files(ca)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// rows reads a table of testdata: columns divided by tabs, with \\ \n \t escaped.
+// rows reads a table of testdata: columns separated by tabs, with \\ \n \t as escapes.
 func rows(t testing.TB, file string) [][]string {
 	t.Helper()
 	f, err := os.Open(file)
@@ -31,7 +31,7 @@ func rows(t testing.TB, file string) [][]string {
 	return table
 }
 
-// TestNamesAsJavaPrintsThem holds ours against what the JDK has printed.
+// TestNamesAsJavaPrintsThem compares distinguished names with those that the JDK has printed.
 func TestNamesAsJavaPrintsThem(t *testing.T) {
 	for _, row := range rows(t, "testdata/names.txt") {
 		der, err := hex.DecodeString(row[0])
@@ -44,7 +44,7 @@ func TestNamesAsJavaPrintsThem(t *testing.T) {
 	}
 }
 
-// TestPrincipalRules holds ours against what Apache Kafka has made of the same.
+// TestPrincipalRules compares principals with those that Apache Kafka has derived.
 func TestPrincipalRules(t *testing.T) {
 	for _, row := range rows(t, "testdata/rules.txt") {
 		rules, err := parsePrincipalRules(row[0])
@@ -61,7 +61,8 @@ func TestPrincipalRules(t *testing.T) {
 	}
 }
 
-// TestRulesOfAnotherSyntax, such as Java has and Go has not, are refused and not misunderstood.
+// TestRulesOfAnotherSyntax: regular expressions that Java supports and Go does not are refused rather than
+// misinterpreted.
 func TestRulesOfAnotherSyntax(t *testing.T) {
 	for _, rule := range []string{`RULE:(?=CN)(.*)/$1/`, `RULE:(a)\1/$1/`, `RULE:a++/x/`} {
 		if _, err := parsePrincipalRules(rule); err == nil || !strings.Contains(err.Error(), "cannot be used here") {

@@ -15,7 +15,7 @@ import (
 	"barnabas/network/kerberos"
 )
 
-// TestDigest takes both sides of an exchange: what one hashes the other must come to, however the password is written.
+// TestDigest implements both sides of an exchange: both must compute the same hashes, however the password is written.
 func TestDigest(t *testing.T) {
 	for _, password := range []string{"secret", `q"\u`, "pässword", "пароль"} {
 		d := newDigest("kafka", password)
@@ -41,7 +41,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestChallengesThatAreRefused are those whose answer would not be what the server understands, or safe.
+// TestChallengesThatAreRefused: challenges are refused if the server would not understand the response, or if it would
+// be unsafe.
 func TestChallengesThatAreRefused(t *testing.T) {
 	for challenge, want := range map[string]string{
 		`realm="r",algorithm=md5-sess`: "no nonce",
@@ -60,7 +61,7 @@ func TestChallengesThatAreRefused(t *testing.T) {
 	}
 }
 
-// answer is a server's, with a token if it has one.
+// answer returns a server's response, with a token if it has one.
 func answer(code int32, token string) []byte {
 	body := make([]byte, 12, 64) // xid, zxid
 	body = binary.BigEndian.AppendUint32(body, uint32(code))
@@ -71,7 +72,7 @@ func answer(code int32, token string) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-// opening is the answer to a request for a session.
+// opening returns the response to a request for a session.
 func opening(session uint64) []byte {
 	frame := binary.BigEndian.AppendUint32(nil, 37)
 	frame = append(frame, make([]byte, 8)...)
@@ -79,15 +80,15 @@ func opening(session uint64) []byte {
 	return append(frame, make([]byte, 21)...)
 }
 
-// TestConnectionsThatLogIn plays servers: each answers the opening, and then each request with the next of its answers; where
-// there is none it hangs up.
+// TestConnectionsThatLogIn plays the server: it answers the opening, and then each request with the next of the given
+// responses; after the last one it closes the connection.
 func TestConnectionsThatLogIn(t *testing.T) {
 	challenge := answer(0, `realm="zk-sasl-md5",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess`)
 	for name, test := range map[string]struct {
 		opening  []byte
 		answers  [][]byte
 		optional bool
-		want     string // of the error; empty: the library gets the opening and what follows it
+		want     string // of the error; empty: the library gets the response to the opening and what follows
 		told     bool
 	}{
 		"a session that has expired":    {opening: opening(0)},
@@ -141,7 +142,8 @@ func TestConnectionsThatLogIn(t *testing.T) {
 	}
 }
 
-// TestTicketsThatAreNotTaken: a server without Kerberos, be it for a while, is told from one that means Kerberos and answers nonsense.
+// TestTicketsThatAreNotTaken: a server that has no Kerberos, even temporarily, is distinguished from one that has it
+// but sends invalid responses.
 func TestTicketsThatAreNotTaken(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer []byte
@@ -200,7 +202,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzChallenge: nothing that a server says is more than an error.
+// FuzzChallenge: no challenge causes more than an error.
 func FuzzChallenge(f *testing.F) {
 	f.Add(`realm="zk-sasl-md5",nonce="n\"1",qop="auth",charset=utf-8,algorithm=md5-sess`)
 	f.Add(`nonce="\`)
@@ -216,7 +218,7 @@ func FuzzChallenge(f *testing.F) {
 	})
 }
 
-// FuzzAnswer: nor is what its frames hold.
+// FuzzAnswer: no content of a server's frames causes more than an error.
 func FuzzAnswer(f *testing.F) {
 	f.Add(answer(0, "token")[4:])
 	f.Add(answer(-115, "")[4:])

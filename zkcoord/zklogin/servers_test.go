@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// zone holds the addresses of hosts and the names of addresses.
+// zone maps hosts to their addresses and addresses to their names.
 type zone map[string]string
 
 func (z zone) LookupHost(_ context.Context, host string) ([]string, error) {
@@ -21,7 +21,7 @@ func (z zone) LookupAddr(ctx context.Context, addr string) ([]string, error) {
 	return z.LookupHost(ctx, addr)
 }
 
-// TestPrincipalsOfServers has the cases of ClientCanonicalizeTest of ZooKeeper 3.8.
+// TestPrincipalsOfServers has the cases of ZooKeeper 3.8's ClientCanonicalizeTest.
 func TestPrincipalsOfServers(t *testing.T) {
 	z := zone{"zk1.example.com": "192.0.2.1", "192.0.2.1": "zk1.example.com.", "192.0.2.2": "spoof.example.com", "spoof.example.com": "192.0.2.9"}
 	for _, row := range []struct {

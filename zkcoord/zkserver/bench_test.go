@@ -54,7 +54,7 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen starts a server and ends it again.
+// BenchmarkOpen starts and stops a server.
 func BenchmarkOpen(b *testing.B) {
 	for _, disk := range []string{"memory", "bbolt/sync=on"} {
 		b.Run(disk, func(b *testing.B) {

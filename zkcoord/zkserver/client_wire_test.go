@@ -1,6 +1,6 @@
 package zkserver
 
-// What a client sends.
+// What clients send.
 
 func appendConnectRequest(b []byte, c connectRequest) []byte {
 	b = appendInt32(b, 0)

@@ -97,7 +97,7 @@ func TestOtherErrors(t *testing.T) {
 	})
 }
 
-// TestStat follows the numbers of a node and of its parent through a life.
+// TestStat checks a node's and its parent's Stat through the node's lifetime.
 func TestStat(t *testing.T) {
 	onBoth(t, func(t *testing.T, address string) {
 		conn, _ := client(t, address)
@@ -108,7 +108,7 @@ func TestStat(t *testing.T) {
 		}
 		type numbers struct {
 			Version, Cversion, Aversion, DataLength, NumChildren int32
-			OwnMzxid, OwnPzxid                                   int64 // writes after the creation
+			OwnMzxid, OwnPzxid                                   int64 // number of writes after the creation
 		}
 		look := func(path string) numbers {
 			_, s, err := conn.Exists(path)
@@ -193,8 +193,7 @@ func TestSequences(t *testing.T) {
 	})
 }
 
-// TestMultiResults looks at the bytes of a multi's answer, of one that works and of one that
-// fails in the middle.
+// TestMultiResults compares the bytes of a multi's response, for one that succeeds and one that fails in the middle.
 func TestMultiResults(t *testing.T) {
 	onBoth(t, func(t *testing.T, address string) {
 		c := dial(t, address, connectRequest{timeoutMs: 10000})
@@ -278,7 +277,7 @@ func TestMultiRead(t *testing.T) {
 	})
 }
 
-// TestWatches writes with one client and looks at what another hears.
+// TestWatches writes with one client and checks the events of another.
 func TestWatches(t *testing.T) {
 	onBoth(t, func(t *testing.T, address string) {
 		c := dial(t, address, connectRequest{timeoutMs: 10000})
@@ -371,7 +370,7 @@ func TestPersistentWatches(t *testing.T) {
 	})
 }
 
-// TestSetWatches takes watches over to a new connection, as clients do after a lost one.
+// TestSetWatches sets watches again on a new connection, as clients do after a reconnection.
 func TestSetWatches(t *testing.T) {
 	onBoth(t, func(t *testing.T, address string) {
 		writer := dial(t, address, connectRequest{timeoutMs: 10000})
@@ -422,7 +421,7 @@ func TestSetWatches(t *testing.T) {
 			seen = max(seen, readStat(r).Pzxid)
 			_, r = writer.ask(opExists, pathWatchBody{base + "/same", false})
 			seen = max(seen, readStat(r).Mzxid)
-			writer.ask(opSetData, setDataBody{base + "/changed", nil, -1}) // newer than what was seen again
+			writer.ask(opSetData, setDataBody{base + "/changed", nil, -1}) // newer than the zxid for which watches were set again
 			writer.create(fmt.Sprintf("%s/kids/more-%d", base, op), Persistent)
 		}
 	})
@@ -502,7 +501,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// cutter is a proxy whose connections can be cut.
+// cutter is a proxy that can cut its connections.
 type cutter struct {
 	ln net.Listener
 	mu struct {
@@ -548,7 +547,7 @@ func (p *cutter) cut() {
 	p.mu.open = nil
 }
 
-// TestReconnect cuts a client's connection: its session, ephemerals and watches go on.
+// TestReconnect cuts a client's connection: its session, ephemeral nodes and watches survive.
 func TestReconnect(t *testing.T) {
 	onBoth(t, func(t *testing.T, address string) {
 		proxy := newCutter(t, address)
@@ -727,7 +726,7 @@ func TestChroot(t *testing.T) {
 	onBoth(t, func(t *testing.T, address string) {
 		conn, _ := client(t, address)
 		base := root(t, conn)
-		// A client's chroot is a prefix that it adds itself: all that the server sees are paths.
+		// A chroot is a prefix that the client adds: the server only sees full paths.
 		if _, err := conn.Create(base+"/brokers", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
@@ -783,7 +782,7 @@ func TestBadFrames(t *testing.T) {
 	})
 }
 
-// TestSystemNodes looks at what a new server has.
+// TestSystemNodes checks the nodes of a new server.
 func TestSystemNodes(t *testing.T) {
 	onBoth(t, func(t *testing.T, address string) {
 		c := dial(t, address, connectRequest{timeoutMs: 10000})

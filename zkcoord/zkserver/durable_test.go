@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// dump is what a tree holds, for comparing.
+// dump returns a tree's content for comparison.
 func dump(t *Tree) map[string]string {
 	nodes := map[string]string{}
 	for path, n := range t.nodes {
@@ -80,7 +80,7 @@ func TestRestart(t *testing.T) {
 	if diff := cmp.Diff([]string{"mine", "s-0000000001", "t-0000000002"}, r.texts()); diff != "" {
 		t.Error(diff)
 	}
-	// Nobody gives the session a sign of life any more: its node goes.
+	// The session gets no more pings: its node is removed.
 	other := dial(t, second.Addr().String(), connectRequest{timeoutMs: 10000})
 	again.nc.Close()
 	other.ask(opExists, pathWatchBody{"/kept/mine", true})
@@ -93,7 +93,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestKill kills a server in the middle of writing: what it answered must be there.
+// TestKill kills a server that is writing: everything that it acknowledged must be there.
 func TestKill(t *testing.T) {
 	if dir := os.Getenv("ZKSERVER_TEST_DIR"); dir != "" {
 		serveUntilKilled(dir)
@@ -114,7 +114,7 @@ func TestKill(t *testing.T) {
 	lines.Scan()
 	c := dial(t, lines.Text(), connectRequest{timeoutMs: 10000})
 	const count = 300
-	for i := range count { // pipelined: the kill comes while some are under way
+	for i := range count { // pipelined: the kill comes while some are being processed
 		c.send(appendRequest(nil, request{int32(i), opCreate, createBody{fmt.Sprintf("/n%d", i), []byte("data"), openACL, 0}}))
 	}
 	answered := 0

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestManyServers starts servers as tests of a whole broker do, and looks for what they leave.
+// TestManyServers starts and stops servers as tests of whole brokers do, and looks for leaks.
 func TestManyServers(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
@@ -63,7 +63,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestFailingFile closes the file under the server: it must end rather than answer what is not kept.
+// TestFailingFile closes the file of a running server: it must stop rather than acknowledge what it cannot store.
 func TestFailingFile(t *testing.T) {
 	s, err := Open(Config{Dir: t.TempDir(), TickTime: tick, NoSync: true})
 	if err != nil {
@@ -87,7 +87,7 @@ func TestFailingFile(t *testing.T) {
 	}
 }
 
-// TestSlowClient pipelines reads and takes no answer: it is cut off, and others are served.
+// TestSlowClient pipelines reads without reading the responses: the client is disconnected, and others are served.
 func TestSlowClient(t *testing.T) {
 	s := start(t, Config{TickTime: tick})
 	slow := dial(t, s.Addr().String(), connectRequest{timeoutMs: 10000})
@@ -98,7 +98,7 @@ func TestSlowClient(t *testing.T) {
 	frame := append(appendInt32(nil, int32(len(get))), get...)
 	for range 2 * maxUnsentBytes / (500 << 10) {
 		if _, err := slow.nc.Write(frame); err != nil {
-			break // cut off already
+			break // disconnected already
 		}
 	}
 	other := dial(t, s.Addr().String(), connectRequest{timeoutMs: 10000})

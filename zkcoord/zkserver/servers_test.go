@@ -21,10 +21,10 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// tick is short, so that a session can expire in a test; it lasts at least two of them.
+// tick is short, so that a session can expire in a test; a session's timeout is at least two ticks.
 const tick = 500 * time.Millisecond
 
-// debianJar is where the Debian package zookeeper puts the real server.
+// debianJar is where Debian's package zookeeper installs the real server.
 const debianJar = "/usr/share/java/zookeeper.jar"
 
 var realServer = struct {
@@ -125,7 +125,7 @@ func startReal(address string) (string, error) {
 	return "", fmt.Errorf("ZooKeeper did not start: %s", output.String())
 }
 
-// command sends a four letter word.
+// command sends a four-letter word.
 func command(address, word string) (string, error) {
 	nc, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
@@ -140,7 +140,7 @@ func command(address, word string) (string, error) {
 	return string(answer), err
 }
 
-// client is a session through go-zookeeper.
+// client returns a session of the go-zookeeper library.
 func client(t *testing.T, address string) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
 	conn, events, err := zk.Connect([]string{address}, 4*time.Second, zk.WithLogger(silent{}))
@@ -171,7 +171,7 @@ func waitFor(t *testing.T, events <-chan zk.Event, state zk.State) {
 	}
 }
 
-// root makes a node of the test's own.
+// root creates a node for one test.
 func root(t *testing.T, conn *zk.Conn) string {
 	t.Helper()
 	path, err := conn.Create("/test-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
@@ -181,7 +181,7 @@ func root(t *testing.T, conn *zk.Conn) string {
 	return path
 }
 
-// rawClient speaks the protocol itself, to see every byte of the answers.
+// rawClient speaks the protocol itself, so that tests see every byte of the responses.
 type rawClient struct {
 	t        *testing.T
 	nc       net.Conn
@@ -189,10 +189,10 @@ type rawClient struct {
 	session  int64
 	password []byte
 	timeout  int32
-	events   []string // in the order in which they came
+	events   []string // in the order in which they arrived
 }
 
-// dial connects; with a session it takes that one up again.
+// dial connects; with a session it resumes that one.
 func dial(t *testing.T, address string, hello connectRequest) *rawClient {
 	t.Helper()
 	nc, err := net.Dial("tcp", address)
@@ -219,7 +219,7 @@ func (c *rawClient) send(frame []byte) {
 	}
 }
 
-// frame reads one frame; nil when the connection has ended.
+// frame reads one frame; nil when the connection has been closed.
 func (c *rawClient) frame() []byte {
 	c.t.Helper()
 	c.nc.SetReadDeadline(time.Now().Add(20 * time.Second))
@@ -237,7 +237,7 @@ func (c *rawClient) frame() []byte {
 	return frame
 }
 
-// ask sends a request and waits for its answer; events that come before are kept.
+// ask sends a request and waits for its response; events that arrive before are kept.
 func (c *rawClient) ask(op int32, body any) (Code, *reader) {
 	c.t.Helper()
 	c.xid++
@@ -265,14 +265,14 @@ func (c *rawClient) askAs(xid, op int32, body any) (Code, *reader) {
 	}
 }
 
-// ended waits for the end of the connection.
+// ended waits until the server closes the connection.
 func (c *rawClient) ended() {
 	c.t.Helper()
 	for c.frame() != nil {
 	}
 }
 
-// takeEvents returns the events so far.
+// takeEvents returns the events that have arrived so far, and forgets them.
 func (c *rawClient) takeEvents() []string {
 	events := c.events
 	c.events = nil

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRollBack applies random transactions: one that fails must leave no trace but its zxid,
-// and one that works must do what its operations do one by one.
+// TestRollBack applies random transactions: a failed one must leave no trace but its zxid, and a successful one must
+// have the effect of its operations one by one.
 func TestRollBack(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -72,7 +72,7 @@ func TestRollBack(t *testing.T) {
 	}
 }
 
-// TestManyChildren keeps creating below a node with many children cheap: it must not copy them.
+// TestManyChildren: creating a node below one with many children stays cheap, so the children must not be copied.
 func TestManyChildren(t *testing.T) {
 	tree := NewTree()
 	tree.Write(0, Caller{}, Create{Path: "/p", ACL: openACL})

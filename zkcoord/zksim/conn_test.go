@@ -19,7 +19,7 @@ func connect(t *testing.T, e *Ensemble) (*zkcoord.Client, *Conn) {
 	return e.Connect(zkcoord.Config{Logger: logrus.NewEntry(log)})
 }
 
-// script makes a connection meet its fates one after the other, and comes back when it broke.
+// script lets a connection's requests meet the given fates in order, and reconnects when it broke.
 func script(c *Conn, fates ...Fate) {
 	c.Wait = c.Restore
 	c.Fate = func() Fate {
@@ -55,7 +55,7 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// An event comes before an answer that shows the change.
+// TestEventsComeBeforeAnswers: an event is delivered before a response that reflects the change.
 func TestEventsComeBeforeAnswers(t *testing.T) {
 	e := New()
 	watcher, c := connect(t, e)
@@ -76,7 +76,8 @@ func TestEventsComeBeforeAnswers(t *testing.T) {
 	}
 }
 
-// What a session held goes with it; the client learns it when it is back, and has another one.
+// TestExpiry: ephemeral nodes are removed with their session; the client learns of the expiry when it reconnects, and
+// gets another session.
 func TestExpiry(t *testing.T) {
 	e := New()
 	client, c := connect(t, e)
