@@ -22,7 +22,8 @@ func TestAuthorizerSettings(t *testing.T) {
 	}
 }
 
-// TestAuthorizersThatThereAreNot: a start that would leave the broker open, or closed to everybody, ends with the key and its value.
+// TestAuthorizersThatThereAreNot: if the broker would be open or closed to everybody, the start fails with an error
+// that names the key and its value.
 func TestAuthorizersThatThereAreNot(t *testing.T) {
 	for _, test := range []struct {
 		settings []string

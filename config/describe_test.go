@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// described is the broker whose answers were recorded in testdata/describe.tsv.
+// described is the broker whose responses were recorded in testdata/describe.tsv.
 func described(t *testing.T, pairs ...string) *Dynamic {
 	t.Helper()
 	return dynamicOver(t, append([]string{"broker.id=0", "broker.rack=r0", "group.initial.rebalance.delay.ms=3000",
@@ -19,7 +19,7 @@ func described(t *testing.T, pairs ...string) *Dynamic {
 
 var ofThisRun = []string{"listeners", "log.dirs", "zookeeper.connect", "advertised.listeners"}
 
-// line is an entry in the form of the recording.
+// line formats an entry like the recording.
 func line(e Entry) string {
 	show := func(v *string) string {
 		switch {
@@ -46,7 +46,7 @@ func line(e Entry) string {
 	return b.String()
 }
 
-// TestDescribe compares every setting of a broker and of a topic with Apache Kafka's answer.
+// TestDescribe compares every setting of a broker and of a topic with Apache Kafka's response.
 func TestDescribe(t *testing.T) {
 	d := described(t)
 	topic, err := d.DescribeTopic(nil, nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TestDynamicSettingsAreAcceptedAsByApacheKafka asks for every key that may change while a broker runs, and some that may not, with
-// good and bad values.
+// TestDynamicSettingsAreAcceptedAsByApacheKafka tries every dynamic key, and some that are not dynamic, with valid and
+// invalid values.
 func TestDynamicSettingsAreAcceptedAsByApacheKafka(t *testing.T) {
 	data, err := os.ReadFile("testdata/dynamic.tsv")
 	if err != nil {

@@ -22,7 +22,7 @@ func dynamicOver(t *testing.T, pairs ...string) *Dynamic {
 	return NewDynamic(mustParse(t, pairs...), logrus.NewEntry(log))
 }
 
-// warnings are the lines that warn, or worse.
+// warnings returns the lines of level warning and above.
 func warnings(lines *test.Hook) []*logrus.Entry {
 	return slices.DeleteFunc(lines.AllEntries(), func(e *logrus.Entry) bool { return e.Level > logrus.WarnLevel })
 }
@@ -48,7 +48,7 @@ func TestDynamicOrder(t *testing.T) {
 		func(old, new *Broker) { told = append(told, change{old.NumIOThreads, new.NumIOThreads}) })
 	setCluster(t, d, map[string]string{"num.io.threads": "5"})
 	setBroker(t, d, map[string]string{"num.io.threads": "6"})
-	setCluster(t, d, map[string]string{"num.io.threads": "7"}) // covered by the broker's own: nothing changes
+	setCluster(t, d, map[string]string{"num.io.threads": "7"}) // hidden by the broker's own value: nothing changes
 	setBroker(t, d, nil)
 	setCluster(t, d, nil)
 	setCluster(t, d, nil)
@@ -74,15 +74,15 @@ func TestDynamicIgnoresWhatIsNotValid(t *testing.T) {
 	d := NewDynamic(mustParse(t), logrus.NewEntry(log))
 	setCluster(t, d, map[string]string{
 		"num.partitions":                        "9",              // not dynamic
-		"listeners":                             "PLAINTEXT://:1", // one broker's
-		"ssl.keystore.type":                     "PEM",            // one listener's
-		"log.retention.ms":                      "x",              // no number
-		"num.io.threads":                        "9",              // good
+		"listeners":                             "PLAINTEXT://:1", // per broker
+		"ssl.keystore.type":                     "PEM",            // per listener
+		"log.retention.ms":                      "x",              // not a number
+		"num.io.threads":                        "9",              // valid
 		"plugin.setting":                        "kept",           // unknown
-		"listener.name.a.ssl.key":               "",               // one broker's, though unknown
-		"listener.name.a.num.io":                "",               // the same
-		"max.connections.per.ip":                "10",             // good
-		"listener.name.a.ssl.keystore.password": "s",              // one broker's
+		"listener.name.a.ssl.key":               "",               // per broker, though unknown
+		"listener.name.a.num.io":                "",               // as above
+		"max.connections.per.ip":                "10",             // valid
+		"listener.name.a.ssl.keystore.password": "s",              // per broker
 	})
 	if got := d.Current(); got.NumPartitions != 1 || got.NumIOThreads != 9 || got.MaxConnectionsPerIP != 10 || got.String("plugin.setting") != "kept" {
 		t.Error("what is valid must count, and nothing else")
@@ -107,7 +107,7 @@ func TestDynamicSettingsNameTheirNode(t *testing.T) {
 	}
 }
 
-// TestDynamicListenersWithoutTheirProtection keeps clients from being served who did not log in where that was asked for.
+// TestDynamicListenersWithoutTheirProtection: listeners whose required logins would be lost are not accepted.
 func TestDynamicListenersWithoutTheirProtection(t *testing.T) {
 	d := dynamicOver(t)
 	err := d.SetBroker(map[string]string{"listeners": "PLAINTEXT://127.0.0.1:9092,SASL_PLAINTEXT://127.0.0.1:9093"}, "/config/brokers/1")

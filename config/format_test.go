@@ -2,11 +2,12 @@ package config
 
 import "testing"
 
-// TestMessageFormat: which format is written, and whether a setting is without effect (LogConfig.MessageFormatVersion, 3.9).
+// TestMessageFormat: which format is written, and whether a setting has no effect (LogConfig.MessageFormatVersion,
+// 3.9).
 func TestMessageFormat(t *testing.T) {
 	for _, test := range []struct {
 		name                    string
-		protocol, broker, topic string // "" is not set
+		protocol, broker, topic string // "": not set
 		magic                   int8
 		brokerIgnored, ignored  bool
 	}{

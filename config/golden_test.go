@@ -28,7 +28,7 @@ func golden(t *testing.T, name string) [][]string {
 	return rows
 }
 
-// columns reads such a file whose first line names the columns.
+// columns reads a file whose first line names the columns.
 func columns(t *testing.T, name string) []map[string]string {
 	t.Helper()
 	rows := golden(t, name)

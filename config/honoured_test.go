@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestNotHonoured holds the list of what does not work yet against the one that was agreed on:
-// it can only shrink knowingly.
+// TestNotHonoured compares the list of settings without effect with the agreed one, so that it can only change
+// deliberately.
 func TestNotHonoured(t *testing.T) {
 	var want []string
 	for _, row := range golden(t, "not_honoured.txt") {
@@ -32,7 +32,7 @@ func TestNotHonoured(t *testing.T) {
 	}
 }
 
-// TestNotHonouredIsExplained wants a reason for each in docs/compat.md, and none for what works.
+// TestNotHonouredIsExplained: docs/compat.md has a reason for each setting without effect, and for no other.
 func TestNotHonouredIsExplained(t *testing.T) {
 	data, err := os.ReadFile("../docs/compat.md")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestNotHonouredIsExplained(t *testing.T) {
 	if !ok {
 		t.Fatal("docs/compat.md has no table of keys without effect")
 	}
-	explained := make(map[string]bool) // pattern to used
+	explained := make(map[string]bool) // by pattern: whether it was used
 	for line := range strings.Lines(table) {
 		keys, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
 		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(keys, -1) {
@@ -75,9 +75,9 @@ func TestNotHonouredOfABroker(t *testing.T) {
 	}
 }
 
-// TestEveryTypedSettingIsUsed finds fields that are filled and asked by nobody: settings that would change nothing, in silence.
+// TestEveryTypedSettingIsUsed finds fields that are filled but never read: such settings would silently have no effect.
 func TestEveryTypedSettingIsUsed(t *testing.T) {
-	withoutEffect := map[string]bool{ // told at the start, see notHonoured
+	withoutEffect := map[string]bool{ // reported at the start, see notHonoured
 		"BackgroundThreads": true, "NumIOThreads": true, "NumNetworkThreads": true,
 		"LocalRetention": true, "LocalRetentionBytes": true,
 	}

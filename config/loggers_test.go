@@ -33,7 +33,7 @@ func TestLoggerErrors(t *testing.T) {
 	}
 }
 
-// TestLoggersAreListed: each that writes lines can be set, and those that the names of families speak of are there.
+// TestLoggersAreListed: every logger that writes lines can be set, and those that the names of families refer to exist.
 func TestLoggersAreListed(t *testing.T) {
 	l := NewLoggers(logrus.New())
 	described := make(map[string]bool)

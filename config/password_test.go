@@ -23,7 +23,7 @@ func TestIsDynamicPassword(t *testing.T) {
 	}
 }
 
-// TestPasswordsAreStoredEncoded follows a password from a request to the node and back.
+// TestPasswordsAreStoredEncoded follows a password from a request to the znode and back.
 func TestPasswordsAreStoredEncoded(t *testing.T) {
 	d := dynamicOver(t, "password.encoder.secret=s1")
 	next, err := d.AlterBroker(map[string]string{"num.io.threads": "9"}, []Op{op(storePassword, OpSet, "hidden")})
@@ -82,7 +82,7 @@ func TestPasswordsThatCannotBeStored(t *testing.T) {
 	}
 }
 
-// TestStoredPasswordThatCannotBeRead is left out, with a line that names it; the rest counts.
+// TestStoredPasswordThatCannotBeRead: it is left out, with a log line that names it; the other settings apply.
 func TestStoredPasswordThatCannotBeRead(t *testing.T) {
 	stored, err := dynamicOver(t, "password.encoder.secret=s1").EncodeBroker(map[string]string{storePassword: "x"})
 	if err != nil {

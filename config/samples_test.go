@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSampleFiles keeps the files that people start with in order.
+// TestSampleFiles checks the sample configuration files.
 func TestSampleFiles(t *testing.T) {
 	ports := map[int]string{}
 	for _, name := range []string{"server.properties", "server-1.properties", "server-2.properties", "server-3.properties"} {

@@ -17,7 +17,7 @@ const (
 	scramLogin = jaas.ScramModule + ` required username="admin" password="b";`
 )
 
-// saslSettings are those of a broker whose one listener, EXTERNAL, has both mechanisms.
+// saslSettings returns the settings of a broker whose only listener, EXTERNAL, has both mechanisms.
 func saslSettings(more ...string) []string {
 	return append([]string{
 		"listeners=EXTERNAL://:9093", "listener.security.protocol.map=EXTERNAL:SASL_PLAINTEXT", "inter.broker.listener.name=EXTERNAL",
@@ -59,7 +59,7 @@ func TestListenerSASL(t *testing.T) {
 	}
 }
 
-// TestLoginsThatCannotWorkAreRefused with one line that names the setting and shows no secret.
+// TestLoginsThatCannotWorkAreRefused: errors name the setting in one line, and contain no secret.
 func TestLoginsThatCannotWorkAreRefused(t *testing.T) {
 	jaasOf := func(mechanism, text string) string {
 		return "listener.name.external." + mechanism + ".sasl.jaas.config=" + text

@@ -66,7 +66,7 @@ func TestTopicSchema(t *testing.T) {
 	}
 }
 
-// checkDefault compares the default, and that it passes its own check.
+// checkDefault compares the default, and checks that it is valid itself.
 func checkDefault(t *testing.T, k *Key, want string) {
 	t.Helper()
 	text, ok := k.Default()
@@ -86,7 +86,7 @@ func checkDefault(t *testing.T, k *Key, want string) {
 	}
 }
 
-// checkRange tries the ends of a recorded range such as [1,...,9].
+// checkRange tries the bounds of a recorded range such as [1,...,9].
 func checkRange(t *testing.T, k *Key, recorded string) {
 	t.Helper()
 	low, rest, ok := strings.Cut(strings.TrimPrefix(recorded, "["), ",...")
@@ -109,7 +109,7 @@ func checkRange(t *testing.T, k *Key, recorded string) {
 	}
 }
 
-// below is a number just under a whole one.
+// below returns a number just below an integer.
 func below(number string) string {
 	value, _ := parseValue(Long, number)
 	n, ok := value.(int64)
@@ -119,8 +119,8 @@ func below(number string) string {
 	return format(n - 1)
 }
 
-// TestDocumentation expects one sentence for each setting that can stand alone, because clients show it without those
-// around it: "Seconds of one such window." of several settings says nothing.
+// TestDocumentation: each setting's documentation is a sentence that can stand alone, because clients show it without
+// those of other settings: "Seconds of one such window." would not be understood.
 func TestDocumentation(t *testing.T) {
 	for _, keys := range [][]*Key{brokerSchema.keys, topicSchema.keys} {
 		described := map[string]string{}

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// base is a file that is good as it is.
+// base is a valid file.
 var base = map[string]string{
 	"zookeeper.connect": "localhost:2181",
 	"broker.id":         "1",
@@ -22,7 +22,7 @@ var base = map[string]string{
 	"log.dirs":          "/data",
 }
 
-// over lays key=value pairs over base; -key= leaves a key out.
+// over adds key=value pairs to base; -key= removes a key.
 func over(pairs ...string) map[string]string {
 	props := maps.Clone(base)
 	for _, pair := range pairs {
@@ -45,7 +45,7 @@ func mustParse(t *testing.T, pairs ...string) *Broker {
 	return b
 }
 
-// TestStart replays what Apache Kafka says of about 90 files.
+// TestStart compares errors and effects with those of Apache Kafka for about 90 files.
 func TestStart(t *testing.T) {
 	for _, row := range golden(t, "start.tsv") {
 		t.Run(row[0], func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// effects says of b what the recorded effect is about, in its words.
+// effects returns the settings of b that the recorded effect is about, in the same form.
 func effects(b *Broker, recorded string) string {
 	switch subject, _, _ := strings.Cut(recorded, " "); subject {
 	case "broker.id/node.id":
@@ -211,7 +211,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// FuzzProperties looks for files that crash the reader or give values that do not check.
+// FuzzProperties looks for files that cause a panic or invalid values.
 func FuzzProperties(f *testing.F) {
 	f.Add([]byte("broker.id=1\nzookeeper.connect=localhost\nlisteners=PLAINTEXT://[::1]:9092,SSL://:9093\n"))
 	f.Add([]byte("a\\\n  b : c\\u00e9\\t\n#x\n!y\nlog.cleaner.io.max.bytes.per.second=1e400\n"))

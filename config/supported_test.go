@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestUnsupported: what a broker of Apache Kafka starts with and ours does not is refused by name, all of it.
+// TestUnsupported: settings with which Apache Kafka's broker starts and ours does not are all named in the error.
 func TestUnsupported(t *testing.T) {
 	for _, test := range []struct {
 		name     string

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// TestRulesOfOptions: resources and entries are those that the original, of Apache Kafka 3.9.2, adds.
+// TestRulesOfOptions: resources and entries are those that Apache Kafka 3.9.2's tool adds.
 func TestRulesOfOptions(t *testing.T) {
 	for _, test := range []struct {
 		options string
-		want    []string // a line a resource: type, name, pattern, entries
+		want    []string // one line per resource: type, name, pattern, entries
 	}{
 		{"--allow-principal User:alice --deny-principal User:bob --deny-host 10.0.0.1 --operation Read --operation Write --topic t", []string{
 			"TOPIC t LITERAL: User:alice * READ ALLOW, User:alice * WRITE ALLOW, User:bob 10.0.0.1 READ DENY, User:bob 10.0.0.1 WRITE DENY"}},

@@ -15,7 +15,7 @@ import (
 	"barnabas/kafkatest"
 )
 
-// masks hide what differs from one cluster to the next, and the wording of errors, which is our own.
+// masks hide what differs between clusters, and the wording of errors, which is our own.
 var masks = []struct{ pattern, with string }{
 	{`TopicId: \S+`, "TopicId: ID"},
 	{`Cluster ID: \S+`, "Cluster ID: ID"},
@@ -69,8 +69,8 @@ func masked(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// sortRuns brings lines of ACLs and of quotas that follow each other into one order, and the quotas in a line: the originals
-// print them in that of a hash set.
+// sortRuns sorts consecutive lines of ACLs and of quotas, and the quotas within a line: the original tools print them
+// in the order of a hash set.
 func sortRuns(lines []string) {
 	unordered := func(i int) bool {
 		return i < len(lines) && (strings.Contains(lines[i], "\t(principal=") || strings.HasPrefix(lines[i], "Quota configs for "))
@@ -90,7 +90,7 @@ func sortRuns(lines []string) {
 	}
 }
 
-// sortResources brings what is printed of the ACLs of several resources, each ended by an empty line, into one order.
+// sortResources sorts what is printed of the ACLs of several resources, each of which ends with an empty line.
 func sortResources(lines []string) {
 	for from := 0; from < len(lines); from++ {
 		var blocks []string
@@ -112,7 +112,7 @@ func sortResources(lines []string) {
 	}
 }
 
-// sortTokens brings the rows of delegation tokens into one order.
+// sortTokens sorts the rows of delegation tokens.
 func sortTokens(lines []string) {
 	var at []int
 	var rows []string
@@ -127,7 +127,7 @@ func sortTokens(lines []string) {
 	}
 }
 
-// processed keeps of standard error what scripts look for.
+// processed returns the parts of standard error that scripts look for.
 func processed(stderr string) string {
 	var b strings.Builder
 	for line := range strings.Lines(stderr) {
@@ -138,8 +138,8 @@ func processed(stderr string) string {
 	return b.String()
 }
 
-// TestToolsPrintWhatTheOriginalsPrint runs the recorded commands one after the other, as they were recorded: each finds what
-// those before it left.
+// TestToolsPrintWhatTheOriginalsPrint runs the recorded commands in order, as they were recorded: each finds what the
+// earlier ones left.
 func TestToolsPrintWhatTheOriginalsPrint(t *testing.T) {
 	for _, file := range []string{"admin.txt", "cluster.txt", "groups.txt", "transactions.txt", "users.txt", "verifiable.txt"} {
 		t.Run(file, func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestACLsPrintWhatTheOriginalPrints(t *testing.T) {
 // plainModule is the login module of PLAIN.
 const plainModule = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
-// guarded runs a broker with ACLs, delegation tokens and a listener SECURE on which users log in with PLAIN. root and those who come
-// without a login may do everything.
+// guarded runs a broker with ACLs, delegation tokens and a listener SECURE on which users log in with PLAIN. root and
+// anonymous clients may do everything.
 func guarded(t *testing.T) *kafkatest.Broker {
 	t.Helper()
 	return kafkatest.Run(t, kafkatest.Setting("authorizer.class.name", config.ACLAuthorizer), kafkatest.Setting("super.users", "User:ANONYMOUS;User:root"),
@@ -170,7 +170,7 @@ func guarded(t *testing.T) *kafkatest.Broker {
 		kafkatest.Setting("listener.name.secure.plain.sasl.jaas.config", plainModule+` user_root="pw" user_alice="pw" user_bob="pw";`)).Broker(0)
 }
 
-// plainLogin is a file of settings of who logs in with the password pw.
+// plainLogin writes a client's settings to log in as a user with the password pw.
 func plainLogin(t *testing.T, user string) string {
 	t.Helper()
 	return commandConfig(t, map[string]string{"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
@@ -188,7 +188,7 @@ func TestDelegationTokensPrintWhatTheOriginalPrints(t *testing.T) {
 	replay(t, "testdata/delegation-tokens.txt", b.Addr(), words...)
 }
 
-// TestToolsOfThoseWhoMayNot runs the recorded commands as a user who may do little, and as one whom nobody knows.
+// TestToolsOfThoseWhoMayNot runs the recorded commands as a user with few rights, and as an unknown one.
 func TestToolsOfThoseWhoMayNot(t *testing.T) {
 	t.Parallel()
 	b := guarded(t)
@@ -203,7 +203,7 @@ func TestToolsOfThoseWhoMayNot(t *testing.T) {
 	replay(t, "testdata/denied.txt", b.Addr(), words...)
 }
 
-// TestConsumersEndWhenTheyAreRefused: a wrong password does not get better by waiting.
+// TestConsumersEndWhenTheyAreRefused: a wrong password ends a consumer, since retrying cannot help.
 func TestConsumersEndWhenTheyAreRefused(t *testing.T) {
 	t.Parallel()
 	b := guarded(t)
@@ -219,7 +219,7 @@ func TestConsumersEndWhenTheyAreRefused(t *testing.T) {
 	}
 }
 
-// TestConfigsBeforeBrokersRun runs the recorded commands on a tree of its own.
+// TestConfigsBeforeBrokersRun runs the recorded commands on a ZooKeeper of its own.
 func TestConfigsBeforeBrokersRun(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.Run(t)
@@ -252,10 +252,11 @@ func TestConfigsBeforeBrokersRun(t *testing.T) {
 	}
 }
 
-// newToken finds the HMAC of a delegation token in what was printed when it was made.
+// newToken finds the HMAC of a delegation token in the output of its creation.
 var newToken = regexp.MustCompile(`Created delegation token[^|]*\n[\w-]{22} ([A-Za-z0-9+/]{86}==) `)
 
-// replay runs the commands of a file. more are words in them with what they stand for; HMAC is that of the newest token.
+// replay runs the commands of a file. more contains words in them and their replacements; HMAC is replaced by that of
+// the newest token.
 func replay(t *testing.T, file, addr string, more ...string) {
 	hmac := ""
 	for _, run := range readGolden(t, file) {
@@ -275,8 +276,8 @@ func replay(t *testing.T, file, addr string, more ...string) {
 		if made := newToken.FindStringSubmatch(out.stdout); made != nil {
 			hmac = made[1]
 		}
-		// A broker hears of its own settings by way of ZooKeeper, and a transaction's markers are written after its end has been
-		// answered, which the start of the originals' JVM leaves time for.
+		// A broker learns of its own settings through ZooKeeper, and a transaction's markers are written after the
+		// response to its end. When the original tools were recorded, the start of their JVM left time for that.
 		settles := slices.Contains(words, "--describe") || words[0] == "kafka-transactions" && slices.ContainsFunc(words, func(w string) bool { return w == "list" || w == "describe" })
 		for deadline := time.Now().Add(5 * time.Second); settles && masked(out.stdout) != masked(run.stdout) && time.Now().Before(deadline); {
 			out = runTool(t, t.Context(), stdin, words[0], words[1:]...)
@@ -305,7 +306,7 @@ func TestConsoleToolsPassAnyBytes(t *testing.T) {
 		return out
 	}
 	tool("", "kafka-topics", "--create", "--topic", "bytes")
-	// Lines shorter and longer than every buffer, empty ones, bytes that are no text.
+	// Lines shorter and longer than every buffer, empty ones, and bytes that are not text.
 	var lines []string
 	for i := range 3000 {
 		lines = append(lines, strings.Repeat("\x00\xffx", i%97))
@@ -332,7 +333,7 @@ func TestProducerCountsWhatItCannotDeliver(t *testing.T) {
 	}
 }
 
-// TestMembersOfNewGroupsWarnOfNothing: what a member commits before it reads is no reason for a warning.
+// TestMembersOfNewGroupsWarnOfNothing: offsets that a member commits before it reads cause no warning.
 func TestMembersOfNewGroupsWarnOfNothing(t *testing.T) {
 	t.Parallel()
 	addr := kafkatest.Run(t).Broker(0).Addr()

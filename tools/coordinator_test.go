@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TestPatienceEndsAmidAQuestion: what was heard before is told, not that the time was up.
+// TestPatienceEndsAmidAQuestion: the last error from a coordinator is reported rather than the timeout.
 func TestPatienceEndsAmidAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0

@@ -23,7 +23,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// TestDoctorOnProviders: whether a broker can reach and trust those that sign its clients' tokens and give it its own.
+// TestDoctorOnProviders: whether a broker can reach and trust the providers that sign its clients' tokens and issue its
+// own.
 func TestDoctorOnProviders(t *testing.T) {
 	t.Parallel()
 	provider := httptest.NewUnstartedServer(identityProvider(t))
@@ -80,7 +81,7 @@ func TestDoctorOnProviders(t *testing.T) {
 	}
 }
 
-// identityProvider publishes a key, and has a token for the client broker.
+// identityProvider publishes a key, and issues a token to the client broker.
 func identityProvider(t *testing.T) http.Handler {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -19,8 +19,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestDoctorOnABroker asks whether a broker can run with a file: in the place of one that runs, with what stops it, and with what is
-// in its way in its folders and in ZooKeeper.
+// TestDoctorOnABroker checks whether a broker can start with a file: in place of one that is running, with settings
+// that prevent it, and with obstacles in its log directories and in ZooKeeper.
 func TestDoctorOnABroker(t *testing.T) {
 	t.Parallel()
 	d := doctorFor(t, kafkatest.Brokers(2))
@@ -70,7 +70,7 @@ func TestDoctorOnABroker(t *testing.T) {
 	ask(1, "log.dirs="+empty, "a broker in ZooKeeper mode has version 0")
 }
 
-// TestDoctorOnOverriddenSettings: those of the command line and of the environment apply as at a start.
+// TestDoctorOnOverriddenSettings: overrides on the command line and from the environment apply as at a start.
 func TestDoctorOnOverriddenSettings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -108,7 +108,7 @@ func TestDoctorOnOverriddenSettings(t *testing.T) {
 	}
 }
 
-// TestDoctorOnLogDirs: what keeps a broker from starting with its directories, however they are named.
+// TestDoctorOnLogDirs: what keeps a broker from starting with its log directories, whatever their names.
 func TestDoctorOnLogDirs(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -148,7 +148,7 @@ func TestDoctorOnLogDirs(t *testing.T) {
 	}
 }
 
-// TestDoctorOnKeystores: what it says of a listener with TLS is what a start says.
+// TestDoctorOnKeystores: findings about a TLS listener are the errors of a start.
 func TestDoctorOnKeystores(t *testing.T) {
 	t.Parallel()
 	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
@@ -169,7 +169,7 @@ func TestDoctorOnKeystores(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &doctor{now: time.Now().Add(-soonExpired)} // the certificates are for a day
+		d := &doctor{now: time.Now().Add(-soonExpired)} // the certificates are valid for one day
 		d.keystores(b)
 		if said := fmt.Sprint(d.diagnosis.Findings); d.diagnosis.Trouble != test.trouble || !strings.Contains(said, test.says) {
 			t.Errorf("%s: %s", test.name, said)
@@ -177,7 +177,7 @@ func TestDoctorOnKeystores(t *testing.T) {
 	}
 }
 
-// TestDoctorOnCertificatesThatEnd: one that is valid for some days yet is no trouble.
+// TestDoctorOnCertificatesThatEnd: a certificate that is valid for some more days is no trouble.
 func TestDoctorOnCertificatesThatEnd(t *testing.T) {
 	t.Parallel()
 	ca := testcert.NewAuthority(t, "ca")
@@ -201,14 +201,15 @@ func TestDoctorOnCertificatesThatEnd(t *testing.T) {
 	}
 }
 
-// with returns settings with another one.
+// with returns settings with one of them changed.
 func with(settings map[string]string, key, value string) map[string]string {
 	all := map[string]string{"zookeeper.connect": "localhost:1", key: value}
 	maps.Copy(all, settings)
 	return all
 }
 
-// TestOlderProtocols: brokers that are registered as before 2.7 are in order if this one will be, too.
+// TestOlderProtocols: brokers registered with a protocol before 2.7 are in order if this one will be registered with
+// such a protocol, too.
 func TestOlderProtocols(t *testing.T) {
 	t.Parallel()
 	z := znodes{"/brokers/ids/2": znode{data: []byte(`{"version":4,"endpoints":["PLAINTEXT://a:2"]}`)}}
@@ -218,7 +219,7 @@ func TestOlderProtocols(t *testing.T) {
 	}
 }
 
-// TestPlacesOfBrokers judges trees of ZooKeeper.
+// TestPlacesOfBrokers examines trees of ZooKeeper.
 func TestPlacesOfBrokers(t *testing.T) {
 	t.Parallel()
 	const state = `{"controller_epoch":3,"leader":%d,"leader_epoch":0,"isr":%s}`
@@ -253,7 +254,7 @@ func TestPlacesOfBrokers(t *testing.T) {
 	}
 }
 
-// TestUnwritable finds what another user owns, whatever the names.
+// TestUnwritable: files of another user are found, whatever their names.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "logs [1]")
@@ -268,7 +269,7 @@ func TestUnwritable(t *testing.T) {
 	if path, err := unwritable(dir, 2); path != "" || err != nil {
 		t.Errorf("%s: %v", path, err)
 	}
-	if os.Getuid() == 0 { // may write to everything
+	if os.Getuid() == 0 { // root may write to everything
 		return
 	}
 	for _, path := range []string{file, partition, dir} {

@@ -20,7 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// doctored is a cluster with a client, and a doctor to ask about it.
+// doctored is a cluster with a client, which the doctor examines.
 type doctored struct {
 	*kafkatest.Cluster
 	t   *testing.T
@@ -46,7 +46,7 @@ func (d *doctored) must(err error) {
 	}
 }
 
-// topic makes one with settings name, value, ...
+// topic creates a topic with settings name, value, ...
 func (d *doctored) topic(name string, partitions int32, replicas int16, settings ...string) {
 	d.t.Helper()
 	configs := make(map[string]*string)
@@ -57,7 +57,7 @@ func (d *doctored) topic(name string, partitions int32, replicas int16, settings
 	d.must(err)
 }
 
-// placed makes a topic of one partition on some brokers.
+// placed creates a topic of one partition on the given brokers.
 func (d *doctored) placed(name string, replicas []int32, settings ...string) {
 	d.t.Helper()
 	topic := kmsg.NewCreateTopicsRequestTopic()
@@ -78,7 +78,7 @@ func (d *doctored) produce(r *kgo.Record) {
 	d.must(d.cl.ProduceSync(d.t.Context(), r).FirstErr())
 }
 
-// ask wants an exit code and all of some words from the doctor, and the same verdict as JSON.
+// ask expects an exit code and all of the words from the doctor, and the same result as JSON.
 func (d *doctored) ask(question string, code int, words ...string) {
 	d.t.Helper()
 	args := append(strings.Fields(question), "--bootstrap-server", d.Broker(0).Addr())
@@ -98,7 +98,7 @@ func (d *doctored) ask(question string, code int, words ...string) {
 	}
 }
 
-// TestDoctorOnTopics asks about topics whose records don't go, and about those that do.
+// TestDoctorOnTopics asks about topics whose records are not deleted, and about others.
 func TestDoctorOnTopics(t *testing.T) {
 	t.Parallel()
 	d := doctorFor(t, kafkatest.Setting("log.cleaner.backoff.ms", "3600000"))
@@ -166,8 +166,8 @@ func TestDoctorOnGroups(t *testing.T) {
 	d.ask("group g", 0, "second at 127.0.0.1 left or was removed")
 }
 
-// TestDoctorOnBrokers has brokers that are missing: a reassignment that crawls, then waits for one, and a deletion that
-// does.
+// TestDoctorOnBrokers: brokers are down, a reassignment is slow and then waits for one of them, and a deletion waits as
+// well.
 func TestDoctorOnBrokers(t *testing.T) {
 	t.Parallel()
 	d := doctorFor(t, kafkatest.Brokers(2), kafkatest.Setting("replica.fetch.max.bytes", "100000"), kafkatest.Setting("replica.fetch.response.max.bytes", "100000"))
@@ -225,7 +225,7 @@ func TestDoctorFindsStrays(t *testing.T) {
 	}
 }
 
-// TestDoctorTellsWhatItMayNotRead looks into a ZooKeeper that keeps a node for another user.
+// TestDoctorTellsWhatItMayNotRead: a node in ZooKeeper can only be read by another user.
 func TestDoctorTellsWhatItMayNotRead(t *testing.T) {
 	t.Parallel()
 	d := doctorFor(t)
@@ -237,7 +237,7 @@ func TestDoctorTellsWhatItMayNotRead(t *testing.T) {
 	d.ask("zookeeper", 0, "are sound", "/config/users/alice: was not checked")
 }
 
-// TestDoctorOnListeners tries addresses that brokers may give to clients.
+// TestDoctorOnListeners tries addresses that brokers may advertise to clients.
 func TestDoctorOnListeners(t *testing.T) {
 	t.Parallel()
 	open, err := net.Listen("tcp", "127.0.0.1:0")
@@ -278,7 +278,7 @@ func TestFates(t *testing.T) {
 		name     string
 		segments []segmentSeen
 		keep     retentionPolicy
-		want     []string // the words of each segment, with a ! for trouble
+		want     []string // the words of each segment, beginning with ! for trouble
 	}{
 		{"young", []segmentSeen{{0, 10, young, young}}, k, []string{"is deleted after"}},
 		{"due", []segmentSeen{{0, 10, expired, expired}, {5, 0, 0, 0}}, k, []string{"is deleted at the next check", "is empty"}},
@@ -319,7 +319,7 @@ func TestUncompacted(t *testing.T) {
 	}
 }
 
-// TestTrees judges trees that have one fault each.
+// TestTrees examines trees with one fault each.
 func TestTrees(t *testing.T) {
 	sound := map[string]string{
 		"/brokers": "", "/brokers/ids/1": `{"version":5,"endpoints":["PLAINTEXT://a:1"]}`, "/controller": `{"brokerid":1,"kraftControllerEpoch":-1}`,

@@ -11,7 +11,7 @@ import (
 	"barnabas/logstore/record"
 )
 
-// logSamples holds log directories of Apache Kafka.
+// logSamples contains log directories of Apache Kafka.
 const logSamples = "../logstore/testdata/"
 
 func TestDumpLogPrintsWhatTheOriginalPrints(t *testing.T) {
@@ -40,7 +40,7 @@ func TestDumpLogPrintsWhatTheOriginalPrints(t *testing.T) {
 	}
 }
 
-// FuzzDumpFiles: a file may hold anything. What can't be read ends the tool with an error.
+// FuzzDumpFiles: a file may contain anything. What cannot be read is an error.
 func FuzzDumpFiles(f *testing.F) {
 	for _, name := range []string{"codec-none-0/00000000000000000000.log", "txn-0/00000000000000000003.txnindex", "txn-0/00000000000000000018.snapshot",
 		"segmented-0/00000000000000000056.index", "segmented-0/00000000000000000056.timeindex"} {

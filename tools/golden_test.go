@@ -11,10 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A golden file holds what the original tools print. Its first line says how it was recorded. Each command line begins with
-// "$ ", then come the lines of standard output ("1> "), of standard error ("2> ") and the exit code ("= ").
+// A golden file contains what the original tools print. Its first line says how it was recorded. Each command line
+// begins with "$ ", followed by the lines of standard output ("1> "), those of standard error ("2> ") and the exit code
+// ("= ").
 
-// goldenRun is one command with what it printed.
+// goldenRun is one command with its output.
 type goldenRun struct {
 	line           string
 	stdout, stderr string

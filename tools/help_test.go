@@ -22,7 +22,7 @@ func TestHelpIsAPage(t *testing.T) {
 	}
 }
 
-// TestHelpTellsWhatIsRequired: also where one option takes the place of another.
+// TestHelpTellsWhatIsRequired: the help says which options are required, also if one can take the place of another.
 func TestHelpTellsWhatIsRequired(t *testing.T) {
 	for tool, want := range map[string]string{"kafka-acls": "(required without --authorizer-properties)", "kafka-configs": "(required without --zookeeper)",
 		"zookeeper-security-migration": "unsecure opens them (required)", "kafka-doctor": "(required, except by broker,"} {
@@ -40,7 +40,7 @@ func TestEveryToolTellsItsOptions(t *testing.T) {
 	}
 }
 
-// TestOptionsAreThoseOfTheOriginals compares with what the originals list: ours may have more.
+// TestOptionsAreThoseOfTheOriginals: our tools have all options that the original ones list, and may have more.
 func TestOptionsAreThoseOfTheOriginals(t *testing.T) {
 	data, err := os.ReadFile("testdata/options.tsv")
 	if err != nil {

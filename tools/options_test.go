@@ -69,8 +69,8 @@ func TestOptionsTakeTheOriginalsSpellings(t *testing.T) {
 	}
 }
 
-// TestHelpVersionAndNothing: exit codes and streams are those of the originals (help is an error there, except that some
-// show it when they get nothing).
+// TestHelpVersionAndNothing: exit codes and streams are those of the original tools (where help is an error, except
+// that some show it when called without arguments).
 func TestHelpVersionAndNothing(t *testing.T) {
 	helpful := []string{"kafka-producer-perf-test", "kafka-verifiable-consumer", "kafka-verifiable-producer"}
 	for _, tool := range All() {
@@ -84,7 +84,7 @@ func TestHelpVersionAndNothing(t *testing.T) {
 			if test.args == nil && slices.Contains(helpful, tool.Name) {
 				want = 0
 			}
-			if tool.Name == "kafka-doctor" && test.stdout == "" { // there is no original, and 1 is trouble in the cluster
+			if tool.Name == "kafka-doctor" && test.stdout == "" { // it has no original, and its exit code 1 means trouble in the cluster
 				want = map[bool]int{true: 2, false: 0}[test.args == nil]
 			}
 			code := tool.Run(t.Context(), &Env{Args: test.args, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr})
@@ -101,8 +101,7 @@ func TestHelpVersionAndNothing(t *testing.T) {
 	}
 }
 
-// TestHelpPages holds that a page names the arguments which a tool needs beside its options, and says nothing about values
-// that have no default.
+// TestHelpPages: a page names the arguments that a tool needs beside its options, and prints no empty default values.
 func TestHelpPages(t *testing.T) {
 	operands := map[string]string{
 		"kafka-doctor": "QUESTION [TOPIC|GROUP|FILE] OPTION ...", "kafka-cluster": "COMMAND OPTION ...",

@@ -178,7 +178,7 @@ func TestSpreadReplicas(t *testing.T) {
 		name               string
 		brokers            []rackedBroker
 		partitions, factor int
-		distinctRacks      int // of each partition's replicas
+		distinctRacks      int // of the replicas of each partition
 	}{
 		{"one broker", racks(" "), 4, 1, 1},
 		{"no racks", racks("     "), 20, 3, 1},

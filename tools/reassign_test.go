@@ -9,7 +9,7 @@ import (
 	"barnabas/kafkatest"
 )
 
-// TestReassignMovesPartitions moves a topic to other brokers under a throttle and takes the throttle away again.
+// TestReassignMovesPartitions moves a topic to other brokers under a throttle and removes the throttle again.
 func TestReassignMovesPartitions(t *testing.T) {
 	t.Parallel()
 	broker := []string{"--bootstrap-server", kafkatest.Run(t, kafkatest.Brokers(3)).Broker(0).Addr()}
@@ -44,7 +44,7 @@ func TestReassignMovesPartitions(t *testing.T) {
 		}
 	}
 	verified := tool("kafka-reassign-partitions", "--verify", "--reassignment-json-file", plan)
-	for strings.Contains(verified, "There is no active reassignment") && t.Context().Err() == nil { // the broker hears of it a moment later
+	for strings.Contains(verified, "There is no active reassignment") && t.Context().Err() == nil { // the broker learns of it a moment later
 		verified = tool("kafka-reassign-partitions", "--verify", "--reassignment-json-file", plan)
 	}
 	for _, want := range []string{"Reassignment of partition t-0 is completed.", "Reassignment of partition t-1 is completed.", "Clearing broker-level throttles on brokers 0,1,2"} {
@@ -56,7 +56,7 @@ func TestReassignMovesPartitions(t *testing.T) {
 	moved := func() bool {
 		return strings.Contains(described, "Replicas: 2,1\t") && strings.Contains(described, "Replicas: 1,2\t")
 	}
-	for !moved() && t.Context().Err() == nil { // another broker than the one that answered --verify may hear of it a moment later
+	for !moved() && t.Context().Err() == nil { // another broker than the one that answered --verify may learn of it a moment later
 		described = tool("kafka-topics", "--describe", "--topic", "t")
 	}
 	for p, replicas := range []string{"2,1", "1,2"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// batchOf is a batch of n records up to a last offset.
+// batchOf returns a batch of n records that ends with the given offset.
 func batchOf(last int64, n int, value string) record.Batch {
 	w := record.NewBuilder()
 	for range n {
@@ -23,7 +23,7 @@ func batchOf(last int64, n int, value string) record.Batch {
 	return b
 }
 
-// damaged is a batch with one byte changed.
+// damaged returns a batch with one byte changed.
 func damaged(b record.Batch, at int) record.Batch {
 	b[at] ^= 1
 	return b
@@ -105,7 +105,8 @@ func TestComparingReplicas(t *testing.T) {
 	}
 }
 
-// TestADifferenceIsReportedOnce: while a replica is away, what the others have is compared again in every round.
+// TestADifferenceIsReportedOnce: while a replica is away, the records of the others are compared again in each round,
+// but differences are reported once.
 func TestADifferenceIsReportedOnce(t *testing.T) {
 	p := newComparedPartition("t", 0, []int32{1, 2, 3})
 	var lines []string

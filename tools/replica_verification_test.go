@@ -15,7 +15,7 @@ import (
 	"barnabas/kafkatest"
 )
 
-// watched is an output of a tool that does not end by itself: it ends the tool when a line comes up.
+// watched collects the output of a tool that does not end by itself, and ends the tool when a certain line appears.
 type watched struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -39,7 +39,7 @@ func (w *watched) String() string {
 	return w.buf.String()
 }
 
-// await watches for another line from now on.
+// await sets the line to watch for from now on, and what it ends.
 func (w *watched) await(end string, run context.CancelFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,8 +67,8 @@ func verifyReplicas(t *testing.T, end string, args ...string) output {
 	return output{out.String(), stderr.String(), code}
 }
 
-// differing are the lines of kafka-replica-verification that say neither how far it is nor what is only ours, without their
-// times and checksums.
+// differing returns the lines of kafka-replica-verification except those about progress and those that only our tool
+// prints, without times and checksums.
 func differing(stdout string) string {
 	var b strings.Builder
 	for line := range strings.Lines(stdout) {
@@ -81,7 +81,8 @@ func differing(stdout string) string {
 	return b.String()
 }
 
-// TestReplicaVerification: the recorded lines came from the original on two brokers, with replica 2 changed in the same way.
+// TestReplicaVerification compares with lines that the original tool printed for two brokers, with replica 2 changed in
+// the same way.
 func TestReplicaVerification(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.Run(t, kafkatest.Brokers(3))
@@ -181,7 +182,7 @@ func TestReplicaVerificationWaitsForABroker(t *testing.T) {
 	}
 }
 
-// changeStopped changes a file of a broker while that is stopped, and returns what was in it.
+// changeStopped changes a file of a broker while the broker is stopped, and returns the previous content.
 func changeStopped(t *testing.T, b *kafkatest.Broker, file string, change func([]byte) []byte) []byte {
 	t.Helper()
 	b.Stop()
@@ -198,7 +199,7 @@ func changeStopped(t *testing.T, b *kafkatest.Broker, file string, change func([
 	return before
 }
 
-// batchEnd is where the first batch of a log ends.
+// batchEnd returns the position where the first batch of a log ends.
 func batchEnd(log []byte) int { return 12 + int(binary.BigEndian.Uint32(log[8:])) }
 
 func TestReplicaVerificationRefusesOptions(t *testing.T) {

@@ -23,10 +23,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// stores has been made with keytool: a key for localhost and 127.0.0.1, and who vouches for it.
+// stores were made with keytool: a key for localhost and 127.0.0.1, and the certificate of its authority.
 const stores = "../network/keystore/testdata/"
 
-// commandConfig writes settings of a client to a file.
+// commandConfig writes a client's settings to a file.
 func commandConfig(t *testing.T, settings map[string]string) string {
 	t.Helper()
 	var text strings.Builder
@@ -40,7 +40,7 @@ func commandConfig(t *testing.T, settings map[string]string) string {
 	return file
 }
 
-// TestToolsOverTLS read Java's stores, write and read over TLS, and say where to look when that cannot be.
+// TestToolsOverTLS: tools open Java's stores, write and read over TLS, and say which setting to check if they cannot.
 func TestToolsOverTLS(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t,
@@ -95,7 +95,7 @@ func TestToolsOverTLS(t *testing.T) {
 	}
 }
 
-// TestToolsSpeakTLSToZooKeeper with the settings of a file.
+// TestToolsSpeakTLSToZooKeeper: tools connect to ZooKeeper over TLS with the settings of a file.
 func TestToolsSpeakTLSToZooKeeper(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -130,7 +130,7 @@ func TestToolsSpeakTLSToZooKeeper(t *testing.T) {
 	}
 }
 
-// TestTLSToZooKeeperBySystemProperties: those count as well, below the settings of a file.
+// TestTLSToZooKeeperBySystemProperties: system properties apply as well, below the settings of a file.
 func TestTLSToZooKeeperBySystemProperties(t *testing.T) {
 	env := &Env{Properties: map[string]string{"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": stores + "trust.jks",
 		"zookeeper.ssl.truststore.password": "secret"}}
@@ -149,7 +149,7 @@ func TestTLSToZooKeeperBySystemProperties(t *testing.T) {
 	}
 }
 
-// passOn connects whoever comes with a server.
+// passOn forwards connections to a server.
 func passOn(l net.Listener, server string) {
 	for {
 		from, err := l.Accept()
@@ -171,7 +171,7 @@ func passOn(l net.Listener, server string) {
 	}
 }
 
-// TestDoctorLooksAtTLS: what a client would meet at an address that it is told.
+// TestDoctorLooksAtTLS: what a client would find at an advertised address.
 func TestDoctorLooksAtTLS(t *testing.T) {
 	t.Parallel()
 	ends := time.UnixMilli(1_790_000_000_000)
@@ -188,7 +188,7 @@ func TestDoctorLooksAtTLS(t *testing.T) {
 	}
 }
 
-// TestDoctorOnPortsOfOtherProtocols: each kind of client at each kind of listener.
+// TestDoctorOnPortsOfOtherProtocols: each kind of client with each kind of listener.
 func TestDoctorOnPortsOfOtherProtocols(t *testing.T) {
 	t.Parallel()
 	const module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -202,8 +202,8 @@ func TestDoctorOnPortsOfOtherProtocols(t *testing.T) {
 	const noLogin, noLogins = "requires a login with PLAIN, and this client has none", "accepts no logins"
 	for _, row := range []struct {
 		client string
-		says   [4]string // at each of protocols
-		want   string    // what is said to do at the first of them that is another one's
+		says   [4]string // for each of protocols
+		want   string    // the advice for the first that expects another protocol
 	}{
 		{"PLAINTEXT", [4]string{"", noTLS, noLogin, noTLS}, "security.protocol=SSL"},
 		{"SSL", [4]string{noPlaintext, "", noPlaintext, noLogin}, "security.protocol=PLAINTEXT"},
@@ -232,7 +232,7 @@ func TestDoctorOnPortsOfOtherProtocols(t *testing.T) {
 	}
 }
 
-// TestHandshakeWithStrangers: what is no broker may answer anything.
+// TestHandshakeWithStrangers: servers other than brokers may answer anything.
 func TestHandshakeWithStrangers(t *testing.T) {
 	t.Parallel()
 	const alert = "\x15\x03\x03\x00\x02\x02\x46"
@@ -261,7 +261,7 @@ func TestHandshakeWithStrangers(t *testing.T) {
 	}
 }
 
-// FuzzHandshake: nothing that is answered ends the doctor or has it take much memory.
+// FuzzHandshake: no answer causes a panic or large allocations.
 func FuzzHandshake(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x05PLAIN"))
 	f.Add([]byte("\x15\x03\x03\x00\x02\x02\x46"))

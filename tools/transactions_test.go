@@ -15,7 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// openTransaction writes a record of a transaction that its coordinator knows, or doesn't, and leaves it open.
+// openTransaction writes a record in a transaction that its coordinator does or does not know, and leaves the
+// transaction open.
 func openTransaction(t *testing.T, addr, topic string, known bool) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
@@ -51,7 +52,8 @@ func openTransaction(t *testing.T, addr, topic string, known bool) {
 	}
 }
 
-// TestHangingTransactions: one that no coordinator knows is found, and ended; one that a coordinator will end is none.
+// TestHangingTransactions: a transaction that no coordinator knows is found and can be aborted; one that a coordinator
+// will end is not reported.
 func TestHangingTransactions(t *testing.T) {
 	t.Parallel()
 	addr := kafkatest.Run(t, kafkatest.Setting("transaction.partition.verification.enable", "false")).Broker(0).Addr()
@@ -92,8 +94,8 @@ func TestHangingTransactions(t *testing.T) {
 	}
 }
 
-// TestBatchSizes: batches keep to --batch-size, larger records go alone and in their order, and a topic whose segments are
-// small gets batches that fit.
+// TestBatchSizes: batches respect --batch-size, larger records are sent alone and in order, and a topic with small
+// segments gets batches that fit.
 func TestBatchSizes(t *testing.T) {
 	t.Parallel()
 	addr := kafkatest.Run(t).Broker(0).Addr()
@@ -110,7 +112,7 @@ func TestBatchSizes(t *testing.T) {
 		topic   string
 		setting string
 		args    []string
-		largest int64 // bytes of a batch
+		largest int64 // size in bytes of the largest batch
 	}{
 		{"by-batch-size", "retention.ms=-1", []string{"--batch-size", "2000"}, 11_000},
 		{"by-property", "retention.ms=-1", []string{"--producer-property", "batch.size=2000"}, 11_000},
@@ -137,7 +139,8 @@ func TestBatchSizes(t *testing.T) {
 	}
 }
 
-// largestBatch is the size in bytes of the largest batch of a topic's only partition: no fetch of one byte gives more.
+// largestBatch returns the size in bytes of the largest batch in a topic's only partition: a fetch of one byte returns
+// one batch.
 func largestBatch(t *testing.T, addr, topic string) int64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -168,7 +171,7 @@ func largestBatch(t *testing.T, addr, topic string) int64 {
 	return largest
 }
 
-// TestGroupWithoutCoordinator ends soon, with one line that says what is missing.
+// TestGroupWithoutCoordinator: the tool ends soon, with one line that says what is missing.
 func TestGroupWithoutCoordinator(t *testing.T) {
 	t.Parallel()
 	addr := kafkatest.Run(t, kafkatest.Setting("offsets.topic.replication.factor", "3")).Broker(0).Addr()

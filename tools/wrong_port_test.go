@@ -14,8 +14,8 @@ import (
 	"barnabas/kafkatest"
 )
 
-// TestToolsAtPortsOfOtherProtocols: each kind of tool at ports that it is not to speak to so, or at which there is no broker, ends soon and
-// says in one line what is wrong.
+// TestToolsAtPortsOfOtherProtocols: each kind of tool ends soon, with one line that says what is wrong, at ports that
+// expect another protocol or where no broker listens.
 func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
 	t.Parallel()
 	const module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -33,7 +33,7 @@ func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
 	var web [2]*httptest.Server // without TLS and with it
 	for i := range web {
 		web[i] = httptest.NewUnstartedServer(pages)
-		web[i].Config.ReadHeaderTimeout = 100 * time.Millisecond // other servers wait longer for what they take for a line's end
+		web[i].Config.ReadHeaderTimeout = 100 * time.Millisecond // other servers wait longer for the end of what they take for a line
 		web[i].Config.ErrorLog = log.New(io.Discard, "", 0)
 		t.Cleanup(web[i].Close)
 	}
@@ -96,7 +96,7 @@ func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoAddressesIsAnother: a client goes on with the one that it understands.
+// TestOneOfTwoAddressesIsAnother: a client continues with the address that it can talk to.
 func TestOneOfTwoAddressesIsAnother(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Run(t, kafkatest.Setting("listeners", "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"),

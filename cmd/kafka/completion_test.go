@@ -44,11 +44,11 @@ func TestBashCompletesOptions(t *testing.T) {
 	}
 }
 
-// TestShellsComplete types into shells as a person does, and waits for what they make of it.
+// TestShellsComplete types into shells as a user does, and checks what they complete.
 func TestShellsComplete(t *testing.T) {
 	for _, shell := range []struct{ name, start string }{{"bash", "bash --norc -i"}, {"zsh", "zsh -f -i"}} {
 		t.Run(shell.name, func(t *testing.T) {
-			for _, program := range []string{shell.name, "script"} { // script(1) is the terminal
+			for _, program := range []string{shell.name, "script"} { // script(1) provides the terminal
 				if _, err := exec.LookPath(program); err != nil {
 					t.Skipf("no %s", program)
 				}
@@ -72,7 +72,7 @@ func TestShellsComplete(t *testing.T) {
 	}
 }
 
-// typed types into a shell until it has written what is wanted, or does not.
+// typed types into a shell until it has printed what is wanted, or the time is up.
 func typed(t *testing.T, shell, keys, want string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)

@@ -52,7 +52,7 @@ func TestEnvironmentSettingsAreInTheOrderOfTheirKeys(t *testing.T) {
 	}
 }
 
-// TestContainerSettings lays variables over the image's own file, as a container does.
+// TestContainerSettings applies environment variables over the image's own file, as a container does.
 func TestContainerSettings(t *testing.T) {
 	const file = "../../config/container.properties"
 	if _, err := config.Load(file, nil, nil); err == nil {

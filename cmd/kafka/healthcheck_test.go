@@ -6,7 +6,7 @@ import (
 	"barnabas/internal/testport"
 )
 
-// The integration tests show the other outcome, in containers.
+// TestHealthcheckFails: the integration tests check successful ones, in containers.
 func TestHealthcheckFails(t *testing.T) {
 	for _, test := range []struct {
 		name string

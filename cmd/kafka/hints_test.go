@@ -9,7 +9,7 @@ func TestHint(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		environment []string
-		want        []string // in one line; none: no line
+		want        []string // parts of one log line; none: no line
 	}{
 		{"nothing", []string{"HOME=/", "KAFKA_BROKER_ID=1", "KAFKA_HEAP_OPTS="}, nil},
 		{"what is read", []string{"KAFKA_OPTS=-Djava.security.auth.login.config=/x"}, nil},

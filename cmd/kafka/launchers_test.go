@@ -30,7 +30,8 @@ func TestEveryToolHasItsLaunchers(t *testing.T) {
 	}
 }
 
-// TestDaemonsWriteWhereApacheKafkaDoes, and several beside each other into files of their own.
+// TestDaemonsWriteWhereApacheKafkaDoes: output goes to the same files as of Apache Kafka, and to separate files for
+// several daemons.
 func TestDaemonsWriteWhereApacheKafkaDoes(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("no bash")

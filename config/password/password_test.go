@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// recorded are passwords that Apache Kafka has encoded.
+// recorded returns passwords that Apache Kafka has encoded.
 func recorded(t testing.TB) [][]string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/encoded.tsv")
@@ -34,10 +34,10 @@ func TestDecodeWhatApacheKafkaEncoded(t *testing.T) {
 	}
 }
 
-// random are the fields that differ from encoding to encoding.
+// random matches the fields that differ with each encoding.
 var random = regexp.MustCompile(`(initializationVector|salt|encryptedPassword):[A-Za-z0-9+/=]*`)
 
-// TestEncodeAsApacheKafka encodes with the settings of each recorded password: fields and their order are the same.
+// TestEncodeAsApacheKafka encodes with the parameters of each recorded password: fields and their order are the same.
 func TestEncodeAsApacheKafka(t *testing.T) {
 	for _, row := range recorded(t) {
 		p, err := parse(row[3])
@@ -68,7 +68,7 @@ func TestEncodeAsApacheKafka(t *testing.T) {
 func TestAnotherSecretDecodesNothing(t *testing.T) {
 	for _, row := range recorded(t) {
 		if strings.HasSuffix(row[1], "NoPadding") && !strings.Contains(row[1], "GCM") {
-			continue // nothing in these tells a wrong key but the length
+			continue // in these only the length reveals a wrong key
 		}
 		if got, err := (Encoder{Secret: "another"}).Decode(row[3]); err == nil {
 			t.Errorf("%s: decoded to %q", row[1], got)
@@ -104,7 +104,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads nodes that anybody may have written: no panic, and no work without bound.
+// FuzzDecode: nodes may contain anything; decoding must neither panic nor take unbounded time.
 func FuzzDecode(f *testing.F) {
 	for _, row := range recorded(f) {
 		f.Add(row[3])

@@ -1,4 +1,4 @@
-// Package archtest holds the map of who may import whom, and fails where the code departs from it.
+// Package archtest contains the map of which package may import which, and fails if the code does not follow it.
 package archtest
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 // mayImport lists for each package of the module which others it may import. A package that is not listed fails the
-// test: adding one is a decision. What is in internal may be imported by all, and imports nothing but internal.
+// test: adding one is a decision. Packages in internal may be imported by all, and import only each other.
 var mayImport = map[string][]string{
 	"internal":         {},
 	"config":           {},
@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"zkcoord/zklogin":  {"network/kerberos"},
 	"zkcoord/zktest":   {"zkcoord", "zkcoord/zkserver"},                           // for tests
 	"zkcoord/zksim":    {"zkcoord", "zkcoord/zkserver"},                           // for simulations
-	"zkcoord":          {"zkcoord/zklogin", "zkcoord/zktest", "zkcoord/zkserver"}, // in its tests
+	"zkcoord":          {"zkcoord/zklogin", "zkcoord/zktest", "zkcoord/zkserver"}, // in tests
 	"controller":       {"zkcoord", "zkcoord/zktest", "zkcoord/zkserver"},
 	"controller/sim":   {"controller", "zkcoord", "zkcoord/zksim", "broker/metadata"},
 	"broker/metadata":  {},
@@ -48,7 +48,7 @@ var mayImport = map[string][]string{
 	"integration":      {"network", "network/kerberos", "zkcoord/zklogin", "kafkatest", "logstore", "logstore/record", "zkcoord/zkserver"},
 }
 
-// place reduces a folder to the entry of the map that holds it.
+// place maps a directory to the entry of the map that contains it.
 func place(dir string) (string, bool) {
 	for p := dir; p != "."; p = filepath.ToSlash(filepath.Dir(p)) {
 		if _, ok := mayImport[p]; ok {
@@ -62,10 +62,10 @@ func TestImportsFollowTheMap(t *testing.T) {
 	eachGoFile(t, func(path string) { check(t, path) })
 }
 
-// root is the module's folder.
+// root is the module's directory.
 var root = filepath.Join("..", "..")
 
-// eachGoFile calls check for every Go file of the module, tests among them.
+// eachGoFile calls check for every Go file of the module, including tests.
 func eachGoFile(t *testing.T, check func(path string)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLogFieldsHaveNamesOfLogx: who filters lines by a field finds it under one name, whichever package writes it.
+// TestLogFieldsHaveNamesOfLogx: each log field has the same name in every package.
 func TestLogFieldsHaveNamesOfLogx(t *testing.T) {
 	eachGoFile(t, func(path string) {
 		if !strings.HasSuffix(path, "_test.go") {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What Java 17's java.util.Properties reads from the same bytes.
+// TestParse compares with what java.util.Properties of Java 17 reads from the same bytes.
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		name, file string
@@ -59,7 +59,7 @@ func TestParseNamesTheLine(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is written in the plainest way reads as it was, whatever the line ends.
+// FuzzParse: what is written in the simplest form is read unchanged, whatever the line endings.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("a\\\n  b : c\\u00e9\\t\n#x\n!y\n\\ud83d\\ude00=\\"))
 	f.Add([]byte("=\\\r\n\\\r=\\\n\n:"))

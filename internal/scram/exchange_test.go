@@ -81,7 +81,7 @@ func TestExchangeOfTheRFC(t *testing.T) {
 	}
 }
 
-// run has a client and a server talk until one of them has enough.
+// run exchanges messages between a client and a server until one of them ends the exchange.
 func run(s *Server, c *Client) error {
 	var message []byte
 	for {
@@ -126,8 +126,8 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// TestFinalNonceIsChecked with a nonce of another exchange, and with the doubled one of old releases of librdkafka, whose
-// proof is over what they send.
+// TestFinalNonceIsChecked tries a nonce of another exchange, and the doubled one of old releases of librdkafka, whose
+// proof covers what they send.
 func TestFinalNonceIsChecked(t *testing.T) {
 	m := sha256Mechanism(t)
 	for _, test := range []struct {
@@ -154,7 +154,7 @@ func TestFinalNonceIsChecked(t *testing.T) {
 	}
 }
 
-// signed adds the proof of the password to a client's last message.
+// signed appends the proof of the password to a client's final message.
 func signed(t *testing.T, m Mechanism, serverFirst, withoutProof string) string {
 	t.Helper()
 	c := credential(t, m, "pencil")
@@ -287,7 +287,7 @@ func FuzzClient(f *testing.F) {
 	m := sha256Mechanism(f)
 	f.Fuzz(func(t *testing.T, first, final []byte) {
 		if m, err := parseServerFirst(first); err == nil && m.iterations > MinIterations {
-			return // it would only be slow
+			return // it would only take long
 		}
 		c := m.NewClient("user", "pencil", false)
 		c.nonce = clientNonce

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestStoredCredentialChecksALogin with the exchange of RFC 7677, section 3.
+// TestStoredCredentialChecksALogin uses the exchange of RFC 7677, section 3.
 func TestStoredCredentialChecksALogin(t *testing.T) {
 	const (
 		auth      = "n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestReserve: a reserved port is given out once, refuses connections until a server has asked for it, and can be taken again and again.
+// TestReserve: a reserved port is given out once, refuses connections until a server listens on it, and can be bound
+// repeatedly.
 func TestReserve(t *testing.T) {
 	given := make(map[string]bool)
 	for range 500 {

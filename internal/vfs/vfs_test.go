@@ -21,7 +21,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// write makes a file with content, synced if that is asked for.
+// write creates a file with content, synced on request.
 func write(t *testing.T, fsys vfs.FS, name, content string, sync bool) {
 	t.Helper()
 	f, err := fsys.OpenFile(name, vfs.ReadWrite|vfs.Create|vfs.Truncate)
@@ -42,7 +42,7 @@ func read(fsys vfs.FS, name string) string {
 	return string(b)
 }
 
-// Both file systems behave alike, as far as the log can tell.
+// TestFileSystemsAgree: both file systems behave the same in everything that matters to a log.
 func TestFileSystemsAgree(t *testing.T) {
 	for name, fsys := range map[string]vfs.FS{"os": vfs.OS{}, "mem": vfs.NewMem(time.Now)} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestFileSystemsAgree(t *testing.T) {
 	}
 }
 
-// checkFile does to a file with "hello" what the log does to its files.
+// checkFile uses a file with the content "hello" as a log uses its files.
 func checkFile(t *testing.T, fsys vfs.FS, name string) {
 	t.Helper()
 	f, err := fsys.OpenFile(name, vfs.ReadWrite)
@@ -184,7 +184,8 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	}
 }
 
-// TestCrashUndoesRenamesOfDirectories that were not synced: what is in them goes with them, and what was synced there after the rename.
+// TestCrashUndoesRenamesOfDirectories: a rename that was not synced is undone together with the directory's content,
+// including what was synced there after the rename.
 func TestCrashUndoesRenamesOfDirectories(t *testing.T) {
 	for _, synced := range []bool{false, true} {
 		m := vfs.NewMem(time.Now)
@@ -211,7 +212,7 @@ func TestCrashUndoesRenamesOfDirectories(t *testing.T) {
 	}
 }
 
-// Some of what was not synced may be there, but only as it was written.
+// TestCrashMayKeepMore: some of what was not synced may be there, but only as it was written.
 func TestCrashMayKeepMore(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(200) {
