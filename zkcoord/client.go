@@ -64,7 +64,8 @@ type Client struct {
 }
 
 // Connect opens a session and returns when it is established. A missing chroot is created first, in a separate session
-// as in Apache Kafka.
+// as in Apache Kafka. The other session begins with the server that answered then: there would not be time to wait twice for servers that do
+// not answer.
 func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.SessionTimeout <= 0 {
 		cfg.SessionTimeout = defaultTimeout
@@ -85,39 +86,42 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.ConnectionTimeout,
 		fmt.Errorf("no session with ZooKeeper at %s within %v", strings.Join(servers, ","), cfg.ConnectionTimeout))
 	defer cancel()
+	hosts := new(hostList)
 	if chroot != "" {
-		if err := createChroot(ctx, cfg, servers, chroot); err != nil {
+		if hosts.first, err = createChroot(ctx, cfg, servers, chroot); err != nil {
 			return nil, err
 		}
 	}
-	return open(ctx, cfg, servers, chroot)
+	return open(ctx, cfg, servers, chroot, hosts)
 }
 
-func createChroot(ctx context.Context, cfg Config, servers []string, chroot string) error {
-	c, err := open(ctx, cfg, servers, "")
+// createChroot makes sure that there is the chroot, and returns the server that answered.
+func createChroot(ctx context.Context, cfg Config, servers []string, chroot string) (answered string, err error) {
+	hosts := new(hostList)
+	c, err := open(ctx, cfg, servers, "", hosts)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer c.Close()
 	found, err := c.exists(ctx, chroot)
 	switch {
 	case err == nil && !found && cfg.KeepChroot:
-		return fmt.Errorf("the chroot %s does not exist", chroot)
+		return "", fmt.Errorf("the chroot %s does not exist", chroot)
 	case err == nil && !found:
 		err = c.ensurePath(ctx, chroot)
 	}
 	if err != nil {
-		return fmt.Errorf("create chroot %s: %w", chroot, err)
+		return "", fmt.Errorf("create chroot %s: %w", chroot, err)
 	}
-	return nil
+	return hosts.latest(), nil
 }
 
-func open(ctx context.Context, cfg Config, servers []string, chroot string) (*Client, error) {
+func open(ctx context.Context, cfg Config, servers []string, chroot string, hosts *hostList) (*Client, error) {
 	c := &Client{
 		cfg:    cfg,
 		log:    cfg.Logger,
 		chroot: chroot,
-		hosts:  new(hostList),
+		hosts:  hosts,
 		way:    &dialer{tls: cfg.TLS, login: cfg.Login, patience: Patience(cfg.SessionTimeout, len(servers)), log: cfg.Logger},
 		events: newDispatcher(),
 		closed: make(chan struct{}),

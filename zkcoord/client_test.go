@@ -3,6 +3,8 @@ package zkcoord_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"barnabas/zkcoord"
@@ -56,6 +59,39 @@ func TestGenerateBrokerID(t *testing.T) {
 	for _, want := range []int32{1001, 1002} {
 		if got := must[int32](t)(c.GenerateBrokerID(t.Context(), 1000)); got != want {
 			t.Fatalf("got %d, want %d", got, want)
+		}
+	}
+}
+
+// TestSilentServersBeforeAChroot: servers that accept connections and do not answer are waited for once, though there are two sessions.
+func TestSilentServersBeforeAChroot(t *testing.T) {
+	answers, _, _ := strings.Cut(zktest.Connect(t), "/")
+	var asked atomic.Int32
+	servers := []string{answers}
+	for range 2 {
+		l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+		t.Cleanup(func() { _ = l.Close() })
+		servers = append(servers, l.Addr().String())
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				asked.Add(1)
+				defer func() { _ = c.Close() }()
+			}
+		}()
+	}
+	for range 5 { // the library tries the servers in random order
+		asked.Store(0)
+		log := logrus.New()
+		log.SetOutput(io.Discard)
+		c := must[*zkcoord.Client](t)(zkcoord.Connect(t.Context(), zkcoord.Config{Connect: strings.Join(servers, ",") + "/x", SessionTimeout: 300 * time.Millisecond,
+			ConnectionTimeout: time.Minute, Logger: logrus.NewEntry(log)}))
+		c.Close()
+		if n := asked.Load(); n > 2 {
+			t.Errorf("%d connections to two silent servers", n)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,7 +56,8 @@ func SplitConnect(connect string) (servers []string, chroot string, err error) {
 // a server that has moved is found, and it requests a pause only after all of them have failed, not before each
 // reconnection to a single server.
 type hostList struct {
-	mu struct {
+	first string // the server to begin with; empty: any
+	mu    struct {
 		sync.Mutex
 		servers []string
 		next    int
@@ -67,7 +69,7 @@ type hostList struct {
 func (h *hostList) Init(servers []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.servers = servers
+	h.mu.servers, h.mu.next = servers, max(0, slices.Index(servers, h.first))
 	return nil
 }
 
@@ -90,6 +92,13 @@ func (h *hostList) Next() (server string, retryStart bool) {
 	h.mu.next++
 	h.mu.failed++
 	return server, h.mu.failed > len(h.mu.servers)
+}
+
+// latest returns the server that was tried last: the one that is connected, if one is.
+func (h *hostList) latest() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.servers[(h.mu.next-1)%len(h.mu.servers)]
 }
 
 // Connected ends a round of attempts.
