@@ -21,8 +21,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
-// guardedBy are the settings of a broker with ACLs, to which those who come over PLAINTEXT, brokers among them, are not subject,
-// and of a listener on which alice and bob log in.
+// guardedBy returns the settings of a broker with ACLs. Clients of the PLAINTEXT listener, brokers among them, are
+// super users; alice and bob log in on another listener.
 func guardedBy(t *testing.T, port int) (secure string, settings []string) {
 	secure = testport.Address(t)
 	return secure, []string{
@@ -34,10 +34,10 @@ func guardedBy(t *testing.T, port int) (secure string, settings []string) {
 	}
 }
 
-// guarded is a broker with ACLs, of either kind.
+// guarded is a broker with ACLs, either ours or Apache Kafka's.
 type guarded struct{ addr, secure string }
 
-// startGuarded starts ours with settings that count more than those of guardedBy.
+// startGuarded starts our broker, with settings that override those of guardedBy.
 func startGuarded(t *testing.T, server string, more ...string) guarded {
 	t.Helper()
 	p := newProcess(t, 0, server)
@@ -56,7 +56,7 @@ func startGuardedPeer(t *testing.T, id int, server string, more ...string) guard
 	return guarded{p.addr(), secure}
 }
 
-// asUser is a client that has logged in.
+// asUser returns a client that logs in as a user.
 func (g guarded) asUser(t *testing.T, user string) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(g.secure), kgo.SASL(plain.Auth{User: user, Pass: "pw"}.AsMechanism()))
@@ -67,7 +67,7 @@ func (g guarded) asUser(t *testing.T, user string) *kgo.Client {
 	return cl
 }
 
-// TestAdminClientsChangeACLs: what Sarama and kafka-python make and remove, alice feels.
+// TestAdminClientsChangeACLs: ACLs that Sarama and kafka-python create and delete apply to alice.
 func TestAdminClientsChangeACLs(t *testing.T) {
 	g := startGuarded(t, zookeeper(t))
 	root := adminAt(t, g.addr)
@@ -134,7 +134,7 @@ func saramaACLs(t *testing.T, addr string, sees func() bool) {
 	}
 }
 
-// aclScript does one thing with the ACL of alice on t, and prints what came of it.
+// aclScript does one thing with the ACL of alice on t, and prints the result.
 const aclScript = `
 import sys
 from kafka.admin import *
@@ -161,8 +161,8 @@ func pythonACLs(t *testing.T, addr, what, want string) {
 	}
 }
 
-// TestACLsOfMixedBrokers: in a cluster of both kinds of brokers each goes by the ACLs that the other has written, new ones and
-// removed ones, and says the same of who may do what.
+// TestACLsOfMixedBrokers: in a cluster of both kinds of brokers each applies the ACLs that the other has written or
+// removed, and reports the same authorized operations.
 func TestACLsOfMixedBrokers(t *testing.T) {
 	peer(t)
 	server := zookeeper(t)
@@ -212,15 +212,15 @@ func TestACLsOfMixedBrokers(t *testing.T) {
 			t.Errorf("%s has left %v", writer, nodes)
 		}
 	}
-	for path, theirs := range written["Apache Kafka's"] { // several entries are in no order
+	for path, theirs := range written["Apache Kafka's"] { // several entries have no defined order
 		if ours := written["ours"][path]; strings.Count(theirs, "principal") == 1 && ours != theirs {
 			t.Errorf("%s: %s, Apache Kafka writes %s", path, ours, theirs)
 		}
 	}
 }
 
-// TestBrokersNeedNotBeSuperUsers: with ACLs that are there before the first of them starts, they replicate and lead, and go on after one
-// was away.
+// TestBrokersNeedNotBeSuperUsers: with ACLs that exist before the first broker starts, brokers replicate and lead, and
+// continue after one of them was down.
 func TestBrokersNeedNotBeSuperUsers(t *testing.T) {
 	server := zookeeper(t)
 	for _, right := range [][]string{{"--operation", "ClusterAction", "--cluster"}, {"--operation", "Describe", "--topic", "*"}} {
@@ -258,7 +258,7 @@ func TestBrokersNeedNotBeSuperUsers(t *testing.T) {
 	brokers[2].start()
 	awaitInSync(t, cl)
 	produce()
-	// The status page asks for more than brokers need, and says what it lacks.
+	// The status page needs more rights than brokers do, and says which ones are missing.
 	informed := func() (n int) {
 		for _, page := range pages {
 			if _, told := scrape(t, page, "/status.json"); !strings.Contains(told, "--operation Describe --cluster") {
@@ -276,7 +276,7 @@ func TestBrokersNeedNotBeSuperUsers(t *testing.T) {
 	until(t, "all brokers know of reassignments", func(context.Context) bool { return informed() == len(brokers) })
 }
 
-// agree waits until the brokers say the same of who may do what.
+// agree waits until the brokers report the same authorized operations.
 func agree(t *testing.T, when string, brokers map[string]guarded, names []string) {
 	t.Helper()
 	await(t, when, func(context.Context) (string, bool) {
@@ -288,7 +288,7 @@ func agree(t *testing.T, when string, brokers map[string]guarded, names []string
 	})
 }
 
-// permissions are what a broker says that two users may do with topics, as bits of operations.
+// permissions returns the authorized operations that a broker reports to two users for topics, as bits.
 func permissions(t *testing.T, g guarded, names []string) string {
 	t.Helper()
 	var b strings.Builder
@@ -300,7 +300,7 @@ func permissions(t *testing.T, g guarded, names []string) string {
 			topic.Topic = &name
 			req.Topics = append(req.Topics, topic)
 		}
-		// Not any broker of the cluster, but the one that this is about.
+		// Sent to the broker in question, not to any broker of the cluster.
 		resp, err := g.asUser(t, user).SeedBrokers()[0].RetriableRequest(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
@@ -317,7 +317,7 @@ func permissions(t *testing.T, g guarded, names []string) string {
 	return b.String()
 }
 
-// aclNodes gives the nodes with ACLs of topics, and what is in them.
+// aclNodes returns the znodes with ACLs of topics, and their content.
 func aclNodes(t *testing.T, server string) map[string]string {
 	t.Helper()
 	conn, _, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogInfo(false))

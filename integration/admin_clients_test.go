@@ -21,7 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// transcript is what an admin client's calls were answered, one line a call.
+// transcript records the results of an admin client's calls, one line per call.
 type transcript struct {
 	t      *testing.T
 	addr   string
@@ -29,7 +29,7 @@ type transcript struct {
 	lines  []string
 }
 
-// add notes a call. Values are compared as JSON, errors by their code.
+// add records a call. Values are compared as JSON, errors by their code.
 func (r *transcript) add(call string, value any, err error) {
 	name, _, _ := strings.Cut(call, " ")
 	r.called[name] = true
@@ -53,7 +53,7 @@ func (r *transcript) add(call string, value any, err error) {
 	r.t.Logf("%s %s: %v", r.addr, call, err)
 }
 
-// transcriptMasks hide what differs from one cluster to the next, and the wording of messages.
+// transcriptMasks hide what differs between clusters, and the wording of messages.
 var transcriptMasks = []struct{ pattern, with string }{
 	{`"(Cluster|ClusterID|TopicID|TopicId|Uuid|ID|Dir|Path)":"[^"]*"`, `"$1":"MASKED"`},
 	{`"(ErrMessage|ErrMsg|ErrorMessage|Message|Msg|Description|Documentation)":"(?:[^"\\]|\\.)+"`, `"$1":"TEXT"`},
@@ -83,7 +83,7 @@ func (r *transcript) covers(t *testing.T, client reflect.Type, except ...string)
 	}
 }
 
-// TestAdminClients lets each admin client make all its calls, of us and of Apache Kafka, and compares the answers.
+// TestAdminClients makes all calls of each admin client to our broker and to Apache Kafka's, and compares the results.
 func TestAdminClients(t *testing.T) {
 	settings := []string{"offsets.topic.replication.factor=1", "offsets.topic.num.partitions=1", "transaction.state.log.replication.factor=1",
 		"transaction.state.log.num.partitions=1", "transaction.state.log.min.isr=1"}
@@ -112,7 +112,7 @@ func TestAdminClients(t *testing.T) {
 	}
 }
 
-// settled lets what was changed spread: metadata and settings come by way of ZooKeeper.
+// settled waits until changes have spread: metadata and settings arrive through ZooKeeper.
 func settled() { time.Sleep(500 * time.Millisecond) }
 
 func callKadm(t *testing.T, r *transcript) {
@@ -127,13 +127,13 @@ func callKadm(t *testing.T, r *transcript) {
 	for _, part := range []func(){k.topics, k.configs, k.cluster, k.records, k.groups, k.transactions, k.quotas, k.security, k.replicas, k.rest} {
 		part()
 	}
-	r.covers(t, reflect.TypeFor[*kadm.Client](), "Close", "SetTimeoutMillis", "OffetForLeaderEpoch", // a name kept with its typing error
-		// Of releases after 3.9, which ask for APIs that it does not have.
+	r.covers(t, reflect.TypeFor[*kadm.Client](), "Close", "SetTimeoutMillis", "OffetForLeaderEpoch", // a misspelt name that the library has kept
+		// For releases after 3.9, with APIs that 3.9 does not have.
 		"DescribeShareGroups", "DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets", "FindShareCoordinators",
 		"CommitOffsetsByID", "CommitAllOffsetsByID", "FetchOffsetsByID", "ListConfigResources", "ListLatestRemoteOffsets")
 }
 
-// kadmCalls are the calls of kadm.
+// kadmCalls makes the calls of kadm.
 type kadmCalls struct {
 	*transcript
 	ctx context.Context
@@ -224,7 +224,7 @@ func (k *kadmCalls) configs() {
 	k.add("DescribeTopicConfigs after", described(d), err)
 }
 
-// described keeps of settings what is set, sorted.
+// described returns the settings that are set, sorted.
 func described(all kadm.ResourceConfigs) []string {
 	var lines []string
 	for _, r := range all {
@@ -421,7 +421,7 @@ func (k *kadmCalls) replicas() {
 	}
 }
 
-// rest cleans up.
+// rest deletes what the other calls have created.
 func (k *kadmCalls) rest() {
 	gone, err := k.adm.DeleteTopics(k.ctx, "kt")
 	k.add("DeleteTopics kt", nil, errors.Join(err, gone["kt"].Err))
@@ -444,7 +444,7 @@ func callSarama(t *testing.T, r *transcript) {
 	r.covers(t, reflect.TypeFor[sarama.ClusterAdmin](), "Close")
 }
 
-// saramaCalls are the calls of Sarama's ClusterAdmin.
+// saramaCalls makes the calls of Sarama's ClusterAdmin.
 type saramaCalls struct {
 	*transcript
 	adm sarama.ClusterAdmin

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// adminPrograms make every call of an admin client and print what came of it. They log in if they are told how.
+// adminPrograms make every call of an admin client and print the results. With arguments for it they log in.
 var adminPrograms = map[string]func(t *testing.T, addr string, login ...string) *exec.Cmd{
 	"kafka-python":    pythonAdmin("kafka-python"),
 	"confluent-kafka": pythonAdmin("confluent-kafka"),
@@ -35,7 +35,7 @@ func javaAdmin(release string) func(*testing.T, string, ...string) *exec.Cmd {
 	}
 }
 
-// TestAdminClientsOfOtherLanguages is TestAdminClients with the clients that compat/install installs.
+// TestAdminClientsOfOtherLanguages is TestAdminClients for the clients that compat/install installs.
 func TestAdminClientsOfOtherLanguages(t *testing.T) {
 	theirs, _, _ := startPeer(t, 0, zookeeper(t)+"/peer", "offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1",
 		"transaction.state.log.min.isr=1")
@@ -45,7 +45,7 @@ func TestAdminClientsOfOtherLanguages(t *testing.T) {
 	}
 }
 
-// compareAdminCalls runs a program on both brokers.
+// compareAdminCalls runs a program with both brokers and compares what it prints.
 func compareAdminCalls(t *testing.T, program, theirs, ours string, login ...string) {
 	t.Helper()
 	var said [2][]string
@@ -66,8 +66,8 @@ func maskedAnswers(text, addr string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, addr, "ADDRESS"), port, "PORT")
 }
 
-// TestAdminClientsOfOtherLanguagesWithAnAuthorizer makes the same calls where there are ACLs: by root, who may do all and logs in with
-// PLAIN, and then by alice, who may do little and logs in with SCRAM.
+// TestAdminClientsOfOtherLanguagesWithAnAuthorizer makes the same calls to brokers with ACLs: as root, who may do
+// everything and logs in with PLAIN, and as alice, who has few rights and logs in with SCRAM.
 func TestAdminClientsOfOtherLanguagesWithAnAuthorizer(t *testing.T) {
 	var brokers [2]guarded
 	for i, start := range []func(server string) guarded{
@@ -93,7 +93,7 @@ func TestAdminClientsOfOtherLanguagesWithAnAuthorizer(t *testing.T) {
 	}
 }
 
-// allowAlice makes the topics of the programs and a few ACLs: what alice may is what a team of users often may.
+// allowAlice creates the programs' topics and a few ACLs: alice may do what users typically may.
 func allowAlice(t *testing.T, g guarded) {
 	t.Helper()
 	root := adminAt(t, g.addr)

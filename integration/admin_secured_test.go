@@ -19,7 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// administered are the settings that guardedBy lacks: root, who logs in and may do all, and delegation tokens.
+// administered returns settings that guardedBy lacks: root, who logs in and may do everything, and delegation tokens.
 func administered() []string {
 	return []string{
 		"super.users=User:ANONYMOUS;User:root", "delegation.token.secret.key=abc", "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256",
@@ -28,8 +28,8 @@ func administered() []string {
 	}
 }
 
-// TestAdminClientsWithAnAuthorizer is TestAdminClients where there are ACLs, logins and delegation tokens: the calls that are
-// about them, of us and of Apache Kafka, by those who may and by those who may not.
+// TestAdminClientsWithAnAuthorizer is TestAdminClients for brokers with ACLs, logins and delegation tokens: the calls
+// that concern these are made by users with and without rights, and compared with Apache Kafka.
 func TestAdminClientsWithAnAuthorizer(t *testing.T) {
 	theirs := startGuardedPeer(t, 0, zookeeper(t), administered()...)
 	ours := startGuarded(t, zookeeper(t), administered()...)
@@ -51,7 +51,7 @@ func TestAdminClientsWithAnAuthorizer(t *testing.T) {
 	}
 }
 
-// sortedLines gives an answer as sorted lines: Apache Kafka keeps ACLs and tokens in sets.
+// sortedLines formats a list as sorted lines: Apache Kafka keeps ACLs and tokens in sets.
 func sortedLines[T any](list []T, line func(T) string) []string {
 	lines := make([]string, len(list))
 	for i, v := range list {
@@ -61,7 +61,7 @@ func sortedLines[T any](list []T, line func(T) string) []string {
 	return lines
 }
 
-// aclChanges are made one after the other. Principals and operations that are none are not among them: Apache Kafka answers
+// aclChanges are made in order. Invalid principals and operations are not among them: Apache Kafka answers
 // UNKNOWN_SERVER_ERROR (docs/compat.md).
 func aclChanges() []*kadm.ACLBuilder {
 	literal, prefixed := kadm.ACLPatternLiteral, kadm.ACLPatternPrefixed
@@ -77,11 +77,11 @@ func aclChanges() []*kadm.ACLBuilder {
 		acl().DelegationTokens("tok").Allow("User:a").AllowHosts("*").Operations(kadm.OpDescribe).ResourcePatternType(literal),
 		acl().Topics("a/b").Allow("User:a").AllowHosts("*").Operations(kadm.OpRead).ResourcePatternType(literal),
 		acl().Topics("").Allow("User:a").AllowHosts("*").Operations(kadm.OpRead).ResourcePatternType(literal),
-		acl().Groups("g").Allow("User:a").AllowHosts("*").Operations(kadm.OpAlterConfigs).ResourcePatternType(literal), // none of a group's
+		acl().Groups("g").Allow("User:a").AllowHosts("*").Operations(kadm.OpAlterConfigs).ResourcePatternType(literal), // not an operation on groups
 	}
 }
 
-// aclFilters are those that ACLs are described with, and then removed.
+// aclFilters are used to describe ACLs, and then to delete them.
 func aclFilters() []*kadm.ACLBuilder {
 	acl := kadm.NewACLs
 	return []*kadm.ACLBuilder{
@@ -112,7 +112,8 @@ func kadmACLs(t *testing.T, r *transcript, g guarded) {
 	}
 }
 
-// kadmFilters describes with each filter and removes with all but the last, which shows what is left, and then with that.
+// kadmFilters describes with each filter and deletes with all but the last, which shows what is left, and then with
+// that one.
 func kadmFilters(ctx context.Context, r *transcript, adm *kadm.Client, user string) {
 	filters := aclFilters()
 	for i, f := range filters {
@@ -133,13 +134,13 @@ func kadmFilters(ctx context.Context, r *transcript, adm *kadm.Client, user stri
 	}
 }
 
-// tokenLine is a token without what differs from one to the next; its times are those from its making on.
+// tokenLine describes a token without what differs between tokens; times are relative to its creation.
 func tokenLine(d kadm.DelegationToken) string {
 	return fmt.Sprint("of ", d.Owner, " by ", d.TokenRequesterPrincipal, " renewed by ", d.Renewers, " for ", d.ExpiryTimestamp.Sub(d.IssueTimestamp),
 		" of ", d.MaxTimestamp.Sub(d.IssueTimestamp))
 }
 
-// kadmTokens goes through a token's life, with those who may not meddle with it.
+// kadmTokens tests the life of a token, and users that have no rights to it.
 func kadmTokens(t *testing.T, r *transcript, g guarded) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -164,14 +165,14 @@ func kadmTokens(t *testing.T, r *transcript, g guarded) {
 	k.descriptions()
 }
 
-// tokenCalls are the calls of kadm that are about delegation tokens, each by several users.
+// tokenCalls makes the calls of kadm that concern delegation tokens, as several users.
 type tokenCalls struct {
 	*transcript
 	ctx   context.Context
 	users map[string]*kadm.Client
 }
 
-// allowTokens lets bob make tokens for alice (KIP-373), which kadm has no words for.
+// allowTokens allows bob to create tokens for alice (KIP-373), for which kadm has no method.
 func (k *tokenCalls) allowTokens(t *testing.T, g guarded) {
 	req := kmsg.NewPtrCreateACLsRequest()
 	for _, op := range []kmsg.ACLOperation{kmsg.ACLOperationCreateTokens, kmsg.ACLOperationDescribeTokens} {
@@ -188,7 +189,7 @@ func (k *tokenCalls) allowTokens(t *testing.T, g guarded) {
 	settled()
 }
 
-// creations gives a token of alice's that bob may renew.
+// creations creates tokens and returns one of alice's that bob may renew.
 func (k *tokenCalls) creations() (token kadm.DelegationToken) {
 	for _, c := range []struct {
 		user string
@@ -220,8 +221,8 @@ func (k *tokenCalls) descriptions() {
 	k.add("CreateDelegationToken with a token", nil, err)
 }
 
-// changes renews a token and lets it expire. Renewed tokens live for what was asked for, and no longer than was said when they
-// were made: to the hour, this is the same on each cluster.
+// changes renews a token and expires it. A renewed token lives as long as requested, but not beyond the maximum
+// lifetime set at its creation: rounded to hours, this is the same on each cluster.
 func (k *tokenCalls) changes(token kadm.DelegationToken) {
 	left := func(end time.Time, err error) string {
 		if err != nil {
@@ -248,7 +249,7 @@ func (k *tokenCalls) changes(token kadm.DelegationToken) {
 	k.add("RenewDelegationToken gone", nil, err)
 }
 
-// saramaSecured makes the calls of Sarama's ClusterAdmin that are about ACLs, as root and as alice.
+// saramaSecured makes the calls of Sarama's ClusterAdmin that concern ACLs, as root and as alice.
 func saramaSecured(_ *testing.T, r *transcript, g guarded) {
 	for _, user := range []string{"root", "alice"} {
 		cfg := sarama.NewConfig()
@@ -299,7 +300,7 @@ func saramaLines(listed []sarama.ResourceAcls) []string {
 	return lines
 }
 
-// aclCallsScript makes the calls that kafka-python 2 has about ACLs, as root and as alice.
+// aclCallsScript makes the calls of kafka-python 2 that concern ACLs, as root and as alice.
 const aclCallsScript = `
 import sys
 from kafka.admin import *

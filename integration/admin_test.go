@@ -27,7 +27,7 @@ func op(name string, kind kmsg.IncrementalAlterConfigOp, value *string) kmsg.Inc
 	return kmsg.IncrementalAlterConfigsRequestResourceConfig{Name: name, Op: kind, Value: value}
 }
 
-// TestBadSettings are refused with a code and, for people, the key.
+// TestBadSettings: invalid settings are refused with an error code and a message that names the key.
 func TestBadSettings(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -66,7 +66,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// TestDescribedKeys: clients look for these, and an empty list of names stands for no names in Apache Kafka's way.
+// TestDescribedKeys: clients look for these keys, and an empty list of names returns none, as in Apache Kafka.
 func TestDescribedKeys(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -101,7 +101,7 @@ func TestDescribedKeys(t *testing.T) {
 	}
 }
 
-// TestMorePartitions numbers them on; a count that is not more is refused.
+// TestMorePartitions: new partitions get the next numbers; a count that is not larger is refused.
 func TestMorePartitions(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -130,8 +130,8 @@ func TestMorePartitions(t *testing.T) {
 	}
 }
 
-// TestMovingTopic: while a topic's replicas move it is listed as such and gets no more partitions; with an assignment it does
-// afterwards.
+// TestMovingTopic: while a topic's replicas are being moved the topic is listed as reassigning and cannot get more
+// partitions; afterwards it can, with an assignment.
 func TestMovingTopic(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Brokers(2), kafkatest.Setting("replica.fetch.max.bytes", "20000"))
@@ -204,7 +204,7 @@ func TestMovingTopic(t *testing.T) {
 	})
 }
 
-// controllerAddr is where the cluster's controller listens.
+// controllerAddr returns the address of the cluster's controller.
 func controllerAddr(t *testing.T, c *kafkatest.Cluster) (addr string) {
 	t.Helper()
 	until(t, "there is a controller", func(ctx context.Context) bool {
@@ -218,7 +218,8 @@ func controllerAddr(t *testing.T, c *kafkatest.Cluster) (addr string) {
 	return addr
 }
 
-// TestDeleteRecordsKeepsTheLogUsable, into the active segment and to its end; a compacted topic refuses.
+// TestDeleteRecordsKeepsTheLogUsable deletes records into the active segment and up to its end; a compacted topic
+// refuses.
 func TestDeleteRecordsKeepsTheLogUsable(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -250,7 +251,7 @@ func TestDeleteRecordsKeepsTheLogUsable(t *testing.T) {
 	}
 }
 
-// TestNoRecordTwiceOverRestarts: an idempotent producer goes on while the broker stops and starts in an orderly way.
+// TestNoRecordTwiceOverRestarts: an idempotent producer continues while the broker is stopped cleanly and started.
 func TestNoRecordTwiceOverRestarts(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Setting("log.segment.delete.delay.ms", "0"))
@@ -300,7 +301,7 @@ func TestNoRecordTwiceOverRestarts(t *testing.T) {
 	}
 }
 
-// TestNothingIsDeletedWithoutRetention.
+// TestNothingIsDeletedWithoutRetention: with unlimited retention.ms and retention.bytes nothing is deleted.
 func TestNothingIsDeletedWithoutRetention(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Setting("log.retention.check.interval.ms", "20"))
@@ -324,7 +325,7 @@ func TestNothingIsDeletedWithoutRetention(t *testing.T) {
 			t.Fatalf("the log without limits starts at %d", kept.Offset)
 		}
 		if dropped.Offset > 10 {
-			return // retention ran, and left the other alone
+			return // retention ran, and deleted nothing of the other topic
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

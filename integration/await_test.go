@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// await waits for what takes a moment: it looks again and again until look says that it is so. After 90 s the test fails with
-// what look saw last. One look may take 20 s.
+// await calls look until it reports true. After 90 s the test fails with what look saw last. One call may take 20 s.
 func await(t testing.TB, what string, look func(context.Context) (seen string, so bool)) {
 	t.Helper()
 	for end := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -23,7 +22,7 @@ func await(t testing.TB, what string, look func(context.Context) (seen string, s
 	}
 }
 
-// until is await for what shows nothing but whether it is so.
+// until is await for a condition that has nothing else to show.
 func until(t testing.TB, what string, so func(context.Context) bool) {
 	t.Helper()
 	await(t, what, func(ctx context.Context) (string, bool) { return "", so(ctx) })

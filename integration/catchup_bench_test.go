@@ -28,18 +28,19 @@ import (
 // The log of BenchmarkCatchUp, and how it is read.
 const (
 	catchUpPartitions = 6
-	catchUpBatches    = 4000 // in a partition
-	catchUpRecords    = 16   // in a batch
+	catchUpBatches    = 4000 // per partition
+	catchUpRecords    = 16   // per batch
 	catchUpBytes      = 1 << 20
-	// fetchedHead is the size of an answer to Fetch v11 about one partition of topic t, without the records; its last four
-	// bytes are their size.
+	// fetchedHead is the size of a response to Fetch v11 for one partition of topic t, without the records; its last
+	// four bytes contain their size.
 	fetchedHead = 71
 )
 
-// BenchmarkCatchUp reads a log from the page cache, 1 MiB a request, asking for more as soon as an answer begins: from the
-// broker, and from a process that does no more for the same requests than read(2) and sendfile(2) of the broker's own files.
-// Those are what matters: the page cache keeps a file that was written batch by batch in smaller pieces, which cost more
-// to send, than one that was written in one go. CPU is that of the serving process.
+// BenchmarkCatchUp reads a log from the page cache, 1 MiB per request, and sends the next request as soon as a response
+// begins: from the broker, and from a process that does nothing for the same requests but read(2) and sendfile(2) of
+// the broker's own files. It must be the broker's files: a file that was written batch by batch is kept in smaller
+// pieces by the page cache, which cost more to send, than one that was written at once. CPU is that of the serving
+// process.
 func BenchmarkCatchUp(b *testing.B) {
 	p := newProcess(b, 1, zookeeper(b))
 	p.start()
@@ -55,7 +56,7 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 }
 
-// ask encodes a request for what comes from a batch of a partition on.
+// ask encodes a request for the records of a partition from a batch on.
 type ask func(partition, batch int) []byte
 
 func askBroker(partition, batch int) []byte {
@@ -123,7 +124,7 @@ func benchmarkCatchUp(b *testing.B, addr string, pid, consumers, batchBytes int,
 	b.ReportMetric((processSeconds(b, pid)-used)*(1<<30)/(float64(b.N)*catchUpBytes), "cpu-s/GiB")
 }
 
-// catchUp is a consumer of every partition whose number is its own, modulo the number of consumers.
+// catchUp is a consumer of every partition whose number, modulo the number of consumers, is its own.
 type catchUp struct {
 	ask                 ask
 	batchBytes          int
@@ -168,7 +169,7 @@ func (c *catchUp) read(addr string, want int64) error {
 	return nil
 }
 
-// advance goes on behind so many whole batches, with the next partition after the last.
+// advance continues after the given number of whole batches, with the next partition after the last batch.
 func (c *catchUp) advance(batches int) {
 	if c.batch += batches; c.batch < catchUpBatches {
 		return
@@ -178,7 +179,7 @@ func (c *catchUp) advance(batches int) {
 	}
 }
 
-// drop reads and forgets so many bytes in the kernel, so that the consumer costs little.
+// drop discards bytes in the kernel, so that the consumer itself costs little.
 func drop(raw syscall.RawConn, size int) (err error) {
 	waited := raw.Read(func(fd uintptr) bool {
 		for size > 0 && err == nil {
@@ -200,10 +201,10 @@ func drop(raw syscall.RawConn, size int) (err error) {
 	return errors.Join(waited, err)
 }
 
-// nowhere bounds what one recvfrom(2) takes: with MSG_TRUNC nothing is copied.
+// nowhere limits what one recvfrom(2) takes: with MSG_TRUNC nothing is copied.
 var nowhere = make([]byte, catchUpBytes)
 
-// startBare runs the bare server in a process of its own.
+// startBare runs the bare server in a separate process.
 func startBare(b *testing.B, logs string) (addr string, pid int) {
 	b.Helper()
 	port := testport.Reserve(b)
@@ -226,7 +227,8 @@ func startBare(b *testing.B, logs string) (addr string, pid int) {
 	}
 }
 
-// bareServer is the variable that makes this program the other process of BenchmarkCatchUp: a port, and a folder of logs.
+// bareServer is the environment variable that makes this program the other process of BenchmarkCatchUp: a port, and a
+// log directory.
 const bareServer = "BENCHMARK_BARE_SERVER"
 
 func TestMain(m *testing.M) {
@@ -282,7 +284,7 @@ func serveBare(conn net.Conn, logs string) error {
 		if _, err := f.Seek(position, io.SeekStart); err != nil {
 			return err
 		}
-		if _, err := io.CopyN(conn, f, size); err != nil { // by sendfile(2), since one is a file and one a socket
+		if _, err := io.CopyN(conn, f, size); err != nil { // by sendfile(2), since it copies from a file to a socket
 			return err
 		}
 	}

@@ -22,9 +22,10 @@ import (
 
 const chaosPartitions = 4
 
-// TestChaos produces with acks=all, min.insync.replicas=2 and an idempotent producer while brokers are killed, paused past
-// their session, cut from ZooKeeper, restarted in turn and all at once. In the end every acknowledged record is there, once
-// and in order, no consumer ever saw another record at an offset, and the replicas are the same bytes. CHAOS_SECONDS makes it longer, CHAOS_SEED repeats a run's choices.
+// TestChaos produces with acks=all, min.insync.replicas=2 and an idempotent producer while brokers are killed, paused
+// for longer than their session, disconnected from ZooKeeper, and restarted one by one and all at once. In the end
+// every acknowledged record is there, once and in order, no consumer has ever seen another record at an offset, and the
+// replicas are identical. CHAOS_SECONDS makes it longer, CHAOS_SEED repeats a run's choices.
 func TestChaos(t *testing.T) {
 	seconds, seed := chaosSettings(25)
 	t.Logf("seed %d", seed)
@@ -74,7 +75,8 @@ func TestChaos(t *testing.T) {
 	t.Logf("%d records were acknowledged", total)
 }
 
-// chaosSettings are for how long brokers are harmed, and the choices: what CHAOS_SECONDS and CHAOS_SEED say, or what is given and any.
+// chaosSettings returns for how many seconds faults are injected, and the seed: CHAOS_SECONDS and CHAOS_SEED, or else
+// the given seconds and a random seed.
 func chaosSettings(seconds int) (int, uint64) {
 	seed := uint64(time.Now().UnixNano())
 	if s, err := strconv.Atoi(os.Getenv("CHAOS_SECONDS")); err == nil {
@@ -86,7 +88,7 @@ func chaosSettings(seconds int) (int, uint64) {
 	return seconds, seed
 }
 
-// produceDuring produces numbered records until f is done, and gives those that were acknowledged, by partition.
+// produceDuring produces numbered records until f returns, and returns those that were acknowledged, by partition.
 func produceDuring(t *testing.T, cl *kgo.Client, f func()) [chaosPartitions][]int {
 	t.Helper()
 	var mu sync.Mutex
@@ -98,7 +100,7 @@ func produceDuring(t *testing.T, cl *kgo.Client, f func()) [chaosPartitions][]in
 			r := &kgo.Record{Topic: "t", Partition: int32(i % chaosPartitions), Value: fmt.Appendf(nil, "%09d", i)}
 			cl.Produce(context.Background(), r, func(r *kgo.Record, err error) {
 				if err != nil {
-					if !t.Failed() { // else the client may just have been closed
+					if !t.Failed() { // otherwise the client may just have been closed
 						t.Errorf("record %s: %v", r.Value, err)
 					}
 					return
@@ -124,7 +126,7 @@ func produceDuring(t *testing.T, cl *kgo.Client, f func()) [chaosPartitions][]in
 	return acked
 }
 
-// readDuring reads on until ctx ends, and gives what it saw at each offset, by partition.
+// readDuring reads until ctx ends, and returns what it saw at each offset, by partition.
 func readDuring(t *testing.T, ctx context.Context, addrs []string) (seen [chaosPartitions]map[int64]string) {
 	t.Helper()
 	for p := range seen {
@@ -155,7 +157,7 @@ func readDuring(t *testing.T, ctx context.Context, addrs []string) (seen [chaosP
 	return seen
 }
 
-// disturb does one harm after the other, and heals each.
+// disturb injects one fault after the other, and heals each.
 func disturb(t *testing.T, brokers []*process, lines []*proxy, random *rand.Rand, during time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(during); time.Now().Before(end); {
@@ -194,7 +196,8 @@ func disturb(t *testing.T, brokers []*process, lines []*proxy, random *rand.Rand
 	}
 }
 
-// checkPartition wants every acknowledged record once and in order, and what was seen at an offset still there.
+// checkPartition checks that every acknowledged record is there once and in order, and that what was seen at an offset
+// is still there.
 func checkPartition(t *testing.T, addrs []string, partition int32, acked []int, seen map[int64]string) {
 	t.Helper()
 	var got []int
@@ -233,7 +236,7 @@ func awaitInSync(t *testing.T, cl *kgo.Client) {
 	})
 }
 
-// compareReplicas wants the same batches on all brokers, wherever their segments end.
+// compareReplicas checks that all brokers have the same batches, wherever their segments end.
 func compareReplicas(t *testing.T, brokers []*process, partition int) {
 	t.Helper()
 	var first []byte

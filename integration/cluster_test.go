@@ -20,7 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// trio is three brokers, each behind a line to ZooKeeper that can be cut.
+// trio is three brokers, each with a connection to ZooKeeper that can be cut.
 type trio struct {
 	t       *testing.T
 	brokers []*process
@@ -51,7 +51,7 @@ func (c *trio) addrs() []string {
 	return all
 }
 
-// topic makes topic t with one partition on some brokers, the first of which leads.
+// topic creates topic t with one partition on the given brokers, the first of which leads.
 func (c *trio) topic(settings map[string]string, replicas ...int32) {
 	c.t.Helper()
 	req := kmsg.NewPtrCreateTopicsRequest()
@@ -82,7 +82,7 @@ func (c *trio) client(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// seenBy is partition 0 of t as a broker tells it.
+// seenBy returns partition 0 of t as a broker's metadata has it.
 func (c *trio) seenBy(broker int) kmsg.MetadataResponseTopicPartition {
 	c.t.Helper()
 	req := kmsg.NewPtrMetadataRequest()
@@ -101,7 +101,7 @@ func (c *trio) until(what string, holds func() bool) {
 	until(c.t, what, func(context.Context) bool { return holds() })
 }
 
-// produce sends one record to a broker and gives the answer's code.
+// produce sends one record to a broker and returns the error code.
 func (c *trio) produce(broker int, acks int16, value string) int16 {
 	c.t.Helper()
 	req := producing(9, "t", batch(value).MustBuild())
@@ -109,7 +109,7 @@ func (c *trio) produce(broker int, acks int16, value string) int16 {
 	return dialWire(c.t, c.brokers[broker].addr()).call(req).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
 }
 
-// must produces with acks=all where the partition is led.
+// must produces to the partition's leader with acks=all.
 func (c *trio) must(broker int, value string) {
 	c.t.Helper()
 	c.until("a record is taken", func() bool { return c.produce(broker, -1, value) == 0 })
@@ -131,7 +131,8 @@ func (c *trio) metric(broker int, name string) float64 {
 	return 0
 }
 
-// outOfSync leaves one replica of t behind: broker 1 misses what broker 0 takes, and then broker 0 is gone.
+// outOfSync leaves one replica of t behind: broker 1 misses records that broker 0 accepts, and then broker 0 is taken
+// away.
 func (c *trio) outOfSync(gone func()) {
 	c.t.Helper()
 	c.topic(map[string]string{"min.insync.replicas": "1"}, 0, 1)
@@ -144,7 +145,8 @@ func (c *trio) outOfSync(gone func()) {
 	c.until("there is no leader", func() bool { p := c.seenBy(2); return p.Leader == -1 })
 }
 
-// TestNoUncleanElection: with only a replica out of sync alive, the partition is offline, and comes back complete.
+// TestNoUncleanElection: while only an out-of-sync replica is alive, the partition is offline, and then comes back
+// complete.
 func TestNoUncleanElection(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
@@ -160,8 +162,8 @@ func TestNoUncleanElection(t *testing.T) {
 	}
 }
 
-// TestUncleanElection that is switched on while there is no leader: the partition takes records again, and what is lost is
-// logged and counted.
+// TestUncleanElection enables unclean elections while there is no leader: the partition accepts records again, and lost
+// records are logged and counted.
 func TestUncleanElection(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
@@ -191,8 +193,8 @@ func TestUncleanElection(t *testing.T) {
 	}
 }
 
-// TestLeaderCutFromZooKeeper while clients still reach it: it acknowledges nothing with acks=all once its session is over, and
-// follows when the line is back.
+// TestLeaderCutFromZooKeeper: a leader that clients can still reach acknowledges nothing with acks=all after its
+// session has expired, and becomes a follower when it is connected again.
 func TestLeaderCutFromZooKeeper(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
@@ -201,7 +203,7 @@ func TestLeaderCutFromZooKeeper(t *testing.T) {
 	want := []string{"before"}
 	c.lines[0].sever(true)
 	c.until("another leads", func() bool { return c.seenBy(1).Leader > 0 && c.seenBy(2).Leader > 0 })
-	for i := range 3 { // two seconds each, longer than replica.lag.time.max.ms together
+	for i := range 3 { // two seconds each: together longer than replica.lag.time.max.ms
 		if value := fmt.Sprint("zombie ", i); c.produce(0, -1, value) == 0 {
 			want = append(want, value) // then it must be there in the end
 		}
@@ -220,7 +222,8 @@ func TestLeaderCutFromZooKeeper(t *testing.T) {
 	}
 }
 
-// TestPausedLeader past its session: what its clients sent meanwhile and after it goes on is acknowledged only if it stays.
+// TestPausedLeader pauses a leader until its session has expired: records sent meanwhile and after it resumes are
+// acknowledged only if they are kept.
 func TestPausedLeader(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
@@ -244,7 +247,7 @@ func TestPausedLeader(t *testing.T) {
 	}
 }
 
-// TestPausedController cannot undo what its successor has done when it goes on.
+// TestPausedController: a controller that was paused cannot undo what its successor has done.
 func TestPausedController(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
@@ -285,7 +288,7 @@ func TestPausedController(t *testing.T) {
 	c.must(int(before.Leader), "goes on")
 }
 
-// TestRollingRestart loses nothing and gives clients no error that they don't get over by themselves.
+// TestRollingRestart: no record is lost, and clients get no errors that they do not retry by themselves.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, "min.insync.replicas=2", "offsets.topic.replication.factor=3")
@@ -324,7 +327,7 @@ func TestRollingRestart(t *testing.T) {
 		defer done()
 		fetches := consumer.PollFetches(polling)
 		fetches.EachError(func(_ string, _ int32, err error) {
-			if session := new(kgo.ErrGroupSession); polling.Err() == nil && !errors.As(err, &session) { // the client joins anew by itself
+			if session := new(kgo.ErrGroupSession); polling.Err() == nil && !errors.As(err, &session) { // the client rejoins by itself
 				t.Errorf("a consumer hears of %v", err)
 			}
 		})

@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// eagerCleaner makes a broker compact whatever it may, at once.
+// eagerCleaner makes a broker compact everything as soon as possible.
 var eagerCleaner = []string{"log.cleaner.backoff.ms=200", "log.cleaner.min.cleanable.ratio=0.001", "log.cleaner.dedupe.buffer.size=4000000",
 	"log.segment.delete.delay.ms=500", "offsets.topic.num.partitions=1", "offsets.topic.segment.bytes=20000",
 	"transaction.state.log.num.partitions=1", "transaction.state.log.segment.bytes=20000", "auto.create.topics.enable=false"}
@@ -28,8 +28,8 @@ type keyedTopic struct {
 	t       *testing.T
 	addr    string
 	round   int
-	written map[int64]string  // by offset, of committed records
-	live    map[string]string // the last value of each key; deleted ones have none
+	written map[int64]string  // by offset: committed records
+	live    map[string]string // the last value of each key, without deleted keys
 	end     int64
 	group   int64 // the last offset that was committed
 }
@@ -95,7 +95,7 @@ func (l *keyedTopic) play() {
 	txn.Close()
 }
 
-// write sends n records with keys that come again, every seventh a tombstone.
+// write sends n records whose keys repeat; every seventh is a tombstone.
 func (l *keyedTopic) write(cl *kgo.Client, burst, n int, counts bool) {
 	l.t.Helper()
 	var records []*kgo.Record
@@ -123,7 +123,7 @@ func (l *keyedTopic) write(cl *kgo.Client, burst, n int, counts bool) {
 	}
 }
 
-// whole is a record's key, value and headers, which belong together.
+// whole returns a record's key, value and headers.
 func whole(r *kgo.Record) string { return fmt.Sprintf("%s=%s %q", r.Key, r.Value, r.Headers) }
 
 // check reads everything as a read_committed consumer does, and compares.
@@ -169,7 +169,7 @@ func (l *keyedTopic) check(when string) (records int) {
 	return records
 }
 
-// awaitCompaction waits until a folder's topics are compacted up to the offsets.
+// awaitCompaction waits until a log directory's topics are compacted up to the given offsets.
 func awaitCompaction(t *testing.T, logDir string, want map[string]int64) {
 	t.Helper()
 	await(t, fmt.Sprintf("compacted up to %v", want), func(context.Context) (string, bool) {
@@ -188,7 +188,8 @@ func awaitCompaction(t *testing.T, logDir string, want map[string]int64) {
 	})
 }
 
-// TestCompaction has a broker compact a topic with transactions, and its own topics, while it serves them, through kills.
+// TestCompaction: a broker compacts a topic with transactions, and its internal topics, while it serves them, and
+// through kills.
 func TestCompaction(t *testing.T) {
 	p := newProcess(t, 0, zookeeper(t), eagerCleaner...)
 	p.start()
@@ -214,7 +215,8 @@ func TestCompaction(t *testing.T) {
 	l.check("after a restart")
 }
 
-// TestCompactedReplica has a follower catch up from a leader that has compacted what it has missed, and then lead.
+// TestCompactedReplica: a follower catches up with a leader that has compacted what the follower has missed, and then
+// leads.
 func TestCompactedReplica(t *testing.T) {
 	t.Parallel()
 	zk := zookeeper(t)
@@ -243,7 +245,7 @@ func TestCompactedReplica(t *testing.T) {
 	l.check("compacted by the follower")
 }
 
-// awaitLeader waits until the broker that is asked knows the broker with this id as the leader.
+// awaitLeader waits until the broker that is asked reports this leader.
 func (l *keyedTopic) awaitLeader(id int32) {
 	l.t.Helper()
 	adm := kadm.NewClient(l.client())
@@ -271,8 +273,8 @@ func (l *keyedTopic) awaitReplicas(n int) {
 	})
 }
 
-// TestCompactionWithApacheKafka has brokers of both kinds take turns on a log folder with compacted topics: each opens what the
-// other has written and compacted, without a complaint, and goes on.
+// TestCompactionWithApacheKafka: brokers of both kinds take turns on a log directory with compacted topics: each opens
+// what the other has written and compacted, without complaints, and continues.
 func TestCompactionWithApacheKafka(t *testing.T) {
 	peer(t)
 	zk := zookeeper(t)
@@ -308,7 +310,7 @@ func TestCompactionWithApacheKafka(t *testing.T) {
 	l.check("at the end")
 }
 
-// dumpWithApacheKafka has Apache Kafka's own tool read every segment and index of a folder.
+// dumpWithApacheKafka reads every segment and index of a log directory with Apache Kafka's own tool.
 func dumpWithApacheKafka(t *testing.T, logDir string) {
 	t.Helper()
 	files := make(map[string]bool)
@@ -334,7 +336,7 @@ func dumpWithApacheKafka(t *testing.T, logDir string) {
 	}
 }
 
-// complaints fails for lines of Apache Kafka's log that complain about files.
+// complaints fails the test for lines of Apache Kafka's log that complain about files.
 func complaints(t *testing.T, name string) {
 	t.Helper()
 	text, err := os.ReadFile(name)

@@ -19,8 +19,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// clientsOfThisRun are those that compat/install installs into the folder that COMPAT names. kafka-go and kafkajs know no
-// static members, kafka-go no patterns.
+// clientsOfThisRun are the clients that compat/install installs into the directory COMPAT. kafka-go and kafkajs do not
+// support static members, kafka-go no patterns.
 var clientsOfThisRun = map[string]groupClient{
 	"kafka-python":         {join: installedPython("kafka-python"), static: true, patterns: true, commits: allCommits},
 	"confluent-kafka":      {join: installedPython("confluent-kafka"), static: true, patterns: true, commits: allCommits},
@@ -33,7 +33,7 @@ var clientsOfThisRun = map[string]groupClient{
 	"Java 4.1 sticky":      {join: javaJoiner("4.1.1", "Sticky"), static: true, patterns: true, commits: []string{commitSync}},
 }
 
-// installed is a file below the folder of compat/install, or the test is left out.
+// installed returns the path of a file that compat/install has installed, or skips the test.
 func installed(t *testing.T, what string, parts ...string) string {
 	t.Helper()
 	folder := os.Getenv("COMPAT")
@@ -82,8 +82,8 @@ func java(t *testing.T, release string, args ...string) *exec.Cmd {
 	return exec.Command("java", append(options, args...)...)
 }
 
-// TestKafkaStreamsCountsWords counts the words of a real text with exactly_once_v2 on three brokers, while the program is
-// killed and started again, and a broker stopped and started. The counts are those of sort and uniq.
+// TestKafkaStreamsCountsWords counts the words of a real text with exactly_once_v2 on three brokers, while the program
+// is killed and started again, and a broker is stopped and started. The counts equal those of sort and uniq.
 func TestKafkaStreamsCountsWords(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../LICENSE")
@@ -115,7 +115,7 @@ func TestKafkaStreamsCountsWords(t *testing.T) {
 		if err := cl.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second) // it is in the middle of something
+		time.Sleep(2 * time.Second) // it is busy by then
 		switch {
 		case round == rounds-1:
 		case round%2 == 0:
@@ -150,7 +150,8 @@ func checkCounts(t *testing.T, addrs []string, want map[string]string) {
 	t.Errorf("%d words are counted, by uniq %d", len(got), len(want))
 }
 
-// awaitCounts waits until the last value of each key is what it should be. Counts only grow, so one that is too high stays so.
+// awaitCounts waits until the last value of each key is as expected. Counts only grow, so one that is too high stays
+// wrong.
 func awaitCounts(t *testing.T, addrs []string, want map[string]string) {
 	t.Helper()
 	deadline := time.Now().Add(3 * time.Minute)
@@ -159,7 +160,7 @@ func awaitCounts(t *testing.T, addrs []string, want map[string]string) {
 	}
 }
 
-// latestCounts is the last value of each key, as read_committed sees them.
+// latestCounts returns the last value of each key, as a read_committed consumer sees it.
 func latestCounts(t *testing.T, addrs []string) map[string]string {
 	t.Helper()
 	counts := make(map[string]string)
@@ -169,7 +170,7 @@ func latestCounts(t *testing.T, addrs []string) map[string]string {
 	return counts
 }
 
-// countedByUniq counts words as a shell does it.
+// countedByUniq counts words with a shell pipeline.
 func countedByUniq(t *testing.T, text []byte) map[string]string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `tr ' ' '\n' | grep -v '^$' | LC_ALL=C sort | LC_ALL=C uniq -c`)

@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestSourcesOfSettings describes settings of every source in every version: what is said of where they come from is the same
-// as with Apache Kafka.
+// TestSourcesOfSettings describes settings from every source in every version: the reported sources are those of Apache
+// Kafka.
 func TestSourcesOfSettings(t *testing.T) {
 	static := []string{"num.partitions=3", "log.segment.bytes=10000000", "log.cleaner.threads=1"}
 	theirs, _, _ := startPeer(t, 0, zookeeper(t), static...)

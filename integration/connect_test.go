@@ -22,17 +22,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// platform is a program of Kafka Connect's that runs as a process: a worker, or MirrorMaker.
+// platform is a program of Kafka Connect that runs as a process: a worker, or MirrorMaker.
 type platform struct {
 	t     *testing.T
 	class string
 	dir   string
 	cmd   *exec.Cmd
 	ended chan struct{}
-	began int64 // where its log was when it last started, in bytes
+	began int64 // size of its log when it was last started, in bytes
 }
 
-// newPlatform prepares one with a properties file; start starts it, and again after kill.
+// newPlatform prepares a platform with a properties file; start starts it, also after kill.
 func newPlatform(t *testing.T, class string, settings ...string) *platform {
 	t.Helper()
 	p := &platform{t: t, class: class, dir: t.TempDir()}
@@ -87,20 +87,20 @@ func (p *platform) kill() {
 	p.cmd = nil
 }
 
-// hasLogged tells whether its log has a text since it last started.
+// hasLogged reports whether its log contains a text since it was last started.
 func (p *platform) hasLogged(text string) bool {
 	log, err := os.ReadFile(p.path("log"))
 	return err == nil && bytes.Contains(log[p.began:], []byte(text))
 }
 
-// worker is a worker of Kafka Connect in distributed mode, which is spoken to over HTTP.
+// worker is a worker of Kafka Connect in distributed mode, which is controlled over HTTP.
 type worker struct {
 	*platform
 	url string
 }
 
-// newWorker prepares a worker of the group `connect`. What it converts is text. Its tasks move at once when it is gone, and what its
-// sources write is written exactly once.
+// newWorker prepares a worker of the group `connect`. It converts text. When it is gone its tasks are moved at once,
+// and its sources write exactly once.
 func newWorker(t *testing.T, addrs []string, replicas int, settings ...string) *worker {
 	t.Helper()
 	url := "http://" + testport.Address(t)
@@ -113,11 +113,11 @@ func newWorker(t *testing.T, addrs []string, replicas int, settings ...string) *
 		"offset.flush.interval.ms=500", "scheduled.rebalance.max.delay.ms=0", "session.timeout.ms=6000", "heartbeat.interval.ms=1000",
 		"exactly.once.source.support=enabled", "connector.client.config.override.policy=All", "plugin.discovery=service_load",
 		"consumer.session.timeout.ms=6000", "consumer.metadata.max.age.ms=2000",
-		"producer.transaction.timeout.ms=10000", // a transaction that a kill leaves open holds the next start up
+		"producer.transaction.timeout.ms=10000", // a transaction that a kill leaves open blocks the next start
 	}, settings...)...), url}
 }
 
-// ask sends a request and gives the answer's status and text.
+// ask sends a request and returns the response's status and body.
 func (w *worker) ask(ctx context.Context, method, path string, body any) (status int, answer string, err error) {
 	var content io.Reader
 	if body != nil {
@@ -141,7 +141,7 @@ func (w *worker) ask(ctx context.Context, method, path string, body any) (status
 	return resp.StatusCode, string(data), err
 }
 
-// must asks until the answer is a good one: a worker that starts or rebalances refuses.
+// must repeats a request until it succeeds: a worker that is starting or rebalancing refuses requests.
 func (w *worker) must(method, path string, body any) (answer string) {
 	w.t.Helper()
 	await(w.t, method+" "+path, func(ctx context.Context) (string, bool) {
@@ -153,7 +153,7 @@ func (w *worker) must(method, path string, body any) (answer string) {
 	return answer
 }
 
-// connectorStatus is how Kafka Connect tells what becomes of a connector.
+// connectorStatus is a connector's status as Kafka Connect reports it.
 type connectorStatus struct {
 	Connector connectorState
 	Tasks     []connectorState
@@ -170,8 +170,8 @@ func (w *worker) awaitRunning(connector string) {
 	})
 }
 
-// status asks how a connector is. A task that failed because the leading worker had just started, and could not help it yet, would
-// never run again by itself: it is started anew.
+// status requests a connector's status. A task that failed because the leading worker had just started would not run
+// again by itself, so it is restarted.
 func (w *worker) status(ctx context.Context, connector string) (is connectorStatus, answer string) {
 	status, answer, err := w.ask(ctx, http.MethodGet, "/connectors/"+connector+"/status", nil)
 	if err == nil && status == http.StatusOK {
@@ -183,11 +183,12 @@ func (w *worker) status(ctx context.Context, connector string) (is connectorStat
 	return is, fmt.Sprint(status, " ", answer, " ", err)
 }
 
-// fileCopies are pairs of connectors, each of which copies the lines of a file to a topic and from there to another file.
+// fileCopies are pairs of connectors, each of which copies the lines of a file to a topic and from there to another
+// file.
 type fileCopies struct {
 	t     *testing.T
 	dir   string
-	lines [][]string // what each source has been given
+	lines [][]string // written to each source's file
 }
 
 func newFileCopies(t *testing.T, pairs int) *fileCopies {
@@ -200,7 +201,7 @@ func newFileCopies(t *testing.T, pairs int) *fileCopies {
 func (c *fileCopies) source(i int) string { return filepath.Join(c.dir, fmt.Sprint("source-", i)) }
 func (c *fileCopies) sink(i int) string   { return filepath.Join(c.dir, fmt.Sprint("sink-", i)) }
 
-// feed appends lines to every source's file, some at a time.
+// feed appends lines to every source's file, a few at a time.
 func (c *fileCopies) feed(count int) {
 	c.t.Helper()
 	const atOnce = 50
@@ -231,7 +232,8 @@ func (c *fileCopies) add(count int) {
 	}
 }
 
-// create makes the connectors. A source that has filled a batch keeps further lines back until its file grows: no batch is ever full.
+// create creates the connectors. A source that has filled a batch holds further lines back until its file grows, so
+// batches are large enough not to be filled.
 func (c *fileCopies) create(w *worker) {
 	c.t.Helper()
 	for i := range c.lines {
@@ -255,7 +257,8 @@ func (c *fileCopies) awaitRunning(w *worker) {
 	}
 }
 
-// check waits until all lines have come to the files, and looks whether the topics have each of them once and in order.
+// check waits until all lines have arrived in the files, and checks that the topics contain each of them once and in
+// order.
 func (c *fileCopies) check(w *worker, addrs []string) {
 	c.t.Helper()
 	for i := range c.lines {
@@ -279,7 +282,7 @@ func (c *fileCopies) awaitLines(w *worker, i int) {
 	})
 }
 
-// inTopic are the lines that a source has written.
+// inTopic returns the lines that a source has written.
 func (c *fileCopies) inTopic(addrs []string, i int) (lines []string) {
 	c.t.Helper()
 	for _, r := range readRecords(c.t, addrs, fmt.Sprint("lines-", i), kgo.ReadCommitted()) {
@@ -288,7 +291,7 @@ func (c *fileCopies) inTopic(addrs []string, i int) (lines []string) {
 	return lines
 }
 
-// again has a source or a sink forget how far it was (KIP-875), while it does not run.
+// again resets the offsets of a source or a sink (KIP-875) while it is stopped.
 func (c *fileCopies) again(w *worker, connector string) {
 	c.t.Helper()
 	at := "/connectors/" + connector
@@ -305,7 +308,7 @@ func (c *fileCopies) again(w *worker, connector string) {
 }
 
 func missingLines(path string, lines []string) (missing []string) {
-	data, _ := os.ReadFile(path) // none yet is an empty one
+	data, _ := os.ReadFile(path) // a missing file counts as empty
 	there := make(map[string]bool)
 	for line := range strings.Lines(string(data)) {
 		there[strings.TrimSuffix(line, "\n")] = true
@@ -318,8 +321,9 @@ func missingLines(path string, lines []string) (missing []string) {
 	return missing
 }
 
-// TestKafkaConnect copies files through topics with two workers, while a worker and a broker are killed and started again: no line is
-// missing in the end, and none is in a topic twice. Then a source and a sink begin anew.
+// TestKafkaConnect copies files through topics with two workers, while a worker and a broker are killed and started
+// again: in the end no line is missing, and none is in a topic twice. Then a source and a sink start from the
+// beginning.
 func TestKafkaConnect(t *testing.T) {
 	t.Parallel()
 	server := zookeeper(t)
@@ -340,7 +344,7 @@ func TestKafkaConnect(t *testing.T) {
 	copies.awaitRunning(workers[1])
 	for round := range 4 {
 		copies.feed(2000)
-		time.Sleep(time.Second) // they are in the middle of something
+		time.Sleep(time.Second) // they are busy by then
 		if round%2 == 0 {
 			workers[round/2].kill()
 			copies.feed(2000)

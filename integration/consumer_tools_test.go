@@ -15,8 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestWhatToolsCommit: a tool that reads as a member of a group leaves the offsets behind that the original leaves, also of partitions
-// where it had nothing to read. BROKER is an address, GROUP a new group, FILE says not to commit. Topic t has records in partition 0, none in 1, and no longer any in 2.
+// TestWhatToolsCommit: a tool that reads as a member of a group leaves the same committed offsets as the original tool,
+// also of partitions from which it read nothing. BROKER is an address, GROUP a new group, FILE disables commits. Topic
+// t has records in partition 0, none in 1, and only deleted ones in 2.
 func TestWhatToolsCommit(t *testing.T) {
 	t.Parallel()
 	launcher := peer(t)
@@ -74,8 +75,8 @@ func TestWhatToolsCommit(t *testing.T) {
 	}
 }
 
-// TestToolsJoinGroupsOfOthers: who reads as a member of a group gets in where the others know nothing but ranges, as old clients do, and
-// where they are cooperative.
+// TestToolsJoinGroupsOfOthers: a tool can join a group whose members only support range assignment, like old clients,
+// and one whose members are cooperative.
 func TestToolsJoinGroupsOfOthers(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)

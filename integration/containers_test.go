@@ -29,8 +29,9 @@ const (
 	containerPartitions = 3
 )
 
-// TestContainers runs clusters of three brokers and three ZooKeepers in containers. It needs a docker engine, and no registry:
-// it makes the images itself. ZOOKEEPER_IMAGE names one to take instead of Debian's packages.
+// TestContainers runs clusters of three brokers and three ZooKeeper servers in containers. It needs a Docker engine,
+// but no registry: it builds the images itself. ZOOKEEPER_IMAGE names an image to use instead of one with Debian's
+// package.
 func TestContainers(t *testing.T) {
 	if out, err := command(t, "docker", "info", "--format", "{{.ServerVersion}}").CombinedOutput(); err != nil {
 		t.Skipf("left out, for want of a docker engine that answers: %v %s", err, out)
@@ -41,17 +42,17 @@ func TestContainers(t *testing.T) {
 	t.Run("compose", func(t *testing.T) { testCompose(t, zk) })
 }
 
-// command is a program that runs for three minutes at most.
+// command returns a program that may run for at most three minutes.
 func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // not the test's: cleanups run commands too
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // not the test's context: cleanups run commands too
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = ".."
 	return cmd
 }
 
-// docker runs the docker command, and gives its output.
+// docker runs a docker command and returns its output.
 func docker(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := command(t, "docker", args...).CombinedOutput()
@@ -61,7 +62,7 @@ func docker(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// buildImages makes the brokers' image and, unless one is given, ZooKeeper's. It returns the name of the latter.
+// buildImages builds the brokers' image and, unless one is given, ZooKeeper's. It returns the name of the latter.
 func buildImages(t *testing.T) string {
 	t.Helper()
 	build := func(image, name string, args ...string) {
@@ -80,14 +81,14 @@ func buildImages(t *testing.T) string {
 	return zookeeperImage
 }
 
-// testProcessOne shows that a container ends as its broker does: with its code, and on a signal in an orderly way.
+// testProcessOne: a container ends as its broker does: with its exit code, and cleanly on a signal.
 func testProcessOne(t *testing.T) {
 	var exit *exec.ExitError
 	out, err := command(t, "docker", "run", "--rm", brokerImage).CombinedOutput()
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "zookeeper.connect") {
 		t.Errorf("without settings: %v, want exit code 1 and the name of a setting: %s", err, out)
 	}
-	id := docker(t, "run", "--detach", brokerImage, "/config/server.properties") // with a ZooKeeper in it
+	id := docker(t, "run", "--detach", brokerImage, "/config/server.properties") // with an embedded ZooKeeper
 	t.Cleanup(func() { docker(t, "rm", "--force", "--volumes", id) })
 	await(t, "the container is healthy", func(context.Context) (string, bool) {
 		return docker(t, "logs", id), docker(t, "inspect", "--format", "{{.State.Health.Status}}", id) == "healthy"
@@ -98,16 +99,16 @@ func testProcessOne(t *testing.T) {
 	}
 }
 
-// containerCluster is three brokers, number i+1 at index i. They reach each other and ZooKeeper on one network, and clients on
-// another, so that a broker can be cut from its cluster while clients still reach it.
+// containerCluster is three brokers, number i+1 at index i. They reach each other and ZooKeeper through one network,
+// and clients through another, so that a broker can be cut off from its cluster while clients still reach it.
 type containerCluster struct {
 	t       *testing.T
 	inside  *testcontainers.DockerNetwork
 	brokers [3]testcontainers.Container
 }
 
-// testContainerCluster produces with acks=all while one broker after the other is killed, cut from its cluster, and paused. In
-// the end every acknowledged record is there.
+// testContainerCluster produces with acks=all while one broker after the other is killed, cut off from its cluster, and
+// paused. In the end every acknowledged record is there.
 func testContainerCluster(t *testing.T, zk string) {
 	c := startContainerCluster(t, zk)
 	admin, err := sarama.NewClusterAdmin(c.addrs(), c.clientConfig())
@@ -133,7 +134,7 @@ func testContainerCluster(t *testing.T, zk string) {
 		id, other := c.brokers[harm.broker].GetContainerID(), (harm.broker+1)%3
 		harm.harm(id)
 		c.awaitISR(other, 2)
-		p.awaitMore(t, 1) // not of each partition: a client may go on asking the broker that is cut off who leads
+		p.awaitMore(t, 1) // not of each partition: a client may keep asking the isolated broker for the leader
 		harm.heal(id)
 		c.awaitISR(other, 3)
 		p.awaitMore(t, containerPartitions)
@@ -148,7 +149,7 @@ func brokerName(i int) string { return fmt.Sprintf("broker-%d", i+1) }
 
 func startContainerCluster(t *testing.T, zk string) *containerCluster {
 	t.Helper()
-	t.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true") // its image is in a registry
+	t.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true") // it would have to be pulled from a registry
 	if os.Getenv("TESTCONTAINERS_HOST_OVERRIDE") == "" {
 		t.Setenv("TESTCONTAINERS_HOST_OVERRIDE", "127.0.0.1")
 	}
@@ -194,7 +195,8 @@ func newNetwork(t *testing.T, opts ...network.NetworkCustomizer) *testcontainers
 	return n
 }
 
-// run starts a container, which ends with the test; of a failed test the end of its output is kept. Several goroutines may call it.
+// run starts a container, which is removed with the test; if the test fails the end of its output is logged. It is safe
+// for concurrent use.
 func (c *containerCluster) run(image string, opts ...testcontainers.ContainerCustomizer) testcontainers.Container {
 	ctr, err := testcontainers.Run(c.t.Context(), image, opts...)
 	testcontainers.CleanupContainer(c.t, ctr, testcontainers.StopTimeout(0))
@@ -211,12 +213,12 @@ func (c *containerCluster) run(image string, opts ...testcontainers.ContainerCus
 	return ctr
 }
 
-// addrs are the brokers' addresses as they advertise them.
+// addrs returns the addresses that the brokers advertise.
 func (c *containerCluster) addrs() []string {
 	return []string{brokerName(0) + ":9092", brokerName(1) + ":9092", brokerName(2) + ":9092"}
 }
 
-// Dial reaches a broker by the name that it advertises, at the port of this host that it has at the time.
+// Dial connects to a broker by the name that it advertises, at the port that it currently has on this host.
 func (c *containerCluster) Dial(_, addr string) (net.Conn, error) {
 	i := slices.Index(c.addrs(), addr)
 	if i < 0 {
@@ -237,7 +239,7 @@ func (c *containerCluster) clientConfig() *sarama.Config {
 	return cfg
 }
 
-// clientConfig is that of a client that learns soon of changes, and gives up on a broker soon.
+// clientConfig returns the configuration of a client that notices changes soon, and has short timeouts.
 func clientConfig() *sarama.Config {
 	cfg := sarama.NewConfig()
 	cfg.Version = sarama.V3_3_1_0
@@ -252,7 +254,8 @@ func clientConfig() *sarama.Config {
 	return cfg
 }
 
-// awaitISR waits until each partition of topic t has so many in-sync replicas, as the tool in broker i's own container sees it.
+// awaitISR waits until each partition of topic t has this many in-sync replicas, as reported by the tool in broker i's
+// container.
 func (c *containerCluster) awaitISR(i, size int) {
 	c.t.Helper()
 	await(c.t, fmt.Sprintf("the ISRs have %d replicas", size), func(context.Context) (string, bool) {
@@ -262,7 +265,7 @@ func (c *containerCluster) awaitISR(i, size int) {
 	})
 }
 
-// isrsHave reads what kafka-topics --describe prints.
+// isrsHave parses the output of kafka-topics --describe.
 func isrsHave(described string, size int) bool {
 	found := 0
 	for _, field := range strings.Split(described, "\t") {
@@ -273,7 +276,7 @@ func isrsHave(described string, size int) bool {
 	return found == containerPartitions
 }
 
-// steadyProducer writes numbered records to each partition, one after the other, and keeps account of the acknowledged ones.
+// steadyProducer writes numbered records to each partition, one after the other, and remembers the acknowledged ones.
 type steadyProducer struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -281,7 +284,7 @@ type steadyProducer struct {
 	acked   [containerPartitions][]string
 }
 
-// produce has one client per partition, so that no partition waits for another.
+// produce uses one client per partition, so that partitions do not wait for each other.
 func (c *containerCluster) produce(topic string) *steadyProducer {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
@@ -301,7 +304,7 @@ func (c *containerCluster) produce(topic string) *steadyProducer {
 					p.acked[partition] = append(p.acked[partition], value)
 					p.mu.Unlock()
 				}
-				time.Sleep(time.Millisecond) // the processors are the brokers', too
+				time.Sleep(time.Millisecond) // the brokers need CPU time, too
 			}
 		})
 	}
@@ -317,7 +320,7 @@ func (p *steadyProducer) counts() (counts [containerPartitions]int) {
 	return counts
 }
 
-// awaitMore waits until so many partitions have 20 more acknowledged records.
+// awaitMore waits until this many partitions have 20 more acknowledged records.
 func (p *steadyProducer) awaitMore(t *testing.T, partitions int) {
 	t.Helper()
 	before := p.counts()
@@ -332,14 +335,14 @@ func (p *steadyProducer) awaitMore(t *testing.T, partitions int) {
 	})
 }
 
-// stop ends producing and gives the acknowledged records, by partition. It may be called again.
+// stop stops producing and returns the acknowledged records by partition. It may be called repeatedly.
 func (p *steadyProducer) stop() [containerPartitions][]string {
 	p.cancel()
 	p.running.Wait()
 	return p.acked
 }
 
-// checkConsumed reads a partition from its start to its end; all that was acknowledged must be there.
+// checkConsumed reads a partition from its start to its end; all acknowledged records must be there.
 func checkConsumed(t *testing.T, addrs []string, cfg *sarama.Config, topic string, partition int32, acked []string) {
 	t.Helper()
 	there, err := consumeAll(t.Context(), addrs, cfg, topic, partition)
@@ -392,8 +395,8 @@ func consumeAll(ctx context.Context, addrs []string, cfg *sarama.Config, topic s
 	}
 }
 
-// testCompose brings docker-compose.yml up, fills a topic, takes all containers down, brings them up again on their volumes, and
-// reads the topic.
+// testCompose starts docker-compose.yml, fills a topic, removes all containers, starts them again with their volumes,
+// and reads the topic.
 func testCompose(t *testing.T, zk string) {
 	c := newCompose(t, zk)
 	c.run("up", "-d", "--no-build")
@@ -451,7 +454,7 @@ func produceSome(t *testing.T, addrs []string, topic string) (acked [containerPa
 	return acked
 }
 
-// compose is the cluster of docker-compose.yml under a name and on ports of its own.
+// compose is the cluster of docker-compose.yml with its own name and ports.
 type compose struct {
 	t       *testing.T
 	command []string
@@ -460,7 +463,7 @@ type compose struct {
 	addrs   []string
 }
 
-// newCompose finds the compose command. The cluster and its volumes go with the test.
+// newCompose finds the compose command. The cluster and its volumes are removed with the test.
 func newCompose(t *testing.T, zk string) *compose {
 	t.Helper()
 	c := &compose{t: t, command: []string{"docker", "compose"}, project: fmt.Sprintf("barnabas-test-%d", os.Getpid())}
@@ -483,7 +486,7 @@ func newCompose(t *testing.T, zk string) *compose {
 	return c
 }
 
-// run runs a compose command; what it prints is in the log of the test.
+// run runs a compose command; its output is logged by the test.
 func (c *compose) run(args ...string) {
 	c.t.Helper()
 	args = slices.Concat(c.command, []string{"-p", c.project}, args)
@@ -496,7 +499,7 @@ func (c *compose) run(args ...string) {
 	}
 }
 
-// awaitHealthy waits until all six containers are well.
+// awaitHealthy waits until all six containers are healthy.
 func (c *compose) awaitHealthy() {
 	c.t.Helper()
 	project := "label=com.docker.compose.project=" + c.project

@@ -19,11 +19,12 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
-// deniedFile has what Apache Kafka 3.9.2 answers alice, who may do little. DENIED=record writes it anew, with PEER.
+// deniedFile contains what Apache Kafka 3.9.2 answers to alice, who has few rights. DENIED=record records it again;
+// this needs PEER.
 const deniedFile = "testdata/denied.txt"
 
-// TestWhatThoseAreToldWhoMayNot compares the answers to requests that are refused, in part or whole, with those of Apache Kafka:
-// codes, what else is said beside them, and what is left out.
+// TestWhatThoseAreToldWhoMayNot compares the responses to requests that are partly or completely denied with those of
+// Apache Kafka: error codes, what else is in them, and what is left out.
 func TestWhatThoseAreToldWhoMayNot(t *testing.T) {
 	if os.Getenv("DENIED") == "record" {
 		got := denials(t, startGuardedPeer(t, 0, zookeeper(t)))
@@ -41,9 +42,9 @@ func TestWhatThoseAreToldWhoMayNot(t *testing.T) {
 	}
 }
 
-// deniedCase is what alice may do, and what she asks for.
+// deniedCase is a set of alice's rights, and the requests that she sends.
 type deniedCase struct {
-	acls     string // OPERATION TYPE NAME, separated by semicolons; a minus before the operation denies
+	acls     string // OPERATION TYPE NAME, separated by semicolons; a minus before the operation denies it
 	requests []kmsg.Request
 }
 
@@ -62,7 +63,8 @@ func deniedCases() []deniedCase {
 
 func ptr(s string) *string { return &s }
 
-// topicRequests are about a topic that alice may know at times, one that she may not and one that is not there.
+// topicRequests concern a topic that alice may describe in some cases, one that she may not, and one that does not
+// exist.
 func topicRequests() []kmsg.Request {
 	metadata, all := kmsg.NewPtrMetadataRequest(), kmsg.NewPtrMetadataRequest()
 	metadata.IncludeTopicAuthorizedOperations, metadata.IncludeClusterAuthorizedOperations = true, true
@@ -102,7 +104,7 @@ func topicRequests() []kmsg.Request {
 	return []kmsg.Request{epochs, metadata, all, produce, fetch, offsets, records, producers, more, configs, change, create, remove}
 }
 
-// groupRequests are about the groups g and h.
+// groupRequests concern the groups g and h.
 func groupRequests() []kmsg.Request {
 	commit, fetch, drop := kmsg.NewPtrOffsetCommitRequest(), kmsg.NewPtrOffsetFetchRequest(), kmsg.NewPtrOffsetDeleteRequest()
 	everything := kmsg.NewPtrOffsetFetchRequest()
@@ -133,7 +135,7 @@ func groupRequests() []kmsg.Request {
 	return []kmsg.Request{commit, fetch, everything, drop, join, heartbeat, leave, sync, describe, list, remove, find}
 }
 
-// txnRequests are about the transactional id x.
+// txnRequests concern the transactional id x.
 func txnRequests() []kmsg.Request {
 	with, without, end := kmsg.NewPtrInitProducerIDRequest(), kmsg.NewPtrInitProducerIDRequest(), kmsg.NewPtrEndTxnRequest()
 	with.TransactionalID, with.ProducerID, with.ProducerEpoch = ptr("x"), 5, -1 // refused in any case
@@ -155,7 +157,7 @@ func txnRequests() []kmsg.Request {
 	return []kmsg.Request{with, without, add, offsets, commit, end, describe, list, find, markers}
 }
 
-// clusterRequests are for administrators and other brokers.
+// clusterRequests are meant for administrators and other brokers.
 func clusterRequests() []kmsg.Request {
 	reassign, list, elect := kmsg.NewPtrAlterPartitionAssignmentsRequest(), kmsg.NewPtrListPartitionReassignmentsRequest(), kmsg.NewPtrElectLeadersRequest()
 	reassign.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{Topic: "nosuch", Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{{Replicas: []int32{0}}}}}
@@ -166,7 +168,7 @@ func clusterRequests() []kmsg.Request {
 	dirs.Topics = []kmsg.DescribeLogDirsRequestTopic{{Topic: "nosuch", Partitions: []int32{0}}}
 	quotas.Entries = []kmsg.AlterClientQuotasRequestEntry{{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "user", Name: ptr("u")}}, Ops: []kmsg.AlterClientQuotasRequestEntryOp{{Key: "nonsense"}}}}
 	credentials, features := kmsg.NewPtrAlterUserSCRAMCredentialsRequest(), kmsg.NewPtrUpdateFeaturesRequest()
-	users := kmsg.NewPtrDescribeUserSCRAMCredentialsRequest() // not of all: Apache Kafka has no answer to that
+	users := kmsg.NewPtrDescribeUserSCRAMCredentialsRequest() // not for all users: Apache Kafka does not answer that
 	users.Users = []kmsg.DescribeUserSCRAMCredentialsRequestUser{{Name: "nobody"}}
 	credentials.Deletions = []kmsg.AlterUserSCRAMCredentialsRequestDeletion{{Name: "nobody", Mechanism: 1}}
 	cluster := kmsg.NewPtrDescribeClusterRequest()
@@ -184,7 +186,7 @@ func clusterRequests() []kmsg.Request {
 	return []kmsg.Request{reassign, list, elect, move, dirs, quotas, credentials, users, features, cluster, described, created, deleted, lead, stop, picture}
 }
 
-// doneRequests are those that change something, when there is nothing in their way.
+// doneRequests change something unless they are denied.
 func doneRequests() []kmsg.Request {
 	quotas, credentials, leader := kmsg.NewPtrAlterClientQuotasRequest(), kmsg.NewPtrAlterUserSCRAMCredentialsRequest(), kmsg.NewPtrElectLeadersRequest()
 	quotas.Entries = []kmsg.AlterClientQuotasRequestEntry{{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "user", Name: ptr("u")}},
@@ -205,14 +207,14 @@ func doneRequests() []kmsg.Request {
 	return []kmsg.Request{quotas, described, credentials, users, created, deleted, configs, move, leader}
 }
 
-// denials sends all requests, in the newest versions and in old ones, and writes down what is answered.
+// denials sends all requests, in the newest versions and in old ones, and records the responses.
 func denials(t *testing.T, g guarded) string {
 	t.Helper()
 	root := adminAt(t, g.addr)
 	if _, err := root.CreateTopics(t.Context(), 1, 1, nil, "pub", "priv"); err != nil {
 		t.Fatal(err)
 	}
-	for _, topic := range []string{"pub", "priv"} { // the coordinators are there with it
+	for _, topic := range []string{"pub", "priv"} { // this creates the internal topics
 		var offsets kadm.Offsets
 		offsets.AddOffset(topic, 0, 3, -1)
 		if err := root.CommitAllOffsets(t.Context(), "g", offsets); err != nil {
@@ -237,7 +239,7 @@ func denials(t *testing.T, g guarded) string {
 	return b.String()
 }
 
-// awaitTransactions waits until the coordinator of a transactional id is there, and ids for producers.
+// awaitTransactions waits until a transactional id has a coordinator, and producer ids are available.
 func awaitTransactions(t *testing.T, g guarded, root *kadm.Client, id string) {
 	t.Helper()
 	await(t, "the coordinator of "+id, func(ctx context.Context) (string, bool) {
@@ -255,7 +257,7 @@ func awaitTransactions(t *testing.T, g guarded, root *kadm.Client, id string) {
 	})
 }
 
-// answerTo sends one request as alice.
+// answerTo sends one request as alice and returns the response.
 func answerTo(t *testing.T, g guarded, versions *kversion.Versions, req kmsg.Request) string {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(g.secure), kgo.SASL(plain.Auth{User: "alice", Pass: "pw"}.AsMechanism()), kgo.MaxVersions(versions))
@@ -270,10 +272,10 @@ func answerTo(t *testing.T, g guarded, versions *kversion.Versions, req kmsg.Req
 	return fmt.Sprintf("%s v%d: %s", kmsg.NameForKey(req.Key()), resp.GetVersion(), shown(reflect.ValueOf(resp), ""))
 }
 
-// unshown are fields that differ from run to run, or are of no interest.
+// unshown are fields that differ between runs, or are of no interest.
 var unshown = []string{"Version", "UnknownTags", "Brokers", "ThrottleMillis", "ProducerID", "Dir", "TotalBytes", "UsableBytes"}
 
-// shown writes a value without what is zero and what differs from run to run; lists are sorted.
+// shown formats a value without zero fields and those that differ between runs; lists are sorted.
 func shown(v reflect.Value, field string) string {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -281,7 +283,7 @@ func shown(v reflect.Value, field string) string {
 		case v.IsNil():
 			return ""
 		case v.Elem().Kind() == reflect.String && v.Elem().Len() == 0:
-			return `""` // which is not the same as null
+			return `""` // which differs from null
 		}
 		return shown(v.Elem(), field)
 	case reflect.Struct:

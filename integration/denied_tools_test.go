@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestToolsOfWhoMayNot: the exit codes of tools that alice runs, who may do nothing. They are those of Apache Kafka 3.9.2, but for
-// the three that end with 0 there.
+// TestToolsOfWhoMayNot checks the exit codes of tools run by alice, who has no rights. They are those of Apache Kafka
+// 3.9.2, except for three tools that exit with 0 there.
 func TestToolsOfWhoMayNot(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, zookeeper(t))
@@ -23,7 +23,7 @@ func TestToolsOfWhoMayNot(t *testing.T) {
 	}
 	const differs = " (Apache Kafka's with 0)"
 	for _, test := range []struct {
-		line string // AT and FILE stand for where and by what
+		line string // AT and FILE are replaced by the address and a properties file
 		code int
 		note string
 	}{

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// benched is a broker of either kind that is measured from outside.
+// benched is a broker, ours or Apache Kafka's, that is measured from outside.
 type benched interface {
 	addr() string
 	pid() int
@@ -24,7 +24,7 @@ type benched interface {
 	kill()
 }
 
-// onBothKinds runs a benchmark with this broker under one name, and under another with Apache Kafka.
+// onBothKinds runs a benchmark with our broker and with Apache Kafka, under two names.
 func onBothKinds(b *testing.B, run func(b *testing.B, broker benched, logDir string), settings ...string) {
 	b.Helper()
 	b.Run("barnabas", func(b *testing.B) {
@@ -37,10 +37,10 @@ func onBothKinds(b *testing.B, run func(b *testing.B, broker benched, logDir str
 	})
 }
 
-// benchPatience bounds the waits of the benchmarks here.
+// benchPatience limits the waits in these benchmarks.
 const benchPatience = 5 * time.Minute
 
-// waitFor looks again and again until something is so.
+// waitFor checks repeatedly until something is so.
 func waitFor(b *testing.B, what string, so func(context.Context) bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), benchPatience)
@@ -53,7 +53,7 @@ func waitFor(b *testing.B, what string, so func(context.Context) bool) {
 	}
 }
 
-// benchClient is a client of its own, which has no memory of a broker that was not there.
+// benchClient returns a new client, which has not cached that a broker was unavailable.
 func benchClient(b *testing.B, addr string, opts ...kgo.Opt) (*kgo.Client, *kadm.Client) {
 	b.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr), kgo.ProducerBatchCompression(kgo.NoCompression()),
@@ -65,7 +65,7 @@ func benchClient(b *testing.B, addr string, opts ...kgo.Opt) (*kgo.Client, *kadm
 	return cl, kadm.NewClient(cl)
 }
 
-// served tells whether clients get the ends of all partitions of a topic.
+// served reports whether clients get the end offsets of all partitions of a topic.
 func served(ctx context.Context, addr, topic string, partitions int) bool {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
 	if err != nil {
@@ -78,7 +78,8 @@ func served(ctx context.Context, addr, topic string, partitions int) bool {
 	return err == nil && ends.Error() == nil && len(ends[topic]) == partitions
 }
 
-// fillTopic writes values to partition 0 of topic t, in batches of 16 KiB, with keys of which each comes four times on average, and gives their bytes.
+// fillTopic writes values to partition 0 of topic t in batches of 16 KiB, with keys that occur four times each on
+// average, and returns the total size of the values.
 func fillTopic(b *testing.B, addr string, size, count int) (bytes int64) {
 	b.Helper()
 	cl, _ := benchClient(b, addr, kgo.ProducerBatchMaxBytes(16<<10)) // the Java client's batch.size
@@ -101,8 +102,8 @@ func fillTopic(b *testing.B, addr string, size, count int) (bytes int64) {
 	return bytes
 }
 
-// BenchmarkCompaction fills a topic, sets it to be compacted, and reports how long it takes until it is, and the broker's CPU
-// for it.
+// BenchmarkCompaction fills a topic, enables its compaction, and reports how long it takes and how much CPU the broker
+// needs.
 func BenchmarkCompaction(b *testing.B) {
 	for _, size := range []int{100, 1000} {
 		b.Run(fmt.Sprintf("records=%d", size), func(b *testing.B) {
@@ -134,14 +135,15 @@ func benchmarkCompaction(b *testing.B, p benched, logDir string, size int) {
 		return err == nil && strings.Contains(string(text), "\nt 0 ")
 	})
 	took := time.Since(began)
-	b.ReportMetric(0, "ns/op") // which would count the filling
+	b.ReportMetric(0, "ns/op") // it would include the filling
 	b.ReportMetric(float64(bytes)/(1<<20)/took.Seconds(), "MiB/s")
 	b.ReportMetric(took.Seconds(), "s")
 	b.ReportMetric(processSeconds(b, p.pid())-used, "cpu-s")
 }
 
-// BenchmarkRecovery kills a broker with a segment of some 1.9 GiB that was never flushed, and reports how long after its start its
-// partition is served; beside it the same after a clean stop, which holds what a process costs to start.
+// BenchmarkRecovery kills a broker with a segment of about 1.9 GiB that was never flushed, and reports after which time
+// from its start the partition is available; for comparison also after a clean stop, which includes what starting a
+// process costs.
 func BenchmarkRecovery(b *testing.B) {
 	onBothKinds(b, func(b *testing.B, p benched, _ string) {
 		p.start()
@@ -159,11 +161,11 @@ func BenchmarkRecovery(b *testing.B) {
 		var killed, stopped float64
 		for range b.N {
 			p.kill()
-			time.Sleep(3 * time.Second) // until its session with ZooKeeper has ended
+			time.Sleep(3 * time.Second) // until its ZooKeeper session has expired
 			killed += startAgain()
 			p.stop()
 			stopped += startAgain()
-			fillTopic(b, p.addr(), 1000, 10) // what was recovered counts as flushed only after a stop
+			fillTopic(b, p.addr(), 1000, 10) // recovered records count as flushed only after a clean stop
 		}
 		b.ReportMetric(0, "ns/op")
 		b.ReportMetric(killed/float64(b.N), "s-after-kill")
@@ -177,8 +179,9 @@ const (
 	partitionsOfTopic = 1000
 )
 
-// BenchmarkTenThousandPartitions reports of a broker with 10,000 empty partitions, after a clean stop, how long after its start all
-// are served, its memory, open files, and its CPU when nobody asks anything of it. Both kinds of broker open the same directories.
+// BenchmarkTenThousandPartitions reports, for a broker with 10,000 empty partitions after a clean stop, the time from
+// its start until all are available, its memory, its open files, and its CPU usage while idle. Both kinds of broker
+// open the same directories.
 func BenchmarkTenThousandPartitions(b *testing.B) {
 	zk := zookeeper(b)
 	ours := newProcess(b, 1, zk)
@@ -205,7 +208,7 @@ func benchmarkMany(b *testing.B, p benched) {
 			waitFor(b, topic, func(ctx context.Context) bool { return served(ctx, p.addr(), topic, partitionsOfTopic) })
 		}
 		start += time.Since(began).Seconds()
-		time.Sleep(10 * time.Second) // what a start leaves to be done
+		time.Sleep(10 * time.Second) // background work after a start
 		used := processSeconds(b, p.pid())
 		time.Sleep(idle)
 		cpu += (processSeconds(b, p.pid()) - used) / idle.Seconds()

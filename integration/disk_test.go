@@ -16,14 +16,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// twoDirs are the settings of a broker with two log directories below dir.
+// twoDirs returns two log directories and the setting for them.
 func twoDirs(t *testing.T) (dirs [2]string, setting string) {
 	base := t.TempDir()
 	dirs = [2]string{filepath.Join(base, "a"), filepath.Join(base, "b")}
 	return dirs, "log.dirs=" + dirs[0] + "," + dirs[1]
 }
 
-// diskClient is a producer to chosen partitions that goes on through anything.
+// diskClient returns a producer to chosen partitions that retries through every failure.
 func diskClient(t *testing.T, addrs ...string) (*kgo.Client, *kadm.Client) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
@@ -36,7 +36,7 @@ func diskClient(t *testing.T, addrs ...string) (*kgo.Client, *kadm.Client) {
 	return cl, kadm.NewClient(cl)
 }
 
-// partitionsIn are the partitions of topic t that a broker has in a directory, and the copies that are being made there.
+// partitionsIn returns the partitions of topic t that a broker has in a directory, and those being copied to it.
 func partitionsIn(t *testing.T, adm *kadm.Client, broker int32, dir string) (there, coming []int32, err error) {
 	t.Helper()
 	all, err := adm.DescribeBrokerLogDirs(t.Context(), broker, nil)
@@ -55,8 +55,8 @@ func partitionsIn(t *testing.T, adm *kadm.Client, broker int32, dir string) (the
 	return there, coming, d.Err
 }
 
-// TestReplicasMoveBetweenDirectories moves all of a broker's replicas to the other of its directories and back with
-// kafka-reassign-partitions, slowly enough that it is killed in the middle, while a producer goes on.
+// TestReplicasMoveBetweenDirectories moves all of a broker's replicas to its other directory and back with
+// kafka-reassign-partitions, slowly enough to kill it in the middle, while a producer continues.
 func TestReplicasMoveBetweenDirectories(t *testing.T) {
 	t.Parallel()
 	dirs, setting := twoDirs(t)
@@ -108,7 +108,7 @@ func TestReplicasMoveBetweenDirectories(t *testing.T) {
 	}
 }
 
-// reassignment is a plan that puts topic t's replicas on broker 0 into a directory.
+// reassignment returns a plan that moves topic t's replicas on broker 0 into a directory.
 func reassignment(t *testing.T, dir string) string {
 	t.Helper()
 	var moves []string
@@ -122,7 +122,7 @@ func reassignment(t *testing.T, dir string) string {
 	return name
 }
 
-// readOnly makes a directory read-only until the returned function is called. Open files in it can still be written.
+// readOnly makes a directory read-only until the returned function is called. Files that are open can still be written.
 func readOnly(t *testing.T, dir string) (undo func()) {
 	t.Helper()
 	set := func() error { return os.Chmod(dir, 0o500) }
@@ -137,8 +137,8 @@ func readOnly(t *testing.T, dir string) (undo func()) {
 	return undo
 }
 
-// TestDirectoryTurnsReadOnly while the broker runs: its partitions are led by another broker, the rest is served as before, and
-// after a restart the directory is back.
+// TestDirectoryTurnsReadOnly: a directory becomes read-only while the broker runs. Another broker takes over the
+// leadership of its partitions, other partitions are not affected, and after a restart the directory is used again.
 func TestDirectoryTurnsReadOnly(t *testing.T) {
 	t.Parallel()
 	server := zookeeper(t)
@@ -191,8 +191,8 @@ func TestDirectoryTurnsReadOnly(t *testing.T) {
 	}
 }
 
-// TestFullDirectoryAtStart: the other directory is served, and new replicas go there (known from Apache Kafka as an exit that
-// left the mark of a clean stop).
+// TestFullDirectoryAtStart: the other directory is used, and new replicas are created there. (Apache Kafka exits and
+// leaves a clean-shutdown file.)
 func TestFullDirectoryAtStart(t *testing.T) {
 	t.Parallel()
 	dirs, setting := twoDirs(t)
@@ -235,7 +235,7 @@ func TestFullDirectoryAtStart(t *testing.T) {
 	}
 }
 
-// TestStopWithoutDeleteDelay deletes a topic, to be removed at once, and stops.
+// TestStopWithoutDeleteDelay deletes a topic, whose files are removed at once, and stops the broker.
 func TestStopWithoutDeleteDelay(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, 0, zookeeper(t), "log.segment.delete.delay.ms=0", "file.delete.delay.ms=0")
@@ -254,7 +254,7 @@ func TestStopWithoutDeleteDelay(t *testing.T) {
 		left, _ := filepath.Glob(filepath.Join(p.logDir(), "t-*"))
 		return len(left) == 0
 	})
-	p.stop() // which fails after a minute
+	p.stop() // fails after a minute
 	if _, err := os.Stat(filepath.Join(p.logDir(), ".kafka_cleanshutdown")); err != nil {
 		t.Error(err)
 	}

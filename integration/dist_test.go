@@ -13,7 +13,7 @@ import (
 	"barnabas/internal/testport"
 )
 
-// TestTarball unpacks what `make dist` makes and works with it as one does with Apache Kafka's, without Go in the path.
+// TestTarball unpacks the result of `make dist` and uses it like a release of Apache Kafka, without Go in the path.
 func TestTarball(t *testing.T) {
 	dir := t.TempDir()
 	tarball := filepath.Join(dir, "barnabas-test.tgz")
@@ -68,7 +68,7 @@ func (i installation) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run gives the standard output of a command that must succeed.
+// run returns the standard output of a command that must succeed.
 func (i installation) run(name string, args ...string) string {
 	i.t.Helper()
 	cmd := i.command(name, args...)

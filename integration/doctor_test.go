@@ -9,8 +9,8 @@ import (
 	"barnabas/internal/testport"
 )
 
-// TestDoctorOnPortsOfApacheKafka: what kafka-doctor hears at listeners that are not spoken to as they want to be, of Apache Kafka's brokers
-// and of ours.
+// TestDoctorOnPortsOfApacheKafka: what kafka-doctor reports about listeners of both kinds of brokers that expect
+// another protocol.
 func TestDoctorOnPortsOfApacheKafka(t *testing.T) {
 	login := []string{"sasl.mechanism=PLAIN", "sasl.jaas.config=" + plainModule + ` required username="alice" password="pw";`}
 	clients := map[string][]string{
@@ -36,7 +36,8 @@ func TestDoctorOnPortsOfApacheKafka(t *testing.T) {
 	}
 }
 
-// threeListeners are settings of a broker that is spoken to in plaintext, with TLS and a certificate, and with a login.
+// threeListeners returns the settings of a broker with a plaintext listener, one with TLS and client certificates, and
+// one with logins.
 func threeListeners(t *testing.T, port int) (addrs map[string]string, settings []string) {
 	addrs = map[string]string{"PLAINTEXT": fmt.Sprintf("127.0.0.1:%d", port)}
 	for _, name := range []string{"SECURE", "LOGIN"} {

@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestExactlyOnce copies a topic record by record into another with consumers that commit offsets in their transactions,
-// while consumers are killed, and brokers stopped and started. Each record arrives once.
+// TestExactlyOnce copies a topic record by record to another with consumers that commit offsets in their transactions,
+// while consumers are killed and brokers are stopped and started. Each record arrives exactly once.
 func TestExactlyOnce(t *testing.T) {
 	t.Parallel()
 	const partitions, count = 4, 400
@@ -42,11 +42,11 @@ func TestExactlyOnce(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- copyExactlyOnce(running, c.Addrs(), line, "out") }()
 		switch round {
-		case 0, 2: // the client dies
+		case 0, 2: // the client is killed
 			time.Sleep(500 * time.Millisecond)
 			line.cut()
 			stop()
-		case 1, 3, 4: // brokers go and come back
+		case 1, 3, 4: // brokers are stopped and started
 			b := c.Broker(round % 3)
 			time.Sleep(200 * time.Millisecond)
 			b.Stop()
@@ -69,7 +69,7 @@ func TestExactlyOnce(t *testing.T) {
 	checkCopies(t, adm, c.Addrs(), count, "out")
 }
 
-// checkCopies: each record arrived once in each topic, and no transaction is open.
+// checkCopies checks that each record arrived exactly once in each topic, and that no transaction is open.
 func checkCopies(t *testing.T, adm *kadm.Client, addrs []string, count int, topics ...string) {
 	t.Helper()
 	for _, topic := range topics {
@@ -89,9 +89,9 @@ func checkCopies(t *testing.T, adm *kadm.Client, addrs []string, count int, topi
 	}
 }
 
-// TestExactlyOnceThroughCrashes kills, with signal 9 and in the middle of transactions, the client, the transaction's
-// coordinator, the group's coordinator and a leader of what is written, in turns. Each record is copied to two topics in one
-// transaction: all or nothing means that both have each of them, once.
+// TestExactlyOnceThroughCrashes kills, in the middle of transactions, the client, the transaction's coordinator, the
+// group's coordinator and a leader of the output topics in turn. Each record is copied to two topics in one
+// transaction, so both must have each of them exactly once.
 func TestExactlyOnceThroughCrashes(t *testing.T) {
 	t.Parallel()
 	const partitions, count = 4, 600
@@ -127,7 +127,7 @@ func TestExactlyOnceThroughCrashes(t *testing.T) {
 		running, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() { ended <- copyExactlyOnce(running, addrs, line, "out", "twin") }()
-		time.Sleep(300 * time.Millisecond) // into its transactions
+		time.Sleep(300 * time.Millisecond) // until it is within a transaction
 		if victim := victimOf(ctx, t, adm, round); victim < 0 {
 			line.cut()
 		} else {
@@ -136,7 +136,7 @@ func TestExactlyOnceThroughCrashes(t *testing.T) {
 			brokers[victim].start()
 		}
 		stop()
-		<-ended // with an error or not: what counts is what can be read
+		<-ended // with or without an error: only what can be read counts
 	}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -149,7 +149,7 @@ func TestExactlyOnceThroughCrashes(t *testing.T) {
 	checkCopies(t, adm, addrs, count, "out", "twin")
 }
 
-// victimOf is the broker that is killed in a round, or -1 for the client.
+// victimOf returns the broker that is killed in a round, or -1 for the client.
 func victimOf(ctx context.Context, t *testing.T, adm *kadm.Client, round int) int32 {
 	t.Helper()
 	for {

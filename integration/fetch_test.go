@@ -10,7 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestFirstBatchComesWhole though it is larger than all limits; later partitions obey what is left.
+// TestFirstBatchComesWhole: the first batch is returned whole although it exceeds all limits; later partitions get what
+// remains of them.
 func TestFirstBatchComesWhole(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -33,7 +34,8 @@ func TestFirstBatchComesWhole(t *testing.T) {
 	}
 }
 
-// TestFetchInsideABatch returns the batch that holds the offset; at the end there is nothing, beyond it an error.
+// TestFetchInsideABatch: a fetch from an offset inside a batch returns the whole batch; at the log end it returns
+// nothing, and beyond it an error.
 func TestFetchInsideABatch(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -63,7 +65,8 @@ func TestFetchInsideABatch(t *testing.T) {
 	}
 }
 
-// TestReadCommittedWithoutTransactions gives plain data, and no list of aborted transactions to who did not ask.
+// TestReadCommittedWithoutTransactions: without transactions read_committed returns the same records, and
+// read_uncommitted no list of aborted transactions.
 func TestReadCommittedWithoutTransactions(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -83,7 +86,7 @@ func TestReadCommittedWithoutTransactions(t *testing.T) {
 	}
 }
 
-// TestFetchOfNothing does not wait.
+// TestFetchOfNothing: a fetch of no partitions does not wait.
 func TestFetchOfNothing(t *testing.T) {
 	t.Parallel()
 	w := dialWire(t, kafkatest.Run(t).Broker(0).Addr())
@@ -94,7 +97,7 @@ func TestFetchOfNothing(t *testing.T) {
 	}
 }
 
-// TestNegativePartitionLimit fails that partition and nothing else.
+// TestNegativePartitionLimit: a negative limit fails this partition and no other.
 func TestNegativePartitionLimit(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -112,7 +115,7 @@ func TestNegativePartitionLimit(t *testing.T) {
 	w.call(kmsg.NewPtrApiVersionsRequest())
 }
 
-// TestFetchByWhoIsNoReplica does not count as progress.
+// TestFetchByWhoIsNoReplica: a fetch by a broker that is not a replica does not count as progress.
 func TestFetchByWhoIsNoReplica(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -128,8 +131,8 @@ func TestFetchByWhoIsNoReplica(t *testing.T) {
 	}
 }
 
-// TestFetchSessions: forgotten partitions go, errors of epochs and ids, and the newest session wins a full cache's slot
-// only when it may.
+// TestFetchSessions: forgotten partitions are removed, wrong epochs and ids are errors, and a new session takes a slot
+// of the full cache only when it may.
 func TestFetchSessions(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Setting("max.incremental.fetch.session.cache.slots", "2"))

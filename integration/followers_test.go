@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestReadingFromFollowers: a consumer with a rack is sent to a replica there that has what it asks for, and reads from it
-// (KIP-392). It is sent to none that is stopping or gone.
+// TestReadingFromFollowers: a consumer with a rack is directed to a replica in that rack that has the records, and
+// reads from it (KIP-392), but never to one that is stopping or gone.
 func TestReadingFromFollowers(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Brokers(3),
@@ -52,7 +52,7 @@ func TestReadingFromFollowers(t *testing.T) {
 	})
 }
 
-// TestTopicsOfAnOldProtocolHaveNoIDs: with a protocol between brokers that knows none a client finds its way by names.
+// TestTopicsOfAnOldProtocolHaveNoIDs: with an inter-broker protocol without topic ids clients can use names.
 func TestTopicsOfAnOldProtocolHaveNoIDs(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Setting("inter.broker.protocol.version", "2.7"))
@@ -77,7 +77,7 @@ func TestTopicsOfAnOldProtocolHaveNoIDs(t *testing.T) {
 	}
 }
 
-// TestCoordinatorsAreInMetadata: who coordinates a group is a broker that Metadata tells of, at the same address.
+// TestCoordinatorsAreInMetadata: a group's coordinator is one of the brokers in the metadata, with the same address.
 func TestCoordinatorsAreInMetadata(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Brokers(3))
@@ -96,7 +96,7 @@ func TestCoordinatorsAreInMetadata(t *testing.T) {
 					code, id, host, port = k.ErrorCode, k.NodeID, k.Host, k.Port
 				}
 				if code != 0 {
-					return fmt.Sprint("error ", code), false // the topic is being made
+					return fmt.Sprint("error ", code), false // the topic is being created
 				}
 				for _, b := range w.call(metadata).(*kmsg.MetadataResponse).Brokers {
 					if b.NodeID == id && b.Host == host && b.Port == port {

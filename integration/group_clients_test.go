@@ -5,8 +5,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// usualClients are those that can be had on every machine for development; others come with the tag compat. How a library
-// commits has nothing to do with how it assigns partitions, so that one of its clients shows all the ways.
+// usualClients are the client libraries that every development machine has; others need the build tag compat. Commits
+// do not depend on the assignment strategy, so one client per library tests all ways to commit.
 var usualClients = map[string]groupClient{
 	"sarama range":                saramaClient(sarama.BalanceStrategyRange, commitAuto, commitSync, commitSpecific),
 	"sarama round robin":          saramaClient(sarama.BalanceStrategyRoundRobin, commitAuto),

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// memberWire is a member of a group that sends request by request.
+// memberWire is a member of a group that sends single requests.
 type memberWire struct {
 	*wire
 	group      string
@@ -20,7 +20,7 @@ type memberWire struct {
 	generation int32
 }
 
-// newMemberWire connects to the only broker, when it coordinates the group.
+// newMemberWire connects to the only broker once it coordinates the group.
 func newMemberWire(t *testing.T, c *kafkatest.Cluster, group string) *memberWire {
 	t.Helper()
 	until(t, "a coordinator of "+group, func(ctx context.Context) bool {
@@ -41,7 +41,7 @@ func (m *memberWire) joinRequest(topics ...string) *kmsg.JoinGroupRequest {
 	return req
 }
 
-// join joins, with the id that it is given the first time, and takes part in the assignment. Who leads assigns nothing.
+// join joins, with the member id that it got the first time, and syncs. The leader assigns nothing.
 func (m *memberWire) join(topics ...string) error {
 	m.t.Helper()
 	for {
@@ -82,8 +82,8 @@ func (m *memberWire) leave() {
 	m.id = ""
 }
 
-// TestChainedRebalances: other members come and go in several groups; the one that stays is never unknown, and each
-// rebalance begins one generation.
+// TestChainedRebalances: members join and leave several groups; the one that stays is never unknown, and each rebalance
+// begins one generation.
 func TestChainedRebalances(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Setting("group.initial.rebalance.delay.ms", "0"))
@@ -114,7 +114,7 @@ func TestChainedRebalances(t *testing.T) {
 	}
 }
 
-// awaitRebalance has a member send heartbeats until it is told of a rebalance, and join again.
+// awaitRebalance lets a member send heartbeats until it is told to rejoin, and rejoins.
 func awaitRebalance(t *testing.T, m *memberWire, round int) {
 	t.Helper()
 	deadline := time.Now().Add(groupPatience)
@@ -132,8 +132,8 @@ func awaitRebalance(t *testing.T, m *memberWire, round int) {
 	}
 }
 
-// TestNoOffsetInAnyVersion: an offset that was never committed is -1 with empty metadata, not null; the leader epoch of one
-// that was comes from version 5 on.
+// TestNoOffsetInAnyVersion: an offset that was never committed is -1 with empty metadata, not null; for a committed
+// one, versions from 5 on return the leader epoch.
 func TestNoOffsetInAnyVersion(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -147,7 +147,7 @@ func TestNoOffsetInAnyVersion(t *testing.T) {
 	if code := w.call(commit).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode; code != 0 {
 		t.Fatal(kerr.ErrorForCode(code))
 	}
-	for version := int16(1); version <= 9; version++ { // version 0 reads ZooKeeper
+	for version := int16(1); version <= 9; version++ { // version 0 reads from ZooKeeper
 		epoch := int32(-1)
 		if version >= 5 {
 			epoch = 0
@@ -164,7 +164,7 @@ func TestNoOffsetInAnyVersion(t *testing.T) {
 	}
 }
 
-// fetchOffset asks for the group's offset of a partition of topic t, and gives answers of all versions alike.
+// fetchOffset fetches the group's offset of a partition of topic t, and returns responses of all versions in one form.
 func (m *memberWire) fetchOffset(version int16, partition int32) kmsg.OffsetFetchResponseTopicPartition {
 	m.t.Helper()
 	req := kmsg.NewPtrOffsetFetchRequest()
@@ -182,7 +182,8 @@ func (m *memberWire) fetchOffset(version int16, partition int32) kmsg.OffsetFetc
 		Metadata: p.Metadata, ErrorCode: p.ErrorCode}
 }
 
-// TestOffsetDelete is judged by the topics that there are, and those that members read, not by what was committed.
+// TestOffsetDelete: the result depends on the topics that exist and on those that members subscribe to, not on what was
+// committed.
 func TestOffsetDelete(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -210,11 +211,11 @@ func TestOffsetDelete(t *testing.T) {
 	}
 }
 
-// TestTransactionTimeouts: those that the broker doesn't allow are refused.
+// TestTransactionTimeouts: transaction timeouts above the broker's maximum are refused.
 func TestTransactionTimeouts(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
-	newTxnWire(t, c, "timeouts", 60_000) // when the coordinator is there
+	newTxnWire(t, c, "timeouts", 60_000) // once there is a coordinator
 	w := dialWire(t, c.Broker(0).Addr())
 	id := "timeouts"
 	for timeoutMs, want := range map[int32]error{900_000: nil, 900_001: kerr.InvalidTransactionTimeout, 0: kerr.InvalidTransactionTimeout,
@@ -227,7 +228,7 @@ func TestTransactionTimeouts(t *testing.T) {
 	}
 }
 
-// TestFencedInOldVersions: versions that were made before PRODUCER_FENCED say INVALID_PRODUCER_EPOCH.
+// TestFencedInOldVersions: versions older than PRODUCER_FENCED return INVALID_PRODUCER_EPOCH instead.
 func TestFencedInOldVersions(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)

@@ -21,10 +21,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestGroupsBesideApacheKafka runs random histories of a group on a broker of each kind at the same time, request by request. Members are
-// dynamic or static, two of them with the same instance id; they leave one by one or together, come back with a wrong id, and speak old and new
-// versions. Both brokers must give the same answer to each request, or both must hold it back. GROUP_DUELS is the number of histories,
-// GROUP_DUEL_SEED the seed of the first one.
+// TestGroupsBesideApacheKafka runs random histories of a group on a broker of each kind at the same time, request by
+// request. Members are dynamic or static, two of them with the same instance id; they leave one by one or together,
+// come back with a wrong id, and use old and new versions. Both brokers must give the same response to each request, or
+// both must hold it back. GROUP_DUELS is the number of histories, GROUP_DUEL_SEED the seed of the first one.
 func TestGroupsBesideApacheKafka(t *testing.T) {
 	t.Parallel()
 	addrs := duelBrokers(t)
@@ -34,7 +34,7 @@ func TestGroupsBesideApacheKafka(t *testing.T) {
 	}
 }
 
-// TestOffsetsExpireAsInApacheKafka: what is left of groups whose offsets expire.
+// TestOffsetsExpireAsInApacheKafka: what remains of groups whose offsets expire.
 func TestOffsetsExpireAsInApacheKafka(t *testing.T) {
 	t.Parallel()
 	addrs := duelBrokers(t, "offsets.retention.check.interval.ms=500")
@@ -57,7 +57,7 @@ func duelBrokers(t *testing.T, more ...string) [2]string {
 	return addrs
 }
 
-// prepareDuels makes the topics, and waits until all partitions of __consumer_offsets take records.
+// prepareDuels creates the topics, and waits until all partitions of __consumer_offsets accept records.
 func prepareDuels(t *testing.T, addr string) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
@@ -100,12 +100,12 @@ type duel struct {
 	sides      [2]*duelSide
 	members    []*duelMember
 	asked      []string
-	leaderLeft bool // Apache Kafka then lets any member lead
+	leaderLeft bool // Apache Kafka then lets any member become the leader
 }
 
-// duelSide is a broker and what it answered.
+// duelSide is a broker with its responses.
 type duelSide struct {
-	names    map[string]string // of member ids, the same on both sides
+	names    map[string]string // names by member id, the same on both sides
 	at       *duelConn         // for requests that are never held back
 	answered []string
 }
@@ -122,15 +122,15 @@ type memberState struct {
 	id         string
 	generation int32
 	protocol   string
-	given      int // ids that it was given
+	given      int // number of member ids that it was given
 }
 
-// duelConn is a connection with at most one request under way.
+// duelConn is a connection with at most one pending request.
 type duelConn struct {
 	name    string
 	wire    *wire
-	waiting kmsg.Request               // nil: none
-	read    func(kmsg.Response) string // the answer as it is compared
+	waiting kmsg.Request               // pending request; nil: none
+	read    func(kmsg.Response) string // formats the response for the comparison
 	answers chan []byte
 }
 
@@ -170,7 +170,7 @@ func runDuel(t *testing.T, addrs [2]string, seed int) {
 	}
 }
 
-// note records a request as it is shown when the answers differ.
+// note records a request, to be shown when the responses differ.
 func (d *duel) note(format string, args ...any) {
 	d.asked = append(d.asked, fmt.Sprintf(format, args...))
 }
@@ -179,7 +179,8 @@ func (d *duel) chance(percent int) bool { return d.random.IntN(100) < percent }
 
 func oneOf[T any](d *duel, all ...T) T { return all[d.random.IntN(len(all))] }
 
-// settle waits until both brokers have answered the same requests, those that are never held back among them, and nothing more comes.
+// settle waits until both brokers have answered the same requests, including those that are never held back, and
+// nothing more arrives.
 func (d *duel) settle() {
 	var news [2][]string
 	quiet := time.Now()
@@ -224,7 +225,7 @@ func (c *duelConn) answer() (string, bool) {
 	}
 }
 
-// free picks a member without a request under way, or gives nil.
+// free picks a member without a pending request, or returns nil.
 func (d *duel) free() *duelMember {
 	m := oneOf(d, d.members...)
 	if m.sides[0].at.waiting != nil || m.sides[1].at.waiting != nil {
@@ -233,7 +234,8 @@ func (d *duel) free() *duelMember {
 	return m
 }
 
-// name is a member id as both sides call it. Who waits for its first answer does not know its own yet.
+// name replaces a member id by its name, which is the same on both sides. A member that waits for its first response
+// does not know its own id yet.
 func (s *duelSide) name(id string) string {
 	if name, ok := s.names[id]; ok {
 		return name
@@ -298,7 +300,8 @@ func (d *duel) joined(m *duelMember, side int, resp *kmsg.JoinGroupResponse) str
 		leads, resp.SkipAssignment, s.name(resp.MemberID))
 }
 
-// sync has a member, or all of them when it is not known who leads, ask for an assignment. All bring the same one.
+// sync makes a member request its assignment, or all members if it is not known which one leads. All of them send the
+// same assignment.
 func (d *duel) sync() {
 	who := d.members
 	if !d.leaderLeft {
@@ -340,20 +343,20 @@ func (d *duel) sync() {
 	}
 }
 
-// ask sends what is answered at once.
+// ask sends a request that is answered at once.
 func (d *duel) ask(request func(side int) kmsg.Request, read func(s *duelSide, resp kmsg.Response) string) {
 	for i, s := range d.sides {
 		s.at.ask(request(i), func(resp kmsg.Response) string { return read(s, resp) })
 	}
 }
 
-// asJSON is a response as it is, with ids by their names.
+// asJSON formats a response as JSON, with names instead of member ids.
 func asJSON(s *duelSide, resp kmsg.Response) string {
 	data, _ := json.Marshal(resp)
 	return memberIDs.ReplaceAllStringFunc(string(data), s.name)
 }
 
-// memberIDs are those that a broker gives out.
+// memberIDs matches member ids that a broker generates.
 var memberIDs = regexp.MustCompile(`(test|one|two)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 func (d *duel) heartbeat() {
@@ -494,16 +497,17 @@ func (d *duel) deleteGroup() {
 	}, asJSON)
 }
 
-// expiry makes groups with offsets that expire at once, which old clients may ask for (up to version 4), and returns what is left of them.
+// expiry creates groups with offsets that expire at once, as old clients may request (up to version 4), and returns
+// what is left of them.
 func expiry(t *testing.T, addr string) (left []string) {
 	t.Helper()
 	w := dialWire(t, addr)
 	var groups []*memberWire
 	for _, g := range []struct {
 		name, kind string
-		topics     []string // it reads them; nil: it has no member
+		topics     []string // that it consumes; nil: the group has no member
 		leaves     bool
-		retention  int64 // of its offset of t, in ms; -1: the broker's
+		retention  int64 // of its offset of t, in ms; -1: the broker's default
 	}{
 		{name: "empty", retention: 1},
 		{name: "empty, kept", retention: -1},
@@ -528,15 +532,15 @@ func expiry(t *testing.T, addr string) (left []string) {
 		groups = append(groups, m)
 	}
 	until(t, "what expires is gone", func(context.Context) bool { return strings.Contains(groups[0].left("t"), "Dead") })
-	time.Sleep(1500 * time.Millisecond) // what stays is there after some more rounds
+	time.Sleep(1500 * time.Millisecond) // what remains by then is still there after some more checks
 	for _, m := range groups {
 		left = append(left, m.left("t"))
 	}
 	return left
 }
 
-// joinAs joins as the only member of a group of a kind. Who was given an id joins once more without one when the group was removed
-// meanwhile, for it had neither members nor offsets; brokers of both kinds do that.
+// joinAs joins as the only member of a group of the given kind. If the group was removed after the member got its id,
+// since it had neither members nor offsets, it joins once more without an id; this happens with both kinds of brokers.
 func (m *memberWire) joinAs(kind string, topics ...string) {
 	m.t.Helper()
 	for code := int16(-1); code != 0; {
@@ -557,7 +561,7 @@ func (m *memberWire) joinAs(kind string, topics ...string) {
 	}
 }
 
-// left is the state of a group and its offset of a topic.
+// left describes the state of a group and its offset of a topic.
 func (m *memberWire) left(topic string) string {
 	m.t.Helper()
 	describe := kmsg.NewPtrDescribeGroupsRequest()

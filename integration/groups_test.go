@@ -24,11 +24,11 @@ const (
 	groupTopic      = "t"
 	groupPartitions = 12
 	groupSession    = 2 * time.Second
-	staticSession   = 15 * time.Second // a Java machine takes its time to start again
+	staticSession   = 15 * time.Second // a Java process takes some time to restart
 	groupPatience   = 60 * time.Second
 )
 
-// lifeline dials a client's connections, until it is cut: then the client is as good as killed.
+// lifeline dials a client's connections until it is cut, which has the effect of killing the client.
 type lifeline struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -50,7 +50,7 @@ func (w *lifeline) dial(ctx context.Context, network, addr string) (net.Conn, er
 	return conn, nil
 }
 
-// Dial makes it a proxy.Dialer, which is what Sarama wants.
+// Dial implements proxy.Dialer, as Sarama requires it.
 func (w *lifeline) Dial(network, addr string) (net.Conn, error) {
 	return w.dial(context.Background(), network, addr)
 }
@@ -64,12 +64,12 @@ func (w *lifeline) cut() {
 	}
 }
 
-// ledger is what the members of a group have seen.
+// ledger records what the members of a group have seen.
 type ledger struct {
 	mu      sync.Mutex
 	seen    map[string]bool
 	holding map[*member]map[int32]bool
-	lost    map[*member]int // partitions that were taken from a member that lives
+	lost    map[*member]int // by member: partitions that it has lost while it was alive
 }
 
 func newLedger() *ledger {
@@ -108,7 +108,7 @@ func (l *ledger) losses(m *member) int {
 	return l.lost[m]
 }
 
-// shares tells how many partitions each member holds, and whether all partitions are held once.
+// shares returns how many partitions each member has, and whether every partition is assigned exactly once.
 func (l *ledger) shares(members []*member) ([]int, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *ledger) shares(members []*member) ([]int, bool) {
 	return counts, len(held) == groupPartitions && total == groupPartitions
 }
 
-// hasSeen tells whether all the values from (inclusive) to (exclusive) were seen.
+// hasSeen reports whether all values from (inclusive) to (exclusive) have been seen.
 func (l *ledger) hasSeen(from, to int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *ledger) hasSeen(from, to int) bool {
 	return true
 }
 
-// partitionsSeen counts the partitions of which a value from first on was seen.
+// partitionsSeen counts the partitions of which a value from first on has been seen.
 func (l *ledger) partitionsSeen(first int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,25 +157,25 @@ func (l *ledger) count() int {
 
 // member is a consumer in a group.
 type member struct {
-	kill  func() // without a word to the brokers
-	close func() // leaves, unless it was killed
+	kill  func() // without notice to the brokers
+	close func() // leaves the group, unless it was killed
 }
 
-// How a member commits what it has seen.
+// How a member commits.
 const (
-	commitAuto     = "auto"     // from time to time
-	commitSync     = "sync"     // all that it has polled, and waits
-	commitAsync    = "async"    // all that it has polled, and goes on
-	commitSpecific = "specific" // offsets that it names
+	commitAuto     = "auto"     // periodically
+	commitSync     = "sync"     // everything polled, synchronously
+	commitAsync    = "async"    // everything polled, asynchronously
+	commitSpecific = "specific" // the offsets given
 )
 
-// membership is what a member asks for.
+// membership is how a member takes part in its group.
 type membership struct {
 	addrs    []string
 	group    string
-	topic    string // or a pattern, when it begins with ^
+	topic    string // or a pattern, if it begins with ^
 	instance string // empty for a dynamic member
-	latest   bool   // where it begins without an offset of the group; else at the earliest
+	latest   bool   // whether it begins at the end or at the beginning if the group has no offset
 	commit   string
 	session  time.Duration
 }
@@ -190,18 +190,18 @@ func (m membership) reset() string {
 // joiner starts a member.
 type joiner func(t *testing.T, l *ledger, as membership) *member
 
-// groupClient is a client library with one of its ways to assign partitions.
+// groupClient is a client library with one of its assignment strategies.
 type groupClient struct {
 	join     joiner
-	static   bool     // it knows static members
-	patterns bool     // it knows subscriptions by pattern
-	once     bool     // it looks only once for topics that match
-	commits  []string // the ways to commit that it has
+	static   bool     // supports static members
+	patterns bool     // supports subscriptions by pattern
+	once     bool     // looks for matching topics only once
+	commits  []string // the ways to commit that it supports
 }
 
 var allCommits = []string{commitAuto, commitSync, commitAsync, commitSpecific}
 
-// saramaJoiner makes members with Sarama's ConsumerGroup.
+// saramaJoiner starts members with Sarama's ConsumerGroup.
 func saramaJoiner(strategy sarama.BalanceStrategy) joiner {
 	return func(t *testing.T, l *ledger, as membership) *member {
 		t.Helper()
@@ -247,7 +247,7 @@ func saramaJoiner(strategy sarama.BalanceStrategy) joiner {
 	}
 }
 
-// killer cuts a member's line; what is left of it ends by itself.
+// killer cuts a member's connections, after which the rest of it ends by itself.
 func killer(line *lifeline, m *member) func() {
 	return func() {
 		line.cut()
@@ -293,7 +293,7 @@ func (s *saramaMember) ConsumeClaim(session sarama.ConsumerGroupSession, claim s
 	}
 }
 
-// franzJoiner makes members with franz-go.
+// franzJoiner starts members with franz-go.
 func franzJoiner(balancer kgo.GroupBalancer) joiner {
 	return func(t *testing.T, l *ledger, as membership) *member {
 		t.Helper()
@@ -350,7 +350,7 @@ func franzJoiner(balancer kgo.GroupBalancer) joiner {
 	}
 }
 
-// franzCommit commits what was polled. Errors are those of a rebalance in between: then the records come again.
+// franzCommit commits what was polled. Errors are caused by rebalances in between: then the records are polled again.
 func franzCommit(ctx context.Context, cl *kgo.Client, how string, polled []*kgo.Record) {
 	if len(polled) == 0 {
 		return
@@ -381,7 +381,7 @@ func newGroupWorld(t *testing.T, brokers int) *groupWorld {
 	w.cluster = kafkatest.Run(t, kafkatest.Brokers(brokers), kafkatest.Setting("group.min.session.timeout.ms", "1000"),
 		kafkatest.Setting("offsets.topic.num.partitions", "3"))
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchCompression(kgo.NoCompression()), // not every client has a codec
+		kgo.ProducerBatchCompression(kgo.NoCompression()), // not every client supports compression
 		kgo.MetadataMinAge(100*time.Millisecond), kgo.UnknownTopicRetries(-1))
 	if err != nil {
 		t.Fatal(err)
@@ -409,7 +409,7 @@ func (w *groupWorld) produce() {
 	}
 }
 
-// produceTo makes a topic with one record.
+// produceTo creates a topic with one record.
 func (w *groupWorld) produceTo(topic, value string) {
 	w.t.Helper()
 	_, err := w.admin.CreateTopic(w.t.Context(), 1, 1, nil, topic)
@@ -421,8 +421,8 @@ func (w *groupWorld) produceTo(topic, value string) {
 	}
 }
 
-// awaitPositions produces until the ledger has seen something of each partition: then a member that begins at the end has
-// found the ends.
+// awaitPositions produces until the ledger has a record of each partition: then members that begin at the end have
+// determined the end offsets.
 func (w *groupWorld) awaitPositions(l *ledger) {
 	w.t.Helper()
 	first := w.produced
@@ -440,7 +440,7 @@ func (w *groupWorld) await(what string, check func() (string, bool)) {
 	await(w.t, what, func(context.Context) (string, bool) { return check() })
 }
 
-// awaitShares waits until the members have all partitions among them, in equal parts.
+// awaitShares waits until all partitions are distributed equally among the members.
 func (w *groupWorld) awaitShares(what string, members ...*member) {
 	w.t.Helper()
 	w.await(what, func() (string, bool) {
@@ -449,7 +449,7 @@ func (w *groupWorld) awaitShares(what string, members ...*member) {
 	})
 }
 
-// awaitConsumed waits until the group has seen all records and committed that.
+// awaitConsumed waits until the group has seen all records and committed their offsets.
 func (w *groupWorld) awaitConsumed(what, group string) {
 	w.t.Helper()
 	w.await(what, func() (string, bool) {
@@ -459,11 +459,11 @@ func (w *groupWorld) awaitConsumed(what, group string) {
 	w.awaitCommitted(what, group)
 }
 
-// awaitCommitted waits until the group's offsets are the ends of the partitions.
+// awaitCommitted waits until the group's offsets are the end offsets of the partitions.
 func (w *groupWorld) awaitCommitted(what, group string) {
 	w.t.Helper()
 	w.await(what, func() (string, bool) {
-		// A new client each time: one that has once found the coordinator keeps trying a broker that was stopped.
+		// A new client each time: one that has found the coordinator keeps trying that broker even if it was stopped.
 		cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.Addrs()...))
 		if err != nil {
 			return err.Error(), false
@@ -476,7 +476,8 @@ func (w *groupWorld) awaitCommitted(what, group string) {
 	})
 }
 
-// TestGroups takes a group through its life with each client: three members, one killed, one added, the coordinator stopped.
+// TestGroups tests a group with each client: it has three members, one is killed, one is added, and the coordinator is
+// stopped.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	for name, client := range clientsOfThisRun {
@@ -488,12 +489,12 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// as is the membership of the tests in their group, with the first way to commit that the client has.
+// as returns the membership of a test's members, with the client's first way to commit.
 func (w *groupWorld) as(c groupClient, instance string) membership {
 	return membership{addrs: w.cluster.Addrs(), group: "g", topic: groupTopic, instance: instance, commit: c.commits[0], session: groupSession}
 }
 
-// changeMembers runs a group of three, kills one and adds another. It gives those that are left.
+// changeMembers runs a group of three, kills one and adds another. It returns those that are left.
 func (w *groupWorld) changeMembers(client groupClient) []*member {
 	w.t.Helper()
 	w.produce()
@@ -542,7 +543,8 @@ func TestGroupsOutliveTheirCoordinator(t *testing.T) {
 	}
 }
 
-// TestStaticMembersRestart restarts a static member within its session: nobody else notices, and it has its partitions again.
+// TestStaticMembersRestart restarts a static member within its session timeout: the others do not notice, and it gets
+// the same partitions.
 func TestStaticMembersRestart(t *testing.T) {
 	t.Parallel()
 	for name, client := range clientsOfThisRun {
@@ -579,7 +581,7 @@ func TestStaticMembersRestart(t *testing.T) {
 	}
 }
 
-// TestCommits: what a member commits, in each way that its client has, is where the group's next member goes on.
+// TestCommits: the group's next member continues where a member has committed, in each way that its client supports.
 func TestCommits(t *testing.T) {
 	t.Parallel()
 	for name, client := range clientsOfThisRun {
@@ -594,7 +596,7 @@ func TestCommits(t *testing.T) {
 				w.awaitConsumed("the first member", "g")
 				m.close()
 				before := w.produced
-				w.ledger = newLedger() // of the second member
+				w.ledger = newLedger() // for the second member
 				w.produce()
 				m = client.join(t, w.ledger, as)
 				w.await("the second member", func() (string, bool) {
@@ -611,7 +613,7 @@ func TestCommits(t *testing.T) {
 	}
 }
 
-// TestOffsetReset: a group without offsets begins where its members say.
+// TestOffsetReset: a group without offsets begins where its members are configured to.
 func TestOffsetReset(t *testing.T) {
 	t.Parallel()
 	for name, client := range clientsOfThisRun {
@@ -644,7 +646,8 @@ func TestOffsetReset(t *testing.T) {
 	}
 }
 
-// TestPatternSubscription: a member of a pattern reads the topics that match, one that is made later too, and no other.
+// TestPatternSubscription: a member with a pattern reads the topics that match, including one created later, and no
+// others.
 func TestPatternSubscription(t *testing.T) {
 	t.Parallel()
 	for name, client := range clientsOfThisRun {
@@ -656,7 +659,7 @@ func TestPatternSubscription(t *testing.T) {
 			w := newGroupWorld(t, 1)
 			as := w.as(client, "")
 			as.topic = "^match-.*"
-			w.produce() // to the topic that doesn't match
+			w.produce() // to the topic that does not match
 			w.produceTo("match-1", "a")
 			m := client.join(t, w.ledger, as)
 			w.await("the first topic", func() (string, bool) { return fmt.Sprint(w.ledger.count()), w.ledger.count() == 1 })
@@ -671,8 +674,8 @@ func TestPatternSubscription(t *testing.T) {
 	}
 }
 
-// TestGroupsOutliveASwapOfBrokers has a group consume from ours, from Apache Kafka on the same log folder, and from ours
-// again: each goes on where the one before left off.
+// TestGroupsOutliveASwapOfBrokers: a group consumes from our broker, then from Apache Kafka with the same log
+// directories, and from ours again: each continues where the previous one stopped.
 func TestGroupsOutliveASwapOfBrokers(t *testing.T) {
 	peer(t)
 	zk := zookeeper(t)
@@ -704,7 +707,7 @@ func TestGroupsOutliveASwapOfBrokers(t *testing.T) {
 	}
 }
 
-// consumeSome consumes records as the one member of a group, which must begin at first, and commits what it consumed.
+// consumeSome consumes records as the only member of a group, expects them to begin at first, and commits.
 func consumeSome(t *testing.T, addr string, first, count int) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(groupTopic), kgo.DisableAutoCommit(),
