@@ -20,6 +20,10 @@ var notSettingPrefixes = []string{"KAFKA_JMX_", "KAFKA_PORT_", "KAFKA_SERVICE_"}
 // underscore, one is a dot.
 var settingName = strings.NewReplacer("___", "-", "__", "_", "_", ".")
 
+// bitnamiName makes up for what the single underscores of Bitnami's variables, KAFKA_CFG_*, cannot express: the underscore in the names of
+// two listeners, and a capital letter (kafka_configure_from_environment_variables in its libkafka.sh).
+var bitnamiName = strings.NewReplacer("sasl.ssl", "sasl_ssl", "sasl.plaintext", "sasl_plaintext", "zookeeper.clientcnxnsocket", "zookeeper.clientCnxnSocket")
+
 // environmentSettings returns the settings in environment variables such as KAFKA_BROKER_ID, as key=value sorted by
 // key. environment has the form of os.Environ.
 func environmentSettings(environment []string) []string {
@@ -31,8 +35,12 @@ func environmentSettings(environment []string) []string {
 			slices.ContainsFunc(notSettingPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
 			continue
 		}
-		key = strings.TrimPrefix(key, "CFG_") // the convention of one of the images
-		settings = append(settings, settingName.Replace(strings.ToLower(key))+"="+value)
+		key, bitnami := strings.CutPrefix(key, "CFG_")
+		key = settingName.Replace(strings.ToLower(key))
+		if bitnami {
+			key = bitnamiName.Replace(key)
+		}
+		settings = append(settings, key+"="+value)
 	}
 	slices.Sort(settings)
 	return settings

@@ -15,6 +15,10 @@ func TestEnvironmentSettings(t *testing.T) {
 	}{
 		{"a setting", "KAFKA_BROKER_ID=1", []string{"broker.id=1"}},
 		{"a setting, with a longer prefix", "KAFKA_CFG_BROKER_ID=1", []string{"broker.id=1"}},
+		{"Bitnami's for a listener", "KAFKA_CFG_LISTENER_NAME_SASL_SSL_SSL_KEYSTORE_LOCATION=/k", []string{"listener.name.sasl_ssl.ssl.keystore.location=/k"}},
+		{"Bitnami's for a mechanism", "KAFKA_CFG_LISTENER_NAME_SASL_PLAINTEXT_PLAIN_SASL_JAAS_CONFIG=x", []string{"listener.name.sasl_plaintext.plain.sasl.jaas.config=x"}},
+		{"Bitnami's for a capital letter", "KAFKA_CFG_ZOOKEEPER_CLIENTCNXNSOCKET=x", []string{"zookeeper.clientCnxnSocket=x"}},
+		{"others' for a listener", "KAFKA_LISTENER_NAME_SASL__SSL_SSL_KEYSTORE_LOCATION=/k", []string{"listener.name.sasl_ssl.ssl.keystore.location=/k"}},
 		{"equals signs in a value", "KAFKA_ADVERTISED_LISTENERS=A://a:1?x=y", []string{"advertised.listeners=A://a:1?x=y"}},
 		{"no value", "KAFKA_BROKER_RACK=", []string{"broker.rack="}},
 		{"blanks and line ends in a value", "KAFKA_SUPER_USERS= User:a;\nUser:b ", []string{"super.users= User:a;\nUser:b "}},
