@@ -14,8 +14,8 @@ import (
 
 const hostileInputs = 10000
 
-// TestHostileInputs sends random bytes, cut frames, huge lengths and valid requests with broken fields. The broker stays up,
-// its memory stays bounded and its data intact.
+// TestHostileInputs sends random bytes, truncated frames, huge lengths and valid requests with corrupted fields. The
+// broker stays up, its memory bounded and its data intact.
 func TestHostileInputs(t *testing.T) {
 	p := newProcess(t, 0, zookeeper(t))
 	p.start()
@@ -51,7 +51,7 @@ func TestHostileInputs(t *testing.T) {
 	p.stop()
 }
 
-// attack sends bytes over a new connection and reads whatever comes within a moment.
+// attack sends bytes over a new connection and reads whatever arrives within a moment.
 func attack(t *testing.T, addr string, data []byte) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -66,24 +66,24 @@ func attack(t *testing.T, addr string, data []byte) {
 
 func hostile(r *rand.Rand) []byte {
 	switch r.IntN(5) {
-	case 0: // noise
+	case 0: // random bytes
 		return noise(r, r.IntN(300))
-	case 1: // a huge length, little behind it
+	case 1: // a huge length with little after it
 		return append(binary.BigEndian.AppendUint32(nil, r.Uint32()|0x01000000), noise(r, r.IntN(50))...)
-	case 2: // noise in a frame with a real API key
+	case 2: // random bytes in a frame with a real API key
 		body := binary.BigEndian.AppendUint16(nil, uint16(r.IntN(70)))
 		body = binary.BigEndian.AppendUint16(body, uint16(r.IntN(14)))
 		return inFrame(append(body, noise(r, r.IntN(200))...))
 	}
 	request := validRequest(r)
 	switch r.IntN(3) {
-	case 0: // cut off
+	case 0: // truncated
 		return request[:r.IntN(len(request))]
-	case 1: // some bytes changed behind key and version
+	case 1: // some bytes changed after key and version
 		for range 1 + r.IntN(4) {
 			request[8+r.IntN(len(request)-8)] = byte(r.Uint32())
 		}
-	default: // a field of 4 bytes made extreme
+	default: // a field of 4 bytes set to an extreme value
 		if at := 8 + r.IntN(len(request)-8); at+4 <= len(request) {
 			copy(request[at:], [][]byte{{0x7f, 0xff, 0xff, 0xff}, {0xff, 0xff, 0xff, 0xff}, {0x80, 0, 0, 0}}[r.IntN(3)])
 		}
@@ -103,7 +103,7 @@ func inFrame(body []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-// validRequest is one that a client could send, of any API but those that change who leads what.
+// validRequest returns a request that a client could send, of any API except those that change leaders.
 func validRequest(r *rand.Rand) []byte {
 	keys := []kmsg.Key{kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.Metadata, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.FindCoordinator,
 		kmsg.JoinGroup, kmsg.SyncGroup, kmsg.ApiVersions, kmsg.InitProducerID, kmsg.OffsetForLeaderEpoch, kmsg.DescribeConfigs,

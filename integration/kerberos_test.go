@@ -17,13 +17,13 @@ import (
 
 const krb5Module = "com.sun.security.auth.module.Krb5LoginModule"
 
-// kdc is a Kerberos of the realm EXAMPLE.COM, of MIT's, with keys of brokers and of alice in one keytab.
+// kdc is a Kerberos server of MIT for the realm EXAMPLE.COM, with the keys of brokers and of alice in one keytab.
 type kdc struct {
 	t            *testing.T
 	dir          string
 	conf, keytab string
 	port         int
-	cmd          *exec.Cmd // of its process
+	cmd          *exec.Cmd // environment of its process
 }
 
 func startKDC(t *testing.T) *kdc {
@@ -76,12 +76,12 @@ func (k *kdc) run(name string, args ...string) {
 	}
 }
 
-// login is a configuration with the keys of a principal.
+// login returns a login module's configuration with a principal's keys.
 func (k *kdc) login(principal string) string {
 	return fmt.Sprintf("%s required useKeyTab=true storeKey=true keyTab=%q principal=%q serviceName=kafka;", krb5Module, k.keytab, principal)
 }
 
-// settings add a listener SECURE with GSSAPI to that of PLAINTEXT; brokers use it too.
+// settings add a GSSAPI listener SECURE, which brokers use too, to the PLAINTEXT one.
 func (k *kdc) settings(clients, secure int) []string {
 	return []string{
 		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,SECURE://localhost:%d", clients, secure),
@@ -93,8 +93,8 @@ func (k *kdc) settings(clients, secure int) []string {
 	}
 }
 
-// TestKerberos has a cluster of a broker of each kind, whose brokers log in at each other with tickets, and clients of each kind
-// at each of them.
+// TestKerberos runs a cluster with a broker of each kind, which log in to each other with tickets, and clients of each
+// kind at both of them.
 func TestKerberos(t *testing.T) {
 	t.Parallel()
 	k, zk := startKDC(t), zookeeper(t)
@@ -132,8 +132,8 @@ func TestKerberos(t *testing.T) {
 	}
 }
 
-// TestKerberosAtZooKeeper has a broker of each kind log in to ZooKeeper with tickets and keep its nodes. The service is called
-// otherwise than it is when nothing is set.
+// TestKerberosAtZooKeeper: a broker of each kind logs in to ZooKeeper with tickets and restricts access to its nodes.
+// The service does not have the default name.
 func TestKerberosAtZooKeeper(t *testing.T) {
 	t.Parallel()
 	k := startKDC(t)
@@ -165,7 +165,8 @@ func TestKerberosAtZooKeeper(t *testing.T) {
 	})
 }
 
-// TestKerberosKeysThatChange gives the brokers' principal new keys while a broker runs, which is also reached by its address.
+// TestKerberosKeysThatChange changes the keys of the brokers' principal while a broker runs, which clients also reach
+// by its IP address.
 func TestKerberosKeysThatChange(t *testing.T) {
 	t.Parallel()
 	k := startKDC(t)
@@ -188,12 +189,13 @@ func TestKerberosKeysThatChange(t *testing.T) {
 	list("127.0.0.1")
 }
 
-// TestKDCIsAway for longer than tickets are good for, which could have been renewed: a program that has a keytab gets new ones.
+// TestKDCIsAway: the KDC is down for longer than tickets are valid and renewable; a program with a keytab then obtains
+// new ones.
 func TestKDCIsAway(t *testing.T) {
 	t.Parallel()
 	k := startKDC(t)
 	text, err := os.ReadFile(k.conf)
-	if err == nil { // the KDC's clock and the program's are the same
+	if err == nil { // the KDC and the program share one clock
 		err = os.WriteFile(k.conf, []byte(strings.Replace(string(text), "rdns = false\n", "rdns = false\n clockskew = 1\n renew_lifetime = 1d\n", 1)), 0o600)
 	}
 	if err != nil {
@@ -216,7 +218,7 @@ func TestKDCIsAway(t *testing.T) {
 	until(t, "there is a ticket", ticket)
 	k.stop()
 	until(t, "the ticket has ended", func(ctx context.Context) bool { return !ticket(ctx) })
-	time.Sleep(5 * time.Second) // and cannot be renewed any more
+	time.Sleep(5 * time.Second) // and can no longer be renewed
 	k.start()
 	until(t, "there is a ticket again", ticket)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestAcknowledgedRecordsSurviveAKill kills the broker with signal 9 in the middle of producing, several times, and starts it
-// again at once. Every record that was acknowledged must be there, once and in order.
+// TestAcknowledgedRecordsSurviveAKill kills the broker with SIGKILL while records are produced, several times, and
+// starts it again at once. Every acknowledged record must be there, once and in order.
 func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -45,8 +45,8 @@ func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 	}
 }
 
-// produceThroughKills produces numbered records to two partitions while the broker is killed, and gives those that were
-// acknowledged, by partition.
+// produceThroughKills produces numbered records to two partitions while the broker is killed, and returns those that
+// were acknowledged, by partition.
 func produceThroughKills(t *testing.T, cl *kgo.Client, p *process) [2]map[string]bool {
 	t.Helper()
 	var mu sync.Mutex

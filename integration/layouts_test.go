@@ -20,9 +20,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestMessagesAreLaidOutAsInApacheKafka has Apache Kafka read a request and a response of every API and version that our broker
-// offers, filled at random, as our broker would write them. It must read all the bytes, find the same values in them, and
-// write the same bytes again.
+// TestMessagesAreLaidOutAsInApacheKafka lets Apache Kafka read a request and a response of every API and version that
+// our broker offers, filled with random values and encoded by us. It must read all the bytes, find the same values, and
+// encode them to the same bytes.
 func TestMessagesAreLaidOutAsInApacheKafka(t *testing.T) {
 	var samples []layoutSample
 	for _, api := range offered(t) {
@@ -45,15 +45,16 @@ func offered(t *testing.T) []kmsg.ApiVersionsResponseApiKey {
 	return resp.ApiKeys
 }
 
-// layoutSample is a message as it is on the wire.
+// layoutSample is an encoded message.
 type layoutSample struct {
 	key, version int16
 	kind         string
 	body         []byte
-	values       []string // those in it that can be told from all others
+	values       []string // the values in it that differ from all others
 }
 
-// layoutDefaults are large numbers that are in no message: fields which a version does not have are read as them.
+// layoutDefaults are large numbers that are in no message: they are the defaults of fields that a version does not
+// have.
 var layoutDefaults = []string{"30000", strconv.Itoa(math.MaxInt32), strconv.Itoa(math.MaxInt64)}
 
 func sampleRequest(key, version int16) layoutSample {
@@ -94,8 +95,9 @@ func sampleResponse(key, version int16) layoutSample {
 	return layoutSample{key, version, "response", body, distinctive(reflect.ValueOf(read).Elem())}
 }
 
-// leaveOutLaterTags empties fields with tags that came after the first version with any: the wire library would write them,
-// and Apache Kafka reads no message with one that does not belong there. Who fills them looks at the version.
+// leaveOutLaterTags clears fields whose tags were introduced after the first version with any tags: the wire library
+// would encode them, and Apache Kafka accepts no message with a tag that its version does not have. Our code that fills
+// them checks the version.
 func leaveOutLaterTags(req *kmsg.FetchRequest, version int16) {
 	if version < 15 {
 		req.ReplicaState = kmsg.NewFetchRequestReplicaState()
@@ -112,7 +114,7 @@ func leaveOutLaterTags(req *kmsg.FetchRequest, version int16) {
 	}
 }
 
-// fillLayout gives every field a value: numbers of more than one byte and texts have one that no other has.
+// fillLayout gives every field a value: numbers of more than one byte and texts are all different.
 func fillLayout(v reflect.Value, random *rand.Rand) {
 	switch v.Kind() {
 	case reflect.Bool:
@@ -199,7 +201,7 @@ func withoutDefaults(values []string) []string {
 	return values
 }
 
-// readByApacheKafka gives what Apache Kafka says to each sample: bytes left, bytes written again, values.
+// readByApacheKafka returns Apache Kafka's result for each sample: bytes left, bytes encoded again, values.
 func readByApacheKafka(t *testing.T, samples []layoutSample) [][]string {
 	t.Helper()
 	classpath, err := exec.Command(peer(t), "classpath").Output()

@@ -16,11 +16,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// loginStatesFile has what Apache Kafka 3.9.2 does with requests amid a login. LOGIN_STATES=record writes it anew, with PEER.
+// loginStatesFile contains what Apache Kafka 3.9.2 does with requests during a login. LOGIN_STATES=record records it
+// again; this needs PEER.
 const loginStatesFile = "testdata/login-states.txt"
 
-// TestRequestsAmidALogin sends each request in each state that a login can have, and compares what comes of it with
-// Apache Kafka: an answer or none, and whether the connection lasts.
+// TestRequestsAmidALogin sends each request in each state of a login, and compares the result with Apache Kafka's: a
+// response or none, and whether the connection remains open.
 func TestRequestsAmidALogin(t *testing.T) {
 	settings := []string{"listener.name.secure.plain.connections.max.reauth.ms=60000"}
 	if os.Getenv("LOGIN_STATES") == "record" {
@@ -39,7 +40,7 @@ func TestRequestsAmidALogin(t *testing.T) {
 	}
 }
 
-// loginState is a state and the requests that bring a connection into it; the last login was more than a second ago.
+// loginState is a state, and the requests that bring a connection into it; the last login was more than a second ago.
 type loginState struct {
 	name  string
 	steps []kmsg.Request
@@ -63,7 +64,7 @@ func loginStatesOf() []loginState {
 	}
 }
 
-// amidLogin are requests that do not belong there: the lowest and the highest version of each.
+// amidLogin returns requests that are out of place there, in their lowest and highest versions.
 func amidLogin() []kmsg.Request {
 	topic := "t"
 	data := batch("value").MustBuild()
@@ -91,7 +92,7 @@ func amidLogin() []kmsg.Request {
 		kmsg.NewPtrListGroupsRequest(), kmsg.NewPtrDescribeClusterRequest(), configs, create, find, offsets}
 }
 
-// versionsAmid are those that a request is sent in.
+// versionsAmid returns the versions in which a request is sent.
 func versionsAmid(req kmsg.Request) []int16 {
 	switch req.Key() {
 	case int16(kmsg.Produce):
@@ -116,7 +117,7 @@ func loginStates(t *testing.T, g guarded) string {
 	states := loginStatesOf()
 	lines := make([][]string, len(states))
 	var all errgroup.Group
-	all.SetLimit(32) // most of the time they wait
+	all.SetLimit(32) // they mostly wait
 	for i, state := range states {
 		for j, req := range amidLogin() {
 			for _, version := range versionsAmid(req) {
@@ -141,7 +142,7 @@ func loginStates(t *testing.T, g guarded) string {
 	return b.String()
 }
 
-// remark tells requests of one kind apart.
+// remark distinguishes requests of one kind.
 func remark(req kmsg.Request) string {
 	switch q := req.(type) {
 	case *kmsg.ProduceRequest:
@@ -152,7 +153,7 @@ func remark(req kmsg.Request) string {
 	return ""
 }
 
-// outcome brings a connection into a state and tells what comes of a request there.
+// outcome brings a connection into a state and describes the result of a request there.
 func outcome(t *testing.T, addr, state string, req kmsg.Request) string {
 	w := dialWire(t, addr)
 	defer func() { _ = w.conn.Close() }()
@@ -160,7 +161,7 @@ func outcome(t *testing.T, addr, state string, req kmsg.Request) string {
 	steps := all[slices.IndexFunc(all, func(s loginState) bool { return s.name == state })].steps
 	for i, step := range steps {
 		if i == 2 {
-			time.Sleep(1100 * time.Millisecond) // a login that comes earlier is refused
+			time.Sleep(1100 * time.Millisecond) // an earlier re-authentication would be refused
 		}
 		if _, err := request(w, step, time.Minute); err != nil {
 			return "does not get there: " + err.Error()
@@ -181,10 +182,10 @@ func outcome(t *testing.T, addr, state string, req kmsg.Request) string {
 	return answer
 }
 
-// amidWait is how long what comes is waited for, above connection.failed.authentication.delay.ms.
+// amidWait is how long a response is waited for, in addition to connection.failed.authentication.delay.ms.
 const amidWait = 2 * time.Second
 
-// request sends a request and reads what comes.
+// request sends a request and reads the response.
 func request(w *wire, req kmsg.Request, limit time.Duration) ([]byte, error) {
 	w.next++
 	if _, err := w.conn.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("c")).AppendRequest(nil, req, w.next)); err != nil {
@@ -194,7 +195,7 @@ func request(w *wire, req kmsg.Request, limit time.Duration) ([]byte, error) {
 	return w.frame()
 }
 
-// amidAnswer writes an answer without what is of no interest here.
+// amidAnswer formats a response without what is of no interest here.
 func amidAnswer(req kmsg.Request, body []byte, correlation int32) string {
 	if len(body) < 4 || int32(binary.BigEndian.Uint32(body)) != correlation {
 		return fmt.Sprintf("bare %x", body)

@@ -15,13 +15,14 @@ import (
 	"time"
 )
 
-// arguments are a membership for the programs in compat, each of which is a member written with one client library.
+// arguments returns the membership as arguments for the programs in compat, each of which is a member that uses one
+// client library.
 func (m membership) arguments() []string {
 	return []string{"bootstrap=" + strings.Join(m.addrs, ","), "group=" + m.group, "topic=" + m.topic, "instance=" + m.instance,
 		"reset=" + m.reset(), "commit=" + m.commit, "session_ms=" + strconv.FormatInt(m.session.Milliseconds(), 10)}
 }
 
-// pythonJoiner makes members with a Python interpreter and one of its libraries.
+// pythonJoiner starts members with a Python interpreter and one of its libraries.
 func pythonJoiner(interpreter, library string) joiner {
 	return func(t *testing.T, l *ledger, as membership) *member {
 		t.Helper()
@@ -30,17 +31,17 @@ func pythonJoiner(interpreter, library string) joiner {
 	}
 }
 
-// A reading turns a line of a member's output into what the ledger is told: a word and its rest.
+// A reading translates a line of a member's output into an entry for the ledger: a word and its arguments.
 type reading func(line string) (word, rest string)
 
-// tellAsPrinted is for the programs in compat.
+// tellAsPrinted reads the output of the programs in compat.
 func tellAsPrinted(line string) (word, rest string) {
 	word, rest, _ = strings.Cut(line, " ")
 	return word, rest
 }
 
-// startMember runs a member as a process of its own. Its lines are "gained P ...", "lost P ...", "assigned P ..." (which is all
-// that it has) and "record VALUE"; others are no news.
+// startMember runs a member as a separate process. Its lines are "gained P ...", "lost P ...", "assigned P ..." (all
+// that it has) and "record VALUE"; others are ignored.
 func startMember(t *testing.T, l *ledger, cmd *exec.Cmd, read reading) *member {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -75,7 +76,7 @@ func startMember(t *testing.T, l *ledger, cmd *exec.Cmd, read reading) *member {
 	return m
 }
 
-// follow tells the ledger what a member prints, until it ends.
+// follow enters what a member prints in the ledger, until it ends.
 func follow(l *ledger, m *member, out io.Reader, read reading) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -103,7 +104,7 @@ func numbers(text string) []int32 {
 	return list
 }
 
-// assign makes partitions all that a member has.
+// assign sets all partitions that a member has.
 func (l *ledger) assign(m *member, partitions []int32) {
 	now := make(map[int32]bool)
 	for _, p := range partitions {
@@ -142,7 +143,7 @@ func (t *tail) String() string {
 	return string(t.end)
 }
 
-// kcatClient is librdkafka's command-line client. It has one way to commit.
+// kcatClient is kcat, which uses librdkafka. It has one way to commit.
 var kcatClient = groupClient{join: joinWithKcat, static: true, patterns: true, commits: []string{commitAuto}}
 
 func joinWithKcat(t *testing.T, l *ledger, as membership) *member {
@@ -153,7 +154,7 @@ func joinWithKcat(t *testing.T, l *ledger, as membership) *member {
 	if as.instance != "" {
 		settings = append(settings, "group.instance.id="+as.instance)
 	}
-	// Its news of rebalances go to standard error, which the shell leads to the same pipe.
+	// kcat reports rebalances on standard error, which the shell redirects to the same pipe.
 	args := []string{"-c", `exec kcat "$@" 2>&1`, "kcat", "-b", strings.Join(as.addrs, ","), "-u", "-f", `record %s\n`}
 	for _, s := range settings {
 		args = append(args, "-X", s)

@@ -21,9 +21,9 @@ const (
 	groupMembers = 10
 )
 
-// BenchmarkThousandMembers has 1,000 members, each on a connection of its own, join 100 groups at once, and reports the
-// time until every group is stable with all its members, and the broker's CPU until then. One name runs it with this
-// broker, the other with Apache Kafka.
+// BenchmarkThousandMembers lets 1,000 members, each on its own connection, join 100 groups at once, and reports the
+// time until every group is stable with all its members, and the broker's CPU usage until then. It runs with our broker
+// and with Apache Kafka, under two names.
 func BenchmarkThousandMembers(b *testing.B) {
 	b.Run("barnabas", func(b *testing.B) {
 		p := newProcess(b, 1, zookeeper(b))
@@ -46,7 +46,7 @@ func BenchmarkThousandMembers(b *testing.B) {
 
 func benchmarkMembers(b *testing.B, addr string, pid int) {
 	awaitCoordinator(b, addr)
-	for round := range 5 { // a JVM gets warm
+	for round := range 5 { // to warm up a JVM
 		members := connectMembers(b, addr, fmt.Sprint("warm-", round))
 		joinAll(b, members)
 		leaveAll(members)
@@ -61,7 +61,7 @@ func benchmarkMembers(b *testing.B, addr string, pid int) {
 		cpu += processSeconds(b, pid) - used
 		leaveAll(members)
 	}
-	b.ReportMetric(0, "ns/op") // which would count connecting and leaving
+	b.ReportMetric(0, "ns/op") // it would include connecting and leaving
 	b.ReportMetric(stable.Seconds()*1000/float64(b.N), "ms-to-stable")
 	b.ReportMetric(cpu*1000/float64(b.N), "cpu-ms")
 }
@@ -87,7 +87,7 @@ func awaitCoordinator(b *testing.B, addr string) {
 	}
 }
 
-// stability tells when all members of a group are in one generation.
+// stability determines when all members of a group are in one generation.
 type stability struct {
 	mu     sync.Mutex // guards synced
 	synced map[int32]int
@@ -131,7 +131,7 @@ func joinAll(b *testing.B, members []benchMember) {
 	}
 }
 
-// untilStable joins, and again whenever the group rebalances, until the group is whole.
+// untilStable joins, and rejoins whenever the group rebalances, until the group is complete.
 func (m benchMember) untilStable() {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -170,7 +170,7 @@ func leaveAll(members []benchMember) {
 	all.Wait()
 }
 
-// processSeconds is the CPU that a process has used, of /proc, where it counts in hundredths of a second.
+// processSeconds returns the CPU time that a process has used, from /proc, which has a resolution of 10 ms.
 func processSeconds(b *testing.B, pid int) float64 {
 	b.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -178,7 +178,7 @@ func processSeconds(b *testing.B, pid int) float64 {
 		b.Fatal(err)
 	}
 	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	const utime, stime = 11, 12 // fields 14 and 15, counted from behind the name
+	const utime, stime = 11, 12 // fields 14 and 15, counted from after the name
 	ticks := 0
 	for _, f := range []string{fields[utime], fields[stime]} {
 		n, err := strconv.Atoi(f)

@@ -23,7 +23,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
-// guardedThreeListeners are settings of a broker with a listener of each kind, ACLs, tokens and a control plane of its own.
+// guardedThreeListeners returns the settings of a broker with a listener of each kind, ACLs, tokens and a separate
+// control plane listener.
 func guardedThreeListeners(t *testing.T, port int) (addrs map[string]string, settings []string) {
 	addrs, settings = threeListeners(t, port)
 	for i, s := range settings {
@@ -38,8 +39,8 @@ func guardedThreeListeners(t *testing.T, port int) (addrs map[string]string, set
 		"super.users=User:ANONYMOUS", "delegation.token.secret.key=abc", "connection.failed.authentication.delay.ms=0")
 }
 
-// visit has each kind of client come: by plaintext, which writes and reads, with TLS, with a login that is let in and asks for what it
-// may not have, and with a wrong password. All but the last are connected until the test ends.
+// visit connects each kind of client: in plaintext, which writes and reads, with TLS, with a login that succeeds but
+// lacks a right, and with a wrong password. All but the last stay connected until the test ends.
 func visit(t *testing.T, addrs map[string]string) {
 	t.Helper()
 	connect := func(opts ...kgo.Opt) *kgo.Client {
@@ -78,7 +79,7 @@ func visit(t *testing.T, addrs map[string]string) {
 	}
 }
 
-// TestMetricsOfSecurity: who comes how, and who is turned away, is counted by listener.
+// TestMetricsOfSecurity: connections, logins and refusals are counted by listener.
 func TestMetricsOfSecurity(t *testing.T) {
 	addr, addrs := startMeasured(t)
 	visit(t, addrs)
@@ -117,7 +118,7 @@ func TestMetricsOfSecurity(t *testing.T) {
 	}
 }
 
-// TestStatusPageOfSecurity: the page tells of each listener, and of no user or password.
+// TestStatusPageOfSecurity: the page describes each listener, and shows no users or passwords.
 func TestStatusPageOfSecurity(t *testing.T) {
 	addr, addrs := startMeasured(t)
 	visit(t, addrs)
@@ -157,7 +158,7 @@ func TestStatusPageOfSecurity(t *testing.T) {
 	}
 }
 
-// startMeasured starts a broker of ours with metrics, on an address of their own.
+// startMeasured starts our broker with metrics on an address of its own.
 func startMeasured(t *testing.T) (metrics string, addrs map[string]string) {
 	t.Helper()
 	p := newProcess(t, 0, zookeeper(t))
@@ -168,8 +169,9 @@ func startMeasured(t *testing.T) (metrics string, addrs map[string]string) {
 	return metrics, addrs
 }
 
-// TestMetricsAreNamedAsApacheKafkas: what the usual rules of the JMX exporter make of Apache Kafka's MBeans has every name that is
-// served here, with the same labels, and no other but for those that have no counterpart here; and what is rejected counts alike.
+// TestMetricsAreNamedAsApacheKafkas: the names that the JMX exporter derives from Apache Kafka's MBeans by the usual
+// rules include every name served here, with the same labels, and no others except for those without a counterpart; and
+// rejected batches are counted in the same way.
 func TestMetricsAreNamedAsApacheKafkas(t *testing.T) {
 	jmx := testport.Reserve(t)
 	t.Setenv("PEER_OPTS", fmt.Sprintf("-Dcom.sun.management.jmxremote.port=%d -Dcom.sun.management.jmxremote.rmi.port=%[1]d -Dcom.sun.management.jmxremote.host=127.0.0.1 "+
@@ -214,29 +216,30 @@ func TestMetricsAreNamedAsApacheKafkas(t *testing.T) {
 	}
 }
 
-// withoutCounterpart are the names of what is not served: see docs/compat.md.
+// withoutCounterpart matches the names that are not served: see docs/compat.md.
 var withoutCounterpart = regexp.MustCompile(strings.Join([]string{
-	`_(rate|ratio|reauthentication_latency_(avg|max)|request_size_(avg|max))[^_]*$`, // whoever reads counters makes their rates
-	`_channel_metrics_`, `_forwarding_metrics_`, `_alter_partition_metrics_`, // of each connection to another broker
-	`_socket_server_metrics_(select|network_io|io|iotime)_`, // of selectors
+	`_(rate|ratio|reauthentication_latency_(avg|max)|request_size_(avg|max))[^_]*$`, // whoever reads counters can compute these
+	`_channel_metrics_`, `_forwarding_metrics_`, `_alter_partition_metrics_`, // per connection to another broker
+	`_socket_server_metrics_(select|network_io|io|iotime)_`, // for selectors
 	`_socket_server_metrics_(memorypool.*|(ip_)?connection_accept_throttle_time)`,
-	`acceptorblocked_?percent`, `_processor_idle_percent`, `requesthandleravgidlepercent$`, // of threads; idle percentages are served of all together
-	`^kafka_server_(controllermutation|fetch|produce|request)_queue_size$`, `_request_exempt_request_time$`, // of queues for who is throttled
+	`acceptorblocked_?percent`, `_processor_idle_percent`, `requesthandleravgidlepercent$`, // per thread; idle percentages are served for all threads together
+	`^kafka_server_(controllermutation|fetch|produce|request)_queue_size$`, `_request_exempt_request_time$`, // for queues of throttled requests
 	`_requestmetrics_(messageconversionstimems|temporarymemorybytes)request$`, `_logcleaner_max_buffer_utilization_percent$`,
 	`_transactionmarkerchannelmanager_(logappendretry|unknowndestination)queuesize$`,
 	`_replica(fetcher|alterlogdirs)manager_minfetchrate`, `_replicaalterlogdirsmanager_failedpartitionscount`,
 	`_zookeeper(authfailures|readonlyconnects|saslauthentications)_total$`, `_zkmigrationstate$`,
-	`_sessionstate$`, `_app_info_(version|commit_?id)(id)?$`, `_kafkaserver_clusterid$`, // no numbers
-	`_kafka_metrics_count_count$`, `_yammer_metrics_count$`, // of metrics
+	`_sessionstate$`, `_app_info_(version|commit_?id)(id)?$`, `_kafkaserver_clusterid$`, // not numbers
+	`_kafka_metrics_count_count$`, `_yammer_metrics_count$`, // number of metrics
 }, "|"))
 
-// countedAlike are the counts of what sendBadBatches has sent.
+// countedAlike are the names that count what sendBadBatches has sent.
 var countedAlike = []string{
 	"kafka_server_brokertopicmetrics_invalidmagicnumberrecords_total", "kafka_server_brokertopicmetrics_invalidmessagecrcrecords_total",
 	"kafka_server_brokertopicmetrics_invalidoffsetorsequencerecords_total", "kafka_server_brokertopicmetrics_nokeycompactedtopicrecords_total",
 }
 
-// sendBadBatches sends what a broker rejects: batches with a wrong checksum, of mixed formats, with a wrong count, without keys.
+// sendBadBatches sends batches that a broker rejects: with a wrong checksum, of mixed formats, with a wrong count,
+// without keys.
 func sendBadBatches(t *testing.T, addr string) {
 	t.Helper()
 	newest, second := kversion.Stable(), kversion.Stable()
@@ -286,7 +289,7 @@ func sendBadBatches(t *testing.T, addr string) {
 	}
 }
 
-// onceCounted are names that Apache Kafka has when there is something to count, be it of a topic or between brokers.
+// onceCounted are names that Apache Kafka has only once there is something to count, for a topic or between brokers.
 var onceCounted = []string{
 	"kafka_server_delayedfetchmetrics_expires_totalfetcherType", "kafka_server_delayedproducemetrics_expires_total",
 	"kafka_server_brokertopicmetrics_bytesrejected_totaltopic", "kafka_server_brokertopicmetrics_failedfetchrequests_totaltopic",
@@ -294,7 +297,7 @@ var onceCounted = []string{
 	"kafka_server_brokertopicmetrics_producemessageconversions_totaltopic",
 }
 
-// mbeans reads what Apache Kafka tells over JMX: DOMAIN:type=...,name=...:ATTRIBUTE, and its value.
+// mbeans reads Apache Kafka's metrics over JMX: DOMAIN:type=...,name=...:ATTRIBUTE, and its value.
 func mbeans(t *testing.T, port int) map[string]string {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -302,7 +305,7 @@ func mbeans(t *testing.T, port int) map[string]string {
 		cmd := exec.Command(peer(t), "tool", "org.apache.kafka.tools.JmxTool", "--one-time", "true", "--report-format", "properties", "--object-name", "kafka.*:*",
 			"--jmx-url", fmt.Sprintf("service:jmx:rmi:///jndi/rmi://127.0.0.1:%d/jmxrmi", port))
 		cmd.Stderr = os.Stderr
-		out, err := cmd.Output() // nothing at all if an MBean has come or gone meanwhile
+		out, err := cmd.Output() // empty if an MBean was added or removed meanwhile
 		found := make(map[string]string)
 		for line := range strings.Lines(string(out)) {
 			if i := strings.LastIndexByte(line, '='); i > 0 && strings.HasPrefix(line, "kafka.") {
@@ -318,8 +321,8 @@ func mbeans(t *testing.T, port int) map[string]string {
 	}
 }
 
-// exported is the name and the labels that the usual rules of the JMX exporter make of an MBean's attribute; those of all others are
-// its attribute's name.
+// exported returns the name and the labels that the JMX exporter derives from an MBean's attribute by the usual rules;
+// without a rule, the name contains the attribute's name.
 func exported(bean string) string {
 	domain, rest, _ := strings.Cut(bean, ":")
 	end := strings.LastIndexByte(rest, ':')
@@ -350,15 +353,15 @@ func exported(bean string) string {
 		tail = cut + "_total"
 	case strings.HasSuffix(name, "Percent") && (attribute == "Value" || attribute == "MeanRate"):
 		tail = strings.TrimSuffix(name, "Percent") + "_percent"
-	case name != "" && (attribute == "Value" || attribute == "Count"): // the latter of a histogram
+	case name != "" && (attribute == "Value" || attribute == "Count"): // Count is an attribute of histograms
 		tail = name
 	case name != "":
-		tail = name + "." + attribute // no rule is about it
+		tail = name + "." + attribute // no rule applies
 	}
 	return strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(domain, ".", "_")+"_"+kind+"_"+tail), "-", "_") + strings.Join(labels, ",")
 }
 
-// series is the name and the labels of a line that is served; those of a summary are of one value.
+// series returns the name and the labels of a line of our metrics; for a summary, those of one value.
 func series(line string) string {
 	name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	name, inside, _ := strings.Cut(name, "{")

@@ -30,7 +30,7 @@ func scrape(t *testing.T, addr, path string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// dashboard has the names that public Kafka dashboards ask for.
+// dashboard contains the names that public Kafka dashboards use.
 var dashboard = []string{
 	"kafka_server_brokertopicmetrics_messagesin_total", "kafka_server_brokertopicmetrics_bytesin_total",
 	"kafka_server_brokertopicmetrics_bytesout_total", "kafka_server_brokertopicmetrics_failedproducerequests_total",
@@ -75,7 +75,8 @@ var dashboard = []string{
 	"process_resident_memory_bytes", "go_goroutines",
 }
 
-// TestMetrics of one broker after some traffic: every name that dashboards use is there, and what was done is counted.
+// TestMetrics checks one broker after some traffic: every name that dashboards use is there, and the traffic is
+// counted.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	addr := testport.Address(t)
@@ -124,8 +125,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsOfCoordinators: a transaction is written, and read by a group that commits; the coordinators, the log and ZooKeeper's client have
-// counted it.
+// TestMetricsOfCoordinators: a transaction is written, and read by a group that commits; the coordinators, the log and
+// the ZooKeeper client have counted it.
 func TestMetricsOfCoordinators(t *testing.T) {
 	t.Parallel()
 	addr := testport.Address(t)
@@ -184,7 +185,8 @@ func TestMetricsOfCoordinators(t *testing.T) {
 	}
 }
 
-// TestReassignmentsAreMeasured: what a replica copies that a reassignment brings is counted apart from other replication, on both sides (KIP-352).
+// TestReassignmentsAreMeasured: bytes copied to a replica that a reassignment adds are counted separately from other
+// replication, on both sides (KIP-352).
 func TestReassignmentsAreMeasured(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)

@@ -18,9 +18,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestMirrorMaker copies a cluster, Apache Kafka's or ours, to one of each kind at once: topics with their settings and partitions, also
-// as they change, records, ACLs and the offsets of groups. What arrives must be the same at both. It is killed in the middle and
-// started again; no record comes twice.
+// TestMirrorMaker copies a cluster, Apache Kafka's or ours, to one of each kind at the same time: topics with their
+// settings and partitions, also when they change, records, ACLs and groups' offsets. The result must be the same in
+// both. MirrorMaker is killed meanwhile and started again; no record is copied twice.
 func TestMirrorMaker(t *testing.T) {
 	t.Parallel()
 	server := zookeeper(t)
@@ -54,7 +54,7 @@ func TestMirrorMaker(t *testing.T) {
 	}
 }
 
-// mirrorTarget is a cluster of one broker.
+// mirrorTarget is a target cluster of one broker.
 type mirrorTarget struct {
 	addr  string
 	cl    *kgo.Client
@@ -71,14 +71,14 @@ func newMirrorTarget(t *testing.T, addr string) *mirrorTarget {
 	return &mirrorTarget{addr, cl, kadm.NewClient(cl)}
 }
 
-// mirroring is a source that is copied to several targets.
+// mirroring is a source cluster that is copied to several targets.
 type mirroring struct {
 	t        *testing.T
 	source   string
 	targets  map[string]*mirrorTarget // by name
 	mirrored func(topic string) string
 	maker    *platform
-	written  int // records, to each of two topics
+	written  int // number of records in each of two topics
 }
 
 func (m *mirroring) run(settings ...string) {
@@ -93,12 +93,13 @@ func (m *mirroring) run(settings ...string) {
 	m.maker.start()
 	m.awaitCopies("the records after a restart")
 	m.awaitSame()
-	m.write(10) // when a task starts again it forgets the last offsets that a group's could be translated by
+	m.write(10) // when a task restarts it forgets the last offsets by which a group's could be translated
 	m.awaitCopies("the last records")
 	m.awaitOffsets(adm)
 }
 
-// properties are the settings of MirrorMaker that all runs have. It writes exactly once and looks for changes each second.
+// properties returns MirrorMaker's settings that all runs have in common. It writes exactly once and looks for changes
+// every second.
 func (m *mirroring) properties() []string {
 	lines := []string{
 		"clusters=source," + strings.Join(slices.Sorted(maps.Keys(m.targets)), ","), "source.bootstrap.servers=" + m.source,
@@ -108,18 +109,18 @@ func (m *mirroring) properties() []string {
 		"emit.checkpoints.interval.seconds=1", "sync.group.offsets.enabled=true", "sync.group.offsets.interval.seconds=1", "offset.lag.max=0",
 		"offset.flush.interval.ms=500", "scheduled.rebalance.max.delay.ms=0", "session.timeout.ms=6000", "heartbeat.interval.ms=1000",
 		"dedicated.mode.enable.internal.rest=true", "listeners=http://" + testport.Address(m.t), "plugin.discovery=service_load",
-		"producer.transaction.timeout.ms=10000", // a transaction that a kill leaves open holds the next start up
+		"producer.transaction.timeout.ms=10000", // a transaction that a kill leaves open blocks the next start
 	}
 	for name, target := range m.targets {
 		lines = append(lines, name+".bootstrap.servers="+target.addr, name+".exactly.once.source.support=enabled", "source->"+name+".enabled=true")
-		for other := range m.targets { // where a heartbeat is, something runs
+		for other := range m.targets { // heartbeats show that a task runs
 			lines = append(lines, name+"->source.emit.heartbeats.enabled=false", name+"->"+other+".emit.heartbeats.enabled=false")
 		}
 	}
 	return lines
 }
 
-// fill makes topics, ACLs and a group in the source.
+// fill creates topics, ACLs and a group in the source.
 func (m *mirroring) fill(adm *kadm.Client) {
 	t := m.t
 	t.Helper()
@@ -168,7 +169,8 @@ func (m *mirroring) write(count int) {
 	}
 }
 
-// change changes the source while it is copied: settings are altered and removed, partitions added, ACLs removed and made.
+// change changes the source while it is copied: settings are changed and removed, partitions added, ACLs deleted and
+// created.
 func (m *mirroring) change(adm *kadm.Client) {
 	t := m.t
 	t.Helper()
@@ -199,7 +201,7 @@ func (m *mirroring) change(adm *kadm.Client) {
 	})
 }
 
-// awaitCopies waits until the targets have all records. A task that has failed stays so until MirrorMaker starts again.
+// awaitCopies waits until the targets have all records. A failed task stays failed until MirrorMaker is restarted.
 func (m *mirroring) awaitCopies(what string) {
 	m.t.Helper()
 	for name, target := range m.targets {
@@ -219,7 +221,7 @@ func (m *mirroring) awaitCopies(what string) {
 	}
 }
 
-// copied are the records of a topic's copy, in the order of partitions and offsets.
+// copied returns the records of a topic's copy, in the order of partitions and offsets.
 func (m *mirroring) copied(target *mirrorTarget, topic string) []string {
 	m.t.Helper()
 	return recordLines(readRecords(m.t, []string{target.addr}, m.mirrored(topic), kgo.ReadCommitted()))
@@ -258,7 +260,7 @@ func (m *mirroring) awaitSame() {
 	}
 }
 
-// arrived is what there is in a target: topics with their partitions and settings, and ACLs.
+// arrived describes the content of a target: topics with their partitions and settings, and ACLs.
 func (m *mirrorTarget) arrived(ctx context.Context) []string {
 	topics, err := m.admin.ListTopicsWithInternal(ctx)
 	if err != nil {
@@ -292,7 +294,8 @@ func (m *mirrorTarget) arrived(ctx context.Context) []string {
 	return lines
 }
 
-// awaitOffsets has a group read all of a topic in the source, and waits until its offsets in the targets stand behind the last record.
+// awaitOffsets lets a group read all of a topic in the source, and waits until its translated offsets are after the
+// last record.
 func (m *mirroring) awaitOffsets(adm *kadm.Client) {
 	t := m.t
 	t.Helper()
@@ -320,7 +323,7 @@ func (m *mirroring) awaitOffsets(adm *kadm.Client) {
 	}
 }
 
-// behindAll tells whether a consumer that starts at an offset finds no record, but markers of transactions at most.
+// behindAll reports whether a consumer that starts at an offset finds no records, and at most transaction markers.
 func (m *mirroring) behindAll(target *mirrorTarget, partition int32, offset int64) bool {
 	last := int64(-1)
 	for _, r := range readRecords(m.t, []string{target.addr}, m.mirrored("plain"), kgo.ReadCommitted()) {

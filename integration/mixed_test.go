@@ -17,13 +17,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const guest = 3 // the id of Apache Kafka's broker among ours
+const guest = 3 // id of Apache Kafka's broker in our cluster
 
 // TestApacheKafkaJoinsOurCluster as a fourth broker: it gets replicas by reassignment, follows, leads, becomes the
-// controller, sees one of ours killed and others leave and return, and leaves. Meanwhile an idempotent producer goes on
-// with acks=all: in the end every acknowledged record is there, once and in order. The long run (CHAOS_SECONDS) does it
-// also with the protocol of a release in which leaders wrote the ISR themselves and followers asked for epochs before
-// they fetched, and of one in which followers did not tell their brokers' epochs.
+// controller, sees one of our brokers killed and others leave and return, and leaves. Meanwhile an idempotent producer
+// continues with acks=all: in the end every acknowledged record is there, once and in order. The long run
+// (CHAOS_SECONDS) repeats it with the protocol of a release in which leaders wrote the ISR themselves and followers
+// requested epochs before they fetched, and of one in which followers did not send their brokers' epochs.
 func TestApacheKafkaJoinsOurCluster(t *testing.T) {
 	peer(t)
 	protocols := []string{"3.9"}
@@ -70,17 +70,17 @@ func joinOurCluster(t *testing.T, protocol string) {
 	t.Logf("%d records were acknowledged", total)
 }
 
-// mixed is a cluster of ours with a guest.
+// mixed is a cluster of our brokers with one of Apache Kafka.
 type mixed struct {
 	t        *testing.T
 	zk       string
-	protocol string // the setting
+	protocol string // the setting inter.broker.protocol.version
 	ours     []*process
 	addrs    []string
 	admin    *kadm.Client
 }
 
-// visit is the guest's stay.
+// visit is everything that happens while the guest is in the cluster.
 func (m *mixed) visit() {
 	t := m.t
 	addr, logs, leave := startPeer(t, guest, m.zk, m.protocol, "min.insync.replicas=2", "offsets.topic.replication.factor=3")
@@ -115,19 +115,18 @@ func (m *mixed) visit() {
 
 }
 
-// noComplaints are entries in the guest's log at ERROR that Apache Kafka writes also among its own kind: as the
-// controller, of a broker that stopped while it was being sent something; and of a request that the controller before
-// had under way.
+// noComplaints are entries at ERROR that Apache Kafka also logs in a cluster of its own kind: as the controller, about
+// a broker that stopped while a request to it was pending; and about a request of the previous controller.
 var noComplaints = []string{"fails to send a request to broker", "org.apache.kafka.common.errors.ControllerMovedException"}
 
-// askGuest wants nothing in the guest's log that says that it did not understand ours.
+// askGuest checks that nothing in the guest's log shows that it has misunderstood our brokers.
 func (m *mixed) askGuest(log string) {
 	m.t.Helper()
 	text, err := os.ReadFile(log)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	for _, entry := range strings.Split(string(text), "\n[") { // with its stack trace
+	for _, entry := range strings.Split(string(text), "\n[") { // an entry includes its stack trace
 		head, trace, _ := strings.Cut(entry, "\n")
 		bad := strings.Contains(head, " ERROR ") || strings.Contains(head, " FATAL ")
 		if bad && !slices.ContainsFunc(noComplaints, func(usual string) bool { return strings.Contains(entry, usual) }) {
@@ -136,7 +135,7 @@ func (m *mixed) askGuest(log string) {
 	}
 }
 
-// move reassigns every partition and waits until that is done.
+// move reassigns every partition and waits until that is complete.
 func (m *mixed) move(replicas ...int32) {
 	m.t.Helper()
 	var req kadm.AlterPartitionAssignmentsReq
@@ -186,7 +185,8 @@ func (m *mixed) every(ctx context.Context, holds func(kadm.PartitionDetail) bool
 	return true
 }
 
-// work has the controller make a topic, grow it and delete it, with the settings' changes seen by all.
+// work lets the controller create a topic, add partitions and delete it, and checks that all brokers see changed
+// settings.
 func (m *mixed) work(topic, addr string) {
 	m.t.Helper()
 	ctx := m.t.Context()
@@ -253,7 +253,7 @@ func (m *mixed) makeController() {
 	})
 }
 
-// controller is the id in /controller, -1 when there is none.
+// controller returns the id in /controller, -1 if there is none.
 func (m *mixed) controller() int {
 	m.t.Helper()
 	conn := m.dialZooKeeper()

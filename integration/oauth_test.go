@@ -30,12 +30,13 @@ const (
 	oauthLogins     = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
 )
 
-// provider is an identity provider with one key, which knows the clients kafka, a broker, and alice, each with its name as its secret.
+// provider is an identity provider with one key, which knows the clients kafka, a broker, and alice, each with its name
+// as its secret.
 type provider struct {
 	t   *testing.T
 	key *ecdsa.PrivateKey
 	url string
-	ssl string // options of the login module, to reach the provider by TLS
+	ssl string // login module options for reaching the provider over TLS
 }
 
 func newProvider(t *testing.T) *provider {
@@ -43,7 +44,8 @@ func newProvider(t *testing.T) *provider {
 	return startProvider(t, func(p *provider, routes http.Handler) *httptest.Server { return httptest.NewServer(routes) })
 }
 
-// newPrivateProvider is one by https whose certificate only those trust who have been told to.
+// newPrivateProvider starts a provider with HTTPS whose certificate is only trusted by clients that are configured to
+// do so.
 func newPrivateProvider(t *testing.T) *provider {
 	t.Helper()
 	return startProvider(t, func(p *provider, routes http.Handler) *httptest.Server {
@@ -85,7 +87,7 @@ func startProvider(t *testing.T, serve func(*provider, http.Handler) *httptest.S
 	return p
 }
 
-// sign makes a token of claims.
+// sign returns a token with the given claims.
 func (p *provider) sign(claims string) string { return p.signWith("k", p.key, claims) }
 
 func (p *provider) signWith(id string, key any, claims string) string {
@@ -105,7 +107,7 @@ func (p *provider) signWith(id string, key any, claims string) string {
 	return token
 }
 
-// settings add a listener SECURE with OAUTHBEARER to that of PLAINTEXT; brokers use it as the provider's client kafka.
+// settings add an OAUTHBEARER listener SECURE to the PLAINTEXT one; brokers use it as the provider's client kafka.
 func (p *provider) settings(clients int, secure string) []string {
 	const prefix = "listener.name.secure.oauthbearer."
 	return []string{
@@ -119,7 +121,8 @@ func (p *provider) settings(clients int, secure string) []string {
 	}
 }
 
-// cluster starts a broker of each kind, which log in at each other, and gives ours and the addresses of both listeners SECURE.
+// cluster starts a broker of each kind, which log in to each other, and returns ours and the addresses of both SECURE
+// listeners.
 func (p *provider) cluster() (ours *process, ourAddr, theirAddr string) {
 	p.t.Helper()
 	zk := zookeeper(p.t)
@@ -132,8 +135,8 @@ func (p *provider) cluster() (ours *process, ourAddr, theirAddr string) {
 	return ours, ourAddr, theirAddr
 }
 
-// TestSignedTokens shows tokens to a broker of each kind, which must take the same ones; the two are a cluster whose brokers log
-// in at each other with tokens of the provider, and tools get theirs there.
+// TestSignedTokens presents tokens to a broker of each kind, which must accept the same ones; the two are in one
+// cluster and log in to each other with tokens of the provider, from which tools get theirs, too.
 func TestSignedTokens(t *testing.T) {
 	t.Parallel()
 	idp := newProvider(t)
@@ -194,7 +197,7 @@ func TestSignedTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	for began := time.Now(); time.Since(began) < 7*time.Second; time.Sleep(10 * time.Millisecond) { // tokens end meanwhile, connections stay
+	for began := time.Now(); time.Since(began) < 7*time.Second; time.Sleep(10 * time.Millisecond) { // tokens expire meanwhile, connections stay open
 		if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
@@ -216,8 +219,8 @@ func TestSignedTokens(t *testing.T) {
 	}
 }
 
-// TestPrivateProvider has a provider whose certificate is trusted by those who name its authority in the options of their login
-// module: a broker of each kind, which log in at each other, and tools.
+// TestPrivateProvider: the provider's certificate is trusted by clients that name its authority in the options of their
+// login module: a broker of each kind, which log in to each other, and tools.
 func TestPrivateProvider(t *testing.T) {
 	t.Parallel()
 	idp := newPrivateProvider(t)
@@ -233,7 +236,7 @@ func TestPrivateProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	for range 4 { // each waits for a follower at the other broker
+	for range 4 { // each record waits for the follower on the other broker
 		if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
 			t.Fatal(err)
 		}

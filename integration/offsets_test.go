@@ -23,7 +23,7 @@ func (w *wire) listOffsets(topic string, timestamp int64) kmsg.ListOffsetsRespon
 	return w.call(req).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
 }
 
-// TestOffsetsByTime: the first record at or after a time, or none.
+// TestOffsetsByTime: ListOffsets returns the first record at or after a time, or none.
 func TestOffsetsByTime(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -51,13 +51,13 @@ func TestOffsetsByTime(t *testing.T) {
 	}
 }
 
-// TestEpochsInAnswers: ListOffsets and OffsetForLeaderEpoch speak of the epoch of a record, not of the current one.
+// TestEpochsInAnswers: ListOffsets and OffsetForLeaderEpoch return the epoch of the record, not the current one.
 func TestEpochsInAnswers(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Brokers(2))
 	newTopic(t, c, "t", 1, 2)
 	first := producedAt(t, c, batch("a", "b"))
-	c.Broker(first).Stop() // the other broker leads, in a new leader epoch
+	c.Broker(first).Stop() // the other broker becomes the leader, in a new leader epoch
 	w := dialWire(t, c.Broker(producedAt(t, c, batch("c"))).Addr())
 	current := w.listOffsets("t", -1).LeaderEpoch
 	if earliest := w.listOffsets("t", -2).LeaderEpoch; earliest != 0 || current <= earliest {
@@ -89,7 +89,7 @@ func TestEpochsInAnswers(t *testing.T) {
 	}
 }
 
-// producedAt produces a batch to topic t and gives the broker that took it.
+// producedAt produces a batch to topic t and returns the broker that accepted it.
 func producedAt(t *testing.T, c *kafkatest.Cluster, b *record.Builder) int {
 	t.Helper()
 	leader := -1
@@ -113,7 +113,8 @@ func producedAt(t *testing.T, c *kafkatest.Cluster, b *record.Builder) int {
 	return leader
 }
 
-// TestMetadataDoesNotCreateTopicsUnasked and refuses topic ids where they can't be used.
+// TestMetadataDoesNotCreateTopicsUnasked: a topic is only created if the request allows it, and topic ids are refused
+// in versions that do not support them.
 func TestMetadataDoesNotCreateTopicsUnasked(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -141,7 +142,7 @@ func TestMetadataDoesNotCreateTopicsUnasked(t *testing.T) {
 	}
 }
 
-// TestListenerWithoutTheLeader: a client on a listener that the leader does not have is told so.
+// TestListenerWithoutTheLeader: a client on a listener that the leader does not have gets LISTENER_NOT_FOUND.
 func TestListenerWithoutTheLeader(t *testing.T) {
 	t.Parallel()
 	ext := testport.Reserve(t)

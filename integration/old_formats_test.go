@@ -16,12 +16,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// oldProtocol makes a broker heed message.format.version, which counts only below 3.0 (KIP-724). What it writes itself is in
-// the format of the broker's setting.
+// oldProtocol makes a broker honour message.format.version, which has no effect from 3.0 on (KIP-724). Internal topics
+// have the format of the broker's setting.
 var oldProtocol = []string{"inter.broker.protocol.version=2.8", "log.message.format.version=0.10.2", "auto.create.topics.enable=false",
 	"offsets.topic.num.partitions=1", "transaction.state.log.num.partitions=1"}
 
-// formatTopics are topics by name with their settings, the format first.
+// formatTopics are topics by name with their settings, beginning with the format.
 var formatTopics = []struct {
 	name     string
 	settings map[string]string
@@ -37,7 +37,7 @@ var formatTopics = []struct {
 	{"m2", map[string]string{"message.format.version": "2.8"}},
 }
 
-// oldAndNew are what clients of all ages send.
+// oldAndNew returns batches as sent by clients of all ages.
 func oldAndNew() []struct {
 	name    string
 	version int16
@@ -92,7 +92,7 @@ func oldAndNew() []struct {
 	}
 }
 
-// useOldFormats does the same to any broker that heeds message.format.version and tells what came of it.
+// useOldFormats does the same with any broker that honours message.format.version and describes the results.
 func useOldFormats(t *testing.T, addr string) map[string]string {
 	t.Helper()
 	seen := make(map[string]string)
@@ -118,14 +118,14 @@ func useOldFormats(t *testing.T, addr string) map[string]string {
 		for _, version := range []int16{1, 3, 4, 11} {
 			p := w.fetch(fetching(version, topic.name, 0))
 			told := shape(p.RecordBatches, topic.name == "m1-append")
-			if topic.name == "m2" && version < 4 { // it holds zstd: how much is converted before that is up to the broker
+			if topic.name == "m2" && version < 4 { // it contains zstd: how much is converted before that is up to the broker
 				told, _, _ = strings.Cut(told, "]")
 			}
 			seen[fmt.Sprintf("%s in Fetch v%d", topic.name, version)] = fmt.Sprintf("code %d %s", p.ErrorCode, told)
 		}
 		for _, at := range []int64{-1, -2, -3, 1_790_000_000_001} {
 			if at == -3 && topic.name == "m1-append" {
-				continue // which append was the first of the last millisecond is chance
+				continue // which append was the first in the last millisecond is random
 			}
 			seen[fmt.Sprintf("%s listed at %d", topic.name, at)] = listed(w, topic.name, at)
 		}
@@ -144,7 +144,7 @@ func useOldFormats(t *testing.T, addr string) map[string]string {
 	return seen
 }
 
-// shape tells of each batch what kind it is, and of each record what it holds.
+// shape describes each batch and the content of each record.
 func shape(data []byte, timeless bool) string {
 	var s strings.Builder
 	for walk := record.Split(data); walk.Next(); {
@@ -202,8 +202,8 @@ func marked(w *wire, topic string) string {
 	return fmt.Sprintf("code %d", p.ErrorCode)
 }
 
-// TestOldFormatsAreThoseOfApacheKafka: a broker whose protocol is older than 3.0 stores what comes in the format that the topic
-// names, and answers as Apache Kafka does.
+// TestOldFormatsAreThoseOfApacheKafka: a broker with a protocol older than 3.0 converts batches to the topic's format,
+// and responds as Apache Kafka does.
 func TestOldFormatsAreThoseOfApacheKafka(t *testing.T) {
 	peer(t)
 	zookeeper := zookeeper(t)
@@ -218,13 +218,14 @@ func TestOldFormatsAreThoseOfApacheKafka(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Apache Kafka's answers (-) and ours (+)\n%s", diff)
 	}
-	// What is compressed differs; the messages were compared above.
+	// Compressed bytes differ; the messages were compared above.
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(logFolder(t, theirLogs))), slices.Sorted(maps.Keys(logFolder(t, ours.logDir())))); diff != "" {
 		t.Errorf("files: Apache Kafka's (-) and ours (+)\n%s", diff)
 	}
 }
 
-// TestOldFormatsAreIgnored by a protocol from 3.0 on, and the log says so (KIP-724).
+// TestOldFormatsAreIgnored: with a protocol from 3.0 on message.format.version has no effect, which is logged
+// (KIP-724).
 func TestOldFormatsAreIgnored(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, 0, zookeeper(t), "log.message.format.version=0.10.2")

@@ -11,16 +11,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestPasswordsOfApacheKafka sets passwords with Apache Kafka's tool before a broker runs, with ours while it runs, has
-// Apache Kafka take the broker's place under another secret, and ours after it: each reads what the other has encrypted.
+// TestPasswordsOfApacheKafka sets passwords with Apache Kafka's tool before a broker runs and with ours while it runs.
+// Then Apache Kafka takes the broker's place with another secret, and our broker again: each can decrypt what the other
+// has encrypted.
 func TestPasswordsOfApacheKafka(t *testing.T) {
 	peer(t)
 	const first, second = "listener.name.plaintext.ssl.keystore.password", "listener.name.plaintext.ssl.key.password"
 	zk := zookeeper(t)
-	controller := newProcess(t, 9, zk) // Apache Kafka does not encrypt anew without one
+	controller := newProcess(t, 9, zk) // without a controller Apache Kafka does not encrypt them again
 	controller.start()
 	ours := newProcess(t, 3, zk, "password.encoder.secret=one")
-	ours.start() // makes the tree
+	ours.start() // it creates the znodes
 	ours.stop()
 	peerTool(t, "", "kafka.admin.ConfigCommand", "--zookeeper", zk, "--alter", "--entity-type", "brokers", "--entity-name", "3",
 		"--add-config", first+"=hidden,password.encoder.secret=one,password.encoder.cipher.algorithm=AES/GCM/NoPadding")
@@ -56,7 +57,7 @@ func setPassword(t *testing.T, addr, name string) {
 	}
 }
 
-// checkPasswords waits until a broker knows exactly these passwords, and shows none of them.
+// checkPasswords waits until a broker has exactly these passwords, and checks that it shows none of them.
 func checkPasswords(t *testing.T, addr string, want ...string) {
 	t.Helper()
 	slices.Sort(want)

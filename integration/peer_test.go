@@ -25,7 +25,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// peer is the launcher of Apache Kafka, or the test is left out.
+// peer returns the launcher of Apache Kafka, or skips the test.
 func peer(t testing.TB) string {
 	t.Helper()
 	launcher := os.Getenv("PEER")
@@ -33,7 +33,7 @@ func peer(t testing.TB) string {
 	return launcher
 }
 
-// peerBroker is a broker of Apache Kafka's.
+// peerBroker is a broker of Apache Kafka.
 type peerBroker struct {
 	t        testing.TB
 	launcher string
@@ -41,10 +41,10 @@ type peerBroker struct {
 	id, port int
 	zk       string
 	settings []string
-	options  string // of the Java machine
+	options  string // of the JVM
 }
 
-// newPeer prepares one; start starts it, and again after kill or stop.
+// newPeer prepares a broker; start starts it, also after kill or stop.
 func newPeer(t testing.TB, id int, zookeeper string, settings ...string) *peerBroker {
 	t.Helper()
 	p := &peerBroker{t: t, launcher: peer(t), dir: t.TempDir(), id: id, port: testport.Reserve(t), zk: zookeeper, settings: settings}
@@ -81,8 +81,8 @@ func (p *peerBroker) start() {
 	p.awaitController()
 }
 
-// awaitController waits until the broker, which listens by now, can tell who the controller is: it refuses what is for that one until
-// then. A broker that wants to be spoken to otherwise than in plaintext is not asked.
+// awaitController waits until the broker, which already listens, knows the controller: until then it refuses requests
+// for the controller. A broker without a plaintext listener is not asked.
 func (p *peerBroker) awaitController() {
 	p.t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(p.addr()), kgo.RequestRetries(0))
@@ -99,7 +99,7 @@ func (p *peerBroker) awaitController() {
 func (p *peerBroker) stop() { _ = exec.Command(p.launcher, "stop", p.dir).Run() }
 func (p *peerBroker) kill() { _ = exec.Command(p.launcher, "stop", p.dir, "KILL").Run() }
 
-// pid is the process id of the broker.
+// pid returns the broker's process id.
 func (p *peerBroker) pid() int {
 	p.t.Helper()
 	text, err := os.ReadFile(filepath.Join(p.dir, "pid"))
@@ -121,7 +121,7 @@ func (p *peerBroker) send(s syscall.Signal) {
 	}
 }
 
-// startPeer runs an Apache Kafka broker and gives its address, its log folder and how to stop it cleanly.
+// startPeer runs a broker of Apache Kafka and returns its address, its log directory and a function to stop it cleanly.
 func startPeer(t testing.TB, id int, zookeeper string, settings ...string) (addr, logs string, stop func()) {
 	t.Helper()
 	p := newPeer(t, id, zookeeper, settings...)
@@ -129,7 +129,7 @@ func startPeer(t testing.TB, id int, zookeeper string, settings ...string) (addr
 	return p.addr(), filepath.Join(p.dir, "data"), p.stop
 }
 
-// peerTool runs one of Apache Kafka's own command-line tools with an input and gives its output.
+// peerTool runs one of Apache Kafka's command-line tools with an input and returns its output.
 func peerTool(t *testing.T, stdin string, class string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(peer(t), append([]string{"tool", class}, args...)...)
@@ -149,8 +149,8 @@ func peerTool(t *testing.T, stdin string, class string, args ...string) string {
 	return stdout.String()
 }
 
-// populate does the same to any broker: topics with and without settings, more partitions, records with fixed times, a
-// deleted topic, settings that were set and removed.
+// populate does the same with any broker: topics with and without settings, added partitions, records with fixed
+// timestamps, a deleted topic, settings that were set and removed.
 func populate(t *testing.T, addr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -193,8 +193,8 @@ func populate(t *testing.T, addr string) {
 	must(err)
 }
 
-// TestZnodesAndFilesAreThoseOfApacheKafka does the same to one broker of each kind and compares what they leave: the znode
-// trees while they run, the log folders after a clean stop. Only ids and times may differ.
+// TestZnodesAndFilesAreThoseOfApacheKafka does the same with a broker of each kind and compares the results: the znodes
+// while they run, the log directories after a clean stop. Only ids and times may differ.
 func TestZnodesAndFilesAreThoseOfApacheKafka(t *testing.T) {
 	peer(t)
 	zookeeper := zookeeper(t)
@@ -215,7 +215,7 @@ func TestZnodesAndFilesAreThoseOfApacheKafka(t *testing.T) {
 	}
 }
 
-// settledTree reads a tree when the deleted topic has left it.
+// settledTree reads all znodes once the deleted topic is gone.
 func settledTree(t *testing.T, server, root string) map[string]string {
 	t.Helper()
 	conn, _, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogInfo(false))
@@ -252,7 +252,7 @@ func readTree(t *testing.T, conn *zk.Conn, root, path string, tree map[string]st
 	}
 }
 
-// maskNode gives a node's data with sorted keys and without what differs from run to run.
+// maskNode returns a znode's data with sorted keys and without what differs between runs.
 func maskNode(data []byte) string {
 	if data == nil {
 		return "null"
@@ -275,7 +275,7 @@ var (
 	deletions = regexp.MustCompile(`\.[0-9a-f]{32}-delete`)
 )
 
-// logFolder gives every file of a log folder with its content, ids and times masked.
+// logFolder returns the content of every file in a log directory, with ids and times masked.
 func logFolder(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -313,7 +313,7 @@ func maskFile(name string, data []byte) string {
 		return strings.Join(lines, "\n")
 	case name == "partition.metadata":
 		return topicIDs.ReplaceAllString(text, "topic_id: masked")
-	case strings.HasSuffix(name, "-checkpoint"): // the order of lines is arbitrary
+	case strings.HasSuffix(name, "-checkpoint"): // lines have no defined order
 		lines := strings.Split(text, "\n")
 		if len(lines) > 2 {
 			slices.Sort(lines[2:])

@@ -1,8 +1,9 @@
-// Package integration tests whole brokers from outside: the built binary, real clients, a real ZooKeeper, Apache Kafka itself.
+// Package integration tests whole brokers from outside: the built binary, with real clients, a real ZooKeeper and
+// Apache Kafka itself.
 //
-// It needs build/kafka (make integration builds it). PEER names a launcher of Apache Kafka, with the verbs
-// `broker DIR ID PORT ZK [key=value ...]`, `stop DIR [SIGNAL]` and `tool CLASS ARG ...`; without it the tests that compare
-// with Apache Kafka are left out, unless CI=true.
+// It needs build/kafka (make integration builds it). PEER names a launcher of Apache Kafka with the commands `broker
+// DIR ID PORT ZK [key=value ...]`, `stop DIR [SIGNAL]` and `tool CLASS ARG ...`; without it the tests that compare with
+// Apache Kafka are skipped, unless CI=true.
 package integration
 
 import (
@@ -24,7 +25,7 @@ import (
 	"barnabas/zkcoord/zkserver"
 )
 
-// brokerBinary is the built broker.
+// brokerBinary returns the path of the built broker.
 func brokerBinary(t testing.TB) string {
 	t.Helper()
 	path, err := filepath.Abs("../build/kafka")
@@ -37,7 +38,7 @@ func brokerBinary(t testing.TB) string {
 	return path
 }
 
-// need leaves a test out that needs a program which is not there; with CI=true that is a failure.
+// need skips a test that needs a program which is missing; with CI=true that is a failure.
 func need(t testing.TB, what string, there bool) {
 	t.Helper()
 	if there {
@@ -54,7 +55,7 @@ func hasProgram(name string) bool {
 	return err == nil
 }
 
-// zookeeper runs the embedded ZooKeeper in the test's process and gives its address.
+// zookeeper runs the embedded ZooKeeper in the test's process and returns its address.
 func zookeeper(t testing.TB) string {
 	t.Helper()
 	zk, err := zkserver.Open(zkserver.Config{TickTime: 500 * time.Millisecond, MaxTimeout: time.Minute})
@@ -68,19 +69,19 @@ func zookeeper(t testing.TB) string {
 	return zk.Addr().String()
 }
 
-// process is a broker that runs as a process of its own.
+// process is a broker that runs as a separate process.
 type process struct {
 	t       testing.TB
 	dir     string
 	port    int
 	cmd     *exec.Cmd
-	started chan struct{} // closed when it says so
+	started chan struct{} // closed when it logs that it has started
 	ended   chan struct{}
 	mu      sync.Mutex // guards lines
 	lines   []string
 }
 
-// newProcess prepares a broker; start starts it, and again after kill or stop.
+// newProcess prepares a broker; start starts it, also after kill or stop.
 func newProcess(t testing.TB, id int, zk string, settings ...string) *process {
 	t.Helper()
 	p := &process{t: t, dir: t.TempDir(), port: testport.Reserve(t)}
@@ -101,7 +102,7 @@ func newProcess(t testing.TB, id int, zk string, settings ...string) *process {
 	return p
 }
 
-// add adds settings, which count more than those before.
+// add adds settings, which override earlier ones.
 func (p *process) add(settings ...string) {
 	p.t.Helper()
 	file, err := os.OpenFile(filepath.Join(p.dir, "server.properties"), os.O_APPEND|os.O_WRONLY, 0)
@@ -156,21 +157,21 @@ func (p *process) follow(out io.Reader) {
 	close(p.ended)
 }
 
-// log is what the broker has written so far, over all its runs.
+// log returns what the broker has logged so far, in all its runs.
 func (p *process) log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.lines, "\n")
 }
 
-// tell shows the end of a broker's log when its test has failed.
+// tell logs the end of a broker's log if the test has failed.
 func tell(t testing.TB, addr string, log []string) {
 	if t.Failed() {
 		t.Logf("the last lines of the broker on %s:\n%s", addr, strings.Join(log[max(0, len(log)-15):], "\n"))
 	}
 }
 
-// signal sends a signal and waits until the process is gone.
+// signal sends a signal and waits until the process has ended.
 func (p *process) signal(s syscall.Signal) {
 	if p.cmd == nil || p.cmd.Process == nil {
 		return
@@ -186,7 +187,7 @@ func (p *process) signal(s syscall.Signal) {
 	p.cmd = nil
 }
 
-// send sends a signal and does not wait.
+// send sends a signal without waiting.
 func (p *process) send(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
@@ -197,7 +198,7 @@ func (p *process) send(s syscall.Signal) {
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
 func (p *process) stop() { p.signal(syscall.SIGTERM) }
 
-// residentBytes is the process's memory, of /proc.
+// residentBytes returns the process's resident memory, from /proc.
 func (p *process) residentBytes() int64 {
 	p.t.Helper()
 	return residentBytes(p.t, p.pid())

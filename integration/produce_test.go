@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestAcksZeroErrorsCloseTheConnection, so that the client notices.
+// TestAcksZeroErrorsCloseTheConnection: an error with acks=0 closes the connection, so that the client notices.
 func TestAcksZeroErrorsCloseTheConnection(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Setting("auto.create.topics.enable", "false"))
@@ -27,7 +27,7 @@ func TestAcksZeroErrorsCloseTheConnection(t *testing.T) {
 	w.closed()
 }
 
-// TestSeveralPartitionsInOneRequest get one answer with a result each.
+// TestSeveralPartitionsInOneRequest: they get one response with a result for each.
 func TestSeveralPartitionsInOneRequest(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -65,7 +65,7 @@ func TestOldMessageSets(t *testing.T) {
 	}
 }
 
-// TestZstdThroughOldVersions is refused for the partition, and the connection stays.
+// TestZstdThroughOldVersions: zstd is refused in old versions for that partition only, and the connection stays open.
 func TestZstdThroughOldVersions(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -89,7 +89,7 @@ func TestZstdThroughOldVersions(t *testing.T) {
 	}
 }
 
-// TestKeylessRecordInACompactedTopic fails the batch and names the record.
+// TestKeylessRecordInACompactedTopic: the batch is refused, and the error names the record.
 func TestKeylessRecordInACompactedTopic(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -108,7 +108,7 @@ func TestKeylessRecordInACompactedTopic(t *testing.T) {
 	}
 }
 
-// TestRetriedBatches: the second time the answer has the first base offset; an older epoch is fenced.
+// TestRetriedBatches: the response to a duplicate has the original base offset; an older producer epoch is fenced.
 func TestRetriedBatches(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -134,7 +134,7 @@ func TestRetriedBatches(t *testing.T) {
 	}
 }
 
-// TestLogAppendTime: the broker's clock, in the batch and in the answer.
+// TestLogAppendTime: the broker's time is in the batch and in the response.
 func TestLogAppendTime(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -157,7 +157,7 @@ func TestLogAppendTime(t *testing.T) {
 	}
 }
 
-// TestTimestampsOutOfBounds name the record.
+// TestTimestampsOutOfBounds: the error names the record.
 func TestTimestampsOutOfBounds(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -174,7 +174,7 @@ func TestTimestampsOutOfBounds(t *testing.T) {
 	}
 }
 
-// TestAcknowledgedRecordIsReadableAtOnce, also with three replicas.
+// TestAcknowledgedRecordIsReadableAtOnce: an acknowledged record can be read at once, also with three replicas.
 func TestAcknowledgedRecordIsReadableAtOnce(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -190,7 +190,8 @@ func TestAcknowledgedRecordIsReadableAtOnce(t *testing.T) {
 	}
 }
 
-// TestFirstWriteToAnAutomaticTopic succeeds at the leader as soon as Metadata names it.
+// TestFirstWriteToAnAutomaticTopic: producing to an automatically created topic succeeds as soon as Metadata returns
+// its leader.
 func TestFirstWriteToAnAutomaticTopic(t *testing.T) {
 	t.Parallel()
 	w := dialWire(t, kafkatest.Run(t).Broker(0).Addr())

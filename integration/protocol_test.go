@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestAnswersOfApiVersions: the header of the answer is never flexible, and an unknown version is answered in version 0.
+// TestAnswersOfApiVersions: the response header is never flexible, and an unknown version is answered in version 0.
 func TestAnswersOfApiVersions(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -33,7 +33,7 @@ func TestAnswersOfApiVersions(t *testing.T) {
 	}
 }
 
-// TestClientIDNullAndEmpty: in a flexible request the header's tagged fields follow either.
+// TestClientIDNullAndEmpty: in a flexible request tagged fields follow a null as well as an empty client id.
 func TestClientIDNullAndEmpty(t *testing.T) {
 	t.Parallel()
 	w := dialWire(t, kafkatest.Run(t).Broker(0).Addr())
@@ -49,7 +49,7 @@ func TestClientIDNullAndEmpty(t *testing.T) {
 	}
 }
 
-// TestUnsupportedVersionsCloseTheConnection also for APIs whose handlers work in two steps; the broker goes on.
+// TestUnsupportedVersionsCloseTheConnection: also of APIs whose handlers work in two steps; the broker stays up.
 func TestUnsupportedVersionsCloseTheConnection(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -63,7 +63,7 @@ func TestUnsupportedVersionsCloseTheConnection(t *testing.T) {
 	dialWire(t, c.Broker(0).Addr()).call(kmsg.NewPtrApiVersionsRequest())
 }
 
-// TestCorrelationIDs: any 32 bits come back, in the order of the requests.
+// TestCorrelationIDs: any 32 bits are returned, in the order of the requests.
 func TestCorrelationIDs(t *testing.T) {
 	t.Parallel()
 	w := dialWire(t, kafkatest.Run(t).Broker(0).Addr())
@@ -83,7 +83,7 @@ func TestCorrelationIDs(t *testing.T) {
 	}
 }
 
-// TestHugeCounts: arrays that announce more than the frame can hold close the connection and cost no memory.
+// TestHugeCounts: arrays that announce more than the frame can contain close the connection and cost no memory.
 func TestHugeCounts(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -101,7 +101,7 @@ func TestHugeCounts(t *testing.T) {
 	}
 }
 
-// TestNullAndEmptyTopicLists: what stands for all topics differs by version.
+// TestNullAndEmptyTopicLists: which list stands for all topics depends on the version.
 func TestNullAndEmptyTopicLists(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -121,7 +121,8 @@ func TestNullAndEmptyTopicLists(t *testing.T) {
 	}
 }
 
-// TestTaggedStructsInFetch: each ends with its own tagged fields, and the size counts them (wire.call compares sizes).
+// TestTaggedStructsInFetch: each struct ends with its own tagged fields, and the size includes them (wire.call compares
+// sizes).
 func TestTaggedStructsInFetch(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Brokers(2))
@@ -137,7 +138,7 @@ func TestTaggedStructsInFetch(t *testing.T) {
 	moved := fetching(16, "t", 0)
 	moved.Topics[0].TopicID = id
 	resp := dialWire(t, other).call(moved).(*kmsg.FetchResponse)
-	for resp.Topics[0].Partitions[0].ErrorCode == 100 { // that broker has not heard of the topic yet
+	for resp.Topics[0].Partitions[0].ErrorCode == 100 { // that broker has not been told of the topic yet
 		resp = dialWire(t, other).call(moved).(*kmsg.FetchResponse)
 	}
 	if p := resp.Topics[0].Partitions[0]; p.ErrorCode != 6 || p.CurrentLeader.LeaderID < 0 || len(resp.Brokers) != 1 {

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// proxy stands between a broker and ZooKeeper, to cut the one from the other.
+// proxy connects a broker to ZooKeeper, and can cut the connection.
 type proxy struct {
 	ln    net.Listener
 	tasks sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	flow   sync.Cond
 	target string
 	cut    bool
@@ -34,7 +34,7 @@ func newProxy(t *testing.T, target string) *proxy {
 
 func (p *proxy) addr() string { return p.ln.Addr().String() }
 
-// sever lets nothing through any more, without telling either side.
+// sever lets nothing through any more, without either side being told.
 func (p *proxy) sever(cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +42,7 @@ func (p *proxy) sever(cut bool) {
 	p.flow.Broadcast()
 }
 
-// turn has it lead somewhere else, and ends what there is of connections.
+// turn redirects it to another target, and closes present connections.
 func (p *proxy) turn(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *proxy) accept() {
 	}
 }
 
-// copy passes on what comes, while the line holds.
+// copy forwards bytes while the connection is not severed.
 func (p *proxy) copy(to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {

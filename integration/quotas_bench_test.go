@@ -15,21 +15,22 @@ import (
 )
 
 const (
-	benchLimit    = 1_000_000        // bytes a second
-	benchWindows  = 11 * time.Second // quota.window.num of quota.window.size.seconds each, by default
+	benchLimit    = 1_000_000        // bytes per second
+	benchWindows  = 11 * time.Second // the defaults of quota.window.num and quota.window.size.seconds multiplied
 	settledSpan   = 4 * benchWindows
 	untroubled    = 10 * time.Second
 	freeInterval  = 10 * time.Millisecond
-	freeBytes     = 50_000 // each time: 5 MB a second
+	freeBytes     = 50_000 // per tick: 5 MB per second
 	limitedWriter = "limited-producer"
 	limitedReader = "limited-consumer"
 )
 
-// BenchmarkQuotas limits a producer and a consumer, which go as fast as they can, to 1 MB/s each (KIP-13), and reports the rates
-// that they settle at. All that the windows allow may come at once, and then hardly anything until it is out of them: so a rate is one of whole
-// rounds of windows, from the middle of the quiet part of one to that of another, and the first two are left out. Bytes are those of requests and of
-// answers, as the broker counts them. Beside them a producer and a consumer without a limit pass on 5 MB/s; how fast and how late is reported
-// before the limited ones begin, and while their rates are measured.
+// BenchmarkQuotas limits a producer and a consumer, which run as fast as they can, to 1 MB/s each (KIP-13), and reports
+// the rates at which they settle. All that the windows allow may be used at once, and then hardly anything until those
+// windows are over. Therefore a rate is measured over whole rounds of windows, from the middle of the quiet part of one
+// round to that of another, and the first two rounds are left out. Bytes are those of requests and responses, as the
+// broker counts them. Beside them a producer and a consumer without a limit pass on 5 MB/s; throughput and latency of
+// these are reported before the limited clients start, and while those are measured.
 func BenchmarkQuotas(b *testing.B) {
 	onBothKinds(b, func(b *testing.B, p benched, _ string) {
 		p.start()
@@ -41,7 +42,7 @@ func BenchmarkQuotas(b *testing.B) {
 
 func benchmarkQuotas(b *testing.B, addr string) {
 	_, adm := benchClient(b, addr)
-	_, _ = adm.DeleteTopics(b.Context(), "t", "limited", "free") // of the round before
+	_, _ = adm.DeleteTopics(b.Context(), "t", "limited", "free") // from the previous round
 	waitFor(b, "new topics", func(ctx context.Context) bool {
 		resp, err := adm.CreateTopics(ctx, 1, 1, nil, "t", "limited", "free")
 		return err == nil && resp.Error() == nil
@@ -56,7 +57,7 @@ func benchmarkQuotas(b *testing.B, addr string) {
 	free := newPassing(b, addr)
 	running.Go(func() { free.produce(ctx) })
 	running.Go(func() { free.consume(ctx) })
-	time.Sleep(benchWindows) // until they go steadily, and a JVM is warm
+	time.Sleep(benchWindows) // until they are steady, and a JVM has warmed up
 	free.measure(untroubled, "before", b)
 
 	in := newLimited(b, addr, limitedWriter, kmsg.Produce, kgo.DefaultProduceTopic("limited"), kgo.ProducerBatchMaxBytes(16<<10))
@@ -91,7 +92,7 @@ func setByteRates(b *testing.B, adm *kadm.Client) {
 	}
 }
 
-// limited is a client that goes as fast as it is let, and counts the bytes of one kind of requests, or of answers to them.
+// limited is a client that runs as fast as it may, and counts the bytes of one kind of requests, or of their responses.
 type limited struct {
 	cl    *kgo.Client
 	key   kmsg.Key
@@ -104,14 +105,14 @@ func newLimited(b *testing.B, addr, id string, key kmsg.Key, opts ...kgo.Opt) *l
 	return l
 }
 
-// OnBrokerWrite is kgo.HookBrokerWrite.
+// OnBrokerWrite implements kgo.HookBrokerWrite.
 func (l *limited) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, size int, _, _ time.Duration, _ error) {
 	if l.key == kmsg.Produce && key == int16(l.key) {
 		l.bytes.Add(int64(size))
 	}
 }
 
-// OnBrokerRead is kgo.HookBrokerRead.
+// OnBrokerRead implements kgo.HookBrokerRead.
 func (l *limited) OnBrokerRead(_ kgo.BrokerMetadata, key int16, size int, _, _ time.Duration, _ error) {
 	if l.key == kmsg.Fetch && key == int16(l.key) {
 		l.bytes.Add(int64(size))
@@ -121,7 +122,7 @@ func (l *limited) OnBrokerRead(_ kgo.BrokerMetadata, key int16, size int, _, _ t
 func (l *limited) produce(ctx context.Context) {
 	value := bytes.Repeat([]byte("limited."), 125)
 	for ctx.Err() == nil {
-		l.cl.Produce(ctx, &kgo.Record{Value: value}, nil) // blocks while much is waiting
+		l.cl.Produce(ctx, &kgo.Record{Value: value}, nil) // blocks while much is buffered
 	}
 }
 
@@ -131,11 +132,11 @@ func (l *limited) consume(ctx context.Context) {
 	}
 }
 
-// passing is a producer and a consumer without limits: what the one writes at a steady rate the other reads.
+// passing is a producer and a consumer without limits: the consumer reads what the producer writes at a steady rate.
 type passing struct {
 	producer, consumer *kgo.Client
 
-	mu            sync.Mutex // guards what follows: what has happened since the last measure
+	mu            sync.Mutex // guards the fields below: what has happened since the last measurement
 	written, read int        // bytes
 	answers, ages []time.Duration
 }
@@ -159,7 +160,7 @@ func (p *passing) produce(ctx context.Context) {
 		}
 		began := time.Now()
 		if p.producer.ProduceSync(ctx, &kgo.Record{Value: value, Timestamp: began}).FirstErr() != nil {
-			continue // which the rate tells of
+			continue // the rate shows these
 		}
 		p.mu.Lock()
 		p.written += len(value)
@@ -180,7 +181,7 @@ func (p *passing) consume(ctx context.Context) {
 	}
 }
 
-// measure reports how fast and how late records are passed on from now on, for some time, and gives the time that it took.
+// measure reports throughput and latency over the given time, and returns the time that it took.
 func (p *passing) measure(span time.Duration, when string, b *testing.B) time.Duration {
 	p.take()
 	began := time.Now()
@@ -202,7 +203,7 @@ func (p *passing) take() (written, read int, answers, ages []time.Duration) {
 	return written, read, answers, ages
 }
 
-// slowest is the 99th percentile, in milliseconds.
+// slowest returns the 99th percentile, in milliseconds.
 func slowest(times []time.Duration) float64 {
 	if len(times) == 0 {
 		return 0

@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// setQuota sets one quota through AlterClientQuotas and waits until the brokers heard of it.
+// setQuota sets one quota through AlterClientQuotas and waits until the brokers apply it.
 func setQuota(t *testing.T, c *kafkatest.Cluster, entity map[string]string, key string, value float64, holds func() bool) {
 	t.Helper()
 	entry := kadm.AlterClientQuotaEntry{Ops: []kadm.AlterClientQuotaOp{{Key: key, Value: value}}}
@@ -30,7 +30,7 @@ func setQuota(t *testing.T, c *kafkatest.Cluster, entity map[string]string, key 
 	until(t, fmt.Sprintf("%s of %v has an effect", key, entity), func(context.Context) bool { return holds() })
 }
 
-// silent tells whether nothing comes over a connection for a moment.
+// silent reports whether nothing arrives over a connection for a moment.
 func (w *wire) silent() bool {
 	w.t.Helper()
 	_ = w.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
@@ -44,7 +44,8 @@ func as(w *wire, clientID string) *wire {
 	return w
 }
 
-// TestProducerAboveItsQuota is answered at once, told to wait, and not read from; others are not concerned.
+// TestProducerAboveItsQuota: the producer gets a response with a throttle time at once, and its next request is not
+// read meanwhile; others are not affected.
 func TestProducerAboveItsQuota(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -66,8 +67,8 @@ func TestProducerAboveItsQuota(t *testing.T) {
 	}
 }
 
-// TestConsumerAboveItsQuota gets nothing, is told to wait, and finds its session as it was. The first batch comes though
-// it is larger than the quota of all windows.
+// TestConsumerAboveItsQuota: the consumer gets no records and a throttle time, and its session is unchanged. The first
+// batch is returned although it is larger than the quota of all windows.
 func TestConsumerAboveItsQuota(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -97,7 +98,7 @@ func TestConsumerAboveItsQuota(t *testing.T) {
 	}
 }
 
-// TestTopicChangesAboveTheQuota are refused for clients that understand it, others are made to wait (KIP-599).
+// TestTopicChangesAboveTheQuota: clients that understand it get an error, others are throttled (KIP-599).
 func TestTopicChangesAboveTheQuota(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -127,7 +128,7 @@ func TestTopicChangesAboveTheQuota(t *testing.T) {
 	}
 }
 
-// TestConnectionsAboveTheQuota of their address are closed unanswered (KIP-612).
+// TestConnectionsAboveTheQuota: connections above their address's quota are closed without a response (KIP-612).
 func TestConnectionsAboveTheQuota(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -142,7 +143,7 @@ func TestConnectionsAboveTheQuota(t *testing.T) {
 	setQuota(t, c, map[string]string{"ip": "127.0.0.1"}, "connection_creation_rate", 1, refused)
 }
 
-// TestQuotaFilters: a match of the default names nothing.
+// TestQuotaFilters: a filter for the default entity has no name.
 func TestQuotaFilters(t *testing.T) {
 	t.Parallel()
 	w := dialWire(t, kafkatest.Run(t).Broker(0).Addr())

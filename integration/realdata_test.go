@@ -14,17 +14,17 @@ import (
 	"github.com/Shopify/sarama"
 )
 
-// packageIndex is Debian's package index, tens of megabytes of text: real data for a broker.
+// packageIndex returns Debian's package index, tens of megabytes of text: real data for a broker.
 func packageIndex(t *testing.T) (path string, lines int) {
 	t.Helper()
 	need(t, "apt-cache", hasProgram("apt-cache"))
 	data, err := exec.Command("apt-cache", "dumpavail").Output()
 	need(t, "a package index (apt-get update)", err == nil && len(data) > 1<<20)
-	if os.Getenv("FULL_INDEX") == "" { // the whole takes minutes, kafka-python's share most of them
+	if os.Getenv("FULL_INDEX") == "" { // all of it takes minutes, most of them for kafka-python
 		data = data[:min(len(data), 8<<20)]
 		data = data[:bytes.LastIndexByte(data, '\n')+1]
 	}
-	data = bytes.ReplaceAll(data, []byte("\n\n"), []byte("\n")) // kcat sends no empty lines
+	data = bytes.ReplaceAll(data, []byte("\n\n"), []byte("\n")) // kcat does not send empty lines
 	path = filepath.Join(t.TempDir(), "index")
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func fileDigest(t *testing.T, path string) string {
 	return digestOf(t, data)
 }
 
-// tool runs one of our command-line tools with a file as input and gives its output.
+// tool runs one of our command-line tools with a file as input and returns its output.
 func tool(t *testing.T, stdin string, args ...string) []byte {
 	t.Helper()
 	return pipe(t, stdin, exec.Command(brokerBinary(t), args...))
@@ -73,7 +73,7 @@ func pipe(t *testing.T, stdin string, cmd *exec.Cmd) []byte {
 	return out
 }
 
-// writer fills a topic with one record a line; reader gives the lines of a topic.
+// writer fills a topic with one record per line; reader returns the lines of a topic.
 type (
 	writer func(t *testing.T, addr, topic, file string)
 	reader func(t *testing.T, addr, topic string, lines int) []byte
@@ -149,7 +149,7 @@ func saramaConfig() *sarama.Config {
 	cfg.Version = sarama.V3_3_0_0
 	cfg.Producer.Return.Successes = true
 	cfg.Producer.Partitioner = sarama.NewManualPartitioner
-	cfg.Net.MaxOpenRequests = 1 // keeps the order
+	cfg.Net.MaxOpenRequests = 1 // to keep the order
 	return cfg
 }
 
@@ -204,8 +204,8 @@ func saramaConsume(t *testing.T, addr, topic string, lines int) []byte {
 	return out.Bytes()
 }
 
-// TestRealDataThroughEveryClient writes a large real file with each client and reads it back with each other one: what comes
-// out has the digest of what went in.
+// TestRealDataThroughEveryClient writes a large real file with each client and reads it back with each of the others:
+// the digest must be the same.
 func TestRealDataThroughEveryClient(t *testing.T) {
 	need(t, "kcat", hasProgram("kcat"))
 	need(t, "python3-kafka", exec.Command("/usr/bin/python3", "-c", "import kafka").Run() == nil)
@@ -232,7 +232,7 @@ func TestRealDataThroughEveryClient(t *testing.T) {
 		}
 		for from, topic := range topics {
 			if slow(name) && from != "console-producer" && from != "kcat gzip" {
-				continue // kafka-python 2.0.2 of Debian has no zstd
+				continue // Debian's kafka-python 2.0.2 does not support zstd
 			}
 			began := time.Now()
 			if got := digestOf(t, read(t, p.addr(), topic, lines)); got != want {
@@ -241,7 +241,7 @@ func TestRealDataThroughEveryClient(t *testing.T) {
 			t.Logf("%s read what %s wrote in %v", name, from, time.Since(began).Round(time.Millisecond))
 		}
 	}
-	p.kill() // and again after a kill, from what was on the disk
+	p.kill() // and again after a kill, from what was on disk
 	p.start()
 	for name, topic := range topics {
 		if got := digestOf(t, readers()["kcat"](t, p.addr(), topic, lines)); got != want {
@@ -250,5 +250,5 @@ func TestRealDataThroughEveryClient(t *testing.T) {
 	}
 }
 
-// slow clients read fewer topics, for the test's time.
+// slow reports whether a client reads fewer topics, to save time.
 func slow(reader string) bool { return reader == "kafka-python" || strings.HasPrefix(reader, "Java") }

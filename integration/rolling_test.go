@@ -17,13 +17,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// place is a broker's id, port and log folder, which brokers of both kinds take turns on.
+// place is a broker's id, port and log directory, which brokers of both kinds use in turn.
 type place struct {
 	theirs *peerBroker
 	ours   *process
 }
 
-// rolling is a cluster whose brokers are replaced one after the other, and what clients do meanwhile.
+// rolling is a cluster whose brokers are replaced one by one, and what clients do meanwhile.
 type rolling struct {
 	t      *testing.T
 	addrs  []string
@@ -31,9 +31,10 @@ type rolling struct {
 	admin  *kadm.Client
 }
 
-// TestRollingReplacement replaces three brokers of Apache Kafka, one after the other, by ours on the same folders, ports and
-// ids, and back again, at a ZooKeeper whose nodes only brokers may change. Meanwhile an idempotent producer goes on with
-// acks=all, a group commits, and transactions are committed: nothing that was acknowledged is lost, and no client has to be told.
+// TestRollingReplacement replaces three brokers of Apache Kafka, one by one, with ours, which have the same log
+// directories, ports and ids, and back again. Only brokers may change the nodes in ZooKeeper. Meanwhile an idempotent
+// producer continues with acks=all, a group commits, and transactions are committed: nothing that was acknowledged is
+// lost, and no client has to be reconfigured.
 func TestRollingReplacement(t *testing.T) {
 	t.Parallel()
 	z := startSecuredZooKeeper(t)
@@ -75,7 +76,7 @@ func TestRollingReplacement(t *testing.T) {
 			p.theirs.start()
 			r.settle()
 		}
-		r.places[0].theirs.kill() // and one that did not stop
+		r.places[0].theirs.kill() // and one that was not stopped cleanly
 		r.places[0].ours.start()
 		r.settle()
 	})
@@ -95,7 +96,7 @@ func TestRollingReplacement(t *testing.T) {
 	}
 }
 
-// askDoctor whether ours can take that broker's place.
+// askDoctor asks kafka-doctor whether our broker can take that broker's place.
 func (r *rolling) askDoctor(p place, logins string) {
 	r.t.Helper()
 	cmd := exec.Command(brokerBinary(r.t), "doctor", "broker", filepath.Join(p.theirs.dir, "server.properties"))
@@ -138,7 +139,7 @@ func (r *rolling) settle() {
 	})
 }
 
-// commit has a simple consumer commit rising offsets, and look at them: what was acknowledged does not go back.
+// commit lets a simple consumer commit increasing offsets, and fetch them: an acknowledged offset does not go back.
 func (r *rolling) commit(ctx context.Context) {
 	admin := kadm.NewClient(r.client())
 	var last int64
@@ -166,8 +167,9 @@ func (r *rolling) commit(ctx context.Context) {
 	r.t.Logf("%d commits", last)
 }
 
-// transact commits transactions of four records each, and gives the names of those that were acknowledged. A client that cannot go on,
-// as when it has asked Apache Kafka for its next epoch within a transaction, makes room for a new one, as applications do it.
+// transact commits transactions of four records each, and returns the names of those that were acknowledged. A client
+// that cannot continue, for example after it requested its next epoch from Apache Kafka within a transaction, is
+// replaced by a new one, as applications do.
 func (r *rolling) transact(ctx context.Context) (committed []string) {
 	const enough = 5
 	next := 0
@@ -184,7 +186,8 @@ func (r *rolling) transact(ctx context.Context) (committed []string) {
 	return committed
 }
 
-// transactWith goes on with the transaction next. It ends with ctx, or with the error of a client that cannot go on.
+// transactWith continues with the transaction next. It ends with ctx, or with the error of a client that cannot
+// continue.
 func (r *rolling) transactWith(ctx context.Context, cl *kgo.Client, next *int, committed *[]string) error {
 	for ; ctx.Err() == nil; *next++ {
 		name := fmt.Sprintf("%06d", *next)
@@ -200,7 +203,7 @@ func (r *rolling) transactWith(ctx context.Context, cl *kgo.Client, next *int, c
 			r.t.Logf("transaction %s: %v", name, err)
 		}
 		if endErr := cl.EndTransaction(context.Background(), kgo.TransactionEndTry(err == nil)); endErr != nil {
-			*next++ // whether it was committed is not known
+			*next++ // it is unknown whether it was committed
 			return fmt.Errorf("end %s: %w", name, endErr)
 		}
 		if err == nil {
@@ -219,7 +222,7 @@ func (r *rolling) checkTransactions(committed []string) {
 		cl.PollFetches(ctx).EachRecord(func(rec *kgo.Record) {
 			name := string(rec.Value)
 			got[name]++
-			if slices.Contains(committed, name) { // not one whose end was not acknowledged
+			if slices.Contains(committed, name) { // except one whose end was not acknowledged
 				left--
 			}
 		})

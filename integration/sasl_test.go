@@ -26,7 +26,7 @@ const (
 	scramModule = "org.apache.kafka.common.security.scram.ScramLoginModule"
 )
 
-// securedBy adds a listener SECURE with SASL to that of PLAINTEXT, and gives its address. Brokers use it too, as admin.
+// securedBy adds a SASL listener SECURE to the PLAINTEXT one, and returns its address. Brokers use it too, as admin.
 func securedBy(t *testing.T, clients int) (addr string, settings []string) {
 	addr = testport.Address(t)
 	return addr, []string{
@@ -41,7 +41,7 @@ func securedBy(t *testing.T, clients int) (addr string, settings []string) {
 	}
 }
 
-// newSecured prepares a broker of ours with the two listeners.
+// newSecured prepares our broker with the two listeners.
 func newSecured(t *testing.T, id int, zk string, more ...string) (p *process, addr string) {
 	t.Helper()
 	p = newProcess(t, id, zk, more...)
@@ -50,7 +50,7 @@ func newSecured(t *testing.T, id int, zk string, more ...string) (p *process, ad
 	return p, addr
 }
 
-// ourTool runs a command-line tool of ours and gives its output.
+// ourTool runs one of our command-line tools and returns its output.
 func ourTool(t *testing.T, stdin, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(brokerBinary(t), append([]string{name}, args...)...)
@@ -62,7 +62,7 @@ func ourTool(t *testing.T, stdin, name string, args ...string) string {
 	return string(out)
 }
 
-// setPasswords makes users for SCRAM, as name=password, before a broker is there to be asked.
+// setPasswords creates SCRAM users, as name=password, before a broker runs.
 func setPasswords(t *testing.T, zk string, users ...string) {
 	t.Helper()
 	for _, u := range users {
@@ -72,7 +72,7 @@ func setPasswords(t *testing.T, zk string, users ...string) {
 	}
 }
 
-// propertiesFile writes settings of a client.
+// propertiesFile writes a client's settings to a file.
 func propertiesFile(t *testing.T, settings ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "client.properties")
@@ -82,7 +82,7 @@ func propertiesFile(t *testing.T, settings ...string) string {
 	return file
 }
 
-// clientSettings are those of a Java client and of our tools.
+// clientSettings returns settings for Java clients and our tools.
 func clientSettings(mechanism, user, password string) []string {
 	module := scramModule
 	if mechanism == "PLAIN" {
@@ -92,7 +92,7 @@ func clientSettings(mechanism, user, password string) []string {
 		fmt.Sprintf(`sasl.jaas.config=%s required username="%s" password="%s";`, module, user, password)}
 }
 
-// TestClientsLogIn with each mechanism: kcat, Sarama, our tools, and Apache Kafka's when it is there.
+// TestClientsLogIn: kcat, Sarama, our tools, and Apache Kafka's if available log in with each mechanism.
 func TestClientsLogIn(t *testing.T) {
 	t.Parallel()
 	zk := zookeeper(t)
@@ -201,7 +201,7 @@ func TestClientsLogIn(t *testing.T) {
 	})
 }
 
-// tokenRow finds the line of a token of alice's in what a tool prints.
+// tokenRow finds the line of alice's token in a tool's output.
 func tokenRow(out string) string {
 	for line := range strings.Lines(out) {
 		if strings.Contains(line, "User:alice") && strings.Contains(line, "[User:bob]") {
@@ -211,7 +211,7 @@ func tokenRow(out string) string {
 	return ""
 }
 
-// saramaLogin is the SCRAM that Sarama asks its user for.
+// saramaLogin is the SCRAM implementation that Sarama requires from its user.
 type saramaLogin struct {
 	mechanism string
 	step      func([]byte) ([]byte, error)
@@ -249,7 +249,7 @@ func produceWithSarama(addr, mechanism, user, password string) error {
 		return err
 	}
 	defer func() { _ = producer.Close() }()
-	for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(50 * time.Millisecond) { // the session ends meanwhile
+	for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(50 * time.Millisecond) { // the session expires meanwhile
 		if _, _, err := producer.SendMessage(&sarama.ProducerMessage{Topic: "t", Value: sarama.StringEncoder("x")}); err != nil {
 			return err
 		}
@@ -257,8 +257,9 @@ func produceWithSarama(addr, mechanism, user, password string) error {
 	return nil
 }
 
-// TestApacheKafkaAndOursLogInAtEachOther: two brokers of one cluster, ours and Apache Kafka's, speak over a listener with
-// SCRAM. Each leads a partition that the other follows, and each is the controller once; sessions end all the time.
+// TestApacheKafkaAndOursLogInAtEachOther: two brokers of one cluster, ours and Apache Kafka's, communicate through a
+// SCRAM listener. Each leads a partition that the other follows, and each is the controller once; sessions expire all
+// the time.
 func TestApacheKafkaAndOursLogInAtEachOther(t *testing.T) {
 	peer(t)
 	zk := zookeeper(t)
@@ -312,7 +313,7 @@ func TestApacheKafkaAndOursLogInAtEachOther(t *testing.T) {
 		t.Errorf("the leaders are %v", leaders)
 	}
 	checkTokens(t, addr, theirAddr)
-	ours.stop() // so that Apache Kafka's becomes the controller
+	ours.stop() // so that Apache Kafka's broker becomes the controller
 	ours.start()
 	until(t, "all are in sync under the other controller", func(ctx context.Context) bool {
 		topics, err := adm.ListTopics(ctx, "t")
@@ -329,8 +330,8 @@ func TestApacheKafkaAndOursLogInAtEachOther(t *testing.T) {
 	check()
 }
 
-// checkTokens makes delegation tokens at each of two brokers and logs in with them at the other one, renews them there, and
-// ends them: then they are of no use at either.
+// checkTokens creates delegation tokens on each of two brokers and logs in with them at the other, renews them there,
+// and expires them: then neither accepts them.
 func checkTokens(t *testing.T, addrs ...string) {
 	t.Helper()
 	login := func(addr string, auth franzscram.Auth) *kadm.Client {

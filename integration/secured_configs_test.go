@@ -11,12 +11,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// aboutSecurity are the keys of logins, TLS and rights.
+// aboutSecurity matches the keys of logins, TLS and authorization.
 var aboutSecurity = regexp.MustCompile(`^(listener\.(name|security)\.|ssl\.|sasl\.|zookeeper\.ssl|delegation\.token|authorizer\.|super\.users|` +
 	`security\.|principal\.builder|connections\.max\.reauth|password\.encoder|inter\.broker\.listener|max\.connections|replica\.selector)`)
 
-// TestSecuritySettingsAreDescribedAsByApacheKafka: values, sources, synonyms, what is read-only and what is not shown, as the
-// brokers were started and after settings were changed while they ran; and which changes are refused.
+// TestSecuritySettingsAreDescribedAsByApacheKafka compares values, sources, synonyms, what is read-only and what is
+// sensitive, after the start and after settings were changed at run time; and which changes are refused.
 func TestSecuritySettingsAreDescribedAsByApacheKafka(t *testing.T) {
 	settings := append(administered(), "password.encoder.secret=s", "connections.max.reauth.ms=3600000", "max.connections.per.ip.overrides=10.0.0.1:5")
 	theirs := startGuardedPeer(t, 0, zookeeper(t), settings...)
@@ -36,7 +36,7 @@ func TestSecuritySettingsAreDescribedAsByApacheKafka(t *testing.T) {
 	}
 }
 
-// securitySettings notes what is told of broker 0 and of all brokers.
+// securitySettings records the described settings of broker 0 and of all brokers.
 func securitySettings(r *transcript, cl *kgo.Client, when string) {
 	for _, broker := range []string{"0", ""} {
 		req := kmsg.NewPtrDescribeConfigsRequest()
@@ -56,7 +56,7 @@ func securitySettings(r *transcript, cl *kgo.Client, when string) {
 
 func configLine(c kmsg.DescribeConfigsResponseResourceConfig) string {
 	synonyms := make([]string, len(c.ConfigSynonyms))
-	for i, s := range c.ConfigSynonyms { // their order says which counts
+	for i, s := range c.ConfigSynonyms { // their order is their precedence
 		synonyms[i] = fmt.Sprint(s.Name, "=", orNull(s.Value), " ", s.Source)
 	}
 	return fmt.Sprint(c.Name, "=", orNull(c.Value), " ", c.Source, " read-only ", c.ReadOnly, " sensitive ", c.IsSensitive, " ", c.ConfigType,
@@ -70,8 +70,8 @@ func orNull(s *string) string {
 	return *s
 }
 
-// alterSecurity changes settings one by one, of broker 0 and of all brokers. The login's comes last: Apache Kafka refuses all
-// changes of listeners after it until it is started again.
+// alterSecurity changes settings one by one, of broker 0 and of all brokers. The login's setting comes last: after it
+// Apache Kafka refuses all changes of listeners until it is restarted.
 func alterSecurity(r *transcript, cl *kgo.Client) {
 	const jaas = plainModule + ` required user_root="pw" user_alice="other";`
 	for _, key := range []struct{ name, value string }{
@@ -102,7 +102,7 @@ func alterSecurity(r *transcript, cl *kgo.Client) {
 	}
 }
 
-// alteredBroker sets one key and gives the code of the answer.
+// alteredBroker sets one key and returns the error code.
 func alteredBroker(t *testing.T, cl *kgo.Client, broker, name, value string) int16 {
 	t.Helper()
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()

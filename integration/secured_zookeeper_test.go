@@ -25,7 +25,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The login that brokers have, and another one, as ZooKeeper and as its clients are told of them.
+// The login that brokers have, and another one, in the forms for ZooKeeper and for its clients.
 const (
 	zkUser, zkPassword = "kafka", `se"c\ret ä`
 	zkLogins           = `Server {
@@ -51,10 +51,10 @@ Wrong {
 `
 )
 
-// securedEnsemble is a ZooKeeper that lets clients log in, by SASL on one port and by certificate on the other.
+// securedEnsemble is a ZooKeeper that clients log in to, with SASL on one port and with a certificate on the other.
 type securedEnsemble struct {
 	addr, encrypted string
-	logins          string // the file of login configurations
+	logins          string // the JAAS file
 }
 
 func startSecuredZooKeeper(t *testing.T) securedEnsemble { return startSecuredZooKeeperBy(t, zkLogins) }
@@ -85,7 +85,7 @@ func startSecuredZooKeeperBy(t *testing.T, logins string, options ...string) sec
 	return z
 }
 
-// inBackground runs a program until the end of the test, which shows what it wrote if it failed.
+// inBackground runs a program until the end of the test, and logs its output if the test has failed.
 func inBackground(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	var output bytes.Buffer
@@ -114,12 +114,12 @@ func untilListening(t *testing.T, addr string) {
 	})
 }
 
-// environment is that of a process which logs in by a section of the file.
+// environment returns the environment of a process that logs in with a section of the file.
 func (z securedEnsemble) environment(section string) []string {
 	return append(os.Environ(), fmt.Sprintf("KAFKA_OPTS=-Djava.security.auth.login.config=%s -Dzookeeper.sasl.clientconfig=%s", z.logins, section))
 }
 
-// session is one of the brokers' user.
+// session returns a session of the brokers' user.
 func (z securedEnsemble) session(t *testing.T) *zk.Conn {
 	t.Helper()
 	login := &zklogin.Login{Username: zkUser, Password: zkPassword}
@@ -144,7 +144,7 @@ func (z securedEnsemble) session(t *testing.T) *zk.Conn {
 
 var sequences = regexp.MustCompile(`_\d{10}$`)
 
-// nodeACLs are the ACLs of all nodes below a chroot, and of itself as /.
+// nodeACLs returns the ACLs of all nodes below a chroot, and of the chroot as /.
 func nodeACLs(t *testing.T, conn *zk.Conn, chroot string) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
@@ -172,7 +172,7 @@ func nodeACLs(t *testing.T, conn *zk.Conn, chroot string) map[string]string {
 	return found
 }
 
-// fillZooKeeper has a broker make a node of each kind that populate does not make.
+// fillZooKeeper lets a broker create a node of each kind that populate does not create.
 func fillZooKeeper(t *testing.T, addr string) {
 	t.Helper()
 	populate(t, addr)
@@ -195,8 +195,9 @@ func fillZooKeeper(t *testing.T, addr string) {
 	}
 }
 
-// TestSecuredZooKeeper has a broker of each kind log in to ZooKeeper and keep its nodes for that user (zookeeper.set.acl), and
-// the tool of each kind open them and keep them again: the ACLs must be the same. Then both brokers are in one cluster.
+// TestSecuredZooKeeper: a broker of each kind logs in to ZooKeeper and restricts its nodes to that user
+// (zookeeper.set.acl), and the tool of each kind opens the nodes and restricts them again: the ACLs must be the same.
+// Then both brokers form one cluster.
 func TestSecuredZooKeeper(t *testing.T) {
 	t.Parallel()
 	z := startSecuredZooKeeper(t)
@@ -235,7 +236,7 @@ func TestSecuredZooKeeper(t *testing.T) {
 	}
 
 	for _, kind := range []string{"unsecure", "secure"} {
-		z.migrate(t, kind, "/ours", "/theirs") // ours on ours, theirs on theirs
+		z.migrate(t, kind, "/ours", "/theirs") // each tool on its own broker's nodes
 		same(kind)
 		want := "sasl:kafka:31"
 		if kind == "unsecure" {
@@ -273,8 +274,8 @@ func (z securedEnsemble) migrate(t *testing.T, kind, byOurs, byTheirs string) {
 	}
 }
 
-// TestBareTreeIsSecured has the tool of each kind work on a tree that is hardly there: nodes that are missing are made, but for
-// those that say something by being there.
+// TestBareTreeIsSecured lets the tool of each kind work on an almost empty tree: missing nodes are created, except
+// those whose existence has a meaning.
 func TestBareTreeIsSecured(t *testing.T) {
 	t.Parallel()
 	z := startSecuredZooKeeper(t)
@@ -318,7 +319,7 @@ func TestBareTreeIsSecured(t *testing.T) {
 	}
 }
 
-// TestZooKeeperByCertificate is as TestSecuredZooKeeper with the certificate of TLS in place of a login.
+// TestZooKeeperByCertificate is TestSecuredZooKeeper with a TLS certificate instead of a login.
 func TestZooKeeperByCertificate(t *testing.T) {
 	t.Parallel()
 	z := startSecuredZooKeeper(t)
@@ -347,7 +348,7 @@ func TestZooKeeperByCertificate(t *testing.T) {
 	}
 }
 
-// TestLoginToZooKeeperIsRefused: the start ends with what is wrong, and nothing of the broker is in ZooKeeper.
+// TestLoginToZooKeeperIsRefused: the start fails with the reason, and the broker has written nothing to ZooKeeper.
 func TestLoginToZooKeeperIsRefused(t *testing.T) {
 	t.Parallel()
 	z := startSecuredZooKeeper(t)
@@ -360,7 +361,7 @@ func TestLoginToZooKeeperIsRefused(t *testing.T) {
 		t.Errorf("the broker has come to ZooKeeper: %v", err)
 	}
 
-	// A server that knows no logins will do, unless nodes are to be kept.
+	// A server that does not support logins is acceptable unless nodes have to be restricted.
 	open := newProcess(t, 0, zookeeper(t)+"/open", "java.security.auth.login.config="+z.logins)
 	open.start()
 	if log := open.log(); !strings.Contains(log, "no login to ZooKeeper") || strings.Count(log, "no login to ZooKeeper") > 2 {

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestFirstRequestAfterAStart: a client that is there before the broker is not told of a cluster without brokers, nor that
-// nobody is the controller: it waits until both are known.
+// TestFirstRequestAfterAStart: a client that connects before the broker is ready never sees a cluster without brokers
+// or without a controller: the response waits until both are known.
 func TestFirstRequestAfterAStart(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)

@@ -25,15 +25,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// statusCluster is three brokers of which one leads a partition that is being moved slowly, with a group that lags.
+// statusCluster is three brokers, one of which leads a partition that is slowly being reassigned, with a group that
+// lags.
 type statusCluster struct {
 	*kafkatest.Cluster
-	pages  []string // host:port of the brokers' pages
+	pages  []string // host:port of the brokers' status pages
 	client *kgo.Client
 	admin  *kadm.Client
 }
 
-// evil is a group that would be markup, if the page let it.
+// evil is a group's name that would be interpreted as markup if the page allowed it.
 const evil = `<img src=x onerror="document.title='broken'">`
 
 func startStatusCluster(t *testing.T) *statusCluster {
@@ -44,7 +45,7 @@ func startStatusCluster(t *testing.T) *statusCluster {
 	}
 	c.Cluster = kafkatest.Run(t, kafkatest.Brokers(3), kafkatest.PerBroker(func(id int) map[string]string {
 		return map[string]string{"metrics.listener": c.pages[id], "broker.rack": fmt.Sprintf("rack-%d", id), "offsets.topic.num.partitions": "1",
-			"replica.fetch.max.bytes": "150000", "replica.fetch.response.max.bytes": "150000"} // one answer must not be all
+			"replica.fetch.max.bytes": "150000", "replica.fetch.response.max.bytes": "150000"} // a single response must not contain everything
 	}))
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
@@ -62,7 +63,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// fill makes a topic whose one partition has some MB, and commits half of it for two groups.
+// fill creates a topic with some MB in its only partition, and commits half of it for two groups.
 func (c *statusCluster) fill(t *testing.T, ctx context.Context) {
 	t.Helper()
 	_, err := c.admin.CreateTopic(ctx, 1, 1, map[string]*string{"leader.replication.throttled.replicas": kadm.StringPtr("*"),
@@ -78,7 +79,7 @@ func (c *statusCluster) fill(t *testing.T, ctx context.Context) {
 	}
 }
 
-// move begins to move the partition, which takes its throttle minutes, to the two brokers that don't have it.
+// move begins to move the partition, which takes minutes with its throttle, to the two brokers that do not have it.
 func (c *statusCluster) move(t *testing.T, ctx context.Context) (leader int) {
 	t.Helper()
 	topics, err := c.admin.ListTopics(ctx, "orders")
@@ -87,7 +88,7 @@ func (c *statusCluster) move(t *testing.T, ctx context.Context) (leader int) {
 	altered, err := c.admin.AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Name: "leader.replication.throttled.rate", Value: kadm.StringPtr("100000")}}, int32(leader))
 	must(t, err)
 	must(t, altered[0].Err)
-	until(t, "the leader hears of the throttle", func(ctx context.Context) bool { // else all is copied before
+	until(t, "the leader hears of the throttle", func(ctx context.Context) bool { // otherwise everything is copied before
 		found, err := c.admin.DescribeBrokerConfigs(ctx, int32(leader))
 		must(t, err)
 		return slices.ContainsFunc(found[0].Configs, func(s kadm.Config) bool {
@@ -103,7 +104,7 @@ func (c *statusCluster) move(t *testing.T, ctx context.Context) (leader int) {
 	return leader
 }
 
-// statusSnapshot is some of what /status.json tells.
+// statusSnapshot is part of the content of /status.json.
 type statusSnapshot struct {
 	Cluster *struct {
 		Controller      int32
@@ -132,8 +133,8 @@ func (c *statusCluster) snapshot(t *testing.T, broker int) statusSnapshot {
 	return s
 }
 
-// TestStatusPage asks every broker while a reassignment runs and a group lags, and shows the page of the partition's
-// leader in a browser. With STATUS_PAGE_PNG a picture of it is written there.
+// TestStatusPage requests the page of every broker while a reassignment runs and a group lags, and loads that of the
+// partition's leader in a browser. With STATUS_PAGE_PNG a screenshot is written to that file.
 func TestStatusPage(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -144,7 +145,7 @@ func TestStatusPage(t *testing.T) {
 		s := c.snapshot(t, leader)
 		return fmt.Sprintf("%+v", s), len(s.Moves) == 1 && s.Moves[0].Progress > 0
 	})
-	for id := range c.pages { // a picture may be a second old
+	for id := range c.pages { // a snapshot may be a second old
 		await(t, fmt.Sprintf("broker %d tells what is", id), func(context.Context) (string, bool) {
 			complaint := c.complaint(t, id)
 			return complaint, complaint == ""
@@ -154,7 +155,7 @@ func TestStatusPage(t *testing.T) {
 		need(t, "Debian's chromium", hasProgram("chromium"))
 		c.browse(t, ctx, leader)
 		c.accessible(t, ctx, leader)
-		for scheme, paper := range map[string]color.NRGBA{"1": {0xf7, 0xf7, 0xf5, 0xff}, "0": {0x16, 0x18, 0x1b, 0xff}} { // light and dark, as Blink numbers them
+		for scheme, paper := range map[string]color.NRGBA{"1": {0xf7, 0xf7, 0xf5, 0xff}, "0": {0x16, 0x18, 0x1b, 0xff}} { // light and dark, by Blink's numbers
 			shot := filepath.Join(t.TempDir(), "page.png")
 			chromium(t, ctx, "--blink-settings=preferredColorScheme="+scheme, "--virtual-time-budget=5000", "--window-size=600,400", "--screenshot="+shot, "http://"+c.pages[leader]+"/")
 			data, err := os.ReadFile(shot)
@@ -168,7 +169,7 @@ func TestStatusPage(t *testing.T) {
 	})
 }
 
-// accessible looks at what the page tells those who do not see it.
+// accessible checks what the page offers to screen readers.
 func (c *statusCluster) accessible(t *testing.T, ctx context.Context, broker int) {
 	t.Helper()
 	dom := chromium(t, ctx, "--virtual-time-budget=8000", "--window-size=400,800", "--dump-dom", "http://"+c.pages[broker]+"/")
@@ -195,8 +196,8 @@ func (c *statusCluster) accessible(t *testing.T, ctx context.Context, broker int
 	}
 }
 
-// complaint is what is wrong with what a broker tells. The group's coordinator need not have the partition: it asks the
-// leader then.
+// complaint returns what is wrong with a broker's page. The group's coordinator need not host the partition: it asks
+// the leader then.
 func (c *statusCluster) complaint(t *testing.T, broker int) string {
 	s := c.snapshot(t, broker)
 	switch {
@@ -215,7 +216,7 @@ func (c *statusCluster) complaint(t *testing.T, broker int) string {
 	return ""
 }
 
-// browse lets a browser show the page.
+// browse loads the page in a browser.
 func (c *statusCluster) browse(t *testing.T, ctx context.Context, broker int) {
 	t.Helper()
 	url := "http://" + c.pages[broker] + "/"
@@ -247,7 +248,8 @@ func (c *statusCluster) browse(t *testing.T, ctx context.Context, broker int) {
 	}
 }
 
-// picture writes what the page looks like of the broker that leads what is moved, after some traffic: when it coordinates the groups, too.
+// picture writes a screenshot of the page of the moved partition's leader, after some traffic, if that broker
+// coordinates the groups, too.
 func (c *statusCluster) picture(t *testing.T, ctx context.Context, leader int, file string) {
 	t.Helper()
 	var first kadm.AlterPartitionAssignmentsReq
@@ -284,7 +286,7 @@ func (c *statusCluster) picture(t *testing.T, ctx context.Context, leader int, f
 	must(t, os.WriteFile(file, data, 0o644))
 }
 
-// chromium runs the browser without a screen and gives what it prints.
+// chromium runs the browser without a screen and returns what it prints.
 func chromium(t *testing.T, ctx context.Context, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)

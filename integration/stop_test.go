@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestStopWithoutZooKeeper stops brokers of a cluster, its controller among them, whose ZooKeeper is away in one of the ways that
-// there are. They end by themselves and say what they could not do.
+// TestStopWithoutZooKeeper stops brokers of a cluster, including its controller, while ZooKeeper is unavailable in one
+// of several ways. They stop by themselves and log what they could not do.
 func TestStopWithoutZooKeeper(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(*proxy){
@@ -29,12 +29,12 @@ func TestStopWithoutZooKeeper(t *testing.T) {
 	}
 }
 
-// TestStopWhileZooKeeperRefusesLogins: of that the line tells, too.
+// TestStopWhileZooKeeperRefusesLogins: the log line says that ZooKeeper refuses the login.
 func TestStopWhileZooKeeperRefusesLogins(t *testing.T) {
 	t.Parallel()
 	knows, other := startSecuredZooKeeper(t), startSecuredZooKeeperBy(t, strings.ReplaceAll(zkLogins, "user_other=", "user_nobody="))
 	ahead := other.session(t)
-	for range 1000 { // who has seen more of ZooKeeper than a server has is not let in there at all
+	for range 1000 { // a server does not accept a client that has seen a later zxid
 		if _, err := ahead.Set("/", nil, -1); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func twoBrokers(t *testing.T, zk string, settings ...string) []*process {
 	return brokers
 }
 
-// wantHastyStops stops brokers, which must tell why they hand nothing over.
+// wantHastyStops stops brokers, which must log why they hand nothing over.
 func wantHastyStops(t *testing.T, brokers []*process, why string) {
 	t.Helper()
 	var stops sync.WaitGroup

@@ -24,20 +24,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// storm is a cluster of three brokers with two log folders each, on a disk of its own that can be filled, and a ZooKeeper that
-// can be killed; and what clients did to it.
+// storm is a cluster of three brokers with two log directories each, one of them on a small file system that can be
+// filled, and a ZooKeeper that can be killed; and what clients have done.
 type storm struct {
 	t       *testing.T
 	random  *rand.Rand
 	zk      *zookeeperProcess
-	lines   []*proxy // to ZooKeeper
+	lines   []*proxy // connections to ZooKeeper
 	brokers []stormBroker
 	disks   []string
 	addrs   []string
 	client  *kgo.Client
 	adm     *kadm.Client
-	theirs  int         // which broker is of Apache Kafka all the time, or -1
-	still   atomic.Bool // nothing is moved
+	theirs  int         // the broker that is Apache Kafka's all the time, or -1
+	still   atomic.Bool // no replicas are moved
 }
 
 type stormBroker interface {
@@ -48,7 +48,8 @@ type stormBroker interface {
 	addr() string
 }
 
-// patientPeer is a broker of Apache Kafka that waits, to be started again, until its node from before is gone: before, it would end.
+// patientPeer is a broker of Apache Kafka that is not restarted until its earlier registration is gone: otherwise it
+// would exit.
 type patientPeer struct {
 	*peerBroker
 	again bool
@@ -62,11 +63,12 @@ func (p *patientPeer) start() {
 	p.peerBroker.start()
 }
 
-// TestStorm has everything happen at once: an idempotent producer, transactions that copy records with a group's offsets in
-// them, keys that are compacted, commits, topics that come and go, replicas that move between brokers and between log folders;
-// while brokers are killed, paused, restarted and cut from ZooKeeper, disks fill up and ZooKeeper is killed. In the end what
-// was acknowledged is there, once and in order, copies are whole, no committed offset has gone back, and all replicas are in sync. CHAOS_SECONDS makes it
-// longer, CHAOS_SEED repeats a run's choices.
+// TestStorm does everything at once: an idempotent producer, transactions that copy records and commit a group's
+// offsets, keys that are compacted, commits, topics that are created and deleted, replicas that move between brokers
+// and between log directories; while brokers are killed, paused, restarted and disconnected from ZooKeeper, disks fill
+// up and ZooKeeper is killed. In the end what was acknowledged is there, once and in order, copies are complete, no
+// committed offset has gone back, and all replicas are in sync. CHAOS_SECONDS makes it longer, CHAOS_SEED repeats a
+// run's choices.
 func TestStorm(t *testing.T) {
 	seconds, seed := chaosSettings(10)
 	t.Logf("seed %d", seed)
@@ -74,8 +76,9 @@ func TestStorm(t *testing.T) {
 	s.run(seconds, seed)
 }
 
-// TestStormOverBothKinds is the same with one broker of Apache Kafka, whose disk is not filled and whose replicas stay in their folders.
-// It takes longer, since that broker starts slowly, and is part of the long run alone (CHAOS_SECONDS).
+// TestStormOverBothKinds is TestStorm with one broker of Apache Kafka, whose disk is not filled and whose replicas are
+// not moved between log directories. It takes longer, since that broker starts slowly, and runs only as part of the
+// long run (CHAOS_SECONDS).
 func TestStormOverBothKinds(t *testing.T) {
 	if os.Getenv("CHAOS_SECONDS") == "" {
 		t.Skip("part of the long run")
@@ -86,7 +89,8 @@ func TestStormOverBothKinds(t *testing.T) {
 	s.run(seconds, seed)
 }
 
-// TestFoldersInTurnsInAStorm has brokers of both kinds take turns on two log folders and a ZooKeeper, each killed in the middle of all that.
+// TestFoldersInTurnsInAStorm lets brokers of both kinds take turns on two log directories and a ZooKeeper, each killed
+// in the middle of everything.
 func TestFoldersInTurnsInAStorm(t *testing.T) {
 	seconds, seed := chaosSettings(10)
 	t.Logf("seed %d", seed)
@@ -110,19 +114,19 @@ func TestFoldersInTurnsInAStorm(t *testing.T) {
 			s.sleep(8000)
 			t.Log("kill ours")
 			ours.kill()
-			time.Sleep(4 * time.Second) // Apache Kafka does not start before the old node is gone
+			time.Sleep(4 * time.Second) // Apache Kafka does not start before its earlier node is gone
 			theirs.start()
 			s.still.Store(false)
 			s.sleep(8000)
 			t.Log("kill theirs")
 			theirs.kill()
-			s.still.Store(true) // Apache Kafka does not start where a move was killed between its last two renames
+			s.still.Store(true) // Apache Kafka does not start if a move was killed between its last two renames
 			ours.start()
 		}
 	})
 }
 
-// run has a storm blow for that long, and compares what the brokers have in the end.
+// run injects faults for this long, and compares the brokers' replicas in the end.
 func (s *storm) run(seconds int, seed uint64) {
 	s.t.Helper()
 	s.weather(seed, func() { s.blow(time.Duration(seconds) * time.Second) })
@@ -136,7 +140,7 @@ func (s *storm) run(seconds int, seed uint64) {
 	}
 }
 
-// weather has clients do everything at once while harm is done, and checks what they got.
+// weather runs all clients while harm injects faults, and checks what they got.
 func (s *storm) weather(seed uint64, harm func()) {
 	t := s.t
 	t.Helper()
@@ -167,7 +171,7 @@ func (s *storm) weather(seed uint64, harm func()) {
 	t.Logf("%d records were copied, %d keys, offset %d", copied, len(keys.acked), commits.acked)
 }
 
-// newStorm starts a cluster of three brokers, of which the one with the number theirs is of Apache Kafka.
+// newStorm starts a cluster of three brokers, of which number theirs is Apache Kafka's.
 func newStorm(t *testing.T, seed uint64, theirs int) *storm {
 	t.Helper()
 	s := &storm{t: t, random: rand.New(rand.NewPCG(seed, 0)), zk: newZookeeperProcess(t), theirs: theirs}
@@ -217,7 +221,7 @@ func (s *storm) newClient(opts ...kgo.Opt) (*kgo.Client, *kadm.Client) {
 	return cl, kadm.NewClient(cl)
 }
 
-// smallDisk is a folder on a file system of its own.
+// smallDisk returns a directory on a file system of its own.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -226,7 +230,7 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// fill leaves no room on a disk, until the returned function is called.
+// fill uses up the space on a disk until the returned function is called.
 func fill(t *testing.T, disk string) (undo func()) {
 	name := filepath.Join(disk, "balloon")
 	file, err := os.Create(name) //nolint:gosec // a test's own
@@ -243,7 +247,7 @@ func fill(t *testing.T, disk string) (undo func()) {
 	return func() { _ = os.Remove(name) }
 }
 
-// blow does one harm after the other, and heals each.
+// blow injects one fault after the other, and heals each.
 func (s *storm) blow(during time.Duration) {
 	s.t.Helper()
 	for end := time.Now().Add(during); time.Now().Before(end); {
@@ -305,7 +309,7 @@ func (s *storm) sleep(maxMillis int) {
 	time.Sleep(time.Duration(s.random.IntN(maxMillis)) * time.Millisecond)
 }
 
-// churn makes topics and deletes them.
+// churn creates and deletes topics.
 func (s *storm) churn(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		asked, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -317,7 +321,7 @@ func (s *storm) churn(ctx context.Context) {
 	}
 }
 
-// move has replicas go to other log folders and to other brokers.
+// move moves replicas to other log directories and to other brokers.
 func (s *storm) move(ctx context.Context, random *rand.Rand) {
 	topics := []string{"t", "keyed", "in", "out", "twin", "moved"}
 	for ctx.Err() == nil {
@@ -327,7 +331,7 @@ func (s *storm) move(ctx context.Context, random *rand.Rand) {
 		}
 		asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 		broker, partition := int32(random.IntN(len(s.addrs))), int32(random.IntN(chaosPartitions))
-		if int(broker) != s.theirs { // Apache Kafka does not start where a move was killed between its last two renames
+		if int(broker) != s.theirs { // Apache Kafka does not start if a move was killed between its last two renames
 			var req kadm.AlterReplicaLogDirsReq
 			req.Add(s.disks[broker]+[]string{"/a", "/b"}[random.IntN(2)], kadm.TopicsSet{topics[random.IntN(len(topics))]: {partition: {}}})
 			_, _ = s.adm.AlterBrokerReplicaLogDirs(asked, broker, req)
@@ -347,7 +351,7 @@ func (s *storm) move(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// feed writes numbers to what is copied, and gives how many.
+// feed writes numbers to the topic that is copied, and returns how many.
 func (s *storm) feed(ctx context.Context) int {
 	cl, _ := s.newClient()
 	n := 0
@@ -367,7 +371,7 @@ func (s *storm) feed(ctx context.Context) int {
 	return n
 }
 
-// copy copies until ctx ends; its client is killed now and then.
+// copy copies until ctx ends; its client is killed from time to time.
 func (s *storm) copy(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
 		line := &lifeline{}
@@ -400,7 +404,7 @@ func (s *storm) finishCopies(count int) {
 	checkCopies(s.t, s.adm, s.addrs, count, "out", "twin")
 }
 
-// keyLoad writes rising numbers under a few keys of topic keyed. A key's partition is its last digit modulo 4.
+// keyLoad writes increasing numbers under a few keys of topic keyed. A key's partition is its last digit modulo 4.
 type keyLoad struct {
 	mu    sync.Mutex
 	acked map[string]int
@@ -445,7 +449,7 @@ func (k *keyLoad) check(s *storm) {
 	}
 }
 
-// commitLoad commits rising offsets.
+// commitLoad commits increasing offsets.
 type commitLoad struct{ asked, acked int64 }
 
 func (c *commitLoad) run(ctx context.Context, s *storm) {
@@ -504,7 +508,7 @@ func (s *storm) awaitInSync(names ...string) {
 	})
 }
 
-// compareReplicas wants the same batches on all brokers, in whichever folder.
+// compareReplicas checks that all brokers have the same batches, in whichever directory.
 func (s *storm) compareReplicas(partition string) {
 	s.t.Helper()
 	var first []byte
@@ -527,7 +531,7 @@ func (s *storm) compareReplicas(partition string) {
 	}
 }
 
-// zookeeperProcess is Apache ZooKeeper, as one server, in a process that can be killed.
+// zookeeperProcess is Apache ZooKeeper, a single server in a process that can be killed.
 type zookeeperProcess struct {
 	t         *testing.T
 	dir, addr string

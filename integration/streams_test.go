@@ -25,12 +25,12 @@ import (
 type streamsInstance struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	state string
 	tasks taskCount
 }
 
-// taskCount is what an instance has to do: tasks, and copies of the stores of others'.
+// taskCount is an instance's share of the work: tasks, and standby copies of other instances' stores.
 type taskCount struct{ active, standby int }
 
 // startWordCount runs compat/java/WordCount.java with arguments.
@@ -89,7 +89,8 @@ func (s *streamsInstance) stop(t *testing.T) {
 	}
 }
 
-// awaitTasks waits until all instances run, and share the tasks and the copies of stores; none has nothing to do.
+// awaitTasks waits until all instances are running and the tasks and standby copies are distributed among them; none is
+// idle.
 func awaitTasks(t *testing.T, want taskCount, instances ...*streamsInstance) {
 	t.Helper()
 	await(t, fmt.Sprintf("%d instances share the work", len(instances)), func(context.Context) (string, bool) {
@@ -107,8 +108,8 @@ func awaitTasks(t *testing.T, want taskCount, instances ...*streamsInstance) {
 	})
 }
 
-// TestKafkaStreamsScales runs an application with copies of its stores in one process, in three, of which one is killed, and in one
-// again. Then it is reset and counts everything anew.
+// TestKafkaStreamsScales runs an application with standby copies of its stores in one process, in three, of which one
+// is killed, and in one again. Then it is reset and counts everything again.
 func TestKafkaStreamsScales(t *testing.T) {
 	t.Parallel()
 	const partitions = 4
@@ -139,7 +140,7 @@ func TestKafkaStreamsScales(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each partition has a task that takes words apart, and one with a store that counts them.
+	// Each partition has a task that splits lines into words, and one with a store that counts them.
 	alone, together := taskCount{active: 2 * partitions}, taskCount{active: 2 * partitions, standby: partitions}
 	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	start := func(i int) *streamsInstance {
@@ -184,7 +185,7 @@ func TestKafkaStreamsScales(t *testing.T) {
 	checkCounts(t, c.Addrs(), want)
 }
 
-// topicsOf are the topics whose names begin so.
+// topicsOf returns the topics whose names have a prefix.
 func topicsOf(t *testing.T, adm *kadm.Client, prefix string) (names []string) {
 	t.Helper()
 	topics, err := adm.ListTopics(t.Context())
@@ -199,7 +200,7 @@ func topicsOf(t *testing.T, adm *kadm.Client, prefix string) (names []string) {
 	return names
 }
 
-// recordCount is how far a topic's partitions reach, together.
+// recordCount returns the sum of a topic's end offsets.
 func recordCount(t *testing.T, adm *kadm.Client, topic string) (sum int64) {
 	t.Helper()
 	ends, err := adm.ListEndOffsets(t.Context(), topic)

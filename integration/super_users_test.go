@@ -8,10 +8,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// oddSuperUsers are written in every way that is not refused.
+// oddSuperUsers are written in every way that is accepted.
 const oddSuperUsers = "super.users= User:ANONYMOUS ;User:bob;  User:a b\t; user:carol;User: dave;User:erin ;Other:frank;User:G;User:h\\;User:i:j;:k;User:;User:l;;"
 
-// TestOddSuperUsers: who is one, however they are written, is the same as with Apache Kafka.
+// TestOddSuperUsers: however they are written, the same users are super users as with Apache Kafka.
 func TestOddSuperUsers(t *testing.T) {
 	users := []string{"bob", "a b", "carol", "dave", " dave", "erin", "erin ", "frank", "g", "G", "h", "i", "i:j", "k", "l", "m"}
 	logins := "listener.name.secure.plain.sasl.jaas.config=" + plainModule + " required"

@@ -24,18 +24,18 @@ type storedTopic struct {
 	name      string
 	settings  map[string]string
 	codec     kgo.CompressionCodec
-	txn       bool // written in transactions, some of which are aborted or never ended
-	old       bool // messages, not batches
+	txn       bool // written in transactions, some of which are aborted or never completed
+	old       bool // stored as messages rather than batches
 	timeless  bool // message format 0
 	compacted bool
 
-	records []*kgo.Record     // that count, by offset
-	live    map[string]string // the last value of each key, where tombstones may be gone
+	records []*kgo.Record     // the visible ones, by offset
+	live    map[string]string // the last value of each key, if tombstones may have been removed
 	end     int64
 }
 
-// storedTopics has each way in which records are stored: format, codec, the topic's codec or the producer's, transactions,
-// compaction.
+// storedTopics returns topics for each way of storing records: format, codec of the topic or the producer,
+// transactions, compaction.
 func storedTopics() []*storedTopic {
 	format := func(version string) map[string]string { return map[string]string{"message.format.version": version} }
 	newest, old := format("2.8"), format("0.10.2")
@@ -55,14 +55,14 @@ func storedTopics() []*storedTopic {
 	}
 }
 
-// swap takes a log folder from one broker to another.
+// swap hands a log directory from one broker to another.
 type swap struct {
 	t      *testing.T
 	zk     string
 	addr   string
 	topics []*storedTopic
 	round  int
-	at     int64 // where the group is
+	at     int64 // the group's committed offset
 }
 
 func (s *swap) ctx() context.Context {
@@ -103,7 +103,7 @@ func (s *swap) create() {
 	}
 }
 
-// play goes on with each topic, and with a group's offsets.
+// play adds to each topic, and advances a group's offsets.
 func (s *swap) play() {
 	s.t.Helper()
 	s.round++
@@ -113,7 +113,7 @@ func (s *swap) play() {
 		case topic.txn:
 			opts = append(opts, kgo.TransactionalID("swap"))
 		case topic.old:
-			opts = append(opts, kgo.DisableIdempotentWrite()) // there is no room for a producer's id
+			opts = append(opts, kgo.DisableIdempotentWrite()) // the format has no producer id
 		}
 		cl := s.client(opts...)
 		for burst := range 6 {
@@ -122,7 +122,7 @@ func (s *swap) play() {
 			}
 			commit := !topic.txn || burst%3 == 0
 			s.write(cl, topic, burst, commit)
-			if topic.txn && burst < 5 { // the last is never ended: who comes next aborts it
+			if topic.txn && burst < 5 { // the last one is not completed: the next broker aborts it
 				s.must(cl.EndTransaction(s.ctx(), kgo.TransactionEndTry(commit)))
 			}
 		}
@@ -157,7 +157,8 @@ func (s *swap) write(cl *kgo.Client, topic *storedTopic, burst int, counts bool)
 	}
 }
 
-// check reads every topic as a read_committed consumer does and compares digests; of a compacted one, the last value of each key.
+// check reads every topic as a read_committed consumer does and compares digests; for a compacted topic, the last value
+// of each key.
 func (s *swap) check(when string) {
 	s.t.Helper()
 	for _, topic := range s.topics {
@@ -195,7 +196,7 @@ func (s *swap) read(topic *storedTopic) (records []*kgo.Record) {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond))
 	defer cl.Close()
 	stop := topic.end
-	if topic.txn { // what is not ended is not seen
+	if topic.txn { // an open transaction is not visible
 		stop = topic.records[len(topic.records)-1].Offset + 1
 	}
 	last := int64(-1)
@@ -220,7 +221,7 @@ func (k *storedTopic) wrote(r *kgo.Record) bool {
 	return found && k.digest(k.records[i:i+1]) == k.digest([]*kgo.Record{r})
 }
 
-// digest is over offsets, times, keys and values.
+// digest covers offsets, timestamps, keys and values.
 func (k *storedTopic) digest(records []*kgo.Record) string {
 	var h hash.Hash = sha256.New()
 	for _, r := range records {
@@ -233,7 +234,7 @@ func (k *storedTopic) digest(records []*kgo.Record) string {
 	return fmt.Sprintf("%d records %s", len(records), hex.EncodeToString(h.Sum(nil))[:16])
 }
 
-// compactTo are the offsets up to which the compacted topics must be compacted before the folder goes on.
+// compactTo returns the offsets up to which the compacted topics must be compacted before the directory is handed over.
 func (s *swap) compactTo(from map[string]int64) map[string]int64 {
 	want := map[string]int64{"__consumer_offsets": 1}
 	for _, topic := range s.topics {
@@ -252,7 +253,7 @@ func (s *swap) ends() map[string]int64 {
 	return ends
 }
 
-// turn is what a broker does with the folder before the other gets it.
+// turn is what a broker does with the directory before the other gets it.
 func (s *swap) turn(when, addr, folder string) {
 	s.t.Helper()
 	s.addr = addr
@@ -265,7 +266,7 @@ func (s *swap) turn(when, addr, folder string) {
 	s.check(when)
 }
 
-// awaitUnregistered waits until a killed broker's session is over: Apache Kafka does not wait itself.
+// awaitUnregistered waits until a killed broker's session has expired: Apache Kafka does not wait itself.
 func (s *swap) awaitUnregistered() {
 	s.t.Helper()
 	conn, _, err := zk.Connect([]string{s.zk}, 10*time.Second, zk.WithLogInfo(false))
@@ -277,13 +278,14 @@ func (s *swap) awaitUnregistered() {
 	})
 }
 
-// TestFoldersInTurns has brokers of both kinds take turns on a log folder with topics of each format, codec and kind. Each finds all
-// that the other has acknowledged, goes on, compacts; first after clean stops, then after kills.
+// TestFoldersInTurns lets brokers of both kinds take turns on a log directory with topics of each format, codec and
+// kind. Each finds everything that the other has acknowledged, continues and compacts; first after clean stops, then
+// after kills.
 func TestFoldersInTurns(t *testing.T) {
 	t.Parallel()
 	launcher := peer(t)
 	s := &swap{t: t, zk: zookeeper(t), topics: storedTopics()}
-	// What the brokers write themselves is in format 1 as well.
+	// The brokers' internal topics use format 1 as well.
 	settings := append(slices.Clone(eagerCleaner), "inter.broker.protocol.version=2.8", "log.message.format.version=0.10.2", "offsets.topic.segment.bytes=3000")
 	ours := newProcess(t, 0, s.zk, settings...)
 	ours.start()

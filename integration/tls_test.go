@@ -20,7 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// storeFile is one of those that keytool and OpenSSL have made: a CA, and a key for localhost and 127.0.0.1 that it vouches for.
+// storeFile returns the path of a store that keytool and OpenSSL have made: a CA, and a key for localhost and 127.0.0.1
+// with a certificate of that CA.
 func storeFile(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "network", "keystore", "testdata", name))
@@ -30,7 +31,7 @@ func storeFile(t *testing.T, name string) string {
 	return path
 }
 
-// tlsSettings are those of a broker or client with stores of a kind, PKCS12 or JKS.
+// tlsSettings returns the settings of a broker or client with stores of a type, PKCS12 or JKS.
 func tlsSettings(t *testing.T, kind string) []string {
 	ending := strings.TrimPrefix(strings.ToLower(kind), "pkcs")
 	if ending != "jks" {
@@ -40,8 +41,8 @@ func tlsSettings(t *testing.T, kind string) []string {
 		"ssl.truststore.type=" + kind, "ssl.truststore.password=secret", "ssl.truststore.location=" + storeFile(t, "trust."+ending)}
 }
 
-// encryptedBy adds a listener SECURE with TLS to that of PLAINTEXT, and gives its address. Brokers use it, too; everybody has
-// to show a certificate.
+// encryptedBy adds a TLS listener SECURE to the PLAINTEXT one, and returns its address. Brokers use it, too; client
+// certificates are required.
 func encryptedBy(t *testing.T, clients int, kind string) (addr string, settings []string) {
 	addr = testport.Address(t)
 	return addr, append(tlsSettings(t, kind),
@@ -49,7 +50,7 @@ func encryptedBy(t *testing.T, clients int, kind string) (addr string, settings 
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SECURE:SSL", "inter.broker.listener.name=SECURE")
 }
 
-// newEncrypted prepares a broker of ours with the two listeners.
+// newEncrypted prepares our broker with the two listeners.
 func newEncrypted(t *testing.T, id int, zk, kind string, more ...string) (p *process, addr string) {
 	t.Helper()
 	p = newProcess(t, id, zk, more...)
@@ -65,7 +66,7 @@ func newEncrypted(t *testing.T, id int, zk, kind string, more ...string) (p *pro
 	return p, addr
 }
 
-// clientTLS is TLS of a client here with the same key.
+// clientTLS returns a TLS configuration for Go clients with the same key.
 func clientTLS(t *testing.T) *tls.Config {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(storeFile(t, "chain.pem"), storeFile(t, "key.pem"))
@@ -75,7 +76,7 @@ func clientTLS(t *testing.T) *tls.Config {
 	return &tls.Config{RootCAs: trusted(t), Certificates: []tls.Certificate{pair}}
 }
 
-// trusted is the CA alone.
+// trusted returns the CA.
 func trusted(t *testing.T) *x509.CertPool {
 	t.Helper()
 	text, err := os.ReadFile(storeFile(t, "ca.pem"))
@@ -89,8 +90,8 @@ func trusted(t *testing.T) *x509.CertPool {
 	return pool
 }
 
-// TestClientsOverTLS: kcat, Sarama, our tools, and Apache Kafka's when it is there, on a broker that asks for certificates; and
-// without one nobody gets in.
+// TestClientsOverTLS: kcat, Sarama, our tools, and Apache Kafka's if available connect to a broker that requires
+// certificates; without one no client is served.
 func TestClientsOverTLS(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"PKCS12", "JKS"} {
@@ -177,8 +178,8 @@ func clientsOverTLS(t *testing.T, kind string) {
 	})
 }
 
-// TestApacheKafkaAndOursSpeakTLS: two brokers of one cluster, ours and Apache Kafka's, speak by TLS and ask each other for
-// certificates. Each leads partitions that the other follows, and each is the controller once.
+// TestApacheKafkaAndOursSpeakTLS: two brokers of one cluster, ours and Apache Kafka's, communicate over TLS and require
+// each other's certificates. Each leads partitions that the other follows, and each is the controller once.
 func TestApacheKafkaAndOursSpeakTLS(t *testing.T) {
 	peer(t)
 	zk := zookeeper(t)
@@ -197,8 +198,8 @@ func TestApacheKafkaAndOursSpeakTLS(t *testing.T) {
 	replicateBothWays(t, cl, ours)
 }
 
-// replicateBothWays has two brokers lead partitions that the other one follows, under one controller and, after ours was away,
-// under the other.
+// replicateBothWays lets each of two brokers lead partitions that the other follows, under one as the controller and,
+// after ours was restarted, under the other.
 func replicateBothWays(t *testing.T, cl *kgo.Client, ours *process) {
 	t.Helper()
 	const partitions = 4
@@ -240,7 +241,7 @@ func replicateBothWays(t *testing.T, cl *kgo.Client, ours *process) {
 	if leaders, _ := inSync(t.Context()); len(leaders) != 2 {
 		t.Errorf("the leaders are %v", leaders)
 	}
-	ours.stop() // so that the other becomes the controller
+	ours.stop() // so that the other broker becomes the controller
 	ours.start()
 	until(t, "all are in sync under the other controller", func(ctx context.Context) bool {
 		_, all := inSync(ctx)

@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// askingTools are command lines that change nothing, by the classes of Apache Kafka's tools, for which kafka-run-class takes ours.
-// BROKER is an address, ZOOKEEPER the place of the cluster.
+// askingTools are command lines that change nothing, by the classes of Apache Kafka's tools, for which kafka-run-class
+// runs ours. BROKER is an address, ZOOKEEPER a connection string.
 var askingTools = []string{
 	"org.apache.kafka.tools.TopicCommand --bootstrap-server BROKER --list",
 	"org.apache.kafka.tools.TopicCommand --bootstrap-server BROKER --describe",
@@ -50,8 +50,8 @@ var askingTools = []string{
 	"kafka.admin.BrokerApiVersionsCommand --bootstrap-server BROKER",
 }
 
-// TestToolsBesideTheOriginals runs original and ours on the same cluster: they must print the same words, in whatever order, and end
-// with the same code. What lines look like is held against recordings (tools/testdata).
+// TestToolsBesideTheOriginals runs Apache Kafka's tools and ours on the same cluster: they must print the same words,
+// in any order, and exit with the same code. The form of lines is compared with recordings (tools/testdata).
 func TestToolsBesideTheOriginals(t *testing.T) {
 	t.Parallel()
 	launcher, zk := peer(t), zookeeper(t)+"/tools"
@@ -82,11 +82,11 @@ func TestToolsBesideTheOriginals(t *testing.T) {
 	}
 }
 
-// clocks are times that no two runs have in common.
+// clocks matches times, which differ between runs.
 var clocks = regexp.MustCompile(`\b1[67]\d{11}\b`)
 
-// inAnyOrder are the words of a text, sorted: rows, settings and parts of JSON come in the order of hash sets, and the originals leave
-// out the ends of some lines. The wording of errors is our own.
+// inAnyOrder returns the words of a text, sorted: rows, settings and parts of JSON come in the order of hash sets, and
+// the original tools leave out the ends of some lines. The wording of errors is our own.
 func inAnyOrder(text string) []string {
 	var words []string
 	for line := range strings.Lines(clocks.ReplaceAllString(text, "TIME")) {
@@ -99,7 +99,7 @@ func inAnyOrder(text string) []string {
 	return words
 }
 
-// commitSome has a group without members commit offsets, and a transaction end.
+// commitSome lets a group without members commit offsets, and completes a transaction.
 func commitSome(t *testing.T, addr string) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.TransactionalID("txn"), kgo.DefaultProduceTopic("plain"))

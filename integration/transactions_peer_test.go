@@ -11,8 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestTransactionsWithApacheKafka runs transactions over partitions of both kinds of broker, with coordinators of both: each
-// writes markers into the other's partitions and verifies with the other. Then each goes on with the other's transaction log.
+// TestTransactionsWithApacheKafka runs transactions over partitions of both kinds of brokers, with coordinators of
+// both: each writes markers to the other's partitions and verifies transactions with the other. Then each continues
+// with the other's transaction log.
 func TestTransactionsWithApacheKafka(t *testing.T) {
 	zk := zookeeper(t)
 	settings := []string{"transaction.state.log.replication.factor=2", "transaction.state.log.min.isr=1", "transaction.state.log.num.partitions=4",
@@ -29,7 +30,7 @@ func TestTransactionsWithApacheKafka(t *testing.T) {
 	adm := kadm.NewClient(cl)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*txnPatience)
 	defer cancel()
-	for { // until the brokers see each other
+	for { // until the brokers know each other
 		if _, err = adm.CreateTopic(ctx, 4, 2, nil, "t"); err == nil || ctx.Err() != nil {
 			break
 		}
@@ -68,9 +69,9 @@ func TestTransactionsWithApacheKafka(t *testing.T) {
 	awaitStable(t, adm, "t")
 	check("side by side", addrs)
 
-	stopTheirs() // what it coordinated and led is ours now
+	stopTheirs() // our broker takes over what it coordinated and led
 	for id, cl := range clients {
-		until(t, id+" knows that the other broker is gone", func(context.Context) bool { // amid that the library fails what it sends
+		until(t, id+" knows that the other broker is gone", func(context.Context) bool { // meanwhile the library fails what it sends
 			cl.ForceMetadataRefresh()
 			return len(cl.DiscoveredBrokers()) == 1
 		})

@@ -53,7 +53,7 @@ func writeTxn(t *testing.T, cl *kgo.Client, topic string, n int, value string, e
 	}
 }
 
-// readTopic reads a topic to its end, and gives the values by partition.
+// readTopic reads a topic to its end, and returns the values by partition.
 func readTopic(t *testing.T, addrs []string, topic string, level kgo.IsolationLevel) map[int32][]string {
 	t.Helper()
 	values := make(map[int32][]string)
@@ -105,7 +105,7 @@ func readRecords(t *testing.T, addrs []string, topic string, level kgo.Isolation
 	return records
 }
 
-// awaitStable waits until no transaction is open in a topic: the last stable offsets are the ends.
+// awaitStable waits until no transaction is open in a topic: the last stable offsets equal the end offsets.
 func awaitStable(t *testing.T, cl *kadm.Client, topic string) {
 	t.Helper()
 	await(t, "no transaction is open in "+topic, func(ctx context.Context) (string, bool) {
@@ -122,7 +122,7 @@ func offsetsIn(listed kadm.ListedOffsets) map[int32]int64 {
 	return m
 }
 
-// TestTransactionsAreAllOrNothing commits and aborts in turn, on one broker and on three.
+// TestTransactionsAreAllOrNothing alternates commits and aborts, with one broker and with three.
 func TestTransactionsAreAllOrNothing(t *testing.T) {
 	for _, brokers := range []int{1, 3} {
 		t.Run(fmt.Sprintf("brokers=%d", brokers), func(t *testing.T) {
@@ -153,8 +153,8 @@ func TestTransactionsAreAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestOldIncarnationIsFenced: the second client of a transactional id ends the first one's transaction, and the first one
-// hears so whatever it does.
+// TestOldIncarnationIsFenced: the second client with a transactional id aborts the first one's transaction, and
+// whatever the first one then does, it gets an error.
 func TestOldIncarnationIsFenced(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -180,7 +180,8 @@ func TestOldIncarnationIsFenced(t *testing.T) {
 	}
 }
 
-// TestCoordinatorStopsMidTransaction: the next coordinator knows the transaction, and the one that is decided gets its markers.
+// TestCoordinatorStopsMidTransaction: the next coordinator knows an open transaction, and completes one whose end was
+// decided.
 func TestCoordinatorStopsMidTransaction(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Brokers(3))
@@ -218,7 +219,7 @@ func TestCoordinatorStopsMidTransaction(t *testing.T) {
 	}
 }
 
-// TestTransactionsSurviveKills kills the only broker with signal 9, which leads and coordinates everything.
+// TestTransactionsSurviveKills kills the only broker, which leads and coordinates everything, with SIGKILL.
 func TestTransactionsSurviveKills(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, 0, zookeeper(t), "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
@@ -236,7 +237,7 @@ func TestTransactionsSurviveKills(t *testing.T) {
 		killed := make(chan struct{})
 		go func() {
 			defer close(killed)
-			if n%10 == 9 { // somewhere in the transaction
+			if n%10 == 9 { // anywhere within the transaction
 				time.Sleep(time.Duration(n) * 100 * time.Microsecond)
 				p.kill()
 				p.start()
@@ -260,8 +261,8 @@ func TestTransactionsSurviveKills(t *testing.T) {
 	t.Logf("%d transactions were acknowledged", len(known))
 }
 
-// tryTxn writes a value to two partitions and ends the transaction; it is false when that did not go all well. Then the
-// transaction is aborted if it can be.
+// tryTxn writes a value to two partitions and ends the transaction; it returns false if anything failed. Then the
+// transaction is aborted if possible.
 func tryTxn(ctx context.Context, cl *kgo.Client, value string, end kgo.TransactionEndTry) bool {
 	if cl.BeginTransaction() != nil {
 		_ = cl.EndTransaction(ctx, kgo.TryAbort)
@@ -279,7 +280,7 @@ func tryTxn(ctx context.Context, cl *kgo.Client, value string, end kgo.Transacti
 	return cl.EndTransaction(ctx, end) == nil
 }
 
-// TestSaramaTransactions: produce, offsets of a group in the transaction, commit and abort.
+// TestSaramaTransactions: Sarama produces, adds a group's offsets to the transaction, commits and aborts.
 func TestSaramaTransactions(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -329,13 +330,14 @@ func TestSaramaTransactions(t *testing.T) {
 	}
 }
 
-// TestTransactionTimesOut: its records are dropped, offsets that were committed in it are stable again, and its producer is told.
+// TestTransactionTimesOut: the transaction's records are dropped, offsets committed in it are stable again, and its
+// producer gets an error.
 func TestTransactionTimesOut(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", "50"))
 	newTopic(t, c, "t", 1, 1)
 	w := newTxnWire(t, c, "slow", 1500)
-	w.groupCoordinator("g") // exists before the time begins to run
+	w.groupCoordinator("g") // exists before the timeout starts
 	w.add("t", 0)
 	if p := w.write("t", "late"); p.ErrorCode != 0 {
 		t.Fatalf("error %d", p.ErrorCode)
@@ -392,7 +394,7 @@ func TestDeletedTopicInTransaction(t *testing.T) {
 	}
 }
 
-// recreate makes a topic again as soon as the old one of that name is gone.
+// recreate creates a topic again as soon as the previous one of that name is gone.
 func recreate(t *testing.T, adm *kadm.Client, topic string) {
 	t.Helper()
 	until(t, "the old topic is gone", func(ctx context.Context) bool {
@@ -404,10 +406,11 @@ func recreate(t *testing.T, adm *kadm.Client, topic string) {
 	})
 }
 
-// TestProduceAfterTheEnd: records that come after their transaction's end open none that nobody would end (KIP-890).
+// TestProduceAfterTheEnd: records that arrive after their transaction's end do not open another one that nobody would
+// end (KIP-890).
 func TestProduceAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	c := kafkatest.Run(t, kafkatest.Brokers(3)) // so that the coordinator is another broker than the leader, most often
+	c := kafkatest.Run(t, kafkatest.Brokers(3)) // so that coordinator and leader are different brokers in most runs
 	newTopic(t, c, "t", 3, 1)
 	for _, id := range []string{"late-1", "late-2", "late-3"} {
 		w := newTxnWire(t, c, id, 60000)
@@ -426,8 +429,8 @@ func TestProduceAfterTheEnd(t *testing.T) {
 	awaitStable(t, admin(t, c), "t")
 }
 
-// TestLateEndOfTransaction shows what the protocol can't prevent before transactions version 2 (KIP-890): an EndTxn that comes
-// again when its producer's next transaction is open ends that one.
+// TestLateEndOfTransaction shows what the protocol cannot prevent before transactions version 2 (KIP-890): a delayed
+// EndTxn that arrives when its producer's next transaction is open ends that one.
 func TestLateEndOfTransaction(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -436,7 +439,7 @@ func TestLateEndOfTransaction(t *testing.T) {
 	for _, value := range []string{"first", "second"} {
 		w.add("t", 0)
 		w.write("t", value)
-		if got := w.end(false); got != 0 { // of the second transaction: the first one's, which was delayed
+		if got := w.end(false); got != 0 { // applies to the second transaction, though it was sent for the first and delayed
 			t.Fatalf("the abort gives %d", got)
 		}
 		w.awaitState("CompleteAbort")
@@ -449,7 +452,7 @@ func TestLateEndOfTransaction(t *testing.T) {
 	}
 }
 
-// TestPlainRecordInTransaction: a producer whose transaction is open cannot write a plain record.
+// TestPlainRecordInTransaction: a producer with an open transaction cannot write a non-transactional record.
 func TestPlainRecordInTransaction(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -464,8 +467,8 @@ func TestPlainRecordInTransaction(t *testing.T) {
 	}
 }
 
-// TestFetchInOpenTransaction: what begins the log is not to be seen by read_committed, which is no error; the list of aborted
-// transactions is for read_committed alone.
+// TestFetchInOpenTransaction: read_committed gets no records from a log that begins with an open transaction, and no
+// error; only read_committed gets a list of aborted transactions.
 func TestFetchInOpenTransaction(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -528,7 +531,7 @@ func TestResumedTransaction(t *testing.T) {
 	}
 }
 
-// txnWire is a transactional producer that sends request by request.
+// txnWire is a transactional producer that sends single requests.
 type txnWire struct {
 	t           *testing.T
 	cluster     *kafkatest.Cluster
@@ -547,7 +550,7 @@ func newTxnWire(t *testing.T, c *kafkatest.Cluster, txnID string, timeoutMs int3
 	for ; ; time.Sleep(20 * time.Millisecond) {
 		found := admin(t, c).FindTxnCoordinators(ctx, txnID)[txnID]
 		if found.Err != nil && ctx.Err() == nil {
-			continue // the internal topic is being made
+			continue // the internal topic is being created
 		}
 		w.coordinator = dialWire(t, c.Broker(int(found.NodeID)).Addr())
 		req := kmsg.NewPtrInitProducerIDRequest()
@@ -564,7 +567,7 @@ func newTxnWire(t *testing.T, c *kafkatest.Cluster, txnID string, timeoutMs int3
 	}
 }
 
-// retry calls until the answer's code is none that a client tries again.
+// retry repeats a call until the error code is not one after which clients retry.
 func (w *txnWire) retry(call func() int16) int16 {
 	w.t.Helper()
 	deadline := time.Now().Add(txnPatience)
@@ -603,7 +606,7 @@ func (w *txnWire) addOffsets(group string) {
 	}))
 }
 
-// leader is a connection to the leader of a topic's first partition.
+// leader returns a connection to the leader of a topic's first partition.
 func (w *txnWire) leader(topic string) *wire {
 	w.t.Helper()
 	topics, err := admin(w.t, w.cluster).ListTopics(w.t.Context(), topic)
@@ -627,7 +630,7 @@ func (w *txnWire) write(topic, value string) kmsg.ProduceResponseTopicPartition 
 	return p
 }
 
-// groupCoordinator is a connection to a group's coordinator.
+// groupCoordinator returns a connection to a group's coordinator.
 func (w *txnWire) groupCoordinator(group string) *wire {
 	w.t.Helper()
 	var found kadm.FindCoordinatorResponse
@@ -652,7 +655,7 @@ func (w *txnWire) commitOffset(group, topic string, offset int64) {
 	}))
 }
 
-// stableOffset is the code of an OffsetFetch that wants no offset of an open transaction.
+// stableOffset returns the error code of an OffsetFetch that requires stable offsets.
 func (w *txnWire) stableOffset(group, topic string) int16 {
 	w.t.Helper()
 	req := kmsg.NewPtrOffsetFetchRequest()

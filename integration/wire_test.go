@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// wire is a connection that speaks the protocol request by request, in the versions that a test wants.
+// wire is a connection that sends single requests, in the versions that a test chooses.
 type wire struct {
 	t        testing.TB
 	conn     net.Conn
@@ -51,7 +51,7 @@ func (w *wire) send(req kmsg.Request) {
 	}
 }
 
-// frame reads one answer without its size: correlation id and body.
+// frame reads one response without its size: correlation id and body.
 func (w *wire) frame() ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(w.conn, size[:]); err != nil {
@@ -62,7 +62,7 @@ func (w *wire) frame() ([]byte, error) {
 	return body, err
 }
 
-// call sends a request and decodes its answer.
+// call sends a request and decodes its response.
 func (w *wire) call(req kmsg.Request) kmsg.Response {
 	w.t.Helper()
 	w.send(req)
@@ -73,7 +73,7 @@ func (w *wire) call(req kmsg.Request) kmsg.Response {
 	return w.decode(req, body)
 }
 
-// decode decodes the answer to the last request.
+// decode decodes the response to the last request.
 func (w *wire) decode(req kmsg.Request, body []byte) kmsg.Response {
 	w.t.Helper()
 	if got := int32(binary.BigEndian.Uint32(body)); got != w.next {
@@ -96,7 +96,7 @@ func (w *wire) decode(req kmsg.Request, body []byte) kmsg.Response {
 	return resp
 }
 
-// closed wants the broker to end the connection without an answer.
+// closed checks that the broker closes the connection without a response.
 func (w *wire) closed() {
 	w.t.Helper()
 	n, err := w.conn.Read(make([]byte, 1))
@@ -105,7 +105,7 @@ func (w *wire) closed() {
 	}
 }
 
-// admin is a client of a cluster for what a test needs to prepare.
+// admin returns a client to prepare a cluster for a test.
 func admin(t *testing.T, c *kafkatest.Cluster) *kadm.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...))
@@ -116,7 +116,7 @@ func admin(t *testing.T, c *kafkatest.Cluster) *kadm.Client {
 	return kadm.NewClient(cl)
 }
 
-// newTopic creates a topic and gives its id.
+// newTopic creates a topic and returns its id.
 func newTopic(t *testing.T, c *kafkatest.Cluster, name string, partitions int32, replicas int16, settings ...string) [16]byte {
 	t.Helper()
 	configs := make(map[string]*string)
@@ -130,7 +130,7 @@ func newTopic(t *testing.T, c *kafkatest.Cluster, name string, partitions int32,
 	return resp.ID
 }
 
-// batch is a record batch of values, one record each.
+// batch returns a record batch of values, one record each.
 func batch(values ...string) *record.Builder {
 	w := record.NewBuilder()
 	for _, v := range values {
@@ -139,7 +139,7 @@ func batch(values ...string) *record.Builder {
 	return w
 }
 
-// producing is a Produce request with one batch for partition 0 of a topic.
+// producing returns a Produce request with one batch for partition 0 of a topic.
 func producing(version int16, topic string, data []byte) *kmsg.ProduceRequest {
 	req := kmsg.NewPtrProduceRequest()
 	req.Version, req.Acks, req.TimeoutMillis = version, -1, 30000
@@ -150,14 +150,14 @@ func producing(version int16, topic string, data []byte) *kmsg.ProduceRequest {
 	return req
 }
 
-// produce sends one batch and gives partition 0's answer.
+// produce sends one batch and returns partition 0's response.
 func (w *wire) produce(version int16, topic string, data []byte) kmsg.ProduceResponseTopicPartition {
 	w.t.Helper()
 	resp := w.call(producing(version, topic, data)).(*kmsg.ProduceResponse)
 	return resp.Topics[0].Partitions[0]
 }
 
-// fetching is a Fetch request for partition 0 of a topic from an offset.
+// fetching returns a Fetch request for partition 0 of a topic from an offset.
 func fetching(version int16, topic string, offset int64) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.Version, req.MaxBytes, req.MinBytes = version, 1<<20, 1
@@ -169,7 +169,7 @@ func fetching(version int16, topic string, offset int64) *kmsg.FetchRequest {
 	return req
 }
 
-// fetch asks and gives partition 0's answer.
+// fetch sends the request and returns partition 0's response.
 func (w *wire) fetch(req *kmsg.FetchRequest) kmsg.FetchResponseTopicPartition {
 	w.t.Helper()
 	resp := w.call(req).(*kmsg.FetchResponse)
@@ -179,7 +179,7 @@ func (w *wire) fetch(req *kmsg.FetchRequest) kmsg.FetchResponseTopicPartition {
 	return resp.Topics[0].Partitions[0]
 }
 
-// offsets are the base offsets of the batches in an answer.
+// offsets returns the base offsets of the batches in a response.
 func offsets(data []byte) []int64 {
 	var bases []int64
 	for walk := record.Split(data); walk.Next(); {

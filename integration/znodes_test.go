@@ -23,10 +23,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// changesDir has files that tell how the znodes of a cluster of Apache Kafka's change, step by step.
+// changesDir contains files that describe how the znodes of a cluster of Apache Kafka change, step by step.
 const changesDir = "testdata/znodes"
 
-// clusterMember is a broker of the cluster whose znodes are looked at.
+// clusterMember is a broker of the cluster whose znodes are compared.
 type clusterMember interface {
 	start()
 	stop()
@@ -36,7 +36,7 @@ type clusterMember interface {
 	addr() string
 }
 
-// znodes is a cluster of three that is taken through what happens to clusters.
+// znodes is a cluster of three brokers that goes through typical operations and failures.
 type znodes struct {
 	t       *testing.T
 	conn    *zk.Conn
@@ -45,7 +45,7 @@ type znodes struct {
 	client  *kgo.Client
 	admin   *kadm.Client
 	tree    map[string]string
-	want    map[string]string // changes by step; nil: they are recorded
+	want    map[string]string // changes by step; nil: they are being recorded
 	steps   strings.Builder
 }
 
@@ -88,7 +88,7 @@ func (z *znodes) must(err error) {
 	}
 }
 
-// look compares what has changed since the last look with what changes at Apache Kafka's, as soon as it is the same.
+// look compares the changes since the last look with those of Apache Kafka, and waits until they are the same.
 func (z *znodes) look(step string) {
 	z.t.Helper()
 	if z.want == nil {
@@ -111,7 +111,7 @@ func (z *znodes) look(step string) {
 	z.tree = now
 }
 
-// record notes the changes once nothing has changed for a while.
+// record records the changes once nothing has changed for a while.
 func (z *znodes) record(step string) {
 	now := z.read()
 	for since := time.Now(); time.Since(since) < 3*time.Second; time.Sleep(50 * time.Millisecond) {
@@ -129,7 +129,7 @@ func (z *znodes) read() map[string]string {
 	walk = func(path string) error {
 		data, stat, err := z.conn.Get(path)
 		if errors.Is(err, zk.ErrNoNode) {
-			return nil // went away meanwhile
+			return nil // removed meanwhile
 		}
 		if err != nil {
 			return err
@@ -155,7 +155,7 @@ func (z *znodes) read() map[string]string {
 
 var secrets = regexp.MustCompile(`(salt|stored_key|server_key)=[^,"]*`)
 
-// maskCluster is maskNode for a cluster, where chance decides who the controller is.
+// maskCluster is maskNode for a cluster, in which it is random who the controller is.
 func maskCluster(path string, data []byte) string {
 	if path == "/controller" {
 		return "who is the controller"
@@ -163,7 +163,7 @@ func maskCluster(path string, data []byte) string {
 	return secrets.ReplaceAllString(maskNode(data), "$1=masked")
 }
 
-// changes lists new, changed and gone nodes.
+// changes lists new, changed and removed nodes.
 func changes(before, after map[string]string) string {
 	var lines []string
 	for path, data := range after {
@@ -199,7 +199,7 @@ func readChanges(t *testing.T, file string) map[string]string {
 	return steps
 }
 
-// create makes a topic with these replicas, by partition.
+// create creates a topic with these replicas, by partition.
 func (z *znodes) create(topic string, settings map[string]string, replicas ...[]int32) {
 	z.t.Helper()
 	req := kmsg.NewPtrCreateTopicsRequest()
@@ -246,7 +246,7 @@ func (z *znodes) addPartition(topic string, count int32, replicas []int32) {
 func (z *znodes) delete(topic string) {
 	z.t.Helper()
 	_, err := z.admin.DeleteTopic(z.t.Context(), topic)
-	if !errors.Is(err, kerr.RequestTimedOut) { // which it is while a replica's broker is away
+	if !errors.Is(err, kerr.RequestTimedOut) { // expected while a replica's broker is away
 		z.must(err)
 	}
 }
@@ -270,7 +270,7 @@ func (z *znodes) reassign(topic string, replicas ...int32) {
 	z.must(kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode))
 }
 
-// alter sets a setting of a topic or broker, or removes it. A broker named "" is the default of all.
+// alter sets a setting of a topic or broker, or removes it. An empty broker name means the default for all.
 func (z *znodes) alter(kind kmsg.ConfigResourceType, name, key string, value *string) {
 	z.t.Helper()
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
@@ -287,7 +287,8 @@ func (z *znodes) alter(kind kmsg.ConfigResourceType, name, key string, value *st
 	z.must(kerr.ErrorForCode(resp.Resources[0].ErrorCode))
 }
 
-// quota sets a quota, or removes it when value is 0. kinds and names alternate in entity; no name is the default.
+// quota sets a quota, or removes it if value is 0. kinds and names alternate in entity; an empty name means the
+// default.
 func (z *znodes) quota(key string, value float64, entity ...string) {
 	z.t.Helper()
 	entry := kadm.AlterClientQuotaEntry{Ops: []kadm.AlterClientQuotaOp{{Key: key, Value: value, Remove: value == 0}}}
@@ -317,7 +318,7 @@ func (z *znodes) awaitNode(path string, there bool) {
 	})
 }
 
-// pause returns when no thread of a broker runs any more.
+// pause returns when all threads of a broker are stopped.
 func (z *znodes) pause(id int) {
 	z.t.Helper()
 	z.members[id].send(syscall.SIGSTOP)
@@ -332,10 +333,10 @@ func (z *znodes) pause(id int) {
 	})
 }
 
-// gone waits until a broker's session is over.
+// gone waits until a broker's session has expired.
 func (z *znodes) gone(id int) { z.awaitNode(fmt.Sprint("/brokers/ids/", id), false) }
 
-// leader is who leads partition 0 of a topic.
+// leader returns the leader of partition 0 of a topic.
 func (z *znodes) leader(topic string) int32 {
 	data, _, err := z.conn.Get("/brokers/topics/" + topic + "/partitions/0/state")
 	var state struct {
@@ -348,8 +349,8 @@ func (z *znodes) leader(topic string) int32 {
 	return state.Leader
 }
 
-// write returns when all replicas in sync have the records: the high watermark is at the end, and no replica that is still
-// to fetch them counts as in sync.
+// write returns when all in-sync replicas have the records: the high watermark is at the end, and no replica that has
+// yet to fetch them is considered in sync.
 func (z *znodes) write(topic string, partition int32, records int) {
 	z.t.Helper()
 	for range records {
@@ -358,7 +359,7 @@ func (z *znodes) write(topic string, partition int32, records int) {
 	}
 }
 
-// live is what happens, and what is looked at.
+// live is the sequence of operations and failures, with a comparison after each.
 func (z *znodes) live() {
 	z.begin()
 	z.brokersComeAndGo()
@@ -371,7 +372,7 @@ func (z *znodes) live() {
 }
 
 func (z *znodes) startAll() {
-	z.members[0].start() // and so it is the controller
+	z.members[0].start() // so it becomes the controller
 	z.awaitNode("/controller", true)
 	z.members[1].start()
 	z.members[2].start()
@@ -431,7 +432,7 @@ func (z *znodes) reassignments() {
 	}
 	z.write("pair", 0, 20)
 	throttle(new("100"))
-	for id := range int32(3) { // brokers hear of changes in order: where this one is known, the others are
+	for id := range int32(3) { // brokers are told of changes in order: where this one is known, so are the others
 		until(z.t, fmt.Sprintf("broker %d is throttled", id), func(ctx context.Context) bool {
 			found, err := z.admin.DescribeBrokerConfigs(ctx, id)
 			return err == nil && slices.ContainsFunc(found[0].Configs, func(c kadm.Config) bool {
@@ -524,7 +525,7 @@ func (z *znodes) uncleanElection() {
 	z.look("the replica that had been in sync is back")
 }
 
-// directoryFails puts one partition of broker 2 into a directory alone, and makes that read-only.
+// directoryFails moves one partition of broker 2 alone into a directory, and makes that read-only.
 func (z *znodes) directoryFails() {
 	z.create("elsewhere", nil, []int32{2, 1, 0})
 	z.look("one more topic")
@@ -569,7 +570,7 @@ func (z *znodes) controllers() {
 	z.look("the controller's znode was deleted")
 }
 
-// lag has a follower lag behind and catch up. Acknowledged is what all replicas in sync have: when the follower is none any more.
+// lag lets a follower fall behind and catch up. Records are acknowledged once the follower has left the ISR.
 func (z *znodes) lag() {
 	z.beginLag()
 	z.followerLags()
@@ -580,7 +581,7 @@ func (z *znodes) beginLag() {
 	z.create("t", nil, []int32{0, 1, 2})
 	z.create("pair", nil, []int32{1, 2})
 	z.look("topics are created")
-	z.write("t", 0, 1) // and from now on the client knows the leaders, and asks nobody who is paused
+	z.write("t", 0, 1) // from now on the client knows the leaders, and asks no paused broker
 	z.write("pair", 0, 1)
 }
 
@@ -593,7 +594,7 @@ func (z *znodes) followerLags() {
 	z.look("it has caught up")
 }
 
-// lagUnseen is lag where leaders write to ZooKeeper themselves who is in sync: also while the controller does not listen.
+// lagUnseen is lag where leaders write the ISR to ZooKeeper themselves, even while the controller is not listening.
 func (z *znodes) lagUnseen() {
 	z.beginLag()
 	z.followerLags()
@@ -611,21 +612,22 @@ func (z *znodes) lagUnseen() {
 	z.look("broker 2 has caught up again")
 }
 
-// steady is for histories in which no follower is given up and brokers' sessions end soon.
+// steady is for histories in which no follower leaves the ISR and brokers' sessions expire soon.
 var steady = []string{"replica.lag.time.max.ms=60000", "zookeeper.session.timeout.ms=6000"}
 
-// impatient is for histories in which followers are given up, and brokers are paused within their sessions.
+// impatient is for histories in which followers leave the ISR, and brokers are paused for less than their sessions
+// last.
 var impatient = []string{"replica.lag.time.max.ms=4000", "zookeeper.session.timeout.ms=30000"}
 
 const protocol26 = "inter.broker.protocol.version=2.6"
 
-// TestZnodesOfACluster compares the znodes of three brokers of ours, and how they change from step to step, with those of
-// Apache Kafka's, in form: ids and times aside. ZNODES=peer does it with three of Apache Kafka's instead, and ZNODES=record
-// writes down what theirs do.
+// TestZnodesOfACluster compares the znodes of three of our brokers, and how they change from step to step, with those
+// of Apache Kafka, except for ids and times. ZNODES=peer runs three brokers of Apache Kafka instead, and ZNODES=record
+// records what they do.
 func TestZnodesOfACluster(t *testing.T) {
 	mode := os.Getenv("ZNODES")
 	if mode == "" {
-		t.Parallel() // three of Apache Kafka's at a time are enough
+		t.Parallel() // three brokers of Apache Kafka at a time are enough
 	}
 	for _, history := range []struct {
 		name     string

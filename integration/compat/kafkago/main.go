@@ -1,4 +1,5 @@
-// Command kafkago is a member of a consumer group with kafka-go that tells what happens to it, a line an event; see member.py.
+// Command kafkago is a member of a consumer group that uses kafka-go and prints what happens to it, one line per event;
+// see member.py.
 package main
 
 import (
@@ -30,7 +31,7 @@ func main() {
 	}
 }
 
-// out serializes lines.
+// out serializes the writing of lines.
 type out struct{ mu sync.Mutex }
 
 func (o *out) say(words ...any) {
@@ -76,7 +77,7 @@ func run(ctx context.Context, opts map[string]string) error {
 	}
 }
 
-// consume reads as a Reader does, which shares out and begins anew by itself, and tells nobody what it was assigned.
+// consume reads with a Reader, which rebalances by itself and does not say which partitions it was assigned.
 func consume(ctx context.Context, opts map[string]string, session time.Duration, start int64) error {
 	config := kafka.ReaderConfig{GroupID: opts["group"], Brokers: strings.Split(opts["bootstrap"], ","), Topic: opts["topic"], StartOffset: start,
 		SessionTimeout: session, HeartbeatInterval: session / 4, RebalanceTimeout: 10 * time.Second, JoinGroupBackoff: 200 * time.Millisecond,
@@ -122,7 +123,7 @@ func (m *member) start() {
 	m.out.say(append([]any{"assigned"}, partitions...)...)
 }
 
-// read reads one partition until the generation ends, and commits each stretch that it has read.
+// read reads one partition until the generation ends, and commits after each chunk that it has read.
 func (m *member) read(ctx context.Context, partition int, offset int64) {
 	reader := kafka.NewReader(kafka.ReaderConfig{Brokers: strings.Split(m.opts["bootstrap"], ","), Topic: m.opts["topic"],
 		Partition: partition, MaxWait: 200 * time.Millisecond})
