@@ -174,8 +174,8 @@ type Broker struct {
 	AuthorizerZookeeper  *AuthorizerZookeeper // nil: the broker's own
 }
 
-// Load reads a properties file, lays the overrides (key=value) over it and checks the whole. defaults are settings that count where
-// neither has them. Every error is one line that names the setting and its value.
+// Load reads a properties file, lays the overrides (key=value) over it and checks the whole. defaults are settings that
+// count where neither has them. Every error is one line that names the setting and its value.
 func Load(path string, defaults map[string]string, overrides []string) (*Broker, error) {
 	props, err := ReadProperties(path)
 	if err != nil {

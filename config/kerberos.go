@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Krb5 says where the configuration of Kerberos is: the settings java.security.krb5.*, which have the names of Java's system properties.
+// Krb5 says where the configuration of Kerberos is: the settings java.security.krb5.*, which have the names of Java's
+// system properties.
 type Krb5 struct {
 	File       string // krb5.conf
 	Realm, KDC string // its default realm and the hosts of that one's centers, separated by colons; empty: as in the file

@@ -5,8 +5,8 @@ import "slices"
 // RackAwareSelector is the replica.selector.class that directs consumers to a replica in their rack (KIP-392).
 const RackAwareSelector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
-// missing lists settings for features that are missing and must not be ignored silently: protection, limits, or data that
-// only another broker could read.
+// missing lists settings for features that are missing and must not be ignored silently: protection, limits, or data
+// that only another broker could read.
 var missing = []struct{ key, why string }{
 	{"create.topic.policy.class.name", "no class can be loaded here, and without it topics would be created that it forbids"},
 	{"alter.config.policy.class.name", "no class can be loaded here, and without it settings would be changed that it guards"},
@@ -14,8 +14,8 @@ var missing = []struct{ key, why string }{
 	{"remote.log.storage.system.enable", "there is no tiered storage here, and records that are in one could not be read"},
 }
 
-// Unsupported returns every reason why a broker refuses to start with these settings although they are valid, since running
-// without what they require would be worse. Each is one line that names the setting and its value.
+// Unsupported returns every reason why a broker refuses to start with these settings although they are valid, since
+// running without what they require would be worse. Each is one line that names the setting and its value.
 func (b *Broker) Unsupported() (reasons []error) {
 	add := func(err error) {
 		if err != nil {

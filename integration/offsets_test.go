@@ -142,7 +142,8 @@ func TestMetadataDoesNotCreateTopicsUnasked(t *testing.T) {
 	}
 }
 
-// TestListenerWithoutTheLeader: a client on a listener that the leader does not have gets LISTENER_NOT_FOUND.
+// TestListenerWithoutTheLeader: a client on a listener that the leader does not have gets LISTENER_NOT_FOUND, or
+// LEADER_NOT_AVAILABLE in versions without that error.
 func TestListenerWithoutTheLeader(t *testing.T) {
 	t.Parallel()
 	ext := testport.Reserve(t)

@@ -1,13 +1,13 @@
-// Package logstore keeps the logs of partitions on disk: a partition's log consists of segments with their indexes, leader
-// epochs and producer state, and a log directory holds many logs.
+// Package logstore keeps the logs of partitions on disk: a partition's log consists of segments with their indexes,
+// leader epochs and producer state, and a log directory holds many logs.
 //
-// A Log is the log of one partition. Appends take its lock; reads do not: they see an immutable list of segments and the
-// published end. A Manager owns the directories in log.dirs: it locks them, loads their logs, recovers them after an unclean
-// shutdown, and runs retention, flushing, compaction and checkpoints in the background.
+// A Log is the log of one partition. Appends take its lock; reads do not: they see an immutable list of segments and
+// the published end. A Manager owns the directories in log.dirs: it locks them, loads their logs, recovers them after
+// an unclean shutdown, and runs retention, flushing, compaction and checkpoints in the background.
 //
-// All files have the format of Apache Kafka 3.9, so that either broker can open the other's directories. The package knows
-// nothing about topic properties by name, requests or other brokers. Errors that a client must see wrap the *kerr.Error of
-// their code.
+// All files have the format of Apache Kafka 3.9, so that either broker can open the other's directories. The package
+// knows nothing about topic properties by name, requests or other brokers. Errors that a client must see wrap the
+// *kerr.Error of their code.
 //
 // Directory of a partition (<base> is the 20-digit offset of a segment's first possible record):
 //

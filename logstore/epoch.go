@@ -167,8 +167,8 @@ func (c *epochCache) endLocked(end int64) int {
 }
 
 // forgetStart drops epochs that end at start or earlier; the one that contains start begins there now. The file is not
-// written: the next flush will do so, and the next load drops the same (LeaderEpochFileCache.truncateFromStartAsyncFlush,
-// 3.9). It reports whether that changes anything.
+// written: the next flush will do so, and the next load drops the same
+// (LeaderEpochFileCache.truncateFromStartAsyncFlush, 3.9). It reports whether that changes anything.
 func (c *epochCache) forgetStart(start int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// swapIn replaces the segments that out, which is complete and synced, was made from. The order ensures that a load after a
-// crash finds either the old segments or the new one, never parts of both (LocalLog.replaceSegments, 3.9):
+// swapIn replaces the segments that out, which is complete and synced, was made from. The order ensures that a load
+// after a crash finds either the old segments or the new one, never parts of both (LocalLog.replaceSegments, 3.9):
 //
 //  1. out's files get the suffix .swap, durably: from here on a load completes the replacement,
 //  2. the log reads from out, and the old files get the suffix .deleted, durably: before that, out's plain names beside

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchPeer closes the connection if its peer does so before stop is called. It is for the reader while it waits for something else than
-// requests: nobody else would notice.
+// watchPeer closes the connection if its peer does so before stop is called. It is for the reader while it waits for
+// something else than requests: nobody else would notice.
 func (c *Conn) watchPeer() (stop func()) {
 	var watcher sync.WaitGroup
 	watcher.Go(func() {

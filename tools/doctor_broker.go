@@ -166,8 +166,8 @@ func (d *doctor) logDir(b *config.Broker, dir string, r logstore.DirReport) {
 	}
 }
 
-// unwritable returns a file or directory that this user may not read and write, if there is one: the path, or what is up to so many levels
-// below it.
+// unwritable returns a file or directory that this user may not read and write, if there is one: the path, or what is
+// up to so many levels below it.
 func unwritable(path string, levels int) (string, error) {
 	err := mayUse(path)
 	if errors.Is(err, fs.ErrNotExist) { // deleted in the meantime
@@ -290,7 +290,8 @@ func (d *doctor) place(z znodes, id int32, settings *config.Broker) {
 	}
 }
 
-// sharedAddress returns an address of another broker that a broker with these settings would advertise too, if there is one.
+// sharedAddress returns an address of another broker that a broker with these settings would advertise too, if there is
+// one.
 func sharedAddress(settings *config.Broker, others []zkcoord.Endpoint) string {
 	for _, l := range settings.AdvertisedListeners {
 		for _, e := range others {

@@ -7,8 +7,8 @@ import (
 	"barnabas/network/oauth"
 )
 
-// providers asks the identity providers that listeners with OAUTHBEARER depend on, as the broker will: for the keys that tokens are signed
-// with, and for a token of its own.
+// providers asks the identity providers that listeners with OAUTHBEARER depend on, as the broker will: for the keys
+// that tokens are signed with, and for a token of its own.
 func (d *doctor) providers(ctx context.Context, b *config.Broker) {
 	for _, l := range b.Listeners {
 		if !l.Protocol.SASL() {

@@ -64,8 +64,8 @@ func (d *doctor) readTree(ctx context.Context) (znodes, error) {
 	return w.found, nil
 }
 
-// zooKeeperAccess returns how to connect to ZooKeeper: as the broker that is asked about, or according to zookeeper.ssl.* among the settings
-// of --command-config.
+// zooKeeperAccess returns how to connect to ZooKeeper: as the broker that is asked about, or according to
+// zookeeper.ssl.* among the settings of --command-config.
 func (d *doctor) zooKeeperAccess() (zkAccess, error) {
 	if d.settings != nil && *d.o.config == "" {
 		return brokerZooKeeperAccess(d.settings)
@@ -176,8 +176,8 @@ func (z znodes) children(path string) []string {
 	return names
 }
 
-// families returns the names of all nodes' children, by their parent's path. It is for many parents: children examines the whole
-// tree each time.
+// families returns the names of all nodes' children, by their parent's path. It is for many parents: children examines
+// the whole tree each time.
 func (z znodes) families() map[string][]string {
 	all := make(map[string][]string)
 	for p := range z {

@@ -64,8 +64,8 @@ type Client struct {
 }
 
 // Connect opens a session and returns when it is established. A missing chroot is created first, in a separate session
-// as in Apache Kafka. The other session begins with the server that answered then: there would not be time to wait twice for servers that do
-// not answer.
+// as in Apache Kafka. The other session begins with the server that answered then: there would not be time to wait
+// twice for servers that do not answer.
 func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.SessionTimeout <= 0 {
 		cfg.SessionTimeout = defaultTimeout

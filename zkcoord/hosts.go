@@ -140,8 +140,8 @@ func (c *libraryConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Patience returns how long each of several servers may take to open a session, so that there is time to try all of them
-// before the session ends. Apache Kafka's client divides the session's timeout in the same way.
+// Patience returns how long each of several servers may take to open a session, so that there is time to try all of
+// them before the session ends. Apache Kafka's client divides the session's timeout in the same way.
 func Patience(session time.Duration, servers int) time.Duration {
 	return session / time.Duration(max(servers, 1))
 }

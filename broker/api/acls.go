@@ -21,7 +21,8 @@ func (h *Handlers) mayACLs(c *Call, op acl.Operation) error {
 	return h.authorize.cluster(c, op)
 }
 
-// describeACLs lists the ACLs that a filter matches. v1: prefixes (KIP-290). v2: flexible. v3: users as resources (KIP-373).
+// describeACLs lists the ACLs that a filter matches. v1: prefixes (KIP-290). v2: flexible. v3: users as resources
+// (KIP-373).
 func (h *Handlers) describeACLs(_ context.Context, c *Call, req *kmsg.DescribeACLsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeACLsResponse()
 	filter := acl.Filter{

@@ -241,8 +241,9 @@ func (g *group) supports(protocolType string, protocols []protocol) bool {
 	})
 }
 
-// choose returns the protocol that most members prefer, of those that all support. Among equals, Apache Kafka takes the first one
-// in the order of a hash map (GroupMetadata.selectProtocol, 3.9); so that another coordinator chooses the same, so do we.
+// choose returns the protocol that most members prefer, of those that all support. Among equals, Apache Kafka takes the
+// first one in the order of a hash map (GroupMetadata.selectProtocol, 3.9); so that another coordinator chooses the
+// same, so do we.
 func (g *group) choose() string {
 	wanted := make(map[string]int)
 	for _, m := range g.order {

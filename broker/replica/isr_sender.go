@@ -86,8 +86,8 @@ func (q *isrQueue) wakeUp() {
 	}
 }
 
-// take returns the queued changes that partitions are still waiting for. The others' partitions have been removed or have
-// another role since.
+// take returns the queued changes that partitions are still waiting for. The others' partitions have been removed or
+// have another role since.
 func (q *isrQueue) take() []*isrChange {
 	return slices.DeleteFunc(q.takeAll(), func(c *isrChange) bool { return !c.partition.awaits(c) })
 }

@@ -183,9 +183,9 @@ func (m *Manager) apply(r *role) (*Partition, error) {
 	return p, err
 }
 
-// admit reports whether an assignment is newer than the partition's state, or resumes what was stopped in the same leader
-// epoch: the controller that stopped it may have lost office before it wrote why, and its successor does not know. The
-// caller holds Manager.control, so that it remains so until the assignment is applied.
+// admit reports whether an assignment is newer than the partition's state, or resumes what was stopped in the same
+// leader epoch: the controller that stopped it may have been deposed before it wrote why, and its successor does not
+// know. The caller holds Manager.control, so that it remains so until the assignment is applied.
 func (p *Partition) admit(a Assignment) (isNewer bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -166,8 +166,8 @@ func (v *mover) run(ctx context.Context) {
 	}
 }
 
-// movable reports whether a move is still in progress and both directories work. Storage errors are temporary then: a disk is full, or too
-// many files are open.
+// movable reports whether a move is still in progress and both directories work. Storage errors are temporary then: a
+// disk is full, or too many files are open.
 func (p *Partition) movable() bool {
 	copied := p.moved.log.Load()
 	return copied != nil && copied.Usable() == nil && p.Log().Usable() == nil

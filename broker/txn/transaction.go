@@ -121,8 +121,8 @@ func (t transaction) initialise(now int64, timeout time.Duration, have *Identity
 }
 
 // mayBe reports whether a producer with identity have can be the one of this id: it has the producer id, or had the
-// previous one until its epochs were used up, the last one perhaps by aborting its transaction, and has not heard of the
-// new one.
+// previous one until its epochs were used up, the last one perhaps by aborting its transaction, and has not heard of
+// the new one.
 func (t *transaction) mayBe(have Identity) bool {
 	return t.Epoch == noProducerEpoch || have.ID == t.ID || have.ID == t.last.ID && (exhausted(have.Epoch) || have.Epoch == t.last.Epoch)
 }

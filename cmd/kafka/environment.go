@@ -20,8 +20,9 @@ var notSettingPrefixes = []string{"KAFKA_JMX_", "KAFKA_PORT_", "KAFKA_SERVICE_"}
 // underscore, one is a dot.
 var settingName = strings.NewReplacer("___", "-", "__", "_", "_", ".")
 
-// bitnamiName makes up for what the single underscores of Bitnami's variables, KAFKA_CFG_*, cannot express: the underscore in the names of
-// two listeners, and a capital letter (kafka_configure_from_environment_variables in its libkafka.sh).
+// bitnamiName makes up for what the single underscores of Bitnami's variables, KAFKA_CFG_*, cannot express: the
+// underscore in the names of two listeners, and a capital letter (kafka_configure_from_environment_variables in its
+// libkafka.sh).
 var bitnamiName = strings.NewReplacer("sasl.ssl", "sasl_ssl", "sasl.plaintext", "sasl_plaintext", "zookeeper.clientcnxnsocket", "zookeeper.clientCnxnSocket")
 
 // environmentSettings returns the settings in environment variables such as KAFKA_BROKER_ID, as key=value sorted by

@@ -116,8 +116,8 @@ func serverStart(args []string) int {
 	return 0
 }
 
-// runBroker runs a broker with the settings of a file, over which those of the environment and then the overrides lie, and below it those
-// that system properties of Java stand for.
+// runBroker runs a broker with the settings of a file, over which those of the environment and then the overrides lie,
+// and below it those that system properties of Java stand for.
 func runBroker(file string, system map[string]string, environment, overrides []string) error {
 	cfg, err := config.Load(file, system, slices.Concat(environment, overrides))
 	if err != nil {

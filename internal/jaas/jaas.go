@@ -1,5 +1,5 @@
-// Package jaas reads the login configurations of Java's authentication service, which name users and passwords for SASL: the
-// value of a setting (sasl.jaas.config, KIP-85), or a file of several.
+// Package jaas reads the login configurations of Java's authentication service, which name users and passwords for
+// SASL: the value of a setting (sasl.jaas.config, KIP-85), or a file of several.
 //
 //	setting  ENTRY
 //	file     { NAME { ENTRY { ENTRY } } ; }

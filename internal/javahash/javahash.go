@@ -26,9 +26,9 @@ func hashCode(key string) (hash uint32) {
 	return hash
 }
 
-// MapOrder sorts different keys in the order in which an immutable.HashMap of Scala 2.13 iterates over them. That map is a tree:
-// five bits of a hash select one of the 32 places of a node; a node's own keys come before those of its child nodes. Keys
-// with equal hashes stay in the order in which they are given.
+// MapOrder sorts different keys in the order in which an immutable.HashMap of Scala 2.13 iterates over them. That map
+// is a tree: five bits of a hash select one of the 32 places of a node; a node's own keys come before those of its
+// child nodes. Keys with equal hashes stay in the order in which they are given.
 func MapOrder(keys []string) {
 	mapOrder(keys, 0)
 }

@@ -1,7 +1,7 @@
 // Package testport reserves ports for servers that tests start later, restart, or never start.
 //
-// A port that was found by listening and closing again may be assigned to another process before it is used, which happens
-// now and then in a run with hundreds of servers.
+// A port that was found by listening and closing again may be assigned to another process before it is used, which
+// happens now and then in a run with hundreds of servers.
 package testport
 
 import (
@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reserve returns a TCP port of 127.0.0.1 on which nobody listens. Until the test ends, a server that asks for this number
-// gets it, and one that asks for any port does not.
+// Reserve returns a TCP port of 127.0.0.1 on which nobody listens. Until the test ends, a server that asks for this
+// number gets it, and one that asks for any port does not.
 //
-// A socket that does not listen is bound to the port. Servers in Go and Java set SO_REUSEADDR and may bind to the same port;
-// the system never chooses a port that is bound.
+// A socket that does not listen is bound to the port. Servers in Go and Java set SO_REUSEADDR and may bind to the same
+// port; the system never chooses a port that is bound.
 func Reserve(t testing.TB) int {
 	t.Helper()
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -1,5 +1,5 @@
-// Package record decodes, checks, builds, converts and compresses record batches and messages, the units in which records
-// are sent and stored.
+// Package record decodes, checks, builds, converts and compresses record batches and messages, the units in which
+// records are sent and stored.
 //
 // Layout of a batch, magic 2 (KIP-98). All integers are big-endian; the format is fixed.
 //

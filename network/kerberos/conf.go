@@ -19,8 +19,8 @@ import (
 // conf is the content of a krb5.conf as far as it matters here.
 //
 // The library's parser stops at whatever it does not know: values of settings that nothing uses, such as
-// dns_canonicalize_hostname=fallback in the file of Fedora, and blocks within blocks. It ignores include and includedir,
-// and all but the last of several sections [realms]. It therefore gets a file with only what is used.
+// dns_canonicalize_hostname=fallback in the file of Fedora, and blocks within blocks. It ignores include and
+// includedir, and all but the last of several sections [realms]. It therefore gets a file with only what is used.
 type conf struct {
 	defaults []string            // lines of [libdefaults]
 	kdcs     map[string][]string // by realm
@@ -89,8 +89,9 @@ type place struct {
 	named   string // in the line before, which had no value: the name of a block that begins in this one
 }
 
-// line reads a line. A block's name and its "{" are in one line, or each begins one; other settings are never beside it. So both Java and
-// MIT's library take a realm that is written in one line, R = { kdc = host }, for a setting, and the realm for one without centers.
+// line reads a line. A block's name and its "{" are in one line, or each begins one; other settings are never beside
+// it. So both Java and MIT's library take a realm that is written in one line, R = { kdc = host }, for a setting, and
+// the realm for one without centers.
 func (c *conf) line(at *place, line string) error {
 	words := strings.Fields(line)
 	key, value, isSetting := strings.Cut(line, "=")
@@ -185,9 +186,9 @@ func centersIn(value string) []string {
 	return addrs
 }
 
-// centerAddress returns the address of a center, HOST or HOST:PORT, as Java understands it (KdcComm): more than one colon outside of brackets
-// belong to an IPv6 address, and a port that is no number is that of Kerberos. There are no protocols, neither for Java nor for MIT's library:
-// tcp/HOST is a host of that name, which is not found.
+// centerAddress returns the address of a center, HOST or HOST:PORT, as Java understands it (KdcComm): more than one
+// colon outside of brackets belong to an IPv6 address, and a port that is no number is that of Kerberos. There are no
+// protocols, neither for Java nor for MIT's library: tcp/HOST is a host of that name, which is not found.
 func centerAddress(center string) string {
 	host, port := center, ""
 	if before, after, bracketed := strings.Cut(center, "]"); bracketed && center[0] == '[' {

@@ -33,8 +33,8 @@ type Configuration struct{ config *config.Config }
 // Source says where the configuration is, as the system properties java.security.krb5.* of Java do.
 type Source struct {
 	File string // krb5.conf
-	// Realm and KDC are the default realm and the hosts of its key distribution centers, separated by colons: both are set or neither. They
-	// take precedence over the file, which then need not exist.
+	// Realm and KDC are the default realm and the hosts of its key distribution centers, separated by colons: both are
+	// set or neither. They take precedence over the file, which then need not exist.
 	Realm, KDC string
 }
 

@@ -62,9 +62,9 @@ func (k kdcs) logIn(c *credentials.Credentials, realm string) (messages.ASRep, e
 	return answer, nil
 }
 
-// typesWithKeys returns those of the encryption types for which the keytab has a key of its owner, as Java does. Asked for
-// others, the center would encrypt its answer with a key that the keytab lacks: many hold one type of the several that
-// the center knows.
+// typesWithKeys returns those of the encryption types for which the keytab has a key of its owner, as Java does. Asked
+// for others, the center would encrypt its answer with a key that the keytab lacks: many hold one type of the several
+// that the center knows.
 func typesWithKeys(c *credentials.Credentials, realm string, allowed []int32) ([]int32, error) {
 	var kinds []int32
 	for _, kind := range allowed {
@@ -105,8 +105,8 @@ func proofOfKey(c *credentials.Credentials, realm string, listed []byte) (types.
 	return types.PAData{PADataType: patype.PA_ENC_TIMESTAMP, PADataValue: value}, err
 }
 
-// wantedType returns the first encryption type that a center lists, or 0 if there is none. Old centers use another format
-// for the list.
+// wantedType returns the first encryption type that a center lists, or 0 if there is none. Old centers use another
+// format for the list.
 func wantedType(hints types.PADataSequence) (kind int32) {
 	for _, h := range hints {
 		switch h.PADataType {
@@ -142,8 +142,8 @@ func (k kdcs) ticket(request messages.TGSReq, realm string, key types.Encryption
 	return answer, nil
 }
 
-// askFor sends a request to a realm, by UDP or TCP according to udp_preference_limit, and by the other one if that fails. A
-// refusal by the center is a messages.KRBError.
+// askFor sends a request to a realm, by UDP or TCP according to udp_preference_limit, and by the other one if that
+// fails. A refusal by the center is a messages.KRBError.
 func (k kdcs) askFor(realm string, request interface{ Marshal() ([]byte, error) }) ([]byte, error) {
 	data, err := request.Marshal()
 	if err != nil {
@@ -191,8 +191,8 @@ func (k kdcs) askBy(network, realm string, request []byte) ([]byte, error) {
 	return nil, joined(failed)
 }
 
-// centers returns the addresses of a realm's centers in the order of preference: that of the configuration, as in Java, or of the DNS if none
-// is listed.
+// centers returns the addresses of a realm's centers in the order of preference: that of the configuration, as in Java,
+// or of the DNS if none is listed.
 func (k kdcs) centers(network, realm string) ([]string, error) {
 	for _, r := range k.config.Realms {
 		if r.Realm == realm && len(r.KDC) > 0 {
@@ -221,8 +221,8 @@ func joined(errs []error) error {
 	return fmt.Errorf("%w; %w", errs[0], joined(errs[1:]))
 }
 
-// exchangeWith sends a request to an address and returns the answer. Over TCP both are preceded by their length (RFC 4120,
-// section 7.2.2).
+// exchangeWith sends a request to an address and returns the answer. Over TCP both are preceded by their length (RFC
+// 4120, section 7.2.2).
 func exchangeWith(network, addr string, request []byte) ([]byte, error) {
 	conn, err := net.DialTimeout(network, addr, kdcPatience)
 	if err != nil {

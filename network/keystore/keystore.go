@@ -49,7 +49,8 @@ func (p Passwords) key() *string {
 // ErrPassword reports that a password is wrong or the store is damaged, which cannot be distinguished.
 var ErrPassword = errors.New("the password is wrong or the store is damaged")
 
-// KeyPasswordError is returned when the password of a private key is wrong or missing, as opposed to that of the whole store.
+// KeyPasswordError is returned when the password of a private key is wrong or missing, as opposed to that of the whole
+// store.
 type KeyPasswordError struct{ Err error }
 
 func (e *KeyPasswordError) Error() string { return e.Err.Error() }

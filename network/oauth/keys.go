@@ -34,8 +34,8 @@ type keySet struct {
 	tried time.Time // when they were last requested; zero: never
 }
 
-// NewKeys returns keys that are fetched when one is first needed, and again when they are older than refresh, during life. failed is called
-// when a refresh fails; the previous keys, if any, stay in force.
+// NewKeys returns keys that are fetched when one is first needed, and again when they are older than refresh, during
+// life. failed is called when a refresh fails; the previous keys, if any, stay in force.
 func NewKeys(life context.Context, from Endpoint, refresh time.Duration, failed func(error)) *Keys {
 	k := &Keys{life: life, from: from, refresh: refresh, failed: failed, now: time.Now}
 	k.set.Store(new(keySet))
@@ -95,8 +95,8 @@ func parseKeys(data []byte) (set jose.JSONWebKeySet, err error) {
 }
 
 // candidates returns the keys that a token may have been signed with: the one with its key id or, without an id, all.
-// Old keys are refreshed, as they are at limited intervals if the id is unknown. ctx bounds the wait, not the request, for which others may
-// wait too.
+// Old keys are refreshed, as they are at limited intervals if the id is unknown. ctx bounds the wait, not the request,
+// for which others may wait too.
 func (k *Keys) candidates(ctx context.Context, id string) []jose.JSONWebKey {
 	set := k.set.Load()
 	found, age := set.of(id), k.now().Sub(set.tried)

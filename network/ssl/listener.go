@@ -10,8 +10,8 @@ type Listener struct {
 	Brokers        bool   // brokers connect to each other by it
 }
 
-// ForListener creates a listener's Context and checks that it is usable: a server needs a key, and brokers with the same settings must
-// accept each other. before is the Context that it replaces, or nil.
+// ForListener creates a listener's Context and checks that it is usable: a server needs a key, and brokers with the
+// same settings must accept each other. before is the Context that it replaces, or nil.
 func ForListener(s Settings, l Listener, before *Context) (*Context, error) {
 	made, err := New(l.adapt(s))
 	switch {
@@ -30,8 +30,8 @@ func ForListener(s Settings, l Listener, before *Context) (*Context, error) {
 	return made, nil
 }
 
-// adapt returns the settings as they apply to the listener. Where clients are identified by SASL, certificates are requested only if the
-// listener's own setting says so (ChannelBuilders.serverChannelBuilder, 3.9).
+// adapt returns the settings as they apply to the listener. Where clients are identified by SASL, certificates are
+// requested only if the listener's own setting says so (ChannelBuilders.serverChannelBuilder, 3.9).
 func (l Listener) adapt(s Settings) Settings {
 	if !l.Logins {
 		return s

@@ -47,8 +47,8 @@ func (c *Context) CheckSuccessor(next *Context, allowed Changes) error {
 	return nil
 }
 
-// Changed returns the name of the setting whose store differs from that of the context before: the keystore's if both do. If neither
-// differs, or before is nil, it returns the truststore's.
+// Changed returns the name of the setting whose store differs from that of the context before: the keystore's if both
+// do. If neither differs, or before is nil, it returns the truststore's.
 func (c *Context) Changed(before *Context) string {
 	trusted := truststoreLocation
 	switch {

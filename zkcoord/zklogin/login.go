@@ -52,8 +52,8 @@ type Config struct {
 	// zookeeper.server.principal). If empty, each server has its own, made of Service and its host.
 	Principal string
 
-	// Aliases makes principals of the host names that servers are reached by. Otherwise they are made of the names of the
-	// servers' addresses, as in ZooKeeper's client unless zookeeper.sasl.client.canonicalize.hostname=false.
+	// Aliases makes principals of the host names that servers are reached by. Otherwise they are made of the names of
+	// the servers' addresses, as in ZooKeeper's client unless zookeeper.sasl.client.canonicalize.hostname=false.
 	Aliases bool
 
 	// Failed is called when a Kerberos ticket that is still valid could not be replaced by a newer one; may be nil.

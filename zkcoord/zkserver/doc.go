@@ -10,9 +10,9 @@
 //	server.go         connections, sessions, the loop that owns all of the above
 //
 // One goroutine, the loop, owns the tree, the sessions and the watches. It takes everything that has arrived from all
-// connections as a batch, applies it in order, makes it durable with one transaction of the file, and only then releases the
-// responses and events of the batch. So a write is never answered before it is on disk, nobody reads what could still be
-// lost, and a thousand pipelined creates cost one flush.
+// connections as a batch, applies it in order, makes it durable with one transaction of the file, and only then
+// releases the responses and events of the batch. So a write is never answered before it is on disk, nobody reads what
+// could still be lost, and a thousand pipelined creates cost one flush.
 //
 // Not supported: ensembles, quotas, TLS and SASL, and TTL nodes (which ZooKeeper disables by default).
 package zkserver
