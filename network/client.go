@@ -1,6 +1,7 @@
 package network
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -17,10 +18,14 @@ import (
 // maxAnswerBytes bounds what a Client reads, so that a broken peer cannot make it allocate at will.
 const maxAnswerBytes = 1 << 30
 
+// clientReadSize is the size in bytes of a Client's buffer. Whatever exceeds it is read to where it belongs at once.
+const clientReadSize = 4 << 10
+
 // Client is a connection to another broker. It sends one request at a time, and must be used by one goroutine at a
 // time.
 type Client struct {
 	conn        net.Conn
+	in          *bufio.Reader // of conn, so that a small response takes one read(2)
 	format      *kmsg.RequestFormatter
 	correlation int32
 	buf         []byte
@@ -41,8 +46,13 @@ type Dialer struct {
 // Dial connects to a broker and logs in, within the lifetime of the context.
 func (d Dialer) Dial(ctx context.Context, addr, clientID string) (*Client, error) {
 	dialer := net.Dialer{Timeout: d.Timeout, Control: receiveBuffer(d.ReceiveBuffer)}
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	tcp, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
+		return nil, err
+	}
+	conn, err := newUnblocked(tcp.(*net.TCPConn))
+	if err != nil {
+		_ = tcp.Close()
 		return nil, err
 	}
 	if d.TLS != nil {
@@ -50,7 +60,10 @@ func (d Dialer) Dial(ctx context.Context, addr, clientID string) (*Client, error
 			return nil, err
 		}
 	}
-	c := &Client{conn: conn, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID)), sasl: d.SASL}
+	c := &Client{
+		conn: conn, in: bufio.NewReaderSize(conn, clientReadSize),
+		format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID)), sasl: d.SASL,
+	}
 	if d.SASL == nil {
 		return c, nil
 	}
@@ -149,7 +162,7 @@ func (c *Client) do(req kmsg.Request) (kmsg.Response, error) {
 
 func (c *Client) readFrame() ([]byte, error) {
 	var head [4]byte
-	if _, err := io.ReadFull(c.conn, head[:]); err != nil {
+	if _, err := io.ReadFull(c.in, head[:]); err != nil {
 		return nil, err
 	}
 	size := int(int32(binary.BigEndian.Uint32(head[:])))
@@ -160,6 +173,6 @@ func (c *Client) readFrame() ([]byte, error) {
 		c.buf = make([]byte, size)
 	}
 	c.buf = c.buf[:size]
-	_, err := io.ReadFull(c.conn, c.buf)
+	_, err := io.ReadFull(c.in, c.buf)
 	return c.buf, err
 }

@@ -32,6 +32,7 @@ const (
 type echo struct {
 	gates chan chan struct{}
 	file  *os.File
+	size  int64      // of the ranges of file; 0: all but its first byte
 	seen  chan int32 // correlation ids, as the requests are handled
 }
 
@@ -41,19 +42,25 @@ func (t text) AppendTo(b []byte) []byte { return append(b, t...) }
 
 type fileText struct {
 	text
-	file *os.File
+	file wholeFile
 }
 
 func (f fileText) AppendParts(o *Out) {
 	o.Buf = append(o.Buf, "<"...)
-	o.File(wholeFile{f.file})
+	o.File(f.file)
 	o.Buf = append(o.Buf, ">"...)
 }
 
-type wholeFile struct{ f *os.File }
+type wholeFile struct {
+	f    *os.File
+	size int64 // 0: all but the first byte
+}
 
 func (w wholeFile) Fd() uintptr { return w.f.Fd() }
 func (w wholeFile) Range() (int64, int64) {
+	if w.size > 0 {
+		return 0, w.size
+	}
 	st, _ := w.f.Stat()
 	return 1, st.Size() - 1
 }
@@ -89,7 +96,7 @@ func (e *echo) Handle(_ context.Context, r *Request) (Answer, error) {
 			}
 		}), nil
 	case echoFile:
-		return Ready(fileText{body, e.file}), nil
+		return Ready(fileText{body, wholeFile{e.file, e.size}}), nil
 	case silent:
 		return Answer{}, nil
 	case hangUp:
@@ -252,22 +259,41 @@ func TestSizesOfRequests(t *testing.T) {
 	}
 }
 
+// TestFileRangesBetweenBytes sends ranges that are copied into the answer and ranges that are not.
 func TestFileRangesBetweenBytes(t *testing.T) {
-	content := strings.Repeat("0123456789", 100000)
-	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+	for _, size := range []int{1, 1000, maxCopied, maxCopied + 1, 1000000} {
+		content := strings.Repeat("0123456789", size/10+1)[:size]
+		path := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(path, []byte("-"+content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() }) // after the server, which is cleaned up first
+		c := dial(t, start(t, &echo{file: f}, Config{}))
+		_, _ = c.Write(append(append(frame(echoNow, 0, 1, "before"), frame(echoFile, 0, 2, "")...), frame(echoNow, 0, 3, "after")...))
+		expect(t, c, 1, "before")
+		expect(t, c, 2, "<"+content+">")
+		expect(t, c, 3, "after")
 	}
-	f, err := os.Open(path)
+}
+
+// TestShortFileRangesCloseTheConnection sends ranges that extend beyond the end of the file.
+func TestShortFileRangesCloseTheConnection(t *testing.T) {
+	f, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = f.Close() }) // after the server, whose cleanup runs first
-	c := dial(t, start(t, &echo{file: f}, Config{}))
-	_, _ = c.Write(append(append(frame(echoNow, 0, 1, "before"), frame(echoFile, 0, 2, "")...), frame(echoNow, 0, 3, "after")...))
-	expect(t, c, 1, "before")
-	expect(t, c, 2, "<"+content[1:]+">")
-	expect(t, c, 3, "after")
+	t.Cleanup(func() { _ = f.Close() })
+	for _, size := range []int64{1, maxCopied + 1} {
+		c := dial(t, start(t, &echo{file: f, size: size}, Config{}))
+		_, _ = c.Write(frame(echoFile, 0, 1, ""))
+		if rest, err := io.ReadAll(c); err != nil || len(rest) > 10 {
+			t.Errorf("%d bytes: got %q, error %v; want the answer to break off", size, rest, err)
+		}
+	}
 }
 
 func TestBadFramesCloseTheConnection(t *testing.T) {

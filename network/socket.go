@@ -118,7 +118,7 @@ func (in *input) onReadable(fd uintptr) bool {
 		in.take()
 	}
 	for {
-		n, err := unix.Read(int(fd), in.buf.bytes[in.end:])
+		n, err := readSocket(fd, in.buf.bytes[in.end:])
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -224,7 +224,7 @@ func send(raw syscall.RawConn, b []byte, flags int, alive func()) error {
 	var failed error
 	err := raw.Write(func(fd uintptr) bool {
 		for len(b) > 0 {
-			n, err := write(int(fd), b, flags)
+			n, err := write(fd, b, flags)
 			switch {
 			case err == unix.EINTR:
 			case err == unix.EAGAIN:
@@ -247,11 +247,11 @@ func send(raw syscall.RawConn, b []byte, flags int, alive func()) error {
 
 // write calls write(2) if no flags are needed, which costs the kernel less than sendmsg(2). The runtime ignores the
 // signal that writing to a closed connection raises.
-func write(fd int, b []byte, flags int) (int, error) {
+func write(fd uintptr, b []byte, flags int) (int, error) {
 	if flags == 0 {
-		return unix.Write(fd, b)
+		return writeSocket(fd, b)
 	}
-	return unix.SendmsgN(fd, b, nil, nil, flags|unix.MSG_NOSIGNAL)
+	return unix.SendmsgN(int(fd), b, nil, nil, flags|unix.MSG_NOSIGNAL)
 }
 
 // maxSendfile bounds a single sendfile(2), so that a closed connection is noticed between calls.
