@@ -30,7 +30,7 @@ func TestACLsChangeUnderLoad(t *testing.T) {
 	alice := func() client {
 		c := connectTo(t, addr)
 		if code, _ := c.logIn("alice", "pw", false); code != 0 {
-			t.Fatalf("the login is answered with %d", code)
+			t.Fatalf("the login got error code %d", code)
 		}
 		return c
 	}
@@ -43,11 +43,11 @@ func TestACLsChangeUnderLoad(t *testing.T) {
 			for !done.Load() {
 				for topic, want := range map[string]int16{"always": 0, "never": denied} {
 					if got := c.produceTo(topic); got != want {
-						t.Errorf("Produce to %s: %d", topic, got)
+						t.Errorf("Produce to %s: error code %d", topic, got)
 						return
 					}
 					if got := c.fetchFrom(topic); got != want {
-						t.Errorf("Fetch from %s: %d", topic, got)
+						t.Errorf("Fetch from %s: error code %d", topic, got)
 						return
 					}
 				}

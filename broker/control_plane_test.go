@@ -47,7 +47,7 @@ func TestControlPlaneListener(t *testing.T) {
 		t.Error("the controller does not use its listener")
 	}
 	if got := third.network.Connections()["PLAINTEXT"]; got == 0 {
-		t.Error("a broker without that listener has no connection")
+		t.Error("there is no connection to a broker without that listener")
 	}
 	// The second broker sends the request to the controller's own control plane listener.
 	if _, err := second.allocateProducerIDs(t.Context()); err != nil {

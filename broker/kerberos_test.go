@@ -45,7 +45,7 @@ func TestKerberosUserChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := k.user(c); err != nil || again != first {
-		t.Errorf("the same settings make another user: %v", err)
+		t.Errorf("the same settings give another user: %v", err)
 	}
 	c.Principal = "broker/host"
 	second, err := k.user(c)
@@ -53,7 +53,7 @@ func TestKerberosUserChanges(t *testing.T) {
 		t.Fatalf("%v, %v", second, err)
 	}
 	if _, err := first.Start(t.Context(), "kafka", "host.test"); !errors.Is(err, kerberos.ErrClosed) {
-		t.Errorf("the user before goes on: %v", err)
+		t.Errorf("the previous user is still open: %v", err)
 	}
 	if len(k.users) != 1 {
 		t.Errorf("there are %d users", len(k.users))

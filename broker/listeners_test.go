@@ -39,7 +39,7 @@ func TestListenersChangeWithoutRestart(t *testing.T) {
 	set(t, s, "brokers", "1", map[string]string{"listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:0,EXTRA://%s", extra)})
 	eventually(t, "the new listener", func() bool { return reachable(extra) && known("EXTRA") == extra })
 	if got := s.Addr("PLAINTEXT"); got != plain || !reachable(plain) {
-		t.Errorf("the listener that stays is at %s, was at %s", got, plain)
+		t.Errorf("the listener that should stay is at %s, was at %s", got, plain)
 	}
 	moved := testport.Address(t)
 	set(t, s, "brokers", "1", map[string]string{"listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:0,EXTRA://%s", moved)})
@@ -47,7 +47,7 @@ func TestListenersChangeWithoutRestart(t *testing.T) {
 	set(t, s, "brokers", "1", nil)
 	eventually(t, "the end of the listener", func() bool { return !reachable(moved) && known("EXTRA") == "" })
 	if now := s.epoch.Load(); now != epoch || !reachable(plain) {
-		t.Errorf("the broker's epoch was %d and is %d", epoch, now)
+		t.Errorf("the broker epoch was %d and is %d", epoch, now)
 	}
 }
 

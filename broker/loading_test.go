@@ -99,7 +99,7 @@ func TestRegistersWhenItsAbsenceWasNoticed(t *testing.T) {
 	}
 	brokers, err := two.zk.Brokers(t.Context())
 	if err != nil || len(brokers) != 1 {
-		t.Errorf("registered are %v, %v", brokers, err)
+		t.Errorf("registered brokers: %v, %v", brokers, err)
 	}
 	setISR(2)
 	if err := <-started; err != nil {

@@ -46,12 +46,12 @@ func TestProviderIsSilent(t *testing.T) {
 	settle()
 	<-asked
 	if o.keys["A"] == first || o.keys["B"] != first {
-		t.Error("the settings of a listener count for another one")
+		t.Error("one listener's settings are used for another")
 	}
 	delete(open, "A")
 	settle()
 	if len(o.keys) != 1 {
-		t.Errorf("of closed listeners stay %v", o.keys)
+		t.Errorf("values of closed listeners are kept: %v", o.keys)
 	}
 	close(up)
 	go func() { <-asked }()

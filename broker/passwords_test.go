@@ -29,17 +29,17 @@ func TestStoredPasswordsSurviveANewSecret(t *testing.T) {
 
 	s = start(map[string]string{"password.encoder.secret": "s2", "password.encoder.old.secret": "s1"})
 	if got := s.config.Current().String(name); got != "hidden" {
-		t.Errorf("with a new secret it is %q", got)
+		t.Errorf("with a new secret the password is %q", got)
 	}
 	again, err := s.zk.EntityConfig(t.Context(), entity("brokers", "1"))
 	if err != nil || again[name] == stored[name] {
-		t.Errorf("it was not encrypted anew: %v", err)
+		t.Errorf("it was not encrypted again: %v", err)
 	}
 	s.Close()
 
 	s = start(map[string]string{"password.encoder.secret": "s2"})
 	if got := s.config.Current().String(name); got != "hidden" {
-		t.Errorf("without the old secret it is %q", got)
+		t.Errorf("without the old secret the password is %q", got)
 	}
 	s.Close()
 

@@ -18,7 +18,7 @@ func TestSetupTimeout(t *testing.T) {
 		}
 	}
 	if got := setupTimeout(longest, first, 0, 0.5); got != longest {
-		t.Errorf("a first that is longer than the longest: %v", got)
+		t.Errorf("a first timeout longer than the longest: %v", got)
 	}
 }
 
@@ -33,6 +33,6 @@ func TestFailuresAreForgotten(t *testing.T) {
 		t.Errorf("%d addresses are kept, want %d at most", len(f), most)
 	}
 	if got := f["there:1"].times; got != 10000 {
-		t.Errorf("%d failures are known of 10000", got)
+		t.Errorf("%d failures are known, of 10000", got)
 	}
 }

@@ -135,7 +135,7 @@ func TestLaterLoginsGoByWhatIsStoredThen(t *testing.T) {
 	check := func(step string, c client, password string, want int16) {
 		t.Helper()
 		if !c.served() {
-			t.Errorf("%s: the connection is closed before a login", step)
+			t.Errorf("%s: the connection was closed before a login", step)
 		}
 		if code, _ := c.logIn("bob", password, false); code != want {
 			t.Errorf("%s: %d, want %d", step, code, want)
@@ -186,12 +186,12 @@ func TestTokensThatEndWhileConnected(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !long.served() {
-		t.Error("a session ends with its token, not when that was to end")
+		t.Error("the session does not end with its token")
 	}
 	if code, _ := long.logIn(made.ID, secret, true); code != kerr.SaslAuthenticationFailed.Code {
-		t.Errorf("a later login with a token that was withdrawn: %d", code)
+		t.Errorf("a later login with a revoked token: %d", code)
 	}
 	if long.served() {
-		t.Error("the connection goes on after it")
+		t.Error("the connection is still open")
 	}
 }

@@ -81,11 +81,11 @@ func TestStartIsRefusedWithOneClearLine(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			err := newServer(t, zk, test.settings).Start(t.Context())
 			if err == nil {
-				t.Fatal("it started")
+				t.Fatal("the start succeeded")
 			}
 			for _, part := range test.want {
 				if text := err.Error(); !strings.Contains(text, part) || strings.Contains(text, "\n") {
-					t.Errorf("%q does not name %s in one line", text, part)
+					t.Errorf("%q does not mention %s in one line", text, part)
 				}
 			}
 		})
@@ -154,7 +154,7 @@ func eventually(t *testing.T, what string, check func() bool) {
 	for !check() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s has not come", what)
+			t.Fatalf("%s has not happened", what)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -199,7 +199,7 @@ func TestGeneratedIDIsThatOfTheLogDirectories(t *testing.T) {
 			case tt.problem == "" && (err != nil || s.id != tt.id):
 				t.Errorf("id %d, %v; want %d", s.id, err, tt.id)
 			case tt.problem != "" && (err == nil || !strings.Contains(err.Error(), tt.problem)):
-				t.Errorf("started as %d: %v", s.id, err)
+				t.Errorf("started with id %d: %v", s.id, err)
 			}
 			s.Close()
 		})

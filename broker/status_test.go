@@ -148,7 +148,7 @@ func TestStatusPageWhileTheBrokerStarts(t *testing.T) {
 	}
 	s.Close()
 	if answers("http://" + addr + "/healthz") {
-		t.Error("the page is there after the broker's end")
+		t.Error("the page is still available after the broker has stopped")
 	}
 }
 

@@ -24,7 +24,7 @@ func (k *cluster) awaitDeleted() {
 			return
 		}
 		if time.Now().After(deadline) {
-			k.t.Fatalf("topics %v are still there", left)
+			k.t.Fatalf("topics %v still exist", left)
 		}
 	}
 }

@@ -245,7 +245,7 @@ func TestUnbalanced(t *testing.T) {
 	}
 	m.topics["b"].partitions[3].state = led(2, 1, 2)
 	if got := m.unbalanced(10); len(got) != 0 {
-		t.Fatalf("10%% of the leads are missing, which is allowed: %v", got)
+		t.Fatalf("leads are less than 10%% out of balance, which is allowed: %v", got)
 	}
 	if got := m.unbalanced(9); !slices.Equal(got, []topicPartition{{Topic: "b", Partition: 3}}) {
 		t.Fatalf("got %v", got)

@@ -258,6 +258,6 @@ func TestNonsenseIsNoACL(t *testing.T) {
 		}
 	}
 	if kept, err = all.RequestWith(t.Context(), cl); err != nil || len(kept.Resources) != 1 {
-		t.Errorf("a filter that makes no sense has removed something: %+v, %v", kept, err)
+		t.Errorf("an invalid filter has deleted something: %+v, %v", kept, err)
 	}
 }

@@ -96,7 +96,7 @@ func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !check(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not as they should be", what)
+			t.Fatalf("%s: did not become true", what)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func TestThreeBrokersReplicateAndFailOver(t *testing.T) {
 	c.Broker(int(leader)).Stop()
 	produce(t, cl, "t", 100, 200)
 	if now := leaderOf(t, adm, "t"); now == leader {
-		t.Fatalf("broker %d still leads after it was stopped", leader)
+		t.Fatalf("broker %d is still the leader after it was stopped", leader)
 	}
 	consume(t, c, "t", 200)
 }

@@ -90,22 +90,22 @@ func TestTopicsAreCountedWhileTheyAreHere(t *testing.T) {
 	}
 	for _, name := range []string{"nowhere", "no\xff\x00where"} {
 		if code := fill(name); code != kerr.UnknownTopicOrPartition.Code {
-			t.Fatalf("records for %q are answered with %d", name, code)
+			t.Fatalf("records for %q get error code %d", name, code)
 		}
 	}
 	createOn(t, cl, "here", 0)
 	if code := fill("here"); code != 0 || !counted("here") {
-		t.Fatal("a topic is not counted", code)
+		t.Fatal("a topic has no metrics", code)
 	}
 	if counted("no") {
-		t.Fatal("a topic is counted that is not there")
+		t.Fatal("a topic that does not exist has metrics")
 	}
 	if deleted, err := kadm.NewClient(cl).DeleteTopics(t.Context(), "here"); err != nil || deleted.Error() != nil {
 		t.Fatal(deleted, err)
 	}
 	eventually(t, "what is counted of a topic that is deleted", func() bool { return !counted("here") })
 	if code := fill("here"); code != kerr.UnknownTopicOrPartition.Code || counted("here") {
-		t.Fatal("a topic that is deleted is counted again", code)
+		t.Fatal("a deleted topic has metrics again", code)
 	}
 }
 

@@ -119,7 +119,7 @@ func TestPartitionsServeWhileOthersRecover(t *testing.T) {
 	consume(t, c, "ready", 10)
 	for name, ask := range map[string]func(string) kmsg.Request{"Produce": askProduce, "ListOffsets": askListOffsets, "DeleteRecords": askDeleteRecords} {
 		if err := errorOf(t, cl, 0, "late", ask); !errors.Is(err, kerr.NotLeaderForPartition) {
-			t.Errorf("%s of what is being recovered: %v", name, err)
+			t.Errorf("%s while it is being recovered: %v", name, err)
 		}
 	}
 	dirs, err := kadm.NewClient(cl).DescribeAllLogDirs(t.Context(), nil)
@@ -127,7 +127,7 @@ func TestPartitionsServeWhileOthersRecover(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d, ok := dirs[0].Lookup(c.Broker(0).LogDir(), "late", 0); !ok || d.Size == 0 {
-		t.Errorf("its folder is said to have %+v of it", d)
+		t.Errorf("its directory is reported with %+v for it", d)
 	}
 	waiting := make(chan error)
 	go func() { // a client retries by itself
@@ -155,7 +155,7 @@ func TestReplicaRecoversBesideTheOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if isr := inSync(t, cl, "t"); slices.Contains(isr, 2) {
-		t.Errorf("in sync are %v", isr)
+		t.Errorf("in-sync replicas: %v", isr)
 	}
 	produce(t, cl, "t", 10, 15)
 	letGo()
@@ -198,7 +198,7 @@ func TestTopicIsDeletedWhileItRecovers(t *testing.T) {
 	consume(t, c, "t", 3)
 	ends, err := adm.ListEndOffsets(t.Context(), "t")
 	if o, _ := ends.Lookup("t", 0); err != nil || o.Offset != 3 {
-		t.Errorf("it ends at %d, %v", o.Offset, err)
+		t.Errorf("its log ends at %d, %v", o.Offset, err)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestGroupRecoversWithItsOffsets(t *testing.T) {
 	letGo()
 	got := <-fetched
 	if o, ok := got.offsets.Lookup("t", 0); got.err != nil || !ok || o.At != 3 {
-		t.Errorf("the group is at %+v, %v", o, got.err)
+		t.Errorf("the group's offset is %+v, %v", o, got.err)
 	}
 }
 
@@ -322,7 +322,7 @@ func TestNothingIsLostWhileReplicasRecover(t *testing.T) {
 	}
 	for i := range before + after {
 		if value := fmt.Sprintf("value %d", i); seen[value] != 1 {
-			t.Errorf("%s is there %d times", value, seen[value])
+			t.Errorf("%s is stored %d times", value, seen[value])
 		}
 	}
 }

@@ -134,7 +134,7 @@ func TestOneUserHasSeveralMechanisms(t *testing.T) {
 	}
 	eventually(t, "the end of a deleted one", func() bool { return !works("SCRAM-SHA-256", "three")() })
 	if !works("SCRAM-SHA-512", "two")() {
-		t.Error("the other mechanism went with it")
+		t.Error("the other mechanism was removed, too")
 	}
 }
 
@@ -167,7 +167,7 @@ func TestQuotaOfAUserWhoLoggedIn(t *testing.T) {
 	}
 	eventually(t, "the quota", func() bool { return throttle("alice", "pw") > 0 })
 	if ms := throttle("admin", "between"); ms > 0 {
-		t.Errorf("another user waits for %d ms", ms)
+		t.Errorf("another user is throttled for %d ms", ms)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestClientWithoutLogin(t *testing.T) {
 	}
 	defer cl.Close()
 	if err := ping(t, cl); err == nil {
-		t.Error("it is answered")
+		t.Error("the request was answered")
 	}
 	for _, wrong := range []sasl.Mechanism{plain.Auth{User: "alice", Pass: "x"}.AsMechanism(), scram.Auth{User: "alice", Pass: "pw"}.AsSha256Mechanism()} {
 		if err := ping(t, clientWith(t, c.Broker(0), wrong)); !errors.Is(err, kerr.SaslAuthenticationFailed) {
@@ -220,12 +220,12 @@ func TestPasswordsOfPlainChangeWhileTheBrokerRuns(t *testing.T) {
 	}
 	eventually(t, "the new user", func() bool { return carl() == nil })
 	if err := ping(t, clientWith(t, c.Broker(0), plain.Auth{User: "alice", Pass: "pw"}.AsMechanism())); !errors.Is(err, kerr.SaslAuthenticationFailed) {
-		t.Errorf("a user who is not there any more: %v", err)
+		t.Errorf("a removed user: %v", err)
 	}
 	for _, broken := range []string{"x", "x required;"} {
 		changed, err := adm.AlterBrokerConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "listener.name.secure.plain.sasl.jaas.config", Value: &broken}}, 0)
 		if err != nil || changed[0].Err == nil {
-			t.Errorf("%q is taken: %v", broken, err)
+			t.Errorf("%q is accepted: %v", broken, err)
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestUnsecuredTokensOfOAuth(t *testing.T) {
 	}
 	for _, claims := range []string{`{"sub":"alice"}`, `{"sub":"alice","exp":1}`, fmt.Sprintf(`{"exp":%d}`, ends)} {
 		if err := ping(t, login(claims)); err == nil {
-			t.Errorf("%s is taken", claims)
+			t.Errorf("%s is accepted", claims)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func TestBrokersSpeakTLS(t *testing.T) {
 		fetches.EachRecord(func(r *kgo.Record) {
 			got++
 			if string(r.Value) != value {
-				t.Fatal("a record came back changed")
+				t.Fatal("a record has changed")
 			}
 		})
 	}
@@ -209,7 +209,7 @@ func TestStoresChangeWhileItRuns(t *testing.T) {
 	serial := func(i *testcert.Identity) string { return i.Certificate().SerialNumber.String() }
 	store := func(i *testcert.Identity) string { return i.KeyPEM() + i.ChainPEM() }
 	if got := shown(t, addr); got != serial(first) {
-		t.Fatalf("it begins with another certificate")
+		t.Fatalf("the listener begins with another certificate")
 	}
 
 	second := ca.Issue("broker-0", "127.0.0.1")
@@ -219,13 +219,13 @@ func TestStoresChangeWhileItRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := shown(t, addr); got != serial(first) {
-		t.Error("a request that only validates has opened the store anew")
+		t.Error("a request that only validates has reopened the store")
 	}
 	if err := alter(t, cl, false, map[string]string{location: file}); err != nil {
 		t.Fatal(err)
 	}
 	if got := shown(t, addr); got != serial(second) {
-		t.Error("the same name with new content was not opened anew")
+		t.Error("new content under the same name was not reopened")
 	}
 
 	elsewhere := filepath.Join(t.TempDir(), "new.pem")
@@ -250,7 +250,7 @@ func TestStoresChangeWhileItRuns(t *testing.T) {
 	const trusted = "listener.name.secure.ssl.truststore.location"
 	testcert.Write(t, elsewhere, another.PEM())
 	if err := alter(t, cl, false, map[string]string{trusted: elsewhere}); !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), trusted) {
-		t.Errorf("trust in another authority: %v", err)
+		t.Errorf("a truststore with another authority: %v", err)
 	}
 	third := ca.Issue("broker-0", "127.0.0.1", "more.example.com")
 	put(third)
@@ -262,10 +262,10 @@ func TestStoresChangeWhileItRuns(t *testing.T) {
 	testcert.Write(t, elsewhere, "nothing")
 	later(t, elsewhere)
 	if err := alter(t, cl, false, map[string]string{location: elsewhere}); !errors.Is(err, kerr.InvalidRequest) {
-		t.Errorf("a store that was spoilt under its name: %v", err)
+		t.Errorf("a corrupted store under the same name: %v", err)
 	}
 	if got := shown(t, addr); got != serial(third) {
-		t.Error("a refused store is in force")
+		t.Error("a refused store is used")
 	}
 }
 
@@ -292,7 +292,7 @@ func TestListenerWithTLSIsAdded(t *testing.T) {
 	}
 	eventually(t, "the listener", func() bool { return b.Listener("EXTRA") != "" })
 	if got := shown(t, b.Listener("EXTRA")); got != extra.Certificate().SerialNumber.String() {
-		t.Error("the new listener shows another certificate")
+		t.Error("the new listener presents another certificate")
 	}
 	over := clientOver(t, &tls.Config{RootCAs: ca.Pool()}, b.Listener("EXTRA"))
 	if err := ping(t, over); err != nil {
@@ -322,7 +322,7 @@ func TestPasswordsOverTLS(t *testing.T) {
 		}
 	}
 	if err := login("alice", "wrong", ca.Issue("alice").TLS()); !errors.Is(err, kerr.SaslAuthenticationFailed) {
-		t.Errorf("a certificate stands for a password: %v", err)
+		t.Errorf("a certificate replaces a password: %v", err)
 	}
 	cl := client(t, c)
 	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 2, map[string]*string{"min.insync.replicas": kadm.StringPtr("2")}, "t"); err != nil {

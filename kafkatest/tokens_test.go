@@ -48,7 +48,7 @@ func TestDelegationTokens(t *testing.T) {
 	}
 	held := kadm.NewClient(login())
 	if _, err := held.CreateDelegationToken(ctx, kadm.CreateDelegationToken{}); !errors.Is(err, kerr.DelegationTokenRequestNotAllowed) {
-		t.Errorf("a token for the holder of a token: %v", err)
+		t.Errorf("creating a token after a login with a token: %v", err)
 	}
 	if _, err := kadm.NewClient(client(t, c)).DescribeDelegationTokens(ctx); !errors.Is(err, kerr.DelegationTokenRequestNotAllowed) {
 		t.Errorf("without a login: %v", err)
@@ -56,10 +56,10 @@ func TestDelegationTokens(t *testing.T) {
 
 	admin := kadm.NewClient(clientWith(t, c.Broker(1), plain.Auth{User: "admin", Pass: "between"}.AsMechanism()))
 	if tokens, err := admin.DescribeDelegationTokens(ctx); err != nil || len(tokens) != 1 || tokens[0].TokenID != token.TokenID {
-		t.Errorf("there are %+v, %v", tokens, err)
+		t.Errorf("tokens: %+v, %v", tokens, err)
 	}
 	if tokens, err := admin.DescribeDelegationTokens(ctx, kadm.Principal{Type: "User", Name: "bob"}); err != nil || len(tokens) != 0 {
-		t.Errorf("another's are %+v, %v", tokens, err)
+		t.Errorf("another user's tokens: %+v, %v", tokens, err)
 	}
 	until, err := admin.RenewDelegationToken(ctx, token.HMAC, time.Hour)
 	if err != nil || !until.Equal(token.MaxTimestamp) {
@@ -70,7 +70,7 @@ func TestDelegationTokens(t *testing.T) {
 	}
 	eventually(t, "its end at the other broker", func() bool { return errors.Is(ping(t, login()), kerr.SaslAuthenticationFailed) })
 	if _, err := alice.RenewDelegationToken(ctx, token.HMAC, -time.Millisecond); !errors.Is(err, kerr.DelegationTokenNotFound) {
-		t.Errorf("renewed after its end: %v", err)
+		t.Errorf("renewed after its expiry: %v", err)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestDelegationTokensOfOthers(t *testing.T) {
 		t.Fatalf("%+v, %v", token, err)
 	}
 	if _, err := admin.CreateDelegationToken(ctx, kadm.CreateDelegationToken{Renewers: []kadm.Principal{{Type: "Group", Name: "x"}}}); !errors.Is(err, kerr.InvalidPrincipalType) {
-		t.Errorf("a renewer that is no user: %v", err)
+		t.Errorf("a renewer that is not a user: %v", err)
 	}
 	if tokens, err := alice.DescribeDelegationTokens(ctx); err != nil || len(tokens) != 0 {
 		t.Errorf("alice sees %+v, %v", tokens, err)

@@ -144,7 +144,7 @@ func TestNobodyMayAnythingBeforeTheStart(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	a := New(Config{Store: newShelf(), APIName: apiName, Logger: logrus.NewEntry(log), SuperUsers: []string{"User:root"}})
 	if mayRead(a, "User:alice") || !mayRead(a, "User:root") {
-		t.Error("an authorizer that knows nothing lets in others than super users")
+		t.Error("before it has loaded ACLs, the authorizer allows something to others than super users")
 	}
 	a.Close()
 }
@@ -185,17 +185,17 @@ func TestChangesOfOthers(t *testing.T) {
 		a, _ := started(t, s, Config{})
 		defer a.Close()
 		if !mayRead(a, "User:alice") || mayRead(a, "User:bob") || a.Count() != 1 {
-			t.Error("what was there at the start does not count")
+			t.Error("ACLs that existed at the start do not apply")
 		}
 		s.put(topicT, readsT("User:bob"))
 		synctest.Wait()
 		if mayRead(a, "User:alice") || !mayRead(a, "User:bob") {
-			t.Error("a change does not count")
+			t.Error("a changed ACL does not apply")
 		}
 		s.put(topicT)
 		synctest.Wait()
 		if mayRead(a, "User:bob") || a.Count() != 0 {
-			t.Error("a removed ACL counts")
+			t.Error("a deleted ACL still applies")
 		}
 	})
 }
@@ -212,10 +212,10 @@ func TestUnreadableChangesAreNotMade(t *testing.T) {
 			s.breakAndTell(topicT, everything)
 			synctest.Wait()
 			if !mayRead(a, "User:alice") || mayRead(a, "User:bob") {
-				t.Error("the last good ACLs are gone")
+				t.Error("the last ACLs that could be read are no longer in force")
 			}
 			if e := hook.LastEntry(); hook.AllEntries()[0].Level != logrus.ErrorLevel || !strings.Contains(hook.AllEntries()[0].Data["error"].(error).Error(), "/kafka-acl/Topic/t") {
-				t.Errorf("no line names the node: %v", e)
+				t.Errorf("no log line names the node: %v", e)
 			}
 		})
 	}
@@ -229,7 +229,7 @@ func TestUnreadableACLsEndTheStart(t *testing.T) {
 	a := New(Config{Store: s, Logger: logrus.NewEntry(log)})
 	defer a.Close()
 	if err := a.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "/kafka-acl/Topic/t") {
-		t.Errorf("it starts: %v", err)
+		t.Errorf("the start succeeded: %v", err)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestCreateAndDelete(t *testing.T) {
 		}
 	}
 	if !mayRead(a, "User:alice") {
-		t.Error("what was created does not count yet")
+		t.Error("a created ACL does not apply yet")
 	}
 	any := Filter{Type: kmsg.ACLResourceTypeAny, Pattern: kmsg.ACLResourcePatternTypeAny, Operation: kmsg.ACLOperationAny, Permission: kmsg.ACLPermissionTypeAny}
 	if diff := cmp.Diff([]Binding{good, prefix}, a.Bindings(any)); diff != "" {
@@ -279,7 +279,7 @@ func TestCreateAndDelete(t *testing.T) {
 		t.Error(diff)
 	}
 	if mayRead(a, "User:alice") || a.Count() != 0 {
-		t.Error("what was deleted counts")
+		t.Error("a deleted ACL still applies")
 	}
 }
 
@@ -363,7 +363,7 @@ func TestAudit(t *testing.T) {
 		mayRead(a, "User:bob")
 		lines := hook.AllEntries()[1:]
 		if len(lines) != 2 || lines[1].Data[logx.HeldBack] != 2 {
-			t.Errorf("%d lines of 4 denials, %v", len(lines), lines)
+			t.Errorf("%d log lines for 4 denials, %v", len(lines), lines)
 		}
 		want := logrus.Fields{logx.Principal: "User:bob", logx.Host: "10.0.0.1", logx.Operation: "READ", logx.Resource: "Topic:LITERAL:t", logx.API: "api 1"}
 		if diff := cmp.Diff(want, lines[0].Data); diff != "" || lines[0].Level != logrus.InfoLevel || lines[0].Message != "denied" {
@@ -372,7 +372,7 @@ func TestAudit(t *testing.T) {
 		hook.Reset()
 		a.Allowed(&AccessRequest{Who: Subject{Principal: "User:bob"}, Op: Read, Type: Topic, Name: "t", Quiet: true})
 		if len(hook.AllEntries()) != 0 {
-			t.Error("a quiet request was not")
+			t.Error("a quiet request was logged")
 		}
 	})
 }
@@ -408,7 +408,7 @@ func TestRequestsDuringChanges(t *testing.T) {
 				default:
 				}
 				if !mayRead(a, "User:alice") {
-					t.Error("denied in between")
+					t.Error("denied during a change")
 					return
 				}
 			}

@@ -31,7 +31,7 @@ func TestDecisionsOfApacheKafka(t *testing.T) {
 		}
 	}
 	if scenarios < 300 {
-		t.Errorf("only %d scenarios were read", scenarios)
+		t.Errorf("only %d scenarios were found", scenarios)
 	}
 }
 

@@ -22,7 +22,7 @@ func rule(t testing.TB, text string) Binding {
 	t.Helper()
 	f := strings.Fields(text)
 	if len(f) != 6 {
-		t.Fatalf("%q is no rule", text)
+		t.Fatalf("%q is not a valid rule", text)
 	}
 	permission, err := kmsg.ParseACLPermissionType(f[0])
 	op, err2 := kmsg.ParseACLOperation(f[3])
@@ -352,7 +352,7 @@ func TestSnapshotsArePersistent(t *testing.T) {
 			}
 			for _, names := range []byName{of.literal, of.prefixed} {
 				if told, there := denials(names); told != there {
-					t.Fatalf("seed %d: snapshot %d: %d names with denials are counted, of %d", seed, i, told, there)
+					t.Fatalf("seed %d: snapshot %d: %d names with denials are counted, there are %d", seed, i, told, there)
 				}
 			}
 		}

@@ -14,7 +14,7 @@ func TestBegin(t *testing.T) {
 			t.Errorf("%.20q: %q", text, got)
 		}
 		if got != "" && unsafe.StringData(got) == unsafe.StringData(text) {
-			t.Errorf("%.20q is kept as a whole", text)
+			t.Errorf("the whole request of %.20q is retained", text)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func denies(t *testing.T, key, version int16) {
 		return
 	}
 	if !hasDenial(reflect.ValueOf(resp)) {
-		t.Errorf("the answer does not say so: %+v", resp)
+		t.Errorf("the response does not contain the denial: %+v", resp)
 	}
 }
 
@@ -239,12 +239,12 @@ func TestTopicsAreAskedOnce(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if before, again := asked[name]; again && before != err {
-			t.Errorf("%s was asked again", name)
+			t.Errorf("the authorizer was asked about %s again", name)
 		}
 		asked[name] = err
 	}
 	if len(lines.AllEntries()) != 1 {
-		t.Errorf("%d lines of one kind in a moment", len(lines.AllEntries()))
+		t.Errorf("%d lines of one kind within a moment", len(lines.AllEntries()))
 	}
 }
 

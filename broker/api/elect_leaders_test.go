@@ -26,7 +26,7 @@ func TestElectionShown(t *testing.T) {
 			t.Errorf("%s: %v", test.name, got)
 		}
 		if !electionShown(snapshot, "t", 1, test.unclean) {
-			t.Errorf("%s: waits for a partition that has gone", test.name)
+			t.Errorf("%s: waits for a partition that no longer exists", test.name)
 		}
 	}
 }

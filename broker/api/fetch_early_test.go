@@ -48,6 +48,6 @@ func TestFetchBeforeTheMetadata(t *testing.T) {
 		t.Errorf("the partition that it leads: %+v", led)
 	}
 	if other := &f.parts[1]; other.missing == nil {
-		t.Errorf("one that there is not: %+v", other)
+		t.Errorf("a partition that does not exist: %+v", other)
 	}
 }

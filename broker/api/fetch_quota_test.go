@@ -29,11 +29,11 @@ func TestFetchIsChargedForItsWork(t *testing.T) {
 		t.Errorf("a consumer whose fetch took 3 s under a quota of 10 %% waits %v, want %v", wait, windows.Size)
 	}
 	if !f.h.Quotas.Fresh(quota.Fetch, "u", "") {
-		t.Error("it is charged for bytes that it doesn't get")
+		t.Error("it is charged for bytes that it does not get")
 	}
 	f = fetching(replica.Reader{Replica: 2})
 	f.work(func() { f.worked += 3 * time.Second })
 	if wait := f.overQuota(); wait != 0 {
-		t.Errorf("a follower waits %v", wait)
+		t.Errorf("a follower is throttled for %v", wait)
 	}
 }

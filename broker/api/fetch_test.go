@@ -20,13 +20,13 @@ func TestFetchCodes(t *testing.T) {
 		}
 		got := fetchCode(&fetchPartition{failed: fmt.Errorf("slow disk: %w", err)})
 		if !slices.Contains(known, got) && got != kerr.UnsupportedVersion.Code { // which only versions below 4 get
-			t.Errorf("%v is told as %d", err, got)
+			t.Errorf("%v is returned as error code %d", err, got)
 		}
 		if slices.Contains(known, c) && got != c {
-			t.Errorf("%v is told as %d", err, got)
+			t.Errorf("%v is returned as error code %d", err, got)
 		}
 	}
 	if got := fetchCode(&fetchPartition{failed: errors.New("no code")}); got != -1 {
-		t.Errorf("an error without a code is told as %d", got)
+		t.Errorf("an error without a code is returned as error code %d", got)
 	}
 }

@@ -26,7 +26,7 @@ func TestMessage(t *testing.T) {
 			got = *text
 		}
 		if got != test.want {
-			t.Errorf("the text of %v is %q, not %q", test.err, got, test.want)
+			t.Errorf("the message for %v is %q, want %q", test.err, got, test.want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestRequestsAreLoggedAtDebug(t *testing.T) {
 	answer := network.Ready(kmsg.NewPtrMetadataResponse())
 	h.logged(c, answer)
 	if n := len(lines.AllEntries()); n != 0 {
-		t.Errorf("%d lines without DEBUG", n)
+		t.Errorf("%d lines although the level is not DEBUG", n)
 	}
 	log.SetLevel(logrus.DebugLevel)
 	h.logged(c, answer)

@@ -60,7 +60,7 @@ func TestEveryAPIIsServed(t *testing.T) {
 	for key, r := range newHandlers(t).rows {
 		closing := r.handle != nil && reflect.ValueOf(r.handle).Pointer() == reflect.ValueOf(handler(closes)).Pointer()
 		if r.handle == nil || closing != (kmsg.Key(key) == kmsg.Envelope) {
-			t.Errorf("%s is offered and not served", kmsg.NameForKey(key))
+			t.Errorf("%s is offered but has no handler", kmsg.NameForKey(key))
 		}
 	}
 }
@@ -87,7 +87,7 @@ func FuzzDecode(f *testing.F) {
 		again := kmsg.RequestForKey(key)
 		again.SetVersion(version)
 		if err := network.LaidOut(again).ReadFrom(network.LaidOut(req).AppendTo(nil)); err != nil {
-			t.Fatalf("%s v%d does not read what it has written: %v", kmsg.NameForKey(key), version, err)
+			t.Fatalf("%s v%d: what was encoded cannot be decoded: %v", kmsg.NameForKey(key), version, err)
 		}
 	})
 }

@@ -195,7 +195,7 @@ func TestLoadAmidACompaction(t *testing.T) {
 			})
 			more = n < len(calls)
 			if n == 1 && !slices.ContainsFunc(calls, func(c string) bool { return strings.Contains(c, ".cleaned") }) {
-				t.Errorf("nothing was compacted: %q", calls)
+				t.Errorf("nothing was compacted, calls: %q", calls)
 			}
 			if diff := cmp.Diff(want, c.loadedState()); diff != "" {
 				t.Errorf("afterwards: %s", diff)

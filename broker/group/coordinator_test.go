@@ -154,7 +154,7 @@ func TestAssignmentWaitsForReplicas(t *testing.T) {
 		h.set(func() { h.mu.lags = true })
 		answer := c.Sync(syncRequestOf("g", joined))
 		if _, there := answer.Now(); there || c.Describe("g").State != "CompletingRebalance" {
-			t.Fatal("the assignment counts before it is replicated")
+			t.Fatal("the assignment is used before it is replicated")
 		}
 		h.catchUp()
 		synced, err := answer.Wait(t.Context())
@@ -187,7 +187,7 @@ func TestFailover(t *testing.T) {
 		waiting := c.Join(joinRequestOf("g", second.MemberID), Client{})
 		c.LeadershipChanged(0, 1, false)
 		if resp, err := waiting.Wait(t.Context()); err != nil || resp.ErrorCode != kerr.NotCoordinator.Code {
-			t.Errorf("join while the partition is given up: %v, code %d", err, resp.ErrorCode)
+			t.Errorf("join while the partition is unloaded: %v, code %d", err, resp.ErrorCode)
 		}
 		h.set(func() { h.mu.epoch = 2 })
 		c.LeadershipChanged(0, 2, true)
@@ -328,12 +328,12 @@ func TestDelete(t *testing.T) {
 			t.Errorf("the only offset: %v", err)
 		}
 		if state := c.Describe("simple").State; state != "Dead" {
-			t.Errorf("a group without anything is %s", state)
+			t.Errorf("a group with neither members nor offsets is %s", state)
 		}
 		c.Close()
 		c = start(t, testConfig(t, h))
 		if groups, _ := c.List(nil, nil); len(groups) != 0 {
-			t.Errorf("after loading there are %v", groups)
+			t.Errorf("groups after loading: %v", groups)
 		}
 	})
 }
@@ -357,7 +357,7 @@ func TestCounts(t *testing.T) {
 		refused := by
 		refused.Generation++
 		if _, err := c.Commit(refused, offsetAt(1)); err == nil {
-			t.Fatal("a commit of another generation is taken")
+			t.Fatal("a commit with a wrong generation is accepted")
 		}
 		commitSimple(t, c, "simple", 1)
 		if got, want := c.Counts(), (Counts{Committed: 4, Rebalances: 1, Offsets: 3}); got != want {
@@ -373,7 +373,7 @@ func TestCounts(t *testing.T) {
 			t.Errorf("later: %+v, want %+v", got, want)
 		}
 		if loads != 1 {
-			t.Errorf("%d partitions are loaded", loads)
+			t.Errorf("%d loaded partitions are counted", loads)
 		}
 	})
 }
@@ -567,7 +567,7 @@ func TestMetadataTooLarge(t *testing.T) {
 			t.Errorf("errors %v and %v", offsets[0].Err, offsets[1].Err)
 		}
 		if wait, err := c.Commit(Committer{Group: "other", Generation: -1}, offsets[1:]); wait != nil || err != nil {
-			t.Errorf("only too long ones: %v", err)
+			t.Errorf("only metadata that is too long: %v", err)
 		}
 		if topics, _ := c.FetchOffsets("g", nil, false); len(topics) != 1 || len(topics[0].Partitions) != 1 {
 			t.Errorf("stored are %v", topics)
@@ -687,7 +687,7 @@ func TestIdleGroupsCostMemoryOnly(t *testing.T) {
 	}
 	for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) { // a timer may be firing just now
 		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines more for 5000 groups", runtime.NumGoroutine()-before)
+			t.Fatalf("5000 groups have started %d goroutines", runtime.NumGoroutine()-before)
 		}
 	}
 	s, err := c.shardOf("members gone", false)

@@ -209,7 +209,7 @@ func TestLoadPassesGaps(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := newLoaded().read(ctx, h, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("loading goes on: %v", err)
+		t.Errorf("loading continues: %v", err)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestSampleDirectory(t *testing.T) {
 	defer m.Close()
 	log, ok := m.Log(logstore.TopicPartition{Topic: Topic})
 	if !ok {
-		t.Fatal("the partition is not there")
+		t.Fatal("the partition is not loaded")
 	}
 	c := start(t, testConfig(t, &hosted{log: log}))
 	log.SetHighWatermark(log.LogEndOffset())
@@ -279,7 +279,7 @@ func FuzzDecodeEntry(f *testing.F) {
 			t.Fatalf("%x cannot be read again: %v", value, err)
 		}
 		if _, twice := encode(again); !bytes.Equal(value, twice) {
-			t.Fatalf("%x is written as %x", value, twice)
+			t.Fatalf("%x is encoded as %x", value, twice)
 		}
 	})
 }

@@ -359,7 +359,7 @@ func checkGroup(t testing.TB, g *group) {
 	votes := make(map[string]int)
 	for _, m := range g.order {
 		if g.members[m.id] != m {
-			t.Fatalf("member %s is in the order and not in the group", m.id)
+			t.Fatalf("member %s is in the order but not in the group", m.id)
 		}
 		if m.instance != nil && g.static[*m.instance] != m {
 			t.Fatalf("instance %s is not that of member %s", *m.instance, m.id)
@@ -374,20 +374,20 @@ func checkGroup(t testing.TB, g *group) {
 			votes[p.name]++
 		}
 		if m.expires() && (g.due.IsZero() || g.due.After(m.until)) {
-			t.Fatalf("the session of member %s ends unnoticed", m.id)
+			t.Fatalf("nothing ends the session of member %s", m.id)
 		}
 	}
 	switch {
 	case len(g.order) != len(g.members):
 		t.Fatalf("%d members in the order, %d in the group", len(g.order), len(g.members))
 	case awaiting != g.awaiting:
-		t.Fatalf("%d members wait to join, counted are %d", awaiting, g.awaiting)
+		t.Fatalf("%d members wait to join, %d are counted", awaiting, g.awaiting)
 	case unsynced != g.unsynced:
-		t.Fatalf("%d members have not synced, counted are %d", unsynced, g.unsynced)
+		t.Fatalf("%d members have not synced, %d are counted", unsynced, g.unsynced)
 	case fmt.Sprint(votes) != fmt.Sprint(g.votes):
-		t.Fatalf("votes %v, counted are %v", votes, g.votes)
+		t.Fatalf("votes %v, counted as %v", votes, g.votes)
 	case len(g.members) > 0 && g.members[g.leader] == nil:
-		t.Fatalf("leader %q is no member", g.leader)
+		t.Fatalf("leader %q is not a member", g.leader)
 	case g.state == Empty && len(g.members) > 0:
 		t.Fatalf("an empty group has %d members", len(g.members))
 	case (g.state == Stable || g.state == CompletingRebalance) && (len(g.members) == 0 || g.protocol == ""):
@@ -395,7 +395,7 @@ func checkGroup(t testing.TB, g *group) {
 	}
 	for id, until := range g.pending {
 		if g.due.IsZero() || g.due.After(until) {
-			t.Fatalf("pending member %s ends unnoticed", id)
+			t.Fatalf("nothing ends the session of pending member %s", id)
 		}
 	}
 }

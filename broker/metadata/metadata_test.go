@@ -22,7 +22,7 @@ func TestUpdate(t *testing.T) {
 	second := c.Current()
 
 	if p, ok := first.Partition("t", 1); !ok || p.Leader != 2 {
-		t.Errorf("a snapshot changed after it was made: %+v", p)
+		t.Errorf("a snapshot has changed: %+v", p)
 	}
 	if p, ok := second.Partition("t", 1); !ok || p.Leader != 3 || p.LeaderEpoch != 5 {
 		t.Errorf("partition 1 is %+v, want leader 3 at epoch 5", p)
@@ -31,13 +31,13 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("partition 2 is %+v, want it kept", p)
 	}
 	if _, ok := second.Partition("t", 7); ok {
-		t.Error("there is a partition 7")
+		t.Error("partition 7 exists")
 	}
 	if _, ok := second.Partition("other", 0); ok {
-		t.Error("there is a topic that nobody told of")
+		t.Error("a topic exists that the controller never sent")
 	}
 	if name, ok := second.TopicName(id); !ok || name != "t" {
-		t.Errorf("topic id gives %q, %v", name, ok)
+		t.Errorf("topic id has name %q, %v", name, ok)
 	}
 
 	send("t", id2, partition(0, 1, 9)) // created again with another id
@@ -45,14 +45,14 @@ func TestUpdate(t *testing.T) {
 		t.Error("the old id still names the topic")
 	}
 	if got := len(c.Current().Topics["t"].Partitions); got != 1 {
-		t.Errorf("%d partitions, those of the topic before it among them", got)
+		t.Errorf("%d partitions, including those of the earlier topic", got)
 	}
 	send("t", id2, partition(0, LeaderDuringDelete, 0), partition(1, LeaderDuringDelete, 0), partition(2, LeaderDuringDelete, 0))
 	if len(c.Current().Topics) != 0 {
-		t.Error("a deleted topic is still there")
+		t.Error("a deleted topic still exists")
 	}
 	if _, ok := c.Current().TopicName(id2); ok {
-		t.Error("a deleted topic's id is still there")
+		t.Error("a deleted topic's id is still known")
 	}
 }
 
@@ -89,6 +89,6 @@ func TestForget(t *testing.T) {
 	again := send("gone", 3)
 	c.Forget(gone)
 	if c.Current().Topics["gone"] != again {
-		t.Error("a topic was forgotten that came after the one that was meant")
+		t.Error("a newer topic was forgotten with the deleted one")
 	}
 }

@@ -46,7 +46,7 @@ func TestTimesOfRequestsAreServedInMilliseconds(t *testing.T) {
 		of + `responsesendtimems_count{request="Produce"} 0`,
 	} {
 		if !slices.Contains(lines, want) {
-			t.Errorf("not served: %s", want)
+			t.Errorf("missing: %s", want)
 		}
 	}
 	if t.Failed() {

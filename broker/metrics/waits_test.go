@@ -12,7 +12,7 @@ func TestWaitsAreCounted(t *testing.T) {
 		lines := served(m)
 		for _, want := range wants {
 			if !slices.Contains(lines, want) {
-				t.Errorf("not served: %s", want)
+				t.Errorf("missing: %s", want)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestThrottleTimes(t *testing.T) {
 		}
 	}
 	if m.Charge(Fetch, "u", "c", 1e9) != 0 || m.Charge(Produce, "v", "c", 1e9) != 0 {
-		t.Error("held back without a limit")
+		t.Error("throttled without a limit")
 	}
 }
 
@@ -57,7 +57,7 @@ func TestSteadyClientSettlesAtItsLimit(t *testing.T) {
 		began := c.now
 		sent := send(10 * round)
 		if rate := sent / c.now.Sub(began).Seconds(); math.Abs(rate-limit) > limit/20 {
-			t.Errorf("in pieces of %d bytes: %.0f bytes a second, the limit is %d", size, rate, limit)
+			t.Errorf("in pieces of %d bytes: %.0f bytes per second, the limit is %d", size, rate, limit)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestRequestTimeWaitsAtMostAWindow(t *testing.T) {
 	m, _ := newTest()
 	m.Set(Entity{User: Named("u")}, Limits{Request: 1})
 	if got := m.Charge(Request, "u", "c", 1000); got != time.Second {
-		t.Errorf("held back for %v", got)
+		t.Errorf("throttled for %v", got)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestMutations(t *testing.T) {
 		t.Fatalf("overdrawing: %v, %v", wait, ok)
 	}
 	if wait, ok := m.Mutate("u", "c", 1, true); ok || wait != 4*time.Second {
-		t.Errorf("a client that understands: %v, %v", wait, ok)
+		t.Errorf("a client that supports the error: %v, %v", wait, ok)
 	}
 	if wait, ok := m.Mutate("u", "c", 1, false); !ok || wait != 5*time.Second {
 		t.Errorf("a client that does not: %v, %v", wait, ok)
@@ -146,15 +146,15 @@ func TestConnections(t *testing.T) {
 	m.Set(Entity{IP: Named("10.0.0.1")}, Limits{Connection: 100})
 	for range 10 {
 		if m.Connected("10.0.0.2") != 0 || m.Connected("10.0.0.1") != 0 {
-			t.Fatal("held back within the limit")
+			t.Fatal("throttled below the limit")
 		}
 	}
 	if m.Connected("10.0.0.2") == 0 || m.Connected("10.0.0.1") != 0 {
-		t.Error("the limit of the address, or the default's, does not hold")
+		t.Error("the limit of the address, or the default, does not apply")
 	}
 	m.Set(Entity{IP: DefaultName}, nil)
 	if m.Connected("10.0.0.2") != 0 {
-		t.Error("a limit that was removed holds")
+		t.Error("a removed limit still applies")
 	}
 	c.pass(time.Minute)
 }
@@ -168,7 +168,7 @@ func TestThoseWhoHaveGoneAreForgotten(t *testing.T) {
 		c.pass(100 * time.Millisecond)
 	}
 	if n := m.countedLocked(); n > 2*minSweep {
-		t.Errorf("%d are remembered", n)
+		t.Errorf("%d limits are kept", n)
 	}
 }
 
@@ -178,14 +178,14 @@ func TestReplicationSavesNothingUp(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
 	r.Add(900, now)
 	if r.Exceeds(1000, now) {
-		t.Error("held back below the limit")
+		t.Error("throttled below the limit")
 	}
 	r.Add(200, now)
 	if !r.Exceeds(1000, now) {
-		t.Error("1,100 bytes at once are within 1,000 bytes a second")
+		t.Error("1,100 bytes at once do not exceed 1,000 bytes per second")
 	}
 	if now = now.Add(2 * time.Second); r.Exceeds(1000, now) {
-		t.Error("held back two seconds later")
+		t.Error("still throttled two seconds later")
 	}
 }
 
@@ -199,7 +199,7 @@ func TestParseLimits(t *testing.T) {
 	}
 	for _, key := range []string{"consumer_byte_rate", "request_percentage", "controller_mutation_rate"} {
 		if err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("nothing is said of %s: %v", key, err)
+			t.Errorf("no name for %s: %v", key, err)
 		}
 	}
 }
@@ -218,6 +218,6 @@ func TestNamesOfLimits(t *testing.T) {
 		}
 	}
 	if len(named) != int(kinds) {
-		t.Errorf("%d limits have names, of %d", len(named), kinds)
+		t.Errorf("%d limits have names, want %d", len(named), kinds)
 	}
 }

@@ -83,7 +83,7 @@ func TestWhoLeavesFollowsNobodyNew(t *testing.T) {
 	one.fetchers.mu.Lock()
 	defer one.fetchers.mu.Unlock()
 	if leaving.State().Leader != 2 || len(one.fetchers.mu.of) != 0 {
-		t.Errorf("leader %d, followed: %v", leaving.State().Leader, one.fetchers.mu.of)
+		t.Errorf("leader %d, fetched partitions: %v", leaving.State().Leader, one.fetchers.mu.of)
 	}
 }
 
@@ -109,10 +109,10 @@ func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
 			one.must(t, 2, 1, both, []int32{2})
 			sameLogs(t, second, first)
 			if got := content(t, first.Log()); !slices.Equal(got, []string{"0=a", "1=kept"}) {
-				t.Errorf("one has %v", got)
+				t.Errorf("the log has %v", got)
 			}
 			if n := one.Counts().RecordsLost; n != 0 {
-				t.Errorf("%d acknowledged records lost, none was", n)
+				t.Errorf("%d acknowledged records counted as lost, none was", n)
 			}
 		})
 	}
@@ -187,7 +187,7 @@ func TestIdleFetchersEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !idle(two) {
-		t.Error("a deleted partition is fetched")
+		t.Error("a deleted partition is still fetched")
 	}
 }
 
@@ -271,7 +271,7 @@ func TestLeadershipMovesAtRandom(t *testing.T) {
 			have := content(t, p.Log())
 			for _, want := range acked {
 				if !slices.Contains(have, want) {
-					t.Fatalf("acknowledged record %s is gone: %v", want, have)
+					t.Fatalf("acknowledged record %s is missing: %v", want, have)
 				}
 			}
 		})
@@ -317,7 +317,7 @@ func TestTopicsWithoutIDs(t *testing.T) {
 	s.answered(77)
 	wanted[b] = fetchFrom{}
 	if req := s.request(wanted, cfg); req.Version != 12 || req.SessionID != 77 || req.SessionEpoch != 0 || len(req.Topics) != 2 {
-		t.Errorf("with a topic that has none: %+v", req)
+		t.Errorf("with a topic without an id: %+v", req)
 	}
 	s.answered(78)
 	delete(wanted, b)
@@ -362,7 +362,7 @@ func TestNothingIsCutUnlessTheLeaderSaysWhere(t *testing.T) {
 		t.Fatalf("%v, %v", left, err)
 	}
 	if got := content(t, p.Log()); !slices.Equal(got, []string{"0=kept"}) {
-		t.Errorf("it has %v", got)
+		t.Errorf("the log has %v", got)
 	}
 }
 
@@ -375,7 +375,7 @@ func TestNewLogIsFetchedAtOnce(t *testing.T) {
 	f.add(following{partition: p, leaderEpoch: 0})
 	wanted, err := f.settle(t.Context(), nil, map[logstore.TopicPartition]fetchFrom{p.TP: {lastEpoch: noEpoch}})
 	if _, asked := wanted[p.TP]; err != nil || !asked {
-		t.Errorf("a new log is left out: %v, %v", wanted, err)
+		t.Errorf("a partition with a new log is left out: %v, %v", wanted, err)
 	}
 }
 

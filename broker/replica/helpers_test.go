@@ -358,5 +358,5 @@ func eventually(t *testing.T, what string, check func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("%s has not come", what)
+	t.Fatalf("%s has not happened", what)
 }

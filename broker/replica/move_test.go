@@ -60,7 +60,7 @@ func TestMoveUnderLoad(t *testing.T) {
 	}
 	eventually(t, "the high watermark", func() bool { return leader.Log().HighWatermark() == int64(len(want)) })
 	if one.moving.bytes.Load() == 0 {
-		t.Error("what was moved does not count for the throttle")
+		t.Error("moved bytes are not counted by the throttle")
 	}
 }
 
@@ -113,14 +113,14 @@ func TestMoveWhileATransactionIsVerified(t *testing.T) {
 		return err
 	}
 	if err := add(good, false, answered); err != nil {
-		t.Errorf("what was verified is refused: %v", err)
+		t.Errorf("the verified transaction is refused: %v", err)
 	}
 	if err := add(late, true, 0); err != nil {
 		t.Fatal(err)
 	}
 	p.Log().StartVerification(late, 0, 0)
 	if err := add(late, false, void); !errors.Is(err, kerr.InvalidTxnState) {
-		t.Errorf("what a marker has made void opens a transaction: %v", err)
+		t.Errorf("a verification that a marker has invalidated opens a transaction: %v", err)
 	}
 }
 
@@ -201,11 +201,11 @@ func TestMoveWithoutCheckpoints(t *testing.T) {
 	<-failed
 	b.DirectoryFailed(to)
 	if _, moving := b.cfg.Logs.Future(tp0); moving {
-		t.Error("the move goes on")
+		t.Error("the move continues")
 	}
 	appendTo(t, p, "w")
 	if got := content(t, p.Log()); p.Log().Dir() != from || len(got) != 2 {
-		t.Errorf("in %s are %v", p.Log().Dir(), got)
+		t.Errorf("the log in %s has %v", p.Log().Dir(), got)
 	}
 }
 
@@ -241,12 +241,12 @@ func TestMoveWaitsForWhatIsShort(t *testing.T) {
 			}
 			<-met
 			if p.Log().Dir() != from {
-				t.Error("it has moved without")
+				t.Error("the log was moved in spite of the fault")
 			}
 			b.fs.SetFault(nil)
 			eventually(t, "the move", func() bool { return p.Log().Dir() == to })
 			if got := content(t, p.Log()); !slices.Equal(got, []string{"0=v"}) {
-				t.Errorf("there is %v", got)
+				t.Errorf("the log has %v", got)
 			}
 		})
 	}
@@ -273,13 +273,13 @@ func TestMoveFollowsTruncation(t *testing.T) {
 	one.must(t, 2, 1, both, []int32{2})
 	sameLogs(t, second, first)
 	if first.Log().Dir() != "/b" {
-		t.Error("the throttle does not hold the move back")
+		t.Error("the throttle does not delay the move")
 	}
 	one.moving.exceeded.Store(false)
 	eventually(t, "the move back", func() bool { return first.Log().Dir() == "/a" })
 	sameLogs(t, second, first)
 	if got := content(t, first.Log()); !slices.Equal(got, []string{"0=a", "1=kept"}) {
-		t.Errorf("one has %v", got)
+		t.Errorf("the log has %v", got)
 	}
 }
 
@@ -325,9 +325,9 @@ func TestMoveOfWhatIsNotThere(t *testing.T) {
 		t.Fatal(err, errs)
 	}
 	if n := futures(); n != 0 {
-		t.Errorf("%d copies of a deleted partition", n)
+		t.Errorf("%d copies of a deleted partition remain", n)
 	}
 	if _, ok := one.cfg.Logs.Log(tp0); ok {
-		t.Error("the partition is there")
+		t.Error("the partition still exists")
 	}
 }

@@ -35,7 +35,7 @@ func TestAssignments(t *testing.T) {
 		}
 	}
 	if err := b.assign(t, 1, 9, []int32{2, 3}, []int32{2}); !errors.Is(err, kerr.UnknownTopicOrPartition) {
-		t.Errorf("not among the replicas: %v", err)
+		t.Errorf("a broker that is not among the replicas: %v", err)
 	}
 	state := kmsg.NewLeaderAndISRRequestTopicPartition()
 	state.Leader, state.LeaderEpoch, state.Replicas, state.ISR = 1, 10, []int32{1}, []int32{1}
@@ -87,7 +87,7 @@ func TestReassignmentIsKnown(t *testing.T) {
 		if p, _ := b.Partition(tp0); p.State().Reassigning != step.want {
 			t.Errorf("adding %v, removing %v: reassigning is %v", step.adding, step.removing, !step.want)
 		} else if p.Adding(2) != (step.adding != nil) || p.Adding(1) {
-			t.Errorf("adding %v, removing %v: added are 1 %v, 2 %v", step.adding, step.removing, p.Adding(1), p.Adding(2))
+			t.Errorf("adding %v, removing %v: Adding(1) is %v, Adding(2) %v", step.adding, step.removing, p.Adding(1), p.Adding(2))
 		}
 	}
 }
@@ -102,10 +102,10 @@ func TestEpochsOfRequests(t *testing.T) {
 	}
 	b.must(t, 2, 6, []int32{1, 2}, []int32{1, 2})
 	if err := p.Check(-1, true); !errors.Is(err, kerr.NotLeaderForPartition) {
-		t.Errorf("a follower as leader: %v", err)
+		t.Errorf("a follower asked as the leader: %v", err)
 	}
 	if err := p.Check(6, false); err != nil {
-		t.Errorf("a follower as any replica: %v", err)
+		t.Errorf("a follower asked as any replica: %v", err)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestHighWatermarkWaitsForTheInSyncReplicas(t *testing.T) {
 	}
 	mark(3)
 	if _, err := p.Read(Reader{Replica: 9}, Position{-1, -1, 0, 0, 1000, true}); !errors.Is(err, kerr.NotLeaderForPartition) {
-		t.Errorf("a stranger's fetch: %v", err)
+		t.Errorf("a fetch by a broker that is not a replica: %v", err)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestHighWatermarkDoesNotWaitForTheDead(t *testing.T) {
 	appendTo(t, p, "b")
 	fetch(2, 2)
 	if got := p.Log().HighWatermark(); got != 1 {
-		t.Errorf("high watermark %d: it does not wait for a replica that is about to join", got)
+		t.Errorf("high watermark %d: it does not wait for a replica that is about to join the ISR", got)
 	}
 	b.gone.Store(3)
 	fetch(2, 2)
@@ -187,7 +187,7 @@ func TestLeadershipLostWhileWaiting(t *testing.T) {
 	go func() { done <- p.AwaitReplicated(t.Context(), 1) }()
 	b.must(t, 2, 1, []int32{1, 2}, []int32{1, 2})
 	if err := <-done; !errors.Is(err, kerr.NotLeaderForPartition) {
-		t.Errorf("the producer hears %v", err)
+		t.Errorf("the producer gets %v", err)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestMinInSync(t *testing.T) {
 	}
 	alone := b.must(t, 1, 1, []int32{1}, []int32{1})
 	if _, err := alone.Append(batchOf("a"), true, logstore.LeaderAppend{ProduceVersion: 9}); err != nil {
-		t.Errorf("with one replica there can be no more: %v", err)
+		t.Errorf("with one replica there can be only one in sync: %v", err)
 	}
 }
 
@@ -380,12 +380,12 @@ func TestRolesOnAFullDisk(t *testing.T) {
 	b.must(t, 1, 4, both, both)
 	b.SpaceFreed()
 	if b.asked.Load() != 0 {
-		t.Error("the controller is asked for nothing")
+		t.Error("the controller was not asked to repeat roles")
 	}
 	b.fs.SetFault(func(string, string) error { return syscall.ENOSPC })
 	for range 2 {
 		if err := b.assign(t, 1, 5, both, both); !errors.Is(err, kerr.KafkaStorageError) {
-			t.Errorf("to lead, without room: %v", err)
+			t.Errorf("becoming the leader without free space: %v", err)
 		}
 	}
 	b.fs.SetFault(nil)
@@ -395,10 +395,10 @@ func TestRolesOnAFullDisk(t *testing.T) {
 		t.Errorf("the controller was asked %d times", n)
 	}
 	if err := b.assign(t, 1, 5, both, both); err != nil {
-		t.Errorf("to lead, with room: %v", err)
+		t.Errorf("becoming the leader with free space: %v", err)
 	}
 	if p, _ := b.Partition(tp0); p.Check(5, true) != nil {
-		t.Errorf("it does not lead: %v", p.Check(5, true))
+		t.Errorf("it is not the leader: %v", p.Check(5, true))
 	}
 }
 
@@ -408,11 +408,11 @@ func TestOfflineLeaderDoesNotShrinkTheISR(t *testing.T) {
 	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
 	appendTo(t, p, "a")
 	if lost := b.DirectoryFailed(p.Log().Dir()); len(lost) != 1 {
-		t.Fatalf("lost %v", lost)
+		t.Fatalf("lost: %v", lost)
 	}
 	p.shrinkISR(time.Now().Add(2 * time.Hour))
 	if p.mu.isr.pending != nil {
-		t.Errorf("proposes the ISR %v", p.mu.isr.pending)
+		t.Errorf("proposed ISR: %v", p.mu.isr.pending)
 	}
 }
 
@@ -480,10 +480,10 @@ func TestStopReplica(t *testing.T) {
 		t.Errorf("delete with the topic: %v", err)
 	}
 	if _, ok := b.Partition(tp0); ok {
-		t.Error("it is still there")
+		t.Error("it still exists")
 	}
 	if err := p.Check(-1, false); !errors.Is(err, kerr.NotLeaderForPartition) {
-		t.Errorf("who still holds it hears %v", err)
+		t.Errorf("the removed partition returns %v", err)
 	}
 }
 
@@ -501,7 +501,7 @@ func TestHighWatermarkGoesOnWithoutADeadBroker(t *testing.T) {
 	b.must(t, 1, 1, []int32{1, 2}, []int32{1})
 	appendTo(t, p, "b")
 	if got := p.Log().HighWatermark(); got != 1 {
-		t.Fatalf("high watermark %d while the follower is about to join", got)
+		t.Fatalf("high watermark %d while the follower is about to join the ISR", got)
 	}
 	done := make(chan error)
 	go func() { done <- p.AwaitReplicated(t.Context(), 2) }()

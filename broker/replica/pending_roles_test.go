@@ -79,7 +79,7 @@ func TestRoleWaitsForTheLog(t *testing.T) {
 		t.Errorf("hosted %v, %d changes, epoch %d", b.hosts(), b.changes.Load(), b.HostedEpoch(tp0))
 	}
 	if dropped, err := b.DropStray(tp0, NotHosted); dropped || err != nil {
-		t.Errorf("taken for a stray: %v %v", dropped, err)
+		t.Errorf("treated as stray: %v %v", dropped, err)
 	}
 	if err := b.MoveTo(tp0, "/data"); !errors.Is(err, kerr.ReplicaNotAvailable) {
 		t.Errorf("move: %v", err)
@@ -172,10 +172,10 @@ func TestStopWhileTheLogIsLoaded(t *testing.T) {
 	b.letGo()
 	eventually(t, "the log is there", func() bool { _, ok := b.cfg.Logs.Log(tp0); return ok })
 	if b.hosts() {
-		t.Error("it serves, though it was stopped")
+		t.Error("it is served although it was stopped")
 	}
 	if p := b.must(t, 1, 7, []int32{1}, []int32{1}); !slices.Equal(content(t, p.Log()), []string{"0=a"}) {
-		t.Errorf("served again with %v", content(t, p.Log()))
+		t.Errorf("it is served again with %v", content(t, p.Log()))
 	}
 }
 
@@ -197,7 +197,7 @@ func TestDeleteWhileTheLogIsLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := b.must(t, 1, 0, []int32{1}, []int32{1}); len(content(t, p.Log())) != 0 {
-		t.Errorf("the next one of the name has %v", content(t, p.Log()))
+		t.Errorf("the next partition of that name has %v", content(t, p.Log()))
 	}
 }
 
@@ -219,6 +219,6 @@ func TestLogIsLostWhileLoading(t *testing.T) {
 	state.Leader, state.LeaderEpoch, state.Replicas, state.ISR = 1, 5, []int32{1}, []int32{1}
 	errs, err := b.ApplyLeaderAndISR(1, []Assignment{{TP: tp0, Topic: [16]byte{7}, State: &state}}, nil)
 	if err != nil || !errors.Is(errs[0], kerr.KafkaStorageError) || b.hosts() {
-		t.Errorf("when it asks: %v %v", errs, err)
+		t.Errorf("after asking: %v %v", errs, err)
 	}
 }

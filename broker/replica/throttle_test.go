@@ -21,13 +21,13 @@ func TestThrottledReplica(t *testing.T) {
 			follower := two.must(t, 1, 0, both, []int32{1})
 			time.Sleep(50 * time.Millisecond)
 			if end := follower.Log().LogEndOffset(); end != 0 {
-				t.Fatalf("it has %d records", end)
+				t.Fatalf("the log ends at %d", end)
 			}
 			limit.exceeded.Store(false)
 			sameLogs(t, leader, follower)
 			eventually(t, "both in the ISR", func() bool { return len(leader.State().ISR) == 2 })
 			if one.leading.bytes.Load() == 0 || two.following.bytes.Load() == 0 {
-				t.Error("what was replicated is not counted")
+				t.Error("replicated bytes are not counted")
 			}
 
 			limit.exceeded.Store(true) // in-sync replicas are not throttled, since acks=all waits for them

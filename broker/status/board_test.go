@@ -51,7 +51,7 @@ func TestRatesAndHistories(t *testing.T) {
 	}
 	w.reading.Topics[0].Traffic = Traffic{} // the topic was deleted and created again
 	if s = w.after(t, 5*time.Second); s.Topics[0].Rates.BytesIn != 0 {
-		t.Errorf("a new topic takes in %v bytes a second", s.Topics[0].Rates.BytesIn)
+		t.Errorf("a new topic has a rate of %v bytes per second", s.Topics[0].Rates.BytesIn)
 	}
 	for range 2 * points {
 		s = w.after(t, 5*time.Second)
@@ -61,7 +61,7 @@ func TestRatesAndHistories(t *testing.T) {
 	}
 	w.reading.Groups = nil
 	if w.after(t, 5*time.Second); len(w.groups) != 0 {
-		t.Errorf("%d histories of groups that are gone", len(w.groups))
+		t.Errorf("%d histories of removed groups are kept", len(w.groups))
 	}
 }
 
@@ -90,13 +90,13 @@ func TestMuchIsCut(t *testing.T) {
 	w.reading.GroupsUnread = 5
 	s := w.after(t, 0)
 	if len(s.Topics) != topicsShown || s.TopicsLeft != 10000-topicsShown || s.Topics[0].Name != "name-07777" {
-		t.Errorf("%d topics and %d left, the first %s", len(s.Topics), s.TopicsLeft, s.Topics[0].Name)
+		t.Errorf("%d topics and %d left out, the first %s", len(s.Topics), s.TopicsLeft, s.Topics[0].Name)
 	}
 	if len(s.Groups) != groupsShown || s.GroupsLeft != 10005-groupsShown || s.Groups[0].Lag != 9999 || len(w.groups) != groupsKept {
-		t.Errorf("%d groups and %d left, the first %d behind, %d kept", len(s.Groups), s.GroupsLeft, s.Groups[0].Lag, len(w.groups))
+		t.Errorf("%d groups and %d left out, the first with lag %d, %d kept", len(s.Groups), s.GroupsLeft, s.Groups[0].Lag, len(w.groups))
 	}
 	if len(s.Moves) != reassignmentsShown || s.MovesLeft != 10000-reassignmentsShown {
-		t.Errorf("%d reassignments and %d left", len(s.Moves), s.MovesLeft)
+		t.Errorf("%d reassignments and %d left out", len(s.Moves), s.MovesLeft)
 	}
 	if size := len(w.last); size > 100<<10 {
 		t.Errorf("%d bytes", size)
@@ -116,7 +116,7 @@ func TestPageIsClosed(t *testing.T) {
 	}
 	for _, forbidden := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "https://", "src="} {
 		if strings.Contains(html.Body.String(), forbidden) {
-			t.Errorf("the page has %s", forbidden)
+			t.Errorf("the page contains %s", forbidden)
 		}
 	}
 	w := watch()
@@ -137,7 +137,7 @@ func TestRefreshedBoard(t *testing.T) {
 	}
 	state = "running"
 	if s := shown(); !strings.Contains(s, `"state":"starting"`) {
-		t.Error("a reading is not kept: ", s)
+		t.Error("a reading is not cached:", s)
 	}
 	b.Refresh()
 	if s := shown(); !strings.Contains(s, `"state":"running"`) {

@@ -73,7 +73,7 @@ func TestColorsCanBeToldApart(t *testing.T) {
 func TestPageAsksNobodyElse(t *testing.T) {
 	for _, forbidden := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "https://", "<link", "<img", "src="} {
 		if strings.Contains(page, forbidden) {
-			t.Errorf("the page has %s", forbidden)
+			t.Errorf("the page contains %s", forbidden)
 		}
 	}
 }

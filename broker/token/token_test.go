@@ -137,7 +137,7 @@ func TestLifeOfAToken(t *testing.T) {
 		t.Fatalf("%+v, %v", created, err)
 	}
 	if known := there.Tokens(every); len(known) != 1 || known[0].ID != created.ID || !bytes.Equal(known[0].HMAC, created.HMAC) {
-		t.Fatalf("another broker knows %+v", known)
+		t.Fatalf("another broker has %+v", known)
 	}
 	for _, step := range []struct {
 		name   string
@@ -165,7 +165,7 @@ func TestLifeOfAToken(t *testing.T) {
 		}
 	}
 	if len(s.tokens) != 0 || len(there.Tokens(every)) != 0 {
-		t.Error("it is still there")
+		t.Error("it still exists")
 	}
 }
 
@@ -187,7 +187,7 @@ func TestExpiredTokens(t *testing.T) {
 		t.Errorf("moved: %v", err)
 	}
 	if _, _, _, ok := m.Credential("SCRAM-SHA-256", short.ID); ok {
-		t.Error("one can still log in with it")
+		t.Error("a login with it still succeeds")
 	}
 	m.removeExpired(t.Context())
 	if _, there := s.tokens[short.ID]; there || len(s.tokens) != 1 {
@@ -195,7 +195,7 @@ func TestExpiredTokens(t *testing.T) {
 	}
 	s.broken = errors.New("no ZooKeeper")
 	if _, err := m.Create(t.Context(), "User:alice", "User:alice", nil, -1); err == nil || len(m.Tokens(every)) != 1 {
-		t.Errorf("a token that nobody else knows: %v", err)
+		t.Errorf("a token that only the creator knows: %v", err)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestSweepingIsTheControllers(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if s.count() != 0 {
-			t.Error("it is still there")
+			t.Error("it still exists")
 		}
 	})
 }
@@ -258,7 +258,7 @@ func TestLoginWithAToken(t *testing.T) {
 		}
 		again, _, expires, _ := there.Credential(m.Name, created.ID)
 		if !bytes.Equal(again.Salt, first.Salt) || expires.UnixMilli() != began+90_000 {
-			t.Errorf("%s: a renewed token is salted anew, or ends at %v", m.Name, expires)
+			t.Errorf("%s: the renewed token has new credentials, or expires at %v", m.Name, expires)
 		}
 		created.ExpiresMs = began + 60_000
 		if err := s.SetDelegationToken(t.Context(), created.DelegationToken); err != nil {
@@ -266,10 +266,10 @@ func TestLoginWithAToken(t *testing.T) {
 		}
 	}
 	if _, _, _, ok := there.Credential("PLAIN", created.ID); ok {
-		t.Error("there are no tokens for PLAIN")
+		t.Error("there are no credentials for PLAIN")
 	}
 	if _, _, _, ok := there.Credential("SCRAM-SHA-256", "x"); ok {
-		t.Error("there is no such token")
+		t.Error("the token does not exist")
 	}
 }
 
@@ -278,7 +278,7 @@ func TestTokensAreReadAnewAfterASessionWasLost(t *testing.T) {
 	s.tokens["old"] = zkcoord.DelegationToken{ID: "old", Owner: "User:alice", ExpiresMs: began + 1, MaxMs: began + 1}
 	m := manager(t, s, c)
 	if known := m.Tokens(every); len(known) != 1 || known[0].ID != "old" {
-		t.Fatalf("it knows %+v", known)
+		t.Fatalf("known tokens: %+v", known)
 	}
 	s.mu.Lock()
 	delete(s.tokens, "old")
@@ -286,7 +286,7 @@ func TestTokensAreReadAnewAfterASessionWasLost(t *testing.T) {
 	s.mu.Unlock()
 	s.watchers[0](nil, true)
 	if known := m.Tokens(every); len(known) != 1 || known[0].ID != "new" {
-		t.Errorf("it knows %+v", known)
+		t.Errorf("known tokens: %+v", known)
 	}
 }
 
@@ -317,14 +317,14 @@ func TestTokensThatCannotBeFollowed(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stopped)
 	if err := prepared(s).Start(ctx); !errors.Is(err, stopped) {
-		t.Errorf("a start that is given up: %v", err)
+		t.Errorf("a cancelled start: %v", err)
 	}
 	m := prepared(s)
 	m.Close()
 	if err := m.Start(t.Context()); !errors.Is(err, context.Canceled) {
-		t.Errorf("a start of what is closed: %v", err)
+		t.Errorf("a start after Close: %v", err)
 	}
 	if len(failed) != 0 {
-		t.Errorf("that is told of: %v", <-failed)
+		t.Errorf("that was reported: %v", <-failed)
 	}
 }

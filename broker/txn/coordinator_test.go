@@ -109,12 +109,12 @@ func TestBusyWhileFollowersAreSilent(t *testing.T) {
 		want(t, "verify", err, nil)
 		want(t, "a partition that not all replicas know of", missing[p0], kerr.TransactionAbortable)
 		if got := w.state(t, testID); got != Empty {
-			t.Errorf("described as %v, though not all replicas know", got)
+			t.Errorf("described as %v before all replicas have it", got)
 		}
 		want(t, "the request after its time", <-added, kerr.CoordinatorNotAvailable)
 		r.set(func() { r.mu.held = false })
 		if got := w.state(t, testID); got != Ongoing {
-			t.Errorf("described as %v when all replicas know", got)
+			t.Errorf("described as %v when all replicas have it", got)
 		}
 		r.set(func() { r.mu.few = true })
 		want(t, "too few replicas", c.EndTxn(ctx, testID, self, true), kerr.CoordinatorNotAvailable)
@@ -131,7 +131,7 @@ func TestLoading(t *testing.T) {
 		w.lead(log, 2)()
 		synctest.Wait()
 		if got := w.state(t, testID); got != Ongoing {
-			t.Errorf("the next coordinator knows it as %v", got)
+			t.Errorf("the next coordinator has it as %v", got)
 		}
 		r.set(func() { r.mu.held = true })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -149,7 +149,7 @@ func TestLoading(t *testing.T) {
 		r.set(func() { r.mu.held = false })
 		synctest.Wait()
 		if got := w.state(t, testID); got != CompleteCommit {
-			t.Errorf("the coordinator after that left it %v", got)
+			t.Errorf("the coordinator after that has it as %v", got)
 		}
 		want(t, "the commit once more", w.brokers[1].EndTxn(t.Context(), testID, p.self, true), nil)
 	})
@@ -164,7 +164,7 @@ func TestLeadershipGoesOn(t *testing.T) {
 		before := c.mu.shards[int32(log)]
 		w.lead(log, leader) // the ISR has shrunk, which counts as a new epoch
 		if c.mu.shards[int32(log)] != before {
-			t.Error("what is known was loaded again")
+			t.Error("a shard that was loaded already was loaded again")
 		}
 		want(t, "in the new epoch", c.AddPartitions(t.Context(), testID, self, []logstore.TopicPartition{p0}), nil)
 
@@ -176,7 +176,7 @@ func TestLeadershipGoesOn(t *testing.T) {
 		w.lead(log, leader)
 		synctest.Wait()
 		if got := w.state(t, testID); got != CompleteCommit {
-			t.Errorf("%v, though another coordinator has written since", got)
+			t.Errorf("%v, although another coordinator has written since", got)
 		}
 	})
 }
@@ -187,13 +187,13 @@ func TestTimeout(t *testing.T) {
 		time.Sleep(10*time.Second - time.Millisecond)
 		synctest.Wait()
 		if got := w.state(t, testID); got != Ongoing {
-			t.Fatalf("%v before its time", got)
+			t.Fatalf("%v too early", got)
 		}
 		time.Sleep(2 * worldAbort)
 		synctest.Wait()
 		d, err := w.coordinator(testID).Describe(testID)
 		if err != nil || d.State != CompleteAbort || d.Epoch != p.self.Epoch+1 || len(d.Partitions) != 0 {
-			t.Fatalf("after its time: %+v, %v", d, err)
+			t.Fatalf("after its timeout: %+v, %v", d, err)
 		}
 		want(t, "its producer ends it", w.coordinator(testID).EndTxn(t.Context(), testID, p.self, true), kerr.ProducerFenced)
 		want(t, "its producer writes", (&history{world: w}).produce(p, p0), kerr.ProducerFenced)
@@ -238,14 +238,14 @@ func TestMarkersFollowLeaders(t *testing.T) {
 		synctest.Wait()
 		d, err := w.coordinator(testID).Describe(testID)
 		if diff := cmp.Diff([]logstore.TopicPartition{p1}, d.Partitions); err != nil || d.State != PrepareCommit || diff != "" {
-			t.Fatalf("while a partition has no leader: %+v, %v", d, err)
+			t.Fatalf("without a partition leader: %+v, %v", d, err)
 		}
 		_, err = w.coordinator(testID).InitProducerID(t.Context(), testID, time.Second, nil)
 		want(t, "the next incarnation", err, kerr.ConcurrentTransactions)
 		w.setLeader(p1, 2)
 		synctest.Wait()
 		if got := w.state(t, testID); got != CompleteCommit {
-			t.Errorf("%v when there is a leader", got)
+			t.Errorf("%v with a partition leader", got)
 		}
 	})
 }
@@ -313,7 +313,7 @@ func TestExpiry(t *testing.T) {
 			}
 		}
 		if again := w.init(t, "unused-00001-0"); again.Epoch != 0 {
-			t.Errorf("a forgotten id begins with epoch %d", again.Epoch)
+			t.Errorf("a forgotten id continues with epoch %d", again.Epoch)
 		}
 	})
 }

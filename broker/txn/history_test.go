@@ -323,11 +323,11 @@ func (a *attempt) judge(seen map[logstore.TopicPartition]int) error {
 	}
 	switch {
 	case a.committed && !all:
-		return fmt.Errorf("it was committed, and %v is to be seen", seen)
+		return fmt.Errorf("it was committed, but consumers see %v", seen)
 	case a.aborted && !none, !a.tried && !none:
-		return fmt.Errorf("it was not committed, and %v is to be seen", seen)
+		return fmt.Errorf("it was not committed, but consumers see %v", seen)
 	case !all && !none:
-		return fmt.Errorf("a part is to be seen: %v", seen)
+		return fmt.Errorf("consumers see only part of it: %v", seen)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func TestProducerIDs(t *testing.T) {
 		seen := make(map[int64]bool)
 		for _, id := range got {
 			if seen[id] {
-				t.Fatalf("id %d twice", id)
+				t.Fatalf("id %d was assigned twice", id)
 			}
 			seen[id] = true
 		}
@@ -66,7 +66,7 @@ func TestPrefetch(t *testing.T) {
 	}, logrus.NewEntry(log))
 	defer ids.Close()
 	if err := ids.Prefetch(t.Context()); !errors.Is(err, kerr.NotController) {
-		t.Fatalf("a block that cannot be had: %v", err)
+		t.Fatalf("no block can be allocated: %v", err)
 	}
 	if err := ids.Prefetch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestPrefetch(t *testing.T) {
 		}
 	}
 	if calls != 2 {
-		t.Errorf("asked %d times", calls)
+		t.Errorf("the controller was asked %d times", calls)
 	}
 }
 

@@ -290,7 +290,7 @@ func (w *world) send(ctx context.Context, to int32, req kmsg.Request) (kmsg.Resp
 	case *kmsg.AddPartitionsToTxnRequest:
 		resp = w.verify(to, req)
 	default:
-		return nil, fmt.Errorf("no broker sends %T", req)
+		return nil, fmt.Errorf("no broker sends a %T", req)
 	}
 	if w.chance(w.trouble()) {
 		return nil, errLost

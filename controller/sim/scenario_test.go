@@ -263,11 +263,11 @@ func TestDeletionEndsReassignments(t *testing.T) {
 	s.brokers[2].left.Expire()
 	s.rest()
 	if s.gone("t") {
-		t.Error("the topic is gone, though the broker of one of its replicas is down")
+		t.Error("the topic is gone although the broker of one of its replicas is down")
 	}
 	s.up(2)
 	if !s.gone("t") {
-		t.Error("the topic is still there")
+		t.Error("the topic still exists")
 	}
 	s.checkNodes()
 	if s.failure != nil {
@@ -318,7 +318,7 @@ func TestStoppingBrokerStaysOutOfTheISR(t *testing.T) {
 	s.rest()
 	s.want(tp, ids(0, 1), 0, 0)
 	if r.proposed != nil {
-		t.Error("the leader was not told that it cannot have it")
+		t.Error("the leader was not told that its ISR is refused")
 	}
 }
 
@@ -352,7 +352,7 @@ func TestDeletionIsNotEnabled(t *testing.T) {
 	}
 	s.rest()
 	if left, err := s.admin.WatchTopicDeletions(nobody); err != nil || len(left) > 0 {
-		t.Errorf("to be deleted: %v, %v", left, err)
+		t.Errorf("pending deletions: %v, %v", left, err)
 	}
 	s.want(tp, ids(0), 0, 0)
 	if s.process(0).metadata.Current().Topics["t"] == nil {

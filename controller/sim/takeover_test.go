@@ -43,7 +43,7 @@ var errands = []errand{
 		begin: func(s stage) { s.must(s.admin.RequestTopicDeletion(nobody, "t")) },
 		done: func(s stage) {
 			if !s.gone("t") {
-				s.t.Error("the topic is still there")
+				s.t.Error("the topic still exists")
 			}
 			s.whole("other", ids(2, 3))
 		},
@@ -54,7 +54,7 @@ var errands = []errand{
 		begin: func(s stage) { s.must(s.admin.RequestTopicDeletion(nobody, "t")) },
 		done: func(s stage) {
 			if !s.gone("t") {
-				s.t.Error("the topic is still there")
+				s.t.Error("the topic still exists")
 			}
 			s.create("t", 3, 1)
 			s.whole("t", ids(3, 1))
@@ -170,7 +170,7 @@ func TestTakeovers(t *testing.T) {
 						n += of.stride
 					}
 					if n < 10 {
-						t.Errorf("it has %d steps only", n)
+						t.Errorf("it has only %d steps", n)
 					}
 				})
 			}

@@ -26,7 +26,7 @@ func check(t *testing.T, h *Histogram, now time.Time, recent []int64) {
 		switch {
 		case len(recent) == 0:
 			if !math.IsNaN(got) {
-				t.Errorf("quantile %v of nothing: %v", asked[i], got)
+				t.Errorf("quantile %v of no values: %v", asked[i], got)
 			}
 		case math.Abs(got-float64(exact(recent, asked[i]))) > float64(exact(recent, asked[i]))/64:
 			t.Errorf("quantile %v of %d values: %v, want %d", asked[i], len(recent), got, exact(recent, asked[i]))
@@ -92,7 +92,7 @@ func TestValuesAge(t *testing.T) {
 			}
 			check(t, &h, now, recent)
 			if got := h.Read(nil, now).Count; got != uint64(len(all)) {
-				t.Errorf("count %d of %d", got, len(all))
+				t.Errorf("count %d, want %d", got, len(all))
 			}
 		}
 		if t.Failed() {
