@@ -26,7 +26,7 @@ func (h *Handlers) updateMetadata(_ context.Context, c *Call, req *kmsg.UpdateMe
 	}
 	before := h.Metadata.Current().Brokers
 	h.Metadata.Update(req)
-	if len(h.Metadata.Current().Brokers) < len(before) {
+	if anyGone(before, h.Metadata.Current().Brokers) {
 		h.Replicas.LiveBrokersChanged()
 	}
 	h.ControllerSpoke(req.ControllerEpoch)
@@ -34,6 +34,16 @@ func (h *Handlers) updateMetadata(_ context.Context, c *Call, req *kmsg.UpdateMe
 		h.TopicsDeleted(deleted)
 	}
 	return resp
+}
+
+// anyGone reports whether one of the brokers is not among those of now.
+func anyGone(before, now map[int32]*metadata.Broker) bool {
+	for id := range before {
+		if now[id] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // deletedPartitions lists the partitions that are being deleted according to the request, so that groups forget their

@@ -99,6 +99,17 @@ func accept(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
 	return resp
 }
 
+// refuseISRs lets the controller refuse every ISR change: followers remain about to get in sync.
+func (b *broker) refuseISRs() {
+	b.controller.mu.Lock()
+	defer b.controller.mu.Unlock()
+	b.controller.answer = func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+		resp := accept(req)
+		resp.Topics[0].Partitions[0].ErrorCode = kerr.IneligibleReplica.Code
+		return resp
+	}
+}
+
 func newBroker(t *testing.T, id int32, n *network) *broker {
 	t.Helper()
 	return newBrokerIn(t, id, n, "/data")

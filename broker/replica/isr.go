@@ -100,15 +100,21 @@ func (p *Partition) advanceLocked() bool {
 	return true
 }
 
-// LiveBrokersChanged advances high watermarks that waited for a broker which is gone.
+// LiveBrokersChanged wakes those who wait for a broker that is gone: for the high watermark, or for records to be deleted.
 func (m *Manager) LiveBrokersChanged() {
 	for _, p := range m.Partitions() {
-		p.mu.RLock()
-		moved := p.mu.role == Leader && p.advanceLocked()
-		p.mu.RUnlock()
-		if moved {
-			p.Changed.Notify()
-		}
+		p.advance()
+		p.Changed.Notify() // also when only the low watermark has changed
+	}
+}
+
+// advance is advanceLocked when something other than a fetch or an append may allow it. It does nothing on followers.
+func (p *Partition) advance() {
+	p.mu.RLock()
+	moved := p.mu.role == Leader && p.advanceLocked()
+	p.mu.RUnlock()
+	if moved {
+		p.Changed.Notify()
 	}
 }
 
@@ -206,15 +212,13 @@ func (p *Partition) settleISR(c *isrChange, a isrAnswer) (retry bool) {
 	case nil:
 		if a.partitionEpoch >= p.mu.partitionEpoch && a.leaderEpoch == p.mu.leaderEpoch {
 			p.env.counts.isrChanged(len(p.mu.isr.committed), len(a.isr))
-			p.mu.isr = isrState{committed: a.isr}
+			p.mu.isr.committed = a.isr
 			p.mu.partitionEpoch = a.partitionEpoch
-			p.advanceLocked()
-			p.Changed.Notify()
 		}
-		p.mu.isr.pending = nil
+		p.noLongerPendingLocked()
 	case kerr.OperationNotAttempted, kerr.IneligibleReplica:
 		p.env.counts.refused.Add(1)
-		p.mu.isr.pending = nil // refused for good: the committed ISR remains
+		p.noLongerPendingLocked() // refused for good: the committed ISR remains
 	case kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion, kerr.InvalidRequest, kerr.NewLeaderElected:
 		p.env.counts.refused.Add(1)
 		// The controller knows better, and a LeaderAndIsr with the truth is on its way. Until it arrives the proposal
@@ -225,6 +229,13 @@ func (p *Partition) settleISR(c *isrChange, a isrAnswer) (retry bool) {
 		return true
 	}
 	return false
+}
+
+// noLongerPendingLocked advances the high watermark, which has waited for those who would have joined the ISR, too.
+func (p *Partition) noLongerPendingLocked() {
+	p.mu.isr.pending = nil
+	p.advanceLocked()
+	p.Changed.Notify()
 }
 
 // awaits reports whether the change is still pending.

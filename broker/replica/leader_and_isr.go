@@ -264,30 +264,36 @@ func (p *Partition) leadLocked(s *kmsg.LeaderAndISRRequestTopicPartition) error 
 		return err
 	}
 	p.stateLocked(s, Leader)
-	p.progress.Lock()
 	if !again {
 		p.mu.epochStart = end
-		p.progress.of = make(map[int32]*progress)
 	}
-	for id := range p.progress.of {
-		if !slices.Contains(p.mu.replicas, id) {
-			delete(p.progress.of, id)
-		}
-	}
-	now := p.env.now()
-	for _, id := range p.mu.replicas {
-		if id != p.env.brokerID && p.progress.of[id] == nil {
-			// In sync until replica.lag.time.max.ms have passed without a fetch.
-			f := &progress{end: -1, logStart: -1, brokerEpoch: -1}
-			if slices.Contains(s.ISR, id) {
-				f.caughtUp = now
-			}
-			p.progress.of[id] = f
-		}
-	}
-	p.progress.Unlock()
+	p.resetProgressLocked(s.ISR, again)
 	p.advanceLocked()
 	return nil
+}
+
+// resetProgressLocked prepares for a new leader epoch: an in-sync follower has replica.lag.time.max.ms to fetch, and the
+// high watermark does not wait for any other until it has caught up in this epoch. known tells whether what followers
+// have fetched so far is known (Partition.makeLeader, 3.9).
+func (p *Partition) resetProgressLocked(isr []int32, known bool) {
+	p.progress.Lock()
+	defer p.progress.Unlock()
+	before := p.progress.of
+	p.progress.of = make(map[int32]*progress)
+	for _, id := range p.mu.replicas {
+		if id == p.env.brokerID {
+			continue
+		}
+		f := &progress{end: -1, logStart: -1, brokerEpoch: -1}
+		if old := before[id]; known && old != nil {
+			f.end, f.logStart, f.brokerEpoch = old.end, old.logStart, old.brokerEpoch
+		}
+		if slices.Contains(isr, id) {
+			now := p.env.now()
+			f.caughtUp, f.lastFetch, f.lastEnd = now, now, p.Log().LogEndOffset()
+		}
+		p.progress.of[id] = f
+	}
 }
 
 func (p *Partition) followLocked(s *kmsg.LeaderAndISRRequestTopicPartition) {

@@ -134,6 +134,7 @@ func (m *Manager) expireISR(ctx context.Context) {
 		now := m.cfg.Now()
 		for _, p := range m.Partitions() {
 			p.shrinkISR(now)
+			p.advance() // a follower that it waited for may have lagged behind for too long
 		}
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -166,7 +168,9 @@ func TestHighWatermarkDoesNotWaitForTheDead(t *testing.T) {
 	appendTo(t, p, "a")
 	fetch(2, 1)
 	fetch(3, 1)
+	b.refuseISRs()
 	b.must(t, 1, 1, []int32{1, 2, 3}, []int32{1, 2})
+	fetch(3, 1)
 	appendTo(t, p, "b")
 	fetch(2, 2)
 	if got := p.Log().HighWatermark(); got != 1 {
@@ -174,9 +178,7 @@ func TestHighWatermarkDoesNotWaitForTheDead(t *testing.T) {
 	}
 	b.gone.Store(3)
 	fetch(2, 2)
-	if got := p.Log().HighWatermark(); got != 2 {
-		t.Errorf("high watermark %d: it waits for a dead broker", got)
-	}
+	eventually(t, "the high watermark without the dead broker", func() bool { return p.Log().HighWatermark() == 2 })
 }
 
 func TestLeadershipLostWhileWaiting(t *testing.T) {
@@ -493,18 +495,71 @@ func TestHighWatermarkGoesOnWithoutADeadBroker(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
 	appendTo(t, p, "a")
-	v, err := p.Read(Reader{Replica: 2, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, 1, 0, 1000, true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.Records.Close()
+	b.refuseISRs()
 	b.must(t, 1, 1, []int32{1, 2}, []int32{1})
+	fetchAt(t, p, 2, 1)
 	appendTo(t, p, "b")
 	if got := p.Log().HighWatermark(); got != 1 {
 		t.Fatalf("high watermark %d while the follower is about to join the ISR", got)
 	}
 	done := make(chan error)
 	go func() { done <- p.AwaitReplicated(t.Context(), 2) }()
+	b.gone.Store(2)
+	b.LiveBrokersChanged()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHighWatermarkGoesOnWithoutALaggingBroker that was about to get in sync when it fetched last.
+func TestHighWatermarkGoesOnWithoutALaggingBroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+		b.refuseISRs()
+		p := b.must(t, 1, 0, both, []int32{1})
+		fetchAt(t, p, 2, 0)
+		appendTo(t, p, "a")
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Duration(b.lag.Load()))
+		defer cancel()
+		if err := p.AwaitReplicated(ctx, 1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHighWatermarkDoesNotWaitForWhoWasTakenOut of the ISR by the controller, because its log directory has failed.
+func TestHighWatermarkDoesNotWaitForWhoWasTakenOut(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 0, both, both)
+	appendTo(t, p, "a")
+	fetchAt(t, p, 2, 1)
+	b.must(t, 1, 1, both, []int32{1})
+	appendTo(t, p, "b")
+	if got := p.Log().HighWatermark(); got != 2 {
+		t.Errorf("high watermark %d", got)
+	}
+}
+
+// TestRecordsDeletedWithoutADeadBroker: whoever waits for its log start offset hears that it is gone.
+func TestRecordsDeletedWithoutADeadBroker(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 0, both, both)
+	appendTo(t, p, "a")
+	fetchAt(t, p, 2, 1)
+	if _, err := p.DeleteRecordsBefore(1); err != nil {
+		t.Fatal(err)
+	}
+	checked, done := make(chan bool, 10), make(chan error)
+	go func() {
+		done <- await.Until(t.Context(), func() (bool, error) {
+			low, err := p.LowWatermark()
+			checked <- low == 1
+			return low == 1, err
+		}, &p.Changed)
+	}()
+	if <-checked {
+		t.Error("the follower has deleted nothing")
+	}
 	b.gone.Store(2)
 	b.LiveBrokersChanged()
 	if err := <-done; err != nil {
