@@ -67,7 +67,7 @@ func TestAbortedInReads(t *testing.T) {
 		}
 	}
 	if most*3 > len(all) {
-		t.Errorf("a read was told of %d aborted transactions, there are %d", most, len(all))
+		t.Errorf("a read returned %d aborted transactions, the log has %d", most, len(all))
 	}
 }
 

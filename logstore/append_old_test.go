@@ -77,7 +77,7 @@ func TestOldFormats(t *testing.T) {
 					t.Errorf("(-want +got)\n%s", diff)
 				}
 				if epoch, known := l.LatestEpoch(); known || l.SegmentCount() < 3 {
-					t.Errorf("epoch %d is known, %d segments", epoch, l.SegmentCount())
+					t.Errorf("leader epoch %d is known in %d segments", epoch, l.SegmentCount())
 				}
 				follower, _ := newTestLog(t, func(c *Config) { *c = cfg.Default })
 				for _, b := range readAll(t, l, l.LogEndOffset()) {

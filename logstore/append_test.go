@@ -112,7 +112,7 @@ func TestProducedBatches(t *testing.T) {
 			}
 			for _, b := range readAll(t, l, l.LogEndOffset()) {
 				if !b.Valid() || b.Magic() != 2 || b.LeaderEpoch() != 0 {
-					t.Errorf("stored batch is not right: % x", []byte(b))
+					t.Errorf("wrong batch stored: % x", []byte(b))
 				}
 			}
 		})

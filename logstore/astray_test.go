@@ -58,7 +58,7 @@ func TestIndexThatLeadsAstray(t *testing.T) {
 					data, err := r.Append(nil)
 					r.Close()
 					if err != nil || string(data) != string(want) {
-						t.Fatalf("offset %d: %d bytes of another place, %v", offset, len(data), err)
+						t.Fatalf("offset %d: %d bytes from a wrong position, %v", offset, len(data), err)
 					}
 				}
 			}

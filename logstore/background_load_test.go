@@ -145,18 +145,18 @@ func TestALogServesWhileAnotherIsLoaded(t *testing.T) {
 		r.begin(1)
 		mustProduce(t, r.log(0), batchOf(1000, "more"))
 		if _, ok := r.m.Log(tpOf(1)); ok || !r.m.isLoading(tpOf(1)) || r.m.isLoading(tpOf(0)) {
-			t.Error("not the second log is being loaded")
+			t.Error("the second log is not the one being loaded")
 		}
 		for _, isNew := range []bool{true, false} {
 			if _, err := r.m.GetOrCreate(tpOf(1), [16]byte{7}, r.cfg.Default, isNew); !errors.Is(err, ErrLoading) || codeOf(err) != kerr.NotLeaderForPartition.Code {
-				t.Errorf("made while it is loaded: %v", err)
+				t.Errorf("created while it is loading: %v", err)
 			}
 		}
 		if _, err := r.m.MoveTo(tpOf(1), "/data"); !errors.Is(err, kerr.ReplicaNotAvailable) {
-			t.Errorf("moved while it is loaded: %v", err)
+			t.Errorf("moved while it is loading: %v", err)
 		}
 		if got := len(r.m.Dirs()[0].Logs); got != 2 {
-			t.Errorf("the directory is said to have %d logs", got)
+			t.Errorf("the directory is reported with %d logs", got)
 		}
 		if got := r.m.Partitions(); len(got) != 2 || len(r.m.Logs()) != 1 || !slices.Equal(r.hasLoaded(), []int{0}) {
 			t.Errorf("partitions %v, loaded %v", got, r.hasLoaded())
@@ -168,7 +168,7 @@ func TestALogServesWhileAnotherIsLoaded(t *testing.T) {
 		}
 		r.must(r.m.Close())
 		if _, err := r.mem.Stat("/data/" + cleanFile); err != nil {
-			t.Errorf("no mark of a clean stop: %v", err)
+			t.Errorf("no clean-shutdown file: %v", err)
 		}
 	})
 }
@@ -211,10 +211,10 @@ func TestCloseWhileLoading(t *testing.T) {
 		}
 		r.must(<-closed)
 		if _, err := r.mem.Stat("/data/" + cleanFile); err == nil {
-			t.Error("the stop is marked as a clean one")
+			t.Error("there is a clean-shutdown file")
 		}
 		if _, err := r.m.GetOrCreate(tpOf(20), [16]byte{7}, r.cfg.Default, true); codeOf(err) != kerr.KafkaStorageError.Code {
-			t.Errorf("created after the end: %v", err)
+			t.Errorf("created after Close: %v", err)
 		}
 		r.reopen()
 		for p := range 12 {
@@ -234,7 +234,7 @@ func TestDeleteWhileLoading(t *testing.T) {
 		r.begin(0, 1, 2, 3, 4, 5, 6, 7) // 8 and 9 are queued
 		r.must(r.m.Delete(tpOf(9)))
 		if stored, err := readCheckpoint(r.mem, "/data/"+recoveryPointFile); err != nil || len(stored) != 9 {
-			t.Errorf("recovery points are kept of %v, %v", stored, err)
+			t.Errorf("recovery points are kept for %v, %v", stored, err)
 		}
 		deleted := make(chan error)
 		go func() { deleted <- r.m.Delete(tpOf(0)) }()
@@ -250,7 +250,7 @@ func TestDeleteWhileLoading(t *testing.T) {
 		}
 		r.must(r.m.AwaitLoaded(t.Context()))
 		if got := r.hasLoaded(); len(got) != 10 {
-			t.Errorf("heard of %v", got)
+			t.Errorf("notified of %v", got)
 		}
 		r.must(r.m.checkpointOffsets(r.m.disks[0]), r.m.checkpointHighWatermarks(r.m.disks[0]))
 		r.restart()
@@ -279,7 +279,7 @@ func TestSettingsReachWhatIsLoaded(t *testing.T) {
 		for p := range 2 {
 			l := r.log(p)
 			if got := l.Config().MaxMessageBytes; got != 4711 || l.mu.producers.keep != 47*time.Minute {
-				t.Errorf("%v: max.message.bytes %d, producers kept for %v", tpOf(p), got, l.mu.producers.keep)
+				t.Errorf("%v: max.message.bytes %d, producers expire after %v", tpOf(p), got, l.mu.producers.keep)
 			}
 		}
 		r.must(r.m.Close())
@@ -383,7 +383,7 @@ func TestMoveGoesOnWhileOthersAreLoaded(t *testing.T) {
 		r.must(err)
 		synctest.Wait()
 		if _, ok := r.m.Log(tpOf(0)); ok {
-			t.Error("the log is there without its copy")
+			t.Error("the log is available without its copy")
 		}
 		r.gates.Open(copied)
 		r.must(r.m.AwaitLoaded(t.Context()))
@@ -408,7 +408,7 @@ func TestCleanDirectoriesAreThereAtOnce(t *testing.T) {
 		r.must(err)
 		for p := range 4 {
 			if _, ok := r.m.Log(tpOf(p)); ok != (p%2 == 1) {
-				t.Errorf("%v is there: %v", tpOf(p), ok)
+				t.Errorf("%v is available: %v", tpOf(p), ok)
 			}
 		}
 		r.gates.Open(dirOf(0))

@@ -103,7 +103,7 @@ func TestCleanerCompactsAfterTheBackoff(t *testing.T) {
 		defer r.close()
 		time.Sleep(time.Minute)
 		if r.m.clean.waiting() {
-			t.Error("the cleaner goes on looking at logs that have nothing closed")
+			t.Error("the cleaner keeps examining logs without closed segments")
 		}
 		for _, l := range r.logs {
 			r.fill(l, 3)
@@ -120,7 +120,7 @@ func TestCleanerCompactsAfterTheBackoff(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if r.m.clean.waiting() {
-			t.Error("the cleaner goes on looking at clean logs")
+			t.Error("the cleaner keeps examining clean logs")
 		}
 		text, err := r.fs.ReadFile("/data/" + cleanerFile)
 		if err != nil || !strings.HasPrefix(string(text), "0\n20\nt 0 3\nt 1 3\n") {
@@ -186,10 +186,10 @@ func TestCleanerGoesOnWithoutABrokenLog(t *testing.T) {
 		}
 		counts := r.m.CleanerCounts()
 		if u := counts.Uncleanable["/data"]; u.Count != 1 || u.Bytes != broken.Size() {
-			t.Errorf("uncleanable is %+v", u)
+			t.Errorf("uncleanable logs: %+v", u)
 		}
 		if counts.Compactions != 1 || counts.BytesRead <= counts.BytesWritten || counts.LastRun.IsZero() {
-			t.Errorf("counted is %+v", counts)
+			t.Errorf("counts: %+v", counts)
 		}
 		if err := broken.AdvanceLogStart(4); err != nil {
 			t.Fatal(err)
@@ -199,10 +199,10 @@ func TestCleanerGoesOnWithoutABrokenLog(t *testing.T) {
 		}
 		time.Sleep(16 * time.Second)
 		if !r.compacted(broken) {
-			t.Error("not compacted after the bad part was deleted")
+			t.Error("not compacted after the damaged part was deleted")
 		}
 		if u := r.m.CleanerCounts().Uncleanable["/data"]; u.Count != 0 {
-			t.Errorf("uncleanable is still %+v", u)
+			t.Errorf("uncleanable logs are still %+v", u)
 		}
 	})
 }
@@ -225,7 +225,7 @@ func TestCleanerOnAFullDisk(t *testing.T) {
 		r.fs.SetFault(nil)
 		time.Sleep(2 * time.Minute)
 		if !r.compacted(r.logs[0]) {
-			t.Error("not compacted when there is room again")
+			t.Error("not compacted when there is space again")
 		}
 	})
 }
@@ -264,14 +264,14 @@ func TestCompactionIsEnded(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				synctest.Wait()
 				if len(r.m.clean.mu.running) != 1 {
-					t.Fatal("no compaction is under way")
+					t.Fatal("no compaction is in progress")
 				}
 				began := time.Now()
 				if err := end(r); err != nil {
 					t.Error(err)
 				}
 				if took := time.Since(began); took > 0 {
-					t.Errorf("took %v", took)
+					t.Errorf("it took %v", took)
 				}
 			})
 		})
@@ -289,7 +289,7 @@ func TestRetentionLeavesALogAloneThatIsBeingCompacted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, err := l.Retain(); n != 0 || err != nil {
-			t.Errorf("dropped %d segments, %v", n, err)
+			t.Errorf("%d segments dropped, %v", n, err)
 		}
 		r.m.SetCleaner(DefaultCleanerConfig())
 		time.Sleep(10 * time.Second)
@@ -309,7 +309,7 @@ func TestCleanerThrottle(t *testing.T) {
 		size := r.logs[0].Size()
 		time.Sleep(15*time.Second + time.Duration(2*size-2000)*time.Millisecond)
 		if r.compacted(r.logs[0]) {
-			t.Errorf("%d bytes were read twice too early", size)
+			t.Errorf("%d bytes were read before the throttle allows it", size)
 		}
 		time.Sleep(5 * time.Second)
 		if !r.compacted(r.logs[0]) {

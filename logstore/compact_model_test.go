@@ -180,7 +180,7 @@ func (x *keyedModel) crash(power bool) {
 	}
 	x.open()
 	if end := x.l.LogEndOffset(); end < flushed {
-		x.t.Fatalf("after a crash: end %d, but %d was flushed", end, flushed)
+		x.t.Fatalf("end %d after a crash, but everything below %d was flushed", end, flushed)
 	}
 	x.deleted = max(x.deleted, x.start)
 	x.start = x.l.LogStartOffset()
@@ -295,7 +295,7 @@ func (x *keyedModel) check() {
 		byOffset[r.offset] = r
 		last[r.key] = r
 		if _, ok := got[r.offset]; !ok && r.offset >= cleaned {
-			x.t.Fatalf("record %+v is lost, clean is only what is below %d", r, cleaned)
+			x.t.Fatalf("record %+v is lost, though only what is below %d was compacted", r, cleaned)
 		}
 	}
 	for offset, r := range got {
@@ -305,7 +305,7 @@ func (x *keyedModel) check() {
 		}
 		if l := last[r.key]; l.value == "" && l.offset > offset && offset >= x.deleted {
 			if _, there := got[l.offset]; !there {
-				x.t.Fatalf("record %d, %s=%q, has come back: its tombstone at %d is gone", offset, r.key, r.value, l.offset)
+				x.t.Fatalf("record %d, %s=%q, has reappeared: its tombstone at %d was removed", offset, r.key, r.value, l.offset)
 			}
 		}
 	}
@@ -493,7 +493,7 @@ func completeSwapAndDie(t *testing.T, step int, seed uint64) (died bool) {
 		old += strings.Count(name, logSuffix)
 	}
 	if swapped != 1 || old < 4 {
-		t.Fatalf("%d swap files among %d of records", swapped, old)
+		t.Fatalf("%d swap files among %d segment files", swapped, old)
 	}
 	x.dieAt(step)
 	x.cfg.FS = x.fs
@@ -512,7 +512,7 @@ func completeSwapAndDie(t *testing.T, step int, seed uint64) (died bool) {
 	segments := *x.l.segments.Load()
 	for i, s := range segments[1:] {
 		if end, err := segments[i].end(); err != nil || end > s.base {
-			t.Errorf("the segment at %d ends at %d, behind the beginning of the next at %d: %v", segments[i].base, end, s.base, err)
+			t.Errorf("the segment at %d ends at %d, beyond the beginning of the next at %d: %v", segments[i].base, end, s.base, err)
 		}
 	}
 	x.check()

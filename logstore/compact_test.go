@@ -24,7 +24,7 @@ func compactLog(t testing.TB, m *Manager, l *Log) (part dirtyPart, err error) {
 	}
 	ctx, ok := l.cleaning.begin(t.Context())
 	if !ok {
-		t.Fatal("a compaction is under way")
+		t.Fatal("a compaction is in progress")
 	}
 	defer l.cleaning.end()
 	end, _, err := l.compact(ctx, part, m.cfg.Cleaner.share(m.clean.throttle))

@@ -61,7 +61,7 @@ func checkExtent(t *testing.T, cfg ManagerConfig, want extent) {
 	defer func() { _ = m.Close() }()
 	l, ok := m.Log(testTP)
 	if !ok {
-		t.Fatal("the log is not there")
+		t.Fatal("the log does not exist")
 	}
 	if got := len(readAll(t, l, l.LogEndOffset())); got != want.records || l.LogEndOffset() != want.end {
 		t.Errorf("%d records up to offset %d, there were %d up to %d", got, l.LogEndOffset(), want.records, want.end)
@@ -100,7 +100,7 @@ func TestCopyOfACompactedLog(t *testing.T) {
 				}
 			}
 			if len(bases(l)) < 2 {
-				t.Fatal("it did not roll")
+				t.Fatal("the segment was not rolled")
 			}
 			want := extent{want.records, l.LogEndOffset()}
 			m.giveUp()

@@ -58,7 +58,7 @@ func TestDeletionCrashAtEachStep(t *testing.T) {
 		m = mustOpen(t, cfg)
 		l, ok := m.Log(kept)
 		if !ok || l.LogEndOffset() != 20 {
-			t.Fatalf("call %d: the log that was to stay is not whole: %v", n, ok)
+			t.Fatalf("call %d: the log that should stay is not complete: %v", n, ok)
 		}
 		start := l.LogStartOffset()
 		if moved && start != 10 || start < 0 || start > 10 {
@@ -71,13 +71,13 @@ func TestDeletionCrashAtEachStep(t *testing.T) {
 		}
 		switch l, there := m.Log(dropped); {
 		case there && gone:
-			t.Fatalf("call %d: a deleted log is back", n)
+			t.Fatalf("call %d: a deleted log has reappeared", n)
 		case there && (l.LogEndOffset() != 20 || len(readAll(t, l, 20)) != 20):
-			t.Fatalf("call %d: half of a log is left, it ends at %d", n, l.LogEndOffset())
+			t.Fatalf("call %d: part of a log is left, it ends at %d", n, l.LogEndOffset())
 		}
 		l, err := m.GetOrCreate(dropped, [16]byte{7}, cfg.Default, true)
 		if err != nil {
-			t.Fatalf("call %d: it cannot be made again: %v", n, err)
+			t.Fatalf("call %d: it cannot be created again: %v", n, err)
 		}
 		mustProduce(t, l, batchOf(1000, "anew"))
 		if err := m.Close(); err != nil {

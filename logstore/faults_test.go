@@ -111,7 +111,7 @@ func (r *faultRig) open(n int) (*Manager, *Log) {
 	m := mustOpen(r, r.cfg)
 	l, ok := m.Log(testTP)
 	if !ok {
-		r.Fatalf("the log is not there:\n%s", r.out)
+		r.Fatalf("the log does not exist:\n%s", r.out)
 	}
 	var want, got []string
 	for _, b := range r.batches[:n] {
@@ -151,7 +151,7 @@ func (r *faultRig) state(l *Log, n int) {
 	}
 	again := sequenced(9, 0, last-1, 2)
 	if info, err := produce(l, again.MustBuild()); err != nil || !info.Duplicate {
-		r.Errorf("the producer's last batch is not recognised: %+v, %v", info, err)
+		r.Errorf("the producer's last batch is not recognized: %+v, %v", info, err)
 	}
 }
 
@@ -235,13 +235,13 @@ func TestFaults(t *testing.T) {
 			r.state(l, left)
 			next := mustProduce(t, l, batchOf(1000, "goes on"))
 			if next.FirstOffset != r.batches[left-1].LastOffset()+1 {
-				t.Errorf("it goes on at %d", next.FirstOffset)
+				t.Errorf("the next record is at %d", next.FirstOffset)
 			}
 			r.batches = append(r.batches[:left:left], readAll(t, l, l.LogEndOffset())[left])
 			r.must(m.Close())
 			m, _ = r.open(left + 1)
 			if out := r.out.String(); strings.Contains(out, "level=warning") || strings.Contains(out, "level=error") {
-				t.Errorf("the next start complains:\n%s", out)
+				t.Errorf("the next start has warnings:\n%s", out)
 			}
 			r.must(m.Close())
 		})

@@ -42,7 +42,7 @@ func compareFiles(t *testing.T, got, want map[string][]byte) {
 	}
 	for name, data := range got {
 		if _, ok := want[name]; !ok {
-			t.Errorf("%s is there, %d bytes", name, len(data))
+			t.Errorf("%s exists, %d bytes", name, len(data))
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestLookUpsAgreeWithScans(t *testing.T) {
 			}
 			i := slices.IndexFunc(batches, func(b record.Batch) bool { return b.LastOffset() >= offset })
 			if i >= 0 && !bytes.Equal(data, batches[i]) || i < 0 && len(data) > 0 {
-				t.Errorf("%v: read at %d gives %d bytes", l.tp, offset, len(data))
+				t.Errorf("%v: read at %d returns %d bytes", l.tp, offset, len(data))
 			}
 		}
 		for _, want := range all {

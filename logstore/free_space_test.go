@@ -82,7 +82,7 @@ func TestLowWaterMark(t *testing.T) {
 	accepted := 0
 	for client() == nil {
 		if accepted++; accepted > 10 {
-			t.Fatal("records are accepted without end")
+			t.Fatal("records are accepted without limit")
 		}
 	}
 	if err := client(); !errors.Is(err, kerr.KafkaStorageError) {
@@ -96,12 +96,12 @@ func TestLowWaterMark(t *testing.T) {
 		t.Errorf("%d batches can be read, want %d", n, accepted)
 	}
 	if _, err := r.l.AppendLeader(batchOf(1, "v").MustBuild(), LeaderAppend{Origin: Coordinator}); err != nil {
-		t.Errorf("a coordinator's record: %v", err)
+		t.Errorf("a coordinator's records: %v", err)
 	}
 	r.fs.SetUsable(11 << 20)
 	r.c.now = r.c.now.Add(2 * time.Second)
 	if err := client(); err == nil {
-		t.Error("accepted at once when the mark is passed; then it comes and goes")
+		t.Error("records are accepted as soon as free space reaches the limit, and would soon be refused again")
 	}
 	r.fs.SetUsable(1 << 30)
 	if err := client(); err == nil {
@@ -109,7 +109,7 @@ func TestLowWaterMark(t *testing.T) {
 	}
 	r.c.now = r.c.now.Add(2 * time.Second)
 	if err := client(); err != nil {
-		t.Errorf("with room again: %v", err)
+		t.Errorf("with space again: %v", err)
 	}
 	lines.want(t, "level=info", "log directory has room again", "dir=/data")
 	if err := r.m.Close(); err != nil {
@@ -130,13 +130,13 @@ func TestRoomIsNoticed(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if len(heard) > 0 {
-			t.Errorf("heard of room in %s", <-heard)
+			t.Errorf("notified of free space in %s", <-heard)
 		}
 		r.fs.SetFault(nil)
 		r.fs.SetUsable(1 << 30)
 		time.Sleep(10 * time.Second)
 		if len(heard) != 1 || <-heard != "/data" {
-			t.Error("not heard of room once")
+			t.Error("not notified of free space exactly once")
 		}
 		if err := r.m.Close(); err != nil {
 			t.Error(err)
@@ -230,7 +230,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := r.l.Retain(); n == 0 || err != nil {
-		t.Fatalf("retention drops %d segments, %v", n, err)
+		t.Fatalf("retention dropped %d segments, %v", n, err)
 	}
 	if r.l.Size() >= before || r.offline() {
 		t.Errorf("%d bytes, before %d; offline %v", r.l.Size(), before, r.offline())
@@ -242,7 +242,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 	r.fs.SetFault(nil)
 	r.c.now = r.c.now.Add(5 * time.Second)
 	if _, err := produce(r.l, sequenced(9, 0, 40, 1).MustBuild()); err != nil {
-		t.Errorf("with room again: %v", err)
+		t.Errorf("with space again: %v", err)
 	}
 	if err := r.m.Close(); err != nil {
 		t.Fatal(err)
@@ -367,7 +367,7 @@ func TestFullDiskAtEachCreation(t *testing.T) {
 		} else if l.Dir() == "/data/b" {
 			reached = true
 		} else if n == 1 {
-			t.Fatal("the first directory is not tried first")
+			t.Fatal("the first directory was not tried first")
 		}
 		fsys.SetFault(nil)
 		if err := m.Close(); err != nil {

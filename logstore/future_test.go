@@ -152,7 +152,7 @@ func TestMoveToAnotherDirectory(t *testing.T) {
 		t.Error("the copy has not taken the log's place")
 	}
 	if _, err := produce(old, batchOf(1, "v").MustBuild()); !errors.Is(err, kerr.KafkaStorageError) {
-		t.Errorf("the old log takes records: %v", err)
+		t.Errorf("the replaced log accepts records: %v", err)
 	}
 	if epoch, _ := x.l.LatestEpoch(); epoch != 8 || x.l.TopicID() != [16]byte{7} {
 		t.Errorf("latest epoch %d, topic id %x", epoch, x.l.TopicID())
@@ -191,12 +191,12 @@ func TestMoveRefused(t *testing.T) {
 	l, err := x.m.GetOrCreate(TopicPartition{"u", 0}, [16]byte{8}, x.cfg.Default, true)
 	x.must(err)
 	if l.Dir() != "/b" {
-		t.Errorf("the log is in %s, but was wished in /b", l.Dir())
+		t.Errorf("the log is in %s, but /b was requested", l.Dir())
 	}
 	failUnder(x.fs, "/b")
 	x.m.Dirs()
 	if _, err := x.m.MoveTo(testTP, "/b"); !errors.Is(err, kerr.KafkaStorageError) {
-		t.Errorf("to a directory that has failed: %v", err)
+		t.Errorf("to a failed directory: %v", err)
 	}
 }
 
@@ -208,21 +208,21 @@ func TestMoveGivenUp(t *testing.T) {
 	_, err := x.m.MoveTo(testTP, "/b")
 	x.must(err)
 	if f, err := x.m.MoveTo(testTP, "/a"); f != nil || err != nil {
-		t.Errorf("back to where it is: %v, %v", f, err)
+		t.Errorf("to the directory where it is: %v, %v", f, err)
 	}
 	if _, ok := x.m.Future(testTP); ok {
-		t.Error("there still is a copy")
+		t.Error("there is still a copy")
 	}
 	f, err := x.m.MoveTo(testTP, "/b")
 	x.must(err)
 	x.must(fill(f, x.l))
 	x.must(x.m.Delete(testTP))
 	if _, ok := x.m.Future(testTP); ok {
-		t.Error("the copy of a deleted partition is there")
+		t.Error("the copy of a deleted partition exists")
 	}
 	for _, dir := range x.dirs() {
 		if strings.Contains(dir, "t-0") && !strings.HasSuffix(dir, deletedDir) {
-			t.Errorf("%s is left", dir)
+			t.Errorf("%s is left over", dir)
 		}
 	}
 	x.must(x.m.Close())
@@ -280,7 +280,7 @@ func TestMoveKilledBetweenTheRenames(t *testing.T) {
 	x.fs = x.fs.Kill()
 	x.cfg.FS = x.fs
 	if dirs := x.dirs(); !slices.Equal(dirs, []string{"/a/t-0", "/b/t-0"}) {
-		t.Fatalf("the kill leaves %v", dirs)
+		t.Fatalf("after the kill there are %v", dirs)
 	}
 	x.m = mustOpen(t, x.cfg)
 	x.l, _ = x.m.Log(testTP)
@@ -289,7 +289,7 @@ func TestMoveKilledBetweenTheRenames(t *testing.T) {
 	}
 	x.must(x.m.Close())
 	if dirs := x.dirs(); slices.Contains(dirs, "/a/t-0") {
-		t.Errorf("left are %v", dirs)
+		t.Errorf("left over: %v", dirs)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestRenamesOfAMoveFollowEachOther(t *testing.T) {
 		t.Errorf("%d to %d: %q", from, to, calls)
 	}
 	if cleaned, ok := x.m.cleanedTo(x.l); cleaned != 5 || !ok || x.l.Dir() != "/b" {
-		t.Errorf("in %s it is compacted to %d, %v", x.l.Dir(), cleaned, ok)
+		t.Errorf("in %s it is compacted up to %d, %v", x.l.Dir(), cleaned, ok)
 	}
 	x.must(x.m.Close())
 }
@@ -338,7 +338,7 @@ func TestCopyThatIsDroppedLeavesNothing(t *testing.T) {
 	x.m.volumeOf(f).failed.Store(false)
 	x.must(x.m.DropFuture(testTP))
 	if _, ok := x.m.volumeOf(f).checkpoints.cleaned[testTP]; ok {
-		t.Error("the copy's entry in the cleaner's checkpoint stays")
+		t.Error("the copy's entry remains in the cleaner's checkpoint")
 	}
 	x.must(x.m.Close())
 }
@@ -393,7 +393,7 @@ func moveAndDie(t *testing.T, n int, end func(*vfs.Mem) *vfs.Mem, kept func(flus
 	x.m = mustOpen(t, x.cfg)
 	var ok bool
 	if x.l, ok = x.m.Log(testTP); !ok {
-		t.Fatalf("call %d: the log is gone: %v", n, x.dirs())
+		t.Fatalf("call %d: the log is missing: %v", n, x.dirs())
 	}
 	got, least := values(t, x.l), kept(flushed, written)
 	if len(got) < len(least) || !slices.Equal(got[:len(least)], least) || len(got) > len(written) || !slices.Equal(got, written[:len(got)]) {
@@ -457,12 +457,12 @@ func TestProducerExpiryReachesTheCopy(t *testing.T) {
 	x.m.SetProducerExpiry(47 * time.Minute)
 	for _, l := range []*Log{x.l, f} {
 		if keep := l.mu.producers.keep; keep != 47*time.Minute {
-			t.Errorf("the log in %s keeps producers for %v", l.Dir(), keep)
+			t.Errorf("the log in %s expires producers after %v", l.Dir(), keep)
 		}
 	}
 	x.must(x.move("/b"))
 	if keep := x.l.mu.producers.keep; keep != 47*time.Minute {
-		t.Errorf("the moved log keeps producers for %v", keep)
+		t.Errorf("the moved log expires producers after %v", keep)
 	}
 	x.must(x.m.Close())
 }
@@ -517,12 +517,12 @@ func TestDroppedWhileMoved(t *testing.T) {
 			return names
 		}
 		if names := strings.Join(left(), " "); !strings.Contains(names, "/b/t-0/") || !strings.Contains(names, snapshotSuffix) {
-			t.Fatalf("dropped, and there still: %s", names)
+			t.Fatalf("dropped, but still there: %s", names)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if names := left(); len(names) > 0 {
-			t.Errorf("left for ever: %v", names)
+			t.Errorf("never removed: %v", names)
 		}
 		if text := lines.String(); strings.Contains(text, "level=warning") {
 			t.Error(text)
@@ -557,7 +557,7 @@ func TestMoveWithoutCheckpoints(t *testing.T) {
 	x.m = mustOpen(t, x.cfg)
 	l, ok := x.m.Log(testTP)
 	if !ok || l.Dir() != "/a" {
-		t.Fatalf("the log is gone: %v", x.dirs())
+		t.Fatalf("the log is missing: %v", x.dirs())
 	}
 	if got := values(t, l); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -189,7 +189,7 @@ func TestSamplesAnswerAsApacheKafka(t *testing.T) {
 		t.Run(tp.String(), func(t *testing.T) {
 			l, ok := m.Log(tp)
 			if !ok {
-				t.Fatal("not loaded")
+				t.Fatal("the log is not loaded")
 			}
 			id := l.TopicID()
 			uuid := fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
@@ -226,7 +226,7 @@ func TestLegacySamples(t *testing.T) {
 	} {
 		l, ok := m.Log(TopicPartition{topic, 0})
 		if !ok {
-			t.Fatal("not loaded")
+			t.Fatal("the log is not loaded")
 		}
 		if n, sum := digestOf(t, l, l.LogEndOffset(), false); n != want.n || sum != want.sum {
 			t.Errorf("%s: %d records, digest %s; want %d, %s", topic, n, sum, want.n, want.sum)

@@ -133,5 +133,5 @@ func (l *logLines) want(t testing.TB, parts ...string) {
 			return
 		}
 	}
-	t.Errorf("no line of the log has %q:\n%s", parts, l)
+	t.Errorf("no log line contains %q:\n%s", parts, l)
 }

@@ -101,7 +101,7 @@ func checkReads(t *testing.T, l *Log, batches []record.Batch) {
 			data, err := r.Append(nil)
 			r.Close()
 			if err == nil && len(data) > 0 && !slices.ContainsFunc(batches, func(b record.Batch) bool { return b.LastOffset() >= offset && bytes.Equal(b, data) }) {
-				t.Fatalf("read of offset %d gives %d bytes that are no batch at or above it", offset, len(data))
+				t.Fatalf("read of offset %d returns %d bytes that are no batch at or above it", offset, len(data))
 			}
 		}
 	}

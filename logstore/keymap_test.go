@@ -36,7 +36,7 @@ func TestKeyMap(t *testing.T) {
 		t.Fatalf("full at %d with %d keys, want 90", full, m.used)
 	}
 	if !m.put([]byte("key 7"), 500) {
-		t.Error("a known key is refused by a full map")
+		t.Error("a full map refuses a known key")
 	}
 	for i := range 200 {
 		want := int64(i)

@@ -35,7 +35,7 @@ func TestLoading(t *testing.T) {
 		m.unlock() // as if it were killed: without the clean-shutdown file
 	}
 	if dirs := (*Loading)(nil).Dirs(); dirs != nil {
-		t.Errorf("nobody asked, and there is %v", dirs)
+		t.Errorf("without any loading there is %v", dirs)
 	}
 }
 

@@ -60,7 +60,7 @@ func TestKillAfterATruncationToTheLogStart(t *testing.T) {
 			defer func() { _ = m.Close() }()
 			l, ok := m.Log(testTP)
 			if !ok || l.LogEndOffset() != end || len(readAll(t, l, end)) == 0 {
-				t.Fatalf("the log ends at %d, not at %d", l.LogEndOffset(), end)
+				t.Fatalf("the log ends at %d, want %d", l.LogEndOffset(), end)
 			}
 		})
 	}
@@ -136,6 +136,6 @@ func TestSnapshotBehindTheEnd(t *testing.T) {
 		t.Errorf("producers %+v, want %+v", got, want)
 	}
 	if _, err := cfg.FS.Stat(stray); err == nil {
-		t.Error("the stray snapshot is still there")
+		t.Error("the stray snapshot still exists")
 	}
 }

@@ -55,7 +55,7 @@ func (r *malformedRig) warned(parts ...string) {
 	}
 	for _, part := range parts {
 		if !strings.Contains(lines[0], part) {
-			r.Errorf("%q does not name %q", lines[0], part)
+			r.Errorf("%q does not mention %q", lines[0], part)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestMalformedCheckpoints(t *testing.T) {
 					}
 					r.must(r.m.Close())
 					if got, err := readCheckpoint(r.mem, "/data/"+file); err != nil || len(got) != 2 && want.start == 1 {
-						t.Errorf("afterwards the file has %v %v", got, err)
+						t.Errorf("the file then has %v %v", got, err)
 					}
 				})
 			}
@@ -259,7 +259,7 @@ func TestMalformedMetaProperties(t *testing.T) {
 			r.reopen()
 			r.warned("/data/" + metaFile)
 			if got := r.m.OfflineDirs(); !slices.Equal(got, []string{"/data"}) {
-				t.Errorf("offline are %v", got)
+				t.Errorf("offline: %v", got)
 			}
 			if got := offsets(r.log(1)); got != [4]int64{1, 2, 2, 3} {
 				t.Errorf("in the other directory: %v", got)

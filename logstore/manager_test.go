@@ -165,7 +165,7 @@ func TestDirectoryInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(cfg.Dirs[0], lockFile)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the lock file is left: %v", err)
+		t.Errorf("the lock file is left over: %v", err)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestLinkedPartition(t *testing.T) {
 	}
 	defer func() { _ = m.Close() }()
 	if found := m.Partitions(); len(found) != 1 || found[0] != (TopicPartition{"t", 0}) {
-		t.Errorf("found %v", found)
+		t.Errorf("there are %v", found)
 	}
 	if r, err := InspectDir(dir); r.Partitions != 1 || err != nil {
 		t.Errorf("%+v, %v", r, err)
@@ -327,7 +327,7 @@ func TestOneDirectoryFails(t *testing.T) {
 		t.Errorf("new log: %v", err)
 	}
 	if _, err := m.GetOrCreate(TopicPartition{"old", 0}, [16]byte{2}, cfg.Default, false); codeOf(err) != 56 {
-		t.Errorf("log that may be in the failed directory: %v", err)
+		t.Errorf("a log that may be in the failed directory: %v", err)
 	}
 	if err := m.Close(); err != nil {
 		t.Errorf("close: %v", err)
@@ -339,7 +339,7 @@ func TestOneDirectoryFails(t *testing.T) {
 	fsys.SetFault(nil)
 	for dir, want := range map[string]bool{"/a": false, "/b": true} {
 		if _, err := fsys.Stat(dir + "/" + cleanFile); (err == nil) != want {
-			t.Errorf("%s: mark of a clean stop: %v", dir, err)
+			t.Errorf("%s: clean-shutdown file: %v", dir, err)
 		}
 	}
 }
@@ -417,7 +417,7 @@ func TestDamageIsNotCut(t *testing.T) {
 	defer m.Close()
 	l, ok := m.Log(testTP)
 	if !ok {
-		t.Fatal("the log is not known")
+		t.Fatal("the log is unknown")
 	}
 	lines.want(t, "level=error", "log is damaged and stays offline", "topic=t", "partition=0", "/data/t-0/00000000000000000000.log at position 70, offset 1")
 	if _, err := produce(l, batchOf(1000, "v").MustBuild()); codeOf(err) != 56 {
@@ -427,7 +427,7 @@ func TestDamageIsNotCut(t *testing.T) {
 		t.Errorf("get: %v", err)
 	}
 	if st, err := cfg.FS.Stat("/data/t-0/00000000000000000000.log"); err != nil || st.Size() != 210 {
-		t.Errorf("the file was touched: %v, %v", st, err)
+		t.Errorf("the file was rewritten: %v, %v", st, err)
 	}
 	if other, err := m.GetOrCreate(TopicPartition{"u", 0}, [16]byte{2}, cfg.Default, true); err != nil {
 		t.Errorf("another log: %v", err)
@@ -445,7 +445,7 @@ func TestTopicID(t *testing.T) {
 		t.Errorf("another id: %v", err)
 	}
 	if l.TopicID() != [16]byte{7} {
-		t.Errorf("id is %x", l.TopicID())
+		t.Errorf("topic id %x", l.TopicID())
 	}
 }
 
@@ -471,11 +471,11 @@ func TestDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		if data, err := held.Append(nil); err != nil || len(data) != 70 {
-			t.Errorf("what was read is gone: %d, %v", len(data), err)
+			t.Errorf("what was read has changed: %d, %v", len(data), err)
 		}
 		held.Close()
 		if _, ok := m.Log(testTP); ok {
-			t.Error("the log is still known")
+			t.Error("the log is still there")
 		}
 		if _, err := l.Read(0, 1000, 1, true); codeOf(err) != 56 {
 			t.Errorf("read of a deleted log: %v", err)
@@ -571,7 +571,7 @@ func TestBackground(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		if got := l.LogStartOffset(); got != 2 {
-			t.Errorf("log start %d: only what lies below the high watermark may go", got)
+			t.Errorf("log start %d: only records below the high watermark may be deleted", got)
 		}
 		entries, err := fsys.ReadDir("/data/t-0")
 		if err != nil {
@@ -579,7 +579,7 @@ func TestBackground(t *testing.T) {
 		}
 		for _, e := range entries {
 			if strings.HasSuffix(e.Name(), deletedSuffix) {
-				t.Errorf("%s is left", e.Name())
+				t.Errorf("%s is left over", e.Name())
 			}
 		}
 		if err := m.Close(); err != nil {
@@ -611,7 +611,7 @@ func TestManyLogs(t *testing.T) {
 		for p := range int32(60) {
 			l, ok := m.Log(TopicPartition{"t", p})
 			if !ok || l.LogEndOffset() != 1 {
-				t.Fatalf("t-%d is not there", p)
+				t.Fatalf("t-%d is missing", p)
 			}
 			_ = readAll(t, l, 1)[0].Records(func(r *record.Record) error {
 				if string(r.Value) != fmt.Sprint(p) {

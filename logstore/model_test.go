@@ -119,7 +119,7 @@ func (x *modelled) truncate() {
 	}
 	x.must(x.l.TruncateTo(to))
 	if x.l.LogEndOffset() > to {
-		x.t.Fatalf("truncated to %d, but the end is %d", to, x.l.LogEndOffset())
+		x.t.Fatalf("truncated to %d, but the log ends at %d", to, x.l.LogEndOffset())
 	}
 	x.start = min(x.start, x.l.LogEndOffset())
 	x.cutTo(x.l.LogEndOffset())
@@ -333,7 +333,7 @@ func TestCrashAtEachStep(t *testing.T) {
 		x.fs = x.fs.Crash(nil)
 		x.open()
 		if end := x.l.LogEndOffset(); end < flushed {
-			t.Fatalf("call %d: end %d after the crash, but %d was flushed", n, end, flushed)
+			t.Fatalf("call %d: end %d after the crash, but everything below %d was flushed", n, end, flushed)
 		}
 		for len(x.records) > 0 && x.end() > x.l.LogEndOffset() {
 			x.cutTo(x.l.LogEndOffset())

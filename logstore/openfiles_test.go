@@ -55,7 +55,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 			}
 		}
 		if data, err := held.Append(nil); err != nil || len(data) == 0 || held.seg.file.Load() == nil {
-			t.Errorf("the file of who reads it is closed: %v", err)
+			t.Errorf("the file of a reader was closed: %v", err)
 		}
 		held.Close()
 		for _, l := range logs { // and they continue to work
@@ -65,7 +65,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := m.env.fs.count.Load(); n != 0 {
-			t.Errorf("%d files are open after the end", n)
+			t.Errorf("%d files are open after Close", n)
 		}
 	})
 }

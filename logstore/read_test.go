@@ -105,7 +105,7 @@ func TestOffsetsByTime(t *testing.T) {
 		}
 	}
 	if offset, timestamp, epoch, found, err := l.OffsetForTime(base + 4101); err != nil || found || offset != -1 || timestamp != -1 || epoch != -1 {
-		t.Errorf("above all: %d, %d, %d", offset, timestamp, epoch)
+		t.Errorf("after all timestamps: %d, %d, %d", offset, timestamp, epoch)
 	}
 	if offset, timestamp, epoch, found, err := l.OffsetOfMaxTimestamp(); err != nil || !found || offset != 9 || timestamp != base+4100 || epoch != 2 {
 		t.Errorf("max timestamp: %d, %d, %d, %v", offset, timestamp-base, epoch, err)
@@ -169,7 +169,7 @@ func TestTransactions(t *testing.T) {
 	stable("one open", 0)
 	mustProduce(t, l, transactional(2, 0, 1)) // 2
 	if _, err := produce(l, sequenced(2, 0, 1, 1).MustBuild()); codeOf(err) != kerr.InvalidTxnState.Code {
-		t.Errorf("plain batch inside a transaction: %v", err)
+		t.Errorf("non-transactional batch within a transaction: %v", err)
 	}
 	end(mark(1, 0, 3, 1)) // 3
 	l.SetHighWatermark(3)
@@ -183,13 +183,13 @@ func TestTransactions(t *testing.T) {
 		t.Errorf("marker of an older coordinator: %v", err)
 	}
 	if _, err := produce(l, mark(2, 0, 3, 0).MustBuild()); codeOf(err) != kerr.InvalidRecord.Code {
-		t.Errorf("marker of a client: %v", err)
+		t.Errorf("marker sent by a client: %v", err)
 	}
 	if aborted, err := l.AbortedTransactions(0, 5); err != nil || !cmp.Equal(aborted, []AbortedTxn{{2, 2, 4, 5}}) {
 		t.Errorf("aborted: %+v, %v", aborted, err)
 	}
 	if aborted, _ := l.AbortedTransactions(0, 2); len(aborted) != 0 {
-		t.Errorf("aborted below its first record: %+v", aborted)
+		t.Errorf("aborted transactions below its first record: %+v", aborted)
 	}
 	mustProduce(t, l, transactional(1, 2, 1)) // 5
 	want := []ProducerState{
@@ -376,7 +376,7 @@ func FuzzSnapshot(f *testing.F) {
 		}
 		again := newProducerTable(0)
 		if err := again.decode(table.encode(), 10, time.UnixMilli(0)); err != nil || !cmp.Equal(again.states(), table.states()) {
-			t.Errorf("does not write back: %v", err)
+			t.Errorf("encoding does not return the same bytes: %v", err)
 		}
 	})
 }

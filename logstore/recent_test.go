@@ -26,7 +26,7 @@ func TestFindAtTheEnd(t *testing.T) {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 				if got, gotSize, err := s.find(offset); err != nil || got != position || gotSize != size {
-					t.Fatalf("seed %d: offset %d of %d is found at %d with %d bytes (%v), and lies at %d with %d", seed, offset, end, got, gotSize, err, position, size)
+					t.Fatalf("seed %d: offset %d of %d was found at %d with %d bytes (%v), but is at %d with %d", seed, offset, end, got, gotSize, err, position, size)
 				}
 				if r != nil {
 					if _, _, ok := r.find(offset); ok {
@@ -96,7 +96,7 @@ func TestFindWhileAppended(t *testing.T) {
 				n := max(added-recentBatches+rng.Int64N(6), 0) // soon to be overwritten
 				position, bytes, ok := r.find(n*records + rng.Int64N(records))
 				if ok && (position != positions[n] || bytes != int64(size(n))) {
-					t.Errorf("batch %d is found at %d with %d bytes, and lies at %d with %d", n, position, bytes, positions[n], size(n))
+					t.Errorf("batch %d was found at %d with %d bytes, but is at %d with %d", n, position, bytes, positions[n], size(n))
 					return
 				}
 			}

@@ -259,6 +259,6 @@ func TestRecoverySideBySide(t *testing.T) {
 		}
 	}
 	if whole < int(count)/10 {
-		t.Errorf("only %d of %d logs were read from their start", whole, count)
+		t.Errorf("only %d of %d logs were read from their beginning", whole, count)
 	}
 }

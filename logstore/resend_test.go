@@ -34,11 +34,11 @@ func TestBatchesSentAgainAfterARestart(t *testing.T) {
 				for i := range int32(5) {
 					info := mustProduce(t, l, sequenced(5, 0, 40+i*10, 10))
 					if want := int64(14 * (4 + i)); !info.Duplicate || info.FirstOffset != want {
-						t.Fatalf("batch %d was appended again at %d, it is at %d", i, info.FirstOffset, want)
+						t.Fatalf("batch %d was appended again at %d, the original is at %d", i, info.FirstOffset, want)
 					}
 					info = mustProduce(t, l, sequenced(6, 3, 16+i*4, 4))
 					if want := int64(14*(4+i) + 10); !info.Duplicate || info.FirstOffset != want {
-						t.Fatalf("the other producer's batch %d was appended again at %d, it is at %d", i, info.FirstOffset, want)
+						t.Fatalf("the other producer's batch %d was appended again at %d, the original is at %d", i, info.FirstOffset, want)
 					}
 				}
 			}

@@ -74,11 +74,11 @@ func TestRetentionOfTheFuture(t *testing.T) {
 	l.SetHighWatermark(2)
 	c.now = c.now.Add(50 * time.Hour)
 	if n, err := l.Retain(); n != 0 || err != nil {
-		t.Errorf("%d dropped, %v", n, err)
+		t.Errorf("%d segments dropped, %v", n, err)
 	}
 	c.now = c.now.Add(52 * time.Hour)
 	if n, err := l.Retain(); n != 2 || err != nil {
-		t.Errorf("%d dropped, %v", n, err)
+		t.Errorf("%d segments dropped, %v", n, err)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestAdvanceLogStart(t *testing.T) {
 	l, _ := segmented(t, 5, func(*Config) {})
 	l.SetHighWatermark(4)
 	if err := l.AdvanceLogStart(5); codeOf(err) != kerr.OffsetOutOfRange.Code {
-		t.Errorf("above the high watermark: %v", err)
+		t.Errorf("to above the high watermark: %v", err)
 	}
 	for _, to := range []int64{3, 1} { // the start only moves forward
 		if err := l.AdvanceLogStart(to); err != nil || l.LogStartOffset() != 3 {
@@ -187,7 +187,7 @@ func TestRollByTime(t *testing.T) {
 			mustProduce(t, l, batchOf(at, "v"))
 		}
 		if got := bases(l); len(got) != 2 || got[1] != 2 {
-			t.Errorf("segments at %v", got)
+			t.Errorf("segment base offsets %v", got)
 		}
 	})
 	t.Run("clock without timestamps", func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestRollByTime(t *testing.T) {
 		c.now = c.now.Add(time.Millisecond)
 		mustProduce(t, l, w())
 		if got := bases(l); len(got) != 2 || got[1] != 2 {
-			t.Errorf("segments at %v", got)
+			t.Errorf("segment base offsets %v", got)
 		}
 	})
 	t.Run("offset too far from the base", func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestRollByTime(t *testing.T) {
 			}
 		}
 		if got := bases(l); len(got) != 2 || got[1] != 1<<31 {
-			t.Errorf("segments at %v", got)
+			t.Errorf("segment base offsets %v", got)
 		}
 	})
 	t.Run("index full", func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestRollByTime(t *testing.T) {
 			mustProduce(t, l, batchOf(1000, "v"))
 		}
 		if got := bases(l); len(got) < 2 {
-			t.Errorf("segments at %v", got)
+			t.Errorf("segment base offsets %v", got)
 		}
 	})
 }

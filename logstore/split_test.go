@@ -143,7 +143,7 @@ func TestOverfullSegmentIsSplit(t *testing.T) {
 			}
 			for name := range filesIn(t, fsys, "/data/"+testTP.String()) {
 				if ext := path.Ext(name); ext == cleanedSuffix || ext == swapSuffix || ext == deletedSuffix {
-					t.Errorf("%s is left", name)
+					t.Errorf("%s is left over", name)
 				}
 			}
 		})

@@ -72,7 +72,7 @@ func TestVerification(t *testing.T) {
 				return err
 			}
 			if _, needed := l.StartVerification(pid, 0, 1); needed {
-				t.Error("an open transaction needs to be verified")
+				t.Error("an open transaction would be verified")
 			}
 			return verified(l, inTransaction(pid, 0, 1), 0)
 		}, nil},

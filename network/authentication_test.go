@@ -173,7 +173,7 @@ func askBare(t *testing.T, c *net.TCPConn, message string) string {
 func closedBy(t *testing.T, err error) string {
 	t.Helper()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatal("neither an answer nor the end")
+		t.Fatal("neither an answer nor the end of the connection")
 	}
 	return "closed"
 }
@@ -257,7 +257,7 @@ func TestFailedLoginsAreHeldBack(t *testing.T) {
 	c := dial(t, addr)
 	ask(t, c, handshake, 1, "PLAIN")
 	if got := ask(t, c, authenticate, 1, alice); got != "0  0" {
-		t.Errorf("a right password is answered with %q", got)
+		t.Errorf("the right password is answered with %q", got)
 	}
 	for i, c := range held {
 		_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
@@ -272,7 +272,7 @@ func TestFailedLoginsAreHeldBack(t *testing.T) {
 	c = dial(t, addr)
 	ask(t, c, handshake, 1, "PLAIN")
 	if got := ask(t, c, authenticate, 1, "\x00alice\x00no"); !strings.HasPrefix(got, "58 ") || len(got) < len("58 xxxx") {
-		t.Errorf("the client is told %q", got)
+		t.Errorf("the client gets the reason %q", got)
 	}
 	if got := ask(t, c, versions, 0, ""); got != "closed" {
 		t.Errorf("after a failed login there is an answer: %q", got)
@@ -304,10 +304,10 @@ func TestSessionsEnd(t *testing.T) {
 			t.Fatalf("the second login is answered with %q", got)
 		}
 		if got := ask(t, c, echoNow, 0, ""); got != "User:alice" {
-			t.Errorf("then a request is answered with %q", got)
+			t.Errorf("a later request is answered with %q", got)
 		}
 		if got := ask(t, c, handshake, 1, "PLAIN"); got != "34[]" {
-			t.Errorf("a third login at once is answered with %q", got)
+			t.Errorf("a third login, at once, is answered with %q", got)
 		}
 		if n := s.Authentications()["SASL_PLAINTEXT"]; n.Succeeded.Load() != 1 || n.Again.Load() != 1 || n.SucceededUnaware.Load() != 0 {
 			t.Errorf("counted %d and %d more", n.Succeeded.Load(), n.Again.Load())
@@ -336,7 +336,7 @@ func TestSessionsEnd(t *testing.T) {
 			t.Errorf("answered with %q", got)
 		}
 		if got := ask(t, c, echoNow, 0, ""); got != "closed" {
-			t.Errorf("then a request is answered with %q", got)
+			t.Errorf("a later request is answered with %q", got)
 		}
 		if n := s.Authentications()["SASL_PLAINTEXT"]; n.FailedAgain.Load() != 1 || n.Failed.Load() != 0 {
 			t.Errorf("counted %d and %d", n.FailedAgain.Load(), n.Failed.Load())
@@ -358,7 +358,7 @@ func TestSessionsEnd(t *testing.T) {
 			t.Errorf("a request is answered with %q", got)
 		}
 		if n := s.Authentications()["SASL_PLAINTEXT"]; n.Expired.Load() != 1 {
-			t.Errorf("counted %d", n.Expired.Load())
+			t.Errorf("%d failed re-authentications are counted", n.Expired.Load())
 		}
 	})
 	t.Run("late", func(t *testing.T) {
@@ -447,10 +447,10 @@ func TestNothingPassesBeforeALogin(t *testing.T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.seen) != asked || slices.ContainsFunc(d.seen, func(who string) bool { return who != "User:alice" }) {
-		t.Errorf("seed %d: %d requests were handled and not %d", seed, len(d.seen), asked)
+		t.Errorf("seed %d: %d requests were handled, want %d", seed, len(d.seen), asked)
 	}
 	if asked == 0 {
-		t.Error("nobody ever logged in")
+		t.Error("no login ever succeeded")
 	}
 }
 

@@ -58,7 +58,7 @@ func TestClientLogsIn(t *testing.T) {
 	}
 	defer c.Close()
 	if left := time.Until(c.again); left < 45*time.Minute || left > 55*time.Minute {
-		t.Errorf("of an hour's session it logs in again after %v", left)
+		t.Errorf("with an hour's session it re-authenticates after %v", left)
 	}
 	for range 2 {
 		if _, err := c.Do(t.Context(), kmsg.NewPtrMetadataRequest()); err != nil {
@@ -67,7 +67,7 @@ func TestClientLogsIn(t *testing.T) {
 		c.again = time.Now().Add(-time.Second) // the session is due for re-authentication
 	}
 	if n := s.Authentications()["SASL_PLAINTEXT"]; n.Succeeded.Load() != 1 || n.Again.Load() != 1 {
-		t.Errorf("it has logged in %d times, and %d times again", n.Succeeded.Load(), n.Again.Load())
+		t.Errorf("it has logged in %d times and re-authenticated %d times", n.Succeeded.Load(), n.Again.Load())
 	}
 }
 

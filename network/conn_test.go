@@ -231,7 +231,7 @@ func TestAloneWaitsForThoseBefore(t *testing.T) {
 	gate := <-e.gates
 	select {
 	case id := <-e.seen:
-		t.Fatalf("request %d was handled before the one before it was answered", id)
+		t.Fatalf("request %d was handled before the previous one was answered", id)
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(gate)
@@ -444,7 +444,7 @@ func TestListenersComeAndGo(t *testing.T) {
 	}
 	if c, err := net.DialTCP("tcp", nil, goes); err == nil {
 		_ = c.Close()
-		t.Error("the listener that went still accepts")
+		t.Error("the removed listener still accepts connections")
 	}
 	ask(kept, 3)
 	ask(dial(t, bind("AGAIN", goes.String())), 4) // its address is free again
@@ -553,7 +553,7 @@ func FuzzHeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r Request
 		if _, err := r.parseHeader(b, func(key, version int16) (Route, error) { return e.Route(nil, key, version) }); err == nil && len(r.Body) > len(b)-8 {
-			t.Fatal("the body is longer than the frame")
+			t.Fatal("the body is larger than the frame")
 		}
 	})
 }

@@ -29,17 +29,17 @@ func TestStopReplicaIsLaidOutAsInApacheKafka(t *testing.T) {
 		ours := &kmsg.StopReplicaRequest{Version: c.version, ControllerID: 1, IsKRaftController: c.isKRaft, ControllerEpoch: 2, BrokerEpoch: 3,
 			Topics: []kmsg.StopReplicaRequestTopic{topic}}
 		if got := LaidOut(ours).AppendTo([]byte("before")); !bytes.Equal(got, append([]byte("before"), theirs...)) {
-			t.Errorf("version %d is written as %x, not %x", c.version, got, theirs)
+			t.Errorf("version %d is encoded as %x, want %x", c.version, got, theirs)
 		}
 		read := &kmsg.StopReplicaRequest{Version: c.version}
 		if err := LaidOut(read).ReadFrom(theirs); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(ours, read, cmpopts.EquateEmpty(), cmpopts.IgnoreTypes(kmsg.Tags{})); diff != "" {
-			t.Errorf("version %d, written (-) and read (+):\n%s", c.version, diff)
+			t.Errorf("version %d, encoded (-) and decoded (+):\n%s", c.version, diff)
 		}
 		if err := LaidOut(read).ReadFrom(theirs[:6]); err == nil {
-			t.Errorf("version %d is read though it is cut short", c.version)
+			t.Errorf("version %d is decoded although it is truncated", c.version)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestBudgetTellsWhatIsTaken(t *testing.T) {
 	}
 	expect(0, 100)
 	if !s.budget.tryTake(60) || s.budget.tryTake(60) {
-		t.Error("60 fit into 100 once")
+		t.Error("60 should fit into 100 once")
 	}
 	expect(60, 40)
 	ended, cancel := context.WithCancel(t.Context())

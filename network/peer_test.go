@@ -71,7 +71,7 @@ func TestGoneDuringALogin(t *testing.T) {
 			_ = gone.Close()
 			<-ctx.Done()
 			if why := context.Cause(ctx); why != io.EOF {
-				t.Errorf("the login ends with %v", why)
+				t.Errorf("the login fails with %v", why)
 			}
 			stays := begin()
 			ctx = <-waits
@@ -87,7 +87,7 @@ func TestGoneDuringALogin(t *testing.T) {
 				t.Errorf("%q, %v", answer, err)
 			}
 			if n := s.Authentications()["L"]; n.Failed.Load() != 0 || n.Succeeded.Load() != 1 {
-				t.Errorf("%d failed, %d succeeded", n.Failed.Load(), n.Succeeded.Load())
+				t.Errorf("%d logins failed, %d succeeded", n.Failed.Load(), n.Succeeded.Load())
 			}
 		})
 	}

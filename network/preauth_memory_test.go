@@ -58,7 +58,7 @@ func TestCrowdOfHalfLogins(t *testing.T) {
 		t.Errorf("the heap has grown by %d MiB", grown>>20)
 	}
 	if left := s.Connections()["SASL_PLAINTEXT"]; left > preAuthBytes/(100<<10) {
-		t.Errorf("%d connections are left", left)
+		t.Errorf("%d connections are open", left)
 	}
 }
 
@@ -100,7 +100,7 @@ func awaitHeld(t *testing.T, s *Server) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d connections hold something, of %d", holders, s.Connections()["SASL_PLAINTEXT"])
+			t.Fatalf("%d connections hold memory, of %d", holders, s.Connections()["SASL_PLAINTEXT"])
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestHalfHandshakesAreCounted(t *testing.T) {
 	}
 	expect(t, c, 7, "x")
 	if _, holders := held(); holders != clients {
-		t.Errorf("%d clients hold something, of which %d are amid the handshake", holders, clients)
+		t.Errorf("%d clients hold memory, %d of them during the handshake", holders, clients)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestLoginsLeaveNothing(t *testing.T) {
 	awaitGone(t, s)
 	for end := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, before there were %d", runtime.NumGoroutine(), goroutines)
+			t.Fatalf("%d goroutines, before %d", runtime.NumGoroutine(), goroutines)
 		}
 	}
 	if grown := heapInUse() - heap; grown > 16<<20 {
@@ -227,7 +227,7 @@ func awaitGone(t *testing.T, s *Server) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); s.Connections()["SASL_PLAINTEXT"] > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("connections are left")
+			t.Fatal("some connections are still open")
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestHalfHandshakesMakeRoom(t *testing.T) {
 	}
 	for end := time.Now().Add(20 * time.Second); s.server.Connections()["SSL"] > room; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d connections are left", s.server.Connections()["SSL"])
+			t.Fatalf("%d connections are open", s.server.Connections()["SSL"])
 		}
 	}
 	c := s.dial(t)

@@ -227,7 +227,7 @@ func TestTLSToPlaintext(t *testing.T) {
 		}
 	}
 	if !tlsToPlaintext(0x16030100) || tlsToPlaintext(0x16000000) || tlsToPlaintext(100) {
-		t.Error("a TLS handshake is not told from a size")
+		t.Error("a TLS handshake is taken for a size")
 	}
 	conn := &Conn{server: &Server{}}
 	if err := conn.sizeError(0x16030102); !errors.Is(err, errTLSToPlaintext) {
@@ -243,19 +243,19 @@ func TestTLSGoodbye(t *testing.T) {
 	_, _ = idle.Write(frame(echoNow, 0, 1, "x"))
 	expect(t, idle, 1, "x")
 	if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("an idle connection ended with %v", err)
+		t.Errorf("an idle connection was closed with %v", err)
 	}
 	bad := s.dial(t)
 	_, _ = bad.Write([]byte{0xff, 0xff, 0xff, 0xff})
 	if _, err := bad.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("a bad frame ended with %v", err)
+		t.Errorf("a bad frame closes the connection with %v", err)
 	}
 	last := s.dial(t)
 	_, _ = last.Write(frame(echoNow, 0, 1, "x"))
 	expect(t, last, 1, "x")
 	s.server.Close()
 	if _, err := last.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the server's end was %v", err)
+		t.Errorf("closing the server closes the connection with %v", err)
 	}
 }
 
@@ -286,7 +286,7 @@ func TestTLSSlowHandshake(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if ended == nil {
-		t.Error("a handshake of ten seconds was let go on")
+		t.Error("a handshake may take ten seconds")
 	}
 }
 
@@ -313,7 +313,7 @@ func TestTLSBusyWriterIsInterrupted(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(20 * time.Second):
-		t.Fatal("the server waits for a client that reads nothing")
+		t.Fatal("closing the server waits for a client that does not read")
 	}
 }
 
@@ -330,7 +330,7 @@ func TestTLSResumes(t *testing.T) {
 		return c.ConnectionState().DidResume
 	}
 	if connect() || !connect() {
-		t.Error("the second connection does not resume the session of the first")
+		t.Error("the second connection does not resume the first one's session")
 	}
 	s.server.mu.Lock()
 	s.server.mu.listeners[0].TLS.Config = func() *tls.Config { return other }
@@ -353,7 +353,7 @@ func TestDialerTLS(t *testing.T) {
 	c.Close()
 	d.TLS = func(host string) *tls.Config { return &tls.Config{ServerName: host} }
 	if _, err := d.Dial(context.Background(), s.addr.String(), "me"); !errors.As(err, new(x509.UnknownAuthorityError)) {
-		t.Errorf("a server that nobody vouches for: %v", err)
+		t.Errorf("a server with an untrusted certificate: %v", err)
 	}
 	plain := start(t, &echo{}, Config{})
 	if _, err := d.Dial(context.Background(), plain.String(), "me"); err == nil || !strings.Contains(err.Error(), "TLS handshake with "+plain.String()) {
@@ -367,7 +367,7 @@ func TestDialerTLS(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := d.Dial(ctx, mute.Addr().String(), "me"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a server that says nothing: %v", err)
+		t.Errorf("a server that does not answer: %v", err)
 	}
 }
 
@@ -386,7 +386,7 @@ func TestTLSSilentClientsCostLittle(t *testing.T) {
 	s.server.mu.Lock()
 	for c := range s.server.mu.conns {
 		if c.secure.conn != nil {
-			t.Error("a client that says nothing has TLS")
+			t.Error("there is TLS state for a client that has sent nothing")
 		}
 	}
 	s.server.mu.Unlock()

@@ -72,12 +72,12 @@ func TestACLsAreStored(t *testing.T) {
 	notes, _, err := conn.Children(root + "/kafka-acl-changes")
 	ok(t, err)
 	if len(notes) != 1 {
-		t.Errorf("notes %v", notes)
+		t.Errorf("notifications %v", notes)
 	}
 	ok(t, c.UpdateACLs(ctx, topicT, nothing))
 	ok(t, c.UpdateACLs(ctx, topicT, nothing))
 	if found, _, err := conn.Exists(root + topicT.Path()); err != nil || found {
-		t.Errorf("the node without entries is there: %v, %v", found, err)
+		t.Errorf("the node without entries exists: %v, %v", found, err)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestUnreadableACLs(t *testing.T) {
 		t.Error(diff)
 	}
 	if err := c.UpdateACLs(ctx, topicT, add(mayRead)); !errors.As(err, &bad) {
-		t.Errorf("written over: %v", err)
+		t.Errorf("it was overwritten: %v", err)
 	}
 }
 
@@ -155,14 +155,14 @@ func TestACLChangesAreWatched(t *testing.T) {
 		e.Host = fmt.Sprint(i)
 		ok(t, writer.UpdateACLs(ctx, r, add(e)))
 		if got := <-changes; got != (change{resource: r}) {
-			t.Errorf("%+v was written, %+v was heard", r, got)
+			t.Errorf("%+v was written, %+v was announced", r, got)
 		}
 	}
 	conn, root := raw(t, connect)
 	_, err := conn.Create(root+"/kafka-acl-changes/acl_changes_", []byte("nonsense"), zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	ok(t, err)
 	if got := <-changes; !got.all {
-		t.Errorf("after a note that cannot be read: %+v", got)
+		t.Errorf("after a notification that cannot be read: %+v", got)
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

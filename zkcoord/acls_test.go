@@ -51,7 +51,7 @@ func TestGoldenACLNodes(t *testing.T) {
 			decode = DecodeExtendedACLChange
 		}
 		if got, err := decode([]byte(test.note)); err != nil || got != test.resource {
-			t.Errorf("%s is read as %+v, %v", test.note, got, err)
+			t.Errorf("%s is decoded to %+v, %v", test.note, got, err)
 		}
 	}
 	const node = `{"acls":[{"principal":"User:alice","permissionType":"Allow","host":"*","operation":"Read"},` +
@@ -81,7 +81,7 @@ func TestACLWordsAreThoseOfApacheKafka(t *testing.T) {
 	}
 	for _, text := range []string{"describeconfigs", "DESCRIBECONFIGS", "DescribeConfigs"} {
 		if op, ok := named(aclOperations, text); !ok || op != kmsg.ACLOperationDescribeConfigs {
-			t.Errorf("%s is read as %v", text, op)
+			t.Errorf("%s is decoded to %v", text, op)
 		}
 	}
 }
@@ -96,18 +96,18 @@ func TestRefuseBrokenACLs(t *testing.T) {
 		`{"version":1,"acls":[{"principal":"User:a","permissionType":"Any","host":"*","operation":"Any"}]}`,
 	} {
 		if got, err := DecodeACLs([]byte(node)); err == nil {
-			t.Errorf("%s is read as %v", node, got)
+			t.Errorf("%s is decoded to %v", node, got)
 		}
 	}
 	for _, note := range []string{"", "TOPIC", "FISH:x", "TOPIC:", "TOPIC:a/b"} {
 		if got, err := DecodeACLChange([]byte(note)); err == nil {
-			t.Errorf("%q is read as %v", note, got)
+			t.Errorf("%q is decoded to %v", note, got)
 		}
 	}
 	for _, note := range []string{"", "{}", `{"version":2,"resourceType":"TOPIC","name":"p","patternType":"PREFIXED"}`,
 		`{"version":1,"resourceType":"TOPIC","name":"p","patternType":"LITERAL"}`, `{"version":1,"resourceType":"TOPIC","patternType":"PREFIXED"}`} {
 		if got, err := DecodeExtendedACLChange([]byte(note)); err == nil {
-			t.Errorf("%q is read as %v", note, got)
+			t.Errorf("%q is decoded to %v", note, got)
 		}
 	}
 }

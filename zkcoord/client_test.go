@@ -352,7 +352,7 @@ func TestConnectTimesOut(t *testing.T) {
 	_, err := zkcoord.Connect(t.Context(), zkcoord.Config{
 		Connect: "127.0.0.1:1", ConnectionTimeout: 50 * time.Millisecond, Logger: zktest.Logger(t)})
 	if err == nil || time.Since(started) > 10*time.Second {
-		t.Fatalf("connected to nothing: %v", err)
+		t.Fatalf("connected without a server: %v", err)
 	}
 }
 
@@ -362,7 +362,7 @@ func TestRequestsAreTimed(t *testing.T) {
 	c := zktest.ClientWith(t, zkcoord.Config{Connect: zktest.Connect(t), Answered: func(time.Duration) { answered.Add(1) }})
 	before := answered.Load()
 	if before == 0 {
-		t.Error("nothing was asked for to make the top nodes")
+		t.Error("no requests were made to create the top nodes")
 	}
 	if _, err := c.ControllerID(t.Context()); err != nil { // the node does not exist: one request
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func TestRefusedLoginsAreToldOnce(t *testing.T) {
 		}
 	}
 	if err := d.because(io.EOF); err != io.EOF {
-		t.Errorf("after a login the reason is still %v", err)
+		t.Errorf("after a successful login the reason is still %v", err)
 	}
 }
 

@@ -238,7 +238,7 @@ func TestRefuseBroken(t *testing.T) {
 	}
 	for _, test := range tests {
 		if v, err := test.decode([]byte(test.data)); err == nil {
-			t.Errorf("%s: read as %+v", test.name, v)
+			t.Errorf("%s: decoded to %+v", test.name, v)
 		}
 	}
 }
@@ -257,7 +257,7 @@ func TestSanitizeName(t *testing.T) {
 		}
 	}
 	if got := DesanitizeName("a%zz%2"); got != "a%zz%2" {
-		t.Errorf("what is no encoding became %q", got)
+		t.Errorf("invalid encoding became %q", got)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestRequestsWaitForTheConnection(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := c.Topics(ctx); err == nil {
-		t.Fatal("answered without a connection")
+		t.Fatal("a request was answered without a connection")
 	}
 	if err := c.Answers(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
@@ -128,7 +128,7 @@ func TestLostAnswers(t *testing.T) {
 	proxy.LoseAnswer("kraftControllerEpoch")
 	term, won, err := c.Elect(ctx, 1)
 	if err != nil || !won || term.Epoch != 1 {
-		t.Fatalf("the won election was not recognised: %+v %v %v", term, won, err)
+		t.Fatalf("the won election was not recognized: %+v %v %v", term, won, err)
 	}
 
 	proxy.LoseAnswer("topic_id")
@@ -168,6 +168,6 @@ func TestClosedClient(t *testing.T) {
 	c.Close()
 	c.Close()
 	if _, err := c.Topics(t.Context()); err == nil {
-		t.Fatal("a closed client answered")
+		t.Fatal("a closed client answers requests")
 	}
 }

@@ -73,6 +73,6 @@ func TestSessionOverTLS(t *testing.T) {
 	cfg.ConnectionTimeout = time.Second
 	cfg.TLS = func(host string) *tls.Config { return &tls.Config{ServerName: host} }
 	if _, err := zkcoord.Connect(t.Context(), cfg); !errors.As(err, new(x509.UnknownAuthorityError)) {
-		t.Errorf("a stranger: %v", err)
+		t.Errorf("an unknown authority: %v", err)
 	}
 }

@@ -35,10 +35,10 @@ func TestTokensAreStoredAndTold(t *testing.T) {
 		select {
 		case ids := <-told:
 			if !slices.Contains(ids, want) {
-				t.Errorf("told of %v", ids)
+				t.Errorf("notified of %v", ids)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatalf("nobody tells of %s", want)
+			t.Fatalf("no notification of %s", want)
 		}
 	}
 

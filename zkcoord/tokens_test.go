@@ -18,12 +18,12 @@ func TestTokenNode(t *testing.T) {
 		t.Error(err, diff)
 	}
 	if text := string(encodeToken(got)); text != alicesToken {
-		t.Errorf("written as %s", text)
+		t.Errorf("encoded as %s", text)
 	}
 	want.Renewers = nil
 	if text := string(encodeToken(want)); !cmp.Equal(text, `{"issueTimestamp":1795961787841,"renewers":[],"tokenRequester":"User%3Aalice","tokenId":"ZSTkj5CFRp6lW2KPbUgDTw",`+
 		`"owner":"User%3Aalice","expiryTimestamp":1796048187841,"maxTimestamp":1796566587841,"version":3}`) {
-		t.Errorf("without renewers it is written as %s", text)
+		t.Errorf("without renewers it is encoded as %s", text)
 	}
 	old, err := DecodeToken([]byte(`{"version":1,"owner":"User%3Aa%2Cb","renewers":[],"issueTimestamp":1,"expiryTimestamp":2,"maxTimestamp":3,"tokenId":"x"}`))
 	if err != nil || old.Owner != "User:a,b" || old.Requester != old.Owner {
@@ -31,7 +31,7 @@ func TestTokenNode(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{", `{"version":0}`, `{"version":4}`, `[]`} {
 		if _, err := DecodeToken([]byte(bad)); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 }

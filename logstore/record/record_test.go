@@ -103,7 +103,7 @@ func TestSkimAgreesWithRead(t *testing.T) {
 			}
 		}
 		if s.Next() || s.Err() != nil {
-			t.Errorf("%v: more than there is (%v)", codec, s.Err())
+			t.Errorf("%v: more than exists (%v)", codec, s.Err())
 		}
 		s.Close()
 	}
@@ -132,14 +132,14 @@ func TestSamplesRoundTrip(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if w.Count() != int(b.Count()) {
-				t.Errorf("%s: batch at %d has %d records, says %d", name, b.BaseOffset(), w.Count(), b.Count())
+				t.Errorf("%s: batch at %d has %d records, header says %d", name, b.BaseOffset(), w.Count(), b.Count())
 			}
 			_, horizon := b.DeleteHorizon()
 			if b.Codec() != None || horizon || b.TimestampType() == LogAppendTime || w.Count() != int(b.LastOffsetDelta())+1 {
 				continue // more than one form is right
 			}
 			if again := w.MustBuild(); !bytes.Equal(again, b) {
-				t.Errorf("%s: batch at %d encodes to other bytes", name, b.BaseOffset())
+				t.Errorf("%s: batch at %d is encoded to other bytes", name, b.BaseOffset())
 			}
 		}
 		if walk.Err() != nil || walk.Position() != len(data) {
@@ -198,7 +198,7 @@ func TestBombs(t *testing.T) {
 	}
 	for _, codec := range append(codecs[1:], 5, 7) {
 		if _, err := Decompress(nil, codec, []byte("garbage")); err == nil {
-			t.Errorf("%v takes garbage", codec)
+			t.Errorf("%v accepts garbage", codec)
 		}
 	}
 }
@@ -291,7 +291,7 @@ func TestSetMaxTimestamp(t *testing.T) {
 	crc := b.CRC()
 	b.SetMaxTimestamp(CreateTime, 1000)
 	if b.CRC() != crc || b.Attributes() != 0x80 {
-		t.Error("changed, though nothing was to change")
+		t.Error("it was changed without need")
 	}
 	b.SetMaxTimestamp(LogAppendTime, 5)
 	if !b.Valid() || b.TimestampType() != LogAppendTime || b.MaxTimestamp() != 5 || b.Attributes() != 0x08 {
@@ -332,7 +332,7 @@ func TestDownConvert(t *testing.T) {
 					}
 					before := AppendMessage(nil, 0, 6, -1, nil, []byte("before"))
 					if out, err := DownConvert(append(before, b...), magic, 6); err != nil || len(out) != len(before) {
-						t.Errorf("what comes before zstd: %d bytes, %v", len(out), err)
+						t.Errorf("before the zstd batch: %d bytes, %v", len(out), err)
 					}
 					return
 				}
@@ -440,7 +440,7 @@ func TestParseCodec(t *testing.T) {
 		}
 	}
 	if _, err := ParseCodec("lzo"); err == nil {
-		t.Error("lzo is a codec")
+		t.Error("lzo is accepted as a codec")
 	}
 }
 

@@ -147,7 +147,7 @@ func TestRewriteAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e := Batch(third); len(e) != HeaderSize || !e.Valid() || e.Codec() != None || e.Attributes()&attrDeleteHorizon != 0 || e.LastSequence() != b.LastSequence() {
-			t.Errorf("%v: emptied batch %x", codec, e)
+			t.Errorf("%v: empty batch %x", codec, e)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func FuzzRewrite(f *testing.F) {
 				continue
 			}
 			if size, err := SizeOf(out); err != nil || size != len(out) {
-				t.Fatalf("%d bytes, size says %d, %v", len(out), size, err)
+				t.Fatalf("%d bytes, Size says %d, %v", len(out), size, err)
 			}
 			if n.Kept > n.Records {
 				t.Fatalf("kept %d of %d", n.Kept, n.Records)

@@ -120,11 +120,11 @@ func TestAcceptor(t *testing.T) {
 					}
 				}
 				if _, proved := a.Principal(); proved {
-					t.Error("a ticket alone, which others could show again, proves who it is")
+					t.Error("a ticket alone, which anybody could replay, is accepted as proof")
 				}
 				offer, err := unwrap(answer, o.key, true)
 				if err != nil || string(offer) != "\x01\x00\x00\x00" {
-					t.Fatalf("the offer is %x, %v", offer, err)
+					t.Fatalf("the server's offer is %x, %v", offer, err)
 				}
 				last, err := wrap([]byte("\x01\x00\x00\x00"+as), o.key, false, 0)
 				if err != nil {
@@ -137,7 +137,7 @@ func TestAcceptor(t *testing.T) {
 					t.Errorf("%s, proved %v", principal, proved)
 				}
 				if _, err := a.Step(nil); err == nil {
-					t.Error("the login goes on")
+					t.Error("the login continues")
 				}
 			}
 		}
@@ -170,7 +170,7 @@ func (o *ticketOwner) wantReply(token []byte, session types.EncryptionKey) {
 		}
 	}
 	if err != nil || !part.CTime.Equal(o.proof.CTime.Truncate(time.Second)) || part.Cusec != o.proof.Cusec {
-		o.t.Errorf("the server's proof is %+v of %+v: %v", part, o.proof, err)
+		o.t.Errorf("the server's proof: %+v for %+v: %v", part, o.proof, err)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestLoginsThatFail(t *testing.T) {
 			t.Errorf("%s: answered %x", name, answer)
 		}
 		if _, err := a.Step(first); err == nil {
-			t.Errorf("%s: the login goes on", name)
+			t.Errorf("%s: the login continues", name)
 		}
 	}
 	o := newOwner(t, keys, "alice", time.Hour)
@@ -224,7 +224,7 @@ func TestLoginsThatFail(t *testing.T) {
 	}
 	if a, answer := offered(o); true { // reflected to its sender
 		if _, err := a.Step(answer); err == nil {
-			t.Error("the server takes its own message")
+			t.Error("the server accepts its own message")
 		}
 	}
 }
@@ -267,11 +267,11 @@ func TestKeysThatChange(t *testing.T) {
 		}
 	}
 	if !takes(before) || takes(after) {
-		t.Error("the keys are not those before")
+		t.Error("the keys are not the earlier ones")
 	}
 	set(1, func() { writeKeys(t, file, after) })
 	if takes(before) || !takes(after) {
-		t.Error("the keys are not those after")
+		t.Error("the keys are not the later ones")
 	}
 	set(2, func() {
 		if err := os.WriteFile(file, []byte("half a keytab"), 0o600); err != nil {
@@ -279,10 +279,10 @@ func TestKeysThatChange(t *testing.T) {
 		}
 	})
 	if !takes(after) {
-		t.Error("the keys are gone with a file that is none")
+		t.Error("the keys are lost with an invalid file")
 	}
 	if err := os.Remove(file); err != nil || !takes(after) {
-		t.Errorf("the keys are gone with their file: %v", err)
+		t.Errorf("the keys are lost with their file: %v", err)
 	}
 }
 
@@ -332,13 +332,13 @@ func TestOpenService(t *testing.T) {
 		}
 	}
 	if _, err := OpenService(defaults(), file+"x", servicePart, new(ReplayCache)); !os.IsNotExist(err) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("no keytab"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := OpenService(defaults(), file, servicePart, new(ReplayCache)); err == nil {
-		t.Error("a file that is no keytab is taken for one")
+		t.Error("a file that is not a keytab is accepted")
 	}
 }
 

@@ -77,7 +77,7 @@ includedir DIR/nowhere
 	}
 	for realm, want := range map[string][]string{"EXAMPLE.COM": {"one.test:88", "two.test:1088"}, "OTHER.COM": {"three.test:88"}} {
 		if addrs, err := (kdcs{c.config}).centers("tcp", realm); err != nil || !slices.Equal(addrs, want) {
-			t.Errorf("centers of %s: %v, %v", realm, addrs, err)
+			t.Errorf("KDCs of %s: %v, %v", realm, addrs, err)
 		}
 	}
 	if realm := c.config.ResolveRealm("broker.example.com"); realm != "EXAMPLE.COM" {

@@ -30,7 +30,7 @@ func TestPrincipalHost(t *testing.T) {
 		"Broker1": "broker1.example.com", "alias": "alias", "broker": "broker", "localhost": "localhost", "unknown": "unknown", "empty": "empty",
 	} {
 		if got := principalHost(t.Context(), z, host); got != want {
-			t.Errorf("%s is %s, not %s", host, got, want)
+			t.Errorf("%s has short name %s, want %s", host, got, want)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestHostileRequests(t *testing.T) {
 				t.Errorf("answered: %x", answer)
 			}
 			if _, err := a.Step(nil); err == nil {
-				t.Error("the login goes on")
+				t.Error("the login continues")
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if answer, err := service.Start().Step(heard); err == nil {
-			t.Errorf("repeated, and answered with %x", answer)
+			t.Errorf("a replay is answered with %x", answer)
 		}
 		if _, err := service.Start().Step(o.show(mutual, false)); err != nil { // the same ticket with a new authenticator
 			t.Error(err)
@@ -102,17 +102,17 @@ func TestShownIsForgotten(t *testing.T) {
 	for i := range 100 {
 		name := []byte{byte(i)}
 		if !s.first(name, at, skew) {
-			t.Fatalf("%d is known before it was shown", i)
+			t.Fatalf("%d is known before it was presented", i)
 		}
 		at = at.Add(shownFor - time.Second)
 		if s.first(name, at, skew) {
-			t.Fatalf("%d is forgotten while it is good", i)
+			t.Fatalf("%d is forgotten while it is valid", i)
 		}
 		if kept := len(s.now) + len(s.before); kept > 4 {
-			t.Fatalf("%d are kept", kept)
+			t.Fatalf("%d are remembered", kept)
 		}
 	}
 	if at = at.Add(2 * shownFor); !s.first([]byte{99}, at, skew) {
-		t.Error("it is kept for ever")
+		t.Error("it is remembered forever")
 	}
 }

@@ -25,7 +25,7 @@ func userAt(t *testing.T, addr string) (u *User, file string) {
 	conf := configuration(t, addr)
 	file = filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, keysOf(t, "secret"))
-	u, err := OpenKeytab(Source{File: conf}, file, servicePart, func(err error) { t.Errorf("not heard by who waits: %v", err) })
+	u, err := OpenKeytab(Source{File: conf}, file, servicePart, func(err error) { t.Errorf("the waiting caller gets: %v", err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestSilentKDC(t *testing.T) {
 	}
 	u.Close()
 	if _, err := u.Start(t.Context(), "kafka", "third.test"); !errors.Is(err, ErrClosed) {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("after Close: %v", err)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestTicketsAtHand(t *testing.T) {
 		t.Error(err)
 	}
 	if principal, _ := a.Principal(); principal != "alice@"+realm {
-		t.Errorf("shown as %s", principal)
+		t.Errorf("logged in as %s", principal)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestCentersInTurn(t *testing.T) {
 		}
 	}
 	if _, err := (kdcs{c}).askBy("tcp", "NOWHERE.TEST", nil); err == nil {
-		t.Error("a realm without centers answers")
+		t.Error("a realm without KDCs has answered")
 	}
 }
 
@@ -181,7 +181,7 @@ func TestUsersKeysThatChange(t *testing.T) {
 			}
 		}
 		if _, err := u.Start(t.Context(), "kafka", "host.test"); err == nil || times != want {
-			t.Errorf("%d: read %d times, not %d: %v", i, times, want, err)
+			t.Errorf("%d: read %d times, want %d: %v", i, times, want, err)
 		}
 	}
 }

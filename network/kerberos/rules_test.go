@@ -29,7 +29,7 @@ func TestRulesOfApacheKafka(t *testing.T) {
 			got = "!none"
 		}
 		if got != fields[2] {
-			t.Errorf("%s: %s is %q, with Apache Kafka %q", fields[0], fields[1], got, fields[2])
+			t.Errorf("%s: %s is %q, in Apache Kafka %q", fields[0], fields[1], got, fields[2])
 		}
 	}
 }
@@ -44,7 +44,7 @@ func FuzzRules(f *testing.F) {
 			return
 		}
 		if user, err := rules.User(principal); err == nil && strings.ContainsAny(user, "/@") {
-			t.Errorf("%s makes %q of %q", rule, user, principal)
+			t.Errorf("%s returns %q for %q", rule, user, principal)
 		}
 	})
 }

@@ -92,7 +92,7 @@ func (k *fakeKDC) wantAsked(want ...string) {
 	k.t.Helper()
 	k.set(func() {
 		if got := strings.Join(k.asked, " "); got != strings.Join(want, " ") {
-			k.t.Errorf("asked for %q, not for %q", got, want)
+			k.t.Errorf("requested %q, want %q", got, want)
 		}
 		k.asked = nil
 	})
@@ -271,7 +271,7 @@ func TestTicketsAreReplaced(t *testing.T) {
 	wantNoneOfTheLibrary(t)
 	k.wantAsked("krbtgt/"+realm, servicePart)
 	if show() != first {
-		t.Error("there is another ticket without need")
+		t.Error("another ticket was requested without need")
 	}
 	k.wantAsked()
 	age := func(p *credential) { p.begins = p.begins.Add(-6 * time.Hour) }
@@ -279,7 +279,7 @@ func TestTicketsAreReplaced(t *testing.T) {
 	age(u.current.Load().held(granting(realm)))
 	k.set(func() { k.forged = true })
 	if show() != first {
-		t.Error("the ticket that is good yet is not shown")
+		t.Error("the valid ticket is not used")
 	}
 	if err := <-heard; !strings.Contains(err.Error(), "get a ticket for "+servicePart) {
 		t.Error(err)
@@ -290,7 +290,7 @@ func TestTicketsAreReplaced(t *testing.T) {
 		second = show()
 	}
 	if p, err := u.replace(servicePart, first); err != nil || p != second { // as a caller that read it while the first one was current
-		t.Errorf("%+v, %v in place of the ticket that there is", p, err)
+		t.Errorf("%+v, %v instead of the present ticket", p, err)
 	}
 	k.wantAsked("krbtgt/"+realm, servicePart)
 	wantNoneOfTheLibrary(t)
@@ -327,13 +327,13 @@ func TestReferral(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.ticket.Realm != otherRealm {
-		t.Errorf("the ticket is of %s", p.ticket.Realm)
+		t.Errorf("the ticket belongs to %s", p.ticket.Realm)
 	}
 	k.wantAsked("krbtgt/"+realm, servicePart, servicePart)
 	wantNoneOfTheLibrary(t)
 	k.set(func() { k.forged = true })
 	if p, err := u.ask(servicePart); err == nil {
-		t.Errorf("a referral that nobody can have made is followed: %+v", p)
+		t.Errorf("an invalid referral is followed: %+v", p)
 	}
 }
 
@@ -387,7 +387,7 @@ func TestTicketsOfKinit(t *testing.T) {
 	k.set(func() { k.forged = true })
 	u.renew()
 	if err := <-heard; err == nil || held() != first {
-		t.Error("an answer that cannot be read replaces a ticket")
+		t.Error("an invalid response replaces a ticket")
 	}
 	k.set(func() { k.forged, k.asked = false, nil })
 	if _, err := u.ask(granting(realm)); err != nil || held() == first {
@@ -396,7 +396,7 @@ func TestTicketsOfKinit(t *testing.T) {
 	k.wantAsked("again krbtgt/" + realm)
 	held().last = held().ends
 	if _, err := u.ask(servicePart); err != nil {
-		t.Errorf("a ticket that cannot be renewed is of no use: %v", err)
+		t.Errorf("a ticket that cannot be renewed is not used: %v", err)
 	}
 	held().ends = time.Now().Add(-time.Second)
 	if _, err := u.ask("kafka/other"); err == nil || !strings.Contains(err.Error(), "kinit") {
@@ -482,7 +482,7 @@ func TestHostileKDC(t *testing.T) {
 		t.Helper()
 		k.set(func() { k.canned = answer })
 		if p, err := u.credentialFor(t.Context(), servicePart); err == nil || !strings.Contains(err.Error(), servicePart) {
-			t.Errorf("%x is taken for a ticket: %+v", answer, p)
+			t.Errorf("%x is accepted as a ticket: %+v", answer, p)
 		}
 	}
 	for i := range whole {

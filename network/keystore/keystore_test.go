@@ -86,7 +86,7 @@ func TestKeysAreThose(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !want.Keys[0].Private.(interface{ Equal(crypto.PrivateKey) bool }).Equal(s.Keys[0].Private) {
-			t.Errorf("%s holds another key than key.pem", file)
+			t.Errorf("%s has another key than key.pem", file)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestOpenPEM(t *testing.T) {
 				continue
 			}
 			if got := strings.Join(entries(s), " "); got != "k:kafka(localhost,Test CA)" {
-				t.Errorf("%s holds %s", c.key, got)
+				t.Errorf("%s contains %s", c.key, got)
 			}
 		}
 	}

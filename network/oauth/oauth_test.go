@@ -215,7 +215,7 @@ func TestKeysAreReadAnew(t *testing.T) {
 	want("when the provider fails", "2", true, 4)
 	want("and again, soon", "2", true, 4)
 	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "404") {
-		t.Errorf("told %v", failures)
+		t.Errorf("reported %v", failures)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestProviderIsDown(t *testing.T) {
 	close(up)
 	<-keys.again(before)
 	if keys.set.Load() == before {
-		t.Error("the keys were not read anew")
+		t.Error("the keys were not read again")
 	}
 }
 
@@ -359,7 +359,7 @@ func TestKeysThatAreRefused(t *testing.T) {
 		}
 	}
 	if err := NewKeys(t.Context(), Endpoint{URL: "file:///nowhere"}, time.Hour, nil).Fetch(t.Context()); !os.IsNotExist(err) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 	for url, ok := range map[string]bool{"https://x/y": true, "http://x": true, "file:///x": true, "file://": false, "x": false, "ftp://x": false, "https://": false, "%": false} {
 		if err := (&Endpoint{URL: url}).Secure(nil); (err == nil) != ok {
@@ -417,7 +417,7 @@ func TestSource(t *testing.T) {
 	want("another", second, "", 9)
 	want("the same", second, "", 9)
 	if requests[8] != "POST id:p:w grant_type=client_credentials&scope=a+b" {
-		t.Errorf("asked %q", requests[8])
+		t.Errorf("requested %q", requests[8])
 	}
 
 	file := filepath.Join(t.TempDir(), "token")
@@ -425,7 +425,7 @@ func TestSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := (&Source{Life: t.Context(), From: Endpoint{URL: "file://" + file}, Window: 1}).Token(t.Context()); got != second || err != nil {
-		t.Errorf("of a file: %q, %v", got, err)
+		t.Errorf("from a file: %q, %v", got, err)
 	}
 }
 
@@ -498,14 +498,14 @@ func TestRenewal(t *testing.T) {
 		{time.Hour, 0, 48 * time.Minute}, {time.Hour, 1, 54 * time.Minute}, {10 * time.Minute, 1, 5 * time.Minute}, {5 * time.Minute, 0, 4 * time.Minute},
 	} {
 		if got := s.renewalOf(now, now, now.Add(test.life), test.chance).Sub(now); got.Round(time.Second) != test.want {
-			t.Errorf("of %v: after %v, not %v", test.life, got, test.want)
+			t.Errorf("%v: renewed after %v, want %v", test.life, got, test.want)
 		}
 	}
 	if got := s.renewalOf(now, now.Add(-time.Hour), now.Add(30*time.Minute), 0).Sub(now); got != 12*time.Minute {
-		t.Errorf("of an old one: after %v", got)
+		t.Errorf("an old one: renewed after %v", got)
 	}
 	if got := s.renewalOf(now, now.Add(-10*time.Hour), now.Add(30*time.Minute), 0).Sub(now); got != time.Minute {
-		t.Errorf("of one whose window is over: after %v", got)
+		t.Errorf("one past its window: renewed after %v", got)
 	}
 }
 

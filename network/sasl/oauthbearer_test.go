@@ -35,9 +35,9 @@ func TestBearerTokens(t *testing.T) {
 			t.Errorf("%+v", who)
 		}
 		if _, err := e.Step(t.Context(), []byte{1}); err == nil {
-			t.Error("the login goes on")
+			t.Error("the login continues")
 		} else if reason, told := Reason(err); want != "" && (!told || reason != want) {
-			t.Errorf("the client is told %q", reason)
+			t.Errorf("the client gets the reason %q", reason)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestBearerReason(t *testing.T) {
 	}
 	_, err := e.Step(t.Context(), []byte{1})
 	if reason, told := Reason(err); !errors.Is(err, secret) || !told || reason != `{"status":"invalid_token"}` {
-		t.Errorf("%v; the client is told %q", err, reason)
+		t.Errorf("%v; the client gets %q", err, reason)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestBearerMessages(t *testing.T) {
 			t.Errorf("%q: %v, %v", test.message, proved, err)
 		}
 		if _, err := e.Step(t.Context(), []byte(test.message)); err == nil {
-			t.Errorf("%q is taken twice", test.message)
+			t.Errorf("%q occurs twice", test.message)
 		}
 	}
 }

@@ -40,10 +40,10 @@ func TestPlain(t *testing.T) {
 				t.Errorf("the answer is %q", answer)
 			}
 			if _, ok := Reason(err); err != nil && !ok {
-				t.Errorf("the client is not told why: %v", err)
+				t.Errorf("the client does not get the reason: %v", err)
 			}
 			if _, err := e.Step(t.Context(), []byte("\x00alice\x00pw")); err == nil {
-				t.Error("one exchange can be used for a second try")
+				t.Error("an exchange can be used a second time")
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func TestClientLogsIn(t *testing.T) {
 		t.Errorf("the mechanisms are %s", got)
 	}
 	if server.Find("plain") != nil {
-		t.Error("the case of a mechanism counts")
+		t.Error("the case of a mechanism's name matters")
 	}
 	for _, m := range mechanisms {
 		for _, test := range []struct {
@@ -110,7 +110,7 @@ func TestClientLogsIn(t *testing.T) {
 				t.Errorf("%s, %+v: %v, %+v, proved %v", m.Name, test.client, err, who, proved)
 			}
 			if _, told := Reason(err); told && m.Name != PlainName {
-				t.Errorf("%s: a client is told %v", m.Name, err)
+				t.Errorf("%s: the client gets %v", m.Name, err)
 			}
 		}
 	}

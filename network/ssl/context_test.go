@@ -77,14 +77,14 @@ func TestKeystoreAsTruststore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := CheckPair(server, c); err == nil {
-		t.Error("whoever the issuer of the own key signs for is trusted")
+		t.Error("what the issuer of our own key signs is trusted")
 	}
 	own, err := New(given(map[string]string{"ssl.keystore.location": stores + "openssl.p12", "ssl.keystore.password": "secret"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := CheckPair(own, c); err != nil {
-		t.Errorf("the own certificate is not trusted: %v", err)
+		t.Errorf("our own certificate is not trusted: %v", err)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestSettingsThatAreRefused(t *testing.T) {
 			continue
 		}
 		if said := (*Error)(nil); !errors.As(err, &said) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "wrong!") {
-			t.Errorf("%v: names no setting, or a secret", err)
+			t.Errorf("%v: names no setting, or contains a secret", err)
 		}
 	}
 	if _, err := New(given(with(jks, "ssl.keystore.location", "/nowhere"))); !errors.Is(err, fs.ErrNotExist) {
@@ -245,13 +245,13 @@ func TestNamesAreCompared(t *testing.T) {
 			t.Errorf("%v: the hint is %q", err, Hint(err))
 		}
 		if err := handshake(t, server, careless, row.host); err != nil {
-			t.Errorf("names are not to be compared: %v", err)
+			t.Errorf("names should not be verified: %v", err)
 		}
 	}
 	stranger := must(t, testcert.NewAuthority(t, "another").Issue("x", "h").Files(ca))
 	for _, client := range []*Context{named, careless} {
 		if err := handshake(t, stranger, client, "h"); err == nil || !strings.Contains(Hint(err), "ssl.truststore") {
-			t.Errorf("a stranger: %v, hint %q", err, Hint(err))
+			t.Errorf("an unknown authority: %v, hint %q", err, Hint(err))
 		}
 	}
 }
@@ -338,14 +338,14 @@ func TestModified(t *testing.T) {
 	for _, key := range []string{"ssl.keystore.location", "ssl.truststore.location"} {
 		c := must(t, settings)
 		if c.Modified() {
-			t.Fatal("a store is said to have changed")
+			t.Fatal("a store is reported as changed")
 		}
 		at := time.Now().Add(time.Hour)
 		if err := os.Chtimes(settings[key], at, at); err != nil {
 			t.Fatal(err)
 		}
 		if !c.Modified() {
-			t.Errorf("%s: a change was not seen", key)
+			t.Errorf("%s: a change was not noticed", key)
 		}
 	}
 }

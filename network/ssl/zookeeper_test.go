@@ -29,12 +29,12 @@ func TestForZooKeeper(t *testing.T) {
 			continue
 		}
 		if c.client.MaxVersion != tls.VersionTLS12 || !c.verifiesHost {
-			t.Errorf("%s: up to version %x, names are compared: %v", name, c.client.MaxVersion, c.verifiesHost)
+			t.Errorf("%s: up to version %x, names are verified: %v", name, c.client.MaxVersion, c.verifiesHost)
 		}
 	}
 	c, err := zooKeeper(map[string]string{"zookeeper.ssl.protocol": "TLSv1.3", "zookeeper.ssl.endpoint.identification.algorithm": ""})
 	if err != nil || c.client.MaxVersion != tls.VersionTLS13 || c.verifiesHost {
-		t.Errorf("%v: up to version %x, names are compared: %v", err, c.client.MaxVersion, c.verifiesHost)
+		t.Errorf("%v: up to version %x, names are verified: %v", err, c.client.MaxVersion, c.verifiesHost)
 	}
 	encrypted := filepath.Join(t.TempDir(), "server.pem")
 	if err := os.WriteFile(encrypted, []byte(text(t, "key-pbes2.pem")+text(t, "chain.pem")), 0o600); err != nil {

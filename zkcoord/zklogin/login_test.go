@@ -36,7 +36,7 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%s: %v", password, err)
 		}
 		if d.verify([]byte("rspauth="+given["response"])) == nil || d.verify(nil) == nil {
-			t.Errorf("%s: a server that does not know it is taken for one that does", password)
+			t.Errorf("%s: a server that does not know the hash is accepted", password)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestChallengesThatAreRefused(t *testing.T) {
 		}
 	}
 	if newDigest("u", "p").verify([]byte("rspauth=")) == nil {
-		t.Error("a server is verified before it was answered")
+		t.Error("a server is accepted before it has answered")
 	}
 }
 
@@ -127,7 +127,7 @@ func TestConnectionsThatLogIn(t *testing.T) {
 			read := make([]byte, len(test.opening)+4)
 			_, err := io.ReadFull(conn, read)
 			if (told != nil) != test.told {
-				t.Errorf("told %v", told)
+				t.Errorf("reported %v", told)
 			}
 			if test.want != "" {
 				if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -190,7 +190,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("%v, %v", l, err)
 	}
 	if l, err := Read(Config{File: file, Section: "None"}); l != nil || err != nil {
-		t.Errorf("a section that is not there: %v, %v", l, err)
+		t.Errorf("a section that does not exist: %v, %v", l, err)
 	}
 	for section, want := range map[string]string{"Kerberos": "keyTab", "Plain": "is not supported", "Half": "username and password", "Empty": "one login module"} {
 		if _, err := Read(Config{File: file, Section: section}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
@@ -198,7 +198,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 	if _, err := Read(Config{File: file + ".none"}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 }
 
@@ -211,7 +211,7 @@ func FuzzChallenge(f *testing.F) {
 		d := newDigest("u", "p")
 		if response, err := d.respond([]byte(challenge)); err == nil {
 			if _, err := directives(string(response)); err != nil {
-				t.Errorf("the response %q cannot be read: %v", response, err)
+				t.Errorf("the response %q cannot be parsed: %v", response, err)
 			}
 		}
 		_ = d.verify([]byte(challenge))

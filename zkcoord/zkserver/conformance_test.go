@@ -246,7 +246,7 @@ func TestMultiResults(t *testing.T) {
 		names := r.texts()
 		slices.Sort(names)
 		if diff := cmp.Diff([]string{"a", "c"}, names); diff != "" {
-			t.Errorf("what failed must leave nothing: %s", diff)
+			t.Errorf("the failed transaction has left traces: %s", diff)
 		}
 	})
 }
@@ -404,7 +404,7 @@ func TestSetWatches(t *testing.T) {
 			slices.Sort(got)
 			want := []string{"1 3 /born", "2 3 /gone", "2 3 /gone", "3 3 /changed", "4 3 /kids"}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("at once: %s", diff)
+				t.Errorf("in one transaction: %s", diff)
 			}
 			c.create(base+"/unborn", Ephemeral)
 			c.ask(opSetData, setDataBody{base + "/same", nil, -1})
@@ -444,7 +444,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("took up %x, got %x", c.session, again.session)
 		}
 		if code, _ := again.ask(opExists, pathWatchBody{base, false}); code != OK {
-			t.Errorf("the ephemeral is gone: %v", code)
+			t.Errorf("the ephemeral node is gone: %v", code)
 		}
 		wrong := dial(t, address, connectRequest{timeoutMs: 10000, session: c.session, password: make([]byte, 16)})
 		if wrong.session != 0 || wrong.timeout != 0 {
@@ -467,11 +467,11 @@ func TestSessions(t *testing.T) {
 		third.ended()
 		watcher := dial(t, address, connectRequest{timeoutMs: 10000})
 		if code, _ := watcher.ask(opExists, pathWatchBody{base, false}); code != NoNode {
-			t.Errorf("the ephemeral outlived its session: %v", code)
+			t.Errorf("the ephemeral node outlived its session: %v", code)
 		}
 		gone := dial(t, address, connectRequest{timeoutMs: 10000, session: c.session, password: c.password})
 		if gone.session != 0 {
-			t.Error("a closed session was taken up again")
+			t.Error("a closed session was resumed")
 		}
 	})
 }
@@ -496,7 +496,7 @@ func TestExpiry(t *testing.T) {
 		}
 		c.ended()
 		if again := dial(t, address, connectRequest{timeoutMs: 1000, session: c.session, password: c.password}); again.session != 0 {
-			t.Error("an expired session was taken up again")
+			t.Error("an expired session was resumed")
 		}
 	})
 }
@@ -577,16 +577,16 @@ func TestReconnect(t *testing.T) {
 			t.Error("another session")
 		}
 		if e := <-data; e.Type != zk.EventNodeDataChanged {
-			t.Errorf("of the change while away: %v", e)
+			t.Errorf("event for the change while disconnected: %v", e)
 		}
 		if _, err := other.Create(base+"/new", nil, 0, acl); err != nil {
 			t.Fatal(err)
 		}
 		if e := <-kids; e.Type != zk.EventNodeChildrenChanged {
-			t.Errorf("of the change after: %v", e)
+			t.Errorf("event for the change afterwards: %v", e)
 		}
 		if ok, s, err := other.Exists(base + "/mine"); !ok || err != nil || s.EphemeralOwner != session {
-			t.Error("the ephemeral is gone")
+			t.Error("the ephemeral node is gone")
 		}
 	})
 }
@@ -613,7 +613,7 @@ func TestACL(t *testing.T) {
 			t.Fatal(err)
 		}
 		if acl, _, err := other.GetACL(base + "/seen"); err != nil || acl[1].ID != "me:x" {
-			t.Errorf("others see %v %v", acl, err)
+			t.Errorf("other users get %v %v", acl, err)
 		}
 		acl := zk.WorldACL(zk.PermAll)
 		check := func(name string, err, want error) {
@@ -684,7 +684,7 @@ func TestReads(t *testing.T) {
 		}
 		_, r = c.ask(opGetAllChildrenNumber, pathBody{base})
 		if n := r.int32(); n != 4 {
-			t.Errorf("%d nodes below", n)
+			t.Errorf("%d descendants", n)
 		}
 		_, r = c.ask(opGetEphemerals, pathBody{base + "/a"})
 		if diff := cmp.Diff([]string{base + "/a/e"}, r.texts()); diff != "" {
@@ -777,7 +777,7 @@ func TestBadFrames(t *testing.T) {
 		}
 		other := dial(t, address, connectRequest{timeoutMs: 10000})
 		if code, _ := other.askAs(-2, opPing, nil); code != OK {
-			t.Error("the server is not well")
+			t.Error("the server is not healthy")
 		}
 	})
 }

@@ -56,7 +56,7 @@ func TestRestart(t *testing.T) {
 		t.Fatal(code)
 	}
 	if _, err := Open(cfg); err == nil {
-		t.Error("a folder in use was opened again")
+		t.Error("a directory in use was opened again")
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestRestart(t *testing.T) {
 		t.Error(diff)
 	}
 	if code, _ := again.ask(opExists, pathWatchBody{"/gone", false}); code != NoNode {
-		t.Errorf("a deleted node came back: %v", code)
+		t.Errorf("a deleted node has reappeared: %v", code)
 	}
 	again.create("/kept/t-", PersistentSequential)
 	_, r = again.ask(opGetChildren, pathWatchBody{"/kept", false})
@@ -86,10 +86,10 @@ func TestRestart(t *testing.T) {
 	other.ask(opExists, pathWatchBody{"/kept/mine", true})
 	frame := &reader{b: other.frame()}
 	if frame.int32() != eventXid {
-		t.Error("no event of the ephemeral's end")
+		t.Error("no event for the removal of the ephemeral node")
 	}
 	if other.session <= c.session {
-		t.Errorf("session ids must rise: %x after %x", other.session, c.session)
+		t.Errorf("session ids must increase: %x after %x", other.session, c.session)
 	}
 }
 
@@ -135,13 +135,13 @@ func TestKill(t *testing.T) {
 	for i := range count {
 		if was.tree.nodes[fmt.Sprintf("/n%d", i)] != nil {
 			if found != i {
-				t.Errorf("node %d is there, %d is not: the order was broken", i, found)
+				t.Errorf("node %d exists, %d does not: the order was not kept", i, found)
 			}
 			found++
 		}
 	}
 	if found < answered {
-		t.Errorf("%d nodes of %d that were answered", found, answered)
+		t.Errorf("%d nodes exist of %d that were acknowledged", found, answered)
 	}
 	if was.sessions[c.session] != 10*time.Second {
 		t.Errorf("session: %v", was.sessions)
@@ -210,7 +210,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 	if s, err := Open(Config{Dir: dir}); err == nil {
 		s.Close()
-		t.Error("a damaged file was opened")
+		t.Error("a damaged file was accepted")
 	}
 }
 

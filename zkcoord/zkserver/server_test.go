@@ -40,7 +40,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Addr() != nil {
-		t.Error("an address before there is a listener")
+		t.Error("there is an address without a listener")
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -53,10 +53,10 @@ func TestServe(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-ended; !errors.Is(err, ErrClosed) {
-		t.Errorf("Serve gave %v", err)
+		t.Errorf("Serve returned %v", err)
 	}
 	if err := s.Serve(ln); !errors.Is(err, ErrClosed) {
-		t.Errorf("Serve after Close gave %v", err)
+		t.Errorf("Serve after Close returned %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Errorf("second Close: %v", err)
@@ -83,7 +83,7 @@ func TestFailingFile(t *testing.T) {
 	}
 	<-s.Done()
 	if err := s.Close(); err == nil {
-		t.Error("Close does not say what happened")
+		t.Error("Close does not return the error")
 	}
 }
 

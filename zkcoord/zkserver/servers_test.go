@@ -250,7 +250,7 @@ func (c *rawClient) askAs(xid, op int32, body any) (Code, *reader) {
 	for {
 		frame := c.frame()
 		if frame == nil {
-			c.t.Fatal("the connection ended")
+			c.t.Fatal("the connection was closed")
 		}
 		r := &reader{b: frame}
 		got, _, code := r.int32(), r.int64(), Code(r.int32())

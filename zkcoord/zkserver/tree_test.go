@@ -42,12 +42,12 @@ func TestRollBack(t *testing.T) {
 		who := Caller{Session: int64(1 + rnd.IntN(2))}
 		_, changes, _, code := tree.Write(int64(i), who, ops...)
 		if tree.zxid != zxid+1 || len(tree.undo) != 0 {
-			t.Fatal("each write takes one zxid and forgets how to undo it")
+			t.Fatal("each write must take one zxid and leave nothing to undo")
 		}
 		if code != OK {
 			failed++
 			if diff := cmp.Diff(before, dump(tree)); diff != "" || len(changes) != 0 {
-				t.Fatalf("%+v failed and left %s", ops, diff)
+				t.Fatalf("%+v failed and changed %s", ops, diff)
 			}
 			single.zxid++
 			continue
@@ -68,7 +68,7 @@ func TestRollBack(t *testing.T) {
 		}
 	}
 	if failed == 0 || worked == 0 {
-		t.Errorf("%d failed, %d worked: the test looks at one side only", failed, worked)
+		t.Errorf("%d failed, %d succeeded: the test covers only one side", failed, worked)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestCutRequests(t *testing.T) {
 				break
 			}
 			if _, err := decodeRequest(frame[:cut]); err == nil {
-				t.Errorf("operation %d cut to %d of %d bytes was decoded", q.op, cut, len(frame))
+				t.Errorf("operation %d was decoded from %d of %d bytes", q.op, cut, len(frame))
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		again, err := decodeRequest(appendRequest(nil, q))
 		if err != nil || !bytes.Equal(appendRequest(nil, again), appendRequest(nil, q)) {
-			t.Errorf("%#v: there and back gives %#v, %v", q, again, err)
+			t.Errorf("%#v: encoded and decoded it is %#v, %v", q, again, err)
 		}
 	})
 }
@@ -72,7 +72,7 @@ func FuzzConnect(f *testing.F) {
 			return
 		}
 		if again, err := decodeConnect(appendConnectRequest(nil, c)); err != nil || !reflect.DeepEqual(again, c) {
-			t.Errorf("%#v: there and back gives %#v, %v", c, again, err)
+			t.Errorf("%#v: encoded and decoded it is %#v, %v", c, again, err)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func FuzzNode(f *testing.F) {
 			return
 		}
 		if again, err := decodeNode(encodeNode(n)); err != nil || !reflect.DeepEqual(again, n) {
-			t.Errorf("%#v: there and back gives %#v, %v", n, again, err)
+			t.Errorf("%#v: encoded and decoded it is %#v, %v", n, again, err)
 		}
 	})
 }

@@ -50,7 +50,7 @@ func TestFates(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 		if found, _, err := c.Exists("/n"); err != nil || found != test.made {
-			t.Errorf("%s: node there: %v, %v", test.name, found, err)
+			t.Errorf("%s: node exists: %v, %v", test.name, found, err)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestExpiry(t *testing.T) {
 	before := c.SessionID()
 	c.Expire()
 	if found, _, err := other.Exists("/n"); err != nil || found {
-		t.Errorf("the node outlives its session: %v, %v", found, err)
+		t.Errorf("the node outlived its session: %v, %v", found, err)
 	}
 	if c.Alive() || len(events) != 1 || events[0] != zkcoord.SessionSuspended {
 		t.Errorf("alive %v, events %v", c.Alive(), events)
