@@ -122,7 +122,7 @@ func TestDescribeLayers(t *testing.T) {
 
 func TestDescribeBadOverride(t *testing.T) {
 	if _, err := described(t).DescribeTopic(map[string]string{"retention.ms": "x"}, nil); err == nil {
-		t.Error("a stored value that is no number was described")
+		t.Error("a stored value that is not a number was described")
 	}
 }
 

@@ -32,7 +32,7 @@ func TestDynamicSettingsAreAcceptedAsByApacheKafka(t *testing.T) {
 		var got *kerr.Error
 		errors.As(err, &got)
 		if (err == nil) != (want == nil) || got != want {
-			t.Errorf("%s: %s=%q: %v, Apache Kafka's code is %s", level, key, value, err, f[3])
+			t.Errorf("%s: %s=%q: %v, Apache Kafka returns error code %s", level, key, value, err, f[3])
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestDynamicIgnoresWhatIsNotValid(t *testing.T) {
 		"listener.name.a.ssl.keystore.password": "s",              // per broker
 	})
 	if got := d.Current(); got.NumPartitions != 1 || got.NumIOThreads != 9 || got.MaxConnectionsPerIP != 10 || got.String("plugin.setting") != "kept" {
-		t.Error("what is valid must count, and nothing else")
+		t.Error("valid settings must apply, and no others")
 	}
 	if got := len(warnings(lines)); got != 7 {
 		t.Errorf("%d warnings, want one for each of the 7 that are not valid", got)
@@ -103,7 +103,7 @@ func TestDynamicSettingsNameTheirNode(t *testing.T) {
 		}
 	}
 	if got := warnings(lines)[0].Data["znode"]; got != "/config/brokers/<default>" {
-		t.Errorf("the ignored setting is said to come from %v", got)
+		t.Errorf("the ignored setting is reported with source %v", got)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestDynamicListenersWithoutTheirProtection(t *testing.T) {
 	}
 	setCluster(t, d, map[string]string{"num.io.threads": "9"})
 	if d.Current().NumIOThreads != 9 {
-		t.Error("other settings must go on to count")
+		t.Error("other settings must still apply")
 	}
 }
 
@@ -141,7 +141,7 @@ func TestDynamicKeepsAWholeThatHolds(t *testing.T) {
 	d := NewDynamic(mustParse(t), logrus.NewEntry(log))
 	setBroker(t, d, map[string]string{"log.cleaner.dedupe.buffer.size": "5", "num.io.threads": "9"})
 	if d.Current().NumIOThreads != 8 || len(warnings(lines)) != 1 {
-		t.Error("settings that do not fit together must change nothing")
+		t.Error("settings that contradict each other must change nothing")
 	}
 }
 

@@ -44,7 +44,7 @@ func TestMessageFormat(t *testing.T) {
 				t.Errorf("format %d, want %d", got, test.magic)
 			}
 			if b.FormatIgnored() != test.brokerIgnored || resolved.FormatIgnored() != test.ignored {
-				t.Errorf("ignored: the broker's %v, the topic's %v", b.FormatIgnored(), resolved.FormatIgnored())
+				t.Errorf("ignored formats: the broker's %v, the topic's %v", b.FormatIgnored(), resolved.FormatIgnored())
 			}
 		})
 	}

@@ -58,12 +58,12 @@ func TestNotHonouredIsExplained(t *testing.T) {
 			}
 		}
 		if !found {
-			t.Errorf("%s: docs/compat.md does not say why it is without effect", name)
+			t.Errorf("%s: docs/compat.md does not say why it has no effect", name)
 		}
 	}
 	for pattern, used := range explained {
 		if !used {
-			t.Errorf("docs/compat.md says that %s is without effect", pattern)
+			t.Errorf("docs/compat.md says that %s has no effect", pattern)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestEveryTypedSettingIsUsed(t *testing.T) {
 			asked := regexp.MustCompile(`\.` + field.Name + `\b(\s*(,[^=\n]*)?=[^=])?`)
 			used := slices.ContainsFunc(asked.FindAllStringSubmatch(all.String(), -1), func(m []string) bool { return m[1] == "" })
 			if used == withoutEffect[field.Name] {
-				t.Errorf("%s.%s: asked by anybody: %v", reflect.TypeOf(settings).Name(), field.Name, used)
+				t.Errorf("%s.%s: used: %v", reflect.TypeOf(settings).Name(), field.Name, used)
 			}
 		}
 	}

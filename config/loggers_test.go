@@ -80,36 +80,36 @@ func TestLoggerLevels(t *testing.T) {
 		return len(lines.AllEntries()) == 1
 	}
 	if logged(apis) {
-		t.Error("the root's level counts at first")
+		t.Error("the root logger's level must apply at first")
 	}
 	alter(op("kafka.server", OpSet, "DEBUG"))
 	if !logged(apis) || logged(controller) {
-		t.Error("a level counts for the names below")
+		t.Error("a level must apply to the names below it")
 	}
 	alter(op("kafka.server.KafkaApis", OpSet, "WARN"))
 	if logged(apis) {
-		t.Error("the nearest level counts")
+		t.Error("the nearest level must apply")
 	}
 	alter(Op{Key: "kafka.server.KafkaApis", Kind: OpDelete})
 	if !logged(apis) {
-		t.Error("without a level of its own a logger takes the one above")
+		t.Error("a logger without a level must use that of the next one above")
 	}
 	alter(op("kafka.controller.TopicDeletionManager", OpSet, "DEBUG"))
 	if !logged(controller) {
-		t.Error("a logger's level counts for the one that writes its lines")
+		t.Error("a level must apply to the logger that writes the lines")
 	}
 	alter(op("kafka.controller.TopicDeletionManager", OpSet, "ERROR"))
 	if logged(controller) || !controller.Logger.IsLevelEnabled(logrus.InfoLevel) {
-		t.Error("a logger that writes less does not silence others")
+		t.Error("a logger with a higher level must not silence others")
 	}
 	alter(op("kafka.controller.KafkaController", OpSet, "ERROR"))
 	if controller.Logger.IsLevelEnabled(logrus.InfoLevel) {
-		t.Error("a logger's own level silences it")
+		t.Error("a logger's own level must silence it")
 	}
 	alter(Op{Key: "kafka.controller.KafkaController", Kind: OpDelete})
 	alter(op(rootLogger, OpSet, "TRACE"))
 	if !logged(controller) {
-		t.Error("the root's level counts for all")
+		t.Error("the root logger's level must apply to all")
 	}
 	entries := l.Describe([]string{rootLogger})
 	if len(entries) != 1 || line(entries[0]) != "'TRACE', source 6, type 0" {

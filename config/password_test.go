@@ -94,7 +94,7 @@ func TestStoredPasswordThatCannotBeRead(t *testing.T) {
 		d := NewDynamic(mustParse(t, pairs...), logrus.NewEntry(log))
 		setBroker(t, d, stored)
 		if d.Current().Set(storePassword) || d.Current().NumIOThreads != 9 {
-			t.Errorf("%v: the rest must count, and the password not", pairs)
+			t.Errorf("%v: the other settings must apply, but not the password", pairs)
 		}
 		if entries := warnings(lines); len(entries) != 1 || entries[0].Data["setting"] != storePassword {
 			t.Errorf("%v: %d lines", pairs, len(entries))
@@ -114,15 +114,15 @@ func TestReencode(t *testing.T) {
 	}
 	setBroker(t, d, next)
 	if d.Current().String(storePassword) != "x" || d.Current().NumIOThreads != 9 {
-		t.Error("what was encoded anew must count")
+		t.Error("the re-encoded password must apply")
 	}
 	if _, changed, err := d.Reencode(next); err != nil || changed {
 		t.Errorf("the second time: changed %v, %v", changed, err)
 	}
 	if _, changed, err := dynamicOver(t, "password.encoder.secret=s1").Reencode(stored); err != nil || changed {
-		t.Errorf("without an old secret: changed %v, %v", changed, err)
+		t.Errorf("without the old secret: changed %v, %v", changed, err)
 	}
 	if _, _, err := dynamicOver(t, "password.encoder.old.secret=s1").Reencode(stored); err == nil {
-		t.Error("without a new secret it must be refused")
+		t.Error("without the new secret it must be refused")
 	}
 }

@@ -29,7 +29,7 @@ func TestSampleFiles(t *testing.T) {
 		}
 		for _, dir := range b.LogDirs {
 			if strings.HasPrefix(dir, "/") {
-				t.Errorf("%s: %s is not inside the project", name, dir)
+				t.Errorf("%s: %s is outside the project", name, dir)
 			}
 		}
 	}

@@ -96,7 +96,7 @@ func TestLoginsThatCannotWorkAreRefused(t *testing.T) {
 			}
 			for _, part := range test.names {
 				if text := err.Error(); !strings.Contains(text, part) || strings.Contains(text, "\n") || strings.Contains(text, "s3cret") {
-					t.Errorf("%q does not name %s", text, part)
+					t.Errorf("%q does not mention %s", text, part)
 				}
 			}
 		})
@@ -165,7 +165,7 @@ func TestUnsecuredTokenOptions(t *testing.T) {
 		b := mustParse(t, saslSettings("sasl.enabled.mechanisms=OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=OAUTHBEARER",
 			"listener.name.external.oauthbearer.sasl.jaas.config="+jaas.OAuthModule+" required "+bad+";")...)
 		if err := b.checkProtocols(); err == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }

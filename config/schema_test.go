@@ -130,7 +130,7 @@ func TestDocumentation(t *testing.T) {
 			}
 			described[k.Doc] = k.Name
 			if !strings.HasSuffix(k.Doc, ".") || strings.Contains(k.Doc, "\n") {
-				t.Errorf("%s: documentation must be a sentence: %q", k.Name, k.Doc)
+				t.Errorf("%s: the documentation must be a sentence: %q", k.Name, k.Doc)
 			}
 		}
 	}

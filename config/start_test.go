@@ -180,7 +180,7 @@ func TestLookUp(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("an unknown number has no value")
+			t.Error("an unknown number must have no value")
 		}
 	}()
 	b.Int("foo.bar")
@@ -224,12 +224,12 @@ func FuzzProperties(f *testing.F) {
 		b, err := Parse(props)
 		if err != nil {
 			if strings.Contains(err.Error(), "\x00") {
-				t.Errorf("unprintable: %q", err)
+				t.Errorf("cannot be printed: %q", err)
 			}
 			return
 		}
 		if len(b.Listeners) == 0 || len(b.LogDirs) == 0 || b.LogRetention == 0 {
-			t.Errorf("accepted without what every broker has: %q", data)
+			t.Errorf("accepted without a required setting: %q", data)
 		}
 		if _, err := b.Topic(nil); err != nil {
 			t.Errorf("a topic without settings: %v", err)

@@ -33,7 +33,7 @@ func TestUnsupported(t *testing.T) {
 			}
 			for i, err := range got {
 				if text := fmt.Sprint(err); !strings.Contains(text, test.want[i]) {
-					t.Errorf("%q does not have %q", text, test.want[i])
+					t.Errorf("%q does not contain %q", text, test.want[i])
 				}
 			}
 		})

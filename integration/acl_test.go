@@ -80,12 +80,12 @@ func TestAdminClientsChangeACLs(t *testing.T) {
 		need(t, "python3-kafka", exec.Command("/usr/bin/python3", "-c", "import kafka").Run() == nil)
 		pythonACLs(t, g.addr, "create", "1")
 		if !sees() {
-			t.Error("what kafka-python has created does not count")
+			t.Error("an ACL created by kafka-python does not apply")
 		}
 		pythonACLs(t, g.addr, "describe", "User:alice * DESCRIBE ALLOW TOPIC t LITERAL")
 		pythonACLs(t, g.addr, "delete", "1")
 		if sees() {
-			t.Error("what kafka-python has deleted counts")
+			t.Error("an ACL deleted by kafka-python still applies")
 		}
 	})
 }
@@ -117,7 +117,7 @@ func saramaACLs(t *testing.T, addr string, sees func() bool) {
 		t.Fatal(err)
 	}
 	if !sees() {
-		t.Error("what Sarama has created does not count")
+		t.Error("an ACL created by Sarama does not apply")
 	}
 	filter := sarama.AclFilter{Version: 1, ResourceType: sarama.AclResourceTopic, ResourcePatternTypeFilter: sarama.AclPatternAny,
 		Operation: sarama.AclOperationAny, PermissionType: sarama.AclPermissionAny}
@@ -130,7 +130,7 @@ func saramaACLs(t *testing.T, addr string, sees func() bool) {
 		t.Errorf("deleted %+v, %v", deleted, err)
 	}
 	if sees() {
-		t.Error("what Sarama has deleted counts")
+		t.Error("an ACL deleted by Sarama still applies")
 	}
 }
 
@@ -195,7 +195,7 @@ func TestACLsOfMixedBrokers(t *testing.T) {
 		}
 		want := permissions(t, w, names)
 		if !strings.Contains(want, "alice ab=1304 ") || !strings.Contains(want, "alice abc=1288 ") || !strings.Contains(want, "bob b=3576 ") {
-			t.Errorf("%s says %s", writer, want)
+			t.Errorf("%s reports %s", writer, want)
 		}
 		nodes := aclNodes(t, server)
 		if len(nodes) != 4 {
@@ -209,7 +209,7 @@ func TestACLsOfMixedBrokers(t *testing.T) {
 			agree(t, fmt.Sprintf("after %d ACLs removed by %s", i+1, writer), brokers, names)
 		}
 		if nodes := aclNodes(t, server); len(nodes) != 0 {
-			t.Errorf("%s has left %v", writer, nodes)
+			t.Errorf("%s leaves %v", writer, nodes)
 		}
 	}
 	for path, theirs := range written["Apache Kafka's"] { // several entries have no defined order
@@ -268,7 +268,7 @@ func TestBrokersNeedNotBeSuperUsers(t *testing.T) {
 		return n
 	}
 	if n := informed(); n != 1 {
-		t.Errorf("%d brokers know of reassignments though they may not ask", n)
+		t.Errorf("%d brokers show reassignments although they have no right to list them", n)
 	}
 	if _, err := kadm.NewClient(cl).CreateACLs(t.Context(), kadm.NewACLs().Clusters().Allow("User:admin").AllowHosts("*").Operations(kadm.OpDescribe)); err != nil {
 		t.Fatal(err)

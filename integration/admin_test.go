@@ -170,7 +170,7 @@ func TestMovingTopic(t *testing.T) {
 		req.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{Topic: "t",
 			Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{{Partition: 0, Replicas: replicas}}}}
 		if code := w.call(req).(*kmsg.AlterPartitionAssignmentsResponse).Topics[0].Partitions[0].ErrorCode; code != 0 {
-			t.Fatalf("reassign to %v: error %d", replicas, code)
+			t.Fatalf("reassignment to %v: error %d", replicas, code)
 		}
 	}
 	grow := func() int16 {
@@ -185,10 +185,10 @@ func TestMovingTopic(t *testing.T) {
 		req.TimeoutMillis, req.Topics = 30000, topics
 		resp := w.call(req).(*kmsg.ListPartitionReassignmentsResponse)
 		if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-			t.Fatalf("asked for %v: %+v", topics, resp)
+			t.Fatalf("listed for %v: %+v", topics, resp)
 		}
 		if p := resp.Topics[0].Partitions[0]; !slices.Equal(p.Replicas, []int32{1, 0}) || !slices.Equal(p.AddingReplicas, []int32{1}) || !slices.Equal(p.RemovingReplicas, []int32{0}) {
-			t.Errorf("asked for %v: %+v", topics, p)
+			t.Errorf("listed for %v: %+v", topics, p)
 		}
 	}
 	if code := grow(); code != 60 {
@@ -196,7 +196,7 @@ func TestMovingTopic(t *testing.T) {
 	}
 	reassign(nil)
 	if code := grow(); code != 0 {
-		t.Errorf("more partitions afterwards: error %d", code)
+		t.Errorf("adding partitions afterwards: error %d", code)
 	}
 	await(t, "the new partition is where it was asked for", func(ctx context.Context) (string, bool) {
 		topics, err := adm.ListTopics(ctx, "t")
@@ -292,7 +292,7 @@ func TestNoRecordTwiceOverRestarts(t *testing.T) {
 	}
 	values := readAll(t, c.Broker(0).Addr(), "t", 0)
 	if len(values) != count {
-		t.Errorf("%d records were sent, %d are there", count, len(values))
+		t.Errorf("%d records were sent, %d are stored", count, len(values))
 	}
 	for i, v := range values {
 		if v != fmt.Sprint(i) {
@@ -322,7 +322,7 @@ func TestNothingIsDeletedWithoutRetention(t *testing.T) {
 		dropped, _ := starts.Lookup("dropped", 0)
 		kept, _ := starts.Lookup("kept", 0)
 		if kept.Offset != 0 {
-			t.Fatalf("the log without limits starts at %d", kept.Offset)
+			t.Fatalf("the log without retention starts at %d", kept.Offset)
 		}
 		if dropped.Offset > 10 {
 			return // retention ran, and deleted nothing of the other topic

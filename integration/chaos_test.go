@@ -121,7 +121,7 @@ func produceDuring(t *testing.T, cl *kgo.Client, f func()) [chaosPartitions][]in
 	flushing, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := cl.Flush(flushing); err != nil {
-		t.Fatalf("not everything was acknowledged in the end: %v", err)
+		t.Fatalf("not all records were acknowledged in the end: %v", err)
 	}
 	return acked
 }
@@ -149,7 +149,7 @@ func readDuring(t *testing.T, ctx context.Context, addrs []string) (seen [chaosP
 		})
 		fetches.EachRecord(func(r *kgo.Record) {
 			if other, again := seen[r.Partition][r.Offset]; again && other != string(r.Value) {
-				t.Errorf("partition %d, offset %d: record %s, and before %s", r.Partition, r.Offset, r.Value, other)
+				t.Errorf("partition %d, offset %d: record %s, was %s", r.Partition, r.Offset, r.Value, other)
 			}
 			seen[r.Partition][r.Offset] = string(r.Value)
 		})
@@ -204,7 +204,7 @@ func checkPartition(t *testing.T, addrs []string, partition int32, acked []int, 
 	all := readAll(t, addrs[0], "t", partition)
 	for offset, value := range seen {
 		if offset >= int64(len(all)) || all[offset] != value {
-			t.Fatalf("partition %d, offset %d: a consumer saw record %s, which is not there", partition, offset, value)
+			t.Fatalf("partition %d, offset %d: a consumer saw record %s, which does not exist", partition, offset, value)
 		}
 	}
 	for _, value := range all {
@@ -219,7 +219,7 @@ func checkPartition(t *testing.T, addrs []string, partition int32, acked []int, 
 	}
 	for _, n := range acked {
 		if _, ok := slices.BinarySearch(got, n); !ok {
-			t.Fatalf("partition %d: acknowledged record %d is gone", partition, n)
+			t.Fatalf("partition %d: acknowledged record %d is missing", partition, n)
 		}
 	}
 }

@@ -152,13 +152,13 @@ func TestNoUncleanElection(t *testing.T) {
 	c := newTrio(t)
 	c.outOfSync(c.brokers[0].kill)
 	if code := c.produce(1, 1, "refused"); code == 0 {
-		t.Error("a replica that is out of sync takes records")
+		t.Error("an out-of-sync replica accepts records")
 	}
 	c.brokers[0].start()
 	c.until("broker 0 leads again", func() bool { return c.seenBy(2).Leader == 0 })
 	c.until("both are in sync", func() bool { return len(c.seenBy(2).ISR) == 2 })
 	if got := readAll(t, c.brokers[2].addr(), "t", 0); !slices.Equal(got, []string{"both", "one alone"}) {
-		t.Errorf("it has %q", got)
+		t.Errorf("the log contains %q", got)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestUncleanElection(t *testing.T) {
 	c.lines[0].sever(false)
 	c.until("both are in sync", func() bool { return len(c.seenBy(2).ISR) == 2 })
 	if got := readAll(t, c.brokers[2].addr(), "t", 0); !slices.Equal(got, []string{"both", "another"}) {
-		t.Errorf("it has %q", got)
+		t.Errorf("the log contains %q", got)
 	}
 	if !strings.Contains(c.brokers[0].log(), "acknowledged records are lost") {
 		t.Error("the loss is not logged")
@@ -215,7 +215,7 @@ func TestLeaderCutFromZooKeeper(t *testing.T) {
 	c.until("the old leader follows", func() bool { return len(c.seenBy(leader).ISR) == 3 })
 	c.until("it knows", func() bool { return int(c.seenBy(0).Leader) == leader })
 	if code := c.produce(0, 1, "refused"); code != kerr.NotLeaderForPartition.Code {
-		t.Errorf("the old leader answers %d to a producer", code)
+		t.Errorf("the old leader returns error %d to a producer", code)
 	}
 	if got := readAll(t, c.brokers[leader].addr(), "t", 0); !slices.Equal(got, want) {
 		t.Errorf("acknowledged were %q, the log has %q", want, got)
@@ -239,7 +239,7 @@ func TestPausedLeader(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // the request waits in its socket
 	_ = c.brokers[0].cmd.Process.Signal(syscall.SIGCONT)
 	if code := <-codes; code == 0 {
-		t.Error("a paused leader acknowledges what its successor does not have")
+		t.Error("a paused leader acknowledges records that its successor does not have")
 	}
 	c.until("all are in sync", func() bool { return len(c.seenBy(leader).ISR) == 3 })
 	if got := readAll(t, c.brokers[leader].addr(), "t", 0); !slices.Equal(got, want) {
@@ -283,7 +283,7 @@ func TestPausedController(t *testing.T) {
 		})
 	}
 	if after := c.seenBy(next); after.Leader != before.Leader || after.LeaderEpoch < before.LeaderEpoch {
-		t.Errorf("leader %d at epoch %d became %d at %d", before.Leader, before.LeaderEpoch, after.Leader, after.LeaderEpoch)
+		t.Errorf("leader %d in epoch %d became %d in %d", before.Leader, before.LeaderEpoch, after.Leader, after.LeaderEpoch)
 	}
 	c.must(int(before.Leader), "goes on")
 }
@@ -304,7 +304,7 @@ func TestRollingRestart(t *testing.T) {
 		for i := 0; ctx.Err() == nil; i++ {
 			producer.Produce(context.Background(), &kgo.Record{Topic: "t", Key: fmt.Append(nil, i), Value: fmt.Append(nil, i)}, func(_ *kgo.Record, err error) {
 				if err != nil {
-					t.Errorf("a producer hears of %v", err)
+					t.Errorf("a producer gets the error %v", err)
 				}
 				sent.add()
 			})
@@ -328,12 +328,12 @@ func TestRollingRestart(t *testing.T) {
 		fetches := consumer.PollFetches(polling)
 		fetches.EachError(func(_ string, _ int32, err error) {
 			if session := new(kgo.ErrGroupSession); polling.Err() == nil && !errors.As(err, &session) { // the client rejoins by itself
-				t.Errorf("a consumer hears of %v", err)
+				t.Errorf("a consumer gets the error %v", err)
 			}
 		})
 		fetches.EachRecord(func(r *kgo.Record) {
 			if seen[string(r.Value)] {
-				t.Errorf("record %s twice", r.Value)
+				t.Errorf("record %s was read twice", r.Value)
 			}
 			seen[string(r.Value)] = true
 		})

@@ -139,7 +139,7 @@ func (l *keyedTopic) check(when string) (records int) {
 		l.must(fetches.Err())
 		fetches.EachRecord(func(r *kgo.Record) {
 			if r.Offset <= last {
-				l.t.Fatalf("%s: offset %d comes after %d", when, r.Offset, last)
+				l.t.Fatalf("%s: offset %d follows %d", when, r.Offset, last)
 			}
 			last = r.Offset
 			if r.Attrs.IsControl() {
@@ -208,7 +208,7 @@ func TestCompaction(t *testing.T) {
 		}
 	}
 	if !strings.Contains(p.log(), "compacted log") {
-		t.Error("the log does not tell of it")
+		t.Error("it was not logged")
 	}
 	p.stop()
 	p.start()

@@ -69,7 +69,7 @@ func TestWhatToolsCommit(t *testing.T) {
 			}
 			theirs, ours := left(fmt.Sprint("theirs-", i), launcher, "tool"), left(fmt.Sprint("ours-", i), brokerBinary(t), "run-class")
 			if diff := cmp.Diff(theirs, ours); diff != "" {
-				t.Errorf("offsets that Apache Kafka's tool leaves (-) and ours (+)\n%s", diff)
+				t.Errorf("offsets committed by Apache Kafka's tool (-) and ours (+)\n%s", diff)
 			}
 		})
 	}

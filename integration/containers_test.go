@@ -351,7 +351,7 @@ func checkConsumed(t *testing.T, addrs []string, cfg *sarama.Config, topic strin
 	}
 	lost := slices.DeleteFunc(slices.Clone(acked), func(value string) bool { return there[value] })
 	if len(lost) > 0 {
-		t.Errorf("partition %d: of %d acknowledged records %d are gone, the first of them %s", partition, len(acked), len(lost), lost[0])
+		t.Errorf("partition %d: of %d acknowledged records %d are missing, the first of them %s", partition, len(acked), len(lost), lost[0])
 	}
 	t.Logf("partition %d: %d records acknowledged, %d there", partition, len(acked), len(there))
 }

@@ -176,11 +176,11 @@ func TestDirectoryTurnsReadOnly(t *testing.T) {
 			return true
 		})
 		if log := brokers[0].log(); !strings.Contains(log, "a log directory failed, its partitions are offline") || !strings.Contains(log, dirs[1]) {
-			t.Error("the log doesn't say so")
+			t.Error("it was not logged")
 		}
 		brokers[0].stop()
 		if _, err := os.Stat(filepath.Join(dirs[1], ".kafka_cleanshutdown")); err == nil {
-			t.Error("the failed directory has the mark of a clean stop")
+			t.Error("the failed directory has a clean-shutdown file")
 		}
 		undo()
 		brokers[0].start()
@@ -225,12 +225,12 @@ func TestFullDirectoryAtStart(t *testing.T) {
 		}
 	}
 	if there, _, err := partitionsIn(t, adm, 0, dirs[0]); len(there) != 4 {
-		t.Errorf("in the directory that has room are %v, %v", there, err)
+		t.Errorf("the directory with free space contains %v, %v", there, err)
 	}
 	p.stop()
 	for dir, want := range map[string]bool{dirs[0]: true, dirs[1]: false} {
 		if _, err := os.Stat(filepath.Join(dir, ".kafka_cleanshutdown")); (err == nil) != want {
-			t.Errorf("mark of a clean stop in %s: %v", dir, err)
+			t.Errorf("clean-shutdown file in %s: %v", dir, err)
 		}
 	}
 }

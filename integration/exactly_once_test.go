@@ -171,7 +171,7 @@ func victimOf(ctx context.Context, t *testing.T, adm *kadm.Client, round int) in
 			return victim
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("round %d: nobody to kill: %v", round, err)
+			t.Fatalf("round %d: no broker to kill: %v", round, err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -61,7 +61,7 @@ func TestFetchInsideABatch(t *testing.T) {
 		t.Errorf("after DeleteRecords to 3: log start %d, error %d", p.LogStartOffset, p.ErrorCode)
 	}
 	if p := w.fetch(fetching(12, "t", 2)); p.ErrorCode != 1 {
-		t.Errorf("below the log start: error %d", p.ErrorCode)
+		t.Errorf("below the log start offset: error %d", p.ErrorCode)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestFetchSessions(t *testing.T) {
 		produced := producing(9, "t", batch("x").MustBuild())
 		w.call(produced)
 		if next := ask(first.SessionID, 2); next.ErrorCode != 0 || len(next.Topics) != 0 {
-			t.Errorf("v%d: the forgotten partition came back: %+v", version, next.Topics)
+			t.Errorf("v%d: the forgotten partition was returned: %+v", version, next.Topics)
 		}
 		if wrong := ask(first.SessionID, 7); wrong.ErrorCode != 71 {
 			t.Errorf("v%d: wrong epoch gives %d, want 71", version, wrong.ErrorCode)

@@ -42,7 +42,7 @@ func TestReadingFromFollowers(t *testing.T) {
 		"before there were racks": from(leader, 10, ""),
 	} {
 		if p.PreferredReadReplica != -1 || len(p.RecordBatches) == 0 {
-			t.Errorf("%s: sent to %d, %d bytes", name, p.PreferredReadReplica, len(p.RecordBatches))
+			t.Errorf("%s: directed to %d, %d bytes", name, p.PreferredReadReplica, len(p.RecordBatches))
 		}
 	}
 	c.Broker(near).Stop()
@@ -57,7 +57,7 @@ func TestTopicsOfAnOldProtocolHaveNoIDs(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Setting("inter.broker.protocol.version", "2.7"))
 	if id := newTopic(t, c, "t", 1, 1); id != ([16]byte{}) {
-		t.Errorf("a new topic has the id %x", id)
+		t.Errorf("the id of a new topic is %x", id)
 	}
 	w := dialWire(t, c.Broker(0).Addr())
 	w.produce(9, "t", batch("a").MustBuild())

@@ -107,7 +107,7 @@ func TestChainedRebalances(t *testing.T) {
 				guest.leave()
 				awaitRebalance(t, stays, round)
 				if stays.generation != before+2 {
-					t.Fatalf("round %d: generation %d after %d and a member that came and left", round, stays.generation, before)
+					t.Fatalf("round %d: generation %d, was %d before a member joined and left", round, stays.generation, before)
 				}
 			}
 		})
@@ -124,10 +124,10 @@ func awaitRebalance(t *testing.T, m *memberWire, round int) {
 			if err := m.join("t"); err == nil {
 				return
 			} else if err != kerr.RebalanceInProgress {
-				t.Fatalf("round %d: joining again: %v", round, err)
+				t.Fatalf("round %d: rejoining: %v", round, err)
 			}
 		case err != nil || time.Now().After(deadline):
-			t.Fatalf("round %d: the heartbeat of a member that is there: %v", round, err)
+			t.Fatalf("round %d: heartbeat of the remaining member: %v", round, err)
 		}
 	}
 }

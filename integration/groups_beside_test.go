@@ -39,7 +39,7 @@ func TestOffsetsExpireAsInApacheKafka(t *testing.T) {
 	t.Parallel()
 	addrs := duelBrokers(t, "offsets.retention.check.interval.ms=500")
 	if diff := gocmp.Diff(expiry(t, addrs[0]), expiry(t, addrs[1])); diff != "" {
-		t.Errorf("what is left of Apache Kafka's groups (-) and of ours (+)\n%s", diff)
+		t.Errorf("remaining groups of Apache Kafka (-) and of ours (+)\n%s", diff)
 	}
 }
 

@@ -574,7 +574,7 @@ func TestStaticMembersRestart(t *testing.T) {
 				w.produce()
 				w.awaitConsumed("one was restarted", "g")
 				if after := w.ledger.losses(members[(i+1)%3]) + w.ledger.losses(members[(i+2)%3]); after != before {
-					t.Errorf("the others lost %d partitions over the restart of member %d", after-before, i)
+					t.Errorf("the others lost %d partitions when member %d was restarted", after-before, i)
 				}
 			}
 		})
@@ -639,7 +639,7 @@ func TestOffsetReset(t *testing.T) {
 				})
 				m.close()
 				if latest && w.ledger.hasSeen(0, 1) || !latest && w.ledger.count() != w.produced-skipped {
-					t.Errorf("%d of %d records are seen, the first one: %t", w.ledger.count(), w.produced, w.ledger.hasSeen(0, 1))
+					t.Errorf("%d of %d records were seen, the first one: %t", w.ledger.count(), w.produced, w.ledger.hasSeen(0, 1))
 				}
 			})
 		}
@@ -721,7 +721,7 @@ func consumeSome(t *testing.T, addr string, first, count int) {
 	for next := first; next < first+count; {
 		fetches := cl.PollRecords(ctx, first+count-next)
 		if ctx.Err() != nil {
-			t.Fatalf("record %d does not come: %v", next, fetches.Errors())
+			t.Fatalf("record %d does not arrive: %v", next, fetches.Errors())
 		}
 		for _, r := range fetches.Records() {
 			if string(r.Value) != fmt.Sprint(next) {

@@ -37,7 +37,7 @@ func TestHostileInputs(t *testing.T) {
 		attack(t, p.addr(), hostile(random))
 	}
 	if grown := p.residentBytes() - before; grown > 200<<20 {
-		t.Errorf("the broker has grown by %d MiB", grown>>20)
+		t.Errorf("the broker's memory has grown by %d MiB", grown>>20)
 	}
 	values := readAll(t, p.addr(), "kept", 0)
 	if len(values) < 100 {
@@ -56,7 +56,7 @@ func attack(t *testing.T, addr string, data []byte) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
-		t.Fatalf("the broker does not take connections any more: %v", err)
+		t.Fatalf("the broker no longer accepts connections: %v", err)
 	}
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(2 * time.Millisecond))

@@ -99,7 +99,7 @@ func checkSurvivors(t *testing.T, p *process, acked [2]map[string]bool, exactlyO
 		}
 		for key := range want {
 			if !seen[key] {
-				t.Fatalf("partition %d: acknowledged record %s is gone", partition, key)
+				t.Fatalf("partition %d: acknowledged record %s is missing", partition, key)
 			}
 		}
 		t.Logf("partition %d: %d records acknowledged, %d there", partition, len(want), len(seen))
@@ -159,7 +159,7 @@ func readAll(t *testing.T, addr, topic string, partition int32) []string {
 	}
 	end, ok := ends.Lookup(topic, partition)
 	if !ok || end.Err != nil {
-		t.Fatalf("end of %s-%d: %v", topic, partition, end.Err)
+		t.Fatalf("end offset of %s-%d: %v", topic, partition, end.Err)
 	}
 	var values []string
 	for next := int64(0); next < end.Offset; {
@@ -169,7 +169,7 @@ func readAll(t *testing.T, addr, topic string, partition int32) []string {
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			if r.Offset != next {
-				t.Fatalf("offset %d after %d", r.Offset, next-1)
+				t.Fatalf("offset %d follows %d", r.Offset, next-1)
 			}
 			next++
 			values = append(values, string(r.Value))

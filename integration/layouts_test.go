@@ -220,7 +220,7 @@ func readByApacheKafka(t *testing.T, samples []layoutSample) [][]string {
 	}
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(lines) != len(samples) {
-		t.Fatalf("%d answers to %d messages", len(lines), len(samples))
+		t.Fatalf("%d results for %d messages", len(lines), len(samples))
 	}
 	var answers [][]string
 	for _, l := range lines {
@@ -236,7 +236,7 @@ func (s layoutSample) compare(t *testing.T, answer []string) {
 	name := fmt.Sprintf("%s %s, version %d", kmsg.NameForKey(s.key), s.kind, s.version)
 	left, again, said := answer[0], answer[1], answer[2]
 	if left != "0" || again != hex.EncodeToString(s.body) {
-		t.Errorf("%s: Apache Kafka leaves %s bytes and writes %s for %x: %s", name, left, again, s.body, said)
+		t.Errorf("%s: Apache Kafka has %s bytes left and encodes %s for %x: %s", name, left, again, s.body, said)
 		return
 	}
 	var values []string
@@ -244,6 +244,6 @@ func (s layoutSample) compare(t *testing.T, answer []string) {
 		values = append(values, m[1]+m[2]+m[3])
 	}
 	if values = withoutDefaults(values); !slices.Equal(values, s.values) {
-		t.Errorf("%s: Apache Kafka reads %v and not %v: %s", name, values, s.values, said)
+		t.Errorf("%s: Apache Kafka decodes %v, want %v: %s", name, values, s.values, said)
 	}
 }

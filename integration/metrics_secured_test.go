@@ -72,10 +72,10 @@ func visit(t *testing.T, addrs map[string]string) {
 		t.Error(err)
 	}
 	if created, err := alice.CreateTopic(t.Context(), 1, 1, nil, "denied"); err == nil && created.Err == nil {
-		t.Error("alice may make a topic")
+		t.Error("alice may create a topic")
 	}
 	if _, err := login("wrong").ListTopics(t.Context()); err == nil {
-		t.Error("a wrong password is let in")
+		t.Error("a wrong password is accepted")
 	}
 }
 
@@ -98,7 +98,7 @@ func TestMetricsOfSecurity(t *testing.T) {
 			value, ok := strings.CutPrefix(l, "kafka_server_socket_server_metrics_"+want)
 			return ok && value != "0"
 		}) {
-			t.Errorf("nothing is counted in %s", want)
+			t.Errorf("%s is missing or 0", want)
 		}
 	}
 	for _, want := range []string{
@@ -114,7 +114,7 @@ func TestMetricsOfSecurity(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "alice") || strings.Contains(page, `"pw"`) {
-		t.Error("the metrics tell of users")
+		t.Error("the metrics contain users")
 	}
 }
 
@@ -146,14 +146,14 @@ func TestStatusPageOfSecurity(t *testing.T) {
 		dom := chromium(t, t.Context(), "--virtual-time-budget=8000", "--dump-dom", "http://"+addr+"/")
 		for _, want := range []string{"Listeners of this broker", ">SECURE<", ">SASL_PLAINTEXT<", ">" + addrs["LOGIN"] + "<", "Certificate until"} {
 			if !strings.Contains(dom, want) {
-				t.Errorf("the page lacks %q", want)
+				t.Errorf("the page does not contain %q", want)
 			}
 		}
 		pages += dom
 	}
 	for _, secret := range []string{"alice", `"pw"`, "secret", "abc"} {
 		if strings.Contains(pages, secret) {
-			t.Errorf("the page tells of %q", secret)
+			t.Errorf("the page contains %q", secret)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func TestMetricsAreNamedAsApacheKafkas(t *testing.T) {
 			t.Errorf("Apache Kafka has no %s", name)
 		}
 		if _, got, _ := strings.Cut(strings.TrimSpace(line), " "); slices.Contains(countedAlike, name) && (got != value || got == "0") {
-			t.Errorf("%s is %s, with Apache Kafka %s", name, got, value)
+			t.Errorf("%s is %s, in Apache Kafka %s", name, got, value)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -284,7 +284,7 @@ func sendBadBatches(t *testing.T, addr string) {
 			t.Fatal(err)
 		}
 		if resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode == 0 {
-			t.Errorf("a bad batch was appended: % x", b.data)
+			t.Errorf("an invalid batch was appended: % x", b.data)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if status, _ := scrape(t, addr, "/debug/pprof/"); status != http.StatusNotFound {
-		t.Errorf("profiles are served without having been asked for: %d", status)
+		t.Errorf("profiles are served although they are not enabled: %d", status)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestMetricsOfCoordinators(t *testing.T) {
 			value, ok := strings.CutPrefix(l, name+" ")
 			return ok && value != "0" && value != "NaN"
 		}) {
-			t.Errorf("nothing is counted in %s", name)
+			t.Errorf("%s is missing or 0", name)
 		}
 	}
 }
@@ -209,11 +209,11 @@ func TestReassignmentsAreMeasured(t *testing.T) {
 		t.Errorf("%v bytes came to the new replica, %v went out", in, out)
 	}
 	if in := c.metric(1, of+"reassignmentbytesin_total"); in != 0 {
-		t.Errorf("%v bytes came to the replica that was there before", in)
+		t.Errorf("%v bytes arrived at the replica that was there before", in)
 	}
 	for id := range c.brokers {
 		if n := c.metric(id, "kafka_server_replicamanager_reassigningpartitions"); n != 0 {
-			t.Errorf("broker %d still leads %v partitions that are reassigned", id, n)
+			t.Errorf("broker %d still leads %v partitions under reassignment", id, n)
 		}
 	}
 }

@@ -244,6 +244,6 @@ func TestPrivateProvider(t *testing.T) {
 	ourTool(t, "", "topics", "--bootstrap-server", theirAddr, "--command-config", trusting, "--describe", "--topic", "t")
 	out, err := exec.Command(brokerBinary(t), "topics", "--bootstrap-server", ourAddr, "--command-config", file(""), "--list").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "certificate") {
-		t.Errorf("who does not trust the provider: %v: %s", err, out)
+		t.Errorf("a client that does not trust the provider: %v: %s", err, out)
 	}
 }

@@ -253,7 +253,7 @@ func TestOldFormatsAreIgnored(t *testing.T) {
 		if !slices.ContainsFunc(strings.Split(p.log(), "\n"), func(line string) bool {
 			return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) })
 		}) {
-			t.Errorf("no line has %q:\n%s", parts, p.log())
+			t.Errorf("no line contains %q:\n%s", parts, p.log())
 		}
 	}
 }

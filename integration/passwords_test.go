@@ -39,7 +39,7 @@ func TestPasswordsOfApacheKafka(t *testing.T) {
 	again.start()
 	checkPasswords(t, again.addr(), first, second)
 	if strings.Contains(again.log()+ours.log(), "dynamic setting ignored") {
-		t.Error("a password was not understood")
+		t.Error("a password cannot be decrypted")
 	}
 }
 
@@ -76,7 +76,7 @@ func checkPasswords(t *testing.T, addr string, want ...string) {
 			}
 			got = append(got, c.Key)
 			if !c.Sensitive || c.Value != nil {
-				t.Errorf("%s is shown", c.Key)
+				t.Errorf("%s is shown in plaintext", c.Key)
 			}
 		}
 		slices.Sort(got)

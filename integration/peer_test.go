@@ -211,7 +211,7 @@ func TestZnodesAndFilesAreThoseOfApacheKafka(t *testing.T) {
 	ours.stop()
 	stopTheirs()
 	if diff := cmp.Diff(logFolder(t, theirLogs), logFolder(t, ours.logDir())); diff != "" {
-		t.Errorf("log folders: Apache Kafka's (-) and ours (+)\n%s", diff)
+		t.Errorf("log directories: Apache Kafka's (-) and ours (+)\n%s", diff)
 	}
 }
 

@@ -135,7 +135,7 @@ func (p *process) start() {
 	select {
 	case <-p.started:
 	case <-p.ended:
-		p.t.Fatalf("the broker ended: %s", p.log())
+		p.t.Fatalf("the broker exited: %s", p.log())
 	case <-time.After(60 * time.Second):
 		p.t.Fatalf("the broker has not started: %s", p.log())
 	}
@@ -180,7 +180,7 @@ func (p *process) signal(s syscall.Signal) {
 	select {
 	case <-p.ended:
 	case <-time.After(60 * time.Second):
-		p.t.Errorf("the broker does not end after signal %v", s)
+		p.t.Errorf("the broker does not exit after signal %v", s)
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 	}

@@ -153,7 +153,7 @@ func TestLogAppendTime(t *testing.T) {
 		t.Errorf("stored with timestamp %d of type %v, valid %v", stored.MaxTimestamp(), stored.TimestampType(), stored.Valid())
 	}
 	if p := w.produce(9, "create", batch("v").MustBuild()); p.LogAppendTime != -1 {
-		t.Errorf("with CreateTime the answer's append time is %d", p.LogAppendTime)
+		t.Errorf("with CreateTime the append time in the response is %d", p.LogAppendTime)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestFirstWriteToAnAutomaticTopic(t *testing.T) {
 			t.Fatalf("error %d", found.ErrorCode)
 		}
 		if p := w.produce(9, name, batch("v").MustBuild()); p.ErrorCode != 0 {
-			t.Fatalf("Metadata names a leader that answers %d", p.ErrorCode)
+			t.Fatalf("Metadata returns a leader that returns error %d", p.ErrorCode)
 		}
 		return
 	}

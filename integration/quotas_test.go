@@ -60,10 +60,10 @@ func TestProducerAboveItsQuota(t *testing.T) {
 	})
 	slow.send(producing(9, "t", batch("later").MustBuild()))
 	if !slow.silent() {
-		t.Error("a client that was told to wait was served")
+		t.Error("a throttled client was served")
 	}
 	if wait := produce(as(dialWire(t, c.Broker(0).Addr()), "other")); wait != 0 {
-		t.Errorf("another client was told to wait %d ms", wait)
+		t.Errorf("another client is throttled for %d ms", wait)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestConsumerAboveItsQuota(t *testing.T) {
 	setQuota(t, c, map[string]string{"client-id": "slow"}, "consumer_byte_rate", 1000, func() bool {
 		resp := fetch(as(dialWire(t, addr), "slow"))
 		if len(resp.Topics) != 1 {
-			t.Fatalf("the first answer has no records: %+v", resp)
+			t.Fatalf("the first response has no records: %+v", resp)
 		}
 		return resp.ThrottleMillis > 0
 	})
@@ -91,7 +91,7 @@ func TestConsumerAboveItsQuota(t *testing.T) {
 	}
 	w.send(fetching(11, "t", 0))
 	if !w.silent() {
-		t.Error("a client that was told to wait was served")
+		t.Error("a throttled client was served")
 	}
 	if resp := fetch(as(dialWire(t, addr), "other")); resp.ThrottleMillis != 0 || len(resp.Topics) != 1 {
 		t.Errorf("another client: %+v", resp)

@@ -236,7 +236,7 @@ func TestRealDataThroughEveryClient(t *testing.T) {
 			}
 			began := time.Now()
 			if got := digestOf(t, read(t, p.addr(), topic, lines)); got != want {
-				t.Errorf("%s does not read what %s wrote", name, from)
+				t.Errorf("%s does not read what %s has written", name, from)
 			}
 			t.Logf("%s read what %s wrote in %v", name, from, time.Since(began).Round(time.Millisecond))
 		}
@@ -245,7 +245,7 @@ func TestRealDataThroughEveryClient(t *testing.T) {
 	p.start()
 	for name, topic := range topics {
 		if got := digestOf(t, readers()["kcat"](t, p.addr(), topic, lines)); got != want {
-			t.Errorf("after a kill, what %s wrote is not what is read", name)
+			t.Errorf("after a kill, what was read differs from what %s has written", name)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (r *rolling) askDoctor(p place, logins string) {
 	out, err := cmd.CombinedOutput()
 	for _, want := range []string{"a broker can start with them", "is running and must be stopped first", "belongs to cluster ", "has "} {
 		if err != nil || !strings.Contains(string(out), want) {
-			r.t.Errorf("the doctor does not say %q: %v\n%s", want, err, out)
+			r.t.Errorf("the doctor does not print %q: %v\n%s", want, err, out)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (r *rolling) commit(ctx context.Context) {
 				continue
 			}
 			if o, _ := found.Lookup("t", 0); o.At < last {
-				r.t.Errorf("the group is at %d after %d was acknowledged", o.At, last)
+				r.t.Errorf("the committed offset is %d after %d was acknowledged", o.At, last)
 			}
 		}
 		time.Sleep(5 * time.Millisecond)

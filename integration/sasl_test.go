@@ -196,7 +196,7 @@ func TestClientsLogIn(t *testing.T) {
 		ours := ourTool(t, "", "delegation-tokens", "--bootstrap-server", addr, "--command-config", file, "--describe")
 		row := tokenRow(made)
 		if row == "" || tokenRow(theirs) != row || tokenRow(ours) != row {
-			t.Errorf("made %q, described as %q, by our tool as %q", made, theirs, ours)
+			t.Errorf("created %q, described as %q, by our tool as %q", made, theirs, ours)
 		}
 	})
 }

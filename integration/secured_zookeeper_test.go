@@ -229,10 +229,10 @@ func TestSecuredZooKeeper(t *testing.T) {
 	}
 	defer stranger.Close()
 	if _, _, err := stranger.Get("/ours/config/users/a"); !errors.Is(err, zk.ErrNoAuth) {
-		t.Errorf("a stranger reads passwords: %v", err)
+		t.Errorf("another user can read passwords: %v", err)
 	}
 	if err := stranger.Delete("/ours/brokers/ids/0", -1); !errors.Is(err, zk.ErrNoAuth) {
-		t.Errorf("a stranger removes a broker: %v", err)
+		t.Errorf("another user can remove a broker: %v", err)
 	}
 
 	for _, kind := range []string{"unsecure", "secure"} {
@@ -315,7 +315,7 @@ func TestBareTreeIsSecured(t *testing.T) {
 		}
 	}
 	if there, _, err := conn.Exists("/none/brokers"); there || err != nil {
-		t.Errorf("nodes were made where the path check fails: %v", err)
+		t.Errorf("nodes were created where the path check fails: %v", err)
 	}
 }
 
@@ -358,14 +358,14 @@ func TestLoginToZooKeeperIsRefused(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	if there, _, err := z.session(t).Exists("/refused"); there || err != nil {
-		t.Errorf("the broker has come to ZooKeeper: %v", err)
+		t.Errorf("the broker has registered: %v", err)
 	}
 
 	// A server that does not support logins is acceptable unless nodes have to be restricted.
 	open := newProcess(t, 0, zookeeper(t)+"/open", "java.security.auth.login.config="+z.logins)
 	open.start()
 	if log := open.log(); !strings.Contains(log, "no login to ZooKeeper") || strings.Count(log, "no login to ZooKeeper") > 2 {
-		t.Errorf("the log tells of no login in vain: %s", log)
+		t.Errorf("the failed login was not logged: %s", log)
 	}
 	open.stop()
 	open.add("zookeeper.set.acl=true")

@@ -34,7 +34,7 @@ func TestFirstRequestAfterAStart(t *testing.T) {
 		create.Version, create.TimeoutMillis = 5, 30_000
 		create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: fmt.Sprint("t", i), NumPartitions: 1, ReplicationFactor: 1}}
 		if got := w.call(create).(*kmsg.CreateTopicsResponse).Topics[0]; got.ErrorCode != 0 {
-			t.Errorf("start %d: CreateTopics answers %d", i, got.ErrorCode)
+			t.Errorf("start %d: CreateTopics returns error %d", i, got.ErrorCode)
 		}
 		req := kmsg.NewPtrMetadataRequest()
 		req.Version = 9

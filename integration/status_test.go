@@ -180,16 +180,16 @@ func (c *statusCluster) accessible(t *testing.T, ctx context.Context, broker int
 	} {
 		tags := regexp.MustCompile(rule.tag+`[ >][^>]*`).FindAllString(body, -1)
 		if len(tags) == 0 {
-			t.Errorf("the page has no %s", rule.tag)
+			t.Errorf("the page does not contain %s", rule.tag)
 		}
 		for _, tag := range tags {
 			if !strings.Contains(tag, rule.must) {
-				t.Errorf("%s lacks %s", tag, rule.must)
+				t.Errorf("%s does not contain %s", tag, rule.must)
 			}
 		}
 	}
 	if !strings.Contains(body, `tabindex="0"`) {
-		t.Error("on a narrow screen, tables that are wider than it can't be reached with the keyboard")
+		t.Error("on a narrow screen, tables that are too wide cannot be scrolled with the keyboard")
 	}
 	if strings.Count(dom, "<h1") != 1 || !strings.Contains(dom, `<html lang="en"`) || !strings.Contains(body, `role="status"`) {
 		t.Error("the page lacks its heading, language or status")
@@ -223,14 +223,14 @@ func (c *statusCluster) browse(t *testing.T, ctx context.Context, broker int) {
 	dom := chromium(t, ctx, "--virtual-time-budget=8000", "--dump-dom", url)
 	for _, want := range []string{"Broker " + fmt.Sprint(broker), "Reassignments", "orders-0", "<progress", "Partitions in trouble", "Log folders", "rack-1"} {
 		if !strings.Contains(dom, want) {
-			t.Errorf("the page lacks %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	coordinators := 0
 	for id := range c.pages {
 		dom := chromium(t, ctx, "--virtual-time-budget=8000", "--dump-dom", "http://"+c.pages[id]+"/")
 		if strings.Contains(dom, "<title>broken") || strings.Contains(dom, "<img") {
-			t.Error("the name of a group became markup")
+			t.Error("a group's name was interpreted as markup")
 		}
 		if len(c.snapshot(t, id).Groups) == 0 {
 			continue

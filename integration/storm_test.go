@@ -366,7 +366,7 @@ func (s *storm) feed(ctx context.Context) int {
 	flushing, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := cl.Flush(flushing); err != nil {
-		s.t.Errorf("not everything to be copied was acknowledged: %v", err)
+		s.t.Errorf("not all records to be copied were acknowledged: %v", err)
 	}
 	return n
 }
@@ -430,7 +430,7 @@ func (k *keyLoad) run(ctx context.Context, s *storm) {
 	flushing, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := cl.Flush(flushing); err != nil {
-		s.t.Errorf("not every key was acknowledged: %v", err)
+		s.t.Errorf("not all keys were acknowledged: %v", err)
 	}
 }
 
@@ -445,7 +445,7 @@ func (k *keyLoad) check(s *storm) {
 		got[string(r.Key)] = n
 	}
 	if !maps.Equal(got, k.acked) {
-		s.t.Errorf("keys are %v, acknowledged were %v", got, k.acked)
+		s.t.Errorf("values by key: %v, acknowledged %v", got, k.acked)
 	}
 }
 
@@ -474,7 +474,7 @@ func (c *commitLoad) run(ctx context.Context, s *storm) {
 
 func (c *commitLoad) compare(s *storm, fetched kadm.OffsetResponses) {
 	if o, _ := fetched.Lookup("t", 0); c.acked > 0 && (o.At < c.acked || o.At > c.asked) {
-		s.t.Errorf("committed is %d, acknowledged was %d", o.At, c.acked)
+		s.t.Errorf("committed offset %d, acknowledged %d", o.At, c.acked)
 	}
 }
 

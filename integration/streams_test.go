@@ -85,7 +85,7 @@ func (s *streamsInstance) stop(t *testing.T) {
 	select {
 	case <-s.ended:
 	case <-time.After(60 * time.Second):
-		t.Fatal("an instance does not end")
+		t.Fatal("an instance does not stop")
 	}
 }
 
@@ -167,7 +167,7 @@ func TestKafkaStreamsScales(t *testing.T) {
 	adm := kadm.NewClient(cl)
 	before := recordCount(t, adm, "counts")
 	if internal := topicsOf(t, adm, "scales-"); len(internal) != 2 {
-		t.Errorf("the application has the internal topics %v", internal)
+		t.Errorf("the application's internal topics are %v", internal)
 	}
 	ourTool(t, "", "streams-application-reset", "--bootstrap-server", c.Broker(0).Addr(), "--application-id", "scales", "--input-topics", "lines", "--force")
 	await(t, "the internal topics are gone", func(context.Context) (string, bool) {

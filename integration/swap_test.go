@@ -173,7 +173,7 @@ func (s *swap) check(when string) {
 			}
 			got = slices.DeleteFunc(got, func(r *kgo.Record) bool { return topic.wrote(r) })
 			if len(got) > 0 {
-				s.t.Errorf("%s: %s has records that nobody wrote: %v", when, topic.name, got)
+				s.t.Errorf("%s: %s contains records that nobody wrote: %v", when, topic.name, got)
 			}
 			continue
 		}
@@ -205,7 +205,7 @@ func (s *swap) read(topic *storedTopic) (records []*kgo.Record) {
 		s.must(fetches.Err())
 		fetches.EachRecord(func(r *kgo.Record) {
 			if r.Offset <= last {
-				s.t.Fatalf("%s: offset %d comes after %d", topic.name, r.Offset, last)
+				s.t.Fatalf("%s: offset %d follows %d", topic.name, r.Offset, last)
 			}
 			last = r.Offset
 			if !r.Attrs.IsControl() {

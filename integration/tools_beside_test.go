@@ -76,7 +76,7 @@ func TestToolsBesideTheOriginals(t *testing.T) {
 			theirs, theirCode := run(launcher, append([]string{"tool"}, words...)...)
 			ours, ourCode := run(brokerBinary(t), append([]string{"run-class"}, words...)...)
 			if diff := cmp.Diff(inAnyOrder(theirs), inAnyOrder(ours)); diff != "" || theirCode != ourCode {
-				t.Errorf("Apache Kafka's (-) ends with %d, ours (+) with %d\n%s", theirCode, ourCode, diff)
+				t.Errorf("Apache Kafka's (-) exits with %d, ours (+) with %d\n%s", theirCode, ourCode, diff)
 			}
 		})
 	}

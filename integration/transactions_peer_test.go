@@ -62,7 +62,7 @@ func TestTransactionsWithApacheKafka(t *testing.T) {
 		slices.Sort(want)
 		for p, got := range readTopic(t, addrs, "t", kgo.ReadCommitted()) {
 			if slices.Sort(got); !slices.Equal(got, want) {
-				t.Errorf("%s, partition %d: read committed gives %v", when, p, got)
+				t.Errorf("%s, partition %d: read_committed returns %v", when, p, got)
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func writeTxn(t *testing.T, cl *kgo.Client, topic string, n int, value string, e
 		}
 	}
 	if err := cl.EndTransaction(ctx, end); err != nil {
-		t.Fatalf("end of %s: %v", value, err)
+		t.Fatalf("end offset of %s: %v", value, err)
 	}
 }
 
@@ -141,12 +141,12 @@ func TestTransactionsAreAllOrNothing(t *testing.T) {
 			awaitStable(t, admin(t, c), "t")
 			for p, got := range readTopic(t, c.Addrs(), "t", kgo.ReadCommitted()) {
 				if !slices.Equal(got, committed) {
-					t.Errorf("partition %d: read committed gives %v", p, got)
+					t.Errorf("partition %d: read_committed returns %v", p, got)
 				}
 			}
 			for p, got := range readTopic(t, c.Addrs(), "t", kgo.ReadUncommitted()) {
 				if !slices.Equal(got, all) {
-					t.Errorf("partition %d: read uncommitted gives %v", p, got)
+					t.Errorf("partition %d: read_uncommitted returns %v", p, got)
 				}
 			}
 		})
@@ -170,13 +170,13 @@ func TestOldIncarnationIsFenced(t *testing.T) {
 	}
 	writeTxn(t, newTxnClient(t, c.Addrs(), "fenced"), "t", 1, "new", kgo.TryCommit)
 	if err := old.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("zombie")}).FirstErr(); err == nil {
-		t.Error("a fenced producer goes on producing")
+		t.Error("a fenced producer can still produce")
 	}
 	if err := old.EndTransaction(ctx, kgo.TryCommit); err == nil {
-		t.Error("a fenced producer commits")
+		t.Error("a fenced producer can commit")
 	}
 	if got := readTopic(t, c.Addrs(), "t", kgo.ReadCommitted())[0]; !slices.Equal(got, []string{"new"}) {
-		t.Errorf("read committed gives %v", got)
+		t.Errorf("read_committed returns %v", got)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestCoordinatorStopsMidTransaction(t *testing.T) {
 	awaitStable(t, adm, "t")
 	for p, got := range readTopic(t, c.Addrs(), "t", kgo.ReadCommitted()) {
 		if !slices.Equal(got, []string{"before", "0", "2"}) {
-			t.Errorf("partition %d: read committed gives %v", p, got)
+			t.Errorf("partition %d: read_committed returns %v", p, got)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func TestTransactionsSurviveKills(t *testing.T) {
 	}
 	for value, end := range known {
 		if got := slices.Contains(seen[0], value); got != bool(end) {
-			t.Errorf("transaction %s: committed %t, to be seen %t", value, end, got)
+			t.Errorf("transaction %s: committed %t, visible %t", value, end, got)
 		}
 	}
 	t.Logf("%d transactions were acknowledged", len(known))
@@ -316,7 +316,7 @@ func TestSaramaTransactions(t *testing.T) {
 	adm := admin(t, c)
 	awaitStable(t, adm, "t")
 	if got := readTopic(t, c.Addrs(), "t", kgo.ReadCommitted())[0]; !slices.Equal(got, []string{"kept", "last"}) {
-		t.Errorf("read committed gives %v", got)
+		t.Errorf("read_committed returns %v", got)
 	}
 	for group, want := range map[string]int64{"readers-kept": 5, "readers-dropped": -1} {
 		offsets, err := adm.FetchOffsets(t.Context(), group)
@@ -347,13 +347,13 @@ func TestTransactionTimesOut(t *testing.T) {
 	until(t, "the abort makes the offset stable", func(context.Context) bool { return w.stableOffset("g", "t") != kerr.UnstableOffsetCommit.Code })
 	awaitStable(t, admin(t, c), "t")
 	if got := readTopic(t, c.Addrs(), "t", kgo.ReadCommitted())[0]; len(got) != 0 {
-		t.Errorf("read committed gives %v", got)
+		t.Errorf("read_committed returns %v", got)
 	}
 	if got := w.end(true); got != kerr.ProducerFenced.Code {
-		t.Errorf("the commit gives %d", got)
+		t.Errorf("the commit returns error %d", got)
 	}
 	if p := w.write("t", "later"); p.ErrorCode != kerr.InvalidProducerEpoch.Code {
-		t.Errorf("producing gives %d", p.ErrorCode)
+		t.Errorf("producing returns error %d", p.ErrorCode)
 	}
 }
 
@@ -378,16 +378,16 @@ func TestDeletedTopicInTransaction(t *testing.T) {
 				recreate(t, adm, "gone")
 			}
 			if got := w.end(true); got != 0 {
-				t.Fatalf("the commit gives %d", got)
+				t.Fatalf("the commit returns error %d", got)
 			}
 			w.awaitState("CompleteCommit")
 			if got := readTopic(t, c.Addrs(), "t", kgo.ReadCommitted())[0]; !slices.Equal(got, []string{"x"}) {
-				t.Errorf("read committed gives %v", got)
+				t.Errorf("read_committed returns %v", got)
 			}
 			if anew {
 				ends, err := adm.ListEndOffsets(t.Context(), "gone")
 				if o, _ := ends.Lookup("gone", 0); err != nil || o.Offset != 0 {
-					t.Errorf("the new topic ends at %d, %v", o.Offset, err)
+					t.Errorf("the new topic's end offset is %d, %v", o.Offset, err)
 				}
 			}
 		})
@@ -419,11 +419,11 @@ func TestProduceAfterTheEnd(t *testing.T) {
 			t.Fatalf("error %d", p.ErrorCode)
 		}
 		if got := w.end(false); got != 0 {
-			t.Fatalf("the abort gives %d", got)
+			t.Fatalf("the abort returns error %d", got)
 		}
 		w.awaitState("CompleteAbort")
 		if p := w.write("t", "too late"); p.ErrorCode != kerr.InvalidTxnState.Code {
-			t.Errorf("producing gives %d", p.ErrorCode)
+			t.Errorf("producing returns error %d", p.ErrorCode)
 		}
 	}
 	awaitStable(t, admin(t, c), "t")
@@ -440,15 +440,15 @@ func TestLateEndOfTransaction(t *testing.T) {
 		w.add("t", 0)
 		w.write("t", value)
 		if got := w.end(false); got != 0 { // applies to the second transaction, though it was sent for the first and delayed
-			t.Fatalf("the abort gives %d", got)
+			t.Fatalf("the abort returns error %d", got)
 		}
 		w.awaitState("CompleteAbort")
 	}
 	if got := w.end(true); got != kerr.InvalidTxnState.Code {
-		t.Errorf("the commit of the second transaction gives %d", got)
+		t.Errorf("the commit of the second transaction returns error %d", got)
 	}
 	if got := readTopic(t, c.Addrs(), "t", kgo.ReadCommitted())[0]; len(got) != 0 {
-		t.Errorf("read committed gives %v", got)
+		t.Errorf("read_committed returns %v", got)
 	}
 }
 
@@ -523,11 +523,11 @@ func TestResumedTransaction(t *testing.T) {
 	second := *first
 	second.coordinator = dialWire(t, c.Broker(0).Addr())
 	if got := second.end(true); got != 0 {
-		t.Fatalf("the commit gives %d", got)
+		t.Fatalf("the commit returns error %d", got)
 	}
 	second.awaitState("CompleteCommit")
 	if got := readTopic(t, c.Addrs(), "t", kgo.ReadCommitted())[0]; !slices.Equal(got, []string{"x"}) {
-		t.Errorf("read committed gives %v", got)
+		t.Errorf("read_committed returns %v", got)
 	}
 }
 

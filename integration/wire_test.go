@@ -77,7 +77,7 @@ func (w *wire) call(req kmsg.Request) kmsg.Response {
 func (w *wire) decode(req kmsg.Request, body []byte) kmsg.Response {
 	w.t.Helper()
 	if got := int32(binary.BigEndian.Uint32(body)); got != w.next {
-		w.t.Fatalf("answer %d to request %d", got, w.next)
+		w.t.Fatalf("response %d to request %d", got, w.next)
 	}
 	body = body[4:]
 	resp := req.ResponseKind()
@@ -88,10 +88,10 @@ func (w *wire) decode(req kmsg.Request, body []byte) kmsg.Response {
 		body = body[1:]
 	}
 	if err := resp.ReadFrom(body); err != nil {
-		w.t.Fatalf("%s v%d: the answer cannot be read: %v", kmsg.NameForKey(req.Key()), req.GetVersion(), err)
+		w.t.Fatalf("%s v%d: the response cannot be decoded: %v", kmsg.NameForKey(req.Key()), req.GetVersion(), err)
 	}
 	if again := resp.AppendTo(nil); len(again) != len(body) {
-		w.t.Fatalf("%s v%d: the answer has %d bytes, of which %d are meant", kmsg.NameForKey(req.Key()), req.GetVersion(), len(body), len(again))
+		w.t.Fatalf("%s v%d: the response has %d bytes, of which %d were decoded", kmsg.NameForKey(req.Key()), req.GetVersion(), len(body), len(again))
 	}
 	return resp
 }

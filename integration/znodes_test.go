@@ -107,7 +107,7 @@ func (z *znodes) look(step string) {
 			return
 		}
 	}
-	z.t.Errorf("%s: changes at Apache Kafka's (-) and here (+)\n%s", step, cmp.Diff(strings.Split(want, "\n"), strings.Split(changes(z.tree, now), "\n")))
+	z.t.Errorf("%s: changes of Apache Kafka's znodes (-) and ours (+)\n%s", step, cmp.Diff(strings.Split(want, "\n"), strings.Split(changes(z.tree, now), "\n")))
 	z.tree = now
 }
 
@@ -509,7 +509,7 @@ func (z *znodes) deletions() {
 	z.members[2].start()
 	z.look("the replica's broker is back")
 	if ours, ok := z.members[2].(*process); ok && strings.Contains(ours.log(), "has not told of the cluster yet") {
-		z.t.Error("the broker waited to be told of the topic that was deleted meanwhile")
+		z.t.Error("the broker waited for the metadata of a topic that was deleted meanwhile")
 	}
 }
 

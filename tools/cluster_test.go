@@ -226,7 +226,7 @@ func TestConfigsBeforeBrokersRun(t *testing.T) {
 	tree := cluster.ZooKeeper() + "/without-brokers"
 	out := runTool(t, t.Context(), "", "kafka-configs", "--zookeeper", tree, "--describe", "--entity-type", "users")
 	if out.code != 1 || !strings.Contains(out.stderr, "the chroot /without-brokers does not exist") {
-		t.Errorf("of a tree that is not there: exit code %d, %q", out.code, out.stderr)
+		t.Errorf("a chroot that does not exist: exit code %d, %q", out.code, out.stderr)
 	}
 	runTool(t, t.Context(), "", "zookeeper-shell", cluster.ZooKeeper(), "create", "/without-brokers")
 	replay(t, "testdata/stored-configs.txt", tree)
@@ -285,7 +285,7 @@ func replay(t *testing.T, file, addr string, more ...string) {
 		diff(t, run.line+": standard output", masked(run.stdout), masked(out.stdout))
 		diff(t, run.line+": standard error", run.stderr, processed(out.stderr))
 		if code := strconv.Itoa(out.code); code != run.code {
-			t.Errorf("%s: exit code %s, recorded %s; it says %q", run.line, code, run.code, out.stderr)
+			t.Errorf("%s: exit code %s, recorded %s; output %q", run.line, code, run.code, out.stderr)
 		}
 		asked := len(words) == 1 || slices.Contains(words, "--help")
 		if n := strings.Count(strings.TrimSuffix(out.stderr, "\n"), "\n"); out.code != 0 && n > 0 && !asked {

@@ -21,7 +21,7 @@ func TestPatienceEndsAmidAQuestion(t *testing.T) {
 			return ctx.Err()
 		})
 		if !errors.Is(err, kerr.CoordinatorNotAvailable) {
-			t.Errorf("told %v", err)
+			t.Errorf("error %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		err = whileCoordinatorComes(ctx, func(ctx context.Context) error {

@@ -277,7 +277,7 @@ func TestUnwritable(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := unwritable(dir, 2); got != path || err == nil {
-			t.Errorf("%s, %v in place of %s", got, err, path)
+			t.Errorf("%s, %v instead of %s", got, err, path)
 		}
 		if err := os.Chmod(path, 0o700); err != nil {
 			t.Fatal(err)

@@ -265,7 +265,7 @@ func TestDoctorOnListeners(t *testing.T) {
 		}
 	}
 	if allLoopback([]string{"localhost:1", "10.0.0.1:2"}) || !allLoopback([]string{"localhost:1", "[::1]:2"}) {
-		t.Error("which addresses are this machine's")
+		t.Error("allLoopback must hold only if all of the addresses are loopback")
 	}
 }
 

@@ -45,7 +45,7 @@ func readGolden(t *testing.T, file string) []goldenRun {
 		case strings.HasPrefix(text, "= "):
 			runs[len(runs)-1].code = text[2:]
 		default:
-			t.Fatalf("%s: %q is no line of a golden file", file, text)
+			t.Fatalf("%s: %q is not a line of a golden file", file, text)
 		}
 	}
 	return runs

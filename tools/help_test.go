@@ -35,7 +35,7 @@ func TestHelpTellsWhatIsRequired(t *testing.T) {
 func TestEveryToolTellsItsOptions(t *testing.T) {
 	for _, tool := range All() {
 		if options := tool.Options(); len(options) == 0 && tool.Name != "zookeeper-shell" {
-			t.Errorf("%s tells no options", tool.Name)
+			t.Errorf("%s lists no options", tool.Name)
 		}
 	}
 }

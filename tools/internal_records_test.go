@@ -54,7 +54,7 @@ func FuzzInternalRecords(f *testing.F) {
 		for _, decode := range []func(*kgo.Record) (object, error){offsetsJSON, groupMetadataJSON, transactionJSON} {
 			if o, err := decode(&kgo.Record{Key: key, Value: value}); err == nil {
 				if _, err := marshal(o); err != nil {
-					t.Errorf("decoded, but no JSON: %v", err)
+					t.Errorf("decoded, but not JSON: %v", err)
 				}
 			}
 		}

@@ -55,7 +55,7 @@ func TestLineScanner(t *testing.T) {
 	}
 	failing := newLineScanner(iotest.ErrReader(errors.New("broken")))
 	if _, err := failing.next(); err == nil || err.Error() != "broken" {
-		t.Errorf("a stream that fails gives %v", err)
+		t.Errorf("a failing stream gives %v", err)
 	}
 }
 

@@ -117,7 +117,7 @@ func TestHelpPages(t *testing.T) {
 			t.Errorf("%s: the synopsis is not %q:\n%s", tool.Name, want, stderr.String())
 		}
 		if strings.Contains(page, "( ") {
-			t.Errorf("%s: a parenthesis begins with nothing:\n%s", tool.Name, stderr.String())
+			t.Errorf("%s: a parenthesis begins with a blank:\n%s", tool.Name, stderr.String())
 		}
 	}
 }

@@ -99,7 +99,7 @@ func TestExceptionNames(t *testing.T) {
 	}
 	text := "the reason"
 	if got := describe(answered(kerr.InvalidPartitions.Code, &text)); got != commonErrors+"InvalidPartitionsException: the reason" {
-		t.Errorf("an answered error reads %q", got)
+		t.Errorf("the error of a response reads %q", got)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestSpreadReplicas(t *testing.T) {
 					t.Errorf("partition %d has the replicas %v", p, replicas)
 				}
 				if len(seen) < test.distinctRacks {
-					t.Errorf("partition %d is on %d racks only: %v", p, len(seen), replicas)
+					t.Errorf("partition %d is on only %d racks: %v", p, len(seen), replicas)
 				}
 				leaders[replicas[0]]++
 			}

@@ -66,7 +66,7 @@ func TestReassignMovesPartitions(t *testing.T) {
 		}
 	}
 	if strings.Contains(described, "throttled") {
-		t.Errorf("a throttle is left: %s", described)
+		t.Errorf("a throttle remains: %s", described)
 	}
 	topics := file("topics.json", `{"version":1,"topics":[{"topic":"t"}]}`)
 	proposed := tool("kafka-reassign-partitions", "--generate", "--topics-to-move-json-file", topics, "--broker-list", "0,2")

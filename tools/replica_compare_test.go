@@ -125,7 +125,7 @@ func TestADifferenceIsReportedOnce(t *testing.T) {
 	}
 	round(replicaWith(1, batchOf(0, 1, "c")))
 	if len(lines) != 2 || !strings.Contains(lines[1], "replica 3's checksum") || p.offset != 1 {
-		t.Errorf("reported %q when the third was back, offset %d", lines, p.offset)
+		t.Errorf("reported %q when the third replica was back, offset %d", lines, p.offset)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestLagReport(t *testing.T) {
 	now := time.UnixMilli(0)
 	r := newLagReport(time.Second, now)
 	if r.due(now.Add(time.Second)) || !r.due(now.Add(time.Second+1)) || r.due(now.Add(2*time.Second)) {
-		t.Error("it is not due once in more than a second")
+		t.Error("a report is not due exactly when more than a second has passed since the last")
 	}
 	r.begin()
 	for i, hw := range []int64{3, 7, 5} {

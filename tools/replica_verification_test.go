@@ -107,7 +107,7 @@ func TestReplicaVerification(t *testing.T) {
 		t.Helper()
 		want, ok := golden[what]
 		if !ok {
-			t.Fatalf("nothing is recorded of %s", what)
+			t.Fatalf("nothing is recorded for %s", what)
 		}
 		diff(t, what, differing(want.stdout), differing(out.stdout))
 		const warning = "WARN This tool is deprecated and may be removed in a future major release. (org.apache.kafka.tools.ReplicaVerificationTool)\n"
@@ -128,7 +128,7 @@ func TestReplicaVerification(t *testing.T) {
 	out := verifyReplicas(t, reached, "--broker-list", addr, "--topics-include", "t")
 	check("checksum", out)
 	if !strings.Contains(out.stdout, "partition t-0 has a corrupt batch at offset 1; replica 2's content is not that of its checksum ") {
-		t.Errorf("nothing is said of the corrupt batch: %q", out.stdout)
+		t.Errorf("the corrupt batch is not reported: %q", out.stdout)
 	}
 
 	changeStopped(t, follower, file, func([]byte) []byte {
@@ -147,7 +147,7 @@ func TestReplicaVerification(t *testing.T) {
 	}
 	out = verifyReplicas(t, `max lag is 3 for partition t-0 at offset 0`, "--broker-list", addr, "--topics-include", "t")
 	if n := strings.Count(out.stderr, "WARN broker 2: "); n != 1 {
-		t.Errorf("it was told %d times that a broker is away: %q", n, out.stderr)
+		t.Errorf("that a broker is away was reported %d times: %q", n, out.stderr)
 	}
 }
 

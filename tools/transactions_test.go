@@ -79,7 +79,7 @@ func TestHangingTransactions(t *testing.T) {
 		}
 	}
 	if out := tool(0, "find-hanging", "--broker-id", "0"); strings.Count(out.stdout, "\n") != 1 {
-		t.Errorf("a transaction of two minutes ago hangs by the default of 15: %q", out.stdout)
+		t.Errorf("a transaction that is two minutes old counts as hanging with the default of 15 minutes: %q", out.stdout)
 	}
 	if out := tool(0, "describe", "--transactional-id", "open-cared-for"); !strings.Contains(out.stdout, "cared-for-0") {
 		t.Errorf("the open transaction is described as %q", out.stdout)
@@ -87,7 +87,7 @@ func TestHangingTransactions(t *testing.T) {
 	tool(1, "abort", "--topic", "hangs", "--partition", "0", "--start-offset", "7")
 	tool(0, "abort", "--topic", "hangs", "--partition", "0", "--start-offset", "0")
 	if out := tool(0, "find-hanging", "--topic", "hangs", "--max-transaction-timeout", "1"); strings.Count(out.stdout, "\n") != 1 {
-		t.Errorf("after the abort there is %q", out.stdout)
+		t.Errorf("after the abort the transactions are %q", out.stdout)
 	}
 	if out := tool(0, "describe-producers", "--topic", "hangs", "--partition", "0"); !strings.Contains(out.stdout, "None") {
 		t.Errorf("after the abort the producer is %q", out.stdout)

@@ -60,7 +60,7 @@ func TestEnvironmentSettingsAreInTheOrderOfTheirKeys(t *testing.T) {
 func TestContainerSettings(t *testing.T) {
 	const file = "../../config/container.properties"
 	if _, err := config.Load(file, nil, nil); err == nil {
-		t.Error("the image's file is complete without an ensemble")
+		t.Error("the image's file is valid without an ensemble")
 	}
 	cfg, err := config.Load(file, nil, environmentSettings([]string{"KAFKA_BROKER_ID=2", "KAFKA_ZOOKEEPER_CONNECT=z:2181",
 		"KAFKA_LISTENERS=INSIDE://:29092,OUTSIDE://:9092", "KAFKA_ADVERTISED_LISTENERS=INSIDE://broker-2:29092,OUTSIDE://localhost:9093",
@@ -69,7 +69,7 @@ func TestContainerSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if cfg.BrokerID != 2 || cfg.ZookeeperConnect != "z:2181" || len(cfg.AdvertisedListeners) != 2 || cfg.LogDirs[0] != "/data/kafka-logs" {
-		t.Errorf("broker %d, ZooKeeper %s, listeners %v, folders %v", cfg.BrokerID, cfg.ZookeeperConnect, cfg.AdvertisedListeners, cfg.LogDirs)
+		t.Errorf("broker %d, ZooKeeper %s, listeners %v, log directories %v", cfg.BrokerID, cfg.ZookeeperConnect, cfg.AdvertisedListeners, cfg.LogDirs)
 	}
 	if keys := cfg.Unknown(); len(keys) > 0 {
 		t.Errorf("unknown keys %v", keys)

@@ -71,7 +71,7 @@ func TestDaemonsWriteWhereApacheKafkaDoes(t *testing.T) {
 			}
 			if string(got) != want {
 				found, _ := filepath.Glob(filepath.Join(root, "*", "*.out"))
-				t.Errorf("%s holds %q; there are %s", test.want, got, strings.Join(found, ", "))
+				t.Errorf("%s contains %q; there are %s", test.want, got, strings.Join(found, ", "))
 			}
 		})
 	}

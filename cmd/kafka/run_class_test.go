@@ -17,7 +17,7 @@ func TestCommandOfClass(t *testing.T) {
 	}
 	for class, name := range classes {
 		if !slices.ContainsFunc(commands(), func(c command) bool { return c.name == name }) {
-			t.Errorf("%s stands for %s, which is no command", class, name)
+			t.Errorf("%s refers to %s, which is not a command", class, name)
 		}
 	}
 }

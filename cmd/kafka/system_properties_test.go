@@ -31,7 +31,7 @@ func TestSystemProperties(t *testing.T) {
 			t.Errorf("%s: %q", test.variable, got)
 		}
 		if got := withoutProperties(test.variable); got != test.rest {
-			t.Errorf("%s: %q is left", test.variable, got)
+			t.Errorf("%s: %q is left over", test.variable, got)
 		}
 	}
 }

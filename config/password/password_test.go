@@ -60,7 +60,7 @@ func TestEncodeAsApacheKafka(t *testing.T) {
 			t.Errorf("%s %s: lengths differ from Apache Kafka's: %v", row[0], row[1], err)
 		}
 		if got, err := e.Decode(encoded); err != nil || got != row[2] {
-			t.Errorf("%s %s: comes back as %q, %v", row[0], row[1], got, err)
+			t.Errorf("%s %s: decoded to %q, %v", row[0], row[1], got, err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestOver(t *testing.T) {
 	want := func(what string, e Edition, over bool) {
 		t.Helper()
 		if e.Outdated() != over {
-			t.Errorf("%s: over is %v", what, !over)
+			t.Errorf("%s: Outdated is %v", what, !over)
 		}
 	}
 	want("of no file", Edition{}, false)

@@ -35,9 +35,9 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		_, err := Parse(text)
 		if err == nil {
-			t.Errorf("%q was taken", text)
+			t.Errorf("%q was accepted", text)
 		} else if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: the error shows it: %v", text, err)
+			t.Errorf("%q: the error contains it: %v", text, err)
 		}
 	}
 }
@@ -60,7 +60,7 @@ client.KafkaServer { };
 	}
 	for _, text := range []string{"KafkaServer", "KafkaServer {", "KafkaServer { m required; }", "KafkaServer { m }; ", "{ };", "a { }; a { };", "a { }; /*"} {
 		if _, err := parseFile(text); err == nil {
-			t.Errorf("%q was taken", text)
+			t.Errorf("%q was accepted", text)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestSampler(t *testing.T) {
 	var all Sampler
 	for range 2 {
 		if ok, _ := all.Allow("a", now); !ok {
-			t.Error("the zero value holds back")
+			t.Error("the zero value suppresses lines")
 		}
 	}
 }

@@ -11,7 +11,7 @@ func TestTallySumsUpWhatOverlaps(t *testing.T) {
 	tally.Begin(at(1))
 	tally.Begin(at(2))
 	if sum, done := tally.End(at(3), true, 5); done {
-		t.Errorf("one is under way, and %+v is said to be all", sum)
+		t.Errorf("one operation is still running, but the sum %+v is returned", sum)
 	}
 	tally.Begin(at(4))
 	tally.End(at(5), false, 0)
@@ -24,6 +24,6 @@ func TestTallySumsUpWhatOverlaps(t *testing.T) {
 	}
 	tally.Begin(at(20))
 	if _, done := tally.End(at(21), false, 0); done {
-		t.Error("nothing has ended well")
+		t.Error("no exchange has succeeded")
 	}
 }

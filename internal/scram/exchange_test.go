@@ -77,7 +77,7 @@ func TestExchangeOfTheRFC(t *testing.T) {
 		t.Errorf("done %v, as %q", s.Done(), s.User())
 	}
 	if _, err := c.Step(nil); err == nil {
-		t.Error("the client goes on after the end")
+		t.Error("the client continues after the end")
 	}
 }
 
@@ -119,7 +119,7 @@ func TestLogins(t *testing.T) {
 					t.Errorf("it was %q, token %v", s.User(), s.Token())
 				}
 				if _, err := s.Step([]byte("n,,n=user,r=x")); err == nil {
-					t.Error("the exchange goes on after its end")
+					t.Error("the exchange continues after its end")
 				}
 			})
 		}
@@ -232,7 +232,7 @@ func TestClientDoesNotTrustTheServer(t *testing.T) {
 			}
 		}
 		if _, err := c.Step([]byte(text)); err == nil {
-			t.Errorf("%q was believed", text)
+			t.Errorf("%q was accepted", text)
 		}
 	}
 }
@@ -256,7 +256,7 @@ func TestStoredCredentials(t *testing.T) {
 			strings.Replace(stored, "stored_key=", "stored_key=AAAA", 1),
 		} {
 			if _, err := m.ParseCredential(text); err == nil {
-				t.Errorf("%s: %q was taken", m.Name, text)
+				t.Errorf("%s: %q was accepted", m.Name, text)
 			}
 		}
 	}
@@ -274,7 +274,7 @@ func FuzzServer(f *testing.F) {
 			return
 		}
 		if parsed, err := parseClientFirst(first); err != nil || "n="+encodeName(parsed.user)+",r="+parsed.nonce != parsed.bare[:len("n=,r=")+len(encodeName(parsed.user))+len(parsed.nonce)] {
-			t.Errorf("%q is not read back: %+v, %v", first, parsed, err)
+			t.Errorf("%q is not decoded to the same: %+v, %v", first, parsed, err)
 		}
 		if _, err := s.Step(final); (err == nil) != s.Done() {
 			t.Errorf("%v, done %v", err, s.Done())
@@ -296,7 +296,7 @@ func FuzzClient(f *testing.F) {
 				return
 			}
 		}
-		t.Error("the server does not know the password and was believed")
+		t.Error("a server that does not know the password was accepted")
 	})
 }
 

@@ -18,7 +18,7 @@ func TestStoredCredentialChecksALogin(t *testing.T) {
 	)
 	m, ok := Named("SCRAM-SHA-256")
 	if numbered, same := Numbered(1); !ok || !same || numbered.Name != m.Name {
-		t.Fatal("the mechanism is not there")
+		t.Fatal("the mechanism is missing")
 	}
 	salt := unbase64(t, "W22ZaJ0SNY7soEsUEjb6gQ==")
 	salted, err := m.Salt("pencil", salt, 4096)
@@ -53,13 +53,13 @@ func TestStoredCredentialChecksALogin(t *testing.T) {
 
 func TestNoSuchMechanism(t *testing.T) {
 	if _, ok := Named("PLAIN"); ok {
-		t.Error("PLAIN is none")
+		t.Error("PLAIN is not a SCRAM mechanism")
 	}
 	if _, ok := Numbered(3); ok {
-		t.Error("3 is none")
+		t.Error("3 is not the number of a mechanism")
 	}
 	if _, err := Iterations("salt=x"); err == nil {
-		t.Error("a credential without iterations was read")
+		t.Error("a credential without iterations was accepted")
 	}
 }
 

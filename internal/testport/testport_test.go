@@ -25,7 +25,7 @@ func TestReserve(t *testing.T) {
 		}
 		defer func() { _ = l.Close() }()
 		if given[l.Addr().String()] {
-			t.Errorf("%s is given to somebody else", l.Addr())
+			t.Errorf("%s is also given to another caller", l.Addr())
 		}
 	}
 	addr := Address(t)

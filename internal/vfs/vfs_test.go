@@ -116,7 +116,7 @@ func checkFile(t *testing.T, fsys vfs.FS, name string) {
 		t.Errorf("read %q, %v", buf[:n], err)
 	}
 	if n, err := f.ReadAt(buf, 99); n != 0 || err != io.EOF {
-		t.Errorf("read behind the end: %d, %v", n, err)
+		t.Errorf("read beyond the end: %d, %v", n, err)
 	}
 	must(t, f.Truncate(10))
 	if got := read(fsys, name); got != "hello\x00\x00\x00\x00\x00" {
@@ -240,7 +240,7 @@ func TestKillKeepsAll(t *testing.T) {
 		t.Errorf("file has %q", got)
 	}
 	if _, err := after.Lock("/d/.lock"); err != nil {
-		t.Errorf("the dead process holds its lock: %v", err)
+		t.Errorf("the dead process still has its lock: %v", err)
 	}
 }
 
