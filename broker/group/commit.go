@@ -128,7 +128,7 @@ func (c *Coordinator) TxnMarker(number int32, producerID int64, committed bool) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.phase == loading {
+	if s.loadingLocked() {
 		s.mu.ended = append(s.mu.ended, endedTxn{producerID, committed})
 		return
 	}

@@ -28,6 +28,7 @@ type hosted struct {
 		epoch  int32 // negative: this broker is not the leader
 		lags   bool
 		refuse error // result of the next append
+		broken bool  // the log cannot be read
 	}
 }
 
@@ -56,7 +57,15 @@ func quiet(t testing.TB) *logrus.Entry {
 
 func (h *hosted) Log() *logstore.Log { return h.log }
 
-func (h *hosted) ReadLog(fn func(*logstore.Log) error) error { return fn(h.log) }
+func (h *hosted) ReadLog(fn func(*logstore.Log) error) error {
+	h.mu.Lock()
+	broken := h.mu.broken
+	h.mu.Unlock()
+	if broken {
+		return kerr.KafkaStorageError
+	}
+	return fn(h.log)
+}
 
 func (h *hosted) AppendInEpoch(epoch int32, data []byte, _ bool, o logstore.LeaderAppend) (logstore.AppendInfo, error) {
 	h.mu.Lock()

@@ -28,8 +28,28 @@ func (s *shard) loadAndTell() {
 	}
 }
 
-// load reads the partition from start to end and begins to serve its groups, whose number it returns.
+// The pause before a partition is read again that could not be read; it doubles with each attempt.
+const (
+	loadRetryDelay    = time.Second
+	loadRetryDelayMax = time.Minute
+)
+
+// load reads the partition from start to end and begins to serve its groups, whose number it returns. If that fails, it
+// tries again for as long as this broker leads the partition: there may just be too many open files.
 func (s *shard) load() (groups int, ok bool) {
+	for delay := loadRetryDelay; ; delay = min(2*delay, loadRetryDelayMax) {
+		if groups, ok = s.tryLoad(); ok {
+			return groups, true
+		}
+		select {
+		case <-s.ctx.Done():
+			return 0, false
+		case <-time.After(delay):
+		}
+	}
+}
+
+func (s *shard) tryLoad() (groups int, ok bool) {
 	select {
 	case s.coordinator.loaders <- struct{}{}:
 		defer func() { <-s.coordinator.loaders }()
@@ -46,7 +66,7 @@ func (s *shard) load() (groups int, ok bool) {
 		return 0, false
 	case err != nil:
 		s.mu.phase = failed
-		s.log.WithError(err).Error("cannot load the groups of a partition")
+		s.log.WithError(err).Error("cannot load the groups of a partition, trying again")
 		return 0, false
 	}
 	if l.skipped > 0 {
@@ -80,7 +100,10 @@ func (s *shard) installLocked(l *loaded) {
 	for _, t := range s.mu.ended {
 		s.endTxnLocked(t)
 	}
-	s.mu.ended = nil
+	if len(s.mu.deleted) > 0 {
+		s.cleanLocked("of deleted topics", offsetsOf(s.mu.deleted))
+	}
+	s.mu.ended, s.mu.deleted = nil, nil
 }
 
 // loaded is the state that the records of a partition add up to; later records win.

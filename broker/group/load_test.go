@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"barnabas/internal/vfs"
@@ -228,6 +229,45 @@ func TestUnreadablePartitionIsNotServed(t *testing.T) {
 	if got := fetched(t, c, "g", false); got != "COORDINATOR_NOT_AVAILABLE" {
 		t.Errorf("offset: %s", got)
 	}
+}
+
+// TestPartitionIsReadAgain: the coordinator does not give up a partition that could not be read, and what happens
+// meanwhile counts.
+func TestPartitionIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		b := record.NewBuilder()
+		b.Add(1, offsetKey("g", tp), NewestVersions.offsetValue(commit{offset: 1}))
+		other := logstore.TopicPartition{Topic: "u"}
+		b.Add(1, offsetKey("g", other), NewestVersions.offsetValue(commit{offset: 2}))
+		h.write(t, b)
+		b = record.NewBuilder()
+		b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Transactional = 7, 0, 0, true
+		b.Add(1, offsetKey("open", tp), NewestVersions.offsetValue(commit{offset: 3}))
+		h.write(t, b)
+		h.set(func() { h.mu.broken = true })
+		c := New(testConfig(t, h))
+		t.Cleanup(c.Close)
+		c.LeadershipChanged(0, 0, true)
+		time.Sleep(10 * time.Second)
+		if got := fetched(t, c, "g", false); got != "COORDINATOR_NOT_AVAILABLE" {
+			t.Errorf("unreadable: %s", got)
+		}
+		c.TopicsDeleted([]logstore.TopicPartition{other})
+		c.TxnMarker(0, 7, true)
+		h.set(func() { h.mu.broken = false })
+		time.Sleep(time.Minute)
+		if got := fetched(t, c, "g", false); got != `1 epoch -1 ""` {
+			t.Errorf("readable again: %s", got)
+		}
+		if got := fetched(t, c, "open", true); got != `3 epoch -1 ""` {
+			t.Errorf("its transaction was committed: %s", got)
+		}
+		topics, err := c.FetchOffsets("g", nil, false)
+		if err != nil || len(topics) != 1 {
+			t.Errorf("after topic u was deleted: %v, %v", topics, err)
+		}
+	})
 }
 
 // TestSampleDirectory loads the log directory itself, as after replacing a broker of Apache Kafka.

@@ -81,15 +81,30 @@ func (c *Coordinator) onGroup(groupID string, emptyAllowed bool, f func(*shard, 
 // TopicsDeleted removes all groups' offsets for deleted partitions.
 func (c *Coordinator) TopicsDeleted(partitions []logstore.TopicPartition) {
 	for _, s := range c.shards() {
-		s.clean("of deleted topics", func(g *group) []logstore.TopicPartition {
-			var gone []logstore.TopicPartition
-			for _, tp := range partitions {
-				if _, ok := g.offsets[tp]; ok {
-					gone = append(gone, tp)
-				}
+		s.topicsDeleted(partitions)
+	}
+}
+
+func (s *shard) topicsDeleted(partitions []logstore.TopicPartition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loadingLocked() {
+		s.mu.deleted = append(s.mu.deleted, partitions...)
+		return
+	}
+	s.cleanLocked("of deleted topics", offsetsOf(partitions))
+}
+
+// offsetsOf chooses a group's offsets for some partitions.
+func offsetsOf(partitions []logstore.TopicPartition) func(*group) []logstore.TopicPartition {
+	return func(g *group) []logstore.TopicPartition {
+		var has []logstore.TopicPartition
+		for _, tp := range partitions {
+			if _, ok := g.offsets[tp]; ok {
+				has = append(has, tp)
 			}
-			return gone
-		})
+		}
+		return has
 	}
 }
 
@@ -109,6 +124,10 @@ func (c *Coordinator) expire() {
 func (s *shard) clean(which string, choose func(*group) []logstore.TopicPartition) (removed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.cleanLocked(which, choose)
+}
+
+func (s *shard) cleanLocked(which string, choose func(*group) []logstore.TopicPartition) (removed int) {
 	if s.servingLocked() != nil {
 		return 0
 	}

@@ -23,7 +23,7 @@ type phase int8
 const (
 	loading phase = iota
 	serving
-	failed // its partition could not be read
+	failed // its partition could not be read and is about to be read again
 	closed
 )
 
@@ -44,7 +44,10 @@ type shard struct {
 		phase  phase
 		epoch  int32 // leader epoch in which the log is known
 		groups map[string]*group
-		ended  []endedTxn // while loading
+
+		// What has happened while loading.
+		ended   []endedTxn
+		deleted []logstore.TopicPartition
 	}
 }
 
@@ -102,6 +105,9 @@ func (s *shard) servingLocked() error {
 	}
 	return nil
 }
+
+// loadingLocked reports whether the groups will be known later: what happens to them has to be noted until then.
+func (s *shard) loadingLocked() bool { return s.mu.phase == loading || s.mu.phase == failed }
 
 // each calls f with every group.
 func (s *shard) each(f func(*group)) error {
