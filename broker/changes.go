@@ -13,15 +13,25 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// zookeeperChanged is called for changes on the session's goroutine, so it only starts work elsewhere.
-func (s *Server) zookeeperChanged(c zkcoord.Change) {
-	if c.Kind == zkcoord.FeaturesChanged {
-		s.background(func() {
-			if err := s.loadFeatures(s.ctx); err != nil && s.ctx.Err() == nil {
-				s.log.WithError(err).Warn("cannot read the finalized features")
-			}
-		})
+// followFeatures reads the finalized features, and again whenever they change or may have changed. The callbacks run on
+// the session's goroutine, so they only start work elsewhere.
+func (s *Server) followFeatures(ctx context.Context) error {
+	again := func() {
+		if err := s.loadFeatures(s.ctx); err != nil && s.ctx.Err() == nil {
+			s.log.WithError(err).Warn("cannot read the finalized features")
+		}
 	}
+	s.onStop(s.zk.OnChange(func(c zkcoord.Change) {
+		if c.Kind == zkcoord.FeaturesChanged {
+			s.background(again)
+		}
+	}))
+	s.onStop(s.zk.OnSession(func(e zkcoord.SessionEvent) {
+		if e == zkcoord.SessionReestablished { // the watch has gone with the previous session
+			s.background(again)
+		}
+	}))
+	return s.loadFeatures(ctx)
 }
 
 // background runs f on a goroutine, unless the broker is stopping.
@@ -31,7 +41,10 @@ func (s *Server) background(f func()) {
 	}
 }
 
+// loadFeatures reads and stores one after the other, so that the newest ones remain.
 func (s *Server) loadFeatures(ctx context.Context) error {
+	s.loadingFeatures.Lock()
+	defer s.loadingFeatures.Unlock()
 	f, _, err := s.zk.WatchFeatures(ctx)
 	if err == nil {
 		s.features.Store(&f)

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -62,6 +63,13 @@ func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 			t.Fatal(path, err)
 		}
 	}
+	finalized := func(level int) {
+		data := fmt.Sprintf(`{"features":{"f":{"max_version_level":%d}},"version":2,"status":1}`, level)
+		if _, err := direct.Set("/feature", []byte(data), -1); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, fmt.Sprintf("feature level %d", level), func() bool { return s.features.Load().Levels["f"] == int16(level) })
+	}
 	proxy.Heal()
 	eventually(t, "what was changed meanwhile", func() bool {
 		_, has := s.credentials.User(sha256, "alice")
@@ -73,6 +81,8 @@ func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 		_, _, err := direct.Get("/controller") // the earlier node vanished with its session
 		return err == nil
 	})
+	finalized(1)
+	finalized(2)
 	set(t, s, string(zkcoord.Topics), "t", map[string]string{"min.insync.replicas": "1"})
 	eventually(t, "what is changed afterwards", func() bool { return s.topics.get("t").MinInsyncReplicas == 1 })
 }
