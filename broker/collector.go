@@ -148,7 +148,7 @@ func (c *sessionCounts) changed(e zkcoord.SessionEvent) {
 	}
 }
 
-func (c *sessionCounts) tell(prefix string, add func(prometheus.Metric)) {
+func (c *sessionCounts) collect(prefix string, add func(prometheus.Metric)) {
 	add(metrics.Counter(prefix+"_zookeeperexpires_total", float64(c.expired.Load())))
 	add(metrics.Counter(prefix+"_zookeeperdisconnects_total", float64(c.disconnected.Load())))
 	add(metrics.Counter(prefix+"_zookeepersyncconnects_total", float64(c.connected.Load())))
@@ -174,9 +174,9 @@ func (m *collector) collect(add func(prometheus.Metric)) {
 	started := float64(m.started.UnixMilli())
 	add(metrics.Gauge("kafka_server_app_info_start_time_ms", started))
 	add(metrics.Gauge("kafka_server_app_info_starttimems", started, "id", strconv.Itoa(int(m.identity.Load().ID))))
-	m.session.tell("kafka_server_sessionexpirelistener", add)
+	m.session.collect("kafka_server_sessionexpirelistener", add)
 	if counts := m.authorizer.Load(); counts != nil {
-		counts.tell("kafka_security_aclauthorizer", add)
+		counts.collect("kafka_security_aclauthorizer", add)
 	}
 	m.recovery(add)
 	diskBytes(add)

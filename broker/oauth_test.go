@@ -13,9 +13,9 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 )
 
-// TestProviderIsSilent: settings that name an identity provider which does not answer are accepted at once; only a
+// TestProviderDoesNotAnswer: settings that name an identity provider which does not answer are accepted at once; only a
 // start waits for it.
-func TestProviderIsSilent(t *testing.T) {
+func TestProviderDoesNotAnswer(t *testing.T) {
 	asked, up := make(chan struct{}), make(chan struct{})
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked <- struct{}{}

@@ -48,9 +48,9 @@ func TestTLSThatCannotBeServed(t *testing.T) {
 	}
 }
 
-// TestStrangerAmongBrokers: a broker whose certificate was issued by another authority cannot connect, and both sides
+// TestUntrustedBroker: a broker whose certificate was issued by another authority cannot connect, and both sides
 // log which setting to check.
-func TestStrangerAmongBrokers(t *testing.T) {
+func TestUntrustedBroker(t *testing.T) {
 	ca, another := testcert.NewAuthority(t, "ca"), testcert.NewAuthority(t, "another")
 	zk := zookeeper(t)
 	start := func(id string, settings map[string]string) *test.Hook {

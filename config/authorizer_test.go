@@ -22,9 +22,9 @@ func TestAuthorizerSettings(t *testing.T) {
 	}
 }
 
-// TestAuthorizersThatThereAreNot: if the broker would be open or closed to everybody, the start fails with an error
+// TestUnknownAuthorizers: if the broker would be open or closed to everybody, the start fails with an error
 // that names the key and its value.
-func TestAuthorizersThatThereAreNot(t *testing.T) {
+func TestUnknownAuthorizers(t *testing.T) {
 	for _, test := range []struct {
 		settings []string
 		want     []string

@@ -23,9 +23,9 @@ import (
 // this needs PEER.
 const deniedFile = "testdata/denied.txt"
 
-// TestWhatThoseAreToldWhoMayNot compares the responses to requests that are partly or completely denied with those of
+// TestDeniedRequests compares the responses to requests that are partly or completely denied with those of
 // Apache Kafka: error codes, what else is in them, and what is left out.
-func TestWhatThoseAreToldWhoMayNot(t *testing.T) {
+func TestDeniedRequests(t *testing.T) {
 	if os.Getenv("DENIED") == "record" {
 		got := denials(t, startGuardedPeer(t, 0, zookeeper(t)))
 		if err := os.WriteFile(deniedFile, []byte(got), 0o600); err != nil {
@@ -223,7 +223,7 @@ func denials(t *testing.T, g guarded) string {
 	}
 	awaitTransactions(t, g, root, "x")
 	var b strings.Builder
-	b.WriteString("# What Apache Kafka 3.9.2 answers alice: her ACLs, then requests with their versions. TestWhatThoseAreToldWhoMayNot records it.\n")
+	b.WriteString("# What Apache Kafka 3.9.2 answers alice: her ACLs, then requests with their versions. TestDeniedRequests records it.\n")
 	for _, c := range deniedCases() {
 		setACLs(t, root, c.acls)
 		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace("ACLs: "+c.acls))

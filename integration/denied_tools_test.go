@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestToolsOfWhoMayNot checks the exit codes of tools run by alice, who has no rights. They are those of Apache Kafka
-// 3.9.2, except for three tools that exit with 0 there.
-func TestToolsOfWhoMayNot(t *testing.T) {
+// TestExitCodesOfDeniedTools checks the exit codes of tools run by alice, who has no rights. They are those of Apache
+// Kafka 3.9.2, except for three tools that exit with 0 there.
+func TestExitCodesOfDeniedTools(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, zookeeper(t))
 	if _, err := adminAt(t, g.addr).CreateTopic(t.Context(), 1, 1, nil, "t"); err != nil {

@@ -115,8 +115,8 @@ func TestNegativePartitionLimit(t *testing.T) {
 	w.call(kmsg.NewPtrApiVersionsRequest())
 }
 
-// TestFetchByWhoIsNoReplica: a fetch by a broker that is not a replica does not count as progress.
-func TestFetchByWhoIsNoReplica(t *testing.T) {
+// TestFetchByNonReplica: a fetch by a broker that is not a replica does not count as progress.
+func TestFetchByNonReplica(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
 	newTopic(t, c, "t", 1, 1)

@@ -80,9 +80,9 @@ func TestACLsOnThreeBrokers(t *testing.T) {
 	}
 }
 
-// TestAConsumerSeesWhatItMay: a consumer needs rights to the topic and to the group; topics that it may not describe
+// TestRightsOfAConsumer: a consumer needs rights to the topic and to the group; topics that it may not describe
 // are not listed.
-func TestAConsumerSeesWhatItMay(t *testing.T) {
+func TestRightsOfAConsumer(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, guarded()...)
 	rootClient := client(t, c)
@@ -131,8 +131,8 @@ func TestAConsumerSeesWhatItMay(t *testing.T) {
 	}
 }
 
-// TestATransactionNeedsItsRights: a transaction needs rights to the transactional id, the topic and the group.
-func TestATransactionNeedsItsRights(t *testing.T) {
+// TestRightsOfATransaction: a transaction needs rights to the transactional id, the topic and the group.
+func TestRightsOfATransaction(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, guarded()...)
 	root := kadm.NewClient(client(t, c))
@@ -162,9 +162,9 @@ func TestATransactionNeedsItsRights(t *testing.T) {
 	}
 }
 
-// TestWhoMayListReassignments: listing reassignments needs a right to the cluster; a client without it gets an error,
+// TestRightToListReassignments: listing reassignments needs a right to the cluster; a client without it gets an error,
 // and can describe topics nonetheless.
-func TestWhoMayListReassignments(t *testing.T) {
+func TestRightToListReassignments(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, guarded()...)
 	root := kadm.NewClient(client(t, c))
@@ -187,8 +187,9 @@ func TestWhoMayListReassignments(t *testing.T) {
 	}
 }
 
-// TestNonsenseIsNoACL: an ACL that could never match is refused with INVALID_REQUEST, and nothing of it is stored.
-func TestNonsenseIsNoACL(t *testing.T) {
+// TestInvalidACLsAreRefused: an ACL that could never match is refused with INVALID_REQUEST, and nothing of it is
+// stored.
+func TestInvalidACLsAreRefused(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, guarded()...)
 	cl := client(t, c)

@@ -88,9 +88,9 @@ func TestBrokersSpeakTLS(t *testing.T) {
 	}
 }
 
-// TestNoCertificateNoEntry: where a certificate is required, a client without one, or with one of an unknown authority,
-// is not served.
-func TestNoCertificateNoEntry(t *testing.T) {
+// TestCertificateIsRequired: where a certificate is required, a client without one, or with one of an unknown
+// authority, is not served.
+func TestCertificateIsRequired(t *testing.T) {
 	t.Parallel()
 	ca := testcert.NewAuthority(t, "ca")
 	c := kafkatest.Run(t, encrypted("SSL", 1, certified(ca))...)

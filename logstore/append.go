@@ -220,7 +220,7 @@ func (l *Log) trackBatchLocked(s *segment, b record.Batch) error {
 	if noSpace(err) || tooManyFiles(err) {
 		return nil // the entry is known, and nothing of the segment counts as flushed before it is in the file
 	}
-	return l.disk.condemn("append to transaction index", err)
+	return l.disk.failEvenIfFull("append to transaction index", err)
 }
 
 // UnexpectedOffsetError is the error of AppendFollower for records that begin below the log end offset.

@@ -117,7 +117,7 @@ func (m *Manager) startLoading() error {
 			close(m.load.ended)
 			return err
 		}
-		m.expect(v, found)
+		m.registerDirs(v, found)
 	}
 	m.queueParts()
 	var volumes sync.WaitGroup
@@ -138,8 +138,8 @@ func (m *Manager) startLoading() error {
 	return nil
 }
 
-// expect registers the partition directories that were found in one of log.dirs.
-func (m *Manager) expect(v *volume, found []loading) {
+// registerDirs registers the partition directories that were found in one of log.dirs.
+func (m *Manager) registerDirs(v *volume, found []loading) {
 	m.table.Lock()
 	defer m.table.Unlock()
 	for _, o := range found {
@@ -345,7 +345,7 @@ func (m *Manager) read(p *loadingDir) {
 		logger.Error("log is damaged and stays offline")
 		p.left, p.log = true, m.damaged(p.loading, p.v.path)
 	default:
-		_ = p.v.condemn(fmt.Sprintf("load %v", p.tp), err)
+		_ = p.v.failEvenIfFull(fmt.Sprintf("load %v", p.tp), err)
 	}
 }
 
@@ -362,7 +362,7 @@ func (m *Manager) settle(a *loadingLog) error {
 			log = p.log
 		default:
 			var err error
-			if log, err = m.settleTwin(log, p.log); err != nil {
+			if log, err = m.resolveDuplicate(log, p.log); err != nil {
 				return err
 			}
 		}

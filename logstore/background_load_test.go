@@ -442,8 +442,8 @@ func TestLoadingOrder(t *testing.T) {
 	})
 }
 
-// TestTwoOfAPartitionWhileLoading: the start is refused, although neither directory was stopped cleanly.
-func TestTwoOfAPartitionWhileLoading(t *testing.T) {
+// TestDuplicatePartitionWhileLoading: the start is refused, although neither directory was stopped cleanly.
+func TestDuplicatePartitionWhileLoading(t *testing.T) {
 	r := newLoadingRig(t, 1, nil)
 	other := r.cfg
 	other.Dirs, other.FS = []string{"/other"}, r.mem

@@ -272,7 +272,7 @@ func (c *cleaner) look(ctx context.Context, l *Log, now time.Time) (part dirtyPa
 	cleaned, known := c.m.cleanedTo(l)
 	part, err := l.dirtyPart(cleaned, known, now)
 	if err != nil {
-		c.failed(l, c.judge(ctx, l, err))
+		c.failed(l, c.classifyError(ctx, l, err))
 		return dirtyPart{}, true
 	}
 	if part.reset {
@@ -295,7 +295,7 @@ func (c *cleaner) clean(ctx context.Context, d dirtyLog, use resources) {
 		err = d.disk.fail("write checkpoint", c.m.setCleanedTo(d.Log, end))
 	}
 	if err != nil {
-		c.failed(d.Log, c.judge(ctx, d.Log, err))
+		c.failed(d.Log, c.classifyError(ctx, d.Log, err))
 		return
 	}
 	took := time.Since(began)
@@ -317,9 +317,9 @@ func (c *cleaner) report(l *Log, end int64, stats *compactionStats, took time.Du
 	}
 }
 
-// judge interprets the error of a compaction: nil if it was only interrupted. A disk fault takes the directory offline;
-// invalid data or a full disk does not: the log is served as it is.
-func (c *cleaner) judge(ctx context.Context, l *Log, err error) error {
+// classifyError interprets the error of a compaction: nil if it was only interrupted. A disk fault takes the directory
+// offline; invalid data or a full disk does not: the log is served as it is.
+func (c *cleaner) classifyError(ctx context.Context, l *Log, err error) error {
 	l.mu.Lock() // waits for a deletion in progress
 	gone := l.usableLocked() != nil
 	l.mu.Unlock()
@@ -330,7 +330,7 @@ func (c *cleaner) judge(ctx context.Context, l *Log, err error) error {
 	case noSpace(err), tooManyFiles(err), !errors.As(err, &inFile):
 		return err
 	}
-	return l.disk.condemn("compact "+l.tp.String(), err)
+	return l.disk.failEvenIfFull("compact "+l.tp.String(), err)
 }
 
 // failed prevents a log from being tried again at once. Without an error it does nothing.

@@ -318,9 +318,9 @@ func TestCleanerThrottle(t *testing.T) {
 	})
 }
 
-// TestHowLateCompactionIsIsTold: a metric for alerts says by how much the most overdue log exceeds
+// TestMaxCompactionDelay: a metric for alerts says by how much the most overdue log exceeds
 // max.compaction.lag.ms, as of the last check.
-func TestHowLateCompactionIsIsTold(t *testing.T) {
+func TestMaxCompactionDelay(t *testing.T) {
 	clock := newClock()
 	cfg := memConfig(vfs.NewMem(clock.Now), clock)
 	cfg.Default.Compact, cfg.Default.Delete = true, false

@@ -60,7 +60,7 @@ func (l *Log) compact(ctx context.Context, part dirtyPart, use resources) (end i
 		return 0, c.stats, err
 	}
 	defer c.release()
-	if err := c.vouch(); err != nil {
+	if err := c.makeDurable(); err != nil {
 		return 0, c.stats, err
 	}
 	if err := c.mapKeys(); err != nil {
@@ -91,11 +91,11 @@ func (c *compaction) release() {
 	}
 }
 
-// vouch makes durable what the compaction depends on, so that a crash cannot lose it and leave the gaps: the records
-// that supersede others, the markers that have decided transactions (which may be anywhere below the high watermark),
-// and the state of the producers whose batches are dropped. The recovery point is stored as well: above it, a load
-// would mistake gaps for loss.
-func (c *compaction) vouch() error {
+// makeDurable makes durable what the compaction depends on, so that a crash cannot lose it and leave the gaps: the
+// records that supersede others, the markers that have decided transactions (which may be anywhere below the high
+// watermark), and the state of the producers whose batches are dropped. The recovery point is stored as well: above it,
+// a load would mistake gaps for loss.
+func (c *compaction) makeDurable() error {
 	if err := syncFile(c.l.env.fs, c.l.snapshotPath(c.part.upTo)); err != nil {
 		return err
 	}
@@ -318,7 +318,7 @@ func (c *compaction) rewriteGroup(group []*segment, legacyHorizon int64) error {
 	c.stats.newSize += out.seg.size.Load()
 	if err := c.l.swapIn(out.seg, group); err != nil {
 		if c.l.uses(out.seg) {
-			return c.l.disk.condemn("swap in a compacted segment", err)
+			return c.l.disk.failEvenIfFull("swap in a compacted segment", err)
 		}
 		return c.giveUp(out, err)
 	}
@@ -329,7 +329,7 @@ func (c *compaction) rewriteGroup(group []*segment, legacyHorizon int64) error {
 // offline.
 func (c *compaction) giveUp(out *cleanedWriter, err error) error {
 	if e := out.seg.discard(); e != nil && c.l.readable() == nil {
-		return c.l.disk.condemn("remove an unfinished compaction", e)
+		return c.l.disk.failEvenIfFull("remove an unfinished compaction", e)
 	}
 	return err
 }

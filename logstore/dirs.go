@@ -116,15 +116,15 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 		}
 	}
 	if !v.wasClean {
-		m.survey(todo)
+		m.measureAll(todo)
 	}
 	v.progress = newProgress(v.path, todo, !v.wasClean && len(todo) > 0, m.cfg.Now, m.cfg.Logger)
 	m.cfg.Loading.add(v.progress)
 	return todo, nil
 }
 
-// survey determines how much has to be read. Errors will show when the logs are loaded.
-func (m *Manager) survey(todo []loading) {
+// measureAll determines how much has to be read. Errors will show when the logs are loaded.
+func (m *Manager) measureAll(todo []loading) {
 	numbers := make([]int, len(todo))
 	for i := range numbers {
 		numbers[i] = i
@@ -231,7 +231,7 @@ func (m *Manager) checkpointRecoveryPoints(v *volume) error {
 	c := &v.checkpoints
 	c.mu.Lock()
 	if c.flushedUnknown {
-		_, unloaded := m.holdings(v)
+		_, unloaded := m.contentsOf(v)
 		c.flushedUnknown = len(unloaded) > 0
 	}
 	unknown := c.flushedUnknown
@@ -263,7 +263,7 @@ func (m *Manager) checkpoint(v *volume, name string, last *map[TopicPartition]in
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	offsets := make(map[TopicPartition]int64)
-	logs, unloaded := m.holdings(v)
+	logs, unloaded := m.contentsOf(v)
 	for _, tp := range unloaded { // only the stored values are known
 		if o, ok := (*last)[tp]; ok {
 			offsets[tp] = o

@@ -41,7 +41,7 @@ func (l *Log) dirtyPart(cleaned int64, known bool, now time.Time) (dirtyPart, er
 	if l.hw.Load() < l.mu.restored { // then the last stable offset is not reliable
 		d.upTo = d.from
 	}
-	if err := d.leaveYoung(cfg, closed, now); err != nil {
+	if err := d.excludeRecent(cfg, closed, now); err != nil {
 		return d, err
 	}
 	d.upTo = max(d.upTo, segments[0].base)
@@ -71,8 +71,8 @@ func (l *Log) firstDirty(cfg *Config, cleaned int64, known bool) int64 {
 	return cleaned
 }
 
-// leaveYoung ends the part before the first segment with records that must stay for min.compaction.lag.ms.
-func (d *dirtyPart) leaveYoung(cfg *Config, closed []*segment, now time.Time) error {
+// excludeRecent ends the part before the first segment with records that must stay for min.compaction.lag.ms.
+func (d *dirtyPart) excludeRecent(cfg *Config, closed []*segment, now time.Time) error {
 	if cfg.MinCompactionLag <= 0 {
 		return nil
 	}

@@ -73,9 +73,9 @@ func appendEpoch(entries []epochEntry, e epochEntry) []epochEntry {
 	return append(entries[:n:n], e)
 }
 
-// heed follows the log's message format: with one older than epochs, what is known of them is forgotten, including the
-// file (UnifiedLog.maybeCreateLeaderEpochCache, 3.9).
-func (c *epochCache) heed(magic int8) error {
+// setFormat follows the log's message format: with one older than epochs, what is known of them is forgotten, including
+// the file (UnifiedLog.maybeCreateLeaderEpochCache, 3.9).
+func (c *epochCache) setFormat(magic int8) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.off = magic < 2

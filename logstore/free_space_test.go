@@ -117,8 +117,8 @@ func TestLowWaterMark(t *testing.T) {
 	}
 }
 
-// TestRoomIsNoticed: free space is noticed even if nobody writes.
-func TestRoomIsNoticed(t *testing.T) {
+// TestFreeSpaceIsNoticed: free space is noticed even if nobody writes.
+func TestFreeSpaceIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heard := make(chan string, 10)
 		r := newSpaceRig(t, func(c *ManagerConfig) { c.OnSpaceFreed, c.Now = func(dir string) { heard <- dir }, time.Now })

@@ -74,7 +74,7 @@ func (m *Manager) moveTo(tp TopicPartition, v *volume, name string, release func
 	}
 	l, ok := m.Log(tp)
 	if !ok {
-		m.wish(tp, v)
+		m.preferDir(tp, v)
 		return nil, false, fmt.Errorf("%v is not hosted here yet: %w", tp, kerr.ReplicaNotAvailable)
 	}
 	if err := l.disk.usable(); err != nil {
@@ -266,9 +266,9 @@ func (m *Manager) resumeMove(l *Log, copies []*loadingDir) (mv *move, err error)
 	return mv, nil
 }
 
-// settleTwin keeps one of two logs that a kill has left of a partition whose copy was about to replace its log. If they
-// may have another origin, nothing is removed and it returns an error.
-func (m *Manager) settleTwin(keep, drop *Log) (kept *Log, err error) {
+// resolveDuplicate keeps one of two logs that a kill has left of a partition whose copy was about to replace its log.
+// If they may have another origin, nothing is removed and it returns an error.
+func (m *Manager) resolveDuplicate(keep, drop *Log) (kept *Log, err error) {
 	if drop.succeeds(keep) {
 		keep, drop = drop, keep
 	}

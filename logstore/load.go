@@ -61,7 +61,7 @@ func load(ctx context.Context, e *env, d *disk, o loading) (*Log, error) {
 }
 
 func (ld *loader) load(d *disk) (*Log, error) {
-	if err := ld.tidy(); err != nil {
+	if err := ld.cleanUp(); err != nil {
 		return nil, err
 	}
 	l := ld.newLog(d)
@@ -94,7 +94,7 @@ type loader struct {
 	loading
 	ctx       context.Context // of the load
 	env       *env
-	names     map[string]bool // of the files left after tidying
+	names     map[string]bool // of the files left after cleanUp
 	bases     []int64         // of the segments, ascending
 	snapshots []int64
 	newEpochs bool // found in the records but not in the file yet
@@ -128,7 +128,7 @@ func (ld *loader) readFiles(l *Log) error {
 	if err != nil {
 		return err
 	}
-	return l.epochs.heed(ld.cfg.Magic)
+	return l.epochs.setFormat(ld.cfg.Magic)
 }
 
 // findEpochs reads the leader epochs from the records of the whole log. Unreadable records are skipped: then a follower

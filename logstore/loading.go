@@ -88,16 +88,16 @@ func newProgress(dir string, parts []loading, recovering bool, now func() time.T
 // read counts bytes that were read, or no longer need to be.
 func (d *dirProgress) read(bytes int64) {
 	d.bytesRead.Add(bytes)
-	d.lines.Do(d.tell)
+	d.lines.Do(d.logProgress)
 }
 
 // loadedOne counts a loaded log.
 func (d *dirProgress) loadedOne() {
 	d.loaded.Add(1)
-	d.lines.Do(d.tell)
+	d.lines.Do(d.logProgress)
 }
 
-func (d *dirProgress) tell() {
+func (d *dirProgress) logProgress() {
 	s := d.state()
 	fields := logrus.Fields{logx.Count: fmt.Sprintf("%d/%d", s.Loaded, s.Total)}
 	if s.ToRead > 0 {

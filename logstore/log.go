@@ -183,7 +183,7 @@ func (l *Log) UpdateConfig(cfg Config) {
 	if cfg.Magic < old.Magic {
 		log.Warn("the message format of a log was lowered: it may contain newer messages, which old clients get unconverted")
 	}
-	if err := l.disk.fail("drop leader epochs", l.epochs.heed(cfg.Magic)); err != nil {
+	if err := l.disk.fail("drop leader epochs", l.epochs.setFormat(cfg.Magic)); err != nil {
 		log.WithError(err).Error("cannot drop the leader epochs of a log")
 	}
 }
@@ -318,7 +318,7 @@ func (l *Log) flush(offset int64, all bool) error {
 		return l.disk.fail("flush", err)
 	}
 	if err != nil {
-		return l.disk.condemn("flush", err)
+		return l.disk.failEvenIfFull("flush", err)
 	}
 	l.recovery.Store(max(offset, from))
 	l.unflushed.Store(l.end.offset.Load() - offset)
@@ -488,11 +488,11 @@ func (d *disk) fail(what string, err error) error {
 		d.filled()
 		return fmt.Errorf("%s in %s: %w: %w", what, d.path, errNoSpace, err)
 	}
-	return d.condemn(what, err)
+	return d.failEvenIfFull(what, err)
 }
 
-// condemn is fail for operations that must not be left unfinished, even if the disk is full.
-func (d *disk) condemn(what string, err error) error {
+// failEvenIfFull is fail for operations that must not be left unfinished, even if the disk is full.
+func (d *disk) failEvenIfFull(what string, err error) error {
 	if err == nil || errors.Is(err, kerr.KafkaStorageError) {
 		return err
 	}

@@ -41,7 +41,7 @@ func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, i
 // create creates a log in the requested directory, or else in the one with the fewest logs; if a directory fails, in
 // the next one.
 func (m *Manager) create(tp TopicPartition, topicID [16]byte, cfg Config) (*Log, error) {
-	wish := m.wished(tp)
+	wish := m.takePreferredDir(tp)
 	for tried := 0; tried <= len(m.disks); tried++ {
 		v := m.place(wish)
 		wish = nil
@@ -84,7 +84,7 @@ func (m *Manager) place(wish *volume) *volume {
 func (m *Manager) emptiest() []*volume {
 	counts := maps.Clone(m.placing.count)
 	for _, v := range m.disks {
-		logs, unloaded := m.holdings(v)
+		logs, unloaded := m.contentsOf(v)
 		counts[&v.disk] += len(logs) + len(unloaded)
 	}
 	live := slices.DeleteFunc(slices.Clone(m.disks), func(v *volume) bool { return v.failed.Load() })
@@ -106,15 +106,15 @@ func (m *Manager) placed(v *volume) {
 	m.placing.count[&v.disk]--
 }
 
-// wish remembers where a log is to be created.
-func (m *Manager) wish(tp TopicPartition, v *volume) {
+// preferDir remembers where a log is to be created.
+func (m *Manager) preferDir(tp TopicPartition, v *volume) {
 	m.placing.Lock()
 	defer m.placing.Unlock()
 	m.placing.preferred[tp] = v
 }
 
-// wished returns where a log is to be created, if that was requested, and forgets it.
-func (m *Manager) wished(tp TopicPartition) *volume {
+// takePreferredDir returns where a log is to be created, if that was requested, and forgets it.
+func (m *Manager) takePreferredDir(tp TopicPartition) *volume {
 	m.placing.Lock()
 	defer m.placing.Unlock()
 	v := m.placing.preferred[tp]

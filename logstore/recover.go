@@ -40,7 +40,7 @@ func (ld *loader) recoverDue(l *Log, segments []*segment) error {
 	for i, s := range segments {
 		if !ld.clean && (i == len(segments)-1 || segments[i+1].base > ld.recoveryPoint) {
 			due = append(due, s)
-		} else if why := ld.suspect(s); why != nil {
+		} else if why := ld.checkIndexes(s); why != nil {
 			l.logger.WithError(why).WithField(logx.Segment, s.base).Warn("making the indexes of a segment anew")
 			due = append(due, s)
 		}
@@ -79,9 +79,9 @@ func (ld *loader) lostTail(l *Log, next *segment) bool {
 		max(l.mu.producers.end, ld.logStart) < next.base
 }
 
-// suspect decides whether a segment's indexes must be rebuilt: the offset index is missing, or the transaction index
-// does not belong to this segment. An empty segment needs none.
-func (ld *loader) suspect(s *segment) error {
+// checkIndexes decides whether a segment's indexes must be rebuilt: the offset index is missing, or the transaction
+// index does not belong to this segment. An empty segment needs none.
+func (ld *loader) checkIndexes(s *segment) error {
 	switch {
 	case s.size.Load() == 0:
 		return nil
@@ -167,7 +167,7 @@ func (ld *loader) cut(l *Log, r *rescan) error {
 	if err != nil {
 		return err
 	}
-	if ld.flushedUnknown && (r.s != l.active() || ld.clean || r.goesOn(f)) {
+	if ld.flushedUnknown && (r.s != l.active() || ld.clean || r.validBatchFollows(f)) {
 		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), records follow, and it is not known what was flushed",
 			ErrDamaged, f.Name(), r.valid, r.end, r.bad)
 	}

@@ -108,5 +108,5 @@ func (ld *loader) loadProducers(l *Log, end int64) error {
 	if err := l.rebuildProducersLocked(end); err != nil {
 		return err
 	}
-	return l.recallLocked()
+	return l.restoreBatchesLocked()
 }

@@ -115,8 +115,9 @@ func hasHole(b record.Batch, end, logStart int64) bool {
 	return b.Magic() >= 2 && (b.BaseOffset() > max(end, logStart) || b.Count() <= b.LastOffsetDelta())
 }
 
-// goesOn reports whether a valid batch follows the invalid one: then it was not a crash that ended the writing there.
-func (r *rescan) goesOn(f vfs.File) bool {
+// validBatchFollows reports whether a valid batch follows the invalid one: then it was not a crash that ended the
+// writing there.
+func (r *rescan) validBatchFollows(f vfs.File) bool {
 	head := make([]byte, min(record.HeaderSize, r.size-r.valid))
 	if _, err := f.ReadAt(head, r.valid); err != nil {
 		return false

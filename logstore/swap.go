@@ -60,7 +60,7 @@ func (l *Log) replace(out *segment, old []*segment) error {
 	l.setSegmentsLocked(next)
 	for _, s := range old {
 		if err := l.supersedeLocked(s, out.base); err != nil {
-			return l.disk.condemn("swap in a compacted segment", err)
+			return l.disk.failEvenIfFull("swap in a compacted segment", err)
 		}
 	}
 	return nil

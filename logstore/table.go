@@ -20,12 +20,12 @@ func (m *Manager) Logs() []*Log {
 
 // logsOn returns the logs and copies of logs in a directory.
 func (m *Manager) logsOn(v *volume) []*Log {
-	logs, _ := m.holdings(v)
+	logs, _ := m.contentsOf(v)
 	return logs
 }
 
-// holdings returns the logs and copies of logs in a directory, and the partitions whose log in it is not loaded.
-func (m *Manager) holdings(v *volume) (logs []*Log, unloaded []TopicPartition) {
+// contentsOf returns the logs and copies of logs in a directory, and the partitions whose log in it is not loaded.
+func (m *Manager) contentsOf(v *volume) (logs []*Log, unloaded []TopicPartition) {
 	m.table.RLock()
 	defer m.table.RUnlock()
 	for _, l := range m.table.logs {

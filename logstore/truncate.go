@@ -51,7 +51,7 @@ func (l *Log) cut(fn func() error) error {
 	if err == nil && lower {
 		err = l.env.truncated(l)
 	}
-	return l.disk.condemn("truncate", err)
+	return l.disk.failEvenIfFull("truncate", err)
 }
 
 func (l *Log) cutLocking(fn func() error) (lower bool, err error) {

@@ -79,7 +79,7 @@ func (m *Manager) prepare(v *volume) error {
 	if err == nil {
 		err = v.begin(m.cfg.FS, m.cfg.Logger)
 	}
-	_ = v.condemn("open log directory", err)
+	_ = v.failEvenIfFull("open log directory", err)
 	return nil
 }
 
@@ -157,7 +157,7 @@ const minThreads = 8
 
 // closeVolume closes the logs of a directory and writes the clean-shutdown mark, unless the directory has failed.
 func (m *Manager) closeVolume(v *volume) error {
-	logs, unloaded := m.holdings(v)
+	logs, unloaded := m.contentsOf(v)
 	err := parallel(logs, max(m.cfg.RecoveryThreadsPerDir, minThreads), func(l *Log) error { return l.close() })
 	if v.failed.Load() {
 		for _, l := range logs {

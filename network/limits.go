@@ -167,9 +167,9 @@ func (a *admission) everOpened() map[string]ConnectionCount {
 	return counts
 }
 
-// crowded reports whether there are more connections than max.connections, which those of the protected listener can
+// overMax reports whether there are more connections than max.connections, which those of the protected listener can
 // cause.
-func (a *admission) crowded() bool {
+func (a *admission) overMax() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.mu.limits.Max > 0 && a.mu.total > a.mu.limits.Max

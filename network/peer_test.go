@@ -33,9 +33,9 @@ func (p *patient) Step(ctx context.Context, _ []byte) ([]byte, error) {
 
 func (p *patient) Login() (sasl.Login, bool) { return sasl.Login{User: "alice"}, p.proved }
 
-// TestGoneDuringALogin: a client that closes its connection while its login waits is noticed, and does not count as a
-// failed login. One that stays is logged in, whatever it has sent in the meantime.
-func TestGoneDuringALogin(t *testing.T) {
+// TestClientClosesDuringALogin: a client that closes its connection while its login waits is noticed, and does not
+// count as a failed login. One that stays is logged in, whatever it has sent in the meantime.
+func TestClientClosesDuringALogin(t *testing.T) {
 	ca := testcert.NewAuthority(t, "ca")
 	for name, encryption := range map[string]*TLS{
 		"plaintext": nil,

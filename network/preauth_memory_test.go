@@ -13,9 +13,9 @@ import (
 	"barnabas/network/sasl"
 )
 
-// TestCrowdOfHalfLogins: 3,000 clients send 100 KB of a request of 512 KB each, and no more. Those that have waited
+// TestManyIncompleteLogins: 3,000 clients send 100 KB of a request of 512 KB each, and no more. Those that have waited
 // longest are closed; the memory held stays small, and a client that completes its login succeeds.
-func TestCrowdOfHalfLogins(t *testing.T) {
+func TestManyIncompleteLogins(t *testing.T) {
 	const crowd, workers = 3000, 30
 	s, addr := saslListener(t, &login{}, sasl.Server{MaxReceive: 512 << 10})
 	before := heapInUse()

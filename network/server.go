@@ -270,7 +270,7 @@ func (s *Server) open(l *bound, tcp *net.TCPConn) {
 			return
 		}
 	}
-	if s.admission.crowded() {
+	if s.admission.overMax() {
 		s.makeRoom()
 	}
 	if s.cfg.SendBuffer > 0 {

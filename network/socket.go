@@ -51,7 +51,7 @@ func takeBuffer(size int) *buffer {
 	return &buffer{make([]byte, size), -1}
 }
 
-func (b *buffer) giveBack() {
+func (b *buffer) release() {
 	if b.class >= 0 {
 		bufferPools[b.class].Put(b)
 	}
@@ -182,7 +182,7 @@ func (in *input) reserve(size int) {
 	}
 	grown := takeBuffer(max(size, in.least))
 	n := copy(grown.bytes, in.unread())
-	in.buf.giveBack()
+	in.buf.release()
 	in.buf, in.start, in.end = grown, 0, n
 }
 
@@ -191,7 +191,7 @@ func (in *input) consume(n int) { in.start += n }
 
 func (in *input) release() {
 	if in.buf != nil {
-		in.buf.giveBack()
+		in.buf.release()
 	}
 	in.buf, in.start, in.end = nil, 0, 0
 }

@@ -114,7 +114,7 @@ func (w *wire) release() error {
 	w.out.Lock()
 	defer w.out.Unlock()
 	err := w.flushLocked()
-	w.out.held.giveBack()
+	w.out.held.release()
 	w.out.held = nil
 	return err
 }
@@ -285,7 +285,7 @@ func (t *transport) writeParts(out *Out) error {
 		return err
 	}
 	b := takeBuffer(bufferSize)
-	defer b.giveBack()
+	defer b.release()
 	g := gatherer{to: t.conn, buf: b.bytes}
 	sent := 0
 	for i := range out.files {

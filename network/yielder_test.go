@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestTurnsCountReadersThatWork: a reader that waits, for whatever reason, is not counted as working: otherwise readers
-// would yield for no reason.
-func TestTurnsCountReadersThatWork(t *testing.T) {
+// TestYielderCountsWorkingReaders: a reader that waits, for whatever reason, is not counted as working: otherwise
+// readers would yield for no reason.
+func TestYielderCountsWorkingReaders(t *testing.T) {
 	e := &echo{gates: make(chan chan struct{}, 1), seen: make(chan int32)}
 	s := NewServer(Config{RequestMaxBytes: 1 << 20}, e, quiet())
 	addr, err := s.Bind(Listener{Name: "PLAINTEXT", Addr: "127.0.0.1:0"})

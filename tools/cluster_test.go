@@ -188,8 +188,8 @@ func TestDelegationTokensPrintWhatTheOriginalPrints(t *testing.T) {
 	replay(t, "testdata/delegation-tokens.txt", b.Addr(), words...)
 }
 
-// TestToolsOfThoseWhoMayNot runs the recorded commands as a user with few rights, and as an unknown one.
-func TestToolsOfThoseWhoMayNot(t *testing.T) {
+// TestToolsWithoutRights runs the recorded commands as a user with few rights, and as an unknown one.
+func TestToolsWithoutRights(t *testing.T) {
 	t.Parallel()
 	b := guarded(t)
 	words := []string{"ANONYMOUS", "--bootstrap-server " + b.Addr() + " --command-config " + commandConfig(t, nil)}

@@ -407,7 +407,7 @@ func TestTrees(t *testing.T) {
 			delete(z, test.path)
 		}
 		d := &doctor{now: time.UnixMilli(1_790_000_000_000)}
-		d.judge(z)
+		d.examineTree(z)
 		said := fmt.Sprint(d.diagnosis.Findings)
 		if d.diagnosis.Trouble != (test.name != "sound") || !strings.Contains(said, test.want) {
 			t.Errorf("%s: %s", test.name, said)

@@ -19,15 +19,15 @@ func (d *doctor) tree(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.judge(z)
+	d.examineTree(z)
 	for _, path := range slices.Sorted(slices.Values(d.hidden)) {
 		d.note(path, "was not checked: only the brokers' user may read it. Log in to ZooKeeper as the brokers do, with KAFKA_OPTS=-D%s=FILE.", config.LoginFileKey)
 	}
 	return nil
 }
 
-// judge examines only the tree: it sends no requests.
-func (d *doctor) judge(z znodes) {
+// examineTree examines only the tree: it sends no requests.
+func (d *doctor) examineTree(z znodes) {
 	registered := z.brokerIDs()
 	bad := d.unreadable(z)
 	epoch := d.controllerNodes(z, registered, bad)

@@ -105,9 +105,9 @@ func TestComparingReplicas(t *testing.T) {
 	}
 }
 
-// TestADifferenceIsReportedOnce: while a replica is away, the records of the others are compared again in each round,
+// TestDifferencesAreReportedOnce: while a replica is away, the records of the others are compared again in each round,
 // but differences are reported once.
-func TestADifferenceIsReportedOnce(t *testing.T) {
+func TestDifferencesAreReportedOnce(t *testing.T) {
 	p := newComparedPartition("t", 0, []int32{1, 2, 3})
 	var lines []string
 	round := func(third fetchedReplica) {

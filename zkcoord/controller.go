@@ -105,15 +105,15 @@ func (c *Client) Elect(ctx context.Context, broker int32) (term Term, won bool, 
 	case err == nil:
 		return Term{Epoch: epoch, Version: results[1].Stat.Version, session: c.session.current()}, true, nil
 	case isNodeExists(err), isBadVersion(err):
-		return c.electedAnyhow(ctx)
+		return c.electedBefore(ctx)
 	}
 	return Term{}, false, fmt.Errorf("elect: %w", err)
 }
 
-// electedAnyhow checks, after an election was refused, whether this very session was elected: then an earlier attempt
+// electedBefore checks, after an election was refused, whether this very session was elected: then an earlier attempt
 // had won, and its response was lost. As long as our node exists nobody else can increment the epoch, so the epoch read
 // between two reads of the same node is that of our election.
-func (c *Client) electedAnyhow(ctx context.Context) (Term, bool, error) {
+func (c *Client) electedBefore(ctx context.Context) (Term, bool, error) {
 	before, err := c.get(ctx, controllerPath)
 	if err != nil {
 		return Term{}, false, ignoreNoNode(err)

@@ -200,9 +200,9 @@ func TestChangesOfOthers(t *testing.T) {
 	})
 }
 
-// TestUnreadableChangesAreNotMade: if ACLs cannot be read, the last ones that could be read stay in force, whether one
+// TestUnreadableChangesAreIgnored: if ACLs cannot be read, the last ones that could be read stay in force, whether one
 // resource or all are being read.
-func TestUnreadableChangesAreNotMade(t *testing.T) {
+func TestUnreadableChangesAreIgnored(t *testing.T) {
 	for _, everything := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShelf()

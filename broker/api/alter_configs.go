@@ -36,7 +36,7 @@ func (h *Handlers) mayAlter(c *Call, r resource, ops []config.Op) error {
 	if err := config.CheckOps(ops); err != nil {
 		return err
 	}
-	return bare(h.mayTouch(c, acl.AlterConfigs, r))
+	return codeOnly(h.mayTouch(c, acl.AlterConfigs, r))
 }
 
 // alterConfigs replaces all settings of topics and brokers (KIP-133).

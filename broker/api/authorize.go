@@ -15,8 +15,8 @@ import (
 // in which order, follows KafkaApis (3.9).
 type authorizer struct{ acls *acl.Authorizer }
 
-// trusts reports whether nothing needs to be checked.
-func (a authorizer) trusts(c *Call) bool { return a.acls == nil || c.Conn == nil }
+// unrestricted reports whether nothing needs to be checked.
+func (a authorizer) unrestricted(c *Call) bool { return a.acls == nil || c.Conn == nil }
 
 func accessRequest(c *Call, op acl.Operation, t acl.ResourceType, name string) acl.AccessRequest {
 	return acl.AccessRequest{
@@ -26,7 +26,7 @@ func accessRequest(c *Call, op acl.Operation, t acl.ResourceType, name string) a
 
 // check checks an operation on one resource.
 func (a authorizer) check(c *Call, op acl.Operation, t acl.ResourceType, name string, code *kerr.Error) error {
-	if a.trusts(c) {
+	if a.unrestricted(c) {
 		return nil
 	}
 	if q := accessRequest(c, op, t, name); !a.acls.Allowed(&q) {
@@ -61,7 +61,7 @@ func (a authorizer) cluster(c *Call, op acl.Operation) error {
 
 // quietly finds out whether an operation is allowed without logging a denial, since nobody is attempting it.
 func (a authorizer) quietly(c *Call, op acl.Operation, t acl.ResourceType, name string) bool {
-	if a.trusts(c) {
+	if a.unrestricted(c) {
 		return true
 	}
 	q := accessRequest(c, op, t, name)
@@ -123,7 +123,7 @@ func (a authorizer) topics(c *Call, op acl.Operation) topics {
 
 // check checks a topic; the error is TOPIC_AUTHORIZATION_FAILED.
 func (t *topics) check(name string) error {
-	if t.trusts(t.c) {
+	if t.unrestricted(t.c) {
 		return nil
 	}
 	if t.asked && t.last == name {

@@ -206,8 +206,8 @@ func TestFreeAPIsAreOffered(t *testing.T) {
 	}
 }
 
-// TestWhatABrokerAsksOfItselfIsTrusted: requests that a broker sends to itself, over no connection, are always allowed.
-func TestWhatABrokerAsksOfItselfIsTrusted(t *testing.T) {
+// TestOwnRequestsAreTrusted: requests that a broker sends to itself, over no connection, are always allowed.
+func TestOwnRequestsAreTrusted(t *testing.T) {
 	h, lines := strict(t)
 	own := &Call{Request: &network.Request{Key: int16(kmsg.LeaderAndISR)}}
 	if err := h.authorize.cluster(own, acl.ClusterAction); err != nil || len(lines.AllEntries()) != 0 {

@@ -25,11 +25,11 @@ import (
 
 // The versions in which Fetch was extended.
 const (
-	fetchMaxBytesVersion  = 3  // a limit for the whole response, which the first batch may exceed
-	fetchNearestVersion   = 11 // KIP-392: reading from followers
-	fetchTopicIDVersion   = 13 // KIP-516
-	fetchReplicaVersion   = 15 // KIP-903: the follower's broker epoch
-	fetchEndpointsVersion = 16 // KIP-951
+	fetchMaxBytesVersion    = 3  // a limit for the whole response, which the first batch may exceed
+	preferredReplicaVersion = 11 // KIP-392: reading from followers
+	fetchTopicIDVersion     = 13 // KIP-516
+	fetchReplicaVersion     = 15 // KIP-903: the follower's broker epoch
+	fetchEndpointsVersion   = 16 // KIP-951
 )
 
 // maxConverted bounds a response whose records may have to be converted in memory, for versions before v4.
@@ -42,15 +42,15 @@ type fetchPartition struct {
 	number int32
 	at     replica.Position
 
-	part    *replica.Partition
-	missing error // why the partition does not exist for this client; it does not shorten the wait
-	failed  error // why it could not be read; it ends the wait
-	view    replica.View
-	nearest int32 // a better replica to read from, -1 for none
-	aborted []logstore.AbortedTxn
-	seen    logOffsets // when it was last read
-	read    bool
-	bytes   []byte // converted records, which replace the view's
+	part      *replica.Partition
+	missing   error // why the partition does not exist for this client; it does not shorten the wait
+	failed    error // why it could not be read; it ends the wait
+	view      replica.View
+	preferred int32 // a better replica to read from, -1 for none
+	aborted   []logstore.AbortedTxn
+	seen      logOffsets // when it was last read
+	read      bool
+	bytes     []byte // converted records, which replace the view's
 }
 
 // fetching is a Fetch request in progress.
@@ -105,7 +105,7 @@ func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchCo
 	f.min = min(int64(req.MinBytes), f.max)
 	f.reader = replica.Reader{
 		Replica: req.ReplicaID, BrokerEpoch: -1, Isolation: replica.Isolation(req.IsolationLevel),
-		LeaderOnly: c.Version < fetchNearestVersion,
+		LeaderOnly: c.Version < preferredReplicaVersion,
 	}
 	if c.Version >= fetchReplicaVersion {
 		f.reader.Replica, f.reader.BrokerEpoch = req.ReplicaState.ID, req.ReplicaState.Epoch
@@ -149,7 +149,7 @@ func (f *fetching) resolve() {
 // refusal returns a function that says why a topic may not be fetched, or nil if all may be. A follower needs an
 // operation on the cluster, without which all topics are refused; a consumer needs one on each topic.
 func (f *fetching) refusal() func(topic string) error {
-	if f.h.authorize.trusts(f.c) {
+	if f.h.authorize.unrestricted(f.c) {
 		return nil
 	}
 	if !f.c.follower {
@@ -212,7 +212,7 @@ func (f *fetching) done() bool {
 			continue
 		}
 		interesting = true
-		if a.failed != nil || a.view.Diverging != nil || a.nearest >= 0 {
+		if a.failed != nil || a.view.Diverging != nil || a.preferred >= 0 {
 			return true
 		}
 		size += a.view.Records.Size
@@ -229,7 +229,7 @@ func (f *fetching) read() {
 			continue
 		}
 		a.view.Records.Close()
-		a.view, a.nearest = replica.View{}, -1
+		a.view, a.preferred = replica.View{}, -1
 		a.seen, a.read = offsetsOf(a.part), true
 		a.failed = f.readOne(a, left, oneMore)
 		if n := a.view.Records.Size; n > 0 {
@@ -249,7 +249,7 @@ func offsetsOf(p *replica.Partition) logOffsets {
 // still reports whether there was nothing to read and reading again would give the same result. If one of the thousands
 // of partitions in a follower's fetch changes, the others must not be read again.
 func (a *fetchPartition) still(r replica.Reader) bool {
-	return a.read && a.failed == nil && a.view.Records.Size == 0 && a.view.Diverging == nil && a.nearest < 0 &&
+	return a.read && a.failed == nil && a.view.Records.Size == 0 && a.view.Diverging == nil && a.preferred < 0 &&
 		a.seen == offsetsOf(a.part) && a.part.Check(a.at.LeaderEpoch, r.LeaderOnly) == nil
 }
 
@@ -259,7 +259,7 @@ func (f *fetching) readOne(a *fetchPartition, left int64, oneMore bool) error {
 	}
 	at := a.at
 	at.MaxBytes, at.AtLeastOne = int32(min(int64(at.MaxBytes), left)), oneMore
-	if a.nearest = f.nearest(a); a.nearest >= 0 {
+	if a.preferred = f.preferredReplica(a); a.preferred >= 0 {
 		at.MaxBytes, at.AtLeastOne = 0, false
 	}
 	var err error
@@ -283,13 +283,13 @@ func abortedIn(a *fetchPartition) ([]logstore.AbortedTxn, error) {
 	return a.part.Log().AbortedTransactions(a.at.Offset, end)
 }
 
-// nearest returns the replica that a consumer should read from instead, -1 if it should read here.
-func (f *fetching) nearest(a *fetchPartition) int32 {
-	if f.rack == "" || f.reader.FromFollower() || f.c.Version < fetchNearestVersion || !f.h.rackAware() {
+// preferredReplica returns the replica that a consumer should read from instead, -1 if it should read here.
+func (f *fetching) preferredReplica(a *fetchPartition) int32 {
+	if f.rack == "" || f.reader.FromFollower() || f.c.Version < preferredReplicaVersion || !f.h.rackAware() {
 		return -1
 	}
 	snapshot := f.h.Metadata.Current()
-	return a.part.Nearest(a.at.Offset, func(broker int32) bool {
+	return a.part.PreferredReadReplica(a.at.Offset, func(broker int32) bool {
 		b := snapshot.Brokers[broker]
 		if b == nil || b.Rack == nil || *b.Rack != f.rack {
 			return false
@@ -312,7 +312,7 @@ func (f *fetching) respond() network.Response {
 	f.countSent()
 	missingLast(f.parts)
 	resp := &fetchResponse{version: f.c.Version, committed: f.reader.Isolation == replica.ReadCommitted}
-	tellThrottle(resp, f.late)
+	setThrottle(resp, f.late)
 	resp.parts, resp.session = f.session.end(f.parts)
 	if f.c.Version >= fetchEndpointsVersion {
 		resp.addHints(f)
@@ -379,7 +379,7 @@ func (f *fetching) throttled(wait time.Duration) network.Response {
 	}
 	f.c.Conn.Mute(wait)
 	resp := &fetchResponse{version: f.c.Version, session: f.session.id()}
-	tellThrottle(resp, wait)
+	setThrottle(resp, wait)
 	return resp
 }
 
@@ -453,7 +453,7 @@ func (h *Handlers) badIsolation(c *Call, req *kmsg.FetchRequest) network.Respons
 	for _, t := range req.Topics {
 		for _, p := range t.Partitions {
 			resp.parts = append(resp.parts, fetchPartition{topic: t.Topic, id: t.TopicID, number: p.Partition,
-				failed: kerr.UnknownServerError, nearest: -1})
+				failed: kerr.UnknownServerError, preferred: -1})
 		}
 	}
 	return resp

@@ -124,8 +124,8 @@ func (r *fetchResponse) appendPartition(out *network.Out, i int) {
 	if r.version >= 4 {
 		b = r.appendAborted(b, a)
 	}
-	if r.version >= fetchNearestVersion {
-		b = kbin.AppendInt32(b, a.nearest)
+	if r.version >= preferredReplicaVersion {
+		b = kbin.AppendInt32(b, a.preferred)
 	}
 	out.Buf = b
 	r.appendRecords(out, a)

@@ -102,7 +102,7 @@ func positionOf(p *kmsg.FetchRequestTopicPartition) replica.Position {
 }
 
 func (k partKey) asked(at replica.Position) fetchPartition {
-	return fetchPartition{topic: k.topic, id: k.id, number: k.number, at: at, nearest: -1}
+	return fetchPartition{topic: k.topic, id: k.id, number: k.number, at: at, preferred: -1}
 }
 
 // listed returns the partitions of a request, each once, in order.
@@ -242,7 +242,7 @@ func (s *fetchSessions) open(parts []fetchPartition, topicIDs, follower bool, no
 			key.topic = ""
 		}
 		p := f.add(key)
-		p.told(a)
+		p.recordSent(a)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,13 +294,13 @@ func (f *fetchSession) less(o *fetchSession) bool {
 	return f.used.Before(o.used)
 }
 
-// told records what a response says about the partition, and reports whether that is news.
-func (p *sessionPart) told(a *fetchPartition) bool {
+// recordSent records what a response says about the partition, and reports whether that is news.
+func (p *sessionPart) recordSent(a *fetchPartition) bool {
 	if fetchCode(a) != 0 {
 		p.mark = -1 // errors are reported every time
 		return true
 	}
-	news := a.size() > 0 || a.view.Diverging != nil || a.nearest >= 0 ||
+	news := a.size() > 0 || a.view.Diverging != nil || a.preferred >= 0 ||
 		p.mark != a.view.HighWatermark || p.start != a.view.LogStart
 	p.mark, p.start = a.view.HighWatermark, a.view.LogStart
 	p.justServed = a.size() > 0
@@ -362,7 +362,7 @@ func (c *fetchContext) end(parts []fetchPartition) ([]fetchPartition, int32) {
 	for i := range parts {
 		a := &parts[i]
 		p := c.find(a)
-		if p == nil || p.told(a) {
+		if p == nil || p.recordSent(a) {
 			kept = append(kept, *a)
 		} else {
 			a.view.Records.Close()

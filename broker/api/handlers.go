@@ -250,8 +250,8 @@ func message(err error) *string {
 	return &text
 }
 
-// bare returns an error's code only, for responses in which Apache Kafka gives no text.
-func bare(err error) error {
+// codeOnly returns an error's code only, for responses in which Apache Kafka gives no text.
+func codeOnly(err error) error {
 	var k *kerr.Error
 	if errors.As(err, &k) {
 		return k

@@ -30,7 +30,7 @@ func (h *Handlers) leaderAndISR(_ context.Context, c *Call, req *kmsg.LeaderAndI
 	assignments := assignmentsOf(req)
 	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
 		resp.ErrorCode = code(err)
-		h.tellAssigned(c, resp, assignments, slices.Repeat([]error{err}, len(assignments)))
+		h.fillAssigned(c, resp, assignments, slices.Repeat([]error{err}, len(assignments)))
 		return resp
 	}
 	if err := h.checkBrokerEpoch(req.BrokerEpoch); err != nil {
@@ -42,12 +42,12 @@ func (h *Handlers) leaderAndISR(_ context.Context, c *Call, req *kmsg.LeaderAndI
 		resp.ErrorCode = h.codeOf(err)
 		return resp
 	}
-	h.tellAssigned(c, resp, assignments, errs)
+	h.fillAssigned(c, resp, assignments, errs)
 	return resp
 }
 
-// tellAssigned fills in the outcome for each partition.
-func (h *Handlers) tellAssigned(c *Call, resp *kmsg.LeaderAndISRResponse, assignments []replica.Assignment, errs []error) {
+// fillAssigned fills in the outcome for each partition.
+func (h *Handlers) fillAssigned(c *Call, resp *kmsg.LeaderAndISRResponse, assignments []replica.Assignment, errs []error) {
 	for i, a := range assignments {
 		out := kmsg.NewLeaderAndISRResponseTopicPartition()
 		out.Topic, out.Partition, out.ErrorCode = a.TP.Topic, a.TP.Partition, h.codeOf(errs[i])

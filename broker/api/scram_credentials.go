@@ -35,7 +35,7 @@ func (h *Handlers) alterUserSCRAMCredentials(ctx context.Context, c *Call, req *
 	changes := scramChanges(req)
 	var denied error
 	if h.Controller.Active() {
-		denied = bare(h.authorize.cluster(c, acl.Alter))
+		denied = codeOnly(h.authorize.cluster(c, acl.Alter))
 	}
 	resp := kmsg.NewPtrAlterUserSCRAMCredentialsResponse()
 	for _, user := range slices.Sorted(maps.Keys(changes)) {

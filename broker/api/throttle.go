@@ -54,10 +54,10 @@ func (c *Call) throttled(answer network.Answer) network.Answer {
 	}
 	wait := c.wait
 	c.Conn.Mute(wait)
-	return answer.Then(func(resp network.Response) { tellThrottle(resp, wait) })
+	return answer.Then(func(resp network.Response) { setThrottle(resp, wait) })
 }
 
-func tellThrottle(resp network.Response, wait time.Duration) {
+func setThrottle(resp network.Response, wait time.Duration) {
 	if r, ok := resp.(kmsg.SetThrottleResponse); ok {
 		r.SetThrottle(int32(min(wait, maxThrottle).Milliseconds()))
 	}

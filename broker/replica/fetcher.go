@@ -125,7 +125,7 @@ func (t *fetcher) write(f *fetched, change func() error) {
 	if err != nil {
 		t.holdBack(f, err)
 	}
-	f.failing.Store(err != nil && !passing(err))
+	f.failing.Store(err != nil && !isTransient(err))
 }
 
 func (t *fetcher) run(ctx context.Context) {
@@ -292,15 +292,15 @@ func (t *fetcher) take(tp logstore.TopicPartition, at fetchFrom, r *kmsg.FetchRe
 func (t *fetcher) holdBack(f *fetched, err error) {
 	f.notBefore = t.set.cfg.now().Add(t.set.cfg.Backoff)
 	level := logrus.WarnLevel
-	if passing(err) {
+	if isTransient(err) {
 		level = logrus.DebugLevel
 	}
 	t.log.WithError(err).WithFields(logrus.Fields{logx.Topic: f.partition.TP.Topic, logx.Partition: f.partition.TP.Partition,
 		logx.Offset: f.offset}).Log(level, "cannot follow the leader for now")
 }
 
-// passing reports whether an error says that the leadership is moving: the controller will soon say where to.
-func passing(err error) bool {
+// isTransient reports whether an error says that the leadership is moving: the controller will soon say where to.
+func isTransient(err error) bool {
 	for _, e := range []error{kerr.UnknownLeaderEpoch, kerr.FencedLeaderEpoch, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID} {
 		if errors.Is(err, e) {
 			return true

@@ -45,8 +45,8 @@ func TestFollowerCopiesTheLeader(t *testing.T) {
 	eventually(t, "the follower's log start", func() bool { return follower.Log().LogStartOffset() == 2 })
 }
 
-// TestFetchersTellHowTheyAre: fetchers report what they have fetched, and the partitions that they cannot follow.
-func TestFetchersTellHowTheyAre(t *testing.T) {
+// TestFetcherStates: fetchers report what they have fetched, and the partitions that they cannot follow.
+func TestFetcherStates(t *testing.T) {
 	_, one, two := pair(t)
 	leader, follower := one.must(t, 1, 0, both, both), two.must(t, 1, 0, both, both)
 	appendTo(t, leader, "a", "b")
@@ -70,9 +70,9 @@ func TestFetchersTellHowTheyAre(t *testing.T) {
 	sameLogs(t, leader, follower)
 }
 
-// TestWhoLeavesFollowsNobodyNew: a broker that hands its leaderships over before it stops does not rejoin the ISR under
-// its successors.
-func TestWhoLeavesFollowsNobodyNew(t *testing.T) {
+// TestStoppingBrokerFollowsNoNewLeader: a broker that hands its leaderships over before it stops does not rejoin the
+// ISR under its successors.
+func TestStoppingBrokerFollowsNoNewLeader(t *testing.T) {
 	_, one, two := pair(t)
 	leaving := one.must(t, 1, 0, both, both)
 	two.must(t, 1, 0, both, both)
@@ -326,9 +326,9 @@ func TestTopicsWithoutIDs(t *testing.T) {
 	}
 }
 
-// TestOnlyAVersionThatHasItTellsTheBrokerEpoch: the broker epoch is sent only in versions that have the field. Apache
+// TestBrokerEpochIsSentInVersionsThatHaveIt: the broker epoch is sent only in versions that have the field. Apache
 // Kafka does not accept it in others (TestMessagesAreLaidOutAsInApacheKafka).
-func TestOnlyAVersionThatHasItTellsTheBrokerEpoch(t *testing.T) {
+func TestBrokerEpochIsSentInVersionsThatHaveIt(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: make(map[int32]*broker), version: 17})
 	f := newFetcher(b.fetchers, fetcherKey{}, func() {})
 	for version := range int16(18) {
@@ -351,8 +351,8 @@ func (mute) Do(context.Context, kmsg.Request) (kmsg.Response, error) {
 	return kmsg.NewPtrOffsetForLeaderEpochResponse(), nil
 }
 
-// TestNothingIsCutUnlessTheLeaderSaysWhere: a partition that the leader leaves out of its response is not truncated.
-func TestNothingIsCutUnlessTheLeaderSaysWhere(t *testing.T) {
+// TestNoTruncationWithoutAnOffset: a partition that the leader leaves out of its response is not truncated.
+func TestNoTruncationWithoutAnOffset(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: make(map[int32]*broker), version: 11})
 	p := b.must(t, 1, 0, []int32{1}, []int32{1})
 	appendTo(t, p, "kept")

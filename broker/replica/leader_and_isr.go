@@ -52,7 +52,7 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 		source, known := addressOf(leaders, a.State.Leader)
 		roles[i] = role{a, source, known}
 	}
-	errs := m.takeOn(roles)
+	errs := m.assume(roles)
 	m.log.WithFields(logrus.Fields{logx.ControllerEpoch: controllerEpoch, logx.Count: len(roles)}).Debug("applied the controller's LeaderAndIsr")
 	return errs, nil
 }
@@ -77,8 +77,8 @@ func (m *Manager) SpaceFreed() {
 	}
 }
 
-// takeOn returns an error for each role that was not assumed. The caller holds Manager.control.
-func (m *Manager) takeOn(roles []role) []error {
+// assume returns an error for each role that was not assumed. The caller holds Manager.control.
+func (m *Manager) assume(roles []role) []error {
 	partitions, errs := m.applyAll(roles)
 	followed := make([]following, 0, len(roles))
 	for i := range roles {
@@ -272,9 +272,9 @@ func (p *Partition) leadLocked(s *kmsg.LeaderAndISRRequestTopicPartition) error 
 	return nil
 }
 
-// resetProgressLocked prepares for a new leader epoch: an in-sync follower has replica.lag.time.max.ms to fetch, and the
-// high watermark does not wait for any other until it has caught up in this epoch. known tells whether what followers
-// have fetched so far is known (Partition.makeLeader, 3.9).
+// resetProgressLocked prepares for a new leader epoch: an in-sync follower has replica.lag.time.max.ms to fetch, and
+// the high watermark does not wait for any other until it has caught up in this epoch. known tells whether what
+// followers have fetched so far is known (Partition.makeLeader, 3.9).
 func (p *Partition) resetProgressLocked(isr []int32, known bool) {
 	p.progress.Lock()
 	defer p.progress.Unlock()

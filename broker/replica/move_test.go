@@ -209,8 +209,8 @@ func TestMoveWithoutCheckpoints(t *testing.T) {
 	}
 }
 
-// TestMoveWaitsForWhatIsShort: disk space or open files run out at any step of a move; the move continues afterwards.
-func TestMoveWaitsForWhatIsShort(t *testing.T) {
+// TestMoveWaitsForResources: disk space or open files run out at any step of a move; the move continues afterwards.
+func TestMoveWaitsForResources(t *testing.T) {
 	for _, row := range []struct {
 		short    syscall.Errno
 		op, part string // part of the file's name
@@ -283,9 +283,9 @@ func TestMoveFollowsTruncation(t *testing.T) {
 	}
 }
 
-// TestMoveOfWhatIsNotThere: for a partition that is not hosted yet the directory is remembered; a cancelled move leaves
-// nothing behind, nor does a deletion.
-func TestMoveOfWhatIsNotThere(t *testing.T) {
+// TestMoveOfUnhostedPartition: for a partition that is not hosted yet the directory is remembered; a cancelled move
+// leaves nothing behind, nor does a deletion.
+func TestMoveOfUnhostedPartition(t *testing.T) {
 	one := newBrokerIn(t, 1, nil, "/a", "/b")
 	if err := one.MoveTo(tp0, "/b"); !errors.Is(err, kerr.ReplicaNotAvailable) {
 		t.Errorf("%v", err)

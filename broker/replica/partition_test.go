@@ -153,8 +153,8 @@ func TestHighWatermarkWaitsForTheInSyncReplicas(t *testing.T) {
 	}
 }
 
-// TestHighWatermarkDoesNotWaitForTheDead removes a broker from the ISR that had everything until it stopped.
-func TestHighWatermarkDoesNotWaitForTheDead(t *testing.T) {
+// TestHighWatermarkDoesNotWaitForDeadBrokers removes a broker from the ISR that had everything until it stopped.
+func TestHighWatermarkDoesNotWaitForDeadBrokers(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 0, []int32{1, 2, 3}, []int32{1, 2, 3})
 	fetch := func(replica int32, offset int64) {

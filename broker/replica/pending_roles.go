@@ -118,19 +118,19 @@ func (m *Manager) runPending(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if m.takeOnPending() {
+		if m.assumePending() {
 			m.cfg.StorageFailed()
 		}
 	}
 }
 
-// takeOnPending reports whether one of the logs is lost.
-func (m *Manager) takeOnPending() (lost bool) {
+// assumePending reports whether one of the logs is lost.
+func (m *Manager) assumePending() (lost bool) {
 	m.control.Lock()
 	defer m.control.Unlock()
 	roles := m.pending.take()
 	if len(roles) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(m.takeOn(roles), func(err error) bool { return errors.Is(err, kerr.KafkaStorageError) })
+	return slices.ContainsFunc(m.assume(roles), func(err error) bool { return errors.Is(err, kerr.KafkaStorageError) })
 }

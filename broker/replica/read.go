@@ -167,9 +167,9 @@ func (p *Partition) EndOfEpoch(current, asked int32, leaderOnly bool) (EpochEnd,
 	return EpochEnd{epoch, end}, nil
 }
 
-// Nearest returns the replica that a consumer at an offset should read from: of those that preferred accepts, the one
-// with the most records (RackAwareReplicaSelector, 3.9; KIP-392). -1 means this replica, or none.
-func (p *Partition) Nearest(offset int64, preferred func(broker int32) bool) int32 {
+// PreferredReadReplica returns the replica that a consumer at an offset should read from: of those that preferred
+// accepts, the one with the most records (RackAwareReplicaSelector, 3.9; KIP-392). -1 means this replica, or none.
+func (p *Partition) PreferredReadReplica(offset int64, preferred func(broker int32) bool) int32 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.mu.role != Leader || preferred(p.env.brokerID) {

@@ -96,15 +96,15 @@ func (m *Manager) DirectoryFailed(dir string) []logstore.TopicPartition {
 			m.dropMove(p)
 		}
 		if p.Log().Dir() == dir {
-			m.lose(p)
+			m.takeOffline(p)
 			lost = append(lost, p.TP)
 		}
 	}
 	return lost
 }
 
-// lose takes a partition out of service whose log is in a failed directory.
-func (m *Manager) lose(p *Partition) {
+// takeOffline takes a partition out of service whose log is in a failed directory.
+func (m *Manager) takeOffline(p *Partition) {
 	m.fetchers.remove(p.TP)
 	p.goOffline()
 	m.cfg.LeadershipChanged(p.TP, p.State().LeaderEpoch, false)
@@ -113,6 +113,6 @@ func (m *Manager) lose(p *Partition) {
 // movedInto takes a partition out of service whose log was moved into a directory while that failed: DirectoryFailed
 // may have looked before, and so may the controller.
 func (m *Manager) movedInto(p *Partition) {
-	m.lose(p)
+	m.takeOffline(p)
 	m.cfg.StorageFailed()
 }

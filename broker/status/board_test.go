@@ -77,8 +77,8 @@ func TestWatchersShareAReading(t *testing.T) {
 	}
 }
 
-// TestMuchIsCut: for a large cluster the amount shown is limited, and what is left out is counted.
-func TestMuchIsCut(t *testing.T) {
+// TestLimits: for a large cluster the amount shown is limited, and what is left out is counted.
+func TestLimits(t *testing.T) {
 	w := watch()
 	for i := range 10000 {
 		name := fmt.Sprintf("name-%05d", i)

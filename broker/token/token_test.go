@@ -290,9 +290,9 @@ func TestTokensAreReadAnewAfterASessionWasLost(t *testing.T) {
 	}
 }
 
-// TestTokensThatCannotBeFollowed: if changes of tokens cannot be watched, that is reported to the operator, since a
+// TestTokensThatCannotBeWatched: if changes of tokens cannot be watched, that is reported to the operator, since a
 // revoked token would still be accepted.
-func TestTokensThatCannotBeFollowed(t *testing.T) {
+func TestTokensThatCannotBeWatched(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	failed := make(chan error, 1)

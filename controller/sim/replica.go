@@ -97,7 +97,7 @@ func (p *process) stale(brokerEpoch int64, controllerEpoch int32) int16 {
 		p.known = note
 		p.w.send(&packet{name: "look for strays", sure: true, deliver: func() {
 			if p.b.proc == p {
-				p.tidy()
+				p.removeStrays()
 			}
 		}})
 	}
@@ -179,9 +179,9 @@ func (p *process) stopReplica(req *kmsg.StopReplicaRequest, resp *kmsg.StopRepli
 	}
 }
 
-// tidy removes replicas that were moved off this broker, or deleted, without it being told. A broker looks for them
-// when a controller, or a new one, knows its registration: from then on it is told.
-func (p *process) tidy() {
+// removeStrays removes replicas that were moved off this broker, or deleted, without it being told. A broker looks for
+// them when a controller, or a new one, knows its registration: from then on it is told.
+func (p *process) removeStrays() {
 	topics := make(map[string]zkcoord.TopicInfo)
 	for _, t := range p.w.topics() {
 		topics[t.Name] = t

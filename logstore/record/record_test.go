@@ -183,8 +183,8 @@ func TestRawSnappyBlock(t *testing.T) {
 	}
 }
 
-// TestBombs: a few bytes must not cause a large allocation.
-func TestBombs(t *testing.T) {
+// TestDecompressionBombs: a few bytes must not cause a large allocation.
+func TestDecompressionBombs(t *testing.T) {
 	zeros, err := Compress(nil, Zstd, 1, make([]byte, maxDecompressed+1))
 	if err != nil {
 		t.Fatal(err)

@@ -93,8 +93,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestShownIsForgotten: each authenticator is remembered for as long as it is valid, and none is kept forever.
-func TestShownIsForgotten(t *testing.T) {
+// TestReplayCacheForgets: each authenticator is remembered for as long as it is valid, and none is kept forever.
+func TestReplayCacheForgets(t *testing.T) {
 	const skew = 5 * time.Minute
 	const shownFor = 2 * skew
 	var s ReplayCache

@@ -118,10 +118,10 @@ func (c client) served() bool {
 // again waits until a client may re-authenticate.
 func again() { time.Sleep(1100 * time.Millisecond) }
 
-// TestLaterLoginsGoByWhatIsStoredThen: a re-authentication is checked against what is stored at that time. A changed
-// salt or number of iterations makes no difference to a client that knows the password; if the password was changed or
-// the user removed, the connection is closed at the next login, not earlier.
-func TestLaterLoginsGoByWhatIsStoredThen(t *testing.T) {
+// TestReauthenticationUsesCurrentCredentials: a re-authentication is checked against what is stored at that time. A
+// changed salt or number of iterations makes no difference to a client that knows the password; if the password was
+// changed or the user removed, the connection is closed at the next login, not earlier.
+func TestReauthenticationUsesCurrentCredentials(t *testing.T) {
 	t.Parallel()
 	s, addr := scramListener(t, nil)
 	setPassword(t, s, "bob", "builder", "salt1", 4096)

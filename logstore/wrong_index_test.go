@@ -8,9 +8,9 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// TestIndexThatLeadsAstray: after a clean stop, an index that is well formed but wrong costs time, but neither records
+// TestWrongIndex: after a clean stop, an index that is well formed but wrong costs time, but neither records
 // nor the end of the log.
-func TestIndexThatLeadsAstray(t *testing.T) {
+func TestWrongIndex(t *testing.T) {
 	fsys, cfg, batches := indexedLog(t)
 	dir := "/data/" + testTP.String() + "/"
 	content := filesIn(t, fsys, "/data")

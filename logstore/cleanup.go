@@ -11,8 +11,8 @@ import (
 	"barnabas/internal/vfs"
 )
 
-// tidy completes or undoes what a crash has interrupted, and records which files exist.
-func (ld *loader) tidy() error {
+// cleanUp completes or undoes what a crash has interrupted, and records which files exist.
+func (ld *loader) cleanUp() error {
 	entries, err := ld.env.fs.ReadDir(ld.dir)
 	if err != nil {
 		return err

@@ -60,9 +60,9 @@ func TestSettingsOutliveAPartitionThatLeaves(t *testing.T) {
 	refused()
 }
 
-// TestTopicsAreCountedWhileTheyAreHere: metrics by topic exist only for topics of which the broker hosts partitions:
+// TestMetricsOfHostedTopicsOnly: metrics by topic exist only for topics of which the broker hosts partitions:
 // not for names that clients make up, and no longer for deleted topics, even if requests for them still arrive.
-func TestTopicsAreCountedWhileTheyAreHere(t *testing.T) {
+func TestMetricsOfHostedTopicsOnly(t *testing.T) {
 	t.Parallel()
 	addr := testport.Address(t)
 	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr), kafkatest.Setting("auto.create.topics.enable", "false"))

@@ -11,9 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestFullFolderIsTold: a log directory that rejects records because its disk is full is reported in the metrics, on
-// the status page and by the readiness check.
-func TestFullFolderIsTold(t *testing.T) {
+// TestFullDirectoryIsReported: a log directory that rejects records because its disk is full is reported in the
+// metrics, on the status page and by the readiness check.
+func TestFullDirectoryIsReported(t *testing.T) {
 	t.Parallel()
 	addr := testport.Address(t)
 	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr), kafkatest.Setting("log.dir.min.free.bytes", "9000000000000000000"))

@@ -6,18 +6,18 @@ import (
 	"barnabas/logstore/record"
 )
 
-// recallBytes bounds how much of a log's end is read to find its producers' last batches.
-const recallBytes = 256 << 10
+// restoreBatchesBytes bounds how much of a log's end is read to find its producers' last batches.
+const restoreBatchesBytes = 256 << 10
 
-// recallLocked finds the batches before each producer's last one. A snapshot has only the last; but a producer resends
-// what was in flight when the broker stopped, up to five batches, and they must be recognised. Apache Kafka forgets
-// them at each restart.
-func (l *Log) recallLocked() error {
+// restoreBatchesLocked finds the batches before each producer's last one. A snapshot has only the last; but a producer
+// resends what was in flight when the broker stopped, up to five batches, and they must be recognised. Apache Kafka
+// forgets them at each restart.
+func (l *Log) restoreBatchesLocked() error {
 	t, s := l.mu.producers, l.active()
 	if len(t.byID) == 0 || s.size.Load() == 0 {
 		return nil
 	}
-	from, err := l.recallFrom(s)
+	from, err := l.restoreBatchesFrom(s)
 	if err != nil {
 		return err
 	}
@@ -34,13 +34,14 @@ func (l *Log) recallLocked() error {
 		return true, nil
 	})
 	for id, batches := range earlier {
-		t.byID[id].recall(batches)
+		t.byID[id].restoreBatches(batches)
 	}
 	return err
 }
 
-// recallFrom returns where to begin reading: five times the size of the last batches before the end, within limits.
-func (l *Log) recallFrom(s *segment) (position int64, err error) {
+// restoreBatchesFrom returns where to begin reading: five times the size of the last batches before the end, within
+// limits.
+func (l *Log) restoreBatchesFrom(s *segment) (position int64, err error) {
 	records := int64(0)
 	for _, p := range l.mu.producers.byID {
 		if p.n == 1 && p.last().lastOffset >= s.base {
@@ -54,15 +55,15 @@ func (l *Log) recallFrom(s *segment) (position int64, err error) {
 	back := min(rememberedBatches*records, end-s.base)
 	for {
 		position, err = s.index.lookup(end - back)
-		if err != nil || s.size.Load()-position <= recallBytes || back <= 1 {
+		if err != nil || s.size.Load()-position <= restoreBatchesBytes || back <= 1 {
 			return position, err
 		}
 		back /= 2
 	}
 }
 
-// recall inserts batches before the last one, as far as their sequence numbers lead up to it without a gap.
-func (p *producer) recall(earlier []producerBatch) {
+// restoreBatches inserts batches before the last one, as far as their sequence numbers lead up to it without a gap.
+func (p *producer) restoreBatches(earlier []producerBatch) {
 	next := *p.last()
 	known := []producerBatch{next}
 	for _, m := range slices.Backward(earlier) {
