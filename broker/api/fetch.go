@@ -217,8 +217,13 @@ func (f *fetching) done() bool {
 		}
 		size += a.view.Records.Size
 	}
-	return !interesting || size >= f.min || f.session.news(f.parts, f.reader)
+	return !interesting || size >= f.min || f.sendsMarks() && f.session.news(f.parts)
 }
+
+// sendsMarks reports whether a new high watermark is sent to a follower at once, so that consumers reading from it do
+// not wait for replica.fetch.wait.max.ms. Without such consumers it comes with the next records, which saves a request
+// and a response for every append.
+func (f *fetching) sendsMarks() bool { return f.reader.FromFollower() && f.h.rackAware() }
 
 // read reads every partition in order until the limits are reached.
 func (f *fetching) read() {

@@ -314,10 +314,9 @@ func (a *fetchPartition) size() int64 {
 	return a.view.Records.Size
 }
 
-// news reports whether a follower must learn of a new high watermark at once, so that a consumer reading from it does
-// not wait for replica.fetch.wait.max.ms.
-func (c *fetchContext) news(parts []fetchPartition, r replica.Reader) bool {
-	if c.session == nil || !r.FromFollower() {
+// news reports whether a high watermark is higher than the session has announced.
+func (c *fetchContext) news(parts []fetchPartition) bool {
+	if c.session == nil {
 		return false
 	}
 	c.sessions.mu.Lock()

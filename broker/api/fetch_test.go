@@ -6,6 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"barnabas/broker/replica"
+	"barnabas/config"
+
+	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -28,5 +32,37 @@ func TestFetchCodes(t *testing.T) {
 	}
 	if got := fetchCode(&fetchPartition{failed: errors.New("no code")}); got != -1 {
 		t.Errorf("an error without a code is returned as error code %d", got)
+	}
+}
+
+// TestHighWatermarksAreSentWhereConsumersReadFromFollowers at once, and with the next records otherwise.
+func TestHighWatermarksAreSentWhereConsumersReadFromFollowers(t *testing.T) {
+	for _, test := range []struct {
+		selector  string
+		replica   int32
+		announced int64 // the high watermark that the session has announced
+		want      bool
+	}{
+		{config.RackAwareSelector, 2, 3, true},
+		{config.RackAwareSelector, 2, 5, false},
+		{config.RackAwareSelector, -1, 3, false},
+		{"", 2, 3, false},
+	} {
+		cfg, err := config.Parse(map[string]string{"zookeeper.connect": "localhost:2181", "replica.selector.class": test.selector})
+		if err != nil {
+			t.Fatal(err)
+		}
+		part := sessionPart{partKey: partKey{topic: "t"}, mark: test.announced}
+		session := &fetchSession{id: 1, index: map[partKey]*sessionPart{part.partKey: &part}}
+		f := &fetching{
+			h:       &Handlers{Deps: Deps{Config: config.NewDynamic(cfg, logrus.NewEntry(logrus.New()))}},
+			session: &fetchContext{sessions: newFetchSessions(1), session: session},
+			parts:   []fetchPartition{{topic: "t", nearest: -1, view: replica.View{HighWatermark: 5}}},
+			reader:  replica.Reader{Replica: test.replica},
+			min:     1,
+		}
+		if got := f.done(); got != test.want {
+			t.Errorf("selector %q, replica %d, high watermark 5, announced %d: answered %v, want %v", test.selector, test.replica, test.announced, got, test.want)
+		}
 	}
 }
