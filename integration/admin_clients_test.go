@@ -112,8 +112,16 @@ func TestAdminClients(t *testing.T) {
 	}
 }
 
-// settled waits until changes have spread: metadata and settings arrive through ZooKeeper.
-func settled() { time.Sleep(500 * time.Millisecond) }
+// untilBrokersHave waits until brokers describe a setting that was changed while they ran, of themselves or, without ids, of all brokers.
+// They hear of such changes from ZooKeeper, in order: the last one is to be waited for. Other changes have taken effect when they are answered.
+func untilBrokersHave(t *testing.T, adm *kadm.Client, name, value string, ids ...int32) {
+	t.Helper()
+	await(t, name+"="+value+" is in effect", func(ctx context.Context) (string, bool) {
+		all, err := adm.DescribeBrokerConfigs(ctx, ids...)
+		seen := fmt.Sprint(described(all), err)
+		return seen, strings.Contains(seen, " "+name+"="+value+" ")
+	})
+}
 
 func callKadm(t *testing.T, r *transcript) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -150,7 +158,6 @@ func (k *kadmCalls) topics() {
 	}
 	v, err := k.adm.CreateTopic(k.ctx, 2, 1, map[string]*string{"retention.ms": text("1000000")}, "kt")
 	topic("CreateTopic", v, err)
-	settled()
 	v, err = k.adm.CreateTopic(k.ctx, 2, 1, nil, "kt")
 	topic("CreateTopic again", v, err)
 	many, err := k.adm.CreateTopics(k.ctx, 1, 1, nil, "ka", "kb", "bad name")
@@ -159,11 +166,9 @@ func (k *kadmCalls) topics() {
 	}
 	many, err = k.adm.ValidateCreateTopics(k.ctx, 1, 3, nil, "kc")
 	topic("ValidateCreateTopics", many["kc"], err)
-	settled()
 	parts, err := k.adm.CreatePartitions(k.ctx, 1, "kt", "none")
 	k.add("CreatePartitions kt", nil, errors.Join(err, parts["kt"].Err))
 	k.add("CreatePartitions none", nil, parts["none"].Err)
-	settled()
 	parts, err = k.adm.UpdatePartitions(k.ctx, 3, "kt")
 	k.add("UpdatePartitions", nil, errors.Join(err, parts["kt"].Err))
 	parts, err = k.adm.ValidateCreatePartitions(k.ctx, 1, "kt")
@@ -177,7 +182,6 @@ func (k *kadmCalls) topics() {
 	gone, err := k.adm.DeleteTopics(k.ctx, "kb", "none")
 	k.add("DeleteTopics kb", nil, errors.Join(err, gone["kb"].Err))
 	k.add("DeleteTopics none", nil, gone["none"].Err)
-	settled()
 	listed, err = k.adm.ListTopicsWithInternal(k.ctx)
 	k.add("ListTopicsWithInternal", listed.Names(), err)
 }
@@ -206,7 +210,7 @@ func (k *kadmCalls) configs() {
 	alter("AlterBrokerConfigs all", v, err)
 	v, err = k.adm.ValidateAlterBrokerConfigs(k.ctx, bad, 0)
 	alter("ValidateAlterBrokerConfigs", v, err)
-	settled()
+	untilBrokersHave(k.t, k.adm, "log.cleaner.threads", "2")
 	d, err := k.adm.DescribeTopicConfigs(k.ctx, "kt")
 	k.add("DescribeTopicConfigs", described(d), err)
 	d, err = k.adm.DescribeBrokerConfigs(k.ctx)
@@ -219,7 +223,6 @@ func (k *kadmCalls) configs() {
 	alter("ValidateAlterBrokerConfigsState", v, err)
 	v, err = k.adm.AlterBrokerConfigsState(k.ctx, nil, 0)
 	alter("AlterBrokerConfigsState", v, err)
-	settled()
 	d, err = k.adm.DescribeTopicConfigs(k.ctx, "kt")
 	k.add("DescribeTopicConfigs after", described(d), err)
 }
@@ -284,7 +287,10 @@ func (k *kadmCalls) groups() {
 	until(k.t, "the coordinator's topic, which the first request makes, is there", func(ctx context.Context) bool {
 		return k.adm.FindGroupCoordinators(ctx, "kg").Error() == nil
 	})
-	settled()
+	until(k.t, "the coordinator has read it", func(ctx context.Context) bool {
+		_, err := k.adm.FetchOffsets(ctx, "kg")
+		return err == nil
+	})
 	k.add("FindGroupCoordinators", k.adm.FindGroupCoordinators(k.ctx, "kg"), nil)
 	committed, err := k.adm.CommitOffsets(k.ctx, "kg", offsets)
 	k.add("CommitOffsets", committed, err)
@@ -353,7 +359,6 @@ func (k *kadmCalls) quotas() {
 	k.add("ValidateAlterClientQuotas", len(altered), err)
 	altered, err = k.adm.AlterClientQuotas(k.ctx, entry("producer_byte_rate", 1e6))
 	k.add("AlterClientQuotas", altered, err)
-	settled()
 	d, err := k.adm.DescribeClientQuotas(k.ctx, false, []kadm.DescribeClientQuotaComponent{{Type: "user", MatchName: text("u")}})
 	k.add("DescribeClientQuotas", d, err)
 }
@@ -378,7 +383,6 @@ func (k *kadmCalls) security() {
 	altered, err := k.adm.AlterUserSCRAMs(k.ctx, []kadm.DeleteSCRAM{{User: "none", Mechanism: kadm.ScramSha256}},
 		[]kadm.UpsertSCRAM{{User: "s", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: "pw"}})
 	k.add("AlterUserSCRAMs", nil, errors.Join(err, altered["s"].Err, altered["none"].Err))
-	settled()
 	scrams, err := k.adm.DescribeUserSCRAMs(k.ctx)
 	k.add("DescribeUserSCRAMs", scrams, err)
 	_, err = k.adm.CreateDelegationToken(k.ctx, kadm.CreateDelegationToken{})
@@ -453,10 +457,8 @@ type saramaCalls struct {
 func (s *saramaCalls) topics() {
 	s.add("CreateTopic", nil, s.adm.CreateTopic("st", &sarama.TopicDetail{NumPartitions: 2, ReplicationFactor: 1}, false))
 	s.add("CreateTopic validate", nil, s.adm.CreateTopic("st2", &sarama.TopicDetail{NumPartitions: 2, ReplicationFactor: 9}, true))
-	settled()
 	s.add("CreatePartitions", nil, s.adm.CreatePartitions("st", 3, nil, false))
 	s.add("CreatePartitions fewer", nil, s.adm.CreatePartitions("st", 1, nil, true))
-	settled()
 	topics, err := s.adm.ListTopics()
 	s.add("ListTopics", topics["st"], err)
 	described, err := s.adm.DescribeTopics([]string{"st", "none"})
@@ -473,7 +475,6 @@ func (s *saramaCalls) configs() {
 	s.add("AlterConfig bad", nil, s.adm.AlterConfig(sarama.TopicResource, "st", map[string]*string{"bogus": text("1")}, true))
 	s.add("IncrementalAlterConfig", nil, s.adm.IncrementalAlterConfig(sarama.TopicResource, "st",
 		map[string]sarama.IncrementalAlterConfigsEntry{"cleanup.policy": {Operation: sarama.IncrementalAlterConfigsOperationAppend, Value: text("compact")}}, false))
-	settled()
 	entries, err := s.adm.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: "st", ConfigNames: []string{"retention.ms", "cleanup.policy"}})
 	slices.SortFunc(entries, func(a, b sarama.ConfigEntry) int { return strings.Compare(a.Name, b.Name) })
 	s.add("DescribeConfig", entries, err)
@@ -526,7 +527,6 @@ func (s *saramaCalls) security() {
 	up, err := s.adm.UpsertUserScramCredentials([]sarama.AlterUserScramCredentialsUpsert{{Name: "s", Mechanism: sarama.SCRAM_MECHANISM_SHA_256,
 		Iterations: 4096, Salt: []byte("salt"), Password: []byte("pw")}})
 	s.add("UpsertUserScramCredentials", up, err)
-	settled()
 	d, err := s.adm.DescribeUserScramCredentials([]string{"s", "none"})
 	slices.SortFunc(d, func(a, b *sarama.DescribeUserScramCredentialsResult) int { return strings.Compare(a.User, b.User) })
 	s.add("DescribeUserScramCredentials", d, err)
@@ -534,7 +534,6 @@ func (s *saramaCalls) security() {
 	s.add("DeleteUserScramCredentials", del, err)
 	entity := []sarama.QuotaEntityComponent{{EntityType: sarama.QuotaEntityUser, MatchType: sarama.QuotaMatchExact, Name: "su"}}
 	s.add("AlterClientQuotas", nil, s.adm.AlterClientQuotas(entity, sarama.ClientQuotasOp{Key: "consumer_byte_rate", Value: 1e6}, false))
-	settled()
 	q, err := s.adm.DescribeClientQuotas([]sarama.QuotaFilterComponent{{EntityType: sarama.QuotaEntityUser, MatchType: sarama.QuotaMatchExact, Match: "su"}}, true)
 	s.add("DescribeClientQuotas", q, err)
 }

@@ -112,5 +112,4 @@ func allowAlice(t *testing.T, g guarded) {
 			t.Fatalf("%v %+v", err, made)
 		}
 	}
-	settled()
 }

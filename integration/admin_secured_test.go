@@ -107,7 +107,6 @@ func kadmACLs(t *testing.T, r *transcript, g guarded) {
 				return fmt.Sprint(a.Principal, " ", a.Host, " ", a.Type, " ", a.Name, " ", a.Pattern, " ", a.Operation, " ", a.Permission, " ", a.Err)
 			}), err)
 		}
-		settled()
 		kadmFilters(ctx, r, adm, user)
 	}
 }
@@ -151,7 +150,6 @@ func kadmTokens(t *testing.T, r *transcript, g guarded) {
 	k.users["anonymous"] = adminAt(t, g.addr)
 	k.allowTokens(t, g)
 	token := k.creations()
-	settled()
 	with, err := kgo.NewClient(kgo.SeedBrokers(g.secure), kgo.SASL(scram.Auth{User: token.TokenID, Pass: base64.StdEncoding.EncodeToString(token.HMAC),
 		IsToken: true}.AsSha256Mechanism()))
 	if err != nil {
@@ -161,7 +159,6 @@ func kadmTokens(t *testing.T, r *transcript, g guarded) {
 	k.users["token"] = kadm.NewClient(with)
 	k.descriptions()
 	k.changes(token)
-	settled()
 	k.descriptions()
 }
 
@@ -186,7 +183,6 @@ func (k *tokenCalls) allowTokens(t *testing.T, g guarded) {
 	for _, r := range resp.Results {
 		k.add("CreateACLs of tokens", r.ErrorCode, nil)
 	}
-	settled()
 }
 
 // creations creates tokens and returns one of alice's that bob may renew.
@@ -240,11 +236,9 @@ func (k *tokenCalls) changes(token kadm.DelegationToken) {
 		k.add("RenewDelegationToken "+c.user, left(end, err), err)
 		end, err = k.users[c.user].ExpireDelegationToken(k.ctx, c.hmac, max(c.time, 0)+3*time.Hour)
 		k.add("ExpireDelegationToken "+c.user, left(end, err), err)
-		settled()
 	}
 	_, err := k.users["bob"].ExpireDelegationToken(k.ctx, token.HMAC, -time.Millisecond)
 	k.add("ExpireDelegationToken at once", nil, err)
-	settled()
 	_, err = k.users["alice"].RenewDelegationToken(k.ctx, token.HMAC, time.Hour)
 	k.add("RenewDelegationToken gone", nil, err)
 }
@@ -272,7 +266,6 @@ func (s *saramaCalls) acls(user string) {
 	groups := sarama.Resource{ResourceType: sarama.AclResourceGroup, ResourceName: "s", ResourcePatternType: sarama.AclPatternPrefixed}
 	s.add("CreateACL "+user, nil, s.adm.CreateACL(topic, read))
 	s.add("CreateACLs "+user, nil, s.adm.CreateACLs([]*sarama.ResourceAcls{{Resource: topic, Acls: []*sarama.Acl{&deny}}, {Resource: groups, Acls: []*sarama.Acl{&read, &deny}}}))
-	settled()
 	name := "st"
 	for i, filter := range []sarama.AclFilter{
 		{ResourceType: sarama.AclResourceTopic, ResourceName: &name, ResourcePatternTypeFilter: sarama.AclPatternMatch, PermissionType: sarama.AclPermissionDeny},

@@ -37,7 +37,7 @@ func sourcesOf(t *testing.T, addr string) (lines []string) {
 			t.Fatal(err)
 		}
 	}
-	settled()
+	untilBrokersHave(t, adm, "log.cleaner.backoff.ms", "1000", 0)
 	w := dialWire(t, addr)
 	for version := range int16(5) {
 		for _, r := range []kmsg.DescribeConfigsRequestResource{

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -27,7 +28,10 @@ func TestSecuritySettingsAreDescribedAsByApacheKafka(t *testing.T) {
 		cl := g.asUser(t, "root")
 		securitySettings(r, cl, "started")
 		alterSecurity(r, cl)
-		settled()
+		if code := alteredBroker(t, cl, "0", "log.cleaner.backoff.ms", "1000"); code != 0 {
+			t.Fatalf("the last change: error %d", code)
+		}
+		untilBrokersHave(t, kadm.NewClient(cl), "log.cleaner.backoff.ms", "1000", 0)
 		securitySettings(r, cl, "changed")
 		lines[i] = r.lines
 	}
