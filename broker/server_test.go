@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"context"
 	"io"
 	"maps"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"barnabas/config"
+	"barnabas/internal/testwait"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zkserver"
 
@@ -147,18 +147,7 @@ func set(t *testing.T, s *Server, kind, name string, values map[string]string) {
 	}
 }
 
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for !check() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s has not happened", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
+var eventually = testwait.Until
 
 func entity(kind, name string) zkcoord.Entity {
 	return zkcoord.Entity{Kind: zkcoord.EntityKind(kind), Name: name}

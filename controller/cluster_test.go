@@ -11,6 +11,7 @@ import (
 
 	"barnabas/controller"
 	"barnabas/internal/await"
+	"barnabas/internal/testwait"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zktest"
 )
@@ -152,13 +153,7 @@ func startCluster(t *testing.T, ids ...int32) *cluster {
 
 func (k *cluster) awaitActive(c *controller.Controller) {
 	k.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !c.Active() {
-		if time.Now().After(deadline) {
-			k.t.Fatal("not the controller")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testwait.Until(k.t, "an active controller", c.Active)
 }
 
 func (k *cluster) join(id int32) {
@@ -229,16 +224,7 @@ func TestTopicComesAndGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.brokers.await(t, "metadata of the deleted topic", func() bool { l, _, _ := k.brokers.told(1, tp); return l == -2 })
-	for {
-		topics, err := k.sessions[1].WatchTopicDeletions(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(topics) == 0 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	k.awaitDeleted()
 	if len(k.brokers.mu.deleted) != 4 {
 		t.Fatalf("replicas deleted: %v", k.brokers.mu.deleted)
 	}

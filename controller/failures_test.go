@@ -3,30 +3,25 @@ package controller_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"barnabas/controller"
+	"barnabas/internal/testwait"
 	"barnabas/zkcoord"
 )
 
 // awaitDeleted waits until no deletion of a topic is pending.
 func (k *cluster) awaitDeleted() {
 	k.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	testwait.See(k.t, "all topics are deleted", func() ([]string, bool) {
 		left, err := k.sessions[0].WatchTopicDeletions(k.t.Context())
 		if err != nil {
 			k.t.Fatal(err)
 		}
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			k.t.Fatalf("topics %v still exist", left)
-		}
-	}
+		return left, len(left) == 0
+	})
 }
 
 // TestDeletionWaitsForABroker: a deletion continues when the broker of a replica returns.
@@ -107,15 +102,13 @@ func TestLegacyRequests(t *testing.T) {
 	k.awaitLeader(0, tp, 1, 0, 1, 0)
 	gone := func(what string, present func() (bool, error)) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		testwait.Until(t, what+" are gone", func() bool {
 			there, err := present()
-			if err != nil || time.Now().After(deadline) {
+			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
-			if !there {
-				return
-			}
-		}
+			return !there
+		})
 	}
 	ask := map[zkcoord.TopicPartition][]int32{tp: {0, 1}, {Topic: "unknown"}: {0}, {Topic: "t", Partition: 7}: {0}}
 	if _, err := k.sessions[1].RequestReassignments(ctx, ask); err != nil {

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -91,12 +91,4 @@ func createOn(t *testing.T, cl *kgo.Client, topic string, replicas ...int32) {
 	}
 }
 
-// eventually waits until a check passes, for changes that nothing announces.
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !check(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: did not become true", what)
-		}
-	}
-}
+var eventually = testwait.Until

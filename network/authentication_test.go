@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/network/sasl"
 
 	"github.com/sirupsen/logrus"
@@ -265,7 +266,7 @@ func TestFailedLoginsAreHeldBack(t *testing.T) {
 			t.Errorf("login %d was not held back: %d bytes, %v", i, n, err)
 		}
 	}
-	within(t, "all ten have failed", func() bool { return s.Authentications()["SASL_PLAINTEXT"].Failed.Load() == 10 })
+	testwait.Until(t, "all ten have failed", func() bool { return s.Authentications()["SASL_PLAINTEXT"].Failed.Load() == 10 })
 	s.Close() // does not wait for them
 
 	_, addr = saslListener(t, &login{}, sasl.Server{FailureDelay: time.Millisecond})

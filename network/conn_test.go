@@ -1,6 +1,7 @@
 package network
 
 import (
+	"barnabas/internal/testwait"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -135,16 +136,6 @@ func (s *Server) lastActive() (last int64) {
 		last = max(last, c.active.Load())
 	}
 	return last
-}
-
-// within waits until a check passes, for at most 20 seconds.
-func within(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !check(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: never", what)
-		}
-	}
 }
 
 func quiet() *logrus.Entry {
@@ -540,7 +531,7 @@ func TestIdleLimitSparesSlowTransfers(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole = whole[n:]
-		within(t, "a piece is read", func() bool { return s.lastActive() >= before })
+		testwait.Until(t, "a piece is read", func() bool { return s.lastActive() >= before })
 		s.closeIdle(before) // as if the limit were the time since then
 	}
 	expect(t, c, 1, strings.Repeat("x", 2000))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/network/sasl"
 )
 
@@ -89,20 +90,16 @@ func checkLogin(t *testing.T, addr *net.TCPAddr, message string) {
 // connections are closed.
 func awaitHeld(t *testing.T, s *Server) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	testwait.See(t, "all connections hold memory", func() (string, bool) {
 		s.preAuth.mu.Lock()
 		used, holders := s.preAuth.mu.used, s.preAuth.mu.order.Len()
 		s.preAuth.mu.Unlock()
 		if used > preAuthBytes {
 			t.Fatalf("%d bytes are held", used)
 		}
-		if s.Connections()["SASL_PLAINTEXT"] == holders {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d connections hold memory, of %d", holders, s.Connections()["SASL_PLAINTEXT"])
-		}
-	}
+		all := s.Connections()["SASL_PLAINTEXT"]
+		return fmt.Sprintf("%d of %d", holders, all), holders == all
+	})
 }
 
 func heapInUse() int64 {
@@ -171,15 +168,10 @@ func TestHalfHandshakesAreCounted(t *testing.T) {
 		defer n.mu.Unlock()
 		return n.mu.used, n.mu.order.Len()
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	testwait.See(t, "the parts of all clients are counted", func() (string, bool) {
 		used, holders := held()
-		if used >= clients*part && holders == clients {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes are counted for %d clients", used, holders)
-		}
-	}
+		return fmt.Sprintf("%d bytes for %d clients", used, holders), used >= clients*part && holders == clients
+	})
 	c := s.dial(t)
 	if _, err := c.Write(frame(echoNow, 0, 7, "x")); err != nil {
 		t.Fatal(err)
@@ -208,11 +200,10 @@ func TestLoginsLeaveNothing(t *testing.T) {
 	}
 	dialers.Wait()
 	awaitGone(t, s)
-	for end := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, before %d", runtime.NumGoroutine(), goroutines)
-		}
-	}
+	testwait.See(t, fmt.Sprintf("no more goroutines than before, %d", goroutines), func() (int, bool) {
+		n := runtime.NumGoroutine()
+		return n, n <= goroutines
+	})
 	if grown := heapInUse() - heap; grown > 16<<20 {
 		t.Errorf("the heap has grown by %d KiB", grown>>10)
 	}
@@ -225,11 +216,7 @@ func TestLoginsLeaveNothing(t *testing.T) {
 
 func awaitGone(t *testing.T, s *Server) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); s.Connections()["SASL_PLAINTEXT"] > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("some connections are still open")
-		}
-	}
+	testwait.Until(t, "all connections are closed", func() bool { return s.Connections()["SASL_PLAINTEXT"] == 0 })
 }
 
 // TestHalfHandshakesMakeRoom: at the limit some incomplete handshakes are closed, and an honest client gets through.
@@ -242,11 +229,10 @@ func TestHalfHandshakesMakeRoom(t *testing.T) {
 	for range clients {
 		beginHello(t, s.addr, part)
 	}
-	for end := time.Now().Add(20 * time.Second); s.server.Connections()["SSL"] > room; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d connections are open", s.server.Connections()["SSL"])
-		}
-	}
+	testwait.See(t, "no more connections than there is room for", func() (int, bool) {
+		n := s.server.Connections()["SSL"]
+		return n, n <= room
+	})
 	c := s.dial(t)
 	if _, err := c.Write(frame(echoNow, 0, 7, "x")); err != nil {
 		t.Fatal(err)

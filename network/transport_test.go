@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"barnabas/internal/testcert"
+	"barnabas/internal/testwait"
 
 	"github.com/sirupsen/logrus"
 )
@@ -84,11 +85,10 @@ func (s *secured) dial(t *testing.T, as ...tls.Certificate) *tls.Conn {
 
 func (s *secured) awaitLine(t *testing.T, text string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(s.lines.String(), text); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("no line with %q in\n%s", text, s.lines.String())
-		}
-	}
+	testwait.See(t, "a line with "+text, func() (string, bool) {
+		lines := s.lines.String()
+		return lines, strings.Contains(lines, text)
+	})
 }
 
 // TestTLSAnswersInOrder sends many requests in one write, with answers smaller and larger than a TLS record and than a
@@ -306,8 +306,7 @@ func TestTLSBusyWriterIsInterrupted(t *testing.T) {
 			}
 		}
 	}()
-	for end := time.Now().Add(20 * time.Second); len(s.server.Connections()) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-	}
+	testwait.Until(t, "a connection", func() bool { return len(s.server.Connections()) > 0 })
 	closed := make(chan struct{})
 	go func() { s.server.Close(); close(closed) }()
 	select {
@@ -378,11 +377,7 @@ func TestTLSSilentClientsCostLittle(t *testing.T) {
 	for range clients {
 		dial(t, s.addr)
 	}
-	for end := time.Now().Add(20 * time.Second); s.server.Connections()["SSL"] < clients; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not all clients got in")
-		}
-	}
+	testwait.Until(t, "all clients are connected", func() bool { return s.server.Connections()["SSL"] == clients })
 	s.server.mu.Lock()
 	for c := range s.server.mu.conns {
 		if c.secure.conn != nil {

@@ -1,10 +1,11 @@
 package network
 
 import (
+	"barnabas/internal/testwait"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestYielderCountsWorkingReaders: a reader that waits, for whatever reason, is not counted as working: otherwise
@@ -21,11 +22,10 @@ func TestYielderCountsWorkingReaders(t *testing.T) {
 
 	working := func(want int32, when string) {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); s.yielder.working.Load() != want; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: %d readers work, want %d", when, s.yielder.working.Load(), want)
-			}
-		}
+		testwait.See(t, fmt.Sprintf("%s: %d readers work", when, want), func() (int32, bool) {
+			n := s.yielder.working.Load()
+			return n, n == want
+		})
 	}
 	ask := func(c net.Conn, key int16, body string) {
 		t.Helper()

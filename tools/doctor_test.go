@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"barnabas/internal/testport"
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 
 	"github.com/go-zookeeper/zk"
@@ -147,13 +148,10 @@ func TestDoctorOnGroups(t *testing.T) {
 		return cl
 	}
 	members := func(n int) {
-		for range 200 {
-			if g, err := d.adm.DescribeGroups(t.Context(), "g"); err == nil && g["g"].State == "Stable" && len(g["g"].Members) == n {
-				return
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		t.Fatalf("the group never has %d members", n)
+		testwait.Until(t, fmt.Sprintf("the group has %d members", n), func() bool {
+			g, err := d.adm.DescribeGroups(t.Context(), "g")
+			return err == nil && g["g"].State == "Stable" && len(g["g"].Members) == n
+		})
 	}
 	consumer("first")
 	members(1)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 
@@ -685,11 +686,10 @@ func TestIdleGroupsCostMemoryOnly(t *testing.T) {
 	for n := range 5000 {
 		commitSimple(t, c, fmt.Sprint("idle-", n), 1)
 	}
-	for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) { // a timer may be firing just now
-		if time.Now().After(deadline) {
-			t.Fatalf("5000 groups have started %d goroutines", runtime.NumGoroutine()-before)
-		}
-	}
+	testwait.See(t, "5000 groups run no goroutines", func() (int, bool) { // a timer may be firing just now
+		n := runtime.NumGoroutine() - before
+		return n, n <= 0
+	})
 	s, err := c.shardOf("members gone", false)
 	if err != nil {
 		t.Fatal(err)

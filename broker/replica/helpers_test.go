@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -361,13 +362,4 @@ func content(t *testing.T, l *logstore.Log) []string {
 	return values
 }
 
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	for range 4000 {
-		if check() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("%s has not happened", what)
-}
+var eventually = testwait.Until

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/tools"
 
 	"github.com/spf13/pflag"
@@ -65,14 +66,11 @@ func TestDaemonsWriteWhereApacheKafkaDoes(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 			want := test.command + " " + test.file + "\n"
-			var got []byte
-			for deadline := time.Now().Add(10 * time.Second); string(got) != want && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-				got, _ = os.ReadFile(filepath.Join(root, test.want))
-			}
-			if string(got) != want {
+			testwait.See(t, test.want+" with "+want, func() (string, bool) {
+				got, _ := os.ReadFile(filepath.Join(root, test.want))
 				found, _ := filepath.Glob(filepath.Join(root, "*", "*.out"))
-				t.Errorf("%s contains %q; there are %s", test.want, got, strings.Join(found, ", "))
-			}
+				return fmt.Sprintf("%q; there are %s", got, strings.Join(found, ", ")), string(got) == want
+			})
 		})
 	}
 }

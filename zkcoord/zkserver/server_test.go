@@ -1,11 +1,12 @@
 package zkserver
 
 import (
+	"barnabas/internal/testwait"
 	"errors"
+	"fmt"
 	"net"
 	"runtime"
 	"testing"
-	"time"
 )
 
 // TestManyServers starts and stops servers as tests of whole brokers do, and looks for leaks.
@@ -26,12 +27,10 @@ func TestManyServers(t *testing.T) {
 		}
 		c.ended()
 	}
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
-		runtime.Gosched()
-	}
+	testwait.See(t, fmt.Sprintf("no more goroutines than before, %d", before), func() (int, bool) {
+		n := runtime.NumGoroutine()
+		return n, n <= before
+	})
 }
 
 func TestServe(t *testing.T) {
