@@ -17,15 +17,17 @@ func (h *Handlers) updateMetadata(_ context.Context, c *Call, req *kmsg.UpdateMe
 	if err == nil {
 		err = h.checkBrokerEpoch(req.BrokerEpoch)
 	}
+	var before map[int32]*metadata.Broker
 	if err == nil {
-		err = h.Replicas.CheckControllerEpoch(req.ControllerEpoch)
+		err = h.Replicas.FromController(req.ControllerEpoch, func() {
+			before = h.Metadata.Current().Brokers
+			h.Metadata.Update(req)
+		})
 	}
 	if err != nil {
 		resp.ErrorCode = code(err)
 		return resp
 	}
-	before := h.Metadata.Current().Brokers
-	h.Metadata.Update(req)
 	if anyGone(before, h.Metadata.Current().Brokers) {
 		h.Replicas.LiveBrokersChanged()
 	}

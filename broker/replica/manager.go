@@ -158,12 +158,17 @@ func (m *Manager) Partitions() []*Partition {
 	return all
 }
 
-// CheckControllerEpoch records a request's controller epoch. It returns STALE_CONTROLLER_EPOCH if a newer one has been
-// seen.
-func (m *Manager) CheckControllerEpoch(epoch int32) error {
+// FromController applies another of the controller's requests, between LeaderAndIsr and StopReplica, so that what a
+// newer controller has sent is not overwritten. It records the controller epoch; if a newer one has been seen, it returns
+// STALE_CONTROLLER_EPOCH instead.
+func (m *Manager) FromController(epoch int32, apply func()) error {
 	m.control.Lock()
 	defer m.control.Unlock()
-	return m.checkControllerLocked(epoch)
+	if err := m.checkControllerLocked(epoch); err != nil {
+		return err
+	}
+	apply()
+	return nil
 }
 
 func (m *Manager) checkControllerLocked(epoch int32) error {

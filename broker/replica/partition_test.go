@@ -336,6 +336,29 @@ func TestLeaderThatMissedAnEpoch(t *testing.T) {
 	}
 }
 
+// TestRequestsOfTwoControllers: what a controller sends is not applied while, or after, its successor's request is.
+func TestRequestsOfTwoControllers(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	begun, goOn, second := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_ = b.FromController(1, func() { close(begun); <-goOn })
+	}()
+	<-begun
+	go func() { second <- b.FromController(2, func() {}) }()
+	select {
+	case <-second:
+		t.Error("the successor's request has overtaken the first one")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(goOn)
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+	if err := b.FromController(1, func() { t.Error("applied after the successor's request") }); !errors.Is(err, kerr.StaleControllerEpoch) {
+		t.Error(err)
+	}
+}
+
 // TestStoppedReplicaIsAssignedAgain: in the same leader epoch, since the controller that stopped the replica, in order
 // to remove it from the partition, was deposed before it wrote that.
 func TestStoppedReplicaIsAssignedAgain(t *testing.T) {
