@@ -57,7 +57,7 @@ func TestHighWatermarksAreSentWhereConsumersReadFromFollowers(t *testing.T) {
 		f := &fetching{
 			h:       &Handlers{Deps: Deps{Config: config.NewDynamic(cfg, logrus.NewEntry(logrus.New()))}},
 			session: &fetchContext{sessions: newFetchSessions(1), session: session},
-			parts:   []fetchPartition{{topic: "t", nearest: -1, view: replica.View{HighWatermark: 5}}},
+			parts:   []fetchPartition{{topic: "t", preferred: -1, view: replica.View{HighWatermark: 5}}},
 			reader:  replica.Reader{Replica: test.replica},
 			min:     1,
 		}
