@@ -58,20 +58,10 @@ func (k *kerberosState) close() {
 
 // ticketed returns the server's side of GSSAPI logins.
 func (s *kerberosState) ticketed(k *config.Kerberos) (func() sasl.Exchange, error) {
-	refuse := func(what string, err error) error {
-		return &config.Error{Key: k.Key, Reason: fmt.Sprintf("%s: %v", what, err)}
-	}
-	c, err := kerberos.ReadConfiguration(kerberos.Source(k.Configuration))
+	service, rules, err := kerberos.OpenListener(
+		kerberos.Listener{Configuration: kerberos.Source(k.Configuration), Keytab: k.Keytab, Principal: k.Principal, Rules: k.Rules}, &s.replays)
 	if err != nil {
-		return nil, refuse("java.security.krb5.conf", err)
-	}
-	rules, err := kerberos.ParseRules(c.Realm(), k.Rules)
-	if err != nil {
-		return nil, refuse("sasl.kerberos.principal.to.local.rules", err)
-	}
-	service, err := kerberos.OpenService(c, k.Keytab, k.Principal, &s.replays)
-	if err != nil {
-		return nil, refuse("its keyTab "+k.Keytab, err)
+		return nil, &config.Error{Key: k.Key, Reason: err.Error()}
 	}
 	return sasl.GSSAPI(service, rules), nil
 }

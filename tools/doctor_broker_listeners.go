@@ -44,7 +44,7 @@ func (d *doctor) keystore(b *config.Broker, l config.Listener) {
 	}
 }
 
-// keytabs opens what listeners with GSSAPI need.
+// keytabs opens what listeners with GSSAPI need, as a start does.
 func (d *doctor) keytabs(b *config.Broker) {
 	for _, l := range b.Listeners {
 		if !l.Protocol.SASL() {
@@ -58,13 +58,11 @@ func (d *doctor) keytabs(b *config.Broker) {
 			if m.Kerberos == nil {
 				continue
 			}
-			c, err := kerberos.ReadConfiguration(kerberos.Source(m.Kerberos.Configuration))
-			if err == nil {
-				_, err = kerberos.OpenService(c, m.Kerberos.Keytab, m.Kerberos.Principal, new(kerberos.ReplayCache))
-			}
+			k := m.Kerberos
+			_, _, err := kerberos.OpenListener(
+				kerberos.Listener{Configuration: kerberos.Source(k.Configuration), Keytab: k.Keytab, Principal: k.Principal, Rules: k.Rules}, new(kerberos.ReplayCache))
 			if err != nil {
-				d.trouble("listener "+l.Name, "correct it, or let user "+strconv.Itoa(os.Getuid())+" read its keytab: the broker does not start with it",
-					"keys of %s in %s: %v.", m.Kerberos.Principal, m.Kerberos.Keytab, err)
+				d.trouble("listener "+l.Name, "correct it, or let user "+strconv.Itoa(os.Getuid())+" read the file: the broker does not start with it", "%s: %v.", k.Key, err)
 			}
 		}
 	}

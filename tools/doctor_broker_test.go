@@ -57,7 +57,7 @@ func TestDoctorOnABroker(t *testing.T) {
 	ask(1, "log.dirs="+empty+"\nzookeeper.connect="+d.ZooKeeper()+"/elsewhere", "holds no cluster")
 	ask(1, "log.dirs="+empty+"\nlisteners=SSL://localhost:0\nssl.keystore.location="+stores+"server.jks\nssl.keystore.password=secret\nsecurity.inter.broker.protocol=SSL", "listener SSL", "would refuse each other")
 	ask(1, "log.dirs="+empty+"\nlisteners=PLAINTEXT://localhost:0,SASL_PLAINTEXT://localhost:0\nsasl.enabled.mechanisms=GSSAPI\nsasl.kerberos.service.name=kafka\njava.security.krb5.conf="+krb5+
-		"\nlistener.name.sasl_plaintext.gssapi.sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true keyTab=\"/nowhere\" principal=\"kafka/localhost@TEST\";", "keys of kafka/localhost@TEST in /nowhere", "no such file")
+		"\nlistener.name.sasl_plaintext.gssapi.sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true keyTab=\"/nowhere\" principal=\"kafka/localhost@TEST\";", "gssapi.sasl.jaas.config: its keyTab /nowhere", "no such file")
 	ask(1, "log.dirs="+empty+"\nlisteners=PLAINTEXT://"+d.Broker(1).Addr(), "another program listens on "+d.Broker(1).Addr())
 	ask(1, "log.dirs="+empty+"\nlisteners=PLAINTEXT://localhost:0\nmetrics.listener="+d.ZooKeeper(), "another program listens on "+d.ZooKeeper())
 	ask(1, "log.dirs="+empty+"\nlisteners=PLAINTEXT://192.0.2.1:9092", "cannot listen on 192.0.2.1 here")
@@ -197,6 +197,33 @@ func TestDoctorOnCertificatesThatEnd(t *testing.T) {
 		d.keystores(b)
 		if said := d.diagnosis.Findings; len(said) != 1 || said[0].mark() != test.mark || !strings.Contains(said[0].Says, test.says) || d.diagnosis.Trouble != (test.mark == "TROUBLE") {
 			t.Errorf("%v later: %v", test.later, said)
+		}
+	}
+}
+
+// TestDoctorOnKerberos: what it says of a listener with GSSAPI is what a start says.
+func TestDoctorOnKerberos(t *testing.T) {
+	t.Parallel()
+	krb5 := filepath.Join(t.TempDir(), "krb5.conf")
+	testcert.Write(t, krb5, "[libdefaults]\n default_realm = TEST\n")
+	const key = "listener.name.sasl_plaintext.gssapi.sasl.jaas.config"
+	for says, settings := range map[string]map[string]string{
+		"its keyTab /nowhere: ":                   {"java.security.krb5.conf": krb5},
+		"java.security.krb5.conf: open /nowhere":  {"java.security.krb5.conf": "/nowhere"},
+		"both be set, or neither":                 {"java.security.krb5.conf": krb5, "java.security.krb5.realm": "TEST"},
+		"sasl.kerberos.principal.to.local.rules:": {"java.security.krb5.conf": krb5, "sasl.kerberos.principal.to.local.rules": "RULE:x"},
+	} {
+		maps.Copy(settings, map[string]string{"listeners": "SASL_PLAINTEXT://:1", "security.inter.broker.protocol": "SASL_PLAINTEXT", "zookeeper.connect": "localhost:1",
+			"sasl.enabled.mechanisms": "GSSAPI", "sasl.mechanism.inter.broker.protocol": "GSSAPI", "sasl.kerberos.service.name": "kafka",
+			key: config.LoginModules()["GSSAPI"] + ` required useKeyTab=true storeKey=true keyTab="/nowhere" principal="kafka/localhost@TEST";`})
+		b, err := config.Parse(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := new(doctor)
+		d.keytabs(b)
+		if said := fmt.Sprint(d.diagnosis.Findings); !d.diagnosis.Trouble || !strings.Contains(said, key+": ") || !strings.Contains(said, says) {
+			t.Errorf("%s: %s", says, said)
 		}
 	}
 }

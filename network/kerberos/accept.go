@@ -31,6 +31,30 @@ type editionKeys struct {
 	keys    *keytab.Keytab
 }
 
+// Listener says what a broker's listener needs to accept logins.
+type Listener struct {
+	Configuration     Source
+	Keytab, Principal string
+	Rules             []string // sasl.kerberos.principal.to.local.rules
+}
+
+// OpenListener reads the configuration, the rules and the keys of a listener. Its errors say which of them is wrong.
+func OpenListener(l Listener, replays *ReplayCache) (*Service, *Rules, error) {
+	c, err := ReadConfiguration(l.Configuration)
+	if err != nil {
+		return nil, nil, fmt.Errorf("java.security.krb5.conf: %w", err)
+	}
+	rules, err := ParseRules(c.Realm(), l.Rules)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sasl.kerberos.principal.to.local.rules: %w", err)
+	}
+	service, err := OpenService(c, l.Keytab, l.Principal, replays)
+	if err != nil {
+		return nil, nil, fmt.Errorf("its keyTab %s: %w", l.Keytab, err)
+	}
+	return service, rules, nil
+}
+
 // OpenService reads the keys of a principal, NAME/HOST[@REALM]. They are read again when their file has changed, since
 // after a change of keys clients present tickets for the new ones. Authenticators are remembered in shown, which
 // services share.

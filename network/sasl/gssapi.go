@@ -1,8 +1,9 @@
 package sasl
 
 import (
-	"barnabas/network/kerberos"
 	"context"
+
+	"barnabas/network/kerberos"
 )
 
 // gssapiName is the mechanism for Kerberos 5 tickets (RFC 4752).
