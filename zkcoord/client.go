@@ -145,7 +145,7 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string, host
 	close(attached)
 	select {
 	case <-c.session.first:
-		time.Sleep(librarySettles)
+		time.Sleep(watchSetupPause)
 		return c, nil
 	case <-ctx.Done():
 		c.Close()

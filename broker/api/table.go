@@ -73,7 +73,7 @@ func (h *Handlers) table() map[int16]*row {
 		{kmsg.AlterUserSCRAMCredentials, 0, 0, false, now(h.alterUserSCRAMCredentials)},
 		{kmsg.AlterPartition, 0, 3, false, now(h.alterPartition)},
 		{kmsg.UpdateFeatures, 0, 1, false, now(h.updateFeatures)},
-		{kmsg.Envelope, 0, 0, false, closes}, // as in Apache Kafka: forwarding is for KRaft
+		{kmsg.Envelope, 0, 0, false, closeConnection}, // as in Apache Kafka: forwarding is for KRaft
 		{kmsg.DescribeCluster, 0, 1, false, now(h.describeCluster)},
 		{kmsg.DescribeProducers, 0, 0, false, now(h.describeProducers)},
 		{kmsg.DescribeTransactions, 0, 0, false, now(h.describeTransactions)},

@@ -58,7 +58,7 @@ func itoa(n int16) string { return strconv.Itoa(int(n)) }
 // do not serve with ZooKeeper, closes the connection.
 func TestEveryAPIIsServed(t *testing.T) {
 	for key, r := range newHandlers(t).rows {
-		closing := r.handle != nil && reflect.ValueOf(r.handle).Pointer() == reflect.ValueOf(handler(closes)).Pointer()
+		closing := r.handle != nil && reflect.ValueOf(r.handle).Pointer() == reflect.ValueOf(handler(closeConnection)).Pointer()
 		if r.handle == nil || closing != (kmsg.Key(key) == kmsg.Envelope) {
 			t.Errorf("%s is offered but has no handler", kmsg.NameForKey(key))
 		}

@@ -26,8 +26,8 @@ type promise[T any] chan T
 
 func newPromise[T any]() promise[T] { return make(promise[T], 1) }
 
-// keep delivers the answer. It never blocks, so that it may be called with a shard's lock held.
-func (p promise[T]) keep(v T) {
+// resolve delivers the answer. It never blocks, so that it may be called with a shard's lock held.
+func (p promise[T]) resolve(v T) {
 	select {
 	case p <- v:
 	default: // kept already

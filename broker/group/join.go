@@ -72,7 +72,7 @@ func (g *group) join(st *step, r *joinRequest) {
 	switch {
 	case !g.accepts(r.MemberID):
 		g.remove(r.MemberID)
-		r.reply.keep(joinFailed("", kerr.GroupMaxSizeReached))
+		r.reply.resolve(joinFailed("", kerr.GroupMaxSizeReached))
 	case r.MemberID == "":
 		g.joinFirst(st, r)
 	default:
@@ -97,7 +97,7 @@ func (g *group) accepts(id string) bool {
 func (g *group) joinFirst(st *step, r *joinRequest) {
 	switch {
 	case !g.supports(r.ProtocolType, r.protocols):
-		r.reply.keep(joinFailed("", kerr.InconsistentGroupProtocol))
+		r.reply.resolve(joinFailed("", kerr.InconsistentGroupProtocol))
 	case r.InstanceID != nil && g.static[*r.InstanceID] != nil:
 		g.replace(st, r, g.static[*r.InstanceID])
 	case r.InstanceID == nil && r.Version >= joinNeedsMemberID:
@@ -106,7 +106,7 @@ func (g *group) joinFirst(st *step, r *joinRequest) {
 		}
 		g.pending[r.freshID] = st.now.Add(r.session())
 		g.wake(g.pending[r.freshID])
-		r.reply.keep(joinFailed(r.freshID, kerr.MemberIDRequired))
+		r.reply.resolve(joinFailed(r.freshID, kerr.MemberIDRequired))
 	default:
 		g.add(st, r, r.freshID)
 	}
@@ -114,29 +114,29 @@ func (g *group) joinFirst(st *step, r *joinRequest) {
 
 func (g *group) joinAgain(st *step, r *joinRequest) {
 	if !g.supports(r.ProtocolType, r.protocols) {
-		r.reply.keep(joinFailed(r.MemberID, kerr.InconsistentGroupProtocol))
+		r.reply.resolve(joinFailed(r.MemberID, kerr.InconsistentGroupProtocol))
 		return
 	}
 	if _, ok := g.pending[r.MemberID]; ok {
 		if r.InstanceID != nil { // a static member is never given an id to retry with
-			r.reply.keep(joinFailed(r.MemberID, kerr.UnknownServerError))
+			r.reply.resolve(joinFailed(r.MemberID, kerr.UnknownServerError))
 			return
 		}
 		g.add(st, r, r.MemberID)
 		return
 	}
 	if err := g.check(r.MemberID, r.InstanceID); err != nil {
-		r.reply.keep(joinFailed(r.MemberID, err))
+		r.reply.resolve(joinFailed(r.MemberID, err))
 		return
 	}
 	m := g.members[r.MemberID]
 	switch {
 	case g.state == Empty:
-		r.reply.keep(joinFailed(r.MemberID, kerr.UnknownMemberID))
+		r.reply.resolve(joinFailed(r.MemberID, kerr.UnknownMemberID))
 	case g.state == PreparingRebalance:
 		g.update(m, r)
 	case m.same(r.protocols) && (g.state == CompletingRebalance || m.id != g.leader):
-		r.reply.keep(g.joined(m)) // it may have missed the response
+		r.reply.resolve(g.joined(m)) // it may have missed the response
 	default:
 		// The leader may request a rebalance even if nothing changed that the coordinator can see.
 		g.update(m, r)
@@ -177,7 +177,7 @@ func (g *group) awaitJoin(m *member, r *joinRequest) {
 // answerJoin answers the member's JoinGroup if one is waiting.
 func (g *group) answerJoin(m *member, resp *kmsg.JoinGroupResponse) {
 	if m.joining != nil {
-		m.joining.keep(resp)
+		m.joining.resolve(resp)
 		m.joining = nil
 		g.awaiting--
 	}

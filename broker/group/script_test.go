@@ -23,8 +23,8 @@ func testLimits() *limits {
 	}
 }
 
-// bench runs a script against one group. Members are named by letters; pending responses are printed when they arrive.
-type bench struct {
+// scriptRunner runs a script against one group. Members are named by letters; pending responses are printed when they arrive.
+type scriptRunner struct {
 	t      *testing.T
 	g      *group
 	now    time.Time
@@ -49,7 +49,7 @@ type bench struct {
 //	state
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/script", func(t *testing.T, path string) {
-		b := &bench{t: t}
+		b := &scriptRunner{t: t}
 		b.reset(testLimits())
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			b.t = t
@@ -73,7 +73,7 @@ func argsOf(d *datadriven.TestData) string {
 	return strings.Join(args, " ")
 }
 
-func (b *bench) reset(l *limits) {
+func (b *scriptRunner) reset(l *limits) {
 	b.now = epoch
 	b.g = newGroup("g", l, b.now)
 	b.writes, b.holds = nil, false
@@ -114,7 +114,7 @@ func (o options) pointer(key string) *string {
 	return nil
 }
 
-func (b *bench) run(line string) {
+func (b *scriptRunner) run(line string) {
 	words := strings.Fields(line)
 	var names []string
 	opts := make(options)
@@ -167,7 +167,7 @@ func (b *bench) run(line string) {
 }
 
 // id returns the member id for a name: an empty one for "-", and an unknown one for a name without a member.
-func (b *bench) id(name string) string {
+func (b *scriptRunner) id(name string) string {
 	if name == "-" {
 		return ""
 	}
@@ -179,7 +179,7 @@ func (b *bench) id(name string) string {
 	return name
 }
 
-func (b *bench) join(who string, opts options) {
+func (b *scriptRunner) join(who string, opts options) {
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Version = int16(opts.number(b.t, "version", 9))
 	req.MemberID = b.id(opts.get("id", who))
@@ -204,7 +204,7 @@ func (b *bench) join(who string, opts options) {
 	b.step(func(g *group, st *step) { g.join(st, r) })
 }
 
-func (b *bench) sync(who string, opts options) {
+func (b *scriptRunner) sync(who string, opts options) {
 	req := kmsg.NewPtrSyncGroupRequest()
 	req.MemberID, req.Generation = b.id(who), opts.number(b.t, "generation", b.g.generation)
 	req.Protocol, req.InstanceID = opts.pointer("protocol"), opts.pointer("instance")
@@ -218,7 +218,7 @@ func (b *bench) sync(who string, opts options) {
 	b.step(func(g *group, st *step) { g.sync(st, req, reply) })
 }
 
-func (b *bench) step(event func(*group, *step)) {
+func (b *scriptRunner) step(event func(*group, *step)) {
 	st := &step{now: b.now}
 	event(b.g, st)
 	b.writes = append(b.writes, st.writes...)
@@ -229,7 +229,7 @@ func (b *bench) step(event func(*group, *step)) {
 	checkGroup(b.t, b.g)
 }
 
-func (b *bench) store(err error) {
+func (b *scriptRunner) store(err error) {
 	held := b.holds
 	b.holds = false
 	for len(b.writes) > 0 {
@@ -243,7 +243,7 @@ func (b *bench) store(err error) {
 }
 
 // advance advances the clock, stopping whenever something is due.
-func (b *bench) advance(d time.Duration) {
+func (b *scriptRunner) advance(d time.Duration) {
 	end := b.now.Add(d)
 	for !b.g.due.IsZero() && !b.g.due.After(end) {
 		if b.g.due.After(b.now) {
@@ -254,7 +254,7 @@ func (b *bench) advance(d time.Duration) {
 	b.now = end
 }
 
-func (b *bench) restart() {
+func (b *scriptRunner) restart() {
 	st := &step{now: b.now}
 	b.g.put(st, func(m *member) []byte { return m.assignment }, nil)
 	e, err := decodeEntry(groupIDKey("g"), st.writes[0].value)
@@ -273,10 +273,10 @@ func (b *bench) restart() {
 	})
 }
 
-func (b *bench) print(format string, args ...any) { fmt.Fprintf(&b.out, format+"\n", args...) }
+func (b *scriptRunner) print(format string, args ...any) { fmt.Fprintf(&b.out, format+"\n", args...) }
 
 // answers prints the responses that have arrived.
-func (b *bench) answers() {
+func (b *scriptRunner) answers() {
 	for _, who := range sortedKeys(b.joins) {
 		select {
 		case resp := <-b.joins[who]:
@@ -300,7 +300,7 @@ func (b *bench) answers() {
 }
 
 // dropOld forgets the former member id of a name.
-func (b *bench) dropOld(id string) {
+func (b *scriptRunner) dropOld(id string) {
 	for other, n := range b.names {
 		if other != id && n == b.names[id] {
 			delete(b.names, other)
@@ -309,7 +309,7 @@ func (b *bench) dropOld(id string) {
 	}
 }
 
-func (b *bench) joined(resp *kmsg.JoinGroupResponse) string {
+func (b *scriptRunner) joined(resp *kmsg.JoinGroupResponse) string {
 	if resp.ErrorCode != 0 {
 		return name(kerr.ErrorForCode(resp.ErrorCode))
 	}
@@ -327,7 +327,7 @@ func (b *bench) joined(resp *kmsg.JoinGroupResponse) string {
 	return text
 }
 
-func (b *bench) printState() {
+func (b *scriptRunner) printState() {
 	g := b.g
 	b.print("%s generation %d members %d pending %d", g.state, g.generation, len(g.members), len(g.pending))
 }

@@ -17,14 +17,14 @@ func syncFailed(err error) *kmsg.SyncGroupResponse {
 // sync gives a member its assignment once the leader has sent it and it is stored.
 func (g *group) sync(st *step, req *kmsg.SyncGroupRequest, reply promise[*kmsg.SyncGroupResponse]) {
 	if err := g.checkSync(req); err != nil {
-		reply.keep(syncFailed(err))
+		reply.resolve(syncFailed(err))
 		return
 	}
 	m := g.members[req.MemberID]
 	g.synced(m)
 	if g.state == Stable {
 		g.alive(st, m)
-		reply.keep(g.assignmentOf(m))
+		reply.resolve(g.assignmentOf(m))
 		return
 	}
 	g.answerSync(m, syncFailed(kerr.RebalanceInProgress)) // an earlier request, abandoned by its client
@@ -110,7 +110,7 @@ func (g *group) propagate(st *step, m *member, resp *kmsg.SyncGroupResponse) {
 // answerSync answers the member's SyncGroup if one is waiting.
 func (g *group) answerSync(m *member, resp *kmsg.SyncGroupResponse) {
 	if m.syncing != nil {
-		m.syncing.keep(resp)
+		m.syncing.resolve(resp)
 		m.syncing = nil
 	}
 }

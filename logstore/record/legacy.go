@@ -95,7 +95,7 @@ var (
 // inner decompresses a wrapper's value and checks the messages in it.
 func (b Batch) inner(value []byte) ([]Batch, error) {
 	if b.Codec() == Lz4 {
-		value = mendLz4Header(value)
+		value = fixLz4Header(value)
 	}
 	set, err := Decompress(nil, b.Codec(), value)
 	if err != nil {
@@ -152,9 +152,9 @@ func appendInt32Bytes(dst, b []byte) []byte {
 	return append(dst, b...)
 }
 
-// mendLz4Header returns an lz4 frame with the header checksum that the format requires. Old clients computed it over
+// fixLz4Header returns an lz4 frame with the header checksum that the format requires. Old clients computed it over
 // the magic number as well (KAFKA-3160), which only Kafka's decoder accepts. src is not modified.
-func mendLz4Header(src []byte) []byte {
+func fixLz4Header(src []byte) []byte {
 	const magic, flagContentSize = 4, 0x08
 	if len(src) < magic+3 {
 		return src

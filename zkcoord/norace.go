@@ -1,0 +1,6 @@
+//go:build !race
+
+package zkcoord
+
+// watchSetupPause: see race.go.
+const watchSetupPause = 0
