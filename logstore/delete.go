@@ -37,7 +37,33 @@ func (m *Manager) Delete(tp TopicPartition) error {
 	m.setLog(tp, nil)
 	v := m.volumeOf(l)
 	err := errors.Join(m.checkpointOffsets(v), m.forgetCleaned(v, tp))
+	if noSpace(err) || tooManyFiles(err) { // what makes room must not need any: see forgetStored
+		return nil
+	}
 	return v.fail("write checkpoint", err)
+}
+
+// forgetStored removes from a directory's checkpoints what is left there of a former log of the partition, which was
+// deleted while the disk was full, or just before a crash. After the next crash it would be taken for the new log's.
+func (m *Manager) forgetStored(v *volume, tp TopicPartition) error {
+	c := &v.checkpoints
+	c.mu.Lock()
+	_, offsets := c.recovery[tp]
+	_, start := c.start[tp]
+	_, mark := c.hw[tp]
+	_, cleaned := c.cleaned[tp]
+	c.mu.Unlock()
+	var errs []error
+	if offsets || start {
+		errs = append(errs, m.checkpointOffsets(v))
+	}
+	if mark {
+		errs = append(errs, m.checkpointHighWatermarks(v))
+	}
+	if cleaned {
+		errs = append(errs, m.dropCleaned(v, tp))
+	}
+	return errors.Join(errs...)
 }
 
 // discard schedules the removal of a log's directory after log.segment.delete.delay.ms.

@@ -3,6 +3,8 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"syscall"
 	"testing"
 
 	"barnabas/internal/vfs"
@@ -87,5 +89,66 @@ func TestDeletionCrashAtEachStep(t *testing.T) {
 			t.Logf("%d calls", n-1)
 			return
 		}
+	}
+}
+
+// TestDeletionOnAFullDisk succeeds: it is to make room. What the checkpoints still have of the log does not count for
+// another one of that name, not even after a crash; nor does what was left by a crash amid the deletion.
+func TestDeletionOnAFullDisk(t *testing.T) {
+	for name, full := range map[string]error{"disk full": syscall.ENOSPC, "too many files": syscall.EMFILE, "crash": nil} {
+		t.Run(name, func(t *testing.T) {
+			c := newClock()
+			fsys := vfs.NewMem(c.Now)
+			cfg := memConfig(fsys, c)
+			m := mustOpen(t, cfg)
+			l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				mustProduce(t, l, batchOf(1000, "v"))
+			}
+			l.SetHighWatermark(20)
+			if err := errors.Join(l.AdvanceLogStart(15), l.Flush(), m.checkpointOffsets(m.disks[0]), m.checkpointHighWatermarks(m.disks[0]), m.setCleanedTo(l, 20)); err != nil {
+				t.Fatal(err)
+			}
+			fsys.SetFault(func(op, name string) error {
+				switch {
+				case full == nil && strings.Contains(name, "checkpoint"):
+					return errors.New("machine is off")
+				case full != nil && op != "rename" && op != "removeall":
+					return full
+				}
+				return nil
+			})
+			if err := m.Delete(testTP); (err == nil) != (full != nil) {
+				t.Errorf("deletion: %v", err)
+			}
+			fsys.SetFault(nil)
+			if full == nil {
+				m.giveUp()
+				m = mustOpen(t, cfg)
+			}
+			if l, err = m.GetOrCreate(testTP, [16]byte{8}, cfg.Default, true); err != nil {
+				t.Fatal(err)
+			}
+			if _, cleaned := m.cleanedTo(l); cleaned {
+				t.Error("the new log counts as compacted")
+			}
+			mustProduce(t, l, batchOf(1000, "anew"))
+			if err := l.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			m.giveUp()
+			cfg.FS = cfg.FS.(*vfs.Mem).Crash(nil)
+			m = mustOpen(t, cfg)
+			l, ok := m.Log(testTP)
+			if !ok || l.LogStartOffset() != 0 || l.LogEndOffset() != 1 || l.HighWatermark() != 0 {
+				t.Errorf("after a crash: %v, from %d to %d, high watermark %d", ok, l.LogStartOffset(), l.LogEndOffset(), l.HighWatermark())
+			}
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
