@@ -74,31 +74,31 @@ func (ac *activeController) alterPartition(ctx context.Context, req *kmsg.AlterP
 		resp.ErrorCode = kerr.StaleBrokerEpoch.Code
 		return resp, nil
 	}
-	verdicts := make(map[topicPartition]error)
+	errs := make(map[topicPartition]error)
 	var writes []zkcoord.StateWrite
 	ac.eachAsked(req, func(tp topicPartition, ask isrChange) {
 		err := ac.m.checkISRChange(tp, ask, req.Version)
-		verdicts[tp] = err
+		errs[tp] = err
 		if err == nil {
 			writes = append(writes, zkcoord.StateWrite{Partition: tp, State: zkcoord.PartitionState{
 				Leader: ask.leader, LeaderEpoch: ask.leaderEpoch, ISR: ask.isr, Recovering: ask.recovering,
 				ControllerEpoch: ac.term.Epoch, PartitionEpoch: ask.partitionEpoch}})
 		}
 	})
-	written, err := ac.writeISRs(ctx, writes, verdicts)
+	written, err := ac.writeISRs(ctx, writes, errs)
 	if err != nil {
 		return nil, err
 	}
-	for tp := range verdicts {
+	for tp := range errs {
 		ac.b.update(ac.m.brokerIDs(), tp)
 	}
 	ac.flush()
-	ac.fillAltered(req, resp, verdicts)
+	ac.fillAltered(req, resp, errs)
 	return resp, ac.completeReassignments(ctx, written)
 }
 
-// writeISRs writes the changes and adds errors to verdicts.
-func (ac *activeController) writeISRs(ctx context.Context, writes []zkcoord.StateWrite, verdicts map[topicPartition]error) (written []topicPartition, err error) {
+// writeISRs writes the changes and adds errors to errs.
+func (ac *activeController) writeISRs(ctx context.Context, writes []zkcoord.StateWrite, errs map[topicPartition]error) (written []topicPartition, err error) {
 	if len(writes) == 0 {
 		return nil, nil
 	}
@@ -110,7 +110,7 @@ func (ac *activeController) writeISRs(ctx context.Context, writes []zkcoord.Stat
 	for i, r := range results {
 		tp := writes[i].Partition
 		if r.Err != nil {
-			verdicts[tp] = kerr.InvalidUpdateVersion
+			errs[tp] = kerr.InvalidUpdateVersion
 			lost = append(lost, tp)
 			continue
 		}
@@ -149,7 +149,7 @@ func (ac *activeController) askedTopic(version int16, t kmsg.AlterPartitionReque
 	return name, known
 }
 
-func (ac *activeController) fillAltered(req *kmsg.AlterPartitionRequest, resp *kmsg.AlterPartitionResponse, verdicts map[topicPartition]error) {
+func (ac *activeController) fillAltered(req *kmsg.AlterPartitionRequest, resp *kmsg.AlterPartitionResponse, errs map[topicPartition]error) {
 	for _, t := range req.Topics {
 		out := kmsg.NewAlterPartitionResponseTopic()
 		out.Topic, out.TopidID = t.Topic, t.TopicID
@@ -158,7 +158,7 @@ func (ac *activeController) fillAltered(req *kmsg.AlterPartitionRequest, resp *k
 			answer := kmsg.NewAlterPartitionResponseTopicPartition()
 			answer.Partition = p.Partition
 			tp := topicPartition{Topic: name, Partition: p.Partition}
-			switch err := verdicts[tp]; {
+			switch err := errs[tp]; {
 			case !known:
 				answer.ErrorCode = kerr.UnknownTopicID.Code
 			case err != nil && !errors.Is(err, errUnchanged):

@@ -42,7 +42,7 @@ func (h *Handlers) decodeProduce(ctx context.Context, c *Call) (network.Answer, 
 func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) network.Answer {
 	resp := kmsg.NewPtrProduceResponse()
 	resp.Version = c.Version
-	verdicts := h.verifyProduce(ctx, c, req)
+	verification := h.verifyProduce(ctx, c, req)
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	var waits []produced
 	failed := false
@@ -55,7 +55,7 @@ func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceReques
 			out := &topic.Partitions[j]
 			out.Default()
 			out.Partition = t.Partitions[j].Partition
-			part, info, err := h.append(req, t.Topic, &t.Partitions[j], &verdicts)
+			part, info, err := h.append(req, t.Topic, &t.Partitions[j], &verification)
 			h.countProduced(t.Topic, len(t.Partitions[j].Records), info, err)
 			if err != nil {
 				h.produceFailed(c, resp, t.Topic, out, info, err)

@@ -48,7 +48,7 @@ func (b *batcher[T]) take() []T {
 	return items
 }
 
-// brokerBatchers holds a courier for each broker.
+// brokerBatchers holds a batcher for each broker.
 type brokerBatchers[T any] struct {
 	mu struct {
 		sync.Mutex // leaf
