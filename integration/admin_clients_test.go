@@ -149,14 +149,12 @@ type kadmCalls struct {
 	cl  *kgo.Client
 }
 
-func text(s string) *string { return &s }
-
 func (k *kadmCalls) topics() {
 	topic := func(call string, v kadm.CreateTopicResponse, err error) {
 		v.ID = kadm.TopicID{}
 		k.add(call, v.NumPartitions, errors.Join(err, v.Err))
 	}
-	v, err := k.adm.CreateTopic(k.ctx, 2, 1, map[string]*string{"retention.ms": text("1000000")}, "kt")
+	v, err := k.adm.CreateTopic(k.ctx, 2, 1, map[string]*string{"retention.ms": new("1000000")}, "kt")
 	topic("CreateTopic", v, err)
 	v, err = k.adm.CreateTopic(k.ctx, 2, 1, nil, "kt")
 	topic("CreateTopic again", v, err)
@@ -187,9 +185,9 @@ func (k *kadmCalls) topics() {
 }
 
 func (k *kadmCalls) configs() {
-	set := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "segment.bytes", Value: text("100000")}}
-	bad := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "segment.bytes", Value: text("x")}}
-	broker := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "log.cleaner.threads", Value: text("2")}}
+	set := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "segment.bytes", Value: new("100000")}}
+	bad := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "segment.bytes", Value: new("x")}}
+	broker := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "log.cleaner.threads", Value: new("2")}}
 	alter := func(call string, v kadm.AlterConfigsResponses, err error) {
 		for _, r := range v {
 			err = errors.Join(err, r.Err)
@@ -348,7 +346,7 @@ func (k *kadmCalls) transactions() {
 }
 
 func (k *kadmCalls) quotas() {
-	entity := kadm.ClientQuotaEntity{{Type: "user", Name: text("u")}}
+	entity := kadm.ClientQuotaEntity{{Type: "user", Name: new("u")}}
 	entry := func(key string, v float64) []kadm.AlterClientQuotaEntry {
 		return []kadm.AlterClientQuotaEntry{{Entity: entity, Ops: []kadm.AlterClientQuotaOp{{Key: key, Value: v}}}}
 	}
@@ -359,7 +357,7 @@ func (k *kadmCalls) quotas() {
 	k.add("ValidateAlterClientQuotas", len(altered), err)
 	altered, err = k.adm.AlterClientQuotas(k.ctx, entry("producer_byte_rate", 1e6))
 	k.add("AlterClientQuotas", altered, err)
-	d, err := k.adm.DescribeClientQuotas(k.ctx, false, []kadm.DescribeClientQuotaComponent{{Type: "user", MatchName: text("u")}})
+	d, err := k.adm.DescribeClientQuotas(k.ctx, false, []kadm.DescribeClientQuotaComponent{{Type: "user", MatchName: new("u")}})
 	k.add("DescribeClientQuotas", d, err)
 }
 
@@ -471,10 +469,10 @@ func (s *saramaCalls) topics() {
 }
 
 func (s *saramaCalls) configs() {
-	s.add("AlterConfig", nil, s.adm.AlterConfig(sarama.TopicResource, "st", map[string]*string{"retention.ms": text("5000")}, false))
-	s.add("AlterConfig bad", nil, s.adm.AlterConfig(sarama.TopicResource, "st", map[string]*string{"bogus": text("1")}, true))
+	s.add("AlterConfig", nil, s.adm.AlterConfig(sarama.TopicResource, "st", map[string]*string{"retention.ms": new("5000")}, false))
+	s.add("AlterConfig bad", nil, s.adm.AlterConfig(sarama.TopicResource, "st", map[string]*string{"bogus": new("1")}, true))
 	s.add("IncrementalAlterConfig", nil, s.adm.IncrementalAlterConfig(sarama.TopicResource, "st",
-		map[string]sarama.IncrementalAlterConfigsEntry{"cleanup.policy": {Operation: sarama.IncrementalAlterConfigsOperationAppend, Value: text("compact")}}, false))
+		map[string]sarama.IncrementalAlterConfigsEntry{"cleanup.policy": {Operation: sarama.IncrementalAlterConfigsOperationAppend, Value: new("compact")}}, false))
 	entries, err := s.adm.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: "st", ConfigNames: []string{"retention.ms", "cleanup.policy"}})
 	slices.SortFunc(entries, func(a, b sarama.ConfigEntry) int { return strings.Compare(a.Name, b.Name) })
 	s.add("DescribeConfig", entries, err)

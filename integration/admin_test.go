@@ -33,7 +33,6 @@ func TestBadSettings(t *testing.T) {
 	c := kafkatest.Run(t)
 	newTopic(t, c, "t", 1, 1)
 	w := dialWire(t, c.Broker(0).Addr())
-	text := func(s string) *string { return &s }
 	const topic, set, del, add, sub = kmsg.ConfigResourceTypeTopic, kmsg.IncrementalAlterConfigOpSet, kmsg.IncrementalAlterConfigOpDelete,
 		kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract
 	for _, test := range []struct {
@@ -45,13 +44,13 @@ func TestBadSettings(t *testing.T) {
 	}{
 		{"null value", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", set, nil)}, 42, "retention.ms"},
 		{"null value to delete", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", del, nil)}, 0, ""},
-		{"a key twice", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", set, text("1")), op("retention.ms", set, text("2"))}, 42, "retention.ms"},
+		{"a key twice", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", set, new("1")), op("retention.ms", set, new("2"))}, 42, "retention.ms"},
 		{"unknown resource type", 99, nil, 42, ""},
-		{"not a codec", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("compression.type", set, text("foo"))}, 40, "compression.type"},
-		{"not a number", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", set, text("abc"))}, 40, "retention.ms"},
-		{"unknown key", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("no.such.key", set, text("1"))}, 40, "no.such.key"},
-		{"append to a list", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("cleanup.policy", add, text("compact"))}, 0, ""},
-		{"subtract from a list", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("cleanup.policy", sub, text("compact"))}, 0, ""},
+		{"not a codec", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("compression.type", set, new("foo"))}, 40, "compression.type"},
+		{"not a number", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", set, new("abc"))}, 40, "retention.ms"},
+		{"unknown key", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("no.such.key", set, new("1"))}, 40, "no.such.key"},
+		{"append to a list", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("cleanup.policy", add, new("compact"))}, 0, ""},
+		{"subtract from a list", topic, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("cleanup.policy", sub, new("compact"))}, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := w.incrementalAlter(test.kind, "t", test.ops...)

@@ -25,7 +25,7 @@ func TestSourcesOfSettings(t *testing.T) {
 func sourcesOf(t *testing.T, addr string) (lines []string) {
 	t.Helper()
 	adm := adminAt(t, addr)
-	if _, err := adm.CreateTopic(t.Context(), 1, 1, map[string]*string{"retention.ms": ptr("7000000")}, "t"); err != nil {
+	if _, err := adm.CreateTopic(t.Context(), 1, 1, map[string]*string{"retention.ms": new("7000000")}, "t"); err != nil {
 		t.Fatal(err)
 	}
 	for _, change := range []struct{ broker, name, value string }{{"0", "log.cleaner.threads", "2"}, {"", "log.retention.ms", "8000000"}, {"", "log.cleaner.backoff.ms", "1000"}} {

@@ -61,8 +61,6 @@ func deniedCases() []deniedCase {
 	}
 }
 
-func ptr(s string) *string { return &s }
-
 // topicRequests concern a topic that alice may describe in some cases, one that she may not, and one that does not
 // exist.
 func topicRequests() []kmsg.Request {
@@ -74,7 +72,7 @@ func topicRequests() []kmsg.Request {
 	more, configs, change := kmsg.NewPtrCreatePartitionsRequest(), kmsg.NewPtrDescribeConfigsRequest(), kmsg.NewPtrIncrementalAlterConfigsRequest()
 	more.ValidateOnly, change.ValidateOnly = true, true
 	for _, name := range []string{"pub", "priv", "nosuch"} {
-		metadata.Topics = append(metadata.Topics, kmsg.MetadataRequestTopic{Topic: ptr(name)})
+		metadata.Topics = append(metadata.Topics, kmsg.MetadataRequestTopic{Topic: new(name)})
 		produce.Topics = append(produce.Topics, kmsg.ProduceRequestTopic{Topic: name, Partitions: []kmsg.ProduceRequestTopicPartition{{Records: []byte{}}}})
 		fetch.Topics = append(fetch.Topics, kmsg.FetchRequestTopic{Topic: name, Partitions: []kmsg.FetchRequestTopicPartition{{PartitionMaxBytes: 100, CurrentLeaderEpoch: -1}}})
 		at := kmsg.NewListOffsetsRequestTopicPartition()
@@ -87,11 +85,11 @@ func topicRequests() []kmsg.Request {
 		more.Topics = append(more.Topics, kmsg.CreatePartitionsRequestTopic{Topic: name, Count: 5})
 		configs.Resources = append(configs.Resources, kmsg.DescribeConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: name, ConfigNames: []string{"retention.ms"}})
 		change.Resources = append(change.Resources, kmsg.IncrementalAlterConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: name,
-			Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "retention.ms", Value: ptr("99")}}})
+			Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "retention.ms", Value: new("99")}}})
 	}
 	configs.Resources = append(configs.Resources, kmsg.DescribeConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeBroker, ConfigNames: []string{"log.cleaner.threads"}})
 	change.Resources = append(change.Resources, kmsg.IncrementalAlterConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeBroker,
-		Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "log.cleaner.threads", Value: ptr("2")}}})
+		Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "log.cleaner.threads", Value: new("2")}}})
 	create, remove := kmsg.NewPtrCreateTopicsRequest(), kmsg.NewPtrDeleteTopicsRequest()
 	create.ValidateOnly = true
 	for _, name := range []string{"mine", "other", "a b", "twice", "twice"} {
@@ -99,7 +97,7 @@ func topicRequests() []kmsg.Request {
 	}
 	for _, name := range []string{"priv", "nosuch"} {
 		remove.TopicNames = append(remove.TopicNames, name)
-		remove.Topics = append(remove.Topics, kmsg.DeleteTopicsRequestTopic{Topic: ptr(name)})
+		remove.Topics = append(remove.Topics, kmsg.DeleteTopicsRequestTopic{Topic: new(name)})
 	}
 	return []kmsg.Request{epochs, metadata, all, produce, fetch, offsets, records, producers, more, configs, change, create, remove}
 }
@@ -128,7 +126,7 @@ func groupRequests() []kmsg.Request {
 	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "r"}}
 	heartbeat.Group, heartbeat.MemberID, leave.Group, leave.MemberID = "h", "m", "h", "m"
 	leave.Members = []kmsg.LeaveGroupRequestMember{{MemberID: "m"}}
-	sync.Group, sync.MemberID, sync.ProtocolType, sync.Protocol = "h", "m", ptr("consumer"), ptr("r")
+	sync.Group, sync.MemberID, sync.ProtocolType, sync.Protocol = "h", "m", new("consumer"), new("r")
 	describe, list, remove, find := kmsg.NewPtrDescribeGroupsRequest(), kmsg.NewPtrListGroupsRequest(), kmsg.NewPtrDeleteGroupsRequest(), kmsg.NewPtrFindCoordinatorRequest()
 	describe.Groups, describe.IncludeAuthorizedOperations, remove.Groups = []string{"g", "h"}, true, []string{"h", "i", "h"}
 	find.CoordinatorKey, find.CoordinatorKeys = "g", []string{"g", "h"}
@@ -138,7 +136,7 @@ func groupRequests() []kmsg.Request {
 // txnRequests concern the transactional id x.
 func txnRequests() []kmsg.Request {
 	with, without, end := kmsg.NewPtrInitProducerIDRequest(), kmsg.NewPtrInitProducerIDRequest(), kmsg.NewPtrEndTxnRequest()
-	with.TransactionalID, with.ProducerID, with.ProducerEpoch = ptr("x"), 5, -1 // refused in any case
+	with.TransactionalID, with.ProducerID, with.ProducerEpoch = new("x"), 5, -1 // refused in any case
 	without.ProducerID, without.ProducerEpoch = 5, -1
 	add, offsets, commit := kmsg.NewPtrAddPartitionsToTxnRequest(), kmsg.NewPtrAddOffsetsToTxnRequest(), kmsg.NewPtrTxnOffsetCommitRequest()
 	add.TransactionalID, offsets.TransactionalID, commit.TransactionalID, end.TransactionalID = "x", "x", "x", "x"
@@ -166,7 +164,7 @@ func clusterRequests() []kmsg.Request {
 	move, dirs, quotas := kmsg.NewPtrAlterReplicaLogDirsRequest(), kmsg.NewPtrDescribeLogDirsRequest(), kmsg.NewPtrAlterClientQuotasRequest()
 	move.Dirs = []kmsg.AlterReplicaLogDirsRequestDir{{Dir: "/x", Topics: []kmsg.AlterReplicaLogDirsRequestDirTopic{{Topic: "nosuch", Partitions: []int32{0}}}}}
 	dirs.Topics = []kmsg.DescribeLogDirsRequestTopic{{Topic: "nosuch", Partitions: []int32{0}}}
-	quotas.Entries = []kmsg.AlterClientQuotasRequestEntry{{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "user", Name: ptr("u")}}, Ops: []kmsg.AlterClientQuotasRequestEntryOp{{Key: "nonsense"}}}}
+	quotas.Entries = []kmsg.AlterClientQuotasRequestEntry{{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "user", Name: new("u")}}, Ops: []kmsg.AlterClientQuotasRequestEntryOp{{Key: "nonsense"}}}}
 	credentials, features := kmsg.NewPtrAlterUserSCRAMCredentialsRequest(), kmsg.NewPtrUpdateFeaturesRequest()
 	users := kmsg.NewPtrDescribeUserSCRAMCredentialsRequest() // not for all users: Apache Kafka does not answer that
 	users.Users = []kmsg.DescribeUserSCRAMCredentialsRequestUser{{Name: "nobody"}}
@@ -180,7 +178,7 @@ func clusterRequests() []kmsg.Request {
 		created.Creations[i] = kmsg.CreateACLsRequestCreation{ResourceType: kmsg.ACLResourceTypeTopic, ResourceName: "", ResourcePatternType: kmsg.ACLResourcePatternTypeLiteral,
 			Principal: "User:x", Host: "*", Operation: kmsg.ACLOperationRead, PermissionType: kmsg.ACLPermissionTypeAllow}
 	}
-	deleted.Filters = []kmsg.DeleteACLsRequestFilter{{ResourceType: kmsg.ACLResourceTypeTopic, ResourceName: ptr("nosuch"), ResourcePatternType: kmsg.ACLResourcePatternTypeLiteral,
+	deleted.Filters = []kmsg.DeleteACLsRequestFilter{{ResourceType: kmsg.ACLResourceTypeTopic, ResourceName: new("nosuch"), ResourcePatternType: kmsg.ACLResourcePatternTypeLiteral,
 		Operation: kmsg.ACLOperationAny, PermissionType: kmsg.ACLPermissionTypeAny}}
 	lead, stop, picture := kmsg.NewPtrLeaderAndISRRequest(), kmsg.NewPtrStopReplicaRequest(), kmsg.NewPtrUpdateMetadataRequest()
 	return []kmsg.Request{reassign, list, elect, move, dirs, quotas, credentials, users, features, cluster, described, created, deleted, lead, stop, picture}
@@ -189,7 +187,7 @@ func clusterRequests() []kmsg.Request {
 // doneRequests change something unless they are denied.
 func doneRequests() []kmsg.Request {
 	quotas, credentials, leader := kmsg.NewPtrAlterClientQuotasRequest(), kmsg.NewPtrAlterUserSCRAMCredentialsRequest(), kmsg.NewPtrElectLeadersRequest()
-	quotas.Entries = []kmsg.AlterClientQuotasRequestEntry{{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "user", Name: ptr("u")}},
+	quotas.Entries = []kmsg.AlterClientQuotasRequestEntry{{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "user", Name: new("u")}},
 		Ops: []kmsg.AlterClientQuotasRequestEntryOp{{Key: "producer_byte_rate", Value: 1000000}}}}
 	credentials.Upsertions = []kmsg.AlterUserSCRAMCredentialsRequestUpsertion{{Name: "u", Mechanism: 1, Iterations: 4096, Salt: []byte("salt"), SaltedPassword: make([]byte, 32)}}
 	leader.Topics = []kmsg.ElectLeadersRequestTopic{{Topic: "pub", Partitions: []int32{0}}}
@@ -197,12 +195,12 @@ func doneRequests() []kmsg.Request {
 	created, deleted := kmsg.NewPtrCreateACLsRequest(), kmsg.NewPtrDeleteACLsRequest()
 	created.Creations = []kmsg.CreateACLsRequestCreation{{ResourceType: kmsg.ACLResourceTypeTopic, ResourceName: "made", ResourcePatternType: kmsg.ACLResourcePatternTypeLiteral,
 		Principal: "User:x", Host: "*", Operation: kmsg.ACLOperationRead, PermissionType: kmsg.ACLPermissionTypeAllow}}
-	deleted.Filters = []kmsg.DeleteACLsRequestFilter{{ResourceType: kmsg.ACLResourceTypeTopic, ResourceName: ptr("made"), ResourcePatternType: kmsg.ACLResourcePatternTypeLiteral,
+	deleted.Filters = []kmsg.DeleteACLsRequestFilter{{ResourceType: kmsg.ACLResourceTypeTopic, ResourceName: new("made"), ResourcePatternType: kmsg.ACLResourcePatternTypeLiteral,
 		Operation: kmsg.ACLOperationAny, PermissionType: kmsg.ACLPermissionTypeAny}}
 	configs, move := kmsg.NewPtrAlterConfigsRequest(), kmsg.NewPtrAlterPartitionAssignmentsRequest()
 	configs.ValidateOnly = true
 	configs.Resources = []kmsg.AlterConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "pub",
-		Configs: []kmsg.AlterConfigsRequestResourceConfig{{Name: "retention.ms", Value: ptr("99")}}}}
+		Configs: []kmsg.AlterConfigsRequestResourceConfig{{Name: "retention.ms", Value: new("99")}}}}
 	move.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{Topic: "pub", Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{{Replicas: []int32{0}}}}}
 	return []kmsg.Request{quotas, described, credentials, users, created, deleted, configs, move, leader}
 }

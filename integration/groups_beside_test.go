@@ -153,7 +153,7 @@ func runDuel(t *testing.T, addrs [2]string, seed int) {
 	for i, addr := range addrs {
 		d.sides[i] = &duelSide{names: make(map[string]string), at: dialDuel(t, "", addr)}
 	}
-	for number, instance := range []*string{nil, nil, text("one"), text("one"), text("two")} {
+	for number, instance := range []*string{nil, nil, new("one"), new("one"), new("two")} {
 		m := &duelMember{number: number, instance: instance}
 		for i, addr := range addrs {
 			m.sides[i] = memberState{at: dialDuel(t, fmt.Sprint("member ", number), addr), generation: -1}
@@ -324,9 +324,9 @@ func (d *duel) sync() {
 			state := &m.sides[i]
 			req := kmsg.NewPtrSyncGroupRequest()
 			req.Version, req.Group, req.MemberID, req.Generation, req.InstanceID = version, d.group, state.id, state.generation-stale, m.instance
-			req.ProtocolType, req.Protocol = text("consumer"), text(state.protocol)
+			req.ProtocolType, req.Protocol = new("consumer"), new(state.protocol)
 			if other {
-				req.Protocol = text("nonsense")
+				req.Protocol = new("nonsense")
 			}
 			for _, to := range d.members {
 				if id := to.sides[i].id; id != "" {

@@ -201,7 +201,7 @@ func (s *storm) createTopics() {
 	s.client, s.adm = s.newClient()
 	for topic, settings := range map[string]map[string]*string{
 		"t": nil, "in": nil, "out": nil, "twin": nil, "moved": nil,
-		"keyed": {"cleanup.policy": ptr("compact"), "segment.bytes": ptr("100000"), "min.compaction.lag.ms": ptr("0"), "delete.retention.ms": ptr("0")},
+		"keyed": {"cleanup.policy": new("compact"), "segment.bytes": new("100000"), "min.compaction.lag.ms": new("0"), "delete.retention.ms": new("0")},
 	} {
 		if _, err := s.adm.CreateTopic(s.t.Context(), chaosPartitions, int16(len(s.addrs)), settings, topic); err != nil {
 			s.t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // such gaps are no lost tails.
 func TestOnceCompacted(t *testing.T) {
 	points := map[string]*string{
-		"as it was": nil, "stale": text("0\n0\n"), "at the start": text("0\n1\nt 0 0\n"), "empty": text(""), "garbage": text("bad"), "missing": text("-"),
+		"as it was": nil, "stale": new("0\n0\n"), "at the start": new("0\n1\nt 0 0\n"), "empty": new(""), "garbage": new("bad"), "missing": new("-"),
 	}
 	for _, cleaner := range []struct {
 		name   string
@@ -22,9 +22,9 @@ func TestOnceCompacted(t *testing.T) {
 		inside bool // there are also gaps within segments
 	}{
 		{"as it was", nil, false},
-		{"missing", text("-"), false},
-		{"garbage", text("bad"), false},
-		{"without the log", text("0\n0\n"), true},
+		{"missing", new("-"), false},
+		{"garbage", new("bad"), false},
+		{"without the log", new("0\n0\n"), true},
 	} {
 		for name, stored := range points {
 			t.Run("cleaner "+cleaner.name+", recovery points "+name, func(t *testing.T) {
@@ -157,5 +157,3 @@ func onceCompacted(t *testing.T, inside bool) (*vfs.Mem, ManagerConfig, extent) 
 	}
 	return fsys.Kill(), cfg, want
 }
-
-func text(s string) *string { return &s }

@@ -17,8 +17,6 @@ func mustID(t testing.TB, text string) ID {
 	return id
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // TestGoldenNodes: each value was written by Apache Kafka 3.9.2; ours must be the same byte for byte, and decoding must
 // return what was encoded.
 func TestGoldenNodes(t *testing.T) {
@@ -41,7 +39,7 @@ func TestGoldenNodes(t *testing.T) {
 			golden: `{"version":2,"brokerid":0,"timestamp":"1795960879911","kraftControllerEpoch":-1}`,
 			encode: func() []byte { return encodeController(0, 1795960879911) },
 			decode: func(b []byte) (any, error) { return decodeController(b) },
-			want:   controllerJSON{Version: 2, Timestamp: 1795960879911, KRaftEpoch: ptr(int32(-1))},
+			want:   controllerJSON{Version: 2, Timestamp: 1795960879911, KRaftEpoch: new(int32(-1))},
 		},
 		{
 			name:   "features",
@@ -63,12 +61,12 @@ func TestGoldenNodes(t *testing.T) {
 				`"endpoints":["PLAINTEXT://127.0.0.1:23051","SASL_PLAINTEXT://127.0.0.1:23052"],"rack":"r0","jmx_port":-1,` +
 				`"port":23051,"host":"127.0.0.1","version":5,"timestamp":"1795961764535"}`,
 			encode: func() []byte {
-				return encodeBroker(BrokerInfo{Rack: ptr("r0"), JMXPort: -1, Endpoints: []Endpoint{
+				return encodeBroker(BrokerInfo{Rack: new("r0"), JMXPort: -1, Endpoints: []Endpoint{
 					{"PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23051},
 					{"SASL_PLAINTEXT", "SASL_PLAINTEXT", "127.0.0.1", 23052}}}, 1795961764535)
 			},
 			decode: func(b []byte) (any, error) { return DecodeBroker(7, b) },
-			want: BrokerInfo{ID: 7, Rack: ptr("r0"), JMXPort: -1, Format: 5, Features: map[string]FeatureRange{}, Endpoints: []Endpoint{
+			want: BrokerInfo{ID: 7, Rack: new("r0"), JMXPort: -1, Format: 5, Features: map[string]FeatureRange{}, Endpoints: []Endpoint{
 				{"PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23051},
 				{"SASL_PLAINTEXT", "SASL_PLAINTEXT", "127.0.0.1", 23052}}},
 		},
@@ -180,7 +178,7 @@ func TestReadOtherForms(t *testing.T) {
 		return BrokerInfo{ID: 1, JMXPort: -1, Endpoints: []Endpoint{{"PLAINTEXT", "PLAINTEXT", host, port}}}
 	}
 	v1, v2, v6 := plain("h", 9), plain("::1", 9), plain("h", 9)
-	v1.Format, v2.Format, v2.Rack, v2.JMXPort, v6.Format = 1, 3, ptr("a"), 7, 6
+	v1.Format, v2.Format, v2.Rack, v2.JMXPort, v6.Format = 1, 3, new("a"), 7, 6
 	unregistered := v6
 	unregistered.Endpoints = []Endpoint{{"IN", "SSL", "h", 9}}
 	tests := []struct {

@@ -19,8 +19,6 @@ func read(t testing.TB, name string) []byte {
 	return b
 }
 
-func given(s string) *string { return &s }
-
 // entries describes the content of a store: k:ALIAS(chain) and t:ALIAS, with common names.
 func entries(s *Store) []string {
 	var list []string
@@ -47,21 +45,21 @@ func TestOpen(t *testing.T) {
 		key   *string
 		want  string
 	}{
-		{"server.jks", given("secret"), nil, "k:server(localhost,Test CA) t:caroot(Test CA)"},
-		{"server.p12", given("secret"), nil, "k:server(localhost,Test CA) t:caroot(Test CA)"},
-		{"ca.p12", given("secret"), nil, "k:ca(Test CA)"},
-		{"keypass.jks", given("secret"), given("another"), "k:server(localhost)"},
-		{"two.p12", given("secret"), nil, "k:one(one) k:two(two)"},
-		{"legacy.p12", given("secret"), nil, "k:server(localhost)"},
-		{"trust.jks", given("secret"), nil, "t:caroot(Test CA)"},
+		{"server.jks", new("secret"), nil, "k:server(localhost,Test CA) t:caroot(Test CA)"},
+		{"server.p12", new("secret"), nil, "k:server(localhost,Test CA) t:caroot(Test CA)"},
+		{"ca.p12", new("secret"), nil, "k:ca(Test CA)"},
+		{"keypass.jks", new("secret"), new("another"), "k:server(localhost)"},
+		{"two.p12", new("secret"), nil, "k:one(one) k:two(two)"},
+		{"legacy.p12", new("secret"), nil, "k:server(localhost)"},
+		{"trust.jks", new("secret"), nil, "t:caroot(Test CA)"},
 		{"trust.jks", nil, nil, "t:caroot(Test CA)"},
-		{"trust.p12", given("secret"), nil, "t:caroot(Test CA)"},
+		{"trust.p12", new("secret"), nil, "t:caroot(Test CA)"},
 		{"trust.p12", nil, nil, ""}, // encrypted as a whole
 		{"open.p12", nil, nil, "t:caroot(Test CA)"},
-		{"open.p12", given("any"), nil, "t:caroot(Test CA)"},
-		{"openssl.p12", given("secret"), nil, "k:server(localhost,Test CA)"},
-		{"openssl-legacy.p12", given("secret"), nil, "k:server(localhost,Test CA)"},
-		{"openssl-certs.p12", given("secret"), nil, ""}, // none that Java would consider trusted
+		{"open.p12", new("any"), nil, "t:caroot(Test CA)"},
+		{"openssl.p12", new("secret"), nil, "k:server(localhost,Test CA)"},
+		{"openssl-legacy.p12", new("secret"), nil, "k:server(localhost,Test CA)"},
+		{"openssl-certs.p12", new("secret"), nil, ""}, // none that Java would consider trusted
 	} {
 		s, err := Open(read(t, c.file), Passwords{c.store, c.key}, true)
 		if err != nil {
@@ -81,7 +79,7 @@ func TestKeysAreThose(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"server.p12", "openssl.p12", "openssl-legacy.p12"} {
-		s, err := Open(read(t, file), Passwords{Store: given("secret")}, true)
+		s, err := Open(read(t, file), Passwords{Store: new("secret")}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +95,7 @@ func TestOpenPEM(t *testing.T) {
 		key      string
 		password *string
 	}{
-		{"key.pem", nil}, {"key-ec.pem", nil}, {"key-pbes2.pem", given("secret")}, {"key-3des.pem", given("secret")},
+		{"key.pem", nil}, {"key-ec.pem", nil}, {"key-pbes2.pem", new("secret")}, {"key-3des.pem", new("secret")},
 	} {
 		for _, oneLine := range []bool{false, true} { // as in the values of settings
 			text := string(read(t, c.key)) + chain
@@ -142,29 +140,29 @@ func TestOpenRefuses(t *testing.T) {
 		open func() (*Store, error)
 		want string
 	}{
-		{"a wrong password of JKS", store("server.jks", given("wrong!"), nil), ErrPassword.Error()},
-		{"a wrong password of PKCS12", store("server.p12", given("wrong!"), nil), ErrPassword.Error()},
-		{"a wrong password of an old PKCS12", store("legacy.p12", given("wrong!"), nil), ErrPassword.Error()},
-		{"a wrong key password", store("keypass.jks", given("secret"), nil), `key "server": ` + ErrPassword.Error()},
+		{"a wrong password of JKS", store("server.jks", new("wrong!"), nil), ErrPassword.Error()},
+		{"a wrong password of PKCS12", store("server.p12", new("wrong!"), nil), ErrPassword.Error()},
+		{"a wrong password of an old PKCS12", store("legacy.p12", new("wrong!"), nil), ErrPassword.Error()},
+		{"a wrong key password", store("keypass.jks", new("secret"), nil), `key "server": ` + ErrPassword.Error()},
 		{"no password", store("server.jks", nil, nil), "no password is given"},
 		{"no password of PKCS12", store("server.p12", nil, nil), "no password is given"},
-		{"JCEKS", store("secret.jceks", given("secret"), nil), "JCEKS"},
-		{"something else", store("make.sh", given("secret"), nil), "neither a JKS nor a PKCS12 store"},
+		{"JCEKS", store("secret.jceks", new("secret"), nil), "JCEKS"},
+		{"something else", store("make.sh", new("secret"), nil), "neither a JKS nor a PKCS12 store"},
 		{"half a JKS store", truncated("server.jks"), "truncated"},
 		{"half a PKCS12 store", truncated("server.p12"), "neither a JKS nor a PKCS12 store"},
 		{"no key in PEM", pem("ca.pem", "ca.pem", nil), "the PEM text has no PRIVATE KEY"},
 		{"no certificate in PEM", pem("key.pem", "key.pem", nil), "the PEM text has no CERTIFICATE"},
 		{"the key of another certificate", pem("key.pem", "ca.pem", nil), "not that of the certificate of"},
 		{"an encrypted key without a password", pem("key-pbes2.pem", "chain.pem", nil), "no password is given"},
-		{"a password without an encrypted key", pem("key.pem", "chain.pem", given("secret")), "is not encrypted"},
-		{"a wrong password of PEM", pem("key-pbes2.pem", "chain.pem", given("wrong")), "the private key: "},
+		{"a password without an encrypted key", pem("key.pem", "chain.pem", new("secret")), "is not encrypted"},
+		{"a wrong password of PEM", pem("key-pbes2.pem", "chain.pem", new("wrong")), "the private key: "},
 	} {
 		_, err := c.open()
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	if _, err := Open(read(t, "server.jks"), Passwords{Store: given("wrong!")}, false); !errors.Is(err, ErrPassword) {
+	if _, err := Open(read(t, "server.jks"), Passwords{Store: new("wrong!")}, false); !errors.Is(err, ErrPassword) {
 		t.Errorf("not ErrPassword: %v", err)
 	}
 }
@@ -178,7 +176,7 @@ func FuzzOpen(f *testing.F) {
 		f.Add(read(f, filepath.Base(file)))
 	}
 	f.Fuzz(func(_ *testing.T, b []byte) {
-		for _, p := range []Passwords{{}, {Store: given("secret")}} {
+		for _, p := range []Passwords{{}, {Store: new("secret")}} {
 			if s, err := Open(b, p, true); err == nil {
 				_ = entries(s)
 			}
@@ -192,6 +190,6 @@ func FuzzOpenPEM(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, text string) {
 		_, _ = OpenPEM(text, text, nil)
-		_, _ = OpenPEM(text, text, given("secret"))
+		_, _ = OpenPEM(text, text, new("secret"))
 	})
 }
