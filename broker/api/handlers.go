@@ -99,6 +99,12 @@ type Call struct {
 
 // row is an API: its offered versions and its handler.
 type row struct {
+	offer
+	flexible int16 // first version with tagged fields (KIP-482)
+}
+
+// offer is an API with the versions offered.
+type offer struct {
 	key      kmsg.Key
 	min, max int16
 	overlap  bool
@@ -150,11 +156,16 @@ func decode(req kmsg.Request, c *Call) (err error) {
 	return nil
 }
 
-// flexible reports whether a version of an API has tagged fields (KIP-482), according to the wire library.
-func flexible(key, version int16) bool {
-	req := kmsg.RequestForKey(key)
-	req.SetVersion(version)
-	return req.IsFlexible()
+// firstFlexible returns the first version of an API with tagged fields (KIP-482), according to the wire library.
+func firstFlexible(o *offer) int16 {
+	req := kmsg.RequestForKey(o.key.Int16())
+	version := o.min
+	for ; version <= o.max; version++ {
+		if req.SetVersion(version); req.IsFlexible() {
+			break
+		}
+	}
+	return version
 }
 
 var (
@@ -174,7 +185,7 @@ func (h *Handlers) Route(_ *network.Conn, key, version int16) (network.Route, er
 	if version < r.min || version > r.max {
 		return network.Route{}, errNotOffered
 	}
-	f := flexible(key, version)
+	f := version >= r.flexible
 	return network.Route{
 		FlexibleRequest: f, FlexibleResponse: f, Overlap: r.overlap,
 		NoClientID: key == int16(kmsg.ControlledShutdown) && version == 0,

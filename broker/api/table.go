@@ -18,7 +18,7 @@ func APIs() []metrics.API {
 // table lists the APIs of a broker in ZooKeeper mode, with the versions of Apache Kafka 3.9. What the wire library
 // could encode beyond that is not offered.
 func (h *Handlers) table() map[int16]*row {
-	rows := []row{
+	offers := []offer{
 		{kmsg.Produce, 0, 11, true, h.decodeProduce},
 		{kmsg.Fetch, 0, 17, false, on(h.fetch)},
 		{kmsg.ListOffsets, 0, 9, false, now(h.listOffsets)},
@@ -82,9 +82,10 @@ func (h *Handlers) table() map[int16]*row {
 		{kmsg.ConsumerGroupHeartbeat, 0, 0, false, now(h.consumerGroupHeartbeat)},
 		{kmsg.ConsumerGroupDescribe, 0, 0, false, now(h.consumerGroupDescribe)},
 	}
-	byKey := make(map[int16]*row, len(rows))
-	for i := range rows {
-		byKey[rows[i].key.Int16()] = &rows[i]
+	byKey := make(map[int16]*row, len(offers))
+	for i := range offers {
+		o := &offers[i]
+		byKey[o.key.Int16()] = &row{*o, firstFlexible(o)}
 	}
 	return byKey
 }
