@@ -24,27 +24,27 @@ import (
 // TestGroupsBesideApacheKafka runs random histories of a group on a broker of each kind at the same time, request by
 // request. Members are dynamic or static, two of them with the same instance id; they leave one by one or together,
 // come back with a wrong id, and use old and new versions. Both brokers must give the same response to each request, or
-// both must hold it back. GROUP_DUELS is the number of histories, GROUP_DUEL_SEED the seed of the first one.
+// both must hold it back. GROUP_HISTORIES is the number of histories, GROUP_HISTORY_SEED the seed of the first one.
 func TestGroupsBesideApacheKafka(t *testing.T) {
 	t.Parallel()
-	addrs := duelBrokers(t)
-	first := environmentNumber(t, "GROUP_DUEL_SEED", 1)
-	for seed := first; seed < first+environmentNumber(t, "GROUP_DUELS", 15); seed++ {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { runDuel(t, addrs, seed) })
+	addrs := startBothKinds(t)
+	first := environmentNumber(t, "GROUP_HISTORY_SEED", 1)
+	for seed := first; seed < first+environmentNumber(t, "GROUP_HISTORIES", 15); seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { runHistory(t, addrs, seed) })
 	}
 }
 
 // TestOffsetsExpireAsInApacheKafka: what remains of groups whose offsets expire.
 func TestOffsetsExpireAsInApacheKafka(t *testing.T) {
 	t.Parallel()
-	addrs := duelBrokers(t, "offsets.retention.check.interval.ms=500")
+	addrs := startBothKinds(t, "offsets.retention.check.interval.ms=500")
 	if diff := gocmp.Diff(expiry(t, addrs[0]), expiry(t, addrs[1])); diff != "" {
 		t.Errorf("remaining groups of Apache Kafka (-) and of ours (+)\n%s", diff)
 	}
 }
 
-// duelBrokers starts a broker of each kind and returns their addresses, Apache Kafka's first.
-func duelBrokers(t *testing.T, more ...string) [2]string {
+// startBothKinds starts a broker of each kind and returns their addresses, Apache Kafka's first.
+func startBothKinds(t *testing.T, more ...string) [2]string {
 	t.Helper()
 	settings := append([]string{"offsets.topic.num.partitions=3", "offsets.topic.replication.factor=1"}, more...)
 	theirs, _, _ := startPeer(t, 0, zookeeper(t)+"/peer", settings...)
@@ -52,13 +52,13 @@ func duelBrokers(t *testing.T, more ...string) [2]string {
 	ours.start()
 	addrs := [2]string{theirs, ours.addr()}
 	for _, addr := range addrs {
-		prepareDuels(t, addr)
+		prepareHistories(t, addr)
 	}
 	return addrs
 }
 
-// prepareDuels creates the topics, and waits until all partitions of __consumer_offsets accept records.
-func prepareDuels(t *testing.T, addr string) {
+// prepareHistories creates the topics, and waits until all partitions of __consumer_offsets accept records.
+func prepareHistories(t *testing.T, addr string) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
 	if err != nil {
@@ -92,41 +92,41 @@ func environmentNumber(t *testing.T, variable string, unset int) int {
 	return n
 }
 
-// duel is the history of one group on two brokers.
-type duel struct {
+// comparedHistory is the history of one group on two brokers.
+type comparedHistory struct {
 	t          *testing.T
 	random     *rand.Rand
 	group      string
-	sides      [2]*duelSide
-	members    []*duelMember
+	sides      [2]*comparedBroker
+	members    []*comparedMember
 	asked      []string
 	leaderLeft bool // Apache Kafka then lets any member become the leader
 }
 
-// duelSide is a broker with its responses.
-type duelSide struct {
+// comparedBroker is a broker with its responses.
+type comparedBroker struct {
 	names    map[string]string // names by member id, the same on both sides
-	at       *duelConn         // for requests that are never held back
+	at       *comparedConn     // for requests that are never held back
 	answered []string
 }
 
-// duelMember is a client that joins the group.
-type duelMember struct {
+// comparedMember is a client that joins the group.
+type comparedMember struct {
 	number   int
 	instance *string
 	sides    [2]memberState
 }
 
 type memberState struct {
-	at         *duelConn
+	at         *comparedConn
 	id         string
 	generation int32
 	protocol   string
 	given      int // number of member ids that it was given
 }
 
-// duelConn is a connection with at most one pending request.
-type duelConn struct {
+// comparedConn is a connection with at most one pending request.
+type comparedConn struct {
 	name    string
 	wire    *wire
 	waiting kmsg.Request               // pending request; nil: none
@@ -134,11 +134,11 @@ type duelConn struct {
 	answers chan []byte
 }
 
-func dialDuel(t *testing.T, name, addr string) *duelConn {
-	return &duelConn{name: name, wire: dialWire(t, addr), answers: make(chan []byte, 1)}
+func dialCompared(t *testing.T, name, addr string) *comparedConn {
+	return &comparedConn{name: name, wire: dialWire(t, addr), answers: make(chan []byte, 1)}
 }
 
-func (c *duelConn) ask(req kmsg.Request, read func(kmsg.Response) string) {
+func (c *comparedConn) ask(req kmsg.Request, read func(kmsg.Response) string) {
 	c.waiting, c.read = req, read
 	c.wire.send(req)
 	go func() {
@@ -148,15 +148,15 @@ func (c *duelConn) ask(req kmsg.Request, read func(kmsg.Response) string) {
 	}()
 }
 
-func runDuel(t *testing.T, addrs [2]string, seed int) {
-	d := &duel{t: t, random: rand.New(rand.NewPCG(uint64(seed), 0)), group: fmt.Sprint("duel ", seed)}
+func runHistory(t *testing.T, addrs [2]string, seed int) {
+	d := &comparedHistory{t: t, random: rand.New(rand.NewPCG(uint64(seed), 0)), group: fmt.Sprint("history ", seed)}
 	for i, addr := range addrs {
-		d.sides[i] = &duelSide{names: make(map[string]string), at: dialDuel(t, "", addr)}
+		d.sides[i] = &comparedBroker{names: make(map[string]string), at: dialCompared(t, "", addr)}
 	}
 	for number, instance := range []*string{nil, nil, new("one"), new("one"), new("two")} {
-		m := &duelMember{number: number, instance: instance}
+		m := &comparedMember{number: number, instance: instance}
 		for i, addr := range addrs {
-			m.sides[i] = memberState{at: dialDuel(t, fmt.Sprint("member ", number), addr), generation: -1}
+			m.sides[i] = memberState{at: dialCompared(t, fmt.Sprint("member ", number), addr), generation: -1}
 		}
 		d.members = append(d.members, m)
 	}
@@ -171,17 +171,17 @@ func runDuel(t *testing.T, addrs [2]string, seed int) {
 }
 
 // note records a request, to be shown when the responses differ.
-func (d *duel) note(format string, args ...any) {
+func (d *comparedHistory) note(format string, args ...any) {
 	d.asked = append(d.asked, fmt.Sprintf(format, args...))
 }
 
-func (d *duel) chance(percent int) bool { return d.random.IntN(100) < percent }
+func (d *comparedHistory) chance(percent int) bool { return d.random.IntN(100) < percent }
 
-func oneOf[T any](d *duel, all ...T) T { return all[d.random.IntN(len(all))] }
+func oneOf[T any](d *comparedHistory, all ...T) T { return all[d.random.IntN(len(all))] }
 
 // settle waits until both brokers have answered the same requests, including those that are never held back, and
 // nothing more arrives.
-func (d *duel) settle() {
+func (d *comparedHistory) settle() {
 	var news [2][]string
 	quiet := time.Now()
 	for end := quiet.Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -206,15 +206,15 @@ func (d *duel) settle() {
 	}
 }
 
-func (d *duel) conns(side int) []*duelConn {
-	all := []*duelConn{d.sides[side].at}
+func (d *comparedHistory) conns(side int) []*comparedConn {
+	all := []*comparedConn{d.sides[side].at}
 	for _, m := range d.members {
 		all = append(all, m.sides[side].at)
 	}
 	return all
 }
 
-func (c *duelConn) answer() (string, bool) {
+func (c *comparedConn) answer() (string, bool) {
 	select {
 	case body := <-c.answers:
 		resp := c.wire.decode(c.waiting, body)
@@ -226,7 +226,7 @@ func (c *duelConn) answer() (string, bool) {
 }
 
 // free picks a member without a pending request, or returns nil.
-func (d *duel) free() *duelMember {
+func (d *comparedHistory) free() *comparedMember {
 	m := oneOf(d, d.members...)
 	if m.sides[0].at.waiting != nil || m.sides[1].at.waiting != nil {
 		return nil
@@ -236,14 +236,14 @@ func (d *duel) free() *duelMember {
 
 // name replaces a member id by its name, which is the same on both sides. A member that waits for its first response
 // does not know its own id yet.
-func (s *duelSide) name(id string) string {
+func (s *comparedBroker) name(id string) string {
 	if name, ok := s.names[id]; ok {
 		return name
 	}
 	return memberIDs.ReplaceAllString(id, "an unknown id")
 }
 
-func (d *duel) join() {
+func (d *comparedHistory) join() {
 	m := d.free()
 	if m == nil {
 		return
@@ -279,7 +279,7 @@ func (d *duel) join() {
 	}
 }
 
-func (d *duel) joined(m *duelMember, side int, resp *kmsg.JoinGroupResponse) string {
+func (d *comparedHistory) joined(m *comparedMember, side int, resp *kmsg.JoinGroupResponse) string {
 	s, state := d.sides[side], &m.sides[side]
 	if _, known := s.names[resp.MemberID]; !known && resp.MemberID != "" && resp.MemberID != "wrong" {
 		state.given++
@@ -302,14 +302,14 @@ func (d *duel) joined(m *duelMember, side int, resp *kmsg.JoinGroupResponse) str
 
 // sync makes a member request its assignment, or all members if it is not known which one leads. All of them send the
 // same assignment.
-func (d *duel) sync() {
+func (d *comparedHistory) sync() {
 	who := d.members
 	if !d.leaderLeft {
 		m := d.free()
 		if m == nil {
 			return
 		}
-		who = []*duelMember{m}
+		who = []*comparedMember{m}
 	}
 	stale, version, other := int32(0), oneOf[int16](d, 0, 3, 5, 5), d.chance(10)
 	if d.chance(10) {
@@ -344,14 +344,14 @@ func (d *duel) sync() {
 }
 
 // ask sends a request that is answered at once.
-func (d *duel) ask(request func(side int) kmsg.Request, read func(s *duelSide, resp kmsg.Response) string) {
+func (d *comparedHistory) ask(request func(side int) kmsg.Request, read func(s *comparedBroker, resp kmsg.Response) string) {
 	for i, s := range d.sides {
 		s.at.ask(request(i), func(resp kmsg.Response) string { return read(s, resp) })
 	}
 }
 
 // asJSON formats a response as JSON, with names instead of member ids.
-func asJSON(s *duelSide, resp kmsg.Response) string {
+func asJSON(s *comparedBroker, resp kmsg.Response) string {
 	data, _ := json.Marshal(resp)
 	return memberIDs.ReplaceAllStringFunc(string(data), s.name)
 }
@@ -359,7 +359,7 @@ func asJSON(s *duelSide, resp kmsg.Response) string {
 // memberIDs matches member ids that a broker generates.
 var memberIDs = regexp.MustCompile(`(test|one|two)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-func (d *duel) heartbeat() {
+func (d *comparedHistory) heartbeat() {
 	m, ahead, anonymous, version := oneOf(d, d.members...), int32(0), d.chance(20), oneOf[int16](d, 0, 3, 4)
 	if d.chance(20) {
 		ahead = 1
@@ -375,7 +375,7 @@ func (d *duel) heartbeat() {
 	}, asJSON)
 }
 
-func (d *duel) commit() {
+func (d *comparedHistory) commit() {
 	m, simple, offset, version := oneOf(d, d.members...), d.chance(30), d.random.Int64N(100), oneOf[int16](d, 1, 2, 5, 7, 8)
 	d.note("%d member %d commits %d v%d, without a generation: %v", len(d.asked)+1, m.number, offset, version, simple)
 	d.ask(func(i int) kmsg.Request {
@@ -394,13 +394,13 @@ func (d *duel) commit() {
 	}, asJSON)
 }
 
-func (d *duel) leave() {
+func (d *comparedHistory) leave() {
 	version, count := oneOf[int16](d, 0, 2, 3, 4, 5, 5), 1
 	if version >= 3 {
 		count += d.random.IntN(3)
 	}
 	type leaving struct {
-		m         *duelMember
+		m         *comparedMember
 		as        string // "": the id that it has
 		anonymous bool
 	}
@@ -430,13 +430,13 @@ func (d *duel) leave() {
 	}, asJSON)
 }
 
-func (d *duel) describe() {
+func (d *comparedHistory) describe() {
 	d.note("%d describe", len(d.asked)+1)
 	d.ask(func(int) kmsg.Request {
 		req := kmsg.NewPtrDescribeGroupsRequest()
 		req.Version, req.Groups, req.IncludeAuthorizedOperations = 5, []string{d.group}, true
 		return req
-	}, func(s *duelSide, resp kmsg.Response) string {
+	}, func(s *comparedBroker, resp kmsg.Response) string {
 		members := resp.(*kmsg.DescribeGroupsResponse).Groups[0].Members
 		slices.SortFunc(members, func(a, b kmsg.DescribeGroupsResponseGroupMember) int {
 			return cmp.Compare(s.name(a.MemberID)+orNull(a.InstanceID)+string(a.ProtocolMetadata), s.name(b.MemberID)+orNull(b.InstanceID)+string(b.ProtocolMetadata))
@@ -445,7 +445,7 @@ func (d *duel) describe() {
 	})
 }
 
-func (d *duel) list() {
+func (d *comparedHistory) list() {
 	states := oneOf(d, nil, []string{"Stable"}, []string{"Empty", "Dead"}, []string{"PreparingRebalance", "CompletingRebalance"}, []string{"stable", "empty"}, []string{"Nonsense"})
 	types := oneOf(d, nil, nil, []string{"classic"}, []string{"Classic", "consumer"}, []string{"consumer"}, []string{"nonsense"})
 	version := oneOf[int16](d, 3, 4, 5)
@@ -454,14 +454,14 @@ func (d *duel) list() {
 		req := kmsg.NewPtrListGroupsRequest()
 		req.Version, req.StatesFilter, req.TypesFilter = version, states, types
 		return req
-	}, func(s *duelSide, resp kmsg.Response) string {
+	}, func(s *comparedBroker, resp kmsg.Response) string {
 		r := resp.(*kmsg.ListGroupsResponse)
 		r.Groups = slices.DeleteFunc(r.Groups, func(g kmsg.ListGroupsResponseGroup) bool { return g.Group != d.group })
 		return asJSON(s, r)
 	})
 }
 
-func (d *duel) fetchOffsets() {
+func (d *comparedHistory) fetchOffsets() {
 	version := oneOf[int16](d, 1, 2, 5, 7)
 	d.note("%d fetch offsets v%d", len(d.asked)+1, version)
 	d.ask(func(int) kmsg.Request {
@@ -474,7 +474,7 @@ func (d *duel) fetchOffsets() {
 	}, asJSON)
 }
 
-func (d *duel) deleteOffsets() {
+func (d *comparedHistory) deleteOffsets() {
 	topic := oneOf(d, "t", "u", "nosuch")
 	d.note("%d delete offsets of %s", len(d.asked)+1, topic)
 	d.ask(func(int) kmsg.Request {
@@ -488,7 +488,7 @@ func (d *duel) deleteOffsets() {
 	}, asJSON)
 }
 
-func (d *duel) deleteGroup() {
+func (d *comparedHistory) deleteGroup() {
 	d.note("%d delete the group", len(d.asked)+1)
 	d.ask(func(int) kmsg.Request {
 		req := kmsg.NewPtrDeleteGroupsRequest()

@@ -109,7 +109,7 @@ func TestFoldersInTurnsInAStorm(t *testing.T) {
 	ours.start()
 	s.createTopics()
 	s.still.Store(true)
-	s.weather(seed, func() {
+	s.runClients(seed, func() {
 		for end := time.Now().Add(time.Duration(seconds) * time.Second); time.Now().Before(end); {
 			s.sleep(8000)
 			t.Log("kill ours")
@@ -129,7 +129,7 @@ func TestFoldersInTurnsInAStorm(t *testing.T) {
 // run injects faults for this long, and compares the brokers' replicas in the end.
 func (s *storm) run(seconds int, seed uint64) {
 	s.t.Helper()
-	s.weather(seed, func() { s.blow(time.Duration(seconds) * time.Second) })
+	s.runClients(seed, func() { s.injectFaults(time.Duration(seconds) * time.Second) })
 	for _, b := range s.brokers {
 		b.stop()
 	}
@@ -140,8 +140,8 @@ func (s *storm) run(seconds int, seed uint64) {
 	}
 }
 
-// weather runs all clients while harm injects faults, and checks what they got.
-func (s *storm) weather(seed uint64, harm func()) {
+// runClients runs all clients while harm injects faults, and checks what they got.
+func (s *storm) runClients(seed uint64, harm func()) {
 	t := s.t
 	t.Helper()
 	var tasks sync.WaitGroup
@@ -247,8 +247,8 @@ func fill(t *testing.T, disk string) (undo func()) {
 	return func() { _ = os.Remove(name) }
 }
 
-// blow injects one fault after the other, and heals each.
-func (s *storm) blow(during time.Duration) {
+// injectFaults injects one fault after the other, and heals each.
+func (s *storm) injectFaults(during time.Duration) {
 	s.t.Helper()
 	for end := time.Now().Add(during); time.Now().Before(end); {
 		at := s.random.IntN(len(s.brokers))

@@ -23,8 +23,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// shelf is a Store in memory. Reading resources that are marked as broken fails.
-type shelf struct {
+// memStore is a Store in memory. Reading resources that are marked as broken fails.
+type memStore struct {
 	mu struct {
 		sync.Mutex
 		acls    map[Resource][]Entry
@@ -34,15 +34,15 @@ type shelf struct {
 	lost chan error // ends the watch
 }
 
-func newShelf() *shelf {
-	s := &shelf{lost: make(chan error, 1)}
+func newMemStore() *memStore {
+	s := &memStore{lost: make(chan error, 1)}
 	s.mu.acls, s.mu.broken = make(map[Resource][]Entry), make(map[Resource]bool)
 	return s
 }
 
-func (s *shelf) EnsureACLNodes(context.Context) error { return nil }
+func (s *memStore) EnsureACLNodes(context.Context) error { return nil }
 
-func (s *shelf) ACLs(_ context.Context, r Resource) ([]Entry, error) {
+func (s *memStore) ACLs(_ context.Context, r Resource) ([]Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.broken[r] {
@@ -51,7 +51,7 @@ func (s *shelf) ACLs(_ context.Context, r Resource) ([]Entry, error) {
 	return slices.Clone(s.mu.acls[r]), nil
 }
 
-func (s *shelf) AllACLs(ctx context.Context) (map[Resource][]Entry, error) {
+func (s *memStore) AllACLs(ctx context.Context) (map[Resource][]Entry, error) {
 	s.mu.Lock()
 	all := maps.Clone(s.mu.acls)
 	s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *shelf) AllACLs(ctx context.Context) (map[Resource][]Entry, error) {
 	return all, errors.Join(errs...)
 }
 
-func (s *shelf) UpdateACLs(ctx context.Context, r Resource, change func([]Entry) []Entry) error {
+func (s *memStore) UpdateACLs(ctx context.Context, r Resource, change func([]Entry) []Entry) error {
 	old, err := s.ACLs(ctx, r)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (s *shelf) UpdateACLs(ctx context.Context, r Resource, change func([]Entry)
 }
 
 // put writes ACLs as any broker does.
-func (s *shelf) put(r Resource, entries ...Entry) {
+func (s *memStore) put(r Resource, entries ...Entry) {
 	s.mu.Lock()
 	s.mu.acls[r] = entries
 	changed := s.mu.changed
@@ -86,7 +86,7 @@ func (s *shelf) put(r Resource, entries ...Entry) {
 	}
 }
 
-func (s *shelf) breakAndTell(r Resource, all bool) {
+func (s *memStore) breakAndTell(r Resource, all bool) {
 	s.mu.Lock()
 	s.mu.broken[r] = true
 	changed := s.mu.changed
@@ -98,7 +98,7 @@ func (s *shelf) breakAndTell(r Resource, all bool) {
 	}
 }
 
-func (s *shelf) WatchACLChanges(ctx context.Context, ready func(), changed func([]Resource, bool)) error {
+func (s *memStore) WatchACLChanges(ctx context.Context, ready func(), changed func([]Resource, bool)) error {
 	s.mu.Lock()
 	s.mu.changed = changed
 	s.mu.Unlock()
@@ -123,7 +123,7 @@ func readsT(principal string) Entry {
 	return Entry{Principal: principal, Host: "*", Operation: Read, Permission: kmsg.ACLPermissionTypeAllow}
 }
 
-func started(t *testing.T, s *shelf, cfg Config) (*Authorizer, *logtest.Hook) {
+func started(t *testing.T, s *memStore, cfg Config) (*Authorizer, *logtest.Hook) {
 	t.Helper()
 	log, hook := logtest.NewNullLogger()
 	log.SetLevel(logrus.DebugLevel)
@@ -142,7 +142,7 @@ func mayRead(a *Authorizer, principal string) bool {
 
 func TestNobodyMayAnythingBeforeTheStart(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
-	a := New(Config{Store: newShelf(), APIName: apiName, Logger: logrus.NewEntry(log), SuperUsers: []string{"User:root"}})
+	a := New(Config{Store: newMemStore(), APIName: apiName, Logger: logrus.NewEntry(log), SuperUsers: []string{"User:root"}})
 	if mayRead(a, "User:alice") || !mayRead(a, "User:root") {
 		t.Error("before it has loaded ACLs, the authorizer allows something to others than super users")
 	}
@@ -150,7 +150,7 @@ func TestNobodyMayAnythingBeforeTheStart(t *testing.T) {
 }
 
 func TestSuperUsersAndDefaults(t *testing.T) {
-	s := newShelf()
+	s := newMemStore()
 	s.put(Resource{Type: Topic, Pattern: literal, Name: "*"}, Entry{Principal: "User:*", Host: "*", Operation: all, Permission: kmsg.ACLPermissionTypeDeny})
 	a, _ := started(t, s, Config{SuperUsers: []string{"User:root"}, AllowIfNone: true})
 	defer a.Close()
@@ -180,7 +180,7 @@ func TestSuperUsersAndDefaults(t *testing.T) {
 // TestChangesOfOthers: changes by other brokers are read when they are announced, and apply from then on.
 func TestChangesOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newMemStore()
 		s.put(topicT, readsT("User:alice"))
 		a, _ := started(t, s, Config{})
 		defer a.Close()
@@ -205,7 +205,7 @@ func TestChangesOfOthers(t *testing.T) {
 func TestUnreadableChangesAreIgnored(t *testing.T) {
 	for _, everything := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShelf()
+			s := newMemStore()
 			s.put(topicT, readsT("User:alice"))
 			a, hook := started(t, s, Config{AllowIfNone: true})
 			defer a.Close()
@@ -222,7 +222,7 @@ func TestUnreadableChangesAreIgnored(t *testing.T) {
 }
 
 func TestUnreadableACLsEndTheStart(t *testing.T) {
-	s := newShelf()
+	s := newMemStore()
 	s.put(topicT, readsT("User:alice"))
 	s.mu.broken[topicT] = true
 	log, _ := logtest.NewNullLogger()
@@ -235,7 +235,7 @@ func TestUnreadableACLsEndTheStart(t *testing.T) {
 
 // TestLostWatch: if changes can no longer be watched, that is reported once.
 func TestLostWatch(t *testing.T) {
-	s := newShelf()
+	s := newMemStore()
 	failed := make(chan error, 1)
 	a, _ := started(t, s, Config{Failed: func(err error) { failed <- err }})
 	defer a.Close()
@@ -247,7 +247,7 @@ func TestLostWatch(t *testing.T) {
 }
 
 func TestCreateAndDelete(t *testing.T) {
-	s := newShelf()
+	s := newMemStore()
 	a, _ := started(t, s, Config{})
 	defer a.Close()
 	good, prefix := rule(t, "allow User:alice * Read Topic t"), rule(t, "allow User:alice * Read Topic te*")
@@ -285,7 +285,7 @@ func TestCreateAndDelete(t *testing.T) {
 
 // TestDeleteOfWhatCannotBeRead: deleting ACLs that cannot be read fails with an error.
 func TestDeleteOfWhatCannotBeRead(t *testing.T) {
-	s := newShelf()
+	s := newMemStore()
 	s.put(topicT, readsT("User:alice"))
 	a, _ := started(t, s, Config{})
 	defer a.Close()
@@ -297,7 +297,7 @@ func TestDeleteOfWhatCannotBeRead(t *testing.T) {
 }
 
 func TestNoPrefixesWithOldBrokers(t *testing.T) {
-	a, _ := started(t, newShelf(), Config{NoPrefixes: true})
+	a, _ := started(t, newMemStore(), Config{NoPrefixes: true})
 	defer a.Close()
 	if errs := a.Create(t.Context(), []Binding{rule(t, "allow User:a * Read Topic te*")}); !errors.Is(errs[0], kerr.InvalidRequest) {
 		t.Error(errs[0])
@@ -348,7 +348,7 @@ func TestFilters(t *testing.T) {
 // logged at DEBUG.
 func TestAudit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newMemStore()
 		s.put(topicT, readsT("User:alice"))
 		a, hook := started(t, s, Config{})
 		defer a.Close()
@@ -379,7 +379,7 @@ func TestAudit(t *testing.T) {
 
 func BenchmarkAllowed(b *testing.B) {
 	log := logrus.New()
-	a := New(Config{Store: newShelf(), APIName: apiName, Logger: logrus.NewEntry(log)})
+	a := New(Config{Store: newMemStore(), APIName: apiName, Logger: logrus.NewEntry(log)})
 	a.snapshot.Store(NewSnapshot(aclsOf(b, "allow User:alice * Read Topic t", "allow User:* * Read Topic pre*")))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -392,7 +392,7 @@ func BenchmarkAllowed(b *testing.B) {
 // TestRequestsDuringChanges: every request is decided by one snapshot, never by half of a change: alice may read all
 // the time by an entry that alternates between two resources, each time in a single change of both.
 func TestRequestsDuringChanges(t *testing.T) {
-	s := newShelf()
+	s := newMemStore()
 	s.put(topicT, readsT("User:alice"))
 	a, _ := started(t, s, Config{})
 	defer a.Close()

@@ -148,7 +148,7 @@ func (s *sim) runUntil(end time.Time) {
 		}
 		act()
 		if !s.quiet && s.rng.IntN(20) == 0 {
-			s.trouble()
+			s.injectFault()
 		}
 	}
 }
@@ -209,8 +209,8 @@ func (s *sim) finishWrite() {
 	}
 }
 
-// trouble makes a fault happen to a client or to the coordinator.
-func (s *sim) trouble() {
+// injectFault makes a fault happen to a client or to the coordinator.
+func (s *sim) injectFault() {
 	c := s.clients[s.rng.IntN(len(s.clients))]
 	switch s.rng.IntN(8) {
 	case 0:

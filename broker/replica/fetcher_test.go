@@ -342,12 +342,12 @@ func TestBrokerEpochIsSentInVersionsThatHaveIt(t *testing.T) {
 	}
 }
 
-// mute is a leader whose OffsetForLeaderEpoch response is empty.
-type mute struct{}
+// emptyEpochEnds is a leader whose OffsetForLeaderEpoch response is empty.
+type emptyEpochEnds struct{}
 
-func (mute) Close() {}
+func (emptyEpochEnds) Close() {}
 
-func (mute) Do(context.Context, kmsg.Request) (kmsg.Response, error) {
+func (emptyEpochEnds) Do(context.Context, kmsg.Request) (kmsg.Response, error) {
 	return kmsg.NewPtrOffsetForLeaderEpochResponse(), nil
 }
 
@@ -358,7 +358,7 @@ func TestNoTruncationWithoutAnOffset(t *testing.T) {
 	appendTo(t, p, "kept")
 	f := newFetcher(b.fetchers, fetcherKey{}, func() {})
 	f.add(following{partition: p})
-	if left, err := f.settle(t.Context(), mute{}, f.wanted(time.Now())); err != nil || len(left) != 0 {
+	if left, err := f.settle(t.Context(), emptyEpochEnds{}, f.wanted(time.Now())); err != nil || len(left) != 0 {
 		t.Fatalf("%v, %v", left, err)
 	}
 	if got := content(t, p.Log()); !slices.Equal(got, []string{"0=kept"}) {

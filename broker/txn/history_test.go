@@ -190,8 +190,8 @@ func (h *history) end(p *producer) {
 	}
 }
 
-// misfortune makes a fault happen to the cluster.
-func (h *history) misfortune() {
+// injectFault makes a fault happen to the cluster.
+func (h *history) injectFault() {
 	log := h.intn(worldLogs)
 	r := h.logs[log]
 	switch h.intn(7) {
@@ -253,7 +253,7 @@ func (h *history) run(steps int) {
 			h.restart(ids[h.intn(len(ids))])
 		}
 		if h.chance(0.15) {
-			h.misfortune()
+			h.injectFault()
 		}
 		if h.chance(0.2) { // the followers are back
 			log := h.logs[h.intn(worldLogs)]

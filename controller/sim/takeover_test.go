@@ -22,8 +22,8 @@ var takeovers = map[string]func(s stage, p *process){
 	},
 }
 
-// errand is an operation that takes the controller several steps.
-type errand struct {
+// operation is an operation that takes the controller several steps.
+type operation struct {
 	name  string
 	ready func(s stage) // sets up the cluster
 	begin func(s stage)
@@ -31,8 +31,8 @@ type errand struct {
 	again func(s stage) // repeats the request, if it dies with its controller; nil: it is stored in ZooKeeper
 }
 
-// errands are what TestTakeovers interrupts.
-var errands = []errand{
+// operations are what TestTakeovers interrupts.
+var operations = []operation{
 	{
 		name: "the deletion of a topic",
 		ready: func(s stage) {
@@ -161,7 +161,7 @@ func TestTakeovers(t *testing.T) {
 		begin  func(*testing.T) stage
 		stride int
 	}{"": {newStage, 1}, ", old protocol": {newOldStage, 3}} {
-		for _, e := range errands {
+		for _, e := range operations {
 			for name, deed := range takeovers {
 				t.Run(e.name+"/"+name+protocol, func(t *testing.T) {
 					t.Parallel()
@@ -178,8 +178,8 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
-// interrupted deposes the controller after n steps of an errand. It returns false if the errand has fewer.
-func interrupted(s stage, e errand, deed func(stage, *process), n int) bool {
+// interrupted deposes the controller after n steps of an operation. It returns false if the errand has fewer.
+func interrupted(s stage, e operation, deed func(stage, *process), n int) bool {
 	defer func() {
 		if s.t.Failed() {
 			s.t.Logf("after %d steps", n)
