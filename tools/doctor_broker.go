@@ -63,6 +63,9 @@ func (d *doctor) brokerFile(b *config.Broker) {
 	if without := b.NotHonoured(); len(without) > 0 {
 		d.note("settings", "without effect here: %s.", strings.Join(without, ", "))
 	}
+	if unknown := b.Unknown(); len(unknown) > 0 {
+		d.note("settings", "not known, and so without effect: %s.", strings.Join(unknown, ", "))
+	}
 	if !b.Set("inter.broker.protocol.version") {
 		d.note("inter.broker.protocol.version", "is not set, so it is %s. While the cluster has older brokers, set it to their release.", b.InterBrokerProtocolVersion)
 	}

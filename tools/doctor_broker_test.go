@@ -90,6 +90,7 @@ func TestDoctorOnOverriddenSettings(t *testing.T) {
 		{"nothing", zookeeper, "", 1, "zookeeper.connect"},
 		{"the environment", zookeeper, "--env", 0, "a broker can start with them"},
 		{"the command line", nil, "--override zookeeper.embedded=true --override zookeeper.connect=localhost:1", 0, "a broker can start with them"},
+		{"an unknown variable", append(zookeeper, "client.users=a"), "--env", 0, "not known, and so without effect: client.users"},
 		{"the command line over the environment", zookeeper, "--override broker.id=x --env", 1, "broker.id=x"},
 		{"what is no setting", nil, "--override x", 2, "--override x: must be key=value"},
 		{"logins to ZooKeeper", []string{"zookeeper.connect=127.0.0.1:1", "java.security.auth.login.config=" + logins}, "--env", 1, logins},
