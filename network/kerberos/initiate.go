@@ -29,17 +29,17 @@ import (
 type User struct {
 	name   string // NAME[/HOST]@REALM
 	file   string // keytab or ticket cache
-	open   func() (*opened, error)
+	open   func() (*loadedUser, error)
 	failed func(error)        // called when a ticket that is still valid could not be replaced; nil: not reported
 	asks   singleflight.Group // requests a ticket for a service once for all callers that wait
 
 	turn    sync.Mutex // held while requesting a ticket or changing current: the library's clients are not safe for concurrent use
-	current atomic.Pointer[opened]
+	current atomic.Pointer[loadedUser]
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 }
 
-func newUser(file string, failed func(error), open func() (*opened, error)) (*User, error) {
+func newUser(file string, failed func(error), open func() (*loadedUser, error)) (*User, error) {
 	u := &User{file: file, open: open, failed: failed}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	o, err := u.reopen()
@@ -51,7 +51,7 @@ func newUser(file string, failed func(error), open func() (*opened, error)) (*Us
 }
 
 // reopen reads the file.
-func (u *User) reopen() (*opened, error) {
+func (u *User) reopen() (*loadedUser, error) {
 	now := edition.Of(u.file)
 	o, err := u.open()
 	if err != nil {
@@ -86,12 +86,12 @@ func OpenKeytab(configuration Source, file, principal string, failed func(error)
 	if !found {
 		realm = c.Realm()
 	}
-	return newUser(file, failed, func() (*opened, error) {
+	return newUser(file, failed, func() (*loadedUser, error) {
 		keys, err := read(file, keytab.Load)
 		if err != nil {
 			return nil, err
 		}
-		return openedBy(client.NewWithKeytab(name, realm, keys, c.config, client.DisablePAFXFAST(true))), nil
+		return loadUser(client.NewWithKeytab(name, realm, keys, c.config, client.DisablePAFXFAST(true))), nil
 	})
 }
 
@@ -103,12 +103,12 @@ func OpenCache(configuration Source, file string, failed func(error)) (*User, er
 		return nil, err
 	}
 	file = path(file)
-	u, err := newUser(file, failed, func() (*opened, error) {
+	u, err := newUser(file, failed, func() (*loadedUser, error) {
 		cache, err := read(file, credentials.LoadCCache)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		o, err := openedCache(cache, c.config)
+		o, err := loadCache(cache, c.config)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -197,7 +197,7 @@ func (u *User) ask(service string) (p *credential, err error) {
 
 // readAnew returns the user for the file's current edition. If that cannot be read, for example in the middle of a
 // change, it returns the previous one.
-func (u *User) readAnew() *opened {
+func (u *User) readAnew() *loadedUser {
 	before := u.current.Load()
 	if !before.edition.Outdated() {
 		return before

@@ -169,7 +169,7 @@ func FuzzDemand(f *testing.F) {
 func TestUsersKeysThatChange(t *testing.T) {
 	u, file := userAt(t, kdcThat(t, []byte("\x00\x00\x00\x00")))
 	times, open := 0, u.open
-	u.open = func() (*opened, error) {
+	u.open = func() (*loadedUser, error) {
 		times++
 		return open()
 	}

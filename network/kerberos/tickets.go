@@ -17,11 +17,11 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// opened is a user as of one edition of its file, with the tickets obtained.
+// loadedUser is a user as of one edition of its file, with the tickets obtained.
 //
 // The library's client is used for the configuration and the keys only. Sessions that it manages would be renewed on
 // goroutines of its own, where an answer on which it panics would end the program; see kdcs for single exchanges.
-type opened struct {
+type loadedUser struct {
 	edition edition.Edition
 	client  *client.Client
 	name    types.PrincipalName
@@ -31,18 +31,18 @@ type opened struct {
 	tickets map[string]*credential // by service; ticket-granting tickets are for the services krbtgt/REALM
 }
 
-// openedBy returns a user without tickets.
-func openedBy(cl *client.Client) *opened {
-	return &opened{client: cl, name: cl.Credentials.CName(), realm: cl.Credentials.Domain(), tickets: make(map[string]*credential)}
+// loadUser returns a user without tickets.
+func loadUser(cl *client.Client) *loadedUser {
+	return &loadedUser{client: cl, name: cl.Credentials.CName(), realm: cl.Credentials.Domain(), tickets: make(map[string]*credential)}
 }
 
-// openedCache returns a user with the tickets of a cache.
-func openedCache(cache *credentials.CCache, c *config.Config) (*opened, error) {
+// loadCache returns a user with the tickets of a cache.
+func loadCache(cache *credentials.CCache, c *config.Config) (*loadedUser, error) {
 	cl, err := client.NewFromCCache(cache, c, client.DisablePAFXFAST(true))
 	if err != nil {
 		return nil, err
 	}
-	o := openedBy(cl)
+	o := loadUser(cl)
 	for _, entry := range cache.GetEntries() {
 		var ticket messages.Ticket
 		if err := ticket.Unmarshal(entry.Ticket); err != nil {
@@ -79,22 +79,22 @@ func (p *credential) renewable(now time.Time) bool {
 func granting(realm string) string { return "krbtgt/" + realm }
 
 // home returns the ticket-granting service of the user's own realm.
-func (o *opened) home() string { return granting(o.realm) }
+func (o *loadedUser) home() string { return granting(o.realm) }
 
-func (o *opened) held(service string) *credential {
+func (o *loadedUser) held(service string) *credential {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.tickets[service]
 }
 
-func (o *opened) keep(service string, p *credential) {
+func (o *loadedUser) keep(service string, p *credential) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.tickets[service] = p
 }
 
 // ask gets a ticket and keeps it.
-func (o *opened) ask(service string) (p *credential, err error) {
+func (o *loadedUser) ask(service string) (p *credential, err error) {
 	switch {
 	case service == o.home():
 		p, err = o.logIn()
@@ -112,7 +112,7 @@ func (o *opened) ask(service string) (p *credential, err error) {
 }
 
 // logIn gets a ticket-granting ticket for the user's own realm: with the keys, or else by renewing the existing one.
-func (o *opened) logIn() (*credential, error) {
+func (o *loadedUser) logIn() (*credential, error) {
 	if !o.client.Credentials.HasKeytab() {
 		return o.renewed(o.held(o.home()), time.Now())
 	}
@@ -123,7 +123,7 @@ func (o *opened) logIn() (*credential, error) {
 	return o.credentialOf(answer.KDCRepFields), nil
 }
 
-func (o *opened) renewed(held *credential, now time.Time) (*credential, error) {
+func (o *loadedUser) renewed(held *credential, now time.Time) (*credential, error) {
 	switch {
 	case !held.good(now):
 		return nil, errors.New("the ticket obtained by kinit has expired")
@@ -138,7 +138,7 @@ const longestReferral = 5
 
 // granted gets a ticket from the ticket-granting service of a realm, following referrals to other realms (RFC 6806,
 // section 8).
-func (o *opened) granted(service types.PrincipalName, realm string) (*credential, error) {
+func (o *loadedUser) granted(service types.PrincipalName, realm string) (*credential, error) {
 	by := o.held(granting(realm))
 	if now := time.Now(); !by.fresh(now) {
 		newer, err := o.ask(granting(realm))
@@ -168,7 +168,7 @@ func referral(service types.PrincipalName) (realm string, refers bool) {
 
 // exchange gets a ticket from the ticket-granting service of a realm: for the requested service, or a referral to
 // another realm.
-func (o *opened) exchange(service types.PrincipalName, by *credential, realm string, renewal bool) (*credential, error) {
+func (o *loadedUser) exchange(service types.PrincipalName, by *credential, realm string, renewal bool) (*credential, error) {
 	request, err := messages.NewTGSReq(o.name, realm, o.client.Config, by.ticket, by.key, service, renewal)
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (o *opened) exchange(service types.PrincipalName, by *credential, realm str
 }
 
 // credentialOf returns the ticket in an answer.
-func (o *opened) credentialOf(answer messages.KDCRepFields) *credential {
+func (o *loadedUser) credentialOf(answer messages.KDCRepFields) *credential {
 	part := answer.DecryptedEncPart
 	begins := part.StartTime
 	if begins.IsZero() { // if absent, it is valid from the time of the initial login

@@ -374,7 +374,7 @@ func TestTicketsOfKinit(t *testing.T) {
 	entry.Server.Realm, entry.Server.PrincipalName = realm, got.ticket.SName
 	cache.Credentials = append(cache.Credentials, entry)
 	heard := make(chan error, 1)
-	u, err := newUser("", func(err error) { heard <- err }, func() (*opened, error) { return openedCache(cache, of.current.Load().client.Config) })
+	u, err := newUser("", func(err error) { heard <- err }, func() (*loadedUser, error) { return loadCache(cache, of.current.Load().client.Config) })
 	if err != nil {
 		t.Fatal(err)
 	}
