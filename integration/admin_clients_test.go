@@ -112,8 +112,9 @@ func TestAdminClients(t *testing.T) {
 	}
 }
 
-// untilBrokersHave waits until brokers describe a setting that was changed while they ran, of themselves or, without ids, of all brokers.
-// They hear of such changes from ZooKeeper, in order: the last one is to be waited for. Other changes have taken effect when they are answered.
+// untilBrokersHave waits until brokers describe a setting that was changed at run time, their own or, without ids, that
+// of all brokers. They are notified of such changes through ZooKeeper, in order, so it suffices to wait for the last
+// one. Other changes have taken effect when they are answered.
 func untilBrokersHave(t *testing.T, adm *kadm.Client, name, value string, ids ...int32) {
 	t.Helper()
 	await(t, name+"="+value+" is in effect", func(ctx context.Context) (string, bool) {

@@ -24,8 +24,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// storm is a cluster of three brokers with two log directories each, one of them on a small file system that can be
-// filled, and a ZooKeeper that can be killed; and what clients have done.
+// storm is a cluster of three brokers, each with two log directories on a small file system that can be filled, and a
+// ZooKeeper that can be killed; and what clients have done.
 type storm struct {
 	t       *testing.T
 	random  *rand.Rand

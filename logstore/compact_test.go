@@ -316,7 +316,7 @@ func checkNoLeftovers(t testing.TB, fsys vfs.FS) {
 }
 
 // TestCompactOldMessages: messages of the formats before batches have no delete horizon. Their tombstones are removed
-// once they are delete.retention.ms older than the last clean segment.
+// once the last clean segment was written delete.retention.ms after theirs.
 func TestCompactOldMessages(t *testing.T) {
 	for magic := range int8(2) {
 		t.Run(fmt.Sprintf("magic=%d", magic), func(t *testing.T) {

@@ -92,8 +92,9 @@ func TestDeletionCrashAtEachStep(t *testing.T) {
 	}
 }
 
-// TestDeletionOnAFullDisk succeeds: it is to make room. What the checkpoints still have of the log does not count for
-// another one of that name, not even after a crash; nor does what was left by a crash amid the deletion.
+// TestDeletionOnAFullDisk: deletion succeeds on a full disk, since it frees space. What the checkpoints still contain
+// for the log does not apply to another one of that name, not even after a crash; nor does what a crash during the
+// deletion has left.
 func TestDeletionOnAFullDisk(t *testing.T) {
 	for name, full := range map[string]error{"disk full": syscall.ENOSPC, "too many files": syscall.EMFILE, "crash": nil} {
 		t.Run(name, func(t *testing.T) {

@@ -250,7 +250,7 @@ func TestSizesOfRequests(t *testing.T) {
 	}
 }
 
-// TestFileRangesBetweenBytes sends ranges that are copied into the answer and ranges that are not.
+// TestFileRangesBetweenBytes sends ranges that are copied into the response and ranges that are not.
 func TestFileRangesBetweenBytes(t *testing.T) {
 	for _, size := range []int{1, 1000, maxCopied, maxCopied + 1, 1000000} {
 		content := strings.Repeat("0123456789", size/10+1)[:size]

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// TestUnblockedIsAConn checks what every net.Conn has to do: deadlines, closing during reads and writes, and more.
+// TestUnblockedIsAConn checks what every net.Conn must do: deadlines, closing during reads and writes, and more.
 func TestUnblockedIsAConn(t *testing.T) {
 	nettest.TestConn(t, func() (client, server net.Conn, stop func(), err error) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -202,7 +202,7 @@ func TestDoctorOnCertificatesThatEnd(t *testing.T) {
 	}
 }
 
-// TestDoctorOnKerberos: what it says of a listener with GSSAPI is what a start says.
+// TestDoctorOnKerberos: findings about a GSSAPI listener are the errors of a start.
 func TestDoctorOnKerberos(t *testing.T) {
 	t.Parallel()
 	krb5 := filepath.Join(t.TempDir(), "krb5.conf")

@@ -64,8 +64,8 @@ func TestGenerateBrokerID(t *testing.T) {
 	}
 }
 
-// TestSilentServersBeforeAChroot: servers that accept connections and do not answer are waited for once, though there
-// are two sessions.
+// TestSilentServersBeforeAChroot: servers that accept connections but do not answer are waited for only once, although
+// there are two sessions.
 func TestSilentServersBeforeAChroot(t *testing.T) {
 	answers, _, _ := strings.Cut(zktest.Connect(t), "/")
 	var asked atomic.Int32

@@ -35,7 +35,8 @@ func TestFetchCodes(t *testing.T) {
 	}
 }
 
-// TestHighWatermarksAreSentWhereConsumersReadFromFollowers at once, and with the next records otherwise.
+// TestHighWatermarksAreSentWhereConsumersReadFromFollowers: where consumers may read from followers, a new high
+// watermark is sent at once; elsewhere with the next records.
 func TestHighWatermarksAreSentWhereConsumersReadFromFollowers(t *testing.T) {
 	for _, test := range []struct {
 		selector  string

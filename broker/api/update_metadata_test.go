@@ -6,7 +6,7 @@ import (
 	"barnabas/broker/metadata"
 )
 
-// TestAnyGone: a broker may go in the same request in which another one comes.
+// TestAnyGone: one request may remove a broker and add another one.
 func TestAnyGone(t *testing.T) {
 	of := func(ids ...int32) map[int32]*metadata.Broker {
 		brokers := make(map[int32]*metadata.Broker)

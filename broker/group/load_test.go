@@ -231,8 +231,8 @@ func TestUnreadablePartitionIsNotServed(t *testing.T) {
 	}
 }
 
-// TestPartitionIsReadAgain: the coordinator does not give up a partition that could not be read, and what happens
-// meanwhile counts.
+// TestPartitionIsReadAgain: a coordinator retries reading a partition that could not be read, and applies what happens
+// meanwhile.
 func TestPartitionIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosted(t)

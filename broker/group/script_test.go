@@ -23,7 +23,8 @@ func testLimits() *limits {
 	}
 }
 
-// scriptRunner runs a script against one group. Members are named by letters; pending responses are printed when they arrive.
+// scriptRunner runs a script against one group. Members are named by letters; pending responses are printed when they
+// arrive.
 type scriptRunner struct {
 	t      *testing.T
 	g      *group

@@ -100,7 +100,7 @@ func accept(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
 	return resp
 }
 
-// refuseISRs lets the controller refuse every ISR change: followers remain about to get in sync.
+// refuseISRs makes the controller refuse every ISR change, so that followers remain about to join the ISR.
 func (b *broker) refuseISRs() {
 	b.controller.mu.Lock()
 	defer b.controller.mu.Unlock()

@@ -100,7 +100,8 @@ func (p *Partition) advanceLocked() bool {
 	return true
 }
 
-// LiveBrokersChanged wakes those who wait for a broker that is gone: for the high watermark, or for records to be deleted.
+// LiveBrokersChanged wakes those who wait for a broker that is gone: for the high watermark, or for records to be
+// deleted.
 func (m *Manager) LiveBrokersChanged() {
 	for _, p := range m.Partitions() {
 		p.advance()

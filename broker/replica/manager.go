@@ -159,8 +159,8 @@ func (m *Manager) Partitions() []*Partition {
 }
 
 // FromController applies another of the controller's requests, between LeaderAndIsr and StopReplica, so that what a
-// newer controller has sent is not overwritten. It records the controller epoch; if a newer one has been seen, it returns
-// STALE_CONTROLLER_EPOCH instead.
+// newer controller has sent is not overwritten. It records the controller epoch; if a newer one has been seen, it
+// returns STALE_CONTROLLER_EPOCH instead.
 func (m *Manager) FromController(epoch int32, apply func()) error {
 	m.control.Lock()
 	defer m.control.Unlock()

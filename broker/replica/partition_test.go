@@ -336,7 +336,7 @@ func TestLeaderThatMissedAnEpoch(t *testing.T) {
 	}
 }
 
-// TestRequestsOfTwoControllers: what a controller sends is not applied while, or after, its successor's request is.
+// TestRequestsOfTwoControllers: requests of a controller are not applied during, or after, those of its successor.
 func TestRequestsOfTwoControllers(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	begun, goOn, second := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -534,7 +534,8 @@ func TestHighWatermarkGoesOnWithoutADeadBroker(t *testing.T) {
 	}
 }
 
-// TestHighWatermarkGoesOnWithoutALaggingBroker that was about to get in sync when it fetched last.
+// TestHighWatermarkGoesOnWithoutALaggingBroker: the high watermark does not wait for a lagging broker, although it was
+// about to join the ISR when it last fetched.
 func TestHighWatermarkGoesOnWithoutALaggingBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
@@ -550,7 +551,8 @@ func TestHighWatermarkGoesOnWithoutALaggingBroker(t *testing.T) {
 	})
 }
 
-// TestHighWatermarkDoesNotWaitForWhoWasTakenOut of the ISR by the controller, because its log directory has failed.
+// TestHighWatermarkDoesNotWaitForWhoWasTakenOut: the high watermark does not wait for a replica that the controller has
+// removed from the ISR because its log directory has failed.
 func TestHighWatermarkDoesNotWaitForWhoWasTakenOut(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 0, both, both)
@@ -563,7 +565,8 @@ func TestHighWatermarkDoesNotWaitForWhoWasTakenOut(t *testing.T) {
 	}
 }
 
-// TestRecordsDeletedWithoutADeadBroker: whoever waits for its log start offset hears that it is gone.
+// TestRecordsDeletedWithoutADeadBroker: a caller that waits for a dead broker's log start offset is woken when the
+// broker is gone.
 func TestRecordsDeletedWithoutADeadBroker(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 0, both, both)

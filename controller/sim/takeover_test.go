@@ -178,7 +178,7 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
-// interrupted deposes the controller after n steps of an operation. It returns false if the errand has fewer.
+// interrupted deposes the controller after n steps of an operation. It returns false if the operation has fewer.
 func interrupted(s stage, e operation, deed func(stage, *process), n int) bool {
 	defer func() {
 		if s.t.Failed() {
