@@ -44,8 +44,8 @@ sim: ## one simulated history of a cluster, SEED, and what happens in it; withou
 	$(if $(SEED),SIM_SEED=$(SEED) $(GO) test -count=1 -v -run TestSeed ./controller/sim,\
 	  SIM_COUNT=$(SIM_COUNT) $(GO) test -count=1 -timeout 0 -run TestHistories ./controller/sim)
 
-models: ## MODEL_SEEDS random histories of logs, compaction, recovery, groups and transactions against their models
-	MODEL_SEEDS=$(MODEL_SEEDS) $(GO) test -count=1 -timeout 0 -run 'TestModel|TestCompactModel|TestRecoverySideBySide|TestHistories' ./logstore ./broker/group ./broker/txn
+models: ## MODEL_SEEDS random histories of logs, compaction, recovery, replicas, groups and transactions against their models
+	MODEL_SEEDS=$(MODEL_SEEDS) $(GO) test -count=1 -timeout 0 -run 'TestModel|TestCompactModel|TestRecoverySideBySide|TestISRModel|TestHistories' ./logstore ./broker/replica ./broker/group ./broker/txn
 
 screenshot: ## docs/status-page.png anew, with Debian's chromium
 	STATUS_PAGE_PNG=$(abspath docs/status-page.png) $(GO) test -count=1 -timeout 5m -run TestStatusPage ./integration

@@ -58,7 +58,9 @@ func (m *model) checkISRChange(tp topicPartition, ask isrChange, version int16) 
 			epoch, live = m.registeredEpoch(id)
 		}
 		anew := i < len(ask.epochs) && ask.epochs[i] >= 0 && ask.epochs[i] != epoch
-		if !live || anew {
+		// The leader may not have heard that a replica was taken off the partition: an earlier controller died before it
+		// could say so.
+		if !live || anew || !slices.Contains(p.replicas, id) {
 			if version > 1 {
 				return kerr.IneligibleReplica
 			}

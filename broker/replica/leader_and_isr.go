@@ -198,6 +198,8 @@ func (p *Partition) admit(a Assignment) (isNewer bool, err error) {
 		return false, fmt.Errorf("%v: leader epoch %d, current %d: %w", p.TP, s.LeaderEpoch, p.mu.leaderEpoch, kerr.StaleControllerEpoch)
 	case s.LeaderEpoch == p.mu.leaderEpoch && p.mu.role == Offline:
 		return true, nil
+	case s.LeaderEpoch == p.mu.leaderEpoch && p.reassignLocked(s):
+		return false, nil
 	case s.LeaderEpoch == p.mu.leaderEpoch && assigned:
 		return false, nil
 	case s.LeaderEpoch == p.mu.leaderEpoch:
@@ -239,10 +241,32 @@ func (p *Partition) assignTopicIDLocked(id [16]byte) (assigned bool, err error) 
 func (p *Partition) stateLocked(s *kmsg.LeaderAndISRRequestTopicPartition, role Role) {
 	p.mu.role, p.mu.leader = role, s.Leader
 	p.mu.leaderEpoch, p.mu.partitionEpoch, p.mu.controllerEpoch = s.LeaderEpoch, s.ZKVersion, s.ControllerEpoch
+	p.assignReplicasLocked(s)
+	p.mu.isr = isrState{committed: s.ISR}
+}
+
+// assignReplicasLocked sets which replicas there are.
+func (p *Partition) assignReplicasLocked(s *kmsg.LeaderAndISRRequestTopicPartition) {
 	p.mu.replicas = union(s.Replicas, s.AddingReplicas)
 	p.mu.adding = s.AddingReplicas
 	p.mu.reassigning = len(s.AddingReplicas)+len(s.RemovingReplicas) > 0
-	p.mu.isr = isrState{committed: s.ISR}
+}
+
+// reassignLocked notes that the replicas have changed without a new leader epoch, and reports whether they have: a
+// controller has assigned them and died before it wrote the leader epoch that would have told. Otherwise a leader would
+// wait for replicas that no longer exist, and count them for min.insync.replicas.
+func (p *Partition) reassignLocked(s *kmsg.LeaderAndISRRequestTopicPartition) bool {
+	before := p.mu.replicas
+	p.assignReplicasLocked(s)
+	if slices.Equal(before, p.mu.replicas) {
+		return false
+	}
+	if p.mu.role == Leader {
+		p.resetProgressLocked(p.mu.isr.committed, true)
+		p.advanceLocked()
+	}
+	p.Changed.Notify()
+	return true
 }
 
 func union(a, b []int32) []int32 {

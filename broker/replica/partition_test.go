@@ -359,6 +359,31 @@ func TestRequestsOfTwoControllers(t *testing.T) {
 	}
 }
 
+// TestReplicasChangeWithoutALeaderEpoch: a controller has assigned them and lost office before it wrote the next leader
+// epoch; its successor repeats the present one.
+func TestReplicasChangeWithoutALeaderEpoch(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	b.minInSync = 2
+	p := b.must(t, 1, 5, []int32{1, 2, 3}, []int32{1})
+	fetchAt(t, p, 2, 0)
+	eventually(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, both) })
+	b.must(t, 1, 6, []int32{1, 2, 3}, []int32{1})
+	appendTo(t, p, "a")
+	b.must(t, 1, 6, []int32{1}, []int32{1})
+	if got := p.State().Replicas; !slices.Equal(got, []int32{1}) {
+		t.Errorf("replicas %v", got)
+	}
+	if _, err := p.Append(batchOf("b"), true, logstore.LeaderAppend{ProduceVersion: 9}); err != nil {
+		t.Error(err)
+	}
+	if got := p.Log().HighWatermark(); got != 2 {
+		t.Errorf("high watermark %d", got)
+	}
+	if err := b.assign(t, 1, 6, []int32{1}, []int32{1}); !errors.Is(err, errSameEpoch) {
+		t.Errorf("nothing new: %v", err)
+	}
+}
+
 // TestStoppedReplicaIsAssignedAgain: in the same leader epoch, since the controller that stopped the replica, in order
 // to remove it from the partition, was deposed before it wrote that.
 func TestStoppedReplicaIsAssignedAgain(t *testing.T) {

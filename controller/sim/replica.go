@@ -137,11 +137,14 @@ func (p *process) become(tp topicPartition, topic zkcoord.ID, s *kmsg.LeaderAndI
 	switch {
 	case r.failed:
 		return kerr.KafkaStorageError.Code
-	case s.LeaderEpoch <= r.leaderEpoch:
+	case s.LeaderEpoch < r.leaderEpoch:
+		return kerr.StaleControllerEpoch.Code
+	case s.LeaderEpoch == r.leaderEpoch && r.role != idle:
+		r.replicas = s.Replicas
 		return kerr.StaleControllerEpoch.Code
 	}
 	p.w.say("broker %d: %v led by %d in epoch %d, isr %v", p.id, tp, s.Leader, s.LeaderEpoch, s.ISR)
-	wasLeader := r.role == leader
+	wasLeader := r.role == leader && s.LeaderEpoch == r.leaderEpoch+1 // otherwise another broker may have led in between
 	r.leader, r.leaderEpoch, r.partitionEpoch, r.controllerEpoch = s.Leader, s.LeaderEpoch, s.ZKVersion, s.ControllerEpoch
 	r.replicas, r.isr, r.proposed, r.asking = s.Replicas, s.ISR, nil, false
 	r.role = follower
@@ -344,7 +347,7 @@ func (p *process) settleISR(r *replica, answer kmsg.Response) {
 		r.proposed = nil
 	case kerr.OperationNotAttempted, kerr.IneligibleReplica:
 		r.proposed = nil
-	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion, kerr.InvalidRequest:
+	case kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion, kerr.InvalidRequest:
 		r.asking = true // a LeaderAndIsr with the truth is on its way
 	}
 }
