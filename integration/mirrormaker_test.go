@@ -299,10 +299,7 @@ func (m *mirrorTarget) arrived(ctx context.Context) []string {
 func (m *mirroring) awaitOffsets(adm *kadm.Client) {
 	t := m.t
 	t.Helper()
-	ends, err := adm.ListEndOffsets(t.Context(), "plain")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := endOffsets(t, adm, "plain")
 	if _, err := adm.CommitOffsets(t.Context(), "readers", ends.Offsets()); err != nil {
 		t.Fatal(err)
 	}

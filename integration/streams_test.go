@@ -203,10 +203,6 @@ func topicsOf(t *testing.T, adm *kadm.Client, prefix string) (names []string) {
 // recordCount returns the sum of a topic's end offsets.
 func recordCount(t *testing.T, adm *kadm.Client, topic string) (sum int64) {
 	t.Helper()
-	ends, err := adm.ListEndOffsets(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ends.Each(func(o kadm.ListedOffset) { sum += o.Offset })
+	endOffsets(t, adm, topic).Each(func(o kadm.ListedOffset) { sum += o.Offset })
 	return sum
 }

@@ -20,8 +20,11 @@ const (
 	latestTiered   = -5 // v9 (KIP-1005)
 )
 
-// debuggingReplica is the replica id of clients that may ask any replica.
-const debuggingReplica = -2
+// Replica ids of clients.
+const (
+	consumerReplica  = -1
+	debuggingReplica = -2 // may ask any replica
+)
 
 // found is a result; if nothing was found, offset, timestamp and epoch are -1.
 type found struct {
@@ -112,13 +115,35 @@ func (h *Handlers) findOffset(c *Call, req *kmsg.ListOffsetsRequest, topic strin
 	if err := part.Check(p.CurrentLeaderEpoch, req.ReplicaID != debuggingReplica); err != nil {
 		return nothingFound, err
 	}
-	epoch := part.State().LeaderEpoch
+	epoch, unknown := part.State().LeaderEpoch, part.EndKnown() // before the high watermark is read
 	var f found
 	err = part.ReadLog(func(log *logstore.Log) error {
 		f, err = findInLog(log, epoch, req, p.Timestamp)
 		return err
 	})
+	if unknown != nil && err == nil && req.ReplicaID == consumerReplica && dependsOnEnd(p.Timestamp, f) {
+		return nothingFound, endNotKnown(unknown, c.Version)
+	}
 	return f, err
+}
+
+// dependsOnEnd reports whether a result may be another one when the high watermark is known.
+func dependsOnEnd(timestamp int64, f found) bool {
+	switch timestamp {
+	case latestOffset:
+		return true
+	case earliestOffset, earliestLocal, latestTiered:
+		return false
+	}
+	return f == nothingFound
+}
+
+// endNotKnown returns LEADER_NOT_AVAILABLE instead of OFFSET_NOT_AVAILABLE to clients that do not know that.
+func endNotKnown(err error, version int16) error {
+	if version < 5 {
+		return fmt.Errorf("%v: %w", err, kerr.LeaderNotAvailable)
+	}
+	return err
 }
 
 func findInLog(log *logstore.Log, leaderEpoch int32, req *kmsg.ListOffsetsRequest, timestamp int64) (found, error) {

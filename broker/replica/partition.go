@@ -210,6 +210,18 @@ func (p *Partition) AppendInEpoch(epoch int32, data []byte, allAcks bool, o logs
 	return info, nil
 }
 
+// EndKnown returns OFFSET_NOT_AVAILABLE while the high watermark of a new leader has not reached the end that its log had
+// when it was elected: its predecessor may have acknowledged records that it does not yet know to be replicated
+// (KIP-207).
+func (p *Partition) EndKnown() error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.mu.role == Leader && p.Log().HighWatermark() < p.mu.epochStart {
+		return p.fault(kerr.OffsetNotAvailable)
+	}
+	return nil
+}
+
 // minInSyncLocked returns min.insync.replicas, but no more than the number of replicas.
 func (p *Partition) minInSyncLocked() int {
 	return min(p.env.minInSync(p.TP.Topic), len(p.mu.replicas))
