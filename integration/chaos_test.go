@@ -41,7 +41,7 @@ func TestChaos(t *testing.T) {
 		p.start()
 		brokers, addrs = append(brokers, p), append(addrs, p.addr())
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
+	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
 		kgo.RecordRetries(1<<30), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1), kgo.ProduceRequestTimeout(5*time.Second), kgo.RetryTimeout(5*time.Minute))
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func readDuring(t *testing.T, ctx context.Context, addrs []string) (seen [chaosP
 	for p := range seen {
 		seen[p] = make(map[int64]string)
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1))
 	if err != nil {
 		t.Error(err)

@@ -24,7 +24,7 @@ func TestExactlyOnce(t *testing.T) {
 	newTopic(t, c, "in", partitions, 3)
 	newTopic(t, c, "out", partitions, 3)
 	adm := admin(t, c)
-	source, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.DefaultProduceTopic("in"))
+	source, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(c.Addrs()...), kgo.DefaultProduceTopic("in"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestExactlyOnceThroughCrashes(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.DefaultProduceTopic("in"), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1))
+	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.DefaultProduceTopic("in"), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func victimOf(ctx context.Context, t *testing.T, adm *kadm.Client, round int) in
 
 // copyExactlyOnce copies to topics until ctx ends.
 func copyExactlyOnce(ctx context.Context, addrs []string, line *lifeline, topics ...string) error {
-	s, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(addrs...), kgo.Dialer(line.dial), kgo.TransactionalID("copier"),
+	s, err := kgo.NewGroupTransactSession(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.Dialer(line.dial), kgo.TransactionalID("copier"),
 		kgo.ConsumerGroup("copiers"), kgo.ConsumeTopics("in"), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(2*time.Second),
 		kgo.HeartbeatInterval(200*time.Millisecond), kgo.TransactionTimeout(3*time.Second), kgo.FetchMaxWait(100*time.Millisecond),

@@ -302,7 +302,7 @@ func franzJoiner(balancer kgo.GroupBalancer) joiner {
 			l.lose(m, partitions[groupTopic])
 		}
 		opts := []kgo.Opt{
-			kgo.SeedBrokers(as.addrs...), kgo.Dialer(line.dial), kgo.ConsumerGroup(as.group), kgo.ConsumeTopics(as.topic),
+			kgo.AlwaysRetryEOF(), kgo.SeedBrokers(as.addrs...), kgo.Dialer(line.dial), kgo.ConsumerGroup(as.group), kgo.ConsumeTopics(as.topic),
 			kgo.Balancers(balancer), kgo.SessionTimeout(as.session), kgo.HeartbeatInterval(as.session / 4),
 			kgo.RebalanceTimeout(10 * time.Second), kgo.MetadataMaxAge(time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
 			kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
@@ -380,7 +380,7 @@ func newGroupWorld(t *testing.T, brokers int) *groupWorld {
 	w := &groupWorld{t: t, ledger: newLedger()}
 	w.cluster = kafkatest.Run(t, kafkatest.Brokers(brokers), kafkatest.Setting("group.min.session.timeout.ms", "1000"),
 		kafkatest.Setting("offsets.topic.num.partitions", "3"))
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(w.cluster.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), // not every client supports compression
 		kgo.MetadataMinAge(100*time.Millisecond), kgo.UnknownTopicRetries(-1))
 	if err != nil {
@@ -464,7 +464,7 @@ func (w *groupWorld) awaitCommitted(what, group string) {
 	w.t.Helper()
 	w.await(what, func() (string, bool) {
 		// A new client each time: one that has found the coordinator keeps trying that broker even if it was stopped.
-		cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.Addrs()...))
+		cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(w.cluster.Addrs()...))
 		if err != nil {
 			return err.Error(), false
 		}
@@ -681,7 +681,7 @@ func TestGroupsOutliveASwapOfBrokers(t *testing.T) {
 	zk := zookeeper(t)
 	ours := newProcess(t, 0, zk, "offsets.topic.num.partitions=3")
 	ours.start()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(ours.addr()))
+	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(ours.addr()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -710,7 +710,7 @@ func TestGroupsOutliveASwapOfBrokers(t *testing.T) {
 // consumeSome consumes records as the only member of a group, expects them to begin at first, and commits.
 func consumeSome(t *testing.T, addr string, first, count int) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(groupTopic), kgo.DisableAutoCommit(),
+	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addr), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(groupTopic), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)

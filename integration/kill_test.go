@@ -26,7 +26,7 @@ func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 			t.Parallel()
 			p := newProcess(t, 0, zookeeper(t), "log.segment.bytes=100000")
 			p.start()
-			opts := []kgo.Opt{kgo.SeedBrokers(p.addr()), kgo.RequiredAcks(test.acks), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+			opts := []kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(p.addr()), kgo.RequiredAcks(test.acks), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 				kgo.ProducerBatchMaxBytes(20000), kgo.RecordRetries(1 << 30), kgo.MetadataMinAge(50 * time.Millisecond)}
 			if test.name == "acks=1" {
 				opts = append(opts, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1))
@@ -111,7 +111,7 @@ func TestRestartAfterAKillReadsTheTail(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, 0, zookeeper(t), "log.segment.bytes=20000")
 	p.start()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(p.addr()), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(p.addr()), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,19 +147,15 @@ func TestRestartAfterAKillReadsTheTail(t *testing.T) {
 // readAll reads a partition from its start to its end.
 func readAll(t *testing.T, addr, topic string, partition int32) []string {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
+	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addr), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 		topic: {partition: kgo.NewOffset().AtStart()}}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	ends, err := kadm.NewClient(cl).ListEndOffsets(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, ok := ends.Lookup(topic, partition)
-	if !ok || end.Err != nil {
-		t.Fatalf("end offset of %s-%d: %v", topic, partition, end.Err)
+	end, ok := endOffsets(t, kadm.NewClient(cl), topic).Lookup(topic, partition)
+	if !ok {
+		t.Fatalf("%s-%d has no end offset", topic, partition)
 	}
 	var values []string
 	for next := int64(0); next < end.Offset; {

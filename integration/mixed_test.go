@@ -44,7 +44,7 @@ func joinOurCluster(t *testing.T, protocol string) {
 		m.ours = append(m.ours, p)
 		m.addrs = append(m.addrs, p.addr())
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(m.addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
+	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(m.addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
 		kgo.RecordRetries(1<<30), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1), kgo.ProduceRequestTimeout(5*time.Second), kgo.RetryTimeout(5*time.Minute))
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func (m *mixed) every(ctx context.Context, holds func(kadm.PartitionDetail) bool
 func (m *mixed) work(topic, addr string) {
 	m.t.Helper()
 	ctx := m.t.Context()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addr))
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -211,7 +211,7 @@ func (s *storm) createTopics() {
 
 func (s *storm) newClient(opts ...kgo.Opt) (*kgo.Client, *kadm.Client) {
 	s.t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(s.addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(s.addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
 		kgo.RecordRetries(1 << 30), kgo.MetadataMinAge(50 * time.Millisecond), kgo.UnknownTopicRetries(-1), kgo.ProduceRequestTimeout(5 * time.Second),
 		kgo.RetryTimeout(5 * time.Minute)}, opts...)...)
 	if err != nil {

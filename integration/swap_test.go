@@ -80,7 +80,7 @@ func (s *swap) must(err error) {
 
 func (s *swap) client(opts ...kgo.Opt) *kgo.Client {
 	s.t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(s.addr), kgo.ConsiderMissingTopicDeletedAfter(time.Hour)}, opts...)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(s.addr), kgo.ConsiderMissingTopicDeletedAfter(time.Hour)}, opts...)...)
 	s.must(err)
 	return cl
 }

@@ -25,7 +25,7 @@ const txnPatience = 60 * time.Second
 // newTxnClient is a transactional producer.
 func newTxnClient(t *testing.T, addrs []string, id string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	opts = append([]kgo.Opt{kgo.SeedBrokers(addrs...), kgo.TransactionalID(id), kgo.TransactionTimeout(time.Minute),
+	opts = append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.TransactionalID(id), kgo.TransactionTimeout(time.Minute),
 		kgo.MetadataMinAge(50 * time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
@@ -68,19 +68,13 @@ func readRecords(t *testing.T, addrs []string, topic string, level kgo.Isolation
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), txnPatience)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(level),
+	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(level),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := endOffsets(t, kadm.NewClient(cl), topic)
 	left := make(map[int32]int64)
 	ends.Each(func(o kadm.ListedOffset) {
 		if o.Offset > 0 {
