@@ -46,7 +46,8 @@ func (w *pendingRoles) forget(tp logstore.TopicPartition) {
 	delete(w.mu.roles, tp)
 }
 
-// add records a role if it is newer than the pending one.
+// add records a role unless the pending one is newer. One in the same leader epoch may name other replicas (see
+// reassignLocked).
 func (w *pendingRoles) add(r *role) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,6 +56,7 @@ func (w *pendingRoles) add(r *role) error {
 		case r.State.LeaderEpoch < current:
 			return fmt.Errorf("%v: leader epoch %d, current %d: %w", r.TP, r.State.LeaderEpoch, current, kerr.StaleControllerEpoch)
 		case r.State.LeaderEpoch == current:
+			w.mu.roles[r.TP] = *r
 			return errSameEpoch
 		}
 	}

@@ -160,6 +160,23 @@ func TestFollowerIsNotInSyncWhileItLoads(t *testing.T) {
 	}
 }
 
+// TestReplicasChangeWhileTheLogIsLoaded without a new leader epoch (see TestReplicasChangeWithoutALeaderEpoch).
+func TestReplicasChangeWhileTheLogIsLoaded(t *testing.T) {
+	b := newLateBroker(t, 1, &network{brokers: map[int32]*broker{}}, "a")
+	if err := b.assign(t, 1, 5, both, []int32{1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.assign(t, 1, 5, []int32{1}, []int32{1}); !errors.Is(err, errSameEpoch) {
+		t.Error(err)
+	}
+	b.letGo()
+	eventually(t, "it is served", b.hosts)
+	p, _ := b.Partition(tp0)
+	if got := p.State().Replicas; !slices.Equal(got, []int32{1}) {
+		t.Errorf("replicas %v", got)
+	}
+}
+
 func TestStopWhileTheLogIsLoaded(t *testing.T) {
 	b := newLateBroker(t, 1, &network{brokers: map[int32]*broker{}}, "a")
 	stop := func(epoch int32, remove bool) error {
