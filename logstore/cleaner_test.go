@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"syscall"
 	"testing"
@@ -228,6 +229,40 @@ func TestCleanerOnAFullDisk(t *testing.T) {
 			t.Error("not compacted when there is space again")
 		}
 	})
+}
+
+// TestCleanerWithTooManyOpenFiles: whichever file of a compaction cannot be opened for a second, the directory stays online and the log is
+// compacted.
+func TestCleanerWithTooManyOpenFiles(t *testing.T) {
+	for n, reached := 1, true; reached; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			r := newCleanerRig(t, 1, nil)
+			defer r.close()
+			r.fill(r.logs[0], 3)
+			for _, s := range *r.logs[0].segments.Load() {
+				r.logs[0].closeIdle(s)
+			}
+			calls, until := 0, time.Time{}
+			r.fs.SetFault(func(op, name string) error {
+				if op != "open" && op != "readfile" && op != "syncdir" { // each opens something
+					return nil
+				}
+				if calls++; calls == n {
+					until = time.Now().Add(time.Second)
+				}
+				if time.Now().Before(until) {
+					return &fs.PathError{Op: op, Path: name, Err: syscall.EMFILE}
+				}
+				return nil
+			})
+			time.Sleep(10 * time.Minute)
+			r.fs.SetFault(nil)
+			reached = calls >= n
+			if offline := r.m.OfflineDirs(); len(offline) > 0 || !r.compacted(r.logs[0]) {
+				t.Errorf("call %d: offline %v, compacted %v", n, offline, r.compacted(r.logs[0]))
+			}
+		})
+	}
 }
 
 func TestCleanerOnABrokenDisk(t *testing.T) {

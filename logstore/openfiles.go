@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"barnabas/internal/vfs"
 )
@@ -37,6 +38,23 @@ func (o *openFiles) closed() { o.count.Add(-1) }
 // tooManyFiles reports whether an error says that no file can be opened for a while.
 func tooManyFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+const (
+	insistPause = 100 * time.Millisecond
+	insistCount = 100
+)
+
+// insist calls fn, a step of a change that has begun, again while too many files are open, for 10 s at most. fn must be repeatable. The shortage
+// does not last: connections end, and idle files are closed.
+func (l *Log) insist(fn func() error) error {
+	for count := 1; ; count++ {
+		err := fn()
+		if !tooManyFiles(err) || count == insistCount || l.readable() != nil {
+			return err
+		}
+		time.Sleep(insistPause)
+	}
 }
 
 // runCloser closes files when there are too many, those first that have been unused for longest.
@@ -82,10 +100,13 @@ func (m *Manager) openSegments() []openSegment {
 	return all
 }
 
-// closeIdle closes the file and the indexes of a segment that is not in use. They are reopened when they are needed.
+// closeIdle closes the file and the indexes of a segment that is not in use. They are reopened when they are needed. It passes over a log that
+// is busy.
 func (l *Log) closeIdle(s *segment) {
-	l.mu.Lock() // excludes appends, truncation and the like; readers without it hold a reference
-	defer l.mu.Unlock()
+	if !l.mu.TryLock() { // excludes appends, truncation and the like, of which the latter may wait for files: its turn comes again
+		return
+	}
+	defer l.mu.Unlock() // readers without the lock hold a reference
 	if s.closeUnused() && s != l.active() {
 		_ = s.closeIndexes() // unmapping fails only for what is not mapped
 	}

@@ -139,3 +139,90 @@ func TestTooManyOpenFiles(t *testing.T) {
 	fsys.SetFault(nil)
 	mustProduce(t, l, batchOf(1, "value"))
 }
+
+// TestTruncationWithTooManyOpenFiles: whichever file cannot be opened for a second while the end of a log is removed, it is removed, and the
+// directory stays online.
+func TestTruncationWithTooManyOpenFiles(t *testing.T) {
+	for name, test := range map[string]struct {
+		from       int64 // the log's start before
+		cut        func(*Log) error
+		start, end int64
+	}{
+		"within a batch":    {0, func(l *Log) error { return l.TruncateTo(5) }, 0, 4},
+		"between batches":   {0, func(l *Log) error { return l.TruncateTo(4) }, 0, 4},
+		"below the start":   {8, func(l *Log) error { return l.TruncateTo(2) }, 2, 2},
+		"of everything":     {0, func(l *Log) error { return l.TruncateFullyAndStartAt(20) }, 20, 20},
+		"of nothing at all": {0, func(l *Log) error { return l.TruncateTo(12) }, 0, 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n, reached := 1, true; reached; n++ {
+				synctest.Test(t, func(t *testing.T) { reached = truncateAmidFault(t, n, test.from, test.cut, test.start, test.end) })
+			}
+		})
+	}
+}
+
+// truncateAmidFault reports whether an nth file was opened.
+func truncateAmidFault(t *testing.T, n int, from int64, cut func(*Log) error, start, end int64) bool {
+	cfg := memConfig(vfs.NewMem(time.Now), newClock())
+	cfg.Default.SegmentBytes = 200
+	m := mustOpen(t, cfg)
+	defer m.Close()
+	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		b := sequenced(9, 0, int32(2*i), 2).MustBuild()
+		if _, err := l.AppendLeader(b, LeaderAppend{LeaderEpoch: int32(i), ProduceVersion: 9}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.SetHighWatermark(12)
+	if err := errors.Join(l.AdvanceLogStart(from), l.Flush(), l.Roll()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Retain(); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range *l.segments.Load() {
+		l.closeIdle(s)
+	}
+	calls, until := 0, time.Time{}
+	fsys := l.env.fs.FS.(*vfs.Mem)
+	fsys.SetFault(func(op, name string) error {
+		if op != "open" && op != "readfile" && op != "syncdir" { // each opens something
+			return nil
+		}
+		if calls++; calls == n {
+			until = time.Now().Add(time.Second)
+		}
+		if time.Now().Before(until) {
+			return &fs.PathError{Op: op, Path: name, Err: syscall.EMFILE}
+		}
+		return nil
+	})
+	err = cut(l)
+	fsys.SetFault(nil)
+	if err != nil || l.disk.usable() != nil || l.LogStartOffset() != start || l.LogEndOffset() != end {
+		t.Errorf("call %d: %d to %d, %v, %v", n, l.LogStartOffset(), l.LogEndOffset(), l.disk.usable(), err)
+		return false
+	}
+	next := batchOf(1, "value", "value")
+	if start == 0 {
+		next = sequenced(9, 0, int32(end), 2) // is refused if the producer's state is another one
+	}
+	if info, err := l.AppendLeader(next.MustBuild(), LeaderAppend{LeaderEpoch: 9, ProduceVersion: 9}); err != nil || info.FirstOffset != end {
+		t.Errorf("call %d: the next record is at %d, %v", n, info.FirstOffset, err)
+	}
+	if err := l.Flush(); err != nil {
+		t.Error(err)
+	}
+	cfg.FS = fsys.Crash(nil)
+	again := mustOpen(t, cfg)
+	defer again.Close()
+	if l, err = again.GetOrCreate(testTP, [16]byte{7}, cfg.Default, false); err != nil || l.LogEndOffset() != end+2 {
+		t.Errorf("call %d: after a crash, %v", n, err)
+	}
+	return calls >= n
+}

@@ -17,7 +17,7 @@ import (
 //  3. out's files get their plain names.
 //
 // The caller excludes truncation and retention. An error before step 2 leaves the log as it was; a later one takes the
-// directory offline.
+// directory offline, except that it waits while too many files are open.
 func (l *Log) swapIn(out *segment, old []*segment) error {
 	err := out.rename(swapSuffix)
 	if err == nil {
@@ -27,13 +27,13 @@ func (l *Log) swapIn(out *segment, old []*segment) error {
 		err = l.replace(out, old)
 	}
 	if err == nil {
-		err = l.syncNames()
+		err = l.insist(l.syncNames)
 	}
 	if err == nil {
 		err = out.rename("")
 	}
 	if err == nil {
-		err = l.syncNames()
+		err = l.insist(l.syncNames)
 	}
 	return err
 }
@@ -53,6 +53,11 @@ func (l *Log) replace(out *segment, old []*segment) error {
 	if i < 0 || i+len(old) >= len(segments) || !slices.Equal(segments[i:i+len(old)], old) {
 		return fmt.Errorf("replace %d segments of %v from %d on: %w", len(old), l.tp, out.base, errChanged)
 	}
+	for _, s := range old {
+		if err := s.index.view(func([]byte, int) {}); err != nil { // readers that still hold it may need the index: another segment's will have its name
+			return err
+		}
+	}
 	l.cuts.Add(1)
 	defer l.cuts.Add(1)
 	next := make([]*segment, 0, len(segments)-len(old)+1)
@@ -68,9 +73,6 @@ func (l *Log) replace(out *segment, old []*segment) error {
 
 // supersedeLocked drops a segment that is replaced by another one with the given base.
 func (l *Log) supersedeLocked(s *segment, base int64) error {
-	if err := s.index.view(func([]byte, int) {}); err != nil { // readers that still hold it may need the index: another segment's will have its name
-		return err
-	}
 	if err := s.drop(); err != nil {
 		return err
 	}

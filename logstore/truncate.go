@@ -19,7 +19,7 @@ func (l *Log) TruncateTo(offset int64) error {
 	}
 	return l.cut(func() error {
 		if end := l.end.offset.Load(); offset >= end {
-			return l.epochs.truncateEnd(end)
+			return l.insist(func() error { return l.epochs.truncateEnd(end) })
 		}
 		l.logger.WithField(logx.Offset, offset).Info("truncating log")
 		if (*l.segments.Load())[0].base > offset {
@@ -39,17 +39,18 @@ func (l *Log) TruncateFullyAndStartAt(offset int64) error {
 
 // cut runs fn, which removes the end of the log, with the locks held. The effect of fn is durable before cut returns:
 // otherwise a crash could bring back what was removed, after what was appended since, and the stored recovery point
-// would vouch for it.
+// would vouch for it. What has begun must not be left unfinished: it waits while too many files are open, and any other error takes the
+// directory offline.
 func (l *Log) cut(fn func() error) error {
 	defer l.cleaning.hold()()
 	l.flushing.Lock() // a flush in progress must not advance the recovery point beyond what is cut
 	defer l.flushing.Unlock()
 	lower, err := l.cutLocking(fn)
 	if err == nil && lower {
-		err = l.syncNames()
+		err = l.insist(l.syncNames)
 	}
 	if err == nil && lower {
-		err = l.env.truncated(l)
+		err = l.insist(func() error { return l.env.truncated(l) })
 	}
 	return l.disk.failEvenIfFull("truncate", err)
 }
@@ -78,10 +79,13 @@ func (l *Log) truncateLocked(offset int64) error {
 	if err := l.dropLocked(dropped); err != nil {
 		return err
 	}
-	if _, err := kept[i].truncate(offset, l.env.now()); err != nil {
+	var end int64
+	err := l.insist(func() (err error) {
+		if _, err = kept[i].truncate(offset, l.env.now()); err == nil {
+			end, err = kept[i].end()
+		}
 		return err
-	}
-	end, err := kept[i].end()
+	})
 	if err != nil {
 		return err
 	}
@@ -89,10 +93,10 @@ func (l *Log) truncateLocked(offset int64) error {
 	l.endAtLocked(end, kept[i])
 	l.start.Store(min(l.start.Load(), end))
 	l.recovery.Store(min(l.recovery.Load(), end))
-	if err := l.epochs.truncateEnd(end); err != nil {
+	if err := l.insist(func() error { return l.epochs.truncateEnd(end) }); err != nil {
 		return err
 	}
-	return l.rebuildProducersLocked(end)
+	return l.insist(func() error { return l.rebuildProducersLocked(end) })
 }
 
 // endAtLocked publishes a lower end before the bytes above it are removed, so that no new reader finds them.
@@ -109,7 +113,11 @@ func (l *Log) restartLocked(offset int64) error {
 	if err := l.dropLocked(old); err != nil { // first, since the new segment may have the name of an old one
 		return err
 	}
-	s, err := createSegment(l.env.fs, l.mu.dir, offset, cfg, l.env.now())
+	var s *segment
+	err := l.insist(func() (err error) {
+		s, err = createSegment(l.env.fs, l.mu.dir, offset, cfg, l.env.now())
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -120,7 +128,7 @@ func (l *Log) restartLocked(offset int64) error {
 	l.hw.Store(offset)
 	l.mu.restored = offset
 	l.recovery.Store(offset)
-	if err := l.epochs.clear(); err != nil {
+	if err := l.insist(l.epochs.clear); err != nil {
 		return err
 	}
 	if err := l.mu.snaps.removeIf(func(int64) bool { return true }); err != nil {
