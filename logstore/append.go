@@ -33,6 +33,8 @@ type AppendInfo struct {
 	Duplicate bool
 	// Records is the number of records appended.
 	Records int
+	// LeaderEpoch is the leader epoch in which the leader appended the batch, or found the duplicate.
+	LeaderEpoch int32
 	// RecordErrors and Message are for the client if individual records were rejected.
 	RecordErrors []RecordError
 	Message      string

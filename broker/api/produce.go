@@ -21,6 +21,7 @@ import (
 // produced is a partition whose records are appended but not yet on all in-sync replicas.
 type produced struct {
 	partition *replica.Partition
+	epoch     int32 // leader epoch
 	end       int64 // offset after the last record
 	out       *kmsg.ProduceResponseTopicPartition
 }
@@ -64,7 +65,7 @@ func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceReques
 			}
 			out.BaseOffset, out.LogAppendTime, out.LogStartOffset = info.FirstOffset, info.LogAppendTime, info.LogStartOffset
 			if req.Acks == -1 {
-				waits = append(waits, produced{part, info.LastOffset + 1, out})
+				waits = append(waits, produced{part, info.LeaderEpoch, info.LastOffset + 1, out})
 			}
 		}
 	}
@@ -88,7 +89,7 @@ func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceReques
 func (h *Handlers) settled(waits []produced) []produced {
 	left := waits[:0]
 	for _, w := range waits {
-		done, err := w.partition.Replicated(w.end)
+		done, err := w.partition.Replicated(w.epoch, w.end)
 		switch {
 		case err != nil:
 			w.fail(err)
@@ -108,7 +109,7 @@ func (h *Handlers) awaitReplicas(ctx context.Context, deadline time.Time, waits 
 	defer cancel()
 	defer h.Metrics.Waiting(metrics.Produce)()
 	for _, w := range waits { // they share one deadline and high watermarks only rise, so waiting in turn is waiting for all
-		if err := w.partition.AwaitReplicated(ctx, w.end); err != nil {
+		if err := w.partition.AwaitReplicated(ctx, w.epoch, w.end); err != nil {
 			if errors.Is(err, kerr.RequestTimedOut) {
 				h.Metrics.ProduceExpired()
 			}

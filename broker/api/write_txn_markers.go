@@ -19,6 +19,7 @@ import (
 // markerWritten is a marker that has been appended but is not yet known to be on all in-sync replicas.
 type markerWritten struct {
 	partition *replica.Partition
+	epoch     int32 // leader epoch
 	end       int64
 	marker    *kmsg.WriteTxnMarkersRequestMarker
 	out       *kmsg.WriteTxnMarkersResponseMarkerTopicPartition
@@ -51,12 +52,12 @@ func (h *Handlers) writeTxnMarkers(_ context.Context, c *Call, req *kmsg.WriteTx
 					out.ErrorCode = code(denied)
 					continue
 				}
-				part, end, err := h.writeMarker(m, t.Topic, n)
+				part, info, err := h.writeMarker(m, t.Topic, n)
 				if err != nil {
 					out.ErrorCode = h.codeOf(err)
 					continue
 				}
-				waits = append(waits, markerWritten{part, end, m, out})
+				waits = append(waits, markerWritten{part, info.LeaderEpoch, info.LastOffset + 1, m, out})
 			}
 		}
 	}
@@ -66,13 +67,13 @@ func (h *Handlers) writeTxnMarkers(_ context.Context, c *Call, req *kmsg.WriteTx
 	})
 }
 
-func (h *Handlers) writeMarker(m *kmsg.WriteTxnMarkersRequestMarker, topic string, number int32) (*replica.Partition, int64, error) {
+func (h *Handlers) writeMarker(m *kmsg.WriteTxnMarkersRequestMarker, topic string, number int32) (*replica.Partition, logstore.AppendInfo, error) {
 	part, ok := h.Replicas.Partition(logstore.TopicPartition{Topic: topic, Partition: number})
 	if !ok {
-		return nil, 0, fmt.Errorf("%s-%d is not hosted here: %w", topic, number, kerr.UnknownTopicOrPartition)
+		return nil, logstore.AppendInfo{}, fmt.Errorf("%s-%d is not hosted here: %w", topic, number, kerr.UnknownTopicOrPartition)
 	}
 	info, err := part.Append(markerBatch(m, time.Now()), true, logstore.LeaderAppend{Origin: logstore.Coordinator})
-	return part, info.LastOffset + 1, err
+	return part, info, err
 }
 
 // markerBatch returns the control batch that ends a transaction. Its record: key int16 version 0, int16 type (0 abort,
@@ -95,7 +96,7 @@ func (h *Handlers) awaitMarkers(ctx context.Context, waits []markerWritten) {
 	ctx, cancel := context.WithTimeoutCause(ctx, h.Config.Current().RequestTimeout, kerr.RequestTimedOut)
 	defer cancel()
 	for _, w := range waits {
-		if err := w.partition.AwaitReplicated(ctx, w.end); err != nil {
+		if err := w.partition.AwaitReplicated(ctx, w.epoch, w.end); err != nil {
 			w.out.ErrorCode = code(err)
 			continue
 		}

@@ -59,20 +59,20 @@ func (c *Coordinator) Commit(by Committer, offsets []Offset) (wait func(context.
 	if r.err != nil || r.end == 0 || !s.allAcks() {
 		return nil, r.err
 	}
-	return s.replication(r.end)
+	return s.replication(r.epoch, r.end)
 }
 
-// replication returns a function that waits until everything below an offset is on all in-sync replicas; nil if it is
-// already.
-func (s *shard) replication(end int64) (wait func(context.Context) error, err error) {
-	if done, err := s.partition.Replicated(end); done || err != nil {
+// replication returns a function that waits until everything below an offset, as appended in a leader epoch, is on all
+// in-sync replicas; nil if it is already.
+func (s *shard) replication(epoch int32, end int64) (wait func(context.Context) error, err error) {
+	if done, err := s.partition.Replicated(epoch, end); done || err != nil {
 		return nil, orNil(err, commitError)
 	}
 	deadline := s.coordinator.cfg.Now().Add(s.coordinator.cfg.CommitTimeout)
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithDeadlineCause(ctx, deadline, kerr.RequestTimedOut)
 		defer cancel()
-		return orNil(s.partition.AwaitReplicated(ctx, end), commitError)
+		return orNil(s.partition.AwaitReplicated(ctx, epoch, end), commitError)
 	}, nil
 }
 

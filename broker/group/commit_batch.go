@@ -18,9 +18,11 @@ type commitRequest struct {
 	by      *Committer
 	offsets []Offset
 
-	// The outcome: end is the log end offset after the offsets' batch, 0 if there was nothing to write.
-	end int64
-	err error
+	// The outcome: end is the log end offset after the offsets' batch, 0 if there was nothing to write, and epoch the
+	// leader epoch in which it was written.
+	end   int64
+	epoch int32
+	err   error
 
 	group   *group
 	commits []commit      // those offsets that have no error of their own
@@ -137,6 +139,7 @@ func (s *shard) appendCommitsLocked(b *record.Builder, in []*commitRequest) {
 		s.coordinator.done.committed.Add(int64(b.Count()))
 		next, highWatermark := end-int64(b.Count()), s.partition.Log().HighWatermark()
 		for _, r := range in {
+			r.epoch = s.mu.epoch
 			next = r.takeOver(next, highWatermark)
 		}
 	case len(in) == 1:

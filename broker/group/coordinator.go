@@ -24,10 +24,10 @@ const Topic = "__consumer_offsets"
 type Partition interface {
 	// AppendInEpoch appends as the leader in an epoch; it fails in any other.
 	AppendInEpoch(epoch int32, data []byte, allAcks bool, o logstore.LeaderAppend) (logstore.AppendInfo, error)
-	// Replicated reports whether everything below an offset is on all in-sync replicas.
-	Replicated(end int64) (bool, error)
+	// Replicated reports whether everything below an offset, as appended in a leader epoch, is on all in-sync replicas.
+	Replicated(epoch int32, end int64) (bool, error)
 	// AwaitReplicated waits until Replicated is true.
-	AwaitReplicated(ctx context.Context, end int64) error
+	AwaitReplicated(ctx context.Context, epoch int32, end int64) error
 	Log() *logstore.Log
 	logReader
 }

@@ -86,7 +86,7 @@ func (h *hosted) AppendInEpoch(epoch int32, data []byte, _ bool, o logstore.Lead
 	return info, err
 }
 
-func (h *hosted) Replicated(end int64) (bool, error) {
+func (h *hosted) Replicated(_ int32, end int64) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.mu.epoch < 0 {
@@ -95,8 +95,8 @@ func (h *hosted) Replicated(end int64) (bool, error) {
 	return h.log.HighWatermark() >= end, nil
 }
 
-func (h *hosted) AwaitReplicated(ctx context.Context, end int64) error {
-	return await.Until(ctx, func() (bool, error) { return h.Replicated(end) }, &h.changed)
+func (h *hosted) AwaitReplicated(ctx context.Context, epoch int32, end int64) error {
+	return await.Until(ctx, func() (bool, error) { return h.Replicated(epoch, end) }, &h.changed)
 }
 
 func (h *hosted) set(change func()) {

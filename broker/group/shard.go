@@ -169,7 +169,7 @@ func (s *shard) writeLocked(g *group, st *step) {
 		end, err := s.appendLocked(b, s.allAcks())
 		done := err != nil || !s.allAcks()
 		if !done && w.done != nil {
-			done, err = s.partition.Replicated(end)
+			done, err = s.partition.Replicated(s.mu.epoch, end)
 		}
 		switch {
 		case err != nil:
@@ -178,7 +178,8 @@ func (s *shard) writeLocked(g *group, st *step) {
 		case done:
 			w.finish(st, err)
 		case w.done != nil:
-			s.coordinator.tasks.Go(func() { s.awaitWrite(g, w, end) })
+			epoch := s.mu.epoch
+			s.coordinator.tasks.Go(func() { s.awaitWrite(g, w, epoch, end) })
 		}
 	}
 }
@@ -195,10 +196,10 @@ func (w *write) finish(st *step, err error) {
 
 // awaitWrite waits for a group's record, and brings the group the event that it is on all in-sync replicas, or will not
 // be in time.
-func (s *shard) awaitWrite(g *group, w write, end int64) {
+func (s *shard) awaitWrite(g *group, w write, epoch int32, end int64) {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, s.coordinator.cfg.CommitTimeout, kerr.RequestTimedOut)
 	defer cancel()
-	err := s.partition.AwaitReplicated(ctx, end)
+	err := s.partition.AwaitReplicated(ctx, epoch, end)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.groups[g.id] == g {

@@ -252,7 +252,7 @@ func TestLeadershipMovesAtRandom(t *testing.T) {
 					t.Fatal(err)
 				}
 				if random.IntN(2) == 0 { // acks=all
-					if err := p.AwaitReplicated(t.Context(), info.LastOffset+1); err != nil {
+					if err := p.AwaitReplicated(t.Context(), info.LeaderEpoch, info.LastOffset+1); err != nil {
 						t.Fatal(err)
 					}
 					acked = append(acked, fmt.Sprintf("%d=%s", info.FirstOffset, value))

@@ -202,6 +202,7 @@ func (p *Partition) AppendInEpoch(epoch int32, data []byte, allAcks bool, o logs
 	}
 	o.LeaderEpoch = p.mu.leaderEpoch
 	info, err := p.Log().AppendLeader(data, o)
+	info.LeaderEpoch = o.LeaderEpoch
 	if err != nil {
 		return info, err
 	}
@@ -227,18 +228,23 @@ func (p *Partition) minInSyncLocked() int {
 	return min(p.env.minInSync(p.TP.Topic), len(p.mu.replicas))
 }
 
-// AwaitReplicated waits until all in-sync replicas have everything below an offset. Errors: NOT_LEADER_OR_FOLLOWER,
-// NOT_ENOUGH_REPLICAS_AFTER_APPEND, or ctx's cause.
-func (p *Partition) AwaitReplicated(ctx context.Context, end int64) error {
-	return await.Until(ctx, func() (bool, error) { return p.Replicated(end) }, &p.Changed)
+// AwaitReplicated waits until all in-sync replicas have everything below an offset, which this broker has appended in a
+// leader epoch. Errors: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS_AFTER_APPEND, or ctx's cause.
+func (p *Partition) AwaitReplicated(ctx context.Context, epoch int32, end int64) error {
+	return await.Until(ctx, func() (bool, error) { return p.Replicated(epoch, end) }, &p.Changed)
 }
 
-// Replicated reports whether everything below an offset is on all in-sync replicas, of which there must be enough.
-func (p *Partition) Replicated(end int64) (bool, error) {
+// Replicated reports whether everything below an offset is on all in-sync replicas, of which there must be enough. If
+// what this broker has appended there in a leader epoch has since been truncated, the error is NOT_LEADER_OR_FOLLOWER,
+// although this broker may be the leader again.
+func (p *Partition) Replicated(epoch int32, end int64) (bool, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if err := p.checkLocked(noEpoch, true); err != nil {
 		return false, err
+	}
+	if !p.keptLocked(epoch, end) {
+		return false, p.fault(kerr.NotLeaderForPartition)
 	}
 	if p.Log().HighWatermark() < end {
 		return false, nil
@@ -247,6 +253,19 @@ func (p *Partition) Replicated(end int64) (bool, error) {
 		return false, p.fault(kerr.NotEnoughReplicasAfterAppend)
 	}
 	return true, nil
+}
+
+// keptLocked reports whether the log still has what was appended up to an offset in a leader epoch. It is not known of
+// messages in formats without leader epochs.
+func (p *Partition) keptLocked(epoch int32, end int64) bool {
+	if epoch == p.mu.leaderEpoch || end <= p.Log().LogStartOffset() {
+		return true
+	}
+	if _, known := p.Log().LatestEpoch(); !known {
+		return true
+	}
+	found, until := p.Log().EndOffsetForEpoch(epoch)
+	return found == epoch && until >= end
 }
 
 // DeleteRecordsBefore advances the log start offset as the leader (KIP-107); -1 stands for the high watermark. It

@@ -138,11 +138,11 @@ func TestHighWatermarkWaitsForTheInSyncReplicas(t *testing.T) {
 	mark(2)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, kerr.RequestTimedOut)
 	defer cancel()
-	if err := p.AwaitReplicated(ctx, 3); !errors.Is(err, kerr.RequestTimedOut) {
+	if err := p.AwaitReplicated(ctx, 0, 3); !errors.Is(err, kerr.RequestTimedOut) {
 		t.Errorf("acknowledged too early: %v", err)
 	}
 	done := make(chan error)
-	go func() { done <- p.AwaitReplicated(t.Context(), 3) }()
+	go func() { done <- p.AwaitReplicated(t.Context(), 0, 3) }()
 	fetch(3, 3)
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -186,10 +186,40 @@ func TestLeadershipLostWhileWaiting(t *testing.T) {
 	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
 	appendTo(t, p, "a")
 	done := make(chan error)
-	go func() { done <- p.AwaitReplicated(t.Context(), 1) }()
+	go func() { done <- p.AwaitReplicated(t.Context(), 0, 1) }()
 	b.must(t, 2, 1, []int32{1, 2}, []int32{1, 2})
 	if err := <-done; !errors.Is(err, kerr.NotLeaderForPartition) {
 		t.Errorf("the producer gets %v", err)
+	}
+}
+
+// TestRecordsReplacedWhileWaiting: whoever waits for records does not take those of another leader at the same offsets
+// for them, although this broker leads again when it looks.
+func TestRecordsReplacedWhileWaiting(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 1, both, both)
+	appendTo(t, p, "kept")
+	fetchAt(t, p, 2, 1)
+	info, err := p.Append(batchOf("lost"), true, logstore.LeaderAppend{ProduceVersion: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.must(t, 2, 2, both, both)
+	if err := p.cut(1); err != nil {
+		t.Fatal(err)
+	}
+	b.must(t, 1, 3, both, both)
+	appendTo(t, p, "another")
+	fetchAt(t, p, 2, 2)
+	for _, test := range []struct {
+		epoch int32
+		end   int64
+		want  error
+	}{{1, 1, nil}, {info.LeaderEpoch, info.LastOffset + 1, kerr.NotLeaderForPartition}, {3, 2, nil}} {
+		done, err := p.Replicated(test.epoch, test.end)
+		if done != (test.want == nil) || !errors.Is(err, test.want) {
+			t.Errorf("up to %d in epoch %d: %v, %v", test.end, test.epoch, done, err)
+		}
 	}
 }
 
@@ -551,7 +581,7 @@ func TestHighWatermarkGoesOnWithoutADeadBroker(t *testing.T) {
 		t.Fatalf("high watermark %d while the follower is about to join the ISR", got)
 	}
 	done := make(chan error)
-	go func() { done <- p.AwaitReplicated(t.Context(), 2) }()
+	go func() { done <- p.AwaitReplicated(t.Context(), 1, 2) }()
 	b.gone.Store(2)
 	b.LiveBrokersChanged()
 	if err := <-done; err != nil {
@@ -570,7 +600,7 @@ func TestHighWatermarkGoesOnWithoutALaggingBroker(t *testing.T) {
 		appendTo(t, p, "a")
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Duration(b.lag.Load()))
 		defer cancel()
-		if err := p.AwaitReplicated(ctx, 1); err != nil {
+		if err := p.AwaitReplicated(ctx, 0, 1); err != nil {
 			t.Error(err)
 		}
 	})

@@ -67,7 +67,7 @@ func (r replica) Append(epoch int32, b record.Batch) (int64, error) {
 	return end, err
 }
 
-func (r replica) AwaitReplicated(ctx context.Context, end int64) error {
+func (r replica) AwaitReplicated(ctx context.Context, _ int32, end int64) error {
 	return await.Until(ctx, func() (bool, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

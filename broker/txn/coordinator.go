@@ -171,7 +171,7 @@ func (c *Coordinator) load(s *shard) (ok bool) {
 			log.WithFields(logrus.Fields{logx.LeaderEpoch: s.epoch(), logx.Count: s.count(), logx.TookMs: time.Since(began).Milliseconds()}).
 				Debug("transactions loaded")
 			for _, id := range ending {
-				c.background(func() { c.finish(s, id, 0) })
+				c.background(func() { c.finish(s, id, s.epoch(), 0) })
 			}
 			return true
 		}
@@ -325,11 +325,11 @@ func (c *Coordinator) change(ctx context.Context, id string, decide decision) (o
 		return done, err
 	}
 	if done.ending() {
-		c.background(func() { c.finish(s, id, done.end) })
+		c.background(func() { c.finish(s, id, done.epoch, done.end) })
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, done.timeout, kerr.RequestTimedOut)
 	defer cancel()
-	if err := s.log.AwaitReplicated(ctx, done.end); err != nil {
+	if err := s.log.AwaitReplicated(ctx, done.epoch, done.end); err != nil {
 		return done, logFault(err)
 	}
 	s.changed.Notify()

@@ -43,7 +43,7 @@ func (c *Coordinator) abortLate(s *shard, id string) {
 	case done.end != 0:
 		log.WithFields(logrus.Fields{logx.ProducerID: done.ID, logx.ProducerEpoch: done.Epoch}).
 			Info("aborting a transaction that takes too long")
-		c.background(func() { c.finish(s, id, done.end) })
+		c.background(func() { c.finish(s, id, done.epoch, done.end) })
 	}
 }
 

@@ -18,10 +18,10 @@ import (
 // markersRetryDelay is the pause before retrying markers that could not be written, unless leaders change.
 const markersRetryDelay = 100 * time.Millisecond
 
-// finish writes the markers of a transaction, decided by the record that ends at offset end, to all its partitions, and
+// finish writes the markers of a transaction, decided by the record that ends at offset end of a leader epoch, to all its partitions, and
 // then records that it is complete. It ends early only if the shard is closed: then the next leader continues.
-func (c *Coordinator) finish(s *shard, id string, end int64) {
-	if s.awaitHeld(end) != nil {
+func (c *Coordinator) finish(s *shard, id string, epoch int32, end int64) {
+	if s.awaitHeld(epoch, end) != nil {
 		return
 	}
 	t, found, err := s.view(id)
@@ -33,7 +33,7 @@ func (c *Coordinator) finish(s *shard, id string, end int64) {
 	for s.ctx.Err() == nil {
 		done, err := s.complete(id, c.now())
 		if err == nil {
-			if s.awaitHeld(done.end) == nil {
+			if s.awaitHeld(done.epoch, done.end) == nil {
 				s.changed.Notify()
 			}
 			return

@@ -18,8 +18,8 @@ import (
 type Log interface {
 	// Append writes a batch in a leader epoch, if there are enough in-sync replicas. end is the offset after it.
 	Append(epoch int32, batch record.Batch) (end int64, err error)
-	// AwaitReplicated waits until all in-sync replicas have everything below an offset.
-	AwaitReplicated(ctx context.Context, end int64) error
+	// AwaitReplicated waits until all in-sync replicas have everything below an offset, as appended in a leader epoch.
+	AwaitReplicated(ctx context.Context, epoch int32, end int64) error
 	// End returns the offset that the next batch gets.
 	End() int64
 	// HighWatermark returns the offset below which all in-sync replicas have everything.
@@ -147,7 +147,8 @@ func (s *shard) each(fn func(id string, t *transaction, busy bool)) error {
 // hold, 0 if nothing had to be written.
 type outcome struct {
 	transaction
-	end int64
+	epoch int32 // leader epoch
+	end   int64
 }
 
 // decision computes the new state of a transactional id from the known one, which is nil if there is none. If changed
@@ -196,7 +197,7 @@ func (s *shard) writeLocked(id string, now int64, e *entry, next transaction) (o
 	e.next, e.end, s.mu.end = &next, end, end
 	s.mu.byID[id] = e
 	s.settleLocked(id, e)
-	return outcome{next, end}, nil
+	return outcome{next, s.mu.epoch, end}, nil
 }
 
 // written removes partitions whose markers are done.
@@ -270,7 +271,7 @@ func (s *shard) load(slots chan struct{}, odd func(offset int64, err error)) (en
 	if err != nil {
 		return nil, err
 	}
-	if err := s.awaitHeld(end); err != nil {
+	if err := s.awaitHeld(s.epoch(), end); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -286,11 +287,11 @@ func (s *shard) load(slots chan struct{}, odd func(offset int64, err error)) (en
 	return ending, nil
 }
 
-// awaitHeld waits until all in-sync replicas have everything up to end, however long that takes. An error means that
+// awaitHeld waits until all in-sync replicas have everything up to end, as appended in a leader epoch, however long that takes. An error means that
 // the shard is closed.
-func (s *shard) awaitHeld(end int64) error {
+func (s *shard) awaitHeld(epoch int32, end int64) error {
 	for {
-		err := s.log.AwaitReplicated(s.ctx, end)
+		err := s.log.AwaitReplicated(s.ctx, epoch, end)
 		switch {
 		case err == nil, errors.Is(err, kerr.NotEnoughReplicasAfterAppend): // there are too few of them now, but they have it
 			return nil
