@@ -11,8 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"barnabas/broker/metadata"
 	"barnabas/broker/replica"
 	"barnabas/broker/txn"
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 	"barnabas/network"
 	"barnabas/network/ssl"
@@ -272,7 +274,22 @@ func (p *peers) ToController(ctx context.Context, req kmsg.Request) (kmsg.Respon
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()
+	ctx, end := whileController(ctx, s.metadata, b.ID)
+	defer end()
 	return p.toController.do(ctx, addr, p.dial(listener), req)
+}
+
+// whileController returns a context that ends with the cause NOT_CONTROLLER when the metadata names another controller
+// than the given one, whose host may have died without a word: its successor is waiting to be asked.
+func whileController(ctx context.Context, m *metadata.Cache, id int32) (during context.Context, end context.CancelFunc) {
+	during, cancel := context.WithCancelCause(ctx)
+	go func() {
+		err := await.Until(during, func() (bool, error) { return m.Current().Controller != id, nil }, &m.Changed)
+		if err == nil {
+			cancel(fmt.Errorf("broker %d is no longer the controller: %w", id, kerr.NotController))
+		}
+	}()
+	return during, func() { cancel(nil) }
 }
 
 func (p *peers) dialReplica(ctx context.Context, to replica.BrokerAddress) (replica.Requester, error) {

@@ -1,9 +1,17 @@
 package broker
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"barnabas/broker/metadata"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func TestSetupTimeout(t *testing.T) {
@@ -35,4 +43,33 @@ func TestFailuresAreForgotten(t *testing.T) {
 	if got := f["there:1"].times; got != 10000 {
 		t.Errorf("%d failures are known, of 10000", got)
 	}
+}
+
+// TestWhileController: a request to a controller is given up when there is another one.
+func TestWhileController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metadata.NewCache()
+		from := func(id int32) { m.Update(&kmsg.UpdateMetadataRequest{ControllerID: id}) }
+		from(1)
+		ctx, end := whileController(t.Context(), m, 1)
+		defer end()
+		from(1)
+		synctest.Wait()
+		if ctx.Err() != nil {
+			t.Error("given up although the controller is the same")
+		}
+		from(2)
+		synctest.Wait()
+		if err := context.Cause(ctx); !errors.Is(err, kerr.NotController) {
+			t.Errorf("with another controller: %v", err)
+		}
+		late, end := whileController(t.Context(), m, 1)
+		defer end()
+		synctest.Wait()
+		if late.Err() == nil {
+			t.Error("asked although another one was known")
+		}
+		_, end = whileController(t.Context(), m, 2)
+		end() // leaves no goroutine behind, which synctest checks
+	})
 }
