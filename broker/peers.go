@@ -239,6 +239,8 @@ func (p *peers) SendTo(ctx context.Context, broker int32, req kmsg.Request) (kms
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()
+	ctx, end := whileItHolds(ctx, s.metadata, isLive(broker))
+	defer end()
 	return p.conn(connKey{broker, req.Key()}).repeat(ctx, addr, p.dial(s.static.InterBrokerListener), req)
 }
 
@@ -274,22 +276,40 @@ func (p *peers) ToController(ctx context.Context, req kmsg.Request) (kmsg.Respon
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.static.RequestTimeout)
 	defer cancel()
-	ctx, end := whileController(ctx, s.metadata, b.ID)
+	ctx, end := whileItHolds(ctx, s.metadata, isController(b.ID))
 	defer end()
 	return p.toController.do(ctx, addr, p.dial(listener), req)
 }
 
-// whileController returns a context that ends with the cause NOT_CONTROLLER when the metadata names another controller
-// than the given one, whose host may have died without a word: its successor is waiting to be asked.
-func whileController(ctx context.Context, m *metadata.Cache, id int32) (during context.Context, end context.CancelFunc) {
+// whileItHolds returns a context that ends with the cause that holds returns, when it returns one for the metadata of
+// the cluster. A broker whose host has died without a word is not waited for once others have taken its place.
+func whileItHolds(ctx context.Context, m *metadata.Cache, holds func(*metadata.Snapshot) error) (during context.Context, end context.CancelFunc) {
 	during, cancel := context.WithCancelCause(ctx)
 	go func() {
-		err := await.Until(during, func() (bool, error) { return m.Current().Controller != id, nil }, &m.Changed)
-		if err == nil {
-			cancel(fmt.Errorf("broker %d is no longer the controller: %w", id, kerr.NotController))
-		}
+		err := await.Until(during, func() (bool, error) { return false, holds(m.Current()) }, &m.Changed)
+		cancel(err)
 	}()
 	return during, func() { cancel(nil) }
+}
+
+// isController is true of metadata that name a broker as the controller.
+func isController(id int32) func(*metadata.Snapshot) error {
+	return func(sn *metadata.Snapshot) error {
+		if sn.Controller != id {
+			return fmt.Errorf("broker %d is no longer the controller: %w", id, kerr.NotController)
+		}
+		return nil
+	}
+}
+
+// isLive is true of metadata that have a live broker.
+func isLive(id int32) func(*metadata.Snapshot) error {
+	return func(sn *metadata.Snapshot) error {
+		if sn.Brokers[id] == nil {
+			return fmt.Errorf("broker %d is gone: %w", id, kerr.BrokerNotAvailable)
+		}
+		return nil
+	}
 }
 
 func (p *peers) dialReplica(ctx context.Context, to replica.BrokerAddress) (replica.Requester, error) {

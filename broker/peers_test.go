@@ -45,31 +45,45 @@ func TestFailuresAreForgotten(t *testing.T) {
 	}
 }
 
-// TestWhileController: a request to a controller is given up when there is another one.
-func TestWhileController(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := metadata.NewCache()
-		from := func(id int32) { m.Update(&kmsg.UpdateMetadataRequest{ControllerID: id}) }
-		from(1)
-		ctx, end := whileController(t.Context(), m, 1)
-		defer end()
-		from(1)
-		synctest.Wait()
-		if ctx.Err() != nil {
-			t.Error("given up although the controller is the same")
-		}
-		from(2)
-		synctest.Wait()
-		if err := context.Cause(ctx); !errors.Is(err, kerr.NotController) {
-			t.Errorf("with another controller: %v", err)
-		}
-		late, end := whileController(t.Context(), m, 1)
-		defer end()
-		synctest.Wait()
-		if late.Err() == nil {
-			t.Error("asked although another one was known")
-		}
-		_, end = whileController(t.Context(), m, 2)
-		end() // leaves no goroutine behind, which synctest checks
-	})
+// TestWhileItHolds: a request is given up when there is another controller, or the broker is gone.
+func TestWhileItHolds(t *testing.T) {
+	for name, test := range map[string]struct {
+		holds func(*metadata.Snapshot) error
+		want  error
+	}{"controller": {isController(1), kerr.NotController}, "live broker": {isLive(1), kerr.BrokerNotAvailable}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := metadata.NewCache()
+				from := func(controller int32, brokers ...int32) {
+					req := &kmsg.UpdateMetadataRequest{Version: 8, ControllerID: controller}
+					for _, id := range brokers {
+						req.LiveBrokers = append(req.LiveBrokers, kmsg.UpdateMetadataRequestLiveBroker{ID: id})
+					}
+					m.Update(req)
+				}
+				from(1, 1, 2)
+				ctx, end := whileItHolds(t.Context(), m, test.holds)
+				defer end()
+				from(1, 1)
+				synctest.Wait()
+				if ctx.Err() != nil {
+					t.Error("given up although it still holds")
+				}
+				from(2, 2)
+				synctest.Wait()
+				if err := context.Cause(ctx); !errors.Is(err, test.want) {
+					t.Errorf("afterwards: %v", err)
+				}
+				late, end := whileItHolds(t.Context(), m, test.holds)
+				defer end()
+				synctest.Wait()
+				if late.Err() == nil {
+					t.Error("begun although it did not hold any more")
+				}
+				from(1, 1)
+				_, end = whileItHolds(t.Context(), m, test.holds)
+				end() // leaves no goroutine behind, which synctest checks
+			})
+		})
+	}
 }
