@@ -72,12 +72,13 @@ func firstReplica(tp topicPartition, p *partition) (int32, error) {
 }
 
 // electAmong makes the first of the candidates, the replicas that stay after a reassignment, that is online and in sync
-// the leader, and tells them.
-func electAmong(candidates []int32) rule {
+// the leader, and tells them. It removes from the ISR those that are not among the members (see keepLeader).
+func electAmong(candidates, members []int32) rule {
 	return func(m *model, tp topicPartition, p *partition) (electionResult, error) {
 		for _, id := range candidates {
 			if m.online(id, tp) && slices.Contains(p.state.ISR, id) {
-				return electionResult{leader: id, isr: p.state.ISR, recovering: p.state.Recovering, tell: candidates}, nil
+				isr := filter(p.state.ISR, func(id int32) bool { return slices.Contains(members, id) })
+				return electionResult{leader: id, isr: isr, recovering: p.state.Recovering, tell: candidates}, nil
 			}
 		}
 		return electionResult{}, fmt.Errorf("%w for %v: none of %v is online and in sync (%v)", errNobody, tp, candidates, p.state.ISR)

@@ -142,7 +142,7 @@ func (ac *activeController) dropFromTarget(ctx context.Context, tp topicPartitio
 		return nil
 	}
 	if p.state != nil && slices.Contains(dropped, p.state.Leader) {
-		if _, err := ac.elect(ctx, []topicPartition{tp}, electAmong(next.replicas)); err != nil {
+		if _, err := ac.elect(ctx, []topicPartition{tp}, electAmong(next.replicas, p.replicas)); err != nil {
 			return err
 		}
 		ac.flush()
@@ -187,9 +187,10 @@ func (ac *activeController) keepLeaderIn(ctx context.Context, tp topicPartition,
 	if p.state == nil {
 		return true, nil
 	}
-	decide := electAmong(p.replicas)
+	members := slices.Concat(p.replicas, removed)
+	decide := electAmong(p.replicas, members)
 	if slices.Contains(p.replicas, p.state.Leader) && ac.m.online(p.state.Leader, tp) {
-		decide = keepLeader(slices.Concat(p.replicas, removed), p.replicas)
+		decide = keepLeader(members, p.replicas)
 	}
 	failed, err := ac.elect(ctx, []topicPartition{tp}, decide)
 	return failed[tp] == nil, err
