@@ -94,6 +94,10 @@ func (m *Manager) moveTo(tp TopicPartition, v *volume, name string, release func
 		return nil, false, v.fail("create future log", err)
 	}
 	m.setMove(tp, &move{f, both(release, f.cleaning.hold())})
+	for cfg := l.Config(); cfg != f.Config(); cfg = l.Config() { // SetConfig could not find the copy until now
+		f.UpdateConfig(cfg)
+	}
+	m.setProducerExpiry(f)
 	l.logger.WithField(logx.Value, v.path).Info("moving log to another directory")
 	return f, true, nil
 }

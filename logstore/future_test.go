@@ -467,6 +467,39 @@ func TestProducerExpiryReachesTheCopy(t *testing.T) {
 	x.must(x.m.Close())
 }
 
+// TestSettingsThatChangeWhileALogIsCreated: settings that change while a log, or a copy of one, is being created apply
+// to it too.
+func TestSettingsThatChangeWhileALogIsCreated(t *testing.T) {
+	x := newMoveRig(t)
+	changed, once := x.cfg.Default, false
+	changed.RetentionTime = 47 * time.Minute
+	change := func(in string) {
+		once = false
+		x.fs.SetFault(func(op, name string) error {
+			if op == "open" && strings.HasPrefix(name, in) && strings.HasSuffix(name, logSuffix) && !once {
+				once = true
+				x.m.SetConfig(testTP.Topic, changed)
+				x.m.SetProducerExpiry(changed.RetentionTime)
+			}
+			return nil
+		})
+	}
+	change("/b/t-0.")
+	f, err := x.m.MoveTo(testTP, "/b")
+	x.must(err)
+	if !once || f.Config() != changed || f.mu.producers.keep != changed.RetentionTime {
+		t.Errorf("the copy keeps records for %v and producers for %v", f.Config().RetentionTime, f.mu.producers.keep)
+	}
+	changed.RetentionTime++
+	change("/a/t-1")
+	l, err := x.m.GetOrCreate(TopicPartition{testTP.Topic, 1}, [16]byte{7}, x.cfg.Default, true)
+	x.must(err)
+	if !once || l.mu.producers.keep != changed.RetentionTime {
+		t.Errorf("a new log keeps producers for %v", l.mu.producers.keep)
+	}
+	x.must(x.m.Close())
+}
+
 // TestDroppedWhileMoved: dropped segments of a log and of its copy are removed wherever their directories have been
 // moved since.
 func TestDroppedWhileMoved(t *testing.T) {

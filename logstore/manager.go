@@ -212,6 +212,9 @@ func (m *Manager) SetConfig(topic string, cfg Config) {
 		if f, ok := m.Future(l.tp); ok {
 			f.UpdateConfig(cfg)
 		}
+		if now, ok := m.Log(l.tp); ok && now != l { // its copy has replaced it meanwhile
+			now.UpdateConfig(cfg)
+		}
 	}
 }
 

@@ -55,6 +55,7 @@ func (m *Manager) create(tp TopicPartition, topicID [16]byte, cfg Config) (*Log,
 			continue
 		}
 		m.setLog(tp, l)
+		m.setProducerExpiry(l) // it may have changed before the log could be found
 		m.placed(v)
 		return l, nil
 	}

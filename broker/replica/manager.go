@@ -184,7 +184,7 @@ func (m *Manager) obtain(tp logstore.TopicPartition, topicID [16]byte, isNew boo
 	if p, ok := m.Partition(tp); ok {
 		return p, nil
 	}
-	log, err := m.cfg.Logs.GetOrCreate(tp, topicID, m.cfg.LogConfig(m.ctx, tp.Topic), isNew)
+	log, err := m.obtainLog(tp, topicID, isNew)
 	if err != nil {
 		return nil, err
 	}
@@ -200,6 +200,21 @@ func (m *Manager) obtain(tp logstore.TopicPartition, topicID [16]byte, isNew boo
 	m.mu.partitions[tp] = p
 	m.mu.topics[tp.Topic]++
 	return p, nil
+}
+
+// obtainLog returns the partition's log, creating it if there is none yet. Settings that change meanwhile are not passed
+// to a log that is not there yet, so they are looked at again (KAFKA-8813).
+func (m *Manager) obtainLog(tp logstore.TopicPartition, topicID [16]byte, isNew bool) (*logstore.Log, error) {
+	cfg := m.cfg.LogConfig(m.ctx, tp.Topic)
+	log, err := m.cfg.Logs.GetOrCreate(tp, topicID, cfg, isNew)
+	if err != nil {
+		return nil, err
+	}
+	for now := m.cfg.LogConfig(m.ctx, tp.Topic); now != cfg; now = m.cfg.LogConfig(m.ctx, tp.Topic) {
+		log.UpdateConfig(now)
+		cfg = now
+	}
+	return log, nil
 }
 
 // Hosts reports whether any partition of the topic is hosted.
