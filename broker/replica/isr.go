@@ -46,11 +46,11 @@ func (f *progress) fetched(offset, logStart, leaderEnd, brokerEpoch int64, now t
 	f.lastEnd, f.lastFetch = leaderEnd, now
 }
 
-// followerFetched records a follower's position, which may advance the high watermark and bring the follower into the
-// ISR.
-func (p *Partition) followerFetched(id int32, offset, logStart, brokerEpoch int64) {
+// followerFetched records a follower's position in a leader epoch, which may advance the high watermark and bring the
+// follower into the ISR. In another epoch it is no evidence: see leadLocked.
+func (p *Partition) followerFetched(id, leaderEpoch int32, offset, logStart, brokerEpoch int64) {
 	p.mu.RLock()
-	if p.mu.role != Leader || !slices.Contains(p.mu.replicas, id) {
+	if p.mu.role != Leader || p.mu.leaderEpoch != leaderEpoch || !slices.Contains(p.mu.replicas, id) {
 		p.mu.RUnlock()
 		return
 	}

@@ -414,6 +414,22 @@ func TestReplicasChangeWithoutALeaderEpoch(t *testing.T) {
 	}
 }
 
+// TestFetchAmidAnElection: what a follower has fetched in a leader epoch is not recorded in the next one.
+func TestFetchAmidAnElection(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	p := b.must(t, 1, 5, both, both)
+	appendTo(t, p, "a")
+	b.must(t, 1, 7, both, both)
+	p.followerFetched(2, 5, 1, 0, 1)
+	if got := p.Log().HighWatermark(); got != 0 {
+		t.Errorf("high watermark %d", got)
+	}
+	p.followerFetched(2, 7, 1, 0, 1)
+	if got := p.Log().HighWatermark(); got != 1 {
+		t.Errorf("fetched in the new epoch: high watermark %d", got)
+	}
+}
+
 // TestStoppedReplicaIsAssignedAgain: in the same leader epoch, since the controller that stopped the replica, in order
 // to remove it from the partition, was deposed before it wrote that.
 func TestStoppedReplicaIsAssignedAgain(t *testing.T) {

@@ -57,9 +57,9 @@ type EpochEnd struct {
 
 // Read reads for a consumer or a follower, and records a follower's progress.
 func (p *Partition) Read(r Reader, at Position) (View, error) {
-	v, err := p.read(r, at)
+	v, from, err := p.read(r, at)
 	if err == nil && v.Diverging == nil && r.FromFollower() {
-		p.followerFetched(r.Replica, at.Offset, at.LogStart, r.BrokerEpoch)
+		p.followerFetched(r.Replica, from.leaderEpoch, at.Offset, at.LogStart, r.BrokerEpoch)
 		v.HighWatermark = p.Log().HighWatermark()
 	}
 	return v, err
@@ -68,16 +68,16 @@ func (p *Partition) Read(r Reader, at Position) (View, error) {
 // read holds no lock while it looks up the records, which may take as long as a disk does: otherwise a change of the
 // role would wait for that, and every append behind it. The result is valid if the role and the log have not changed
 // meanwhile, since a log is truncated, and written by another leader, only in another epoch.
-func (p *Partition) read(r Reader, at Position) (View, error) {
+func (p *Partition) read(r Reader, at Position) (View, readFrom, error) {
 	for {
 		admitted := at
 		v, from, err := p.admitRead(r, &admitted)
 		if err != nil || v.Diverging != nil {
-			return v, err
+			return v, from, err
 		}
 		v.Records, err = from.log.Read(at.Offset, admitted.MaxBytes, v.Limit, admitted.AtLeastOne)
 		if p.stays(from) {
-			return v, err
+			return v, from, err
 		}
 		v.Records.Close()
 	}
