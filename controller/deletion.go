@@ -245,13 +245,8 @@ func (ac *activeController) askToDelete(ctx context.Context, topics []*topic) er
 func (ac *activeController) stopAnswered(ctx context.Context, b *broker, req *kmsg.StopReplicaRequest, resp *kmsg.StopReplicaResponse) error {
 	asked := make(map[topicPartition]struct{})
 	for _, t := range req.Topics {
-		if req.Version < 3 && req.DeletePartitions {
-			for _, p := range t.Partitions {
-				asked[topicPartition{Topic: t.Topic, Partition: p}] = struct{}{}
-			}
-		}
-		for _, p := range t.PartitionStates {
-			if p.Delete {
+		for _, p := range t.PartitionStates { // filled in for any version
+			if p.Delete && p.LeaderEpoch == epochDuringDelete { // and not in order to move the partition away, before
 				asked[topicPartition{Topic: t.Topic, Partition: p.Partition}] = struct{}{}
 			}
 		}

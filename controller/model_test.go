@@ -305,3 +305,33 @@ func TestBatchMessages(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestAnswerFromBeforeADeletion: a broker that had to delete a replica because it was moved away, and answers after the
+// topic is to be deleted, has not deleted what was assigned to it again since.
+func TestAnswerFromBeforeADeletion(t *testing.T) {
+	m := world{live: ids(1, 2), replicas: ids(1, 2), state: led(1, 1, 2)}.model()
+	ac := &activeController{m: m, c: &Controller{}, b: newBatch()}
+	stop := func(epoch int32) (*kmsg.StopReplicaRequest, *kmsg.StopReplicaResponse) {
+		req := kmsg.NewPtrStopReplicaRequest()
+		req.Version = 3
+		addStop(req, tp0, epoch, true)
+		resp := req.ResponseKind().(*kmsg.StopReplicaResponse)
+		resp.Partitions = append(resp.Partitions, kmsg.StopReplicaResponsePartition{Topic: "t"})
+		return req, resp
+	}
+	of2 := replica{0, 2}
+	d := &deletion{begun: true, replicas: map[replica]replicaDeletion{{0, 1}: deletionAsked, of2: deletionAsked}}
+	m.topics["t"].deletion = d
+	for _, test := range []struct {
+		epoch int32
+		want  replicaDeletion
+	}{{5, deletionAsked}, {epochDuringDelete, deletionDone}} {
+		req, resp := stop(test.epoch)
+		if err := ac.stopAnswered(t.Context(), m.brokers[2], req, resp); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.replicas[of2]; got != test.want {
+			t.Errorf("after the answer to a request with leader epoch %d: %d, want %d", test.epoch, got, test.want)
+		}
+	}
+}
