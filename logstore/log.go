@@ -250,18 +250,29 @@ func (l *Log) rollLocked(base int64) error {
 	now := l.env.now()
 	s, err := createSegment(l.env.fs, l.mu.dir, base, cfg, now)
 	if err != nil {
-		return err
+		return l.unrollLocked(old, base, err)
 	}
 	s.jitter = rollJitter(cfg)
 	l.mu.producers.end = base
 	if err := l.snapshotIfRoomLocked(); err != nil {
 		s.release()
-		return err
+		return l.unrollLocked(old, base, err)
 	}
 	l.setSegmentsLocked(append(l.segmentsLocked(), s))
 	l.publishEndLocked(base)
 	l.env.rolled(l)
 	return nil
+}
+
+// unrollLocked removes the file of a segment that cannot be used because of an error, which it returns. The log goes on
+// with the old segment, and a load would take what is appended to that for beyond its end.
+func (l *Log) unrollLocked(old *segment, base int64, why error) error {
+	old.named.Store(false) // a flush may have made the name durable just now: the next one makes durable that it is gone
+	err := l.env.fs.Remove(filepath.Join(l.mu.dir, fileName(base, logSuffix)))
+	if err = ignoreNotExist(err); err != nil {
+		return l.disk.failEvenIfFull("remove segment", err)
+	}
+	return why
 }
 
 // segmentsLocked returns a copy of the list with room for one more.
