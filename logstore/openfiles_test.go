@@ -226,3 +226,52 @@ func truncateAmidFault(t *testing.T, n int, from int64, cut func(*Log) error, st
 	}
 	return calls >= n
 }
+
+// TestTruncationOfAbortedTransactionsWithTooManyOpenFiles: whichever file cannot be opened at first while an aborted
+// transaction is removed with the end of a log, a clean stop and start do not bring it back: consumers would be told to
+// skip the records that have taken its place.
+func TestTruncationOfAbortedTransactionsWithTooManyOpenFiles(t *testing.T) {
+	for n, reached := 1, true; reached; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			mem := vfs.NewMem(time.Now)
+			cfg := memConfig(mem, newClock())
+			m := mustOpen(t, cfg)
+			l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for pid := range int64(2) {
+				_, err := l.AppendLeader(inTransaction(pid, 0, 0), LeaderAppend{LeaderEpoch: 1, ProduceVersion: 9})
+				if err == nil {
+					_, err = l.AppendLeader(endMarker(pid, 0, false), LeaderAppend{LeaderEpoch: 1, Origin: Coordinator})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			calls := 0
+			mem.SetFault(func(op, name string) error {
+				if op == "open" || op == "readfile" || op == "syncdir" {
+					if calls++; calls == n {
+						return &fs.PathError{Op: op, Path: name, Err: syscall.EMFILE}
+					}
+				}
+				return nil
+			})
+			if err := l.TruncateTo(2); err != nil {
+				t.Fatal(err)
+			}
+			reached = calls >= n
+			mem.SetFault(nil)
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+			m = mustOpen(t, cfg)
+			defer m.Close()
+			l, _ = m.Log(testTP)
+			if aborted, err := l.AbortedTransactions(0, 10); err != nil || len(aborted) != 1 {
+				t.Errorf("call %d: %+v, %v", n, aborted, err)
+			}
+		})
+	}
+}

@@ -32,6 +32,7 @@ type txnIndex struct {
 		loaded     bool // entries begins with those in the file; otherwise it has only those added since
 		entries    []AbortedTxn
 		written    int  // number of entries that are in the file
+		excess     bool // the file may have more than written: what was removed could not be cut off
 		dirty      bool // changed since the last sync
 	}
 }
@@ -80,6 +81,11 @@ func (x *txnIndex) write() error {
 }
 
 func (x *txnIndex) writeLocked() error {
+	if x.mu.excess {
+		if err := x.cutLocked(); err != nil {
+			return err
+		}
+	}
 	if len(x.mu.entries) == x.mu.written {
 		return nil
 	}
@@ -142,7 +148,7 @@ func (x *txnIndex) truncateFrom(offset int64) error {
 	for n < len(x.mu.entries) && x.mu.entries[n].LastOffset < offset {
 		n++
 	}
-	if n == len(x.mu.entries) {
+	if n == len(x.mu.entries) && !x.mu.excess {
 		return nil
 	}
 	x.mu.entries = x.mu.entries[:n:n]
@@ -158,10 +164,11 @@ func (x *txnIndex) reset() error {
 }
 
 func (x *txnIndex) cutLocked() error {
-	x.mu.dirty = true
+	x.mu.dirty, x.mu.excess = true, true
 	x.mu.written = min(x.mu.written, len(x.mu.entries))
 	f, err := x.fs.OpenFile(x.mu.path, vfs.ReadWrite)
 	if errors.Is(err, fs.ErrNotExist) {
+		x.mu.excess = false
 		return nil
 	}
 	if err != nil {
@@ -171,6 +178,7 @@ func (x *txnIndex) cutLocked() error {
 		_ = f.Close()
 		return err
 	}
+	x.mu.excess = false
 	return f.Close()
 }
 
