@@ -107,6 +107,9 @@ func (c *epochCache) assign(epoch int32, start int64) error {
 		return nil
 	}
 	if n := len(c.mu.entries); n > 0 && c.mu.entries[n-1].epoch == epoch && start >= c.mu.entries[n-1].start {
+		if m := len(c.mu.stored); m > 0 && c.mu.stored[m-1].epoch > epoch { // the file still has what forgetEnd dropped
+			return c.setLocked(c.mu.entries)
+		}
 		return nil
 	}
 	return c.setLocked(appendEpoch(c.mu.entries, epochEntry{epoch, start}))
@@ -142,14 +145,11 @@ func (c *epochCache) truncateEnd(end int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.endLocked(end)
-	if n == len(c.mu.entries) {
-		return nil
-	}
 	return c.setLocked(c.mu.entries[:n:n])
 }
 
-// forgetEnd is truncateEnd without writing the file: the next load will drop the same. Usually the epoch comes back at
-// once, with the leadership.
+// forgetEnd is truncateEnd without writing the file: until the log grows, the next load will drop the same. Usually the
+// epoch comes back at once, with the leadership.
 func (c *epochCache) forgetEnd(end int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,9 +186,6 @@ func (c *epochCache) forgetStart(start int64) bool {
 func (c *epochCache) clear() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.mu.entries) == 0 {
-		return nil
-	}
 	return c.setLocked(nil)
 }
 
