@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"barnabas/config"
 	"barnabas/internal/logx"
@@ -12,6 +14,12 @@ import (
 
 	"github.com/sirupsen/logrus"
 )
+
+// finalizedFeatures are the cluster's feature levels as last read from ZooKeeper; nil: not read yet.
+type finalizedFeatures struct {
+	atomic.Pointer[zkcoord.Features]
+	loading sync.Mutex // held from reading them to storing them
+}
 
 // followFeatures reads the finalized features, and again whenever they change or may have changed. The callbacks run on
 // the session's goroutine, so they only start work elsewhere.
@@ -43,8 +51,8 @@ func (s *Server) background(f func()) {
 
 // loadFeatures reads and stores one after the other, so that the newest ones remain.
 func (s *Server) loadFeatures(ctx context.Context) error {
-	s.loadingFeatures.Lock()
-	defer s.loadingFeatures.Unlock()
+	s.features.loading.Lock()
+	defer s.features.loading.Unlock()
 	f, _, err := s.zk.WatchFeatures(ctx)
 	if err == nil {
 		s.features.Store(&f)

@@ -43,37 +43,35 @@ type Server struct {
 	loggers *config.Loggers
 	log     *logrus.Entry
 
-	id          int32
-	epoch       atomic.Int64 // of the registration: its czxid
-	clusterID   string
-	listening   listening
-	zk          *zkcoord.Client
-	logs        *logstore.Manager
-	found       []logstore.TopicPartition // in the log directories at the start, of topics that exist
-	topics      *topicConfigs
-	quotas      *quota.Manager
-	acls        *acl.Authorizer // nil: no authorization
-	credentials *credentials
-	tokens      *token.Manager // nil: delegation tokens are disabled
-	oauth       *oauthState
-	kerberos    *kerberosState
-	secured     *secured
-	metrics     *metrics.Metrics // nil: disabled
-	collector   *collector       // nil if metrics is
-	metadata    *metadata.Cache
-	features    atomic.Pointer[zkcoord.Features]
-	replicas    *replica.Manager
-	groups      *group.Coordinator
-	controller  *controller.Controller
-	strays      *strays
-
-	loadingFeatures sync.Mutex // serializes changes of features
-	peers           *peers
-	producerIDs     *txn.ProducerIDs
-	transactions    *txn.Coordinator
-	handlers        *api.Handlers
-	network         *network.Server
-	doing           atomic.Pointer[string] // what the start is doing
+	id           int32
+	epoch        atomic.Int64 // of the registration: its czxid
+	clusterID    string
+	listening    listening
+	zk           *zkcoord.Client
+	logs         *logstore.Manager
+	found        []logstore.TopicPartition // in the log directories at the start, of topics that exist
+	topics       *topicConfigs
+	quotas       *quota.Manager
+	acls         *acl.Authorizer // nil: no authorization
+	credentials  *credentials
+	tokens       *token.Manager // nil: delegation tokens are disabled
+	oauth        *oauthState
+	kerberos     *kerberosState
+	secured      *secured
+	metrics      *metrics.Metrics // nil: disabled
+	collector    *collector       // nil if metrics is
+	metadata     *metadata.Cache
+	features     finalizedFeatures
+	replicas     *replica.Manager
+	groups       *group.Coordinator
+	controller   *controller.Controller
+	strays       *strays
+	peers        *peers
+	producerIDs  *txn.ProducerIDs
+	transactions *txn.Coordinator
+	handlers     *api.Handlers
+	network      *network.Server
+	doing        atomic.Pointer[string] // what the start is doing
 
 	ctx      context.Context // of the background tasks
 	cancel   context.CancelFunc

@@ -45,8 +45,8 @@ const (
 	insistCount = 100
 )
 
-// insist calls fn, a step of a change that has begun, again while too many files are open, for 10 s at most. fn must be repeatable. The shortage
-// does not last: connections end, and idle files are closed.
+// insist calls fn, a step of a change that has begun, again while too many files are open, for 10 s at most. fn must be
+// repeatable. The shortage does not last: connections end, and idle files are closed.
 func (l *Log) insist(fn func() error) error {
 	for count := 1; ; count++ {
 		err := fn()
@@ -100,8 +100,8 @@ func (m *Manager) openSegments() []openSegment {
 	return all
 }
 
-// closeIdle closes the file and the indexes of a segment that is not in use. They are reopened when they are needed. It passes over a log that
-// is busy.
+// closeIdle closes the file and the indexes of a segment that is not in use. They are reopened when they are needed. It
+// passes over a log that is busy.
 func (l *Log) closeIdle(s *segment) {
 	if !l.mu.TryLock() { // excludes appends, truncation and the like, of which the latter may wait for files: its turn comes again
 		return

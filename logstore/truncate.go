@@ -39,8 +39,8 @@ func (l *Log) TruncateFullyAndStartAt(offset int64) error {
 
 // cut runs fn, which removes the end of the log, with the locks held. The effect of fn is durable before cut returns:
 // otherwise a crash could bring back what was removed, after what was appended since, and the stored recovery point
-// would vouch for it. What has begun must not be left unfinished: it waits while too many files are open, and any other error takes the
-// directory offline.
+// would vouch for it. What has begun must not be left unfinished: it waits while too many files are open, and any other
+// error takes the directory offline.
 func (l *Log) cut(fn func() error) error {
 	defer l.cleaning.hold()()
 	l.flushing.Lock() // a flush in progress must not advance the recovery point beyond what is cut

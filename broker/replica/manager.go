@@ -202,8 +202,8 @@ func (m *Manager) obtain(tp logstore.TopicPartition, topicID [16]byte, isNew boo
 	return p, nil
 }
 
-// obtainLog returns the partition's log, creating it if there is none yet. Settings that change meanwhile are not passed
-// to a log that is not there yet, so they are looked at again (KAFKA-8813).
+// obtainLog returns the partition's log, creating it if there is none yet. Settings that change meanwhile are not
+// passed to a log that is not there yet, so they are looked at again (KAFKA-8813).
 func (m *Manager) obtainLog(tp logstore.TopicPartition, topicID [16]byte, isNew bool) (*logstore.Log, error) {
 	cfg := m.cfg.LogConfig(m.ctx, tp.Topic)
 	log, err := m.cfg.Logs.GetOrCreate(tp, topicID, cfg, isNew)

@@ -211,8 +211,8 @@ func (p *Partition) AppendInEpoch(epoch int32, data []byte, allAcks bool, o logs
 	return info, nil
 }
 
-// EndKnown returns OFFSET_NOT_AVAILABLE while the high watermark of a new leader has not reached the end that its log had
-// when it was elected: its predecessor may have acknowledged records that it does not yet know to be replicated
+// EndKnown returns OFFSET_NOT_AVAILABLE while the high watermark of a new leader has not reached the end that its log
+// had when it was elected: its predecessor may have acknowledged records that it does not yet know to be replicated
 // (KIP-207).
 func (p *Partition) EndKnown() error {
 	p.mu.RLock()

@@ -18,8 +18,9 @@ import (
 // markersRetryDelay is the pause before retrying markers that could not be written, unless leaders change.
 const markersRetryDelay = 100 * time.Millisecond
 
-// finish writes the markers of a transaction, decided by the record that ends at offset end of a leader epoch, to all its partitions, and
-// then records that it is complete. It ends early only if the shard is closed: then the next leader continues.
+// finish writes the markers of a transaction, decided by the record that ends at offset end of a leader epoch, to all
+// its partitions, and then records that it is complete. It ends early only if the shard is closed: then the next leader
+// continues.
 func (c *Coordinator) finish(s *shard, id string, epoch int32, end int64) {
 	if s.awaitHeld(epoch, end) != nil {
 		return

@@ -287,8 +287,8 @@ func (s *shard) load(slots chan struct{}, odd func(offset int64, err error)) (en
 	return ending, nil
 }
 
-// awaitHeld waits until all in-sync replicas have everything up to end, as appended in a leader epoch, however long that takes. An error means that
-// the shard is closed.
+// awaitHeld waits until all in-sync replicas have everything up to end, as appended in a leader epoch, however long
+// that takes. An error means that the shard is closed.
 func (s *shard) awaitHeld(epoch int32, end int64) error {
 	for {
 		err := s.log.AwaitReplicated(s.ctx, epoch, end)
