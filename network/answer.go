@@ -87,13 +87,13 @@ type filePart struct {
 }
 
 // maxCopied is the size in bytes up to which a file range is copied into the answer. For so few bytes, pread(2) costs
-// less than sendfile(2) and the separate send(2) of what comes before the range.
+// less than sendfile(2) and the separate send(2) of what comes before the range. Buf does not outgrow what is kept.
 const maxCopied = 16 << 10
 
 // File adds a file range after the current content of Buf.
 func (o *Out) File(r FileRange) {
 	position, size := r.Range()
-	if size <= maxCopied && len(o.Buf) < flushAt && o.copyFile(r.Fd(), position, int(size)) {
+	if size <= maxCopied && int64(len(o.Buf))+size <= keepOutBytes/2 && o.copyFile(r.Fd(), position, int(size)) {
 		r.Close()
 		return
 	}

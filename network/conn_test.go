@@ -271,6 +271,25 @@ func TestFileRangesBetweenBytes(t *testing.T) {
 	}
 }
 
+// TestBufferIsKept: what is copied of many small ranges does not make the buffer too large to be used again.
+func TestBufferIsKept(t *testing.T) {
+	f, err := os.Open("/dev/zero")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	for size := int64(1); size <= maxCopied; size *= 4 {
+		var o Out
+		for range 2 * keepOutBytes / size {
+			o.File(wholeFile{f, size})
+		}
+		if cap(o.Buf) > keepOutBytes {
+			t.Errorf("ranges of %d bytes: the buffer has %d bytes", size, cap(o.Buf))
+		}
+		o.reset()
+	}
+}
+
 // TestShortFileRangesCloseTheConnection sends ranges that extend beyond the end of the file.
 func TestShortFileRangesCloseTheConnection(t *testing.T) {
 	f, err := os.Open(os.DevNull)
