@@ -24,7 +24,8 @@ var seedFlag = flag.Uint64("seed", 0, "run the model test with this seed only")
 
 // TestISRModel lets a leader change its ISR while requests and responses get lost, controllers come and go, the
 // leadership moves, and followers lag, restart and lose records that another leader does not have. The high watermark
-// never passes what every in-sync replica has; once all is calm, all replicas get in sync.
+// never passes what every in-sync replica has, what was acknowledged stays there however late a request checks, and once
+// all is calm, all replicas get in sync.
 func TestISRModel(t *testing.T) {
 	first, count := uint64(1), seeds.Count(t, 300, 100)
 	if *seedFlag != 0 {
@@ -70,6 +71,7 @@ type isrWorld struct {
 	controllers []*isrController // the last one is the active controller; the others do not know yet that they were deposed
 	replicas    map[int32]*isrReplica
 	records     int
+	waiting     []isrProduced
 	abandoned   []*isrRequest // requests whose sender has given up, but which may still arrive
 
 	mu struct {
@@ -107,6 +109,13 @@ type isrReplica struct {
 	brokerEpoch int64
 	leaderEpoch int32 // the newest that it has been told
 	log         []int // each record is different
+}
+
+// isrProduced is a record whose request waits for all in-sync replicas.
+type isrProduced struct {
+	record      int
+	leaderEpoch int32
+	end         int64
 }
 
 // isrRequest is an ISR change in progress.
@@ -347,10 +356,33 @@ func (w *isrWorld) fetch(id int32) {
 }
 
 func (w *isrWorld) append() {
-	if _, err := w.p.Append(batchOf("v"), false, logstore.LeaderAppend{ProduceVersion: 9}); err == nil {
-		w.records++
-		w.replicas[1].log = append(w.replicas[1].log, w.records)
+	info, err := w.p.Append(batchOf("v"), false, logstore.LeaderAppend{ProduceVersion: 9})
+	if err != nil {
+		return
 	}
+	w.records++
+	w.replicas[1].log = append(w.replicas[1].log, w.records)
+	w.waiting = append(w.waiting, isrProduced{w.records, info.LeaderEpoch, info.LastOffset + 1})
+}
+
+// acknowledge answers some of the requests that wait, whenever they happen to check. All in-sync replicas must have the
+// records that are acknowledged.
+func (w *isrWorld) acknowledge() {
+	w.waiting = slices.DeleteFunc(w.waiting, func(r isrProduced) bool {
+		if w.rng.IntN(2) == 0 {
+			return false
+		}
+		done, err := w.p.Replicated(r.leaderEpoch, r.end)
+		if !done {
+			return err != nil
+		}
+		for _, id := range w.stored.isr {
+			if log := w.replicas[id].log; int64(len(log)) < r.end || log[r.end-1] != r.record {
+				w.Errorf("record %d is acknowledged at offset %d, but replica %d of the ISR %v does not have it", r.record, r.end-1, id, w.stored.isr)
+			}
+		}
+		return true
+	})
 }
 
 // kill stops a follower's broker, unless the other one is down; revive registers it again.
@@ -489,6 +521,7 @@ func (w *isrWorld) step() {
 	}{
 		{"append", 6, w.append},
 		{"fetch", 16, func() { w.fetch(follower) }},
+		{"acknowledge", 4, w.acknowledge},
 		{"hear", 12, func() { w.hear(follower) }},
 		{"request", 16, w.handOver},
 		{"late request", 2, w.handleAbandoned},
