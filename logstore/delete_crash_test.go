@@ -153,3 +153,68 @@ func TestDeletionOnAFullDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestMoveToAFormerDirectory: what the checkpoints of a directory still contain for a deleted log does not apply to a
+// copy that is made there of another log of that name.
+func TestMoveToAFormerDirectory(t *testing.T) {
+	c := newClock()
+	fsys := vfs.NewMem(c.Now)
+	cfg := memConfig(fsys, c)
+	cfg.Dirs = []string{"a", "b"}
+	m := mustOpen(t, cfg)
+	create := func(dir *volume, id byte) *Log {
+		t.Helper()
+		m.preferDir(testTP, dir)
+		l, err := m.GetOrCreate(testTP, [16]byte{id}, cfg.Default, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := create(m.disks[0], 7)
+	for range 20 {
+		mustProduce(t, l, batchOf(1000, "v"))
+	}
+	l.SetHighWatermark(20)
+	if err := errors.Join(l.AdvanceLogStart(15), l.Flush(), m.checkpointOffsets(m.disks[0]), m.checkpointHighWatermarks(m.disks[0])); err != nil {
+		t.Fatal(err)
+	}
+	fsys.SetFault(func(op, name string) error {
+		if strings.Contains(name, "checkpoint") {
+			return errors.New("machine is off")
+		}
+		return nil
+	})
+	if err := m.Delete(testTP); err == nil {
+		t.Fatal("deleted although the machine was off")
+	}
+	fsys.SetFault(nil)
+	m.giveUp()
+	m = mustOpen(t, cfg)
+	l = create(m.disks[1], 8)
+	for range 20 {
+		mustProduce(t, l, batchOf(1000, "anew"))
+	}
+	future, err := m.MoveTo(testTP, m.disks[0].path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := future.CatchUp(l, make([]byte, 0, 10_000)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Flush(), future.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	m.giveUp()
+	cfg.FS = cfg.FS.(*vfs.Mem).Crash(nil)
+	m = mustOpen(t, cfg)
+	if future, err = m.Replace(testTP); err != nil {
+		t.Fatal(err)
+	}
+	if future.LogStartOffset() != 0 || len(readAll(t, future, 20)) != 20 {
+		t.Errorf("the copy that replaced the log is from %d to %d", future.LogStartOffset(), future.LogEndOffset())
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}

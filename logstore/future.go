@@ -89,7 +89,7 @@ func (m *Manager) moveTo(tp TopicPartition, v *volume, name string, release func
 	if l.disk == &v.disk {
 		return nil, false, nil
 	}
-	f, err := createLog(m.env, &v.disk, loading{tp: tp, dir: filepath.Join(v.path, name), cfg: l.Config(), clean: true}, l.TopicID())
+	f, err := m.createIn(v, name, tp, l.TopicID(), l.Config())
 	if err != nil {
 		return nil, false, v.fail("create future log", err)
 	}

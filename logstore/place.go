@@ -48,7 +48,7 @@ func (m *Manager) create(tp TopicPartition, topicID [16]byte, cfg Config) (*Log,
 		if v == nil {
 			break
 		}
-		l, err := m.createIn(v, tp, topicID, cfg)
+		l, err := m.createIn(v, tp.String(), tp, topicID, cfg)
 		if err != nil {
 			_ = v.fail("create log", err) // it is not tried again
 			m.placed(v)
@@ -62,11 +62,12 @@ func (m *Manager) create(tp TopicPartition, topicID [16]byte, cfg Config) (*Log,
 	return nil, fmt.Errorf("no log directory for %v: %w", tp, kerr.KafkaStorageError)
 }
 
-func (m *Manager) createIn(v *volume, tp TopicPartition, topicID [16]byte, cfg Config) (*Log, error) {
+// createIn creates a log, or the copy of one, under the given name in a directory that has nothing of the partition yet.
+func (m *Manager) createIn(v *volume, name string, tp TopicPartition, topicID [16]byte, cfg Config) (*Log, error) {
 	if err := m.forgetStored(v, tp); err != nil {
 		return nil, err
 	}
-	return createLog(m.env, &v.disk, loading{tp: tp, dir: filepath.Join(v.path, tp.String()), cfg: cfg, clean: true}, topicID)
+	return createLog(m.env, &v.disk, loading{tp: tp, dir: filepath.Join(v.path, name), cfg: cfg, clean: true}, topicID)
 }
 
 // place chooses a directory for another log, the requested one or that with the fewest logs; nil if none is left.
