@@ -231,8 +231,8 @@ func TestCleanerOnAFullDisk(t *testing.T) {
 	})
 }
 
-// TestCleanerWithTooManyOpenFiles: whichever file of a compaction cannot be opened for a second, the directory stays online and the log is
-// compacted.
+// TestCleanerWithTooManyOpenFiles: whichever file of a compaction cannot be opened for a second, the directory stays
+// online and the log is compacted.
 func TestCleanerWithTooManyOpenFiles(t *testing.T) {
 	for n, reached := 1, true; reached; n++ {
 		synctest.Test(t, func(t *testing.T) {

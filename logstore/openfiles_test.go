@@ -140,8 +140,8 @@ func TestTooManyOpenFiles(t *testing.T) {
 	mustProduce(t, l, batchOf(1, "value"))
 }
 
-// TestTruncationWithTooManyOpenFiles: whichever file cannot be opened for a second while the end of a log is removed, it is removed, and the
-// directory stays online.
+// TestTruncationWithTooManyOpenFiles: whichever file cannot be opened for a second while the end of a log is removed,
+// it is removed, and the directory stays online.
 func TestTruncationWithTooManyOpenFiles(t *testing.T) {
 	for name, test := range map[string]struct {
 		from       int64 // the log's start before

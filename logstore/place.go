@@ -62,7 +62,8 @@ func (m *Manager) create(tp TopicPartition, topicID [16]byte, cfg Config) (*Log,
 	return nil, fmt.Errorf("no log directory for %v: %w", tp, kerr.KafkaStorageError)
 }
 
-// createIn creates a log, or the copy of one, under the given name in a directory that has nothing of the partition yet.
+// createIn creates a log, or the copy of one, under the given name in a directory that has nothing of the partition
+// yet.
 func (m *Manager) createIn(v *volume, name string, tp TopicPartition, topicID [16]byte, cfg Config) (*Log, error) {
 	if err := m.forgetStored(v, tp); err != nil {
 		return nil, err

@@ -24,8 +24,8 @@ var seedFlag = flag.Uint64("seed", 0, "run the model test with this seed only")
 
 // TestISRModel lets a leader change its ISR while requests and responses get lost, controllers come and go, the
 // leadership moves, and followers lag, restart and lose records that another leader does not have. The high watermark
-// never passes what every in-sync replica has, what was acknowledged stays there however late a request checks, and once
-// all is calm, all replicas get in sync.
+// never passes what every in-sync replica has, what was acknowledged stays there however late a request checks, and
+// once all is calm, all replicas get in sync.
 func TestISRModel(t *testing.T) {
 	first, count := uint64(1), seeds.Count(t, 300, 100)
 	if *seedFlag != 0 {

@@ -56,7 +56,7 @@ type Manager struct {
 
 	counts counts
 
-	control         sync.Mutex // serializes LeaderAndIsr and StopReplica
+	control         sync.Mutex // serializes LeaderAndIsr, StopReplica and UpdateMetadata
 	controllerEpoch int32      // guarded by control: the newest one seen
 	stopping        bool       // guarded by control: the broker is stopping and follows no more leaders
 	refused         bool       // guarded by control: a role was refused since the storage failed or was full

@@ -389,7 +389,7 @@ func TestRequestsOfTwoControllers(t *testing.T) {
 	}
 }
 
-// TestReplicasChangeWithoutALeaderEpoch: a controller has assigned them and lost office before it wrote the next leader
+// TestReplicasChangeWithoutALeaderEpoch: a controller has assigned them and was deposed before it wrote the next leader
 // epoch; its successor repeats the present one.
 func TestReplicasChangeWithoutALeaderEpoch(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
