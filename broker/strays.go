@@ -3,11 +3,13 @@ package broker
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"barnabas/broker/metadata"
+	"barnabas/broker/replica"
 	"barnabas/internal/logx"
 	"barnabas/logstore"
 	"barnabas/zkcoord"
@@ -103,8 +105,16 @@ func (t *strays) drop(ctx context.Context) error {
 		t.s.log.WithField(logx.Count, len(found)).Warn("there are no topics in ZooKeeper: keeping the replicas in log.dirs")
 		return nil
 	}
-	for _, r := range found {
-		t.dropReplica(r)
+	until, err := t.lastEpochs(ctx, found, infos)
+	if err != nil {
+		return err
+	}
+	// One that was assigned to this broker again by the time the leader epochs were read is none.
+	if names, infos, err = t.s.zk.NewestTopics(ctx, func(name string) bool { return ours[name] }); err != nil {
+		return err
+	}
+	for _, r := range strayReplicas(t.s.id, found, names, infos) {
+		t.dropReplica(r, until[r.tp])
 		again[r.tp.Topic] = true
 	}
 	var errs []error
@@ -127,8 +137,36 @@ func (t *strays) forget(topic *metadata.Topic) {
 	t.s.log.WithField(logx.Topic, topic.Name).Info("a topic was deleted without this broker being told")
 }
 
-func (t *strays) dropReplica(r localReplica) {
-	dropped, err := t.s.replicas.DropStray(r.tp, r.epoch)
+// lastEpochs returns the leader epochs up to which the controller may still announce replicas that it has meanwhile
+// taken off their partitions. A topic with the id of a deleted one never returns.
+func (t *strays) lastEpochs(ctx context.Context, found []localReplica, topics []zkcoord.TopicInfo) (map[logstore.TopicPartition]int32, error) {
+	ids := make(map[string]zkcoord.ID, len(topics))
+	for _, topic := range topics {
+		ids[topic.Name] = topic.ID
+	}
+	until := make(map[logstore.TopicPartition]int32, len(found))
+	var moved []zkcoord.TopicPartition
+	for _, r := range found {
+		id, exists := ids[r.tp.Topic]
+		switch {
+		case exists && [16]byte(id) == r.topic:
+			until[r.tp] = replica.NotHosted // unless it has a state
+			moved = append(moved, zkcoord.TopicPartition(r.tp))
+		case r.topic != [16]byte{}:
+			until[r.tp] = math.MaxInt32
+		default:
+			until[r.tp] = replica.NotHosted // another topic of that name could not be told from it
+		}
+	}
+	states, err := t.s.zk.PartitionStates(ctx, moved)
+	for tp, state := range states {
+		until[logstore.TopicPartition(tp)] = state.LeaderEpoch
+	}
+	return until, err
+}
+
+func (t *strays) dropReplica(r localReplica, until int32) {
+	dropped, err := t.s.replicas.DropStray(r.tp, r.epoch, r.topic, until)
 	log := t.s.log.WithFields(logrus.Fields{logx.Topic: r.tp.Topic, logx.Partition: r.tp.Partition})
 	switch {
 	case err != nil:

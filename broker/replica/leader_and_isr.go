@@ -93,6 +93,7 @@ func (m *Manager) assume(roles []role) []error {
 		if p == nil {
 			continue // later
 		}
+		delete(m.dropped, r.TP)
 		m.cfg.LeadershipChanged(r.TP, r.State.LeaderEpoch, r.leads(m.cfg.BrokerID))
 		if !r.leads(m.cfg.BrokerID) && r.known && !m.stopping {
 			followed = append(followed, following{p, r.State.LeaderEpoch, r.source})
@@ -161,6 +162,9 @@ func (m *Manager) apply(r *role) (*Partition, error) {
 	a := r.Assignment
 	if !slices.Contains(a.State.Replicas, m.cfg.BrokerID) {
 		return nil, fmt.Errorf("%v: replicas %v do not name this broker: %w", a.TP, a.State.Replicas, kerr.UnknownTopicOrPartition)
+	}
+	if err := m.checkDropped(a); err != nil {
+		return nil, err
 	}
 	p, err := m.obtain(a.TP, a.Topic, a.State.IsNew)
 	if errors.Is(err, logstore.ErrLoading) {

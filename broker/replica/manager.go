@@ -61,6 +61,8 @@ type Manager struct {
 	stopping        bool       // guarded by control: the broker is stopping and follows no more leaders
 	refused         bool       // guarded by control: a role was refused since the storage failed or was full
 
+	dropped map[logstore.TopicPartition]droppedReplica // guarded by control
+
 	mu struct {
 		sync.RWMutex
 		partitions map[logstore.TopicPartition]*Partition
@@ -93,6 +95,7 @@ func NewManager(cfg Config) *Manager {
 	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.FollowerThrottle)
 	m.mu.partitions = make(map[logstore.TopicPartition]*Partition)
 	m.mu.topics = make(map[string]int)
+	m.dropped = make(map[logstore.TopicPartition]droppedReplica)
 	m.pending.init()
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m

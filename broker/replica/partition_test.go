@@ -430,6 +430,48 @@ func TestFetchAmidAnElection(t *testing.T) {
 	}
 }
 
+// TestDroppedStray: requests from before the controller took a replica off this broker, which come late, do not make it
+// the leader with an empty log.
+func TestDroppedStray(t *testing.T) {
+	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
+	topic := [16]byte{7} // as in assign
+	lead := func(epoch int32, topic [16]byte, isNew bool) error {
+		state := kmsg.NewLeaderAndISRRequestTopicPartition()
+		state.Leader, state.LeaderEpoch, state.Replicas, state.ISR, state.IsNew = 1, epoch, []int32{1, 2}, []int32{1, 2}, isNew
+		errs, err := b.ApplyLeaderAndISR(1, []Assignment{{TP: tp0, Topic: topic, State: &state}}, nil)
+		return errors.Join(err, errs[0])
+	}
+	for _, test := range []struct {
+		name  string
+		epoch int32
+		topic [16]byte
+		isNew bool
+		want  error
+	}{
+		{"from before", 7, topic, false, kerr.StaleControllerEpoch},
+		{"assigned again", 8, topic, false, nil},
+		{"added again", 6, topic, true, nil},
+		{"another topic of that name", 0, [16]byte{8}, false, nil},
+	} {
+		b.must(t, 2, 5, both, both)
+		if dropped, err := b.DropStray(tp0, 5, topic, 7); err != nil || !dropped {
+			t.Fatal(dropped, err)
+		}
+		if err := lead(test.epoch, test.topic, test.isNew); !errors.Is(err, test.want) || (err == nil) != b.Hosts("t") {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		if errs, err := b.StopReplicas(1, []Stop{{tp0, -2, true}}); err != nil || errs[0] != nil {
+			t.Fatal(errs, err)
+		}
+		if err := lead(5, topic, true); err != nil { // forgotten once there was one
+			t.Error(err)
+		}
+		if errs, err := b.StopReplicas(1, []Stop{{tp0, -2, true}}); err != nil || errs[0] != nil {
+			t.Fatal(errs, err)
+		}
+	}
+}
+
 // TestStoppedReplicaIsAssignedAgain: in the same leader epoch, since the controller that stopped the replica, in order
 // to remove it from the partition, was deposed before it wrote that.
 func TestStoppedReplicaIsAssignedAgain(t *testing.T) {

@@ -78,7 +78,7 @@ func TestRoleWaitsForTheLog(t *testing.T) {
 	if b.hosts() || b.changes.Load() != 0 || b.HostedEpoch(tp0) != 6 {
 		t.Errorf("hosted %v, %d changes, epoch %d", b.hosts(), b.changes.Load(), b.HostedEpoch(tp0))
 	}
-	if dropped, err := b.DropStray(tp0, NotHosted); dropped || err != nil {
+	if dropped, err := b.DropStray(tp0, NotHosted, [16]byte{}, NotHosted); dropped || err != nil {
 		t.Errorf("treated as stray: %v %v", dropped, err)
 	}
 	if err := b.MoveTo(tp0, "/data"); !errors.Is(err, kerr.ReplicaNotAvailable) {

@@ -48,6 +48,7 @@ type process struct {
 	epoch           int64 // of the registration, as known to the broker
 	controllerEpoch int32
 	known           knownEpochs
+	dropped         map[topicPartition]dropped
 	metadata        *metadata.Cache
 	channels        []*channel
 	timers          []*timer
@@ -66,7 +67,7 @@ func (b *broker) start() {
 		b.left.Expire()
 		b.left = nil
 	}
-	p := &process{w: w, b: b, id: b.id, metadata: metadata.NewCache()}
+	p := &process{w: w, b: b, id: b.id, metadata: metadata.NewCache(), dropped: make(map[topicPartition]dropped)}
 	b.proc = p
 	p.ctx, p.cancel = context.WithCancel(nobody)
 	log := w.log.WithField(logx.Broker, b.id)

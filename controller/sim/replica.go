@@ -2,6 +2,7 @@ package sim
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -126,6 +127,9 @@ func (p *process) become(tp topicPartition, topic zkcoord.ID, s *kmsg.LeaderAndI
 	}
 	p.w.check.told(p.w, tp, topic, s)
 	r := p.b.disk[tp]
+	if gone, ok := p.dropped[tp]; ok && r == nil && !s.IsNew && gone.topic == topic && s.LeaderEpoch <= gone.epoch {
+		return kerr.StaleControllerEpoch.Code
+	}
 	switch {
 	case r == nil, r.failed && r.topic != topic: // in another directory
 		r = &replica{topic: topic}
@@ -182,6 +186,12 @@ func (p *process) stopReplica(req *kmsg.StopReplicaRequest, resp *kmsg.StopRepli
 	}
 }
 
+// dropped says up to which leader epoch a broker cannot be told to have a replica again that it has removed as a stray.
+type dropped struct {
+	topic zkcoord.ID
+	epoch int32
+}
+
 // removeStrays removes replicas that were moved off this broker, or deleted, without it being told. A broker looks for
 // them when a controller, or a new one, knows its registration: from then on it is told.
 func (p *process) removeStrays() {
@@ -194,6 +204,11 @@ func (p *process) removeStrays() {
 		if r := p.b.disk[tp]; !r.failed && (t.ID != r.topic || !slices.Contains(t.Partitions[tp.Partition], p.id)) {
 			p.w.say("broker %d: %v is a stray", p.id, tp)
 			delete(p.b.disk, tp)
+			gone := dropped{r.topic, math.MaxInt32}
+			if t.ID == r.topic {
+				gone.epoch = p.w.states(t)[tp].LeaderEpoch
+			}
+			p.dropped[tp] = gone
 		}
 	}
 	snapshot := p.metadata.Current()
