@@ -111,6 +111,9 @@ func dropReplica(id int32) rule {
 		if len(o.isr) > 1 {
 			o.isr = without(o.isr, []int32{id})
 		}
+		if slices.Contains(p.replicas, id) && len(without(o.isr, p.replicas)) == len(o.isr) {
+			o.isr = []int32{id} // all others are no replicas any more (see keepLeader) and may have been deleted
+		}
 		return o, nil
 	}
 }

@@ -96,6 +96,8 @@ func TestRules(t *testing.T) {
 			electionResult{leader: -1, isr: ids(2), tell: ids(2)}, nil},
 		{"drop the last one in sync", dropReplica(1), world{live: ids(2), replicas: ids(1, 2), state: led(1, 1)},
 			electionResult{leader: -1, isr: ids(1), tell: ids(2)}, nil},
+		{"drop the last one in sync beside a former replica", dropReplica(1), world{live: ids(2, 9), replicas: ids(1, 2), state: led(1, 1, 9)},
+			electionResult{leader: -1, isr: ids(1), tell: ids(2)}, nil},
 		{"drop one that is not in sync", dropReplica(2), world{live: ids(1), replicas: ids(1, 2), state: led(1, 1)}, electionResult{}, errUnchanged},
 		{"keep", keepLeader(ids(1), ids(1, 7)), world{live: ids(1), replicas: ids(1), state: led(1, 1)},
 			electionResult{leader: 1, isr: ids(1), tell: ids(1, 7)}, nil},
