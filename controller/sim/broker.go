@@ -164,6 +164,9 @@ func (p *process) due(i int) func() {
 	return f
 }
 
+// listens reports whether the broker is up and has been registered, before which it accepts no connections.
+func (p *process) listens() bool { return p != nil && p.epoch != 0 }
+
 // channel is the controller's channel to one broker.
 type channel struct {
 	p      *process
@@ -204,7 +207,7 @@ func (ch *channel) Close() {
 	if len(ch.queue) > 0 && ch.p.w.chance(2) {
 		req := ch.queue[0]
 		ch.p.w.send(&packet{name: "late " + kmsg.NameForKey(req.Key()), deliver: func() {
-			if to := ch.p.w.process(ch.to); to != nil {
+			if to := ch.p.w.process(ch.to); to.listens() {
 				to.receive(req)
 			}
 		}})
@@ -219,7 +222,7 @@ func (ch *channel) step() bool {
 	req := ch.queue[0]
 	if ch.resp == nil {
 		to := ch.p.w.process(ch.to)
-		if to == nil {
+		if !to.listens() {
 			return false
 		}
 		ch.resp = to.receive(req)
