@@ -113,9 +113,15 @@ func (t *strays) drop(ctx context.Context) error {
 	if names, infos, err = t.s.zk.NewestTopics(ctx, func(name string) bool { return ours[name] }); err != nil {
 		return err
 	}
+	refused := false
 	for _, r := range strayReplicas(t.s.id, found, names, infos) {
-		t.dropReplica(r, until[r.tp])
+		if t.dropReplica(r, until[r.tp]) && assigned(t.s.id, r.tp, infos) {
+			refused = true
+		}
 		again[r.tp.Topic] = true
+	}
+	if refused { // the replica of the new topic, as long as that of the former one was in its place
+		t.s.reportLostLogs()
 	}
 	var errs []error
 	for topic := range again {
@@ -165,7 +171,14 @@ func (t *strays) lastEpochs(ctx context.Context, found []localReplica, topics []
 	return until, err
 }
 
-func (t *strays) dropReplica(r localReplica, until int32) {
+// assigned reports whether a broker has a replica of a partition.
+func assigned(broker int32, tp logstore.TopicPartition, topics []zkcoord.TopicInfo) bool {
+	return slices.ContainsFunc(topics, func(t zkcoord.TopicInfo) bool {
+		return t.Name == tp.Topic && slices.Contains(t.Partitions[tp.Partition], broker)
+	})
+}
+
+func (t *strays) dropReplica(r localReplica, until int32) bool {
 	dropped, err := t.s.replicas.DropStray(r.tp, r.epoch, r.topic, until)
 	log := t.s.log.WithFields(logrus.Fields{logx.Topic: r.tp.Topic, logx.Partition: r.tp.Partition})
 	switch {
@@ -174,6 +187,7 @@ func (t *strays) dropReplica(r localReplica, until int32) {
 	case dropped:
 		log.Warn("deleted a replica: its partition was moved away, or its topic was deleted, without this broker being told")
 	}
+	return dropped && err == nil
 }
 
 func (t *strays) local() []localReplica {

@@ -45,3 +45,12 @@ func TestStrayReplicas(t *testing.T) {
 		}
 	}
 }
+
+func TestAssigned(t *testing.T) {
+	topics := []zkcoord.TopicInfo{{Name: "t", Partitions: map[int32][]int32{0: {1, 2}, 1: {3}}}}
+	for tp, want := range map[logstore.TopicPartition]bool{{Topic: "t"}: true, {Topic: "t", Partition: 1}: false, {Topic: "t", Partition: 2}: false, {Topic: "u"}: false} {
+		if got := assigned(1, tp, topics); got != want {
+			t.Errorf("%v: %t", tp, got)
+		}
+	}
+}

@@ -209,6 +209,9 @@ func (p *process) removeStrays() {
 				gone.epoch = p.w.states(t)[tp].LeaderEpoch
 			}
 			p.dropped[tp] = gone
+			if slices.Contains(t.Partitions[tp.Partition], p.id) { // the new topic's replica was refused meanwhile
+				p.w.must(p.w.admin.NotifyLogDirFailure(nobody, p.id))
+			}
 		}
 	}
 	snapshot := p.metadata.Current()

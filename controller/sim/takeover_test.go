@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"barnabas/zkcoord"
 )
 
 // takeovers are the ways in which a controller can be deposed.
@@ -271,5 +273,39 @@ func (s stage) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(fmt.Errorf("the tool: %w", err))
+	}
+}
+
+// TestReplicaOfAFormerTopic: a broker that comes back with a replica of a topic whose name another one has since gets
+// the replica of that one, once it has found out.
+func TestReplicaOfAFormerTopic(t *testing.T) {
+	s := newStage(t)
+	s.down(2)
+	tp := s.create("t", 1, 2)
+	former := &replica{topic: zkcoord.NewID()}
+	former.start()
+	s.brokers[2].disk[tp] = former
+	s.up(2)
+	s.want(tp, []int32{1, 2}, 1, 1, 2)
+}
+
+// TestRequestsFromBeforeAStray: a broker that has deleted a replica, since ZooKeeper has it elsewhere by now, does not
+// lead it again at the request of a controller that had yet to tell of that.
+func TestRequestsFromBeforeAStray(t *testing.T) {
+	s := newStage(t)
+	tp := s.create("t", 1, 2)
+	p := s.brokers[2].proc
+	id := p.b.disk[tp].topic
+	if code := s.reassign(tp, []int32{1, 3}); code != 0 {
+		t.Fatalf("reassignment: %d", code)
+	}
+	was := &replica{topic: id}
+	was.start()
+	p.b.disk[tp] = was
+	p.removeStrays()
+	state := kmsg.NewLeaderAndISRRequestTopicPartition()
+	state.Leader, state.LeaderEpoch, state.Replicas, state.ISR = 2, was.leaderEpoch+1, []int32{1, 2}, []int32{1, 2}
+	if code := p.become(tp, id, &state); code == 0 || p.b.disk[tp] != nil {
+		t.Errorf("it leads: code %d", code)
 	}
 }
