@@ -87,10 +87,9 @@ func (m *Manager) removeDirLater(dir string) {
 func (l *Log) retire() (string, error) {
 	l.mu.Lock()
 	dir := filepath.Join(l.disk.path, deletedDirName(l.tp))
-	err := l.env.fs.Rename(l.mu.dir, dir)
+	err := l.renameLocked(dir)
 	if err == nil {
 		l.closed.Store(true)
-		l.relocateLocked(dir)
 	}
 	l.mu.Unlock()
 	if err != nil {

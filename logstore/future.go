@@ -217,11 +217,7 @@ func (l *Log) settle(old *Log) error {
 // takePlace gives the directory of a future log the partition's name.
 func (l *Log) takePlace() error {
 	l.mu.Lock()
-	dir := filepath.Join(l.disk.path, l.tp.String())
-	err := l.env.fs.Rename(l.mu.dir, dir)
-	if err == nil {
-		l.relocateLocked(dir)
-	}
+	err := l.renameLocked(filepath.Join(l.disk.path, l.tp.String()))
 	l.mu.Unlock()
 	if err == nil {
 		err = l.env.fs.SyncDir(l.disk.path)

@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
@@ -71,8 +72,8 @@ type Log struct {
 	closed atomic.Bool
 	// placed: the name of the directory is durable.
 	placed atomic.Bool
-	// cuts counts truncations and drops, before and after each: a reader that saw something odd looks again if it has
-	// changed.
+	// cuts counts truncations, drops and renames, before and after each: a reader that saw something odd looks again if
+	// it has changed.
 	cuts atomic.Int64
 	// cleaning keeps compaction apart from operations that remove segments.
 	cleaning cleanGuard
@@ -321,10 +322,12 @@ func (l *Log) flush(offset int64, all bool) error {
 	if offset <= from && !all {
 		return nil
 	}
-	err := l.syncSegments(from, offset, all)
-	if err == nil {
-		err = syncFile(l.env.fs, l.snapshotPath(offset))
-	}
+	err := l.whereverItIs(func() error {
+		if err := l.syncSegments(from, offset, all); err != nil {
+			return err
+		}
+		return syncFile(l.env.fs, l.snapshotPath(offset))
+	})
 	if tooManyFiles(err) { // what could not be opened is synced the next time
 		return l.disk.fail("flush", err)
 	}
@@ -337,6 +340,24 @@ func (l *Log) flush(offset int64, all bool) error {
 	return nil
 }
 
+// whereverItIs calls fn, which needs files of the log but not its lock. If one is missing because the directory has been
+// renamed meanwhile, it calls fn again; if the partition has been deleted, the error is errClosed.
+func (l *Log) whereverItIs(fn func() error) error {
+	for {
+		cuts := l.cuts.Load()
+		err := fn()
+		switch {
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		case l.cutSince(cuts):
+		case l.closed.Load():
+			return errClosed
+		default:
+			return err
+		}
+	}
+}
+
 func (l *Log) snapshotPath(offset int64) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -344,9 +365,16 @@ func (l *Log) snapshotPath(offset int64) string {
 }
 
 // syncSegments syncs the segments with offsets in [from, to), and their names.
-func (l *Log) syncSegments(from, to int64, all bool) error {
+func (l *Log) syncSegments(from, to int64, all bool) (err error) {
 	segments := *l.segments.Load()
 	var fresh []*segment
+	defer func() {
+		if err != nil {
+			for _, s := range fresh {
+				s.named.Store(false)
+			}
+		}
+	}()
 	for i, s := range segments {
 		last := i == len(segments)-1
 		if !last && segments[i+1].base <= from || s.base >= to && !all {
@@ -374,18 +402,13 @@ func (l *Log) syncSegments(from, to int64, all bool) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	err := l.syncNames()
-	if err != nil {
-		for _, s := range fresh {
-			s.named.Store(false)
-		}
-	}
-	return err
+	return l.syncNames()
 }
 
 // syncNames makes the names of the log's files durable, and the first time that of its directory.
 func (l *Log) syncNames() error {
-	if err := l.env.fs.SyncDir(l.path()); err != nil {
+	err := l.whereverItIs(func() error { return l.env.fs.SyncDir(l.path()) })
+	if err != nil {
 		return err
 	}
 	if l.placed.Load() {
@@ -456,6 +479,17 @@ func (l *Log) releaseAll() {
 		_ = s.closeIndexes() // unmapping fails only for what is not mapped
 		s.release()
 	}
+}
+
+// renameLocked renames the log's directory. Meanwhile files may be missing for those who do not hold the lock.
+func (l *Log) renameLocked(dir string) error {
+	l.cuts.Add(1)
+	defer l.cuts.Add(1)
+	if err := l.env.fs.Rename(l.mu.dir, dir); err != nil {
+		return err
+	}
+	l.relocateLocked(dir)
+	return nil
 }
 
 // relocateLocked follows a rename of the directory.

@@ -195,16 +195,26 @@ const (
 // LegacyOffsetsBefore returns the result of ListOffsets v0: up to limit bases of segments last modified at ts (ms) or
 // before, and the log end offset if that applies to it, newest first. ts may be Latest or Earliest.
 func (l *Log) LegacyOffsetsBefore(ts int64, limit int) ([]int64, error) {
-	if err := l.disk.usable(); err != nil {
-		return nil, err
+	for {
+		if err := l.readable(); err != nil {
+			return nil, err
+		}
+		cuts := l.cuts.Load()
+		offsets, err := l.legacyOffsetsBefore(ts, limit)
+		if err == nil || !l.cutSince(cuts) {
+			return offsets, l.disk.fail(fmt.Sprintf("stat segment of %v", l.tp), err)
+		}
 	}
+}
+
+func (l *Log) legacyOffsetsBefore(ts int64, limit int) ([]int64, error) {
 	type point struct{ offset, time int64 }
 	var points []point
 	segments := *l.segments.Load()
 	for _, s := range segments {
 		at, err := s.modified()
 		if err != nil {
-			return nil, l.disk.fail(fmt.Sprintf("stat segment of %v", l.tp), err)
+			return nil, err
 		}
 		points = append(points, point{max(s.base, l.start.Load()), at})
 	}
@@ -260,15 +270,26 @@ func (l *Log) TransactionIdle(now time.Time) time.Duration {
 
 // AbortedTransactions returns those with records in [from, upTo), ordered by the offset of their marker.
 func (l *Log) AbortedTransactions(from, upTo int64) ([]AbortedTxn, error) {
-	if err := l.disk.usable(); err != nil {
-		return nil, err
+	for {
+		if err := l.readable(); err != nil {
+			return nil, err
+		}
+		cuts := l.cuts.Load()
+		aborted, err := l.abortedIn(from, upTo)
+		if l.cutSince(cuts) { // an index that is being renamed looks as if there were none
+			continue
+		}
+		return aborted, l.disk.fail("read transaction index", err)
 	}
+}
+
+func (l *Log) abortedIn(from, upTo int64) ([]AbortedTxn, error) {
 	var aborted []AbortedTxn
 	segments := *l.segments.Load()
 	for i := max(floor(segments, from), 0); i < len(segments); i++ {
 		entries, err := segments[i].txns.all()
 		if err != nil {
-			return nil, l.disk.fail("read transaction index", err)
+			return nil, err
 		}
 		for _, e := range entries {
 			if e.LastOffset >= from && e.FirstOffset < upTo {

@@ -30,12 +30,21 @@ func (l *Log) swapIn(out *segment, old []*segment) error {
 		err = l.insist(l.syncNames)
 	}
 	if err == nil {
-		err = out.rename("")
+		err = l.unveil(out)
 	}
 	if err == nil {
 		err = l.insist(l.syncNames)
 	}
 	return err
+}
+
+// unveil gives the files of a segment that is being read their plain names.
+func (l *Log) unveil(s *segment) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cuts.Add(1)
+	defer l.cuts.Add(1)
+	return s.rename("")
 }
 
 // errChanged reports that the segments of a compaction no longer belong to the log.

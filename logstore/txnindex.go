@@ -198,4 +198,7 @@ func (x *txnIndex) relocate(path string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.mu.path = path
+	if len(x.mu.entries) == 0 && !x.mu.excess {
+		x.mu.loaded = false // there seemed to be no file, perhaps because it was just being renamed
+	}
 }

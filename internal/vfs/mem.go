@@ -326,6 +326,9 @@ func (m *Mem) SyncDir(name string) error {
 	if err := m.beginLocked("syncdir", name); err != nil {
 		return err
 	}
+	if n := m.mu.live[name]; name != "/" && (n == nil || !n.dir) {
+		return pathError("syncdir", name, fs.ErrNotExist)
+	}
 	m.mu.renamed = slices.DeleteFunc(m.mu.renamed, func(r memRename) bool { return filepath.Dir(r.to) == name })
 	for other := range m.mu.durable {
 		if filepath.Dir(other) == name && m.mu.live[other] == nil {
