@@ -177,12 +177,10 @@ func (t *topicConfigs) forget(topic string) {
 func (t *topicConfigs) logConfig(topic string) logstore.Config { return logConfig(t.get(topic)) }
 
 // logConfigOfNew is logConfig for a log that is to be created. New topics are not announced by a notification, so the
-// settings are read with the first partition.
-func (t *topicConfigs) logConfigOfNew(ctx context.Context, topic string) logstore.Config {
-	t.mu.RLock()
-	_, known := t.mu.resolved[topic]
-	t.mu.RUnlock()
-	if !known {
+// settings are read with the first partition, even if there seem to be some: they may be those of a deleted topic with
+// the same name, read after it was forgotten.
+func (t *topicConfigs) logConfigOfNew(ctx context.Context, topic string, first bool) logstore.Config {
+	if first || !t.has(topic) {
 		if err := t.reload(ctx, topic); err != nil {
 			t.log.WithError(err).WithField(logx.Topic, topic).Error("cannot read a new topic's settings, using the broker's defaults for now")
 		}

@@ -30,7 +30,7 @@ func TestFetchBeforeTheMetadata(t *testing.T) {
 	t.Cleanup(func() { _ = logs.Close() })
 	replicas := replica.NewManager(replica.Config{
 		BrokerID: 1, Logs: logs, Now: time.Now, Logger: cfg.Logger,
-		LogConfig: func(context.Context, string) logstore.Config { return cfg.Default },
+		LogConfig: func(context.Context, string, bool) logstore.Config { return cfg.Default },
 		MinInSync: func(string) int { return 1 }, LagMax: func() time.Duration { return time.Hour },
 	})
 	tp := logstore.TopicPartition{Topic: "t"}

@@ -32,7 +32,7 @@ func TestOffsetsAfterAnElection(t *testing.T) {
 	t.Cleanup(func() { _ = logs.Close() })
 	replicas := replica.NewManager(replica.Config{
 		BrokerID: 1, Logs: logs, Now: time.Now, Logger: cfg.Logger,
-		LogConfig: func(context.Context, string) logstore.Config { return cfg.Default },
+		LogConfig: func(context.Context, string, bool) logstore.Config { return cfg.Default },
 		MinInSync: func(string) int { return 1 }, LagMax: func() time.Duration { return time.Hour }, IsLive: func(int32) bool { return true },
 	})
 	lead := func(epoch int32) *replica.Partition {

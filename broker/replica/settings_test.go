@@ -12,11 +12,11 @@ import (
 // for a new log and the moment when the log is there, apply to it too (KAFKA-8813).
 func TestSettingsThatChangeWhileALogIsCreated(t *testing.T) {
 	b := newBroker(t, 1, nil)
-	first := b.Manager.cfg.LogConfig(t.Context(), tp0.Topic)
+	first := b.Manager.cfg.LogConfig(t.Context(), tp0.Topic, true)
 	second := first
 	second.RetentionTime = 42 * time.Hour
 	asked := 0
-	b.Manager.cfg.LogConfig = func(context.Context, string) logstore.Config {
+	b.Manager.cfg.LogConfig = func(context.Context, string, bool) logstore.Config {
 		if asked++; asked > 1 {
 			return second
 		}
