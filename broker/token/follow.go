@@ -50,9 +50,11 @@ func (m *Manager) Close() {
 
 // reread applies tokens that were written or removed.
 func (m *Manager) reread(ctx context.Context, ids []string, all bool) {
+	m.reading.Lock()
+	defer m.reading.Unlock()
 	var err error
 	if all {
-		err = m.readAll(ctx)
+		err = m.readAllLocked(ctx)
 	}
 	for _, id := range ids {
 		t, found, readErr := m.cfg.Store.DelegationToken(ctx, id)
@@ -71,6 +73,12 @@ func (m *Manager) reread(ctx context.Context, ids []string, all bool) {
 }
 
 func (m *Manager) readAll(ctx context.Context) error {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	return m.readAllLocked(ctx)
+}
+
+func (m *Manager) readAllLocked(ctx context.Context) error {
 	stored, err := m.cfg.Store.DelegationTokens(ctx)
 	if err != nil {
 		return err

@@ -52,7 +52,10 @@ type Manager struct {
 	ctx    context.Context // of the background work
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
-	mu     struct {
+
+	reading sync.Mutex // held from reading tokens until they are stored, so that an older read does not bring back a removed token
+
+	mu struct {
 		sync.RWMutex
 		byID   map[string]*held
 		byHMAC map[string]*held

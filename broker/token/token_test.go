@@ -29,6 +29,7 @@ type store struct {
 	broken   error
 	lost     chan error // ends a watch
 	mute     bool       // setting watches has no effect
+	reading  func()     // called once after all tokens were read, before they are returned; may be nil
 }
 
 func (s *store) count() int {
@@ -45,12 +46,17 @@ func (s *store) EnsureTokenNodes(context.Context) error { return s.broken }
 
 func (s *store) DelegationTokens(context.Context) ([]zkcoord.DelegationToken, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	var all []zkcoord.DelegationToken
 	for _, t := range s.tokens {
 		all = append(all, t)
 	}
-	return all, s.broken
+	broken, reading := s.broken, s.reading
+	s.reading = nil
+	s.mu.Unlock()
+	if reading != nil {
+		reading()
+	}
+	return all, broken
 }
 
 func (s *store) DelegationToken(_ context.Context, id string) (zkcoord.DelegationToken, bool, error) {
@@ -287,6 +293,29 @@ func TestTokensAreReadAnewAfterASessionWasLost(t *testing.T) {
 	s.watchers[0](nil, true)
 	if known := m.Tokens(every); len(known) != 1 || known[0].ID != "new" {
 		t.Errorf("known tokens: %+v", known)
+	}
+}
+
+// TestTokenRemovedDuringAStart: a token that is removed while a starting broker reads all tokens is not accepted by it.
+func TestTokenRemovedDuringAStart(t *testing.T) {
+	s, c := newStore(), &clock{began}
+	s.tokens["old"] = zkcoord.DelegationToken{ID: "old", Owner: "User:alice", ExpiresMs: began + 1, MaxMs: began + 1}
+	told := make(chan struct{})
+	s.reading = func() {
+		s.mu.Lock()
+		delete(s.tokens, "old")
+		tell := s.watchers[0]
+		s.mu.Unlock()
+		go func() { tell([]string{"old"}, false); close(told) }()
+		select {
+		case <-told:
+		case <-time.After(20 * time.Millisecond): // it waits for the read to be over
+		}
+	}
+	m := manager(t, s, c)
+	<-told
+	if known := m.Tokens(every); len(known) != 0 {
+		t.Errorf("%d tokens are known", len(known))
 	}
 }
 
