@@ -105,23 +105,13 @@ func (t *strays) drop(ctx context.Context) error {
 		t.s.log.WithField(logx.Count, len(found)).Warn("there are no topics in ZooKeeper: keeping the replicas in log.dirs")
 		return nil
 	}
-	until, err := t.lastEpochs(ctx, found, infos)
-	if err != nil {
-		return err
-	}
-	// One that was assigned to this broker again by the time the leader epochs were read is none.
-	if names, infos, err = t.s.zk.NewestTopics(ctx, func(name string) bool { return ours[name] }); err != nil {
-		return err
-	}
-	refused := false
-	for _, r := range strayReplicas(t.s.id, found, names, infos) {
-		if t.dropReplica(r, until[r.tp]) && assigned(t.s.id, r.tp, infos) {
-			refused = true
+	if len(found) > 0 {
+		if found, err = t.dropAll(ctx, found, infos); err != nil {
+			return err
 		}
-		again[r.tp.Topic] = true
 	}
-	if refused { // the replica of the new topic, as long as that of the former one was in its place
-		t.s.reportLostLogs()
+	for _, r := range found {
+		again[r.tp.Topic] = true
 	}
 	var errs []error
 	for topic := range again {
@@ -141,6 +131,34 @@ func (t *strays) forget(topic *metadata.Topic) {
 	}
 	t.s.topicsDeleted(partitions)
 	t.s.log.WithField(logx.Topic, topic.Name).Info("a topic was deleted without this broker being told")
+}
+
+// dropAll deletes replicas that were found to be strays according to these topics, and returns those that still are: one
+// may have been assigned to this broker again by the time the leader epochs are read.
+func (t *strays) dropAll(ctx context.Context, found []localReplica, infos []zkcoord.TopicInfo) ([]localReplica, error) {
+	until, err := t.lastEpochs(ctx, found, infos)
+	if err != nil {
+		return nil, err
+	}
+	ours := make(map[string]bool)
+	for _, r := range found {
+		ours[r.tp.Topic] = true
+	}
+	names, infos, err := t.s.zk.NewestTopics(ctx, func(name string) bool { return ours[name] })
+	if err != nil {
+		return nil, err
+	}
+	found = strayReplicas(t.s.id, found, names, infos)
+	refused := false
+	for _, r := range found {
+		if t.dropReplica(r, until[r.tp]) && assigned(t.s.id, r.tp, infos) {
+			refused = true
+		}
+	}
+	if refused { // the replica of the new topic, as long as that of the former one was in its place
+		t.s.reportLostLogs()
+	}
+	return found, nil
 }
 
 // lastEpochs returns the leader epochs up to which the controller may still announce replicas that it has meanwhile
