@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 
 	"barnabas/config"
 	"barnabas/internal/logx"
@@ -52,6 +53,18 @@ func (s *Server) register(ctx context.Context) error {
 		return err
 	}
 	s.epoch.Store(epoch)
+	return s.advertiseChanged(ctx, endpoints)
+}
+
+// advertiseChanged updates the registration if the listeners have changed since it was prepared with the given
+// endpoints: there may have been none yet that the change could update.
+func (s *Server) advertiseChanged(ctx context.Context, registered []zkcoord.Endpoint) error {
+	for now := s.listening.endpoints(); !slices.Equal(now, registered); now = s.listening.endpoints() {
+		if err := s.zk.UpdateBroker(ctx, s.registration(now)); err != nil {
+			return err
+		}
+		registered = now
+	}
 	return nil
 }
 

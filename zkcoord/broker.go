@@ -323,10 +323,11 @@ func answers(ctx context.Context, b BrokerInfo) bool {
 	return false
 }
 
-// UpdateBroker rewrites the registration of this session's broker, for example when its listeners have changed.
+// UpdateBroker rewrites the registration of this session's broker, for example when its listeners have changed. Without
+// a registration it does nothing: the session has expired, and the broker will register again.
 func (c *Client) UpdateBroker(ctx context.Context, b BrokerInfo) error {
 	_, err := c.set(ctx, brokerPath(b.ID), encodeBroker(b, time.Now().UnixMilli()))
-	return err
+	return ignoreNoNode(err)
 }
 
 // Brokers reads all registrations, ordered by id. One that cannot be decoded is logged and left out.
