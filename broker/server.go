@@ -528,6 +528,13 @@ func (s *Server) runController(ctx context.Context) error {
 	return s.watchConfigs(ctx)
 }
 
+// watchPause and watchPauseMax are the shortest and longest time after which changes that could not be read are watched
+// again.
+const (
+	watchPause    = time.Second
+	watchPauseMax = time.Minute
+)
+
 // watchConfigs follows changes of settings. It returns when none can be missed any more.
 func (s *Server) watchConfigs(ctx context.Context) error {
 	ready := make(chan struct{})
@@ -535,7 +542,18 @@ func (s *Server) watchConfigs(ctx context.Context) error {
 	var running sync.WaitGroup
 	ended := make(chan error, 1)
 	running.Go(func() {
-		ended <- s.zk.WatchConfigChanges(watching, sync.OnceFunc(func() { close(ready) }), s.entityChanged, s.settingsMissed)
+		err := s.zk.WatchConfigChanges(watching, func() { close(ready) }, s.entityChanged, s.settingsMissed)
+		ended <- err
+		for pause := watchPause; watching.Err() == nil; pause = min(2*pause, watchPauseMax) {
+			s.log.WithError(err).Error("changes of settings cannot be read, trying again")
+			select {
+			case <-time.After(pause):
+			case <-watching.Done():
+				return
+			}
+			s.settingsMissed()
+			err = s.zk.WatchConfigChanges(watching, nil, s.entityChanged, s.settingsMissed)
+		}
 	})
 	s.onStop(func() { stop(); running.Wait() })
 	select {

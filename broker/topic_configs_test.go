@@ -38,3 +38,32 @@ func TestSettingsOfAFormerTopic(t *testing.T) {
 		t.Errorf("the log keeps records for %v", l.Config().RetentionTime)
 	}
 }
+
+// TestSettingsAfterANotificationThatCannotBeRead: settings take effect although notifications could not be read for a
+// while.
+func TestSettingsAfterANotificationThatCannotBeRead(t *testing.T) {
+	connect := zookeeper(t)
+	s := newServer(t, connect, nil)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	direct, _, err := zk.Connect([]string{connect}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(direct.Close)
+	if err := direct.AddAuth("digest", []byte("u:p")); err != nil {
+		t.Fatal(err)
+	}
+	secret, err := direct.Create("/config/changes/config_change_", nil, zk.FlagSequence, zk.DigestACL(zk.PermAll, "u", "p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "brokers", "1", map[string]string{"max.connections": "77"})
+	eventually(t, "what is read again", func() bool { return s.config.Current().MaxConnections == 77 })
+	if err := direct.Delete(secret, -1); err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "brokers", "1", map[string]string{"max.connections": "78"})
+	eventually(t, "what is announced afterwards", func() bool { return s.config.Current().MaxConnections == 78 })
+}
