@@ -64,6 +64,9 @@ func (l *Log) rebuildProducersLocked(end int64) error {
 	}
 	l.mu.producers.replicated(l.hw.Load())
 	l.refreshUnstableLocked()
+	if err := l.restoreBatchesLocked(); err != nil {
+		return err
+	}
 	return l.snapshotIfRoomLocked()
 }
 
@@ -95,18 +98,16 @@ func (ld *loader) loadProducers(l *Log, end int64) error {
 	if err != nil {
 		return err
 	}
-	if t := l.mu.producers; t.end == end && end > 0 {
-		// Recovery has just read the batches. Its state has each producer's last five, a snapshot only the last:
-		// producers resend what was in flight at the crash, which must be recognised.
+	if t := l.mu.producers; t.end == end && end > 0 { // recovery has just read the last segments
 		t.replicated(l.hw.Load())
 		l.refreshUnstableLocked()
 		if len(t.byID) == 0 {
 			return nil // another crash would have the segment read again anyway
 		}
+		if err := l.restoreBatchesLocked(); err != nil {
+			return err
+		}
 		return l.snapshotIfRoomLocked()
 	}
-	if err := l.rebuildProducersLocked(end); err != nil {
-		return err
-	}
-	return l.restoreBatchesLocked()
+	return l.rebuildProducersLocked(end)
 }

@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"errors"
 	"testing"
 
 	"barnabas/internal/vfs"
@@ -41,6 +42,63 @@ func TestBatchesSentAgainAfterARestart(t *testing.T) {
 						t.Fatalf("the other producer's batch %d was appended again at %d, the original is at %d", i, info.FirstOffset, want)
 					}
 				}
+			}
+			_ = m.Close()
+		})
+	}
+}
+
+// TestBatchesSentAgainAreInSeveralSegments: a producer's last batches are recognized although each is in a segment of
+// its own, whether the broker was killed, was stopped or, as a follower, truncated the log.
+func TestBatchesSentAgainAreInSeveralSegments(t *testing.T) {
+	for _, stop := range []string{"kill", "clean stop", "truncation", "kill after a roll"} {
+		t.Run(stop, func(t *testing.T) {
+			c := newClock()
+			disk := vfs.NewMem(c.Now)
+			cfg := memConfig(disk, c)
+			cfg.Default.SegmentBytes = 1000
+			m := mustOpen(t, cfg)
+			l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range int32(9) {
+				mustProduce(t, l, sequenced(5, 0, i*60, 60))
+			}
+			if n := len(*l.segments.Load()); n != 9 {
+				t.Fatalf("%d segments", n)
+			}
+			switch stop {
+			case "truncation":
+				mustProduce(t, l, batchOf(1000, "of a leader that nobody follows"))
+				err = l.TruncateTo(9 * 60)
+			case "clean stop":
+				err = m.Close()
+			case "kill after a roll":
+				err = l.Roll()
+			}
+			if err == nil && stop != "clean stop" {
+				err = errors.Join(l.Flush(), m.checkpointOffsets(m.disks[0]))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stop != "truncation" {
+				if stop != "clean stop" {
+					disk = disk.Kill()
+				}
+				cfg.FS = disk
+				m = mustOpen(t, cfg)
+				l, _ = m.Log(testTP)
+			}
+			for i := range int32(5) {
+				info := mustProduce(t, l, sequenced(5, 0, 240+i*60, 60))
+				if want := int64(240 + i*60); !info.Duplicate || info.FirstOffset != want {
+					t.Errorf("batch %d was appended again at %d, the original is at %d", i, info.FirstOffset, want)
+				}
+			}
+			if info := mustProduce(t, l, sequenced(5, 0, 540, 60)); info.Duplicate || info.FirstOffset != 540 {
+				t.Errorf("the next one is at %d, a duplicate: %v", info.FirstOffset, info.Duplicate)
 			}
 			_ = m.Close()
 		})
