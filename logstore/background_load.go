@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -332,6 +333,10 @@ func (m *Manager) read(p *loadingDir) {
 		return
 	}
 	l, err := load(p.of.ctx, m.env, &p.v.disk, p.loading)
+	for count := 1; tooManyFiles(err) && count < insistCount && p.of.ctx.Err() == nil; count++ { // of which connections have most: the shortage does not last
+		time.Sleep(insistPause)
+		l, err = load(p.of.ctx, m.env, &p.v.disk, p.loading)
+	}
 	p.v.progress.read(p.toRead - p.done.Load()) // what was not read
 	logger := m.cfg.Logger.WithError(err).WithFields(logFields(p.tp, p.v.path))
 	switch {

@@ -3,6 +3,8 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -488,5 +490,40 @@ func TestEveryFaultWhileLoading(t *testing.T) {
 			}
 		}
 		r.must(r.m.Close())
+	}
+}
+
+// TestLoadingWithTooManyOpenFiles: whichever file of a log cannot be opened for a moment, because the connections of
+// clients that are being served have taken the rest, the log is loaded a little later, and its directory stays online.
+func TestLoadingWithTooManyOpenFiles(t *testing.T) {
+	for step, hit := 1, true; hit; step++ {
+		synctest.Test(t, func(t *testing.T) {
+			r := newLoadingRig(t, 1, nil)
+			n := 0
+			hit = false
+			r.mem.SetFault(func(op, name string) error {
+				if op != "open" && op != "readfile" || filepath.Dir(name) != dirOf(0) {
+					return nil
+				}
+				if n++; n == step {
+					hit = true
+					return &fs.PathError{Op: op, Path: name, Err: syscall.EMFILE}
+				}
+				return nil
+			})
+			r.cfg.FS = r.mem
+			m, err := Open(t.Context(), r.cfg)
+			r.mem.SetFault(nil)
+			if err != nil {
+				t.Fatalf("step %d: %v", step, err)
+			}
+			l, ok := m.Log(tpOf(0))
+			if !ok || l.Usable() != nil {
+				t.Errorf("step %d: there is a log: %v; offline are %v", step, ok, m.OfflineDirs())
+			} else if got := offsets(l); got[0] != 1 || got[3] != 3 {
+				t.Errorf("step %d: %v", step, got)
+			}
+			_ = m.Close()
+		})
 	}
 }
