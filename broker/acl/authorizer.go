@@ -163,13 +163,19 @@ func (a *Authorizer) keep(ctx context.Context) {
 		}
 		resources, all, asked := a.taken()
 		if all {
-			a.readAll(ctx)
+			resources, all = nil, !a.readAll(ctx)
 		} else {
-			a.read(ctx, resources)
+			resources = a.read(ctx, resources)
 		}
 		a.served(asked)
+		if all || len(resources) > 0 {
+			time.AfterFunc(rereadPause, func() { a.ask(resources, all) })
+		}
 	}
 }
+
+// rereadPause is the time after which ACLs that could not be read are read again.
+const rereadPause = 10 * time.Second
 
 func (a *Authorizer) taken() (resources []Resource, all bool, asked uint64) {
 	a.mu.Lock()
@@ -190,13 +196,17 @@ func (a *Authorizer) served(asked uint64) {
 	a.refresh.Notify()
 }
 
-// read applies the current ACLs of resources. Those that cannot be read stay as they were.
-func (a *Authorizer) read(ctx context.Context, resources []Resource) {
+// read applies the current ACLs of resources. Those that cannot be read stay as they were; it returns the ones among them
+// that may be readable later.
+func (a *Authorizer) read(ctx context.Context, resources []Resource) (failed []Resource) {
 	changes := make(map[Resource][]Entry, len(resources))
 	for _, r := range resources {
 		entries, err := a.cfg.Store.ACLs(ctx, r)
 		if err != nil {
 			a.unreadable(ctx, err)
+			if len(unreadableIn(err)) == 0 { // otherwise the content is bad, and whoever corrects it will announce that
+				failed = append(failed, r)
+			}
 			continue
 		}
 		changes[r] = entries
@@ -204,15 +214,17 @@ func (a *Authorizer) read(ctx context.Context, resources []Resource) {
 	if len(changes) > 0 {
 		a.snapshot.Store(a.snapshot.Load().with(changes))
 	}
+	return failed
 }
 
-// readAll applies all current ACLs. Those that cannot be read stay as they were.
-func (a *Authorizer) readAll(ctx context.Context) {
+// readAll applies all current ACLs. Those whose content is bad stay as they were. It reports whether they could be
+// listed.
+func (a *Authorizer) readAll(ctx context.Context) bool {
 	all, err := a.cfg.Store.AllACLs(ctx)
 	if err != nil {
 		a.unreadable(ctx, err)
 		if all == nil {
-			return
+			return false
 		}
 		for _, r := range unreadableIn(err) {
 			if last := a.snapshot.Load().entries(r); len(last) > 0 {
@@ -221,6 +233,7 @@ func (a *Authorizer) readAll(ctx context.Context) {
 		}
 	}
 	a.snapshot.Store(NewSnapshot(all))
+	return true
 }
 
 // unreadableIn returns the resources whose ACLs an error reports as unreadable.

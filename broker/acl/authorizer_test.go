@@ -29,6 +29,7 @@ type memStore struct {
 		sync.Mutex
 		acls    map[Resource][]Entry
 		broken  map[Resource]bool
+		down    error // of every read; nil: reads are answered
 		changed func([]Resource, bool)
 	}
 	lost chan error // ends the watch
@@ -45,6 +46,9 @@ func (s *memStore) EnsureACLNodes(context.Context) error { return nil }
 func (s *memStore) ACLs(_ context.Context, r Resource) ([]Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.mu.down != nil {
+		return nil, s.mu.down
+	}
 	if s.mu.broken[r] {
 		return nil, &zkcoord.ErrUnreadableACLs{Resource: r, Why: errors.New("torn")}
 	}
@@ -53,8 +57,11 @@ func (s *memStore) ACLs(_ context.Context, r Resource) ([]Entry, error) {
 
 func (s *memStore) AllACLs(ctx context.Context) (map[Resource][]Entry, error) {
 	s.mu.Lock()
-	all := maps.Clone(s.mu.acls)
+	all, down := maps.Clone(s.mu.acls), s.mu.down
 	s.mu.Unlock()
+	if down != nil {
+		return nil, down
+	}
 	var errs []error
 	for r := range all {
 		entries, err := s.ACLs(ctx, r)
@@ -216,6 +223,38 @@ func TestUnreadableChangesAreIgnored(t *testing.T) {
 			}
 			if e := hook.LastEntry(); hook.AllEntries()[0].Level != logrus.ErrorLevel || !strings.Contains(hook.AllEntries()[0].Data["error"].(error).Error(), "/kafka-acl/Topic/t") {
 				t.Errorf("no log line names the node: %v", e)
+			}
+		})
+	}
+}
+
+// TestChangesAreReadAgain: ACLs that could not be read when they changed, because ZooKeeper refused to answer, are in
+// force a little later.
+func TestChangesAreReadAgain(t *testing.T) {
+	for _, everything := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newMemStore()
+			s.put(topicT, readsT("User:alice"))
+			a, _ := started(t, s, Config{})
+			defer a.Close()
+			refuse := func(err error) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.mu.down = err
+			}
+			refuse(errors.New("throttled"))
+			s.put(topicT, readsT("User:bob"))
+			if everything {
+				s.mu.changed(nil, true)
+			}
+			synctest.Wait()
+			if !mayRead(a, "User:alice") {
+				t.Error("the last ACLs that could be read are no longer in force")
+			}
+			refuse(nil)
+			time.Sleep(time.Minute)
+			if mayRead(a, "User:alice") || !mayRead(a, "User:bob") {
+				t.Error("the changed ACLs are not in force")
 			}
 		})
 	}
