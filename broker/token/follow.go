@@ -48,7 +48,11 @@ func (m *Manager) Close() {
 	m.tasks.Wait()
 }
 
-// reread applies tokens that were written or removed.
+// rereadPause is the time after which tokens that could not be read are read again.
+const rereadPause = 10 * time.Second
+
+// reread applies tokens that were written or removed. Those that cannot be read are read again later: one that was
+// removed would stay valid.
 func (m *Manager) reread(ctx context.Context, ids []string, all bool) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
@@ -56,11 +60,13 @@ func (m *Manager) reread(ctx context.Context, ids []string, all bool) {
 	if all {
 		err = m.readAllLocked(ctx)
 	}
+	all = err != nil
+	var unread []string
 	for _, id := range ids {
 		t, found, readErr := m.cfg.Store.DelegationToken(ctx, id)
 		switch {
 		case readErr != nil:
-			err = errors.Join(err, readErr)
+			err, unread = errors.Join(err, readErr), append(unread, id)
 		case found:
 			m.put(t)
 		default:
@@ -68,7 +74,8 @@ func (m *Manager) reread(ctx context.Context, ids []string, all bool) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		m.cfg.Logger.WithError(err).Error("cannot read changed delegation tokens")
+		m.cfg.Logger.WithError(err).Error("cannot read changed delegation tokens, trying again later")
+		time.AfterFunc(rereadPause, func() { m.reread(ctx, unread, all) })
 	}
 }
 

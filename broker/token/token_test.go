@@ -319,6 +319,40 @@ func TestTokenRemovedDuringAStart(t *testing.T) {
 	}
 }
 
+// TestTokensAreReadAgain: a token that is removed is forgotten although it could not be read at first, because ZooKeeper
+// refused to answer.
+func TestTokensAreReadAgain(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s, c := newStore(), &clock{began}
+			s.tokens["old"] = zkcoord.DelegationToken{ID: "old", Owner: "User:alice", ExpiresMs: began + 1, MaxMs: began + 1}
+			m := manager(t, s, c)
+			defer m.Close()
+			refuse := func(err error) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.broken = err
+				delete(s.tokens, "old")
+			}
+			refuse(errors.New("throttled"))
+			ids := []string{"old"}
+			if all {
+				ids = nil
+			}
+			s.watchers[0](ids, all)
+			if known := m.Tokens(every); len(known) != 1 {
+				t.Errorf("%d tokens are known", len(known))
+			}
+			refuse(nil)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if known := m.Tokens(every); len(known) != 0 {
+				t.Errorf("%d tokens are still known", len(known))
+			}
+		})
+	}
+}
+
 // TestTokensThatCannotBeWatched: if changes of tokens cannot be watched, that is reported to the operator, since a
 // revoked token would still be accepted.
 func TestTokensThatCannotBeWatched(t *testing.T) {
