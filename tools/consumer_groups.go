@@ -386,7 +386,7 @@ func (g *groupsTool) offsetRows(ctx context.Context, d *kadm.DescribedGroup) ([]
 	if len(topics) == 0 {
 		return nil, nil
 	}
-	ends, err := g.adm.ListEndOffsets(ctx, slices.Collect(maps.Keys(topics))...)
+	ends, err := listKnown(ctx, g.adm.ListEndOffsets, slices.Collect(maps.Keys(topics))...)
 	if err != nil {
 		return nil, err
 	}

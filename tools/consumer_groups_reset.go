@@ -141,7 +141,7 @@ func (g *groupsTool) newOffsets(ctx context.Context, group string) (map[string]n
 	if err != nil {
 		return nil, err
 	}
-	ends, err := g.adm.ListEndOffsets(ctx, topics...)
+	ends, err := listKnown(ctx, g.adm.ListEndOffsets, topics...)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,9 @@ func (g *groupsTool) target(ctx context.Context, group string, topics []string) 
 
 // targetTime returns the first record at or after a time, or the end.
 func (g *groupsTool) targetTime(ctx context.Context, at time.Time, topics []string) (target, error) {
-	found, err := g.adm.ListOffsetsAfterMilli(ctx, at.UnixMilli(), topics...)
+	found, err := listKnown(ctx, func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
+		return g.adm.ListOffsetsAfterMilli(ctx, at.UnixMilli(), topics...)
+	}, topics...)
 	if err != nil {
 		return nil, err
 	}

@@ -150,7 +150,7 @@ func (d *doctor) generations(ctx context.Context, name string) ([]generation, er
 		return nil, err
 	}
 	partition := javahash.PartitionFor(name, len(meta.Topics[0].Partitions))
-	offsets, err := d.adm.ListEndOffsets(ctx, "__consumer_offsets")
+	offsets, err := listKnown(ctx, d.adm.ListEndOffsets, "__consumer_offsets")
 	if err != nil {
 		return nil, err
 	}

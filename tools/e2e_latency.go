@@ -103,7 +103,7 @@ func (t *latencyTest) ends(ctx context.Context, env *Env, adm *kadm.Client) (map
 			return nil, err
 		}
 	}
-	listed, err := adm.ListEndOffsets(ctx, t.topic)
+	listed, err := listKnown(ctx, adm.ListEndOffsets, t.topic)
 	if err == nil {
 		err = listed.Error()
 	}

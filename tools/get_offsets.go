@@ -181,7 +181,7 @@ func printOffsets(ctx context.Context, env *Env, cl *kgo.Client, filter partitio
 	if len(wanted) == 0 {
 		return errors.New("could not match any topic-partitions with the specified filters")
 	}
-	offsets, err := listOffsets(ctx, cl, wanted, timestamp)
+	offsets, err := untilKnown(ctx, func() ([]partitionOffset, error) { return listOffsets(ctx, cl, wanted, timestamp) }, allKnown)
 	if err != nil {
 		return err
 	}

@@ -87,9 +87,9 @@ func (s *startOffsets) list(ctx context.Context, adm *kadm.Client, topics ...str
 	case s.reset == "earliest":
 		return adm.ListStartOffsets(ctx, topics...)
 	case s.level == "read_committed":
-		return adm.ListCommittedOffsets(ctx, topics...)
+		return listKnown(ctx, adm.ListCommittedOffsets, topics...)
 	}
-	return adm.ListEndOffsets(ctx, topics...)
+	return listKnown(ctx, adm.ListEndOffsets, topics...)
 }
 
 // withoutOffset returns the partitions for which a group has no offset.

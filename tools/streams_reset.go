@@ -230,7 +230,7 @@ func (t *streamsResetTool) addEnds(ctx context.Context, topics []string, offsets
 			t.env.printf("Topic: %s\n", topic) // once per partition, as in the original
 		}
 	}
-	ends, err := t.adm.ListEndOffsets(ctx, topics...)
+	ends, err := listKnown(ctx, t.adm.ListEndOffsets, topics...)
 	if err == nil {
 		err = ends.Error()
 	}
