@@ -40,10 +40,10 @@ type peers struct {
 // connKey says what a connection is for: what one kind of request waits for must not delay the others.
 type connKey struct {
 	broker int32
-	api    int16 // controllersLink for everything that the controller sends
+	api    int16 // fromController for everything that the controller sends
 }
 
-const controllersLink = -1
+const fromController = -1
 
 // peerConn is a connection that is opened on demand. It carries one request at a time.
 type peerConn struct {
@@ -61,10 +61,10 @@ func newPeers(s *Server) *peers {
 
 func (p *peers) close() {
 	p.mu.Lock()
-	links := append(slices.Collect(maps.Values(p.mu.conns)), &p.toController)
+	conns := append(slices.Collect(maps.Values(p.mu.conns)), &p.toController)
 	p.mu.Unlock()
-	for _, l := range links {
-		l.close()
+	for _, c := range conns {
+		c.close()
 	}
 }
 
@@ -205,21 +205,21 @@ func (p *peers) Send(ctx context.Context, to zkcoord.BrokerInfo, req kmsg.Reques
 	if err != nil {
 		return nil, err
 	}
-	l := p.conn(connKey{to.ID, controllersLink})
+	c := p.conn(connKey{to.ID, fromController})
 	ctx, cancel := context.WithTimeout(ctx, p.server.static.ControllerSocketTimeout)
 	defer cancel()
-	return l.do(ctx, addr, p.dial(listener), req)
+	return c.do(ctx, addr, p.dial(listener), req)
 }
 
 func (p *peers) conn(key connKey) *peerConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := p.mu.conns[key]
-	if l == nil {
-		l = &peerConn{}
-		p.mu.conns[key] = l
+	c := p.mu.conns[key]
+	if c == nil {
+		c = &peerConn{}
+		p.mu.conns[key] = c
 	}
-	return l
+	return c
 }
 
 // SendTo delivers a request of one of this broker's coordinators to a broker, which may be this one. It may arrive

@@ -10,7 +10,7 @@ import (
 
 type topicPartition = zkcoord.TopicPartition
 
-// model is the controller's picture of the cluster: the state in ZooKeeper, and the progress of the controller's own
+// model is the cluster as the controller knows it: the state in ZooKeeper, and the progress of the controller's own
 // operations. Only the loop uses it.
 type model struct {
 	brokers     map[int32]*broker // the registered ones
