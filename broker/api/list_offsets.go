@@ -170,11 +170,11 @@ func findInLog(log *logstore.Log, leaderEpoch int32, req *kmsg.ListOffsetsReques
 	return visible(offset, ts, epoch, ok, limit), err
 }
 
-// visibleEnd returns where the requester's view ends: at the log end for replicas, otherwise according to its isolation
-// level.
+// visibleEnd returns where the requester's view ends: for consumers according to their isolation level, for replicas and
+// debugging clients at the log end.
 func visibleEnd(log *logstore.Log, req *kmsg.ListOffsetsRequest) int64 {
 	switch {
-	case req.ReplicaID >= 0:
+	case req.ReplicaID != consumerReplica:
 		return log.LogEndOffset()
 	case req.IsolationLevel == 1:
 		return log.LastStableOffset()
@@ -202,7 +202,7 @@ func (h *Handlers) oldStyleOffsets(req *kmsg.ListOffsetsRequest, topic string, p
 		offsets, err = log.LegacyOffsetsBefore(p.Timestamp, int(p.MaxNumOffsets))
 		return err
 	})
-	if err != nil || req.ReplicaID >= 0 {
+	if err != nil || req.ReplicaID != consumerReplica {
 		return offsets, err
 	}
 	// A consumer must not see beyond the high watermark.

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,6 +72,7 @@ func TestOffsetsAfterAnElection(t *testing.T) {
 		{"end", 5, -1, latestOffset, -1, kerr.OffsetNotAvailable.Code},
 		{"end, old client", 4, -1, latestOffset, -1, kerr.LeaderNotAvailable.Code},
 		{"end for a follower", 5, 2, latestOffset, 1, 0},
+		{"end for a debugging client", 5, debuggingReplica, latestOffset, 1, 0},
 		{"start", 5, -1, earliestOffset, 0, 0},
 		{"time of the record", 5, -1, 1000, -1, kerr.OffsetNotAvailable.Code},
 		{"newest record", 7, -1, maxTimestamp, -1, kerr.OffsetNotAvailable.Code},
@@ -78,6 +80,14 @@ func TestOffsetsAfterAnElection(t *testing.T) {
 	} {
 		if got, err := ask(test.version, test.replica, test.timestamp); got != test.want || code(err) != test.code {
 			t.Errorf("%s: %d, %v", test.name, got, err)
+		}
+	}
+	for asker, want := range map[int32][]int64{consumerReplica: {0}, debuggingReplica: {1, 0}, 2: {1, 0}} {
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.ReplicaID = asker
+		got, err := h.oldStyleOffsets(req, "t", &kmsg.ListOffsetsRequestTopicPartition{Timestamp: latestOffset, MaxNumOffsets: 9})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("version 0, replica %d: got %v, %v, want %v", asker, got, err, want)
 		}
 	}
 	if v, err := p.Read(replica.Reader{Replica: 2, Isolation: replica.ReadToEnd}, replica.Position{LeaderEpoch: 2, LastFetchedEpoch: -1, Offset: 1}); err != nil {
