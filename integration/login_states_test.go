@@ -113,24 +113,32 @@ func versionsAmid(req kmsg.Request) []int16 {
 	return slices.Compact([]int16{0, min(req.MaxVersion(), 2)})
 }
 
+// requestsAmidLogin returns the requests in the versions in which they are sent.
+func requestsAmidLogin() (all []kmsg.Request) {
+	for i, req := range amidLogin() {
+		for _, version := range versionsAmid(req) {
+			sent := amidLogin()[i]
+			sent.SetVersion(version)
+			all = append(all, sent)
+		}
+	}
+	return all
+}
+
 func loginStates(t *testing.T, g guarded) string {
-	states := loginStatesOf()
+	states, asked := loginStatesOf(), requestsAmidLogin()
 	lines := make([][]string, len(states))
 	var all errgroup.Group
 	all.SetLimit(32) // they mostly wait
 	for i, state := range states {
-		for j, req := range amidLogin() {
-			for _, version := range versionsAmid(req) {
-				at := len(lines[i])
-				lines[i] = append(lines[i], "")
-				all.Go(func() error {
-					req := amidLogin()[j]
-					req.SetVersion(version)
-					came := outcome(t, g.secure, state.name, req)
-					lines[i][at] = fmt.Sprintf("%s v%d%s: %s\n", kmsg.NameForKey(req.Key()), version, remark(req), came)
-					return nil
-				})
-			}
+		lines[i] = make([]string, len(asked)) // before the first goroutine writes to it
+		for j := range asked {
+			all.Go(func() error {
+				req := requestsAmidLogin()[j] // a copy of its own
+				came := outcome(t, g.secure, state.name, req)
+				lines[i][j] = fmt.Sprintf("%s v%d%s: %s\n", kmsg.NameForKey(req.Key()), req.GetVersion(), remark(req), came)
+				return nil
+			})
 		}
 	}
 	_ = all.Wait()
