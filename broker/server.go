@@ -76,6 +76,7 @@ type Server struct {
 	ctx      context.Context // of the background tasks
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
+	unread   unreadSettings
 	failed   chan error // why the broker must stop by itself
 	undo     []func()   // undoes the start, last step first
 	orderly  bool       // it was serving: leaders are moved away before it stops
@@ -259,6 +260,7 @@ func (s *Server) loadConfigs(ctx context.Context) error {
 		}
 	}
 	s.topics = newTopicConfigs(s.config, s.zk, s.log)
+	s.topics.unread = s.newTopicUnread
 	if _, err := s.topics.loadAll(ctx); err != nil {
 		return err
 	}
@@ -287,7 +289,12 @@ func (s *Server) loadBrokerConfig(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if name == zkcoord.DefaultEntity {
+	return s.setBrokerConfig(e, stored)
+}
+
+// setBrokerConfig applies the stored settings of this broker or of all brokers. The error tells that they are invalid.
+func (s *Server) setBrokerConfig(e zkcoord.Entity, stored map[string]string) error {
+	if e.Name == zkcoord.DefaultEntity {
 		return s.config.SetCluster(stored, e.Path())
 	}
 	return s.config.SetBroker(stored, e.Path())

@@ -19,6 +19,7 @@ type topicConfigs struct {
 	broker *config.Dynamic
 	zk     *zkcoord.Client
 	log    *logrus.Entry
+	unread func(topic string) // called when a new topic's settings could not be read
 
 	loading sync.Mutex // held from reading a topic's settings until they are stored, so that an older read does not overwrite a newer one
 
@@ -183,6 +184,7 @@ func (t *topicConfigs) logConfigOfNew(ctx context.Context, topic string, first b
 	if first || !t.has(topic) {
 		if err := t.reload(ctx, topic); err != nil {
 			t.log.WithError(err).WithField(logx.Topic, topic).Error("cannot read a new topic's settings, using the broker's defaults for now")
+			t.unread(topic)
 		}
 	}
 	return t.logConfig(topic)

@@ -1,9 +1,13 @@
 package broker
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"barnabas/broker/quota"
 	"barnabas/logstore"
 
 	"github.com/go-zookeeper/zk"
@@ -66,4 +70,126 @@ func TestSettingsAfterANotificationThatCannotBeRead(t *testing.T) {
 	}
 	set(t, s, "brokers", "1", map[string]string{"max.connections": "78"})
 	eventually(t, "what is announced afterwards", func() bool { return s.config.Current().MaxConnections == 78 })
+}
+
+// TestSettingsAreReadAgain: settings that could not be read when they changed, because ZooKeeper refused to answer, are
+// in force a little later.
+func TestSettingsAreReadAgain(t *testing.T) {
+	connect := zookeeper(t)
+	s := newServer(t, connect, nil)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.zk.CreateTopic(t.Context(), "t", map[int32][]int32{0: {1}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the topic", func() bool { return s.metadata.Current().Topics["t"] != nil && s.topics.has("t") })
+	secret := secretNodes(t, connect)
+	alice := quota.Entity{User: quota.Named("alice")}
+	limited := func() bool { return slices.Contains(s.quotas.Entities(), alice) }
+	for _, c := range []struct {
+		kind, name, setting string
+		value               string
+		inForce             func() bool
+	}{
+		{"topics", "t", "retention.ms", "5678", func() bool { return s.topics.get("t").Retention == 5678*time.Millisecond }},
+		{"brokers", "1", "max.connections", "77", func() bool { return s.config.Current().MaxConnections == 77 }},
+		{"users", "alice", "producer_byte_rate", "1024", limited},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			path := "/config/" + c.kind + "/" + c.name
+			reveal := secret(path, fmt.Sprintf(`{"version":1,"config":{"%s":"%s"}}`, c.setting, c.value))
+			s.entityChanged(entity(c.kind, c.name)) // as after its notification
+			if c.inForce() {
+				t.Fatal("the settings could be read")
+			}
+			reveal()
+			eventually(t, "the settings", c.inForce)
+		})
+	}
+}
+
+// TestAllSettingsAreReadAgain: the same for changes that are read because notifications may have been missed.
+func TestAllSettingsAreReadAgain(t *testing.T) {
+	connect := zookeeper(t)
+	s := newServer(t, connect, nil)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	reveal := secretNodes(t, connect)("/config/topics/t", `{"version":1,"config":{"retention.ms":"5678"}}`)
+	s.settingsMissed()
+	reveal()
+	eventually(t, "the settings", func() bool { return s.topics.get("t").Retention == 5678*time.Millisecond })
+}
+
+// TestSettingsOfANewTopicAreReadAgain: a topic whose settings could not be read when its first log was created gets
+// them a little later.
+func TestSettingsOfANewTopicAreReadAgain(t *testing.T) {
+	connect := zookeeper(t)
+	s := newServer(t, connect, nil)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	reveal := secretNodes(t, connect)("/config/topics/t", `{"version":1,"config":{"retention.ms":"5678"}}`)
+	direct := connected(t, connect)
+	if _, err := direct.Create("/brokers/topics/t", []byte(`{"version":3,"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{}}`), 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	tp := logstore.TopicPartition{Topic: "t"}
+	eventually(t, "the log", func() bool { _, ok := s.logs.Log(tp); return ok })
+	reveal()
+	eventually(t, "the settings", func() bool {
+		l, _ := s.logs.Log(tp)
+		return l.Config().RetentionTime == 5678*time.Millisecond
+	})
+}
+
+// TestFeaturesAreReadAgain: the same for the cluster's finalized features.
+func TestFeaturesAreReadAgain(t *testing.T) {
+	connect := zookeeper(t)
+	s := newServer(t, connect, nil)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	reveal := secretNodes(t, connect)("/feature", `{"version":1,"status":1,"features":{"x":{"min_version_level":1,"max_version_level":3}}}`)
+	eventually(t, "the failed read", s.features.rereading.Load)
+	reveal()
+	eventually(t, "the features", func() bool { return s.features.Load().Levels["x"] == 3 })
+}
+
+func connected(t *testing.T, connect string) *zk.Conn {
+	t.Helper()
+	direct, _, err := zk.Connect([]string{connect}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(direct.Close)
+	return direct
+}
+
+// secretNodes returns a function that writes a node which the broker may not read until reveal is called.
+func secretNodes(t *testing.T, connect string) func(path, content string) (reveal func()) {
+	t.Helper()
+	direct := connected(t, connect)
+	if err := direct.AddAuth("digest", []byte("u:p")); err != nil {
+		t.Fatal(err)
+	}
+	return func(path, content string) func() {
+		t.Helper()
+		_, err := direct.Create(path, nil, 0, zk.DigestACL(zk.PermAll, "u", "p"))
+		if errors.Is(err, zk.ErrNodeExists) {
+			_, err = direct.SetACL(path, zk.DigestACL(zk.PermAll, "u", "p"), -1)
+		}
+		if err == nil {
+			_, err = direct.Set(path, []byte(content), -1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if _, err := direct.SetACL(path, zk.WorldACL(zk.PermAll), -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
