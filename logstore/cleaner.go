@@ -230,11 +230,11 @@ func (c *cleaner) dirtiest(ctx context.Context, n int) []dirtyLog {
 	dirtiest, late := 0.0, time.Duration(0)
 	defer func() { c.looked(now, dirtiest, late) }()
 	for _, l := range c.candidates(now) {
+		c.acquit(l) // before it is examined: a segment that is closed meanwhile makes it a suspect again
 		part, keep := c.look(ctx, l, now)
 		dirtiest, late = max(dirtiest, part.ratio), max(late, part.late)
-		if !keep {
-			c.acquit(l)
-		} else if part.due(l.config.Load()) {
+		c.examined(l, keep)
+		if keep && part.due(l.config.Load()) {
 			due = append(due, dirtyLog{l, part})
 		}
 	}
@@ -260,7 +260,17 @@ func (c *cleaner) acquit(l *Log) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.mu.suspects, l)
-	delete(c.mu.failed, l)
+}
+
+// examined makes a log a suspect again if it is to be examined again.
+func (c *cleaner) examined(l *Log, again bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if again {
+		c.mu.suspects[l] = true
+	} else {
+		delete(c.mu.failed, l)
+	}
 }
 
 // look determines the dirty part of a log; keep is false if there is no need to look again until the log is considered
@@ -289,6 +299,10 @@ func (c *cleaner) clean(ctx context.Context, d dirtyLog, use resources) {
 		return // it is being truncated or deleted, and will be considered again
 	}
 	defer d.cleaning.end()
+	d.part, _ = c.look(ctx, d.Log, c.m.cfg.Now()) // again: since it was chosen the log may have been truncated, and have got records above the high watermark
+	if !d.part.due(d.config.Load()) {
+		return
+	}
 	began := time.Now()
 	end, stats, err := d.compact(ctx, d.part, use)
 	if err == nil {
