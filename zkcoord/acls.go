@@ -208,15 +208,16 @@ func (c *Client) ACLs(ctx context.Context, r ACLResource) ([]ACLEntry, error) {
 // noNodeVersion is the version of a node that does not exist.
 const noNodeVersion = -1
 
-func (c *Client) acls(ctx context.Context, r ACLResource) (entries []ACLEntry, version int32, err error) {
+// acls also returns the node's stat.
+func (c *Client) acls(ctx context.Context, r ACLResource) (entries []ACLEntry, at zk.Stat, err error) {
 	n, err := c.get(ctx, r.Path())
 	if err != nil {
-		return nil, noNodeVersion, ignoreNoNode(err)
+		return nil, zk.Stat{Version: noNodeVersion}, ignoreNoNode(err)
 	}
 	if entries, err = DecodeACLs(n.data); err != nil {
-		return nil, n.stat.Version, &ErrUnreadableACLs{r, err}
+		return nil, n.stat, &ErrUnreadableACLs{r, err}
 	}
-	return entries, n.stat.Version, nil
+	return entries, n.stat, nil
 }
 
 // AllACLs reads the entries of all resources. Those that cannot be decoded are missing, and the error joins an
@@ -276,7 +277,7 @@ const (
 // attempts the error is ErrConflict.
 func (c *Client) UpdateACLs(ctx context.Context, r ACLResource, change func([]ACLEntry) []ACLEntry) error {
 	for range aclAttempts {
-		old, version, err := c.acls(ctx, r)
+		old, at, err := c.acls(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -284,7 +285,7 @@ func (c *Client) UpdateACLs(ctx context.Context, r ACLResource, change func([]AC
 		if sameEntries(old, next) {
 			return nil
 		}
-		done, err := c.replaceACLs(ctx, r, next, version)
+		done, err := c.replaceACLs(ctx, r, next, at)
 		if err != nil {
 			return err
 		}
@@ -316,24 +317,40 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// replaceACLs creates, writes or removes a node if it still has the version.
-func (c *Client) replaceACLs(ctx context.Context, r ACLResource, next []ACLEntry, version int32) (done bool, err error) {
+// replaceACLs creates, writes or removes a node if it still is as it was read.
+func (c *Client) replaceACLs(ctx context.Context, r ACLResource, next []ACLEntry, at zk.Stat) (done bool, err error) {
 	switch {
 	case len(next) == 0:
-		return c.deleteIf(ctx, r.Path(), version)
-	case version == noNodeVersion:
+		return c.deleteIf(ctx, r.Path(), at)
+	case at.Version == noNodeVersion:
 		return c.createDeep(ctx, r.Path(), encodeACLs(next))
 	}
-	_, done, err = c.setIf(ctx, r.Path(), encodeACLs(next), version)
+	_, done, err = c.setIf(ctx, r.Path(), encodeACLs(next), at.Version)
 	return done, ignoreNoNode(err)
 }
 
-// deleteIf removes a node if it has the version; it succeeds if there is none.
-func (c *Client) deleteIf(ctx context.Context, path string, version int32) (done bool, err error) {
+// errReplaced reports that a node was removed and created again.
+var errReplaced = errors.New("zkcoord: another node")
+
+// deleteIf removes a node if it still has the version; it succeeds if there is none. After a lost response it looks
+// before it asks again: another node with that path may have the same version.
+func (c *Client) deleteIf(ctx context.Context, path string, at zk.Stat) (done bool, err error) {
+	again := false
 	_, _, err = request(ctx, c, func(conn Conn) (struct{}, error) {
-		return struct{}{}, conn.Delete(c.chroot+path, version)
+		if again {
+			if _, now, err := conn.Get(c.chroot + path); err != nil {
+				return struct{}{}, err
+			} else if now.Czxid != at.Czxid {
+				return struct{}{}, errReplaced
+			}
+		}
+		again = true
+		return struct{}{}, conn.Delete(c.chroot+path, at.Version)
 	})
-	if errors.Is(err, zk.ErrBadVersion) {
+	switch {
+	case errors.Is(err, errReplaced): // the one that was read is gone
+		return true, nil
+	case isBadVersion(err):
 		return false, nil
 	}
 	err = ignoreNoNode(wrapPath("delete", path, err))
