@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"barnabas/internal/logx"
@@ -233,10 +234,43 @@ func (c *Client) SetTopic(ctx context.Context, term Term, t TopicInfo) (version 
 	return 0, fmt.Errorf("topic %s: %w", t.Name, ErrConflict)
 }
 
-// RequestTopicDeletion requests the deletion of a topic from the controller; it may be called twice.
+// RequestTopicDeletion requests the deletion of a topic from the controller; it may be called twice. After a lost
+// response it requests it again only if the topic is still the same: its deletion may be over, and a new topic may have
+// its name.
 func (c *Client) RequestTopicDeletion(ctx context.Context, name string) error {
-	_, err := c.createDeep(ctx, deletePath(name), nil)
-	return err
+	wanted, _, err := request(ctx, c, func(conn Conn) (int64, error) { return c.topicCreation(conn, name) })
+	if err != nil {
+		return wrapPath("look up", topicPath(name), err)
+	}
+	again := false
+	_, _, err = request(ctx, c, func(conn Conn) (string, error) {
+		if again {
+			if now, err := c.topicCreation(conn, name); err != nil || now != wanted {
+				return "", err
+			}
+		}
+		again = true
+		return conn.Create(c.chroot+deletePath(name), nil, zk.FlagPersistent, c.aclOf(deletePath(name)))
+	})
+	switch {
+	case isNodeExists(err):
+		return nil
+	case isNoNode(err): // the parent is missing
+		if err := c.ensurePath(ctx, deleteTopicsPath); err != nil {
+			return err
+		}
+		return c.RequestTopicDeletion(ctx, name)
+	}
+	return wrapPath("create", deletePath(name), err)
+}
+
+// topicCreation returns the zxid with which a topic was created; 0 if there is none.
+func (c *Client) topicCreation(conn Conn, name string) (czxid int64, err error) {
+	found, stat, err := conn.Exists(c.chroot + topicPath(name))
+	if err != nil || !found {
+		return 0, err
+	}
+	return stat.Czxid, nil
 }
 
 // WatchTopicDeletions lists and watches the topics that are to be deleted.

@@ -1,0 +1,51 @@
+package zksim
+
+import (
+	"context"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// TestRecreatedTopicIsNotDeleted: if the response to the request for a deletion is lost, and the topic was deleted and
+// created again before the next attempt, the new topic stays.
+func TestRecreatedTopicIsNotDeleted(t *testing.T) {
+	ctx := context.Background()
+	e := New()
+	client, c := connect(t, e)
+	other, direct := connect(t, e)
+	if err := client.EnsureTopNodes(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := direct.Create("/controller", []byte(`{"brokerid":1}`), zk.FlagEphemeral, nil); err != nil {
+		t.Fatal(err)
+	}
+	create := func() {
+		t.Helper()
+		if _, err := other.CreateTopic(ctx, "t", map[int32][]int32{0: {1}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create()
+	const request = "/admin/delete_topics/t"
+	lost := false
+	c.Wait = func() {
+		if found, _, _ := direct.Exists(request); found && !lost {
+			lost = true
+			c.Break() // before the response
+			for _, path := range []string{"/brokers/topics/t", request} {
+				if err := direct.Delete(path, -1); err != nil { // as the controller does
+					t.Error(err)
+				}
+			}
+			create()
+		}
+		c.Restore()
+	}
+	if err := client.RequestTopicDeletion(ctx, "t"); err != nil || !lost {
+		t.Errorf("%v, a response was lost: %v", err, lost)
+	}
+	if found, _, err := direct.Exists(request); err != nil || found {
+		t.Errorf("the new topic is to be deleted: %v, %v", found, err)
+	}
+}
