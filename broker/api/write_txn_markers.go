@@ -101,7 +101,7 @@ func (h *Handlers) awaitMarkers(ctx context.Context, waits []markerWritten) {
 			continue
 		}
 		if w.partition.TP.Topic == offsetsTopic {
-			h.Groups.TxnMarker(w.partition.TP.Partition, w.marker.ProducerID, w.marker.Committed)
+			h.Groups.TxnMarker(w.partition.TP.Partition, w.marker.ProducerID, w.marker.Committed, w.end)
 		}
 	}
 }

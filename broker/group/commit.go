@@ -118,8 +118,9 @@ func javaLength(s string) int {
 }
 
 // TxnMarker makes the offsets of a transaction effective, or drops them, after its marker was appended to a partition
-// of the internal topic and is on all in-sync replicas.
-func (c *Coordinator) TxnMarker(number int32, producerID int64, committed bool) {
+// of the internal topic and is on all in-sync replicas. end is the offset after the marker: when its request was repeated
+// meanwhile, the producer may have begun another transaction.
+func (c *Coordinator) TxnMarker(number int32, producerID int64, committed bool, end int64) {
 	c.mu.RLock()
 	s := c.mu.shards[number]
 	c.mu.RUnlock()
@@ -129,16 +130,16 @@ func (c *Coordinator) TxnMarker(number int32, producerID int64, committed bool) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loadingLocked() {
-		s.mu.ended = append(s.mu.ended, endedTxn{producerID, committed})
+		s.mu.ended = append(s.mu.ended, endedTxn{producerID, committed, end})
 		return
 	}
-	s.endTxnLocked(endedTxn{producerID, committed})
+	s.endTxnLocked(endedTxn{producerID, committed, end})
 }
 
 func (s *shard) endTxnLocked(t endedTxn) {
 	for _, g := range s.mu.groups {
 		if g.open[t.producerID] != nil {
-			g.endTxn(t.producerID, t.committed)
+			g.endTxn(t)
 		}
 	}
 }

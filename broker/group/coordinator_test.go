@@ -590,7 +590,7 @@ func TestTransactions(t *testing.T) {
 		end := func(producerID int64, committed bool) {
 			t.Helper()
 			h.write(t, marker(producerID, committed))
-			c.TxnMarker(0, producerID, committed)
+			c.TxnMarker(0, producerID, committed, h.log.LogEndOffset())
 		}
 		expect := func(plain, stable string) {
 			t.Helper()
@@ -637,6 +637,100 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
+// TestExpiryDuringATransaction: an offset in a transaction that is open while the previous offset expires is not lost.
+func TestExpiryDuringATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := start(t, testConfig(t, h))
+		commitSimple(t, c, "g", 1)
+		time.Sleep(59 * time.Second)
+		if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		h.write(t, marker(7, true))
+		c.TxnMarker(0, 7, true, h.log.LogEndOffset())
+		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
+			t.Errorf("offset: %s", got)
+		}
+	})
+}
+
+// TestMarkerOfAnEarlierTransaction: a marker whose request was repeated, and which is noticed when the producer's next
+// transaction is open, does not end that one.
+func TestMarkerOfAnEarlierTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := start(t, testConfig(t, h))
+		begin := func(offset int64) {
+			t.Helper()
+			if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(offset)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := func(committed bool) (at int64) {
+			t.Helper()
+			h.write(t, marker(7, committed))
+			return h.log.LogEndOffset()
+		}
+		begin(5)
+		first, again := end(true), end(true)
+		c.TxnMarker(0, 7, true, again)
+		begin(6)
+		c.TxnMarker(0, 7, true, first)
+		if got := fetched(t, c, "g", false); got != `5 epoch 4 ""` {
+			t.Errorf("offset: %s", got)
+		}
+		if got := fetched(t, c, "g", true); got != "UNSTABLE_OFFSET_COMMIT" {
+			t.Errorf("stable offset: %s", got)
+		}
+		c.TxnMarker(0, 7, false, end(false))
+		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
+			t.Errorf("offset after the second transaction: %s", got)
+		}
+	})
+}
+
+// TestFailedDeletionDuringATransaction: a group that could not be deleted keeps the offsets of its open transactions.
+func TestFailedDeletionDuringATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := start(t, testConfig(t, h))
+		commitSimple(t, c, "g", 1)
+		if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
+			t.Fatal(err)
+		}
+		h.set(func() { h.mu.refuse = kerr.KafkaStorageError })
+		if err := c.Delete("g"); err == nil {
+			t.Fatal("deleted")
+		}
+		h.set(func() { h.mu.refuse = nil })
+		h.write(t, marker(7, true))
+		c.TxnMarker(0, 7, true, h.log.LogEndOffset())
+		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
+			t.Errorf("offset: %s", got)
+		}
+	})
+}
+
+// TestTopicDeletedDuringATransaction: the offset that a transaction commits for a topic that is deleted meanwhile does
+// not take effect: it would be that of the next topic with its name.
+func TestTopicDeletedDuringATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := start(t, testConfig(t, h))
+		if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
+			t.Fatal(err)
+		}
+		c.TopicsDeleted([]logstore.TopicPartition{tp})
+		h.write(t, marker(7, true))
+		c.TxnMarker(0, 7, true, h.log.LogEndOffset())
+		if got := fetched(t, c, "g", true); got != `-1 epoch -1 ""` {
+			t.Errorf("offset: %s", got)
+		}
+	})
+}
+
 // TestMarkerWhileLoading appends a marker at a place that the loader may have passed already.
 func TestMarkerWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -651,13 +745,13 @@ func TestMarkerWhileLoading(t *testing.T) {
 		}
 		h.set(func() { h.mu.epoch = 2 })
 		c.LeadershipChanged(0, 2, true)
-		c.TxnMarker(0, 7, true)
+		c.TxnMarker(0, 7, true, h.log.LogEndOffset())
 		<-c.loaders
 		awaitLoaded(t, c)
 		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
 			t.Errorf("offset: %s", got)
 		}
-		c.TxnMarker(99, 7, true) // of a partition that another broker leads
+		c.TxnMarker(99, 7, true, h.log.LogEndOffset()) // of a partition that another broker leads
 	})
 }
 

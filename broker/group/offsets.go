@@ -92,18 +92,21 @@ func (g *group) commitOpen(producerID int64, tp logstore.TopicPartition, c commi
 	g.open[producerID][tp] = c
 }
 
-// endTxn makes a transaction's offsets effective, or drops them.
-func (g *group) endTxn(producerID int64, committed bool) {
-	offsets := g.open[producerID]
-	delete(g.open, producerID)
-	if !committed {
-		return
-	}
+// endTxn makes a transaction's offsets effective, or drops them. Those after its marker belong to the producer's next
+// transaction.
+func (g *group) endTxn(t endedTxn) {
+	offsets := g.open[t.producerID]
 	for tp, c := range offsets {
-		if of := g.offsets[tp]; of != nil && of.newest() > c.end {
-			continue // superseded by a plain commit
+		if c.end > t.end {
+			continue
 		}
-		g.commit(tp, c)
+		delete(offsets, tp)
+		if of := g.offsets[tp]; t.committed && (of == nil || of.newest() <= c.end) { // not superseded by a plain commit
+			g.commit(tp, c)
+		}
+	}
+	if len(offsets) == 0 {
+		delete(g.open, t.producerID)
 	}
 }
 
@@ -122,12 +125,17 @@ func (g *group) offset(tp logstore.TopicPartition, highWatermark int64) (c commi
 		of.settle(highWatermark)
 		c, ok, unstable = of.stable, of.known, of.pending != nil
 	}
+	return c, ok, unstable || g.inTxn(tp)
+}
+
+// inTxn reports whether an open transaction has an offset for a partition.
+func (g *group) inTxn(tp logstore.TopicPartition) bool {
 	for _, offsets := range g.open {
 		if _, found := offsets[tp]; found {
-			return c, ok, true
+			return true
 		}
 	}
-	return c, ok, unstable
+	return false
 }
 
 // forget drops a partition's offset and its pending commits, and reports whether there was one.
@@ -163,7 +171,7 @@ func (g *group) expired(now time.Time, retention time.Duration, highWatermark in
 	var due []logstore.TopicPartition
 	for tp, of := range g.offsets {
 		of.settle(highWatermark)
-		if _, in := subscribed[tp.Topic]; in || !of.known || of.pending != nil {
+		if _, in := subscribed[tp.Topic]; in || !of.known || of.pending != nil || g.inTxn(tp) {
 			continue
 		}
 		expires := of.stable.expiresMs

@@ -22,8 +22,11 @@ func (c *Coordinator) Delete(groupID string) error {
 		for tp := range g.offsets {
 			all = append(all, tp)
 		}
+		open := g.open
 		g.open = nil
-		result = s.removeLocked(g, all)
+		if result = s.removeLocked(g, all); result != nil {
+			g.open = open
+		}
 	})
 	if err != nil {
 		return err
@@ -100,7 +103,7 @@ func offsetsOf(partitions []logstore.TopicPartition) func(*group) []logstore.Top
 	return func(g *group) []logstore.TopicPartition {
 		var has []logstore.TopicPartition
 		for _, tp := range partitions {
-			if _, ok := g.offsets[tp]; ok {
+			if _, ok := g.offsets[tp]; ok || g.inTxn(tp) {
 				has = append(has, tp)
 			}
 		}

@@ -55,6 +55,7 @@ type shard struct {
 type endedTxn struct {
 	producerID int64
 	committed  bool
+	end        int64 // offset after the marker
 }
 
 func newShard(c *Coordinator, number, epoch int32, p Partition) *shard {
