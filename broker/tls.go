@@ -23,8 +23,9 @@ import (
 
 // secured holds TLS for this broker's listeners, according to their current settings and keystores.
 type secured struct {
-	log *logrus.Entry
-	mu  struct {
+	log       *logrus.Entry
+	replacing sync.Mutex // held while contexts are replaced, so that the newest ones remain; before mu
+	mu        struct {
 		sync.Mutex // leaf
 		listeners  map[string]*securedListener
 	}
@@ -35,6 +36,7 @@ type securedListener struct {
 	context atomic.Pointer[ssl.Context]
 	base    *config.Broker // settings when the listener was opened, which apply except for the keystores
 	stores  []string       // values of storeKeys that the context was created from; guarded by secured.mu
+	failed  []string       // those that could not be applied since; guarded by secured.replacing
 }
 
 func newSecured(log *logrus.Entry) *secured {
@@ -101,6 +103,8 @@ func (s *Server) openStores(context.Context) error {
 
 // open creates a listener's context.
 func (s *secured) open(c *config.Broker, l config.Listener) error {
+	s.replacing.Lock()
+	defer s.replacing.Unlock()
 	made, err := newContext(c, c, l, nil)
 	if err != nil {
 		return err
@@ -148,6 +152,8 @@ func (s *secured) expires(listener string) time.Time {
 }
 
 func (s *secured) drop(listener string) {
+	s.replacing.Lock()
+	defer s.replacing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mu.listeners, listener)
@@ -159,7 +165,7 @@ func (s *secured) server(c *config.Broker, l config.Listener) (*network.TLS, err
 		return nil, nil
 	}
 	entry, _ := s.get(l.Name)
-	if entry == nil { // a listener that is added at run time
+	if entry == nil || entry.base != c { // a listener that is added at run time, perhaps after it could not be bound with other settings
 		if err := s.open(c, l); err != nil {
 			return nil, err
 		}
@@ -221,10 +227,15 @@ func (s *secured) refuse(next *config.Broker) error {
 
 // changed applies changed settings. What cannot be applied is left as it was, with a log line.
 func (s *secured) changed(now *config.Broker) {
+	s.replacing.Lock()
+	defer s.replacing.Unlock()
 	for _, l := range now.Listeners {
 		entry, stores := s.get(l.Name)
 		next := storeValues(now, l)
-		if !l.Protocol.TLS() || entry == nil || slices.Equal(stores, next) {
+		if !l.Protocol.TLS() || entry == nil {
+			continue
+		}
+		if entry.failed = nil; slices.Equal(stores, next) {
 			continue
 		}
 		_ = s.replace(entry, now, l, next) // logs its error itself
@@ -232,14 +243,22 @@ func (s *secured) changed(now *config.Broker) {
 }
 
 // reload reopens keystores whose files have changed, for listeners whose settings stay the same
-// (DynamicBrokerConfig.reloadUpdatedFilesWithoutConfigChange, 3.9).
+// (DynamicBrokerConfig.reloadUpdatedFilesWithoutConfigChange, 3.9), and applies settings that could not be applied when
+// they changed.
 func (s *secured) reload(next *config.Broker) error {
+	s.replacing.Lock()
+	defer s.replacing.Unlock()
 	for _, l := range next.Listeners {
 		entry, stores := s.get(l.Name)
-		if !l.Protocol.TLS() || entry == nil || !slices.Equal(stores, storeValues(next, l)) || !entry.context.Load().Modified() {
+		if !l.Protocol.TLS() || entry == nil {
 			continue
 		}
-		err := s.replace(entry, next, l, stores)
+		values := storeValues(next, l)
+		missed := entry.failed != nil && slices.Equal(entry.failed, values)
+		if !missed && (!slices.Equal(stores, values) || !entry.context.Load().Modified()) {
+			continue
+		}
+		err := s.replace(entry, next, l, values)
 		if refused := (*config.Error)(nil); errors.As(err, &refused) {
 			coded := *refused
 			coded.Code = kerr.InvalidRequest
@@ -251,14 +270,16 @@ func (s *secured) reload(next *config.Broker) error {
 	return nil
 }
 
-// replace gives a listener a new context, or logs why it cannot.
+// replace gives a listener a new context, or logs why it cannot. secured.replacing is held.
 func (s *secured) replace(entry *securedListener, now *config.Broker, l config.Listener, stores []string) error {
 	log := s.log.WithField(logx.Listener, l.Name)
 	made, err := s.successor(entry, now, l)
 	if err != nil {
+		entry.failed = stores
 		log.WithError(err).Error("cannot use the new TLS settings, keeping the previous ones")
 		return err
 	}
+	entry.failed = nil
 	s.put(l, entry, made, stores)
 	log.Info("applied new TLS settings or keystores to new connections")
 	return nil

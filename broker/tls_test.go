@@ -1,7 +1,10 @@
 package broker
 
 import (
+	"bytes"
+	"crypto/tls"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
@@ -75,6 +78,72 @@ func TestUntrustedBroker(t *testing.T) {
 			return says(lines, "nothing in ssl.truststore.* vouches") || says(lines, "the other side refused")
 		})
 	}
+}
+
+// TestTLSSettingsThatCouldNotBeApplied: settings that could not be applied when they changed, because a file could not be
+// read just then, are applied when they are written again.
+func TestTLSSettingsThatCouldNotBeApplied(t *testing.T) {
+	ca := testcert.NewAuthority(t, "ca")
+	first, second := ca.Issue("broker", "127.0.0.1"), ca.Issue("broker", "127.0.0.1")
+	before, now := sslConfig(t, first.Files(ca)), sslConfig(t, second.Files(ca))
+	log, _ := test.NewNullLogger()
+	s := newSecured(logrus.NewEntry(log))
+	l := before.Listeners[0]
+	serving, err := s.server(before, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serves := func(who *testcert.Identity) bool {
+		return bytes.Equal(serving.Config().Certificates[0].Certificate[0], who.Certificate().Raw)
+	}
+	_, keystore, _ := now.ListenerSetting(l, "ssl.keystore.location")
+	if err := os.Rename(keystore, keystore+".away"); err != nil {
+		t.Fatal(err)
+	}
+	s.changed(now)
+	if !serves(first) {
+		t.Fatal("the listener does not keep its certificate")
+	}
+	if err := os.Rename(keystore+".away", keystore); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.reload(now); err != nil || !serves(second) {
+		t.Errorf("the new certificate is not used: %v", err)
+	}
+}
+
+// TestTLSOfAListenerThatIsOpenedLater: a listener has the settings with which it is opened, not those of an earlier
+// attempt whose port could not be bound.
+func TestTLSOfAListenerThatIsOpenedLater(t *testing.T) {
+	ca := testcert.NewAuthority(t, "ca")
+	files := ca.Issue("broker", "127.0.0.1").Files(ca)
+	log, _ := test.NewNullLogger()
+	s := newSecured(logrus.NewEntry(log))
+	for _, row := range []struct {
+		setting string
+		want    tls.ClientAuthType
+	}{{"none", tls.NoClientCert}, {"required", tls.RequireAndVerifyClientCert}} {
+		files["ssl.client.auth"] = row.setting
+		c := sslConfig(t, files)
+		serving, err := s.server(c, c.Listeners[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := serving.Config().ClientAuth; got != row.want {
+			t.Errorf("ssl.client.auth=%s: %v, want %v", row.setting, got, row.want)
+		}
+	}
+}
+
+func sslConfig(t *testing.T, settings map[string]string) *config.Broker {
+	t.Helper()
+	settings = sslBroker("1", settings)
+	settings["log.dirs"], settings["zookeeper.connect"] = t.TempDir(), "127.0.0.1:1"
+	c, err := config.Parse(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func says(lines *test.Hook, text string) bool {
