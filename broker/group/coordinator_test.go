@@ -400,6 +400,38 @@ func TestDeletedTopicsAreForgotten(t *testing.T) {
 	})
 }
 
+// TestTopicDeletedWhileTheDiskIsFull: the offsets of a deleted topic are forgotten though their tombstones cannot be
+// written, and do not come back after a failover once they could be; those of the next topic with its name stay.
+func TestTopicDeletedWhileTheDiskIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		cfg := testConfig(t, h)
+		cfg.Retention = time.Hour
+		c := start(t, cfg)
+		commitSimple(t, c, "g", 1)
+		commitSimple(t, c, "again", 1)
+		h.set(func() { h.mu.refuse = kerr.KafkaStorageError })
+		c.TopicsDeleted([]logstore.TopicPartition{tp})
+		for _, group := range []string{"g", "again"} {
+			if got := fetched(t, c, group, false); got != `-1 epoch -1 ""` {
+				t.Errorf("offset of %s: %s", group, got)
+			}
+		}
+		time.Sleep(20 * time.Second) // it tries in vain
+		h.set(func() { h.mu.refuse = nil })
+		commitSimple(t, c, "again", 2)
+		time.Sleep(20 * time.Second)
+		c.Close()
+		c = start(t, cfg)
+		if got := fetched(t, c, "g", false); got != `-1 epoch -1 ""` {
+			t.Errorf("offset after a failover: %s", got)
+		}
+		if got := fetched(t, c, "again", false); got != `2 epoch 4 ""` {
+			t.Errorf("offset in the next topic after a failover: %s", got)
+		}
+	})
+}
+
 // TestExpiry: offsets expire when they should (KIP-211), and not before.
 func TestExpiry(t *testing.T) {
 	const period = 5 * time.Second // interval between checks

@@ -101,7 +101,7 @@ func (s *shard) installLocked(l *loaded) {
 		s.endTxnLocked(t)
 	}
 	if len(s.mu.deleted) > 0 {
-		s.cleanLocked("of deleted topics", offsetsOf(s.mu.deleted))
+		s.topicsDeletedLocked(s.mu.deleted)
 	}
 	s.mu.ended, s.mu.deleted = nil, nil
 }

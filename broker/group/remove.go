@@ -1,8 +1,11 @@
 package group
 
 import (
+	"errors"
+
 	"barnabas/internal/logx"
 	"barnabas/logstore"
+	"barnabas/logstore/record"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -95,7 +98,40 @@ func (s *shard) topicsDeleted(partitions []logstore.TopicPartition) {
 		s.mu.deleted = append(s.mu.deleted, partitions...)
 		return
 	}
-	s.cleanLocked("of deleted topics", offsetsOf(partitions))
+	s.topicsDeletedLocked(partitions)
+}
+
+// topicsDeletedLocked also forgets offsets whose tombstones cannot be written, when the disk is full for instance:
+// otherwise they would be those of the next topics with these names.
+func (s *shard) topicsDeletedLocked(partitions []logstore.TopicPartition) {
+	of := offsetsOf(partitions)
+	s.cleanLocked("of deleted topics", of)
+	for _, g := range s.mu.groups {
+		for _, tp := range of(g) {
+			if g.forget(tp) {
+				s.mu.unwritten = append(s.mu.unwritten, forgotten{g.id, tp})
+			}
+		}
+	}
+}
+
+// writeTombstones tries again to write tombstones for what was forgotten without them, and has not been committed since.
+func (s *shard) writeTombstones() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.servingLocked() != nil || len(s.mu.unwritten) == 0 {
+		return
+	}
+	t := s.tombstones()
+	var err error
+	for _, f := range s.mu.unwritten {
+		if g := s.mu.groups[f.groupID]; g == nil || g.offsets[f.partition] == nil {
+			err = errors.Join(err, t.addLocked(offsetKey(f.groupID, f.partition)))
+		}
+	}
+	if err = errors.Join(err, t.flushLocked()); err == nil {
+		s.mu.unwritten = nil
+	}
 }
 
 // offsetsOf chooses a group's offsets for some partitions.
@@ -115,6 +151,7 @@ func offsetsOf(partitions []logstore.TopicPartition) func(*group) []logstore.Top
 func (c *Coordinator) expire() {
 	now := c.cfg.Now()
 	for _, s := range c.shards() {
+		s.writeTombstones()
 		highWatermark := s.partition.Log().HighWatermark()
 		expired := s.clean("that expired", func(g *group) []logstore.TopicPartition {
 			return g.expired(now, c.cfg.Retention, highWatermark)
@@ -155,35 +192,23 @@ func (s *shard) cleanLocked(which string, choose func(*group) []logstore.TopicPa
 // need not be replicated first: what comes back after a failover is removed again. A group that never had a generation
 // has no record to remove.
 func (s *shard) removeLocked(g *group, partitions []logstore.TopicPartition) error {
-	now := s.coordinator.cfg.Now().UnixMilli()
-	b := s.batch()
-	add := func(key []byte) error {
-		b.Add(now, key, nil)
-		if b.Size() < tombstoneBatchBytes {
-			return nil
-		}
-		_, err := s.appendLocked(b, false)
-		b = s.batch()
-		return err
-	}
+	t := s.tombstones()
 	for _, tp := range partitions {
 		if g.offsets[tp] == nil {
 			continue
 		}
-		if err := add(offsetKey(g.id, tp)); err != nil {
+		if err := t.addLocked(offsetKey(g.id, tp)); err != nil {
 			return commitError(err)
 		}
 	}
 	last := g.emptyWithout(partitions)
 	if last && g.generation > 0 {
-		if err := add(groupIDKey(g.id)); err != nil {
+		if err := t.addLocked(groupIDKey(g.id)); err != nil {
 			return commitError(err)
 		}
 	}
-	if b.Count() > 0 {
-		if _, err := s.appendLocked(b, false); err != nil {
-			return commitError(err)
-		}
+	if err := t.flushLocked(); err != nil {
+		return commitError(err)
 	}
 	for _, tp := range partitions {
 		g.forget(tp)
@@ -192,6 +217,34 @@ func (s *shard) removeLocked(g *group, partitions []logstore.TopicPartition) err
 		s.dropLocked(g)
 	}
 	return nil
+}
+
+// tombstones writes tombstones in batches.
+type tombstones struct {
+	shard *shard
+	nowMs int64
+	batch *record.Builder
+}
+
+func (s *shard) tombstones() *tombstones {
+	return &tombstones{s, s.coordinator.cfg.Now().UnixMilli(), s.batch()}
+}
+
+func (t *tombstones) addLocked(key []byte) error {
+	t.batch.Add(t.nowMs, key, nil)
+	if t.batch.Size() < tombstoneBatchBytes {
+		return nil
+	}
+	return t.flushLocked()
+}
+
+func (t *tombstones) flushLocked() error {
+	if t.batch.Count() == 0 {
+		return nil
+	}
+	_, err := t.shard.appendLocked(t.batch, false)
+	t.batch = t.shard.batch()
+	return err
 }
 
 // emptyWithout reports whether nothing would be left of the group without some offsets.

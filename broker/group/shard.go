@@ -48,7 +48,15 @@ type shard struct {
 		// What has happened while loading.
 		ended   []endedTxn
 		deleted []logstore.TopicPartition
+
+		unwritten []forgotten // the log still has them
 	}
+}
+
+// forgotten is an offset of a deleted topic.
+type forgotten struct {
+	groupID   string
+	partition logstore.TopicPartition
 }
 
 // endedTxn is a transaction whose marker was appended to the partition.
