@@ -31,7 +31,8 @@ func (ld *loader) cleanUp() error {
 }
 
 // removeLeftovers removes deleted files and unfinished output of the cleaner. If that was the split of a segment, swap
-// files at or above the smallest cleaned one belong to it and are removed too.
+// files at or above the smallest cleaned one belong to it and are removed too, durably before the cleaned ones: without
+// those, a load after another crash would complete the swap with what is left of it.
 func (ld *loader) removeLeftovers() error {
 	unfinished := int64(math.MaxInt64)
 	for name := range ld.names {
@@ -41,19 +42,35 @@ func (ld *loader) removeLeftovers() error {
 			}
 		}
 	}
+	undone, err := ld.removeIf(func(name string) bool {
+		plain, swap := strings.CutSuffix(name, swapSuffix)
+		base, ok := baseOf(plain)
+		return swap && ok && base >= unfinished
+	})
+	if err == nil && undone {
+		err = ld.env.fs.SyncDir(ld.dir)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = ld.removeIf(func(name string) bool {
+		return strings.HasSuffix(name, deletedSuffix) || strings.HasSuffix(name, cleanedSuffix)
+	})
+	return err
+}
+
+// removeIf removes the files with certain names, and reports whether there are any.
+func (ld *loader) removeIf(stale func(name string) bool) (some bool, err error) {
 	for name := range ld.names {
-		stale := strings.HasSuffix(name, deletedSuffix) || strings.HasSuffix(name, cleanedSuffix)
-		if plain, ok := strings.CutSuffix(name, swapSuffix); ok {
-			base, ok := baseOf(plain)
-			stale = ok && base >= unfinished
+		if !stale(name) {
+			continue
 		}
-		if stale {
-			if err := ld.remove(name); err != nil {
-				return err
-			}
+		some = true
+		if err := ld.remove(name); err != nil {
+			return some, err
 		}
 	}
-	return nil
+	return some, nil
 }
 
 func (ld *loader) remove(name string) error {

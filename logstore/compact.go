@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -328,7 +329,7 @@ func (c *compaction) rewriteGroup(group []*segment, legacyHorizon int64) error {
 // giveUp removes what was written. If that fails, a load might later take it for complete: so the directory goes
 // offline.
 func (c *compaction) giveUp(out *cleanedWriter, err error) error {
-	if e := out.seg.discard(); e != nil && c.l.readable() == nil {
+	if e := errors.Join(c.l.undoSwap(out.seg), out.seg.discard()); e != nil && c.l.readable() == nil {
 		return c.l.disk.failEvenIfFull("remove an unfinished compaction", e)
 	}
 	return err

@@ -170,6 +170,56 @@ func TestSplitIsSafeAtEveryStep(t *testing.T) {
 	}
 }
 
+// TestSplitIsSafeThroughTwoCrashes ends the process at each step of the load that splits after the first rename, and the
+// next load at each of its steps.
+func TestSplitIsSafeThroughTwoCrashes(t *testing.T) {
+	for step, died := 1, true; died; step++ {
+		for later, again := 1, true; again; later++ {
+			again = false
+			died = splitAndDie(t, true, step, func(fsys *vfs.Mem) *vfs.Mem {
+				fsys = fsys.Kill()
+				if hasSwapFile(t, fsys) {
+					_, cfg := memWith(t, nil)
+					cfg.FS = fsys
+					again = openAndDie(t, cfg, later)
+				}
+				return fsys.Kill()
+			})
+			if t.Failed() {
+				t.Fatalf("step %d, then %d", step, later)
+			}
+		}
+	}
+}
+
+func hasSwapFile(t *testing.T, fsys vfs.FS) bool {
+	t.Helper()
+	for name := range filesIn(t, fsys, "/data/"+testTP.String()) {
+		if path.Ext(name) == swapSuffix {
+			return true
+		}
+	}
+	return false
+}
+
+// openAndDie loads until the given step and ends there. It reports whether the load got that far.
+func openAndDie(t *testing.T, cfg ManagerConfig, step int) (died bool) {
+	t.Helper()
+	n := 0
+	cfg.FS.(*vfs.Mem).SetFault(func(string, string) error {
+		if n++; n >= step {
+			died = true
+			return syscall.EIO
+		}
+		return nil
+	})
+	if m, err := Open(t.Context(), cfg); err == nil {
+		m.giveUp()
+	}
+	cfg.FS.(*vfs.Mem).SetFault(nil)
+	return died
+}
+
 // splitAndDie loads until the given step, ends there, and loads again. It reports whether the first load got that far.
 func splitAndDie(t *testing.T, clean bool, step int, end func(*vfs.Mem) *vfs.Mem) (died bool) {
 	t.Helper()
@@ -196,6 +246,12 @@ func splitAndDie(t *testing.T, clean bool, step int, end func(*vfs.Mem) *vfs.Mem
 	}
 	if diff := cmp.Diff(wantFar(farOffsets), farContent(t, l)); diff != "" {
 		t.Error(diff)
+	}
+	segments := *l.segments.Load()
+	for i, s := range segments[1:] {
+		if end, err := segments[i].end(); end > s.base || err != nil {
+			t.Errorf("the segment before %d ends at %d, %v", s.base, end, err)
+		}
 	}
 	return died
 }

@@ -11,7 +11,8 @@ import (
 // swapIn replaces the segments that out, which is complete and synced, was made from. The order ensures that a load
 // after a crash finds either the old segments or the new one, never parts of both (LocalLog.replaceSegments, 3.9):
 //
-//  1. out's files get the suffix .swap, durably: from here on a load completes the replacement,
+//  1. out's files get the suffix .swap, durably: from here on a load completes the replacement. Before that their names
+//     are durable, so that a power failure leaves each of them with one or the other suffix,
 //  2. the log reads from out, and the old files get the suffix .deleted, durably: before that, out's plain names beside
 //     them would show records twice,
 //  3. out's files get their plain names.
@@ -19,7 +20,10 @@ import (
 // The caller excludes truncation and retention. An error before step 2 leaves the log as it was; a later one takes the
 // directory offline, except that it waits while too many files are open.
 func (l *Log) swapIn(out *segment, old []*segment) error {
-	err := out.rename(swapSuffix)
+	err := l.syncNames()
+	if err == nil {
+		err = out.rename(swapSuffix)
+	}
 	if err == nil {
 		err = l.syncNames()
 	}
@@ -94,6 +98,24 @@ func (l *Log) supersedeLocked(s *segment, base int64) error {
 	}
 	l.removeLater(s, snapshot)
 	return nil
+}
+
+// undoSwap gives the files of a compaction that is not swapped in their first names again, durably: a load that finds only
+// some of them, while they are being removed, then removes the others, too.
+func (l *Log) undoSwap(s *segment) error {
+	undone := false
+	for _, kind := range segmentSuffixes {
+		plain := filepath.Join(l.path(), fileName(s.base, kind))
+		err := l.env.fs.Rename(plain+swapSuffix, plain+cleanedSuffix)
+		if ignoreNotExist(err) != nil {
+			return err
+		}
+		undone = undone || err == nil
+	}
+	if !undone {
+		return nil
+	}
+	return l.insist(l.syncNames)
 }
 
 // discard removes the files of an unfinished compaction, under any of their names.
