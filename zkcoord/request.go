@@ -224,6 +224,12 @@ func (c *Client) set(ctx context.Context, path string, data []byte) (zk.Stat, er
 
 // setIf writes a node if it has the version. ok is false if it has another one.
 func (c *Client) setIf(ctx context.Context, path string, data []byte, version int32) (newVersion int32, ok bool, err error) {
+	newVersion, ok, _, err = c.trySet(ctx, path, data, version)
+	return newVersion, ok, err
+}
+
+// trySet is setIf. If unsure is true and ok is not, the node may have been written, and then by others.
+func (c *Client) trySet(ctx context.Context, path string, data []byte, version int32) (newVersion int32, ok, unsure bool, err error) {
 	stat, lost, err := request(ctx, c, func(conn Conn) (zk.Stat, error) {
 		stat, err := conn.Set(c.chroot+path, data, version)
 		if err != nil {
@@ -233,11 +239,12 @@ func (c *Client) setIf(ctx context.Context, path string, data []byte, version in
 	})
 	switch {
 	case isBadVersion(err) && lost:
-		return c.written(ctx, path, data, version)
+		newVersion, ok, err = c.written(ctx, path, data, version)
+		return newVersion, ok, true, err
 	case isBadVersion(err):
-		return 0, false, nil
+		return 0, false, false, nil
 	}
-	return stat.Version, err == nil, wrapPath("write", path, err)
+	return stat.Version, err == nil, lost, wrapPath("write", path, err)
 }
 
 // written reports, after a lost response, whether the node contains what we wrote over that version.

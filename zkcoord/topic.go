@@ -191,10 +191,14 @@ func (c *Client) CreateTopic(ctx context.Context, name string, assignment map[in
 // AddPartitions adds partitions to a topic. Errors: REASSIGNMENT_IN_PROGRESS while its replicas are being moved;
 // INVALID_PARTITIONS if one exists already.
 func (c *Client) AddPartitions(ctx context.Context, name string, added map[int32][]int32) error {
+	unsure := false // whether they may have been added by an attempt whose response was lost
 	for {
 		t, version, err := c.Topic(ctx, name)
 		if err != nil {
 			return err
+		}
+		if unsure && includes(t.Partitions, added) {
+			return nil
 		}
 		if len(t.Adding)+len(t.Removing) > 0 {
 			return fmt.Errorf("topic %s: %w", name, kerr.ReassignmentInProgress)
@@ -205,11 +209,22 @@ func (c *Client) AddPartitions(ctx context.Context, name string, added map[int32
 			}
 		}
 		maps.Copy(t.Partitions, added)
-		_, ok, err := c.setIf(ctx, topicPath(name), encodeTopic(t), version)
+		_, ok, maybe, err := c.trySet(ctx, topicPath(name), encodeTopic(t), version)
 		if err != nil || ok {
 			return err
 		}
+		unsure = unsure || maybe
 	}
+}
+
+// includes reports whether all has the partitions with the same replicas.
+func includes(all, some map[int32][]int32) bool {
+	for p, replicas := range some {
+		if has, ok := all[p]; !ok || !slices.Equal(has, replicas) {
+			return false
+		}
+	}
+	return true
 }
 
 // SetTopic writes a topic's assignment as the controller of the term over the one with its version, and returns the new

@@ -2,9 +2,11 @@ package zksim
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // TestRecreatedTopicIsNotDeleted: if the response to the request for a deletion is lost, and the topic was deleted and
@@ -47,5 +49,42 @@ func TestRecreatedTopicIsNotDeleted(t *testing.T) {
 	}
 	if found, _, err := direct.Exists(request); err != nil || found {
 		t.Errorf("the new topic is to be deleted: %v, %v", found, err)
+	}
+}
+
+// TestAddedPartitionsAreRecognized: if the response to the addition of partitions is lost, and others have written the
+// topic since, the partitions count as added rather than as those of somebody else.
+func TestAddedPartitionsAreRecognized(t *testing.T) {
+	ctx := context.Background()
+	e := New()
+	client, c := connect(t, e)
+	_, direct := connect(t, e)
+	if err := client.EnsureTopNodes(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := direct.Create("/controller", []byte(`{"brokerid":1}`), zk.FlagEphemeral, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CreateTopic(ctx, "t", map[int32][]int32{0: {1}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	const topic = "/brokers/topics/t"
+	lost := false
+	c.Wait = func() {
+		if data, stat, err := direct.Get(topic); err == nil && stat.Version == 1 && !lost {
+			lost = true
+			c.Break() // before the response
+			if _, err := direct.Set(topic, data, 1); err != nil {
+				t.Error(err)
+			}
+		}
+		c.Restore()
+	}
+	added := map[int32][]int32{1: {2}, 2: {3}}
+	if err := client.AddPartitions(ctx, "t", added); err != nil || !lost {
+		t.Errorf("%v, a response was lost: %v", err, lost)
+	}
+	if err := client.AddPartitions(ctx, "t", added); !errors.Is(err, kerr.InvalidPartitions) {
+		t.Errorf("once more: %v", err)
 	}
 }
