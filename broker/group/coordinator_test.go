@@ -828,3 +828,19 @@ func TestIdleGroupsCostMemoryOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestRebalanceTimeoutOfNothing: a group whose only member is a static one that does not rejoin is not busy while it
+// waits for it, even if the member allows no time for a rebalance.
+func TestRebalanceTimeoutOfNothing(t *testing.T) {
+	for _, timeout := range []time.Duration{0, -time.Hour} {
+		instance := "i"
+		g := newGroup("g", testLimits(), epoch)
+		g.insert(&member{id: "m", instance: &instance, rebalanceTimeout: timeout, sessionTimeout: time.Minute, until: epoch.Add(time.Minute)}, "consumer")
+		g.state = Stable
+		g.prepare(&step{now: epoch}, "a member left")
+		g.expire(&step{now: epoch})
+		if !g.due.After(epoch) {
+			t.Errorf("timeout %v: due after %v", timeout, g.due.Sub(epoch))
+		}
+	}
+}

@@ -56,6 +56,9 @@ func (g *group) joinTimeout(st *step) {
 	g.wake(r.until)
 }
 
+// rejoinWaitMin bounds how often a rebalance goes on that no member has joined: clients may send any rebalance timeout.
+const rejoinWaitMin = time.Second
+
 // completeJoin begins the next generation with the members that have joined, and with static members, which keep their
 // place until their session expires. If only static members that have not joined are left, it goes on waiting.
 func (g *group) completeJoin(st *step) {
@@ -65,7 +68,7 @@ func (g *group) completeJoin(st *step) {
 		}
 	}
 	if !g.electJoined() {
-		g.rebalance = rebalance{until: st.now.Add(g.rebalanceTimeout())}
+		g.rebalance = rebalance{until: st.now.Add(max(g.rebalanceTimeout(), rejoinWaitMin))}
 		g.wake(g.rebalance.until)
 		return
 	}
