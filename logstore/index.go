@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,7 @@ const pageSize = 4096
 type entryFile struct {
 	fs        vfs.FS
 	entrySize int
-	maxSize   int // in bytes, a multiple of entrySize
+	maxSize   int // in bytes, a multiple of entrySize; once loaded, at least what the file had then
 
 	count   atomic.Int32 // number of entries, once loaded
 	loaded  atomic.Bool  // count is valid; set with mu held
@@ -67,7 +68,8 @@ func (f *entryFile) resizeLocked(size int64) error {
 	return file.Close()
 }
 
-// load determines the number of entries. A missing file has none.
+// load determines the number of entries. A missing file has none. One that was written with a larger maximum keeps them
+// all: without its last entries a segment would seem to be older than it is.
 func (f *entryFile) load() error {
 	if f.loaded.Load() {
 		return nil
@@ -87,7 +89,9 @@ func (f *entryFile) loadLocked() error {
 	case err != nil:
 		return err
 	default:
-		f.count.Store(int32(min(st.Size(), int64(f.maxSize)) / int64(f.entrySize)))
+		n := min(st.Size(), math.MaxInt32) / int64(f.entrySize)
+		f.count.Store(int32(n))
+		f.maxSize = max(f.maxSize, int(n)*f.entrySize)
 	}
 	f.loaded.Store(true)
 	return nil
