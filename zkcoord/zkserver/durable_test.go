@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,26 @@ func dump(t *Tree) map[string]string {
 		nodes[path] += " container"
 	}
 	return nodes
+}
+
+// TestPathsThatTheFileCannotHold: a path that is too long is refused, and does not end the server.
+func TestPathsThatTheFileCannotHold(t *testing.T) {
+	s, err := Open(Config{Dir: t.TempDir(), TickTime: tick, NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, s.Addr().String(), connectRequest{timeoutMs: 2000})
+	for size, want := range map[int]Code{maxPathBytes: OK, maxPathBytes + 1: BadArguments} {
+		path := "/" + strings.Repeat("x", size-1)
+		if code, _ := c.ask(opCreate, createBody{path, nil, openACL, int32(Persistent)}); code != want {
+			t.Errorf("a path of %d bytes: %v, want %v", size, code, want)
+		}
+	}
+	c.create("/n", Persistent)
 }
 
 func TestRestart(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"go.etcd.io/bbolt"
 )
 
 // Code is an error of the protocol.
@@ -336,7 +338,7 @@ func (c Create) apply(t *Tree, w *write) (Result, Code) {
 		path += fmt.Sprintf("%010d", parent.created)
 	}
 	switch {
-	case !validPath(path):
+	case len(path) > maxPathBytes, !validPath(path):
 		return Result{}, BadArguments
 	case t.nodes[path] != nil:
 		return Result{}, NodeExists
@@ -551,6 +553,10 @@ func (t *Tree) takeDirty() map[string]struct{} {
 	}
 	return dirty
 }
+
+// maxPathBytes is the length of the longest path: the file could not hold a longer one. ZooKeeper's only limit is that
+// of a request.
+const maxPathBytes = bbolt.MaxKeySize
 
 // validPath implements ZooKeeper's PathUtils.validatePath.
 func validPath(path string) bool {
