@@ -60,11 +60,8 @@ func (h *Handlers) deleteRecords(_ context.Context, c *Call, req *kmsg.DeleteRec
 
 func (w trimmed) done() (bool, error) {
 	low, err := w.partition.LowWatermark()
-	if err != nil {
-		return false, err
-	}
-	w.out.LowWatermark = low
-	return low >= w.offset, nil
+	w.out.LowWatermark = low // -1 if there is none any more
+	return err == nil && low >= w.offset, err
 }
 
 func (h *Handlers) startDelete(topic string, p kmsg.DeleteRecordsRequestTopicPartition) (*replica.Partition, int64, error) {
