@@ -84,3 +84,29 @@ func TestSegmentThatIsClosedDuringAnExamination(t *testing.T) {
 		t.Error("a log without a closed segment is examined again and again")
 	}
 }
+
+// TestExaminationOfADeletedLog: what it finds does not count for the partition's next log.
+func TestExaminationOfADeletedLog(t *testing.T) {
+	c := newClock()
+	cfg := memConfig(vfs.NewMem(c.Now), c)
+	cfg.Default.Compact = true
+	m := mustOpen(t, cfg)
+	defer m.giveUp()
+	deleted, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Delete(testTP); err != nil {
+		t.Fatal(err)
+	}
+	next, err := m.GetOrCreate(testTP, [16]byte{8}, cfg.Default, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.setCleanedTo(deleted, 50); err != nil {
+		t.Fatal(err)
+	}
+	if offset, known := m.cleanedTo(next); known {
+		t.Errorf("the new log counts as compacted up to %d", offset)
+	}
+}

@@ -15,9 +15,12 @@ func (m *Manager) cleanedTo(l *Log) (int64, bool) {
 	return offset, ok
 }
 
-// setCleanedTo stores it.
+// setCleanedTo stores it, unless the log was deleted meanwhile: its partition may have got another one.
 func (m *Manager) setCleanedTo(l *Log, offset int64) error {
 	return m.changeCleaned(m.volumeOf(l), func(cleaned map[TopicPartition]int64) bool {
+		if l.closed.Load() {
+			return false
+		}
 		cleaned[l.tp] = offset
 		return true
 	})
