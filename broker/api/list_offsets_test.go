@@ -1,20 +1,15 @@
 package api
 
 import (
-	"context"
-	"io"
 	"slices"
 	"testing"
-	"time"
 
 	"barnabas/broker/metadata"
 	"barnabas/broker/replica"
-	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 	"barnabas/network"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -22,37 +17,14 @@ import (
 // TestOffsetsAfterAnElection: a new leader does not tell where the log ends before it knows which of its records are
 // acknowledged (KIP-207).
 func TestOffsetsAfterAnElection(t *testing.T) {
-	quiet := logrus.New()
-	quiet.SetOutput(io.Discard)
-	cfg := logstore.DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = []string{"/data"}, 1, "test", logrus.NewEntry(quiet), vfs.NewMem(time.Now)
-	logs, err := logstore.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = logs.Close() })
-	replicas := replica.NewManager(replica.Config{
-		BrokerID: 1, Logs: logs, Now: time.Now, Logger: cfg.Logger,
-		LogConfig: func(context.Context, string, bool) logstore.Config { return cfg.Default },
-		MinInSync: func(string) int { return 1 }, LagMax: func() time.Duration { return time.Hour }, IsLive: func(int32) bool { return true },
-	})
-	lead := func(epoch int32) *replica.Partition {
-		state := kmsg.NewLeaderAndISRRequestTopicPartition()
-		state.Leader, state.LeaderEpoch, state.Replicas, state.ISR, state.IsNew = 1, epoch, []int32{1, 2}, []int32{1, 2}, true
-		tp := logstore.TopicPartition{Topic: "t"}
-		if errs, err := replicas.ApplyLeaderAndISR(1, []replica.Assignment{{TP: tp, State: &state}}, nil); err != nil || errs[0] != nil {
-			t.Fatal(err, errs)
-		}
-		p, _ := replicas.Partition(tp)
-		return p
-	}
-	p := lead(0)
+	replicas := newReplicas(t)
+	p := assign(t, replicas, 1, 0, 1, 2)
 	b := record.NewBuilder()
 	b.Add(1000, nil, []byte("v"))
 	if _, err := p.Append(b.MustBuild(), false, logstore.LeaderAppend{ProduceVersion: 9}); err != nil {
 		t.Fatal(err)
 	}
-	lead(2) // another broker may have led in between, and acknowledged the record
+	assign(t, replicas, 1, 2, 1, 2) // another broker may have led in between, and acknowledged the record
 	h := &Handlers{Deps: Deps{Metadata: metadata.NewCache(), Replicas: replicas}}
 	ask := func(version int16, replica int32, timestamp int64) (int64, error) {
 		req := kmsg.NewPtrListOffsetsRequest()
