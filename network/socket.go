@@ -202,7 +202,7 @@ func writeOut(raw syscall.RawConn, out *Out, alive func()) error {
 	sent := 0
 	for i := range out.files {
 		f := &out.files[i]
-		if err := send(raw, out.Buf[sent:f.at], unix.MSG_MORE, alive); err != nil {
+		if _, err := send(raw, out.Buf[sent:f.at], unix.MSG_MORE, alive); err != nil {
 			return err
 		}
 		sent = f.at
@@ -213,18 +213,20 @@ func writeOut(raw syscall.RawConn, out *Out, alive func()) error {
 		f.after.Close()
 		f.after = nil
 	}
-	return send(raw, out.Buf[sent:], 0, alive)
+	_, err := send(raw, out.Buf[sent:], 0, alive)
+	return err
 }
 
-// send writes b. The flag MSG_MORE tells the kernel that more follows, so that it does not send a short packet.
-func send(raw syscall.RawConn, b []byte, flags int, alive func()) error {
+// send writes b and returns how many bytes were written; alive is called for every part. The flag MSG_MORE tells the
+// kernel that more follows, so that it does not send a short packet.
+func send(raw syscall.RawConn, b []byte, flags int, alive func()) (sent int, err error) {
 	if len(b) == 0 {
-		return nil
+		return 0, nil
 	}
 	var failed error
-	err := raw.Write(func(fd uintptr) bool {
-		for len(b) > 0 {
-			n, err := write(fd, b, flags)
+	err = raw.Write(func(fd uintptr) bool {
+		for sent < len(b) {
+			n, err := write(fd, b[sent:], flags)
 			switch {
 			case err == unix.EINTR:
 			case err == unix.EAGAIN:
@@ -233,16 +235,16 @@ func send(raw syscall.RawConn, b []byte, flags int, alive func()) error {
 				failed = err
 				return true
 			default:
-				b = b[n:]
+				sent += n
 				alive()
 			}
 		}
 		return true
 	})
 	if err != nil {
-		return err
+		return sent, err
 	}
-	return failed
+	return sent, failed
 }
 
 // write calls write(2) if no flags are needed, which costs the kernel less than sendmsg(2). The runtime ignores the

@@ -62,20 +62,4 @@ func (u unblocked) Read(b []byte) (n int, err error) {
 }
 
 // Write implements net.Conn.
-func (u unblocked) Write(b []byte) (n int, err error) {
-	ended := u.raw.Write(func(fd uintptr) bool {
-		for err = nil; n < len(b); {
-			var some int
-			some, err = writeSocket(fd, b[n:])
-			if n += some; err != nil && err != unix.EINTR {
-				return err != unix.EAGAIN
-			}
-		}
-		err = nil
-		return true
-	})
-	if ended != nil {
-		err = ended
-	}
-	return n, err
-}
+func (u unblocked) Write(b []byte) (int, error) { return send(u.raw, b, 0, func() {}) }
