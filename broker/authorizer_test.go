@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
+// rawZooKeeper returns a session of its own, beside the broker's.
 func rawZooKeeper(t *testing.T, address string) *zk.Conn {
 	t.Helper()
 	conn, _, err := zk.Connect([]string{address}, 10*time.Second, zk.WithLogInfo(false))

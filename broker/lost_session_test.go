@@ -37,11 +37,7 @@ func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 		return has && s.quotas.Any(quota.Produce) && s.topics.get("u").MinInsyncReplicas == 3
 	})
 
-	direct, _, err := zk.Connect([]string{connect}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(direct.Close)
+	direct := rawZooKeeper(t, connect)
 	_, _, gone, err := direct.ExistsW("/brokers/ids/1")
 	if err != nil {
 		t.Fatal(err)
@@ -134,11 +130,7 @@ func TestSettingsWhoseFolderIsGone(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	direct, _, err := zk.Connect([]string{connect}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(direct.Close)
+	direct := rawZooKeeper(t, connect)
 	if err := direct.Delete("/config/topics", -1); err != nil {
 		t.Fatal(err)
 	}

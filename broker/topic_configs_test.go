@@ -21,11 +21,7 @@ func TestSettingsOfAFormerTopic(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	direct, _, err := zk.Connect([]string{connect}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(direct.Close)
+	direct := rawZooKeeper(t, connect)
 	former := []byte(`{"version":1,"config":{"retention.ms":"1234"}}`)
 	if _, err := direct.Create("/config/topics/t", former, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
@@ -51,11 +47,7 @@ func TestSettingsAfterANotificationThatCannotBeRead(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	direct, _, err := zk.Connect([]string{connect}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(direct.Close)
+	direct := rawZooKeeper(t, connect)
 	if err := direct.AddAuth("digest", []byte("u:p")); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +123,7 @@ func TestSettingsOfANewTopicAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	reveal := secretNodes(t, connect)("/config/topics/t", `{"version":1,"config":{"retention.ms":"5678"}}`)
-	direct := connected(t, connect)
+	direct := rawZooKeeper(t, connect)
 	if _, err := direct.Create("/brokers/topics/t", []byte(`{"version":3,"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{}}`), 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
@@ -157,20 +149,10 @@ func TestFeaturesAreReadAgain(t *testing.T) {
 	eventually(t, "the features", func() bool { return s.features.Load().Levels["x"] == 3 })
 }
 
-func connected(t *testing.T, connect string) *zk.Conn {
-	t.Helper()
-	direct, _, err := zk.Connect([]string{connect}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(direct.Close)
-	return direct
-}
-
 // secretNodes returns a function that writes a node which the broker may not read until reveal is called.
 func secretNodes(t *testing.T, connect string) func(path, content string) (reveal func()) {
 	t.Helper()
-	direct := connected(t, connect)
+	direct := rawZooKeeper(t, connect)
 	if err := direct.AddAuth("digest", []byte("u:p")); err != nil {
 		t.Fatal(err)
 	}
