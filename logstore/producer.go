@@ -34,6 +34,10 @@ type producerBatch struct {
 	timestamp   int64
 }
 
+func newProducerBatch(b record.Batch) producerBatch {
+	return producerBatch{b.LastSequence(), b.LastOffset(), b.LastOffsetDelta(), b.MaxTimestamp()}
+}
+
 // firstSeq accounts for the wraparound of sequence numbers.
 func (b *producerBatch) firstSeq() int32 {
 	if b.lastSeq < b.offsetDelta {
@@ -203,7 +207,7 @@ func (t *producerTable) apply(b record.Batch) (aborted AbortedTxn, ok bool, err 
 	}
 	p := t.get(b.ProducerID())
 	p.setEpoch(b.ProducerEpoch())
-	p.add(producerBatch{b.LastSequence(), b.LastOffset(), b.LastOffsetDelta(), b.MaxTimestamp()})
+	p.add(newProducerBatch(b))
 	p.lastTimestamp = b.MaxTimestamp()
 	if b.Transactional() && p.txnFirst < 0 {
 		p.txnFirst = b.BaseOffset()

@@ -76,7 +76,7 @@ func (t *producerTable) noteEarlier(earlier map[int64][]producerBatch, b record.
 	}
 	p := t.byID[b.ProducerID()]
 	if p != nil && p.mayHaveEarlier() && p.epoch == b.ProducerEpoch() && b.LastOffset() < p.batches[0].lastOffset {
-		earlier[p.id] = append(earlier[p.id], producerBatch{b.LastSequence(), b.LastOffset(), b.LastOffsetDelta(), b.MaxTimestamp()})
+		earlier[p.id] = append(earlier[p.id], newProducerBatch(b))
 	}
 }
 
