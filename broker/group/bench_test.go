@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/logstore/record"
+
 	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -95,5 +97,27 @@ func generation(b *testing.B, c *Coordinator, ids []string) {
 		if synced, err := a.Wait(b.Context()); err != nil || synced.ErrorCode != 0 {
 			b.Fatalf("sync: %v, code %d", err, synced.ErrorCode)
 		}
+	}
+}
+
+// BenchmarkLoad loads a partition with many groups that commit in transactions of many producers.
+func BenchmarkLoad(b *testing.B) {
+	for _, groups := range []int{1000, 4000} {
+		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
+			h := newHosted(b)
+			for i := range groups {
+				value := NewestVersions.offsetValue(commit{offset: int64(i), leaderEpoch: none, expiresMs: none})
+				records := record.NewBuilder()
+				records.ProducerID, records.BaseSequence, records.Transactional = int64(i), 0, true
+				records.Add(1, offsetKey(fmt.Sprint("g", i), tp), value)
+				h.write(b, records)
+				h.write(b, marker(int64(i), true))
+			}
+			for b.Loop() {
+				if err := newLoaded().read(b.Context(), h, 5<<20); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

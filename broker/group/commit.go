@@ -137,9 +137,9 @@ func (c *Coordinator) TxnMarker(number int32, producerID int64, committed bool, 
 }
 
 func (s *shard) endTxnLocked(t endedTxn) {
-	for _, g := range s.mu.groups {
-		if g.open[t.producerID] != nil {
-			g.endTxn(t)
+	for g := range s.mu.open[t.producerID] {
+		if g.endTxn(t); g.open[t.producerID] == nil {
+			removeFrom(s.mu.open, t.producerID, g)
 		}
 	}
 }

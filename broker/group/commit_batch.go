@@ -140,6 +140,9 @@ func (s *shard) appendCommitsLocked(b *record.Builder, in []*commitRequest) {
 		next, highWatermark := end-int64(b.Count()), s.partition.Log().HighWatermark()
 		for _, r := range in {
 			r.epoch = s.mu.epoch
+			if r.by.Txn != nil {
+				addTo(s.mu.open, r.by.Txn.ProducerID, r.group)
+			}
 			next = r.takeOver(next, highWatermark)
 		}
 	case len(in) == 1:

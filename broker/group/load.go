@@ -88,6 +88,9 @@ func (s *shard) installLocked(l *loaded) {
 			continue
 		}
 		s.mu.groups[id] = g
+		for producerID := range g.open {
+			addTo(s.mu.open, producerID, g)
+		}
 		s.stepLocked(g, now, func(_ *group, st *step) {
 			for _, m := range g.order {
 				g.alive(st, m)
@@ -109,7 +112,8 @@ func (s *shard) installLocked(l *loaded) {
 // loaded is the state that the records of a partition add up to; later records win.
 type loaded struct {
 	groups  map[string]*loadedGroup
-	skipped int // records of other kinds
+	open    map[int64]map[*loadedGroup]struct{} // groups with offsets in a producer's open transaction
+	skipped int                                 // records of other kinds
 }
 
 type loadedGroup struct {
@@ -118,7 +122,9 @@ type loadedGroup struct {
 	open    map[int64]map[logstore.TopicPartition]commit
 }
 
-func newLoaded() *loaded { return &loaded{groups: make(map[string]*loadedGroup)} }
+func newLoaded() *loaded {
+	return &loaded{groups: make(map[string]*loadedGroup), open: make(map[int64]map[*loadedGroup]struct{})}
+}
 
 // logReader gives access to a log that may be moved to another directory meanwhile.
 type logReader interface {
@@ -188,7 +194,7 @@ func (l *loaded) batch(b record.Batch) error {
 		case e.partition == nil:
 			l.of(e.groupID).value = e.group
 		default:
-			l.of(e.groupID).take(b, e)
+			l.take(l.of(e.groupID), b, e)
 		}
 		return nil
 	})
@@ -210,12 +216,13 @@ func (l *loaded) of(groupID string) *loadedGroup {
 }
 
 // take applies an offset, which takes effect at once unless it belongs to a transaction.
-func (g *loadedGroup) take(b record.Batch, e entry) {
+func (l *loaded) take(g *loadedGroup, b record.Batch, e entry) {
 	into := g.offsets
-	if b.Transactional() {
-		if into = g.open[b.ProducerID()]; into == nil {
+	if producerID := b.ProducerID(); b.Transactional() {
+		if into = g.open[producerID]; into == nil {
 			into = make(map[logstore.TopicPartition]commit)
-			g.open[b.ProducerID()] = into
+			g.open[producerID] = into
+			addTo(l.open, producerID, g)
 		}
 	}
 	if e.offset == nil {
@@ -227,13 +234,29 @@ func (g *loadedGroup) take(b record.Batch, e entry) {
 }
 
 func (l *loaded) endTxn(producerID int64, committed bool) {
-	for _, g := range l.groups {
+	for g := range l.open[producerID] {
 		for tp, c := range g.open[producerID] {
 			if old, ok := g.offsets[tp]; committed && (!ok || old.end < c.end) {
 				g.offsets[tp] = c
 			}
 		}
 		delete(g.open, producerID)
+	}
+	delete(l.open, producerID)
+}
+
+// addTo adds an element to the set at a key.
+func addTo[K, E comparable](sets map[K]map[E]struct{}, key K, element E) {
+	if sets[key] == nil {
+		sets[key] = make(map[E]struct{})
+	}
+	sets[key][element] = struct{}{}
+}
+
+// removeFrom removes an element from the set at a key.
+func removeFrom[K, E comparable](sets map[K]map[E]struct{}, key K, element E) {
+	if delete(sets[key], element); len(sets[key]) == 0 {
+		delete(sets, key)
 	}
 }
 

@@ -29,6 +29,10 @@ func (c *Coordinator) Delete(groupID string) error {
 		g.open = nil
 		if result = s.removeLocked(g, all); result != nil {
 			g.open = open
+			return
+		}
+		for producerID := range open {
+			removeFrom(s.mu.open, producerID, g)
 		}
 	})
 	if err != nil {

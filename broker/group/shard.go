@@ -44,6 +44,7 @@ type shard struct {
 		phase  phase
 		epoch  int32 // leader epoch in which the log is known
 		groups map[string]*group
+		open   map[int64]map[*group]struct{} // groups with offsets in a producer's open transaction
 
 		// What has happened while loading.
 		ended   []endedTxn
@@ -72,6 +73,7 @@ func newShard(c *Coordinator, number, epoch int32, p Partition) *shard {
 	s.ctx, s.cancel = context.WithCancel(c.ctx)
 	s.mu.epoch = epoch
 	s.mu.groups = make(map[string]*group)
+	s.mu.open = make(map[int64]map[*group]struct{})
 	return s
 }
 
@@ -93,7 +95,7 @@ func (s *shard) close() {
 			g.timer.Stop()
 		}
 	}
-	s.mu.groups = nil
+	s.mu.groups, s.mu.open = nil, nil
 	s.log.Debug("unloaded the groups of a partition")
 }
 
