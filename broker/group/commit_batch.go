@@ -85,8 +85,7 @@ func (s *shard) commitWithOthers(r *commitRequest) {
 func (s *shard) commitInTxn(r *commitRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.batch()
-	b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Transactional = r.by.Txn.ProducerID, r.by.Txn.Epoch, 0, true
+	b := s.txnBatch(r.by.Txn)
 	if s.prepareLocked(b, r, s.coordinator.cfg.Now()) {
 		s.appendCommitsLocked(b, []*commitRequest{r})
 	}
@@ -172,7 +171,7 @@ func (r *commitRequest) takeOver(next, highWatermark int64) int64 {
 		next++
 		c.end = next
 		if tp := r.offsets[i].Partition; r.by.Txn != nil {
-			g.commitOpen(r.by.Txn.ProducerID, tp, c)
+			g.commitOpen(r.by.Txn.ProducerID, r.by.Txn.Epoch, tp, c)
 		} else {
 			g.commit(tp, c)
 			g.offsets[tp].settle(highWatermark)

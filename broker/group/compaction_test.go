@@ -155,8 +155,8 @@ func describe(l *loaded) map[string]string {
 		for tp, o := range g.offsets {
 			state[fmt.Sprint(id, " ", tp)] = fmt.Sprintf("%+v", o)
 		}
-		for pid, offsets := range g.open {
-			for tp, o := range offsets {
+		for pid, open := range g.open {
+			for tp, o := range open.offsets {
 				state[fmt.Sprint(id, " ", tp, " open by ", pid)] = fmt.Sprintf("%+v", o)
 			}
 		}

@@ -119,7 +119,7 @@ type loaded struct {
 type loadedGroup struct {
 	value   *kmsg.GroupMetadataValue // nil: none, or removed
 	offsets map[logstore.TopicPartition]commit
-	open    map[int64]map[logstore.TopicPartition]commit
+	open    map[int64]*txnOffsets
 }
 
 func newLoaded() *loaded {
@@ -208,7 +208,7 @@ func (l *loaded) of(groupID string) *loadedGroup {
 	if g == nil {
 		g = &loadedGroup{
 			offsets: make(map[logstore.TopicPartition]commit),
-			open:    make(map[int64]map[logstore.TopicPartition]commit),
+			open:    make(map[int64]*txnOffsets),
 		}
 		l.groups[groupID] = g
 	}
@@ -218,12 +218,8 @@ func (l *loaded) of(groupID string) *loadedGroup {
 // take applies an offset, which takes effect at once unless it belongs to a transaction.
 func (l *loaded) take(g *loadedGroup, b record.Batch, e entry) {
 	into := g.offsets
-	if producerID := b.ProducerID(); b.Transactional() {
-		if into = g.open[producerID]; into == nil {
-			into = make(map[logstore.TopicPartition]commit)
-			g.open[producerID] = into
-			addTo(l.open, producerID, g)
-		}
+	if b.Transactional() {
+		into = l.openTxn(g, b).offsets
 	}
 	if e.offset == nil {
 		delete(into, *e.partition)
@@ -233,9 +229,22 @@ func (l *loaded) take(g *loadedGroup, b record.Batch, e entry) {
 	into[*e.partition] = *e.offset
 }
 
+// openTxn returns the group's offsets in the transaction of a batch's producer.
+func (l *loaded) openTxn(g *loadedGroup, b record.Batch) *txnOffsets {
+	producerID := b.ProducerID()
+	open := g.open[producerID]
+	if open == nil {
+		open = &txnOffsets{offsets: make(map[logstore.TopicPartition]commit)}
+		g.open[producerID] = open
+		addTo(l.open, producerID, g)
+	}
+	open.epoch = b.ProducerEpoch()
+	return open
+}
+
 func (l *loaded) endTxn(producerID int64, committed bool) {
 	for g := range l.open[producerID] {
-		for tp, c := range g.open[producerID] {
+		for tp, c := range g.open[producerID].offsets {
 			if old, ok := g.offsets[tp]; committed && (!ok || old.end < c.end) {
 				g.offsets[tp] = c
 			}
@@ -262,18 +271,18 @@ func removeFrom[K, E comparable](sets map[K]map[E]struct{}, key K, element E) {
 
 // group creates the group from what was loaded, or returns nil if there is nothing.
 func (l *loadedGroup) group(id string, limits *limits, now time.Time) *group {
-	if l.value == nil && len(l.offsets) == 0 && len(l.open) == 0 {
-		return nil
-	}
 	g := newGroup(id, limits, now)
 	for tp, c := range l.offsets {
 		g.commit(tp, c)
 		g.offsets[tp].settle(c.end)
 	}
-	for producerID, offsets := range l.open {
-		for tp, c := range offsets {
-			g.commitOpen(producerID, tp, c)
+	for producerID, open := range l.open {
+		for tp, c := range open.offsets {
+			g.commitOpen(producerID, open.epoch, tp, c)
 		}
+	}
+	if l.value == nil && !g.hasOffsets() {
+		return nil
 	}
 	if l.value != nil {
 		g.restore(l.value)

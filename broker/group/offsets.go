@@ -29,6 +29,12 @@ type committed struct {
 	pending []commit
 }
 
+// txnOffsets are the offsets that a producer has committed in its open transaction.
+type txnOffsets struct {
+	epoch   int16 // the producer's
+	offsets map[logstore.TopicPartition]commit
+}
+
 // settle applies pending commits below the high watermark.
 func (c *committed) settle(highWatermark int64) {
 	n := 0
@@ -82,30 +88,32 @@ func (g *group) commit(tp logstore.TopicPartition, c commit) {
 }
 
 // commitOpen applies an offset that takes effect when its transaction is committed.
-func (g *group) commitOpen(producerID int64, tp logstore.TopicPartition, c commit) {
+func (g *group) commitOpen(producerID int64, epoch int16, tp logstore.TopicPartition, c commit) {
 	if g.open == nil {
-		g.open = make(map[int64]map[logstore.TopicPartition]commit)
+		g.open = make(map[int64]*txnOffsets)
 	}
-	if g.open[producerID] == nil {
-		g.open[producerID] = make(map[logstore.TopicPartition]commit)
+	open := g.open[producerID]
+	if open == nil {
+		open = &txnOffsets{offsets: make(map[logstore.TopicPartition]commit)}
+		g.open[producerID] = open
 	}
-	g.open[producerID][tp] = c
+	open.epoch, open.offsets[tp] = epoch, c
 }
 
 // endTxn makes a transaction's offsets effective, or drops them. Those after its marker belong to the producer's next
 // transaction.
 func (g *group) endTxn(t endedTxn) {
-	offsets := g.open[t.producerID]
-	for tp, c := range offsets {
+	open := g.open[t.producerID]
+	for tp, c := range open.offsets {
 		if c.end > t.end {
 			continue
 		}
-		delete(offsets, tp)
+		delete(open.offsets, tp)
 		if of := g.offsets[tp]; t.committed && (of == nil || of.newest() <= c.end) { // not superseded by a plain commit
 			g.commit(tp, c)
 		}
 	}
-	if len(offsets) == 0 {
+	if len(open.offsets) == 0 {
 		delete(g.open, t.producerID)
 	}
 }
@@ -130,22 +138,12 @@ func (g *group) offset(tp logstore.TopicPartition, highWatermark int64) (c commi
 
 // inTxn reports whether an open transaction has an offset for a partition.
 func (g *group) inTxn(tp logstore.TopicPartition) bool {
-	for _, offsets := range g.open {
-		if _, found := offsets[tp]; found {
+	for _, open := range g.open {
+		if _, found := open.offsets[tp]; found {
 			return true
 		}
 	}
 	return false
-}
-
-// forget drops a partition's offset and its pending commits, and reports whether there was one.
-func (g *group) forget(tp logstore.TopicPartition) bool {
-	for _, offsets := range g.open {
-		delete(offsets, tp)
-	}
-	_, found := g.offsets[tp]
-	delete(g.offsets, tp)
-	return found
 }
 
 // hasOffsets reports whether the group has an offset or is about to.

@@ -2,6 +2,8 @@ package group
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"barnabas/internal/logx"
 	"barnabas/logstore"
@@ -21,19 +23,7 @@ func (c *Coordinator) Delete(groupID string) error {
 			result = kerr.NonEmptyGroup
 			return
 		}
-		all := make([]logstore.TopicPartition, 0, len(g.offsets))
-		for tp := range g.offsets {
-			all = append(all, tp)
-		}
-		open := g.open
-		g.open = nil
-		if result = s.removeLocked(g, all); result != nil {
-			g.open = open
-			return
-		}
-		for producerID := range open {
-			removeFrom(s.mu.open, producerID, g)
-		}
+		result = s.removeLocked(g, slices.Collect(maps.Keys(g.partitions())))
 	})
 	if err != nil {
 		return err
@@ -112,9 +102,15 @@ func (s *shard) topicsDeletedLocked(partitions []logstore.TopicPartition) {
 	s.cleanLocked("of deleted topics", of)
 	for _, g := range s.mu.groups {
 		for _, tp := range of(g) {
-			if g.forget(tp) {
-				s.mu.unwritten = append(s.mu.unwritten, forgotten{g.id, tp})
+			f := forgotten{groupID: g.id, partition: tp}
+			for producerID, open := range g.open {
+				if _, in := open.offsets[tp]; in {
+					f.in = append(f.in, txnID{producerID, open.epoch})
+					s.forgetOpenLocked(g, producerID, tp)
+				}
 			}
+			delete(g.offsets, tp)
+			s.mu.unwritten = append(s.mu.unwritten, f)
 		}
 	}
 }
@@ -126,16 +122,38 @@ func (s *shard) writeTombstones() {
 	if s.servingLocked() != nil || len(s.mu.unwritten) == 0 {
 		return
 	}
-	t := s.tombstones()
 	var err error
 	for _, f := range s.mu.unwritten {
-		if g := s.mu.groups[f.groupID]; g == nil || g.offsets[f.partition] == nil {
-			err = errors.Join(err, t.addLocked(offsetKey(f.groupID, f.partition)))
+		g := s.mu.groups[f.groupID]
+		if g == nil {
+			g = &group{id: f.groupID}
 		}
+		err = errors.Join(err, s.writeForgottenLocked(g, f))
 	}
-	if err = errors.Join(err, t.flushLocked()); err == nil {
+	if err == nil {
 		s.mu.unwritten = nil
 	}
+}
+
+// writeForgottenLocked writes tombstones in the transactions first: what one of them has committed meanwhile is removed
+// by the last one.
+func (s *shard) writeForgottenLocked(g *group, f forgotten) error {
+	for _, in := range f.in {
+		if open := g.open[in.producerID]; open != nil {
+			if _, again := open.offsets[f.partition]; again {
+				continue
+			}
+		}
+		t := s.tombstones(g, &in)
+		if err := errors.Join(t.offsetLocked(f.partition), t.flushLocked()); err != nil && !hasEnded(err) {
+			return err
+		}
+	}
+	if g.offsets[f.partition] != nil {
+		return nil
+	}
+	t := s.tombstones(g, nil)
+	return errors.Join(t.offsetLocked(f.partition), t.flushLocked())
 }
 
 // offsetsOf chooses a group's offsets for some partitions.
@@ -193,29 +211,29 @@ func (s *shard) cleanLocked(which string, choose func(*group) []logstore.TopicPa
 }
 
 // removeLocked writes tombstones for offsets, and for the group itself if nothing is left of it, and drops them. They
-// need not be replicated first: what comes back after a failover is removed again. A group that never had a generation
-// has no record to remove.
+// need not be replicated first: what comes back after a failover is removed again. If an error occurs on the way, the
+// offsets whose tombstones have been written are dropped. A group that never had a generation has no record to remove.
 func (s *shard) removeLocked(g *group, partitions []logstore.TopicPartition) error {
-	t := s.tombstones()
+	last := g.emptyWithout(partitions)
+	ended, err := s.removeOpenLocked(g, partitions)
+	if err != nil {
+		return commitError(err)
+	}
+	t := s.tombstones(g, nil)
+	t.written = func(tp logstore.TopicPartition) { delete(g.offsets, tp) }
 	for _, tp := range partitions {
-		if g.offsets[tp] == nil {
+		if _, in := ended[tp]; !in && g.offsets[tp] == nil {
 			continue
 		}
-		if err := t.addLocked(offsetKey(g.id, tp)); err != nil {
+		if err := t.offsetLocked(tp); err != nil {
 			return commitError(err)
 		}
 	}
-	last := g.emptyWithout(partitions)
 	if last && g.generation > 0 {
-		if err := t.addLocked(groupIDKey(g.id)); err != nil {
-			return commitError(err)
-		}
+		t.batch.Add(t.nowMs, groupIDKey(g.id), nil)
 	}
 	if err := t.flushLocked(); err != nil {
 		return commitError(err)
-	}
-	for _, tp := range partitions {
-		g.forget(tp)
 	}
 	if last {
 		s.dropLocked(g)
@@ -223,19 +241,84 @@ func (s *shard) removeLocked(g *group, partitions []logstore.TopicPartition) err
 	return nil
 }
 
-// tombstones writes tombstones in batches.
+// removeOpenLocked removes offsets from the group's open transactions, with tombstones that belong to these: a tombstone
+// outside of them would not keep whoever loads the partition from applying the offsets when they are committed. It
+// returns the offsets of transactions that have just ended, whose markers are about to be noticed: they can be removed
+// like all others.
+func (s *shard) removeOpenLocked(g *group, partitions []logstore.TopicPartition) (ended partitionSet, err error) {
+	ended = make(partitionSet)
+	for producerID, open := range g.open {
+		t := s.tombstones(g, &txnID{producerID, open.epoch})
+		t.written = func(tp logstore.TopicPartition) { s.forgetOpenLocked(g, producerID, tp) }
+		var err error
+		var in []logstore.TopicPartition
+		for _, tp := range partitions {
+			if _, found := open.offsets[tp]; found && err == nil {
+				in = append(in, tp)
+				err = t.offsetLocked(tp)
+			}
+		}
+		if err == nil {
+			err = t.flushLocked()
+		}
+		switch {
+		case hasEnded(err):
+			for _, tp := range in {
+				ended[tp] = struct{}{}
+				s.forgetOpenLocked(g, producerID, tp)
+			}
+		case err != nil:
+			return nil, err
+		}
+	}
+	return ended, nil
+}
+
+// hasEnded reports whether an append failed because its transaction is not open any more.
+func hasEnded(err error) bool {
+	return errors.Is(err, kerr.InvalidTxnState) || errors.Is(err, kerr.InvalidProducerEpoch)
+}
+
+// forgetOpenLocked drops an offset of a group from a producer's open transaction.
+func (s *shard) forgetOpenLocked(g *group, producerID int64, tp logstore.TopicPartition) {
+	open := g.open[producerID]
+	if delete(open.offsets, tp); len(open.offsets) == 0 {
+		delete(g.open, producerID)
+		removeFrom(s.mu.open, producerID, g)
+	}
+}
+
+// tombstones writes tombstones for a group's offsets, in batches.
 type tombstones struct {
-	shard *shard
-	nowMs int64
-	batch *record.Builder
+	shard   *shard
+	group   *group
+	in      *Txn // transaction that they belong to; nil: none
+	written func(logstore.TopicPartition)
+	nowMs   int64
+	batch   *record.Builder
+	offsets []logstore.TopicPartition // that the batch is about
 }
 
-func (s *shard) tombstones() *tombstones {
-	return &tombstones{s, s.coordinator.cfg.Now().UnixMilli(), s.batch()}
+func (s *shard) tombstones(g *group, in *txnID) *tombstones {
+	t := &tombstones{shard: s, group: g, nowMs: s.coordinator.cfg.Now().UnixMilli(), written: func(logstore.TopicPartition) {}}
+	if in != nil {
+		t.in = &Txn{ProducerID: in.producerID, Epoch: in.epoch, Verify: true} // without a guard: no transaction is opened
+	}
+	t.begin()
+	return t
 }
 
-func (t *tombstones) addLocked(key []byte) error {
-	t.batch.Add(t.nowMs, key, nil)
+func (t *tombstones) begin() {
+	if t.offsets = nil; t.in != nil {
+		t.batch = t.shard.txnBatch(t.in)
+	} else {
+		t.batch = t.shard.batch()
+	}
+}
+
+func (t *tombstones) offsetLocked(tp logstore.TopicPartition) error {
+	t.offsets = append(t.offsets, tp)
+	t.batch.Add(t.nowMs, offsetKey(t.group.id, tp), nil)
 	if t.batch.Size() < tombstoneBatchBytes {
 		return nil
 	}
@@ -246,24 +329,41 @@ func (t *tombstones) flushLocked() error {
 	if t.batch.Count() == 0 {
 		return nil
 	}
-	_, err := t.shard.appendLocked(t.batch, false)
-	t.batch = t.shard.batch()
+	_, err := t.shard.appendTxnLocked(t.batch, false, t.in)
+	if err == nil {
+		for _, tp := range t.offsets {
+			t.written(tp)
+		}
+	}
+	t.begin()
 	return err
+}
+
+// partitionSet is a set of partitions.
+type partitionSet map[logstore.TopicPartition]struct{}
+
+// partitions returns the partitions that the group has offsets for, also in open transactions.
+func (g *group) partitions() partitionSet {
+	all := make(partitionSet, len(g.offsets))
+	for tp := range g.offsets {
+		all[tp] = struct{}{}
+	}
+	for _, open := range g.open {
+		for tp := range open.offsets {
+			all[tp] = struct{}{}
+		}
+	}
+	return all
 }
 
 // emptyWithout reports whether nothing would be left of the group without some offsets.
 func (g *group) emptyWithout(partitions []logstore.TopicPartition) bool {
-	if g.state != Empty || len(g.open) > 0 {
+	if g.state != Empty {
 		return false
 	}
-	gone := make(map[logstore.TopicPartition]struct{}, len(partitions))
+	left := g.partitions()
 	for _, tp := range partitions {
-		gone[tp] = struct{}{}
+		delete(left, tp)
 	}
-	for tp := range g.offsets {
-		if _, ok := gone[tp]; !ok {
-			return false
-		}
-	}
-	return true
+	return len(left) == 0
 }

@@ -58,6 +58,13 @@ type shard struct {
 type forgotten struct {
 	groupID   string
 	partition logstore.TopicPartition
+	in        []txnID // open transactions in which it has been committed
+}
+
+// txnID identifies the open transaction of a producer.
+type txnID struct {
+	producerID int64
+	epoch      int16
 }
 
 // endedTxn is a transaction whose marker was appended to the partition.
@@ -223,6 +230,13 @@ func (s *shard) allAcks() bool { return s.coordinator.cfg.CommitAcks == -1 }
 func (s *shard) batch() *record.Builder {
 	b := record.NewBuilder()
 	b.Codec = s.coordinator.cfg.Codec
+	return b
+}
+
+// txnBatch returns a batch that belongs to a transaction.
+func (s *shard) txnBatch(txn *Txn) *record.Builder {
+	b := s.batch()
+	b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Transactional = txn.ProducerID, txn.Epoch, 0, true
 	return b
 }
 

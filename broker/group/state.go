@@ -66,7 +66,7 @@ type group struct {
 	storing   bool      // the leader's assignment is being written
 
 	offsets map[logstore.TopicPartition]*committed
-	open    map[int64]map[logstore.TopicPartition]commit // of open transactions, by producer id
+	open    map[int64]*txnOffsets // of open transactions, by producer id
 
 	due time.Time // no timeout expires earlier; zero: there is none
 
