@@ -36,7 +36,11 @@ func newReplicas(t *testing.T) *replica.Manager {
 // assign makes a broker the leader of t-0 in a leader epoch; all of its replicas are in sync.
 func assign(t *testing.T, m *replica.Manager, leader, epoch int32, replicas ...int32) *replica.Partition {
 	t.Helper()
-	tp := logstore.TopicPartition{Topic: "t"}
+	return assignPartition(t, m, logstore.TopicPartition{Topic: "t"}, leader, epoch, replicas...)
+}
+
+func assignPartition(t *testing.T, m *replica.Manager, tp logstore.TopicPartition, leader, epoch int32, replicas ...int32) *replica.Partition {
+	t.Helper()
 	state := kmsg.NewLeaderAndISRRequestTopicPartition()
 	state.Leader, state.LeaderEpoch, state.Replicas, state.ISR, state.IsNew = leader, epoch, replicas, replicas, true
 	if errs, err := m.ApplyLeaderAndISR(1, []replica.Assignment{{TP: tp, State: &state}}, nil); err != nil || errs[0] != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"barnabas/broker/acl"
+	"barnabas/broker/group"
 	"barnabas/broker/replica"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -21,7 +22,6 @@ type markerWritten struct {
 	partition *replica.Partition
 	epoch     int32 // leader epoch
 	end       int64
-	marker    *kmsg.WriteTxnMarkersRequestMarker
 	out       *kmsg.WriteTxnMarkersResponseMarkerTopicPartition
 }
 
@@ -57,7 +57,7 @@ func (h *Handlers) writeTxnMarkers(_ context.Context, c *Call, req *kmsg.WriteTx
 					out.ErrorCode = h.codeOf(err)
 					continue
 				}
-				waits = append(waits, markerWritten{part, info.LeaderEpoch, info.LastOffset + 1, m, out})
+				waits = append(waits, markerWritten{part, info.LeaderEpoch, info.LastOffset + 1, out})
 			}
 		}
 	}
@@ -73,6 +73,11 @@ func (h *Handlers) writeMarker(m *kmsg.WriteTxnMarkersRequestMarker, topic strin
 		return nil, logstore.AppendInfo{}, fmt.Errorf("%s-%d is not hosted here: %w", topic, number, kerr.UnknownTopicOrPartition)
 	}
 	info, err := part.Append(markerBatch(m, time.Now()), true, logstore.LeaderAppend{Origin: logstore.Coordinator})
+	if err == nil && topic == offsetsTopic {
+		h.Groups.TxnMarker(number, group.Marker{
+			ProducerID: m.ProducerID, Committed: m.Committed, LeaderEpoch: info.LeaderEpoch, End: info.LastOffset + 1,
+		})
+	}
 	return part, info, err
 }
 
@@ -98,10 +103,6 @@ func (h *Handlers) awaitMarkers(ctx context.Context, waits []markerWritten) {
 	for _, w := range waits {
 		if err := w.partition.AwaitReplicated(ctx, w.epoch, w.end); err != nil {
 			w.out.ErrorCode = code(err)
-			continue
-		}
-		if w.partition.TP.Topic == offsetsTopic {
-			h.Groups.TxnMarker(w.partition.TP.Partition, w.marker.ProducerID, w.marker.Committed, w.end)
 		}
 	}
 }

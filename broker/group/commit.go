@@ -117,29 +117,36 @@ func javaLength(s string) int {
 	return n
 }
 
-// TxnMarker makes the offsets of a transaction effective, or drops them, after its marker was appended to a partition
-// of the internal topic and is on all in-sync replicas. end is the offset after the marker: when its request was repeated
-// meanwhile, the producer may have begun another transaction.
-func (c *Coordinator) TxnMarker(number int32, producerID int64, committed bool, end int64) {
+// Marker is the marker of a transaction that was appended to a partition of the internal topic.
+type Marker struct {
+	ProducerID  int64
+	Committed   bool
+	LeaderEpoch int32 // in which it was appended
+	End         int64 // the offset after it: when its request was repeated, the producer may have begun another transaction
+}
+
+// TxnMarker makes the offsets of a transaction effective, or drops them, as soon as its marker is on all in-sync
+// replicas. It does not matter whether the request for the marker waits so long: an operator's is not repeated.
+func (c *Coordinator) TxnMarker(number int32, m Marker) {
 	c.mu.RLock()
 	s := c.mu.shards[number]
 	c.mu.RUnlock()
-	if s == nil {
-		return // coordinated elsewhere by now; whoever loads the partition reads the marker
+	if s == nil || m.LeaderEpoch < s.began {
+		return // coordinated elsewhere by now; whoever loads the partition reads the marker, unless it was lost
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loadingLocked() {
-		s.mu.ended = append(s.mu.ended, endedTxn{producerID, committed, end})
+		s.mu.ended = append(s.mu.ended, m)
 		return
 	}
-	s.endTxnLocked(endedTxn{producerID, committed, end})
+	s.endTxnLocked(m)
 }
 
-func (s *shard) endTxnLocked(t endedTxn) {
-	for g := range s.mu.open[t.producerID] {
-		if g.endTxn(t); g.open[t.producerID] == nil {
-			removeFrom(s.mu.open, t.producerID, g)
+func (s *shard) endTxnLocked(m Marker) {
+	for g := range s.mu.open[m.ProducerID] {
+		if g.endTxn(m); g.open[m.ProducerID] == nil {
+			removeFrom(s.mu.open, m.ProducerID, g)
 		}
 	}
 }
@@ -161,6 +168,7 @@ func (c *Coordinator) FetchOffsets(groupID string, topics []kmsg.OffsetFetchRequ
 		g = newGroup(groupID, c.limits, c.cfg.Now())
 	}
 	highWatermark := s.partition.Log().HighWatermark()
+	g.settle(highWatermark)
 	if topics == nil {
 		topics = g.committedTopics(highWatermark)
 	}

@@ -622,7 +622,7 @@ func TestTransactions(t *testing.T) {
 		end := func(producerID int64, committed bool) {
 			t.Helper()
 			h.write(t, marker(producerID, committed))
-			c.TxnMarker(0, producerID, committed, h.log.LogEndOffset())
+			c.TxnMarker(0, h.marker(producerID, committed, h.log.LogEndOffset()))
 		}
 		expect := func(plain, stable string) {
 			t.Helper()
@@ -681,7 +681,7 @@ func TestExpiryDuringATransaction(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		h.write(t, marker(7, true))
-		c.TxnMarker(0, 7, true, h.log.LogEndOffset())
+		c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
 		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
 			t.Errorf("offset: %s", got)
 		}
@@ -707,20 +707,58 @@ func TestMarkerOfAnEarlierTransaction(t *testing.T) {
 		}
 		begin(5)
 		first, again := end(true), end(true)
-		c.TxnMarker(0, 7, true, again)
+		c.TxnMarker(0, h.marker(7, true, again))
 		begin(6)
-		c.TxnMarker(0, 7, true, first)
+		c.TxnMarker(0, h.marker(7, true, first))
 		if got := fetched(t, c, "g", false); got != `5 epoch 4 ""` {
 			t.Errorf("offset: %s", got)
 		}
 		if got := fetched(t, c, "g", true); got != "UNSTABLE_OFFSET_COMMIT" {
 			t.Errorf("stable offset: %s", got)
 		}
-		c.TxnMarker(0, 7, false, end(false))
+		c.TxnMarker(0, h.marker(7, false, end(false)))
 		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
 			t.Errorf("offset after the second transaction: %s", got)
 		}
 	})
+}
+
+// TestMarkerIsReplicatedLate: a marker takes effect when it is on all in-sync replicas, though nobody waits for it any
+// longer. One that was appended in an earlier leadership is known from the log, or was lost.
+func TestMarkerIsReplicatedLate(t *testing.T) {
+	for _, committed := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHosted(t)
+			c := start(t, testConfig(t, h))
+			commitSimple(t, c, "g", 1)
+			lost := h.marker(7, committed, 1000)
+			c.LeadershipChanged(0, 1, false)
+			h.set(func() { h.mu.epoch = 2 })
+			c.LeadershipChanged(0, 2, true)
+			awaitLoaded(t, c)
+			if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
+				t.Fatal(err)
+			}
+			c.TxnMarker(0, lost)
+			h.set(func() { h.mu.lags = true })
+			h.write(t, marker(7, committed))
+			c.TxnMarker(0, h.marker(7, committed, h.log.LogEndOffset()))
+			if got := fetched(t, c, "g", true); got != "UNSTABLE_OFFSET_COMMIT" {
+				t.Errorf("stable offset before the marker is replicated: %s", got)
+			}
+			if got := fetched(t, c, "g", false); got != `1 epoch 4 ""` {
+				t.Errorf("offset before the marker is replicated: %s", got)
+			}
+			h.catchUp()
+			want := `1 epoch 4 ""`
+			if committed {
+				want = `5 epoch 4 ""`
+			}
+			if got := fetched(t, c, "g", true); got != want {
+				t.Errorf("offset %s, want %s", got, want)
+			}
+		})
+	}
 }
 
 // TestFailedDeletionDuringATransaction: a group that could not be deleted keeps the offsets of its open transactions.
@@ -738,7 +776,7 @@ func TestFailedDeletionDuringATransaction(t *testing.T) {
 		}
 		h.set(func() { h.mu.refuse = nil })
 		h.write(t, marker(7, true))
-		c.TxnMarker(0, 7, true, h.log.LogEndOffset())
+		c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
 		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
 			t.Errorf("offset: %s", got)
 		}
@@ -756,7 +794,7 @@ func TestTopicDeletedDuringATransaction(t *testing.T) {
 		}
 		c.TopicsDeleted([]logstore.TopicPartition{tp})
 		h.write(t, marker(7, true))
-		c.TxnMarker(0, 7, true, h.log.LogEndOffset())
+		c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
 		if got := fetched(t, c, "g", true); got != `-1 epoch -1 ""` {
 			t.Errorf("offset: %s", got)
 		}
@@ -777,13 +815,13 @@ func TestMarkerWhileLoading(t *testing.T) {
 		}
 		h.set(func() { h.mu.epoch = 2 })
 		c.LeadershipChanged(0, 2, true)
-		c.TxnMarker(0, 7, true, h.log.LogEndOffset())
+		c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
 		<-c.loaders
 		awaitLoaded(t, c)
 		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
 			t.Errorf("offset: %s", got)
 		}
-		c.TxnMarker(99, 7, true, h.log.LogEndOffset()) // of a partition that another broker leads
+		c.TxnMarker(99, h.marker(7, true, h.log.LogEndOffset())) // of a partition that another broker leads
 	})
 }
 

@@ -69,6 +69,7 @@ func (f *failovers) step() string {
 	offset[0].Partition = tp
 	what := ""
 	var err error
+	f.h.set(func() { f.h.mu.lags = f.rng.IntN(2) == 0 })
 	if f.rng.IntN(8) == 0 {
 		f.h.set(func() { f.h.mu.refuse = kerr.KafkaStorageError })
 		defer f.c.expire() // which writes the tombstones of deleted topics
@@ -86,7 +87,7 @@ func (f *failovers) step() string {
 		committed := f.rng.IntN(3) > 0
 		f.h.set(func() { f.h.mu.refuse = nil })
 		f.h.write(f.T, marker(producerID, committed))
-		f.c.TxnMarker(0, producerID, committed, f.h.log.LogEndOffset())
+		f.c.TxnMarker(0, f.h.marker(producerID, committed, f.h.log.LogEndOffset()))
 	case n < 11:
 		what = fmt.Sprint("deletion of offset ", groupID, tp)
 		_, err = f.c.DeleteOffsets(groupID, []logstore.TopicPartition{tp})
@@ -104,7 +105,9 @@ func (f *failovers) step() string {
 // state describes all offsets.
 func (f *failovers) state() map[string]string {
 	state := make(map[string]string)
+	f.h.catchUp()
 	err := f.shard().each(func(g *group) {
+		g.settle(f.h.log.HighWatermark())
 		for tp, of := range g.offsets {
 			of.settle(f.h.log.HighWatermark())
 			state[fmt.Sprint(g.id, tp)] = fmt.Sprintf("%+v", of.stable)

@@ -120,6 +120,13 @@ func (h *hosted) write(t testing.TB, b *record.Builder) {
 	}
 }
 
+// marker describes a marker that was appended before an offset.
+func (h *hosted) marker(producerID int64, committed bool, end int64) Marker {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Marker{ProducerID: producerID, Committed: committed, LeaderEpoch: h.mu.epoch, End: end}
+}
+
 func testConfig(t testing.TB, h *hosted) Config {
 	return Config{
 		MinSessionTimeout: time.Second, MaxSessionTimeout: time.Hour, MaxSize: 1000, MetadataMaxBytes: 10,

@@ -254,7 +254,7 @@ func TestPartitionIsReadAgain(t *testing.T) {
 			t.Errorf("unreadable: %s", got)
 		}
 		c.TopicsDeleted([]logstore.TopicPartition{other})
-		c.TxnMarker(0, 7, true, h.log.LogEndOffset())
+		c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
 		h.set(func() { h.mu.broken = false })
 		time.Sleep(time.Minute)
 		if got := fetched(t, c, "g", false); got != `1 epoch -1 ""` {

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"slices"
 	"time"
 
 	"barnabas/logstore"
@@ -100,22 +101,45 @@ func (g *group) commitOpen(producerID int64, epoch int16, tp logstore.TopicParti
 	open.epoch, open.offsets[tp] = epoch, c
 }
 
-// endTxn makes a transaction's offsets effective, or drops them. Those after its marker belong to the producer's next
-// transaction.
-func (g *group) endTxn(t endedTxn) {
-	open := g.open[t.producerID]
+// endedOffsets are offsets of a transaction whose marker was appended.
+type endedOffsets struct {
+	marker  Marker
+	offsets map[logstore.TopicPartition]commit
+}
+
+// endTxn notes that a transaction ends when its marker is on all in-sync replicas. Offsets after the marker belong to the
+// producer's next transaction.
+func (g *group) endTxn(m Marker) {
+	open := g.open[m.ProducerID]
+	ended := endedOffsets{m, make(map[logstore.TopicPartition]commit)}
 	for tp, c := range open.offsets {
-		if c.end > t.end {
-			continue
-		}
-		delete(open.offsets, tp)
-		if of := g.offsets[tp]; t.committed && (of == nil || of.newest() <= c.end) { // not superseded by a plain commit
-			g.commit(tp, c)
+		if c.end <= m.End {
+			ended.offsets[tp] = c
+			delete(open.offsets, tp)
 		}
 	}
 	if len(open.offsets) == 0 {
-		delete(g.open, t.producerID)
+		delete(g.open, m.ProducerID)
 	}
+	if len(ended.offsets) > 0 {
+		g.ended = append(g.ended, ended)
+	}
+}
+
+// settle makes the offsets of ended transactions effective, or drops them, if their markers are below the high
+// watermark.
+func (g *group) settle(highWatermark int64) {
+	g.ended = slices.DeleteFunc(g.ended, func(e endedOffsets) bool {
+		if e.marker.End > highWatermark {
+			return false
+		}
+		for tp, c := range e.offsets {
+			if of := g.offsets[tp]; e.marker.Committed && (of == nil || of.newest() <= c.end) { // not superseded by a plain commit
+				g.commit(tp, c)
+			}
+		}
+		return true
+	})
 }
 
 // newest returns the log end offset after the last commit.
@@ -136,18 +160,36 @@ func (g *group) offset(tp logstore.TopicPartition, highWatermark int64) (c commi
 	return c, ok, unstable || g.inTxn(tp)
 }
 
-// inTxn reports whether an open transaction has an offset for a partition.
+// inTxn reports whether a transaction has an offset for a partition that may yet take effect.
 func (g *group) inTxn(tp logstore.TopicPartition) bool {
 	for _, open := range g.open {
 		if _, found := open.offsets[tp]; found {
 			return true
 		}
 	}
+	return g.hasEnded(tp)
+}
+
+// hasEnded reports whether a transaction has an offset for a partition, and its marker is not on all in-sync replicas.
+func (g *group) hasEnded(tp logstore.TopicPartition) bool {
+	for _, e := range g.ended {
+		if _, found := e.offsets[tp]; found {
+			return true
+		}
+	}
 	return false
 }
 
+// forget drops a partition's offset, except for those in open transactions.
+func (g *group) forget(tp logstore.TopicPartition) {
+	delete(g.offsets, tp)
+	for _, e := range g.ended {
+		delete(e.offsets, tp)
+	}
+}
+
 // hasOffsets reports whether the group has an offset or is about to.
-func (g *group) hasOffsets() bool { return len(g.offsets) > 0 || len(g.open) > 0 }
+func (g *group) hasOffsets() bool { return len(g.offsets)+len(g.open)+len(g.ended) > 0 }
 
 // expired lists the partitions whose offsets are past their retention (KIP-211), counted from when the group became
 // empty or, for a group without members altogether, from the commit. While members subscribe to a topic its offsets are

@@ -109,7 +109,7 @@ func (s *shard) topicsDeletedLocked(partitions []logstore.TopicPartition) {
 					s.forgetOpenLocked(g, producerID, tp)
 				}
 			}
-			delete(g.offsets, tp)
+			g.forget(tp)
 			s.mu.unwritten = append(s.mu.unwritten, f)
 		}
 	}
@@ -149,7 +149,7 @@ func (s *shard) writeForgottenLocked(g *group, f forgotten) error {
 			return err
 		}
 	}
-	if g.offsets[f.partition] != nil {
+	if g.offsets[f.partition] != nil || g.hasEnded(f.partition) {
 		return nil
 	}
 	t := s.tombstones(g, nil)
@@ -193,7 +193,9 @@ func (s *shard) cleanLocked(which string, choose func(*group) []logstore.TopicPa
 	if s.servingLocked() != nil {
 		return 0
 	}
+	highWatermark := s.partition.Log().HighWatermark()
 	for _, g := range s.mu.groups {
+		g.settle(highWatermark)
 		partitions := choose(g)
 		if len(partitions) == 0 && !g.abandoned() {
 			continue
@@ -220,9 +222,9 @@ func (s *shard) removeLocked(g *group, partitions []logstore.TopicPartition) err
 		return commitError(err)
 	}
 	t := s.tombstones(g, nil)
-	t.written = func(tp logstore.TopicPartition) { delete(g.offsets, tp) }
+	t.written = g.forget
 	for _, tp := range partitions {
-		if _, in := ended[tp]; !in && g.offsets[tp] == nil {
+		if _, in := ended[tp]; !in && g.offsets[tp] == nil && !g.hasEnded(tp) {
 			continue
 		}
 		if err := t.offsetLocked(tp); err != nil {
@@ -342,7 +344,7 @@ func (t *tombstones) flushLocked() error {
 // partitionSet is a set of partitions.
 type partitionSet map[logstore.TopicPartition]struct{}
 
-// partitions returns the partitions that the group has offsets for, also in open transactions.
+// partitions returns the partitions that the group has offsets for, also in transactions.
 func (g *group) partitions() partitionSet {
 	all := make(partitionSet, len(g.offsets))
 	for tp := range g.offsets {
@@ -350,6 +352,11 @@ func (g *group) partitions() partitionSet {
 	}
 	for _, open := range g.open {
 		for tp := range open.offsets {
+			all[tp] = struct{}{}
+		}
+	}
+	for _, e := range g.ended {
+		for tp := range e.offsets {
 			all[tp] = struct{}{}
 		}
 	}

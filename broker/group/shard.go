@@ -32,6 +32,7 @@ type shard struct {
 	coordinator *Coordinator
 	number      int32
 	partition   Partition
+	began       int32 // leader epoch since which this broker has been the leader
 	log         *logrus.Entry
 
 	ctx    context.Context // ends when the shard is dropped
@@ -47,7 +48,7 @@ type shard struct {
 		open   map[int64]map[*group]struct{} // groups with offsets in a producer's open transaction
 
 		// What has happened while loading.
-		ended   []endedTxn
+		ended   []Marker
 		deleted []logstore.TopicPartition
 
 		unwritten []forgotten // the log still has them
@@ -67,15 +68,8 @@ type txnID struct {
 	epoch      int16
 }
 
-// endedTxn is a transaction whose marker was appended to the partition.
-type endedTxn struct {
-	producerID int64
-	committed  bool
-	end        int64 // offset after the marker
-}
-
 func newShard(c *Coordinator, number, epoch int32, p Partition) *shard {
-	s := &shard{coordinator: c, number: number, partition: p}
+	s := &shard{coordinator: c, number: number, partition: p, began: epoch}
 	s.log = c.log.WithFields(logrus.Fields{logx.Partition: number, logx.LeaderEpoch: epoch})
 	s.ctx, s.cancel = context.WithCancel(c.ctx)
 	s.mu.epoch = epoch

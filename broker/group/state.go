@@ -67,6 +67,7 @@ type group struct {
 
 	offsets map[logstore.TopicPartition]*committed
 	open    map[int64]*txnOffsets // of open transactions, by producer id
+	ended   []endedOffsets        // of transactions whose markers are not on all in-sync replicas yet
 
 	due time.Time // no timeout expires earlier; zero: there is none
 
