@@ -275,12 +275,14 @@ func (s *Server) reencodePasswords(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next, changed, err := s.config.Reencode(stored)
-	if err != nil || !changed {
+	if _, changed, err := s.config.Reencode(stored); err != nil || !changed {
 		return err
 	}
 	s.log.WithField(logx.Setting, "password.encoder.old.secret").Info("re-encrypted the stored passwords with password.encoder.secret")
-	return s.zk.SetEntityConfigEarly(ctx, e, next)
+	return s.zk.UpdateEntityConfigEarly(ctx, e, func(stored map[string]string) (map[string]string, error) {
+		next, _, err := s.config.Reencode(stored)
+		return next, err
+	})
 }
 
 func (s *Server) loadBrokerConfig(ctx context.Context, name string) error {

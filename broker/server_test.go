@@ -142,7 +142,8 @@ func TestSettingsFromZooKeeperTakeEffectWithoutRestart(t *testing.T) {
 
 func set(t *testing.T, s *Server, kind, name string, values map[string]string) {
 	t.Helper()
-	if err := s.zk.SetEntityConfig(t.Context(), entity(kind, name), values); err != nil {
+	err := s.zk.UpdateEntityConfig(t.Context(), entity(kind, name), func(map[string]string) (map[string]string, error) { return values, nil })
+	if err != nil {
 		t.Fatal(err)
 	}
 }

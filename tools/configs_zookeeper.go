@@ -127,23 +127,27 @@ func (s *storedConfigs) alter(ctx context.Context, e entity) error {
 	if err != nil {
 		return err
 	}
-	configs, err := s.zk.EntityConfig(ctx, stored(e))
+	err = s.zk.UpdateEntityConfigEarly(ctx, stored(e), func(configs map[string]string) (map[string]string, error) {
+		return altered(configs, settings, remove)
+	})
 	if err != nil {
 		return err
 	}
+	s.env.printf("Completed updating config for entity: %s.\n", storedName(e))
+	return nil
+}
+
+// altered returns settings with some set and some removed.
+func altered(configs, settings map[string]string, remove []string) (map[string]string, error) {
 	missing := slices.DeleteFunc(slices.Clone(remove), func(name string) bool { _, there := configs[name]; return there })
 	if len(missing) > 0 {
-		return fmt.Errorf("invalid config(s): %s", strings.Join(missing, ","))
+		return nil, fmt.Errorf("invalid config(s): %s", strings.Join(missing, ","))
 	}
 	maps.Copy(configs, settings)
 	for _, name := range remove {
 		delete(configs, name)
 	}
-	if err := s.zk.SetEntityConfigEarly(ctx, stored(e), configs); err != nil {
-		return err
-	}
-	s.env.printf("Completed updating config for entity: %s.\n", storedName(e))
-	return nil
+	return configs, nil
 }
 
 // storedCredentials replaces the passwords of a user's SCRAM credentials with salted ones. Nothing else can be set for

@@ -64,12 +64,12 @@ func changedACLs(kind, name string, pattern kmsg.ACLResourcePatternType) (ACLRes
 	return r, nil
 }
 
-func (c *Client) announceACLs(ctx context.Context, r ACLResource) error {
-	path := aclChangesPath
-	if r.Pattern != kmsg.ACLResourcePatternTypeLiteral {
-		path = extendedACLChangesPath
+// notifications returns the place for notifications about a resource's ACLs.
+func (r ACLResource) notifications() notifications {
+	if r.Pattern == kmsg.ACLResourcePatternTypeLiteral {
+		return notifications{aclChangesPath, aclChangePrefix}
 	}
-	return c.createSequential(ctx, path+"/"+aclChangePrefix, encodeACLChange(r))
+	return notifications{extendedACLChangesPath, aclChangePrefix}
 }
 
 // aclNotes are the two places for notifications about ACLs.

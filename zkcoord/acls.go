@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -201,23 +198,15 @@ func (e *ErrUnreadableACLs) Unwrap() error { return e.Why }
 
 // ACLs reads the entries of a resource, which has none if there is no node. Errors: *ErrUnreadableACLs.
 func (c *Client) ACLs(ctx context.Context, r ACLResource) ([]ACLEntry, error) {
-	entries, _, err := c.acls(ctx, r)
-	return entries, err
-}
-
-// noNodeVersion is the version of a node that does not exist.
-const noNodeVersion = -1
-
-// acls also returns the node's stat.
-func (c *Client) acls(ctx context.Context, r ACLResource) (entries []ACLEntry, at zk.Stat, err error) {
-	n, err := c.get(ctx, r.Path())
+	n, _, err := c.find(ctx, r.Path())
 	if err != nil {
-		return nil, zk.Stat{Version: noNodeVersion}, ignoreNoNode(err)
+		return nil, err
 	}
-	if entries, err = DecodeACLs(n.data); err != nil {
-		return nil, n.stat, &ErrUnreadableACLs{r, err}
+	entries, err := DecodeACLs(n.data)
+	if err != nil {
+		return nil, &ErrUnreadableACLs{r, err}
 	}
-	return entries, n.stat, nil
+	return entries, nil
 }
 
 // AllACLs reads the entries of all resources. Those that cannot be decoded are missing, and the error joins an
@@ -267,36 +256,21 @@ func (c *Client) aclResources(ctx context.Context) ([]ACLResource, error) {
 	return resources, nil
 }
 
-const (
-	aclAttempts = 11                    // to write a node that others write too, as in Apache Kafka
-	aclBackoff  = 25 * time.Millisecond // between attempts, randomly up to doubled
-)
-
 // UpdateACLs replaces a resource's entries with the result of change, if that differs, and notifies all brokers. A node
 // without entries is removed. After a concurrent change, change is called again with the newer entries; after too many
 // attempts the error is ErrConflict.
 func (c *Client) UpdateACLs(ctx context.Context, r ACLResource, change func([]ACLEntry) []ACLEntry) error {
-	for range aclAttempts {
-		old, at, err := c.acls(ctx, r)
+	return c.rewrite(ctx, r.Path(), r.notifications(), encodeACLChange(r), func(n node, found bool) (decision, error) {
+		old, err := DecodeACLs(n.data)
 		if err != nil {
-			return err
+			return decision{}, &ErrUnreadableACLs{r, err}
 		}
 		next := change(slices.Clone(old))
 		if sameEntries(old, next) {
-			return nil
+			return decision{}, errAsItIs
 		}
-		done, err := c.replaceACLs(ctx, r, next, at)
-		if err != nil {
-			return err
-		}
-		if done {
-			return c.announceACLs(ctx, r)
-		}
-		if err := pause(ctx, aclBackoff+rand.N(aclBackoff)); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("ACLs in %s keep being changed by others: %w", r.Path(), ErrConflict)
+		return decision{data: encodeACLs(next), remove: len(next) == 0}, nil
+	})
 }
 
 // sameEntries compares entries as sets.
@@ -305,54 +279,4 @@ func sameEntries(a, b []ACLEntry) bool {
 		return func(e ACLEntry) bool { return !slices.Contains(all, e) }
 	}
 	return !slices.ContainsFunc(a, has(b)) && !slices.ContainsFunc(b, has(a))
-}
-
-// pause waits, or returns the context's cause.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// replaceACLs creates, writes or removes a node if it still is as it was read.
-func (c *Client) replaceACLs(ctx context.Context, r ACLResource, next []ACLEntry, at zk.Stat) (done bool, err error) {
-	switch {
-	case len(next) == 0:
-		return c.deleteIf(ctx, r.Path(), at)
-	case at.Version == noNodeVersion:
-		return c.createDeep(ctx, r.Path(), encodeACLs(next))
-	}
-	_, done, err = c.setIf(ctx, r.Path(), encodeACLs(next), at.Version)
-	return done, ignoreNoNode(err)
-}
-
-// errReplaced reports that a node was removed and created again.
-var errReplaced = errors.New("zkcoord: another node")
-
-// deleteIf removes a node if it still has the version; it succeeds if there is none. After a lost response it looks
-// before it asks again: another node with that path may have the same version.
-func (c *Client) deleteIf(ctx context.Context, path string, at zk.Stat) (done bool, err error) {
-	again := false
-	_, _, err = request(ctx, c, func(conn Conn) (struct{}, error) {
-		if again {
-			if _, now, err := conn.Get(c.chroot + path); err != nil {
-				return struct{}{}, err
-			} else if now.Czxid != at.Czxid {
-				return struct{}{}, errReplaced
-			}
-		}
-		again = true
-		return struct{}{}, conn.Delete(c.chroot+path, at.Version)
-	})
-	switch {
-	case errors.Is(err, errReplaced): // the one that was read is gone
-		return true, nil
-	case isBadVersion(err):
-		return false, nil
-	}
-	err = ignoreNoNode(wrapPath("delete", path, err))
-	return err == nil, err
 }

@@ -228,6 +228,11 @@ func TestElection(t *testing.T) {
 	}
 }
 
+// to replaces all settings.
+func to(settings map[string]string) func(map[string]string) (map[string]string, error) {
+	return func(map[string]string) (map[string]string, error) { return settings, nil }
+}
+
 func TestConfigChanges(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	connect := zktest.Connect(t)
@@ -237,7 +242,7 @@ func TestConfigChanges(t *testing.T) {
 	}
 	alice := zkcoord.UserClient("alice", zkcoord.DefaultEntity)
 	quota := map[string]string{"producer_byte_rate": "1024"}
-	ok(t, a.SetEntityConfig(ctx, alice, quota))
+	ok(t, a.UpdateEntityConfig(ctx, alice, to(quota)))
 
 	got, ready, done := make(chan zkcoord.Entity, 10), make(chan struct{}), make(chan error)
 	go func() {
@@ -245,7 +250,7 @@ func TestConfigChanges(t *testing.T) {
 	}()
 	<-ready
 	topic := zkcoord.Entity{Kind: zkcoord.Topics, Name: "t"}
-	ok(t, a.SetEntityConfig(ctx, topic, map[string]string{"a": "b"}))
+	ok(t, a.UpdateEntityConfig(ctx, topic, to(map[string]string{"a": "b"})))
 	for _, want := range []zkcoord.Entity{alice, topic} {
 		if e := <-got; e != want {
 			t.Fatalf("got %v, want %v", e, want)
@@ -255,7 +260,7 @@ func TestConfigChanges(t *testing.T) {
 	if diff := cmp.Diff(map[string]map[string]string{"alice": {}, "alice/clients/<default>": quota}, all); diff != "" {
 		t.Fatal(diff)
 	}
-	ok(t, a.SetEntityConfig(ctx, alice, nil))
+	ok(t, a.UpdateEntityConfig(ctx, alice, to(nil)))
 	<-got
 	if all := must[map[string]map[string]string](t)(b.AllEntityConfigs(ctx, zkcoord.Users)); len(all) != 0 {
 		t.Fatalf("left: %v", all)
@@ -271,11 +276,11 @@ func TestConfigBeforeThereIsAController(t *testing.T) {
 	ctx := t.Context()
 	c := zktest.Client(t, zktest.Connect(t))
 	broker := zkcoord.Entity{Kind: zkcoord.Brokers, Name: "1"}
-	if err := c.SetEntityConfig(ctx, broker, map[string]string{"a": "b"}); err == nil {
+	if err := c.UpdateEntityConfig(ctx, broker, to(map[string]string{"a": "b"})); err == nil {
 		t.Fatal("written without a controller")
 	}
 	for _, want := range []map[string]string{{"a": "b"}, {"a": "c"}} { // created, then changed
-		ok(t, c.SetEntityConfigEarly(ctx, broker, want))
+		ok(t, c.UpdateEntityConfigEarly(ctx, broker, to(want)))
 		if diff := cmp.Diff(want, must[map[string]string](t)(c.EntityConfig(ctx, broker))); diff != "" {
 			t.Fatal(diff)
 		}
@@ -284,7 +289,7 @@ func TestConfigBeforeThereIsAController(t *testing.T) {
 		t.Fatal(won, err)
 	}
 	want := map[string]string{"a": "d"}
-	ok(t, c.SetEntityConfigEarly(ctx, broker, want))
+	ok(t, c.UpdateEntityConfigEarly(ctx, broker, to(want)))
 	if diff := cmp.Diff(want, must[map[string]string](t)(c.EntityConfig(ctx, broker))); diff != "" {
 		t.Fatal(diff)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
+
 	"barnabas/internal/logx"
 )
 
@@ -138,10 +140,7 @@ func DecodeConfig(data []byte) (map[string]string, error) {
 // EntityConfig reads an entity's configuration. It is empty if there is no node, or if the node cannot be decoded,
 // which is logged (ConfigEntityZNode.decode, 3.9).
 func (c *Client) EntityConfig(ctx context.Context, e Entity) (map[string]string, error) {
-	n, err := c.get(ctx, e.path())
-	if isNoNode(err) {
-		return map[string]string{}, nil
-	}
+	n, _, err := c.find(ctx, e.path())
 	if err != nil {
 		return nil, err
 	}
@@ -218,111 +217,92 @@ func (c *Client) userClients(ctx context.Context, users []string) ([]string, err
 // errNoController reports that a configuration cannot be written because there is no controller, or a KRaft controller.
 var errNoController = errors.New("zkcoord: no controller to write a configuration under")
 
-// SetEntityConfig replaces an entity's configuration and notifies all brokers. The node of a quota entity is removed
-// when it gets empty.
-func (c *Client) SetEntityConfig(ctx context.Context, e Entity, config map[string]string) error {
-	removed := false
-	var err error
-	if len(config) == 0 && e.quota() {
-		removed, err = c.removeQuota(ctx, e)
-	}
-	if err == nil && !removed {
-		err = c.writeEntityConfig(ctx, e, config, true)
-	}
-	if err != nil {
-		return err
-	}
-	return c.announceConfig(ctx, e)
+// UpdateEntityConfig replaces an entity's configuration with the result of change and notifies all brokers, even if
+// nothing has changed: brokers then look again at what settings point to. The node of a quota entity is removed when it
+// gets empty. After a concurrent change, change is called again with the newer configuration; its error is returned.
+func (c *Client) UpdateEntityConfig(ctx context.Context, e Entity, change func(current map[string]string) (map[string]string, error)) error {
+	return c.updateEntityConfig(ctx, e, true, change)
 }
 
-// SetEntityConfigEarly is SetEntityConfig for callers that may run when there is no controller yet: a broker that is
-// starting, or a tool used before the first one starts.
-func (c *Client) SetEntityConfigEarly(ctx context.Context, e Entity, config map[string]string) error {
-	if err := c.writeEntityConfig(ctx, e, config, false); err != nil {
-		return err
-	}
-	return c.announceConfig(ctx, e)
+// UpdateEntityConfigEarly is UpdateEntityConfig for callers that may run when there is no controller yet: a broker that
+// is starting, or a tool used before the first one starts.
+func (c *Client) UpdateEntityConfigEarly(ctx context.Context, e Entity, change func(current map[string]string) (map[string]string, error)) error {
+	return c.updateEntityConfig(ctx, e, false, change)
 }
 
-func (c *Client) announceConfig(ctx context.Context, e Entity) error {
-	return c.createSequential(ctx, configChangesPath+"/"+configChangePrefix, encodeConfigChange(e))
-}
-
-// configAttempts is how often writing a configuration is attempted when the controller changes meanwhile.
-const configAttempts = 5
-
-// writeEntityConfig writes on the condition that the controller does not change: with a KRaft controller, the node
-// would not be ours to write (KIP-866). If wanted is false, there may also be no controller.
-func (c *Client) writeEntityConfig(ctx context.Context, e Entity, config map[string]string, wanted bool) error {
-	data := encodeConfig(config)
-	for range configAttempts {
-		n, err := c.get(ctx, controllerPath)
-		if isNoNode(err) && wanted {
-			return errNoController
-		}
-		if ignoreNoNode(err) != nil {
-			return err
-		}
-		var ops []any
-		if err == nil {
-			controller, err := decodeController(n.data)
-			if err != nil {
-				return err
-			}
-			if controller.KRaftEpoch != nil && *controller.KRaftEpoch > 0 {
-				return errNoController
-			}
-			ops = append(ops, c.opCheck(controllerPath, n.stat.Version))
-		}
-		_, err = c.multi(ctx, append(ops, c.opSet(e.path(), data, anyVersion))...)
-		var refused *multiError
-		switch {
-		case errors.As(err, &refused) && refused.op < len(ops): // the controller has changed: check again
-			continue
-		case !isNoNode(err):
-			return err
-		}
-		created, err := c.createDeep(ctx, e.path(), data)
-		if err != nil || created {
-			return err
-		}
-	}
-	return errNoController
-}
-
-// removeQuota removes the node of an entity without children, and the levels above a user's client that would be left
-// empty (AdminZkClient.tryCleanQuotaNodes, 3.9).
-func (c *Client) removeQuota(ctx context.Context, e Entity) (removed bool, err error) {
-	names, err := c.children(ctx, e.path())
-	if err != nil || len(names) > 0 {
-		return isNoNode(err), ignoreNoNode(err)
-	}
-	remove := e.path()
-	if user, client, ok := e.UserAndClient(); ok {
-		remove, err = c.emptiedBy(ctx, user, client)
+func (c *Client) updateEntityConfig(ctx context.Context, e Entity, wanted bool, change func(map[string]string) (map[string]string, error)) error {
+	at := notifications{configChangesPath, configChangePrefix}
+	return c.rewrite(ctx, e.path(), at, encodeConfigChange(e), func(n node, found bool) (decision, error) {
+		next, err := change(c.decodeOrEmpty(e.path(), n.data))
 		if err != nil {
-			return false, err
+			return decision{}, err
 		}
-	}
-	return true, c.deleteTree(ctx, remove)
+		d := decision{data: encodeConfig(next)}
+		if len(next) == 0 && e.quota() {
+			if d, err = c.withoutQuota(ctx, e, d); err != nil {
+				return decision{}, err
+			}
+		}
+		check, err := c.sameController(ctx, wanted)
+		d.with = append(d.with, check...)
+		return d, err
+	})
 }
 
-// emptiedBy returns the highest node that has nothing but a user's client below it.
-func (c *Client) emptiedBy(ctx context.Context, user, client string) (path string, err error) {
+// sameController returns the condition under which configurations are written, that the controller does not change:
+// with a KRaft controller, the node would not be ours to write (KIP-866). If wanted is false, there may also be no
+// controller, and then there is no condition.
+func (c *Client) sameController(ctx context.Context, wanted bool) (check []any, err error) {
+	n, found, err := c.find(ctx, controllerPath)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found && wanted:
+		return nil, errNoController
+	case !found:
+		return nil, nil
+	}
+	controller, err := decodeController(n.data)
+	if err != nil {
+		return nil, err
+	}
+	if controller.KRaftEpoch != nil && *controller.KRaftEpoch > 0 {
+		return nil, errNoController
+	}
+	return []any{c.opCheck(controllerPath, n.stat.Version)}, nil
+}
+
+// withoutQuota removes the node of an entity without children instead of leaving it empty, and the levels above a
+// user's client that would be left empty (AdminZkClient.tryCleanQuotaNodes, 3.9).
+func (c *Client) withoutQuota(ctx context.Context, e Entity, empty decision) (decision, error) {
+	below, err := c.children(ctx, e.path())
+	if ignoreNoNode(err) != nil || len(below) > 0 {
+		return empty, err
+	}
+	d := decision{remove: true}
+	if user, client, ok := e.UserAndClient(); ok {
+		d.with, err = c.emptiedBy(ctx, user, client)
+	}
+	return d, ignoreNoNode(err)
+}
+
+// emptiedBy returns the removal of the nodes above a user's client that have nothing else below them.
+func (c *Client) emptiedBy(ctx context.Context, user, client string) (removal []any, err error) {
 	userPath := entityPath(string(Users), user)
 	clients, err := c.children(ctx, userPath+"/clients")
 	if err != nil || !slices.Equal(clients, []string{client}) {
-		return UserClient(user, client).path(), ignoreNoNode(err)
+		return nil, err
 	}
-	config, err := c.EntityConfig(ctx, Entity{Users, user})
+	removal = []any{c.opDelete(userPath + "/clients")}
+	n, err := c.get(ctx, userPath)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	below, err := c.children(ctx, userPath)
-	if err != nil || len(config) > 0 || len(below) > 1 {
-		return userPath + "/clients", ignoreNoNode(err)
+	if err != nil || len(c.decodeOrEmpty(userPath, n.data)) > 0 || len(below) > 1 {
+		return removal, err
 	}
-	return userPath, nil
+	return append(removal, &zk.DeleteRequest{Path: c.chroot + userPath, Version: n.stat.Version}), nil
 }
 
 type configChangeJSON struct {

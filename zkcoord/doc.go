@@ -13,7 +13,8 @@
 // of /controller_epoch from its election (Term), so that a deposed controller cannot change anything: ErrDeposed.
 //
 // A write whose connection broke may have happened. It is repeated, and if the repetition is refused because of the
-// first attempt's effect, that is recognised by reading the node.
+// first attempt's effect, that is recognised by reading the node. A change that brokers tell each other of is one request
+// with its notification, so that nobody can die in between.
 //
 // # Events
 //

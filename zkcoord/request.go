@@ -279,20 +279,6 @@ func (c *Client) delete(ctx context.Context, path string) error {
 	return ignoreNoNode(wrapPath("delete", path, err))
 }
 
-// deleteTree removes a node and everything below it.
-func (c *Client) deleteTree(ctx context.Context, path string) error {
-	names, err := c.children(ctx, path)
-	if err != nil {
-		return ignoreNoNode(err)
-	}
-	for _, name := range names {
-		if err := c.deleteTree(ctx, path+"/"+name); err != nil {
-			return err
-		}
-	}
-	return c.delete(ctx, path)
-}
-
 // The operations of a multi, with paths relative to the chroot.
 func (c *Client) opCreate(path string, data []byte, flags int32) *zk.CreateRequest {
 	return &zk.CreateRequest{Path: c.chroot + path, Data: data, Acl: c.aclOf(path), Flags: flags}

@@ -2,12 +2,14 @@ package zkcoord_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zktest"
@@ -43,10 +45,12 @@ func TestTokensAreStoredAndTold(t *testing.T) {
 	}
 
 	token := zkcoord.DelegationToken{ID: "a", Owner: "User:alice", Requester: "User:carl", Renewers: []string{"User:b,c"}, IssuedMs: 1, ExpiresMs: 2, MaxMs: 3}
-	ok(t, c.SetDelegationToken(t.Context(), token))
+	ok(t, c.CreateDelegationToken(t.Context(), token))
 	hears("a")
 	token.ExpiresMs = 3
-	ok(t, c.SetDelegationToken(t.Context(), token))
+	if renewed := must[zkcoord.DelegationToken](t)(c.SetTokenExpiry(t.Context(), "a", 3)); !cmp.Equal(renewed, token) {
+		t.Error(renewed)
+	}
 	hears("a")
 	got, found, err := other.DelegationToken(t.Context(), "a")
 	if diff := cmp.Diff(token, got); err != nil || !found || diff != "" {
@@ -55,6 +59,9 @@ func TestTokensAreStoredAndTold(t *testing.T) {
 	ok(t, c.DeleteDelegationToken(t.Context(), "a"))
 	hears("a")
 	ok(t, c.DeleteDelegationToken(t.Context(), "a"))
+	if _, err := c.SetTokenExpiry(t.Context(), "a", 4); !errors.Is(err, kerr.DelegationTokenNotFound) {
+		t.Errorf("a removed token is renewed: %v", err)
+	}
 	for _, id := range []string{"a", "", "a/b"} {
 		if _, found, err := other.DelegationToken(t.Context(), id); found || err != nil {
 			t.Errorf("%q: %v, %v", id, found, err)
@@ -64,7 +71,7 @@ func TestTokensAreStoredAndTold(t *testing.T) {
 	conn, root := raw(t, connect)
 	_, err = conn.Create(root+"/delegation_token/tokens/broken", []byte("x"), 0, zk.WorldACL(zk.PermAll))
 	ok(t, err)
-	ok(t, c.SetDelegationToken(t.Context(), token))
+	ok(t, c.CreateDelegationToken(t.Context(), token))
 	if all, err := c.DelegationTokens(t.Context()); err != nil || len(all) != 1 || all[0].ID != "a" {
 		t.Error(all, err)
 	}

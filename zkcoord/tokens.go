@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"barnabas/internal/logx"
 )
 
@@ -118,29 +120,35 @@ func (c *Client) DelegationToken(ctx context.Context, id string) (DelegationToke
 	return t, true, nil
 }
 
-// SetDelegationToken writes a new or renewed token and notifies all brokers.
-func (c *Client) SetDelegationToken(ctx context.Context, t DelegationToken) error {
-	data := encodeToken(t)
-	_, err := c.set(ctx, t.Path(), data)
-	if isNoNode(err) {
-		_, err = c.createDeep(ctx, t.Path(), data)
-	}
-	if err != nil {
-		return err
-	}
-	return c.announceToken(ctx, t.ID)
+// CreateDelegationToken writes a new token and notifies all brokers.
+func (c *Client) CreateDelegationToken(ctx context.Context, t DelegationToken) error {
+	return c.rewriteToken(ctx, t.ID, func(node, bool) (decision, error) { return decision{data: encodeToken(t)}, nil })
+}
+
+// SetTokenExpiry writes when a token expires, notifies all brokers, and returns the token. The error for a missing one
+// is DELEGATION_TOKEN_NOT_FOUND: it was removed, and does not come back.
+func (c *Client) SetTokenExpiry(ctx context.Context, id string, expiresMs int64) (t DelegationToken, err error) {
+	err = c.rewriteToken(ctx, id, func(n node, found bool) (decision, error) {
+		if !found {
+			return decision{}, fmt.Errorf("token %s: %w", id, kerr.DelegationTokenNotFound)
+		}
+		var err error
+		if t, err = DecodeToken(n.data); err != nil {
+			return decision{}, err
+		}
+		t.ExpiresMs = expiresMs
+		return decision{data: encodeToken(t)}, nil
+	})
+	return t, err
 }
 
 // DeleteDelegationToken removes a token, if it exists, and notifies all brokers.
 func (c *Client) DeleteDelegationToken(ctx context.Context, id string) error {
-	if err := ignoreNoNode(c.delete(ctx, tokenPath(id))); err != nil {
-		return err
-	}
-	return c.announceToken(ctx, id)
+	return c.rewriteToken(ctx, id, func(node, bool) (decision, error) { return decision{remove: true}, nil })
 }
 
-func (c *Client) announceToken(ctx context.Context, id string) error {
-	return c.createSequential(ctx, tokenChangesPath+"/"+tokenChangePrefix, []byte(id))
+func (c *Client) rewriteToken(ctx context.Context, id string, decide func(n node, found bool) (decision, error)) error {
+	return c.rewrite(ctx, tokenPath(id), notifications{tokenChangesPath, tokenChangePrefix}, []byte(id), decide)
 }
 
 // WatchTokenChanges calls changed with the ids of tokens that were written or deleted, until ctx is done; the callee

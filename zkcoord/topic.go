@@ -1,6 +1,7 @@
 package zkcoord
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -161,31 +162,63 @@ func (c *Client) topicInfos(ctx context.Context, names []string, read func(ctx c
 	return topics, nil
 }
 
-// CreateTopic creates a topic with its configuration; the controller, which is watching, creates the partitions. It
-// returns the topic's new id (zero with Config.NoTopicIDs). The error for a topic that exists, even if it is to be
-// deleted, is TOPIC_ALREADY_EXISTS.
+// CreateTopic creates a topic with its configuration, in one request so that whoever sees the topic sees its settings;
+// the controller, which is watching, creates the partitions. It returns the topic's new id (zero with
+// Config.NoTopicIDs). The error for a topic that exists, even if it is to be deleted, is TOPIC_ALREADY_EXISTS.
 func (c *Client) CreateTopic(ctx context.Context, name string, assignment map[int32][]int32, configs map[string]string) (ID, error) {
-	for _, path := range []string{deletePath(name), topicPath(name)} {
-		found, err := c.exists(ctx, path)
-		if err != nil {
-			return ID{}, err
-		}
-		if found {
-			return ID{}, fmt.Errorf("topic '%s' already exists: %w", name, kerr.TopicAlreadyExists)
-		}
-	}
-	if err := c.writeEntityConfig(ctx, Entity{Topics, name}, configs, true); err != nil {
-		return ID{}, err
-	}
 	t := TopicInfo{Name: name, Partitions: assignment}
 	if !c.cfg.NoTopicIDs {
 		t.ID = NewID()
 	}
-	created, err := c.createDeep(ctx, topicPath(name), encodeTopic(t))
-	if err == nil && !created {
-		err = fmt.Errorf("topic '%s' already exists: %w", name, kerr.TopicAlreadyExists)
+	for range rewriteAttempts {
+		ops, err := c.creationOf(ctx, t, configs)
+		if err != nil {
+			return ID{}, err
+		}
+		done, unsure, err := c.try(ctx, ops...)
+		if err == nil && unsure {
+			done, err = c.hasCreated(ctx, t)
+		} else if err == nil && !done {
+			err = c.letOthersProceed(ctx)
+		}
+		if err != nil || done {
+			return t.ID, wrapPath("create", topicPath(name), err)
+		}
 	}
-	return t.ID, err
+	return ID{}, fmt.Errorf("topic '%s': others keep changing what its creation depends on: %w", name, ErrConflict)
+}
+
+// creationOf returns the operations that create a topic that does not exist.
+func (c *Client) creationOf(ctx context.Context, t TopicInfo, configs map[string]string) (ops []any, err error) {
+	for _, path := range []string{deletePath(t.Name), topicPath(t.Name)} {
+		found, err := c.exists(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			return nil, fmt.Errorf("topic '%s' already exists: %w", t.Name, kerr.TopicAlreadyExists)
+		}
+	}
+	settings := Entity{Topics, t.Name}.path() // may be left over from a former topic
+	n, found, err := c.find(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	check, err := c.sameController(ctx, true)
+	return append(check, c.opPut(settings, encodeConfig(configs), n, found), c.opCreate(topicPath(t.Name), encodeTopic(t), zk.FlagPersistent)), err
+}
+
+// hasCreated reports whether there is the topic that we may have created, by its id or else by its whole content: others
+// may have written it since.
+func (c *Client) hasCreated(ctx context.Context, t TopicInfo) (bool, error) {
+	n, found, err := c.findNewest(ctx, topicPath(t.Name))
+	if err != nil || !found {
+		return false, err
+	}
+	if now, err := DecodeTopic(t.Name, n.data); err == nil && t.ID != (ID{}) {
+		return now.ID == t.ID, nil
+	}
+	return bytes.Equal(n.data, encodeTopic(t)), nil
 }
 
 // AddPartitions adds partitions to a topic. Errors: REASSIGNMENT_IN_PROGRESS while its replicas are being moved;

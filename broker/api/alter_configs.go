@@ -112,12 +112,8 @@ func (h *Handlers) alterResource(ctx context.Context, r resource, ops []config.O
 		if h.Metadata.Current().Topics[r.name] == nil {
 			return fmt.Errorf("topic %q: %w", r.name, kerr.UnknownTopicOrPartition)
 		}
-		current, err := h.topicOverrides(ctx, r.name)
-		if err != nil {
-			return err
-		}
 		entity := zkcoord.Entity{Kind: zkcoord.Topics, Name: r.name}
-		return h.store(ctx, entity, current, ops, validateOnly, replace, alteration{alter: h.Config.Current().AlterTopic})
+		return h.store(ctx, entity, ops, validateOnly, replace, alteration{alter: h.Config.Current().AlterTopic})
 	case kmsg.ConfigResourceTypeBroker:
 		return h.alterBroker(ctx, r.name, ops, validateOnly, replace)
 	case kmsg.ConfigResourceTypeBrokerLogger:
@@ -139,11 +135,7 @@ func (h *Handlers) alterBroker(ctx context.Context, name string, ops []config.Op
 	if all {
 		entity.Name, change = zkcoord.DefaultEntity, alteration{alter: h.Config.AlterCluster, encode: h.Config.EncodeCluster}
 	}
-	current, err := h.ZK.EntityConfig(ctx, entity)
-	if err != nil {
-		return err
-	}
-	return h.store(ctx, entity, current, ops, validateOnly, replace, change)
+	return h.store(ctx, entity, ops, validateOnly, replace, change)
 }
 
 // alteration is how to alter a kind of resource.
@@ -164,24 +156,28 @@ func (h *Handlers) reloadStores(settings map[string]string) error {
 	return h.ReloadStores(next)
 }
 
-func (h *Handlers) store(ctx context.Context, entity zkcoord.Entity, current map[string]string, ops []config.Op, validateOnly, replace bool,
-	change alteration) error {
-	if replace {
-		current = nil
+func (h *Handlers) store(ctx context.Context, entity zkcoord.Entity, ops []config.Op, validateOnly, replace bool, change alteration) error {
+	altered := func(current map[string]string) (map[string]string, error) {
+		if replace {
+			current = nil
+		}
+		return change.alter(current, ops)
 	}
-	next, err := change.alter(current, ops)
-	if err != nil || validateOnly {
+	if validateOnly {
+		current, err := h.ZK.EntityConfig(ctx, entity)
+		if err == nil {
+			_, err = altered(current)
+		}
 		return err
 	}
-	if change.accepted != nil {
-		if err := change.accepted(next); err != nil {
-			return err
+	return h.ZK.UpdateEntityConfig(ctx, entity, func(current map[string]string) (map[string]string, error) {
+		next, err := altered(current)
+		if err == nil && change.accepted != nil {
+			err = change.accepted(next)
 		}
-	}
-	if change.encode != nil {
-		if next, err = change.encode(next); err != nil {
-			return err
+		if err == nil && change.encode != nil {
+			next, err = change.encode(next)
 		}
-	}
-	return h.ZK.SetEntityConfig(ctx, entity, next)
+		return next, err
+	})
 }

@@ -47,23 +47,27 @@ func (h *Handlers) alterQuotas(ctx context.Context, entry kmsg.AlterClientQuotas
 	if err != nil {
 		return err
 	}
-	config, err := h.ZK.EntityConfig(ctx, node)
-	if err != nil {
-		return err
-	}
+	changed := make(map[string]string) // empty: removed
 	for _, op := range entry.Ops {
 		if op.Remove {
-			delete(config, op.Key)
+			changed[op.Key] = ""
 			continue
 		}
-		if config[op.Key], err = quotaValue(op.Key, op.Value, e.IP.Given); err != nil {
+		if changed[op.Key], err = quotaValue(op.Key, op.Value, e.IP.Given); err != nil {
 			return err
 		}
 	}
 	if validateOnly {
 		return nil
 	}
-	return h.ZK.SetEntityConfig(ctx, node, config)
+	return h.ZK.UpdateEntityConfig(ctx, node, func(config map[string]string) (map[string]string, error) {
+		for key, value := range changed {
+			if config[key] = value; value == "" {
+				delete(config, key)
+			}
+		}
+		return config, nil
+	})
 }
 
 // quotaValue formats a value for storage: rates of bytes and connections are integers, the others decimal (as 3.9

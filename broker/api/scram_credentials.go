@@ -108,21 +108,22 @@ func (h *Handlers) alterSCRAM(ctx context.Context, user string, change *scramCha
 		return change.err
 	}
 	node := zkcoord.Entity{Kind: zkcoord.Users, Name: zkcoord.SanitizeName(user)}
-	config, err := h.ZK.EntityConfig(ctx, node)
-	if err != nil {
-		return err
-	}
-	for mechanism, credential := range change.mechanisms {
+	return h.ZK.UpdateEntityConfig(ctx, node, func(config map[string]string) (map[string]string, error) { return change.apply(user, config) })
+}
+
+// apply changes a user's stored settings.
+func (c *scramChange) apply(user string, config map[string]string) (map[string]string, error) {
+	for mechanism, credential := range c.mechanisms {
 		if credential != "" {
 			config[mechanism] = credential
 			continue
 		}
 		if config[mechanism] == "" {
-			return fmt.Errorf("user %q has no %s credential: %w", user, mechanism, kerr.ResourceNotFound)
+			return nil, fmt.Errorf("user %q has no %s credential: %w", user, mechanism, kerr.ResourceNotFound)
 		}
 		delete(config, mechanism)
 	}
-	return h.ZK.SetEntityConfig(ctx, node, config)
+	return config, nil
 }
 
 // describeUserSCRAMCredentials lists the users' mechanisms and iteration counts, but no secrets (KIP-554).

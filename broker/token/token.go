@@ -28,7 +28,8 @@ type Store interface {
 	EnsureTokenNodes(ctx context.Context) error
 	DelegationTokens(ctx context.Context) ([]zkcoord.DelegationToken, error)
 	DelegationToken(ctx context.Context, id string) (zkcoord.DelegationToken, bool, error)
-	SetDelegationToken(ctx context.Context, t zkcoord.DelegationToken) error
+	CreateDelegationToken(ctx context.Context, t zkcoord.DelegationToken) error
+	SetTokenExpiry(ctx context.Context, id string, expiresMs int64) (zkcoord.DelegationToken, error)
 	DeleteDelegationToken(ctx context.Context, id string) error
 	WatchTokenChanges(ctx context.Context, ready func(), changed func(ids []string, all bool)) error
 }
@@ -100,11 +101,12 @@ func (m *Manager) Create(ctx context.Context, owner, requester string, renewers 
 	}
 	t := zkcoord.DelegationToken{ID: base64.RawURLEncoding.EncodeToString(raw[:]), Owner: owner, Requester: requester, Renewers: renewers,
 		IssuedMs: now, MaxMs: now + lifetimeMs, ExpiresMs: now + min(lifetimeMs, m.cfg.Lifetime.Milliseconds())}
-	if err := m.cfg.Store.SetDelegationToken(ctx, t); err != nil {
+	if err := m.cfg.Store.CreateDelegationToken(ctx, t); err != nil {
 		return Token{}, err
 	}
+	m.reread(m.ctx, []string{t.ID}, false) // others may have changed it since
 	m.line(t).Info("delegation token created")
-	return m.put(t).Token, nil
+	return Token{t, m.secretOf(t.ID)}, nil
 }
 
 // Renew extends a token's lifetime, which its owner and renewers may do. A negative period stands for the default.
@@ -150,11 +152,11 @@ func (m *Manager) move(ctx context.Context, t zkcoord.DelegationToken, periodMs 
 	if expired(t, now) {
 		return 0, fmt.Errorf("token %s: %w", t.ID, kerr.DelegationTokenExpired)
 	}
-	t.ExpiresMs = now + min(periodMs, t.MaxMs-now) // avoids an overflow
-	if err := m.cfg.Store.SetDelegationToken(ctx, t); err != nil {
+	t, err := m.cfg.Store.SetTokenExpiry(ctx, t.ID, now+min(periodMs, t.MaxMs-now)) // avoids an overflow
+	if err != nil {
 		return 0, err
 	}
-	m.put(t)
+	m.reread(m.ctx, []string{t.ID}, false) // others may have changed or removed it since
 	m.line(t).Info("delegation token has a new expiry")
 	return t.ExpiresMs, nil
 }
@@ -205,10 +207,14 @@ func (m *Manager) Credential(mechanism, id string) (c scram.Credential, owner st
 	return salted.made, h.Owner, time.UnixMilli(h.ExpiresMs), salted.err == nil
 }
 
-func (m *Manager) put(t zkcoord.DelegationToken) *held {
+func (m *Manager) secretOf(id string) []byte {
 	mac := hmac.New(sha512.New, m.cfg.Secret)
-	mac.Write([]byte(t.ID))
-	h := &held{Token: Token{t, mac.Sum(nil)}}
+	mac.Write([]byte(id))
+	return mac.Sum(nil)
+}
+
+func (m *Manager) put(t zkcoord.DelegationToken) {
+	h := &held{Token: Token{t, m.secretOf(t.ID)}}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if old := m.mu.byID[t.ID]; old != nil {
@@ -220,7 +226,6 @@ func (m *Manager) put(t zkcoord.DelegationToken) *held {
 		}
 	}
 	m.mu.byID[t.ID], m.mu.byHMAC[string(h.HMAC)] = h, h
-	return h
 }
 
 func (m *Manager) forget(id string) {

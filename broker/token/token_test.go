@@ -29,6 +29,7 @@ type store struct {
 	broken   error
 	lost     chan error // ends a watch
 	mute     bool       // setting watches has no effect
+	written  func()     // called once after an expiry was written, before that is reported; may be nil
 	reading  func()     // called once after all tokens were read, before they are returned; may be nil
 }
 
@@ -66,8 +67,28 @@ func (s *store) DelegationToken(_ context.Context, id string) (zkcoord.Delegatio
 	return t, ok, s.broken
 }
 
-func (s *store) SetDelegationToken(_ context.Context, t zkcoord.DelegationToken) error {
+func (s *store) CreateDelegationToken(_ context.Context, t zkcoord.DelegationToken) error {
 	return s.change(t.ID, func() { s.tokens[t.ID] = t })
+}
+
+func (s *store) SetTokenExpiry(ctx context.Context, id string, expiresMs int64) (zkcoord.DelegationToken, error) {
+	t, found, err := s.DelegationToken(ctx, id)
+	if err == nil && !found {
+		err = kerr.DelegationTokenNotFound
+	}
+	if err != nil {
+		return t, err
+	}
+	t.ExpiresMs = expiresMs
+	err = s.change(id, func() { s.tokens[id] = t })
+	s.mu.Lock()
+	written := s.written
+	s.written = nil
+	s.mu.Unlock()
+	if written != nil {
+		written()
+	}
+	return t, err
 }
 
 func (s *store) DeleteDelegationToken(_ context.Context, id string) error {
@@ -126,7 +147,7 @@ func manager(t *testing.T, s *store, c *clock) *Manager {
 
 func TestSecretOfAToken(t *testing.T) {
 	m := manager(t, newStore(), &clock{began})
-	got := m.put(zkcoord.DelegationToken{ID: "ZSTkj5CFRp6lW2KPbUgDTw"}).HMAC
+	got := m.secretOf("ZSTkj5CFRp6lW2KPbUgDTw")
 	// Computed with `printf ZSTkj5CFRp6lW2KPbUgDTw | openssl dgst -sha512 -hmac abc`.
 	const want = "2ee17c256ab0b33bee74b33d5c42c9d281e5288a4077ff28962937ae292cce177f13e6fe53684b2f357933620c727745ecf4f08abb307280db109fdc932c0339"
 	if hex.EncodeToString(got) != want {
@@ -266,8 +287,7 @@ func TestLoginWithAToken(t *testing.T) {
 		if !bytes.Equal(again.Salt, first.Salt) || expires.UnixMilli() != began+90_000 {
 			t.Errorf("%s: the renewed token has new credentials, or expires at %v", m.Name, expires)
 		}
-		created.ExpiresMs = began + 60_000
-		if err := s.SetDelegationToken(t.Context(), created.DelegationToken); err != nil {
+		if _, err := s.SetTokenExpiry(t.Context(), created.ID, began+60_000); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -389,5 +409,27 @@ func TestTokensThatCannotBeWatched(t *testing.T) {
 	}
 	if len(failed) != 0 {
 		t.Errorf("that was reported: %v", <-failed)
+	}
+}
+
+// TestTokenRemovedDuringARenewal: a token that another broker removes before this one has heard that its renewal was
+// written is not accepted by this one.
+func TestTokenRemovedDuringARenewal(t *testing.T) {
+	s, c := newStore(), &clock{began}
+	m := manager(t, s, c)
+	created, err := m.Create(t.Context(), "User:alice", "User:alice", nil, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.written = func() {
+		if err := s.DeleteDelegationToken(t.Context(), created.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := m.Renew(t.Context(), "User:alice", created.HMAC, -1); err != nil {
+		t.Fatal(err)
+	}
+	if known := m.Tokens(every); len(known) != 0 {
+		t.Errorf("%d tokens are known", len(known))
 	}
 }

@@ -432,6 +432,13 @@ func (w *world) electPreferredByNode() {
 	}
 }
 
+func (w *world) setUnclean(topic string, on bool) error {
+	return w.admin.UpdateEntityConfig(nobody, zkcoord.Entity{Kind: zkcoord.Topics, Name: topic}, func(settings map[string]string) (map[string]string, error) {
+		settings[uncleanKey] = fmt.Sprint(on)
+		return settings, nil
+	})
+}
+
 // allowUnclean switches unclean.leader.election.enable of a topic.
 func (w *world) allowUnclean() {
 	t, ok := pick(w, w.topics())
@@ -439,7 +446,7 @@ func (w *world) allowUnclean() {
 		return
 	}
 	on := w.rng.IntN(2) == 0
-	err := w.admin.SetEntityConfig(nobody, zkcoord.Entity{Kind: zkcoord.Topics, Name: t.Name}, map[string]string{uncleanKey: fmt.Sprint(on)})
+	err := w.setUnclean(t.Name, on)
 	if err != nil || !on { // refused while there is no controller
 		return
 	}

@@ -156,8 +156,7 @@ func TestUncleanElectionIsSwitchedOn(t *testing.T) {
 	s.down(1)
 	s.up(2)
 	s.want(tp, ids(1, 2), zkcoord.NoLeader, 1)
-	err := s.admin.SetEntityConfig(nobody, zkcoord.Entity{Kind: zkcoord.Topics, Name: "t"}, map[string]string{uncleanKey: "true"})
-	if err != nil {
+	if err := s.setUnclean("t", true); err != nil {
 		t.Fatal(err)
 	}
 	s.check.allowUnclean("t")

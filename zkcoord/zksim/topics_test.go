@@ -88,3 +88,43 @@ func TestAddedPartitionsAreRecognized(t *testing.T) {
 		t.Errorf("once more: %v", err)
 	}
 }
+
+// TestCreatedTopicIsRecognized: if the response to the creation of a topic is lost, and others have written the topic
+// since, it counts as created rather than as somebody else's.
+func TestCreatedTopicIsRecognized(t *testing.T) {
+	ctx := context.Background()
+	c := newCluster(t)
+	lost := c.afterLoss(func() bool { return c.version("/brokers/topics/t") == 0 }, func() {
+		if err := c.other.AddPartitions(ctx, "t", map[int32][]int32{1: {1}}); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := c.client.CreateTopic(ctx, "t", map[int32][]int32{0: {1}}, nil); err != nil || !*lost {
+		t.Errorf("%v, a response was lost: %v", err, *lost)
+	}
+}
+
+// TestSettingsOfTheFirstCreatorCount: of two brokers that create a topic at the same time, the one that fails leaves the
+// other's settings alone, and whoever sees the topic sees its settings.
+func TestSettingsOfTheFirstCreatorCount(t *testing.T) {
+	ctx := context.Background()
+	c := newCluster(t)
+	settings := func(value string) map[string]string { return map[string]string{"k": value} }
+	requests := 0
+	c.conn.Wait = func() {
+		if requests++; requests != 5 { // after it has looked for the topic
+			return
+		}
+		if _, err := c.other.CreateTopic(ctx, "t", map[int32][]int32{0: {1}}, settings("first")); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := c.client.CreateTopic(ctx, "t", map[int32][]int32{0: {2}}, settings("second"))
+	if !errors.Is(err, kerr.TopicAlreadyExists) {
+		t.Errorf("created twice: %v", err)
+	}
+	stored, err := c.client.EntityConfig(ctx, topic)
+	if err != nil || stored["k"] != "first" {
+		t.Errorf("%v, %v", stored, err)
+	}
+}
