@@ -32,7 +32,8 @@ type memStore struct {
 		down    error // of every read; nil: reads are answered
 		changed func([]Resource, bool)
 	}
-	lost chan error // ends the watch
+	lost       chan error // ends the watch
+	unanswered bool       // the next update is done, but seems to have been refused because of others
 }
 
 func newMemStore() *memStore {
@@ -79,6 +80,10 @@ func (s *memStore) UpdateACLs(ctx context.Context, r Resource, change func([]Ent
 		return err
 	}
 	s.put(r, change(old)...)
+	if s.unanswered {
+		s.unanswered = false
+		return s.UpdateACLs(ctx, r, change)
+	}
 	return nil
 }
 
@@ -319,6 +324,22 @@ func TestCreateAndDelete(t *testing.T) {
 	}
 	if mayRead(a, "User:alice") || a.Count() != 0 {
 		t.Error("a deleted ACL still applies")
+	}
+}
+
+// TestDeletionWithoutResponse: what the first attempt deletes is reported although the store, which did not get the
+// response, asks again.
+func TestDeletionWithoutResponse(t *testing.T) {
+	s := newMemStore()
+	s.put(topicT, readsT("User:alice"), readsT("User:bob"))
+	a, _ := started(t, s, Config{})
+	defer a.Close()
+	alice := "User:alice"
+	ofAlice := Filter{Type: Topic, Name: &topicT.Name, Pattern: literal, Principal: &alice, Operation: kmsg.ACLOperationAny, Permission: kmsg.ACLPermissionTypeAny}
+	s.unanswered = true
+	want := []Deletions{{Matched: []Deletion{{Binding: Binding{topicT, readsT(alice)}}}}}
+	if diff := cmp.Diff(want, a.Delete(t.Context(), []Filter{ofAlice})); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -94,9 +94,10 @@ func (a *Authorizer) Delete(ctx context.Context, filters []Filter) []Deletions {
 
 // deleteFrom removes what the filters match on one resource.
 func (a *Authorizer) deleteFrom(ctx context.Context, r Resource, filters []Filter, deleted []Deletions) {
-	gone := make(map[Entry]int) // index of the first filter that matches
+	// The index of the first filter that matches. Changes by others, and lost responses, make the store ask again: what
+	// matched before and is not there any more counts as deleted, for we may have been the one.
+	gone := make(map[Entry]int)
 	err := a.cfg.Store.UpdateACLs(ctx, r, func(entries []Entry) []Entry {
-		clear(gone) // this may be a retry after a concurrent change
 		return slices.DeleteFunc(entries, func(e Entry) bool {
 			i := slices.IndexFunc(filters, func(f Filter) bool { return f.matchesResource(r) && f.matchesEntry(e) })
 			if i >= 0 {
