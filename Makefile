@@ -45,7 +45,7 @@ sim: ## one simulated history of a cluster, SEED, and what happens in it; withou
 	  SIM_COUNT=$(SIM_COUNT) $(GO) test -count=1 -timeout 0 -run TestHistories ./controller/sim)
 
 models: ## MODEL_SEEDS random histories of logs, compaction, recovery, replicas, groups and transactions against their models
-	MODEL_SEEDS=$(MODEL_SEEDS) $(GO) test -count=1 -timeout 0 -run 'TestModel|TestCompactModel|TestRecoverySideBySide|TestISRModel|TestHistories' ./logstore ./broker/replica ./broker/group ./broker/txn
+	MODEL_SEEDS=$(MODEL_SEEDS) $(GO) test -count=1 -timeout 0 -run 'TestModel|TestCompactModel|TestRecoverySideBySide|TestISRModel|TestHistories|TestLoadedLikeBefore' ./logstore ./broker/replica ./broker/group ./broker/txn
 
 screenshot: ## docs/status-page.png anew, with Debian's chromium
 	STATUS_PAGE_PNG=$(abspath docs/status-page.png) $(GO) test -count=1 -timeout 5m -run TestStatusPage ./integration

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"barnabas/broker/group"
@@ -33,7 +35,7 @@ func (s *Server) groupConfig() group.Config {
 		Partition: func(number int32) (group.Partition, bool) {
 			return s.replicas.Partition(logstore.TopicPartition{Topic: group.Topic, Partition: number})
 		},
-		PartitionFor: s.groupPartition, Loaded: s.collector.groupsLoaded, Logger: s.loggers.Entry(config.GroupLogger), Now: time.Now,
+		PartitionFor: s.groupPartition, Gone: s.goneTopics, Loaded: s.collector.groupsLoaded, Logger: s.loggers.Entry(config.GroupLogger), Now: time.Now,
 	}
 }
 
@@ -44,6 +46,29 @@ func (s *Server) groupPartition(groupID string) int32 {
 		count = len(t.Partitions)
 	}
 	return javahash.PartitionFor(groupID, count)
+}
+
+// goneTopics returns those of some topics that are neither in the metadata nor in ZooKeeper.
+func (s *Server) goneTopics(ctx context.Context, topics []string) ([]string, error) {
+	known := s.metadata.Current().Topics
+	gone := slices.DeleteFunc(slices.Clone(topics), func(name string) bool { return known[name] != nil })
+	if len(gone) == 0 {
+		return nil, nil
+	}
+	names, _, err := s.zk.NewestTopics(ctx, func(string) bool { return false })
+	if err != nil {
+		return nil, err
+	}
+	return missingNames(gone, names), nil
+}
+
+// missingNames returns the topics that are not among the names that ZooKeeper has. If not even __consumer_offsets is,
+// these are not the names of this cluster's topics.
+func missingNames(topics, names []string) []string {
+	if !slices.Contains(names, group.Topic) {
+		return nil
+	}
+	return slices.DeleteFunc(topics, func(name string) bool { return slices.Contains(names, name) })
 }
 
 // groupValueVersions returns the versions of stored values that all brokers with that protocol version can read

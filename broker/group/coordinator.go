@@ -49,10 +49,14 @@ type Config struct {
 
 	Partition    func(number int32) (Partition, bool) // of the internal topic
 	PartitionFor func(groupID string) int32           // that stores a group
+	Gone         Gone                                 // may be nil
 	Loaded       func(took time.Duration)             // called for each partition that was loaded; may be nil
 	Logger       *logrus.Entry
 	Now          func() time.Time
 }
+
+// Gone returns those of some topics that certainly do not exist.
+type Gone func(ctx context.Context, topics []string) ([]string, error)
 
 // Client describes the client that sends a member's request.
 type Client struct {

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -433,6 +434,51 @@ func TestTopicDeletedWhileTheDiskIsFull(t *testing.T) {
 }
 
 // TestExpiry: offsets expire when they should (KIP-211), and not before.
+// TestTopicDeletedWhileThePartitionMoved: offsets of a topic whose deletion no coordinator of the group has noticed are
+// removed, but not those that were committed since it was found to be missing: there is a new topic.
+func TestTopicDeletedWhileThePartitionMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		cfg := testConfig(t, h)
+		var asked []string
+		var fails error
+		meanwhile := func() {}
+		cfg.Gone = func(_ context.Context, topics []string) ([]string, error) {
+			asked = topics
+			meanwhile()
+			return topics, fails
+		}
+		c := start(t, cfg)
+		commitSimple(t, c, "g", 1)
+		if _, err := c.Commit(Committer{Group: "txn", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
+			t.Fatal(err)
+		}
+		fails = kerr.NetworkException
+		c.expire()
+		if got := fetched(t, c, "g", true); got != `1 epoch 4 ""` {
+			t.Errorf("offset when it is unknown which topics exist: %s", got)
+		}
+		fails, meanwhile = nil, func() { commitSimple(t, c, "g", 2) }
+		c.expire()
+		h.write(t, marker(7, true))
+		c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
+		if fmt.Sprint(asked) != "[t]" {
+			t.Errorf("asked for topics %v", asked)
+		}
+		for _, group := range []string{"g", "txn"} {
+			want := map[string]string{"g": `2 epoch 4 ""`, "txn": `-1 epoch -1 ""`}[group]
+			if got := fetched(t, c, group, true); got != want {
+				t.Errorf("group %s has offset %s, want %s", group, got, want)
+			}
+		}
+		meanwhile = func() {}
+		c.expire()
+		if got := fetched(t, c, "g", true); got != `-1 epoch -1 ""` {
+			t.Errorf("offset of the missing topic: %s", got)
+		}
+	})
+}
+
 func TestExpiry(t *testing.T) {
 	const period = 5 * time.Second // interval between checks
 	at := func(when time.Duration, want string) func(*testing.T, *Coordinator) {

@@ -180,6 +180,7 @@ func (c *Coordinator) expire() {
 		})
 		c.done.expired.Add(int64(expired))
 	}
+	c.removeGone()
 }
 
 // clean removes the offsets that choose returns for each group, and counts them.
