@@ -13,10 +13,14 @@ import (
 // defaultAPITimeout bounds how long an administrative tool waits for the brokers (default.api.timeout.ms).
 const defaultAPITimeout = time.Minute
 
+// leastRequestTimeout is the shortest time for a response that the library accepts.
+const leastRequestTimeout = 100 * time.Millisecond
+
 // adminOptions is the command line of a tool that sends requests to the brokers and exits.
 type adminOptions struct {
 	*options
 	bootstrap, config *string
+	requestTimeout    time.Duration // for the response to each request; 0: as the client's settings say
 }
 
 // newAdminOptions defines the two options that each such tool has. config is the name of the one for a properties file.
@@ -40,7 +44,7 @@ func (o *adminOptions) open(env *Env, required ...string) error {
 }
 
 // connect calls work with a client of the brokers, created with further options if given. Its context ends with the
-// tool's or after default.api.timeout.ms.
+// tool's or after default.api.timeout.ms, unless each request has a time of its own.
 func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx context.Context, cl *kgo.Client) error, more ...kgo.Opt) error {
 	p, err := readProperties(*o.config)
 	if err != nil {
@@ -55,14 +59,21 @@ func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx cont
 	if err != nil {
 		return err
 	}
+	if o.requestTimeout > 0 {
+		limit = o.requestTimeout
+		opts = append(opts, kgo.RequestTimeoutOverhead(max(limit, leastRequestTimeout)))
+	}
 	cl, err := kgo.NewClient(append(append(opts, kgo.RetryTimeout(limit)), more...)...)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	connecting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := awaitBroker(ctx, env, cl, p["bootstrap.servers"]); err != nil {
+	if o.requestTimeout == 0 {
+		ctx = connecting
+	}
+	if err := awaitBroker(connecting, env, cl, p["bootstrap.servers"]); err != nil {
 		return err
 	}
 	return work(ctx, cl)

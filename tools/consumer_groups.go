@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -22,6 +23,7 @@ type groupsOptions struct {
 	state, kind            *string
 	toDatetime, byDuration *string
 	toOffset, shiftBy      *int64
+	timeoutMs              *int64
 	fromFile               *string
 }
 
@@ -57,7 +59,7 @@ func newGroupsOptions() *groupsOptions {
 	o.toDatetime = o.String("to-datetime", "", "to a `time`, YYYY-MM-DDTHH:mm:SS.sss")
 	o.byDuration = o.String("by-duration", "", "to a `duration` ago, PnDTnHnMnS")
 	o.fromFile = o.String("from-file", "", "to what a CSV `file` says")
-	o.Int64("timeout", 5000, "accepted without effect; `ms`")
+	o.timeoutMs = o.Int64("timeout", 5000, "how long to wait for the answer to a request, in `ms`")
 	return o
 }
 
@@ -72,33 +74,76 @@ func (o *groupsOptions) check(env *Env) error {
 	if err := o.require("bootstrap-server"); err != nil {
 		return err
 	}
-	scoped := o.has("group") != o.has("all-groups")
-	switch action {
-	case "describe":
-		if o.has("state") && *o.state != "" {
-			return usagef("option \"describe\" does not take a value for \"state\"")
-		}
-	case "delete":
-		if o.has("topic") {
-			return usagef("option \"delete\" does not support \"topic\": see --delete-offsets")
-		}
-	case "delete-offsets":
-		if err := o.require("group", "topic"); err != nil {
-			return err
-		}
-	case "reset-offsets":
-		return o.checkReset(scoped)
+	if err := o.checkCombinations(action); err != nil {
+		return err
 	}
-	if action != "list" && !scoped {
+	switch action {
+	case "list":
+		return o.checkFilters()
+	case "delete-offsets":
+		return o.require("group", "topic")
+	}
+	if o.has("group") == o.has("all-groups") {
 		return usagef("option %q takes one of these options: group, all-groups", action)
+	}
+	if action == "reset-offsets" {
+		return o.checkReset()
 	}
 	return nil
 }
 
-func (o *groupsOptions) checkReset(scoped bool) error {
-	if !scoped {
-		return usagef("option \"reset-offsets\" takes one of these options: group, all-groups")
+// groupOptionActions are the options that only some actions accept. The options of --reset-offsets are ignored elsewhere,
+// as in the original.
+var groupOptionActions = []struct {
+	option  string
+	actions string
+}{
+	{"members", "describe"}, {"offsets", "describe"}, {"verbose", "describe"}, {"state", "describe list"}, {"type", "list"},
+	{"group", "describe delete reset-offsets delete-offsets"}, {"topic", "reset-offsets delete-offsets"},
+}
+
+func (o *groupsOptions) checkCombinations(action string) error {
+	for _, b := range groupOptionActions {
+		if o.has(b.option) && !slices.Contains(strings.Fields(b.actions), action) {
+			return usagef("option %q can't be used with option %q", b.option, action)
+		}
 	}
+	if action != "describe" {
+		return nil
+	}
+	if o.has("state") && *o.state != "" {
+		return usagef("option \"describe\" does not take a value for \"state\"")
+	}
+	for _, view := range []string{"members", "offsets", "state"} {
+		if err := o.exclude(view, "members", "offsets", "state"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFilters checks the states and types of --list. A misspelled one would silently match no group.
+func (o *groupsOptions) checkFilters() error {
+	for _, f := range []struct {
+		option, value string
+		known         []string
+	}{
+		{"state", *o.state, []string{"PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling"}},
+		{"type", *o.kind, []string{"Consumer", "Classic"}},
+	} {
+		if f.value == "" {
+			continue
+		}
+		for word := range strings.SplitSeq(f.value, ",") {
+			if !slices.ContainsFunc(f.known, func(k string) bool { return strings.EqualFold(k, strings.TrimSpace(word)) }) {
+				return usagef("invalid %s list '%s': valid ones are %s", f.option, f.value, strings.Join(f.known, ", "))
+			}
+		}
+	}
+	return nil
+}
+
+func (o *groupsOptions) checkReset() error {
 	if o.has("dry-run") && o.has("execute") {
 		return usagef("option \"reset-offsets\" only accepts one of \"execute\" and \"dry-run\"")
 	}
@@ -106,7 +151,7 @@ func (o *groupsOptions) checkReset(scoped bool) error {
 	if len(given) != 1 {
 		return usagef("option \"reset-offsets\" requires one of the following scenarios: %s", strings.Join(resetScenarios, ", "))
 	}
-	if !o.has("from-file") && o.has("topic") == o.has("all-topics") {
+	if !o.has("from-file") && !o.has("topic") && !o.has("all-topics") {
 		return usagef("one of \"topic\" and \"all-topics\" says what to reset")
 	}
 	return nil
@@ -117,20 +162,25 @@ func consumerGroups(ctx context.Context, env *Env) error {
 	if err := o.check(env); err != nil {
 		return err
 	}
+	o.requestTimeout = time.Duration(*o.timeoutMs) * time.Millisecond
 	err := o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
-		g := &groupsTool{o: o, env: env, adm: kadm.NewClient(cl)}
+		g := &groupsTool{o: o, env: env, cl: cl, adm: kadm.NewClient(cl)}
 		return g.run(ctx)
 	})
-	if err != nil && isRefusal(err) { // the original exits successfully then: scripts look at what it prints
-		env.printf("\nError: Executing consumer group command failed due to %s\n", describe(err))
-		return nil
+	if err == nil || ctx.Err() != nil || errors.As(err, new(usageError)) || errors.As(err, new(*permanentError)) {
+		return err
 	}
-	return err
+	env.failf("Executing consumer group command failed due to %s", describe(err)) // the original exits successfully then: scripts look at what it prints
+	return nil
 }
+
+// failf prints an error where scripts look for it.
+func (e *Env) failf(format string, args ...any) { e.printf("\nError: "+format+"\n", args...) }
 
 type groupsTool struct {
 	o   *groupsOptions
 	env *Env
+	cl  *kgo.Client
 	adm *kadm.Client
 }
 
@@ -148,13 +198,26 @@ func (g *groupsTool) run(ctx context.Context) error {
 	return g.reset(ctx)
 }
 
-// names returns the groups that the options select.
+// names returns the groups that the options select, sorted.
 func (g *groupsTool) names(ctx context.Context) ([]string, error) {
 	if !g.o.has("all-groups") {
-		return *g.o.groups, nil
+		names := slices.Compact(slices.Sorted(slices.Values(*g.o.groups)))
+		g.awaitCoordinators(ctx, names)
+		return names, nil
 	}
 	listed, err := g.adm.ListGroups(ctx)
 	return listed.Groups(), err
+}
+
+// awaitCoordinators waits until the groups have coordinators: the first group of a cluster waits for its topic to be
+// created. Errors are left to the requests that follow.
+func (g *groupsTool) awaitCoordinators(ctx context.Context, groups []string) {
+	for _, group := range groups {
+		err := whileCoordinatorComes(ctx, g.o.requestTimeout, func(ctx context.Context) error { return findCoordinator(ctx, g.cl, group) })
+		if err != nil {
+			return
+		}
+	}
 }
 
 // upperFirst formats states and types as the original does.
@@ -222,7 +285,7 @@ func (g *groupsTool) describe(ctx context.Context) error {
 	for _, name := range names {
 		d := described[name]
 		if errors.Is(d.Err, kerr.GroupIDNotFound) || d.Err == nil && d.State == "Dead" {
-			g.env.printf("\nError: Consumer group '%s' does not exist.\n", name)
+			g.env.failf("Consumer group '%s' does not exist.", name)
 			continue
 		}
 		if d.Err != nil {
@@ -434,44 +497,9 @@ func (g *groupsTool) delete(ctx context.Context) error {
 		g.env.printf("Deletion of requested consumer groups ('%s') was successful.\n", strings.Join(done, ", "))
 		return nil
 	}
-	g.env.printf("\nError: Deletion of some consumer groups failed:\n%s\n", strings.Join(failed, "\n"))
+	g.env.failf("Deletion of some consumer groups failed:\n%s", strings.Join(failed, "\n"))
 	if len(done) > 0 {
 		g.env.printf("\nThese consumer groups were deleted successfully: '%s'\n", strings.Join(done, ", "))
-	}
-	return nil
-}
-
-func (g *groupsTool) deleteOffsets(ctx context.Context) error {
-	names, err := g.names(ctx)
-	if err != nil {
-		return err
-	}
-	if len(names) != 1 {
-		return usagef("offsets are deleted of one group at a time")
-	}
-	wanted, err := g.scope(ctx, names[0])
-	if err != nil {
-		return err
-	}
-	results, err := g.adm.DeleteOffsets(ctx, names[0], wanted)
-	if err != nil {
-		return err
-	}
-	g.env.printf("Request succeed for deleting offsets with topic %s group %s\n", strings.Join(*g.o.topics, ","), names[0])
-	g.env.printf("\n%-30s %-15s %-15s\n", "TOPIC", "PARTITION", "STATUS")
-	status := make(map[string]string)
-	for topic, partitions := range results {
-		for partition, err := range partitions {
-			text := "Successful"
-			if err != nil {
-				text = "Error: " + message(err)
-			}
-			status[fmt.Sprintf("%s-%d", topic, partition)] = text
-		}
-	}
-	for _, name := range sortedPartitions(status) {
-		i := strings.LastIndexByte(name, '-')
-		g.env.printf("%-30s %-15s %-15s\n", name[:i], name[i+1:], status[name])
 	}
 	return nil
 }

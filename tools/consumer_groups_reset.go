@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // scope returns the partitions that --topic and --all-topics select for a group.
@@ -26,25 +28,36 @@ func (g *groupsTool) scope(ctx context.Context, group string) (kadm.TopicsSet, e
 		return wanted, nil
 	}
 	for _, text := range *g.o.topics {
-		topic, list, some := strings.Cut(text, ":")
-		if some {
-			ids, err := parseIDs(list)
-			if err != nil {
-				return nil, usagef("%q does not list partitions", text)
-			}
-			wanted.Add(topic, ids...)
-			continue
-		}
-		found, err := g.adm.ListTopics(ctx, topic)
-		if err == nil {
-			err = found[topic].Err
-		}
+		found, err := g.partitionsOf(ctx, text)
 		if err != nil {
-			return nil, fmt.Errorf("topic %s: %w", topic, err)
+			return nil, err
 		}
-		wanted.Add(topic, found[topic].Partitions.Numbers()...)
+		wanted.Merge(found)
 	}
 	return wanted, nil
+}
+
+// partitionsOf returns the partitions of topic:0,1, or all of a topic.
+func (g *groupsTool) partitionsOf(ctx context.Context, text string) (kadm.TopicsSet, error) {
+	topic, list, partly := strings.Cut(text, ":")
+	set := make(kadm.TopicsSet)
+	if partly {
+		ids, err := parseIDs(list)
+		if err != nil || len(ids) == 0 {
+			return nil, usagef("%q does not list partitions", text)
+		}
+		set.Add(topic, ids...)
+		return set, nil
+	}
+	found, err := g.adm.ListTopics(ctx, topic)
+	if err == nil {
+		err = found[topic].Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("topic %s: %w", topic, err)
+	}
+	set.Add(topic, found[topic].Partitions.Numbers()...)
+	return set, nil
 }
 
 // newOffset is the new offset of a group for a partition.
@@ -70,7 +83,7 @@ func (g *groupsTool) reset(ctx context.Context) error {
 	for _, name := range names {
 		d := described[name]
 		if d.Err == nil && d.State != "Empty" && d.State != "Dead" {
-			g.env.printf("\nError: Assignments can only be reset if the group '%s' is inactive, but the current state is %s.\n", name, d.State)
+			g.env.failf("Assignments can only be reset if the group '%s' is inactive, but the current state is %s.", name, d.State)
 			continue
 		}
 		offsets, err := g.newOffsets(ctx, name)
@@ -84,27 +97,43 @@ func (g *groupsTool) reset(ctx context.Context) error {
 		}
 		results[name] = offsets
 	}
-	return g.printReset(names, results)
+	g.printReset(names, results)
+	return nil
 }
 
-func (g *groupsTool) printReset(names []string, results map[string]map[string]newOffset) error {
-	if g.o.has("export") {
-		out := csv.NewWriter(g.env.Stdout)
-		for _, group := range names {
-			for _, name := range sortedPartitions(results[group]) {
-				o := results[group][name]
-				row := []string{group, o.topic, strconv.Itoa(int(o.partition)), strconv.FormatInt(o.offset, 10)}
-				if len(names) == 1 {
-					row = row[1:]
-				}
-				if err := out.Write(row); err != nil {
-					return err
-				}
+// oneGroup reports whether the rows of CSV files lack the group, which only --group tells.
+func (g *groupsTool) oneGroup() bool { return len(*g.o.groups) == 1 }
+
+// exportCSV prints what --from-file reads.
+func (g *groupsTool) exportCSV(names []string, results map[string]map[string]newOffset) {
+	for _, group := range names {
+		for _, name := range sortedPartitions(results[group]) {
+			o := results[group][name]
+			if !g.oneGroup() {
+				g.env.printf("%s,", csvText(group))
 			}
+			g.env.printf("%s,%d,%d\n", csvText(o.topic), o.partition, o.offset)
 		}
-		out.Flush()
-		g.env.println() // as in the original
-		return out.Error()
+	}
+	g.env.println() // as in the original
+}
+
+// csvText quotes a field as the original's library does: every long one, whatever it contains.
+func csvText(text string) string {
+	const longest = 24
+	if len(text) <= longest && !strings.ContainsFunc(text, func(r rune) bool { return r < '-' }) {
+		return text
+	}
+	return `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
+}
+
+func (g *groupsTool) printReset(names []string, results map[string]map[string]newOffset) {
+	if g.o.has("export") {
+		g.exportCSV(names, results)
+		return
+	}
+	if len(names) == 0 {
+		return
 	}
 	g.env.printf("\n%-30s %-30s %-10s %-15s\n", "GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
 	for _, group := range names {
@@ -113,7 +142,6 @@ func (g *groupsTool) printReset(names []string, results map[string]map[string]ne
 			g.env.printf("%-30s %-30s %-10d %-15d\n", group, o.topic, o.partition, o.offset)
 		}
 	}
-	return nil
 }
 
 func (g *groupsTool) commit(ctx context.Context, group string, offsets map[string]newOffset) error {
@@ -126,10 +154,7 @@ func (g *groupsTool) commit(ctx context.Context, group string, offsets map[strin
 
 // newOffsets returns the offsets according to the scenario on the command line, limited to the range of each log.
 func (g *groupsTool) newOffsets(ctx context.Context, group string) (map[string]newOffset, error) {
-	if g.o.has("from-file") {
-		return g.offsetsOfFile(group)
-	}
-	wanted, err := g.scope(ctx, group)
+	wanted, planned, err := g.plan(ctx, group)
 	if err != nil {
 		return nil, err
 	}
@@ -145,19 +170,24 @@ func (g *groupsTool) newOffsets(ctx context.Context, group string) (map[string]n
 	if err != nil {
 		return nil, err
 	}
-	target, err := g.target(ctx, group, topics)
-	if err != nil {
-		return nil, err
+	if planned == nil {
+		if planned, err = g.target(ctx, group, topics); err != nil {
+			return nil, err
+		}
 	}
 	offsets := make(map[string]newOffset)
 	for topic, partitions := range wanted {
 		for partition := range partitions {
 			start, ok1 := starts.Lookup(topic, partition)
 			end, ok2 := ends.Lookup(topic, partition)
-			if !ok1 || !ok2 || errors.Join(start.Err, end.Err) != nil {
-				return nil, fmt.Errorf("the log of %s-%d is not known: %w", topic, partition, errors.Join(start.Err, end.Err))
+			err := cmp.Or(start.Err, end.Err)
+			if err == nil && (!ok1 || !ok2) {
+				err = kerr.UnknownTopicOrPartition
 			}
-			offset, err := target(topic, partition, start.Offset, end.Offset)
+			if err != nil {
+				return nil, fmt.Errorf("the log of %s-%d is not known: %w", topic, partition, err)
+			}
+			offset, err := planned(topic, partition, start.Offset, end.Offset)
 			if err != nil {
 				return nil, err
 			}
@@ -169,6 +199,28 @@ func (g *groupsTool) newOffsets(ctx context.Context, group string) (map[string]n
 		}
 	}
 	return offsets, nil
+}
+
+// plan returns the partitions to reset, and the target in a file if there is one.
+func (g *groupsTool) plan(ctx context.Context, group string) (kadm.TopicsSet, target, error) {
+	if !g.o.has("from-file") {
+		wanted, err := g.scope(ctx, group)
+		return wanted, nil, err
+	}
+	offsets, err := g.offsetsOfFile(group)
+	if err != nil {
+		return nil, nil, err
+	}
+	if offsets == nil {
+		g.env.failf("No reset plan for group %s found", group)
+	}
+	wanted := make(kadm.TopicsSet)
+	for _, o := range offsets {
+		wanted.Add(o.topic, o.partition)
+	}
+	return wanted, func(topic string, partition int32, _, _ int64) (int64, error) {
+		return offsets[fmt.Sprintf("%s-%d", topic, partition)].offset, nil
+	}, nil
 }
 
 // target returns a partition's new offset, given its log start and end offsets.
@@ -203,7 +255,7 @@ func (g *groupsTool) target(ctx context.Context, group string, topics []string) 
 		o, ok := committed.Lookup(topic, partition)
 		switch {
 		case g.o.has("shift-by") && (!ok || o.At < 0):
-			return 0, fmt.Errorf("cannot shift offset for partition %s-%d since there is no current committed offset", topic, partition)
+			return 0, usagef("cannot shift offset for partition %s-%d since there is no current committed offset", topic, partition)
 		case g.o.has("shift-by"):
 			return o.At + *g.o.shiftBy, nil
 		case !ok || o.At < 0: // to-current without an offset: the end
@@ -222,14 +274,16 @@ func (g *groupsTool) targetTime(ctx context.Context, at time.Time, topics []stri
 		return nil, err
 	}
 	return func(topic string, partition int32, _, end int64) (int64, error) {
-		if o, ok := found.Lookup(topic, partition); ok && o.Err == nil && o.Offset >= 0 {
+		if o, ok := found.Lookup(topic, partition); ok && o.Err == nil && o.Timestamp >= 0 {
 			return o.Offset, nil
 		}
+		g.env.printf("\nWarn: Partition %d from topic %s is empty. Falling back to latest known offset.\n", partition, topic)
 		return end, nil
 	}, nil
 }
 
-// offsetsOfFile parses lines of topic,partition,offset or, with several groups, of group,topic,partition,offset.
+// offsetsOfFile parses lines of topic,partition,offset, or of group,topic,partition,offset. It returns nil if there are
+// none for the group. Only the first form is ambiguous with several groups, and is refused then.
 func (g *groupsTool) offsetsOfFile(group string) (map[string]newOffset, error) {
 	f, err := os.Open(*g.o.fromFile)
 	if err != nil {
@@ -242,30 +296,43 @@ func (g *groupsTool) offsetsOfFile(group string) (map[string]newOffset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", *g.o.fromFile, err)
 	}
-	offsets := make(map[string]newOffset)
+	var offsets map[string]newOffset
 	for i, row := range rows {
-		if len(row) == 4 {
-			if row[0] != group {
-				continue
-			}
+		switch {
+		case len(row) == 3 && !g.oneGroup():
+			return nil, fmt.Errorf("%s:%d: not of the form group,topic,partition,offset", *g.o.fromFile, i+1)
+		case len(row) == 4 && row[0] != group:
+			continue
+		case len(row) == 4:
 			row = row[1:]
 		}
-		if len(row) != 3 {
-			return nil, fmt.Errorf("%s:%d: not of the form topic,partition,offset", *g.o.fromFile, i+1)
+		o, err := offsetOfRow(row)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", *g.o.fromFile, i+1, err)
 		}
-		partition, err1 := strconv.ParseInt(strings.TrimSpace(row[1]), 10, 32)
-		offset, err2 := strconv.ParseInt(strings.TrimSpace(row[2]), 10, 64)
-		if err1 != nil || err2 != nil || partition < 0 || offset < 0 {
-			return nil, fmt.Errorf("%s:%d: partition and offset must be numbers from 0", *g.o.fromFile, i+1)
+		if offsets == nil {
+			offsets = make(map[string]newOffset)
 		}
-		offsets[fmt.Sprintf("%s-%d", row[0], partition)] = newOffset{row[0], int32(partition), offset}
+		offsets[fmt.Sprintf("%s-%d", o.topic, o.partition)] = o
 	}
 	return offsets, nil
 }
 
+func offsetOfRow(row []string) (newOffset, error) {
+	if len(row) != 3 {
+		return newOffset{}, errors.New("not of the form topic,partition,offset")
+	}
+	partition, err1 := strconv.ParseInt(strings.TrimSpace(row[1]), 10, 32)
+	offset, err2 := strconv.ParseInt(strings.TrimSpace(row[2]), 10, 64)
+	if err1 != nil || err2 != nil || partition < 0 {
+		return newOffset{}, errors.New("partition and offset must be numbers")
+	}
+	return newOffset{row[0], int32(partition), offset}, nil
+}
+
 // parseDatetime parses YYYY-MM-DDTHH:mm:SS.sss, with a time zone or in UTC.
 func parseDatetime(text string) (time.Time, error) {
-	for _, layout := range []string{"2006-01-02T15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02T15:04:05.999999999"} {
+	for _, layout := range []string{"2006-01-02T15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02T15:04:05.999999999Z07", "2006-01-02T15:04:05.999999999"} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t, nil
 		}
@@ -273,24 +340,31 @@ func parseDatetime(text string) (time.Time, error) {
 	return time.Time{}, usagef("%q is not of the form YYYY-MM-DDTHH:mm:SS.sss", text)
 }
 
-// durationPattern has a group for each of days, hours, minutes, seconds and their fraction.
-const durationPattern = `^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?$`
+// durationPattern has a group for the sign, for each of days, hours, minutes, seconds, and for the fraction of these.
+const durationPattern = `^([-+]?)P(?:([-+]?\d+)D)?(?:T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:\.(\d{1,9}))?S)?)?$`
 
-// parseDuration parses PnDTnHnMnS (ISO 8601).
+// parseDuration parses PnDTnHnMnS (ISO 8601), where each number and the whole may be negative, as java.time.Duration
+// does.
 func parseDuration(text string) (time.Duration, error) {
 	m := regexp.MustCompile(durationPattern).FindStringSubmatch(strings.ToUpper(text))
-	if m == nil || strings.Join(m[1:], "") == "" {
+	if m == nil || strings.Join(m[2:], "") == "" {
 		return 0, usagef("%q is not of the form PnDTnHnMnS", text)
 	}
 	var total time.Duration
 	for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
-		if n, err := strconv.ParseInt(m[i+1], 10, 32); err == nil {
+		if n, err := strconv.ParseInt(m[i+2], 10, 32); err == nil {
 			total += time.Duration(n) * unit
 		}
 	}
-	if m[5] != "" {
-		ns, _ := strconv.ParseInt((m[5] + "000000000")[:9], 10, 64)
+	if m[6] != "" {
+		ns, _ := strconv.ParseInt((m[6] + "000000000")[:9], 10, 64)
+		if strings.HasPrefix(m[5], "-") {
+			ns = -ns
+		}
 		total += time.Duration(ns)
+	}
+	if m[1] == "-" {
+		total = -total
 	}
 	return total, nil
 }

@@ -31,7 +31,7 @@ func awaitCoordinator(ctx context.Context, env *Env, opts []kgo.Opt, bootstrap, 
 
 // awaitCoordinatorOf is awaitCoordinator with a client whose brokers answer.
 func awaitCoordinatorOf(ctx context.Context, cl *kgo.Client, group string) error {
-	err := whileCoordinatorComes(ctx, func(ctx context.Context) error { return findCoordinator(ctx, cl, group) })
+	err := whileCoordinatorComes(ctx, coordinatorPatience, func(ctx context.Context) error { return findCoordinator(ctx, cl, group) })
 	if errors.Is(err, kerr.CoordinatorNotAvailable) {
 		return fmt.Errorf("group %s has no coordinator after %v; are there enough brokers for the replicas of __consumer_offsets? %w",
 			group, coordinatorPatience, err)
@@ -39,11 +39,11 @@ func awaitCoordinatorOf(ctx context.Context, cl *kgo.Client, group string) error
 	return err
 }
 
-// whileCoordinatorComes repeats a request while a coordinator is being created or loaded, within coordinatorPatience,
+// whileCoordinatorComes repeats a request while a coordinator is being created or loaded, for as long as patience lasts,
 // and returns the last result.
-func whileCoordinatorComes(ctx context.Context, ask func(context.Context) error) error {
+func whileCoordinatorComes(ctx context.Context, patience time.Duration, ask func(context.Context) error) error {
 	const between = 100 * time.Millisecond
-	patient, cancel := context.WithTimeout(ctx, coordinatorPatience)
+	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var heard error
 	for {

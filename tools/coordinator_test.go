@@ -3,8 +3,13 @@ package tools
 import (
 	"context"
 	"errors"
+	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"barnabas/internal/testport"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -13,7 +18,7 @@ import (
 func TestPatienceEndsAmidAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		err := whileCoordinatorComes(t.Context(), func(ctx context.Context) error {
+		err := whileCoordinatorComes(t.Context(), coordinatorPatience, func(ctx context.Context) error {
 			if asked++; asked == 1 {
 				return kerr.CoordinatorNotAvailable
 			}
@@ -24,7 +29,7 @@ func TestPatienceEndsAmidAQuestion(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		err = whileCoordinatorComes(ctx, func(ctx context.Context) error {
+		err = whileCoordinatorComes(ctx, coordinatorPatience, func(ctx context.Context) error {
 			cancel()
 			return ctx.Err()
 		})
@@ -32,4 +37,23 @@ func TestPatienceEndsAmidAQuestion(t *testing.T) {
 			t.Errorf("interrupted: %v", err)
 		}
 	})
+}
+
+// TestGroupsWaitNoLongerThanTimeout: --timeout bounds each request, also to a broker that is not there or does not
+// answer. Scripts look at standard output, since the exit code is 0.
+func TestGroupsWaitNoLongerThanTimeout(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	for _, addr := range []string{testport.Address(t), silent.Addr().String()} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // before: a minute
+		out := runTool(t, ctx, "", "kafka-consumer-groups", "--bootstrap-server", addr, "--list", "--timeout", "200")
+		if ctx.Err() != nil || out.code != 0 || !strings.HasPrefix(out.stdout, "\nError: Executing consumer group command failed due to ") {
+			t.Errorf("%v: exit code %d, %q, standard error %q", ctx.Err(), out.code, out.stdout, out.stderr)
+		}
+		cancel()
+	}
 }

@@ -299,12 +299,13 @@ func TestClientOptionsRefuseWrongValues(t *testing.T) {
 func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"PT1H": time.Hour, "P2D": 48 * time.Hour, "P1DT2H3M4.5S": 26*time.Hour + 3*time.Minute + 4500*time.Millisecond, "pt0s": 0,
+		"-PT1H": -time.Hour, "P1DT-1H": 23 * time.Hour, "PT-0.5S": -500 * time.Millisecond, "-PT-1.5S": 1500 * time.Millisecond,
 	} {
 		if got, err := parseDuration(text); err != nil || got != want {
 			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, bad := range []string{"", "P", "PT", "1H", "P1H", "PT1D", "PT1.S"} {
+	for _, bad := range []string{"", "P", "PT", "1H", "P1H", "PT1D", "PT1.S", "-P", "P1W", "+-PT1S"} {
 		if got, err := parseDuration(bad); err == nil {
 			t.Errorf("%q is %v", bad, got)
 		}
@@ -313,7 +314,7 @@ func TestParseDuration(t *testing.T) {
 
 func TestParseDatetime(t *testing.T) {
 	for text, want := range map[string]int64{
-		"1970-01-01T00:00:01.500": 1500, "1970-01-01T01:00:00.000+01:00": 0, "1970-01-01T00:00:00Z": 0, "1970-01-01T01:00:00.000+0100": 0,
+		"1970-01-01T00:00:01.500": 1500, "1970-01-01T01:00:00.000+01:00": 0, "1970-01-01T00:00:00Z": 0, "1970-01-01T01:00:00.000+0100": 0, "1970-01-01T01:00:00.000+01": 0,
 	} {
 		if got, err := parseDatetime(text); err != nil || got.UnixMilli() != want {
 			t.Errorf("%s is %v, %v", text, got, err)

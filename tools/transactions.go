@@ -207,7 +207,7 @@ type described struct {
 
 // describeIDs requests transactions; an error is that of the whole request.
 func (t *transactionsTool) describeIDs(ctx context.Context, ids ...string) (all []described, err error) {
-	comes := whileCoordinatorComes(ctx, func(ctx context.Context) error {
+	comes := whileCoordinatorComes(ctx, coordinatorPatience, func(ctx context.Context) error {
 		if all, err = t.describeOnce(ctx, ids); err != nil {
 			return err
 		}
