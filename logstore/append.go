@@ -155,7 +155,7 @@ func (l *Log) makeRoomLocked(cfg *Config, a *appended) error {
 	if len(a.data) > int(cfg.SegmentBytes) {
 		return fmt.Errorf("record batch of %d bytes exceeds the segment size of %d: %w", len(a.data), cfg.SegmentBytes, kerr.RecordListTooLarge)
 	}
-	due, err := l.active().rollDue(a, cfg, l.env.now())
+	due, err := l.active().rollDue(a, cfg, l.env.now)
 	if err == nil && due {
 		err = l.rollLocked(l.baseFor(a))
 	}

@@ -317,7 +317,7 @@ func (s *segment) fits(offset int64) bool {
 }
 
 // rollDue reports whether a new segment must begin before a is appended (LogSegment.shouldRoll, 3.9).
-func (s *segment) rollDue(a *appended, cfg *Config, now time.Time) (bool, error) {
+func (s *segment) rollDue(a *appended, cfg *Config, now func() time.Time) (bool, error) {
 	if err := errors.Join(s.index.load(), s.times.load()); err != nil {
 		return false, err
 	}
@@ -334,7 +334,7 @@ func (s *segment) rollDue(a *appended, cfg *Config, now time.Time) (bool, error)
 
 // waited returns the time that counts for rolling: from the first batch's timestamp to that of what is being appended,
 // or by the clock if the records have none.
-func (s *segment) waited(appended int64, now time.Time) (time.Duration, error) {
+func (s *segment) waited(appended int64, now func() time.Time) (time.Duration, error) {
 	first, err := s.rollStart()
 	if err != nil {
 		return 0, err
@@ -342,7 +342,7 @@ func (s *segment) waited(appended int64, now time.Time) (time.Duration, error) {
 	if first >= 0 {
 		return saturatedMillis(appended - first), nil
 	}
-	return now.Sub(s.created), nil
+	return now().Sub(s.created), nil
 }
 
 // rollStart returns the timestamp of the first batch.

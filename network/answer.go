@@ -76,8 +76,9 @@ type FileRange interface {
 
 // Out collects encoded answers until they are written: bytes, with file ranges between them.
 type Out struct {
-	Buf   []byte
-	files []filePart
+	Buf    []byte
+	files  []filePart
+	sender sender
 }
 
 type filePart struct {

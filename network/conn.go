@@ -59,7 +59,7 @@ type Conn struct {
 	encryption atomic.Pointer[Encryption] // shared; nil: no TLS, or no handshake yet
 
 	alive   func()       // the method value touch, created once
-	active  atomic.Int64 // shared; unix nanoseconds of the last bytes in either direction
+	active  atomic.Int64 // shared; the server's uptime, in nanoseconds, at the last bytes in either direction
 	pending atomic.Int32 // shared; answers that the writer has not sent yet
 	idle    sync.WaitGroup
 	queue   chan waiting // to the writer; nil until there is one
@@ -108,16 +108,17 @@ func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error
 	c.preAuth = c.auth != nil || l.TLS != nil
 	c.Host = hostName(c.RemoteIP())
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
-	c.alive = func() { c.touch(time.Now()) }
-	c.alive()
+	c.alive = c.touch
+	c.touch()
 	if l.TLS != nil {
 		c.secure = &transport{settings: l.TLS, counts: &l.authentications}
 	}
-	c.in = newInput(raw, c.secure, s.yielder, c.alive)
+	c.in = newInput(raw, c.secure, s.yielder)
 	return c, nil
 }
 
-func (c *Conn) touch(now time.Time) { c.active.Store(now.UnixNano()) }
+// touch notes that bytes have come or gone.
+func (c *Conn) touch() { c.active.Store(int64(c.server.uptime())) }
 
 var (
 	errIdle    = errors.New("idle for connections.max.idle.ms")
@@ -261,6 +262,9 @@ func (c *Conn) nextFrame() ([]byte, error) {
 				return nil, err
 			}
 		}
+		if len(unread) > 0 {
+			c.touch()
+		}
 		err := c.flush()
 		if err == nil {
 			err = c.in.fill()
@@ -334,7 +338,7 @@ func (c *Conn) handle(frame []byte) error {
 func (c *Conn) firstHalf(frame []byte) (Route, Answer, error) {
 	r := &c.req
 	r.Conn, r.Arrived = c, time.Now()
-	c.touch(r.Arrived)
+	c.active.Store(int64(r.Arrived.Sub(c.server.started)))
 	route, err := r.parseHeader(frame, c.route)
 	if err != nil {
 		return route, Answer{}, err
@@ -455,7 +459,7 @@ func (c *Conn) write() {
 			if err := c.send(out); err != nil {
 				c.close(err)
 			}
-			c.touch(time.Now())
+			c.touch()
 		}
 		out.reset()
 		c.pending.Add(-1)

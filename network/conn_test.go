@@ -128,12 +128,12 @@ func serve(t *testing.T, e *echo, cfg Config) (*Server, *net.TCPAddr) {
 	return s, addr
 }
 
-// lastActive returns when any connection last received bytes, in nanoseconds; 0: never.
-func (s *Server) lastActive() (last int64) {
+// lastActive returns the uptime at which any connection last received bytes; 0: never.
+func (s *Server) lastActive() (last time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.mu.conns {
-		last = max(last, c.active.Load())
+		last = max(last, time.Duration(c.active.Load()))
 	}
 	return last
 }
@@ -401,7 +401,7 @@ func TestConnectionLimits(t *testing.T) {
 	}
 	_, _ = a.Write(frame(echoAlone, 0, 3, "")) // it is never answered: the idle limit ends the connection
 	<-e.gates
-	s.closeIdle(time.Now().UnixNano())
+	s.closeIdle(s.uptime())
 	for _, c := range []net.Conn{a, b} {
 		if n, err := c.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("an idle connection got %d bytes, %v", n, err)
@@ -545,7 +545,7 @@ func TestIdleLimitSparesSlowTransfers(t *testing.T) {
 	c := dial(t, addr)
 	whole := frame(echoNow, 0, 1, strings.Repeat("x", 2000))
 	for len(whole) > 0 {
-		n, before := min(len(whole), 40), time.Now().UnixNano()
+		n, before := min(len(whole), 40), s.uptime()
 		if _, err := c.Write(whole[:n]); err != nil {
 			t.Fatal(err)
 		}

@@ -50,6 +50,7 @@ type Server struct {
 	yielder    *yielder
 	admission  *admission
 	refused    logx.Sampler // for lines about refused connections
+	started    time.Time
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -82,7 +83,7 @@ const refusedLine = time.Second
 // NewServer returns a Server without sockets.
 func NewServer(cfg Config, d Dispatcher, log *logrus.Entry) *Server {
 	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), yielder: newYielder(), admission: newAdmission(cfg.Limits),
-		refused: logx.Sampler{Interval: refusedLine}}
+		refused: logx.Sampler{Interval: refusedLine}, started: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.preAuth.max = preAuthBytes
 	s.mu.conns = make(map[*Conn]struct{})
@@ -340,17 +341,21 @@ func (s *Server) sweep() {
 		select {
 		case <-s.ctx.Done():
 			return
-		case now := <-tick.C:
-			s.closeIdle(now.Add(-s.cfg.MaxIdle).UnixNano())
+		case <-tick.C:
+			s.closeIdle(s.uptime() - s.cfg.MaxIdle)
 		}
 	}
 }
 
-func (s *Server) closeIdle(since int64) {
+// uptime is the age of the server, whatever happens to the system's clock.
+func (s *Server) uptime() time.Duration { return time.Since(s.started) }
+
+// closeIdle closes connections without bytes since an uptime.
+func (s *Server) closeIdle(since time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.mu.conns {
-		if c.active.Load() < since {
+		if c.active.Load() < int64(since) {
 			c.close(errIdle)
 		}
 	}

@@ -68,7 +68,6 @@ type input struct {
 	usual      int // buffer size that the last requests needed
 	err        error
 	readable   func(fd uintptr) bool // the method value in.onReadable, created once
-	alive      func()                // called after every read that returned bytes
 	yielder    *yielder              // the server's
 	waits      bool                  // the reader is waiting, or has not begun: the yielder does not count it
 }
@@ -76,8 +75,8 @@ type input struct {
 // maxUsual bounds the buffer that a connection gets for its next request merely because the last ones were large.
 const maxUsual = 16 * bufferSize
 
-func newInput(raw syscall.RawConn, secure *transport, t *yielder, alive func()) *input {
-	in := &input{raw: raw, secure: secure, alive: alive, least: firstBufferSize, yielder: t, waits: true}
+func newInput(raw syscall.RawConn, secure *transport, t *yielder) *input {
+	in := &input{raw: raw, secure: secure, least: firstBufferSize, yielder: t, waits: true}
 	in.readable = in.onReadable
 	return in
 }
@@ -118,7 +117,7 @@ func (in *input) onReadable(fd uintptr) bool {
 		in.take()
 	}
 	for {
-		n, err := readSocket(fd, in.buf.bytes[in.end:])
+		n, err := receive(fd, in.buf.bytes[in.end:])
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -137,7 +136,6 @@ func (in *input) onReadable(fd uintptr) bool {
 			}
 		default:
 			in.end += n
-			in.alive()
 			in.busy()
 		}
 		return true
@@ -202,7 +200,7 @@ func writeOut(raw syscall.RawConn, out *Out, alive func()) error {
 	sent := 0
 	for i := range out.files {
 		f := &out.files[i]
-		if _, err := send(raw, out.Buf[sent:f.at], unix.MSG_MORE, alive); err != nil {
+		if _, err := out.sender.send(raw, out.Buf[sent:f.at], unix.MSG_MORE, alive); err != nil {
 			return err
 		}
 		sent = f.at
@@ -213,47 +211,55 @@ func writeOut(raw syscall.RawConn, out *Out, alive func()) error {
 		f.after.Close()
 		f.after = nil
 	}
-	_, err := send(raw, out.Buf[sent:], 0, alive)
+	_, err := out.sender.send(raw, out.Buf[sent:], 0, alive)
 	return err
 }
 
-// send writes b and returns how many bytes were written; alive is called for every part. The flag MSG_MORE tells the
-// kernel that more follows, so that it does not send a short packet.
-func send(raw syscall.RawConn, b []byte, flags int, alive func()) (sent int, err error) {
+// sender sends bytes on a socket. It can be used again, and then does not allocate. The zero value is ready to use.
+type sender struct {
+	rest     []byte // not sent yet
+	flags    int
+	alive    func()
+	err      error
+	writable func(fd uintptr) bool // the method value s.onWritable, created once
+}
+
+// send sends b and returns how many bytes were sent; alive is called for every part. The flag MSG_MORE tells the kernel
+// that more follows, so that it does not send a short packet.
+func (s *sender) send(raw syscall.RawConn, b []byte, flags int, alive func()) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	var failed error
-	err = raw.Write(func(fd uintptr) bool {
-		for sent < len(b) {
-			n, err := write(fd, b[sent:], flags)
-			switch {
-			case err == unix.EINTR:
-			case err == unix.EAGAIN:
-				return false
-			case err != nil:
-				failed = err
-				return true
-			default:
-				sent += n
-				alive()
-			}
-		}
-		return true
-	})
-	if err != nil {
-		return sent, err
+	if s.writable == nil {
+		s.writable = s.onWritable
 	}
-	return sent, failed
+	s.rest, s.flags, s.alive, s.err = b, flags, alive, nil
+	err := raw.Write(s.writable)
+	if err == nil {
+		err = s.err
+	}
+	sent := len(b) - len(s.rest)
+	s.rest, s.alive = nil, nil
+	return sent, err
 }
 
-// write calls write(2) if no flags are needed, which costs the kernel less than sendmsg(2). The runtime ignores the
-// signal that writing to a closed connection raises.
-func write(fd uintptr, b []byte, flags int) (int, error) {
-	if flags == 0 {
-		return writeSocket(fd, b)
+// onWritable sends what the socket takes. If it returns false, the runtime calls it again when the socket is writable.
+func (s *sender) onWritable(fd uintptr) bool {
+	for len(s.rest) > 0 {
+		n, err := transmit(fd, s.rest, s.flags)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return false
+		case err != nil:
+			s.err = err
+			return true
+		default:
+			s.rest = s.rest[n:]
+			s.alive()
+		}
 	}
-	return unix.SendmsgN(int(fd), b, nil, nil, flags|unix.MSG_NOSIGNAL)
+	return true
 }
 
 // maxSendfile bounds a single sendfile(2), so that a closed connection is noticed between calls.

@@ -200,9 +200,10 @@ func (h *Handlers) Handle(ctx context.Context, r *network.Request) (network.Answ
 	c := &Call{Request: r}
 	began := time.Now()
 	answer, err := h.rows[r.Key].handle(ctx, c)
-	h.logSlow(c, time.Since(began))
+	took := time.Since(began)
+	h.logSlow(c, took)
 	h.chargeTime(c, r.Arrived)
-	return h.logged(c, h.measured(c, c.throttled(answer))), err
+	return h.logged(c, h.measured(c, c.throttled(answer), began.Add(took))), err
 }
 
 // awaitReady waits until clients may be answered. Brokers are answered at once, since they are what makes this one

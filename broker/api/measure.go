@@ -9,12 +9,13 @@ import (
 	"barnabas/network"
 )
 
-// measured counts a request and, when it is answered, its times and error codes.
-func (h *Handlers) measured(c *Call, answer network.Answer) network.Answer {
+// measured counts a request, whose first half is done at a given time, and, when it is answered, its times and error
+// codes.
+func (h *Handlers) measured(c *Call, answer network.Answer, done time.Time) network.Answer {
 	if h.Metrics == nil {
 		return answer
 	}
-	r := metrics.Request{Key: c.Key, Version: c.Version, FromFollower: c.follower, Size: len(c.Body), Arrived: c.Arrived, Local: time.Since(c.Arrived), Throttle: c.wait}
+	r := metrics.Request{Key: c.Key, Version: c.Version, FromFollower: c.follower, Size: len(c.Body), Arrived: c.Arrived, Local: done.Sub(c.Arrived), Throttle: c.wait}
 	h.Metrics.Received(r, func() metrics.Software { return metrics.Software(c.Conn.Software()) })
 	return answer.Then(func(resp network.Response) { // without c, which the next request reuses while this one's answer waits
 		r.Total = time.Since(r.Arrived)

@@ -30,7 +30,7 @@ func BenchmarkMeasured(b *testing.B) {
 			answer := network.Ready(resp)
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = h.measured(c, answer)
+				_ = h.measured(c, answer, time.Now())
 			}
 		})
 	}
