@@ -204,6 +204,15 @@ func TestFaults(t *testing.T) {
 			})
 			r.edit(r.file(at, txnIndexSuffix), spoil)
 		}, 0, []string{"level=warning", "making the indexes of a segment anew", ".txnindex", "segment="}},
+		{"transaction index of a closed segment torn after a stop", true, func(r *faultRig) {
+			at := slices.IndexFunc(r.segments, func(base int64) bool {
+				_, err := r.fs.Stat(faultDir + fileName(base, txnIndexSuffix))
+				return err == nil
+			})
+			r.edit(r.file(at, txnIndexSuffix), cut(1))
+		}, 0, []string{"level=warning", "making the indexes of a segment anew", "incomplete entry", "segment="}},
+		{"no time index of a closed segment after a stop", true, func(r *faultRig) { r.remove(r.file(1, timeIndexSuffix)) }, 0,
+			[]string{"level=warning", "making the indexes of a segment anew", "time index is missing", "topic=t", "segment="}},
 		{"newest snapshot spoilt after a stop", true, func(r *faultRig) { r.edit(r.snapshot(0), spoil) }, 0,
 			[]string{"level=warning", "producer snapshot", "file=/data/t-0/", "topic=t"}},
 		{"two snapshots spoilt after a stop", true, func(r *faultRig) { r.edit(r.snapshot(0), spoil); r.edit(r.snapshot(1), cut(3)) }, 0,

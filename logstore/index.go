@@ -46,6 +46,19 @@ func newEntryFile(fsys vfs.FS, path string, entrySize int, maxSize int32) *entry
 	return f
 }
 
+// checkSize returns an error if the file of an index that is not being appended to is no sequence of whole entries.
+func (f *entryFile) checkSize() (size int64, err error) {
+	path := f.path()
+	st, err := f.fs.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	if st.Size()%int64(f.entrySize) != 0 {
+		return 0, fmt.Errorf("%s: %d bytes are no sequence of entries of %d", path, st.Size(), f.entrySize)
+	}
+	return st.Size(), nil
+}
+
 // preallocate creates the file, empty, with its full size.
 func (f *entryFile) preallocate() error {
 	f.mu.Lock()

@@ -79,16 +79,33 @@ func (ld *loader) lostTail(l *Log, next *segment) bool {
 		max(l.mu.producers.end, ld.logStart) < next.base
 }
 
-// checkIndexes decides whether a segment's indexes must be rebuilt: the offset index is missing, or the transaction
-// index does not belong to this segment. An empty segment needs none.
+// checkIndexes decides whether a segment's indexes must be rebuilt: one of them is missing or incomplete, or the
+// transaction index does not belong to this segment. An empty segment needs none. (Apache Kafka notices only missing
+// offset indexes and wrong transaction indexes, 3.9; it leaves a missing time index empty, and finds no times in the
+// segment.) The entries of the others are not read, which would take a while for many segments.
 func (ld *loader) checkIndexes(s *segment) error {
 	switch {
 	case s.size.Load() == 0:
 		return nil
 	case !ld.names[fileName(s.base, indexSuffix)]:
 		return errors.New("the offset index is missing")
-	case !ld.names[fileName(s.base, txnIndexSuffix)]:
-		return nil
+	case !ld.names[fileName(s.base, timeIndexSuffix)]:
+		return errors.New("the time index is missing")
+	}
+	if _, err := s.index.checkSize(); err != nil {
+		return err
+	}
+	size, err := s.times.checkSize()
+	if err != nil {
+		return err
+	}
+	if size == 0 {
+		if first, err := s.rollStart(); err == nil && first >= 0 {
+			return errors.New("the time index is empty")
+		}
+	}
+	if !ld.names[fileName(s.base, txnIndexSuffix)] {
+		return nil // there may be no aborted transactions
 	}
 	return s.txns.check(s.base)
 }

@@ -282,13 +282,26 @@ func (s *segment) prepareIndexes() error {
 
 // largest returns the stamp of the largest timestamp in the segment.
 func (s *segment) largest() (stamp, error) {
-	if !s.maxKnown {
-		last, err := s.times.last()
-		if err != nil {
+	if s.maxKnown {
+		return s.maxStamp, nil
+	}
+	ordered, err := s.times.ordered()
+	if err != nil {
+		return stamp{}, err
+	}
+	if !ordered { // damaged: records would seem to be older than they are. Without it times are found, only slowly
+		if err := s.times.truncate(0); err != nil {
 			return stamp{}, err
 		}
-		s.maxStamp, s.maxKnown = last, true
+		s.touched = true
+		err := s.findLargest()
+		return s.maxStamp, err
 	}
+	last, err := s.times.last()
+	if err != nil {
+		return stamp{}, err
+	}
+	s.maxStamp, s.maxKnown = last, true
 	return s.maxStamp, nil
 }
 

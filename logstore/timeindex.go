@@ -49,6 +49,20 @@ func (x timeIndex) last() (s stamp, err error) {
 	return s, err
 }
 
+// ordered reports whether the entries ascend.
+func (x timeIndex) ordered() (ok bool, err error) {
+	ok = true
+	err = x.view(func(b []byte, n int) {
+		last := noStamp(x.base)
+		for i := 0; i < n && ok; i++ {
+			e := x.entry(b, i)
+			ok = e.timestamp > last.timestamp && e.offset >= last.offset
+			last = e
+		}
+	})
+	return ok, err
+}
+
 // add appends s if its timestamp is above that of the last entry.
 func (x timeIndex) add(s stamp) error {
 	last, err := x.last()

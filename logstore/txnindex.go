@@ -32,6 +32,7 @@ type txnIndex struct {
 		loaded     bool // entries begins with those in the file; otherwise it has only those added since
 		entries    []AbortedTxn
 		written    int  // number of entries that are in the file
+		torn       bool // the file ended with an incomplete entry when it was loaded
 		excess     bool // the file may have more than written: what was removed could not be cut off
 		dirty      bool // changed since the last sync
 	}
@@ -59,7 +60,7 @@ func (x *txnIndex) loadLocked() error {
 		at := func(i int) int64 { return int64(binary.BigEndian.Uint64(data[2+8*i:])) }
 		entries = append(entries, AbortedTxn{at(0), at(1), at(2), at(3)})
 	}
-	x.mu.loaded, x.mu.written = true, len(entries)
+	x.mu.loaded, x.mu.written, x.mu.torn = true, len(entries), len(data) > 0
 	x.mu.entries = append(entries, x.mu.entries...)
 	return nil
 }
@@ -123,11 +124,17 @@ func (x *txnIndex) all() ([]AbortedTxn, error) {
 	return x.mu.entries[:len(x.mu.entries):len(x.mu.entries)], nil
 }
 
-// check reports an entry that cannot belong to a segment with the base.
+// check reports an entry that is incomplete or cannot belong to a segment with the base.
 func (x *txnIndex) check(base int64) error {
 	entries, err := x.all()
 	if err != nil {
 		return err
+	}
+	x.mu.Lock()
+	torn := x.mu.torn
+	x.mu.Unlock()
+	if torn {
+		return errors.New("the transaction index ends with an incomplete entry")
 	}
 	for _, e := range entries {
 		if e.LastOffset < base {

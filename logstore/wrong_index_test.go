@@ -1,7 +1,9 @@
 package logstore
 
 import (
+	"bytes"
 	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,5 +65,92 @@ func TestWrongIndex(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDamagedIndexesAfterAStop: whatever has happened to the offset and time indexes of a broker that was stopped, all
+// records are found by offset and by time, and none seems to be older than it is.
+func TestDamagedIndexesAfterAStop(t *testing.T) {
+	c := newClock()
+	fsys := vfs.NewMem(c.Now)
+	cfg := memConfig(fsys, c)
+	cfg.Default.SegmentBytes, cfg.Default.IndexIntervalBytes, cfg.Default.RetentionTime = 1000, 100, Unlimited
+	m := mustOpen(t, cfg)
+	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(25) {
+		mustProduce(t, l, batchOf(1000+i, "a"))
+	}
+	batches := readAll(t, l, 25)
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fsys = fsys.Kill()
+	dir := "/data/" + testTP.String() + "/"
+	content := filesIn(t, fsys, "/data")
+	for name, damage := range map[string]func([]byte) []byte{
+		"missing":   func([]byte) []byte { return nil },
+		"empty":     func([]byte) []byte { return []byte{} },
+		"torn":      func(b []byte) []byte { return append(b, 1, 2, 3) },
+		"zeroed":    func(b []byte) []byte { return make([]byte, max(len(b), 24)) },
+		"untrimmed": func(b []byte) []byte { return append(b, make([]byte, 240)...) },
+		"reversed": func(b []byte) []byte {
+			slices.Reverse(b)
+			return b
+		},
+	} {
+		for _, suffix := range []string{indexSuffix, timeIndexSuffix} {
+			t.Run(name+suffix, func(t *testing.T) {
+				mem := vfs.NewMem(cfg.Now)
+				if err := mem.MkdirAll(dir); err != nil {
+					t.Fatal(err)
+				}
+				for file, data := range content {
+					if file == "/data/"+lockFile {
+						continue
+					}
+					if strings.HasSuffix(file, suffix) {
+						if data = damage(bytes.Clone(data)); data == nil {
+							continue
+						}
+					}
+					if err := vfs.WriteFile(mem, file, data); err != nil {
+						t.Fatal(err)
+					}
+				}
+				cfg := cfg
+				cfg.FS = mem
+				for range 2 { // a start must not make it worse for the next one
+					m := mustOpen(t, cfg)
+					l, _ := m.Log(testTP)
+					if l == nil {
+						t.Fatal("there is no log")
+					}
+					for i, want := range readAll(t, l, l.LogEndOffset()) {
+						if !bytes.Equal(want, batches[i]) {
+							t.Errorf("batch %d is another one", i)
+						}
+					}
+					for i := range int64(25) {
+						if got, _, _, _, err := l.OffsetForTime(1000 + i); got != i || err != nil {
+							t.Errorf("time %d is found at offset %d: %v", 1000+i, got, err)
+						}
+					}
+					if _, at, _, _, err := l.OffsetOfMaxTimestamp(); at != 1024 || err != nil {
+						t.Errorf("the largest time is %d: %v", at, err)
+					}
+					for _, s := range *l.segments.Load() {
+						if at, err := s.largestTime(); at < 1000+s.base || at > 1024 || err != nil {
+							t.Errorf("segment %d is as old as %d: %v", s.base, at, err)
+						}
+					}
+					if err := m.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }
