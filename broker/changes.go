@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"barnabas/config"
@@ -16,17 +15,82 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// finalizedFeatures are the cluster's feature levels as last read from ZooKeeper; nil: not read yet.
-type finalizedFeatures struct {
-	atomic.Pointer[zkcoord.Features]
-	loading   sync.Mutex  // held from reading them to storing them
-	rereading atomic.Bool // they could not be read and are about to be read again
+// pendingChanges puts what changes outside of this broker in order: settings and features in ZooKeeper, and the files
+// that settings name.
+type pendingChanges struct {
+	sync.Mutex                     // held from reading what has changed until it is in force, so that an older read does not replace a newer one
+	again      map[string]struct{} // what could not be read or applied, and is tried again
+}
+
+// retryPause and retryPauseMax are the shortest and longest time after which a change that could not be applied is tried
+// again.
+const (
+	retryPause    = time.Second
+	retryPauseMax = time.Minute
+)
+
+// applyLocked reads and applies what has changed. If it fails, because ZooKeeper or a file cannot be read, it is tried
+// again at intervals: nothing else would announce the change. There is one log line about that.
+func (s *Server) applyLocked(what string, apply func() error) {
+	err := apply()
+	if err == nil || s.ctx.Err() != nil {
+		return
+	}
+	s.log.WithError(err).WithField(logx.Value, what).Error("a change cannot be applied, keeping what was before and trying again later")
+	s.applyAgainLocked(what, apply)
+}
+
+// applyAgainLocked begins to apply what has changed at intervals until that succeeds.
+func (s *Server) applyAgainLocked(what string, apply func() error) {
+	if _, already := s.pending.again[what]; already {
+		return
+	}
+	if s.pending.again == nil {
+		s.pending.again = make(map[string]struct{})
+	}
+	s.pending.again[what] = struct{}{}
+	s.background(func() {
+		for pause := retryPause; ; pause = min(2*pause, retryPauseMax) {
+			select {
+			case <-time.After(pause):
+			case <-s.ctx.Done():
+				return
+			}
+			if s.appliedAgain(what, apply) {
+				return
+			}
+		}
+	})
+}
+
+func (s *Server) appliedAgain(what string, apply func() error) bool {
+	s.pending.Lock()
+	defer s.pending.Unlock()
+	log := s.log.WithField(logx.Value, what)
+	if err := apply(); err != nil {
+		log.WithError(err).Debug("the change still cannot be applied")
+		return false
+	}
+	delete(s.pending.again, what)
+	log.Info("applied the change")
+	return true
+}
+
+// background runs f on a goroutine, unless the broker is stopping.
+func (s *Server) background(f func()) {
+	if s.ctx.Err() == nil {
+		s.tasks.Go(f)
+	}
 }
 
 // followFeatures reads the finalized features, and again whenever they change or may have changed. The callbacks run on
 // the session's goroutine, so they only start work elsewhere.
 func (s *Server) followFeatures(ctx context.Context) error {
-	again := func() { s.readFeaturesAgain(rereadPause) }
+	again := func() {
+		s.pending.Lock()
+		defer s.pending.Unlock()
+		s.applyLocked("finalized features", func() error { return s.loadFeaturesLocked(s.ctx) })
+	}
 	s.onStop(s.zk.OnChange(func(c zkcoord.Change) {
 		if c.Kind == zkcoord.FeaturesChanged {
 			s.background(again)
@@ -37,40 +101,12 @@ func (s *Server) followFeatures(ctx context.Context) error {
 			s.background(again)
 		}
 	}))
-	return s.loadFeatures(ctx)
+	s.pending.Lock()
+	defer s.pending.Unlock()
+	return s.loadFeaturesLocked(ctx)
 }
 
-// readFeaturesAgain reads changed features, once more after a pause if they cannot be read.
-func (s *Server) readFeaturesAgain(pause time.Duration) {
-	err := s.loadFeatures(s.ctx)
-	if err == nil || s.ctx.Err() != nil {
-		return
-	}
-	s.log.WithError(err).Warn("cannot read the finalized features, trying again later")
-	if !s.features.rereading.CompareAndSwap(false, true) {
-		return
-	}
-	s.background(func() {
-		select {
-		case <-time.After(pause):
-			s.features.rereading.Store(false)
-			s.readFeaturesAgain(min(2*pause, rereadPauseMax))
-		case <-s.ctx.Done():
-		}
-	})
-}
-
-// background runs f on a goroutine, unless the broker is stopping.
-func (s *Server) background(f func()) {
-	if s.ctx.Err() == nil {
-		s.tasks.Go(f)
-	}
-}
-
-// loadFeatures reads and stores one after the other, so that the newest ones remain.
-func (s *Server) loadFeatures(ctx context.Context) error {
-	s.features.loading.Lock()
-	defer s.features.loading.Unlock()
+func (s *Server) loadFeaturesLocked(ctx context.Context) error {
 	f, _, err := s.zk.WatchFeatures(ctx)
 	if err == nil {
 		s.features.Store(&f)
@@ -78,80 +114,20 @@ func (s *Server) loadFeatures(ctx context.Context) error {
 	return err
 }
 
-// unreadSettings are the entities whose settings could not be read when they changed. The zero entity stands for all
-// entities.
-type unreadSettings struct {
-	sync.Mutex // held from reading changed settings until they are in force, so that an older read does not replace a newer one
-	rereading  map[zkcoord.Entity]struct{}
-}
-
-// rereadPause and rereadPauseMax are the shortest and longest time after which settings that could not be read are read
-// again.
-const (
-	rereadPause    = time.Second
-	rereadPauseMax = time.Minute
-)
-
-// entityChanged applies changed settings of a topic, broker, user, client id or address. Those that cannot be read are
-// read again later: nothing else would announce them until their next change.
+// entityChanged applies changed settings of a topic, broker, user, client id or address.
 func (s *Server) entityChanged(e zkcoord.Entity) {
-	s.unread.Lock()
-	defer s.unread.Unlock()
-	s.applyLocked(e)
-}
-
-func (s *Server) applyLocked(e zkcoord.Entity) {
-	if err := s.readEntity(e); err != nil && s.ctx.Err() == nil {
-		s.log.WithError(err).WithFields(logrus.Fields{logx.Kind: e.Kind, logx.Value: e.Name}).Error("cannot read changed settings, trying again later")
-		s.readAgainLocked(e)
-	}
-}
-
-// readAgainLocked begins to read an entity's settings again at intervals until they can be read.
-func (s *Server) readAgainLocked(e zkcoord.Entity) {
-	if _, already := s.unread.rereading[e]; already {
-		return
-	}
-	if s.unread.rereading == nil {
-		s.unread.rereading = make(map[zkcoord.Entity]struct{})
-	}
-	s.unread.rereading[e] = struct{}{}
-	s.background(func() {
-		for pause := rereadPause; ; pause = min(2*pause, rereadPauseMax) {
-			select {
-			case <-time.After(pause):
-			case <-s.ctx.Done():
-				return
-			}
-			if s.readAgain(e) {
-				return
-			}
-		}
-	})
-}
-
-// readAgain reports whether the settings could be read.
-func (s *Server) readAgain(e zkcoord.Entity) bool {
-	s.unread.Lock()
-	defer s.unread.Unlock()
-	read := s.readEntity
-	if e == (zkcoord.Entity{}) {
-		read = func(zkcoord.Entity) error { return s.readAllLocked() }
-	}
-	if err := read(e); err != nil {
-		s.log.WithError(err).WithFields(logrus.Fields{logx.Kind: e.Kind, logx.Value: e.Name}).Debug("settings still cannot be read")
-		return false
-	}
-	delete(s.unread.rereading, e)
-	return true
+	s.pending.Lock()
+	defer s.pending.Unlock()
+	s.applyLocked(e.Path(), func() error { return s.readEntity(e) })
 }
 
 // newTopicUnread has the settings of a topic read again whose first log was created without them.
 func (s *Server) newTopicUnread(topic string) {
 	s.background(func() {
-		s.unread.Lock()
-		defer s.unread.Unlock()
-		s.readAgainLocked(zkcoord.Entity{Kind: zkcoord.Topics, Name: topic})
+		s.pending.Lock()
+		defer s.pending.Unlock()
+		e := zkcoord.Entity{Kind: zkcoord.Topics, Name: topic}
+		s.applyAgainLocked(e.Path(), func() error { return s.readEntity(e) })
 	})
 }
 
@@ -220,15 +196,12 @@ func (s *Server) topicChanged(topic string) error {
 // settingsMissed reads all settings again: they may have changed while the ZooKeeper session was lost, and longer ago
 // than notifications are kept.
 func (s *Server) settingsMissed() {
-	s.unread.Lock()
-	defer s.unread.Unlock()
 	for _, name := range []string{zkcoord.DefaultEntity, strconv.Itoa(int(s.id))} {
-		s.applyLocked(zkcoord.Entity{Kind: zkcoord.Brokers, Name: name})
+		s.entityChanged(zkcoord.Entity{Kind: zkcoord.Brokers, Name: name})
 	}
-	if err := s.readAllLocked(); err != nil && s.ctx.Err() == nil {
-		s.log.WithError(err).Error("cannot read the settings again after changes may have been missed, trying again later")
-		s.readAgainLocked(zkcoord.Entity{})
-	}
+	s.pending.Lock()
+	defer s.pending.Unlock()
+	s.applyLocked("all settings", s.readAllLocked)
 }
 
 // readAllLocked reads and applies the settings of all entities except brokers.
@@ -250,7 +223,8 @@ func (s *Server) topicTakesEffect(topic string) {
 	s.log.WithFields(logrus.Fields{logx.Topic: topic, logx.Settings: now.Overrides()}).Log(s.changeLevel(), "settings of a topic changed")
 }
 
-// configChanged passes a broker's new settings to the parts that keep a copy.
+// configChanged passes a broker's new settings to the parts that keep a copy. Files and ports that settings name may not
+// be usable just then.
 func (s *Server) configChanged(old, now *config.Broker) {
 	if s.topics != nil {
 		s.topics.rebuild()
@@ -266,10 +240,10 @@ func (s *Server) configChanged(old, now *config.Broker) {
 	if s.replicas != nil {
 		s.replicas.SetFetchers(now.NumReplicaFetchers)
 	}
-	s.secured.changed(now)
+	s.applyLocked("TLS settings", func() error { return s.secured.changed(s.config.Current()) })
 	if s.network != nil {
-		s.listenersChanged(s.ctx, old, now)
-		s.saslChanged(now)
+		s.applyLocked("listeners", func() error { return s.listenersChanged(s.ctx, s.config.Current()) })
+		s.applyLocked("SASL settings", func() error { return s.saslChanged(s.config.Current()) })
 		s.network.SetLimits(connectionLimits(now))
 	}
 	if s.controller != nil && now.UncleanLeaderElection && !old.UncleanLeaderElection {

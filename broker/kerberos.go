@@ -40,7 +40,10 @@ func newKerberosState(log *logrus.Entry) *kerberosState {
 
 // warn logs that a ticket could not be replaced.
 func (k *kerberosState) warn(err error) {
-	const text = "there is no new ticket of Kerberos, the one there is stays until it ends"
+	k.line("there is no new ticket of Kerberos, the one there is stays until it ends", err)
+}
+
+func (k *kerberosState) line(text string, err error) {
 	if line, ok := k.lines.Line(text, k.log); ok {
 		line.WithError(err).Warn(text)
 	}
@@ -84,10 +87,13 @@ func (k *kerberosState) user(c *config.Kerberos) (*kerberos.User, error) {
 		return before.User, nil
 	}
 	user, err := kerberos.OpenKeytab(kerberos.Source(c.Configuration), c.Keytab, c.Principal, k.warn)
-	if err != nil {
+	switch {
+	case err != nil && found:
+		k.line("the settings of this broker's own identity in Kerberos cannot be applied, it stays the one before", err)
+		return before.User, nil
+	case err != nil:
 		return nil, err
-	}
-	if found {
+	case found:
 		before.Close()
 	}
 	if k.users == nil {

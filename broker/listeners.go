@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"barnabas/config"
 	"barnabas/internal/logx"
 	"barnabas/network"
+	"barnabas/network/sasl"
 	"barnabas/zkcoord"
 )
 
@@ -25,6 +27,7 @@ type listening struct {
 type boundListener struct {
 	config.Listener
 	port int
+	sasl *sasl.Server // how its clients authenticate at present; nil: without SASL
 }
 
 // endpoints returns what is advertised.
@@ -37,7 +40,7 @@ func (l *listening) endpoints() []zkcoord.Endpoint {
 
 // listen opens a listener's socket.
 func (s *Server) listen(l config.Listener) error {
-	authentication, err := s.saslServer(s.config.Current(), l)
+	authentication, err := s.saslServer(s.config.Current(), l, nil)
 	if err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func (s *Server) listen(l config.Listener) error {
 	if s.listening.bound == nil {
 		s.listening.bound = make(map[string]boundListener)
 	}
-	s.listening.bound[l.Name] = boundListener{l, addr.Port}
+	s.listening.bound[l.Name] = boundListener{l, addr.Port, authentication}
 	s.log.WithField(logx.Listener, l.Name).Infof("listening on %s", addr)
 	s.warnOfUnsecured(l, authentication)
 	return nil
@@ -99,9 +102,12 @@ func advertisedHost(l config.Listener) (string, error) {
 }
 
 // refuseListeners refuses a change of settings that would make the next start fail: listeners that cannot be opened,
-// and addresses that another broker advertises.
+// files that logins need and that cannot be read, and addresses that another broker advertises.
 func (s *Server) refuseListeners(now, next *config.Broker) error {
 	if err := s.secured.refuse(next); err != nil {
+		return err
+	}
+	if err := s.refuseMechanisms(now, next); err != nil {
 		return err
 	}
 	if err := refuseUnopenable(now, next); err != nil {
@@ -147,12 +153,8 @@ func refuseUnopenable(now, next *config.Broker) error {
 }
 
 // listenersChanged opens and closes listeners according to the current settings and registers the advertised addresses
-// (DynamicListenerConfig.reconfigure, 3.9). A listener that cannot be opened is skipped with a log line; the next
-// change of listeners tries it again.
-func (s *Server) listenersChanged(ctx context.Context, old, now *config.Broker) {
-	if slices.Equal(old.Listeners, now.Listeners) && slices.Equal(old.AdvertisedListeners, now.AdvertisedListeners) {
-		return
-	}
+// (DynamicListenerConfig.reconfigure, 3.9). The error names the listeners that cannot be opened.
+func (s *Server) listenersChanged(ctx context.Context, now *config.Broker) error {
 	for name, b := range s.listening.bound {
 		if !slices.Contains(now.Listeners, b.Listener) {
 			s.network.Unbind(name)
@@ -161,17 +163,19 @@ func (s *Server) listenersChanged(ctx context.Context, old, now *config.Broker) 
 			s.log.WithField(logx.Listener, name).Info("closed a listener and its connections")
 		}
 	}
+	var failed []error
 	for _, l := range now.Listeners {
 		if _, ok := s.listening.bound[l.Name]; ok {
 			continue
 		}
 		if err := s.listen(l); err != nil {
-			s.log.WithError(err).WithField(logx.Listener, l.Name).Error("cannot open a new listener")
+			failed = append(failed, fmt.Errorf("listener %s: %w", l.Name, err))
 		}
 	}
-	if err := s.advertiseAgain(ctx, now); err != nil && ctx.Err() == nil {
-		s.log.WithError(err).Error("cannot register the new listeners")
+	if err := s.advertiseAgain(ctx, now); err != nil {
+		failed = append(failed, fmt.Errorf("register the listeners: %w", err))
 	}
+	return errors.Join(failed...)
 }
 
 // advertiseAgain updates this broker's registration, of which the controller and through it all brokers are notified.

@@ -10,6 +10,7 @@ import (
 
 	"barnabas/config"
 	"barnabas/internal/testport"
+	"barnabas/internal/testwait"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -88,6 +89,26 @@ func TestListenerOnAPortInUse(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "EXTRA://"+busy.Addr().String()) || !strings.Contains(err.Error(), "listeners in /config/brokers/1") {
 		t.Errorf("the next start: %v", err)
 	}
+}
+
+// TestListenerIsOpenedLater: a listener whose port is in use when it is added is opened when the port is free.
+func TestListenerIsOpenedLater(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := busy.Addr().String()
+	s := newServer(t, zookeeper(t), map[string]string{"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT"})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "brokers", "1", map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0,EXTRA://" + address})
+	testwait.Until(t, "the attempt", func() bool { return s.isPending("listeners") })
+	if s.Addr("EXTRA") != "" {
+		t.Error("it is advertised")
+	}
+	_ = busy.Close()
+	testwait.Until(t, "the listener", func() bool { return s.Addr("EXTRA") == address })
 }
 
 // TestAdvertisedByAnotherBroker: advertising another broker's address is refused, since the next start would fail.

@@ -113,14 +113,19 @@ func (o *oauthState) warn(text string, err error) {
 	}
 }
 
-// bearer returns the source of this broker's own tokens, for logins at other brokers' listener of that name.
+// bearer returns the source of this broker's own tokens, for logins at other brokers' listener of that name: the one
+// before, if there is one and a file that the current settings name cannot be read.
 func (o *oauthState) bearer(listener string, s *config.TokenSource) (func(context.Context) (string, error), error) {
 	from, err := endpoint(s.From)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if before, found := o.sources[listener]; found && err != nil {
+		o.warn("the settings of the source of this broker's own tokens cannot be applied, it stays the one before", err)
+		return before.value.Token, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	source := ofSettings(o.sources, listener, fmt.Sprint(*s), func() *oauth.Source {
 		return &oauth.Source{Life: o.ctx, From: from, ClientID: s.ClientID, Secret: s.Secret, Scope: s.Scope,
 			Window: s.Window, Jitter: s.Jitter, MinPeriod: s.MinPeriod, Buffer: s.Buffer,

@@ -2,6 +2,9 @@ package broker
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -12,28 +15,40 @@ import (
 	"barnabas/network/sasl"
 )
 
-// saslServer returns how clients authenticate at a listener, or nil if it does not use SASL.
-func (s *Server) saslServer(c *config.Broker, l config.Listener) (*sasl.Server, error) {
+// saslServer returns how clients authenticate at a listener, or nil if it does not use SASL. A mechanism whose files
+// cannot be read, which the error tells, stays as it was before; before may be nil.
+func (s *Server) saslServer(c *config.Broker, l config.Listener, before *sasl.Server) (*sasl.Server, error) {
 	if !l.Protocol.SASL() {
 		return nil, nil
 	}
 	settings, err := c.ListenerSASL(l)
 	if err != nil {
-		return nil, err
+		return before, err
 	}
 	server := &sasl.Server{MaxReceive: int32(settings.MaxReceiveBytes), FailureDelay: c.FailedAuthenticationDelay}
 	if server.MaxReceive < 0 { // no limit of its own
 		server.MaxReceive = int32(c.SocketRequestMaxBytes)
 	}
+	var failed []error
 	for _, m := range settings.Mechanisms {
 		start, err := s.saslMechanism(l.Name, m)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			server.Mechanisms = append(server.Mechanisms, sasl.Mechanism{Name: m.Name, MaxLifetime: m.MaxReauth, Start: start,
+				Unsecured: m.Name == sasl.OAuthBearerName && m.Signed == nil, Waits: m.Signed != nil})
+			continue
 		}
-		server.Mechanisms = append(server.Mechanisms, sasl.Mechanism{Name: m.Name, MaxLifetime: m.MaxReauth, Start: start,
-			Unsecured: m.Name == sasl.OAuthBearerName && m.Signed == nil, Waits: m.Signed != nil})
+		failed = append(failed, err)
+		if before == nil {
+			continue
+		}
+		if last := before.Find(m.Name); last != nil {
+			server.Mechanisms = append(server.Mechanisms, *last)
+		}
 	}
-	return server, nil
+	if len(server.Mechanisms) == 0 { // rather than that nobody can log in
+		return before, errors.Join(failed...)
+	}
+	return server, errors.Join(failed...)
 }
 
 // warnOfUnsecured warns of a listener at which anyone can log in as any user.
@@ -44,19 +59,57 @@ func (s *Server) warnOfUnsecured(l config.Listener, settings *sasl.Server) {
 }
 
 // saslChanged applies changed settings to new connections. Apache Kafka reads such a change, of a password for example,
-// only when the listener is created again.
-func (s *Server) saslChanged(now *config.Broker) {
+// only when the listener is created again. The error names what stays as it was.
+func (s *Server) saslChanged(now *config.Broker) error {
+	var failed []error
 	for name, b := range s.listening.bound {
-		settings, err := s.saslServer(now, b.Listener)
-		if err != nil { // all settings were checked before
-			s.log.WithError(err).WithField(logx.Listener, name).Error("cannot apply new SASL settings: the listener's clients authenticate as before")
-			continue
+		settings, err := s.saslServer(now, b.Listener, b.sasl)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("listener %s: %w", name, err))
 		}
 		if settings != nil {
+			b.sasl = settings
+			s.listening.bound[name] = b
 			s.network.SetSASL(name, settings)
 		}
 	}
 	s.oauth.settle(func(listener string) bool { _, open := s.listening.bound[listener]; return open })
+	return errors.Join(failed...)
+}
+
+// refuseMechanisms refuses a change of mechanisms that name files which cannot be read.
+func (s *Server) refuseMechanisms(now, next *config.Broker) error {
+	for _, l := range next.Listeners {
+		if !l.Protocol.SASL() {
+			continue
+		}
+		settings, err := next.ListenerSASL(l)
+		if err != nil {
+			return err
+		}
+		before, _ := now.ListenerSASL(l) // none, if the listener is new
+		for _, m := range settings.Mechanisms {
+			same := func(other config.SASLMechanism) bool { return reflect.DeepEqual(other, m) }
+			if slices.ContainsFunc(before.Mechanisms, same) {
+				continue
+			}
+			if err := s.readable(m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readable checks that the files which a mechanism needs can be read.
+func (s *Server) readable(m config.SASLMechanism) (err error) {
+	switch {
+	case m.Kerberos != nil:
+		_, err = s.kerberos.ticketed(m.Kerberos)
+	case m.Signed != nil:
+		_, err = endpoint(m.Signed.Keys)
+	}
+	return err
 }
 
 func (s *Server) saslMechanism(listener string, m config.SASLMechanism) (func() sasl.Exchange, error) {

@@ -61,7 +61,7 @@ type Server struct {
 	metrics      *metrics.Metrics // nil: disabled
 	collector    *collector       // nil if metrics is
 	metadata     *metadata.Cache
-	features     finalizedFeatures
+	features     atomic.Pointer[zkcoord.Features] // the cluster's feature levels as last read from ZooKeeper
 	replicas     *replica.Manager
 	groups       *group.Coordinator
 	controller   *controller.Controller
@@ -76,7 +76,7 @@ type Server struct {
 	ctx      context.Context // of the background tasks
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
-	unread   unreadSettings
+	pending  pendingChanges
 	failed   chan error // why the broker must stop by itself
 	undo     []func()   // undoes the start, last step first
 	orderly  bool       // it was serving: leaders are moved away before it stops

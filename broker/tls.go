@@ -225,10 +225,11 @@ func (s *secured) refuse(next *config.Broker) error {
 	return nil
 }
 
-// changed applies changed settings. What cannot be applied is left as it was, with a log line.
-func (s *secured) changed(now *config.Broker) {
+// changed applies changed settings. What cannot be applied is left as it was, which the error tells.
+func (s *secured) changed(now *config.Broker) error {
 	s.replacing.Lock()
 	defer s.replacing.Unlock()
+	var failed []error
 	for _, l := range now.Listeners {
 		entry, stores := s.get(l.Name)
 		next := storeValues(now, l)
@@ -238,8 +239,11 @@ func (s *secured) changed(now *config.Broker) {
 		if entry.failed = nil; slices.Equal(stores, next) {
 			continue
 		}
-		_ = s.replace(entry, now, l, next) // logs its error itself
+		if err := s.replace(entry, now, l, next); err != nil {
+			failed = append(failed, fmt.Errorf("listener %s: %w", l.Name, err))
+		}
 	}
+	return errors.Join(failed...)
 }
 
 // reload reopens keystores whose files have changed, for listeners whose settings stay the same
@@ -270,17 +274,15 @@ func (s *secured) reload(next *config.Broker) error {
 	return nil
 }
 
-// replace gives a listener a new context, or logs why it cannot. secured.replacing is held.
+// replace gives a listener a new context. secured.replacing is held.
 func (s *secured) replace(entry *securedListener, now *config.Broker, l config.Listener, stores []string) error {
-	log := s.log.WithField(logx.Listener, l.Name)
 	made, err := s.successor(entry, now, l)
 	if err != nil {
 		entry.failed = stores
-		log.WithError(err).Error("cannot use the new TLS settings, keeping the previous ones")
 		return err
 	}
 	entry.failed = nil
 	s.put(l, entry, made, stores)
-	log.Info("applied new TLS settings or keystores to new connections")
+	s.log.WithField(logx.Listener, l.Name).Info("applied new TLS settings or keystores to new connections")
 	return nil
 }

@@ -144,9 +144,17 @@ func TestFeaturesAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	reveal := secretNodes(t, connect)("/feature", `{"version":1,"status":1,"features":{"x":{"min_version_level":1,"max_version_level":3}}}`)
-	eventually(t, "the failed read", s.features.rereading.Load)
+	eventually(t, "the failed read", func() bool { return s.isPending("finalized features") })
 	reveal()
 	eventually(t, "the features", func() bool { return s.features.Load().Levels["x"] == 3 })
+}
+
+// isPending reports whether a change could not be applied yet.
+func (s *Server) isPending(what string) bool {
+	s.pending.Lock()
+	defer s.pending.Unlock()
+	_, is := s.pending.again[what]
+	return is
 }
 
 // secretNodes returns a function that writes a node which the broker may not read until reveal is called.
