@@ -84,6 +84,12 @@ func writeCheckpoint(fsys vfs.FS, name string, offsets map[TopicPartition]int64)
 	return writeCheckpointLines(fsys, name, lines)
 }
 
+// unsynced reports whether a checkpoint was written, but a crash may bring back its former content.
+func unsynced(err error) bool {
+	var e *vfs.UnsyncedError
+	return errors.As(err, &e)
+}
+
 // readCheckpointLines reads a file in the checkpoint format and checks version and count.
 func readCheckpointLines(fsys vfs.FS, name string) ([]string, error) {
 	data, err := fsys.ReadFile(name)

@@ -3,7 +3,6 @@ package logstore
 import (
 	"errors"
 	"maps"
-	"path/filepath"
 )
 
 // cleanedTo returns the offset up to which a log is compacted; false if it never was.
@@ -77,15 +76,11 @@ func (m *Manager) changeCleaned(v *volume, change func(map[TopicPartition]int64)
 	if cleaned == nil {
 		cleaned = make(map[TopicPartition]int64)
 	}
-	if !change(cleaned) {
+	if !change(cleaned) && !c.unsure[cleanerFile] {
 		return nil
 	}
 	maps.DeleteFunc(cleaned, func(tp TopicPartition, _ int64) bool { return !m.holds(v, tp) })
-	if err := writeCheckpoint(m.cfg.FS, filepath.Join(v.path, cleanerFile), cleaned); err != nil {
-		return err
-	}
-	c.cleaned = cleaned
-	return nil
+	return c.storeLocked(v, m.cfg.FS, cleanerFile, &c.cleaned, cleaned)
 }
 
 // saveTruncated stores the offsets that a truncation has lowered.

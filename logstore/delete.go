@@ -48,13 +48,15 @@ func (m *Manager) Delete(tp TopicPartition) error {
 func (m *Manager) forgetStored(v *volume, tp TopicPartition) error {
 	c := &v.checkpoints
 	c.mu.Lock()
-	_, offsets := c.recovery[tp]
-	_, start := c.start[tp]
-	_, mark := c.hw[tp]
-	_, cleaned := c.cleaned[tp]
+	has := func(name string, offsets map[TopicPartition]int64) bool {
+		_, stored := offsets[tp]
+		return stored || c.unsure[name]
+	}
+	offsets, mark := has(recoveryPointFile, c.recovery) || has(logStartFile, c.start), has(highWatermarkFile, c.hw)
+	cleaned := has(cleanerFile, c.cleaned)
 	c.mu.Unlock()
 	var errs []error
-	if offsets || start {
+	if offsets {
 		errs = append(errs, m.checkpointOffsets(v))
 	}
 	if mark {

@@ -164,13 +164,30 @@ type checkpoints struct {
 	// flushedUnknown: the recovery points could not be parsed, or are missing, so nothing is known to be flushed. The
 	// file stays as it is until all logs are loaded, so that a start after another kill also knows.
 	flushedUnknown bool
+	// unsure are the files that may have another content than is known here: they were written, but their directory
+	// could not be synced.
+	unsure map[string]bool
 	// compactedUnknown: the cleaner's checkpoint could not be parsed, or is missing: any log may have been compacted.
 	compactedUnknown bool
+}
+
+// storeLocked writes a file of offsets and remembers its content in last.
+func (c *checkpoints) storeLocked(v *volume, fsys vfs.FS, name string, last *map[TopicPartition]int64, offsets map[TopicPartition]int64) error {
+	err := writeCheckpoint(fsys, filepath.Join(v.path, name), offsets)
+	switch {
+	case err == nil:
+		delete(c.unsure, name)
+		*last = offsets
+	case unsynced(err):
+		c.unsure[name] = true
+	}
+	return err
 }
 
 // load reads the files. One that cannot be parsed is ignored, which costs time but no records: everything is recovered,
 // records deleted by DeleteRecords may come back, and leaders determine the high watermark again.
 func (c *checkpoints) load(fsys vfs.FS, dir string, logger *logrus.Entry) error {
+	c.unsure = make(map[string]bool)
 	c.compactedUnknown = isLost(fsys, filepath.Join(dir, cleanerFile))
 	for _, file := range []struct {
 		name, without string
@@ -274,15 +291,10 @@ func (m *Manager) checkpoint(v *volume, name string, last *map[TopicPartition]in
 			offsets[l.tp] = o
 		}
 	}
-	path := filepath.Join(v.path, name)
-	if maps.Equal(offsets, *last) && len(offsets) > 0 {
+	if maps.Equal(offsets, *last) && len(offsets) > 0 && !c.unsure[name] {
 		return nil
 	}
-	if err := writeCheckpoint(m.cfg.FS, path, offsets); err != nil {
-		return err
-	}
-	*last = offsets
-	return nil
+	return c.storeLocked(v, m.cfg.FS, name, last, offsets)
 }
 
 // lowerRecoveryPoint stores a lower recovery point for a log that is not in the table yet.
@@ -291,14 +303,10 @@ func (m *Manager) lowerRecoveryPoint(v *volume, tp TopicPartition, point int64) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	stored, ok := c.recovery[tp]
-	if !ok || stored <= point || v.failed.Load() {
+	if !ok || stored <= point && !c.unsure[recoveryPointFile] || v.failed.Load() {
 		return nil
 	}
 	lowered := maps.Clone(c.recovery)
-	lowered[tp] = point
-	if err := writeCheckpoint(m.cfg.FS, filepath.Join(v.path, recoveryPointFile), lowered); err != nil {
-		return err
-	}
-	c.recovery = lowered
-	return nil
+	lowered[tp] = min(stored, point)
+	return c.storeLocked(v, m.cfg.FS, recoveryPointFile, &c.recovery, lowered)
 }

@@ -34,6 +34,7 @@ type epochCache struct {
 		path         string
 		entries      []epochEntry
 		stored       []epochEntry // content of the file
+		unsure       bool         // the file may have another content, since its directory could not be synced
 	}
 }
 
@@ -107,7 +108,7 @@ func (c *epochCache) assign(epoch int32, start int64) error {
 		return nil
 	}
 	if n := len(c.mu.entries); n > 0 && c.mu.entries[n-1].epoch == epoch && start >= c.mu.entries[n-1].start {
-		if m := len(c.mu.stored); m > 0 && c.mu.stored[m-1].epoch > epoch { // the file still has what forgetEnd dropped
+		if m := len(c.mu.stored); m > 0 && c.mu.stored[m-1].epoch > epoch || c.mu.unsure { // the file still has what forgetEnd dropped
 			return c.setLocked(c.mu.entries)
 		}
 		return nil
@@ -191,7 +192,7 @@ func (c *epochCache) clear() error {
 
 // setLocked writes the entries, unless the file has them already, and then makes them current.
 func (c *epochCache) setLocked(entries []epochEntry) error {
-	if slices.Equal(entries, c.mu.stored) {
+	if slices.Equal(entries, c.mu.stored) && !c.mu.unsure {
 		c.mu.entries = entries
 		return nil
 	}
@@ -204,9 +205,10 @@ func (c *epochCache) writeLocked(entries []epochEntry) error {
 		lines[i] = fmt.Sprintf("%d %d", e.epoch, e.start)
 	}
 	if err := writeCheckpointLines(c.fs, c.mu.path, lines); err != nil {
+		c.mu.unsure = c.mu.unsure || unsynced(err)
 		return err
 	}
-	c.mu.entries, c.mu.stored = entries, entries
+	c.mu.entries, c.mu.stored, c.mu.unsure = entries, entries, false
 	return nil
 }
 

@@ -72,6 +72,8 @@ type Log struct {
 	closed atomic.Bool
 	// placed: the name of the directory is durable.
 	placed atomic.Bool
+	// dropped: retention has dropped segments, and a crash may bring back some of them.
+	dropped atomic.Bool
 	// cuts counts truncations, drops and renames, before and after each: a reader that saw something odd looks again if
 	// it has changed.
 	cuts atomic.Int64

@@ -45,8 +45,13 @@ func (l *Log) Retain() (int, error) {
 	}
 	defer release()
 	n, err := l.retain()
-	if err == nil && n > 0 {
-		err = l.syncNames() // otherwise a crash may bring some back, with gaps between them
+	if n > 0 {
+		l.dropped.Store(true)
+	}
+	if err == nil && l.dropped.Load() { // perhaps by an earlier round that could not open the directory
+		if err = l.syncNames(); err == nil { // otherwise a crash may bring some back, with gaps between them
+			l.dropped.Store(false)
+		}
 	}
 	return n, l.disk.fail("drop segments", err)
 }

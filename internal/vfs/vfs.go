@@ -86,7 +86,8 @@ type Mapping interface {
 
 // WriteFile writes a file so that it is either complete or absent after a crash: to a temporary file beside it, which
 // is synced and renamed to name. The directory is synced too, so that the new content is durable when WriteFile
-// returns.
+// returns. If only that fails, the error is an *UnsyncedError: the file has the new content, and the next crash may bring
+// back the old one.
 func WriteFile(fsys FS, name string, data []byte) error {
 	tmp := name + ".tmp"
 	if err := writeSynced(fsys, tmp, data); err != nil {
@@ -95,8 +96,19 @@ func WriteFile(fsys FS, name string, data []byte) error {
 	if err := fsys.Rename(tmp, name); err != nil {
 		return err
 	}
-	return fsys.SyncDir(dirOf(name))
+	if err := fsys.SyncDir(dirOf(name)); err != nil {
+		return &UnsyncedError{err}
+	}
+	return nil
 }
+
+// UnsyncedError is the error of a WriteFile that could not sync the directory.
+type UnsyncedError struct{ Err error }
+
+func (e *UnsyncedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the sync.
+func (e *UnsyncedError) Unwrap() error { return e.Err }
 
 func writeSynced(fsys FS, name string, data []byte) error {
 	f, err := fsys.OpenFile(name, ReadWrite|Create|Truncate)
