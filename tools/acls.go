@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -211,8 +212,12 @@ func (t *aclsTool) add(ctx context.Context, rules []aclRules) error {
 func (t *aclsTool) remove(ctx context.Context, rules []aclRules, force bool) error {
 	lines := newLineScanner(t.env.Stdin)
 	for _, r := range rules {
-		if !force && !t.confirmed(lines, r) {
-			continue
+		if !force {
+			if yes, err := t.confirmed(lines, r); err != nil {
+				return err
+			} else if !yes {
+				continue
+			}
 		}
 		if err := t.store.delete(ctx, r.filters()); err != nil {
 			return err
@@ -237,16 +242,20 @@ func (r *aclRules) filters() []kmsg.DeleteACLsRequestFilter {
 	return filters
 }
 
-// confirmed asks the user whether to remove the rules.
-func (t *aclsTool) confirmed(lines *lineScanner, r aclRules) bool {
+// confirmed asks the user whether to remove the rules. Without an answer nothing is removed, which is an error: a script
+// that lacks --force must not take it for a removal.
+func (t *aclsTool) confirmed(lines *lineScanner, r aclRules) (bool, error) {
 	if len(r.entries) == 0 {
 		t.env.printf("Are you sure you want to delete all ACLs for resource filter `%s`? (y/n)\n", r.resource)
 	} else {
 		t.env.printf("Are you sure you want to remove ACLs: \n %s \n from resource filter `%s`? (y/n)\n", entryLines(r.entries), r.resource)
 	}
-	if t.env.flush() != nil {
-		return false
+	if err := t.env.flush(); err != nil {
+		return false, err
 	}
 	line, err := lines.next()
-	return err == nil && strings.EqualFold(strings.TrimSpace(string(line)), "y")
+	if err != nil {
+		return false, fmt.Errorf("no answer to the question, nothing was removed (--force does not ask): %w", err)
+	}
+	return strings.EqualFold(strings.TrimSpace(string(line)), "y"), nil
 }

@@ -33,7 +33,7 @@ var masks = []struct{ pattern, with string }{
 	{`\b1\d{12}\b`, "TIME"},
 	{`\tTIME +\t\d+ +\t`, "\tTIME\tDURATION\t"},
 	{`^(Error while executing ACL command: \S+Exception): .*`, "$1"},
-	{`^(Error while executing ACL command): (?:[Cc]annot parse|Missing value|org\.example|--authorizer).*`, "$1"},
+	{`^(Error while executing ACL command): (?:[Cc]annot (?:parse|invoke)|no answer|Missing value|org\.example|--authorizer).*`, "$1"},
 	{`^(Error while adding ACLs): .*`, "$1"},
 	{`^(Error: \S+Exception): .*`, "$1"},
 	{`(error: \S+Exception): .*`, "$1"},
