@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,6 +87,8 @@ func (o *configsOptions) read(env *Env) error {
 		}
 	} else if err := o.require("bootstrap-server"); err != nil {
 		return err
+	} else if o.has("zk-tls-config-file") {
+		return usagef("only the --zookeeper option can be used with the --zk-tls-config-file option")
 	}
 	if o.has("describe") {
 		for _, other := range []string{"add-config", "add-config-file", "delete-config"} {
@@ -114,11 +117,13 @@ func (o *configsOptions) collectEntities(args []string) error {
 		if o.has(s.option) {
 			o.entities = append(o.entities, entity{s.kind, o.short[s.kind]})
 		}
+	}
+	for _, s := range shortOptions {
 		if s.defaults != "" && o.has(s.defaults) {
 			o.entities = append(o.entities, entity{s.kind, kmsg.StringPtr("")})
 		}
 	}
-	if len(*o.kinds) > 0 && len(o.entities) > 0 && len(*o.names)+o.given["entity-default"] > 0 {
+	if len(o.entities) > 0 && len(*o.kinds)+len(*o.names)+o.given["entity-default"] > 0 {
 		return usagef("--entity-{type,name,default} should not be used together with --topic, --user and the like")
 	}
 	names := entityNames(args)
@@ -165,11 +170,29 @@ func (o *configsOptions) checkEntities() error {
 			}
 		}
 	}
-	for _, e := range o.entities {
-		if e.name != nil && *e.name != "" && (e.kind == "brokers" || e.kind == "broker-loggers") {
-			if _, err := strconv.ParseInt(*e.name, 10, 32); err != nil {
-				return usagef("the entity name for %s must be a valid integer broker id, but it is: %s", e.kind, *e.name)
-			}
+	for i, e := range o.entities {
+		if slices.ContainsFunc(o.entities[:i], func(other entity) bool { return other.kind == e.kind }) {
+			return usagef("duplicate entity type(s) specified: %s", e.kind)
+		}
+		if err := o.checkEntity(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *configsOptions) checkEntity(e entity) error {
+	named := e.name != nil && *e.name != ""
+	switch {
+	case e.kind == "broker-loggers" && !named:
+		return usagef("an entity name must be specified with --describe of %s", e.kind)
+	case named && (e.kind == "brokers" || e.kind == "broker-loggers"):
+		if _, err := strconv.ParseInt(*e.name, 10, 32); err != nil {
+			return usagef("the entity name for %s must be a valid integer broker id, but it is: %s", e.kind, *e.name)
+		}
+	case named && e.kind == "ips":
+		if _, err := net.LookupHost(*e.name); err != nil {
+			return usagef("the entity name for ips must be a valid IP or resolvable host, but it is: %s", *e.name)
 		}
 	}
 	return nil
@@ -192,6 +215,7 @@ func (o *configsOptions) additions() ([]setting, error) {
 	return parseSettings(*o.add)
 }
 
+// deletions returns the settings to delete. If only blanks were given, that is a setting which no entity has.
 func (o *configsOptions) deletions() []string {
 	var all []string
 	for _, list := range *o.dels {
@@ -200,6 +224,9 @@ func (o *configsOptions) deletions() []string {
 				all = append(all, name)
 			}
 		}
+	}
+	if o.has("delete-config") && len(all) == 0 {
+		return []string{""}
 	}
 	return all
 }
@@ -328,6 +355,11 @@ func (c *configsTool) refuseMissing(ctx context.Context, e entity) error {
 			present[entry.Name] = true
 		}
 	}
+	return refuseAbsent(deletions, present)
+}
+
+// refuseAbsent refuses to delete settings that are not present.
+func refuseAbsent(deletions []string, present map[string]bool) error {
 	missing := slices.DeleteFunc(deletions, func(name string) bool { return present[name] })
 	if len(missing) > 0 {
 		return fmt.Errorf("invalid config(s): %s", strings.Join(missing, ","))

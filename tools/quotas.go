@@ -182,6 +182,9 @@ func (q *quotaTool) alterSCRAM(ctx context.Context, req *kmsg.AlterUserSCRAMCred
 }
 
 func (q *quotaTool) alterQuotas(ctx context.Context, ops []kmsg.AlterClientQuotasRequestEntryOp) error {
+	if err := q.refuseMissingQuotas(ctx, ops); err != nil {
+		return err
+	}
 	entry := kmsg.NewAlterClientQuotasRequestEntry()
 	entry.Ops = ops
 	for _, e := range q.o.entities {
@@ -217,6 +220,23 @@ func (q *quotaTool) describe(ctx context.Context) error {
 }
 
 func (q *quotaTool) describeQuotas(ctx context.Context) error {
+	entries, err := q.fetchQuotas(ctx)
+	if err != nil {
+		return err
+	}
+	lines := make([]string, len(entries))
+	for i, e := range entries {
+		lines[i] = quotaLine(e)
+	}
+	slices.Sort(lines)
+	for _, line := range lines {
+		q.env.println(line)
+	}
+	return nil
+}
+
+// fetchQuotas requests the quotas of the entities that the options select.
+func (q *quotaTool) fetchQuotas(ctx context.Context) ([]kmsg.DescribeClientQuotasResponseEntry, error) {
 	const exact, byDefault, any = 0, 1, 2
 	req := kmsg.NewPtrDescribeClientQuotasRequest()
 	req.Strict = true
@@ -238,17 +258,33 @@ func (q *quotaTool) describeQuotas(ctx context.Context) error {
 		err = answered(resp.ErrorCode, resp.ErrorMessage)
 	}
 	if err != nil {
-		return fmt.Errorf("describe client quotas: %w", err)
+		return nil, fmt.Errorf("describe client quotas: %w", err)
 	}
-	lines := make([]string, len(resp.Entries))
-	for i, e := range resp.Entries {
-		lines[i] = quotaLine(e)
+	return resp.Entries, nil
+}
+
+// refuseMissingQuotas refuses to delete quotas that the entity does not have, which is probably a mistake.
+func (q *quotaTool) refuseMissingQuotas(ctx context.Context, ops []kmsg.AlterClientQuotasRequestEntryOp) error {
+	var deletions []string
+	for _, op := range ops {
+		if op.Remove {
+			deletions = append(deletions, op.Key)
+		}
 	}
-	slices.Sort(lines)
-	for _, line := range lines {
-		q.env.println(line)
+	if len(deletions) == 0 {
+		return nil
 	}
-	return nil
+	entries, err := q.fetchQuotas(ctx)
+	if err != nil {
+		return err
+	}
+	present := make(map[string]bool)
+	for _, e := range entries {
+		for _, v := range e.Values {
+			present[v.Key] = true
+		}
+	}
+	return refuseAbsent(deletions, present)
 }
 
 func quotaLine(e kmsg.DescribeClientQuotasResponseEntry) string {

@@ -88,6 +88,9 @@ func (o *topicsOptions) checkAlter(action string) error {
 	if action != "alter" {
 		return nil
 	}
+	if o.has("delete-config") {
+		return usagef("option \"delete-config\" can't be used with option \"bootstrap-server\": kafka-configs alters the settings of topics")
+	}
 	if o.has("config") {
 		return usagef("option \"config\" can't be used with option \"alter\": kafka-configs alters the settings of topics")
 	}
