@@ -418,7 +418,7 @@ func (s *Server) controllerConfig(protocol controller.Protocol) controller.Confi
 func (s *Server) replicaConfig() replica.Config {
 	c := s.static
 	return replica.Config{
-		BrokerID: s.id, BrokerEpoch: s.epoch.Load, Logs: s.logs, LogConfig: s.topics.logConfigOfNew, Unhosted: s.metrics.Forget,
+		BrokerID: s.id, BrokerEpoch: s.epoch.Load, Logs: s.logs, ReadSettings: s.topics.readNew, LogConfig: s.topics.logConfigOfNew, Unhosted: s.metrics.Forget,
 		MinInSync:  func(topic string) int { return s.topics.get(topic).MinInsyncReplicas },
 		LagMax:     func() time.Duration { return s.config.Current().ReplicaLagTimeMax },
 		IsLive:     func(id int32) bool { return s.metadata.Current().Brokers[id] != nil },

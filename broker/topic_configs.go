@@ -149,18 +149,25 @@ func (t *topicConfigs) known() []string {
 
 // reload reads a topic's settings again.
 func (t *topicConfigs) reload(ctx context.Context, topic string) error {
+	return t.read(ctx, []string{topic}, t.zk.EntityConfigs)
+}
+
+// read reads and stores the settings of topics. Those without a node have none.
+func (t *topicConfigs) read(ctx context.Context, topics []string,
+	from func(context.Context, zkcoord.EntityKind, []string) (map[string]map[string]string, error)) error {
 	defer t.beginLoading()()
-	overrides, err := t.zk.EntityConfig(ctx, zkcoord.Entity{Kind: zkcoord.Topics, Name: topic})
+	overrides, err := from(ctx, zkcoord.Topics, topics)
 	if err != nil {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mu.forgotten[topic] {
-		return nil
+	for _, topic := range topics {
+		if !t.mu.forgotten[topic] {
+			t.mu.overrides[topic] = overrides[topic]
+			t.mu.resolved[topic] = t.resolve(topic, overrides[topic])
+		}
 	}
-	t.mu.overrides[topic] = overrides
-	t.mu.resolved[topic] = t.resolve(topic, overrides)
 	return nil
 }
 
@@ -177,16 +184,34 @@ func (t *topicConfigs) forget(topic string) {
 
 func (t *topicConfigs) logConfig(topic string) logstore.Config { return logConfig(t.get(topic)) }
 
-// logConfigOfNew is logConfig for a log that is to be created. New topics are not announced by a notification, so the
-// settings are read with the first partition, even if there seem to be some: they may be those of a deleted topic with
-// the same name, read after it was forgotten.
-func (t *topicConfigs) logConfigOfNew(ctx context.Context, topic string, first bool) logstore.Config {
-	if first || !t.has(topic) {
-		if err := t.reload(ctx, topic); err != nil {
-			t.log.WithError(err).WithField(logx.Topic, topic).Error("cannot read a new topic's settings, using the broker's defaults for now")
+// readNew reads the settings of topics that this broker gets its first partitions of. New topics, for which the map has
+// true, are not announced by a notification, so their settings are read even if there seem to be some: they may be those
+// of a deleted topic with the same name, read after it was forgotten.
+//
+// The controller may have seen a topic at another ZooKeeper server, which is ahead of this broker's. Since nothing would
+// announce the settings later, this one has to catch up first; Apache Kafka takes what it finds.
+func (t *topicConfigs) readNew(ctx context.Context, topics map[string]bool) {
+	var names []string
+	for topic, isNew := range topics {
+		if isNew || !t.has(topic) {
+			names = append(names, topic)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	if err := t.read(ctx, names, t.zk.NewestEntityConfigs); err != nil {
+		t.log.WithError(err).WithField(logx.Count, len(names)).Error("cannot read the settings of new topics, using the broker's defaults for now")
+		for _, topic := range names {
 			t.unread(topic)
 		}
 	}
+}
+
+// logConfigOfNew is logConfig for a log that is to be created. The settings may have been forgotten since they were read:
+// a notification of a topic that is neither hosted nor known to the controller is taken for one of a deleted topic.
+func (t *topicConfigs) logConfigOfNew(ctx context.Context, topic string) logstore.Config {
+	t.readNew(ctx, map[string]bool{topic: false})
 	return t.logConfig(topic)
 }
 

@@ -4,11 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"barnabas/broker/quota"
+	"barnabas/config"
 	"barnabas/logstore"
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zksim"
+	"barnabas/zkcoord/zktest"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -182,4 +187,68 @@ func secretNodes(t *testing.T, connect string) func(path, content string) (revea
 			}
 		}
 	}
+}
+
+// behind is a connection to a server that does not know any settings until it has caught up with the others.
+type behind struct {
+	*zksim.Conn
+	caughtUp int // how often
+}
+
+func (b *behind) Get(path string) ([]byte, *zk.Stat, error) {
+	if b.caughtUp == 0 && strings.HasPrefix(path, "/config/") {
+		return nil, nil, zk.ErrNoNode
+	}
+	return b.Conn.Get(path)
+}
+
+func (b *behind) Sync(path string) (string, error) {
+	b.caughtUp++
+	return b.Conn.Sync(path)
+}
+
+// TestSettingsOfNewTopicsAtAServerBehind: new topics have their settings although this broker's ZooKeeper server lags
+// behind that of the controller, and it has to catch up only once for all of them.
+func TestSettingsOfNewTopicsAtAServerBehind(t *testing.T) {
+	dynamic, log := defaultSettings(t), zktest.Logger(t)
+	servers := zksim.New()
+	there, direct := servers.Connect(zkcoord.Config{Logger: log})
+	if err := there.EnsureTopNodes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := direct.Create("/controller", []byte(`{"brokerid":1}`), zk.FlagEphemeral, nil); err != nil {
+		t.Fatal(err)
+	}
+	server := new(behind)
+	here, _ := servers.ConnectBy(zkcoord.Config{Logger: log}, func(c *zksim.Conn) zkcoord.Conn { server.Conn = c; return server })
+	configs := newTopicConfigs(dynamic, here, log)
+	wanted := make(map[string]bool)
+	for _, topic := range []string{"a", "b", "c"} {
+		if _, err := there.CreateTopic(t.Context(), topic, map[int32][]int32{0: {1}}, map[string]string{"retention.ms": "5678"}); err != nil {
+			t.Fatal(err)
+		}
+		wanted[topic] = true
+	}
+	configs.readNew(t.Context(), wanted)
+	for topic := range wanted {
+		if got := configs.logConfig(topic).RetentionTime; got != 5678*time.Millisecond {
+			t.Errorf("%s keeps records for %v", topic, got)
+		}
+	}
+	if server.caughtUp != 1 {
+		t.Errorf("the server had to catch up %d times", server.caughtUp)
+	}
+	configs.forget("a")
+	if got := configs.logConfigOfNew(t.Context(), "a").RetentionTime; got != 5678*time.Millisecond {
+		t.Errorf("a log that is created after its topic was forgotten keeps records for %v", got)
+	}
+}
+
+func defaultSettings(t *testing.T) *config.Dynamic {
+	t.Helper()
+	c, err := config.Parse(map[string]string{"zookeeper.connect": "localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config.NewDynamic(c, zktest.Logger(t))
 }

@@ -170,16 +170,12 @@ func (c *Client) AllEntityConfigs(ctx context.Context, kind EntityKind) (map[str
 		}
 		names = append(names, clients...)
 	}
-	return c.entityConfigs(ctx, kind, names)
+	return c.EntityConfigs(ctx, kind, names)
 }
 
 // EntityConfigs reads the configurations of the named entities of a kind. One that cannot be decoded is logged and
 // counts as empty.
 func (c *Client) EntityConfigs(ctx context.Context, kind EntityKind, names []string) (map[string]map[string]string, error) {
-	return c.entityConfigs(ctx, kind, names)
-}
-
-func (c *Client) entityConfigs(ctx context.Context, kind EntityKind, names []string) (map[string]map[string]string, error) {
 	found := make([]map[string]string, len(names))
 	err := c.parallel(ctx, len(names), func(ctx context.Context, i int) error {
 		path := entityPath(string(kind), names[i])
@@ -200,6 +196,14 @@ func (c *Client) entityConfigs(ctx context.Context, kind EntityKind, names []str
 		}
 	}
 	return configs, nil
+}
+
+// NewestEntityConfigs is EntityConfigs up to date, rather than as known to a server that lags behind the others.
+func (c *Client) NewestEntityConfigs(ctx context.Context, kind EntityKind, names []string) (map[string]map[string]string, error) {
+	if err := c.sync(ctx, configPath); err != nil {
+		return nil, err
+	}
+	return c.EntityConfigs(ctx, kind, names)
 }
 
 func (c *Client) userClients(ctx context.Context, users []string) ([]string, error) {

@@ -28,7 +28,7 @@ func newReplicas(t *testing.T) *replica.Manager {
 	t.Cleanup(func() { _ = logs.Close() })
 	return replica.NewManager(replica.Config{
 		BrokerID: 1, Logs: logs, Now: time.Now, Logger: cfg.Logger,
-		LogConfig: func(context.Context, string, bool) logstore.Config { return cfg.Default },
+		LogConfig: func(context.Context, string) logstore.Config { return cfg.Default },
 		MinInSync: func(string) int { return 1 }, LagMax: func() time.Duration { return time.Hour }, IsLive: func(int32) bool { return true },
 	})
 }

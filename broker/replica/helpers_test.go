@@ -158,7 +158,7 @@ func newBrokerOver(t *testing.T, id int32, n *network, logs *logstore.Manager, c
 	b.lag.Store(int64(time.Hour))
 	b.Manager = NewManager(Config{
 		BrokerID: id, BrokerEpoch: func() int64 { return 100 + int64(id) }, Logs: logs,
-		LogConfig: func(context.Context, string, bool) logstore.Config { return cfg.Default }, Unhosted: func(string) {},
+		LogConfig: func(context.Context, string) logstore.Config { return cfg.Default }, Unhosted: func(string) {},
 		LeadershipChanged: func(logstore.TopicPartition, int32, bool) {
 			if b.changed != nil {
 				b.changed()

@@ -79,6 +79,7 @@ func (m *Manager) SpaceFreed() {
 
 // assume returns an error for each role that was not assumed. The caller holds Manager.control.
 func (m *Manager) assume(roles []role) []error {
+	m.readSettings(roles)
 	partitions, errs := m.applyAll(roles)
 	followed := make([]following, 0, len(roles))
 	for i := range roles {
@@ -102,6 +103,19 @@ func (m *Manager) assume(roles []role) []error {
 	m.fetchers.follow(followed)
 	m.fetchers.endIdle()
 	return errs
+}
+
+// readSettings has the settings read of the topics that are not hosted yet, all at once.
+func (m *Manager) readSettings(roles []role) {
+	topics := make(map[string]bool)
+	for i := range roles {
+		if topic := roles[i].TP.Topic; !m.Hosts(topic) {
+			topics[topic] = topics[topic] || roles[i].State.IsNew
+		}
+	}
+	if len(topics) > 0 {
+		m.cfg.ReadSettings(m.ctx, topics)
+	}
 }
 
 // applyWorkers bounds how many assignments are applied concurrently: each may write files and wait for the disk, which

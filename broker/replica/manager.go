@@ -18,10 +18,11 @@ type Config struct {
 	BrokerID                         int32
 	BrokerEpoch                      func() int64
 	Logs                             *logstore.Manager
-	LogConfig                        func(ctx context.Context, topic string, first bool) logstore.Config // for a log that is about to be created; first: of a new partition of a topic that is not hosted yet
-	Unhosted                         func(topic string)                                                  // called when the last of the topic's partitions on this broker is gone
-	MinInSync                        func(topic string) int                                              // min.insync.replicas
-	LagMax                           func() time.Duration                                                // replica.lag.time.max.ms
+	ReadSettings                     func(ctx context.Context, topics map[string]bool)       // of topics that are not hosted yet, before their first logs are needed; true: a partition is new. May be nil
+	LogConfig                        func(ctx context.Context, topic string) logstore.Config // for a log that is about to be created
+	Unhosted                         func(topic string)                                      // called when the last of the topic's partitions on this broker is gone
+	MinInSync                        func(topic string) int                                  // min.insync.replicas
+	LagMax                           func() time.Duration                                    // replica.lag.time.max.ms
 	IsLive                           func(broker int32) bool
 	Controller                       ControllerClient
 	AlterVersion                     int16    // of AlterPartition
@@ -75,6 +76,9 @@ type Manager struct {
 func NewManager(cfg Config) *Manager {
 	if cfg.LeadershipChanged == nil {
 		cfg.LeadershipChanged = func(logstore.TopicPartition, int32, bool) {}
+	}
+	if cfg.ReadSettings == nil {
+		cfg.ReadSettings = func(context.Context, map[string]bool) {}
 	}
 	if cfg.StorageFailed == nil {
 		cfg.StorageFailed = func() {}
@@ -208,12 +212,12 @@ func (m *Manager) obtain(tp logstore.TopicPartition, topicID [16]byte, isNew boo
 // obtainLog returns the partition's log, creating it if there is none yet. Settings that change meanwhile are not
 // passed to a log that is not there yet, so they are looked at again (KAFKA-8813).
 func (m *Manager) obtainLog(tp logstore.TopicPartition, topicID [16]byte, isNew bool) (*logstore.Log, error) {
-	cfg := m.cfg.LogConfig(m.ctx, tp.Topic, isNew && !m.Hosts(tp.Topic))
+	cfg := m.cfg.LogConfig(m.ctx, tp.Topic)
 	log, err := m.cfg.Logs.GetOrCreate(tp, topicID, cfg, isNew)
 	if err != nil {
 		return nil, err
 	}
-	look := func() logstore.Config { return m.cfg.LogConfig(m.ctx, tp.Topic, false) }
+	look := func() logstore.Config { return m.cfg.LogConfig(m.ctx, tp.Topic) }
 	for now := look(); now != cfg; now = look() {
 		log.UpdateConfig(now)
 		cfg = now

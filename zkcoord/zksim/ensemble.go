@@ -22,8 +22,13 @@ func (e *Ensemble) Zxid() int64 { return e.tree.Zxid() }
 
 // Connect opens a session and returns a client for it.
 func (e *Ensemble) Connect(cfg zkcoord.Config) (*zkcoord.Client, *Conn) {
+	return e.ConnectBy(cfg, func(c *Conn) zkcoord.Conn { return c })
+}
+
+// ConnectBy is Connect for a client that uses what around makes of its connection.
+func (e *Ensemble) ConnectBy(cfg zkcoord.Config, around func(*Conn) zkcoord.Conn) (*zkcoord.Client, *Conn) {
 	c := &Conn{e: e}
-	client, handle := zkcoord.Simulated(cfg, c)
+	client, handle := zkcoord.Simulated(cfg, around(c))
 	c.handle = handle
 	c.open()
 	return client, c
