@@ -51,6 +51,7 @@ type fetchPartition struct {
 	seen      logOffsets // when it was last read
 	read      bool
 	bytes     []byte // converted records, which replace the view's
+	refused   bool   // failed is the client's age: it cannot have the records
 }
 
 // fetching is a Fetch request in progress.
@@ -328,8 +329,17 @@ func (f *fetching) respond() network.Response {
 func (f *fetching) convertAll() {
 	for i := range f.parts {
 		a := &f.parts[i]
-		if a.failed == nil && a.missing == nil {
-			a.failed = f.convert(a)
+		if a.part == nil {
+			continue
+		}
+		err := f.unsupported(a) // also if it could not be read
+		if err == nil && a.failed == nil {
+			err = f.convert(a)
+		}
+		if err != nil { // none of the partition's records must be left
+			a.view.Records.Close()
+			a.view, a.bytes, a.aborted = replica.View{}, nil, nil
+			a.failed, a.refused = err, true
 		}
 	}
 }
@@ -401,21 +411,35 @@ func missingLast(parts []fetchPartition) {
 	})
 }
 
-// convert converts records to the message format of an old version of Fetch (KIP-98: v4 for magic 2, KIP-32: v2 for
-// magic 1).
-func (f *fetching) convert(a *fetchPartition) error {
-	topic := f.h.TopicConfig(a.topic)
-	if topic.CompressionType == "zstd" && f.c.Version < 10 {
-		a.view.Records.Close()
-		a.view = replica.View{HighWatermark: -1}
-		return fmt.Errorf("topic %s is compressed with zstd, which this client does not understand: %w", a.topic, kerr.UnsupportedCompressionType)
-	}
-	if f.c.Version >= 4 || a.view.Records.Size == 0 {
+// unsupported returns an error if the settings of a topic exclude clients as old as this one
+// (KafkaApis.maybeConvertFetchedData, 3.9).
+func (f *fetching) unsupported(a *fetchPartition) error {
+	if f.c.Version >= 10 {
 		return nil
 	}
-	magic := int8(1)
+	topic := f.h.TopicConfig(a.topic)
+	if topic.CompressionType == "zstd" && f.c.Version < 10 {
+		return fmt.Errorf("topic %s is compressed with zstd, which this client does not understand: %w", a.topic, kerr.UnsupportedCompressionType)
+	}
+	if f.c.Version < 4 && !topic.Downconversion && !f.reader.FromFollower() && topic.MessageFormatVersion.RecordVersion() > f.magic() {
+		return fmt.Errorf("message.downconversion.enable=false for topic %s: %w", a.topic, kerr.UnsupportedVersion)
+	}
+	return nil
+}
+
+// magic is the newest message format that a client knows that sends Fetch before v4 (KIP-98: v4 for magic 2, KIP-32: v2
+// for magic 1).
+func (f *fetching) magic() int8 {
 	if f.c.Version < 2 {
-		magic = 0
+		return 0
+	}
+	return 1
+}
+
+// convert converts records to the message format of an old version of Fetch.
+func (f *fetching) convert(a *fetchPartition) error {
+	if f.c.Version >= 4 || a.view.Records.Size == 0 {
+		return nil
 	}
 	data, err := a.view.Records.Append(nil)
 	a.view.Records.Close()
@@ -427,13 +451,10 @@ func (f *fetching) convert(a *fetchPartition) error {
 		a.bytes = []byte{} // not even one batch fits into the limit, which versions before v3 never exceed
 		return nil
 	}
-	if !record.NeedsDownConvert(data, magic) {
+	if !record.NeedsDownConvert(data, f.magic()) {
 		return nil
 	}
-	if !topic.Downconversion {
-		return fmt.Errorf("message.downconversion.enable=false for topic %s: %w", a.topic, kerr.UnsupportedVersion)
-	}
-	converted, err := record.DownConvert(data, magic, a.at.Offset)
+	converted, err := record.DownConvert(data, f.magic(), a.at.Offset)
 	a.bytes = padConverted(converted, len(data))
 	return err
 }

@@ -135,7 +135,7 @@ func (r *fetchResponse) appendPartition(out *network.Out, i int) {
 }
 
 func (r *fetchResponse) appendAborted(b []byte, a *fetchPartition) []byte {
-	if !r.committed && a.missing == nil { // Apache Kafka distinguishes "none" for a missing partition from "not requested"
+	if !r.listsAborted(a) {
 		if r.flexible() {
 			return append(b, 0)
 		}
@@ -156,12 +156,21 @@ func (r *fetchResponse) appendAborted(b []byte, a *fetchPartition) []byte {
 	return b
 }
 
+// listsAborted distinguishes, as Apache Kafka does, between no list of aborted transactions and an empty one, which a
+// partition has that does not exist or whose records the client cannot have.
+func (r *fetchResponse) listsAborted(a *fetchPartition) bool {
+	if a.missing != nil || a.refused {
+		return true
+	}
+	return r.committed && a.failed == nil && a.preferred < 0 && a.view.Diverging == nil
+}
+
 func (r *fetchResponse) appendRecords(out *network.Out, a *fetchPartition) {
 	size := a.view.Records.Size
 	if a.bytes != nil {
 		size = int64(len(a.bytes))
 	}
-	if r.nullRecords {
+	if r.nullRecords || a.refused {
 		size = -1
 	}
 	if r.flexible() {

@@ -8,9 +8,13 @@ import (
 
 	"barnabas/broker/replica"
 	"barnabas/config"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+	"barnabas/network"
 
 	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TestFetchCodes: whatever fails, a consumer gets an error code that it can handle. The Java consumer fails at codes
@@ -64,6 +68,55 @@ func TestHighWatermarksAreSentWhereConsumersReadFromFollowers(t *testing.T) {
 		}
 		if got := f.done(); got != test.want {
 			t.Errorf("selector %q, replica %d, high watermark 5, announced %d: answered %v, want %v", test.selector, test.replica, test.announced, got, test.want)
+		}
+	}
+}
+
+// TestFetchOfUnconvertibleRecords: a partition whose records an old client cannot have is answered without any, and the
+// others with theirs.
+func TestFetchOfUnconvertibleRecords(t *testing.T) {
+	replicas := newReplicas(t)
+	cfg, err := config.Parse(map[string]string{"zookeeper.connect": "localhost:2181"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	topics := make(map[string]*config.Topic)
+	f := &fetching{
+		h: &Handlers{Deps: Deps{TopicConfig: func(topic string) *config.Topic { return topics[topic] }}},
+		c: &Call{Request: &network.Request{Version: 3}}, reader: replica.Reader{Replica: -1}, max: 1 << 20, oneMore: true,
+	}
+	for _, topic := range []struct {
+		name, convert string
+		codec         record.Codec
+	}{{"good", "true", record.None}, {"zstd", "true", record.Zstd}, {"as-it-is", "false", record.None}, {"also-good", "true", record.Gzip}} {
+		if topics[topic.name], err = cfg.Topic(map[string]string{"message.downconversion.enable": topic.convert}); err != nil {
+			t.Fatal(err)
+		}
+		p := assignPartition(t, replicas, logstore.TopicPartition{Topic: topic.name}, 1, 0, 1)
+		b := record.NewBuilder()
+		b.Codec = topic.codec
+		b.Add(1000, nil, make([]byte, 500))
+		if _, err := p.Append(b.MustBuild(), false, logstore.LeaderAppend{ProduceVersion: 9}); err != nil {
+			t.Fatal(err)
+		}
+		f.parts = append(f.parts, fetchPartition{topic: topic.name, part: p, preferred: -1, at: replica.Position{LeaderEpoch: -1, LastFetchedEpoch: -1, MaxBytes: 1 << 20}})
+	}
+	f.read()
+	f.convertAll()
+	for i, want := range []error{nil, kerr.UnsupportedCompressionType, kerr.UnsupportedVersion, nil} {
+		a := &f.parts[i]
+		if !errors.Is(a.failed, want) || (a.size() == 0) != (want != nil) {
+			t.Errorf("topic %s: %d bytes, %v", a.topic, a.size(), a.failed)
+		}
+	}
+	resp := kmsg.NewPtrFetchResponse()
+	resp.Version = 3
+	if err := resp.ReadFrom((&fetchResponse{version: 3, parts: f.parts}).AppendTo(nil)); err != nil {
+		t.Fatal(err)
+	}
+	for i, topic := range resp.Topics {
+		if p := topic.Partitions[0]; (p.ErrorCode != 0) != (p.RecordBatches == nil) || (p.ErrorCode != 0) != (i == 1 || i == 2) {
+			t.Errorf("topic %s: code %d, %d bytes", topic.Topic, p.ErrorCode, len(p.RecordBatches))
 		}
 	}
 }

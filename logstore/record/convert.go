@@ -1,7 +1,6 @@
 package record
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -10,8 +9,9 @@ import (
 // DownConvert converts data, whole stored batches, for clients that know only messages of the given magic (0 or 1):
 // Fetch v0-v1 take magic 0, v2-v3 magic 1. Control records and headers are left out, since the old formats have none.
 // Records of magic 2 batches below from are left out too, since the caller does not want them. Messages that are old
-// enough are kept as they are. An incomplete batch at the end is dropped. zstd has no old form: conversion ends before
-// the first such batch, and if that leaves nothing the error is kerr.UnsupportedCompressionType.
+// enough are kept as they are. An incomplete batch at the end is dropped. Conversion ends before the first batch that
+// cannot be converted, and if that leaves nothing there is an error: kerr.UnsupportedCompressionType for zstd, which has
+// no old form, or that of a damaged batch. So the client gets what is before the batch, and then the error.
 func DownConvert(data []byte, magic int8, from int64) ([]byte, error) {
 	var out []byte
 	walk := Split(data)
@@ -25,15 +25,18 @@ func DownConvert(data []byte, magic int8, from int64) ([]byte, error) {
 			continue
 		}
 		more, err := b.appendAsMessages(out, magic, from)
-		if len(out) > 0 && errors.Is(err, kerr.UnsupportedCompressionType) {
-			break
+		if len(out) > 0 && err != nil {
+			return out, nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		out = more
 	}
-	return out, walk.Err()
+	if len(out) > 0 {
+		return out, nil
+	}
+	return nil, walk.Err()
 }
 
 func (b Batch) appendAsMessages(dst []byte, magic int8, from int64) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -338,6 +339,17 @@ func TestDownConvert(t *testing.T) {
 				}
 				if err != nil {
 					t.Fatal(err)
+				}
+				damaged := slices.Clone(b)
+				damaged = damaged[:len(damaged):len(damaged)]
+				for i := HeaderSize; i < len(damaged); i++ {
+					damaged[i] = 0xff
+				}
+				if again, err := DownConvert(append(slices.Clone(data), damaged...), magic, 9); err != nil || !bytes.Equal(again, out) {
+					t.Errorf("before a damaged batch: %d bytes, %v; want %d", len(again), err, len(out))
+				}
+				if _, err := DownConvert(damaged, magic, 7); err == nil {
+					t.Error("a damaged batch was converted")
 				}
 				var got []plain
 				walk := Split(out)
