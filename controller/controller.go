@@ -144,7 +144,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) Start() (stop func()) {
 	ignoreChanges := c.env.Store.OnChange(c.onChange)
 	ignoreSession := c.env.Store.OnSession(c.onSession)
-	c.post("start", ControllerChange, c.race)
+	c.post("start", ControllerChange, c.begin)
 	return func() {
 		ignoreSession()
 		ignoreChanges()
@@ -236,6 +236,14 @@ func (c *Controller) onSession(e zkcoord.SessionEvent) {
 	case zkcoord.SessionReestablished:
 		c.post("new session", ControllerChange, c.reregister)
 	}
+}
+
+// begin joins the race. The session in which the broker was registered may have expired before the controller listened.
+func (c *Controller) begin(ctx context.Context) error {
+	if registered, err := c.env.Store.Registered(ctx, c.cfg.BrokerID); err != nil || !registered {
+		return c.reregister(ctx)
+	}
+	return c.race(ctx)
 }
 
 // reregister registers the broker with a new session and joins the race.

@@ -56,6 +56,7 @@ type Store interface {
 	OnChange(func(zkcoord.Change)) (cancel func())
 	OnSession(func(zkcoord.SessionEvent)) (cancel func())
 
+	Registered(ctx context.Context, broker int32) (bool, error)
 	WatchController(ctx context.Context) (id int32, err error)
 	Elect(ctx context.Context, broker int32) (term zkcoord.Term, won bool, err error)
 	Resign(ctx context.Context, term zkcoord.Term) error

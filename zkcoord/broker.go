@@ -3,7 +3,6 @@ package zkcoord
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -215,11 +214,7 @@ func (c *Client) RegisterBroker(ctx context.Context, b BrokerInfo) (epoch int64,
 		}
 		switch c.session.owns(n.stat.EphemeralOwner) {
 		case ownerCurrent: // the response to our own attempt was lost
-			_, err := c.set(ctx, brokerPath(b.ID), encodeBroker(b, time.Now().UnixMilli()))
-			if isNoNode(err) {
-				continue // the session has expired since
-			}
-			return n.stat.Czxid, err
+			return n.stat.Czxid, c.UpdateBroker(ctx, b)
 		case ownerEarlier:
 			if err := c.delete(ctx, brokerPath(b.ID)); err != nil {
 				return 0, err
@@ -256,13 +251,22 @@ func (c *Client) tryRegister(ctx context.Context, b BrokerInfo) (epoch int64, er
 	results, err := c.multi(ctx,
 		c.opCreate(path, nil, zk.FlagEphemeral),
 		c.opSet(path, encodeBroker(b, time.Now().UnixMilli()), 0))
-	if isNoNode(err) {
-		return 0, errors.Join(err, c.ensurePath(ctx, brokerIDsPath))
+	if isNoNode(err) { // somebody has removed the parent, which every start creates
+		if err := c.ensurePath(ctx, brokerIDsPath); err != nil {
+			return 0, err
+		}
+		return c.tryRegister(ctx, b)
 	}
 	if err != nil {
 		return 0, err
 	}
 	return results[1].Stat.Czxid, nil
+}
+
+// Registered reports whether a broker is registered by this session.
+func (c *Client) Registered(ctx context.Context, id int32) (bool, error) {
+	n, found, err := c.find(ctx, brokerPath(id))
+	return found && c.session.owns(n.stat.EphemeralOwner) == ownerCurrent, err
 }
 
 // staleRegistration waits for the registration of an earlier session of the same broker to vanish.
@@ -326,8 +330,16 @@ func answers(ctx context.Context, b BrokerInfo) bool {
 // UpdateBroker rewrites the registration of this session's broker, for example when its listeners have changed. Without
 // a registration it does nothing: the session has expired, and the broker will register again.
 func (c *Client) UpdateBroker(ctx context.Context, b BrokerInfo) error {
-	_, err := c.set(ctx, brokerPath(b.ID), encodeBroker(b, time.Now().UnixMilli()))
-	return ignoreNoNode(err)
+	data := encodeBroker(b, time.Now().UnixMilli())
+	for {
+		n, found, err := c.find(ctx, brokerPath(b.ID))
+		if err != nil || !found || c.session.owns(n.stat.EphemeralOwner) != ownerCurrent {
+			return err
+		}
+		if _, done, err := c.setIf(ctx, brokerPath(b.ID), data, n.stat.Version); err != nil || done {
+			return ignoreNoNode(err)
+		}
+	}
 }
 
 // Brokers reads all registrations, ordered by id. One that cannot be decoded is logged and left out.

@@ -103,11 +103,22 @@ func (c *Client) Elect(ctx context.Context, broker int32) (term Term, won bool, 
 		c.opSet(controllerEpochPath, []byte(itoa(epoch)), last.Version))
 	switch {
 	case err == nil:
-		return Term{Epoch: epoch, Version: results[1].Stat.Version, session: c.session.current()}, true, nil
+		return c.termSince(ctx, Term{Epoch: epoch, Version: results[1].Stat.Version}, results[1].Stat.Mzxid)
 	case isNodeExists(err), isBadVersion(err):
 		return c.electedBefore(ctx)
 	}
 	return Term{}, false, fmt.Errorf("elect: %w", err)
+}
+
+// termSince returns the term that was won with a write. The session is that of the node, for the client may have another
+// one by the time it has the response; if the node is gone, so is the term.
+func (c *Client) termSince(ctx context.Context, term Term, zxid int64) (Term, bool, error) {
+	n, found, err := c.find(ctx, controllerPath)
+	if err != nil || !found || n.stat.Czxid != zxid {
+		return Term{}, false, err
+	}
+	term.session = n.stat.EphemeralOwner
+	return term, true, nil
 }
 
 // electedBefore checks, after an election was refused, whether this very session was elected: then an earlier attempt

@@ -132,12 +132,23 @@ func (c *Client) children(ctx context.Context, path string) ([]string, error) {
 	return names, wrapPath("list", path, err)
 }
 
-// watchChildren lists and watches a node's children. A missing node has none, and no watch is set.
+// watchChildren lists and watches a node's children. A missing node, which somebody has removed, is created: otherwise
+// nothing would announce its next children.
 func (c *Client) watchChildren(ctx context.Context, path string) ([]string, error) {
+	names, err := c.tryWatchChildren(ctx, path)
+	if isNoNode(err) {
+		if err := c.ensurePath(ctx, path); err != nil {
+			return nil, err
+		}
+		names, err = c.tryWatchChildren(ctx, path)
+	}
+	return names, ignoreNoNode(err)
+}
+
+func (c *Client) tryWatchChildren(ctx context.Context, path string) ([]string, error) {
 	key := watchKey{path, true}
 	if !c.watches.arm(key) {
-		names, err := c.children(ctx, path)
-		return names, ignoreNoNode(err)
+		return c.children(ctx, path)
 	}
 	names, _, err := request(ctx, c, func(conn Conn) ([]string, error) {
 		names, _, _, err := conn.ChildrenW(c.chroot + path)
@@ -146,7 +157,7 @@ func (c *Client) watchChildren(ctx context.Context, path string) ([]string, erro
 	if err != nil {
 		c.watches.disarm(key)
 	}
-	return names, ignoreNoNode(wrapPath("watch", path, err))
+	return names, wrapPath("watch", path, err)
 }
 
 // create creates a persistent node. created is false if it existed before.

@@ -106,6 +106,7 @@ func (p *process) run(yield func(struct{}) bool) {
 		}
 		return
 	}
+	p.conn.Wait() // for the rest of a broker's start
 	p.c.Start()
 	for {
 		for p.c.Step(p.ctx) {

@@ -73,6 +73,7 @@ func TestFailedBefore(t *testing.T) {
 		{Seed: 6621, Steps: 360},   // brokers were not told of a reassignment that could not complete yet
 		{Seed: 316832, Steps: 310}, // a controller died just after a leader had added a replica to the ISR that was being removed
 		{Seed: 49523, Steps: 310},  // a replica was created again by what its broker was told of another one that was removed with it
+		{Seed: 1459, Steps: 110},   // a session expired between a broker's registration and the start of its controller
 	} {
 		if err := Run(h); err != nil {
 			t.Error(err)

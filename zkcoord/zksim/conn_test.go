@@ -14,9 +14,13 @@ import (
 
 func connect(t *testing.T, e *Ensemble) (*zkcoord.Client, *Conn) {
 	t.Helper()
+	return e.Connect(zkcoord.Config{Logger: quiet()})
+}
+
+func quiet() *logrus.Entry {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	return e.Connect(zkcoord.Config{Logger: logrus.NewEntry(log)})
+	return logrus.NewEntry(log)
 }
 
 // script lets a connection's requests meet the given fates in order, and reconnects when it broke.
