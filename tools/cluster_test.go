@@ -141,7 +141,7 @@ func processed(stderr string) string {
 // TestToolsPrintWhatTheOriginalsPrint runs the recorded commands in order, as they were recorded: each finds what the
 // earlier ones left.
 func TestToolsPrintWhatTheOriginalsPrint(t *testing.T) {
-	for _, file := range []string{"admin.txt", "cluster.txt", "configs-options.txt", "groups.txt", "groups-options.txt", "transactions.txt", "users.txt", "verifiable.txt"} {
+	for _, file := range []string{"admin.txt", "cluster.txt", "configs-options.txt", "console-options.txt", "groups.txt", "groups-options.txt", "transactions.txt", "users.txt", "verifiable.txt"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			replay(t, "testdata/"+file, kafkatest.Run(t).Broker(0).Addr())

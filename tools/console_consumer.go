@@ -117,7 +117,7 @@ func (o *consumerOptions) settings() (p properties, group string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	props, err := keyValues(*o.consumerProps)
+	props, err := propertyArgs(*o.consumerProps)
 	if err != nil {
 		return nil, "", err
 	}
@@ -149,14 +149,11 @@ func (o *consumerOptions) newFormatter() (formatter, error) {
 	if err != nil {
 		return nil, err
 	}
-	props := file.with(nil)
-	for _, kv := range *o.props { // values keep their blanks, which may be separators
-		name, value, ok := cutProperty(kv)
-		if !ok {
-			return nil, usagef("invalid property %q: it must be name=value", kv)
-		}
-		props[name] = value
+	args, err := propertyArgs(*o.props)
+	if err != nil {
+		return nil, err
 	}
+	props := file.with(args)
 	if o.has("key-deserializer") {
 		props["key.deserializer"] = *o.keyClass
 	}
@@ -318,7 +315,11 @@ func (c *printer) poll(ctx context.Context) (kgo.Fetches, error) {
 				return
 			}
 			failed = err
-			if ctx.Err() == nil && topic != "" {
+			switch {
+			case ctx.Err() != nil || topic == "":
+			case partition < 0:
+				failed = fmt.Errorf("topic %s: %w", topic, err)
+			default:
 				failed = fmt.Errorf("%s-%d: %w", topic, partition, err)
 			}
 		})

@@ -77,7 +77,7 @@ func (o *producerOptions) settings(env *Env) (properties, error) {
 	if err != nil {
 		return nil, err
 	}
-	props, err := keyValues(*o.producerProps)
+	props, err := propertyArgs(*o.producerProps)
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +116,9 @@ func (o *producerOptions) format() (*lineFormat, error) {
 	if err != nil {
 		return nil, err
 	}
-	props := make(map[string]string, len(*o.props))
-	for _, kv := range *o.props { // values keep their blanks, which may be separators
-		name, value, ok := cutProperty(kv)
-		if !ok {
-			return nil, usagef("invalid property %q: it must be name=value", kv)
-		}
-		props[name] = value
+	props, err := propertyArgs(*o.props)
+	if err != nil {
+		return nil, err
 	}
 	return newLineFormat(p.with(props))
 }

@@ -23,12 +23,11 @@ const (
 
 func newFormatter(class string, props map[string]string) (formatter, error) {
 	switch class {
-	case defaultFormatter, "kafka.tools.DefaultMessageFormatter":
+	case defaultFormatter, "kafka.tools.DefaultMessageFormatter",
+		formatterPackage + "LoggingMessageFormatter", "kafka.tools.LoggingMessageFormatter": // logs at a level that is not shown, beside printing
 		return newPlainFormatter(props)
 	case formatterPackage + "NoOpMessageFormatter", "kafka.tools.NoOpMessageFormatter":
 		return silentFormatter{}, nil
-	case formatterPackage + "LoggingMessageFormatter", "kafka.tools.LoggingMessageFormatter":
-		return loggingFormatter{}, nil
 	case formatterPackage + "OffsetsMessageFormatter", "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter":
 		return jsonFormatter{offsetsJSON}, nil
 	case formatterPackage + "GroupMetadataMessageFormatter", "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter":
@@ -42,20 +41,6 @@ func newFormatter(class string, props map[string]string) (formatter, error) {
 type silentFormatter struct{}
 
 func (silentFormatter) format(dst []byte, _ *kgo.Record) ([]byte, error) { return dst, nil }
-
-// loggingFormatter prints timestamp, key and value with their names.
-type loggingFormatter struct{}
-
-func (loggingFormatter) format(dst []byte, r *kgo.Record) ([]byte, error) {
-	if r.Attrs.TimestampType() >= 0 {
-		dst = append(appendTimestamp(dst, r), ", "...)
-	}
-	dst = append(dst, "key:"...)
-	dst = appendNullable(dst, r.Key, "null")
-	dst = append(dst, ", value:"...)
-	dst = appendNullable(dst, r.Value, "null")
-	return append(dst, '\n'), nil
-}
 
 // plainFormatter prints the selected parts of a record, with separators.
 type plainFormatter struct {

@@ -173,8 +173,16 @@ func keyValues(list []string) (map[string]string, error) {
 	return m, nil
 }
 
-// cutProperty splits name=value, whose value may be anything.
-func cutProperty(kv string) (name, value string, ok bool) {
-	name, value, ok = strings.Cut(kv, "=")
-	return name, value, ok && name != ""
+// propertyArgs parses the values of an option such as --property, each name=value or a name, whose value is empty then.
+// Values keep their blanks, which may be separators.
+func propertyArgs(list []string) (map[string]string, error) {
+	m := make(map[string]string, len(list))
+	for _, text := range list {
+		name, value, _ := strings.Cut(text, "=")
+		if name == "" {
+			return nil, usagef("invalid property %q: it must be name=value", text)
+		}
+		m[name] = value
+	}
+	return m, nil
 }
