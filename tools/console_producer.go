@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,14 +209,25 @@ const (
 	reportedFailures = 10
 )
 
+// sendLines sends all lines. If ctx ends, what was read so far is still delivered, as by the original: only the line
+// that was being read is lost.
 func (s *sender) sendLines(ctx context.Context, in io.Reader, format *lineFormat) error {
-	lines := newLineScanner(in)
-	bad := s.sendAll(ctx, lines, format)
-	if err := s.cl.Flush(ctx); err != nil && bad == nil {
+	delivering, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	defer context.AfterFunc(ctx, func() {
+		if refusal(ctx) != nil { // there is no hope
+			abandon()
+		}
+	})()
+	bad := s.sendAll(ctx, delivering, newLineScanner(in), format)
+	if n := s.cl.BufferedProduceRecords(); n > 0 && ctx.Err() != nil {
+		s.env.errorf("interrupted, waiting for the delivery of %d records; interrupt again to discard them", n)
+	}
+	if err := s.cl.Flush(delivering); err != nil && bad == nil {
 		bad = fmt.Errorf("stopped with %d records in flight: %w", s.cl.BufferedProduceRecords(), err)
 	}
-	if bad != nil {
-		return bad
+	if err := cmp.Or(refusal(ctx), bad); err != nil {
+		return err
 	}
 	if failed := s.failed.Load(); failed > 0 {
 		return fmt.Errorf("%d of %d records could not be delivered", failed, failed+s.delivered.Load())
@@ -223,13 +235,14 @@ func (s *sender) sendLines(ctx context.Context, in io.Reader, format *lineFormat
 	return nil
 }
 
-func (s *sender) sendAll(ctx context.Context, lines *lineScanner, format *lineFormat) error {
-	for number := int64(1); ctx.Err() == nil; number++ {
+// sendAll sends lines until their end or that of reading. delivering is the context of their delivery.
+func (s *sender) sendAll(reading, delivering context.Context, lines *lineScanner, format *lineFormat) error {
+	for number := int64(1); reading.Err() == nil; number++ {
 		if s.env.Interactive {
 			fmt.Fprint(s.env.Stderr, ">")
 		}
 		line, err := lines.next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || reading.Err() != nil {
 			return nil
 		}
 		if err != nil {
@@ -239,11 +252,11 @@ func (s *sender) sendAll(ctx context.Context, lines *lineScanner, format *lineFo
 		if err := format.record(s.keep(line), number, r); err != nil {
 			return err
 		}
-		if err := s.send(ctx, r); err != nil {
+		if err := s.send(delivering, r); err != nil {
 			return err
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
 func (s *sender) send(ctx context.Context, r *kgo.Record) error {

@@ -24,7 +24,7 @@ type Env struct {
 	// Interactive reports whether a person types Stdin; then tools prompt.
 	Interactive bool
 
-	giveUp   context.CancelCauseFunc // ends the tool's context on a permanent error; see connectionMonitor
+	giveUp   context.CancelCauseFunc // ends the tool's context on a permanent error, see connectionMonitor, or without a reader of Stdout
 	oneLogin bool                    // a refused login leaves no hope: nobody waits for the errors of a consumer's requests
 	inspect  func(*options)          // called instead of printing help, see Tool.Options
 }
@@ -71,13 +71,16 @@ func All() []Tool {
 	}
 }
 
-// Run runs the tool and returns the exit code of its process. It ends early if the context is cancelled.
+// Run runs the tool and returns the exit code of its process. It ends early if the context is cancelled, or if nobody
+// reads its output any more: a write fails with EPIPE then.
 func (t Tool) Run(ctx context.Context, env *Env) int {
-	out := bufio.NewWriterSize(env.Stdout, 64<<10)
 	own := *env
-	own.Stdout = out
 	ctx, own.giveUp = context.WithCancelCause(ctx)
 	defer own.giveUp(nil)
+	own.Stdin = &interruptible{ctx: ctx, in: env.Stdin}
+	stdout := &outputStream{to: env.Stdout, stop: own.giveUp}
+	out := bufio.NewWriterSize(stdout, 64<<10)
+	own.Stdout = out
 	err := t.run(ctx, &own)
 	if flushed := out.Flush(); err == nil {
 		err = flushed
@@ -88,6 +91,8 @@ func (t Tool) Run(ctx context.Context, env *Env) int {
 		return 0
 	case errors.As(err, &code):
 		return int(code)
+	case stdout.closed.Load():
+		return 0
 	}
 	fmt.Fprintf(env.Stderr, "%s: %s\n", t.Name, describe(err))
 	return 1

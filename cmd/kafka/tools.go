@@ -15,6 +15,7 @@ import (
 func runTool(t tools.Tool, args []string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	signal.Ignore(syscall.SIGPIPE) // the write fails instead, and the tool ends properly
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	var got atomic.Int32
