@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"barnabas/config"
+	"barnabas/internal/testwait"
 	"barnabas/logstore/record"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -76,7 +77,7 @@ func makeTopic(t *testing.T, s *Server, root client, topic string) {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.Version, req.TimeoutMillis = 5, 20000
 	req.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: topic, NumPartitions: 1, ReplicationFactor: 1}}
-	eventually(t, "topic "+topic, func() bool {
+	testwait.Until(t, "topic "+topic, func() bool {
 		resp, err := root.Do(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +85,7 @@ func makeTopic(t *testing.T, s *Server, root client, topic string) {
 		code := resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode
 		return code == 0 || code == kerr.TopicAlreadyExists.Code
 	})
-	eventually(t, "the leader of "+topic, func() bool { return root.produceTo(topic) == 0 })
+	testwait.Until(t, "the leader of "+topic, func() bool { return root.produceTo(topic) == 0 })
 }
 
 func allow(t *testing.T, root client, topic string, op kmsg.ACLOperation) {

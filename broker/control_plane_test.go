@@ -3,6 +3,8 @@ package broker
 import (
 	"testing"
 
+	"barnabas/internal/testwait"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -32,7 +34,7 @@ func TestControlPlaneListener(t *testing.T) {
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	eventually(t, "all brokers", func() bool {
+	testwait.Until(t, "all brokers", func() bool {
 		return len(first.metadata.Current().Brokers) == 3 && len(third.metadata.Current().Brokers) == 3
 	})
 	if _, err := adm.CreateTopic(t.Context(), 6, 3, nil, "t"); err != nil {

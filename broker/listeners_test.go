@@ -38,15 +38,15 @@ func TestListenersChangeWithoutRestart(t *testing.T) {
 	}
 	epoch := s.epoch.Load()
 	set(t, s, "brokers", "1", map[string]string{"listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:0,EXTRA://%s", extra)})
-	eventually(t, "the new listener", func() bool { return reachable(extra) && known("EXTRA") == extra })
+	testwait.Until(t, "the new listener", func() bool { return reachable(extra) && known("EXTRA") == extra })
 	if got := s.Addr("PLAINTEXT"); got != plain || !reachable(plain) {
 		t.Errorf("the listener that should stay is at %s, was at %s", got, plain)
 	}
 	moved := testport.Address(t)
 	set(t, s, "brokers", "1", map[string]string{"listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:0,EXTRA://%s", moved)})
-	eventually(t, "the listener's new address", func() bool { return reachable(moved) && !reachable(extra) && known("EXTRA") == moved })
+	testwait.Until(t, "the listener's new address", func() bool { return reachable(moved) && !reachable(extra) && known("EXTRA") == moved })
 	set(t, s, "brokers", "1", nil)
-	eventually(t, "the end of the listener", func() bool { return !reachable(moved) && known("EXTRA") == "" })
+	testwait.Until(t, "the end of the listener", func() bool { return !reachable(moved) && known("EXTRA") == "" })
 	if now := s.epoch.Load(); now != epoch || !reachable(plain) {
 		t.Errorf("the broker epoch was %d and is %d", epoch, now)
 	}
@@ -82,7 +82,7 @@ func TestListenerOnAPortInUse(t *testing.T) {
 		}
 	}
 	set(t, s, "brokers", "1", map[string]string{"listeners": wanted}) // bypassing the checks, or stored before the port was taken
-	eventually(t, "the setting", func() bool { return len(s.config.Current().Listeners) == 2 })
+	testwait.Until(t, "the setting", func() bool { return len(s.config.Current().Listeners) == 2 })
 	s.Close()
 
 	err = newServer(t, zk, settings).Start(t.Context())
@@ -120,7 +120,7 @@ func TestAdvertisedByAnotherBroker(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "both brokers", func() bool { return len(second.metadata.Current().Brokers) == 2 })
+	testwait.Until(t, "both brokers", func() bool { return len(second.metadata.Current().Brokers) == 2 })
 	taken := "PLAINTEXT://" + first.Addr("PLAINTEXT")
 	_, err := second.config.AlterBroker(nil, []config.Op{{Key: "advertised.listeners", Value: &taken}})
 	if !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), "advertised.listeners="+taken+": is advertised by broker 1") {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/zkcoord"
 
 	"github.com/sirupsen/logrus"
@@ -66,9 +67,9 @@ func TestRegistersWhenItsAbsenceWasNoticed(t *testing.T) {
 		}
 	}
 	epochs := filepath.Join(dir, "t-0", "leader-epoch-checkpoint")
-	eventually(t, "the partition", func() bool { _, err := os.Stat(epochs); return err == nil && len(state().ISR) == 2 })
+	testwait.Until(t, "the partition", func() bool { _, err := os.Stat(epochs); return err == nil && len(state().ISR) == 2 })
 	one.Close()
-	eventually(t, "a leader alone", func() bool {
+	testwait.Until(t, "a leader alone", func() bool {
 		return slices.Equal(state().ISR, []int32{2}) && len(two.metadata.Current().Brokers) == 1
 	})
 	// The state after a kill that nobody has noticed.
@@ -109,7 +110,7 @@ func TestRegistersWhenItsAbsenceWasNoticed(t *testing.T) {
 		t.Errorf("still being recovered: %v", left)
 	}
 	letGo()
-	eventually(t, "it follows", func() bool {
+	testwait.Until(t, "it follows", func() bool {
 		return one.replicas.HostedEpoch(one.found[0]) > 0 && len(one.logs.LoadingPartitions()) == 0
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"barnabas/broker/quota"
+	"barnabas/internal/testwait"
 	"barnabas/logstore"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zktest"
@@ -32,7 +33,7 @@ func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 	}
 	set(t, s, "topics", "u", map[string]string{"min.insync.replicas": "3"})
 	set(t, s, "users", "alice", map[string]string{sha256: m.Credential([]byte("salt"), salted, 4096), "producer_byte_rate": "1000"})
-	eventually(t, "what is set first", func() bool {
+	testwait.Until(t, "what is set first", func() bool {
 		_, has := s.credentials.User(sha256, "alice")
 		return has && s.quotas.Any(quota.Produce) && s.topics.get("u").MinInsyncReplicas == 3
 	})
@@ -64,23 +65,23 @@ func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 		if _, err := direct.Set("/feature", []byte(data), -1); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, fmt.Sprintf("feature level %d", level), func() bool { return s.features.Load().Levels["f"] == int16(level) })
+		testwait.Until(t, fmt.Sprintf("feature level %d", level), func() bool { return s.features.Load().Levels["f"] == int16(level) })
 	}
 	proxy.Heal()
-	eventually(t, "what was changed meanwhile", func() bool {
+	testwait.Until(t, "what was changed meanwhile", func() bool {
 		_, has := s.credentials.User(sha256, "alice")
 		l, _ := s.logs.Log(logstore.TopicPartition{Topic: "t"})
 		return !has && !s.quotas.Any(quota.Produce) && s.quotas.Any(quota.Fetch) && s.topics.get("t").MinInsyncReplicas == 2 &&
 			s.topics.get("u").MinInsyncReplicas == 1 && l.Config().RetentionTime == 1234*time.Millisecond && s.config.Current().LogRetentionBytes == 5678
 	})
-	eventually(t, "a controller", func() bool {
+	testwait.Until(t, "a controller", func() bool {
 		_, _, err := direct.Get("/controller") // the earlier node vanished with its session
 		return err == nil
 	})
 	finalized(1)
 	finalized(2)
 	set(t, s, string(zkcoord.Topics), "t", map[string]string{"min.insync.replicas": "1"})
-	eventually(t, "what is changed afterwards", func() bool { return s.topics.get("t").MinInsyncReplicas == 1 })
+	testwait.Until(t, "what is changed afterwards", func() bool { return s.topics.get("t").MinInsyncReplicas == 1 })
 }
 
 // TestTopicsForgottenWhileSettingsAreRead: settings read for a topic that was deleted meanwhile are not kept for the
@@ -104,7 +105,7 @@ func TestTopicsForgottenWhileSettingsAreRead(t *testing.T) {
 			proxy.Hold()
 			done := make(chan error)
 			go func() { done <- read() }()
-			eventually(t, "reading", func() bool {
+			testwait.Until(t, "reading", func() bool {
 				idle := s.topics.loading.TryLock()
 				if idle {
 					s.topics.loading.Unlock()

@@ -3,6 +3,8 @@ package broker
 import (
 	"strings"
 	"testing"
+
+	"barnabas/internal/testwait"
 )
 
 // TestStoredPasswordsSurviveANewSecret starts the only broker of a cluster, hence without a controller, with a new
@@ -24,7 +26,7 @@ func TestStoredPasswordsSurviveANewSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	set(t, s, "brokers", "1", stored)
-	eventually(t, "the password", func() bool { return s.config.Current().String(name) == "hidden" })
+	testwait.Until(t, "the password", func() bool { return s.config.Current().String(name) == "hidden" })
 	s.Close()
 
 	s = start(map[string]string{"password.encoder.secret": "s2", "password.encoder.old.secret": "s1"})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"barnabas/internal/scram"
+	"barnabas/internal/testwait"
 	"barnabas/network"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -53,7 +54,7 @@ func setPassword(t *testing.T, s *Server, user, password, salt string, iteration
 	}
 	before, had := s.credentials.User(sha256, user)
 	set(t, s, "users", user, map[string]string{sha256: m.Credential([]byte(salt), salted, iterations)})
-	eventually(t, "the credential", func() bool {
+	testwait.Until(t, "the credential", func() bool {
 		now, has := s.credentials.User(sha256, user)
 		return has && (!had || string(now.Salt) != string(before.Salt) || string(now.StoredKey) != string(before.StoredKey))
 	})
@@ -152,7 +153,7 @@ func TestReauthenticationUsesCurrentCredentials(t *testing.T) {
 	again()
 	check("the new password", clients[0], "other", 0)
 	set(t, s, "users", "bob", map[string]string{})
-	eventually(t, "the removal", func() bool { _, there := s.credentials.User(sha256, "bob"); return !there })
+	testwait.Until(t, "the removal", func() bool { _, there := s.credentials.User(sha256, "bob"); return !there })
 	check("a user that is gone", clients[2], "other", kerr.SaslAuthenticationFailed.Code)
 }
 
@@ -161,7 +162,7 @@ func TestReauthenticationUsesCurrentCredentials(t *testing.T) {
 func TestTokensThatEndWhileConnected(t *testing.T) {
 	t.Parallel()
 	s, addr := scramListener(t, nil)
-	eventually(t, "the tokens", func() bool { return s.controller.Active() })
+	testwait.Until(t, "the tokens", func() bool { return s.controller.Active() })
 	made, err := s.tokens.Create(t.Context(), "User:alice", "User:alice", nil, -1)
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +181,7 @@ func TestTokensThatEndWhileConnected(t *testing.T) {
 	if code, lifetime := long.logIn(made.ID, secret, true); code != 0 || lifetime < 9*time.Minute {
 		t.Fatalf("after a renewal: %d, %v", code, lifetime)
 	}
-	eventually(t, "the end of the session", func() bool { return !short.served() })
+	testwait.Until(t, "the end of the session", func() bool { return !short.served() })
 	again()
 	if _, err := s.tokens.Expire(t.Context(), "User:alice", made.HMAC, -1); err != nil {
 		t.Fatal(err)

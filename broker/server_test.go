@@ -128,16 +128,16 @@ func TestSettingsFromZooKeeperTakeEffectWithoutRestart(t *testing.T) {
 	if _, err := s.zk.CreateTopic(t.Context(), "t", map[int32][]int32{0: {1}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the topic", func() bool { return s.metadata.Current().Topics["t"] != nil })
-	eventually(t, "the topic's retention", func() bool { return s.topics.get("t").Retention == 7*24*time.Hour })
+	testwait.Until(t, "the topic", func() bool { return s.metadata.Current().Topics["t"] != nil })
+	testwait.Until(t, "the topic's retention", func() bool { return s.topics.get("t").Retention == 7*24*time.Hour })
 	set(t, s, "brokers", "<default>", map[string]string{"log.retention.ms": "1000"})
-	eventually(t, "a default for all brokers", func() bool { return s.topics.get("t").Retention == time.Second })
+	testwait.Until(t, "a default for all brokers", func() bool { return s.topics.get("t").Retention == time.Second })
 	set(t, s, "brokers", "1", map[string]string{"log.retention.ms": "2000"})
-	eventually(t, "this broker's own", func() bool { return s.topics.get("t").Retention == 2*time.Second })
+	testwait.Until(t, "this broker's own", func() bool { return s.topics.get("t").Retention == 2*time.Second })
 	set(t, s, "topics", "t", map[string]string{"retention.ms": "3000"})
-	eventually(t, "the topic's own", func() bool { return s.topics.get("t").Retention == 3*time.Second })
+	testwait.Until(t, "the topic's own", func() bool { return s.topics.get("t").Retention == 3*time.Second })
 	set(t, s, "brokers", "1", map[string]string{"max.connections": "77"})
-	eventually(t, "a limit", func() bool { return s.config.Current().MaxConnections == 77 })
+	testwait.Until(t, "a limit", func() bool { return s.config.Current().MaxConnections == 77 })
 }
 
 func set(t *testing.T, s *Server, kind, name string, values map[string]string) {
@@ -147,8 +147,6 @@ func set(t *testing.T, s *Server, kind, name string, values map[string]string) {
 		t.Fatal(err)
 	}
 }
-
-var eventually = testwait.Until
 
 func entity(kind, name string) zkcoord.Entity {
 	return zkcoord.Entity{Kind: zkcoord.EntityKind(kind), Name: name}

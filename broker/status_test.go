@@ -12,6 +12,7 @@ import (
 	"barnabas/broker/metadata"
 	"barnabas/broker/status"
 	"barnabas/internal/testport"
+	"barnabas/internal/testwait"
 	"barnabas/logstore"
 	"barnabas/zkcoord/zkserver"
 
@@ -119,12 +120,12 @@ func TestStatusPageWhileTheBrokerStarts(t *testing.T) {
 	s := newServer(t, zkAddr, map[string]string{"metrics.listener": addr, "zookeeper.connection.timeout.ms": "20000"})
 	started := make(chan error, 1)
 	go func() { started <- s.Start(t.Context()) }()
-	eventually(t, "the page", func() bool { return answers("http://" + addr + "/healthz") })
-	eventually(t, "the wait for ZooKeeper", func() bool {
+	testwait.Until(t, "the page", func() bool { return answers("http://" + addr + "/healthz") })
+	testwait.Until(t, "the wait for ZooKeeper", func() bool {
 		return strings.Contains(body(t, "http://"+addr+"/readyz"), "waiting for a session with ZooKeeper at "+zkAddr)
 	})
 	for _, want := range []string{`"state":"starting"`, `"cluster":null`, `"id":1`, `"doing":"waiting for a session`} {
-		eventually(t, want, func() bool { return strings.Contains(body(t, "http://"+addr+"/status.json"), want) }) // the page may be a second old
+		testwait.Until(t, want, func() bool { return strings.Contains(body(t, "http://"+addr+"/status.json"), want) }) // the page may be a second old
 	}
 	if page := body(t, fmt.Sprintf("http://%s/", addr)); !strings.Contains(page, "<!DOCTYPE html>") {
 		t.Errorf("no page: %s", page)

@@ -10,6 +10,7 @@ import (
 
 	"barnabas/config"
 	"barnabas/internal/testcert"
+	"barnabas/internal/testwait"
 
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
@@ -74,7 +75,7 @@ func TestUntrustedBroker(t *testing.T) {
 	ours := start("1", ca.Issue("broker-1", "127.0.0.1").Files(ca))
 	theirs := start("2", another.Issue("broker-2", "127.0.0.1").Files(another))
 	for name, lines := range map[string]*test.Hook{"the broker of the cluster": ours, "the stranger": theirs} {
-		eventually(t, name+" says where to look", func() bool {
+		testwait.Until(t, name+" says where to look", func() bool {
 			return says(lines, "nothing in ssl.truststore.* vouches") || says(lines, "the other side refused")
 		})
 	}

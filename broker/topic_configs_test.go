@@ -10,6 +10,7 @@ import (
 
 	"barnabas/broker/quota"
 	"barnabas/config"
+	"barnabas/internal/testwait"
 	"barnabas/logstore"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zksim"
@@ -38,7 +39,7 @@ func TestSettingsOfAFormerTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	tp := logstore.TopicPartition{Topic: "t"}
-	eventually(t, "the log", func() bool { _, ok := s.logs.Log(tp); return ok })
+	testwait.Until(t, "the log", func() bool { _, ok := s.logs.Log(tp); return ok })
 	if l, _ := s.logs.Log(tp); l.Config().RetentionTime != 5678*time.Millisecond {
 		t.Errorf("the log keeps records for %v", l.Config().RetentionTime)
 	}
@@ -61,12 +62,12 @@ func TestSettingsAfterANotificationThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	set(t, s, "brokers", "1", map[string]string{"max.connections": "77"})
-	eventually(t, "what is read again", func() bool { return s.config.Current().MaxConnections == 77 })
+	testwait.Until(t, "what is read again", func() bool { return s.config.Current().MaxConnections == 77 })
 	if err := direct.Delete(secret, -1); err != nil {
 		t.Fatal(err)
 	}
 	set(t, s, "brokers", "1", map[string]string{"max.connections": "78"})
-	eventually(t, "what is announced afterwards", func() bool { return s.config.Current().MaxConnections == 78 })
+	testwait.Until(t, "what is announced afterwards", func() bool { return s.config.Current().MaxConnections == 78 })
 }
 
 // TestSettingsAreReadAgain: settings that could not be read when they changed, because ZooKeeper refused to answer, are
@@ -80,7 +81,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 	if _, err := s.zk.CreateTopic(t.Context(), "t", map[int32][]int32{0: {1}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the topic", func() bool { return s.metadata.Current().Topics["t"] != nil && s.topics.has("t") })
+	testwait.Until(t, "the topic", func() bool { return s.metadata.Current().Topics["t"] != nil && s.topics.has("t") })
 	secret := secretNodes(t, connect)
 	alice := quota.Entity{User: quota.Named("alice")}
 	limited := func() bool { return slices.Contains(s.quotas.Entities(), alice) }
@@ -101,7 +102,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 				t.Fatal("the settings could be read")
 			}
 			reveal()
-			eventually(t, "the settings", c.inForce)
+			testwait.Until(t, "the settings", c.inForce)
 		})
 	}
 }
@@ -116,7 +117,7 @@ func TestAllSettingsAreReadAgain(t *testing.T) {
 	reveal := secretNodes(t, connect)("/config/topics/t", `{"version":1,"config":{"retention.ms":"5678"}}`)
 	s.settingsMissed()
 	reveal()
-	eventually(t, "the settings", func() bool { return s.topics.get("t").Retention == 5678*time.Millisecond })
+	testwait.Until(t, "the settings", func() bool { return s.topics.get("t").Retention == 5678*time.Millisecond })
 }
 
 // TestSettingsOfANewTopicAreReadAgain: a topic whose settings could not be read when its first log was created gets
@@ -133,9 +134,9 @@ func TestSettingsOfANewTopicAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	tp := logstore.TopicPartition{Topic: "t"}
-	eventually(t, "the log", func() bool { _, ok := s.logs.Log(tp); return ok })
+	testwait.Until(t, "the log", func() bool { _, ok := s.logs.Log(tp); return ok })
 	reveal()
-	eventually(t, "the settings", func() bool {
+	testwait.Until(t, "the settings", func() bool {
 		l, _ := s.logs.Log(tp)
 		return l.Config().RetentionTime == 5678*time.Millisecond
 	})
@@ -149,9 +150,9 @@ func TestFeaturesAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	reveal := secretNodes(t, connect)("/feature", `{"version":1,"status":1,"features":{"x":{"min_version_level":1,"max_version_level":3}}}`)
-	eventually(t, "the failed read", func() bool { return s.isPending("finalized features") })
+	testwait.Until(t, "the failed read", func() bool { return s.isPending("finalized features") })
 	reveal()
-	eventually(t, "the features", func() bool { return s.features.Load().Levels["x"] == 3 })
+	testwait.Until(t, "the features", func() bool { return s.features.Load().Levels["x"] == 3 })
 }
 
 // isPending reports whether a change could not be applied yet.

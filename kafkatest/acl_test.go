@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"barnabas/config"
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -63,20 +64,20 @@ func TestACLsOnThreeBrokers(t *testing.T) {
 	}
 	allow(t, root, kadm.NewACLs().Topics("t").ResourcePatternType(kadm.ACLPatternPrefixed).Operations(kadm.OpWrite))
 	for id := range 3 {
-		eventually(t, "writing with an ACL", func() bool { return produce(c.Broker(id)) == nil })
+		testwait.Until(t, "writing with an ACL", func() bool { return produce(c.Broker(id)) == nil })
 	}
 	denial := kadm.NewACLs().Topics("t").ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpWrite).Deny("User:alice").DenyHosts("127.0.0.1")
 	if _, err := root.CreateACLs(t.Context(), denial); err != nil {
 		t.Fatal(err)
 	}
 	for id := range 3 {
-		eventually(t, "the denial", func() bool { return errors.Is(produce(c.Broker(id)), kerr.TopicAuthorizationFailed) })
+		testwait.Until(t, "the denial", func() bool { return errors.Is(produce(c.Broker(id)), kerr.TopicAuthorizationFailed) })
 	}
 	if _, err := root.DeleteACLs(t.Context(), denial); err != nil {
 		t.Fatal(err)
 	}
 	for id := range 3 {
-		eventually(t, "writing after the denial is gone", func() bool { return produce(c.Broker(id)) == nil })
+		testwait.Until(t, "writing after the denial is gone", func() bool { return produce(c.Broker(id)) == nil })
 	}
 }
 

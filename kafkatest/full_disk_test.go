@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"barnabas/internal/testport"
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -27,7 +28,7 @@ func TestFullDirectoryIsReported(t *testing.T) {
 			true:  {"/metrics": "1\n", "/status.json": "true", "/readyz": "log directory " + c.Broker(0).LogDir() + " is full"},
 		}[full]
 		for path, prefix := range told {
-			eventually(t, path, func() bool { // the page is refreshed every second
+			testwait.Until(t, path, func() bool { // the page is refreshed every second
 				status, text := get(t, "http://"+addr+path)
 				return status == http.StatusOK && strings.Contains(text, prefix+values[path])
 			})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"barnabas/internal/testport"
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 	"barnabas/logstore/record"
 
@@ -49,7 +50,7 @@ func TestSettingsOutliveAPartitionThatLeaves(t *testing.T) {
 	if moves, err := adm.AlterPartitionAssignments(t.Context(), move); err != nil || moves.Error() != nil {
 		t.Fatal(moves, err)
 	}
-	eventually(t, "the partition's folder", func() bool {
+	testwait.Until(t, "the partition's folder", func() bool {
 		dirs, err := adm.DescribeBrokerLogDirs(t.Context(), 0, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +104,7 @@ func TestMetricsOfHostedTopicsOnly(t *testing.T) {
 	if deleted, err := kadm.NewClient(cl).DeleteTopics(t.Context(), "here"); err != nil || deleted.Error() != nil {
 		t.Fatal(deleted, err)
 	}
-	eventually(t, "what is counted of a topic that is deleted", func() bool { return !counted("here") })
+	testwait.Until(t, "what is counted of a topic that is deleted", func() bool { return !counted("here") })
 	if code := fill("here"); code != kerr.UnknownTopicOrPartition.Code || counted("here") {
 		t.Fatal("a deleted topic has metrics again", code)
 	}

@@ -3,6 +3,7 @@ package kafkatest_test
 import (
 	"testing"
 
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -18,12 +19,12 @@ func TestLeadersWriteTheISRWithAnOldProtocol(t *testing.T) {
 	createOn(t, cl, "t", 0, 2)
 	produce(t, cl, "t", 0, 10)
 	c.Broker(2).Stop()
-	eventually(t, "the ISR without broker 2", func() bool { return len(isrOf(t, adm, "t")) == 1 })
+	testwait.Until(t, "the ISR without broker 2", func() bool { return len(isrOf(t, adm, "t")) == 1 })
 	produce(t, cl, "t", 10, 20)
 	if err := c.Broker(2).Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the ISR with broker 2", func() bool { return len(isrOf(t, adm, "t")) == 2 })
+	testwait.Until(t, "the ISR with broker 2", func() bool { return len(isrOf(t, adm, "t")) == 2 })
 	c.Broker(0).Stop()
 	consume(t, c, "t", 20)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 	"barnabas/logstore/record"
 
@@ -159,7 +160,7 @@ func TestReplicaRecoversBesideTheOthers(t *testing.T) {
 	}
 	produce(t, cl, "t", 10, 15)
 	letGo()
-	eventually(t, "all in sync", func() bool { return len(inSync(t, cl, "t")) == 3 })
+	testwait.Until(t, "all in sync", func() bool { return len(inSync(t, cl, "t")) == 3 })
 	consume(t, c, "t", 15)
 }
 
@@ -190,7 +191,7 @@ func TestTopicIsDeletedWhileItRecovers(t *testing.T) {
 		t.Fatal(deleted, err)
 	}
 	letGo()
-	eventually(t, "the deletion", func() bool {
+	testwait.Until(t, "the deletion", func() bool {
 		created, err := adm.CreateTopics(t.Context(), 1, 1, nil, "t")
 		return err == nil && created.Error() == nil
 	})
@@ -298,7 +299,7 @@ func TestNothingIsLostWhileReplicasRecover(t *testing.T) {
 		f()
 	}
 	acked.Wait()
-	eventually(t, "all in sync", func() bool {
+	testwait.Until(t, "all in sync", func() bool {
 		topics, err := kadm.NewClient(cl).ListTopics(t.Context(), "t")
 		if err != nil {
 			return false

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 	"barnabas/logstore/record"
 
@@ -93,7 +94,7 @@ func TestControllerLogsInAtItsOwnListener(t *testing.T) {
 	if created, err := adm.CreateTopic(t.Context(), 4, 2, nil, "t"); err != nil || created.Err != nil {
 		t.Fatal(err, created)
 	}
-	eventually(t, "both replicas in sync", func() bool {
+	testwait.Until(t, "both replicas in sync", func() bool {
 		topics, err := adm.ListTopics(t.Context(), "t")
 		return err == nil && len(topics["t"].Partitions) == 4 && len(topics["t"].Partitions[3].ISR) == 2
 	})
@@ -122,17 +123,17 @@ func TestOneUserHasSeveralMechanisms(t *testing.T) {
 	}
 	set(kadm.ScramSha256, user, "one")
 	set(kadm.ScramSha512, user, "two")
-	eventually(t, "SCRAM-SHA-256", works("SCRAM-SHA-256", "one"))
-	eventually(t, "SCRAM-SHA-512", works("SCRAM-SHA-512", "two"))
+	testwait.Until(t, "SCRAM-SHA-256", works("SCRAM-SHA-256", "one"))
+	testwait.Until(t, "SCRAM-SHA-512", works("SCRAM-SHA-512", "two"))
 	if err := ping(t, clientWith(t, b, logins["SCRAM-SHA-256"]("two"))); !errors.Is(err, kerr.SaslAuthenticationFailed) {
 		t.Errorf("the other mechanism's password: %v", err)
 	}
 	set(kadm.ScramSha256, user, "three")
-	eventually(t, "a changed password", works("SCRAM-SHA-256", "three"))
+	testwait.Until(t, "a changed password", works("SCRAM-SHA-256", "three"))
 	if done, err := adm.AlterUserSCRAMs(t.Context(), []kadm.DeleteSCRAM{{User: user, Mechanism: kadm.ScramSha256}}, nil); err != nil || done.Error() != nil {
 		t.Fatal(err, done)
 	}
-	eventually(t, "the end of a deleted one", func() bool { return !works("SCRAM-SHA-256", "three")() })
+	testwait.Until(t, "the end of a deleted one", func() bool { return !works("SCRAM-SHA-256", "three")() })
 	if !works("SCRAM-SHA-512", "two")() {
 		t.Error("the other mechanism was removed, too")
 	}
@@ -165,7 +166,7 @@ func TestQuotaOfAUserWhoLoggedIn(t *testing.T) {
 		}
 		return most
 	}
-	eventually(t, "the quota", func() bool { return throttle("alice", "pw") > 0 })
+	testwait.Until(t, "the quota", func() bool { return throttle("alice", "pw") > 0 })
 	if ms := throttle("admin", "between"); ms > 0 {
 		t.Errorf("another user is throttled for %d ms", ms)
 	}
@@ -218,7 +219,7 @@ func TestPasswordsOfPlainChangeWhileTheBrokerRuns(t *testing.T) {
 	if err != nil || changed[0].Err != nil {
 		t.Fatal(err, changed)
 	}
-	eventually(t, "the new user", func() bool { return carl() == nil })
+	testwait.Until(t, "the new user", func() bool { return carl() == nil })
 	if err := ping(t, clientWith(t, c.Broker(0), plain.Auth{User: "alice", Pass: "pw"}.AsMechanism())); !errors.Is(err, kerr.SaslAuthenticationFailed) {
 		t.Errorf("a removed user: %v", err)
 	}

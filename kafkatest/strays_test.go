@@ -32,7 +32,7 @@ func TestBrokerWasAwayWhileReplicasLeft(t *testing.T) {
 	if moves, err := adm.AlterPartitionAssignments(t.Context(), move); err != nil || moves.Error() != nil {
 		t.Fatal(moves, err)
 	}
-	eventually(t, "the moves", func() bool {
+	testwait.Until(t, "the moves", func() bool {
 		moving, err := adm.ListPartitionReassignments(t.Context(), nil)
 		return err == nil && len(moving) == 0
 	})
@@ -47,7 +47,7 @@ func TestBrokerWasAwayWhileReplicasLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(direct.Close)
-	eventually(t, "the folders", func() bool {
+	testwait.Until(t, "the folders", func() bool {
 		entries, err := os.ReadDir(c.Broker(2).LogDir())
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func TestBrokerWasAwayWhileReplicasLeft(t *testing.T) {
 		}
 		return len(topics) == 1 && topics[0] == "stays-0"
 	})
-	eventually(t, "the metadata", func() bool {
+	testwait.Until(t, "the metadata", func() bool {
 		resp, err := kmsg.NewPtrMetadataRequest().RequestWith(t.Context(), direct)
 		if err != nil {
 			return false
@@ -90,5 +90,3 @@ func createOn(t *testing.T, cl *kgo.Client, topic string, replicas ...int32) {
 		t.Fatal(resp, err)
 	}
 }
-
-var eventually = testwait.Until

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"barnabas/internal/testcert"
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -134,7 +135,7 @@ func TestPrincipalOfACertificate(t *testing.T) {
 		}
 		return false
 	}
-	eventually(t, "the quota of ALICE", func() bool { return throttled("alice") })
+	testwait.Until(t, "the quota of ALICE", func() bool { return throttled("alice") })
 	if throttled("bob") {
 		t.Error("bob has alice's quota")
 	}
@@ -257,7 +258,7 @@ func TestStoresChangeWhileItRuns(t *testing.T) {
 	if err := alter(t, cl, false, map[string]string{location: elsewhere}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the store of another name", func() bool { return shown(t, addr) == serial(third) })
+	testwait.Until(t, "the store of another name", func() bool { return shown(t, addr) == serial(third) })
 
 	testcert.Write(t, elsewhere, "nothing")
 	later(t, elsewhere)
@@ -290,7 +291,7 @@ func TestListenerWithTLSIsAdded(t *testing.T) {
 	if err := alter(t, cl, false, settings); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the listener", func() bool { return b.Listener("EXTRA") != "" })
+	testwait.Until(t, "the listener", func() bool { return b.Listener("EXTRA") != "" })
 	if got := shown(t, b.Listener("EXTRA")); got != extra.Certificate().SerialNumber.String() {
 		t.Error("the new listener presents another certificate")
 	}

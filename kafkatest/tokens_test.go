@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -39,7 +40,7 @@ func TestDelegationTokens(t *testing.T) {
 	}
 
 	login := func() *kgo.Client { return clientWith(t, c.Broker(1), withToken(token.TokenID, token.HMAC)) }
-	eventually(t, "a login at the other broker", func() bool { return ping(t, login()) == nil })
+	testwait.Until(t, "a login at the other broker", func() bool { return ping(t, login()) == nil })
 	if err := ping(t, clientWith(t, c.Broker(1), withToken(token.TokenID, []byte("wrong")))); !errors.Is(err, kerr.SaslAuthenticationFailed) {
 		t.Errorf("with a wrong HMAC: %v", err)
 	}
@@ -68,7 +69,7 @@ func TestDelegationTokens(t *testing.T) {
 	if _, err := alice.ExpireDelegationToken(ctx, token.HMAC, -time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "its end at the other broker", func() bool { return errors.Is(ping(t, login()), kerr.SaslAuthenticationFailed) })
+	testwait.Until(t, "its end at the other broker", func() bool { return errors.Is(ping(t, login()), kerr.SaslAuthenticationFailed) })
 	if _, err := alice.RenewDelegationToken(ctx, token.HMAC, -time.Millisecond); !errors.Is(err, kerr.DelegationTokenNotFound) {
 		t.Errorf("renewed after its expiry: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -24,7 +25,7 @@ var both = []int32{1, 2}
 
 func sameLogs(t *testing.T, a, b *Partition) {
 	t.Helper()
-	eventually(t, "the follower at the leader's end", func() bool { return a.Log().LogEndOffset() == b.Log().LogEndOffset() })
+	testwait.Until(t, "the follower at the leader's end", func() bool { return a.Log().LogEndOffset() == b.Log().LogEndOffset() })
 	if x, y := content(t, a.Log()), content(t, b.Log()); !slices.Equal(x, y) {
 		t.Fatalf("the logs differ: %v and %v", x, y)
 	}
@@ -37,12 +38,12 @@ func TestFollowerCopiesTheLeader(t *testing.T) {
 	follower := two.must(t, 1, 0, both, both)
 	appendTo(t, leader, "c")
 	sameLogs(t, leader, follower)
-	eventually(t, "the leader's high watermark", func() bool { return leader.Log().HighWatermark() == 3 })
-	eventually(t, "the follower's high watermark", func() bool { return follower.Log().HighWatermark() == 3 })
+	testwait.Until(t, "the leader's high watermark", func() bool { return leader.Log().HighWatermark() == 3 })
+	testwait.Until(t, "the follower's high watermark", func() bool { return follower.Log().HighWatermark() == 3 })
 	if _, err := leader.DeleteRecordsBefore(2); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the follower's log start", func() bool { return follower.Log().LogStartOffset() == 2 })
+	testwait.Until(t, "the follower's log start", func() bool { return follower.Log().LogStartOffset() == 2 })
 }
 
 // TestFetcherStates: fetchers report what they have fetched, and the partitions that they cannot follow.
@@ -59,14 +60,14 @@ func TestFetcherStates(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	one.refuse.Store(int32(kerr.UnknownServerError.Code))
-	eventually(t, "a partition that fails", failing(1))
+	testwait.Until(t, "a partition that fails", failing(1))
 	one.refuse.Store(int32(kerr.FencedLeaderEpoch.Code))
-	eventually(t, "one whose leader moves", failing(0))
+	testwait.Until(t, "one whose leader moves", failing(0))
 	one.refuse.Store(int32(kerr.KafkaStorageError.Code))
-	eventually(t, "a partition that fails again", failing(1))
+	testwait.Until(t, "a partition that fails again", failing(1))
 	one.refuse.Store(0)
 	appendTo(t, leader, "c")
-	eventually(t, "one that is followed again", failing(0))
+	testwait.Until(t, "one that is followed again", failing(0))
 	sameLogs(t, leader, follower)
 }
 
@@ -101,7 +102,7 @@ func TestFollowerTruncatesWhatTheLeaderDoesNotHave(t *testing.T) {
 			appendTo(t, first, "a")
 			second := two.must(t, 1, 0, both, both)
 			sameLogs(t, first, second)
-			eventually(t, "both know that they have it", func() bool { return first.Log().HighWatermark() == 1 && second.Log().HighWatermark() == 1 })
+			testwait.Until(t, "both know that they have it", func() bool { return first.Log().HighWatermark() == 1 && second.Log().HighWatermark() == 1 })
 
 			two.must(t, 2, 1, both, []int32{2}) // broker 2 leads, while broker 1 does not know yet and appends more
 			appendTo(t, first, "lost", "lost too")
@@ -221,7 +222,7 @@ func TestFollowerBehindTheLeadersStart(t *testing.T) {
 	}
 	follower := two.must(t, 1, 0, both, []int32{1})
 	sameLogs(t, leader, follower)
-	eventually(t, "both in the ISR", func() bool { return len(leader.State().ISR) == 2 })
+	testwait.Until(t, "both in the ISR", func() bool { return len(leader.State().ISR) == 2 })
 }
 
 // TestLeadershipMovesAtRandom: whatever order leaders change in, acknowledged records are kept and both logs agree in
@@ -404,5 +405,5 @@ func TestFollowerAmidChanges(t *testing.T) {
 	for i := range 300 {
 		appendTo(t, leader, fmt.Sprint(i))
 	}
-	eventually(t, "the follower at the leader's end", func() bool { return follower.Log().LogEndOffset() == 300 })
+	testwait.Until(t, "the follower at the leader's end", func() bool { return follower.Log().LogEndOffset() == 300 })
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"barnabas/internal/testwait"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -361,5 +360,3 @@ func content(t *testing.T, l *logstore.Log) []string {
 	}
 	return values
 }
-
-var eventually = testwait.Until

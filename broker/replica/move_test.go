@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -46,7 +47,7 @@ func TestMoveUnderLoad(t *testing.T) {
 		}
 		appendSome(50)
 		for name, p := range map[string]*Partition{"leader": leader, "follower": follower} {
-			eventually(t, "the "+name+" in "+dir, func() bool { return p.Log().Dir() == dir })
+			testwait.Until(t, "the "+name+" in "+dir, func() bool { return p.Log().Dir() == dir })
 		}
 		if round == 4 {
 			if _, err := leader.DeleteRecordsBefore(120); err != nil {
@@ -58,7 +59,7 @@ func TestMoveUnderLoad(t *testing.T) {
 	if got := content(t, leader.Log()); !slices.Equal(got, want[120:]) {
 		t.Errorf("%d records, want %d", len(got), len(want)-120)
 	}
-	eventually(t, "the high watermark", func() bool { return leader.Log().HighWatermark() == int64(len(want)) })
+	testwait.Until(t, "the high watermark", func() bool { return leader.Log().HighWatermark() == int64(len(want)) })
 	if one.moving.bytes.Load() == 0 {
 		t.Error("moved bytes are not counted by the throttle")
 	}
@@ -73,7 +74,7 @@ func TestMoveWaitsForReaders(t *testing.T) {
 		if err := b.MoveTo(tp0, "/b"); err != nil {
 			return err
 		}
-		eventually(t, "the copy", func() bool {
+		testwait.Until(t, "the copy", func() bool {
 			copied, ok := b.cfg.Logs.Future(tp0)
 			return ok && copied.LogEndOffset() == 1 && copied.RecoveryPoint() == 1
 		})
@@ -84,7 +85,7 @@ func TestMoveWaitsForReaders(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the replica in the other directory", func() bool { return p.Log().Dir() == "/b" })
+	testwait.Until(t, "the replica in the other directory", func() bool { return p.Log().Dir() == "/b" })
 }
 
 // TestMoveWhileATransactionIsVerified: a verification that began before the replica was moved lets the producer append
@@ -100,7 +101,7 @@ func TestMoveWhileATransactionIsVerified(t *testing.T) {
 	if err := b.MoveTo(tp0, to); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the replica in the other directory", func() bool { return p.Log().Dir() == to })
+	testwait.Until(t, "the replica in the other directory", func() bool { return p.Log().Dir() == to })
 	add := func(producer int64, control bool, guard logstore.Guard) error {
 		w := record.NewBuilder()
 		w.ProducerID, w.BaseSequence, w.Transactional, w.Control = producer, 0, true, control
@@ -170,12 +171,12 @@ func TestMoveIntoAFailingDirectory(t *testing.T) {
 	if err := b.MoveTo(tp0, other.Dir()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the replica offline", func() bool {
+	testwait.Until(t, "the replica offline", func() bool {
 		p.mu.RLock()
 		defer p.mu.RUnlock()
 		return p.mu.role == Offline
 	})
-	eventually(t, "the controller to be told", func() bool { return b.asked.Load() > 0 })
+	testwait.Until(t, "the controller to be told", func() bool { return b.asked.Load() > 0 })
 }
 
 // TestMoveWithoutCheckpoints: a replica stays where it is when the checkpoints of the other directory cannot be
@@ -244,7 +245,7 @@ func TestMoveWaitsForResources(t *testing.T) {
 				t.Error("the log was moved in spite of the fault")
 			}
 			b.fs.SetFault(nil)
-			eventually(t, "the move", func() bool { return p.Log().Dir() == to })
+			testwait.Until(t, "the move", func() bool { return p.Log().Dir() == to })
 			if got := content(t, p.Log()); !slices.Equal(got, []string{"0=v"}) {
 				t.Errorf("the log has %v", got)
 			}
@@ -264,7 +265,7 @@ func TestMoveFollowsTruncation(t *testing.T) {
 	if err := one.MoveTo(tp0, "/b"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the move", func() bool { return first.Log().Dir() == "/b" })
+	testwait.Until(t, "the move", func() bool { return first.Log().Dir() == "/b" })
 	one.moving.exceeded.Store(true)
 	if err := one.MoveTo(tp0, "/a"); err != nil {
 		t.Fatal(err)
@@ -276,7 +277,7 @@ func TestMoveFollowsTruncation(t *testing.T) {
 		t.Error("the throttle does not delay the move")
 	}
 	one.moving.exceeded.Store(false)
-	eventually(t, "the move back", func() bool { return first.Log().Dir() == "/a" })
+	testwait.Until(t, "the move back", func() bool { return first.Log().Dir() == "/a" })
 	sameLogs(t, second, first)
 	if got := content(t, first.Log()); !slices.Equal(got, []string{"0=a", "1=kept"}) {
 		t.Errorf("the log has %v", got)

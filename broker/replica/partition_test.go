@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"barnabas/internal/await"
+	"barnabas/internal/testwait"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -178,7 +179,7 @@ func TestHighWatermarkDoesNotWaitForDeadBrokers(t *testing.T) {
 	}
 	b.gone.Store(3)
 	fetch(2, 2)
-	eventually(t, "the high watermark without the dead broker", func() bool { return p.Log().HighWatermark() == 2 })
+	testwait.Until(t, "the high watermark without the dead broker", func() bool { return p.Log().HighWatermark() == 2 })
 }
 
 func TestLeadershipLostWhileWaiting(t *testing.T) {
@@ -269,7 +270,7 @@ func TestISRGrowsAndShrinks(t *testing.T) {
 	b.controller.mu.Lock()
 	b.controller.answer = accept
 	b.controller.mu.Unlock()
-	eventually(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1, 2}) })
+	testwait.Until(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1, 2}) })
 	b.controller.mu.Lock()
 	last := b.controller.asked[len(b.controller.asked)-1]
 	b.controller.mu.Unlock()
@@ -278,8 +279,8 @@ func TestISRGrowsAndShrinks(t *testing.T) {
 	}
 	b.lag.Store(0) // otherwise the high watermark would wait for a replica that may soon rejoin
 	p.shrinkISR(time.Now().Add(2 * time.Hour))
-	eventually(t, "replica 2 out of the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1}) })
-	eventually(t, "the high watermark at the end", func() bool { return p.Log().HighWatermark() == 3 })
+	testwait.Until(t, "replica 2 out of the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1}) })
+	testwait.Until(t, "the high watermark at the end", func() bool { return p.Log().HighWatermark() == 3 })
 }
 
 // TestISRChangeAmidALeaderAndISR: an ISR change that has to be sent again, since its controller was deposed, does not
@@ -312,7 +313,7 @@ func TestISRChangeAmidALeaderAndISR(t *testing.T) {
 	}
 	b.controller.mu.Unlock()
 	fetch()
-	eventually(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1, 2}) })
+	testwait.Until(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, []int32{1, 2}) })
 }
 
 // TestISRChangeAskedOfAFormerController: the change was sent to a controller that knows neither the topic nor that it
@@ -330,7 +331,7 @@ func TestISRChangeAskedOfAFormerController(t *testing.T) {
 		}
 		b.controller.mu.Unlock()
 		fetchAt(t, p, 2, 0)
-		eventually(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, both) })
+		testwait.Until(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, both) })
 	}
 }
 
@@ -396,7 +397,7 @@ func TestReplicasChangeWithoutALeaderEpoch(t *testing.T) {
 	b.minInSync = 2
 	p := b.must(t, 1, 5, []int32{1, 2, 3}, []int32{1})
 	fetchAt(t, p, 2, 0)
-	eventually(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, both) })
+	testwait.Until(t, "replica 2 in the ISR", func() bool { return slices.Equal(p.State().ISR, both) })
 	b.must(t, 1, 6, []int32{1, 2, 3}, []int32{1})
 	appendTo(t, p, "a")
 	b.must(t, 1, 6, []int32{1}, []int32{1})
@@ -568,7 +569,7 @@ func TestRefusedISRChange(t *testing.T) {
 			p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
 			appendTo(t, p, "a")
 			p.shrinkISR(time.Now().Add(2 * time.Hour))
-			eventually(t, "the proposal", func() bool {
+			testwait.Until(t, "the proposal", func() bool {
 				b.controller.mu.Lock()
 				defer b.controller.mu.Unlock()
 				return len(b.controller.asked) > 0
@@ -745,7 +746,7 @@ func TestLongReadsHoldUpNothing(t *testing.T) {
 			errs, err := b.StopReplicas(1, []Stop{{TP: tp0, LeaderEpoch: 1, Delete: true}})
 			removed <- errors.Join(append(errs, err)...)
 		}()
-		eventually(t, "the removal to begin", func() bool { _, there := b.Partition(tp0); return !there })
+		testwait.Until(t, "the removal to begin", func() bool { _, there := b.Partition(tp0); return !there })
 		r, err := log.Read(0, 1000, 2, true)
 		r.Close()
 		return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -85,7 +86,7 @@ func TestRoleWaitsForTheLog(t *testing.T) {
 		t.Errorf("move: %v", err)
 	}
 	b.letGo()
-	eventually(t, "it leads", b.hosts)
+	testwait.Until(t, "it leads", b.hosts)
 	p, _ := b.Partition(tp0)
 	if s := p.State(); s.Role != Leader || s.LeaderEpoch != 6 || !slices.Equal(content(t, p.Log()), []string{"0=a", "1=b"}) || b.changes.Load() != 1 {
 		t.Errorf("%+v, %v, %d changes", s, content(t, p.Log()), b.changes.Load())
@@ -127,9 +128,9 @@ func TestNothingIsCutWhileTheLeaderLoads(t *testing.T) {
 		t.Errorf("while the leader loads the follower has %v", got)
 	}
 	leader.letGo()
-	eventually(t, "the follower has everything", func() bool { return f.Log().LogEndOffset() == 2 })
+	testwait.Until(t, "the follower has everything", func() bool { return f.Log().LogEndOffset() == 2 })
 	p, _ := leader.Partition(tp0)
-	eventually(t, "the high watermark covers it", func() bool { return p.Log().HighWatermark() == 2 })
+	testwait.Until(t, "the high watermark covers it", func() bool { return p.Log().HighWatermark() == 2 })
 	if got := content(t, f.Log()); !slices.Equal(got, []string{"0=a", "1=b"}) {
 		t.Errorf("the follower has %v", got)
 	}
@@ -153,7 +154,7 @@ func TestFollowerIsNotInSyncWhileItLoads(t *testing.T) {
 		t.Errorf("in sync %v, high watermark %d, follower at %v", s.ISR, p.Log().HighWatermark(), p.FollowerEnds())
 	}
 	late.letGo()
-	eventually(t, "both are in sync", func() bool { return len(p.State().ISR) == 2 })
+	testwait.Until(t, "both are in sync", func() bool { return len(p.State().ISR) == 2 })
 	f, _ := late.Partition(tp0)
 	if got := content(t, f.Log()); !slices.Equal(got, []string{"0=a", "1=b", "2=c"}) {
 		t.Errorf("the follower has %v", got)
@@ -170,7 +171,7 @@ func TestReplicasChangeWhileTheLogIsLoaded(t *testing.T) {
 		t.Error(err)
 	}
 	b.letGo()
-	eventually(t, "it is served", b.hosts)
+	testwait.Until(t, "it is served", b.hosts)
 	p, _ := b.Partition(tp0)
 	if got := p.State().Replicas; !slices.Equal(got, []int32{1}) {
 		t.Errorf("replicas %v", got)
@@ -187,7 +188,7 @@ func TestStopWhileTheLogIsLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.letGo()
-	eventually(t, "the log is there", func() bool { _, ok := b.cfg.Logs.Log(tp0); return ok })
+	testwait.Until(t, "the log is there", func() bool { _, ok := b.cfg.Logs.Log(tp0); return ok })
 	if b.hosts() {
 		t.Error("it is served although it was stopped")
 	}
@@ -231,7 +232,7 @@ func TestLogIsLostWhileLoading(t *testing.T) {
 		return nil
 	})
 	b.letGo()
-	eventually(t, "the controller is to ask", func() bool { return b.asked.Load() == 1 })
+	testwait.Until(t, "the controller is to ask", func() bool { return b.asked.Load() == 1 })
 	state := kmsg.NewLeaderAndISRRequestTopicPartition()
 	state.Leader, state.LeaderEpoch, state.Replicas, state.ISR = 1, 5, []int32{1}, []int32{1}
 	errs, err := b.ApplyLeaderAndISR(1, []Assignment{{TP: tp0, Topic: [16]byte{7}, State: &state}}, nil)

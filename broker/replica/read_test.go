@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 
@@ -115,7 +116,7 @@ func TestSlowMovesHoldUpNothing(t *testing.T) {
 	b.must(t, 1, 1, []int32{1}, []int32{1})
 	appendTo(t, p, "d")
 	close(disk.goOn)
-	eventually(t, "the replica in the other directory", func() bool { return p.Log().Dir() == to })
+	testwait.Until(t, "the replica in the other directory", func() bool { return p.Log().Dir() == to })
 	if got := content(t, p.Log()); len(got) != 4 {
 		t.Errorf("records %v", got)
 	}
@@ -142,7 +143,7 @@ func TestSlowReadsAreOfTheLogInPlace(t *testing.T) {
 	if err := b.MoveTo(tp0, to); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the replica in the other directory", func() bool { return p.Log().Dir() == to })
+	testwait.Until(t, "the replica in the other directory", func() bool { return p.Log().Dir() == to })
 	close(disk.goOn)
 	got := <-done
 	if got.err != nil || got.view.Records.Size == 0 {

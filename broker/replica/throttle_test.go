@@ -3,6 +3,8 @@ package replica
 import (
 	"testing"
 	"time"
+
+	"barnabas/internal/testwait"
 )
 
 // TestThrottledReplica: whichever side exceeds its limit, an out-of-sync follower gets nothing until the limit is no
@@ -25,7 +27,7 @@ func TestThrottledReplica(t *testing.T) {
 			}
 			limit.exceeded.Store(false)
 			sameLogs(t, leader, follower)
-			eventually(t, "both in the ISR", func() bool { return len(leader.State().ISR) == 2 })
+			testwait.Until(t, "both in the ISR", func() bool { return len(leader.State().ISR) == 2 })
 			if one.leading.bytes.Load() == 0 || two.following.bytes.Load() == 0 {
 				t.Error("replicated bytes are not counted")
 			}
