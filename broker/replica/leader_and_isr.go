@@ -216,9 +216,7 @@ func (p *Partition) admit(a Assignment) (isNewer bool, err error) {
 		return false, fmt.Errorf("%v: leader epoch %d, current %d: %w", p.TP, s.LeaderEpoch, p.mu.leaderEpoch, kerr.StaleControllerEpoch)
 	case s.LeaderEpoch == p.mu.leaderEpoch && p.mu.role == Offline:
 		return true, nil
-	case s.LeaderEpoch == p.mu.leaderEpoch && p.reassignLocked(s):
-		return false, nil
-	case s.LeaderEpoch == p.mu.leaderEpoch && assigned:
+	case s.LeaderEpoch == p.mu.leaderEpoch && (p.reassignLocked(s) || assigned):
 		return false, nil
 	case s.LeaderEpoch == p.mu.leaderEpoch:
 		return false, errSameEpoch
