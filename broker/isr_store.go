@@ -21,6 +21,19 @@ func (s *Server) isrStore() replica.ISRStore {
 	return isrStore{s.zk}
 }
 
+// storedState reads a partition's state.
+func (s *Server) storedState(ctx context.Context, tp logstore.TopicPartition) (replica.StoredState, error) {
+	states, err := s.zk.PartitionStates(ctx, []zkcoord.TopicPartition{zkcoord.TopicPartition(tp)})
+	if err != nil {
+		return replica.StoredState{}, err
+	}
+	now, found := states[zkcoord.TopicPartition(tp)]
+	if !found {
+		return replica.StoredState{}, fmt.Errorf("%v: %w", tp, zkcoord.ErrNoTopic)
+	}
+	return replica.StoredState{Leader: now.Leader, LeaderEpoch: now.LeaderEpoch, PartitionEpoch: now.PartitionEpoch, ISR: now.ISR}, nil
+}
+
 // isrStore writes ISRs to ZooKeeper.
 type isrStore struct{ zk *zkcoord.Client }
 

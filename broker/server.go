@@ -424,6 +424,7 @@ func (s *Server) replicaConfig() replica.Config {
 		IsLive:     func(id int32) bool { return s.metadata.Current().Brokers[id] != nil },
 		Controller: s.peers, AlterVersion: s.alterPartitionVersion(), Logger: s.loggers.Entry(config.ReplicaLogger), Now: time.Now,
 		ISRs:              s.isrStore(),
+		Stored:            s.storedState,
 		LeadershipChanged: s.leadershipChanged, StorageFailed: func() { s.background(s.reportLostLogs) },
 		LeaderThrottle: s.leaderThrottle(), FollowerThrottle: s.followerThrottle(),
 		Move: replica.MoveConfig{Threads: c.NumReplicaAlterLogDirsThreads, MaxBytes: int32(c.ReplicaFetchMaxBytes), Throttle: s.moveThrottle()},

@@ -132,6 +132,11 @@ func newBrokerIn(t *testing.T, id int32, n *network, dirs ...string) *broker {
 	return b
 }
 
+// anotherEpoch reads the state of a partition whose LeaderAndIsr is on its way.
+func anotherEpoch(context.Context, logstore.TopicPartition) (StoredState, error) {
+	return StoredState{Leader: 2, LeaderEpoch: 1000, PartitionEpoch: 1000}, nil
+}
+
 // logsConfig returns the configuration of a broker's logs in memory.
 func logsConfig(id int32, fsys vfs.FS, dirs ...string) logstore.ManagerConfig {
 	log := logrus.New()
@@ -158,6 +163,7 @@ func newBrokerOver(t *testing.T, id int32, n *network, logs *logstore.Manager, c
 	b.Manager = NewManager(Config{
 		BrokerID: id, BrokerEpoch: func() int64 { return 100 + int64(id) }, Logs: logs,
 		LogConfig: func(context.Context, string) logstore.Config { return cfg.Default }, Unhosted: func(string) {},
+		Stored: anotherEpoch,
 		LeadershipChanged: func(logstore.TopicPartition, int32, bool) {
 			if b.changed != nil {
 				b.changed()

@@ -222,8 +222,9 @@ func (p *Partition) settleISR(c *isrChange, a isrAnswer) (retry bool) {
 		p.noLongerPendingLocked() // refused for good: the committed ISR remains
 	case kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion, kerr.InvalidRequest, kerr.NewLeaderElected:
 		p.env.counts.refused.Add(1)
-		// The controller knows better, and a LeaderAndIsr with the truth is on its way. Until it arrives the proposal
-		// stays, so that the high watermark does not advance too early.
+		// The controller knows better, and a LeaderAndIsr with the truth is on its way (see settle for
+		// INVALID_UPDATE_VERSION). Until it arrives the proposal stays, so that the high watermark does not advance too
+		// early.
 	default:
 		// Among them UNKNOWN_TOPIC_ID, from a controller that was deposed before the topic was created and does not
 		// know it yet: no LeaderAndIsr will follow. If the topic has been deleted, a StopReplica ends the attempts.

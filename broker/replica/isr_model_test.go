@@ -23,9 +23,9 @@ import (
 var seedFlag = flag.Uint64("seed", 0, "run the model test with this seed only")
 
 // TestISRModel lets a leader change its ISR while requests and responses get lost, controllers come and go, the
-// leadership moves, and followers lag, restart and lose records that another leader does not have. The high watermark
-// never passes what every in-sync replica has, what was acknowledged stays there however late a request checks, and
-// once all is calm, all replicas get in sync.
+// leadership moves, followers lag, restart and lose records that another leader does not have, and somebody else writes
+// the state. The high watermark never passes what every in-sync replica has, what was acknowledged stays there however
+// late a request checks, and once all is calm, all replicas get in sync.
 func TestISRModel(t *testing.T) {
 	first, count := uint64(1), seeds.Count(t, 300, 100)
 	if *seedFlag != 0 {
@@ -143,6 +143,7 @@ func newISRWorld(t *testing.T, seed uint64, direct bool) *isrWorld {
 		n.isrs = isrWorldStore{w}
 	}
 	w.b = newBroker(t, 1, n)
+	w.b.Manager.env.stored = w.read
 	w.b.lag.Store(int64(isrLag))
 	w.b.minInSync = 1 + w.rng.IntN(2)
 	w.b.controller.mu.Lock()
@@ -274,6 +275,25 @@ func (w *isrWorld) write(version int32, s isrStored) error {
 	w.stored = s
 	w.logf("  stored %+v", s)
 	return nil
+}
+
+// read returns the partition's state to the broker's sender.
+func (w *isrWorld) read(context.Context, logstore.TopicPartition) (StoredState, error) {
+	s := w.stored
+	return StoredState{s.leader, s.epoch, s.version, slices.Clone(s.isr)}, nil
+}
+
+// meddle lets somebody who is no controller write the state while the real broker leads, perhaps with fewer in-sync
+// replicas.
+func (w *isrWorld) meddle(id int32) {
+	if w.stored.leader != 1 {
+		return
+	}
+	next := w.stored.with(func(s *isrStored) {
+		s.isr = slices.DeleteFunc(s.isr, func(one int32) bool { return one == id && w.rng.IntN(2) == 0 })
+	})
+	w.must(w.write(w.stored.version, next))
+	w.controller().knows = w.stored
 }
 
 func (w *isrWorld) depose(c *isrController) {
@@ -539,6 +559,7 @@ func (w *isrWorld) step() {
 		{"kill", 1, func() { w.kill(follower) }},
 		{"revive", 3, func() { w.revive(follower) }},
 		{"stop", 1, w.stop},
+		{"meddle", 1, func() { w.meddle(follower) }},
 	}
 	total := 0
 	for _, a := range actions {

@@ -187,12 +187,42 @@ func (s *isrSender) sendIn(ctx context.Context, version int16, changes []*isrCha
 		if !ok {
 			a.err = kerr.UnknownServerError
 		}
-		logSettled(s.log, c, a)
-		if c.partition.settleISR(c, a) {
+		if settle(ctx, s.log, c, a) {
 			again = append(again, c)
 		}
 	}
 	return again
+}
+
+// StoredState is what ZooKeeper has of a partition.
+type StoredState struct {
+	Leader, LeaderEpoch, PartitionEpoch int32
+	ISR                                 []int32
+}
+
+// settle completes a change with its answer. It reports whether to try again.
+//
+// If the state is a newer one of the same leader epoch, no LeaderAndIsr follows from which the leader could learn it. Its
+// controllers write no such state, but somebody else may have, and the leader would never change its ISR again: it takes
+// over what is stored.
+func settle(ctx context.Context, log *logrus.Entry, c *isrChange, a isrAnswer) (retry bool) {
+	logSettled(log, c, a)
+	if a.err != kerr.InvalidUpdateVersion {
+		return c.partition.settleISR(c, a)
+	}
+	env := c.partition.env
+	now, err := env.stored(ctx, c.partition.TP)
+	switch {
+	case err != nil:
+		log.WithError(err).Debug("cannot read a partition's state, trying again")
+		return true
+	case now.LeaderEpoch < c.leaderEpoch || now.PartitionEpoch <= c.partitionEpoch:
+		return true // the ZooKeeper server lags behind
+	case now.LeaderEpoch > c.leaderEpoch || now.Leader != env.brokerID:
+		return c.partition.settleISR(c, a)
+	}
+	env.counts.refused.Add(1)
+	return c.partition.settleISR(c, isrAnswer{isr: now.ISR, leaderEpoch: now.LeaderEpoch, partitionEpoch: now.PartitionEpoch})
 }
 
 func logSettled(log *logrus.Entry, c *isrChange, a isrAnswer) {

@@ -96,11 +96,10 @@ func (w *isrWriter) settle(ctx context.Context, c *isrChange) bool {
 		w.log.WithError(err).Debug("cannot write an ISR, trying again")
 		return false
 	}
-	logSettled(w.log, c, a)
 	if a.err == nil {
 		w.reports.note(c.partition.TP, w.now())
 	}
-	return !c.partition.settleISR(c, a)
+	return !settle(ctx, w.log, c, a)
 }
 
 // write returns the answer that settles the change, or an error if there is none.

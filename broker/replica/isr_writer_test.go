@@ -48,7 +48,7 @@ func (s *isrTable) NotifyISRChange(_ context.Context, changed []logstore.TopicPa
 
 // proposing returns a leader of t-0 with an ISR change in progress.
 func proposing(isr ...int32) (*Partition, *isrChange) {
-	p := &Partition{TP: tp0, env: &environment{counts: new(counts), brokerID: 1}}
+	p := &Partition{TP: tp0, env: &environment{counts: new(counts), brokerID: 1, stored: anotherEpoch}}
 	p.mu.role, p.mu.leaderEpoch, p.mu.partitionEpoch = Leader, 4, 7
 	p.mu.replicas = []int32{1, 2, 3}
 	c := &isrChange{partition: p, controllerEpoch: 2, leaderEpoch: 4, partitionEpoch: 7, isr: isr}

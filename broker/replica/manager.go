@@ -25,8 +25,9 @@ type Config struct {
 	LagMax                           func() time.Duration                                    // replica.lag.time.max.ms
 	IsLive                           func(broker int32) bool
 	Controller                       ControllerClient
-	AlterVersion                     int16    // of AlterPartition
-	ISRs                             ISRStore // writes ISRs instead of the controller; nil: the controller does
+	AlterVersion                     int16                                                                      // of AlterPartition
+	ISRs                             ISRStore                                                                   // writes ISRs instead of the controller; nil: the controller does
+	Stored                           func(ctx context.Context, tp logstore.TopicPartition) (StoredState, error) // reads a partition's state from ZooKeeper
 	Fetch                            FetchConfig
 	Move                             MoveConfig
 	LeaderThrottle, FollowerThrottle Throttle
@@ -86,6 +87,7 @@ func NewManager(cfg Config) *Manager {
 	m := &Manager{cfg: cfg, log: cfg.Logger}
 	m.env = &environment{
 		brokerID: cfg.BrokerID, lagMax: cfg.LagMax, minInSync: cfg.MinInSync, now: cfg.Now, isLive: cfg.IsLive, throttle: cfg.LeaderThrottle,
+		stored:     cfg.Stored,
 		isrChanges: newISRSender(cfg.BrokerID, cfg.BrokerEpoch, cfg.AlterVersion, cfg.Controller, cfg.Logger),
 	}
 	m.env.counts, m.env.log = &m.counts, cfg.Logger

@@ -72,6 +72,7 @@ type environment struct {
 	minInSync  func(topic string) int
 	now        func() time.Time
 	isrChanges isrRoute
+	stored     func(context.Context, logstore.TopicPartition) (StoredState, error)
 	isLive     func(broker int32) bool
 	throttle   Throttle // for sending
 	counts     *counts
