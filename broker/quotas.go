@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"net"
+	"slices"
 	"time"
 
 	"barnabas/broker/api"
@@ -27,35 +28,77 @@ func (s *Server) loadQuotas(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range append(s.quotas.Entities(), s.credentials.users()...) {
+	for _, e := range s.credentials.users() {
 		if _, there := all[e]; !there {
 			all[e] = nil
 		}
 	}
+	limits := make(map[quota.Entity]quota.Limits, len(all))
 	for e, stored := range all {
-		s.setQuotas(e, stored)
 		s.setCredentials(e, stored)
+		set := s.limitsOf(e, stored)
+		at, err := resolved(ctx, e)
+		if err != nil {
+			s.log.WithError(err).WithField(logx.Entity, e).Error("a quota cannot be used yet")
+			s.quotaUnresolved(e)
+			continue
+		}
+		if _, taken := limits[at]; !taken || at == e { // the limit of an address counts rather than that of a name for it
+			limits[at] = set
+		}
 	}
+	s.quotas.SetAll(limits)
 	return nil
 }
 
 // quotaChanged reads the quotas of one entity again.
 func (s *Server) quotaChanged(e zkcoord.Entity) error {
 	stored, err := s.zk.EntityConfig(s.ctx, e)
+	if err != nil {
+		return err
+	}
+	entity := api.QuotaEntity(e)
+	s.setCredentials(entity, stored)
+	at, err := resolved(s.ctx, entity)
 	if err == nil {
-		entity := api.QuotaEntity(e)
-		s.setQuotas(entity, stored)
-		s.setCredentials(entity, stored)
+		s.quotas.Set(at, s.limitsOf(entity, stored))
 	}
 	return err
 }
 
-func (s *Server) setQuotas(e quota.Entity, stored map[string]string) {
+// quotaUnresolved has the quotas of an address read again whose name could not be resolved.
+func (s *Server) quotaUnresolved(e quota.Entity) {
+	s.background(func() {
+		s.pending.Lock()
+		defer s.pending.Unlock()
+		node := zkcoord.Entity{Kind: zkcoord.IPs, Name: e.IP.Value}
+		s.applyAgainLocked(node.Path(), func() error { return s.readEntity(node) })
+	})
+}
+
+func (s *Server) limitsOf(e quota.Entity, stored map[string]string) quota.Limits {
 	limits, err := quota.ParseLimits(stored)
 	if err != nil {
 		s.log.WithError(err).WithField(logx.Entity, e).Error("a quota cannot be used")
 	}
-	s.quotas.Set(e, limits)
+	return limits
+}
+
+// resolved returns the entity whose use is limited by the quotas that are stored for an entity: an address may be written
+// in another way than that of the system, or as the name of a host (IpConfigHandler, 3.9).
+func resolved(ctx context.Context, e quota.Entity) (quota.Entity, error) {
+	if !e.IP.Given || e.IP.Default {
+		return e, nil
+	}
+	ip := net.ParseIP(e.IP.Value)
+	if ip == nil {
+		all, err := net.DefaultResolver.LookupIP(ctx, "ip", e.IP.Value)
+		if err != nil {
+			return e, err
+		}
+		ip = all[max(slices.IndexFunc(all, func(ip net.IP) bool { return ip.To4() != nil }), 0)] // Java prefers IPv4
+	}
+	return quota.Entity{IP: quota.Named(ip.String())}, nil
 }
 
 func (s *Server) holdBack(ip net.IP) time.Duration { return s.quotas.Connected(ip.String()) }

@@ -1,9 +1,6 @@
 package quota
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // bucket is a token bucket: it fills at the rate of the limit, up to the amount that all windows allow, and may be
 // overdrawn once (TokenBucket, 3.9; KIP-599).
@@ -30,5 +27,10 @@ func (b *bucket) wait(bound float64) time.Duration {
 	if b.tokens >= 0 {
 		return 0
 	}
-	return time.Duration(math.Round(-b.tokens/max(bound, 1e-9)*1000)) * time.Millisecond
+	return millis(-b.tokens / bound * 1000)
+}
+
+// full reports whether a bucket would be as full as a new one.
+func (b *bucket) full(bound float64, w Windows, now time.Time) bool {
+	return b.tokens+bound*now.Sub(b.last).Seconds() >= burst(bound, w)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 )
@@ -77,7 +78,7 @@ func ParseLimits(stored map[string]string) (Limits, error) {
 			failed = append(failed, fmt.Errorf("%s=%q is not a number of at least 0", key, text))
 			continue
 		}
-		parsed[kind] = bound
+		parsed[kind] = min(bound, math.MaxFloat64) // what is infinite cannot be calculated with
 	}
 	return parsed, errors.Join(failed...)
 }
@@ -113,12 +114,29 @@ func (l *limits) with(e Entity, set Limits) *limits {
 	} else {
 		next.of[e] = maps.Clone(set)
 	}
-	for _, set := range next.of {
-		for kind := range set {
-			next.any[kind] = true
+	next.note()
+	return next
+}
+
+// newLimits returns the limits of some entities.
+func newLimits(of map[Entity]Limits) *limits {
+	l := &limits{of: make(map[Entity]Limits, len(of))}
+	for e, set := range of {
+		if len(set) > 0 {
+			l.of[e] = maps.Clone(set)
 		}
 	}
-	return next
+	l.note()
+	return l
+}
+
+// note finds out which kinds of limits there are.
+func (l *limits) note() {
+	for _, set := range l.of {
+		for kind := range set {
+			l.any[kind] = true
+		}
+	}
 }
 
 // find returns the limit of a client: the most specific one, and the entity that its use is counted for.

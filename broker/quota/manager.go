@@ -3,7 +3,6 @@ package quota
 import (
 	"maps"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,8 +53,12 @@ func (m *Manager) Set(e Entity, set Limits) {
 	m.limits.Store(m.limits.Load().with(e, set))
 }
 
-// Entities lists the entities with limits, in no particular order.
-func (m *Manager) Entities() []Entity { return slices.Collect(maps.Keys(m.limits.Load().of)) }
+// SetAll replaces the limits of all entities: those that are not among them have none any more.
+func (m *Manager) SetAll(of map[Entity]Limits) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.limits.Store(newLimits(of))
+}
 
 // Any reports whether there is a limit of a kind.
 func (m *Manager) Any(kind Kind) bool { return m.limits.Load().any[kind] }
@@ -105,14 +108,18 @@ func (m *Manager) rateLocked(c counter, now time.Time) *Rate {
 	return r
 }
 
-// sweepLocked drops the rates of idle clients, whenever their number has doubled.
+// sweepLocked drops what is measured of idle clients, whenever their number has doubled. Only what could be measured anew
+// without a difference is dropped: who has overdrawn a quota must not get another one by going away.
 func (m *Manager) sweepLocked(now time.Time) {
 	if m.countedLocked() < m.mu.sweepAt {
 		return
 	}
 	maps.DeleteFunc(m.mu.rates, func(_ counter, r *Rate) bool { return r.Quiet(now) })
-	full := time.Duration(m.cfg.Controller.Count) * m.cfg.Controller.Size
-	maps.DeleteFunc(m.mu.buckets, func(_ Entity, b *bucket) bool { return now.Sub(b.last) > 2*full })
+	l := m.limits.Load()
+	maps.DeleteFunc(m.mu.buckets, func(who Entity, b *bucket) bool {
+		bound, _, found := l.find(Mutation, who.User.Value, who.Client.Value)
+		return !found || b.full(bound, m.cfg.Controller, now)
+	})
 	m.mu.sweepAt = max(minSweep, 2*m.countedLocked())
 }
 
@@ -131,8 +138,9 @@ func (m *Manager) Largest(kind Kind, user, client string) int64 {
 	return math.MaxInt64
 }
 
-// Mutate records partitions that a client wants to create or delete. ok is false if a client that knows
-// THROTTLING_QUOTA_EXCEEDED (strict) must retry after the wait; other clients are only made to wait (KIP-599).
+// Mutate records partitions that a client wants to create or delete. A client that knows THROTTLING_QUOTA_EXCEEDED
+// (strict) may overdraw its quota once, and does not have to wait; then ok is false, and it must retry after the wait.
+// Other clients are only made to wait (KIP-599; StrictControllerMutationQuota, 3.9).
 func (m *Manager) Mutate(user, client string, partitions int, strict bool) (wait time.Duration, ok bool) {
 	l := m.limits.Load()
 	if !l.any[Mutation] {
@@ -155,7 +163,9 @@ func (m *Manager) Mutate(user, client string, partitions int, strict bool) (wait
 	if strict && b.tokens < 0 {
 		return b.wait(bound), false
 	}
-	b.tokens -= float64(partitions)
+	if b.tokens -= float64(partitions); strict {
+		return 0, true
+	}
 	return b.wait(bound), true
 }
 

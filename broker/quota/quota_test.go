@@ -125,7 +125,7 @@ func TestRequestTimeWaitsAtMostAWindow(t *testing.T) {
 func TestMutations(t *testing.T) {
 	m, c := newTest()
 	m.Set(Entity{User: Named("u")}, Limits{Mutation: 1})
-	if wait, ok := m.Mutate("u", "c", 15, true); !ok || wait != 4*time.Second { // 11 tokens have accumulated
+	if wait, ok := m.Mutate("u", "c", 15, true); !ok || wait != 0 { // 11 tokens have accumulated
 		t.Fatalf("overdrawing: %v, %v", wait, ok)
 	}
 	if wait, ok := m.Mutate("u", "c", 1, true); ok || wait != 4*time.Second {
@@ -135,7 +135,7 @@ func TestMutations(t *testing.T) {
 		t.Errorf("a client that does not: %v, %v", wait, ok)
 	}
 	c.pass(5 * time.Second)
-	if wait, ok := m.Mutate("u", "c", 1, true); !ok || wait != time.Second {
+	if wait, ok := m.Mutate("u", "c", 1, true); !ok || wait != 0 {
 		t.Errorf("later: %v, %v", wait, ok)
 	}
 }
@@ -219,5 +219,52 @@ func TestNamesOfLimits(t *testing.T) {
 	}
 	if len(named) != int(kinds) {
 		t.Errorf("%d limits have names, want %d", len(named), kinds)
+	}
+}
+
+// TestDebtOutlivesASweep: who has overdrawn a quota does not get a new one when the idle are forgotten.
+func TestDebtOutlivesASweep(t *testing.T) {
+	m, c := newTest()
+	m.Set(Entity{Client: DefaultName}, Limits{Mutation: 1})
+	m.Mutate("u", "debtor", 1000, true)
+	for i := range 2 * minSweep {
+		m.Mutate("u", fmt.Sprint(i), 1, true)
+		c.pass(100 * time.Millisecond)
+	}
+	if wait, ok := m.Mutate("u", "debtor", 1, true); ok || wait <= 0 {
+		t.Errorf("after 200 s of the 989: %v, %v", wait, ok)
+	}
+}
+
+// TestExtremeLimits: neither no use at all nor any amount of it breaks the arithmetic.
+func TestExtremeLimits(t *testing.T) {
+	m, _ := newTest()
+	for text, waits := range map[string]bool{"0": true, "5e-324": true, "Infinity": false, "1.7e308": false} {
+		limits, err := ParseLimits(map[string]string{"controller_mutation_rate": text, "producer_byte_rate": text, "consumer_byte_rate": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.SetAll(map[Entity]Limits{{User: Named(text)}: limits})
+		for range 3 {
+			if wait, ok := m.Mutate(text, "", 1e9, false); !ok || (wait > 0) != waits || wait < 0 {
+				t.Errorf("controller_mutation_rate=%s: %v, %v", text, wait, ok)
+			}
+			if wait := m.Charge(Produce, text, "", 1e12); (wait > 0) != waits || wait < 0 {
+				t.Errorf("producer_byte_rate=%s: %v", text, wait)
+			}
+		}
+		if largest := m.Largest(Fetch, text, ""); largest < 0 || (largest == 0) != waits {
+			t.Errorf("consumer_byte_rate=%s: %d bytes at once", text, largest)
+		}
+	}
+}
+
+// TestAllLimitsAreReplaced: what is not among the new limits is not in force any more.
+func TestAllLimitsAreReplaced(t *testing.T) {
+	m, _ := newTest()
+	m.Set(Entity{User: Named("u")}, Limits{Produce: 1})
+	m.SetAll(map[Entity]Limits{{User: Named("v")}: {Fetch: 1}, {User: Named("w")}: nil})
+	if m.Any(Produce) || !m.Any(Fetch) || m.Charge(Produce, "u", "c", 1000) != 0 || m.Charge(Fetch, "v", "c", 1000) == 0 {
+		t.Error("the limits are not those that were set last")
 	}
 }

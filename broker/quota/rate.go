@@ -94,7 +94,18 @@ func (r *Rate) Excess(bound float64, now time.Time) time.Duration {
 	if bound <= 0 {
 		return over
 	}
-	return time.Duration(math.Round((rate-bound)/bound*float64(over.Milliseconds()))) * time.Millisecond
+	return millis((rate - bound) / bound * float64(over.Milliseconds()))
+}
+
+// longest is a wait that no client sits out.
+const longest = 100 * 365 * 24 * time.Hour
+
+// millis rounds a wait to milliseconds.
+func millis(wait float64) time.Duration {
+	if wait >= float64(longest.Milliseconds()) {
+		return longest
+	}
+	return time.Duration(math.Round(wait)) * time.Millisecond
 }
 
 // Quiet reports whether nothing was added within the windows.
