@@ -100,10 +100,6 @@ func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchCo
 	if c.Version < 4 {
 		f.max = min(f.max, maxConverted)
 	}
-	if req.ReplicaID < 0 && h.Quotas.Any(quota.Fetch) {
-		f.max = min(f.max, h.Quotas.Largest(quota.Fetch, c.user(), c.clientID()))
-	}
-	f.min = min(int64(req.MinBytes), f.max)
 	f.reader = replica.Reader{
 		Replica: req.ReplicaID, BrokerEpoch: -1, Isolation: replica.Isolation(req.IsolationLevel),
 		LeaderOnly: c.Version < preferredReplicaVersion,
@@ -113,7 +109,10 @@ func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchCo
 	}
 	if c.follower = f.reader.FromFollower(); c.follower {
 		f.reader.Isolation, f.reader.LeaderOnly = replica.ReadToEnd, true
+	} else if h.Quotas.Any(quota.Fetch) {
+		f.max = min(f.max, h.Quotas.Largest(quota.Fetch, c.user(), c.clientID()))
 	}
+	f.min = min(int64(req.MinBytes), f.max)
 	f.resolve()
 	return f
 }

@@ -95,6 +95,8 @@ type Call struct {
 	*network.Request
 	wait     time.Duration // that quotas impose before the next request
 	follower bool          // a Fetch from another broker
+	// unanswered: a Produce with acks=0.
+	unanswered bool
 }
 
 // row is an API: its offered versions and its handler.
@@ -202,7 +204,7 @@ func (h *Handlers) Handle(ctx context.Context, r *network.Request) (network.Answ
 	answer, err := h.rows[r.Key].handle(ctx, c)
 	took := time.Since(began)
 	h.logSlow(c, took)
-	h.chargeTime(c, r.Arrived)
+	h.chargeTime(c, took) // without what it has waited for earlier requests of its connection
 	return h.logged(c, h.measured(c, c.throttled(answer), began.Add(took))), err
 }
 

@@ -70,6 +70,7 @@ func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceReques
 		}
 	}
 	h.charge(c, quota.Produce, float64(len(c.Body)))
+	c.unanswered = req.Acks == 0
 	switch {
 	case req.Acks == 0 && failed:
 		return network.HangUp()

@@ -29,10 +29,10 @@ func (h *Handlers) charge(c *Call, kind quota.Kind, amount float64) {
 	}
 }
 
-// chargeTime charges the time since a moment to the request quota, in percent of a second (KIP-124).
-func (h *Handlers) chargeTime(c *Call, since time.Time) {
-	if h.Quotas.Any(quota.Request) && !betweenBrokers(c.Key) && !c.Conn.LoggingIn() {
-		h.charge(c, quota.Request, 100*time.Since(since).Seconds())
+// chargeTime charges time spent on a request to the request quota, in percent of a second (KIP-124).
+func (h *Handlers) chargeTime(c *Call, took time.Duration) {
+	if h.Quotas.Any(quota.Request) && !betweenBrokers(c.Key) && !c.follower && !c.unanswered && !c.Conn.LoggingIn() {
+		h.charge(c, quota.Request, 100*took.Seconds())
 	}
 }
 
