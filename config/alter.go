@@ -59,7 +59,7 @@ func (d *Dynamic) AlterCluster(current map[string]string, ops []Op) (map[string]
 // AlterBroker.
 func (d *Dynamic) WithBroker(settings map[string]string) (*Broker, error) {
 	now := d.state.Load()
-	return parse(merge(now.file, now.cluster, settings), now.file)
+	return now.merged.with(now.file, now.cluster, settings)
 }
 
 func (d *Dynamic) alter(current map[string]string, ops []Op, at level) (map[string]string, error) {
@@ -163,7 +163,7 @@ func (d *Dynamic) validate(settings map[string]string, at level) error {
 	if at == brokerLevel {
 		cluster, broker = now.cluster, settings
 	}
-	next, err := parse(merge(now.file, cluster, broker), now.file)
+	next, err := now.merged.with(now.file, cluster, broker)
 	if err != nil {
 		return err
 	}

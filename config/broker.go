@@ -16,6 +16,7 @@ import (
 type Broker struct {
 	given  map[string]string // what was set, in its original form, including dynamic values
 	static map[string]string // what the file sets
+	logins *loginFile        // shared by all configurations of a broker
 	values map[string]any    // all keys of the schema, parsed; nil for null
 
 	// Identity.
@@ -199,7 +200,7 @@ func Parse(props map[string]string) (*Broker, error) {
 
 // parse creates a configuration from the given properties, of which the file sets static.
 func parse(given, static map[string]string) (*Broker, error) {
-	b := &Broker{given: withNodeID(given), static: withNodeID(static)}
+	b := &Broker{given: withNodeID(given), static: withNodeID(static), logins: new(loginFile)}
 	if err := b.parseValues(); err != nil {
 		return nil, err
 	}

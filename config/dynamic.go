@@ -77,7 +77,7 @@ func (d *Dynamic) Origin(name string) (znode string) {
 
 func (d *Dynamic) publish(next *layers, znode string) error {
 	old := next.merged
-	merged, err := parse(merge(next.file, next.cluster, next.broker), next.file)
+	merged, err := old.with(next.file, next.cluster, next.broker)
 	if err != nil {
 		d.log.WithError(err).WithField(logx.Znode, znode).Error("dynamic settings are inconsistent, keeping the previous ones")
 		d.state.Store(next)
@@ -98,6 +98,15 @@ func (d *Dynamic) publish(next *layers, znode string) error {
 		tell(old, merged)
 	}
 	return nil
+}
+
+// with returns the configuration of the same broker from other layers.
+func (b *Broker) with(file map[string]string, over ...map[string]string) (*Broker, error) {
+	next, err := parse(merge(file, over...), file)
+	if err == nil {
+		next.logins = b.logins
+	}
+	return next, err
 }
 
 // merge applies layers in order of increasing precedence. A setting that can be given in several units replaces its

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -117,6 +119,33 @@ func TestDynamicListenersWithoutTheirProtection(t *testing.T) {
 	setCluster(t, d, map[string]string{"num.io.threads": "9"})
 	if d.Current().NumIOThreads != 9 {
 		t.Error("other settings must still apply")
+	}
+}
+
+// TestDynamicWithoutTheLoginFile: when the file of login configurations cannot be read any more, settings still change.
+func TestDynamicWithoutTheLoginFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "jaas.conf")
+	if err := os.WriteFile(file, []byte("KafkaServer { "+plainLogin+" };"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := dynamicOver(t, "listeners=EXTERNAL://:9093", "listener.security.protocol.map=EXTERNAL:SASL_PLAINTEXT", "inter.broker.listener.name=EXTERNAL",
+		"sasl.mechanism.inter.broker.protocol=PLAIN", "sasl.enabled.mechanisms=PLAIN", "java.security.auth.login.config="+file)
+	if asked := d.Current().Unsupported(); len(asked) > 0 { // as at a start
+		t.Fatal(asked)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	setBroker(t, d, map[string]string{"num.io.threads": "9"})
+	if d.Current().NumIOThreads != 9 {
+		t.Error("the change is held up")
+	}
+	value := "10"
+	if _, err := d.AlterBroker(nil, []Op{{Key: "num.io.threads", Value: &value}}); err != nil {
+		t.Errorf("a request for a change: %v", err)
+	}
+	if _, err := d.Current().BrokersSASL(d.Current().Listeners[0]); err != nil {
+		t.Errorf("a login at another broker: %v", err)
 	}
 }
 

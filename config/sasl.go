@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"barnabas/internal/jaas"
@@ -145,7 +146,7 @@ func (b *Broker) login(l Listener, mechanism string) (jaas.Login, error) {
 		return jaas.Login{}, &Error{Key: key, Reason: fmt.Sprintf("must be set for listener %s, for example: %s required;", l.Name, wanted)}
 	}
 	refuse := func(reason string) error { return &Error{Key: LoginFileKey, Value: file, Reason: reason} }
-	sections, err := jaas.ReadFile(file)
+	sections, err := b.logins.read(file)
 	if err != nil {
 		return jaas.Login{}, refuse(err.Error())
 	}
@@ -159,6 +160,26 @@ func (b *Broker) login(l Listener, mechanism string) (jaas.Login, error) {
 		return jaas.Login{}, refuse(fmt.Sprintf("neither its section KafkaServer or %s nor %s has the login module %s", own, key, wanted))
 	}
 	return logins[i], nil
+}
+
+// loginFile is the content of the file of login configurations, which is read once, as by Java: what becomes of it later
+// does not affect a running broker, its logins at others and its other settings.
+type loginFile struct {
+	mu       sync.Mutex
+	sections map[string][]jaas.Login // nil: not read yet
+}
+
+func (f *loginFile) read(name string) (map[string][]jaas.Login, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sections != nil {
+		return f.sections, nil
+	}
+	sections, err := jaas.ReadFile(name)
+	if err == nil {
+		f.sections = sections
+	}
+	return sections, err
 }
 
 // BrokersSASL says how this broker logs in at other brokers' listener with the same name as one of its own.

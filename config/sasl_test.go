@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -110,20 +111,28 @@ func TestLoginsOfAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := mustParse(t, "listeners=EXTERNAL://:9093", "listener.security.protocol.map=EXTERNAL:SASL_PLAINTEXT", "inter.broker.listener.name=EXTERNAL",
-		"sasl.mechanism.inter.broker.protocol=PLAIN", "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256", "java.security.auth.login.config="+file,
-		"listener.name.external.scram-sha-256.sasl.jaas.config="+jaas.ScramModule+" required user=own;")
+	parsed := func() *Broker {
+		return mustParse(t, "listeners=EXTERNAL://:9093", "listener.security.protocol.map=EXTERNAL:SASL_PLAINTEXT", "inter.broker.listener.name=EXTERNAL",
+			"sasl.mechanism.inter.broker.protocol=PLAIN", "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256", "java.security.auth.login.config="+file,
+			"listener.name.external.scram-sha-256.sasl.jaas.config="+jaas.ScramModule+" required user=own;")
+	}
+	b := parsed()
 	write("KafkaServer { " + scramLogin + "\n" + plainLogin + " };")
 	got, err := b.ListenerSASL(b.Listeners[0])
 	if err != nil || got.Mechanisms[0].UserPasswords()["alice"] != "pw" || got.Mechanisms[1].Options["user"] != "own" {
 		t.Error(got, err)
 	}
 	write("KafkaServer { " + plainLogin + " }; external.KafkaServer { " + jaas.PlainModule + " required user_bob=x; };")
+	if again, err := b.ListenerSASL(b.Listeners[0]); err != nil || !reflect.DeepEqual(again, got) {
+		t.Errorf("the file is read again: %v, %v", again, err)
+	}
+	b = parsed()
 	if got, err = b.ListenerSASL(b.Listeners[0]); err != nil || got.Mechanisms[0].UserPasswords()["bob"] != "x" || len(got.Mechanisms[0].Options) != 1 {
 		t.Error(got, err)
 	}
 	for _, text := range []string{"", "KafkaServer { };", "KafkaServer { " + scramLogin + " };", "KafkaServer {"} {
 		write(text)
+		b := parsed()
 		if _, err := b.ListenerSASL(b.Listeners[0]); err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("%q: %v", text, err)
 		}
