@@ -478,14 +478,11 @@ func (s *Server) withOrigin(err error, settings ...string) error {
 func (s *Server) networkConfig(c *config.Broker) network.Config {
 	n := network.Config{
 		RequestMaxBytes: int32(c.SocketRequestMaxBytes), QueuedMaxBytes: c.QueuedMaxRequestBytes,
-		MaxIdle: c.ConnectionsMaxIdle, Limits: connectionLimits(c), HoldBack: s.holdBack,
+		MaxIdle: c.ConnectionsMaxIdle, Limits: connectionLimits(c), HoldBack: s.holdBack, SendBuffer: max(c.SocketSendBufferBytes, 0),
 	}
 	// The defaults of these date from before kernels tuned buffers: they apply only if they are set.
 	if c.Set("socket.listen.backlog.size") {
 		n.Backlog = c.SocketListenBacklog
-	}
-	if c.Set("socket.send.buffer.bytes") {
-		n.SendBuffer = max(c.SocketSendBufferBytes, 0)
 	}
 	if c.Set("socket.receive.buffer.bytes") {
 		n.ReceiveBuffer = max(c.SocketReceiveBufferBytes, 0)

@@ -193,3 +193,25 @@ func TestGeneratedIDIsThatOfTheLogDirectories(t *testing.T) {
 		})
 	}
 }
+
+// TestSocketBuffers: sockets get the default send buffer, as in Apache Kafka, but receive buffers only if they are set.
+func TestSocketBuffers(t *testing.T) {
+	for _, c := range []struct {
+		set           map[string]string
+		send, receive int
+	}{
+		{nil, 102400, 0},
+		{map[string]string{"socket.send.buffer.bytes": "-1", "socket.receive.buffer.bytes": "-1"}, 0, 0},
+		{map[string]string{"socket.send.buffer.bytes": "5000", "socket.receive.buffer.bytes": "6000"}, 5000, 6000},
+	} {
+		props := map[string]string{"zookeeper.connect": "localhost"}
+		maps.Copy(props, c.set)
+		cfg, err := config.Parse(props)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := new(Server).networkConfig(cfg); n.SendBuffer != c.send || n.ReceiveBuffer != c.receive {
+			t.Errorf("with %v: send buffer %d, receive buffer %d", c.set, n.SendBuffer, n.ReceiveBuffer)
+		}
+	}
+}
