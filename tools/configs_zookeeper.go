@@ -127,8 +127,15 @@ func (s *storedConfigs) alter(ctx context.Context, e entity) error {
 	if err != nil {
 		return err
 	}
+	checked := false // a second attempt may find that the first one, whose response was lost, has removed them
 	err = s.zk.UpdateEntityConfigEarly(ctx, stored(e), func(configs map[string]string) (map[string]string, error) {
-		return altered(configs, settings, remove)
+		if missing := lacking(configs, remove); len(missing) > 0 && !checked {
+			return nil, fmt.Errorf("invalid config(s): %s", strings.Join(missing, ","))
+		}
+		checked = true
+		maps.Copy(configs, settings)
+		maps.DeleteFunc(configs, func(name, _ string) bool { return slices.Contains(remove, name) })
+		return configs, nil
 	})
 	if err != nil {
 		return err
@@ -137,17 +144,9 @@ func (s *storedConfigs) alter(ctx context.Context, e entity) error {
 	return nil
 }
 
-// altered returns settings with some set and some removed.
-func altered(configs, settings map[string]string, remove []string) (map[string]string, error) {
-	missing := slices.DeleteFunc(slices.Clone(remove), func(name string) bool { _, there := configs[name]; return there })
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("invalid config(s): %s", strings.Join(missing, ","))
-	}
-	maps.Copy(configs, settings)
-	for _, name := range remove {
-		delete(configs, name)
-	}
-	return configs, nil
+// lacking returns the names that settings do not have.
+func lacking(configs map[string]string, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, there := configs[name]; return there })
 }
 
 // storedCredentials replaces the passwords of a user's SCRAM credentials with salted ones. Nothing else can be set for

@@ -27,6 +27,7 @@ func scramMechanism(number int8) (scram.Mechanism, error) {
 type scramChange struct {
 	mechanisms map[string]string
 	err        error
+	applied    bool // at least once
 }
 
 // alterUserSCRAMCredentials writes and deletes users' credentials, as the controller (KIP-554). Either all of a user's
@@ -111,18 +112,20 @@ func (h *Handlers) alterSCRAM(ctx context.Context, user string, change *scramCha
 	return h.ZK.UpdateEntityConfig(ctx, node, func(config map[string]string) (map[string]string, error) { return change.apply(user, config) })
 }
 
-// apply changes a user's stored settings.
+// apply changes a user's stored settings. If it is called again, because others have written too, credentials may be gone
+// that were to be deleted: perhaps by the first attempt, whose response was lost.
 func (c *scramChange) apply(user string, config map[string]string) (map[string]string, error) {
 	for mechanism, credential := range c.mechanisms {
 		if credential != "" {
 			config[mechanism] = credential
 			continue
 		}
-		if config[mechanism] == "" {
+		if config[mechanism] == "" && !c.applied {
 			return nil, fmt.Errorf("user %q has no %s credential: %w", user, mechanism, kerr.ResourceNotFound)
 		}
 		delete(config, mechanism)
 	}
+	c.applied = true
 	return config, nil
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -32,6 +33,21 @@ func TestSCRAMChangesOfOneUser(t *testing.T) {
 		changes := scramChanges(&kmsg.AlterUserSCRAMCredentialsRequest{Upsertions: tc.ups, Deletions: tc.down})
 		if err := changes["u"].err; len(changes) != 1 || (tc.want == nil) != (err == nil) || tc.want != nil && !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+	}
+}
+
+// TestDeletionOfACredentialWithoutResponse: a credential that the first attempt has deleted, whose response was lost, is
+// not missed by the second one.
+func TestDeletionOfACredentialWithoutResponse(t *testing.T) {
+	c := &scramChange{mechanisms: map[string]string{"SCRAM-SHA-256": ""}}
+	if _, err := c.apply("alice", map[string]string{}); !errors.Is(err, kerr.ResourceNotFound) {
+		t.Errorf("a credential that does not exist: %v", err)
+	}
+	for _, stored := range []map[string]string{{"SCRAM-SHA-256": "x", "quota": "1"}, {"quota": "2"}} {
+		want := map[string]string{"quota": stored["quota"]}
+		if next, err := c.apply("alice", stored); err != nil || !maps.Equal(next, want) {
+			t.Errorf("%v, %v", next, err)
 		}
 	}
 }
