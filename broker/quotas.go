@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"math"
 	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	"barnabas/broker/api"
@@ -99,6 +101,40 @@ func resolved(ctx context.Context, e quota.Entity) (quota.Entity, error) {
 		ip = all[max(slices.IndexFunc(all, func(ip net.IP) bool { return ip.To4() != nil }), 0)] // Java prefers IPv4
 	}
 	return quota.Entity{IP: quota.Named(ip.String())}, nil
+}
+
+// pace counts a new connection to a listener and returns how long it must wait.
+func (s *Server) pace(listener string) time.Duration {
+	ofBroker, ofListener := creationRates(s.config.Current(), listener)
+	return s.quotas.Accepted(listener, ofBroker, ofListener)
+}
+
+// creationRates returns how many connections per second may be opened to all listeners together and to one of them. The
+// listener between brokers, if it is not the only one, is exempt from the former (ConnectionQuotas.protectedListener,
+// 3.9).
+func creationRates(c *config.Broker, listener string) (ofBroker, ofListener float64) {
+	ofBroker, ofListener = rateOf(c.MaxConnectionCreationRate), quota.Unlimited
+	if len(c.Listeners) > 1 && listener == c.InterBrokerListener {
+		ofBroker = quota.Unlimited
+	}
+	for _, l := range c.Listeners {
+		if l.Name != listener {
+			continue
+		}
+		_, text, _ := c.ListenerSetting(l, "max.connection.creation.rate")
+		if own, err := strconv.Atoi(text); err == nil {
+			ofListener = rateOf(own)
+		}
+	}
+	return ofBroker, ofListener
+}
+
+// rateOf returns a limit; the default of such settings is the largest number.
+func rateOf(setting int) float64 {
+	if setting >= math.MaxInt32 {
+		return quota.Unlimited
+	}
+	return float64(setting)
 }
 
 func (s *Server) holdBack(ip net.IP) time.Duration { return s.quotas.Connected(ip.String()) }

@@ -1,10 +1,13 @@
 package broker
 
 import (
+	"maps"
 	"net"
+	"strings"
 	"testing"
 
 	"barnabas/broker/quota"
+	"barnabas/config"
 	"barnabas/internal/testwait"
 )
 
@@ -42,5 +45,37 @@ func TestQuotaOfAHostHoldsBackItsConnections(t *testing.T) {
 	s.settingsMissed()
 	if !held() {
 		t.Error("the quota has been forgotten")
+	}
+}
+
+// TestConnectionRates: a listener's own limit replaces that of the broker for it, which otherwise applies to each listener
+// and to all of them together, except the listener between brokers.
+func TestConnectionRates(t *testing.T) {
+	for _, test := range []struct {
+		listeners string
+		settings  map[string]string
+		listener  string
+		all, own  float64
+	}{
+		{"IN://:1,OUT://:2", nil, "OUT", quota.Unlimited, quota.Unlimited},
+		{"IN://:1,OUT://:2", map[string]string{"max.connection.creation.rate": "5"}, "OUT", 5, 5},
+		{"IN://:1,OUT://:2", map[string]string{"max.connection.creation.rate": "5"}, "IN", quota.Unlimited, 5},
+		{"IN://:1", map[string]string{"max.connection.creation.rate": "5"}, "IN", 5, 5},
+		{"IN://:1,OUT://:2", map[string]string{"max.connection.creation.rate": "5", "listener.name.in.max.connection.creation.rate": "7"}, "IN", quota.Unlimited, 7},
+		{"IN://:1,OUT://:2", map[string]string{"listener.name.out.max.connection.creation.rate": "3"}, "OUT", quota.Unlimited, 3},
+	} {
+		given := map[string]string{
+			"zookeeper.connect": "localhost:2181", "listeners": test.listeners, "inter.broker.listener.name": "IN",
+			"advertised.listeners":           strings.ReplaceAll(test.listeners, "://:", "://localhost:"),
+			"listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT",
+		}
+		maps.Copy(given, test.settings)
+		c, err := config.Parse(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, own := creationRates(c, test.listener); all != test.all || own != test.own {
+			t.Errorf("%s of %s with %v: %v and %v, want %v and %v", test.listener, test.listeners, test.settings, all, own, test.all, test.own)
+		}
 	}
 }

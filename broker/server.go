@@ -478,7 +478,8 @@ func (s *Server) withOrigin(err error, settings ...string) error {
 func (s *Server) networkConfig(c *config.Broker) network.Config {
 	n := network.Config{
 		RequestMaxBytes: int32(c.SocketRequestMaxBytes), QueuedMaxBytes: c.QueuedMaxRequestBytes,
-		MaxIdle: c.ConnectionsMaxIdle, Limits: connectionLimits(c), HoldBack: s.holdBack, SendBuffer: max(c.SocketSendBufferBytes, 0),
+		MaxIdle: c.ConnectionsMaxIdle, Limits: connectionLimits(c), HoldBack: s.holdBack, Pace: s.pace,
+		SendBuffer: max(c.SocketSendBufferBytes, 0),
 	}
 	// The defaults of these date from before kernels tuned buffers: they apply only if they are set.
 	if c.Set("socket.listen.backlog.size") {
@@ -493,13 +494,14 @@ func (s *Server) networkConfig(c *config.Broker) network.Config {
 func connectionLimits(c *config.Broker) network.Limits {
 	l := network.Limits{
 		Max: c.MaxConnections, MaxPerIP: c.MaxConnectionsPerIP, MaxPerIPOver: c.MaxConnectionsPerIPOverride,
-		MaxListener: make(map[string]int), CreationRate: c.MaxConnectionCreationRate,
+		MaxListener: make(map[string]int),
 	}
 	if len(c.Listeners) > 1 {
 		l.Protected = c.InterBrokerListener
 	}
 	for _, listener := range c.Listeners {
-		if n, err := strconv.Atoi(c.String(listener.ConfigPrefix() + "max.connections")); err == nil {
+		_, most, _ := c.ListenerSetting(listener, "max.connections")
+		if n, err := strconv.Atoi(most); err == nil {
 			l.MaxListener[listener.Name] = n
 		}
 	}

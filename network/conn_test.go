@@ -410,7 +410,7 @@ func TestConnectionLimits(t *testing.T) {
 }
 
 func TestListenerLimitMakesOthersWait(t *testing.T) {
-	addr := start(t, &echo{}, Config{Backlog: 10, Limits: Limits{MaxListener: map[string]int{"PLAINTEXT": 1}, CreationRate: 1000}})
+	addr := start(t, &echo{}, Config{Backlog: 10, Limits: Limits{MaxListener: map[string]int{"PLAINTEXT": 1}}})
 	first := dial(t, addr)
 	_, _ = first.Write(frame(echoNow, 0, 1, "first"))
 	expect(t, first, 1, "first")
@@ -504,6 +504,33 @@ func TestMutedConnection(t *testing.T) {
 	if len(e.seen) != 1 {
 		t.Fatalf("%d requests were handled", len(e.seen))
 	}
+}
+
+// TestConnectionsHeldBackDoNotCount: connections of an address that exceeds its quota take up neither the number nor the
+// rate of connections that others may open.
+func TestConnectionsHeldBackDoNotCount(t *testing.T) {
+	var count atomic.Int32
+	c := start(t, &echo{}, Config{
+		Limits: Limits{Max: 1, MaxPerIP: 1, MaxListener: map[string]int{"PLAINTEXT": 1}},
+		HoldBack: func(net.IP) time.Duration {
+			if count.Add(1) <= 3 {
+				return time.Hour
+			}
+			return 0
+		},
+		Pace: func(listener string) time.Duration {
+			if n := count.Load(); n != 4 || listener != "PLAINTEXT" {
+				t.Errorf("connection %d to listener %s is counted", n, listener)
+			}
+			return time.Millisecond
+		},
+	})
+	for range 3 {
+		_ = dial(t, c)
+	}
+	served := dial(t, c)
+	_, _ = served.Write(frame(echoNow, 0, 1, "served"))
+	expect(t, served, 1, "served")
 }
 
 // TestConnectionsHeldBack: connections that are held back are closed after the wait without an answer.

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 )
 
 // budget bounds the total size of the requests being read and handled (queued.max.request.bytes). A nil budget is
@@ -74,7 +73,6 @@ type Limits struct {
 	MaxListener  map[string]int // listener.name.NAME.max.connections
 	MaxPerIP     int            // max.connections.per.ip
 	MaxPerIPOver map[string]int // max.connections.per.ip.overrides, by address
-	CreationRate int            // max.connection.creation.rate, per second; not positive: no limit
 }
 
 // admission counts connections against Limits.
@@ -87,12 +85,11 @@ type admission struct {
 		ips       map[string]int
 		opened    map[string]int64 // by listener, since the start
 	}
-	creation *rate.Limiter // of new connections
-	changed  sync.Cond     // uses mu: a connection has ended or the limits have changed
+	changed sync.Cond // uses mu: a connection has ended or the limits have changed
 }
 
 func newAdmission(l Limits) *admission {
-	a := &admission{creation: rate.NewLimiter(rate.Inf, 1)}
+	a := new(admission)
 	a.changed.L = &a.mu.Mutex
 	a.setLimits(l)
 	a.mu.listeners, a.mu.ips, a.mu.opened = make(map[string]int), make(map[string]int), make(map[string]int64)
@@ -103,11 +100,6 @@ func (a *admission) setLimits(l Limits) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.limits = l
-	a.creation.SetLimit(rate.Inf)
-	if l.CreationRate > 0 {
-		a.creation.SetLimit(rate.Limit(l.CreationRate))
-		a.creation.SetBurst(l.CreationRate)
-	}
 	a.changed.Broadcast()
 }
 

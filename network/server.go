@@ -37,6 +37,9 @@ type Config struct {
 	// HoldBack returns how long to delay a new connection, unanswered, before it is closed, because its address opens
 	// connections too fast (KIP-612); 0 accepts it. May be nil.
 	HoldBack func(ip net.IP) time.Duration
+	// Pace is called for each new connection to a listener that is not held back, and returns how long to wait before it is
+	// served, and before others are accepted (max.connection.creation.rate). May be nil.
+	Pace func(listener string) time.Duration
 }
 
 // Server accepts connections and serves their requests. Bind opens the sockets, Serve begins to accept, Close ends
@@ -244,19 +247,44 @@ func (s *Server) accept(b *bound) {
 		}
 		if err != nil { // out of file descriptors, or the peer has gone: others may still come
 			s.log.WithError(err).WithField(logx.Listener, b.Name).Error("cannot accept a connection")
-			select {
-			case <-time.After(100 * time.Millisecond):
-			case <-s.ctx.Done():
-			}
+			s.pause(100 * time.Millisecond)
 			continue
 		}
-		_ = s.admission.creation.Wait(s.ctx) // fails only when the server closes
-		s.open(b, nc.(*net.TCPConn))
+		s.admit(b, nc.(*net.TCPConn))
 	}
 }
 
-func (s *Server) open(l *bound, tcp *net.TCPConn) {
+// admit serves a connection, refuses it or has it closed later. An address that exceeds its quota is dealt with first, so
+// that it does not take what others may use of the limits on the rate and the number of connections
+// (ConnectionQuotas.recordIpConnectionMaybeThrottle, 3.9).
+func (s *Server) admit(b *bound, tcp *net.TCPConn) {
 	ip := tcp.RemoteAddr().(*net.TCPAddr).IP
+	if s.cfg.HoldBack != nil {
+		if wait := s.cfg.HoldBack(ip); wait > 0 {
+			s.tasks.Go(func() { s.closeLater(tcp, wait) })
+			return
+		}
+	}
+	if s.cfg.Pace != nil {
+		s.pause(s.cfg.Pace(b.Name))
+	}
+	s.open(b, tcp, ip)
+}
+
+// pause waits, but not longer than until the server closes.
+func (s *Server) pause(wait time.Duration) {
+	if wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.ctx.Done():
+	}
+}
+
+func (s *Server) open(l *bound, tcp *net.TCPConn, ip net.IP) {
 	if !s.admission.enter(l.Name, ip) {
 		if line, ok := s.refused.Line("too many", s.log); ok {
 			line.WithFields(logrus.Fields{logx.Listener: l.Name, logx.Client: ip.String(), logx.Setting: "max.connections.per.ip"}).
@@ -264,12 +292,6 @@ func (s *Server) open(l *bound, tcp *net.TCPConn) {
 		}
 		_ = tcp.Close()
 		return
-	}
-	if s.cfg.HoldBack != nil {
-		if wait := s.cfg.HoldBack(ip); wait > 0 {
-			s.tasks.Go(func() { s.closeLater(l, tcp, ip, wait) })
-			return
-		}
 	}
 	if s.admission.overMax() {
 		s.makeRoom()
@@ -290,15 +312,10 @@ func (s *Server) open(l *bound, tcp *net.TCPConn) {
 	})
 }
 
-// closeLater delays closing a refused connection, so that the client does not reconnect at once. It counts until it is
-// closed.
-func (s *Server) closeLater(l *bound, tcp *net.TCPConn, ip net.IP, wait time.Duration) {
-	select {
-	case <-time.After(wait):
-	case <-s.ctx.Done():
-	}
+// closeLater delays closing a refused connection, so that the client does not reconnect at once.
+func (s *Server) closeLater(tcp *net.TCPConn, wait time.Duration) {
+	s.pause(wait)
 	_ = tcp.Close()
-	s.admission.leave(l.Name, ip)
 }
 
 // makeRoom closes the connection that has been idle for longest, except protected ones.

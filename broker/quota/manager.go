@@ -25,7 +25,9 @@ type Manager struct {
 		sync.Mutex
 		rates   map[counter]*Rate
 		buckets map[Entity]*bucket
-		sweepAt int // number of entries at which idle ones are dropped
+		// accepted are the rates of new connections by listener, and of all together under the empty name.
+		accepted map[string]*Rate
+		sweepAt  int // number of entries at which idle ones are dropped
 	}
 }
 
@@ -40,6 +42,7 @@ func NewManager(cfg Config) *Manager {
 	m := &Manager{cfg: cfg}
 	m.limits.Store(&limits{of: make(map[Entity]Limits)})
 	m.mu.rates, m.mu.buckets = make(map[counter]*Rate), make(map[Entity]*bucket)
+	m.mu.accepted = make(map[string]*Rate)
 	m.mu.sweepAt = minSweep
 	return m
 }
@@ -167,23 +170,4 @@ func (m *Manager) Mutate(user, client string, partitions int, strict bool) (wait
 		return 0, true
 	}
 	return b.wait(bound), true
-}
-
-// Connected records a new connection from an address. One that exceeds the limit is not recorded; it must be closed
-// after the wait (KIP-612).
-func (m *Manager) Connected(ip string) (wait time.Duration) {
-	bound, who, found := m.limits.Load().findIP(Connection, ip)
-	if !found {
-		return 0
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.cfg.Now()
-	r := m.rateLocked(counter{Connection, who}, now)
-	r.Add(1, now)
-	if wait = r.Excess(bound, now); wait > 0 {
-		r.Add(-1, now)
-		wait = min(wait, m.cfg.Clients.Size)
-	}
-	return wait
 }

@@ -268,3 +268,37 @@ func TestAllLimitsAreReplaced(t *testing.T) {
 		t.Error("the limits are not those that were set last")
 	}
 }
+
+// TestPaceOfNewConnections: connections beyond a rate wait, for one window at most; those of a listener that is exempt
+// from the limit of all neither wait for it nor count.
+func TestPaceOfNewConnections(t *testing.T) {
+	m, c := newTest()
+	for i := range 20 {
+		if wait := m.Accepted("external", 2, Unlimited); wait != 0 {
+			t.Fatalf("connection %d waits %v", i, wait)
+		}
+	}
+	if wait := m.Accepted("external", 2, Unlimited); wait <= 0 || wait > time.Second {
+		t.Errorf("above the limit: %v", wait)
+	}
+	for i := range 10 {
+		if wait := m.Accepted("internal", Unlimited, 1); wait != 0 {
+			t.Fatalf("connection %d to the exempt listener waits %v", i, wait)
+		}
+	}
+	if wait := m.Accepted("internal", Unlimited, 1); wait <= 0 {
+		t.Error("the listener's own limit does not apply")
+	}
+	if wait := m.Accepted("internal", Unlimited, 100); wait != 0 {
+		t.Errorf("after its limit was raised: %v", wait)
+	}
+	c.pass(15 * time.Second)
+	if wait := m.Accepted("external", 2, 2); wait != 0 {
+		t.Errorf("later: %v", wait)
+	}
+	for range 100 {
+		if wait := m.Accepted("external", 0, 0); wait != time.Second {
+			t.Fatalf("with a limit of 0: %v", wait)
+		}
+	}
+}
