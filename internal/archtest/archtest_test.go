@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"zkcoord/zkserver": {},
 	"zkcoord/zklogin":  {"network/kerberos"},
 	"zkcoord/zktest":   {"zkcoord", "zkcoord/zkserver"},                           // for tests
-	"zkcoord/zksim":    {"zkcoord", "zkcoord/zkserver"},                           // for simulations
+	"zkcoord/zksim":    {"zkcoord", "zkcoord/zkserver"},                           // for simulations and tests
 	"zkcoord":          {"zkcoord/zklogin", "zkcoord/zktest", "zkcoord/zkserver"}, // in tests
 	"controller":       {"zkcoord", "zkcoord/zktest", "zkcoord/zkserver"},
 	"controller/sim":   {"controller", "zkcoord", "zkcoord/zksim", "broker/metadata"},
@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"broker/metrics":   {},
 	"broker/status":    {},
 	"broker/api":       {"config", "network", "controller", "zkcoord", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics"},
-	"broker":           {"config", "network", "network/kerberos", "network/oauth", "network/sasl", "network/ssl", "controller", "zkcoord", "zkcoord/zklogin", "zkcoord/zktest", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics", "broker/status", "broker/api"},
+	"broker":           {"config", "network", "network/kerberos", "network/oauth", "network/sasl", "network/ssl", "controller", "zkcoord", "zkcoord/zklogin", "zkcoord/zktest", "zkcoord/zksim", "zkcoord/zkserver", "logstore", "logstore/record", "broker/metadata", "broker/replica", "broker/group", "broker/txn", "broker/acl", "broker/quota", "broker/token", "broker/metrics", "broker/status", "broker/api"},
 	"kafkatest":        {"broker", "config", "zkcoord/zkserver", "logstore/record"},
 	"tools":            {"config", "broker/acl", "broker/quota", "network/kerberos", "network/oauth", "network/ssl", "zkcoord", "zkcoord/zklogin", "logstore", "logstore/record", "kafkatest"},
 	"cmd/kafka":        {"broker", "config", "tools", "zkcoord/zkserver"},
