@@ -15,9 +15,9 @@ import (
 type deleteRequest struct {
 	Version    *int `json:"version"`
 	Partitions []struct {
-		Topic     string `json:"topic"`
-		Partition int32  `json:"partition"`
-		Offset    int64  `json:"offset"` // -1: the high watermark
+		Topic     *string `json:"topic"`
+		Partition *int32  `json:"partition"`
+		Offset    *int64  `json:"offset"` // -1: the high watermark
 	} `json:"partitions"`
 }
 
@@ -58,7 +58,10 @@ func readDeleteRequest(file string) (*deleteRequest, error) {
 	}
 	seen := make(map[string]bool)
 	for _, p := range r.Partitions {
-		name := fmt.Sprintf("%s-%d", p.Topic, p.Partition)
+		if err := requireFields(jsonField{"topic", p.Topic != nil}, jsonField{"partition", p.Partition != nil}, jsonField{"offset", p.Offset != nil}); err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("%s-%d", *p.Topic, *p.Partition)
 		if seen[name] {
 			return nil, fmt.Errorf("offset json file contains duplicate topic partitions: %s", name)
 		}
@@ -72,16 +75,16 @@ func printDeleted(ctx context.Context, env *Env, cl *kgo.Client, offsets *delete
 	req.TimeoutMillis = requestTimeoutMs
 	index := make(map[string]int)
 	for _, p := range offsets.Partitions {
-		i, ok := index[p.Topic]
+		i, ok := index[*p.Topic]
 		if !ok {
 			i = len(req.Topics)
-			index[p.Topic] = i
+			index[*p.Topic] = i
 			t := kmsg.NewDeleteRecordsRequestTopic()
-			t.Topic = p.Topic
+			t.Topic = *p.Topic
 			req.Topics = append(req.Topics, t)
 		}
 		rp := kmsg.NewDeleteRecordsRequestTopicPartition()
-		rp.Partition, rp.Offset = p.Partition, p.Offset
+		rp.Partition, rp.Offset = *p.Partition, *p.Offset
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, rp)
 	}
 	shards := cl.RequestSharded(ctx, req)

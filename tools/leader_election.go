@@ -17,8 +17,8 @@ import (
 // electionFile is the file of --path-to-json-file.
 type electionFile struct {
 	Partitions []struct {
-		Topic     string `json:"topic"`
-		Partition int32  `json:"partition"`
+		Topic     *string `json:"topic"`
+		Partition *int32  `json:"partition"`
 	} `json:"partitions"`
 }
 
@@ -50,6 +50,10 @@ func leaderElection(ctx context.Context, env *Env) error {
 	case o.has("path-to-json-file"):
 		if err := readElections(req, *file); err != nil {
 			return err
+		}
+		if len(req.Topics) == 0 {
+			env.errorf("WARN the replica election data in %s is empty", *file)
+			return nil
 		}
 	}
 	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
@@ -87,17 +91,20 @@ func readElections(req *kmsg.ElectLeadersRequest, file string) error {
 	if err := json.Unmarshal(data, &list); err != nil {
 		return fmt.Errorf("replica election data in %s is not valid: %w", file, err)
 	}
-	if len(list.Partitions) == 0 {
-		return fmt.Errorf("replica election data in %s is empty", file)
+	if list.Partitions == nil {
+		return fmt.Errorf("replica election data in %s has no field partitions", file)
 	}
 	seen := make(map[string]bool)
 	for _, p := range list.Partitions {
-		name := fmt.Sprintf("%s-%d", p.Topic, p.Partition)
+		if err := requireFields(jsonField{"topic", p.Topic != nil}, jsonField{"partition", p.Partition != nil}); err != nil {
+			return fmt.Errorf("replica election data in %s: %w", file, err)
+		}
+		name := fmt.Sprintf("%s-%d", *p.Topic, *p.Partition)
 		if seen[name] {
 			return fmt.Errorf("replica election data contains duplicate partitions: %s", name)
 		}
 		seen[name] = true
-		addElection(req, p.Topic, p.Partition)
+		addElection(req, *p.Topic, *p.Partition)
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package tools
 
 import (
 	"encoding/binary"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -211,24 +213,41 @@ func TestSpreadReplicas(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
-	p := plan{Version: 1, Partitions: []move{{Topic: "t", Partition: 1, Replicas: []int32{1, 2}}, {Topic: "a", Replicas: []int32{1}, LogDirs: []string{"/d"}}}}
-	if err := p.check(); err != nil {
-		t.Fatal(err)
+	read := func(content string) (*plan, error) {
+		file := filepath.Join(t.TempDir(), "plan.json")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return readPlan(file)
 	}
+	const topic, missing = `{"version":1,"partitions":[{"topic":"t","partition":1,"replicas":[1,2]},{"topic":"a","partition":0,"replicas":[1],"log_dirs":["/d"]}]}`, "no such field"
 	const want = `{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1],"log_dirs":["/d"]},{"topic":"t","partition":1,"replicas":[1,2],"log_dirs":["any","any"]}]}`
-	if got := p.text(); got != want {
-		t.Errorf("text %s", got)
+	p, err := read(topic)
+	if err != nil || p.check() != nil || p.text() != want {
+		t.Errorf("text %v, %v, %v", p, err, p.check())
 	}
-	for _, bad := range []plan{
-		{Version: 2, Partitions: p.Partitions},
-		{Version: 1},
-		{Version: 1, Partitions: []move{{Topic: "t"}}},
-		{Version: 1, Partitions: []move{{Topic: "t", Replicas: []int32{0, 0}}}},
-		{Version: 1, Partitions: []move{{Topic: "t", Replicas: []int32{0}}, {Topic: "t", Replicas: []int32{0}}}},
-		{Version: 1, Partitions: []move{{Topic: "t", Replicas: []int32{0, 1}, LogDirs: []string{"any"}}}},
+	for _, bad := range []struct{ content, err string }{
+		{`{"version":2,"partitions":[]}`, "version"},
+		{``, "is not a plan"},
+		{`{"partitions":[`, "is not a plan"},
+		{`{"partitions":[{"partition":0,"replicas":[0]}]}`, missing + " exists: `topic`"},
+		{`{"partitions":[{"topic":"t","replicas":[0]}]}`, missing + " exists: `partition`"},
+		{`{"partitions":[{"topic":"t","partition":0}]}`, missing + " exists: `replicas`"},
+		{`{"partitions":[{"topic":"t","partition":"0","replicas":[0]}]}`, "is not a plan"},
+		{`{"partitions":[{"topic":"t","partition":0,"replicas":[0,1],"log_dirs":["any"]}]}`, "t-0 has 1 log dirs"},
 	} {
-		if err := bad.check(); err == nil {
-			t.Errorf("%+v is accepted", bad)
+		if _, err := read(bad.content); err == nil || !strings.Contains(err.Error(), bad.err) {
+			t.Errorf("%s: %v", bad.content, err)
+		}
+	}
+	for _, bad := range []string{ // what can be verified and cancelled, but not executed
+		`{"partitions":[]}`,
+		`{"partitions":[{"topic":"t","partition":0,"replicas":[]}]}`,
+		`{"partitions":[{"topic":"t","partition":0,"replicas":[0,0]}]}`,
+		`{"partitions":[{"topic":"t","partition":0,"replicas":[0]},{"topic":"t","partition":0,"replicas":[0]}]}`,
+	} {
+		if p, err := read(bad); err != nil || p.check() == nil {
+			t.Errorf("%s: %v, %v", bad, err, p.check())
 		}
 	}
 }

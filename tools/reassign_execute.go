@@ -15,7 +15,7 @@ import (
 )
 
 // ongoing returns the moves in progress, by partition; all of them or those of the plan.
-func (r *reassigner) ongoing(ctx context.Context, all bool) (map[string]kmsg.ListPartitionReassignmentsResponseTopicPartition, error) {
+func (r *reassigner) ongoing(ctx context.Context, all bool) (moving, error) {
 	req := kmsg.NewPtrListPartitionReassignmentsRequest()
 	req.TimeoutMillis = requestTimeoutMs
 	if !all {
@@ -32,7 +32,7 @@ func (r *reassigner) ongoing(ctx context.Context, all bool) (map[string]kmsg.Lis
 	if err != nil {
 		return nil, err
 	}
-	moves := make(map[string]kmsg.ListPartitionReassignmentsResponseTopicPartition)
+	moves := make(moving)
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			moves[fmt.Sprintf("%s-%d", t.Topic, p.Partition)] = p
@@ -85,9 +85,12 @@ func sortedPartitions[V any](m map[string]V) []string {
 }
 
 func (r *reassigner) execute(ctx context.Context) error {
-	now, err := r.current()
+	before, err := r.ongoing(ctx, true)
 	if err != nil {
 		return err
+	}
+	if len(before) > 0 && !r.o.has("additional") {
+		return terseError("Cannot execute because there is an existing partition assignment. Cancel it, or add --additional to begin another one beside it.")
 	}
 	for _, m := range r.plan.Partitions {
 		for _, id := range m.Replicas {
@@ -96,35 +99,33 @@ func (r *reassigner) execute(ctx context.Context) error {
 			}
 		}
 	}
-	before, err := r.ongoing(ctx, true)
+	now, err := r.current()
 	if err != nil {
 		return err
-	}
-	if len(before) > 0 && !r.o.has("additional") {
-		return errors.New("a reassignment is under way: cancel it, or add --additional")
 	}
 	r.env.printf("Current partition replica assignment\n\n%s\n\nSave this to use as the --reassignment-json-file option during rollback\n", now.text())
 	if err := r.setThrottles(ctx, before); err != nil {
 		return err
 	}
-	if err := r.submit(ctx, func(m move) []int32 { return m.Replicas }); err != nil {
+	failed, err := r.submit(ctx, r.plan.Partitions)
+	if err != nil {
 		return err
 	}
-	plural := ""
-	if len(r.plan.Partitions) > 1 {
-		plural = "s"
+	if len(failed) > 0 {
+		return terseError("Error reassigning partition(s):\n" + strings.Join(failed, "\n"))
 	}
-	r.env.printf("Successfully started partition reassignment%s for %s\n", plural, r.plan.names())
-	return r.moveDirs(ctx)
+	r.env.printf("Successfully started partition reassignment%s for %s\n", pluralOf(len(r.plan.Partitions)), r.plan.names())
+	return r.moveDirs(ctx, r.plan.dirMoves())
 }
 
-// submit requests a reassignment of the plan's partitions to target, or a cancellation where that is nil.
-func (r *reassigner) submit(ctx context.Context, target func(move) []int32) error {
+// submit requests reassignments to the replicas of moves, or their cancellation where there are none. It returns the
+// partitions for which that is refused, each with the reason.
+func (r *reassigner) submit(ctx context.Context, moves []move) (failed []string, err error) {
 	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
 	req.TimeoutMillis = requestTimeoutMs
-	for _, m := range r.plan.Partitions {
+	for _, m := range moves {
 		p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-		p.Partition, p.Replicas = m.Partition, target(m)
+		p.Partition, p.Replicas = m.Partition, m.Replicas
 		if n := len(req.Topics); n > 0 && req.Topics[n-1].Topic == m.Topic {
 			req.Topics[n-1].Partitions = append(req.Topics[n-1].Partitions, p)
 			continue
@@ -139,9 +140,8 @@ func (r *reassigner) submit(ctx context.Context, target func(move) []int32) erro
 		err = answered(resp.ErrorCode, resp.ErrorMessage)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var failed []string
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			if err := answered(p.ErrorCode, p.ErrorMessage); err != nil {
@@ -149,10 +149,7 @@ func (r *reassigner) submit(ctx context.Context, target func(move) []int32) erro
 			}
 		}
 	}
-	if len(failed) > 0 {
-		return fmt.Errorf("error reassigning partition(s): %s", strings.Join(failed, "; "))
-	}
-	return nil
+	return failed, nil
 }
 
 // dirReplica is a replica for which the plan names a directory.
@@ -179,9 +176,8 @@ func (p *plan) dirMoves() []dirReplica {
 
 // moveDirs requests brokers to move replicas to directories. For a replica that does not exist yet, the request is
 // repeated until --timeout expires.
-func (r *reassigner) moveDirs(ctx context.Context) error {
+func (r *reassigner) moveDirs(ctx context.Context, left []dirReplica) error {
 	const between = 100 * time.Millisecond
-	left := r.plan.dirMoves()
 	if len(left) == 0 {
 		return nil
 	}
@@ -198,7 +194,7 @@ func (r *reassigner) moveDirs(ctx context.Context) error {
 			case errors.Is(err, kerr.ReplicaNotAvailable):
 				later = append(later, m)
 			case err != nil:
-				return fmt.Errorf("move %s on broker %d to %s: %w", m.name, m.broker, m.dir, err)
+				return fmt.Errorf("failed to alter dir for %s-%d to %s: %w", m.name, m.broker, m.dir, err)
 			default:
 				r.env.printf("Successfully started moving log directory to %s for replica %s with broker %d\n", m.dir, m.name, m.broker)
 			}
@@ -207,7 +203,11 @@ func (r *reassigner) moveDirs(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s was not on broker %d in time to be moved to %s: run --execute again later", left[0].name, left[0].broker, left[0].dir)
+			names := make([]string, len(left))
+			for i, m := range left {
+				names[i] = fmt.Sprintf("%s-%d", m.name, m.broker)
+			}
+			return terseError(fmt.Sprintf("Timed out before log directory move%s could be started for: %s", pluralOf(len(left)), strings.Join(names, ",")))
 		}
 		select {
 		case <-time.After(between):
@@ -319,23 +319,63 @@ func (r *reassigner) dirsOf(ctx context.Context, m dirReplica) (current, future 
 	return current, future, nil
 }
 
+// cancel cancels what the plan's partitions are doing. The plan says what to cancel, not what to return to.
 func (r *reassigner) cancel(ctx context.Context) error {
-	moves, err := r.ongoing(ctx, false)
-	if err != nil {
-		return err
+	moves := make(moving)
+	if len(r.plan.Partitions) > 0 { // a request for none means all
+		var err error
+		if moves, err = r.ongoing(ctx, false); err != nil {
+			return err
+		}
 	}
 	names := sortedPartitions(moves)
 	if len(names) == 0 {
 		r.env.println("None of the specified partition reassignments are active.")
-	} else {
-		r.plan.Partitions = slices.DeleteFunc(r.plan.Partitions, func(m move) bool { _, active := moves[m.name()]; return !active })
-		if err := r.submit(ctx, func(move) []int32 { return nil }); err != nil {
-			return err
-		}
-		r.env.printf("Successfully cancelled the following reassignments: %s\n", strings.Join(names, ","))
+	} else if err := r.cancelMoves(ctx, names); err != nil {
+		return err
+	}
+	if err := r.cancelDirs(ctx); err != nil {
+		return err
 	}
 	if r.o.has("preserve-throttles") {
 		return nil
 	}
 	return r.clearThrottles(ctx)
+}
+
+func (r *reassigner) cancelMoves(ctx context.Context, names []string) error {
+	var active []move
+	for _, m := range r.plan.Partitions {
+		if slices.Contains(names, m.name()) {
+			active = append(active, move{Topic: m.Topic, Partition: m.Partition})
+		}
+	}
+	failed, err := r.submit(ctx, active)
+	if err != nil {
+		return err
+	}
+	if len(failed) > 0 {
+		return terseError(fmt.Sprintf("Error cancelling partition reassignment%s for:\n%s", pluralOf(len(failed)), strings.Join(failed, "\n")))
+	}
+	r.env.printf("Successfully cancelled partition reassignment%s for: %s\n", pluralOf(len(names)), strings.Join(names, ","))
+	return nil
+}
+
+// cancelDirs cancels moves between directories, by moves back to where the replicas are.
+func (r *reassigner) cancelDirs(ctx context.Context) error {
+	var back []dirReplica
+	for _, m := range r.plan.dirMoves() {
+		current, future, err := r.dirsOf(ctx, m)
+		if err != nil {
+			return err
+		}
+		if current != "" && future == m.dir {
+			m.dir = current
+			back = append(back, m)
+		}
+	}
+	if len(back) == 0 {
+		r.env.println("None of the specified partition moves are active.")
+	}
+	return r.moveDirs(ctx, back)
 }

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,17 +97,39 @@ func readPlan(file string) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := plan{Version: 1}
-	if err := json.Unmarshal(data, &p); err != nil {
+	var raw struct {
+		Version    *int `json:"version"`
+		Partitions []struct {
+			Topic     *string  `json:"topic"`
+			Partition *int32   `json:"partition"`
+			Replicas  *[]int32 `json:"replicas"`
+			LogDirs   []string `json:"log_dirs"`
+		} `json:"partitions"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, fmt.Errorf("%s is not a plan: %w", file, err)
 	}
-	return &p, p.check()
+	if raw.Version != nil && *raw.Version != 1 {
+		return nil, fmt.Errorf("not supported version field value %d", *raw.Version)
+	}
+	p := &plan{Version: 1}
+	for _, m := range raw.Partitions {
+		if err := requireFields(jsonField{"topic", m.Topic != nil}, jsonField{"partition", m.Partition != nil}, jsonField{"replicas", m.Replicas != nil}); err != nil {
+			return nil, err
+		}
+		if len(m.LogDirs) > 0 && len(m.LogDirs) != len(*m.Replicas) {
+			return nil, fmt.Errorf("%s-%d has %d log dirs for %d replicas", *m.Topic, *m.Partition, len(m.LogDirs), len(*m.Replicas))
+		}
+		p.Partitions = append(p.Partitions, move{*m.Topic, *m.Partition, *m.Replicas, m.LogDirs})
+	}
+	slices.SortStableFunc(p.Partitions, func(a, b move) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return p, nil
 }
 
+// check checks a plan that is to be executed.
 func (p *plan) check() error {
-	if p.Version != 1 {
-		return fmt.Errorf("not supported version field value %d", p.Version)
-	}
 	if len(p.Partitions) == 0 {
 		return errors.New("partition reassignment list cannot be empty")
 	}
@@ -117,8 +140,6 @@ func (p *plan) check() error {
 			return fmt.Errorf("partition reassignment contains duplicate topic partitions: %s", m.name())
 		case len(m.Replicas) == 0:
 			return fmt.Errorf("partition replica list cannot be empty: %s", m.name())
-		case len(m.LogDirs) > 0 && len(m.LogDirs) != len(m.Replicas):
-			return fmt.Errorf("%s has %d log dirs for %d replicas", m.name(), len(m.LogDirs), len(m.Replicas))
 		}
 		seen[m.name()] = true
 		for i, id := range m.Replicas {
@@ -127,12 +148,6 @@ func (p *plan) check() error {
 			}
 		}
 	}
-	slices.SortFunc(p.Partitions, func(a, b move) int {
-		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
-			return c
-		}
-		return int(a.Partition - b.Partition)
-	})
 	return nil
 }
 
@@ -172,14 +187,37 @@ func reassignPartitions(ctx context.Context, env *Env) error {
 	if err := o.check(env); err != nil {
 		return err
 	}
-	var wanted *plan
+	err := o.reassign(ctx, env)
+	switch {
+	case err == nil || errors.As(err, new(*permanentError)):
+		return err
+	case errors.As(err, new(terseError)):
+		env.println(err)
+	default:
+		env.printf("Error: %s\n", describe(err))
+	}
+	return exitCode(1)
+}
+
+// terseError is printed without a prefix, as by the original.
+type terseError string
+
+func (e terseError) Error() string { return string(e) }
+
+func (o *reassignOptions) reassign(ctx context.Context, env *Env) error {
+	wanted := &plan{Version: 1}
 	if *o.plan != "" {
 		var err error
 		if wanted, err = readPlan(*o.plan); err != nil {
 			return err
 		}
 	}
-	err := o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
+	if o.has("execute") {
+		if err := wanted.check(); err != nil {
+			return err
+		}
+	}
+	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
 		r := &reassigner{o: o, env: env, cl: cl, plan: wanted}
 		var err error
 		if r.meta, err = fetchMetadata(ctx, cl); err != nil {
@@ -187,11 +225,6 @@ func reassignPartitions(ctx context.Context, env *Env) error {
 		}
 		return r.run(ctx)
 	})
-	if err != nil && isRefusal(err) {
-		env.printf("Error: %s\n", describe(err))
-		return exitCode(1)
-	}
-	return err
 }
 
 // reassigner executes a plan.
@@ -249,6 +282,11 @@ func (r *reassigner) generate() error {
 	brokers, err := parseIDs(*r.o.brokers)
 	if err != nil {
 		return err
+	}
+	for i, id := range brokers {
+		if slices.Contains(brokers[:i], id) {
+			return fmt.Errorf("broker list contains duplicate entries: %d", id)
+		}
 	}
 	names, err := readTopicsToMove(*r.o.topics)
 	if err != nil {

@@ -1,8 +1,10 @@
 package tools
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,4 +75,85 @@ func TestReassignMovesPartitions(t *testing.T) {
 	if _, after, _ := strings.Cut(proposed, "Proposed"); !strings.Contains(after, `"replicas":[0,2]`) || !strings.Contains(after, `"replicas":[2,0]`) {
 		t.Errorf("--generate proposes %s", proposed)
 	}
+}
+
+// TestCancelledReassignments: a cancellation ends moves between brokers and between directories, and removes the
+// throttles of all the plan's topics. Throttles of moves beside each other do not overwrite each other.
+func TestCancelledReassignments(t *testing.T) {
+	t.Parallel()
+	second := t.TempDir()
+	cluster := kafkatest.Run(t, kafkatest.Brokers(2), kafkatest.Setting("replica.fetch.response.max.bytes", "10000"), kafkatest.Setting("replica.fetch.max.bytes", "10000"),
+		kafkatest.PerBroker(func(id int) map[string]string {
+			return map[string]string{"log.dirs": filepath.Join(second, strconv.Itoa(id), "a") + "," + filepath.Join(second, strconv.Itoa(id), "b")}
+		}))
+	broker := []string{"--bootstrap-server", cluster.Broker(0).Addr()}
+	tool := func(stdin, name string, args ...string) string {
+		t.Helper()
+		out := runTool(t, t.Context(), stdin, name, append(args, broker...)...)
+		if out.code != 0 {
+			t.Fatalf("%s %v: exit code %d: %s%s", name, args, out.code, out.stdout, out.stderr)
+		}
+		return out.stdout
+	}
+	says := func(got string, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%q is not in %s", w, got)
+			}
+		}
+	}
+	plan := func(content string) string {
+		path := filepath.Join(t.TempDir(), "plan.json")
+		if err := os.WriteFile(path, []byte(`{"version":1,"partitions":[`+content+`]}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	reassign := func(what, content string, more ...string) string {
+		t.Helper()
+		return tool("", "kafka-reassign-partitions", append([]string{what, "--reassignment-json-file", plan(content)}, more...)...)
+	}
+	tool("", "kafka-topics", "--create", "--topic", "t", "--replica-assignment", "0,0,0")
+	tool("", "kafka-topics", "--create", "--topic", "empty", "--replica-assignment", "0")
+	for id := range 2 { // in force before anything moves, so that nothing arrives
+		tool("", "kafka-configs", "--alter", "--broker", strconv.Itoa(id), "--add-config", "leader.replication.throttled.rate=1,follower.replication.throttled.rate=1,replica.alter.log.dirs.io.max.bytes.per.second=1")
+	}
+	var lines strings.Builder
+	for key := range 300 { // in all partitions more than a throttled fetch returns at once
+		fmt.Fprintf(&lines, "%d\t%s\n", key, strings.Repeat("x", 1000))
+	}
+	tool(lines.String(), "kafka-console-producer", "--topic", "t", "--sync", "--property", "parse.key=true")
+
+	moving := func() bool {
+		return strings.Contains(tool("", "kafka-log-dirs", "--describe", "--broker-list", "0", "--topic-list", "t"), `"isFuture":true`)
+	}
+	for _, dir := range []string{"a", "b"} { // the replica is in one of them
+		content := `{"topic":"t","partition":2,"replicas":[0],"log_dirs":["` + filepath.Join(second, "0", dir) + `"]}`
+		reassign("--execute", content, "--replica-alter-log-dirs-throttle", "1")
+		if !moving() {
+			continue
+		}
+		says(reassign("--cancel", content, "--preserve-throttles"), "Successfully started moving log directory to ")
+		if moving() {
+			t.Error("the move between directories goes on")
+		}
+	}
+
+	const first, other, done = `{"topic":"t","partition":0,"replicas":[1]}`, `{"topic":"t","partition":1,"replicas":[1]}`, `{"topic":"empty","partition":0,"replicas":[1]}`
+	reassign("--execute", done)
+	for strings.Contains(tool("", "kafka-reassign-partitions", "--list"), "empty-0") && t.Context().Err() == nil {
+	}
+	tool("", "kafka-configs", "--alter", "--topic", "empty", "--add-config", "leader.replication.throttled.replicas=*")
+	reassign("--execute", first, "--throttle", "1")
+	reassign("--execute", other, "--throttle", "1", "--additional")
+	says(tool("", "kafka-configs", "--describe", "--topic", "t"), "leader.replication.throttled.replicas=1:0,0:0 ", "follower.replication.throttled.replicas=1:1,0:1 ")
+	says(reassign("--cancel", first+","+other+","+done), "Successfully cancelled partition reassignments for: t-0,t-1\n", "None of the specified partition moves are active.",
+		"Clearing topic-level throttles on topics empty,t\n")
+	for _, topic := range []string{"t", "empty"} {
+		if described := tool("", "kafka-configs", "--describe", "--topic", topic); strings.Contains(described, "throttled") {
+			t.Errorf("a throttle remains: %s", described)
+		}
+	}
+	says(reassign("--cancel", ""), "None of the specified partition reassignments are active.\n")
 }

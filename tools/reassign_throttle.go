@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,10 +60,23 @@ func (r *reassigner) sources(m move, before moving) []int32 {
 	return r.replicas(m.Topic, m.Partition)
 }
 
+// throttled returns the moves that are throttled: those of the plan, and those in progress beside it (--additional),
+// which share the rates of the brokers and the settings of the topics.
+func (r *reassigner) throttled(before moving) []move {
+	all := slices.Clone(r.plan.Partitions)
+	for _, name := range sortedPartitions(before) {
+		b := before[name]
+		if !slices.ContainsFunc(all, func(m move) bool { return m.name() == name }) {
+			all = append(all, move{Topic: strings.TrimSuffix(name, fmt.Sprintf("-%d", b.Partition)), Partition: b.Partition, Replicas: b.Replicas})
+		}
+	}
+	return all
+}
+
 // movingBrokers returns all that send or receive.
 func (r *reassigner) movingBrokers(before moving) []int32 {
 	var all []int32
-	for _, m := range r.plan.Partitions {
+	for _, m := range r.throttled(before) {
 		all = append(append(all, r.sources(m, before)...), m.Replicas...)
 	}
 	slices.Sort(all)
@@ -72,7 +86,7 @@ func (r *reassigner) movingBrokers(before moving) []int32 {
 // throttleTopics sets the replicas to which the rates apply: all current ones send, the added ones receive.
 func (r *reassigner) throttleTopics(ctx context.Context, before moving) error {
 	leaders, followers := make(map[string][]string), make(map[string][]string)
-	for _, m := range r.plan.Partitions {
+	for _, m := range r.throttled(before) {
 		sources := r.sources(m, before)
 		for _, id := range sources {
 			leaders[m.Topic] = append(leaders[m.Topic], fmt.Sprintf("%d:%d", m.Partition, id))
@@ -84,7 +98,7 @@ func (r *reassigner) throttleTopics(ctx context.Context, before moving) error {
 		}
 	}
 	var resources []configChange
-	for _, topic := range r.plan.topicNames() {
+	for _, topic := range slices.Sorted(maps.Keys(leaders)) {
 		resources = append(resources, configChange{kmsg.ConfigResourceTypeTopic, topic, []setting{
 			{leaderReplicas, strings.Join(leaders[topic], ",")}, {followerReplicas, strings.Join(followers[topic], ",")}}, nil})
 	}
