@@ -13,6 +13,8 @@ import (
 	"barnabas/config"
 	"barnabas/internal/logx"
 	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
 )
 
 func newQuotas(c *config.Broker) *quota.Manager {
@@ -92,15 +94,40 @@ func resolved(ctx context.Context, e quota.Entity) (quota.Entity, error) {
 	if !e.IP.Given || e.IP.Default {
 		return e, nil
 	}
-	ip := net.ParseIP(e.IP.Value)
-	if ip == nil {
-		all, err := net.DefaultResolver.LookupIP(ctx, "ip", e.IP.Value)
-		if err != nil {
-			return e, err
-		}
-		ip = all[max(slices.IndexFunc(all, func(ip net.IP) bool { return ip.To4() != nil }), 0)] // Java prefers IPv4
+	ip, err := resolvedAddress(ctx, e.IP.Value)
+	if err != nil {
+		return e, err
 	}
-	return quota.Entity{IP: quota.Named(ip.String())}, nil
+	return quota.Entity{IP: quota.Named(ip)}, nil
+}
+
+// resolvedAddress returns the address that a setting means, in the system's form; Java prefers IPv4 among those of a host.
+func resolvedAddress(ctx context.Context, host string) (string, error) {
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.String(), nil
+	}
+	all, err := net.DefaultResolver.LookupIP(ctx, "ip", host)
+	if err != nil {
+		return "", err
+	}
+	return all[max(slices.IndexFunc(all, func(ip net.IP) bool { return ip.To4() != nil }), 0)].String(), nil
+}
+
+// addresses returns max.connections.per.ip.overrides by address. Hosts that cannot be found are logged and left out.
+func (s *Server) addresses(byHost map[string]int) map[string]int {
+	byAddress := make(map[string]int, len(byHost))
+	for host, most := range byHost {
+		ip, err := resolvedAddress(s.ctx, host)
+		if err != nil {
+			s.log.WithError(err).WithFields(logrus.Fields{logx.Setting: "max.connections.per.ip.overrides", logx.Value: host}).
+				Error("the connections of a host cannot be limited")
+			continue
+		}
+		if _, taken := byAddress[ip]; !taken || ip == host {
+			byAddress[ip] = most
+		}
+	}
+	return byAddress
 }
 
 // pace counts a new connection to a listener and returns how long it must wait.

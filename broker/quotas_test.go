@@ -79,3 +79,16 @@ func TestConnectionRates(t *testing.T) {
 		}
 	}
 }
+
+// TestConnectionLimitsOfHosts: max.connections.per.ip.overrides apply to the addresses of hosts and to addresses however
+// they are written.
+func TestConnectionLimitsOfHosts(t *testing.T) {
+	s := newServer(t, zookeeper(t), nil)
+	c, err := config.Parse(map[string]string{"zookeeper.connect": "localhost:2181", "max.connections.per.ip.overrides": "localhost:5,no.such.host.invalid:6,0:0:0:0:0:0:0:1:7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.connectionLimits(c).MaxPerIPOver, map[string]int{"127.0.0.1": 5, "::1": 7}; !maps.Equal(got, want) {
+		t.Errorf("limits by address: %v, want %v", got, want)
+	}
+}

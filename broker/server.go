@@ -478,7 +478,7 @@ func (s *Server) withOrigin(err error, settings ...string) error {
 func (s *Server) networkConfig(c *config.Broker) network.Config {
 	n := network.Config{
 		RequestMaxBytes: int32(c.SocketRequestMaxBytes), QueuedMaxBytes: c.QueuedMaxRequestBytes,
-		MaxIdle: c.ConnectionsMaxIdle, Limits: connectionLimits(c), HoldBack: s.holdBack, Pace: s.pace,
+		MaxIdle: c.ConnectionsMaxIdle, Limits: s.connectionLimits(c), HoldBack: s.holdBack, Pace: s.pace,
 		SendBuffer: max(c.SocketSendBufferBytes, 0),
 	}
 	// The defaults of these date from before kernels tuned buffers: they apply only if they are set.
@@ -491,9 +491,9 @@ func (s *Server) networkConfig(c *config.Broker) network.Config {
 	return n
 }
 
-func connectionLimits(c *config.Broker) network.Limits {
+func (s *Server) connectionLimits(c *config.Broker) network.Limits {
 	l := network.Limits{
-		Max: c.MaxConnections, MaxPerIP: c.MaxConnectionsPerIP, MaxPerIPOver: c.MaxConnectionsPerIPOverride,
+		Max: c.MaxConnections, MaxPerIP: c.MaxConnectionsPerIP, MaxPerIPOver: s.addresses(c.MaxConnectionsPerIPOverride),
 		MaxListener: make(map[string]int),
 	}
 	if len(c.Listeners) > 1 {

@@ -302,3 +302,14 @@ func TestPaceOfNewConnections(t *testing.T) {
 		}
 	}
 }
+
+// TestSingleWindow: with quota.window.num=1 the rate counts from the first moment of the window.
+func TestSingleWindow(t *testing.T) {
+	c := &clock{now: time.Unix(1_790_000_000, 0)}
+	w := Windows{Count: 1, Size: time.Second}
+	m := NewManager(Config{Clients: w, Controller: w, Now: func() time.Time { return c.now }})
+	m.Set(Entity{User: Named("u")}, Limits{Produce: 1000})
+	if wait := m.Charge(Produce, "u", "c", 5000); wait <= 0 {
+		t.Error("five seconds' worth at once is not throttled")
+	}
+}

@@ -63,9 +63,7 @@ func (r *Rate) measure(now time.Time) (rate float64, over time.Duration) {
 	} else if missing := r.Windows.full() - over.Truncate(r.Windows.Size); missing > 0 {
 		over += missing
 	}
-	if over <= 0 {
-		return 0, r.Windows.Size
-	}
+	over = max(over, time.Millisecond) // a single window has just begun
 	return sum / over.Seconds(), over
 }
 
