@@ -44,12 +44,12 @@ func TestDeletionWaitsForABroker(t *testing.T) {
 	if p := k.c.ElectLeaders(t.Context(), elect).Topics[0].Partitions[0]; p.ErrorCode != kerr.InvalidTopicException.Code {
 		t.Fatalf("election in a topic that is being deleted: %+v", p)
 	}
-	k.brokers.await(t, "the replica that is down is counted", func() bool {
+	testwait.Until(t, "the replica that is down is counted", func() bool {
 		return k.c.Deletions() == controller.DeletionCounts{Topics: 1, Replicas: 1, HeldTopics: 1, FailedReplicas: 1}
 	})
 	k.join(1)
 	k.awaitDeleted()
-	k.brokers.await(t, "nothing is left to be deleted", func() bool { return k.c.Deletions() == controller.DeletionCounts{} })
+	testwait.Until(t, "nothing is left to be deleted", func() bool { return k.c.Deletions() == controller.DeletionCounts{} })
 	if topics, err := k.sessions[0].Topics(t.Context()); err != nil || len(topics) != 0 {
 		t.Fatal(topics, err)
 	}
