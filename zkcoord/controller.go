@@ -129,10 +129,8 @@ func (c *Client) electedBefore(ctx context.Context) (Term, bool, error) {
 	if err != nil {
 		return Term{}, false, ignoreNoNode(err)
 	}
-	switch c.session.owns(before.stat.EphemeralOwner) {
-	case ownerEarlier: // outlived its session (ZOOKEEPER-2985): nobody acts for it
-		return Term{}, false, c.delete(ctx, controllerPath)
-	case ownerOther:
+	owner := c.session.owns(before.stat.EphemeralOwner)
+	if owner == ownerOther {
 		return Term{}, false, nil
 	}
 	term, found, err := c.ControllerEpoch(ctx)
@@ -145,6 +143,10 @@ func (c *Client) electedBefore(ctx context.Context) (Term, bool, error) {
 	}
 	if after.stat.Czxid != before.stat.Czxid {
 		return Term{}, false, nil
+	}
+	if owner == ownerEarlier { // it has outlived its session (ZOOKEEPER-2985): nobody acts for it
+		_, _, err := c.try(ctx, c.opCheck(controllerEpochPath, term.Version), c.opDelete(controllerPath)) // not the next controller's
+		return Term{}, false, err
 	}
 	term.session = after.stat.EphemeralOwner
 	return term, true, nil

@@ -2,6 +2,8 @@ package zksim
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -121,5 +123,78 @@ func TestRegistrationOfAnotherStays(t *testing.T) {
 	brokers, err := c.other.Brokers(ctx)
 	if err != nil || len(brokers) != 1 || brokers[0].Endpoints[0].Port != 2 {
 		t.Errorf("registered: %+v, %v", brokers, err)
+	}
+}
+
+// outlived is a connection to servers that have not removed the ephemeral nodes of an expired session: nodes without an
+// owner seem to be of that session.
+type outlived struct {
+	*Conn
+	session int64
+}
+
+func (c *outlived) Get(path string) ([]byte, *zk.Stat, error) {
+	data, stat, err := c.Conn.Get(path)
+	if err == nil && stat.EphemeralOwner == 0 && (path == "/controller" || path == "/brokers/ids/1") {
+		stat.EphemeralOwner = c.session
+	}
+	return data, stat, err
+}
+
+// TestNodesOfAnotherSessionStay: a broker removes its nodes of an expired session, but not those that others have created
+// there before it has the response.
+func TestNodesOfAnotherSessionStay(t *testing.T) {
+	ctx := context.Background()
+	for _, test := range []struct {
+		name, node string
+		other      func(*zkcoord.Client) error
+		do         func(*zkcoord.Client) error
+	}{
+		{"controller", "/controller", func(c *zkcoord.Client) error {
+			_, _, err := c.Elect(ctx, 2)
+			return err
+		}, func(c *zkcoord.Client) error {
+			_, _, err := c.Elect(ctx, 1)
+			return err
+		}},
+		{"registration", "/brokers/ids/1", func(c *zkcoord.Client) error {
+			_, err := c.RegisterBroker(ctx, zkcoord.BrokerInfo{ID: 1})
+			return err
+		}, func(c *zkcoord.Client) error {
+			_, err := c.RegisterBroker(ctx, zkcoord.BrokerInfo{ID: 1})
+			if inUse := (*zkcoord.ErrBrokerIDInUse)(nil); errors.As(err, &inUse) {
+				return nil
+			}
+			return fmt.Errorf("the id is in use: %w", err)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			if err := c.direct.Delete("/controller", -1); err != nil {
+				t.Fatal(err)
+			}
+			around := new(outlived)
+			c.client, c.conn = c.e.ConnectBy(zkcoord.Config{Logger: quiet()}, func(conn *Conn) zkcoord.Conn { around.Conn = conn; return around })
+			around.session = c.conn.SessionID()
+			if _, _, err := c.client.Elect(ctx, 1); err != nil { // so that there is an epoch
+				t.Fatal(err)
+			}
+			c.conn.Expire()
+			c.conn.Restore()
+			if _, err := c.direct.Create(test.node, []byte(`{"version":5,"brokerid":1,"endpoints":[]}`), zk.FlagPersistent, nil); err != nil {
+				t.Fatal(err)
+			}
+			removed := c.afterLoss(func() bool { return c.version(test.node) < 0 }, func() {
+				if err := test.other(c.other); err != nil {
+					t.Error(err)
+				}
+			})
+			if err := test.do(c.client); err != nil || !*removed {
+				t.Errorf("%v, a response was lost: %v", err, *removed)
+			}
+			if _, stat, err := c.direct.Exists(test.node); err != nil || stat.EphemeralOwner != c.direct.SessionID() {
+				t.Errorf("the node belongs to session %d, %v", stat.EphemeralOwner, err)
+			}
+		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 // cluster is an ensemble with a controller and two clients.
 type cluster struct {
+	e             *Ensemble
 	client, other *zkcoord.Client
 	conn          *Conn // the client's
 	direct        *Conn // the other's
@@ -24,7 +25,7 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	e := New()
-	c := new(cluster)
+	c := &cluster{e: e}
 	c.client, c.conn = connect(t, e)
 	c.other, c.direct = connect(t, e)
 	for _, create := range []func(context.Context) error{c.client.EnsureTopNodes, c.client.EnsureACLNodes, c.client.EnsureTokenNodes} {
