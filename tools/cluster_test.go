@@ -371,6 +371,18 @@ func TestZooKeeperShell(t *testing.T) {
 		{"delete /x", "", "zookeeper-shell: Node not empty: /x\n", 1},
 		{"deleteall /x", "", "", 0},
 		{"get /x", "", "zookeeper-shell: Node does not exist: /x\n", 1},
+		{"create /y/z", "", "zookeeper-shell: Node does not exist: /y/z\n", 1},
+		{"create /y", "", "Created /y\n", 0},
+		{"create /y/z", "", "Created /y/z\n", 0},
+		{"getAllChildrenNumber /y", "1\n", "", 0},
+		{"setAcl -R /y world:anyone:cr,ip:127.0.0.1:cdrwa", "", "", 0},
+		{"getAcl /y/z", "'world,'anyone\n: cr\n'ip,'127.0.0.1\n: cdrwa\n", "", 0},
+		{"setAcl -v 7 /y world:anyone:r", "", "zookeeper-shell: the version is not that of the node: /y\n", 1},
+		{"setAcl /y world:anyone", "", "zookeeper-shell: world:anyone is not of the form scheme:id:perms (--help lists the options)\n", 1},
+		{"setAcl /nosuch world:anyone:r", "", "zookeeper-shell: Node does not exist: /nosuch\n", 1},
+		{"sync /y", "Sync is OK\n", "", 0},
+		{"deleteall /y", "", "", 0},
+		{"quit", "", "", 0},
 		{"getAcl /brokers", "'world,'anyone\n: cdrwa\n", "", 0},
 		{"ls", "", "zookeeper-shell: usage: ls [-s] [-R] path (--help lists the options)\n", 1},
 	} {
@@ -382,6 +394,21 @@ func TestZooKeeperShell(t *testing.T) {
 	out := shell("create /q 'with blank'\nget -s /q\nquit\nls /\n")
 	if got := body(out); !strings.HasPrefix(got, "with blank\ncZxid = 0x") || !strings.HasSuffix(got, "dataLength = 10\nnumChildren = 0\n") {
 		t.Errorf("commands of standard input printed %q", got)
+	}
+	for _, lines := range []struct { // commands go on after an error, and the last one determines the exit code
+		stdin, stdout, stderr string
+		code                  int
+	}{
+		{"get /nosuch\nget /q\n", "with blank\n", "Node does not exist: /nosuch\n", 0},
+		{"get /q\nget /nosuch\n\n", "with blank\n", "Node does not exist: /nosuch\n", 1},
+		{"get /nosuch\nquit\nget /q\n", "", "Node does not exist: /nosuch\n", 1},
+	} {
+		if out := shell(lines.stdin); body(out) != lines.stdout || out.stderr != lines.stderr || out.code != lines.code {
+			t.Errorf("%q printed %q and %q with exit code %d", lines.stdin, body(out), out.stderr, out.code)
+		}
+	}
+	if out := shell("nonsense\n"); out.code != 127 {
+		t.Errorf("an unknown command has the exit code %d", out.code)
 	}
 }
 

@@ -68,8 +68,8 @@ func (o *perfOptions) check(env *Env) error {
 	switch {
 	case given != 1:
 		return usagef("exactly one of --record-size, --payload-file and --payload-monotonic is required")
-	case o.has("record-size") && *o.size <= 0:
-		return usagef("--record-size should be greater than zero")
+	case o.has("record-size") && *o.size < 0:
+		return usagef("--record-size must not be negative")
 	case *o.records <= 0:
 		return usagef("--num-records should be greater than zero")
 	}

@@ -50,10 +50,13 @@ func zookeeperShell(ctx context.Context, env *Env) error {
 		return err
 	}
 	defer s.conn.Close()
-	if len(command) > 0 {
-		return s.run(command)
+	switch {
+	case len(command) == 0:
+		return s.interact(env.Stdin)
+	case ends(command):
+		return nil
 	}
-	return s.interact(env.Stdin)
+	return s.run(command)
 }
 
 // zkShell runs commands in one session.
@@ -103,10 +106,12 @@ func dialZooKeeper(ctx context.Context, env *Env, server string, access zkAccess
 	}
 }
 
-// interact runs the commands of a stream, one per line. An error ends it, unless the user is typing.
+// interact runs the commands of a stream, one per line, also after errors, which it reports. It returns the exit code of
+// the last command, as the original does.
 func (s *zkShell) interact(in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 4<<20)
+	var last error
 	for {
 		if err := s.env.flush(); err != nil {
 			return err
@@ -115,22 +120,35 @@ func (s *zkShell) interact(in io.Reader) error {
 			fmt.Fprint(s.env.Stderr, "> ")
 		}
 		if !lines.Scan() {
-			return lines.Err()
+			if err := lines.Err(); err != nil && !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return last
 		}
 		words, err := shellWords(lines.Text())
 		if err == nil && len(words) > 0 {
-			if words[0] == "quit" || words[0] == "close" {
-				return nil
+			if ends(words) {
+				return last
 			}
 			err = s.run(words)
+			last = nil
 		}
-		switch {
-		case err != nil && !s.env.Interactive:
-			return err
-		case err != nil:
-			s.env.errorf("%s", describeZK(err))
+		if err != nil {
+			last = s.report(err)
 		}
 	}
+}
+
+func ends(words []string) bool { return words[0] == "quit" || words[0] == "close" }
+
+// report prints an error unless that has been done, and returns the exit code.
+func (s *zkShell) report(err error) error {
+	var code exitCode
+	if errors.As(err, &code) {
+		return code
+	}
+	s.env.errorf("%v", err)
+	return exitCode(1)
 }
 
 // shellWords splits a line at blanks, except within quotes.
@@ -206,6 +224,9 @@ func zkCommands() []zkCommand {
 		{"delete", "delete [-v version] path", "", "v", 1, 1, (*zkShell).delete},
 		{"deleteall", "deleteall path", "", "", 1, 1, (*zkShell).deleteAll},
 		{"getAcl", "getAcl [-s] path", "s", "", 1, 1, (*zkShell).getACL},
+		{"setAcl", "setAcl [-s] [-v version] [-R] path acl", "sR", "v", 2, 2, (*zkShell).setACL},
+		{"getAllChildrenNumber", "getAllChildrenNumber path", "", "", 1, 1, (*zkShell).countDescendants},
+		{"sync", "sync path", "", "", 1, 1, (*zkShell).sync},
 		{"addauth", "addauth scheme auth", "", "", 2, 2, (*zkShell).addAuth},
 		{"help", "help", "", "", 0, 0, (*zkShell).help},
 	}
@@ -279,14 +300,6 @@ func (s *zkShell) name(err error, a zkArgs) error {
 		}
 	}
 	return err
-}
-
-func describeZK(err error) string {
-	var code exitCode
-	if errors.As(err, &code) {
-		return ""
-	}
-	return err.Error()
 }
 
 func (s *zkShell) list(a zkArgs) error {
@@ -431,20 +444,7 @@ func (s *zkShell) deleteAll(a zkArgs) error {
 	if a.args[0] == "/" {
 		return usagef("the root cannot be deleted")
 	}
-	return s.deleteTree(s.path(a.args[0]))
-}
-
-func (s *zkShell) deleteTree(path string) error {
-	children, _, err := s.conn.Children(path)
-	if err != nil {
-		return err
-	}
-	for _, child := range children {
-		if err := s.deleteTree(path + "/" + child); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-	}
-	return s.conn.Delete(path, -1)
+	return s.walk(s.path(a.args[0]), func(path string) error { return s.conn.Delete(path, -1) })
 }
 
 func (s *zkShell) getACL(a zkArgs) error {
@@ -465,6 +465,64 @@ func (s *zkShell) getACL(a zkArgs) error {
 		s.printStat(stat)
 	}
 	return nil
+}
+
+// setACL replaces the ACL of a node and, with -R, of its descendants.
+func (s *zkShell) setACL(a zkArgs) error {
+	acl, err := parseACL(a.args[1])
+	if err != nil {
+		return err
+	}
+	version, err := a.version()
+	if err != nil {
+		return err
+	}
+	if a.has('R') {
+		return s.walk(s.path(a.args[0]), func(path string) error {
+			_, err := s.conn.SetACL(path, acl, version)
+			return err
+		})
+	}
+	stat, err := s.conn.SetACL(s.path(a.args[0]), acl, version)
+	if err == nil && a.has('s') {
+		s.printStat(stat)
+	}
+	return err
+}
+
+func (s *zkShell) countDescendants(a zkArgs) error {
+	count := -1 // without the node itself
+	err := s.walk(s.path(a.args[0]), func(string) error {
+		count++
+		return nil
+	})
+	if err == nil {
+		s.env.println(count)
+	}
+	return err
+}
+
+// walk visits a node and its descendants, parents after their children: an ACL may take away the right to list these.
+// Nodes that disappear meanwhile are left out.
+func (s *zkShell) walk(path string, visit func(path string) error) error {
+	children, _, err := s.conn.Children(path)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if err := s.walk(strings.TrimSuffix(path, "/")+"/"+child, visit); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return visit(path)
+}
+
+func (s *zkShell) sync(a zkArgs) error {
+	_, err := s.conn.Sync(s.path(a.args[0]))
+	if err == nil {
+		s.env.println("Sync is OK")
+	}
+	return err
 }
 
 func (s *zkShell) addAuth(a zkArgs) error { return s.conn.AddAuth(a.args[0], []byte(a.args[1])) }
