@@ -36,6 +36,8 @@ type failovers struct {
 	rng *rand.Rand
 	h   *hosted
 	c   *Coordinator
+	// late are markers that are in the log but not noticed yet.
+	late []Marker
 }
 
 func runFailovers(t *testing.T, seed uint64) {
@@ -44,7 +46,7 @@ func runFailovers(t *testing.T, seed uint64) {
 	for range 60 {
 		what := f.step()
 		f.checkIndex()
-		if f.rng.IntN(3) > 0 {
+		if f.rng.IntN(3) > 0 || f.late != nil {
 			continue
 		}
 		got := f.state()
@@ -70,12 +72,25 @@ func (f *failovers) step() string {
 	what := ""
 	var err error
 	f.h.set(func() { f.h.mu.lags = f.rng.IntN(2) == 0 })
+	late := f.late
+	f.late = nil
+	notice := func() {
+		for _, m := range late {
+			f.c.TxnMarker(0, m)
+		}
+	}
 	if f.rng.IntN(8) == 0 {
 		f.h.set(func() { f.h.mu.refuse = kerr.KafkaStorageError })
 		defer f.c.expire() // which writes the tombstones of deleted topics
 		defer f.h.set(func() { f.h.mu.refuse = nil })
 	}
-	switch n := f.rng.IntN(13); {
+	n := f.rng.IntN(13)
+	if n >= 4 && n < 10 { // a producer is told that its transaction has ended before it begins another one
+		notice()
+	} else {
+		defer notice()
+	}
+	switch {
 	case n < 4:
 		what = fmt.Sprint("commit ", groupID, tp)
 		_, err = f.c.Commit(Committer{Group: groupID, Generation: -1}, offset)
@@ -87,7 +102,11 @@ func (f *failovers) step() string {
 		committed := f.rng.IntN(3) > 0
 		f.h.set(func() { f.h.mu.refuse = nil })
 		f.h.write(f.T, marker(producerID, committed))
-		f.c.TxnMarker(0, f.h.marker(producerID, committed, f.h.log.LogEndOffset()))
+		if m := f.h.marker(producerID, committed, f.h.log.LogEndOffset()); f.rng.IntN(2) == 0 {
+			f.c.TxnMarker(0, m)
+		} else {
+			f.late = append(f.late, m)
+		}
 	case n < 11:
 		what = fmt.Sprint("deletion of offset ", groupID, tp)
 		_, err = f.c.DeleteOffsets(groupID, []logstore.TopicPartition{tp})

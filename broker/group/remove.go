@@ -218,17 +218,24 @@ func (s *shard) cleanLocked(which string, choose func(*group) []logstore.TopicPa
 // offsets whose tombstones have been written are dropped. A group that never had a generation has no record to remove.
 func (s *shard) removeLocked(g *group, partitions []logstore.TopicPartition) error {
 	last := g.emptyWithout(partitions)
-	ended, err := s.removeOpenLocked(g, partitions)
-	if err != nil {
-		return commitError(err)
-	}
 	t := s.tombstones(g, nil)
 	t.written = g.forget
 	for _, tp := range partitions {
-		if _, in := ended[tp]; !in && g.offsets[tp] == nil && !g.hasEnded(tp) {
+		if g.offsets[tp] == nil && !g.hasEnded(tp) {
 			continue
 		}
 		if err := t.offsetLocked(tp); err != nil {
+			return commitError(err)
+		}
+	}
+	if len(g.open) > 0 {
+		// First the others: where an offset is kept, since its tombstone could not be written, none in a transaction must
+		// supersede it when the log is compacted.
+		err := t.flushLocked()
+		if err == nil {
+			err = s.removeOpenLocked(g, t, partitions)
+		}
+		if err != nil {
 			return commitError(err)
 		}
 	}
@@ -245,11 +252,9 @@ func (s *shard) removeLocked(g *group, partitions []logstore.TopicPartition) err
 }
 
 // removeOpenLocked removes offsets from the group's open transactions, with tombstones that belong to these: a tombstone
-// outside of them would not keep whoever loads the partition from applying the offsets when they are committed. It
-// returns the offsets of transactions that have just ended, whose markers are about to be noticed: they can be removed
-// like all others.
-func (s *shard) removeOpenLocked(g *group, partitions []logstore.TopicPartition) (ended partitionSet, err error) {
-	ended = make(partitionSet)
+// outside of them would not keep whoever loads the partition from applying the offsets when they are committed. Offsets
+// of transactions that have just ended, whose markers are about to be noticed, are removed like all others, with plain.
+func (s *shard) removeOpenLocked(g *group, plain *tombstones, partitions []logstore.TopicPartition) error {
 	for producerID, open := range g.open {
 		t := s.tombstones(g, &txnID{producerID, open.epoch})
 		t.written = func(tp logstore.TopicPartition) { s.forgetOpenLocked(g, producerID, tp) }
@@ -264,17 +269,18 @@ func (s *shard) removeOpenLocked(g *group, partitions []logstore.TopicPartition)
 		if err == nil {
 			err = t.flushLocked()
 		}
-		switch {
-		case hasEnded(err):
+		if hasEnded(err) {
+			err = nil
 			for _, tp := range in {
-				ended[tp] = struct{}{}
 				s.forgetOpenLocked(g, producerID, tp)
+				err = errors.Join(err, plain.offsetLocked(tp))
 			}
-		case err != nil:
-			return nil, err
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return ended, nil
+	return nil
 }
 
 // hasEnded reports whether an append failed because its transaction is not open any more.
@@ -285,6 +291,9 @@ func hasEnded(err error) bool {
 // forgetOpenLocked drops an offset of a group from a producer's open transaction.
 func (s *shard) forgetOpenLocked(g *group, producerID int64, tp logstore.TopicPartition) {
 	open := g.open[producerID]
+	if open == nil {
+		return
+	}
 	if delete(open.offsets, tp); len(open.offsets) == 0 {
 		delete(g.open, producerID)
 		removeFrom(s.mu.open, producerID, g)
