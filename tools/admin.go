@@ -5,16 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// defaultAPITimeout bounds how long an administrative tool waits for the brokers (default.api.timeout.ms).
-const defaultAPITimeout = time.Minute
-
-// leastRequestTimeout is the shortest time for a response that the library accepts.
-const leastRequestTimeout = 100 * time.Millisecond
+const (
+	// defaultAPITimeout bounds how long an administrative tool waits for the brokers (default.api.timeout.ms).
+	defaultAPITimeout = time.Minute
+	// defaultRequestTimeout is the time that a broker has for a response (request.timeout.ms).
+	defaultRequestTimeout = 30 * time.Second
+)
 
 // adminOptions is the command line of a tool that sends requests to the brokers and exits.
 type adminOptions struct {
@@ -51,6 +53,9 @@ func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx cont
 		return err
 	}
 	p["bootstrap.servers"] = *o.bootstrap
+	if _, ok := p["request.timeout.ms"]; !ok {
+		p["request.timeout.ms"] = strconv.FormatInt(defaultRequestTimeout.Milliseconds(), 10)
+	}
 	opts, err := clientOptions(ctx, env, p, nil)
 	if err != nil {
 		return err
@@ -61,7 +66,7 @@ func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx cont
 	}
 	if o.requestTimeout > 0 {
 		limit = o.requestTimeout
-		opts = append(opts, kgo.RequestTimeoutOverhead(max(limit, leastRequestTimeout)))
+		opts = append(opts, kgo.RequestTimeoutOverhead(min(max(limit, leastRequestTimeout), mostRequestTimeout)))
 	}
 	cl, err := kgo.NewClient(append(append(opts, kgo.RetryTimeout(limit)), more...)...)
 	if err != nil {

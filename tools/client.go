@@ -160,6 +160,12 @@ func textSetting(opt func(string) kgo.Opt) setter {
 // noEffect is for settings, of buffers for example, that have no effect a user could notice.
 func noEffect(string) ([]kgo.Opt, error) { return nil, nil }
 
+// Limits of the library for the time that brokers have for a response.
+const (
+	leastRequestTimeout = 100 * time.Millisecond
+	mostRequestTimeout  = 15 * time.Minute
+)
+
 var commonSettings = map[string]setter{
 	"client.id":                          textSetting(func(id string) kgo.Opt { return kgo.ClientID(id) }),
 	"connections.max.idle.ms":            millisSetting(func(d time.Duration) kgo.Opt { return kgo.ConnIdleTimeout(d) }),
@@ -171,8 +177,10 @@ var commonSettings = map[string]setter{
 	"reconnect.backoff.ms":               noEffect,
 	"reconnect.backoff.max.ms":           noEffect,
 	"retry.backoff.max.ms":               noEffect,
-	"request.timeout.ms":                 noEffect,
-	"client.dns.lookup":                  noEffect,
+	"request.timeout.ms": millisSetting(func(d time.Duration) kgo.Opt {
+		return kgo.RequestTimeoutOverhead(min(max(d, leastRequestTimeout), mostRequestTimeout))
+	}),
+	"client.dns.lookup": noEffect,
 }
 
 // securityOptions converts security.protocol, ssl.* and sasl.*.

@@ -57,3 +57,34 @@ func TestGroupsWaitNoLongerThanTimeout(t *testing.T) {
 		cancel()
 	}
 }
+
+// TestRequestsTimeOut: request.timeout.ms bounds the wait for each response, so that a tool asks again.
+func TestRequestsTimeOut(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	ctx, enough := context.WithTimeout(t.Context(), 30*time.Second)
+	defer enough()
+	again := make(chan struct{})
+	go func() {
+		for range 2 {
+			c, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+		}
+		close(again)
+		enough()
+	}()
+	file := commandConfig(t, map[string]string{"request.timeout.ms": "100", "default.api.timeout.ms": "5000"})
+	runTool(t, ctx, "", "kafka-topics", "--bootstrap-server", silent.Addr().String(), "--command-config", file, "--list")
+	select {
+	case <-again:
+	default:
+		t.Error("the broker was asked only once")
+	}
+}

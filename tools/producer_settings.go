@@ -58,7 +58,7 @@ var producerSettings = map[string]setter{
 	},
 	"linger.ms":           millisSetting(func(d time.Duration) kgo.Opt { return kgo.ProducerLinger(d) }),
 	"delivery.timeout.ms": millisSetting(func(d time.Duration) kgo.Opt { return kgo.RecordDeliveryTimeout(max(d, time.Second)) }),
-	"request.timeout.ms":  millisSetting(func(d time.Duration) kgo.Opt { return kgo.ProduceRequestTimeout(max(d, 100*time.Millisecond)) }),
+	"request.timeout.ms":  millisSetting(func(d time.Duration) kgo.Opt { return kgo.ProduceRequestTimeout(max(d, leastRequestTimeout)) }),
 	"retries": func(v string) ([]kgo.Opt, error) {
 		n, err := strconv.ParseInt(v, 10, 32)
 		if err != nil || n < 0 {
