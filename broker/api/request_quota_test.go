@@ -11,7 +11,8 @@ import (
 )
 
 // TestWhoseTimeIsCharged: what a request has waited for others of its connection is not charged to the request quota, nor
-// is the time of another broker's fetch, or of a Produce that has no answer (KIP-124).
+// is the time of another broker's requests, or of a Produce that has no answer (KIP-124). Who only claims to be a broker
+// is charged (RequestHandlerHelper.handleError, 3.9).
 func TestWhoseTimeIsCharged(t *testing.T) {
 	fetch := kmsg.NewPtrFetchRequest()
 	fetch.ReplicaState.ID = 2
@@ -22,14 +23,21 @@ func TestWhoseTimeIsCharged(t *testing.T) {
 		version int16
 		req     kmsg.Request
 		limit   float64
+		allowed bool
 		charged bool
 	}{
-		{"another broker's fetch", 15, fetch, 1e-9, false},
-		{"Produce with acks=0", 9, produce, 1e-9, false},
-		{"Metadata", 9, metadata, 1e-9, true},
-		{"Metadata after a wait", 9, metadata, 50, false},
+		{"another broker's fetch", 15, fetch, 1e-9, true, false},
+		{"fetch of a client that claims to be a broker", 15, fetch, 1e-9, false, true},
+		{"UpdateMetadata of a client that claims to be the controller", 8, kmsg.NewPtrUpdateMetadataRequest(), 1e-9, false, true},
+		{"Produce with acks=0", 9, produce, 1e-9, false, false},
+		{"Metadata", 9, metadata, 1e-9, false, true},
+		{"Metadata after a wait", 9, metadata, 50, false, false},
 	} {
 		h, _ := strict(t)
+		if test.allowed {
+			h.Authorizer = nil
+			h = New(h.Deps)
+		}
 		now := time.Unix(1_790_000_000, 0)
 		windows := quota.Windows{Count: 11, Size: time.Second}
 		h.Quotas = quota.NewManager(quota.Config{Clients: windows, Controller: windows, Now: func() time.Time { return now }})

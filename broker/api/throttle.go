@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"barnabas/broker/acl"
 	"barnabas/broker/quota"
 	"barnabas/network"
 
@@ -31,9 +32,14 @@ func (h *Handlers) charge(c *Call, kind quota.Kind, amount float64) {
 
 // chargeTime charges time spent on a request to the request quota, in percent of a second (KIP-124).
 func (h *Handlers) chargeTime(c *Call, took time.Duration) {
-	if h.Quotas.Any(quota.Request) && !betweenBrokers(c.Key) && !c.follower && !c.unanswered && !c.Conn.LoggingIn() {
+	if h.Quotas.Any(quota.Request) && !c.unanswered && !c.Conn.LoggingIn() && !h.exempt(c) {
 		h.charge(c, quota.Request, 100*took.Seconds())
 	}
+}
+
+// exempt reports whether a request comes from another broker. That a client says so is not enough.
+func (h *Handlers) exempt(c *Call) bool {
+	return (betweenBrokers(c.Key) || c.follower) && h.authorize.quietlyCluster(c, acl.ClusterAction)
 }
 
 // betweenBrokers reports whether an API is for brokers and exempt from quotas.
