@@ -21,27 +21,37 @@ func overdrawMutations(t *testing.T, addr string) []string {
 	}
 	defer cl.Close()
 	_, err = kadm.NewClient(cl).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{
-		Entity: kadm.ClientQuotaEntity{{Type: "user"}}, Ops: []kadm.AlterClientQuotaOp{{Key: "controller_mutation_rate", Value: 1}},
+		Entity: kadm.ClientQuotaEntity{{Type: "client-id"}}, Ops: []kadm.AlterClientQuotaOp{{Key: "controller_mutation_rate", Value: 1}},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second) // brokers learn of it from ZooKeeper
 	var seen []string
-	create := func(version int16, topic string, partitions int32) {
+	create := func(client string, version int16, topic string, partitions int32) {
 		t.Helper()
 		req := kmsg.NewPtrCreateTopicsRequest()
 		req.Version, req.TimeoutMillis = version, 10000
 		rt := kmsg.NewCreateTopicsRequestTopic()
 		rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, partitions, 1
 		req.Topics = append(req.Topics, rt)
-		resp := dialWire(t, addr).call(req).(*kmsg.CreateTopicsResponse)
+		resp := as(dialWire(t, addr), client).call(req).(*kmsg.CreateTopicsResponse)
 		seen = append(seen, fmt.Sprintf("v%d, %d partitions: code %d, throttled %v", version, partitions, resp.Topics[0].ErrorCode, resp.ThrottleMillis > 0))
 	}
-	create(7, "overdrawn", 40)
-	create(7, "strict", 1)
-	create(5, "permissive", 1)
-	create(7, "strict-again", 1)
+	create("creator", 7, "overdrawn", 40)
+	create("creator", 7, "strict", 1)
+	create("creator", 5, "permissive", 1)
+	create("creator", 7, "strict-again", 1)
+	meta := kmsg.NewPtrMetadataRequest()
+	meta.Version, meta.AllowAutoTopicCreation = 9, true
+	for i := range 40 {
+		rt := kmsg.NewMetadataRequestTopic()
+		rt.Topic = new(fmt.Sprint("auto", i))
+		meta.Topics = append(meta.Topics, rt)
+	}
+	auto := as(dialWire(t, addr), "auto").call(meta).(*kmsg.MetadataResponse)
+	seen = append(seen, fmt.Sprintf("auto-creation: code %d, throttled %v", auto.Topics[0].ErrorCode, auto.ThrottleMillis > 0))
+	create("auto", 7, "after-auto-creation", 1)
 	return seen
 }
 

@@ -82,7 +82,8 @@ func (ld *loader) lostTail(l *Log, next *segment) bool {
 // checkIndexes decides whether a segment's indexes must be rebuilt: one of them is missing or incomplete, or the
 // transaction index does not belong to this segment. An empty segment needs none. (Apache Kafka notices only missing
 // offset indexes and wrong transaction indexes, 3.9; it leaves a missing time index empty, and takes the modification
-// time of the segment for that of its newest record.) The entries of the others are not read, which would take a while for many segments.
+// time of the segment for that of its newest record.) The entries of the others are not read, which would take a while
+// for many segments.
 func (ld *loader) checkIndexes(s *segment) error {
 	switch {
 	case s.size.Load() == 0:

@@ -86,7 +86,7 @@ func (h *Handlers) locate(ctx context.Context, c *Call, kind int8, key string) (
 	}
 	t := h.Metadata.Current().Topics[topic]
 	if t == nil {
-		if err := h.autoCreate(ctx, topic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		if err := h.autoCreate(ctx, c, topic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			h.Logger.WithError(err).Warnf("cannot create %s", topic)
 		}
 		return leaderHint{}, fmt.Errorf("topic %s does not exist yet: %w", topic, kerr.CoordinatorNotAvailable)

@@ -160,7 +160,7 @@ func (h *Handlers) unknownTopic(ctx context.Context, c *Call, req *kmsg.Metadata
 	case len(h.Metadata.Current().Brokers) == 0: // just started: no broker could host it yet
 		err = kerr.LeaderNotAvailable
 	default:
-		err = h.autoCreate(ctx, name)
+		err = h.autoCreate(ctx, c, name)
 		if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
 			err = kerr.LeaderNotAvailable
 		}

@@ -129,8 +129,9 @@ func hasTwice(ids []int32) bool {
 	return len(slices.Compact(sorted)) != len(ids)
 }
 
-// autoCreate creates a topic that was requested by name. The request does not wait for its leaders.
-func (h *Handlers) autoCreate(ctx context.Context, name string) error {
+// autoCreate creates a topic that was requested by name. The request does not wait for its leaders. At the controller, it
+// counts towards the client's mutation quota, but the client does not have to wait (KafkaApis, 3.9).
+func (h *Handlers) autoCreate(ctx context.Context, c *Call, name string) error {
 	cfg := h.Config.Current()
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = name, -1, -1
@@ -145,6 +146,9 @@ func (h *Handlers) autoCreate(ctx context.Context, name string) error {
 	plan, err := h.planTopic(h.Metadata.Current(), &t)
 	if err != nil {
 		return err
+	}
+	if h.Controller.Active() {
+		h.Quotas.Mutate(c.user(), c.clientID(), len(plan.assignment), false)
 	}
 	_, err = h.ZK.CreateTopic(ctx, name, plan.assignment, plan.configs)
 	return err
