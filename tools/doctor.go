@@ -214,6 +214,12 @@ func (s settings) number(name string) int64 {
 	return n
 }
 
+// unreachable reports a broker that is registered but does not answer, and what is missing from the findings for it.
+func (d *doctor) unreachable(id int32, err error, missing string) {
+	d.trouble(fmt.Sprintf("broker %d", id), "start it; if it is not running, its registration ends with its ZooKeeper session, after zookeeper.session.timeout.ms",
+		"is registered but cannot be reached, so that %s: %v.", missing, message(err))
+}
+
 // settingsOf requests the settings of one topic or broker.
 func (d *doctor) settingsOf(ctx context.Context, kind kmsg.ConfigResourceType, name string) (settings, error) {
 	found, err := describeConfigs(ctx, d.cl, kind, false, name)

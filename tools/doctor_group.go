@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,10 +27,15 @@ func (d *doctor) group(ctx context.Context, name string) error {
 		return err
 	}
 	lags, err := d.adm.Lag(ctx, name)
+	g := lags[name]
+	if unreachable := cmp.Or(err, g.DescribeErr); isDial(unreachable) {
+		d.trouble(name, "start that broker; if it stays away, another one coordinates the group once its ZooKeeper session has ended",
+			"its coordinator cannot be reached, so that its members cannot either: %s.", message(unreachable))
+		return nil
+	}
 	if err != nil && len(lags) == 0 {
 		return err
 	}
-	g := lags[name]
 	if err := errors.Join(g.DescribeErr, g.FetchErr); err != nil {
 		return fmt.Errorf("group %s: %w", name, err)
 	}

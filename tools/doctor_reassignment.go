@@ -24,7 +24,9 @@ func (d *doctor) reassignment(ctx context.Context) error {
 	}
 	brokers := make(map[int32]settings)
 	for _, b := range meta.Brokers {
-		if brokers[b.NodeID], err = d.brokerSettings(ctx, b.NodeID); err != nil {
+		if brokers[b.NodeID], err = d.brokerSettings(ctx, b.NodeID); isDial(err) {
+			d.unreachable(b.NodeID, err, "its throttles are not known")
+		} else if err != nil {
 			return err
 		}
 	}

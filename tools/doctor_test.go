@@ -431,3 +431,28 @@ func TestDoctorThatCannotAsk(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorOnDeadBrokers: a broker that is still registered but does not answer is reported, and does not keep the
+// doctor from its other findings.
+func TestDoctorOnDeadBrokers(t *testing.T) {
+	t.Parallel()
+	d := doctorFor(t, kafkatest.Setting("offsets.topic.num.partitions", "1"))
+	host, port, err := net.SplitHostPort(testport.Address(t))
+	d.must(err)
+	registration := fmt.Sprintf(`{"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"endpoints":["PLAINTEXT://%s:%s"],"jmx_port":-1,"features":{},"host":"%s","timestamp":"1","port":%s,"version":5}`,
+		host, port, host, port)
+	if out := runTool(t, t.Context(), "", "zookeeper-shell", d.ZooKeeper(), "create", "/brokers/ids/9", registration); out.code != 0 {
+		t.Fatal(out.stderr)
+	}
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		meta, err := fetchMetadata(t.Context(), d.cl)
+		d.must(err)
+		if alive(meta, 9) {
+			break
+		}
+	}
+	d.placed("__consumer_offsets", []int32{9})
+	d.ask("reassignment", 1, "broker 9: is registered but cannot be reached", "none is under way")
+	d.ask("listeners", 1, "broker 9: clients are told to connect to")
+	d.ask("group g", 1, "its coordinator cannot be reached")
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -100,19 +101,24 @@ const closedAtOnce = "the broker closed the connection at once: it doesn't serve
 
 // message returns an error's text without its name.
 func message(err error) string {
+	full := err.Error()
 	var code *kerr.Error
 	var closed *kgo.ErrFirstReadEOF
+	var shards *kadm.ShardErrors
+	if errors.As(err, &shards) && len(shards.Errs) > 0 { // the library counts them and names the first
+		full = strings.ReplaceAll(full, shards.Error(), shards.Errs[0].Err.Error())
+	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return "timed out waiting for the brokers: " + err.Error()
+		return "timed out waiting for the brokers: " + full
 	case errors.As(err, &code):
-		text := strings.ReplaceAll(err.Error(), code.Error(), code.Description)
+		text := strings.ReplaceAll(full, code.Error(), code.Description)
 		if strings.HasPrefix(text, code.Description+": ") { // the library prefixes the broker's text with it, or appends it
 			text = strings.TrimSuffix(text, ": "+code.Description)
 		}
 		return strings.ReplaceAll(text, ".: ", ": ")
 	case errors.As(err, &closed):
-		return strings.ReplaceAll(err.Error(), closed.Error(), closedAtOnce)
+		return strings.ReplaceAll(full, closed.Error(), closedAtOnce)
 	}
-	return err.Error()
+	return full
 }
