@@ -412,7 +412,7 @@ func (c *Conn) send(out *Out) error {
 	if c.secure != nil {
 		return c.secure.writeOut(out)
 	}
-	return writeOut(c.raw, out, c.alive)
+	return writeOut(c.raw, out, c.server.rawCalls, c.alive)
 }
 
 func (c *Conn) releaseOut() {

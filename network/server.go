@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,7 @@ type Server struct {
 	budget     *budget
 	preAuth    preAuthMemory
 	yielder    *yielder
+	rawCalls   *rawCalls
 	admission  *admission
 	refused    logx.Sampler // for lines about refused connections
 	started    time.Time
@@ -85,7 +87,7 @@ const refusedLine = time.Second
 
 // NewServer returns a Server without sockets.
 func NewServer(cfg Config, d Dispatcher, log *logrus.Entry) *Server {
-	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), yielder: newYielder(), admission: newAdmission(cfg.Limits),
+	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), yielder: newYielder(), rawCalls: newRawCalls(runtime.GOMAXPROCS(0)), admission: newAdmission(cfg.Limits),
 		refused: logx.Sampler{Interval: refusedLine}, started: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.preAuth.max = preAuthBytes

@@ -195,7 +195,7 @@ func (in *input) release() {
 }
 
 // writeOut sends the content of out and empties it. alive is called for every part sent.
-func writeOut(raw syscall.RawConn, out *Out, alive func()) error {
+func writeOut(raw syscall.RawConn, out *Out, calls *rawCalls, alive func()) error {
 	defer out.reset()
 	sent := 0
 	for i := range out.files {
@@ -205,7 +205,7 @@ func writeOut(raw syscall.RawConn, out *Out, alive func()) error {
 		}
 		sent = f.at
 		position, size := f.after.Range()
-		if err := sendFile(raw, f.after.Fd(), position, size, alive); err != nil {
+		if err := sendFile(raw, f.after.Fd(), position, size, calls, alive); err != nil {
 			return err
 		}
 		f.after.Close()
@@ -260,36 +260,4 @@ func (s *sender) onWritable(fd uintptr) bool {
 		}
 	}
 	return true
-}
-
-// maxSendfile bounds a single sendfile(2), so that a closed connection is noticed between calls.
-const maxSendfile = 16 << 20
-
-// sendFile sends size bytes of a file, beginning at position, without copying them through this process.
-func sendFile(raw syscall.RawConn, file uintptr, position, size int64, alive func()) error {
-	var failed error
-	err := raw.Write(func(fd uintptr) bool {
-		for size > 0 {
-			n, err := unix.Sendfile(int(fd), int(file), &position, int(min(size, maxSendfile)))
-			switch {
-			case err == unix.EINTR:
-			case err == unix.EAGAIN:
-				return false
-			case err != nil:
-				failed = err
-				return true
-			case n == 0:
-				failed = io.ErrUnexpectedEOF // the file is shorter than the range
-				return true
-			default:
-				size -= int64(n)
-				alive()
-			}
-		}
-		return true
-	})
-	if err != nil {
-		return err
-	}
-	return failed
 }
