@@ -170,14 +170,15 @@ func (w *worker) awaitRunning(connector string) {
 	})
 }
 
-// status requests a connector's status. A task that failed because the leading worker had just started would not run
-// again by itself, so it is restarted.
+// status requests a connector's status. A task that failed because the leading worker had just started or was just
+// killed would not run again by itself, so it is restarted.
 func (w *worker) status(ctx context.Context, connector string) (is connectorStatus, answer string) {
 	status, answer, err := w.ask(ctx, http.MethodGet, "/connectors/"+connector+"/status", nil)
 	if err == nil && status == http.StatusOK {
 		err = json.Unmarshal([]byte(answer), &is)
 	}
-	if len(is.Tasks) == 1 && strings.Contains(is.Tasks[0].Trace, "not been able to read a session key") {
+	if len(is.Tasks) == 1 && (strings.Contains(is.Tasks[0].Trace, "not been able to read a session key") ||
+		strings.Contains(is.Tasks[0].Trace, "IO Error trying to forward REST request")) {
 		_, _, _ = w.ask(ctx, http.MethodPost, "/connectors/"+connector+"/restart?includeTasks=true&onlyFailed=true", nil)
 	}
 	return is, fmt.Sprint(status, " ", answer, " ", err)
