@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"barnabas/logstore/record"
 )
 
@@ -164,15 +166,28 @@ func (s *segment) search(offset int64, may func(record.Batch) bool, fits func(*r
 		if err != nil {
 			return false, err
 		}
-		best, err = firstFit(b, fits)
-		return !best.found, err
+		if best, err = firstFit(b, fits); err != nil {
+			return false, fmt.Errorf("records of the batch at offset %d: %w", b.BaseOffset(), coded(err))
+		}
+		return !best.found, nil
 	})
 	return best, err
+}
+
+// coded gives an error of decoding records, which is none of the disk, the code for unexpected errors if it has none.
+func coded(err error) error {
+	if code := (*kerr.Error)(nil); errors.As(err, &code) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", kerr.UnknownServerError, err)
 }
 
 var errFound = errors.New("found")
 
 func firstFit(b record.Batch, fits func(*record.Record) bool) (h hit, err error) {
+	if b.Magic() == record.NewestMagic && b.Codec() != record.None && b.Count() > 0 {
+		return firstSkimmed(b, fits)
+	}
 	err = b.Records(func(r *record.Record) error {
 		if !fits(r) {
 			return nil
@@ -184,6 +199,22 @@ func firstFit(b record.Batch, fits func(*record.Record) bool) (h hit, err error)
 		err = nil
 	}
 	return h, err
+}
+
+// firstSkimmed is firstFit for a compressed batch. It decompresses no more than it must, and holds none of it: the whole
+// batch may be larger than Records allows.
+func firstSkimmed(b record.Batch, fits func(*record.Record) bool) (hit, error) {
+	skim, err := b.Skim()
+	if err != nil {
+		return hit{}, err
+	}
+	defer skim.Close()
+	for skim.Next() {
+		if r := (record.Record{Offset: skim.Offset, Timestamp: skim.Timestamp}); fits(&r) {
+			return hit{r.Offset, r.Timestamp, b.LeaderEpoch(), true}, nil
+		}
+	}
+	return hit{}, skim.Err()
 }
 
 // The special timestamps of LegacyOffsetsBefore.

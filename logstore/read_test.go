@@ -1,8 +1,10 @@
 package logstore
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"strings"
 	"sync"
@@ -70,6 +72,50 @@ func TestReadLimits(t *testing.T) {
 			r.Close()
 			r.Close()
 		})
+	}
+}
+
+// TestOffsetsByTimeInLargeBatch: a batch is accepted, and can be searched, however large it is when decompressed.
+func TestOffsetsByTimeInLargeBatch(t *testing.T) {
+	l, c := newTestLog(t, nil)
+	w := record.NewBuilder()
+	w.Codec = record.Zstd
+	base := c.now.UnixMilli()
+	for i := range int64(102) {
+		w.Add(base+i, nil, make([]byte, 1<<20))
+	}
+	if _, err := l.AppendLeader(w.MustBuild(), LeaderAppend{ProduceVersion: 9}); err != nil {
+		t.Fatal(err)
+	}
+	if offset, _, _, found, err := l.OffsetForTime(base + 101); offset != 101 || !found || err != nil {
+		t.Errorf("offset %d, found %v, %v", offset, found, err)
+	}
+	if offset, _, _, found, err := l.OffsetOfMaxTimestamp(); offset != 101 || !found || err != nil {
+		t.Errorf("largest timestamp: offset %d, found %v, %v", offset, found, err)
+	}
+}
+
+// TestOffsetsByTimeInDamagedBatch: records that cannot be decompressed fail the search, but not the log directory.
+func TestOffsetsByTimeInDamagedBatch(t *testing.T) {
+	for _, codec := range []record.Codec{record.Gzip, record.Snappy, record.Lz4, record.Zstd} {
+		l, c := newTestLog(t, nil)
+		w := record.NewBuilder()
+		w.Codec = codec
+		w.Add(c.now.UnixMilli(), nil, make([]byte, 1000))
+		b := w.MustBuild()
+		for i := record.HeaderSize + 8; i < len(b); i++ {
+			b[i] ^= 0xff
+		}
+		binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
+		if _, err := l.AppendFollower(b); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, _, err := l.OffsetForTime(c.now.UnixMilli()); err == nil || errors.Is(err, kerr.KafkaStorageError) {
+			t.Errorf("%v: %v", codec, err)
+		}
+		if err := l.readable(); err != nil {
+			t.Errorf("%v: after the search: %v", codec, err)
+		}
 	}
 }
 
