@@ -28,6 +28,11 @@ const pooledWindow = 8 << 20
 // maxWindow is the largest zstd window, that of level 22.
 const maxWindow = 128 << 20
 
+// largeWindows has an element for each zstd decoder in use whose window is larger than pooledWindow. A frame of ten
+// bytes can demand the largest window, so without a bound a few producers could exhaust the memory. Who holds one only
+// computes.
+var largeWindows = make(chan struct{}, 2)
+
 // errTooLarge reports a batch that decompresses to more than maxDecompressed.
 var errTooLarge = errors.New("batch decompresses to more than is allowed")
 
@@ -218,12 +223,12 @@ func newZstdReader(in *bytes.Reader, src []byte) (reader, error) {
 	if err := h.Decode(src); err != nil {
 		return reader{}, fmt.Errorf("decompress: %w", noEOF(err))
 	}
-	if h.WindowSize > pooledWindow {
-		z := newZstd(maxWindow)
-		if err := z.Reset(in); err != nil {
-			return reader{}, fmt.Errorf("decompress: %w", err)
-		}
-		return reader{z, z.Close}, nil
+	window := h.WindowSize
+	if h.SingleSegment { // the content is its own window
+		window = h.FrameContentSize
+	}
+	if window > pooledWindow {
+		return newLargeZstd(in)
 	}
 	z := zstdReaders.Get().(*zstd.Decoder)
 	if err := z.Reset(in); err != nil {
@@ -233,6 +238,21 @@ func newZstdReader(in *bytes.Reader, src []byte) (reader, error) {
 		_ = z.Reset(nil) // releases the input; cannot fail without one
 		zstdReaders.Put(z)
 	}}, nil
+}
+
+// newLargeZstd waits until a decoder with the largest window may be created.
+func newLargeZstd(in *bytes.Reader) (reader, error) {
+	largeWindows <- struct{}{}
+	z := newZstd(maxWindow)
+	end := func() {
+		z.Close()
+		<-largeWindows
+	}
+	if err := z.Reset(in); err != nil {
+		end()
+		return reader{}, fmt.Errorf("decompress: %w", err)
+	}
+	return reader{z, end}, nil
 }
 
 // noEOF prevents an empty input from looking like a regular end.

@@ -54,7 +54,11 @@ func (b Batch) appendAsMessages(dst []byte, magic int8, from int64) ([]byte, err
 	if err != nil || len(records) == 0 {
 		return dst, err
 	}
-	return Messages{Magic: magic, Codec: codec, Level: DefaultLevel}.Append(dst, records)
+	how := Messages{Magic: magic, Codec: codec, Level: DefaultLevel, TimestampType: b.TimestampType()}
+	if how.TimestampType == LogAppendTime {
+		how.AppendTime = b.MaxTimestamp()
+	}
+	return how.Append(dst, records)
 }
 
 // NeedsDownConvert reports whether data contains a batch with a newer magic than the given one.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -371,6 +372,83 @@ func TestDownConvert(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestDownConvertAppendTime: what the broker has stamped is still marked as such.
+func TestDownConvertAppendTime(t *testing.T) {
+	for _, codec := range []Codec{None, Gzip} {
+		w := NewBuilder()
+		w.Codec, w.TimestampType, w.AppendTime = codec, LogAppendTime, 1234
+		w.Add(1, nil, []byte("a"))
+		w.Add(2, nil, []byte("b"))
+		for magic, want := range []struct {
+			kind TimestampType
+			time int64
+		}{{CreateTime, NoTimestamp}, {LogAppendTime, 1234}} {
+			out, err := DownConvert(w.MustBuild(), int8(magic), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for walk := Split(out); walk.Next(); {
+				m := walk.Batch()
+				if m.TimestampType() != want.kind || m.MaxTimestamp() != want.time {
+					t.Errorf("magic %d, %v: time %d of type %d", magic, codec, m.MaxTimestamp(), m.TimestampType())
+				}
+				for _, r := range recordsOf(t, m) {
+					if r.Timestamp != want.time {
+						t.Errorf("magic %d, %v: a record has time %d", magic, codec, r.Timestamp)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestZstdSingleSegment: such a frame, which libraries write whose input is one piece, has no window of its own.
+func TestZstdSingleSegment(t *testing.T) {
+	w, err := zstd.NewWriter(nil, zstd.WithSingleSegment(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := make([]byte, pooledWindow+1)
+	if got, err := Decompress(nil, Zstd, w.EncodeAll(content, nil)); err != nil || len(got) != len(content) {
+		t.Errorf("%d bytes of %d, %v", len(got), len(content), err)
+	}
+}
+
+// TestLargeWindows: a frame of a few bytes may demand the largest window, but only some at a time get it.
+func TestLargeWindows(t *testing.T) {
+	frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, (27 - 10) << 3, 0x03, 0, 0, 'x'} // window 2^27, one last block of a repeated x
+	var open []reader
+	for range cap(largeWindows) {
+		r, err := newReader(Zstd, frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, r)
+	}
+	select {
+	case largeWindows <- struct{}{}:
+		t.Fatal("decoders with the largest window are not counted")
+	default:
+	}
+	done := make(chan error)
+	go func() {
+		_, err := Decompress(nil, Zstd, frame)
+		done <- err
+	}()
+	for _, r := range open {
+		r.close()
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := Decompress(nil, Zstd, frame[:8]); err == nil {
+		t.Error("a frame that is cut short was decompressed")
+	}
+	if len(largeWindows) != 0 {
+		t.Errorf("%d decoders are still counted", len(largeWindows))
 	}
 }
 
