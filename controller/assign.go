@@ -42,6 +42,9 @@ func Assign(brokers []Broker, partitions, replicationFactor int, at Placement) (
 	if partitions <= 0 {
 		return nil, fmt.Errorf("%d partitions: at least 1 is needed: %w", partitions, kerr.InvalidPartitions)
 	}
+	if largest := max(at.FirstPartition, 0) + partitions; largest > maxPartitions {
+		return nil, fmt.Errorf("%d partitions: a topic can have %d at most: %w", largest, maxPartitions, kerr.InvalidPartitions)
+	}
 	if replicationFactor <= 0 {
 		return nil, fmt.Errorf("replication factor %d: at least 1 is needed: %w", replicationFactor, kerr.InvalidReplicationFactor)
 	}
@@ -63,6 +66,10 @@ func Assign(brokers []Broker, partitions, replicationFactor int, at Placement) (
 	}
 	return assignment, nil
 }
+
+// maxPartitions bounds a topic's partitions, and so the memory for what clients ask for. The node of a topic with more
+// would exceed 1.5 MiB: more than zkcoord can write, and ZooKeeper's servers accept by default (jute.maxbuffer).
+const maxPartitions = 1 << 17
 
 // PlacementFrom returns the placement for partitions that are added to a topic: counted from the broker with partition
 // 0's first replica, or the next one if that is gone.

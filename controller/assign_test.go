@@ -2,6 +2,7 @@ package controller
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,6 +64,7 @@ func TestAssignRefuses(t *testing.T) {
 		want               error
 	}{
 		{"no partitions", unracked(1), 0, 1, kerr.InvalidPartitions},
+		{"more partitions than memory", unracked(1), math.MaxInt32, 1, kerr.InvalidPartitions},
 		{"no replicas", unracked(1), 1, 0, kerr.InvalidReplicationFactor},
 		{"too many replicas", unracked(2), 1, 3, kerr.InvalidReplicationFactor},
 		{"racks on some brokers only", []Broker{{0, "a"}, {1, ""}}, 1, 1, errMixedRacks},

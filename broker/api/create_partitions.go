@@ -94,6 +94,9 @@ func (h *Handlers) placePartitions(existing map[int32][]int32, t *kmsg.CreatePar
 	brokers := placeable(h.Metadata.Current())
 	more := int(t.Count) - len(existing)
 	first := existing[0]
+	if len(first) == 0 { // somebody has written the node by hand
+		return nil, fmt.Errorf("topic %q has no partition 0, or one without replicas: %w", t.Topic, kerr.UnknownServerError)
+	}
 	if len(t.Assignment) == 0 {
 		placement := controller.PlacementFrom(brokers, first[0], len(existing))
 		return controller.Assign(brokers, more, len(first), placement)
