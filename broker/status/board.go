@@ -144,7 +144,7 @@ func (b *Board) JSON(ctx context.Context) []byte {
 	if err != nil { // NaN or infinity: a bug
 		text, _ = json.Marshal(Snapshot{Broker: s.Broker, CouldNotBeAsked: []string{err.Error()}})
 	}
-	b.at, b.last = now, text
+	b.at, b.last = b.now(), text // not when it began: brokers that hang can make it take longer than it stays fresh
 	return text
 }
 

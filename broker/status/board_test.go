@@ -77,6 +77,18 @@ func TestWatchersShareAReading(t *testing.T) {
 	}
 }
 
+// TestWatchersOfASlowReading: those that have waited for a reading get it, however long it has taken.
+func TestWatchersOfASlowReading(t *testing.T) {
+	now, reads := time.UnixMilli(1_790_000_000_000), 0
+	b := NewBoard(func(context.Context) Reading { reads++; now = now.Add(3 * time.Second); return Reading{} }, func() time.Time { return now })
+	for range 10 {
+		b.JSON(t.Context())
+	}
+	if reads != 1 {
+		t.Errorf("%d readings", reads)
+	}
+}
+
 // TestLimits: for a large cluster the amount shown is limited, and what is left out is counted.
 func TestLimits(t *testing.T) {
 	w := watch()
