@@ -176,7 +176,7 @@ type Broker struct {
 }
 
 // Load reads a properties file, lays the overrides (key=value) over it and checks the whole. defaults are settings that
-// count where neither has them. Every error is one line that names the setting and its value.
+// count where neither has them. Variables are replaced. Every error is one line that names the setting and its value.
 func Load(path string, defaults map[string]string, overrides []string) (*Broker, error) {
 	props, err := ReadProperties(path)
 	if err != nil {
@@ -188,6 +188,9 @@ func Load(path string, defaults map[string]string, overrides []string) (*Broker,
 		}
 	}
 	if err := applyOverrides(props, overrides); err != nil {
+		return nil, err
+	}
+	if props, err = ResolveVariables(props); err != nil {
 		return nil, err
 	}
 	return Parse(props)
@@ -276,7 +279,7 @@ func (b *Broker) Set(name string) bool {
 func (b *Broker) Unknown() []string {
 	var names []string
 	for name := range b.given {
-		if brokerKey(name) == nil && !passedThrough[name] {
+		if brokerKey(name) == nil && !passedThrough[name] && !isProviderSetting(name) {
 			names = append(names, name)
 		}
 	}

@@ -23,12 +23,15 @@ import (
 // properties are the settings of a client under their names in Apache Kafka's Java clients.
 type properties map[string]string
 
-// readProperties reads a properties file; without a name there are none.
+// readProperties reads a properties file, in which variables are replaced; without a name there are none.
 func readProperties(file string) (properties, error) {
 	if file == "" {
 		return properties{}, nil
 	}
 	m, err := config.ReadProperties(file)
+	if err == nil {
+		m, err = config.ResolveVariables(m)
+	}
 	return properties(m), err
 }
 

@@ -40,6 +40,31 @@ func Parse(data []byte) (map[string]string, error) {
 	}
 }
 
+// ParseUTF8 is Parse for a file in UTF-8.
+func ParseUTF8(data []byte) (map[string]string, error) {
+	escaped := make([]byte, 0, len(data))
+	backslashes := 0 // directly before
+	for _, r := range string(data) {
+		switch {
+		case r == '\\':
+			backslashes++
+			escaped = append(escaped, '\\')
+			continue
+		case r < 0x80:
+			escaped = append(escaped, byte(r))
+		default:
+			if backslashes%2 == 1 { // it escapes a character that needs no escape
+				escaped = escaped[:len(escaped)-1]
+			}
+			for _, unit := range utf16.AppendRune(nil, r) {
+				escaped = fmt.Appendf(escaped, `\u%04x`, unit)
+			}
+		}
+		backslashes = 0
+	}
+	return Parse(escaped)
+}
+
 // lines splits a file into logical lines.
 type lines struct {
 	rest []byte

@@ -48,6 +48,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestParseUTF8(t *testing.T) {
+	got, err := ParseUTF8([]byte("é=\\u20ac€\\€\\\\€😀\n#é\nb=\\\né\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"é": `€€€\€😀`, "b": "é"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestParseNamesTheLine(t *testing.T) {
 	for _, file := range []string{
 		"a=1\n\n#\r\nb=secret\\u12", "a=1\\\n2\\\n3\nsecret\\u12x4=1", "\n\n\n\\u=\n", "a=1\r\n\r\n\r\nb=\\\n\\u+123\n",
