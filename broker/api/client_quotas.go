@@ -86,10 +86,16 @@ func quotaValue(key string, value float64, address bool) (string, error) {
 		}
 		return strconv.FormatFloat(value, 'f', -1, 64), nil
 	}
-	if math.Abs(value-math.Round(value)) > 1e-6 {
-		return "", fmt.Errorf("%s=%v must be a whole number: %w", key, value, kerr.InvalidRequest)
+	largest := int64(math.MaxInt64)
+	if kind.OfAddress() {
+		largest = math.MaxInt32
 	}
-	return strconv.FormatFloat(math.Round(value), 'f', 0, 64), nil
+	if whole := math.Round(value); math.Abs(value-whole) > 1e-6 || whole > float64(largest) { // Apache Kafka's brokers could not read it
+		return "", fmt.Errorf("%s=%v must be a whole number of at most %d: %w", key, value, largest, kerr.InvalidRequest)
+	} else if whole < math.MaxInt64 {
+		return strconv.FormatInt(int64(whole), 10), nil
+	}
+	return strconv.FormatInt(largest, 10), nil
 }
 
 // The ways in which a component of DescribeClientQuotas matches a name.
