@@ -148,6 +148,21 @@ func TestSizeLimits(t *testing.T) {
 	}
 }
 
+func TestManyRecordErrors(t *testing.T) {
+	for _, codec := range []record.Codec{record.None, record.Zstd} {
+		l, _ := newTestLog(t, func(c *Config) { c.Compact, c.MaxMessageBytes = true, 1<<30 })
+		w := record.NewBuilder()
+		w.Codec = codec
+		for range 3 * maxRecordErrors {
+			w.Add(1, nil, nil)
+		}
+		info, err := produce(l, w.MustBuild())
+		if !errors.Is(err, kerr.InvalidRecord) || len(info.RecordErrors) != maxRecordErrors || l.env.rejections.Keyless.Load() != 3*maxRecordErrors {
+			t.Errorf("%v: %d errors, %d records without a key, %v", codec, len(info.RecordErrors), l.env.rejections.Keyless.Load(), err)
+		}
+	}
+}
+
 func TestRecordErrors(t *testing.T) {
 	c := newClock()
 	now := c.now.UnixMilli()

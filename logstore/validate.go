@@ -207,13 +207,24 @@ func (v *validator) record(b record.Batch, offset, timestamp int64, hasKey bool)
 	switch {
 	case v.cfg.Compact && !hasKey:
 		v.keyless++
-		v.errors = append(v.errors, RecordError{index,
-			fmt.Sprintf("Compacted topic cannot accept message without key in topic partition %v.", v.tp)})
+		v.reject(index, func() string {
+			return fmt.Sprintf("Compacted topic cannot accept message without key in topic partition %v.", v.tp)
+		})
 	case !v.timeFits(b, timestamp):
 		v.badTime = true
-		v.errors = append(v.errors, RecordError{index, v.timeMessage(offset, timestamp)})
+		v.reject(index, func() string { return v.timeMessage(offset, timestamp) })
 	default:
 		v.maxTime = max(v.maxTime, timestamp)
+	}
+}
+
+// maxRecordErrors bounds the records of a batch that are reported as invalid: a batch of a few kilobytes can contain
+// millions.
+const maxRecordErrors = 10_000
+
+func (v *validator) reject(index int32, why func() string) {
+	if len(v.errors) < maxRecordErrors {
+		v.errors = append(v.errors, RecordError{index, why()})
 	}
 }
 
