@@ -204,7 +204,7 @@ func (s *Server) connect(ctx context.Context) error {
 	}
 	access.Connect, access.SessionTimeout = s.static.ZookeeperConnect, s.static.ZookeeperSessionTimeout
 	access.ConnectionTimeout, access.MaxInFlight = s.static.ZookeeperConnectionTimeout, s.static.ZookeeperMaxInFlight
-	access.NoTopicIDs = !s.since("2.8")
+	access.MaxRequestBytes, access.NoTopicIDs = s.static.ZookeeperMaxRequestBytes, !s.since("2.8")
 	s.log.Infof("connecting to ZooKeeper at %s, for %v at most", s.static.ZookeeperConnect, s.static.ZookeeperConnectionTimeout)
 	zk, err := zkcoord.Connect(ctx, access)
 	if err != nil {

@@ -30,6 +30,7 @@ type Broker struct {
 	ZookeeperSessionTimeout    time.Duration
 	ZookeeperConnectionTimeout time.Duration
 	ZookeeperMaxInFlight       int
+	ZookeeperMaxRequestBytes   int
 	ZookeeperSetACL            bool
 	ZookeeperLoginFile         string // of login configurations, one of which may be for ZooKeeper; empty: none
 	ZookeeperLoginSection      string // the section of that one
@@ -356,6 +357,7 @@ func (b *Broker) fillIdentity() {
 		b.ZookeeperConnectionTimeout = b.millis("zookeeper.connection.timeout.ms")
 	}
 	b.ZookeeperMaxInFlight = b.Int("zookeeper.max.in.flight.requests")
+	b.ZookeeperMaxRequestBytes = b.Int("jute.maxbuffer")
 	b.ZookeeperSetACL = b.Bool("zookeeper.set.acl")
 	if b.Bool("zookeeper.sasl.client") {
 		b.ZookeeperLoginFile = b.String(LoginFileKey)

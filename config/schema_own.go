@@ -21,6 +21,8 @@ var ownKeys = []Key{
 		"The default realm, instead of that of the Kerberos configuration file; java.security.krb5.kdc must be set with it."},
 	{"java.security.krb5.kdc", String, null, nil, Low, ReadOnly,
 		"The hosts of the key distribution centers of java.security.krb5.realm, separated by colons."},
+	{"jute.maxbuffer", Int, "1048575", atLeast(1), Low, ReadOnly,
+		"The size of the largest request that the ZooKeeper servers accept, in bytes. A larger one is refused instead of sent."},
 	{"zookeeper.sasl.client", Boolean, "true", nil, Low, ReadOnly,
 		"Logs in to ZooKeeper if java.security.auth.login.config names a file with a section for that."},
 	{"zookeeper.sasl.clientconfig", String, "Client", nil, Low, ReadOnly,

@@ -68,8 +68,8 @@ func Assign(brokers []Broker, partitions, replicationFactor int, at Placement) (
 }
 
 // maxPartitions bounds a topic's partitions, and so the memory for what clients ask for. The node of a topic with more
-// would exceed 1.5 MiB: more than zkcoord can write, and ZooKeeper's servers accept by default (jute.maxbuffer).
-const maxPartitions = 1 << 17
+// would have some 7 MB, of which ZooKeeper's servers accept one by default (jute.maxbuffer).
+const maxPartitions = 1 << 19
 
 // PlacementFrom returns the placement for partitions that are added to a topic: counted from the broker with partition
 // 0's first replica, or the next one if that is gone.

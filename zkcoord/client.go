@@ -28,6 +28,7 @@ type Config struct {
 	SessionTimeout    time.Duration // requested; the server may limit it. 0: 18 s
 	ConnectionTimeout time.Duration // maximum duration of Connect. 0: as SessionTimeout
 	MaxInFlight       int           // maximum number of concurrent requests in bulk reads and writes. 0: 10
+	MaxRequestBytes   int           // what the servers accept (jute.maxbuffer). 0: 1048575
 	KeepChroot        bool          // a missing chroot is an error, instead of being created
 	NoTopicIDs        bool          // inter.broker.protocol.version before 2.8: CreateTopic assigns no id
 	Logger            *logrus.Entry
@@ -75,6 +76,9 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	if cfg.MaxInFlight <= 0 {
 		cfg.MaxInFlight = defaultInFlight
+	}
+	if cfg.MaxRequestBytes <= 0 {
+		cfg.MaxRequestBytes = defaultLargest
 	}
 	if cfg.Logger == nil {
 		return nil, errors.New("zkcoord: no logger")
@@ -141,7 +145,7 @@ func open(ctx context.Context, cfg Config, servers []string, chroot string, host
 	if err != nil {
 		return nil, err
 	}
-	c.conn = conn
+	c.conn = boundedConn{conn, cfg.MaxRequestBytes}
 	close(attached)
 	select {
 	case <-c.session.first:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"strings"
 )
 
@@ -12,6 +13,7 @@ var systemProperties = map[string]string{
 	"java.security.krb5.conf":                     "java.security.krb5.conf",
 	"java.security.krb5.realm":                    "java.security.krb5.realm",
 	"java.security.krb5.kdc":                      "java.security.krb5.kdc",
+	juteMaxBuffer:                                 "jute.maxbuffer",
 	"zookeeper.sasl.client":                       "zookeeper.sasl.client",
 	"zookeeper.sasl.clientconfig":                 "zookeeper.sasl.clientconfig",
 	"zookeeper.sasl.client.username":              "zookeeper.sasl.client.username",
@@ -34,6 +36,9 @@ var systemProperties = map[string]string{
 	"zookeeper.ssl.ocsp":                          "zookeeper.ssl.ocsp.enable",
 }
 
+// juteMaxBuffer is a number that may be hexadecimal; anything else counts as missing.
+const juteMaxBuffer = "jute.maxbuffer"
+
 // hostnameVerification is true for https, and false for an empty value.
 const hostnameVerification = "zookeeper.ssl.hostnameVerification"
 
@@ -46,7 +51,7 @@ func properties(environment []string) map[string]string {
 			continue
 		}
 		for option := range strings.FieldsSeq(options) {
-			if name, value, ok := property(option); ok {
+			if name, value, ok := property(option); ok && (name != juteMaxBuffer || isNumber(value)) {
 				found[systemProperties[name]] = settingValue(name, strings.Trim(value, `"'`))
 			}
 		}
@@ -57,12 +62,20 @@ func properties(environment []string) map[string]string {
 // settingValue converts the value of a system property to that of its setting.
 func settingValue(name, value string) string {
 	switch {
+	case name == juteMaxBuffer:
+		n, _ := strconv.ParseInt(value, 0, 32)
+		return strconv.FormatInt(n, 10)
 	case name != hostnameVerification:
 		return value
 	case strings.EqualFold(value, "true"):
 		return "https"
 	}
 	return ""
+}
+
+func isNumber(value string) bool {
+	n, err := strconv.ParseInt(value, 0, 32)
+	return err == nil && n > 0
 }
 
 // withoutProperties returns a variable of the environment without them.

@@ -23,6 +23,8 @@ func TestSystemProperties(t *testing.T) {
 				"zookeeper.ssl.truststore.location": "/t.jks"}, "KAFKA_OPTS="},
 		{"KAFKA_OPTS=-Dzookeeper.ssl.hostnameVerification=false", map[string]string{"zookeeper.ssl.endpoint.identification.algorithm": ""}, "KAFKA_OPTS="},
 		{"KAFKA_OPTS=-Dzookeeper.ssl.hostnameVerification=true", map[string]string{"zookeeper.ssl.endpoint.identification.algorithm": "https"}, "KAFKA_OPTS="},
+		{"KAFKA_OPTS=-Djute.maxbuffer=0x200000", map[string]string{"jute.maxbuffer": "2097152"}, "KAFKA_OPTS="},
+		{"KAFKA_OPTS=-Djute.maxbuffer=many -Dzookeeper.sasl.client=false", map[string]string{"zookeeper.sasl.client": "false"}, "KAFKA_OPTS="},
 		{"KAFKA_OPTS=-Djava.security.auth=x", nil, "KAFKA_OPTS=-Djava.security.auth=x"},
 		{"KAFKA_OPTS=-Djava.security.auth.login.config", nil, "KAFKA_OPTS=-Djava.security.auth.login.config"},
 		{"OTHER_OPTS=-Djava.security.auth.login.config=/x", nil, "OTHER_OPTS=-Djava.security.auth.login.config=/x"},
