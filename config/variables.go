@@ -21,7 +21,7 @@ const (
 )
 
 // variable matches ${provider:key} and ${provider:path:key} (ConfigTransformer, 3.9).
-var variable = regexp.MustCompile(`\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}`)
+var variable = regexp.MustCompile(`\$\{([^:}]*):(?:([^:}]*):)?([^}]*)\}`)
 
 // provider finds the value of a key. The error says why there is none.
 type provider func(path, key string) (value string, err error)
@@ -62,7 +62,7 @@ func replaceVariables(text string, providers map[string]provider) (string, error
 		if find == nil {
 			return whole
 		}
-		value, err := find(parts[3], parts[4])
+		value, err := find(parts[2], parts[3])
 		if err != nil && failed == nil {
 			failed = fmt.Errorf("%s has no value: %w", whole, err)
 		}
