@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -58,16 +57,5 @@ func overdrawMutations(t *testing.T, addr string) []string {
 // TestMutationQuotasAreThoseOfApacheKafka: a client that overdraws its quota is not throttled unless it is too old for the
 // error that it gets from then on (KIP-599).
 func TestMutationQuotasAreThoseOfApacheKafka(t *testing.T) {
-	peer(t)
-	zookeeper := zookeeper(t)
-	theirs, _, stopTheirs := startPeer(t, 0, zookeeper+"/theirs")
-	want := overdrawMutations(t, theirs)
-	stopTheirs()
-	ours := newProcess(t, 0, zookeeper+"/ours")
-	ours.start()
-	got := overdrawMutations(t, ours.addr())
-	ours.stop()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Apache Kafka's answers (-) and ours (+)\n%s", diff)
-	}
+	compareAnswers(t, overdrawMutations)
 }

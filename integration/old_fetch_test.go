@@ -6,7 +6,6 @@ import (
 
 	"barnabas/logstore/record"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -81,17 +80,5 @@ func fetchOldVersions(t *testing.T, addr string) map[string]string {
 // TestOldFetchesAreThoseOfApacheKafka: a partition whose records cannot be converted for an old version of Fetch has an
 // error and no records, and does not affect the others.
 func TestOldFetchesAreThoseOfApacheKafka(t *testing.T) {
-	peer(t)
-	zookeeper := zookeeper(t)
-	settings := []string{"auto.create.topics.enable=false"}
-	theirs, _, stopTheirs := startPeer(t, 0, zookeeper+"/theirs", settings...)
-	want := fetchOldVersions(t, theirs)
-	stopTheirs()
-	ours := newProcess(t, 0, zookeeper+"/ours", settings...)
-	ours.start()
-	got := fetchOldVersions(t, ours.addr())
-	ours.stop()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Apache Kafka's answers (-) and ours (+)\n%s", diff)
-	}
+	compareAnswers(t, fetchOldVersions, "auto.create.topics.enable=false")
 }

@@ -205,21 +205,10 @@ func marked(w *wire, topic string) string {
 // TestOldFormatsAreThoseOfApacheKafka: a broker with a protocol older than 3.0 converts batches to the topic's format,
 // and responds as Apache Kafka does.
 func TestOldFormatsAreThoseOfApacheKafka(t *testing.T) {
-	peer(t)
-	zookeeper := zookeeper(t)
 	settings := append(oldProtocol, "offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1")
-	theirs, theirLogs, stopTheirs := startPeer(t, 0, zookeeper+"/theirs", settings...)
-	want := useOldFormats(t, theirs)
-	stopTheirs()
-	ours := newProcess(t, 0, zookeeper+"/ours", settings...)
-	ours.start()
-	got := useOldFormats(t, ours.addr())
-	ours.stop()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Apache Kafka's answers (-) and ours (+)\n%s", diff)
-	}
+	theirLogs, ourLogs := compareAnswers(t, useOldFormats, settings...)
 	// Compressed bytes differ; the messages were compared above.
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(logFolder(t, theirLogs))), slices.Sorted(maps.Keys(logFolder(t, ours.logDir())))); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(logFolder(t, theirLogs))), slices.Sorted(maps.Keys(logFolder(t, ourLogs)))); diff != "" {
 		t.Errorf("files: Apache Kafka's (-) and ours (+)\n%s", diff)
 	}
 }

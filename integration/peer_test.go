@@ -129,6 +129,25 @@ func startPeer(t testing.TB, id int, zookeeper string, settings ...string) (addr
 	return p.addr(), filepath.Join(p.dir, "data"), p.stop
 }
 
+// compareAnswers uses a broker of Apache Kafka and one of ours, each alone in its cluster, and compares what use returns.
+// It returns their log directories.
+func compareAnswers[T any](t *testing.T, use func(t *testing.T, addr string) T, settings ...string) (theirLogs, ourLogs string) {
+	t.Helper()
+	peer(t)
+	zookeeper := zookeeper(t)
+	theirs, theirLogs, stopTheirs := startPeer(t, 0, zookeeper+"/theirs", settings...)
+	want := use(t, theirs)
+	stopTheirs()
+	ours := newProcess(t, 0, zookeeper+"/ours", settings...)
+	ours.start()
+	got := use(t, ours.addr())
+	ours.stop()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Apache Kafka's answers (-) and ours (+)\n%s", diff)
+	}
+	return theirLogs, ours.logDir()
+}
+
 // peerTool runs one of Apache Kafka's command-line tools with an input and returns its output.
 func peerTool(t *testing.T, stdin string, class string, args ...string) string {
 	t.Helper()

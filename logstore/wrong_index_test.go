@@ -14,7 +14,6 @@ import (
 // nor the end of the log.
 func TestWrongIndex(t *testing.T) {
 	fsys, cfg, batches := indexedLog(t)
-	dir := "/data/" + testTP.String() + "/"
 	content := filesIn(t, fsys, "/data")
 	end := batches[len(batches)-1].LastOffset() + 1
 	entry := func(offset, position uint32) []byte {
@@ -28,23 +27,8 @@ func TestWrongIndex(t *testing.T) {
 		"behind the file, at last": append(entry(1, 0), entry(3, 1<<20)...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			mem := vfs.NewMem(cfg.Now)
-			if err := mem.MkdirAll(dir); err != nil {
-				t.Fatal(err)
-			}
-			for file, data := range content {
-				if file == "/data/"+lockFile {
-					continue
-				}
-				if strings.HasSuffix(file, indexSuffix) {
-					data = index
-				}
-				if err := vfs.WriteFile(mem, file, data); err != nil {
-					t.Fatal(err)
-				}
-			}
 			cfg := cfg
-			cfg.FS = mem
+			cfg.FS = damagedDisk(t, cfg, content, indexSuffix, func([]byte) []byte { return index })
 			m := mustOpen(t, cfg)
 			defer func() { _ = m.Close() }()
 			l, _ := m.Log(testTP)
@@ -88,7 +72,6 @@ func TestDamagedIndexesAfterAStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	fsys = fsys.Kill()
-	dir := "/data/" + testTP.String() + "/"
 	content := filesIn(t, fsys, "/data")
 	for name, damage := range map[string]func([]byte) []byte{
 		"missing":   func([]byte) []byte { return nil },
@@ -103,25 +86,8 @@ func TestDamagedIndexesAfterAStop(t *testing.T) {
 	} {
 		for _, suffix := range []string{indexSuffix, timeIndexSuffix} {
 			t.Run(name+suffix, func(t *testing.T) {
-				mem := vfs.NewMem(cfg.Now)
-				if err := mem.MkdirAll(dir); err != nil {
-					t.Fatal(err)
-				}
-				for file, data := range content {
-					if file == "/data/"+lockFile {
-						continue
-					}
-					if strings.HasSuffix(file, suffix) {
-						if data = damage(bytes.Clone(data)); data == nil {
-							continue
-						}
-					}
-					if err := vfs.WriteFile(mem, file, data); err != nil {
-						t.Fatal(err)
-					}
-				}
 				cfg := cfg
-				cfg.FS = mem
+				cfg.FS = damagedDisk(t, cfg, content, suffix, damage)
 				for range 2 { // a start must not make it worse for the next one
 					m := mustOpen(t, cfg)
 					l, _ := m.Log(testTP)
@@ -153,4 +119,28 @@ func TestDamagedIndexesAfterAStop(t *testing.T) {
 			})
 		}
 	}
+}
+
+// damagedDisk returns the disk of a stopped broker with the files of content, those with the suffix as damage makes them;
+// nil: without the file.
+func damagedDisk(t *testing.T, cfg ManagerConfig, content map[string][]byte, suffix string, damage func([]byte) []byte) *vfs.Mem {
+	t.Helper()
+	mem := vfs.NewMem(cfg.Now)
+	if err := mem.MkdirAll("/data/" + testTP.String() + "/"); err != nil {
+		t.Fatal(err)
+	}
+	for file, data := range content {
+		if file == "/data/"+lockFile {
+			continue
+		}
+		if strings.HasSuffix(file, suffix) {
+			if data = damage(bytes.Clone(data)); data == nil {
+				continue
+			}
+		}
+		if err := vfs.WriteFile(mem, file, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return mem
 }
