@@ -144,7 +144,9 @@ func (c *Coordinator) TxnMarker(number int32, m Marker) {
 }
 
 func (s *shard) endTxnLocked(m Marker) {
+	highWatermark := s.partition.Log().HighWatermark()
 	for g := range s.mu.open[m.ProducerID] {
+		g.settle(highWatermark) // what ended before, so that it does not pile up until somebody asks for the offsets
 		if g.endTxn(m); g.open[m.ProducerID] == nil {
 			removeFrom(s.mu.open, m.ProducerID, g)
 		}

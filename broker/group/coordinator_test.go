@@ -807,6 +807,36 @@ func TestMarkerIsReplicatedLate(t *testing.T) {
 	}
 }
 
+// TestTransactionsDoNotPileUp: a group whose offsets are only committed in transactions, and which nobody asks for, holds
+// those that are not replicated yet, and the last ones.
+func TestTransactionsDoNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosted(t)
+		c := start(t, testConfig(t, h))
+		for offset := range int64(100) {
+			if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(offset)); err != nil {
+				t.Fatal(err)
+			}
+			h.write(t, marker(7, true))
+			c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
+		}
+		s := c.mu.shards[0]
+		s.mu.Lock()
+		g, pending := s.mu.groups["g"], 0
+		ended := len(g.ended)
+		if of := g.offsets[tp]; of != nil {
+			pending = len(of.pending)
+		}
+		s.mu.Unlock()
+		if ended > 1 || pending > 1 {
+			t.Errorf("the group holds %d ended transactions and %d pending offsets", ended, pending)
+		}
+		if got := fetched(t, c, "g", true); got != `99 epoch 4 ""` {
+			t.Errorf("offset: %s", got)
+		}
+	})
+}
+
 // TestFailedDeletionDuringATransaction: a group that could not be deleted keeps the offsets of its open transactions.
 func TestFailedDeletionDuringATransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

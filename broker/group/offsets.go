@@ -136,6 +136,7 @@ func (g *group) settle(highWatermark int64) {
 		for tp, c := range e.offsets {
 			if of := g.offsets[tp]; e.marker.Committed && (of == nil || of.newest() <= c.end) { // not superseded by a plain commit
 				g.commit(tp, c)
+				g.offsets[tp].settle(highWatermark)
 			}
 		}
 		return true
