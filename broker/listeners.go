@@ -21,6 +21,7 @@ import (
 type listening struct {
 	bound      map[string]boundListener // by name; owned by the start, then by the goroutine that is notified of settings
 	advertised atomic.Pointer[[]zkcoord.Endpoint]
+	stale      bool // the registration does not have what is advertised; owned as bound is
 }
 
 // boundListener is a listener with its actual port.
@@ -181,7 +182,7 @@ func (s *Server) listenersChanged(ctx context.Context, now *config.Broker) error
 // advertiseAgain updates this broker's registration, of which the controller and through it all brokers are notified.
 func (s *Server) advertiseAgain(ctx context.Context, c *config.Broker) error {
 	endpoints, err := s.advertise(c)
-	if err != nil || slices.Equal(endpoints, s.listening.endpoints()) {
+	if err != nil || slices.Equal(endpoints, s.listening.endpoints()) && !s.listening.stale {
 		return err
 	}
 	if err := s.checkEndpoints(ctx, endpoints); err != nil {
@@ -191,5 +192,7 @@ func (s *Server) advertiseAgain(ctx context.Context, c *config.Broker) error {
 	if s.epoch.Load() == 0 {
 		return nil // not registered yet
 	}
-	return s.zk.UpdateBroker(ctx, s.registration(endpoints))
+	err = s.zk.UpdateBroker(ctx, s.registration(endpoints))
+	s.listening.stale = err != nil
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"barnabas/internal/testport"
 	"barnabas/internal/testwait"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -109,6 +110,30 @@ func TestListenerIsOpenedLater(t *testing.T) {
 	}
 	_ = busy.Close()
 	testwait.Until(t, "the listener", func() bool { return s.Addr("EXTRA") == address })
+}
+
+// TestAddressesAreRegisteredLater: addresses that could not be written to ZooKeeper are written later.
+func TestAddressesAreRegisteredLater(t *testing.T) {
+	address := zookeeper(t)
+	s := newServer(t, address, map[string]string{"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT"})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	direct := rawZooKeeper(t, address)
+	allow := func(permissions int32) {
+		if _, err := direct.SetACL("/brokers/ids/1", zk.WorldACL(permissions), -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow(zk.PermRead | zk.PermAdmin)
+	set(t, s, "brokers", "1", map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0,EXTRA://" + testport.Address(t)})
+	testwait.Until(t, "the attempt", func() bool { return s.isPending("listeners") })
+	allow(zk.PermAll)
+	testwait.Until(t, "the end of the attempts", func() bool { return !s.isPending("listeners") })
+	brokers, err := s.zk.Brokers(t.Context())
+	if err != nil || len(brokers) != 1 || len(brokers[0].Endpoints) != 2 {
+		t.Errorf("registered is %v, %v", brokers, err)
+	}
 }
 
 // TestAdvertisedByAnotherBroker: advertising another broker's address is refused, since the next start would fail.
