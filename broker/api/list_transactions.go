@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // open (KIP-994).
 func (h *Handlers) listTransactions(_ context.Context, c *Call, req *kmsg.ListTransactionsRequest) kmsg.Response {
 	resp := kmsg.NewPtrListTransactionsResponse()
-	filter := txn.Filter{OpenFor: time.Duration(req.DurationFilterMillis) * time.Millisecond}
+	filter := txn.Filter{OpenFor: openFor(req.DurationFilterMillis)}
 	if len(req.ProducerIDFilters) > 0 {
 		filter.Producers = req.ProducerIDFilters
 	}
@@ -36,6 +37,12 @@ func (h *Handlers) listTransactions(_ context.Context, c *Call, req *kmsg.ListTr
 		resp.TransactionStates = append(resp.TransactionStates, t)
 	}
 	return resp
+}
+
+// openFor returns a duration that a client chooses, of which all negative ones mean the same.
+func openFor(millis int64) time.Duration {
+	const longest = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(min(max(millis, -1), longest)) * time.Millisecond
 }
 
 // parseStates parses the names of states, which are case-sensitive. states is never nil.
