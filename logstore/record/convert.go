@@ -12,31 +12,41 @@ import (
 // enough are kept as they are. An incomplete batch at the end is dropped. Conversion ends before the first batch that
 // cannot be converted, and if that leaves nothing there is an error: kerr.UnsupportedCompressionType for zstd, which has
 // no old form, or that of a damaged batch. So the client gets what is before the batch, and then the error.
+//
+// Messages can be larger than what they are converted from. The result is cut off, within a message if need be, where it
+// would exceed the size of data, unless the first batch alone is larger (LazyDownConversionRecordsSend, 3.9).
 func DownConvert(data []byte, magic int8, from int64) ([]byte, error) {
 	var out []byte
+	most := len(data)
 	walk := Split(data)
-	for walk.Next() {
+	for len(out) < most && walk.Next() {
 		b := walk.Batch()
-		if b.Magic() <= magic {
-			out = append(out, b...)
+		if b.Control() && b.Magic() > magic {
 			continue
 		}
-		if b.Control() {
-			continue
-		}
-		more, err := b.appendAsMessages(out, magic, from)
+		more, err := b.appendConverted(out, magic, from)
 		if len(out) > 0 && err != nil {
 			return out, nil
 		}
 		if err != nil {
 			return nil, err
 		}
+		if len(out) == 0 {
+			most = max(most, len(more))
+		}
 		out = more
 	}
 	if len(out) > 0 {
-		return out, nil
+		return out[:min(len(out), most)], nil
 	}
 	return nil, walk.Err()
+}
+
+func (b Batch) appendConverted(dst []byte, magic int8, from int64) ([]byte, error) {
+	if b.Magic() <= magic {
+		return append(dst, b...), nil
+	}
+	return b.appendAsMessages(dst, magic, from)
 }
 
 func (b Batch) appendAsMessages(dst []byte, magic int8, from int64) ([]byte, error) {

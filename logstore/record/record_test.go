@@ -375,6 +375,36 @@ func TestDownConvert(t *testing.T) {
 	}
 }
 
+// TestDownConvertToLimit: the result is no larger than what it is made of, except for the first batch.
+func TestDownConvertToLimit(t *testing.T) {
+	var data []byte
+	for offset := int64(0); offset < 1000; offset += 100 {
+		w := NewBuilder()
+		w.BaseOffset = offset
+		for range 100 {
+			w.Add(1, nil, nil)
+		}
+		data = append(data, w.MustBuild()...)
+	}
+	one, err := DownConvert(data[:len(data)/10], 1, 0)
+	if err != nil || len(one) <= len(data)/10 {
+		t.Fatalf("one batch of %d bytes has become %d, %v", len(data)/10, len(one), err)
+	}
+	all, err := DownConvert(data, 1, 0)
+	if err != nil || len(all) != len(data) || !bytes.HasPrefix(all, one) {
+		t.Errorf("%d bytes have become %d, %v", len(data), len(all), err)
+	}
+	walk := Split(all)
+	for want := int64(0); walk.Next(); want++ {
+		if got := walk.Batch().BaseOffset(); got != want {
+			t.Fatalf("offset %d follows %d", got, want-1)
+		}
+	}
+	if err := walk.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDownConvertAppendTime: what the broker has stamped is still marked as such.
 func TestDownConvertAppendTime(t *testing.T) {
 	for _, codec := range []Codec{None, Gzip} {
