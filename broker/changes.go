@@ -244,7 +244,7 @@ func (s *Server) configChanged(old, now *config.Broker) {
 	if s.network != nil {
 		s.applyLocked("listeners", func() error { return s.listenersChanged(s.ctx, s.config.Current()) })
 		s.applyLocked("SASL settings", func() error { return s.saslChanged(s.config.Current()) })
-		s.network.SetLimits(s.connectionLimits(now))
+		s.applyLocked("limits of connections", s.limitConnections)
 	}
 	if s.controller != nil && now.UncleanLeaderElection && !old.UncleanLeaderElection {
 		s.controller.UncleanElectionAllowed("")

@@ -2,6 +2,9 @@ package broker
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"net"
 	"slices"
@@ -13,8 +16,6 @@ import (
 	"barnabas/config"
 	"barnabas/internal/logx"
 	"barnabas/zkcoord"
-
-	"github.com/sirupsen/logrus"
 )
 
 func newQuotas(c *config.Broker) *quota.Manager {
@@ -113,21 +114,49 @@ func resolvedAddress(ctx context.Context, host string) (string, error) {
 	return all[max(slices.IndexFunc(all, func(ip net.IP) bool { return ip.To4() != nil }), 0)].String(), nil
 }
 
-// addresses returns max.connections.per.ip.overrides by address. Hosts that cannot be found are logged and left out.
-func (s *Server) addresses(byHost map[string]int) map[string]int {
-	byAddress := make(map[string]int, len(byHost))
-	for host, most := range byHost {
-		ip, err := resolvedAddress(s.ctx, host)
-		if err != nil {
-			s.log.WithError(err).WithFields(logrus.Fields{logx.Setting: "max.connections.per.ip.overrides", logx.Value: host}).
-				Error("the connections of a host cannot be limited")
+// limitedHosts are the addresses of the hosts in max.connections.per.ip.overrides. It is owned by the start, then by who
+// holds pendingChanges.
+type limitedHosts struct {
+	lookUp func(ctx context.Context, host string) (address string, err error)
+	asked  map[string]int // the setting of which all hosts were found last; nil: some were not
+	known  map[string]string
+}
+
+// hostPatience bounds the search for the hosts, during which no other setting takes effect.
+const hostPatience = 5 * time.Second
+
+// byAddress returns the limits by address. The hosts are looked up if the setting has changed, or if some could not be
+// found, which the error tells: those have the addresses that they had before, if any.
+func (h *limitedHosts) byAddress(ctx context.Context, byHost map[string]int) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, hostPatience)
+	defer cancel()
+	found := make(map[string]string, len(byHost))
+	var missing []error
+	for host := range byHost {
+		if ip, known := h.known[host]; known {
+			found[host] = ip
+		}
+		if h.asked != nil && maps.Equal(h.asked, byHost) {
 			continue
 		}
-		if _, taken := byAddress[ip]; !taken || ip == host {
-			byAddress[ip] = most
+		ip, err := h.lookUp(ctx, host)
+		if err != nil {
+			missing = append(missing, fmt.Errorf("max.connections.per.ip.overrides: the connections of %s: %w", host, err))
+			continue
+		}
+		found[host] = ip
+	}
+	h.known, h.asked = found, nil
+	if len(missing) == 0 {
+		h.asked = byHost
+	}
+	limits := make(map[string]int, len(byHost))
+	for host, ip := range found {
+		if _, taken := limits[ip]; !taken || ip == host {
+			limits[ip] = byHost[host]
 		}
 	}
-	return byAddress
+	return limits, errors.Join(missing...)
 }
 
 // pace counts a new connection to a listener and returns how long it must wait.

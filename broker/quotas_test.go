@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"net"
 	"strings"
@@ -88,7 +90,42 @@ func TestConnectionLimitsOfHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := s.connectionLimits(c).MaxPerIPOver, map[string]int{"127.0.0.1": 5, "::1": 7}; !maps.Equal(got, want) {
-		t.Errorf("limits by address: %v, want %v", got, want)
+	got, err := s.connectionLimits(c)
+	if want := map[string]int{"127.0.0.1": 5, "::1": 7}; !maps.Equal(got.MaxPerIPOver, want) || err == nil || !strings.Contains(err.Error(), "no.such.host") {
+		t.Errorf("limits by address: %v, %v, want %v", got.MaxPerIPOver, err, want)
+	}
+}
+
+// TestHostsThatCannotBeFound: a host keeps its limit while it cannot be found, and is not looked up for changes of other
+// settings.
+func TestHostsThatCannotBeFound(t *testing.T) {
+	lookups, hosts := 0, map[string]string{"a": "10.0.0.1"}
+	h := limitedHosts{lookUp: func(_ context.Context, host string) (string, error) {
+		lookups++
+		if hosts[host] == "" {
+			return "", errors.New("no such host")
+		}
+		return hosts[host], nil
+	}}
+	steps := []struct {
+		what    string
+		hosts   map[string]string
+		limits  map[string]int
+		want    map[string]int
+		fails   bool
+		lookups int
+	}{
+		{"at the start", hosts, map[string]int{"a": 1, "b": 2}, map[string]int{"10.0.0.1": 1}, true, 2},
+		{"tried again", map[string]string{"b": "10.0.0.2"}, map[string]int{"a": 1, "b": 2}, map[string]int{"10.0.0.1": 1, "10.0.0.2": 2}, true, 4},
+		{"tried again, found", map[string]string{"a": "10.0.0.3", "b": "10.0.0.2"}, map[string]int{"a": 1, "b": 2}, map[string]int{"10.0.0.3": 1, "10.0.0.2": 2}, false, 6},
+		{"another setting has changed", nil, map[string]int{"a": 1, "b": 2}, map[string]int{"10.0.0.3": 1, "10.0.0.2": 2}, false, 6},
+		{"other limits", nil, map[string]int{"a": 5}, map[string]int{"10.0.0.3": 5}, true, 7},
+	}
+	for _, step := range steps {
+		hosts = step.hosts
+		got, err := h.byAddress(t.Context(), step.limits)
+		if !maps.Equal(got, step.want) || (err != nil) != step.fails || lookups != step.lookups {
+			t.Errorf("%s: %v, %v after %d lookups, want %v after %d", step.what, got, err, lookups, step.want, step.lookups)
+		}
 	}
 }

@@ -47,6 +47,7 @@ type Server struct {
 	epoch        atomic.Int64 // of the registration: its czxid
 	clusterID    string
 	listening    listening
+	limited      limitedHosts
 	zk           *zkcoord.Client
 	logs         *logstore.Manager
 	found        []logstore.TopicPartition // in the log directories at the start, of topics that exist
@@ -90,6 +91,7 @@ func New(cfg *config.Broker, root *logrus.Logger) *Server {
 	s.features.Store(&zkcoord.Features{})
 	s.config = config.NewDynamic(cfg, s.log, s.configChanged)
 	s.credentials = newCredentials(s.log)
+	s.limited.lookUp = resolvedAddress
 	s.secured = newSecured(s.log)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.oauth = newOAuthState(s.ctx, s.log)
@@ -447,6 +449,9 @@ func (s *Server) bind(context.Context) error {
 	c := s.config.Current()
 	s.network = network.NewServer(s.networkConfig(c), s.handlers, s.loggers.Entry(config.NetworkLogger))
 	s.onStop(s.network.Close)
+	s.pending.Lock()
+	s.applyLocked("limits of connections", s.limitConnections)
+	s.pending.Unlock()
 	for _, l := range c.Listeners {
 		if err := s.listen(l); err != nil {
 			return s.withOrigin(err, "listeners")
@@ -478,7 +483,7 @@ func (s *Server) withOrigin(err error, settings ...string) error {
 func (s *Server) networkConfig(c *config.Broker) network.Config {
 	n := network.Config{
 		RequestMaxBytes: int32(c.SocketRequestMaxBytes), QueuedMaxBytes: c.QueuedMaxRequestBytes,
-		MaxIdle: c.ConnectionsMaxIdle, Limits: s.connectionLimits(c), HoldBack: s.holdBack, Pace: s.pace,
+		MaxIdle: c.ConnectionsMaxIdle, HoldBack: s.holdBack, Pace: s.pace,
 		SendBuffer: max(c.SocketSendBufferBytes, 0),
 	}
 	// The defaults of these date from before kernels tuned buffers: they apply only if they are set.
@@ -491,9 +496,17 @@ func (s *Server) networkConfig(c *config.Broker) network.Config {
 	return n
 }
 
-func (s *Server) connectionLimits(c *config.Broker) network.Limits {
+// limitConnections applies the limits on connections. The error tells that some hosts could not be found.
+func (s *Server) limitConnections() error {
+	limits, err := s.connectionLimits(s.config.Current())
+	s.network.SetLimits(limits)
+	return err
+}
+
+func (s *Server) connectionLimits(c *config.Broker) (network.Limits, error) {
+	overrides, err := s.limited.byAddress(s.ctx, c.MaxConnectionsPerIPOverride)
 	l := network.Limits{
-		Max: c.MaxConnections, MaxPerIP: c.MaxConnectionsPerIP, MaxPerIPOver: s.addresses(c.MaxConnectionsPerIPOverride),
+		Max: c.MaxConnections, MaxPerIP: c.MaxConnectionsPerIP, MaxPerIPOver: overrides,
 		MaxListener: make(map[string]int),
 	}
 	if len(c.Listeners) > 1 {
@@ -505,7 +518,7 @@ func (s *Server) connectionLimits(c *config.Broker) network.Limits {
 			l.MaxListener[listener.Name] = n
 		}
 	}
-	return l
+	return l, err
 }
 
 // runController joins the race for the controllership and follows changes that concern every broker.
