@@ -86,9 +86,7 @@ func (h *Handlers) locate(ctx context.Context, c *Call, kind int8, key string) (
 	}
 	t := h.Metadata.Current().Topics[topic]
 	if t == nil {
-		if err := h.autoCreate(ctx, c, topic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-			h.Logger.WithError(err).Warnf("cannot create %s", topic)
-		}
+		h.createInternal(ctx, c, topic)
 		return leaderHint{}, fmt.Errorf("topic %s does not exist yet: %w", topic, kerr.CoordinatorNotAvailable)
 	}
 	hint, ok := h.leaderHint(c.Conn.Listener, topic, javahash.PartitionFor(key, len(t.Partitions)))
@@ -96,4 +94,19 @@ func (h *Handlers) locate(ctx context.Context, c *Call, kind int8, key string) (
 		return leaderHint{}, fmt.Errorf("the partition of %q has no leader: %w", key, kerr.CoordinatorNotAvailable)
 	}
 	return hint, nil
+}
+
+// createInternal creates an internal topic, once for all keys of a request.
+func (h *Handlers) createInternal(ctx context.Context, c *Call, topic string) {
+	if c.creating {
+		return
+	}
+	c.creating = true
+	err := h.autoCreate(ctx, c, topic)
+	if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
+		return
+	}
+	if line, ok := h.lines.Line("cannot create "+topic, h.Logger); ok {
+		line.WithError(err).Warnf("cannot create %s", topic)
+	}
 }

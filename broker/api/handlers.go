@@ -97,6 +97,8 @@ type Call struct {
 	follower bool          // a Fetch from another broker
 	// unanswered: a Produce with acks=0.
 	unanswered bool
+	// creating: a FindCoordinator for which the internal topic is being created.
+	creating bool
 }
 
 // row is an API: its offered versions and its handler.
