@@ -93,6 +93,11 @@ func TestOffsetsByTimeInLargeBatch(t *testing.T) {
 	if offset, _, _, found, err := l.OffsetOfMaxTimestamp(); offset != 101 || !found || err != nil {
 		t.Errorf("largest timestamp: offset %d, found %v, %v", offset, found, err)
 	}
+
+	l, _ = newTestLog(t, func(c *Config) { c.Compression = "gzip" }) // it would have to be compressed again
+	if _, err := l.AppendLeader(w.MustBuild(), LeaderAppend{ProduceVersion: 9}); !errors.Is(err, kerr.MessageTooLarge) {
+		t.Errorf("for a log with another codec: %v", err)
+	}
 }
 
 // TestOffsetsByTimeInDamagedBatch: records that cannot be decompressed fail the search, but not the log directory.

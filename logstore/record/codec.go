@@ -3,7 +3,6 @@ package record
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // maxDecompressed bounds the size of one batch after decompression, in bytes. It is the default maximum size of a
@@ -33,8 +33,9 @@ const maxWindow = 128 << 20
 // computes.
 var largeWindows = make(chan struct{}, 2)
 
-// errTooLarge reports a batch that decompresses to more than maxDecompressed.
-var errTooLarge = errors.New("batch decompresses to more than is allowed")
+// errTooLarge reports a batch that decompresses to more than maxDecompressed. It wraps MESSAGE_TOO_LARGE, on which
+// producers divide a batch.
+var errTooLarge = fmt.Errorf("batch decompresses to more than is allowed: %w", kerr.MessageTooLarge)
 
 // String returns the codec's name in configurations.
 func (c Codec) String() string {
