@@ -11,7 +11,7 @@ import (
 )
 
 // TestFirstBatchComesWhole: the first batch is returned whole although it exceeds all limits; later partitions get what
-// remains of them.
+// remains of them, but no part of a batch that they would begin with.
 func TestFirstBatchComesWhole(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t)
@@ -31,6 +31,11 @@ func TestFirstBatchComesWhole(t *testing.T) {
 	parts := w.call(req).(*kmsg.FetchResponse).Topics[0].Partitions
 	if got := offsets(parts[0].RecordBatches); !slices.Equal(got, []int64{0}) || len(parts[1].RecordBatches) != 0 {
 		t.Errorf("batches %v, then %d bytes", got, len(parts[1].RecordBatches))
+	}
+	req.MaxBytes, req.Topics[0].Partitions[1].PartitionMaxBytes = 1<<20, 1000
+	parts = w.call(req).(*kmsg.FetchResponse).Topics[0].Partitions
+	if got := len(parts[1].RecordBatches); got != 0 {
+		t.Errorf("%d bytes of a batch that is larger than its partition's limit", got)
 	}
 }
 

@@ -317,6 +317,7 @@ func TestIdempotentProducer(t *testing.T) {
 			{"old epoch", 1, 0, 10, 1, 47, -1, false},
 			{"new epoch, not from 0", 1, 2, 5, 1, 45, -1, false},
 			{"unknown producer, not from 0", 2, 0, 7, 1, 0, 11, false},
+			{"unknown producer, no such epoch", 3, -2, 0, 1, 47, -1, false},
 		},
 		"wrap": {
 			{"before", 1, 0, math.MaxInt32 - 1, 1, 0, 0, false},

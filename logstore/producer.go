@@ -140,14 +140,17 @@ func (t *producerTable) check(b record.Batch, o LeaderAppend) error {
 		return err
 	}
 	client := o.Origin == Client
+	epoch := b.ProducerEpoch()
 	p, known := t.byID[b.ProducerID()]
-	if !known {
-		if client {
-			return t.checkLowest(b)
-		}
+	switch {
+	case epoch < record.NoProducerEpoch:
+		return fmt.Errorf("producer %d has epoch %d: %w", b.ProducerID(), epoch, kerr.InvalidProducerEpoch)
+	case known:
+	case client:
+		return t.checkLowest(b)
+	default:
 		return nil
 	}
-	epoch := b.ProducerEpoch()
 	if epoch < p.epoch {
 		return fmt.Errorf("producer %d has epoch %d, not %d: %w", p.id, p.epoch, epoch, kerr.InvalidProducerEpoch)
 	}

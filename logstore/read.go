@@ -21,6 +21,7 @@ type Records struct {
 	file vfs.File
 	// Position is where the records begin in the file, and Size their size in bytes.
 	Position, Size int64
+	FirstCut       bool // the first batch is incomplete
 }
 
 // OS returns the file, for sendfile; nil if the file system has none.
@@ -176,7 +177,7 @@ func (s *segment) read(offset, maxBytes, upTo, limit int64, minOneBatch bool) (R
 	if !s.acquire() {
 		return Records{}, errSegmentGone
 	}
-	position, size, err := s.span(offset, maxBytes, upTo, limit, minOneBatch)
+	position, size, first, err := s.span(offset, maxBytes, upTo, limit, minOneBatch)
 	if err != nil || size < 0 {
 		s.release()
 		return Records{}, err
@@ -186,19 +187,20 @@ func (s *segment) read(offset, maxBytes, upTo, limit int64, minOneBatch bool) (R
 		s.release()
 		return Records{}, err
 	}
-	return Records{seg: s, file: f, Position: position, Size: size}, nil
+	return Records{seg: s, file: f, Position: position, Size: size, FirstCut: 0 < size && size < first}, nil
 }
 
-// span returns where the records for a read are; size is -1 if there are none at offset or above.
-func (s *segment) span(offset, maxBytes, upTo, limit int64, minOneBatch bool) (position, size int64, err error) {
-	position, first, err := s.find(offset)
+// span returns where the records for a read are, and the size of the first batch; size is -1 if there are none at
+// offset or above.
+func (s *segment) span(offset, maxBytes, upTo, limit int64, minOneBatch bool) (position, size, first int64, err error) {
+	position, first, err = s.find(offset)
 	if err != nil || first == 0 {
-		return 0, -1, err
+		return 0, -1, 0, err
 	}
 	if limit < 0 {
 		var beyond int64
 		if limit, beyond, err = s.find(upTo); err != nil {
-			return 0, 0, err
+			return 0, 0, 0, err
 		}
 		if beyond == 0 {
 			limit = s.size.Load()
@@ -209,5 +211,5 @@ func (s *segment) span(offset, maxBytes, upTo, limit int64, minOneBatch bool) (p
 		size = max(size, first)
 	}
 	// The batch of offset may also contain upTo: then it must not be visible yet.
-	return position, max(min(size, limit-position), 0), nil
+	return position, max(min(size, limit-position), 0), first, nil
 }

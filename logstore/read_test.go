@@ -58,6 +58,9 @@ func TestReadLimits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := l.Read(tt.offset, int32(tt.max), tt.upTo, tt.whole)
+			if cut := tt.size > 0 && tt.size < size && tt.size != small; r.FirstCut != cut {
+				t.Errorf("the first batch is cut: %v", r.FirstCut)
+			}
 			if codeOf(err) != tt.code || r.Size != tt.size || r.Size > 0 && r.Position != tt.position {
 				t.Errorf("%d bytes at %d, %v; want %d at %d, code %d", r.Size, r.Position, err, tt.size, tt.position, tt.code)
 			}

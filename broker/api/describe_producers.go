@@ -44,6 +44,11 @@ func (h *Handlers) fillProducers(topic string, number int32, out *kmsg.DescribeP
 	if errors.Is(err, kerr.NotLeaderForPartition) {
 		return kerr.NotLeaderForPartition // Apache Kafka has no text for it here
 	}
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		if _, ok := h.Metadata.Current().Topics[topic]; ok {
+			return kerr.UnknownTopicOrPartition // nor here
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -272,6 +272,9 @@ func (f *fetching) readOne(a *fetchPartition, left int64, oneMore bool) error {
 		a.view = replica.View{}
 		return err
 	}
+	if f.oneMore && a.view.Records.FirstCut { // nobody can do anything with it (ReplicaManager.readFromLog, 3.9)
+		a.view.Records.Close()
+	}
 	if f.reader.Isolation == replica.ReadCommitted && a.view.Records.Size > 0 {
 		a.aborted, err = abortedIn(a)
 	}

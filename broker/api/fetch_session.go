@@ -94,9 +94,10 @@ func (h *Handlers) FetchSessions() FetchSessionCounts {
 	return c
 }
 
+// positionOf returns where a partition is read. Any negative epoch means that there is none (FetchRequest, 3.9).
 func positionOf(p *kmsg.FetchRequestTopicPartition) replica.Position {
 	return replica.Position{
-		LeaderEpoch: p.CurrentLeaderEpoch, LastFetchedEpoch: p.LastFetchedEpoch, Offset: p.FetchOffset,
+		LeaderEpoch: max(p.CurrentLeaderEpoch, -1), LastFetchedEpoch: max(p.LastFetchedEpoch, -1), Offset: p.FetchOffset,
 		LogStart: p.LogStartOffset, MaxBytes: p.PartitionMaxBytes,
 	}
 }

@@ -120,3 +120,13 @@ func TestFetchOfUnconvertibleRecords(t *testing.T) {
 		}
 	}
 }
+
+// TestNegativeEpochs: any negative leader epoch in a fetch means that the client does not know one.
+func TestNegativeEpochs(t *testing.T) {
+	for _, epoch := range []int32{-1, -2, -1 << 31} {
+		at := positionOf(&kmsg.FetchRequestTopicPartition{CurrentLeaderEpoch: epoch, LastFetchedEpoch: epoch})
+		if at.LeaderEpoch != -1 || at.LastFetchedEpoch != -1 {
+			t.Errorf("epoch %d is read as %d and %d", epoch, at.LeaderEpoch, at.LastFetchedEpoch)
+		}
+	}
+}

@@ -53,7 +53,9 @@ func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsets
 			switch {
 			case err != nil:
 			case c.Version == 0:
-				out.OldStyleOffsets, err = h.oldStyleOffsets(req, t.Topic, p)
+				if err = timestampKnown(p.Timestamp, c.Version); err == nil {
+					out.OldStyleOffsets, err = h.oldStyleOffsets(req, t.Topic, p)
+				}
 			case req.IsolationLevel < 0 || req.IsolationLevel > 1:
 				err = fmt.Errorf("isolation level %d: %w", req.IsolationLevel, kerr.UnknownServerError)
 			case twice[p.Partition]:
@@ -90,7 +92,7 @@ func repeated(parts []kmsg.ListOffsetsRequestTopicPartition) map[int32]bool {
 func knownSince(timestamp int64) int16 {
 	switch timestamp {
 	case latestOffset, earliestOffset:
-		return 1
+		return 0
 	case maxTimestamp:
 		return 7
 	case earliestLocal:
@@ -101,16 +103,24 @@ func knownSince(timestamp int64) int16 {
 	if timestamp < 0 {
 		return 1<<15 - 1
 	}
-	return 1
+	return 0
+}
+
+// timestampKnown checks that a request's version has a meaning for a timestamp.
+func timestampKnown(timestamp int64, version int16) error {
+	if version < knownSince(timestamp) {
+		return fmt.Errorf("timestamp %d in ListOffsets v%d: %w", timestamp, version, kerr.UnsupportedVersion)
+	}
+	return nil
 }
 
 func (h *Handlers) findOffset(c *Call, req *kmsg.ListOffsetsRequest, topic string, p *kmsg.ListOffsetsRequestTopicPartition) (found, error) {
+	if err := timestampKnown(p.Timestamp, c.Version); err != nil {
+		return nothingFound, err // also for a partition that does not exist, as in Apache Kafka
+	}
 	part, err := h.partition(topic, p.Partition)
 	if err != nil {
 		return nothingFound, err
-	}
-	if c.Version < knownSince(p.Timestamp) {
-		return nothingFound, fmt.Errorf("timestamp %d in ListOffsets v%d: %w", p.Timestamp, c.Version, kerr.UnsupportedVersion)
 	}
 	if err := part.Check(p.CurrentLeaderEpoch, req.ReplicaID != debuggingReplica); err != nil {
 		return nothingFound, err

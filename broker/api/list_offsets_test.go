@@ -49,6 +49,7 @@ func TestOffsetsAfterAnElection(t *testing.T) {
 		{"time of the record", 5, -1, 1000, -1, kerr.OffsetNotAvailable.Code},
 		{"newest record", 7, -1, maxTimestamp, -1, kerr.OffsetNotAvailable.Code},
 		{"tiered", 9, -1, latestTiered, -1, 0},
+		{"newest record, old client", 6, -1, maxTimestamp, -1, kerr.UnsupportedVersion.Code},
 	} {
 		if got, err := ask(test.version, test.replica, test.timestamp); got != test.want || code(err) != test.code {
 			t.Errorf("%s: %d, %v", test.name, got, err)
@@ -69,5 +70,37 @@ func TestOffsetsAfterAnElection(t *testing.T) {
 	}
 	if got, err := ask(5, -1, latestOffset); got != 1 || err != nil {
 		t.Errorf("end, once the follower has fetched: %d, %v", got, err)
+	}
+}
+
+// TestTimestampsOfLaterVersions: a special timestamp that the request's version does not have is refused, whether or not
+// there is such a partition (KafkaApis.handleListOffsetRequest, 3.9).
+func TestTimestampsOfLaterVersions(t *testing.T) {
+	replicas := newReplicas(t)
+	assign(t, replicas, 1, 0, 1)
+	h := &Handlers{Deps: Deps{Metadata: metadata.NewCache(), Replicas: replicas}}
+	for _, test := range []struct {
+		version   int16
+		partition int32
+		timestamp int64
+		code      int16
+	}{
+		{0, 0, latestOffset, 0},
+		{0, 0, maxTimestamp, kerr.UnsupportedVersion.Code},
+		{0, 7, maxTimestamp, kerr.UnsupportedVersion.Code},
+		{0, 7, latestOffset, kerr.UnknownTopicOrPartition.Code},
+		{6, 0, maxTimestamp, kerr.UnsupportedVersion.Code},
+		{7, 7, earliestLocal, kerr.UnsupportedVersion.Code},
+		{7, 7, maxTimestamp, kerr.UnknownTopicOrPartition.Code},
+		{9, 0, -6, kerr.UnsupportedVersion.Code},
+	} {
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.ReplicaID = consumerReplica
+		req.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: "t", Partitions: []kmsg.ListOffsetsRequestTopicPartition{
+			{Partition: test.partition, CurrentLeaderEpoch: -1, Timestamp: test.timestamp, MaxNumOffsets: 1}}}}
+		resp := h.listOffsets(t.Context(), &Call{Request: &network.Request{Version: test.version}}, req).(*kmsg.ListOffsetsResponse)
+		if got := resp.Topics[0].Partitions[0].ErrorCode; got != test.code {
+			t.Errorf("version %d, partition %d, timestamp %d: error code %d", test.version, test.partition, test.timestamp, got)
+		}
 	}
 }

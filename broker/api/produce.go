@@ -149,6 +149,7 @@ func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.Produ
 	none := logstore.AppendInfo{LogStartOffset: -1}
 	tp := logstore.TopicPartition{Topic: topic, Partition: in.Partition}
 	if v.all != nil {
+		none.Message = v.text
 		return nil, none, v.all
 	}
 	if err := v.topics.check(topic); err != nil {

@@ -27,6 +27,10 @@ func (h *Handlers) txnOffsetCommit(ctx context.Context, c *Call, req *kmsg.TxnOf
 	if all == nil {
 		all = h.authorize.group(c, acl.Read, req.Group)
 	}
+	var noGroup error // the first check after those of topics and partitions
+	if req.Group == "" {
+		noGroup = kerr.InvalidGroupID
+	}
 	topics := h.authorize.topics(c, acl.Read)
 	resp.Topics = make([]kmsg.TxnOffsetCommitResponseTopic, len(req.Topics))
 	var cs commits
@@ -43,6 +47,9 @@ func (h *Handlers) txnOffsetCommit(ctx context.Context, c *Call, req *kmsg.TxnOf
 			}
 			if err == nil {
 				err = h.exists(t.Topic, p.Partition)
+			}
+			if err == nil {
+				err = noGroup
 			}
 			if err != nil {
 				outcome.ErrorCode = code(err)

@@ -18,7 +18,8 @@ import (
 // txnVerification is what is known about a request's transaction before its records are appended. The zero value is for
 // requests without one.
 type txnVerification struct {
-	all    error // for every partition
+	all    error  // for every partition
+	text   string // goes with it
 	topics topics
 	verify bool // the first records of a transaction need their guard
 	guards map[logstore.TopicPartition]logstore.Guard
@@ -41,6 +42,7 @@ func transactionalBatch(data []byte) (record.Batch, bool) {
 func (h *Handlers) verifyProduce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) txnVerification {
 	v := txnVerification{topics: h.authorize.topics(c, acl.Write)}
 	var by *txn.Identity
+	authorized := false
 	var first map[logstore.TopicPartition]int32
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
@@ -53,22 +55,25 @@ func (h *Handlers) verifyProduce(ctx context.Context, c *Call, req *kmsg.Produce
 				v.all = fmt.Errorf("records of a transaction without its id: %w", kerr.TransactionalIDAuthorizationFailed)
 				return v
 			}
-			if by == nil {
+			if !authorized {
 				if v.all = h.authorize.txnID(c, acl.Write, *req.TransactionID); v.all != nil {
 					return v
 				}
+				authorized = true
+			}
+			if !b.HasProducerID() || !h.mayReceive(&v, req.Topics[i].Topic, p.Partition) {
+				continue
 			}
 			id := txn.Identity{ID: b.ProducerID(), Epoch: b.ProducerEpoch()}
 			if by != nil && *by != id {
-				v.all = fmt.Errorf("records of producers %d and %d in one transaction: %w", by.ID, id.ID, kerr.InvalidProducerIDMapping)
+				v.text = fmt.Sprintf("records of producer %d in epoch %d and of producer %d in epoch %d in one transaction", by.ID, by.Epoch, id.ID, id.Epoch)
+				v.all = fmt.Errorf("%s: %w", v.text, kerr.InvalidProducerIDMapping)
 				return v
 			}
 			if by == nil {
 				by, first = &id, make(map[logstore.TopicPartition]int32)
 			}
-			if v.topics.check(req.Topics[i].Topic) == nil {
-				first[logstore.TopicPartition{Topic: req.Topics[i].Topic, Partition: p.Partition}] = b.BaseSequence()
-			}
+			first[logstore.TopicPartition{Topic: req.Topics[i].Topic, Partition: p.Partition}] = b.BaseSequence()
 		}
 	}
 	if by == nil || !h.Config.Current().TransactionPartitionVerify {
@@ -76,6 +81,15 @@ func (h *Handlers) verifyProduce(ctx context.Context, c *Call, req *kmsg.Produce
 	}
 	h.verifyTransaction(ctx, *req.TransactionID, *by, first, &v)
 	return v
+}
+
+// mayReceive reports whether a partition exists and the client may write to it; otherwise the append will say why not.
+func (h *Handlers) mayReceive(v *txnVerification, topic string, number int32) bool {
+	if v.topics.check(topic) != nil {
+		return false
+	}
+	_, err := h.partition(topic, number)
+	return !errors.Is(err, kerr.UnknownTopicOrPartition)
 }
 
 // verifyTransaction asks the coordinator about those partitions, given with their next sequence numbers, in which the

@@ -72,6 +72,9 @@ func (h *Handlers) writeMarker(m *kmsg.WriteTxnMarkersRequestMarker, topic strin
 	if !ok {
 		return nil, logstore.AppendInfo{}, fmt.Errorf("%s-%d is not hosted here: %w", topic, number, kerr.UnknownTopicOrPartition)
 	}
+	if m.ProducerID < 0 || m.ProducerEpoch < 0 { // a marker of nobody's transaction would stay in the log
+		return nil, logstore.AppendInfo{}, fmt.Errorf("a marker for producer %d in epoch %d: %w", m.ProducerID, m.ProducerEpoch, kerr.UnknownServerError)
+	}
 	info, err := part.Append(markerBatch(m, time.Now()), true, logstore.LeaderAppend{Origin: logstore.Coordinator})
 	if err == nil && topic == offsetsTopic {
 		h.Groups.TxnMarker(number, group.Marker{

@@ -80,3 +80,15 @@ func TestMarkerIsReplicatedAfterItsRequest(t *testing.T) {
 		t.Errorf("offset %d, error code %d", got.Offset, got.ErrorCode)
 	}
 }
+
+// TestMarkersOfNobody: a marker without a producer or an epoch is not written.
+func TestMarkersOfNobody(t *testing.T) {
+	replicas := newReplicas(t)
+	p := assign(t, replicas, 1, 0, 1)
+	h := &Handlers{Deps: Deps{Replicas: replicas}}
+	for _, m := range []kmsg.WriteTxnMarkersRequestMarker{{ProducerID: -1}, {ProducerID: 7, ProducerEpoch: -1}} {
+		if _, _, err := h.writeMarker(&m, "t", 0); code(err) != kerr.UnknownServerError.Code || p.Log().LogEndOffset() != 0 {
+			t.Errorf("producer %d in epoch %d: %v, %d records", m.ProducerID, m.ProducerEpoch, err, p.Log().LogEndOffset())
+		}
+	}
+}
