@@ -44,6 +44,12 @@ func (b *Broker) AlterTopic(current map[string]string, ops []Op) (map[string]str
 	return next, nil
 }
 
+// CheckTopicOps returns the error of AlterTopic for operations that fail whatever a topic's settings are.
+func CheckTopicOps(ops []Op) error {
+	_, err := applyOps(nil, ops, topicKey)
+	return err
+}
+
 // AlterBroker is AlterTopic for the settings of this broker in ZooKeeper. It takes them as stored, and returns them in
 // the form expected by EncodeBroker.
 func (d *Dynamic) AlterBroker(current map[string]string, ops []Op) (map[string]string, error) {

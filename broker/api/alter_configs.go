@@ -109,8 +109,8 @@ func opsOf(r *kmsg.IncrementalAlterConfigsRequestResource) ([]config.Op, error) 
 func (h *Handlers) alterResource(ctx context.Context, r resource, ops []config.Op, validateOnly, replace bool) error {
 	switch r.kind {
 	case kmsg.ConfigResourceTypeTopic:
-		if h.Metadata.Current().Topics[r.name] == nil {
-			return fmt.Errorf("topic %q: %w", r.name, kerr.UnknownTopicOrPartition)
+		if err := h.topicToAlter(r.name, ops, replace); err != nil {
+			return err
 		}
 		entity := zkcoord.Entity{Kind: zkcoord.Topics, Name: r.name}
 		return h.store(ctx, entity, ops, validateOnly, replace, alteration{alter: h.Config.Current().AlterTopic})
@@ -123,6 +123,26 @@ func (h *Handlers) alterResource(ctx context.Context, r resource, ops []config.O
 		return h.Loggers.Alter(ops, validateOnly)
 	}
 	return fmt.Errorf("resource type %d cannot be altered here: %w", r.kind, kerr.InvalidRequest)
+}
+
+// topicToAlter checks that there is such a topic. An operation that no topic allows is told first, unless all settings
+// are replaced (ZkAdminManager.incrementalAlterConfigs, 3.9).
+func (h *Handlers) topicToAlter(name string, ops []config.Op, replace bool) error {
+	if err := config.CheckOps(ops); err != nil {
+		return err
+	}
+	if name == "" {
+		return fmt.Errorf("topics have no default settings here: %w", kerr.InvalidRequest)
+	}
+	if h.Metadata.Current().Topics[name] != nil {
+		return nil
+	}
+	if !replace {
+		if err := config.CheckTopicOps(ops); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("topic %q: %w", name, kerr.UnknownTopicOrPartition)
 }
 
 func (h *Handlers) alterBroker(ctx context.Context, name string, ops []config.Op, validateOnly, replace bool) error {

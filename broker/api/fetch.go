@@ -263,6 +263,7 @@ func (f *fetching) readOne(a *fetchPartition, left int64, oneMore bool) error {
 		return fmt.Errorf("partition max bytes %d: %w", a.at.MaxBytes, kerr.UnknownServerError)
 	}
 	at := a.at
+	at.TopicID = a.id
 	at.MaxBytes, at.AtLeastOne = int32(min(int64(at.MaxBytes), left)), oneMore
 	if a.preferred = f.preferredReplica(a); a.preferred >= 0 {
 		at.MaxBytes, at.AtLeastOne = 0, false

@@ -166,7 +166,7 @@ func (s *fetchSessions) resume(req *kmsg.FetchRequest, now time.Time) (*fetchCon
 	session.update(req)
 	if len(session.index) == 0 {
 		delete(s.mu.byID, session.id)
-		return &fetchContext{sessions: s}, nil
+		return &fetchContext{asked: listed(req), sessions: s}, nil // what the request adds and forgets at once is still read
 	}
 	if session.epoch++; session.epoch <= 0 {
 		session.epoch = 1

@@ -74,10 +74,9 @@ func scramChanges(req *kmsg.AlterUserSCRAMCredentialsRequest) map[string]*scramC
 	return changes
 }
 
+// add adds a change. Of several faults, the last is told, and that a mechanism appears twice only if there is no other
+// (ZkAdminManager.alterUserScramCredentials, 3.9).
 func (c *scramChange) add(user string, mechanism int8, credential func(scram.Mechanism) (string, error)) {
-	if c.err != nil && !errors.Is(c.err, kerr.DuplicateResource) {
-		return
-	}
 	if user == "" {
 		c.err = fmt.Errorf("the user's name is empty: %w", kerr.UnacceptableCredential)
 		return
@@ -92,7 +91,7 @@ func (c *scramChange) add(user string, mechanism int8, credential func(scram.Mec
 		c.err = err
 		return
 	}
-	if _, twice := c.mechanisms[m.Name]; twice {
+	if _, twice := c.mechanisms[m.Name]; twice && c.err == nil {
 		c.err = fmt.Errorf("%s of user %q appears twice in one request: %w", m.Name, user, kerr.DuplicateResource)
 	}
 	c.mechanisms[m.Name] = text

@@ -28,6 +28,9 @@ func TestSCRAMChangesOfOneUser(t *testing.T) {
 		{"one written, the other deleted", []kmsg.AlterUserSCRAMCredentialsRequestUpsertion{up("u", 1, 4096)},
 			[]kmsg.AlterUserSCRAMCredentialsRequestDeletion{down("u", 2)}, nil},
 		{"twice, then too few", []kmsg.AlterUserSCRAMCredentialsRequestUpsertion{up("u", 1, 4096), up("u", 1, 4096), up("u", 2, 1)}, nil, kerr.UnacceptableCredential},
+		{"the last fault is told", []kmsg.AlterUserSCRAMCredentialsRequestUpsertion{up("u", 1, 1), up("u", 3, 4096)}, nil, kerr.UnsupportedSaslMechanism},
+		{"those of deletions are the first", []kmsg.AlterUserSCRAMCredentialsRequestUpsertion{up("u", 1, 1)},
+			[]kmsg.AlterUserSCRAMCredentialsRequestDeletion{down("u", 3)}, kerr.UnacceptableCredential},
 		{"a mechanism that is not there", nil, []kmsg.AlterUserSCRAMCredentialsRequestDeletion{down("u", 3)}, kerr.UnsupportedSaslMechanism},
 	} {
 		changes := scramChanges(&kmsg.AlterUserSCRAMCredentialsRequest{Upsertions: tc.ups, Deletions: tc.down})

@@ -119,7 +119,7 @@ func (g *group) joinAgain(st *step, r *joinRequest) {
 	}
 	if _, ok := g.pending[r.MemberID]; ok {
 		if r.InstanceID != nil { // a static member is never given an id to retry with
-			r.reply.resolve(joinFailed(r.MemberID, kerr.UnknownServerError))
+			r.reply.resolve(joinFailed("", kerr.UnknownServerError))
 			return
 		}
 		g.add(st, r, r.MemberID)

@@ -242,7 +242,7 @@ func (w wire) fetch(ctx context.Context, req *kmsg.FetchRequest) *kmsg.FetchResp
 				continue
 			}
 			v, err := part.Read(Reader{Replica: req.ReplicaID, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true},
-				Position{p.CurrentLeaderEpoch, p.LastFetchedEpoch, p.FetchOffset, p.LogStartOffset, p.PartitionMaxBytes, true})
+				Position{p.CurrentLeaderEpoch, p.LastFetchedEpoch, p.FetchOffset, p.LogStartOffset, p.PartitionMaxBytes, true, [16]byte{}})
 			if err != nil {
 				out.ErrorCode = codeOf(err)
 			} else {

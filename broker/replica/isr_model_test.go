@@ -369,7 +369,7 @@ func (w *isrWorld) fetch(id int32) {
 	}
 	f.log = common(f.log, w.replicas[1].log)
 	v, err := w.p.Read(Reader{Replica: id, BrokerEpoch: f.brokerEpoch, Isolation: ReadToEnd, LeaderOnly: true},
-		Position{f.leaderEpoch, noEpoch, int64(len(f.log)), 0, 1 << 20, true})
+		Position{f.leaderEpoch, noEpoch, int64(len(f.log)), 0, 1 << 20, true, [16]byte{}})
 	w.must(err)
 	v.Records.Close()
 	f.log = slices.Clone(w.replicas[1].log[:v.Limit])

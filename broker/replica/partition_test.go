@@ -120,7 +120,7 @@ func TestHighWatermarkWaitsForTheInSyncReplicas(t *testing.T) {
 	appendTo(t, p, "a", "b", "c")
 	fetch := func(replica int32, offset int64) {
 		t.Helper()
-		v, err := p.Read(Reader{Replica: replica, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true})
+		v, err := p.Read(Reader{Replica: replica, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true, [16]byte{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestHighWatermarkWaitsForTheInSyncReplicas(t *testing.T) {
 		t.Error(err)
 	}
 	mark(3)
-	if _, err := p.Read(Reader{Replica: 9}, Position{-1, -1, 0, 0, 1000, true}); !errors.Is(err, kerr.NotLeaderForPartition) {
+	if _, err := p.Read(Reader{Replica: 9}, Position{-1, -1, 0, 0, 1000, true, [16]byte{}}); !errors.Is(err, kerr.NotLeaderForPartition) {
 		t.Errorf("a fetch by a broker that is not a replica: %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestHighWatermarkDoesNotWaitForDeadBrokers(t *testing.T) {
 	p := b.must(t, 1, 0, []int32{1, 2, 3}, []int32{1, 2, 3})
 	fetch := func(replica int32, offset int64) {
 		t.Helper()
-		v, err := p.Read(Reader{Replica: replica, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true})
+		v, err := p.Read(Reader{Replica: replica, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true, [16]byte{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +252,7 @@ func TestISRGrowsAndShrinks(t *testing.T) {
 	b.controller.answer = nil
 	b.controller.mu.Unlock()
 	read := func(offset int64) {
-		v, err := p.Read(Reader{Replica: 2, BrokerEpoch: 77, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true})
+		v, err := p.Read(Reader{Replica: 2, BrokerEpoch: 77, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true, [16]byte{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestISRChangeAmidALeaderAndISR(t *testing.T) {
 	replicas := []int32{1, 2, 3}
 	p := b.must(t, 1, 0, replicas, []int32{1, 3})
 	fetch := func() {
-		v, err := p.Read(Reader{Replica: 2, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, 0, 0, 1000, true})
+		v, err := p.Read(Reader{Replica: 2, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, 0, 0, 1000, true, [16]byte{}})
 		if err != nil {
 			t.Error(err)
 			return
@@ -338,7 +338,7 @@ func TestISRChangeAskedOfAFormerController(t *testing.T) {
 // fetchAt makes a follower's fetch.
 func fetchAt(t *testing.T, p *Partition, replica int32, offset int64) {
 	t.Helper()
-	v, err := p.Read(Reader{Replica: replica, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true})
+	v, err := p.Read(Reader{Replica: replica, BrokerEpoch: 1, Isolation: ReadToEnd, LeaderOnly: true}, Position{-1, -1, offset, 0, 1000, true, [16]byte{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,8 @@ type Position struct {
 	Offset           int64
 	LogStart         int64 // the follower's own; -1 from consumers
 	MaxBytes         int32
-	AtLeastOne       bool // return the first batch whole even if it is larger than MaxBytes
+	AtLeastOne       bool     // return the first batch whole even if it is larger than MaxBytes
+	TopicID          [16]byte // zero for readers that do not know it
 }
 
 // View is what a reader gets from a partition. Records must be closed.
@@ -94,6 +95,9 @@ type readFrom struct {
 func (p *Partition) admitRead(r Reader, at *Position) (View, readFrom, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
+	if id, none := p.mu.topicID, [16]byte{}; at.TopicID != none && id != none && at.TopicID != id { // the topic was recreated
+		return View{}, readFrom{}, p.fault(kerr.InconsistentTopicID)
+	}
 	if err := p.checkLocked(at.LeaderEpoch, r.LeaderOnly); err != nil {
 		return View{}, readFrom{}, err
 	}

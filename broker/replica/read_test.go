@@ -155,3 +155,29 @@ func TestSlowReadsAreOfTheLogInPlace(t *testing.T) {
 	}
 	got.view.Records.Close()
 }
+
+// TestReadsOfARecreatedTopic: a fetch with the id of a deleted topic does not get the records of the next topic with its
+// name (ReplicaManager.readFromLog, 3.9). Readers and topics without an id are not checked.
+func TestReadsOfARecreatedTopic(t *testing.T) {
+	b := newBroker(t, 1, nil)
+	p := b.must(t, 1, 0, []int32{1}, []int32{1})
+	appendTo(t, p, "a")
+	for _, test := range []struct {
+		log, asked [16]byte
+		want       error
+	}{
+		{[16]byte{}, [16]byte{7}, nil},
+		{[16]byte{8}, [16]byte{7}, kerr.InconsistentTopicID},
+		{[16]byte{7}, [16]byte{7}, nil},
+		{[16]byte{7}, [16]byte{}, nil},
+	} {
+		p.mu.topicID = test.log
+		at := fromOne
+		at.Offset, at.TopicID = 0, test.asked
+		v, err := p.Read(Reader{Replica: -1, LeaderOnly: true}, at)
+		if !errors.Is(err, test.want) {
+			t.Errorf("topic id %x for a log with %x: %v", test.asked[0], test.log[0], err)
+		}
+		v.Records.Close()
+	}
+}
