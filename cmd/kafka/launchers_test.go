@@ -75,6 +75,22 @@ func TestDaemonsWriteWhereApacheKafkaDoes(t *testing.T) {
 	}
 }
 
+// TestDaemonWithoutOutput: a daemon whose output cannot be written is not started, which the exit code tells.
+func TestDaemonWithoutOutput(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash")
+	}
+	logs := t.TempDir()
+	if err := os.Mkdir(filepath.Join(logs, "kafkaServer.out"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("../../bin/kafka-run", "server-start", "-daemon", "server.properties")
+	cmd.Env = append(os.Environ(), "KAFKA_BINARY=/bin/true", "LOG_DIR="+logs)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "kafkaServer.out") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 func TestManualsOfServers(t *testing.T) {
 	for _, m := range []manual{serverManual, zookeeperManual} {
 		var page strings.Builder
