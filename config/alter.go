@@ -143,9 +143,9 @@ func editList(k *Key, current map[string]string, op Op) string {
 	}
 	var items []string
 	if text != "" {
-		items = strings.Split(text, ",")
+		items = splitList(text)
 	}
-	for value := range strings.SplitSeq(*op.Value, ",") {
+	for _, value := range splitList(*op.Value) {
 		i := slices.Index(items, value)
 		switch {
 		case op.Kind == OpAppend && i < 0:
@@ -155,6 +155,15 @@ func editList(k *Key, current map[string]string, op Op) string {
 		}
 	}
 	return strings.Join(items, ",")
+}
+
+// splitList splits a text at commas as Java does, where empty values at the end do not count.
+func splitList(text string) []string {
+	values := strings.TrimRight(text, ",")
+	if values == "" && text != "" {
+		return nil
+	}
+	return strings.Split(values, ",")
 }
 
 // validate checks the dynamic settings of one level, alone and as part of the whole configuration.

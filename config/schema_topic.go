@@ -3,7 +3,7 @@ package config
 // topicKeys are the settings of a topic, in the order of Apache Kafka 3.9 and with its names.
 var topicKeys = []Key{
 	{"cleanup.policy", List, "delete", listOf("compact", "delete"), Medium, TopicLevel,
-		"What happens to old segments: delete, compact, or both."},
+		"What happens to old segments: delete, compact, or both; if it is empty, they are kept forever."},
 	{"compression.gzip.level", Int, "-1", gzipLevel, Medium, TopicLevel,
 		"The level at which gzip compresses where the broker compresses; -1 is gzip's own."},
 	{"compression.lz4.level", Int, "9", between(1, 17), Medium, TopicLevel,

@@ -262,10 +262,6 @@ func (t *Topic) check(b *Broker) error {
 			return refuse(name, "not possible in ZooKeeper mode")
 		}
 	}
-	if t.Set("cleanup.policy") && len(t.list("cleanup.policy")) == 0 {
-		// Apache Kafka 3.9 accepts it, and the topic then grows forever.
-		return refuse("cleanup.policy", "must contain delete, compact or both")
-	}
 	low, high := t.int("min.compaction.lag.ms"), t.int("max.compaction.lag.ms")
 	if low > high {
 		return refuse("min.compaction.lag.ms", "must not exceed max.compaction.lag.ms=%d", high)
