@@ -289,6 +289,8 @@ func (s *Server) reencodePasswords(ctx context.Context) error {
 
 func (s *Server) loadBrokerConfig(ctx context.Context, name string) error {
 	e := zkcoord.Entity{Kind: zkcoord.Brokers, Name: name}
+	s.pending.Lock() // which applying settings needs: what cannot be applied may be tried again already
+	defer s.pending.Unlock()
 	stored, err := s.zk.EntityConfig(ctx, e)
 	if err != nil {
 		return err
