@@ -214,15 +214,21 @@ const (
 func (s *sender) sendLines(ctx context.Context, in io.Reader, format *lineFormat) error {
 	delivering, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	defer context.AfterFunc(ctx, func() {
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
 		if refusal(ctx) != nil { // there is no hope
 			abandon()
+			return
 		}
-	})()
+		s.tellWaiting()
+	})
+	defer func() {
+		if !stop() {
+			<-told
+		}
+	}()
 	bad := s.sendAll(ctx, delivering, newLineScanner(in), format)
-	if n := s.cl.BufferedProduceRecords(); n > 0 && ctx.Err() != nil {
-		s.env.errorf("interrupted, waiting for the delivery of %d records; interrupt again to discard them", n)
-	}
 	if err := s.cl.Flush(delivering); err != nil && bad == nil {
 		bad = fmt.Errorf("stopped with %d records in flight: %w", s.cl.BufferedProduceRecords(), err)
 	}
@@ -233,6 +239,15 @@ func (s *sender) sendLines(ctx context.Context, in io.Reader, format *lineFormat
 		return fmt.Errorf("%d of %d records could not be delivered", failed, failed+s.delivered.Load())
 	}
 	return nil
+}
+
+// tellWaiting tells whoever has interrupted the tool why it goes on, which may take delivery.timeout.ms.
+func (s *sender) tellWaiting() {
+	if n := s.cl.BufferedProduceRecords(); n > 0 {
+		s.report.Lock()
+		defer s.report.Unlock()
+		s.env.errorf("interrupted, waiting for the delivery of %d records; interrupt again to discard them", n)
+	}
 }
 
 // sendAll sends lines until their end or that of reading. delivering is the context of their delivery.

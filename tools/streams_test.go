@@ -43,6 +43,25 @@ func TestInterruptedProducerDeliversWhatItHasRead(t *testing.T) {
 	}
 }
 
+// TestInterruptedDeliveryTellsWhatItWaitsFor: an interrupt while the last records are being delivered is answered, though
+// it does not end the tool.
+func TestInterruptedDeliveryTellsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.Run(t, kafkatest.Brokers(2))
+	addr := cluster.Broker(0).Addr()
+	created := runTool(t, t.Context(), "", "kafka-topics", "--bootstrap-server", addr, "--create", "--topic", "t", "--replication-factor", "2", "--config", "min.insync.replicas=2")
+	if created.code != 0 {
+		t.Fatal(created)
+	}
+	cluster.Broker(1).Stop() // too few are in sync from now on
+	ctx, interrupt := context.WithCancel(t.Context())
+	time.AfterFunc(500*time.Millisecond, interrupt) // when the input has ended
+	out := runTool(t, ctx, "one\n", "kafka-console-producer", "--bootstrap-server", addr, "--topic", "t", "--producer-property", "delivery.timeout.ms=3000")
+	if !strings.Contains(out.stderr, "interrupted, waiting for the delivery of 1 records") {
+		t.Errorf("the producer said %q", out.stderr)
+	}
+}
+
 // TestInterruptEndsAQuestion: nobody has to answer after an interrupt.
 func TestInterruptEndsAQuestion(t *testing.T) {
 	t.Parallel()
