@@ -248,7 +248,9 @@ func (s *Server) accept(b *bound) {
 			return
 		}
 		if err != nil { // out of file descriptors, or the peer has gone: others may still come
-			s.log.WithError(err).WithField(logx.Listener, b.Name).Error("cannot accept a connection")
+			if line, ok := s.refused.Line("cannot accept", s.log); ok {
+				line.WithError(err).WithField(logx.Listener, b.Name).Error("cannot accept a connection")
+			}
 			s.pause(100 * time.Millisecond)
 			continue
 		}
