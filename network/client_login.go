@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -44,9 +45,15 @@ func (c *Client) logIn(ctx context.Context) error {
 	}
 	c.again = time.Time{}
 	if lifetime > 0 {
-		c.again = began.Add(time.Duration(float64(lifetime) * relogin * float64(time.Millisecond)))
+		c.again = began.Add(reloginAfter(lifetime))
 	}
 	return nil
+}
+
+// reloginAfter returns when to re-authenticate in a session with a lifetime in ms. A server may announce any number.
+func reloginAfter(lifetime int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(relogin * float64(min(lifetime, most)) * float64(time.Millisecond))
 }
 
 func (c *Client) chooseMechanism() error {

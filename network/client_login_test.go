@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -68,6 +69,15 @@ func TestClientLogsIn(t *testing.T) {
 	}
 	if n := s.Authentications()["SASL_PLAINTEXT"]; n.Succeeded.Load() != 1 || n.Again.Load() != 1 {
 		t.Errorf("it has logged in %d times and re-authenticated %d times", n.Succeeded.Load(), n.Again.Load())
+	}
+}
+
+// TestReloginAfter: a session without an end in sight is not due at once.
+func TestReloginAfter(t *testing.T) {
+	for lifetime, want := range map[int64]time.Duration{1000: 850 * time.Millisecond, math.MaxInt64: 248 * 365 * 24 * time.Hour} {
+		if after := reloginAfter(lifetime); after < want || after > want+want/100 {
+			t.Errorf("with a session of %d ms it re-authenticates after %v", lifetime, after)
+		}
 	}
 }
 
