@@ -9,9 +9,11 @@ import (
 	"barnabas/internal/testwait"
 	"barnabas/logstore"
 	"barnabas/zkcoord"
+	"barnabas/zkcoord/zkserver"
 	"barnabas/zkcoord/zktest"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TestSettingsThatChangedWhileTheSessionWasLost: such settings take effect although their notifications, which are
@@ -138,5 +140,48 @@ func TestSettingsWhoseFolderIsGone(t *testing.T) {
 	s.settingsMissed()
 	if err := s.topics.reload(t.Context(), "t"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestStopWhileSettingsAreRead: a broker stops although ZooKeeper, which it asks for the settings of a new topic, does not
+// answer.
+func TestStopWhileSettingsAreRead(t *testing.T) {
+	ensemble, err := zkserver.Open(zkserver.Config{TickTime: 200 * time.Millisecond})
+	if err == nil {
+		err = ensemble.Listen("127.0.0.1:0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, ensemble.Addr().String(), nil)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	client := connectTo(t, s.Addr("PLAINTEXT"))
+	if err := ensemble.Close(); err != nil {
+		t.Fatal(err)
+	}
+	partition := kmsg.NewLeaderAndISRRequestTopicPartition()
+	partition.Leader, partition.ISR, partition.Replicas, partition.IsNew = s.id, []int32{s.id}, []int32{s.id}, true
+	topic := kmsg.NewLeaderAndISRRequestTopicState()
+	topic.Topic, topic.PartitionStates = "new", append(topic.PartitionStates, partition)
+	req := kmsg.NewPtrLeaderAndISRRequest()
+	req.Version = 2
+	req.ControllerID, req.ControllerEpoch, req.BrokerEpoch, req.TopicStates = s.id, 1, s.epoch.Load(), append(req.TopicStates, topic)
+	answered, stopped := make(chan error, 1), make(chan struct{})
+	go func() {
+		_, err := client.Do(t.Context(), req)
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("answered without settings: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	go func() { s.Close(); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-time.After(time.Minute): // it waits for ZooKeeper
+		t.Fatal("the broker does not stop")
 	}
 }

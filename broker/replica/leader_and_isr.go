@@ -58,12 +58,9 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 }
 
 // StopFollowing makes this broker follow no more leaders: it is about to stop, and gives up its leaderships. As a
-// follower of its successors it would get in sync again at once, only to be removed from the ISR when it is gone.
-func (m *Manager) StopFollowing() {
-	m.control.Lock()
-	defer m.control.Unlock()
-	m.stopping = true
-}
+// follower of its successors it would get in sync again at once, only to be removed from the ISR when it is gone. It does
+// not wait for a request of the controller that is being carried out, which may itself be waiting for ZooKeeper.
+func (m *Manager) StopFollowing() { m.stopping.Store(true) }
 
 // SpaceFreed is called when a full log directory has room again: the controller is asked to repeat the roles that were
 // refused meanwhile, whose replicas it considers lost until then.
@@ -96,7 +93,7 @@ func (m *Manager) assume(roles []role) []error {
 		}
 		delete(m.dropped, r.TP)
 		m.cfg.LeadershipChanged(r.TP, r.State.LeaderEpoch, r.leads(m.cfg.BrokerID))
-		if !r.leads(m.cfg.BrokerID) && r.known && !m.stopping {
+		if !r.leads(m.cfg.BrokerID) && r.known && !m.stopping.Load() {
 			followed = append(followed, following{p, r.State.LeaderEpoch, r.source})
 		}
 	}

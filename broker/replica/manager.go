@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"barnabas/logstore"
@@ -58,10 +59,10 @@ type Manager struct {
 
 	counts counts
 
-	control         sync.Mutex // serializes LeaderAndIsr, StopReplica and UpdateMetadata
-	controllerEpoch int32      // guarded by control: the newest one seen
-	stopping        bool       // guarded by control: the broker is stopping and follows no more leaders
-	refused         bool       // guarded by control: a role was refused since the storage failed or was full
+	control         sync.Mutex  // serializes LeaderAndIsr, StopReplica and UpdateMetadata
+	controllerEpoch int32       // guarded by control: the newest one seen
+	stopping        atomic.Bool // the broker is stopping and follows no more leaders
+	refused         bool        // guarded by control: a role was refused since the storage failed or was full
 
 	dropped map[logstore.TopicPartition]droppedReplica // guarded by control
 
