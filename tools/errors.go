@@ -111,6 +111,8 @@ func message(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timed out waiting for the brokers: " + full
+	case errors.Is(err, context.Canceled): // by a signal
+		return strings.ReplaceAll(full, context.Canceled.Error(), "interrupted")
 	case errors.As(err, &code):
 		text := strings.ReplaceAll(full, code.Error(), code.Description)
 		if strings.HasPrefix(text, code.Description+": ") { // the library prefixes the broker's text with it, or appends it

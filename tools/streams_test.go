@@ -62,6 +62,24 @@ func TestInterruptedDeliveryTellsWhatItWaitsFor(t *testing.T) {
 	}
 }
 
+// TestInterruptedToolsSaySo: a tool that was interrupted does not speak of the contexts of Go.
+func TestInterruptedToolsSaySo(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"kafka-topics --list", "kafka-configs --describe --topic t", "kafka-acls --list", "kafka-consumer-groups --list",
+		"kafka-producer-perf-test --topic t --num-records 1 --record-size 1 --throughput -1", "kafka-get-offsets"} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, interrupt)
+		words := append(strings.Fields(line), "--bootstrap-server", "127.0.0.1:1")
+		if words[0] == "kafka-producer-perf-test" {
+			words = append(strings.Fields(line), "--producer-props", "bootstrap.servers=127.0.0.1:1")
+		}
+		out := runTool(t, ctx, "", words[0], words[1:]...)
+		if all := out.stdout + out.stderr; strings.Contains(all, "context") {
+			t.Errorf("%s: %s", line, all)
+		}
+	}
+}
+
 // TestInterruptEndsAQuestion: nobody has to answer after an interrupt.
 func TestInterruptEndsAQuestion(t *testing.T) {
 	t.Parallel()
