@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	rewriteAttempts = 11                    // to write a node that others write too, as for ACLs in Apache Kafka
+	rewriteAttempts = 100                   // to write a node that others write too: some seconds
 	rewriteBackoff  = 25 * time.Millisecond // between attempts, randomly up to doubled
 )
 

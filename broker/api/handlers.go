@@ -241,10 +241,11 @@ func code(err error) int16 {
 	return kerr.UnknownServerError.Code
 }
 
-// codeOf returns the error's code, and logs an error without one, which would otherwise be lost.
+// codeOf returns the error's code, and logs an error without one, which would otherwise be lost, unless the request was
+// cancelled.
 func (h *Handlers) codeOf(err error) int16 {
 	c := code(err)
-	if c == kerr.UnknownServerError.Code && !errors.Is(err, kerr.UnknownServerError) {
+	if c == kerr.UnknownServerError.Code && !errors.Is(err, kerr.UnknownServerError) && !errors.Is(err, context.Canceled) {
 		if line, ok := h.lines.Line("failed", h.Logger); ok {
 			line.WithError(err).Error("a request failed unexpectedly")
 		}
