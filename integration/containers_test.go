@@ -345,10 +345,12 @@ func (p *steadyProducer) stop() [containerPartitions][]string {
 // checkConsumed reads a partition from its start to its end; all acknowledged records must be there.
 func checkConsumed(t *testing.T, addrs []string, cfg *sarama.Config, topic string, partition int32, acked []string) {
 	t.Helper()
-	there, err := consumeAll(t.Context(), addrs, cfg, topic, partition)
-	if err != nil {
-		t.Fatalf("partition %d: %v", partition, err)
-	}
+	var there map[string]bool
+	await(t, fmt.Sprintf("partition %d is read", partition), func(ctx context.Context) (string, bool) { // leaders may just have changed
+		var err error
+		there, err = consumeAll(ctx, addrs, cfg, topic, partition)
+		return fmt.Sprint(err), err == nil
+	})
 	lost := slices.DeleteFunc(slices.Clone(acked), func(value string) bool { return there[value] })
 	if len(lost) > 0 {
 		t.Errorf("partition %d: of %d acknowledged records %d are missing, the first of them %s", partition, len(acked), len(lost), lost[0])
