@@ -216,7 +216,7 @@ func (c *Client) RegisterBroker(ctx context.Context, b BrokerInfo) (epoch int64,
 		case ownerCurrent: // the response to our own attempt was lost
 			return n.stat.Czxid, c.UpdateBroker(ctx, b)
 		case ownerEarlier:
-			if _, _, err := c.try(ctx, &zk.DeleteRequest{Path: c.chroot + brokerPath(b.ID), Version: n.stat.Version}); err != nil {
+			if _, _, err := c.try(ctx, c.opDeleteIf(brokerPath(b.ID), n.stat.Version)); err != nil {
 				return 0, err
 			}
 		case ownerOther:

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
-
 	"barnabas/internal/logx"
 )
 
@@ -306,7 +304,7 @@ func (c *Client) emptiedBy(ctx context.Context, user, client string) (removal []
 	if err != nil || len(c.decodeOrEmpty(userPath, n.data)) > 0 || len(below) > 1 {
 		return removal, err
 	}
-	return append(removal, &zk.DeleteRequest{Path: c.chroot + userPath, Version: n.stat.Version}), nil
+	return append(removal, c.opDeleteIf(userPath, n.stat.Version)), nil
 }
 
 type configChangeJSON struct {

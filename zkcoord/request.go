@@ -299,8 +299,10 @@ func (c *Client) opSet(path string, data []byte, version int32) *zk.SetDataReque
 	return &zk.SetDataRequest{Path: c.chroot + path, Data: data, Version: version}
 }
 
-func (c *Client) opDelete(path string) *zk.DeleteRequest {
-	return &zk.DeleteRequest{Path: c.chroot + path, Version: anyVersion}
+func (c *Client) opDelete(path string) *zk.DeleteRequest { return c.opDeleteIf(path, anyVersion) }
+
+func (c *Client) opDeleteIf(path string, version int32) *zk.DeleteRequest {
+	return &zk.DeleteRequest{Path: c.chroot + path, Version: version}
 }
 
 func (c *Client) opCheck(path string, version int32) *zk.CheckVersionRequest {

@@ -85,7 +85,7 @@ func (c *Client) opsOf(path string, d decision, n node, found bool) []any {
 	case !d.remove:
 		return []any{c.opPut(path, d.data, n, found)}
 	case found:
-		return []any{&zk.DeleteRequest{Path: c.chroot + path, Version: n.stat.Version}}
+		return []any{c.opDeleteIf(path, n.stat.Version)}
 	}
 	return nil
 }
