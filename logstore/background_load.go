@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -332,11 +331,11 @@ func (m *Manager) read(p *loadingDir) {
 	if p.v.failed.Load() || p.of.ctx.Err() != nil {
 		return
 	}
-	l, err := load(p.of.ctx, m.env, &p.v.disk, p.loading)
-	for count := 1; tooManyFiles(err) && count < insistCount && p.of.ctx.Err() == nil; count++ { // of which connections have most: the shortage does not last
-		time.Sleep(insistPause)
+	var l *Log
+	err := insistWhile(func() bool { return p.of.ctx.Err() == nil }, func() (err error) {
 		l, err = load(p.of.ctx, m.env, &p.v.disk, p.loading)
-	}
+		return err
+	})
 	p.v.progress.read(p.toRead - p.done.Load()) // what was not read
 	logger := m.cfg.Logger.WithError(err).WithFields(logFields(p.tp, p.v.path))
 	switch {

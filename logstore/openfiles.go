@@ -45,12 +45,17 @@ const (
 	insistCount = 100
 )
 
-// insist calls fn, a step of a change that has begun, again while too many files are open, for 10 s at most. fn must be
-// repeatable. The shortage does not last: connections end, and idle files are closed.
+// insist is insistWhile for a step of a change of the log that has begun.
 func (l *Log) insist(fn func() error) error {
+	return insistWhile(func() bool { return l.readable() == nil }, fn)
+}
+
+// insistWhile calls fn again while too many files are open, for 10 s at most, as long as it is wanted. fn must be
+// repeatable. The shortage does not last: connections end, and idle files are closed.
+func insistWhile(wanted func() bool, fn func() error) error {
 	for count := 1; ; count++ {
 		err := fn()
-		if !tooManyFiles(err) || count == insistCount || l.readable() != nil {
+		if !tooManyFiles(err) || count == insistCount || !wanted() {
 			return err
 		}
 		time.Sleep(insistPause)
