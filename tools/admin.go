@@ -66,7 +66,7 @@ func (o *adminOptions) connect(ctx context.Context, env *Env, work func(ctx cont
 	}
 	if o.requestTimeout > 0 {
 		limit = o.requestTimeout
-		opts = append(opts, kgo.RequestTimeoutOverhead(min(max(limit, leastRequestTimeout), mostRequestTimeout)))
+		opts = append(opts, requestTimeout(limit))
 	}
 	cl, err := kgo.NewClient(append(append(opts, kgo.RetryTimeout(limit)), more...)...)
 	if err != nil {

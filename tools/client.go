@@ -169,6 +169,11 @@ const (
 	mostRequestTimeout  = 15 * time.Minute
 )
 
+// requestTimeout sets the time that brokers have for a response, within the limits.
+func requestTimeout(d time.Duration) kgo.Opt {
+	return kgo.RequestTimeoutOverhead(min(max(d, leastRequestTimeout), mostRequestTimeout))
+}
+
 var commonSettings = map[string]setter{
 	"client.id":                          textSetting(func(id string) kgo.Opt { return kgo.ClientID(id) }),
 	"connections.max.idle.ms":            millisSetting(func(d time.Duration) kgo.Opt { return kgo.ConnIdleTimeout(d) }),
@@ -180,10 +185,8 @@ var commonSettings = map[string]setter{
 	"reconnect.backoff.ms":               noEffect,
 	"reconnect.backoff.max.ms":           noEffect,
 	"retry.backoff.max.ms":               noEffect,
-	"request.timeout.ms": millisSetting(func(d time.Duration) kgo.Opt {
-		return kgo.RequestTimeoutOverhead(min(max(d, leastRequestTimeout), mostRequestTimeout))
-	}),
-	"client.dns.lookup": noEffect,
+	"request.timeout.ms":                 millisSetting(requestTimeout),
+	"client.dns.lookup":                  noEffect,
 }
 
 // securityOptions converts security.protocol, ssl.* and sasl.*.

@@ -359,8 +359,8 @@ func (c *configsTool) refuseMissing(ctx context.Context, e entity) error {
 }
 
 // refuseAbsent refuses to delete settings that are not present.
-func refuseAbsent(deletions []string, present map[string]bool) error {
-	missing := slices.DeleteFunc(deletions, func(name string) bool { return present[name] })
+func refuseAbsent[V any](deletions []string, present map[string]V) error {
+	missing := slices.DeleteFunc(slices.Clone(deletions), func(name string) bool { _, there := present[name]; return there })
 	if len(missing) > 0 {
 		return fmt.Errorf("invalid config(s): %s", strings.Join(missing, ","))
 	}

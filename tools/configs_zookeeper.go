@@ -129,8 +129,8 @@ func (s *storedConfigs) alter(ctx context.Context, e entity) error {
 	}
 	checked := false // a second attempt may find that the first one, whose response was lost, has removed them
 	err = s.zk.UpdateEntityConfigEarly(ctx, stored(e), func(configs map[string]string) (map[string]string, error) {
-		if missing := lacking(configs, remove); len(missing) > 0 && !checked {
-			return nil, fmt.Errorf("invalid config(s): %s", strings.Join(missing, ","))
+		if err := refuseAbsent(remove, configs); err != nil && !checked {
+			return nil, err
 		}
 		checked = true
 		maps.Copy(configs, settings)
@@ -142,11 +142,6 @@ func (s *storedConfigs) alter(ctx context.Context, e entity) error {
 	}
 	s.env.printf("Completed updating config for entity: %s.\n", storedName(e))
 	return nil
-}
-
-// lacking returns the names that settings do not have.
-func lacking(configs map[string]string, names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, there := configs[name]; return there })
 }
 
 // storedCredentials replaces the passwords of a user's SCRAM credentials with salted ones. Nothing else can be set for
