@@ -87,7 +87,8 @@ const refusedLine = time.Second
 
 // NewServer returns a Server without sockets.
 func NewServer(cfg Config, d Dispatcher, log *logrus.Entry) *Server {
-	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), yielder: newYielder(), rawCalls: newRawCalls(runtime.GOMAXPROCS(0)), admission: newAdmission(cfg.Limits),
+	s := &Server{cfg: cfg, dispatcher: d, log: log, budget: newBudget(cfg.QueuedMaxBytes), yielder: newYielder(),
+		rawCalls: newRawCalls(runtime.GOMAXPROCS(0)), admission: newAdmission(cfg.Limits),
 		refused: logx.Sampler{Interval: refusedLine}, started: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.preAuth.max = preAuthBytes

@@ -460,8 +460,7 @@ func TestTopicDeletedWhileThePartitionMoved(t *testing.T) {
 		}
 		fails, meanwhile = nil, func() { commitSimple(t, c, "g", 2) }
 		c.expire()
-		h.write(t, marker(7, true))
-		c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
+		commitTxn(t, h, c)
 		if fmt.Sprint(asked) != "[t]" {
 			t.Errorf("asked for topics %v", asked)
 		}
@@ -722,12 +721,9 @@ func TestExpiryDuringATransaction(t *testing.T) {
 		c := start(t, testConfig(t, h))
 		commitSimple(t, c, "g", 1)
 		time.Sleep(59 * time.Second)
-		if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
-			t.Fatal(err)
-		}
+		commitInTxn(t, c, 5)
 		time.Sleep(20 * time.Second)
-		h.write(t, marker(7, true))
-		c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
+		commitTxn(t, h, c)
 		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
 			t.Errorf("offset: %s", got)
 		}
@@ -740,21 +736,15 @@ func TestMarkerOfAnEarlierTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosted(t)
 		c := start(t, testConfig(t, h))
-		begin := func(offset int64) {
-			t.Helper()
-			if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(offset)); err != nil {
-				t.Fatal(err)
-			}
-		}
 		end := func(committed bool) (at int64) {
 			t.Helper()
 			h.write(t, marker(7, committed))
 			return h.log.LogEndOffset()
 		}
-		begin(5)
+		commitInTxn(t, c, 5)
 		first, again := end(true), end(true)
 		c.TxnMarker(0, h.marker(7, true, again))
-		begin(6)
+		commitInTxn(t, c, 6)
 		c.TxnMarker(0, h.marker(7, true, first))
 		if got := fetched(t, c, "g", false); got != `5 epoch 4 ""` {
 			t.Errorf("offset: %s", got)
@@ -782,9 +772,7 @@ func TestMarkerIsReplicatedLate(t *testing.T) {
 			h.set(func() { h.mu.epoch = 2 })
 			c.LeadershipChanged(0, 2, true)
 			awaitLoaded(t, c)
-			if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
-				t.Fatal(err)
-			}
+			commitInTxn(t, c, 5)
 			c.TxnMarker(0, lost)
 			h.set(func() { h.mu.lags = true })
 			h.write(t, marker(7, committed))
@@ -814,11 +802,8 @@ func TestTransactionsDoNotPileUp(t *testing.T) {
 		h := newHosted(t)
 		c := start(t, testConfig(t, h))
 		for offset := range int64(100) {
-			if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(offset)); err != nil {
-				t.Fatal(err)
-			}
-			h.write(t, marker(7, true))
-			c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
+			commitInTxn(t, c, offset)
+			commitTxn(t, h, c)
 		}
 		s := c.mu.shards[0]
 		s.mu.Lock()
@@ -843,16 +828,13 @@ func TestFailedDeletionDuringATransaction(t *testing.T) {
 		h := newHosted(t)
 		c := start(t, testConfig(t, h))
 		commitSimple(t, c, "g", 1)
-		if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
-			t.Fatal(err)
-		}
+		commitInTxn(t, c, 5)
 		h.set(func() { h.mu.refuse = kerr.KafkaStorageError })
 		if err := c.Delete("g"); err == nil {
 			t.Fatal("deleted")
 		}
 		h.set(func() { h.mu.refuse = nil })
-		h.write(t, marker(7, true))
-		c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
+		commitTxn(t, h, c)
 		if got := fetched(t, c, "g", true); got != `5 epoch 4 ""` {
 			t.Errorf("offset: %s", got)
 		}
@@ -865,12 +847,9 @@ func TestTopicDeletedDuringATransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosted(t)
 		c := start(t, testConfig(t, h))
-		if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
-			t.Fatal(err)
-		}
+		commitInTxn(t, c, 5)
 		c.TopicsDeleted([]logstore.TopicPartition{tp})
-		h.write(t, marker(7, true))
-		c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
+		commitTxn(t, h, c)
 		if got := fetched(t, c, "g", true); got != `-1 epoch -1 ""` {
 			t.Errorf("offset: %s", got)
 		}
@@ -882,9 +861,7 @@ func TestMarkerWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosted(t)
 		c := start(t, testConfig(t, h))
-		if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
-			t.Fatal(err)
-		}
+		commitInTxn(t, c, 5)
 		c.LeadershipChanged(0, 1, false)
 		for range parallelLoads {
 			c.loaders <- struct{}{}
@@ -899,6 +876,21 @@ func TestMarkerWhileLoading(t *testing.T) {
 		}
 		c.TxnMarker(99, h.marker(7, true, h.log.LogEndOffset())) // of a partition that another broker leads
 	})
+}
+
+// commitInTxn commits an offset in the open transaction of producer 7.
+func commitInTxn(t *testing.T, c *Coordinator, offset int64) {
+	t.Helper()
+	if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(offset)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// commitTxn ends that transaction.
+func commitTxn(t *testing.T, h *hosted, c *Coordinator) {
+	t.Helper()
+	h.write(t, marker(7, true))
+	c.TxnMarker(0, h.marker(7, true, h.log.LogEndOffset()))
 }
 
 func marker(producerID int64, committed bool) *record.Builder {
