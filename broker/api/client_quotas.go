@@ -146,13 +146,6 @@ func (h *Handlers) describeQuotas(ctx context.Context, req *kmsg.DescribeClientQ
 	return entries, nil
 }
 
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
 // quotaEntry returns an entity with its quotas for the response.
 func quotaEntry(e quota.Entity, stored map[string]string) kmsg.DescribeClientQuotasResponseEntry {
 	out := kmsg.NewDescribeClientQuotasResponseEntry()

@@ -2,11 +2,9 @@ package api
 
 import (
 	"context"
-	"time"
 
 	"barnabas/broker/acl"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -95,9 +93,4 @@ func (h *Handlers) updateFeatures(ctx context.Context, c *Call, req *kmsg.Update
 		return resp
 	}
 	return h.Controller.UpdateFeatures(ctx, req)
-}
-
-// waiting returns a context that ends with the cause REQUEST_TIMED_OUT when the request's timeout expires.
-func (c *Call) waiting(ctx context.Context, timeoutMillis int32) (context.Context, context.CancelFunc) {
-	return context.WithDeadlineCause(ctx, c.Arrived.Add(time.Duration(timeoutMillis)*time.Millisecond), kerr.RequestTimedOut)
 }

@@ -1,8 +1,9 @@
 // Package api answers requests: one file for each API, and one table of all of them.
 //
-// table.go is the only list of APIs, with their keys, versions and handlers; ApiVersions returns what it contains. The
-// first half of a handler runs in the order of the connection's requests; what may block is in the network.Answer that
-// it returns.
+// table.go is the only list of APIs, with their keys, versions and handlers; ApiVersions returns what it contains. A
+// handler is called for one request of a connection after the other, but for many connections at once. What waits for
+// replicas, group members or other requests is in the network.Answer that it returns; reading and writing ZooKeeper is
+// not.
 //
 // Errors carry the protocol's code as a *kerr.Error in their chain; code converts them to the number in a response.
 package api

@@ -78,19 +78,19 @@ func (h *Handlers) fetch(_ context.Context, c *Call, req *kmsg.FetchRequest) net
 	if req.IsolationLevel < 0 || req.IsolationLevel > 1 {
 		return network.Ready(h.badIsolation(c, req))
 	}
-	context, err := h.sessions.begin(req, c.Arrived)
+	session, err := h.sessions.begin(req, c.Arrived)
 	if err != nil {
 		return network.Ready(&fetchResponse{version: c.Version, code: code(err)})
 	}
-	f := h.newFetching(c, req, context)
+	f := h.newFetching(c, req, session)
 	return network.Later(f.run)
 }
 
-func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, context *fetchContext) *fetching {
+func (h *Handlers) newFetching(c *Call, req *kmsg.FetchRequest, session *fetchContext) *fetching {
 	limit := int64(h.Config.Current().FetchMaxBytes)
 	f := &fetching{
 		h: h, c: c, rack: req.Rack, maxWait: time.Duration(req.MaxWaitMillis) * time.Millisecond,
-		oneMore: c.Version >= fetchMaxBytesVersion, parts: context.asked, session: context,
+		oneMore: c.Version >= fetchMaxBytesVersion, parts: session.asked, session: session,
 	}
 	f.max = math.MaxInt32
 	if c.Version >= fetchMaxBytesVersion {
@@ -421,7 +421,7 @@ func (f *fetching) unsupported(a *fetchPartition) error {
 		return nil
 	}
 	topic := f.h.TopicConfig(a.topic)
-	if topic.CompressionType == "zstd" && f.c.Version < 10 {
+	if topic.CompressionType == "zstd" {
 		return fmt.Errorf("topic %s is compressed with zstd, which this client does not understand: %w", a.topic, kerr.UnsupportedCompressionType)
 	}
 	if f.c.Version < 4 && !topic.Downconversion && !f.reader.FromFollower() && topic.MessageFormatVersion.RecordVersion() > f.magic() {

@@ -111,7 +111,7 @@ type row struct {
 type offer struct {
 	key      kmsg.Key
 	min, max int16
-	overlap  bool
+	overlap  bool // the next request may be handled while this one's answer waits
 	handle   handler
 }
 
@@ -287,8 +287,22 @@ func messageOrEmpty(err error) *string {
 	return noMessage()
 }
 
+// deref returns a text that may be null; null is empty.
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// deadline returns when the request's timeout expires.
 func (c *Call) deadline(timeoutMillis int32) time.Time {
 	return c.Arrived.Add(time.Duration(timeoutMillis) * time.Millisecond)
+}
+
+// waiting returns a context that ends with the cause REQUEST_TIMED_OUT when the request's timeout expires.
+func (c *Call) waiting(ctx context.Context, timeoutMillis int32) (context.Context, context.CancelFunc) {
+	return context.WithDeadlineCause(ctx, c.deadline(timeoutMillis), kerr.RequestTimedOut)
 }
 
 // noTopicID is the id of a topic that has none.

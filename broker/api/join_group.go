@@ -56,9 +56,5 @@ func later[T kmsg.Response](c *Call, a group.Answer[T]) network.Answer {
 
 // client describes the requesting client, as groups remember it.
 func (c *Call) client() group.Client {
-	id := ""
-	if c.ClientID != nil {
-		id = *c.ClientID
-	}
-	return group.Client{ID: id, Host: "/" + c.Conn.Host}
+	return group.Client{ID: c.clientID(), Host: "/" + c.Conn.Host}
 }

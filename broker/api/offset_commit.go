@@ -75,10 +75,7 @@ func (h *Handlers) offsetCommit(ctx context.Context, c *Call, req *kmsg.OffsetCo
 			outcome.Partition = p.Partition
 			err := all
 			if err == nil {
-				err = topics.check(t.Topic)
-			}
-			if err == nil {
-				err = h.exists(t.Topic, p.Partition)
+				err = h.mayUseOffset(&topics, t.Topic, p.Partition)
 			}
 			switch tp := (logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition}); {
 			case err != nil:
@@ -104,6 +101,15 @@ func committed(req *kmsg.OffsetCommitRequest, tp logstore.TopicPartition, p *kms
 		o.RetentionMs = req.RetentionTimeMillis
 	}
 	return o
+}
+
+// mayUseOffset checks whether the client may read a topic, as it must in order to commit or delete the offset of one of its
+// partitions, and whether the cluster has that partition.
+func (h *Handlers) mayUseOffset(mayRead *topics, topic string, number int32) error {
+	if err := mayRead.check(topic); err != nil {
+		return err
+	}
+	return h.exists(topic, number)
 }
 
 // exists returns UNKNOWN_TOPIC_OR_PARTITION unless the cluster has the partition.

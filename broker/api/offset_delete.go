@@ -26,11 +26,7 @@ func (h *Handlers) offsetDelete(_ context.Context, c *Call, req *kmsg.OffsetDele
 		for j, p := range t.Partitions {
 			out := &topics[i].Partitions[j]
 			out.Partition = p.Partition
-			err := mayRead.check(t.Topic)
-			if err == nil {
-				err = h.exists(t.Topic, p.Partition)
-			}
-			if err != nil {
+			if err := h.mayUseOffset(&mayRead, t.Topic, p.Partition); err != nil {
 				out.ErrorCode = code(err)
 				continue
 			}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"barnabas/broker/acl"
 	"barnabas/broker/replica"
@@ -17,11 +18,7 @@ func (h *Handlers) stopReplica(_ context.Context, c *Call, req *kmsg.StopReplica
 	stops := stopsOf(req)
 	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
 		resp.ErrorCode = code(err)
-		for _, s := range stops {
-			out := kmsg.NewStopReplicaResponsePartition()
-			out.Topic, out.Partition, out.ErrorCode = s.TP.Topic, s.TP.Partition, resp.ErrorCode
-			resp.Partitions = append(resp.Partitions, out)
-		}
+		h.fillStopped(resp, stops, slices.Repeat([]error{err}, len(stops)))
 		return resp
 	}
 	if err := h.checkBrokerEpoch(req.BrokerEpoch); err != nil {
@@ -33,12 +30,17 @@ func (h *Handlers) stopReplica(_ context.Context, c *Call, req *kmsg.StopReplica
 		resp.ErrorCode = h.codeOf(err)
 		return resp
 	}
+	h.fillStopped(resp, stops, errs)
+	return resp
+}
+
+// fillStopped fills in the outcome for each partition.
+func (h *Handlers) fillStopped(resp *kmsg.StopReplicaResponse, stops []replica.Stop, errs []error) {
 	for i, s := range stops {
 		out := kmsg.NewStopReplicaResponsePartition()
 		out.Topic, out.Partition, out.ErrorCode = s.TP.Topic, s.TP.Partition, h.codeOf(errs[i])
 		resp.Partitions = append(resp.Partitions, out)
 	}
-	return resp
 }
 
 // noLeaderEpoch is the leader epoch for versions without one.

@@ -43,10 +43,7 @@ func (h *Handlers) txnOffsetCommit(ctx context.Context, c *Call, req *kmsg.TxnOf
 			outcome.Partition = p.Partition
 			err := all
 			if err == nil {
-				err = topics.check(t.Topic)
-			}
-			if err == nil {
-				err = h.exists(t.Topic, p.Partition)
+				err = h.mayUseOffset(&topics, t.Topic, p.Partition)
 			}
 			if err == nil {
 				err = noGroup
