@@ -323,10 +323,10 @@ func (c *printer) poll(ctx context.Context) (kgo.Fetches, error) {
 				failed = fmt.Errorf("%s-%d: %w", topic, partition, err)
 			}
 		})
-		if failed != nil && fetches.NumRecords() == 0 || fetches.NumRecords() > 0 {
-			if fetches.NumRecords() > 0 {
-				failed = nil // print what came; a lasting error will occur again
-			}
+		if fetches.NumRecords() > 0 { // print what came; a lasting error will occur again
+			return fetches, nil
+		}
+		if failed != nil {
 			return fetches, failed
 		}
 	}

@@ -94,22 +94,14 @@ func (o *groupsOptions) check(env *Env) error {
 
 // groupOptionActions are the options that only some actions accept. The options of --reset-offsets are ignored elsewhere,
 // as in the original.
-var groupOptionActions = []struct {
-	option  string
-	actions string
-}{
+var groupOptionActions = []optionActions{
 	{"members", "describe"}, {"offsets", "describe"}, {"verbose", "describe"}, {"state", "describe list"}, {"type", "list"},
 	{"group", "describe delete reset-offsets delete-offsets"}, {"topic", "reset-offsets delete-offsets"},
 }
 
 func (o *groupsOptions) checkCombinations(action string) error {
-	for _, b := range groupOptionActions {
-		if o.has(b.option) && !slices.Contains(strings.Fields(b.actions), action) {
-			return usagef("option %q can't be used with option %q", b.option, action)
-		}
-	}
-	if action != "describe" {
-		return nil
+	if err := o.checkActions(action, groupOptionActions); err != nil || action != "describe" {
+		return err
 	}
 	if o.has("state") && *o.state != "" {
 		return usagef("option \"describe\" does not take a value for \"state\"")
@@ -420,7 +412,7 @@ func (g *groupsTool) offsetRows(ctx context.Context, d *kadm.DescribedGroup) ([]
 	}
 	rows := make(map[string]*offsetRow)
 	at := func(topic string, partition int32) *offsetRow {
-		name := fmt.Sprintf("%s-%d", topic, partition)
+		name := partitionName(topic, partition)
 		if rows[name] == nil {
 			rows[name] = &offsetRow{topic: topic, partition: partition, current: "-", end: "-", lag: "-", id: "-", host: "-", client: "-"}
 		}

@@ -195,7 +195,7 @@ func (g *groupsTool) newOffsets(ctx context.Context, group string) (map[string]n
 				g.env.errorf("WARN: offset %d of %s-%d is outside of the log, %d is set", offset, topic, partition, kept)
 				offset = kept
 			}
-			offsets[fmt.Sprintf("%s-%d", topic, partition)] = newOffset{topic, partition, offset}
+			offsets[partitionName(topic, partition)] = newOffset{topic, partition, offset}
 		}
 	}
 	return offsets, nil
@@ -219,7 +219,7 @@ func (g *groupsTool) plan(ctx context.Context, group string) (kadm.TopicsSet, ta
 		wanted.Add(o.topic, o.partition)
 	}
 	return wanted, func(topic string, partition int32, _, _ int64) (int64, error) {
-		return offsets[fmt.Sprintf("%s-%d", topic, partition)].offset, nil
+		return offsets[partitionName(topic, partition)].offset, nil
 	}, nil
 }
 
@@ -313,7 +313,7 @@ func (g *groupsTool) offsetsOfFile(group string) (map[string]newOffset, error) {
 		if offsets == nil {
 			offsets = make(map[string]newOffset)
 		}
-		offsets[fmt.Sprintf("%s-%d", o.topic, o.partition)] = o
+		offsets[partitionName(o.topic, o.partition)] = o
 	}
 	return offsets, nil
 }

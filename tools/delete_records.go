@@ -37,7 +37,8 @@ func deleteRecords(ctx context.Context, env *Env) error {
 		if err := env.flush(); err != nil {
 			return err
 		}
-		return printDeleted(ctx, env, cl, offsets)
+		deleteBelow(ctx, env, cl, offsets)
+		return nil
 	})
 }
 
@@ -61,7 +62,7 @@ func readDeleteRequest(file string) (*deleteRequest, error) {
 		if err := requireFields(jsonField{"topic", p.Topic != nil}, jsonField{"partition", p.Partition != nil}, jsonField{"offset", p.Offset != nil}); err != nil {
 			return nil, err
 		}
-		name := fmt.Sprintf("%s-%d", *p.Topic, *p.Partition)
+		name := partitionName(*p.Topic, *p.Partition)
 		if seen[name] {
 			return nil, fmt.Errorf("offset json file contains duplicate topic partitions: %s", name)
 		}
@@ -70,11 +71,12 @@ func readDeleteRequest(file string) (*deleteRequest, error) {
 	return &r, nil
 }
 
-func printDeleted(ctx context.Context, env *Env, cl *kgo.Client, offsets *deleteRequest) error {
+// request returns the request to the brokers.
+func (r *deleteRequest) request() *kmsg.DeleteRecordsRequest {
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.TimeoutMillis = requestTimeoutMs
 	index := make(map[string]int)
-	for _, p := range offsets.Partitions {
+	for _, p := range r.Partitions {
 		i, ok := index[*p.Topic]
 		if !ok {
 			i = len(req.Topics)
@@ -87,7 +89,12 @@ func printDeleted(ctx context.Context, env *Env, cl *kgo.Client, offsets *delete
 		rp.Partition, rp.Offset = *p.Partition, *p.Offset
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, rp)
 	}
-	shards := cl.RequestSharded(ctx, req)
+	return req
+}
+
+// deleteBelow deletes the records below the offsets, and prints the outcome for each partition.
+func deleteBelow(ctx context.Context, env *Env, cl *kgo.Client, offsets *deleteRequest) {
+	shards := cl.RequestSharded(ctx, offsets.request())
 	env.println("Records delete operation completed:")
 	for _, shard := range shards {
 		if shard.Err != nil {
@@ -96,15 +103,18 @@ func printDeleted(ctx context.Context, env *Env, cl *kgo.Client, offsets *delete
 		}
 		for _, t := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
 			for _, p := range t.Partitions {
-				if err := answered(p.ErrorCode, nil); err != nil {
-					env.printf("partition: %s-%d\terror: %s\n", t.Topic, p.Partition, describe(err))
-					continue
-				}
-				env.printf("partition: %s-%d\tlow_watermark: %d\n", t.Topic, p.Partition, p.LowWatermark)
+				printDeleted(env, t.Topic, p)
 			}
 		}
 	}
-	return nil
+}
+
+func printDeleted(env *Env, topic string, p kmsg.DeleteRecordsResponseTopicPartition) {
+	if err := answered(p.ErrorCode, nil); err != nil {
+		env.printf("partition: %s-%d\terror: %s\n", topic, p.Partition, describe(err))
+		return
+	}
+	env.printf("partition: %s-%d\tlow_watermark: %d\n", topic, p.Partition, p.LowWatermark)
 }
 
 // printUndeleted names the partitions of a request that no broker answered.

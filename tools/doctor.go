@@ -105,8 +105,8 @@ func questions() map[string]question {
 	}
 }
 
-// exitUnasked is the exit code if a question could not be answered.
-const exitUnasked = exitCode(2)
+// exitUnanswered is the exit code if a question could not be answered.
+const exitUnanswered = exitCode(2)
 
 func runDoctor(ctx context.Context, env *Env) error {
 	d := &doctor{env: env, now: time.Now(), o: newAdminOptions("kafka-doctor", aboutDoctor, "command-config")}
@@ -125,10 +125,10 @@ func runDoctor(ctx context.Context, env *Env) error {
 	case d.o.has("help") || d.o.has("version"):
 		return exitCode(0)
 	case errors.As(err, &code):
-		return exitUnasked
+		return exitUnanswered
 	}
 	env.errorf("kafka-doctor: %s", describe(err))
-	return exitUnasked
+	return exitUnanswered
 }
 
 // answer answers the question on the command line.
@@ -263,14 +263,6 @@ func (d *doctor) oneTopic(ctx context.Context, name string) (*kmsg.MetadataRespo
 		return nil, nil, fmt.Errorf("topic %s: %w", name, err)
 	}
 	return meta, &meta.Topics[0], nil
-}
-
-func partitionName(topic string, partition int32) string {
-	return fmt.Sprintf("%s-%d", topic, partition)
-}
-
-func alive(meta *kmsg.MetadataResponse, id int32) bool {
-	return slices.ContainsFunc(meta.Brokers, func(b kmsg.MetadataResponseBroker) bool { return b.NodeID == id })
 }
 
 // lasting formats a duration for people.

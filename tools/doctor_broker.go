@@ -40,8 +40,8 @@ func (d *doctor) broker(ctx context.Context, file string) error {
 	}
 	d.settings = b
 	d.brokerFile(b)
-	folders, id := d.logDirs(b)
-	if b = d.brokerCluster(ctx, b, id, folders); ctx.Err() != nil {
+	marked, id := d.logDirs(b)
+	if b = d.brokerCluster(ctx, b, id, marked); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	d.keystores(b)
@@ -97,11 +97,11 @@ func (d *doctor) logDirs(b *config.Broker) (marked map[string]logstore.Meta, id 
 }
 
 // brokerID returns the id that is set, or that the log directories store, as at a start; -1 if there is none.
-func (d *doctor) brokerID(b *config.Broker, folders map[string]logstore.Meta) int32 {
+func (d *doctor) brokerID(b *config.Broker, marked map[string]logstore.Meta) int32 {
 	if b.BrokerID >= 0 {
 		return int32(b.BrokerID)
 	}
-	id, err := logstore.StoredBrokerID(vfs.OS{}, slices.Sorted(maps.Keys(folders)))
+	id, err := logstore.StoredBrokerID(vfs.OS{}, slices.Sorted(maps.Keys(marked)))
 	switch {
 	case err != nil:
 		d.trouble("log.dirs", "the broker takes its id from them, since broker.id is not set", "%v.", err)
@@ -211,7 +211,7 @@ func roundBytes(n int64) string {
 }
 
 // brokerCluster checks what ZooKeeper stores about this broker, and returns the settings including those stored there.
-func (d *doctor) brokerCluster(ctx context.Context, b *config.Broker, id int32, folders map[string]logstore.Meta) *config.Broker {
+func (d *doctor) brokerCluster(ctx context.Context, b *config.Broker, id int32, marked map[string]logstore.Meta) *config.Broker {
 	if a, err := brokerZooKeeperAccess(b); err == nil && b.ZookeeperSetACL && !a.known() {
 		d.trouble("zookeeper.set.acl", "set "+config.LoginFileKey+", or zookeeper.ssl.client.enable and zookeeper.ssl.keystore.location: the broker does not start without", "ZooKeeper would not know for whom to keep nodes.")
 	}
@@ -227,7 +227,7 @@ func (d *doctor) brokerCluster(ctx context.Context, b *config.Broker, id int32, 
 		d.trouble("zookeeper.connect", "check the address and chroot; for a login, set KAFKA_OPTS as for the broker", "%v", err)
 		return b
 	}
-	d.sameCluster(z, folders)
+	d.sameCluster(z, marked)
 	d.place(z, id, b)
 	if id < 0 {
 		return b
@@ -245,7 +245,7 @@ func (d *doctor) brokerCluster(ctx context.Context, b *config.Broker, id int32, 
 }
 
 // sameCluster compares the cluster's id with that of the log directories.
-func (d *doctor) sameCluster(z znodes, folders map[string]logstore.Meta) {
+func (d *doctor) sameCluster(z znodes, marked map[string]logstore.Meta) {
 	var cluster struct {
 		ID string `json:"id"`
 	}
@@ -254,7 +254,7 @@ func (d *doctor) sameCluster(z znodes, folders map[string]logstore.Meta) {
 		return
 	}
 	d.note("zookeeper.connect", "%s belongs to cluster %s.", *d.zookeeper, cluster.ID)
-	for dir, m := range folders {
+	for dir, m := range marked {
 		if m.ClusterID != "" && m.ClusterID != cluster.ID {
 			d.trouble(dir, "set zookeeper.connect, with its chroot, to the cluster that this data belongs to", "belongs to cluster %s.", m.ClusterID)
 		}

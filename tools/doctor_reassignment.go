@@ -105,20 +105,6 @@ func without(list, out []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(list), func(id int32) bool { return slices.Contains(out, id) })
 }
 
-func partitionOf(meta *kmsg.MetadataResponse, topic string, partition int32) *kmsg.MetadataResponseTopicPartition {
-	for _, t := range meta.Topics {
-		if *t.Topic != topic {
-			continue
-		}
-		for i := range t.Partitions {
-			if t.Partitions[i].Partition == partition {
-				return &t.Partitions[i]
-			}
-		}
-	}
-	return nil
-}
-
 // patience is how long a throttled copy may take before it counts as a problem.
 const patience = 24 * time.Hour
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -160,7 +159,7 @@ type partitionOffset struct {
 	err       error
 }
 
-func (p *partitionOffset) name() string { return fmt.Sprintf("%s-%d", p.topic, p.partition) }
+func (p *partitionOffset) name() string { return partitionName(p.topic, p.partition) }
 
 func printOffsets(ctx context.Context, env *Env, cl *kgo.Client, filter partitionFilter, timestamp int64, excludeInternal bool) error {
 	meta, err := fetchMetadata(ctx, cl)

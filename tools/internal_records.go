@@ -274,7 +274,7 @@ func parseTransactionRecord(r *record.Record) (key, value *string) {
 	var partitions []string
 	for _, t := range v.Topics {
 		for _, p := range t.Partitions {
-			partitions = append(partitions, fmt.Sprintf("%s-%d", t.Topic, p))
+			partitions = append(partitions, partitionName(t.Topic, p))
 		}
 	}
 	text := fmt.Sprintf("producerId:%d,producerEpoch:%d,state=%s,partitions=[%s],txnLastUpdateTimestamp=%d,txnTimeoutMs=%d",

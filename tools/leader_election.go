@@ -99,7 +99,7 @@ func readElections(req *kmsg.ElectLeadersRequest, file string) error {
 		if err := requireFields(jsonField{"topic", p.Topic != nil}, jsonField{"partition", p.Partition != nil}); err != nil {
 			return fmt.Errorf("replica election data in %s: %w", file, err)
 		}
-		name := fmt.Sprintf("%s-%d", *p.Topic, *p.Partition)
+		name := partitionName(*p.Topic, *p.Partition)
 		if seen[name] {
 			return fmt.Errorf("replica election data contains duplicate partitions: %s", name)
 		}
@@ -123,7 +123,7 @@ func elect(ctx context.Context, env *Env, cl *kgo.Client, req *kmsg.ElectLeaders
 	var elected, needless, failed []string
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			name := fmt.Sprintf("%s-%d", t.Topic, p.Partition)
+			name := partitionName(t.Topic, p.Partition)
 			err := answered(p.ErrorCode, p.ErrorMessage)
 			switch {
 			case err == nil:

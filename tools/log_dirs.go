@@ -25,12 +25,8 @@ func logDirs(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	var named []string
-	if *topicList != "" {
-		named = strings.Split(*topicList, ",")
-	}
 	return o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
-		return printLogDirs(ctx, env, cl, wanted, named)
+		return printLogDirs(ctx, env, cl, wanted, splitList(*topicList))
 	})
 }
 
@@ -129,7 +125,7 @@ func replicaObjects(d kmsg.DescribeLogDirsResponseDir, named []string) []object 
 			return cmp.Compare(a.Partition, b.Partition)
 		})
 		for _, p := range t.Partitions {
-			replicas = append(replicas, object{{"partition", fmt.Sprintf("%s-%d", t.Topic, p.Partition)}, {"size", p.Size},
+			replicas = append(replicas, object{{"partition", partitionName(t.Topic, p.Partition)}, {"size", p.Size},
 				{"offsetLag", p.OffsetLag}, {"isFuture", p.IsFuture}})
 		}
 	}

@@ -38,6 +38,31 @@ func fetchMetadata(ctx context.Context, cl *kgo.Client, names ...string) (*kmsg.
 	return resp, nil
 }
 
+// partitionName returns a partition's name in output.
+func partitionName(topic string, partition int32) string {
+	return fmt.Sprintf("%s-%d", topic, partition)
+}
+
+// partitionOf returns a partition's metadata, nil if there is no such partition.
+func partitionOf(meta *kmsg.MetadataResponse, topic string, partition int32) *kmsg.MetadataResponseTopicPartition {
+	for _, t := range meta.Topics {
+		if *t.Topic != topic {
+			continue
+		}
+		for i := range t.Partitions {
+			if t.Partitions[i].Partition == partition {
+				return &t.Partitions[i]
+			}
+		}
+	}
+	return nil
+}
+
+// alive reports whether a broker is in the metadata: it is registered.
+func alive(meta *kmsg.MetadataResponse, id int32) bool {
+	return slices.ContainsFunc(meta.Brokers, func(b kmsg.MetadataResponseBroker) bool { return b.NodeID == id })
+}
+
 // topicFilter compiles an option's expression for topic names in the syntax of tools that take a list: a comma
 // separates alternatives, blanks are ignored, and so are quotes around it. It must match the whole name.
 func topicFilter(expr string) (*regexp.Regexp, error) {

@@ -151,6 +151,22 @@ func (o *options) exclude(option string, others ...string) error {
 	return nil
 }
 
+// optionActions is an option that only some actions accept.
+type optionActions struct {
+	option  string
+	actions string // separated by blanks
+}
+
+// checkActions refuses options that the action does not accept.
+func (o *options) checkActions(action string, limited []optionActions) error {
+	for _, l := range limited {
+		if o.has(l.option) && !slices.Contains(strings.Fields(l.actions), action) {
+			return usagef("option %q can't be used with option %q", l.option, action)
+		}
+	}
+	return nil
+}
+
 // exactlyOne returns the one of several options that was given.
 func (o *options) exactlyOne(names ...string) (string, error) {
 	given := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !o.has(n) })
@@ -158,6 +174,14 @@ func (o *options) exactlyOne(names ...string) (string, error) {
 		return "", usagef("command must include exactly one action: --%s", strings.Join(names, ", --"))
 	}
 	return given[0], nil
+}
+
+// splitList splits a list at commas; an empty text is an empty list.
+func splitList(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
 }
 
 // keyValues parses a list of key=value; a key without "=" is an error.

@@ -35,7 +35,7 @@ func (r *reassigner) ongoing(ctx context.Context, all bool) (moving, error) {
 	moves := make(moving)
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			moves[fmt.Sprintf("%s-%d", t.Topic, p.Partition)] = p
+			moves[partitionName(t.Topic, p.Partition)] = p
 		}
 	}
 	return moves, nil
@@ -94,7 +94,7 @@ func (r *reassigner) execute(ctx context.Context) error {
 	}
 	for _, m := range r.plan.Partitions {
 		for _, id := range m.Replicas {
-			if !slices.ContainsFunc(r.meta.Brokers, func(b kmsg.MetadataResponseBroker) bool { return b.NodeID == id }) {
+			if !alive(r.meta, id) {
 				return fmt.Errorf("unknown broker id %d", id)
 			}
 		}

@@ -62,15 +62,14 @@ func (o *reassignOptions) check(env *Env) error {
 	if err := o.require(needed...); err != nil {
 		return err
 	}
-	allowed := map[string]string{"topics-to-move-json-file": "generate", "broker-list": "generate", "disable-rack-aware": "generate",
-		"reassignment-json-file": "execute verify cancel", "throttle": "execute", "replica-alter-log-dirs-throttle": "execute",
-		"additional": "execute", "preserve-throttles": "verify cancel", "timeout": "execute cancel"}
-	for option, actions := range allowed {
-		if o.has(option) && !slices.Contains(strings.Fields(actions), action) {
-			return usagef("option %q can't be used with action %q", option, action)
-		}
-	}
-	return nil
+	return o.checkActions(action, reassignOptionActions)
+}
+
+// reassignOptionActions are the options that only some actions accept.
+var reassignOptionActions = []optionActions{
+	{"topics-to-move-json-file", "generate"}, {"broker-list", "generate"}, {"disable-rack-aware", "generate"},
+	{"reassignment-json-file", "execute verify cancel"}, {"throttle", "execute"}, {"replica-alter-log-dirs-throttle", "execute"},
+	{"additional", "execute"}, {"preserve-throttles", "verify cancel"}, {"timeout", "execute cancel"},
 }
 
 // anyDir is a log directory chosen by the broker.
@@ -84,7 +83,7 @@ type move struct {
 	LogDirs   []string `json:"log_dirs,omitempty"`
 }
 
-func (m *move) name() string { return fmt.Sprintf("%s-%d", m.Topic, m.Partition) }
+func (m *move) name() string { return partitionName(m.Topic, m.Partition) }
 
 // plan is the content of --reassignment-json-file.
 type plan struct {
@@ -118,7 +117,7 @@ func readPlan(file string) (*plan, error) {
 			return nil, err
 		}
 		if len(m.LogDirs) > 0 && len(m.LogDirs) != len(*m.Replicas) {
-			return nil, fmt.Errorf("%s-%d has %d log dirs for %d replicas", *m.Topic, *m.Partition, len(m.LogDirs), len(*m.Replicas))
+			return nil, fmt.Errorf("%s has %d log dirs for %d replicas", partitionName(*m.Topic, *m.Partition), len(m.LogDirs), len(*m.Replicas))
 		}
 		p.Partitions = append(p.Partitions, move{*m.Topic, *m.Partition, *m.Replicas, m.LogDirs})
 	}
@@ -252,15 +251,8 @@ func (r *reassigner) run(ctx context.Context) error {
 
 // replicas returns a partition's current replicas, nil if there is no such partition.
 func (r *reassigner) replicas(topic string, partition int32) []int32 {
-	for _, t := range r.meta.Topics {
-		if *t.Topic != topic {
-			continue
-		}
-		for _, p := range t.Partitions {
-			if p.Partition == partition {
-				return p.Replicas
-			}
-		}
+	if p := partitionOf(r.meta, topic, partition); p != nil {
+		return p.Replicas
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func newComparedPartition(topic string, id int32, replicas []int32) *comparedPar
 	return p
 }
 
-func (p *comparedPartition) name() string { return fmt.Sprintf("%s-%d", p.topic, p.id) }
+func (p *comparedPartition) name() string { return partitionName(p.topic, p.id) }
 
 // forget drops what was fetched.
 func (p *comparedPartition) forget() {

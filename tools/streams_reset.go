@@ -235,7 +235,7 @@ func (t *streamsResetTool) addEnds(ctx context.Context, topics []string, offsets
 		err = ends.Error()
 	}
 	ends.Each(func(o kadm.ListedOffset) {
-		offsets[fmt.Sprintf("%s-%d", o.Topic, o.Partition)] = newOffset{o.Topic, o.Partition, o.Offset}
+		offsets[partitionName(o.Topic, o.Partition)] = newOffset{o.Topic, o.Partition, o.Offset}
 	})
 	return err
 }
@@ -272,12 +272,4 @@ func (t *streamsResetTool) deleteInternal(ctx context.Context) error {
 	}
 	t.env.println("Done.")
 	return nil
-}
-
-// splitList splits a list at commas; an empty text is an empty list.
-func splitList(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, ",")
 }

@@ -98,10 +98,7 @@ func (o *topicsOptions) checkAlter(action string) error {
 }
 
 // topicOptionActions are the options that only some actions accept.
-var topicOptionActions = []struct {
-	option  string
-	actions string
-}{
+var topicOptionActions = []optionActions{
 	{"config", "create"}, {"delete-config", "alter"}, {"partitions", "alter create"}, {"replication-factor", "create"},
 	{"replica-assignment", "alter create"}, {"if-exists", "alter delete describe"}, {"if-not-exists", "create"},
 	{"exclude-internal", "list describe"}, {withOverrides, "describe"}, {underReplicated, "describe"},
@@ -109,10 +106,8 @@ var topicOptionActions = []struct {
 }
 
 func (o *topicsOptions) checkCombinations(action string) error {
-	for _, b := range topicOptionActions {
-		if o.has(b.option) && !slices.Contains(strings.Fields(b.actions), action) {
-			return usagef("option %q can't be used with option %q", b.option, action)
-		}
+	if err := o.checkActions(action, topicOptionActions); err != nil {
+		return err
 	}
 	if action == "create" {
 		if err := o.exclude("replica-assignment", "partitions", "replication-factor"); err != nil {

@@ -267,7 +267,7 @@ func (d *described) partitions() []string {
 	var names []string
 	for _, topic := range d.Topics {
 		for _, p := range topic.Partitions {
-			names = append(names, fmt.Sprintf("%s-%d", topic.Topic, p))
+			names = append(names, partitionName(topic.Topic, p))
 		}
 	}
 	slices.Sort(names)

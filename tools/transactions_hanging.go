@@ -105,7 +105,7 @@ func (t *transactionsTool) withoutCoordinator(ctx context.Context, open []produc
 		return nil, fmt.Errorf("failed to describe %d transactions: %w", len(ids), err)
 	}
 	return slices.DeleteFunc(open, func(p producer) bool {
-		return slices.Contains(cared[p.ProducerID], fmt.Sprintf("%s-%d", p.topic, p.partition))
+		return slices.Contains(cared[p.ProducerID], partitionName(p.topic, p.partition))
 	}), nil
 }
 
