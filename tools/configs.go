@@ -312,12 +312,16 @@ func (c *configsTool) alter(ctx context.Context) error {
 	if err := alterConfigs(ctx, c.cl, configChange{resourceTypes[e.kind], *e.name, add, c.o.deletions()}); err != nil {
 		return err
 	}
+	c.printUpdated(e)
+	return nil
+}
+
+func (c *configsTool) printUpdated(e entity) {
 	if *e.name == "" {
 		c.env.printf("Completed updating default config for %s in the cluster.\n", e.kind)
 	} else {
 		c.env.printf("Completed updating config for %s %s.\n", singular[e.kind], *e.name)
 	}
-	return nil
 }
 
 // checkBroker checks that the broker whose configs are meant is alive: only it can be asked.

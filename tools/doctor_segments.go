@@ -3,15 +3,17 @@ package tools
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"barnabas/logstore/record"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 )
@@ -21,7 +23,6 @@ type segmentSeen struct {
 	base    int64
 	size    int64 // bytes
 	largest int64 // timestamp in ms; the file's modification time if no record has one
-	first   int64 // timestamp in ms of the first batch; -1: none
 }
 
 // replicaDir is where a broker stores one partition.
@@ -85,16 +86,6 @@ func readSegments(dir string) ([]segmentSeen, error) {
 	return segments, nil // in the order of their names, which is that of their offsets
 }
 
-// Positions in the header of a batch in format 2, which all formats share up to the format's number.
-const (
-	batchLengthAt    = 8
-	batchMagicAt     = 16
-	batchFirstTimeAt = 27
-	batchMaxTimeAt   = 35
-	batchHeaderSize  = 43 // up to the timestamps
-	batchPrefixSize  = 12 // offset and length, which the length does not include
-)
-
 // readSegment reads the headers of a segment's batches.
 func readSegment(path string, base int64) (segmentSeen, error) {
 	f, err := os.Open(path)
@@ -106,21 +97,19 @@ func readSegment(path string, base int64) (segmentSeen, error) {
 	if err != nil {
 		return segmentSeen{}, err
 	}
-	s := segmentSeen{base: base, size: info.Size(), largest: -1, first: -1}
-	for at := int64(0); at+batchHeaderSize <= s.size; {
-		var head [batchHeaderSize]byte
-		if _, err := f.ReadAt(head[:], at); err != nil {
+	s := segmentSeen{base: base, size: info.Size(), largest: record.NoTimestamp}
+	for at := int64(0); at < s.size; {
+		var head [record.HeaderSize]byte
+		n, err := f.ReadAt(head[:], at)
+		if err != nil && !errors.Is(err, io.EOF) {
 			return s, fmt.Errorf("%s at %d: %w", path, at, err)
 		}
-		length := int64(int32(binary.BigEndian.Uint32(head[batchLengthAt:])))
-		if length <= 0 || head[batchMagicAt] < 2 { // pre-allocated space, or an old format, whose timestamps are elsewhere
+		size, err := record.SizeOf(head[:n])
+		if err != nil || size == 0 || at+int64(size) > s.size { // pre-allocated space, or a batch that is being written
 			break
 		}
-		if s.first < 0 {
-			s.first = int64(binary.BigEndian.Uint64(head[batchFirstTimeAt:]))
-		}
-		s.largest = max(s.largest, int64(binary.BigEndian.Uint64(head[batchMaxTimeAt:])))
-		at += batchPrefixSize + length
+		s.largest = max(s.largest, record.Batch(head[:]).MaxTimestamp())
+		at += int64(size)
 	}
 	if s.largest < 0 {
 		s.largest = info.ModTime().UnixMilli()

@@ -1,12 +1,14 @@
 package tools
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"barnabas/internal/testport"
 	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
+	"barnabas/logstore/record"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -278,13 +281,13 @@ func TestFates(t *testing.T) {
 		keep     retentionPolicy
 		want     []string // the words of each segment, beginning with ! for trouble
 	}{
-		{"young", []segmentSeen{{0, 10, young, young}}, k, []string{"is deleted after"}},
-		{"due", []segmentSeen{{0, 10, expired, expired}, {5, 0, 0, 0}}, k, []string{"is deleted at the next check", "is empty"}},
-		{"overdue", []segmentSeen{{0, 10, old, old}}, k, []string{"!should have been deleted"}},
-		{"behind a young one", []segmentSeen{{0, 10, young, young}, {5, 10, old, old}}, k, []string{"is deleted after", "is due but stays, since the earlier segment at 0"}},
-		{"the future", []segmentSeen{{0, 10, now.UnixMilli() + 1, 0}, {5, 10, old, old}}, k, []string{"!a timestamp in the future", "is due but stays"}},
-		{"any age", []segmentSeen{{0, 10, old, old}}, retentionPolicy{ms: -1, bytes: -1}, []string{"stays: retention.ms=-1"}},
-		{"too much", []segmentSeen{{0, 10, young, young}, {5, 10, young, young}}, retentionPolicy{ms: -1, bytes: 10}, []string{"exceeds retention.bytes=10", "stays"}},
+		{"young", []segmentSeen{{0, 10, young}}, k, []string{"is deleted after"}},
+		{"due", []segmentSeen{{0, 10, expired}, {5, 0, 0}}, k, []string{"is deleted at the next check", "is empty"}},
+		{"overdue", []segmentSeen{{0, 10, old}}, k, []string{"!should have been deleted"}},
+		{"behind a young one", []segmentSeen{{0, 10, young}, {5, 10, old}}, k, []string{"is deleted after", "is due but stays, since the earlier segment at 0"}},
+		{"the future", []segmentSeen{{0, 10, now.UnixMilli() + 1}, {5, 10, old}}, k, []string{"!a timestamp in the future", "is due but stays"}},
+		{"any age", []segmentSeen{{0, 10, old}}, retentionPolicy{ms: -1, bytes: -1}, []string{"stays: retention.ms=-1"}},
+		{"too much", []segmentSeen{{0, 10, young}, {5, 10, young}}, retentionPolicy{ms: -1, bytes: 10}, []string{"exceeds retention.bytes=10", "stays"}},
 	} {
 		for i, f := range retentionOutcomes(test.segments, test.keep, now) {
 			words, trouble := strings.CutPrefix(test.want[i], "!")
@@ -295,9 +298,26 @@ func TestFates(t *testing.T) {
 	}
 }
 
+// TestSegmentOfOldMessages reads the timestamps of messages as brokers do, also of the last one, which is shorter than the
+// header of a batch.
+func TestSegmentOfOldMessages(t *testing.T) {
+	const newest = 1_500_000_000_000
+	data := record.AppendMessage(nil, 1, 0, newest-1, nil, bytes.Repeat([]byte("v"), 100))
+	data = record.AppendMessage(data, 1, 1, newest, nil, nil)
+	size := int64(len(data))
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "00000000000000000000.log"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readSegments(dir)
+	if want := []segmentSeen{{0, size, newest}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
 func TestUncompacted(t *testing.T) {
 	now := time.UnixMilli(1_790_000_000_000)
-	segments := []segmentSeen{{0, 100, now.UnixMilli() - 5000, 0}, {10, 100, now.UnixMilli() - 1000, 0}, {20, 100, now.UnixMilli(), 0}}
+	segments := []segmentSeen{{0, 100, now.UnixMilli() - 5000}, {10, 100, now.UnixMilli() - 1000}, {20, 100, now.UnixMilli()}}
 	for _, test := range []struct {
 		name     string
 		segments []segmentSeen

@@ -68,16 +68,21 @@ type offsetEntry struct {
 
 type timeEntry struct{ timestamp, offset int64 }
 
+// Sizes of the entries of both indexes, in bytes.
+const (
+	offsetEntrySize = 8
+	timeEntrySize   = 12
+)
+
 // readOffsetIndex reads the entries of an offset index. A zero entry after the first one ends it: that is the unused
 // part of a file that was not trimmed.
 func readOffsetIndex(file string, base int64) ([]offsetEntry, error) {
-	const size = 8
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, pathless(err)
 	}
 	var entries []offsetEntry
-	for ; len(data) >= size; data = data[size:] {
+	for ; len(data) >= offsetEntrySize; data = data[offsetEntrySize:] {
 		offset, position := binary.BigEndian.Uint32(data), binary.BigEndian.Uint32(data[4:])
 		if len(entries) > 0 && offset == 0 {
 			break
@@ -88,13 +93,12 @@ func readOffsetIndex(file string, base int64) ([]offsetEntry, error) {
 }
 
 func readTimeIndex(file string, base int64) ([]timeEntry, error) {
-	const size = 12
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, pathless(err)
 	}
 	var entries []timeEntry
-	for ; len(data) >= size; data = data[size:] {
+	for ; len(data) >= timeEntrySize; data = data[timeEntrySize:] {
 		timestamp, offset := binary.BigEndian.Uint64(data), binary.BigEndian.Uint32(data[8:])
 		if len(entries) > 0 && offset == 0 {
 			break
@@ -135,7 +139,7 @@ func dumpOffsetIndex(env *Env, d *dumpOptions, file string, problems *dumpProble
 		return nil
 	}
 	if d.sanityOnly {
-		if err := checkIndexSize(file, 8); err != nil {
+		if err := checkIndexSize(file, offsetEntrySize); err != nil {
 			return err
 		}
 		if last := entries[len(entries)-1].offset; last < base {
@@ -227,7 +231,7 @@ func dumpTimeIndex(env *Env, d *dumpOptions, file string, problems *dumpProblems
 }
 
 func checkTimeIndex(file string, base int64, entries []timeEntry) error {
-	if err := checkIndexSize(file, 12); err != nil || len(entries) == 0 {
+	if err := checkIndexSize(file, timeEntrySize); err != nil || len(entries) == 0 {
 		return err
 	}
 	first, last := entries[0], entries[len(entries)-1]

@@ -35,35 +35,9 @@ func (q *quotaTool) alter(ctx context.Context) error {
 	if err := q.checkNames(add, q.o.deletions()); err != nil {
 		return err
 	}
-	var quotas []kmsg.AlterClientQuotasRequestEntryOp
-	users := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
-	user := q.scramUser()
-	for _, s := range add {
-		if m, ok := scram.Named(s.name); ok && user != "" {
-			u, err := upsertion(user, m, s.value)
-			if err != nil {
-				return err
-			}
-			users.Upsertions = append(users.Upsertions, u)
-			continue
-		}
-		op := kmsg.NewAlterClientQuotasRequestEntryOp()
-		op.Key = s.name
-		if op.Value, err = strconv.ParseFloat(s.value, 64); err != nil {
-			return usagef("cannot parse quota configuration value for %s: %s", s.name, s.value)
-		}
-		quotas = append(quotas, op)
-	}
-	for _, name := range q.o.deletions() {
-		if m, ok := scram.Named(name); ok && user != "" {
-			d := kmsg.NewAlterUserSCRAMCredentialsRequestDeletion()
-			d.Name, d.Mechanism = user, m.Number
-			users.Deletions = append(users.Deletions, d)
-			continue
-		}
-		op := kmsg.NewAlterClientQuotasRequestEntryOp()
-		op.Key, op.Remove = name, true
-		quotas = append(quotas, op)
+	quotas, users, err := q.changes(add, q.o.deletions())
+	if err != nil {
+		return err
 	}
 	credentials := len(users.Upsertions)+len(users.Deletions) > 0
 	switch {
@@ -77,13 +51,42 @@ func (q *quotaTool) alter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first := q.o.entities[0]
-	if *first.name == "" {
-		q.env.printf("Completed updating default config for %s in the cluster.\n", first.kind)
-	} else {
-		q.env.printf("Completed updating config for %s %s.\n", singular[first.kind], *first.name)
-	}
+	q.printUpdated(q.o.entities[0])
 	return nil
+}
+
+// changes returns the changes of quotas, and of the credentials of the user if one is meant.
+func (q *quotaTool) changes(add []setting, remove []string) (quotas []kmsg.AlterClientQuotasRequestEntryOp, users *kmsg.AlterUserSCRAMCredentialsRequest, err error) {
+	users = kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
+	user := q.scramUser()
+	for _, s := range add {
+		if m, ok := scram.Named(s.name); ok && user != "" {
+			u, err := upsertion(user, m, s.value)
+			if err != nil {
+				return nil, nil, err
+			}
+			users.Upsertions = append(users.Upsertions, u)
+			continue
+		}
+		op := kmsg.NewAlterClientQuotasRequestEntryOp()
+		op.Key = s.name
+		if op.Value, err = strconv.ParseFloat(s.value, 64); err != nil {
+			return nil, nil, usagef("cannot parse quota configuration value for %s: %s", s.name, s.value)
+		}
+		quotas = append(quotas, op)
+	}
+	for _, name := range remove {
+		if m, ok := scram.Named(name); ok && user != "" {
+			d := kmsg.NewAlterUserSCRAMCredentialsRequestDeletion()
+			d.Name, d.Mechanism = user, m.Number
+			users.Deletions = append(users.Deletions, d)
+			continue
+		}
+		op := kmsg.NewAlterClientQuotasRequestEntryOp()
+		op.Key, op.Remove = name, true
+		quotas = append(quotas, op)
+	}
+	return quotas, users, nil
 }
 
 // checkNames refuses settings that the entity cannot have before a broker is asked, whose response would name only one
