@@ -39,12 +39,12 @@ func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsets
 	resp := kmsg.NewPtrListOffsetsResponse()
 	resp.Topics = make([]kmsg.ListOffsetsResponseTopic, len(req.Topics))
 	topics := h.authorize.topics(c, acl.Describe)
+	twice := repeated(req.Topics)
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		topic := &resp.Topics[i]
 		topic.Topic = t.Topic
 		topic.Partitions = make([]kmsg.ListOffsetsResponseTopicPartition, len(t.Partitions))
-		twice := repeated(t.Partitions)
 		for j := range t.Partitions {
 			p, out := &t.Partitions[j], &topic.Partitions[j]
 			out.Default()
@@ -58,7 +58,7 @@ func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsets
 				}
 			case req.IsolationLevel < 0 || req.IsolationLevel > 1:
 				err = fmt.Errorf("isolation level %d: %w", req.IsolationLevel, kerr.UnknownServerError)
-			case twice[p.Partition]:
+			case twice[logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition}]:
 				err = fmt.Errorf("partition %d appears twice in one request: %w", p.Partition, kerr.InvalidRequest)
 			default:
 				var f found
@@ -73,19 +73,20 @@ func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsets
 	return resp
 }
 
-// repeated returns the partitions that are listed more than once.
-func repeated(parts []kmsg.ListOffsetsRequestTopicPartition) map[int32]bool {
-	if len(parts) < 2 {
+// repeated returns the partitions that are listed more than once, be it in one list or in two for the same topic.
+func repeated(topics []kmsg.ListOffsetsRequestTopic) map[logstore.TopicPartition]bool {
+	if len(topics) == 0 || len(topics) == 1 && len(topics[0].Partitions) < 2 {
 		return nil
 	}
-	seen, twice := make(map[int32]bool, len(parts)), make(map[int32]bool)
-	for _, p := range parts {
-		if seen[p.Partition] {
-			twice[p.Partition] = true
+	seen := make(map[logstore.TopicPartition]bool) // true: more than once
+	for _, t := range topics {
+		for _, p := range t.Partitions {
+			tp := logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition}
+			_, again := seen[tp]
+			seen[tp] = again
 		}
-		seen[p.Partition] = true
 	}
-	return twice
+	return seen
 }
 
 // knownSince returns the version that introduced a special timestamp.

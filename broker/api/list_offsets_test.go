@@ -104,3 +104,38 @@ func TestTimestampsOfLaterVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestOffsetsOfAPartitionNamedTwice: all entries of a partition are refused, in whichever lists they are.
+func TestOffsetsOfAPartitionNamedTwice(t *testing.T) {
+	topic := func(name string, partitions ...int32) kmsg.ListOffsetsRequestTopic {
+		out := kmsg.ListOffsetsRequestTopic{Topic: name}
+		for _, p := range partitions {
+			out.Partitions = append(out.Partitions, kmsg.ListOffsetsRequestTopicPartition{Partition: p, CurrentLeaderEpoch: -1, Timestamp: latestOffset})
+		}
+		return out
+	}
+	h := &Handlers{Deps: Deps{Metadata: metadata.NewCache(), Replicas: newReplicas(t)}}
+	unknown, twice := kerr.UnknownTopicOrPartition.Code, kerr.InvalidRequest.Code
+	for _, test := range []struct {
+		name   string
+		topics []kmsg.ListOffsetsRequestTopic
+		want   []int16
+	}{
+		{"once", []kmsg.ListOffsetsRequestTopic{topic("t", 0, 1), topic("u", 0)}, []int16{unknown, unknown, unknown}},
+		{"in one list", []kmsg.ListOffsetsRequestTopic{topic("t", 0, 1, 0)}, []int16{twice, unknown, twice}},
+		{"in two lists", []kmsg.ListOffsetsRequestTopic{topic("t", 0, 1), topic("u", 0), topic("t", 0)}, []int16{twice, unknown, unknown, twice}},
+	} {
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.Topics = test.topics
+		resp := h.listOffsets(t.Context(), &Call{Request: &network.Request{Version: 9}}, req).(*kmsg.ListOffsetsResponse)
+		var got []int16
+		for _, topic := range resp.Topics {
+			for _, p := range topic.Partitions {
+				got = append(got, p.ErrorCode)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
