@@ -51,7 +51,8 @@ func CheckTopicOps(ops []Op) error {
 }
 
 // AlterBroker is AlterTopic for the settings of this broker in ZooKeeper. It takes them as stored, and returns them in
-// the form expected by EncodeBroker.
+// the form expected by EncodeBroker. Variables must have values, but are stored as they are: Apache Kafka stores the
+// values with the next change of any other setting.
 func (d *Dynamic) AlterBroker(current map[string]string, ops []Op) (map[string]string, error) {
 	return d.alter(current, ops, brokerLevel)
 }
@@ -65,6 +66,10 @@ func (d *Dynamic) AlterCluster(current map[string]string, ops []Op) (map[string]
 // AlterBroker.
 func (d *Dynamic) WithBroker(settings map[string]string) (*Broker, error) {
 	now := d.state.Load()
+	settings, err := now.resolveAll(settings)
+	if err != nil {
+		return nil, err
+	}
 	return now.merged.with(now.file, now.cluster, settings)
 }
 
@@ -174,6 +179,10 @@ func (d *Dynamic) validate(settings map[string]string, at level) error {
 		}
 	}
 	now := d.state.Load()
+	settings, err := now.resolveAll(settings)
+	if err != nil {
+		return err
+	}
 	cluster, broker := settings, now.broker
 	if at == brokerLevel {
 		cluster, broker = now.cluster, settings
@@ -189,6 +198,19 @@ func (d *Dynamic) validate(settings map[string]string, at level) error {
 		return err
 	}
 	return d.refuse(now.merged, next)
+}
+
+// resolveAll returns settings with the values of their variables.
+func (l *layers) resolveAll(settings map[string]string) (map[string]string, error) {
+	resolved := make(map[string]string, len(settings))
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		value, err := resolveDynamic(name, settings[name], l.file)
+		if err != nil {
+			return nil, err
+		}
+		resolved[name] = value
+	}
+	return resolved, nil
 }
 
 // steppedPools may at most double or halve in one step (DynamicThreadPool, 3.9).

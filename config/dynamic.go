@@ -23,7 +23,7 @@ type Dynamic struct {
 	state   atomic.Pointer[layers]
 }
 
-// layers is one immutable state of the configuration.
+// layers is one immutable state of the configuration, with the values of variables.
 type layers struct {
 	file    map[string]string
 	cluster map[string]string // for all brokers according to ZooKeeper, without what is invalid there
@@ -52,14 +52,14 @@ func (d *Dynamic) Current() *Broker { return d.state.Load().merged }
 // the resulting configuration asks for protection that is not supported, nothing changes and the error says so.
 func (d *Dynamic) SetCluster(stored map[string]string, znode string) error {
 	next := *d.state.Load()
-	next.cluster, next.clusterNode = d.usable(stored, clusterLevel, znode), znode
+	next.cluster, next.clusterNode = d.resolved(d.usable(stored, clusterLevel, znode), znode), znode
 	return d.publish(&next, znode)
 }
 
 // SetBroker applies the values for this broker in ZooKeeper, like SetCluster.
 func (d *Dynamic) SetBroker(stored map[string]string, znode string) error {
 	next := *d.state.Load()
-	next.broker, next.brokerNode = d.usable(stored, brokerLevel, znode), znode
+	next.broker, next.brokerNode = d.resolved(d.usable(stored, brokerLevel, znode), znode), znode
 	return d.publish(&next, znode)
 }
 
@@ -163,6 +163,21 @@ func (d *Dynamic) usable(stored map[string]string, at level, znode string) map[s
 		kept[name] = value
 	}
 	return kept
+}
+
+// resolved replaces the variables in settings, and removes, with a log line, those whose variables have no value.
+func (d *Dynamic) resolved(settings map[string]string, znode string) map[string]string {
+	file := d.state.Load().file
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		value, err := resolveDynamic(name, settings[name], file)
+		if err != nil {
+			d.log.WithError(err).WithFields(logrus.Fields{logx.Setting: name, logx.Znode: znode}).Warn("dynamic setting ignored")
+			delete(settings, name)
+			continue
+		}
+		settings[name] = value
+	}
+	return settings
 }
 
 // CheckDynamic refuses settings that cannot be changed at run time, for one broker or for all of them. They are checked

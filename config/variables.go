@@ -49,6 +49,22 @@ func ResolveVariables(props map[string]string) (map[string]string, error) {
 	return resolved, nil
 }
 
+// resolveDynamic replaces the variables in a setting that was given at run time, with the providers of the file.
+func resolveDynamic(name, value string, file map[string]string) (string, error) {
+	if file[providersKey] == "" || !variable.MatchString(value) {
+		return value, nil
+	}
+	providers, err := openProviders(file)
+	if err != nil {
+		return "", err
+	}
+	value, err = replaceVariables(value, providers)
+	if err != nil {
+		return "", &Error{Key: name, Reason: err.Error()}
+	}
+	return value, nil
+}
+
 // isProviderSetting reports whether a key defines a provider. No schema has these keys.
 func isProviderSetting(key string) bool {
 	return key == providersKey || strings.HasPrefix(key, providersKey+".")

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // withProviders returns properties with all providers, restricted to a directory and to environment variables A_*.
@@ -88,5 +91,46 @@ func TestLoadResolvesVariables(t *testing.T) {
 	}
 	if b.String("password.encoder.secret") != "s3cret" || b.Rack != "s3cret" || len(b.Unknown()) > 0 {
 		t.Errorf("secret %q, rack %q, unknown %v", b.String("password.encoder.secret"), b.Rack, b.Unknown())
+	}
+}
+
+// TestVariablesAtRunTime: variables in settings of brokers are replaced by what the providers of the file have, but
+// stored as they are. Without a value they are refused, or ignored if they are stored.
+func TestVariablesAtRunTime(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "values")
+	if err := os.WriteFile(file, []byte("mechanisms=PLAIN\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	static, err := Parse(withProviders(dir, map[string]string{"zookeeper.connect": "x", "broker.id": "1"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, lines := test.NewNullLogger()
+	d := NewDynamic(static, logrus.NewEntry(log))
+	good, bad := "${file:"+file+":mechanisms}", "${file:"+file+":none}"
+	next, err := d.AlterBroker(nil, []Op{op("sasl.enabled.mechanisms", OpSet, good)})
+	if diff := cmp.Diff(map[string]string{"sasl.enabled.mechanisms": good}, next); diff != "" || err != nil {
+		t.Fatal(err, diff)
+	}
+	setBroker(t, d, map[string]string{"sasl.enabled.mechanisms": good, "custom": bad, "log.cleaner.threads": "2"})
+	shown := map[string]string{}
+	for _, e := range d.DescribeBroker([]string{"sasl.enabled.mechanisms", "custom", "log.cleaner.threads"}) {
+		shown[e.Name] = *e.Value
+	}
+	if diff := cmp.Diff(map[string]string{"sasl.enabled.mechanisms": "PLAIN", "log.cleaner.threads": "2"}, shown); diff != "" {
+		t.Error(diff)
+	}
+	if got := warnings(lines); len(got) != 1 || got[0].Data["setting"] != "custom" {
+		t.Errorf("logged: %v", got)
+	}
+	if _, err := d.AlterBroker(nil, []Op{op("custom", OpSet, bad)}); code(err) != kerr.InvalidRequest {
+		t.Errorf("a variable without a value: %v", err)
+	}
+	if err := os.RemoveAll(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.AlterCluster(nil, []Op{op("log.cleaner.threads", OpSet, "2")}); err != nil {
+		t.Errorf("without variables: %v", err)
 	}
 }
