@@ -415,7 +415,7 @@ func (s *Server) controllerConfig(protocol controller.Protocol) controller.Confi
 		UncleanDefault:    func() bool { return s.config.Current().UncleanLeaderElection },
 		DeleteTopicEnable: c.DeleteTopicEnable, AutoRebalance: c.AutoLeaderRebalance,
 		RebalanceInterval: c.LeaderImbalanceCheckInterval, RebalanceThreshold: c.LeaderImbalancePerBrokerPercent,
-		Reregister: s.registerAgain, Handled: s.controlled, Sent: s.metrics.ControllerSent,
+		Reregister: s.registerAgain, Handled: s.controlled, Sent: s.metrics.ControllerSent, SendingEnded: s.metrics.ControllerForgets,
 	}
 }
 

@@ -24,7 +24,7 @@ type brokerChannel struct {
 	sender Sender
 	log    *logrus.Entry
 	answer func(req kmsg.Request, resp kmsg.Response) // called on the channel's goroutine
-	sent   func(broker int32, waited time.Duration)
+	watch  channelWatch
 	wake   chan struct{}
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -35,21 +35,30 @@ type brokerChannel struct {
 	}
 }
 
+// channelWatch is told what channels do, for metrics. Its functions may be nil.
+type channelWatch struct {
+	sent  func(broker int32, waited time.Duration)
+	ended func(broker int32)
+}
+
 type queuedRequest struct {
 	kmsg.Request
 	since time.Time
 }
 
-func openBrokerChannel(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response), sent func(int32, time.Duration)) *brokerChannel {
-	if sent == nil {
-		sent = func(int32, time.Duration) {}
+func openBrokerChannel(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response), watch channelWatch) *brokerChannel {
+	if watch.sent == nil {
+		watch.sent = func(int32, time.Duration) {}
+	}
+	if watch.ended == nil {
+		watch.ended = func(int32) {}
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // cancelled by Close, when the broker is gone or the term ends
 	l := &brokerChannel{
 		sender: sender,
 		log:    log.WithField(logx.Broker, to.ID),
 		answer: answer,
-		sent:   sent,
+		watch:  watch,
 		wake:   make(chan struct{}, 1),
 		cancel: cancel,
 		done:   make(chan struct{}),
@@ -85,6 +94,7 @@ func (ch *brokerChannel) Close() {
 
 func (ch *brokerChannel) run(ctx context.Context) {
 	defer close(ch.done)
+	defer func() { ch.watch.ended(ch.address().ID) }()
 	for {
 		req := ch.next()
 		if req == nil {
@@ -112,7 +122,7 @@ func (ch *brokerChannel) next() kmsg.Request {
 	first := ch.mu.queue[0]
 	ch.mu.queue[0] = queuedRequest{}
 	ch.mu.queue = ch.mu.queue[1:]
-	ch.sent(ch.mu.to.ID, time.Since(first.since))
+	ch.watch.sent(ch.mu.to.ID, time.Since(first.since))
 	return first.Request
 }
 

@@ -34,6 +34,9 @@ type Config struct {
 	// Sent is called with the time that a request from the controller to a broker has waited to be sent. It must not
 	// block. May be nil.
 	Sent func(broker int32, waited time.Duration)
+	// SendingEnded is called when no more requests are sent to a broker: it is gone, or another one is the controller. It
+	// must not block. May be nil.
+	SendingEnded func(broker int32)
 }
 
 const (
@@ -65,7 +68,7 @@ type Controller struct {
 
 // New returns a controller that works once Run is called.
 func New(cfg Config, store Store, sender Sender, log *logrus.Entry) *Controller {
-	return NewInEnvironment(realEnvironment(store, sender, cfg.Sent), cfg, log)
+	return NewInEnvironment(realEnvironment(store, sender, channelWatch{cfg.Sent, cfg.SendingEnded}), cfg, log)
 }
 
 // NewInEnvironment returns a controller that acts upon the given environment.

@@ -36,13 +36,12 @@ type Environment struct {
 	After func(d time.Duration, f func()) (cancel func())
 }
 
-// realEnvironment uses real time, and sends through s on a goroutine for each broker. sent is called with the time that
-// each request to a broker has waited to be sent; may be nil.
-func realEnvironment(store Store, s Sender, sent func(broker int32, waited time.Duration)) Environment {
+// realEnvironment uses real time, and sends through s on a goroutine for each broker.
+func realEnvironment(store Store, s Sender, watch channelWatch) Environment {
 	return Environment{
 		Store: store,
 		OpenChannel: func(to zkcoord.BrokerInfo, log *logrus.Entry, answer func(kmsg.Request, kmsg.Response)) BrokerChannel {
-			return openBrokerChannel(s, to, log, answer, sent)
+			return openBrokerChannel(s, to, log, answer, watch)
 		},
 		After: func(d time.Duration, f func()) func() {
 			timer := time.AfterFunc(d, f)

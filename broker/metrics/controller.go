@@ -55,6 +55,21 @@ func (m *Metrics) ControllerSent(broker int32, waited time.Duration) {
 	}
 }
 
+// ControllerForgets removes what was measured of requests to a broker, which is gone or gets them from another
+// controller.
+func (m *Metrics) ControllerForgets(broker int32) {
+	if m == nil {
+		return
+	}
+	t := m.controller
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.mu.sent[broker]; s != nil {
+		t.registry.Unregister(s)
+		delete(t.mu.sent, broker)
+	}
+}
+
 func (t *controllerTimes) to(broker int32) *summary {
 	t.mu.Lock()
 	defer t.mu.Unlock()
