@@ -1,17 +1,21 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"barnabas/config"
 	passwordcodec "barnabas/config/password"
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 )
 
@@ -381,10 +385,13 @@ func TestZooKeeperShell(t *testing.T) {
 		{"setAcl /y world:anyone", "", "zookeeper-shell: world:anyone is not of the form scheme:id:perms (--help lists the options)\n", 1},
 		{"setAcl /nosuch world:anyone:r", "", "zookeeper-shell: Node does not exist: /nosuch\n", 1},
 		{"sync /y", "Sync is OK\n", "", 0},
+		{"config", "\n", "", 0},
+		{"version", Version + "\n", "", 0},
+		{"printwatches", "printwatches is on\n", "", 0},
 		{"deleteall /y", "", "", 0},
 		{"quit", "", "", 0},
 		{"getAcl /brokers", "'world,'anyone\n: cdrwa\n", "", 0},
-		{"ls", "", "zookeeper-shell: usage: ls [-s] [-R] path (--help lists the options)\n", 1},
+		{"ls", "", "zookeeper-shell: usage: ls [-s] [-w] [-R] path (--help lists the options)\n", 1},
 	} {
 		out := shell("", strings.Fields(step.args)...)
 		if body(out) != step.want || out.stderr != step.stderr || out.code != step.code {
@@ -409,6 +416,58 @@ func TestZooKeeperShell(t *testing.T) {
 	}
 	if out := shell("nonsense\n"); out.code != 127 {
 		t.Errorf("an unknown command has the exit code %d", out.code)
+	}
+}
+
+// syncBuffer collects what a tool prints while it runs.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// TestZooKeeperShellWatches: the shell prints one event of each watch, while it waits for commands.
+func TestZooKeeperShellWatches(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.Run(t)
+	runTool(t, t.Context(), "", "zookeeper-shell", cluster.ZooKeeper(), "create", "/w")
+	commands, stdin := io.Pipe()
+	stdout := &syncBuffer{}
+	ended := make(chan int, 1)
+	go func() {
+		shell := Tool{Name: "zookeeper-shell", run: zookeeperShell}
+		ended <- shell.Run(t.Context(), &Env{Args: []string{cluster.ZooKeeper() + "/w"}, Stdin: commands, Stdout: stdout, Stderr: io.Discard})
+	}()
+	for _, step := range []struct{ lines, event string }{
+		{"create /x 1\nget -w /x\nset /x 2\n", "NodeDataChanged path:/x"},
+		{"set /x 3\nls -w /\ncreate /y\n", "NodeChildrenChanged path:/"},
+		{"stat -w /none\ncreate /none\n", "NodeCreated path:/none"},
+		{"ls -R -w /\ncreate /y/z\n", "NodeChildrenChanged path:/y"},
+		{"printwatches off\nprintwatches on\nget -w /y\ndeleteall /y\n", "NodeDeleted path:/y"},
+		{"stat -w /x\nprintwatches off\ndelete /x\nprintwatches\n", "printwatches is off"},
+	} {
+		if _, err := io.WriteString(stdin, step.lines); err != nil {
+			t.Fatal(err)
+		}
+		testwait.Until(t, step.event, func() bool { return strings.Contains(stdout.String(), step.event+"\n") })
+	}
+	_ = stdin.Close()
+	if code := <-ended; code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if got := stdout.String(); strings.Count(got, "path:/x\n") != 1 {
+		t.Errorf("printed %q", got)
 	}
 }
 

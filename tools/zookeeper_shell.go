@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"barnabas/zkcoord"
@@ -64,6 +65,9 @@ type zkShell struct {
 	env    *Env
 	conn   *zk.Conn
 	chroot string
+
+	printing sync.Mutex // held while a command runs or an event is printed
+	silent   bool       // events are not printed; guarded by printing
 }
 
 type silentLogger struct{}
@@ -109,15 +113,13 @@ func dialZooKeeper(ctx context.Context, env *Env, server string, access zkAccess
 // interact runs the commands of a stream, one per line, also after errors, which it reports. It returns the exit code of
 // the last command, as the original does.
 func (s *zkShell) interact(in io.Reader) error {
+	defer s.silence()
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 4<<20)
 	var last error
 	for {
-		if err := s.env.flush(); err != nil {
+		if err := s.prompt(); err != nil {
 			return err
-		}
-		if s.env.Interactive {
-			fmt.Fprint(s.env.Stderr, "> ")
 		}
 		if !lines.Scan() {
 			if err := lines.Err(); err != nil && !errors.Is(err, context.Canceled) {
@@ -130,13 +132,53 @@ func (s *zkShell) interact(in io.Reader) error {
 			if ends(words) {
 				return last
 			}
+			s.printing.Lock()
 			err = s.run(words)
+			s.printing.Unlock()
 			last = nil
 		}
 		if err != nil {
 			last = s.report(err)
 		}
 	}
+}
+
+// prompt shows what was printed so far.
+func (s *zkShell) prompt() error {
+	s.printing.Lock()
+	defer s.printing.Unlock()
+	if err := s.env.flush(); err != nil {
+		return err
+	}
+	if s.env.Interactive {
+		fmt.Fprint(s.env.Stderr, "> ")
+	}
+	return nil
+}
+
+// silence ends the printing of events.
+func (s *zkShell) silence() {
+	s.printing.Lock()
+	defer s.printing.Unlock()
+	s.silent = true
+}
+
+// follow prints the event of a watch, once there is one.
+func (s *zkShell) follow(events <-chan zk.Event) {
+	go func() {
+		e, ok := <-events
+		s.printing.Lock()
+		defer s.printing.Unlock()
+		if !ok || e.Type == zk.EventNotWatching || s.silent { // the session has ended
+			return
+		}
+		path := strings.TrimPrefix(e.Path, s.chroot)
+		if path == "" {
+			path = "/"
+		}
+		s.env.printf("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:%s path:%s\n", strings.TrimPrefix(e.Type.String(), "Event"), path)
+		_ = s.env.flush()
+	}()
 }
 
 func ends(words []string) bool { return words[0] == "quit" || words[0] == "close" }
@@ -216,9 +258,9 @@ func (a zkArgs) version() (int32, error) {
 
 func zkCommands() []zkCommand {
 	return []zkCommand{
-		{"ls", "ls [-s] [-R] path", "sRw", "", 1, 1, (*zkShell).list},
-		{"get", "get [-s] path", "sw", "", 1, 1, (*zkShell).get},
-		{"stat", "stat path", "w", "", 1, 1, (*zkShell).stat},
+		{"ls", "ls [-s] [-w] [-R] path", "sRw", "", 1, 1, (*zkShell).list},
+		{"get", "get [-s] [-w] path", "sw", "", 1, 1, (*zkShell).get},
+		{"stat", "stat [-w] path", "w", "", 1, 1, (*zkShell).stat},
 		{"create", "create [-s] [-e] [-c] path [data]", "sec", "", 1, 3, (*zkShell).create},
 		{"set", "set [-s] [-v version] path data", "s", "v", 2, 2, (*zkShell).set},
 		{"delete", "delete [-v version] path", "", "v", 1, 1, (*zkShell).delete},
@@ -228,6 +270,9 @@ func zkCommands() []zkCommand {
 		{"getAllChildrenNumber", "getAllChildrenNumber path", "", "", 1, 1, (*zkShell).countDescendants},
 		{"sync", "sync path", "", "", 1, 1, (*zkShell).sync},
 		{"addauth", "addauth scheme auth", "", "", 2, 2, (*zkShell).addAuth},
+		{"config", "config [-s] [-w]", "sw", "", 0, 0, (*zkShell).config},
+		{"printwatches", "printwatches on|off", "", "", 0, 1, (*zkShell).printWatches},
+		{"version", "version", "", "", 0, 0, (*zkShell).version},
 		{"help", "help", "", "", 0, 0, (*zkShell).help},
 	}
 }
@@ -302,11 +347,12 @@ func (s *zkShell) name(err error, a zkArgs) error {
 	return err
 }
 
+// list prints a node's children. With -w, the shell prints an event when they change; with -R, those of all descendants.
 func (s *zkShell) list(a zkArgs) error {
 	if a.has('R') {
-		return s.tree(a.args[0])
+		return s.tree(a.args[0], a.has('w'))
 	}
-	children, stat, err := s.conn.Children(s.path(a.args[0]))
+	children, stat, err := s.children(a.args[0], a.has('w'))
 	if err != nil {
 		return err
 	}
@@ -319,23 +365,40 @@ func (s *zkShell) list(a zkArgs) error {
 }
 
 // tree prints a node and its descendants. Nodes that disappear meanwhile are left out.
-func (s *zkShell) tree(path string) error {
-	children, _, err := s.conn.Children(s.path(path))
+func (s *zkShell) tree(path string, watch bool) error {
+	children, _, err := s.children(path, watch)
 	if err != nil {
 		return err
 	}
 	s.env.println(path)
 	slices.Sort(children)
 	for _, child := range children {
-		if err := s.tree(strings.TrimSuffix(path, "/") + "/" + child); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := s.tree(strings.TrimSuffix(path, "/")+"/"+child, watch); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *zkShell) get(a zkArgs) error {
-	data, stat, err := s.conn.Get(s.path(a.args[0]))
+func (s *zkShell) children(path string, watch bool) ([]string, *zk.Stat, error) {
+	if !watch {
+		return s.conn.Children(s.path(path))
+	}
+	names, stat, events, err := s.conn.ChildrenW(s.path(path))
+	if err == nil {
+		s.follow(events)
+	}
+	return names, stat, err
+}
+
+func (s *zkShell) get(a zkArgs) error { return s.show(s.path(a.args[0]), a) }
+
+// config prints the ensemble's members, as far as the server tells them.
+func (s *zkShell) config(a zkArgs) error { return s.show("/zookeeper/config", a) }
+
+// show prints a node's data. With -w, the shell prints an event when they change.
+func (s *zkShell) show(path string, a zkArgs) error {
+	data, stat, err := s.data(path, a.has('w'))
 	if err != nil {
 		return err
 	}
@@ -350,8 +413,20 @@ func (s *zkShell) get(a zkArgs) error {
 	return nil
 }
 
+func (s *zkShell) data(path string, watch bool) ([]byte, *zk.Stat, error) {
+	if !watch {
+		return s.conn.Get(path)
+	}
+	data, stat, events, err := s.conn.GetW(path)
+	if err == nil {
+		s.follow(events)
+	}
+	return data, stat, err
+}
+
+// stat prints a node's attributes. With -w, the shell prints an event when the node is changed, deleted or created.
 func (s *zkShell) stat(a zkArgs) error {
-	found, stat, err := s.conn.Exists(s.path(a.args[0]))
+	found, stat, err := s.exists(s.path(a.args[0]), a.has('w'))
 	switch {
 	case err != nil:
 		return err
@@ -360,6 +435,17 @@ func (s *zkShell) stat(a zkArgs) error {
 	}
 	s.printStat(stat)
 	return nil
+}
+
+func (s *zkShell) exists(path string, watch bool) (bool, *zk.Stat, error) {
+	if !watch {
+		return s.conn.Exists(path)
+	}
+	found, stat, events, err := s.conn.ExistsW(path)
+	if err == nil {
+		s.follow(events)
+	}
+	return found, stat, err
 }
 
 func (s *zkShell) create(a zkArgs) error {
@@ -526,6 +612,25 @@ func (s *zkShell) sync(a zkArgs) error {
 }
 
 func (s *zkShell) addAuth(a zkArgs) error { return s.conn.AddAuth(a.args[0], []byte(a.args[1])) }
+
+// printWatches says whether events are printed, or changes that.
+func (s *zkShell) printWatches(a zkArgs) error {
+	if len(a.args) == 0 {
+		state := "on"
+		if s.silent {
+			state = "off"
+		}
+		s.env.printf("printwatches is %s\n", state)
+		return nil
+	}
+	s.silent = a.args[0] != "on"
+	return nil
+}
+
+func (s *zkShell) version(zkArgs) error {
+	s.env.println(Version)
+	return nil
+}
 
 func (s *zkShell) help(zkArgs) error {
 	for _, c := range zkCommands() {
