@@ -547,10 +547,12 @@ func (m *collector) coordinators(add func(prometheus.Metric)) {
 
 // idleness measures the share of CPU time that this process leaves unused.
 type idleness struct {
-	mu   sync.Mutex // guards what follows
-	at   time.Time
-	used time.Duration
-	last float64
+	mu struct {
+		sync.Mutex
+		at   time.Time
+		used time.Duration
+		last float64
+	}
 }
 
 // idlenessWindow is the shortest period over which the share is measured.
@@ -564,14 +566,14 @@ func (i *idleness) measure(now time.Time) float64 {
 		return 1
 	}
 	used := time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	switch elapsed := now.Sub(i.at); {
-	case i.at.IsZero():
-		i.last = 1
+	switch elapsed := now.Sub(i.mu.at); {
+	case i.mu.at.IsZero():
+		i.mu.last = 1
 	case elapsed < idlenessWindow:
-		return i.last
+		return i.mu.last
 	default:
-		i.last = max(0, 1-(used-i.used).Seconds()/(elapsed.Seconds()*float64(runtime.GOMAXPROCS(0))))
+		i.mu.last = max(0, 1-(used-i.mu.used).Seconds()/(elapsed.Seconds()*float64(runtime.GOMAXPROCS(0))))
 	}
-	i.at, i.used = now, used
-	return i.last
+	i.mu.at, i.mu.used = now, used
+	return i.mu.last
 }

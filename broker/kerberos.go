@@ -22,9 +22,11 @@ const ticketLineInterval = time.Minute
 type kerberosState struct {
 	log     *logrus.Entry
 	lines   logx.Sampler
-	replays kerberos.ReplayCache    // the authenticators that clients have presented, at any listener
-	mu      sync.Mutex              // guards users; a leaf
-	users   map[string]kerberosUser // identities with which this broker logs in at others, by the setting that names them
+	replays kerberos.ReplayCache // the authenticators that clients have presented, at any listener
+	mu      struct {
+		sync.Mutex                         // a leaf
+		users      map[string]kerberosUser // identities with which this broker logs in at others, by the setting that names them
+	}
 }
 
 // kerberosUser is an identity with the settings that it was created from: while these stay the same, its tickets are
@@ -53,10 +55,10 @@ func (k *kerberosState) line(text string, err error) {
 func (k *kerberosState) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, u := range k.users {
+	for _, u := range k.mu.users {
 		u.Close()
 	}
-	k.users = nil
+	k.mu.users = nil
 }
 
 // ticketed returns the server's side of GSSAPI logins.
@@ -82,7 +84,7 @@ func (k *kerberosState) user(c *config.Kerberos) (*kerberos.User, error) {
 	settings := fmt.Sprintf("%q", []any{c.Configuration, c.Keytab, c.Principal})
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	before, found := k.users[c.Key]
+	before, found := k.mu.users[c.Key]
 	if found && before.settings == settings {
 		return before.User, nil
 	}
@@ -96,9 +98,9 @@ func (k *kerberosState) user(c *config.Kerberos) (*kerberos.User, error) {
 	case found:
 		before.Close()
 	}
-	if k.users == nil {
-		k.users = make(map[string]kerberosUser)
+	if k.mu.users == nil {
+		k.mu.users = make(map[string]kerberosUser)
 	}
-	k.users[c.Key] = kerberosUser{settings, user}
+	k.mu.users[c.Key] = kerberosUser{settings, user}
 	return user, nil
 }

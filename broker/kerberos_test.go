@@ -71,7 +71,7 @@ func TestKerberosUserChanges(t *testing.T) {
 	if _, err := first.Start(t.Context(), "kafka", "host.test"); !errors.Is(err, kerberos.ErrClosed) {
 		t.Errorf("the previous user is still open: %v", err)
 	}
-	if len(k.users) != 1 {
-		t.Errorf("there are %d users", len(k.users))
+	if len(k.mu.users) != 1 {
+		t.Errorf("there are %d users", len(k.mu.users))
 	}
 }

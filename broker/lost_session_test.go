@@ -126,8 +126,8 @@ func TestTopicsForgottenWhileSettingsAreRead(t *testing.T) {
 	}
 }
 
-// TestSettingsWhoseFolderIsGone: a missing znode means no settings, and new ones can be added.
-func TestSettingsWhoseFolderIsGone(t *testing.T) {
+// TestSettingsWhoseNodeIsGone: a missing znode means no settings, and new ones can be added.
+func TestSettingsWhoseNodeIsGone(t *testing.T) {
 	connect := zookeeper(t)
 	s := newServer(t, connect, nil)
 	if err := s.Start(t.Context()); err != nil {

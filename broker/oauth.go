@@ -26,9 +26,11 @@ type oauthState struct {
 	log   *logrus.Entry
 	lines logx.Sampler
 
-	mu      sync.Mutex                      // guards what follows
-	keys    map[string]built[*providerKeys] // of providers, by listener
-	sources map[string]built[*oauth.Source] // of this broker's own tokens, by listener
+	mu struct {
+		sync.Mutex
+		keys    map[string]built[*providerKeys] // of providers, by listener
+		sources map[string]built[*oauth.Source] // of this broker's own tokens, by listener
+	}
 }
 
 // built is a value with the settings that it was made from.
@@ -44,8 +46,9 @@ type providerKeys struct {
 }
 
 func newOAuthState(ctx context.Context, log *logrus.Entry) *oauthState {
-	return &oauthState{ctx: ctx, log: log, lines: logx.Sampler{Interval: oauthLineInterval},
-		keys: make(map[string]built[*providerKeys]), sources: make(map[string]built[*oauth.Source])}
+	o := &oauthState{ctx: ctx, log: log, lines: logx.Sampler{Interval: oauthLineInterval}}
+	o.mu.keys, o.mu.sources = make(map[string]built[*providerKeys]), make(map[string]built[*oauth.Source])
+	return o
 }
 
 // ofSettings returns the value for a listener's settings, which this or another listener may have already.
@@ -78,7 +81,7 @@ func (o *oauthState) checker(listener string, rules *config.SignedTokens) (func(
 func (o *oauthState) keysOf(listener string, rules *config.SignedTokens, from oauth.Endpoint) *oauth.Keys {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return ofSettings(o.keys, listener, fmt.Sprint(rules.Keys, rules.Refresh), func() *providerKeys {
+	return ofSettings(o.mu.keys, listener, fmt.Sprint(rules.Keys, rules.Refresh), func() *providerKeys {
 		return &providerKeys{oauth.NewKeys(o.ctx, from, rules.Refresh, func(err error) { o.warn("the keys that sign tokens cannot be read, those before stay", err) }), rules.Keys}
 	}).Keys
 }
@@ -86,7 +89,7 @@ func (o *oauthState) keysOf(listener string, rules *config.SignedTokens, from oa
 // fetch reads all keys, so that a broker that could accept no login does not start.
 func (o *oauthState) fetch(ctx context.Context) error {
 	o.mu.Lock()
-	all := slices.Collect(maps.Values(o.keys))
+	all := slices.Collect(maps.Values(o.mu.keys))
 	o.mu.Unlock()
 	for _, m := range all {
 		if err := m.value.Fetch(ctx); err != nil {
@@ -101,8 +104,8 @@ func (o *oauthState) fetch(ctx context.Context) error {
 func (o *oauthState) settle(open func(listener string) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	maps.DeleteFunc(o.keys, func(listener string, _ built[*providerKeys]) bool { return !open(listener) })
-	for _, m := range o.keys {
+	maps.DeleteFunc(o.mu.keys, func(listener string, _ built[*providerKeys]) bool { return !open(listener) })
+	for _, m := range o.mu.keys {
 		m.value.Prefetch()
 	}
 }
@@ -119,14 +122,14 @@ func (o *oauthState) bearer(listener string, s *config.TokenSource) (func(contex
 	from, err := endpoint(s.From)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if before, found := o.sources[listener]; found && err != nil {
+	if before, found := o.mu.sources[listener]; found && err != nil {
 		o.warn("the settings of the source of this broker's own tokens cannot be applied, it stays the one before", err)
 		return before.value.Token, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	source := ofSettings(o.sources, listener, fmt.Sprint(*s), func() *oauth.Source {
+	source := ofSettings(o.mu.sources, listener, fmt.Sprint(*s), func() *oauth.Source {
 		return &oauth.Source{Life: o.ctx, From: from, ClientID: s.ClientID, Secret: s.Secret, Scope: s.Scope,
 			Window: s.Window, Jitter: s.Jitter, MinPeriod: s.MinPeriod, Buffer: s.Buffer,
 			Failed: func(err error) {

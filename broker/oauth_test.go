@@ -36,22 +36,22 @@ func TestProviderDoesNotAnswer(t *testing.T) {
 	}
 	set("A", "/1")
 	set("B", "/1")
-	if o.keys["A"].value != o.keys["B"].value {
+	if o.mu.keys["A"].value != o.mu.keys["B"].value {
 		t.Error("the same keys are read twice")
 	}
 	settle()
 	<-asked
-	first := o.keys["A"]
+	first := o.mu.keys["A"]
 	set("A", "/2")
 	settle()
 	<-asked
-	if o.keys["A"] == first || o.keys["B"] != first {
+	if o.mu.keys["A"] == first || o.mu.keys["B"] != first {
 		t.Error("one listener's settings are used for another")
 	}
 	delete(open, "A")
 	settle()
-	if len(o.keys) != 1 {
-		t.Errorf("values of closed listeners are kept: %v", o.keys)
+	if len(o.mu.keys) != 1 {
+		t.Errorf("values of closed listeners are kept: %v", o.mu.keys)
 	}
 	close(up)
 	go func() { <-asked }()

@@ -65,7 +65,7 @@ func (m *collector) reading(ctx context.Context) status.Reading {
 	r.Cluster = clusterStatus(snapshot, m.s.static.ControlPlaneListener)
 	r.Listeners = m.listenerStatus()
 	dirs := m.s.logs.Dirs()
-	r.Dirs, r.FolderMoves = dirStatus(dirs), m.folderMoves(dirs)
+	r.Dirs, r.DirMoves = dirStatus(dirs), m.dirMoves(dirs)
 	m.topicStatus(snapshot, &r)
 	m.groupStatus(ctx, snapshot, &r)
 	m.reassignmentStatus(ctx, snapshot, &r)
@@ -195,8 +195,8 @@ func dirStatus(infos []logstore.DirInfo) []status.Dir {
 	return dirs
 }
 
-// folderMoves returns the logs that are being moved to another directory.
-func (m *collector) folderMoves(infos []logstore.DirInfo) []status.FolderMove {
+// dirMoves returns the logs that are being moved to another directory.
+func (m *collector) dirMoves(infos []logstore.DirInfo) []status.DirMove {
 	at := make(map[logstore.TopicPartition]string)
 	for _, info := range infos {
 		for _, l := range info.Logs {
@@ -205,7 +205,7 @@ func (m *collector) folderMoves(infos []logstore.DirInfo) []status.FolderMove {
 			}
 		}
 	}
-	var moves []status.FolderMove
+	var moves []status.DirMove
 	for _, info := range infos {
 		for _, l := range info.Logs {
 			log, ok := m.s.logs.Log(l.TopicPartition)
@@ -213,11 +213,11 @@ func (m *collector) folderMoves(infos []logstore.DirInfo) []status.FolderMove {
 				continue
 			}
 			all := log.LogEndOffset() - log.LogStartOffset()
-			moves = append(moves, status.FolderMove{Topic: l.Topic, Partition: l.Partition, From: at[l.TopicPartition], To: info.Path,
+			moves = append(moves, status.DirMove{Topic: l.Topic, Partition: l.Partition, From: at[l.TopicPartition], To: info.Path,
 				Left: l.OffsetLag, Size: l.Size, Progress: share(all-l.OffsetLag, all)})
 		}
 	}
-	slices.SortFunc(moves, func(a, b status.FolderMove) int {
+	slices.SortFunc(moves, func(a, b status.DirMove) int {
 		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	return moves

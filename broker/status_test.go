@@ -153,7 +153,7 @@ func TestStatusPageWhileTheBrokerStarts(t *testing.T) {
 	}
 }
 
-func TestMovesBetweenFoldersAreShown(t *testing.T) {
+func TestMovesBetweenDirectoriesAreShown(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
 	s := newServer(t, zookeeper(t), map[string]string{"metrics.listener": testport.Address(t), "log.dirs": one + "," + two})
 	if err := s.Start(t.Context()); err != nil {
@@ -174,14 +174,14 @@ func TestMovesBetweenFoldersAreShown(t *testing.T) {
 	if l, ok := s.logs.Log(tp); ok && l.Dir() == two {
 		from, to = two, one
 	}
-	if moves := s.collector.folderMoves(s.logs.Dirs()); len(moves) != 0 {
+	if moves := s.collector.dirMoves(s.logs.Dirs()); len(moves) != 0 {
 		t.Errorf("before: %+v", moves)
 	}
 	if _, err := s.logs.MoveTo(tp, to); err != nil { // nothing is copied, so the move does not finish
 		t.Fatal(err)
 	}
-	want := []status.FolderMove{{Topic: "t", From: from, To: to, Left: 5}}
-	if diff := cmp.Diff(want, s.collector.folderMoves(s.logs.Dirs())); diff != "" {
+	want := []status.DirMove{{Topic: "t", From: from, To: to, Left: 5}}
+	if diff := cmp.Diff(want, s.collector.dirMoves(s.logs.Dirs())); diff != "" {
 		t.Error(diff)
 	}
 }

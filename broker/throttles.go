@@ -15,8 +15,10 @@ import (
 type replicationRate struct {
 	bound func() int64 // bytes per second; math.MaxInt64: unlimited
 
-	mu   sync.Mutex // guards rate
-	rate quota.Rate
+	mu struct {
+		sync.Mutex
+		rate quota.Rate
+	}
 }
 
 func (r *replicationRate) exceeded() bool {
@@ -26,13 +28,13 @@ func (r *replicationRate) exceeded() bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.rate.Exceeds(float64(bound), time.Now())
+	return r.mu.rate.Exceeds(float64(bound), time.Now())
 }
 
 func (r *replicationRate) record(bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rate.Add(float64(bytes), time.Now())
+	r.mu.rate.Add(float64(bytes), time.Now())
 }
 
 // throttle creates the throttle of one direction: bound is the broker's limit, replicas are those of a topic that it
@@ -44,7 +46,8 @@ func (s *Server) throttle(bound func(*config.Broker) int64, replicas func(*confi
 }
 
 func (s *Server) throttleOf(bound func(*config.Broker) int64, windows quota.Windows, covers func(logstore.TopicPartition) bool) replica.Throttle {
-	rate := &replicationRate{bound: func() int64 { return bound(s.config.Current()) }, rate: quota.Rate{Windows: windows, AtOnce: true}}
+	rate := &replicationRate{bound: func() int64 { return bound(s.config.Current()) }}
+	rate.mu.rate = quota.Rate{Windows: windows, AtOnce: true}
 	return replica.Throttle{Covers: covers, Exceeded: rate.exceeded, Record: rate.record}
 }
 

@@ -165,19 +165,21 @@ func (b *Broker) login(l Listener, mechanism string) (jaas.Login, error) {
 // loginFile is the content of the file of login configurations, which is read once, as by Java: what becomes of it later
 // does not affect a running broker, its logins at others and its other settings.
 type loginFile struct {
-	mu       sync.Mutex
-	sections map[string][]jaas.Login // nil: not read yet
+	mu struct {
+		sync.Mutex
+		sections map[string][]jaas.Login // nil: not read yet
+	}
 }
 
 func (f *loginFile) read(name string) (map[string][]jaas.Login, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.sections != nil {
-		return f.sections, nil
+	if f.mu.sections != nil {
+		return f.mu.sections, nil
 	}
 	sections, err := jaas.ReadFile(name)
 	if err == nil {
-		f.sections = sections
+		f.mu.sections = sections
 	}
 	return sections, err
 }

@@ -221,7 +221,7 @@ func (c *statusCluster) browse(t *testing.T, ctx context.Context, broker int) {
 	t.Helper()
 	url := "http://" + c.pages[broker] + "/"
 	dom := chromium(t, ctx, "--virtual-time-budget=8000", "--dump-dom", url)
-	for _, want := range []string{"Broker " + fmt.Sprint(broker), "Reassignments", "orders-0", "<progress", "Partitions in trouble", "Log folders", "rack-1"} {
+	for _, want := range []string{"Broker " + fmt.Sprint(broker), "Reassignments", "orders-0", "<progress", "Partitions in trouble", "Log directories", "rack-1"} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page does not contain %q", want)
 		}

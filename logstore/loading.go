@@ -16,8 +16,10 @@ import (
 // Loading is the progress of loading logs, for observers of a start. The zero value is ready to use; its methods are
 // safe for concurrent use, and do nothing on nil.
 type Loading struct {
-	mu   sync.Mutex // leaf; guards the fields below
-	dirs []*dirProgress
+	mu struct {
+		sync.Mutex // a leaf
+		dirs       []*dirProgress
+	}
 }
 
 // DirLoading is the progress of loading one of log.dirs. Directories that are offline are omitted.
@@ -37,7 +39,7 @@ func (p *Loading) Dirs() []DirLoading {
 		return nil
 	}
 	p.mu.Lock()
-	dirs := slices.Clone(p.dirs)
+	dirs := slices.Clone(p.mu.dirs)
 	p.mu.Unlock()
 	states := make([]DirLoading, len(dirs))
 	for i, d := range dirs {
@@ -52,7 +54,7 @@ func (p *Loading) add(d *dirProgress) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.dirs = append(p.dirs, d)
+	p.mu.dirs = append(p.mu.dirs, d)
 }
 
 // dirProgress counts the progress of loading a directory, and logs it from time to time.

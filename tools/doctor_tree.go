@@ -51,17 +51,18 @@ func (d *doctor) readTree(ctx context.Context) (znodes, error) {
 		return nil, err
 	}
 	defer s.conn.Close()
-	w := walker{conn: s.conn, chroot: s.chroot, found: make(znodes)}
+	w := walker{conn: s.conn, chroot: s.chroot}
+	w.mu.found = make(znodes)
 	for _, root := range treeRoots {
 		if err := walkDown(ctx, root, w.read); err != nil {
 			return nil, fmt.Errorf("ZooKeeper at %s: %w", connect, err)
 		}
 	}
-	if _, ok := w.found["/brokers"]; !ok {
+	if _, ok := w.mu.found["/brokers"]; !ok {
 		return nil, fmt.Errorf("ZooKeeper at %s holds no cluster: there is no %s/brokers", connect, s.chroot)
 	}
-	d.hidden = w.hidden
-	return w.found, nil
+	d.hidden = w.mu.hidden
+	return w.mu.found, nil
 }
 
 // zooKeeperAccess returns how to connect to ZooKeeper: as the broker that is asked about, or according to
@@ -104,9 +105,11 @@ type walker struct {
 	conn   *zk.Conn
 	chroot string
 
-	mu     sync.Mutex // guards the fields below
-	found  znodes
-	hidden []string // nodes that this client may not read
+	mu struct {
+		sync.Mutex
+		found  znodes
+		hidden []string // nodes that this client may not read
+	}
 }
 
 // walkDown visits a node, then all of its children concurrently, then theirs. visit returns the paths of a node's
@@ -142,14 +145,14 @@ func (w *walker) read(path string) ([]string, error) {
 	if errors.Is(err, zk.ErrNoAuth) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.hidden = append(w.hidden, path)
+		w.mu.hidden = append(w.mu.hidden, path)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	w.mu.Lock()
-	w.found[path] = znode{data, stat}
+	w.mu.found[path] = znode{data, stat}
 	w.mu.Unlock()
 	if stat.NumChildren == 0 {
 		return nil, nil

@@ -42,7 +42,7 @@ func New(apis []API, work []string, hosts func(topic string) bool) *Metrics {
 		}
 		m.byKey[a.Key] = m.requests.of(a.Key, name, a.MaxVersion)
 	}
-	m.topics.of, m.topics.hosts = make(map[string]*TopicTraffic), hosts
+	m.topics.mu.of, m.topics.hosts = make(map[string]*TopicTraffic), hosts
 	m.waiting = newWaits(m.registry)
 	m.controller = newControllerTimes(m.registry, work)
 	m.zk = newTimes(m.registry, "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", "Time of requests to ZooKeeper, in milliseconds.", nil)
@@ -179,7 +179,7 @@ func (m *Metrics) Traffic(each func(topic string, t *TopicTraffic)) {
 	each("", &m.topics.all)
 	m.topics.mu.RLock()
 	defer m.topics.mu.RUnlock()
-	for name, t := range m.topics.of {
+	for name, t := range m.topics.mu.of {
 		each(name, t)
 	}
 }

@@ -9,8 +9,10 @@ import (
 // Recent summarizes the durations of the last 30 to 60 seconds, in two windows of 30 seconds, which is Apache Kafka's
 // default (metrics.num.samples, metrics.sample.window.ms). The zero value is ready to use. Safe for concurrent use.
 type Recent struct {
-	mu      sync.Mutex // guards windows
-	windows [2]durations
+	mu struct {
+		sync.Mutex
+		windows [2]durations
+	}
 }
 
 const recentWindow = 30 * time.Second
@@ -27,7 +29,7 @@ func (r *Recent) Add(d time.Duration, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	number := windowOf(now)
-	w := &r.windows[number%2]
+	w := &r.mu.windows[number%2]
 	if w.number != number {
 		*w = durations{number: number}
 	}
@@ -41,8 +43,8 @@ func (r *Recent) Millis(now time.Time) (mean, longest float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all durations
-	for _, w := range r.windows {
-		if windowOf(now)-w.number < int64(len(r.windows)) {
+	for _, w := range r.mu.windows {
+		if windowOf(now)-w.number < int64(len(r.mu.windows)) {
 			all.count += w.count
 			all.sum += w.sum
 			all.max = max(all.max, w.max)

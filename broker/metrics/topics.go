@@ -47,31 +47,33 @@ type topics struct {
 	all   TopicTraffic
 	hosts func(topic string) bool
 
-	mu sync.RWMutex // guards of
-	of map[string]*TopicTraffic
+	mu struct {
+		sync.RWMutex
+		of map[string]*TopicTraffic
+	}
 }
 
 // get returns the traffic of a topic of which the broker has partitions. For others it returns nil, since topics that
 // clients request by mistake, or while they are being deleted, would be kept forever.
 func (t *topics) get(name string) *TopicTraffic {
 	t.mu.RLock()
-	traffic := t.of[name]
+	traffic := t.mu.of[name]
 	t.mu.RUnlock()
 	if traffic != nil {
 		return traffic
 	}
 	t.mu.Lock() // so that it is not forgotten between the check and the insertion
 	defer t.mu.Unlock()
-	if t.of[name] == nil && t.hosts(name) {
-		t.of[name] = new(TopicTraffic)
+	if t.mu.of[name] == nil && t.hosts(name) {
+		t.mu.of[name] = new(TopicTraffic)
 	}
-	return t.of[name]
+	return t.mu.of[name]
 }
 
 func (t *topics) forget(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.of, name)
+	delete(t.mu.of, name)
 }
 
 // Describe says nothing: the same names occur with a topic and, for all topics, without.
@@ -88,7 +90,7 @@ func (t *topics) Collect(out chan<- prometheus.Metric) {
 	tell(t.all.ofReplication())
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for topic, traffic := range t.of {
+	for topic, traffic := range t.mu.of {
 		tell(traffic.ofClients(), "topic", topic)
 	}
 }

@@ -31,13 +31,15 @@ type Board struct {
 
 	stale atomic.Bool // the last reading must not be shown
 
-	mu     sync.Mutex // held during a reading, so that all concurrent requests get the same one; guards the fields below
-	at     time.Time
-	last   []byte
-	point  time.Time // time of the last point of the histories
-	before counted
-	total  [2]history // bytes in and out per second
-	groups map[string]*history
+	mu struct {
+		sync.Mutex // held during a reading, so that all concurrent requests get the same one
+		at         time.Time
+		last       []byte
+		point      time.Time // time of the last point of the histories
+		before     counted
+		total      [2]history // bytes in and out per second
+		groups     map[string]*history
+	}
 }
 
 // counted is what rates are computed from.
@@ -61,7 +63,9 @@ func (h history) with(v float64) history {
 
 // NewBoard returns a Board. read, whose context ends with the request, is called by one goroutine at a time.
 func NewBoard(read func(context.Context) Reading, now func() time.Time) *Board {
-	return &Board{read: read, now: now, groups: make(map[string]*history)}
+	b := &Board{read: read, now: now}
+	b.mu.groups = make(map[string]*history)
+	return b
 }
 
 // Run takes readings at an interval until ctx is done.
@@ -96,8 +100,8 @@ type Snapshot struct {
 	Listeners       []Listener     `json:"listeners"`
 	Moves           []Reassignment `json:"reassignments"`
 	MovesLeft       int            `json:"reassignmentsLeft"`
-	FolderMoves     []FolderMove   `json:"folderMoves"`
-	FolderMovesLeft int            `json:"folderMovesLeft"`
+	DirMoves        []DirMove      `json:"dirMoves"`
+	DirMovesLeft    int            `json:"dirMovesLeft"`
 	CouldNotBeAsked []string       `json:"trouble"`
 }
 
@@ -136,56 +140,56 @@ func (b *Board) JSON(ctx context.Context) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
-	if stale := b.stale.Swap(false); !stale && b.last != nil && now.Sub(b.at) < fresh {
-		return b.last
+	if stale := b.stale.Swap(false); !stale && b.mu.last != nil && now.Sub(b.mu.at) < fresh {
+		return b.mu.last
 	}
 	s := b.snapshotLocked(b.read(ctx), now)
 	text, err := json.Marshal(s)
 	if err != nil { // NaN or infinity: a bug
 		text, _ = json.Marshal(Snapshot{Broker: s.Broker, CouldNotBeAsked: []string{err.Error()}})
 	}
-	b.at, b.last = b.now(), text // not when it began: brokers that hang can make it take longer than it stays fresh
+	b.mu.at, b.mu.last = b.now(), text // not when it began: brokers that hang can make it take longer than it stays fresh
 	return text
 }
 
 func (b *Board) snapshotLocked(r Reading, now time.Time) Snapshot {
-	due := b.point.IsZero() || now.Sub(b.point) >= interval-fresh
+	due := b.mu.point.IsZero() || now.Sub(b.mu.point) >= interval-fresh
 	if due {
-		b.point = now
+		b.mu.point = now
 	}
 	b.countLocked(&r, now)
 	s := Snapshot{TimeMs: now.UnixMilli(), IntervalMs: interval.Milliseconds(), Broker: r.Broker, Loading: r.Loading, Cluster: r.Cluster,
-		Rates: b.before.total, Dirs: r.Dirs, Listeners: r.Listeners, CouldNotBeAsked: r.Trouble}
+		Rates: b.mu.before.total, Dirs: r.Dirs, Listeners: r.Listeners, CouldNotBeAsked: r.Trouble}
 	if due {
-		b.total[0], b.total[1] = b.total[0].with(s.Rates.BytesIn), b.total[1].with(s.Rates.BytesOut)
+		b.mu.total[0], b.mu.total[1] = b.mu.total[0].with(s.Rates.BytesIn), b.mu.total[1].with(s.Rates.BytesOut)
 	}
-	s.BytesIn, s.BytesOut = b.total[0], b.total[1]
+	s.BytesIn, s.BytesOut = b.mu.total[0], b.mu.total[1]
 	s.Topics, s.TopicsLeft = b.topicsLocked(r.Topics)
 	s.Groups, s.GroupsLeft = b.groupsLocked(r.Groups, due)
 	s.GroupsLeft += r.GroupsUnread
 	s.Moves, s.MovesLeft = first(r.Reassignments, reassignmentsShown)
-	s.FolderMoves, s.FolderMovesLeft = first(r.FolderMoves, reassignmentsShown)
+	s.DirMoves, s.DirMovesLeft = first(r.DirMoves, reassignmentsShown)
 	return s
 }
 
 // countLocked computes rates from what was counted since a reading some seconds ago. Until that much time has passed,
 // the last rates stay.
 func (b *Board) countLocked(r *Reading, now time.Time) {
-	elapsed := now.Sub(b.before.at)
-	if !b.before.at.IsZero() && elapsed < interval-fresh {
+	elapsed := now.Sub(b.mu.before.at)
+	if !b.mu.before.at.IsZero() && elapsed < interval-fresh {
 		return
 	}
 	next := counted{at: now, all: r.Traffic, topics: make(map[string]Traffic, len(r.Topics)), rates: make(map[string]Rates, len(r.Topics))}
 	for _, t := range r.Topics {
 		next.topics[t.Name] = t.Traffic
-		if before, ok := b.before.topics[t.Name]; ok {
+		if before, ok := b.mu.before.topics[t.Name]; ok {
 			next.rates[t.Name] = rates(before, t.Traffic, elapsed)
 		}
 	}
-	if !b.before.at.IsZero() {
-		next.total = rates(b.before.all, r.Traffic, elapsed)
+	if !b.mu.before.at.IsZero() {
+		next.total = rates(b.mu.before.all, r.Traffic, elapsed)
 	}
-	b.before = next
+	b.mu.before = next
 }
 
 func rates(from, to Traffic, elapsed time.Duration) Rates {
@@ -197,7 +201,7 @@ func rates(from, to Traffic, elapsed time.Duration) Rates {
 func (b *Board) topicsLocked(counts []TopicCounts) ([]Topic, int) {
 	topics := make([]Topic, len(counts))
 	for i, c := range counts {
-		topics[i] = Topic{Name: c.Name, Partitions: c.Partitions, Under: c.UnderReplicated, Leaderless: c.Leaderless, Size: c.SizeBytes, Rates: b.before.rates[c.Name]}
+		topics[i] = Topic{Name: c.Name, Partitions: c.Partitions, Under: c.UnderReplicated, Leaderless: c.Leaderless, Size: c.SizeBytes, Rates: b.mu.before.rates[c.Name]}
 	}
 	slices.SortFunc(topics, func(x, y Topic) int {
 		return cmp.Or(cmp.Compare(y.Leaderless, x.Leaderless), cmp.Compare(y.Under, x.Under), cmp.Compare(y.Rates.BytesIn, x.Rates.BytesIn),
@@ -218,7 +222,7 @@ func (b *Board) groupsLocked(lags []GroupLag, due bool) ([]Group, int) {
 	groups := make([]Group, len(shown))
 	for i, g := range shown {
 		groups[i] = Group{Name: g.Name, State: g.State, Lag: g.Lag, Partitions: g.Partitions, Unknown: g.Unknown}
-		if h := b.groups[g.Name]; h != nil {
+		if h := b.mu.groups[g.Name]; h != nil {
 			groups[i].History = *h
 		}
 	}
@@ -228,14 +232,14 @@ func (b *Board) groupsLocked(lags []GroupLag, due bool) ([]Group, int) {
 func (b *Board) rememberLocked(lags []GroupLag) {
 	next := make(map[string]*history, len(lags))
 	for _, g := range lags {
-		h := b.groups[g.Name]
+		h := b.mu.groups[g.Name]
 		if h == nil {
 			h = new(history)
 		}
 		*h = h.with(float64(g.Lag))
 		next[g.Name] = h
 	}
-	b.groups = next
+	b.mu.groups = next
 }
 
 func first[T any](list []T, n int) (some []T, left int) {

@@ -60,8 +60,8 @@ func TestRatesAndHistories(t *testing.T) {
 		t.Errorf("histories of %d and %d points", len(s.BytesIn), len(s.Groups[0].History))
 	}
 	w.reading.Groups = nil
-	if w.after(t, 5*time.Second); len(w.groups) != 0 {
-		t.Errorf("%d histories of removed groups are kept", len(w.groups))
+	if w.after(t, 5*time.Second); len(w.mu.groups) != 0 {
+		t.Errorf("%d histories of removed groups are kept", len(w.mu.groups))
 	}
 }
 
@@ -72,8 +72,8 @@ func TestWatchersShareAReading(t *testing.T) {
 	for range 100 {
 		w.after(t, 20*time.Millisecond)
 	}
-	if w.reads > 3 || len(w.total[0]) != 1 {
-		t.Errorf("%d readings, %d points within 2 s", w.reads, len(w.total[0]))
+	if w.reads > 3 || len(w.mu.total[0]) != 1 {
+		t.Errorf("%d readings, %d points within 2 s", w.reads, len(w.mu.total[0]))
 	}
 }
 
@@ -104,13 +104,13 @@ func TestLimits(t *testing.T) {
 	if len(s.Topics) != topicsShown || s.TopicsLeft != 10000-topicsShown || s.Topics[0].Name != "name-07777" {
 		t.Errorf("%d topics and %d left out, the first %s", len(s.Topics), s.TopicsLeft, s.Topics[0].Name)
 	}
-	if len(s.Groups) != groupsShown || s.GroupsLeft != 10005-groupsShown || s.Groups[0].Lag != 9999 || len(w.groups) != groupsKept {
-		t.Errorf("%d groups and %d left out, the first with lag %d, %d kept", len(s.Groups), s.GroupsLeft, s.Groups[0].Lag, len(w.groups))
+	if len(s.Groups) != groupsShown || s.GroupsLeft != 10005-groupsShown || s.Groups[0].Lag != 9999 || len(w.mu.groups) != groupsKept {
+		t.Errorf("%d groups and %d left out, the first with lag %d, %d kept", len(s.Groups), s.GroupsLeft, s.Groups[0].Lag, len(w.mu.groups))
 	}
 	if len(s.Moves) != reassignmentsShown || s.MovesLeft != 10000-reassignmentsShown {
 		t.Errorf("%d reassignments and %d left out", len(s.Moves), s.MovesLeft)
 	}
-	if size := len(w.last); size > 100<<10 {
+	if size := len(w.mu.last); size > 100<<10 {
 		t.Errorf("%d bytes", size)
 	}
 }

@@ -13,7 +13,7 @@ type Reading struct {
 	Dirs          []Dir
 	Listeners     []Listener
 	Reassignments []Reassignment
-	FolderMoves   []FolderMove
+	DirMoves      []DirMove
 	// Trouble says what could not be read, for people.
 	Trouble []string
 }
@@ -128,8 +128,8 @@ type Reassignment struct {
 	Progress  float64 `json:"progress"` // 0 to 1; negative: unknown to this broker
 }
 
-// FolderMove is a log of this broker that is being moved between two of log.dirs.
-type FolderMove struct {
+// DirMove is a log of this broker that is being moved between two of log.dirs.
+type DirMove struct {
 	Topic     string  `json:"topic"`
 	Partition int32   `json:"partition"`
 	From      string  `json:"from"`

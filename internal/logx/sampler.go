@@ -13,8 +13,10 @@ import (
 type Sampler struct {
 	Interval time.Duration
 
-	mu    sync.Mutex // guards kinds
-	kinds map[string]*sampled
+	mu struct {
+		sync.Mutex
+		kinds map[string]*sampled
+	}
 }
 
 type sampled struct {
@@ -27,13 +29,13 @@ type sampled struct {
 func (s *Sampler) Allow(kind string, now time.Time) (ok bool, held int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := s.kinds[kind]
+	k := s.mu.kinds[kind]
 	if k == nil {
-		if s.kinds == nil {
-			s.kinds = make(map[string]*sampled)
+		if s.mu.kinds == nil {
+			s.mu.kinds = make(map[string]*sampled)
 		}
 		k = new(sampled)
-		s.kinds[kind] = k
+		s.mu.kinds[kind] = k
 	} else if now.Sub(k.last) < s.Interval {
 		k.held++
 		return false, 0

@@ -108,7 +108,7 @@ func TestReplayCacheForgets(t *testing.T) {
 		if s.first(name, at, skew) {
 			t.Fatalf("%d is forgotten while it is valid", i)
 		}
-		if kept := len(s.now) + len(s.before); kept > 4 {
+		if kept := len(s.mu.now) + len(s.mu.before); kept > 4 {
 			t.Fatalf("%d are remembered", kept)
 		}
 	}

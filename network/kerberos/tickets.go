@@ -27,13 +27,17 @@ type loadedUser struct {
 	name    types.PrincipalName
 	realm   string
 
-	mu      sync.Mutex             // guards tickets; a leaf
-	tickets map[string]*credential // by service; ticket-granting tickets are for the services krbtgt/REALM
+	mu struct {
+		sync.Mutex                        // a leaf
+		tickets    map[string]*credential // by service; ticket-granting tickets are for the services krbtgt/REALM
+	}
 }
 
 // loadUser returns a user without tickets.
 func loadUser(cl *client.Client) *loadedUser {
-	return &loadedUser{client: cl, name: cl.Credentials.CName(), realm: cl.Credentials.Domain(), tickets: make(map[string]*credential)}
+	o := &loadedUser{client: cl, name: cl.Credentials.CName(), realm: cl.Credentials.Domain()}
+	o.mu.tickets = make(map[string]*credential)
+	return o
 }
 
 // loadCache returns a user with the tickets of a cache.
@@ -84,13 +88,13 @@ func (o *loadedUser) home() string { return granting(o.realm) }
 func (o *loadedUser) held(service string) *credential {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.tickets[service]
+	return o.mu.tickets[service]
 }
 
 func (o *loadedUser) keep(service string, p *credential) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.tickets[service] = p
+	o.mu.tickets[service] = p
 }
 
 // ask gets a ticket and keeps it.
