@@ -228,3 +228,37 @@ func (g *group) expired(now time.Time, retention time.Duration, highWatermark in
 
 // abandoned reports whether nothing is left of the group that is worth keeping.
 func (g *group) abandoned() bool { return g.state == Empty && !g.hasOffsets() }
+
+// partitionSet is a set of partitions.
+type partitionSet map[logstore.TopicPartition]struct{}
+
+// partitions returns the partitions that the group has offsets for, also in transactions.
+func (g *group) partitions() partitionSet {
+	all := make(partitionSet, len(g.offsets))
+	for tp := range g.offsets {
+		all[tp] = struct{}{}
+	}
+	for _, open := range g.open {
+		for tp := range open.offsets {
+			all[tp] = struct{}{}
+		}
+	}
+	for _, e := range g.ended {
+		for tp := range e.offsets {
+			all[tp] = struct{}{}
+		}
+	}
+	return all
+}
+
+// emptyWithout reports whether nothing would be left of the group without some offsets.
+func (g *group) emptyWithout(partitions []logstore.TopicPartition) bool {
+	if g.state != Empty {
+		return false
+	}
+	left := g.partitions()
+	for _, tp := range partitions {
+		delete(left, tp)
+	}
+	return len(left) == 0
+}

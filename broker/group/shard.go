@@ -51,21 +51,8 @@ type shard struct {
 		ended   []Marker
 		deleted []logstore.TopicPartition
 
-		unwritten []forgotten // the log still has them
+		unwritten []forgotten // whose tombstones will be written
 	}
-}
-
-// forgotten is an offset of a deleted topic.
-type forgotten struct {
-	groupID   string
-	partition logstore.TopicPartition
-	in        []txnID // open transactions in which it has been committed
-}
-
-// txnID identifies the open transaction of a producer.
-type txnID struct {
-	producerID int64
-	epoch      int16
 }
 
 func newShard(c *Coordinator, number, epoch int32, p Partition) *shard {

@@ -1,11 +1,10 @@
 package txn
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"barnabas/logstore"
@@ -46,17 +45,7 @@ func encodeValue(t *transaction) []byte {
 }
 
 func (p partitions) sorted() []logstore.TopicPartition {
-	list := make([]logstore.TopicPartition, 0, len(p))
-	for tp := range p {
-		list = append(list, tp)
-	}
-	slices.SortFunc(list, func(a, b logstore.TopicPartition) int {
-		if a.Topic != b.Topic {
-			return strings.Compare(a.Topic, b.Topic)
-		}
-		return cmp.Compare(a.Partition, b.Partition)
-	})
-	return list
+	return slices.SortedFunc(maps.Keys(p), logstore.TopicPartition.Compare)
 }
 
 func decodeValue(data []byte) (transaction, error) {

@@ -69,11 +69,11 @@ func (c *Coordinator) sendVerifyRequests(broker int32, all []verifyRequest) (aga
 	results, err := c.verifyAt(broker, req)
 	for id, q := range byID {
 		v, ok := results[id]
-		if !ok && err == nil {
-			err = fault(kerr.NetworkException, "broker %d says nothing of transactional id %q", broker, id)
-		}
-		if !ok {
+		switch {
+		case err != nil:
 			v.err = err
+		case !ok:
+			v.err = fault(kerr.NetworkException, "broker %d says nothing of transactional id %q", broker, id)
 		}
 		q.answer <- v
 	}
