@@ -25,13 +25,8 @@ func (ac *activeController) alterReassignments(ctx context.Context, req *kmsg.Al
 	for _, t := range req.Topics {
 		for _, p := range t.Partitions {
 			tp := topicPartition{Topic: t.Topic, Partition: p.Partition}
-			if p.Replicas != nil {
-				if err := ac.m.checkTarget(tp, p.Replicas); err != nil {
-					verdicts[tp] = err
-					continue
-				}
-			} else if known := ac.m.partition(tp); known == nil || !known.moving() {
-				verdicts[tp] = kerr.NoReassignmentInProgress
+			if err := ac.m.checkReassignment(tp, p.Replicas); err != nil {
+				verdicts[tp] = err
 				continue
 			}
 			start[tp] = p.Replicas
@@ -60,4 +55,15 @@ func (ac *activeController) alterReassignments(ctx context.Context, req *kmsg.Al
 		resp.Topics = append(resp.Topics, out)
 	}
 	return resp, nil
+}
+
+// checkReassignment returns what is wrong with a target; nil cancels a reassignment.
+func (m *model) checkReassignment(tp topicPartition, target []int32) error {
+	if target != nil {
+		return m.checkTarget(tp, target)
+	}
+	if p := m.partition(tp); p == nil || !p.moving() {
+		return kerr.NoReassignmentInProgress
+	}
+	return nil
 }

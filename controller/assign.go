@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -108,11 +109,7 @@ func newSpread(brokers []Broker) (spread, error) {
 
 // interleave takes a broker from each rack in turn, ordered by the racks' names.
 func interleave(byRack map[string][]Broker, n int) []Broker {
-	racks := make([]string, 0, len(byRack))
-	for rack := range byRack {
-		racks = append(racks, rack)
-	}
-	slices.Sort(racks)
+	racks := slices.Sorted(maps.Keys(byRack))
 	order := make([]Broker, 0, n)
 	for i := 0; len(order) < n; i++ {
 		for _, rack := range racks {

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"barnabas/internal/logx"
@@ -65,7 +67,7 @@ func (m *model) unbalanced(thresholdPercent int) []topicPartition {
 		}
 	}
 	var move []topicPartition
-	for _, id := range sortedKeys(missing) {
+	for _, id := range slices.Sorted(maps.Keys(missing)) {
 		if 100*len(missing[id]) <= thresholdPercent*due[id] {
 			continue
 		}

@@ -54,7 +54,7 @@ func openBrokerChannel(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, 
 		watch.ended = func(int32) {}
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // cancelled by Close, when the broker is gone or the term ends
-	l := &brokerChannel{
+	ch := &brokerChannel{
 		sender: sender,
 		log:    log.WithField(logx.Broker, to.ID),
 		answer: answer,
@@ -63,9 +63,9 @@ func openBrokerChannel(sender Sender, to zkcoord.BrokerInfo, log *logrus.Entry, 
 		cancel: cancel,
 		done:   make(chan struct{}),
 	}
-	l.mu.to = to
-	go l.run(ctx)
-	return l
+	ch.mu.to = to
+	go ch.run(ctx)
+	return ch
 }
 
 // Send queues a request.

@@ -119,8 +119,8 @@ func (c *Controller) Queued() int { return c.queue.length() }
 // controller.
 func (c *Controller) QueuedRequests() map[int32]int {
 	queued := make(map[int32]int)
-	for id, l := range *c.channels.Load() {
-		queued[id] = l.Queued()
+	for id, ch := range *c.channels.Load() {
+		queued[id] = ch.Queued()
 	}
 	return queued
 }
@@ -310,10 +310,7 @@ func (c *Controller) race(ctx context.Context) error {
 	c.log.WithField(logx.ControllerEpoch, term.Epoch).Info("elected as controller")
 	c.current = newActiveController(c, term)
 	c.active.Store(true) // requests queue up behind this event; brokers hear of the term before it ends
-	if err := c.current.takeOver(ctx); err != nil {
-		return err
-	}
-	return nil
+	return c.current.takeOver(ctx)
 }
 
 // onChange converts what a watch reports to an event of the active controller.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -206,21 +207,13 @@ func (ac *activeController) askToDelete(ctx context.Context, topics []*topic) er
 		for n, p := range t.partitions {
 			tp := topicPartition{Topic: t.name, Partition: n}
 			ac.b.update(ac.m.brokerIDs(), tp)
-			for _, id := range p.replicas {
-				key := replica{n, id}
-				switch {
-				case t.deletion.replicas[key] == deletionDone:
-				case !ac.m.serving(id, tp):
-					t.deletion.replicas[key] = deletionFailed
-					t.deletion.held = true
-				default:
-					alive[id] = append(alive[id], tp)
-				}
+			for _, id := range ac.replicasToDelete(t, tp, p) {
+				alive[id] = append(alive[id], tp)
 			}
 		}
 	}
 	ac.flush()
-	for _, id := range sortedKeys(alive) {
+	for _, id := range slices.Sorted(maps.Keys(alive)) {
 		slices.SortFunc(alive[id], topicPartition.Compare)
 		for _, tp := range alive[id] {
 			ac.b.stopReplica(id, tp, false)
@@ -239,6 +232,24 @@ func (ac *activeController) askToDelete(ctx context.Context, topics []*topic) er
 	}
 	ac.flush()
 	return nil
+}
+
+// replicasToDelete lists the brokers that can be told to delete their replica of a partition. If there is another one that
+// has not done it yet, it holds the deletion.
+func (ac *activeController) replicasToDelete(t *topic, tp topicPartition, p *partition) []int32 {
+	var alive []int32
+	for _, id := range p.replicas {
+		key := replica{tp.Partition, id}
+		switch {
+		case t.deletion.replicas[key] == deletionDone:
+		case !ac.m.serving(id, tp):
+			t.deletion.replicas[key] = deletionFailed
+			t.deletion.held = true
+		default:
+			alive = append(alive, id)
+		}
+	}
+	return alive
 }
 
 // stopAnswered records which replicas a broker has deleted.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -34,7 +35,7 @@ func compareMembers(known map[int32]*broker, registered []zkcoord.BrokerInfo) me
 			d.changed = append(d.changed, info)
 		}
 	}
-	for _, id := range sortedKeys(known) {
+	for _, id := range slices.Sorted(maps.Keys(known)) {
 		if _, ok := present[id]; !ok {
 			d.left = append(d.left, id)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,21 +68,16 @@ func (r *reassigner) list(ctx context.Context) error {
 
 // sortedPartitions returns the keys topic-partition, sorted by topic and number.
 func sortedPartitions[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
 	split := func(name string) (string, int) {
 		i := strings.LastIndexByte(name, '-')
 		n, _ := strconv.Atoi(name[i+1:])
 		return name[:i], n
 	}
-	slices.SortFunc(names, func(a, b string) int {
+	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
 		at, an := split(a)
 		bt, bn := split(b)
 		return cmp.Or(cmp.Compare(at, bt), cmp.Compare(an, bn))
 	})
-	return names
 }
 
 func (r *reassigner) execute(ctx context.Context) error {

@@ -3,7 +3,9 @@ package group
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -279,7 +281,7 @@ func TestListAndDescribe(t *testing.T) {
 			for _, g := range groups {
 				found[g.Group+"/"+g.ProtocolType] = g.GroupState
 			}
-			if got := strings.Join(sortedKeys(found), " "); got != test.want {
+			if got := strings.Join(slices.Sorted(maps.Keys(found)), " "); got != test.want {
 				t.Errorf("states %v, types %v: %q, want %q", test.states, test.types, got, test.want)
 			}
 		}

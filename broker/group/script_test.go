@@ -3,6 +3,7 @@ package group
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -278,7 +279,7 @@ func (b *scriptRunner) print(format string, args ...any) { fmt.Fprintf(&b.out, f
 
 // answers prints the responses that have arrived.
 func (b *scriptRunner) answers() {
-	for _, who := range sortedKeys(b.joins) {
+	for _, who := range slices.Sorted(maps.Keys(b.joins)) {
 		select {
 		case resp := <-b.joins[who]:
 			delete(b.joins, who)
@@ -290,7 +291,7 @@ func (b *scriptRunner) answers() {
 		default:
 		}
 	}
-	for _, who := range sortedKeys(b.syncs) {
+	for _, who := range slices.Sorted(maps.Keys(b.syncs)) {
 		select {
 		case resp := <-b.syncs[who]:
 			delete(b.syncs, who)
@@ -331,15 +332,6 @@ func (b *scriptRunner) joined(resp *kmsg.JoinGroupResponse) string {
 func (b *scriptRunner) printState() {
 	g := b.g
 	b.print("%s generation %d members %d pending %d", g.state, g.generation, len(g.members), len(g.pending))
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func name(err error) string {
