@@ -171,6 +171,10 @@ func (v *validator) inPlace(b record.Batch) (keep bool, err error) {
 	if v.codec != record.None {
 		return v.compressed(b)
 	}
+	if s, ok := b.Survey(); ok && v.allFit(b, s) {
+		v.recordCount, v.maxTime = int(b.Count()), s.MaxTimestamp
+		return true, nil
+	}
 	var p record.Probe
 	it := b.Iter(b.Body())
 	for it.Probe(&p) {
@@ -180,6 +184,11 @@ func (v *validator) inPlace(b record.Batch) (keep bool, err error) {
 		return false, it.Err()
 	}
 	return true, v.verdict()
+}
+
+// allFit reports whether record would accept all records of a batch.
+func (v *validator) allFit(b record.Batch, s record.Survey) bool {
+	return !(v.cfg.Compact && s.NullKeys) && v.timeFits(b, s.MinTimestamp) && v.timeFits(b, s.MaxTimestamp)
 }
 
 func (v *validator) compressed(b record.Batch) (keep bool, err error) {

@@ -21,3 +21,19 @@ func BenchmarkProbe(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSurvey does the same for all records together.
+func BenchmarkSurvey(b *testing.B) {
+	w := NewBuilder()
+	for i := range 140 {
+		w.Add(1_790_000_000_000+int64(i), nil, make([]byte, 100))
+	}
+	batch := Batch(w.MustBuild())
+	b.SetBytes(int64(len(batch)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := batch.Survey(); !ok {
+			b.Fatal("not surveyed")
+		}
+	}
+}
