@@ -181,7 +181,7 @@ func (l *Log) writeLocked(cfg *Config, a *appended) error {
 			return l.disk.fail("create indexes", err)
 		}
 	}
-	if err := s.append(a, cfg.IndexIntervalBytes); err != nil {
+	if err := s.append(a, cfg); err != nil {
 		return l.disk.fail("append", err)
 	}
 	l.publishEndLocked(a.last + 1)

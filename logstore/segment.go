@@ -76,6 +76,7 @@ type segment struct {
 	rollTime   int64 // timestamp from which rolling by time counts, if rollKnown
 	rollKnown  bool
 	created    time.Time // wall clock, for segments without timestamps
+	reserved   int64     // position up to which the file system has space for the file; see reserve
 	jitter     time.Duration
 }
 
@@ -214,7 +215,7 @@ type appended struct {
 }
 
 // append writes a, and an index entry if it is due.
-func (s *segment) append(a *appended, indexInterval int32) error {
+func (s *segment) append(a *appended, cfg *Config) error {
 	position := s.size.Load()
 	if position == 0 {
 		s.rollTime, s.rollKnown = a.stamp.timestamp, true
@@ -223,7 +224,9 @@ func (s *segment) append(a *appended, indexInterval int32) error {
 	if err != nil {
 		return err
 	}
+	s.reserve(position+int64(len(a.data)), cfg)
 	if _, err := f.WriteAt(a.data, position); err != nil {
+		s.reserved = 0
 		_ = f.Truncate(position) // if that fails too, recovery truncates it
 		return err
 	}
@@ -231,7 +234,7 @@ func (s *segment) append(a *appended, indexInterval int32) error {
 	s.touched = true
 	s.dirty.Store(true)
 	s.remember(a, position)
-	err = s.indexAppend(a, position, indexInterval)
+	err = s.indexAppend(a, position, cfg.IndexIntervalBytes)
 	if noSpace(err) || tooManyFiles(err) { // the batch is written; it is found without the entry, and the next append tries again
 		err = nil
 	}
@@ -391,7 +394,7 @@ func (s *segment) firstTimestamp() (int64, error) {
 }
 
 // finish ends appending: it forgets what was remembered, adds the last time index entry, and trims the indexes and a
-// pre-allocated file to their used size.
+// file with reserved space to their used size.
 func (s *segment) finish(preallocated bool) error {
 	s.recent.Store(nil)
 	if !s.touched {
@@ -412,14 +415,18 @@ func (s *segment) finish(preallocated bool) error {
 	if err := s.times.trim(); err != nil {
 		return err
 	}
-	if !preallocated {
+	if !preallocated && s.size.Load() < reserveFrom {
 		return nil
 	}
 	f, err := s.open()
 	if err != nil {
 		return err
 	}
-	return f.Truncate(s.size.Load())
+	if err := f.Truncate(s.size.Load()); err != nil {
+		return err
+	}
+	s.reserved = 0
+	return nil
 }
 
 // sync makes the whole segment durable.
@@ -487,6 +494,7 @@ func (s *segment) truncate(offset int64, now time.Time) (int64, error) {
 	if err := f.Truncate(position); err != nil {
 		return 0, err
 	}
+	s.reserved = 0
 	s.size.Store(position)
 	s.touched = true
 	s.dirty.Store(true)

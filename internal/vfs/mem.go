@@ -33,10 +33,11 @@ var _ FS = (*Mem)(nil)
 
 // memNode is a file or a directory.
 type memNode struct {
-	dir     bool
-	data    []byte
-	durable []byte
-	changed time.Time
+	dir      bool
+	data     []byte
+	durable  []byte
+	reserved int64 // position up to which space is reserved
+	changed  time.Time
 }
 
 type memRename struct{ from, to string }
@@ -473,9 +474,31 @@ func (f *memFile) Truncate(size int64) error {
 		return err
 	}
 	f.n.resize(size)
+	f.n.reserved = 0
 	f.n.durable = f.n.durable[:min(int64(len(f.n.durable)), size)] // bytes that were cut off must not come back in part
 	f.n.changed = f.m.now()
 	return nil
+}
+
+func (f *memFile) Reserve(offset, size int64) error {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	if err := f.m.beginLocked("reserve", f.name); err != nil {
+		return err
+	}
+	f.n.reserved = max(f.n.reserved, offset+size)
+	return nil
+}
+
+// Reserved returns how many bytes are reserved beyond the end of a file.
+func (m *Mem) Reserved(name string) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.mu.live[name]
+	if n == nil {
+		return 0
+	}
+	return max(n.reserved-int64(len(n.data)), 0)
 }
 
 // resize keeps the memory in place if possible, for the sake of the mappings.

@@ -64,6 +64,9 @@ type File interface {
 	Size() (int64, error)
 	// Truncate shortens or extends the file. An extension reads as zeros and takes no space until it is written.
 	Truncate(size int64) error
+	// Reserve reserves space for size bytes from offset on, which may be beyond the end. The file's length does not
+	// change; Truncate gives back what is beyond it. The error is errors.ErrUnsupported where that would save nothing.
+	Reserve(offset, size int64) error
 	// Sync makes the content durable.
 	Sync() error
 	// Map maps the first size bytes of the file into memory, shared and writable. The mapping outlives the file: it is

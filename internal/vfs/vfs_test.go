@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -135,10 +136,42 @@ func checkFile(t *testing.T, fsys vfs.FS, name string) {
 		t.Error("the mapping does not show what was written")
 	}
 	must(t, m.Unmap())
+	checkReserve(t, f)
 	must(t, f.Truncate(2))
 	if size, err := f.Size(); err != nil || size != 2 {
 		t.Errorf("size %d, %v", size, err)
 	}
+}
+
+// checkReserve: reserving space leaves the length as it is, and truncating to the same length gives it back.
+func checkReserve(t *testing.T, f vfs.File) {
+	t.Helper()
+	before, err := f.Size()
+	must(t, err)
+	err = f.Reserve(before, 1<<20)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return
+	}
+	must(t, err)
+	blocks := occupied(t, f)
+	must(t, f.Truncate(before))
+	if size, err := f.Size(); err != nil || size != before {
+		t.Errorf("size %d after reserving, %v; want %d", size, err, before)
+	}
+	if f.OS() != nil && (blocks < 1<<20 || occupied(t, f) >= 1<<20) {
+		t.Errorf("takes %d bytes after reserving 1 MiB, and %d after giving it back", blocks, occupied(t, f))
+	}
+}
+
+// occupied returns the space that a file takes, in bytes.
+func occupied(t *testing.T, f vfs.File) int64 {
+	t.Helper()
+	if f.OS() == nil {
+		return 0
+	}
+	st, err := f.OS().Stat()
+	must(t, err)
+	return st.Sys().(*syscall.Stat_t).Blocks * 512
 }
 
 func TestLock(t *testing.T) {
