@@ -9,12 +9,16 @@ package kafkatest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,13 +65,20 @@ type Cluster struct {
 	brokers []*Broker
 }
 
-// Broker is one broker of a Cluster. Its methods are for one goroutine at a time.
+// Broker is one broker of a Cluster. Its methods are safe for concurrent use.
 type Broker struct {
 	cluster *Cluster
 	id      int
 	dir     string
-	port    int // kept across restarts
-	server  *broker.Server
+
+	changing sync.Mutex // held while it starts or stops
+	over     bool       // the test has ended; guarded by changing
+
+	mu struct {
+		sync.Mutex
+		port   int            // kept across restarts
+		server *broker.Server // nil: stopped
+	}
 }
 
 // Run starts a cluster, which is stopped when the test ends. If it cannot be started, the test fails.
@@ -78,19 +89,20 @@ func Run(t testing.TB, opts ...Option) *Cluster {
 		o(&c.options)
 	}
 	zk, err := zkserver.Open(zkserver.Config{TickTime: 500 * time.Millisecond})
-	if err == nil {
-		err = zk.Listen("127.0.0.1:0")
-	}
 	if err != nil {
 		t.Fatalf("kafkatest: ZooKeeper: %v", err)
 	}
-	c.zk = zk
 	t.Cleanup(func() { _ = zk.Close() })
-	dir := t.TempDir()
+	if err := zk.Listen("127.0.0.1:0"); err != nil {
+		t.Fatalf("kafkatest: ZooKeeper: %v", err)
+	}
+	c.zk = zk
+	dir := tempDir(t)
 	for id := range c.options.brokers {
-		b := &Broker{cluster: c, id: id, dir: filepath.Join(dir, strconv.Itoa(id)), port: testport.Reserve(t)}
+		b := &Broker{cluster: c, id: id, dir: filepath.Join(dir, strconv.Itoa(id))}
+		b.mu.port = testport.Reserve(t)
 		c.brokers = append(c.brokers, b)
-		t.Cleanup(b.Stop)
+		t.Cleanup(b.end)
 		if err := b.Start(); err != nil {
 			t.Fatalf("kafkatest: broker %d: %v", id, err)
 		}
@@ -98,11 +110,29 @@ func Run(t testing.TB, opts ...Option) *Cluster {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	for _, b := range c.brokers {
-		if err := b.server.AwaitBrokers(ctx, len(c.brokers)); err != nil {
+		if err := b.running().AwaitBrokers(ctx, len(c.brokers)); err != nil {
 			t.Fatalf("kafkatest: broker %d does not see all others: %v", b.id, err)
 		}
 	}
 	return c
+}
+
+// tempDir is testing.TB.TempDir without the test's name in the path: a comma in it would separate two log directories.
+func tempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(os.Getenv("GOTMPDIR"), "kafkatest-")
+	if err != nil {
+		t.Fatalf("kafkatest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("kafkatest: %v", err)
+		}
+	})
+	if strings.Contains(dir, ",") {
+		t.Fatalf("kafkatest: the temporary directory %s has a comma, which separates log directories", dir)
+	}
+	return dir
 }
 
 // Broker returns the broker with the given id.
@@ -123,19 +153,56 @@ func (c *Cluster) ZooKeeper() string { return c.zk.Addr().String() }
 // ID returns the broker's id.
 func (b *Broker) ID() int { return b.id }
 
-// Addr returns the broker's address, host:port. It stays the same across Stop and Start.
-func (b *Broker) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port)) }
+// Addr returns the broker's address, host:port. It stays the same across Stop and Start, unless settings have replaced
+// the listeners by some without a fixed port.
+func (b *Broker) Addr() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.mu.port))
+}
 
 // Listener returns the address, host:port, of a listener that settings have added to the client listener PLAINTEXT. Its
-// port stays the same across restarts only if the setting specifies it.
-func (b *Broker) Listener(name string) string { return b.server.Addr(name) }
+// port stays the same across restarts only if the setting specifies it. It is empty while the broker is stopped.
+func (b *Broker) Listener(name string) string {
+	server := b.running()
+	if server == nil {
+		return ""
+	}
+	return server.Addr(name)
+}
 
 // LogDir returns the broker's log directory.
 func (b *Broker) LogDir() string { return filepath.Join(b.dir, "logs") }
 
+// running returns the broker proper, nil if it is stopped.
+func (b *Broker) running() *broker.Server {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.server
+}
+
+// set notes that the broker has started or, with nil, that it is stopped. A port of 0 stands for the same as before.
+func (b *Broker) set(server *broker.Server, port int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.server = server
+	if port != 0 {
+		b.mu.port = port
+	}
+}
+
 // Start starts the broker again after Stop.
 func (b *Broker) Start() error {
-	cfg, err := config.Parse(b.properties())
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	switch {
+	case b.over:
+		return errors.New("kafkatest: the test has ended")
+	case b.running() != nil:
+		return fmt.Errorf("kafkatest: broker %d is running", b.id)
+	}
+	props := b.properties()
+	cfg, err := config.Parse(props)
 	if err != nil {
 		return err
 	}
@@ -145,26 +212,58 @@ func (b *Broker) Start() error {
 	if err := server.Start(ctx); err != nil {
 		return err
 	}
-	b.server = server
-	_, port, err := net.SplitHostPort(server.Addr("PLAINTEXT"))
-	if err != nil {
-		return err
+	port := 0
+	if props["listeners"] != b.listeners() {
+		if port, err = portOf(server); err != nil {
+			server.Close()
+			return fmt.Errorf("listeners=%s: %w", props["listeners"], err)
+		}
 	}
-	b.port, err = strconv.Atoi(port)
-	return err
+	b.set(server, port)
+	return nil
+}
+
+// portOf returns the port of the client listener.
+func portOf(server *broker.Server) (int, error) {
+	addr := server.Addr("PLAINTEXT")
+	if addr == "" {
+		return 0, errors.New("there must be a listener PLAINTEXT")
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(port)
 }
 
 // Stop shuts the broker down cleanly; its data remain.
 func (b *Broker) Stop() {
-	if b.server != nil {
-		b.server.Close()
-		b.server = nil
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	b.stop()
+}
+
+// end stops the broker for good.
+func (b *Broker) end() {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	b.over = true
+	b.stop()
+}
+
+func (b *Broker) stop() {
+	if server := b.running(); server != nil {
+		server.Close()
+		b.set(nil, 0)
 	}
 }
 
+// listeners returns the broker's setting unless there is another one.
+func (b *Broker) listeners() string { return "PLAINTEXT://" + b.Addr() }
+
 func (b *Broker) properties() map[string]string {
 	props := map[string]string{
-		"broker.id": strconv.Itoa(b.id), "listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", b.port),
+		"broker.id": strconv.Itoa(b.id), "listeners": b.listeners(),
 		"log.dirs": b.LogDir(), "zookeeper.connect": b.cluster.ZooKeeper(), "zookeeper.session.timeout.ms": "6000",
 		"group.initial.rebalance.delay.ms": "0", "controlled.shutdown.retry.backoff.ms": "50",
 	}

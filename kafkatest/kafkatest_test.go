@@ -2,11 +2,18 @@ package kafkatest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
 
+	"barnabas/internal/testport"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -60,6 +67,71 @@ func TestOneBrokerKeepsItsDataOverARestart(t *testing.T) {
 	}
 	produce(t, client(t, c), "t", 50, 60)
 	consume(t, c, "t", 60)
+}
+
+// TestDirectoriesAreThoseOfTheTest: whatever the test's name is, the broker's directory is where LogDir says, and goes with
+// the test.
+func TestDirectoriesAreThoseOfTheTest(t *testing.T) {
+	t.Parallel()
+	dir := ""
+	t.Run("with commas, blanks ${x:y}", func(t *testing.T) {
+		dir = kafkatest.Run(t).Broker(0).LogDir()
+		if _, err := os.Stat(filepath.Join(dir, "meta.properties")); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the test: %v", err)
+	}
+}
+
+// TestBrokerBehindAProxy: what a broker advertises is not its own address.
+func TestBrokerBehindAProxy(t *testing.T) {
+	t.Parallel()
+	b := kafkatest.Run(t, kafkatest.Setting("advertised.listeners", "PLAINTEXT://"+testport.Address(t))).Broker(0)
+	addr := b.Addr()
+	for range 2 {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+		b.Stop()
+		if err := b.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if b.Addr() != addr {
+			t.Errorf("%s is now %s", addr, b.Addr())
+		}
+	}
+}
+
+// TestStartAndStopFromManyGoroutines: a broker runs once at most, and not beyond the end of its test.
+func TestStartAndStopFromManyGoroutines(t *testing.T) {
+	t.Parallel()
+	var b *kafkatest.Broker
+	var others sync.WaitGroup
+	t.Run("test", func(t *testing.T) {
+		b = kafkatest.Run(t, kafkatest.Logs()).Broker(0)
+		if err := b.Start(); err == nil {
+			t.Error("a running broker was started")
+		}
+		for range 4 {
+			others.Go(func() {
+				for range 3 {
+					b.Stop()
+					_, _ = b.Start(), b.Listener("PLAINTEXT")
+				}
+			})
+		}
+	})
+	others.Wait()
+	if err := b.Start(); err == nil {
+		t.Error("a broker was started after its test")
+	}
+	if addr := b.Listener("PLAINTEXT"); addr != "" {
+		t.Errorf("a stopped broker has a listener at %s", addr)
+	}
 }
 
 func TestThreeBrokersReplicateAndFailOver(t *testing.T) {
