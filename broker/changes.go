@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"barnabas/config"
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 	"barnabas/logstore"
 	"barnabas/zkcoord"
@@ -51,12 +52,7 @@ func (s *Server) applyAgainLocked(what string, apply func() error) {
 	s.pending.again[what] = struct{}{}
 	s.background(func() {
 		for pause := retryPause; ; pause = min(2*pause, retryPauseMax) {
-			select {
-			case <-time.After(pause):
-			case <-s.ctx.Done():
-				return
-			}
-			if s.appliedAgain(what, apply) {
+			if await.Pause(s.ctx, pause) != nil || s.appliedAgain(what, apply) {
 				return
 			}
 		}

@@ -364,10 +364,7 @@ func (s *Server) handOver() {
 		}
 		s.log.WithError(err).WithField(logx.Count, left).
 			Infof("the controller has not moved all leaderships yet, try %d of %d, %v until the next", try+1, tries, pause)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		await.Pause(ctx, pause)
 	}
 	s.log.Warn("stopping although not all leaderships were moved")
 }
@@ -388,10 +385,7 @@ func (s *Server) cancelWithoutZooKeeper(ctx context.Context, cancel context.Canc
 			cancel(err)
 			return
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		await.Pause(ctx, pause)
 	}
 }
 

@@ -570,9 +570,7 @@ func (s *Server) watchConfigs(ctx context.Context) error {
 		ended <- err
 		for pause := watchPause; watching.Err() == nil; pause = min(2*pause, watchPauseMax) {
 			s.log.WithError(err).Error("changes of settings cannot be read, trying again")
-			select {
-			case <-time.After(pause):
-			case <-watching.Done():
+			if await.Pause(watching, pause) != nil {
 				return
 			}
 			s.settingsMissed()

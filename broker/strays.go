@@ -10,6 +10,7 @@ import (
 
 	"barnabas/broker/metadata"
 	"barnabas/broker/replica"
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 	"barnabas/logstore"
 	"barnabas/zkcoord"
@@ -65,9 +66,7 @@ func (t *strays) controllerSpoke(epoch int32) {
 }
 
 func (t *strays) look() {
-	select {
-	case <-time.After(strayDelay):
-	case <-t.s.ctx.Done():
+	if await.Pause(t.s.ctx, strayDelay) != nil {
 		return
 	}
 	t.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 	"barnabas/zkcoord"
 )
@@ -151,9 +152,7 @@ func (ch *brokerChannel) deliver(ctx context.Context, req kmsg.Request) (kmsg.Re
 		if attempt == warnAttempt {
 			ch.log.WithError(err).WithField(logx.API, kmsg.NameForKey(req.Key())).Warn("broker cannot be reached, still trying")
 		}
-		select {
-		case <-time.After(sendBackoff):
-		case <-ctx.Done():
+		if await.Pause(ctx, sendBackoff) != nil {
 			return nil, ctx.Err()
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"barnabas/internal/await"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -101,9 +103,7 @@ func awaitBroker(ctx context.Context, env *Env, cl *kgo.Client, addresses string
 		if !told {
 			env.errorf("waiting%s for a broker to answer at %s", upTo(ctx), addresses)
 		}
-		select {
-		case <-time.After(between):
-		case <-ctx.Done():
+		if await.Pause(ctx, between) != nil {
 			return fmt.Errorf("no broker answers at %s: %w: %w", addresses, context.Cause(ctx), err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"barnabas/internal/await"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -56,11 +58,10 @@ func whileCoordinatorComes(ctx context.Context, patience time.Duration, ask func
 		default:
 			return err
 		}
-		select {
-		case <-time.After(between):
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-patient.Done():
+		if await.Pause(patient, between) != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			return err
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"barnabas/internal/await"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -35,9 +37,7 @@ func untilKnown[T any](ctx context.Context, list func() (T, error), known func(T
 		if err != nil || known(listed) {
 			return listed, err
 		}
-		select {
-		case <-time.After(listRetryDelay):
-		case <-ctx.Done():
+		if await.Pause(ctx, listRetryDelay) != nil {
 			return listed, nil // with the error of each partition
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"barnabas/internal/await"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -229,10 +231,7 @@ func (r *perfRun) throttle(ctx context.Context, start time.Time, n int64) {
 	}
 	due := time.Duration(float64(n) / r.throughput * float64(time.Second))
 	if wait := due - time.Since(start); wait >= least {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+		await.Pause(ctx, wait)
 	}
 }
 

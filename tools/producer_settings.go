@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"barnabas/internal/await"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -227,9 +229,7 @@ func awaitTopic(ctx context.Context, cl *kgo.Client, topic string) error {
 		} else if !kerr.IsRetriable(last) {
 			return last
 		}
-		select {
-		case <-time.After(between):
-		case <-ctx.Done():
+		if await.Pause(ctx, between) != nil {
 			return fmt.Errorf("%w: %w", context.Cause(ctx), last)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"barnabas/internal/await"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -205,9 +207,7 @@ func (r *reassigner) moveDirs(ctx context.Context, left []dirReplica) error {
 			}
 			return terseError(fmt.Sprintf("Timed out before log directory move%s could be started for: %s", pluralOf(len(left)), strings.Join(names, ",")))
 		}
-		select {
-		case <-time.After(between):
-		case <-ctx.Done():
+		if await.Pause(ctx, between) != nil {
 			return context.Cause(ctx)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/logstore/record"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -205,9 +206,7 @@ func (v *verification) run(ctx context.Context) error {
 			continue
 		}
 		// A replica that is behind, or a broker that is down, must not turn the others' responses into a busy loop.
-		select {
-		case <-time.After(v.maxWait - time.Since(began)):
-		case <-ctx.Done():
+		if await.Pause(ctx, v.maxWait-time.Since(began)) != nil {
 			return nil
 		}
 	}

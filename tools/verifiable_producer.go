@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"barnabas/internal/await"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -156,10 +158,7 @@ func (r *verifiableRun) throttle(ctx context.Context, n int64) {
 		return
 	}
 	due := r.start.Add(time.Duration(float64(n) / float64(*r.o.throughput) * float64(time.Second)))
-	select {
-	case <-time.After(time.Until(due)):
-	case <-ctx.Done():
-	}
+	await.Pause(ctx, time.Until(due))
 }
 
 // report prints a record's outcome. The output is flushed with each event, so its errors are returned at the end.

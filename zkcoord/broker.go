@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 )
 
@@ -300,12 +301,7 @@ func (w *staleRegistration) next(ctx context.Context, c *Client, b BrokerInfo, n
 	case time.Now().After(w.deadline):
 		return &ErrBrokerIDInUse{b.ID, other, fmt.Sprintf("its registration outlives the session timeout of %v", c.cfg.SessionTimeout)}
 	}
-	select {
-	case <-time.After(staleRegistrationPoll):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return await.Pause(ctx, staleRegistrationPoll)
 }
 
 func sameEndpoints(a, b BrokerInfo) bool {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"barnabas/internal/await"
+
 	"github.com/go-zookeeper/zk"
 )
 
@@ -159,10 +161,5 @@ func (c *Client) letOthersProceed(ctx context.Context) error {
 	if c.simulated { // others proceed during each request
 		return context.Cause(ctx)
 	}
-	select {
-	case <-time.After(rewriteBackoff + rand.N(rewriteBackoff)):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return await.Pause(ctx, rewriteBackoff+rand.N(rewriteBackoff))
 }

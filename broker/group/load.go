@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -41,10 +42,8 @@ func (s *shard) load() (groups int, ok bool) {
 		if groups, ok = s.tryLoad(); ok {
 			return groups, true
 		}
-		select {
-		case <-s.ctx.Done():
+		if await.Pause(s.ctx, delay) != nil {
 			return 0, false
-		case <-time.After(delay):
 		}
 	}
 }

@@ -136,7 +136,7 @@ func (t *fetcher) run(ctx context.Context) {
 		}
 	}()
 	for ctx.Err() == nil {
-		wanted := t.wanted(t.set.cfg.now())
+		wanted := t.wanted(time.Now())
 		if wanted == nil {
 			t.pause(ctx, t.set.cfg.Backoff)
 			continue
@@ -159,8 +159,6 @@ func (t *fetcher) run(ctx context.Context) {
 		}
 	}
 }
-
-func (c FetchConfig) now() time.Time { return time.Now() }
 
 // pause waits for a while, or until a partition is added.
 func (t *fetcher) pause(ctx context.Context, d time.Duration) {
@@ -290,7 +288,7 @@ func (t *fetcher) take(tp logstore.TopicPartition, at fetchFrom, r *kmsg.FetchRe
 }
 
 func (t *fetcher) holdBack(f *fetched, err error) {
-	f.notBefore = t.set.cfg.now().Add(t.set.cfg.Backoff)
+	f.notBefore = time.Now().Add(t.set.cfg.Backoff)
 	level := logrus.WarnLevel
 	if isTransient(err) {
 		level = logrus.DebugLevel

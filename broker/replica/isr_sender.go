@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 
 	"github.com/sirupsen/logrus"
@@ -135,10 +136,8 @@ func (s *isrSender) run(ctx context.Context) {
 		if len(again) == 0 {
 			continue
 		}
-		select {
-		case <-ctx.Done():
+		if await.Pause(ctx, isrRetryDelay) != nil {
 			return
-		case <-time.After(isrRetryDelay):
 		}
 		s.submitAgain(again)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/logstore"
 
 	"github.com/sirupsen/logrus"
@@ -80,10 +81,8 @@ func (w *isrWriter) writeAll(ctx context.Context) {
 		if w.settle(ctx, c) {
 			continue
 		}
-		select {
-		case <-ctx.Done():
+		if await.Pause(ctx, isrRetryDelay) != nil {
 			return
-		case <-time.After(isrRetryDelay):
 		}
 		w.submitAgain([]*isrChange{c})
 	}

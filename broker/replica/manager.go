@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/logstore"
 
 	"github.com/sirupsen/logrus"
@@ -135,12 +136,7 @@ func (m *Manager) Close() {
 
 // expireISR looks for lagging followers, twice in replica.lag.time.max.ms as Apache Kafka does.
 func (m *Manager) expireISR(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(max(m.cfg.LagMax()/2, time.Millisecond)):
-		}
+	for await.Pause(ctx, max(m.cfg.LagMax()/2, time.Millisecond)) == nil {
 		now := m.cfg.Now()
 		for _, p := range m.Partitions() {
 			p.shrinkISR(now)

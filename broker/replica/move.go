@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 	"barnabas/logstore"
 
@@ -161,7 +162,7 @@ func (v *mover) run(ctx context.Context) {
 		if line, ok := v.retries.Line(retry, log); ok {
 			line.Warn(retry)
 		}
-		pause(ctx, moveRetry)
+		await.Pause(ctx, moveRetry)
 		v.add(p)
 	}
 }
@@ -173,18 +174,11 @@ func (p *Partition) movable() bool {
 	return copied != nil && copied.Usable() == nil && p.Log().Usable() == nil
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // move copies until the copy has replaced the log, or the move is aborted.
 func (v *mover) move(ctx context.Context, p *Partition, buf []byte) ([]byte, error) {
 	for ctx.Err() == nil {
 		if v.cfg.Throttle.holdsBack(p.TP) {
-			pause(ctx, moveThrottled)
+			await.Pause(ctx, moveThrottled)
 			continue
 		}
 		n, state, grown, err := p.copySome(buf)

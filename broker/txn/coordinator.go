@@ -179,16 +179,9 @@ func (c *Coordinator) load(s *shard) (ok bool) {
 			return false
 		}
 		log.WithError(err).Error("cannot load the transaction log, trying again")
-		pause(s.ctx, loadRetryDelay)
+		await.Pause(s.ctx, loadRetryDelay)
 	}
 	return false
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 // shardOf finds the shard of an id. The error is NOT_COORDINATOR if another broker leads its partition.

@@ -40,7 +40,7 @@ func (c *Coordinator) finish(s *shard, id string, epoch int32, end int64) {
 			return
 		}
 		log.WithError(err).Info("cannot record the completion of a transaction, trying again")
-		pause(s.ctx, markersRetryDelay)
+		await.Pause(s.ctx, markersRetryDelay)
 	}
 }
 

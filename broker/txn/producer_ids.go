@@ -126,10 +126,8 @@ func (p *ProducerIDs) fetch() {
 			return
 		}
 		p.log.WithError(err).Info("cannot get producer ids from the controller, trying again")
-		select {
-		case <-p.ctx.Done():
+		if await.Pause(p.ctx, allocateBackoff) != nil {
 			return
-		case <-time.After(allocateBackoff):
 		}
 	}
 }

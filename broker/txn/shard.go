@@ -298,7 +298,7 @@ func (s *shard) awaitHeld(epoch int32, end int64) error {
 		case s.ctx.Err() != nil:
 			return context.Cause(s.ctx)
 		}
-		pause(s.ctx, holdRetryDelay) // the leadership is lost, and the shard is about to be told
+		await.Pause(s.ctx, holdRetryDelay) // the leadership is lost, and the shard is about to be told
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package await lets a goroutine wait for a change of state that belongs to someone else.
+// Package await lets a goroutine wait: for a change of state that belongs to someone else, or for a while.
 //
 // The goroutine that changes the state only notifies; the one that waits checks the state itself. So notifying is safe
 // under any lock, and a timeout or a shutdown arrives as an error.
@@ -7,6 +7,7 @@ package await
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Signal wakes the goroutines that wait for a change of the state it belongs to, such as a partition's offsets or a
@@ -62,5 +63,15 @@ func Until(ctx context.Context, check func() (bool, error), on ...*Signal) error
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// Pause waits for d. If the context ends before, it returns the context's cause.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }

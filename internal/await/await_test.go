@@ -8,6 +8,20 @@ import (
 	"time"
 )
 
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, stopping := time.Now(), errors.New("stopping")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(3*time.Second, func() { cancel(stopping) })
+		if err := Pause(ctx, time.Second); err != nil || time.Since(began) != time.Second {
+			t.Errorf("a pause of a second: %v after %v", err, time.Since(began))
+		}
+		if err := Pause(ctx, time.Minute); !errors.Is(err, stopping) || time.Since(began) != 3*time.Second {
+			t.Errorf("a pause during which the context ends: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
 func TestUntil(t *testing.T) {
 	timedOut, failed := errors.New("timed out"), errors.New("failed")
 	tests := []struct {

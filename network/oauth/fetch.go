@@ -12,6 +12,7 @@ import (
 	"os"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/network/ssl"
 )
 
@@ -84,12 +85,10 @@ func (e Endpoint) read(ctx context.Context, request func(context.Context) (*http
 		if err == nil || errors.As(err, &stop) || time.Now().Add(wait).After(last) {
 			return body, err
 		}
-		select {
-		case <-time.After(wait):
-			wait *= 2
-		case <-ctx.Done():
+		if await.Pause(ctx, wait) != nil {
 			return nil, err
 		}
+		wait *= 2
 	}
 }
 
