@@ -5,7 +5,8 @@
 // takes appends, serves reads and tracks the progress of its followers; one that is a follower is kept up to date by a
 // fetcher. The package knows no client API, no znode and no property name.
 //
-// Lock order: Manager.mu, Partition.mu, Partition.progress, the log's own lock. None is held during a network call.
-// Partition.mu is held for reading during an append, so that the leadership under which a record was accepted cannot
-// change while it is written.
+// Lock order: Manager.control, Manager.mu, Partition.reading, Partition.mu, Partition.moved, Partition.progress, the log's
+// own locks; docs/threads.md says what each guards. During a call over the network none is held but Manager.control, for
+// the settings of new topics. Partition.mu is held for reading during an append, so that the leadership under which a
+// record was accepted cannot change while it is written.
 package replica

@@ -384,7 +384,7 @@ func (f *fetched) moveInto(start, end int64) error {
 			return err
 		}
 	case start > log.LogEndOffset():
-		if err := f.partition.change(func(log *logstore.Log) error { return log.TruncateFullyAndStartAt(start) }); err != nil {
+		if err := f.partition.truncate(func(log *logstore.Log) error { return log.TruncateFullyAndStartAt(start) }); err != nil {
 			return err
 		}
 	}

@@ -66,8 +66,8 @@ func (m *Manager) StopFollowing() { m.stopping.Store(true) }
 // refused meanwhile, whose replicas it considers lost until then.
 func (m *Manager) SpaceFreed() {
 	m.control.Lock()
-	refused := m.refused
-	m.refused = false
+	refused := m.control.refused
+	m.control.refused = false
 	m.control.Unlock()
 	if refused {
 		m.cfg.StorageFailed()
@@ -85,13 +85,13 @@ func (m *Manager) assume(roles []role) []error {
 			if !errors.Is(errs[i], errSameEpoch) {
 				m.logRefused(r.Assignment, errs[i])
 			}
-			m.refused = m.refused || errors.Is(errs[i], kerr.KafkaStorageError)
+			m.control.refused = m.control.refused || errors.Is(errs[i], kerr.KafkaStorageError)
 			continue
 		}
 		if p == nil {
 			continue // later
 		}
-		delete(m.dropped, r.TP)
+		delete(m.control.dropped, r.TP)
 		m.cfg.LeadershipChanged(r.TP, r.State.LeaderEpoch, r.leads(m.cfg.BrokerID))
 		if !r.leads(m.cfg.BrokerID) && r.known && !m.stopping.Load() {
 			followed = append(followed, following{p, r.State.LeaderEpoch, r.source})

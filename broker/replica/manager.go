@@ -60,13 +60,14 @@ type Manager struct {
 
 	counts counts
 
-	control         sync.Mutex  // serializes LeaderAndIsr, StopReplica and UpdateMetadata
-	controllerEpoch int32       // guarded by control: the newest one seen
-	stopping        atomic.Bool // the broker is stopping and follows no more leaders
-	refused         bool        // guarded by control: a role was refused since the storage failed or was full
+	stopping atomic.Bool // the broker is stopping and follows no more leaders
 
-	dropped map[logstore.TopicPartition]droppedReplica // guarded by control
-
+	control struct { // serializes LeaderAndIsr, StopReplica and UpdateMetadata
+		sync.Mutex
+		epoch   int32 // the newest controller epoch seen
+		refused bool  // a role was refused since the storage failed or was full
+		dropped map[logstore.TopicPartition]droppedReplica
+	}
 	mu struct {
 		sync.RWMutex
 		partitions map[logstore.TopicPartition]*Partition
@@ -103,7 +104,7 @@ func NewManager(cfg Config) *Manager {
 	m.fetchers = newFetchers(cfg.BrokerID, cfg.BrokerEpoch, cfg.Fetch, cfg.FollowerThrottle)
 	m.mu.partitions = make(map[logstore.TopicPartition]*Partition)
 	m.mu.topics = make(map[string]int)
-	m.dropped = make(map[logstore.TopicPartition]droppedReplica)
+	m.control.dropped = make(map[logstore.TopicPartition]droppedReplica)
 	m.pending.init()
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m
@@ -178,10 +179,10 @@ func (m *Manager) FromController(epoch int32, apply func()) error {
 }
 
 func (m *Manager) checkControllerLocked(epoch int32) error {
-	if epoch < m.controllerEpoch {
-		return fmt.Errorf("controller epoch %d, newest seen %d: %w", epoch, m.controllerEpoch, kerr.StaleControllerEpoch)
+	if epoch < m.control.epoch {
+		return fmt.Errorf("controller epoch %d, newest seen %d: %w", epoch, m.control.epoch, kerr.StaleControllerEpoch)
 	}
-	m.controllerEpoch = epoch
+	m.control.epoch = epoch
 	return nil
 }
 

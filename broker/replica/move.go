@@ -211,10 +211,11 @@ const (
 func (p *Partition) copySome(buf []byte) (n int, state moveState, grown []byte, err error) {
 	p.reading.RLock()
 	defer p.reading.RUnlock()
+	offline := p.State().Role == Offline
 	p.moved.Lock()
 	defer p.moved.Unlock()
 	copied := p.moved.log.Load()
-	if copied == nil || p.State().Role == Offline {
+	if copied == nil || offline {
 		return 0, moveOver, buf, nil
 	}
 	n, grown, err = copied.CatchUp(p.Log(), buf)

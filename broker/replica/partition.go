@@ -93,11 +93,11 @@ func (p *Partition) cut(to int64) error {
 		log.WithField(logx.Count, lost).Warn("acknowledged records are lost: the leader does not have them")
 		p.Log().SetHighWatermark(kept)
 	}
-	return p.change(func(log *logstore.Log) error { return log.TruncateTo(to) })
+	return p.truncate(func(log *logstore.Log) error { return log.TruncateTo(to) })
 }
 
-// change truncates the log, while nothing is copied from it that may be about to be removed.
-func (p *Partition) change(fn func(*logstore.Log) error) error {
+// truncate has fn truncate the log, while nothing is copied from it that may be about to be removed.
+func (p *Partition) truncate(fn func(*logstore.Log) error) error {
 	p.moved.Lock()
 	defer p.moved.Unlock()
 	return fn(p.Log())

@@ -81,7 +81,7 @@ func (m *Manager) DropStray(tp logstore.TopicPartition, seen int32, topic [16]by
 	if m.HostedEpoch(tp) != seen {
 		return false, nil
 	}
-	m.dropped[tp] = droppedReplica{topic, until}
+	m.control.dropped[tp] = droppedReplica{topic, until}
 	return true, m.stop(Stop{TP: tp, LeaderEpoch: NotHosted, Delete: true})
 }
 
@@ -93,7 +93,7 @@ type droppedReplica struct {
 
 // checkDropped refuses to create a replica again that was deleted as a stray, until the controller assigns it anew.
 func (m *Manager) checkDropped(a Assignment) error {
-	d, ok := m.dropped[a.TP]
+	d, ok := m.control.dropped[a.TP]
 	if _, hosted := m.Partition(a.TP); !ok || hosted || a.State.IsNew || a.Topic != d.topic || a.State.LeaderEpoch > d.until {
 		return nil
 	}
