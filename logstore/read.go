@@ -77,6 +77,10 @@ func (r *Records) Bound(limit int64) (int64, error) {
 	return min(offset, limit), nil
 }
 
+// MoreFollow reports whether records below limit are in later segments, which this read could not reach whatever its
+// maximum size.
+func (r *Records) MoreFollow(limit int64) bool { return r.Size > 0 && r.next > 0 && r.next < limit }
+
 // Close releases the segment. It may be called more than once.
 func (r *Records) Close() {
 	if r.seg != nil {

@@ -202,7 +202,9 @@ func (f *fetching) work(part func()) {
 	f.worked += time.Since(began)
 }
 
-// done reports whether the fetch need not wait any longer.
+// done reports whether the fetch need not wait any longer. Since a partition is read from one segment at a time, one
+// whose records continue in the next segment may never have MinBytes, however much there is to read: it is answered at
+// once (DelayedFetch.tryComplete, case F, 3.9).
 func (f *fetching) done() bool {
 	var size int64
 	interesting := false
@@ -212,7 +214,7 @@ func (f *fetching) done() bool {
 			continue
 		}
 		interesting = true
-		if a.failed != nil || a.view.Diverging != nil || a.preferred >= 0 {
+		if a.failed != nil || a.view.Diverging != nil || a.preferred >= 0 || a.view.Records.MoreFollow(a.view.Limit) {
 			return true
 		}
 		size += a.view.Records.Size

@@ -72,6 +72,45 @@ func TestHighWatermarksAreSentWhereConsumersReadFromFollowers(t *testing.T) {
 	}
 }
 
+// TestFetchDoesNotWaitAtTheEndOfASegment: a reader that wants more bytes than are left in a segment gets those at once if
+// there are records in the next one, and waits if there are none.
+func TestFetchDoesNotWaitAtTheEndOfASegment(t *testing.T) {
+	p := assignPartition(t, newReplicas(t), logstore.TopicPartition{Topic: "t"}, 1, 0, 1)
+	add := func() {
+		b := record.NewBuilder()
+		b.Add(1000, nil, make([]byte, 500))
+		if _, err := p.Append(b.MustBuild(), false, logstore.LeaderAppend{ProduceVersion: 9}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answered := func(isolation replica.Isolation, offset int64) bool {
+		f := &fetching{
+			h: &Handlers{}, reader: replica.Reader{Replica: -1, Isolation: isolation},
+			max: 1 << 20, min: 1 << 20, oneMore: true,
+			parts: []fetchPartition{{topic: "t", part: p, preferred: -1, at: replica.Position{Offset: offset, LeaderEpoch: -1, LastFetchedEpoch: -1, MaxBytes: 1 << 20}}},
+		}
+		f.read()
+		return f.done()
+	}
+	check := func(when string, offset int64, want bool) {
+		t.Helper()
+		for _, isolation := range []replica.Isolation{replica.ReadUncommitted, replica.ReadCommitted} {
+			if got := answered(isolation, offset); got != want {
+				t.Errorf("%s, offset %d, isolation level %d: answered %v, want %v", when, offset, isolation, got, want)
+			}
+		}
+	}
+	add()
+	check("one segment", 0, false)
+	if err := p.Log().Roll(); err != nil {
+		t.Fatal(err)
+	}
+	check("an empty segment follows", 0, false)
+	add()
+	check("records follow", 0, true)
+	check("records follow", 1, false)
+}
+
 // TestFetchOfUnconvertibleRecords: a partition whose records an old client cannot have is answered without any, and the
 // others with theirs.
 func TestFetchOfUnconvertibleRecords(t *testing.T) {
