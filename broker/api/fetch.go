@@ -46,6 +46,7 @@ type fetchPartition struct {
 	missing   error // why the partition does not exist for this client; it does not shorten the wait
 	failed    error // why it could not be read; it ends the wait
 	view      replica.View
+	found     int64 // bytes of records that there were within the limits, including a cut first batch, which is not sent
 	preferred int32 // a better replica to read from, -1 for none
 	aborted   []logstore.AbortedTxn
 	seen      logOffsets // when it was last read
@@ -202,7 +203,8 @@ func (f *fetching) work(part func()) {
 	f.worked += time.Since(began)
 }
 
-// done reports whether the fetch need not wait any longer. Since a partition is read from one segment at a time, one
+// done reports whether the fetch need not wait any longer. A batch that no longer fits into the response counts, as more
+// data would not help. Since a partition is read from one segment at a time, one
 // whose records continue in the next segment may never have MinBytes, however much there is to read: it is answered at
 // once (DelayedFetch.tryComplete, case F, 3.9).
 func (f *fetching) done() bool {
@@ -217,7 +219,7 @@ func (f *fetching) done() bool {
 		if a.failed != nil || a.view.Diverging != nil || a.preferred >= 0 || a.view.Records.MoreFollow(a.view.Limit) {
 			return true
 		}
-		size += a.view.Records.Size
+		size += a.found
 	}
 	return !interesting || size >= f.min || f.sendsMarks() && f.session.news(f.parts)
 }
@@ -236,7 +238,7 @@ func (f *fetching) read() {
 			continue
 		}
 		a.view.Records.Close()
-		a.view, a.preferred = replica.View{}, -1
+		a.view, a.found, a.preferred = replica.View{}, 0, -1
 		a.seen, a.read = offsetsOf(a.part), true
 		a.failed = f.readOne(a, left, oneMore)
 		if n := a.view.Records.Size; n > 0 {
@@ -275,6 +277,7 @@ func (f *fetching) readOne(a *fetchPartition, left int64, oneMore bool) error {
 		a.view = replica.View{}
 		return err
 	}
+	a.found = a.view.Records.Size
 	if f.oneMore && a.view.Records.FirstCut { // nobody can do anything with it (ReplicaManager.readFromLog, 3.9)
 		a.view.Records.Close()
 	}

@@ -72,43 +72,70 @@ func TestHighWatermarksAreSentWhereConsumersReadFromFollowers(t *testing.T) {
 	}
 }
 
+// addBatch appends a batch of one record with 500 bytes.
+func addBatch(t *testing.T, p *replica.Partition) {
+	t.Helper()
+	b := record.NewBuilder()
+	b.Add(1000, nil, make([]byte, 500))
+	if _, err := p.Append(b.MustBuild(), false, logstore.LeaderAppend{ProduceVersion: 9}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// consumerOf returns a consumer's fetch of partitions, from their starts, that wants as many bytes as it can get.
+func consumerOf(max int64, isolation replica.Isolation, partitions ...*replica.Partition) *fetching {
+	f := &fetching{h: &Handlers{}, reader: replica.Reader{Replica: -1, Isolation: isolation}, max: max, min: max, oneMore: true}
+	for _, p := range partitions {
+		f.parts = append(f.parts, fetchPartition{topic: p.TP.Topic, number: p.TP.Partition, part: p, preferred: -1,
+			at: replica.Position{LeaderEpoch: -1, LastFetchedEpoch: -1, MaxBytes: 1 << 20}})
+	}
+	return f
+}
+
 // TestFetchDoesNotWaitAtTheEndOfASegment: a reader that wants more bytes than are left in a segment gets those at once if
 // there are records in the next one, and waits if there are none.
 func TestFetchDoesNotWaitAtTheEndOfASegment(t *testing.T) {
 	p := assignPartition(t, newReplicas(t), logstore.TopicPartition{Topic: "t"}, 1, 0, 1)
-	add := func() {
-		b := record.NewBuilder()
-		b.Add(1000, nil, make([]byte, 500))
-		if _, err := p.Append(b.MustBuild(), false, logstore.LeaderAppend{ProduceVersion: 9}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	answered := func(isolation replica.Isolation, offset int64) bool {
-		f := &fetching{
-			h: &Handlers{}, reader: replica.Reader{Replica: -1, Isolation: isolation},
-			max: 1 << 20, min: 1 << 20, oneMore: true,
-			parts: []fetchPartition{{topic: "t", part: p, preferred: -1, at: replica.Position{Offset: offset, LeaderEpoch: -1, LastFetchedEpoch: -1, MaxBytes: 1 << 20}}},
-		}
-		f.read()
-		return f.done()
-	}
 	check := func(when string, offset int64, want bool) {
 		t.Helper()
 		for _, isolation := range []replica.Isolation{replica.ReadUncommitted, replica.ReadCommitted} {
-			if got := answered(isolation, offset); got != want {
+			f := consumerOf(1<<20, isolation, p)
+			f.parts[0].at.Offset = offset
+			f.read()
+			if got := f.done(); got != want {
 				t.Errorf("%s, offset %d, isolation level %d: answered %v, want %v", when, offset, isolation, got, want)
 			}
 		}
 	}
-	add()
+	addBatch(t, p)
 	check("one segment", 0, false)
 	if err := p.Log().Roll(); err != nil {
 		t.Fatal(err)
 	}
 	check("an empty segment follows", 0, false)
-	add()
+	addBatch(t, p)
 	check("records follow", 0, true)
 	check("records follow", 1, false)
+}
+
+// TestFetchDoesNotWaitForWhatDoesNotFit: a reader that wants as many bytes as its response can have does not wait if the
+// next batch does not fit.
+func TestFetchDoesNotWaitForWhatDoesNotFit(t *testing.T) {
+	replicas := newReplicas(t)
+	one := assignPartition(t, replicas, logstore.TopicPartition{Topic: "t", Partition: 0}, 1, 0, 1)
+	two := assignPartition(t, replicas, logstore.TopicPartition{Topic: "t", Partition: 1}, 1, 0, 1)
+	f := consumerOf(900, replica.ReadUncommitted, one, two)
+	addBatch(t, one)
+	if f.read(); f.done() {
+		t.Error("a fetch of at least 900 bytes is answered when there is one batch of 500")
+	}
+	addBatch(t, two)
+	if f.read(); !f.done() {
+		t.Error("a fetch of at least and at most 900 bytes waits although there are two batches of 500")
+	}
+	if one, two := f.parts[0].size(), f.parts[1].size(); one < 500 || two != 0 {
+		t.Errorf("%d and %d bytes, want the first batch only", one, two)
+	}
 }
 
 // TestFetchOfUnconvertibleRecords: a partition whose records an old client cannot have is answered without any, and the
