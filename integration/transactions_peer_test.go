@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -30,15 +29,10 @@ func TestTransactionsWithApacheKafka(t *testing.T) {
 	adm := kadm.NewClient(cl)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*txnPatience)
 	defer cancel()
-	for { // until the brokers know each other
-		if _, err = adm.CreateTopic(ctx, 4, 2, nil, "t"); err == nil || ctx.Err() != nil {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	await(t, "the brokers know each other", func(ctx context.Context) (string, bool) {
+		_, err := adm.CreateTopic(ctx, 4, 2, nil, "t")
+		return fmt.Sprint(err), err == nil
+	})
 	coordinators := make(map[int32]bool)
 	clients := make(map[string]*kgo.Client)
 	var want []string

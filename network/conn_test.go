@@ -637,10 +637,14 @@ func TestTrafficIsCounted(t *testing.T) {
 }
 
 // cutShort answers when the connection ends, like a handler whose wait is cancelled.
-type cutShort struct{ *echo }
+type cutShort struct {
+	*echo
+	waiting chan struct{}
+}
 
-func (cutShort) Handle(context.Context, *Request) (Answer, error) {
+func (c cutShort) Handle(context.Context, *Request) (Answer, error) {
 	return Later(func(ctx context.Context) Response {
+		close(c.waiting)
 		<-ctx.Done()
 		return text("in vain")
 	}), nil
@@ -650,7 +654,8 @@ func (cutShort) Handle(context.Context, *Request) (Answer, error) {
 // another broker.
 func TestNoAnswerFromAServerThatCloses(t *testing.T) {
 	for _, key := range []int16{echoLater, echoAlone} {
-		s := NewServer(Config{RequestMaxBytes: 1 << 20}, cutShort{new(echo)}, quiet())
+		waiting := make(chan struct{})
+		s := NewServer(Config{RequestMaxBytes: 1 << 20}, cutShort{new(echo), waiting}, quiet())
 		addr, err := s.Bind(Listener{Name: "PLAINTEXT", Addr: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)
@@ -661,9 +666,9 @@ func TestNoAnswerFromAServerThatCloses(t *testing.T) {
 		if _, err := c.Write(frame(key, 0, 1, "x")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond) // it is probably waiting by now
+		<-waiting
 		s.cancel()                        // Close gets to the connections one after the other
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // an answer would be sent meanwhile
 		s.Close()
 		if got, err := io.ReadAll(c); len(got) > 0 {
 			t.Errorf("answered with %q, %v", got, err)

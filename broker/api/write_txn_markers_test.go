@@ -8,6 +8,7 @@ import (
 	"barnabas/broker/group"
 	"barnabas/broker/replica"
 	"barnabas/config"
+	"barnabas/internal/testwait"
 	"barnabas/logstore"
 	"barnabas/network"
 
@@ -41,15 +42,10 @@ func TestMarkerIsReplicatedAfterItsRequest(t *testing.T) {
 		v.Records.Close()
 	}
 	offsets := []group.Offset{{Partition: logstore.TopicPartition{Topic: "t"}, Offset: 5, LeaderEpoch: -1, CommittedMs: -1, RetentionMs: -1}}
-	for {
+	testwait.See(t, "the commit", func() (error, bool) {
 		_, err := groups.Commit(group.Committer{Group: "g", Generation: -1, Txn: &group.Txn{ProducerID: 7}}, offsets)
-		if err == nil {
-			break
-		} else if code(err) != kerr.CoordinatorLoadInProgress.Code {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return err, err == nil
+	})
 	cfg, err := config.Parse(map[string]string{"zookeeper.connect": "localhost:2181"})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"barnabas/internal/await"
+	"barnabas/internal/testwait"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -151,16 +152,13 @@ func start(t testing.TB, cfg Config) *Coordinator {
 
 func awaitLoaded(t testing.TB, c *Coordinator) {
 	t.Helper()
-	for {
+	testwait.Until(t, "the end of the loading", func() bool {
 		s, err := c.shardOf("g", false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.serving() == nil {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return s.serving() == nil
+	})
 }
 
 var tp = logstore.TopicPartition{Topic: "t", Partition: 0}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/internal/testwait"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -223,9 +224,7 @@ func TestUnreadablePartitionIsNotServed(t *testing.T) {
 	c := New(testConfig(t, h))
 	t.Cleanup(c.Close)
 	c.LeadershipChanged(0, 0, true)
-	for fetched(t, c, "g", false) == "COORDINATOR_LOAD_IN_PROGRESS" {
-		time.Sleep(time.Millisecond)
-	}
+	testwait.Until(t, "the end of the loading", func() bool { return fetched(t, c, "g", false) != "COORDINATOR_LOAD_IN_PROGRESS" })
 	if got := fetched(t, c, "g", false); got != "COORDINATOR_NOT_AVAILABLE" {
 		t.Errorf("offset: %s", got)
 	}
