@@ -51,7 +51,7 @@ screenshot: ## docs/status-page.png anew, with Debian's chromium
 	STATUS_PAGE_PNG=$(abspath docs/status-page.png) $(GO) test -count=1 -timeout 5m -run TestStatusPage ./integration
 
 chaos: build ## kills, pauses, restarts, full disks among three brokers for CHAOS_SECONDS
-	CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -v -timeout 0 -run "TestChaos|TestStorm|TestFoldersInTurnsInAStorm|TestApacheKafkaJoinsOurCluster" ./integration
+	CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -v -timeout 0 -run "TestChaos|TestStorm|TestDirectoriesInTurnsInAStorm|TestApacheKafkaJoinsOurCluster" ./integration
 
 znodes: build ## what the znodes of three brokers of Apache Kafka do, written down anew for the test that compares ours; needs PEER
 	ZNODES=record $(GO) test -count=1 -timeout 30m -run TestZnodesOfACluster ./integration

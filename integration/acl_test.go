@@ -59,10 +59,7 @@ func startGuardedPeer(t *testing.T, id int, server string, more ...string) guard
 // asUser returns a client that logs in as a user.
 func (g guarded) asUser(t *testing.T, user string) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(g.secure), kgo.SASL(plain.Auth{User: user, Pass: "pw"}.AsMechanism()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(g.secure), kgo.SASL(plain.Auth{User: user, Pass: "pw"}.AsMechanism()))
 	t.Cleanup(cl.Close)
 	return cl
 }
@@ -88,16 +85,6 @@ func TestAdminClientsChangeACLs(t *testing.T) {
 			t.Error("an ACL deleted by kafka-python still applies")
 		}
 	})
-}
-
-func adminAt(t *testing.T, addr string) *kadm.Client {
-	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	return kadm.NewClient(cl)
 }
 
 func saramaACLs(t *testing.T, addr string, sees func() bool) {
@@ -235,10 +222,7 @@ func TestBrokersNeedNotBeSuperUsers(t *testing.T) {
 		p.start()
 		brokers = append(brokers, p)
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers[0].addr(), brokers[1].addr()), kgo.DefaultProduceTopic("t"), kgo.RequiredAcks(kgo.AllISRAcks()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(brokers[0].addr(), brokers[1].addr()), kgo.DefaultProduceTopic("t"), kgo.RequiredAcks(kgo.AllISRAcks()))
 	defer cl.Close()
 	minISR := "2"
 	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 3, 3, map[string]*string{"min.insync.replicas": &minISR}, "t"); err != nil {

@@ -127,10 +127,7 @@ func untilBrokersHave(t *testing.T, adm *kadm.Client, name, value string, ids ..
 func callKadm(t *testing.T, r *transcript) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.addr), kgo.DefaultProduceTopic("kt"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(r.addr), kgo.DefaultProduceTopic("kt"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	defer cl.Close()
 	k := &kadmCalls{transcript: r, ctx: ctx, adm: kadm.NewClient(cl), cl: cl}
 	for _, part := range []func(){k.topics, k.configs, k.cluster, k.records, k.groups, k.transactions, k.quotas, k.security, k.replicas, k.rest} {
@@ -490,10 +487,7 @@ func (s *saramaCalls) cluster() {
 }
 
 func (s *saramaCalls) groups(t *testing.T) {
-	consumer, err := kgo.NewClient(kgo.SeedBrokers(s.addr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	consumer := newClient(t, kgo.SeedBrokers(s.addr))
 	defer consumer.Close()
 	var offsets kadm.Offsets
 	offsets.AddOffset("st", 0, 0, -1)

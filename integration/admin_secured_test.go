@@ -150,11 +150,8 @@ func kadmTokens(t *testing.T, r *transcript, g guarded) {
 	k.users["anonymous"] = adminAt(t, g.addr)
 	k.allowTokens(t, g)
 	token := k.creations()
-	with, err := kgo.NewClient(kgo.SeedBrokers(g.secure), kgo.SASL(scram.Auth{User: token.TokenID, Pass: base64.StdEncoding.EncodeToString(token.HMAC),
+	with := newClient(t, kgo.SeedBrokers(g.secure), kgo.SASL(scram.Auth{User: token.TokenID, Pass: base64.StdEncoding.EncodeToString(token.HMAC),
 		IsToken: true}.AsSha256Mechanism()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer with.Close()
 	k.users["token"] = kadm.NewClient(with)
 	k.descriptions()

@@ -255,11 +255,8 @@ func TestNoRecordTwiceOverRestarts(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Run(t, kafkatest.Setting("log.segment.delete.delay.ms", "0"))
 	newTopic(t, c, "t", 1, 1)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.ProducerBatchMaxBytes(2000), kgo.MetadataMinAge(20*time.Millisecond), kgo.RecordRetries(1<<30),
+	cl := newClient(t, kgo.SeedBrokers(c.Addrs()...), kgo.ProducerBatchMaxBytes(2000), kgo.MetadataMinAge(20*time.Millisecond), kgo.RecordRetries(1<<30),
 		kgo.ProducerLinger(0))
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer cl.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	sent := make(chan int)

@@ -73,10 +73,7 @@ func askBare(batchBytes int) ask {
 
 func fillForCatchUp(b *testing.B, addr string) (batchBytes int) {
 	b.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		b.Fatal(err)
-	}
+	cl := newClient(b, kgo.SeedBrokers(addr))
 	defer cl.Close()
 	if _, err := kadm.NewClient(cl).CreateTopic(b.Context(), catchUpPartitions, 1, nil, "t"); err != nil {
 		b.Fatal(err)

@@ -41,11 +41,8 @@ func TestChaos(t *testing.T) {
 		p.start()
 		brokers, addrs = append(brokers, p), append(addrs, p.addr())
 	}
-	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
+	cl := newClient(t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
 		kgo.RecordRetries(1<<30), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1), kgo.ProduceRequestTimeout(5*time.Second), kgo.RetryTimeout(5*time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer cl.Close()
 	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), chaosPartitions, 3, nil, "t"); err != nil {
 		t.Fatal(err)

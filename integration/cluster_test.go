@@ -74,10 +74,7 @@ func (c *trio) topic(settings map[string]string, replicas ...int32) {
 
 func (c *trio) client(opts ...kgo.Opt) *kgo.Client {
 	c.t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(c.addrs()...), kgo.MetadataMinAge(50 * time.Millisecond), kgo.UnknownTopicRetries(-1)}, opts...)...)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	cl := newClient(c.t, append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(c.addrs()...), kgo.MetadataMinAge(50 * time.Millisecond), kgo.UnknownTopicRetries(-1)}, opts...)...)
 	c.t.Cleanup(cl.Close)
 	return cl
 }

@@ -47,10 +47,7 @@ func (l *keyedTopic) ctx() context.Context {
 
 func (l *keyedTopic) client(opts ...kgo.Opt) *kgo.Client {
 	l.t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(l.addr), kgo.ConsiderMissingTopicDeletedAfter(time.Hour)}, opts...)...)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	cl := newClient(l.t, append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(l.addr), kgo.ConsiderMissingTopicDeletedAfter(time.Hour)}, opts...)...)
 	l.t.Cleanup(cl.Close)
 	return cl
 }

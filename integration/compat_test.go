@@ -100,10 +100,7 @@ func TestKafkaStreamsCountsWords(t *testing.T) {
 	start := func() *streamsInstance {
 		return startWordCount(t, c, "application=words", "in=lines", "out=counts", "state="+state)
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.DefaultProduceTopic("lines"), kgo.ProducerBatchCompression(kgo.NoCompression()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(c.Addrs()...), kgo.DefaultProduceTopic("lines"), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	defer cl.Close()
 	lines := bytes.Split(text, []byte("\n"))
 	const rounds = 5

@@ -23,10 +23,7 @@ func TestWhatToolsCommit(t *testing.T) {
 	launcher := peer(t)
 	c := kafkatest.Run(t)
 	newTopic(t, c, "t", 3, 1)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(c.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	defer cl.Close()
 	for _, partition := range []int32{0, 0, 0, 0, 0, 2, 2, 2} {
 		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Partition: partition, Value: []byte("v")}).FirstErr(); err != nil {
@@ -85,11 +82,8 @@ func TestToolsJoinGroupsOfOthers(t *testing.T) {
 		t.Run(balancer.ProtocolName(), func(t *testing.T) {
 			group := "of " + balancer.ProtocolName()
 			joined := make(chan struct{}, 10)
-			cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.ConsumerGroup(group), kgo.ConsumeTopics("t"), kgo.Balancers(balancer), kgo.HeartbeatInterval(100*time.Millisecond),
+			cl := newClient(t, kgo.SeedBrokers(c.Addrs()...), kgo.ConsumerGroup(group), kgo.ConsumeTopics("t"), kgo.Balancers(balancer), kgo.HeartbeatInterval(100*time.Millisecond),
 				kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { joined <- struct{}{} }))
-			if err != nil {
-				t.Fatal(err)
-			}
 			defer cl.Close()
 			select {
 			case <-joined:

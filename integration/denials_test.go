@@ -244,10 +244,7 @@ func awaitTransactions(t *testing.T, g guarded, root *kadm.Client, id string) {
 		found := root.FindTxnCoordinators(ctx, id)
 		return fmt.Sprint(found), found[id].Err == nil
 	})
-	cl, err := kgo.NewClient(kgo.SeedBrokers(g.addr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(g.addr))
 	defer cl.Close()
 	await(t, "ids for producers", func(ctx context.Context) (string, bool) {
 		resp, err := kmsg.NewPtrInitProducerIDRequest().RequestWith(ctx, cl)
@@ -258,10 +255,7 @@ func awaitTransactions(t *testing.T, g guarded, root *kadm.Client, id string) {
 // answerTo sends one request as alice and returns the response.
 func answerTo(t *testing.T, g guarded, versions *kversion.Versions, req kmsg.Request) string {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(g.secure), kgo.SASL(plain.Auth{User: "alice", Pass: "pw"}.AsMechanism()), kgo.MaxVersions(versions))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(g.secure), kgo.SASL(plain.Auth{User: "alice", Pass: "pw"}.AsMechanism()), kgo.MaxVersions(versions))
 	defer cl.Close()
 	resp, err := cl.SeedBrokers()[0].Request(t.Context(), req)
 	if err != nil {

@@ -56,11 +56,8 @@ func waitFor(b *testing.B, what string, so func(context.Context) bool) {
 // benchClient returns a new client, which has not cached that a broker was unavailable.
 func benchClient(b *testing.B, addr string, opts ...kgo.Opt) (*kgo.Client, *kadm.Client) {
 	b.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr), kgo.ProducerBatchCompression(kgo.NoCompression()),
+	cl := newClient(b, append([]kgo.Opt{kgo.SeedBrokers(addr), kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.MetadataMinAge(20 * time.Millisecond), kgo.DefaultProduceTopic("t"), kgo.DisableIdempotentWrite()}, opts...)...)
-	if err != nil {
-		b.Fatal(err)
-	}
 	b.Cleanup(cl.Close)
 	return cl, kadm.NewClient(cl)
 }

@@ -26,12 +26,9 @@ func twoDirs(t *testing.T) (dirs [2]string, setting string) {
 // diskClient returns a producer to chosen partitions that retries through every failure.
 func diskClient(t *testing.T, addrs ...string) (*kgo.Client, *kadm.Client) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
+	cl := newClient(t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
 		kgo.RecordRetries(1<<30), kgo.MetadataMinAge(50*time.Millisecond), kgo.RetryTimeout(5*time.Minute),
 		kgo.ProducerBatchCompression(kgo.NoCompression()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(cl.Close)
 	return cl, kadm.NewClient(cl)
 }

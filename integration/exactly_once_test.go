@@ -24,10 +24,7 @@ func TestExactlyOnce(t *testing.T) {
 	newTopic(t, c, "in", partitions, 3)
 	newTopic(t, c, "out", partitions, 3)
 	adm := admin(t, c)
-	source, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(c.Addrs()...), kgo.DefaultProduceTopic("in"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := newClient(t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(c.Addrs()...), kgo.DefaultProduceTopic("in"))
 	defer source.Close()
 	for i := range count {
 		if err := source.ProduceSync(t.Context(), &kgo.Record{Value: []byte(strconv.Itoa(i))}).FirstErr(); err != nil {
@@ -107,10 +104,7 @@ func TestExactlyOnceThroughCrashes(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.DefaultProduceTopic("in"), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.DefaultProduceTopic("in"), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1))
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
 	if _, err := adm.CreateTopics(ctx, partitions, 3, nil, "in", "out", "twin"); err != nil {

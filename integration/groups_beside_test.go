@@ -60,10 +60,7 @@ func startBothKinds(t *testing.T, more ...string) [2]string {
 // prepareHistories creates the topics, and waits until all partitions of __consumer_offsets accept records.
 func prepareHistories(t *testing.T, addr string) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(addr))
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
 	if _, err := adm.CreateTopics(t.Context(), 2, 1, nil, "t", "u"); err != nil {

@@ -326,10 +326,7 @@ func franzJoiner(balancer kgo.GroupBalancer) joiner {
 		} else {
 			opts = append(opts, kgo.DisableAutoCommit())
 		}
-		cl, err := kgo.NewClient(opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cl := newClient(t, opts...)
 		ctx, stop := context.WithCancel(context.Background())
 		var polling sync.WaitGroup
 		polling.Go(func() {
@@ -380,12 +377,9 @@ func newGroupWorld(t *testing.T, brokers int) *groupWorld {
 	w := &groupWorld{t: t, ledger: newLedger()}
 	w.cluster = kafkatest.Run(t, kafkatest.Brokers(brokers), kafkatest.Setting("group.min.session.timeout.ms", "1000"),
 		kafkatest.Setting("offsets.topic.num.partitions", "3"))
-	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(w.cluster.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	cl := newClient(t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(w.cluster.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), // not every client supports compression
 		kgo.MetadataMinAge(100*time.Millisecond), kgo.UnknownTopicRetries(-1))
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(cl.Close)
 	w.producer, w.admin = cl, kadm.NewClient(cl)
 	if _, err := w.admin.CreateTopic(t.Context(), groupPartitions, int16(brokers), nil, groupTopic); err != nil {
@@ -681,10 +675,7 @@ func TestGroupsOutliveASwapOfBrokers(t *testing.T) {
 	zk := zookeeper(t)
 	ours := newProcess(t, 0, zk, "offsets.topic.num.partitions=3")
 	ours.start()
-	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(ours.addr()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(ours.addr()))
 	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, nil, groupTopic); err != nil {
 		t.Fatal(err)
 	}
@@ -710,11 +701,8 @@ func TestGroupsOutliveASwapOfBrokers(t *testing.T) {
 // consumeSome consumes records as the only member of a group, expects them to begin at first, and commits.
 func consumeSome(t *testing.T, addr string, first, count int) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addr), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(groupTopic), kgo.DisableAutoCommit(),
+	cl := newClient(t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addr), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(groupTopic), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), groupPatience)
 	defer cancel()

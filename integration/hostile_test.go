@@ -19,10 +19,7 @@ const hostileInputs = 10000
 func TestHostileInputs(t *testing.T) {
 	p := newProcess(t, 0, zookeeper(t))
 	p.start()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(p.addr()), kgo.AllowAutoTopicCreation())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(p.addr()), kgo.AllowAutoTopicCreation())
 	defer cl.Close()
 	for i := range 100 {
 		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "kept", Value: fmt.Appendf(nil, "value %d", i)}).FirstErr(); err != nil {

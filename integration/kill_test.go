@@ -31,10 +31,7 @@ func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 			if test.name == "acks=1" {
 				opts = append(opts, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1))
 			}
-			cl, err := kgo.NewClient(opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cl := newClient(t, opts...)
 			defer cl.Close()
 			if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 1, nil, "t"); err != nil {
 				t.Fatal(err)
@@ -111,10 +108,7 @@ func TestRestartAfterAKillReadsTheTail(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, 0, zookeeper(t), "log.segment.bytes=20000")
 	p.start()
-	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(p.addr()), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(p.addr()), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	defer cl.Close()
 	for range 40 {
 		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: make([]byte, 10000)}).FirstErr(); err != nil {
@@ -147,11 +141,8 @@ func TestRestartAfterAKillReadsTheTail(t *testing.T) {
 // readAll reads a partition from its start to its end.
 func readAll(t *testing.T, addr, topic string, partition int32) []string {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addr), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
+	cl := newClient(t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addr), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 		topic: {partition: kgo.NewOffset().AtStart()}}))
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer cl.Close()
 	end, ok := endOffsets(t, kadm.NewClient(cl), topic).Lookup(topic, partition)
 	if !ok {

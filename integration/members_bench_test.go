@@ -68,10 +68,7 @@ func benchmarkMembers(b *testing.B, addr string, pid int) {
 
 func awaitCoordinator(b *testing.B, addr string) {
 	b.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		b.Fatal(err)
-	}
+	cl := newClient(b, kgo.SeedBrokers(addr))
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(b.Context(), groupPatience)
 	defer cancel()

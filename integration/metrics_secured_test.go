@@ -44,10 +44,7 @@ func guardedThreeListeners(t *testing.T, port int) (addrs map[string]string, set
 func visit(t *testing.T, addrs map[string]string) {
 	t.Helper()
 	connect := func(opts ...kgo.Opt) *kgo.Client {
-		cl, err := kgo.NewClient(append(opts, kgo.SoftwareNameAndVersion("visitor", "1.2"), kgo.RequestRetries(0))...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cl := newClient(t, append(opts, kgo.SoftwareNameAndVersion("visitor", "1.2"), kgo.RequestRetries(0))...)
 		t.Cleanup(cl.Close)
 		return cl
 	}
@@ -247,10 +244,7 @@ func sendBadBatches(t *testing.T, addr string) {
 	second.SetMaxKeyVersion(int16(kmsg.Produce), 2)
 	clients := make(map[int16]*kgo.Client)
 	for version, to := range map[int16]*kversion.Versions{9: newest, 2: second} {
-		cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.MaxVersions(to))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cl := newClient(t, kgo.SeedBrokers(addr), kgo.MaxVersions(to))
 		t.Cleanup(cl.Close)
 		clients[version] = cl
 	}

@@ -133,10 +133,7 @@ func TestMetricsOfCoordinators(t *testing.T) {
 	c := kafkatest.Run(t, kafkatest.Setting("metrics.listener", addr))
 	newTopic(t, c, "t", 1, 1)
 	connect := func(opts ...kgo.Opt) *kgo.Client {
-		cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.Addrs()...))...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cl := newClient(t, append(opts, kgo.SeedBrokers(c.Addrs()...))...)
 		t.Cleanup(cl.Close)
 		return cl
 	}

@@ -63,10 +63,7 @@ type mirrorTarget struct {
 
 func newMirrorTarget(t *testing.T, addr string) *mirrorTarget {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(addr))
 	t.Cleanup(cl.Close)
 	return &mirrorTarget{addr, cl, kadm.NewClient(cl)}
 }
@@ -151,10 +148,7 @@ func (m *mirroring) fill(adm *kadm.Client) {
 // write writes records to topics of the source.
 func (m *mirroring) write(count int) {
 	m.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(m.source), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	cl := newClient(m.t, kgo.SeedBrokers(m.source), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
 	defer cl.Close()
 	for range count {
 		value := fmt.Appendf(nil, "record %d", m.written)

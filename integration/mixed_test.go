@@ -44,11 +44,8 @@ func joinOurCluster(t *testing.T, protocol string) {
 		m.ours = append(m.ours, p)
 		m.addrs = append(m.addrs, p.addr())
 	}
-	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(m.addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
+	cl := newClient(t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(m.addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
 		kgo.RecordRetries(1<<30), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1), kgo.ProduceRequestTimeout(5*time.Second), kgo.RetryTimeout(5*time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer cl.Close()
 	m.admin = kadm.NewClient(cl)
 	if _, err := m.admin.CreateTopic(t.Context(), chaosPartitions, 3, nil, "t"); err != nil {
@@ -190,10 +187,7 @@ func (m *mixed) every(ctx context.Context, holds func(kadm.PartitionDetail) bool
 func (m *mixed) work(topic, addr string) {
 	m.t.Helper()
 	ctx := m.t.Context()
-	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addr))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	cl := newClient(m.t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addr))
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
 	if _, err := adm.CreateTopic(ctx, 6, 3, nil, topic); err != nil {

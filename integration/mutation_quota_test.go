@@ -14,12 +14,9 @@ import (
 // older ones, and describes what they are told.
 func overdrawMutations(t *testing.T, addr string) []string {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(addr))
 	defer cl.Close()
-	_, err = kadm.NewClient(cl).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{
+	_, err := kadm.NewClient(cl).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{
 		Entity: kadm.ClientQuotaEntity{{Type: "client-id"}}, Ops: []kadm.AlterClientQuotaOp{{Key: "controller_mutation_rate", Value: 1}},
 	}})
 	if err != nil {

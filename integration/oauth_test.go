@@ -175,10 +175,7 @@ func TestSignedTokens(t *testing.T) {
 		"nonsense":             {"x", false},
 	} {
 		for kind, addr := range map[string]string{"ours": ourAddr, "Apache Kafka": theirAddr} {
-			cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.SASL(oauth.Auth{Token: test.token}.AsMechanism()), kgo.RequestRetries(0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			cl := newClient(t, kgo.SeedBrokers(addr), kgo.SASL(oauth.Auth{Token: test.token}.AsMechanism()), kgo.RequestRetries(0))
 			if err := cl.Ping(t.Context()); (err == nil) != test.good {
 				t.Errorf("%s, %s: %v", name, kind, err)
 			}
@@ -192,10 +189,7 @@ func TestSignedTokens(t *testing.T) {
 		return ourTool(t, "", "topics", append([]string{"--bootstrap-server", addr, "--command-config", file}, args...)...)
 	}
 	topics(ourAddr, "--create", "--topic", "t", "--replica-assignment", "0:1,1:0", "--config", "min.insync.replicas=2")
-	cl, err := kgo.NewClient(kgo.SeedBrokers(ours.addr()), kgo.DefaultProduceTopic("t"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(ours.addr()), kgo.DefaultProduceTopic("t"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
 	defer cl.Close()
 	for began := time.Now(); time.Since(began) < 7*time.Second; time.Sleep(10 * time.Millisecond) { // tokens expire meanwhile, connections stay open
 		if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
@@ -231,10 +225,7 @@ func TestPrivateProvider(t *testing.T) {
 	}
 	trusting := file(idp.ssl)
 	ourTool(t, "", "topics", "--bootstrap-server", ourAddr, "--command-config", trusting, "--create", "--topic", "t", "--replica-assignment", "0:1,1:0")
-	cl, err := kgo.NewClient(kgo.SeedBrokers(ours.addr()), kgo.DefaultProduceTopic("t"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(ours.addr()), kgo.DefaultProduceTopic("t"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
 	defer cl.Close()
 	for range 4 { // each record waits for the follower on the other broker
 		if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {

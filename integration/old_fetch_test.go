@@ -30,10 +30,7 @@ var unconvertible = []struct {
 // fetchOldVersions fetches all of these topics at once with each version, and describes what is answered.
 func fetchOldVersions(t *testing.T, addr string) map[string]string {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DisableIdempotentWrite())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(addr), kgo.DisableIdempotentWrite())
 	defer cl.Close()
 	w := dialWire(t, addr)
 	for _, topic := range unconvertible {

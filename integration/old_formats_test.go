@@ -97,10 +97,7 @@ func oldAndNew() []struct {
 func useOldFormats(t *testing.T, addr string) map[string]string {
 	t.Helper()
 	seen := make(map[string]string)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DisableIdempotentWrite())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(addr), kgo.DisableIdempotentWrite())
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
 	for _, topic := range formatTopics {
@@ -209,7 +206,7 @@ func TestOldFormatsAreThoseOfApacheKafka(t *testing.T) {
 	settings := append(oldProtocol, "offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1")
 	theirLogs, ourLogs := compareAnswers(t, useOldFormats, settings...)
 	// Compressed bytes differ; the messages were compared above.
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(logFolder(t, theirLogs))), slices.Sorted(maps.Keys(logFolder(t, ourLogs)))); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(filesOf(t, theirLogs))), slices.Sorted(maps.Keys(filesOf(t, ourLogs)))); diff != "" {
 		t.Errorf("files: Apache Kafka's (-) and ours (+)\n%s", diff)
 	}
 }
@@ -220,10 +217,7 @@ func TestOldFormatsAreIgnored(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, 0, zookeeper(t), "log.message.format.version=0.10.2")
 	p.start()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(p.addr()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(p.addr()))
 	defer cl.Close()
 	settings := map[string]*string{"message.format.version": new("0.9.0")}
 	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, settings, "old"); err != nil {

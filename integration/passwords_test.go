@@ -2,13 +2,13 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // TestPasswordsOfApacheKafka sets passwords with Apache Kafka's tool before a broker runs and with ours while it runs.
@@ -48,7 +48,7 @@ func setPassword(t *testing.T, addr, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	value := "also hidden"
-	responses, err := adminOf(t, addr).AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, 3)
+	responses, err := adminAt(t, addr).AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, 3)
 	if err == nil {
 		err = responses[0].Err
 	}
@@ -61,14 +61,10 @@ func setPassword(t *testing.T, addr, name string) {
 func checkPasswords(t *testing.T, addr string, want ...string) {
 	t.Helper()
 	slices.Sort(want)
-	adm := adminOf(t, addr)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for {
+	adm := adminAt(t, addr)
+	await(t, fmt.Sprintf("the passwords are %v", want), func(ctx context.Context) (string, bool) {
 		described, err := adm.DescribeBrokerConfigs(ctx, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for _, c := range described[0].Configs {
 			if !strings.HasPrefix(c.Key, "listener.name.") {
@@ -80,23 +76,6 @@ func checkPasswords(t *testing.T, addr string, want ...string) {
 			}
 		}
 		slices.Sort(got)
-		if slices.Equal(got, want) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("passwords %v, want %v", got, want)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-func adminOf(t *testing.T, addr string) *kadm.Client {
-	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	return kadm.NewClient(cl)
+		return fmt.Sprint(got), slices.Equal(got, want)
+	})
 }

@@ -85,10 +85,7 @@ func (p *peerBroker) start() {
 // for the controller. A broker without a plaintext listener is not asked.
 func (p *peerBroker) awaitController() {
 	p.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(p.addr()), kgo.RequestRetries(0))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	cl := newClient(p.t, kgo.SeedBrokers(p.addr()), kgo.RequestRetries(0))
 	defer cl.Close()
 	until(p.t, "Apache Kafka knows the controller", func(ctx context.Context) bool {
 		known, err := kadm.NewClient(cl).BrokerMetadata(ctx)
@@ -174,42 +171,33 @@ func populate(t *testing.T, addr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableIdempotentWrite(),
+	cl := newClient(t, kgo.SeedBrokers(addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableIdempotentWrite(),
 		kgo.MaxProduceRequestsInflightPerBroker(1), kgo.ProducerBatchCompression(kgo.NoCompression()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	value := func(v string) *string { return &v }
-	_, err = adm.CreateTopic(ctx, 3, 1, nil, "plain")
-	must(err)
+	_, err := adm.CreateTopic(ctx, 3, 1, nil, "plain")
+	must(t, err)
 	_, err = adm.CreateTopic(ctx, 1, 1, map[string]*string{"cleanup.policy": value("compact"), "segment.bytes": value("2000"),
 		"index.interval.bytes": value("100")}, "with.settings")
-	must(err)
+	must(t, err)
 	_, err = adm.CreateTopic(ctx, 1, 1, nil, "to-be-deleted")
-	must(err)
+	must(t, err)
 	_, err = adm.DeleteTopic(ctx, "to-be-deleted")
-	must(err)
+	must(t, err)
 	_, err = adm.UpdatePartitions(ctx, 4, "plain")
-	must(err)
+	must(t, err)
 	_, err = adm.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: value("-1")}}, "plain")
-	must(err)
+	must(t, err)
 	start := time.UnixMilli(1_790_000_000_000)
 	for i := range 60 {
 		for _, topic := range []string{"plain", "with.settings"} {
 			r := &kgo.Record{Topic: topic, Key: fmt.Appendf(nil, "key %d", i), Value: bytes.Repeat([]byte{'v'}, 100), Timestamp: start.Add(time.Duration(i) * time.Second)}
-			must(cl.ProduceSync(ctx, r).FirstErr())
+			must(t, cl.ProduceSync(ctx, r).FirstErr())
 		}
 	}
 	_, err = adm.DeleteRecords(ctx, kadm.Offsets{"plain": {0: {Topic: "plain", Partition: 0, At: 10}}})
-	must(err)
+	must(t, err)
 }
 
 // TestZnodesAndFilesAreThoseOfApacheKafka does the same with a broker of each kind and compares the results: the znodes
@@ -229,7 +217,7 @@ func TestZnodesAndFilesAreThoseOfApacheKafka(t *testing.T) {
 	}
 	ours.stop()
 	stopTheirs()
-	if diff := cmp.Diff(logFolder(t, theirLogs), logFolder(t, ours.logDir())); diff != "" {
+	if diff := cmp.Diff(filesOf(t, theirLogs), filesOf(t, ours.logDir())); diff != "" {
 		t.Errorf("log directories: Apache Kafka's (-) and ours (+)\n%s", diff)
 	}
 }
@@ -294,8 +282,8 @@ var (
 	deletions = regexp.MustCompile(`\.[0-9a-f]{32}-delete`)
 )
 
-// logFolder returns the content of every file in a log directory, with ids and times masked.
-func logFolder(t *testing.T, dir string) map[string]string {
+// filesOf returns the content of every file in a log directory, with ids and times masked.
+func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

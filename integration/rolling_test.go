@@ -110,12 +110,9 @@ func (r *rolling) askDoctor(p place, logins string) {
 }
 
 func (r *rolling) client(opts ...kgo.Opt) *kgo.Client {
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(r.addrs...), kgo.RecordRetries(1 << 30), kgo.MetadataMinAge(50 * time.Millisecond), kgo.UnknownTopicRetries(-1),
+	cl := newClient(r.t, append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(r.addrs...), kgo.RecordRetries(1 << 30), kgo.MetadataMinAge(50 * time.Millisecond), kgo.UnknownTopicRetries(-1),
 		kgo.ProduceRequestTimeout(5 * time.Second), kgo.RetryTimeout(5 * time.Minute), kgo.RequestRetries(math.MaxInt),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond })}, opts...)...)
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	r.t.Cleanup(cl.Close)
 	return cl
 }

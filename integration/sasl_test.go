@@ -270,11 +270,8 @@ func TestApacheKafkaAndOursLogInAtEachOther(t *testing.T) {
 	theirAddr, settings := securedBy(t, theirs.port)
 	theirs.settings = append(settings, "min.insync.replicas=2", "offsets.topic.replication.factor=2")
 	theirs.start()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr, theirAddr), kgo.SASL(franzscram.Auth{User: "admin", Pass: "between"}.AsSha256Mechanism()),
+	cl := newClient(t, kgo.SeedBrokers(addr, theirAddr), kgo.SASL(franzscram.Auth{User: "admin", Pass: "between"}.AsSha256Mechanism()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
 	until(t, "both brokers know each other", func(ctx context.Context) bool {
@@ -335,10 +332,7 @@ func TestApacheKafkaAndOursLogInAtEachOther(t *testing.T) {
 func checkTokens(t *testing.T, addrs ...string) {
 	t.Helper()
 	login := func(addr string, auth franzscram.Auth) *kadm.Client {
-		cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.SASL(auth.AsSha512Mechanism()), kgo.RetryTimeout(10*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cl := newClient(t, kgo.SeedBrokers(addr), kgo.SASL(auth.AsSha512Mechanism()), kgo.RetryTimeout(10*time.Second))
 		t.Cleanup(cl.Close)
 		return kadm.NewClient(cl)
 	}

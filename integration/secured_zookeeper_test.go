@@ -176,10 +176,7 @@ func nodeACLs(t *testing.T, conn *zk.Conn, chroot string) map[string]string {
 func fillZooKeeper(t *testing.T, addr string) {
 	t.Helper()
 	populate(t, addr)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(addr))
 	defer cl.Close()
 	adm, ctx := kadm.NewClient(cl), t.Context()
 	value := "123456"

@@ -47,20 +47,10 @@ func startStatusCluster(t *testing.T) *statusCluster {
 		return map[string]string{"metrics.listener": c.pages[id], "broker.rack": fmt.Sprintf("rack-%d", id), "offsets.topic.num.partitions": "1",
 			"replica.fetch.max.bytes": "150000", "replica.fetch.response.max.bytes": "150000"} // a single response must not contain everything
 	}))
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := newClient(t, kgo.SeedBrokers(c.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	t.Cleanup(client.Close)
 	c.client, c.admin = client, kadm.NewClient(client)
 	return c
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // fill creates a topic with some MB in its only partition, and commits half of it for two groups.

@@ -89,9 +89,9 @@ func TestStormOverBothKinds(t *testing.T) {
 	s.run(seconds, seed)
 }
 
-// TestFoldersInTurnsInAStorm lets brokers of both kinds take turns on two log directories and a ZooKeeper, each killed
+// TestDirectoriesInTurnsInAStorm lets brokers of both kinds take turns on two log directories and a ZooKeeper, each killed
 // in the middle of everything.
-func TestFoldersInTurnsInAStorm(t *testing.T) {
+func TestDirectoriesInTurnsInAStorm(t *testing.T) {
 	seconds, seed := chaosSettings(10)
 	t.Logf("seed %d", seed)
 	s := &storm{t: t, random: rand.New(rand.NewPCG(seed, 0)), zk: newZookeeperProcess(t), theirs: -1}
@@ -211,12 +211,9 @@ func (s *storm) createTopics() {
 
 func (s *storm) newClient(opts ...kgo.Opt) (*kgo.Client, *kadm.Client) {
 	s.t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(s.addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
+	cl := newClient(s.t, append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(s.addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(20000),
 		kgo.RecordRetries(1 << 30), kgo.MetadataMinAge(50 * time.Millisecond), kgo.UnknownTopicRetries(-1), kgo.ProduceRequestTimeout(5 * time.Second),
 		kgo.RetryTimeout(5 * time.Minute)}, opts...)...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	s.t.Cleanup(cl.Close)
 	return cl, kadm.NewClient(cl)
 }

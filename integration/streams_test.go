@@ -122,10 +122,7 @@ func TestKafkaStreamsScales(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.DefaultProduceTopic("lines"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(c.Addrs()...), kgo.DefaultProduceTopic("lines"))
 	defer cl.Close()
 	var written []byte
 	feed := func() {

@@ -254,7 +254,7 @@ func (s *swap) ends() map[string]int64 {
 }
 
 // turn is what a broker does with the directory before the other gets it.
-func (s *swap) turn(when, addr, folder string) {
+func (s *swap) turn(when, addr, dir string) {
 	s.t.Helper()
 	s.addr = addr
 	if s.round > 0 {
@@ -262,7 +262,7 @@ func (s *swap) turn(when, addr, folder string) {
 	}
 	from := s.ends()
 	s.play()
-	awaitCompaction(s.t, folder, s.compactTo(from))
+	awaitCompaction(s.t, dir, s.compactTo(from))
 	s.check(when)
 }
 
@@ -278,10 +278,10 @@ func (s *swap) awaitUnregistered() {
 	})
 }
 
-// TestFoldersInTurns lets brokers of both kinds take turns on a log directory with topics of each format, codec and
+// TestDirectoriesInTurns lets brokers of both kinds take turns on a log directory with topics of each format, codec and
 // kind. Each finds everything that the other has acknowledged, continues and compacts; first after clean stops, then
 // after kills.
-func TestFoldersInTurns(t *testing.T) {
+func TestDirectoriesInTurns(t *testing.T) {
 	t.Parallel()
 	launcher := peer(t)
 	s := &swap{t: t, zk: zookeeper(t), topics: storedTopics()}

@@ -190,10 +190,7 @@ func TestApacheKafkaAndOursSpeakTLS(t *testing.T) {
 	theirAddr, settings := encryptedBy(t, theirs.port, "JKS")
 	theirs.settings = append(settings, both...)
 	theirs.start()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr, theirAddr), kgo.DialTLSConfig(clientTLS(t)), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(addr, theirAddr), kgo.DialTLSConfig(clientTLS(t)), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	defer cl.Close()
 	replicateBothWays(t, cl, ours)
 }

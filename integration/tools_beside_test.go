@@ -102,10 +102,7 @@ func inAnyOrder(text string) []string {
 // commitSome lets a group without members commit offsets, and completes a transaction.
 func commitSome(t *testing.T, addr string) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.TransactionalID("txn"), kgo.DefaultProduceTopic("plain"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(addr), kgo.TransactionalID("txn"), kgo.DefaultProduceTopic("plain"))
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), txnPatience)
 	defer cancel()

@@ -21,10 +21,7 @@ func TestTransactionsWithApacheKafka(t *testing.T) {
 	ours.start()
 	theirs, _, stopTheirs := startPeer(t, 1, zk, settings...)
 	addrs := []string{ours.addr(), theirs}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, kgo.SeedBrokers(addrs...))
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*txnPatience)

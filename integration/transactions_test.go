@@ -27,10 +27,7 @@ func newTxnClient(t *testing.T, addrs []string, id string, opts ...kgo.Opt) *kgo
 	t.Helper()
 	opts = append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.TransactionalID(id), kgo.TransactionTimeout(time.Minute),
 		kgo.MetadataMinAge(50 * time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)
-	cl, err := kgo.NewClient(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := newClient(t, opts...)
 	t.Cleanup(cl.Close)
 	return cl
 }
@@ -68,11 +65,8 @@ func readRecords(t *testing.T, addrs []string, topic string, level kgo.Isolation
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), txnPatience)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(level),
+	cl := newClient(t, kgo.AlwaysRetryEOF(), kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(level),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer cl.Close()
 	ends := endOffsets(t, kadm.NewClient(cl), topic)
 	left := make(map[int32]int64)

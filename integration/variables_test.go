@@ -24,10 +24,7 @@ func TestVariablesAreThoseOfApacheKafka(t *testing.T) {
 	const classes = "org.apache.kafka.common.config.provider."
 	compareAnswers(t, func(t *testing.T, addr string) map[string]string {
 		t.Helper()
-		cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cl := newClient(t, kgo.SeedBrokers(addr))
 		defer cl.Close()
 		described, err := kadm.NewClient(cl).DescribeBrokerConfigs(t.Context(), 0)
 		if err != nil {

@@ -105,13 +105,33 @@ func (w *wire) closed() {
 	}
 }
 
-// admin returns a client to prepare a cluster for a test.
-func admin(t *testing.T, c *kafkatest.Cluster) *kadm.Client {
+func must(t testing.TB, err error) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...))
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// newClient returns a client that the caller closes.
+func newClient(t testing.TB, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cl
+}
+
+// admin returns a client to prepare a cluster for a test.
+func admin(t *testing.T, c *kafkatest.Cluster) *kadm.Client {
+	t.Helper()
+	return adminAt(t, c.Addrs()...)
+}
+
+// adminAt returns a client of the brokers at these addresses, which is closed when the test ends.
+func adminAt(t testing.TB, addrs ...string) *kadm.Client {
+	t.Helper()
+	cl := newClient(t, kgo.SeedBrokers(addrs...))
 	t.Cleanup(cl.Close)
 	return kadm.NewClient(cl)
 }
