@@ -1,5 +1,4 @@
-// Package metadata is a broker's metadata: which brokers are alive, which topics exist, and who leads
-// their partitions.
+// Package metadata is a broker's metadata: which brokers are alive, which topics exist, and who leads their partitions.
 //
 // A Snapshot is immutable. Each UpdateMetadata request of the controller creates the next one from the last, and a
 // Cache replaces it as a whole, so that a handler sees a consistent snapshot without taking a lock. The package knows
