@@ -15,6 +15,8 @@ import (
 	"barnabas/network"
 	"barnabas/network/sasl"
 	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
 )
 
 // listening is what this broker listens on, and the addresses that it advertises.
@@ -114,6 +116,11 @@ func (s *Server) refuseListeners(now, next *config.Broker) error {
 	if err := refuseUnopenable(now, next); err != nil {
 		return err
 	}
+	return s.refuseAdvertised(now, next)
+}
+
+// refuseAdvertised refuses addresses that another live broker advertises.
+func (s *Server) refuseAdvertised(now, next *config.Broker) error {
 	for _, l := range next.AdvertisedListeners {
 		if slices.Contains(now.AdvertisedListeners, l) {
 			continue
@@ -122,15 +129,23 @@ func (s *Server) refuseListeners(now, next *config.Broker) error {
 		if err != nil {
 			return err
 		}
-		for _, b := range s.metadata.Current().Brokers {
-			for _, e := range b.Endpoints {
-				if b.ID != s.id && e.Host == host && int(e.Port) == l.Port {
-					return &config.Error{Key: "advertised.listeners", Value: l.String(), Reason: fmt.Sprintf("is advertised by broker %d already", b.ID)}
-				}
-			}
+		if id, taken := s.advertiser(host, l.Port); taken {
+			return &config.Error{Key: "advertised.listeners", Value: l.String(), Reason: fmt.Sprintf("is advertised by broker %d already", id)}
 		}
 	}
 	return nil
+}
+
+// advertiser returns which other live broker advertises an address, if one does.
+func (s *Server) advertiser(host string, port int) (id int32, taken bool) {
+	for _, b := range s.metadata.Current().Brokers {
+		for _, e := range b.Endpoints {
+			if b.ID != s.id && e.Host == host && int(e.Port) == port {
+				return b.ID, true
+			}
+		}
+	}
+	return 0, false
 }
 
 // refuseUnopenable tries to open the ports of new listeners, except those that this broker itself has open until the
@@ -195,4 +210,69 @@ func (s *Server) advertiseAgain(ctx context.Context, c *config.Broker) error {
 	err = s.zk.UpdateBroker(ctx, s.registration(endpoints))
 	s.listening.stale = err != nil
 	return err
+}
+
+// bind opens the listening sockets, so that ports chosen by the system can be registered.
+func (s *Server) bind(context.Context) error {
+	c := s.config.Current()
+	s.network = network.NewServer(s.networkConfig(c), s.handlers, s.loggers.Entry(config.NetworkLogger))
+	s.onStop(s.network.Close)
+	s.pending.Lock()
+	s.applyLocked("limits of connections", s.limitConnections)
+	s.pending.Unlock()
+	for _, l := range c.Listeners {
+		if err := s.listen(l); err != nil {
+			return s.withOrigin(err, "listeners")
+		}
+	}
+	s.config.RefuseWhen(s.refuseListeners)
+	if s.collector != nil {
+		s.collector.complete.Store(true)
+	}
+	endpoints, err := s.advertise(c)
+	s.listening.advertised.Store(&endpoints)
+	return s.withOrigin(err, "advertised.listeners", "listeners")
+}
+
+// withOrigin adds to an error about settings that one of them was set at run time, since it is not in the properties
+// file.
+func (s *Server) withOrigin(err error, settings ...string) error {
+	if err == nil {
+		return nil
+	}
+	for _, name := range settings {
+		if znode := s.config.Origin(name); znode != "" {
+			return fmt.Errorf("%w (ZooKeeper has %s in %s)", err, name, znode)
+		}
+	}
+	return err
+}
+
+// warnOfUnreachable warns of common mistakes: a name that cannot be resolved, or a loopback address when clients may be
+// on other machines.
+func (s *Server) warnOfUnreachable(l config.Listener, host string) {
+	ips, err := net.LookupIP(host)
+	entry := s.log.WithFields(logrus.Fields{logx.Listener: l.Name, logx.Setting: "advertised.listeners", logx.Value: host})
+	if err != nil {
+		entry.Warn("the advertised host does not resolve on this machine: clients may not be able to connect")
+		return
+	}
+	for _, ip := range ips {
+		if !ip.IsLoopback() {
+			return
+		}
+	}
+	if bound := s.boundHost(l.Name); bound == "" || !isLoopback(bound) {
+		entry.Warn("the advertised host is a loopback address but the listener is not: clients on other machines cannot connect")
+	}
+}
+
+func (s *Server) boundHost(listener string) string { return s.listening.bound[listener].Host }
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
 }

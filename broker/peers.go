@@ -13,9 +13,7 @@ import (
 
 	"barnabas/broker/metadata"
 	"barnabas/broker/replica"
-	"barnabas/broker/txn"
 	"barnabas/internal/await"
-	"barnabas/internal/logx"
 	"barnabas/network"
 	"barnabas/network/ssl"
 	"barnabas/zkcoord"
@@ -47,10 +45,12 @@ const fromController = -1
 
 // peerConn is a connection that is opened on demand. It carries one request at a time.
 type peerConn struct {
-	mu     sync.Mutex // held during a request: a connection serves one goroutine at a time
-	addr   string
-	client *network.Client
-	closed bool
+	mu struct {
+		sync.Mutex // held during a request: a connection serves one goroutine at a time
+		addr       string
+		client     *network.Client
+		closed     bool
+	}
 }
 
 func newPeers(s *Server) *peers {
@@ -72,10 +72,10 @@ func (p *peers) close() {
 func (c *peerConn) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = true
-	if c.client != nil {
-		c.client.Close()
-		c.client = nil
+	c.mu.closed = true
+	if c.mu.client != nil {
+		c.mu.client.Close()
+		c.mu.client = nil
 	}
 }
 
@@ -91,7 +91,7 @@ func (c *peerConn) do(ctx context.Context, addr string, dial dialer, req kmsg.Re
 func (c *peerConn) repeat(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old := c.client
+	old := c.mu.client
 	resp, err := c.doLocked(ctx, addr, dial, req)
 	if err == nil || old == nil || ctx.Err() != nil {
 		return resp, err
@@ -100,24 +100,24 @@ func (c *peerConn) repeat(ctx context.Context, addr string, dial dialer, req kms
 }
 
 func (c *peerConn) doLocked(ctx context.Context, addr string, dial dialer, req kmsg.Request) (kmsg.Response, error) {
-	if c.closed {
+	if c.mu.closed {
 		return nil, net.ErrClosed
 	}
-	if c.client != nil && c.addr != addr {
-		c.client.Close()
-		c.client = nil
+	if c.mu.client != nil && c.mu.addr != addr {
+		c.mu.client.Close()
+		c.mu.client = nil
 	}
-	if c.client == nil {
+	if c.mu.client == nil {
 		client, err := dial(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
-		c.client, c.addr = client, addr
+		c.mu.client, c.mu.addr = client, addr
 	}
-	resp, err := c.client.Do(ctx, req)
+	resp, err := c.mu.client.Do(ctx, req)
 	if err != nil {
-		c.client.Close()
-		c.client = nil
+		c.mu.client.Close()
+		c.mu.client = nil
 	}
 	return resp, err
 }
@@ -324,83 +324,4 @@ func (p *peers) dialReplica(ctx context.Context, to replica.BrokerAddress) (repl
 		return nil, err // rather than a nil client in the interface
 	}
 	return client, nil
-}
-
-// allocateProducerIDs takes a block of producer ids for this broker (KIP-730).
-func (s *Server) allocateProducerIDs(ctx context.Context) (txn.Block, error) {
-	if !s.since("3.0") { // the controller of such a cluster may not know the request
-		block, err := s.zk.NextProducerIDs(ctx, s.id)
-		return txn.Block{First: block.Start, Count: int32(block.End - block.Start + 1)}, err
-	}
-	req := kmsg.NewPtrAllocateProducerIDsRequest()
-	req.BrokerID, req.BrokerEpoch = s.id, s.epoch.Load()
-	answer, err := s.peers.ToController(ctx, req)
-	if err != nil {
-		return txn.Block{}, err
-	}
-	resp := answer.(*kmsg.AllocateProducerIDsResponse)
-	return txn.Block{First: resp.ProducerIDStart, Count: resp.ProducerIDLen}, kerr.ErrorForCode(resp.ErrorCode)
-}
-
-// handOver asks the controller to move this broker's leaderships to others before it stops (with the retries and pauses
-// of KIP-143). It gives up if ZooKeeper, to which the controller writes the changes, does not answer.
-func (s *Server) handOver() {
-	if !s.static.ControlledShutdown {
-		return
-	}
-	s.replicas.StopFollowing()
-	ctx, cancel := context.WithCancelCause(s.ctx)
-	defer cancel(nil)
-	s.tasks.Go(func() { s.cancelWithoutZooKeeper(ctx, cancel) })
-	tries, pause := max(s.static.ControlledShutdownMaxRetries, 1), min(s.static.ControlledShutdownRetryBackoff, s.static.ControllerSocketTimeout)
-	for try := range tries {
-		left, err := s.askToShutDown(ctx)
-		if err == nil && left == 0 {
-			return
-		}
-		if ctx.Err() != nil {
-			s.log.WithError(context.Cause(ctx)).Warn("stopping without handing leaderships over, since ZooKeeper does not answer: other leaders are elected when this broker's session has expired")
-			return
-		}
-		s.log.WithError(err).WithField(logx.Count, left).
-			Infof("the controller has not moved all leaderships yet, try %d of %d, %v until the next", try+1, tries, pause)
-		await.Pause(ctx, pause)
-	}
-	s.log.Warn("stopping although not all leaderships were moved")
-}
-
-// longestSilence is how long ZooKeeper may be silent during the handover.
-const longestSilence = 5 * time.Second
-
-var errSilence = fmt.Errorf("ZooKeeper has not answered for %v", longestSilence)
-
-// cancelWithoutZooKeeper cancels the context when ZooKeeper is unavailable, for whatever reason.
-func (s *Server) cancelWithoutZooKeeper(ctx context.Context, cancel context.CancelCauseFunc) {
-	const pause = time.Second // between checks
-	for ctx.Err() == nil {
-		ask, done := context.WithTimeoutCause(ctx, longestSilence, errSilence)
-		err := s.zk.Answers(ask)
-		done()
-		if err != nil {
-			cancel(err)
-			return
-		}
-		await.Pause(ctx, pause)
-	}
-}
-
-func (s *Server) askToShutDown(ctx context.Context) (left int, err error) {
-	req := kmsg.NewPtrControlledShutdownRequest()
-	req.Version, req.BrokerID, req.BrokerEpoch = 3, s.id, s.epoch.Load()
-	ctx, cancel := context.WithTimeout(ctx, s.static.ControllerSocketTimeout)
-	defer cancel()
-	answer, err := s.peers.ToController(ctx, req)
-	if err != nil {
-		return -1, err
-	}
-	resp := answer.(*kmsg.ControlledShutdownResponse)
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return -1, err
-	}
-	return len(resp.PartitionsRemaining), nil
 }

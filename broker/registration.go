@@ -3,44 +3,10 @@ package broker
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 
-	"barnabas/config"
-	"barnabas/internal/logx"
 	"barnabas/zkcoord"
-
-	"github.com/sirupsen/logrus"
 )
-
-// warnOfUnreachable warns of common mistakes: a name that cannot be resolved, or a loopback address when clients may be
-// on other machines.
-func (s *Server) warnOfUnreachable(l config.Listener, host string) {
-	ips, err := net.LookupIP(host)
-	entry := s.log.WithFields(logrus.Fields{logx.Listener: l.Name, logx.Setting: "advertised.listeners", logx.Value: host})
-	if err != nil {
-		entry.Warn("the advertised host does not resolve on this machine: clients may not be able to connect")
-		return
-	}
-	for _, ip := range ips {
-		if !ip.IsLoopback() {
-			return
-		}
-	}
-	if bound := s.boundHost(l.Name); bound == "" || !isLoopback(bound) {
-		entry.Warn("the advertised host is a loopback address but the listener is not: clients on other machines cannot connect")
-	}
-}
-
-func (s *Server) boundHost(listener string) string { return s.listening.bound[listener].Host }
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
 
 // register registers this broker in ZooKeeper; from then on it is part of the cluster.
 func (s *Server) register(ctx context.Context) error {

@@ -10,6 +10,9 @@ import (
 	"barnabas/internal/javahash"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func (s *Server) transactionsConfig() txn.Config {
@@ -146,4 +149,20 @@ func (s *Server) topicID(name string) [16]byte {
 		return t.ID
 	}
 	return [16]byte{}
+}
+
+// allocateProducerIDs takes a block of producer ids for this broker (KIP-730).
+func (s *Server) allocateProducerIDs(ctx context.Context) (txn.Block, error) {
+	if !s.since("3.0") { // the controller of such a cluster may not know the request
+		block, err := s.zk.NextProducerIDs(ctx, s.id)
+		return txn.Block{First: block.Start, Count: int32(block.End - block.Start + 1)}, err
+	}
+	req := kmsg.NewPtrAllocateProducerIDsRequest()
+	req.BrokerID, req.BrokerEpoch = s.id, s.epoch.Load()
+	answer, err := s.peers.ToController(ctx, req)
+	if err != nil {
+		return txn.Block{}, err
+	}
+	resp := answer.(*kmsg.AllocateProducerIDsResponse)
+	return txn.Block{First: resp.ProducerIDStart, Count: resp.ProducerIDLen}, kerr.ErrorForCode(resp.ErrorCode)
 }
