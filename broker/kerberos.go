@@ -62,11 +62,11 @@ func (k *kerberosState) close() {
 }
 
 // ticketed returns the server's side of GSSAPI logins.
-func (s *kerberosState) ticketed(k *config.Kerberos) (func() sasl.Exchange, error) {
+func (k *kerberosState) ticketed(c *config.Kerberos) (func() sasl.Exchange, error) {
 	service, rules, err := kerberos.OpenListener(
-		kerberos.Listener{Configuration: kerberos.Source(k.Configuration), Keytab: k.Keytab, Principal: k.Principal, Rules: k.Rules}, &s.replays)
+		kerberos.Listener{Configuration: kerberos.Source(c.Configuration), Keytab: c.Keytab, Principal: c.Principal, Rules: c.Rules}, &k.replays)
 	if err != nil {
-		return nil, &config.Error{Key: k.Key, Reason: err.Error()}
+		return nil, &config.Error{Key: c.Key, Reason: err.Error()}
 	}
 	return sasl.GSSAPI(service, rules), nil
 }

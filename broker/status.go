@@ -14,7 +14,6 @@ import (
 
 	"barnabas/broker/metadata"
 	"barnabas/broker/metrics"
-	"barnabas/broker/replica"
 	"barnabas/broker/status"
 	"barnabas/logstore"
 
@@ -101,22 +100,8 @@ func clusterStatus(snapshot *metadata.Snapshot, controlPlane string) *status.Clu
 	}
 	for name, t := range snapshot.Topics {
 		for _, p := range t.Partitions {
-			c.Partitions++
-			for _, id := range p.Replicas {
-				member(id).Replicas++
-			}
-			for _, id := range p.ISR {
-				member(id).InSync++
-			}
-			if p.Leader >= 0 {
-				member(p.Leader).Leads++
-			}
-			if count(c, &p) {
-				c.Worst = append(c.Worst, status.Partition{Topic: name, Partition: p.Number, Leader: p.Leader, Replicas: p.Replicas, ISR: p.ISR})
-				if len(c.Worst) == 10*worstShown { // every partition may be in trouble, but few are shown
-					c.Worst = worst(c.Worst)
-				}
-			}
+			countReplicas(member, &p)
+			countPartition(c, name, &p)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(members)) {
@@ -126,6 +111,33 @@ func clusterStatus(snapshot *metadata.Snapshot, controlPlane string) *status.Clu
 	return c
 }
 
+// countReplicas counts a partition for the members that have it.
+func countReplicas(member func(id int32) *status.Member, p *metadata.Partition) {
+	for _, id := range p.Replicas {
+		member(id).Replicas++
+	}
+	for _, id := range p.ISR {
+		member(id).InSync++
+	}
+	if p.Leader >= 0 {
+		member(p.Leader).Leads++
+	}
+}
+
+// countPartition counts a partition, and keeps it if it has a problem.
+func countPartition(c *status.Cluster, topic string, p *metadata.Partition) {
+	c.Partitions++
+	c.Leaderless += one(p.Leaderless())
+	c.UnderReplicated += one(p.UnderReplicated())
+	if !p.Leaderless() && !p.UnderReplicated() {
+		return
+	}
+	c.Worst = append(c.Worst, status.Partition{Topic: topic, Partition: p.Number, Leader: p.Leader, Replicas: p.Replicas, ISR: p.ISR})
+	if len(c.Worst) == 10*worstShown { // every partition may be in trouble, but few are shown
+		c.Worst = worst(c.Worst)
+	}
+}
+
 // worst returns the first partitions to show: those without a leader, then those with the fewest in-sync replicas.
 func worst(list []status.Partition) []status.Partition {
 	slices.SortFunc(list, func(a, b status.Partition) int {
@@ -133,13 +145,6 @@ func worst(list []status.Partition) []status.Partition {
 			strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	return list[:min(len(list), worstShown)]
-}
-
-// count reports whether a partition has a problem, and if so counts it.
-func count(c *status.Cluster, p *metadata.Partition) bool {
-	c.Leaderless += one(p.Leaderless())
-	c.UnderReplicated += one(p.UnderReplicated())
-	return p.Leaderless() || p.UnderReplicated()
 }
 
 // addressOf returns where clients reach a broker, at each of its listeners.
@@ -323,17 +328,4 @@ func share(have, all int64) float64 {
 		return 1
 	}
 	return min(1, float64(max(0, have))/float64(all))
-}
-
-// hostedEnd returns the high watermark of a partition that this broker hosts.
-func (m *collector) hostedEnd(tp logstore.TopicPartition) (int64, bool) {
-	p, ok := m.s.replicas.Partition(tp)
-	if !ok {
-		return 0, false
-	}
-	state := p.State()
-	if state.Role == replica.Offline || !slices.Contains(state.ISR, m.s.id) { // a replica that is catching up knows only its own end
-		return 0, false
-	}
-	return p.Log().HighWatermark(), true
 }

@@ -2,9 +2,11 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"barnabas/broker/metadata"
+	"barnabas/broker/replica"
 	"barnabas/broker/status"
 	"barnabas/logstore"
 
@@ -140,4 +142,17 @@ func (m *collector) askEnds(ctx context.Context, leader int32, partitions map[lo
 			}
 		}
 	}
+}
+
+// hostedEnd returns the high watermark of a partition that this broker hosts.
+func (m *collector) hostedEnd(tp logstore.TopicPartition) (int64, bool) {
+	p, ok := m.s.replicas.Partition(tp)
+	if !ok {
+		return 0, false
+	}
+	state := p.State()
+	if state.Role == replica.Offline || !slices.Contains(state.ISR, m.s.id) { // a replica that is catching up knows only its own end
+		return 0, false
+	}
+	return p.Log().HighWatermark(), true
 }
