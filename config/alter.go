@@ -194,7 +194,7 @@ func (d *Dynamic) validate(settings map[string]string, at level) error {
 	if err := checkStep(now.merged, next); err != nil {
 		return err
 	}
-	if err := next.checkProtocols(); err != nil || d.refuse == nil {
+	if err := next.checkSecurity(); err != nil || d.refuse == nil {
 		return err
 	}
 	return d.refuse(now.merged, next)

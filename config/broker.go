@@ -65,9 +65,6 @@ type Broker struct {
 	MaxConnectionsPerIPOverride map[string]int // by host name or address
 	MaxConnectionCreationRate   int            // per second
 	QueuedMaxRequestBytes       int64          // -1: unlimited
-	NumNetworkThreads           int
-	NumIOThreads                int
-	BackgroundThreads           int
 	RequestTimeout              time.Duration
 
 	// Topics.
@@ -290,12 +287,12 @@ func (b *Broker) Unknown() []string {
 
 // passedThrough are keys that Apache Kafka reads without having them in its schema.
 var passedThrough = map[string]bool{
-	"super.users":                                 true,
-	"allow.everyone.if.no.acl.found":              true,
-	"authorizer.zookeeper.url":                    true,
-	"authorizer.zookeeper.connection.timeout.ms":  true,
-	"authorizer.zookeeper.session.timeout.ms":     true,
-	"authorizer.zookeeper.max.in.flight.requests": true,
+	superUsersKey:          true,
+	allowEveryoneKey:       true,
+	AuthorizerZookeeperURL: true,
+	authorizerConnKey:      true,
+	authorizerSessKey:      true,
+	authorizerMaxKey:       true,
 }
 
 // String returns a setting of type STRING, CLASS or PASSWORD, or "" if it is null. A key without a schema (super.users,
@@ -388,9 +385,6 @@ func (b *Broker) fillConnections() {
 	b.MaxConnectionsPerIP = b.Int("max.connections.per.ip")
 	b.MaxConnectionCreationRate = b.Int("max.connection.creation.rate")
 	b.QueuedMaxRequestBytes = int64(b.Int("queued.max.request.bytes"))
-	b.NumNetworkThreads = b.Int("num.network.threads")
-	b.NumIOThreads = b.Int("num.io.threads")
-	b.BackgroundThreads = b.Int("background.threads")
 	b.RequestTimeout = b.millis("request.timeout.ms")
 }
 

@@ -27,8 +27,8 @@ func (b *Broker) refuse(key, reason string, args ...any) error {
 	return &Error{Key: key, Value: value, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// checkProtocols refuses listeners with unsupported protocols: their clients would believe that they are protected.
-func (b *Broker) checkProtocols() error {
+// checkSecurity refuses what would let other clients in at a listener than its settings say, or none at all.
+func (b *Broker) checkSecurity() error {
 	if err := b.checkCertificates(); err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (d *Dynamic) publish(next *layers, znode string) error {
 		d.state.Store(next)
 		return nil
 	}
-	if err := merged.checkProtocols(); err != nil {
+	if err := merged.checkSecurity(); err != nil {
 		return fmt.Errorf("settings of %s: %w", znode, err)
 	}
 	if maps.Equal(merged.given, old.given) {

@@ -47,7 +47,9 @@ func TestDynamicOrder(t *testing.T) {
 	type change struct{ from, to int }
 	var told []change
 	d := NewDynamic(mustParse(t, "num.io.threads=4"), logrus.NewEntry(logrus.New()),
-		func(old, new *Broker) { told = append(told, change{old.NumIOThreads, new.NumIOThreads}) })
+		func(old, new *Broker) {
+			told = append(told, change{old.Int("num.io.threads"), new.Int("num.io.threads")})
+		})
 	setCluster(t, d, map[string]string{"num.io.threads": "5"})
 	setBroker(t, d, map[string]string{"num.io.threads": "6"})
 	setCluster(t, d, map[string]string{"num.io.threads": "7"}) // hidden by the broker's own value: nothing changes
@@ -86,7 +88,7 @@ func TestDynamicIgnoresWhatIsNotValid(t *testing.T) {
 		"max.connections.per.ip":                "10",             // valid
 		"listener.name.a.ssl.keystore.password": "s",              // per broker
 	})
-	if got := d.Current(); got.NumPartitions != 1 || got.NumIOThreads != 9 || got.MaxConnectionsPerIP != 10 || got.String("plugin.setting") != "kept" {
+	if got := d.Current(); got.NumPartitions != 1 || got.Int("num.io.threads") != 9 || got.MaxConnectionsPerIP != 10 || got.String("plugin.setting") != "kept" {
 		t.Error("valid settings must apply, and no others")
 	}
 	if got := len(warnings(lines)); got != 7 {
@@ -117,7 +119,7 @@ func TestDynamicListenersWithoutTheirProtection(t *testing.T) {
 		t.Errorf("got %v, listeners %v", err, d.Current().Listeners)
 	}
 	setCluster(t, d, map[string]string{"num.io.threads": "9"})
-	if d.Current().NumIOThreads != 9 {
+	if d.Current().Int("num.io.threads") != 9 {
 		t.Error("other settings must still apply")
 	}
 }
@@ -137,7 +139,7 @@ func TestDynamicWithoutTheLoginFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	setBroker(t, d, map[string]string{"num.io.threads": "9"})
-	if d.Current().NumIOThreads != 9 {
+	if d.Current().Int("num.io.threads") != 9 {
 		t.Error("the change is held up")
 	}
 	value := "10"
@@ -152,7 +154,7 @@ func TestDynamicWithoutTheLoginFile(t *testing.T) {
 func TestRefuseWhen(t *testing.T) {
 	d := dynamicOver(t)
 	d.RefuseWhen(func(now, next *Broker) error {
-		if next.NumIOThreads != now.NumIOThreads {
+		if next.Int("num.io.threads") != now.Int("num.io.threads") {
 			return &Error{Key: "num.io.threads", Reason: "not now"}
 		}
 		return nil
@@ -169,7 +171,7 @@ func TestDynamicKeepsAWholeThatHolds(t *testing.T) {
 	log, lines := test.NewNullLogger()
 	d := NewDynamic(mustParse(t), logrus.NewEntry(log))
 	setBroker(t, d, map[string]string{"log.cleaner.dedupe.buffer.size": "5", "num.io.threads": "9"})
-	if d.Current().NumIOThreads != 8 || len(warnings(lines)) != 1 {
+	if d.Current().Int("num.io.threads") != 8 || len(warnings(lines)) != 1 {
 		t.Error("settings that contradict each other must change nothing")
 	}
 }
@@ -323,9 +325,9 @@ func TestTopicFallBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := []any{topic.Retention, topic.MaxMessageBytes, topic.MinInsyncReplicas, topic.SegmentAge, topic.MaxSegmentAge(), topic.TimestampBeforeMax,
-		topic.FlushInterval, topic.CleanupCompact, topic.CleanupDelete, topic.LocalRetention}
+		topic.FlushInterval, topic.CleanupCompact, topic.CleanupDelete}
 	want := []any{time.Hour, 77, 2, 9 * time.Millisecond, 4 * time.Millisecond, 5 * time.Millisecond,
-		time.Duration(math.MaxInt64), true, false, time.Hour}
+		time.Duration(math.MaxInt64), true, false}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -334,7 +336,7 @@ func TestTopicFallBack(t *testing.T) {
 func TestGeneratedID(t *testing.T) {
 	d := NewDynamic(mustParse(t, "-broker.id=").WithBrokerID(1001), logrus.NewEntry(logrus.New()))
 	setBroker(t, d, map[string]string{"num.io.threads": "9"})
-	if b := d.Current(); b.BrokerID != 1001 || b.Int("broker.id") != -1 || b.NumIOThreads != 9 {
+	if b := d.Current(); b.BrokerID != 1001 || b.Int("broker.id") != -1 || b.Int("num.io.threads") != 9 {
 		t.Errorf("broker %d, broker.id=%d", b.BrokerID, b.Int("broker.id"))
 	}
 }

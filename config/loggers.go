@@ -103,7 +103,8 @@ type Loggers struct {
 func NewLoggers(root *logrus.Logger) *Loggers {
 	l := &Loggers{own: map[string]*logrus.Logger{}}
 	l.mu.set = map[string]logrus.Level{rootLogger: root.GetLevel()}
-	out := &sharedWriter{out: root.Out}
+	out := new(sharedWriter)
+	out.mu.out = root.Out
 	add := func(name string) {
 		if l.own[name] == nil {
 			l.own[name] = &logrus.Logger{Out: out, Formatter: root.Formatter, Hooks: root.Hooks, Level: root.GetLevel(),
@@ -119,14 +120,16 @@ func NewLoggers(root *logrus.Logger) *Loggers {
 
 // sharedWriter serializes the output of several loggers.
 type sharedWriter struct {
-	mu  sync.Mutex // held while writing; only out is called with it held
-	out io.Writer
+	mu struct {
+		sync.Mutex // held while writing; only out is called with it held
+		out        io.Writer
+	}
 }
 
 func (w *sharedWriter) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.out.Write(line)
+	return w.mu.out.Write(line)
 }
 
 // Entry returns one of the loggers under which lines are logged, or the root logger if there is none with that name.

@@ -25,9 +25,10 @@ func (m SASLMechanism) TokenRules() (TokenRules, error) {
 		}
 		return missing
 	}
-	skew, err := strconv.ParseInt(option("AllowableClockSkewMs", "0"), 10, 32)
+	text := option("AllowableClockSkewMs", "0")
+	skew, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || skew < 0 {
-		return TokenRules{}, fmt.Errorf("%s must be a number of milliseconds", skewOption)
+		return TokenRules{}, fmt.Errorf("%s=%s: must be a number of milliseconds", skewOption, text)
 	}
 	return TokenRules{
 		PrincipalClaim: option("PrincipalClaimName", "sub"), ScopeClaim: option("ScopeClaimName", "scope"),
@@ -49,7 +50,7 @@ func UnsecuredClaims(options map[string]string) (claims map[string]any, lifetime
 		case "NumberClaim":
 			number, err := strconv.ParseFloat(value, 64)
 			if err != nil {
-				return nil, 0, fmt.Errorf("%s must be a number", option)
+				return nil, 0, fmt.Errorf("%s=%s: must be a number", option, value)
 			}
 			claims[claim] = number
 		case "ListClaim":
@@ -71,7 +72,7 @@ func UnsecuredClaims(options map[string]string) (claims map[string]any, lifetime
 	if text, ok := options[lifetimeOption]; ok {
 		seconds, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || seconds <= 0 {
-			return nil, 0, fmt.Errorf("%s must be a positive number", lifetimeOption)
+			return nil, 0, fmt.Errorf("%s=%s: must be a positive number", lifetimeOption, text)
 		}
 		lifetime = time.Duration(seconds) * time.Second
 	}

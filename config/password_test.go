@@ -93,7 +93,7 @@ func TestStoredPasswordThatCannotBeRead(t *testing.T) {
 		log, lines := test.NewNullLogger()
 		d := NewDynamic(mustParse(t, pairs...), logrus.NewEntry(log))
 		setBroker(t, d, stored)
-		if d.Current().Set(storePassword) || d.Current().NumIOThreads != 9 {
+		if d.Current().Set(storePassword) || d.Current().Int("num.io.threads") != 9 {
 			t.Errorf("%v: the other settings must apply, but not the password", pairs)
 		}
 		if entries := warnings(lines); len(entries) != 1 || entries[0].Data["setting"] != storePassword {
@@ -113,7 +113,7 @@ func TestReencode(t *testing.T) {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
 	setBroker(t, d, next)
-	if d.Current().String(storePassword) != "x" || d.Current().NumIOThreads != 9 {
+	if d.Current().String(storePassword) != "x" || d.Current().Int("num.io.threads") != 9 {
 		t.Error("the re-encoded password must apply")
 	}
 	if _, changed, err := d.Reencode(next); err != nil || changed {

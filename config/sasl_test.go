@@ -31,7 +31,7 @@ func saslSettings(more ...string) []string {
 func TestListenerSASL(t *testing.T) {
 	b := mustParse(t, saslSettings("connections.max.reauth.ms=1000", "listener.name.external.plain.connections.max.reauth.ms=5",
 		"listener.name.external.sasl.server.max.receive.size=77")...)
-	if err := b.checkProtocols(); err != nil {
+	if err := b.checkSecurity(); err != nil {
 		t.Fatal(err)
 	}
 	got, err := b.ListenerSASL(b.Listeners[0])
@@ -91,7 +91,7 @@ func TestLoginsThatCannotWorkAreRefused(t *testing.T) {
 		{"no such file", []string{"sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512", "java.security.auth.login.config=/nowhere/jaas"}, []string{"java.security.auth.login.config=/nowhere/jaas"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := mustParse(t, saslSettings(test.more...)...).checkProtocols()
+			err := mustParse(t, saslSettings(test.more...)...).checkSecurity()
 			if err == nil {
 				t.Fatal("taken")
 			}
@@ -162,7 +162,7 @@ func TestUnsecuredTokenOptions(t *testing.T) {
 	const login = jaas.OAuthModule + ` required unsecuredLoginStringClaim_sub="admin" unsecuredLoginListClaim_scope=",a,b" unsecuredLoginNumberClaim_n="5" unsecuredLoginLifetimeSeconds="60";`
 	b := mustParse(t, saslSettings("sasl.enabled.mechanisms=OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=OAUTHBEARER",
 		"listener.name.external.oauthbearer.sasl.jaas.config="+login)...)
-	if err := b.checkProtocols(); err != nil {
+	if err := b.checkSecurity(); err != nil {
 		t.Fatal(err)
 	}
 	between, err := b.BrokersSASL(b.Listeners[0])
@@ -173,7 +173,7 @@ func TestUnsecuredTokenOptions(t *testing.T) {
 	for _, bad := range []string{"", "unsecuredLoginStringClaim_x=y", "unsecuredLoginStringClaim_sub=y unsecuredLoginNumberClaim_n=x", "unsecuredLoginStringClaim_sub=y unsecuredLoginLifetimeSeconds=0"} {
 		b := mustParse(t, saslSettings("sasl.enabled.mechanisms=OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=OAUTHBEARER",
 			"listener.name.external.oauthbearer.sasl.jaas.config="+jaas.OAuthModule+" required "+bad+";")...)
-		if err := b.checkProtocols(); err == nil {
+		if err := b.checkSecurity(); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}

@@ -197,7 +197,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]any{"connect": b.ZookeeperConnect, "dirs": b.LogDirs, "partitions": b.NumPartitions, "rack": b.Rack,
-		"threads": b.NumIOThreads, "listen": b.Listeners[0].String(), "unknown": b.Unknown(), "id": b.BrokerID, "default": b.Int("num.network.threads")}
+		"threads": b.Int("num.io.threads"), "listen": b.Listeners[0].String(), "unknown": b.Unknown(), "id": b.BrokerID, "default": b.Int("num.network.threads")}
 	want := map[string]any{"connect": "h:1,h:2/ch${x}root", "dirs": []string{"/ab", "/c d"}, "partitions": 2, "rack": "a=b",
 		"threads": 3, "listen": "PLAINTEXT://:9092", "unknown": []string{"rackq"}, "id": 0, "default": 5}
 	if diff := cmp.Diff(want, got); diff != "" {

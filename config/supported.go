@@ -38,6 +38,6 @@ func (b *Broker) Unsupported() (reasons []error) {
 			add(b.refuse(b.firstSet("log.dirs", "log.dir"), "names %s twice", dir))
 		}
 	}
-	add(b.checkProtocols())
+	add(b.checkSecurity())
 	return reasons
 }

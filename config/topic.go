@@ -28,8 +28,6 @@ type Topic struct {
 	FlushMessages             int64
 	FlushInterval             time.Duration
 	IndexIntervalBytes        int
-	LocalRetention            time.Duration // resolved: like Retention if not set
-	LocalRetentionBytes       int64         // resolved: like RetentionBytes if not set
 	MaxCompactionLag          time.Duration
 	MinCompactionLag          time.Duration
 	MaxMessageBytes           int
@@ -190,7 +188,7 @@ func (t *Topic) fill(b *Broker) {
 	difference := t.int("message.timestamp.difference.max.ms")
 	t.TimestampAfterMax = timestampLimit(t.int("message.timestamp.after.max.ms"), difference)
 	t.TimestampBeforeMax = timestampLimit(t.int("message.timestamp.before.max.ms"), difference)
-	t.fillRetention()
+	t.Retention, t.RetentionBytes = t.millis("retention.ms"), int64(t.int("retention.bytes"))
 	t.fillFormat(b)
 }
 
@@ -200,18 +198,6 @@ func timestampLimit(limit, difference int) time.Duration {
 		limit = difference
 	}
 	return millis(int64(limit))
-}
-
-func (t *Topic) fillRetention() {
-	const asRemote = -2 // the same as the retention of the whole log
-	t.Retention, t.RetentionBytes = t.millis("retention.ms"), int64(t.int("retention.bytes"))
-	t.LocalRetention, t.LocalRetentionBytes = t.Retention, t.RetentionBytes
-	if t.int("local.retention.ms") != asRemote {
-		t.LocalRetention = t.millis("local.retention.ms")
-	}
-	if t.int("local.retention.bytes") != asRemote {
-		t.LocalRetentionBytes = int64(t.int("local.retention.bytes"))
-	}
 }
 
 // fillFormat resolves the format: from inter.broker.protocol.version 3.0 on, a topic's own setting is ignored
