@@ -236,7 +236,9 @@ func (e *UnexpectedOffsetError) Error() string {
 }
 
 // AppendFollower appends batches that a leader has stored, unchanged. Their offsets must ascend and not begin below the
-// log end offset (*UnexpectedOffsetError). An incomplete batch at the end is ignored. data is not modified.
+// log end offset (*UnexpectedOffsetError), except in an empty log: if the leader's records were deleted up to the middle
+// of a batch, the log begins with that whole batch (Partition.appendRecordsToFollowerOrFutureReplica, 3.9). An incomplete
+// batch at the end is ignored. data is not modified.
 func (l *Log) AppendFollower(data []byte) (AppendInfo, error) {
 	a, err := examine(data)
 	if err != nil {
@@ -250,6 +252,11 @@ func (l *Log) AppendFollower(data []byte) (AppendInfo, error) {
 	}
 	cfg := l.config.Load()
 	err = l.appendFollower(cfg, &a)
+	if l.beginsInside(err) {
+		if err = l.TruncateFullyAndStartAt(a.first); err == nil {
+			err = l.appendFollower(cfg, &a)
+		}
+	}
 	if err == nil {
 		err = l.flushIfDue(cfg)
 	}
@@ -258,6 +265,12 @@ func (l *Log) AppendFollower(data []byte) (AppendInfo, error) {
 	}
 	return AppendInfo{FirstOffset: a.first, LastOffset: a.last, LogAppendTime: record.NoTimestamp,
 		LogStartOffset: l.start.Load(), Records: int(a.last - a.first + 1)}, nil
+}
+
+// beginsInside reports whether records were rejected because the log, which is empty, begins in their middle.
+func (l *Log) beginsInside(rejection error) bool {
+	var e *UnexpectedOffsetError
+	return errors.As(rejection, &e) && e.Last >= e.LogEnd && e.LogEnd == l.LogStartOffset()
 }
 
 // examine checks batches from a leader: checksums and ascending offsets.

@@ -344,6 +344,47 @@ func TestIdempotentProducer(t *testing.T) {
 	}
 }
 
+// TestFollowerStartsInsideABatch: a log that is empty begins with the whole batch that its start offset is in; what does
+// not reach that offset is rejected.
+func TestFollowerStartsInsideABatch(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		start          int64
+		before         bool // the log has records already
+		wantStart, end int64
+	}{
+		{"at the first record", 10, false, 10, 13},
+		{"inside", 11, false, 10, 13},
+		{"at the last record", 12, false, 10, 13},
+		{"above", 13, false, 13, 13},
+		{"not empty", 11, true, 11, 12},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, _ := newTestLog(t, nil)
+			if err := l.TruncateFullyAndStartAt(tt.start); err != nil {
+				t.Fatal(err)
+			}
+			at := func(offset int64, values ...string) []byte {
+				w := batchOf(1000, values...)
+				w.BaseOffset, w.LeaderEpoch = offset, 3
+				return w.MustBuild()
+			}
+			if tt.before {
+				if _, err := l.AppendFollower(at(tt.start, "x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			info, err := l.AppendFollower(at(10, "a", "b", "c"))
+			if rejected := tt.before || tt.start == 13; (err != nil) != rejected {
+				t.Errorf("%+v, %v", info, err)
+			}
+			if l.LogStartOffset() != tt.wantStart || l.LogEndOffset() != tt.end {
+				t.Errorf("the log goes from %d to %d, want from %d to %d", l.LogStartOffset(), l.LogEndOffset(), tt.wantStart, tt.end)
+			}
+		})
+	}
+}
+
 func TestFollowerKeepsOffsets(t *testing.T) {
 	at := func(offset int64, epoch int32, values ...string) []byte {
 		w := batchOf(1000, values...)

@@ -170,6 +170,21 @@ func TestMoveToAnotherDirectory(t *testing.T) {
 	}
 }
 
+// TestMoveOfALogThatStartsInsideABatch: records are deleted up to the middle of a batch, which is copied whole.
+func TestMoveOfALogThatStartsInsideABatch(t *testing.T) {
+	x := newMoveRig(t)
+	b := batchOf(1_790_000_000_000, "a", "b", "c").MustBuild()
+	_, err := x.l.AppendLeader(b, LeaderAppend{ProduceVersion: 9})
+	x.must(err)
+	x.l.SetHighWatermark(3)
+	x.must(x.l.AdvanceLogStart(2))
+	want := values(t, x.l)
+	x.must(x.move("/b"))
+	if got := values(t, x.l); !slices.Equal(got, want) || x.l.LogStartOffset() != 2 || x.l.Dir() != "/b" {
+		t.Errorf("the log in %s starts at %d with %q, want %q", x.l.Dir(), x.l.LogStartOffset(), got, want)
+	}
+}
+
 func TestMoveRefused(t *testing.T) {
 	x := newMoveRig(t)
 	long := TopicPartition{strings.Repeat("x", 220), 0}

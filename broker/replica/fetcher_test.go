@@ -225,6 +225,22 @@ func TestFollowerBehindTheLeadersStart(t *testing.T) {
 	testwait.Until(t, "both in the ISR", func() bool { return len(leader.State().ISR) == 2 })
 }
 
+// TestFollowerBehindAStartInsideABatch: records are deleted up to the middle of a batch; a follower without that batch
+// gets it whole.
+func TestFollowerBehindAStartInsideABatch(t *testing.T) {
+	_, one, two := pair(t)
+	leader := one.must(t, 1, 0, both, []int32{1})
+	appendTo(t, leader, "a")
+	appendTo(t, leader, "b", "c", "d")
+	if _, err := leader.DeleteRecordsBefore(2); err != nil {
+		t.Fatal(err)
+	}
+	follower := two.must(t, 1, 0, both, []int32{1})
+	sameLogs(t, leader, follower)
+	testwait.Until(t, "both in the ISR", func() bool { return len(leader.State().ISR) == 2 })
+	testwait.Until(t, "the follower's log start", func() bool { return follower.Log().LogStartOffset() == 2 })
+}
+
 // TestLeadershipMovesAtRandom: whatever order leaders change in, acknowledged records are kept and both logs agree in
 // the end.
 func TestLeadershipMovesAtRandom(t *testing.T) {
