@@ -71,9 +71,10 @@ type Broker struct {
 	id      int
 	dir     string
 
-	changing sync.Mutex // held while it starts or stops
-	over     bool       // the test has ended; guarded by changing
-
+	changing struct {
+		sync.Mutex      // held while it starts or stops; before mu
+		over       bool // the test has ended
+	}
 	mu struct {
 		sync.Mutex
 		port   int            // kept across restarts
@@ -196,7 +197,7 @@ func (b *Broker) Start() error {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	switch {
-	case b.over:
+	case b.changing.over:
 		return errors.New("kafkatest: the test has ended")
 	case b.running() != nil:
 		return fmt.Errorf("kafkatest: broker %d is running", b.id)
@@ -247,7 +248,7 @@ func (b *Broker) Stop() {
 func (b *Broker) end() {
 	b.changing.Lock()
 	defer b.changing.Unlock()
-	b.over = true
+	b.changing.over = true
 	b.stop()
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"barnabas/internal/logx"
 )
 
 // The nodes below /admin through which old tools send requests to the controller.
@@ -50,7 +52,7 @@ func (c *Client) WatchReassignments(ctx context.Context) (targets map[TopicParti
 	}
 	targets, err = decodeReassignments(n.data)
 	if err != nil {
-		c.log.WithError(err).Error("reassignments ignored")
+		c.log.WithError(err).WithField(logx.Znode, reassignPath).Error("cannot decode a node, ignoring it")
 	}
 	return targets, true, nil
 }
@@ -75,7 +77,7 @@ func (c *Client) WatchPreferredElection(ctx context.Context) (partitions []Topic
 	}
 	partitions, err = decodePartitionList(n.data)
 	if err != nil {
-		c.log.WithError(err).Error("preferred leader elections ignored")
+		c.log.WithError(err).WithField(logx.Znode, preferredElectionPath).Error("cannot decode a node, ignoring it")
 	}
 	return partitions, true, nil
 }
@@ -96,20 +98,4 @@ func (c *Client) RequestReassignments(ctx context.Context, targets map[TopicPart
 // false if there is a request already.
 func (c *Client) RequestPreferredElection(ctx context.Context, partitions []TopicPartition) (created bool, err error) {
 	return c.createDeep(ctx, preferredElectionPath, encodePartitionList(partitions))
-}
-
-// SetTopicID assigns an id to a topic that has none, as the controller of the term. The topic's other fields must be as
-// they were read, with that version; after a concurrent change the error is ErrConflict.
-func (c *Client) SetTopicID(ctx context.Context, term Term, t TopicInfo, version int32) error {
-	data := encodeTopic(t)
-	_, lost, err := c.guarded(ctx, term, c.opSet(topicPath(t.Name), data, version))
-	if isBadVersion(err) && lost {
-		if _, ok, err := c.written(ctx, topicPath(t.Name), data, version); err != nil || ok {
-			return err
-		}
-	}
-	if isRefusal(err) {
-		return ErrConflict
-	}
-	return err
 }

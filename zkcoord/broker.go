@@ -357,34 +357,22 @@ func (c *Client) WatchBrokers(ctx context.Context) ([]BrokerInfo, error) {
 }
 
 func (c *Client) brokers(ctx context.Context, names []string, read func(context.Context, string) (node, error)) ([]BrokerInfo, error) {
-	found := make([]*BrokerInfo, len(names))
-	err := c.parallel(ctx, len(names), func(ctx context.Context, i int) error {
-		id, err := strconv.ParseInt(names[i], 10, 32)
-		if err != nil {
-			return nil // not a broker's node
+	var ids []int32
+	var paths []string
+	for _, name := range names {
+		if id, err := strconv.ParseInt(name, 10, 32); err == nil { // otherwise it is not a broker's node
+			ids, paths = append(ids, int32(id)), append(paths, brokerPath(int32(id)))
 		}
-		n, err := read(ctx, brokerPath(int32(id)))
-		if err != nil {
-			return ignoreNoNode(err)
-		}
-		b, err := DecodeBroker(int32(id), n.data)
-		if err != nil {
-			c.log.WithError(err).WithField(logx.Znode, brokerPath(int32(id))).Error("cannot decode a node, ignoring it")
-			return nil
-		}
+	}
+	found, err := readAll(ctx, c, paths, read, func(i int, n node) (BrokerInfo, error) {
+		b, err := DecodeBroker(ids[i], n.data)
 		b.Epoch = n.stat.Czxid
-		found[i] = &b
-		return nil
+		return b, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	var brokers []BrokerInfo
-	for _, b := range found {
-		if b != nil {
-			brokers = append(brokers, *b)
-		}
-	}
+	brokers := present(found)
 	slices.SortFunc(brokers, func(a, b BrokerInfo) int { return int(a.ID) - int(b.ID) })
 	return brokers, nil
 }

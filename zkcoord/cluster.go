@@ -25,21 +25,18 @@ type clusterIDJSON struct {
 
 // ClusterID returns the cluster's id, which the first caller generates.
 func (c *Client) ClusterID(ctx context.Context) (string, error) {
-	n, err := c.get(ctx, clusterIDPath)
-	if isNoNode(err) {
-		id := idText(NewID())
-		created, err := c.createDeep(ctx, clusterIDPath, encodeClusterID(id))
-		if err != nil || created {
-			return id, err
-		}
-		n, err = c.get(ctx, clusterIDPath)
-		if err != nil {
-			return "", err
-		}
-		return decodeClusterID(n.data)
-	}
+	n, found, err := c.find(ctx, clusterIDPath)
 	if err != nil {
 		return "", err
+	}
+	if !found {
+		id := idText(NewID())
+		if created, err := c.createDeep(ctx, clusterIDPath, encodeClusterID(id)); err != nil || created {
+			return id, err
+		}
+		if n, err = c.get(ctx, clusterIDPath); err != nil { // another broker was faster
+			return "", err
+		}
 	}
 	return decodeClusterID(n.data)
 }

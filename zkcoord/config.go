@@ -53,9 +53,7 @@ func (e Entity) UserAndClient() (user, client string, ok bool) {
 func (e Entity) quota() bool { return e.Kind == Users || e.Kind == Clients || e.Kind == IPs }
 
 // Path returns the node with the entity's configuration, relative to the chroot.
-func (e Entity) Path() string { return e.path() }
-
-func (e Entity) path() string { return entityPath(string(e.Kind), e.Name) }
+func (e Entity) Path() string { return entityPath(string(e.Kind), e.Name) }
 
 // SanitizeName encodes a user's name or a client id for an Entity: URL encoding, which includes blanks, asterisks and
 // tildes (Sanitizer, 3.9).
@@ -138,11 +136,11 @@ func DecodeConfig(data []byte) (map[string]string, error) {
 // EntityConfig reads an entity's configuration. It is empty if there is no node, or if the node cannot be decoded,
 // which is logged (ConfigEntityZNode.decode, 3.9).
 func (c *Client) EntityConfig(ctx context.Context, e Entity) (map[string]string, error) {
-	n, _, err := c.find(ctx, e.path())
+	n, _, err := c.find(ctx, e.Path())
 	if err != nil {
 		return nil, err
 	}
-	return c.decodeOrEmpty(e.path(), n.data), nil
+	return c.decodeOrEmpty(e.Path(), n.data), nil
 }
 
 func (c *Client) decodeOrEmpty(path string, data []byte) map[string]string {
@@ -174,15 +172,12 @@ func (c *Client) AllEntityConfigs(ctx context.Context, kind EntityKind) (map[str
 // EntityConfigs reads the configurations of the named entities of a kind. One that cannot be decoded is logged and
 // counts as empty.
 func (c *Client) EntityConfigs(ctx context.Context, kind EntityKind, names []string) (map[string]map[string]string, error) {
-	found := make([]map[string]string, len(names))
-	err := c.parallel(ctx, len(names), func(ctx context.Context, i int) error {
-		path := entityPath(string(kind), names[i])
-		n, err := c.get(ctx, path)
-		if err != nil {
-			return ignoreNoNode(err)
-		}
-		found[i] = c.decodeOrEmpty(path, n.data)
-		return nil
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = entityPath(string(kind), name)
+	}
+	found, err := readAll(ctx, c, paths, c.get, func(i int, n node) (map[string]string, error) {
+		return c.decodeOrEmpty(paths[i], n.data), nil
 	})
 	if err != nil {
 		return nil, err
@@ -190,7 +185,7 @@ func (c *Client) EntityConfigs(ctx context.Context, kind EntityKind, names []str
 	configs := make(map[string]map[string]string, len(names))
 	for i, config := range found {
 		if config != nil {
-			configs[names[i]] = config
+			configs[names[i]] = *config
 		}
 	}
 	return configs, nil
@@ -234,8 +229,8 @@ func (c *Client) UpdateEntityConfigEarly(ctx context.Context, e Entity, change f
 
 func (c *Client) updateEntityConfig(ctx context.Context, e Entity, wanted bool, change func(map[string]string) (map[string]string, error)) error {
 	at := notifications{configChangesPath, configChangePrefix}
-	return c.rewrite(ctx, e.path(), at, encodeConfigChange(e), func(n node, found bool) (decision, error) {
-		next, err := change(c.decodeOrEmpty(e.path(), n.data))
+	return c.rewrite(ctx, e.Path(), at, encodeConfigChange(e), func(n node, found bool) (decision, error) {
+		next, err := change(c.decodeOrEmpty(e.Path(), n.data))
 		if err != nil {
 			return decision{}, err
 		}
@@ -277,7 +272,7 @@ func (c *Client) sameController(ctx context.Context, wanted bool) (check []any, 
 // withoutQuota removes the node of an entity without children instead of leaving it empty, and the levels above a
 // user's client that would be left empty (AdminZkClient.tryCleanQuotaNodes, 3.9).
 func (c *Client) withoutQuota(ctx context.Context, e Entity, empty decision) (decision, error) {
-	below, err := c.children(ctx, e.path())
+	below, err := c.children(ctx, e.Path())
 	if ignoreNoNode(err) != nil || len(below) > 0 {
 		return empty, err
 	}

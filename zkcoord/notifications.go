@@ -2,8 +2,14 @@ package zkcoord
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"barnabas/internal/logx"
 )
 
 // notifications are sequential nodes with which brokers tell each other about writes. Readers remove those that are
@@ -115,10 +121,26 @@ func (c *Client) purge(ctx context.Context, prefix string, numbers []int64, node
 		if n != nil && n.stat.Ctime < oldest {
 			if err := c.delete(ctx, sequenceName(prefix, numbers[i])); err != nil {
 				if ctx.Err() == nil {
-					c.log.WithError(err).Warn("cannot remove an old notification")
+					c.log.WithError(err).WithField(logx.Znode, sequenceName(prefix, numbers[i])).Warn("cannot remove an old notification")
 				}
 				return
 			}
 		}
 	}
 }
+
+// sequences returns the numbers of sequential nodes in ascending order. Other nodes are skipped.
+func sequences(names []string, prefix string) []int64 {
+	var numbers []int64
+	for _, name := range names {
+		if digits, ok := strings.CutPrefix(name, prefix); ok {
+			if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
+				numbers = append(numbers, n)
+			}
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+func sequenceName(prefix string, number int64) string { return fmt.Sprintf("%s%010d", prefix, number) }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"barnabas/internal/logx"
+
 	"github.com/go-zookeeper/zk"
 )
 
@@ -379,6 +381,40 @@ feed:
 	close(next)
 	workers.Wait()
 	return context.Cause(ctx)
+}
+
+// readAll reads nodes at once and decodes each, with its index. One that is missing or cannot be decoded is nil, the
+// latter logged.
+func readAll[T any](ctx context.Context, c *Client, paths []string, read func(context.Context, string) (node, error), decode func(i int, n node) (T, error)) ([]*T, error) {
+	found := make([]*T, len(paths))
+	err := c.parallel(ctx, len(paths), func(ctx context.Context, i int) error {
+		n, err := read(ctx, paths[i])
+		if err != nil {
+			return ignoreNoNode(err)
+		}
+		v, err := decode(i, n)
+		if err != nil {
+			c.log.WithError(err).WithField(logx.Znode, paths[i]).Error("cannot decode a node, ignoring it")
+			return nil
+		}
+		found[i] = &v
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// present returns what was found.
+func present[T any](found []*T) []T {
+	var all []T
+	for _, v := range found {
+		if v != nil {
+			all = append(all, *v)
+		}
+	}
+	return all
 }
 
 func wrapPath(verb, path string, err error) error {

@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"github.com/go-zookeeper/zk"
-
-	"barnabas/internal/logx"
 )
 
 // NoLeader is the leader of a partition without one.
@@ -74,20 +72,11 @@ func DecodeState(data []byte, version int32) (PartitionState, error) {
 // PartitionStates reads the states of partitions. One that is missing or cannot be decoded is left out, the latter
 // logged.
 func (c *Client) PartitionStates(ctx context.Context, partitions []TopicPartition) (map[TopicPartition]PartitionState, error) {
-	found := make([]*PartitionState, len(partitions))
-	err := c.parallel(ctx, len(partitions), func(ctx context.Context, i int) error {
-		n, err := c.get(ctx, statePath(partitions[i]))
-		if err != nil {
-			return ignoreNoNode(err)
-		}
-		s, err := DecodeState(n.data, n.stat.Version)
-		if err != nil {
-			c.log.WithError(err).WithField(logx.Znode, statePath(partitions[i])).Error("cannot decode a node, ignoring it")
-			return nil
-		}
-		found[i] = &s
-		return nil
-	})
+	paths := make([]string, len(partitions))
+	for i, tp := range partitions {
+		paths[i] = statePath(tp)
+	}
+	found, err := readAll(ctx, c, paths, c.get, func(_ int, n node) (PartitionState, error) { return DecodeState(n.data, n.stat.Version) })
 	if err != nil {
 		return nil, err
 	}

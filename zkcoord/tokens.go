@@ -94,13 +94,7 @@ func (c *Client) DelegationTokens(ctx context.Context) ([]DelegationToken, error
 		}
 		return err
 	})
-	var tokens []DelegationToken
-	for _, t := range found {
-		if t != nil {
-			tokens = append(tokens, *t)
-		}
-	}
-	return tokens, err
+	return present(found), err
 }
 
 // DelegationToken reads a token. It returns false if there is none, or if it cannot be decoded, which is logged.

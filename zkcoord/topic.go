@@ -11,8 +11,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/twmb/franz-go/pkg/kerr"
-
-	"barnabas/internal/logx"
 )
 
 // TopicInfo is the content of a topic's node: its id and its partitions' replicas.
@@ -135,31 +133,16 @@ func (c *Client) NewestTopics(ctx context.Context, want func(name string) bool) 
 }
 
 func (c *Client) topicInfos(ctx context.Context, names []string, read func(ctx context.Context, path string) (node, error)) ([]TopicInfo, error) {
-	found := make([]*TopicInfo, len(names))
-	err := c.parallel(ctx, len(names), func(ctx context.Context, i int) error {
-		n, err := read(ctx, topicPath(names[i]))
-		if err != nil {
-			return ignoreNoNode(err)
-		}
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = topicPath(name)
+	}
+	found, err := readAll(ctx, c, paths, read, func(i int, n node) (TopicInfo, error) {
 		t, err := DecodeTopic(names[i], n.data)
-		if err != nil {
-			c.log.WithError(err).WithField(logx.Topic, names[i]).Error("cannot decode a node, ignoring it")
-			return nil
-		}
 		t.Version = n.stat.Version
-		found[i] = &t
-		return nil
+		return t, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	topics := make([]TopicInfo, 0, len(found))
-	for _, t := range found {
-		if t != nil {
-			topics = append(topics, *t)
-		}
-	}
-	return topics, nil
+	return present(found), err
 }
 
 // CreateTopic creates a topic with its configuration, in one request so that whoever sees the topic sees its settings;
@@ -199,7 +182,7 @@ func (c *Client) creationOf(ctx context.Context, t TopicInfo, configs map[string
 			return nil, fmt.Errorf("topic '%s' already exists: %w", t.Name, kerr.TopicAlreadyExists)
 		}
 	}
-	settings := Entity{Topics, t.Name}.path() // may be left over from a former topic
+	settings := Entity{Topics, t.Name}.Path() // may be left over from a former topic
 	n, found, err := c.find(ctx, settings)
 	if err != nil {
 		return nil, err
@@ -400,4 +383,20 @@ func (c *Client) tree(ctx context.Context, path string) ([]string, error) {
 	}
 	slices.Reverse(paths)
 	return paths, nil
+}
+
+// SetTopicID assigns an id to a topic that has none, as the controller of the term. The topic's other fields must be as
+// they were read, with that version; after a concurrent change the error is ErrConflict.
+func (c *Client) SetTopicID(ctx context.Context, term Term, t TopicInfo, version int32) error {
+	data := encodeTopic(t)
+	_, lost, err := c.guarded(ctx, term, c.opSet(topicPath(t.Name), data, version))
+	if isBadVersion(err) && lost {
+		if _, ok, err := c.written(ctx, topicPath(t.Name), data, version); err != nil || ok {
+			return err
+		}
+	}
+	if isRefusal(err) {
+		return ErrConflict
+	}
+	return err
 }

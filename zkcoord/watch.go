@@ -17,7 +17,7 @@ const (
 	BrokersChanged                                 // a broker came or went (WatchBrokers)
 	BrokerChanged                                  // Change.Broker's registration (WatchBrokers)
 	TopicsChanged                                  // a topic came or went (WatchTopics)
-	TopicChanged                                   // Change.Topic's assignment (WatchTopic, WatchTopicInfos)
+	TopicChanged                                   // Change.Topic's assignment (WatchTopicInfos)
 	TopicDeletionsChanged                          // a topic is to be deleted (WatchTopicDeletions)
 	ReassignmentsChanged                           // the legacy node of requested reassignments (WatchReassignments)
 	PreferredElectionChanged                       // the legacy node of requested elections (WatchPreferredElection)

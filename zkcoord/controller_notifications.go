@@ -5,25 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 )
-
-// sequences returns the numbers of sequential nodes in ascending order. Other nodes are skipped.
-func sequences(names []string, prefix string) []int64 {
-	var numbers []int64
-	for _, name := range names {
-		if digits, ok := strings.CutPrefix(name, prefix); ok {
-			if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
-				numbers = append(numbers, n)
-			}
-		}
-	}
-	slices.Sort(numbers)
-	return numbers
-}
-
-func sequenceName(prefix string, number int64) string { return fmt.Sprintf("%s%010d", prefix, number) }
 
 // NotifyISRChange notifies the controller of partitions whose ISR their leader has changed itself
 // (inter.broker.protocol.version before 2.7).
@@ -97,30 +79,12 @@ func (c *Client) RemoveLogDirEvents(ctx context.Context, term Term, numbers []in
 // readSequence reads the numbered nodes with a prefix. One that is missing or cannot be decoded is left out, the latter
 // logged.
 func readSequence[T any](ctx context.Context, c *Client, prefix string, numbers []int64, decode func([]byte) (T, error)) ([]T, error) {
-	found := make([]*T, len(numbers))
-	err := c.parallel(ctx, len(numbers), func(ctx context.Context, i int) error {
-		n, err := c.get(ctx, sequenceName(prefix, numbers[i]))
-		if err != nil {
-			return ignoreNoNode(err)
-		}
-		v, err := decode(n.data)
-		if err != nil {
-			c.log.WithError(err).Error("notification ignored")
-			return nil
-		}
-		found[i] = &v
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	paths := make([]string, len(numbers))
+	for i, number := range numbers {
+		paths[i] = sequenceName(prefix, number)
 	}
-	var values []T
-	for _, v := range found {
-		if v != nil {
-			values = append(values, *v)
-		}
-	}
-	return values, nil
+	found, err := readAll(ctx, c, paths, c.get, func(_ int, n node) (T, error) { return decode(n.data) })
+	return present(found), err
 }
 
 func (c *Client) removeSequence(ctx context.Context, term Term, prefix string, numbers []int64) error {
