@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" // the protocol's digest scheme
 	"encoding/base64"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -100,15 +101,12 @@ func resolveACL(list []ACL, c Caller) ([]ACL, bool) {
 			}
 			add(a)
 		case "auth":
-			found := false
-			for _, id := range c.IDs {
-				if id.Scheme == "digest" { // an address authenticates nobody
-					add(ACL{a.Perms, id})
-					found = true
-				}
-			}
-			if !found {
+			own := c.authenticated()
+			if len(own) == 0 {
 				return nil, false
+			}
+			for _, id := range own {
+				add(ACL{a.Perms, id})
 			}
 		case "digest":
 			if strings.Count(a.ID.ID, ":") != 1 {
@@ -125,6 +123,11 @@ func resolveACL(list []ACL, c Caller) ([]ACL, bool) {
 		}
 	}
 	return resolved, len(resolved) > 0
+}
+
+// authenticated returns the identities that a password was presented for; an address authenticates nobody.
+func (c Caller) authenticated() []ID {
+	return slices.DeleteFunc(slices.Clone(c.IDs), func(id ID) bool { return id.Scheme != "digest" })
 }
 
 // digestID returns the identity of a user who presents user:password.

@@ -3,7 +3,9 @@ package zkserver
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,8 +43,8 @@ func RunProperties(ctx context.Context, props map[string]string, log *logrus.Ent
 func fromProperties(props map[string]string, log *logrus.Entry) (cfg Config, address string, err error) {
 	cfg.Logger = log
 	port, host := "2181", ""
-	for key, value := range props {
-		value = strings.TrimSpace(value)
+	for _, key := range slices.Sorted(maps.Keys(props)) {
+		value := strings.TrimSpace(props[key])
 		switch key {
 		case "dataDir":
 			cfg.Dir = value

@@ -1,12 +1,13 @@
 package zkserver
 
 import (
-	"barnabas/internal/testwait"
 	"errors"
 	"fmt"
 	"net"
 	"runtime"
 	"testing"
+
+	"barnabas/internal/testwait"
 )
 
 // TestManyServers starts and stops servers as tests of whole brokers do, and looks for leaks.

@@ -431,14 +431,7 @@ func (t *Tree) permitted(path string, perm Perms, c Caller) (*node, Code) {
 	if !validPath(path) {
 		return nil, BadArguments
 	}
-	n := t.nodes[path]
-	switch {
-	case n == nil:
-		return nil, NoNode
-	case !allowed(n.acl, perm, c):
-		return nil, NoAuth
-	}
-	return n, OK
+	return t.readable(path, perm, c)
 }
 
 // readable finds a node for reading, if the caller may.
