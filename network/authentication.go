@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 	"barnabas/network/sasl"
 
@@ -278,14 +279,10 @@ func (c *Conn) holdBack(why error) error {
 	if err := c.flush(); err != nil {
 		return err
 	}
-	timer := time.NewTimer(a.server.FailureDelay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return loginError{why}
-	case <-c.ctx.Done():
-		return context.Cause(c.ctx)
+	if err := await.Pause(c.ctx, a.server.FailureDelay); err != nil {
+		return err
 	}
+	return loginError{why}
 }
 
 // loginError ends a connection whose failure has been logged already.

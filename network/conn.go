@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 
 	"github.com/sirupsen/logrus"
@@ -227,15 +228,9 @@ func (c *Conn) waitMuted() error {
 	}
 	c.in.idle()
 	defer c.in.busy()
-	timer := time.NewTimer(time.Until(c.muted))
-	defer timer.Stop()
+	until := c.muted
 	c.muted = time.Time{}
-	select {
-	case <-timer.C:
-		return nil
-	case <-c.ctx.Done():
-		return context.Cause(c.ctx)
-	}
+	return await.Pause(c.ctx, time.Until(until))
 }
 
 // nextFrame returns the next whole request. Before it waits for more bytes, it sends the answers collected so far.

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"barnabas/internal/testwait"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -16,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"barnabas/internal/testwait"
 
 	"github.com/sirupsen/logrus"
 )

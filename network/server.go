@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 	"barnabas/network/sasl"
 
@@ -235,6 +236,9 @@ func (s *Server) Serve() {
 	}
 }
 
+// acceptPause is the pause after a failure to accept a connection.
+const acceptPause = 100 * time.Millisecond
+
 func (s *Server) stopped() bool { return s.ctx.Err() != nil }
 
 func (s *Server) accept(b *bound) {
@@ -252,7 +256,7 @@ func (s *Server) accept(b *bound) {
 			if line, ok := s.refused.Line("cannot accept", s.log); ok {
 				line.WithError(err).WithField(logx.Listener, b.Name).Error("cannot accept a connection")
 			}
-			s.pause(100 * time.Millisecond)
+			await.Pause(s.ctx, acceptPause)
 			continue
 		}
 		s.admit(b, nc.(*net.TCPConn))
@@ -271,22 +275,11 @@ func (s *Server) admit(b *bound, tcp *net.TCPConn) {
 		}
 	}
 	if s.cfg.Pace != nil {
-		s.pause(s.cfg.Pace(b.Name))
+		if wait := s.cfg.Pace(b.Name); wait > 0 {
+			await.Pause(s.ctx, wait)
+		}
 	}
 	s.open(b, tcp, ip)
-}
-
-// pause waits, but not longer than until the server closes.
-func (s *Server) pause(wait time.Duration) {
-	if wait <= 0 {
-		return
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.ctx.Done():
-	}
 }
 
 func (s *Server) open(l *bound, tcp *net.TCPConn, ip net.IP) {
@@ -319,7 +312,7 @@ func (s *Server) open(l *bound, tcp *net.TCPConn, ip net.IP) {
 
 // closeLater delays closing a refused connection, so that the client does not reconnect at once.
 func (s *Server) closeLater(tcp *net.TCPConn, wait time.Duration) {
-	s.pause(wait)
+	await.Pause(s.ctx, wait)
 	_ = tcp.Close()
 }
 

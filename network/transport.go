@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -361,4 +360,4 @@ func (g *gatherer) flush() error {
 // a version.
 func tlsToPlaintext(size int32) bool { return size>>16 == recordHandshake<<8|3 }
 
-var errTLSToPlaintext = fmt.Errorf("the client begins with a TLS handshake on a listener without TLS")
+var errTLSToPlaintext = errors.New("the client begins with a TLS handshake on a listener without TLS")

@@ -1,11 +1,12 @@
 package network
 
 import (
-	"barnabas/internal/testwait"
 	"fmt"
 	"net"
 	"strings"
 	"testing"
+
+	"barnabas/internal/testwait"
 )
 
 // TestYielderCountsWorkingReaders: a reader that waits, for whatever reason, is not counted as working: otherwise
