@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -52,7 +53,13 @@ func (p properties) millis(name string, missing time.Duration) (time.Duration, e
 	if err != nil {
 		return 0, invalidValue(v, name, "it must be a number of milliseconds")
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	return duration(ms, time.Millisecond), nil
+}
+
+// duration returns n units of time, or the longest time there is: Java's programs take 2^63-1 ms for forever.
+func duration(n int64, unit time.Duration) time.Duration {
+	most := math.MaxInt64 / int64(unit)
+	return time.Duration(max(-most, min(n, most))) * unit
 }
 
 func invalidValue(value, name, why string) error {
@@ -142,8 +149,23 @@ func millisSetting(opt func(time.Duration) kgo.Opt) setter {
 		if err != nil || ms < 0 {
 			return nil, errors.New("it must be a number of milliseconds")
 		}
-		return []kgo.Opt{opt(time.Duration(ms) * time.Millisecond)}, nil
+		return []kgo.Opt{opt(duration(ms, time.Millisecond))}, nil
 	}
+}
+
+// millisWithin is millisSetting for an option of the library that accepts fewer values than Java's clients do: it gets the
+// nearest one.
+func millisWithin[O kgo.Opt](least, most time.Duration, opt func(time.Duration) O) setter {
+	return millisSetting(func(d time.Duration) kgo.Opt { return opt(min(max(d, least), most)) })
+}
+
+// idleSetting is millisWithin for the time after which idle connections are closed; -1 is never.
+func idleSetting(v string) ([]kgo.Opt, error) {
+	const most = 15 * time.Minute // of the library
+	if n, err := strconv.ParseInt(v, 10, 64); err == nil && n < 0 {
+		return []kgo.Opt{kgo.ConnIdleTimeout(most)}, nil
+	}
+	return millisWithin(100*time.Millisecond, most, kgo.ConnIdleTimeout)(v)
 }
 
 func numberSetting[T int | int32](opt func(T) kgo.Opt) setter {
@@ -163,8 +185,12 @@ func textSetting(opt func(string) kgo.Opt) setter {
 // noEffect is for settings, of buffers for example, that have no effect a user could notice.
 func noEffect(string) ([]kgo.Opt, error) { return nil, nil }
 
-// Limits of the library for the time that brokers have for a response.
+// Limits of the library.
 const (
+	leastMetadataAge = 5 * time.Second
+	// mostWait is the longest time that fits in a request.
+	mostWait = math.MaxInt32 * time.Millisecond
+	// The limits for the time that brokers have for a response.
 	leastRequestTimeout = 100 * time.Millisecond
 	mostRequestTimeout  = 15 * time.Minute
 )
@@ -176,8 +202,8 @@ func requestTimeout(d time.Duration) kgo.Opt {
 
 var commonSettings = map[string]setter{
 	"client.id":                          textSetting(func(id string) kgo.Opt { return kgo.ClientID(id) }),
-	"connections.max.idle.ms":            millisSetting(func(d time.Duration) kgo.Opt { return kgo.ConnIdleTimeout(d) }),
-	"metadata.max.age.ms":                millisSetting(func(d time.Duration) kgo.Opt { return kgo.MetadataMaxAge(max(d, time.Second)) }),
+	"connections.max.idle.ms":            idleSetting,
+	"metadata.max.age.ms":                millisWithin(leastMetadataAge, time.Hour, kgo.MetadataMaxAge),
 	"retry.backoff.ms":                   millisSetting(func(d time.Duration) kgo.Opt { return kgo.RetryBackoffFn(func(int) time.Duration { return d }) }),
 	"socket.connection.setup.timeout.ms": millisSetting(func(d time.Duration) kgo.Opt { return kgo.DialTimeout(d) }),
 	"send.buffer.bytes":                  noEffect,

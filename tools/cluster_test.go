@@ -338,6 +338,24 @@ func TestProducerCountsWhatItCannotDeliver(t *testing.T) {
 }
 
 // TestMembersOfNewGroupsWarnOfNothing: offsets that a member commits before it reads cause no warning.
+// TestProducerSettingsOfJava: settings with which Java's producer works work here too.
+func TestProducerSettingsOfJava(t *testing.T) {
+	t.Parallel()
+	addr := kafkatest.Run(t).Broker(0).Addr()
+	for _, setting := range []string{
+		"max.in.flight.requests.per.connection=5", "max.in.flight.requests.per.connection=1", "acks=1,max.in.flight.requests.per.connection=5",
+		"max.block.ms=9223372036854775807", "max.request.size=2147483647", "socket.connection.setup.timeout.ms=9223372036854775807",
+	} {
+		args := []string{"--topic", "t", "--bootstrap-server", addr}
+		for s := range strings.SplitSeq(setting, ",") {
+			args = append(args, "--producer-property", s)
+		}
+		if out := runTool(t, t.Context(), "line\n", "kafka-console-producer", args...); out.code != 0 {
+			t.Errorf("%s: exit code %d, %q", setting, out.code, out.stderr)
+		}
+	}
+}
+
 func TestMembersOfNewGroupsWarnOfNothing(t *testing.T) {
 	t.Parallel()
 	addr := kafkatest.Run(t).Broker(0).Addr()

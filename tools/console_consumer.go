@@ -231,7 +231,7 @@ func consoleConsumer(ctx context.Context, env *Env) error {
 	}
 	defer cl.Close()
 	c := &printer{env: env, cl: cl, format: f, skipErrors: o.has("skip-message-on-error"), commits: group != "" && autoCommits(p),
-		most: *o.maxMessages, idle: time.Duration(*o.timeoutMs) * time.Millisecond}
+		most: *o.maxMessages, idle: duration(*o.timeoutMs, time.Millisecond)}
 	shown := startProgress(env, func(elapsed time.Duration) string {
 		return rateLine("read", c.count.Load(), c.bytes.Load(), elapsed)
 	})

@@ -154,7 +154,7 @@ func consumerGroups(ctx context.Context, env *Env) error {
 	if err := o.check(env); err != nil {
 		return err
 	}
-	o.requestTimeout = time.Duration(*o.timeoutMs) * time.Millisecond
+	o.requestTimeout = duration(*o.timeoutMs, time.Millisecond)
 	err := o.connect(ctx, env, func(ctx context.Context, cl *kgo.Client) error {
 		g := &groupsTool{o: o, env: env, cl: cl, adm: kadm.NewClient(cl)}
 		return g.run(ctx)

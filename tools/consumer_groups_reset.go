@@ -350,12 +350,19 @@ func parseDuration(text string) (time.Duration, error) {
 	if m == nil || strings.Join(m[2:], "") == "" {
 		return 0, usagef("%q is not of the form PnDTnHnMnS", text)
 	}
-	var total time.Duration
-	for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
-		if n, err := strconv.ParseInt(m[i+2], 10, 32); err == nil {
-			total += time.Duration(n) * unit
+	const most = 9_000_000_000 // 285 years, which leaves room for the fraction
+	var seconds int64
+	for i, unit := range []int64{24 * 3600, 3600, 60, 1} {
+		if m[i+2] == "" {
+			continue
 		}
+		n, err := strconv.ParseInt(m[i+2], 10, 32)
+		if err != nil {
+			return 0, usagef("%q: %s is too large", text, m[i+2])
+		}
+		seconds += n * unit
 	}
+	total := time.Duration(max(-most, min(seconds, most))) * time.Second
 	if m[6] != "" {
 		ns, _ := strconv.ParseInt((m[6] + "000000000")[:9], 10, 64)
 		if strings.HasPrefix(m[5], "-") {

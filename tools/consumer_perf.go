@@ -115,7 +115,7 @@ func consumerPerf(ctx context.Context, env *Env) error {
 	}
 	defer cl.Close()
 	r := &consumerPerfRun{env: env, cl: cl, clock: clock, layout: layout, detailed: o.has("show-detailed-stats"), wanted: *o.messages,
-		idle: time.Duration(*o.timeoutMs) * time.Millisecond, interval: time.Duration(*o.intervalMs) * time.Millisecond}
+		idle: duration(*o.timeoutMs, time.Millisecond), interval: duration(*o.intervalMs, time.Millisecond)}
 	if !o.has("hide-header") {
 		r.printHeader()
 	}

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,19 +34,30 @@ var consumerSettings = map[string]setter{
 		return []kgo.Opt{kgo.Balancers(b...)}, err
 	},
 	"fetch.min.bytes":           numberSetting(func(n int32) kgo.Opt { return kgo.FetchMinBytes(n) }),
-	"fetch.max.bytes":           numberSetting(func(n int32) kgo.Opt { return kgo.FetchMaxBytes(n) }),
+	"fetch.max.bytes":           fetchMaxBytes,
 	"max.partition.fetch.bytes": numberSetting(func(n int32) kgo.Opt { return kgo.FetchMaxPartitionBytes(n) }),
-	"fetch.max.wait.ms":         millisSetting(func(d time.Duration) kgo.Opt { return kgo.FetchMaxWait(max(d, time.Millisecond)) }),
+	"fetch.max.wait.ms":         millisWithin(10*time.Millisecond, mostWait, kgo.FetchMaxWait),
 	"auto.commit.interval.ms":   millisSetting(func(d time.Duration) kgo.Opt { return kgo.AutoCommitInterval(max(d, 100*time.Millisecond)) }),
-	"session.timeout.ms":        millisSetting(func(d time.Duration) kgo.Opt { return kgo.SessionTimeout(d) }),
+	"session.timeout.ms":        millisWithin(leastRequestTimeout, mostWait, kgo.SessionTimeout),
 	"heartbeat.interval.ms":     millisSetting(func(d time.Duration) kgo.Opt { return kgo.HeartbeatInterval(d) }),
-	"max.poll.interval.ms":      millisSetting(func(d time.Duration) kgo.Opt { return kgo.RebalanceTimeout(d) }),
+	"max.poll.interval.ms":      millisWithin(leastRequestTimeout, mostWait, kgo.RebalanceTimeout),
 	"group.instance.id":         textSetting(func(id string) kgo.Opt { return kgo.InstanceID(id) }),
 	"client.rack":               textSetting(func(rack string) kgo.Opt { return kgo.Rack(rack) }),
 	"group.id":                  noEffect, // read by the tools
 	"max.poll.records":          noEffect,
 	"check.crcs":                noEffect,
 	"allow.auto.create.topics":  noEffect,
+}
+
+// fetchMaxBytes also raises the size of the largest response, which one more batch may make larger than the setting.
+func fetchMaxBytes(v string) ([]kgo.Opt, error) {
+	const usual, most = 100 << 20, 1 << 30 // responses, in bytes: the library's default and limit
+	n, err := strconv.ParseInt(v, 10, 32)
+	if err != nil {
+		return nil, errors.New("it must be a number")
+	}
+	n = min(n, most/2)
+	return []kgo.Opt{kgo.FetchMaxBytes(int32(n)), kgo.BrokerMaxReadBytes(int32(max(usual, 2*n)))}, nil
 }
 
 // resetOffset converts auto.offset.reset: where to start, and where to continue when the offset is gone.

@@ -104,7 +104,7 @@ func (d *doctor) cleanerIn(ctx context.Context, dir replicaDir, topic string, s 
 	if err != nil {
 		return fmt.Errorf("topic %s: min.cleanable.dirty.ratio: %w", topic, err)
 	}
-	c := compacting{ratio: ratio, minLag: time.Duration(max(0, s.number("min.compaction.lag.ms"))) * time.Millisecond,
+	c := compacting{ratio: ratio, minLag: duration(max(0, s.number("min.compaction.lag.ms")), time.Millisecond),
 		cleaned: checkpointed(filepath.Join(filepath.Dir(dir.path), "cleaner-offset-checkpoint"), topic, dir.partition)}
 	d.note(subject, "%s", uncompacted(segments, c, d.now))
 	return d.oldestTransaction(ctx, topic, dir.partition, subject)

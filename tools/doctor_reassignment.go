@@ -129,7 +129,7 @@ func (d *doctor) catchingUp(ctx context.Context, brokers map[int32]settings, m m
 		switch {
 		case rate < 0:
 			d.note(subject, "has %d of %s; it is not throttled.", sizes[id], counted(sizes[p.Leader], "byte"))
-		case rate == 0 || time.Duration(left/rate)*time.Second > patience:
+		case rate == 0 || duration(left/rate, time.Second) > patience:
 			d.trouble(subject, "raise it: kafka-reassign-partitions.sh --execute --additional --throttle BYTES with the same plan",
 				"has %d of %s; with %s=%d, the rest takes %s.", sizes[id], counted(sizes[p.Leader], "byte"), setting, rate, eta(left, rate))
 		default:
@@ -143,7 +143,7 @@ func eta(left, rate int64) string {
 	if rate == 0 {
 		return "forever"
 	}
-	return lasting(time.Duration(left/rate) * time.Second)
+	return lasting(duration(left/rate, time.Second))
 }
 
 // throttleOf returns the lowest rate that applies to a copy, -1 if there is none.

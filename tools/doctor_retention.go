@@ -56,8 +56,8 @@ func retentionOutcomes(segments []segmentSeen, k retentionPolicy, now time.Time)
 		case due < 0:
 			list[i] = retentionOutcome{says: "stays: " + text}
 		case over <= 0:
-			list[i] = retentionOutcome{says: fmt.Sprintf("is deleted after %s, in %s: %s", at(due), lasting(time.Duration(-over)*time.Millisecond), text)}
-		case time.Duration(over)*time.Millisecond > 2*k.check+time.Minute:
+			list[i] = retentionOutcome{says: fmt.Sprintf("is deleted after %s, in %s: %s", at(due), lasting(duration(-over, time.Millisecond)), text)}
+		case duration(over, time.Millisecond) > 2*k.check+time.Minute:
 			list[i] = retentionOutcome{trouble: true, says: fmt.Sprintf("should have been deleted at %s: %s", at(due), text),
 				do: "is a follower so far behind that the high watermark is below the segment's end (kafka-topics.sh --describe), or has its log directory failed (kafka-log-dirs.sh)? See the broker's log"}
 			continue
@@ -117,7 +117,7 @@ func (d *doctor) retention(ctx context.Context, topic string) error {
 			if err != nil {
 				return err
 			}
-			checks[dir.broker] = time.Duration(max(1, b.number("log.retention.check.interval.ms"))) * time.Millisecond
+			checks[dir.broker] = duration(max(1, b.number("log.retention.check.interval.ms")), time.Millisecond)
 		}
 		k.check = checks[dir.broker]
 		segments, err := readSegments(dir.path)

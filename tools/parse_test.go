@@ -2,6 +2,8 @@ package tools
 
 import (
 	"encoding/binary"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -315,16 +317,76 @@ func TestClientOptionsRefuseWrongValues(t *testing.T) {
 	}
 }
 
+// TestSettingsThatJavaAccepts: the library accepts fewer values than Java's clients do.
+func TestSettingsThatJavaAccepts(t *testing.T) {
+	const maxInt, maxLong = "2147483647", "9223372036854775807"
+	base := properties{"bootstrap.servers": "h:1"}
+	all, producing, consuming := map[string]setter{}, producerSettings, consumerSettings
+	for _, test := range []struct {
+		kind   map[string]setter
+		name   string
+		values []string
+	}{
+		{all, "connections.max.idle.ms", []string{"-1", "0", "10", "1800000", maxLong}},
+		{all, "metadata.max.age.ms", []string{"0", "1", "7200000", maxLong}},
+		{all, "request.timeout.ms", []string{"0", "3600000", maxInt}},
+		{all, "retry.backoff.ms", []string{"0", maxLong}},
+		{all, "socket.connection.setup.timeout.ms", []string{"0", maxLong}},
+		{producing, "linger.ms", []string{"0", "120000", maxLong}},
+		{producing, "delivery.timeout.ms", []string{"1", maxInt}},
+		{producing, "retries", []string{"0", maxInt}},
+		{producing, "buffer.memory", []string{"1", maxLong}},
+		{producing, "transaction.timeout.ms", []string{maxInt}},
+		{consuming, "fetch.max.wait.ms", []string{"0", "1", maxInt}},
+		{consuming, "fetch.max.bytes", []string{"0", "104857600", maxInt}},
+		{consuming, "max.partition.fetch.bytes", []string{"0", maxInt}},
+		{consuming, "max.poll.interval.ms", []string{"1", maxInt}},
+		{consuming, "session.timeout.ms", []string{"3000", maxInt}},
+		{consuming, "auto.commit.interval.ms", []string{"0", maxInt}},
+	} {
+		for _, value := range test.values {
+			opts, err := clientOptions(t.Context(), &Env{Stderr: io.Discard}, base.with(map[string]string{test.name: value}), test.kind)
+			if err == nil {
+				err = kgo.ValidateOpts(opts...)
+			}
+			if err != nil {
+				t.Errorf("%s=%s: %v", test.name, value, err)
+			}
+		}
+	}
+}
+
+// TestForever: what is longer than Go can express is as long as it can.
+func TestForever(t *testing.T) {
+	for _, test := range []struct {
+		n    int64
+		unit time.Duration
+		want time.Duration
+	}{
+		{0, time.Second, 0}, {1500, time.Millisecond, 1500 * time.Millisecond}, {-1, time.Millisecond, -time.Millisecond},
+		{math.MaxInt64, time.Millisecond, 9223372036854 * time.Millisecond}, {math.MinInt64, time.Second, -9223372036 * time.Second},
+	} {
+		if got := duration(test.n, test.unit); got != test.want {
+			t.Errorf("%d of %v: %v", test.n, test.unit, got)
+		}
+	}
+	left := properties{"max.block.ms": "9223372036854775807"}
+	if got, err := left.millis("max.block.ms", 0); err != nil || got < 1000*time.Hour {
+		t.Errorf("max.block.ms: %v, %v", got, err)
+	}
+}
+
 func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"PT1H": time.Hour, "P2D": 48 * time.Hour, "P1DT2H3M4.5S": 26*time.Hour + 3*time.Minute + 4500*time.Millisecond, "pt0s": 0,
 		"-PT1H": -time.Hour, "P1DT-1H": 23 * time.Hour, "PT-0.5S": -500 * time.Millisecond, "-PT-1.5S": 1500 * time.Millisecond,
+		"P2000000000DT2000000000H": 9_000_000_000 * time.Second, "P-2000000000DT-1.5S": -9_000_000_000*time.Second - 500*time.Millisecond,
 	} {
 		if got, err := parseDuration(text); err != nil || got != want {
 			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, bad := range []string{"", "P", "PT", "1H", "P1H", "PT1D", "PT1.S", "-P", "P1W", "+-PT1S"} {
+	for _, bad := range []string{"", "P", "PT", "1H", "P1H", "PT1D", "PT1.S", "-P", "P1W", "+-PT1S", "P3000000000D"} {
 		if got, err := parseDuration(bad); err == nil {
 			t.Errorf("%q is %v", bad, got)
 		}

@@ -164,7 +164,7 @@ func producerPerf(ctx context.Context, env *Env) error {
 	defer cl.Close()
 	stats := newPerfStats(env)
 	err = (&perfRun{cl: cl, stats: stats, values: values, records: *o.records, throughput: *o.throughput,
-		txn: time.Duration(*o.txnDuration) * time.Millisecond}).run(ctx)
+		txn: duration(*o.txnDuration, time.Millisecond)}).run(ctx)
 	stats.printTotal()
 	if failed := stats.failures(); failed != nil && err == nil {
 		err = failed

@@ -58,7 +58,7 @@ var producerSettings = map[string]setter{
 		}
 		return []kgo.Opt{kgo.ProducerBatchCompression(codec())}, nil
 	},
-	"linger.ms":           millisSetting(func(d time.Duration) kgo.Opt { return kgo.ProducerLinger(d) }),
+	"linger.ms":           millisWithin(0, time.Minute, kgo.ProducerLinger),
 	"delivery.timeout.ms": millisSetting(func(d time.Duration) kgo.Opt { return kgo.RecordDeliveryTimeout(max(d, time.Second)) }),
 	"request.timeout.ms":  millisSetting(func(d time.Duration) kgo.Opt { return kgo.ProduceRequestTimeout(max(d, leastRequestTimeout)) }),
 	"retries": func(v string) ([]kgo.Opt, error) {
@@ -80,8 +80,7 @@ var producerSettings = map[string]setter{
 		if err != nil || n < 1 {
 			return nil, errors.New("it must be a number from 1")
 		}
-		// More than one matters only without idempotence: with it, the library always has five in flight.
-		return []kgo.Opt{kgo.MaxProduceRequestsInflightPerBroker(int(n))}, nil
+		return []kgo.Opt{kgo.MaxProduceRequestsInflightPerBroker(int(n))}, nil // see planProducer
 	},
 	"transactional.id":       textSetting(func(id string) kgo.Opt { return kgo.TransactionalID(id) }),
 	"transaction.timeout.ms": millisSetting(func(d time.Duration) kgo.Opt { return kgo.TransactionTimeout(d) }),
@@ -103,6 +102,11 @@ func planProducer(ctx context.Context, env *Env, topic string, p properties) (*p
 	block, err := p.millis("max.block.ms", defaultMaxBlock)
 	if err != nil {
 		return nil, err
+	}
+	const inFlight = "max.in.flight.requests.per.connection"
+	if n, err := strconv.Atoi(p[inFlight]); err == nil && n > 1 && p.idempotent() { // the library always has five, and accepts no number
+		p = p.with(nil)
+		delete(p, inFlight)
 	}
 	opts, err := clientOptions(ctx, env, p, producerSettings)
 	if err != nil {
@@ -134,12 +138,21 @@ func newProducer(ctx context.Context, env *Env, topic string, p properties, larg
 	return plan.client(limit)
 }
 
+// idempotent reports whether brokers recognise batches that are sent again.
+func (p properties) idempotent() bool {
+	acks, given := p["acks"]
+	return !strings.EqualFold(p["enable.idempotence"], "false") && (!given || acks == "all" || acks == "-1")
+}
+
 // leastBatch is the smallest batch limit, in bytes, that the library accepts.
 const leastBatch = 512
 
+// mostBatch is the largest one, also in the requests that it takes.
+const mostBatch = 512 << 20
+
 // client returns a producer whose batches have at most limit bytes, uncompressed. The library accepts no larger record.
 func (p *producerPlan) client(limit int32) (*kgo.Client, error) {
-	limit = max(limit, leastBatch)
+	limit = min(max(limit, leastBatch), mostBatch)
 	opts := append([]kgo.Opt{
 		kgo.DefaultProduceTopic(p.topic), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(0), kgo.MaxBufferedBytes(defaultBufferMemory), kgo.MaxBufferedRecords(maxBufferedRecords),

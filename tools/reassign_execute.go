@@ -183,7 +183,7 @@ func (r *reassigner) moveDirs(ctx context.Context, left []dirReplica) error {
 	if err != nil {
 		return err
 	}
-	deadline := time.Now().Add(time.Duration(timeout) * time.Millisecond)
+	deadline := time.Now().Add(duration(timeout, time.Millisecond))
 	for {
 		var later []dirReplica
 		for _, m := range left {

@@ -141,7 +141,7 @@ func newVerification(ctx context.Context, env *Env, cl *kgo.Client, o *verificat
 		return nil, err
 	}
 	env.printf("%s: verification process is started\n", time.Now().Format(verificationTime))
-	v.report = newLagReport(time.Duration(*o.reportEach)*time.Millisecond, time.Now())
+	v.report = newLagReport(duration(*o.reportEach, time.Millisecond), time.Now())
 	return v, env.flush()
 }
 

@@ -75,7 +75,7 @@ func (t *transactionsTool) oldTransactions(ctx context.Context, partitions map[s
 	if err != nil {
 		return nil, fmt.Errorf("failed to describe producers: %w", err)
 	}
-	limit := time.Duration(*t.o.maxTimeout) * time.Minute
+	limit := duration(*t.o.maxTimeout, time.Minute)
 	now := time.Now()
 	return slices.DeleteFunc(all, func(p producer) bool {
 		return p.CurrentTxnStartOffset < 0 || now.Sub(time.UnixMilli(p.LastTimestamp)) <= limit
