@@ -2,8 +2,14 @@ package integration
 
 import (
 	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -44,6 +50,60 @@ func TestStopWhileZooKeeperRefusesLogins(t *testing.T) {
 	line.turn(other.addr)
 	until(t, "a login is refused", func(context.Context) bool { return strings.Contains(brokers[0].log(), "no login to ZooKeeper") })
 	wantHastyStops(t, brokers, "the server refuses the user or the password")
+}
+
+// TestStopWithTheTerminal: a broker goes on when nobody reads its log any more, and stops cleanly when its terminal is
+// closed, but not under nohup.
+func TestStopWithTheTerminal(t *testing.T) {
+	t.Parallel()
+	zk := zookeeper(t)
+	for id, test := range []struct {
+		name     string
+		launcher []string
+		stop     syscall.Signal
+	}{
+		{"terminal", nil, syscall.SIGHUP},
+		{"nohup", []string{"nohup"}, syscall.SIGTERM},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProcess(t, id, zk)
+			words := append(test.launcher, brokerBinary(t), "server-start", filepath.Join(p.dir, "server.properties"))
+			cmd := exec.Command(words[0], words[1:]...)
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = cmd.Process.Kill() }()
+			_ = out.Close()
+			answers := func(context.Context) bool {
+				conn, err := net.Dial("tcp", p.addr())
+				if err == nil {
+					err = conn.Close()
+				}
+				return err == nil
+			}
+			until(t, "the broker listens", answers)
+			ourTool(t, "", "topics", "--bootstrap-server", p.addr(), "--create", "--topic", test.name)
+			for _, s := range slices.Compact([]syscall.Signal{syscall.SIGHUP, test.stop}) {
+				if err := cmd.Process.Signal(s); err != nil {
+					t.Fatal(err)
+				}
+				if s != test.stop && !answers(t.Context()) {
+					t.Errorf("%v stops it", s)
+				}
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(filepath.Join(p.logDir(), ".kafka_cleanshutdown")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // twoBrokers have a topic of which each leads a partition.

@@ -62,13 +62,24 @@ FILES
     keys without effect, and the additional keys.
 ` + logDirVariable + `
 EXIT STATUS
-    0 after SIGTERM or SIGINT, on which leaderships are handed over first; 1 if it could not start or go on, with one line that says why.
+    0 after SIGTERM, SIGINT or SIGHUP, on which leaderships are handed over first; 1 if it could not start or go on, with one line that says why.
 `}
 
 var zookeeperManual = manual{"zookeeper-server-start", "run a ZooKeeper for development, one node", "zookeeper-server-start [-daemon] FILE", `
 FILES
     FILE is a zookeeper.properties; dataDir, clientPort, clientPortAddress, tickTime, minSessionTimeout and maxSessionTimeout are honoured.
 ` + logDirVariable}
+
+// untilStopped returns a context that ends with a signal to stop. A terminal that is closed stops a server too, as it does
+// a Java machine, unless nohup has made it ignore that. A server survives those who read its log: writes to it fail then.
+func untilStopped() (ctx context.Context, stop context.CancelFunc) {
+	signal.Ignore(syscall.SIGPIPE)
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(context.Background(), signals...)
+}
 
 // fileArgument parses the command line of a command that takes one file. It handles errors and --help: ok is false
 // then.
@@ -119,6 +130,8 @@ func serverStart(args []string) int {
 // runBroker runs a broker with the settings of a file, over which those of the environment and then the overrides lie,
 // and below it those that system properties of Java stand for.
 func runBroker(file string, system map[string]string, environment, overrides []string) error {
+	ctx, stop := untilStopped()
+	defer stop()
 	cfg, err := config.Load(file, system, slices.Concat(environment, overrides))
 	if err != nil {
 		return err
@@ -128,8 +141,6 @@ func runBroker(file string, system map[string]string, environment, overrides []s
 		log.WithField(logx.Settings, keys).Info("settings from the environment")
 	}
 	tellSettings(cfg, log)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	s := broker.New(cfg, log)
 	if err := s.Start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -165,7 +176,7 @@ func zookeeperServerStart(args []string) int {
 	if !ok {
 		return code
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilStopped()
 	defer stop()
 	props, err := config.ReadProperties(file)
 	if err == nil {
