@@ -2,7 +2,6 @@ package logstore
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,20 +19,6 @@ const (
 	logStartFile      = "log-start-offset-checkpoint"
 	cleanerFile       = "cleaner-offset-checkpoint"
 )
-
-// TopicPartition identifies a partition.
-type TopicPartition struct {
-	Topic     string
-	Partition int32
-}
-
-// String returns topic-partition, the name of its directory.
-func (tp TopicPartition) String() string { return tp.Topic + "-" + strconv.Itoa(int(tp.Partition)) }
-
-// Compare orders by topic, then by partition.
-func (tp TopicPartition) Compare(other TopicPartition) int {
-	return cmp.Or(cmp.Compare(tp.Topic, other.Topic), cmp.Compare(tp.Partition, other.Partition))
-}
 
 // errMalformed reports a checkpoint file that cannot be parsed. None of it is used then: even lines that parse may be
 // wrong.

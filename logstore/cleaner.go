@@ -299,7 +299,8 @@ func (c *cleaner) clean(ctx context.Context, d dirtyLog, use resources) {
 		return // it is being truncated or deleted, and will be considered again
 	}
 	defer d.cleaning.end()
-	d.part, _ = c.look(ctx, d.Log, c.m.cfg.Now()) // again: since it was chosen the log may have been truncated, and have got records above the high watermark
+	// Again: since it was chosen the log may have been truncated, and have got records above the high watermark.
+	d.part, _ = c.look(ctx, d.Log, c.m.cfg.Now())
 	if !d.part.due(d.config.Load()) {
 		return
 	}

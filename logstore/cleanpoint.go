@@ -10,7 +10,7 @@ func (m *Manager) cleanedTo(l *Log) (int64, bool) {
 	c := &m.volumeOf(l).checkpoints
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	offset, ok := c.cleaned[l.tp]
+	offset, ok := c.mu.cleaned[l.tp]
 	return offset, ok
 }
 
@@ -62,7 +62,7 @@ func (m *Manager) forgetCleaned(v *volume, tp TopicPartition) error {
 	return m.changeCleaned(v, func(cleaned map[TopicPartition]int64) bool {
 		_, ok := cleaned[tp]
 		delete(cleaned, tp)
-		return ok || v.checkpoints.cleaned == nil
+		return ok || v.checkpoints.mu.cleaned == nil
 	})
 }
 
@@ -72,15 +72,15 @@ func (m *Manager) changeCleaned(v *volume, change func(map[TopicPartition]int64)
 	c := &v.checkpoints
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cleaned := maps.Clone(c.cleaned)
+	cleaned := maps.Clone(c.mu.cleaned)
 	if cleaned == nil {
 		cleaned = make(map[TopicPartition]int64)
 	}
-	if !change(cleaned) && !c.unsure[cleanerFile] {
+	if !change(cleaned) && !c.mu.unsure[cleanerFile] {
 		return nil
 	}
 	maps.DeleteFunc(cleaned, func(tp TopicPartition, _ int64) bool { return !m.holds(v, tp) })
-	return c.storeLocked(v, m.cfg.FS, cleanerFile, &c.cleaned, cleaned)
+	return c.storeLocked(v, m.cfg.FS, cleanerFile, &c.mu.cleaned, cleaned)
 }
 
 // saveTruncated stores the offsets that a truncation has lowered.

@@ -1,8 +1,6 @@
 package logstore
 
 import (
-	"errors"
-	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -75,11 +73,7 @@ func (ld *loader) removeIf(stale func(name string) bool) (some bool, err error) 
 
 func (ld *loader) remove(name string) error {
 	delete(ld.names, name)
-	err := ld.env.fs.Remove(filepath.Join(ld.dir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return ignoreNotExist(ld.env.fs.Remove(filepath.Join(ld.dir, name)))
 }
 
 func (ld *loader) rename(from, to string) error {

@@ -50,10 +50,10 @@ func (m *Manager) forgetStored(v *volume, tp TopicPartition) error {
 	c.mu.Lock()
 	has := func(name string, offsets map[TopicPartition]int64) bool {
 		_, stored := offsets[tp]
-		return stored || c.unsure[name]
+		return stored || c.mu.unsure[name]
 	}
-	offsets, mark := has(recoveryPointFile, c.recovery) || has(logStartFile, c.start), has(highWatermarkFile, c.hw)
-	cleaned := has(cleanerFile, c.cleaned)
+	offsets, mark := has(recoveryPointFile, c.mu.recovery) || has(logStartFile, c.mu.start), has(highWatermarkFile, c.mu.hw)
+	cleaned := has(cleanerFile, c.mu.cleaned)
 	c.mu.Unlock()
 	var errs []error
 	if offsets {

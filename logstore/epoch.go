@@ -1,9 +1,7 @@
 package logstore
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -84,10 +82,7 @@ func (c *epochCache) setFormat(magic int8) error {
 		return nil
 	}
 	c.mu.entries, c.mu.stored = nil, nil
-	if err := c.fs.Remove(c.mu.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return ignoreNotExist(c.fs.Remove(c.mu.path))
 }
 
 // relocate follows a rename of the directory.

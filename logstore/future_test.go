@@ -352,7 +352,7 @@ func TestCopyThatIsDroppedLeavesNothing(t *testing.T) {
 	x.fs.SetFault(nil)
 	x.m.volumeOf(f).failed.Store(false)
 	x.must(x.m.DropFuture(testTP))
-	if _, ok := x.m.volumeOf(f).checkpoints.cleaned[testTP]; ok {
+	if _, ok := x.m.volumeOf(f).checkpoints.mu.cleaned[testTP]; ok {
 		t.Error("the copy's entry remains in the cleaner's checkpoint")
 	}
 	x.must(x.m.Close())

@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -296,7 +297,7 @@ func (t *producerTable) states() []ProducerState {
 	for _, p := range t.byID {
 		states = append(states, ProducerState{p.id, p.epoch, p.lastSeq(), p.lastTimestamp, p.coordinatorEpoch, p.txnFirst})
 	}
-	slices.SortFunc(states, func(a, b ProducerState) int { return int(min(1, max(-1, a.ProducerID-b.ProducerID))) })
+	slices.SortFunc(states, func(a, b ProducerState) int { return cmp.Compare(a.ProducerID, b.ProducerID) })
 	return states
 }
 

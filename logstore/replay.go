@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"cmp"
 	"slices"
 
 	"barnabas/internal/logx"
@@ -90,9 +91,7 @@ func (ld *loader) loadProducers(l *Log, end int64) error {
 	}
 	latest := l.mu.snaps.latest()
 	err := l.mu.snaps.removeIf(func(o int64) bool {
-		_, atBase := slices.BinarySearchFunc(*l.segments.Load(), o, func(s *segment, o int64) int {
-			return int(min(1, max(-1, s.base-o)))
-		})
+		_, atBase := slices.BinarySearchFunc(*l.segments.Load(), o, func(s *segment, o int64) int { return cmp.Compare(s.base, o) })
 		return o != latest && !atBase
 	})
 	if err != nil {

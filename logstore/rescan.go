@@ -49,8 +49,8 @@ type rescan struct {
 }
 
 func (ld *loader) newRescan(s *segment, next int64) *rescan {
-	return &rescan{s: s, next: next, logStart: ld.logStart, cfg: &ld.cfg, count: ld.counted, now: ld.env.now, notes: make(chan []byte, notedChunks), size: s.size.Load(), end: s.base,
-		epoch: record.NoLeaderEpoch}
+	return &rescan{s: s, next: next, logStart: ld.logStart, cfg: &ld.cfg, count: ld.counted, now: ld.env.now,
+		notes: make(chan []byte, notedChunks), size: s.size.Load(), end: s.base, epoch: record.NoLeaderEpoch}
 }
 
 // run does the rescan, until ctx ends.

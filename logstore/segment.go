@@ -3,7 +3,6 @@ package logstore
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"path/filepath"
 	"strconv"
@@ -540,7 +539,7 @@ func (s *segment) rename(suffix string) error {
 	defer s.mu.Unlock()
 	for _, kind := range segmentSuffixes {
 		plain := filepath.Join(s.mu.dir, fileName(s.base, kind))
-		if err := s.fs.Rename(plain+s.mu.suffix, plain+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := ignoreNotExist(s.fs.Rename(plain+s.mu.suffix, plain+suffix)); err != nil {
 			return err
 		}
 	}
@@ -557,7 +556,7 @@ func (s *segment) remove() error {
 		return err
 	}
 	for _, suffix := range segmentSuffixes {
-		if err := s.fs.Remove(s.pathLocked(suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := ignoreNotExist(s.fs.Remove(s.pathLocked(suffix))); err != nil {
 			return err
 		}
 	}

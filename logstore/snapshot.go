@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func (t *producerTable) decode(b []byte, end int64, now time.Time) error {
 		p.txnFirst = int64(be.Uint64(b[38:]))
 		t.load(p, now)
 	}
-	slices.SortFunc(t.open, func(a, b openTxn) int { return int(min(1, max(-1, a.first-b.first))) })
+	slices.SortFunc(t.open, func(a, b openTxn) int { return cmp.Compare(a.first, b.first) })
 	return nil
 }
 
@@ -173,10 +174,7 @@ func (s *snapshots) restore(t *producerTable, start, end int64, now time.Time) e
 // remove removes the snapshot at an offset, if there is one.
 func (s *snapshots) remove(offset int64) error {
 	s.offsets = slices.DeleteFunc(s.offsets, func(o int64) bool { return o == offset })
-	if err := s.fs.Remove(s.path(offset)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return ignoreNotExist(s.fs.Remove(s.path(offset)))
 }
 
 // removeIf removes the snapshots for whose offset drop returns true.

@@ -3,7 +3,6 @@ package logstore
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 )
@@ -127,9 +126,7 @@ func (s *segment) discard() error {
 	for _, kind := range segmentSuffixes {
 		for _, suffix := range []string{swapSuffix, cleanedSuffix} {
 			name := filepath.Join(s.mu.dir, fileName(s.base, kind)+suffix)
-			if e := s.fs.Remove(name); e != nil && !errors.Is(e, fs.ErrNotExist) {
-				err = errors.Join(err, e)
-			}
+			err = errors.Join(err, ignoreNotExist(s.fs.Remove(name)))
 		}
 	}
 	return err

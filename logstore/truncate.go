@@ -1,9 +1,7 @@
 package logstore
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -190,11 +188,4 @@ func (l *Log) place() (dir string, retired bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.dir, l.closed.Load()
-}
-
-func ignoreNotExist(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

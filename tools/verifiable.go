@@ -7,8 +7,8 @@ import (
 
 // events prints the events of a tool for system tests, one JSON object per line. Safe for concurrent use.
 type events struct {
-	env *Env
-	mu  sync.Mutex // guards env.Stdout
+	env      *Env
+	printing sync.Mutex // guards env.Stdout
 }
 
 // print adds the time, in ms, and the event's name before its fields, and flushes the output.
@@ -17,8 +17,8 @@ func (e *events) print(name string, fields ...field) error {
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.printing.Lock()
+	defer e.printing.Unlock()
 	e.env.println(string(line))
 	return e.env.flush()
 }
