@@ -29,13 +29,7 @@ type keyedRecord struct {
 
 // keyedModel is a compacted log with a list of everything that was ever appended to it.
 type keyedModel struct {
-	t   testing.TB
-	rng *rand.Rand
-	c   *clock
-	fs  *vfs.Mem
-	cfg ManagerConfig
-	m   *Manager
-	l   *Log
+	modelLog
 
 	records []keyedRecord
 	start   int64
@@ -44,37 +38,17 @@ type keyedModel struct {
 }
 
 func newKeyedModel(t testing.TB, seed uint64) *keyedModel {
-	c := newClock()
-	x := &keyedModel{t: t, rng: rand.New(rand.NewPCG(seed, 2)), c: c, fs: vfs.NewMem(c.Now)}
-	x.cfg = memConfig(x.fs, c)
-	x.cfg.Logger = logTo(t)
+	x := &keyedModel{modelLog: newModelLog(t, seed, 2)}
 	d := &x.cfg.Default
 	d.SegmentBytes = int32(300 + x.rng.IntN(2000))
 	d.IndexIntervalBytes = int32(x.rng.IntN(400))
 	d.IndexSizeMax = int32(24 * (2 + x.rng.IntN(50)))
-	d.FileDeleteDelay, d.RetentionTime = 0, Unlimited
 	d.Compact, d.Delete = true, false
 	d.DeleteRetention = time.Duration(x.rng.IntN(20)) * time.Second
 	x.cfg.Cleaner.DedupeBytes = int64(keySlotSize * (3 + x.rng.IntN(60)))
 	x.cfg.Cleaner.BufferBytes = 64 + x.rng.IntN(5000)
 	x.open()
 	return x
-}
-
-func (x *keyedModel) must(err error) {
-	x.t.Helper()
-	if err != nil {
-		x.t.Fatal(err)
-	}
-}
-
-func (x *keyedModel) open() {
-	x.t.Helper()
-	x.cfg.FS = x.fs
-	x.m = mustOpen(x.t, x.cfg)
-	l, err := x.m.GetOrCreate(testTP, [16]byte{7}, x.cfg.Default, true)
-	x.must(err)
-	x.l = l
 }
 
 // state returns what the log knows of a producer: its next sequence number, and whether it has an open transaction.
@@ -124,7 +98,7 @@ func (x *keyedModel) append() {
 	_, err = produce(x.l, b)
 	x.must(err)
 	x.records = append(x.records, added...)
-	x.c.now = x.c.now.Add(time.Duration(x.rng.IntN(1000)) * time.Millisecond)
+	x.pass()
 }
 
 // endTxn ends an open transaction.
@@ -158,10 +132,8 @@ func (x *keyedModel) truncate() {
 }
 
 func (x *keyedModel) restart() {
-	x.must(x.m.Close())
-	x.fs = x.fs.Kill()
 	end, before := x.l.LogEndOffset(), x.l.ActiveProducers()
-	x.open()
+	x.reopen()
 	if x.l.LogEndOffset() != end || !slices.Equal(x.l.ActiveProducers(), before) {
 		x.t.Fatalf("after a clean stop: end %d, producers %+v; want %d, %+v", x.l.LogEndOffset(), x.l.ActiveProducers(), end, before)
 	}
@@ -169,16 +141,7 @@ func (x *keyedModel) restart() {
 
 func (x *keyedModel) crash(power bool) {
 	flushed := x.l.RecoveryPoint()
-	if power {
-		rng := x.rng
-		if x.rng.IntN(3) == 0 {
-			rng = nil
-		}
-		x.fs = x.fs.Crash(rng)
-	} else {
-		x.fs = x.fs.Kill()
-	}
-	x.open()
+	x.die(power)
 	if end := x.l.LogEndOffset(); end < flushed {
 		x.t.Fatalf("end %d after a crash, but everything below %d was flushed", end, flushed)
 	}

@@ -2,26 +2,16 @@ package logstore
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	"barnabas/internal/seeds"
-	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
 )
 
 // modelled is a log with a plain list of what must be in it.
 type modelled struct {
-	t   testing.TB
-	rng *rand.Rand
-	c   *clock
-	fs  *vfs.Mem
-	cfg ManagerConfig
-	m   *Manager
-	l   *Log
+	modelLog
 
 	records []record.Record // by offset: all that were ever appended and not truncated
 	start   int64
@@ -32,36 +22,14 @@ type modelled struct {
 }
 
 func newModelled(t testing.TB, seed uint64) *modelled {
-	c := newClock()
-	x := &modelled{t: t, rng: rand.New(rand.NewPCG(seed, 1)), c: c, fs: vfs.NewMem(c.Now)}
-	x.cfg = memConfig(x.fs, c)
-	x.cfg.Logger = logTo(t)
+	x := &modelled{modelLog: newModelLog(t, seed, 1)}
 	d := &x.cfg.Default
 	d.SegmentBytes = int32(200 + x.rng.IntN(3000))
 	d.IndexIntervalBytes = int32(x.rng.IntN(600))
 	d.IndexSizeMax = int32(24 * (1 + x.rng.IntN(50)))
-	d.FileDeleteDelay, d.RetentionTime = 0, Unlimited
 	d.MaxMessageBytes = 1 << 20
 	x.open()
 	return x
-}
-
-func (x *modelled) open() {
-	x.t.Helper()
-	x.cfg.FS = x.fs
-	x.m = mustOpen(x.t, x.cfg)
-	l, err := x.m.GetOrCreate(testTP, [16]byte{7}, x.cfg.Default, true)
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	x.l = l
-}
-
-func (x *modelled) must(err error) {
-	x.t.Helper()
-	if err != nil {
-		x.t.Fatal(err)
-	}
 }
 
 func (x *modelled) end() int64 {
@@ -101,7 +69,7 @@ func (x *modelled) append() {
 	}
 	x.records = append(x.records, added...)
 	x.l.SetHighWatermark(x.l.LogEndOffset())
-	x.c.now = x.c.now.Add(time.Duration(x.rng.IntN(1000)) * time.Millisecond)
+	x.pass()
 }
 
 // cutTo drops the list's records from offset on.
@@ -150,10 +118,8 @@ func (x *modelled) deleteRecords() {
 }
 
 func (x *modelled) restart() {
-	x.must(x.m.Close())
-	x.fs = x.fs.Kill()
 	end, hw := x.l.LogEndOffset(), x.l.HighWatermark()
-	x.open()
+	x.reopen()
 	if x.l.LogEndOffset() != end || x.l.HighWatermark() != hw || x.l.LogStartOffset() != x.start {
 		x.t.Fatalf("after a clean stop: start %d, hw %d, end %d; want %d, %d, %d", x.l.LogStartOffset(), x.l.HighWatermark(),
 			x.l.LogEndOffset(), x.start, hw, end)
@@ -164,16 +130,9 @@ func (x *modelled) restart() {
 func (x *modelled) crash(power bool) {
 	flushed, end := x.l.RecoveryPoint(), x.l.LogEndOffset()
 	if power {
-		rng := x.rng
-		if x.rng.IntN(3) == 0 {
-			rng = nil
-		}
-		x.fs = x.fs.Crash(rng)
 		end = flushed
-	} else {
-		x.fs = x.fs.Kill()
 	}
-	x.open()
+	x.die(power)
 	if got := x.l.LogEndOffset(); got < end || got > max(x.end(), end) {
 		x.t.Fatalf("after a crash (power %v): end %d, want at least %d", power, got, end)
 	}
@@ -291,7 +250,6 @@ func runModel(t *testing.T, seed uint64) {
 // TestCrashAtEachStep fails the disk at each call in turn, cuts the power, and requires that everything that was
 // flushed is there and that the log continues.
 func TestCrashAtEachStep(t *testing.T) {
-	errDied := errors.New("disk died")
 	for n := 1; ; n++ {
 		x := newModelled(t, uint64(n%7))
 		calls, flushed := 0, int64(0)
