@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"barnabas/config"
-	"barnabas/internal/logx"
 	"barnabas/logstore"
 )
 
@@ -53,7 +52,6 @@ func (s *Server) directoryFailed(dir string, err error) {
 	case <-s.ctx.Done():
 		return
 	}
-	s.log.WithError(err).WithField(logx.Dir, dir).Error("a log directory failed, its partitions are offline")
 	s.replicas.DirectoryFailed(dir)
 	if len(s.logs.OfflineDirs()) == len(s.static.LogDirs) {
 		s.fail(fmt.Errorf("log.dirs: every directory has failed, the last one %s: %w", dir, err))

@@ -172,7 +172,7 @@ func TestDirectoryTurnsReadOnly(t *testing.T) {
 			}
 			return true
 		})
-		if log := brokers[0].log(); !strings.Contains(log, "a log directory failed, its partitions are offline") || !strings.Contains(log, dirs[1]) {
+		if log := brokers[0].log(); !strings.Contains(log, "log directory failed and is offline") || !strings.Contains(log, dirs[1]) {
 			t.Error("it was not logged")
 		}
 		brokers[0].stop()

@@ -18,7 +18,7 @@ func (m *Manager) Start(ctx context.Context) error {
 	}
 	following, ended := make(chan struct{}), make(chan error, 1)
 	m.tasks.Go(func() {
-		err := m.cfg.Store.WatchTokenChanges(m.ctx, func() { close(following) }, func(ids []string, all bool) { m.reread(m.ctx, ids, all) })
+		err := m.cfg.Store.WatchTokenChanges(m.ctx, func() { close(following) }, func(ids []string, all bool) { m.reread(ids, all) })
 		if m.ctx.Err() != nil {
 			return
 		}
@@ -53,7 +53,8 @@ const rereadPause = 10 * time.Second
 
 // reread applies tokens that were written or removed. Those that cannot be read are read again later: one that was
 // removed would stay valid.
-func (m *Manager) reread(ctx context.Context, ids []string, all bool) {
+func (m *Manager) reread(ids []string, all bool) {
+	ctx := m.ctx // whoever has asked for it may go away: what has changed must not be missed
 	m.reading.Lock()
 	defer m.reading.Unlock()
 	var err error
@@ -75,7 +76,7 @@ func (m *Manager) reread(ctx context.Context, ids []string, all bool) {
 	}
 	if err != nil && ctx.Err() == nil {
 		m.cfg.Logger.WithError(err).Error("cannot read changed delegation tokens, trying again later")
-		time.AfterFunc(rereadPause, func() { m.reread(ctx, unread, all) })
+		time.AfterFunc(rereadPause, func() { m.reread(unread, all) })
 	}
 }
 

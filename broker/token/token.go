@@ -104,7 +104,7 @@ func (m *Manager) Create(ctx context.Context, owner, requester string, renewers 
 	if err := m.cfg.Store.CreateDelegationToken(ctx, t); err != nil {
 		return Token{}, err
 	}
-	m.reread(m.ctx, []string{t.ID}, false) // others may have changed it since
+	m.reread([]string{t.ID}, false) // others may have changed it since
 	m.line(t).Info("delegation token created")
 	return Token{t, m.secretOf(t.ID)}, nil
 }
@@ -156,7 +156,7 @@ func (m *Manager) move(ctx context.Context, t zkcoord.DelegationToken, periodMs 
 	if err != nil {
 		return 0, err
 	}
-	m.reread(m.ctx, []string{t.ID}, false) // others may have changed or removed it since
+	m.reread([]string{t.ID}, false) // others may have changed or removed it since
 	m.line(t).Info("delegation token has a new expiry")
 	return t.ExpiresMs, nil
 }

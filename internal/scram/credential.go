@@ -2,6 +2,7 @@ package scram
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -47,7 +48,7 @@ func (m Mechanism) ParseCredential(text string) (Credential, error) {
 		case "iterations":
 			c.Iterations, err = strconv.Atoi(value)
 		default:
-			err = fmt.Errorf("unknown field")
+			err = errors.New("unknown field")
 		}
 		if err != nil { // not wrapped: it would quote the value, which is secret
 			return c, fmt.Errorf("a stored SCRAM credential's field %q cannot be read", key)
