@@ -6,11 +6,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sirupsen/logrus"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/internal/logx"
 	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // activeController is this broker during one term as the controller: from an election, which gives it a controller

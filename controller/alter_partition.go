@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 
+	"barnabas/zkcoord"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"barnabas/zkcoord"
 )
 
 // AlterPartition changes the ISRs of partitions as requested by their leader.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"barnabas/zkcoord"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"barnabas/zkcoord"
 )
 
 // api is a kind of request that the controller answers.

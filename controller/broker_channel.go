@@ -5,12 +5,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/internal/await"
 	"barnabas/internal/logx"
 	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // sendBackoff is the pause before a failed request is sent again.

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/controller"
 	"barnabas/internal/await"
 	"barnabas/internal/testwait"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zktest"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // fakeBrokers answer the controller's requests and record their content.

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"barnabas/internal/logx"
 	"barnabas/zkcoord"
+
+	"github.com/sirupsen/logrus"
 )
 
 // Config is what a controller needs to know about its broker.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"barnabas/zkcoord"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"barnabas/zkcoord"
 )
 
 // The election types of ElectLeaders.

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/controller"
 	"barnabas/internal/testwait"
 	"barnabas/zkcoord"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // awaitDeleted waits until no deletion of a topic is pending.

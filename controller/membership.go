@@ -6,11 +6,11 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/internal/logx"
 	"barnabas/zkcoord"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // membership is the difference between the known brokers and the registered ones.

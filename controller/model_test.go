@@ -5,11 +5,11 @@ import (
 	"slices"
 	"testing"
 
+	"barnabas/zkcoord"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"barnabas/zkcoord"
 )
 
 var tp0 = topicPartition{Topic: "t"}

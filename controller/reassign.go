@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/logx"
 	"barnabas/zkcoord"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // moving reports whether the partition is being reassigned.

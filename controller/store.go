@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
+	"barnabas/zkcoord"
+
 	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"barnabas/zkcoord"
 )
 
 // Sender sends a request to a broker and waits for its response. It may be called for several brokers concurrently, but

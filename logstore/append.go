@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/logx"
 	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // LeaderAppend are the options of an append by the leader.

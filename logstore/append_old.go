@@ -3,9 +3,9 @@ package logstore
 import (
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // oldFormat is a produced batch for a log with a message format older than batches, ready to become messages.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/logstore/record"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
-
-	"barnabas/logstore/record"
 )
 
 // edit changes bytes of a batch and corrects its checksum.

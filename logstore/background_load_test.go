@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/internal/vfs"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
-
-	"barnabas/internal/vfs"
 )
 
 // loadingRig is a broker's log directories as left by a kill.

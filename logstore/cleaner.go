@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"barnabas/internal/logx"
+
 	"github.com/sirupsen/logrus"
 	"golang.org/x/time/rate"
-
-	"barnabas/internal/logx"
 )
 
 // CleanerConfig configures compaction. The broker property is beside each field.

@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/internal/vfs"
+
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
-
-	"barnabas/internal/vfs"
 )
 
 // cleanerRig is a running Manager with some compacted logs.

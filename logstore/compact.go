@@ -7,9 +7,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // compaction is one compaction of one log: it collects the keys of the dirty part, and then rewrites all segments up to

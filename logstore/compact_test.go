@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
+
+	"github.com/cockroachdb/datadriven"
 )
 
 // compactLog compacts the dirty part of a log, whether it is worthwhile or not.

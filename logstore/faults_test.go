@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // faultRig is a log directory whose broker has stopped, to be damaged. Its log has closed segments below and above the

@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/vfs"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // freeSpace watches the free space of a log directory. Below a limit clients' records are rejected, so that the rest is

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/logx"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // A future log is a copy of a partition's log in another directory, which replaces the log once it has caught up

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"barnabas/logstore/record"
+
+	"github.com/sirupsen/logrus"
 )
 
 // The directories in testdata were written by Apache Kafka 3.9.2; testdata/README.md says what is in them.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
+
+	"github.com/sirupsen/logrus"
 )
 
 var vfsOS = vfs.OS{}

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/logx"
 	"barnabas/internal/vfs"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // loading is what is known about a log before its directory is examined.

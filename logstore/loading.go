@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"barnabas/internal/logx"
+
 	"github.com/sirupsen/logrus"
 	"golang.org/x/time/rate"
-
-	"barnabas/internal/logx"
 )
 
 // Loading is the progress of loading logs, for observers of a start. The zero value is ready to use; its methods are

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"barnabas/internal/logx"
+
 	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
-
-	"barnabas/internal/logx"
 )
 
 // env is what logs need from their owner.

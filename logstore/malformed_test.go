@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"barnabas/internal/vfs"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 	"github.com/twmb/franz-go/pkg/kerr"
-
-	"barnabas/internal/vfs"
 )
 
 // malformedRig is a log directory after a kill or a clean stop, in which a test corrupts a file.

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"barnabas/internal/vfs"
+
+	"github.com/sirupsen/logrus"
 )
 
 // ManagerConfig configures a Manager. Intervals of zero or less mean never. The broker property is beside each field.

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 func TestParseDir(t *testing.T) {

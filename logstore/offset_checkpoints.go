@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/sirupsen/logrus"
-
 	"barnabas/internal/logx"
 	"barnabas/internal/vfs"
+
+	"github.com/sirupsen/logrus"
 )
 
 // checkpoints are the offsets by partition in a directory's checkpoint files, as last read or written.

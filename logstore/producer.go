@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // rememberedBatches is how many of a producer's last batches are remembered, so that a retry of any of them is

@@ -7,9 +7,9 @@ import (
 	"os"
 	"sort"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/vfs"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // Records is a range of a segment file that contains records, for sending from the file or for reading. It must be

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // TestReadLimits compares fetches of ten batches, and of two with two records each, with those of Apache Kafka.

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"barnabas/internal/seeds"
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // brokenLog is a log of several segments, with producers, transactions and leader epochs, as a crash may have left it.

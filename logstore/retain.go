@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/logx"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // AdvanceLogStart advances the log start offset, so that records below it can no longer be read (KIP-107). Their

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // segmented returns a log of n segments with one batch of one record each, a minute apart, all below the high

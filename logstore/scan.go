@@ -6,10 +6,10 @@ import (
 	"io"
 	"sync"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // To look at batch headers a segment is read in chunks: the first one is small, since the wanted batch is often found

@@ -12,10 +12,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"barnabas/internal/logx"
 	"barnabas/internal/vfs"
+
+	"github.com/sirupsen/logrus"
 )
 
 // Layout of a producer snapshot, fixed: int16 version 1, uint32 CRC-32C of what follows, int32 count, then entries of

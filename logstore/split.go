@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/logx"
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // Indexes store offsets relative to a segment's base in 31 bits. Releases of Apache Kafka before 1.1.1 could create

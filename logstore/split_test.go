@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // farOffsets are further apart than one segment's indexes can represent.

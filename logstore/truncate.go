@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/logx"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // TruncateTo removes all records from offset on. If offset is within a batch, the whole batch is removed. If it is

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/logstore/record"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // Guard represents a question to a transaction coordinator: does this partition belong to the producer's transaction?

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/sirupsen/logrus"
-
 	"barnabas/internal/logx"
 	"barnabas/internal/vfs"
+
+	"github.com/sirupsen/logrus"
 )
 
 // volume is one of log.dirs with the manager's state for it.

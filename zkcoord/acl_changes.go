@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/internal/logx"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 type aclChangeJSON struct {

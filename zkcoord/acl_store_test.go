@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zktest"
+
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"barnabas/zkcoord"
-	"barnabas/zkcoord/zktest"
 )
 
 var (

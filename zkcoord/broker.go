@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"barnabas/internal/await"
 	"barnabas/internal/logx"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // Endpoint is an address that a broker advertises on one of its listeners.

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-	"github.com/sirupsen/logrus"
-
 	"barnabas/internal/logx"
 	"barnabas/zkcoord/zklogin"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/sirupsen/logrus"
 )
 
 const (

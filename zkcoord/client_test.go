@@ -12,13 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zktest"
+
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
-
-	"barnabas/zkcoord"
-	"barnabas/zkcoord/zktest"
 )
 
 func must[T any](t testing.TB) func(v T, err error) T {

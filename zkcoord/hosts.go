@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"barnabas/zkcoord/zklogin"
+
 	"github.com/go-zookeeper/zk"
 	"github.com/sirupsen/logrus"
-
-	"barnabas/zkcoord/zklogin"
 )
 
 const (

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zktest"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // TestTooLarge: a server closes the connection on a request that is larger than it accepts, and again on each attempt.

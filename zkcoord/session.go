@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"sync"
 
+	"barnabas/internal/logx"
+
 	"github.com/go-zookeeper/zk"
 	"github.com/sirupsen/logrus"
-
-	"barnabas/internal/logx"
 )
 
 // SessionEvent is a change of the session with ZooKeeper.

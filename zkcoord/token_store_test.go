@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/zkcoord"
+	"barnabas/zkcoord/zktest"
+
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
-
-	"barnabas/zkcoord"
-	"barnabas/zkcoord/zktest"
 )
 
 func TestTokensAreStoredAndTold(t *testing.T) {

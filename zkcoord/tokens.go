@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"barnabas/internal/logx"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // DelegationToken is what ZooKeeper stores about a token (KIP-48): everything except its secret. Principals are

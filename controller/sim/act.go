@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/zkcoord"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // act makes one thing happen: most of the time normal progress.

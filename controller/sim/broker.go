@@ -5,14 +5,14 @@ import (
 	"iter"
 	"time"
 
-	"github.com/sirupsen/logrus"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/broker/metadata"
 	"barnabas/controller"
 	"barnabas/internal/logx"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zksim"
+
+	"github.com/sirupsen/logrus"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // nobody is the context of calls that are never cancelled.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/zkcoord"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // retrySoon is longer than the controller's pause before a retry, and shorter than its interval between checks of the

@@ -5,10 +5,10 @@ import (
 	"math"
 	"slices"
 
+	"barnabas/zkcoord"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"barnabas/zkcoord"
 )
 
 type role int

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zksim"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // stage is a simulated cluster in which only what a test triggers happens.

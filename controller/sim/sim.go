@@ -7,11 +7,11 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/sirupsen/logrus"
-
 	"barnabas/controller"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zksim"
+
+	"github.com/sirupsen/logrus"
 )
 
 type topicPartition = zkcoord.TopicPartition

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/zkcoord"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // takeovers are the ways in which a controller can be deposed.

@@ -1,4 +1,5 @@
-// Package archtest contains the map of which package may import which, and fails if the code does not follow it.
+// Package archtest contains the map of which package may import which, and fails if the code does not follow it, or is not
+// consistent in other ways that can be checked.
 package archtest
 
 import (
@@ -6,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,7 +61,7 @@ func place(dir string) (string, bool) {
 }
 
 func TestImportsFollowTheMap(t *testing.T) {
-	eachGoFile(t, func(path string) { check(t, path) })
+	eachGoFile(t, func(path string) { checkImports(t, path) })
 }
 
 // root is the module's directory.
@@ -85,7 +87,7 @@ func eachGoFile(t *testing.T, check func(path string)) {
 	}
 }
 
-func check(t *testing.T, path string) {
+func checkImports(t *testing.T, path string) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
 	if err != nil {
 		t.Error(err)
@@ -111,17 +113,8 @@ func check(t *testing.T, path string) {
 		if to == from || to == "internal" {
 			continue
 		}
-		if !allowed(from, to) {
+		if !slices.Contains(mayImport[from], to) {
 			t.Errorf("%s: %s may not import %s: the map of this test says who may import whom", path, from, inModule)
 		}
 	}
-}
-
-func allowed(from, to string) bool {
-	for _, p := range mayImport[from] {
-		if p == to {
-			return true
-		}
-	}
-	return false
 }

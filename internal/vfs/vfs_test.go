@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"barnabas/internal/vfs"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func must(t *testing.T, err error) {

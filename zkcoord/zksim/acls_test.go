@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"barnabas/zkcoord"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TestRemovedACLsOfOthersStay: if the response to the removal of a node is lost, ACLs that others have written there

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zkserver"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // Fate is what becomes of a request.

@@ -6,10 +6,10 @@ import (
 	"io"
 	"testing"
 
+	"barnabas/zkcoord"
+
 	"github.com/go-zookeeper/zk"
 	"github.com/sirupsen/logrus"
-
-	"barnabas/zkcoord"
 )
 
 func connect(t *testing.T, e *Ensemble) (*zkcoord.Client, *Conn) {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
-
 	"barnabas/zkcoord"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // expiring is a connection whose session expires right after the response to the first multi.

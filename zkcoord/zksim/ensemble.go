@@ -1,10 +1,10 @@
 package zksim
 
 import (
-	"github.com/go-zookeeper/zk"
-
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zkserver"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // Ensemble is the servers' side: one tree and its watches.

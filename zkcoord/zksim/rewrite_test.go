@@ -6,12 +6,12 @@ import (
 	"maps"
 	"testing"
 
+	"barnabas/zkcoord"
+
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"barnabas/zkcoord"
 )
 
 // cluster is an ensemble with a controller and two clients.

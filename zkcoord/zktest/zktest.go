@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zkserver"
+
+	"github.com/sirupsen/logrus"
 )
 
 // addressVariable is the environment variable with the address of a ZooKeeper to use instead of the embedded one.
