@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -338,6 +339,36 @@ func TestProducerCountsWhatItCannotDeliver(t *testing.T) {
 }
 
 // TestMembersOfNewGroupsWarnOfNothing: offsets that a member commits before it reads cause no warning.
+// fullDisk is a file on a disk with some bytes left.
+type fullDisk struct{ left int }
+
+func (d *fullDisk) Write(p []byte) (int, error) {
+	n := min(len(p), d.left)
+	d.left -= n
+	if n < len(p) {
+		return n, syscall.ENOSPC
+	}
+	return n, nil
+}
+
+// TestConsumerCommitsWhatItHasWritten: what a full disk did not take is read again by the group.
+func TestConsumerCommitsWhatItHasWritten(t *testing.T) {
+	t.Parallel()
+	addr := kafkatest.Run(t).Broker(0).Addr()
+	const lines = "one\ntwo\nthree\n"
+	runTool(t, t.Context(), lines, "kafka-console-producer", "--topic", "t", "--bootstrap-server", addr)
+	args := []string{"--topic", "t", "--group", "g", "--from-beginning", "--max-messages", "3", "--bootstrap-server", addr}
+	var stderr bytes.Buffer
+	consumer := Tool{Name: "kafka-console-consumer", run: consoleConsumer}
+	code := consumer.Run(t.Context(), &Env{Args: args, Stdin: strings.NewReader(""), Stdout: &fullDisk{left: 5}, Stderr: &stderr})
+	if code != 1 || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("on a full disk: exit code %d, %q", code, &stderr)
+	}
+	if out := runTool(t, t.Context(), "", "kafka-console-consumer", append(args, "--timeout-ms", "10000")...); out.stdout != lines {
+		t.Errorf("read again: %+v", out)
+	}
+}
+
 // TestProducerSettingsOfJava: settings with which Java's producer works work here too.
 func TestProducerSettingsOfJava(t *testing.T) {
 	t.Parallel()

@@ -260,6 +260,7 @@ type printer struct {
 	count      atomic.Int64
 	bytes      atomic.Int64
 	line       []byte
+	printed    []*kgo.Record // since the output was last written out; only with commits
 }
 
 // run prints until there is enough, nothing has come for too long, or ctx ends.
@@ -284,13 +285,28 @@ func (c *printer) loop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := c.print(fetches); err != nil {
+		failed := c.print(fetches)
+		if err := c.settle(); err != nil {
 			return err
 		}
-		if err := c.env.flush(); err != nil {
-			return err
+		if failed != nil {
+			return failed
 		}
 	}
+	return nil
+}
+
+// settle writes out what was printed. Only then may it be committed: what does not get into a full disk is to be read
+// again.
+func (c *printer) settle() error {
+	if err := c.env.flush(); err != nil {
+		return err
+	}
+	if c.commits {
+		c.cl.MarkCommitRecords(c.printed...)
+	}
+	clear(c.printed)
+	c.printed = c.printed[:0]
 	return nil
 }
 
@@ -355,7 +371,7 @@ func (c *printer) print(fetches kgo.Fetches) error {
 		c.count.Add(1)
 		c.bytes.Add(int64(len(r.Key) + len(r.Value)))
 		if c.commits {
-			c.cl.MarkCommitRecords(r)
+			c.printed = append(c.printed, r)
 		}
 	})
 	return failed

@@ -102,6 +102,9 @@ func (r *reassigner) execute(ctx context.Context) error {
 		return err
 	}
 	r.env.printf("Current partition replica assignment\n\n%s\n\nSave this to use as the --reassignment-json-file option during rollback\n", now.text())
+	if err := r.env.flush(); err != nil { // nothing is moved without a way back
+		return err
+	}
 	if err := r.setThrottles(ctx, before); err != nil {
 		return err
 	}

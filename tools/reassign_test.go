@@ -77,6 +77,26 @@ func TestReassignMovesPartitions(t *testing.T) {
 	}
 }
 
+// TestNothingMovesWithoutAWayBack: on a full disk, the current assignment cannot be saved.
+func TestNothingMovesWithoutAWayBack(t *testing.T) {
+	t.Parallel()
+	broker := []string{"--bootstrap-server", kafkatest.Run(t, kafkatest.Brokers(2)).Broker(0).Addr()}
+	runTool(t, t.Context(), "", "kafka-topics", append(broker, "--create", "--topic", "t", "--replica-assignment", "0")...)
+	plan := filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(plan, []byte(`{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1]}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	tool := Tool{Name: "kafka-reassign-partitions", run: reassignPartitions}
+	code := tool.Run(t.Context(), &Env{Args: append(broker, "--execute", "--reassignment-json-file", plan), Stdin: strings.NewReader(""), Stdout: &fullDisk{left: 10}, Stderr: &stderr})
+	if code != 1 || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("exit code %d, %q", code, &stderr)
+	}
+	if out := runTool(t, t.Context(), "", "kafka-topics", append(broker, "--describe", "--topic", "t")...); !strings.Contains(out.stdout, "Replicas: 0\t") {
+		t.Errorf("it moves: %s", out.stdout)
+	}
+}
+
 // TestCancelledReassignments: a cancellation ends moves between brokers and between directories, and removes the
 // throttles of all the plan's topics. Throttles of moves beside each other do not overwrite each other.
 func TestCancelledReassignments(t *testing.T) {

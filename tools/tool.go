@@ -82,7 +82,8 @@ func (t Tool) Run(ctx context.Context, env *Env) int {
 	out := bufio.NewWriterSize(stdout, 64<<10)
 	own.Stdout = out
 	err := t.run(ctx, &own)
-	if flushed := out.Flush(); err == nil {
+	flushed := out.Flush()
+	if err == nil {
 		err = flushed
 	}
 	var code exitCode
@@ -90,6 +91,9 @@ func (t Tool) Run(ctx context.Context, env *Env) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &code):
+		if flushed != nil && !stdout.closed.Load() { // what it had to say may be lost
+			fmt.Fprintf(env.Stderr, "%s: %s\n", t.Name, describe(flushed))
+		}
 		return int(code)
 	case stdout.closed.Load():
 		return 0
