@@ -31,6 +31,14 @@ func TestReadingFromFollowers(t *testing.T) {
 		p := from(leader, 11, fmt.Sprintf("r%d", near))
 		return p.ErrorCode == 0 && p.PreferredReadReplica == int32(near) && len(p.RecordBatches) == 0
 	})
+	until(t, "also if what it has read before is not in the leader's log", func(context.Context) bool {
+		req := fetching(12, "t", 0)
+		req.Rack, req.MaxWaitMillis, req.Topics[0].Partitions[0].LastFetchedEpoch = fmt.Sprintf("r%d", near), 100, 99
+		w := dialWire(t, c.Broker(leader).Addr())
+		defer func() { _ = w.conn.Close() }()
+		p := w.fetch(req)
+		return p.ErrorCode == 0 && p.HighWatermark == 2 && p.PreferredReadReplica == int32(near)
+	})
 	until(t, "it reads there what the leader has", func(context.Context) bool {
 		p := from(near, 11, fmt.Sprintf("r%d", near))
 		return p.ErrorCode == 0 && p.HighWatermark == 2 && len(offsets(p.RecordBatches)) == 1

@@ -270,7 +270,7 @@ func (f *fetching) readOne(a *fetchPartition, left int64, oneMore bool) error {
 	at.TopicID = a.id
 	at.MaxBytes, at.AtLeastOne = int32(min(int64(at.MaxBytes), left)), oneMore
 	if a.preferred = f.preferredReplica(a); a.preferred >= 0 {
-		at.MaxBytes, at.AtLeastOne = 0, false
+		at.MaxBytes, at.AtLeastOne, at.LastFetchedEpoch = 0, false, -1 // that replica will tell whether the logs diverge
 	}
 	var err error
 	if a.view, err = a.part.Read(f.reader, at); err != nil {

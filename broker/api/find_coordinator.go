@@ -89,7 +89,7 @@ func (h *Handlers) locate(ctx context.Context, c *Call, kind int8, key string) (
 		h.createInternal(ctx, c, topic)
 		return leaderHint{}, fmt.Errorf("topic %s does not exist yet: %w", topic, kerr.CoordinatorNotAvailable)
 	}
-	hint, ok := h.leaderHint(c.Conn.Listener, topic, javahash.PartitionFor(key, len(t.Partitions)))
+	hint, ok := h.leaderInMetadata(c.Conn.Listener, topic, javahash.PartitionFor(key, len(t.Partitions)))
 	if !ok || hint.node == nil {
 		return leaderHint{}, fmt.Errorf("the partition of %q has no leader: %w", key, kerr.CoordinatorNotAvailable)
 	}

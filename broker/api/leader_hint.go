@@ -1,6 +1,9 @@
 package api
 
-import "barnabas/broker/metadata"
+import (
+	"barnabas/broker/metadata"
+	"barnabas/logstore"
+)
 
 // leaderHint names a partition's leader for a client that asked the wrong broker (KIP-951).
 type leaderHint struct {
@@ -10,17 +13,35 @@ type leaderHint struct {
 	rack   *string
 }
 
+// leaderHint returns the leader that this broker knows of as a replica or, if that is newer, from its metadata: the
+// controller tells replicas of a new leader first (KafkaApis.getCurrentLeader, 3.9).
 func (h *Handlers) leaderHint(listener, topic string, number int32) (leaderHint, bool) {
-	snapshot := h.Metadata.Current()
-	p, ok := snapshot.Partition(topic, number)
+	hint, known := h.leaderInMetadata(listener, topic, number)
+	part, hosted := h.Replicas.Partition(logstore.TopicPartition{Topic: topic, Partition: number})
+	if !hosted {
+		return hint, known
+	}
+	s := part.State()
+	if known && s.LeaderEpoch <= hint.epoch {
+		return hint, true
+	}
+	return h.reachable(listener, leaderHint{leader: s.Leader, epoch: s.LeaderEpoch}), true
+}
+
+func (h *Handlers) leaderInMetadata(listener, topic string, number int32) (leaderHint, bool) {
+	p, ok := h.Metadata.Current().Partition(topic, number)
 	if !ok {
 		return leaderHint{}, false
 	}
-	hint := leaderHint{leader: p.Leader, epoch: p.LeaderEpoch}
-	if b := snapshot.Brokers[p.Leader]; b != nil {
+	return h.reachable(listener, leaderHint{leader: p.Leader, epoch: p.LeaderEpoch}), true
+}
+
+// reachable adds the leader's address if it is alive and has the listener.
+func (h *Handlers) reachable(listener string, hint leaderHint) leaderHint {
+	if b := h.Metadata.Current().Brokers[hint.leader]; b != nil {
 		if e, ok := b.Endpoints[listener]; ok {
 			hint.node, hint.rack = &e, b.Rack
 		}
 	}
-	return hint, true
+	return hint
 }

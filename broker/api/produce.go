@@ -77,23 +77,23 @@ func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceReques
 	case req.Acks == 0:
 		return network.Answer{}
 	}
-	if waits = h.settled(waits); len(waits) == 0 {
+	if waits = h.settled(c, resp, waits); len(waits) == 0 {
 		return network.Ready(resp)
 	}
 	deadline := c.deadline(req.TimeoutMillis) // the next request may be read while this one's answer waits
 	return network.Later(func(ctx context.Context) network.Response {
-		return h.awaitReplicas(ctx, deadline, waits, resp)
+		return h.awaitReplicas(ctx, c, deadline, waits, resp)
 	})
 }
 
 // settled drops the partitions whose records are on all in-sync replicas already: with one replica, all of them.
-func (h *Handlers) settled(waits []produced) []produced {
+func (h *Handlers) settled(c *Call, resp *kmsg.ProduceResponse, waits []produced) []produced {
 	left := waits[:0]
 	for _, w := range waits {
 		done, err := w.partition.Replicated(w.epoch, w.end)
 		switch {
 		case err != nil:
-			w.fail(err)
+			h.notReplicated(c, resp, &w, err)
 		case !done:
 			left = append(left, w)
 		}
@@ -101,11 +101,14 @@ func (h *Handlers) settled(waits []produced) []produced {
 	return left
 }
 
-func (w *produced) fail(err error) {
-	w.out.ErrorCode, w.out.BaseOffset, w.out.LogAppendTime, w.out.LogStartOffset = code(err), -1, -1, -1
+// notReplicated fills in why records are not known to be on enough replicas. Their offsets remain in the response, since
+// this broker has appended them (DelayedProduce, 3.9).
+func (h *Handlers) notReplicated(c *Call, resp *kmsg.ProduceResponse, w *produced, err error) {
+	w.out.ErrorCode = code(err)
+	h.produceHint(c, resp, w.partition.TP.Topic, w.out, err)
 }
 
-func (h *Handlers) awaitReplicas(ctx context.Context, deadline time.Time, waits []produced, resp *kmsg.ProduceResponse) network.Response {
+func (h *Handlers) awaitReplicas(ctx context.Context, c *Call, deadline time.Time, waits []produced, resp *kmsg.ProduceResponse) network.Response {
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, kerr.RequestTimedOut)
 	defer cancel()
 	defer h.Metrics.Waiting(metrics.Produce)()
@@ -114,7 +117,7 @@ func (h *Handlers) awaitReplicas(ctx context.Context, deadline time.Time, waits 
 			if errors.Is(err, kerr.RequestTimedOut) {
 				h.Metrics.ProduceExpired()
 			}
-			w.fail(err)
+			h.notReplicated(c, resp, &w, err)
 		}
 	}
 	return resp
@@ -197,13 +200,14 @@ func (h *Handlers) produceFailed(c *Call, resp *kmsg.ProduceResponse, topic stri
 	case errors.Is(err, record.ErrMagic):
 		out.ErrorMessage = message(err)
 	}
-	if resp.Version >= 10 && errors.Is(err, kerr.NotLeaderForPartition) {
-		h.produceHint(c, resp, topic, out)
-	}
+	h.produceHint(c, resp, topic, out, err)
 }
 
-// produceHint adds the current leader.
-func (h *Handlers) produceHint(c *Call, resp *kmsg.ProduceResponse, topic string, out *kmsg.ProduceResponseTopicPartition) {
+// produceHint adds the current leader if this broker is not.
+func (h *Handlers) produceHint(c *Call, resp *kmsg.ProduceResponse, topic string, out *kmsg.ProduceResponseTopicPartition, err error) {
+	if resp.Version < 10 || !errors.Is(err, kerr.NotLeaderForPartition) {
+		return
+	}
 	hint, ok := h.leaderHint(c.Conn.Listener, topic, out.Partition)
 	if !ok {
 		return

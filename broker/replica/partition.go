@@ -199,7 +199,7 @@ func (p *Partition) AppendInEpoch(epoch int32, data []byte, allAcks bool, o logs
 		return logstore.AppendInfo{LogStartOffset: -1}, err
 	}
 	if allAcks && len(p.mu.isr.committed) < p.minInSyncLocked() {
-		return logstore.AppendInfo{LogStartOffset: -1}, p.fault(kerr.NotEnoughReplicas)
+		return logstore.AppendInfo{LogStartOffset: p.Log().LogStartOffset()}, p.fault(kerr.NotEnoughReplicas)
 	}
 	o.LeaderEpoch = p.mu.leaderEpoch
 	info, err := p.Log().AppendLeader(data, o)

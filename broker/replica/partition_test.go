@@ -228,9 +228,9 @@ func TestMinInSync(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	b.minInSync = 2
 	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1})
-	_, err := p.Append(batchOf("a"), true, logstore.LeaderAppend{ProduceVersion: 9})
-	if !errors.Is(err, kerr.NotEnoughReplicas) {
-		t.Errorf("acks=all with one in-sync replica: %v", err)
+	info, err := p.Append(batchOf("a"), true, logstore.LeaderAppend{ProduceVersion: 9})
+	if !errors.Is(err, kerr.NotEnoughReplicas) || info.LogStartOffset != 0 {
+		t.Errorf("acks=all with one in-sync replica: %v, log start offset %d", err, info.LogStartOffset)
 	}
 	appendTo(t, p, "acks=1 is taken")
 	if p.Log().HighWatermark() != 0 {

@@ -1,0 +1,55 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"barnabas/broker/metadata"
+	"barnabas/broker/replica"
+	"barnabas/logstore"
+	"barnabas/logstore/record"
+	"barnabas/network"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// producing is a Produce request whose records have been appended in t-0 and wait for another replica.
+func producing(t *testing.T, h *Handlers, p *replica.Partition, version int16) (*kmsg.ProduceResponse, []produced) {
+	t.Helper()
+	b := record.NewBuilder()
+	b.Add(1000, nil, []byte("v"))
+	info, err := p.Append(b.MustBuild(), true, logstore.LeaderAppend{ProduceVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp := kmsg.NewPtrProduceResponse()
+	resp.Version = version
+	resp.Topics = []kmsg.ProduceResponseTopic{{Topic: "t", Partitions: make([]kmsg.ProduceResponseTopicPartition, 1)}}
+	out := &resp.Topics[0].Partitions[0]
+	out.Default()
+	out.BaseOffset, out.LogStartOffset = info.FirstOffset, info.LogStartOffset
+	return resp, []produced{{p, info.LeaderEpoch, info.LastOffset + 1, out}}
+}
+
+// TestProduceThatIsNotReplicated: the response has the offsets of records that this broker has appended although they
+// are not known to be on enough replicas, and names the new leader if there is one (KIP-951).
+func TestProduceThatIsNotReplicated(t *testing.T) {
+	replicas := newReplicas(t)
+	h := &Handlers{Deps: Deps{Metadata: metadata.NewCache(), Replicas: replicas}}
+	p := assign(t, replicas, 1, 0, 1, 2)
+	call := &Call{Request: &network.Request{Version: 10, Conn: &network.Conn{Listener: "PLAINTEXT"}}}
+
+	resp, waits := producing(t, h, p, 10)
+	h.awaitReplicas(t.Context(), call, time.Now(), waits, resp)
+	if out := waits[0].out; out.ErrorCode != kerr.RequestTimedOut.Code || out.BaseOffset != 0 || out.LogStartOffset != 0 || out.CurrentLeader.LeaderID != -1 {
+		t.Errorf("timed out: %+v", out)
+	}
+
+	resp, waits = producing(t, h, p, 10)
+	assign(t, replicas, 2, 1, 1, 2) // the metadata does not know it yet
+	h.awaitReplicas(t.Context(), call, time.Now().Add(time.Minute), waits, resp)
+	if out := waits[0].out; out.ErrorCode != kerr.NotLeaderForPartition.Code || out.BaseOffset != 1 || out.CurrentLeader.LeaderID != 2 || out.CurrentLeader.LeaderEpoch != 1 {
+		t.Errorf("another leader: %+v", out)
+	}
+}
