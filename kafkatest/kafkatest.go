@@ -65,15 +65,17 @@ type Cluster struct {
 	brokers []*Broker
 }
 
-// Broker is one broker of a Cluster. Its methods are safe for concurrent use.
+// Broker is one broker of a Cluster. Its methods are safe for concurrent use. Like the process of a broker, it stops by
+// itself when it cannot go on, because its log directory has failed for example; Start starts it again.
 type Broker struct {
 	cluster *Cluster
 	id      int
 	dir     string
 
 	changing struct {
-		sync.Mutex      // held while it starts or stops; before mu
-		over       bool // the test has ended
+		sync.Mutex               // held while it starts or stops; before mu
+		over       bool          // the test has ended
+		stopping   chan struct{} // closed when it stops
 	}
 	mu struct {
 		sync.Mutex
@@ -221,7 +223,23 @@ func (b *Broker) Start() error {
 		}
 	}
 	b.set(server, port)
+	b.changing.stopping = make(chan struct{})
+	go b.watch(server, b.changing.stopping)
 	return nil
+}
+
+// watch stops a broker that cannot go on.
+func (b *Broker) watch(server *broker.Server, stopping <-chan struct{}) {
+	select {
+	case <-stopping:
+	case err := <-server.Failed():
+		b.changing.Lock()
+		defer b.changing.Unlock()
+		if b.running() == server { // so the test has not ended either
+			b.cluster.t.Logf("kafkatest: broker %d stops: %v", b.id, err)
+			b.stop()
+		}
+	}
 }
 
 // portOf returns the port of the client listener.
@@ -254,6 +272,7 @@ func (b *Broker) end() {
 
 func (b *Broker) stop() {
 	if server := b.running(); server != nil {
+		close(b.changing.stopping)
 		server.Close()
 		b.set(nil, 0)
 	}

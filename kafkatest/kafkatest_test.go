@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"barnabas/internal/testport"
+	"barnabas/internal/testwait"
 	"barnabas/kafkatest"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -103,6 +104,25 @@ func TestBrokerBehindAProxy(t *testing.T) {
 		if b.Addr() != addr {
 			t.Errorf("%s is now %s", addr, b.Addr())
 		}
+	}
+}
+
+// TestBrokerWithoutItsDirectoryStops: as its process would, and it can be started again.
+func TestBrokerWithoutItsDirectoryStops(t *testing.T) {
+	t.Parallel()
+	b := kafkatest.Run(t).Broker(0)
+	if err := errors.Join(os.RemoveAll(b.LogDir()), os.WriteFile(b.LogDir(), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.RequestRetries(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	_, _ = kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, nil, "t")
+	testwait.Until(t, "the broker is stopped", func() bool { return b.Listener("PLAINTEXT") == "" })
+	if err := errors.Join(os.Remove(b.LogDir()), b.Start()); err != nil {
+		t.Fatal(err)
 	}
 }
 
