@@ -11,17 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// LeaderAppend are the options of an append by the leader.
-type LeaderAppend struct {
-	LeaderEpoch int32
-	Origin      Origin
-	// ProduceVersion is the version of the Produce request that a client's records came with.
-	ProduceVersion int16
-	// Verify requires a Guard from StartVerification for the first records of a transaction.
-	Verify bool
-	Guard  Guard
-}
-
 // AppendInfo is the result of an append.
 type AppendInfo struct {
 	FirstOffset   int64 // -1 if nothing was appended
@@ -44,43 +33,6 @@ func rejected(logStart int64) AppendInfo {
 	return AppendInfo{FirstOffset: -1, LastOffset: -1, LogAppendTime: record.NoTimestamp, LogStartOffset: logStart}
 }
 
-// AppendLeader appends a batch as the leader: it checks the batch, assigns the next offset and the epoch, and writes it
-// with a single write. data may be modified and must not be used concurrently; it can be reused afterwards.
-//
-// Errors wrap the code for the client; without a code in the chain it is UNKNOWN_SERVER_ERROR. info.LogStartOffset,
-// RecordErrors and Message are valid in any case.
-func (l *Log) AppendLeader(data []byte, o LeaderAppend) (AppendInfo, error) {
-	if o.Origin == Client {
-		if err := record.CheckProduce(data, o.ProduceVersion); err != nil {
-			return rejected(-1), err
-		}
-		if err := l.disk.admit(l.env.fs); err != nil {
-			return rejected(-1), fmt.Errorf("append to %v: %w", l.tp, err)
-		}
-	}
-	cfg := l.config.Load()
-	v := validator{cfg: cfg, tp: l.tp, origin: o.Origin, now: l.env.now(), rejections: &l.env.rejections}
-	ready, err := v.run(data)
-	if err != nil {
-		info := rejected(l.startFor(err))
-		info.RecordErrors, info.Message = v.errors, v.message()
-		return info, fmt.Errorf("append to %v: %w", l.tp, err)
-	}
-	var info AppendInfo
-	if cfg.Magic < record.NewestMagic {
-		info, err = l.appendOld(cfg, ready)
-	} else {
-		info, err = l.appendLeader(cfg, ready, v.recordCount, o)
-	}
-	if err == nil {
-		err = l.flushIfDue(cfg)
-	}
-	if err != nil {
-		return rejected(l.startFor(err)), fmt.Errorf("append to %v: %w", l.tp, err)
-	}
-	return info, nil
-}
-
 // flushIfDue flushes if flush.messages records are unflushed.
 func (l *Log) flushIfDue(cfg *Config) error {
 	if l.unflushed.Load() < cfg.FlushMessages {
@@ -89,77 +41,28 @@ func (l *Log) flushIfDue(cfg *Config) error {
 	return l.Flush()
 }
 
-// startFor returns the log start offset to report with an error: the real one, except -1 with errors that Apache Kafka
-// expects in normal operation (ReplicaManager.appendToLocalLog, 3.9).
-func (l *Log) startFor(err error) int64 {
-	for _, code := range []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.CorruptMessage, kerr.KafkaStorageError} {
-		if errors.Is(err, code) {
-			return -1
-		}
-	}
-	return l.start.Load()
-}
-
-func (l *Log) appendLeader(cfg *Config, v validated, count int, o LeaderAppend) (AppendInfo, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usableLocked(); err != nil {
-		return AppendInfo{}, err
-	}
-	b := v.batch
-	first := l.end.offset.Load()
-	last := first + int64(count) - 1
-	appendTime := record.NoTimestamp
-	if cfg.TimestampType == record.LogAppendTime {
-		appendTime = l.env.now().UnixMilli()
-		b.SetMaxTimestamp(record.LogAppendTime, appendTime)
-		v.maxTime = appendTime
-	}
-	b.SetLastOffset(last)
-	b.SetLeaderEpoch(o.LeaderEpoch)
-	if err := l.epochs.assign(o.LeaderEpoch, first); err != nil {
-		return AppendInfo{}, l.disk.fail("write leader epochs", err)
-	}
-	a := appended{data: b, first: b.BaseOffset(), last: last, stamp: stamp{v.maxTime, last}}
-	if err := l.makeRoomLocked(cfg, &a); err != nil {
-		return AppendInfo{}, err
-	}
-	if b.HasProducerID() {
-		if dup := l.duplicateLocked(b, o.Origin); dup != nil {
-			return AppendInfo{FirstOffset: dup.firstOffset(), LastOffset: dup.lastOffset, LogAppendTime: dup.timestamp,
-				LogStartOffset: l.start.Load(), Duplicate: true}, nil
-		}
-		if err := l.mu.producers.check(b, o); err != nil {
-			return AppendInfo{}, err
-		}
-	}
-	if err := l.writeLocked(cfg, &a); err != nil {
-		return AppendInfo{}, err
-	}
-	return AppendInfo{FirstOffset: first, LastOffset: last, LogAppendTime: appendTime,
-		LogStartOffset: l.start.Load(), Records: count}, nil
-}
-
-func (l *Log) duplicateLocked(b record.Batch, origin Origin) *producerBatch {
-	if origin != Client {
-		return nil
-	}
-	if p := l.mu.producers.byID[b.ProducerID()]; p != nil {
-		return p.duplicate(b)
-	}
-	return nil
-}
-
 // makeRoomLocked rolls the log if a does not fit into the active segment.
 func (l *Log) makeRoomLocked(cfg *Config, a *appended) error {
-	if len(a.data) > int(cfg.SegmentBytes) {
-		return fmt.Errorf("record batch of %d bytes exceeds the segment size of %d: %w", len(a.data), cfg.SegmentBytes, kerr.RecordListTooLarge)
-	}
-	due, err := l.active().rollDue(a, cfg, l.env.now)
+	due, err := l.rollDueLocked(cfg, a, 0)
 	if err == nil && due {
-		err = l.rollLocked(l.baseFor(a))
+		err = l.rollForLocked(a)
 	}
-	return l.disk.fail("roll segment", err)
+	return err
+}
+
+// rollDueLocked reports whether the log must be rolled before a is appended, after a number of bytes that are about to
+// be written to the active segment.
+func (l *Log) rollDueLocked(cfg *Config, a *appended, after int64) (bool, error) {
+	if len(a.data) > int(cfg.SegmentBytes) {
+		return false, fmt.Errorf("record batch of %d bytes exceeds the segment size of %d: %w", len(a.data), cfg.SegmentBytes, kerr.RecordListTooLarge)
+	}
+	due, err := l.active().rollDue(a, after, cfg, l.env.now)
+	return due, l.disk.fail("roll segment", err)
+}
+
+// rollForLocked rolls the log so that a new segment begins with a.
+func (l *Log) rollForLocked(a *appended) error {
+	return l.disk.fail("roll segment", l.rollLocked(l.baseFor(a)))
 }
 
 // baseFor returns the base offset of a segment that begins with a: the log end offset, so that records of a compacted
@@ -174,20 +77,26 @@ func (l *Log) baseFor(a *appended) int64 {
 }
 
 // writeLocked writes what was validated, publishes it and adds it to the producer state.
-func (l *Log) writeLocked(cfg *Config, a *appended) error {
+func (l *Log) writeLocked(cfg *Config, all ...appended) error {
 	s := l.active()
 	if s.size.Load() == 0 {
 		if err := s.prepareIndexes(); err != nil {
 			return l.disk.fail("create indexes", err)
 		}
 	}
-	if err := s.append(a, cfg); err != nil {
+	if err := s.append(all, cfg); err != nil {
 		return l.disk.fail("append", err)
 	}
-	l.publishEndLocked(a.last + 1)
-	l.unflushed.Add(a.last - a.first + 1)
-	l.disk.wrote(l.env.fs, len(a.data))
-	return l.trackProducersLocked(s, a.data)
+	l.publishEndLocked(all[len(all)-1].last + 1)
+	for i := range all {
+		a := &all[i]
+		l.unflushed.Add(a.last - a.first + 1)
+		l.disk.wrote(l.env.fs, len(a.data))
+		if err := l.trackProducersLocked(s, a.data); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // trackProducersLocked adds the batches in data, which are now in segment s, to the producer state.
@@ -312,7 +221,7 @@ func (l *Log) appendFollower(cfg *Config, a *appended) error {
 	if err := l.makeRoomLocked(cfg, a); err != nil {
 		return err
 	}
-	return l.writeLocked(cfg, a)
+	return l.writeLocked(cfg, *a)
 }
 
 func (l *Log) assignEpochs(data []byte) error {

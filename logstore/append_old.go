@@ -70,7 +70,7 @@ func (l *Log) appendOld(cfg *Config, v validated) (AppendInfo, error) {
 		err = l.makeRoomLocked(cfg, &a)
 	}
 	if err == nil {
-		err = l.writeLocked(cfg, &a)
+		err = l.writeLocked(cfg, a)
 	}
 	if err != nil {
 		return AppendInfo{}, err

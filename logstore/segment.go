@@ -75,6 +75,7 @@ type segment struct {
 	rollTime   int64 // timestamp from which rolling by time counts, if rollKnown
 	rollKnown  bool
 	created    time.Time // wall clock, for segments without timestamps
+	parts      [][]byte  // empty; memory for write
 	reserved   int64     // position up to which the file system has space for the file; see reserve
 	jitter     time.Duration
 }
@@ -205,7 +206,7 @@ func (s *segment) open() (vfs.File, error) {
 	return f, nil
 }
 
-// appended is a sequence of whole batches to be appended to a segment with one write.
+// appended is a sequence of whole batches to be appended to a segment.
 type appended struct {
 	data  []byte
 	last  int64 // offset of the last record
@@ -213,30 +214,53 @@ type appended struct {
 	first int64 // offset of the first record
 }
 
-// append writes a, and an index entry if it is due.
-func (s *segment) append(a *appended, cfg *Config) error {
+// append appends as with one write, and adds index entries where they are due.
+func (s *segment) append(all []appended, cfg *Config) error {
 	position := s.size.Load()
 	if position == 0 {
-		s.rollTime, s.rollKnown = a.stamp.timestamp, true
+		s.rollTime, s.rollKnown = all[0].stamp.timestamp, true
+	}
+	end := position
+	for i := range all {
+		end += int64(len(all[i].data))
 	}
 	f, err := s.open()
 	if err != nil {
 		return err
 	}
-	s.reserve(position+int64(len(a.data)), cfg)
-	if _, err := f.WriteAt(a.data, position); err != nil {
+	s.reserve(end, cfg)
+	if err := s.write(f, all, position); err != nil {
 		s.reserved = 0
 		_ = f.Truncate(position) // if that fails too, recovery truncates it
 		return err
 	}
-	s.size.Store(position + int64(len(a.data)))
+	s.size.Store(end)
 	s.touched = true
 	s.dirty.Store(true)
-	s.remember(a, position)
-	err = s.indexAppend(a, position, cfg.IndexIntervalBytes)
-	if noSpace(err) || tooManyFiles(err) { // the batch is written; it is found without the entry, and the next append tries again
-		err = nil
+	for i := range all {
+		a := &all[i]
+		s.remember(a, position)
+		err := s.indexAppend(a, position, cfg.IndexIntervalBytes)
+		if err != nil && !noSpace(err) && !tooManyFiles(err) {
+			return err
+		} // otherwise, the batch is written; it is found without the entry, and the next append tries again
+		position += int64(len(a.data))
 	}
+	return nil
+}
+
+// write writes all to f at a position, with one call.
+func (s *segment) write(f vfs.File, all []appended, position int64) error {
+	if len(all) == 1 {
+		_, err := f.WriteAt(all[0].data, position)
+		return err
+	}
+	s.parts = s.parts[:0]
+	for i := range all {
+		s.parts = append(s.parts, all[i].data)
+	}
+	_, err := f.WritePartsAt(s.parts, position)
+	clear(s.parts)
 	return err
 }
 
@@ -331,12 +355,13 @@ func (s *segment) fits(offset int64) bool {
 	return offset >= s.base && offset-s.base <= math.MaxInt32
 }
 
-// rollDue reports whether a new segment must begin before a is appended (LogSegment.shouldRoll, 3.9).
-func (s *segment) rollDue(a *appended, cfg *Config, now func() time.Time) (bool, error) {
+// rollDue reports whether a new segment must begin before a is appended, after a number of bytes that are about to be
+// written (LogSegment.shouldRoll, 3.9).
+func (s *segment) rollDue(a *appended, after int64, cfg *Config, now func() time.Time) (bool, error) {
 	if err := errors.Join(s.index.load(), s.times.load()); err != nil {
 		return false, err
 	}
-	size := s.size.Load()
+	size := s.size.Load() + after
 	if size > int64(cfg.SegmentBytes)-int64(len(a.data)) || s.index.isFull() || s.times.isFull() || !s.fits(a.last) {
 		return true, nil
 	}

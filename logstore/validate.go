@@ -48,8 +48,11 @@ type validator struct {
 // messages.
 type validated struct {
 	batch   record.Batch
+	count   int   // of records
 	maxTime int64 // of the records, as set by their producer
-	old     oldFormat
+
+	appendTime int64 // set when it is appended; ms, -1 with CreateTime
+	old        oldFormat
 }
 
 // run validates data, which is modified if the batch is kept as it is. It counts what it rejects.
@@ -88,7 +91,7 @@ func (v *validator) validate(data []byte) (validated, error) {
 	if v.cfg.TimestampType == record.CreateTime {
 		first.SetMaxTimestamp(record.CreateTime, v.maxTime)
 	}
-	return validated{batch: first, maxTime: v.maxTime}, nil
+	return validated{batch: first, count: v.recordCount, maxTime: v.maxTime}, nil
 }
 
 // envelope checks each batch from outside: sizes, checksums, and whether they can be stored as one batch.
@@ -308,5 +311,5 @@ func (v *validator) rebuild(data []byte, first record.Batch, codec record.Codec,
 	if len(b) > int(v.cfg.MaxMessageBytes) {
 		return validated{}, v.tooLarge(b)
 	}
-	return validated{batch: b, maxTime: v.maxTime}, nil
+	return validated{batch: b, count: v.recordCount, maxTime: v.maxTime}, nil
 }

@@ -467,6 +467,10 @@ func (f *memFile) WriteAt(p []byte, offset int64) (int, error) {
 	return copy(f.n.data[offset:], p), nil
 }
 
+func (f *memFile) WritePartsAt(parts [][]byte, offset int64) (int, error) {
+	return f.WriteAt(bytes.Join(parts, nil), offset)
+}
+
 func (f *memFile) Truncate(size int64) error {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()

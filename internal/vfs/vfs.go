@@ -53,11 +53,13 @@ type FS interface {
 	Usage(name string) (total, usable int64, err error)
 }
 
-// File is an open file. ReadAt and WriteAt are safe for concurrent use; the other methods are for a single owner.
+// File is an open file. ReadAt, WriteAt and WritePartsAt are safe for concurrent use; the other methods are for a single owner.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
+	// WritePartsAt is WriteAt for data that is in several parts.
+	WritePartsAt(parts [][]byte, offset int64) (int, error)
 	// Name returns the path that the file was opened with.
 	Name() string
 	// Size returns the file's length in bytes.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -137,6 +138,9 @@ func checkFile(t *testing.T, fsys vfs.FS, name string) {
 	}
 	must(t, m.Unmap())
 	checkReserve(t, f)
+	if n, err := f.WritePartsAt([][]byte{[]byte("ab"), nil, []byte("c")}, 1); n != 3 || err != nil || !strings.HasPrefix(read(fsys, name), "Jabco") {
+		t.Errorf("wrote %d bytes in parts, %v: %q", n, err, read(fsys, name))
+	}
 	must(t, f.Truncate(2))
 	if size, err := f.Size(); err != nil || size != 2 {
 		t.Errorf("size %d, %v", size, err)
