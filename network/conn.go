@@ -42,6 +42,7 @@ type Conn struct {
 	in     *input
 	out    *Out
 	req    Request
+	group  group
 	log    *logrus.Entry
 	muted  time.Time // nothing more is read until then
 
@@ -307,6 +308,9 @@ func (c *Conn) handle(frame []byte) error {
 			return err
 		}
 	}
+	if frames, route := c.gather(frame); len(frames) > 1 {
+		return c.handleTogether(frames, route)
+	}
 	c.traffic.received(4 + len(frame))
 	route, answer, err := c.firstHalf(frame)
 	budget.release(len(frame))
@@ -324,7 +328,12 @@ func (c *Conn) handle(frame []byte) error {
 	if c.auth != nil && c.auth.failed != nil {
 		return c.answerFailed(w)
 	}
-	if c.pending.Load() != 0 || (answer.waits() && route.Overlap) {
+	return c.answerInTurn(w, route)
+}
+
+// answerInTurn sends an answer, or leaves it to the writer if it or an earlier one has to wait.
+func (c *Conn) answerInTurn(w waiting, route Route) error {
+	if c.pending.Load() != 0 || (w.answer.waits() && route.Overlap) {
 		return c.enqueue(w)
 	}
 	return c.answerNow(w)

@@ -8,7 +8,8 @@
 //	        one that must wait goes to the writer if its API may overlap, otherwise the reader waits
 //	writer: takes waiting Answers strictly in the order of their requests
 //
-// The reader handles all frames that one read(2) returns, and sends their answers in one write(2). An idle connection
+// The reader handles all frames that one read(2) returns, and sends their answers in one write(2). Those of one API that
+// come one after the other may be handled together (Route.Together). An idle connection
 // holds no buffer: one is taken when bytes arrive. The writer goroutine starts with the first Answer that waits while
 // later requests are handled.
 //

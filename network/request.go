@@ -25,6 +25,10 @@ type Route struct {
 	FlexibleResponse bool // response header version 1
 	Overlap          bool // later requests may be handled while this one's answer waits
 	NoClientID       bool // request header version 0
+	// Together, unless nil, does the first half of the work of one or more requests of one version that have arrived
+	// together, in their order. It may leave the last ones, which are then handled later: it returns the answers of those
+	// it has handled, at least one, or an error that is about the request after those. It is only for APIs with Overlap.
+	Together func(ctx context.Context, requests []*Request) ([]Answer, error)
 }
 
 // Dispatcher knows the APIs. Its methods are called concurrently by many connections.

@@ -104,7 +104,8 @@ type Call struct {
 // row is an API: its offered versions and its handler.
 type row struct {
 	offer
-	flexible int16 // first version with tagged fields (KIP-482)
+	flexible int16    // first version with tagged fields (KIP-482)
+	together together // nil: one request after the other
 }
 
 // offer is an API with the versions offered.
@@ -190,10 +191,14 @@ func (h *Handlers) Route(_ *network.Conn, key, version int16) (network.Route, er
 		return network.Route{}, errNotOffered
 	}
 	f := version >= r.flexible
-	return network.Route{
+	route := network.Route{
 		FlexibleRequest: f, FlexibleResponse: f, Overlap: r.overlap,
 		NoClientID: key == int16(kmsg.ControlledShutdown) && version == 0,
-	}, nil
+	}
+	if r.together != nil && !h.Quotas.Any(quota.Produce) && !h.Quotas.Any(quota.Request) { // otherwise a client may have to wait after each
+		route.Together = r.together
+	}
+	return route, nil
 }
 
 // Handle does the first half of a request's work.
@@ -205,9 +210,39 @@ func (h *Handlers) Handle(ctx context.Context, r *network.Request) (network.Answ
 	began := time.Now()
 	answer, err := h.rows[r.Key].handle(ctx, c)
 	took := time.Since(began)
+	return h.handled(c, answer, took, began.Add(took)), err
+}
+
+// handled is the end of the first half of a request's work, which took a time and is done at another. The time is
+// without what it has waited for earlier requests of its connection.
+func (h *Handlers) handled(c *Call, answer network.Answer, took time.Duration, done time.Time) network.Answer {
 	h.logSlow(c, took)
-	h.chargeTime(c, took) // without what it has waited for earlier requests of its connection
-	return h.logged(c, h.measured(c, c.throttled(answer), began.Add(took))), err
+	h.chargeTime(c, took)
+	return h.logged(c, h.measured(c, c.throttled(answer), done))
+}
+
+// together is the type of network.Route.Together.
+type together func(context.Context, []*network.Request) ([]network.Answer, error)
+
+// handleTogether is Handle for the first ones of several requests that have arrived together: as many as it returns
+// answers. Each counts with its part of the time.
+func (h *Handlers) handleTogether(handle func(context.Context, []*Call) ([]network.Answer, error)) together {
+	return func(ctx context.Context, requests []*network.Request) ([]network.Answer, error) {
+		if err := h.awaitReady(ctx, requests[0].Key); err != nil {
+			return nil, err
+		}
+		calls := make([]*Call, len(requests))
+		for i, r := range requests {
+			calls[i] = &Call{Request: r}
+		}
+		began := time.Now()
+		answers, err := handle(ctx, calls)
+		took := time.Since(began)
+		for i := range answers {
+			answers[i] = h.handled(calls[i], answers[i], took/time.Duration(len(answers)), began.Add(took))
+		}
+		return answers, err
+	}
 }
 
 // awaitReady waits until clients may be answered. Brokers are answered at once, since they are what makes this one

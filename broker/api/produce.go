@@ -26,12 +26,30 @@ type produced struct {
 	out       *kmsg.ProduceResponseTopicPartition
 }
 
-// decodeProduce decodes a Produce request and handles it.
-func (h *Handlers) decodeProduce(ctx context.Context, c *Call) (network.Answer, error) {
-	if err := checkProduce(c.Body, c.Version); err != nil {
+// producing is a Produce request being handled.
+type producing struct {
+	call         *Call
+	req          *kmsg.ProduceRequest
+	resp         *kmsg.ProduceResponse
+	verification txnVerification
+	waits        []produced
+	failed       bool // for a partition
+}
+
+// handleProduce decodes a Produce request and handles it.
+func (h *Handlers) handleProduce(ctx context.Context, c *Call) (network.Answer, error) {
+	req := kmsg.NewPtrProduceRequest()
+	if err := decodeProduce(req, c); err != nil {
 		return network.Answer{}, err
 	}
-	return on(h.produce)(ctx, c)
+	return h.produce(ctx, c, req), nil
+}
+
+func decodeProduce(req *kmsg.ProduceRequest, c *Call) error {
+	if err := checkProduce(c.Body, c.Version); err != nil {
+		return err
+	}
+	return decode(req, c)
 }
 
 // produce appends batches. With acks=-1 it answers when all in-sync replicas have them; with acks=0 it does not answer,
@@ -41,46 +59,64 @@ func (h *Handlers) decodeProduce(ctx context.Context, c *Call) (network.Answer, 
 // partition, its coordinator is asked, which may be another broker. Meanwhile the connection is not read, so that
 // appends keep their order.
 func (h *Handlers) produce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) network.Answer {
-	resp := kmsg.NewPtrProduceResponse()
-	resp.Version = c.Version
-	verification := h.verifyProduce(ctx, c, req)
-	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
-	var waits []produced
-	failed := false
+	p := h.beginProduce(ctx, c, req)
 	for i := range req.Topics {
-		t := &req.Topics[i]
-		topic := &resp.Topics[i]
-		topic.Topic = t.Topic
-		topic.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(t.Partitions))
-		for j := range t.Partitions {
-			out := &topic.Partitions[j]
-			out.Default()
-			out.Partition = t.Partitions[j].Partition
-			part, info, err := h.append(req, t.Topic, &t.Partitions[j], &verification)
-			h.countProduced(t.Topic, len(t.Partitions[j].Records), info, err)
-			if err != nil {
-				h.produceFailed(c, resp, t.Topic, out, info, err)
-				failed = true
-				continue
-			}
-			out.BaseOffset, out.LogAppendTime, out.LogStartOffset = info.FirstOffset, info.LogAppendTime, info.LogStartOffset
-			if req.Acks == -1 {
-				waits = append(waits, produced{part, info.LeaderEpoch, info.LastOffset + 1, out})
-			}
+		for j := range req.Topics[i].Partitions {
+			part, info, err := h.append(&p, i, j)
+			h.appended(&p, i, j, part, info, err)
 		}
 	}
+	return h.produced(&p)
+}
+
+// beginProduce checks what concerns a request as a whole, and prepares its response.
+func (h *Handlers) beginProduce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) producing {
+	resp := kmsg.NewPtrProduceResponse()
+	resp.Version = c.Version
+	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
+	for i := range req.Topics {
+		topic := &resp.Topics[i]
+		topic.Topic = req.Topics[i].Topic
+		topic.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(req.Topics[i].Partitions))
+		for j := range topic.Partitions {
+			topic.Partitions[j].Default()
+			topic.Partitions[j].Partition = req.Topics[i].Partitions[j].Partition
+		}
+	}
+	return producing{call: c, req: req, resp: resp, verification: h.verifyProduce(ctx, c, req)}
+}
+
+// appended notes the outcome for a request's partition, given as its topic's and its own index.
+func (h *Handlers) appended(p *producing, i, j int, part *replica.Partition, info logstore.AppendInfo, err error) {
+	topic, out := p.req.Topics[i].Topic, &p.resp.Topics[i].Partitions[j]
+	h.countProduced(topic, len(p.req.Topics[i].Partitions[j].Records), info, err)
+	if err != nil {
+		h.produceFailed(p.call, p.resp, topic, out, info, err)
+		p.failed = true
+		return
+	}
+	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = info.FirstOffset, info.LogAppendTime, info.LogStartOffset
+	if p.req.Acks == -1 {
+		p.waits = append(p.waits, produced{part, info.LeaderEpoch, info.LastOffset + 1, out})
+	}
+}
+
+// produced answers a request whose records are appended.
+func (h *Handlers) produced(p *producing) network.Answer {
+	c, resp := p.call, p.resp
 	h.charge(c, quota.Produce, float64(len(c.Body)))
-	c.unanswered = req.Acks == 0
+	c.unanswered = p.req.Acks == 0
 	switch {
-	case req.Acks == 0 && failed:
+	case c.unanswered && p.failed:
 		return network.HangUp()
-	case req.Acks == 0:
+	case c.unanswered:
 		return network.Answer{}
 	}
-	if waits = h.settled(c, resp, waits); len(waits) == 0 {
+	waits := h.settled(c, resp, p.waits)
+	if len(waits) == 0 {
 		return network.Ready(resp)
 	}
-	deadline := c.deadline(req.TimeoutMillis) // the next request may be read while this one's answer waits
+	deadline := c.deadline(p.req.TimeoutMillis) // the next request may be read while this one's answer waits
 	return network.Later(func(ctx context.Context) network.Response {
 		return h.awaitReplicas(ctx, c, deadline, waits, resp)
 	})
@@ -147,10 +183,24 @@ func checkProduce(body []byte, version int16) error {
 
 var errNullTopics = errors.New("the list of topics is null")
 
-// append writes one partition's records. The returned info has the log start offset with many errors, too.
-func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.ProduceRequestTopicPartition, v *txnVerification) (*replica.Partition, logstore.AppendInfo, error) {
+// append writes the records of a request's partition. The returned info has the log start offset with many errors, too.
+func (h *Handlers) append(p *producing, i, j int) (*replica.Partition, logstore.AppendInfo, error) {
+	part, none, err := h.mayAppend(p, i, j)
+	if err != nil {
+		return nil, none, err
+	}
+	in := &p.req.Topics[i].Partitions[j]
+	tp := logstore.TopicPartition{Topic: p.req.Topics[i].Topic, Partition: in.Partition}
+	info, err := part.Append(in.Records, p.req.Acks == -1, logstore.LeaderAppend{
+		Origin: logstore.Client, ProduceVersion: p.req.Version, Verify: p.verification.verify, Guard: p.verification.guards[tp]})
+	return part, info, err
+}
+
+// mayAppend finds the partition that records are to be written to. With an error, the info has what is to be answered
+// besides.
+func (h *Handlers) mayAppend(p *producing, i, j int) (*replica.Partition, logstore.AppendInfo, error) {
+	req, v, topic, in := p.req, &p.verification, p.req.Topics[i].Topic, &p.req.Topics[i].Partitions[j]
 	none := logstore.AppendInfo{LogStartOffset: -1}
-	tp := logstore.TopicPartition{Topic: topic, Partition: in.Partition}
 	if v.all != nil {
 		none.Message = v.text
 		return nil, none, v.all
@@ -158,7 +208,7 @@ func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.Produ
 	if err := v.topics.check(topic); err != nil {
 		return nil, none, err
 	}
-	if err := v.errs[tp]; err != nil {
+	if err := v.errs[logstore.TopicPartition{Topic: topic, Partition: in.Partition}]; err != nil {
 		none.Message, err = unverified(err, req.Version)
 		return nil, none, err
 	}
@@ -175,12 +225,7 @@ func (h *Handlers) append(req *kmsg.ProduceRequest, topic string, in *kmsg.Produ
 	if checked := record.CheckProduce(in.Records, req.Version); checked != nil {
 		return nil, none, checked // before leadership matters, as in Apache Kafka
 	}
-	if err != nil {
-		return nil, none, err
-	}
-	info, err := part.Append(in.Records, req.Acks == -1, logstore.LeaderAppend{
-		Origin: logstore.Client, ProduceVersion: req.Version, Verify: v.verify, Guard: v.guards[tp]})
-	return part, info, err
+	return part, none, err
 }
 
 // produceFailed fills in a partition's error.

@@ -19,7 +19,7 @@ func APIs() []metrics.API {
 // could encode beyond that is not offered.
 func (h *Handlers) table() map[int16]*row {
 	offers := []offer{
-		{kmsg.Produce, 0, 11, true, h.decodeProduce},
+		{kmsg.Produce, 0, 11, true, h.handleProduce},
 		{kmsg.Fetch, 0, 17, false, on(h.fetch)},
 		{kmsg.ListOffsets, 0, 9, false, now(h.listOffsets)},
 		{kmsg.Metadata, 0, 12, false, now(h.metadata)},
@@ -85,7 +85,8 @@ func (h *Handlers) table() map[int16]*row {
 	byKey := make(map[int16]*row, len(offers))
 	for i := range offers {
 		o := &offers[i]
-		byKey[o.key.Int16()] = &row{*o, firstFlexible(o)}
+		byKey[o.key.Int16()] = &row{offer: *o, flexible: firstFlexible(o)}
 	}
+	byKey[int16(kmsg.Produce)].together = h.handleTogether(h.produceTogether)
 	return byKey
 }

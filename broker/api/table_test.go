@@ -6,7 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"barnabas/broker/quota"
 	"barnabas/config"
 	"barnabas/network"
 
@@ -22,7 +24,8 @@ func newHandlers(t *testing.T) *Handlers {
 	}
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	return New(Deps{Config: config.NewDynamic(cfg, logrus.NewEntry(log)), Logger: logrus.NewEntry(log)})
+	return New(Deps{Config: config.NewDynamic(cfg, logrus.NewEntry(log)), Logger: logrus.NewEntry(log),
+		Quotas: quota.NewManager(quota.Config{Now: time.Now})})
 }
 
 // TestVersionsAreThoseOfApacheKafka compares the table with the versions that Apache Kafka 3.9.2 offers.

@@ -193,23 +193,40 @@ func (p *Partition) Append(data []byte, allAcks bool, o logstore.LeaderAppend) (
 // AppendInEpoch is Append for callers such as coordinators, which know the log as of a leader epoch: in any other epoch
 // it fails with FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
 func (p *Partition) AppendInEpoch(epoch int32, data []byte, allAcks bool, o logstore.LeaderAppend) (logstore.AppendInfo, error) {
+	batches := [1]logstore.LeaderBatch{{Data: data}}
+	p.appendAll(epoch, batches[:], allAcks, o)
+	return batches[0].Info, batches[0].Err
+}
+
+// AppendAll is Append for several batches, which are written together if possible. Each has a result of its own.
+func (p *Partition) AppendAll(batches []logstore.LeaderBatch, allAcks bool, o logstore.LeaderAppend) {
+	p.appendAll(noEpoch, batches, allAcks, o)
+}
+
+func (p *Partition) appendAll(epoch int32, batches []logstore.LeaderBatch, allAcks bool, o logstore.LeaderAppend) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	if err := p.checkLocked(epoch, true); err != nil {
-		return logstore.AppendInfo{LogStartOffset: -1}, err
+	none, err := logstore.AppendInfo{LogStartOffset: -1}, p.checkLocked(epoch, true)
+	if err == nil && allAcks && len(p.mu.isr.committed) < p.minInSyncLocked() {
+		none.LogStartOffset, err = p.Log().LogStartOffset(), p.fault(kerr.NotEnoughReplicas)
 	}
-	if allAcks && len(p.mu.isr.committed) < p.minInSyncLocked() {
-		return logstore.AppendInfo{LogStartOffset: p.Log().LogStartOffset()}, p.fault(kerr.NotEnoughReplicas)
+	if err != nil {
+		for i := range batches {
+			batches[i].Info, batches[i].Err = none, err
+		}
+		return
 	}
 	o.LeaderEpoch = p.mu.leaderEpoch
-	info, err := p.Log().AppendLeader(data, o)
-	info.LeaderEpoch = o.LeaderEpoch
-	if err != nil {
-		return info, err
+	p.Log().AppendAll(batches, o)
+	appended := false
+	for i := range batches {
+		batches[i].Info.LeaderEpoch = o.LeaderEpoch
+		appended = appended || batches[i].Err == nil
 	}
-	p.advanceLocked()
-	p.Changed.Notify()
-	return info, nil
+	if appended {
+		p.advanceLocked()
+		p.Changed.Notify()
+	}
 }
 
 // EndKnown returns OFFSET_NOT_AVAILABLE while the high watermark of a new leader has not reached the end that its log
