@@ -36,6 +36,8 @@ type producing struct {
 	failed       bool // for a partition
 }
 
+func (p *producing) listener() string { return p.call.Conn.Listener }
+
 // handleProduce decodes a Produce request and handles it.
 func (h *Handlers) handleProduce(ctx context.Context, c *Call) (network.Answer, error) {
 	req := kmsg.NewPtrProduceRequest()
@@ -91,7 +93,7 @@ func (h *Handlers) appended(p *producing, i, j int, part *replica.Partition, inf
 	topic, out := p.req.Topics[i].Topic, &p.resp.Topics[i].Partitions[j]
 	h.countProduced(topic, len(p.req.Topics[i].Partitions[j].Records), info, err)
 	if err != nil {
-		h.produceFailed(p.call, p.resp, topic, out, info, err)
+		h.produceFailed(p.listener(), p.resp, topic, out, info, err)
 		p.failed = true
 		return
 	}
@@ -112,24 +114,24 @@ func (h *Handlers) produced(p *producing) network.Answer {
 	case c.unanswered:
 		return network.Answer{}
 	}
-	waits := h.settled(c, resp, p.waits)
+	waits := h.settled(p.listener(), resp, p.waits)
 	if len(waits) == 0 {
 		return network.Ready(resp)
 	}
-	deadline := c.deadline(p.req.TimeoutMillis) // the next request may be read while this one's answer waits
+	listener, deadline := p.listener(), c.deadline(p.req.TimeoutMillis) // without c, which the next request reuses while this one's answer waits
 	return network.Later(func(ctx context.Context) network.Response {
-		return h.awaitReplicas(ctx, c, deadline, waits, resp)
+		return h.awaitReplicas(ctx, listener, deadline, waits, resp)
 	})
 }
 
 // settled drops the partitions whose records are on all in-sync replicas already: with one replica, all of them.
-func (h *Handlers) settled(c *Call, resp *kmsg.ProduceResponse, waits []produced) []produced {
+func (h *Handlers) settled(listener string, resp *kmsg.ProduceResponse, waits []produced) []produced {
 	left := waits[:0]
 	for _, w := range waits {
 		done, err := w.partition.Replicated(w.epoch, w.end)
 		switch {
 		case err != nil:
-			h.notReplicated(c, resp, &w, err)
+			h.notReplicated(listener, resp, &w, err)
 		case !done:
 			left = append(left, w)
 		}
@@ -139,12 +141,12 @@ func (h *Handlers) settled(c *Call, resp *kmsg.ProduceResponse, waits []produced
 
 // notReplicated fills in why records are not known to be on enough replicas. Their offsets remain in the response, since
 // this broker has appended them (DelayedProduce, 3.9).
-func (h *Handlers) notReplicated(c *Call, resp *kmsg.ProduceResponse, w *produced, err error) {
+func (h *Handlers) notReplicated(listener string, resp *kmsg.ProduceResponse, w *produced, err error) {
 	w.out.ErrorCode = code(err)
-	h.produceHint(c, resp, w.partition.TP.Topic, w.out, err)
+	h.produceHint(listener, resp, w.partition.TP.Topic, w.out, err)
 }
 
-func (h *Handlers) awaitReplicas(ctx context.Context, c *Call, deadline time.Time, waits []produced, resp *kmsg.ProduceResponse) network.Response {
+func (h *Handlers) awaitReplicas(ctx context.Context, listener string, deadline time.Time, waits []produced, resp *kmsg.ProduceResponse) network.Response {
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, kerr.RequestTimedOut)
 	defer cancel()
 	defer h.Metrics.Waiting(metrics.Produce)()
@@ -153,7 +155,7 @@ func (h *Handlers) awaitReplicas(ctx context.Context, c *Call, deadline time.Tim
 			if errors.Is(err, kerr.RequestTimedOut) {
 				h.Metrics.ProduceExpired()
 			}
-			h.notReplicated(c, resp, &w, err)
+			h.notReplicated(listener, resp, &w, err)
 		}
 	}
 	return resp
@@ -229,7 +231,7 @@ func (h *Handlers) mayAppend(p *producing, i, j int) (*replica.Partition, logsto
 }
 
 // produceFailed fills in a partition's error.
-func (h *Handlers) produceFailed(c *Call, resp *kmsg.ProduceResponse, topic string, out *kmsg.ProduceResponseTopicPartition, info logstore.AppendInfo, err error) {
+func (h *Handlers) produceFailed(listener string, resp *kmsg.ProduceResponse, topic string, out *kmsg.ProduceResponseTopicPartition, info logstore.AppendInfo, err error) {
 	out.ErrorCode, out.BaseOffset, out.LogAppendTime, out.LogStartOffset = h.codeOf(err), -1, -1, info.LogStartOffset
 	for _, r := range info.RecordErrors {
 		e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
@@ -245,15 +247,15 @@ func (h *Handlers) produceFailed(c *Call, resp *kmsg.ProduceResponse, topic stri
 	case errors.Is(err, record.ErrMagic):
 		out.ErrorMessage = message(err)
 	}
-	h.produceHint(c, resp, topic, out, err)
+	h.produceHint(listener, resp, topic, out, err)
 }
 
 // produceHint adds the current leader if this broker is not.
-func (h *Handlers) produceHint(c *Call, resp *kmsg.ProduceResponse, topic string, out *kmsg.ProduceResponseTopicPartition, err error) {
+func (h *Handlers) produceHint(listener string, resp *kmsg.ProduceResponse, topic string, out *kmsg.ProduceResponseTopicPartition, err error) {
 	if resp.Version < 10 || !errors.Is(err, kerr.NotLeaderForPartition) {
 		return
 	}
-	hint, ok := h.leaderHint(c.Conn.Listener, topic, out.Partition)
+	hint, ok := h.leaderHint(listener, topic, out.Partition)
 	if !ok {
 		return
 	}

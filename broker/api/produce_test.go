@@ -38,18 +38,39 @@ func TestProduceThatIsNotReplicated(t *testing.T) {
 	replicas := newReplicas(t)
 	h := &Handlers{Deps: Deps{Metadata: metadata.NewCache(), Replicas: replicas}}
 	p := assign(t, replicas, 1, 0, 1, 2)
-	call := &Call{Request: &network.Request{Version: 10, Conn: &network.Conn{Listener: "PLAINTEXT"}}}
 
 	resp, waits := unreplicated(t, h, p, 10)
-	h.awaitReplicas(t.Context(), call, time.Now(), waits, resp)
+	h.awaitReplicas(t.Context(), "PLAINTEXT", time.Now(), waits, resp)
 	if out := waits[0].out; out.ErrorCode != kerr.RequestTimedOut.Code || out.BaseOffset != 0 || out.LogStartOffset != 0 || out.CurrentLeader.LeaderID != -1 {
 		t.Errorf("timed out: %+v", out)
 	}
 
 	resp, waits = unreplicated(t, h, p, 10)
 	assign(t, replicas, 2, 1, 1, 2) // the metadata does not know it yet
-	h.awaitReplicas(t.Context(), call, time.Now().Add(time.Minute), waits, resp)
+	h.awaitReplicas(t.Context(), "PLAINTEXT", time.Now().Add(time.Minute), waits, resp)
 	if out := waits[0].out; out.ErrorCode != kerr.NotLeaderForPartition.Code || out.BaseOffset != 1 || out.CurrentLeader.LeaderID != 2 || out.CurrentLeader.LeaderEpoch != 1 {
 		t.Errorf("another leader: %+v", out)
+	}
+}
+
+// TestWaitingProduceWithoutItsRequest: an answer that waits does not use the request, which the connection uses for the
+// next one meanwhile.
+func TestWaitingProduceWithoutItsRequest(t *testing.T) {
+	replicas := newReplicas(t)
+	h := newHandlers(t)
+	h.Metadata, h.Replicas = metadata.NewCache(), replicas
+	assign(t, replicas, 1, 0, 1, 2)
+	b := record.NewBuilder()
+	b.Add(1000, nil, []byte("v"))
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis = 10, -1, 60_000
+	req.Topics = []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: b.MustBuild()}}}}
+	r := &network.Request{Version: 10, Conn: &network.Conn{Listener: "PLAINTEXT"}, Arrived: time.Now()}
+	answer := h.produce(t.Context(), &Call{Request: r}, req)
+	*r = network.Request{}
+	assign(t, replicas, 2, 1, 1, 2)
+	resp := answer.Wait(t.Context()).(*kmsg.ProduceResponse)
+	if out := resp.Topics[0].Partitions[0]; out.ErrorCode != kerr.NotLeaderForPartition.Code || out.CurrentLeader.LeaderID != 2 {
+		t.Errorf("%+v", out)
 	}
 }
