@@ -106,9 +106,10 @@ func (o *options) option(name string, args []string) (rest []string, err error) 
 	o.given[f.Name]++
 	switch {
 	case f.Value.Type() == "bool":
-		if !hasValue {
-			value = "true"
+		if hasValue && value != "true" { // the originals take --delete=false for --delete
+			return nil, usagef("option %s has no argument, leave it out instead of '%s'", name, value)
 		}
+		value = "true"
 	case hasValue:
 	case o.optional[f.Name] && (len(args) == 0 || strings.HasPrefix(args[0], "-")):
 		value = f.NoOptDefVal

@@ -43,6 +43,8 @@ func TestOptionsTakeTheOriginalsSpellings(t *testing.T) {
 		{name: "unknown", args: "--on a", err: "on is not a recognized option"},
 		{name: "missing value", args: "--one", err: "option one requires an argument"},
 		{name: "twice", args: "--one a --one b", err: "multiple arguments for option one"},
+		{name: "flag with a value", args: "--flag=true", want: map[string]string{"flag": "true"}},
+		{name: "flag that is not meant", args: "--flag=false", err: "option flag has no argument"},
 		{name: "not a number", args: "--number x", err: "cannot parse argument 'x' of option number"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
