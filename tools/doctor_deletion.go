@@ -46,12 +46,15 @@ func (d *doctor) deletion(ctx context.Context, topic string) error {
 	return nil
 }
 
+// leftSettingsMend is the remedy for settings of a topic that does not exist.
+const leftSettingsMend = "delete the topic's node below /config/topics with zookeeper-shell.sh, or leave it: the next topic of that name replaces it"
+
 func (d *doctor) gone(z znodes, topic string, asked bool) {
 	switch {
 	case asked:
 		d.trouble(topic, "the controller removes the request soon; if it stays, is there a controller?", "the topic no longer exists, but the request to delete it, /admin/delete_topics/%s, does.", topic)
 	case z.has("/config/topics/" + topic):
-		d.trouble(topic, "zookeeper-shell.sh: delete /config/topics/"+topic+", or the next topic of that name gets its settings", "the topic no longer exists, but its settings are still in ZooKeeper.")
+		d.warn(topic, leftSettingsMend, "the topic no longer exists, but its settings are still in ZooKeeper.")
 	default:
 		d.note(topic, "no longer exists in ZooKeeper.")
 	}

@@ -215,10 +215,10 @@ func TestDoctorFindsStrays(t *testing.T) {
 	}
 	d.ask("zookeeper", 0, "broker 0 is the controller", "are sound")
 	shell("create", "/config/topics/ghost", `{"version":1,"config":{}}`)
-	d.ask("zookeeper", 1, "/config/topics/ghost: holds settings of a topic that does not exist")
-	d.ask("deletion ghost", 1, "its settings are still in ZooKeeper")
+	d.ask("zookeeper", 0, "/config/topics/ghost: holds settings of a topic that does not exist")
+	d.ask("deletion ghost", 0, "its settings are still in ZooKeeper")
 	out := runTool(t, t.Context(), "", "kafka-doctor", "zookeeper", "--zookeeper", d.ZooKeeper())
-	if out.code != 1 {
+	if out.code != 0 || !strings.Contains(out.stdout, "WARNING /config/topics/ghost") {
 		t.Errorf("without a broker: %+v", out)
 	}
 	if out = runTool(t, t.Context(), "", "kafka-doctor", "zookeeper", "--zookeeper", d.ZooKeeper()+"/nowhere"); out.code != 2 || !strings.Contains(out.stderr, "holds no cluster") {
@@ -427,7 +427,7 @@ func TestTrees(t *testing.T) {
 		d := &doctor{now: time.UnixMilli(1_790_000_000_000)}
 		d.examineTree(z)
 		said := fmt.Sprint(d.diagnosis.Findings)
-		if d.diagnosis.Trouble != (test.name != "sound") || !strings.Contains(said, test.want) {
+		if harmless := test.name == "sound" || test.name == "settings of no topic"; d.diagnosis.Trouble == harmless || !strings.Contains(said, test.want) {
 			t.Errorf("%s: %s", test.name, said)
 		}
 	}

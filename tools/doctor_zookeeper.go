@@ -134,7 +134,7 @@ const staleAfter = 5 * time.Minute
 func (d *doctor) leftNodes(z znodes) {
 	for _, topic := range z.children("/config/topics") {
 		if !z.has(topicPath(topic)) {
-			d.trouble("/config/topics/"+topic, "delete it with zookeeper-shell.sh, or the next topic of that name gets its settings", "holds settings of a topic that does not exist.")
+			d.warn("/config/topics/"+topic, leftSettingsMend, "holds settings of a topic that does not exist.")
 		}
 	}
 	for _, topic := range z.children("/admin/delete_topics") {
