@@ -30,16 +30,19 @@ func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
 		kafkatest.Setting("listener.name.sasl_plaintext.plain.sasl.jaas.config", module+` user_alice="pw";`))
 	b := c.Broker(0)
 	pages := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	var web [2]*httptest.Server // without TLS and with it
+	var web [3]*httptest.Server // without TLS, and twice with it
 	for i := range web {
 		web[i] = httptest.NewUnstartedServer(pages)
-		web[i].Config.ReadHeaderTimeout = 100 * time.Millisecond // other servers wait longer for the end of what they take for a line
+		if i < 2 {
+			web[i].Config.ReadHeaderTimeout = 100 * time.Millisecond // other servers wait longer for the end of what they take for a line
+		}
 		web[i].Config.ErrorLog = log.New(io.Discard, "", 0)
 		t.Cleanup(web[i].Close)
 	}
 	web[0].Start()
 	web[1].StartTLS()
-	http, https := web[0].Listener.Addr().String(), web[1].Listener.Addr().String()
+	web[2].StartTLS() // also waits longer for the end of a handshake
+	http, https, strange := web[0].Listener.Addr().String(), web[1].Listener.Addr().String(), web[2].Listener.Addr().String()
 
 	plain := map[string]string{}
 	secured := map[string]string{"security.protocol": "SSL", "ssl.truststore.location": stores + "trust.p12", "ssl.truststore.password": "secret",
@@ -69,7 +72,7 @@ func TestToolsAtPortsOfOtherProtocols(t *testing.T) {
 		{"HTTPS", https, plain, "speaks HTTP"},
 		{"ZooKeeper", c.ZooKeeper(), plain, "speaks ZooKeeper's protocol"},
 		{"ZooKeeper by TLS", c.ZooKeeper(), secured, "speaks ZooKeeper's protocol"},
-		{"a certificate of others", https, secured, "ssl.truststore"},
+		{"a certificate of others", strange, secured, "ssl.truststore"},
 	} {
 		file := commandConfig(t, port.settings)
 		for _, line := range []string{
