@@ -81,23 +81,43 @@ func (o *configsOptions) read(env *Env) error {
 	if err := o.collectEntities(env.Args); err != nil {
 		return err
 	}
-	if o.has("zookeeper") {
-		if err := o.checkStored(); err != nil {
-			return err
-		}
-	} else if err := o.require("bootstrap-server"); err != nil {
+	if err := o.checkServer(); err != nil {
 		return err
-	} else if o.has("zk-tls-config-file") {
+	}
+	check := o.checkAlter
+	if o.has("describe") {
+		check = o.checkDescribe
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	return o.checkEntities()
+}
+
+// checkServer checks the options that say where settings are read and changed.
+func (o *configsOptions) checkServer() error {
+	if o.has("zookeeper") {
+		return o.checkStored()
+	}
+	if err := o.require("bootstrap-server"); err != nil {
+		return err
+	}
+	if o.has("zk-tls-config-file") {
 		return usagef("only the --zookeeper option can be used with the --zk-tls-config-file option")
 	}
-	if o.has("describe") {
-		for _, other := range []string{"add-config", "add-config-file", "delete-config"} {
-			if err := o.exclude("describe", other); err != nil {
-				return err
-			}
+	return nil
+}
+
+func (o *configsOptions) checkDescribe() error {
+	for _, other := range []string{"add-config", "add-config-file", "delete-config"} {
+		if err := o.exclude("describe", other); err != nil {
+			return err
 		}
-		return o.checkEntities()
 	}
+	return nil
+}
+
+func (o *configsOptions) checkAlter() error {
 	switch {
 	case !o.has("add-config") && !o.has("add-config-file") && !o.has("delete-config"):
 		return usagef("at least one of --add-config, --add-config-file, or --delete-config must be specified with --alter")
@@ -109,7 +129,7 @@ func (o *configsOptions) read(env *Env) error {
 			return usagef("an entity name must be specified with --alter of %s", e.kind)
 		}
 	}
-	return o.checkEntities()
+	return nil
 }
 
 func (o *configsOptions) collectEntities(args []string) error {

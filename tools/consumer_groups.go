@@ -404,13 +404,9 @@ func (g *groupsTool) printOffsets(ctx context.Context, d *kadm.DescribedGroup) e
 	return nil
 }
 
-// offsetRows returns rows for the partitions that the group has offsets for or that its members read.
-func (g *groupsTool) offsetRows(ctx context.Context, d *kadm.DescribedGroup) ([]offsetRow, error) {
-	committed, err := g.adm.FetchOffsets(ctx, d.Group)
-	if err != nil {
-		return nil, err
-	}
-	rows := make(map[string]*offsetRow)
+// rowsOf returns rows by partition with what is known of the group, and the topics. Ends and lags are missing.
+func rowsOf(committed kadm.OffsetResponses, members []kadm.DescribedGroupMember) (rows map[string]*offsetRow, topics map[string]bool) {
+	rows, topics = make(map[string]*offsetRow), make(map[string]bool)
 	at := func(topic string, partition int32) *offsetRow {
 		name := partitionName(topic, partition)
 		if rows[name] == nil {
@@ -418,14 +414,13 @@ func (g *groupsTool) offsetRows(ctx context.Context, d *kadm.DescribedGroup) ([]
 		}
 		return rows[name]
 	}
-	topics := make(map[string]bool)
 	committed.Each(func(o kadm.OffsetResponse) {
 		topics[o.Topic] = true
 		if o.At >= 0 {
 			at(o.Topic, o.Partition).current = strconv.FormatInt(o.At, 10)
 		}
 	})
-	for _, m := range d.Members {
+	for _, m := range members {
 		assigned, _ := m.Assigned.AsConsumer()
 		if assigned == nil {
 			continue
@@ -438,6 +433,16 @@ func (g *groupsTool) offsetRows(ctx context.Context, d *kadm.DescribedGroup) ([]
 			}
 		}
 	}
+	return rows, topics
+}
+
+// offsetRows returns rows for the partitions that the group has offsets for or that its members read.
+func (g *groupsTool) offsetRows(ctx context.Context, d *kadm.DescribedGroup) ([]offsetRow, error) {
+	committed, err := g.adm.FetchOffsets(ctx, d.Group)
+	if err != nil {
+		return nil, err
+	}
+	rows, topics := rowsOf(committed, d.Members)
 	if len(topics) == 0 {
 		return nil, nil
 	}

@@ -162,11 +162,7 @@ func (g *groupsTool) newOffsets(ctx context.Context, group string) (map[string]n
 	if len(topics) == 0 {
 		return nil, nil
 	}
-	starts, err := g.adm.ListStartOffsets(ctx, topics...)
-	if err != nil {
-		return nil, err
-	}
-	ends, err := listKnown(ctx, g.adm.ListEndOffsets, topics...)
+	logs, err := g.rangesOf(ctx, topics)
 	if err != nil {
 		return nil, err
 	}
@@ -178,20 +174,15 @@ func (g *groupsTool) newOffsets(ctx context.Context, group string) (map[string]n
 	offsets := make(map[string]newOffset)
 	for topic, partitions := range wanted {
 		for partition := range partitions {
-			start, ok1 := starts.Lookup(topic, partition)
-			end, ok2 := ends.Lookup(topic, partition)
-			err := cmp.Or(start.Err, end.Err)
-			if err == nil && (!ok1 || !ok2) {
-				err = kerr.UnknownTopicOrPartition
-			}
-			if err != nil {
-				return nil, fmt.Errorf("the log of %s-%d is not known: %w", topic, partition, err)
-			}
-			offset, err := planned(topic, partition, start.Offset, end.Offset)
+			start, end, err := logs.of(topic, partition)
 			if err != nil {
 				return nil, err
 			}
-			if kept := min(max(offset, start.Offset), end.Offset); kept != offset {
+			offset, err := planned(topic, partition, start, end)
+			if err != nil {
+				return nil, err
+			}
+			if kept := min(max(offset, start), end); kept != offset {
 				g.env.errorf("WARN: offset %d of %s-%d is outside of the log, %d is set", offset, topic, partition, kept)
 				offset = kept
 			}
@@ -199,6 +190,30 @@ func (g *groupsTool) newOffsets(ctx context.Context, group string) (map[string]n
 		}
 	}
 	return offsets, nil
+}
+
+// logRanges are the first and the next offsets of logs.
+type logRanges struct{ starts, ends kadm.ListedOffsets }
+
+func (g *groupsTool) rangesOf(ctx context.Context, topics []string) (r logRanges, err error) {
+	if r.starts, err = g.adm.ListStartOffsets(ctx, topics...); err != nil {
+		return r, err
+	}
+	r.ends, err = listKnown(ctx, g.adm.ListEndOffsets, topics...)
+	return r, err
+}
+
+func (r logRanges) of(topic string, partition int32) (start, end int64, err error) {
+	first, known := r.starts.Lookup(topic, partition)
+	next, alsoKnown := r.ends.Lookup(topic, partition)
+	err = cmp.Or(first.Err, next.Err)
+	if err == nil && !(known && alsoKnown) {
+		err = kerr.UnknownTopicOrPartition
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("the log of %s-%d is not known: %w", topic, partition, err)
+	}
+	return first.Offset, next.Offset, nil
 }
 
 // plan returns the partitions to reset, and the target in a file if there is one.

@@ -162,24 +162,24 @@ func (r *consumerPerfRun) printHeader() {
 func (r *consumerPerfRun) run(ctx context.Context) error {
 	r.start = time.Now()
 	r.marked.at = r.start
+reading:
 	for r.total.records < r.wanted {
 		poll, cancel := context.WithTimeout(ctx, r.idle)
 		fetches := r.cl.PollFetches(poll)
 		cancel()
-		if fetches.NumRecords() == 0 {
-			err := fetches.Err()
-			if why := refusal(ctx); why != nil {
+		if err := fetches.Err(); fetches.NumRecords() == 0 {
+			switch why := refusal(ctx); {
+			case why != nil:
 				return why
-			}
-			if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) && err != nil {
-				return err
-			}
-			if ctx.Err() == nil && err != nil {
+			case err == nil:
+			case ctx.Err() != nil:
+				break reading
+			case errors.Is(err, context.DeadlineExceeded):
 				r.env.printf("WARNING: Exiting before consuming the expected number of messages: timeout (%d ms) exceeded. "+
 					"You can use the --timeout option to increase the timeout.\n", r.idle.Milliseconds())
-			}
-			if err != nil {
-				break
+				break reading
+			default:
+				return err
 			}
 		}
 		fetches.EachRecord(func(rec *kgo.Record) {

@@ -46,17 +46,11 @@ func (d *doctor) examineTree(z znodes) {
 		for _, id := range absent(t, registered) {
 			missing[id]++
 		}
+		partitions += len(t.Partitions)
 		for partition, replicas := range t.Partitions {
-			partitions++
 			d.partitionState(z, partitionPath(topic, partition)+"/state", topic, replicas, registered, bad, epoch)
 		}
-		for _, name := range families[topicPath(topic)+"/partitions"] {
-			path := topicPath(topic) + "/partitions/" + name
-			partition, _ := strconv.ParseInt(name, 10, 32)
-			if _, assigned := t.Partitions[int32(partition)]; !assigned && !bad[path] {
-				d.trouble(path, "delete it with zookeeper-shell.sh, or a later partition with that number starts with its state", "is not a partition of the topic.")
-			}
-		}
+		d.leftPartitions(topic, t, families[topicPath(topic)+"/partitions"], bad)
 		if moving := reassigned(t); len(moving) > 0 {
 			d.trouble(topicPath(topic), "wait until it ends, or cancel it; see kafka-doctor.sh reassignment", "a reassignment of partition %s is under way; a migration must wait for it.", joinInts(moving, ", "))
 		}
@@ -69,6 +63,17 @@ func (d *doctor) examineTree(z znodes) {
 	slices.SortStableFunc(d.diagnosis.Findings, func(a, b finding) int { return strings.Compare(a.Subject, b.Subject) })
 	if !d.diagnosis.Trouble {
 		d.note("tree", "%s, %s and %s are sound.", counted(len(registered), "broker"), counted(len(z.children("/brokers/topics")), "topic"), counted(partitions, "partition"))
+	}
+}
+
+// leftPartitions reports nodes, given by name, that belong to no partition of the topic.
+func (d *doctor) leftPartitions(topic string, t zkcoord.TopicInfo, names []string, bad map[string]bool) {
+	for _, name := range names {
+		path := topicPath(topic) + "/partitions/" + name
+		partition, _ := strconv.ParseInt(name, 10, 32)
+		if _, assigned := t.Partitions[int32(partition)]; !assigned && !bad[path] {
+			d.trouble(path, "delete it with zookeeper-shell.sh, or a later partition with that number starts with its state", "is not a partition of the topic.")
+		}
 	}
 }
 
