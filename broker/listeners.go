@@ -68,7 +68,7 @@ func (s *Server) listen(l config.Listener) error {
 
 // advertise determines the addresses that clients and brokers are given: advertised.listeners, with this machine's name
 // for an empty host and the bound port for port 0. A listener that could not be bound is left out.
-func (s *Server) advertise(c *config.Broker) ([]zkcoord.Endpoint, error) {
+func (s *Server) advertise(ctx context.Context, c *config.Broker) ([]zkcoord.Endpoint, error) {
 	var endpoints []zkcoord.Endpoint
 	for _, l := range c.AdvertisedListeners {
 		bound, ok := s.listening.bound[l.Name]
@@ -86,7 +86,7 @@ func (s *Server) advertise(c *config.Broker) ([]zkcoord.Endpoint, error) {
 		e := zkcoord.Endpoint{Name: l.Name, Protocol: l.Protocol.String(), Host: host, Port: int32(port)}
 		endpoints = append(endpoints, e)
 		if !slices.Contains(s.listening.endpoints(), e) {
-			s.warnOfUnreachable(l, host)
+			s.warnOfUnreachable(ctx, l, host)
 		}
 	}
 	return endpoints, nil
@@ -196,7 +196,7 @@ func (s *Server) listenersChanged(ctx context.Context, now *config.Broker) error
 
 // advertiseAgain updates this broker's registration, of which the controller and through it all brokers are notified.
 func (s *Server) advertiseAgain(ctx context.Context, c *config.Broker) error {
-	endpoints, err := s.advertise(c)
+	endpoints, err := s.advertise(ctx, c)
 	if err != nil || slices.Equal(endpoints, s.listening.endpoints()) && !s.listening.stale {
 		return err
 	}
@@ -213,7 +213,7 @@ func (s *Server) advertiseAgain(ctx context.Context, c *config.Broker) error {
 }
 
 // bind opens the listening sockets, so that ports chosen by the system can be registered.
-func (s *Server) bind(context.Context) error {
+func (s *Server) bind(ctx context.Context) error {
 	c := s.config.Current()
 	s.network = network.NewServer(s.networkConfig(c), s.handlers, s.loggers.Entry(config.NetworkLogger))
 	s.onStop(s.network.Close)
@@ -229,7 +229,7 @@ func (s *Server) bind(context.Context) error {
 	if s.collector != nil {
 		s.collector.complete.Store(true)
 	}
-	endpoints, err := s.advertise(c)
+	endpoints, err := s.advertise(ctx, c)
 	s.listening.advertised.Store(&endpoints)
 	return s.withOrigin(err, "advertised.listeners", "listeners")
 }
@@ -250,15 +250,18 @@ func (s *Server) withOrigin(err error, settings ...string) error {
 
 // warnOfUnreachable warns of common mistakes: a name that cannot be resolved, or a loopback address when clients may be
 // on other machines.
-func (s *Server) warnOfUnreachable(l config.Listener, host string) {
-	ips, err := net.LookupIP(host)
+func (s *Server) warnOfUnreachable(ctx context.Context, l config.Listener, host string) {
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if ctx.Err() != nil {
+		return
+	}
 	entry := s.log.WithFields(logrus.Fields{logx.Listener: l.Name, logx.Setting: "advertised.listeners", logx.Value: host})
 	if err != nil {
 		entry.Warn("the advertised host does not resolve on this machine: clients may not be able to connect")
 		return
 	}
 	for _, ip := range ips {
-		if !ip.IsLoopback() {
+		if !ip.IP.IsLoopback() {
 			return
 		}
 	}

@@ -43,7 +43,7 @@ func (h *Handlers) alterQuotas(ctx context.Context, entry kmsg.AlterClientQuotas
 	if err != nil {
 		return err
 	}
-	node, err := quotaNode(e)
+	node, err := quotaNode(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (h *Handlers) describeClientQuotas(ctx context.Context, c *Call, req *kmsg.
 }
 
 func (h *Handlers) describeQuotas(ctx context.Context, req *kmsg.DescribeClientQuotasRequest) ([]kmsg.DescribeClientQuotasResponseEntry, error) {
-	matches, err := quotaFilter(req)
+	wanted, err := newQuotaFilter(req)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,10 @@ func (h *Handlers) describeQuotas(ctx context.Context, req *kmsg.DescribeClientQ
 		return nil, err
 	}
 	for e, stored := range all {
-		if entry := quotaEntry(e, stored); matches(e) && len(entry.Values) > 0 {
+		if !wanted.matches(e) {
+			continue
+		}
+		if entry := quotaEntry(e, stored); len(entry.Values) > 0 {
 			entries = append(entries, entry)
 		}
 	}
@@ -168,35 +171,42 @@ func quotaEntry(e quota.Entity, stored map[string]string) kmsg.DescribeClientQuo
 	return out
 }
 
-func quotaFilter(req *kmsg.DescribeClientQuotasRequest) (func(quota.Entity) bool, error) {
-	conditions := make(map[string]func(quota.Name) bool)
+// quotaFilter selects entities: those whose parts meet the conditions. If strict, they have no other parts.
+type quotaFilter struct {
+	conditions map[string]func(quota.Name) bool // by type
+	strict     bool
+}
+
+func newQuotaFilter(req *kmsg.DescribeClientQuotasRequest) (quotaFilter, error) {
+	f := quotaFilter{make(map[string]func(quota.Name) bool), req.Strict}
 	for _, c := range req.Components {
 		condition, err := quotaCondition(c)
 		if err != nil {
-			return nil, err
+			return f, err
 		}
-		if conditions[c.EntityType] != nil {
-			return nil, fmt.Errorf("two components for entity type %s: %w", c.EntityType, kerr.InvalidRequest)
+		if f.conditions[c.EntityType] != nil {
+			return f, fmt.Errorf("two components for entity type %s: %w", c.EntityType, kerr.InvalidRequest)
 		}
-		conditions[c.EntityType] = condition
+		f.conditions[c.EntityType] = condition
 	}
-	if conditions[ipType] != nil && len(conditions) > 1 {
-		return nil, fmt.Errorf("a component for ip together with others: %w", kerr.InvalidRequest)
+	if f.conditions[ipType] != nil && len(f.conditions) > 1 {
+		return f, fmt.Errorf("a component for ip together with others: %w", kerr.InvalidRequest)
 	}
-	clients := conditions[userType] != nil || conditions[clientIDType] != nil
-	return func(e quota.Entity) bool {
-		if e.IP.Given && clients || !e.IP.Given && conditions[ipType] != nil {
+	return f, nil
+}
+
+func (f quotaFilter) matches(e quota.Entity) bool {
+	clients := f.conditions[userType] != nil || f.conditions[clientIDType] != nil
+	if e.IP.Given && clients || !e.IP.Given && f.conditions[ipType] != nil {
+		return false
+	}
+	for _, kind := range []string{userType, clientIDType, ipType} {
+		n, condition := *entityPart(&e, kind), f.conditions[kind]
+		if condition != nil && !condition(n) || condition == nil && n.Given && f.strict {
 			return false
 		}
-		for _, kind := range []string{userType, clientIDType, ipType} {
-			n := *entityPart(&e, kind)
-			condition := conditions[kind]
-			if condition != nil && !condition(n) || condition == nil && n.Given && req.Strict {
-				return false
-			}
-		}
-		return true
-	}, nil
+	}
+	return true
 }
 
 func quotaCondition(c kmsg.DescribeClientQuotasRequestComponent) (func(quota.Name) bool, error) {

@@ -1,7 +1,11 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"testing"
+
+	"barnabas/broker/quota"
 )
 
 // TestQuotaValues: what is stored can be read by every broker of the cluster, where rates of bytes are a Java long and
@@ -22,5 +26,15 @@ func TestQuotaValues(t *testing.T) {
 		if got, err := quotaValue(c.key, c.value, c.address); got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s=%v is stored as %q, %v; want %q", c.key, c.value, got, err, c.want)
 		}
+	}
+}
+
+// TestQuotaOfAHostAfterTheRequest: a look-up that is given up is no answer to whether a host exists.
+func TestQuotaOfAHostAfterTheRequest(t *testing.T) {
+	stopping := errors.New("the broker stops")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stopping)
+	if _, err := quotaNode(ctx, quota.Entity{IP: quota.Named("host.invalid")}); !errors.Is(err, stopping) {
+		t.Errorf("%v, want that %v", err, stopping)
 	}
 }

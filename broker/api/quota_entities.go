@@ -51,8 +51,8 @@ func namedEntity(parts []kmsg.AlterClientQuotasRequestEntryEntity) (quota.Entity
 	return e, nil
 }
 
-// quotaNode returns the configuration node for an entity's quotas.
-func quotaNode(e quota.Entity) (zkcoord.Entity, error) {
+// quotaNode returns the configuration node for an entity's quotas. The name of a host must resolve.
+func quotaNode(ctx context.Context, e quota.Entity) (zkcoord.Entity, error) {
 	switch {
 	case e.IP.Given && (e.User.Given || e.Client.Given):
 		return zkcoord.Entity{}, fmt.Errorf("an ip together with a user or client-id: %w", kerr.InvalidRequest)
@@ -60,7 +60,9 @@ func quotaNode(e quota.Entity) (zkcoord.Entity, error) {
 		if e.IP.Default {
 			return zkcoord.Entity{Kind: zkcoord.IPs, Name: zkcoord.DefaultEntity}, nil
 		}
-		if !resolves(e.IP.Value) {
+		if _, err := net.DefaultResolver.LookupIPAddr(ctx, e.IP.Value); ctx.Err() != nil {
+			return zkcoord.Entity{}, context.Cause(ctx)
+		} else if err != nil {
 			return zkcoord.Entity{}, fmt.Errorf("ip %q is not an address and does not resolve: %w", e.IP.Value, kerr.InvalidRequest)
 		}
 		return zkcoord.Entity{Kind: zkcoord.IPs, Name: e.IP.Value}, nil
@@ -72,11 +74,6 @@ func quotaNode(e quota.Entity) (zkcoord.Entity, error) {
 		return zkcoord.Entity{Kind: zkcoord.Clients, Name: sanitized(e.Client)}, nil
 	}
 	return zkcoord.Entity{}, fmt.Errorf("an entity is missing: %w", kerr.InvalidRequest)
-}
-
-func resolves(host string) bool {
-	_, err := net.LookupIP(host)
-	return err == nil
 }
 
 // QuotaEntity returns the entity that a configuration node of users, client ids or addresses belongs to.

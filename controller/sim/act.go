@@ -345,13 +345,12 @@ func (w *world) addPartitions() {
 	}
 }
 
-func (w *world) somePartition() (tp topicPartition, replicas []int32, ok bool) {
+func (w *world) somePartition() (tp topicPartition, ok bool) {
 	t, ok := pick(w, w.topics())
 	if !ok || len(t.Partitions) == 0 {
-		return topicPartition{}, nil, false
+		return topicPartition{}, false
 	}
-	tp = topicPartition{Topic: t.Name, Partition: int32(w.rng.IntN(len(t.Partitions)))}
-	return tp, t.Partitions[tp.Partition], true
+	return topicPartition{Topic: t.Name, Partition: int32(w.rng.IntN(len(t.Partitions)))}, true
 }
 
 // allowedAssignments says where a partition's replicas may end up, as far as the requesters know.
@@ -362,13 +361,13 @@ type allowedAssignments struct {
 }
 
 func (w *world) reassign() {
-	if tp, _, ok := w.somePartition(); ok {
+	if tp, ok := w.somePartition(); ok {
 		w.alterReassignment(tp, w.someReplicas())
 	}
 }
 
 func (w *world) cancelReassignment() {
-	if tp, _, ok := w.somePartition(); ok {
+	if tp, ok := w.somePartition(); ok {
 		w.alterReassignment(tp, nil)
 	}
 }
@@ -397,7 +396,7 @@ func (w *world) someController() int32 {
 }
 
 func (w *world) reassignByNode() {
-	if tp, _, ok := w.somePartition(); ok {
+	if tp, ok := w.somePartition(); ok {
 		target := w.someReplicas()
 		created, err := w.admin.RequestReassignments(nobody, map[topicPartition][]int32{tp: target})
 		w.must(err)
@@ -426,7 +425,7 @@ func (w *world) electUnclean() {
 }
 
 func (w *world) electPreferredByNode() {
-	if tp, _, ok := w.somePartition(); ok {
+	if tp, ok := w.somePartition(); ok {
 		_, err := w.admin.RequestPreferredElection(nobody, []topicPartition{tp})
 		w.must(err)
 	}
