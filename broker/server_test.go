@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"io"
 	"maps"
 	"net"
 	"os"
@@ -11,11 +10,10 @@ import (
 	"time"
 
 	"barnabas/config"
+	"barnabas/internal/testlog"
 	"barnabas/internal/testwait"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zkserver"
-
-	"github.com/sirupsen/logrus"
 )
 
 func zookeeper(t *testing.T) string {
@@ -40,9 +38,7 @@ func newServer(t *testing.T, zk string, settings map[string]string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	s := New(cfg, log)
+	s := New(cfg, testlog.Quiet().Logger)
 	t.Cleanup(s.Close)
 	return s
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"barnabas/internal/testlog"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
@@ -19,9 +20,7 @@ import (
 
 func dynamicOver(t *testing.T, pairs ...string) *Dynamic {
 	t.Helper()
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return NewDynamic(mustParse(t, pairs...), logrus.NewEntry(log))
+	return NewDynamic(mustParse(t, pairs...), testlog.Quiet())
 }
 
 // warnings returns the lines of level warning and above.
@@ -46,7 +45,7 @@ func setBroker(t *testing.T, d *Dynamic, stored map[string]string) {
 func TestDynamicOrder(t *testing.T) {
 	type change struct{ from, to int }
 	var told []change
-	d := NewDynamic(mustParse(t, "num.io.threads=4"), logrus.NewEntry(logrus.New()),
+	d := NewDynamic(mustParse(t, "num.io.threads=4"), testlog.Quiet(),
 		func(old, new *Broker) {
 			told = append(told, change{old.Int("num.io.threads"), new.Int("num.io.threads")})
 		})
@@ -334,7 +333,7 @@ func TestTopicFallBack(t *testing.T) {
 }
 
 func TestGeneratedID(t *testing.T) {
-	d := NewDynamic(mustParse(t, "-broker.id=").WithBrokerID(1001), logrus.NewEntry(logrus.New()))
+	d := NewDynamic(mustParse(t, "-broker.id=").WithBrokerID(1001), testlog.Quiet())
 	setBroker(t, d, map[string]string{"num.io.threads": "9"})
 	if b := d.Current(); b.BrokerID != 1001 || b.Int("broker.id") != -1 || b.Int("num.io.threads") != 9 {
 		t.Errorf("broker %d, broker.id=%d", b.BrokerID, b.Int("broker.id"))

@@ -2,14 +2,13 @@ package controller
 
 import (
 	"context"
-	"io"
 	"slices"
 	"testing"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/zkcoord"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -22,11 +21,9 @@ func (answering) Send(_ context.Context, _ zkcoord.BrokerInfo, req kmsg.Request)
 
 // TestChannelsAreWatched: metrics learn of each request that is sent, and of the end.
 func TestChannelsAreWatched(t *testing.T) {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
 	var told []string
 	answered := make(chan struct{})
-	ch := openBrokerChannel(answering{}, zkcoord.BrokerInfo{ID: 7}, logrus.NewEntry(log), func(kmsg.Request, kmsg.Response) { answered <- struct{}{} }, channelWatch{
+	ch := openBrokerChannel(answering{}, zkcoord.BrokerInfo{ID: 7}, testlog.Quiet(), func(kmsg.Request, kmsg.Response) { answered <- struct{}{} }, channelWatch{
 		sent: func(broker int32, _ time.Duration) {
 			if broker == 7 {
 				told = append(told, "sent")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/logstore/record"
 )
 
@@ -30,7 +31,7 @@ func payload(t testing.TB, size int, codec record.Codec) []byte {
 func benchLog(b *testing.B) *Log {
 	b.Helper()
 	cfg := DefaultManagerConfig()
-	cfg.Dirs, cfg.ClusterID, cfg.Logger = []string{b.TempDir()}, "bench", quiet()
+	cfg.Dirs, cfg.ClusterID, cfg.Logger = []string{b.TempDir()}, "bench", testlog.Quiet()
 	cfg.Now = time.Now
 	m, err := Open(b.Context(), cfg)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/logstore/record"
 )
 
@@ -91,7 +92,7 @@ func rewrite(t *testing.T, name string, change func(*Config)) map[string][]byte 
 	from, _ := src.Log(tp)
 	cfg := DefaultManagerConfig()
 	dir := t.TempDir()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{dir}, 1, sampleMeta.ClusterID, quiet()
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{dir}, 1, sampleMeta.ClusterID, testlog.Quiet()
 	cfg.Now = func() time.Time { return sampleTime }
 	change(&cfg.Default)
 	m := mustOpen(t, cfg)
@@ -158,7 +159,7 @@ func TestRecoveryMakesTheSameFiles(t *testing.T) {
 				}
 			}
 			cfg := DefaultManagerConfig()
-			cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{dir}, 1, sampleMeta.ClusterID, quiet()
+			cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{dir}, 1, sampleMeta.ClusterID, testlog.Quiet()
 			cfg.Now = func() time.Time { return sampleTime }
 			cfg.Default.IndexIntervalBytes = 400
 			cfg.Default.Compact = name == "compacted-0"

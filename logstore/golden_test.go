@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,9 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/logstore/record"
-
-	"github.com/sirupsen/logrus"
 )
 
 // The directories in testdata were written by Apache Kafka 3.9.2; testdata/README.md says what is in them.
@@ -25,12 +23,6 @@ var (
 	sampleMeta = Meta{BrokerID: 1, ClusterID: "ORy5lXUrT_yA7J_-ZwpoVw"}
 	sampleTime = time.UnixMilli(1795964600000)
 )
-
-func quiet() *logrus.Entry {
-	logger := logrus.New()
-	logger.SetOutput(io.Discard)
-	return logrus.NewEntry(logger)
-}
 
 func copyDir(t testing.TB, from string) string {
 	t.Helper()
@@ -45,7 +37,7 @@ func openSamples(t testing.TB, from string, meta Meta) (*Manager, string) {
 	t.Helper()
 	dir := copyDir(t, from)
 	cfg := DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{dir}, meta.BrokerID, meta.ClusterID, quiet()
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{dir}, meta.BrokerID, meta.ClusterID, testlog.Quiet()
 	cfg.Default.RetentionTime = Unlimited
 	cfg.Now = func() time.Time { return sampleTime }
 	m, err := Open(t.Context(), cfg)

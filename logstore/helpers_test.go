@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
 
@@ -25,7 +26,7 @@ func (c *clock) Now() time.Time { return c.now }
 // memConfig returns the configuration of a manager on a file system in memory, with small files.
 func memConfig(fsys vfs.FS, c *clock) ManagerConfig {
 	cfg := DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{"/data"}, 1, "test", quiet()
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{"/data"}, 1, "test", testlog.Quiet()
 	cfg.FS, cfg.Now = fsys, c.Now
 	cfg.Default.IndexSizeMax = 2400
 	return cfg
@@ -38,13 +39,6 @@ func mustOpen(t testing.TB, cfg ManagerConfig) *Manager {
 		t.Fatal(err)
 	}
 	return m
-}
-
-// logTo returns a logger whose lines are shown if the test fails.
-func logTo(t testing.TB) *logrus.Entry {
-	logger := logrus.New()
-	logger.SetOutput(t.Output())
-	return logrus.NewEntry(logger)
 }
 
 var testTP = TopicPartition{"t", 0}

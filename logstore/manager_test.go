@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
 
@@ -152,7 +153,7 @@ func TestStoredBrokerID(t *testing.T) {
 
 func TestDirectoryInUse(t *testing.T) {
 	cfg := DefaultManagerConfig()
-	cfg.Dirs, cfg.ClusterID, cfg.Logger = []string{t.TempDir()}, "test", quiet()
+	cfg.Dirs, cfg.ClusterID, cfg.Logger = []string{t.TempDir()}, "test", testlog.Quiet()
 	m := mustOpen(t, cfg)
 	if _, err := Open(t.Context(), cfg); !errors.Is(err, vfs.ErrLocked) || !strings.Contains(err.Error(), cfg.Dirs[0]) {
 		t.Errorf("opened twice: %v", err)
@@ -174,7 +175,7 @@ func TestDirectoryInUse(t *testing.T) {
 func TestFreshDirectory(t *testing.T) {
 	cfg := DefaultManagerConfig()
 	dir := t.TempDir()
-	cfg.Dirs, cfg.ClusterID, cfg.BrokerID, cfg.Logger = []string{dir}, "test", 1, quiet()
+	cfg.Dirs, cfg.ClusterID, cfg.BrokerID, cfg.Logger = []string{dir}, "test", 1, testlog.Quiet()
 	m := mustOpen(t, cfg)
 	l, err := m.GetOrCreate(testTP, [16]byte{1}, cfg.Default, true)
 	if err != nil {
@@ -227,7 +228,7 @@ func TestLinkedPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.Logger = []string{dir}, 1, logTo(t)
+	cfg.Dirs, cfg.BrokerID, cfg.Logger = []string{dir}, 1, testlog.To(t)
 	m, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

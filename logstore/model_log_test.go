@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/internal/vfs"
 )
 
@@ -25,7 +26,7 @@ func newModelLog(t testing.TB, seed, stream uint64) modelLog {
 	c := newClock()
 	x := modelLog{t: t, rng: rand.New(rand.NewPCG(seed, stream)), c: c, fs: vfs.NewMem(c.Now)}
 	x.cfg = memConfig(x.fs, c)
-	x.cfg.Logger = logTo(t)
+	x.cfg.Logger = testlog.To(t)
 	x.cfg.Default.FileDeleteDelay, x.cfg.Default.RetentionTime = 0, Unlimited
 	return x
 }

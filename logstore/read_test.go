@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/internal/vfs"
 	"barnabas/logstore/record"
 
@@ -344,7 +345,7 @@ func TestMissingIndexOfEmptySegment(t *testing.T) {
 // deleted.
 func TestReadersBesideAppends(t *testing.T) {
 	cfg := DefaultManagerConfig()
-	cfg.Dirs, cfg.ClusterID, cfg.Logger = []string{t.TempDir()}, "test", quiet()
+	cfg.Dirs, cfg.ClusterID, cfg.Logger = []string{t.TempDir()}, "test", testlog.Quiet()
 	cfg.Default.SegmentBytes, cfg.Default.IndexIntervalBytes = 4000, 200
 	cfg.Default.RetentionBytes, cfg.Default.FileDeleteDelay = 20_000, 0
 	m := mustOpen(t, cfg)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/internal/testwait"
 	"barnabas/network/sasl"
 
@@ -97,7 +98,7 @@ func saslListener(t *testing.T, d Dispatcher, server sasl.Server) (*Server, *net
 	if server.MaxReceive == 0 {
 		server.MaxReceive = 1000
 	}
-	s := NewServer(Config{RequestMaxBytes: 1 << 20, QueuedMaxBytes: 1 << 20}, d, quiet())
+	s := NewServer(Config{RequestMaxBytes: 1 << 20, QueuedMaxBytes: 1 << 20}, d, testlog.Quiet())
 	addr, err := s.Bind(Listener{Name: "SASL_PLAINTEXT", Addr: "127.0.0.1:0", SASL: &server})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/internal/testwait"
 
 	"github.com/sirupsen/logrus"
@@ -119,7 +120,7 @@ func serve(t *testing.T, e *echo, cfg Config) (*Server, *net.TCPAddr) {
 	if cfg.RequestMaxBytes == 0 {
 		cfg.RequestMaxBytes = 1 << 20
 	}
-	s := NewServer(cfg, e, quiet())
+	s := NewServer(cfg, e, testlog.Quiet())
 	addr, err := s.Bind(Listener{Name: "PLAINTEXT", Addr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -137,12 +138,6 @@ func (s *Server) lastActive() (last time.Duration) {
 		last = max(last, time.Duration(c.active.Load()))
 	}
 	return last
-}
-
-func quiet() *logrus.Entry {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return logrus.NewEntry(log)
 }
 
 func dial(t *testing.T, addr *net.TCPAddr) *net.TCPConn {
@@ -427,7 +422,7 @@ func TestListenerLimitMakesOthersWait(t *testing.T) {
 }
 
 func TestListenersComeAndGo(t *testing.T) {
-	s := NewServer(Config{RequestMaxBytes: 1 << 20}, &echo{}, quiet())
+	s := NewServer(Config{RequestMaxBytes: 1 << 20}, &echo{}, testlog.Quiet())
 	t.Cleanup(s.Close)
 	bind := func(name, addr string) *net.TCPAddr {
 		t.Helper()
@@ -464,7 +459,7 @@ func TestListenersComeAndGo(t *testing.T) {
 // TestBrokersGetInThoughItIsFull: at max.connections clients have to wait, but another broker replaces the client that
 // has been idle longest.
 func TestBrokersGetInThoughItIsFull(t *testing.T) {
-	s := NewServer(Config{RequestMaxBytes: 1 << 20, Limits: Limits{Max: 2, Protected: "INSIDE"}}, &echo{}, quiet())
+	s := NewServer(Config{RequestMaxBytes: 1 << 20, Limits: Limits{Max: 2, Protected: "INSIDE"}}, &echo{}, testlog.Quiet())
 	t.Cleanup(s.Close)
 	addrs := make(map[string]*net.TCPAddr)
 	for _, name := range []string{"INSIDE", "OUTSIDE"} {
@@ -609,7 +604,7 @@ func TestTrafficIsCounted(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	e := &echo{gates: make(chan chan struct{}, 1), file: f}
-	s := NewServer(Config{RequestMaxBytes: 1 << 20}, e, quiet())
+	s := NewServer(Config{RequestMaxBytes: 1 << 20}, e, testlog.Quiet())
 	t.Cleanup(s.Close)
 	addr, err := s.Bind(Listener{Name: "USED", Addr: "127.0.0.1:0"})
 	if err != nil {
@@ -656,7 +651,7 @@ func (c cutShort) Handle(context.Context, *Request) (Answer, error) {
 func TestNoAnswerFromAServerThatCloses(t *testing.T) {
 	for _, key := range []int16{echoLater, echoAlone} {
 		waiting := make(chan struct{})
-		s := NewServer(Config{RequestMaxBytes: 1 << 20}, cutShort{new(echo), waiting}, quiet())
+		s := NewServer(Config{RequestMaxBytes: 1 << 20}, cutShort{new(echo), waiting}, testlog.Quiet())
 		addr, err := s.Bind(Listener{Name: "PLAINTEXT", Addr: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)

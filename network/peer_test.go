@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"barnabas/internal/testcert"
+	"barnabas/internal/testlog"
 	"barnabas/network/sasl"
 )
 
@@ -45,7 +46,7 @@ func TestClientClosesDuringALogin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			waits, admit := make(chan context.Context), make(chan struct{})
-			s := NewServer(Config{RequestMaxBytes: 1 << 20, QueuedMaxBytes: 1 << 20}, &login{}, quiet())
+			s := NewServer(Config{RequestMaxBytes: 1 << 20, QueuedMaxBytes: 1 << 20}, &login{}, testlog.Quiet())
 			addr, err := s.Bind(Listener{Name: "L", Addr: "127.0.0.1:0", TLS: encryption, SASL: &sasl.Server{MaxReceive: 1000, FailureDelay: time.Hour,
 				Mechanisms: []sasl.Mechanism{{Name: "PATIENT", Waits: true, Start: func() sasl.Exchange { return &patient{waits: waits, admit: admit} }}}}})
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"barnabas/internal/testlog"
 	"barnabas/internal/testwait"
 	"barnabas/network/sasl"
 )
@@ -79,7 +80,7 @@ func joinerServer(t *testing.T, cfg Config) (*joiner, *Server, io.ReadWriteClose
 	if cfg.RequestMaxBytes == 0 {
 		cfg.RequestMaxBytes = 1 << 20
 	}
-	s := NewServer(cfg, j, quiet())
+	s := NewServer(cfg, j, testlog.Quiet())
 	addr, err := s.Bind(Listener{Name: "PLAINTEXT", Addr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)

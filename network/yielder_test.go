@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"barnabas/internal/testlog"
 	"barnabas/internal/testwait"
 )
 
@@ -13,7 +14,7 @@ import (
 // readers would yield for no reason.
 func TestYielderCountsWorkingReaders(t *testing.T) {
 	e := &echo{gates: make(chan chan struct{}, 1), seen: make(chan int32)}
-	s := NewServer(Config{RequestMaxBytes: 1 << 20}, e, quiet())
+	s := NewServer(Config{RequestMaxBytes: 1 << 20}, e, testlog.Quiet())
 	addr, err := s.Bind(Listener{Name: "PLAINTEXT", Addr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package zkcoord_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"slices"
 	"strings"
@@ -12,12 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zktest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -87,10 +86,8 @@ func TestSilentServersBeforeAChroot(t *testing.T) {
 	}
 	for range 5 { // the library tries the servers in random order
 		asked.Store(0)
-		log := logrus.New()
-		log.SetOutput(io.Discard)
 		c := must[*zkcoord.Client](t)(zkcoord.Connect(t.Context(), zkcoord.Config{Connect: strings.Join(servers, ",") + "/x", SessionTimeout: 300 * time.Millisecond,
-			ConnectionTimeout: time.Minute, Logger: logrus.NewEntry(log)}))
+			ConnectionTimeout: time.Minute, Logger: testlog.Quiet()}))
 		c.Close()
 		if n := asked.Load(); n > 2 {
 			t.Errorf("%d connections to two silent servers", n)

@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"barnabas/internal/testcert"
+	"barnabas/internal/testlog"
 	"barnabas/zkcoord"
 	"barnabas/zkcoord/zktest"
-
-	"github.com/sirupsen/logrus"
 )
 
 // tlsInFrontOf starts a proxy that terminates TLS for a plaintext server, and returns its address.
@@ -54,9 +53,7 @@ func TestSessionOverTLS(t *testing.T) {
 	ca := testcert.NewAuthority(t, "ca")
 	server, _, _ := strings.Cut(zktest.Connect(t), "/")
 	addr := tlsInFrontOf(t, server, &tls.Config{Certificates: []tls.Certificate{ca.Issue("zk", "127.0.0.1").TLS()}})
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	cfg := zkcoord.Config{Connect: addr + "/over-tls", SessionTimeout: 5 * time.Second, Logger: logrus.NewEntry(log),
+	cfg := zkcoord.Config{Connect: addr + "/over-tls", SessionTimeout: 5 * time.Second, Logger: testlog.Quiet(),
 		TLS: func(host string) *tls.Config { return &tls.Config{RootCAs: ca.Pool(), ServerName: host} }}
 	zk, err := zkcoord.Connect(t.Context(), cfg)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 
 	"barnabas/broker/replica"
 	"barnabas/config"
+	"barnabas/internal/testlog"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 	"barnabas/network"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -60,7 +60,7 @@ func TestHighWatermarksAreSentWhereConsumersReadFromFollowers(t *testing.T) {
 		part := sessionPart{partKey: partKey{topic: "t"}, mark: test.announced}
 		session := &fetchSession{id: 1, index: map[partKey]*sessionPart{part.partKey: &part}}
 		f := &fetching{
-			h:       &Handlers{Deps: Deps{Config: config.NewDynamic(cfg, logrus.NewEntry(logrus.New()))}},
+			h:       &Handlers{Deps: Deps{Config: config.NewDynamic(cfg, testlog.Quiet())}},
 			session: &fetchContext{sessions: newFetchSessions(1), session: session},
 			parts:   []fetchPartition{{topic: "t", preferred: -1, view: replica.View{HighWatermark: 5}}},
 			reader:  replica.Reader{Replica: test.replica},

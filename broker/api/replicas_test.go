@@ -2,25 +2,22 @@ package api
 
 import (
 	"context"
-	"io"
 	"testing"
 	"time"
 
 	"barnabas/broker/replica"
+	"barnabas/internal/testlog"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // newReplicas returns the replica manager of broker 1, whose files are in memory.
 func newReplicas(t *testing.T) *replica.Manager {
 	t.Helper()
-	quiet := logrus.New()
-	quiet.SetOutput(io.Discard)
 	cfg := logstore.DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = []string{"/data"}, 1, "test", logrus.NewEntry(quiet), vfs.NewMem(time.Now)
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = []string{"/data"}, 1, "test", testlog.Quiet(), vfs.NewMem(time.Now)
 	logs, err := logstore.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 
 	"barnabas/broker/quota"
 	"barnabas/config"
+	"barnabas/internal/testlog"
 	"barnabas/network"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -22,9 +22,8 @@ func newHandlers(t *testing.T) *Handlers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := logrus.New()
-	log.SetOutput(t.Output())
-	return New(Deps{Config: config.NewDynamic(cfg, logrus.NewEntry(log)), Logger: logrus.NewEntry(log),
+	log := testlog.To(t)
+	return New(Deps{Config: config.NewDynamic(cfg, log), Logger: log,
 		Quotas: quota.NewManager(quota.Config{Now: time.Now})})
 }
 

@@ -7,10 +7,10 @@ import (
 
 	"barnabas/broker/metadata"
 	"barnabas/config"
+	"barnabas/internal/testlog"
 	"barnabas/logstore/record"
 	"barnabas/network"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -52,7 +52,7 @@ func TestProducersOfATransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Handlers{Deps: Deps{Config: config.NewDynamic(cfg, logrus.NewEntry(logrus.New())), Metadata: metadata.NewCache(), Replicas: replicas}}
+	h := &Handlers{Deps: Deps{Config: config.NewDynamic(cfg, testlog.Quiet()), Metadata: metadata.NewCache(), Replicas: replicas}}
 	batch := func(partition int32, id int64, epoch int16) kmsg.ProduceRequestTopicPartition {
 		b := record.NewBuilder()
 		b.ProducerID, b.ProducerEpoch, b.Transactional = id, epoch, true

@@ -8,11 +8,11 @@ import (
 	"barnabas/broker/group"
 	"barnabas/broker/replica"
 	"barnabas/config"
+	"barnabas/internal/testlog"
 	"barnabas/internal/testwait"
 	"barnabas/logstore"
 	"barnabas/network"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -23,12 +23,11 @@ func TestMarkerIsReplicatedAfterItsRequest(t *testing.T) {
 	tp := logstore.TopicPartition{Topic: offsetsTopic}
 	replicas := newReplicas(t)
 	p := assignPartition(t, replicas, tp, 1, 0, 1, 2)
-	log := logrus.New()
-	log.SetOutput(t.Output())
+	log := testlog.To(t)
 	groups := group.New(group.Config{
 		CommitTimeout: time.Minute, CommitAcks: -1, LoadBufferBytes: 1 << 20, ValueVersions: group.NewestVersions, MetadataMaxBytes: 100,
 		Partition:    func(int32) (group.Partition, bool) { return p, true },
-		PartitionFor: func(string) int32 { return 0 }, Logger: logrus.NewEntry(log), Now: time.Now,
+		PartitionFor: func(string) int32 { return 0 }, Logger: log, Now: time.Now,
 	})
 	defer groups.Close()
 	groups.LeadershipChanged(0, 0, true)
@@ -50,7 +49,7 @@ func TestMarkerIsReplicatedAfterItsRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Handlers{Deps: Deps{Config: config.NewDynamic(cfg, logrus.NewEntry(log)), Replicas: replicas, Groups: groups}}
+	h := &Handlers{Deps: Deps{Config: config.NewDynamic(cfg, log), Replicas: replicas, Groups: groups}}
 	req := kmsg.NewPtrWriteTxnMarkersRequest()
 	req.Markers = []kmsg.WriteTxnMarkersRequestMarker{{ProducerID: 7, Committed: true,
 		Topics: []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: offsetsTopic, Partitions: []int32{0}}}}}

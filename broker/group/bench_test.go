@@ -2,21 +2,18 @@ package group
 
 import (
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/logstore/record"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func benchmarked(b *testing.B) *Coordinator {
 	cfg := testConfig(b, newHosted(b))
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	cfg.Logger = logrus.NewEntry(log)
+	cfg.Logger = testlog.Quiet()
 	cfg.MaxSize, cfg.InitialRebalanceDelay = 1<<20, time.Second
 	return start(b, cfg)
 }

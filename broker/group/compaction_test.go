@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -73,7 +74,7 @@ type compactedLog struct {
 func newCompactedLog(t *testing.T) *compactedLog {
 	c := &compactedLog{T: t, fs: &watchedFS{vfs.NewMem(time.Now), func(string) {}}}
 	cfg := logstore.DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{"/data"}, 1, "test", quiet(t)
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{"/data"}, 1, "test", testlog.To(t)
 	cfg.FS, cfg.Now = c.fs, time.Now
 	d := &cfg.Default
 	d.Compact, d.Delete, d.MinCleanableRatio, d.SegmentBytes, d.IndexSizeMax = true, false, 0, 900, 1200

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"barnabas/internal/await"
+	"barnabas/internal/testlog"
 	"barnabas/internal/testwait"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -36,7 +36,7 @@ type hosted struct {
 func newHosted(t testing.TB) *hosted {
 	t.Helper()
 	cfg := logstore.DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{"/data"}, 1, "test", quiet(t)
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{"/data"}, 1, "test", testlog.To(t)
 	cfg.FS, cfg.Now = vfs.NewMem(time.Now), time.Now
 	m, err := logstore.Open(t.Context(), cfg)
 	if err != nil {
@@ -48,12 +48,6 @@ func newHosted(t testing.TB) *hosted {
 		t.Fatal(err)
 	}
 	return &hosted{log: l}
-}
-
-func quiet(t testing.TB) *logrus.Entry {
-	logger := logrus.New()
-	logger.SetOutput(t.Output())
-	return logrus.NewEntry(logger)
 }
 
 func (h *hosted) Log() *logstore.Log { return h.log }
@@ -135,7 +129,7 @@ func testConfig(t testing.TB, h *hosted) Config {
 		LoadBufferBytes: 1 << 20, ValueVersions: NewestVersions,
 		Partition:    func(number int32) (Partition, bool) { return h, number == 0 },
 		PartitionFor: func(groupID string) int32 { return int32(len(groupID)) / 100 }, // others belong to partitions of other brokers
-		Logger:       quiet(t), Now: time.Now,
+		Logger:       testlog.To(t), Now: time.Now,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/internal/testwait"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
@@ -276,7 +277,7 @@ func TestSampleDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := logstore.DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS, cfg.Now = []string{dir}, 1, "", quiet(t), vfs.OS{}, time.Now
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS, cfg.Now = []string{dir}, 1, "", testlog.To(t), vfs.OS{}, time.Now
 	meta, _, err := logstore.ReadMeta(vfs.OS{}, dir)
 	if err != nil {
 		t.Fatal(err)

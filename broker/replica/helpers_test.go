@@ -3,17 +3,16 @@ package replica
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -139,10 +138,8 @@ func anotherEpoch(context.Context, logstore.TopicPartition) (StoredState, error)
 
 // logsConfig returns the configuration of a broker's logs in memory.
 func logsConfig(id int32, fsys vfs.FS, dirs ...string) logstore.ManagerConfig {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
 	cfg := logstore.DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = dirs, id, "test", logrus.NewEntry(log), fsys
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger, cfg.FS = dirs, id, "test", testlog.Quiet(), fsys
 	cfg.Default.IndexSizeMax = 2400
 	return cfg
 }

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/internal/testlog"
 	"barnabas/logstore"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -59,7 +59,7 @@ func proposing(isr ...int32) (*Partition, *isrChange) {
 func TestISRWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := &isrTable{conflict: true}
-		w := newISRWriter(1, table, time.Now, logrus.NewEntry(logrus.New()))
+		w := newISRWriter(1, table, time.Now, testlog.Quiet())
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended sync.WaitGroup
 		ended.Go(func() { w.run(ctx) })
@@ -86,7 +86,7 @@ func TestISRWriterAmidALeaderAndISR(t *testing.T) {
 		p, first := proposing(1, 2)
 		second := &isrChange{partition: p, controllerEpoch: 3, leaderEpoch: 5, partitionEpoch: 9, isr: []int32{1, 3}}
 		table := &isrTable{conflict: true}
-		w := newISRWriter(1, table, time.Now, logrus.NewEntry(logrus.New()))
+		w := newISRWriter(1, table, time.Now, testlog.Quiet())
 		table.fail = func() error {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func TestISRWriterOfADeletedTopic(t *testing.T) {
 		var fail func() error
 		fail = func() error { table.fail = fail; return errors.New("no such topic") }
 		table.fail = fail
-		w := newISRWriter(1, table, time.Now, logrus.NewEntry(logrus.New()))
+		w := newISRWriter(1, table, time.Now, testlog.Quiet())
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended sync.WaitGroup
 		ended.Go(func() { w.run(ctx) })

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,9 +14,9 @@ import (
 	"time"
 
 	"barnabas/internal/scram"
+	"barnabas/internal/testlog"
 	"barnabas/zkcoord"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -134,10 +133,8 @@ const began = 1_790_000_000_000
 
 func manager(t *testing.T, s *store, c *clock) *Manager {
 	t.Helper()
-	log := logrus.New()
-	log.SetOutput(io.Discard)
 	m := New(Config{Secret: []byte("abc"), MaxLifetime: time.Hour, Lifetime: time.Minute, CheckInterval: time.Hour,
-		Sweeps: func() bool { return true }, Store: s, Now: c.now, Failed: func(err error) { t.Error(err) }, Logger: logrus.NewEntry(log)})
+		Sweeps: func() bool { return true }, Store: s, Now: c.now, Failed: func(err error) { t.Error(err) }, Logger: testlog.Quiet()})
 	if err := m.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -229,11 +226,9 @@ func TestExpiredTokens(t *testing.T) {
 func TestSweepingIsTheControllers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		log := logrus.New()
-		log.SetOutput(io.Discard)
 		var controller atomic.Bool
 		m := New(Config{Secret: []byte("abc"), MaxLifetime: time.Hour, Lifetime: time.Minute, CheckInterval: time.Hour,
-			Sweeps: controller.Load, Store: s, Now: time.Now, Failed: func(err error) { t.Error(err) }, Logger: logrus.NewEntry(log)})
+			Sweeps: controller.Load, Store: s, Now: time.Now, Failed: func(err error) { t.Error(err) }, Logger: testlog.Quiet()})
 		if err := m.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -376,11 +371,9 @@ func TestTokensAreReadAgain(t *testing.T) {
 // TestTokensThatCannotBeWatched: if changes of tokens cannot be watched, that is reported to the operator, since a
 // revoked token would still be accepted.
 func TestTokensThatCannotBeWatched(t *testing.T) {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
 	failed := make(chan error, 1)
 	prepared := func(s *store) *Manager {
-		m := New(Config{CheckInterval: time.Hour, Store: s, Now: time.Now, Failed: func(err error) { failed <- err }, Logger: logrus.NewEntry(log)})
+		m := New(Config{CheckInterval: time.Hour, Store: s, Now: time.Now, Failed: func(err error) { failed <- err }, Logger: testlog.Quiet()})
 		t.Cleanup(m.Close)
 		return m
 	}

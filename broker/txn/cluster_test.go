@@ -5,18 +5,17 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
 	"barnabas/internal/await"
+	"barnabas/internal/testlog"
 	"barnabas/internal/vfs"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 
-	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -164,7 +163,7 @@ func newWorld(t testing.TB, seed uint64, partitions int) *world {
 
 func newStore(t testing.TB) *logstore.Manager {
 	cfg := logstore.DefaultManagerConfig()
-	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{"/data"}, 1, "test", quiet()
+	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{"/data"}, 1, "test", testlog.Quiet()
 	cfg.FS = vfs.NewMem(time.Now)
 	cfg.Default.IndexSizeMax = 1200
 	store, err := logstore.Open(t.Context(), cfg)
@@ -172,12 +171,6 @@ func newStore(t testing.TB) *logstore.Manager {
 		t.Fatal(err)
 	}
 	return store
-}
-
-func quiet() *logrus.Entry {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return logrus.NewEntry(log)
 }
 
 func (w *world) config(id int32) Config {
@@ -196,10 +189,10 @@ func (w *world) config(id int32) Config {
 		Send: func(ctx context.Context, to int32, req kmsg.Request) (kmsg.Response, error) {
 			return w.send(ctx, to, req)
 		},
-		ProducerIDs:    NewProducerIDs(w.allocate, quiet()),
+		ProducerIDs:    NewProducerIDs(w.allocate, testlog.Quiet()),
 		MarkersVersion: 1, VerifyVersion: 5, MaxTimeout: 15 * time.Minute,
 		AbortInterval: worldAbort, ExpireInterval: worldExpire, Expiration: worldKeep,
-		Now: time.Now, Logger: quiet(),
+		Now: time.Now, Logger: testlog.Quiet(),
 	}
 }
 

@@ -3,19 +3,17 @@ package txn
 import (
 	"context"
 	"errors"
-	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"barnabas/internal/testlog"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 func TestProducerIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := logrus.New()
-		log.SetOutput(io.Discard)
 		calls := 0
 		ids := NewProducerIDs(func(context.Context) (Block, error) {
 			calls++
@@ -23,7 +21,7 @@ func TestProducerIDs(t *testing.T) {
 				return Block{}, kerr.NotController
 			}
 			return Block{First: int64(calls) * 1000, Count: 200}, nil
-		}, logrus.NewEntry(log))
+		}, testlog.Quiet())
 		defer ids.Close()
 
 		if id, err := ids.Next(); id != -1 || !errors.Is(err, kerr.CoordinatorLoadInProgress) {
@@ -55,15 +53,13 @@ func TestProducerIDs(t *testing.T) {
 // TestPrefetch: a caller for which a block was prefetched at the start gets its first ids without waiting, and learns
 // of an error.
 func TestPrefetch(t *testing.T) {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
 	var calls int
 	ids := NewProducerIDs(func(context.Context) (Block, error) {
 		if calls++; calls == 1 {
 			return Block{}, kerr.NotController
 		}
 		return Block{First: 5000, Count: 1000}, nil
-	}, logrus.NewEntry(log))
+	}, testlog.Quiet())
 	defer ids.Close()
 	if err := ids.Prefetch(t.Context()); !errors.Is(err, kerr.NotController) {
 		t.Fatalf("no block can be allocated: %v", err)
@@ -88,7 +84,7 @@ func TestWaitForProducerIDs(t *testing.T) {
 			time.Sleep(takes)
 			takes = 2 * allocatePatience
 			return Block{First: 7, Count: 1}, ctx.Err()
-		}, quiet())
+		}, testlog.Quiet())
 		defer ids.Close()
 		if id, err := ids.Wait(t.Context()); id != 7 || err != nil {
 			t.Errorf("id %d, %v", id, err)

@@ -3,24 +3,17 @@ package zksim
 import (
 	"context"
 	"errors"
-	"io"
 	"testing"
 
+	"barnabas/internal/testlog"
 	"barnabas/zkcoord"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/sirupsen/logrus"
 )
 
 func connect(t *testing.T, e *Ensemble) (*zkcoord.Client, *Conn) {
 	t.Helper()
-	return e.Connect(zkcoord.Config{Logger: quiet()})
-}
-
-func quiet() *logrus.Entry {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return logrus.NewEntry(log)
+	return e.Connect(zkcoord.Config{Logger: testlog.Quiet()})
 }
 
 // script lets a connection's requests meet the given fates in order, and reconnects when it broke.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"barnabas/internal/testlog"
 	"barnabas/zkcoord"
 
 	"github.com/go-zookeeper/zk"
@@ -33,7 +34,7 @@ func TestControllerOfAnExpiredSession(t *testing.T) {
 	ctx := context.Background()
 	e := New()
 	observer, _ := connect(t, e)
-	client, _ := e.ConnectBy(zkcoord.Config{Logger: quiet()}, func(c *Conn) zkcoord.Conn { return &expiring{Conn: c} })
+	client, _ := e.ConnectBy(zkcoord.Config{Logger: testlog.Quiet()}, func(c *Conn) zkcoord.Conn { return &expiring{Conn: c} })
 	if err := observer.EnsureTopNodes(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func TestNodesOfAnotherSessionStay(t *testing.T) {
 				t.Fatal(err)
 			}
 			around := new(outlived)
-			c.client, c.conn = c.e.ConnectBy(zkcoord.Config{Logger: quiet()}, func(conn *Conn) zkcoord.Conn { around.Conn = conn; return around })
+			c.client, c.conn = c.e.ConnectBy(zkcoord.Config{Logger: testlog.Quiet()}, func(conn *Conn) zkcoord.Conn { around.Conn = conn; return around })
 			around.session = c.conn.SessionID()
 			if _, _, err := c.client.Elect(ctx, 1); err != nil { // so that there is an epoch
 				t.Fatal(err)
