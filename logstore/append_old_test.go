@@ -32,73 +32,73 @@ func told(t *testing.T, l *Log) (lines []string) {
 // TestOldFormats: batches of any format are stored as messages of the log's format, over several segments; a follower's
 // log has the same files, and all is found after an unclean restart.
 func TestOldFormats(t *testing.T) {
-	batches := func() [][]byte {
-		packed := batchOf(1000, "a", "b")
-		packed.Codec = record.Lz4
-		set := record.AppendMessage(nil, 0, 0, 0, []byte("k"), []byte("zero"))
-		return [][]byte{batchOf(2000, "c", "d", "e").MustBuild(), packed.MustBuild(), set, record.AppendMessage(nil, 1, 7, 3000, []byte("k"), []byte("one"))}
-	}
-	values := []string{"c", "d", "e", "a", "b", "zero", "one"}
-	times := []int64{2000, 2001, 2002, 1000, 1001, -1, 3000}
 	for _, magic := range []int8{0, 1} {
 		for compression, codecs := range map[string][]record.Codec{
 			"producer": {record.None, record.None, record.None, record.Lz4, record.Lz4, record.None, record.None},
 			"gzip":     slices.Repeat([]record.Codec{record.Gzip}, 7),
 		} {
-			t.Run(fmt.Sprintf("magic %d, %s", magic, compression), func(t *testing.T) {
-				c := newClock()
-				fsys := vfs.NewMem(c.Now)
-				cfg := memConfig(fsys, c)
-				cfg.Default.Magic, cfg.Default.Compression, cfg.Default.SegmentBytes = magic, compression, 300
-				m := mustOpen(t, cfg)
-				l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := l.AssignEpochStart(5, 0); err != nil {
-					t.Fatal(err)
-				}
-				var want []string
-				for round := range int64(3) {
-					for _, b := range batches() {
-						if _, err := l.AppendLeader(b, LeaderAppend{ProduceVersion: int16(2), LeaderEpoch: 5}); err != nil {
-							t.Fatal(err)
-						}
-					}
-					for i := range int64(7) {
-						time := times[i]
-						if magic == 0 {
-							time = -1
-						}
-						want = append(want, fmt.Sprintf("magic %d %v, at %d k=%s time %d", magic, codecs[i], round*7+i, values[i], time))
-					}
-				}
-				if diff := cmp.Diff(want, told(t, l)); diff != "" {
-					t.Errorf("(-want +got)\n%s", diff)
-				}
-				if epoch, known := l.LatestEpoch(); known || l.SegmentCount() < 3 {
-					t.Errorf("leader epoch %d is known in %d segments", epoch, l.SegmentCount())
-				}
-				follower, _ := newTestLog(t, func(c *Config) { *c = cfg.Default })
-				for _, b := range readAll(t, l, l.LogEndOffset()) {
-					if _, err := follower.AppendFollower(b); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if diff := cmp.Diff(bases(l), bases(follower)); diff != "" && compression == "gzip" { // one message per append, as the leader appended them
-					t.Errorf("segments of leader (-) and follower (+)\n%s", diff)
-				}
-				cfg.FS = fsys.Kill()
-				again := mustOpen(t, cfg)
-				l, _ = again.Log(testTP)
-				if diff := cmp.Diff(want, told(t, l)); diff != "" {
-					t.Errorf("after a restart (-want +got)\n%s", diff)
-				}
-				if _, err := cfg.FS.Stat("/data/t-0/leader-epoch-checkpoint"); err == nil {
-					t.Error("there is a file of leader epochs")
-				}
-			})
+			t.Run(fmt.Sprintf("magic %d, %s", magic, compression), func(t *testing.T) { checkOldFormat(t, magic, compression, codecs) })
 		}
+	}
+}
+
+func checkOldFormat(t *testing.T, magic int8, compression string, codecs []record.Codec) {
+	packed := batchOf(1000, "a", "b")
+	packed.Codec = record.Lz4
+	set := record.AppendMessage(nil, 0, 0, 0, []byte("k"), []byte("zero"))
+	batches := [][]byte{batchOf(2000, "c", "d", "e").MustBuild(), packed.MustBuild(), set, record.AppendMessage(nil, 1, 7, 3000, []byte("k"), []byte("one"))}
+	values := []string{"c", "d", "e", "a", "b", "zero", "one"}
+	times := []int64{2000, 2001, 2002, 1000, 1001, -1, 3000}
+	c := newClock()
+	fsys := vfs.NewMem(c.Now)
+	cfg := memConfig(fsys, c)
+	cfg.Default.Magic, cfg.Default.Compression, cfg.Default.SegmentBytes = magic, compression, 300
+	m := mustOpen(t, cfg)
+	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.AssignEpochStart(5, 0); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for round := range int64(3) {
+		for _, b := range batches {
+			if _, err := l.AppendLeader(slices.Clone(b), LeaderAppend{ProduceVersion: 2, LeaderEpoch: 5}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range int64(7) {
+			time := times[i]
+			if magic == 0 {
+				time = -1
+			}
+			want = append(want, fmt.Sprintf("magic %d %v, at %d k=%s time %d", magic, codecs[i], round*7+i, values[i], time))
+		}
+	}
+	if diff := cmp.Diff(want, told(t, l)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if epoch, known := l.LatestEpoch(); known || l.SegmentCount() < 3 {
+		t.Errorf("leader epoch %d is known in %d segments", epoch, l.SegmentCount())
+	}
+	follower, _ := newTestLog(t, func(c *Config) { *c = cfg.Default })
+	for _, b := range readAll(t, l, l.LogEndOffset()) {
+		if _, err := follower.AppendFollower(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(bases(l), bases(follower)); diff != "" && compression == "gzip" { // one message per append, as the leader appended them
+		t.Errorf("segments of leader (-) and follower (+)\n%s", diff)
+	}
+	cfg.FS = fsys.Kill()
+	again := mustOpen(t, cfg)
+	l, _ = again.Log(testTP)
+	if diff := cmp.Diff(want, told(t, l)); diff != "" {
+		t.Errorf("after a restart (-want +got)\n%s", diff)
+	}
+	if _, err := cfg.FS.Stat("/data/t-0/leader-epoch-checkpoint"); err == nil {
+		t.Error("there is a file of leader epochs")
 	}
 }
 

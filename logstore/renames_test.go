@@ -58,57 +58,10 @@ func TestReadsAmidRenames(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			fsys := &observedFS{FS: vfs.NewMem(time.Now)}
-			c := newClock()
-			cfg := memConfig(fsys.FS.(*vfs.Mem), c)
-			cfg.FS = fsys
-			cfg.Default.Compact, cfg.Default.SegmentBytes, cfg.Default.IndexIntervalBytes = true, 700, 50
-			m := mustOpen(t, cfg)
-			l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range 12 {
-				w := record.NewBuilder()
-				w.Add(c.now.UnixMilli()+int64(i), []byte(fmt.Sprint("key ", i)), []byte("value"))
-				w.ProducerID, w.ProducerEpoch, w.BaseSequence, w.Transactional = 9, 0, int32(i), i%3 == 2
-				_, err := l.AppendLeader(w.MustBuild(), LeaderAppend{ProduceVersion: 9})
-				if err == nil && i%3 == 2 {
-					_, err = l.AppendLeader(endMarker(9, 0, false), LeaderAppend{Origin: Coordinator})
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			l.SetHighWatermark(l.LogEndOffset())
-			if err := errors.Join(l.Roll(), m.Close()); err != nil {
-				t.Fatal(err)
-			}
-			m = mustOpen(t, cfg) // no index is in memory
-			defer m.Close()
-			l, _ = m.Log(testTP)
-			l.SetHighWatermark(l.LogEndOffset())
+			m, l := abortedTxns(t, fsys)
 			end := l.LogEndOffset()
-
 			var readers sync.WaitGroup
-			read := func() {
-				for offset := l.LogStartOffset(); offset < end; offset++ {
-					if r, err := l.Read(offset, 1000, end, true); err != nil && l.LogStartOffset() <= offset {
-						t.Errorf("read at %d: %v", offset, err)
-					} else {
-						r.Close()
-					}
-				}
-				if _, err := l.LegacyOffsetsBefore(Latest, 10); err != nil {
-					t.Error(err)
-				}
-				var last int64
-				for _, a := range must(l.AbortedTransactions(l.LogStartOffset(), end)) {
-					last = a.LastOffset
-				}
-				if last != end-1 {
-					t.Errorf("the last aborted transaction known ends at %d, not at %d", last, end-1)
-				}
-			}
+			read := func() { readAround(t, l, end) }
 			fsys.set(func(op, _ string) {
 				if op != "rename" {
 					return
@@ -130,6 +83,62 @@ func TestReadsAmidRenames(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// abortedTxns returns a log of several segments with aborted transactions. None of its indexes is in memory.
+func abortedTxns(t *testing.T, fsys *observedFS) (*Manager, *Log) {
+	t.Helper()
+	c := newClock()
+	cfg := memConfig(fsys.FS.(*vfs.Mem), c)
+	cfg.FS = fsys
+	cfg.Default.Compact, cfg.Default.SegmentBytes, cfg.Default.IndexIntervalBytes = true, 700, 50
+	m := mustOpen(t, cfg)
+	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 12 {
+		w := record.NewBuilder()
+		w.Add(c.now.UnixMilli()+int64(i), []byte(fmt.Sprint("key ", i)), []byte("value"))
+		w.ProducerID, w.ProducerEpoch, w.BaseSequence, w.Transactional = 9, 0, int32(i), i%3 == 2
+		_, err := l.AppendLeader(w.MustBuild(), LeaderAppend{ProduceVersion: 9})
+		if err == nil && i%3 == 2 {
+			_, err = l.AppendLeader(endMarker(9, 0, false), LeaderAppend{Origin: Coordinator})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.SetHighWatermark(l.LogEndOffset())
+	if err := errors.Join(l.Roll(), m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	m = mustOpen(t, cfg)
+	t.Cleanup(func() { _ = m.Close() })
+	l, _ = m.Log(testTP)
+	l.SetHighWatermark(l.LogEndOffset())
+	return m, l
+}
+
+// readAround reads everything up to end in all ways that use a file.
+func readAround(t *testing.T, l *Log, end int64) {
+	for offset := l.LogStartOffset(); offset < end; offset++ {
+		if r, err := l.Read(offset, 1000, end, true); err != nil && l.LogStartOffset() <= offset {
+			t.Errorf("read at %d: %v", offset, err)
+		} else {
+			r.Close()
+		}
+	}
+	if _, err := l.LegacyOffsetsBefore(Latest, 10); err != nil {
+		t.Error(err)
+	}
+	var last int64
+	for _, a := range must(l.AbortedTransactions(l.LogStartOffset(), end)) {
+		last = a.LastOffset
+	}
+	if last != end-1 {
+		t.Errorf("the last aborted transaction known ends at %d, not at %d", last, end-1)
 	}
 }
 

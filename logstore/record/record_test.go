@@ -312,65 +312,81 @@ func TestAddSequence(t *testing.T) {
 	}
 }
 
+// TestDownConvert converts a batch of assorted records, behind which are a control batch, which old consumers do not
+// know, an old message, and the beginning of another batch.
 func TestDownConvert(t *testing.T) {
 	for _, magic := range []int8{0, 1} {
 		for _, codec := range codecs {
-			t.Run(fmt.Sprintf("magic %d, %v", magic, codec), func(t *testing.T) {
-				w := assorted()
-				w.BaseOffset, w.Codec = 7, codec
-				b, err := w.Build()
-				if err != nil {
-					t.Fatal(err)
-				}
-				control := NewBuilder()
-				control.Control, control.BaseOffset = true, 12
-				control.Add(0, []byte{0, 0, 0, 1}, make([]byte, 6))
-				data := append([]byte(b), control.MustBuild()...)
-				data = AppendMessage(data, 0, 13, -1, []byte("old"), []byte("message"))
-				out, err := DownConvert(append(data, b[:30]...), magic, 9)
-				if codec == Zstd {
-					if !errors.Is(err, kerr.UnsupportedCompressionType) {
-						t.Errorf("zstd: %v", err)
-					}
-					before := AppendMessage(nil, 0, 6, -1, nil, []byte("before"))
-					if out, err := DownConvert(append(before, b...), magic, 6); err != nil || len(out) != len(before) {
-						t.Errorf("before the zstd batch: %d bytes, %v", len(out), err)
-					}
-					return
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				damaged := slices.Clone(b)
-				damaged = damaged[:len(damaged):len(damaged)]
-				for i := HeaderSize; i < len(damaged); i++ {
-					damaged[i] = 0xff
-				}
-				if again, err := DownConvert(append(slices.Clone(data), damaged...), magic, 9); err != nil || !bytes.Equal(again, out) {
-					t.Errorf("before a damaged batch: %d bytes, %v; want %d", len(again), err, len(out))
-				}
-				if _, err := DownConvert(damaged, magic, 7); err == nil {
-					t.Error("a damaged batch was converted")
-				}
-				var got []plain
-				walk := Split(out)
-				for walk.Next() {
-					if m := walk.Batch(); m.Magic() > magic || !m.Valid() {
-						t.Errorf("magic %d, valid %v", m.Magic(), m.Valid())
-					}
-					got = append(got, recordsOf(t, walk.Batch())...)
-				}
-				want := []plain{{9, 500, []byte{}, []byte{}, nil}, {10, -1, []byte("k"), []byte("v"), nil},
-					{11, 1500, []byte("big"), bytes.Repeat([]byte("barnabas"), 20_000), nil}, {13, -1, []byte("old"), []byte("message"), nil}}
-				if magic == 0 {
-					for i := range want {
-						want[i].Timestamp = -1
-					}
-				}
-				if diff := cmp.Diff(want, got, sameBytes); diff != "" {
-					t.Error(diff)
-				}
-			})
+			if codec != Zstd {
+				t.Run(fmt.Sprintf("magic %d, %v", magic, codec), func(t *testing.T) { checkDownConvert(t, magic, codec) })
+			}
+		}
+	}
+}
+
+func assortedBatch(t *testing.T, codec Codec) Batch {
+	t.Helper()
+	w := assorted()
+	w.BaseOffset, w.Codec = 7, codec
+	b, err := w.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func checkDownConvert(t *testing.T, magic int8, codec Codec) {
+	b := assortedBatch(t, codec)
+	control := NewBuilder()
+	control.Control, control.BaseOffset = true, 12
+	control.Add(0, []byte{0, 0, 0, 1}, make([]byte, 6))
+	data := append(slices.Clone([]byte(b)), control.MustBuild()...)
+	data = AppendMessage(data, 0, 13, -1, []byte("old"), []byte("message"))
+	out, err := DownConvert(append(slices.Clone(data), b[:30]...), magic, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []plain
+	walk := Split(out)
+	for walk.Next() {
+		if m := walk.Batch(); m.Magic() > magic || !m.Valid() {
+			t.Errorf("magic %d, valid %v", m.Magic(), m.Valid())
+		}
+		got = append(got, recordsOf(t, walk.Batch())...)
+	}
+	want := []plain{{9, 500, []byte{}, []byte{}, nil}, {10, -1, []byte("k"), []byte("v"), nil},
+		{11, 1500, []byte("big"), bytes.Repeat([]byte("barnabas"), 20_000), nil}, {13, -1, []byte("old"), []byte("message"), nil}}
+	if magic == 0 {
+		for i := range want {
+			want[i].Timestamp = -1
+		}
+	}
+	if diff := cmp.Diff(want, got, sameBytes); diff != "" {
+		t.Error(diff)
+	}
+
+	damaged := slices.Clone(b)
+	for i := HeaderSize; i < len(damaged); i++ {
+		damaged[i] = 0xff
+	}
+	if again, err := DownConvert(append(slices.Clone(data), damaged...), magic, 9); err != nil || !bytes.Equal(again, out) {
+		t.Errorf("before a damaged batch: %d bytes, %v; want %d", len(again), err, len(out))
+	}
+	if _, err := DownConvert(damaged, magic, 7); err == nil {
+		t.Error("a damaged batch was converted")
+	}
+}
+
+// TestDownConvertOfZstd: consumers that need older formats do not know zstd. They get what is before it.
+func TestDownConvertOfZstd(t *testing.T) {
+	b := assortedBatch(t, Zstd)
+	for _, magic := range []int8{0, 1} {
+		if _, err := DownConvert(b, magic, 9); !errors.Is(err, kerr.UnsupportedCompressionType) {
+			t.Errorf("magic %d: %v", magic, err)
+		}
+		before := AppendMessage(nil, 0, 6, -1, nil, []byte("before"))
+		if out, err := DownConvert(append(slices.Clone(before), b...), magic, 6); err != nil || len(out) != len(before) {
+			t.Errorf("magic %d, before the zstd batch: %d bytes, %v", magic, len(out), err)
 		}
 	}
 }
