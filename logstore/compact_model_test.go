@@ -1,7 +1,6 @@
 package logstore
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -357,9 +356,7 @@ func TestCompactionCrashAtEachStep(t *testing.T) {
 	}
 }
 
-var errDied = errors.New("disk died")
-
-// dieAt fails the disk from the nth call on.
+// dieAt fails the disk from the nth call on, where reads count but do not fail.
 func (x *keyedModel) dieAt(n int) {
 	calls := 0
 	x.fs.SetFault(func(op, _ string) error {

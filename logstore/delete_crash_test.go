@@ -13,7 +13,6 @@ import (
 // TestDeletionCrashAtEachStep crashes the machine at each step of deleting segments and whole logs. What was not to be
 // deleted is there, what was deleted does not reappear, and the next start completes a deletion, or it never began.
 func TestDeletionCrashAtEachStep(t *testing.T) {
-	errDied := errors.New("disk died")
 	kept, dropped := TopicPartition{"kept", 0}, TopicPartition{"dropped", 0}
 	for n := 1; ; n++ {
 		c := newClock()
@@ -37,16 +36,7 @@ func TestDeletionCrashAtEachStep(t *testing.T) {
 		if err := m.checkpointOffsets(m.disks[0]); err != nil {
 			t.Fatal(err)
 		}
-		calls := 0
-		fsys.SetFault(func(op, _ string) error {
-			if op == "read" || op == "readfile" {
-				return nil
-			}
-			if calls++; calls >= n {
-				return errDied
-			}
-			return nil
-		})
+		calls := dieAt(fsys, n)
 		moved, gone := false, false
 		l, _ := m.Log(kept)
 		if l.AdvanceLogStart(10) == nil {
@@ -54,7 +44,7 @@ func TestDeletionCrashAtEachStep(t *testing.T) {
 			moved = err == nil && m.checkpointOffsets(m.disks[0]) == nil
 		}
 		gone = m.Delete(dropped) == nil
-		over := calls < n
+		over := *calls < n
 		m.giveUp()
 		cfg.FS = fsys.Crash(nil)
 		m = mustOpen(t, cfg)

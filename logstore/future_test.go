@@ -382,23 +382,13 @@ func TestMoveCrashAtEachStep(t *testing.T) {
 // fewer calls.
 func moveAndDie(t *testing.T, n int, end func(*vfs.Mem) *vfs.Mem, kept func(flushed, written []string) []string) bool {
 	t.Helper()
-	errDied := errors.New("disk died")
 	x := newMoveRig(t)
 	x.append(12, 3)
 	x.must(x.l.Flush())
 	flushed := values(t, x.l)
-	calls := 0
-	x.fs.SetFault(func(op, _ string) error {
-		if op == "read" || op == "readfile" {
-			return nil
-		}
-		if calls++; calls >= n {
-			return errDied
-		}
-		return nil
-	})
+	calls := dieAt(x.fs, n)
 	written, err := x.moveUnderWrites("/b", flushed)
-	done := calls < n
+	done := *calls < n
 	if done && err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -39,6 +40,23 @@ func mustOpen(t testing.TB, cfg ManagerConfig) *Manager {
 		t.Fatal(err)
 	}
 	return m
+}
+
+var errDied = errors.New("disk died")
+
+// dieAt fails the disk from its nth call on. Reads neither count nor fail. It returns the number of calls so far.
+func dieAt(fsys *vfs.Mem, n int) (calls *int) {
+	calls = new(int)
+	fsys.SetFault(func(op, _ string) error {
+		if op == "read" || op == "readfile" {
+			return nil
+		}
+		if *calls++; *calls >= n {
+			return errDied
+		}
+		return nil
+	})
+	return calls
 }
 
 var testTP = TopicPartition{"t", 0}

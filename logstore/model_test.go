@@ -252,16 +252,8 @@ func runModel(t *testing.T, seed uint64) {
 func TestCrashAtEachStep(t *testing.T) {
 	for n := 1; ; n++ {
 		x := newModelled(t, uint64(n%7))
-		calls, flushed := 0, int64(0)
-		x.fs.SetFault(func(op, _ string) error {
-			if op == "read" || op == "readfile" {
-				return nil
-			}
-			if calls++; calls >= n {
-				return errDied
-			}
-			return nil
-		})
+		flushed := int64(0)
+		dieAt(x.fs, n)
 		died := false
 		for i := 0; i < 60 && !died; i++ {
 			first := x.l.LogEndOffset()

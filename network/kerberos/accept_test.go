@@ -1,6 +1,7 @@
 package kerberos
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,40 +108,45 @@ func TestAcceptor(t *testing.T) {
 	for _, mutual := range []bool{false, true} {
 		for _, subkey := range []bool{false, true} {
 			for _, as := range []string{"", "alice", "alice@" + realm} {
-				o, a := newOwner(t, keys, "alice", time.Hour), service.Start()
-				session := o.key
-				answer, err := a.Step(o.show(mutual, subkey))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if mutual {
-					o.wantReply(answer, session)
-					if answer, err = a.Step(nil); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if _, proved := a.Principal(); proved {
-					t.Error("a ticket alone, which anybody could replay, is accepted as proof")
-				}
-				offer, err := unwrap(answer, o.key, true)
-				if err != nil || string(offer) != "\x01\x00\x00\x00" {
-					t.Fatalf("the server's offer is %x, %v", offer, err)
-				}
-				last, err := wrap([]byte("\x01\x00\x00\x00"+as), o.key, false, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if answer, err = a.Step(rotated(last, 12)); err != nil || len(answer) > 0 {
-					t.Errorf("%x, %v", answer, err)
-				}
-				if principal, proved := a.Principal(); principal != "alice@"+realm || !proved {
-					t.Errorf("%s, proved %v", principal, proved)
-				}
-				if _, err := a.Step(nil); err == nil {
-					t.Error("the login continues")
-				}
+				t.Run(fmt.Sprintf("mutual %v, subkey %v, as %q", mutual, subkey, as), func(t *testing.T) { checkLogin(t, keys, service, mutual, subkey, as) })
 			}
 		}
+	}
+}
+
+// checkLogin logs alice in, who asks to act as a user.
+func checkLogin(t *testing.T, keys *keytab.Keytab, service *Service, mutual, subkey bool, as string) {
+	o, a := newOwner(t, keys, "alice", time.Hour), service.Start()
+	session := o.key
+	answer, err := a.Step(o.show(mutual, subkey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mutual {
+		o.wantReply(answer, session)
+		if answer, err = a.Step(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, proved := a.Principal(); proved {
+		t.Error("a ticket alone, which anybody could replay, is accepted as proof")
+	}
+	offer, err := unwrap(answer, o.key, true)
+	if err != nil || string(offer) != "\x01\x00\x00\x00" {
+		t.Fatalf("the server's offer is %x, %v", offer, err)
+	}
+	last, err := wrap([]byte("\x01\x00\x00\x00"+as), o.key, false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err = a.Step(rotated(last, 12)); err != nil || len(answer) > 0 {
+		t.Errorf("%x, %v", answer, err)
+	}
+	if principal, proved := a.Principal(); principal != "alice@"+realm || !proved {
+		t.Errorf("%s, proved %v", principal, proved)
+	}
+	if _, err := a.Step(nil); err == nil {
+		t.Error("the login continues")
 	}
 }
 
