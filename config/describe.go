@@ -113,7 +113,7 @@ func (d *Dynamic) DescribeCluster(names []string) []Entry {
 		e.Synonyms = slices.DeleteFunc(e.Synonyms, func(s Synonym) bool { return s.Source != SourceDynamicAll })
 		e.Source = strongest(e.Synonyms)
 		if !e.Sensitive {
-			value := now.cluster[name]
+			value := now.clusterText[name]
 			e.Value = &value
 		}
 		entries = append(entries, e)
@@ -182,7 +182,7 @@ func (l *layers) synonyms(name string) []Synonym {
 	for _, layer := range []struct {
 		settings map[string]string
 		source   Source
-	}{{l.broker, SourceDynamicBroker}, {l.cluster, SourceDynamicAll}, {l.file, SourceFile}} {
+	}{{l.brokerText, SourceDynamicBroker}, {l.clusterText, SourceDynamicAll}, {l.file, SourceFile}} {
 		for _, form := range forms {
 			if value, ok := layer.settings[form]; ok {
 				add(form, value, layer.source)

@@ -30,7 +30,8 @@ type layers struct {
 	broker  map[string]string // the same for this broker
 	merged  *Broker
 
-	clusterNode, brokerNode string // where they were read
+	clusterText, brokerText map[string]string // cluster and broker before their variables were replaced
+	clusterNode, brokerNode string            // where they were read
 }
 
 // NewDynamic begins with the configuration of the file. The functions are called after each change, in order, on the
@@ -52,14 +53,16 @@ func (d *Dynamic) Current() *Broker { return d.state.Load().merged }
 // the resulting configuration asks for protection that is not supported, nothing changes and the error says so.
 func (d *Dynamic) SetCluster(stored map[string]string, znode string) error {
 	next := *d.state.Load()
-	next.cluster, next.clusterNode = d.resolved(d.usable(stored, clusterLevel, znode), znode), znode
+	next.clusterText, next.cluster = d.resolved(d.usable(stored, clusterLevel, znode), znode)
+	next.clusterNode = znode
 	return d.publish(&next, znode)
 }
 
 // SetBroker applies the values for this broker in ZooKeeper, like SetCluster.
 func (d *Dynamic) SetBroker(stored map[string]string, znode string) error {
 	next := *d.state.Load()
-	next.broker, next.brokerNode = d.resolved(d.usable(stored, brokerLevel, znode), znode), znode
+	next.brokerText, next.broker = d.resolved(d.usable(stored, brokerLevel, znode), znode)
+	next.brokerNode = znode
 	return d.publish(&next, znode)
 }
 
@@ -165,9 +168,11 @@ func (d *Dynamic) usable(stored map[string]string, at level, znode string) map[s
 	return kept
 }
 
-// resolved replaces the variables in settings, and removes, with a log line, those whose variables have no value.
-func (d *Dynamic) resolved(settings map[string]string, znode string) map[string]string {
+// resolved replaces the variables in settings, and removes from both results, with a log line, those whose variables have
+// no value.
+func (d *Dynamic) resolved(settings map[string]string, znode string) (text, values map[string]string) {
 	file := d.state.Load().file
+	values = make(map[string]string, len(settings))
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		value, err := resolveDynamic(name, settings[name], file)
 		if err != nil {
@@ -175,9 +180,9 @@ func (d *Dynamic) resolved(settings map[string]string, znode string) map[string]
 			delete(settings, name)
 			continue
 		}
-		settings[name] = value
+		values[name] = value
 	}
-	return settings
+	return settings, values
 }
 
 // CheckDynamic refuses settings that cannot be changed at run time, for one broker or for all of them. They are checked

@@ -1,16 +1,21 @@
 package integration
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestVariablesAreThoseOfApacheKafka: variables in a file of settings have the values that they have there (KIP-421).
+// TestVariablesAreThoseOfApacheKafka: variables in a file of settings have the values that they have there (KIP-421), and so do
+// those in settings that are changed at run time.
 func TestVariablesAreThoseOfApacheKafka(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "partitions")
@@ -26,14 +31,28 @@ func TestVariablesAreThoseOfApacheKafka(t *testing.T) {
 		t.Helper()
 		cl := newClient(t, kgo.SeedBrokers(addr))
 		defer cl.Close()
-		described, err := kadm.NewClient(cl).DescribeBrokerConfigs(t.Context(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		adm := kadm.NewClient(cl)
 		seen := make(map[string]string)
+		for key, value := range map[string]string{"sasl.enabled.mechanisms": "${dir:" + dir + ":partitions}", "log.cleaner.backoff.ms": "${dir:" + dir + ":partitions}"} {
+			altered, err := adm.AlterBrokerConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: key, Value: &value}}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen["change of "+key] = fmt.Sprint(errors.Unwrap(altered[0].Err), altered[0].Err != nil)
+		}
+		var described kadm.ResourceConfigs
+		until(t, "the change", func(ctx context.Context) bool {
+			var err error
+			if described, err = adm.DescribeBrokerConfigs(ctx, 0); err != nil {
+				return false
+			}
+			return slices.ContainsFunc(described[0].Configs, func(c kadm.Config) bool {
+				return c.Key == "sasl.enabled.mechanisms" && c.Source != kmsg.ConfigSourceDefaultConfig && c.MaybeValue() != "GSSAPI"
+			})
+		})
 		for _, c := range described[0].Configs {
 			switch c.Key {
-			case "broker.rack", "num.partitions", "group.max.size":
+			case "broker.rack", "num.partitions", "group.max.size", "sasl.enabled.mechanisms", "log.cleaner.backoff.ms":
 				seen[c.Key] = fmt.Sprintf("%s by %v", c.MaybeValue(), c.Source)
 				for _, s := range c.Synonyms {
 					seen[c.Key] += fmt.Sprintf(", %s %s by %v", s.Key, *s.Value, s.Source)
