@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	"barnabas/config"
 	"barnabas/internal/logx"
@@ -19,6 +20,7 @@ type topicConfigs struct {
 	broker *config.Dynamic
 	zk     *zkcoord.Client
 	log    *logrus.Entry
+	lines  logx.Sampler
 	unread func(topic string) // called when a new topic's settings could not be read
 
 	loading sync.Mutex // held from reading a topic's settings until they are stored, so that an older read does not overwrite a newer one
@@ -33,7 +35,7 @@ type topicConfigs struct {
 }
 
 func newTopicConfigs(broker *config.Dynamic, zk *zkcoord.Client, log *logrus.Entry) *topicConfigs {
-	t := &topicConfigs{broker: broker, zk: zk, log: log}
+	t := &topicConfigs{broker: broker, zk: zk, log: log, lines: logx.Sampler{Interval: time.Second}}
 	t.mu.overrides = make(map[string]map[string]string)
 	t.rebuild()
 	return t
@@ -201,7 +203,9 @@ func (t *topicConfigs) readNew(ctx context.Context, topics map[string]bool) {
 		return
 	}
 	if err := t.read(ctx, names, t.zk.NewestEntityConfigs); err != nil {
-		t.log.WithError(err).WithField(logx.Count, len(names)).Error("cannot read the settings of new topics, using the broker's defaults for now")
+		if line, ok := t.lines.Line("unread", t.log); ok { // it is tried again for each log
+			line.WithError(err).WithField(logx.Count, len(names)).Error("cannot read the settings of new topics, using the broker's defaults for now")
+		}
 		for _, topic := range names {
 			t.unread(topic)
 		}

@@ -16,6 +16,8 @@ import (
 	"barnabas/zkcoord/zktest"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
 )
 
 // TestSettingsOfAFormerTopic: settings that were read while a topic was being deleted, after it had been forgotten, are
@@ -240,6 +242,32 @@ func TestSettingsOfNewTopicsAtAServerBehind(t *testing.T) {
 	configs.forget("a")
 	if got := configs.logConfigOfNew(t.Context(), "a").RetentionTime; got != 5678*time.Millisecond {
 		t.Errorf("a log that is created after its topic was forgotten keeps records for %v", got)
+	}
+}
+
+// refusing is a connection that may not read settings of topics.
+type refusing struct{ *zksim.Conn }
+
+func (r refusing) Get(path string) ([]byte, *zk.Stat, error) {
+	if strings.HasPrefix(path, "/config/topics/") {
+		return nil, nil, zk.ErrNoAuth
+	}
+	return r.Conn.Get(path)
+}
+
+// TestRefusedSettingsOfNewTopics: a topic of many partitions whose settings may not be read costs one log line a second.
+func TestRefusedSettingsOfNewTopics(t *testing.T) {
+	log, lines := test.NewNullLogger()
+	here, _ := zksim.New().ConnectBy(zkcoord.Config{Logger: logrus.NewEntry(log)}, func(c *zksim.Conn) zkcoord.Conn { return refusing{c} })
+	configs := newTopicConfigs(defaultSettings(t), here, logrus.NewEntry(log))
+	configs.lines.Interval = time.Hour
+	unread := 0
+	configs.unread = func(string) { unread++ }
+	for range 100 {
+		configs.logConfigOfNew(t.Context(), "t")
+	}
+	if got := len(lines.AllEntries()); got != 1 || unread != 100 {
+		t.Errorf("%d lines, the topic was reported %d times", got, unread)
 	}
 }
 
