@@ -339,6 +339,23 @@ func TestProducerCountsWhatItCannotDeliver(t *testing.T) {
 }
 
 // TestMembersOfNewGroupsWarnOfNothing: offsets that a member commits before it reads cause no warning.
+// TestGroupsThatWereResetBeforeAFailure are shown: their offsets have changed.
+func TestGroupsThatWereResetBeforeAFailure(t *testing.T) {
+	t.Parallel()
+	addr := kafkatest.Run(t).Broker(0).Addr()
+	runTool(t, t.Context(), "one\ntwo\n", "kafka-console-producer", "--topic", "t", "--bootstrap-server", addr)
+	reset := func(args ...string) output {
+		return runTool(t, t.Context(), "", "kafka-consumer-groups", append(args, "--reset-offsets", "--topic", "t", "--bootstrap-server", addr, "--execute")...)
+	}
+	if out := reset("--group", "a", "--to-earliest"); out.code != 0 {
+		t.Fatal(out)
+	}
+	out := reset("--group", "a", "--group", "b", "--shift-by", "1")
+	if !slices.Equal(strings.Fields(out.stdout)[:8], []string{"GROUP", "TOPIC", "PARTITION", "NEW-OFFSET", "a", "t", "0", "1"}) || !strings.Contains(out.stdout+out.stderr, "group b: cannot shift") {
+		t.Errorf("printed %q and %q", out.stdout, out.stderr)
+	}
+}
+
 // fullDisk is a file on a disk with some bytes left.
 type fullDisk struct{ left int }
 

@@ -86,19 +86,26 @@ func (g *groupsTool) reset(ctx context.Context) error {
 			g.env.failf("Assignments can only be reset if the group '%s' is inactive, but the current state is %s.", name, d.State)
 			continue
 		}
-		offsets, err := g.newOffsets(ctx, name)
+		offsets, err := g.resetGroup(ctx, name)
 		if err != nil {
-			return err
-		}
-		if g.o.has("execute") {
-			if err := g.commit(ctx, name, offsets); err != nil {
-				return err
+			if g.o.has("execute") && len(results) > 0 { // those before it are reset
+				g.printReset(names, results)
 			}
+			return fmt.Errorf("group %s: %w", name, err)
 		}
 		results[name] = offsets
 	}
 	g.printReset(names, results)
 	return nil
+}
+
+// resetGroup returns a group's new offsets, and commits them if they are not only to be shown.
+func (g *groupsTool) resetGroup(ctx context.Context, name string) (map[string]newOffset, error) {
+	offsets, err := g.newOffsets(ctx, name)
+	if err == nil && g.o.has("execute") {
+		err = g.commit(ctx, name, offsets)
+	}
+	return offsets, err
 }
 
 // oneGroup reports whether the rows of CSV files lack the group, which only --group tells.
