@@ -54,10 +54,7 @@ func checkOldFormat(t *testing.T, magic int8, compression string, codecs []recor
 	cfg := memConfig(fsys, c)
 	cfg.Default.Magic, cfg.Default.Compression, cfg.Default.SegmentBytes = magic, compression, 300
 	m := mustOpen(t, cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	if err := l.AssignEpochStart(5, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,7 @@ func TestCompactionOfALogThatWasTruncatedSinceItWasChosen(t *testing.T) {
 	cfg.Default.Compact, cfg.Default.Delete = true, false
 	m := mustOpen(t, cfg)
 	defer m.giveUp()
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	fill := func(upTo int64) { // all records have the same key
 		for l.LogEndOffset() < upTo {
 			mustProduce(t, l, batchOf(1000, fmt.Sprint(l.LogEndOffset())))
@@ -58,10 +55,7 @@ func TestSegmentThatIsClosedDuringAnExamination(t *testing.T) {
 	cfg.Default.Compact = true
 	m := mustOpen(t, cfg)
 	defer m.giveUp()
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	if err := m.setCleanedTo(l, 100); err != nil { // above the end: the examination replaces it
 		t.Fatal(err)
 	}
@@ -92,10 +86,7 @@ func TestExaminationOfADeletedLog(t *testing.T) {
 	cfg.Default.Compact = true
 	m := mustOpen(t, cfg)
 	defer m.giveUp()
-	deleted, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	deleted := mustCreate(t, m)
 	if err := m.Delete(testTP); err != nil {
 		t.Fatal(err)
 	}

@@ -56,11 +56,7 @@ func newScript(t *testing.T) *script {
 func (s *script) open() {
 	s.cfg.FS = s.fs
 	s.m = mustOpen(s.t, s.cfg)
-	l, err := s.m.GetOrCreate(testTP, [16]byte{7}, s.cfg.Default, true)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.l = l
+	s.l = mustCreate(s.t, s.m)
 }
 
 // run executes one command. Times are in ms since the script's beginning.

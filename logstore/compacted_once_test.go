@@ -87,10 +87,7 @@ func TestCopyOfACompactedLog(t *testing.T) {
 			cfg := memConfig(mine, c)
 			cfg.Default.SegmentBytes, cfg.Default.RetentionTime = segmentBytes, Unlimited
 			m := mustOpen(t, cfg)
-			l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := mustCreate(t, m)
 			if err := m.checkpointRecoveryPoints(m.disks[0]); err != nil {
 				t.Fatal(err)
 			}
@@ -125,10 +122,7 @@ func onceCompacted(t *testing.T, inside bool) (*vfs.Mem, ManagerConfig, extent) 
 	cfg.Default.Compact, cfg.Default.Delete, cfg.Default.FileDeleteDelay = true, false, 0
 	cfg.Default.RetentionTime, cfg.Default.SegmentBytes = Unlimited, 1800 // a size that two compacted segments exceed
 	m := mustOpen(t, cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	for segment := range 4 {
 		for i := range 20 {
 			key := fmt.Sprintf("%d-%d", segment, i)

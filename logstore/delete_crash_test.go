@@ -92,10 +92,7 @@ func TestDeletionOnAFullDisk(t *testing.T) {
 			fsys := vfs.NewMem(c.Now)
 			cfg := memConfig(fsys, c)
 			m := mustOpen(t, cfg)
-			l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := mustCreate(t, m)
 			for range 20 {
 				mustProduce(t, l, batchOf(1000, "v"))
 			}
@@ -120,7 +117,8 @@ func TestDeletionOnAFullDisk(t *testing.T) {
 				m.giveUp()
 				m = mustOpen(t, cfg)
 			}
-			if l, err = m.GetOrCreate(testTP, [16]byte{8}, cfg.Default, true); err != nil {
+			l, err := m.GetOrCreate(testTP, [16]byte{8}, cfg.Default, true)
+			if err != nil {
 				t.Fatal(err)
 			}
 			if _, cleaned := m.cleanedTo(l); cleaned {

@@ -35,8 +35,7 @@ func newFaultRig(t *testing.T, clean bool) *faultRig {
 	r.cfg = memConfig(r.fs, c)
 	r.cfg.Default.SegmentBytes, r.cfg.Default.IndexIntervalBytes = 500, 100
 	m := mustOpen(t, r.cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, r.cfg.Default, true)
-	r.must(err)
+	l := mustCreate(t, m)
 	seq := int32(0)
 	for half := range 2 {
 		_, err := l.AppendLeader(transactional(5, int32(half*2), 2).MustBuild(), LeaderAppend{ProduceVersion: 9})

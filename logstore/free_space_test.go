@@ -43,11 +43,7 @@ func (r *spaceRig) open() {
 	r.t.Helper()
 	r.cfg.FS = r.fs
 	r.m = mustOpen(r.t, r.cfg)
-	l, err := r.m.GetOrCreate(testTP, [16]byte{7}, r.cfg.Default, true)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.l = l
+	r.l = mustCreate(r.t, r.m)
 }
 
 func (r *spaceRig) offline() bool { return len(r.m.OfflineDirs()) > 0 }

@@ -34,9 +34,7 @@ func newMoveRig(t *testing.T) *moveRig {
 	x.cfg.Dirs = []string{"/a", "/b"}
 	x.cfg.Default.SegmentBytes = 1000
 	x.m = mustOpen(t, x.cfg)
-	var err error
-	x.l, err = x.m.GetOrCreate(testTP, [16]byte{7}, x.cfg.Default, true)
-	x.must(err)
+	x.l = mustCreate(t, x.m)
 	if x.l.Dir() != "/a" {
 		t.Fatalf("the log is in %s", x.l.Dir())
 	}

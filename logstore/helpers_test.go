@@ -61,6 +61,16 @@ func dieAt(fsys *vfs.Mem, n int) (calls *int) {
 
 var testTP = TopicPartition{"t", 0}
 
+// mustCreate creates the log of testTP with the default settings.
+func mustCreate(t testing.TB, m *Manager) *Log {
+	t.Helper()
+	l, err := m.GetOrCreate(testTP, [16]byte{7}, m.cfg.Default, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // newTestLog returns an empty log on a file system in memory.
 func newTestLog(t testing.TB, change func(*Config)) (*Log, *clock) {
 	t.Helper()
@@ -71,11 +81,7 @@ func newTestLog(t testing.TB, change func(*Config)) (*Log, *clock) {
 	}
 	m := mustOpen(t, cfg)
 	t.Cleanup(func() { _ = m.Close() })
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l, c
+	return mustCreate(t, m), c
 }
 
 // batchOf returns a batch with the values as records, one ms apart, the first at ts.

@@ -70,10 +70,7 @@ func indexedLog(t testing.TB) (*vfs.Mem, ManagerConfig, []record.Batch) {
 	cfg := memConfig(fsys, c)
 	cfg.Default.SegmentBytes, cfg.Default.IndexIntervalBytes, cfg.Default.RetentionTime = 1000, 100, Unlimited
 	m := mustOpen(t, cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	mustProduce(t, l, transactional(5, 0, 2))
 	if _, err := l.AppendLeader(mark(5, 0, 0, 0).MustBuild(), LeaderAppend{Origin: Coordinator}); err != nil {
 		t.Fatal(err)

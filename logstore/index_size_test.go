@@ -16,10 +16,7 @@ func TestIndexesOfALoweredSize(t *testing.T) {
 		cfg := memConfig(fsys, c)
 		cfg.Default.IndexIntervalBytes, cfg.Default.RetentionTime = 1, Unlimited
 		m := mustOpen(t, cfg)
-		l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := mustCreate(t, m)
 		for n := range int64(2) { // a closed segment and the active one
 			for i := range int64(50) {
 				mustProduce(t, l, batchOf(1000+n*50+i, fmt.Sprint(i)))

@@ -16,10 +16,7 @@ func truncatedToItsStart(t *testing.T, roll bool) (*vfs.Mem, ManagerConfig, *Man
 	cfg := memConfig(fsys, c)
 	cfg.Default.RetentionTime, cfg.Default.FileDeleteDelay = Unlimited, 0
 	m := mustOpen(t, cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	for i := range 3 { // offsets 0 to 11
 		mustProduce(t, l, batchOf(1000, fmt.Sprint(i), "b", "c", "d"))
 	}
@@ -105,10 +102,7 @@ func TestSnapshotBehindTheEnd(t *testing.T) {
 	cfg := memConfig(fsys, c)
 	cfg.Default.RetentionTime = Unlimited
 	m := mustOpen(t, cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	mustProduce(t, l, sequenced(9, 0, 0, 2))
 	for i := range 10 {
 		mustProduce(t, l, batchOf(1000, fmt.Sprint(i)))

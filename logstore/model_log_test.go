@@ -42,9 +42,7 @@ func (x *modelLog) open() {
 	x.t.Helper()
 	x.cfg.FS = x.fs
 	x.m = mustOpen(x.t, x.cfg)
-	l, err := x.m.GetOrCreate(testTP, [16]byte{7}, x.cfg.Default, true)
-	x.must(err)
-	x.l = l
+	x.l = mustCreate(x.t, x.m)
 }
 
 // reopen closes the log properly and opens it again.

@@ -168,10 +168,7 @@ func truncateAmidFault(t *testing.T, n int, from int64, cut func(*Log) error, st
 	cfg.Default.SegmentBytes = 200
 	m := mustOpen(t, cfg)
 	defer m.Close()
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	for i := range 6 {
 		b := sequenced(9, 0, int32(2*i), 2).MustBuild()
 		if _, err := l.AppendLeader(b, LeaderAppend{LeaderEpoch: int32(i), ProduceVersion: 9}); err != nil {
@@ -202,7 +199,7 @@ func truncateAmidFault(t *testing.T, n int, from int64, cut func(*Log) error, st
 		}
 		return nil
 	})
-	err = cut(l)
+	err := cut(l)
 	fsys.SetFault(nil)
 	if err != nil || l.disk.usable() != nil || l.LogStartOffset() != start || l.LogEndOffset() != end {
 		t.Errorf("call %d: %d to %d, %v, %v", n, l.LogStartOffset(), l.LogEndOffset(), l.disk.usable(), err)
@@ -236,10 +233,7 @@ func TestTruncationOfAbortedTransactionsWithTooManyOpenFiles(t *testing.T) {
 			mem := vfs.NewMem(time.Now)
 			cfg := memConfig(mem, newClock())
 			m := mustOpen(t, cfg)
-			l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := mustCreate(t, m)
 			for pid := range int64(2) {
 				_, err := l.AppendLeader(inTransaction(pid, 0, 0), LeaderAppend{LeaderEpoch: 1, ProduceVersion: 9})
 				if err == nil {

@@ -267,10 +267,7 @@ func TestFlushesAreTold(t *testing.T) {
 	cfg.OnFlushed = func(time.Duration) { told++ }
 	m := mustOpen(t, cfg)
 	t.Cleanup(func() { _ = m.Close() })
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	for i, want := range []int{1, 2} {
 		mustProduce(t, l, sequenced(7, 0, int32(i), 1))
 		for range 2 { // the second time there is nothing to do

@@ -94,10 +94,7 @@ func abortedTxns(t *testing.T, fsys *observedFS) (*Manager, *Log) {
 	cfg.FS = fsys
 	cfg.Default.Compact, cfg.Default.SegmentBytes, cfg.Default.IndexIntervalBytes = true, 700, 50
 	m := mustOpen(t, cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	for i := range 12 {
 		w := record.NewBuilder()
 		w.Add(c.now.UnixMilli()+int64(i), []byte(fmt.Sprint("key ", i)), []byte("value"))

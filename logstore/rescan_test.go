@@ -32,10 +32,7 @@ func newBrokenLog(t testing.TB, seed uint64) *brokenLog {
 	x.cfg = memConfig(x.fs, c)
 	x.cfg.Default.SegmentBytes, x.cfg.Default.IndexIntervalBytes = int32(500+x.rng.IntN(2000)), int32(x.rng.IntN(300))
 	m := mustOpen(t, x.cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, x.cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	x.fill(t, l)
 	if err := m.Close(); err != nil {
 		t.Fatal(err)

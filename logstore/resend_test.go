@@ -58,16 +58,14 @@ func TestBatchesSentAgainAreInSeveralSegments(t *testing.T) {
 			cfg := memConfig(disk, c)
 			cfg.Default.SegmentBytes = 1000
 			m := mustOpen(t, cfg)
-			l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := mustCreate(t, m)
 			for i := range int32(9) {
 				mustProduce(t, l, sequenced(5, 0, i*60, 60))
 			}
 			if n := len(*l.segments.Load()); n != 9 {
 				t.Fatalf("%d segments", n)
 			}
+			var err error
 			switch stop {
 			case "truncation":
 				mustProduce(t, l, batchOf(1000, "of a leader that nobody follows"))

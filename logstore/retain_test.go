@@ -119,10 +119,7 @@ func TestAdvanceLogStartWritesNothing(t *testing.T) {
 			cfg := memConfig(fsys, clock)
 			cfg.Default.SegmentBytes = 200
 			m := mustOpen(t, cfg)
-			l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := mustCreate(t, m)
 			for epoch := range int32(3) {
 				for range 2 {
 					if _, err := l.AppendLeader(batchOf(1_790_000_000_000, strings.Repeat("x", 100)).MustBuild(), LeaderAppend{LeaderEpoch: epoch, ProduceVersion: 9}); err != nil {
@@ -145,6 +142,7 @@ func TestAdvanceLogStartWritesNothing(t *testing.T) {
 			if err := m.checkpointOffsets(m.disks[0]); err != nil {
 				t.Fatal(err)
 			}
+			var err error
 			switch end {
 			case "kill":
 				cfg.FS = fsys.Kill()

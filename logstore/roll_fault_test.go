@@ -32,10 +32,7 @@ func rollAmidFault(t *testing.T, name string, n int, errno error, clean bool) bo
 	cfg := memConfig(mem, c)
 	cfg.Default.SegmentBytes, cfg.Default.Preallocate, cfg.Default.IndexIntervalBytes = 600, true, 50
 	m := mustOpen(t, cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	var want []string
 	add := func(value string) error {
 		w := sequenced(9, 0, int32(len(want)), 0)

@@ -33,10 +33,7 @@ func giveUpSwapAndDie(t *testing.T, step int, end func(*vfs.Mem) *vfs.Mem) (died
 	cfg := memConfig(fsys, c)
 	cfg.Default.Compact, cfg.Default.Delete, cfg.Default.IndexIntervalBytes = true, false, 50
 	m := mustOpen(t, cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	for i := range 20 { // of one key
 		ts := int64(1000 + i)
 		if i == 3 {

@@ -60,10 +60,7 @@ func TestDamagedIndexesAfterAStop(t *testing.T) {
 	cfg := memConfig(fsys, c)
 	cfg.Default.SegmentBytes, cfg.Default.IndexIntervalBytes, cfg.Default.RetentionTime = 1000, 100, Unlimited
 	m := mustOpen(t, cfg)
-	l, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustCreate(t, m)
 	for i := range int64(25) {
 		mustProduce(t, l, batchOf(1000+i, "a"))
 	}
