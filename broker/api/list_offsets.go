@@ -50,20 +50,8 @@ func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsets
 			out.Default()
 			out.Partition = p.Partition
 			err := topics.check(t.Topic)
-			switch {
-			case err != nil:
-			case c.Version == 0:
-				if err = timestampKnown(p.Timestamp, c.Version); err == nil {
-					out.OldStyleOffsets, err = h.oldStyleOffsets(req, t.Topic, p)
-				}
-			case req.IsolationLevel < 0 || req.IsolationLevel > 1:
-				err = fmt.Errorf("isolation level %d: %w", req.IsolationLevel, kerr.UnknownServerError)
-			case twice[logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition}]:
-				err = fmt.Errorf("partition %d appears twice in one request: %w", p.Partition, kerr.InvalidRequest)
-			default:
-				var f found
-				f, err = h.findOffset(c, req, t.Topic, p)
-				out.Offset, out.Timestamp, out.LeaderEpoch = f.offset, f.timestamp, f.epoch
+			if err == nil {
+				err = h.listOffset(c, req, t.Topic, p, twice, out)
 			}
 			if err != nil {
 				out.ErrorCode, out.Offset, out.Timestamp, out.LeaderEpoch = h.codeOf(err), -1, -1, -1
@@ -71,6 +59,24 @@ func (h *Handlers) listOffsets(_ context.Context, c *Call, req *kmsg.ListOffsets
 		}
 	}
 	return resp
+}
+
+// listOffset answers for one partition, unless it returns an error.
+func (h *Handlers) listOffset(c *Call, req *kmsg.ListOffsetsRequest, topic string, p *kmsg.ListOffsetsRequestTopicPartition, twice map[logstore.TopicPartition]bool, out *kmsg.ListOffsetsResponseTopicPartition) (err error) {
+	switch {
+	case c.Version == 0:
+		if err = timestampKnown(p.Timestamp, c.Version); err == nil {
+			out.OldStyleOffsets, err = h.oldStyleOffsets(req, topic, p)
+		}
+		return err
+	case req.IsolationLevel < 0 || req.IsolationLevel > 1:
+		return fmt.Errorf("isolation level %d: %w", req.IsolationLevel, kerr.UnknownServerError)
+	case twice[logstore.TopicPartition{Topic: topic, Partition: p.Partition}]:
+		return fmt.Errorf("partition %d appears twice in one request: %w", p.Partition, kerr.InvalidRequest)
+	}
+	f, err := h.findOffset(c, req, topic, p)
+	out.Offset, out.Timestamp, out.LeaderEpoch = f.offset, f.timestamp, f.epoch
+	return err
 }
 
 // repeated returns the partitions that are listed more than once, be it in one list or in two for the same topic.

@@ -38,33 +38,38 @@ func (h *Handlers) writeTxnMarkers(_ context.Context, c *Call, req *kmsg.WriteTx
 		denied = h.authorize.cluster(c, acl.ClusterAction)
 	}
 	for i := range req.Markers {
-		m, marker := &req.Markers[i], &resp.Markers[i]
-		marker.ProducerID = m.ProducerID
-		marker.Topics = make([]kmsg.WriteTxnMarkersResponseMarkerTopic, len(m.Topics))
-		for j, t := range m.Topics {
-			topic := &marker.Topics[j]
-			topic.Topic = t.Topic
-			topic.Partitions = make([]kmsg.WriteTxnMarkersResponseMarkerTopicPartition, len(t.Partitions))
-			for k, n := range t.Partitions {
-				out := &topic.Partitions[k]
-				out.Partition = n
-				if denied != nil {
-					out.ErrorCode = code(denied)
-					continue
-				}
-				part, info, err := h.writeMarker(m, t.Topic, n)
-				if err != nil {
-					out.ErrorCode = h.codeOf(err)
-					continue
-				}
-				waits = append(waits, markerWritten{part, info.LeaderEpoch, info.LastOffset + 1, out})
-			}
-		}
+		waits = append(waits, h.writeMarkers(&req.Markers[i], denied, &resp.Markers[i])...)
 	}
 	return network.Later(func(ctx context.Context) network.Response {
 		h.awaitMarkers(ctx, waits)
 		return resp
 	})
+}
+
+// writeMarkers appends a transaction's markers and returns those whose replication has to be awaited.
+func (h *Handlers) writeMarkers(m *kmsg.WriteTxnMarkersRequestMarker, denied error, answer *kmsg.WriteTxnMarkersResponseMarker) (waits []markerWritten) {
+	answer.ProducerID = m.ProducerID
+	answer.Topics = make([]kmsg.WriteTxnMarkersResponseMarkerTopic, len(m.Topics))
+	for i, t := range m.Topics {
+		topic := &answer.Topics[i]
+		topic.Topic = t.Topic
+		topic.Partitions = make([]kmsg.WriteTxnMarkersResponseMarkerTopicPartition, len(t.Partitions))
+		for j, n := range t.Partitions {
+			out := &topic.Partitions[j]
+			out.Partition = n
+			if denied != nil {
+				out.ErrorCode = code(denied)
+				continue
+			}
+			part, info, err := h.writeMarker(m, t.Topic, n)
+			if err != nil {
+				out.ErrorCode = h.codeOf(err)
+				continue
+			}
+			waits = append(waits, markerWritten{part, info.LeaderEpoch, info.LastOffset + 1, out})
+		}
+	}
+	return waits
 }
 
 func (h *Handlers) writeMarker(m *kmsg.WriteTxnMarkersRequestMarker, topic string, number int32) (*replica.Partition, logstore.AppendInfo, error) {
