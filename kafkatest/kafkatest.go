@@ -46,7 +46,7 @@ type options struct {
 // Brokers sets the number of brokers, 1 by default; their ids count from 0.
 func Brokers(n int) Option { return func(o *options) { o.brokers = n } }
 
-// Setting sets a key of server.properties on every broker.
+// Setting sets a key of server.properties on every broker. With listeners, there must be one that is named PLAINTEXT.
 func Setting(key, value string) Option { return func(o *options) { o.settings[key] = value } }
 
 // PerBroker sets keys for each broker by its id, on top of those of Setting.
@@ -174,7 +174,7 @@ func (b *Broker) Listener(name string) string {
 	return server.Addr(name)
 }
 
-// LogDir returns the broker's log directory.
+// LogDir returns the broker's log directory, unless settings have replaced log.dirs.
 func (b *Broker) LogDir() string { return filepath.Join(b.dir, "logs") }
 
 // running returns the broker proper, nil if it is stopped.

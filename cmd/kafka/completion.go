@@ -21,7 +21,12 @@ func completion(args []string) int {
 		fmt.Fprintln(os.Stderr, "usage: kafka completion bash|zsh")
 		return 1
 	}
-	writeCompletion(os.Stdout, args[0])
+	var script strings.Builder
+	writeCompletion(&script, args[0])
+	if _, err := os.Stdout.WriteString(script.String()); err != nil { // half a script would break the shell
+		fmt.Fprintf(os.Stderr, "kafka completion: %v\n", err)
+		return 1
+	}
 	return 0
 }
 

@@ -44,6 +44,21 @@ func TestBashCompletesOptions(t *testing.T) {
 	}
 }
 
+// TestCompletionOnAFullDisk: an incomplete script is not taken for a complete one.
+func TestCompletionOnAFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = full.Close() }()
+	stdout := os.Stdout
+	os.Stdout = full
+	defer func() { os.Stdout = stdout }()
+	if code := completion([]string{"bash"}); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // TestShellsComplete types into shells as a user does, and checks what they complete.
 func TestShellsComplete(t *testing.T) {
 	for _, shell := range []struct{ name, start string }{{"bash", "bash --norc -i"}, {"zsh", "zsh -f -i"}} {
