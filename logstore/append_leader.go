@@ -67,6 +67,10 @@ func (l *Log) validate(cfg *Config, b *LeaderBatch, o LeaderAppend) validated {
 			b.Info, b.Err = rejected(-1), err
 			return validated{}
 		}
+		if o.ProduceVersion < 3 && nothingWhole(b.Data) {
+			b.Info = rejected(l.start.Load())
+			return validated{empty: true}
+		}
 		if err := l.disk.admit(l.env.fs); err != nil {
 			l.failed(b, err)
 			return validated{}
@@ -79,6 +83,13 @@ func (l *Log) validate(cfg *Config, b *LeaderBatch, o LeaderAppend) validated {
 		b.Info.RecordErrors, b.Info.Message = v.errors, v.message()
 	}
 	return ready
+}
+
+// nothingWhole reports whether there is no complete message. Old clients may send that: nothing is appended, at no offset
+// (UnifiedLog.append, 3.9).
+func nothingWhole(data []byte) bool {
+	walk := record.Split(data)
+	return !walk.Next() && walk.Err() == nil
 }
 
 // failed sets the result of a batch that is not appended, unless it has failed already.
@@ -102,7 +113,7 @@ func (l *Log) startFor(err error) int64 {
 func (l *Log) appendAllOld(cfg *Config, batches []LeaderBatch, ready []validated) {
 	for i := range batches {
 		b := &batches[i]
-		if b.Err != nil {
+		if b.Err != nil || ready[i].empty {
 			continue
 		}
 		info, err := l.appendOld(cfg, ready[i])
@@ -124,7 +135,7 @@ func (l *Log) appendRun(cfg *Config, batches []LeaderBatch, ready []validated, o
 		r.room = make([]appended, len(batches))
 	}
 	for i := range batches {
-		if batches[i].Err != nil {
+		if batches[i].Err != nil || ready[i].empty {
 			continue
 		}
 		err := unusable

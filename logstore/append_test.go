@@ -344,6 +344,20 @@ func TestIdempotentProducer(t *testing.T) {
 	}
 }
 
+// TestNothingWholeFromAnOldClient: what has no complete message is accepted from an old client, and nothing is appended.
+func TestNothingWholeFromAnOldClient(t *testing.T) {
+	message := record.AppendMessage(nil, 1, 0, 1000, nil, []byte("v"))
+	for version := range int16(3) {
+		for name, data := range map[string][]byte{"empty": {}, "a part of a message": message[:20]} {
+			l, _ := newTestLog(t, nil)
+			info, err := l.AppendLeader(data, LeaderAppend{ProduceVersion: version})
+			if err != nil || info.FirstOffset != -1 || info.LastOffset != -1 || l.LogEndOffset() != 0 {
+				t.Errorf("%s in Produce v%d: %+v, %v", name, version, info, err)
+			}
+		}
+	}
+}
+
 // TestFollowerStartsInsideABatch: a log that is empty begins with the whole batch that its start offset is in; what does
 // not reach that offset is rejected.
 func TestFollowerStartsInsideABatch(t *testing.T) {

@@ -46,7 +46,8 @@ func (l *Log) OffsetForTime(ts int64) (offset, timestamp int64, epoch int32, fou
 	return l.lookUp(func() (hit, error) { return l.firstSince(ts) })
 }
 
-// OffsetOfMaxTimestamp returns the first record with the largest timestamp in the log (KIP-734).
+// OffsetOfMaxTimestamp returns the first record with the largest timestamp in the log (KIP-734), which is -1 if no record
+// has one.
 func (l *Log) OffsetOfMaxTimestamp() (offset, timestamp int64, epoch int32, found bool, err error) {
 	return l.lookUp(l.maxTimestamp)
 }
@@ -116,11 +117,8 @@ func (l *Log) maxTimestamp() (hit, error) {
 			best = i
 		}
 	}
-	top := stamps[best]
-	if top.timestamp < 0 {
-		return hit{}, nil
-	}
-	return segments[best].search(top.offset, func(b record.Batch) bool { return b.MaxTimestamp() == top.timestamp },
+	top := stamps[best] // if no record has a time, its offset is not known
+	return segments[best].search(max(top.offset, segments[best].base), func(b record.Batch) bool { return b.MaxTimestamp() == top.timestamp },
 		func(r *record.Record) bool { return r.Timestamp == top.timestamp })
 }
 

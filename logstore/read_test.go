@@ -172,6 +172,19 @@ func TestOffsetsByTime(t *testing.T) {
 	}
 }
 
+// TestMaxTimestampOfNone: of records without timestamps, the first has the largest one.
+func TestMaxTimestampOfNone(t *testing.T) {
+	l, _ := newTestLog(t, nil)
+	for range 2 {
+		if _, err := produce(l, batchOf(record.NoTimestamp, "a").MustBuild()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if offset, timestamp, _, found, err := l.OffsetOfMaxTimestamp(); offset != 0 || timestamp != record.NoTimestamp || !found || err != nil {
+		t.Errorf("offset %d, timestamp %d, %v, %v", offset, timestamp, found, err)
+	}
+}
+
 func TestLegacyOffsets(t *testing.T) {
 	l, c := segmented(t, 3, func(*Config) {}) // written at 0, 1 and 2 minutes; it is 3 minutes now
 	written := c.now.Add(-3 * time.Minute).UnixMilli()

@@ -53,6 +53,7 @@ type validated struct {
 
 	appendTime int64 // set when it is appended; ms, -1 with CreateTime
 	old        oldFormat
+	empty      bool // there is nothing to append, which is no error
 }
 
 // run validates data, which is modified if the batch is kept as it is. It counts what it rejects.

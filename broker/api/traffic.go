@@ -35,7 +35,9 @@ func (h *Handlers) countProduced(topic string, bytes int, info logstore.AppendIn
 		switch {
 		case err == nil:
 			t.BytesIn.Add(int64(bytes))
-			t.MessagesIn.Add(info.LastOffset - info.FirstOffset + 1)
+			if info.FirstOffset >= 0 {
+				t.MessagesIn.Add(info.LastOffset - info.FirstOffset + 1)
+			}
 		case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 			t.BytesRejected.Add(int64(bytes))
 		case !isExpected(err):

@@ -8,15 +8,15 @@ import (
 
 // CheckProduce checks what a Produce request of the given version may contain for a partition, before the log is
 // involved (ProduceRequest.validateRecords, 3.9): from version 3 on, exactly one batch of magic 2, without zstd below
-// version 7. Older versions may contain anything. Bytes after the batch that cannot be another one are ignored. No
-// bytes at all are refused in every version.
+// version 7. Older versions may contain anything. Bytes after the batch that cannot be another one are ignored. Null is
+// refused in every version.
 func CheckProduce(data []byte, version int16) error {
 	walk := Split(data)
 	if !walk.Next() {
 		if err := walk.Err(); err != nil {
 			return err
 		}
-		if version < 3 && len(data) > 0 {
+		if version < 3 && data != nil {
 			return nil
 		}
 		return invalid("a produce request needs a record batch for each partition")

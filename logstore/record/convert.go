@@ -8,8 +8,8 @@ import (
 
 // DownConvert converts data, whole stored batches, for clients that know only messages of the given magic (0 or 1):
 // Fetch v0-v1 take magic 0, v2-v3 magic 1. Control records and headers are left out, since the old formats have none.
-// Records of magic 2 batches below from are left out too, since the caller does not want them. Messages that are old
-// enough are kept as they are. An incomplete batch at the end is dropped. Conversion ends before the first batch that
+// Records of uncompressed magic 2 batches below from are left out too, since the caller does not want them
+// (RecordsUtil.downConvert, 3.9). Messages that are old enough are kept as they are. An incomplete batch at the end is dropped. Conversion ends before the first batch that
 // cannot be converted, and if that leaves nothing there is an error: kerr.UnsupportedCompressionType for zstd, which has
 // no old form, or that of a damaged batch. So the client gets what is before the batch, and then the error.
 //
@@ -56,7 +56,7 @@ func (b Batch) appendAsMessages(dst []byte, magic int8, from int64) ([]byte, err
 	}
 	var records []Record
 	err := b.Records(func(r *Record) error {
-		if b.Magic() < 2 || r.Offset >= from {
+		if b.Magic() < 2 || codec != None || r.Offset >= from {
 			records = append(records, *r)
 		}
 		return nil

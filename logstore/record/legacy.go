@@ -92,10 +92,15 @@ var (
 	ErrInnerChecksum = fmt.Errorf("inner message has a wrong checksum: %w", kerr.CorruptMessage)
 )
 
-// inner decompresses a wrapper's value and checks the messages in it.
+// inner decompresses a wrapper's value and checks the messages in it. An incomplete one at the end is ignored, as it is
+// outside of a wrapper. The wrapper's offset is that of the last one, or 0 from some old clients
+// (AbstractLegacyRecordBatch.DeepRecordsIterator, 3.9).
 func (b Batch) inner(value []byte) ([]Batch, error) {
-	if b.Codec() == Lz4 {
+	switch {
+	case b.Codec() == Lz4:
 		value = fixLz4Header(value)
+	case b.Codec() > Lz4:
+		return nil, invalid("message compressed with " + b.Codec().String())
 	}
 	set, err := Decompress(nil, b.Codec(), value)
 	if err != nil {
@@ -118,8 +123,11 @@ func (b Batch) inner(value []byte) ([]Batch, error) {
 	if err := walk.Err(); err != nil {
 		return nil, err
 	}
-	if len(inner) == 0 || walk.Position() != len(set) {
-		return nil, invalid("compressed message is empty or cut short")
+	if len(inner) == 0 {
+		return nil, invalid("compressed message is empty")
+	}
+	if last := inner[len(inner)-1].BaseOffset(); b.Magic() == 1 && b.BaseOffset() != 0 && b.BaseOffset() < last {
+		return nil, invalid(fmt.Sprintf("compressed message at offset %d ends with offset %d", b.BaseOffset(), last))
 	}
 	return inner, nil
 }

@@ -354,8 +354,12 @@ func checkDownConvert(t *testing.T, magic int8, codec Codec) {
 		}
 		got = append(got, recordsOf(t, walk.Batch())...)
 	}
-	want := []plain{{9, 500, []byte{}, []byte{}, nil}, {10, -1, []byte("k"), []byte("v"), nil},
+	want := []plain{{7, 1000, nil, []byte("no key"), nil}, {8, 2000, []byte("no value"), nil, nil},
+		{9, 500, []byte{}, []byte{}, nil}, {10, -1, []byte("k"), []byte("v"), nil},
 		{11, 1500, []byte("big"), bytes.Repeat([]byte("barnabas"), 20_000), nil}, {13, -1, []byte("old"), []byte("message"), nil}}
+	if codec == None { // only these become messages of their own, of which those below the offset are left out
+		want = want[2:]
+	}
 	if magic == 0 {
 		for i := range want {
 			want[i].Timestamp = -1
@@ -545,6 +549,44 @@ func TestWrongMessages(t *testing.T) {
 	}
 }
 
+// TestWrappers: what is accepted inside of a compressed message.
+func TestWrappers(t *testing.T) {
+	inner := func(offsets ...int64) (set []byte) {
+		for _, o := range offsets {
+			set = AppendMessage(set, 1, o, 1000, nil, []byte("v"))
+		}
+		return set
+	}
+	for _, tt := range []struct {
+		name   string
+		codec  Codec
+		offset int64 // of the wrapper
+		set    []byte
+		want   []int64 // offsets of the records, nil: an error
+	}{
+		{"relative offsets", Gzip, 11, inner(0, 1), []int64{10, 11}},
+		{"no offsets", Gzip, 11, inner(0, 0), []int64{10, 11}},
+		{"gaps", Snappy, 13, inner(0, 3), []int64{10, 13}},
+		{"the wrapper's offset is that of the last", Lz4, 13, inner(10, 13), []int64{10, 13}},
+		{"the wrapper's offset is below that of the last", Lz4, 12, inner(10, 13), nil},
+		{"the last is cut off", Lz4, 11, inner(0, 1, 2)[:90], []int64{10, 11}},
+		{"nothing", Gzip, 11, []byte{}, nil},
+		{"nothing whole", Gzip, 11, inner(0)[:20], nil},
+		{"zstd", Zstd, 11, inner(0, 1), nil},
+	} {
+		value, err := Compress(nil, tt.codec, DefaultLevel, tt.set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := Batch(appendMessage(nil, 1, byte(tt.codec), tt.offset, 1000, nil, value))
+		var got []int64
+		err = b.Records(func(r *Record) error { got = append(got, r.Offset); return nil })
+		if tt.want == nil && !errors.Is(err, kerr.InvalidRecord) || tt.want != nil && err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: offsets %v, %v; want %v", tt.name, got, err, tt.want)
+		}
+	}
+}
+
 func TestCheckProduce(t *testing.T) {
 	b := []byte(edited(60, 1))
 	for _, tt := range []struct {
@@ -558,6 +600,8 @@ func TestCheckProduce(t *testing.T) {
 		{"two batches, old", append(b[:len(b):len(b)], b...), 2, 0},
 		{"none", nil, 9, 87},
 		{"none, old", nil, 0, 87},
+		{"empty", []byte{}, 9, 87},
+		{"empty, old", []byte{}, 2, 0},
 		{"cut short", b[:40], 9, 87},
 		{"magic 3", edited(16, 3), 9, 2},
 		{"surplus bytes", append(b[:len(b):len(b)], 1, 2, 3), 9, 0},
