@@ -111,7 +111,7 @@ func BenchmarkCompact(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					use := DefaultCleanerConfig()
+					use := defaultCleanerConfig()
 					b.StartTimer()
 					ctx, _ := l.cleaning.begin(b.Context())
 					if _, stats, err := l.compact(ctx, part, use.share(func(context.Context, int) error { return nil })); err != nil || stats.Kept == 0 {

@@ -27,8 +27,8 @@ type CleanerConfig struct {
 	Backoff        time.Duration // log.cleaner.backoff.ms, between examinations of logs that are not worth compacting yet
 }
 
-// DefaultCleanerConfig has the defaults of Apache Kafka 3.9.
-func DefaultCleanerConfig() CleanerConfig {
+// defaultCleanerConfig has the defaults of Apache Kafka 3.9.
+func defaultCleanerConfig() CleanerConfig {
 	return CleanerConfig{Enable: true, Threads: 1, DedupeBytes: 128 << 20, LoadFactor: 0.9, BufferBytes: 512 << 10,
 		MaxBytesPerSec: math.MaxFloat64, Backoff: 15 * time.Second}
 }

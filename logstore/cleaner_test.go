@@ -326,7 +326,7 @@ func TestRetentionLeavesALogAloneThatIsBeingCompacted(t *testing.T) {
 		if n, err := l.Retain(); n != 0 || err != nil {
 			t.Errorf("%d segments dropped, %v", n, err)
 		}
-		r.m.SetCleaner(DefaultCleanerConfig())
+		r.m.SetCleaner(defaultCleanerConfig())
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if n, err := l.Retain(); n != 1 || err != nil {

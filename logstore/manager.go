@@ -64,7 +64,7 @@ func DefaultManagerConfig() ManagerConfig {
 		RecoveryPointInterval:  time.Minute,
 		LogStartInterval:       time.Minute,
 		HighWatermarkInterval:  5 * time.Second,
-		Cleaner:                DefaultCleanerConfig(),
+		Cleaner:                defaultCleanerConfig(),
 		SegmentDeleteDelay:     time.Minute,
 		ProducerExpiry:         24 * time.Hour,
 		ProducerExpiryInterval: 10 * time.Minute,

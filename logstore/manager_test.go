@@ -136,7 +136,7 @@ func TestStoredBrokerID(t *testing.T) {
 		if err := fsys.MkdirAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := WriteMeta(fsys, dir, Meta{id, "x"}, time.UnixMilli(0)); err != nil {
+		if err := writeMeta(fsys, dir, Meta{id, "x"}, time.UnixMilli(0)); err != nil {
 			t.Fatal(err)
 		}
 	}

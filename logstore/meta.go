@@ -99,8 +99,8 @@ func ReadMeta(fsys vfs.FS, dir string) (m Meta, ok bool, err error) {
 	return m, true, nil
 }
 
-// WriteMeta writes meta.properties into a log directory.
-func WriteMeta(fsys vfs.FS, dir string, m Meta, now time.Time) error {
+// writeMeta writes meta.properties into a log directory.
+func writeMeta(fsys vfs.FS, dir string, m Meta, now time.Time) error {
 	text := fmt.Sprintf("#\n#%s\nbroker.id=%d\nversion=0\ncluster.id=%s\n",
 		now.Format("Mon Jan 02 15:04:05 MST 2006"), m.BrokerID, m.ClusterID)
 	return vfs.WriteFile(fsys, filepath.Join(dir, metaFile), []byte(text))
@@ -145,7 +145,7 @@ func checkMeta(fsys vfs.FS, dir string, want Meta, now time.Time) error {
 	case ok && have == want:
 		return nil
 	}
-	return WriteMeta(fsys, dir, want, now)
+	return writeMeta(fsys, dir, want, now)
 }
 
 // ErrWrongMeta reports that a log directory belongs to another broker or cluster.

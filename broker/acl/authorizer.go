@@ -40,7 +40,7 @@ type Config struct {
 type Authorizer struct {
 	cfg      Config
 	super    map[string]bool
-	snapshot atomic.Pointer[Snapshot]
+	snapshot atomic.Pointer[snapshot]
 	lines    logx.Sampler // for denials, which clients cause
 
 	wake    chan struct{}
@@ -67,7 +67,7 @@ func New(cfg Config) *Authorizer {
 		a.super[user] = true
 	}
 	a.mu.resources = make(map[Resource]struct{})
-	a.snapshot.Store(NewSnapshot(nil))
+	a.snapshot.Store(newSnapshot(nil))
 	return a
 }
 
@@ -95,7 +95,7 @@ func (a *Authorizer) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.snapshot.Store(NewSnapshot(all))
+	a.snapshot.Store(newSnapshot(all))
 	a.cfg.Logger.WithField(logx.Count, a.Count()).Info("ACLs loaded")
 	a.running.Go(func() { a.keep(running) })
 	return nil
@@ -232,7 +232,7 @@ func (a *Authorizer) readAll(ctx context.Context) bool {
 			}
 		}
 	}
-	a.snapshot.Store(NewSnapshot(all))
+	a.snapshot.Store(newSnapshot(all))
 	return true
 }
 

@@ -440,7 +440,7 @@ func TestAudit(t *testing.T) {
 func BenchmarkAllowed(b *testing.B) {
 	log := logrus.New()
 	a := New(Config{Store: newMemStore(), APIName: apiName, Logger: logrus.NewEntry(log)})
-	a.snapshot.Store(NewSnapshot(aclsOf(b, "allow User:alice * Read Topic t", "allow User:* * Read Topic pre*")))
+	a.snapshot.Store(newSnapshot(aclsOf(b, "allow User:alice * Read Topic t", "allow User:* * Read Topic pre*")))
 	b.ReportAllocs()
 	for b.Loop() {
 		if !mayRead(a, "User:alice") {

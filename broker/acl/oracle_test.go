@@ -24,7 +24,7 @@ func TestDecisionsOfApacheKafka(t *testing.T) {
 			case strings.HasPrefix(line, "> "):
 				user, want, _ := strings.Cut(line[2:], ": ")
 				scenarios++
-				if got := answers(NewSnapshot(aclsOf(t, acls...)), Subject{"User:" + user, "127.0.0.1"}, want); got != want {
+				if got := answers(newSnapshot(aclsOf(t, acls...)), Subject{"User:" + user, "127.0.0.1"}, want); got != want {
 					t.Errorf("%s with %s:\n got %s\nwant %s", user, strings.Join(acls, "; "), got, want)
 				}
 			}
@@ -36,7 +36,7 @@ func TestDecisionsOfApacheKafka(t *testing.T) {
 }
 
 // answers evaluates a snapshot in the form of the recorded decisions.
-func answers(p *Snapshot, who Subject, asked string) string {
+func answers(p *snapshot, who Subject, asked string) string {
 	var out []string
 	for question := range strings.FieldsSeq(asked) {
 		what, _, _ := strings.Cut(question, "=")
@@ -59,7 +59,7 @@ func answers(p *Snapshot, who Subject, asked string) string {
 	return strings.Join(out, " ")
 }
 
-func operations(p *Snapshot, who Subject, t ResourceType, name, hidden string) string {
+func operations(p *snapshot, who Subject, t ResourceType, name, hidden string) string {
 	if p.decide(who, Describe, t, name) != allowed {
 		return hidden
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Snapshot is the state of all ACLs at one time. It is immutable: with returns a modified copy.
-type Snapshot struct {
+// snapshot is the state of all ACLs at one time. It is immutable: with returns a modified copy.
+type snapshot struct {
 	types map[ResourceType]*rules
 }
 
@@ -23,13 +23,13 @@ type rules struct {
 // prefixLength is the number of prefixes of a length.
 type prefixLength struct{ length, count int }
 
-// NewSnapshot creates the snapshot of the given ACLs. The slices must not be modified any more.
-func NewSnapshot(all map[Resource][]Entry) *Snapshot { return new(Snapshot).with(all) }
+// newSnapshot creates the snapshot of the given ACLs. The slices must not be modified any more.
+func newSnapshot(all map[Resource][]Entry) *snapshot { return new(snapshot).with(all) }
 
 // with returns the snapshot after the entries of resources were replaced; a resource without entries is removed. The
 // cost depends on what changes, not on the size of the snapshot.
-func (sn *Snapshot) with(changes map[Resource][]Entry) *Snapshot {
-	next := &Snapshot{types: maps.Clone(sn.types)}
+func (sn *snapshot) with(changes map[Resource][]Entry) *snapshot {
+	next := &snapshot{types: maps.Clone(sn.types)}
 	if next.types == nil {
 		next.types = make(map[ResourceType]*rules)
 	}
@@ -102,7 +102,7 @@ const (
 
 // decide examines only the entries for the resource's name, for all resources of the type, and for prefixes of the
 // name. A denial takes precedence over any permission (AclAuthorizer.authorizeAction, 3.9).
-func (sn *Snapshot) decide(who Subject, op Operation, t ResourceType, name string) outcome {
+func (sn *snapshot) decide(who Subject, op Operation, t ResourceType, name string) outcome {
 	s := sn.types[t]
 	if s == nil {
 		return unmentioned
@@ -146,7 +146,7 @@ func consider(entries []Entry, who Subject, op Operation, so outcome) outcome {
 // unless a denial for the same name or for a prefix of it covers everything that it permits. Operations do not imply
 // others here: only the operation itself and All count (AclAuthorizer.authorizeByResourceType, 3.9). In the worst case
 // it examines all entries of the type.
-func (sn *Snapshot) decideSomewhere(who Subject, op Operation, t ResourceType) outcome {
+func (sn *snapshot) decideSomewhere(who Subject, op Operation, t ResourceType) outcome {
 	s := sn.types[t]
 	if s == nil {
 		return unmentioned
@@ -215,7 +215,7 @@ func (s *rules) covered(name string, prefixes map[string]bool) bool {
 }
 
 // each calls f for every resource in no particular order.
-func (sn *Snapshot) each(f func(Resource, []Entry)) {
+func (sn *snapshot) each(f func(Resource, []Entry)) {
 	for t, s := range sn.types {
 		for name, entries := range s.literal.all() {
 			f(Resource{Type: t, Pattern: kmsg.ACLResourcePatternTypeLiteral, Name: name}, entries)
@@ -227,7 +227,7 @@ func (sn *Snapshot) each(f func(Resource, []Entry)) {
 }
 
 // entries returns the entries of a resource.
-func (sn *Snapshot) entries(r Resource) []Entry {
+func (sn *snapshot) entries(r Resource) []Entry {
 	s := sn.types[r.Type]
 	switch {
 	case s == nil:
@@ -239,7 +239,7 @@ func (sn *Snapshot) entries(r Resource) []Entry {
 }
 
 // count returns the number of entries.
-func (sn *Snapshot) count() int {
+func (sn *snapshot) count() int {
 	n := 0
 	sn.each(func(_ Resource, entries []Entry) { n += len(entries) })
 	return n

@@ -96,7 +96,7 @@ func TestDecide(t *testing.T) {
 		"empty name":                     {"allow User:alice * Read Topic a*", Read, Topic, "", unmentioned},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := NewSnapshot(aclsOf(t, split(test.acls)...))
+			p := newSnapshot(aclsOf(t, split(test.acls)...))
 			if got := p.decide(alice, test.op, test.kind, test.name); got != test.want {
 				t.Errorf("%v, want %v", got, test.want)
 			}
@@ -140,7 +140,7 @@ func TestDecideSomewhere(t *testing.T) {
 		"Read denied":                    {"allow User:alice * Write Topic t;deny User:alice * Read Topic *", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := NewSnapshot(aclsOf(t, split(test.acls)...))
+			p := newSnapshot(aclsOf(t, split(test.acls)...))
 			if got := p.decideSomewhere(alice, Write, Topic) == allowed; got != test.want {
 				t.Errorf("%v, want %v", got, test.want)
 			}
@@ -212,7 +212,7 @@ func TestModel(t *testing.T) {
 func model(t *testing.T, rng *rand.Rand) {
 	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
 	name := func() string { return pick("a", "ab", "abc", "abcd", "b", "ba", "*", "c") }
-	p, list := NewSnapshot(nil), []Binding(nil)
+	p, list := newSnapshot(nil), []Binding(nil)
 	for range 60 {
 		r := Resource{Type: []ResourceType{Topic, Group}[rng.IntN(2)], Pattern: literal, Name: name()}
 		if rng.IntN(2) == 0 && r.Name != "*" {
@@ -268,7 +268,7 @@ func BenchmarkDecide(b *testing.B) {
 			acls[Resource{Type: Topic, Pattern: literal, Name: fmt.Sprintf("topic-%d", i)}] = entries
 			acls[Resource{Type: Topic, Pattern: prefixed, Name: fmt.Sprintf("team-%d.", i)}] = entries
 		}
-		p := NewSnapshot(acls)
+		p := newSnapshot(acls)
 		who := Subject{"User:bob", "10.0.0.1"}
 		for name, topic := range map[string]string{"literal": "topic-5", "prefix": "team-5.orders", "none": "another-topic"} {
 			b.Run(fmt.Sprintf("acls=%d/%s", 4*n, name), func(b *testing.B) {
@@ -317,10 +317,10 @@ func TestSnapshotsArePersistent(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	state := make(map[Resource][]Entry)
 	type version struct {
-		made *Snapshot
+		made *snapshot
 		want map[Resource][]Entry
 	}
-	versions := []version{{NewSnapshot(nil), nil}}
+	versions := []version{{newSnapshot(nil), nil}}
 	for range 200 {
 		changes := make(map[Resource][]Entry)
 		for range 1 + random.IntN(5) {
@@ -341,7 +341,7 @@ func TestSnapshotsArePersistent(t *testing.T) {
 		if !maps.EqualFunc(got, v.want, slices.Equal[[]Entry]) {
 			t.Fatalf("seed %d: snapshot %d: %v, want %v", seed, i, got, v.want)
 		}
-		fresh := NewSnapshot(v.want)
+		fresh := newSnapshot(v.want)
 		for kind, of := range v.made.types {
 			var want []prefixLength
 			if f := fresh.types[kind]; f != nil {

@@ -40,25 +40,25 @@ type Listener struct {
 
 // OpenListener reads the configuration, the rules and the keys of a listener. Its errors say which of them is wrong.
 func OpenListener(l Listener, replays *ReplayCache) (*Service, *Rules, error) {
-	c, err := ReadConfiguration(l.Configuration)
+	c, err := readConfiguration(l.Configuration)
 	if err != nil {
 		return nil, nil, fmt.Errorf("java.security.krb5.conf: %w", err)
 	}
-	rules, err := ParseRules(c.Realm(), l.Rules)
+	rules, err := parseRules(c.Realm(), l.Rules)
 	if err != nil {
 		return nil, nil, fmt.Errorf("sasl.kerberos.principal.to.local.rules: %w", err)
 	}
-	service, err := OpenService(c, l.Keytab, l.Principal, replays)
+	service, err := openService(c, l.Keytab, l.Principal, replays)
 	if err != nil {
 		return nil, nil, fmt.Errorf("its keyTab %s: %w", l.Keytab, err)
 	}
 	return service, rules, nil
 }
 
-// OpenService reads the keys of a principal, NAME/HOST[@REALM]. They are read again when their file has changed, since
+// openService reads the keys of a principal, NAME/HOST[@REALM]. They are read again when their file has changed, since
 // after a change of keys clients present tickets for the new ones. Authenticators are remembered in shown, which
 // services share.
-func OpenService(c *Configuration, file, principal string, shown *ReplayCache) (*Service, error) {
+func openService(c *Configuration, file, principal string, shown *ReplayCache) (*Service, error) {
 	file = path(file)
 	now := edition.Of(file)
 	keys, err := read(file, keytab.Load)

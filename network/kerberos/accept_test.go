@@ -257,7 +257,7 @@ func TestKeysThatChange(t *testing.T) {
 	before, after := keysOf(t, "before"), keysOf(t, "after, which is longer")
 	file := filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, before)
-	service, err := OpenService(defaults(), file, servicePart, new(ReplayCache))
+	service, err := openService(defaults(), file, servicePart, new(ReplayCache))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,11 +313,11 @@ func TestClocks(t *testing.T) {
 		if err := os.WriteFile(conf, []byte(strings.Replace(string(text), "[libdefaults]\n", "[libdefaults]\n "+test.setting+"\n", 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := ReadConfiguration(Source{File: conf})
+		c, err := readConfiguration(Source{File: conf})
 		if err != nil {
 			t.Fatal(err)
 		}
-		service, err := OpenService(c, file, servicePart, new(ReplayCache))
+		service, err := openService(c, file, servicePart, new(ReplayCache))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,17 +333,17 @@ func TestOpenService(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, keysOf(t, "secret"))
 	for principal, ok := range map[string]bool{servicePart: true, servicePart + "@" + realm: true, servicePart + "@OTHER": false, "kafka": false, "kafka/hos": false, "other/host": false} {
-		if _, err := OpenService(defaults(), file, principal, new(ReplayCache)); (err == nil) != ok {
+		if _, err := openService(defaults(), file, principal, new(ReplayCache)); (err == nil) != ok {
 			t.Errorf("%s: %v", principal, err)
 		}
 	}
-	if _, err := OpenService(defaults(), file+"x", servicePart, new(ReplayCache)); !os.IsNotExist(err) {
+	if _, err := openService(defaults(), file+"x", servicePart, new(ReplayCache)); !os.IsNotExist(err) {
 		t.Errorf("a missing file: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("no keytab"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenService(defaults(), file, servicePart, new(ReplayCache)); err == nil {
+	if _, err := openService(defaults(), file, servicePart, new(ReplayCache)); err == nil {
 		t.Error("a file that is not a keytab is accepted")
 	}
 }

@@ -65,7 +65,7 @@ includedir DIR/nowhere
 		[2]string{"more", "[libdefaults]\nclockskew = 60\n"},
 		[2]string{"krb5.conf.d/.hidden.conf", "[libdefaults]\nnonsense\n"},
 		[2]string{"krb5.conf.d/other.conf~", "[libdefaults]\nnonsense\n"})
-	c, err := ReadConfiguration(Source{File: file})
+	c, err := readConfiguration(Source{File: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ includedir DIR/nowhere
 
 // TestCenters: a realm's KDCs are those that Java and MIT's library find, in the same order.
 func TestCenters(t *testing.T) {
-	c, err := ReadConfiguration(Source{File: writeFiles(t, [2]string{"krb5.conf", `
+	c, err := readConfiguration(Source{File: writeFiles(t, [2]string{"krb5.conf", `
 [libdefaults]
  default_realm = "QUOTED.TEST"
  dns_lookup_kdc = false
@@ -145,7 +145,7 @@ func TestRealmOfSystemProperties(t *testing.T) {
 		{Source{File: file, Realm: "OURS.TEST"}, "", nil, "must both be set, or neither"},
 		{Source{File: file, KDC: "x"}, "", nil, "must both be set, or neither"},
 	} {
-		c, err := ReadConfiguration(test.from)
+		c, err := readConfiguration(test.from)
 		if test.unreadable != "" {
 			if err == nil || !strings.Contains(err.Error(), test.unreadable) {
 				t.Errorf("%+v: %v", test.from, err)
@@ -165,7 +165,7 @@ func TestRealmOfSystemProperties(t *testing.T) {
 // TestLookupOfCenters: KDCs are looked up in DNS by default, unless one of two settings disables that.
 func TestLookupOfCenters(t *testing.T) {
 	for text, want := range map[string]bool{"": true, "dns_lookup_kdc = no": false, "dns_fallback = off": false, "dns_fallback = false\ndns_lookup_kdc = true": true} {
-		c, err := ReadConfiguration(Source{File: writeFiles(t, [2]string{"krb5.conf", "[libdefaults]\n" + text + "\n"})})
+		c, err := readConfiguration(Source{File: writeFiles(t, [2]string{"krb5.conf", "[libdefaults]\n" + text + "\n"})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"include DIR/krb5.conf\n":                "more than 1000 files",
 		"include DIR/nowhere\n":                  "no such file",
 	} {
-		if _, err := ReadConfiguration(Source{File: writeFiles(t, [2]string{"krb5.conf", text})}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readConfiguration(Source{File: writeFiles(t, [2]string{"krb5.conf", text})}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -38,8 +38,8 @@ type Source struct {
 	Realm, KDC string
 }
 
-// ReadConfiguration reads the configuration from a file and those that it includes.
-func ReadConfiguration(from Source) (*Configuration, error) {
+// readConfiguration reads the configuration from a file and those that it includes.
+func readConfiguration(from Source) (*Configuration, error) {
 	c, err := read(from.File, func(string) (*config.Config, error) { return loadConf(from) })
 	if err != nil {
 		return nil, err

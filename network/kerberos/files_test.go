@@ -23,10 +23,10 @@ func TestFilesThatAreCutShort(t *testing.T) {
 			if err := os.WriteFile(file, append(append([]byte{}, whole[:size]...), end...), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, _ = OpenService(defaults(), file, servicePart, new(ReplayCache))
+			_, _ = openService(defaults(), file, servicePart, new(ReplayCache))
 			_, _ = OpenKeytab(Source{File: conf}, file, servicePart, nil)
-			_, _ = OpenCache(Source{File: conf}, file, nil)
-			_, _ = ReadConfiguration(Source{File: file})
+			_, _ = openCache(Source{File: conf}, file, nil)
+			_, _ = readConfiguration(Source{File: file})
 		}
 	}
 }
@@ -46,11 +46,11 @@ func FuzzFiles(f *testing.F) {
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := OpenService(defaults(), file, servicePart, new(ReplayCache)); err == nil {
+		if s, err := openService(defaults(), file, servicePart, new(ReplayCache)); err == nil {
 			_, _, _ = s.current().GetEncryptionKey(types.NewPrincipalName(nametype.KRB_NT_SRV_INST, servicePart), realm, 1, 18)
 		}
-		_, _ = OpenCache(Source{File: conf}, file, nil)
-		_, _ = ReadConfiguration(Source{File: file})
+		_, _ = openCache(Source{File: conf}, file, nil)
+		_, _ = readConfiguration(Source{File: file})
 	})
 }
 
@@ -59,7 +59,7 @@ func TestTypeBeforeAPath(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keytab")
 	writeKeys(t, file, keysOf(t, "secret"))
 	for _, name := range []string{file, "FILE:" + file, "file:" + file} {
-		if _, err := OpenService(defaults(), name, servicePart, new(ReplayCache)); err != nil {
+		if _, err := openService(defaults(), name, servicePart, new(ReplayCache)); err != nil {
 			t.Error(err)
 		}
 		u, err := OpenKeytab(Source{File: configuration(t, "127.0.0.1:1")}, name, servicePart, nil)
@@ -69,7 +69,7 @@ func TestTypeBeforeAPath(t *testing.T) {
 		}
 		u.Close()
 	}
-	if _, err := OpenCache(Source{File: configuration(t, "127.0.0.1:1")}, "FILE:"+file, nil); err == nil || !strings.HasPrefix(err.Error(), file+":") {
+	if _, err := openCache(Source{File: configuration(t, "127.0.0.1:1")}, "FILE:"+file, nil); err == nil || !strings.HasPrefix(err.Error(), file+":") {
 		t.Errorf("a ticket cache: %v", err)
 	}
 }

@@ -70,14 +70,14 @@ func OpenUser(configuration Source, options map[string]string, failed func(error
 	case truth("useKeyTab") && options["keyTab"] != "" && options["principal"] != "":
 		return OpenKeytab(configuration, options["keyTab"], options["principal"], failed)
 	case truth("useTicketCache"):
-		return OpenCache(configuration, cmp.Or(options["ticketCache"], os.Getenv("KRB5CCNAME"), fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid())), failed)
+		return openCache(configuration, cmp.Or(options["ticketCache"], os.Getenv("KRB5CCNAME"), fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid())), failed)
 	}
 	return nil, errors.New("its options must be useKeyTab=true, keyTab and principal, or useTicketCache=true")
 }
 
 // OpenKeytab opens a user whose keys are in a keytab: NAME[/HOST][@REALM].
 func OpenKeytab(configuration Source, file, principal string, failed func(error)) (*User, error) {
-	c, err := ReadConfiguration(configuration)
+	c, err := readConfiguration(configuration)
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +95,10 @@ func OpenKeytab(configuration Source, file, principal string, failed func(error)
 	})
 }
 
-// OpenCache opens the user whose tickets kinit has stored in a file. They are renewed as long as possible; the file is
+// openCache opens the user whose tickets kinit has stored in a file. They are renewed as long as possible; the file is
 // not changed.
-func OpenCache(configuration Source, file string, failed func(error)) (*User, error) {
-	c, err := ReadConfiguration(configuration)
+func openCache(configuration Source, file string, failed func(error)) (*User, error) {
+	c, err := readConfiguration(configuration)
 	if err != nil {
 		return nil, err
 	}

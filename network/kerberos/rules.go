@@ -34,8 +34,8 @@ type piece struct {
 
 var ruleSyntax = regexp.MustCompile(`^(?:(DEFAULT)|RULE:\[(\d+):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?/?([LU])?)$`)
 
-// ParseRules parses rules; no rules means DEFAULT.
-func ParseRules(realm string, texts []string) (*Rules, error) {
+// parseRules parses rules; no rules means DEFAULT.
+func parseRules(realm string, texts []string) (*Rules, error) {
 	if len(texts) == 0 {
 		texts = []string{"DEFAULT"}
 	}

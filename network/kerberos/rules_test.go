@@ -17,7 +17,7 @@ func TestRulesOfApacheKafka(t *testing.T) {
 			continue
 		}
 		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		rules, err := ParseRules("EXAMPLE.COM", strings.Split(fields[0], ","))
+		rules, err := parseRules("EXAMPLE.COM", strings.Split(fields[0], ","))
 		if (err != nil) != (fields[2] == "!refused") {
 			t.Errorf("%s: %v", fields[0], err)
 		}
@@ -39,7 +39,7 @@ func FuzzRules(f *testing.F) {
 	f.Add("RULE:[2:$1-$2](bob-.*)s/bob/robert/U", "bob/admin@EXAMPLE.COM")
 	f.Add("DEFAULT", "alice@EXAMPLE.COM")
 	f.Fuzz(func(t *testing.T, rule, principal string) {
-		rules, err := ParseRules("EXAMPLE.COM", []string{rule})
+		rules, err := parseRules("EXAMPLE.COM", []string{rule})
 		if err != nil {
 			return
 		}

@@ -156,9 +156,9 @@ func Hint(err error) string {
 	return ""
 }
 
-// CheckPair connects a client with one context to a server with the other, in memory, without checking names: brokers
+// checkPair connects a client with one context to a server with the other, in memory, without checking names: brokers
 // must be able to do that with each other (SslFactory's SslEngineValidator).
-func CheckPair(server, client *Context) error {
+func checkPair(server, client *Context) error {
 	near, far := net.Pipe()
 	deadline := time.Now().Add(pairTimeout)
 	_, _ = near.SetDeadline(deadline), far.SetDeadline(deadline)

@@ -57,7 +57,7 @@ func TestStoresOfEachKind(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if err := CheckPair(c, c); err != nil {
+		if err := checkPair(c, c); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if who, err := c.Principal(c.Server().Certificates[0].Leaf); who != "User:CN=localhost,O=Barnabas" || err != nil {
@@ -76,14 +76,14 @@ func TestKeystoreAsTruststore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckPair(server, c); err == nil {
+	if err := checkPair(server, c); err == nil {
 		t.Error("what the issuer of our own key signs is trusted")
 	}
 	own, err := New(given(map[string]string{"ssl.keystore.location": stores + "openssl.p12", "ssl.keystore.password": "secret"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckPair(own, c); err != nil {
+	if err := checkPair(own, c); err != nil {
 		t.Errorf("our own certificate is not trusted: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func ForListener(s Settings, l Listener, before *Context) (*Context, error) {
 	case !l.Brokers:
 		return made, nil
 	}
-	if err := CheckPair(made, made); err != nil {
+	if err := checkPair(made, made); err != nil {
 		return nil, &Error{Setting: made.Changed(before),
 			Err: fmt.Errorf("brokers speak to each other by listener %s, and would refuse each other: %w", l.Name, err)}
 	}

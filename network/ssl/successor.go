@@ -38,10 +38,10 @@ func (c *Context) CheckSuccessor(next *Context, allowed Changes) error {
 	if !allowed.Peers {
 		return nil
 	}
-	if err := CheckPair(c, next); err != nil {
+	if err := checkPair(c, next); err != nil {
 		return refuse(next.Changed(c), fmt.Errorf("the new settings are incompatible with the previous ones: %w", err))
 	}
-	if err := CheckPair(next, c); err != nil {
+	if err := checkPair(next, c); err != nil {
 		return refuse(next.Changed(c), fmt.Errorf("the previous settings are incompatible with the new ones: %w", err))
 	}
 	return nil
