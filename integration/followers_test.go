@@ -7,6 +7,7 @@ import (
 
 	"barnabas/kafkatest"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -38,6 +39,14 @@ func TestReadingFromFollowers(t *testing.T) {
 		defer func() { _ = w.conn.Close() }()
 		p := w.fetch(req)
 		return p.ErrorCode == 0 && p.HighWatermark == 2 && p.PreferredReadReplica == int32(near)
+	})
+	until(t, "but not if its leader epoch is wrong", func(context.Context) bool {
+		req := fetching(11, "t", 0)
+		req.Rack, req.MaxWaitMillis, req.Topics[0].Partitions[0].CurrentLeaderEpoch = fmt.Sprintf("r%d", near), 100, 99
+		w := dialWire(t, c.Broker(leader).Addr())
+		defer func() { _ = w.conn.Close() }()
+		p := w.fetch(req)
+		return p.ErrorCode == kerr.UnknownLeaderEpoch.Code && p.PreferredReadReplica == -1
 	})
 	until(t, "it reads there what the leader has", func(context.Context) bool {
 		p := from(near, 11, fmt.Sprintf("r%d", near))

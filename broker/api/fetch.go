@@ -274,7 +274,7 @@ func (f *fetching) readOne(a *fetchPartition, left int64, oneMore bool) error {
 	}
 	var err error
 	if a.view, err = a.part.Read(f.reader, at); err != nil {
-		a.view = replica.View{}
+		a.view, a.preferred = replica.View{}, -1
 		return err
 	}
 	a.found = a.view.Records.Size
