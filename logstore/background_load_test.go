@@ -422,7 +422,7 @@ func TestCleanDirectoriesAreThereAtOnce(t *testing.T) {
 // TestLoadingOrder: small logs are loaded first, and a prioritized one before them.
 func TestLoadingOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newLoadingRig(t, 12, nil)
+		r := newLoadingRig(t, 12, func(cfg *ManagerConfig) { cfg.padding = &padding{} })
 		r.reopen()
 		for p := range 12 {
 			for range 2 * (12 - p) {

@@ -30,6 +30,7 @@ func memConfig(fsys vfs.FS, c *clock) ManagerConfig {
 	cfg.Dirs, cfg.BrokerID, cfg.ClusterID, cfg.Logger = []string{"/data"}, 1, "test", testlog.Quiet()
 	cfg.FS, cfg.Now = fsys, c.Now
 	cfg.Default.IndexSizeMax = 2400
+	cfg.padding = &padding{from: 300, block: 512}
 	return cfg
 }
 

@@ -53,6 +53,8 @@ type ManagerConfig struct {
 	// OnSpaceFreed is called for each full directory that has room again, on a goroutine of its own. May be nil: then
 	// only writers notice.
 	OnSpaceFreed func(dir string)
+
+	padding *padding // of segments, for tests; nil: usualPadding
 }
 
 // DefaultManagerConfig returns the defaults of Apache Kafka 3.9. Dirs, BrokerID, ClusterID and Logger have to be set.
@@ -163,7 +165,7 @@ func (cfg ManagerConfig) complete() ManagerConfig {
 func newManager(cfg ManagerConfig) *Manager {
 	m := &Manager{cfg: cfg, load: newLoadRun()}
 	m.scheduler, m.clean = newScheduler(m), newCleaner(m)
-	m.env = &env{fs: newOpenFiles(cfg.FS, cfg.MaxOpenFiles), now: cfg.Now, logger: cfg.Logger,
+	m.env = &env{fs: newOpenFiles(cfg.FS, cfg.MaxOpenFiles, cfg.padding), now: cfg.Now, logger: cfg.Logger,
 		later: m.scheduler.later, rolled: m.rolled, truncated: m.saveTruncated, flushed: cfg.OnFlushed,
 		saveOffsets: func(l *Log) error { return m.checkpointOffsets(m.volumeOf(l)) }}
 	m.env.producerExpiry.Store(int64(cfg.ProducerExpiry))

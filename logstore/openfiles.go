@@ -16,14 +16,18 @@ import (
 // partitions, or reads of much old data, do not use up the process's file descriptors.
 type openFiles struct {
 	vfs.FS
+	padding
 	max   int64 // segment files to keep open; 0: no limit
 	count atomic.Int64
 	round atomic.Int64  // number of the closing round; a segment records the one in which it was last used
 	wake  chan struct{} // capacity 1: there are too many
 }
 
-func newOpenFiles(fsys vfs.FS, limit int) *openFiles {
-	return &openFiles{FS: fsys, max: int64(limit), wake: make(chan struct{}, 1)}
+func newOpenFiles(fsys vfs.FS, limit int, p *padding) *openFiles {
+	if p == nil {
+		p = &usualPadding
+	}
+	return &openFiles{FS: fsys, padding: *p, max: int64(limit), wake: make(chan struct{}, 1)}
 }
 
 // opened counts a file. It does not block: for a moment there may be more files than the limit.

@@ -137,10 +137,17 @@ func (ld *loader) recoverSegment(l *Log, r *rescan, before []*segment) (cut bool
 		return false, err
 	}
 	ld.compacted = ld.compacted || r.holes
-	if r.valid < r.size {
+	padded, err := r.padded()
+	if err != nil {
+		return false, err
+	}
+	if padded {
+		s.size.Store(r.valid) // finish cuts it off
+	} else if r.valid < r.size {
 		if err := ld.cut(l, r); err != nil {
 			return false, err
 		}
+		cut = true
 	}
 	if err := s.finish(false); err != nil && !noSpace(err) {
 		return false, err
@@ -156,9 +163,9 @@ func (ld *loader) recoverSegment(l *Log, r *rescan, before []*segment) (cut bool
 			Info("recovered segment")
 	}
 	if s == l.active() {
-		return r.valid < r.size, nil // loadProducers takes one at the log end
+		return cut, nil // loadProducers takes one at the log end
 	}
-	return r.valid < r.size, l.snapshotIfRoomLocked()
+	return cut, l.snapshotIfRoomLocked()
 }
 
 // fold adds the notes of a rescan to the producer state and the leader epochs, which are those before the segment.

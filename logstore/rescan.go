@@ -115,6 +115,26 @@ func hasHole(b record.Batch, end, logStart int64) bool {
 	return b.Magic() >= 2 && (b.BaseOffset() > max(end, logStart) || b.Count() <= b.LastOffsetDelta())
 }
 
+// padded reports whether the last valid batch is followed by padding only, which is no loss.
+func (r *rescan) padded() (bool, error) {
+	if r.valid == r.size || r.size-r.valid > maxPaddingBlock {
+		return false, nil
+	}
+	f, err := r.s.open()
+	if err != nil {
+		return false, err
+	}
+	tail := make([]byte, r.size-r.valid)
+	if _, err := f.ReadAt(tail, r.valid); err != nil {
+		return false, damaged(f, r.valid, noEOF(err))
+	}
+	if !isPadding(tail) {
+		return false, nil
+	}
+	r.s.padded = r.size
+	return true, nil
+}
+
 // validBatchFollows reports whether a valid batch follows the invalid one: then it was not a crash that ended the
 // writing there.
 func (r *rescan) validBatchFollows(f vfs.File) bool {

@@ -11,28 +11,46 @@ import (
 
 // reserving is a log in memory with large segments.
 type reserving struct {
-	t  *testing.T
-	fs *vfs.Mem
-	m  *Manager
-	l  *Log
+	t       *testing.T
+	c       *clock
+	fs      *vfs.Mem
+	m       *Manager
+	l       *Log
+	padding padding
+	flush   int64 // flush.messages; 0: never
 }
 
 func newReserving(t *testing.T) *reserving {
-	x := &reserving{t: t, fs: vfs.NewMem(newClock().Now)}
+	x := &reserving{t: t, c: newClock()}
+	x.fs = vfs.NewMem(x.c.Now)
 	x.open()
 	return x
 }
 
-func (x *reserving) open() {
+// reopen starts again after a kill, and returns what is logged.
+func (x *reserving) reopen() *logLines {
 	x.t.Helper()
-	cfg := memConfig(x.fs, newClock())
+	x.fs = x.fs.Kill()
+	return x.open()
+}
+
+func (x *reserving) open() *logLines {
+	x.t.Helper()
+	cfg := memConfig(x.fs, x.c)
 	cfg.Default.SegmentBytes, cfg.Default.IndexSizeMax = 32<<20, 1<<20
+	cfg.padding = &x.padding
+	if x.flush > 0 {
+		cfg.Default.FlushMessages = x.flush
+	}
+	var lines *logLines
+	cfg.Logger, lines = newLogLines()
 	x.m = mustOpen(x.t, cfg)
 	x.t.Cleanup(func() { _ = x.m.Close() })
 	var err error
 	if x.l, err = x.m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true); err != nil {
 		x.t.Fatal(err)
 	}
+	return lines
 }
 
 func (x *reserving) append(batches int) {
@@ -88,8 +106,7 @@ func TestReserveAfterKill(t *testing.T) {
 	if n := x.reserved(0); n == 0 {
 		t.Error("nothing reserved for a large segment")
 	}
-	x.fs = x.fs.Kill()
-	x.nothingLeft(x.open)
+	x.nothingLeft(func() { x.reopen() })
 }
 
 // nothingLeft checks that nothing is reserved for any segment after do.

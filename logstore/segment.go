@@ -76,6 +76,8 @@ type segment struct {
 	rollKnown  bool
 	created    time.Time // wall clock, for segments without timestamps
 	parts      [][]byte  // empty; memory for write
+	joined     []byte    // the same, of joinedSize; nil: not needed yet
+	padded     int64     // size of the file, if that is more than size; see padding
 	reserved   int64     // position up to which the file system has space for the file; see reserve
 	jitter     time.Duration
 }
@@ -228,13 +230,21 @@ func (s *segment) append(all []appended, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	s.reserve(end, cfg)
-	if err := s.write(f, all, position); err != nil {
-		s.reserved = 0
+	behind, padded := s.pad(end, cfg)
+	s.reserve(padded, cfg)
+	err = s.write(f, all, behind, position)
+	if noSpace(err) && padded > end { // without padding there may be enough
+		_ = f.Truncate(position)
+		padded = end
+		err = s.write(f, all, nil, position)
+	}
+	if err != nil {
+		s.reserved, s.padded = 0, 0
 		_ = f.Truncate(position) // if that fails too, recovery truncates it
 		return err
 	}
 	s.size.Store(end)
+	s.padded = padded
 	s.touched = true
 	s.dirty.Store(true)
 	for i := range all {
@@ -249,16 +259,27 @@ func (s *segment) append(all []appended, cfg *Config) error {
 	return nil
 }
 
-// write writes all to f at a position, with one call.
-func (s *segment) write(f vfs.File, all []appended, position int64) error {
-	if len(all) == 1 {
+// joinedSize is how many bytes write copies so that they follow each other.
+const joinedSize = 1024
+
+// write writes all, and what is to be behind it, to f at a position, with one call.
+func (s *segment) write(f vfs.File, all []appended, behind []byte, position int64) error {
+	if len(all) == 1 && len(behind) == 0 {
 		_, err := f.WriteAt(all[0].data, position)
+		return err
+	}
+	if len(all) == 1 && len(all[0].data)+len(behind) <= joinedSize { // a vector costs more than copying so few bytes
+		if s.joined == nil {
+			s.joined = make([]byte, 0, joinedSize)
+		}
+		_, err := f.WriteAt(append(append(s.joined, all[0].data...), behind...), position)
 		return err
 	}
 	s.parts = s.parts[:0]
 	for i := range all {
 		s.parts = append(s.parts, all[i].data)
 	}
+	s.parts = append(s.parts, behind)
 	_, err := f.WritePartsAt(s.parts, position)
 	clear(s.parts)
 	return err
@@ -418,7 +439,7 @@ func (s *segment) firstTimestamp() (int64, error) {
 }
 
 // finish ends appending: it forgets what was remembered, adds the last time index entry, and trims the indexes and a
-// file with reserved space to their used size.
+// file with padding or reserved space to their used size.
 func (s *segment) finish(preallocated bool) error {
 	s.recent.Store(nil)
 	if !s.touched {
@@ -439,18 +460,29 @@ func (s *segment) finish(preallocated bool) error {
 	if err := s.times.trim(); err != nil {
 		return err
 	}
-	if !preallocated && s.size.Load() < reserveFrom {
+	if !preallocated && s.size.Load() < reserveFrom && s.padded <= s.size.Load() {
 		return nil
 	}
+	return s.trim()
+}
+
+// trim cuts off what the file has beyond the last batch. Its modification time remains that of the last write, by which
+// records without timestamps are retained, and copies of a log told apart.
+func (s *segment) trim() error {
 	f, err := s.open()
+	if err != nil {
+		return err
+	}
+	st, err := s.fs.Stat(s.path(logSuffix))
 	if err != nil {
 		return err
 	}
 	if err := f.Truncate(s.size.Load()); err != nil {
 		return err
 	}
-	s.reserved = 0
-	return nil
+	s.reserved, s.padded = 0, 0
+	s.dirty.Store(true) // its length must be durable before it counts as flushed
+	return s.fs.SetModTime(s.path(logSuffix), st.ModTime())
 }
 
 // sync makes the whole segment durable.
@@ -518,7 +550,7 @@ func (s *segment) truncate(offset int64, now time.Time) (int64, error) {
 	if err := f.Truncate(position); err != nil {
 		return 0, err
 	}
-	s.reserved = 0
+	s.reserved, s.padded = 0, 0
 	s.size.Store(position)
 	s.touched = true
 	s.dirty.Store(true)
