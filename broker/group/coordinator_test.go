@@ -354,9 +354,7 @@ func TestCounts(t *testing.T) {
 		by := Committer{Group: "g", MemberID: joined.MemberID, Generation: joined.Generation}
 		other := logstore.TopicPartition{Topic: "other"}
 		for _, p := range []logstore.TopicPartition{tp, tp, other} {
-			if _, err := c.Commit(by, []Offset{{Partition: p, Offset: 1, CommittedMs: -1, RetentionMs: -1}}); err != nil {
-				t.Fatal(err)
-			}
+			mustCommit(t, c, by, []Offset{{Partition: p, Offset: 1, CommittedMs: -1, RetentionMs: -1}})
 		}
 		refused := by
 		refused.Generation++
@@ -387,9 +385,7 @@ func TestDeletedTopicsAreForgotten(t *testing.T) {
 		c := start(t, testConfig(t, newHosted(t)))
 		commitSimple(t, c, "g", 1)
 		joined := enter(t, c, "with members")
-		if _, err := c.Commit(Committer{Group: "with members", MemberID: joined.MemberID, Generation: joined.Generation}, offsetAt(2)); err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, c, Committer{Group: "with members", MemberID: joined.MemberID, Generation: joined.Generation}, offsetAt(2))
 		c.TopicsDeleted([]logstore.TopicPartition{tp})
 		if got := fetched(t, c, "with members", false); got != `-1 epoch -1 ""` {
 			t.Errorf("offset of a deleted topic: %s", got)
@@ -452,9 +448,7 @@ func TestTopicDeletedWhileThePartitionMoved(t *testing.T) {
 		}
 		c := start(t, cfg)
 		commitSimple(t, c, "g", 1)
-		if _, err := c.Commit(Committer{Group: "txn", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5)); err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, c, Committer{Group: "txn", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(5))
 		fails = kerr.NetworkException
 		c.expire()
 		if got := fetched(t, c, "g", true); got != `1 epoch 4 ""` {
@@ -517,34 +511,26 @@ func TestExpiry(t *testing.T) {
 		{"time of its own", func(t *testing.T, c *Coordinator) {
 			o := offsetAt(1)
 			o[0].RetentionMs = 8000
-			if _, err := c.Commit(Committer{Group: "g", Generation: -1}, o); err != nil {
-				t.Fatal(err)
-			}
+			mustCommit(t, c, Committer{Group: "g", Generation: -1}, o)
 			at(7*time.Second, one)(t, c)
 			at(period, gone)(t, c)
 		}},
 		{"time of commit of its own", func(t *testing.T, c *Coordinator) {
 			o := offsetAt(1)
 			o[0].CommittedMs = time.Now().Add(-50 * time.Second).UnixMilli()
-			if _, err := c.Commit(Committer{Group: "g", Generation: -1}, o); err != nil {
-				t.Fatal(err)
-			}
+			mustCommit(t, c, Committer{Group: "g", Generation: -1}, o)
 			at(9*time.Second, one)(t, c)
 			at(period+2*time.Second, gone)(t, c)
 		}},
 		{"subscribed", func(t *testing.T, c *Coordinator) {
 			by := member(t, c)
-			if _, err := c.Commit(by, offsetAt(1)); err != nil {
-				t.Fatal(err)
-			}
+			mustCommit(t, c, by, offsetAt(1))
 			alive(c, by, 2*time.Minute)
 			at(0, one)(t, c)
 		}},
 		{"not subscribed", func(t *testing.T, c *Coordinator) {
 			by := member(t, c)
-			if _, err := c.Commit(by, []Offset{{Partition: logstore.TopicPartition{Topic: "other"}, CommittedMs: -1, RetentionMs: -1}}); err != nil {
-				t.Fatal(err)
-			}
+			mustCommit(t, c, by, []Offset{{Partition: logstore.TopicPartition{Topic: "other"}, CommittedMs: -1, RetentionMs: -1}})
 			alive(c, by, time.Minute+2*period)
 			if topics, err := c.FetchOffsets("g", nil, false); err != nil || len(topics) != 0 {
 				t.Errorf("offsets %v, %v", topics, err)
@@ -552,9 +538,7 @@ func TestExpiry(t *testing.T) {
 		}},
 		{"rebalancing", func(t *testing.T, c *Coordinator) {
 			by := member(t, c)
-			if _, err := c.Commit(by, offsetAt(1)); err != nil {
-				t.Fatal(err)
-			}
+			mustCommit(t, c, by, offsetAt(1))
 			req := joinRequestOf("g", "")
 			req.Version, req.RebalanceTimeoutMillis = 3, 600000
 			c.Join(req, Client{})
@@ -563,9 +547,7 @@ func TestExpiry(t *testing.T) {
 		}},
 		{"counted from when the group became empty", func(t *testing.T, c *Coordinator) {
 			by := member(t, c)
-			if _, err := c.Commit(by, offsetAt(1)); err != nil {
-				t.Fatal(err)
-			}
+			mustCommit(t, c, by, offsetAt(1))
 			alive(c, by, 40*time.Second)
 			if _, err := c.Leave("g", []kmsg.LeaveGroupRequestMember{{MemberID: by.MemberID}}); err != nil {
 				t.Fatal(err)
@@ -640,9 +622,7 @@ func TestMetadataTooLarge(t *testing.T) {
 		offsets := append(offsetAt(1), offsetAt(2)...)
 		offsets[0].Metadata, offsets[1].Metadata = &fits, &tooLong
 		offsets[1].Partition.Partition = 1
-		if _, err := c.Commit(Committer{Group: "g", Generation: -1}, offsets); err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, c, Committer{Group: "g", Generation: -1}, offsets)
 		if offsets[0].Err != nil || offsets[1].Err != kerr.OffsetMetadataTooLarge {
 			t.Errorf("errors %v and %v", offsets[0].Err, offsets[1].Err)
 		}
@@ -662,9 +642,7 @@ func TestTransactions(t *testing.T) {
 		commitSimple(t, c, "g", 1)
 		begin := func(producerID, offset int64) {
 			t.Helper()
-			if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: producerID}}, offsetAt(offset)); err != nil {
-				t.Fatal(err)
-			}
+			mustCommit(t, c, Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: producerID}}, offsetAt(offset))
 		}
 		end := func(producerID int64, committed bool) {
 			t.Helper()
@@ -883,9 +861,7 @@ func TestMarkerWhileLoading(t *testing.T) {
 // commitInTxn commits an offset in the open transaction of producer 7.
 func commitInTxn(t *testing.T, c *Coordinator, offset int64) {
 	t.Helper()
-	if _, err := c.Commit(Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(offset)); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, c, Committer{Group: "g", Generation: -1, Txn: &Txn{ProducerID: 7}}, offsetAt(offset))
 }
 
 // commitTxn ends that transaction.

@@ -161,6 +161,14 @@ func offsetAt(offset int64) []Offset {
 	return []Offset{{Partition: tp, Offset: offset, LeaderEpoch: 4, CommittedMs: -1, RetentionMs: -1}}
 }
 
+// mustCommit commits offsets and does not wait until they are replicated.
+func mustCommit(t testing.TB, c *Coordinator, by Committer, offsets []Offset) {
+	t.Helper()
+	if _, err := c.Commit(by, offsets); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // commitSimple commits an offset without being a member.
 func commitSimple(t testing.TB, c *Coordinator, groupID string, offset int64) {
 	t.Helper()
