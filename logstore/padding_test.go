@@ -119,6 +119,26 @@ func TestTornBatchInPadding(t *testing.T) {
 	}
 }
 
+// Padding that a power failure has brought back after a clean stop is cut off as well.
+func TestPaddingAfterACleanStop(t *testing.T) {
+	x := newPadded(t)
+	x.appendOf(1500)
+	size := x.l.Size()
+	x.must(x.m.Close())
+	f, err := x.fs.OpenFile(filepath.Join("/data", testTP.String(), fileName(0, logSuffix)), vfs.ReadWrite)
+	x.must(err)
+	_, err = f.WriteAt(paddingBytes[:400], size)
+	x.must(err)
+	lines := x.open()
+	if strings.Contains(lines.String(), "broken") {
+		t.Errorf("a log without damage: %s", lines)
+	}
+	x.unpadded(func() {})
+	if x.l.Size() != size || x.l.LogEndOffset() != 1 {
+		t.Errorf("%d bytes, end %d; want %d, 1", x.l.Size(), x.l.LogEndOffset(), size)
+	}
+}
+
 // On a full disk that has room for the records alone, they are written without padding.
 func TestPaddingOnAFullDisk(t *testing.T) {
 	x := newPadded(t)

@@ -235,7 +235,7 @@ func (s *segment) append(all []appended, cfg *Config) error {
 	err = s.write(f, all, behind, position)
 	if noSpace(err) && padded > end { // without padding there may be enough
 		_ = f.Truncate(position)
-		padded = end
+		s.reserved, padded = 0, end
 		err = s.write(f, all, nil, position)
 	}
 	if err != nil {
