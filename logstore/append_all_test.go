@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"barnabas/logstore/record"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // twins are two logs that get the same batches, one by one and in groups.
@@ -199,4 +201,41 @@ func (x *reserving) appendAll(n int) []LeaderBatch {
 	}
 	x.l.AppendAll(batches, LeaderAppend{})
 	return batches
+}
+
+// What cannot be written together with the batches before it is not written at all after these have made the disk fail,
+// although the disk would take it.
+func TestAppendAllAfterTheDiskHasFailed(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		first, second *record.Builder
+	}{
+		{"in another epoch", sequenced(1, 0, 0, 1), sequenced(1, 1, 0, 1)},
+		{"in another segment", batchOf(1, "v"), batchOf((30 * 24 * time.Hour).Milliseconds(), "v")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newReserving(t)
+			x.append(1)
+			writes := 0
+			x.fs.SetFault(func(op, name string) error {
+				if op != "write" || !strings.HasSuffix(name, logSuffix) {
+					return nil
+				}
+				if writes++; writes == 1 {
+					return syscall.EIO
+				}
+				return nil
+			})
+			batches := []LeaderBatch{{Data: c.first.MustBuild()}, {Data: c.second.MustBuild()}}
+			x.l.AppendAll(batches, LeaderAppend{})
+			for i, b := range batches {
+				if !errors.Is(b.Err, kerr.KafkaStorageError) {
+					t.Errorf("batch %d: %s", i, outcome(b))
+				}
+			}
+			if end := x.l.LogEndOffset(); writes != 1 || end != 1 {
+				t.Errorf("%d writes, log end %d; want 1, 1", writes, end)
+			}
+		})
+	}
 }

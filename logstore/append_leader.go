@@ -128,7 +128,6 @@ func (l *Log) appendAllOld(cfg *Config, batches []LeaderBatch, ready []validated
 func (l *Log) appendRun(cfg *Config, batches []LeaderBatch, ready []validated, o LeaderAppend) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unusable := l.usableLocked()
 	var one [1]appended
 	r := leaderRun{batches: batches, room: one[:]}
 	if len(batches) > 1 {
@@ -138,11 +137,7 @@ func (l *Log) appendRun(cfg *Config, batches []LeaderBatch, ready []validated, o
 		if batches[i].Err != nil || ready[i].empty {
 			continue
 		}
-		err := unusable
-		if err == nil {
-			err = l.addLocked(cfg, o, &r, i, ready[i])
-		}
-		if err != nil {
+		if err := l.addLocked(cfg, o, &r, i, ready[i]); err != nil {
 			l.failed(&batches[i], err)
 		}
 	}
@@ -164,10 +159,15 @@ func (l *Log) addLocked(cfg *Config, o LeaderAppend, r *leaderRun, i int, v vali
 	if !r.continues(v.batch) || l.active().size.Load() == 0 { // the first batch of a segment determines its age
 		l.writeRunLocked(cfg, r, i)
 	}
+	if err := l.usableLocked(); err != nil { // perhaps since the pending ones could not be written
+		return err
+	}
 	a, due, err := l.placeLocked(cfg, o, r, &v)
 	if err == nil && due && r.count > 0 {
 		l.writeRunLocked(cfg, r, i)
-		a, due, err = l.placeLocked(cfg, o, r, &v)
+		if err = l.usableLocked(); err == nil {
+			a, due, err = l.placeLocked(cfg, o, r, &v)
+		}
 	}
 	if err == nil && due {
 		err = l.rollForLocked(&a)
