@@ -80,7 +80,7 @@ func (w *cleanedWriter) finish(written time.Time) error {
 			return err
 		}
 	}
-	if err := w.seg.finish(false); err != nil {
+	if err := w.seg.finish(); err != nil {
 		return err
 	}
 	if err := w.seg.sync(); err != nil {

@@ -242,7 +242,7 @@ func (l *Log) rollLocked(base int64) error {
 	if old.base == base && old.size.Load() == 0 {
 		return nil // it is the segment that is wanted
 	}
-	if err := old.finish(cfg.Preallocate); err != nil {
+	if err := old.finish(); err != nil {
 		return err
 	}
 	if l.recovery.Load() >= l.end.offset.Load() { // no flush will include it again, but finish has added to its index
@@ -466,7 +466,7 @@ func (l *Log) finish() error {
 			return l.disk.fail("write producer snapshot", err)
 		}
 	}
-	if err := l.active().finish(l.config.Load().Preallocate); err != nil {
+	if err := l.active().finish(); err != nil {
 		return l.disk.fail("close segment", err)
 	}
 	return nil

@@ -13,7 +13,8 @@ import (
 // the header of a batch that would be longer than the file, so that for whoever reads the file the log ends there as
 // after a crash. It is cut off when the segment is rolled, closed or recovered.
 //
-// With flush.messages, blocks would be written to the disk twice and more, and there is no padding.
+// With flush.messages, blocks would be written to the disk twice and more, and there is no padding; nor is there in a
+// preallocated file, which may be longer than that batch would be.
 type padding struct {
 	from  int64 // size of a segment from which on it is padded, in bytes
 	block int64 // bytes; at most maxPaddingBlock
@@ -38,7 +39,7 @@ func (s *segment) pad(end int64, cfg *Config) (behind []byte, padded int64) {
 	if end < s.padded {
 		return paddingBytes[:min(paddingHeader, s.padded-end)], s.padded
 	}
-	if end < p.from || p.block == 0 || cfg.FlushMessages < math.MaxInt64 {
+	if end < p.from || p.block == 0 || s.preallocated || cfg.FlushMessages < math.MaxInt64 {
 		return nil, end
 	}
 	padded = (end/p.block + 1) * p.block

@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"bytes"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -167,6 +168,72 @@ func TestNoPaddingWithFlushes(t *testing.T) {
 		x.appendOf(700)
 		if data := x.content(0); int64(len(data)) != x.l.active().size.Load() {
 			t.Fatalf("the file has %d bytes, its batches have %d", len(data), x.l.active().size.Load())
+		}
+	}
+}
+
+// A preallocated file has no padding: it may be so long that the padding's batch would end in it.
+func TestNoPaddingInPreallocatedFiles(t *testing.T) {
+	x := &reserving{t: t, c: newClock(), preallocate: true, padding: padding{from: 1000, block: 512}}
+	x.fs = vfs.NewMem(x.c.Now)
+	x.open()
+	for range 5 {
+		x.appendOf(700)
+		data, size := x.content(0), x.l.active().size.Load()
+		if len(data) != 32<<20 || len(bytes.Trim(data[size:], "\x00")) > 0 {
+			t.Fatalf("after %d bytes, the file of %d has something else", size, len(data))
+		}
+	}
+}
+
+// A preallocated file is cut off at its last batch even if files are no longer preallocated.
+func TestPreallocatedUntilNow(t *testing.T) {
+	x := &reserving{t: t, c: newClock(), preallocate: true}
+	x.fs = vfs.NewMem(x.c.Now)
+	x.open()
+	x.appendOf(100)
+	cfg := x.l.Config()
+	cfg.Preallocate = false
+	x.m.SetConfig(testTP.Topic, cfg)
+	x.unpadded(func() { x.must(x.l.Roll()) })
+}
+
+// Flushed records that are padding after a kill are damage, as if they were anything else.
+func TestPaddingInPlaceOfFlushedRecords(t *testing.T) {
+	x := newPadded(t)
+	x.appendOf(1500)
+	size := x.l.Size()
+	x.appendOf(100)
+	x.must(x.l.Flush())
+	x.must(x.m.checkpointOffsets(x.m.disks[0]))
+	f, err := x.fs.OpenFile(filepath.Join("/data", testTP.String(), fileName(0, logSuffix)), vfs.ReadWrite)
+	x.must(err)
+	_, err = f.WriteAt(paddingBytes[:int64(len(x.content(0)))-size], size)
+	x.must(err)
+	before := x.content(0)
+	x.fs = x.fs.Kill()
+	x.start().want(t, "is broken", "was flushed")
+	if !bytes.Equal(x.content(0), before) {
+		t.Error("the damage was cut off")
+	}
+}
+
+// The files of another user can be written if its group may, but not get a modification time.
+func TestPaddingInFilesOfAnotherUser(t *testing.T) {
+	x := newPadded(t)
+	x.fs.SetFault(func(op, name string) error {
+		if op == "setmodtime" {
+			return &fs.PathError{Op: op, Path: name, Err: syscall.EPERM}
+		}
+		return nil
+	})
+	x.appendOf(1500)
+	x.must(x.l.Roll())
+	x.appendOf(1500)
+	x.must(x.m.Close())
+	for _, base := range []int64{0, 1} {
+		if walk := record.Split(x.content(base)); !walk.Next() || walk.Next() || walk.Err() != nil || walk.Position() != len(x.content(base)) {
+			t.Errorf("segment %d: %d of %d bytes are batches", base, walk.Position(), len(x.content(base)))
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (ld *loader) recoverSegment(l *Log, r *rescan, before []*segment) (cut bool
 	if err != nil {
 		return false, err
 	}
-	if padded {
+	if padded && !ld.flushed(r) {
 		s.size.Store(r.valid) // finish cuts it off
 	} else if r.valid < r.size {
 		if err := ld.cut(l, r); err != nil {
@@ -149,7 +149,7 @@ func (ld *loader) recoverSegment(l *Log, r *rescan, before []*segment) (cut bool
 		}
 		cut = true
 	}
-	if err := s.finish(false); err != nil && !noSpace(err) {
+	if err := s.finish(); err != nil && !noSpace(err) {
 		return false, err
 	}
 	if ld.newEpochs && !ld.noEpochs {
@@ -186,6 +186,10 @@ func (ld *loader) fold(l *Log, r *rescan) error {
 	return nil
 }
 
+// flushed reports whether there were flushed records where the valid batches of a segment end. Below the log start
+// offset nothing may be left, after a truncation to it.
+func (ld *loader) flushed(r *rescan) bool { return max(r.end, ld.logStart) < ld.recoveryPoint }
+
 // cut removes the broken tail of a segment, unless it had been flushed: then it is damage, and stays.
 func (ld *loader) cut(l *Log, r *rescan) error {
 	f, err := r.s.open()
@@ -196,7 +200,7 @@ func (ld *loader) cut(l *Log, r *rescan) error {
 		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), records follow, and it is not known what was flushed",
 			ErrDamaged, f.Name(), r.valid, r.end, r.bad)
 	}
-	if max(r.end, ld.logStart) < ld.recoveryPoint { // below the log start offset nothing may be left, after a truncation to it
+	if ld.flushed(r) {
 		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), but all below offset %d was flushed",
 			ErrDamaged, f.Name(), r.valid, r.end, r.bad, ld.recoveryPoint)
 	}

@@ -18,6 +18,8 @@ type reserving struct {
 	l       *Log
 	padding padding
 	flush   int64 // flush.messages; 0: never
+
+	preallocate bool
 }
 
 func newReserving(t *testing.T) *reserving {
@@ -36,9 +38,21 @@ func (x *reserving) reopen() *logLines {
 
 func (x *reserving) open() *logLines {
 	x.t.Helper()
+	lines := x.start()
+	var err error
+	if x.l, err = x.m.GetOrCreate(testTP, [16]byte{7}, x.m.cfg.Default, true); err != nil {
+		x.t.Fatal(err)
+	}
+	return lines
+}
+
+// start opens the manager alone.
+func (x *reserving) start() *logLines {
+	x.t.Helper()
 	cfg := memConfig(x.fs, x.c)
 	cfg.Default.SegmentBytes, cfg.Default.IndexSizeMax = 32<<20, 1<<20
 	cfg.padding = &x.padding
+	cfg.Default.Preallocate = x.preallocate
 	if x.flush > 0 {
 		cfg.Default.FlushMessages = x.flush
 	}
@@ -46,10 +60,6 @@ func (x *reserving) open() *logLines {
 	cfg.Logger, lines = newLogLines()
 	x.m = mustOpen(x.t, cfg)
 	x.t.Cleanup(func() { _ = x.m.Close() })
-	var err error
-	if x.l, err = x.m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true); err != nil {
-		x.t.Fatal(err)
-	}
 	return lines
 }
 

@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"strconv"
@@ -80,6 +81,8 @@ type segment struct {
 	padded     int64     // size of the file, if that is more than size; see padding
 	reserved   int64     // position up to which the file system has space for the file; see reserve
 	jitter     time.Duration
+
+	preallocated bool // the file was created with the largest size of a segment
 }
 
 type openFile struct{ vfs.File }
@@ -110,6 +113,7 @@ func createSegment(fsys *openFiles, dir string, base int64, cfg *Config, now tim
 			_ = f.Close()
 			return nil, err
 		}
+		s.preallocated = true
 	}
 	s.keepLocked(f)
 	return s, nil
@@ -439,8 +443,8 @@ func (s *segment) firstTimestamp() (int64, error) {
 }
 
 // finish ends appending: it forgets what was remembered, adds the last time index entry, and trims the indexes and a
-// file with padding or reserved space to their used size.
-func (s *segment) finish(preallocated bool) error {
+// file with padding, reserved or preallocated space to their used size.
+func (s *segment) finish() error {
 	s.recent.Store(nil)
 	if !s.touched {
 		return nil
@@ -460,7 +464,7 @@ func (s *segment) finish(preallocated bool) error {
 	if err := s.times.trim(); err != nil {
 		return err
 	}
-	if !preallocated && s.size.Load() < reserveFrom && s.padded <= s.size.Load() {
+	if !s.preallocated && s.size.Load() < reserveFrom && s.padded <= s.size.Load() {
 		return nil
 	}
 	return s.trim()
@@ -480,9 +484,13 @@ func (s *segment) trim() error {
 	if err := f.Truncate(s.size.Load()); err != nil {
 		return err
 	}
-	s.reserved, s.padded = 0, 0
+	s.reserved, s.padded, s.preallocated = 0, 0, false
 	s.dirty.Store(true) // its length must be durable before it counts as flushed
-	return s.fs.SetModTime(s.path(logSuffix), st.ModTime())
+	err = s.fs.SetModTime(s.path(logSuffix), st.ModTime())
+	if errors.Is(err, fs.ErrPermission) { // the file belongs to another user, as after a broker of that user: it may be written, but only look newer
+		return nil
+	}
+	return err
 }
 
 // sync makes the whole segment durable.
