@@ -21,7 +21,7 @@ import (
 // segmentSeen is a segment as seen in its files.
 type segmentSeen struct {
 	base    int64
-	size    int64 // bytes
+	size    int64 // bytes of whole batches
 	largest int64 // timestamp in ms; the file's modification time if no record has one
 }
 
@@ -97,19 +97,19 @@ func readSegment(path string, base int64) (segmentSeen, error) {
 	if err != nil {
 		return segmentSeen{}, err
 	}
-	s := segmentSeen{base: base, size: info.Size(), largest: record.NoTimestamp}
-	for at := int64(0); at < s.size; {
+	s := segmentSeen{base: base, largest: record.NoTimestamp}
+	for s.size < info.Size() {
 		var head [record.HeaderSize]byte
-		n, err := f.ReadAt(head[:], at)
+		n, err := f.ReadAt(head[:], s.size)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return s, fmt.Errorf("%s at %d: %w", path, at, err)
+			return s, fmt.Errorf("%s at %d: %w", path, s.size, err)
 		}
 		size, err := record.SizeOf(head[:n])
-		if err != nil || size == 0 || at+int64(size) > s.size { // pre-allocated space, or a batch that is being written
+		if err != nil || size == 0 || s.size+int64(size) > info.Size() { // preallocated space, padding, or a batch that is being written
 			break
 		}
 		s.largest = max(s.largest, record.Batch(head[:]).MaxTimestamp())
-		at += int64(size)
+		s.size += int64(size)
 	}
 	if s.largest < 0 {
 		s.largest = info.ModTime().UnixMilli()

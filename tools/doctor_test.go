@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -294,6 +295,26 @@ func TestFates(t *testing.T) {
 			if !strings.Contains(f.says, words) || f.trouble != trouble || f.trouble != (f.do != "") {
 				t.Errorf("%s, segment %d: %+v", test.name, i, f)
 			}
+		}
+	}
+}
+
+// What a file has behind its last batch does not count: preallocated space, or the beginning of a batch that is longer.
+func TestSegmentThatIsWrittenTo(t *testing.T) {
+	const newest = 1_500_000_000_000
+	w := record.NewBuilder()
+	w.Add(newest, nil, []byte("v"))
+	data := w.MustBuild()
+	size := int64(len(data))
+	begun := binary.BigEndian.AppendUint32(make([]byte, 8), 1<<30)
+	for _, behind := range [][]byte{nil, make([]byte, 5000), append(begun, make([]byte, 5000)...), begun} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "00000000000000000000.log"), append(data, behind...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readSegments(dir)
+		if want := []segmentSeen{{0, size, newest}}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("with %d bytes behind: %+v, %v; want %+v", len(behind), got, err, want)
 		}
 	}
 }
