@@ -186,6 +186,14 @@ func TestDoctorOnBrokers(t *testing.T) {
 		_, err := d.adm.AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Name: "leader.replication.throttled.rate", Value: kadm.StringPtr("1")}}, id)
 		d.must(err)
 	}
+	testwait.Until(t, "the brokers have their throttles", func() bool {
+		brokers, err := d.adm.DescribeBrokerConfigs(ctx, 0, 1)
+		return err == nil && !slices.ContainsFunc(brokers, func(b kadm.ResourceConfig) bool {
+			return !slices.ContainsFunc(b.Configs, func(c kadm.Config) bool {
+				return c.Key == "leader.replication.throttled.rate" && c.MaybeValue() == "1"
+			})
+		})
+	})
 	d.ask("reassignment", 1, "leader.replication.throttled.rate=1 is left over")
 	var move kadm.AlterPartitionAssignmentsReq
 	move.Assign("slow", 0, []int32{0, 1})
