@@ -308,11 +308,14 @@ func (c *Conn) handle(frame []byte) error {
 			return err
 		}
 	}
-	if frames, route := c.gather(frame); len(frames) > 1 {
+	frames, route := c.gather(frame)
+	if len(frames) > 1 {
 		return c.handleTogether(frames, route)
 	}
+	clear(frames)
 	c.traffic.received(4 + len(frame))
 	route, answer, err := c.firstHalf(frame)
+	c.req.Body = nil // it would keep a large read buffer from being freed
 	budget.release(len(frame))
 	if err != nil {
 		return err

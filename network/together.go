@@ -15,6 +15,14 @@ type group struct {
 	requests []*Request
 }
 
+// forget drops what may keep a large read buffer from being freed.
+func (g *group) forget() {
+	clear(g.frames)
+	for _, r := range g.requests {
+		r.Body = nil
+	}
+}
+
 // gather returns the frames of the requests that have arrived whole, from a first one on, and can be handled together.
 // Those after the first are charged to the budget, unless that would make them wait.
 func (c *Conn) gather(first []byte) ([][]byte, Route) {
@@ -60,13 +68,14 @@ func (c *Conn) handleTogether(frames [][]byte, route Route) error {
 			err = failed // the broken one comes later
 		}
 	}
-	for _, frame := range frames {
+	for i, frame := range frames {
 		c.budget.release(len(frame))
+		if i < len(answers) {
+			c.traffic.received(4 + len(frame))
+			c.in.consume(4 + len(frame))
+		}
 	}
-	for i := range answers {
-		c.traffic.received(4 + len(frames[i]))
-		c.in.consume(4 + len(frames[i]))
-	}
+	c.group.forget()
 	if c.auth == nil {
 		c.in.useUsualBuffers()
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"weak"
 
 	"barnabas/internal/testlog"
 	"barnabas/internal/testwait"
@@ -20,6 +23,7 @@ type joiner struct {
 	*echo
 	mu     sync.Mutex
 	groups []int // how many were handled at a time
+	bodies []weak.Pointer[byte]
 }
 
 const joined = 120
@@ -48,6 +52,7 @@ func (j *joiner) together(_ context.Context, requests []*Request) (answers []Ans
 	j.mu.Unlock()
 	for i, r := range requests {
 		body := text(r.Body)
+		j.saw(r.Body)
 		if body == "first" && i > 0 {
 			return answers, nil
 		}
@@ -65,6 +70,28 @@ func (j *joiner) together(_ context.Context, requests []*Request) (answers []Ans
 		}
 	}
 	return answers, nil
+}
+
+func (j *joiner) saw(body []byte) {
+	if len(body) == 0 {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.bodies = append(j.bodies, weak.Make(&body[0]))
+}
+
+// held returns how many requests that were seen are still in memory.
+func (j *joiner) held() (n int) {
+	runtime.GC()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, b := range j.bodies {
+		if b.Value() != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // largest returns how many requests were handled together at most.
@@ -188,5 +215,18 @@ func TestTogetherAfterLoginOnly(t *testing.T) {
 	}
 	if len(j.groups) > 0 {
 		t.Errorf("handled before the login: %v", j.groups)
+	}
+}
+
+// An idle connection does not hold the buffer of a large request that others came behind.
+func TestTogetherHoldsNoBuffer(t *testing.T) {
+	for _, behind := range [][]string{nil, {"a"}, {"a", "b"}} {
+		j, _, c := joinerServer(t, Config{RequestMaxBytes: 32 << 20})
+		bodies := append([]string{strings.Repeat("v", 8<<20)}, behind...)
+		sendAll(t, c, 0, bodies)
+		for i, body := range bodies {
+			expect(t, c, int32(i), body)
+		}
+		testwait.Until(t, "the buffer is given up", func() bool { return j.held() == 0 })
 	}
 }
