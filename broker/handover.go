@@ -32,7 +32,10 @@ func (s *Server) handOver() {
 			s.log.WithError(context.Cause(ctx)).Warn("stopping without handing leaderships over, since ZooKeeper does not answer: other leaders are elected when this broker's session has expired")
 			return
 		}
-		log := s.log.WithError(err).WithField(logx.Count, left)
+		log := s.log.WithField(logx.Count, left)
+		if err != nil {
+			log = s.log.WithError(err)
+		}
 		if try == tries {
 			log.Warn("stopping although not all leaderships were moved")
 			return
@@ -69,11 +72,11 @@ func (s *Server) askToShutDown(ctx context.Context) (left int, err error) {
 	defer cancel()
 	answer, err := s.peers.ToController(ctx, req)
 	if err != nil {
-		return -1, err
+		return 0, err
 	}
 	resp := answer.(*kmsg.ControlledShutdownResponse)
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return -1, err
+		return 0, err
 	}
 	return len(resp.PartitionsRemaining), nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"barnabas/internal/testwait"
 
+	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 )
 
@@ -29,6 +30,9 @@ func TestHandoverEndsWithItsLastTry(t *testing.T) {
 	count := make(map[string]int)
 	for _, e := range lines.AllEntries() {
 		count[e.Message]++
+		if err, logged := e.Data[logrus.ErrorKey]; logged && err == nil {
+			t.Errorf("logged with an error that there was not: %q", e.Message)
+		}
 	}
 	if count["the controller has not moved all leaderships yet, try 1 of 2, 1ms until the next"] != 1 ||
 		count["the controller has not moved all leaderships yet, try 2 of 2, 1ms until the next"] != 0 ||
