@@ -87,7 +87,7 @@ func newProcess(t testing.TB, id int, zk string, settings ...string) *process {
 	p := &process{t: t, dir: t.TempDir(), port: testport.Reserve(t)}
 	lines := append([]string{
 		fmt.Sprintf("broker.id=%d", id), fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d", p.port), "log.dirs=" + p.logDir(),
-		"zookeeper.connect=" + zk, "zookeeper.session.timeout.ms=2000", "offsets.topic.replication.factor=1",
+		"zookeeper.connect=" + zk, "zookeeper.session.timeout.ms=2000", "zookeeper.connection.timeout.ms=30000", "offsets.topic.replication.factor=1",
 		"transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1", "group.initial.rebalance.delay.ms=0",
 	}, settings...)
 	if err := os.WriteFile(filepath.Join(p.dir, "server.properties"), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
