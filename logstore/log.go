@@ -458,6 +458,9 @@ func (l *Log) finish() error {
 		return err
 	}
 	l.closed.Store(true)
+	if err := l.active().finish(); err != nil { // first: it makes room for what follows
+		return l.disk.fail("close segment", err)
+	}
 	if err := l.epochs.flush(); err != nil {
 		return l.disk.fail("write leader epochs", err)
 	}
@@ -465,9 +468,6 @@ func (l *Log) finish() error {
 		if err := l.mu.snaps.take(l.mu.producers, true); err != nil {
 			return l.disk.fail("write producer snapshot", err)
 		}
-	}
-	if err := l.active().finish(); err != nil {
-		return l.disk.fail("close segment", err)
 	}
 	return nil
 }

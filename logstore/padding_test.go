@@ -237,3 +237,20 @@ func TestPaddingInFilesOfAnotherUser(t *testing.T) {
 		}
 	}
 }
+
+// A log is closed cleanly on a disk that is full of its own padding.
+func TestStopOnADiskFullOfPadding(t *testing.T) {
+	x := newPadded(t)
+	x.appendOf(1500)
+	full := true
+	x.fs.SetFault(func(op, name string) error {
+		if op == "truncate" && strings.HasSuffix(name, logSuffix) {
+			full = false
+		}
+		if op == "write" && full && strings.Contains(name, testTP.String()) {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	x.unpadded(func() { x.must(x.m.Close()) })
+}

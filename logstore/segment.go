@@ -442,12 +442,17 @@ func (s *segment) firstTimestamp() (int64, error) {
 	return first, err
 }
 
-// finish ends appending: it forgets what was remembered, adds the last time index entry, and trims the indexes and a
-// file with padding, reserved or preallocated space to their used size.
+// finish ends appending: it forgets what was remembered, trims a file with padding, reserved or preallocated space to its
+// used size, adds the last time index entry, and trims the indexes.
 func (s *segment) finish() error {
 	s.recent.Store(nil)
 	if !s.touched {
 		return nil
+	}
+	if s.preallocated || s.size.Load() >= reserveFrom || s.padded > s.size.Load() {
+		if err := s.trim(); err != nil { // first: it makes room for the rest
+			return err
+		}
 	}
 	largest, err := s.largest()
 	if err != nil {
@@ -461,13 +466,7 @@ func (s *segment) finish() error {
 	if err := s.index.trim(); err != nil {
 		return err
 	}
-	if err := s.times.trim(); err != nil {
-		return err
-	}
-	if !s.preallocated && s.size.Load() < reserveFrom && s.padded <= s.size.Load() {
-		return nil
-	}
-	return s.trim()
+	return s.times.trim()
 }
 
 // trim cuts off what the file has beyond the last batch. Its modification time remains that of the last write, by which
