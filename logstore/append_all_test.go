@@ -31,17 +31,25 @@ type twins struct {
 	epochs     [3]int16
 	sent       [][]byte // the last batches, to be repeated
 	timestamps int64
+	version    int16 // of Produce
 }
 
 func newTwins(t *testing.T, seed uint64) *twins {
-	x := &twins{t: t, rng: rand.New(rand.NewPCG(seed, 3)), c: newClock(), timestamps: 1_790_000_000_000}
+	x := &twins{t: t, rng: rand.New(rand.NewPCG(seed, 3)), c: newClock(), timestamps: 1_790_000_000_000, version: 9}
+	if x.rng.IntN(4) == 0 {
+		x.version = 2
+	}
 	appendTime, compact, age := x.rng.IntN(3) == 0, x.rng.IntN(4) == 0, time.Duration(x.rng.IntN(200))*time.Millisecond
+	old := x.version < 3 && x.rng.IntN(2) == 0
 	for i := range 2 {
 		x.fs[i] = vfs.NewMem(x.c.Now)
 		cfg := memConfig(x.fs[i], x.c)
 		d := &cfg.Default
 		d.SegmentBytes, d.IndexIntervalBytes, d.IndexSizeMax, d.SegmentAge, d.SegmentJitter = 4000, 200, 1<<16, age, 0
 		d.Compact, d.MaxMessageBytes = compact, 2000
+		if old {
+			d.Magic = 1
+		}
 		if appendTime {
 			d.TimestampType = record.LogAppendTime
 		}
@@ -59,6 +67,9 @@ func newTwins(t *testing.T, seed uint64) *twins {
 func (x *twins) batch() []byte {
 	r := x.rng
 	x.timestamps += r.Int64N(40)
+	if x.version < 3 {
+		return x.messages()
+	}
 	w := record.NewBuilder()
 	for i := range 1 + r.IntN(3) {
 		var key []byte
@@ -89,6 +100,18 @@ func (x *twins) batch() []byte {
 	return data
 }
 
+// messages returns what an old client sends: messages, of which the last may be incomplete.
+func (x *twins) messages() (data []byte) {
+	r := x.rng
+	for i := range r.IntN(4) {
+		data = record.AppendMessage(data, int8(r.IntN(2)), int64(i), x.timestamps+int64(i), []byte("k"), make([]byte, r.IntN(400)))
+	}
+	if r.IntN(10) == 0 {
+		data = data[:len(data)-min(len(data), r.IntN(100))]
+	}
+	return data
+}
+
 // sequence makes a batch one of an idempotent producer, with a wrong sequence number or epoch now and then.
 func (x *twins) sequence(w *record.Builder) {
 	r := x.rng
@@ -109,7 +132,7 @@ func (x *twins) sequence(w *record.Builder) {
 
 func (x *twins) step() {
 	x.c.now = x.c.now.Add(time.Duration(x.rng.IntN(30)) * time.Millisecond)
-	o := LeaderAppend{ProduceVersion: 9, LeaderEpoch: 3}
+	o := LeaderAppend{ProduceVersion: x.version, LeaderEpoch: 3}
 	var single, group []LeaderBatch
 	for range 1 + x.rng.IntN(6) {
 		data := x.batch()
