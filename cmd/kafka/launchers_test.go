@@ -105,6 +105,35 @@ func TestManualsOfServers(t *testing.T) {
 	}
 }
 
+// However the options are asked for, they are printed and nothing else.
+func TestHelpOfServers(t *testing.T) {
+	want := helpOfServer(t, "--help")
+	for _, option := range []string{"-h", "-help"} {
+		if got := helpOfServer(t, option); got != want {
+			t.Errorf("%s prints %q, --help %q", option, got, want)
+		}
+	}
+}
+
+func helpOfServer(t *testing.T, option string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "stderr")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := os.Stderr
+	os.Stderr = f
+	code := serverStart([]string{"server.properties", option})
+	os.Stderr = before
+	_ = f.Close()
+	page, err := os.ReadFile(name)
+	if err != nil || code != 1 {
+		t.Errorf("%s: exit code %d, %v", option, code, err)
+	}
+	return string(page)
+}
+
 func TestVersion(t *testing.T) {
 	for _, args := range [][]string{{"kafka", "--version"}, {"kafka", "version"}, {"kafka", "help"}} {
 		if code := run(args); code != 0 {

@@ -92,6 +92,8 @@ func fileArgument(m manual, args []string, define func(*pflag.FlagSet)) (file st
 	err := flags.Parse(args)
 	help, _ := flags.GetBool("help")
 	switch {
+	case errors.Is(err, pflag.ErrHelp): // -h or -help: the page has been printed
+		return "", 1, false
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "%s: %v (--help lists the options)\n", m.name, err)
 		return "", 1, false
