@@ -2,8 +2,8 @@ package record
 
 import "testing"
 
-// BenchmarkProbe checks the records of a batch as a leader does before it appends them.
-func BenchmarkProbe(b *testing.B) {
+// benchBatch returns a batch of 16 KiB, whose bytes are counted.
+func benchBatch(b *testing.B) Batch {
 	w := NewBuilder()
 	for i := range 140 {
 		w.Add(1_790_000_000_000+int64(i), nil, make([]byte, 100))
@@ -11,6 +11,12 @@ func BenchmarkProbe(b *testing.B) {
 	batch := Batch(w.MustBuild())
 	b.SetBytes(int64(len(batch)))
 	b.ReportAllocs()
+	return batch
+}
+
+// BenchmarkProbe checks the records of a batch as a leader does before it appends them.
+func BenchmarkProbe(b *testing.B) {
+	batch := benchBatch(b)
 	var p Probe
 	for b.Loop() {
 		it := batch.Iter(batch.Body())
@@ -24,13 +30,7 @@ func BenchmarkProbe(b *testing.B) {
 
 // BenchmarkSurvey does the same for all records together.
 func BenchmarkSurvey(b *testing.B) {
-	w := NewBuilder()
-	for i := range 140 {
-		w.Add(1_790_000_000_000+int64(i), nil, make([]byte, 100))
-	}
-	batch := Batch(w.MustBuild())
-	b.SetBytes(int64(len(batch)))
-	b.ReportAllocs()
+	batch := benchBatch(b)
 	for b.Loop() {
 		if _, ok := batch.Survey(); !ok {
 			b.Fatal("not surveyed")
