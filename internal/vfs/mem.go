@@ -60,7 +60,7 @@ func (m *Mem) SetFault(fn func(op, name string) error) {
 
 // Crash returns the file system as it might be found after a power failure. Without rng only what is durable is left.
 // With rng, some of what was not synced may have reached the disk: names in a directory, part of the bytes that a file
-// grew by. A rename has either happened or not, as with a journaling file system: a file never loses both names. m must
+// grew by, and of those that were overwritten. A rename has either happened or not, as with a journaling file system: a file never loses both names. m must
 // not be used any more.
 func (m *Mem) Crash(rng *rand.Rand) *Mem {
 	m.mu.Lock()
@@ -105,6 +105,14 @@ func (m *Mem) undoRenamesLocked(renamed []memRename, rng *rand.Rand) {
 // crash returns what is left of a file's content.
 func (n *memNode) crash(rng *rand.Rand) *memNode {
 	data := bytes.Clone(n.durable)
+	if both := min(len(data), len(n.data)); rng != nil && both > 0 && rng.IntN(2) == 0 { // of what was overwritten, a part has reached the disk
+		at := rng.IntN(both + 1)
+		if rng.IntN(2) == 0 {
+			copy(data[:at], n.data[:at])
+		} else {
+			copy(data[at:both], n.data[at:both])
+		}
+	}
 	if rng != nil && len(n.data) > len(data) {
 		data = append(data, n.data[len(data):len(data)+rng.IntN(len(n.data)-len(data)+1)]...)
 	}

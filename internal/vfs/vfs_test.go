@@ -265,6 +265,30 @@ func TestCrashMayKeepMore(t *testing.T) {
 	}
 }
 
+// Of what is overwritten, any part may be there.
+func TestCrashMayKeepOverwritten(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := range uint64(200) {
+		m := vfs.NewMem(time.Now)
+		must(t, m.MkdirAll("/d"))
+		must(t, m.SyncDir("/"))
+		f, err := m.OpenFile("/d/f", vfs.ReadWrite|vfs.Create)
+		must(t, err)
+		for _, content := range []string{"old", "new"} {
+			_, err = f.WriteAt([]byte(content), 0)
+			must(t, err)
+			if content == "old" {
+				must(t, f.Sync())
+				must(t, m.SyncDir("/d"))
+			}
+		}
+		seen[read(m.Crash(rand.New(rand.NewPCG(seed, 0))), "/d/f")] = true
+	}
+	if want := map[string]bool{"old": true, "nld": true, "ned": true, "new": true, "olw": true, "oew": true}; !cmp.Equal(seen, want) {
+		t.Errorf("after crashes: %v, want %v", seen, want)
+	}
+}
+
 func TestKillKeepsAll(t *testing.T) {
 	m := vfs.NewMem(time.Now)
 	must(t, m.MkdirAll("/d"))
