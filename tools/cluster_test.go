@@ -338,7 +338,6 @@ func TestProducerCountsWhatItCannotDeliver(t *testing.T) {
 	}
 }
 
-// TestMembersOfNewGroupsWarnOfNothing: offsets that a member commits before it reads cause no warning.
 // TestGroupsThatWereResetBeforeAFailure are shown: their offsets have changed.
 func TestGroupsThatWereResetBeforeAFailure(t *testing.T) {
 	t.Parallel()
@@ -404,6 +403,7 @@ func TestProducerSettingsOfJava(t *testing.T) {
 	}
 }
 
+// TestMembersOfNewGroupsWarnOfNothing: offsets that a member commits before it reads cause no warning.
 func TestMembersOfNewGroupsWarnOfNothing(t *testing.T) {
 	t.Parallel()
 	addr := kafkatest.Run(t).Broker(0).Addr()

@@ -431,7 +431,6 @@ func TestTopicDeletedWhileTheDiskIsFull(t *testing.T) {
 	})
 }
 
-// TestExpiry: offsets expire when they should (KIP-211), and not before.
 // TestTopicDeletedWhileThePartitionMoved: offsets of a topic whose deletion no coordinator of the group has noticed are
 // removed, but not those that were committed since it was found to be missing: there is a new topic.
 func TestTopicDeletedWhileThePartitionMoved(t *testing.T) {
@@ -474,6 +473,7 @@ func TestTopicDeletedWhileThePartitionMoved(t *testing.T) {
 	})
 }
 
+// TestExpiry: offsets expire when they should (KIP-211), and not before.
 func TestExpiry(t *testing.T) {
 	const period = 5 * time.Second // interval between checks
 	at := func(when time.Duration, want string) func(*testing.T, *Coordinator) {
