@@ -59,9 +59,10 @@ func newLateBroker(t *testing.T, id int32, n *network, values ...string) *lateBr
 
 func (b *lateBroker) letGo() { b.gates.Open("/data/" + tp0.String()) }
 
+// hosts reports whether the partition is hosted and has its role, which it gets a moment later.
 func (b *lateBroker) hosts() bool {
-	_, ok := b.Partition(tp0)
-	return ok
+	p, ok := b.Partition(tp0)
+	return ok && len(p.State().Replicas) > 0
 }
 
 // TestRoleWaitsForTheLog: LeaderAndIsr requests for a partition whose log is still being loaded are answered at once,
