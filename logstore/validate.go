@@ -179,10 +179,10 @@ func (v *validator) inPlace(b record.Batch) (keep bool, err error) {
 		v.recordCount, v.maxTime = int(b.Count()), s.MaxTimestamp
 		return true, nil
 	}
-	var p record.Probe
+	var r record.Record
 	it := b.Iter(b.Body())
-	for it.Probe(&p) {
-		v.record(b, p.Offset, p.Timestamp, p.HasKey)
+	for it.Next(&r) {
+		v.record(b, r.Offset, r.Timestamp, r.Key != nil)
 	}
 	if it.Err() != nil {
 		return false, it.Err()

@@ -78,58 +78,6 @@ func (it *Iter) Next(r *Record) bool {
 	return it.step(end)
 }
 
-// Probe is what a leader checks of a record.
-type Probe struct {
-	Offset    int64
-	Timestamp int64 // ms
-	HasKey    bool
-}
-
-// Probe is Next without returning key, value and headers, though they are checked. Every produced record goes through
-// it: plain records take a fast path, everything else, including errors, that of Next.
-func (it *Iter) Probe(p *Probe) bool {
-	end, ok := it.begin()
-	if !ok {
-		return false
-	}
-	if it.probePlain(end, p) {
-		return it.step(end)
-	}
-	var f fields
-	if it.err = f.decode(it.rest[:end], it.at); it.err != nil {
-		return false
-	}
-	p.Offset, p.Timestamp, p.HasKey = it.base+f.offsetDelta, it.timestamp(f.timestampDelta), f.keySize >= 0
-	return it.step(end)
-}
-
-// probePlain decodes a valid record without headers; it returns false for any other.
-func (it *Iter) probePlain(end int, p *Probe) bool {
-	b := it.rest[:end]
-	timestamp, at := varint(b, it.at+1)
-	if at <= 0 {
-		return false
-	}
-	offset, at := varint(b, at)
-	if at <= 0 || int64(int32(offset)) != offset {
-		return false
-	}
-	key, at := varint(b, at)
-	if at <= 0 || key > int64(end-at) {
-		return false
-	}
-	value, at := varint(b, at+int(max(key, 0)))
-	if at <= 0 || value > int64(end-at) {
-		return false
-	}
-	at += int(max(value, 0))
-	if at != end-1 || b[at] != 0 {
-		return false
-	}
-	p.Offset, p.Timestamp, p.HasKey = it.base+offset, it.timestamp(timestamp), key >= 0
-	return true
-}
-
 // Err returns why the iteration ended early. It wraps kerr.InvalidRecord.
 func (it *Iter) Err() error { return it.err }
 

@@ -14,7 +14,7 @@ type Survey struct {
 
 // Survey examines the records of a magic 2 batch that is not compressed. It returns false for a batch with anything
 // unusual, valid or not: append times, headers, a key or value of a MiB, more than 17 minutes from the first timestamp,
-// a last record of a few bytes. Those are for Probe, which accepts what Survey does and more.
+// a last record of a few bytes. Those are for Iter, which accepts what Survey does and more.
 //
 // Every produced record goes through it: lengths and deltas are decoded from whole words.
 func (b Batch) Survey() (s Survey, ok bool) {

@@ -18,7 +18,7 @@ func surveyed() []Batch {
 	return []Batch{plain.MustBuild(), keyed.MustBuild(), late.MustBuild()}
 }
 
-// passedOver are batches that it leaves to Probe.
+// passedOver are batches that it leaves to Iter.
 func passedOver() []Batch {
 	tiny, empty, headers, slow, large, stamped := NewBuilder(), NewBuilder(), NewBuilder(), NewBuilder(), NewBuilder(), NewBuilder()
 	tiny.Add(5, nil, nil)
@@ -47,7 +47,7 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
-// With any bit of the first and the last records changed, Survey accepts nothing that Probe does not.
+// With any bit of the first and the last records changed, Survey accepts nothing that Iter does not.
 func TestSurveyOfDamagedBatches(t *testing.T) {
 	for _, b := range surveyed() {
 		for at := HeaderSize; at < len(b); at++ {
@@ -65,15 +65,15 @@ func TestSurveyOfDamagedBatches(t *testing.T) {
 	}
 }
 
-// compareSurvey compares a Survey with what Probe says of each record.
+// compareSurvey compares a Survey with the records.
 func compareSurvey(t *testing.T, b Batch, s Survey) {
 	t.Helper()
 	want := Survey{MinTimestamp: math.MaxInt64, MaxTimestamp: math.MinInt64}
-	var p Probe
+	var r Record
 	it := b.Iter(b.Body())
-	for it.Probe(&p) {
-		want.MinTimestamp, want.MaxTimestamp = min(want.MinTimestamp, p.Timestamp), max(want.MaxTimestamp, p.Timestamp)
-		want.NullKeys = want.NullKeys || !p.HasKey
+	for it.Next(&r) {
+		want.MinTimestamp, want.MaxTimestamp = min(want.MinTimestamp, r.Timestamp), max(want.MaxTimestamp, r.Timestamp)
+		want.NullKeys = want.NullKeys || r.Key == nil
 	}
 	if it.Err() != nil {
 		t.Fatalf("a batch is accepted that has: %v", it.Err())
@@ -83,7 +83,7 @@ func compareSurvey(t *testing.T, b Batch, s Survey) {
 	}
 }
 
-// FuzzSurvey changes bytes: what Survey accepts, Probe accepts too, with the same times and keys.
+// FuzzSurvey changes bytes: what Survey accepts, Iter accepts too, with the same times and keys.
 func FuzzSurvey(f *testing.F) {
 	for _, b := range append(surveyed(), passedOver()...) {
 		if len(b) < 16<<10 {

@@ -14,13 +14,13 @@ func benchBatch(b *testing.B) Batch {
 	return batch
 }
 
-// BenchmarkProbe checks the records of a batch as a leader does before it appends them.
-func BenchmarkProbe(b *testing.B) {
+// BenchmarkIter checks the records of a batch as a leader does with those that are unusual.
+func BenchmarkIter(b *testing.B) {
 	batch := benchBatch(b)
-	var p Probe
+	var r Record
 	for b.Loop() {
 		it := batch.Iter(batch.Body())
-		for it.Probe(&p) {
+		for it.Next(&r) {
 		}
 		if it.Err() != nil {
 			b.Fatal(it.Err())
