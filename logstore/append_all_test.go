@@ -226,6 +226,24 @@ func (x *reserving) appendAll(n int) []LeaderBatch {
 	return batches
 }
 
+// Nothing whole from an old client is not affected by a write that fails, since it has nothing to write.
+func TestNothingWholeBesideAFailedWrite(t *testing.T) {
+	x := newReserving(t)
+	x.append(1)
+	x.fs.SetFault(func(op, name string) error {
+		if op == "write" && strings.HasSuffix(name, logSuffix) {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	message := func() []byte { return record.AppendMessage(nil, 1, 0, 1, nil, []byte("v")) }
+	batches := []LeaderBatch{{Data: message()}, {Data: []byte{0}}, {Data: message()}}
+	x.l.AppendAll(batches, LeaderAppend{ProduceVersion: 2})
+	if batches[0].Err == nil || batches[1].Err != nil || batches[2].Err == nil {
+		t.Errorf("errors: %v, %v, %v", batches[0].Err, batches[1].Err, batches[2].Err)
+	}
+}
+
 // What cannot be written together with the batches before it is not written at all after these have made the disk fail,
 // although the disk would take it.
 func TestAppendAllAfterTheDiskHasFailed(t *testing.T) {

@@ -230,7 +230,7 @@ func (l *Log) writeRunLocked(cfg *Config, r *leaderRun, before int) {
 	if r.count > 0 {
 		if err := l.writeLocked(cfg, r.room[:r.count]...); err != nil {
 			for i := r.from; i < before; i++ {
-				if !r.batches[i].Info.Duplicate {
+				if r.batches[i].Info.Records > 0 { // those pending: others are duplicates, empty, or have failed
 					l.failed(&r.batches[i], err)
 				}
 			}
