@@ -142,7 +142,8 @@ func (ld *loader) recoverSegment(l *Log, r *rescan, before []*segment) (cut bool
 		return false, err
 	}
 	if padded && !ld.flushed(r) {
-		s.size.Store(r.valid) // finish cuts it off
+		s.padded = r.size
+		s.size.Store(r.valid) // finish cuts the rest off
 	} else if r.valid < r.size {
 		if err := ld.cut(l, r); err != nil {
 			return false, err

@@ -128,11 +128,7 @@ func (r *rescan) padded() (bool, error) {
 	if _, err := f.ReadAt(tail, r.valid); err != nil {
 		return false, damaged(f, r.valid, noEOF(err))
 	}
-	if !isPadding(tail) {
-		return false, nil
-	}
-	r.s.padded = r.size
-	return true, nil
+	return isPadding(tail), nil
 }
 
 // validBatchFollows reports whether a valid batch follows the invalid one: then it was not a crash that ended the

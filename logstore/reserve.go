@@ -1,6 +1,10 @@
 package logstore
 
-import "math"
+import (
+	"math"
+
+	"barnabas/internal/vfs"
+)
 
 // A file system that finds space for each page when it is written, as ext4 does, takes a third of the CPU time of an
 // append for it. So a segment reserves space in larger pieces, ahead of its end and without changing its size: a
@@ -15,8 +19,9 @@ const (
 // neverReserve is the value of segment.reserved with which it tries no more.
 const neverReserve = math.MaxInt64
 
-// reserve reserves space for an append that ends at a position, unless there is some. The caller holds the log's lock.
-func (s *segment) reserve(end int64, cfg *Config) {
+// reserve reserves space in the segment's file for an append that ends at a position, unless there is some. The caller
+// holds the log's lock.
+func (s *segment) reserve(f vfs.File, end int64, cfg *Config) {
 	if end <= s.reserved {
 		return
 	}
@@ -25,11 +30,7 @@ func (s *segment) reserve(end int64, cfg *Config) {
 		return
 	}
 	from := max(s.reserved, s.size.Load())
-	f, err := s.open()
-	if err == nil {
-		err = f.Reserve(from, end+ahead-from)
-	}
-	if err != nil {
+	if err := f.Reserve(from, end+ahead-from); err != nil {
 		s.reserved = neverReserve
 		return
 	}

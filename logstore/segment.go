@@ -234,7 +234,7 @@ func (s *segment) append(all []appended, cfg *Config) error {
 		return err
 	}
 	behind, padded := s.pad(end, cfg)
-	s.reserve(padded, cfg)
+	s.reserve(f, padded, cfg)
 	err = s.write(f, all, behind, position)
 	if noSpace(err) && padded > end { // without padding there may be enough
 		_ = f.Truncate(position)
@@ -448,7 +448,8 @@ func (s *segment) finish() error {
 	if !s.touched {
 		return nil
 	}
-	if s.preallocated || s.size.Load() >= reserveFrom || s.padded > s.size.Load() {
+	reserved := s.size.Load() >= reserveFrom // perhaps by an earlier process
+	if s.preallocated || reserved || s.padded > s.size.Load() {
 		if err := s.trim(); err != nil { // first: it makes room for the rest
 			return err
 		}
