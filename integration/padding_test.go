@@ -44,6 +44,7 @@ func TestApacheKafkaReadsPadding(t *testing.T) {
 		t.Errorf("Apache Kafka's dump of a live segment has %d batches:\n%s", n, dump[max(0, len(dump)-500):])
 	}
 	ours.kill()
+	awaitUnregistered(t, theirs.zk)
 	theirs.start()
 	if got := readAll(t, theirs.addr(), "t", 0); !slices.Equal(got, want) {
 		t.Errorf("Apache Kafka has %d of %d records, or others", len(got), len(want))

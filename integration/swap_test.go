@@ -267,12 +267,12 @@ func (s *swap) turn(when, addr, dir string) {
 }
 
 // awaitUnregistered waits until a killed broker's session has expired: Apache Kafka does not wait itself.
-func (s *swap) awaitUnregistered() {
-	s.t.Helper()
-	conn, _, err := zk.Connect([]string{s.zk}, 10*time.Second, zk.WithLogInfo(false))
-	s.must(err)
+func awaitUnregistered(t *testing.T, server string) {
+	t.Helper()
+	conn, _, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogInfo(false))
+	must(t, err)
 	defer conn.Close()
-	until(s.t, "the registration is gone", func(context.Context) bool {
+	until(t, "the registration is gone", func(context.Context) bool {
 		there, _, err := conn.Exists("/brokers/ids/0")
 		return err == nil && !there
 	})
@@ -299,7 +299,7 @@ func TestDirectoriesInTurns(t *testing.T) {
 			dumpWithApacheKafka(t, ours.logDir())
 		} else {
 			ours.kill()
-			s.awaitUnregistered()
+			awaitUnregistered(s.t, s.zk)
 		}
 		addr, data, stop := startPeer(t, 0, s.zk, append(slices.Clone(settings), "log.dirs="+ours.logDir(), "offsets.topic.replication.factor=1",
 			"transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1", "group.initial.rebalance.delay.ms=0",
@@ -309,7 +309,7 @@ func TestDirectoriesInTurns(t *testing.T) {
 			stop()
 		} else {
 			_ = exec.Command(launcher, "stop", filepath.Dir(data), "KILL").Run()
-			s.awaitUnregistered()
+			awaitUnregistered(s.t, s.zk)
 		}
 		complaints(t, filepath.Join(filepath.Dir(data), "server.log"))
 		ours.start()
