@@ -61,6 +61,7 @@ func (a *authentication) standing() bool {
 // the writer.
 func (c *Conn) handleTogether(frames [][]byte, route Route) error {
 	requests, err := c.parseAll(frames)
+	c.req.Key, c.req.Version = c.group.requests[0].Key, c.group.requests[0].Version // which they share; for the line about the connection's end
 	var answers []Answer
 	if len(requests) > 0 {
 		var failed error
@@ -101,10 +102,8 @@ func (c *Conn) parseAll(frames [][]byte) (requests []*Request, err error) {
 		r := c.group.requests[i]
 		r.Conn, r.Arrived = c, now
 		if _, err := r.parseHeader(frame, c.route); err != nil {
-			c.req.Key, c.req.Version = r.Key, r.Version
 			return c.group.requests[:i], err
 		}
 	}
-	c.req.Key, c.req.Version = c.group.requests[0].Key, c.group.requests[0].Version
 	return c.group.requests[:len(frames)], nil
 }

@@ -77,47 +77,41 @@ func work(req *kmsg.ProduceRequest) (n int) {
 	return n
 }
 
-// place is one of the places with records for a partition.
-type place struct {
-	request, topic, partition int // indexes
-	next                      int // index of the next place for the same partition; 0: none
-}
+// place is where a request has records for a partition.
+type place struct{ request, topic, partition int } // indexes
 
-// destination is a partition with the indexes of its first and last place.
+// destination is a partition with the places of its records, in the order of the requests.
 type destination struct {
-	part        *replica.Partition
-	first, last int
+	part   *replica.Partition
+	places []place
 }
 
-// placed is the records of several requests by partition.
-type placed struct {
-	places       []place
-	destinations []destination
-	expected     int // index of the destination that probably comes next: requests name them in the same order
+// destinations are the partitions that several requests name.
+type destinations struct {
+	list     []destination
+	expected int // index of the one that probably comes next: requests name them in the same order
 }
 
-func (d *placed) add(part *replica.Partition, p place) {
-	at := len(d.places)
-	d.places = append(d.places, p)
-	for range d.destinations {
-		if d.expected >= len(d.destinations) {
+// of returns the destination for a partition, at first without places but with room for some.
+func (d *destinations) of(part *replica.Partition, room int) *destination {
+	for range d.list {
+		if d.expected >= len(d.list) {
 			d.expected = 0
 		}
-		to := &d.destinations[d.expected]
+		to := &d.list[d.expected]
 		d.expected++
 		if to.part == part {
-			d.places[to.last].next = at
-			to.last = at
-			return
+			return to
 		}
 	}
-	d.destinations = append(d.destinations, destination{part, at, at})
-	d.expected = 0
+	d.list = append(d.list, destination{part, make([]place, 0, room)})
+	d.expected = len(d.list)
+	return &d.list[len(d.list)-1]
 }
 
 // appendTogether appends the records of all requests, partition by partition.
 func (h *Handlers) appendTogether(all []producing) {
-	var d placed
+	var d destinations
 	for r := range all {
 		p := &all[r]
 		for i := range p.req.Topics {
@@ -127,29 +121,26 @@ func (h *Handlers) appendTogether(all []producing) {
 					h.appended(p, i, j, nil, none, err)
 					continue
 				}
-				d.add(part, place{request: r, topic: i, partition: j})
+				to := d.of(part, len(all))
+				to.places = append(to.places, place{r, i, j})
 			}
 		}
 	}
 	batches := make([]logstore.LeaderBatch, 0, len(all))
-	for _, to := range d.destinations {
-		batches = h.appendAt(all, d.places, to, batches[:0])
+	for i := range d.list {
+		batches = h.appendAt(all, &d.list[i], batches[:0])
 	}
 }
 
 // appendAt appends the records for one partition. It uses the memory of batches, and returns it.
-func (h *Handlers) appendAt(all []producing, places []place, to destination, batches []logstore.LeaderBatch) []logstore.LeaderBatch {
-	for at, more := to.first, true; more; at, more = places[at].next, at != to.last {
-		p := places[at]
-		batches = append(batches, logstore.LeaderBatch{Data: all[p.request].req.Topics[p.topic].Partitions[p.partition].Records})
+func (h *Handlers) appendAt(all []producing, to *destination, batches []logstore.LeaderBatch) []logstore.LeaderBatch {
+	for _, at := range to.places {
+		batches = append(batches, logstore.LeaderBatch{Data: all[at.request].req.Topics[at.topic].Partitions[at.partition].Records})
 	}
 	req := all[0].req
 	to.part.AppendAll(batches, req.Acks == -1, logstore.LeaderAppend{Origin: logstore.Client, ProduceVersion: req.Version})
-	at := to.first
-	for i := range batches {
-		p := places[at]
-		h.appended(&all[p.request], p.topic, p.partition, to.part, batches[i].Info, batches[i].Err)
-		at = p.next
+	for i, at := range to.places {
+		h.appended(&all[at.request], at.topic, at.partition, to.part, batches[i].Info, batches[i].Err)
 	}
 	return batches
 }
