@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"barnabas/broker/acl"
+	"barnabas/internal/errcode"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -34,7 +35,7 @@ func (h *Handlers) describeACLs(_ context.Context, c *Call, req *kmsg.DescribeAC
 		err = filter.Check()
 	}
 	if err != nil {
-		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+		resp.ErrorCode, resp.ErrorMessage = errcode.Of(err), message(err)
 		return resp
 	}
 	resp.ErrorMessage = noMessage()
@@ -96,7 +97,7 @@ func (h *Handlers) deleteACLs(ctx context.Context, c *Call, req *kmsg.DeleteACLs
 	}
 	if err != nil {
 		for i := range resp.Results {
-			resp.Results[i].ErrorCode, resp.Results[i].ErrorMessage = code(err), message(err)
+			resp.Results[i].ErrorCode, resp.Results[i].ErrorMessage = errcode.Of(err), message(err)
 		}
 		return resp
 	}

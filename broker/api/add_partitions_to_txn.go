@@ -7,6 +7,7 @@ import (
 
 	"barnabas/broker/acl"
 	"barnabas/broker/txn"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 	"barnabas/network"
 
@@ -31,7 +32,7 @@ func (h *Handlers) addPartitionsToTxn(_ context.Context, c *Call, req *kmsg.AddP
 	may, err := h.mayAddPartitions(c, req)
 	if err != nil {
 		resp := kmsg.NewPtrAddPartitionsToTxnResponse()
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		return ready(c, resp)
 	}
 	return network.Later(func(ctx context.Context) network.Response {

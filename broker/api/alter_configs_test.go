@@ -5,6 +5,7 @@ import (
 
 	"barnabas/broker/metadata"
 	"barnabas/config"
+	"barnabas/internal/errcode"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -32,7 +33,7 @@ func TestTopicsToAlter(t *testing.T) {
 		{"missing", appended, true, kerr.UnknownTopicOrPartition.Code},
 		{"missing", config.Op{Key: "retention.ms"}, true, kerr.InvalidRequest.Code},
 	} {
-		if err := h.topicToAlter(test.topic, []config.Op{test.op}, test.replace); code(err) != test.code {
+		if err := h.topicToAlter(test.topic, []config.Op{test.op}, test.replace); errcode.Of(err) != test.code {
 			t.Errorf("topic %q, operation %d, replace %v: %v", test.topic, test.op.Kind, test.replace, err)
 		}
 	}

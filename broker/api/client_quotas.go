@@ -10,6 +10,7 @@ import (
 
 	"barnabas/broker/acl"
 	"barnabas/broker/quota"
+	"barnabas/internal/errcode"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -110,7 +111,7 @@ const (
 func (h *Handlers) describeClientQuotas(ctx context.Context, c *Call, req *kmsg.DescribeClientQuotasRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeClientQuotasResponse()
 	if err := h.authorize.cluster(c, acl.DescribeConfigs); err != nil {
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		return resp
 	}
 	resp.ErrorMessage = noMessage()

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"barnabas/broker/acl"
+	"barnabas/internal/errcode"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -13,7 +14,7 @@ import (
 func (h *Handlers) controlledShutdown(ctx context.Context, c *Call, req *kmsg.ControlledShutdownRequest) kmsg.Response {
 	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
 		resp := kmsg.NewPtrControlledShutdownResponse()
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		return resp
 	}
 	return h.Controller.ControlledShutdown(ctx, req)
@@ -22,7 +23,7 @@ func (h *Handlers) controlledShutdown(ctx context.Context, c *Call, req *kmsg.Co
 func (h *Handlers) alterPartition(ctx context.Context, c *Call, req *kmsg.AlterPartitionRequest) kmsg.Response {
 	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
 		resp := kmsg.NewPtrAlterPartitionResponse()
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		return resp
 	}
 	return h.Controller.AlterPartition(ctx, req)
@@ -31,7 +32,7 @@ func (h *Handlers) alterPartition(ctx context.Context, c *Call, req *kmsg.AlterP
 func (h *Handlers) allocateProducerIDs(ctx context.Context, c *Call, req *kmsg.AllocateProducerIDsRequest) kmsg.Response {
 	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
 		resp := kmsg.NewPtrAllocateProducerIDsResponse()
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		return resp
 	}
 	return h.Controller.AllocateProducerIDs(ctx, req)
@@ -51,7 +52,7 @@ func (h *Handlers) alterPartitionReassignments(ctx context.Context, c *Call, req
 // reassignmentsDenied is the response to a client that may not move partitions.
 func reassignmentsDenied(req *kmsg.AlterPartitionAssignmentsRequest, err error) kmsg.Response {
 	resp := kmsg.NewPtrAlterPartitionAssignmentsResponse()
-	resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+	resp.ErrorCode, resp.ErrorMessage = errcode.Of(err), message(err)
 	for _, t := range req.Topics {
 		topic := kmsg.NewAlterPartitionAssignmentsResponseTopic()
 		topic.Topic = t.Topic
@@ -68,7 +69,7 @@ func reassignmentsDenied(req *kmsg.AlterPartitionAssignmentsRequest, err error) 
 func (h *Handlers) listPartitionReassignments(ctx context.Context, c *Call, req *kmsg.ListPartitionReassignmentsRequest) kmsg.Response {
 	if err := h.authorize.cluster(c, acl.Describe); err != nil {
 		resp := kmsg.NewPtrListPartitionReassignmentsResponse()
-		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+		resp.ErrorCode, resp.ErrorMessage = errcode.Of(err), message(err)
 		for _, t := range req.Topics {
 			topic := kmsg.NewListPartitionReassignmentsResponseTopic()
 			topic.Topic = t.Topic
@@ -89,7 +90,7 @@ func (h *Handlers) listPartitionReassignments(ctx context.Context, c *Call, req 
 func (h *Handlers) updateFeatures(ctx context.Context, c *Call, req *kmsg.UpdateFeaturesRequest) kmsg.Response {
 	if err := h.authorize.cluster(c, acl.Alter); err != nil {
 		resp := kmsg.NewPtrUpdateFeaturesResponse()
-		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+		resp.ErrorCode, resp.ErrorMessage = errcode.Of(err), message(err)
 		return resp
 	}
 	return h.Controller.UpdateFeatures(ctx, req)

@@ -7,6 +7,7 @@ import (
 	"barnabas/broker/acl"
 	"barnabas/broker/replica"
 	"barnabas/internal/await"
+	"barnabas/internal/errcode"
 	"barnabas/network"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -52,7 +53,7 @@ func (h *Handlers) deleteRecords(_ context.Context, c *Call, req *kmsg.DeleteRec
 		defer cancel()
 		for _, w := range waits { // they share one deadline and start offsets only rise, so waiting in turn is waiting for all
 			err := await.Until(ctx, w.done, &w.partition.Changed)
-			w.out.ErrorCode = code(err)
+			w.out.ErrorCode = errcode.Of(err)
 		}
 		return resp
 	})

@@ -3,6 +3,8 @@ package api
 import (
 	"testing"
 
+	"barnabas/internal/errcode"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -18,7 +20,7 @@ func TestDeletedRecordsOfAFormerLeader(t *testing.T) {
 	}
 	w.out.LowWatermark = 0 // as of an earlier look
 	assign(t, replicas, 2, 1, 1, 2)
-	if done, err := w.done(); done || code(err) != kerr.NotLeaderForPartition.Code || w.out.LowWatermark != -1 {
+	if done, err := w.done(); done || errcode.Of(err) != kerr.NotLeaderForPartition.Code || w.out.LowWatermark != -1 {
 		t.Errorf("low watermark %d, done %v, %v", w.out.LowWatermark, done, err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"barnabas/internal/errcode"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -23,7 +25,7 @@ func (h *Handlers) describeCluster(_ context.Context, c *Call, req *kmsg.Describ
 		if req.EndpointType == controllerEndpoints {
 			err = fmt.Errorf("a broker has no controller endpoints: %w", kerr.MismatchedEndpointType)
 		}
-		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+		resp.ErrorCode, resp.ErrorMessage = errcode.Of(err), message(err)
 		return resp
 	}
 	snapshot := h.Metadata.Current()

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"barnabas/broker/acl"
+	"barnabas/internal/errcode"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -16,7 +17,7 @@ func (h *Handlers) describeGroups(_ context.Context, c *Call, req *kmsg.Describe
 	for _, id := range req.Groups {
 		if err := h.authorize.group(c, acl.Describe, id); err != nil {
 			g := kmsg.NewDescribeGroupsResponseGroup()
-			g.Group, g.ErrorCode = id, code(err)
+			g.Group, g.ErrorCode = id, errcode.Of(err)
 			resp.Groups = append(resp.Groups, g)
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"barnabas/broker/acl"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -15,7 +16,7 @@ import (
 func (h *Handlers) describeLogDirs(_ context.Context, c *Call, req *kmsg.DescribeLogDirsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeLogDirsResponse()
 	if err := h.authorize.cluster(c, acl.Describe); err != nil {
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		return resp
 	}
 	wanted := wantedLogs(req)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"barnabas/broker/acl"
+	"barnabas/internal/errcode"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -21,7 +22,7 @@ func (h *Handlers) describeTransaction(c *Call, id string) kmsg.DescribeTransact
 	out := kmsg.NewDescribeTransactionsResponseTransactionState()
 	out.TransactionalID = id
 	if err := h.authorize.txnID(c, acl.Describe, id); err != nil {
-		out.ErrorCode = code(err)
+		out.ErrorCode = errcode.Of(err)
 		return out
 	}
 	d, err := h.Transactions.Describe(id)

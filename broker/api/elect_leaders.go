@@ -5,6 +5,7 @@ import (
 
 	"barnabas/broker/acl"
 	"barnabas/broker/metadata"
+	"barnabas/internal/errcode"
 	"barnabas/network"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -48,7 +49,7 @@ func (h *Handlers) electLeaders(ctx context.Context, c *Call, req *kmsg.ElectLea
 // electionsDenied is the response to a client that may not elect leaders.
 func electionsDenied(req *kmsg.ElectLeadersRequest, err error) kmsg.Response {
 	resp := kmsg.NewPtrElectLeadersResponse()
-	resp.ErrorCode = code(err)
+	resp.ErrorCode = errcode.Of(err)
 	for _, t := range req.Topics {
 		topic := kmsg.NewElectLeadersResponseTopic()
 		topic.Topic = t.Topic

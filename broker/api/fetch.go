@@ -15,6 +15,7 @@ import (
 	"barnabas/broker/replica"
 	"barnabas/config"
 	"barnabas/internal/await"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 	"barnabas/network"
@@ -81,7 +82,7 @@ func (h *Handlers) fetch(_ context.Context, c *Call, req *kmsg.FetchRequest) net
 	}
 	session, err := h.sessions.begin(req, c.Arrived)
 	if err != nil {
-		return network.Ready(&fetchResponse{version: c.Version, code: code(err)})
+		return network.Ready(&fetchResponse{version: c.Version, code: errcode.Of(err)})
 	}
 	f := h.newFetching(c, req, session)
 	return network.Later(f.run)
@@ -496,7 +497,7 @@ func (h *Handlers) badIsolation(c *Call, req *kmsg.FetchRequest) network.Respons
 // fetchCode returns the error code of a partition. Consumers know only some codes in Fetch and fail on others
 // (FetchCollector.handleInitializeErrors, 3.9): those are replaced by UNKNOWN_SERVER_ERROR, after which they retry.
 func fetchCode(a *fetchPartition) int16 {
-	c := code(errors.Join(a.missing, a.failed))
+	c := errcode.Of(errors.Join(a.missing, a.failed))
 	switch c {
 	case 0, kerr.OffsetOutOfRange.Code, kerr.CorruptMessage.Code, kerr.UnknownTopicOrPartition.Code, kerr.NotLeaderForPartition.Code,
 		kerr.ReplicaNotAvailable.Code, kerr.TopicAuthorizationFailed.Code, kerr.KafkaStorageError.Code, kerr.FencedLeaderEpoch.Code,

@@ -16,6 +16,7 @@ import (
 	"barnabas/broker/token"
 	"barnabas/broker/txn"
 	"barnabas/config"
+	"barnabas/internal/errcode"
 	"barnabas/internal/logx"
 	"barnabas/logstore"
 	"barnabas/network"
@@ -264,22 +265,10 @@ func (h *Handlers) awaitReady(ctx context.Context, key int16) error {
 	}
 }
 
-// code returns the protocol's error code for an error: the first in its chain.
-func code(err error) int16 {
-	if err == nil {
-		return 0
-	}
-	var k *kerr.Error
-	if errors.As(err, &k) {
-		return k.Code
-	}
-	return kerr.UnknownServerError.Code
-}
-
 // codeOf returns the error's code, and logs an error without one, which would otherwise be lost, unless the request was
 // cancelled.
 func (h *Handlers) codeOf(err error) int16 {
-	c := code(err)
+	c := errcode.Of(err)
 	if c == kerr.UnknownServerError.Code && !errors.Is(err, kerr.UnknownServerError) && !errors.Is(err, context.Canceled) {
 		if line, ok := h.lines.Line("failed", h.Logger); ok {
 			line.WithError(err).Error("a request failed unexpectedly")

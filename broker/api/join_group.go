@@ -7,6 +7,7 @@ import (
 	"barnabas/broker/acl"
 	"barnabas/broker/group"
 	"barnabas/config"
+	"barnabas/internal/errcode"
 	"barnabas/network"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -24,7 +25,7 @@ func (h *Handlers) joinGroup(_ context.Context, c *Call, req *kmsg.JoinGroupRequ
 	}
 	if err != nil {
 		resp := kmsg.NewPtrJoinGroupResponse()
-		resp.ErrorCode, resp.Generation = code(err), -1
+		resp.ErrorCode, resp.Generation = errcode.Of(err), -1
 		return ready(c, resp)
 	}
 	return later(c, h.Groups.Join(req, c.client()))

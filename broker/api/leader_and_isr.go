@@ -9,6 +9,7 @@ import (
 
 	"barnabas/broker/acl"
 	"barnabas/broker/replica"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -29,12 +30,12 @@ func (h *Handlers) leaderAndISR(_ context.Context, c *Call, req *kmsg.LeaderAndI
 	resp := kmsg.NewPtrLeaderAndISRResponse()
 	assignments := assignmentsOf(req)
 	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		h.fillAssigned(c, resp, assignments, slices.Repeat([]error{err}, len(assignments)))
 		return resp
 	}
 	if err := h.checkBrokerEpoch(req.BrokerEpoch); err != nil {
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		return resp
 	}
 	errs, err := h.Replicas.ApplyLeaderAndISR(req.ControllerEpoch, assignments, leadersOf(req))

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"barnabas/broker/acl"
+	"barnabas/internal/errcode"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -14,7 +15,7 @@ import (
 func (h *Handlers) leaveGroup(_ context.Context, c *Call, req *kmsg.LeaveGroupRequest) kmsg.Response {
 	resp := kmsg.NewPtrLeaveGroupResponse()
 	if err := h.authorize.group(c, acl.Read, req.Group); err != nil {
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		return resp
 	}
 	members := req.Members

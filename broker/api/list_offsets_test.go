@@ -6,6 +6,7 @@ import (
 
 	"barnabas/broker/metadata"
 	"barnabas/broker/replica"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 	"barnabas/network"
@@ -51,7 +52,7 @@ func TestOffsetsAfterAnElection(t *testing.T) {
 		{"tiered", 9, -1, latestTiered, -1, 0},
 		{"newest record, old client", 6, -1, maxTimestamp, -1, kerr.UnsupportedVersion.Code},
 	} {
-		if got, err := ask(test.version, test.replica, test.timestamp); got != test.want || code(err) != test.code {
+		if got, err := ask(test.version, test.replica, test.timestamp); got != test.want || errcode.Of(err) != test.code {
 			t.Errorf("%s: %d, %v", test.name, got, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"barnabas/broker/acl"
 	"barnabas/broker/metadata"
+	"barnabas/internal/errcode"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -84,7 +85,7 @@ func failAll(req *kmsg.MetadataRequest, err error) []kmsg.MetadataResponseTopic 
 	var topics []kmsg.MetadataResponseTopic
 	for _, t := range req.Topics {
 		out := kmsg.NewMetadataResponseTopic()
-		out.ErrorCode, out.TopicID, out.Topic = code(err), t.TopicID, t.Topic
+		out.ErrorCode, out.TopicID, out.Topic = errcode.Of(err), t.TopicID, t.Topic
 		if out.Topic == nil {
 			out.Topic = new(string)
 		}
@@ -115,7 +116,7 @@ func (h *Handlers) namedTopics(ctx context.Context, c *Call, req *kmsg.MetadataR
 		}
 		seen[name] = true
 		if err := h.authorize.topic(c, acl.Describe, name); err != nil {
-			topics = append(topics, hiddenTopic(&t, code(err)))
+			topics = append(topics, hiddenTopic(&t, errcode.Of(err)))
 			continue
 		}
 		if snapshot.Topics[name] != nil {

@@ -8,6 +8,7 @@ import (
 
 	"barnabas/broker/acl"
 	"barnabas/broker/group"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 	"barnabas/network"
 	"barnabas/zkcoord"
@@ -31,7 +32,7 @@ func (c *commits) add(o group.Offset, code *int16) {
 func (c *commits) fill(h *Handlers, err error) {
 	for i, o := range c.offsets {
 		if *c.codes[i] = h.codeOf(err); o.Err != nil {
-			*c.codes[i] = code(o.Err)
+			*c.codes[i] = errcode.Of(o.Err)
 		}
 	}
 }
@@ -79,7 +80,7 @@ func (h *Handlers) offsetCommit(ctx context.Context, c *Call, req *kmsg.OffsetCo
 			}
 			switch tp := (logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition}); {
 			case err != nil:
-				outcome.ErrorCode = code(err)
+				outcome.ErrorCode = errcode.Of(err)
 			case c.Version == 0:
 				outcome.ErrorCode = h.codeOf(h.commitToZooKeeper(ctx, req.Group, tp, p.Offset, p.Metadata))
 			default:

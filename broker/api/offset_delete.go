@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"barnabas/broker/acl"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,7 +14,7 @@ import (
 func (h *Handlers) offsetDelete(_ context.Context, c *Call, req *kmsg.OffsetDeleteRequest) kmsg.Response {
 	resp := kmsg.NewPtrOffsetDeleteResponse()
 	if err := h.authorize.group(c, acl.Delete, req.Group); err != nil {
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		return resp
 	}
 	mayRead := h.authorize.topics(c, acl.Read)
@@ -27,7 +28,7 @@ func (h *Handlers) offsetDelete(_ context.Context, c *Call, req *kmsg.OffsetDele
 			out := &topics[i].Partitions[j]
 			out.Partition = p.Partition
 			if err := h.mayUseOffset(&mayRead, t.Topic, p.Partition); err != nil {
-				out.ErrorCode = code(err)
+				out.ErrorCode = errcode.Of(err)
 				continue
 			}
 			partitions = append(partitions, logstore.TopicPartition{Topic: t.Topic, Partition: p.Partition})

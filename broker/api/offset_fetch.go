@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"barnabas/broker/acl"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 	"barnabas/zkcoord"
 
@@ -43,7 +44,7 @@ func (h *Handlers) fetchOffsets(c *Call, groupID string, topics []kmsg.OffsetFet
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = groupID
 	if err := h.authorize.group(c, acl.Describe, groupID); err != nil {
-		out.ErrorCode = code(err)
+		out.ErrorCode = errcode.Of(err)
 		return out
 	}
 	describable := h.authorize.topics(c, acl.Describe)
@@ -53,7 +54,7 @@ func (h *Handlers) fetchOffsets(c *Call, groupID string, topics []kmsg.OffsetFet
 		asked = make([]kmsg.OffsetFetchRequestGroupTopic, 0, len(topics))
 		for _, t := range topics {
 			if err := describable.check(t.Topic); err != nil {
-				refused = append(refused, failedTopic(t.Topic, t.Partitions, code(err)))
+				refused = append(refused, failedTopic(t.Topic, t.Partitions, errcode.Of(err)))
 				continue
 			}
 			asked = append(asked, t)

@@ -9,6 +9,7 @@ import (
 	"barnabas/broker/metrics"
 	"barnabas/broker/quota"
 	"barnabas/broker/replica"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 	"barnabas/network"
@@ -142,7 +143,7 @@ func (h *Handlers) settled(listener string, resp *kmsg.ProduceResponse, waits []
 // notReplicated fills in why records are not known to be on enough replicas. Their offsets remain in the response, since
 // this broker has appended them (DelayedProduce, 3.9).
 func (h *Handlers) notReplicated(listener string, resp *kmsg.ProduceResponse, w *produced, err error) {
-	w.out.ErrorCode = code(err)
+	w.out.ErrorCode = errcode.Of(err)
 	h.produceHint(listener, resp, w.partition.TP.Topic, w.out, err)
 }
 

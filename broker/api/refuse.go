@@ -3,6 +3,7 @@ package api
 import (
 	"reflect"
 
+	"barnabas/internal/errcode"
 	"barnabas/network"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -22,7 +23,7 @@ func (h *Handlers) Refuse(r *network.Request, why error) (network.Answer, error)
 	}
 	if offered := h.rows[r.Key]; r.Key == int16(kmsg.ApiVersions) && (c.Version < offered.min || c.Version > offered.max) {
 		resp := kmsg.NewPtrApiVersionsResponse()
-		resp.ErrorCode = code(why)
+		resp.ErrorCode = errcode.Of(why)
 		return network.Ready(resp), nil
 	}
 	req := kmsg.RequestForKey(r.Key)
@@ -38,7 +39,7 @@ func (h *Handlers) Refuse(r *network.Request, why error) (network.Answer, error)
 // failed is the response to a request that was not carried out.
 func failed(req kmsg.Request, why error) kmsg.Response {
 	resp := req.ResponseKind()
-	f := failure{code(why), message(why)}
+	f := failure{errcode.Of(why), message(why)}
 	f.fill(reflect.ValueOf(resp).Elem(), reflect.ValueOf(req).Elem())
 	return resp
 }

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 
+	"barnabas/internal/errcode"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -13,7 +15,7 @@ import (
 func (h *Handlers) saslHandshake(_ context.Context, c *Call, req *kmsg.SASLHandshakeRequest) kmsg.Response {
 	resp := kmsg.NewPtrSASLHandshakeResponse()
 	offered, err := c.Conn.Handshake(req.Mechanism, c.Version)
-	resp.ErrorCode, resp.SupportedMechanisms = code(err), offered
+	resp.ErrorCode, resp.SupportedMechanisms = errcode.Of(err), offered
 	return resp
 }
 
@@ -24,7 +26,7 @@ func (h *Handlers) saslAuthenticate(_ context.Context, c *Call, req *kmsg.SASLAu
 	resp := kmsg.NewPtrSASLAuthenticateResponse()
 	answer, lifetime, err := c.Conn.Authenticate(req.SASLAuthBytes, c.Version)
 	if err != nil {
-		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
+		resp.ErrorCode, resp.ErrorMessage = errcode.Of(err), message(err)
 		return resp
 	}
 	resp.SASLAuthBytes, resp.SessionLifetimeMillis, resp.ErrorMessage = answer, lifetime.Milliseconds(), noMessage()

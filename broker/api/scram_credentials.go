@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"barnabas/broker/acl"
+	"barnabas/internal/errcode"
 	"barnabas/internal/scram"
 	"barnabas/zkcoord"
 
@@ -175,7 +176,7 @@ func (h *Handlers) describeUserSCRAMCredentials(ctx context.Context, c *Call, re
 // deniedCredentials has an entry with the code for each requested user, without a name, as in Apache Kafka.
 func deniedCredentials(req *kmsg.DescribeUserSCRAMCredentialsRequest, denied error) kmsg.Response {
 	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
-	resp.ErrorCode = code(denied)
+	resp.ErrorCode = errcode.Of(denied)
 	for range req.Users {
 		out := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
 		out.ErrorCode = resp.ErrorCode

@@ -6,6 +6,7 @@ import (
 
 	"barnabas/broker/acl"
 	"barnabas/broker/replica"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,12 +18,12 @@ func (h *Handlers) stopReplica(_ context.Context, c *Call, req *kmsg.StopReplica
 	resp := kmsg.NewPtrStopReplicaResponse()
 	stops := stopsOf(req)
 	if err := h.authorize.cluster(c, acl.ClusterAction); err != nil {
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		h.fillStopped(resp, stops, slices.Repeat([]error{err}, len(stops)))
 		return resp
 	}
 	if err := h.checkBrokerEpoch(req.BrokerEpoch); err != nil {
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		return resp
 	}
 	errs, err := h.Replicas.StopReplicas(req.ControllerEpoch, stops)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"barnabas/broker/acl"
+	"barnabas/internal/errcode"
 	"barnabas/network"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -23,7 +24,7 @@ func (h *Handlers) syncGroup(_ context.Context, c *Call, req *kmsg.SyncGroupRequ
 	}
 	if err != nil {
 		resp := kmsg.NewPtrSyncGroupResponse()
-		resp.ErrorCode, resp.MemberAssignment = code(err), []byte{}
+		resp.ErrorCode, resp.MemberAssignment = errcode.Of(err), []byte{}
 		return ready(c, resp)
 	}
 	return later(c, h.Groups.Sync(req))

@@ -8,6 +8,7 @@ import (
 	"barnabas/broker/acl"
 	"barnabas/broker/group"
 	"barnabas/broker/txn"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 	"barnabas/network"
@@ -49,7 +50,7 @@ func (h *Handlers) txnOffsetCommit(ctx context.Context, c *Call, req *kmsg.TxnOf
 				err = noGroup
 			}
 			if err != nil {
-				outcome.ErrorCode = code(err)
+				outcome.ErrorCode = errcode.Of(err)
 				continue
 			}
 			cs.add(group.Offset{

@@ -5,6 +5,7 @@ import (
 
 	"barnabas/broker/acl"
 	"barnabas/broker/metadata"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -25,7 +26,7 @@ func (h *Handlers) updateMetadata(_ context.Context, c *Call, req *kmsg.UpdateMe
 		})
 	}
 	if err != nil {
-		resp.ErrorCode = code(err)
+		resp.ErrorCode = errcode.Of(err)
 		return resp
 	}
 	if anyGone(before, h.Metadata.Current().Brokers) {

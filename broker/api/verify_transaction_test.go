@@ -7,6 +7,7 @@ import (
 
 	"barnabas/broker/metadata"
 	"barnabas/config"
+	"barnabas/internal/errcode"
 	"barnabas/internal/testlog"
 	"barnabas/logstore/record"
 	"barnabas/network"
@@ -36,7 +37,7 @@ func TestUnverified(t *testing.T) {
 	}
 	for _, test := range tests {
 		text, err := unverified(fmt.Errorf("asked: %w", test.err), test.version)
-		if !errors.Is(err, test.want) || code(err) != test.want.Code || (text != "") != test.text {
+		if !errors.Is(err, test.want) || errcode.Of(err) != test.want.Code || (text != "") != test.text {
 			t.Errorf("%v for version %d became %v with text %q", test.err.Message, test.version, err, text)
 		}
 	}
@@ -73,7 +74,7 @@ func TestProducersOfATransaction(t *testing.T) {
 		req.TransactionID = kmsg.StringPtr("id")
 		req.Topics = []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: test.batches}}
 		v := h.verifyProduce(t.Context(), &Call{Request: &network.Request{Version: 11}}, req)
-		if code(v.all) != test.want || (v.text != "") != (test.want != 0) {
+		if errcode.Of(v.all) != test.want || (v.text != "") != (test.want != 0) {
 			t.Errorf("%s: %v, text %q", name, v.all, v.text)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"barnabas/broker/acl"
 	"barnabas/broker/group"
 	"barnabas/broker/replica"
+	"barnabas/internal/errcode"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
 	"barnabas/network"
@@ -58,7 +59,7 @@ func (h *Handlers) writeMarkers(m *kmsg.WriteTxnMarkersRequestMarker, denied err
 			out := &topic.Partitions[j]
 			out.Partition = n
 			if denied != nil {
-				out.ErrorCode = code(denied)
+				out.ErrorCode = errcode.Of(denied)
 				continue
 			}
 			part, info, err := h.writeMarker(m, t.Topic, n)
@@ -110,7 +111,7 @@ func (h *Handlers) awaitMarkers(ctx context.Context, waits []markerWritten) {
 	defer cancel()
 	for _, w := range waits {
 		if err := w.partition.AwaitReplicated(ctx, w.epoch, w.end); err != nil {
-			w.out.ErrorCode = code(err)
+			w.out.ErrorCode = errcode.Of(err)
 		}
 	}
 }

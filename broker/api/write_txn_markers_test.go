@@ -8,6 +8,7 @@ import (
 	"barnabas/broker/group"
 	"barnabas/broker/replica"
 	"barnabas/config"
+	"barnabas/internal/errcode"
 	"barnabas/internal/testlog"
 	"barnabas/internal/testwait"
 	"barnabas/logstore"
@@ -82,7 +83,7 @@ func TestMarkersOfNobody(t *testing.T) {
 	p := assign(t, replicas, 1, 0, 1)
 	h := &Handlers{Deps: Deps{Replicas: replicas}}
 	for _, m := range []kmsg.WriteTxnMarkersRequestMarker{{ProducerID: -1}, {ProducerID: 7, ProducerEpoch: -1}} {
-		if _, _, err := h.writeMarker(&m, "t", 0); code(err) != kerr.UnknownServerError.Code || p.Log().LogEndOffset() != 0 {
+		if _, _, err := h.writeMarker(&m, "t", 0); errcode.Of(err) != kerr.UnknownServerError.Code || p.Log().LogEndOffset() != 0 {
 			t.Errorf("producer %d in epoch %d: %v, %d records", m.ProducerID, m.ProducerEpoch, err, p.Log().LogEndOffset())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"barnabas/internal/errcode"
 	"barnabas/internal/logx"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -268,7 +269,7 @@ func (c *Coordinator) Describe(groupID string) kmsg.DescribeGroupsResponseGroup 
 	case errors.Is(err, errNoGroup):
 		out.State = Dead.String()
 	case err != nil:
-		out.ErrorCode = code(err)
+		out.ErrorCode = errcode.Of(err)
 	}
 	return out
 }

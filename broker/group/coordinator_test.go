@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"barnabas/internal/errcode"
 	"barnabas/internal/testwait"
 	"barnabas/logstore"
 	"barnabas/logstore/record"
@@ -134,7 +135,7 @@ func TestFailedWrites(t *testing.T) {
 					t.Errorf("offset after a failed commit: %s", got)
 				}
 				synced, err := c.Sync(syncRequestOf("g", joined)).Wait(t.Context())
-				if err != nil || synced.ErrorCode != code(test.group) {
+				if err != nil || synced.ErrorCode != errcode.Of(test.group) {
 					t.Errorf("sync: %v, code %d, want %v", err, synced.ErrorCode, test.group)
 				}
 				h.set(func() { h.mu.refuse = nil })

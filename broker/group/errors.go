@@ -6,18 +6,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// code returns the protocol's error code for an error: the first in its chain.
-func code(err error) int16 {
-	if err == nil {
-		return 0
-	}
-	var k *kerr.Error
-	if errors.As(err, &k) {
-		return k.Code
-	}
-	return kerr.UnknownServerError.Code
-}
-
 // translate converts the error of a failed write to the code that a client expects of a coordinator, since the client
 // does not know the partitions of the internal topic. tooLarge is the error for a record that is too large
 // (GroupMetadataManager, 3.9).

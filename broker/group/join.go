@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"barnabas/internal/errcode"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -63,7 +65,7 @@ func milliseconds(n int32) time.Duration { return time.Duration(n) * time.Millis
 
 func joinFailed(memberID string, err error) *kmsg.JoinGroupResponse {
 	resp := kmsg.NewPtrJoinGroupResponse()
-	resp.ErrorCode, resp.Generation, resp.MemberID = code(err), -1, memberID
+	resp.ErrorCode, resp.Generation, resp.MemberID = errcode.Of(err), -1, memberID
 	return resp
 }
 
@@ -238,7 +240,7 @@ func (g *group) replaced(m *member, oldLeader string, version int16, err error) 
 	}
 	resp.LeaderID, resp.Members = oldLeader, nil
 	if err != nil {
-		resp.ErrorCode, resp.MemberID = code(err), ""
+		resp.ErrorCode, resp.MemberID = errcode.Of(err), ""
 	}
 	return resp
 }

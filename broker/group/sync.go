@@ -4,13 +4,15 @@ import (
 	"slices"
 	"time"
 
+	"barnabas/internal/errcode"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func syncFailed(err error) *kmsg.SyncGroupResponse {
 	resp := kmsg.NewPtrSyncGroupResponse()
-	resp.ErrorCode, resp.MemberAssignment = code(err), []byte{}
+	resp.ErrorCode, resp.MemberAssignment = errcode.Of(err), []byte{}
 	return resp
 }
 
