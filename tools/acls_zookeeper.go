@@ -105,10 +105,7 @@ func (k storedACLs) create(ctx context.Context, r aclRules) error {
 func (k storedACLs) delete(ctx context.Context, wanted []kmsg.DeleteACLsRequestFilter) error {
 	filters := make([]acl.Filter, len(wanted))
 	for i, f := range wanted {
-		filters[i] = acl.Filter{
-			Type: f.ResourceType, Name: f.ResourceName, Pattern: f.ResourcePatternType, Principal: f.Principal, Host: f.Host,
-			Operation: f.Operation, Permission: f.PermissionType,
-		}
+		filters[i] = acl.FilterOf(f)
 	}
 	for _, d := range k.acls.Delete(ctx, filters) {
 		if d.Err != nil {

@@ -35,6 +35,14 @@ type Filter struct {
 	Permission Permission
 }
 
+// FilterOf returns the filter that a request has.
+func FilterOf(f kmsg.DeleteACLsRequestFilter) Filter {
+	return Filter{
+		Type: f.ResourceType, Name: f.ResourceName, Pattern: f.ResourcePatternType, Principal: f.Principal, Host: f.Host,
+		Operation: f.Operation, Permission: f.PermissionType,
+	}
+}
+
 // Check returns INVALID_REQUEST for a filter with codes that no ACL can have.
 func (f *Filter) Check() error {
 	refuse := func(what string, code int8) error {

@@ -116,10 +116,7 @@ func (h *Handlers) deleteACLs(ctx context.Context, c *Call, req *kmsg.DeleteACLs
 func filtersOf(req *kmsg.DeleteACLsRequest) ([]acl.Filter, error) {
 	filters := make([]acl.Filter, len(req.Filters))
 	for i, f := range req.Filters {
-		filters[i] = acl.Filter{
-			Type: f.ResourceType, Name: f.ResourceName, Pattern: f.ResourcePatternType, Principal: f.Principal, Host: f.Host,
-			Operation: f.Operation, Permission: f.PermissionType,
-		}
+		filters[i] = acl.FilterOf(f)
 		if err := filters[i].Check(); err != nil {
 			return nil, err
 		}

@@ -15,33 +15,36 @@ import (
 // begun; DescribeLogDirs reports their progress. For a replica that does not exist yet, the directory is remembered and
 // the answer is REPLICA_NOT_AVAILABLE. Directories must be spelled as in log.dirs.
 func (h *Handlers) alterReplicaLogDirs(_ context.Context, c *Call, req *kmsg.AlterReplicaLogDirsRequest) kmsg.Response {
-	resp := kmsg.NewPtrAlterReplicaLogDirsResponse()
 	denied := h.authorize.cluster(c, acl.Alter)
-	topics := make(map[string]int)
+	var topics []kmsg.AlterReplicaLogDirsResponseTopic
+	index := make(map[string]int) // of topics: one may be asked to move to several directories
 	for _, d := range req.Dirs {
 		for _, t := range d.Topics {
-			i, ok := topics[t.Topic]
+			i, ok := index[t.Topic]
 			if !ok {
-				i = len(resp.Topics)
-				topics[t.Topic] = i
-				topic := kmsg.NewAlterReplicaLogDirsResponseTopic()
-				topic.Topic = t.Topic
-				resp.Topics = append(resp.Topics, topic)
+				i = len(topics)
+				index[t.Topic] = i
+				topics = append(topics, kmsg.AlterReplicaLogDirsResponseTopic{Topic: t.Topic})
 			}
-			out := &resp.Topics[i]
-			for _, partition := range t.Partitions {
-				p := kmsg.NewAlterReplicaLogDirsResponseTopicPartition()
-				p.Partition = partition
-				err := denied
-				if err == nil {
-					err = h.moveReplica(logstore.TopicPartition{Topic: t.Topic, Partition: partition}, d.Dir)
-				}
-				p.ErrorCode = h.codeOf(err)
-				out.Partitions = append(out.Partitions, p)
-			}
+			topics[i].Partitions = append(topics[i].Partitions, h.moveReplicas(t.Topic, t.Partitions, d.Dir, denied)...)
 		}
 	}
+	resp := kmsg.NewPtrAlterReplicaLogDirsResponse()
+	resp.Topics = topics
 	return resp
+}
+
+// moveReplicas begins the moves of a topic's partitions, unless they are denied.
+func (h *Handlers) moveReplicas(topic string, partitions []int32, dir string, denied error) []kmsg.AlterReplicaLogDirsResponseTopicPartition {
+	answers := make([]kmsg.AlterReplicaLogDirsResponseTopicPartition, len(partitions))
+	for i, partition := range partitions {
+		err := denied
+		if err == nil {
+			err = h.moveReplica(logstore.TopicPartition{Topic: topic, Partition: partition}, dir)
+		}
+		answers[i].Partition, answers[i].ErrorCode = partition, h.codeOf(err)
+	}
+	return answers
 }
 
 // moveReplica begins one move. The error for a partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
