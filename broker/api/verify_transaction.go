@@ -35,60 +35,80 @@ func transactionalBatch(data []byte) (record.Batch, bool) {
 	return b, b.Transactional()
 }
 
+// requestTxn is the transaction that a Produce request's records belong to, as far as they have been looked at.
+type requestTxn struct {
+	authorized bool
+	by         txn.Identity                      // the producer; only with entries in first
+	first      map[logstore.TopicPartition]int32 // the next sequence number of each partition
+}
+
 // verifyProduce checks a Produce request's authorization and its transaction: its records must belong to the request's
 // transactional id, and partitions must have been added to the transaction before they are written to (KIP-890, part
 // 1). The coordinator is asked once for each transaction and partition; later appends find the transaction open in the
 // log.
 func (h *Handlers) verifyProduce(ctx context.Context, c *Call, req *kmsg.ProduceRequest) txnVerification {
 	v := txnVerification{topics: h.authorize.topics(c, acl.Write)}
-	var by *txn.Identity
-	authorized := false
-	var first map[logstore.TopicPartition]int32
+	var found requestTxn
 	for i := range req.Topics {
-		for j := range req.Topics[i].Partitions {
-			p := &req.Topics[i].Partitions[j]
-			b, ok := transactionalBatch(p.Records)
+		topic := &req.Topics[i]
+		for j := range topic.Partitions {
+			b, ok := transactionalBatch(topic.Partitions[j].Records)
 			if !ok {
 				continue
 			}
-			if req.TransactionID == nil {
-				v.all = fmt.Errorf("records of a transaction without its id: %w", kerr.TransactionalIDAuthorizationFailed)
+			if v.all = h.mayWriteTxn(c, req, &found); v.all != nil {
 				return v
 			}
-			if !authorized {
-				if v.all = h.authorize.txnID(c, acl.Write, *req.TransactionID); v.all != nil {
-					return v
-				}
-				authorized = true
-			}
-			if !b.HasProducerID() || !h.mayReceive(&v, req.Topics[i].Topic, p.Partition) {
+			tp := logstore.TopicPartition{Topic: topic.Topic, Partition: topic.Partitions[j].Partition}
+			if !b.HasProducerID() || !h.mayReceive(&v, tp) {
 				continue
 			}
-			id := txn.Identity{ID: b.ProducerID(), Epoch: b.ProducerEpoch()}
-			if by != nil && *by != id {
-				v.text = fmt.Sprintf("records of producer %d in epoch %d and of producer %d in epoch %d in one transaction", by.ID, by.Epoch, id.ID, id.Epoch)
+			if v.text = found.add(tp, b); v.text != "" {
 				v.all = fmt.Errorf("%s: %w", v.text, kerr.InvalidProducerIDMapping)
 				return v
 			}
-			if by == nil {
-				by, first = &id, make(map[logstore.TopicPartition]int32)
-			}
-			first[logstore.TopicPartition{Topic: req.Topics[i].Topic, Partition: p.Partition}] = b.BaseSequence()
 		}
 	}
-	if by == nil || !h.Config.Current().TransactionPartitionVerify {
+	if len(found.first) == 0 || !h.Config.Current().TransactionPartitionVerify {
 		return v
 	}
-	h.verifyTransaction(ctx, *req.TransactionID, *by, first, &v)
+	h.verifyTransaction(ctx, *req.TransactionID, found.by, found.first, &v)
 	return v
 }
 
+// mayWriteTxn checks, at the first records of a transaction, that the client may write with the request's transactional
+// id.
+func (h *Handlers) mayWriteTxn(c *Call, req *kmsg.ProduceRequest, found *requestTxn) error {
+	if found.authorized {
+		return nil
+	}
+	if req.TransactionID == nil {
+		return fmt.Errorf("records of a transaction without its id: %w", kerr.TransactionalIDAuthorizationFailed)
+	}
+	err := h.authorize.txnID(c, acl.Write, *req.TransactionID)
+	found.authorized = err == nil
+	return err
+}
+
+// add adds a batch. The text says why it cannot be in one transaction with those before it; it is empty if it can.
+func (r *requestTxn) add(tp logstore.TopicPartition, b record.Batch) (text string) {
+	by := txn.Identity{ID: b.ProducerID(), Epoch: b.ProducerEpoch()}
+	switch {
+	case r.first == nil:
+		r.by, r.first = by, make(map[logstore.TopicPartition]int32)
+	case r.by != by:
+		return fmt.Sprintf("records of producer %d in epoch %d and of producer %d in epoch %d in one transaction", r.by.ID, r.by.Epoch, by.ID, by.Epoch)
+	}
+	r.first[tp] = b.BaseSequence()
+	return ""
+}
+
 // mayReceive reports whether a partition exists and the client may write to it; otherwise the append will say why not.
-func (h *Handlers) mayReceive(v *txnVerification, topic string, number int32) bool {
-	if v.topics.check(topic) != nil {
+func (h *Handlers) mayReceive(v *txnVerification, tp logstore.TopicPartition) bool {
+	if v.topics.check(tp.Topic) != nil {
 		return false
 	}
-	_, err := h.partition(topic, number)
+	_, err := h.partition(tp.Topic, tp.Partition)
 	return !errors.Is(err, kerr.UnknownTopicOrPartition)
 }
 
