@@ -234,44 +234,52 @@ func (c *Conn) waitMuted() error {
 	return await.Pause(c.ctx, time.Until(until))
 }
 
-// nextFrame returns the next whole request. Before it waits for more bytes, it sends the answers collected so far.
+// nextFrame returns the next whole request.
 func (c *Conn) nextFrame() ([]byte, error) {
-	taken := false
-	for {
-		unread := c.in.unread()
-		size := int32(-1)
-		if len(unread) >= 4 {
-			size = int32(binary.BigEndian.Uint32(unread))
-			if size < 0 || size > c.frameMax {
-				return nil, c.sizeError(size)
-			}
-			if !taken {
-				if err := c.takeBudget(int(size)); err != nil {
-					return nil, err
-				}
-				taken = true
-			}
-			if len(unread) >= 4+int(size) {
-				return unread[4 : 4+size], nil
-			}
-			if err := c.reserve(len(unread), 4+int(size)); err != nil {
-				return nil, err
-			}
-		}
-		if len(unread) > 0 {
-			c.touch()
-		}
-		err := c.flush()
-		if err == nil {
-			err = c.in.fill()
-		}
-		if err != nil {
-			if taken {
-				c.budget.release(int(size))
-			}
+	for len(c.in.unread()) < 4 {
+		if err := c.readMore(); err != nil {
 			return nil, err
 		}
 	}
+	size := int32(binary.BigEndian.Uint32(c.in.unread()))
+	if size < 0 || size > c.frameMax {
+		return nil, c.sizeError(size)
+	}
+	if err := c.takeBudget(int(size)); err != nil {
+		return nil, err
+	}
+	frame, err := c.wholeFrame(int(size))
+	if err != nil {
+		c.budget.release(int(size))
+	}
+	return frame, err
+}
+
+// wholeFrame returns the next request, without its size, when all of it has arrived.
+func (c *Conn) wholeFrame(size int) ([]byte, error) {
+	for {
+		unread := c.in.unread()
+		if len(unread) >= 4+size {
+			return unread[4 : 4+size], nil
+		}
+		if err := c.reserve(len(unread), 4+size); err != nil {
+			return nil, err
+		}
+		if err := c.readMore(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// readMore waits for more bytes. Before that, it sends the answers collected so far.
+func (c *Conn) readMore() error {
+	if len(c.in.unread()) > 0 {
+		c.touch()
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	return c.in.fill()
 }
 
 // reserve makes room for a request that has arrived in part. The buffer grows with the bytes that arrive, not with the
