@@ -47,7 +47,7 @@ func (l *Log) OffsetForTime(ts int64) (offset, timestamp int64, epoch int32, fou
 }
 
 // OffsetOfMaxTimestamp returns the first record with the largest timestamp in the log (KIP-734), which is -1 if no record
-// has one.
+// has one. Messages of magic 0, which have no room for a timestamp, are not found (RecordBatch.offsetOfMaxTimestamp, 3.9).
 func (l *Log) OffsetOfMaxTimestamp() (offset, timestamp int64, epoch int32, found bool, err error) {
 	return l.lookUp(l.maxTimestamp)
 }
@@ -118,7 +118,8 @@ func (l *Log) maxTimestamp() (hit, error) {
 		}
 	}
 	top := stamps[best] // if no record has a time, its offset is not known
-	return segments[best].search(max(top.offset, segments[best].base), func(b record.Batch) bool { return b.MaxTimestamp() == top.timestamp },
+	return segments[best].search(max(top.offset, segments[best].base),
+		func(b record.Batch) bool { return b.Magic() > 0 && b.MaxTimestamp() == top.timestamp },
 		func(r *record.Record) bool { return r.Timestamp == top.timestamp })
 }
 
@@ -156,7 +157,7 @@ func (s *segment) search(offset int64, may func(record.Batch) bool, fits func(*r
 	var best hit
 	var buf []byte
 	err = s.scan(position, func(h header) (bool, error) {
-		if h.batch.Magic() > 0 && !may(h.batch) { // magic 0 has no timestamp
+		if !may(h.batch) {
 			return true, nil
 		}
 		b, grown, err := readBatch(f, h, buf)

@@ -185,6 +185,33 @@ func TestMaxTimestampOfNone(t *testing.T) {
 	}
 }
 
+// TestMaxTimestampOfMagicZero: in a log whose format was raised, the messages of magic 0 count for nothing.
+func TestMaxTimestampOfMagicZero(t *testing.T) {
+	for _, codec := range []record.Codec{record.None, record.Gzip} {
+		l, _ := newTestLog(t, nil)
+		old := record.AppendMessage(nil, 0, 0, 0, nil, []byte("a"))
+		if codec != record.None {
+			var err error
+			records := []record.Record{{Offset: 0, Timestamp: record.NoTimestamp, Value: []byte("a")}}
+			if old, err = (record.Messages{Magic: 0, Codec: codec, Level: record.DefaultLevel}).Append(nil, records); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := l.AppendFollower(old); err != nil {
+			t.Fatal(err)
+		}
+		if offset, timestamp, _, found, err := l.OffsetOfMaxTimestamp(); offset != -1 || timestamp != -1 || found || err != nil {
+			t.Errorf("%v: offset %d, timestamp %d, %v, %v", codec, offset, timestamp, found, err)
+		}
+		if _, err := produce(l, batchOf(5, "b").MustBuild()); err != nil {
+			t.Fatal(err)
+		}
+		if offset, timestamp, _, _, err := l.OffsetOfMaxTimestamp(); offset != 1 || timestamp != 5 || err != nil {
+			t.Errorf("%v: with a batch: offset %d, timestamp %d, %v", codec, offset, timestamp, err)
+		}
+	}
+}
+
 func TestLegacyOffsets(t *testing.T) {
 	l, c := segmented(t, 3, func(*Config) {}) // written at 0, 1 and 2 minutes; it is 3 minutes now
 	written := c.now.Add(-3 * time.Minute).UnixMilli()
