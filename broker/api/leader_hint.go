@@ -13,9 +13,16 @@ type leaderHint struct {
 	rack   *string
 }
 
-// leaderHint returns the leader that this broker knows of as a replica or, if that is newer, from its metadata: the
-// controller tells replicas of a new leader first (KafkaApis.getCurrentLeader, 3.9).
+// leaderHint returns a partition's leader for clients on a listener. A partition without one has no hint, not even the
+// epoch in which it has lost its leader.
 func (h *Handlers) leaderHint(listener, topic string, number int32) (leaderHint, bool) {
+	hint, known := h.newestLeader(listener, topic, number)
+	return hint, known && hint.leader >= 0
+}
+
+// newestLeader returns the leader that this broker knows of as a replica or, if that is newer, from its metadata: the
+// controller tells replicas of a new leader first (KafkaApis.getCurrentLeader, 3.9).
+func (h *Handlers) newestLeader(listener, topic string, number int32) (leaderHint, bool) {
 	hint, known := h.leaderInMetadata(listener, topic, number)
 	part, hosted := h.Replicas.Partition(logstore.TopicPartition{Topic: topic, Partition: number})
 	if !hosted {

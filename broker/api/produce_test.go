@@ -53,6 +53,23 @@ func TestProduceThatIsNotReplicated(t *testing.T) {
 	}
 }
 
+// TestHintWithoutALeader: where there is no leader, clients get no hint (KIP-951), not even an epoch.
+func TestHintWithoutALeader(t *testing.T) {
+	replicas := newReplicas(t)
+	h := &Handlers{Deps: Deps{Metadata: metadata.NewCache(), Replicas: replicas}}
+	if _, ok := h.leaderHint("PLAINTEXT", "t", 0); ok {
+		t.Error("hint for an unknown partition")
+	}
+	assign(t, replicas, 2, 1, 1, 2)
+	if hint, ok := h.leaderHint("PLAINTEXT", "t", 0); !ok || hint.leader != 2 || hint.epoch != 1 {
+		t.Errorf("%+v, %v", hint, ok)
+	}
+	assign(t, replicas, -1, 2, 1, 2)
+	if hint, ok := h.leaderHint("PLAINTEXT", "t", 0); ok {
+		t.Errorf("without a leader: %+v", hint)
+	}
+}
+
 // TestWaitingProduceWithoutItsRequest: an answer that waits does not use the request, which the connection uses for the
 // next one meanwhile.
 func TestWaitingProduceWithoutItsRequest(t *testing.T) {
