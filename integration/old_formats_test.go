@@ -66,6 +66,13 @@ func oldAndNew() []struct {
 		}
 		return set
 	}
+	stamped, err := record.Messages{Magic: 1, TimestampType: record.LogAppendTime, AppendTime: -1}.Append(nil, []record.Record{{Key: []byte("k"), Value: []byte("stamped")}})
+	if err != nil {
+		panic(err)
+	}
+	keylessMessage := record.AppendMessage(nil, 1, 0, now, nil, []byte("no key"))
+	damaged := messages(1)
+	damaged[len(damaged)-1] ^= 1
 	keyless := record.NewBuilder()
 	keyless.Add(now, nil, nil)
 	headed := record.NewBuilder()
@@ -79,6 +86,11 @@ func oldAndNew() []struct {
 		{"messages of magic 1", 2, messages(1)},
 		{"a wrapper of magic 0", 2, wrapped(0, record.Gzip)},
 		{"a wrapper of magic 1", 2, wrapped(1, record.Gzip)},
+		{"a stamped message before one of magic 0", 2, slices.Concat(stamped, messages(0))},
+		{"a message without a key before a stamped one", 2, slices.Concat(keylessMessage, stamped)},
+		{"a stamped message before one without a key", 2, slices.Concat(stamped, keylessMessage)},
+		{"a wrapper before a damaged message", 2, slices.Concat(wrapped(1, record.Gzip), damaged)},
+		{"magic 0 before a damaged message", 2, slices.Concat(messages(0), damaged)},
 		{"a batch", 9, fill(func(*record.Builder) {})},
 		{"a gzip batch", 9, fill(func(b *record.Builder) { b.Codec = record.Gzip })},
 		{"an lz4 batch", 9, fill(func(b *record.Builder) { b.Codec = record.Lz4 })},

@@ -22,19 +22,7 @@ func (v *validator) collect(data []byte, first record.Batch, codec record.Codec,
 			first.ProducerID(), first.Transactional(), v.cfg.Magic, kerr.UnsupportedForMessageFormat)
 	}
 	old := oldFormat{how: record.Messages{Magic: v.cfg.Magic, Codec: codec, Level: level, TimestampType: v.cfg.TimestampType}}
-	walk := record.Split(data)
-	for walk.Next() {
-		b := walk.Batch()
-		err := b.Records(func(r *record.Record) error {
-			v.record(b, r.Offset, r.Timestamp, r.Key != nil)
-			old.records = append(old.records, *r)
-			return nil
-		})
-		if err != nil {
-			return validated{}, err
-		}
-	}
-	if err := v.verdict(); err != nil {
+	if err := v.each(data, first, func(r *record.Record) { old.records = append(old.records, *r) }); err != nil {
 		return validated{}, err
 	}
 	return validated{old: old}, old.how.Check(old.records)

@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"barnabas/logstore/record"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // told describes a log's messages, one line each.
@@ -131,6 +133,41 @@ func TestNoOldForm(t *testing.T) {
 				t.Errorf("%+v, %v, code %d, log end %d", info, err, codeOf(err), l.LogEndOffset())
 			}
 		})
+	}
+}
+
+// TestMessagesWithSeveralFaults: checksums are checked first, then messages one after the other, as in Apache Kafka.
+func TestMessagesWithSeveralFaults(t *testing.T) {
+	stamped, err := record.Messages{Magic: 1, TimestampType: record.LogAppendTime, AppendTime: -1}.Append(nil, []record.Record{{Key: []byte("k")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrapper, err := record.Messages{Magic: 1, Codec: record.Gzip, Level: record.DefaultLevel}.Append(nil, []record.Record{{Key: []byte("k")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m0, keyless := record.AppendMessage(nil, 0, 0, -1, []byte("k"), nil), record.AppendMessage(nil, 1, 0, -1, nil, []byte("v"))
+	damaged := record.AppendMessage(nil, 1, 0, -1, []byte("k"), []byte("v"))
+	damaged[len(damaged)-1] ^= 1
+	for _, tt := range []struct {
+		name string
+		data []byte
+		want *kerr.Error
+	}{
+		{"wrong time, then another magic", slices.Concat(stamped, m0), kerr.InvalidTimestamp},
+		{"another magic, then wrong time", slices.Concat(m0, stamped), kerr.InvalidRecord},
+		{"no key, then wrong time", slices.Concat(keyless, stamped), kerr.InvalidRecord},
+		{"wrong time, then no key", slices.Concat(stamped, keyless), kerr.InvalidTimestamp},
+		{"another magic, then a wrong checksum", slices.Concat(m0, stamped, damaged), kerr.CorruptMessage},
+		{"a compressed message too many, then a wrong checksum", slices.Concat(wrapper, wrapper, damaged), kerr.CorruptMessage},
+		{"wrong time, then a compressed message", slices.Concat(stamped, wrapper), kerr.InvalidRecord},
+	} {
+		for magic := int8(0); magic <= 2; magic++ {
+			l, _ := newTestLog(t, func(c *Config) { c.Magic, c.Compact = magic, true })
+			if _, err := l.AppendLeader(slices.Clone(tt.data), LeaderAppend{ProduceVersion: 2}); !errors.Is(err, tt.want) {
+				t.Errorf("%s, in a log of magic %d: %v", tt.name, magic, err)
+			}
+		}
 	}
 }
 

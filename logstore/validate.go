@@ -95,35 +95,32 @@ func (v *validator) validate(data []byte) (validated, error) {
 	return validated{batch: first, count: v.recordCount, maxTime: v.maxTime}, nil
 }
 
-// envelope checks each batch from outside: sizes, checksums, and whether they can be stored as one batch.
+// envelope checks each batch from outside, sizes and checksums, and then whether they can be stored as one batch.
 func (v *validator) envelope(data []byte) (first record.Batch, err error) {
+	count := 0
 	walk := record.Split(data)
 	for walk.Next() {
 		b := walk.Batch()
 		if err := v.batchBytes(b); err != nil {
 			return nil, err
 		}
-		if codec := b.Codec(); codec != record.None {
+		switch codec := b.Codec(); {
+		case codec > record.Zstd:
+			return nil, fmt.Errorf("unknown %v: %w", codec, kerr.UnknownServerError)
+		case codec != record.None:
 			v.codec = codec
 		}
-		switch {
-		case first == nil:
+		if count++; count == 1 {
 			first = b
-		case first.Magic() >= 2 || v.codec != record.None:
-			return nil, fmt.Errorf("more than one record batch: %w", kerr.InvalidRecord)
-		case b.Magic() != first.Magic():
-			v.rejections.Magic.Add(1)
-			return nil, fmt.Errorf("magic %d follows magic %d: %w", b.Magic(), first.Magic(), kerr.InvalidRecord)
 		}
 	}
-	if err := walk.Err(); err != nil {
-		return nil, err
-	}
-	if first == nil {
+	switch {
+	case walk.Err() != nil:
+		return nil, walk.Err()
+	case count == 0:
 		return nil, fmt.Errorf("no record batch: %w", kerr.InvalidRecord)
-	}
-	if v.codec > record.Zstd {
-		return nil, fmt.Errorf("unknown %v: %w", v.codec, kerr.UnknownServerError)
+	case count > 1 && (first.Magic() >= 2 || v.codec != record.None):
+		return nil, fmt.Errorf("more than one record batch: %w", kerr.InvalidRecord)
 	}
 	if err := v.batchHeader(first); err != nil {
 		v.rejections.Offset.Add(1)
@@ -213,6 +210,30 @@ func (v *validator) compressed(b record.Batch) (keep bool, err error) {
 	return keep, v.verdict()
 }
 
+// each checks all records and passes them on. Messages are checked one after the other, and the first with a fault
+// determines the error, be it of the message or of its records (LogValidator.validateBatch, 3.9).
+func (v *validator) each(data []byte, first record.Batch, add func(*record.Record)) error {
+	for walk := record.Split(data); walk.Next(); {
+		b := walk.Batch()
+		if b.Magic() != first.Magic() {
+			v.rejections.Magic.Add(1)
+			return fmt.Errorf("magic %d follows magic %d: %w", b.Magic(), first.Magic(), kerr.InvalidRecord)
+		}
+		err := b.Records(func(r *record.Record) error {
+			v.record(b, r.Offset, r.Timestamp, r.Key != nil)
+			add(r)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := v.verdict(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // record checks one record and counts it.
 func (v *validator) record(b record.Batch, offset, timestamp int64, hasKey bool) {
 	index := int32(v.recordCount)
@@ -289,20 +310,11 @@ func (v *validator) rebuild(data []byte, first record.Batch, codec record.Codec,
 	w.Codec, w.Level = codec, level
 	w.ProducerID, w.ProducerEpoch, w.BaseSequence = first.ProducerID(), first.ProducerEpoch(), first.BaseSequence()
 	w.Transactional, w.Control = first.Transactional(), first.Control()
-	walk := record.Split(data)
-	for walk.Next() {
-		b := walk.Batch()
-		err := b.Records(func(r *record.Record) error {
-			v.record(b, r.Offset, r.Timestamp, r.Key != nil)
-			r.Offset = int64(v.recordCount - 1)
-			w.AddRecord(r)
-			return nil
-		})
-		if err != nil {
-			return validated{}, err
-		}
-	}
-	if err := v.verdict(); err != nil {
+	err := v.each(data, first, func(r *record.Record) {
+		r.Offset = int64(v.recordCount - 1)
+		w.AddRecord(r)
+	})
+	if err != nil {
 		return validated{}, err
 	}
 	b, err := w.Build()
