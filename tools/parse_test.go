@@ -170,50 +170,6 @@ func TestShellWords(t *testing.T) {
 	}
 }
 
-func TestSpreadReplicas(t *testing.T) {
-	racks := func(names string) []rackedBroker {
-		var all []rackedBroker
-		for i, r := range names {
-			all = append(all, rackedBroker{int32(i), strings.TrimSpace(string(r))})
-		}
-		return all
-	}
-	for _, test := range []struct {
-		name               string
-		brokers            []rackedBroker
-		partitions, factor int
-		distinctRacks      int // of the replicas of each partition
-	}{
-		{"one broker", racks(" "), 4, 1, 1},
-		{"no racks", racks("     "), 20, 3, 1},
-		{"two racks", racks("aabb"), 16, 2, 2},
-		{"uneven racks", racks("aaab"), 16, 2, 2},
-		{"more replicas than racks", racks("aabb"), 8, 3, 2},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			leaders := make(map[int32]int)
-			for p, replicas := range spreadReplicas(test.brokers, test.partitions, test.factor, 1) {
-				seen := make(map[string]bool)
-				for _, id := range replicas {
-					seen[test.brokers[id].rack] = true
-				}
-				if len(replicas) != test.factor || len(slices.Compact(slices.Sorted(slices.Values(replicas)))) != test.factor {
-					t.Errorf("partition %d has the replicas %v", p, replicas)
-				}
-				if len(seen) < test.distinctRacks {
-					t.Errorf("partition %d is on only %d racks: %v", p, len(seen), replicas)
-				}
-				leaders[replicas[0]]++
-			}
-			for id, n := range leaders {
-				if want := test.partitions / len(test.brokers); n != want {
-					t.Errorf("broker %d leads %d partitions, want %d", id, n, want)
-				}
-			}
-		})
-	}
-}
-
 func TestPlan(t *testing.T) {
 	read := func(content string) (*plan, error) {
 		file := filepath.Join(t.TempDir(), "plan.json")

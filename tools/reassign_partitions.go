@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
+
+	"barnabas/internal/placement"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -299,10 +300,13 @@ func (r *reassigner) generate() error {
 		if factor > len(racks) {
 			return &brokerError{kerr.InvalidReplicationFactor, fmt.Sprintf("replication factor: %d larger than available brokers: %d", factor, len(racks))}
 		}
-		spread := spreadReplicas(racks, len(partitions), factor, rand.IntN(len(racks)))
-		for j, p := range partitions {
+		spread, err := placement.Assign(racks, len(partitions), factor, placement.Random(len(racks)))
+		if err != nil {
+			return err
+		}
+		for _, p := range partitions {
 			before.Partitions = append(before.Partitions, move{Topic: name, Partition: p.Partition, Replicas: p.Replicas})
-			after.Partitions = append(after.Partitions, move{Topic: name, Partition: p.Partition, Replicas: spread[j]})
+			after.Partitions = append(after.Partitions, move{Topic: name, Partition: p.Partition, Replicas: spread[p.Partition]})
 		}
 	}
 	r.env.printf("Current partition replica assignment\n%s\n\nProposed partition reassignment configuration\n%s\n", before.text(), after.text())
@@ -337,27 +341,21 @@ func readTopicsToMove(file string) ([]string, error) {
 	return names, nil
 }
 
-// rackedBroker is a broker that replicas may be placed on.
-type rackedBroker struct {
-	id   int32
-	rack string
-}
-
 // racksOf returns those of the brokers that are alive, with their racks unless these are to be ignored.
-func (r *reassigner) racksOf(brokers []int32) ([]rackedBroker, error) {
-	var found []rackedBroker
+func (r *reassigner) racksOf(brokers []int32) ([]placement.Broker, error) {
+	var found []placement.Broker
 	without := 0
 	for _, b := range r.meta.Brokers {
 		if !slices.Contains(brokers, b.NodeID) {
 			continue
 		}
-		rb := rackedBroker{id: b.NodeID}
+		rb := placement.Broker{ID: b.NodeID}
 		switch {
 		case r.o.has("disable-rack-aware"):
 		case b.Rack == nil:
 			without++
 		default:
-			rb.rack = *b.Rack
+			rb.Rack = *b.Rack
 		}
 		found = append(found, rb)
 	}
@@ -368,53 +366,4 @@ func (r *reassigner) racksOf(brokers []int32) ([]rackedBroker, error) {
 		return nil, errors.New("no broker is alive")
 	}
 	return found, nil
-}
-
-// spreadReplicas assigns factor replicas to each partition: the first ones to the brokers in turn, beginning with
-// start, the others to the following brokers, on other racks if possible.
-func spreadReplicas(brokers []rackedBroker, partitions, factor, start int) [][]int32 {
-	order := alternateRacks(brokers)
-	all := make([][]int32, partitions)
-	for p := range all {
-		first := (start + p) % len(order)
-		// In each round the followers are one position further from the leader, so that its load is distributed if it
-		// fails.
-		skip := p / len(order) % max(len(order)-1, 1)
-		chosen := []rackedBroker{order[first]}
-		for distinct := true; len(chosen) < factor; distinct = false {
-			for i := range len(order) - 1 {
-				b := order[(first+1+(skip+i)%(len(order)-1))%len(order)]
-				sameRack := slices.ContainsFunc(chosen, func(c rackedBroker) bool { return c.rack == b.rack })
-				if len(chosen) < factor && !slices.Contains(chosen, b) && (!distinct || !sameRack) {
-					chosen = append(chosen, b)
-				}
-			}
-		}
-		for _, b := range chosen {
-			all[p] = append(all[p], b.id)
-		}
-	}
-	return all
-}
-
-// alternateRacks orders brokers so that neighbours are on different racks if possible.
-func alternateRacks(brokers []rackedBroker) []rackedBroker {
-	byRack := make(map[string][]rackedBroker)
-	var racks []string
-	for _, b := range brokers {
-		if byRack[b.rack] == nil {
-			racks = append(racks, b.rack)
-		}
-		byRack[b.rack] = append(byRack[b.rack], b)
-	}
-	slices.Sort(racks)
-	var order []rackedBroker
-	for len(order) < len(brokers) {
-		for _, rack := range racks {
-			if left := byRack[rack]; len(left) > 0 {
-				order, byRack[rack] = append(order, left[0]), left[1:]
-			}
-		}
-	}
-	return order
 }

@@ -6,7 +6,7 @@ import (
 
 	"barnabas/broker/acl"
 	"barnabas/broker/metadata"
-	"barnabas/controller"
+	"barnabas/internal/placement"
 	"barnabas/network"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -98,8 +98,7 @@ func (h *Handlers) placePartitions(existing map[int32][]int32, t *kmsg.CreatePar
 		return nil, fmt.Errorf("topic %q has no partition 0, or one without replicas: %w", t.Topic, kerr.UnknownServerError)
 	}
 	if len(t.Assignment) == 0 {
-		placement := controller.PlacementFrom(brokers, first[0], len(existing))
-		return controller.Assign(brokers, more, len(first), placement)
+		return placement.Assign(brokers, more, len(first), placement.After(brokers, first[0], len(existing)))
 	}
 	if len(t.Assignment) != more {
 		return nil, fmt.Errorf("%d partitions to add and %d assignments: %w", more, len(t.Assignment), kerr.InvalidReplicaAssignment)

@@ -7,8 +7,8 @@ import (
 
 	"barnabas/broker/metadata"
 	"barnabas/config"
-	"barnabas/controller"
 	"barnabas/internal/await"
+	"barnabas/internal/placement"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -91,18 +91,18 @@ func (h *Handlers) placeTopic(snapshot *metadata.Snapshot, t *kmsg.CreateTopicsR
 		factor = h.Config.Current().DefaultReplicationFactor
 	}
 	brokers := placeable(snapshot)
-	return controller.Assign(brokers, partitions, factor, controller.RandomPlacement(len(brokers)))
+	return placement.Assign(brokers, partitions, factor, placement.Random(len(brokers)))
 }
 
 // placeable returns the brokers that replicas can be placed on.
-func placeable(snapshot *metadata.Snapshot) []controller.Broker {
-	brokers := make([]controller.Broker, 0, len(snapshot.Brokers))
+func placeable(snapshot *metadata.Snapshot) []placement.Broker {
+	brokers := make([]placement.Broker, 0, len(snapshot.Brokers))
 	for id, b := range snapshot.Brokers {
 		rack := ""
 		if b.Rack != nil {
 			rack = *b.Rack
 		}
-		brokers = append(brokers, controller.Broker{ID: id, Rack: rack})
+		brokers = append(brokers, placement.Broker{ID: id, Rack: rack})
 	}
 	return brokers
 }

@@ -1,8 +1,10 @@
-package controller
+package placement
 
 import (
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,7 +42,7 @@ func TestAssign(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Assign(test.brokers, test.partitions, test.factor, Placement{})
+			got, err := Assign(test.brokers, test.partitions, test.factor, Start{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,6 +52,55 @@ func TestAssign(t *testing.T) {
 			for p, want := range test.want {
 				if diff := cmp.Diff(want, got[p]); diff != "" {
 					t.Errorf("partition %d: %s", p, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestAssignSpreads: leaderships are spread evenly over the brokers, and each partition over as many racks as possible.
+func TestAssignSpreads(t *testing.T) {
+	racks := func(names string) []Broker {
+		var all []Broker
+		for i, r := range names {
+			all = append(all, Broker{int32(i), strings.TrimSpace(string(r))})
+		}
+		return all
+	}
+	for _, test := range []struct {
+		name               string
+		brokers            []Broker
+		partitions, factor int
+		distinctRacks      int // of the replicas of each partition
+	}{
+		{"one broker", racks(" "), 4, 1, 1},
+		{"no racks", racks("     "), 20, 3, 1},
+		{"two racks", racks("aabb"), 16, 2, 2},
+		{"uneven racks", racks("aaab"), 16, 2, 2},
+		{"more replicas than racks", racks("aabb"), 8, 3, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			leaders := make(map[int32]int)
+			assigned, err := Assign(test.brokers, test.partitions, test.factor, Start{First: 1, Shift: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for p, replicas := range assigned {
+				seen := make(map[string]bool)
+				for _, id := range replicas {
+					seen[test.brokers[id].Rack] = true
+				}
+				if len(replicas) != test.factor || len(slices.Compact(slices.Sorted(slices.Values(replicas)))) != test.factor {
+					t.Errorf("partition %d has the replicas %v", p, replicas)
+				}
+				if len(seen) < test.distinctRacks {
+					t.Errorf("partition %d is on only %d racks: %v", p, len(seen), replicas)
+				}
+				leaders[replicas[0]]++
+			}
+			for id, n := range leaders {
+				if want := test.partitions / len(test.brokers); n != want {
+					t.Errorf("broker %d leads %d partitions, want %d", id, n, want)
 				}
 			}
 		})
@@ -70,34 +121,8 @@ func TestAssignRefuses(t *testing.T) {
 		{"racks on some brokers only", []Broker{{0, "a"}, {1, ""}}, 1, 1, errMixedRacks},
 	}
 	for _, test := range tests {
-		if _, err := Assign(test.brokers, test.partitions, test.factor, Placement{}); !errors.Is(err, test.want) {
+		if _, err := Assign(test.brokers, test.partitions, test.factor, Start{}); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v", test.name, err)
-		}
-	}
-}
-
-func TestProtocolFor(t *testing.T) {
-	tests := []struct {
-		version string
-		want    Protocol
-	}{
-		{"", Protocol{7, 8, 4, true, true, true, 2, true}},
-		{"3.9-IV0", Protocol{7, 8, 4, true, true, true, 2, true}},
-		{"2.6", Protocol{4, 6, 3, false, false, false, 1, false}},
-		{"2.7-IV1", Protocol{4, 6, 3, false, false, true, 1, false}},
-		{"2.4-IV0", Protocol{3, 5, 1, false, false, false, 1, false}},
-		{"2.8-IV0", Protocol{4, 6, 3, true, true, true, 1, false}},
-		{"2.8", Protocol{5, 7, 3, true, true, true, 1, false}},
-		{"0.10.0-IV0", Protocol{0, 1, 0, false, false, false, 1, false}},
-		{"0.10.2", Protocol{0, 3, 0, false, false, false, 1, false}},
-	}
-	for _, test := range tests {
-		got, err := ProtocolFor(test.version)
-		if err != nil {
-			t.Errorf("%s: %v", test.version, err)
-		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s: %s", test.version, diff)
 		}
 	}
 }

@@ -1,4 +1,5 @@
-package controller
+// Package placement spreads the replicas of a topic over the brokers and their racks.
+package placement
 
 import (
 	"errors"
@@ -19,19 +20,19 @@ type Broker struct {
 // errMixedRacks reports that some brokers have a rack and others do not, so that replicas cannot be spread over racks.
 var errMixedRacks = errors.New("some brokers have a rack and some have none, so racks cannot be taken into account")
 
-// Placement says where to begin. The zero value is a fixed place; use RandomPlacement for a new topic.
-type Placement struct {
-	Start          int // index of the first partition's first broker
+// Start says where to begin. The zero value is a fixed place; use Random for a new topic.
+type Start struct {
+	First          int // index of the first partition's first broker
 	Shift          int // between the first and the second replica
 	FirstPartition int // number of the first new partition: lower ones exist already
 }
 
-// RandomPlacement returns a placement for a new topic, so that topics do not accumulate on the first brokers.
-func RandomPlacement(brokers int) Placement {
+// Random returns a start for a new topic, so that topics do not accumulate on the first brokers.
+func Random(brokers int) Start {
 	if brokers == 0 {
-		return Placement{}
+		return Start{}
 	}
-	return Placement{Start: rand.IntN(brokers), Shift: rand.IntN(brokers)}
+	return Start{First: rand.IntN(brokers), Shift: rand.IntN(brokers)}
 }
 
 // Assign spreads partitions over brokers: the first replicas over the brokers in turn, and the other replicas of a
@@ -39,7 +40,7 @@ func RandomPlacement(brokers int) Placement {
 // (AdminUtils.assignReplicasToBrokers, 3.9). The result is by partition number.
 //
 // Errors: INVALID_PARTITIONS and INVALID_REPLICATION_FACTOR, or errMixedRacks.
-func Assign(brokers []Broker, partitions, replicationFactor int, at Placement) (map[int32][]int32, error) {
+func Assign(brokers []Broker, partitions, replicationFactor int, at Start) (map[int32][]int32, error) {
 	if partitions <= 0 {
 		return nil, fmt.Errorf("%d partitions: at least 1 is needed: %w", partitions, kerr.InvalidPartitions)
 	}
@@ -63,7 +64,7 @@ func Assign(brokers []Broker, partitions, replicationFactor int, at Placement) (
 		if p > 0 && p%len(s.order) == 0 {
 			shift++
 		}
-		assignment[int32(p)] = s.replicas((p+at.Start)%len(s.order), shift, replicationFactor)
+		assignment[int32(p)] = s.replicas((p+at.First)%len(s.order), shift, replicationFactor)
 	}
 	return assignment, nil
 }
@@ -72,16 +73,16 @@ func Assign(brokers []Broker, partitions, replicationFactor int, at Placement) (
 // would have some 7 MB, of which ZooKeeper's servers accept one by default (jute.maxbuffer).
 const maxPartitions = 1 << 19
 
-// PlacementFrom returns the placement for partitions that are added to a topic: counted from the broker with partition
+// After returns the start for partitions that are added to a topic: counted from the broker with partition
 // 0's first replica, or the next one if that is gone.
-func PlacementFrom(brokers []Broker, firstReplica int32, partitions int) Placement {
+func After(brokers []Broker, firstReplica int32, partitions int) Start {
 	ids := make([]int32, len(brokers))
 	for i, b := range brokers {
 		ids[i] = b.ID
 	}
 	slices.Sort(ids)
 	start := max(0, slices.IndexFunc(ids, func(id int32) bool { return id >= firstReplica }))
-	return Placement{Start: start, Shift: start, FirstPartition: partitions}
+	return Start{First: start, Shift: start, FirstPartition: partitions}
 }
 
 // spread is the order in which brokers get replicas.
