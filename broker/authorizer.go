@@ -20,7 +20,7 @@ func (s *Server) startAuthorizer(ctx context.Context) error {
 		return err
 	}
 	s.acls = acl.New(acl.Config{
-		SuperUsers: s.static.SuperUsers, AllowIfNone: s.static.AllowEveryoneIfNoACL, NoPrefixes: !s.since("2.0"),
+		SuperUsers: s.static.SuperUsers, AllowIfNone: s.static.AllowEveryoneIfNoACL, NoPrefixes: !s.since(config.IBP20IV1),
 		Store: store, Failed: s.fail, APIName: metrics.RequestName, Logger: s.loggers.Entry(config.AuthorizerLogger),
 	})
 	s.onStop(s.acls.Close)

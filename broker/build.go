@@ -15,13 +15,9 @@ import (
 
 // build creates the parts that do not need the network yet.
 func (s *Server) build(context.Context) error {
-	protocol, err := controller.ProtocolFor(s.static.InterBrokerProtocolVersion.String())
-	if err != nil {
-		return err
-	}
 	s.peers = newPeers(s)
 	s.onStop(s.peers.close)
-	s.controller = controller.New(s.controllerConfig(protocol), s.zk, s.peers, s.loggers.Entry(config.ControllerLogger))
+	s.controller = controller.New(s.controllerConfig(), s.zk, s.peers, s.loggers.Entry(config.ControllerLogger))
 	s.replicas = replica.NewManager(s.replicaConfig())
 	s.groups = group.New(s.groupConfig())
 	s.producerIDs = txn.NewProducerIDs(s.allocateProducerIDs, s.log)
@@ -40,10 +36,10 @@ func (s *Server) build(context.Context) error {
 	return nil
 }
 
-func (s *Server) controllerConfig(protocol controller.Protocol) controller.Config {
+func (s *Server) controllerConfig() controller.Config {
 	c := s.static
 	return controller.Config{
-		BrokerID: s.id, Listener: c.InterBrokerListener, Protocol: protocol,
+		BrokerID: s.id, Listener: c.InterBrokerListener, Protocol: s.controllerProtocol(),
 		UncleanDefault:    func() bool { return s.config.Current().UncleanLeaderElection },
 		DeleteTopicEnable: c.DeleteTopicEnable, AutoRebalance: c.AutoLeaderRebalance,
 		RebalanceInterval: c.LeaderImbalanceCheckInterval, RebalanceThreshold: c.LeaderImbalancePerBrokerPercent,

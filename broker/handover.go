@@ -67,7 +67,7 @@ func (s *Server) cancelWithoutZooKeeper(ctx context.Context, cancel context.Canc
 
 func (s *Server) askToShutDown(ctx context.Context) (left int, err error) {
 	req := kmsg.NewPtrControlledShutdownRequest()
-	req.Version, req.BrokerID, req.BrokerEpoch = 3, s.id, s.epoch.Load()
+	req.Version, req.BrokerID, req.BrokerEpoch = s.controlledShutdownVersion(), s.id, s.epoch.Load()
 	ctx, cancel := context.WithTimeout(ctx, s.static.ControllerSocketTimeout)
 	defer cancel()
 	answer, err := s.peers.ToController(ctx, req)

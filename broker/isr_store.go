@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"barnabas/broker/replica"
+	"barnabas/config"
 	"barnabas/logstore"
 	"barnabas/zkcoord"
 
@@ -15,7 +16,7 @@ import (
 // isrStore returns the store to which this broker writes ISRs itself, or nil: with inter.broker.protocol.version 2.7
 // and later the controller writes them.
 func (s *Server) isrStore() replica.ISRStore {
-	if s.since("2.7-IV2") {
+	if s.since(config.IBP27IV2) {
 		return nil
 	}
 	return isrStore{s.zk}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"barnabas/config"
 	"barnabas/zkcoord"
 )
 
@@ -37,7 +38,7 @@ func (s *Server) advertiseChanged(ctx context.Context, registered []zkcoord.Endp
 // registration returns the content of this broker's node in ZooKeeper.
 func (s *Server) registration(endpoints []zkcoord.Endpoint) zkcoord.BrokerInfo {
 	info := zkcoord.BrokerInfo{ID: s.id, Endpoints: endpoints, JMXPort: -1}
-	if !s.since("2.7") {
+	if !s.since(config.IBP27IV0) {
 		info.Format = 4
 	}
 	if s.static.Rack != "" {

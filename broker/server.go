@@ -204,7 +204,7 @@ func (s *Server) connect(ctx context.Context) error {
 	}
 	access.Connect, access.SessionTimeout = s.static.ZookeeperConnect, s.static.ZookeeperSessionTimeout
 	access.ConnectionTimeout, access.MaxInFlight = s.static.ZookeeperConnectionTimeout, s.static.ZookeeperMaxInFlight
-	access.MaxRequestBytes, access.NoTopicIDs = s.static.ZookeeperMaxRequestBytes, !s.since("2.8")
+	access.MaxRequestBytes, access.NoTopicIDs = s.static.ZookeeperMaxRequestBytes, !s.since(config.IBP28IV0)
 	s.log.Infof("connecting to ZooKeeper at %s, for %v at most", s.static.ZookeeperConnect, s.static.ZookeeperConnectionTimeout)
 	zk, err := zkcoord.Connect(ctx, access)
 	if err != nil {
@@ -268,7 +268,7 @@ func (s *Server) runController(ctx context.Context) error {
 	s.onStop(s.groups.Close)
 	s.logs.Start()
 	s.onStop(s.producerIDs.Close)
-	if !s.since("3.0") {
+	if !s.since(config.IBP30IV0) {
 		if err := s.producerIDs.Prefetch(ctx); err != nil {
 			return err
 		}

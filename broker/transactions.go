@@ -20,31 +20,11 @@ func (s *Server) transactionsConfig() txn.Config {
 	return txn.Config{
 		BrokerID: s.id, PartitionOf: s.transactionPartition, Log: s.transactionLog, Leader: s.leaderOf,
 		TopicID: s.topicID, Verified: func() bool { return s.config.Current().TransactionPartitionVerify }, MetadataChanged: &s.metadata.Changed, Send: s.peers.SendTo, ProducerIDs: s.producerIDs,
-		MarkersVersion: s.markersVersion(), VerifyVersion: s.verifyVersion(),
+		MarkersVersion: s.writeTxnMarkersVersion(), VerifyVersion: s.verifyVersion(),
 		MaxTimeout: c.TransactionMaxTimeout, Expiration: c.TransactionalIDExpiration,
 		AbortInterval: c.TransactionAbortTimedOutInterval, ExpireInterval: c.TransactionRemoveExpiredInterval,
 		Loaded: s.collector.transactionsLoaded, Now: time.Now, Logger: s.loggers.Entry(config.TransactionLogger),
 	}
-}
-
-// markersVersion returns the version of WriteTxnMarkers for other brokers (MetadataVersion, 3.9).
-func (s *Server) markersVersion() int16 {
-	if s.since("2.8") {
-		return 1
-	}
-	return 0
-}
-
-// verifyVersion returns the version in which other brokers are asked to verify partitions of transactions. Before 3.6
-// not every broker of a cluster can be asked (KIP-890).
-func (s *Server) verifyVersion() int16 {
-	switch {
-	case s.since("3.8"):
-		return 5
-	case s.since("3.6"):
-		return 4
-	}
-	return -1
 }
 
 // transactionPartition returns the partition of __transaction_state that a transactional id belongs to.
@@ -153,7 +133,7 @@ func (s *Server) topicID(name string) [16]byte {
 
 // allocateProducerIDs takes a block of producer ids for this broker (KIP-730).
 func (s *Server) allocateProducerIDs(ctx context.Context) (txn.Block, error) {
-	if !s.since("3.0") { // the controller of such a cluster may not know the request
+	if !s.since(config.IBP30IV0) { // the controller of such a cluster may not know the request
 		block, err := s.zk.NextProducerIDs(ctx, s.id)
 		return txn.Block{First: block.Start, Count: int32(block.End - block.Start + 1)}, err
 	}

@@ -192,9 +192,6 @@ func metadataBrokers(m *model) []kmsg.UpdateMetadataRequestLiveBroker {
 			end := kmsg.NewUpdateMetadataRequestLiveBrokerEndpoint()
 			end.Host, end.Port, end.ListenerName, end.SecurityProtocol = e.Host, e.Port, e.Name, securityProtocols[e.Protocol]
 			live.Endpoints = append(live.Endpoints, end)
-			if live.Host == "" && e.Protocol == "PLAINTEXT" {
-				live.Host, live.Port = e.Host, e.Port // version 0 has only this one
-			}
 		}
 		brokers = append(brokers, live)
 	}

@@ -55,10 +55,7 @@ func fillTopics(b *testing.B, s *zkcoord.Client, partitions int32) {
 }
 
 func takeOver(b *testing.B, s *zkcoord.Client) {
-	protocol, err := controller.ProtocolFor("")
-	if err != nil {
-		b.Fatal(err)
-	}
+	protocol := controller.NewestProtocol()
 	c := controller.New(controller.Config{Listener: "PLAINTEXT", Protocol: protocol}, s, newFakeBrokers(), zktest.Logger(b))
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})

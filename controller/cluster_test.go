@@ -171,10 +171,7 @@ func (k *cluster) join(id int32) {
 func (k *cluster) leave(id int32) { k.sessions[id].Close() }
 
 func (k *cluster) run(id int32) *controller.Controller {
-	protocol, err := controller.ProtocolFor("")
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	protocol := controller.NewestProtocol()
 	c := controller.New(controller.Config{BrokerID: id, Listener: "PLAINTEXT", Protocol: protocol, DeleteTopicEnable: true},
 		k.sessions[id], k.brokers, zktest.Logger(k.t))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -263,10 +263,7 @@ func TestUnbalanced(t *testing.T) {
 
 func TestBatchMessages(t *testing.T) {
 	m := world{live: ids(1, 2), replicas: ids(1, 2, 3), state: led(1, 1, 2)}.model()
-	p, err := ProtocolFor("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := NewestProtocol()
 	from := sender{id: 1, epoch: 4, listener: "IN", protocol: p}
 	b := newBatch()
 	b.lead(m, ids(1, 3), tp0, true)

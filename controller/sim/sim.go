@@ -96,8 +96,7 @@ func newWorld(h History) *world {
 	w.old = w.rng.IntN(4) == 0
 	w.admin, w.raw = w.zk.Connect(zkcoord.Config{Logger: w.log})
 	w.must(w.admin.EnsureTopNodes(nobody))
-	protocol, err := controller.ProtocolFor("")
-	w.must(err)
+	protocol := controller.NewestProtocol()
 	protocol.AlterPartition = !w.old
 	for id := range int32(brokerCount) {
 		w.brokers = append(w.brokers, &broker{w: w, id: id, protocol: protocol, disk: make(map[topicPartition]*replica)})
