@@ -13,6 +13,20 @@ const maxTogether = 16
 type group struct {
 	frames   [][]byte
 	requests []*Request
+	refusals int // how often in a row only the first of several could be handled
+	alone    int // how many requests are handled without looking at those behind them
+}
+
+// learn notes how many requests of a group could be handled together. Where that was only the first again and again, as
+// with a producer that wants no answers, requests are looked at together less and less often: each of them would be read
+// with every one before it.
+func (g *group) learn(handled int) {
+	if handled > 1 {
+		g.refusals = 0
+		return
+	}
+	g.alone = min(1<<g.refusals, maxTogether) - 1
+	g.refusals = min(g.refusals+1, maxTogether)
 }
 
 // forget drops what may keep a large read buffer from being freed.
@@ -26,6 +40,10 @@ func (g *group) forget() {
 // gather returns the frames of the requests that have arrived whole, from a first one on, and can be handled together.
 // Those after the first are charged to the budget, unless that would make them wait.
 func (c *Conn) gather(first []byte) ([][]byte, Route) {
+	if c.group.alone > 0 {
+		c.group.alone--
+		return nil, Route{}
+	}
 	rest := c.in.unread()[4+len(first):]
 	if !alike(rest, first) || c.auth != nil && !c.auth.standing() {
 		return nil, Route{}
@@ -77,6 +95,7 @@ func (c *Conn) handleTogether(frames [][]byte, route Route) error {
 		}
 	}
 	c.group.forget()
+	c.group.learn(len(answers))
 	if c.auth == nil {
 		c.in.useUsualBuffers()
 	}

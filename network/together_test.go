@@ -172,6 +172,31 @@ func TestTogetherIsBounded(t *testing.T) {
 	}
 }
 
+// Requests that cannot be handled together are not read again and again, and those that can still are.
+func TestTogetherInVain(t *testing.T) {
+	j, _, c := joinerServer(t, Config{})
+	const each = 100
+	bodies := slices.Concat([]string{"a", "b"}, slices.Repeat([]string{"first"}, each), slices.Repeat([]string{"c"}, each))
+	sendAll(t, c, 0, bodies)
+	for i, body := range bodies {
+		expect(t, c, int32(i), body)
+	}
+	read, most := 0, 0
+	for _, n := range j.groups {
+		read += n
+		most = max(most, n)
+	}
+	if read > 2*len(bodies)+4*maxTogether {
+		t.Errorf("%d requests were read %d times", len(bodies), read)
+	}
+	if most != maxTogether {
+		t.Errorf("%d requests were handled together, want %d", most, maxTogether)
+	}
+	if calls := len(j.groups); calls > 2*each-each/2 {
+		t.Errorf("%d calls for %d requests, half of which can be handled together", calls, len(bodies))
+	}
+}
+
 // A request that ends the connection does not keep those before it from being answered.
 func TestTogetherUntilTheConnectionEnds(t *testing.T) {
 	for _, last := range []string{"broken", "hang up"} {
