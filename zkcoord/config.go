@@ -218,16 +218,32 @@ var errNoController = errors.New("zkcoord: no controller to write a configuratio
 // nothing has changed: brokers then look again at what settings point to. The node of a quota entity is removed when it
 // gets empty. After a concurrent change, change is called again with the newer configuration; its error is returned.
 func (c *Client) UpdateEntityConfig(ctx context.Context, e Entity, change func(current map[string]string) (map[string]string, error)) error {
-	return c.updateEntityConfig(ctx, e, true, change)
+	return c.updateEntityConfig(ctx, e, func(ctx context.Context) ([]any, error) { return c.sameController(ctx, true) }, change)
+}
+
+// UpdateTopicConfig is UpdateEntityConfig for a topic, as long as it exists; otherwise the error is ErrNoTopic. What is
+// written after a deletion would stay behind: brokers list a topic for a moment longer than it exists.
+func (c *Client) UpdateTopicConfig(ctx context.Context, name string, change func(current map[string]string) (map[string]string, error)) error {
+	return c.updateEntityConfig(ctx, Entity{Topics, name}, func(ctx context.Context) ([]any, error) {
+		found, err := c.exists(ctx, topicPath(name))
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, ErrNoTopic
+		}
+		check, err := c.sameController(ctx, true)
+		return append(check, c.opCheck(topicPath(name), anyVersion)), err
+	}, change)
 }
 
 // UpdateEntityConfigEarly is UpdateEntityConfig for callers that may run when there is no controller yet: a broker that
 // is starting, or a tool used before the first one starts.
 func (c *Client) UpdateEntityConfigEarly(ctx context.Context, e Entity, change func(current map[string]string) (map[string]string, error)) error {
-	return c.updateEntityConfig(ctx, e, false, change)
+	return c.updateEntityConfig(ctx, e, func(ctx context.Context) ([]any, error) { return c.sameController(ctx, false) }, change)
 }
 
-func (c *Client) updateEntityConfig(ctx context.Context, e Entity, wanted bool, change func(map[string]string) (map[string]string, error)) error {
+func (c *Client) updateEntityConfig(ctx context.Context, e Entity, conditions func(context.Context) ([]any, error), change func(map[string]string) (map[string]string, error)) error {
 	at := notifications{configChangesPath, configChangePrefix}
 	return c.rewrite(ctx, e.Path(), at, encodeConfigChange(e), func(n node, found bool) (decision, error) {
 		next, err := change(c.decodeOrEmpty(e.Path(), n.data))
@@ -240,8 +256,8 @@ func (c *Client) updateEntityConfig(ctx context.Context, e Entity, wanted bool, 
 				return decision{}, err
 			}
 		}
-		check, err := c.sameController(ctx, wanted)
-		d.with = append(d.with, check...)
+		checks, err := conditions(ctx)
+		d.with = append(d.with, checks...)
 		return d, err
 	})
 }

@@ -190,7 +190,7 @@ func (h *Handlers) store(ctx context.Context, entity zkcoord.Entity, ops []confi
 		}
 		return err
 	}
-	return h.ZK.UpdateEntityConfig(ctx, entity, func(current map[string]string) (map[string]string, error) {
+	update := func(current map[string]string) (map[string]string, error) {
 		next, err := altered(current)
 		if err == nil && change.accepted != nil {
 			err = change.accepted(next)
@@ -199,5 +199,9 @@ func (h *Handlers) store(ctx context.Context, entity zkcoord.Entity, ops []confi
 			next, err = change.encode(next)
 		}
 		return next, err
-	})
+	}
+	if entity.Kind == zkcoord.Topics {
+		return h.ZK.UpdateTopicConfig(ctx, entity.Name, update)
+	}
+	return h.ZK.UpdateEntityConfig(ctx, entity, update)
 }

@@ -237,6 +237,32 @@ func TestNewerSettingsStay(t *testing.T) {
 	}
 }
 
+// TestSettingsOfADeletedTopic: a topic that is deleted while its settings are changed, leaves none behind.
+func TestSettingsOfADeletedTopic(t *testing.T) {
+	ctx := context.Background()
+	c := newCluster(t)
+	if err := c.client.UpdateTopicConfig(ctx, topic.Name, with("k", "v")); !errors.Is(err, zkcoord.ErrNoTopic) {
+		t.Errorf("no topic: %v", err)
+	}
+	if _, err := c.client.CreateTopic(ctx, topic.Name, map[int32][]int32{0: {1}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.client.UpdateTopicConfig(ctx, topic.Name, with("k", "v")); err != nil {
+		t.Fatal(err)
+	}
+	err := c.client.UpdateTopicConfig(ctx, topic.Name, func(map[string]string) (map[string]string, error) {
+		for _, path := range []string{"/brokers/topics/t", topic.Path()} { // in the order of the controller
+			if err := c.direct.Delete(path, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+				t.Fatal(err)
+			}
+		}
+		return with("k", "w")(map[string]string{})
+	})
+	if !errors.Is(err, zkcoord.ErrNoTopic) || c.version(topic.Path()) != -1 {
+		t.Errorf("deleted meanwhile: %v, the settings have version %d", err, c.version(topic.Path()))
+	}
+}
+
 // TestRemovedTokenStaysRemoved: a renewal does not bring back a token that others remove meanwhile.
 func TestRemovedTokenStaysRemoved(t *testing.T) {
 	ctx := context.Background()
