@@ -17,7 +17,7 @@ type disk struct {
 	// report is called with the first failure. It must not block.
 	report func(*disk, error)
 	// reportSpace is called when the directory begins or ceases to reject records. It must not block.
-	reportSpace func(d *disk, low bool, usable int64)
+	reportSpace func(d *disk, low bool)
 	now         func() time.Time
 	space       freeSpace
 }

@@ -69,17 +69,17 @@ func (d *disk) measure(fsys vfs.FS) {
 	if d.space.low.Load() {
 		limit += askAfterBytes
 	}
-	d.setLow(usable <= limit, usable)
+	d.setLow(usable <= limit)
 }
 
 // filled records that a write has failed because the disk is full.
-func (d *disk) filled() { d.setLow(true, 0) }
+func (d *disk) filled() { d.setLow(true) }
 
-func (d *disk) setLow(low bool, usable int64) {
+func (d *disk) setLow(low bool) {
 	if low {
 		d.space.asked.Store(d.now().UnixMilli())
 	}
 	if d.space.low.Swap(low) != low && d.reportSpace != nil {
-		d.reportSpace(d, low, usable)
+		d.reportSpace(d, low)
 	}
 }

@@ -63,6 +63,18 @@ func (r *spaceRig) fullFrom(n int) (calls *int) {
 	return calls
 }
 
+// TestFullDiskSaysWhatIsFree: a write that does not fit fails although there is some space left.
+func TestFullDiskSaysWhatIsFree(t *testing.T) {
+	logger, lines := newLogLines()
+	r := newSpaceRig(t, func(c *ManagerConfig) { c.MinFreeBytes, c.Logger = 0, logger })
+	r.fs.SetUsable(4321)
+	r.fullFrom(1)
+	if _, err := produce(r.l, batchOf(1, "v").MustBuild()); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("produce: %v, want KAFKA_STORAGE_ERROR", err)
+	}
+	lines.want(t, "level=error", "log directory has no room left", "size_bytes=4321")
+}
+
 // TestLowWaterMark: with little space left clients' records are refused, while everything else continues; they are
 // accepted when there is space again.
 func TestLowWaterMark(t *testing.T) {

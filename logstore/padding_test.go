@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -184,6 +185,24 @@ func TestNoPaddingInPreallocatedFiles(t *testing.T) {
 			t.Fatalf("after %d bytes, the file of %d has something else", size, len(data))
 		}
 	}
+}
+
+// What a kill leaves behind the last batch of a preallocated file is no broken tail, unless something was written there.
+func TestPreallocatedAfterKill(t *testing.T) {
+	x := &reserving{t: t, c: newClock(), preallocate: true}
+	x.fs = vfs.NewMem(x.c.Now)
+	x.open()
+	x.appendOf(100)
+	size := x.l.active().size.Load()
+	x.reopen().want(t, "level=info", "cutting preallocated space", "offset=1", fmt.Sprint("size_bytes=", 32<<20-size))
+	x.appendOf(100) // which is not preallocated any more
+	x.must(x.l.Roll())
+	x.appendOf(100)
+	f, err := x.fs.OpenFile(filepath.Join("/data", testTP.String(), fileName(2, logSuffix)), vfs.ReadWrite)
+	x.must(err)
+	_, err = f.WriteAt([]byte("torn"), x.l.active().size.Load()+20)
+	x.must(err)
+	x.reopen().want(t, "level=warning", "cutting a broken tail", "offset=3")
 }
 
 // A preallocated file is cut off at its last batch even if files are no longer preallocated.

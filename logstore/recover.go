@@ -205,8 +205,12 @@ func (ld *loader) cut(l *Log, r *rescan) error {
 		return fmt.Errorf("%w: %s at position %d, offset %d, is broken (%v), but all below offset %d was flushed",
 			ErrDamaged, f.Name(), r.valid, r.end, r.bad, ld.recoveryPoint)
 	}
-	l.logger.WithFields(map[string]any{logx.Segment: r.s.base, logx.Offset: r.end, logx.SizeBytes: r.size - r.valid}).
-		WithError(r.bad).Warn("cutting a broken tail")
+	line := l.logger.WithFields(map[string]any{logx.Segment: r.s.base, logx.Offset: r.end, logx.SizeBytes: r.size - r.valid})
+	if ld.cfg.Preallocate && r.zerosFollow(f) {
+		line.Info("cutting preallocated space")
+	} else {
+		line.WithError(r.bad).Warn("cutting a broken tail")
+	}
 	if err := f.Truncate(r.valid); err != nil {
 		return err
 	}

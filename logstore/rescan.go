@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -129,6 +130,16 @@ func (r *rescan) padded() (bool, error) {
 		return false, damaged(f, r.valid, noEOF(err))
 	}
 	return isPadding(tail), nil
+}
+
+// zerosFollow reports whether a broken tail begins with zeros, as far as a batch may have been written: without records
+// behind the last batch, that is how preallocated space looks.
+func (r *rescan) zerosFollow(f vfs.File) bool {
+	head := make([]byte, min(64<<10, r.size-r.valid))
+	if _, err := f.ReadAt(head, r.valid); err != nil {
+		return false
+	}
+	return len(bytes.TrimLeft(head, "\x00")) == 0
 }
 
 // validBatchFollows reports whether a valid batch follows the invalid one: then it was not a crash that ended the

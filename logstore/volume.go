@@ -112,8 +112,11 @@ func (m *Manager) dirFailed(d *disk, err error) {
 }
 
 // spaceChanged is called when a directory begins or ceases to reject clients' records.
-func (m *Manager) spaceChanged(d *disk, low bool, usable int64) {
-	logger := m.cfg.Logger.WithFields(map[string]any{logx.Dir: d.path, logx.SizeBytes: usable})
+func (m *Manager) spaceChanged(d *disk, low bool) {
+	logger := m.cfg.Logger.WithField(logx.Dir, d.path)
+	if _, usable, err := m.cfg.FS.Usage(d.path); err == nil {
+		logger = logger.WithField(logx.SizeBytes, usable)
+	}
 	if low {
 		logger.Error("log directory has no room left, refusing records until there is some")
 		return
