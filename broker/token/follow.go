@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"barnabas/internal/await"
 	"barnabas/internal/logx"
 	"barnabas/zkcoord"
 )
@@ -45,6 +46,9 @@ func (m *Manager) Start(ctx context.Context) error {
 // Close ends what Start has begun, if it was called.
 func (m *Manager) Close() {
 	m.cancel()
+	m.reading.Lock()
+	m.closed = true
+	m.reading.Unlock()
 	m.tasks.Wait()
 }
 
@@ -74,9 +78,13 @@ func (m *Manager) reread(ids []string, all bool) {
 			m.forget(id)
 		}
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !m.closed {
 		m.cfg.Logger.WithError(err).Error("cannot read changed delegation tokens, trying again later")
-		time.AfterFunc(rereadPause, func() { m.reread(unread, all) })
+		m.tasks.Go(func() {
+			if await.Pause(ctx, rereadPause) == nil {
+				m.reread(unread, all)
+			}
+		})
 	}
 }
 

@@ -55,6 +55,7 @@ type Manager struct {
 	tasks  sync.WaitGroup
 
 	reading sync.Mutex // held from reading tokens until they are stored, so that an older read does not bring back a removed token
+	closed  bool       // by Close; no task may begin any more. Guarded by reading
 
 	mu struct {
 		sync.RWMutex

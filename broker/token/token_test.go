@@ -368,6 +368,29 @@ func TestTokensAreReadAgain(t *testing.T) {
 	}
 }
 
+// TestNothingIsReadAfterClose: what waits to be read again ends with Close.
+func TestNothingIsReadAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newStore(), &clock{began}
+		s.tokens["old"] = zkcoord.DelegationToken{ID: "old", Owner: "User:alice", ExpiresMs: began + 1, MaxMs: began + 1}
+		m := manager(t, s, c)
+		s.mu.Lock()
+		s.broken = errors.New("throttled")
+		s.mu.Unlock()
+		s.watchers[0]([]string{"old"}, false)
+		m.Close()
+		s.mu.Lock()
+		s.broken = nil
+		delete(s.tokens, "old")
+		s.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if known := m.Tokens(every); len(known) != 1 {
+			t.Error("tokens were read after Close")
+		}
+	})
+}
+
 // TestTokensThatCannotBeWatched: if changes of tokens cannot be watched, that is reported to the operator, since a
 // revoked token would still be accepted.
 func TestTokensThatCannotBeWatched(t *testing.T) {
