@@ -12,11 +12,16 @@ func (c *Controller) AllocateProducerIDs(ctx context.Context, req *kmsg.Allocate
 	return allocateProducerIDs.ask(ctx, c, req)
 }
 
-var allocateProducerIDs = api[*kmsg.AllocateProducerIDsRequest, *kmsg.AllocateProducerIDsResponse]{"allocate producer ids", Idle, (*activeController).allocateProducerIDs, func(req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
-	resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
-	resp.ErrorCode = kerr.NotController.Code
-	return resp
-}}
+var allocateProducerIDs = api[*kmsg.AllocateProducerIDsRequest, *kmsg.AllocateProducerIDsResponse]{
+	name:   "allocate producer ids",
+	work:   Idle,
+	answer: (*activeController).allocateProducerIDs,
+	refuse: func(req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
+		resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
+		resp.ErrorCode = kerr.NotController.Code
+		return resp
+	},
+}
 
 func (ac *activeController) allocateProducerIDs(ctx context.Context, req *kmsg.AllocateProducerIDsRequest) (*kmsg.AllocateProducerIDsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)

@@ -16,11 +16,16 @@ func (c *Controller) AlterPartition(ctx context.Context, req *kmsg.AlterPartitio
 	return alterPartition.ask(ctx, c, req)
 }
 
-var alterPartition = api[*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionResponse]{"alter partition", ISRChange, (*activeController).alterPartition, func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
-	resp := req.ResponseKind().(*kmsg.AlterPartitionResponse)
-	resp.ErrorCode = kerr.NotController.Code
-	return resp
-}}
+var alterPartition = api[*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionResponse]{
+	name:   "alter partition",
+	work:   ISRChange,
+	answer: (*activeController).alterPartition,
+	refuse: func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+		resp := req.ResponseKind().(*kmsg.AlterPartitionResponse)
+		resp.ErrorCode = kerr.NotController.Code
+		return resp
+	},
+}
 
 // isrChange is a leader's request for one partition.
 type isrChange struct {
@@ -157,23 +162,29 @@ func (ac *activeController) fillAltered(req *kmsg.AlterPartitionRequest, resp *k
 		out.Topic, out.TopidID = t.Topic, t.TopicID
 		name, known := ac.askedTopic(req.Version, t)
 		for _, p := range t.Partitions {
-			answer := kmsg.NewAlterPartitionResponseTopicPartition()
-			answer.Partition = p.Partition
 			tp := topicPartition{Topic: name, Partition: p.Partition}
-			switch err := errs[tp]; {
-			case !known:
-				answer.ErrorCode = kerr.UnknownTopicID.Code
-			case err != nil && !errors.Is(err, errUnchanged):
-				answer.ErrorCode = coded(err).Code
-			default:
-				s := ac.m.partition(tp).state
-				answer.LeaderID, answer.LeaderEpoch, answer.ISR, answer.PartitionEpoch = s.Leader, s.LeaderEpoch, s.ISR, s.PartitionEpoch
-				if s.Recovering {
-					answer.LeaderRecoveryState = 1
-				}
+			err := errs[tp]
+			if !known {
+				err = kerr.UnknownTopicID
 			}
-			out.Partitions = append(out.Partitions, answer)
+			out.Partitions = append(out.Partitions, ac.altered(tp, err))
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
+}
+
+// altered answers for one partition: with the error, or with the state after the change.
+func (ac *activeController) altered(tp topicPartition, err error) kmsg.AlterPartitionResponseTopicPartition {
+	answer := kmsg.NewAlterPartitionResponseTopicPartition()
+	answer.Partition = tp.Partition
+	if err != nil && !errors.Is(err, errUnchanged) {
+		answer.ErrorCode = coded(err).Code
+		return answer
+	}
+	s := ac.m.partition(tp).state
+	answer.LeaderID, answer.LeaderEpoch, answer.ISR, answer.PartitionEpoch = s.Leader, s.LeaderEpoch, s.ISR, s.PartitionEpoch
+	if s.Recovering {
+		answer.LeaderRecoveryState = 1
+	}
+	return answer
 }

@@ -12,11 +12,16 @@ func (c *Controller) AlterPartitionReassignments(ctx context.Context, req *kmsg.
 	return alterReassignments.ask(ctx, c, req)
 }
 
-var alterReassignments = api[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse]{"alter reassignments", AlterPartitionReassignment, (*activeController).alterReassignments, func(req *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse {
-	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
-	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
-	return resp
-}}
+var alterReassignments = api[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse]{
+	name:   "alter reassignments",
+	work:   AlterPartitionReassignment,
+	answer: (*activeController).alterReassignments,
+	refuse: func(req *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse {
+		resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
+		explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
+		return resp
+	},
+}
 
 func (ac *activeController) alterReassignments(ctx context.Context, req *kmsg.AlterPartitionAssignmentsRequest) (*kmsg.AlterPartitionAssignmentsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)

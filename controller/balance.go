@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"barnabas/internal/logx"
 )
 
 // preferredElectionAsked runs the elections requested by the legacy node, and removes it.
@@ -15,14 +13,14 @@ func (ac *activeController) preferredElectionAsked(ctx context.Context) error {
 	if err != nil || !present {
 		return err
 	}
-	if err := ac.electPreferred(ctx, partitions); err != nil {
+	if err := ac.returnToPreferred(ctx, partitions); err != nil {
 		return err
 	}
 	return ac.store.RemovePreferredElection(ctx, ac.term)
 }
 
-// electPreferred makes the preferred replicas the leaders of partitions that others lead.
-func (ac *activeController) electPreferred(ctx context.Context, partitions []topicPartition) error {
+// returnToPreferred makes the preferred replicas the leaders of partitions that others lead.
+func (ac *activeController) returnToPreferred(ctx context.Context, partitions []topicPartition) error {
 	var elsewhere []topicPartition
 	for _, tp := range partitions {
 		p := ac.m.partition(tp)
@@ -42,7 +40,7 @@ func (ac *activeController) electPreferred(ctx context.Context, partitions []top
 func (ac *activeController) rebalanceAfter(d time.Duration) {
 	ac.stopTimer = ac.c.env.After(d, func() {
 		ac.c.whileActive(ac, "rebalance leaders", AutoLeaderBalance, func(ctx context.Context) error {
-			err := ac.electPreferred(ctx, ac.m.unbalanced(ac.c.cfg.RebalanceThreshold))
+			err := ac.returnToPreferred(ctx, ac.m.unbalanced(ac.c.cfg.RebalanceThreshold))
 			ac.rebalanceAfter(ac.c.cfg.RebalanceInterval)
 			return err
 		})
@@ -78,30 +76,4 @@ func (m *model) unbalanced(thresholdPercent int) []topicPartition {
 		}
 	}
 	return move
-}
-
-// uncleanAllowed repeats elections for partitions without a leader, since a topic or, with an empty name, the broker's
-// default now allows out-of-sync leaders.
-func (ac *activeController) uncleanAllowed(ctx context.Context, topic string) error {
-	ac.log.WithField(logx.Topic, topic).Info("out-of-sync leaders are now allowed")
-	if err := ac.bringOnline(ctx); err != nil {
-		return err
-	}
-	ac.flush()
-	return nil
-}
-
-// UncleanElectionAllowed notifies the controller that unclean.leader.election.enable has become true for a topic or,
-// with an empty name, for the broker. On other brokers it does nothing.
-func (c *Controller) UncleanElectionAllowed(topic string) {
-	w := TopicUncleanLeaderElectionEnable
-	if topic == "" {
-		w = UncleanLeaderElectionEnable
-	}
-	c.post("unclean election allowed", w, func(ctx context.Context) error {
-		if c.current == nil {
-			return nil
-		}
-		return c.current.uncleanAllowed(ctx, topic)
-	})
 }

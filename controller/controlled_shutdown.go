@@ -13,11 +13,16 @@ func (c *Controller) ControlledShutdown(ctx context.Context, req *kmsg.Controlle
 	return controlledShutdown.ask(ctx, c, req)
 }
 
-var controlledShutdown = api[*kmsg.ControlledShutdownRequest, *kmsg.ControlledShutdownResponse]{"controlled shutdown", ControlledShutdown, (*activeController).controlledShutdown, func(req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
-	resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)
-	resp.ErrorCode = kerr.StaleControllerEpoch.Code // ControllerMovedException on the wire
-	return resp
-}}
+var controlledShutdown = api[*kmsg.ControlledShutdownRequest, *kmsg.ControlledShutdownResponse]{
+	name:   "controlled shutdown",
+	work:   ControlledShutdown,
+	answer: (*activeController).controlledShutdown,
+	refuse: func(req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
+		resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)
+		resp.ErrorCode = kerr.StaleControllerEpoch.Code // ControllerMovedException on the wire
+		return resp
+	},
+}
 
 func (ac *activeController) controlledShutdown(ctx context.Context, req *kmsg.ControlledShutdownRequest) (*kmsg.ControlledShutdownResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)

@@ -172,6 +172,16 @@ func (c *Controller) post(name string, w Work, run func(ctx context.Context) err
 
 func (c *Controller) postRace() { c.post("elect", ControllerChange, c.race) }
 
+// postActive posts an event that is handled only if this broker is the controller when its turn comes.
+func (c *Controller) postActive(name string, w Work, run func(ac *activeController, ctx context.Context) error) {
+	c.post(name, w, func(ctx context.Context) error {
+		if c.current == nil {
+			return nil
+		}
+		return run(c.current, ctx)
+	})
+}
+
 // whileActive posts an event that is handled only if ac is still the current term when its turn comes.
 func (c *Controller) whileActive(ac *activeController, name string, w Work, run func(ctx context.Context) error) {
 	c.post(name, w, func(ctx context.Context) error {
@@ -342,10 +352,5 @@ func (c *Controller) onChange(change zkcoord.Change) {
 	default:
 		return
 	}
-	c.post(name, w, func(ctx context.Context) error {
-		if c.current == nil {
-			return nil
-		}
-		return run(c.current, ctx)
-	})
+	c.postActive(name, w, run)
 }

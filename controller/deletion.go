@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"barnabas/internal/logx"
-	"barnabas/zkcoord"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -305,11 +304,4 @@ func (ac *activeController) finishDeletion(ctx context.Context, t *topic) error 
 	ac.m.removeTopic(t.name)
 	ac.log.WithField(logx.Topic, t.name).Info("topic deleted")
 	return nil
-}
-
-func ignoreNoTopic(err error) error {
-	if errors.Is(err, zkcoord.ErrNoTopic) {
-		return nil
-	}
-	return err
 }

@@ -23,7 +23,12 @@ func (c *Controller) ElectLeaders(ctx context.Context, req *kmsg.ElectLeadersReq
 	return electLeaders.ask(ctx, c, req)
 }
 
-var electLeaders = api[*kmsg.ElectLeadersRequest, *kmsg.ElectLeadersResponse]{"elect leaders", ManualLeaderBalance, (*activeController).electLeaders, refuseElections}
+var electLeaders = api[*kmsg.ElectLeadersRequest, *kmsg.ElectLeadersResponse]{
+	name:   "elect leaders",
+	work:   ManualLeaderBalance,
+	answer: (*activeController).electLeaders,
+	refuse: refuseElections,
+}
 
 func refuseElections(req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
 	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
@@ -97,7 +102,7 @@ func (ac *activeController) electLeaders(ctx context.Context, req *kmsg.ElectLea
 
 func (ac *activeController) electNow(ctx context.Context, partitions []topicPartition, unclean bool) (map[topicPartition]error, error) {
 	if unclean {
-		return ac.electOffline(ctx, partitions, true)
+		return ac.electLeaderless(ctx, partitions, true)
 	}
 	return ac.elect(ctx, partitions, electPreferred)
 }

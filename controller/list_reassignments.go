@@ -12,11 +12,16 @@ func (c *Controller) ListPartitionReassignments(ctx context.Context, req *kmsg.L
 	return listReassignments.ask(ctx, c, req)
 }
 
-var listReassignments = api[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse]{"list reassignments", ListPartitionReassignment, (*activeController).listReassignments, func(req *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
-	resp := req.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)
-	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
-	return resp
-}}
+var listReassignments = api[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse]{
+	name:   "list reassignments",
+	work:   ListPartitionReassignment,
+	answer: (*activeController).listReassignments,
+	refuse: func(req *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
+		resp := req.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)
+		explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
+		return resp
+	},
+}
 
 func (ac *activeController) listReassignments(_ context.Context, req *kmsg.ListPartitionReassignmentsRequest) (*kmsg.ListPartitionReassignmentsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)

@@ -26,6 +26,25 @@ func (ac *activeController) refresh(ctx context.Context, partitions []topicParti
 	return nil
 }
 
+// isrsNotified reads the states that leaders have written themselves.
+func (ac *activeController) isrsNotified(ctx context.Context) error {
+	partitions, numbers, err := ac.store.WatchISRNotifications(ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(partitions, topicPartition.Compare)
+	partitions = slices.DeleteFunc(slices.Compact(partitions), func(tp topicPartition) bool { return ac.m.partition(tp) == nil })
+	if err := ac.refresh(ctx, partitions); err != nil {
+		return err
+	}
+	ac.b.update(ac.m.brokerIDs(), partitions...)
+	ac.flush()
+	if err := ac.store.RemoveISRNotifications(ctx, ac.term, numbers); err != nil {
+		return err
+	}
+	return ac.completeReassignments(ctx, partitions)
+}
+
 // bringOnline gives new partitions their first state, and those without a leader a new one if possible. The replicas
 // that are then in sync may complete a reassignment.
 func (ac *activeController) bringOnline(ctx context.Context) error {
@@ -36,7 +55,7 @@ func (ac *activeController) bringOnline(ctx context.Context) error {
 	leaderless := ac.m.partitions(func(tp topicPartition, p *partition) bool {
 		return p.state != nil && ac.m.leaderless(tp, p) && !ac.m.deleting(tp)
 	})
-	if _, err := ac.electOffline(ctx, leaderless, false); err != nil {
+	if _, err := ac.electLeaderless(ctx, leaderless, false); err != nil {
 		return err
 	}
 	return ac.completeReassignments(ctx, sorted(ac.m.reassigning))
@@ -83,9 +102,9 @@ func (ac *activeController) dropNonReplicas(ctx context.Context) error {
 	return nil
 }
 
-// electOffline elects leaders for partitions without one. force allows out-of-sync leaders whatever the configuration
+// electLeaderless elects leaders for partitions without one. force allows out-of-sync leaders whatever the configuration
 // says.
-func (ac *activeController) electOffline(ctx context.Context, partitions []topicPartition, force bool) (map[topicPartition]error, error) {
+func (ac *activeController) electLeaderless(ctx context.Context, partitions []topicPartition, force bool) (map[topicPartition]error, error) {
 	unclean := func(string) bool { return true }
 	if !force {
 		var err error

@@ -62,12 +62,12 @@ func (ac *activeController) refusePartitions(ctx context.Context, t *topic) erro
 	t.version = infos[0].Version
 	version, err := ac.store.SetTopic(ctx, ac.term, t.topicInfo())
 	switch {
-	case errors.Is(err, zkcoord.ErrConflict): // more were added: the watch will report them
+	case errors.Is(err, zkcoord.ErrConflict), errors.Is(err, zkcoord.ErrNoTopic): // more were added, or it is gone: the watch will report it
 		return nil
 	case err == nil:
 		t.version = version
 	}
-	return ignoreNoTopic(err)
+	return err
 }
 
 func (ac *activeController) partitionsAdded(ctx context.Context, added []topicPartition) error {
@@ -80,23 +80,4 @@ func (ac *activeController) partitionsAdded(ctx context.Context, added []topicPa
 	}
 	ac.flush()
 	return nil
-}
-
-// isrsNotified reads the states that leaders have written themselves.
-func (ac *activeController) isrsNotified(ctx context.Context) error {
-	partitions, numbers, err := ac.store.WatchISRNotifications(ctx)
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(partitions, topicPartition.Compare)
-	partitions = slices.DeleteFunc(slices.Compact(partitions), func(tp topicPartition) bool { return ac.m.partition(tp) == nil })
-	if err := ac.refresh(ctx, partitions); err != nil {
-		return err
-	}
-	ac.b.update(ac.m.brokerIDs(), partitions...)
-	ac.flush()
-	if err := ac.store.RemoveISRNotifications(ctx, ac.term, numbers); err != nil {
-		return err
-	}
-	return ac.completeReassignments(ctx, partitions)
 }

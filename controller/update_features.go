@@ -13,11 +13,16 @@ func (c *Controller) UpdateFeatures(ctx context.Context, req *kmsg.UpdateFeature
 	return updateFeatures.ask(ctx, c, req)
 }
 
-var updateFeatures = api[*kmsg.UpdateFeaturesRequest, *kmsg.UpdateFeaturesResponse]{"update features", UpdateFeatures, (*activeController).updateFeatures, func(req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
-	resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
-	explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
-	return resp
-}}
+var updateFeatures = api[*kmsg.UpdateFeaturesRequest, *kmsg.UpdateFeaturesResponse]{
+	name:   "update features",
+	work:   UpdateFeatures,
+	answer: (*activeController).updateFeatures,
+	refuse: func(req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
+		resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
+		explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
+		return resp
+	},
+}
 
 func (ac *activeController) updateFeatures(_ context.Context, req *kmsg.UpdateFeaturesRequest) (*kmsg.UpdateFeaturesResponse, error) {
 	resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
