@@ -198,6 +198,21 @@ func printOffsets(ctx context.Context, env *Env, cl *kgo.Client, filter partitio
 
 // listOffsets requests the offsets for a time, which may be a special one, from the leaders.
 func listOffsets(ctx context.Context, cl *kgo.Client, partitions map[string][]int32, timestamp int64) ([]partitionOffset, error) {
+	var found []partitionOffset
+	for _, shard := range cl.RequestSharded(ctx, listOffsetsRequest(partitions, timestamp)) {
+		if shard.Err != nil {
+			found = append(found, unlistedOffsets(shard.Req.(*kmsg.ListOffsetsRequest), shard.Err)...)
+			continue
+		}
+		found = append(found, listedOffsets(shard.Resp.(*kmsg.ListOffsetsResponse))...)
+	}
+	if len(found) == 0 {
+		return nil, errors.New("no broker answered for any partition")
+	}
+	return found, nil
+}
+
+func listOffsetsRequest(partitions map[string][]int32, timestamp int64) *kmsg.ListOffsetsRequest {
 	req := kmsg.NewPtrListOffsetsRequest()
 	for topic, ids := range partitions {
 		t := kmsg.NewListOffsetsRequestTopic()
@@ -209,24 +224,26 @@ func listOffsets(ctx context.Context, cl *kgo.Client, partitions map[string][]in
 		}
 		req.Topics = append(req.Topics, t)
 	}
-	var found []partitionOffset
-	for _, shard := range cl.RequestSharded(ctx, req) {
-		if shard.Err != nil {
-			for _, t := range shard.Req.(*kmsg.ListOffsetsRequest).Topics {
-				for _, p := range t.Partitions {
-					found = append(found, partitionOffset{t.Topic, p.Partition, -1, shard.Err})
-				}
-			}
-			continue
-		}
-		for _, t := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
-			for _, p := range t.Partitions {
-				found = append(found, partitionOffset{t.Topic, p.Partition, p.Offset, answered(p.ErrorCode, nil)})
-			}
+	return req
+}
+
+// unlistedOffsets returns the partitions of a request that failed.
+func unlistedOffsets(req *kmsg.ListOffsetsRequest, err error) []partitionOffset {
+	var all []partitionOffset
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			all = append(all, partitionOffset{t.Topic, p.Partition, -1, err})
 		}
 	}
-	if len(found) == 0 {
-		return nil, errors.New("no broker answered for any partition")
+	return all
+}
+
+func listedOffsets(resp *kmsg.ListOffsetsResponse) []partitionOffset {
+	var all []partitionOffset
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			all = append(all, partitionOffset{t.Topic, p.Partition, p.Offset, answered(p.ErrorCode, nil)})
+		}
 	}
-	return found, nil
+	return all
 }

@@ -295,20 +295,30 @@ func (t *transactionsTool) producers(ctx context.Context, partitions map[string]
 	}
 	var all []producer
 	for _, resp := range responses {
-		for _, topic := range resp.Topics {
-			for _, p := range topic.Partitions {
-				if err := answered(p.ErrorCode, p.ErrorMessage); err != nil {
-					return nil, fmt.Errorf("%s-%d: %w", topic.Topic, p.Partition, err)
-				}
-				for _, active := range p.ActiveProducers {
-					all = append(all, producer{topic.Topic, p.Partition, active})
-				}
-			}
+		found, err := producersIn(resp)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, found...)
 	}
 	slices.SortFunc(all, func(a, b producer) int {
 		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition), cmp.Compare(a.ProducerID, b.ProducerID))
 	})
+	return all, nil
+}
+
+func producersIn(resp *kmsg.DescribeProducersResponse) ([]producer, error) {
+	var all []producer
+	for _, topic := range resp.Topics {
+		for _, p := range topic.Partitions {
+			if err := answered(p.ErrorCode, p.ErrorMessage); err != nil {
+				return nil, fmt.Errorf("%s-%d: %w", topic.Topic, p.Partition, err)
+			}
+			for _, active := range p.ActiveProducers {
+				all = append(all, producer{topic.Topic, p.Partition, active})
+			}
+		}
+	}
 	return all, nil
 }
 
