@@ -44,7 +44,6 @@ func (s *Server) aclStore(ctx context.Context) (*zkcoord.Client, error) {
 	}
 	access.Connect, access.SessionTimeout = own.Connect, own.SessionTimeout
 	access.ConnectionTimeout, access.MaxInFlight = own.ConnectionTimeout, own.MaxInFlight
-	access.MaxRequestBytes = s.static.ZookeeperMaxRequestBytes
 	zk, err := zkcoord.Connect(ctx, access)
 	if err != nil {
 		return nil, fmt.Errorf("authorizer.zookeeper.url=%s: %w", own.Connect, err)

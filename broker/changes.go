@@ -23,8 +23,8 @@ type pendingChanges struct {
 	again      map[string]struct{} // what could not be read or applied, and is tried again
 }
 
-// retryPause and retryPauseMax are the shortest and longest time after which a change that could not be applied is tried
-// again.
+// retryPause and retryPauseMax are the shortest and longest time after which a change that could not be read or applied is
+// tried again.
 const (
 	retryPause    = time.Second
 	retryPauseMax = time.Minute

@@ -25,7 +25,8 @@ const (
 	stateShuttingDown = 6
 )
 
-// collector holds what is counted only for metrics, and reads the other parts when metrics are collected.
+// collector reports how the broker is doing, to metrics, the status page and readyz. It holds what is counted only for
+// that, and reads the other parts when somebody asks.
 type collector struct {
 	s        *Server
 	started  time.Time
@@ -81,6 +82,14 @@ func (m *collector) stopping() {
 func (m *collector) enter(state int32) {
 	m.state.Store(state)
 	m.board.Refresh()
+}
+
+// loadingLogs returns the progress of loading the log directories, or nil if it is not tracked.
+func (m *collector) loadingLogs() *logstore.Loading {
+	if m == nil {
+		return nil
+	}
+	return &m.loading
 }
 
 // identified sets the broker's id and cluster.

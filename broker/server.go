@@ -138,7 +138,7 @@ func (s *Server) steps() []startStep {
 		{"opening its listeners", s.bind},
 		{"asking identity providers for their keys", s.oauth.fetch},
 		{"registering in ZooKeeper", s.register},
-		{"starting to replicate", s.runController},
+		{"starting to replicate", s.startParts},
 		{"waiting for the controller to tell of the cluster", s.serve},
 	}
 }
@@ -202,9 +202,6 @@ func (s *Server) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	access.Connect, access.SessionTimeout = s.static.ZookeeperConnect, s.static.ZookeeperSessionTimeout
-	access.ConnectionTimeout, access.MaxInFlight = s.static.ZookeeperConnectionTimeout, s.static.ZookeeperMaxInFlight
-	access.MaxRequestBytes, access.NoTopicIDs = s.static.ZookeeperMaxRequestBytes, !s.since(config.IBP28IV0)
 	s.log.Infof("connecting to ZooKeeper at %s, for %v at most", s.static.ZookeeperConnect, s.static.ZookeeperConnectionTimeout)
 	zk, err := zkcoord.Connect(ctx, access)
 	if err != nil {
@@ -260,8 +257,9 @@ func (s *Server) fail(err error) {
 // the port closed.
 func (s *Server) awaitVacancy(ctx context.Context) error { return s.zk.AwaitVacancy(ctx, s.id) }
 
-// runController joins the race for the controllership and follows changes that concern every broker.
-func (s *Server) runController(ctx context.Context) error {
+// startParts starts what the parts do in the background, joins the race for the controllership, and follows changes of
+// features and settings.
+func (s *Server) startParts(ctx context.Context) error {
 	s.replicas.Start()
 	s.onStop(s.replicas.Close)
 	s.groups.Start()
@@ -278,15 +276,20 @@ func (s *Server) runController(ctx context.Context) error {
 	if err := s.followFeatures(ctx); err != nil {
 		return err
 	}
-	controllerCtx, stop := context.WithCancel(s.ctx)
+	s.runController()
+	return s.watchConfigs(ctx)
+}
+
+// runController runs this broker's controller until the broker stops.
+func (s *Server) runController() {
+	ctx, stop := context.WithCancel(s.ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := s.controller.Run(controllerCtx); err != nil && controllerCtx.Err() == nil {
+		if err := s.controller.Run(ctx); err != nil && ctx.Err() == nil {
 			s.fail(fmt.Errorf("the controller cannot continue: %w", err))
 		}
 	})
 	s.onStop(func() { stop(); running.Wait() })
-	return s.watchConfigs(ctx)
 }
 
 // serve begins to answer requests: those of brokers at once, those of clients when the controller's first metadata of

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"time"
 
 	"barnabas/internal/await"
 	"barnabas/internal/logx"
@@ -71,13 +70,6 @@ func (s *Server) setBrokerConfig(e zkcoord.Entity, stored map[string]string) err
 	return s.config.SetBroker(stored, e.Path())
 }
 
-// watchPause and watchPauseMax are the shortest and longest time after which changes that could not be read are watched
-// again.
-const (
-	watchPause    = time.Second
-	watchPauseMax = time.Minute
-)
-
 // watchConfigs follows changes of settings. It returns when none can be missed any more.
 func (s *Server) watchConfigs(ctx context.Context) error {
 	ready := make(chan struct{})
@@ -87,7 +79,7 @@ func (s *Server) watchConfigs(ctx context.Context) error {
 	running.Go(func() {
 		err := s.zk.WatchConfigChanges(watching, func() { close(ready) }, s.entityChanged, s.settingsMissed)
 		ended <- err
-		for pause := watchPause; watching.Err() == nil; pause = min(2*pause, watchPauseMax) {
+		for pause := retryPause; watching.Err() == nil; pause = min(2*pause, retryPauseMax) {
 			s.log.WithError(err).Error("changes of settings cannot be read, trying again")
 			if await.Pause(watching, pause) != nil {
 				return

@@ -36,14 +36,6 @@ func (m *collector) serveStatus(server *metrics.Server) {
 	m.s.onStop(func() { cancel(); running.Wait() })
 }
 
-// loadingLogs returns the progress of loading the log directories, or nil if it is not tracked.
-func (m *collector) loadingLogs() *logstore.Loading {
-	if m == nil {
-		return nil
-	}
-	return &m.loading
-}
-
 // reading collects everything that the status page shows. It completes even if its requester has gone: others get the
 // same result.
 func (m *collector) reading(ctx context.Context) status.Reading {
@@ -142,9 +134,13 @@ func countPartition(c *status.Cluster, topic string, p *metadata.Partition) {
 func worst(list []status.Partition) []status.Partition {
 	slices.SortFunc(list, func(a, b status.Partition) int {
 		return cmp.Or(cmp.Compare(min(a.Leader, 0), min(b.Leader, 0)), cmp.Compare(len(a.ISR)-len(a.Replicas), len(b.ISR)-len(b.Replicas)),
-			strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+			comparePartitions(a.Topic, a.Partition, b.Topic, b.Partition))
 	})
 	return list[:min(len(list), worstShown)]
+}
+
+func comparePartitions(topicA string, partitionA int32, topicB string, partitionB int32) int {
+	return cmp.Or(strings.Compare(topicA, topicB), cmp.Compare(partitionA, partitionB))
 }
 
 // addressOf returns where clients reach a broker, at each of its listeners.
@@ -222,9 +218,7 @@ func (m *collector) dirMoves(infos []logstore.DirInfo) []status.DirMove {
 				Left: l.OffsetLag, Size: l.Size, Progress: share(all-l.OffsetLag, all)})
 		}
 	}
-	slices.SortFunc(moves, func(a, b status.DirMove) int {
-		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-	})
+	slices.SortFunc(moves, func(a, b status.DirMove) int { return comparePartitions(a.Topic, a.Partition, b.Topic, b.Partition) })
 	return moves
 }
 
@@ -266,7 +260,7 @@ func (m *collector) reassignmentStatus(ctx context.Context, snapshot *metadata.S
 		}
 	}
 	slices.SortFunc(r.Reassignments, func(a, b status.Reassignment) int {
-		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+		return comparePartitions(a.Topic, a.Partition, b.Topic, b.Partition)
 	})
 }
 

@@ -95,7 +95,7 @@ func (t *strays) drop(ctx context.Context) error {
 		return err
 	}
 	again := make(map[string]bool) // topics whose settings may be those of a former topic with the same name
-	for _, topic := range goneTopics(snapshot, names) {
+	for _, topic := range unlistedTopics(snapshot, names) {
 		t.forget(topic)
 		again[topic.Name] = true
 	}
@@ -217,8 +217,8 @@ func (t *strays) local() []localReplica {
 	return local
 }
 
-// goneTopics returns the topics of a snapshot that are not among the names.
-func goneTopics(snapshot *metadata.Snapshot, names []string) []*metadata.Topic {
+// unlistedTopics returns the topics of a snapshot that are not among the names.
+func unlistedTopics(snapshot *metadata.Snapshot, names []string) []*metadata.Topic {
 	present := make(map[string]bool, len(names))
 	for _, name := range names {
 		present[name] = true

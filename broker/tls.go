@@ -239,7 +239,7 @@ func (s *secured) changed(now *config.Broker) error {
 		if entry.failed = nil; slices.Equal(stores, next) {
 			continue
 		}
-		if err := s.replace(entry, now, l, next); err != nil {
+		if err := s.replaceLocked(entry, now, l, next); err != nil {
 			failed = append(failed, fmt.Errorf("listener %s: %w", l.Name, err))
 		}
 	}
@@ -262,7 +262,7 @@ func (s *secured) reload(next *config.Broker) error {
 		if !missed && (!slices.Equal(stores, values) || !entry.context.Load().Modified()) {
 			continue
 		}
-		err := s.replace(entry, next, l, values)
+		err := s.replaceLocked(entry, next, l, values)
 		if refused := (*config.Error)(nil); errors.As(err, &refused) {
 			coded := *refused
 			coded.Code = kerr.InvalidRequest
@@ -274,8 +274,8 @@ func (s *secured) reload(next *config.Broker) error {
 	return nil
 }
 
-// replace gives a listener a new context. secured.replacing is held.
-func (s *secured) replace(entry *securedListener, now *config.Broker, l config.Listener, stores []string) error {
+// replaceLocked gives a listener a new context. The lock is replacing.
+func (s *secured) replaceLocked(entry *securedListener, now *config.Broker, l config.Listener, stores []string) error {
 	made, err := s.successor(entry, now, l)
 	if err != nil {
 		entry.failed = stores

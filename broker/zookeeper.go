@@ -11,8 +11,8 @@ import (
 	"barnabas/zkcoord/zklogin"
 )
 
-// zooKeeperAccess returns how this broker's ZooKeeper sessions are encrypted and authenticated, and whether the nodes
-// that they create are restricted to that user.
+// zooKeeperAccess returns the settings of this broker's ZooKeeper sessions: where to connect, how they are encrypted and
+// authenticated, and whether the nodes that they create are restricted to that user.
 func (s *Server) zooKeeperAccess() (zkcoord.Config, error) {
 	encryption, certified, err := zooKeeperTLS(s.static)
 	if err != nil {
@@ -23,13 +23,17 @@ func (s *Server) zooKeeperAccess() (zkcoord.Config, error) {
 		return zkcoord.Config{}, err
 	}
 	s.onStop(login.Close)
-	secure := s.static.ZookeeperSetACL
-	if secure && login == nil && !certified {
+	c := s.static
+	if c.ZookeeperSetACL && login == nil && !certified {
 		return zkcoord.Config{}, fmt.Errorf("zookeeper.set.acl=true: ZooKeeper would not know for whom to keep nodes: %s must name a file "+
 			"with a section %s, or zookeeper.ssl.client.enable and zookeeper.ssl.keystore.location a certificate",
-			config.LoginFileKey, s.static.ZookeeperLoginSection)
+			config.LoginFileKey, c.ZookeeperLoginSection)
 	}
-	return zkcoord.Config{TLS: encryption, Login: login, SecureNodes: secure, Answered: s.metrics.ZooKeeper, Logger: s.loggers.Entry(config.ZooKeeperLogger)}, nil
+	return zkcoord.Config{
+		Connect: c.ZookeeperConnect, SessionTimeout: c.ZookeeperSessionTimeout, ConnectionTimeout: c.ZookeeperConnectionTimeout,
+		MaxInFlight: c.ZookeeperMaxInFlight, MaxRequestBytes: c.ZookeeperMaxRequestBytes, NoTopicIDs: !s.since(config.IBP28IV0),
+		TLS: encryption, Login: login, SecureNodes: c.ZookeeperSetACL, Answered: s.metrics.ZooKeeper, Logger: s.loggers.Entry(config.ZooKeeperLogger),
+	}, nil
 }
 
 // zooKeeperTLS returns how connections to ZooKeeper are encrypted, nil for plaintext, and whether this broker has a
