@@ -92,6 +92,12 @@ func clientSettings(mechanism, user, password string) []string {
 		fmt.Sprintf(`sasl.jaas.config=%s required username="%s" password="%s";`, module, user, password)}
 }
 
+// login is a user with the mechanism and password to log in with.
+type login struct{ mechanism, user, password string }
+
+// bearerSettings has a client log in with an unsecured token for carl.
+const bearerSettings = `sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="carl";`
+
 // TestClientsLogIn: kcat, Sarama, our tools, and Apache Kafka's if available log in with each mechanism.
 func TestClientsLogIn(t *testing.T) {
 	t.Parallel()
@@ -100,105 +106,131 @@ func TestClientsLogIn(t *testing.T) {
 	p, addr := newSecured(t, 0, zk)
 	p.start()
 	ourTool(t, "", "topics", "--bootstrap-server", p.addr(), "--create", "--topic", "t", "--partitions", "1", "--replication-factor", "1")
-	logins := []struct{ mechanism, user, password string }{{"PLAIN", "alice", "pw"}, {"SCRAM-SHA-256", "bob", "pw2"}, {"SCRAM-SHA-512", "bob", "pw2"}}
-	for _, l := range logins {
-		t.Run("kcat "+l.mechanism, func(t *testing.T) {
+	for _, l := range []login{{"PLAIN", "alice", "pw"}, {"SCRAM-SHA-256", "bob", "pw2"}, {"SCRAM-SHA-512", "bob", "pw2"}} {
+		for client, logsIn := range map[string]func(t *testing.T, addr string, l login){
+			"kcat": kcatLogsIn, "Sarama": saramaLogsIn, "tools": ourToolsLogIn, "Apache Kafka's tools": theirToolsLogIn,
+		} {
+			t.Run(client+" "+l.mechanism, func(t *testing.T) {
+				t.Parallel()
+				logsIn(t, addr, l)
+			})
+		}
+	}
+	for client, logsIn := range map[string]func(t *testing.T, addr string){
+		"kcat": kcatBringsToken, "tools": ourToolsBringToken, "Apache Kafka's tools": theirToolsBringToken,
+	} {
+		t.Run(client+" OAUTHBEARER", func(t *testing.T) {
 			t.Parallel()
-			need(t, "kcat", hasProgram("kcat"))
-			run := func(password string) (string, error) {
-				out, err := exec.Command("kcat", "-L", "-b", addr, "-m", "10", "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanisms="+l.mechanism,
-					"-X", "sasl.username="+l.user, "-X", "sasl.password="+password).CombinedOutput()
-				return string(out), err
-			}
-			if out, err := run(l.password); err != nil || !strings.Contains(out, `topic "t" with 1 partitions`) {
-				t.Errorf("%v: %s", err, out)
-			}
-			if out, err := run("wrong"); err == nil || !strings.Contains(out, "uthentication") {
-				t.Errorf("with a wrong password: %v: %s", err, out)
-			}
-		})
-		t.Run("Sarama "+l.mechanism, func(t *testing.T) {
-			t.Parallel()
-			if err := produceWithSarama(addr, l.mechanism, l.user, l.password); err != nil {
-				t.Error(err)
-			}
-			var refused *sarama.ConfigurationError
-			if err := produceWithSarama(addr, l.mechanism, l.user, "wrong"); err == nil || errors.As(err, &refused) {
-				t.Errorf("with a wrong password: %v", err)
-			}
-		})
-		t.Run("tools "+l.mechanism, func(t *testing.T) {
-			t.Parallel()
-			file := propertiesFile(t, clientSettings(l.mechanism, l.user, l.password)...)
-			topic := "ours-" + l.mechanism
-			ourTool(t, "", "topics", "--bootstrap-server", addr, "--command-config", file, "--create", "--topic", topic)
-			ourTool(t, "hello\n", "console-producer", "--bootstrap-server", addr, "--producer.config", file, "--topic", topic)
-			got := ourTool(t, "", "console-consumer", "--bootstrap-server", addr, "--consumer.config", file, "--topic", topic, "--from-beginning", "--max-messages", "1")
-			if !strings.Contains(got, "hello") {
-				t.Errorf("read %q", got)
-			}
+			logsIn(t, addr)
 		})
 	}
-	t.Run("kcat OAUTHBEARER", func(t *testing.T) {
+	t.Run("Apache Kafka's tools make a delegation token", func(t *testing.T) {
 		t.Parallel()
-		need(t, "kcat", hasProgram("kcat"))
-		run := func(principal string) (string, error) {
-			out, err := exec.Command("kcat", "-L", "-b", addr, "-m", "10", "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanisms=OAUTHBEARER",
-				"-X", "enable.sasl.oauthbearer.unsecure.jwt=true", "-X", "sasl.oauthbearer.config="+principal).CombinedOutput()
-			return string(out), err
-		}
-		if out, err := run("principal=carl"); err != nil || !strings.Contains(out, `topic "t" with 1 partitions`) {
-			t.Errorf("%v: %s", err, out)
-		}
-		if out, err := run("principalClaimName=other principal=carl"); err == nil || !strings.Contains(out, "invalid_token") {
-			t.Errorf("without a name: %v: %s", err, out)
-		}
+		theirToolsMakeDelegationToken(t, addr, login{"PLAIN", "alice", "pw"})
 	})
-	const bearer = `sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="carl";`
-	t.Run("tools OAUTHBEARER", func(t *testing.T) {
-		t.Parallel()
-		file := propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", bearer)
-		if got := ourTool(t, "", "topics", "--bootstrap-server", addr, "--command-config", file, "--list"); !strings.Contains(got, "t\n") {
-			t.Errorf("the topics are %q", got)
-		}
-		file = propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", "default.api.timeout.ms=3000",
-			strings.ReplaceAll(strings.TrimSuffix(bearer, ";"), "_sub", "_name")+` unsecuredLoginPrincipalClaimName=name;`)
-		out, err := exec.Command(brokerBinary(t), "topics", "--bootstrap-server", addr, "--command-config", file, "--list").CombinedOutput()
-		if err == nil || !strings.Contains(strings.ToLower(string(out)), "authentication") {
-			t.Errorf("with a token of another claim: %v, %s", err, out)
-		}
-	})
-	t.Run("Apache Kafka's tools", func(t *testing.T) {
-		t.Parallel()
-		peer(t)
-		for _, l := range logins {
-			file := propertiesFile(t, clientSettings(l.mechanism, l.user, l.password)...)
-			topic, in := "theirs-"+l.mechanism, filepath.Join(t.TempDir(), "in")
-			if err := os.WriteFile(in, []byte("hello\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			peerTool(t, "", "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", addr, "--command-config", file, "--create", "--topic", topic)
-			peerTool(t, in, "kafka.tools.ConsoleProducer", "--bootstrap-server", addr, "--producer.config", file, "--topic", topic)
-			got := peerTool(t, "", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", addr, "--consumer.config", file, "--topic", topic,
-				"--from-beginning", "--max-messages", "1", "--timeout-ms", "30000")
-			if strings.TrimSpace(got) != "hello" {
-				t.Errorf("%s: read %q", l.mechanism, got)
-			}
-		}
-		file := propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", bearer)
-		if got := peerTool(t, "", "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", addr, "--command-config", file, "--list"); !strings.Contains(got, "t\n") {
-			t.Errorf("with OAUTHBEARER the topics are %q", got)
-		}
-		file = propertiesFile(t, clientSettings("PLAIN", "alice", "pw")...)
-		const tool = "org.apache.kafka.tools.DelegationTokenCommand"
-		made := peerTool(t, "", tool, "--bootstrap-server", addr, "--command-config", file, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
-		theirs := peerTool(t, "", tool, "--bootstrap-server", addr, "--command-config", file, "--describe", "--owner-principal", "User:alice") // without an owner it lists none
-		ours := ourTool(t, "", "delegation-tokens", "--bootstrap-server", addr, "--command-config", file, "--describe")
-		row := tokenRow(made)
-		if row == "" || tokenRow(theirs) != row || tokenRow(ours) != row {
-			t.Errorf("created %q, described as %q, by our tool as %q", made, theirs, ours)
-		}
-	})
+}
+
+// kcatList lists the topics with kcat.
+func kcatList(t *testing.T, addr, mechanism string, settings ...string) (string, error) {
+	t.Helper()
+	need(t, "kcat", hasProgram("kcat"))
+	args := []string{"-L", "-b", addr, "-m", "10", "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanisms=" + mechanism}
+	for _, s := range settings {
+		args = append(args, "-X", s)
+	}
+	out, err := exec.Command("kcat", args...).CombinedOutput()
+	return string(out), err
+}
+
+func kcatLogsIn(t *testing.T, addr string, l login) {
+	if out, err := kcatList(t, addr, l.mechanism, "sasl.username="+l.user, "sasl.password="+l.password); err != nil || !strings.Contains(out, `topic "t" with 1 partitions`) {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := kcatList(t, addr, l.mechanism, "sasl.username="+l.user, "sasl.password=wrong"); err == nil || !strings.Contains(out, "uthentication") {
+		t.Errorf("with a wrong password: %v: %s", err, out)
+	}
+}
+
+func kcatBringsToken(t *testing.T, addr string) {
+	const unsecured = "enable.sasl.oauthbearer.unsecure.jwt=true"
+	if out, err := kcatList(t, addr, "OAUTHBEARER", unsecured, "sasl.oauthbearer.config=principal=carl"); err != nil || !strings.Contains(out, `topic "t" with 1 partitions`) {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := kcatList(t, addr, "OAUTHBEARER", unsecured, "sasl.oauthbearer.config=principalClaimName=other principal=carl"); err == nil || !strings.Contains(out, "invalid_token") {
+		t.Errorf("without a name: %v: %s", err, out)
+	}
+}
+
+func saramaLogsIn(t *testing.T, addr string, l login) {
+	if err := produceWithSarama(addr, l.mechanism, l.user, l.password); err != nil {
+		t.Error(err)
+	}
+	var refused *sarama.ConfigurationError
+	if err := produceWithSarama(addr, l.mechanism, l.user, "wrong"); err == nil || errors.As(err, &refused) {
+		t.Errorf("with a wrong password: %v", err)
+	}
+}
+
+func ourToolsLogIn(t *testing.T, addr string, l login) {
+	file := propertiesFile(t, clientSettings(l.mechanism, l.user, l.password)...)
+	topic := "ours-" + l.mechanism
+	ourTool(t, "", "topics", "--bootstrap-server", addr, "--command-config", file, "--create", "--topic", topic)
+	ourTool(t, "hello\n", "console-producer", "--bootstrap-server", addr, "--producer.config", file, "--topic", topic)
+	got := ourTool(t, "", "console-consumer", "--bootstrap-server", addr, "--consumer.config", file, "--topic", topic, "--from-beginning", "--max-messages", "1")
+	if !strings.Contains(got, "hello") {
+		t.Errorf("read %q", got)
+	}
+}
+
+func ourToolsBringToken(t *testing.T, addr string) {
+	file := propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", bearerSettings)
+	if got := ourTool(t, "", "topics", "--bootstrap-server", addr, "--command-config", file, "--list"); !strings.Contains(got, "t\n") {
+		t.Errorf("the topics are %q", got)
+	}
+	file = propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", "default.api.timeout.ms=3000",
+		strings.ReplaceAll(strings.TrimSuffix(bearerSettings, ";"), "_sub", "_name")+` unsecuredLoginPrincipalClaimName=name;`)
+	out, err := exec.Command(brokerBinary(t), "topics", "--bootstrap-server", addr, "--command-config", file, "--list").CombinedOutput()
+	if err == nil || !strings.Contains(strings.ToLower(string(out)), "authentication") {
+		t.Errorf("with a token of another claim: %v, %s", err, out)
+	}
+}
+
+func theirToolsLogIn(t *testing.T, addr string, l login) {
+	peer(t)
+	file := propertiesFile(t, clientSettings(l.mechanism, l.user, l.password)...)
+	topic, in := "theirs-"+l.mechanism, filepath.Join(t.TempDir(), "in")
+	if err := os.WriteFile(in, []byte("hello\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	peerTool(t, "", "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", addr, "--command-config", file, "--create", "--topic", topic)
+	peerTool(t, in, "kafka.tools.ConsoleProducer", "--bootstrap-server", addr, "--producer.config", file, "--topic", topic)
+	got := peerTool(t, "", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", addr, "--consumer.config", file, "--topic", topic,
+		"--from-beginning", "--max-messages", "1", "--timeout-ms", "30000")
+	if strings.TrimSpace(got) != "hello" {
+		t.Errorf("read %q", got)
+	}
+}
+
+func theirToolsBringToken(t *testing.T, addr string) {
+	peer(t)
+	file := propertiesFile(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", bearerSettings)
+	if got := peerTool(t, "", "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", addr, "--command-config", file, "--list"); !strings.Contains(got, "t\n") {
+		t.Errorf("the topics are %q", got)
+	}
+}
+
+// theirToolsMakeDelegationToken: a token that Apache Kafka's tool makes is described alike by its tool and by ours.
+func theirToolsMakeDelegationToken(t *testing.T, addr string, l login) {
+	peer(t)
+	file := propertiesFile(t, clientSettings(l.mechanism, l.user, l.password)...)
+	const tool = "org.apache.kafka.tools.DelegationTokenCommand"
+	made := peerTool(t, "", tool, "--bootstrap-server", addr, "--command-config", file, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
+	theirs := peerTool(t, "", tool, "--bootstrap-server", addr, "--command-config", file, "--describe", "--owner-principal", "User:alice") // without an owner it lists none
+	ours := ourTool(t, "", "delegation-tokens", "--bootstrap-server", addr, "--command-config", file, "--describe")
+	row := tokenRow(made)
+	if row == "" || tokenRow(theirs) != row || tokenRow(ours) != row {
+		t.Errorf("created %q, described as %q, by our tool as %q", made, theirs, ours)
+	}
 }
 
 // tokenRow finds the line of alice's token in a tool's output.
