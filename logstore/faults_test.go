@@ -154,69 +154,122 @@ func (r *faultRig) state(l *Log, n int) {
 	}
 }
 
-// TestFaults damages what a broker left behind, stopped cleanly or killed, and starts it again. Nothing that was
-// flushed is lost, what was done is logged, the log continues, and the next start has nothing to report. (Damage below
-// the recovery point is not cut: TestDamageIsNotCut.)
-func TestFaults(t *testing.T) {
-	garbage := bytes.Repeat([]byte{0xa5, 0x13, 0x77}, 13)
-	cut := func(n int) func([]byte) []byte { return func(b []byte) []byte { return b[:len(b)-n] } }
-	grow := func(tail []byte) func([]byte) []byte { return func(b []byte) []byte { return append(b, tail...) } }
-	spoil := func(b []byte) []byte {
-		for i := range b {
-			b[i] ^= 0x5a
-		}
-		return b
+// fault is damage to what a broker left behind. After the next start nothing that was flushed is lost, what was done is
+// logged, the log continues, and the start after that has nothing to report. (Damage below the recovery point is not
+// cut: TestDamageIsNotCut.)
+type fault struct {
+	name   string
+	clean  bool // the broker was stopped rather than killed
+	damage func(*faultRig)
+	lost   int      // batches
+	lines  []string // parts that one line of the log must have together
+}
+
+func checkFaults(t *testing.T, faults []fault) {
+	t.Helper()
+	for _, f := range faults {
+		t.Run(f.name, f.check)
 	}
-	for _, test := range []struct {
-		name   string
-		clean  bool
-		damage func(*faultRig)
-		lost   int      // batches
-		lines  []string // parts that one line of the log must have together
-	}{
-		{"nothing, after a kill", false, func(*faultRig) {}, 0, []string{"recovered segment", "segment="}},
-		{"nothing, after a stop", true, func(*faultRig) {}, 0, nil},
-		{"torn tail", false, func(r *faultRig) { r.edit(r.file(-1, logSuffix), cut(10)) }, 1,
+}
+
+func (f fault) check(t *testing.T) {
+	r := newFaultRig(t, f.clean)
+	f.damage(r)
+	left := len(r.batches) - f.lost
+	m, l := r.open(left)
+	r.out.want(t, f.lines...)
+	r.state(l, left)
+	next := mustProduce(t, l, batchOf(1000, "goes on"))
+	if next.FirstOffset != r.batches[left-1].LastOffset()+1 {
+		t.Errorf("the next record is at %d", next.FirstOffset)
+	}
+	r.batches = append(r.batches[:left:left], readAll(t, l, l.LogEndOffset())[left])
+	r.must(m.Close())
+	m, _ = r.open(left + 1)
+	if out := r.out.String(); strings.Contains(out, "level=warning") || strings.Contains(out, "level=error") {
+		t.Errorf("the next start has warnings:\n%s", out)
+	}
+	r.must(m.Close())
+}
+
+// cut removes the last n bytes of a file.
+func cut(n int) func([]byte) []byte { return func(b []byte) []byte { return b[:len(b)-n] } }
+
+func grow(tail []byte) func([]byte) []byte {
+	return func(b []byte) []byte { return append(b, tail...) }
+}
+
+func spoil(b []byte) []byte {
+	for i := range b {
+		b[i] ^= 0x5a
+	}
+	return b
+}
+
+func TestNoFault(t *testing.T) {
+	checkFaults(t, []fault{
+		{"killed", false, func(*faultRig) {}, 0, []string{"recovered segment", "segment="}},
+		{"stopped", true, func(*faultRig) {}, 0, nil},
+	})
+}
+
+func TestBrokenTails(t *testing.T) {
+	garbage := bytes.Repeat([]byte{0xa5, 0x13, 0x77}, 13)
+	checkFaults(t, []fault{
+		{"torn", false, func(r *faultRig) { r.edit(r.file(-1, logSuffix), cut(10)) }, 1,
 			[]string{"level=warning", "cutting a broken tail", "topic=t", "partition=0", "dir=/data", "segment=", "offset="}},
-		{"garbage tail", false, func(r *faultRig) { r.edit(r.file(-1, logSuffix), grow(garbage)) }, 0,
+		{"garbage", false, func(r *faultRig) { r.edit(r.file(-1, logSuffix), grow(garbage)) }, 0,
 			[]string{"level=warning", "cutting a broken tail", "size_bytes=39"}},
-		{"zeroed tail", false, func(r *faultRig) { r.edit(r.file(-1, logSuffix), grow(make([]byte, 4096))) }, 0,
+		{"garbage after a stop", true, func(r *faultRig) { r.edit(r.file(-1, logSuffix), grow(garbage)) }, 0,
+			[]string{"level=warning", "cutting a broken tail"}},
+		{"zeros", false, func(r *faultRig) { r.edit(r.file(-1, logSuffix), grow(make([]byte, 4096))) }, 0,
 			[]string{"level=warning", "cutting a broken tail", "size_bytes=4096"}},
-		{"last batch zeroed", false, func(r *faultRig) {
+		{"zeros in place of the last batch", false, func(r *faultRig) {
 			last := len(r.batches[len(r.batches)-1])
 			r.edit(r.file(-1, logSuffix), func(b []byte) []byte { return append(b[:len(b)-last], make([]byte, last)...) })
 		}, 1, []string{"level=warning", "cutting a broken tail"}},
-		{"garbage tail after a clean stop", true, func(r *faultRig) { r.edit(r.file(-1, logSuffix), grow(garbage)) }, 0,
-			[]string{"level=warning", "cutting a broken tail"}},
-		{"no offset index", false, func(r *faultRig) { r.remove(r.file(-1, indexSuffix)) }, 0, []string{"recovered segment"}},
-		{"offset index spoilt", false, func(r *faultRig) { r.edit(r.file(-1, indexSuffix), spoil) }, 0, []string{"recovered segment"}},
-		{"no time index", false, func(r *faultRig) { r.remove(r.file(-1, timeIndexSuffix)) }, 0, []string{"recovered segment"}},
-		{"time index spoilt", false, func(r *faultRig) { r.edit(r.file(-1, timeIndexSuffix), spoil) }, 0, []string{"recovered segment"}},
-		{"no transaction index", false, func(r *faultRig) { r.remove(r.file(-1, txnIndexSuffix)) }, 0, []string{"recovered segment"}},
-		{"transaction index spoilt", false, func(r *faultRig) { r.edit(r.file(-1, txnIndexSuffix), spoil) }, 0, []string{"recovered segment"}},
-		{"no offset index of a closed segment after a stop", true, func(r *faultRig) { r.remove(r.file(1, indexSuffix)) }, 0,
-			[]string{"level=warning", "making the indexes of a segment anew", "offset index is missing", "topic=t", "segment="}},
-		{"transaction index of a closed segment spoilt after a stop", true, func(r *faultRig) {
-			at := slices.IndexFunc(r.segments, func(base int64) bool {
-				_, err := r.fs.Stat(faultDir + fileName(base, txnIndexSuffix))
-				return err == nil
-			})
-			r.edit(r.file(at, txnIndexSuffix), spoil)
-		}, 0, []string{"level=warning", "making the indexes of a segment anew", ".txnindex", "segment="}},
-		{"transaction index of a closed segment torn after a stop", true, func(r *faultRig) {
-			at := slices.IndexFunc(r.segments, func(base int64) bool {
-				_, err := r.fs.Stat(faultDir + fileName(base, txnIndexSuffix))
-				return err == nil
-			})
-			r.edit(r.file(at, txnIndexSuffix), cut(1))
-		}, 0, []string{"level=warning", "making the indexes of a segment anew", "incomplete entry", "segment="}},
-		{"no time index of a closed segment after a stop", true, func(r *faultRig) { r.remove(r.file(1, timeIndexSuffix)) }, 0,
-			[]string{"level=warning", "making the indexes of a segment anew", "time index is missing", "topic=t", "segment="}},
-		{"newest snapshot spoilt after a stop", true, func(r *faultRig) { r.edit(r.snapshot(0), spoil) }, 0,
+	})
+}
+
+// TestFaultyIndexesAfterAKill: the indexes of segments above the recovery point are made anew in any case.
+func TestFaultyIndexesAfterAKill(t *testing.T) {
+	for _, suffix := range []string{indexSuffix, timeIndexSuffix, txnIndexSuffix} {
+		checkFaults(t, []fault{
+			{"no " + suffix, false, func(r *faultRig) { r.remove(r.file(-1, suffix)) }, 0, []string{"recovered segment"}},
+			{"spoilt " + suffix, false, func(r *faultRig) { r.edit(r.file(-1, suffix), spoil) }, 0, []string{"recovered segment"}},
+		})
+	}
+}
+
+// aborted returns the transaction index of a closed segment that has one.
+func (r *faultRig) aborted() string {
+	return r.file(slices.IndexFunc(r.segments, func(base int64) bool {
+		_, err := r.fs.Stat(faultDir + fileName(base, txnIndexSuffix))
+		return err == nil
+	}), txnIndexSuffix)
+}
+
+func TestFaultyIndexesAfterAStop(t *testing.T) {
+	const anew = "making the indexes of a segment anew"
+	checkFaults(t, []fault{
+		{"no offset index", true, func(r *faultRig) { r.remove(r.file(1, indexSuffix)) }, 0,
+			[]string{"level=warning", anew, "offset index is missing", "topic=t", "segment="}},
+		{"no time index", true, func(r *faultRig) { r.remove(r.file(1, timeIndexSuffix)) }, 0,
+			[]string{"level=warning", anew, "time index is missing", "topic=t", "segment="}},
+		{"spoilt transaction index", true, func(r *faultRig) { r.edit(r.aborted(), spoil) }, 0,
+			[]string{"level=warning", anew, ".txnindex", "segment="}},
+		{"torn transaction index", true, func(r *faultRig) { r.edit(r.aborted(), cut(1)) }, 0,
+			[]string{"level=warning", anew, "incomplete entry", "segment="}},
+	})
+}
+
+func TestFaultySnapshots(t *testing.T) {
+	checkFaults(t, []fault{
+		{"newest spoilt after a stop", true, func(r *faultRig) { r.edit(r.snapshot(0), spoil) }, 0,
 			[]string{"level=warning", "producer snapshot", "file=/data/t-0/", "topic=t"}},
-		{"two snapshots spoilt after a stop", true, func(r *faultRig) { r.edit(r.snapshot(0), spoil); r.edit(r.snapshot(1), cut(3)) }, 0,
+		{"two spoilt after a stop", true, func(r *faultRig) { r.edit(r.snapshot(0), spoil); r.edit(r.snapshot(1), cut(3)) }, 0,
 			[]string{"level=warning", "producer snapshot"}},
-		{"all snapshots empty", false, func(r *faultRig) {
+		{"all empty", false, func(r *faultRig) {
 			names, err := r.fs.ReadDir(faultDir)
 			r.must(err)
 			for _, e := range names {
@@ -225,33 +278,19 @@ func TestFaults(t *testing.T) {
 				}
 			}
 		}, 0, []string{"level=warning", "producer snapshot"}},
-		{"no recovery checkpoint", false, func(r *faultRig) { r.remove("/data/" + recoveryPointFile) }, 0, []string{"recovered segment", "segment=0 "}},
-		{"recovery checkpoint of long ago", false, func(r *faultRig) {
-			r.must(writeCheckpoint(r.fs, "/data/"+recoveryPointFile, map[TopicPartition]int64{testTP: 1}))
-		}, 0, []string{"recovered segment", "segment=0 "}},
-		{"recovery checkpoint beyond the end", false, func(r *faultRig) {
-			r.must(writeCheckpoint(r.fs, "/data/"+recoveryPointFile, map[TopicPartition]int64{testTP: 1000}))
-		}, 0, nil},
-		{"no leader epochs", false, func(r *faultRig) { r.remove(filepath.Join(faultDir, epochFile)) }, 0, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := newFaultRig(t, test.clean)
-			test.damage(r)
-			left := len(r.batches) - test.lost
-			m, l := r.open(left)
-			r.out.want(t, test.lines...)
-			r.state(l, left)
-			next := mustProduce(t, l, batchOf(1000, "goes on"))
-			if next.FirstOffset != r.batches[left-1].LastOffset()+1 {
-				t.Errorf("the next record is at %d", next.FirstOffset)
-			}
-			r.batches = append(r.batches[:left:left], readAll(t, l, l.LogEndOffset())[left])
-			r.must(m.Close())
-			m, _ = r.open(left + 1)
-			if out := r.out.String(); strings.Contains(out, "level=warning") || strings.Contains(out, "level=error") {
-				t.Errorf("the next start has warnings:\n%s", out)
-			}
-			r.must(m.Close())
-		})
+	})
+}
+
+func TestFaultyCheckpoints(t *testing.T) {
+	recoveryPoint := func(offset int64) func(*faultRig) {
+		return func(r *faultRig) {
+			r.must(writeCheckpoint(r.fs, "/data/"+recoveryPointFile, map[TopicPartition]int64{testTP: offset}))
+		}
 	}
+	checkFaults(t, []fault{
+		{"no recovery points", false, func(r *faultRig) { r.remove("/data/" + recoveryPointFile) }, 0, []string{"recovered segment", "segment=0 "}},
+		{"recovery point of long ago", false, recoveryPoint(1), 0, []string{"recovered segment", "segment=0 "}},
+		{"recovery point beyond the end", false, recoveryPoint(1000), 0, nil},
+		{"no leader epochs", false, func(r *faultRig) { r.remove(filepath.Join(faultDir, epochFile)) }, 0, nil},
+	})
 }

@@ -28,6 +28,8 @@ func endMarker(pid int64, epoch int16, commit bool) []byte {
 	return w.MustBuild()
 }
 
+// TestVerification: the first records of a transaction are appended only with the guard that its verification began
+// with, and only if no marker has ended a transaction of the producer since (KIP-890).
 func TestVerification(t *testing.T) {
 	const pid = 42
 	verified := func(l *Log, batch []byte, g Guard) error {
@@ -51,22 +53,22 @@ func TestVerification(t *testing.T) {
 		{"without a guard", func(l *Log) error {
 			return verified(l, inTransaction(pid, 0, 0), 0)
 		}, kerr.InvalidTxnState},
-		{"without one though it was given", func(l *Log) error {
+		{"without the guard that it was given", func(l *Log) error {
 			l.StartVerification(pid, 0, 0)
 			return verified(l, inTransaction(pid, 0, 0), 0)
 		}, kerr.InvalidTxnState},
-		{"a marker came in between", func(l *Log) error {
+		{"with a guard from before a marker", func(l *Log) error {
 			g, _ := l.StartVerification(pid, 0, 0)
 			mark(l, false)
 			return verified(l, inTransaction(pid, 0, 0), g)
 		}, kerr.InvalidTxnState},
-		{"and the next transaction is being verified", func(l *Log) error {
+		{"with a guard from before a marker while the next transaction is verified", func(l *Log) error {
 			g, _ := l.StartVerification(pid, 0, 0)
 			mark(l, false)
 			l.StartVerification(pid, 0, 0)
 			return verified(l, inTransaction(pid, 0, 0), g)
 		}, kerr.InvalidTxnState},
-		{"in an open transaction", func(l *Log) error {
+		{"without a guard in an open transaction", func(l *Log) error {
 			g, _ := l.StartVerification(pid, 0, 0)
 			if err := verified(l, inTransaction(pid, 0, 0), g); err != nil {
 				return err
@@ -76,7 +78,7 @@ func TestVerification(t *testing.T) {
 			}
 			return verified(l, inTransaction(pid, 0, 1), 0)
 		}, nil},
-		{"after its end", func(l *Log) error {
+		{"without a guard after the transaction has ended", func(l *Log) error {
 			g, _ := l.StartVerification(pid, 0, 0)
 			if err := verified(l, inTransaction(pid, 0, 0), g); err != nil {
 				return err
@@ -84,7 +86,7 @@ func TestVerification(t *testing.T) {
 			mark(l, true)
 			return verified(l, inTransaction(pid, 0, 1), 0)
 		}, kerr.InvalidTxnState},
-		{"two at once share it", func(l *Log) error {
+		{"two verifications at the same time share a guard", func(l *Log) error {
 			g, _ := l.StartVerification(pid, 0, 0)
 			again, _ := l.StartVerification(pid, 0, 1)
 			if g != again {
@@ -92,24 +94,24 @@ func TestVerification(t *testing.T) {
 			}
 			return verified(l, inTransaction(pid, 0, 0), again)
 		}, nil},
-		{"the later of two first", func(l *Log) error {
+		{"the later of two batches is first", func(l *Log) error {
 			l.StartVerification(pid, 0, 0)
 			g, _ := l.StartVerification(pid, 0, 1)
 			return verified(l, inTransaction(pid, 0, 1), g)
 		}, kerr.OutOfOrderSequenceNumber},
-		{"a new epoch begins anew", func(l *Log) error {
+		{"a new epoch has a new verification", func(l *Log) error {
 			l.StartVerification(pid, 0, 5)
 			g, _ := l.StartVerification(pid, 1, 9)
 			return verified(l, inTransaction(pid, 1, 9), g)
 		}, nil},
-		{"no transaction", func(l *Log) error {
+		{"records of no transaction", func(l *Log) error {
 			return verified(l, sequenced(pid, 0, 0, 1).MustBuild(), 0)
 		}, nil},
-		{"offsets of a group", func(l *Log) error {
+		{"offsets of a group without a guard", func(l *Log) error {
 			_, err := l.AppendLeader(inTransaction(pid, 0, 0), LeaderAppend{LeaderEpoch: 1, Origin: Coordinator, Verify: true})
 			return err
 		}, kerr.InvalidTxnState},
-		{"where nobody asks", func(l *Log) error {
+		{"without a guard where verification is off", func(l *Log) error {
 			_, err := l.AppendLeader(inTransaction(pid, 0, 0), LeaderAppend{LeaderEpoch: 1, ProduceVersion: 9})
 			return err
 		}, nil},
