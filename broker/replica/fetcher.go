@@ -359,10 +359,10 @@ func (f *fetched) truncate(epoch int32, end int64) error {
 // outOfRange repairs a follower whose next offset the leader does not have: the leader has deleted records that it
 // lacks, or the leader was elected uncleanly and has fewer.
 func (t *fetcher) outOfRange(ctx context.Context, conn Requester, tp logstore.TopicPartition, at fetchFrom) {
-	end, err := t.leaderOffset(ctx, conn, tp, at.leaderEpoch, -1)
+	end, err := t.leaderOffset(ctx, conn, tp, at.leaderEpoch, latest)
 	start := int64(-1)
 	if err == nil && end >= at.offset {
-		start, err = t.leaderOffset(ctx, conn, tp, at.leaderEpoch, -2)
+		start, err = t.leaderOffset(ctx, conn, tp, at.leaderEpoch, earliest)
 	}
 	f := t.at(tp, at)
 	if f == nil {
@@ -393,7 +393,13 @@ func (f *fetched) moveInto(start, end int64) error {
 	return nil
 }
 
-// leaderOffset asks the leader for its log end offset (-1) or log start offset (-2).
+// The timestamps of ListOffsets that stand for an offset.
+const (
+	latest   = -1 // the log end offset
+	earliest = -2 // the log start offset
+)
+
+// leaderOffset asks the leader for its latest or earliest offset.
 func (t *fetcher) leaderOffset(ctx context.Context, conn Requester, tp logstore.TopicPartition, epoch int32, which int64) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.Version, req.ReplicaID = t.set.cfg.ListVersion, t.set.brokerID

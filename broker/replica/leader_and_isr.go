@@ -52,7 +52,7 @@ func (m *Manager) ApplyLeaderAndISR(controllerEpoch int32, assignments []Assignm
 		source, known := addressOf(leaders, a.State.Leader)
 		roles[i] = role{a, source, known}
 	}
-	errs := m.assume(roles)
+	errs := m.assumeLocked(roles)
 	m.log.WithFields(logrus.Fields{logx.ControllerEpoch: controllerEpoch, logx.Count: len(roles)}).Debug("applied the controller's LeaderAndIsr")
 	return errs, nil
 }
@@ -74,8 +74,8 @@ func (m *Manager) SpaceFreed() {
 	}
 }
 
-// assume returns an error for each role that was not assumed. The caller holds Manager.control.
-func (m *Manager) assume(roles []role) []error {
+// assumeLocked returns an error for each role that was not assumed. The lock is control.
+func (m *Manager) assumeLocked(roles []role) []error {
 	m.readSettings(roles)
 	partitions, errs := m.applyAll(roles)
 	followed := make([]following, 0, len(roles))
@@ -179,7 +179,7 @@ func (m *Manager) apply(r *role) (*Partition, error) {
 	}
 	p, err := m.obtain(a.TP, a.Topic, a.State.IsNew)
 	if errors.Is(err, logstore.ErrLoading) {
-		return nil, m.await(r)
+		return nil, m.postpone(r)
 	}
 	m.pending.supersede(r) // the log has been loaded since
 	if err != nil {

@@ -546,8 +546,9 @@ func TestOfflineLeaderDoesNotShrinkTheISR(t *testing.T) {
 	b := newBroker(t, 1, &network{brokers: map[int32]*broker{}})
 	p := b.must(t, 1, 0, []int32{1, 2}, []int32{1, 2})
 	appendTo(t, p, "a")
-	if lost := b.DirectoryFailed(p.Log().Dir()); len(lost) != 1 {
-		t.Fatalf("lost: %v", lost)
+	b.DirectoryFailed(p.Log().Dir())
+	if role := p.State().Role; role != Offline {
+		t.Fatalf("its role is %v", role)
 	}
 	p.shrinkISR(time.Now().Add(2 * time.Hour))
 	if p.mu.isr.pending != nil {

@@ -88,9 +88,9 @@ func (w *pendingRoles) take() []role {
 	return due
 }
 
-// await keeps a role until the partition's log is loaded. The caller holds Manager.control, as does the one who takes
+// postpone keeps a role until the partition's log is loaded. The caller holds Manager.control, as does the one who takes
 // it, so none is missed.
-func (m *Manager) await(r *role) error {
+func (m *Manager) postpone(r *role) error {
 	if err := m.pending.add(r); err != nil {
 		return err
 	}
@@ -134,5 +134,5 @@ func (m *Manager) assumePending() (lost bool) {
 	if len(roles) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(m.assume(roles), func(err error) bool { return errors.Is(err, kerr.KafkaStorageError) })
+	return slices.ContainsFunc(m.assumeLocked(roles), func(err error) bool { return errors.Is(err, kerr.KafkaStorageError) })
 }
