@@ -1,6 +1,7 @@
 package zkcoord
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -50,3 +51,20 @@ func isNoNode(err error) bool     { return errors.Is(err, zk.ErrNoNode) }
 func isNodeExists(err error) bool { return errors.Is(err, zk.ErrNodeExists) }
 func isBadVersion(err error) bool { return errors.Is(err, zk.ErrBadVersion) }
 func isNotEmpty(err error) bool   { return errors.Is(err, zk.ErrNotEmpty) }
+
+func wrapPath(verb, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", verb, path, err)
+}
+
+func ignoreNoNode(err error) error {
+	if isNoNode(err) {
+		return nil
+	}
+	return err
+}

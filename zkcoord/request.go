@@ -2,13 +2,8 @@ package zkcoord
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"time"
-
-	"barnabas/internal/logx"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -123,6 +118,26 @@ func (c *Client) exists(ctx context.Context, path string) (bool, error) {
 func (c *Client) sync(ctx context.Context, path string) error {
 	_, _, err := request(ctx, c, func(conn Conn) (string, error) { return conn.Sync(c.chroot + path) })
 	return wrapPath("sync", path, err)
+}
+
+// watchData reads and watches a node that should exist. The error for a missing one is zk.ErrNoNode, and no watch is
+// set.
+func (c *Client) watchData(ctx context.Context, path string) (node, error) {
+	key := watchKey{path, false}
+	if !c.watches.arm(key) {
+		return c.get(ctx, path)
+	}
+	n, _, err := request(ctx, c, func(conn Conn) (node, error) {
+		data, stat, _, err := conn.GetW(c.chroot + path)
+		if err != nil {
+			return node{}, err
+		}
+		return node{data, *stat}, nil
+	})
+	if err != nil {
+		c.watches.disarm(key)
+	}
+	return n, wrapPath("watch", path, err)
 }
 
 // children lists a node's children. The error for a missing node is zk.ErrNoNode.
@@ -290,166 +305,4 @@ func (c *Client) delete(ctx context.Context, path string) error {
 		return struct{}{}, conn.Delete(c.chroot+path, anyVersion)
 	})
 	return ignoreNoNode(wrapPath("delete", path, err))
-}
-
-// The operations of a multi, with paths relative to the chroot.
-func (c *Client) opCreate(path string, data []byte, flags int32) *zk.CreateRequest {
-	return &zk.CreateRequest{Path: c.chroot + path, Data: data, Acl: c.aclOf(path), Flags: flags}
-}
-
-func (c *Client) opSet(path string, data []byte, version int32) *zk.SetDataRequest {
-	return &zk.SetDataRequest{Path: c.chroot + path, Data: data, Version: version}
-}
-
-func (c *Client) opDelete(path string) *zk.DeleteRequest { return c.opDeleteIf(path, anyVersion) }
-
-func (c *Client) opDeleteIf(path string, version int32) *zk.DeleteRequest {
-	return &zk.DeleteRequest{Path: c.chroot + path, Version: version}
-}
-
-func (c *Client) opCheck(path string, version int32) *zk.CheckVersionRequest {
-	return &zk.CheckVersionRequest{Path: c.chroot + path, Version: version}
-}
-
-// multiError reports the first operation of a multi that the server refused; none of them was carried out.
-type multiError struct {
-	op  int
-	err error
-}
-
-// Error tells which operation failed and why.
-func (e *multiError) Error() string { return fmt.Sprintf("operation %d: %v", e.op, e.err) }
-
-// Unwrap returns the operation's error.
-func (e *multiError) Unwrap() error { return e.err }
-
-// multi carries out all operations or none. A refusal is a *multiError.
-func (c *Client) multi(ctx context.Context, ops ...any) (results []zk.MultiResponse, err error) {
-	results, _, err = request(ctx, c, func(conn Conn) ([]zk.MultiResponse, error) {
-		return conn.Multi(ops...)
-	})
-	return multiResult(len(ops), results, err)
-}
-
-func multiResult(n int, results []zk.MultiResponse, err error) ([]zk.MultiResponse, error) {
-	for i, r := range results {
-		if r.Error != nil {
-			return nil, &multiError{i, r.Error}
-		}
-	}
-	if err == nil && len(results) != n {
-		err = fmt.Errorf("multi: %d results for %d operations", len(results), n)
-	}
-	return results, err
-}
-
-// parallel calls f for 0..n-1, as many at once as the configuration allows, so that the requests are pipelined on the
-// connection. It returns the first error.
-func (c *Client) parallel(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
-	if n == 1 {
-		return f(ctx, 0)
-	}
-	if c.simulated {
-		for i := range n {
-			if err := f(ctx, i); err != nil {
-				return err
-			}
-		}
-		return context.Cause(ctx)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var workers sync.WaitGroup
-	next := make(chan int)
-	for range min(n, c.cfg.MaxInFlight) {
-		workers.Go(func() {
-			for i := range next {
-				if err := f(ctx, i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-feed:
-	for i := range n {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-			break feed
-		}
-	}
-	close(next)
-	workers.Wait()
-	return context.Cause(ctx)
-}
-
-// readAll reads nodes at once and decodes each, with its index. One that is missing or cannot be decoded is nil, the
-// latter logged.
-func readAll[T any](ctx context.Context, c *Client, paths []string, read func(context.Context, string) (node, error), decode func(i int, n node) (T, error)) ([]*T, error) {
-	found := make([]*T, len(paths))
-	err := c.parallel(ctx, len(paths), func(ctx context.Context, i int) error {
-		n, err := read(ctx, paths[i])
-		if err != nil {
-			return ignoreNoNode(err)
-		}
-		v, err := decode(i, n)
-		if err != nil {
-			c.log.WithError(err).WithField(logx.Znode, paths[i]).Error("cannot decode a node, ignoring it")
-			return nil
-		}
-		found[i] = &v
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
-}
-
-// present returns what was found.
-func present[T any](found []*T) []T {
-	var all []T
-	for _, v := range found {
-		if v != nil {
-			all = append(all, *v)
-		}
-	}
-	return all
-}
-
-func wrapPath(verb, path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return fmt.Errorf("%s %s: %w", verb, path, err)
-}
-
-func ignoreNoNode(err error) error {
-	if isNoNode(err) {
-		return nil
-	}
-	return err
-}
-
-// watchData reads and watches a node that should exist. The error for a missing one is zk.ErrNoNode, and no watch is
-// set.
-func (c *Client) watchData(ctx context.Context, path string) (node, error) {
-	key := watchKey{path, false}
-	if !c.watches.arm(key) {
-		return c.get(ctx, path)
-	}
-	n, _, err := request(ctx, c, func(conn Conn) (node, error) {
-		data, stat, _, err := conn.GetW(c.chroot + path)
-		if err != nil {
-			return node{}, err
-		}
-		return node{data, *stat}, nil
-	})
-	if err != nil {
-		c.watches.disarm(key)
-	}
-	return n, wrapPath("watch", path, err)
 }

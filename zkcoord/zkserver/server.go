@@ -126,7 +126,7 @@ func (s *Server) register(ln net.Listener) error {
 // accept accepts connections of a registered listener.
 func (s *Server) accept(ln net.Listener) error {
 	defer s.goroutines.Done()
-	defer ln.Close()
+	defer s.forget(ln)
 	for {
 		nc, err := ln.Accept()
 		switch {
@@ -148,6 +148,14 @@ func (s *Server) accept(ln net.Listener) error {
 		go c.read()
 		go c.write()
 	}
+}
+
+// forget closes a listener.
+func (s *Server) forget(ln net.Listener) {
+	ln.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.listeners, ln)
 }
 
 // acceptPause is the pause after a failure to accept a connection.
