@@ -77,10 +77,21 @@ func (m *Manager) discard(l *Log) error {
 	return err
 }
 
+// removeAgainAfter is when the removal of a directory is tried again for which there was no file descriptor.
+const removeAgainAfter = time.Minute
+
 func (m *Manager) removeDirLater(dir string) {
-	m.scheduler.later(time.Duration(m.segmentDeleteDelay.Load()), func() {
-		if err := m.cfg.FS.RemoveAll(dir); err != nil {
+	m.removeDirAfter(time.Duration(m.segmentDeleteDelay.Load()), dir)
+}
+
+func (m *Manager) removeDirAfter(delay time.Duration, dir string) {
+	m.scheduler.later(delay, func() {
+		err := m.cfg.FS.RemoveAll(dir)
+		if err != nil {
 			m.cfg.Logger.WithError(err).WithField(logx.Dir, dir).Warn("cannot remove a deleted partition")
+		}
+		if tooManyFiles(err) {
+			m.removeDirAfter(removeAgainAfter, dir)
 		}
 	})
 }

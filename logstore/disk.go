@@ -18,8 +18,12 @@ type disk struct {
 	report func(*disk, error)
 	// reportSpace is called when the directory begins or ceases to reject records. It must not block.
 	reportSpace func(d *disk, low bool)
+	// reportFiles is called when a file could not be opened for lack of descriptors, once until there are some again. It
+	// must not block.
+	reportFiles func(*disk, error)
 	now         func() time.Time
 	space       freeSpace
+	starved     atomic.Bool // of file descriptors
 }
 
 // usable returns an error after the disk has failed.
@@ -35,6 +39,9 @@ func (d *disk) usable() error {
 // Without an error it does nothing.
 func (d *disk) fail(what string, err error) error {
 	if tooManyFiles(err) && !errors.Is(err, kerr.KafkaStorageError) {
+		if !d.starved.Swap(true) && d.reportFiles != nil {
+			d.reportFiles(d, err)
+		}
 		return fmt.Errorf("%s in %s: %w: %w", what, d.path, kerr.KafkaStorageError, err)
 	}
 	if noSpace(err) && !errors.Is(err, kerr.KafkaStorageError) {

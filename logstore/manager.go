@@ -50,8 +50,8 @@ type ManagerConfig struct {
 	OnFlushed func(took time.Duration)
 	// OnDirFailure is called once for each directory that fails after Open, on a goroutine of its own.
 	OnDirFailure func(dir string, err error)
-	// OnSpaceFreed is called for each full directory that has room again, on a goroutine of its own. May be nil: then
-	// only writers notice.
+	// OnSpaceFreed is called for each full directory that has room again, and for each whose files can be opened again
+	// after too many were open, on a goroutine of its own. May be nil: then only writers notice.
 	OnSpaceFreed func(dir string)
 
 	padding *padding // of segments, for tests; nil: usualPadding

@@ -44,6 +44,22 @@ func tooManyFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
+// spareFiles is how many files must be possible to open for a shortage of descriptors to be over: a new log opens some at
+// once, and connections take some as well.
+const spareFiles = 16
+
+// canOpen reports whether a file can be opened so many times.
+func canOpen(fsys vfs.FS, name string) bool {
+	for range spareFiles {
+		f, err := fsys.OpenFile(name, vfs.ReadOnly)
+		if err != nil {
+			return !tooManyFiles(err) // anything else is not for lack of descriptors
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+	}
+	return true
+}
+
 const (
 	insistPause = 100 * time.Millisecond
 	insistCount = 100

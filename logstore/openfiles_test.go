@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -138,6 +139,59 @@ func TestTooManyOpenFiles(t *testing.T) {
 	}
 	fsys.SetFault(nil)
 	mustProduce(t, l, batchOf(1, "value"))
+}
+
+// TestDescriptorsAreNoticed: when files can be opened again, whoever has been refused a log is told once, and the
+// directories of deleted logs are removed after all.
+func TestDescriptorsAreNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heard := make(chan string, 10)
+		mem := vfs.NewMem(time.Now)
+		cfg := memConfig(mem, newClock())
+		logger, lines := newLogLines()
+		cfg.Logger, cfg.OnSpaceFreed, cfg.Now = logger, func(dir string) { heard <- dir }, time.Now
+		m := mustOpen(t, cfg)
+		defer m.Close()
+		m.Start()
+		l := mustCreate(t, m)
+		if err := m.Delete(l.TopicPartition()); err != nil {
+			t.Fatal(err)
+		}
+		free := 0 // descriptors
+		mem.SetFault(func(op, name string) error {
+			if free--; op == "open" && free < 0 || op == "removeall" {
+				return &fs.PathError{Op: op, Path: name, Err: syscall.EMFILE}
+			}
+			return nil
+		})
+		for range 3 {
+			_, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true)
+			if !errors.Is(err, kerr.KafkaStorageError) || !errors.Is(err, syscall.EMFILE) {
+				t.Errorf("a new log: %v", err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		free = spareFiles / 2
+		time.Sleep(10 * time.Second)
+		if len(heard) > 0 {
+			t.Errorf("notified of free descriptors in %s", <-heard)
+		}
+		lines.want(t, "level=error", "too many open files: operations fail until some are closed", "dir=/data")
+		time.Sleep(cfg.SegmentDeleteDelay)
+		mem.SetFault(nil)
+		time.Sleep(2 * removeAgainAfter)
+		if len(heard) != 1 || <-heard != "/data" {
+			t.Error("not notified of free descriptors exactly once")
+		}
+		lines.want(t, "level=info", "files can be opened again", "dir=/data")
+		left, err := mem.ReadDir("/data")
+		if err != nil || slices.ContainsFunc(left, func(e fs.DirEntry) bool { return e.IsDir() && e.Name() != testTP.String() }) {
+			t.Errorf("%v are left, %v", left, err)
+		}
+		if _, err := m.GetOrCreate(testTP, [16]byte{7}, cfg.Default, true); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestTruncationWithTooManyOpenFiles: whichever file cannot be opened for a second while the end of a log is removed,

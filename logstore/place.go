@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -41,6 +42,7 @@ func (m *Manager) GetOrCreate(tp TopicPartition, topicID [16]byte, cfg Config, i
 // create creates a log in the requested directory, or else in the one with the fewest logs; if a directory fails, in
 // the next one.
 func (m *Manager) create(tp TopicPartition, topicID [16]byte, cfg Config) (*Log, error) {
+	var errs []error
 	wish := m.takePreferredDir(tp)
 	for tried := 0; tried <= len(m.disks); tried++ {
 		v := m.place(wish)
@@ -50,7 +52,7 @@ func (m *Manager) create(tp TopicPartition, topicID [16]byte, cfg Config) (*Log,
 		}
 		l, err := m.createIn(v, tp.String(), tp, topicID, cfg)
 		if err != nil {
-			_ = v.fail("create log", err) // it is not tried again
+			errs = append(errs, v.fail("create log", err)) // it is not tried again
 			m.placed(v)
 			continue
 		}
@@ -59,7 +61,7 @@ func (m *Manager) create(tp TopicPartition, topicID [16]byte, cfg Config) (*Log,
 		m.placed(v)
 		return l, nil
 	}
-	return nil, fmt.Errorf("no log directory for %v: %w", tp, kerr.KafkaStorageError)
+	return nil, fmt.Errorf("no log directory for %v: %w", tp, errors.Join(append(errs, kerr.KafkaStorageError)...))
 }
 
 // createIn creates a log, or the copy of one, under the given name in a directory that has nothing of the partition

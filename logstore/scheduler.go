@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -60,7 +61,7 @@ func (s *scheduler) start() {
 	s.every(ctx, cfg.RecoveryPointInterval, func() { s.checkpoint((*Manager).checkpointRecoveryPoints) })
 	s.every(ctx, cfg.LogStartInterval, func() { s.checkpoint((*Manager).checkpointStarts) })
 	if cfg.OnSpaceFreed != nil {
-		s.every(ctx, askAgainAfter, s.checkFreeSpace)
+		s.every(ctx, askAgainAfter, s.checkShortages)
 	}
 	s.every(ctx, cfg.HighWatermarkInterval, func() { s.checkpoint((*Manager).checkpointHighWatermarks) })
 }
@@ -96,11 +97,16 @@ func (s *scheduler) every(ctx context.Context, interval time.Duration, fn func()
 	})
 }
 
-// checkFreeSpace notices that a full directory has room again, even if nobody writes to it.
-func (s *scheduler) checkFreeSpace() {
+// checkShortages notices that a full directory has room again, even if nobody writes to it, and that its files can be
+// opened again.
+func (s *scheduler) checkShortages() {
 	for _, v := range s.m.disks {
 		if v.space.low.Load() {
 			v.measure(s.m.cfg.FS)
+		}
+		if v.starved.Load() && canOpen(s.m.cfg.FS, filepath.Join(v.path, metaFile)) {
+			v.starved.Store(false)
+			s.m.fed(&v.disk)
 		}
 	}
 }

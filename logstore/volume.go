@@ -34,6 +34,7 @@ func (m *Manager) prepareAll() error {
 	for _, dir := range m.cfg.Dirs {
 		v := &volume{unloaded: make(map[TopicPartition]bool)}
 		v.path, v.report, v.reportSpace, v.now = filepath.Clean(dir), m.dirFailed, m.spaceChanged, m.cfg.Now
+		v.reportFiles = m.starved
 		v.space.min = m.cfg.MinFreeBytes
 		m.disks = append(m.disks, v)
 		if err := m.prepare(v); err != nil {
@@ -122,6 +123,19 @@ func (m *Manager) spaceChanged(d *disk, low bool) {
 		return
 	}
 	logger.Info("log directory has room again")
+	if m.cfg.OnSpaceFreed != nil {
+		m.failures.Go(func() { m.cfg.OnSpaceFreed(d.path) })
+	}
+}
+
+// starved is called when a file of a directory could not be opened since too many are open.
+func (m *Manager) starved(d *disk, err error) {
+	m.cfg.Logger.WithError(err).WithField(logx.Dir, d.path).Error("too many open files: operations fail until some are closed")
+}
+
+// fed is called when files can be opened again. What was refused meanwhile is asked for as after a full disk.
+func (m *Manager) fed(d *disk) {
+	m.cfg.Logger.WithField(logx.Dir, d.path).Info("files can be opened again")
 	if m.cfg.OnSpaceFreed != nil {
 		m.failures.Go(func() { m.cfg.OnSpaceFreed(d.path) })
 	}
