@@ -20,7 +20,7 @@ type freeSpace struct {
 	min     int64        // bytes that must be free; 0: no limit, only a full disk counts
 	written atomic.Int64 // bytes written since the file system was last asked
 	low     atomic.Bool
-	asked   atomic.Int64 // ms, if low
+	asked   atomic.Pointer[time.Time] // if low
 }
 
 const (
@@ -41,7 +41,7 @@ func (d *disk) admit(fsys vfs.FS) error {
 		return nil
 	}
 	now := d.now()
-	if asked := r.asked.Load(); now.UnixMilli()-asked >= askAgainAfter.Milliseconds() && r.asked.CompareAndSwap(asked, now.UnixMilli()) {
+	if asked := r.asked.Load(); now.Sub(*asked) >= askAgainAfter && r.asked.CompareAndSwap(asked, &now) {
 		d.measure(fsys)
 	}
 	if !r.low.Load() {
@@ -77,7 +77,7 @@ func (d *disk) filled() { d.setLow(true) }
 
 func (d *disk) setLow(low bool) {
 	if low {
-		d.space.asked.Store(d.now().UnixMilli())
+		d.space.asked.Store(new(d.now()))
 	}
 	if d.space.low.Swap(low) != low && d.reportSpace != nil {
 		d.reportSpace(d, low)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"barnabas/internal/testlog"
 	"barnabas/internal/vfs"
@@ -23,6 +24,20 @@ type clock struct{ now time.Time }
 func newClock() *clock { return &clock{time.UnixMilli(1_790_000_000_000)} }
 
 func (c *clock) Now() time.Time { return c.now }
+
+// clockSet returns the same moment by a wall clock that was set since the process began. Package time has no such value:
+// this one is made from its layout, and checked.
+func clockSet(t *testing.T, moment time.Time, by time.Duration) time.Time {
+	t.Helper()
+	later := moment
+	wall := (*uint64)(unsafe.Pointer(&later)) //nolint:gosec // seconds above 30 bits of nanoseconds
+	*wall += uint64(by/time.Second) << 30
+	*wall |= 1 << 63 // it has a monotonic reading
+	if later.Sub(moment) != 0 || later.Unix() != moment.Add(by).Unix() {
+		t.Fatalf("%v is not %v, set by %v", later, moment, by)
+	}
+	return later
+}
 
 // memConfig returns the configuration of a manager on a file system in memory, with small files.
 func memConfig(fsys vfs.FS, c *clock) ManagerConfig {

@@ -107,7 +107,7 @@ func (ld *loader) newLog(d *disk) *Log {
 	l.config.Store(&ld.cfg)
 	l.unstable.Store(-1)
 	l.setSegmentsLocked(nil)
-	l.flushedAt.Store(ld.env.now().UnixMilli())
+	l.flushedAt.Store(new(ld.env.now()))
 	l.mu.dir = ld.dir
 	l.mu.producers = newProducerTable(time.Duration(ld.env.producerExpiry.Load()))
 	l.mu.snaps = snapshots{fs: ld.env.fs, dir: ld.dir, logger: l.logger, offsets: ld.snapshots}

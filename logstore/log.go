@@ -55,7 +55,7 @@ type Log struct {
 	recovery atomic.Int64 // everything below is flushed
 	// unflushed counts the records appended since the last flush.
 	unflushed atomic.Int64
-	flushedAt atomic.Int64 // ms
+	flushedAt atomic.Pointer[time.Time] // with the monotonic clock: flush.ms does not depend on the wall clock
 
 	mu struct {
 		sync.Mutex
@@ -338,7 +338,7 @@ func (l *Log) flush(offset int64, all bool) error {
 	}
 	l.recovery.Store(max(offset, from))
 	l.unflushed.Store(l.end.offset.Load() - offset)
-	l.flushedAt.Store(l.env.now().UnixMilli())
+	l.flushedAt.Store(new(l.env.now()))
 	return nil
 }
 
@@ -434,7 +434,7 @@ func (l *Log) path() string {
 func (l *Log) flushDue(now time.Time) bool {
 	cfg := l.config.Load()
 	return cfg.FlushInterval >= 0 && l.unflushed.Load() > 0 &&
-		saturatedMillis(now.UnixMilli()-l.flushedAt.Load()) >= cfg.FlushInterval
+		now.Sub(*l.flushedAt.Load()) >= cfg.FlushInterval
 }
 
 // close completes a clean shutdown: it takes a producer snapshot, trims the indexes, syncs everything and closes the

@@ -238,6 +238,26 @@ func TestFlushByMessages(t *testing.T) {
 	}
 }
 
+// TestFlushDueWhenTheClockIsSet: flush.ms counts time that passes, whatever the wall clock is set to.
+func TestFlushDueWhenTheClockIsSet(t *testing.T) {
+	began := time.Now()
+	l, c := newTestLog(t, func(cfg *Config) { cfg.FlushInterval = time.Second })
+	c.now = began
+	mustProduce(t, l, batchOf(1000, "v"))
+	if err := l.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	mustProduce(t, l, batchOf(1000, "v"))
+	for _, by := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
+		if l.flushDue(clockSet(t, began, by)) {
+			t.Errorf("set by %v: due at once", by)
+		}
+		if !l.flushDue(clockSet(t, began.Add(time.Second), by)) {
+			t.Errorf("set by %v: not due", by)
+		}
+	}
+}
+
 func TestFlushDue(t *testing.T) {
 	l, c := newTestLog(t, func(cfg *Config) { cfg.FlushInterval = time.Second })
 	if l.flushDue(c.now.Add(time.Hour)) {
