@@ -119,7 +119,7 @@ func (m *Manager) startLoading() error {
 		}
 		m.registerDirs(v, found)
 	}
-	m.queueParts()
+	m.queueDirs()
 	var volumes sync.WaitGroup
 	for _, v := range m.disks {
 		if v.failed.Load() {
@@ -160,9 +160,9 @@ func (m *Manager) registerDirs(v *volume, found []loading) {
 	}
 }
 
-// queueParts orders the parts of each directory for loading: first those that a start waits for, then those that load
+// queueDirs orders the partition directories of each log directory for loading: first those that a start waits for, then those that load
 // quickly, so that as many partitions as possible are available early.
-func (m *Manager) queueParts() {
+func (m *Manager) queueDirs() {
 	m.table.Lock()
 	defer m.table.Unlock()
 	for _, a := range m.table.loading {
@@ -266,7 +266,7 @@ func (m *Manager) Prioritize(tp TopicPartition) {
 	}
 }
 
-// next takes a part from a directory's queue; nil if it is empty or loading was ended.
+// next takes a partition directory from a log directory's queue; nil if it is empty or loading was ended.
 func (v *volume) next(ctx context.Context, table *sync.RWMutex) *loadingDir {
 	table.Lock()
 	defer table.Unlock()
@@ -284,7 +284,7 @@ func (m *Manager) loadVolume(ctx context.Context, v *volume, count int) {
 	for range min(max(m.cfg.RecoveryThreadsPerDir, minThreads), count) {
 		workers.Go(func() {
 			for p := v.next(ctx, &m.table.RWMutex); p != nil; p = v.next(ctx, &m.table.RWMutex) {
-				m.loadPart(p)
+				m.loadDir(p)
 			}
 		})
 	}
@@ -303,8 +303,8 @@ func (m *Manager) endVolume(v *volume) {
 	}
 }
 
-// loadPart loads a directory, and adds the partition to the table if this was its last one.
-func (m *Manager) loadPart(p *loadingDir) {
+// loadDir loads a directory, and adds the partition to the table if this was its last one.
+func (m *Manager) loadDir(p *loadingDir) {
 	m.read(p)
 	m.table.Lock()
 	p.of.unread--
@@ -479,7 +479,7 @@ func (m *Manager) abandon(tp TopicPartition) error {
 		return nil
 	}
 	for _, p := range idle {
-		m.loadPart(p)
+		m.loadDir(p)
 	}
 	select {
 	case <-a.done:

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
 	"sync"
 
 	"barnabas/internal/vfs"
@@ -53,14 +55,28 @@ func (c *epochCache) load() error {
 	}
 	var entries []epochEntry
 	for i, line := range lines {
-		var e epochEntry
-		if _, err := fmt.Sscanf(line, "%d %d", &e.epoch, &e.start); err != nil || e.epoch < 0 || e.start < 0 {
+		e, ok := parseEpochLine(line)
+		if !ok {
 			return malformedLine(c.mu.path, i, line)
 		}
 		entries = appendEpoch(entries, e)
 	}
 	c.mu.entries, c.mu.stored = entries, entries
 	return nil
+}
+
+// parseEpochLine parses a line of the file: epoch and start.
+func parseEpochLine(line string) (epochEntry, bool) {
+	fields := strings.Fields(line)
+	if len(fields) != 2 {
+		return epochEntry{}, false
+	}
+	epoch, err := strconv.ParseInt(fields[0], 10, 32)
+	if err != nil {
+		return epochEntry{}, false
+	}
+	start, err := strconv.ParseInt(fields[1], 10, 64)
+	return epochEntry{int32(epoch), start}, err == nil && epoch >= 0 && start >= 0
 }
 
 // appendEpoch appends e and drops the entries that contradict it: those with a later epoch or start.
@@ -226,17 +242,6 @@ func (c *epochCache) start(epoch int32) int64 {
 		}
 	}
 	return -1
-}
-
-// at returns the epoch of the record at offset, or -1 if it is unknown.
-func (c *epochCache) at(offset int64) int32 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	i := sort.Search(len(c.mu.entries), func(i int) bool { return c.mu.entries[i].start > offset })
-	if i == 0 {
-		return -1
-	}
-	return c.mu.entries[i-1].epoch
 }
 
 // endOf returns the largest epoch that is not above the given one, and the offset after its last record, where end is

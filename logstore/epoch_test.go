@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"slices"
+	"sort"
 	"testing"
 
 	"barnabas/internal/vfs"
@@ -34,4 +35,38 @@ func TestEpochsForgottenAtALoadDoNotComeBack(t *testing.T) {
 			t.Errorf("%s: %v in the file, %v in memory, %v", what, again.mu.entries, c.mu.entries, err)
 		}
 	}
+}
+
+// at returns the epoch of the record at offset, or -1 if it is unknown.
+func (c *epochCache) at(offset int64) int32 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	i := sort.Search(len(c.mu.entries), func(i int) bool { return c.mu.entries[i].start > offset })
+	if i == 0 {
+		return -1
+	}
+	return c.mu.entries[i-1].epoch
+}
+
+func FuzzLeaderEpochs(f *testing.F) {
+	f.Add("0\n2\n0 0\n3 100\n")
+	f.Add("0\n1\n3 0 7\n")
+	f.Add("0\n2\n5 10\n4 20\n")
+	f.Fuzz(func(t *testing.T, content string) {
+		fsys := vfs.NewMem(newClock().Now)
+		if err := errors.Join(fsys.MkdirAll("/d"), vfs.WriteFile(fsys, "/d/"+epochFile, []byte(content))); err != nil {
+			t.Fatal(err)
+		}
+		c := newEpochs(fsys, "/d")
+		if err := c.load(); err != nil {
+			if !errors.Is(err, errMalformed) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again := newEpochs(fsys, "/d")
+		if err := errors.Join(c.rewrite(), again.load()); err != nil || !slices.Equal(c.mu.entries, again.mu.entries) {
+			t.Errorf("%q: %v, then %v %v", content, c.mu.entries, again.mu.entries, err)
+		}
+	})
 }

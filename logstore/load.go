@@ -75,19 +75,10 @@ func (ld *loader) load(d *disk) (*Log, error) {
 		err = errors.Join(err, s.rest())
 	}
 	if err != nil {
-		l.abandonLocked()
+		l.releaseAllLocked()
 		return nil, err
 	}
 	return l, nil
-}
-
-// abandonLocked closes what a failed load has opened.
-func (l *Log) abandonLocked() {
-	l.closed.Store(true)
-	for _, s := range *l.segments.Load() {
-		_ = s.closeIndexes() // unmapping fails only for what is not mapped
-		s.release()
-	}
 }
 
 type loader struct {

@@ -385,17 +385,10 @@ func (l *Log) syncSegments(from, to int64, all bool) (err error) {
 		if !s.acquire() {
 			continue // dropped in between
 		}
-		began := l.env.now()
-		err := l.disk.fail("write transaction index", s.txns.write())
-		if err == nil {
-			err = s.sync()
-		}
+		err := l.syncSegment(s)
 		s.release()
 		if err != nil {
 			return err
-		}
-		if l.env.flushed != nil {
-			l.env.flushed(l.env.now().Sub(began))
 		}
 		if !s.named.Swap(true) { // set before it is true, since an append may reset it meanwhile
 			fresh = append(fresh, s)
@@ -405,6 +398,21 @@ func (l *Log) syncSegments(from, to int64, all bool) (err error) {
 		return nil
 	}
 	return l.syncNames()
+}
+
+// syncSegment syncs a segment, which stays meanwhile.
+func (l *Log) syncSegment(s *segment) error {
+	began := l.env.now()
+	if err := l.disk.fail("write transaction index", s.txns.write()); err != nil {
+		return err
+	}
+	if err := s.sync(); err != nil {
+		return err
+	}
+	if l.env.flushed != nil {
+		l.env.flushed(l.env.now().Sub(began))
+	}
+	return nil
 }
 
 // syncNames makes the names of the log's files durable, and the first time that of its directory.
@@ -476,6 +484,10 @@ func (l *Log) finish() error {
 func (l *Log) releaseAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.releaseAllLocked()
+}
+
+func (l *Log) releaseAllLocked() {
 	l.closed.Store(true)
 	for _, s := range *l.segments.Load() {
 		_ = s.closeIndexes() // unmapping fails only for what is not mapped

@@ -184,7 +184,7 @@ func TestBreakWithoutRecoveryPoints(t *testing.T) {
 func TestMalformedLeaderEpochs(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		for name, malformed := range map[string]string{"garbage": "\x00\xff", "version": "1\n0\n", "no number": "0\n1\nx 0\n",
-			"truncated": "0\n2\n0 0\n", "below zero": "0\n1\n-1 0\n"} {
+			"truncated": "0\n2\n0 0\n", "below zero": "0\n1\n-1 0\n", "a number too many": "0\n1\n3 0 7\n"} {
 			t.Run(fmt.Sprintf("%s/clean=%v", name, clean), func(t *testing.T) {
 				r := newMalformedRig(t, false, nil)
 				r.reopen()

@@ -66,7 +66,7 @@ func (s *scheduler) start() {
 	s.every(ctx, cfg.HighWatermarkInterval, func() { s.checkpoint((*Manager).checkpointHighWatermarks) })
 }
 
-// stop stops it. Chores that are not due remain undone: the next start recognises by their names what is to be removed.
+// stop stops it. Tasks that are not due remain undone: the next start recognises by their names what is to be removed.
 func (s *scheduler) stop() {
 	s.mu.Lock()
 	s.mu.stopped = true
