@@ -66,7 +66,7 @@ func (l *loadingLog) toRead() int64 {
 
 // loadingDir is one directory of a loadingLog, usually the only one.
 type loadingDir struct {
-	loading
+	loadOptions
 	of   *loadingLog
 	v    *volume
 	done atomic.Int64 // bytes of toRead that have been read
@@ -139,7 +139,7 @@ func (m *Manager) startLoading() error {
 }
 
 // registerDirs registers the partition directories that were found in one of log.dirs.
-func (m *Manager) registerDirs(v *volume, found []loading) {
+func (m *Manager) registerDirs(v *volume, found []loadOptions) {
 	m.table.Lock()
 	defer m.table.Unlock()
 	for _, o := range found {
@@ -149,7 +149,7 @@ func (m *Manager) registerDirs(v *volume, found []loading) {
 			a.ctx, a.abandon = context.WithCancelCause(m.load.ctx)
 			m.table.loading[o.tp] = a
 		}
-		p := &loadingDir{loading: o, of: a, v: v}
+		p := &loadingDir{loadOptions: o, of: a, v: v}
 		p.count = func(bytes int64) {
 			p.done.Add(bytes)
 			v.progress.read(bytes)
@@ -160,8 +160,8 @@ func (m *Manager) registerDirs(v *volume, found []loading) {
 	}
 }
 
-// queueDirs orders the partition directories of each log directory for loading: first those that a start waits for, then those that load
-// quickly, so that as many partitions as possible are available early.
+// queueDirs orders the partition directories of each log directory for loading: first those that a start waits for, then
+// those that load quickly, so that as many partitions as possible are available early.
 func (m *Manager) queueDirs() {
 	m.table.Lock()
 	defer m.table.Unlock()
@@ -333,7 +333,7 @@ func (m *Manager) read(p *loadingDir) {
 	}
 	var l *Log
 	err := insistWhile(func() bool { return p.of.ctx.Err() == nil }, func() (err error) {
-		l, err = load(p.of.ctx, m.env, &p.v.disk, p.loading)
+		l, err = load(p.of.ctx, m.env, &p.v.disk, p.loadOptions)
 		return err
 	})
 	p.v.progress.read(p.toRead - p.done.Load()) // what was not read
@@ -347,7 +347,7 @@ func (m *Manager) read(p *loadingDir) {
 		_ = p.v.fail("rename directory of a damaged copy", m.setAside(p))
 	case errors.Is(err, ErrDamaged):
 		logger.Error("log is damaged and stays offline")
-		p.left, p.log = true, m.damaged(p.loading, p.v.path)
+		p.left, p.log = true, m.damaged(p.loadOptions, p.v.path)
 	default:
 		_ = p.v.failEvenIfFull(fmt.Sprintf("load %v", p.tp), err)
 	}

@@ -69,23 +69,23 @@ func parseDir(name string) (TopicPartition, dirKind) {
 }
 
 // damaged stands in for a log that cannot be loaded: it behaves as if its directory were offline.
-func (m *Manager) damaged(o loading, path string) *Log {
+func (m *Manager) damaged(o loadOptions, path string) *Log {
 	d := &disk{path: path, report: func(*disk, error) {}, now: m.cfg.Now}
 	d.failed.Store(true)
-	ld := loader{loading: o, env: m.env}
+	ld := loader{loadOptions: o, env: m.env}
 	l := ld.newLog(d)
 	l.setSegmentsLocked([]*segment{newSegment(m.env.fs, o.dir, 0, 0, &o.cfg, m.cfg.Now())})
 	return l
 }
 
 // partitionsIn lists the logs to load from a directory, and schedules the removal of those of deleted partitions.
-func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
+func (m *Manager) partitionsIn(v *volume) ([]loadOptions, error) {
 	entries, err := m.cfg.FS.ReadDir(v.path)
 	if err != nil {
 		_ = v.fail("list log directory", err)
 		return nil, nil
 	}
-	var todo []loading
+	var todo []loadOptions
 	recovering := make(chan struct{}, max(m.cfg.RecoveryThreadsPerDir, 1))
 	for _, e := range entries {
 		if !vfs.IsDir(m.cfg.FS, v.path, e) {
@@ -101,7 +101,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 		case goneDir:
 			m.removeDirLater(dir)
 		case replicaDir, futureOne:
-			o := loading{tp: tp, dir: dir, future: kind == futureOne, cfg: m.cfg.Topic(tp.Topic), clean: v.wasClean, recovering: recovering}
+			o := loadOptions{tp: tp, dir: dir, future: kind == futureOne, cfg: m.cfg.Topic(tp.Topic), clean: v.wasClean, recovering: recovering}
 			v.checkpoints.describe(&o)
 			todo = append(todo, o)
 		}
@@ -115,7 +115,7 @@ func (m *Manager) partitionsIn(v *volume) ([]loading, error) {
 }
 
 // measureAll determines how much has to be read. Errors will show when the logs are loaded.
-func (m *Manager) measureAll(todo []loading) {
+func (m *Manager) measureAll(todo []loadOptions) {
 	numbers := make([]int, len(todo))
 	for i := range numbers {
 		numbers[i] = i
@@ -127,7 +127,7 @@ func (m *Manager) measureAll(todo []loading) {
 }
 
 // measure determines the total size of the segments, and of those that reach above the recovery point.
-func (o *loading) measure(fsys vfs.FS) {
+func (o *loadOptions) measure(fsys vfs.FS) {
 	entries, err := fsys.ReadDir(o.dir) // sorted by name, so segments by base
 	if err != nil {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// loading is what is known about a log before its directory is examined.
-type loading struct {
+// loadOptions is what is known about a log before its directory is examined.
+type loadOptions struct {
 	tp            TopicPartition
 	dir           string
 	future        bool // it is a copy of a log
@@ -42,9 +42,9 @@ var ErrDamaged = errors.New("log is damaged")
 
 // load opens the log in a partition's directory and recovers it if necessary (LogLoader.load, 3.9). If ctx ends first,
 // the error is its cause; the next load starts over.
-func load(ctx context.Context, e *env, d *disk, o loading) (*Log, error) {
+func load(ctx context.Context, e *env, d *disk, o loadOptions) (*Log, error) {
 	for {
-		ld := loader{loading: o, ctx: ctx, env: e}
+		ld := loader{loadOptions: o, ctx: ctx, env: e}
 		l, err := ld.load(d)
 		var overfull *overfullError
 		if !errors.As(err, &overfull) {
@@ -82,7 +82,7 @@ func (ld *loader) load(d *disk) (*Log, error) {
 }
 
 type loader struct {
-	loading
+	loadOptions
 	ctx       context.Context // of the load
 	env       *env
 	names     map[string]bool // of the files left after cleanUp
@@ -215,7 +215,7 @@ func (ld *loader) openSegments(l *Log) error {
 
 // createLog creates the directory and the first segment of a new log. If that fails, no directory is left: the next
 // start would take it for the log, besides the one created in another directory meanwhile.
-func createLog(e *env, d *disk, o loading, topicID [16]byte) (*Log, error) {
+func createLog(e *env, d *disk, o loadOptions, topicID [16]byte) (*Log, error) {
 	_, err := e.fs.Stat(o.dir)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	l, err := createLogIn(e, d, o, topicID)
@@ -225,7 +225,7 @@ func createLog(e *env, d *disk, o loading, topicID [16]byte) (*Log, error) {
 	return l, err
 }
 
-func createLogIn(e *env, d *disk, o loading, topicID [16]byte) (*Log, error) {
+func createLogIn(e *env, d *disk, o loadOptions, topicID [16]byte) (*Log, error) {
 	if err := e.fs.MkdirAll(o.dir); err != nil {
 		return nil, err
 	}

@@ -74,14 +74,14 @@ type dirProgress struct {
 }
 
 // newProgress returns the progress of a directory whose logs are about to be loaded.
-func newProgress(dir string, parts []loading, recovering bool, now func() time.Time, logger *logrus.Entry) *dirProgress {
-	d := &dirProgress{dir: dir, total: len(parts), recovering: recovering, now: now, began: now(), logger: logger.WithField(logx.Dir, dir),
+func newProgress(dir string, logs []loadOptions, recovering bool, now func() time.Time, logger *logrus.Entry) *dirProgress {
+	d := &dirProgress{dir: dir, total: len(logs), recovering: recovering, now: now, began: now(), logger: logger.WithField(logx.Dir, dir),
 		lines: rate.Sometimes{Interval: time.Second}}
-	for _, o := range parts {
+	for _, o := range logs {
 		d.toRead += o.toRead
 	}
 	if recovering {
-		d.logger.WithFields(logrus.Fields{logx.Count: len(parts), logx.SizeBytes: d.toRead}).Info("the last shutdown was not clean, recovering logs")
+		d.logger.WithFields(logrus.Fields{logx.Count: len(logs), logx.SizeBytes: d.toRead}).Info("the last shutdown was not clean, recovering logs")
 	}
 	d.lines.Do(func() {}) // the first line comes after an interval
 	return d

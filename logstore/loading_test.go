@@ -69,7 +69,7 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	for point, toRead := range map[int64]int64{0: 123, 9: 123, 10: 23, 29: 23, 30: 3, 1000: 3} {
-		o := loading{dir: "/t-0", recoveryPoint: point}
+		o := loadOptions{dir: "/t-0", recoveryPoint: point}
 		if o.measure(fsys); o.size != 123 || o.toRead != toRead {
 			t.Errorf("recovery point %d: %d of %d, want %d of 123", point, o.toRead, o.size, toRead)
 		}

@@ -32,7 +32,7 @@ type checkpoints struct {
 }
 
 // describe tells what is stored about a log that is about to be loaded.
-func (c *checkpoints) describe(o *loading) {
+func (c *checkpoints) describe(o *loadOptions) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, compacted := c.mu.cleaned[o.tp]

@@ -70,7 +70,7 @@ func (m *Manager) createIn(v *volume, name string, tp TopicPartition, topicID [1
 	if err := m.forgetStored(v, tp); err != nil {
 		return nil, err
 	}
-	return createLog(m.env, &v.disk, loading{tp: tp, dir: filepath.Join(v.path, name), cfg: cfg, clean: true}, topicID)
+	return createLog(m.env, &v.disk, loadOptions{tp: tp, dir: filepath.Join(v.path, name), cfg: cfg, clean: true}, topicID)
 }
 
 // place chooses a directory for another log, the requested one or that with the fewest logs; nil if none is left.
