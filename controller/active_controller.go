@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"barnabas/internal/logx"
+	"barnabas/internal/uuid"
 	"barnabas/zkcoord"
 
 	"github.com/sirupsen/logrus"
@@ -204,7 +205,7 @@ func (ac *activeController) assignTopicID(ctx context.Context, name string) (zkc
 		if err != nil || t.ID != (zkcoord.ID{}) {
 			return t, err
 		}
-		t.ID = zkcoord.NewID()
+		t.ID = uuid.New()
 		if err := ac.store.SetTopicID(ctx, ac.term, t, version); !errors.Is(err, zkcoord.ErrConflict) {
 			t.Version++
 			return t, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"barnabas/internal/logx"
+	"barnabas/internal/uuid"
 
 	"github.com/sirupsen/logrus"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -210,7 +211,7 @@ func (l *Log) SetTopicID(id [16]byte) error {
 		return nil
 	case [16]byte{}:
 	default:
-		return fmt.Errorf("%v has topic id %s, not %s: %w", l.tp, formatID(l.mu.topicID), formatID(id), kerr.InconsistentTopicID)
+		return fmt.Errorf("%v has topic id %s, not %s: %w", l.tp, uuid.Text(l.mu.topicID), uuid.Text(id), kerr.InconsistentTopicID)
 	}
 	if err := writePartitionMetadata(l.env.fs, l.mu.dir, id); err != nil {
 		return l.disk.fail("write partition metadata", err)

@@ -1,7 +1,6 @@
 package logstore
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"barnabas/internal/javaprops"
+	"barnabas/internal/uuid"
 	"barnabas/internal/vfs"
 )
 
@@ -21,17 +21,6 @@ const (
 	cleanContent          = `{"version":0,"brokerEpoch":-1}`
 	lockFile              = ".lock"
 )
-
-// formatID returns a topic id as Apache Kafka writes it.
-func formatID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
-
-func parseID(s string) (id [16]byte, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || len(b) != len(id) {
-		return id, fmt.Errorf("malformed id %q", s)
-	}
-	return [16]byte(b), nil
-}
 
 // readPartitionMetadata returns the topic id stored in a partition's directory, zero without the file. If the file
 // cannot be parsed the error is ErrDamaged: without the id, a log might be mistaken for that of another topic with the
@@ -50,7 +39,7 @@ func readPartitionMetadata(fsys vfs.FS, dir string) (id [16]byte, err error) {
 	if version != "version: 0" || !ok {
 		return id, malformedMetadata(name, errors.New("no topic id"))
 	}
-	if id, err = parseID(topicID); err != nil {
+	if id, err = uuid.Parse(topicID); err != nil {
 		return id, malformedMetadata(name, err)
 	}
 	return id, nil
@@ -62,7 +51,7 @@ func malformedMetadata(name string, err error) error {
 
 func writePartitionMetadata(fsys vfs.FS, dir string, id [16]byte) error {
 	return vfs.WriteFile(fsys, filepath.Join(dir, partitionMetadataFile),
-		[]byte("version: 0\ntopic_id: "+formatID(id)))
+		[]byte("version: 0\ntopic_id: "+uuid.Text(id)))
 }
 
 // Meta is the content of meta.properties in a log directory.

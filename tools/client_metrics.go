@@ -2,11 +2,11 @@ package tools
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"slices"
 	"strconv"
+
+	"barnabas/internal/uuid"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -151,7 +151,7 @@ func (t *clientMetricsTool) describe(ctx context.Context) error {
 func (t *clientMetricsTool) alter(ctx context.Context) error {
 	change := configChange{kind: kmsg.ConfigResourceTypeClientMetrics, name: *t.o.name}
 	if t.o.has("generate-name") {
-		change.name = randomUUID()
+		change.name = uuid.Text(uuid.New())
 	}
 	for _, s := range []struct{ option, name, value string }{
 		{"interval", "interval.ms", strconv.Itoa(int(*t.o.interval))}, {"match", "match", *t.o.match}, {"metrics", "metrics", *t.o.metrics},
@@ -185,11 +185,4 @@ func (t *clientMetricsTool) delete(ctx context.Context) error {
 	}
 	t.env.printf("Deleted client metrics config for %s.\n", *t.o.name)
 	return nil
-}
-
-// randomUUID returns an id in the form in which Apache Kafka prints them.
-func randomUUID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(id[:])
 }

@@ -2,13 +2,14 @@ package tools
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"barnabas/internal/uuid"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -258,9 +259,9 @@ func (t *topicsTool) matching(ctx context.Context, mustExist bool) ([]kmsg.Metad
 	keep := func(kmsg.MetadataResponseTopic) bool { return true }
 	switch {
 	case t.o.has("topic-id") && *t.o.topicID != zeroTopicID:
-		id, err := parseTopicID(*t.o.topicID)
+		id, err := uuid.Parse(*t.o.topicID)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("--topic-id: %w", err)
 		}
 		keep = func(m kmsg.MetadataResponseTopic) bool { return m.TopicID == id }
 	case t.o.has("topic"):
@@ -362,13 +363,3 @@ func (t *topicsTool) alter(ctx context.Context) error {
 
 // zeroTopicID is the id that stands for none.
 const zeroTopicID = "AAAAAAAAAAAAAAAAAAAAAA"
-
-func topicIDText(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
-
-func parseTopicID(text string) (id [16]byte, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
-	if err != nil || len(b) != len(id) {
-		return id, fmt.Errorf("%q is not a topic id: it must be 16 bytes in base64", text)
-	}
-	return [16]byte(b), nil
-}

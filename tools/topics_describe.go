@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"barnabas/internal/uuid"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -96,7 +98,7 @@ func (t *topicsTool) printTopic(m kmsg.MetadataResponseTopic, views []partitionV
 	}
 	t.env.printf("Topic: %s", *m.Topic)
 	if m.TopicID != [16]byte{} {
-		t.env.printf("\tTopicId: %s", topicIDText(m.TopicID))
+		t.env.printf("\tTopicId: %s", uuid.Text(m.TopicID))
 	}
 	factor := 0
 	if len(views) > 0 {

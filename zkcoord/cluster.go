@@ -2,10 +2,11 @@ package zkcoord
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"barnabas/internal/uuid"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -30,7 +31,7 @@ func (c *Client) ClusterID(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if !found {
-		id := idText(NewID())
+		id := uuid.Text(uuid.New())
 		if created, err := c.createDeep(ctx, clusterIDPath, encodeClusterID(id)); err != nil || created {
 			return id, err
 		}
@@ -52,20 +53,6 @@ func decodeClusterID(data []byte) (string, error) {
 		return "", fmt.Errorf("%s contains no id", clusterIDPath)
 	}
 	return id.ID, nil
-}
-
-// NewID returns a random UUID (version 4). Its text never begins with a dash, so that it can be a command's argument
-// (Uuid.randomUuid, 3.9).
-func NewID() ID {
-	for {
-		var id ID
-		rand.Read(id[:]) // never fails
-		id[6] = id[6]&0x0f | 0x40
-		id[8] = id[8]&0x3f | 0x80
-		if idText(id)[0] != '-' {
-			return id
-		}
-	}
 }
 
 // GenerateBrokerID returns the next unused broker id above reservedMax (reserved.broker.max.id).

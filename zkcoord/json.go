@@ -3,7 +3,6 @@ package zkcoord
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -66,17 +65,6 @@ func (n *numberText) UnmarshalJSON(data []byte) error {
 
 // ID is a UUID, such as a topic id.
 type ID = [16]byte
-
-// idText returns a UUID as 22 characters of URL-safe base64.
-func idText(id ID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
-
-func parseID(text string) (ID, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(raw) != len(ID{}) {
-		return ID{}, fmt.Errorf("not a UUID of 22 characters: %q", text)
-	}
-	return ID(raw), nil
-}
 
 // TopicPartition identifies a partition.
 type TopicPartition struct {

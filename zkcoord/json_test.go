@@ -4,13 +4,15 @@ import (
 	"strings"
 	"testing"
 
+	"barnabas/internal/uuid"
+
 	"github.com/google/go-cmp/cmp"
 )
 
 // mustID parses an id.
 func mustID(t testing.TB, text string) ID {
 	t.Helper()
-	id, err := parseID(text)
+	id, err := uuid.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 
+	"barnabas/internal/uuid"
+
 	"github.com/go-zookeeper/zk"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -41,7 +43,7 @@ type topicIn struct {
 func encodeTopic(t TopicInfo) []byte {
 	out := topicOut{Partitions: t.Partitions, Adding: t.Adding, Removing: t.Removing, Version: 3}
 	if t.ID != (ID{}) {
-		out.ID = idText(t.ID)
+		out.ID = uuid.Text(t.ID)
 	}
 	return marshal(out)
 }
@@ -55,7 +57,7 @@ func DecodeTopic(name string, data []byte) (TopicInfo, error) {
 	t := TopicInfo{Name: name}
 	var err error
 	if in.ID != "" {
-		if t.ID, err = parseID(in.ID); err != nil {
+		if t.ID, err = uuid.Parse(in.ID); err != nil {
 			return TopicInfo{}, fmt.Errorf("topic %s: %w", name, err)
 		}
 	}
@@ -151,7 +153,7 @@ func (c *Client) topicInfos(ctx context.Context, names []string, read func(ctx c
 func (c *Client) CreateTopic(ctx context.Context, name string, assignment map[int32][]int32, configs map[string]string) (ID, error) {
 	t := TopicInfo{Name: name, Partitions: assignment}
 	if !c.cfg.NoTopicIDs {
-		t.ID = NewID()
+		t.ID = uuid.New()
 	}
 	for range rewriteAttempts {
 		ops, err := c.creationOf(ctx, t, configs)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"barnabas/zkcoord"
+	"barnabas/internal/uuid"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -282,7 +282,7 @@ func TestReplicaOfAFormerTopic(t *testing.T) {
 	s := newStage(t)
 	s.down(2)
 	tp := s.create("t", 1, 2)
-	former := &replica{topic: zkcoord.NewID()}
+	former := &replica{topic: uuid.New()}
 	former.start()
 	s.brokers[2].disk[tp] = former
 	s.up(2)
