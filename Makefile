@@ -59,7 +59,7 @@ znodes: build ## what the znodes of three brokers of Apache Kafka do, written do
 fuzz: ## each fuzz target for FUZZTIME
 	@$(GO) list ./... | while read -r p; do \
 	  $(GO) test -list '^Fuzz' $$p | grep '^Fuzz' | while read -r f; do \
-	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done || exit 1; done
+	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$p || exit 1; done || exit 1; done
 
 bench: build ## side by side with Apache Kafka; needs the bench harness in BENCH
 	cd $(BENCH) && $(GO) run . $(BENCH_ARGS)

@@ -169,12 +169,12 @@ func (v *validator) batchHeader(b record.Batch) error {
 // inPlace checks the records of a magic 2 batch. keep is false if their offsets are not consecutive, for which a
 // compressed batch is rewritten.
 func (v *validator) inPlace(b record.Batch) (keep bool, err error) {
-	if v.codec != record.None {
-		return v.compressed(b)
-	}
 	if s, ok := b.Survey(); ok && v.allFit(b, s) {
 		v.recordCount, v.maxTime = int(b.Count()), s.MaxTimestamp
-		return true, nil
+		return s.Consecutive || v.codec == record.None, nil
+	}
+	if v.codec != record.None {
+		return v.compressed(b)
 	}
 	var r record.Record
 	it := b.Iter(b.Body())

@@ -183,9 +183,10 @@ type reader struct {
 
 // The pools only save the setup of decoders: nothing in them outlives a batch.
 var (
-	gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
-	lz4Readers  = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
-	zstdReaders = sync.Pool{New: func() any { return newZstd(pooledWindow) }}
+	gzipReaders   = sync.Pool{New: func() any { return new(gzip.Reader) }}
+	lz4Readers    = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
+	snappyReaders = sync.Pool{New: func() any { return new(snappyReader) }}
+	zstdReaders   = sync.Pool{New: func() any { return newZstd(pooledWindow) }}
 )
 
 func newZstd(window uint64) *zstd.Decoder {
@@ -208,7 +209,9 @@ func newReader(codec Codec, src []byte) (reader, error) {
 		}
 		return reader{z, func() { gzipReaders.Put(z) }}, nil
 	case Snappy:
-		return reader{&snappyReader{src: src}, func() {}}, nil
+		z := snappyReaders.Get().(*snappyReader)
+		*z = snappyReader{src: src, out: z.out}
+		return reader{z, z.release}, nil
 	case Lz4:
 		z := lz4Readers.Get().(*lz4.Reader)
 		z.Reset(in)
@@ -271,6 +274,16 @@ type snappyReader struct {
 	xerial  bool
 	out     []byte
 	rest    []byte
+}
+
+// pooledBlock is the largest snappy block of a pooled reader, in bytes.
+const pooledBlock = 256 << 10
+
+// release returns the reader to its pool.
+func (s *snappyReader) release() {
+	if s.src = nil; cap(s.out) <= pooledBlock {
+		snappyReaders.Put(s)
+	}
 }
 
 func (s *snappyReader) Read(p []byte) (int, error) {

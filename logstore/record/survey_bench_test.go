@@ -1,6 +1,10 @@
 package record
 
-import "testing"
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
 
 // benchBatch returns a batch of 16 KiB, whose bytes are counted.
 func benchBatch(b *testing.B) Batch {
@@ -35,5 +39,41 @@ func BenchmarkSurvey(b *testing.B) {
 		if _, ok := batch.Survey(); !ok {
 			b.Fatal("not surveyed")
 		}
+	}
+}
+
+// BenchmarkCompressed decompresses and checks a batch of 16 KiB of text in lines of 60 bytes, by Survey and by Skim.
+func BenchmarkCompressed(b *testing.B) {
+	for codec := Gzip; codec <= Zstd; codec++ {
+		w := NewBuilder()
+		w.Codec = codec
+		words := strings.Fields("the log of a broker has many records of which most are much alike but none are quite the same")
+		random := rand.New(rand.NewPCG(1, 2))
+		for size := 0; size < 16<<10; size += 68 {
+			var line []byte
+			for len(line) < 60 {
+				line = append(append(line, words[random.IntN(len(words))]...), ' ')
+			}
+			w.Add(1_790_000_000_000, nil, line)
+		}
+		batch := Batch(w.MustBuild())
+		b.Run(codec.String()+"/survey", func(b *testing.B) {
+			b.SetBytes(16 << 10)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ok := batch.Survey(); !ok {
+					b.Fatal("not surveyed")
+				}
+			}
+		})
+		b.Run(codec.String()+"/skim", func(b *testing.B) {
+			b.SetBytes(16 << 10)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := eachRecord(batch, func(int64, int64, bool) {}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
