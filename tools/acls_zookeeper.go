@@ -28,7 +28,7 @@ func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(contex
 	if *o.authorizer != config.ACLAuthorizer {
 		return fmt.Errorf("--authorizer %s: no class can be loaded here, only %s is available", *o.authorizer, config.ACLAuthorizer)
 	}
-	given, err := keyValues(*o.authorizerProperties)
+	given, err := o.authorizerSettings()
 	if err != nil {
 		return err
 	}
@@ -55,6 +55,20 @@ func (o *aclsOptions) storedACLs(ctx context.Context, env *Env, work func(contex
 	}
 	defer k.acls.Close()
 	return work(ctx, k)
+}
+
+// authorizerSettings returns those in --authorizer-properties. To the original, a malformed one is no mistake in the
+// command line but an error of the tool.
+func (o *aclsOptions) authorizerSettings() (map[string]string, error) {
+	given := make(map[string]string)
+	for _, property := range *o.authorizerProperties {
+		key, value, ok := strings.Cut(property, "=")
+		if !ok {
+			return nil, fmt.Errorf("--authorizer-properties %s: it must be key=value", property)
+		}
+		given[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	return given, nil
 }
 
 func (k storedACLs) describe(_ context.Context, r aclResource) ([]aclRules, error) {
