@@ -23,7 +23,7 @@ func TestACLsChangeUnderLoad(t *testing.T) {
 	setPassword(t, s, "alice", "pw", "salt", 4096)
 	root := connectTo(t, s.Addr("PLAINTEXT"))
 	for _, topic := range []string{"always", "never", "t"} {
-		makeTopic(t, s, root, topic)
+		makeTopic(t, root, topic)
 	}
 	for _, op := range []kmsg.ACLOperation{kmsg.ACLOperationWrite, kmsg.ACLOperationRead} {
 		allow(t, root, "always", op)
@@ -72,7 +72,7 @@ func TestACLsChangeUnderLoad(t *testing.T) {
 	load.Wait()
 }
 
-func makeTopic(t *testing.T, s *Server, root client, topic string) {
+func makeTopic(t *testing.T, root client, topic string) {
 	t.Helper()
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.Version, req.TimeoutMillis = 5, 20000

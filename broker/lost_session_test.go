@@ -26,8 +26,8 @@ func TestSettingsThatChangedWhileTheSessionWasLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := connectTo(t, s.Addr("PLAINTEXT"))
-	makeTopic(t, s, root, "t")
-	makeTopic(t, s, root, "u")
+	makeTopic(t, root, "t")
+	makeTopic(t, root, "u")
 	m := mechanism(t)
 	salted, err := m.Salt("pw", []byte("salt"), 4096)
 	if err != nil {
@@ -95,7 +95,7 @@ func TestTopicsForgottenWhileSettingsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := connectTo(t, s.Addr("PLAINTEXT"))
-	makeTopic(t, s, root, "t")
+	makeTopic(t, root, "t")
 	for what, read := range map[string]func() error{
 		"all": func() error { _, err := s.topics.loadAll(t.Context()); return err },
 		"one": func() error { return s.topics.reload(t.Context(), "t") },

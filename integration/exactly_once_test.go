@@ -53,7 +53,7 @@ func TestExactlyOnce(t *testing.T) {
 			}
 			stop()
 		default:
-			awaitCopied(ctx, t, adm)
+			awaitCopied(t, adm)
 			stop()
 		}
 		if err := <-ended; err != nil && round > 4 {
@@ -135,7 +135,7 @@ func TestExactlyOnceThroughCrashes(t *testing.T) {
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- copyExactlyOnce(running, addrs, &lifeline{}, "out", "twin") }()
-	awaitCopied(ctx, t, adm)
+	awaitCopied(t, adm)
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func copyExactlyOnce(ctx context.Context, addrs []string, line *lifeline, topics
 }
 
 // awaitCopied waits until the group has committed the end of its topic.
-func awaitCopied(ctx context.Context, t *testing.T, adm *kadm.Client) {
+func awaitCopied(t *testing.T, adm *kadm.Client) {
 	t.Helper()
 	await(t, "all is copied", func(ctx context.Context) (string, bool) {
 		lag, err := adm.Lag(ctx, "copiers")

@@ -395,7 +395,7 @@ func (s *storm) finishCopies(count int) {
 		}
 		ended <- err
 	}()
-	awaitCopied(running, s.t, s.adm)
+	awaitCopied(s.t, s.adm)
 	stop()
 	<-ended
 	checkCopies(s.t, s.adm, s.addrs, count, "out", "twin")

@@ -9,7 +9,7 @@ import (
 
 // truncatedToItsStart returns the disk, the settings and the log of a broker that has truncated a log to its log start
 // offset in the middle of a batch, which leaves a gap below the start, and what was appended then.
-func truncatedToItsStart(t *testing.T, roll bool) (*vfs.Mem, ManagerConfig, *Manager, *Log) {
+func truncatedToItsStart(t *testing.T, roll bool) (*vfs.Mem, ManagerConfig, *Log) {
 	t.Helper()
 	c := newClock()
 	fsys := vfs.NewMem(c.Now)
@@ -39,14 +39,14 @@ func truncatedToItsStart(t *testing.T, roll bool) (*vfs.Mem, ManagerConfig, *Man
 		}
 	}
 	mustProduce(t, l, batchOf(2000, "new", "newer"))
-	return fsys, cfg, m, l
+	return fsys, cfg, l
 }
 
 // TestKillAfterATruncationToTheLogStart: that the previous segment ends below the log start offset is no lost tail.
 func TestKillAfterATruncationToTheLogStart(t *testing.T) {
 	for _, roll := range []bool{false, true} {
 		t.Run(fmt.Sprint("roll=", roll), func(t *testing.T) {
-			fsys, cfg, _, l := truncatedToItsStart(t, roll)
+			fsys, cfg, l := truncatedToItsStart(t, roll)
 			end := l.LogEndOffset()
 			// As if the truncation had happened before anything was flushed.
 			if err := vfs.WriteFile(fsys, "/data/"+recoveryPointFile, []byte("0\n1\nt 0 0\n")); err != nil {
@@ -66,7 +66,7 @@ func TestKillAfterATruncationToTheLogStart(t *testing.T) {
 // TestPowerCutAfterATruncationToTheLogStart tears the first batch after the truncation: it was not flushed, although it
 // directly follows the last flushed batch, and there is nothing but the gap below the recovery point.
 func TestPowerCutAfterATruncationToTheLogStart(t *testing.T) {
-	fsys, cfg, _, l := truncatedToItsStart(t, false)
+	fsys, cfg, l := truncatedToItsStart(t, false)
 	size := (*l.segments.Load())[0].size.Load()
 	fsys = fsys.Kill()
 	cutFile(t, fsys, "/data/t-0/"+fileName(0, logSuffix), size-5)

@@ -15,7 +15,7 @@ import (
 )
 
 // unreplicated is a Produce request whose records have been appended in t-0 and wait for another replica.
-func unreplicated(t *testing.T, h *Handlers, p *replica.Partition, version int16) (*kmsg.ProduceResponse, []produced) {
+func unreplicated(t *testing.T, p *replica.Partition, version int16) (*kmsg.ProduceResponse, []produced) {
 	t.Helper()
 	b := record.NewBuilder()
 	b.Add(1000, nil, []byte("v"))
@@ -39,13 +39,13 @@ func TestProduceThatIsNotReplicated(t *testing.T) {
 	h := &Handlers{Deps: Deps{Metadata: metadata.NewCache(), Replicas: replicas}}
 	p := assign(t, replicas, 1, 0, 1, 2)
 
-	resp, waits := unreplicated(t, h, p, 10)
+	resp, waits := unreplicated(t, p, 10)
 	h.awaitReplicas(t.Context(), "PLAINTEXT", time.Now(), waits, resp)
 	if out := waits[0].out; out.ErrorCode != kerr.RequestTimedOut.Code || out.BaseOffset != 0 || out.LogStartOffset != 0 || out.CurrentLeader.LeaderID != -1 {
 		t.Errorf("timed out: %+v", out)
 	}
 
-	resp, waits = unreplicated(t, h, p, 10)
+	resp, waits = unreplicated(t, p, 10)
 	assign(t, replicas, 2, 1, 1, 2) // the metadata does not know it yet
 	h.awaitReplicas(t.Context(), "PLAINTEXT", time.Now().Add(time.Minute), waits, resp)
 	if out := waits[0].out; out.ErrorCode != kerr.NotLeaderForPartition.Code || out.BaseOffset != 1 || out.CurrentLeader.LeaderID != 2 || out.CurrentLeader.LeaderEpoch != 1 {
